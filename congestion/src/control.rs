@@ -1,0 +1,303 @@
+//! The congestion-control interface: how much may be in flight, and at what pace.
+
+use crate::rtt::RttEstimator;
+use crate::units::{ByteCount, Duration, Instant, Rate};
+use alloc::boxed::Box;
+use core::fmt::Debug;
+
+/// A congestion-control algorithm: facts come in through `on_*`, a window and a pace go out.
+///
+/// # What the engine promises
+/// - `flow.now` never goes back.
+/// - [`on_congestion_event`](Self::on_congestion_event) with [`CongestionEvent::Loss`] or
+///   [`CongestionEvent::EcnEcho`] comes at most once per window of data (RFC 5681 section 3.2,
+///   RFC 3168 section 6.1.2).
+/// - Each byte is reported as delivered once: by the cumulative acknowledgement or by SACK,
+///   whichever came first. Duplicate ACKs do not inflate anything: what may be sent during
+///   recovery is the engine's business (RFC 9937 or RFC 6675), not the algorithm's.
+/// - When one ACK both delivers data and tells of congestion, `on_ack` comes first.
+///
+/// # What the algorithm promises
+/// - `cwnd >= 1 MSS` at all times, unless it paces below that and says so in
+///   [`needs`](Self::needs).
+/// - No growth on an ACK with `flow.cwnd_limited == false` (RFC 7661 section 1, RFC 2861), nor
+///   while `flow.ca_state` is [`CaState::Cwr`] or [`CaState::Recovery`];
+///   [`FlowView::may_grow`] says both. Growth in [`CaState::Loss`] is expected: the window was
+///   cut to one segment and slow start refills it.
+/// - No clock, no randomness, no I/O: the same calls give the same answers.
+/// - `cwnd` changes only inside the `on_*` calls.
+///
+/// [`crate::testing::conformance`] checks these promises.
+pub trait CongestionControl: Debug + Send {
+    /// The registry name, lower case: `"reno"`.
+    fn name(&self) -> &'static str;
+
+    /// The congestion window: how many bytes may be in flight (RFC 5681 section 2).
+    fn cwnd(&self) -> ByteCount;
+
+    /// The slow-start threshold; [`ByteCount::MAX`] until the first congestion.
+    fn ssthresh(&self) -> ByteCount;
+
+    /// The rate to pace at, or `None` to leave it to the engine (which may not pace at all).
+    fn pacing_rate(&self) -> Option<Rate> {
+        None
+    }
+
+    /// What the algorithm wants of the connection.
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
+
+    /// An ACK that delivered data, or echoed congestion, arrived.
+    fn on_ack(&mut self, ack: &AckSample, flow: &FlowView<'_>);
+
+    /// Congestion was detected: the multiplicative decrease belongs here.
+    ///
+    /// Afterwards `cwnd` is the window that the engine steers to, and normally equals
+    /// `ssthresh`.
+    fn on_congestion_event(&mut self, event: CongestionEvent, flow: &FlowView<'_>);
+
+    /// The retransmission timer fired for the `consecutive`-th time in a row, counted from 1
+    /// (RFC 5681 equation 4: only the first lowers `ssthresh`). `cwnd` becomes the loss window,
+    /// one segment.
+    fn on_rto(&mut self, consecutive: u32, flow: &FlowView<'_>);
+
+    /// A recovery episode (fast recovery, or after a timeout) ended: everything outstanding at
+    /// its start has been acknowledged.
+    fn on_recovery_exit(&mut self, flow: &FlowView<'_>) {
+        let _ = flow;
+    }
+
+    /// The last decrease turned out to be spurious (F-RTO, Eifel, D-SACK): restore what it took.
+    fn on_spurious(&mut self, what: Spurious, flow: &FlowView<'_>) {
+        let _ = (what, flow);
+    }
+
+    /// Sending resumes after `idle` without traffic longer than an RTO (RFC 5681 section 4.1,
+    /// RFC 7661); `restart_window` is what RFC 5681 allows.
+    fn on_idle_restart(&mut self, idle: Duration, restart_window: ByteCount, flow: &FlowView<'_>) {
+        let _ = (idle, restart_window, flow);
+    }
+
+    /// `bytes` of new data or retransmission left.
+    fn on_sent(&mut self, bytes: ByteCount, flow: &FlowView<'_>) {
+        let _ = (bytes, flow);
+    }
+
+    /// The effective segment size changed (path MTU); `flow.mss` is the new one.
+    fn on_mss_change(&mut self, flow: &FlowView<'_>) {
+        let _ = flow;
+    }
+}
+
+impl<T: CongestionControl + ?Sized> CongestionControl for Box<T> {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+    fn cwnd(&self) -> ByteCount {
+        (**self).cwnd()
+    }
+    fn ssthresh(&self) -> ByteCount {
+        (**self).ssthresh()
+    }
+    fn pacing_rate(&self) -> Option<Rate> {
+        (**self).pacing_rate()
+    }
+    fn needs(&self) -> Needs {
+        (**self).needs()
+    }
+    fn on_ack(&mut self, ack: &AckSample, flow: &FlowView<'_>) {
+        (**self).on_ack(ack, flow);
+    }
+    fn on_congestion_event(&mut self, event: CongestionEvent, flow: &FlowView<'_>) {
+        (**self).on_congestion_event(event, flow);
+    }
+    fn on_rto(&mut self, consecutive: u32, flow: &FlowView<'_>) {
+        (**self).on_rto(consecutive, flow);
+    }
+    fn on_recovery_exit(&mut self, flow: &FlowView<'_>) {
+        (**self).on_recovery_exit(flow);
+    }
+    fn on_spurious(&mut self, what: Spurious, flow: &FlowView<'_>) {
+        (**self).on_spurious(what, flow);
+    }
+    fn on_idle_restart(&mut self, idle: Duration, restart_window: ByteCount, flow: &FlowView<'_>) {
+        (**self).on_idle_restart(idle, restart_window, flow);
+    }
+    fn on_sent(&mut self, bytes: ByteCount, flow: &FlowView<'_>) {
+        (**self).on_sent(bytes, flow);
+    }
+    fn on_mss_change(&mut self, flow: &FlowView<'_>) {
+        (**self).on_mss_change(flow);
+    }
+}
+
+/// What one ACK told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AckSample {
+    /// Bytes newly acknowledged by the cumulative acknowledgement (SND.UNA moved by this much).
+    pub acked: ByteCount,
+    /// Bytes newly delivered: `acked` less what SACK had already reported, plus what SACK
+    /// reports now.
+    pub delivered: ByteCount,
+    /// Of the bytes newly acknowledged, those that the ACK reports as congestion-marked: with
+    /// DCTCP feedback (RFC 8257 section 3.3) all of an ACK with ECE, else none.
+    pub delivered_ce: ByteCount,
+    /// The RTT measured by this ACK, if it gave one.
+    pub rtt: Option<Duration>,
+    /// The delivery rate over the last round trip, if it could be measured and was not limited
+    /// by the application.
+    pub rate: Option<Rate>,
+    /// First ACK of a new round trip: data sent after the previous round began is acknowledged.
+    pub round_start: bool,
+}
+
+/// The state of the flow when a fact is reported.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct FlowView<'a> {
+    /// The time of the call.
+    pub now: Instant,
+    /// The effective segment size: payload bytes of a full segment.
+    pub mss: ByteCount,
+    /// Bytes estimated to be in the network: `pipe` of RFC 6675, sent less delivered and lost.
+    pub in_flight: ByteCount,
+    /// SND.NXT - SND.UNA: `FlightSize` of RFC 5681.
+    pub flight_size: ByteCount,
+    /// Where loss recovery stands.
+    pub ca_state: CaState,
+    /// The window, not the application or the peer's window, held the sender back in the last
+    /// round trip.
+    pub cwnd_limited: bool,
+    /// The round-trip time.
+    pub rtt: &'a RttEstimator,
+}
+
+impl<'a> FlowView<'a> {
+    /// A quiet flow: nothing in flight, open, window-limited. Set the fields that matter.
+    pub fn new(now: Instant, mss: ByteCount, rtt: &'a RttEstimator) -> Self {
+        Self {
+            now,
+            mss,
+            in_flight: ByteCount::ZERO,
+            flight_size: ByteCount::ZERO,
+            ca_state: CaState::Open,
+            cwnd_limited: true,
+            rtt,
+        }
+    }
+
+    /// Whether the window may grow on this ACK: it is what limits the flow, and no reduction is
+    /// under way.
+    pub fn may_grow(&self) -> bool {
+        self.cwnd_limited
+            && matches!(self.ca_state, CaState::Open | CaState::Disorder | CaState::Loss)
+    }
+}
+
+/// Where the sender stands between "all is well" and "the timer fired". The names are Linux's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum CaState {
+    /// Nothing unusual.
+    #[default]
+    Open,
+    /// Duplicate ACKs or SACK blocks have come, but no loss is established.
+    Disorder,
+    /// The window is being reduced after an ECN echo or a local drop, without loss.
+    Cwr,
+    /// Fast recovery (RFC 6582, RFC 6675).
+    Recovery,
+    /// The retransmission timer fired; what was outstanding is being sent again.
+    Loss,
+}
+
+/// A sign of congestion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CongestionEvent {
+    /// The loss detector found a loss and fast recovery begins.
+    Loss,
+    /// The peer echoed a congestion mark (RFC 3168 section 6.1.2, RFC 8257 section 3.3).
+    EcnEcho,
+    /// The local device or queueing discipline refused a segment, and the connection is
+    /// configured to take that as congestion.
+    LocalDrop,
+}
+
+/// A decrease that turned out to be unfounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Spurious {
+    /// The retransmission timer fired too early (RFC 5682, RFC 4015).
+    Timeout,
+    /// Fast recovery was entered for data that was only reordered or delayed (RFC 4015 with
+    /// timestamps, RFC 3708 with D-SACK).
+    FastRetransmit,
+}
+
+/// What an algorithm wants of the connection it runs on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Needs {
+    /// Which explicit congestion notification it wants.
+    pub ecn: EcnNeed,
+    /// Segments must leave paced, even where the connection's configuration does not ask for it.
+    pub pacing: bool,
+    /// The window may go below one segment, the pacing rate then spreads segments over several
+    /// round trips.
+    pub sub_mss_cwnd: bool,
+}
+
+/// Which explicit congestion notification an algorithm wants negotiated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum EcnNeed {
+    /// Whatever the connection's configuration says.
+    #[default]
+    Configured,
+    /// ECN as in RFC 3168.
+    Classic,
+    /// ECN with the receiver's exact feedback of RFC 8257, and ECT on every segment including
+    /// retransmissions and control segments.
+    Dctcp,
+}
+
+/// What is known when an algorithm is created: at the end of the handshake.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct FlowStart {
+    /// The effective segment size.
+    pub mss: ByteCount,
+    /// The initial window (RFC 6928 or as configured).
+    pub initial_window: ByteCount,
+    /// A remembered `ssthresh` (RFC 9040), else [`ByteCount::MAX`].
+    pub initial_ssthresh: ByteCount,
+}
+
+impl FlowStart {
+    /// A flow with the given segment size and initial window and no memory.
+    pub fn new(mss: ByteCount, initial_window: ByteCount) -> Self {
+        Self { mss, initial_window, initial_ssthresh: ByteCount::MAX }
+    }
+}
+
+/// Makes one instance of an algorithm for each connection. Closures are factories:
+///
+/// ```
+/// use narrows_congestion::{CongestionFactory, FlowStart, reno::Reno};
+/// let factory: &dyn CongestionFactory = &|start: &FlowStart| Reno::new(start);
+/// ```
+pub trait CongestionFactory: Send + Sync {
+    /// A fresh instance.
+    fn build(&self, start: &FlowStart) -> Box<dyn CongestionControl>;
+}
+
+impl<F, C> CongestionFactory for F
+where
+    F: Fn(&FlowStart) -> C + Send + Sync,
+    C: CongestionControl + 'static,
+{
+    fn build(&self, start: &FlowStart) -> Box<dyn CongestionControl> {
+        Box::new(self(start))
+    }
+}

@@ -1,0 +1,1 @@
+//! The narrows simulated network, its scenarios and its reports.

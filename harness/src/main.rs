@@ -1,0 +1,3 @@
+//! The `narrows` command.
+
+fn main() {}

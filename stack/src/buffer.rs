@@ -1,0 +1,66 @@
+//! Where a connection keeps stream data: the seam between real bytes and synthetic ones.
+//!
+//! A connection counts in stream offsets (the first byte after SYN is offset 0) and leaves
+//! storing to a [`SendBuffer`] and a [`RecvBuffer`].
+
+use core::fmt::Debug;
+use core::ops::Range;
+
+/// The payload of a segment.
+pub trait Payload {
+    /// Length in bytes.
+    fn len(&self) -> usize;
+    /// Whether there is no byte.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// The part of it in `range` (offsets within this payload, in bounds).
+    #[must_use]
+    fn slice(&self, range: Range<usize>) -> Self;
+}
+
+impl Payload for &[u8] {
+    fn len(&self) -> usize {
+        (**self).len()
+    }
+    fn slice(&self, range: Range<usize>) -> Self {
+        &self[range]
+    }
+}
+
+/// Bytes written by the user and not yet acknowledged by the peer.
+pub trait SendBuffer: Debug {
+    /// What the user hands in.
+    type Source<'a>;
+    /// A stretch of the stream, as it goes into a segment.
+    type View<'a>
+    where
+        Self: 'a;
+
+    /// Append as much of `source` as fits while holding at most `capacity` bytes; how much was
+    /// taken.
+    fn push(&mut self, source: Self::Source<'_>, capacity: usize) -> usize;
+    /// Offset after the last byte appended.
+    fn end(&self) -> u64;
+    /// Offset of the first byte still held.
+    fn start(&self) -> u64;
+    /// The bytes of `range`, which lies within `start()..end()`.
+    fn view(&self, range: Range<u64>) -> Self::View<'_>;
+    /// Bytes before `offset` are acknowledged: let them go.
+    fn release(&mut self, offset: u64);
+}
+
+/// Bytes received and not yet read by the user.
+pub trait RecvBuffer: Debug {
+    /// What a segment carries.
+    type Payload<'a>: Payload;
+
+    /// Store `data` at stream `offset`. The connection never passes a byte before
+    /// [`start`](Self::start), nor the same byte twice, nor one beyond `start() + capacity` of
+    /// its receive window.
+    fn write(&mut self, offset: u64, data: Self::Payload<'_>);
+    /// Offset of the first byte still held.
+    fn start(&self) -> u64;
+    /// The user has read everything before `offset`.
+    fn release(&mut self, offset: u64);
+}

@@ -1,0 +1,9 @@
+//! **narrows**: a userspace TCP with a sans-I/O core.
+
+#![deny(unsafe_code)]
+
+pub mod buffer;
+pub mod wire;
+
+pub use narrows_congestion as congestion;
+pub use narrows_congestion::{ByteCount, Duration, Instant, Rate};
