@@ -6,6 +6,7 @@
 use core::fmt;
 use core::iter::Sum;
 use core::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
+use core::str::FromStr;
 
 /// A span of time in nanoseconds.
 ///
@@ -142,6 +143,50 @@ impl fmt::Debug for Duration {
         fmt::Display::fmt(self, f)
     }
 }
+
+impl FromStr for Duration {
+    type Err = ParseDurationError;
+    /// A decimal number and a unit, `s`, `ms`, `us` or `ns`: `200ms`, `1.5us`. Whole
+    /// nanoseconds, finer digits are refused.
+    fn from_str(text: &str) -> Result<Self, ParseDurationError> {
+        let text = text.trim();
+        let split = text.find(|c: char| c.is_alphabetic()).ok_or(ParseDurationError)?;
+        let (number, unit) = text.split_at(split);
+        let digits = match unit {
+            "s" => 9,
+            "ms" => 6,
+            "us" | "\u{b5}s" | "\u{3bc}s" => 3,
+            "ns" => 0,
+            _ => return Err(ParseDurationError),
+        };
+        let (whole, fraction) = number.trim_end().split_once('.').unwrap_or((number.trim_end(), ""));
+        let decimal = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
+        if whole.is_empty() || !decimal(whole) || !decimal(fraction) || fraction.len() > digits {
+            return Err(ParseDurationError);
+        }
+        let pow = |n: usize| 10_u64.pow(n as u32);
+        let whole: u64 = whole.parse().map_err(|_| ParseDurationError)?;
+        let fraction_ns = match fraction {
+            "" => 0,
+            // At most nine digits.
+            f => f.parse::<u64>().map_err(|_| ParseDurationError)? * pow(digits - f.len()),
+        };
+        let ns = whole.checked_mul(pow(digits)).and_then(|ns| ns.checked_add(fraction_ns));
+        ns.map(Self).ok_or(ParseDurationError)
+    }
+}
+
+/// The text is no duration; see [`Duration::from_str`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParseDurationError;
+
+impl fmt::Display for ParseDurationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected a number and a unit (s, ms, us, ns), such as 200ms or 1.5us")
+    }
+}
+
+impl core::error::Error for ParseDurationError {}
 
 /// A point in time: nanoseconds since an epoch that the caller chose.
 ///
@@ -400,6 +445,25 @@ mod tests {
         assert_eq!(format!("{}", Duration::from_nanos(362_500)), "362.5us");
         assert_eq!(format!("{}", Duration::from_millis(200)), "200ms");
         assert_eq!(format!("{}", Rate::from_mbps(2_500)), "2.5Gb/s");
+    }
+
+    #[test]
+    fn durations_parse() {
+        for (text, ns) in [
+            ("200ms", 200_000_000),
+            ("1.5us", 1_500),
+            (" 3 s ", 3_000_000_000),
+            ("0.000000001s", 1),
+            ("17ns", 17),
+            ("0s", 0),
+        ] {
+            assert_eq!(text.parse(), Ok(Duration::from_nanos(ns)), "{text}");
+        }
+        for text in
+            ["", "ms", "1", "1.ms.", "-1ms", "1h", "1.5ns", ".5s", "1e3s", "99999999999999s", "1..2s"]
+        {
+            assert!(text.parse::<Duration>().is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -1,1 +1,5 @@
 //! The narrows simulated network, its scenarios and its reports.
+
+pub mod cli;
+pub mod report;
+pub mod scenario;

@@ -3,6 +3,12 @@
 #![deny(unsafe_code)]
 
 pub mod buffer;
+pub mod config;
+pub mod conn;
+pub mod recovery;
+pub mod rng;
+pub mod siphash;
+pub mod trace;
 pub mod wire;
 
 pub use narrows_congestion as congestion;

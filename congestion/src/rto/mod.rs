@@ -1,5 +1,12 @@
 //! The retransmission timeout: how long, never when.
 
+pub mod presets;
+pub mod randomized;
+pub mod standard;
+
+pub use randomized::Randomization;
+pub use standard::{Backoff, Floor, StandardRto};
+
 use crate::rtt::RttEstimator;
 use crate::units::{Duration, Instant};
 use alloc::boxed::Box;

@@ -1,6 +1,12 @@
 //! What TCP needs of the IP header, the same for IPv4 and IPv6.
 
+use super::error::{EmitError, ParseError};
+use super::packet::ChecksumPolicy;
+use super::{ipv4, ipv6};
 use core::net::IpAddr;
+
+/// IP's protocol number of TCP.
+pub const PROTOCOL_TCP: u8 = 6;
 
 /// The ECN field of the IP header (RFC 3168 section 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -59,5 +65,40 @@ impl IpHeader {
             IpAddr::V4(_) => 20,
             IpAddr::V6(_) => 40,
         }
+    }
+}
+
+impl IpHeader {
+    /// Read the header of an IPv4 or IPv6 packet that carries TCP; it and the segment, without
+    /// any padding that a link layer has put after the packet.
+    ///
+    /// # Errors
+    /// See [`ipv4::parse`] and [`ipv6::parse`]; [`ParseError::Version`] for anything else.
+    #[inline]
+    pub fn parse(bytes: &[u8], checksum: ChecksumPolicy) -> Result<(Self, &[u8]), ParseError> {
+        match bytes.first().map(|b| b >> 4) {
+            Some(6) => ipv6::parse(bytes),
+            Some(4) | None => ipv4::parse(bytes, checksum),
+            Some(version) => Err(ParseError::Version(version)),
+        }
+    }
+
+    /// Write the header of a packet with `segment_len` bytes of TCP to the front of `buf`; how
+    /// many bytes, always [`wire_len`](Self::wire_len).
+    ///
+    /// # Errors
+    /// Addresses of different families, a packet too long for its length field, or a buffer too
+    /// small for the header.
+    pub fn emit(&self, segment_len: usize, buf: &mut [u8]) -> Result<usize, EmitError> {
+        match (self.src, self.dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => ipv4::emit(self, src, dst, segment_len, buf),
+            (IpAddr::V6(src), IpAddr::V6(dst)) => ipv6::emit(self, src, dst, segment_len, buf),
+            _ => Err(EmitError::MixedFamilies),
+        }
+    }
+
+    /// The traffic-class byte.
+    pub(super) const fn traffic_class(&self) -> u8 {
+        self.dscp << 2 | self.ecn.bits()
     }
 }

@@ -1,23 +1,26 @@
 //! Wire formats: bytes to checked types and back.
+//!
+//! [`Packet::parse`] reads a packet once and checks all that can be checked without knowing the
+//! connection; [`packet::emit`] writes one, its payload copied and summed in one pass.
 
+pub mod arp;
+pub mod checksum;
+pub mod error;
+pub mod ethernet;
 pub mod ip;
+pub mod ipv4;
+pub mod ipv6;
 pub mod options;
+pub mod packet;
 pub mod seq;
 pub mod tcp;
 
+#[cfg(test)]
+mod tests;
+
+pub use error::{EmitError, Layer, OptionError, ParseError};
 pub use ip::{Ecn, IpHeader};
-pub use options::{SackBlock, SackBlocks, TcpOptions, Timestamps};
+pub use options::{OptionPolicy, SackBlock, SackBlocks, TcpOptions, Timestamps};
+pub use packet::{ChecksumPolicy, EmitPayload, Packet};
 pub use seq::Seq;
 pub use tcp::{Flags, TcpHeader};
-
-/// One TCP segment in its IP packet. `P` is the payload: borrowed bytes on a live device, a
-/// synthetic range in the simulator.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Packet<P> {
-    /// The IP header.
-    pub ip: IpHeader,
-    /// The TCP header and options.
-    pub tcp: TcpHeader,
-    /// The payload.
-    pub payload: P,
-}

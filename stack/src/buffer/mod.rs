@@ -6,6 +6,12 @@
 use core::fmt::Debug;
 use core::ops::Range;
 
+pub mod ring;
+pub mod synthetic;
+
+pub use ring::{BytesView, RecvRing, SendRing};
+pub use synthetic::{Synthetic, SyntheticRecv, SyntheticSend};
+
 /// The payload of a segment.
 pub trait Payload {
     /// Length in bytes.

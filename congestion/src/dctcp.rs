@@ -1,0 +1,141 @@
+//! DCTCP (RFC 8257): the window shrinks in proportion to the fraction of marked bytes.
+
+use crate::control::{
+    AckSample, CongestionControl, CongestionEvent, EcnNeed, FlowStart, FlowView, Needs, Spurious,
+};
+use crate::slow_start::SlowStart;
+use crate::units::{ByteCount, Duration};
+use crate::window::{Window, segment};
+
+/// One, in the fixed point of alpha: 2^-32 is the unit.
+const ONE: u64 = 1 << 32;
+
+/// What is a matter of choice in DCTCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DctcpConfig {
+    /// The estimation gain g as numerator and denominator; 1/16 (RFC 8257 section 4.2).
+    pub g: (u32, u32),
+    /// The floor of the window under ECN, in segments: 2, or 1 for deeper incast.
+    pub floor_segments: u32,
+    /// Slow start.
+    pub slow_start: SlowStart,
+}
+
+impl Default for DctcpConfig {
+    fn default() -> Self {
+        Self { g: (1, 16), floor_segments: 2, slow_start: SlowStart::STANDARD }
+    }
+}
+
+/// RFC 8257 congestion control.
+///
+/// A cut never takes the window below the floor, so a flow held there by continuous marks goes
+/// on sending the floor each round trip: it cannot stall.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dctcp {
+    window: Window,
+    config: DctcpConfig,
+    /// DCTCP.Alpha in units of 2^-32. Decay rounds down, so that it reaches zero.
+    alpha: u64,
+    /// DCTCP.BytesAcked of this observation window.
+    bytes_acked: ByteCount,
+    /// DCTCP.BytesMarked of this observation window.
+    bytes_marked: ByteCount,
+}
+
+impl Dctcp {
+    /// With the values of RFC 8257.
+    pub fn new(start: &FlowStart) -> Self {
+        Self::with_config(start, DctcpConfig::default())
+    }
+
+    /// With values of choice. A gain above 1 counts as 1.
+    pub fn with_config(start: &FlowStart, config: DctcpConfig) -> Self {
+        let den = config.g.1.max(1);
+        let config = DctcpConfig { g: (config.g.0.min(den), den), ..config };
+        Self {
+            window: Window::new(start),
+            config,
+            alpha: ONE,
+            bytes_acked: ByteCount::ZERO,
+            bytes_marked: ByteCount::ZERO,
+        }
+    }
+
+    /// DCTCP.Alpha, the estimated fraction of marked bytes, in units of 2^-32.
+    pub fn alpha_q32(&self) -> u64 {
+        self.alpha
+    }
+
+    /// End of an observation window: `alpha = alpha (1 - g) + g M` (RFC 8257 section 3.3).
+    fn update_alpha(&mut self) {
+        if self.bytes_acked.is_zero() {
+            return;
+        }
+        let m = ByteCount::new(ONE)
+            .mul_ratio(self.bytes_marked.min(self.bytes_acked).get(), self.bytes_acked.get());
+        let (g, den) = (u64::from(self.config.g.0), u64::from(self.config.g.1));
+        let kept = ByteCount::new(self.alpha).mul_ratio(den - g, den);
+        self.alpha = (kept + m.mul_ratio(g, den)).get().min(ONE);
+        self.bytes_acked = ByteCount::ZERO;
+        self.bytes_marked = ByteCount::ZERO;
+    }
+
+    /// `cwnd = cwnd (1 - alpha / 2)`, not below the floor (RFC 8257 section 3.4).
+    fn ecn_cut(&mut self, flow: &FlowView<'_>) {
+        let cwnd = self.window.cwnd();
+        let floor = segment(flow.mss) * u64::from(self.config.floor_segments.max(1));
+        let target = (cwnd - cwnd.mul_ratio(self.alpha, 2 * ONE)).max(floor);
+        self.window.reduce(target, flow);
+        self.window.lower_cwnd(target, flow.mss);
+        self.window.forget_undo();
+    }
+}
+
+impl CongestionControl for Dctcp {
+    fn name(&self) -> &'static str {
+        "dctcp"
+    }
+    fn cwnd(&self) -> ByteCount {
+        self.window.cwnd()
+    }
+    fn ssthresh(&self) -> ByteCount {
+        self.window.ssthresh()
+    }
+    fn needs(&self) -> Needs {
+        Needs { ecn: EcnNeed::Dctcp, ..Needs::default() }
+    }
+    fn on_ack(&mut self, ack: &AckSample, flow: &FlowView<'_>) {
+        // The ACK that passes the end of the window still counts to it (section 3.3 step 1).
+        self.bytes_acked += ack.acked;
+        self.bytes_marked += ack.delivered_ce;
+        if ack.round_start {
+            self.update_alpha();
+        }
+        let bytes = self.config.slow_start.on_ack(&mut self.window, ack, flow);
+        self.window.congestion_avoidance(bytes, flow.mss);
+    }
+    fn on_congestion_event(&mut self, event: CongestionEvent, flow: &FlowView<'_>) {
+        self.config.slow_start.on_congestion();
+        match event {
+            CongestionEvent::EcnEcho => self.ecn_cut(flow),
+            // Section 3.5: loss as in RFC 5681.
+            CongestionEvent::Loss | CongestionEvent::LocalDrop => {
+                self.window.reduce(self.window.flight(flow) / 2, flow);
+            }
+        }
+    }
+    fn on_rto(&mut self, consecutive: u32, flow: &FlowView<'_>) {
+        self.config.slow_start.on_congestion();
+        self.window.timeout(consecutive, flow.flight_size / 2, flow);
+    }
+    fn on_spurious(&mut self, what: Spurious, _: &FlowView<'_>) {
+        self.window.undo(what);
+    }
+    fn on_idle_restart(&mut self, _: Duration, restart_window: ByteCount, flow: &FlowView<'_>) {
+        self.window.restart(restart_window, flow.mss);
+    }
+    fn on_mss_change(&mut self, flow: &FlowView<'_>) {
+        self.window.on_mss_change(flow.mss);
+    }
+}

@@ -1,0 +1,117 @@
+//! Which slow start a flow uses, shared by Reno, CUBIC and DCTCP.
+
+use crate::control::{AckSample, CaState, FlowView};
+use crate::hystart::{HyStart, Phase};
+use crate::units::ByteCount;
+use crate::window::{Window, newly_acked, segment};
+
+/// The slow start of a flow, with its state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlowStart {
+    /// RFC 5681 section 3.1 with the byte counting of RFC 3465: an ACK adds at most `limit`
+    /// segments. 1 is RFC 5681's own rule, 2 is L of RFC 3465 section 2.3, `u32::MAX` counts
+    /// every byte.
+    Standard {
+        /// L, in segments.
+        limit: u32,
+    },
+    /// HyStart++ (RFC 9406) until the initial slow start ends, then [`SlowStart::STANDARD`].
+    HyStart(HyStart),
+}
+
+impl SlowStart {
+    /// RFC 3465 with L = 2.
+    pub const STANDARD: Self = Self::Standard { limit: 2 };
+    /// HyStart++ for a sender that does not pace.
+    pub const HYSTART: Self = Self::HyStart(HyStart::new(false));
+    /// HyStart++ for a sender that paces.
+    pub const HYSTART_PACED: Self = Self::HyStart(HyStart::new(true));
+
+    /// Grow `window` by this ACK if it is in slow start and may grow. Returns the bytes that
+    /// are left for congestion avoidance: zero within slow start or where the window may not
+    /// grow.
+    ///
+    /// In [`CaState::Loss`] an ACK counts at most one segment: it may acknowledge much that
+    /// left the network long before (RFC 3465 section 2.3).
+    pub fn on_ack(
+        &mut self,
+        window: &mut Window,
+        ack: &AckSample,
+        flow: &FlowView<'_>,
+    ) -> ByteCount {
+        let in_slow_start = window.in_slow_start();
+        match self {
+            Self::HyStart(h) if h.phase() != Phase::Done && in_slow_start => {
+                h.on_ack(window, ack, flow);
+                ByteCount::ZERO
+            }
+            _ if !flow.may_grow() => ByteCount::ZERO,
+            _ if in_slow_start => {
+                let segments = if flow.ca_state == CaState::Loss { 1 } else { self.limit() };
+                window.slow_start(newly_acked(ack), segment(flow.mss) * u64::from(segments))
+            }
+            _ => newly_acked(ack),
+        }
+    }
+
+    /// Congestion or a timeout: the initial slow start is over.
+    pub fn on_congestion(&mut self) {
+        if let Self::HyStart(h) = self {
+            h.finish();
+        }
+    }
+
+    fn limit(&self) -> u32 {
+        match self {
+            Self::Standard { limit } => (*limit).max(1),
+            Self::HyStart(_) => 2,
+        }
+    }
+}
+
+impl Default for SlowStart {
+    fn default() -> Self {
+        Self::STANDARD
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Instant;
+    use crate::{FlowStart, RttEstimator};
+
+    const MSS: ByteCount = ByteCount::new(1_000);
+
+    #[test]
+    fn limit_table() {
+        let est = RttEstimator::new();
+        for (limit, state, grown) in [
+            (1, CaState::Open, 1),
+            (2, CaState::Open, 2),
+            (u32::MAX, CaState::Open, 5),
+            (u32::MAX, CaState::Loss, 1),
+            (2, CaState::Recovery, 0),
+            (2, CaState::Cwr, 0),
+        ] {
+            let mut w = Window::new(&FlowStart::new(MSS, MSS * 10));
+            let ack =
+                AckSample { acked: MSS * 5, delivered: MSS * 5, ..AckSample::default() };
+            let mut flow = FlowView::new(Instant::ZERO, MSS, &est);
+            flow.ca_state = state;
+            SlowStart::Standard { limit }.on_ack(&mut w, &ack, &flow);
+            assert_eq!(w.cwnd(), MSS * (10 + grown), "L = {limit} in {state:?}");
+        }
+    }
+
+    #[test]
+    fn hystart_gives_way_to_the_standard_after_congestion() {
+        let mut s = SlowStart::HYSTART;
+        s.on_congestion();
+        let est = RttEstimator::new();
+        let mut w = Window::new(&FlowStart::new(MSS, MSS * 10));
+        let ack = AckSample { acked: MSS * 5, delivered: MSS * 5, ..AckSample::default() };
+        s.on_ack(&mut w, &ack, &FlowView::new(Instant::ZERO, MSS, &est));
+        assert_eq!(w.cwnd(), MSS * 12);
+    }
+}

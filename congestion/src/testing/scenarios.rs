@@ -1,0 +1,324 @@
+//! The scripts of the kit. Each drives one flow; the flow itself holds the general promises.
+
+use super::flow::{Flow, Reaction};
+use super::promise::Promise;
+use crate::control::{CaState, CongestionEvent, Spurious};
+use crate::units::Duration;
+use alloc::format;
+
+/// One script.
+pub(super) struct Scenario {
+    pub(super) name: &'static str,
+    /// `initial_ssthresh` in segments.
+    pub(super) remembered_ssthresh: Option<u64>,
+    /// How closely windows must double when segments do; `None`: the script's own byte counts
+    /// do not double.
+    pub(super) scales: Option<Tolerance>,
+    pub(super) script: fn(&mut Flow),
+}
+
+/// How far two windows may be apart after scaling.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Tolerance {
+    /// A sixteenth of a segment: nothing was divided yet.
+    Exact,
+    /// An eighth and four segments: roundings may have shifted an ACK across a boundary.
+    Loose,
+}
+
+const fn scenario(name: &'static str, script: fn(&mut Flow)) -> Scenario {
+    Scenario { name, remembered_ssthresh: None, scales: Some(Tolerance::Loose), script }
+}
+
+pub(super) static SCENARIOS: [Scenario; 20] = [
+    Scenario { scales: Some(Tolerance::Exact), ..scenario("slow start", slow_start) },
+    Scenario { remembered_ssthresh: Some(5), ..scenario("remembered ssthresh", remembered) },
+    scenario("sawtooth", sawtooth),
+    scenario("application-limited slow start", limited_slow_start),
+    scenario("application-limited congestion avoidance", limited_avoidance),
+    scenario("ECN", ecn),
+    scenario("ECN in every window", ecn_every_window),
+    scenario("local drop", local_drop),
+    scenario("timeouts", timeouts),
+    scenario("timeout in recovery", timeout_in_recovery),
+    scenario("many losses", many_losses),
+    scenario("spurious timeout", spurious_timeout),
+    scenario("spurious fast retransmit", spurious_fast_retransmit),
+    scenario("spurious without a reduction", spurious_nothing),
+    scenario("idle", idle),
+    Scenario { scales: None, ..scenario("segment size changes", mss_changes) },
+    Scenario { scales: None, ..scenario("one-byte ACKs", tiny_acks) },
+    Scenario { scales: None, ..scenario("huge ACKs", huge_acks) },
+    scenario("no RTT samples", no_samples),
+    scenario("rising RTT", rising_rtt),
+];
+
+/// A window-limited flow must have grown by a segment since `from`.
+fn expect_growth(flow: &mut Flow, from: u64) {
+    if flow.cwnd() < from.saturating_add(flow.mss()) {
+        let now = flow.cwnd();
+        flow.violated(
+            Promise::GrowsWhenLimited,
+            format!("cwnd went from {from} B to {now} B without congestion"),
+        );
+    }
+}
+
+fn slow_start(flow: &mut Flow) {
+    let from = flow.cwnd();
+    flow.rounds(7);
+    expect_growth(flow, from);
+}
+
+fn remembered(flow: &mut Flow) {
+    let from = flow.cwnd();
+    flow.rounds(12);
+    expect_growth(flow, from);
+    flow.loss_episode();
+    flow.rounds(5);
+}
+
+fn sawtooth(flow: &mut Flow) {
+    flow.rounds(5);
+    for _ in 0..4 {
+        flow.loss_episode();
+        let from = flow.cwnd();
+        flow.rounds(12);
+        expect_growth(flow, from);
+    }
+}
+
+fn limited_slow_start(flow: &mut Flow) {
+    flow.rounds(2);
+    flow.set_limited(false);
+    flow.rounds(10);
+    flow.set_limited(true);
+    let from = flow.cwnd();
+    flow.rounds(8);
+    expect_growth(flow, from);
+}
+
+fn limited_avoidance(flow: &mut Flow) {
+    flow.rounds(4);
+    flow.loss_episode();
+    flow.rounds(5);
+    flow.set_limited(false);
+    flow.rounds(40);
+    flow.set_limited(true);
+    let from = flow.cwnd();
+    flow.rounds(12);
+    expect_growth(flow, from);
+}
+
+fn ecn(flow: &mut Flow) {
+    flow.rounds(4);
+    flow.ecn_window(Reaction::Reduce);
+    let from = flow.cwnd();
+    flow.rounds(12);
+    expect_growth(flow, from);
+    flow.ecn_window(Reaction::Any);
+    flow.rounds(4);
+    flow.loss_episode();
+    flow.rounds(4);
+}
+
+/// The switch marks everything for long: the window must hold at its floor, not vanish, and
+/// come back.
+fn ecn_every_window(flow: &mut Flow) {
+    flow.rounds(2);
+    flow.ecn_window(Reaction::Reduce);
+    for _ in 0..60 {
+        flow.ecn_window(Reaction::Any);
+    }
+    let from = flow.cwnd();
+    flow.rounds(12);
+    expect_growth(flow, from);
+}
+
+fn local_drop(flow: &mut Flow) {
+    flow.rounds(3);
+    flow.congestion(CongestionEvent::LocalDrop, Reaction::Any);
+    flow.set_state(CaState::Cwr);
+    flow.rounds(1);
+    flow.leave_recovery();
+    flow.rounds(5);
+}
+
+/// Refill after a timeout: growth in `CaState::Loss`, then the end of the episode.
+fn refill(flow: &mut Flow) {
+    let from = flow.cwnd();
+    flow.rounds(6);
+    if flow.cwnd() <= from {
+        let now = flow.cwnd();
+        flow.violated(
+            Promise::GrowsAfterTimeout,
+            format!("cwnd was {from} B after the timeout, {now} B six round trips later"),
+        );
+    }
+    flow.leave_recovery();
+}
+
+fn timeouts(flow: &mut Flow) {
+    flow.rounds(5);
+    flow.timeout(1);
+    refill(flow);
+    flow.rounds(12);
+    for n in 1..40 {
+        flow.timeout(n);
+    }
+    refill(flow);
+    flow.rounds(5);
+}
+
+fn timeout_in_recovery(flow: &mut Flow) {
+    flow.rounds(5);
+    flow.set_state(CaState::Recovery);
+    flow.congestion(CongestionEvent::Loss, Reaction::Reduce);
+    let mss = flow.mss();
+    for _ in 0..4 {
+        flow.ack_parts(0, mss, false);
+    }
+    flow.timeout(1);
+    refill(flow);
+    flow.rounds(5);
+}
+
+fn many_losses(flow: &mut Flow) {
+    flow.rounds(3);
+    for _ in 0..20 {
+        flow.loss_episode();
+    }
+    let from = flow.cwnd();
+    flow.rounds(12);
+    expect_growth(flow, from);
+    flow.timeout(1);
+    for _ in 0..3 {
+        flow.loss_episode();
+    }
+}
+
+fn spurious_timeout(flow: &mut Flow) {
+    flow.rounds(4);
+    let before = flow.cwnd();
+    flow.timeout(1);
+    flow.timeout(2);
+    let mss = flow.mss();
+    flow.ack(mss, false);
+    flow.spurious(Spurious::Timeout, before);
+    flow.rounds(4);
+    flow.loss_episode();
+    flow.rounds(2);
+}
+
+fn spurious_fast_retransmit(flow: &mut Flow) {
+    flow.rounds(4);
+    flow.loss_episode();
+    flow.rounds(10);
+    let before = flow.cwnd();
+    flow.loss_episode();
+    flow.spurious(Spurious::FastRetransmit, before);
+    flow.rounds(10);
+    // A second report must not restore again.
+    flow.loss_episode();
+    let now = flow.cwnd();
+    flow.spurious(Spurious::Timeout, now);
+}
+
+fn spurious_nothing(flow: &mut Flow) {
+    let now = flow.cwnd();
+    flow.spurious(Spurious::Timeout, now);
+    flow.spurious(Spurious::FastRetransmit, now);
+    flow.rounds(3);
+    let now = flow.cwnd();
+    flow.spurious(Spurious::FastRetransmit, now);
+    flow.ecn_window(Reaction::Reduce);
+    let now = flow.cwnd();
+    flow.spurious(Spurious::Timeout, now);
+    flow.rounds(3);
+}
+
+fn idle(flow: &mut Flow) {
+    flow.rounds(4);
+    flow.idle(Duration::from_secs(2));
+    flow.rounds(3);
+    flow.loss_episode();
+    flow.rounds(4);
+    flow.idle(Duration::from_secs(3_600));
+    let from = flow.cwnd();
+    flow.rounds(12);
+    expect_growth(flow, from);
+}
+
+fn mss_changes(flow: &mut Flow) {
+    let mss = flow.mss();
+    flow.rounds(3);
+    flow.change_mss(mss / 2);
+    flow.rounds(3);
+    flow.loss_episode();
+    flow.rounds(4);
+    flow.timeout(1);
+    flow.change_mss(mss * 4);
+    refill(flow);
+    flow.rounds(3);
+    flow.loss_episode();
+    flow.change_mss(mss * 30);
+    flow.rounds(3);
+    flow.timeout(1);
+    flow.timeout(2);
+    refill(flow);
+}
+
+/// A receiver that acknowledges byte by byte must gain nothing.
+fn tiny_acks(flow: &mut Flow) {
+    for _ in 0..400 {
+        flow.ack(1, false);
+    }
+    flow.loss_episode();
+    flow.rounds(2);
+    for _ in 0..400 {
+        flow.ack(1, false);
+    }
+    flow.timeout(1);
+    for _ in 0..400 {
+        flow.ack(1, false);
+    }
+}
+
+fn huge_acks(flow: &mut Flow) {
+    for bytes in [1 << 20, 1 << 40, u64::MAX / 2, u64::MAX] {
+        flow.ack(bytes, false);
+        flow.ack(bytes, true);
+        flow.ack_parts(bytes, 0, false);
+        flow.ack_parts(0, bytes, false);
+    }
+    flow.loss_episode();
+    flow.ack(u64::MAX, false);
+    flow.timeout(1);
+    flow.ack(u64::MAX, false);
+    flow.ack(0, false);
+    flow.idle(Duration::MAX);
+    flow.ack(u64::MAX, true);
+}
+
+fn no_samples(flow: &mut Flow) {
+    flow.set_rtt(None);
+    flow.rounds(3);
+    flow.loss_episode();
+    flow.rounds(5);
+    flow.ecn_window(Reaction::Any);
+    flow.timeout(1);
+    refill(flow);
+}
+
+/// A queue builds up: delay-based exits from slow start must keep the promises too.
+fn rising_rtt(flow: &mut Flow) {
+    let base = flow.rtt();
+    for n in 0..12 {
+        flow.set_rtt(Some(base + (base / 4 + Duration::from_millis(1)) * n));
+        flow.rounds(1);
+    }
+    flow.set_rtt(Some(base));
+    flow.rounds(3);
+    flow.loss_episode();
+    flow.rounds(4);
+}

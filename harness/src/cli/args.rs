@@ -1,0 +1,201 @@
+//! The options.
+
+use super::values::{self, List};
+use crate::scenario::spec::{Aqm, DelayedAck, EcnUse, QueueLimit};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use narrows::{ByteCount, Duration, Rate};
+use std::path::PathBuf;
+
+/// One TCP, one simulated switch: what incast does to it, and what cures it.
+#[derive(Debug, Parser)]
+#[command(name = "narrows", version, about, max_term_width = 100)]
+#[command(disable_help_subcommand = true, arg_required_else_help = true)]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Read blocks from many servers at once through one switch port, and see it collapse.
+    ///
+    /// Without options: 1 to 64 servers, {reno, cubic, dctcp} x three RTO policies, 1 Gb/s, 64 KiB
+    /// of port buffer. An option that says LIST takes several values separated by commas; each
+    /// is tried with every other.
+    ///
+    /// Sizes: kB (or KB), MB are powers of 1000; KiB, MiB of 1024. Times: ns, us, ms, s. Rates:
+    /// bits per second, 1Gb/s or 10G. Queues: 64p for packets, or a size.
+    Incast(Box<IncastArgs>),
+    /// Show every congestion control, RTO policy, loss detector, scenario and preset by name.
+    List {
+        /// Show the parameters that names take, too.
+        #[arg(long)]
+        parameters: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum OrderArg {
+    Shuffled,
+    Fixed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum FramingArg {
+    Ethernet,
+    None,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum CountingArg {
+    /// The packet being transmitted takes no buffer space.
+    Waiting,
+    /// It does.
+    WithInService,
+}
+
+const TRAFFIC: &str = "Traffic";
+const NETWORK: &str = "Network";
+const TCP: &str = "TCP";
+const SWEEP: &str = "Sweep";
+const OUTPUT: &str = "Output";
+
+#[derive(Debug, Default, Args)]
+pub(super) struct IncastArgs {
+    /// Start from a preset's values (see `narrows list`); other options change them.
+    #[arg(long, value_name = "NAME", default_value = "default", help_heading = TRAFFIC)]
+    pub(super) preset: String,
+    /// Server counts: 16 or 4,8,16 or 1-64 or 8-64+8 or 1..64x2.
+    #[arg(short = 'n', long, value_name = "LIST", value_parser = values::servers, help_heading = TRAFFIC)]
+    pub(super) servers: Option<List<u32>>,
+    /// What each server sends for a block [default: 256KiB].
+    #[arg(long, value_name = "SIZE LIST", value_parser = values::list(values::size), help_heading = TRAFFIC, conflicts_with = "block")]
+    pub(super) sru: Option<List<ByteCount>>,
+    /// Size of a block, whatever the number of servers, in place of --sru.
+    #[arg(long, value_name = "SIZE LIST", value_parser = values::list(values::size), help_heading = TRAFFIC)]
+    pub(super) block: Option<List<ByteCount>>,
+    /// Blocks to read in a run [default: 20].
+    #[arg(long, value_name = "N", value_parser = values::whole(1, 1_000_000_000), help_heading = TRAFFIC, conflicts_with = "duration")]
+    pub(super) blocks: Option<u32>,
+    /// Simulated time of a run, in place of --blocks.
+    #[arg(long, value_name = "TIME", value_parser = values::positive_duration, help_heading = TRAFFIC)]
+    pub(super) duration: Option<Duration>,
+    /// Give a run up after this much simulated time [default: 600s].
+    #[arg(long, value_name = "TIME", value_parser = values::positive_duration, help_heading = TRAFFIC, conflicts_with = "duration")]
+    pub(super) time_limit: Option<Duration>,
+    /// Payload of a request [default: 64B].
+    #[arg(long, value_name = "SIZE", value_parser = values::size, help_heading = TRAFFIC)]
+    pub(super) request: Option<ByteCount>,
+    /// In which order the servers are asked [default: shuffled].
+    #[arg(long, value_name = "ORDER", help_heading = TRAFFIC)]
+    pub(super) order: Option<OrderArg>,
+    /// Each server waits up to this long, at random, before it answers [default: 10us].
+    #[arg(long, value_name = "TIME LIST", value_parser = values::list(values::duration), help_heading = TRAFFIC)]
+    pub(super) jitter: Option<List<Duration>>,
+
+    /// Rate of every link [default: 1Gb/s].
+    #[arg(long, value_name = "RATE LIST", value_parser = values::list(values::rate), help_heading = NETWORK)]
+    pub(super) rate: Option<List<Rate>>,
+    /// One-way delay of every link; a round trip passes four [default: 25us].
+    #[arg(long, value_name = "TIME LIST", value_parser = values::list(values::duration), help_heading = NETWORK)]
+    pub(super) delay: Option<List<Duration>>,
+    /// Buffer of the switch port to the client [default: 64KiB].
+    #[arg(long, value_name = "QUEUE LIST", value_parser = values::list(values::queue), help_heading = NETWORK)]
+    pub(super) buffer: Option<List<QueueLimit>>,
+    /// Mark ECN-capable packets from this queue on, or off [default: 30kB].
+    #[arg(long, value_name = "QUEUE LIST", value_parser = values::list(values::ecn_threshold), help_heading = NETWORK, conflicts_with = "red")]
+    pub(super) ecn_threshold: Option<List<Aqm>>,
+    /// Random early detection, in place of the ECN threshold.
+    #[arg(long, value_name = "MIN:MAX:PERCENT", value_parser = values::red, help_heading = NETWORK)]
+    pub(super) red: Option<Aqm>,
+    /// Whether the packet being transmitted takes buffer space [default: waiting].
+    #[arg(long, value_name = "HOW", help_heading = NETWORK)]
+    pub(super) queue_counting: Option<CountingArg>,
+    /// Queue of each server's NIC; a full one refuses the packet [default: 1000p].
+    #[arg(long, value_name = "QUEUE", value_parser = values::queue, help_heading = NETWORK)]
+    pub(super) server_nic: Option<QueueLimit>,
+    /// Queue of the client's NIC [default: 1000p].
+    #[arg(long, value_name = "QUEUE", value_parser = values::queue, help_heading = NETWORK)]
+    pub(super) client_nic: Option<QueueLimit>,
+    /// What a packet takes on the wire besides its IP bytes [default: ethernet].
+    #[arg(long, value_name = "KIND", help_heading = NETWORK)]
+    pub(super) framing: Option<FramingArg>,
+    /// Largest IP packet [default: 1500].
+    #[arg(long, value_name = "BYTES", value_parser = values::whole(88, 65_535), help_heading = NETWORK)]
+    pub(super) mtu: Option<u32>,
+
+    /// Congestion control [default: reno,cubic,dctcp].
+    #[arg(long, value_name = "NAME LIST", value_parser = values::names, help_heading = TCP)]
+    pub(super) cc: Option<List<String>>,
+    /// RTO policy by name, or the floor of RFC 6298's [default: linux,1ms,fine].
+    #[arg(long, value_name = "NAME LIST", value_parser = values::names, help_heading = TCP)]
+    pub(super) rto: Option<List<String>>,
+    /// Resolution of the hosts' timers, or exact [default: exact].
+    #[arg(long, value_name = "TIME LIST", value_parser = values::list(values::tick), help_heading = TCP)]
+    pub(super) tick: Option<List<Duration>>,
+    /// Loss detector [default: sack].
+    #[arg(long, value_name = "NAME LIST", value_parser = values::names, help_heading = TCP)]
+    pub(super) loss: Option<List<String>>,
+    /// Selective acknowledgements [default: on].
+    #[arg(long, value_name = "on|off LIST", value_parser = values::list(values::switch), help_heading = TCP)]
+    pub(super) sack: Option<List<bool>>,
+    /// Proportional rate reduction in recovery [default: on].
+    #[arg(long, value_name = "on|off LIST", value_parser = values::list(values::switch), help_heading = TCP)]
+    pub(super) prr: Option<List<bool>>,
+    /// Limited transmit [default: on].
+    #[arg(long, value_name = "on|off LIST", value_parser = values::list(values::switch), help_heading = TCP)]
+    pub(super) limited_transmit: Option<List<bool>>,
+    /// Timestamps [default: off].
+    #[arg(long, value_name = "on|off LIST", value_parser = values::list(values::switch), help_heading = TCP)]
+    pub(super) timestamps: Option<List<bool>>,
+    /// ECN: auto (as the congestion control asks), classic or off [default: auto].
+    #[arg(long, value_name = "MODE LIST", value_parser = values::list(values::ecn), help_heading = TCP)]
+    pub(super) ecn: Option<List<EcnUse>>,
+    /// Delayed ACK: off, a time, or SEGMENTS/TIME such as 2/40ms [default: off].
+    #[arg(long, value_name = "POLICY LIST", value_parser = values::list(values::delayed_ack), help_heading = TCP)]
+    pub(super) delayed_ack: Option<List<DelayedAck>>,
+    /// Initial window in segments [default: 10].
+    #[arg(long, value_name = "N LIST", value_parser = values::list(values::whole(1, 10_000)), help_heading = TCP)]
+    pub(super) initial_window: Option<List<u32>>,
+    /// Cap of the receive window, or off [default: off].
+    #[arg(long, value_name = "SIZE LIST", value_parser = values::list(values::receive_window), help_heading = TCP)]
+    pub(super) rwnd: Option<List<Option<ByteCount>>>,
+    /// Segment size [default: what the MTU leaves].
+    #[arg(long, value_name = "BYTES", value_parser = values::whole(48, 65_495), help_heading = TCP)]
+    pub(super) mss: Option<u32>,
+
+    /// Seed of everything random [default: 1].
+    #[arg(long, value_name = "N", help_heading = SWEEP)]
+    pub(super) seed: Option<u64>,
+    /// Runs of each point; with more than one: mean and 95 % confidence interval.
+    #[arg(short, long, value_name = "N", default_value = "1", value_parser = values::whole(1, 10_000), help_heading = SWEEP)]
+    pub(super) repetitions: u32,
+    /// Runs at the same time [default: one for each core]; changes no result.
+    #[arg(short = 'j', long, value_name = "N", value_parser = values::whole(1, 1_024), help_heading = SWEEP)]
+    pub(super) threads: Option<u32>,
+    /// Serialise and parse every packet on its way; changes no result.
+    #[arg(long, help_heading = SWEEP)]
+    pub(super) wire: bool,
+
+    /// Write the HTML report here [default: narrows-report.html].
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    pub(super) report: Option<PathBuf>,
+    /// Write no HTML report.
+    #[arg(long, help_heading = OUTPUT, conflicts_with = "report")]
+    pub(super) no_report: bool,
+    /// Write the plot alone as SVG, for a paper.
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    pub(super) svg: Option<PathBuf>,
+    /// Write all results as JSON; - is standard output.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = OUTPUT)]
+    pub(super) json: Option<PathBuf>,
+    /// Write a line for each run as CSV; - is standard output.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = OUTPUT)]
+    pub(super) csv: Option<PathBuf>,
+    /// Capture every packet of a single run as pcapng with nanosecond times.
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    pub(super) pcap: Option<PathBuf>,
+    /// No progress, no table: only what happened, and errors.
+    #[arg(short, long, help_heading = OUTPUT)]
+    pub(super) quiet: bool,
+}

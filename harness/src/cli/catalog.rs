@@ -1,0 +1,228 @@
+//! What can be named on the command line.
+
+use narrows::congestion::{CongestionRegistry, RtoRegistry};
+use std::sync::Arc;
+
+/// One name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// What to type.
+    pub name: String,
+    /// A line that says what it is.
+    pub summary: String,
+    /// The name with its parameters.
+    pub usage: String,
+}
+
+impl Entry {
+    /// An entry without parameters.
+    pub fn new(name: impl Into<String>, summary: impl Into<String>) -> Self {
+        let name = name.into();
+        Self { usage: name.clone(), name, summary: summary.into() }
+    }
+}
+
+/// The kinds of things that have names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `--cc`.
+    Congestion,
+    /// `--rto`.
+    Rto,
+    /// `--loss`.
+    LossDetector,
+    /// Subcommands that run something.
+    Scenario,
+    /// `--preset`.
+    Preset,
+}
+
+impl Kind {
+    /// All kinds, in the order of `narrows list`.
+    pub const ALL: [Self; 5] =
+        [Self::Congestion, Self::Rto, Self::LossDetector, Self::Scenario, Self::Preset];
+
+    /// The name in running text.
+    pub const fn noun(self) -> &'static str {
+        match self {
+            Self::Congestion => "congestion control",
+            Self::Rto => "RTO policy",
+            Self::LossDetector => "loss detector",
+            Self::Scenario => "scenario",
+            Self::Preset => "preset",
+        }
+    }
+
+    /// The heading in `narrows list`, with the option that takes the name.
+    pub const fn heading(self) -> &'static str {
+        match self {
+            Self::Congestion => "Congestion controls (--cc)",
+            Self::Rto => "RTO policies (--rto); a bare time such as 5ms is RFC 6298 with that floor",
+            Self::LossDetector => "Loss detectors (--loss)",
+            Self::Scenario => "Scenarios",
+            Self::Preset => "Presets of incast (--preset)",
+        }
+    }
+}
+
+/// Every name that the command knows. A user's own algorithms go into the registries as ours
+/// do; share those with the runner.
+#[derive(Clone, Debug)]
+pub struct Catalog {
+    /// Congestion controls.
+    pub congestion: Arc<CongestionRegistry>,
+    /// RTO policies.
+    pub rto: Arc<RtoRegistry>,
+    /// Loss detectors.
+    pub loss_detectors: Vec<Entry>,
+    /// Scenarios.
+    pub scenarios: Vec<Entry>,
+    /// Presets.
+    pub presets: Vec<Entry>,
+}
+
+impl Default for Catalog {
+    /// What narrows brings along.
+    fn default() -> Self {
+        Self {
+            congestion: Arc::new(CongestionRegistry::standard()),
+            rto: Arc::new(RtoRegistry::standard()),
+            loss_detectors: vec![
+                Entry::new("reno", "three duplicate ACKs; recovery ends with the first new ACK (RFC 5681)"),
+                Entry::new("newreno", "the same, recovering one loss a round trip (RFC 6582)"),
+                Entry::new("sack", "SACK scoreboard with duplicate threshold (RFC 6675)"),
+                Entry::new("rack", "time-based with tail-loss probes (RACK-TLP, RFC 8985)"),
+            ],
+            scenarios: vec![Entry::new(
+                "incast",
+                "synchronised reads from many servers through one switch port",
+            )],
+            presets: vec![
+                Entry::new(
+                    super::plan::DEFAULT_PRESET,
+                    "1 Gb/s, 25 us per link, Ethernet, 64 KiB port, SRU 256 KiB, SACK, initial window 10",
+                ),
+                Entry::new(
+                    super::plan::FAST08_PRESET,
+                    "the FAST 2008 study: 1000-byte segments, 64-packet port, NewReno, window 20, 20 s",
+                ),
+            ],
+        }
+    }
+}
+
+impl Catalog {
+    /// The names of one kind.
+    pub fn entries(&self, kind: Kind) -> Vec<Entry> {
+        fn of<F: ?Sized>(e: &narrows::congestion::registry::Entry<F>) -> Entry {
+            Entry {
+                name: e.name().to_owned(),
+                summary: e.about().to_owned(),
+                usage: e.usage().to_owned(),
+            }
+        }
+        match kind {
+            Kind::Congestion => self.congestion.entries().map(of).collect(),
+            Kind::Rto => self.rto.entries().map(of).collect(),
+            Kind::LossDetector => self.loss_detectors.clone(),
+            Kind::Scenario => self.scenarios.clone(),
+            Kind::Preset => self.presets.clone(),
+        }
+    }
+
+    /// Whether `name` is known.
+    ///
+    /// # Errors
+    /// A sentence with the near match, if there is one, and all names.
+    pub fn check(&self, kind: Kind, name: &str) -> Result<(), String> {
+        match kind {
+            Kind::Congestion => self.congestion.get(name).map(drop).map_err(|e| e.to_string()),
+            Kind::Rto => self.rto.get(name).map(drop).map_err(|e| e.to_string()),
+            _ => {
+                let entries = self.entries(kind);
+                let names = || entries.iter().map(|e| e.name.as_str());
+                if names().any(|n| n == name) {
+                    return Ok(());
+                }
+                let mut text = format!("no {} '{name}'", kind.noun());
+                if let Some(near) = nearest(name, names()) {
+                    text += &format!("; did you mean '{near}'?");
+                }
+                Err(format!("{text} Known: {}", names().collect::<Vec<_>>().join(", ")))
+            }
+        }
+    }
+}
+
+/// The most similar of `names`, if it is at most a third of its letters away or starts with
+/// what was given. The first of equals.
+pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let given = given.to_lowercase();
+    names
+        .filter_map(|name| {
+            let lower = name.to_lowercase();
+            let distance = strsim::damerau_levenshtein(&given, &lower);
+            let length = given.chars().count().max(lower.chars().count());
+            let starts = given.len() >= 2 && lower.starts_with(&given);
+            (starts || distance * 3 <= length.max(3)).then_some((distance, name))
+        })
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_matches() {
+        let names = ["reno", "newreno", "sack", "rack"];
+        for (given, expected) in [
+            ("neqreno", Some("newreno")),
+            ("SACK", Some("sack")),
+            ("new", Some("newreno")),
+            ("rakc", Some("rack")),
+            ("remo", Some("reno")),
+            ("fack", Some("sack")),
+            ("bbr", None),
+            ("", None),
+            ("x", None),
+        ] {
+            assert_eq!(nearest(given, names.into_iter()), expected, "{given}");
+        }
+    }
+
+    #[test]
+    fn unknown_names_say_what_there_is() {
+        let catalog = Catalog::default();
+        for (kind, good, bad, near) in [
+            (Kind::Congestion, "dctcp:g=1/32", "kubic", "did you mean 'cubic'?"),
+            (Kind::Rto, "5ms", "linus", "did you mean 'linux'?"),
+            (Kind::LossDetector, "rack", "rakc", "did you mean 'rack'?"),
+            (Kind::Preset, "fast08", "fast8", "did you mean 'fast08'?"),
+        ] {
+            assert_eq!(catalog.check(kind, good), Ok(()));
+            let e = catalog.check(kind, bad).unwrap_err();
+            assert!(e.contains(near) && e.contains("Known: "), "{e}");
+        }
+    }
+
+    /// The defaults of the scenarios must be names that exist.
+    #[test]
+    fn default_names_exist() {
+        use crate::scenario::IncastSpec;
+        let catalog = Catalog::default();
+        for spec in [IncastSpec::default(), IncastSpec::fast08()] {
+            catalog.check(Kind::Congestion, &spec.tcp.congestion).unwrap();
+            catalog.check(Kind::Rto, &spec.tcp.rto).unwrap();
+            catalog.check(Kind::LossDetector, &spec.tcp.loss_detector).unwrap();
+        }
+        let defaults = crate::cli::plan::Defaults::default();
+        for name in &defaults.congestion {
+            catalog.check(Kind::Congestion, name).unwrap();
+        }
+        for name in &defaults.rto {
+            catalog.check(Kind::Rto, name).unwrap();
+        }
+    }
+}

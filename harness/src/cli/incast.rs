@@ -1,0 +1,290 @@
+//! `narrows incast`: run the sweep, tell what happened, keep the results.
+
+use super::args::IncastArgs;
+use super::output::{OutputFile, print};
+use super::plan::{BadValue, plan};
+use super::progress::{Progress, Watcher};
+use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, usage};
+use crate::report::plot::{self, Quantity, Theme};
+use crate::report::records::{self, FORMAT_VERSION, PointRecord, RunRecord, SweepRecord};
+use crate::report::story::Story;
+use crate::report::table::{self, Colour};
+use crate::report::{Summary, html};
+use crate::scenario::parallel::{SweepResults, cost, guarded, run_sweep};
+use crate::scenario::{IncastRunner, PlannedRun, RunContext, ScenarioError, SweepSpec};
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+const DEFAULT_REPORT: &str = "narrows-report.html";
+
+/// The files asked for, open before the first run.
+struct Outputs {
+    report: Option<(PathBuf, OutputFile)>,
+    svg: Option<OutputFile>,
+    json: Sink,
+    csv: Sink,
+    pcap: Option<OutputFile>,
+}
+
+enum Sink {
+    None,
+    Stdout,
+    File(OutputFile),
+}
+
+impl Outputs {
+    fn open(args: &IncastArgs) -> Result<Self, Stop> {
+        let stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
+        if stdout(&args.json) && stdout(&args.csv) {
+            return Err(usage("csv", "-", "--json goes to standard output already"));
+        }
+        let sink = |what, path: &Option<PathBuf>| -> Result<Sink, Stop> {
+            Ok(match path {
+                None => Sink::None,
+                Some(_) if stdout(path) => Sink::Stdout,
+                Some(path) => Sink::File(OutputFile::create(what, path)?),
+            })
+        };
+        let open = |what, path: &Option<PathBuf>| -> Result<Option<OutputFile>, Stop> {
+            Ok(path.as_deref().map(|p| OutputFile::create(what, p)).transpose()?)
+        };
+        let named = args.report.clone().or_else(|| Some(PathBuf::from(DEFAULT_REPORT)));
+        let report = match named.filter(|_| !args.no_report) {
+            Some(path) => {
+                let file = OutputFile::create("report", &path).map_err(|e| match args.report {
+                    Some(_) => e,
+                    None => e.with_hint("choose a place with --report FILE, or --no-report"),
+                })?;
+                Some((path, file))
+            }
+            None => None,
+        };
+        Ok(Self {
+            report,
+            svg: open("plot", &args.svg)?,
+            json: sink("JSON", &args.json)?,
+            csv: sink("CSV", &args.csv)?,
+            pcap: open("capture", &args.pcap)?,
+        })
+    }
+
+    fn data_on_stdout(&self) -> bool {
+        matches!(self.json, Sink::Stdout) || matches!(self.csv, Sink::Stdout)
+    }
+}
+
+/// Run it; the exit code.
+pub(super) fn run<R: IncastRunner>(
+    app: &App<R>,
+    args: &IncastArgs,
+    command: &[OsString],
+    console: &mut Console<'_>,
+) -> Result<u8, Stop> {
+    let sweep = plan(args, &app.catalog, &app.defaults)
+        .map_err(|BadValue { option, given, why }| usage(option, &given, &why))?;
+    let planned = sweep.expand().map_err(|e| match e {
+        ScenarioError::Invalid { option, given, allowed } => usage(option, &given, &allowed),
+        other => usage("servers", "", &other.to_string()),
+    })?;
+    if let (Some(path), true) = (&args.pcap, planned.len() > 1) {
+        let why = format!(
+            "a capture is of one run, and this is {}: give one value each to --servers, --cc, \
+             --rto and the other lists",
+            planned.len()
+        );
+        return Err(usage("pcap", &path.display().to_string(), &why));
+    }
+    let mut outputs = Outputs::open(args)?;
+    let watcher = match (args.quiet, console.stderr_terminal) {
+        (true, _) => Watcher::Nobody,
+        (false, true) => Watcher::Terminal,
+        (false, false) => Watcher::Log,
+    };
+    let total = planned.iter().map(|p| cost(&p.spec)).fold(0_u64, u64::saturating_add);
+    let progress = Progress::new(watcher, planned.len(), total);
+    let results = match outputs.pcap.take() {
+        Some(file) => captured(app, &planned, file, console)?,
+        None => {
+            let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+            let threads = args.threads.map_or(cores, |n| n as usize);
+            run_sweep(&planned, &app.runner, threads, console.cancel, &|s| progress.step(s))
+        }
+    };
+    let took = progress.finish();
+    let interrupted = console.cancel.load(Ordering::Relaxed);
+
+    let summary = Summary::of(&sweep, &planned, &results.runs);
+    let story = Story::of(&sweep, &summary);
+    let record = SweepRecord {
+        format: "narrows-incast",
+        format_version: FORMAT_VERSION,
+        narrows_version: env!("CARGO_PKG_VERSION").to_owned(),
+        command: command_line(command),
+        settings: records::settings(&sweep),
+        summary: story.sentences.clone(),
+        planned: planned.len(),
+        points: PointRecord::all(&summary, &story),
+        runs: RunRecord::all(&sweep, &planned, &results.runs),
+    };
+
+    let mut human = String::new();
+    if !args.quiet {
+        human += &terminal_text(&summary, &story, outputs.data_on_stdout(), console.colour);
+    }
+    for sentence in &story.sentences {
+        let _ = writeln!(human, "{sentence}");
+    }
+    let on_stdout = outputs.data_on_stdout();
+    let (machine, written) = save(outputs, &sweep, &summary, &story, &record);
+    if let (Ok(Some(report)), false) = (&written, args.quiet) {
+        let _ = writeln!(human, "\nReport: {}", report.display());
+    }
+    if !args.quiet {
+        let _ = writeln!(human, "{}", speed(&results, took));
+    }
+    human += &failures(&planned, &results);
+    // Whatever could not be written, what was computed is told.
+    let told = if on_stdout {
+        let told = print(console.stdout, &machine);
+        print(console.stderr, &human).and(told)
+    } else {
+        print(console.stdout, &human)
+    };
+    written?;
+    told?;
+    Ok(match (interrupted, results.failures.is_empty()) {
+        (true, _) => EXIT_INTERRUPTED,
+        (false, true) => EXIT_OK,
+        (false, false) => EXIT_FAILED,
+    })
+}
+
+/// The one run of a capture. What was captured before an interruption or error is kept.
+fn captured<R: IncastRunner>(
+    app: &App<R>,
+    planned: &[PlannedRun],
+    mut file: OutputFile,
+    console: &Console<'_>,
+) -> Result<SweepResults, Stop> {
+    let mut results = SweepResults::default();
+    for (index, p) in planned.iter().enumerate() {
+        let ctx = RunContext { cancel: Some(console.cancel), capture: Some(&mut file) };
+        match guarded(&app.runner, &p.spec, ctx) {
+            Ok(run) => results.runs.push(Some(run)),
+            Err(e) => {
+                results.runs.push(None);
+                if !matches!(e, ScenarioError::Cancelled) {
+                    results.failures.push((index, e));
+                }
+            }
+        }
+    }
+    file.finish()?;
+    Ok(results)
+}
+
+/// Write every file; the text for standard output, and the report's path. The first error is
+/// told after all the others had their chance.
+fn save(
+    outputs: Outputs,
+    sweep: &SweepSpec,
+    summary: &Summary,
+    story: &Story,
+    record: &SweepRecord,
+) -> (String, Result<Option<PathBuf>, Stop>) {
+    let mut machine = String::new();
+    let mut result = Ok(None);
+    let mut keep = |r: Result<(), super::OutputError>| {
+        if let (Err(e), true) = (r, result.is_ok()) {
+            result = Err(Stop::Output(e));
+        }
+    };
+    let json = || {
+        let text = serde_json::to_string_pretty(record);
+        text.unwrap_or_else(|e| format!("{{\"error\": \"{e}\"}}")) + "\n"
+    };
+    let csv = || {
+        let mut text = Vec::new();
+        // Writing to memory does not fail.
+        let _ = records::write_csv(&record.runs, &mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    };
+    match outputs.json {
+        Sink::None => {}
+        Sink::Stdout => machine = json(),
+        Sink::File(file) => keep(file.finish_with(json().as_bytes())),
+    }
+    match outputs.csv {
+        Sink::None => {}
+        Sink::Stdout => machine = csv(),
+        Sink::File(file) => keep(file.finish_with(csv().as_bytes())),
+    }
+    if let Some(file) = outputs.svg {
+        let svg = plot::svg(sweep, summary, Quantity::Goodput, Theme::Paper);
+        keep(file.finish_with(svg.as_bytes()));
+    }
+    let mut path = None;
+    if let Some((report, file)) = outputs.report {
+        // A report of nothing would only take the place of an older one.
+        if summary.finished > 0 {
+            let page = html::page(sweep, summary, story, record);
+            keep(file.finish_with(page.as_bytes()));
+            path = Some(report);
+        }
+    }
+    (machine, result.map(|_: Option<PathBuf>| path))
+}
+
+fn terminal_text(summary: &Summary, story: &Story, to_stderr: bool, colour: bool) -> String {
+    let colour = if colour && !to_stderr { Colour::Ansi } else { Colour::Plain };
+    let mut text = table::details(summary, story, colour);
+    if let Some(matrix) = table::matrix(summary, colour) {
+        text += &matrix;
+        text.push('\n');
+    }
+    text
+}
+
+fn speed(results: &SweepResults, took: std::time::Duration) -> String {
+    let finished = || results.runs.iter().flatten();
+    let packets: u64 = finished().map(|r| r.data_packets).sum();
+    let seconds = took.as_secs_f64();
+    format!(
+        "{} runs, {:.1} million data packets in {seconds:.1} s",
+        finished().count(),
+        packets as f64 / 1e6
+    )
+}
+
+fn failures(planned: &[PlannedRun], results: &SweepResults) -> String {
+    let mut text = String::new();
+    for (index, error) in results.failures.iter().take(5) {
+        let spec = &planned[*index].spec;
+        let _ = writeln!(
+            text,
+            "failed: {} / {} with {} servers, seed {}: {error}",
+            spec.tcp.congestion, spec.tcp.rto, spec.servers, spec.seed
+        );
+    }
+    if results.failures.len() > 5 {
+        let _ = writeln!(text, "and {} more runs failed", results.failures.len() - 5);
+    }
+    text
+}
+
+/// The command as a shell takes it.
+fn command_line(args: &[OsString]) -> String {
+    let quoted = |arg: &OsString| {
+        let text = arg.to_string_lossy().into_owned();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+.,:/%@".contains(c);
+        if !text.is_empty() && text.chars().all(plain) {
+            text
+        } else {
+            format!("'{}'", text.replace('\'', r"'\''"))
+        }
+    };
+    let rest = args.iter().skip(1).map(quoted);
+    std::iter::once("narrows".to_owned()).chain(rest).collect::<Vec<_>>().join(" ")
+}

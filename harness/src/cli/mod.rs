@@ -1,0 +1,159 @@
+//! The `narrows` command.
+
+mod args;
+pub mod catalog;
+mod incast;
+mod list;
+pub mod output;
+pub mod plan;
+pub mod progress;
+pub mod values;
+
+use crate::scenario::IncastRunner;
+use args::{Cli, Command};
+use catalog::Catalog;
+use clap::Parser;
+use clap::error::ErrorKind;
+use output::OutputError;
+use plan::Defaults;
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// All went well.
+pub const EXIT_OK: u8 = 0;
+/// A run failed, or a result could not be written.
+pub const EXIT_FAILED: u8 = 1;
+/// The options make no sense.
+pub const EXIT_USAGE: u8 = 2;
+/// Ctrl-C; what was finished has been reported.
+pub const EXIT_INTERRUPTED: u8 = 130;
+
+/// The command: names, a simulator to run, and what runs by default.
+///
+/// A program of the user's own makes one with her algorithms in the catalog's registries and
+/// has the whole command line for them.
+#[derive(Debug)]
+pub struct App<R> {
+    /// What can be named.
+    pub catalog: Catalog,
+    /// Runs an incast.
+    pub runner: R,
+    /// What `narrows incast` does without options.
+    pub defaults: Defaults,
+}
+
+/// Where the command reads and writes.
+pub struct Console<'a> {
+    /// Standard output.
+    pub stdout: &'a mut dyn Write,
+    /// Standard error.
+    pub stderr: &'a mut dyn Write,
+    /// Standard output is a terminal that wants colours.
+    pub colour: bool,
+    /// Standard error is a terminal.
+    pub stderr_terminal: bool,
+    /// Set by Ctrl-C.
+    pub cancel: &'a AtomicBool,
+}
+
+impl std::fmt::Debug for Console<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Console").field("colour", &self.colour).finish_non_exhaustive()
+    }
+}
+
+/// Why a command stopped short.
+enum Stop {
+    /// As clap words it.
+    Usage(clap::Error),
+    /// A result could not be written.
+    Output(OutputError),
+}
+
+impl From<OutputError> for Stop {
+    fn from(e: OutputError) -> Self {
+        Self::Output(e)
+    }
+}
+
+impl<R: IncastRunner> App<R> {
+    /// The command with the given names and simulator, and our defaults.
+    pub fn new(catalog: Catalog, runner: R) -> Self {
+        Self { catalog, runner, defaults: Defaults::default() }
+    }
+
+    /// Run with the process's arguments, streams and Ctrl-C.
+    pub fn main(self) -> ExitCode {
+        let cancel = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&cancel);
+        // Without a handler Ctrl-C just ends the process: worse, but no reason not to run.
+        let _ = ctrlc::set_handler(move || {
+            if flag.swap(true, Ordering::Relaxed) {
+                std::process::exit(i32::from(EXIT_INTERRUPTED));
+            }
+        });
+        let wants_colour = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+            && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
+        let mut console = Console {
+            colour: wants_colour && io::stdout().is_terminal(),
+            stderr_terminal: io::stderr().is_terminal(),
+            stdout: &mut io::stdout().lock(),
+            stderr: &mut io::stderr(),
+            cancel: &cancel,
+        };
+        ExitCode::from(self.run(std::env::args_os(), &mut console))
+    }
+
+    /// Run with `args`, the program's name first; the exit code.
+    pub fn run(
+        &self,
+        args: impl IntoIterator<Item = OsString>,
+        console: &mut Console<'_>,
+    ) -> u8 {
+        let args: Vec<OsString> = args.into_iter().collect();
+        let outcome = Cli::try_parse_from(&args).map_err(Stop::Usage).and_then(|cli| {
+            match cli.command {
+                Command::Incast(incast) => incast::run(self, &incast, &args, console),
+                Command::List { parameters } => {
+                    let text = list::text(&self.catalog, parameters, console.colour);
+                    output::print(console.stdout, &text)?;
+                    Ok(EXIT_OK)
+                }
+            }
+        });
+        match outcome {
+            Ok(code) => code,
+            Err(Stop::Usage(e)) => {
+                let text = e.render();
+                let help = matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+                let rendered =
+                    if console.colour { text.ansi().to_string() } else { text.to_string() };
+                if help {
+                    return match output::print(console.stdout, &rendered) {
+                        Ok(()) => EXIT_OK,
+                        Err(_) => EXIT_FAILED,
+                    };
+                }
+                // Nobody is left to tell if this fails.
+                let _ = output::print(console.stderr, &rendered);
+                EXIT_USAGE
+            }
+            Err(Stop::Output(e)) => {
+                let _ = output::print(console.stderr, &format!("narrows: {e}\n"));
+                EXIT_FAILED
+            }
+        }
+    }
+}
+
+/// A usage error in clap's words: the option, the value, why not.
+fn usage(option: &str, given: &str, why: &str) -> Stop {
+    let text = format!("invalid value '{given}' for '--{option}': {why}\n");
+    Stop::Usage(clap::Error::raw(ErrorKind::InvalidValue, text))
+}
+
+#[cfg(test)]
+mod tests;

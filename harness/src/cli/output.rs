@@ -1,0 +1,212 @@
+//! Files that are whole or not there, and a standard output that may go away.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// A result that could not be written.
+#[derive(Debug)]
+pub struct OutputError {
+    what: &'static str,
+    path: PathBuf,
+    error: io::Error,
+    hint: Option<&'static str>,
+}
+
+impl OutputError {
+    /// With a sentence on what to do.
+    #[must_use]
+    pub fn with_hint(self, hint: &'static str) -> Self {
+        Self { hint: Some(hint), ..self }
+    }
+}
+
+impl std::fmt::Display for OutputError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "cannot write the {} to {}: {}", self.what, self.path.display(), self.error)?;
+        self.hint.map_or(Ok(()), |hint| write!(f, "; {hint}"))
+    }
+}
+
+impl std::error::Error for OutputError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+/// A file to be written. It is opened before a long run, so that a folder that cannot be
+/// written shows at once; it gets its name only when it is complete, so that a full disk or an
+/// interruption leaves an older file as it was.
+#[derive(Debug)]
+pub struct OutputFile {
+    what: &'static str,
+    path: PathBuf,
+    /// Where the bytes go until then; `None` for devices and pipes, which are written directly.
+    temporary: Option<PathBuf>,
+    file: BufWriter<File>,
+}
+
+impl OutputFile {
+    /// Open `path` for writing `what` ("report").
+    ///
+    /// # Errors
+    /// If the folder does not exist or cannot be written, or `path` is a folder.
+    pub fn create(what: &'static str, path: &Path) -> Result<Self, OutputError> {
+        let fail = |error| OutputError { what, path: path.to_owned(), error, hint: None };
+        // Through a link, so that the link stays one.
+        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        match fs::metadata(&target) {
+            Ok(m) if m.is_dir() => return Err(fail(io::Error::other("it is a folder"))),
+            Ok(m) if !m.is_file() => {
+                let file = OpenOptions::new().write(true).open(&target).map_err(fail)?;
+                let file = BufWriter::new(file);
+                return Ok(Self { what, path: target, temporary: None, file });
+            }
+            _ => {}
+        }
+        let name = target.file_name().ok_or_else(|| fail(io::Error::other("no file name")))?;
+        let temporary =
+            target.with_file_name(format!(".{}.{}.tmp", name.display(), std::process::id()));
+        let file = File::create(&temporary).map_err(fail)?;
+        Ok(Self {
+            what,
+            path: target,
+            temporary: Some(temporary),
+            file: BufWriter::new(file),
+        })
+    }
+
+    /// Everything is written: make it so.
+    ///
+    /// # Errors
+    /// If the rest cannot be written; nothing has changed then.
+    pub fn finish(mut self) -> Result<(), OutputError> {
+        let result = self.file.flush().and_then(|()| match &self.temporary {
+            Some(temporary) => fs::rename(temporary, &self.path),
+            None => Ok(()),
+        });
+        match result {
+            Ok(()) => {
+                self.temporary = None;
+                Ok(())
+            }
+            Err(error) => Err(OutputError { what: self.what, path: self.path.clone(), error, hint: None }),
+        }
+    }
+
+    /// Write all of `bytes` and finish.
+    ///
+    /// # Errors
+    /// As for [`finish`](Self::finish).
+    pub fn finish_with(mut self, bytes: &[u8]) -> Result<(), OutputError> {
+        if let Err(error) = self.file.write_all(bytes) {
+            return Err(OutputError { what: self.what, path: self.path.clone(), error, hint: None });
+        }
+        self.finish()
+    }
+}
+
+impl Write for OutputFile {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.file.write(buf)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for OutputFile {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            // It may be gone already, and there is nobody to tell.
+            let _ = fs::remove_file(temporary);
+        }
+    }
+}
+
+/// Write `text`; that the reader has gone (`| head`) is fine, other errors are not.
+///
+/// # Errors
+/// A full disk and the like.
+pub fn print(out: &mut dyn Write, text: &str) -> Result<(), OutputError> {
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
+            Err(OutputError { what: "results", path: PathBuf::from("standard output"), error: e, hint: None })
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let path =
+            std::env::temp_dir().join(format!("narrows-output-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    fn files(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(folder)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().display().to_string())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_appears_only_when_complete() {
+        let dir = folder("atomic");
+        let path = dir.join("r.html");
+        fs::write(&path, "old").unwrap();
+        let mut f = OutputFile::create("report", &path).unwrap();
+        f.write_all(b"half").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        drop(f);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        assert_eq!(files(&dir), ["r.html"]);
+        OutputFile::create("report", &path).unwrap().finish_with(b"new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(files(&dir), ["r.html"]);
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_said() {
+        let dir = folder("errors");
+        let e = OutputFile::create("report", &dir).unwrap_err().to_string();
+        assert!(e.contains("cannot write the report") && e.contains("folder"), "{e}");
+        let missing = dir.join("no/such/r.csv");
+        let e = OutputFile::create("CSV", &missing).unwrap_err().to_string();
+        assert!(e.contains("CSV") && e.contains("no/such"), "{e}");
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_is_said() {
+        let f = OutputFile::create("CSV", Path::new("/dev/full")).unwrap();
+        let e = f.finish_with(b"x").unwrap_err().to_string();
+        assert!(e.contains("/dev/full") && e.contains("space"), "{e}");
+        let mut full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        assert!(print(&mut full, "x").is_err());
+    }
+
+    #[test]
+    fn a_reader_that_left_is_no_error() {
+        struct Gone;
+        impl Write for Gone {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        assert!(print(&mut Gone, "x").is_ok());
+    }
+}

@@ -1,0 +1,166 @@
+//! From options to a sweep.
+
+use super::args::{CountingArg, FramingArg, IncastArgs, OrderArg};
+use super::catalog::{Catalog, Kind};
+use super::values::List;
+use crate::scenario::spec::{BlockSize, Framing, Length, QueueCounting, RequestOrder};
+use crate::scenario::{Axis, IncastSpec, Setting, SweepSpec};
+
+/// What runs when no option says otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Defaults {
+    /// Server counts.
+    pub servers: Vec<u32>,
+    /// Congestion controls.
+    pub congestion: Vec<String>,
+    /// RTO policies, coarse to fine.
+    pub rto: Vec<String>,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        let names = |list: [&str; 3]| list.map(str::to_owned).to_vec();
+        Self {
+            servers: vec![1, 2, 4, 8, 12, 16, 24, 32, 48, 64],
+            congestion: names(["reno", "cubic", "dctcp"]),
+            rto: names(["linux", "1ms", "fine"]),
+        }
+    }
+}
+
+/// The preset that none need name.
+pub const DEFAULT_PRESET: &str = "default";
+/// The preset of [`IncastSpec::fast08`].
+pub const FAST08_PRESET: &str = "fast08";
+
+/// A value that cannot be, with the option it was given for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct BadValue {
+    pub(super) option: &'static str,
+    pub(super) given: String,
+    pub(super) why: String,
+}
+
+/// The sweep that `args` ask for. Names are checked here, combinations when it is expanded.
+pub(super) fn plan(
+    args: &IncastArgs,
+    catalog: &Catalog,
+    defaults: &Defaults,
+) -> Result<SweepSpec, BadValue> {
+    known(catalog, Kind::Preset, "preset", std::slice::from_ref(&args.preset))?;
+    let preset = args.preset.as_str();
+    let (mut base, mut cc, mut rto) = match preset {
+        FAST08_PRESET => {
+            let base = IncastSpec::fast08();
+            let (cc, rto) = (vec![base.tcp.congestion.clone()], vec![base.tcp.rto.clone()]);
+            (base, cc, rto)
+        }
+        _ => (IncastSpec::default(), defaults.congestion.clone(), defaults.rto.clone()),
+    };
+    single_values(args, &mut base);
+    if let Some(List(names)) = &args.cc {
+        cc.clone_from(names);
+    }
+    if let Some(List(names)) = &args.rto {
+        rto.clone_from(names);
+    }
+    known(catalog, Kind::Congestion, "cc", &cc)?;
+    known(catalog, Kind::Rto, "rto", &rto)?;
+    if let Some(List(names)) = &args.loss {
+        known(catalog, Kind::LossDetector, "loss", names)?;
+    }
+
+    let mut axes = Vec::new();
+    let mut vary = |values: Vec<Setting>| match values.as_slice() {
+        [] => {}
+        [one] => one.apply(&mut base),
+        _ => axes.push(Axis::new(values)),
+    };
+    vary(cc.into_iter().map(Setting::Congestion).collect());
+    vary(rto.into_iter().map(Setting::Rto).collect());
+    vary(each(&args.loss, Setting::LossDetector));
+    vary(each(&args.buffer, Setting::PortBuffer));
+    vary(each(&args.ecn_threshold, Setting::Aqm));
+    vary(args.red.into_iter().map(Setting::Aqm).collect());
+    vary(each(&args.ecn, Setting::Ecn));
+    vary(each(&args.sru, |s| Setting::Block(BlockSize::Sru(s))));
+    vary(each(&args.block, |s| Setting::Block(BlockSize::Fixed(s))));
+    vary(each(&args.delayed_ack, Setting::DelayedAck));
+    vary(each(&args.initial_window, Setting::InitialWindow));
+    vary(each(&args.rwnd, Setting::ReceiveWindow));
+    vary(each(&args.tick, Setting::TimerTick));
+    vary(each(&args.rate, Setting::LinkRate));
+    vary(each(&args.delay, Setting::LinkDelay));
+    vary(each(&args.jitter, Setting::StartJitter));
+    vary(each(&args.sack, Setting::Sack));
+    vary(each(&args.prr, Setting::Prr));
+    vary(each(&args.limited_transmit, Setting::LimitedTransmit));
+    vary(each(&args.timestamps, Setting::Timestamps));
+
+    let servers = args.servers.as_ref().map_or_else(|| defaults.servers.clone(), |l| l.0.clone());
+    Ok(SweepSpec { base, servers, axes, repetitions: args.repetitions.max(1) })
+}
+
+fn each<T: Clone>(list: &Option<List<T>>, make: impl Fn(T) -> Setting) -> Vec<Setting> {
+    list.iter().flat_map(|l| l.0.iter().cloned()).map(make).collect()
+}
+
+/// Options that take one value.
+fn single_values(args: &IncastArgs, spec: &mut IncastSpec) {
+    if let Some(t) = args.duration {
+        spec.length = Length::Time(t);
+    }
+    if args.blocks.is_some() || args.time_limit.is_some() {
+        let Length::Blocks { blocks, time_limit } = (match spec.length {
+            Length::Time(_) => IncastSpec::default().length,
+            given => given,
+        }) else {
+            return;
+        };
+        spec.length = Length::Blocks {
+            blocks: args.blocks.unwrap_or(blocks),
+            time_limit: args.time_limit.unwrap_or(time_limit),
+        };
+    }
+    set(&mut spec.request.size, args.request);
+    set(&mut spec.request.order, args.order.map(|o| match o {
+        OrderArg::Shuffled => RequestOrder::Shuffled,
+        OrderArg::Fixed => RequestOrder::Fixed,
+    }));
+    let net = &mut spec.net;
+    set(&mut net.queue_counting, args.queue_counting.map(|c| match c {
+        CountingArg::Waiting => QueueCounting::Waiting,
+        CountingArg::WithInService => QueueCounting::WithInService,
+    }));
+    set(&mut net.framing, args.framing.map(|f| match f {
+        FramingArg::Ethernet => Framing::Ethernet,
+        FramingArg::None => Framing::None,
+    }));
+    set(&mut net.server_nic, args.server_nic);
+    set(&mut net.client_nic, args.client_nic);
+    set(&mut net.mtu, args.mtu);
+    set(&mut spec.tcp.mss, args.mss.map(Some));
+    set(&mut spec.seed, args.seed);
+    spec.wire = args.wire;
+}
+
+fn set<T>(field: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *field = value;
+    }
+}
+
+fn known(
+    catalog: &Catalog,
+    kind: Kind,
+    option: &'static str,
+    names: &[String],
+) -> Result<(), BadValue> {
+    names.iter().try_for_each(|name| {
+        catalog.check(kind, name).map_err(|e| BadValue {
+            option,
+            given: name.clone(),
+            why: e,
+        })
+    })
+}

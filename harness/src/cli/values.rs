@@ -1,0 +1,482 @@
+//! Values as people write them.
+//!
+//! Sizes: `kB`, `KB`, `MB` and `GB` are powers of 1000, `KiB`, `MiB`, `GiB` of 1024, as in IEC
+//! 80000-13. Papers that write "256KB" for a power of two mean `256KiB`; the defaults of the
+//! scenarios do, too.
+
+use crate::scenario::spec::{Aqm, DelayedAck, EcnUse, MAX_SERVERS, QueueLimit, Red};
+use narrows::{ByteCount, Duration, Rate};
+
+/// One or more values of an option, separated by commas.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct List<T>(pub Vec<T>);
+
+/// A parser of lists of what `one` parses. Empty items and repeated values are refused.
+pub fn list<T: PartialEq + Clone>(
+    one: impl Fn(&str) -> Result<T, String> + Clone,
+) -> impl Fn(&str) -> Result<List<T>, String> + Clone {
+    move |text| {
+        let mut values = Vec::new();
+        for item in text.split(',') {
+            let value = one(item.trim())?;
+            if values.contains(&value) {
+                return Err(format!("'{}' is there twice", item.trim()));
+            }
+            values.push(value);
+        }
+        Ok(List(values))
+    }
+}
+
+/// Names, lower case; which ones exist is checked against the catalog later. A name may carry
+/// parameters with commas of their own: `reno,dctcp:g=1/32,floor=1` is two names.
+pub fn names(text: &str) -> Result<List<String>, String> {
+    let mut names: Vec<String> = Vec::new();
+    for item in text.split(',') {
+        let item = item.trim().to_lowercase();
+        let parameter = item.contains('=') && !item.contains(':');
+        match names.last_mut().filter(|last| parameter && last.contains(':')) {
+            Some(last) => *last = format!("{last},{item}"),
+            None if item.is_empty() => return Err("a name is missing".to_owned()),
+            None => names.push(item),
+        }
+    }
+    for (i, name) in names.iter().enumerate() {
+        if names[..i].contains(name) {
+            return Err(format!("'{name}' is there twice"));
+        }
+    }
+    Ok(List(names))
+}
+
+/// `on` or `off`.
+pub fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "on" | "yes" | "true" => Ok(true),
+        "off" | "no" | "false" => Ok(false),
+        _ => Err("expected 'on' or 'off'".to_owned()),
+    }
+}
+
+/// `1Gb/s`, `10G`, `100Mbit/s`, `2.5Gbps`.
+pub fn rate(text: &str) -> Result<Rate, String> {
+    const HELP: &str = "expected a rate with its unit, from 1kb/s to 1Tb/s, such as 1Gb/s, 10G or 100Mbit/s";
+    let (number, unit) = split(text);
+    if unit.contains('B') && !unit.eq_ignore_ascii_case("bps") {
+        return Err(format!("{HELP}; '{unit}' with a large B would be bytes, rates are in bits"));
+    }
+    let unit = unit.to_ascii_lowercase();
+    let unit = ["bits/s", "bit/s", "b/s", "bps", "bit", "b"]
+        .iter()
+        .find_map(|tail| unit.strip_suffix(tail))
+        .unwrap_or(&unit);
+    let factor = match unit {
+        "k" => 1_000,
+        "m" => 1_000_000,
+        "g" => 1_000_000_000,
+        "t" => 1_000_000_000_000,
+        "" if text.ends_with(|c: char| c.is_ascii_alphabetic()) => 1,
+        _ => return Err(HELP.to_owned()),
+    };
+    let bps = scaled(number, factor).ok_or(HELP)?;
+    if !(1_000..=1_000_000_000_000).contains(&bps) {
+        return Err(HELP.to_owned());
+    }
+    Ok(Rate::from_bits_per_sec(bps))
+}
+
+/// `25us`, `1.5ms`, `200ms`, `3s`, or `0`.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    const HELP: &str = "expected a time with its unit, such as 25us, 1.5ms, 200ms or 3s";
+    let (number, unit) = split(text);
+    let factor = match unit {
+        "ns" => 1,
+        "us" | "µs" | "μs" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        "m" | "min" => 60_000_000_000,
+        "" if number == "0" => 1,
+        "" => return Err(format!("{HELP}: the unit is missing")),
+        other => return Err(format!("{HELP}: there is no unit '{other}'")),
+    };
+    scaled(number, factor).map(Duration::from_nanos).ok_or_else(|| HELP.to_owned())
+}
+
+/// A time longer than none.
+pub fn positive_duration(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        d if d.is_zero() => Err("must be longer than zero".to_owned()),
+        d => Ok(d),
+    }
+}
+
+/// `256KiB`, `64KB`, `1500B`, or a bare number of bytes.
+pub fn size(text: &str) -> Result<ByteCount, String> {
+    const HELP: &str =
+        "expected a size such as 256KiB (1024s), 64KB (1000s), 1MB or 1500B";
+    let (number, unit) = split(text);
+    let factor = size_factor(unit).ok_or_else(|| format!("{HELP}: there is no unit '{unit}'"))?;
+    scaled(number, factor).map(ByteCount::new).ok_or_else(|| HELP.to_owned())
+}
+
+fn size_factor(unit: &str) -> Option<u64> {
+    Some(match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kb" => 1_000,
+        "m" | "mb" => 1_000_000,
+        "g" | "gb" => 1_000_000_000,
+        "ki" | "kib" => 1 << 10,
+        "mi" | "mib" => 1 << 20,
+        "gi" | "gib" => 1 << 30,
+        _ => return None,
+    })
+}
+
+/// `64p` or `64packets`, or a size with its unit.
+pub fn queue(text: &str) -> Result<QueueLimit, String> {
+    const HELP: &str = "expected packets or bytes, such as 64p, 64packets, 64KiB or 100KB";
+    let (number, unit) = split(text);
+    match unit {
+        "" => Err(format!("{HELP}: is '{text}' packets ({text}p) or bytes ({text}B)?")),
+        "p" | "pkt" | "pkts" | "packet" | "packets" => number
+            .parse()
+            .map(QueueLimit::Packets)
+            .map_err(|_| format!("{HELP}; at most 4 billion packets")),
+        unit => {
+            let factor =
+                size_factor(unit).ok_or_else(|| format!("{HELP}: there is no unit '{unit}'"))?;
+            scaled(number, factor)
+                .map(|b| QueueLimit::Bytes(ByteCount::new(b)))
+                .ok_or_else(|| HELP.to_owned())
+        }
+    }
+}
+
+/// The step threshold of ECN: a queue, or `off`.
+pub fn ecn_threshold(text: &str) -> Result<Aqm, String> {
+    match text {
+        "off" | "none" => Ok(Aqm::None),
+        _ => queue(text).map(Aqm::EcnStep).map_err(|e| format!("{e}; or off")),
+    }
+}
+
+/// RED: `MIN:MAX:PERCENT`, with an average that moves by 1/512.
+pub fn red(text: &str) -> Result<Aqm, String> {
+    const HELP: &str = "expected MIN:MAX:PERCENT, such as 20p:60p:10 or 30KB:90KB:2.5";
+    let parts: Vec<&str> = text.split(':').collect();
+    let [min, max, percent] = parts[..] else { return Err(HELP.to_owned()) };
+    let (min, max) = (queue(min)?, queue(max)?);
+    let percent = percent.strip_suffix('%').unwrap_or(percent);
+    let max_permille = scaled(percent, 10).and_then(|p| u32::try_from(p).ok()).ok_or(HELP)?;
+    if !(1..=1_000).contains(&max_permille) {
+        return Err("the probability must be 0.1 to 100 percent".to_owned());
+    }
+    Ok(Aqm::Red(Red { min, max, max_permille, weight_shift: 9 }))
+}
+
+/// `off`, a time (two segments), or `SEGMENTS/TIME`.
+pub fn delayed_ack(text: &str) -> Result<DelayedAck, String> {
+    const HELP: &str = "expected off, a time such as 40ms, or SEGMENTS/TIME such as 2/40ms";
+    if matches!(text, "off" | "none") {
+        return Ok(DelayedAck::Off);
+    }
+    let (segments, time) = text.split_once('/').unwrap_or(("2", text));
+    let segments = segments.parse().map_err(|_| HELP.to_owned())?;
+    let timeout = duration(time).map_err(|e| format!("{HELP}; {e}"))?;
+    Ok(DelayedAck::On { segments, timeout })
+}
+
+/// A receive window, or `off` for no cap.
+pub fn receive_window(text: &str) -> Result<Option<ByteCount>, String> {
+    match text {
+        "off" | "none" | "free" => Ok(None),
+        _ => size(text).map(Some).map_err(|e| format!("{e}; or off for no cap")),
+    }
+}
+
+/// A timer tick, or `exact`.
+pub fn tick(text: &str) -> Result<Duration, String> {
+    match text {
+        "exact" => Ok(Duration::ZERO),
+        _ => duration(text).map_err(|e| format!("{e}; or exact")),
+    }
+}
+
+/// `auto`, `off` or `classic`.
+pub fn ecn(text: &str) -> Result<EcnUse, String> {
+    match text {
+        "auto" => Ok(EcnUse::Auto),
+        "off" => Ok(EcnUse::Off),
+        "classic" | "on" => Ok(EcnUse::Classic),
+        _ => Err("expected auto (what the congestion control asks for), classic or off".to_owned()),
+    }
+}
+
+/// A whole number from `min` to `max`.
+pub fn whole(min: u32, max: u32) -> impl Fn(&str) -> Result<u32, String> + Clone {
+    move |text| {
+        let n = text.replace('_', "").parse::<u32>().ok().filter(|n| (min..=max).contains(n));
+        n.ok_or_else(|| format!("expected a whole number from {min} to {max}"))
+    }
+}
+
+/// Server counts: single numbers, ranges `A-B` (every number) or `A-B+STEP`, doublings `A..Bx2`,
+/// and lists of these. Sorted, each once.
+pub fn servers(text: &str) -> Result<List<u32>, String> {
+    let mut all = Vec::new();
+    for item in text.split(',') {
+        server_range(item.trim(), &mut all)?;
+        if all.len() > 10_000 {
+            return Err("that is more than 10000 server counts".to_owned());
+        }
+    }
+    all.sort_unstable();
+    all.dedup();
+    Ok(List(all))
+}
+
+fn server_range(item: &str, out: &mut Vec<u32>) -> Result<(), String> {
+    let help = || {
+        format!(
+            "expected numbers from 1 to {MAX_SERVERS} such as 16, 4,8,16, 1-64, 8-64+8 or 1..64x2"
+        )
+    };
+    let number = |t: &str| {
+        t.replace('_', "")
+            .parse::<u32>()
+            .ok()
+            .filter(|n| (1..=MAX_SERVERS).contains(&u64::from(*n)))
+            .ok_or_else(help)
+    };
+    let Some((from, rest)) = item.split_once("..").or_else(|| item.split_once('-')) else {
+        out.push(number(item)?);
+        return Ok(());
+    };
+    let rest = rest.strip_prefix('=').unwrap_or(rest);
+    let (to, step) = match (rest.split_once('x'), rest.split_once('+')) {
+        (Some((to, by)), None) => (to, Step::Times(number(by)?)),
+        (None, Some((to, by))) => (to, Step::Plus(number(by)?)),
+        (None, None) => (rest, Step::Plus(1)),
+        (Some(_), Some(_)) => return Err(help()),
+    };
+    let (from, to) = (number(from)?, number(to)?);
+    if from > to {
+        return Err(format!("the range {item} is empty: {from} is more than {to}"));
+    }
+    if step == Step::Times(1) {
+        return Err(format!("the range {item} never ends: multiply by 2 or more"));
+    }
+    let mut next = Some(from);
+    while let Some(n) = next.filter(|n| *n <= to) {
+        out.push(n);
+        next = match step {
+            Step::Plus(k) => n.checked_add(k),
+            Step::Times(k) => n.checked_mul(k),
+        };
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Plus(u32),
+    Times(u32),
+}
+
+/// Number and unit, split where the digits end.
+fn split(text: &str) -> (&str, &str) {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    (number, unit.trim())
+}
+
+/// `number * factor` without rounding; `None` if it is no number, no whole multiple, or too
+/// large for 64 bits.
+fn scaled(number: &str, factor: u64) -> Option<u64> {
+    let number = number.replace('_', "");
+    let (whole, fraction) = number.split_once('.').unwrap_or((&number, ""));
+    if (whole.is_empty() && fraction.is_empty()) || fraction.len() > 18 {
+        return None;
+    }
+    let digits = |t: &str| if t.is_empty() { Some(0) } else { t.parse::<u64>().ok() };
+    let scale = 10_u128.pow(u32::try_from(fraction.len()).ok()?);
+    let value = u128::from(digits(whole)?) * scale + u128::from(digits(fraction)?);
+    let product = value.checked_mul(u128::from(factor))?;
+    if product % scale != 0 {
+        return None;
+    }
+    u64::try_from(product / scale).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bits(text: &str) -> Option<u64> {
+        rate(text).ok().map(Rate::bits_per_sec)
+    }
+
+    #[test]
+    fn rates() {
+        for (text, bps) in [
+            ("1Gb/s", 1_000_000_000),
+            ("10G", 10_000_000_000),
+            ("1gbps", 1_000_000_000),
+            ("100Mbit/s", 100_000_000),
+            ("2.5Gb/s", 2_500_000_000),
+            ("1 Gb/s", 1_000_000_000),
+            ("64kb/s", 64_000),
+            ("5000b/s", 5_000),
+            ("1T", 1_000_000_000_000),
+        ] {
+            assert_eq!(bits(text), Some(bps), "{text}");
+        }
+        for text in ["", "1", "G", "1GB/s", "1GB", "fast", "-1G", "1Gx", "2T", "1b/s", "1..2G"] {
+            assert!(rate(text).is_err(), "{text}");
+        }
+        assert!(rate("1GB/s").unwrap_err().contains("bytes"));
+        assert!(rate("2T").unwrap_err().contains("1kb/s to 1Tb/s"));
+    }
+
+    #[test]
+    fn durations() {
+        for (text, ns) in [
+            ("25us", 25_000),
+            ("1.5ms", 1_500_000),
+            ("200 ms", 200_000_000),
+            ("3s", 3_000_000_000),
+            ("0", 0),
+            ("0ms", 0),
+            ("8.32us", 8_320),
+            ("2min", 120_000_000_000),
+            ("10µs", 10_000),
+        ] {
+            assert_eq!(duration(text), Ok(Duration::from_nanos(ns)), "{text}");
+        }
+        for text in ["", "5", "ms", "1.5", "1h", "-1ms", "0.5ns", "99999999999999999999s", "1e3ms"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+        assert!(duration("5").unwrap_err().contains("unit is missing"));
+        assert!(duration("1h").unwrap_err().contains("no unit 'h'"));
+        assert!(positive_duration("0").is_err());
+    }
+
+    #[test]
+    fn sizes_and_queues() {
+        for (text, bytes) in [
+            ("256KiB", 262_144),
+            ("256KB", 256_000),
+            ("256kB", 256_000),
+            ("1.5MiB", 1_572_864),
+            ("1MB", 1_000_000),
+            ("1500", 1_500),
+            ("1500B", 1_500),
+            ("1_000", 1_000),
+            ("64K", 64_000),
+            ("64Ki", 65_536),
+        ] {
+            assert_eq!(size(text), Ok(ByteCount::new(bytes)), "{text}");
+        }
+        for text in ["", "x", "12XB", "1.0001B", "-4", "64p", "20000000000GiB"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+        assert_eq!(queue("64p"), Ok(QueueLimit::Packets(64)));
+        assert_eq!(queue("64 packets"), Ok(QueueLimit::Packets(64)));
+        assert_eq!(queue("64KiB"), Ok(QueueLimit::Bytes(ByteCount::new(65_536))));
+        assert!(queue("64").unwrap_err().contains("packets (64p) or bytes (64B)"));
+        for text in ["", "p", "1.5p", "99999999999p", "64q"] {
+            assert!(queue(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_shown_reads_back() {
+        use crate::scenario::spec::Size;
+        for n in [0, 1, 1_000, 1_024, 30_000, 65_536, 262_144, 1_000_000, 1 << 20, 123_456_789] {
+            let b = ByteCount::new(n);
+            assert_eq!(size(&Size(b).to_string()), Ok(b));
+            let q = QueueLimit::Bytes(b);
+            assert_eq!(queue(&q.to_string()), Ok(q));
+        }
+        for d in [DelayedAck::Off, delayed_ack("40ms").unwrap()] {
+            assert_eq!(delayed_ack(&d.to_string()), Ok(d));
+        }
+    }
+
+    #[test]
+    fn policies() {
+        assert_eq!(ecn_threshold("off"), Ok(Aqm::None));
+        assert_eq!(ecn_threshold("20p"), Ok(Aqm::EcnStep(QueueLimit::Packets(20))));
+        let red = red("20p:60p:10").unwrap();
+        assert!(matches!(red, Aqm::Red(Red { max_permille: 100, .. })));
+        for text in ["", "20p:60p", "20p:60p:0", "20p:60p:101", "20p:60p:x", "1p:2p:3:4"] {
+            assert!(super::red(text).is_err(), "{text}");
+        }
+        let on = DelayedAck::On { segments: 4, timeout: Duration::from_millis(200) };
+        assert_eq!(delayed_ack("4/200ms"), Ok(on));
+        assert!(delayed_ack("two/40ms").is_err());
+        assert_eq!(tick("exact"), Ok(Duration::ZERO));
+        assert_eq!(receive_window("off"), Ok(None));
+        assert_eq!(switch("on"), Ok(true));
+        assert!(switch("maybe").is_err());
+        assert_eq!(whole(1, 10)("10"), Ok(10));
+        assert!(whole(1, 10)("11").unwrap_err().contains("1 to 10"));
+    }
+
+    #[test]
+    fn server_counts() {
+        for (text, expected) in [
+            ("16", vec![16]),
+            ("8,4,16,4", vec![4, 8, 16]),
+            ("1-4", vec![1, 2, 3, 4]),
+            ("1..4", vec![1, 2, 3, 4]),
+            ("1..64x2", vec![1, 2, 4, 8, 16, 32, 64]),
+            ("1-60x4", vec![1, 4, 16]),
+            ("8-32+8", vec![8, 16, 24, 32]),
+            ("1, 2..8x2 ,100", vec![1, 2, 4, 8, 100]),
+            ("60000", vec![60_000]),
+        ] {
+            assert_eq!(servers(text), Ok(List(expected)), "{text}");
+        }
+        for text in
+            ["", "0", "60001", "4-", "-4", "8-4", "1..64x1", "1..64x0", "a", "1,,2", "1-9x2+1"]
+        {
+            assert!(servers(text).is_err(), "{text}");
+        }
+        assert!(servers("0").unwrap_err().contains("1 to 60000"));
+        assert!(servers("8-4").unwrap_err().contains("empty"));
+        assert!(servers("1-60000").unwrap_err().contains("10000"));
+    }
+
+    #[test]
+    fn names_keep_their_parameters() {
+        let list = |text| names(text).map(|l| l.0);
+        assert_eq!(list("Reno, cubic"), Ok(vec!["reno".to_owned(), "cubic".to_owned()]));
+        let expected = ["reno", "dctcp:g=1/32,floor=1", "cubic:l=2", "200ms"];
+        assert_eq!(
+            list("reno,dctcp:g=1/32,floor=1,cubic:l=2,200ms"),
+            Ok(expected.map(str::to_owned).to_vec())
+        );
+        assert_eq!(list("floor:200ms,initial=3s").map(|l| l.len()), Ok(1));
+    }
+
+    #[test]
+    fn lists_refuse_repeats_and_gaps() {
+        assert_eq!(list(switch)("on,off"), Ok(List(vec![true, false])));
+        assert!(list(switch)("on,on").unwrap_err().contains("twice"));
+        for text in ["reno,,cubic", "", "reno,reno", "Reno,RENO"] {
+            assert!(names(text).is_err(), "{text}");
+        }
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(256))]
+        #[test]
+        fn no_text_panics(text in "[0-9a-zA-Zµ.,:/+_x -]{0,24}|\\PC{0,12}") {
+            let _ = (rate(&text), duration(&text), size(&text), queue(&text), servers(&text));
+            let _ = (red(&text), delayed_ack(&text), ecn_threshold(&text), tick(&text));
+        }
+    }
+}

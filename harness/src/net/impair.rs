@@ -1,0 +1,181 @@
+//! Links that lose, delay, repeat or damage packets.
+//!
+//! Acts on packets as they reach the far end of a link, so an impaired packet has taken its
+//! time on the wire. Each kind draws from its own stream, once for every packet whatever the
+//! others decide, so that switching one on does not change another. Order: a lost packet is
+//! gone; otherwise it is corrupted, then duplicated, then held back (the copy is not).
+//!
+//! A packet that is held back reaches the node later by the extra delay and may be overtaken.
+//! Leaves out: bursts of losses other than scripted ones, errors that depend on length.
+
+use crate::sim::rng::{Component, Probability, Stream};
+use crate::sim::time::SimTime;
+
+/// Which packets of a link.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum When {
+    /// None.
+    #[default]
+    Never,
+    /// Each with this probability, independently.
+    Chance(Probability),
+    /// Those with these numbers; the first packet of the link is number 1.
+    Packets(Vec<u64>),
+}
+
+/// What happens on a link.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct ImpairSpec {
+    /// Packets that are lost.
+    pub loss: When,
+    /// Packets that arrive damaged.
+    pub corrupt: When,
+    /// Packets that arrive twice.
+    pub duplicate: When,
+    /// Packets that are held back.
+    pub reorder: When,
+    /// The least extra delay of those.
+    pub reorder_min: SimTime,
+    /// The greatest; each picosecond between is equally likely.
+    pub reorder_max: SimTime,
+}
+
+impl ImpairSpec {
+    /// Whether it does nothing.
+    pub fn is_clean(&self) -> bool {
+        [&self.loss, &self.corrupt, &self.duplicate, &self.reorder]
+            .iter()
+            .all(|w| **w == When::Never)
+    }
+}
+
+/// What happens to one packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Fate {
+    pub(crate) lost: bool,
+    /// Noise to damage it with.
+    pub(crate) corrupt: Option<u64>,
+    pub(crate) duplicate: bool,
+    /// Extra delay.
+    pub(crate) hold: Option<SimTime>,
+}
+
+/// One kind of impairment: which packets, and its stream.
+#[derive(Debug)]
+struct Kind {
+    when: When,
+    stream: Stream,
+}
+
+impl Kind {
+    fn new(when: &When, seed: u64, component: Component, link: u64) -> Self {
+        let mut when = when.clone();
+        if let When::Packets(numbers) = &mut when {
+            numbers.sort_unstable();
+        }
+        Self { when, stream: Stream::new(seed, component, link) }
+    }
+
+    fn strikes(&mut self, number: u64) -> bool {
+        match &self.when {
+            When::Never => false,
+            When::Chance(p) => self.stream.chance(*p),
+            When::Packets(numbers) => numbers.binary_search(&number).is_ok(),
+        }
+    }
+}
+
+/// The impairments of a link at work.
+#[derive(Debug)]
+pub(crate) struct Impairments {
+    number: u64,
+    loss: Kind,
+    corrupt: Kind,
+    duplicate: Kind,
+    reorder: Kind,
+    hold_min: SimTime,
+    hold_max: SimTime,
+}
+
+impl Impairments {
+    /// `None` if the link is clean.
+    pub(crate) fn new(spec: &ImpairSpec, seed: u64, link: u64) -> Option<Box<Self>> {
+        if spec.is_clean() {
+            return None;
+        }
+        Some(Box::new(Self {
+            number: 0,
+            loss: Kind::new(&spec.loss, seed, Component::Loss, link),
+            corrupt: Kind::new(&spec.corrupt, seed, Component::Corrupt, link),
+            duplicate: Kind::new(&spec.duplicate, seed, Component::Duplicate, link),
+            reorder: Kind::new(&spec.reorder, seed, Component::Reorder, link),
+            hold_min: spec.reorder_min,
+            hold_max: spec.reorder_max,
+        }))
+    }
+
+    /// The fate of the next packet of the link.
+    pub(crate) fn next(&mut self) -> Fate {
+        self.number += 1;
+        let n = self.number;
+        let spread = self.hold_max - self.hold_min;
+        Fate {
+            lost: self.loss.strikes(n),
+            corrupt: self.corrupt.strikes(n).then(|| self.corrupt.stream.next_u64()),
+            duplicate: self.duplicate.strikes(n),
+            hold: self
+                .reorder
+                .strikes(n)
+                .then(|| self.hold_min + self.reorder.stream.jitter(spread)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fates(spec: &ImpairSpec, n: usize) -> Vec<Fate> {
+        let mut i = Impairments::new(spec, 3, 5).unwrap();
+        (0..n).map(|_| i.next()).collect()
+    }
+
+    #[test]
+    fn scripts_hit_the_packets_they_name() {
+        let spec = ImpairSpec {
+            loss: When::Packets(vec![4, 2]),
+            duplicate: When::Packets(vec![1]),
+            ..ImpairSpec::default()
+        };
+        let f = fates(&spec, 5);
+        assert_eq!(f.iter().map(|f| f.lost).collect::<Vec<_>>(), [false, true, false, true, false]);
+        assert_eq!(f.iter().filter(|f| f.duplicate).count(), 1);
+        assert!(f[0].duplicate);
+    }
+
+    #[test]
+    fn one_kind_does_not_shift_another() {
+        let p = When::Chance(Probability::ratio(1, 5));
+        let loss = ImpairSpec { loss: p.clone(), ..ImpairSpec::default() };
+        let all = ImpairSpec {
+            corrupt: p.clone(),
+            duplicate: p.clone(),
+            reorder: p.clone(),
+            reorder_min: SimTime::from_nanos(10),
+            reorder_max: SimTime::from_nanos(20),
+            ..loss.clone()
+        };
+        let (a, b) = (fates(&loss, 2_000), fates(&all, 2_000));
+        assert!(a.iter().zip(&b).all(|(a, b)| a.lost == b.lost));
+        let held: Vec<_> = b.iter().filter_map(|f| f.hold).collect();
+        assert!((340..460).contains(&held.len()), "{}", held.len());
+        let ends = (SimTime::from_nanos(10), SimTime::from_nanos(20));
+        assert!(held.iter().all(|h| *h >= ends.0 && *h <= ends.1));
+        assert!(b.iter().any(|f| f.lost != f.duplicate));
+    }
+
+    #[test]
+    fn a_clean_link_has_no_state() {
+        assert!(Impairments::new(&ImpairSpec::default(), 1, 1).is_none());
+    }
+}

@@ -1,0 +1,43 @@
+//! The simulated network: NICs, links, switch ports, buffers, and the ways they hurt packets.
+//!
+//! # One event a hop
+//! A port that serves first in, first out at a constant rate knows on arrival when a packet's
+//! last bit will leave, so it is told at once when it will reach the next node: one event a hop.
+//! Departures themselves are looked at only when somebody asks for the length of the queue. A
+//! link delivers in order, so only its first packet has an event.
+//!
+//! # Order at one instant
+//! A departure at an instant frees its place for an arrival at the same instant. Arrivals at one
+//! instant are handled in the order of their link's rank ([`topology::TieOrder`]), a host's
+//! packets before its timer.
+//!
+//! # Left out
+//! Priorities and other schedulers than first in, first out; cut-through switching (a switch
+//! forwards when the last bit is in); the delay of the switch itself (add it to the link's);
+//! rates that change and pause frames. For those the seam is [`port`]: it alone computes
+//! departures, the packets that have not left are a chain from its cursor, and an event whose
+//! time is not that of the chain's head is stale and ignored, so departures can be computed
+//! again.
+
+pub mod aqm;
+pub mod buffer;
+pub mod impair;
+pub mod link;
+pub mod network;
+pub mod nic;
+pub mod packet;
+pub mod port;
+pub mod stats;
+pub mod switch;
+pub mod topology;
+
+pub use aqm::AqmSpec;
+pub use buffer::{Capacity, InService, PoolSpec};
+pub use impair::{ImpairSpec, When};
+pub use link::{Framing, LinkSpec};
+pub use network::Network;
+pub use nic::{NicRoom, NicSpec};
+pub use packet::{HostId, Packet, PortId};
+pub use port::PortSpec;
+pub use stats::{DropReason, PortStats};
+pub use topology::{Attachment, StarSpec, TieOrder, TopologyError};

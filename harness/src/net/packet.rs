@@ -1,0 +1,45 @@
+//! What the network needs to know of a packet.
+
+/// A host, numbered from 0. In a star, host 0 is the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostId(pub u32);
+
+/// An output port with the link behind it: a host's NIC or a switch port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortId(pub u32);
+
+impl HostId {
+    /// As an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl PortId {
+    /// As an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A packet, as far as the network cares. It is cloned only where a link duplicates it.
+pub trait Packet: Clone {
+    /// Bytes at the network layer: IP header and everything in it.
+    fn wire_len(&self) -> u32;
+
+    /// The host it is for.
+    fn destination(&self) -> HostId;
+
+    /// Equal for the packets of a flow; chooses among equal paths.
+    fn flow_hash(&self) -> u32;
+
+    /// Whether a switch may mark it: ECT(0), ECT(1) or CE (RFC 3168 section 5).
+    fn is_ecn_capable(&self) -> bool;
+
+    /// Sets Congestion Experienced; called only if it is ECN-capable.
+    fn mark_ce(&mut self);
+
+    /// Damages it, so that the receiver's checksum fails; `noise` may choose where. A packet
+    /// that Ethernet would discard for its frame check may note that here.
+    fn corrupt(&mut self, noise: u64);
+}

@@ -1,0 +1,288 @@
+//! An output port: its queue, its transmitter, and the link behind it.
+//!
+//! Models one first-in, first-out queue that is served at the link's rate, with a limit of its
+//! own, a share of a pool, and a queue discipline at its tail. A host's NIC is such a port too.
+//!
+//! The packets from the queue's head to the far end of the link are one chain of slots in the
+//! order of their departure. The cursor splits it: what is before has left and is on the link,
+//! what is from there on is queued. It moves when somebody looks.
+
+use crate::sim::rng::Stream;
+use crate::sim::slab::{NIL, Slab};
+use crate::sim::time::SimTime;
+
+use super::aqm::{Aqm, AqmSpec};
+use super::buffer::{Capacity, Depth, InService};
+use super::impair::Impairments;
+use super::link::{Framing, Transmitter};
+use super::nic::NicRoom;
+use super::stats::{PortStats, QueueArea, QueueTrace};
+
+/// A pool by its number in the topology.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PoolId(pub u32);
+
+/// The queue of a switch port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortSpec {
+    /// Its own limit.
+    pub capacity: Capacity,
+    /// Whether the packet on the wire counts, for the limit and for the discipline. (A pool
+    /// always counts it: its memory is in use.)
+    pub in_service: InService,
+    /// Its discipline.
+    pub aqm: AqmSpec,
+    /// The pool that its packets take room from as well.
+    pub pool: Option<PoolId>,
+}
+
+impl PortSpec {
+    /// Drop-tail with a limit, the packet in service counted.
+    pub const fn new(capacity: Capacity) -> Self {
+        Self { capacity, in_service: InService::Counted, aqm: AqmSpec::None, pool: None }
+    }
+}
+
+/// No pool.
+pub(crate) const NO_POOL: u32 = u32::MAX;
+
+/// Where a link ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Node {
+    Host(u32),
+    Switch(u32),
+}
+
+/// A port at work.
+#[derive(Debug)]
+pub(crate) struct Port {
+    /// First packet on the link or in the queue.
+    head: u32,
+    /// Last one.
+    tail: u32,
+    /// First one in the queue.
+    cursor: u32,
+    queued: Depth,
+    tx: Transmitter,
+    pub(crate) delay: SimTime,
+    pub(crate) to: Node,
+    pub(crate) rank: u32,
+    framing: Framing,
+    in_service: InService,
+    pub(crate) capacity: Capacity,
+    pub(crate) pool: u32,
+    /// Whether the pool's heap of departures names this port.
+    pub(crate) pool_knows: bool,
+    pub(crate) aqm: Aqm,
+    overhead: Option<Box<(SimTime, Stream)>>,
+    pub(crate) impair: Option<Box<Impairments>>,
+    pub(crate) trace: Option<Box<QueueTrace>>,
+    pub(crate) stats: PortStats,
+}
+
+/// What a port is made of.
+pub(crate) struct PortParts {
+    pub(crate) tx: Transmitter,
+    pub(crate) delay: SimTime,
+    pub(crate) to: Node,
+    pub(crate) rank: u32,
+    pub(crate) framing: Framing,
+    pub(crate) in_service: InService,
+    pub(crate) capacity: Capacity,
+    pub(crate) pool: u32,
+    pub(crate) aqm: Aqm,
+    pub(crate) overhead: Option<(SimTime, Stream)>,
+    pub(crate) impair: Option<Box<Impairments>>,
+}
+
+impl Port {
+    pub(crate) fn new(parts: PortParts) -> Self {
+        Self {
+            head: NIL,
+            tail: NIL,
+            cursor: NIL,
+            queued: Depth::default(),
+            tx: parts.tx,
+            delay: parts.delay,
+            to: parts.to,
+            rank: parts.rank,
+            framing: parts.framing,
+            in_service: parts.in_service,
+            capacity: parts.capacity,
+            pool: parts.pool,
+            pool_knows: false,
+            aqm: parts.aqm,
+            overhead: parts.overhead.map(Box::new),
+            impair: parts.impair,
+            trace: None,
+            stats: PortStats::default(),
+        }
+    }
+
+    /// Lets leave what leaves until `now`; returns the bytes that frees.
+    #[inline]
+    pub(crate) fn settle<P>(&mut self, now: SimTime, slab: &Slab<P>) -> u64 {
+        let before = self.queued.bytes;
+        while self.cursor != NIL {
+            let hop = slab.hop(self.cursor);
+            if hop.depart > now {
+                break;
+            }
+            self.queued.packets -= 1;
+            self.queued.bytes -= u64::from(hop.buffered);
+            self.cursor = hop.next;
+            if let Some(trace) = &mut self.trace {
+                trace.record(hop.depart, self.queued);
+            }
+        }
+        before - self.queued.bytes
+    }
+
+    /// Everything queued, the packet in service included. Settle first.
+    #[inline]
+    pub(crate) fn held(&self) -> Depth {
+        self.queued
+    }
+
+    /// The queue as the port counts it. Settle first.
+    #[inline]
+    pub(crate) fn depth<P>(&self, slab: &Slab<P>) -> Depth {
+        if self.in_service == InService::Counted || self.cursor == NIL {
+            return self.queued;
+        }
+        Depth {
+            packets: self.queued.packets - 1,
+            bytes: self.queued.bytes - u64::from(slab.hop(self.cursor).buffered),
+        }
+    }
+
+    /// Whether the port's own limit admits `len` bytes behind `depth`.
+    #[inline]
+    pub(crate) fn admits(&self, depth: Depth, len: u32) -> bool {
+        self.capacity.admits(depth, len)
+            || (self.in_service == InService::NotCounted && self.cursor == NIL)
+    }
+
+    /// The bytes that a packet takes in this port's buffer.
+    #[inline]
+    pub(crate) fn buffer_len(&self, l3_len: u32) -> u32 {
+        self.framing.buffer_len(l3_len)
+    }
+
+    /// Since when nothing is queued, if so. Settle first.
+    #[inline]
+    pub(crate) fn idle_since(&self) -> Option<SimTime> {
+        (self.cursor == NIL).then(|| self.tx.free_at())
+    }
+
+    /// When the next packet leaves, if one is queued. Settle first.
+    pub(crate) fn next_departure<P>(&self, slab: &Slab<P>) -> Option<SimTime> {
+        (self.cursor != NIL).then(|| slab.hop(self.cursor).depart)
+    }
+
+    /// Takes the packet in slot `i`, of `len` bytes in the buffer. Returns when its last bit
+    /// leaves, and when it arrives if it is now first on the link and so needs an event.
+    #[inline]
+    pub(crate) fn push<P>(
+        &mut self,
+        now: SimTime,
+        i: u32,
+        len: u32,
+        slab: &mut Slab<P>,
+    ) -> (SimTime, Option<SimTime>) {
+        let head_of_line = now.max(self.tx.free_at());
+        let ready = match &mut self.overhead {
+            None => now,
+            Some(o) => now + o.1.jitter(o.0),
+        };
+        let depart = self.tx.send(ready, self.framing.wire_len(len));
+        let hop = slab.hop_mut(i);
+        hop.depart = depart;
+        hop.buffered = len;
+        hop.next = NIL;
+        let until = match self.in_service {
+            InService::Counted => depart,
+            InService::NotCounted => head_of_line,
+        };
+        let span = u128::from((until - now).as_picos());
+        self.stats.area_packets += span;
+        self.stats.area_bytes += span * u128::from(len);
+        self.stats.packets += 1;
+        self.stats.bytes += u64::from(len);
+        self.queued.packets += 1;
+        self.queued.bytes += u64::from(len);
+        if self.cursor == NIL {
+            self.cursor = i;
+        }
+        let depth = self.depth(slab);
+        self.stats.max_packets = self.stats.max_packets.max(depth.packets);
+        self.stats.max_bytes = self.stats.max_bytes.max(depth.bytes);
+        if let Some(trace) = &mut self.trace {
+            trace.record(now, self.queued);
+        }
+        if self.head == NIL {
+            self.head = i;
+            self.tail = i;
+            return (depart, Some(depart + self.delay));
+        }
+        slab.hop_mut(self.tail).next = i;
+        self.tail = i;
+        (depart, None)
+    }
+
+    /// When the first packet reaches the far end.
+    #[inline]
+    pub(crate) fn head_arrival<P>(&self, slab: &Slab<P>) -> Option<SimTime> {
+        (self.head != NIL).then(|| slab.hop(self.head).depart + self.delay)
+    }
+
+    /// Takes the first packet off the far end of the link, at its arrival. Settle first if it
+    /// may not have left yet ([`Self::head_is_queued`]).
+    #[inline]
+    pub(crate) fn pop<P>(&mut self, slab: &Slab<P>) -> Option<u32> {
+        if self.head == NIL {
+            return None;
+        }
+        let i = self.head;
+        self.head = slab.hop(i).next;
+        Some(i)
+    }
+
+    /// Whether nobody has looked since the first packet left.
+    #[inline]
+    pub(crate) fn head_is_queued(&self) -> bool {
+        self.head == self.cursor
+    }
+
+    /// The room that a host may count on. Settle first.
+    #[inline]
+    pub(crate) fn room<P>(&self, slab: &Slab<P>) -> NicRoom {
+        let depth = self.depth(slab);
+        NicRoom::new(self.capacity, depth.packets, depth.bytes, self.queued.packets)
+    }
+
+    /// The integral of the queue until `now`. Settle first.
+    pub(crate) fn area<P>(&self, now: SimTime, slab: &Slab<P>) -> QueueArea {
+        let mut area = QueueArea {
+            packets: self.stats.area_packets,
+            bytes: self.stats.area_bytes,
+            until: now,
+        };
+        // Takes back what the packets still queued have been credited with for after `now`.
+        let mut previous = SimTime::ZERO;
+        let mut i = self.cursor;
+        while i != NIL {
+            let hop = slab.hop(i);
+            let until = match self.in_service {
+                InService::Counted => hop.depart,
+                InService::NotCounted => previous,
+            };
+            let after = u128::from((until - now).as_picos());
+            area.packets -= after;
+            area.bytes -= after * u128::from(hop.buffered);
+            previous = hop.depart;
+            i = hop.next;
+        }
+        area
+    }
+}

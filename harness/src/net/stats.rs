@@ -1,0 +1,148 @@
+//! What a port counts, and the trace of its queue.
+//!
+//! The mean queue is exact: each packet adds the time it is queued for when it is taken, so the
+//! sum over packets is the integral over time of the queue, in integers.
+
+use crate::sim::time::SimTime;
+
+use super::buffer::Depth;
+
+/// Why a packet was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum DropReason {
+    /// The queue was at its own limit.
+    Full = 0,
+    /// Its port was over its share of the pool.
+    OverThreshold = 1,
+    /// The pool had no room.
+    PoolExhausted = 2,
+    /// The queue discipline dropped it early.
+    Early = 3,
+    /// The link lost it.
+    Lost = 4,
+    /// The node at the end of the link has no way to its destination.
+    NoRoute = 5,
+    /// The network held as many packets as the limits of the run allow.
+    PacketLimit = 6,
+}
+
+impl DropReason {
+    /// All, in order.
+    pub const ALL: [Self; 7] = [
+        Self::Full,
+        Self::OverThreshold,
+        Self::PoolExhausted,
+        Self::Early,
+        Self::Lost,
+        Self::NoRoute,
+        Self::PacketLimit,
+    ];
+
+    /// A short name for tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::OverThreshold => "over-threshold",
+            Self::PoolExhausted => "pool-exhausted",
+            Self::Early => "early",
+            Self::Lost => "lost",
+            Self::NoRoute => "no-route",
+            Self::PacketLimit => "packet-limit",
+        }
+    }
+}
+
+/// Counters of a port and its link.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct PortStats {
+    /// Packets taken.
+    pub packets: u64,
+    /// Their bytes as the buffer counts them.
+    pub bytes: u64,
+    /// Packets marked with Congestion Experienced.
+    pub marks: u64,
+    /// The greatest queue in packets, measured after a packet is taken, as the port counts.
+    pub max_packets: u32,
+    /// The same in bytes.
+    pub max_bytes: u64,
+    /// Packets that the link delivered twice.
+    pub duplicated: u64,
+    /// Packets that the link damaged.
+    pub corrupted: u64,
+    /// Packets that the link held back.
+    pub held: u64,
+    pub(crate) drops: [u64; DropReason::ALL.len()],
+    /// Integral of the queue over time, of the packets taken so far until they have left.
+    pub(crate) area_packets: u128,
+    pub(crate) area_bytes: u128,
+}
+
+impl PortStats {
+    /// Packets dropped for a reason.
+    pub const fn dropped(&self, reason: DropReason) -> u64 {
+        self.drops[reason as usize]
+    }
+
+    /// Packets dropped for any reason.
+    pub fn dropped_total(&self) -> u64 {
+        self.drops.iter().sum()
+    }
+
+    #[inline]
+    pub(crate) fn count_drop(&mut self, reason: DropReason) {
+        self.drops[reason as usize] += 1;
+    }
+}
+
+/// The integral of a queue from the start of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueArea {
+    /// In packet picoseconds.
+    pub packets: u128,
+    /// In byte picoseconds.
+    pub bytes: u128,
+    /// Until when.
+    pub until: SimTime,
+}
+
+impl QueueArea {
+    /// The time-weighted mean queue between two measurements, in thousandths of a packet.
+    pub fn mean_millipackets_since(&self, earlier: &Self) -> u64 {
+        mean(self.packets - earlier.packets, 1_000, self.until - earlier.until)
+    }
+
+    /// The same in bytes.
+    pub fn mean_bytes_since(&self, earlier: &Self) -> u64 {
+        mean(self.bytes - earlier.bytes, 1, self.until - earlier.until)
+    }
+
+    /// The start of the run.
+    pub const START: Self = Self { packets: 0, bytes: 0, until: SimTime::ZERO };
+}
+
+fn mean(area: u128, scale: u128, span: SimTime) -> u64 {
+    match u128::from(span.as_picos()) {
+        0 => 0,
+        span => u64::try_from(area * scale / span).unwrap_or(u64::MAX),
+    }
+}
+
+/// The queue after each change, for plots.
+#[derive(Clone, Debug, Default)]
+pub struct QueueTrace {
+    samples: Vec<(SimTime, Depth)>,
+}
+
+impl QueueTrace {
+    /// Time and length after each arrival and departure, in order of time. With
+    /// [`super::buffer::InService::NotCounted`] the packet in service is still in it.
+    pub fn samples(&self) -> &[(SimTime, Depth)] {
+        &self.samples
+    }
+
+    pub(crate) fn record(&mut self, at: SimTime, depth: Depth) {
+        self.samples.push((at, depth));
+    }
+}

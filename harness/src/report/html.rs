@@ -1,0 +1,149 @@
+//! The report: one HTML page that needs nothing from elsewhere.
+
+use super::plot::{self, Quantity, Theme, escape};
+use super::records::{PointRecord, SweepRecord};
+use super::story::Story;
+use super::summary::Summary;
+use super::table::{count, mbps, time};
+use crate::scenario::SweepSpec;
+use std::fmt::Write;
+
+const STYLE: &str = include_str!("../../assets/report.css");
+const SCRIPT: &str = include_str!("../../assets/report.js");
+
+/// The page for `summary`. `record` gives command, version and settings.
+pub fn page(sweep: &SweepSpec, summary: &Summary, story: &Story, record: &SweepRecord) -> String {
+    let mut out = String::new();
+    let o = &mut out;
+    let _ = write!(
+        o,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"generator\" content=\"narrows {version}\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+         style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n\
+         <title>TCP incast - narrows</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
+         <h1>TCP incast</h1>\n<p class=\"lead\">{lead}</p>\n<section class=\"story\">\n",
+        version = escape(&record.narrows_version),
+        lead = escape(&lead(sweep)),
+    );
+    for sentence in &story.sentences {
+        let _ = writeln!(o, "<p>{}</p>", escape(sentence));
+    }
+    let goodput = plot::svg(sweep, summary, Quantity::Goodput, Theme::Page);
+    let times = plot::svg(sweep, summary, Quantity::BlockTime, Theme::Page);
+    let note = if summary.repetitions > 1 {
+        format!(
+            "Mean of {} runs; bars are 95 % confidence intervals (Student's t). ",
+            summary.repetitions
+        )
+    } else {
+        "One run for each point: one incast can mislead by a factor of three; \
+         <code>--repetitions</code> gives confidence intervals. "
+            .to_owned()
+    };
+    let _ = write!(
+        o,
+        "</section>\n<h2>Goodput</h2>\n<figure data-value=\"goodput\">\n{goodput}\
+         <figcaption>{note}<span class=\"hint\">Point at the plot for values, click a key to hide \
+         its lines.</span></figcaption>\n</figure>\n\
+         <h2>Block time</h2>\n<figure data-value=\"median\">\n{times}\
+         <figcaption>Median over all blocks, logarithmic.</figcaption>\n</figure>\n\
+         <h2>Numbers</h2>\n"
+    );
+    numbers(o, summary, story);
+    let _ = write!(o, "<h2>Settings</h2>\n<table class=\"settings\">\n");
+    for (name, value) in &record.settings {
+        let (name, value) = (escape(name), escape(value));
+        let _ = writeln!(o, "<tr><th scope=\"row\">{name}</th><td>{value}</td></tr>");
+    }
+    let _ = write!(
+        o,
+        "</table>\n<h2>Again</h2>\n<p>This page was made by narrows {version} with</p>\n\
+         <pre><code>{command}</code></pre>\n",
+        version = escape(&record.narrows_version),
+        command = escape(&record.command),
+    );
+    seeds(o, record);
+    let _ = write!(
+        o,
+        "<p>Collapse is goodput below half of the best that the same variant reaches without drops \
+         and timeouts. Timeouts, drops and marks are for a whole run (mean over the \
+         repetitions); median and p99 are of the blocks of all repetitions. Same version, \
+         command and seed: same numbers.</p>\n</main>\n\
+         <script type=\"application/json\" id=\"data\">{data}</script>\n\
+         <script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+        data = script_data(summary, &record.points),
+    );
+    out
+}
+
+fn lead(sweep: &SweepSpec) -> String {
+    let net = &sweep.base.net;
+    format!(
+        "A client reads blocks striped over many servers, all at once, through one switch port \
+         with a buffer of {}, over links of {}.",
+        net.port_buffer, net.link_rate
+    )
+}
+
+fn numbers(o: &mut String, summary: &Summary, story: &Story) {
+    let goodput = if summary.repetitions > 1 { "Mb/s (95 % CI)" } else { "Mb/s" };
+    let _ = write!(
+        o,
+        "<div class=\"scroll\"><table class=\"numbers\">\n<thead><tr><th>servers</th>\
+         <th>goodput, {goodput}</th><th>of link</th><th>timeouts</th><th>drops</th><th>marks</th>\
+         <th>resent</th><th>longest queue</th><th>median</th><th>p99</th></tr></thead>\n"
+    );
+    for (v, onset) in summary.variants.iter().zip(&story.onset) {
+        let label = escape(&v.variant.label);
+        let _ = write!(
+            o,
+            "<tbody>\n<tr class=\"variant\"><th colspan=\"10\" scope=\"rowgroup\">{label}</th></tr>\n"
+        );
+        for (i, p) in v.points.iter().enumerate() {
+            let class = if *onset == Some(i) { " class=\"onset\" title=\"collapse\"" } else { "" };
+            let ci = p.goodput.ci95.map_or(String::new(), |c| format!(" ± {}", mbps(c)));
+            let _ = writeln!(
+                o,
+                "<tr{class}><td>{}</td><td>{}{ci}</td><td>{:.0} %</td><td>{}</td><td>{}</td>\
+                 <td>{}</td><td>{:.1} %</td><td>{} p</td><td>{}</td><td>{}</td></tr>",
+                p.servers,
+                mbps(p.goodput.mean),
+                p.share * 100.0,
+                count(p.timeouts),
+                count(p.drops),
+                count(p.marks),
+                p.retransmitted * 100.0,
+                p.max_queue,
+                time(p.block_median),
+                time(p.block_p99),
+            );
+        }
+        let _ = writeln!(o, "</tbody>");
+    }
+    let _ = writeln!(o, "</table></div>");
+}
+
+fn seeds(o: &mut String, record: &SweepRecord) {
+    let mut seeds: Vec<(u32, u64)> = record.runs.iter().map(|r| (r.repetition, r.seed)).collect();
+    seeds.sort_unstable();
+    seeds.dedup();
+    if seeds.len() < 2 {
+        return;
+    }
+    let list: Vec<String> = seeds.iter().map(|(_, s)| s.to_string()).collect();
+    let _ = writeln!(
+        o,
+        "<p>Seeds of the repetitions (any of them as <code>--seed</code> with \
+         <code>--repetitions 1</code> gives its runs again): {}.</p>",
+        list.join(", ")
+    );
+}
+
+/// JSON that cannot end the script element it stands in.
+fn script_data(summary: &Summary, points: &[PointRecord]) -> String {
+    let variants: Vec<&str> = summary.variants.iter().map(|v| v.variant.label.as_str()).collect();
+    let data = serde_json::json!({ "variants": variants, "points": points });
+    data.to_string().replace('<', "\\u003c")
+}

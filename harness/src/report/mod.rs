@@ -1,0 +1,11 @@
+//! From runs to something a person reads: table, sentences, plot, page, JSON and CSV.
+
+pub mod html;
+pub mod plot;
+pub mod records;
+pub mod stats;
+pub mod story;
+pub mod summary;
+pub mod table;
+
+pub use summary::{Point, Summary, VariantSummary};

@@ -1,0 +1,502 @@
+//! The plot: a quantity against the number of servers, a line a variant, as SVG.
+//!
+//! Own code rather than a library: it must read in a paper column, be told apart without
+//! colour, follow the page's light or dark theme, and cost the build nothing.
+
+use super::summary::{Point, Summary};
+use super::table::mbps;
+use crate::scenario::SweepSpec;
+use std::fmt::Write;
+
+/// Who draws the colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Theme {
+    /// Fixed colours on white: a file of its own.
+    Paper,
+    /// CSS variables of the page around it: `--ink`, `--faint`, `--grid`, `--paper`, `--s0`...
+    Page,
+}
+
+/// The palette of Okabe and Ito (2008), told apart with any colour vision; yellow left out, for
+/// it vanishes on white.
+pub const PALETTE: [&str; 7] =
+    ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"];
+
+const DASHES: [&str; 6] = ["", "7 4", "2 3.5", "10 3 2 3", "1 5", "12 4"];
+const WIDTH: f64 = 560.0;
+const LEFT: f64 = 62.0;
+const RIGHT: f64 = 16.0;
+const TOP: f64 = 16.0;
+const PLOT_HEIGHT: f64 = 300.0;
+const FONT: f64 = 14.0;
+
+/// What is plotted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantity {
+    /// Goodput, on a linear scale from zero.
+    Goodput,
+    /// Median block time, on a logarithmic scale.
+    BlockTime,
+}
+
+impl Quantity {
+    fn value(self, p: &Point) -> Option<(f64, Option<f64>)> {
+        match self {
+            Self::Goodput => Some((p.goodput.mean, p.goodput.ci95)),
+            Self::BlockTime => p.block_median.map(|d| (d.as_nanos() as f64, None)),
+        }
+    }
+}
+
+/// Draw `quantity` of every variant of `summary`.
+pub fn svg(sweep: &SweepSpec, summary: &Summary, quantity: Quantity, theme: Theme) -> String {
+    let scales = Scales::of(summary, quantity);
+    let legend = Legend::of(sweep, summary);
+    let (ink, faint, grid, paper) = match theme {
+        Theme::Paper => ("#1a1a1a", "#5f6368", "#e3e5e8", "#ffffff"),
+        Theme::Page => ("var(--ink)", "var(--faint)", "var(--grid)", "var(--paper)"),
+    };
+    let mut body = String::new();
+    let b = &mut body;
+    axes(b, &scales, quantity, ink, faint, grid);
+    for (index, v) in summary.variants.iter().enumerate() {
+        let style = legend.style(index, theme);
+        let _ = writeln!(b, r#"<g class="series" data-variant="{index}">"#);
+        let points: Vec<(f64, f64, Option<f64>)> = v
+            .points
+            .iter()
+            .filter_map(|p| quantity.value(p).map(|(y, ci)| (f64::from(p.servers), y, ci)))
+            .collect();
+        series(b, &scales, &points, &style, paper);
+        let _ = writeln!(b, "</g>");
+    }
+    let bottom = TOP + PLOT_HEIGHT + 52.0;
+    let height = bottom + legend.draw(b, bottom, theme, ink, faint, paper) + 6.0;
+    let mut out = String::new();
+    let _ = write!(
+        out,
+        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0}" width="{WIDTH}" height="{height:.0}" font-family="Helvetica, Arial, 'Liberation Sans', sans-serif" font-size="{FONT}" role="img" data-plot="{LEFT} {TOP} {w} {PLOT_HEIGHT}"><title>{title} against number of servers</title>"#,
+        w = WIDTH - LEFT - RIGHT,
+        title = match quantity {
+            Quantity::Goodput => "Goodput",
+            Quantity::BlockTime => "Median block time",
+        },
+    );
+    if theme == Theme::Paper {
+        let _ = write!(out, r#"<rect width="100%" height="100%" fill="{paper}"/>"#);
+    }
+    let _ = write!(out, "\n{body}</svg>\n");
+    out
+}
+
+/// Where values go on the page.
+struct Scales {
+    servers: Vec<f64>,
+    y: YScale,
+    link: Option<f64>,
+}
+
+#[derive(Clone, Copy)]
+enum YScale {
+    Linear { top: f64, step: f64 },
+    Log { low: f64, high: f64 },
+}
+
+impl Scales {
+    fn of(summary: &Summary, quantity: Quantity) -> Self {
+        let points = || summary.variants.iter().flat_map(|v| &v.points);
+        let mut servers: Vec<u32> = points().map(|p| p.servers).collect();
+        servers.sort_unstable();
+        servers.dedup();
+        let values: Vec<f64> = points()
+            .filter_map(|p| quantity.value(p))
+            .map(|(y, ci)| y + ci.unwrap_or(0.0))
+            .filter(|y| *y > 0.0)
+            .collect();
+        let most = values.iter().copied().reduce(f64::max).unwrap_or(1.0);
+        let (y, link) = match quantity {
+            Quantity::Goodput => {
+                let rates: Vec<f64> =
+                    summary.variants.iter().map(|v| v.link_rate.bits_per_sec() as f64).collect();
+                let link = rates.iter().copied().reduce(f64::max).unwrap_or(1.0);
+                let same = rates.iter().all(|r| *r == link);
+                // An interval may reach beyond the link; the axis need not follow it far.
+                let top = if same { link } else { most.min(link) };
+                (linear(top), same.then_some(link))
+            }
+            Quantity::BlockTime => {
+                let least = values.iter().copied().reduce(f64::min).unwrap_or(1.0);
+                (log(least, most), None)
+            }
+        };
+        Self { servers: servers.into_iter().map(f64::from).collect(), y, link }
+    }
+
+    fn x(&self, servers: f64) -> f64 {
+        let (first, last) = match (self.servers.first(), self.servers.last()) {
+            (Some(a), Some(b)) if b > a => (a.log2(), b.log2()),
+            _ => return LEFT + (WIDTH - LEFT - RIGHT) / 2.0,
+        };
+        let room = WIDTH - LEFT - RIGHT - 28.0;
+        LEFT + 14.0 + room * (servers.log2() - first) / (last - first)
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        let share = match self.y {
+            YScale::Linear { top, .. } => value / top,
+            YScale::Log { low, high } => (value / low).log10() / (high / low).log10(),
+        };
+        TOP + PLOT_HEIGHT * (1.0 - share.clamp(0.0, 1.0))
+    }
+}
+
+/// Zero to a little above `most`, in steps of 1, 2 or 5.
+fn linear(most: f64) -> YScale {
+    let raw = most.max(1.0) / 5.0;
+    let power = 10_f64.powf(raw.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].map(|f| f * power).into_iter().find(|s| *s >= raw * 0.999);
+    YScale::Linear { top: most.max(1.0) * 1.06, step: step.unwrap_or(raw) }
+}
+
+/// Whole decades around the values, or half ones where those leave less air.
+fn log(least: f64, most: f64) -> YScale {
+    let half = |x: f64| if x.rem_euclid(1.0) > 0.5 { x.floor() + 0.5 } else { x.floor() };
+    let low = half(least.log10() - 0.05);
+    let high = -half(-(most.log10() + 0.05));
+    YScale::Log { low: 10_f64.powf(low), high: 10_f64.powf(high.max(low + 0.5)) }
+}
+
+fn axes(b: &mut String, s: &Scales, quantity: Quantity, ink: &str, faint: &str, grid: &str) {
+    let (right, bottom) = (WIDTH - RIGHT, TOP + PLOT_HEIGHT);
+    for (value, label) in y_ticks(s.y, quantity, s.link) {
+        let y = s.y(value);
+        let _ = writeln!(
+            b,
+            r#"<path d="M{LEFT} {y:.1}H{right}" stroke="{grid}" fill="none"/><text x="{tx}" y="{ty:.1}" text-anchor="end" fill="{ink}">{label}</text>"#,
+            tx = LEFT - 8.0,
+            ty = y + 5.0,
+        );
+    }
+    if let Some(link) = s.link {
+        let y = s.y(link);
+        let _ = writeln!(
+            b,
+            r#"<path d="M{LEFT} {y:.1}H{right}" stroke="{faint}" stroke-dasharray="3 3" fill="none"/><text x="{right}" y="{ty:.1}" text-anchor="end" font-size="11.5" fill="{faint}">link rate</text>"#,
+            ty = y - 4.0,
+        );
+    }
+    let mut last = f64::NEG_INFINITY;
+    for n in &s.servers {
+        let x = s.x(*n);
+        let label = n.to_string();
+        let half = label.len() as f64 * FONT * 0.28;
+        let roomy = x - half > last + 5.0;
+        let length = if roomy { 6.0 } else { 3.5 };
+        let _ = write!(
+            b,
+            r#"<path d="M{x:.1} {bottom}v{length}" stroke="{ink}" fill="none"/>"#
+        );
+        if roomy {
+            last = x + half;
+            let _ = write!(
+                b,
+                r#"<text x="{x:.1}" y="{y}" text-anchor="middle" fill="{ink}">{label}</text>"#,
+                y = bottom + 21.0
+            );
+        }
+        b.push('\n');
+    }
+    let (middle, label) = (TOP + PLOT_HEIGHT / 2.0, match quantity {
+        Quantity::Goodput if s.link.unwrap_or(0.0) >= 9.9e9 => "Goodput (Gb/s)",
+        Quantity::Goodput => "Goodput (Mb/s)",
+        Quantity::BlockTime => "Median block time",
+    });
+    let _ = writeln!(
+        b,
+        r#"<path d="M{LEFT} {TOP}V{bottom}H{right}" stroke="{ink}" fill="none"/><text x="{cx}" y="{xy}" text-anchor="middle" fill="{ink}">Number of servers</text><text transform="translate(15 {middle}) rotate(-90)" text-anchor="middle" fill="{ink}">{label}</text>"#,
+        cx = (LEFT + right) / 2.0,
+        xy = bottom + 42.0,
+    );
+}
+
+fn y_ticks(scale: YScale, quantity: Quantity, link: Option<f64>) -> Vec<(f64, String)> {
+    match scale {
+        YScale::Linear { top, step } => {
+            let unit = if link.unwrap_or(0.0) >= 9.9e9 { 1e9 } else { 1e6 };
+            let count = (top / step).floor() as u32;
+            (0..=count)
+                .map(|i| {
+                    let v = f64::from(i) * step;
+                    (v, trimmed(v / unit))
+                })
+                .collect()
+        }
+        YScale::Log { low, high } => {
+            let decades = (low.log10().floor() as i32)..=(high.log10().ceil() as i32);
+            let steps: &[f64] = if high / low <= 100.0 { &[1.0, 2.0, 5.0] } else { &[1.0, 3.0] };
+            decades
+                .flat_map(|d| steps.iter().map(move |s| s * 10_f64.powi(d)))
+                .filter(|v| *v >= low * 0.999 && *v <= high * 1.001)
+                .map(|v| (v, if quantity == Quantity::BlockTime { nanos(v) } else { mbps(v) }))
+                .collect()
+        }
+    }
+}
+
+fn trimmed(v: f64) -> String {
+    let text = format!("{v:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn nanos(ns: f64) -> String {
+    match ns {
+        n if n >= 0.999e9 => format!("{} s", trimmed(n / 1e9)),
+        n if n >= 0.999e6 => format!("{} ms", trimmed(n / 1e6)),
+        n if n >= 0.999e3 => format!("{} µs", trimmed(n / 1e3)),
+        n => format!("{} ns", trimmed(n)),
+    }
+}
+
+/// How a line looks: colour, dash and marker.
+struct Style {
+    colour: String,
+    line: usize,
+}
+
+fn series(b: &mut String, s: &Scales, points: &[(f64, f64, Option<f64>)], st: &Style, paper: &str) {
+    let colour = &st.colour;
+    if points.len() > 1 {
+        let mut d = String::new();
+        for (i, (n, y, _)) in points.iter().enumerate() {
+            let _ = write!(d, "{}{:.1} {:.1}", if i == 0 { 'M' } else { 'L' }, s.x(*n), s.y(*y));
+        }
+        let _ = writeln!(
+            b,
+            r#"<path d="{d}" fill="none" stroke="{colour}" stroke-width="2" stroke-linejoin="round"{}/>"#,
+            dash(st.line)
+        );
+    }
+    for (n, y, ci) in points {
+        let (x, cy) = (s.x(*n), s.y(*y));
+        if let Some(ci) = ci.filter(|c| *c > 0.0) {
+            let (lo, hi) = (s.y((y - ci).max(0.0)), s.y(y + ci));
+            let (l, r) = (x - 3.5, x + 3.5);
+            let _ = writeln!(
+                b,
+                r#"<path class="ci" d="M{l:.1} {lo:.1}H{r:.1}M{x:.1} {lo:.1}V{hi:.1}M{l:.1} {hi:.1}H{r:.1}" stroke="{colour}" stroke-width="1.2" fill="none"/>"#
+            );
+        }
+        marker(b, st.line, x, cy, colour, paper);
+        b.push('\n');
+    }
+}
+
+fn dash(line: usize) -> String {
+    match DASHES[line % DASHES.len()] {
+        "" => String::new(),
+        d => format!(r#" stroke-dasharray="{d}""#),
+    }
+}
+
+/// Shapes alternate filled and hollow, so that neighbours differ even where they touch.
+fn marker(b: &mut String, line: usize, x: f64, y: f64, colour: &str, paper: &str) {
+    let filled = format!(r#"fill="{colour}" stroke="{paper}" stroke-width="0.8""#);
+    let hollow = format!(r#"fill="{paper}" stroke="{colour}" stroke-width="1.7""#);
+    let _ = match line % 6 {
+        0 => write!(b, r#"<circle cx="{x:.1}" cy="{y:.1}" r="4.3" {filled}/>"#),
+        1 => {
+            let (l, t) = (x - 3.7, y - 3.7);
+            write!(b, r#"<rect x="{l:.1}" y="{t:.1}" width="7.4" height="7.4" {hollow}/>"#)
+        }
+        2 => {
+            let t = y - 5.0;
+            write!(b, r#"<path d="M{x:.1} {t:.1}l5 8.6h-10z" {filled}/>"#)
+        }
+        3 => {
+            let t = y - 5.2;
+            write!(b, r#"<path d="M{x:.1} {t:.1}l5.2 5.2l-5.2 5.2l-5.2 -5.2z" {hollow}/>"#)
+        }
+        4 => {
+            let t = y + 5.0;
+            write!(b, r#"<path d="M{x:.1} {t:.1}l5 -8.6h-10z" {filled}/>"#)
+        }
+        _ => write!(b, r#"<circle cx="{x:.1}" cy="{y:.1}" r="4" {hollow}/>"#),
+    };
+}
+
+/// Rows of keys: colours for the first axis, dashes and markers for all others together; with
+/// one axis, both for the same.
+struct Legend {
+    rows: Vec<LegendRow>,
+    /// For each variant its colour and its line style.
+    styles: Vec<(usize, usize)>,
+}
+
+struct LegendRow {
+    title: String,
+    keys: Vec<(String, Key)>,
+}
+
+#[derive(Clone, Copy)]
+enum Key {
+    Colour(usize),
+    Line(usize),
+    Both(usize),
+}
+
+impl Legend {
+    fn of(sweep: &SweepSpec, summary: &Summary) -> Self {
+        let variants = || summary.variants.iter().map(|v| &v.variant);
+        if sweep.axes.len() < 2 {
+            let title = sweep.axes.first().map_or("", |a| a.title).to_owned();
+            let keys =
+                variants().enumerate().map(|(i, v)| (v.label.clone(), Key::Both(i))).collect();
+            let styles = variants().enumerate().map(|(i, _)| (i, i)).collect();
+            return Self { rows: vec![LegendRow { title, keys }], styles };
+        }
+        let mut lines: Vec<(&[usize], String)> = Vec::new();
+        let mut styles = Vec::new();
+        for v in variants() {
+            let rest = &v.picks[1..];
+            let line = lines.iter().position(|(picks, _)| *picks == rest).unwrap_or_else(|| {
+                let labels: Vec<String> =
+                    rest.iter().zip(&sweep.axes[1..]).map(|(&i, a)| a.values[i].label()).collect();
+                lines.push((rest, labels.join(" / ")));
+                lines.len() - 1
+            });
+            styles.push((v.picks[0], line));
+        }
+        let titles: Vec<&str> = sweep.axes[1..].iter().map(|a| a.title).collect();
+        let colours = sweep.axes[0].values.iter().enumerate();
+        let rows = vec![
+            LegendRow {
+                title: sweep.axes[0].title.to_owned(),
+                keys: colours.map(|(i, v)| (v.label(), Key::Colour(i))).collect(),
+            },
+            LegendRow {
+                title: titles.join(", "),
+                keys: lines
+                    .into_iter()
+                    .enumerate()
+                    .map(|(i, (_, label))| (label, Key::Line(i)))
+                    .collect(),
+            },
+        ];
+        Self { rows, styles }
+    }
+
+    fn style(&self, variant: usize, theme: Theme) -> Style {
+        let (colour, line) = self.styles.get(variant).copied().unwrap_or((0, 0));
+        Style { colour: paint(colour, theme), line }
+    }
+
+    /// Draw below `top`; the height taken. Keys flow into as many lines as they need.
+    fn draw(
+        &self,
+        b: &mut String,
+        top: f64,
+        theme: Theme,
+        ink: &str,
+        faint: &str,
+        paper: &str,
+    ) -> f64 {
+        const INDENT: f64 = 160.0;
+        let mut y = top + 16.0;
+        for row in &self.rows {
+            let indent = if row.title.is_empty() { LEFT } else { INDENT };
+            if !row.title.is_empty() {
+                let _ = writeln!(
+                    b,
+                    r#"<text x="{x}" y="{ty}" text-anchor="end" font-size="13" fill="{faint}">{}</text>"#,
+                    escape(&row.title),
+                    x = INDENT - 14.0,
+                    ty = y + 4.5,
+                );
+            }
+            let mut x = indent;
+            for (label, key) in &row.keys {
+                let width = 38.0 + label.chars().count() as f64 * 7.4 + 16.0;
+                if x > indent && x + width - 16.0 > WIDTH - 4.0 {
+                    x = indent;
+                    y += 22.0;
+                }
+                let _ = write!(b, r#"<g class="key" data-variants="{}">"#, self.members(*key));
+                self.key(b, *key, x, y, theme, ink, paper);
+                let _ = writeln!(
+                    b,
+                    r#"<text x="{tx:.1}" y="{ty:.1}" fill="{ink}">{}</text></g>"#,
+                    escape(label),
+                    tx = x + 38.0,
+                    ty = y + 5.0,
+                );
+                x += width;
+            }
+            y += 25.0;
+        }
+        y - top
+    }
+
+    /// The variants that a key stands for, for the page's script.
+    fn members(&self, key: Key) -> String {
+        let hits = self.styles.iter().enumerate().filter(|(_, (colour, line))| match key {
+            Key::Colour(i) => *colour == i,
+            Key::Line(i) | Key::Both(i) => *line == i,
+        });
+        hits.map(|(v, _)| v.to_string()).collect::<Vec<_>>().join(" ")
+    }
+
+    fn key(
+        &self,
+        b: &mut String,
+        key: Key,
+        x: f64,
+        y: f64,
+        theme: Theme,
+        ink: &str,
+        paper: &str,
+    ) {
+        let (colour, line) = match key {
+            Key::Colour(i) => {
+                let colour = paint(i, theme);
+                let _ = write!(
+                    b,
+                    r#"<rect x="{x:.1}" y="{ry:.1}" width="30" height="8" rx="2" fill="{colour}"/>"#,
+                    ry = y - 4.0
+                );
+                return;
+            }
+            Key::Line(i) => (ink.to_owned(), i),
+            Key::Both(i) => (paint(i, theme), i),
+        };
+        let _ = write!(
+            b,
+            r#"<path d="M{x:.1} {y:.1}h30" stroke="{colour}" stroke-width="2" fill="none"{}/>"#,
+            dash(line)
+        );
+        marker(b, line, x + 15.0, y, &colour, paper);
+    }
+}
+
+fn paint(index: usize, theme: Theme) -> String {
+    let i = index % PALETTE.len();
+    match theme {
+        Theme::Paper => PALETTE[i].to_owned(),
+        Theme::Page => format!("var(--s{i})"),
+    }
+}
+
+/// For text and attribute values in SVG and HTML.
+pub(super) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}

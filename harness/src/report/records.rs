@@ -1,0 +1,360 @@
+//! JSON and CSV, with a stable layout.
+//!
+//! All values are in base units that the field's name ends in: `_bps` bits per second, `_ns`
+//! nanoseconds, `_bytes`, `_packets`. Adding a field keeps [`FORMAT_VERSION`]; removing one or
+//! changing its meaning raises it.
+
+use super::story::Story;
+use super::summary::Summary;
+use crate::scenario::spec::{Aqm, BlockSize, Length, QueueLimit};
+use crate::scenario::{IncastRun, PlannedRun, SweepSpec};
+use serde::Serialize;
+use std::io::{self, Write};
+
+/// Version of the JSON and CSV layout.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// One run, flat: a row of the CSV, an element of `runs` in the JSON.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunRecord {
+    /// The variant's label.
+    pub variant: String,
+    /// Congestion control.
+    pub congestion: String,
+    /// RTO policy.
+    pub rto: String,
+    /// Loss detector.
+    pub loss_detector: String,
+    /// Number of servers.
+    pub servers: u32,
+    /// Repetition, from 0.
+    pub repetition: u32,
+    /// The run's own seed: `--seed` with it and `--repetitions 1` gives this run again.
+    pub seed: u64,
+    /// `completed`, `time-limit`, `stalled` or `connection-lost`.
+    pub outcome: &'static str,
+    /// Payload delivered to the client's application per simulated second.
+    pub goodput_bps: u64,
+    /// Rate of a link.
+    pub link_rate_bps: u64,
+    /// Payload delivered to the client's application.
+    pub payload_bytes: u64,
+    /// Simulated time.
+    pub simulated_ns: u64,
+    /// Blocks completed.
+    pub blocks: u64,
+    /// Median block time (nearest rank); empty without a block.
+    pub block_median_ns: Option<u64>,
+    /// 99th percentile of the block times (nearest rank); empty without a block.
+    pub block_p99_ns: Option<u64>,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Of those, after the loss of a whole window.
+    pub timeouts_full_window: u64,
+    /// Of those, after the loss of the last packets.
+    pub timeouts_tail: u64,
+    /// Of those, after the loss of a retransmission.
+    pub timeouts_retransmission_lost: u64,
+    /// Of those, others.
+    pub timeouts_other: u64,
+    /// Fast-recovery episodes.
+    pub fast_retransmits: u64,
+    /// Packets dropped, in all.
+    pub drops: u64,
+    /// Of those, at the full port to the client.
+    pub drops_port_full: u64,
+    /// Of those, early by queue management.
+    pub drops_port_early: u64,
+    /// Of those, refused by a server's NIC queue.
+    pub drops_server_nic: u64,
+    /// Of those, refused by the client's NIC queue.
+    pub drops_client_nic: u64,
+    /// Of those, by an impairment.
+    pub drops_impaired: u64,
+    /// CE marks.
+    pub marks: u64,
+    /// Data packets sent, retransmissions included.
+    pub data_packets: u64,
+    /// Of those, retransmissions.
+    pub retransmitted_packets: u64,
+    /// Longest queue at the port to the client.
+    pub max_queue_packets: u64,
+    /// The same in bytes.
+    pub max_queue_bytes: u64,
+    /// Simulator events.
+    pub events: u64,
+}
+
+impl RunRecord {
+    /// Flatten one run.
+    pub fn of(variant: &str, planned: &PlannedRun, run: &IncastRun) -> Self {
+        let spec = &planned.spec;
+        let mut times = run.block_times.clone();
+        times.sort_unstable();
+        let q = |percent| super::stats::quantile(&times, percent).map(|d| d.as_nanos());
+        Self {
+            variant: variant.to_owned(),
+            congestion: spec.tcp.congestion.clone(),
+            rto: spec.tcp.rto.clone(),
+            loss_detector: spec.tcp.loss_detector.clone(),
+            servers: spec.servers,
+            repetition: spec.repetition,
+            seed: spec.seed,
+            outcome: run.outcome.name(),
+            goodput_bps: run.goodput.bits_per_sec(),
+            link_rate_bps: spec.net.link_rate.bits_per_sec(),
+            payload_bytes: run.payload.get(),
+            simulated_ns: run.simulated.as_nanos(),
+            blocks: run.block_times.len() as u64,
+            block_median_ns: q(50),
+            block_p99_ns: q(99),
+            timeouts: run.timeouts.total(),
+            timeouts_full_window: run.timeouts.full_window,
+            timeouts_tail: run.timeouts.tail,
+            timeouts_retransmission_lost: run.timeouts.retransmission_lost,
+            timeouts_other: run.timeouts.other,
+            fast_retransmits: run.fast_retransmits,
+            drops: run.drops.total(),
+            drops_port_full: run.drops.port_full,
+            drops_port_early: run.drops.port_early,
+            drops_server_nic: run.drops.server_nic,
+            drops_client_nic: run.drops.client_nic,
+            drops_impaired: run.drops.impaired,
+            marks: run.marks,
+            data_packets: run.data_packets,
+            retransmitted_packets: run.retransmitted_packets,
+            max_queue_packets: run.max_queue.packets,
+            max_queue_bytes: run.max_queue.bytes.get(),
+            events: run.events,
+        }
+    }
+
+    /// All finished runs of a sweep, in its order.
+    pub fn all(
+        sweep: &SweepSpec,
+        planned: &[PlannedRun],
+        results: &[Option<IncastRun>],
+    ) -> Vec<Self> {
+        let variants = sweep.variants();
+        planned
+            .iter()
+            .zip(results)
+            .filter_map(|(p, r)| Some(Self::of(&variants[p.variant].label, p, r.as_ref()?)))
+            .collect()
+    }
+}
+
+/// Write the runs as CSV (RFC 4180 with `\n` line ends): a header, then a line a run.
+///
+/// # Errors
+/// What the writer gives.
+pub fn write_csv(records: &[RunRecord], out: &mut dyn Write) -> io::Result<()> {
+    let mut header_done = false;
+    for record in records {
+        let value = serde_json::to_value(record).map_err(io::Error::other)?;
+        let Some(fields) = value.as_object() else { continue };
+        if !header_done {
+            writeln!(out, "{}", HEADER.join(","))?;
+            header_done = true;
+        }
+        let cells: Vec<String> =
+            HEADER.iter().map(|name| fields.get(*name).map_or_else(String::new, cell)).collect();
+        writeln!(out, "{}", cells.join(","))?;
+    }
+    if !header_done {
+        writeln!(out, "{}", HEADER.join(","))?;
+    }
+    Ok(())
+}
+
+fn cell(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::Null => String::new(),
+        serde_json::Value::String(s) if s.contains([',', '"', '\n', '\r']) => {
+            format!("\"{}\"", s.replace('"', "\"\""))
+        }
+        serde_json::Value::String(s) => s.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The columns of the CSV.
+pub const HEADER: [&str; 33] = [
+    "variant",
+    "congestion",
+    "rto",
+    "loss_detector",
+    "servers",
+    "repetition",
+    "seed",
+    "outcome",
+    "goodput_bps",
+    "link_rate_bps",
+    "payload_bytes",
+    "simulated_ns",
+    "blocks",
+    "block_median_ns",
+    "block_p99_ns",
+    "timeouts",
+    "timeouts_full_window",
+    "timeouts_tail",
+    "timeouts_retransmission_lost",
+    "timeouts_other",
+    "fast_retransmits",
+    "drops",
+    "drops_port_full",
+    "drops_port_early",
+    "drops_server_nic",
+    "drops_client_nic",
+    "drops_impaired",
+    "marks",
+    "data_packets",
+    "retransmitted_packets",
+    "max_queue_packets",
+    "max_queue_bytes",
+    "events",
+];
+
+/// The whole of a sweep as JSON.
+#[derive(Clone, Debug, Serialize)]
+pub struct SweepRecord {
+    /// Always `narrows-incast`.
+    pub format: &'static str,
+    /// [`FORMAT_VERSION`].
+    pub format_version: u32,
+    /// Version of narrows that ran it.
+    pub narrows_version: String,
+    /// The command line.
+    pub command: String,
+    /// Name and value of each setting, as people read them.
+    pub settings: Vec<(String, String)>,
+    /// What happened, in sentences.
+    pub summary: Vec<String>,
+    /// Runs planned.
+    pub planned: usize,
+    /// Means over the repetitions.
+    pub points: Vec<PointRecord>,
+    /// Every finished run.
+    pub runs: Vec<RunRecord>,
+}
+
+/// One point of the plot.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PointRecord {
+    /// The variant's label.
+    pub variant: String,
+    /// Number of servers.
+    pub servers: u32,
+    /// Runs that the means are over.
+    pub repetitions: usize,
+    /// Mean goodput.
+    pub goodput_bps: f64,
+    /// Half-width of its 95 % confidence interval; `null` from one run.
+    pub goodput_ci95_bps: Option<f64>,
+    /// Mean goodput over link rate.
+    pub link_share: f64,
+    /// Mean timeouts of a run.
+    pub timeouts: f64,
+    /// Mean drops of a run.
+    pub drops: f64,
+    /// Mean marks of a run.
+    pub marks: f64,
+    /// Median time of a block.
+    pub block_median_ns: Option<u64>,
+    /// 99th percentile of the time of a block.
+    pub block_p99_ns: Option<u64>,
+    /// Here this variant collapses first.
+    pub collapse_onset: bool,
+}
+
+impl PointRecord {
+    /// All points of a summary, in its order.
+    pub fn all(summary: &Summary, story: &Story) -> Vec<Self> {
+        let mut out = Vec::new();
+        for (v, onset) in summary.variants.iter().zip(&story.onset) {
+            for (i, p) in v.points.iter().enumerate() {
+                out.push(Self {
+                    variant: v.variant.label.clone(),
+                    servers: p.servers,
+                    repetitions: p.goodput.samples,
+                    goodput_bps: p.goodput.mean,
+                    goodput_ci95_bps: p.goodput.ci95,
+                    link_share: p.share,
+                    timeouts: p.timeouts,
+                    drops: p.drops,
+                    marks: p.marks,
+                    block_median_ns: p.block_median.map(|d| d.as_nanos()),
+                    block_p99_ns: p.block_p99.map(|d| d.as_nanos()),
+                    collapse_onset: *onset == Some(i),
+                });
+            }
+        }
+        out
+    }
+}
+
+/// The settings that all runs of a sweep share, and the lists of those that vary.
+pub fn settings(sweep: &SweepSpec) -> Vec<(String, String)> {
+    let (base, net, tcp) = (&sweep.base, &sweep.base.net, &sweep.base.tcp);
+    let onoff = |on: bool| if on { "on" } else { "off" }.to_owned();
+    let size = |b| crate::scenario::spec::Size(b).to_string();
+    let join = |items: Vec<String>| items.join(", ");
+    let mut rows: Vec<(&str, String)> = Vec::new();
+    rows.push(("servers", join(sweep.servers.iter().map(ToString::to_string).collect())));
+    match base.block {
+        BlockSize::Sru(s) => rows.push(("SRU", size(s))),
+        BlockSize::Fixed(s) => rows.push(("block", size(s))),
+    }
+    match base.length {
+        Length::Blocks { blocks, time_limit } => {
+            rows.push(("blocks", blocks.to_string()));
+            rows.push(("time limit", time_limit.to_string()));
+        }
+        Length::Time(t) => rows.push(("simulated time", t.to_string())),
+    }
+    rows.push(("link rate", net.link_rate.to_string()));
+    rows.push(("link delay", net.link_delay.to_string()));
+    rows.push(("framing", net.framing.name().to_owned()));
+    rows.push(("MTU", net.mtu.to_string()));
+    rows.push(("MSS", tcp.effective_mss(net.mtu).to_string()));
+    rows.push(("port buffer", net.port_buffer.to_string()));
+    rows.push(("queue counting", net.queue_counting.name().to_owned()));
+    rows.push((
+        "queue management",
+        match net.aqm {
+            Aqm::EcnStep(QueueLimit::Bytes(_) | QueueLimit::Packets(_)) => {
+                format!("{} (step)", net.aqm)
+            }
+            _ => net.aqm.to_string(),
+        },
+    ));
+    rows.push(("server NIC queue", net.server_nic.to_string()));
+    rows.push(("client NIC queue", net.client_nic.to_string()));
+    rows.push(("congestion control", tcp.congestion.clone()));
+    rows.push(("RTO policy", tcp.rto.clone()));
+    rows.push((
+        "timer tick",
+        if tcp.timer_tick.is_zero() { "exact".to_owned() } else { tcp.timer_tick.to_string() },
+    ));
+    rows.push(("loss detector", tcp.loss_detector.clone()));
+    rows.push(("SACK", onoff(tcp.sack)));
+    rows.push(("PRR", onoff(tcp.prr)));
+    rows.push(("limited transmit", onoff(tcp.limited_transmit)));
+    rows.push(("timestamps", onoff(tcp.timestamps)));
+    rows.push(("ECN", tcp.ecn.name().to_owned()));
+    rows.push(("delayed ACK", tcp.delayed_ack.to_string()));
+    rows.push(("initial window", format!("{} segments", tcp.initial_window)));
+    rows.push(("receive window", tcp.receive_window.map_or("free".to_owned(), size)));
+    rows.push(("request", size(base.request.size)));
+    rows.push(("start jitter", base.start_jitter.to_string()));
+    rows.push(("repetitions", sweep.repetitions.to_string()));
+    rows.push(("seed", base.seed.to_string()));
+    for axis in &sweep.axes {
+        let values = join(axis.values.iter().map(super::super::scenario::Setting::label).collect());
+        match rows.iter_mut().find(|(name, _)| *name == axis.title) {
+            Some(row) => row.1 = values,
+            None => rows.push((axis.title, values)),
+        }
+    }
+    rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}

@@ -1,0 +1,234 @@
+//! What happened, in sentences.
+//!
+//! A variant has **collapsed** at the smallest number of servers where its goodput is below
+//! half of the best it reaches without loss. "Without loss" means points without drops and
+//! timeouts; a variant that has none is compared with the best loss-free point of the sweep,
+//! and if there is none at all, with the link rate.
+
+use super::summary::{Point, Summary, VariantSummary};
+use crate::scenario::SweepSpec;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Goodput below this share of the loss-free goodput is called collapse.
+pub const COLLAPSE_SHARE: f64 = 0.5;
+
+/// Where each variant of a sweep collapses.
+#[derive(Clone, Debug)]
+pub struct Story {
+    /// For each variant, the index of the first collapsed point, if any.
+    pub onset: Vec<Option<usize>>,
+    /// Sentences for people.
+    pub sentences: Vec<String>,
+}
+
+impl Story {
+    /// Read the story out of a summary of `sweep`.
+    pub fn of(sweep: &SweepSpec, summary: &Summary) -> Self {
+        let anywhere = best(summary.variants.iter().flat_map(|v| &v.points)).unwrap_or(1.0);
+        let onset: Vec<Option<usize>> = summary
+            .variants
+            .iter()
+            .map(|v| {
+                let reference = best(&v.points).unwrap_or(anywhere);
+                v.points.iter().position(|p| p.share < COLLAPSE_SHARE * reference)
+            })
+            .collect();
+        let mut sentences = Vec::new();
+        let ran = summary.variants.iter().filter(|v| !v.points.is_empty()).count();
+        if ran == 0 {
+            sentences.push("No run was finished, so there is nothing to tell.".to_owned());
+        } else {
+            tell_collapse(summary, &onset, &mut sentences);
+            tell_cures(sweep, summary, &onset, &mut sentences);
+            tell_survivors(summary, &onset, &mut sentences);
+        }
+        tell_incomplete(summary, &mut sentences);
+        Self { onset, sentences }
+    }
+}
+
+fn best<'a>(points: impl IntoIterator<Item = &'a Point>) -> Option<f64> {
+    points.into_iter().filter(|p| p.loss_free()).map(|p| p.share).reduce(f64::max)
+}
+
+fn tell_collapse(summary: &Summary, onset: &[Option<usize>], out: &mut Vec<String>) {
+    let collapsed: Vec<(&VariantSummary, usize)> =
+        summary.variants.iter().zip(onset).filter_map(|(v, o)| o.map(|o| (v, o))).collect();
+    if collapsed.is_empty() {
+        return;
+    }
+    let mut by_onset: BTreeMap<u32, Vec<&str>> = BTreeMap::new();
+    for (v, o) in &collapsed {
+        by_onset.entry(v.points[*o].servers).or_default().push(&v.variant.label);
+    }
+    let wheres: Vec<String> = by_onset
+        .iter()
+        .map(|(n, labels)| format!("at {} for {}", servers(*n), list(labels)))
+        .collect();
+    let worst = collapsed
+        .iter()
+        .flat_map(|(v, _)| v.points.iter().map(move |p| (v, p)))
+        .min_by(|a, b| a.1.share.total_cmp(&b.1.share));
+    let mut text = format!("Incast collapse sets in {}.", wheres.join("; "));
+    if let Some((v, p)) = worst {
+        let why = match p.timeouts_per_block {
+            Some(t) if t > 0.0 => format!(", with {} timeouts a block", short(t)),
+            _ => String::new(),
+        };
+        text += &format!(
+            " The worst is {} with {}: {} of the link{why}.",
+            v.variant.label,
+            servers(p.servers),
+            percent(p.share)
+        );
+    }
+    out.push(text);
+}
+
+/// Which single change makes a collapsed variant hold.
+fn tell_cures(
+    sweep: &SweepSpec,
+    summary: &Summary,
+    onset: &[Option<usize>],
+    out: &mut Vec<String>,
+) {
+    // (axis, new value) -> the collapsed variants it cures, of those it could cure.
+    let mut cured: BTreeMap<(usize, usize), (BTreeSet<usize>, usize)> = BTreeMap::new();
+    for (i, v) in summary.variants.iter().enumerate() {
+        if onset[i].is_none() {
+            continue;
+        }
+        for (j, w) in summary.variants.iter().enumerate() {
+            let differ: Vec<usize> = (0..sweep.axes.len())
+                .filter(|&a| v.variant.picks[a] != w.variant.picks[a])
+                .collect();
+            if let [axis] = differ[..] {
+                let entry = cured.entry((axis, w.variant.picks[axis])).or_default();
+                entry.1 += 1;
+                if onset[j].is_none() && same_range(v, w) {
+                    entry.0.insert(i);
+                }
+            }
+        }
+    }
+    for (axis_index, axis) in sweep.axes.iter().enumerate() {
+        let mut always = Vec::new();
+        let mut sometimes = Vec::new();
+        for ((a, value), (who, of)) in &cured {
+            if *a != axis_index || who.is_empty() {
+                continue;
+            }
+            let label = axis.values[*value].label();
+            if who.len() == *of {
+                always.push(label);
+            } else {
+                let labels: Vec<&str> =
+                    who.iter().map(|i| summary.variants[*i].variant.label.as_str()).collect();
+                sometimes.push(format!("{label} cured it only for {}", list(&labels)));
+            }
+        }
+        if !always.is_empty() {
+            let which = any_of(&always);
+            out.push(format!(
+                "Changing nothing but the {} to {which} cured it wherever it was tried.",
+                axis.title
+            ));
+        }
+        if !sometimes.is_empty() {
+            out.push(format!("Of the other choices of {}, {}.", axis.title, list(&sometimes)));
+        }
+    }
+}
+
+/// Both variants have the same points, so that "held" means held as far.
+fn same_range(v: &VariantSummary, w: &VariantSummary) -> bool {
+    v.points.iter().map(|p| p.servers).eq(w.points.iter().map(|p| p.servers))
+}
+
+fn tell_survivors(summary: &Summary, onset: &[Option<usize>], out: &mut Vec<String>) {
+    let held: Vec<&VariantSummary> = summary
+        .variants
+        .iter()
+        .zip(onset)
+        .filter(|(v, o)| o.is_none() && !v.points.is_empty())
+        .map(|(v, _)| v)
+        .collect();
+    let Some(most) = held.iter().flat_map(|v| &v.points).map(|p| p.servers).max() else {
+        return;
+    };
+    let lowest = held
+        .iter()
+        .flat_map(|v| v.points.iter().map(move |p| (v, p)))
+        .min_by(|a, b| a.1.share.total_cmp(&b.1.share));
+    let Some((v, p)) = lowest else { return };
+    let range = match p.servers {
+        _ if held.iter().all(|v| v.points.len() == 1) => format!("with {}", servers(most)),
+        _ => format!("up to {}", servers(most)),
+    };
+    let floor = format!("{} ({} with {})", percent(p.share), v.variant.label, servers(p.servers));
+    if held.len() == summary.variants.len() {
+        out.push(format!("No collapse {range}: goodput never falls below {floor} of the link."));
+    } else {
+        let labels: Vec<&str> = held.iter().map(|v| v.variant.label.as_str()).collect();
+        out.push(format!("{} held {range}: never below {floor} of the link.", list(&labels)));
+    }
+}
+
+fn tell_incomplete(summary: &Summary, out: &mut Vec<String>) {
+    let cut: Vec<String> = summary
+        .variants
+        .iter()
+        .filter_map(|v| {
+            let at: Vec<String> = v
+                .points
+                .iter()
+                .filter(|p| p.incomplete > 0)
+                .map(|p| p.servers.to_string())
+                .collect();
+            (!at.is_empty()).then(|| format!("{} at {}", v.variant.label, list(&at)))
+        })
+        .collect();
+    if !cut.is_empty() {
+        out.push(format!(
+            "Not every run came to its end (time limit, stall or lost connection): {}.",
+            list(&cut)
+        ));
+    }
+    if summary.finished < summary.planned {
+        out.push(format!(
+            "Only {} of {} runs were finished; this is what they say.",
+            summary.finished, summary.planned
+        ));
+    }
+}
+
+fn servers(n: u32) -> String {
+    if n == 1 { "1 server".to_owned() } else { format!("{n} servers") }
+}
+
+fn percent(share: f64) -> String {
+    if share >= 0.0995 { format!("{:.0} %", share * 100.0) } else { format!("{:.1} %", share * 100.0) }
+}
+
+fn short(x: f64) -> String {
+    if x >= 10.0 { format!("{x:.0}") } else { format!("{x:.1}") }
+}
+
+fn list<S: AsRef<str>>(items: &[S]) -> String {
+    joined(items, "and")
+}
+
+fn any_of<S: AsRef<str>>(items: &[S]) -> String {
+    joined(items, "or")
+}
+
+fn joined<S: AsRef<str>>(items: &[S], word: &str) -> String {
+    match items {
+        [] => String::new(),
+        [one] => one.as_ref().to_owned(),
+        [init @ .., last] => {
+            let init: Vec<&str> = init.iter().map(AsRef::as_ref).collect();
+            format!("{} {word} {}", init.join(", "), last.as_ref())
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Runs gathered into points: one for each variant and number of servers.
+
+use super::stats::{Estimate, quantile};
+use crate::scenario::{IncastRun, IncastSpec, Outcome, PlannedRun, SweepSpec, Variant};
+use narrows::{Duration, Rate};
+
+/// A sweep as far as it was run.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// One for each line of the plot, in the order of the sweep.
+    pub variants: Vec<VariantSummary>,
+    /// Runs that gave a result.
+    pub finished: usize,
+    /// Runs that were planned.
+    pub planned: usize,
+    /// Runs of each point.
+    pub repetitions: u32,
+}
+
+/// One line of the plot.
+#[derive(Clone, Debug)]
+pub struct VariantSummary {
+    /// Which values of the axes, and the label.
+    pub variant: Variant,
+    /// The rate of its links, which shares refer to.
+    pub link_rate: Rate,
+    /// Its points with at least one finished run, by ascending number of servers.
+    pub points: Vec<Point>,
+}
+
+/// All repetitions of one variant at one number of servers. Counts are means over the
+/// repetitions.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// Number of servers.
+    pub servers: u32,
+    /// Goodput in bits per second.
+    pub goodput: Estimate,
+    /// The mean goodput as a share of the link rate, 0 to 1.
+    pub share: f64,
+    /// Timeouts.
+    pub timeouts: f64,
+    /// Timeouts for each completed block; `None` if no block was completed.
+    pub timeouts_per_block: Option<f64>,
+    /// Dropped packets.
+    pub drops: f64,
+    /// CE marks.
+    pub marks: f64,
+    /// Share of the data packets that were retransmissions, 0 to 1.
+    pub retransmitted: f64,
+    /// Longest queue in packets, over all repetitions.
+    pub max_queue: u64,
+    /// Median time of a block, over the blocks of all repetitions.
+    pub block_median: Option<Duration>,
+    /// 99th percentile of the time of a block, over the blocks of all repetitions.
+    pub block_p99: Option<Duration>,
+    /// Runs that did not end as planned.
+    pub incomplete: usize,
+}
+
+impl Point {
+    fn of(servers: u32, link_rate: Rate, runs: &[&IncastRun]) -> Option<Self> {
+        let goodputs: Vec<f64> = runs.iter().map(|r| r.goodput.bits_per_sec() as f64).collect();
+        let goodput = Estimate::of(&goodputs)?;
+        let n = runs.len() as f64;
+        let sum = |of: fn(&IncastRun) -> u64| runs.iter().map(|r| of(r) as f64).sum::<f64>();
+        let mut times: Vec<Duration> =
+            runs.iter().flat_map(|r| r.block_times.iter().copied()).collect();
+        times.sort_unstable();
+        let timeouts = sum(|r| r.timeouts.total());
+        let data = sum(|r| r.data_packets);
+        let again = sum(|r| r.retransmitted_packets);
+        Some(Self {
+            servers,
+            goodput,
+            share: goodput.mean / link_rate.bits_per_sec().max(1) as f64,
+            timeouts: timeouts / n,
+            timeouts_per_block: (!times.is_empty()).then(|| timeouts / times.len() as f64),
+            drops: sum(|r| r.drops.total()) / n,
+            marks: sum(|r| r.marks) / n,
+            retransmitted: if data > 0.0 { again / data } else { 0.0 },
+            max_queue: runs.iter().map(|r| r.max_queue.packets).max().unwrap_or(0),
+            block_median: quantile(&times, 50),
+            block_p99: quantile(&times, 99),
+            incomplete: runs.iter().filter(|r| r.outcome != Outcome::Completed).count(),
+        })
+    }
+
+    /// Nothing was lost and no timer fired.
+    pub fn loss_free(&self) -> bool {
+        self.drops == 0.0 && self.timeouts == 0.0
+    }
+}
+
+impl Summary {
+    /// Gather `results`, which stand in the order of [`SweepSpec::expand`]; `None` where a run
+    /// did not finish.
+    pub fn of(sweep: &SweepSpec, planned: &[PlannedRun], results: &[Option<IncastRun>]) -> Self {
+        let variants = sweep
+            .variants()
+            .into_iter()
+            .enumerate()
+            .map(|(index, variant)| {
+                let spec: IncastSpec = sweep.variant_spec(&variant);
+                let points = sweep
+                    .servers
+                    .iter()
+                    .filter_map(|&servers| {
+                        let runs: Vec<&IncastRun> = planned
+                            .iter()
+                            .zip(results)
+                            .filter(|(p, _)| p.variant == index && p.spec.servers == servers)
+                            .filter_map(|(_, r)| r.as_ref())
+                            .collect();
+                        Point::of(servers, spec.net.link_rate, &runs)
+                    })
+                    .collect();
+                VariantSummary { variant, link_rate: spec.net.link_rate, points }
+            })
+            .collect();
+        Self {
+            variants,
+            finished: results.iter().flatten().count(),
+            planned: planned.len(),
+            repetitions: sweep.repetitions,
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Experiments: what to run, what came out, and how to vary it.
+
+pub mod outcome;
+pub mod parallel;
+pub mod spec;
+pub mod sweep;
+
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub use outcome::{DropCounts, IncastRun, Outcome, QueuePeak, TimeoutCounts};
+pub use spec::IncastSpec;
+pub use sweep::{Axis, PlannedRun, Setting, SweepSpec, Variant};
+
+/// What a run gets from outside besides its spec.
+///
+/// Neither may change a result: a run that was not cancelled gives the same numbers with and
+/// without a capture.
+#[derive(Default)]
+pub struct RunContext<'a> {
+    /// Set when the user wants the run to stop; look at it every few thousand events.
+    pub cancel: Option<&'a AtomicBool>,
+    /// Where to write a packet capture (pcapng), if one was asked for.
+    pub capture: Option<&'a mut (dyn io::Write + Send)>,
+}
+
+impl RunContext<'_> {
+    /// Whether the run should stop now, with [`ScenarioError::Cancelled`].
+    pub fn cancelled(&self) -> bool {
+        self.cancel.is_some_and(|flag| flag.load(Ordering::Relaxed))
+    }
+}
+
+impl fmt::Debug for RunContext<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunContext")
+            .field("cancelled", &self.cancelled())
+            .field("capture", &self.capture.is_some())
+            .finish()
+    }
+}
+
+/// Runs one incast. Closures are runners.
+pub trait IncastRunner: Sync {
+    /// Simulate `spec` to its end.
+    ///
+    /// # Errors
+    /// When the spec cannot be run, the capture cannot be written, or the run was cancelled. A
+    /// run that hits its time limit is not an error but an [`Outcome`].
+    fn run(&self, spec: &IncastSpec, ctx: RunContext<'_>) -> Result<IncastRun, ScenarioError>;
+}
+
+impl<F> IncastRunner for F
+where
+    F: Fn(&IncastSpec, RunContext<'_>) -> Result<IncastRun, ScenarioError> + Sync,
+{
+    fn run(&self, spec: &IncastSpec, ctx: RunContext<'_>) -> Result<IncastRun, ScenarioError> {
+        self(spec, ctx)
+    }
+}
+
+/// Why a run gave no result.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ScenarioError {
+    /// A value is out of its range, or contradicts another.
+    Invalid {
+        /// The option's name without dashes: `"mss"`.
+        option: &'static str,
+        /// What was given.
+        given: String,
+        /// What is allowed.
+        allowed: String,
+    },
+    /// A name that no registry knows.
+    UnknownName {
+        /// The option's name without dashes: `"cc"`.
+        option: &'static str,
+        /// What was given.
+        given: String,
+    },
+    /// The capture could not be written.
+    Capture(io::Error),
+    /// The user interrupted the run.
+    Cancelled,
+    /// The run broke one of the simulator's own rules; always a bug.
+    Internal(String),
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid { option, given, allowed } => {
+                write!(f, "--{option}: {given} is not possible: {allowed}")
+            }
+            Self::UnknownName { option, given } => {
+                write!(f, "--{option}: nothing is called '{given}'; see `narrows list`")
+            }
+            Self::Capture(e) => write!(f, "cannot write the capture: {e}"),
+            Self::Cancelled => f.write_str("interrupted"),
+            Self::Internal(what) => write!(f, "internal error, please report it: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for ScenarioError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Capture(e) => Some(e),
+            _ => None,
+        }
+    }
+}

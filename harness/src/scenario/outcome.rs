@@ -1,0 +1,120 @@
+//! What one incast run gave.
+
+use narrows::{ByteCount, Duration, Rate};
+
+/// The result of one run. The same spec gives the same value, bit for bit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IncastRun {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Payload bytes that reached the client's application, over [`simulated`](Self::simulated).
+    pub goodput: Rate,
+    /// Payload bytes that reached the client's application.
+    pub payload: ByteCount,
+    /// Simulated time from the first request to the last byte of the last block, or to the end
+    /// of the run if it was cut by time.
+    pub simulated: Duration,
+    /// For each completed block, the time from its request to its last byte, in block order.
+    pub block_times: Vec<Duration>,
+    /// Retransmission timeouts at the servers.
+    pub timeouts: TimeoutCounts,
+    /// Fast-recovery episodes entered.
+    pub fast_retransmits: u64,
+    /// Packets lost, by where.
+    pub drops: DropCounts,
+    /// Packets that got a CE mark.
+    pub marks: u64,
+    /// Packets with payload that the servers sent, retransmissions included.
+    pub data_packets: u64,
+    /// Of those, retransmissions.
+    pub retransmitted_packets: u64,
+    /// The longest queue at the port to the client.
+    pub max_queue: QueuePeak,
+    /// Simulator events handled; a measure of work, not of the network.
+    pub events: u64,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// All blocks done, or the asked-for time simulated.
+    #[default]
+    Completed,
+    /// The time limit came before the last block; the numbers describe what was done by then.
+    TimeLimit,
+    /// Nothing was left to happen although data was outstanding.
+    Stalled,
+    /// A connection gave up or was reset.
+    ConnectionLost,
+}
+
+impl Outcome {
+    /// The name in JSON and CSV.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::TimeLimit => "time-limit",
+            Self::Stalled => "stalled",
+            Self::ConnectionLost => "connection-lost",
+        }
+    }
+}
+
+/// Timeouts by what was lost (the classes of the FAST 2008 incast study).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TimeoutCounts {
+    /// The whole window was lost: no ACK could come back.
+    pub full_window: u64,
+    /// Packets at the tail were lost: too few duplicate ACKs.
+    pub tail: u64,
+    /// A retransmission was lost.
+    pub retransmission_lost: u64,
+    /// The handshake, a request, or a cause that could not be told.
+    pub other: u64,
+}
+
+impl TimeoutCounts {
+    /// All of them.
+    pub const fn total(&self) -> u64 {
+        self.full_window
+            .saturating_add(self.tail)
+            .saturating_add(self.retransmission_lost)
+            .saturating_add(self.other)
+    }
+}
+
+/// Lost packets by where and why.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct DropCounts {
+    /// The port to the client was full.
+    pub port_full: u64,
+    /// Queue management dropped early (RED).
+    pub port_early: u64,
+    /// A server's own NIC queue refused the packet.
+    pub server_nic: u64,
+    /// The queue of the client's NIC or of its link to the switch refused the packet.
+    pub client_nic: u64,
+    /// Lost to an impairment that was asked for.
+    pub impaired: u64,
+}
+
+impl DropCounts {
+    /// All of them.
+    pub const fn total(&self) -> u64 {
+        self.port_full
+            .saturating_add(self.port_early)
+            .saturating_add(self.server_nic)
+            .saturating_add(self.client_nic)
+            .saturating_add(self.impaired)
+    }
+}
+
+/// The longest a queue has been.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct QueuePeak {
+    /// In packets.
+    pub packets: u64,
+    /// In bytes, as the port counts them.
+    pub bytes: ByteCount,
+}

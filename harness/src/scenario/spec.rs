@@ -1,0 +1,609 @@
+//! One incast: synchronised reads from many servers through one switch port.
+//!
+//! The client asks all servers for their part of a block at once, waits until every part is
+//! complete, and asks for the next block. Each value here is one that a paper has varied.
+
+use super::ScenarioError;
+use narrows::{ByteCount, Duration, Rate};
+use std::fmt;
+
+/// Everything that one run depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IncastSpec {
+    /// How many servers answer.
+    pub servers: u32,
+    /// How much each of them sends for a block.
+    pub block: BlockSize,
+    /// When the run is over.
+    pub length: Length,
+    /// The client's requests.
+    pub request: Request,
+    /// Each server waits a time drawn evenly from `0..=start_jitter` before it answers.
+    pub start_jitter: Duration,
+    /// The network.
+    pub net: NetSpec,
+    /// TCP at servers and client.
+    pub tcp: TcpSpec,
+    /// Seeds every random stream of the run.
+    pub seed: u64,
+    /// Which of the repetitions of a sweep this is, from 0; the seed already accounts for it.
+    pub repetition: u32,
+    /// Serialise and parse every packet on its way; changes nothing but the run time.
+    pub wire: bool,
+}
+
+/// The size of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockSize {
+    /// Each server sends this much (a "server request unit"): the block grows with the servers.
+    Sru(ByteCount),
+    /// The block has this size, each server sends an equal part, the first ones a byte more
+    /// where it does not divide.
+    Fixed(ByteCount),
+}
+
+impl BlockSize {
+    /// What server `index` of `servers` sends for one block.
+    pub fn share(self, index: u32, servers: u32) -> ByteCount {
+        match self {
+            Self::Sru(sru) => sru,
+            Self::Fixed(block) => {
+                let n = u64::from(servers.max(1));
+                let extra = u64::from(u64::from(index) < block.get() % n);
+                ByteCount::new(block.get() / n + extra)
+            }
+        }
+    }
+
+    /// The whole block of `servers` servers.
+    pub fn total(self, servers: u32) -> ByteCount {
+        match self {
+            Self::Sru(sru) => sru * u64::from(servers),
+            Self::Fixed(block) => block,
+        }
+    }
+}
+
+/// When a run is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// After this many blocks, or at the time limit.
+    Blocks {
+        /// How many blocks.
+        blocks: u32,
+        /// Simulated time after which the run is cut ([`super::Outcome::TimeLimit`]).
+        time_limit: Duration,
+    },
+    /// After this much simulated time, whatever is under way.
+    Time(Duration),
+}
+
+/// The client's requests, sent over the same connections as the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Payload bytes of a request.
+    pub size: ByteCount,
+    /// In which order the servers are asked.
+    pub order: RequestOrder,
+}
+
+/// In which order the client asks the servers for a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestOrder {
+    /// By number.
+    Fixed,
+    /// Drawn afresh for each block.
+    Shuffled,
+}
+
+/// The star: servers, one switch, one client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetSpec {
+    /// Rate of every link.
+    pub link_rate: Rate,
+    /// One-way propagation delay of every link; the round trip passes four.
+    pub link_delay: Duration,
+    /// What a packet costs on the wire beyond its IP bytes.
+    pub framing: Framing,
+    /// The largest IP packet.
+    pub mtu: u32,
+    /// Buffer of the switch port to the client.
+    pub port_buffer: QueueLimit,
+    /// Whether the packet being transmitted takes buffer space.
+    pub queue_counting: QueueCounting,
+    /// Queue management at the switch port to the client.
+    pub aqm: Aqm,
+    /// Queue between each server and its link.
+    pub server_nic: QueueLimit,
+    /// Queue between the client and its link.
+    pub client_nic: QueueLimit,
+}
+
+/// Bytes that a packet takes on a link besides the IP packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// None: an IP packet takes its own length.
+    None,
+    /// Ethernet: 14 header, 4 check sequence, 8 preamble and 12 gap, padded to the least frame
+    /// of 64 (IEEE 802.3).
+    Ethernet,
+}
+
+impl Framing {
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Ethernet => "ethernet",
+        }
+    }
+}
+
+/// How long a queue may get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueLimit {
+    /// In bytes; a frame counts without preamble and gap.
+    Bytes(ByteCount),
+    /// In packets of whatever size.
+    Packets(u32),
+}
+
+impl fmt::Display for QueueLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes(b) => write!(f, "{}", Size(*b)),
+            Self::Packets(p) => write!(f, "{p}p"),
+        }
+    }
+}
+
+/// Whether the packet in service takes buffer space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueCounting {
+    /// Only waiting packets count (as in ns-2).
+    Waiting,
+    /// The packet being transmitted counts too.
+    WithInService,
+}
+
+impl QueueCounting {
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::WithInService => "with-in-service",
+        }
+    }
+}
+
+/// Queue management at the port to the client. A full buffer drops in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aqm {
+    /// Nothing: drop-tail.
+    None,
+    /// Mark ECN-capable packets that arrive to at least this queue (RFC 8257 section 3.1);
+    /// others pass.
+    EcnStep(QueueLimit),
+    /// Random early detection: marks ECN-capable packets, drops others.
+    Red(Red),
+}
+
+impl fmt::Display for Aqm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("drop-tail"),
+            Self::EcnStep(k) => write!(f, "ECN {k}"),
+            Self::Red(r) => {
+                write!(f, "RED {}:{}:{}%", r.min, r.max, f64::from(r.max_permille) / 10.0)
+            }
+        }
+    }
+}
+
+/// The parameters of RED.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Red {
+    /// Below this average queue nothing happens.
+    pub min: QueueLimit,
+    /// From this average queue on every packet is hit.
+    pub max: QueueLimit,
+    /// The probability when the average reaches `max`, in thousandths.
+    pub max_permille: u32,
+    /// The average moves by `2^-weight_shift` of the difference at each arrival.
+    pub weight_shift: u32,
+}
+
+/// TCP at both ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TcpSpec {
+    /// Congestion control, by registry name; may carry parameters: `dctcp:g=1/32`.
+    pub congestion: String,
+    /// RTO policy, by registry name or floor: `linux`, `1ms`, `floor:200ms,initial=3s`.
+    pub rto: String,
+    /// Loss detector, by registry name: `reno`, `newreno`, `sack`, `rack`.
+    pub loss_detector: String,
+    /// Selective acknowledgements (RFC 2018).
+    pub sack: bool,
+    /// Proportional rate reduction (RFC 9937); without it, the window is halved at once.
+    pub prr: bool,
+    /// Limited transmit (RFC 3042).
+    pub limited_transmit: bool,
+    /// Timestamps (RFC 7323).
+    pub timestamps: bool,
+    /// Explicit congestion notification.
+    pub ecn: EcnUse,
+    /// Acknowledgement policy of the client.
+    pub delayed_ack: DelayedAck,
+    /// Initial window, in segments.
+    pub initial_window: u32,
+    /// Greatest receive window, or none.
+    pub receive_window: Option<ByteCount>,
+    /// Largest segment payload, or what the MTU leaves.
+    pub mss: Option<u32>,
+    /// Resolution of the hosts' timers; zero is exact.
+    pub timer_tick: Duration,
+}
+
+impl TcpSpec {
+    /// Payload bytes of a full segment on a path with `mtu`, before TCP options.
+    pub fn effective_mss(&self, mtu: u32) -> u32 {
+        self.mss.unwrap_or(mtu.saturating_sub(IP_TCP_HEADERS))
+    }
+}
+
+/// Bytes of an IPv4 and a TCP header without options.
+pub const IP_TCP_HEADERS: u32 = 40;
+
+/// Which ECN the hosts negotiate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EcnUse {
+    /// What the congestion control asks for: DCTCP does, Reno and CUBIC run without.
+    Auto,
+    /// None.
+    Off,
+    /// RFC 3168.
+    Classic,
+}
+
+impl EcnUse {
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Off => "off",
+            Self::Classic => "classic",
+        }
+    }
+}
+
+/// When the client acknowledges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DelayedAck {
+    /// Every segment at once.
+    Off,
+    /// At the latest after `segments` full segments or `timeout` (RFC 9293 section 3.8.6.3).
+    On {
+        /// How many full segments.
+        segments: u32,
+        /// How long.
+        timeout: Duration,
+    },
+}
+
+impl fmt::Display for DelayedAck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.write_str("off"),
+            Self::On { segments, timeout } => write!(f, "{segments}/{timeout}"),
+        }
+    }
+}
+
+/// A number of bytes for people: in KiB or MiB where that is exact, else in kB or MB, else in
+/// bytes. Always reads back as the same number.
+#[derive(Clone, Copy, Debug)]
+pub struct Size(pub ByteCount);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let n = self.0.get();
+        for (unit, name) in
+            [(1 << 30, "GiB"), (1 << 20, "MiB"), (1_000_000, "MB"), (1 << 10, "KiB"), (1_000, "kB")]
+        {
+            if n >= unit && n % unit == 0 {
+                return write!(f, "{}{name}", n / unit);
+            }
+        }
+        write!(f, "{n}B")
+    }
+}
+
+impl Default for IncastSpec {
+    /// A current 1 Gb/s rack with a shallow port: 25 us per link, Ethernet, 64 KiB buffer of
+    /// which DCTCP uses 30 kB (20 packets), 256 KiB from each server, 20 blocks, initial window
+    /// 10, SACK, an ACK per segment.
+    fn default() -> Self {
+        Self {
+            servers: 16,
+            block: BlockSize::Sru(ByteCount::new(256 << 10)),
+            length: Length::Blocks { blocks: 20, time_limit: Duration::from_secs(600) },
+            request: Request { size: ByteCount::new(64), order: RequestOrder::Shuffled },
+            start_jitter: Duration::from_micros(10),
+            net: NetSpec {
+                link_rate: Rate::from_gbps(1),
+                link_delay: Duration::from_micros(25),
+                framing: Framing::Ethernet,
+                mtu: 1_500,
+                port_buffer: QueueLimit::Bytes(ByteCount::new(64 << 10)),
+                queue_counting: QueueCounting::Waiting,
+                aqm: Aqm::EcnStep(QueueLimit::Bytes(ByteCount::new(30_000))),
+                server_nic: QueueLimit::Packets(1_000),
+                client_nic: QueueLimit::Packets(1_000),
+            },
+            tcp: TcpSpec {
+                congestion: "reno".to_owned(),
+                rto: "linux".to_owned(),
+                loss_detector: "sack".to_owned(),
+                sack: true,
+                prr: true,
+                limited_transmit: true,
+                timestamps: false,
+                ecn: EcnUse::Auto,
+                delayed_ack: DelayedAck::Off,
+                initial_window: 10,
+                receive_window: None,
+                mss: None,
+                timer_tick: Duration::ZERO,
+            },
+            seed: 1,
+            repetition: 0,
+            wire: false,
+        }
+    }
+}
+
+impl IncastSpec {
+    /// The set-up of the FAST 2008 study as its authors' ns-2 scripts have it: 1 Gb/s, 25 us per
+    /// link, 1000-byte segments in 1040-byte packets without framing, 64 packets of buffer,
+    /// 256 packets from each server, NewReno without SACK, window capped at 20 packets, initial
+    /// window 2, RTOmin 200 ms, 20 s.
+    pub fn fast08() -> Self {
+        let d = Self::default();
+        Self {
+            block: BlockSize::Sru(ByteCount::new(256_000)),
+            length: Length::Time(Duration::from_secs(20)),
+            request: Request { size: ByteCount::new(1_000), order: RequestOrder::Shuffled },
+            start_jitter: Duration::ZERO,
+            net: NetSpec {
+                framing: Framing::None,
+                mtu: 1_040,
+                port_buffer: QueueLimit::Packets(64),
+                queue_counting: QueueCounting::Waiting,
+                aqm: Aqm::None,
+                server_nic: QueueLimit::Packets(50),
+                client_nic: QueueLimit::Packets(1_000),
+                ..d.net
+            },
+            tcp: TcpSpec {
+                loss_detector: "newreno".to_owned(),
+                sack: false,
+                prr: false,
+                rto: "floor:200ms,initial=3s".to_owned(),
+                initial_window: 2,
+                receive_window: Some(ByteCount::new(20_000)),
+                mss: Some(1_000),
+                ..d.tcp
+            },
+            ..d
+        }
+    }
+
+    /// Whether every value is in its range and none contradicts another.
+    ///
+    /// Names are not looked up here: the runner does, in its registry.
+    ///
+    /// # Errors
+    /// [`ScenarioError::Invalid`] names the option of the command line and what it allows.
+    pub fn validate(&self) -> Result<(), ScenarioError> {
+        let (net, tcp) = (&self.net, &self.tcp);
+        within("servers", u64::from(self.servers), 1, MAX_SERVERS, |n| n.to_string())?;
+        let (option, size) = match self.block {
+            BlockSize::Sru(s) => ("sru", s),
+            BlockSize::Fixed(s) => ("block", s),
+        };
+        let size_text = |n| Size(ByteCount::new(n)).to_string();
+        within(option, size.get(), 1, MAX_BLOCK, size_text)?;
+        if size.get() < u64::from(self.servers) && matches!(self.block, BlockSize::Fixed(_)) {
+            return invalid(option, size_text(size.get()), "each server needs at least a byte");
+        }
+        let time_text = |n| Duration::from_nanos(n).to_string();
+        match self.length {
+            Length::Blocks { blocks, time_limit } => {
+                within("blocks", u64::from(blocks), 1, 1_000_000_000, |n| n.to_string())?;
+                within("time-limit", time_limit.as_nanos(), 1_000, MAX_TIME, time_text)?;
+            }
+            Length::Time(t) => within("duration", t.as_nanos(), 1_000, MAX_TIME, time_text)?,
+        }
+        within("request", self.request.size.get(), 1, 1 << 20, size_text)?;
+        within("jitter", self.start_jitter.as_nanos(), 0, 10_000_000_000, time_text)?;
+        within("rate", net.link_rate.bits_per_sec(), 1_000, 1_000_000_000_000, |n| {
+            Rate::from_bits_per_sec(n).to_string()
+        })?;
+        within("delay", net.link_delay.as_nanos(), 0, 10_000_000_000, time_text)?;
+        within("mtu", u64::from(net.mtu), 88, 65_535, |n| n.to_string())?;
+        let mss_max = u64::from(net.mtu - IP_TCP_HEADERS);
+        if let Some(mss) = tcp.mss {
+            within("mss", u64::from(mss), 48, mss_max, |n| n.to_string())?;
+        }
+        for (option, limit) in [
+            ("buffer", net.port_buffer),
+            ("server-nic", net.server_nic),
+            ("client-nic", net.client_nic),
+        ] {
+            self.check_queue(option, limit)?;
+        }
+        match net.aqm {
+            Aqm::None => {}
+            Aqm::EcnStep(QueueLimit::Packets(p)) => {
+                within("ecn-threshold", u64::from(p), 0, 1 << 30, |n| n.to_string())?;
+            }
+            Aqm::EcnStep(QueueLimit::Bytes(b)) => {
+                within("ecn-threshold", b.get(), 0, 1 << 40, size_text)?;
+            }
+            Aqm::Red(red) => check_red(red)?,
+        }
+        within("initial-window", u64::from(tcp.initial_window), 1, 10_000, |n| n.to_string())?;
+        if let Some(rwnd) = tcp.receive_window {
+            within("rwnd", rwnd.get(), u64::from(tcp.effective_mss(net.mtu)), 1 << 30, size_text)?;
+        }
+        within("tick", tcp.timer_tick.as_nanos(), 0, 1_000_000_000, time_text)?;
+        if let DelayedAck::On { segments, timeout } = tcp.delayed_ack {
+            within("delayed-ack", u64::from(segments), 1, 64, |n| n.to_string())?;
+            within("delayed-ack", timeout.as_nanos(), 1_000, 500_000_000, time_text)?;
+        }
+        if !tcp.sack && tcp.loss_detector == "sack" {
+            return invalid(
+                "sack",
+                "off with --loss sack".to_owned(),
+                "choose --loss newreno or reno, or leave SACK on",
+            );
+        }
+        Ok(())
+    }
+
+    /// A queue must hold at least one full packet, or no full segment ever passes.
+    fn check_queue(&self, option: &'static str, limit: QueueLimit) -> Result<(), ScenarioError> {
+        match limit {
+            QueueLimit::Packets(p) => {
+                within(option, u64::from(p), 1, 1 << 30, |n| format!("{n}p"))
+            }
+            QueueLimit::Bytes(b) => {
+                let frame = match self.net.framing {
+                    Framing::None => 0,
+                    Framing::Ethernet => 18,
+                };
+                within(option, b.get(), u64::from(self.net.mtu) + frame, 1 << 40, |n| {
+                    Size(ByteCount::new(n)).to_string()
+                })
+            }
+        }
+    }
+}
+
+/// Most servers in one run.
+pub const MAX_SERVERS: u64 = 60_000;
+const MAX_BLOCK: u64 = 1 << 40;
+const MAX_TIME: u64 = 1_000_000_000_000_000;
+
+fn check_red(red: Red) -> Result<(), ScenarioError> {
+    let ordered = match (red.min, red.max) {
+        (QueueLimit::Bytes(a), QueueLimit::Bytes(b)) => a < b,
+        (QueueLimit::Packets(a), QueueLimit::Packets(b)) => a < b,
+        _ => false,
+    };
+    if !ordered {
+        return invalid(
+            "red",
+            format!("{}:{}", red.min, red.max),
+            "the minimum must be below the maximum, both in packets or both in bytes",
+        );
+    }
+    within("red", u64::from(red.max_permille), 1, 1_000, |n| format!("{}%", n as f64 / 10.0))?;
+    within("red", u64::from(red.weight_shift), 0, 20, |n| n.to_string())
+}
+
+fn within(
+    option: &'static str,
+    value: u64,
+    min: u64,
+    max: u64,
+    text: impl Fn(u64) -> String,
+) -> Result<(), ScenarioError> {
+    if (min..=max).contains(&value) {
+        return Ok(());
+    }
+    let allowed = format!("allowed is {} to {}", text(min), text(max));
+    Err(ScenarioError::Invalid { option, given: text(value), allowed })
+}
+
+fn invalid(option: &'static str, given: String, why: &str) -> Result<(), ScenarioError> {
+    Err(ScenarioError::Invalid { option, given, allowed: why.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_are_valid() {
+        IncastSpec::default().validate().unwrap();
+        IncastSpec::fast08().validate().unwrap();
+    }
+
+    #[test]
+    fn fast08_packets_are_1040_bytes_on_the_wire() {
+        let s = IncastSpec::fast08();
+        assert_eq!(s.tcp.effective_mss(s.net.mtu) + IP_TCP_HEADERS, 1_040);
+        assert_eq!(s.block.total(16), ByteCount::new(16 * 256 * 1_000));
+        assert_eq!(s.net.link_rate.time_for(ByteCount::new(1_040)), Duration::from_nanos(8_320));
+    }
+
+    #[test]
+    fn fixed_blocks_are_divided_without_loss() {
+        for (block, n) in [(1_000_000_u64, 3_u32), (7, 7), (1 << 20, 48), (100, 64)] {
+            let b = BlockSize::Fixed(ByteCount::new(block));
+            let sum: ByteCount = (0..n).map(|i| b.share(i, n)).sum();
+            assert_eq!(sum.get(), block, "{block} over {n}");
+            assert!((0..n).all(|i| b.share(i, n).get() >= block / u64::from(n)));
+        }
+    }
+
+    #[test]
+    fn sizes_read_well() {
+        for (n, text) in [
+            (256 << 10, "256KiB"),
+            (256_000, "256kB"),
+            (1 << 20, "1MiB"),
+            (1_000_000, "1MB"),
+            (65_535, "65535B"),
+            (0, "0B"),
+        ] {
+            assert_eq!(Size(ByteCount::new(n)).to_string(), text);
+        }
+    }
+
+    /// Each line breaks one value; the error must name its option.
+    #[test]
+    fn impossible_values_name_their_option() {
+        type Break = fn(&mut IncastSpec);
+        let cases: [(&str, Break); 14] = [
+            ("servers", |s| s.servers = 0),
+            ("sru", |s| s.block = BlockSize::Sru(ByteCount::ZERO)),
+            ("block", |s| s.block = BlockSize::Fixed(ByteCount::new(5))),
+            ("blocks", |s| {
+                s.length = Length::Blocks { blocks: 0, time_limit: Duration::from_secs(1) };
+            }),
+            ("duration", |s| s.length = Length::Time(Duration::ZERO)),
+            ("rate", |s| s.net.link_rate = Rate::from_bits_per_sec(1)),
+            ("delay", |s| s.net.link_delay = Duration::from_secs(11)),
+            ("mtu", |s| s.net.mtu = 40),
+            ("mss", |s| s.tcp.mss = Some(1_461)),
+            ("buffer", |s| s.net.port_buffer = QueueLimit::Bytes(ByteCount::new(1_517))),
+            ("server-nic", |s| s.net.server_nic = QueueLimit::Packets(0)),
+            ("rwnd", |s| s.tcp.receive_window = Some(ByteCount::new(100))),
+            ("sack", |s| s.tcp.sack = false),
+            ("red", |s| {
+                let q = QueueLimit::Packets(9);
+                s.net.aqm = Aqm::Red(Red { min: q, max: q, max_permille: 20, weight_shift: 9 });
+            }),
+        ];
+        for (expected, broken) in cases {
+            let mut spec = IncastSpec::default();
+            broken(&mut spec);
+            match spec.validate() {
+                Err(ScenarioError::Invalid { option, .. }) => assert_eq!(option, expected),
+                other => panic!("{expected}: {other:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Taps: captures and traces of a run.
+//!
+//! A tap sees each packet at the host NICs and at the switch ports. The default, [`NoTap`],
+//! compiles to nothing.
+
+use crate::net::packet::{HostId, PortId};
+use crate::net::stats::DropReason;
+
+use super::time::SimTime;
+
+/// What happened to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TapEvent {
+    /// A host gave it to its NIC; its last bit leaves at `departs`.
+    NicSent {
+        /// The sender.
+        host: HostId,
+        /// When its last bit leaves.
+        departs: SimTime,
+    },
+    /// A host's NIC refused it.
+    NicRefused {
+        /// The sender.
+        host: HostId,
+    },
+    /// It reached a host.
+    Received {
+        /// The receiver.
+        host: HostId,
+    },
+    /// A switch port took it.
+    PortQueued {
+        /// The port.
+        port: PortId,
+        /// Whether the port marked it with Congestion Experienced.
+        marked: bool,
+        /// When its last bit leaves.
+        departs: SimTime,
+    },
+    /// A port or a link dropped it.
+    Dropped {
+        /// The port, or the port that the link starts at.
+        port: PortId,
+        /// Why.
+        reason: DropReason,
+    },
+}
+
+/// Listens to a run.
+pub trait Tap<P> {
+    /// Whether to call [`Tap::event`] at all.
+    const ACTIVE: bool = true;
+
+    /// `event` happened to `packet` at `at`. A marked packet is shown as it goes on.
+    fn event(&mut self, at: SimTime, event: TapEvent, packet: &P);
+}
+
+/// Nobody listens.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoTap;
+
+impl<P> Tap<P> for NoTap {
+    const ACTIVE: bool = false;
+    #[inline]
+    fn event(&mut self, _: SimTime, _: TapEvent, _: &P) {}
+}
+
+impl<P, T: Tap<P>> Tap<P> for &mut T {
+    const ACTIVE: bool = T::ACTIVE;
+    fn event(&mut self, at: SimTime, event: TapEvent, packet: &P) {
+        (**self).event(at, event, packet);
+    }
+}

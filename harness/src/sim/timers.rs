@@ -1,0 +1,177 @@
+//! One timer per host, re-armed in place.
+//!
+//! Kept apart from the packet events, so that ten thousand retransmission timers do not make
+//! each packet's event dearer, and indexed by host, so that there is never more than one entry
+//! per host and cancelling one leaves nothing behind. Timers at one time fire in the order of
+//! their host's number.
+
+use super::time::SimTime;
+
+const ABSENT: u32 = u32::MAX;
+/// Children per node: half the levels of a binary heap, and four keys fill a cache line.
+const ARITY: usize = 4;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    time: SimTime,
+    id: u32,
+}
+
+/// Timers by host number, smallest `(time, number)` first.
+#[derive(Clone, Debug, Default)]
+pub struct Timers {
+    heap: Vec<Entry>,
+    /// Where in `heap` each host's entry is.
+    place: Vec<u32>,
+}
+
+impl Timers {
+    /// For hosts 0 to `hosts` - 1, none armed.
+    pub fn new(hosts: usize) -> Self {
+        Self { heap: Vec::with_capacity(hosts), place: vec![ABSENT; hosts] }
+    }
+
+    /// The time of the next timer; [`SimTime::MAX`] if none is armed.
+    #[inline]
+    pub fn next_time(&self) -> SimTime {
+        self.heap.first().map_or(SimTime::MAX, |e| e.time)
+    }
+
+    /// The host whose timer is next.
+    pub fn next_id(&self) -> Option<u32> {
+        self.heap.first().map(|e| e.id)
+    }
+
+    /// When host `id`'s timer is armed for.
+    #[inline]
+    pub fn armed(&self, id: u32) -> Option<SimTime> {
+        let at = *self.place.get(id as usize)?;
+        self.heap.get(at as usize).map(|e| e.time)
+    }
+
+    /// Arms host `id`'s timer for `time`, or earlier if it is armed for earlier already.
+    #[inline]
+    pub fn arm_by(&mut self, id: u32, time: SimTime) {
+        if self.armed(id).is_none_or(|armed| time < armed) {
+            self.set(id, time);
+        }
+    }
+
+    /// Arms host `id`'s timer for exactly `time`.
+    ///
+    /// # Panics
+    /// If there is no such host.
+    pub fn set(&mut self, id: u32, time: SimTime) {
+        let entry = Entry { time, id };
+        let at = self.place[id as usize];
+        if at == ABSENT {
+            self.heap.push(entry);
+            self.sift_up(self.heap.len() - 1, entry);
+        } else if entry < self.heap[at as usize] {
+            self.sift_up(at as usize, entry);
+        } else {
+            self.sift_down(at as usize, entry);
+        }
+    }
+
+    /// Disarms host `id`'s timer.
+    pub fn cancel(&mut self, id: u32) {
+        let Some(at) = self.place.get(id as usize).copied().filter(|&at| at != ABSENT) else {
+            return;
+        };
+        self.place[id as usize] = ABSENT;
+        let Some(last) = self.heap.pop() else { return };
+        let at = at as usize;
+        if at < self.heap.len() {
+            if last < self.heap[at] {
+                self.sift_up(at, last);
+            } else {
+                self.sift_down(at, last);
+            }
+        }
+    }
+
+    /// Puts `entry` at `at`, which is free, or nearer to the top.
+    fn sift_up(&mut self, mut at: usize, entry: Entry) {
+        while at > 0 {
+            let parent = (at - 1) / ARITY;
+            if self.heap[parent] <= entry {
+                break;
+            }
+            self.put(at, self.heap[parent]);
+            at = parent;
+        }
+        self.put(at, entry);
+    }
+
+    /// Puts `entry` at `at`, which is free, or farther from the top.
+    fn sift_down(&mut self, mut at: usize, entry: Entry) {
+        loop {
+            let first = at * ARITY + 1;
+            let last = (first + ARITY).min(self.heap.len());
+            let Some(least) = (first..last).min_by_key(|&i| self.heap[i]) else { break };
+            if entry <= self.heap[least] {
+                break;
+            }
+            self.put(at, self.heap[least]);
+            at = least;
+        }
+        self.put(at, entry);
+    }
+
+    #[inline]
+    fn put(&mut self, at: usize, entry: Entry) {
+        self.heap[at] = entry;
+        self.place[entry.id as usize] = at as u32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn arm_by_only_moves_earlier() {
+        let mut t = Timers::new(2);
+        let at = SimTime::from_nanos;
+        t.arm_by(0, at(10));
+        t.arm_by(0, at(20));
+        assert_eq!(t.armed(0), Some(at(10)));
+        t.arm_by(0, at(5));
+        assert_eq!((t.next_time(), t.next_id()), (at(5), Some(0)));
+        t.set(0, at(30));
+        t.arm_by(1, at(30));
+        assert_eq!(t.next_id(), Some(0), "ties go by host number");
+        t.cancel(0);
+        assert_eq!((t.next_id(), t.armed(0)), (Some(1), None));
+        t.cancel(0);
+        t.cancel(1);
+        assert_eq!((t.next_time(), t.next_id()), (SimTime::MAX, None));
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_table(
+            ops in proptest::collection::vec((0u8..4, 0u32..20, 0u64..50), 1..300)
+        ) {
+            let mut t = Timers::new(20);
+            let mut model = [None::<SimTime>; 20];
+            for (op, id, ps) in ops {
+                let time = SimTime::from_picos(ps);
+                let slot = &mut model[id as usize];
+                match op {
+                    0 => { t.set(id, time); *slot = Some(time); }
+                    1 => { t.cancel(id); *slot = None; }
+                    _ => { t.arm_by(id, time); *slot = Some(slot.map_or(time, |s| s.min(time))); }
+                }
+                let next = (0..20u32).filter_map(|i| Some((model[i as usize]?, i))).min();
+                prop_assert_eq!(t.next_id(), next.map(|n| n.1));
+                prop_assert_eq!(t.next_time(), next.map_or(SimTime::MAX, |n| n.0));
+                for i in 0..20 {
+                    prop_assert_eq!(t.armed(i), model[i as usize]);
+                }
+            }
+        }
+    }
+}

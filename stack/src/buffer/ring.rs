@@ -1,0 +1,396 @@
+//! Real bytes: growable rings addressed by stream offset.
+//!
+//! Both rings keep the byte at stream offset `o` in slot `o mod capacity`, with a power-of-two
+//! capacity, so an offset needs no translation and a release moves no byte. They own no memory
+//! until the first byte comes, double as they fill, and when they run empty give back what the
+//! last busy stretch did not come near to using.
+
+use super::{Payload, RecvBuffer, SendBuffer};
+use core::ops::Range;
+
+/// Smallest allocation.
+const MIN_CAPACITY: usize = 1024;
+
+/// A stretch of a ring: two slices, one after the other, of which the second is empty unless the
+/// stretch wraps.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BytesView<'a> {
+    first: &'a [u8],
+    second: &'a [u8],
+}
+
+impl<'a> BytesView<'a> {
+    /// `first` followed by `second`.
+    pub const fn new(first: &'a [u8], second: &'a [u8]) -> Self {
+        Self { first, second }
+    }
+
+    /// Length in bytes.
+    pub const fn len(&self) -> usize {
+        self.first.len() + self.second.len()
+    }
+
+    /// Whether there is no byte.
+    pub const fn is_empty(&self) -> bool {
+        self.first.is_empty() && self.second.is_empty()
+    }
+
+    /// Both parts in order; either may be empty.
+    pub const fn slices(&self) -> [&'a [u8]; 2] {
+        [self.first, self.second]
+    }
+
+    /// Copy the bytes to the front of `out` as far as both reach; how many were copied.
+    pub fn copy_to_slice(&self, out: &mut [u8]) -> usize {
+        let n = self.first.len().min(out.len());
+        let (head, tail) = out.split_at_mut(n);
+        head.copy_from_slice(&self.first[..n]);
+        let m = self.second.len().min(tail.len());
+        tail[..m].copy_from_slice(&self.second[..m]);
+        n + m
+    }
+
+    /// The bytes one by one.
+    pub fn iter(&self) -> impl Iterator<Item = u8> + use<'a> {
+        self.first.iter().chain(self.second).copied()
+    }
+}
+
+impl Payload for BytesView<'_> {
+    fn len(&self) -> usize {
+        BytesView::len(self)
+    }
+    fn slice(&self, range: Range<usize>) -> Self {
+        let n = self.first.len();
+        Self {
+            first: &self.first[range.start.min(n)..range.end.min(n)],
+            second: &self.second[range.start.saturating_sub(n)..range.end.saturating_sub(n)],
+        }
+    }
+}
+
+impl<'a> From<&'a [u8]> for BytesView<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self::new(bytes, &[])
+    }
+}
+
+impl PartialEq<[u8]> for BytesView<'_> {
+    fn eq(&self, other: &[u8]) -> bool {
+        other.len() == self.len()
+            && other[..self.first.len()] == *self.first
+            && other[self.first.len()..] == *self.second
+    }
+}
+
+/// What both rings share: storage, and the stretch of the stream that lies in it.
+#[derive(Clone, Debug, Default)]
+struct Ring {
+    /// Empty, or a power of two long.
+    storage: Box<[u8]>,
+    /// First offset held.
+    start: u64,
+    /// Offset after the last byte stored.
+    end: u64,
+    /// Most bytes spanned since the ring was last empty.
+    peak: usize,
+}
+
+impl Ring {
+    fn span(&self) -> usize {
+        (self.end - self.start) as usize
+    }
+
+    fn slot(&self, offset: u64) -> usize {
+        offset as usize & self.storage.len().saturating_sub(1)
+    }
+
+    /// The slots of `[from, to)`, at most one capacity long, as two index ranges.
+    fn slots(&self, from: u64, to: u64) -> (Range<usize>, Range<usize>) {
+        let len = (to - from) as usize;
+        let at = self.slot(from);
+        let first = len.min(self.storage.len() - at);
+        (at..at + first, 0..len - first)
+    }
+
+    fn view(&self, from: u64, to: u64) -> BytesView<'_> {
+        let (a, b) = self.slots(from, to);
+        BytesView::new(&self.storage[a], &self.storage[b])
+    }
+
+    /// Store at `offset`, which is at or after `start`; grows as needed.
+    fn write(&mut self, offset: u64, data: &[u8]) {
+        if data.is_empty() {
+            return;
+        }
+        let to = offset + data.len() as u64;
+        let span = (to.max(self.end) - self.start) as usize;
+        if span > self.storage.len() {
+            self.resize(span);
+        }
+        self.peak = self.peak.max(span);
+        self.end = self.end.max(to);
+        let (a, b) = self.slots(offset, to);
+        let (head, tail) = data.split_at(a.len());
+        self.storage[a].copy_from_slice(head);
+        self.storage[b].copy_from_slice(tail);
+    }
+
+    /// Storage for `span` bytes, with what is held moved over.
+    fn resize(&mut self, span: usize) {
+        let capacity = span.max(MIN_CAPACITY).next_power_of_two();
+        let mut grown = Ring {
+            storage: vec![0; capacity].into_boxed_slice(),
+            ..Self::default()
+        };
+        let mut at = self.start;
+        for part in self.view(self.start, self.end).slices() {
+            let to = at + part.len() as u64;
+            let (a, b) = grown.slots(at, to);
+            let (head, tail) = part.split_at(a.len());
+            grown.storage[a].copy_from_slice(head);
+            grown.storage[b].copy_from_slice(tail);
+            at = to;
+        }
+        self.storage = grown.storage;
+    }
+
+    fn release(&mut self, offset: u64) {
+        debug_assert!(offset <= self.end, "release of bytes that are not held");
+        self.start = self.start.max(offset.min(self.end));
+        if self.start == self.end {
+            // Two doublings of slack: a steady load that drains the ring never reallocates.
+            if self.storage.len() > MIN_CAPACITY && self.storage.len() / 4 > self.peak {
+                self.storage = Box::default();
+            }
+            self.peak = 0;
+        }
+    }
+
+    fn shrink_to_fit(&mut self) {
+        match self.span() {
+            0 => self.storage = Box::default(),
+            n if n.max(MIN_CAPACITY).next_power_of_two() < self.storage.len() => self.resize(n),
+            _ => {}
+        }
+    }
+}
+
+/// Bytes to send, copied in from the user's slices.
+#[derive(Clone, Debug, Default)]
+pub struct SendRing(Ring);
+
+impl SendRing {
+    /// An empty ring at offset 0, without memory.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Bytes of memory owned.
+    pub fn memory(&self) -> usize {
+        self.0.storage.len()
+    }
+
+    /// Give back the memory that what is held does not need.
+    pub fn shrink_to_fit(&mut self) {
+        self.0.shrink_to_fit();
+    }
+}
+
+impl SendBuffer for SendRing {
+    type Source<'a> = &'a [u8];
+    type View<'a> = BytesView<'a>;
+
+    fn push(&mut self, source: &[u8], capacity: usize) -> usize {
+        let taken = source.len().min(capacity.saturating_sub(self.0.span()));
+        self.0.write(self.0.end, &source[..taken]);
+        taken
+    }
+    fn end(&self) -> u64 {
+        self.0.end
+    }
+    fn start(&self) -> u64 {
+        self.0.start
+    }
+    fn view(&self, range: Range<u64>) -> BytesView<'_> {
+        assert!(
+            self.0.start <= range.start && range.start <= range.end && range.end <= self.0.end,
+            "view of bytes that are not held"
+        );
+        self.0.view(range.start, range.end)
+    }
+    fn release(&mut self, offset: u64) {
+        self.0.release(offset);
+    }
+}
+
+/// Bytes received, stored in any order within the window, read in order.
+///
+/// A byte far ahead of [`start`](RecvBuffer::start) makes the ring as large as the distance: the
+/// receive window is what bounds its memory.
+#[derive(Clone, Debug, Default)]
+pub struct RecvRing(Ring);
+
+impl RecvRing {
+    /// An empty ring at offset 0, without memory.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The bytes from [`start`](RecvBuffer::start) to `available_end`, the end of the data in
+    /// order (RCV.NXT as a stream offset). Nothing if that lies before the start.
+    pub fn peek(&self, available_end: u64) -> BytesView<'_> {
+        let end = available_end.min(self.0.end);
+        debug_assert_eq!(end, available_end, "peek beyond what was stored");
+        self.0.view(self.0.start, end.max(self.0.start))
+    }
+
+    /// Copy bytes in order, none from `available_end` on, to `buf` and let them go; how many.
+    pub fn read(&mut self, buf: &mut [u8], available_end: u64) -> usize {
+        let n = self.peek(available_end).copy_to_slice(buf);
+        self.0.release(self.0.start + n as u64);
+        n
+    }
+
+    /// Bytes of memory owned.
+    pub fn memory(&self) -> usize {
+        self.0.storage.len()
+    }
+
+    /// Give back the memory that what is held does not need.
+    pub fn shrink_to_fit(&mut self) {
+        self.0.shrink_to_fit();
+    }
+}
+
+impl RecvBuffer for RecvRing {
+    type Payload<'a> = &'a [u8];
+
+    fn write(&mut self, offset: u64, data: &[u8]) {
+        assert!(offset >= self.0.start, "write before the start");
+        self.0.write(offset, data);
+    }
+    fn start(&self) -> u64 {
+        self.0.start
+    }
+    fn release(&mut self, offset: u64) {
+        self.0.release(offset);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::synthetic::pattern;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn bytes(from: u64, len: usize) -> Vec<u8> {
+        (from..from + len as u64).map(pattern).collect()
+    }
+
+    #[test]
+    fn memory_follows_what_is_held() {
+        let mut ring = SendRing::new();
+        assert_eq!(ring.memory(), 0);
+        assert_eq!(ring.push(&[], 100), 0);
+        assert_eq!(ring.memory(), 0);
+        assert_eq!(ring.push(&bytes(0, 10), 100), 10);
+        assert_eq!(ring.memory(), MIN_CAPACITY);
+        assert_eq!(ring.push(&bytes(10, 100_000), 100_000), 99_990);
+        assert_eq!(ring.memory(), 1 << 17);
+        // Emptied after a busy stretch: kept. Emptied after an idle one: given back.
+        ring.release(100_000);
+        assert_eq!(ring.memory(), 1 << 17);
+        assert_eq!(ring.push(&bytes(100_000, 10), 100), 10);
+        ring.release(100_010);
+        assert_eq!(ring.memory(), 0);
+        assert!(ring.view(100_010..100_010).is_empty());
+        ring.push(&bytes(100_010, 5000), 5000);
+        ring.release(105_000);
+        ring.shrink_to_fit();
+        assert_eq!(ring.memory(), MIN_CAPACITY);
+        assert!(ring.view(105_000..105_010) == bytes(105_000, 10)[..]);
+    }
+
+    #[test]
+    fn a_smaller_capacity_takes_nothing_more() {
+        let mut ring = SendRing::new();
+        assert_eq!(ring.push(&[1; 50], 50), 50);
+        assert_eq!(ring.push(&[1; 50], 20), 0);
+        assert_eq!(ring.view(0..50).len(), 50);
+    }
+
+    #[test]
+    fn out_of_order_writes_read_in_order() {
+        let mut ring = RecvRing::new();
+        ring.write(3000, &bytes(3000, 500));
+        ring.write(0, &bytes(0, 1000));
+        let mut out = [0; 1500];
+        assert_eq!(ring.read(&mut out, 1000), 1000);
+        assert_eq!(out[..1000], bytes(0, 1000));
+        assert_eq!(ring.read(&mut out, 1000), 0);
+        ring.write(1000, &bytes(1000, 2000));
+        assert_eq!(ring.read(&mut out, 3500), 1500);
+        assert!(ring.peek(3500) == bytes(2500, 1000)[..]);
+        ring.release(3500);
+        assert_eq!(ring.start(), 3500);
+        assert!(ring.peek(3500).is_empty());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+        #[test]
+        fn send_ring_is_a_queue(ops in prop::collection::vec((0usize..3000, 0usize..3000, 1usize..9000), 1..60)) {
+            let mut ring = SendRing::new();
+            for (push, release, capacity) in ops {
+                let (start, end) = (ring.start(), ring.end());
+                let held = (end - start) as usize;
+                let taken = ring.push(&bytes(end, push), capacity);
+                prop_assert_eq!(taken, push.min(capacity.saturating_sub(held)));
+                let end = end + taken as u64;
+                prop_assert_eq!(ring.end(), end);
+                prop_assert!(ring.view(start..end) == bytes(start, (end - start) as usize)[..]);
+                let (a, b) = (start + (end - start) / 3, end - (end - start) / 3);
+                let part = ring.view(a..b);
+                prop_assert!(part == bytes(a, (b - a) as usize)[..]);
+                let half = part.len() / 2;
+                prop_assert!(part.slice(half..part.len()) == bytes(a, part.len())[half..]);
+                prop_assert!(part.slice(0..half) == bytes(a, half)[..]);
+                prop_assert_eq!(part.iter().count(), part.len());
+                ring.release((start + release as u64).min(end));
+                prop_assert_eq!(ring.start(), (start + release as u64).min(end));
+                prop_assert!(ring.memory() <= (2 * 9000usize).next_power_of_two());
+            }
+        }
+
+        #[test]
+        fn recv_ring_keeps_every_order(
+            chunks in prop::collection::vec((1usize..2000, any::<u32>()), 1..20),
+            rounds in 1u64..4,
+            read in 1usize..5000,
+        ) {
+            let mut ring = RecvRing::new();
+            let mut base = 0;
+            for _ in 0..rounds {
+                let mut at = base;
+                let mut parts: Vec<_> = chunks.iter().map(|&(len, key)| {
+                    let part = (key, at, len);
+                    at += len as u64;
+                    part
+                }).collect();
+                parts.sort_unstable();
+                for (_, offset, len) in parts {
+                    ring.write(offset, &bytes(offset, len));
+                }
+                let mut out = vec![0; read];
+                while base < at {
+                    let n = ring.read(&mut out, at);
+                    prop_assert!(n > 0);
+                    prop_assert_eq!(&out[..n], &bytes(base, n)[..]);
+                    base += n as u64;
+                }
+                prop_assert_eq!(ring.start(), at);
+            }
+        }
+    }
+}

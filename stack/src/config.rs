@@ -1,0 +1,357 @@
+//! Everything about a connection that papers vary, as values.
+
+use crate::recovery::detector::DetectorFactory;
+use crate::recovery::rack::RackTlp;
+use narrows_congestion::{
+    ByteCount, CongestionFactory, Duration, FlowStart, RtoFactory, cubic::Cubic, rto::presets,
+};
+use std::fmt;
+use std::sync::Arc;
+
+/// How a TCP behaves. Cheap to clone; one value serves any number of connections.
+#[derive(Clone)]
+pub struct TcpConfig {
+    /// Congestion control.
+    pub congestion: Arc<dyn CongestionFactory>,
+    /// Retransmission timeout policy.
+    pub rto: Arc<dyn RtoFactory>,
+    /// Loss detection.
+    pub detector: Arc<dyn DetectorFactory>,
+    /// How much may be sent during fast recovery.
+    pub recovery: RecoverySending,
+    /// Segments that must be SACKed, or duplicate ACKs that must come, before a segment counts
+    /// as lost (RFC 5681 section 3.2: 3).
+    pub dup_thresh: u32,
+    /// Send new data on the first two duplicate ACKs (RFC 3042).
+    pub limited_transmit: bool,
+    /// Detect and undo spurious timeouts and retransmissions.
+    pub spurious: SpuriousDetection,
+    /// Largest segment to offer and accept, as the MSS option states it (RFC 9293 section 3.7.1):
+    /// without TCP options. Normally MTU - 40 (IPv4) or MTU - 60 (IPv6).
+    pub mss: u16,
+    /// Negotiate SACK (RFC 2018).
+    pub sack: bool,
+    /// Negotiate timestamps (RFC 7323), and in which unit the clock ticks.
+    pub timestamps: TimestampMode,
+    /// Negotiate window scaling (RFC 7323 section 2).
+    pub window_scaling: bool,
+    /// Explicit congestion notification.
+    pub ecn: EcnMode,
+    /// The initial window.
+    pub initial_window: InitialWindow,
+    /// What to do with the window after an idle period.
+    pub idle_restart: IdleRestart,
+    /// Nagle's algorithm (RFC 9293 section 3.7.4).
+    pub nagle: bool,
+    /// When to acknowledge.
+    pub ack: AckPolicy,
+    /// Bytes of unacknowledged and unsent data held for the user.
+    pub send_buffer: usize,
+    /// Bytes of received data held for the user; the largest window ever offered.
+    pub recv_buffer: usize,
+    /// Never offer a larger window than this, whatever the buffer holds.
+    pub window_clamp: Option<ByteCount>,
+    /// Ranges of out-of-order data remembered; more are dropped.
+    pub max_out_of_order_ranges: usize,
+    /// Resolution of the host's timers: deadlines fire on multiples of it. Zero: exact.
+    pub timer_tick: Duration,
+    /// How often a SYN or SYN-ACK is retransmitted before giving up.
+    pub syn_retries: u32,
+    /// How often data is retransmitted without progress before giving up (R2 of RFC 9293
+    /// section 3.8.3).
+    pub data_retries: u32,
+    /// After a SYN had to be retransmitted, the RTO when data transmission begins is at least
+    /// this, until the first RTT sample (RFC 6298 section 5.7: 3 s).
+    pub rto_after_syn_timeout: Duration,
+    /// Time data may stay unacknowledged before the connection is given up (RFC 5482).
+    pub user_timeout: Option<Duration>,
+    /// Probe idle peers (RFC 9293 section 3.8.4); off by default as the RFC demands.
+    pub keepalive: Option<Keepalive>,
+    /// How long TIME-WAIT lasts (2 MSL).
+    pub time_wait: Duration,
+    /// How long to wait in FIN-WAIT-2 for the peer's FIN once the user has closed; `None`: for
+    /// ever.
+    pub fin_wait_2: Option<Duration>,
+    /// What a segment refused by the local device means.
+    pub local_drop: LocalDropPolicy,
+    /// Spread segments in time.
+    pub pacing: PacingMode,
+    /// Challenge ACKs sent per second at most (RFC 5961 section 7).
+    pub challenge_acks_per_second: u32,
+}
+
+impl Default for TcpConfig {
+    /// A modern TCP: CUBIC, RACK-TLP, SACK, timestamps in milliseconds, window scaling, initial
+    /// window 10, Linux-like timeouts, delayed ACKs.
+    fn default() -> Self {
+        Self {
+            congestion: Arc::new(|start: &FlowStart| Cubic::new(start)),
+            rto: Arc::new(presets::linux),
+            detector: Arc::new(RackTlp::new),
+            recovery: RecoverySending::Prr,
+            dup_thresh: 3,
+            limited_transmit: true,
+            spurious: SpuriousDetection::default(),
+            mss: 1460,
+            sack: true,
+            timestamps: TimestampMode::Millis,
+            window_scaling: true,
+            ecn: EcnMode::Accept,
+            initial_window: InitialWindow::Segments(10),
+            idle_restart: IdleRestart::Rfc5681,
+            nagle: true,
+            ack: AckPolicy::default(),
+            send_buffer: 1 << 20,
+            recv_buffer: 1 << 20,
+            window_clamp: None,
+            max_out_of_order_ranges: 256,
+            timer_tick: Duration::ZERO,
+            syn_retries: 6,
+            data_retries: 15,
+            rto_after_syn_timeout: Duration::from_secs(3),
+            user_timeout: None,
+            keepalive: None,
+            time_wait: Duration::from_secs(60),
+            fin_wait_2: Some(Duration::from_secs(60)),
+            local_drop: LocalDropPolicy::Requeue,
+            pacing: PacingMode::Off,
+            challenge_acks_per_second: 100,
+        }
+    }
+}
+
+impl fmt::Debug for TcpConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TcpConfig")
+            .field("mss", &self.mss)
+            .field("sack", &self.sack)
+            .field("timestamps", &self.timestamps)
+            .field("ecn", &self.ecn)
+            .field("initial_window", &self.initial_window)
+            .field("ack", &self.ack)
+            .finish_non_exhaustive()
+    }
+}
+
+impl TcpConfig {
+    /// Check the values against each other and their ranges.
+    ///
+    /// # Errors
+    /// The first value that cannot work, with its allowed range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let range = |name, ok: bool, allowed| if ok { Ok(()) } else { Err(ConfigError { name, allowed }) };
+        range("mss", self.mss >= 64, "64 to 65495 bytes")?;
+        range("dup_thresh", (1..=255).contains(&self.dup_thresh), "1 to 255")?;
+        range("send_buffer", (1..=1 << 30).contains(&self.send_buffer), "1 byte to 1 GiB")?;
+        range("recv_buffer", (1..=1 << 30).contains(&self.recv_buffer), "1 byte to 1 GiB")?;
+        range(
+            "max_out_of_order_ranges",
+            (1..=65_536).contains(&self.max_out_of_order_ranges),
+            "1 to 65536",
+        )?;
+        range("timer_tick", self.timer_tick <= Duration::from_secs(1), "0 to 1 s")?;
+        range("ack.delay", self.ack.delay <= Duration::from_millis(500), "0 to 500 ms (RFC 9293 MUST-40)")?;
+        range("ack.every", (1..=255).contains(&self.ack.every), "1 to 255 segments")?;
+        if let InitialWindow::Segments(n) = self.initial_window {
+            range("initial_window", (1..=1_000).contains(&n), "1 to 1000 segments")?;
+        }
+        range(
+            "window_clamp",
+            self.window_clamp.is_none_or(|w| w >= ByteCount::new(1)),
+            "at least 1 byte",
+        )
+    }
+
+    /// The shift of the window scale option that `recv_buffer` needs (RFC 7323 section 2.2).
+    pub fn window_shift(&self) -> u8 {
+        if !self.window_scaling {
+            return 0;
+        }
+        let mut shift = 0;
+        while shift < 14 && (self.recv_buffer >> shift) > usize::from(u16::MAX) {
+            shift += 1;
+        }
+        shift
+    }
+}
+
+/// A configuration value out of range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The field of [`TcpConfig`].
+    pub name: &'static str,
+    /// What is allowed.
+    pub allowed: &'static str,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TcpConfig::{} is out of range; allowed: {}", self.name, self.allowed)
+    }
+}
+impl std::error::Error for ConfigError {}
+
+/// How much leaves during fast recovery and CWR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecoverySending {
+    /// Proportional rate reduction, RFC 9937.
+    Prr,
+    /// The window drops at once; `cwnd - pipe` may be sent (RFC 6675, RFC 6582).
+    Pipe,
+}
+
+/// Which means find out that a timeout or retransmission was unnecessary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpuriousDetection {
+    /// F-RTO, RFC 5682.
+    pub frto: bool,
+    /// Eifel, RFC 3522 and RFC 4015; needs timestamps.
+    pub eifel: bool,
+    /// D-SACK, RFC 3708.
+    pub dsack: bool,
+}
+
+impl SpuriousDetection {
+    /// None of them.
+    pub const OFF: Self = Self { frto: false, eifel: false, dsack: false };
+}
+
+impl Default for SpuriousDetection {
+    fn default() -> Self {
+        Self { frto: true, eifel: true, dsack: true }
+    }
+}
+
+/// The timestamps option and the unit of its clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimestampMode {
+    /// Do not offer or accept timestamps.
+    Off,
+    /// One tick per millisecond, the usual choice.
+    Millis,
+    /// One tick per microsecond: RTTs of retransmitted segments can be told apart inside a rack.
+    Micros,
+}
+
+impl TimestampMode {
+    /// Nanoseconds a tick.
+    pub(crate) const fn tick(self) -> Duration {
+        match self {
+            Self::Off | Self::Millis => Duration::from_millis(1),
+            Self::Micros => Duration::from_micros(1),
+        }
+    }
+}
+
+/// Explicit congestion notification, as configured; a congestion control may ask for more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EcnMode {
+    /// Neither offer nor accept.
+    Off,
+    /// Accept when the peer offers, do not offer.
+    Accept,
+    /// Offer and accept, feedback as in RFC 3168.
+    Classic,
+    /// Offer and accept, feedback as in RFC 8257 section 3.2.
+    Dctcp,
+}
+
+/// The initial window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InitialWindow {
+    /// This many full segments.
+    Segments(u32),
+    /// min(10 MSS, max(2 MSS, 14600)), RFC 6928 equation 1.
+    Rfc6928,
+    /// 2 to 4 segments by their size, RFC 5681 section 3.1.
+    Rfc5681,
+}
+
+impl InitialWindow {
+    /// In bytes, for segments of `mss`.
+    pub fn bytes(self, mss: ByteCount) -> ByteCount {
+        match self {
+            Self::Segments(n) => mss * u64::from(n),
+            Self::Rfc6928 => (mss * 10).min((mss * 2).max(ByteCount::new(14_600))),
+            Self::Rfc5681 => match mss.get() {
+                2191.. => mss * 2,
+                1096..=2190 => mss * 3,
+                _ => mss * 4,
+            },
+        }
+    }
+}
+
+/// What an idle period does to the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdleRestart {
+    /// Nothing.
+    Keep,
+    /// Back to the restart window after one RTO (RFC 5681 section 4.1).
+    Rfc5681,
+}
+
+/// When to acknowledge data (RFC 9293 section 3.8.6.3, RFC 5681 section 4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AckPolicy {
+    /// Wait at most this long; zero: acknowledge each segment at once.
+    pub delay: Duration,
+    /// Acknowledge at the latest at the n-th full segment.
+    pub every: u32,
+    /// Acknowledge this many segments at once at the start of a connection and after an idle
+    /// period, so that slow start is not held back.
+    pub quick_acks: u32,
+}
+
+impl AckPolicy {
+    /// An ACK for each segment.
+    pub const IMMEDIATE: Self = Self { delay: Duration::ZERO, every: 1, quick_acks: 0 };
+}
+
+impl Default for AckPolicy {
+    fn default() -> Self {
+        Self { delay: Duration::from_millis(40), every: 2, quick_acks: 16 }
+    }
+}
+
+/// Keepalive probing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keepalive {
+    /// Idle time before the first probe (RFC 9293 MUST-28: at least 2 hours by default).
+    pub idle: Duration,
+    /// Time between probes.
+    pub interval: Duration,
+    /// Unanswered probes before the connection is given up.
+    pub probes: u32,
+}
+
+impl Default for Keepalive {
+    fn default() -> Self {
+        Self { idle: Duration::from_secs(7_200), interval: Duration::from_secs(75), probes: 9 }
+    }
+}
+
+/// What it means that the local device or queue refused a segment (ENOBUFS).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LocalDropPolicy {
+    /// It never left: send it when there is room. No sign of congestion.
+    Requeue,
+    /// The same, and reduce the window as for a congestion mark (as Linux does).
+    Congestion,
+    /// Pretend it left; the network's loss recovery will find it.
+    Ignore,
+}
+
+/// Pacing of segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PacingMode {
+    /// Only where the congestion control asks for it.
+    Off,
+    /// At the congestion control's rate, or else at `cwnd / SRTT` times a gain in percent.
+    On {
+        /// Gain during slow start, in percent (Linux: 200).
+        slow_start_gain: u32,
+        /// Gain afterwards, in percent (Linux: 120).
+        avoidance_gain: u32,
+    },
+}

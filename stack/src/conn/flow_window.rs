@@ -1,0 +1,197 @@
+//! Flow control: the window we offer and the window we are offered (RFC 9293 section 3.8.6,
+//! RFC 7323 section 2).
+
+use crate::recovery::AbsSeq;
+use crate::wire::Seq;
+use narrows_congestion::{ByteCount, Instant};
+use std::fmt::Debug;
+
+/// What decides how much of the free buffer is offered; for schemes like ICTCP that steer the
+/// sender from the receiver's side.
+pub trait ReceiveWindow: Debug + Send {
+    /// The largest window to offer now, given `free` bytes of buffer.
+    fn limit(&mut self, free: ByteCount, now: Instant) -> ByteCount;
+    /// `bytes` of in-order data arrived.
+    fn on_data(&mut self, bytes: ByteCount, now: Instant) {
+        let _ = (bytes, now);
+    }
+}
+
+/// The receiving side's window.
+#[derive(Debug)]
+pub(crate) struct OfferedWindow {
+    capacity: u64,
+    clamp: u64,
+    shift: u8,
+    /// Stream offset of the right edge last advertised; it never moves left.
+    right_edge: u64,
+    policy: Option<Box<dyn ReceiveWindow>>,
+}
+
+impl OfferedWindow {
+    pub(crate) fn new(
+        capacity: usize,
+        clamp: Option<ByteCount>,
+        policy: Option<Box<dyn ReceiveWindow>>,
+    ) -> Self {
+        let capacity = capacity as u64;
+        Self {
+            capacity,
+            clamp: clamp.map_or(capacity, |c| c.get().min(capacity)),
+            shift: 0,
+            right_edge: 0,
+            policy,
+        }
+    }
+
+    /// Window scaling was negotiated with our `shift`.
+    pub(crate) fn set_shift(&mut self, shift: u8) {
+        self.shift = shift;
+    }
+
+    /// The offset up to which data is acceptable.
+    pub(crate) fn right_edge(&self) -> u64 {
+        self.right_edge
+    }
+
+    /// `bytes` of in-order data arrived.
+    pub(crate) fn on_data(&mut self, bytes: u64, now: Instant) {
+        if let Some(policy) = &mut self.policy {
+            policy.on_data(ByteCount::new(bytes), now);
+        }
+    }
+
+    /// The right edge that could be offered now, with RCV.NXT at stream offset `nxt` and the user
+    /// having read up to `read`.
+    fn candidate(&mut self, nxt: u64, read: u64, mss: u64, now: Instant) -> u64 {
+        let held = nxt.saturating_sub(read);
+        let free = self.capacity.saturating_sub(held);
+        let limit = match &mut self.policy {
+            Some(policy) => policy.limit(ByteCount::new(free), now).get(),
+            None => self.clamp,
+        };
+        let edge = nxt + free.min(limit).min(self.clamp);
+        // Silly-window avoidance (RFC 9293 section 3.8.6.2.2): move by a segment or half the
+        // buffer, or not at all.
+        if edge >= self.right_edge + mss.min(self.capacity / 2).max(1) { edge } else { self.right_edge }
+    }
+
+    /// The value of the window field, and the edge moves. `scaled`: not on a SYN.
+    pub(crate) fn advertise(&mut self, nxt: u64, read: u64, mss: u64, scaled: bool, now: Instant) -> u16 {
+        let edge = self.candidate(nxt, read, mss, now).max(self.right_edge);
+        let shift = if scaled { self.shift } else { 0 };
+        let window = edge.saturating_sub(nxt);
+        // Rounding down must not take back what was offered: round up as long as it fits.
+        let promised = self.right_edge.saturating_sub(nxt);
+        let mut field = window >> shift;
+        if (field << shift) < promised {
+            field += 1;
+        }
+        let field = field.min(u64::from(u16::MAX));
+        self.right_edge = self.right_edge.max(nxt + (field << shift));
+        field as u16
+    }
+
+    /// Whether the window has opened enough, since it was last advertised, to tell the peer
+    /// unasked.
+    pub(crate) fn update_is_due(&mut self, nxt: u64, read: u64, mss: u64, now: Instant) -> bool {
+        let edge = self.candidate(nxt, read, mss, now);
+        let gain = edge.saturating_sub(self.right_edge);
+        let offered = self.right_edge.saturating_sub(nxt);
+        // As BSD: two segments, or half the buffer, or the window was nearly closed.
+        gain > 0 && (gain >= (2 * mss).min(self.clamp / 2).max(1) || offered < mss)
+    }
+}
+
+/// The window the peer offers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SendWindow {
+    /// SND.WND in bytes.
+    pub(crate) wnd: u64,
+    /// The largest SND.WND seen (RFC 9293 section 3.8.6.2.1 and RFC 5961 section 5).
+    pub(crate) max_wnd: u64,
+    shift: u8,
+    /// SND.WL1 and SND.WL2.
+    wl1: Seq,
+    wl2: AbsSeq,
+}
+
+impl SendWindow {
+    /// The peer's shift; RFC 7323 section 2.3 caps it at 14.
+    pub(crate) fn set_shift(&mut self, shift: u8) {
+        self.shift = shift.min(14);
+    }
+
+    /// Take the window of a SYN (never scaled) or of the first segment of a synchronised peer.
+    pub(crate) fn init(&mut self, field: u16, scaled: bool, seq: Seq, ack: AbsSeq) {
+        self.wnd = u64::from(field) << if scaled { self.shift } else { 0 };
+        self.max_wnd = self.max_wnd.max(self.wnd);
+        self.wl1 = seq;
+        self.wl2 = ack;
+    }
+
+    /// Take the window of an acceptable ACK unless the segment is older than the one the present
+    /// window came from (RFC 9293 section 3.10.7.4). `true` if SND.WND changed.
+    pub(crate) fn update(&mut self, field: u16, seq: Seq, ack: AbsSeq) -> bool {
+        let newer = self.wl1.before(seq) || (self.wl1 == seq && self.wl2 <= ack);
+        if !newer {
+            return false;
+        }
+        let wnd = u64::from(field) << self.shift;
+        let changed = wnd != self.wnd;
+        self.wnd = wnd;
+        self.max_wnd = self.max_wnd.max(wnd);
+        self.wl1 = seq;
+        self.wl2 = ack;
+        changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    const T: Instant = Instant::ZERO;
+
+    #[test]
+    fn the_right_edge_never_moves_left() {
+        let mut w = OfferedWindow::new(100_000, None, None);
+        w.set_shift(2);
+        assert_eq!(w.advertise(0, 0, 1_000, true, T), 25_000);
+        // 50,000 bytes came and were not read: the edge stays.
+        assert_eq!(w.advertise(50_000, 0, 1_000, true, T), 12_500);
+        // An odd position: rounding must not withdraw offered bytes.
+        let field = w.advertise(50_001, 0, 1_000, true, T);
+        assert!(50_001 + (u64::from(field) << 2) >= 100_000);
+    }
+
+    #[test]
+    fn silly_windows_are_not_offered() {
+        let mut w = OfferedWindow::new(10_000, None, None);
+        assert_eq!(w.advertise(0, 0, 1_000, true, T), 10_000);
+        assert_eq!(w.advertise(10_000, 0, 1_000, true, T), 0);
+        // 999 bytes read: less than a segment.
+        assert_eq!(w.advertise(10_000, 999, 1_000, true, T), 0);
+        assert!(!w.update_is_due(10_000, 999, 1_000, T));
+        assert!(w.update_is_due(10_000, 1_000, 1_000, T));
+        assert_eq!(w.advertise(10_000, 1_000, 1_000, true, T), 1_000);
+    }
+
+    #[test]
+    fn a_syn_window_is_not_scaled() {
+        let mut w = OfferedWindow::new(1 << 20, None, None);
+        w.set_shift(5);
+        assert_eq!(w.advertise(0, 0, 1_460, false, T), u16::MAX);
+        assert_eq!(w.right_edge(), 65_535);
+    }
+
+    #[test]
+    fn old_segments_do_not_update_the_window() {
+        let mut w = SendWindow::default();
+        w.init(100, false, Seq(10), 1);
+        assert!(w.update(200, Seq(20), 1));
+        assert!(!w.update(50, Seq(15), 1));
+        assert!(!w.update(50, Seq(20), 0));
+        assert!(w.update(50, Seq(20), 2));
+        assert_eq!((w.wnd, w.max_wnd), (50, 200));
+    }
+}

@@ -1,0 +1,210 @@
+//! Opening a connection: our SYN, the peer's, and what they agree on (RFC 9293 section 3.5).
+
+use super::state::{CloseReason, Origin, State};
+use super::timers::Timer;
+use super::{Connection, Fin, TcpTypes};
+use crate::buffer::{Payload, RecvBuffer};
+use crate::config::TcpConfig;
+use crate::recovery::SenderPolicy;
+use crate::trace::TimeoutCause;
+use crate::wire::{Ecn, Flags, TcpHeader};
+use narrows_congestion::{ByteCount, CongestionControl, Duration, FlowStart, Instant};
+
+/// The peer's MSS if its SYN names none (RFC 9293 MUST-15).
+const DEFAULT_MSS_V4: u16 = 536;
+const DEFAULT_MSS_V6: u16 = 1220;
+/// A smaller MSS in a SYN is an attack or an error.
+const MIN_MSS: u16 = 64;
+
+/// Our SYN or SYN-ACK.
+#[derive(Debug, Default)]
+pub(super) struct Handshake {
+    /// It is to be sent (again).
+    pub(super) due: bool,
+    pub(super) sent_at: Option<Instant>,
+    pub(super) retries: u32,
+    /// What the peer's SYN offered, so that our SYN-ACK does not offer more.
+    pub(super) peer_wscale: Option<u8>,
+    pub(super) peer_sack: bool,
+    pub(super) peer_mss: Option<u16>,
+}
+
+/// What the sender needs to know of the configuration.
+pub(super) fn sender_policy(
+    config: &TcpConfig,
+    sack: bool,
+    rto_floor_before_sample: Duration,
+) -> SenderPolicy {
+    SenderPolicy {
+        recovery: config.recovery,
+        dup_thresh: config.dup_thresh,
+        limited_transmit: config.limited_transmit,
+        spurious: config.spurious,
+        sack,
+        // The peer's delay is unknown; ours is the best guess at what its kind uses.
+        max_ack_delay: config.ack.delay,
+        pacing: config.pacing,
+        rto_floor_before_sample,
+    }
+}
+
+impl<T: TcpTypes> Connection<T> {
+    /// A segment in SYN-SENT (RFC 9293 section 3.10.7.3).
+    pub(super) fn on_segment_syn_sent(
+        &mut self,
+        now: Instant,
+        ecn: Ecn,
+        tcp: &TcpHeader,
+        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+    ) {
+        let ack = tcp.flags.contains(Flags::ACK);
+        // First, check the ACK bit. Only our SYN can be acknowledged.
+        if ack && tcp.ack != self.iss + 1 {
+            self.stats.unacceptable_in += 1;
+            if !tcp.flags.contains(Flags::RST) {
+                self.reset_due = Some(tcp.ack);
+            }
+            return;
+        }
+        // Second, the RST bit.
+        if tcp.flags.contains(Flags::RST) {
+            if ack {
+                self.finish(CloseReason::Refused, now);
+            }
+            return;
+        }
+        // Fourth, the SYN bit.
+        if !tcp.flags.contains(Flags::SYN) {
+            return;
+        }
+        self.last_received = now;
+        self.on_peer_syn(tcp, now);
+        if ack {
+            self.ecn.on_syn_ack(tcp.flags);
+            self.timers.stop(Timer::Handshake);
+            self.establish(tcp, now);
+            self.ack.force();
+            // Data or FIN on the SYN-ACK.
+            if !payload.is_empty() || tcp.flags.contains(Flags::FIN) {
+                let mut rest = tcp.clone();
+                rest.flags = rest.flags.without(Flags::SYN);
+                rest.seq += 1;
+                self.on_segment(now, ecn, &rest, payload);
+            }
+        } else {
+            // Simultaneous open.
+            self.ecn.on_syn(tcp.flags);
+            self.set_state(State::SynReceived(Origin::Active), now);
+            self.handshake.due = true;
+            self.handshake.retries = 0;
+        }
+    }
+
+    /// Take the peer's initial sequence number and options.
+    pub(super) fn on_peer_syn(&mut self, syn: &TcpHeader, now: Instant) {
+        self.irs = syn.seq;
+        self.rcv_nxt = 0;
+        self.handshake.peer_mss = syn.options.mss;
+        self.handshake.peer_sack = syn.options.sack_permitted;
+        self.handshake.peer_wscale = syn.options.window_scale;
+        self.ts.on_syn(syn.options.timestamps, now);
+        let default = if self.remote.is_ipv4() { DEFAULT_MSS_V4 } else { DEFAULT_MSS_V6 };
+        self.mss_out = syn.options.mss.unwrap_or(default).max(MIN_MSS).min(self.config.mss);
+        if self.config.window_scaling
+            && let Some(shift) = syn.options.window_scale
+        {
+            self.window.set_shift(shift);
+            self.offered.set_shift(self.config.window_shift());
+        }
+        self.sack = self.config.sack && syn.options.sack_permitted;
+        self.window.init(syn.window, false, syn.seq, 0);
+    }
+
+    /// The handshake is complete: the sender gets the values it settled.
+    pub(super) fn establish(&mut self, tcp: &TcpHeader, now: Instant) {
+        let mss = self.payload_mss();
+        let start = FlowStart::new(mss, self.initial_window(mss));
+        let cc = T::congestion(&self.config, &start);
+        let retransmitted = self.handshake.retries > 0;
+        let floor =
+            if retransmitted { self.config.rto_after_syn_timeout } else { Duration::ZERO };
+        let policy = sender_policy(&self.config, self.sack && self.detector_uses_sack(), floor);
+        // Karn's rule: an answer to a retransmitted SYN measures nothing.
+        let rtt = self
+            .handshake
+            .sent_at
+            .filter(|_| !retransmitted)
+            .map(|sent| now.since(sent));
+        self.snd.begin(mss, policy, cc, rtt, now);
+        self.window.init(tcp.window, !tcp.flags.contains(Flags::SYN), tcp.seq, 1);
+        self.set_state(State::Established, now);
+        self.events.connected = true;
+        self.arm_keepalive(now);
+        if self.fin == Fin::Queued {
+            self.set_state(State::FinWait1, now);
+        }
+    }
+
+    fn detector_uses_sack(&self) -> bool {
+        self.snd.detector_uses_sack()
+    }
+
+    /// The initial window; one segment after the SYN had to be retransmitted
+    /// (RFC 5681 section 3.1).
+    pub(super) fn initial_window(&self, mss: ByteCount) -> ByteCount {
+        if self.handshake.retries > 0 { mss } else { self.config.initial_window.bytes(mss) }
+    }
+
+    pub(super) fn on_handshake_timeout(&mut self, now: Instant) {
+        if !matches!(self.state, State::SynSent | State::SynReceived(_)) {
+            return;
+        }
+        self.handshake.retries += 1;
+        let rto = self.snd.on_handshake_timeout();
+        self.trace_timeout(TimeoutCause::Handshake, rto, self.handshake.retries, now);
+        if self.handshake.retries > self.config.syn_retries {
+            self.finish(CloseReason::TimedOut, now);
+        } else {
+            self.handshake.due = true;
+        }
+    }
+
+    /// The SYN or SYN-ACK that is due.
+    pub(super) fn syn_header(&mut self, now: Instant) -> (Ecn, TcpHeader) {
+        let answer = matches!(self.state, State::SynReceived(_));
+        let mut tcp = self.header(self.iss, Flags::SYN);
+        let wants_sack = self.config.sack && self.detector_uses_sack();
+        tcp.options.mss = Some(self.config.mss);
+        tcp.options.sack_permitted = wants_sack && (!answer || self.handshake.peer_sack);
+        if self.config.window_scaling && (!answer || self.handshake.peer_wscale.is_some()) {
+            tcp.options.window_scale = Some(self.config.window_shift());
+        }
+        if if answer { self.ts.in_use() } else { self.ts.wanted() } {
+            let mut option = self.ts.option(now);
+            if !answer {
+                option.ecr = 0;
+            }
+            tcp.options.timestamps = Some(option);
+        }
+        if answer {
+            tcp.flags |= Flags::ACK | self.ecn.syn_ack_flags();
+            tcp.ack = self.irs + 1;
+            self.ack.on_sent(tcp.ack);
+        } else {
+            tcp.flags |= self.ecn.syn_flags(self.handshake.retries > 1);
+        }
+        tcp.window = self.offered.advertise(0, 0, u64::from(self.config.mss), false, now);
+        if self.handshake.sent_at.is_none() {
+            self.handshake.sent_at = Some(now);
+        }
+        self.handshake.due = false;
+        let rto = self.snd.draw_rto();
+        self.timers.arm(Timer::Handshake, now + rto);
+        (self.ecn.syn_codepoint(answer), tcp)
+    }
+
+    /// The congestion control that the connection runs, by name.
+    pub fn congestion_name(&self) -> &'static str {
+        self.snd.congestion().name()
+    }
+}

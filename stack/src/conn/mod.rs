@@ -1,0 +1,695 @@
+//! A TCP connection: the `handle_*` and `poll_*` face.
+//!
+//! # How to drive it
+//! Whenever something happens, call the `handle_*` or user call for it, then:
+//! 1. [`poll_transmit`](Connection::poll_transmit) until it gives `None`, sending each packet. If
+//!    the device refuses one, give it back to
+//!    [`handle_local_drop`](Connection::handle_local_drop) and stop until there is room.
+//! 2. [`poll_event`](Connection::poll_event) until it gives `None`.
+//! 3. [`poll_timeout`](Connection::poll_timeout): call
+//!    [`handle_timeout`](Connection::handle_timeout) when that time has come.
+//!
+//! Time is an argument and must not go back. Nothing in here reads a clock, draws randomness from
+//! outside, or does I/O.
+
+mod ecn;
+pub mod flow_window;
+mod handshake;
+pub mod reassembly;
+mod rx;
+pub mod state;
+mod timers;
+mod timestamps;
+mod tx;
+
+use crate::buffer::{RecvBuffer, SendBuffer};
+use crate::config::{LocalDropPolicy, TcpConfig};
+use crate::recovery::{AbsSeq, RtoOutcome, Sender, SenderStats};
+use crate::rng::Rng;
+use crate::trace::{TimeoutCause, TraceEvent, TraceSink};
+use crate::wire::{Ecn, IpHeader, Seq, TcpHeader};
+use ecn::EcnState;
+use flow_window::{OfferedWindow, ReceiveWindow, SendWindow};
+use handshake::Handshake;
+use narrows_congestion::{
+    ByteCount, CongestionControl, Duration, FlowStart, Instant, RtoPolicy,
+};
+use reassembly::Reassembly;
+use state::{CloseReason, Origin, State};
+use std::fmt::{self, Debug};
+use std::marker::PhantomData;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use timers::{Timer, Timers};
+use timestamps::Timestamping;
+use tx::ack_policy::AckState;
+
+/// The types a connection is made of.
+pub trait TcpTypes: Sized + 'static {
+    /// Holds what the user sends.
+    type Send: SendBuffer + Default + Send;
+    /// Holds what the user is to receive.
+    type Recv: RecvBuffer + Default + Send;
+    /// Congestion control.
+    type Congestion: CongestionControl;
+    /// Retransmission timeouts.
+    type Rto: RtoPolicy;
+
+    /// A congestion control for a new connection.
+    fn congestion(config: &TcpConfig, start: &FlowStart) -> Self::Congestion;
+    /// An RTO policy for a new connection.
+    fn rto(config: &TcpConfig) -> Self::Rto;
+}
+
+/// Buffers `S` and `R` with whatever congestion control and RTO policy the configuration names,
+/// boxed.
+pub struct Boxed<S, R>(PhantomData<fn() -> (S, R)>);
+
+impl<S, R> TcpTypes for Boxed<S, R>
+where
+    S: SendBuffer + Default + Send + 'static,
+    R: RecvBuffer + Default + Send + 'static,
+{
+    type Send = S;
+    type Recv = R;
+    type Congestion = Box<dyn CongestionControl>;
+    type Rto = Box<dyn RtoPolicy>;
+
+    fn congestion(config: &TcpConfig, start: &FlowStart) -> Self::Congestion {
+        config.congestion.build(start)
+    }
+    fn rto(config: &TcpConfig) -> Self::Rto {
+        config.rto.build()
+    }
+}
+
+/// What the user is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// The handshake is complete.
+    Connected,
+    /// There is more to read than before.
+    Readable,
+    /// There is room to send again after [`Connection::send`] took less than offered.
+    Writable,
+    /// The peer announced urgent data (RFC 9293 section 3.8.5).
+    Urgent,
+    /// The peer will send nothing more; what is left to read can be read.
+    PeerClosed,
+    /// It is over. No event follows.
+    Closed(CloseReason),
+}
+
+/// Why nothing could be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendError {
+    /// The user closed the sending side before.
+    Closing,
+    /// The connection is closed.
+    Closed(CloseReason),
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closing => f.write_str("the sending side was closed"),
+            Self::Closed(reason) => fmt::Display::fmt(reason, f),
+        }
+    }
+}
+impl std::error::Error for SendError {}
+
+/// Counters of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConnStats {
+    /// Segments received, unacceptable ones included.
+    pub segments_in: u64,
+    /// Segments sent.
+    pub segments_out: u64,
+    /// In-order bytes received.
+    pub bytes_in: u64,
+    /// Received segments with data in a packet marked CE.
+    pub ce_in: u64,
+    /// Received segments with data that was not new.
+    pub duplicates_in: u64,
+    /// Received segments with data beyond a gap.
+    pub out_of_order_in: u64,
+    /// Received data dropped because it would take one more out-of-order range than allowed.
+    pub out_of_order_dropped: u64,
+    /// Segments outside the window, or failing PAWS or the ACK check.
+    pub unacceptable_in: u64,
+    /// Challenge ACKs sent.
+    pub challenge_acks: u64,
+    /// Acknowledgements without data sent.
+    pub pure_acks: u64,
+}
+
+/// Whether the user has closed, and where the FIN is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fin {
+    /// Not closed.
+    Open,
+    /// Closed; the FIN takes the sequence number after the last byte of the send buffer.
+    Queued,
+}
+
+/// One TCP connection.
+pub struct Connection<T: TcpTypes> {
+    config: Arc<TcpConfig>,
+    local: SocketAddr,
+    remote: SocketAddr,
+    state: State,
+    handshake: Handshake,
+
+    // Sending.
+    iss: Seq,
+    snd: Sender<T::Congestion, T::Rto>,
+    window: SendWindow,
+    send_buf: T::Send,
+    fin: Fin,
+    /// SND.UP: urgent data ends here.
+    snd_up: Option<AbsSeq>,
+    nagle: bool,
+    /// The last call of `send` took less than it was offered.
+    wants_room: bool,
+    /// The persist timer fired: send what the window admits, or one byte.
+    probe_window: bool,
+    pace_at: Option<Instant>,
+
+    // Receiving. Positions are stream offsets: 0 is the first byte after the SYN.
+    irs: Seq,
+    rcv_nxt: u64,
+    recv_buf: T::Recv,
+    ooo: Reassembly,
+    offered: OfferedWindow,
+    /// Where the peer's FIN is, once seen.
+    peer_fin: Option<u64>,
+    fin_received: bool,
+    /// RCV.UP.
+    rcv_up: Option<u64>,
+    ack: AckState,
+
+    // Both.
+    mss_out: u16,
+    sack: bool,
+    ts: Timestamping,
+    ecn: EcnState,
+    timers: Timers,
+    challenge: tx::challenge::Budget,
+    keepalive_sent: u32,
+    probe_keepalive: bool,
+    last_received: Instant,
+    reset_due: Option<Seq>,
+    events: EventSet,
+    stats: ConnStats,
+    trace: Option<Box<dyn TraceSink>>,
+}
+
+/// Everything a connection needs at birth besides its configuration.
+#[derive(Debug)]
+pub struct Opening {
+    /// Our address and port.
+    pub local: SocketAddr,
+    /// The peer's.
+    pub remote: SocketAddr,
+    /// The initial send sequence number (RFC 6528 where peers are not trusted).
+    pub iss: Seq,
+    /// Added to the timestamp clock (RFC 7323 section 5.4).
+    pub timestamp_offset: u32,
+    /// Seed of the connection's own random stream.
+    pub seed: u64,
+    /// Steers the offered window; `None` offers what fits the buffer.
+    pub receive_window: Option<Box<dyn ReceiveWindow>>,
+}
+
+impl<T: TcpTypes> Connection<T> {
+    /// Open actively: a SYN will be sent.
+    pub fn connect(config: Arc<TcpConfig>, opening: Opening, now: Instant) -> Self {
+        let mut conn = Self::new(config, opening, State::SynSent);
+        conn.handshake.due = true;
+        conn.last_received = now;
+        conn
+    }
+
+    /// Open passively on `syn`, an acceptable SYN that a listener received: a SYN-ACK will be
+    /// sent.
+    pub fn accept(config: Arc<TcpConfig>, opening: Opening, syn: &TcpHeader, now: Instant) -> Self {
+        let mut conn = Self::new(config, opening, State::SynReceived(Origin::Passive));
+        conn.last_received = now;
+        conn.on_peer_syn(syn, now);
+        conn.ecn.on_syn(syn.flags);
+        conn.handshake.due = true;
+        conn
+    }
+
+    fn new(config: Arc<TcpConfig>, opening: Opening, state: State) -> Self {
+        let mut rng = Rng::new(opening.seed);
+        let mss = ByteCount::from(u32::from(config.mss));
+        let cc = T::congestion(&config, &FlowStart::new(mss, config.initial_window.bytes(mss)));
+        let ecn = EcnState::new(config.ecn, cc.needs().ecn);
+        let detector = config.detector.build();
+        let challenge_seed = rng.next_u64();
+        let snd = Sender::new(
+            1,
+            mss,
+            handshake::sender_policy(&config, false, Duration::ZERO),
+            cc,
+            T::rto(&config),
+            Default::default(),
+            detector,
+            rng,
+        );
+        Self {
+            local: opening.local,
+            remote: opening.remote,
+            state,
+            handshake: Handshake::default(),
+            iss: opening.iss,
+            snd,
+            window: SendWindow::default(),
+            send_buf: T::Send::default(),
+            fin: Fin::Open,
+            snd_up: None,
+            nagle: config.nagle,
+            wants_room: false,
+            probe_window: false,
+            pace_at: None,
+            irs: Seq(0),
+            rcv_nxt: 0,
+            recv_buf: T::Recv::default(),
+            ooo: Reassembly::new(config.max_out_of_order_ranges),
+            offered: OfferedWindow::new(config.recv_buffer, config.window_clamp, opening.receive_window),
+            peer_fin: None,
+            fin_received: false,
+            rcv_up: None,
+            ack: AckState::new(config.ack),
+            mss_out: config.mss,
+            sack: false,
+            ts: Timestamping::new(config.timestamps, opening.timestamp_offset),
+            ecn,
+            timers: Timers::new(config.timer_tick),
+            challenge: tx::challenge::Budget::new(config.challenge_acks_per_second, challenge_seed),
+            keepalive_sent: 0,
+            probe_keepalive: false,
+            last_received: Instant::ZERO,
+            reset_due: None,
+            events: EventSet::default(),
+            stats: ConnStats::default(),
+            trace: None,
+            config,
+        }
+    }
+
+    // ---- The network.
+
+    /// A segment for this connection arrived, in a packet with the ECN field `ecn`.
+    pub fn handle_segment(
+        &mut self,
+        now: Instant,
+        ecn: Ecn,
+        tcp: &TcpHeader,
+        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+    ) {
+        self.stats.segments_in += 1;
+        match self.state {
+            State::Closed(_) => {}
+            State::SynSent => self.on_segment_syn_sent(now, ecn, tcp, payload),
+            _ => self.on_segment(now, ecn, tcp, payload),
+        }
+    }
+
+    /// The device refused `tcp`, a header that [`poll_transmit`](Self::poll_transmit) gave, with
+    /// `payload_len` bytes behind it: it never left. Poll again when there is room.
+    pub fn handle_local_drop(&mut self, now: Instant, tcp: &TcpHeader, payload_len: usize) {
+        let congestion = match self.config.local_drop {
+            LocalDropPolicy::Ignore => return,
+            LocalDropPolicy::Requeue => false,
+            LocalDropPolicy::Congestion => true,
+        };
+        self.undo_transmit(now, tcp, payload_len, congestion);
+    }
+
+    /// An ICMP error says that packets of more than `mtu` bytes cannot pass; `ip_header` is the
+    /// length of the IP header. Only ever shrinks the segments, and not below 64 bytes.
+    pub fn handle_path_mtu(&mut self, now: Instant, mtu: usize, ip_header: usize) {
+        let mss = mtu.saturating_sub(ip_header + 20).max(64);
+        if let Ok(mss) = u16::try_from(mss)
+            && mss < self.mss_out
+        {
+            self.mss_out = mss;
+            let payload = self.payload_mss();
+            self.snd.set_mss(payload, now);
+        }
+    }
+
+    /// A timer is due; see [`poll_timeout`](Self::poll_timeout). Calling early does nothing.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if self.pace_at.is_some_and(|at| at <= now) {
+            self.pace_at = None;
+        }
+        while let Some(timer) = self.timers.pop_due(now) {
+            match timer {
+                Timer::Handshake => self.on_handshake_timeout(now),
+                Timer::DelayedAck => self.ack.force(),
+                Timer::Persist => self.probe_window = true,
+                Timer::Keepalive => self.on_keepalive(now),
+                Timer::User => self.give_up(CloseReason::UserTimeout, now),
+                Timer::Linger => self.finish(CloseReason::Finished, now),
+            }
+        }
+        if matches!(self.state, State::Closed(_) | State::TimeWait) {
+            return;
+        }
+        let mut trace = tracer(&mut self.trace, now);
+        if self.snd.reorder_deadline().is_some_and(|at| at <= now) {
+            self.snd.on_reorder_timeout(now, &mut trace);
+        }
+        if self.snd.pto_deadline().is_some_and(|at| self.timers.on_tick(at) <= now) {
+            let new_data = may_send_new::<T>(&self.send_buf, self.fin, &self.snd, &self.window);
+            self.snd.on_pto(new_data, now, &mut trace);
+        }
+        if self.snd.rto_deadline().is_some_and(|at| self.timers.on_tick(at) <= now) {
+            let edge = self.snd.una() + self.window.wnd;
+            let closed = self.snd.scoreboard().first().is_some_and(|s| s.end > edge);
+            let outcome = self.snd.on_rto(now, closed, &mut trace);
+            drop(trace);
+            if outcome != RtoOutcome::Nothing && self.snd.retries() > self.config.data_retries {
+                self.finish(CloseReason::TimedOut, now);
+            }
+        }
+    }
+
+    /// The next packet to send, if any. Control packets have an empty payload.
+    pub fn poll_transmit(
+        &mut self,
+        now: Instant,
+    ) -> Option<(IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>)> {
+        let out = self.output(now)?;
+        self.stats.segments_out += 1;
+        let ip = IpHeader {
+            src: self.local.ip(),
+            dst: self.remote.ip(),
+            ecn: out.ecn,
+            dscp: 0,
+            hop_limit: 64,
+        };
+        Some((ip, out.tcp, self.send_buf.view(out.payload)))
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout), if nothing happens before.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let mut next = self.timers.next();
+        for at in [self.snd.rto_deadline(), self.snd.pto_deadline()].into_iter().flatten() {
+            next = next.min(self.timers.on_tick(at));
+        }
+        for at in [self.snd.reorder_deadline(), self.pace_at].into_iter().flatten() {
+            next = next.min(at);
+        }
+        (next != Instant::MAX).then_some(next)
+    }
+
+    /// The next thing to tell the user.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop(self.state)
+    }
+
+    // ---- The user.
+
+    /// Queue data for sending; how many bytes were taken. Less than offered when the send buffer
+    /// is full: [`Event::Writable`] tells when there is room.
+    ///
+    /// # Errors
+    /// When the sending side is closed.
+    pub fn send(&mut self, data: <T::Send as SendBuffer>::Source<'_>, len: usize) -> Result<usize, SendError> {
+        if let State::Closed(reason) = self.state {
+            return Err(SendError::Closed(reason));
+        }
+        if self.fin != Fin::Open || !self.state.can_send() {
+            return Err(SendError::Closing);
+        }
+        let taken = self.send_buf.push(data, self.config.send_buffer);
+        self.wants_room |= taken < len;
+        Ok(taken)
+    }
+
+    /// The same; the peer is told that the data up to here is urgent (RFC 9293 section 3.8.5; new
+    /// applications should not use it, RFC 6093).
+    ///
+    /// # Errors
+    /// When the sending side is closed.
+    pub fn send_urgent(&mut self, data: <T::Send as SendBuffer>::Source<'_>, len: usize) -> Result<usize, SendError> {
+        let taken = self.send(data, len)?;
+        self.snd_up = Some(self.send_buf.end() + 1);
+        Ok(taken)
+    }
+
+    /// Bytes that can be read now.
+    pub fn readable(&self) -> u64 {
+        self.rcv_nxt - self.recv_buf.start()
+    }
+
+    /// The receive buffer; bytes up to [`readable_end`](Self::readable_end) are in order.
+    pub fn recv_buffer(&self) -> &T::Recv {
+        &self.recv_buf
+    }
+
+    /// Stream offset after the last byte that can be read.
+    pub fn readable_end(&self) -> u64 {
+        self.rcv_nxt
+    }
+
+    /// The user has read `n` bytes (at most [`readable`](Self::readable)): the window may open.
+    pub fn consume(&mut self, n: u64, now: Instant) {
+        let n = n.min(self.readable());
+        self.recv_buf.release(self.recv_buf.start() + n);
+        let mss = u64::from(self.mss_out);
+        if self.state.can_receive()
+            && self.offered.update_is_due(self.rcv_nxt, self.recv_buf.start(), mss, now)
+        {
+            self.ack.force();
+        }
+    }
+
+    /// No more will be sent: a FIN follows what is queued. Receiving goes on.
+    pub fn close(&mut self, now: Instant) {
+        match self.state {
+            // Nothing was said to the peer that needs taking back.
+            State::SynSent => self.finish(CloseReason::Aborted, now),
+            State::SynReceived(_) | State::Established | State::CloseWait => {
+                if self.fin == Fin::Open {
+                    self.fin = Fin::Queued;
+                    let to = match self.state {
+                        State::CloseWait => State::LastAck,
+                        // In SYN-RECEIVED the change waits for the handshake.
+                        State::SynReceived(_) => return,
+                        _ => State::FinWait1,
+                    };
+                    self.set_state(to, now);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// End it at once; the peer gets a RST, data not yet sent is lost.
+    pub fn abort(&mut self, now: Instant) {
+        self.give_up(CloseReason::Aborted, now);
+    }
+
+    /// Turn Nagle's algorithm off (`true`) or on.
+    pub fn set_nodelay(&mut self, nodelay: bool) {
+        self.nagle = !nodelay;
+    }
+
+    /// Send trace events to `sink` from now on.
+    pub fn set_trace(&mut self, sink: Option<Box<dyn TraceSink>>) {
+        self.trace = sink;
+    }
+
+    // ---- What it knows.
+
+    /// The state.
+    pub fn state(&self) -> State {
+        self.state
+    }
+    /// Our address.
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+    /// The peer's address.
+    pub fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+    /// Counters.
+    pub fn stats(&self) -> &ConnStats {
+        &self.stats
+    }
+    /// Counters of the sending side.
+    pub fn sender_stats(&self) -> &SenderStats {
+        self.snd.stats()
+    }
+    /// The sending side: window, RTT, scoreboard.
+    pub fn sender(&self) -> &Sender<T::Congestion, T::Rto> {
+        &self.snd
+    }
+    /// Bytes sent or queued and not acknowledged.
+    pub fn unacknowledged(&self) -> u64 {
+        self.send_buf.end().saturating_sub(self.send_buf.start())
+    }
+    /// Room in the send buffer.
+    pub fn send_room(&self) -> u64 {
+        (self.config.send_buffer as u64).saturating_sub(self.unacknowledged())
+    }
+    /// SND.WND: the peer's window in bytes.
+    pub fn peer_window(&self) -> u64 {
+        self.window.wnd
+    }
+    /// Where the peer's urgent data ends, as a stream offset, once announced.
+    pub fn urgent_offset(&self) -> Option<u64> {
+        self.rcv_up
+    }
+    /// ECN is in use.
+    pub fn ecn_in_use(&self) -> bool {
+        self.ecn.in_use()
+    }
+    /// SACK is in use.
+    pub fn sack_in_use(&self) -> bool {
+        self.sack
+    }
+    /// The configuration.
+    pub fn config(&self) -> &Arc<TcpConfig> {
+        &self.config
+    }
+
+    // ---- Shared by the parts.
+
+    fn set_state(&mut self, to: State, now: Instant) {
+        let from = std::mem::replace(&mut self.state, to);
+        if from != to {
+            tracer(&mut self.trace, now)(TraceEvent::State { from, to });
+        }
+    }
+
+    /// Payload bytes of a full segment: the MSS less the options every segment carries.
+    fn payload_mss(&self) -> ByteCount {
+        let options = if self.ts.in_use() { 12 } else { 0 };
+        ByteCount::from(u32::from(self.mss_out).saturating_sub(options).max(1))
+    }
+
+    /// The connection is over, quietly.
+    fn finish(&mut self, reason: CloseReason, now: Instant) {
+        if matches!(self.state, State::Closed(_)) {
+            return;
+        }
+        self.set_state(State::Closed(reason), now);
+        self.timers.stop_all();
+        self.snd.stop_timers();
+        self.pace_at = None;
+        self.ack.clear();
+        self.events.closed = true;
+    }
+
+    /// The connection is over, and the peer is told by a RST where it has state.
+    fn give_up(&mut self, reason: CloseReason, now: Instant) {
+        if self.state.is_synchronized() && self.state != State::TimeWait {
+            self.reset_due = Some(self.iss + self.snd.nxt() as u32);
+        }
+        self.finish(reason, now);
+    }
+
+    fn on_keepalive(&mut self, now: Instant) {
+        let Some(keepalive) = self.config.keepalive else { return };
+        if self.keepalive_sent >= keepalive.probes {
+            self.give_up(CloseReason::KeepaliveTimeout, now);
+            return;
+        }
+        // Data in flight probes by itself.
+        if self.snd.is_idle() {
+            self.keepalive_sent += 1;
+            self.probe_keepalive = true;
+        }
+        self.timers.arm(Timer::Keepalive, now + keepalive.interval);
+    }
+
+    fn trace_timeout(&mut self, cause: TimeoutCause, rto: Duration, consecutive: u32, now: Instant) {
+        tracer(&mut self.trace, now)(TraceEvent::Timeout {
+            cause,
+            rto,
+            consecutive,
+            flight_size: ByteCount::new(1),
+        });
+    }
+}
+
+impl<T: TcpTypes> Debug for Connection<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("local", &self.local)
+            .field("remote", &self.remote)
+            .field("state", &self.state)
+            .field("snd_una", &self.snd.una())
+            .field("snd_nxt", &self.snd.nxt())
+            .field("rcv_nxt", &self.rcv_nxt)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A closure that hands events to the sink, if there is one.
+fn tracer(sink: &mut Option<Box<dyn TraceSink>>, now: Instant) -> impl FnMut(TraceEvent) + '_ {
+    move |event| {
+        if let Some(sink) = sink {
+            sink.event(now, &event);
+        }
+    }
+}
+
+/// Whether there is unsent data, or an unsent FIN, that the peer's window admits.
+fn may_send_new<T: TcpTypes>(
+    send_buf: &T::Send,
+    fin: Fin,
+    snd: &Sender<T::Congestion, T::Rto>,
+    window: &SendWindow,
+) -> bool {
+    let end = send_buf.end() + 1;
+    let data = snd.nxt() < end && snd.nxt() < snd.una() + window.wnd;
+    data || (fin == Fin::Queued && snd.nxt() == end)
+}
+
+/// Events not yet told; at most one of each kind.
+#[derive(Debug, Default)]
+struct EventSet {
+    connected: bool,
+    readable: bool,
+    writable: bool,
+    urgent: bool,
+    peer_closed: bool,
+    closed: bool,
+}
+
+impl EventSet {
+    fn pop(&mut self, state: State) -> Option<Event> {
+        use std::mem::take;
+        if take(&mut self.connected) {
+            return Some(Event::Connected);
+        }
+        if take(&mut self.urgent) {
+            return Some(Event::Urgent);
+        }
+        if take(&mut self.readable) {
+            return Some(Event::Readable);
+        }
+        if take(&mut self.writable) {
+            return Some(Event::Writable);
+        }
+        if take(&mut self.peer_closed) {
+            return Some(Event::PeerClosed);
+        }
+        if let State::Closed(reason) = state
+            && take(&mut self.closed)
+        {
+            return Some(Event::Closed(reason));
+        }
+        None
+    }
+}

@@ -1,0 +1,640 @@
+//! Which bytes beyond RCV.NXT have come, and the SACK blocks that tell the peer (RFC 2018, with
+//! D-SACK of RFC 2883).
+//!
+//! The bytes themselves lie in the receive buffer; here are only ranges of stream offsets. With
+//! nothing out of order every call is a comparison or two.
+
+use crate::wire::{SackBlock, SackBlocks, Seq};
+use core::ops::Range;
+
+/// Allocations up to this many ranges survive running empty.
+const KEPT_CAPACITY: usize = 16;
+
+/// What [`Reassembly::insert`] made of a segment's text.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inserted {
+    /// It continues the stream, and nothing beyond was held: RCV.NXT moves to `rcv_nxt`.
+    InOrder {
+        /// The new RCV.NXT.
+        rcv_nxt: u64,
+    },
+    /// It continues the stream while data beyond a gap was held, so it fills all or part of a
+    /// gap and is to be acknowledged at once (RFC 5681 section 4.2): RCV.NXT moves to `rcv_nxt`.
+    FilledGap {
+        /// The new RCV.NXT.
+        rcv_nxt: u64,
+    },
+    /// Some or all of it is new, and there is a gap before it. Acknowledge at once.
+    OutOfOrder,
+    /// No byte of it is new. Acknowledge at once; the next SACK option reports it as D-SACK.
+    Duplicate,
+    /// It would make one range more than may be kept. Nothing of it was taken; the peer sends it
+    /// again.
+    TooManyRanges,
+    /// There was no byte in it.
+    Empty,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    start: u64,
+    end: u64,
+    /// When a segment last fell into this range, in insertions. Orders the SACK blocks.
+    latest: u64,
+}
+
+/// The ranges received beyond RCV.NXT, as stream offsets.
+#[derive(Clone, Debug)]
+pub struct Reassembly {
+    /// Disjoint, not touching, ascending, all beyond RCV.NXT.
+    held: Vec<Held>,
+    max_ranges: usize,
+    insertions: u64,
+    bytes: u64,
+    /// The duplicate to report in the next SACK option, once.
+    dsack: Option<Range<u64>>,
+}
+
+impl Reassembly {
+    /// Nothing received; never more than `max_ranges` separate ranges are kept.
+    pub const fn new(max_ranges: usize) -> Self {
+        Self {
+            held: Vec::new(),
+            max_ranges,
+            insertions: 0,
+            bytes: 0,
+            dsack: None,
+        }
+    }
+
+    /// Whether nothing beyond RCV.NXT is held.
+    pub const fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// How many bytes beyond RCV.NXT are held.
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The ranges held, ascending.
+    pub fn ranges(&self) -> impl ExactSizeIterator<Item = Range<u64>> + '_ {
+        self.held.iter().map(|h| h.start..h.end)
+    }
+
+    /// Whether a SACK option is due for a duplicate.
+    pub const fn has_dsack(&self) -> bool {
+        self.dsack.is_some()
+    }
+
+    /// Account for a segment's text `range`, cut to the receive window, while RCV.NXT is
+    /// `rcv_nxt`. `store` is called for each part that is new, ascending.
+    ///
+    /// Text before RCV.NXT or held already is noted as a D-SACK block for the next
+    /// [`sack_blocks`](Self::sack_blocks): of several separate duplicate parts the first
+    /// (RFC 2883 section 4.2.2). If the note of an earlier segment has not been taken yet it is
+    /// extended when both touch, and replaced when they do not.
+    pub fn insert(
+        &mut self,
+        range: Range<u64>,
+        rcv_nxt: u64,
+        mut store: impl FnMut(Range<u64>),
+    ) -> Inserted {
+        let Range { start, end } = range;
+        if start >= end {
+            return Inserted::Empty;
+        }
+        if self.held.is_empty() && start == rcv_nxt {
+            store(start..end);
+            return Inserted::InOrder { rcv_nxt: end };
+        }
+        if start < rcv_nxt {
+            self.note_duplicate(start..end.min(rcv_nxt));
+            if end <= rcv_nxt {
+                return Inserted::Duplicate;
+            }
+        }
+        let from = start.max(rcv_nxt);
+        // What it touches or overlaps: `first..after` of the ranges held.
+        let first = self.held.partition_point(|h| h.end < from);
+        let after = first + self.held[first..].partition_point(|h| h.start <= end);
+        if start > rcv_nxt && first == after && self.held.len() >= self.max_ranges {
+            return Inserted::TooManyRanges;
+        }
+
+        let mut at = from;
+        let mut duplicate = None;
+        let mut merged = Held {
+            start: from,
+            end,
+            latest: self.insertions,
+        };
+        self.insertions += 1;
+        for h in &self.held[first..after] {
+            if at < h.start {
+                store(at..h.start.min(end));
+            }
+            let overlap = h.start.max(from)..h.end.min(end);
+            if duplicate.is_none() && !overlap.is_empty() {
+                duplicate = Some(overlap);
+            }
+            at = at.max(h.end);
+            merged.start = merged.start.min(h.start);
+            merged.end = merged.end.max(h.end);
+            self.bytes -= h.end - h.start;
+        }
+        if at < end {
+            store(at..end);
+        }
+        if let Some(overlap) = duplicate
+            && start >= rcv_nxt
+        {
+            self.note_duplicate(overlap);
+        }
+
+        if start <= rcv_nxt {
+            let had_gap = !self.held.is_empty();
+            self.held.drain(first..after);
+            self.let_go_of_memory();
+            return match had_gap {
+                true => Inserted::FilledGap {
+                    rcv_nxt: merged.end,
+                },
+                false => Inserted::InOrder {
+                    rcv_nxt: merged.end,
+                },
+            };
+        }
+        let nothing_new =
+            matches!(self.held[first..after], [h] if h.start <= start && end <= h.end);
+        self.bytes += merged.end - merged.start;
+        match self.held[first..after].first_mut() {
+            Some(slot) => {
+                *slot = merged;
+                self.held.drain(first + 1..after);
+            }
+            None => self.held.insert(first, merged),
+        }
+        match nothing_new {
+            true => Inserted::Duplicate,
+            false => Inserted::OutOfOrder,
+        }
+    }
+
+    /// RCV.NXT has moved to `rcv_nxt` by data that did not pass through
+    /// [`insert`](Self::insert); where it moves on to when what is held continues there.
+    #[must_use]
+    pub fn advance(&mut self, rcv_nxt: u64) -> u64 {
+        if self.held.is_empty() {
+            return rcv_nxt;
+        }
+        let mut next = rcv_nxt;
+        let mut covered = 0;
+        for h in &self.held {
+            if h.start > next {
+                break;
+            }
+            next = next.max(h.end);
+            self.bytes -= h.end - h.start;
+            covered += 1;
+        }
+        self.held.drain(..covered);
+        self.let_go_of_memory();
+        next
+    }
+
+    /// The blocks for the SACK option of the next acknowledgement, at most `max` (four at most
+    /// in any case), with stream offsets turned into sequence numbers by `to_seq`.
+    ///
+    /// A pending D-SACK block comes first and is forgotten, as it is reported once (RFC 2883
+    /// section 4); with `max` 0 it stays. Then the range the latest segment fell into, then the
+    /// others by how recently that was true of them, which is how recently they were reported
+    /// first (RFC 2018 section 4).
+    pub fn sack_blocks(&mut self, to_seq: impl Fn(u64) -> Seq, max: usize) -> SackBlocks {
+        let mut blocks = SackBlocks::EMPTY;
+        if max == 0 || (self.held.is_empty() && self.dsack.is_none()) {
+            return blocks;
+        }
+        let max = max.min(4);
+        if let Some(d) = self.dsack.take() {
+            blocks.push(SackBlock {
+                start: to_seq(d.start),
+                end: to_seq(d.end),
+            });
+        }
+        let mut below = u64::MAX;
+        while blocks.len() < max {
+            let Some(h) = self
+                .held
+                .iter()
+                .filter(|h| h.latest < below)
+                .max_by_key(|h| h.latest)
+            else {
+                break;
+            };
+            blocks.push(SackBlock {
+                start: to_seq(h.start),
+                end: to_seq(h.end),
+            });
+            below = h.latest;
+        }
+        blocks
+    }
+
+    /// Forget everything beyond RCV.NXT, as RFC 2018 section 8 allows a receiver that runs out
+    /// of memory.
+    pub fn clear(&mut self) {
+        self.held = Vec::new();
+        self.bytes = 0;
+        self.dsack = None;
+    }
+
+    fn note_duplicate(&mut self, range: Range<u64>) {
+        self.dsack = Some(match self.dsack.take() {
+            Some(d) if d.start <= range.end && range.start <= d.end => {
+                d.start.min(range.start)..d.end.max(range.end)
+            }
+            _ => range,
+        });
+    }
+
+    fn let_go_of_memory(&mut self) {
+        if self.held.is_empty() && self.held.capacity() > KEPT_CAPACITY {
+            self.held = Vec::new();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A receiver as the RFCs' examples have it: an acknowledgement per segment.
+    struct Receiver {
+        r: Reassembly,
+        rcv_nxt: u64,
+    }
+
+    impl Receiver {
+        fn at(rcv_nxt: u64) -> Self {
+            Self {
+                r: Reassembly::new(64),
+                rcv_nxt,
+            }
+        }
+        /// Takes the bytes `from` to `to`, exclusive; the acknowledgement and its SACK blocks.
+        fn take(&mut self, from: u64, to: u64) -> (u64, Vec<(u32, u32)>) {
+            if let Inserted::InOrder { rcv_nxt } | Inserted::FilledGap { rcv_nxt } =
+                self.r.insert(from..to, self.rcv_nxt, |_| {})
+            {
+                self.rcv_nxt = rcv_nxt;
+            }
+            let blocks = self.r.sack_blocks(|o| Seq(o as u32), 4);
+            (
+                self.rcv_nxt,
+                blocks
+                    .as_slice()
+                    .iter()
+                    .map(|b| (b.start.0, b.end.0))
+                    .collect(),
+            )
+        }
+    }
+
+    /// One row of an example: a segment, the acknowledgement, its SACK blocks.
+    type Row<'a> = ((u64, u64), u64, &'a [(u32, u32)]);
+
+    fn example(name: &str, rcv_nxt: u64, rows: &[Row<'_>]) {
+        let mut receiver = Receiver::at(rcv_nxt);
+        for (i, &((from, to), ack, blocks)) in rows.iter().enumerate() {
+            assert_eq!(
+                receiver.take(from, to),
+                (ack, blocks.to_vec()),
+                "{name}, row {i}"
+            );
+        }
+    }
+
+    #[test]
+    fn rfc2018_section_7() {
+        example(
+            "case 1: the last four are lost",
+            5000,
+            &[
+                ((5000, 5500), 5500, &[]),
+                ((5500, 6000), 6000, &[]),
+                ((6000, 6500), 6500, &[]),
+                ((6500, 7000), 7000, &[]),
+            ],
+        );
+        example(
+            "case 2: the first is lost",
+            5000,
+            &[
+                ((5500, 6000), 5000, &[(5500, 6000)]),
+                ((6000, 6500), 5000, &[(5500, 6500)]),
+                ((6500, 7000), 5000, &[(5500, 7000)]),
+                ((7000, 7500), 5000, &[(5500, 7500)]),
+                ((7500, 8000), 5000, &[(5500, 8000)]),
+                ((8000, 8500), 5000, &[(5500, 8500)]),
+                ((8500, 9000), 5000, &[(5500, 9000)]),
+            ],
+        );
+        example(
+            "case 3: every other one is lost, then the fourth and the second come",
+            5000,
+            &[
+                ((5000, 5500), 5500, &[]),
+                ((6000, 6500), 5500, &[(6000, 6500)]),
+                ((7000, 7500), 5500, &[(7000, 7500), (6000, 6500)]),
+                (
+                    (8000, 8500),
+                    5500,
+                    &[(8000, 8500), (7000, 7500), (6000, 6500)],
+                ),
+                ((6500, 7000), 5500, &[(6000, 7500), (8000, 8500)]),
+                ((5500, 6000), 7500, &[(8000, 8500)]),
+            ],
+        );
+    }
+
+    #[test]
+    fn rfc2883_section_4() {
+        example(
+            "4.1.1 example 1: a duplicate after two lost acknowledgements",
+            3000,
+            &[
+                ((3000, 3500), 3500, &[]),
+                ((3500, 4000), 4000, &[]),
+                ((3000, 3500), 4000, &[(3000, 3500)]),
+            ],
+        );
+        example(
+            "4.1.2 example 2: with out-of-order segments and a lost one",
+            3000,
+            &[
+                ((3000, 3500), 3500, &[]),
+                ((3500, 4000), 4000, &[]),
+                ((4500, 5000), 4000, &[(4500, 5000)]),
+                ((3000, 3500), 4000, &[(3000, 3500), (4500, 5000)]),
+            ],
+        );
+        example(
+            "4.1.3 example 3: a duplicate of an out-of-order segment",
+            3500,
+            &[
+                ((3500, 4000), 4000, &[]),
+                ((4500, 5000), 4000, &[(4500, 5000)]),
+                ((5000, 5500), 4000, &[(4500, 5500)]),
+                ((5000, 5500), 4000, &[(5000, 5500), (4500, 5500)]),
+            ],
+        );
+        example(
+            "4.2.1 example 4: a single duplicate subsegment",
+            500,
+            &[
+                ((500, 1000), 1000, &[]),
+                ((2000, 2500), 1000, &[(2000, 2500)]),
+                ((1000, 1500), 1500, &[(2000, 2500)]),
+                ((1000, 2000), 2500, &[(1000, 1500)]),
+            ],
+        );
+        example(
+            "4.2.2 example 5: two duplicate subsegments covered by the cumulative acknowledgement",
+            500,
+            &[
+                ((500, 1000), 1000, &[]),
+                ((3000, 3500), 1000, &[(3000, 3500)]),
+                ((1000, 1500), 1500, &[(3000, 3500)]),
+                ((2000, 2500), 1500, &[(2000, 2500), (3000, 3500)]),
+                ((1000, 2500), 2500, &[(1000, 1500), (3000, 3500)]),
+            ],
+        );
+        example(
+            "4.2.3 example 6: two duplicate subsegments beyond the cumulative acknowledgement",
+            500,
+            &[
+                ((500, 1000), 1000, &[]),
+                ((1500, 2000), 1000, &[(1500, 2000)]),
+                ((2500, 3000), 1000, &[(2500, 3000), (1500, 2000)]),
+                ((1500, 3000), 1000, &[(1500, 2000), (1500, 3000)]),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_dsack_is_reported_once_and_waits_for_room() {
+        let mut r = Reassembly::new(8);
+        assert_eq!(
+            r.insert(0..100, 500, |_| panic!("nothing is new")),
+            Inserted::Duplicate
+        );
+        assert!(r.has_dsack());
+        assert!(r.sack_blocks(|o| Seq(o as u32), 0).is_empty());
+        assert_eq!(r.sack_blocks(|o| Seq(o as u32), 1).len(), 1);
+        assert!(r.sack_blocks(|o| Seq(o as u32), 1).is_empty());
+        // Two duplicates before an acknowledgement: one report when they touch, else the later.
+        let _ = r.insert(0..100, 500, |_| {});
+        let _ = r.insert(100..200, 500, |_| {});
+        let _ = r.insert(300..400, 300, |_| {});
+        assert_eq!(
+            r.sack_blocks(|o| Seq(o as u32), 4).as_slice(),
+            [block(0, 200)]
+        );
+        let _ = r.insert(0..100, 500, |_| {});
+        let _ = r.insert(200..300, 500, |_| {});
+        assert_eq!(
+            r.sack_blocks(|o| Seq(o as u32), 4).as_slice(),
+            [block(200, 300)]
+        );
+    }
+
+    fn block(start: u32, end: u32) -> SackBlock {
+        SackBlock {
+            start: Seq(start),
+            end: Seq(end),
+        }
+    }
+
+    #[test]
+    fn blocks_cross_the_wrap_and_stop_at_four() {
+        let mut r = Reassembly::new(8);
+        let to_seq = |o: u64| Seq(u32::MAX - 15) + o as u32;
+        for i in 1..7 {
+            assert_eq!(
+                r.insert(i * 10..i * 10 + 5, 0, |_| {}),
+                Inserted::OutOfOrder
+            );
+        }
+        let blocks = r.sack_blocks(to_seq, 9);
+        assert_eq!(blocks.len(), 4);
+        assert_eq!(blocks.as_slice()[0], block(44, 49));
+        let _ = r.insert(10..17, 0, |_| {});
+        let blocks = r.sack_blocks(to_seq, 1);
+        assert_eq!(blocks.as_slice(), [block(u32::MAX - 5, u32::MAX)]);
+        assert_eq!(
+            r.sack_blocks(to_seq, 1).as_slice(),
+            [block(u32::MAX - 5, 1)]
+        );
+        r.clear();
+        assert!(r.is_empty() && r.sack_blocks(to_seq, 4).is_empty());
+    }
+
+    #[test]
+    fn a_full_set_refuses_only_what_is_apart() {
+        let mut r = Reassembly::new(2);
+        assert_eq!(r.insert(10..20, 0, |_| {}), Inserted::OutOfOrder);
+        assert_eq!(r.insert(30..40, 0, |_| {}), Inserted::OutOfOrder);
+        let never = |_| panic!("nothing may be stored");
+        assert_eq!(r.insert(50..60, 0, never), Inserted::TooManyRanges);
+        assert_eq!(r.insert(22..28, 0, never), Inserted::TooManyRanges);
+        assert_eq!(r.insert(12..18, 0, never), Inserted::Duplicate);
+        assert_eq!(r.insert(5..5, 0, never), Inserted::Empty);
+        assert_eq!(r.insert(40..45, 0, |_| {}), Inserted::OutOfOrder);
+        assert_eq!(r.insert(18..32, 0, |_| {}), Inserted::OutOfOrder);
+        assert_eq!(r.insert(50..60, 0, |_| {}), Inserted::OutOfOrder);
+        assert_eq!(
+            r.insert(0..5, 0, |_| {}),
+            Inserted::FilledGap { rcv_nxt: 5 }
+        );
+        assert_eq!(
+            r.insert(5..10, 5, |_| {}),
+            Inserted::FilledGap { rcv_nxt: 45 }
+        );
+        assert_eq!(r.advance(50), 60);
+        assert!(r.is_empty() && r.bytes() == 0);
+        assert_eq!(r.advance(70), 70);
+        let mut none = Reassembly::new(0);
+        assert_eq!(none.insert(10..20, 0, never), Inserted::TooManyRanges);
+        assert_eq!(
+            none.insert(0..20, 0, |_| {}),
+            Inserted::InOrder { rcv_nxt: 20 }
+        );
+    }
+
+    /// Bit by bit, and the recency list kept the way RFC 2018 words it: the blocks reported first
+    /// in the acknowledgements so far, latest first.
+    struct Naive {
+        has: Vec<bool>,
+        reported_first: Vec<u64>,
+    }
+
+    impl Naive {
+        fn rcv_nxt(&self) -> u64 {
+            self.has.iter().position(|&b| !b).unwrap_or(self.has.len()) as u64
+        }
+        fn block_of(&self, at: u64) -> Option<(u32, u32)> {
+            if at < self.rcv_nxt() || !self.has[at as usize] {
+                return None;
+            }
+            let at = at as usize;
+            let start = (0..at).rev().find(|&i| !self.has[i]).map_or(0, |i| i + 1);
+            let end = (at..self.has.len())
+                .find(|&i| !self.has[i])
+                .unwrap_or(self.has.len());
+            Some((start as u32, end as u32))
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(512))]
+        #[test]
+        fn agrees_with_a_bitmap(segments in prop::collection::vec((0u64..120, 1u64..30), 1..60)) {
+            const SIZE: usize = 160;
+            let mut naive = Naive { has: vec![false; SIZE], reported_first: Vec::new() };
+            let mut r = Reassembly::new(64);
+            for (start, len) in segments {
+                let range = start..start + len;
+                let rcv_nxt = naive.rcv_nxt();
+                let had_gap = !r.is_empty();
+                let was = naive.has.clone();
+                let mut last = 0;
+                let outcome = r.insert(range.clone(), rcv_nxt, |new| {
+                    assert!(new.start < new.end && last <= new.start, "ascending, not empty");
+                    assert!(range.start <= new.start && new.end <= range.end);
+                    last = new.end;
+                    for i in new {
+                        assert!(!naive.has[i as usize], "byte {i} stored twice");
+                        naive.has[i as usize] = true;
+                    }
+                });
+                prop_assert!(range.clone().all(|i| naive.has[i as usize]), "a new byte was missed");
+                let any_new = range.clone().any(|i| !was[i as usize]);
+                let next = naive.rcv_nxt();
+                let expected = match (any_new, next > rcv_nxt, had_gap) {
+                    (false, ..) => Inserted::Duplicate,
+                    (true, false, _) => Inserted::OutOfOrder,
+                    (true, true, true) => Inserted::FilledGap { rcv_nxt: next },
+                    (true, true, false) => Inserted::InOrder { rcv_nxt: next },
+                };
+                prop_assert_eq!(outcome, expected);
+                let mut expected_ranges = Vec::new();
+                let mut i = next;
+                while i < SIZE as u64 {
+                    match naive.block_of(i) {
+                        Some((s, e)) => {
+                            expected_ranges.push(u64::from(s)..u64::from(e));
+                            i = u64::from(e);
+                        }
+                        None => i += 1,
+                    }
+                }
+                prop_assert_eq!(r.bytes(), expected_ranges.iter().map(|r| r.end - r.start).sum::<u64>());
+                prop_assert_eq!(r.ranges().collect::<Vec<_>>(), expected_ranges);
+
+                // The SACK option.
+                let mut expected = Vec::new();
+                let dup_start = range.clone().find(|&i| was[i as usize]);
+                if let Some(s) = dup_start {
+                    let e = (s..range.end).find(|&i| !was[i as usize]).unwrap_or(range.end);
+                    expected.push((s as u32, e as u32));
+                }
+                let dsacks = expected.len();
+                if naive.block_of(start).is_some() {
+                    naive.reported_first.insert(0, start);
+                }
+                for &at in &naive.reported_first {
+                    if let Some(b) = naive.block_of(at)
+                        && !expected[dsacks..].contains(&b)
+                    {
+                        expected.push(b);
+                    }
+                }
+                expected.truncate(4);
+                let blocks = r.sack_blocks(|o| Seq(o as u32), 4);
+                let blocks: Vec<_> =
+                    blocks.as_slice().iter().map(|b| (b.start.0, b.end.0)).collect();
+                prop_assert_eq!(blocks, expected);
+            }
+        }
+
+        #[test]
+        fn a_bounded_set_stays_bounded_and_loses_nothing_it_took(
+            segments in prop::collection::vec((0u64..400, 1u64..20), 1..80),
+            max in 0usize..5,
+        ) {
+            let mut r = Reassembly::new(max);
+            let mut has = vec![false; 500];
+            let mut rcv_nxt = 0;
+            for (start, len) in segments {
+                let range = start..start + len;
+                match r.insert(range.clone(), rcv_nxt, |new| new.for_each(|i| has[i as usize] = true)) {
+                    Inserted::InOrder { rcv_nxt: n } | Inserted::FilledGap { rcv_nxt: n } => rcv_nxt = n,
+                    Inserted::TooManyRanges => {
+                        prop_assert_eq!(r.ranges().len(), max);
+                        prop_assert!(range.clone().all(|i| !has[i as usize]));
+                    }
+                    _ => {}
+                }
+                prop_assert!(r.ranges().len() <= max);
+                for (i, &has) in has.iter().enumerate() {
+                    let i = i as u64;
+                    let known = i < rcv_nxt || r.ranges().any(|h| h.contains(&i));
+                    prop_assert_eq!(known, has);
+                }
+            }
+        }
+    }
+}

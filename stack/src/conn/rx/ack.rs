@@ -1,0 +1,177 @@
+//! The acknowledgement field (RFC 9293 section 3.10.7.4, fifth; RFC 5961 section 5).
+
+use super::check::Placed;
+use crate::conn::state::{CloseReason, State};
+use crate::conn::timers::Timer;
+use crate::conn::{Connection, Fin, TcpTypes, may_send_new, tracer};
+use crate::buffer::SendBuffer;
+use crate::recovery::{AbsSeq, AckInput};
+use crate::trace::TraceEvent;
+use crate::wire::{Flags, TcpHeader};
+use narrows_congestion::{CongestionControl, Instant};
+
+impl<T: TcpTypes> Connection<T> {
+    /// Whether SEG.ACK is acceptable; completes the handshake in SYN-RECEIVED. `false`: the
+    /// segment has been dealt with.
+    pub(super) fn check_ack(&mut self, now: Instant, tcp: &TcpHeader, _seg: &Placed) -> bool {
+        if matches!(self.state, State::SynReceived(_)) {
+            if tcp.ack != self.iss + 1 {
+                self.stats.unacceptable_in += 1;
+                self.reset_due = Some(tcp.ack);
+                return false;
+            }
+            self.timers.stop(Timer::Handshake);
+            self.handshake.due = false;
+            self.establish(tcp, now);
+            return true;
+        }
+        let distance = self.ack_distance(tcp);
+        let ahead = self.snd.nxt() - self.snd.una();
+        // RFC 5961 section 5.2: SND.UNA - MAX.SND.WND <= SEG.ACK <= SND.NXT.
+        if distance > ahead as i64 || distance < -(self.window.max_wnd as i64) {
+            self.challenge_ack(now);
+            return false;
+        }
+        true
+    }
+
+    /// SEG.ACK - SND.UNA.
+    fn ack_distance(&self, tcp: &TcpHeader) -> i64 {
+        let una = self.iss + self.snd.una() as u32;
+        i64::from(tcp.ack.0.wrapping_sub(una.0) as i32)
+    }
+
+    /// An acceptable acknowledgement.
+    pub(super) fn on_ack(&mut self, now: Instant, tcp: &TcpHeader, seg: &Placed) {
+        let distance = self.ack_distance(tcp);
+        let Ok(distance) = u64::try_from(distance) else {
+            // An old acknowledgement says nothing new, but its SACK blocks and the text count.
+            return;
+        };
+        let una = self.snd.una();
+        let ack = una + distance;
+        let window_changed = self.window.update(tcp.window, tcp.seq, ack);
+
+        let mut blocks = [(0, 0); 4];
+        let (count, dsack) = if self.sack && !tcp.options.sack.is_empty() {
+            self.unwrap_sack(tcp, ack, &mut blocks)
+        } else {
+            (0, None)
+        };
+        let tsecr = tcp.options.timestamps.filter(|_| self.ts.in_use()).map(|t| t.ecr);
+        let input = AckInput {
+            now,
+            ack,
+            sack: &blocks[..count],
+            dsack,
+            timestamp_rtt: tsecr.filter(|_| distance > 0).and_then(|e| self.ts.rtt(e, now)),
+            tsecr,
+            ece: tcp.flags.contains(Flags::ECE) && self.ecn.in_use(),
+            exact_ecn: self.ecn.is_exact(),
+            pure: seg.text_len == 0 && !seg.fin && !window_changed,
+            can_send_new: may_send_new::<T>(&self.send_buf, self.fin, &self.snd, &self.window),
+        };
+        self.snd.on_ack(&input, &mut tracer(&mut self.trace, now));
+        if self.trace.is_some() && distance > 0 {
+            self.trace_window(now);
+        }
+
+        if distance > 0 {
+            self.on_progress(ack, now);
+        }
+        if self.window.wnd > 0 && !self.snd.is_idle() {
+            self.timers.stop(Timer::Persist);
+        }
+    }
+
+    /// SND.UNA moved to `ack`.
+    fn on_progress(&mut self, ack: AbsSeq, now: Instant) {
+        let data_end = self.send_buf.end() + 1;
+        self.send_buf.release(ack.min(data_end) - 1);
+        if self.wants_room && self.send_room() > 0 {
+            self.wants_room = false;
+            self.events.writable = true;
+        }
+        self.timers.stop(Timer::User);
+        if let Some(limit) = self.config.user_timeout
+            && !self.snd.is_idle()
+        {
+            self.timers.arm(Timer::User, now + limit);
+        }
+        let fin_acked = self.fin == Fin::Queued && ack > data_end;
+        if fin_acked {
+            match self.state {
+                State::FinWait1 => {
+                    self.set_state(State::FinWait2, now);
+                    if let Some(wait) = self.config.fin_wait_2 {
+                        self.timers.arm(Timer::Linger, now + wait);
+                    }
+                }
+                State::Closing => self.enter_time_wait(now),
+                State::LastAck => self.finish(CloseReason::Finished, now),
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn enter_time_wait(&mut self, now: Instant) {
+        self.timers.stop_all();
+        self.snd.stop_timers();
+        self.set_state(State::TimeWait, now);
+        self.timers.arm(Timer::Linger, now + self.config.time_wait);
+    }
+
+    /// The SACK option on the line of absolute sequence numbers: the valid blocks above `ack`
+    /// into `out`, and the D-SACK if the first block is one (RFC 2883 section 4).
+    fn unwrap_sack(
+        &self,
+        tcp: &TcpHeader,
+        ack: AbsSeq,
+        out: &mut [(AbsSeq, AbsSeq); 4],
+    ) -> (usize, Option<(AbsSeq, AbsSeq)>) {
+        let una = self.snd.una();
+        let una_seq = self.iss + una as u32;
+        let place = |seq: crate::wire::Seq| {
+            una.checked_add_signed(i64::from(seq.0.wrapping_sub(una_seq.0) as i32))
+        };
+        let mut count = 0;
+        let mut dsack = None;
+        let raw = tcp.options.sack.as_slice();
+        for (i, block) in raw.iter().enumerate() {
+            let (Some(start), Some(end)) = (place(block.start), place(block.end)) else { continue };
+            if start >= end || end > self.snd.nxt() {
+                continue;
+            }
+            if i == 0 {
+                let within_second = raw.get(1).is_some_and(|b| {
+                    matches!((place(b.start), place(b.end)),
+                        (Some(s), Some(e)) if s <= start && end <= e)
+                });
+                if end <= ack || start < ack || within_second {
+                    // A duplicate older than any window is no evidence of anything.
+                    if start + self.window.max_wnd >= una {
+                        dsack = Some((start, end));
+                    }
+                    continue;
+                }
+            }
+            if start >= ack {
+                out[count] = (start, end);
+                count += 1;
+            }
+        }
+        (count, dsack)
+    }
+
+    fn trace_window(&mut self, now: Instant) {
+        let event = TraceEvent::Window {
+            cwnd: self.snd.congestion().cwnd(),
+            ssthresh: self.snd.congestion().ssthresh(),
+            in_flight: self.snd.scoreboard().pipe(),
+            snd_wnd: narrows_congestion::ByteCount::new(self.window.wnd),
+            srtt: self.snd.rtt().srtt(),
+            rto: self.snd.current_rto(),
+        };
+        tracer(&mut self.trace, now)(event);
+    }
+}

@@ -1,0 +1,133 @@
+//! Is the segment acceptable? (RFC 9293 section 3.10.7.4, first; RFC 7323 section 5; RFC 5961)
+
+use crate::conn::state::{Origin, State};
+use crate::conn::timers::Timer;
+use crate::conn::{Connection, TcpTypes};
+use crate::wire::{Flags, TcpHeader};
+use narrows_congestion::Instant;
+
+/// A segment's place in the stream, cut to the window.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Placed {
+    /// Stream offset of SEG.SEQ; negative for the SYN, or what came before it.
+    pub(super) start: i64,
+    /// How many bytes of text may be taken, from the start of the payload.
+    pub(super) text_len: usize,
+    /// The FIN counts: nothing was cut off before it.
+    pub(super) fin: bool,
+}
+
+impl<T: TcpTypes> Connection<T> {
+    /// The sequence check. `None`: the segment has been dealt with.
+    pub(super) fn check_sequence(
+        &mut self,
+        now: Instant,
+        tcp: &TcpHeader,
+        text_len: usize,
+    ) -> Option<Placed> {
+        let rst = tcp.flags.contains(Flags::RST);
+        let syn = tcp.flags.contains(Flags::SYN);
+        let fin = tcp.flags.contains(Flags::FIN);
+
+        // The peer did not get our SYN-ACK and sends its SYN again.
+        if matches!(self.state, State::SynReceived(Origin::Passive))
+            && syn
+            && !tcp.flags.contains(Flags::ACK)
+            && !rst
+            && tcp.seq == self.irs
+        {
+            self.handshake.due = true;
+            return None;
+        }
+        // TIME-WAIT: a retransmitted FIN restarts the wait (RFC 9293 section 3.10.7.4).
+        if self.state == State::TimeWait && fin && tcp.seq + text_len as u32 + 1 == self.rcv_nxt_seq() {
+            self.ack.force();
+            self.timers.arm(Timer::Linger, now + self.config.time_wait);
+            return None;
+        }
+
+        // Distance from RCV.NXT on the circle, put on the line of stream offsets.
+        let nxt = self.rcv_nxt_seq();
+        let distance = i64::from(tcp.seq.0.wrapping_sub(nxt.0) as i32);
+        let base = self.rcv_nxt as i64 + i64::from(self.fin_received);
+        let start = base + distance;
+        let len = text_len as i64 + i64::from(syn) + i64::from(fin);
+        let edge = (self.offered.right_edge() as i64).max(base);
+
+        // PAWS comes before the window check (RFC 7323 section 5.3), but never for a RST.
+        if self.ts.in_use() && !rst {
+            match tcp.options.timestamps {
+                Some(option) if self.ts.rejects(option, now) => {
+                    self.note_old_text(start, text_len);
+                    self.unacceptable(now, len > 0);
+                    return None;
+                }
+                Some(_) => {}
+                // RFC 7323 section 3.2: a segment without the option is dropped. A SYN of a new
+                // incarnation gets its challenge below.
+                None if !syn => {
+                    self.stats.unacceptable_in += 1;
+                    return None;
+                }
+                None => {}
+            }
+        }
+
+        let window = edge - base;
+        // An empty segment right at the edge is accepted too: that is where the ACKs of a peer
+        // that has filled the window stand.
+        let acceptable = match (len, window) {
+            (0, 0) => start == base,
+            (0, _) => base <= start && start <= edge,
+            (_, 0) => start == base && !syn,
+            _ => start < edge && start + len > base,
+        };
+        if !acceptable {
+            if rst {
+                self.stats.unacceptable_in += 1;
+                return None;
+            }
+            self.note_old_text(start, text_len);
+            self.unacceptable(now, len > 0);
+            return None;
+        }
+        // Text beyond the right edge is cut off, and the FIN with it. With a closed window all
+        // of it goes, the ACK is processed all the same (RFC 9293 MUST-66).
+        let room = (edge - start).max(0);
+        // Nothing comes after the FIN.
+        let room = self.peer_fin.map_or(room, |fin| room.min((fin as i64 - start).max(0)));
+        let kept = (text_len as i64).min(room);
+        let cut = kept < text_len as i64;
+        if cut {
+            self.ack.force();
+        }
+        let fin = fin && !cut && (start + kept <= edge);
+        Some(Placed { start, text_len: kept as usize, fin })
+    }
+
+    /// An unacceptable segment is answered with an ACK that says where we are (RFC 9293 section
+    /// 3.10.7.4, first).
+    fn unacceptable(&mut self, now: Instant, occupies_sequence_space: bool) {
+        if occupies_sequence_space {
+            // It may be a retransmission whose ACK was lost: answer without delay or limit, the
+            // peer's own retransmission timer is limit enough.
+            self.stats.unacceptable_in += 1;
+            self.ack.force();
+        } else {
+            self.challenge_ack(now);
+        }
+    }
+
+    /// Text wholly before RCV.NXT is a duplicate to be reported (RFC 2883 section 4).
+    fn note_old_text(&mut self, start: i64, text_len: usize) {
+        if !self.sack || text_len == 0 {
+            return;
+        }
+        let from = start.max(0) as u64;
+        let to = (start + text_len as i64).max(0) as u64;
+        if from < to && to <= self.rcv_nxt {
+            self.stats.duplicates_in += 1;
+            let _ = self.ooo.insert(from..to, self.rcv_nxt, |_| {});
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! A segment arrives: the steps of RFC 9293 section 3.10.7.4, in order.
+
+mod ack;
+mod check;
+mod fin;
+mod text;
+
+use super::state::{CloseReason, Origin, State};
+use super::{Connection, TcpTypes};
+use crate::buffer::{Payload, RecvBuffer};
+use crate::wire::{Ecn, Flags, Seq, TcpHeader};
+use check::Placed;
+use narrows_congestion::Instant;
+
+impl<T: TcpTypes> Connection<T> {
+    /// A segment in any state but SYN-SENT and CLOSED.
+    pub(super) fn on_segment(
+        &mut self,
+        now: Instant,
+        ecn: Ecn,
+        tcp: &TcpHeader,
+        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+    ) {
+        // Sequence number and PAWS.
+        let Some(seg) = self.check_sequence(now, tcp, payload.len()) else { return };
+        // RST.
+        if tcp.flags.contains(Flags::RST) {
+            self.on_rst(&seg, now);
+            return;
+        }
+        // SYN (RFC 5961 section 4.2: never a reason to tear down).
+        if tcp.flags.contains(Flags::SYN) {
+            self.challenge_ack(now);
+            return;
+        }
+        self.last_received = now;
+        self.keepalive_sent = 0;
+        // ACK.
+        if !tcp.flags.contains(Flags::ACK) || !self.check_ack(now, tcp, &seg) {
+            return;
+        }
+        if let Some(option) = tcp.options.timestamps
+            && self.ts.in_use()
+        {
+            self.ts.on_segment(option, tcp.seq, self.ack.last_sent(), now);
+        }
+        self.on_ack(now, tcp, &seg);
+        if matches!(self.state, State::Closed(_)) {
+            return;
+        }
+        if tcp.flags.contains(Flags::URG) && self.state.can_receive() {
+            self.on_urgent(tcp.urgent, &seg);
+        }
+        if seg.text_len > 0 {
+            self.on_text(now, ecn, tcp, &seg, payload);
+        }
+        if seg.fin || self.peer_fin.is_some() {
+            self.on_fin(now, &seg);
+        }
+        self.arm_keepalive(now);
+    }
+
+    /// RST in the window (RFC 5961 section 3.2): only the exact next sequence number counts.
+    fn on_rst(&mut self, seg: &Placed, now: Instant) {
+        if seg.start != self.rcv_nxt as i64 {
+            self.challenge_ack(now);
+            return;
+        }
+        let reason = match self.state {
+            State::SynReceived(Origin::Active) => CloseReason::Refused,
+            State::Closing | State::LastAck | State::TimeWait => CloseReason::Finished,
+            _ => CloseReason::Reset,
+        };
+        self.finish(reason, now);
+    }
+
+    /// Answer a suspicious segment with an ACK, unless too many were sent (RFC 5961 section 7).
+    pub(super) fn challenge_ack(&mut self, now: Instant) {
+        self.stats.unacceptable_in += 1;
+        if self.challenge.take(now) {
+            self.stats.challenge_acks += 1;
+            self.ack.force();
+        }
+    }
+
+    /// RCV.UP (RFC 9293 section 3.10.7.4, seventh): the pointer counts from this segment's
+    /// sequence number.
+    fn on_urgent(&mut self, pointer: u16, seg: &Placed) {
+        let Ok(start) = u64::try_from(seg.start) else { return };
+        let up = start + u64::from(pointer);
+        if self.rcv_up.is_none_or(|old| up > old) && up > self.rcv_nxt {
+            self.rcv_up = Some(up);
+            self.events.urgent = true;
+        }
+    }
+
+    /// The sequence number on the wire of stream offset `offset`.
+    pub(super) fn rcv_seq(&self, offset: u64) -> Seq {
+        self.irs + 1 + offset as u32
+    }
+
+    /// RCV.NXT on the wire: after the FIN, one more than the data.
+    pub(super) fn rcv_nxt_seq(&self) -> Seq {
+        self.rcv_seq(self.rcv_nxt) + u32::from(self.fin_received)
+    }
+}

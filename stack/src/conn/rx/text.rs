@@ -1,0 +1,75 @@
+//! Segment text (RFC 9293 section 3.10.7.4, seventh).
+
+use super::check::Placed;
+use crate::buffer::{Payload, RecvBuffer};
+use crate::conn::ecn::MarkEffect;
+use crate::conn::reassembly::Inserted;
+use crate::conn::timers::Timer;
+use crate::conn::{Connection, TcpTypes};
+use crate::wire::{Ecn, TcpHeader};
+use narrows_congestion::Instant;
+
+impl<T: TcpTypes> Connection<T> {
+    /// Take the text of an acceptable segment.
+    pub(super) fn on_text(
+        &mut self,
+        now: Instant,
+        ecn: Ecn,
+        tcp: &TcpHeader,
+        seg: &Placed,
+        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+    ) {
+        if !self.state.can_receive() {
+            // After the peer's FIN there can be no text.
+            return;
+        }
+        if ecn == Ecn::Ce {
+            self.stats.ce_in += 1;
+        }
+        if let MarkEffect::Flip { before } = self.ecn.on_data(ecn, tcp.flags) {
+            self.ack.on_mark_flip(self.rcv_nxt, before);
+        }
+
+        // What lies before the first byte of the stream (a SYN's place) has no offset.
+        let skip = usize::try_from(-seg.start).unwrap_or(0).min(seg.text_len);
+        let start = (seg.start + skip as i64) as u64;
+        let end = start + (seg.text_len - skip) as u64;
+        let buf = &mut self.recv_buf;
+        let before = self.rcv_nxt;
+        let outcome = self.ooo.insert(start..end, before, |new| {
+            let from = skip + (new.start - start) as usize;
+            buf.write(new.start, payload.slice(from..from + (new.end - new.start) as usize));
+        });
+        match outcome {
+            Inserted::InOrder { rcv_nxt } => {
+                self.rcv_nxt = rcv_nxt;
+                if self.ack.on_data(now) {
+                    self.timers.arm_if_idle(Timer::DelayedAck, now + self.config.ack.delay);
+                }
+            }
+            Inserted::FilledGap { rcv_nxt } => {
+                self.rcv_nxt = rcv_nxt;
+                self.ack.force();
+            }
+            Inserted::OutOfOrder => {
+                self.stats.out_of_order_in += 1;
+                self.ack.on_disorder();
+            }
+            Inserted::Duplicate => {
+                self.stats.duplicates_in += 1;
+                self.ack.on_disorder();
+            }
+            Inserted::TooManyRanges => {
+                self.stats.out_of_order_dropped += 1;
+                self.ack.on_disorder();
+            }
+            Inserted::Empty => {}
+        }
+        let new = self.rcv_nxt - before;
+        if new > 0 {
+            self.stats.bytes_in += new;
+            self.offered.on_data(new, now);
+            self.events.readable = true;
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The connection's own timers; the sender keeps those of loss recovery.
+
+use narrows_congestion::{Duration, Instant};
+
+/// Which timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Timer {
+    /// SYN or SYN-ACK retransmission.
+    Handshake,
+    /// A delayed acknowledgement is due.
+    DelayedAck,
+    /// The peer's window is closed and nothing is outstanding that would ask for it.
+    Persist,
+    /// Keepalive probe.
+    Keepalive,
+    /// Data unacknowledged for too long.
+    User,
+    /// TIME-WAIT or FIN-WAIT-2 ends.
+    Linger,
+}
+
+const COUNT: usize = 6;
+
+impl Timer {
+    const ALL: [Self; COUNT] =
+        [Self::Handshake, Self::DelayedAck, Self::Persist, Self::Keepalive, Self::User, Self::Linger];
+}
+
+/// Deadlines, one a timer.
+#[derive(Debug)]
+pub(crate) struct Timers {
+    at: [Instant; COUNT],
+    next: Instant,
+    tick: Duration,
+}
+
+impl Timers {
+    /// None armed; deadlines will be multiples of `tick`.
+    pub(crate) fn new(tick: Duration) -> Self {
+        Self { at: [Instant::MAX; COUNT], next: Instant::MAX, tick }
+    }
+
+    /// Arm `timer` for `at`, rounded up to the tick.
+    pub(crate) fn arm(&mut self, timer: Timer, at: Instant) {
+        let at = at.round_up(self.tick);
+        let was = core::mem::replace(&mut self.at[timer as usize], at);
+        if at <= self.next {
+            self.next = at;
+        } else if was == self.next {
+            self.recompute();
+        }
+    }
+
+    /// Arm it unless it is armed.
+    pub(crate) fn arm_if_idle(&mut self, timer: Timer, at: Instant) {
+        if !self.is_armed(timer) {
+            self.arm(timer, at);
+        }
+    }
+
+    pub(crate) fn is_armed(&self, timer: Timer) -> bool {
+        self.at[timer as usize] != Instant::MAX
+    }
+
+    pub(crate) fn stop(&mut self, timer: Timer) {
+        let was = core::mem::replace(&mut self.at[timer as usize], Instant::MAX);
+        if was != Instant::MAX && was == self.next {
+            self.recompute();
+        }
+    }
+
+    pub(crate) fn stop_all(&mut self) {
+        self.at = [Instant::MAX; COUNT];
+        self.next = Instant::MAX;
+    }
+
+    /// The earliest deadline; [`Instant::MAX`] if none is armed.
+    pub(crate) fn next(&self) -> Instant {
+        self.next
+    }
+
+    /// A timer that is due, which is thereby stopped. Timers due at the same time come in the
+    /// order of [`Timer`].
+    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<Timer> {
+        if now < self.next {
+            return None;
+        }
+        let timer = Timer::ALL.into_iter().filter(|t| self.at[*t as usize] <= now).min_by_key(|t| self.at[*t as usize])?;
+        self.stop(timer);
+        Some(timer)
+    }
+
+    /// Round `at` up to the host's tick.
+    pub(crate) fn on_tick(&self, at: Instant) -> Instant {
+        at.round_up(self.tick)
+    }
+
+    fn recompute(&mut self) {
+        self.next = self.at.into_iter().min().unwrap_or(Instant::MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(n)
+    }
+
+    #[test]
+    fn earliest_first_and_each_once() {
+        let mut t = Timers::new(Duration::ZERO);
+        t.arm(Timer::User, ms(5));
+        t.arm(Timer::DelayedAck, ms(3));
+        t.arm_if_idle(Timer::DelayedAck, ms(1));
+        assert_eq!(t.next(), ms(3));
+        assert_eq!(t.pop_due(ms(2)), None);
+        assert_eq!(t.pop_due(ms(9)), Some(Timer::DelayedAck));
+        assert_eq!(t.pop_due(ms(9)), Some(Timer::User));
+        assert_eq!(t.pop_due(ms(9)), None);
+        assert_eq!(t.next(), Instant::MAX);
+    }
+
+    #[test]
+    fn rearming_later_moves_the_next_deadline() {
+        let mut t = Timers::new(Duration::from_millis(4));
+        t.arm(Timer::Keepalive, ms(2));
+        assert_eq!(t.next(), ms(4));
+        t.arm(Timer::Keepalive, ms(9));
+        assert_eq!(t.next(), ms(12));
+        t.stop(Timer::Keepalive);
+        assert_eq!(t.next(), Instant::MAX);
+    }
+}

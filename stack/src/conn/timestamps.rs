@@ -1,0 +1,130 @@
+//! The timestamps option (RFC 7323 sections 3 to 5): our clock, the peer's last value, PAWS.
+
+use crate::config::TimestampMode;
+use crate::wire::{Seq, Timestamps};
+use narrows_congestion::{Duration, Instant};
+
+/// TS.Recent older than this says nothing (RFC 7323 section 5.5: 24 days).
+const RECENT_LIFETIME: Duration = Duration::from_secs(24 * 24 * 3_600);
+
+/// Timestamp state of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timestamping {
+    mode: TimestampMode,
+    in_use: bool,
+    offset: u32,
+    /// TS.Recent and when it was taken.
+    recent: u32,
+    recent_at: Instant,
+}
+
+impl Timestamping {
+    pub(crate) fn new(mode: TimestampMode, offset: u32) -> Self {
+        Self { mode, in_use: false, offset, recent: 0, recent_at: Instant::ZERO }
+    }
+
+    /// We are willing to use them.
+    pub(crate) fn wanted(&self) -> bool {
+        self.mode != TimestampMode::Off
+    }
+
+    pub(crate) fn in_use(&self) -> bool {
+        self.in_use
+    }
+
+    /// The peer's SYN carried the option (or not).
+    pub(crate) fn on_syn(&mut self, option: Option<Timestamps>, now: Instant) {
+        self.in_use = self.wanted() && option.is_some();
+        if let Some(ts) = option {
+            self.recent = ts.val;
+            self.recent_at = now;
+        }
+    }
+
+    /// Our clock now.
+    pub(crate) fn clock(&self, now: Instant) -> u32 {
+        ((now.as_nanos() / self.mode.tick().as_nanos()) as u32).wrapping_add(self.offset)
+    }
+
+    /// The option for a segment sent now.
+    pub(crate) fn option(&self, now: Instant) -> Timestamps {
+        Timestamps { val: self.clock(now), ecr: self.recent }
+    }
+
+    /// PAWS (RFC 7323 section 5.3 R1): the segment is an old duplicate.
+    pub(crate) fn rejects(&self, option: Timestamps, now: Instant) -> bool {
+        (option.val.wrapping_sub(self.recent) as i32) < 0
+            && now.since(self.recent_at) < RECENT_LIFETIME
+    }
+
+    /// Take TSval of an acceptable segment that starts at or before what was last acknowledged
+    /// (RFC 7323 section 4.3).
+    pub(crate) fn on_segment(
+        &mut self,
+        option: Timestamps,
+        seq: Seq,
+        last_ack_sent: Seq,
+        now: Instant,
+    ) {
+        if seq.before_eq(last_ack_sent) && (option.val.wrapping_sub(self.recent) as i32) >= 0 {
+            self.recent = option.val;
+            self.recent_at = now;
+        }
+    }
+
+    /// A newer TSval than the last of the old incarnation (RFC 6191 section 2).
+    pub(crate) fn is_newer(&self, option: Timestamps) -> bool {
+        (option.val.wrapping_sub(self.recent) as i32) > 0
+    }
+
+    /// The RTT by an echo; `None` when it is from the future or absurdly old. A difference of n
+    /// ticks is at least n and less than n + 1 ticks long; half a tick is added, except that
+    /// nothing finer than a tick is claimed to be zero.
+    pub(crate) fn rtt(&self, ecr: u32, now: Instant) -> Option<Duration> {
+        let ticks = self.clock(now).wrapping_sub(ecr);
+        if ticks > 1 << 30 {
+            return None;
+        }
+        let tick = self.mode.tick();
+        Some(tick * u64::from(ticks) + tick / 2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn paws_rejects_older_until_it_expires() {
+        let mut t = Timestamping::new(TimestampMode::Millis, 0);
+        t.on_syn(Some(Timestamps { val: 5, ecr: 0 }), at(0));
+        assert!(t.rejects(Timestamps { val: 4, ecr: 0 }, at(1)));
+        assert!(!t.rejects(Timestamps { val: 5, ecr: 0 }, at(1)));
+        assert!(!t.rejects(Timestamps { val: 6, ecr: 0 }, at(1)));
+        let days_25 = at(25 * 24 * 3_600 * 1_000);
+        assert!(!t.rejects(Timestamps { val: 4, ecr: 0 }, days_25));
+    }
+
+    #[test]
+    fn recent_follows_only_the_left_edge() {
+        let mut t = Timestamping::new(TimestampMode::Millis, 0);
+        t.on_syn(Some(Timestamps { val: 5, ecr: 0 }), at(0));
+        t.on_segment(Timestamps { val: 9, ecr: 0 }, Seq(101), Seq(100), at(1));
+        assert_eq!(t.option(at(1)).ecr, 5);
+        t.on_segment(Timestamps { val: 9, ecr: 0 }, Seq(100), Seq(100), at(1));
+        assert_eq!(t.option(at(1)).ecr, 9);
+    }
+
+    #[test]
+    fn rtt_from_an_echo() {
+        let t = Timestamping::new(TimestampMode::Micros, u32::MAX - 10);
+        let sent = t.clock(at(1));
+        let rtt = t.rtt(sent, at(3)).unwrap();
+        assert_eq!(rtt, Duration::from_nanos(2_000_500));
+        assert_eq!(t.rtt(sent.wrapping_add(5_000), at(3)), None);
+    }
+}

@@ -1,0 +1,323 @@
+//! What leaves next: RST, SYN, retransmissions, new data, probes, acknowledgements.
+
+use super::silly_window::{Facts, may_leave};
+use crate::buffer::{RecvBuffer, SendBuffer};
+use crate::conn::state::State;
+use crate::conn::timers::Timer;
+use crate::conn::{Connection, Fin, TcpTypes, may_send_new, tracer};
+use crate::config::IdleRestart;
+use crate::recovery::{AbsSeq, NextSegment, SentSegment};
+use crate::trace::TraceEvent;
+use crate::wire::{Ecn, Flags, Seq, TcpHeader};
+use core::ops::Range;
+use narrows_congestion::{ByteCount, Instant};
+
+/// A segment to send; `payload` is a range of stream offsets.
+pub(in crate::conn) struct Output {
+    pub(in crate::conn) ecn: Ecn,
+    pub(in crate::conn) tcp: TcpHeader,
+    pub(in crate::conn) payload: Range<u64>,
+}
+
+impl<T: TcpTypes> Connection<T> {
+    pub(in crate::conn) fn output(&mut self, now: Instant) -> Option<Output> {
+        if let Some(seq) = self.reset_due.take() {
+            return Some(self.reset(seq));
+        }
+        match self.state {
+            State::Closed(_) => return None,
+            State::SynSent | State::SynReceived(_) => {
+                if self.handshake.due {
+                    let (ecn, tcp) = self.syn_header(now);
+                    return Some(Output { ecn, tcp, payload: self.nothing() });
+                }
+                if matches!(self.state, State::SynSent) || !self.ack.is_due() {
+                    return None;
+                }
+                return Some(self.pure_ack(now));
+            }
+            _ => {}
+        }
+        if let Some(past) = self.ack.take_past() {
+            let was_due = self.ack.is_due();
+            let mut out = self.pure_ack(now);
+            out.tcp.ack = self.rcv_seq(past.rcv_nxt);
+            out.tcp.flags = out.tcp.flags.without(Flags::ECE);
+            if past.ece {
+                out.tcp.flags |= Flags::ECE;
+            }
+            if was_due {
+                self.ack.force();
+            }
+            return Some(out);
+        }
+        // SACK blocks would not fit beside a full segment: they go ahead on their own.
+        if self.ack.is_due() && self.sack && (!self.ooo.is_empty() || self.ooo.has_dsack()) {
+            return Some(self.pure_ack(now));
+        }
+        if self.state != State::TimeWait
+            && let Some(out) = self.data(now)
+        {
+            return Some(out);
+        }
+        if std::mem::take(&mut self.probe_keepalive) {
+            let mut out = self.pure_ack(now);
+            // RFC 9293 section 3.8.4: a sequence number the peer has had.
+            out.tcp.seq = self.seq(self.snd.nxt()) - 1;
+            return Some(out);
+        }
+        self.ack.is_due().then(|| self.pure_ack(now))
+    }
+
+    fn data(&mut self, now: Instant) -> Option<Output> {
+        let new = self.new_data(now);
+        match self.snd.next_segment(now, new.is_some()) {
+            NextSegment::Retransmit(segment) => Some(self.retransmission(&segment, now)),
+            NextSegment::New { allowance } => {
+                let (len, fin) = new?;
+                // Never a shorter segment because of the congestion window: wait for room.
+                if allowance.get() < len {
+                    self.snd.on_cwnd_limited();
+                    return None;
+                }
+                Some(self.new_segment(len, fin, now))
+            }
+            NextSegment::Wait(at) => {
+                self.pace_at = Some(at);
+                None
+            }
+            NextSegment::Blocked => {
+                if new.is_none() && self.snd.nxt() == self.send_buf.end() + 1 {
+                    self.snd.on_app_limited();
+                }
+                None
+            }
+        }
+    }
+
+    /// How much new data would leave as the next segment, and whether the FIN goes with it.
+    fn new_data(&mut self, now: Instant) -> Option<(u64, bool)> {
+        if !may_send_new::<T>(&self.send_buf, self.fin, &self.snd, &self.window) && !self.probe_window {
+            return None;
+        }
+        let data_end = self.send_buf.end() + 1;
+        let nxt = self.snd.nxt();
+        if nxt > data_end {
+            self.probe_window = false;
+            return None;
+        }
+        let queued = data_end - nxt;
+        let usable = (self.snd.una() + self.window.wnd).saturating_sub(nxt);
+        let mss = self.snd.mss().get();
+        let mut len = queued.min(usable).min(mss);
+        if self.probe_window && len == 0 && queued > 0 {
+            // RFC 9293 section 3.8.6.1: at least one octet into the closed window.
+            len = 1;
+        }
+        let drains = len == queued;
+        let fin = drains && self.fin == Fin::Queued;
+        if len == 0 && !fin {
+            return None;
+        }
+        let facts = Facts {
+            len,
+            drains,
+            mss,
+            max_wnd: self.window.max_wnd,
+            idle: self.snd.is_idle(),
+            nagle: self.nagle,
+            final_or_urgent: fin || self.snd_up.is_some_and(|up| nxt < up),
+            overridden: self.probe_window,
+        };
+        if may_leave(facts) {
+            return Some((len, fin));
+        }
+        if self.snd.is_idle() {
+            self.arm_persist(now);
+        }
+        None
+    }
+
+    /// Data waits for the peer's window and nothing outstanding will ask for it
+    /// (RFC 9293 section 3.8.6.1).
+    fn arm_persist(&mut self, now: Instant) {
+        let wait = self.snd.current_rto();
+        self.timers.arm_if_idle(Timer::Persist, now + wait);
+    }
+
+    fn new_segment(&mut self, len: u64, fin: bool, now: Instant) -> Output {
+        if self.snd.is_idle() {
+            self.after_idle(now);
+        }
+        self.probe_window = false;
+        self.timers.stop(Timer::Persist);
+        let start = self.snd.nxt();
+        let data_end = start + len;
+        let mut flags = Flags::ACK;
+        if fin {
+            flags |= Flags::FIN;
+        }
+        if len > 0 && data_end == self.send_buf.end() + 1 {
+            flags |= Flags::PSH;
+        }
+        if len > 0 && self.snd.take_cwr() && self.ecn.in_use() {
+            flags |= Flags::CWR;
+        }
+        self.snd.on_sent_new(data_end + u64::from(fin), now);
+        if let Some(limit) = self.config.user_timeout {
+            self.timers.arm_if_idle(Timer::User, now + limit);
+        }
+        self.segment(start, data_end, flags, true, now)
+    }
+
+    fn retransmission(&mut self, sent: &SentSegment, now: Instant) -> Output {
+        let tsval = self.ts.in_use().then(|| self.ts.clock(now));
+        self.snd.on_retransmit(sent.start, now, tsval);
+        let stream_end = self.send_buf.end() + 1;
+        let data_end = sent.end.min(stream_end);
+        let mut flags = Flags::ACK;
+        if sent.end > stream_end {
+            flags |= Flags::FIN;
+        }
+        if data_end == stream_end && data_end > sent.start {
+            flags |= Flags::PSH;
+        }
+        if self.trace.is_some() {
+            let event = TraceEvent::Retransmit {
+                offset: sent.start - 1,
+                bytes: ByteCount::new(data_end - sent.start),
+            };
+            tracer(&mut self.trace, now)(event);
+        }
+        self.segment(sent.start, data_end, flags, false, now)
+    }
+
+    /// The segment with the bytes `[start, end)`.
+    fn segment(&mut self, start: AbsSeq, end: AbsSeq, flags: Flags, new: bool, now: Instant) -> Output {
+        let mut tcp = self.header(self.seq(start), flags);
+        if let Some(up) = self.snd_up {
+            if start < up {
+                tcp.flags |= Flags::URG;
+                // RFC 9293 section 3.8.5 with RFC 6093's reading: the offset of what follows the
+                // urgent data.
+                tcp.urgent = u16::try_from(up - start).unwrap_or(u16::MAX);
+            }
+            if self.snd.una() >= up {
+                self.snd_up = None;
+            }
+        }
+        self.complete(&mut tcp, false, now);
+        Output { ecn: self.ecn.codepoint(new), tcp, payload: start - 1..end - 1 }
+    }
+
+    fn pure_ack(&mut self, now: Instant) -> Output {
+        self.stats.pure_acks += 1;
+        let mut tcp = self.header(self.seq(self.snd.nxt()), Flags::ACK);
+        self.complete(&mut tcp, true, now);
+        Output { ecn: self.ecn.codepoint(false), tcp, payload: self.nothing() }
+    }
+
+    fn reset(&mut self, seq: Seq) -> Output {
+        let mut tcp = self.header(seq, Flags::RST);
+        // To a segment with an acceptable ACK the reset needs none of its own; once
+        // synchronised it carries one.
+        if !matches!(self.state, State::SynSent) {
+            tcp.flags |= Flags::ACK;
+            tcp.ack = self.rcv_nxt_seq();
+        }
+        Output { ecn: self.ecn.codepoint(false), tcp, payload: self.nothing() }
+    }
+
+    /// Acknowledgement, window, ECE, options: what every segment of a synchronised connection
+    /// carries.
+    fn complete(&mut self, tcp: &mut TcpHeader, with_sack: bool, now: Instant) {
+        tcp.ack = self.rcv_nxt_seq();
+        if self.ecn.ece() {
+            tcp.flags |= Flags::ECE;
+        }
+        let mss = u64::from(self.mss_out);
+        tcp.window = self.offered.advertise(self.rcv_nxt, self.recv_buf.start(), mss, true, now);
+        if self.ts.in_use() {
+            tcp.options.timestamps = Some(self.ts.option(now));
+        }
+        if with_sack && self.sack && (!self.ooo.is_empty() || self.ooo.has_dsack()) {
+            let max = if self.ts.in_use() { 3 } else { 4 };
+            let first = self.irs + 1;
+            tcp.options.sack = self.ooo.sack_blocks(|offset| first + offset as u32, max);
+        }
+        self.ack.on_sent(tcp.ack);
+        self.timers.stop(Timer::DelayedAck);
+    }
+
+    /// RFC 5681 section 4.1: no burst after an idle period longer than the RTO.
+    fn after_idle(&mut self, now: Instant) {
+        let last = self.snd.last_sent_at();
+        if self.config.idle_restart == IdleRestart::Keep || last == Instant::ZERO {
+            return;
+        }
+        let idle = now.since(last);
+        if idle > self.snd.current_rto() {
+            let initial = self.initial_window(self.snd.mss());
+            self.snd.on_idle_restart(idle, initial, now);
+        }
+    }
+
+    /// Restart the keepalive timer (RFC 9293 section 3.8.4).
+    pub(in crate::conn) fn arm_keepalive(&mut self, now: Instant) {
+        if let Some(keepalive) = self.config.keepalive
+            && self.state.is_synchronized()
+            && self.state != State::TimeWait
+        {
+            self.timers.arm(Timer::Keepalive, now + keepalive.idle);
+        }
+    }
+
+    /// The packet with this header never left.
+    pub(in crate::conn) fn undo_transmit(
+        &mut self,
+        now: Instant,
+        tcp: &TcpHeader,
+        payload_len: usize,
+        congestion: bool,
+    ) {
+        if tcp.flags.contains(Flags::RST) {
+            self.reset_due = Some(tcp.seq);
+            return;
+        }
+        if matches!(self.state, State::Closed(_)) {
+            return;
+        }
+        if tcp.flags.contains(Flags::SYN) {
+            self.handshake.due = true;
+            return;
+        }
+        if payload_len > 0 || tcp.flags.contains(Flags::FIN) {
+            let back = (self.seq(self.snd.nxt())).since(tcp.seq);
+            if let Some(start) = self.snd.nxt().checked_sub(u64::from(back)) {
+                self.snd.on_local_drop(start, congestion, now);
+            }
+        }
+        // Whatever it acknowledged is owed again.
+        self.ack.force();
+    }
+
+    /// A header with ports and sequence number.
+    pub(in crate::conn) fn header(&self, seq: Seq, flags: Flags) -> TcpHeader {
+        TcpHeader {
+            src_port: self.local.port(),
+            dst_port: self.remote.port(),
+            seq,
+            flags,
+            ..TcpHeader::default()
+        }
+    }
+
+    /// The sequence number on the wire of an absolute one.
+    pub(in crate::conn) fn seq(&self, abs: AbsSeq) -> Seq {
+        self.iss + abs as u32
+    }
+
+    fn nothing(&self) -> Range<u64> {
+        self.send_buf.end()..self.send_buf.end()
+    }
+}

@@ -1,0 +1,525 @@
+//! What acknowledgements and timers do to the sender: the episodes of loss recovery.
+
+use super::detector::{AckFacts, NewestDelivered, Verdict};
+use super::prr::Prr;
+use super::scoreboard::{AbsSeq, SentSegment};
+use super::sender::Sender;
+use super::spurious::{Frto, FrtoFacts, FrtoVerdict, UndoRecord};
+use super::tlp::{TlpEpisode, TlpFacts, TlpOutcome};
+use crate::config::RecoverySending;
+use crate::trace::{TimeoutCause, TraceEvent};
+use narrows_congestion::{
+    AckSample, ByteCount, CaState, CongestionControl, CongestionEvent, Duration, Instant,
+    RtoPolicy, Spurious,
+};
+
+/// What an acceptable acknowledgement says, unwrapped and checked.
+#[derive(Clone, Copy, Debug)]
+pub struct AckInput<'a> {
+    /// When it came.
+    pub now: Instant,
+    /// SEG.ACK, `una <= ack <= nxt`.
+    pub ack: AbsSeq,
+    /// SACK blocks above `ack`, each non-empty and within what was sent.
+    pub sack: &'a [(AbsSeq, AbsSeq)],
+    /// The first block reported a duplicate (RFC 2883).
+    pub dsack: Option<(AbsSeq, AbsSeq)>,
+    /// RTT by the timestamp echo, if there is one.
+    pub timestamp_rtt: Option<Duration>,
+    /// TSecr.
+    pub tsecr: Option<u32>,
+    /// ECE is set and ECN is in use.
+    pub ece: bool,
+    /// ECE reports exactly the marked bytes (RFC 8257), not a latched signal (RFC 3168).
+    pub exact_ecn: bool,
+    /// The segment had no data and did not change the window: it may be a duplicate ACK
+    /// (RFC 5681 section 2).
+    pub pure: bool,
+    /// There is unsent data that the peer's window admits.
+    pub can_send_new: bool,
+}
+
+/// What the retransmission timer's firing led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RtoOutcome {
+    /// Nothing was outstanding.
+    Nothing,
+    /// The first segment will be sent again.
+    Retransmit(TimeoutCause),
+}
+
+/// What the ACK delivered, gathered while the scoreboard is walked.
+#[derive(Default)]
+struct Delivered {
+    newest: Option<SentSegment>,
+    /// Transmission time of the oldest cumulatively acknowledged segment sent only once.
+    oldest_clean: Option<Instant>,
+    /// Never-retransmitted data from before the recovery point.
+    original: bool,
+    segments: u32,
+}
+
+impl Delivered {
+    fn add(&mut self, s: &SentSegment, recover: AbsSeq, cumulative: bool) {
+        self.segments += 1;
+        if self.newest.is_none_or(|n| (s.sent_at, s.end) >= (n.sent_at, n.end)) {
+            self.newest = Some(*s);
+        }
+        if !s.was_retransmitted() {
+            if cumulative && self.oldest_clean.is_none_or(|t| s.sent_at < t) {
+                self.oldest_clean = Some(s.sent_at);
+            }
+            self.original |= s.end <= recover;
+        }
+    }
+}
+
+impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
+    /// Take an acknowledgement. Events are told to `trace`.
+    pub fn on_ack(&mut self, input: &AckInput<'_>, trace: &mut impl FnMut(TraceEvent)) {
+        let now = input.now;
+        let prior_una = self.una;
+        let advanced = input.ack > prior_una;
+        let outstanding = self.nxt > prior_una;
+
+        // The scoreboard.
+        let mut seen = Delivered::default();
+        let recover = self.recover;
+        let rate = &mut self.rate;
+        let mut delivered = self.board.ack(input.ack, |s| {
+            rate.on_delivered(&s.tx, s.sent_at, s.len(), now);
+            seen.add(s, recover, true);
+        });
+        let cumulative_segments = seen.segments;
+        let newly_sacked = if input.sack.is_empty() {
+            ByteCount::ZERO
+        } else {
+            self.board.sack(input.sack, |s| {
+                rate.on_delivered(&s.tx, s.sent_at, s.len(), now);
+                seen.add(s, recover, false);
+            })
+        };
+        delivered += newly_sacked;
+        self.una = input.ack;
+
+        // Duplicate ACKs (RFC 5681 section 2). Without SACK each stands for a delivered segment.
+        let duplicate = if self.policy.sack {
+            !newly_sacked.is_zero()
+        } else {
+            !advanced && outstanding && input.pure
+        };
+        if advanced && newly_sacked.is_zero() && self.board.sacked().is_zero() {
+            self.dup_acks = 0;
+        }
+        if duplicate {
+            self.dup_acks = self.dup_acks.saturating_add(1);
+        }
+        if !self.policy.sack {
+            delivered = self.emulate_sack(duplicate, advanced, cumulative_segments, delivered);
+        }
+
+        // RTT (RFC 6298 section 3: Karn's rule, unless a timestamp tells).
+        if advanced {
+            let sample = match seen.oldest_clean {
+                Some(sent_at) => Some(now.since(sent_at)),
+                None => input.timestamp_rtt,
+            };
+            if let Some(rtt) = sample {
+                self.rtt.on_sample(rtt, now);
+                self.rto.on_rtt_sample(rtt, now);
+                self.backoff = 0;
+            }
+            self.retries = 0;
+        }
+
+        // Congestion control hears of the delivery first, then of congestion.
+        let round_start = self.rate.take_round_start();
+        if !delivered.is_zero() || input.ece || advanced {
+            let acked = ByteCount::new(input.ack - prior_una);
+            let mut sample = AckSample::default();
+            sample.acked = acked;
+            sample.delivered = delivered;
+            sample.delivered_ce = if input.ece && input.exact_ecn { acked } else { ByteCount::ZERO };
+            sample.rtt = seen.newest.filter(|s| !s.was_retransmitted()).map(|s| now.since(s.sent_at));
+            sample.rate = self.rate.sample(now).rate;
+            sample.round_start = round_start;
+            self.stats.ce_bytes += sample.delivered_ce.get();
+            // The view is of the flow as this ACK found it: was the window the limit?
+            let limited = self.cwnd_limited_since(prior_una);
+            self.with_cc_limited(now, limited, |cc, view| cc.on_ack(&sample, view));
+        }
+
+        self.tail_loss_probe_ack(input, duplicate, trace);
+        self.detect_spurious(input, advanced, &seen, newly_sacked, trace);
+        if advanced {
+            self.leave_episode(trace, now);
+        }
+
+        // Loss detection.
+        let lost_before = self.board.lost();
+        let facts = AckFacts {
+            now,
+            una_advanced: advanced,
+            newly_delivered: delivered,
+            newly_sacked,
+            dup_acks: self.dup_acks,
+            dsack: input.dsack.is_some(),
+            newest: seen.newest.map(|s| NewestDelivered {
+                sent_at: s.sent_at,
+                end: s.end,
+                retransmitted: s.was_retransmitted(),
+            }),
+            rtt: &self.rtt,
+            mss: self.mss,
+            sack_ok: self.policy.sack,
+            ca_state: self.ca_state,
+            recovery_point: self.recover,
+            dup_thresh: self.policy.dup_thresh,
+            round_start,
+        };
+        let verdict = self.detector.on_ack(&facts, &mut self.board);
+        if verdict == Verdict::NewLoss {
+            self.on_loss_found(lost_before, now, trace);
+        }
+
+        // ECN: at most one reduction per window (RFC 3168 section 6.1.2).
+        if input.ece && matches!(self.ca_state, CaState::Open | CaState::Disorder) {
+            trace(TraceEvent::Congestion(CongestionEvent::EcnEcho));
+            self.enter_cwr(CongestionEvent::EcnEcho, now);
+            self.cwr_due = true;
+            self.stats.ecn_reductions += 1;
+        }
+
+        if self.ca_state == CaState::Open && (duplicate || !self.board.sacked().is_zero()) {
+            self.set_ca_state(CaState::Disorder, trace);
+        } else if self.ca_state == CaState::Disorder
+            && self.dup_acks == 0
+            && self.board.sacked().is_zero()
+        {
+            self.set_ca_state(CaState::Open, trace);
+        }
+
+        if let Some(prr) = &mut self.prr {
+            let newly_lost = self.board.lost() > lost_before;
+            prr.on_ack(delivered, self.board.pipe(), self.mss, advanced && !newly_lost);
+        }
+
+        // Timers (RFC 6298 sections 5.2 and 5.3).
+        if advanced {
+            if self.una == self.nxt {
+                self.rto_at = None;
+                self.dup_acks = 0;
+            } else if self.restarts_rto() {
+                self.arm_rto(now);
+            }
+            self.arm_pto(now);
+        } else if self.ca_state != CaState::Open {
+            self.pto_at = None;
+        }
+    }
+
+    /// Duplicate ACKs as stand-ins for SACKs (RFC 6582 through the eyes of RFC 6675's `pipe`).
+    fn emulate_sack(
+        &mut self,
+        duplicate: bool,
+        advanced: bool,
+        acked_segments: u32,
+        delivered: ByteCount,
+    ) -> ByteCount {
+        let stood_for = self.board.reno_sacked();
+        if duplicate {
+            let room = u32::try_from(self.board.len()).unwrap_or(u32::MAX).saturating_sub(1);
+            let now_for = (stood_for + 1).min(room);
+            self.board.set_reno_sacked(now_for, self.mss);
+            return self.mss * u64::from(now_for - stood_for);
+        }
+        if advanced && stood_for > 0 {
+            // One of the segments filled the hole, the others had been counted by their ACKs.
+            let counted = acked_segments.saturating_sub(1).min(stood_for);
+            self.board.set_reno_sacked(stood_for - counted, self.mss);
+            return delivered - self.mss * u64::from(counted);
+        }
+        delivered
+    }
+
+    /// RFC 6582 section 3.2 step 3: without SACK only the first partial ACK of an episode
+    /// restarts the timer, so that a window with many holes ends in a timeout instead of one
+    /// retransmission per round trip.
+    fn restarts_rto(&mut self) -> bool {
+        if self.ca_state == CaState::Recovery && !self.policy.sack {
+            self.partial_acks += 1;
+            return self.partial_acks == 1;
+        }
+        true
+    }
+
+    fn on_loss_found(
+        &mut self,
+        lost_before: ByteCount,
+        now: Instant,
+        trace: &mut impl FnMut(TraceEvent),
+    ) {
+        let bytes = self.board.lost() - lost_before;
+        self.stats.lost_bytes += bytes.get();
+        trace(TraceEvent::Lost { bytes });
+        match self.ca_state {
+            CaState::Recovery | CaState::Loss => {}
+            CaState::Open | CaState::Disorder | CaState::Cwr => self.enter_recovery(now, trace),
+        }
+    }
+
+    fn enter_recovery(&mut self, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
+        // A window already reduced for ECN is not reduced again for loss in the same window.
+        let reduce = self.ca_state != CaState::Cwr;
+        self.stats.fast_recoveries += 1;
+        self.force_one = true;
+        self.partial_acks = 0;
+        if reduce {
+            trace(TraceEvent::Congestion(CongestionEvent::Loss));
+            let prior = self.cc.cwnd();
+            self.with_cc(now, |cc, view| cc.on_congestion_event(CongestionEvent::Loss, view));
+            self.undo = Some(UndoRecord::new(Spurious::FastRetransmit, self.nxt));
+            self.start_prr(prior);
+        }
+        self.recover = self.nxt;
+        self.set_ca_state(CaState::Recovery, trace);
+    }
+
+    /// Reduce the window without loss.
+    pub(super) fn enter_cwr(&mut self, event: CongestionEvent, now: Instant) {
+        let prior = self.cc.cwnd();
+        self.with_cc(now, |cc, view| cc.on_congestion_event(event, view));
+        self.recover = self.nxt;
+        self.undo = None;
+        self.ca_state = CaState::Cwr;
+        self.start_prr(prior);
+    }
+
+    fn start_prr(&mut self, prior_cwnd: ByteCount) {
+        self.prr = match self.policy.recovery {
+            RecoverySending::Prr => {
+                let flight = ByteCount::new(self.nxt - self.una).min(prior_cwnd.max(self.board.pipe()));
+                Some(Prr::new(flight, self.cc.ssthresh().min(self.cc.cwnd().max(self.mss))))
+            }
+            RecoverySending::Pipe => None,
+        };
+    }
+
+    /// Everything outstanding when the episode began is acknowledged, or (classic Reno) some of
+    /// it.
+    fn leave_episode(&mut self, trace: &mut impl FnMut(TraceEvent), now: Instant) {
+        let complete = self.una >= self.recover;
+        let leave = match self.ca_state {
+            CaState::Open | CaState::Disorder => false,
+            CaState::Cwr | CaState::Loss => complete,
+            CaState::Recovery => complete || self.detector.exits_on_partial_ack(),
+        };
+        if !leave {
+            return;
+        }
+        let was = self.ca_state;
+        self.prr = None;
+        self.force_one = false;
+        self.frto = Frto::Off;
+        self.undo = None;
+        self.dup_acks = 0;
+        self.partial_acks = 0;
+        if !self.policy.sack {
+            self.board.set_reno_sacked(0, self.mss);
+        }
+        if !complete {
+            // What classic Reno leaves behind is found by new duplicate ACKs or the timer.
+            self.board.clear_lost();
+        }
+        let open = if self.board.sacked().is_zero() { CaState::Open } else { CaState::Disorder };
+        self.set_ca_state(open, trace);
+        if was != CaState::Cwr {
+            self.with_cc(now, |cc, view| cc.on_recovery_exit(view));
+        }
+    }
+
+    fn detect_spurious(
+        &mut self,
+        input: &AckInput<'_>,
+        advanced: bool,
+        seen: &Delivered,
+        newly_sacked: ByteCount,
+        trace: &mut impl FnMut(TraceEvent),
+    ) {
+        let facts = FrtoFacts {
+            advanced,
+            complete: input.ack >= self.recover,
+            original_delivered: seen.original,
+            duplicate: !newly_sacked.is_zero() || (!advanced && input.pure),
+            sack: self.policy.sack,
+            can_send_new: input.can_send_new,
+        };
+        if self.ca_state == CaState::Loss && self.frto.on_ack(facts) == FrtoVerdict::Spurious {
+            self.undo_reduction(Spurious::Timeout, input.now, trace);
+            return;
+        }
+        let Some(undo) = &mut self.undo else { return };
+        let spurious = &self.policy.spurious;
+        let eifel = spurious.eifel && advanced && undo.eifel(input.tsecr);
+        let dsack = spurious.dsack && input.dsack.is_some() && undo.on_dsack();
+        if eifel || dsack {
+            let kind = undo.kind;
+            self.undo_reduction(kind, input.now, trace);
+        }
+    }
+
+    fn undo_reduction(
+        &mut self,
+        kind: Spurious,
+        now: Instant,
+        trace: &mut impl FnMut(TraceEvent),
+    ) {
+        self.stats.undone += 1;
+        self.undo = None;
+        self.prr = None;
+        self.force_one = false;
+        self.frto = Frto::Off;
+        self.backoff = 0;
+        self.board.clear_lost();
+        self.dup_acks = 0;
+        let open = if self.board.sacked().is_zero() { CaState::Open } else { CaState::Disorder };
+        self.set_ca_state(open, trace);
+        trace(TraceEvent::Undo(kind));
+        self.with_cc(now, |cc, view| cc.on_spurious(kind, view));
+    }
+
+    fn tail_loss_probe_ack(
+        &mut self,
+        input: &AckInput<'_>,
+        duplicate: bool,
+        trace: &mut impl FnMut(TraceEvent),
+    ) {
+        let Some(episode) = &mut self.tlp else { return };
+        let outcome = episode.on_ack(&TlpFacts {
+            ack: input.ack,
+            dsack: input.dsack,
+            duplicate: duplicate && input.sack.is_empty() && input.dsack.is_none(),
+        });
+        match outcome {
+            TlpOutcome::Pending => return,
+            TlpOutcome::NoLoss => {}
+            // RFC 8985 section 7.4.2: the probe repaired a loss; the window answers for it once.
+            TlpOutcome::Repaired => {
+                if matches!(self.ca_state, CaState::Open | CaState::Disorder) {
+                    trace(TraceEvent::Congestion(CongestionEvent::Loss));
+                    self.enter_cwr(CongestionEvent::Loss, input.now);
+                }
+            }
+        }
+        self.tlp = None;
+    }
+
+    /// The reordering timer of the loss detector fired.
+    pub fn on_reorder_timeout(&mut self, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
+        let lost_before = self.board.lost();
+        let verdict = self.detector.on_reorder_timeout(now, &self.rtt, &mut self.board);
+        if verdict == Verdict::NewLoss {
+            self.on_loss_found(lost_before, now, trace);
+        }
+    }
+
+    /// The probe timer fired: the last segment, or new data, is to be sent
+    /// (RFC 8985 section 7.3).
+    pub fn on_pto(&mut self, new_data: bool, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
+        self.pto_at = None;
+        if self.board.is_empty() {
+            return;
+        }
+        trace(TraceEvent::TailLossProbe);
+        self.probe_due = true;
+        let end = if new_data { self.nxt + self.mss.get() } else { self.nxt };
+        self.tlp = Some(TlpEpisode::new(end, !new_data));
+        self.arm_rto(now);
+    }
+
+    /// The retransmission timer fired (RFC 6298 section 5.4 to 5.6, RFC 5681 section 3.1).
+    ///
+    /// `window_closed`: the peer's window admits nothing and it has answered since; the timer is
+    /// then a zero-window probe (RFC 9293 section 3.8.6.1) and no sign of congestion.
+    pub fn on_rto(
+        &mut self,
+        now: Instant,
+        window_closed: bool,
+        trace: &mut impl FnMut(TraceEvent),
+    ) -> RtoOutcome {
+        self.rto_at = None;
+        self.pto_at = None;
+        self.tlp = None;
+        self.probe_due = false;
+        let Some(first) = self.board.first().copied() else { return RtoOutcome::Nothing };
+        let cause = if window_closed { TimeoutCause::ZeroWindow } else { self.timeout_cause(&first) };
+        self.stats.timeouts += 1;
+        match cause {
+            TimeoutCause::FullWindow => self.stats.timeouts_full_window += 1,
+            TimeoutCause::Tail => self.stats.timeouts_tail += 1,
+            TimeoutCause::RetransmissionLost => self.stats.timeouts_retransmission += 1,
+            TimeoutCause::Handshake | TimeoutCause::ZeroWindow => self.stats.timeouts -= 1,
+        }
+        self.backoff = self.backoff.saturating_add(1);
+        if window_closed {
+            self.board.mark_lost(first.start);
+            self.force_one = true;
+            self.arm_rto(now);
+            return RtoOutcome::Retransmit(cause);
+        }
+        self.retries = self.retries.saturating_add(1);
+        trace(TraceEvent::Timeout {
+            cause,
+            rto: self.armed_rto,
+            consecutive: self.retries,
+            flight_size: ByteCount::new(self.nxt - self.una),
+        });
+        // A peer that discards what it SACKed must not stall us (RFC 2018 section 8).
+        if first.is_sacked() {
+            self.board.reset_sacked();
+        }
+        let first_of_episode = self.ca_state != CaState::Loss || self.una >= self.recover;
+        let retries = self.retries;
+        // RFC 5681: the first timeout of an episode lowers ssthresh; the view still shows the
+        // state in which it struck.
+        self.with_cc(now, |cc, view| cc.on_rto(retries, view));
+        if first_of_episode || self.undo.is_none() {
+            self.undo = Some(UndoRecord::new(Spurious::Timeout, self.nxt));
+        }
+        // RFC 5682 section 2.1 step 1: not when a retransmission was lost already.
+        self.frto = if self.policy.spurious.frto && first_of_episode && !first.was_retransmitted() {
+            Frto::Retransmitted
+        } else {
+            Frto::Off
+        };
+        self.detector.on_rto(now, &mut self.board);
+        if !self.policy.sack {
+            self.board.set_reno_sacked(0, self.mss);
+        }
+        self.prr = None;
+        self.dup_acks = 0;
+        self.force_one = true;
+        self.recover = self.nxt;
+        self.set_ca_state(CaState::Loss, trace);
+        self.arm_rto(now);
+        RtoOutcome::Retransmit(cause)
+    }
+
+    /// Which kind of timeout this is: nothing of the flight was seen at the receiver, or only
+    /// its end is missing, or a retransmission did not arrive.
+    fn timeout_cause(&self, first: &SentSegment) -> TimeoutCause {
+        if first.was_retransmitted() {
+            return TimeoutCause::RetransmissionLost;
+        }
+        let silent = self.dup_acks == 0 && self.board.sacked().is_zero();
+        let whole = self.board.len() > self.policy.dup_thresh as usize || self.limited_until > self.una;
+        if silent && whole { TimeoutCause::FullWindow } else { TimeoutCause::Tail }
+    }
+
+    fn set_ca_state(&mut self, to: CaState, trace: &mut impl FnMut(TraceEvent)) {
+        if self.ca_state != to {
+            trace(TraceEvent::CaState { from: self.ca_state, to });
+            self.ca_state = to;
+        }
+    }
+}

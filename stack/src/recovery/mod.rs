@@ -1,0 +1,24 @@
+//! The sender's side of reliability and congestion control: what is outstanding, what is lost,
+//! and how much may leave now.
+//!
+//! [`Sender`] ties the parts together: the [`Scoreboard`] knows what was sent, the
+//! [`LossDetector`] which of it is lost, [`prr`] how fast the window is given up, [`spurious`]
+//! whether that was right, and the congestion control and RTO policy what the window and the
+//! timeout are.
+
+pub mod detector;
+pub mod dup_thresh;
+pub mod pacer;
+pub mod prr;
+pub mod rack;
+pub mod rate;
+pub mod scoreboard;
+mod episode;
+mod sender;
+pub mod spurious;
+pub mod tlp;
+
+pub use detector::{DetectorFactory, LossDetector};
+pub use scoreboard::{AbsSeq, Scoreboard, SentSegment};
+pub use episode::{AckInput, RtoOutcome};
+pub use sender::{NextSegment, Sender, SenderPolicy, SenderStats};

@@ -1,0 +1,285 @@
+//! Proportional Rate Reduction (RFC 9937): how much may leave on each ACK while the window is
+//! being reduced.
+
+use narrows_congestion::ByteCount;
+
+/// One reduction of the window, from its start to its end.
+///
+/// The RFC counts in segments or bytes alike; here everything is bytes, with one addition:
+/// where the proportional part is rounded up (`CEIL`), it is rounded up to whole segments, so
+/// that its result is always either nothing or something that can be sent.
+///
+/// The RFC's text and its example differ where what is in flight equals `ssthresh`: the text
+/// leaves the proportional part there, the example (section 8, ACK 19) is still in it. This
+/// follows the example.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prr {
+    recover_fs: ByteCount,
+    ssthresh: ByteCount,
+    prr_delivered: ByteCount,
+    prr_out: ByteCount,
+    /// What may leave until the next ACK.
+    sndcnt: ByteCount,
+    cwnd: ByteCount,
+}
+
+/// `RecoverFS` of RFC 9937 section 6: the data that will be reported delivered in the
+/// recovery that starts with this ACK. `outstanding` and `sacked` are the state after the ACK,
+/// `newly_sacked` and `newly_acked` what it brought.
+pub fn recover_fs(
+    outstanding: ByteCount,
+    sacked: ByteCount,
+    newly_sacked: ByteCount,
+    newly_acked: ByteCount,
+) -> ByteCount {
+    (outstanding - (sacked - newly_sacked)) + newly_acked
+}
+
+impl Prr {
+    /// The reduction of a flight of `recover_fs` (see [`recover_fs`]) to `ssthresh` begins.
+    /// Report the ACK that set it off with [`Self::on_ack`] as well.
+    pub fn new(recover_fs: ByteCount, ssthresh: ByteCount) -> Self {
+        Self {
+            recover_fs: recover_fs.max(ByteCount::new(1)),
+            ssthresh,
+            prr_delivered: ByteCount::ZERO,
+            prr_out: ByteCount::ZERO,
+            sndcnt: ByteCount::ZERO,
+            cwnd: recover_fs,
+        }
+    }
+
+    /// An ACK delivered `delivered` bytes and left `pipe` in flight. `safe_ack`: it advanced
+    /// SND.UNA and told of no further loss. Returns `sndcnt`, the bytes that may leave now.
+    pub fn on_ack(
+        &mut self,
+        delivered: ByteCount,
+        pipe: ByteCount,
+        mss: ByteCount,
+        safe_ack: bool,
+    ) -> ByteCount {
+        if delivered.is_zero() {
+            return self.sndcnt;
+        }
+        self.prr_delivered += delivered;
+        self.sndcnt = if pipe >= self.ssthresh {
+            let target = ceil_ratio(self.prr_delivered, self.ssthresh, self.recover_fs);
+            round_up(target, mss) - self.prr_out
+        } else {
+            // PRR-CRB, and PRR-SSRB's extra segment while recovery goes well.
+            let conserved = (self.prr_delivered - self.prr_out).max(delivered);
+            let bound = if safe_ack { conserved + mss } else { conserved };
+            bound.min(self.ssthresh - pipe)
+        };
+        // The first retransmission always leaves.
+        if self.prr_out.is_zero() && self.sndcnt < mss {
+            self.sndcnt = mss;
+        }
+        self.cwnd = pipe + self.sndcnt;
+        self.sndcnt
+    }
+
+    /// `bytes`, new or retransmitted, left.
+    pub fn on_sent(&mut self, bytes: ByteCount) {
+        self.prr_out += bytes;
+        self.sndcnt -= bytes;
+    }
+
+    /// The bytes that may still leave before the next ACK.
+    pub fn allowance(&self) -> ByteCount {
+        self.sndcnt
+    }
+
+    /// The window of the last ACK: what was in flight, plus what could leave.
+    pub fn cwnd(&self) -> ByteCount {
+        self.cwnd
+    }
+
+    /// What the flight is being reduced to; the window when the reduction ends.
+    pub fn ssthresh(&self) -> ByteCount {
+        self.ssthresh
+    }
+}
+
+/// `a * num / den`, rounded up.
+fn ceil_ratio(a: ByteCount, num: ByteCount, den: ByteCount) -> ByteCount {
+    let product = u128::from(a.get()) * u128::from(num.get());
+    let quotient = product.div_ceil(u128::from(den.get().max(1)));
+    ByteCount::new(u64::try_from(quotient).unwrap_or(u64::MAX))
+}
+
+fn round_up(bytes: ByteCount, mss: ByteCount) -> ByteCount {
+    let mss = mss.get().max(1);
+    ByteCount::new(bytes.get().div_ceil(mss).saturating_mul(mss))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    const MSS: u64 = 1_000;
+
+    fn segments(n: u64) -> ByteCount {
+        ByteCount::new(n * MSS)
+    }
+
+    /// A window of 20 segments in which the first `lost` are lost, played at the sender as in
+    /// RFC 9937 section 8: limited transmit, the third ACK enters recovery with every loss
+    /// known, each ACK tells of one segment. Returns cwnd in segments after each ACK, up to the
+    /// end of the original flight's ACKs plus those of limited transmit and the first
+    /// retransmission.
+    fn trace(lost: u64, acks: usize) -> Vec<u64> {
+        let mut network: Vec<u64> = (lost + 1..=20).collect();
+        let mut received: BTreeSet<u64> = BTreeSet::new();
+        let mut waiting: Vec<u64> = (1..=lost).rev().collect();
+        let mut nxt = 21;
+        let mut retransmitted = 0;
+        let mut una = 1;
+        let mut prr: Option<Prr> = None;
+        let mut cwnds = Vec::new();
+        while cwnds.len() < acks && !network.is_empty() {
+            let arrived = network.remove(0);
+            received.insert(arrived);
+            let before = una;
+            while received.contains(&una) {
+                una += 1;
+            }
+            if arrived <= lost {
+                retransmitted -= 1;
+            }
+            let sacked = received.iter().filter(|&&s| s >= una).count() as u64;
+            if una > 20 {
+                cwnds.push(prr.unwrap().ssthresh().get() / MSS);
+                continue;
+            }
+            if cwnds.len() < 2 {
+                // Limited transmit, RFC 3042.
+                cwnds.push(20);
+                network.push(nxt);
+                nxt += 1;
+                continue;
+            }
+            let still_lost = (una..=lost).filter(|s| !received.contains(s)).count() as u64;
+            let pipe = segments(nxt - una - sacked - still_lost + retransmitted);
+            let prr = prr.get_or_insert_with(|| {
+                let fs = recover_fs(
+                    segments(nxt - una),
+                    segments(sacked),
+                    segments(1),
+                    ByteCount::ZERO,
+                );
+                assert_eq!(fs, segments(20));
+                Prr::new(fs, segments(10))
+            });
+            let mut sndcnt = prr
+                .on_ack(segments(1), pipe, ByteCount::new(MSS), una > before)
+                .get()
+                / MSS;
+            cwnds.push(prr.cwnd().get() / MSS);
+            while sndcnt > 0 {
+                if let Some(again) = waiting.pop() {
+                    network.push(again);
+                    retransmitted += 1;
+                } else {
+                    network.push(nxt);
+                    nxt += 1;
+                }
+                prr.on_sent(ByteCount::new(MSS));
+                sndcnt -= 1;
+            }
+        }
+        cwnds
+    }
+
+    /// RFC 9937 section 8, first example: the first of 20 segments is lost.
+    #[test]
+    fn rfc9937_one_loss() {
+        assert_eq!(
+            trace(1, 22),
+            [
+                20, 20, 19, 18, 18, 17, 17, 16, 16, 15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10, 10,
+                10
+            ]
+        );
+    }
+
+    /// RFC 9937 section 8, second example: the first 15 of 20 are lost; packet conservation.
+    #[test]
+    fn rfc9937_burst_of_losses() {
+        assert_eq!(trace(15, 5), [20, 20, 5, 5, 5]);
+    }
+
+    /// With few losses the flight ends at ssthresh; a safe ACK in a starved flight grows by one
+    /// segment more than it delivered (PRR-SSRB), another by what it delivered (PRR-CRB).
+    #[test]
+    fn reduction_bounds() {
+        let mss = ByteCount::new(MSS);
+        let mut prr = Prr::new(segments(20), segments(10));
+        assert_eq!(
+            prr.on_ack(segments(1), segments(4), mss, false),
+            segments(1)
+        );
+        prr.on_sent(segments(1));
+        assert_eq!(prr.on_ack(segments(1), segments(4), mss, true), segments(2));
+        prr.on_sent(segments(2));
+        assert_eq!(prr.on_ack(segments(1), segments(9), mss, true), segments(1));
+        assert_eq!(
+            prr.on_ack(ByteCount::ZERO, segments(9), mss, true),
+            segments(1)
+        );
+        // At ssthresh nothing more leaves.
+        assert_eq!(
+            prr.on_ack(segments(1), segments(10), mss, true),
+            ByteCount::ZERO
+        );
+    }
+
+    /// The first retransmission leaves even where the formula says nothing.
+    #[test]
+    fn first_retransmission_is_forced() {
+        let mss = ByteCount::new(MSS);
+        let mut prr = Prr::new(segments(20), segments(10));
+        assert_eq!(prr.on_ack(segments(1), segments(10), mss, false), mss);
+        prr.on_sent(mss);
+        assert_eq!(
+            prr.on_ack(segments(1), segments(10), mss, false),
+            ByteCount::ZERO
+        );
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        /// Whatever comes in: no panic, the proportional part never sends faster than it
+        /// should (beyond one segment of rounding and the forced one), and the flight never
+        /// exceeds the larger of ssthresh and what was there.
+        #[test]
+        fn bounded(
+            fs in 1u64..1_000_000,
+            ssthresh in 0u64..1_000_000,
+            acks in proptest::collection::vec((0u64..100_000, 0u64..2_000_000, any::<bool>()), 1..50),
+        ) {
+            let mss = ByteCount::new(MSS);
+            let mut prr = Prr::new(ByteCount::new(fs), ByteCount::new(ssthresh));
+            let (mut delivered, mut out) = (0u64, 0u64);
+            for (d, pipe, safe) in acks {
+                delivered += d;
+                let sndcnt = prr.on_ack(ByteCount::new(d), ByteCount::new(pipe), mss, safe).get();
+                if d > 0 {
+                    if pipe >= ssthresh {
+                        let fair = u128::from(delivered) * u128::from(ssthresh) / u128::from(fs);
+                        prop_assert!(u128::from(sndcnt + out) <= fair.max(u128::from(out)) + u128::from(2 * MSS));
+                    } else {
+                        prop_assert!(sndcnt <= (ssthresh - pipe).max(MSS));
+                    }
+                }
+                prr.on_sent(ByteCount::new(sndcnt));
+                out += sndcnt;
+            }
+            prr.on_sent(ByteCount::MAX);
+            prr.on_ack(ByteCount::MAX, ByteCount::MAX, ByteCount::ZERO, true);
+        }
+    }
+}

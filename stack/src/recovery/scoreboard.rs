@@ -1,0 +1,637 @@
+//! The sender's scoreboard: what was sent, and what is known to have become of it.
+//!
+//! One record stands for one segment as it was sent. A record is in exactly one state:
+//!
+//! ```text
+//!              mark_lost              on_retransmit
+//!    Sent -----------------> Lost -------------------> Resent      (ACK removes a record
+//!      |  on_retransmit       ^ mark_lost, undo_retransmit |        from any state)
+//!      +--------> Probed -----+----------------------------+
+//!    any of them, reported by a SACK block ----> Sacked
+//! ```
+//!
+//! Records of `Sent`, `Probed` and `Resent` are in the network as far as anyone knows, and
+//! hang in a list in the order of their last transmission (what RFC 8985 walks); records of
+//! `Lost` hang in a list in sequence order (what the sender retransmits from); records of
+//! `Sacked` use the same link to jump over a SACKed run. So no operation walks over what was
+//! settled before, and the cost of an ACK follows what is new in it.
+
+use crate::recovery::rate::TxSnapshot;
+use links::step;
+use narrows_congestion::{ByteCount, Instant};
+use std::collections::{VecDeque, vec_deque};
+
+mod links;
+#[cfg(test)]
+mod tests;
+
+/// A sequence number unwrapped to 64 bits: the ISS is 0, the first data byte 1; a FIN takes one.
+pub type AbsSeq = u64;
+
+/// What is known of one record; see the [module](self) for the transitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mark {
+    /// Sent once (or judged not lost after all).
+    Sent,
+    /// Sent again without being lost: a tail loss probe. Both copies count as in flight.
+    Probed,
+    /// Lost, not yet sent again.
+    Lost,
+    /// Lost, and a retransmission is in flight.
+    Resent,
+    /// The peer has it (RFC 2018).
+    Sacked,
+}
+
+/// One segment that was sent and is not cumulatively acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub struct SentSegment {
+    /// First sequence number.
+    pub start: AbsSeq,
+    /// One past the last sequence number.
+    pub end: AbsSeq,
+    /// When it was last transmitted.
+    pub sent_at: Instant,
+    /// The delivery-rate state at its last transmission.
+    pub tx: TxSnapshot,
+    /// The list neighbours; in a SACKed record `next` jumps to a later record such that all
+    /// between are SACKed.
+    prev: u32,
+    next: u32,
+    mark: Mark,
+    transmissions: u8,
+}
+
+impl SentSegment {
+    /// The sequence space it takes.
+    pub fn len(&self) -> ByteCount {
+        ByteCount::new(self.end - self.start)
+    }
+
+    /// The peer reported it by SACK.
+    pub fn is_sacked(&self) -> bool {
+        self.mark == Mark::Sacked
+    }
+
+    /// Judged lost, whether or not it was sent again since.
+    pub fn is_lost(&self) -> bool {
+        matches!(self.mark, Mark::Lost | Mark::Resent)
+    }
+
+    /// A retransmission of it is thought to be in the network.
+    pub fn in_flight_retransmission(&self) -> bool {
+        matches!(self.mark, Mark::Probed | Mark::Resent)
+    }
+
+    /// It was sent more than once, so an acknowledgement of it is ambiguous (Karn's rule,
+    /// RFC 6298 section 3).
+    pub fn was_retransmitted(&self) -> bool {
+        self.transmissions > 1
+    }
+
+    /// How often it was sent; stays at 255.
+    pub fn transmissions(&self) -> u8 {
+        self.transmissions
+    }
+}
+
+/// Deliveries that came in another order than the transmissions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reordering {
+    /// How many segments that were sent only once were delivered after a later one, in the
+    /// life of the connection.
+    pub segments: u64,
+    /// The furthest that a delivered segment lay below the highest delivered one.
+    pub extent: ByteCount,
+}
+
+const NIL: u32 = u32::MAX;
+/// Record numbers run modulo 2^31, so that [`NIL`] is none of them.
+const ID_MASK: u32 = u32::MAX >> 1;
+
+#[derive(Clone, Copy, Debug)]
+struct List {
+    head: u32,
+    tail: u32,
+}
+
+impl List {
+    const EMPTY: Self = Self {
+        head: NIL,
+        tail: NIL,
+    };
+}
+
+/// A SACK block of the last ACK: its start, and the end of the last record that it covers.
+type Seen = (AbsSeq, AbsSeq);
+
+/// What was sent, SACKed, lost and retransmitted, and the counters that follow from it.
+#[derive(Debug)]
+pub struct Scoreboard {
+    records: VecDeque<SentSegment>,
+    /// Number of the first record.
+    base: u32,
+    una: AbsSeq,
+    end: AbsSeq,
+    flight: List,
+    waiting: List,
+    /// Where the last record entered `waiting`: losses come in runs.
+    finger: u32,
+    sacked: u64,
+    sacked_records: u32,
+    lost: u64,
+    retransmitted: u64,
+    reno_sacked: u32,
+    reno_bytes: u64,
+    /// End of the highest SACKed record; stale once acknowledged.
+    high_sacked: AbsSeq,
+    seen: [Seen; 4],
+    /// Number of the record after the one SACKed last: blocks mostly grow.
+    sack_hint: u32,
+    /// Number of the first record that [`Self::mark_lost_by_sacks`] has not judged.
+    frontier: u32,
+    /// SACKed bytes, and SACKed runs, from the frontier on.
+    sacked_above: u64,
+    runs_above: u32,
+    reordering: Reordering,
+    #[cfg(test)]
+    steps: u64,
+}
+
+impl Default for Scoreboard {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Scoreboard {
+    /// Nothing outstanding; the next record starts at 0 unless [`Self::set_start`] says else.
+    pub fn new() -> Self {
+        Self {
+            records: VecDeque::new(),
+            base: 0,
+            una: 0,
+            end: 0,
+            flight: List::EMPTY,
+            waiting: List::EMPTY,
+            finger: NIL,
+            sacked: 0,
+            sacked_records: 0,
+            lost: 0,
+            retransmitted: 0,
+            reno_sacked: 0,
+            reno_bytes: 0,
+            high_sacked: 0,
+            seen: [(0, 0); 4],
+            sack_hint: 0,
+            frontier: 0,
+            sacked_above: 0,
+            runs_above: 0,
+            reordering: Reordering::default(),
+            #[cfg(test)]
+            steps: 0,
+        }
+    }
+
+    /// No record is outstanding.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// The number of records.
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// SND.UNA: the lowest outstanding sequence number.
+    pub fn una(&self) -> AbsSeq {
+        self.una
+    }
+
+    /// One past the highest sequence number sent (SND.MAX).
+    pub fn end(&self) -> AbsSeq {
+        self.end
+    }
+
+    /// Where the next record starts. Does nothing while records are outstanding.
+    pub fn set_start(&mut self, start: AbsSeq) {
+        if self.records.is_empty() {
+            self.una = start;
+            self.end = start;
+        }
+    }
+
+    /// The new data `[self.end(), end)` was sent. Nothing happens if that is empty.
+    pub fn push(&mut self, end: AbsSeq, now: Instant, tx: TxSnapshot) {
+        debug_assert!(
+            end > self.end,
+            "a record covers at least one sequence number"
+        );
+        if end <= self.end {
+            return;
+        }
+        let record = SentSegment {
+            start: self.end,
+            end,
+            sent_at: now,
+            tx,
+            prev: NIL,
+            next: NIL,
+            mark: Mark::Sent,
+            transmissions: 1,
+        };
+        self.end = end;
+        self.records.push_back(record);
+        self.append_flight(self.records.len() - 1);
+    }
+
+    /// The record starting at `start` never left (a local drop): forget it, if it is the last
+    /// one and was sent once. Its data counts as unsent again.
+    pub fn pop_unsent(&mut self, start: AbsSeq) -> bool {
+        let Some(last) = self.records.back() else {
+            return false;
+        };
+        if last.start != start || last.transmissions > 1 || last.mark == Mark::Sacked {
+            return false;
+        }
+        let index = self.records.len() - 1;
+        self.set_mark(index, Mark::Sent);
+        self.unlink(index);
+        self.records.pop_back();
+        self.end = start;
+        if self.index(self.frontier) > index {
+            self.frontier = self.id(index);
+        }
+        self.seen = [(0, 0); 4];
+        true
+    }
+
+    /// The record starting at `start` was sent again. Does nothing if there is none, or if it
+    /// is SACKed.
+    pub fn on_retransmit(&mut self, start: AbsSeq, now: Instant, tx: TxSnapshot) {
+        let Some(index) = self.find(start) else {
+            return;
+        };
+        match self.records[index].mark {
+            Mark::Sent | Mark::Probed => {
+                self.set_mark(index, Mark::Probed);
+                self.unlink(index);
+                self.append_flight(index);
+            }
+            Mark::Lost => self.set_mark(index, Mark::Resent),
+            Mark::Resent => {
+                self.unlink(index);
+                self.append_flight(index);
+            }
+            Mark::Sacked => return,
+        }
+        let record = &mut self.records[index];
+        record.sent_at = now;
+        record.tx = tx;
+        record.transmissions = record.transmissions.saturating_add(1);
+    }
+
+    /// That retransmission never left: what was lost waits again, what was only probed counts
+    /// once again. Its send time stays that of the attempt.
+    pub fn undo_retransmit(&mut self, start: AbsSeq) {
+        let Some(index) = self.find(start) else {
+            return;
+        };
+        match self.records[index].mark {
+            Mark::Probed => self.set_mark(index, Mark::Sent),
+            Mark::Resent => self.set_mark(index, Mark::Lost),
+            Mark::Sent | Mark::Lost | Mark::Sacked => {}
+        }
+    }
+
+    /// A cumulative ACK: drops what lies wholly below `ack` and trims a record that it covers
+    /// in part. Calls `each` for every dropped record that was not SACKed before.
+    ///
+    /// Returns the bytes newly delivered, that is acknowledged and not SACKed before. Call it
+    /// before [`Self::sack`] with the blocks of the same segment.
+    #[inline]
+    pub fn ack(&mut self, ack: AbsSeq, mut each: impl FnMut(&SentSegment)) -> ByteCount {
+        let ack = ack.min(self.end);
+        if ack <= self.una {
+            return ByteCount::ZERO;
+        }
+        let mut delivered = 0;
+        let judged = self.index(self.frontier);
+        let mut dropped = 0;
+        while let Some(first) = self.records.front() {
+            if first.end > ack {
+                break;
+            }
+            step!(self);
+            let first = *first;
+            let len = first.end - first.start;
+            if first.mark == Mark::Sacked {
+                self.sacked -= len;
+                self.sacked_records -= 1;
+                if dropped >= judged {
+                    self.leave_sacked_above(0);
+                }
+            } else {
+                delivered += len;
+                self.note_delivery(&first, self.high_sacked);
+                self.set_mark(0, Mark::Sent);
+                self.unlink(0);
+            }
+            self.records.pop_front();
+            self.base = self.base.wrapping_add(1) & ID_MASK;
+            dropped += 1;
+            if first.mark != Mark::Sacked {
+                each(&first);
+            }
+        }
+        self.una = ack;
+        if dropped > judged {
+            self.frontier = self.base;
+        }
+        if let Some(first) = self.records.front()
+            && first.start < ack
+        {
+            delivered += self.trim_first(ack, dropped >= judged);
+        }
+        ByteCount::new(delivered)
+    }
+
+    /// SACK blocks `(start, end)`, each within `una..=end`; marks the records that they cover
+    /// wholly and calls `each` for every one newly marked. Blocks out of range are cut to it.
+    ///
+    /// Returns the bytes newly SACKed.
+    pub fn sack(
+        &mut self,
+        blocks: &[(AbsSeq, AbsSeq)],
+        mut each: impl FnMut(&SentSegment),
+    ) -> ByteCount {
+        let prior = self.high_sacked;
+        let mut newly = 0;
+        let mut seen = [(0, 0); 4];
+        for (slot, &(start, end)) in blocks.iter().enumerate() {
+            let start = start.max(self.una);
+            let end = end.min(self.end);
+            if start >= end {
+                continue;
+            }
+            let mut from = start;
+            for &(s, e) in &self.seen {
+                if s <= from && from < e {
+                    from = e;
+                }
+            }
+            let mut covered = from;
+            if from < end {
+                let hint = self.index(self.sack_hint);
+                let index = match self.records.get(hint) {
+                    Some(record) if record.start == from => hint,
+                    _ => self.first_from(from),
+                };
+                (covered, newly) = self.sack_from(index, end, covered, newly, prior, &mut each);
+            }
+            if let Some(place) = seen.get_mut(slot) {
+                *place = (start, covered);
+            }
+        }
+        if !blocks.is_empty() {
+            self.seen = seen;
+        }
+        ByteCount::new(newly)
+    }
+
+    /// Bytes that are SACKed.
+    pub fn sacked(&self) -> ByteCount {
+        ByteCount::new(self.sacked)
+    }
+
+    /// Records that are SACKed; without SACK, the duplicate ACKs that stand for them.
+    pub fn sacked_segments(&self) -> u32 {
+        self.sacked_records.saturating_add(self.reno_sacked)
+    }
+
+    /// Bytes judged lost, whether or not they were sent again.
+    pub fn lost(&self) -> ByteCount {
+        ByteCount::new(self.lost)
+    }
+
+    /// Bytes of which a retransmission is in flight.
+    pub fn retransmitted(&self) -> ByteCount {
+        ByteCount::new(self.retransmitted)
+    }
+
+    /// SND.MAX - SND.UNA: `FlightSize` of RFC 5681.
+    pub fn outstanding(&self) -> ByteCount {
+        ByteCount::new(self.end - self.una)
+    }
+
+    /// Bytes thought to be in the network (RFC 6675 section 4, `SetPipe`): outstanding, less
+    /// SACKed and lost, plus retransmissions, less what duplicate ACKs stand for.
+    #[inline]
+    pub fn pipe(&self) -> ByteCount {
+        // Sacked and lost are disjoint parts of what is outstanding.
+        let pipe = self.end - self.una - self.sacked - self.lost + self.retransmitted;
+        ByteCount::new(pipe.saturating_sub(self.reno_bytes))
+    }
+
+    /// One past the highest SACKed sequence number.
+    pub fn highest_sacked(&self) -> Option<AbsSeq> {
+        (self.sacked > 0).then_some(self.high_sacked)
+    }
+
+    /// Judges the record starting at `start` lost; a retransmission of it no longer counts as
+    /// in flight. False if nothing changed: no such record, SACKed, or lost and waiting.
+    pub fn mark_lost(&mut self, start: AbsSeq) -> bool {
+        match self.find(start) {
+            Some(index) if !matches!(self.records[index].mark, Mark::Sacked | Mark::Lost) => {
+                self.set_mark(index, Mark::Lost);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Judges lost, in the order of their last transmission, the records in flight for which
+    /// `expired` holds, and stops at the first for which it does not. Returns the bytes judged.
+    pub fn mark_lost_by_send_time(
+        &mut self,
+        mut expired: impl FnMut(&SentSegment) -> bool,
+    ) -> ByteCount {
+        let mut marked = 0;
+        while self.flight.head != NIL {
+            step!(self);
+            let index = self.index(self.flight.head);
+            let record = &self.records[index];
+            if !expired(record) {
+                break;
+            }
+            marked += record.end - record.start;
+            self.set_mark(index, Mark::Lost);
+        }
+        ByteCount::new(marked)
+    }
+
+    /// `IsLost` of RFC 6675 section 4: judges lost every record sent once above which
+    /// `dup_thresh` discontiguous runs, or more than `(dup_thresh - 1) * smss` bytes, are
+    /// SACKed. Each record is judged once, so the cost is amortised over the records.
+    ///
+    /// Returns the bytes judged.
+    pub fn mark_lost_by_sacks(&mut self, dup_thresh: u32, smss: ByteCount) -> ByteCount {
+        let bytes = smss
+            .get()
+            .saturating_mul(u64::from(dup_thresh.saturating_sub(1)));
+        let mut marked = 0;
+        let mut index = self.index(self.frontier);
+        while self.sacked_above > bytes || self.runs_above >= dup_thresh.max(1) {
+            step!(self);
+            match self.records[index].mark {
+                Mark::Sacked => self.leave_sacked_above(index),
+                Mark::Sent => {
+                    marked += self.records[index].end - self.records[index].start;
+                    self.set_mark(index, Mark::Lost);
+                }
+                Mark::Probed | Mark::Lost | Mark::Resent => {}
+            }
+            index += 1;
+        }
+        self.frontier = self.id(index);
+        ByteCount::new(marked)
+    }
+
+    /// After a retransmission timeout: every record not SACKed is lost, and no retransmission
+    /// is in flight. Returns the bytes that were not lost and waiting before.
+    pub fn mark_all_lost(&mut self) -> ByteCount {
+        let mut marked = 0;
+        self.flight = List::EMPTY;
+        self.waiting = List::EMPTY;
+        self.finger = NIL;
+        self.lost = 0;
+        self.retransmitted = 0;
+        for index in 0..self.records.len() {
+            let record = &mut self.records[index];
+            if record.mark == Mark::Sacked {
+                continue;
+            }
+            let len = record.end - record.start;
+            if record.mark != Mark::Lost {
+                marked += len;
+            }
+            record.mark = Mark::Lost;
+            self.lost += len;
+            self.insert_waiting(index);
+        }
+        self.frontier = self.id(self.records.len());
+        self.sacked_above = 0;
+        self.runs_above = 0;
+        ByteCount::new(marked)
+    }
+
+    /// Undo of a spurious timeout or recovery: nothing is lost after all. A record that was
+    /// sent again counts twice in flight.
+    pub fn clear_lost(&mut self) {
+        for record in &mut self.records {
+            record.mark = match record.mark {
+                Mark::Lost => Mark::Sent,
+                Mark::Resent => Mark::Probed,
+                other => other,
+            };
+        }
+        self.rebuild();
+    }
+
+    /// The peer dropped data that it had SACKed (RFC 2018 section 8): forget all SACK marks.
+    pub fn reset_sacked(&mut self) {
+        for record in &mut self.records {
+            if record.mark == Mark::Sacked {
+                record.mark = Mark::Sent;
+            }
+        }
+        self.high_sacked = 0;
+        self.rebuild();
+    }
+
+    /// The lowest record that is lost and not sent again since.
+    pub fn next_lost(&self) -> Option<SentSegment> {
+        self.record(self.waiting.head).copied()
+    }
+
+    /// The lowest record.
+    pub fn first(&self) -> Option<&SentSegment> {
+        self.records.front()
+    }
+
+    /// The highest record.
+    pub fn last(&self) -> Option<&SentSegment> {
+        self.records.back()
+    }
+
+    /// The highest record that is not SACKed. Walks down over what is SACKed at the top.
+    pub fn last_unsacked(&self) -> Option<&SentSegment> {
+        self.records.iter().rev().find(|r| !r.is_sacked())
+    }
+
+    /// The record that starts at `start`.
+    pub fn get(&self, start: AbsSeq) -> Option<&SentSegment> {
+        self.find(start).map(|index| &self.records[index])
+    }
+
+    /// The lowest record that is not SACKed and starts at `from` or above.
+    pub fn next_unsacked(&mut self, from: AbsSeq) -> Option<&SentSegment> {
+        let index = self.first_from(from);
+        let index = self.skip_sacked(index);
+        self.records.get(index)
+    }
+
+    /// All records in sequence order.
+    pub fn iter(&self) -> vec_deque::Iter<'_, SentSegment> {
+        self.records.iter()
+    }
+
+    /// The records in flight, oldest transmission first: neither SACKed, nor lost and waiting.
+    pub fn by_send_time(&self) -> impl Iterator<Item = &SentSegment> {
+        let first = self.record(self.flight.head);
+        std::iter::successors(first, |r| self.record(r.next))
+    }
+
+    /// The path MTU shrank: splits what is longer than `mss`. Walks all records.
+    ///
+    /// # Panics
+    /// If `mss` is zero.
+    pub fn split_at_mss(&mut self, mss: ByteCount) {
+        assert!(!mss.is_zero(), "segments have a size");
+        if self.records.iter().all(|r| r.len() <= mss) {
+            return;
+        }
+        let old = std::mem::take(&mut self.records);
+        for record in old {
+            let mut start = record.start;
+            while start < record.end {
+                let end = start.saturating_add(mss.get()).min(record.end);
+                self.records.push_back(SentSegment {
+                    start,
+                    end,
+                    ..record
+                });
+                start = end;
+            }
+        }
+        self.base = 0;
+        self.rebuild();
+    }
+
+    /// How many segments the duplicate ACKs stand for, on a connection without SACK.
+    pub fn reno_sacked(&self) -> u32 {
+        self.reno_sacked
+    }
+
+    /// Without SACK each duplicate ACK says that one segment has left the network
+    /// (RFC 5681 section 3.2): `segments` of `mss` bytes.
+    pub fn set_reno_sacked(&mut self, segments: u32, mss: ByteCount) {
+        self.reno_sacked = segments;
+        self.reno_bytes = mss.get().saturating_mul(u64::from(segments));
+    }
+
+    /// What was seen of reordering.
+    pub fn reordering(&self) -> Reordering {
+        self.reordering
+    }
+}

@@ -1,0 +1,416 @@
+//! The scoreboard's insides: record numbers, the two lists, jumping over SACKed runs, and the
+//! counters that every change of state keeps.
+
+use super::{AbsSeq, ID_MASK, List, Mark, NIL, Scoreboard, SentSegment};
+use narrows_congestion::{ByteCount, Instant};
+
+/// Counts the records that are touched, so that a test can bound the cost.
+macro_rules! step {
+    ($self:ident) => {
+        #[cfg(test)]
+        {
+            $self.steps += 1;
+        }
+    };
+}
+pub(super) use step;
+
+impl Scoreboard {
+    pub(super) fn index(&self, id: u32) -> usize {
+        (id.wrapping_sub(self.base) & ID_MASK) as usize
+    }
+
+    pub(super) fn id(&self, index: usize) -> u32 {
+        self.base.wrapping_add(index as u32) & ID_MASK
+    }
+
+    pub(super) fn record(&self, id: u32) -> Option<&SentSegment> {
+        if id == NIL {
+            None
+        } else {
+            self.records.get(self.index(id))
+        }
+    }
+
+    /// Index of the first record that starts at `seq` or above.
+    pub(super) fn first_from(&self, seq: AbsSeq) -> usize {
+        match self.records.front() {
+            Some(first) if first.start >= seq => 0,
+            _ => self.records.partition_point(|r| r.start < seq),
+        }
+    }
+
+    pub(super) fn find(&self, start: AbsSeq) -> Option<usize> {
+        let index = self.first_from(start);
+        self.records
+            .get(index)
+            .is_some_and(|r| r.start == start)
+            .then_some(index)
+    }
+
+    pub(super) fn is_sacked(&self, index: usize) -> bool {
+        self.records.get(index).is_some_and(SentSegment::is_sacked)
+    }
+
+    /// Moves a record that is not SACKed to another such state: counters and lists.
+    #[inline]
+    pub(super) fn set_mark(&mut self, index: usize, to: Mark) {
+        let record = &mut self.records[index];
+        let from = record.mark;
+        if from == to {
+            return;
+        }
+        let len = record.end - record.start;
+        record.mark = to;
+        self.uncount(from, len);
+        if matches!(to, Mark::Lost | Mark::Resent) {
+            self.lost += len;
+        }
+        if matches!(to, Mark::Probed | Mark::Resent) {
+            self.retransmitted += len;
+        }
+        if from == Mark::Lost {
+            self.unlink_from(index, from);
+            self.append_flight(index);
+        } else if to == Mark::Lost {
+            self.unlink_from(index, from);
+            self.insert_waiting(index);
+        }
+    }
+
+    pub(super) fn uncount(&mut self, mark: Mark, len: u64) {
+        if matches!(mark, Mark::Lost | Mark::Resent) {
+            self.lost -= len;
+        }
+        if matches!(mark, Mark::Probed | Mark::Resent) {
+            self.retransmitted -= len;
+        }
+    }
+
+    /// Marks what is not SACKed yet from `index` on and ends at or below `end`. Returns the
+    /// end of what is now SACKed without a gap, and the running total `newly`.
+    pub(super) fn sack_from(
+        &mut self,
+        mut index: usize,
+        end: AbsSeq,
+        mut covered: AbsSeq,
+        mut newly: u64,
+        prior: AbsSeq,
+        each: &mut impl FnMut(&SentSegment),
+    ) -> (AbsSeq, u64) {
+        let judged = self.index(self.frontier);
+        loop {
+            let next = self.skip_sacked(index);
+            if next > index {
+                covered = self.records[next - 1].end;
+            }
+            index = next;
+            let Some(record) = self.records.get_mut(index) else {
+                break;
+            };
+            if record.end > end {
+                break;
+            }
+            step!(self);
+            let before = *record;
+            record.mark = Mark::Sacked;
+            self.unlink_from(index, before.mark);
+            self.records[index].next = self.id(index + 1);
+            let len = before.end - before.start;
+            self.uncount(before.mark, len);
+            self.note_delivery(&before, prior);
+            self.sacked += len;
+            self.sacked_records += 1;
+            newly += len;
+            covered = before.end;
+            self.high_sacked = self.high_sacked.max(before.end);
+            if index >= judged {
+                self.sacked_above += len;
+                self.runs_above += 1;
+                self.runs_above -= u32::from(index > judged && self.is_sacked(index - 1));
+                self.runs_above -= u32::from(self.is_sacked(index + 1));
+            }
+            let record = self.records[index];
+            each(&record);
+            index += 1;
+            self.sack_hint = self.id(index);
+        }
+        (covered, newly)
+    }
+
+    /// The first record from `index` on that is not SACKed, or the number of records.
+    pub(super) fn skip_sacked(&mut self, mut index: usize) -> usize {
+        while self.is_sacked(index) {
+            step!(self);
+            let next = self.index(self.records[index].next);
+            if self.is_sacked(next) {
+                // Halve the path: whoever comes next jumps twice as far.
+                self.records[index].next = self.records[next].next;
+            }
+            index = next;
+        }
+        index
+    }
+
+    /// The SACKed record at `index`, the lowest one at or above the frontier, falls below it.
+    pub(super) fn leave_sacked_above(&mut self, index: usize) {
+        self.sacked_above -= self.records[index].end - self.records[index].start;
+        self.runs_above -= u32::from(!self.is_sacked(index + 1));
+    }
+
+    pub(super) fn note_delivery(&mut self, record: &SentSegment, highest: AbsSeq) {
+        if record.end < highest && record.transmissions == 1 {
+            self.reordering.segments += 1;
+            let extent = ByteCount::new(highest - record.start);
+            self.reordering.extent = self.reordering.extent.max(extent);
+        }
+    }
+
+    #[cold]
+    pub(super) fn trim_first(&mut self, ack: AbsSeq, above: bool) -> u64 {
+        let record = &mut self.records[0];
+        let cut = ack - record.start;
+        let mark = record.mark;
+        record.start = ack;
+        self.seen = [(0, 0); 4];
+        if mark == Mark::Sacked {
+            self.sacked -= cut;
+            if above {
+                self.sacked_above -= cut;
+            }
+            return 0;
+        }
+        self.uncount(mark, cut);
+        cut
+    }
+
+    pub(super) fn append_flight(&mut self, index: usize) {
+        let id = self.id(index);
+        let tail = self.flight.tail;
+        self.records[index].prev = tail;
+        self.records[index].next = NIL;
+        self.flight.tail = id;
+        if tail == NIL {
+            self.flight.head = id;
+        } else {
+            let tail = self.index(tail);
+            self.records[tail].next = id;
+        }
+    }
+
+    /// Puts a lost record in its place in sequence order, looking from where the last one went.
+    pub(super) fn insert_waiting(&mut self, index: usize) {
+        let id = self.id(index);
+        let mut after = self.waiting.tail;
+        if after != NIL && self.index(after) > index && self.finger != NIL {
+            after = self.finger;
+            while after != NIL && self.index(after) > index {
+                step!(self);
+                after = self.records[self.index(after)].prev;
+            }
+            while after != NIL {
+                let next = self.records[self.index(after)].next;
+                if next == NIL || self.index(next) > index {
+                    break;
+                }
+                step!(self);
+                after = next;
+            }
+        }
+        let next = if after == NIL {
+            std::mem::replace(&mut self.waiting.head, id)
+        } else {
+            let after = self.index(after);
+            std::mem::replace(&mut self.records[after].next, id)
+        };
+        if next == NIL {
+            self.waiting.tail = id;
+        } else {
+            let next = self.index(next);
+            self.records[next].prev = id;
+        }
+        self.records[index].prev = after;
+        self.records[index].next = next;
+        self.finger = id;
+    }
+
+    /// Takes the record out of the list of its state.
+    pub(super) fn unlink(&mut self, index: usize) {
+        self.unlink_from(index, self.records[index].mark);
+    }
+
+    #[inline]
+    pub(super) fn unlink_from(&mut self, index: usize, mark: Mark) {
+        let SentSegment { prev, next, .. } = self.records[index];
+        if mark == Mark::Lost && self.finger == self.id(index) {
+            self.finger = if prev == NIL { next } else { prev };
+        }
+        let list = if mark == Mark::Lost {
+            &mut self.waiting
+        } else {
+            &mut self.flight
+        };
+        if prev == NIL {
+            list.head = next;
+        }
+        if next == NIL {
+            list.tail = prev;
+        }
+        if prev != NIL {
+            let prev = self.index(prev);
+            self.records[prev].next = next;
+        }
+        if next != NIL {
+            let next = self.index(next);
+            self.records[next].prev = prev;
+        }
+    }
+
+    /// Recomputes lists, counters and the frontier from the marks.
+    pub(super) fn rebuild(&mut self) {
+        self.flight = List::EMPTY;
+        self.waiting = List::EMPTY;
+        self.finger = NIL;
+        self.seen = [(0, 0); 4];
+        (
+            self.sacked,
+            self.sacked_records,
+            self.lost,
+            self.retransmitted,
+        ) = (0, 0, 0, 0);
+        (self.frontier, self.sacked_above, self.runs_above) = (self.base, 0, 0);
+        let mut in_flight = Vec::new();
+        for index in 0..self.records.len() {
+            let SentSegment {
+                start,
+                end,
+                mark,
+                sent_at,
+                ..
+            } = self.records[index];
+            let len = end - start;
+            match mark {
+                Mark::Sacked => {
+                    self.records[index].next = self.id(index + 1);
+                    self.sacked += len;
+                    self.sacked_records += 1;
+                    self.sacked_above += len;
+                    self.runs_above += u32::from(!self.is_sacked(index + 1));
+                }
+                Mark::Lost => self.insert_waiting(index),
+                Mark::Sent | Mark::Probed | Mark::Resent => in_flight.push((sent_at, index)),
+            }
+            self.lost += if self.records[index].is_lost() {
+                len
+            } else {
+                0
+            };
+            self.retransmitted += if self.records[index].in_flight_retransmission() {
+                len
+            } else {
+                0
+            };
+        }
+        in_flight.sort_unstable();
+        for (_, index) in in_flight {
+            self.append_flight(index);
+        }
+    }
+
+    /// Checks that the counters and lists agree with the records. Walks everything: for tests.
+    ///
+    /// # Panics
+    /// If they do not.
+    pub fn check_invariants(&self) {
+        let sum = |f: &dyn Fn(&SentSegment) -> bool| -> u64 {
+            self.records
+                .iter()
+                .filter(|r| f(r))
+                .map(|r| r.end - r.start)
+                .sum()
+        };
+        let mut at = self.una;
+        for r in &self.records {
+            assert!(r.start == at && r.end > r.start, "records are contiguous");
+            at = r.end;
+        }
+        assert_eq!(at, self.end, "the records reach to the end");
+        assert_eq!(self.sacked, sum(&|r| r.is_sacked()), "sacked");
+        assert_eq!(self.lost, sum(&|r| r.is_lost()), "lost");
+        assert_eq!(
+            self.retransmitted,
+            sum(&|r| r.in_flight_retransmission()),
+            "retransmitted"
+        );
+        let mut sacked = self.records.iter().filter(|r| r.is_sacked());
+        assert_eq!(
+            self.sacked_records as usize,
+            sacked.clone().count(),
+            "sacked records"
+        );
+        assert_eq!(
+            self.highest_sacked(),
+            sacked.next_back().map(|r| r.end),
+            "highest sacked"
+        );
+
+        let in_flight =
+            |r: &SentSegment| matches!(r.mark, Mark::Sent | Mark::Probed | Mark::Resent);
+        let mut count = 0;
+        let mut last = (Instant::ZERO, NIL);
+        for r in self.by_send_time() {
+            assert!(in_flight(r), "the flight list holds what is in flight");
+            assert!(
+                r.sent_at >= last.0 && r.prev == last.1,
+                "in order of transmission"
+            );
+            last = (r.sent_at, self.id(self.first_from(r.start)));
+            count += 1;
+        }
+        assert_eq!(last.1, self.flight.tail, "tail of the flight list");
+        assert_eq!(
+            count,
+            self.records.iter().filter(|r| in_flight(r)).count(),
+            "flight list"
+        );
+
+        let mut id = self.waiting.head;
+        let mut prev = NIL;
+        for (index, _) in self
+            .records
+            .iter()
+            .enumerate()
+            .filter(|(_, r)| r.mark == Mark::Lost)
+        {
+            assert_eq!(id, self.id(index), "the waiting list is in sequence order");
+            assert_eq!(
+                self.records[index].prev, prev,
+                "back link of the waiting list"
+            );
+            prev = id;
+            id = self.records[index].next;
+        }
+        assert_eq!(
+            (id, self.waiting.tail),
+            (NIL, prev),
+            "end of the waiting list"
+        );
+
+        let judged = self.index(self.frontier);
+        assert!(judged <= self.records.len(), "the frontier is on the board");
+        let above = self.records.range(judged..);
+        let bytes: u64 = above
+            .clone()
+            .filter(|r| r.is_sacked())
+            .map(|r| r.end - r.start)
+            .sum();
+        let runs = (judged..self.records.len())
+            .filter(|&i| self.is_sacked(i) && !self.is_sacked(i + 1))
+            .count();
+        assert_eq!(
+            (self.sacked_above, self.runs_above as usize),
+            (bytes, runs),
+            "frontier"
+        );
+    }
+}

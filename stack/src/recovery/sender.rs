@@ -1,0 +1,513 @@
+//! The sender: its state, what may leave now, and its timers.
+
+use super::detector::LossDetector;
+use super::pacer::Pacer;
+use super::prr::Prr;
+use super::rate::RateEstimator;
+use super::scoreboard::{AbsSeq, Scoreboard, SentSegment};
+use super::spurious::{Frto, UndoRecord};
+use super::tlp::TlpEpisode;
+use crate::config::{PacingMode, RecoverySending, SpuriousDetection};
+use crate::rng::Rng;
+use narrows_congestion::{
+    ByteCount, CaState, CongestionControl, CongestionEvent, Duration, FlowView, Instant, Rate,
+    RtoContext, RtoPolicy, RttEstimator,
+};
+
+/// The values of `TcpConfig` and of the handshake that the sender goes by.
+#[derive(Clone, Copy, Debug)]
+pub struct SenderPolicy {
+    /// How much leaves during recovery.
+    pub recovery: RecoverySending,
+    /// RFC 5681's threshold.
+    pub dup_thresh: u32,
+    /// RFC 3042.
+    pub limited_transmit: bool,
+    /// Means to detect spurious reductions.
+    pub spurious: SpuriousDetection,
+    /// SACK was negotiated.
+    pub sack: bool,
+    /// The longest the peer is assumed to delay an ACK, for tail-loss probes.
+    pub max_ack_delay: Duration,
+    /// Pacing asked for by the configuration.
+    pub pacing: PacingMode,
+    /// A floor of the RTO until the first RTT sample, set after a SYN timeout (RFC 6298 5.7).
+    pub rto_floor_before_sample: Duration,
+}
+
+/// What may be sent now.
+#[derive(Clone, Copy, Debug)]
+pub enum NextSegment {
+    /// This segment again.
+    Retransmit(SentSegment),
+    /// New data, at most this much.
+    New {
+        /// Bytes that congestion control admits.
+        allowance: ByteCount,
+    },
+    /// Nothing before this time (pacing).
+    Wait(Instant),
+    /// Nothing until an acknowledgement or a timer comes.
+    Blocked,
+}
+
+/// Counters of the sender.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SenderStats {
+    /// Data segments sent, retransmissions included.
+    pub segments: u64,
+    /// Retransmitted segments.
+    pub retransmits: u64,
+    /// Retransmitted bytes.
+    pub retransmitted_bytes: u64,
+    /// Times the retransmission timer fired with data outstanding.
+    pub timeouts: u64,
+    /// Timeouts with the whole window lost.
+    pub timeouts_full_window: u64,
+    /// Timeouts because the tail of the window was lost.
+    pub timeouts_tail: u64,
+    /// Timeouts because a retransmission was lost.
+    pub timeouts_retransmission: u64,
+    /// Fast recoveries entered.
+    pub fast_recoveries: u64,
+    /// Reductions because of ECN.
+    pub ecn_reductions: u64,
+    /// Segments that the loss detector declared lost, in bytes.
+    pub lost_bytes: u64,
+    /// Tail-loss probes sent.
+    pub tail_loss_probes: u64,
+    /// Reductions undone.
+    pub undone: u64,
+    /// Segments refused by the local device.
+    pub local_drops: u64,
+    /// Bytes whose ACK reported a congestion mark.
+    pub ce_bytes: u64,
+}
+
+/// The sending half of a connection, less the bytes themselves.
+///
+/// Sequence numbers are unwrapped to 64 bits ([`AbsSeq`]): the SYN is 0, the first byte 1.
+#[derive(Debug)]
+pub struct Sender<C, R> {
+    pub(super) una: AbsSeq,
+    pub(super) nxt: AbsSeq,
+    pub(super) mss: ByteCount,
+    pub(super) policy: SenderPolicy,
+    pub(super) board: Scoreboard,
+    pub(super) detector: Box<dyn LossDetector>,
+    pub(super) cc: C,
+    pub(super) rto: R,
+    pub(super) rtt: RttEstimator,
+    pub(super) rate: RateEstimator,
+    pub(super) pacer: Pacer,
+    pub(super) rng: Rng,
+    pub(super) ca_state: CaState,
+    /// The recovery point: SND.NXT when the present episode began.
+    pub(super) recover: AbsSeq,
+    pub(super) prr: Option<Prr>,
+    /// The first retransmission of an episode leaves whatever the window says.
+    pub(super) force_one: bool,
+    pub(super) dup_acks: u32,
+    /// Partial ACKs of the present episode.
+    pub(super) partial_acks: u32,
+    pub(super) undo: Option<UndoRecord>,
+    pub(super) frto: Frto,
+    pub(super) tlp: Option<TlpEpisode>,
+    pub(super) probe_due: bool,
+    /// Timeouts in a row.
+    pub(super) backoff: u32,
+    /// Timeouts since SND.UNA last moved: what R2 counts.
+    pub(super) retries: u32,
+    pub(super) rto_at: Option<Instant>,
+    pub(super) pto_at: Option<Instant>,
+    pub(super) armed_rto: Duration,
+    /// The window was the limit while data up to here was sent.
+    pub(super) limited_until: AbsSeq,
+    /// CWR is owed to the peer on the next new data segment (RFC 3168 section 6.1.2).
+    pub(super) cwr_due: bool,
+    pub(super) last_sent_at: Instant,
+    pub(super) stats: SenderStats,
+}
+
+impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
+    /// A sender whose handshake is done: everything before `start` is acknowledged.
+    #[allow(clippy::too_many_arguments)] // The parts of a sender, each given once, by its only caller.
+    pub fn new(
+        start: AbsSeq,
+        mss: ByteCount,
+        policy: SenderPolicy,
+        cc: C,
+        rto: R,
+        rtt: RttEstimator,
+        detector: Box<dyn LossDetector>,
+        rng: Rng,
+    ) -> Self {
+        let mut board = Scoreboard::new();
+        board.set_start(start);
+        Self {
+            una: start,
+            nxt: start,
+            mss,
+            policy,
+            board,
+            detector,
+            cc,
+            rto,
+            rtt,
+            rate: RateEstimator::new(),
+            pacer: Pacer::new(),
+            rng,
+            ca_state: CaState::Open,
+            recover: start,
+            prr: None,
+            force_one: false,
+            dup_acks: 0,
+            partial_acks: 0,
+            undo: None,
+            frto: Frto::Off,
+            tlp: None,
+            probe_due: false,
+            backoff: 0,
+            retries: 0,
+            rto_at: None,
+            pto_at: None,
+            armed_rto: Duration::ZERO,
+            limited_until: start,
+            cwr_due: false,
+            last_sent_at: Instant::ZERO,
+            stats: SenderStats::default(),
+        }
+    }
+
+    /// SND.UNA.
+    pub fn una(&self) -> AbsSeq {
+        self.una
+    }
+    /// SND.NXT.
+    pub fn nxt(&self) -> AbsSeq {
+        self.nxt
+    }
+    /// Nothing is outstanding.
+    pub fn is_idle(&self) -> bool {
+        self.una == self.nxt
+    }
+    /// The effective segment size.
+    pub fn mss(&self) -> ByteCount {
+        self.mss
+    }
+    /// The congestion control.
+    pub fn congestion(&self) -> &C {
+        &self.cc
+    }
+    /// The RTT estimator.
+    pub fn rtt(&self) -> &RttEstimator {
+        &self.rtt
+    }
+    /// The record of what is outstanding.
+    pub fn scoreboard(&self) -> &Scoreboard {
+        &self.board
+    }
+    /// Where loss recovery stands.
+    pub fn ca_state(&self) -> CaState {
+        self.ca_state
+    }
+    /// Counters.
+    pub fn stats(&self) -> &SenderStats {
+        &self.stats
+    }
+    /// Timeouts in a row without progress.
+    pub fn retries(&self) -> u32 {
+        self.retries
+    }
+    /// The loss detector's name.
+    pub fn detector_name(&self) -> &'static str {
+        self.detector.name()
+    }
+
+    /// The timeout that would be armed now.
+    pub fn current_rto(&self) -> Duration {
+        self.rto_with(0)
+    }
+
+    fn rto_with(&self, entropy: u64) -> Duration {
+        let rto = self.rto.rto(&self.rtt, &RtoContext::new(self.backoff, entropy));
+        if self.rtt.samples() == 0 { rto.max(self.policy.rto_floor_before_sample) } else { rto }
+    }
+
+    /// Whether the window was the limit during the last round trip. In slow start a window used
+    /// by more than half counts: it could not have been full yet (as in Linux).
+    pub(super) fn cwnd_limited_since(&self, una: AbsSeq) -> bool {
+        self.limited_until > una
+            || (self.cc.cwnd() < self.cc.ssthresh()
+                && ByteCount::new(self.nxt - una) * 2 > self.cc.cwnd())
+    }
+
+    /// Call `f` with the congestion control and the flow's state.
+    pub(super) fn with_cc(&mut self, now: Instant, f: impl FnOnce(&mut C, &FlowView<'_>)) {
+        let limited = self.cwnd_limited_since(self.una);
+        self.with_cc_limited(now, limited, f);
+    }
+
+    /// The same, where it is known whether the window was the limit.
+    pub(super) fn with_cc_limited(
+        &mut self,
+        now: Instant,
+        cwnd_limited: bool,
+        f: impl FnOnce(&mut C, &FlowView<'_>),
+    ) {
+        let mut view = FlowView::new(now, self.mss, &self.rtt);
+        view.in_flight = self.board.pipe();
+        view.flight_size = ByteCount::new(self.nxt - self.una);
+        view.ca_state = self.ca_state;
+        view.cwnd_limited = cwnd_limited;
+        f(&mut self.cc, &view);
+    }
+
+    /// How many bytes congestion control lets out now.
+    fn allowance(&self) -> ByteCount {
+        let pipe = self.board.pipe();
+        match (self.ca_state, &self.prr) {
+            (CaState::Recovery | CaState::Cwr, Some(prr)) => prr.allowance(),
+            // Without limited transmit nothing new leaves on the first duplicate ACKs: SACKed
+            // data still counts.
+            (CaState::Disorder, _) if !self.policy.limited_transmit => {
+                self.cc.cwnd() - ByteCount::new(self.nxt - self.una)
+            }
+            _ => self.cc.cwnd() - pipe,
+        }
+    }
+
+    /// What may be sent now. `new_data`: whether there is unsent data that the peer's window
+    /// admits.
+    pub fn next_segment(&mut self, now: Instant, new_data: bool) -> NextSegment {
+        if self.probe_due {
+            if new_data {
+                return NextSegment::New { allowance: self.mss };
+            }
+            if let Some(last) = self.board.last_unsacked() {
+                return NextSegment::Retransmit(*last);
+            }
+            self.probe_due = false;
+        }
+        let lost = self.board.next_lost();
+        if lost.is_none() && !new_data {
+            return NextSegment::Blocked;
+        }
+        if let Some(at) = self.pacer.next_send(now) {
+            return NextSegment::Wait(at);
+        }
+        let allowance = self.allowance();
+        // An empty pipe never blocks: there would be no ACK to open it again.
+        let stuck = self.board.pipe().is_zero() && !self.cc.needs().sub_mss_cwnd;
+        if let Some(segment) = lost
+            && !(self.frto.holds_retransmissions() && new_data)
+        {
+            if allowance >= segment.len() || self.force_one || stuck {
+                return NextSegment::Retransmit(segment);
+            }
+            self.limited_until = self.nxt;
+            return NextSegment::Blocked;
+        }
+        if !new_data || (self.frto.holds_retransmissions() && !self.frto.wants_new_data()) {
+            return NextSegment::Blocked;
+        }
+        NextSegment::New { allowance: if stuck { allowance.max(self.mss) } else { allowance } }
+    }
+
+    /// New data could have left but the congestion window did not admit it.
+    pub fn on_cwnd_limited(&mut self) {
+        self.limited_until = self.nxt;
+    }
+
+    /// New data up to `end` leaves.
+    pub fn on_sent_new(&mut self, end: AbsSeq, now: Instant) {
+        let tx = self.rate.on_sent(now, self.is_idle());
+        let bytes = ByteCount::new(end - self.nxt);
+        self.board.push(end, now, tx);
+        self.nxt = end;
+        self.frto.on_new_data();
+        self.after_send(bytes, now);
+        if self.rto_at.is_none() {
+            self.arm_rto(now);
+        }
+        self.arm_pto(now);
+    }
+
+    /// The segment that starts at `start` leaves again, stamped `tsval`.
+    pub fn on_retransmit(&mut self, start: AbsSeq, now: Instant, tsval: Option<u32>) {
+        let Some(segment) = self.board.get(start) else { return };
+        let bytes = segment.len();
+        let tx = self.rate.on_sent(now, false);
+        self.board.on_retransmit(start, now, tx);
+        self.force_one = false;
+        self.stats.retransmits += 1;
+        self.stats.retransmitted_bytes += bytes.get();
+        if let Some(undo) = &mut self.undo {
+            undo.on_retransmit(tsval);
+        }
+        self.after_send(bytes, now);
+        if self.rto_at.is_none() {
+            self.arm_rto(now);
+        }
+    }
+
+    fn after_send(&mut self, bytes: ByteCount, now: Instant) {
+        self.stats.segments += 1;
+        self.last_sent_at = now;
+        if let Some(prr) = &mut self.prr {
+            prr.on_sent(bytes);
+        }
+        if let Some(rate) = self.pacing_rate() {
+            self.pacer.on_sent(now, bytes, rate);
+        }
+        if self.probe_due {
+            self.probe_due = false;
+            self.stats.tail_loss_probes += 1;
+        }
+        self.with_cc(now, |cc, view| cc.on_sent(bytes, view));
+    }
+
+    fn pacing_rate(&self) -> Option<Rate> {
+        if let Some(rate) = self.cc.pacing_rate() {
+            return Some(rate);
+        }
+        let (slow_start_gain, avoidance_gain) = match self.policy.pacing {
+            PacingMode::On { slow_start_gain, avoidance_gain } => (slow_start_gain, avoidance_gain),
+            PacingMode::Off if self.cc.needs().pacing => (200, 120),
+            PacingMode::Off => return None,
+        };
+        let gain = if self.cc.cwnd() < self.cc.ssthresh() { slow_start_gain } else { avoidance_gain };
+        Some(Rate::of(self.cc.cwnd(), self.rtt.srtt()?)?.mul_ratio(u64::from(gain), 100))
+    }
+
+    /// The device refused the segment that starts at `start`: it never left.
+    pub fn on_local_drop(&mut self, start: AbsSeq, congestion: bool, now: Instant) {
+        self.stats.local_drops += 1;
+        let Some(segment) = self.board.get(start) else { return };
+        if segment.in_flight_retransmission() {
+            self.board.undo_retransmit(start);
+        } else if self.board.pop_unsent(start) {
+            self.nxt = start;
+        } else {
+            self.board.mark_lost(start);
+        }
+        if self.is_idle() {
+            self.rto_at = None;
+            self.pto_at = None;
+        }
+        if congestion && matches!(self.ca_state, CaState::Open | CaState::Disorder) {
+            self.enter_cwr(CongestionEvent::LocalDrop, now);
+        }
+    }
+
+    /// Start the retransmission timer afresh (RFC 6298 section 5).
+    pub fn arm_rto(&mut self, now: Instant) {
+        let entropy = self.rng.next_u64();
+        self.armed_rto = self.rto_with(entropy);
+        self.rto_at = Some(now + self.armed_rto);
+    }
+
+    /// (Re)start the probe timer, where tail-loss probes apply (RFC 8985 section 7.2).
+    pub(super) fn arm_pto(&mut self, now: Instant) {
+        self.pto_at = None;
+        if !self.detector.tail_loss_probe()
+            || !self.policy.sack
+            || self.ca_state != CaState::Open
+            || self.tlp.is_some()
+            || self.backoff > 0
+            || self.board.is_empty()
+            || !self.board.sacked().is_zero()
+        {
+            return;
+        }
+        let one_segment = self.board.len() == 1;
+        let pto = super::tlp::pto(&self.rtt, one_segment, self.policy.max_ack_delay);
+        let at = now + pto;
+        // Not later than the RTO: then the RTO speaks.
+        if self.rto_at.is_none_or(|rto| at < rto) {
+            self.pto_at = Some(at);
+        }
+    }
+
+    /// The timeout for a timer that the connection keeps itself (handshake).
+    pub fn draw_rto(&mut self) -> Duration {
+        let entropy = self.rng.next_u64();
+        self.rto_with(entropy)
+    }
+
+    /// A SYN or SYN-ACK went unanswered: back off. Returns the timeout that has passed.
+    pub fn on_handshake_timeout(&mut self) -> Duration {
+        let passed = self.current_rto();
+        self.backoff = self.backoff.saturating_add(1);
+        passed
+    }
+
+    /// The handshake is complete and has settled these values; `rtt` is what it measured.
+    pub fn begin(&mut self, mss: ByteCount, policy: SenderPolicy, cc: C, rtt: Option<Duration>, now: Instant) {
+        self.mss = mss;
+        self.policy = policy;
+        self.cc = cc;
+        self.backoff = 0;
+        if let Some(rtt) = rtt {
+            self.rtt.on_sample(rtt, now);
+            self.rto.on_rtt_sample(rtt, now);
+        }
+    }
+
+    /// Whether the loss detector needs SACK negotiated.
+    pub fn detector_uses_sack(&self) -> bool {
+        self.detector.uses_sack()
+    }
+
+    /// When the retransmission timer fires.
+    pub fn rto_deadline(&self) -> Option<Instant> {
+        self.rto_at
+    }
+    /// When the probe timer fires.
+    pub fn pto_deadline(&self) -> Option<Instant> {
+        self.pto_at
+    }
+    /// When the detector's reordering timer fires.
+    pub fn reorder_deadline(&self) -> Option<Instant> {
+        if self.board.is_empty() { None } else { self.detector.reorder_deadline() }
+    }
+
+    /// Whether CWR belongs on the next new data segment; cleared by the call.
+    pub fn take_cwr(&mut self) -> bool {
+        core::mem::take(&mut self.cwr_due)
+    }
+
+    /// When data or a retransmission last left.
+    pub fn last_sent_at(&self) -> Instant {
+        self.last_sent_at
+    }
+
+    /// The application sends again after `idle`: longer than an RTO, so the window restarts
+    /// (RFC 5681 section 4.1).
+    pub fn on_idle_restart(&mut self, idle: Duration, initial_window: ByteCount, now: Instant) {
+        let restart = initial_window.min(self.cc.cwnd());
+        self.with_cc(now, |cc, view| cc.on_idle_restart(idle, restart, view));
+    }
+
+    /// The effective segment size changed (path MTU).
+    pub fn set_mss(&mut self, mss: ByteCount, now: Instant) {
+        if mss < self.mss {
+            self.board.split_at_mss(mss);
+        }
+        self.mss = mss;
+        self.with_cc(now, |cc, view| cc.on_mss_change(view));
+    }
+
+    /// There is nothing to send though the window would admit it: rate samples taken now measure
+    /// the application, not the path.
+    pub fn on_app_limited(&mut self) {
+        self.rate.on_app_limited(self.board.pipe().get());
+    }
+
+    /// Nothing more is expected: stop every timer.
+    pub fn stop_timers(&mut self) {
+        self.rto_at = None;
+        self.pto_at = None;
+    }
+}

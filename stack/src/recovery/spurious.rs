@@ -1,0 +1,215 @@
+//! Was the last reduction needed? F-RTO (RFC 5682), Eifel (RFC 3522, RFC 4015), D-SACK (RFC 3708).
+
+use super::scoreboard::AbsSeq;
+use narrows_congestion::Spurious;
+
+/// What must be remembered to find out that a reduction was unfounded.
+#[derive(Clone, Copy, Debug)]
+pub struct UndoRecord {
+    /// Which kind of reduction.
+    pub kind: Spurious,
+    /// SND.NXT when it was made: evidence about later data says nothing.
+    pub until: AbsSeq,
+    /// TSval of the first retransmission, if timestamps are on.
+    first_retransmission: Option<u32>,
+    /// Retransmissions made less D-SACKs received for them.
+    unaccounted: u32,
+    /// Whether anything was retransmitted at all.
+    retransmitted: bool,
+}
+
+impl UndoRecord {
+    /// A reduction of `kind` is made now.
+    pub fn new(kind: Spurious, until: AbsSeq) -> Self {
+        Self { kind, until, first_retransmission: None, unaccounted: 0, retransmitted: false }
+    }
+
+    /// Data was retransmitted in a segment with this TSval.
+    pub fn on_retransmit(&mut self, tsval: Option<u32>) {
+        if !self.retransmitted {
+            self.first_retransmission = tsval;
+            self.retransmitted = true;
+        }
+        self.unaccounted = self.unaccounted.saturating_add(1);
+    }
+
+    /// Eifel detection (RFC 3522 section 3.2): the ACK that moves SND.UNA echoes a timestamp
+    /// older than the first retransmission, so the original arrived.
+    pub fn eifel(&self, tsecr: Option<u32>) -> bool {
+        match (self.first_retransmission, tsecr) {
+            (Some(retransmitted), Some(echoed)) => {
+                (echoed.wrapping_sub(retransmitted) as i32) < 0
+            }
+            _ => false,
+        }
+    }
+
+    /// D-SACK detection (RFC 3708 section 3): every retransmission of the episode has been
+    /// reported as a duplicate. Call it once for each D-SACK.
+    pub fn on_dsack(&mut self) -> bool {
+        if !self.retransmitted {
+            return false;
+        }
+        self.unaccounted = self.unaccounted.saturating_sub(1);
+        self.unaccounted == 0
+    }
+}
+
+/// Where F-RTO (RFC 5682) stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Frto {
+    /// Not running.
+    #[default]
+    Off,
+    /// Step 1 is done: the first segment was retransmitted, its acknowledgement is awaited.
+    Retransmitted,
+    /// Step 2b: up to two new segments are to be sent before any further retransmission.
+    SendNew {
+        /// How many have left.
+        sent: u8,
+    },
+}
+
+/// What an acknowledgement tells F-RTO.
+#[derive(Clone, Copy, Debug)]
+pub struct FrtoFacts {
+    /// SND.UNA moved.
+    pub advanced: bool,
+    /// SND.UNA reached the recovery point.
+    pub complete: bool,
+    /// Data sent before the timeout and never retransmitted was newly acknowledged or SACKed.
+    pub original_delivered: bool,
+    /// A duplicate acknowledgement, or new SACK information about data sent after the timeout.
+    pub duplicate: bool,
+    /// SACK is in use.
+    pub sack: bool,
+    /// There is new data that the peer's window admits.
+    pub can_send_new: bool,
+}
+
+/// The verdict of F-RTO on one acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrtoVerdict {
+    /// Go on as after any timeout.
+    Conventional,
+    /// Not decided.
+    Undecided,
+    /// The timeout was spurious.
+    Spurious,
+}
+
+impl Frto {
+    /// Take one acknowledgement (RFC 5682 sections 2.1 and 3.1).
+    pub fn on_ack(&mut self, facts: FrtoFacts) -> FrtoVerdict {
+        let verdict = match *self {
+            Self::Off => return FrtoVerdict::Conventional,
+            // Step 2.
+            Self::Retransmitted => {
+                if facts.complete || !facts.advanced || !facts.can_send_new {
+                    FrtoVerdict::Conventional
+                } else {
+                    *self = Self::SendNew { sent: 0 };
+                    return FrtoVerdict::Undecided;
+                }
+            }
+            // Step 3.
+            Self::SendNew { sent } => {
+                if facts.sack {
+                    if facts.original_delivered {
+                        FrtoVerdict::Spurious
+                    } else if facts.duplicate || facts.complete {
+                        FrtoVerdict::Conventional
+                    } else {
+                        return FrtoVerdict::Undecided;
+                    }
+                } else if facts.advanced && sent > 0 {
+                    FrtoVerdict::Spurious
+                } else {
+                    FrtoVerdict::Conventional
+                }
+            }
+        };
+        *self = Self::Off;
+        verdict
+    }
+
+    /// Whether new data goes before retransmissions now.
+    pub fn wants_new_data(&self) -> bool {
+        matches!(self, Self::SendNew { sent: 0..=1 })
+    }
+
+    /// Whether retransmissions wait for the verdict.
+    pub fn holds_retransmissions(&self) -> bool {
+        matches!(self, Self::SendNew { .. })
+    }
+
+    /// New data left.
+    pub fn on_new_data(&mut self) {
+        if let Self::SendNew { sent } = self {
+            *sent += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ACK: FrtoFacts = FrtoFacts {
+        advanced: true,
+        complete: false,
+        original_delivered: false,
+        duplicate: false,
+        sack: false,
+        can_send_new: true,
+    };
+
+    #[test]
+    fn rfc5682_basic_two_advancing_acks_are_spurious() {
+        let mut f = Frto::Retransmitted;
+        assert_eq!(f.on_ack(ACK), FrtoVerdict::Undecided);
+        assert!(f.wants_new_data());
+        f.on_new_data();
+        f.on_new_data();
+        assert!(!f.wants_new_data() && f.holds_retransmissions());
+        assert_eq!(f.on_ack(ACK), FrtoVerdict::Spurious);
+        assert_eq!(f, Frto::Off);
+    }
+
+    #[test]
+    fn rfc5682_duplicate_at_either_step_is_conventional() {
+        let dup = FrtoFacts { advanced: false, duplicate: true, ..ACK };
+        let mut f = Frto::Retransmitted;
+        assert_eq!(f.on_ack(dup), FrtoVerdict::Conventional);
+        let mut f = Frto::Retransmitted;
+        f.on_ack(ACK);
+        f.on_new_data();
+        assert_eq!(f.on_ack(dup), FrtoVerdict::Conventional);
+    }
+
+    #[test]
+    fn rfc5682_without_new_data_no_verdict_is_possible() {
+        let mut f = Frto::Retransmitted;
+        assert_eq!(f.on_ack(FrtoFacts { can_send_new: false, ..ACK }), FrtoVerdict::Conventional);
+    }
+
+    #[test]
+    fn eifel_compares_on_the_circle() {
+        let mut u = UndoRecord::new(Spurious::Timeout, 0);
+        assert!(!u.eifel(Some(5)));
+        u.on_retransmit(Some(2));
+        u.on_retransmit(Some(9));
+        assert!(u.eifel(Some(u32::MAX)) && u.eifel(Some(1)));
+        assert!(!u.eifel(Some(2)) && !u.eifel(Some(3)) && !u.eifel(None));
+    }
+
+    #[test]
+    fn dsack_must_account_for_every_retransmission() {
+        let mut u = UndoRecord::new(Spurious::FastRetransmit, 0);
+        assert!(!u.on_dsack());
+        u.on_retransmit(None);
+        u.on_retransmit(None);
+        assert!(!u.on_dsack());
+        assert!(u.on_dsack());
+    }
+}

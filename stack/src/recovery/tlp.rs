@@ -1,0 +1,159 @@
+//! Tail loss probe (RFC 8985 section 7): a segment sent before the retransmission timeout, so
+//! that the ACK it draws tells what became of the end of a flight.
+
+use crate::recovery::scoreboard::AbsSeq;
+use narrows_congestion::{Duration, RttEstimator};
+
+/// The probe timeout before the first RTT sample (section 7.2).
+const INITIAL_PTO: Duration = Duration::from_secs(1);
+
+/// `TLP_calc_PTO` of section 7.2: 2 SRTT, and the longest delay of an ACK if a single segment
+/// is in flight; 1 s before the first RTT sample. The caller keeps it from exceeding the
+/// retransmission timeout.
+pub fn pto(rtt: &RttEstimator, one_segment: bool, max_ack_delay: Duration) -> Duration {
+    match rtt.srtt() {
+        None => INITIAL_PTO,
+        Some(srtt) if one_segment => srtt * 2 + max_ack_delay,
+        Some(srtt) => srtt * 2,
+    }
+}
+
+/// What an ACK says about a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TlpFacts {
+    /// SEG.ACK.
+    pub ack: AbsSeq,
+    /// The D-SACK block, if the ACK has one.
+    pub dsack: Option<(AbsSeq, AbsSeq)>,
+    /// It is a duplicate ACK *without any SACK block*: from a peer that does not report
+    /// duplicates by D-SACK.
+    pub duplicate: bool,
+}
+
+/// What became of a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlpOutcome {
+    /// Not known yet.
+    Pending,
+    /// The probe repaired a loss that nobody else will notice: the window must be reduced.
+    Repaired,
+    /// The probe was new data, or a needless duplicate: nothing was lost.
+    NoLoss,
+}
+
+/// A probe that is in flight. At most one at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TlpEpisode {
+    end_seq: AbsSeq,
+    is_retrans: bool,
+}
+
+impl TlpEpisode {
+    /// A probe was sent. `end_seq`: SND.NXT after it; `is_retrans`: it was a retransmission,
+    /// not new data.
+    pub const fn new(end_seq: AbsSeq, is_retrans: bool) -> Self {
+        Self {
+            end_seq,
+            is_retrans,
+        }
+    }
+
+    /// `TLP.end_seq`.
+    pub const fn end_seq(&self) -> AbsSeq {
+        self.end_seq
+    }
+
+    /// `TLP.is_retrans`.
+    pub const fn is_retrans(&self) -> bool {
+        self.is_retrans
+    }
+
+    /// `TLP_process_ack` of section 7.4.2. Anything but [`TlpOutcome::Pending`] ends the
+    /// episode; so do fast recovery and a timeout, which the caller sees.
+    pub fn on_ack(&self, facts: &TlpFacts) -> TlpOutcome {
+        if facts.ack < self.end_seq {
+            TlpOutcome::Pending
+        } else if !self.is_retrans || facts.dsack.is_some_and(|(_, end)| end == self.end_seq) {
+            TlpOutcome::NoLoss
+        } else if facts.ack > self.end_seq {
+            TlpOutcome::Repaired
+        } else if facts.duplicate {
+            TlpOutcome::NoLoss
+        } else {
+            TlpOutcome::Pending
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narrows_congestion::Instant;
+
+    fn rtt_of(us: u64) -> RttEstimator {
+        let mut rtt = RttEstimator::new();
+        rtt.on_sample(Duration::from_micros(us), Instant::ZERO);
+        rtt
+    }
+
+    /// RFC 8985 section 7.2: 2 SRTT, and the delay of an ACK only for a single segment; with a
+    /// 200 ms delayed ACK no probe helps a window of one.
+    #[test]
+    fn rfc8985_pto() {
+        let delay = Duration::from_millis(200);
+        assert_eq!(pto(&rtt_of(100), false, delay), Duration::from_micros(200));
+        assert_eq!(
+            pto(&rtt_of(100), true, delay),
+            Duration::from_micros(200_200)
+        );
+        assert_eq!(
+            pto(&rtt_of(100), true, Duration::ZERO),
+            Duration::from_micros(200)
+        );
+        assert_eq!(
+            pto(&RttEstimator::new(), true, delay),
+            Duration::from_secs(1)
+        );
+        assert_eq!(pto(&rtt_of(u64::MAX), true, Duration::MAX), Duration::MAX);
+    }
+
+    /// RFC 8985 section 7.4.2, case by case.
+    #[test]
+    fn rfc8985_process_ack() {
+        let facts = |ack, dsack, duplicate| TlpFacts {
+            ack,
+            dsack,
+            duplicate,
+        };
+        let probe = TlpEpisode::new(1_000, true);
+        let table = [
+            (facts(999, None, true), TlpOutcome::Pending),
+            (facts(999, Some((500, 1_000)), false), TlpOutcome::Pending),
+            // The probed segment arrives: the original may still come, wait for its ACK.
+            (facts(1_000, None, false), TlpOutcome::Pending),
+            // Both arrived: a D-SACK, or a bare duplicate ACK.
+            (facts(1_000, Some((500, 1_000)), true), TlpOutcome::NoLoss),
+            (facts(1_200, Some((500, 1_000)), false), TlpOutcome::NoLoss),
+            (facts(1_000, None, true), TlpOutcome::NoLoss),
+            // Later data is acknowledged and nothing was ever reported twice.
+            (facts(1_001, None, false), TlpOutcome::Repaired),
+            (facts(1_200, Some((100, 200)), false), TlpOutcome::Repaired),
+        ];
+        for (facts, outcome) in table {
+            assert_eq!(probe.on_ack(&facts), outcome, "{facts:?}");
+        }
+        let new_data = TlpEpisode::new(1_000, false);
+        assert_eq!(
+            new_data.on_ack(&facts(999, None, false)),
+            TlpOutcome::Pending
+        );
+        assert_eq!(
+            new_data.on_ack(&facts(1_000, None, false)),
+            TlpOutcome::NoLoss
+        );
+        assert_eq!(
+            new_data.on_ack(&facts(1_400, None, false)),
+            TlpOutcome::NoLoss
+        );
+    }
+}

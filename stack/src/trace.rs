@@ -1,0 +1,97 @@
+//! Typed trace events: what a connection decided, and why.
+//!
+//! A connection without a [`TraceSink`] pays one branch per event.
+
+use crate::conn::state::State;
+use narrows_congestion::{ByteCount, CaState, CongestionEvent, Duration, Instant, Spurious};
+
+/// Receives the events of one connection.
+pub trait TraceSink: Send {
+    /// `event` happened at `now`.
+    fn event(&mut self, now: Instant, event: &TraceEvent);
+}
+
+impl<F: FnMut(Instant, &TraceEvent) + Send> TraceSink for F {
+    fn event(&mut self, now: Instant, event: &TraceEvent) {
+        self(now, event);
+    }
+}
+
+/// Something a connection did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TraceEvent {
+    /// The RFC 9293 state changed.
+    State {
+        /// Before.
+        from: State,
+        /// After.
+        to: State,
+    },
+    /// The sender's variables after an acknowledgement or a congestion response.
+    Window {
+        /// Congestion window.
+        cwnd: ByteCount,
+        /// Slow-start threshold.
+        ssthresh: ByteCount,
+        /// `pipe` of RFC 6675.
+        in_flight: ByteCount,
+        /// The peer's window.
+        snd_wnd: ByteCount,
+        /// Smoothed RTT, if measured.
+        srtt: Option<Duration>,
+        /// The retransmission timeout that would be armed now.
+        rto: Duration,
+    },
+    /// The loss-recovery state changed.
+    CaState {
+        /// Before.
+        from: CaState,
+        /// After.
+        to: CaState,
+    },
+    /// The congestion control was told of congestion.
+    Congestion(CongestionEvent),
+    /// The loss detector declared data lost.
+    Lost {
+        /// Bytes newly marked.
+        bytes: ByteCount,
+    },
+    /// Data was sent again.
+    Retransmit {
+        /// Stream offset of the first byte (0 is the first byte after SYN).
+        offset: u64,
+        /// How many bytes.
+        bytes: ByteCount,
+    },
+    /// The retransmission timer fired.
+    Timeout {
+        /// Why data was still outstanding.
+        cause: TimeoutCause,
+        /// The timeout that had been armed.
+        rto: Duration,
+        /// Timeouts in a row, this one included.
+        consecutive: u32,
+        /// Bytes that were outstanding.
+        flight_size: ByteCount,
+    },
+    /// A tail-loss probe left (RFC 8985 section 7).
+    TailLossProbe,
+    /// The last reduction was spurious and has been undone.
+    Undo(Spurious),
+}
+
+/// Why the retransmission timer had to fire; the classes of the FAST 2008 paper, and a few more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TimeoutCause {
+    /// SYN or SYN-ACK unanswered.
+    Handshake,
+    /// Nothing of the window has been acknowledged: it is lost whole.
+    FullWindow,
+    /// Part was acknowledged, the rest gave too few duplicate ACKs to trigger fast recovery.
+    Tail,
+    /// A retransmission was itself lost during fast recovery or after a timeout.
+    RetransmissionLost,
+    /// The peer's window is closed: a probe went unanswered, nothing is known to be lost.
+    ZeroWindow,
+}

@@ -1,0 +1,260 @@
+//! The Internet checksum (RFC 1071), computed over pieces and while copying.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Bytes summed per step of the inner loop.
+const STEP: usize = 32;
+
+/// The one's complement sum of some bytes, taken as big-endian 16-bit words; an odd last byte
+/// counts as the high half of a word.
+///
+/// Sums of the parts of a packet add up to the sum of the packet ([`then`](Self::then)).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sum(u64);
+
+impl Sum {
+    /// The sum of nothing.
+    pub const ZERO: Self = Self(0);
+
+    /// The sum of `bytes`.
+    #[inline]
+    pub fn of(bytes: &[u8]) -> Self {
+        let mut lanes = Lanes::default();
+        let mut steps = bytes.chunks_exact(STEP);
+        for step in &mut steps {
+            lanes.add(step.try_into().expect("STEP bytes long"));
+        }
+        lanes.finish(steps.remainder())
+    }
+
+    /// The sum of `src`, which is copied to `dst` on the way.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn copy(src: &[u8], dst: &mut [u8]) -> Self {
+        assert_eq!(src.len(), dst.len(), "copy between different lengths");
+        let mut lanes = Lanes::default();
+        let mut from = src.chunks_exact(STEP);
+        let mut to = dst.chunks_exact_mut(STEP);
+        for (from, to) in (&mut from).zip(&mut to) {
+            let step: &[u8; STEP] = from.try_into().expect("STEP bytes long");
+            to.copy_from_slice(step);
+            lanes.add(step);
+        }
+        to.into_remainder().copy_from_slice(from.remainder());
+        lanes.finish(from.remainder())
+    }
+
+    /// The sum of the pseudo-header of a segment of `len` bytes of TCP header and text
+    /// (RFC 9293 section 3.1, RFC 8200 section 8.1). Addresses of different families give the
+    /// sum of what they are; no valid packet has them.
+    pub fn pseudo_header(src: IpAddr, dst: IpAddr, len: usize) -> Self {
+        Self::address(src)
+            + Self::address(dst)
+            + Self(u64::from(super::ip::PROTOCOL_TCP))
+            + Self((len as u64 & 0xffff) + (len as u64 >> 16))
+    }
+
+    fn address(addr: IpAddr) -> Self {
+        match addr {
+            IpAddr::V4(a) => Self::v4(a),
+            IpAddr::V6(a) => Self::v6(a),
+        }
+    }
+
+    fn v4(addr: Ipv4Addr) -> Self {
+        Self(u64::from(addr.to_bits()))
+    }
+
+    fn v6(addr: Ipv6Addr) -> Self {
+        let bits = addr.to_bits();
+        let (high, low) = ((bits >> 64) as u64, bits as u64);
+        Self((high >> 32) + (high & 0xffff_ffff) + (low >> 32) + (low & 0xffff_ffff))
+    }
+
+    /// The sum of these bytes followed by those of `next`, where these are `len` bytes.
+    #[must_use]
+    pub fn then(self, len: usize, next: Self) -> Self {
+        match len % 2 {
+            0 => self + next,
+            _ => self + Self(u64::from(next.fold().swap_bytes())),
+        }
+    }
+
+    /// The sum in 16 bits. Zero only for all-zero bytes.
+    pub const fn fold(self) -> u16 {
+        let mut sum = (self.0 >> 32) + (self.0 & 0xffff_ffff);
+        sum = (sum >> 32) + (sum & 0xffff_ffff);
+        let mut sum = (sum >> 16) + (sum & 0xffff);
+        sum = (sum >> 16) + (sum & 0xffff);
+        ((sum >> 16) + (sum & 0xffff)) as u16
+    }
+
+    /// What goes into the checksum field, when the field was zero or left out in the sum.
+    pub const fn checksum(self) -> u16 {
+        !self.fold()
+    }
+
+    /// Whether this is the sum of bytes which contain their own right checksum.
+    pub const fn is_valid(self) -> bool {
+        self.fold() == 0xffff
+    }
+}
+
+impl core::ops::Add for Sum {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        let (sum, carry) = self.0.overflowing_add(other.0);
+        Self(sum + u64::from(carry))
+    }
+}
+
+impl From<u16> for Sum {
+    /// The sum of one word.
+    fn from(word: u16) -> Self {
+        Self(u64::from(word))
+    }
+}
+
+impl From<u32> for Sum {
+    /// The sum of two words.
+    fn from(words: u32) -> Self {
+        Self(u64::from(words))
+    }
+}
+
+/// The checksum of a packet in which one 16-bit word changed, from that before (RFC 1624
+/// equation 3).
+pub fn update(checksum: u16, old: u16, new: u16) -> u16 {
+    (Sum::from(!checksum) + Sum::from(!old) + Sum::from(new)).checksum()
+}
+
+/// Four sums of native-endian words side by side. Summing in the wrong byte order gives the right
+/// sum with its bytes swapped (RFC 1071 section 2B), so there is one swap, at the end.
+#[derive(Clone, Copy, Default)]
+struct Lanes([u64; STEP / 8]);
+
+impl Lanes {
+    /// 32-bit halves into 64-bit lanes: no carry is lost before 2^31 steps.
+    #[inline(always)]
+    fn add(&mut self, step: &[u8; STEP]) {
+        for (lane, word) in self.0.iter_mut().zip(step.as_chunks::<8>().0) {
+            let word = u64::from_ne_bytes(*word);
+            *lane += (word & 0xffff_ffff) + (word >> 32);
+        }
+    }
+
+    /// The sum, with the last bytes, fewer than a step.
+    #[inline(always)]
+    fn finish(self, rest: &[u8]) -> Sum {
+        let mut last = 0;
+        let (words, rest) = rest.as_chunks::<8>();
+        for word in words {
+            let word = u64::from_ne_bytes(*word);
+            last += (word & 0xffff_ffff) + (word >> 32);
+        }
+        let (words, rest) = rest.as_chunks::<4>();
+        for word in words {
+            last += u64::from(u32::from_ne_bytes(*word));
+        }
+        let (words, rest) = rest.as_chunks::<2>();
+        for word in words {
+            last += u64::from(u16::from_ne_bytes(*word));
+        }
+        if let [byte] = rest {
+            last += u64::from(u16::from_ne_bytes([*byte, 0]));
+        }
+        let sum = self
+            .0
+            .into_iter()
+            .fold(Sum(last), |acc, lane| acc + Sum(lane));
+        Sum(u64::from(u16::from_be(sum.fold())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Word by word, as RFC 1071 section 4.1 does it.
+    fn naive(bytes: &[u8]) -> u16 {
+        let mut sum = 0u32;
+        for pair in bytes.chunks(2) {
+            sum += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
+            sum = (sum >> 16) + (sum & 0xffff);
+        }
+        sum as u16
+    }
+
+    #[test]
+    fn rfc1071_section_3() {
+        let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
+        assert_eq!(Sum::of(&bytes).fold(), 0xddf2);
+        assert_eq!(Sum::of(&bytes).checksum(), 0x220d);
+        assert_eq!(Sum::of(&[]).fold(), 0);
+    }
+
+    #[test]
+    fn rfc1624_section_4() {
+        assert_eq!(update(0xdd2f, 0x5555, 0x3285), 0x0000);
+    }
+
+    #[test]
+    fn all_ones_lose_no_carry() {
+        for len in [1, 31, 32, 33, 1500, 65_535, 1 << 20] {
+            let bytes = vec![0xff; len];
+            assert_eq!(Sum::of(&bytes).fold(), naive(&bytes), "{len}");
+        }
+        assert_eq!((Sum(u64::MAX) + Sum(u64::MAX)).fold(), 0xffff);
+        assert_eq!(Sum(u64::MAX - 1).fold(), 0xfffe);
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_word_by_word(
+            bytes in prop::collection::vec(any::<u8>(), 0..300),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let whole = naive(&bytes);
+            prop_assert_eq!(Sum::of(&bytes).fold(), whole);
+            let mut copy = vec![0; bytes.len()];
+            prop_assert_eq!(Sum::copy(&bytes, &mut copy).fold(), whole);
+            prop_assert_eq!(&copy, &bytes);
+            let (a, b) = bytes.split_at(cut.index(bytes.len() + 1));
+            prop_assert_eq!(Sum::of(a).then(a.len(), Sum::of(b)).fold(), whole);
+        }
+
+        #[test]
+        fn an_update_is_a_new_checksum(
+            mut bytes in prop::collection::vec(any::<u8>(), 2..60),
+            at in any::<prop::sample::Index>(),
+            new in any::<u16>(),
+        ) {
+            // An all-zero packet has two representations of its sum; RFC 1624 keeps the other.
+            bytes[0] |= 1;
+            let at = 2 * at.index(bytes.len() / 2);
+            let old = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+            let before = Sum::of(&bytes).checksum();
+            bytes[at..at + 2].copy_from_slice(&new.to_be_bytes());
+            prop_assume!(bytes.iter().any(|&b| b != 0));
+            prop_assert_eq!(update(before, old, new), Sum::of(&bytes).checksum());
+        }
+
+        #[test]
+        fn the_pseudo_header_is_summed_as_laid_out(src4: [u8; 4], dst4: [u8; 4], src6: [u8; 16], dst6: [u8; 16], len in 0u16..) {
+            let mut v4 = Vec::new();
+            v4.extend(src4);
+            v4.extend(dst4);
+            v4.extend([0, 6]);
+            v4.extend(len.to_be_bytes());
+            prop_assert_eq!(Sum::pseudo_header(src4.into(), dst4.into(), len.into()).fold(), naive(&v4));
+            let mut v6 = Vec::new();
+            v6.extend(src6);
+            v6.extend(dst6);
+            v6.extend(u32::from(len).to_be_bytes());
+            v6.extend([0, 0, 0, 6]);
+            prop_assert_eq!(Sum::pseudo_header(src6.into(), dst6.into(), len.into()).fold(), naive(&v6));
+        }
+    }
+}

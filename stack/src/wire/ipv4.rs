@@ -1,0 +1,93 @@
+//! The IPv4 header (RFC 791).
+
+use super::checksum::Sum;
+use super::error::{EmitError, Layer, ParseError, room, split_header};
+use super::ip::{Ecn, IpHeader, PROTOCOL_TCP};
+use super::packet::ChecksumPolicy;
+use core::net::Ipv4Addr;
+
+const FIXED_LEN: usize = 20;
+const DONT_FRAGMENT: u16 = 0x4000;
+/// More fragments, and the fragment offset.
+const FRAGMENT: u16 = 0x3fff;
+
+/// Read the header of a packet that carries TCP; it and the segment. Options are passed over;
+/// bytes beyond the total length are the link layer's padding.
+///
+/// # Errors
+/// A packet cut off, a header length, total length or header checksum that cannot be right, a
+/// fragment, a protocol other than TCP.
+#[inline]
+pub fn parse(bytes: &[u8], checksum: ChecksumPolicy) -> Result<(IpHeader, &[u8]), ParseError> {
+    let (h, _) = split_header::<FIXED_LEN>(bytes, Layer::Ipv4)?;
+    if h[0] >> 4 != 4 {
+        return Err(ParseError::Version(h[0] >> 4));
+    }
+    let header_len = usize::from(h[0] & 0xf) * 4;
+    if header_len < FIXED_LEN {
+        return Err(ParseError::HeaderLength {
+            layer: Layer::Ipv4,
+            bytes: header_len,
+        });
+    }
+    let total_len = u16::from_be_bytes([h[2], h[3]]);
+    if usize::from(total_len) < header_len {
+        return Err(ParseError::TotalLength(total_len));
+    }
+    let Some(packet) = bytes.get(..usize::from(total_len)) else {
+        let (needed, got) = (usize::from(total_len), bytes.len());
+        return Err(ParseError::Truncated {
+            layer: Layer::Ipv4,
+            needed,
+            got,
+        });
+    };
+    let (header, segment) = packet.split_at(header_len);
+    if checksum == ChecksumPolicy::Verify && !Sum::of(header).is_valid() {
+        return Err(ParseError::Checksum(Layer::Ipv4));
+    }
+    if u16::from_be_bytes([h[6], h[7]]) & FRAGMENT != 0 {
+        return Err(ParseError::Fragment);
+    }
+    if h[9] != PROTOCOL_TCP {
+        return Err(ParseError::Protocol(h[9]));
+    }
+    let header = IpHeader {
+        src: Ipv4Addr::new(h[12], h[13], h[14], h[15]).into(),
+        dst: Ipv4Addr::new(h[16], h[17], h[18], h[19]).into(),
+        ecn: Ecn::from_bits(h[1]),
+        dscp: h[1] >> 2,
+        hop_limit: h[8],
+    };
+    Ok((header, segment))
+}
+
+/// Write the header: no options, DF set (so the identification may be 0, RFC 6864 section 4.1).
+pub(super) fn emit(
+    ip: &IpHeader,
+    src: Ipv4Addr,
+    dst: Ipv4Addr,
+    segment_len: usize,
+    buf: &mut [u8],
+) -> Result<usize, EmitError> {
+    let total = FIXED_LEN + segment_len;
+    let total_len = u16::try_from(total).map_err(|_| EmitError::PacketTooLong(total))?;
+    let mut h = [0; FIXED_LEN];
+    h[0] = 0x45;
+    h[1] = ip.traffic_class();
+    h[2..4].copy_from_slice(&total_len.to_be_bytes());
+    h[6..8].copy_from_slice(&DONT_FRAGMENT.to_be_bytes());
+    h[8] = ip.hop_limit;
+    h[9] = PROTOCOL_TCP;
+    h[12..16].copy_from_slice(&src.octets());
+    h[16..20].copy_from_slice(&dst.octets());
+    let sum = Sum::from(0x4500 | u16::from(h[1]))
+        + Sum::from(total_len)
+        + Sum::from(DONT_FRAGMENT)
+        + Sum::from(u16::from_be_bytes([h[8], h[9]]))
+        + Sum::from(src.to_bits())
+        + Sum::from(dst.to_bits());
+    h[10..12].copy_from_slice(&sum.checksum().to_be_bytes());
+    room(buf, FIXED_LEN)?.copy_from_slice(&h);
+    Ok(FIXED_LEN)
+}

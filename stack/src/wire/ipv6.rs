@@ -1,0 +1,102 @@
+//! The IPv6 header and the extension headers before TCP (RFC 8200).
+
+use super::error::{EmitError, Layer, ParseError, room, split_header};
+use super::ip::{Ecn, IpHeader, PROTOCOL_TCP};
+use core::net::Ipv6Addr;
+
+const FIXED_LEN: usize = 40;
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const FRAGMENT: u8 = 44;
+const DESTINATION_OPTIONS: u8 = 60;
+
+/// RFC 8200 section 4.1 has each header occur once, destination options twice.
+const MAX_EXTENSIONS: usize = 8;
+
+/// Read the header of a packet that carries TCP; it and the segment. Hop-by-hop options,
+/// destination options and routing headers without segments left are passed over unread; bytes
+/// beyond the payload length are the link layer's padding.
+///
+/// # Errors
+/// A packet cut off, a fragment (an atomic one too), a routing header with segments left, more
+/// extension headers than RFC 8200 knows, any other next header. A jumbogram is
+/// [`ParseError::Truncated`], as its payload length is 0.
+#[inline]
+pub fn parse(bytes: &[u8]) -> Result<(IpHeader, &[u8]), ParseError> {
+    let (h, rest) = split_header::<FIXED_LEN>(bytes, Layer::Ipv6)?;
+    if h[0] >> 4 != 6 {
+        return Err(ParseError::Version(h[0] >> 4));
+    }
+    let payload_len = usize::from(u16::from_be_bytes([h[4], h[5]]));
+    let Some(payload) = rest.get(..payload_len) else {
+        let (needed, got) = (FIXED_LEN + payload_len, bytes.len());
+        return Err(ParseError::Truncated {
+            layer: Layer::Ipv6,
+            needed,
+            got,
+        });
+    };
+    let segment = skip_extensions(h[6], payload)?;
+    let traffic_class = h[0] << 4 | h[1] >> 4;
+    let addr = |at: usize| {
+        let mut octets = [0; 16];
+        octets.copy_from_slice(&h[at..at + 16]);
+        Ipv6Addr::from(octets).into()
+    };
+    let header = IpHeader {
+        src: addr(8),
+        dst: addr(24),
+        ecn: Ecn::from_bits(traffic_class),
+        dscp: traffic_class >> 2,
+        hop_limit: h[7],
+    };
+    Ok((header, segment))
+}
+
+/// What follows the extension headers, if it is TCP.
+fn skip_extensions(mut next_header: u8, mut rest: &[u8]) -> Result<&[u8], ParseError> {
+    for position in 0..=MAX_EXTENSIONS {
+        match next_header {
+            PROTOCOL_TCP => return Ok(rest),
+            FRAGMENT => return Err(ParseError::Fragment),
+            // Only directly after the fixed header (RFC 8200 section 4.1).
+            HOP_BY_HOP if position == 0 => {}
+            ROUTING | DESTINATION_OPTIONS => {}
+            other => return Err(ParseError::Protocol(other)),
+        }
+        let (&[next, len, _, segments_left], _) = split_header::<4>(rest, Layer::Ipv6)?;
+        if next_header == ROUTING && segments_left != 0 {
+            return Err(ParseError::SegmentsLeft(segments_left));
+        }
+        let needed = (usize::from(len) + 1) * 8;
+        rest = rest.get(needed..).ok_or(ParseError::Truncated {
+            layer: Layer::Ipv6,
+            needed,
+            got: rest.len(),
+        })?;
+        next_header = next;
+    }
+    Err(ParseError::TooManyExtensions)
+}
+
+/// Write the header: flow label 0, no extension headers.
+pub(super) fn emit(
+    ip: &IpHeader,
+    src: Ipv6Addr,
+    dst: Ipv6Addr,
+    segment_len: usize,
+    buf: &mut [u8],
+) -> Result<usize, EmitError> {
+    let payload_len = u16::try_from(segment_len)
+        .map_err(|_| EmitError::PacketTooLong(FIXED_LEN + segment_len))?;
+    let mut h = [0; FIXED_LEN];
+    let first = 6 << 28 | u32::from(ip.traffic_class()) << 20;
+    h[0..4].copy_from_slice(&first.to_be_bytes());
+    h[4..6].copy_from_slice(&payload_len.to_be_bytes());
+    h[6] = PROTOCOL_TCP;
+    h[7] = ip.hop_limit;
+    h[8..24].copy_from_slice(&src.octets());
+    h[24..40].copy_from_slice(&dst.octets());
+    room(buf, FIXED_LEN)?.copy_from_slice(&h);
+    Ok(FIXED_LEN)
+}
