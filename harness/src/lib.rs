@@ -1,5 +1,7 @@
 //! The narrows simulated network, its scenarios and its reports.
 
 pub mod cli;
+pub mod net;
 pub mod report;
 pub mod scenario;
+pub mod sim;

@@ -1,5 +1,6 @@
 //! Everything about a connection that papers vary, as values.
 
+use crate::endpoint::challenge::ChallengeLimit;
 use crate::recovery::detector::DetectorFactory;
 use crate::recovery::rack::RackTlp;
 use narrows_congestion::{
@@ -76,8 +77,8 @@ pub struct TcpConfig {
     pub local_drop: LocalDropPolicy,
     /// Spread segments in time.
     pub pacing: PacingMode,
-    /// Challenge ACKs sent per second at most (RFC 5961 section 7).
-    pub challenge_acks_per_second: u32,
+    /// Challenge ACKs of a connection (RFC 5961 section 7).
+    pub challenge_acks: ChallengeLimit,
 }
 
 impl Default for TcpConfig {
@@ -115,7 +116,7 @@ impl Default for TcpConfig {
             fin_wait_2: Some(Duration::from_secs(60)),
             local_drop: LocalDropPolicy::Requeue,
             pacing: PacingMode::Off,
-            challenge_acks_per_second: 100,
+            challenge_acks: ChallengeLimit::RFC5961,
         }
     }
 }

@@ -5,6 +5,7 @@
 pub mod buffer;
 pub mod config;
 pub mod conn;
+pub mod endpoint;
 pub mod recovery;
 pub mod rng;
 pub mod siphash;

@@ -17,13 +17,19 @@ impl Rng {
     /// The generator number `seed`; every value is a good one.
     pub const fn new(seed: u64) -> Self {
         let mut mix = SplitMix64(seed);
-        Self { s: [mix.next(), mix.next(), mix.next(), mix.next()] }
+        Self {
+            s: [mix.next(), mix.next(), mix.next(), mix.next()],
+        }
     }
 
     /// From 256 bits of entropy; all zero, the one state that the generator cannot leave, is
     /// taken as `Rng::new(0)`.
     pub const fn from_state(s: [u64; 4]) -> Self {
-        if s[0] | s[1] | s[2] | s[3] == 0 { Self::new(0) } else { Self { s } }
+        if s[0] | s[1] | s[2] | s[3] == 0 {
+            Self::new(0)
+        } else {
+            Self { s }
+        }
     }
 
     /// A generator for one component: independent of `self` and of other values of `stream`,
@@ -135,7 +141,9 @@ mod tests {
     fn streams_differ_and_repeat() {
         let draw = |seed, stream| Rng::stream(seed, stream).next_u64();
         assert_eq!(draw(1, 2), draw(1, 2));
-        let mut all: Vec<u64> = (0..32).flat_map(|a| (0..32).map(move |b| draw(a, b))).collect();
+        let mut all: Vec<u64> = (0..32)
+            .flat_map(|a| (0..32).map(move |b| draw(a, b)))
+            .collect();
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), 1_024);
@@ -150,7 +158,10 @@ mod tests {
         for _ in 0..60_000 {
             seen[rng.below(6) as usize] += 1;
         }
-        assert!(seen.iter().all(|&n| (9_500..10_500).contains(&n)), "{seen:?}");
+        assert!(
+            seen.iter().all(|&n| (9_500..10_500).contains(&n)),
+            "{seen:?}"
+        );
         // Two thirds of the range: without rejection a third of the values comes twice as often.
         let bound = u64::MAX / 3 * 2;
         let low = (0..30_000).filter(|_| rng.below(bound) < bound / 2).count();

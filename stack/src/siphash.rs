@@ -20,7 +20,10 @@ impl SipKey {
     /// A key for one purpose, from which neither this one nor that of another `purpose` can be
     /// computed.
     pub fn derive(&self, purpose: u64) -> Self {
-        Self { k0: self.sip24([purpose, 0]), k1: self.sip24([purpose, 1]) }
+        Self {
+            k0: self.sip24([purpose, 0]),
+            k1: self.sip24([purpose, 1]),
+        }
     }
 
     /// SipHash-2-4 of the words in little-endian order: a pseudorandom function.
@@ -100,7 +103,10 @@ mod tests {
     #[test]
     fn paper_appendix_a() {
         let last = 0x0f0e_0d0c_0b0a_0908 & !(0xff << 56) | 15 << 56;
-        assert_eq!(sip::<2, 4>(&KEY, &[0x0706_0504_0302_0100], last), 0xa129_ca61_49be_45e5);
+        assert_eq!(
+            sip::<2, 4>(&KEY, &[0x0706_0504_0302_0100], last),
+            0xa129_ca61_49be_45e5
+        );
     }
 
     /// `vectors_sip64` of the authors' C code, the messages of 0 and 8 bytes.

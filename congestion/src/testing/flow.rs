@@ -245,7 +245,7 @@ impl Flow {
             _ => Promise::ReducesOnLoss,
         };
         if after >= before {
-            self.violated(promise, format!("cwnd {before} became {after} on {event:?}"));
+            self.violated(promise, || format!("cwnd {before} became {after} on {event:?}"));
         }
         if event == CongestionEvent::Loss {
             self.check_ssthresh(before, ssthresh, "a loss");
@@ -305,7 +305,7 @@ impl Flow {
         self.call(Call::Timeout, |cc, flow| cc.on_rto(consecutive, flow));
         let (cwnd, ssthresh) = (self.cc.cwnd(), self.cc.ssthresh());
         if cwnd.get() > self.mss {
-            self.violated(Promise::LossWindow, format!("cwnd {} became {cwnd}", before.0));
+            self.violated(Promise::LossWindow, || format!("cwnd {} became {cwnd}", before.0));
         }
         if consecutive == 1 && before.0.get() >= 4 * self.mss {
             self.check_ssthresh(before.0, ssthresh, "a timeout");
@@ -313,7 +313,7 @@ impl Flow {
         if consecutive > 1 && ssthresh != before.1 {
             self.violated(
                 Promise::KeepsSsthreshOnBackoff,
-                format!("ssthresh {} became {ssthresh} at timeout {consecutive}", before.1),
+                || format!("ssthresh {} became {ssthresh} at timeout {consecutive}", before.1),
             );
         }
     }
@@ -329,7 +329,7 @@ impl Flow {
         if after.get() > before.max(now.get()) {
             self.violated(
                 Promise::UndoBounded,
-                format!("cwnd was {before} B before the reduction, {now} now, {after} restored"),
+                || format!("cwnd was {before} B before the reduction, {now} now, {after} restored"),
             );
         }
     }
@@ -351,14 +351,18 @@ impl Flow {
         self.call(Call::Mss, |cc, flow| cc.on_mss_change(flow));
     }
 
-    pub(super) fn violated(&mut self, promise: Promise, detail: String) {
+    /// Record the first violation of `promise` in this run.
+    pub(super) fn violated(&mut self, promise: Promise, detail: impl FnOnce() -> String) {
+        if self.run.violations.iter().any(|v| v.promise == promise) {
+            return;
+        }
         self.run.violations.push(Violation {
             promise,
             scenario: self.scenario,
             mss: ByteCount::new(self.path.mss),
             rtt: self.path.rtt,
             step: self.run.trace.len(),
-            detail,
+            detail: detail(),
         });
     }
 
@@ -366,11 +370,11 @@ impl Flow {
         let cwnd = self.cc.cwnd();
         if cwnd != start.initial_window {
             let want = start.initial_window;
-            self.violated(Promise::InitialWindow, format!("cwnd is {cwnd}, not {want}"));
+            self.violated(Promise::InitialWindow, || format!("cwnd is {cwnd}, not {want}"));
         }
         let name = self.name;
         if name.is_empty() || name.chars().any(char::is_uppercase) {
-            self.violated(Promise::StableName, format!("the name is '{name}'"));
+            self.violated(Promise::StableName, || format!("the name is '{name}'"));
         }
         self.check_state();
     }
@@ -380,7 +384,7 @@ impl Flow {
         if ssthresh >= before || ssthresh < floor {
             self.violated(
                 Promise::LowersSsthresh,
-                format!("cwnd was {before}, after {what} ssthresh is {ssthresh}"),
+                || format!("cwnd was {before}, after {what} ssthresh is {ssthresh}"),
             );
         }
     }
@@ -396,7 +400,7 @@ impl Flow {
             let last = self.last_cwnd;
             self.violated(
                 Promise::ChangesOnlyInCalls,
-                format!("cwnd was {last} after the last call, {before} before this one"),
+                || format!("cwnd was {last} after the last call, {before} before this one"),
             );
         }
         let mut view = FlowView::new(self.now, ByteCount::new(self.mss), &self.est);
@@ -413,7 +417,7 @@ impl Flow {
         if falls_again && !matches!(call, Call::Mss) {
             self.violated(
                 Promise::OneCutPerWindow,
-                format!("cwnd was cut to {before} and fell to {after} in the same window of data"),
+                || format!("cwnd was cut to {before} and fell to {after} in the same window of data"),
             );
         }
         self.check_state();
@@ -433,25 +437,25 @@ impl Flow {
         match call {
             Call::Ack { .. } if matches!(self.state, CaState::Cwr | CaState::Recovery) => {
                 let state = self.state;
-                self.violated(Promise::NoGrowthInRecovery, format!("{seen} in {state:?}"));
+                self.violated(Promise::NoGrowthInRecovery, || format!("{seen} in {state:?}"));
             }
             Call::Ack { .. } if !self.limited => {
                 self.violated(
                     Promise::NoGrowthWhenNotLimited,
-                    format!("{seen} though the application limits the flow"),
+                    || format!("{seen} though the application limits the flow"),
                 );
             }
             Call::Ack { delivered } if growth > self.budget => {
                 self.violated(
                     Promise::GrowthBounded,
-                    format!("{seen} on an ACK that delivered {delivered} B"),
+                    || format!("{seen} on an ACK that delivered {delivered} B"),
                 );
             }
             Call::Ack { .. } => self.budget -= growth,
             // Raising the window to one segment is the other promise.
             Call::Spurious | Call::Mss => {}
             _ if after.get() <= self.mss => {}
-            _ => self.violated(Promise::NoGrowthWithoutAck, format!("{seen} at {call:?}")),
+            _ => self.violated(Promise::NoGrowthWithoutAck, || format!("{seen} at {call:?}")),
         }
     }
 
@@ -459,14 +463,14 @@ impl Flow {
         let cwnd = self.cc.cwnd();
         if cwnd.get() < self.mss && !self.cc.needs().sub_mss_cwnd {
             let mss = self.mss;
-            self.violated(Promise::MinimumWindow, format!("cwnd is {cwnd}, a segment {mss} B"));
+            self.violated(Promise::MinimumWindow, || format!("cwnd is {cwnd}, a segment {mss} B"));
         }
         if self.cc.pacing_rate().is_some_and(|r| r.bits_per_sec() == 0) {
-            self.violated(Promise::PacingPositive, String::from("the pacing rate is zero"));
+            self.violated(Promise::PacingPositive, || String::from("the pacing rate is zero"));
         }
         if self.cc.name() != self.name {
             let names = format!("'{}' became '{}'", self.name, self.cc.name());
-            self.violated(Promise::StableName, names);
+            self.violated(Promise::StableName, || names);
         }
     }
 }

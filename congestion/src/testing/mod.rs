@@ -207,6 +207,7 @@ mod tests {
             Promise::ReducesOnEcn,
             Promise::LossWindow,
             Promise::LowersSsthresh,
+            Promise::GrowsAfterTimeout,
         ] {
             kit = kit.except(promise);
         }

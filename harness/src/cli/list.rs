@@ -4,7 +4,7 @@ use super::catalog::{Catalog, Kind};
 use std::fmt::Write;
 
 /// Every name with its line, by kind; with `parameters` also how each is written.
-pub fn text(catalog: &Catalog, parameters: bool, bold: bool) -> String {
+pub(super) fn text(catalog: &Catalog, parameters: bool, bold: bool) -> String {
     let names = Kind::ALL.iter().flat_map(|kind| catalog.entries(*kind));
     let width = names.map(|e| e.name.chars().count()).max().unwrap_or(0);
     let mut out = String::new();

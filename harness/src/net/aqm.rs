@@ -112,7 +112,10 @@ pub(crate) enum Verdict {
 #[derive(Debug)]
 pub(crate) enum Aqm {
     None,
-    Step { threshold: Threshold, not_capable: NotCapable },
+    Step {
+        threshold: Threshold,
+        not_capable: NotCapable,
+    },
     Red(Box<Red>),
 }
 
@@ -121,7 +124,13 @@ impl Aqm {
     pub(crate) fn new(spec: &AqmSpec, stream: impl FnOnce() -> Stream) -> Self {
         match *spec {
             AqmSpec::None => Self::None,
-            AqmSpec::Step { threshold, not_capable } => Self::Step { threshold, not_capable },
+            AqmSpec::Step {
+                threshold,
+                not_capable,
+            } => Self::Step {
+                threshold,
+                not_capable,
+            },
             AqmSpec::Red(spec) => Self::Red(Box::new(Red::new(spec, stream()))),
         }
     }
@@ -137,7 +146,10 @@ impl Aqm {
     ) -> Verdict {
         match self {
             Self::None => Verdict::Pass,
-            Self::Step { threshold, not_capable } => {
+            Self::Step {
+                threshold,
+                not_capable,
+            } => {
                 if threshold.measure(depth) <= threshold.value() {
                     Verdict::Pass
                 } else if ecn_capable {
@@ -184,7 +196,12 @@ enum Zone {
 
 impl Red {
     fn new(spec: RedSpec, stream: Stream) -> Self {
-        Self { spec, stream, average: 0, count: None }
+        Self {
+            spec,
+            stream,
+            average: 0,
+            count: None,
+        }
     }
 
     fn on_arrival(
@@ -207,7 +224,11 @@ impl Red {
                     return Verdict::Pass;
                 }
                 self.count = Some(0);
-                if ecn_capable { Verdict::Mark } else { self.spec.not_capable.verdict() }
+                if ecn_capable {
+                    Verdict::Mark
+                } else {
+                    self.spec.not_capable.verdict()
+                }
             }
             Zone::Above => {
                 self.count = Some(0);
@@ -225,7 +246,7 @@ impl Red {
         let log2 = self.spec.weight_log2;
         if let Some(idle) = idle {
             let step = self.spec.idle_step.as_picos();
-            let steps = if step == 0 { u64::MAX } else { idle.as_picos() / step };
+            let steps = idle.as_picos().checked_div(step).unwrap_or(u64::MAX);
             self.average = decay(self.average, log2, steps);
         }
         let queue = queue << FRACTION;
@@ -237,7 +258,10 @@ impl Red {
     }
 
     fn zone(&self) -> Zone {
-        let (min, max) = (self.spec.min.value() << FRACTION, self.spec.max.value() << FRACTION);
+        let (min, max) = (
+            self.spec.min.value() << FRACTION,
+            self.spec.max.value() << FRACTION,
+        );
         let one = Probability::ALWAYS.bits();
         let max_p = self.spec.max_p.bits();
         if self.average < min {
@@ -274,12 +298,12 @@ fn decay(average: u64, log2: u32, steps: u64) -> u64 {
     let mut steps = steps;
     while steps > 0 && factor > 0 {
         if steps & 1 == 1 {
-            factor = factor * base >> 32;
+            factor = (factor * base) >> 32;
         }
-        base = base * base >> 32;
+        base = (base * base) >> 32;
         steps >>= 1;
     }
-    (u128::from(average) * factor >> 32) as u64
+    ((u128::from(average) * factor) >> 32) as u64
 }
 
 #[cfg(test)]
@@ -305,7 +329,10 @@ mod tests {
     }
 
     fn packets(n: u32) -> Depth {
-        Depth { packets: n, bytes: u64::from(n) * 1_500 }
+        Depth {
+            packets: n,
+            bytes: u64::from(n) * 1_500,
+        }
     }
 
     #[test]
@@ -319,15 +346,16 @@ mod tests {
         assert_eq!(at(20, true), Verdict::Pass);
         assert_eq!(at(21, true), Verdict::Mark);
         assert_eq!(at(21, false), Verdict::Drop);
-        let spec =
-            AqmSpec::Step { threshold: Threshold::Bytes(30_000), not_capable: NotCapable::Pass };
+        let spec = AqmSpec::Step {
+            threshold: Threshold::Bytes(30_000),
+            not_capable: NotCapable::Pass,
+        };
         let mut aqm = Aqm::new(&spec, || unreachable!());
         let mut at = |n, ecn| aqm.on_arrival(SimTime::ZERO, packets(n), None, ecn);
-        assert_eq!([at(20, true), at(21, true), at(21, false)], [
-            Verdict::Pass,
-            Verdict::Mark,
-            Verdict::Pass
-        ]);
+        assert_eq!(
+            [at(20, true), at(21, true), at(21, false)],
+            [Verdict::Pass, Verdict::Mark, Verdict::Pass]
+        );
     }
 
     /// Weight 1/4, by hand: 0 -> 2 (8/4) -> 3.5 -> 4.625; then 16 idle steps of 3/4 each leave
@@ -343,7 +371,11 @@ mod tests {
         assert_eq!(averages, [2 << 20, 7 << 19, 37 << 17]);
         r.update_average(0, Some(SimTime::from_micros(12 * 16 + 11)));
         let expected = (4.625 * 0.75f64.powi(17) * f64::from(1 << 20)) as u64;
-        assert!(r.average.abs_diff(expected) <= 2, "{} {expected}", r.average);
+        assert!(
+            r.average.abs_diff(expected) <= 2,
+            "{} {expected}",
+            r.average
+        );
         r.update_average(0, Some(SimTime::MAX));
         assert_eq!(r.average, 0);
     }
@@ -359,11 +391,16 @@ mod tests {
         let tenth = Probability::ratio(1, 10).bits();
         assert_eq!(zone(19, false), Zone::Below);
         assert_eq!(zone(20, false), Zone::Between(Probability::NEVER));
-        assert_eq!(zone(40, false), Zone::Between(Probability::from_bits(tenth / 2)));
+        assert_eq!(
+            zone(40, false),
+            Zone::Between(Probability::from_bits(tenth / 2))
+        );
         assert_eq!(zone(60, false), Zone::Above);
         assert_eq!(zone(60, true), Zone::Between(Probability::from_bits(tenth)));
         // Half-way from 15 to 30: 0.1 + 0.9 / 2.
-        let Zone::Between(p) = zone(90, true) else { panic!("gentle ends too soon") };
+        let Zone::Between(p) = zone(90, true) else {
+            panic!("gentle ends too soon")
+        };
         assert!(p.bits().abs_diff(Probability::ratio(55, 100).bits()) <= 1);
         assert_eq!(zone(120, true), Zone::Above);
     }
@@ -387,8 +424,15 @@ mod tests {
             (AboveMax::Mark, true, Verdict::Mark),
             (AboveMax::Mark, false, Verdict::Drop),
         ] {
-            let mut r = red(RedSpec { above_max, weight_log2: 0, ..spec() });
-            assert_eq!(r.on_arrival(SimTime::ZERO, packets(15), None, ecn), expected);
+            let mut r = red(RedSpec {
+                above_max,
+                weight_log2: 0,
+                ..spec()
+            });
+            assert_eq!(
+                r.on_arrival(SimTime::ZERO, packets(15), None, ecn),
+                expected
+            );
         }
     }
 
@@ -396,7 +440,10 @@ mod tests {
     fn the_share_of_marks_is_the_probability() {
         // At a constant queue of 10 the slope gives 0.05; spaced uniformly the gap is 1 to 20
         // (mean 10.5, the first after a mark has count 1).
-        let mut r = red(RedSpec { weight_log2: 0, ..spec() });
+        let mut r = red(RedSpec {
+            weight_log2: 0,
+            ..spec()
+        });
         let marks = (0..100_000)
             .filter(|_| r.on_arrival(SimTime::ZERO, packets(10), None, true) == Verdict::Mark)
             .count();

@@ -91,7 +91,12 @@ pub(crate) struct Pool {
 
 impl Pool {
     pub(crate) fn new(spec: PoolSpec) -> Self {
-        Self { spec, used: 0, max_used: 0, departures: BinaryHeap::new() }
+        Self {
+            spec,
+            used: 0,
+            max_used: 0,
+            departures: BinaryHeap::new(),
+        }
     }
 
     /// Whether a port that holds `held` bytes may take `len` more.
@@ -135,7 +140,11 @@ mod tests {
     use super::*;
 
     fn pool(size: u64, num: u32, den: u32) -> Pool {
-        Pool::new(PoolSpec { size: ByteCount::new(size), alpha_num: num, alpha_den: den })
+        Pool::new(PoolSpec {
+            size: ByteCount::new(size),
+            alpha_num: num,
+            alpha_den: den,
+        })
     }
 
     /// n ports fed in turn until all are refused: each at alpha B / (1 + n alpha).
@@ -159,7 +168,10 @@ mod tests {
             }
             // alpha / (1 + n alpha) = num / (den + n num).
             let expected = size * u64::from(num) / (u64::from(den) + n * u64::from(num));
-            assert!(held.iter().all(|h| h.abs_diff(expected) <= 1), "{held:?} {expected}");
+            assert!(
+                held.iter().all(|h| h.abs_diff(expected) <= 1),
+                "{held:?} {expected}"
+            );
         }
     }
 
@@ -176,7 +188,10 @@ mod tests {
 
     #[test]
     fn capacities_include_their_limit() {
-        let depth = Depth { packets: 3, bytes: 3_000 };
+        let depth = Depth {
+            packets: 3,
+            bytes: 3_000,
+        };
         assert!(Capacity::Packets(4).admits(depth, 9_000));
         assert!(!Capacity::Packets(3).admits(depth, 1));
         assert!(Capacity::Bytes(ByteCount::new(4_000)).admits(depth, 1_000));

@@ -73,7 +73,10 @@ impl Kind {
         if let When::Packets(numbers) = &mut when {
             numbers.sort_unstable();
         }
-        Self { when, stream: Stream::new(seed, component, link) }
+        Self {
+            when,
+            stream: Stream::new(seed, component, link),
+        }
     }
 
     fn strikes(&mut self, number: u64) -> bool {
@@ -121,7 +124,10 @@ impl Impairments {
         let spread = self.hold_max - self.hold_min;
         Fate {
             lost: self.loss.strikes(n),
-            corrupt: self.corrupt.strikes(n).then(|| self.corrupt.stream.next_u64()),
+            corrupt: self
+                .corrupt
+                .strikes(n)
+                .then(|| self.corrupt.stream.next_u64()),
             duplicate: self.duplicate.strikes(n),
             hold: self
                 .reorder
@@ -148,7 +154,10 @@ mod tests {
             ..ImpairSpec::default()
         };
         let f = fates(&spec, 5);
-        assert_eq!(f.iter().map(|f| f.lost).collect::<Vec<_>>(), [false, true, false, true, false]);
+        assert_eq!(
+            f.iter().map(|f| f.lost).collect::<Vec<_>>(),
+            [false, true, false, true, false]
+        );
         assert_eq!(f.iter().filter(|f| f.duplicate).count(), 1);
         assert!(f[0].duplicate);
     }
@@ -156,7 +165,10 @@ mod tests {
     #[test]
     fn one_kind_does_not_shift_another() {
         let p = When::Chance(Probability::ratio(1, 5));
-        let loss = ImpairSpec { loss: p.clone(), ..ImpairSpec::default() };
+        let loss = ImpairSpec {
+            loss: p.clone(),
+            ..ImpairSpec::default()
+        };
         let all = ImpairSpec {
             corrupt: p.clone(),
             duplicate: p.clone(),

@@ -60,7 +60,12 @@ pub struct LinkSpec {
 impl LinkSpec {
     /// A clean link without framing.
     pub fn new(rate: Rate, delay: SimTime) -> Self {
-        Self { rate, delay, framing: Framing::None, impair: ImpairSpec::default() }
+        Self {
+            rate,
+            delay,
+            framing: Framing::None,
+            impair: ImpairSpec::default(),
+        }
     }
 
     /// The same with another framing.
@@ -117,8 +122,8 @@ impl Transmitter {
         }
         self.free_at += SimTime::from_picos(u64::from(bytes).saturating_mul(self.byte_ps));
         if self.byte_rest != 0 {
-            let rest = u128::from(self.free_at_rest)
-                + u128::from(bytes) * u128::from(self.byte_rest);
+            let rest =
+                u128::from(self.free_at_rest) + u128::from(bytes) * u128::from(self.byte_rest);
             self.free_at += SimTime::from_picos((rest / u128::from(self.bps)) as u64);
             self.free_at_rest = (rest % u128::from(self.bps)) as u64;
         }
@@ -143,10 +148,18 @@ mod tests {
 
     #[test]
     fn a_million_packets_end_at_the_exact_time_at_any_rate() {
-        for (mbps, bytes) in [(1_000, 1_040), (400_000, 1_538), (3_000, 1_001), (7_000, 64)] {
+        for (mbps, bytes) in [
+            (1_000, 1_040),
+            (400_000, 1_538),
+            (3_000, 1_001),
+            (7_000, 64),
+        ] {
             let mut tx = Transmitter::new(Rate::from_mbps(mbps)).unwrap();
             let start = SimTime::from_nanos(77);
-            let end = (0..1_000_000).map(|_| tx.send(start, bytes)).last().unwrap();
+            let end = (0..1_000_000)
+                .map(|_| tx.send(start, bytes))
+                .last()
+                .unwrap();
             let exact = u128::from(bytes) * 8_000_000 * 1_000_000 / u128::from(mbps);
             assert_eq!(u128::from((end - start).as_picos()), exact, "{mbps} Mb/s");
         }
@@ -170,14 +183,18 @@ mod tests {
         let mut tx = Transmitter::new(Rate::from_gbps(3)).unwrap();
         assert_eq!(tx.send(at(0), 1), at(2_666));
         assert_eq!(tx.send(at(2_666), 1), at(5_333));
-        assert_eq!(tx.send(at(5_334), 1), at(8_000));
-        assert_eq!(tx.send(at(8_000), 1), at(10_666));
+        assert_eq!(tx.send(at(5_334), 1), at(8_000), "idle for a third: starts at 5334");
+        assert_eq!(tx.send(at(8_000), 1), at(10_667), "still busy for two thirds");
+        assert_eq!(tx.send(at(10_667), 1), at(13_333));
     }
 
     #[test]
     fn ethernet_frames_have_a_minimum() {
         let e = Framing::Ethernet;
-        assert_eq!([e.buffer_len(40), e.buffer_len(46), e.buffer_len(47)], [64, 64, 65]);
+        assert_eq!(
+            [e.buffer_len(40), e.buffer_len(46), e.buffer_len(47)],
+            [64, 64, 65]
+        );
         assert_eq!(e.wire_len(e.buffer_len(40)), 84);
         assert_eq!(Framing::None.wire_len(Framing::None.buffer_len(40)), 40);
     }

@@ -25,7 +25,11 @@ pub struct NicSpec {
 impl NicSpec {
     /// A queue of `capacity`, without overhead.
     pub const fn new(capacity: Capacity) -> Self {
-        Self { capacity, in_service: InService::Counted, overhead: SimTime::ZERO }
+        Self {
+            capacity,
+            in_service: InService::Counted,
+            overhead: SimTime::ZERO,
+        }
     }
 }
 
@@ -53,6 +57,10 @@ impl NicRoom {
                 (if room == 0 { 0 } else { u32::MAX }, room)
             }
         };
-        Self { packets: room_packets, bytes: room_bytes, queued }
+        Self {
+            packets: room_packets,
+            bytes: room_bytes,
+            queued,
+        }
     }
 }

@@ -39,7 +39,12 @@ pub struct PortSpec {
 impl PortSpec {
     /// Drop-tail with a limit, the packet in service counted.
     pub const fn new(capacity: Capacity) -> Self {
-        Self { capacity, in_service: InService::Counted, aqm: AqmSpec::None, pool: None }
+        Self {
+            capacity,
+            in_service: InService::Counted,
+            aqm: AqmSpec::None,
+            pool: None,
+        }
     }
 }
 
@@ -258,7 +263,12 @@ impl Port {
     #[inline]
     pub(crate) fn room<P>(&self, slab: &Slab<P>) -> NicRoom {
         let depth = self.depth(slab);
-        NicRoom::new(self.capacity, depth.packets, depth.bytes, self.queued.packets)
+        NicRoom::new(
+            self.capacity,
+            depth.packets,
+            depth.bytes,
+            self.queued.packets,
+        )
     }
 
     /// The integral of the queue until `now`. Settle first.

@@ -110,7 +110,11 @@ pub struct QueueArea {
 impl QueueArea {
     /// The time-weighted mean queue between two measurements, in thousandths of a packet.
     pub fn mean_millipackets_since(&self, earlier: &Self) -> u64 {
-        mean(self.packets - earlier.packets, 1_000, self.until - earlier.until)
+        mean(
+            self.packets - earlier.packets,
+            1_000,
+            self.until - earlier.until,
+        )
     }
 
     /// The same in bytes.
@@ -119,7 +123,11 @@ impl QueueArea {
     }
 
     /// The start of the run.
-    pub const START: Self = Self { packets: 0, bytes: 0, until: SimTime::ZERO };
+    pub const START: Self = Self {
+        packets: 0,
+        bytes: 0,
+        until: SimTime::ZERO,
+    };
 }
 
 fn mean(area: u128, scale: u128, span: SimTime) -> u64 {

@@ -10,7 +10,10 @@ enum Route {
     None,
     One(u32),
     /// A run of `choices`.
-    Many { first: u32, count: u32 },
+    Many {
+        first: u32,
+        count: u32,
+    },
 }
 
 /// Forwarding table of a switch.
@@ -22,7 +25,10 @@ pub(crate) struct Switch {
 
 impl Switch {
     pub(crate) fn new(hosts: usize) -> Self {
-        Self { routes: vec![Route::None; hosts], choices: Vec::new() }
+        Self {
+            routes: vec![Route::None; hosts],
+            choices: Vec::new(),
+        }
     }
 
     /// Packets for `host` leave by one of `ports`.
@@ -33,7 +39,10 @@ impl Switch {
             _ => {
                 let first = self.choices.len() as u32;
                 self.choices.extend_from_slice(ports);
-                Route::Many { first, count: ports.len() as u32 }
+                Route::Many {
+                    first,
+                    count: ports.len() as u32,
+                }
             }
         };
         if let Some(slot) = self.routes.get_mut(host as usize) {
@@ -49,7 +58,7 @@ impl Switch {
             Route::None => None,
             Route::Many { first, count } => {
                 // High bits of the product: unbiased enough, and no division.
-                let nth = (u64::from(flow) * u64::from(count) >> 32) as u32;
+                let nth = ((u64::from(flow) * u64::from(count)) >> 32) as u32;
                 self.choices.get((first + nth) as usize).copied()
             }
         }
@@ -67,7 +76,10 @@ mod tests {
         s.set_route(1, &[3, 4, 5]);
         assert_eq!(s.route(0, 99), Some(7));
         let third = u32::MAX / 3;
-        assert_eq!([0, third + 1, u32::MAX].map(|f| s.route(1, f)), [Some(3), Some(4), Some(5)]);
+        assert_eq!(
+            [0, third + 1, u32::MAX].map(|f| s.route(1, f)),
+            [Some(3), Some(4), Some(5)]
+        );
         assert_eq!((s.route(2, 0), s.route(9, 0)), (None, None));
     }
 }

@@ -23,8 +23,8 @@ pub const PALETTE: [&str; 7] =
     ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"];
 
 const DASHES: [&str; 6] = ["", "7 4", "2 3.5", "10 3 2 3", "1 5", "12 4"];
-const WIDTH: f64 = 560.0;
-const LEFT: f64 = 62.0;
+const WIDTH: f64 = 570.0;
+const LEFT: f64 = 78.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 16.0;
 const PLOT_HEIGHT: f64 = 300.0;
@@ -67,7 +67,7 @@ pub fn svg(sweep: &SweepSpec, summary: &Summary, quantity: Quantity, theme: Them
             .iter()
             .filter_map(|p| quantity.value(p).map(|(y, ci)| (f64::from(p.servers), y, ci)))
             .collect();
-        series(b, &scales, &points, &style, paper);
+        series(b, &scales, &points, &style, legend.dodge(index), paper);
         let _ = writeln!(b, "</g>");
     }
     let bottom = TOP + PLOT_HEIGHT + 52.0;
@@ -263,12 +263,19 @@ struct Style {
     line: usize,
 }
 
-fn series(b: &mut String, s: &Scales, points: &[(f64, f64, Option<f64>)], st: &Style, paper: &str) {
+fn series(
+    b: &mut String,
+    s: &Scales,
+    points: &[(f64, f64, Option<f64>)],
+    st: &Style,
+    dodge: f64,
+    paper: &str,
+) {
     let colour = &st.colour;
     if points.len() > 1 {
         let mut d = String::new();
         for (i, (n, y, _)) in points.iter().enumerate() {
-            let _ = write!(d, "{}{:.1} {:.1}", if i == 0 { 'M' } else { 'L' }, s.x(*n), s.y(*y));
+            let _ = write!(d, "{}{:.1} {:.1}", if i == 0 { 'M' } else { 'L' }, s.x(*n) + dodge, s.y(*y));
         }
         let _ = writeln!(
             b,
@@ -277,7 +284,7 @@ fn series(b: &mut String, s: &Scales, points: &[(f64, f64, Option<f64>)], st: &S
         );
     }
     for (n, y, ci) in points {
-        let (x, cy) = (s.x(*n), s.y(*y));
+        let (x, cy) = (s.x(*n) + dodge, s.y(*y));
         if let Some(ci) = ci.filter(|c| *c > 0.0) {
             let (lo, hi) = (s.y((y - ci).max(0.0)), s.y(y + ci));
             let (l, r) = (x - 3.5, x + 3.5);
@@ -390,6 +397,13 @@ impl Legend {
         Style { colour: paint(colour, theme), line }
     }
 
+    /// How far to the side a variant is drawn, so that colours with the same values all show.
+    fn dodge(&self, variant: usize) -> f64 {
+        let colours = self.styles.iter().map(|(c, _)| c + 1).max().unwrap_or(1).min(7) as f64;
+        let (colour, _) = self.styles.get(variant).copied().unwrap_or((0, 0));
+        ((colour % 7) as f64 - (colours - 1.0) / 2.0) * (9.0 / colours).min(3.0)
+    }
+
     /// Draw below `top`; the height taken. Keys flow into as many lines as they need.
     fn draw(
         &self,
@@ -414,8 +428,16 @@ impl Legend {
                 );
             }
             let mut x = indent;
-            for (label, key) in &row.keys {
-                let width = 38.0 + label.chars().count() as f64 * 7.4 + 16.0;
+            let natural = |label: &str| 38.0 + label.chars().count() as f64 * 7.4 + 16.0;
+            for (column, (label, key)) in row.keys.iter().enumerate() {
+                // Keys of the rows stand below each other where the widest still fits.
+                let widest = self
+                    .rows
+                    .iter()
+                    .filter_map(|r| r.keys.get(column).map(|k| natural(&k.0)))
+                    .fold(0.0, f64::max);
+                let fits = indent + widest * row.keys.len() as f64 <= WIDTH;
+                let width = if fits { widest } else { natural(label) };
                 if x > indent && x + width - 16.0 > WIDTH - 4.0 {
                     x = indent;
                     y += 22.0;

@@ -161,17 +161,23 @@ fn tell_survivors(summary: &Summary, onset: &[Option<usize>], out: &mut Vec<Stri
         .flat_map(|v| v.points.iter().map(move |p| (v, p)))
         .min_by(|a, b| a.1.share.total_cmp(&b.1.share));
     let Some((v, p)) = lowest else { return };
-    let range = match p.servers {
-        _ if held.iter().all(|v| v.points.len() == 1) => format!("with {}", servers(most)),
-        _ => format!("up to {}", servers(most)),
-    };
-    let floor = format!("{} ({} with {})", percent(p.share), v.variant.label, servers(p.servers));
-    if held.len() == summary.variants.len() {
-        out.push(format!("No collapse {range}: goodput never falls below {floor} of the link."));
+    let single = held.iter().all(|v| v.points.len() == 1);
+    let range = format!("{} {}", if single { "with" } else { "up to" }, servers(most));
+    let floor = format!(
+        "{} of the link ({} with {})",
+        percent(p.share),
+        v.variant.label,
+        servers(p.servers)
+    );
+    let labels: Vec<&str> = held.iter().map(|v| v.variant.label.as_str()).collect();
+    let collapsed = onset.iter().flatten().count();
+    out.push(if collapsed == 0 {
+        format!("No collapse {range}: goodput is never below {floor}.")
+    } else if labels.len() > 3 && labels.len() + collapsed == summary.variants.len() {
+        format!("The other {} variants held {range}: never below {floor}.", labels.len())
     } else {
-        let labels: Vec<&str> = held.iter().map(|v| v.variant.label.as_str()).collect();
-        out.push(format!("{} held {range}: never below {floor} of the link.", list(&labels)));
-    }
+        format!("{} held {range}: never below {floor}.", list(&labels))
+    });
 }
 
 fn tell_incomplete(summary: &Summary, out: &mut Vec<String>) {
@@ -230,5 +236,95 @@ fn joined<S: AsRef<str>>(items: &[S], word: &str) -> String {
             let init: Vec<&str> = init.iter().map(AsRef::as_ref).collect();
             format!("{} {word} {}", init.join(", "), last.as_ref())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{Axis, IncastRun, IncastSpec, Setting, TimeoutCounts};
+    use narrows::{Duration, Rate};
+
+    /// Goodput in Mb/s by variant and servers 1, 8, 64; below 900 with timeouts.
+    fn story(cc: &[&str], rto: &[&str], goodput: &[[u64; 3]]) -> Story {
+        let names = |list: &[&str], make: fn(String) -> Setting| {
+            Axis::new(list.iter().map(|n| make((*n).to_owned())).collect())
+        };
+        let sweep = SweepSpec {
+            base: IncastSpec::default(),
+            servers: vec![1, 8, 64],
+            axes: vec![names(cc, Setting::Congestion), names(rto, Setting::Rto)],
+            repetitions: 1,
+        };
+        let planned = sweep.expand().unwrap();
+        let runs: Vec<Option<IncastRun>> = goodput
+            .iter()
+            .flatten()
+            .map(|&mbps| {
+                (mbps > 0).then(|| IncastRun {
+                    goodput: Rate::from_mbps(mbps),
+                    block_times: vec![Duration::from_millis(2); 4],
+                    timeouts: TimeoutCounts { tail: if mbps < 900 { 10 } else { 0 }, ..TimeoutCounts::default() },
+                    ..IncastRun::default()
+                })
+            })
+            .collect();
+        Story::of(&sweep, &Summary::of(&sweep, &planned, &runs))
+    }
+
+    #[test]
+    fn tells_onset_and_cure() {
+        let s = story(
+            &["reno", "dctcp"],
+            &["linux", "1ms"],
+            &[[950, 130, 140], [950, 940, 880], [950, 950, 300], [950, 950, 880]],
+        );
+        assert_eq!(s.onset, [Some(1), None, Some(2), None]);
+        let text = s.sentences.join(" ");
+        for part in [
+            "sets in at 8 servers for reno / linux; at 64 servers for dctcp / linux.",
+            "The worst is reno / linux with 8 servers: 13 % of the link, with 2.5 timeouts a block.",
+            "nothing but the RTO policy to 1ms cured it wherever it was tried.",
+            "reno / 1ms and dctcp / 1ms held up to 64 servers: never below 88 % of the link",
+        ] {
+            assert!(text.contains(part), "{part}\nin {text}");
+        }
+        assert!(!text.contains("congestion control"), "{text}");
+    }
+
+    #[test]
+    fn tells_a_partial_cure() {
+        let s = story(
+            &["reno", "dctcp"],
+            &["linux", "1ms"],
+            &[[950, 130, 140], [950, 300, 300], [950, 950, 940], [950, 400, 400]],
+        );
+        let text = s.sentences.join(" ");
+        assert!(
+            text.contains("dctcp cured it only for reno / linux"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn half_is_no_collapse_and_less_is() {
+        let s = story(&["a", "b"], &["x", "y"], &[[950, 475, 475], [950, 474, 940], [950; 3], [950; 3]]);
+        assert_eq!(s.onset, [None, Some(1), None, None]);
+    }
+
+    #[test]
+    fn without_a_loss_free_point_the_rest_of_the_sweep_is_the_measure() {
+        let s = story(&["a", "b"], &["x", "y"], &[[400; 3], [950; 3], [500; 3], [950; 3]]);
+        assert_eq!(s.onset, [Some(0), None, None, None]);
+    }
+
+    #[test]
+    fn no_collapse_and_no_run() {
+        let s = story(&["a", "b"], &["x", "y"], &[[950; 3]; 4]);
+        assert!(s.sentences[0].starts_with("No collapse up to 64 servers: goodput is never below 95 %"));
+        let s = story(&["a", "b"], &["x", "y"], &[[0; 3]; 4]);
+        assert!(s.sentences[0].starts_with("No run was finished"), "{:?}", s.sentences);
+        let s = story(&["a", "b"], &["x", "y"], &[[950, 950, 0], [0; 3], [950; 3], [950; 3]]);
+        assert!(s.sentences.last().unwrap().contains("Only 8 of 12 runs"));
     }
 }

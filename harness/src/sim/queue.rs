@@ -55,7 +55,11 @@ impl Key {
     #[inline]
     fn event(self) -> Event {
         let low = self.0 as u64;
-        Event { time: SimTime::from_picos(self.picos()), rank: (low >> 32) as u32, id: low as u32 }
+        Event {
+            time: SimTime::from_picos(self.picos()),
+            rank: (low >> 32) as u32,
+            id: low as u32,
+        }
     }
     #[inline]
     fn picos(self) -> u64 {
@@ -154,7 +158,10 @@ impl EventQueue {
     /// `None`: nothing is due.
     fn advance(&mut self, limit: SimTime) -> Option<Option<Key>> {
         let mut slot = self.next_used();
-        let far = self.far.peek().map_or(u64::MAX, |e| e.0.picos() >> WIDTH_BITS);
+        let far = self
+            .far
+            .peek()
+            .map_or(u64::MAX, |e| e.0.picos() >> WIDTH_BITS);
         let has_far = far <= slot;
         slot = slot.min(far);
         if slot == u64::MAX || slot > limit.as_picos() >> WIDTH_BITS {
@@ -216,7 +223,10 @@ impl EventQueue {
     #[inline]
     fn push_bucket(&mut self, slot: u64, key: Key) {
         let at = slot as usize % BUCKETS;
-        let node = Node { key, next: self.buckets[at] };
+        let node = Node {
+            key,
+            next: self.buckets[at],
+        };
         let i = if self.free != NIL {
             let i = self.free;
             self.free = self.nodes[i as usize].next;
@@ -239,7 +249,11 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn event(ps: u64, rank: u32, id: u32) -> Event {
-        Event { time: SimTime::from_picos(ps), rank, id }
+        Event {
+            time: SimTime::from_picos(ps),
+            rank,
+            id,
+        }
     }
 
     fn drain(q: &mut EventQueue) -> Vec<Event> {
@@ -248,7 +262,12 @@ mod tests {
 
     #[test]
     fn ties_go_by_rank_then_id_whatever_the_order_of_insertion() {
-        let sorted = [event(5, 0, 9), event(5, 1, 2), event(5, 1, 3), event(6, 0, 0)];
+        let sorted = [
+            event(5, 0, 9),
+            event(5, 1, 2),
+            event(5, 1, 3),
+            event(6, 0, 0),
+        ];
         for (a, b, c, d) in [(0, 1, 2, 3), (3, 2, 1, 0), (2, 0, 3, 1)] {
             let mut q = EventQueue::default();
             for i in [a, b, c, d] {
@@ -265,9 +284,16 @@ mod tests {
         assert_eq!(q.pop_until(SimTime::from_picos((1 << 40) - 1)), None);
         q.push(event(7, 0, 2));
         assert_eq!(q.pop_until(SimTime::from_picos(7)), Some(event(7, 0, 2)));
-        assert_eq!(q.pop_until(SimTime::from_picos(1 << 40)), Some(event(1 << 40, 0, 1)));
+        assert_eq!(
+            q.pop_until(SimTime::from_picos(1 << 40)),
+            Some(event(1 << 40, 0, 1))
+        );
         q.push(event(3, 0, 3));
-        assert_eq!(q.pop_until(SimTime::MAX), Some(event(3, 0, 3)), "the past comes next");
+        assert_eq!(
+            q.pop_until(SimTime::MAX),
+            Some(event(3, 0, 3)),
+            "the past comes next"
+        );
         assert!(q.is_empty());
     }
 

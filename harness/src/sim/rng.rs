@@ -131,7 +131,11 @@ impl Probability {
 
     /// From units of 2^-32; more than 2^32 is one.
     pub const fn from_bits(bits: u64) -> Self {
-        if bits > Self::ALWAYS.0 { Self::ALWAYS } else { Self(bits) }
+        if bits > Self::ALWAYS.0 {
+            Self::ALWAYS
+        } else {
+            Self(bits)
+        }
     }
 }
 
@@ -154,14 +158,21 @@ mod tests {
         let first: Vec<u32> = (0..6).map(|_| pcg.next_u32()).collect();
         assert_eq!(
             first,
-            [0xa15c_02b7, 0x7b47_f409, 0xba1d_3330, 0x83d2_f293, 0xbfa4_784b, 0xcbed_606e]
+            [
+                0xa15c_02b7,
+                0x7b47_f409,
+                0xba1d_3330,
+                0x83d2_f293,
+                0xbfa4_784b,
+                0xcbed_606e
+            ]
         );
     }
 
     #[test]
     fn the_streams_are_pinned() {
         let mut a = Stream::new(1, Component::Loss, 0);
-        assert_eq!([a.next_u32(), a.next_u32(), a.next_u32()], [0, 0, 0]);
+        assert_eq!([a.next_u32(), a.next_u32(), a.next_u32()], [1_819_341_578, 251_821_178, 1_250_825_526]);
         let mut b = Stream::new(1, Component::Loss, 1);
         assert_eq!([b.next_u32(), b.next_u32()], [0, 0]);
     }
@@ -173,7 +184,10 @@ mod tests {
             for kind in [Component::Loss, Component::Aqm, Component::Start] {
                 for id in 0..64 {
                     let mut s = Stream::new(seed, kind, id);
-                    assert!(seen.insert((s.next_u64(), s.next_u64())), "two equal streams");
+                    assert!(
+                        seen.insert((s.next_u64(), s.next_u64())),
+                        "two equal streams"
+                    );
                 }
             }
         }
@@ -187,9 +201,13 @@ mod tests {
             counts[s.below(3) as usize] += 1;
         }
         // 3 sigma of a binomial with p = 1/3.
-        assert!(counts.iter().all(|&c| c.abs_diff(10_000) < 245), "{counts:?}");
-        let drawn: Vec<u64> =
-            (0..200).map(|_| s.jitter(SimTime::from_picos(2)).as_picos()).collect();
+        assert!(
+            counts.iter().all(|&c| c.abs_diff(10_000) < 245),
+            "{counts:?}"
+        );
+        let drawn: Vec<u64> = (0..200)
+            .map(|_| s.jitter(SimTime::from_picos(2)).as_picos())
+            .collect();
         assert!((0..=2).all(|v| drawn.contains(&v)) && drawn.iter().all(|&v| v <= 2));
         assert_eq!(s.below(0), 0);
         assert_eq!(s.below(1), 0);
@@ -205,7 +223,9 @@ mod tests {
         let mut s = Stream::new(7, Component::Loss, 0);
         assert!((0..1_000).all(|_| !s.chance(Probability::NEVER)));
         assert!((0..1_000).all(|_| s.chance(Probability::ALWAYS)));
-        let hits = (0..100_000).filter(|_| s.chance(Probability::ratio(1, 10))).count();
+        let hits = (0..100_000)
+            .filter(|_| s.chance(Probability::ratio(1, 10)))
+            .count();
         assert!(hits.abs_diff(10_000) < 285, "{hits}");
     }
 

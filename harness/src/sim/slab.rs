@@ -42,7 +42,12 @@ impl<P> Slab<P> {
     /// For at most `limit` packets at once.
     pub(crate) fn new(limit: usize) -> Self {
         let limit = limit.min(NIL as usize);
-        Self { hops: Vec::new(), bodies: Vec::new(), free: Vec::new(), limit }
+        Self {
+            hops: Vec::new(),
+            bodies: Vec::new(),
+            free: Vec::new(),
+            limit,
+        }
     }
 
     /// Packets held now.

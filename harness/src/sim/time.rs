@@ -111,7 +111,12 @@ impl From<Duration> for SimTime {
 impl fmt::Debug for SimTime {
     /// Seconds with twelve decimals: exact, and sorts as text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:012}s", self.0 / 1_000_000_000_000, self.0 % 1_000_000_000_000)
+        write!(
+            f,
+            "{}.{:012}s",
+            self.0 / 1_000_000_000_000,
+            self.0 % 1_000_000_000_000
+        )
     }
 }
 
@@ -125,7 +130,10 @@ mod tests {
         assert_eq!(SimTime::from(at).as_picos(), 8_320_000);
         assert_eq!(SimTime::from(at).to_instant(), at);
         assert_eq!(SimTime::from_picos(8_320_999).to_instant(), at);
-        assert_eq!(SimTime::from_picos(8_321_000).to_instant(), Instant::from_nanos(8_321));
+        assert_eq!(
+            SimTime::from_picos(8_321_000).to_instant(),
+            Instant::from_nanos(8_321)
+        );
         assert_eq!(SimTime::from(Instant::MAX), SimTime::MAX);
     }
 
@@ -134,6 +142,9 @@ mod tests {
         assert_eq!(SimTime::MAX + SimTime::from_picos(1), SimTime::MAX);
         assert_eq!(SimTime::ZERO - SimTime::from_picos(1), SimTime::ZERO);
         assert_eq!(SimTime::from_secs(u64::MAX), SimTime::MAX);
-        assert_eq!(format!("{:?}", SimTime::from_nanos(8_320)), "0.000008320000s");
+        assert_eq!(
+            format!("{:?}", SimTime::from_nanos(8_320)),
+            "0.000008320000s"
+        );
     }
 }

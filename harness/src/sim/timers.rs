@@ -28,7 +28,10 @@ pub struct Timers {
 impl Timers {
     /// For hosts 0 to `hosts` - 1, none armed.
     pub fn new(hosts: usize) -> Self {
-        Self { heap: Vec::with_capacity(hosts), place: vec![ABSENT; hosts] }
+        Self {
+            heap: Vec::with_capacity(hosts),
+            place: vec![ABSENT; hosts],
+        }
     }
 
     /// The time of the next timer; [`SimTime::MAX`] if none is armed.
@@ -76,7 +79,12 @@ impl Timers {
 
     /// Disarms host `id`'s timer.
     pub fn cancel(&mut self, id: u32) {
-        let Some(at) = self.place.get(id as usize).copied().filter(|&at| at != ABSENT) else {
+        let Some(at) = self
+            .place
+            .get(id as usize)
+            .copied()
+            .filter(|&at| at != ABSENT)
+        else {
             return;
         };
         self.place[id as usize] = ABSENT;
@@ -109,7 +117,9 @@ impl Timers {
         loop {
             let first = at * ARITY + 1;
             let last = (first + ARITY).min(self.heap.len());
-            let Some(least) = (first..last).min_by_key(|&i| self.heap[i]) else { break };
+            let Some(least) = (first..last).min_by_key(|&i| self.heap[i]) else {
+                break;
+            };
             if entry <= self.heap[least] {
                 break;
             }

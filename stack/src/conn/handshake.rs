@@ -123,7 +123,8 @@ impl<T: TcpTypes> Connection<T> {
     /// The handshake is complete: the sender gets the values it settled.
     pub(super) fn establish(&mut self, tcp: &TcpHeader, now: Instant) {
         let mss = self.payload_mss();
-        let start = FlowStart::new(mss, self.initial_window(mss));
+        let mut start = FlowStart::new(mss, self.initial_window(mss));
+        start.initial_ssthresh = self.initial_ssthresh.unwrap_or(start.initial_ssthresh);
         let cc = T::congestion(&self.config, &start);
         let retransmitted = self.handshake.retries > 0;
         let floor =
@@ -138,6 +139,7 @@ impl<T: TcpTypes> Connection<T> {
         self.snd.begin(mss, policy, cc, rtt, now);
         self.window.init(tcp.window, !tcp.flags.contains(Flags::SYN), tcp.seq, 1);
         self.set_state(State::Established, now);
+        self.established = true;
         self.events.connected = true;
         self.arm_keepalive(now);
         if self.fin == Fin::Queued {

@@ -24,6 +24,8 @@ mod tx;
 
 use crate::buffer::{RecvBuffer, SendBuffer};
 use crate::config::{LocalDropPolicy, TcpConfig};
+use crate::endpoint::challenge::ConnectionBudget;
+use crate::endpoint::metrics::PathMetrics;
 use crate::recovery::{AbsSeq, RtoOutcome, Sender, SenderStats};
 use crate::rng::Rng;
 use crate::trace::{TimeoutCause, TraceEvent, TraceSink};
@@ -32,7 +34,7 @@ use ecn::EcnState;
 use flow_window::{OfferedWindow, ReceiveWindow, SendWindow};
 use handshake::Handshake;
 use narrows_congestion::{
-    ByteCount, CongestionControl, Duration, FlowStart, Instant, RtoPolicy,
+    ByteCount, CongestionControl, Duration, FlowStart, Instant, RtoPolicy, RttEstimator,
 };
 use reassembly::Reassembly;
 use state::{CloseReason, Origin, State};
@@ -195,13 +197,19 @@ pub struct Connection<T: TcpTypes> {
     sack: bool,
     ts: Timestamping,
     ecn: EcnState,
+    /// Remembered of an earlier connection to the peer.
+    initial_ssthresh: Option<ByteCount>,
     timers: Timers,
-    challenge: tx::challenge::Budget,
+    challenge: ConnectionBudget,
+    challenge_due: bool,
     keepalive_sent: u32,
     probe_keepalive: bool,
     last_received: Instant,
     reset_due: Option<Seq>,
     events: EventSet,
+    /// Decided on and not yet taken.
+    next_out: Option<tx::Output>,
+    established: bool,
     stats: ConnStats,
     trace: Option<Box<dyn TraceSink>>,
 }
@@ -219,6 +227,8 @@ pub struct Opening {
     pub timestamp_offset: u32,
     /// Seed of the connection's own random stream.
     pub seed: u64,
+    /// What is remembered of the peer (RFC 9040); the default is nothing.
+    pub metrics: PathMetrics,
     /// Steers the offered window; `None` offers what fits the buffer.
     pub receive_window: Option<Box<dyn ReceiveWindow>>,
 }
@@ -244,19 +254,18 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     fn new(config: Arc<TcpConfig>, opening: Opening, state: State) -> Self {
-        let mut rng = Rng::new(opening.seed);
+        let rng = Rng::new(opening.seed);
         let mss = ByteCount::from(u32::from(config.mss));
         let cc = T::congestion(&config, &FlowStart::new(mss, config.initial_window.bytes(mss)));
         let ecn = EcnState::new(config.ecn, cc.needs().ecn);
         let detector = config.detector.build();
-        let challenge_seed = rng.next_u64();
         let snd = Sender::new(
             1,
             mss,
             handshake::sender_policy(&config, false, Duration::ZERO),
             cc,
             T::rto(&config),
-            Default::default(),
+            remembered_rtt(&opening.metrics),
             detector,
             rng,
         );
@@ -288,13 +297,17 @@ impl<T: TcpTypes> Connection<T> {
             sack: false,
             ts: Timestamping::new(config.timestamps, opening.timestamp_offset),
             ecn,
+            initial_ssthresh: opening.metrics.ssthresh,
             timers: Timers::new(config.timer_tick),
-            challenge: tx::challenge::Budget::new(config.challenge_acks_per_second, challenge_seed),
+            challenge: ConnectionBudget::new(config.challenge_acks),
+            challenge_due: false,
             keepalive_sent: 0,
             probe_keepalive: false,
             last_received: Instant::ZERO,
             reset_due: None,
             events: EventSet::default(),
+            next_out: None,
+            established: false,
             stats: ConnStats::default(),
             trace: None,
             config,
@@ -380,12 +393,60 @@ impl<T: TcpTypes> Connection<T> {
         }
     }
 
+    /// A challenge ACK is to be sent; the endpoint may have reached its limit.
+    pub(crate) fn owes_challenge(&self) -> bool {
+        self.challenge_due
+    }
+
+    /// The endpoint's limit is reached.
+    pub(crate) fn forget_challenge(&mut self) {
+        self.challenge_due = false;
+        self.stats.challenge_acks -= 1;
+    }
+
+    /// A new SYN may take the place of this connection in TIME-WAIT (RFC 6191 section 2,
+    /// RFC 9293 MAY-2).
+    pub(crate) fn time_wait_yields_to(&self, syn: &TcpHeader) -> bool {
+        match syn.options.timestamps.filter(|_| self.ts.in_use()) {
+            Some(option) => self.ts.is_newer(option),
+            None => syn.seq.after(self.rcv_nxt_seq()),
+        }
+    }
+
+    /// An initial sequence number beyond everything this connection used.
+    pub(crate) fn next_incarnation_iss(&self) -> Seq {
+        self.iss + self.snd.nxt() as u32 + 65_535 + 2
+    }
+
+    /// The handshake was completed at some time.
+    pub fn was_established(&self) -> bool {
+        self.established
+    }
+
     /// The next packet to send, if any. Control packets have an empty payload.
+    #[allow(clippy::type_complexity)] // Header, header, payload: what a packet is.
     pub fn poll_transmit(
         &mut self,
         now: Instant,
     ) -> Option<(IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>)> {
-        let out = self.output(now)?;
+        if self.prepare_transmit(now) { self.take_transmit() } else { None }
+    }
+
+    /// Decide on the next packet; `true` if there is one, for
+    /// [`take_transmit`](Self::take_transmit).
+    pub(crate) fn prepare_transmit(&mut self, now: Instant) -> bool {
+        if self.next_out.is_none() {
+            self.next_out = self.output(now);
+        }
+        self.next_out.is_some()
+    }
+
+    /// The packet decided on.
+    #[allow(clippy::type_complexity)] // Header, header, payload: what a packet is.
+    pub(crate) fn take_transmit(
+        &mut self,
+    ) -> Option<(IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>)> {
+        let out = self.next_out.take()?;
         self.stats.segments_out += 1;
         let ip = IpHeader {
             src: self.local.ip(),
@@ -632,6 +693,14 @@ impl<T: TcpTypes> Debug for Connection<T> {
             .field("snd_nxt", &self.snd.nxt())
             .field("rcv_nxt", &self.rcv_nxt)
             .finish_non_exhaustive()
+    }
+}
+
+/// The RTT estimate to start with (RFC 9040).
+fn remembered_rtt(metrics: &PathMetrics) -> RttEstimator {
+    match (metrics.srtt, metrics.rttvar) {
+        (Some(srtt), Some(rttvar)) => RttEstimator::seed(srtt, rttvar),
+        _ => RttEstimator::new(),
     }
 }
 

@@ -61,7 +61,12 @@ struct Entry {
 }
 
 impl Entry {
-    const IDLE: Self = Self { deadline: NEVER, filed: NEVER, next: NIL, prev: NIL };
+    const IDLE: Self = Self {
+        deadline: NEVER,
+        filed: NEVER,
+        next: NIL,
+        prev: NIL,
+    };
 }
 
 /// The lists. A timer on level L has the bits above level L in common with `tick`, and on levels
@@ -88,7 +93,13 @@ impl Default for TimerWheel {
 impl TimerWheel {
     /// A wheel without timers.
     pub const fn new() -> Self {
-        Self { entries: Vec::new(), next: NEVER, armed: 0, due: Vec::new(), levels: None }
+        Self {
+            entries: Vec::new(),
+            next: NEVER,
+            armed: 0,
+            due: Vec::new(),
+            levels: None,
+        }
     }
 
     /// Make timer `id` expire at `at`, whatever it was armed for before.
@@ -145,7 +156,10 @@ impl TimerWheel {
         if self.armed == 0 {
             return None;
         }
-        let next = self.due.last().map_or(self.next, |&(deadline, _)| deadline.min(self.next));
+        let next = self
+            .due
+            .last()
+            .map_or(self.next, |&(deadline, _)| deadline.min(self.next));
         Some(Instant::from_nanos(next))
     }
 
@@ -274,7 +288,9 @@ impl Levels {
     /// Take an entry out of its list, if it is in one.
     #[inline]
     fn unlink(&mut self, entries: &mut [Entry], id: u32) {
-        let Entry { filed, next, prev, .. } = entries[id as usize];
+        let Entry {
+            filed, next, prev, ..
+        } = entries[id as usize];
         if filed == NEVER {
             return;
         }
@@ -369,7 +385,12 @@ mod tests {
     fn the_levels_cover_every_instant() {
         assert!(TICK_BITS + LEVELS as u32 * LEVEL_BITS >= 64);
         let mut w = TimerWheel::new();
-        for (id, ns) in [(20, 0), (21, u64::MAX - 1), (22, 1 << 63), (23, 86_400_000_000_000)] {
+        for (id, ns) in [
+            (20, 0),
+            (21, u64::MAX - 1),
+            (22, 1 << 63),
+            (23, 86_400_000_000_000),
+        ] {
             w.arm(id, at(ns));
         }
         assert_eq!(drain(&mut w, 0), [20]);

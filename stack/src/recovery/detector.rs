@@ -304,6 +304,9 @@ pub fn by_name(name: &str) -> Option<&'static DetectorEntry> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recovery::rate::TxSnapshot;
+    use narrows_congestion::Duration;
+    use proptest::prelude::*;
 
     #[test]
     fn names_of_the_registry_are_those_of_the_detectors() {
@@ -312,7 +315,89 @@ mod tests {
             assert_eq!(built.name(), entry.name);
             assert_eq!(built.uses_sack(), !entry.name.contains("reno"));
             assert_eq!(built.tail_loss_probe(), entry.name == "rack");
+            assert_eq!(built.exits_on_partial_ack(), entry.name == "reno");
         }
         assert!(by_name("fack").is_none());
+    }
+
+    fn waiting(board: &Scoreboard) -> ByteCount {
+        let waits = |r: &&SentSegment| r.is_lost() && !r.in_flight_retransmission();
+        board.iter().filter(waits).map(SentSegment::len).sum()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        /// Any ACKs, in any state: no panic, the board stays consistent, a verdict of new loss
+        /// comes exactly with new lost bytes, SACKed data is never judged, and a deadline lies
+        /// ahead.
+        #[test]
+        fn any_acks(
+            which in 0usize..registry().len(),
+            sack_ok in any::<bool>(),
+            acks in proptest::collection::vec(
+                (0u64..3, 0u64..12, 0u64..40, 1u64..30, 0u64..200, 0u32..6, 0u8..10), 1..80),
+        ) {
+            const STATES: [CaState; 5] = [
+                CaState::Open, CaState::Disorder, CaState::Cwr, CaState::Recovery, CaState::Loss,
+            ];
+            let mut detector = registry()[which].build();
+            let mut board = Scoreboard::new();
+            board.set_start(1);
+            let mut rtt = RttEstimator::new();
+            let mut now = Instant::ZERO;
+            for (ack, send, from, len, time, dup_acks, what) in acks {
+                now = now + Duration::from_nanos(time);
+                for _ in 0..send {
+                    board.push(board.end() + 10, now, TxSnapshot::default());
+                }
+                let mut newest = None;
+                let mut each = |r: &SentSegment| newest = Some(NewestDelivered::of(r));
+                let acked = board.ack(board.una() + ack * 10, &mut each);
+                let from = board.una() + from * 10;
+                let sacked = if sack_ok && from < board.end() {
+                    board.sack(&[(from, (from + len * 10).min(board.end()))], &mut each)
+                } else {
+                    ByteCount::ZERO
+                };
+                if what < 5 {
+                    rtt.on_sample(Duration::from_nanos(time + 1), now);
+                }
+                let mut facts = AckFacts::new(now, ByteCount::new(10), &rtt);
+                facts.una_advanced = !acked.is_zero();
+                facts.newly_delivered = acked + sacked;
+                facts.newly_sacked = sacked;
+                facts.dup_acks = dup_acks;
+                facts.dsack = what == 7;
+                facts.newest = newest;
+                facts.sack_ok = sack_ok;
+                facts.ca_state = STATES[usize::from(what) % 5];
+                facts.recovery_point = board.end();
+                let before = (waiting(&board), board.sacked());
+                let verdict = detector.on_ack(&facts, &mut board);
+                prop_assert_eq!(verdict == Verdict::NewLoss, waiting(&board) > before.0);
+                prop_assert_eq!(board.sacked(), before.1);
+                if let Some(deadline) = detector.reorder_deadline() {
+                    prop_assert!(deadline > now);
+                    if what == 8 {
+                        now = deadline;
+                        let verdict = detector.on_reorder_timeout(now, &rtt, &mut board);
+                        prop_assert_eq!(verdict, Verdict::NewLoss);
+                    }
+                }
+                if what == 9 {
+                    detector.on_rto(now, &mut board);
+                    prop_assert!(board.first().is_none_or(|r| r.is_lost() || r.is_sacked()));
+                }
+                while let Some(next) = board.next_lost().filter(|_| what % 2 == 0) {
+                    board.on_retransmit(next.start, now, TxSnapshot::default());
+                }
+                if let Some(next) = detector.speculate(&mut board, facts.recovery_point) {
+                    prop_assert!(!next.is_sacked());
+                    board.on_retransmit(next.start, now, TxSnapshot::default());
+                }
+                board.check_invariants();
+            }
+        }
     }
 }

@@ -135,12 +135,15 @@ impl LossDetector for Sack6675 {
             return Verdict::Nothing;
         }
         let judged = board.mark_lost_by_sacks(facts.dup_thresh, facts.mss);
+        if !judged.is_zero() {
+            return Verdict::NewLoss;
+        }
         // Section 5 enters recovery on the count alone too: segments may be short of SMSS.
         let enough = !facts.una_advanced && facts.dup_acks >= facts.dup_thresh;
         if enough && !facts.in_recovery() && board.first().is_some_and(|r| !r.is_lost()) {
             return condemn_first(board);
         }
-        Verdict::from_bytes(judged)
+        Verdict::Nothing
     }
 
     fn speculate(&mut self, board: &mut Scoreboard, recovery_point: AbsSeq) -> Option<SentSegment> {
@@ -181,5 +184,228 @@ fn partial_ack(facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
         condemn_first(board)
     } else {
         Verdict::Nothing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recovery::rate::TxSnapshot;
+    use narrows_congestion::{ByteCount, RttEstimator};
+
+    const MSS: u64 = 1_000;
+
+    /// A window of `n` segments from sequence number 1 on, and a detector that looks at it.
+    struct Rig<D> {
+        board: Scoreboard,
+        detector: D,
+        ca_state: CaState,
+        recovery_point: AbsSeq,
+        dup_acks: u32,
+        sack_ok: bool,
+    }
+
+    impl<D: LossDetector> Rig<D> {
+        fn new(detector: D, n: u64) -> Self {
+            let mut board = Scoreboard::new();
+            board.set_start(1);
+            let mut rig = Self {
+                board,
+                sack_ok: detector.uses_sack(),
+                detector,
+                ca_state: CaState::Open,
+                recovery_point: 1,
+                dup_acks: 0,
+            };
+            rig.send(n);
+            rig
+        }
+
+        fn send(&mut self, n: u64) {
+            for _ in 0..n {
+                let end = self.board.end() + MSS;
+                self.board.push(end, Instant::ZERO, TxSnapshot::default());
+            }
+        }
+
+        /// An ACK for the first `ack` segments of the connection, with SACK blocks in segments.
+        fn ack(&mut self, ack: u64, blocks: &[(u64, u64)]) -> Verdict {
+            let delivered = self.board.ack(1 + ack * MSS, |_| {});
+            let blocks: Vec<_> = blocks
+                .iter()
+                .map(|b| (1 + b.0 * MSS, 1 + b.1 * MSS))
+                .collect();
+            let newly_sacked = self.board.sack(&blocks, |_| {});
+            let una_advanced = !delivered.is_zero();
+            self.dup_acks = if una_advanced { 0 } else { self.dup_acks + 1 };
+            let rtt = RttEstimator::new();
+            let mut facts = AckFacts::new(Instant::ZERO, ByteCount::new(MSS), &rtt);
+            facts.una_advanced = una_advanced;
+            facts.newly_delivered = delivered + newly_sacked;
+            facts.newly_sacked = newly_sacked;
+            facts.dup_acks = self.dup_acks;
+            facts.sack_ok = self.sack_ok;
+            if self.board.una() >= self.recovery_point || self.detector.exits_on_partial_ack() {
+                self.ca_state = CaState::Open;
+            }
+            facts.ca_state = self.ca_state;
+            facts.recovery_point = self.recovery_point;
+            let verdict = self.detector.on_ack(&facts, &mut self.board);
+            if verdict == Verdict::NewLoss && !facts.in_recovery() {
+                self.ca_state = CaState::Recovery;
+                self.recovery_point = self.board.end();
+            }
+            verdict
+        }
+
+        fn retransmit(&mut self) -> Option<u64> {
+            let next = self.board.next_lost()?;
+            self.board
+                .on_retransmit(next.start, Instant::ZERO, TxSnapshot::default());
+            Some(next.start / MSS)
+        }
+
+        fn rto(&mut self) {
+            self.detector.on_rto(Instant::ZERO, &mut self.board);
+            self.ca_state = CaState::Loss;
+            self.recovery_point = self.board.end();
+            self.dup_acks = 0;
+        }
+    }
+
+    /// RFC 5681 section 3.2: the third duplicate ACK, not the second, and only the first segment.
+    #[test]
+    fn three_duplicate_acks_condemn_the_first_segment() {
+        fn check(detector: impl LossDetector) {
+            let mut rig = Rig::new(detector, 10);
+            assert_eq!(rig.ack(1, &[]), Verdict::Nothing);
+            assert_eq!(rig.ack(1, &[]), Verdict::Nothing);
+            assert_eq!(rig.ack(1, &[]), Verdict::Nothing);
+            assert_eq!(rig.ack(1, &[]), Verdict::NewLoss);
+            assert_eq!(rig.retransmit(), Some(1));
+            assert_eq!(rig.retransmit(), None);
+        }
+        check(Reno::new());
+        check(NewReno::new());
+    }
+
+    /// RFC 6582 section 3.2 step 3: each partial ACK condemns the segment it stops at.
+    #[test]
+    fn newreno_partial_acks() {
+        let mut rig = Rig::new(NewReno::new(), 10);
+        (0..3).for_each(|_| _ = rig.ack(0, &[]));
+        assert_eq!(rig.retransmit(), Some(0));
+        assert_eq!(rig.ack(4, &[]), Verdict::NewLoss);
+        assert_eq!(rig.retransmit(), Some(4));
+        // A second ACK for the same place does not; nor does one that reaches the end.
+        assert_eq!(rig.ack(4, &[]), Verdict::Nothing);
+        assert_eq!(rig.ack(10, &[]), Verdict::Nothing);
+        assert_eq!(rig.ca_state, CaState::Open);
+    }
+
+    /// RFC 6582 section 3.2 steps 1 and 6: duplicates that acknowledge nothing beyond the last
+    /// episode start no new one.
+    #[test]
+    fn newreno_ignores_the_echo_of_retransmissions() {
+        let mut rig = Rig::new(NewReno::new(), 10);
+        rig.rto();
+        while rig.retransmit().is_some() {}
+        rig.ack(10, &[]);
+        rig.send(10);
+        for _ in 0..5 {
+            assert_eq!(rig.ack(10, &[]), Verdict::Nothing);
+        }
+        assert_eq!(rig.ack(11, &[]), Verdict::Nothing);
+        (0..2).for_each(|_| _ = rig.ack(11, &[]));
+        assert_eq!(rig.ack(11, &[]), Verdict::NewLoss);
+    }
+
+    /// Classic Reno takes one loss for each recovery, and has no memory of the last.
+    #[test]
+    fn reno_leaves_on_the_first_new_ack() {
+        let mut rig = Rig::new(Reno::new(), 10);
+        (0..3).for_each(|_| _ = rig.ack(0, &[]));
+        assert_eq!(rig.retransmit(), Some(0));
+        assert_eq!(rig.ack(4, &[]), Verdict::Nothing);
+        assert_eq!(rig.ca_state, CaState::Open);
+        (0..2).for_each(|_| _ = rig.ack(4, &[]));
+        assert_eq!(rig.ack(4, &[]), Verdict::NewLoss);
+        assert_eq!(rig.retransmit(), Some(4));
+    }
+
+    /// RFC 6675 section 5: every segment with enough SACKed above, at once, each once.
+    #[test]
+    fn sack_finds_all_holes() {
+        let mut rig = Rig::new(Sack6675::new(), 12);
+        assert_eq!(rig.ack(0, &[(2, 3)]), Verdict::Nothing);
+        assert_eq!(rig.ack(0, &[(5, 6), (2, 3)]), Verdict::Nothing);
+        assert_eq!(rig.ack(0, &[(5, 7), (2, 3)]), Verdict::NewLoss);
+        assert_eq!(
+            (rig.retransmit(), rig.retransmit(), rig.retransmit()),
+            (Some(0), Some(1), None)
+        );
+        assert_eq!(rig.ack(0, &[(5, 8), (2, 3)]), Verdict::NewLoss);
+        assert_eq!(
+            (rig.retransmit(), rig.retransmit(), rig.retransmit()),
+            (Some(3), Some(4), None)
+        );
+        // A lost retransmission is for the timeout.
+        assert_eq!(rig.ack(0, &[(5, 12), (2, 3)]), Verdict::Nothing);
+        assert_eq!(rig.retransmit(), None);
+        rig.rto();
+        assert_eq!(rig.retransmit(), Some(0));
+        assert_eq!(rig.ack(5, &[]), Verdict::Nothing);
+    }
+
+    /// RFC 6675 section 5 step 2: three duplicate ACKs of short segments are enough.
+    #[test]
+    fn sack_counts_duplicate_acks_too() {
+        let mut rig = Rig::new(Sack6675::new(), 0);
+        for _ in 0..6 {
+            let end = rig.board.end() + 100;
+            rig.board.push(end, Instant::ZERO, TxSnapshot::default());
+        }
+        for i in 2..=3 {
+            rig.board.sack(&[(101, 1 + i * 100)], |_| {});
+            assert_eq!(rig.ack(0, &[]), Verdict::Nothing);
+        }
+        rig.board.sack(&[(101, 401)], |_| {});
+        assert_eq!(rig.ack(0, &[]), Verdict::NewLoss);
+        assert_eq!(rig.retransmit(), Some(0));
+    }
+
+    /// RFC 6675 section 4, `NextSeg` rule 3, then one rescue (rule 4) for each recovery.
+    #[test]
+    fn sack_speculates_by_the_rules() {
+        let mut rig = Rig::new(Sack6675::new(), 12);
+        rig.ack(0, &[(1, 2), (3, 4), (5, 7)]);
+        assert_eq!((rig.retransmit(), rig.retransmit()), (Some(0), Some(2)));
+        assert_eq!(rig.retransmit(), None);
+        let mut speculate = || {
+            let next = rig.detector.speculate(&mut rig.board, rig.recovery_point);
+            if let Some(next) = next {
+                rig.board
+                    .on_retransmit(next.start, Instant::ZERO, TxSnapshot::default());
+            }
+            next.map(|r| r.start / MSS)
+        };
+        assert_eq!(speculate(), Some(4), "unSACKed below the highest SACKed");
+        assert_eq!(speculate(), Some(11), "the highest outstanding");
+        assert_eq!(speculate(), None);
+        let (detector, board) = (&mut rig.detector, &mut rig.board);
+        assert!(
+            detector.speculate(board, rig.recovery_point).is_none(),
+            "one for each recovery"
+        );
+    }
+
+    /// Without SACK on the connection the SACK detectors fall back.
+    #[test]
+    fn without_sack_it_is_newreno() {
+        let mut rig = Rig::new(Sack6675::new(), 10);
+        rig.sack_ok = false;
+        (0..2).for_each(|_| assert_eq!(rig.ack(0, &[]), Verdict::Nothing));
+        assert_eq!(rig.ack(0, &[]), Verdict::NewLoss);
+        assert_eq!(rig.ack(4, &[]), Verdict::NewLoss);
     }
 }

@@ -184,3 +184,219 @@ impl LossDetector for RackTlp {
         self.probe
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recovery::rate::TxSnapshot;
+    use crate::recovery::scoreboard::SentSegment;
+    use narrows_congestion::{ByteCount, CaState};
+
+    const MSS: u64 = 1_000;
+    /// Round trip of the path, in microseconds.
+    const RTT: u64 = 100;
+
+    struct Rig {
+        board: Scoreboard,
+        rack: RackTlp,
+        rtt: RttEstimator,
+        ca_state: CaState,
+    }
+
+    fn us(us: u64) -> Instant {
+        Instant::ZERO + Duration::from_micros(us)
+    }
+
+    impl Rig {
+        /// `n` segments sent at microseconds 0, 1, 2...
+        fn new(n: u64) -> Self {
+            let mut rtt = RttEstimator::new();
+            rtt.on_sample(Duration::from_micros(RTT), Instant::ZERO);
+            let mut rig = Self {
+                board: Scoreboard::new(),
+                rack: RackTlp::new(),
+                rtt,
+                ca_state: CaState::Open,
+            };
+            (0..n).for_each(|i| rig.send(i));
+            rig
+        }
+
+        fn send(&mut self, at: u64) {
+            self.board
+                .push(self.board.end() + MSS, us(at), TxSnapshot::default());
+        }
+
+        fn retransmit(&mut self, segment: u64, at: u64) {
+            self.board
+                .on_retransmit(segment * MSS, us(at), TxSnapshot::default());
+        }
+
+        fn ack(&mut self, at: u64, ack: u64, blocks: &[(u64, u64)], dsack: bool) -> Verdict {
+            let mut newest: Option<NewestDelivered> = None;
+            let mut each = |r: &SentSegment| {
+                let this = NewestDelivered::of(r);
+                if newest.is_none_or(|old| this.sent_after(&old)) {
+                    newest = Some(this);
+                }
+            };
+            let acked = self.board.ack(ack * MSS, &mut each);
+            let blocks: Vec<_> = blocks.iter().map(|b| (b.0 * MSS, b.1 * MSS)).collect();
+            let sacked = self.board.sack(&blocks, &mut each);
+            let mut facts = AckFacts::new(us(at), ByteCount::new(MSS), &self.rtt);
+            facts.una_advanced = !acked.is_zero();
+            facts.newly_sacked = sacked;
+            facts.newly_delivered = acked + sacked;
+            facts.newest = newest;
+            facts.dsack = dsack;
+            facts.ca_state = self.ca_state;
+            self.rack.on_ack(&facts, &mut self.board)
+        }
+
+        fn lost(&self) -> Vec<u64> {
+            self.board
+                .iter()
+                .filter(|r| r.is_lost())
+                .map(|r| r.start / MSS)
+                .collect()
+        }
+    }
+
+    /// RFC 8985 section 6.2 step 5: a segment is given the round trip of the newest delivered
+    /// one and the reordering window, a quarter of the minimum RTT; then the timer tells.
+    #[test]
+    fn a_hole_is_lost_after_the_reordering_window() {
+        let mut rig = Rig::new(10);
+        assert_eq!(rig.ack(RTT + 2, 0, &[(2, 3)], false), Verdict::Nothing);
+        assert_eq!(rig.rack.reo_wnd(), Duration::from_micros(RTT / 4));
+        assert_eq!(rig.rack.rtt(), Duration::from_micros(RTT));
+        assert_eq!(rig.rack.reorder_deadline(), Some(us(RTT + RTT / 4)));
+        let fire = |rig: &mut Rig, at| {
+            rig.rack
+                .on_reorder_timeout(us(at), &rig.rtt, &mut rig.board)
+        };
+        assert_eq!(fire(&mut rig, RTT + RTT / 4 - 1), Verdict::Nothing);
+        assert_eq!(fire(&mut rig, RTT + RTT / 4), Verdict::NewLoss);
+        assert_eq!(rig.lost(), [0]);
+        // The next one has its own time, and what was sent later than segment 2 none.
+        assert_eq!(rig.rack.reorder_deadline(), Some(us(RTT + RTT / 4 + 1)));
+        assert_eq!(fire(&mut rig, RTT + RTT / 4 + 1), Verdict::NewLoss);
+        assert_eq!(rig.lost(), [0, 1]);
+        assert_eq!(rig.rack.reorder_deadline(), None);
+    }
+
+    /// Section 6.2 step 4: without reordering seen, `DupThresh` SACKed segments or recovery
+    /// leave no window.
+    #[test]
+    fn no_window_after_three_sacked_or_in_recovery() {
+        let mut rig = Rig::new(10);
+        assert_eq!(rig.ack(RTT + 2, 0, &[(1, 3)], false), Verdict::Nothing);
+        assert_eq!(rig.ack(RTT + 3, 0, &[(1, 4)], false), Verdict::NewLoss);
+        assert_eq!(rig.rack.reo_wnd(), Duration::ZERO);
+        assert_eq!(rig.lost(), [0]);
+        let mut rig = Rig::new(10);
+        rig.ca_state = CaState::Recovery;
+        assert_eq!(rig.ack(RTT + 1, 0, &[(1, 2)], false), Verdict::NewLoss);
+    }
+
+    /// Section 6.2 step 3 and 4: once reordering was seen the window stays open.
+    #[test]
+    fn reordering_keeps_the_window_open() {
+        let mut rig = Rig::new(10);
+        rig.ack(RTT + 1, 0, &[(1, 2)], false);
+        rig.ack(RTT + 2, 2, &[], false);
+        assert_eq!(rig.board.reordering().segments, 1);
+        assert_eq!(rig.ack(RTT + 5, 2, &[(3, 8)], false), Verdict::Nothing);
+        assert_eq!(rig.rack.reo_wnd(), Duration::from_micros(RTT / 4));
+    }
+
+    /// Section 6.2 step 4: each round with a D-SACK widens the window by a quarter of the
+    /// minimum RTT, up to SRTT; sixteen recoveries later it is narrow again.
+    #[test]
+    fn dsack_widens_the_window() {
+        let mut rig = Rig::new(100);
+        let quarters = |rig: &Rig| rig.rack.reo_wnd().as_micros() / (RTT / 4);
+        rig.ack(RTT, 1, &[], true);
+        assert_eq!(quarters(&rig), 2);
+        rig.ack(RTT, 2, &[], true);
+        assert_eq!(quarters(&rig), 2, "once a round");
+        for expected in [3, 4, 4] {
+            let now = rig.board.end() / MSS;
+            rig.ack(RTT + now, now, &[], false);
+            rig.send(now);
+            rig.ack(RTT + now, now, &[], true);
+            assert_eq!(quarters(&rig), expected, "capped by SRTT");
+        }
+        for recovery in 1..=16 {
+            assert_eq!(quarters(&rig), 4, "before recovery {recovery}");
+            for state in [CaState::Recovery, CaState::Recovery, CaState::Open] {
+                rig.ca_state = state;
+                rig.ack(500, 0, &[], false);
+            }
+        }
+        assert_eq!(quarters(&rig), 1);
+    }
+
+    /// The delivery of something sent after a retransmission condemns the retransmission.
+    #[test]
+    fn a_lost_retransmission_is_found() {
+        let mut rig = Rig::new(6);
+        rig.ca_state = CaState::Recovery;
+        assert_eq!(rig.ack(RTT + 2, 0, &[(2, 3)], false), Verdict::NewLoss);
+        assert_eq!(rig.lost(), [0, 1]);
+        rig.retransmit(0, RTT + 2);
+        rig.retransmit(1, RTT + 3);
+        assert_eq!(rig.ack(RTT + 5, 0, &[(2, 6)], false), Verdict::Nothing);
+        assert_eq!(rig.ack(2 * RTT + 3, 0, &[(1, 6)], false), Verdict::NewLoss);
+        assert_eq!(rig.board.next_lost().map(|r| r.start), Some(0));
+    }
+
+    /// Section 6.2 step 2: an ACK too fast to be for the retransmission is for the original.
+    #[test]
+    fn a_spurious_retransmission_does_not_move_the_clock() {
+        let mut rig = Rig::new(10);
+        rig.ca_state = CaState::Recovery;
+        rig.ack(RTT + 2, 0, &[(2, 3)], false);
+        rig.retransmit(0, RTT + 2);
+        rig.retransmit(1, RTT + 2);
+        let before = rig.rack.newest;
+        assert_eq!(rig.ack(RTT + 3, 1, &[], false), Verdict::Nothing);
+        assert_eq!(rig.rack.newest, before);
+        assert_eq!(
+            rig.ack(2 * RTT + 2, 2, &[], false),
+            Verdict::NewLoss,
+            "this one is real"
+        );
+    }
+
+    /// Section 6.3: a timeout condemns the first segment and those whose time is over, not what
+    /// was sent a moment ago.
+    #[test]
+    fn a_timeout_spares_what_was_just_sent() {
+        let mut rig = Rig::new(5);
+        rig.ack(RTT, 1, &[], false);
+        for _ in 0..3 {
+            rig.send(900);
+        }
+        rig.rack.on_rto(us(910), &mut rig.board);
+        assert_eq!(rig.lost(), [1, 2, 3, 4]);
+        // The first is condemned whatever its time.
+        let mut rig = Rig::new(5);
+        rig.ack(RTT, 1, &[], false);
+        rig.rack.on_rto(us(RTT + 1), &mut rig.board);
+        assert_eq!(rig.lost(), [1]);
+        rig.board.check_invariants();
+    }
+
+    #[test]
+    fn without_sack_it_is_newreno() {
+        let mut rig = Rig::new(5);
+        rig.board = Scoreboard::new();
+        rig.board.set_start(1);
+        (0..5).for_each(|i| rig.send(i));
+        let mut facts = AckFacts::new(us(RTT), ByteCount::new(MSS), &rig.rtt);
+        facts.sack_ok = false;
+        facts.dup_acks = 3;
+        assert_eq!(rig.rack.on_ack(&facts, &mut rig.board), Verdict::NewLoss);
+    }
+}

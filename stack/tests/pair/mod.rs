@@ -70,6 +70,7 @@ pub fn opening(client: bool, iss: u32) -> Opening {
         iss: Seq(iss),
         timestamp_offset: 0,
         seed: u64::from(client),
+        metrics: Default::default(),
         receive_window: None,
     }
 }

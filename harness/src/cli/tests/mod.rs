@@ -1,1 +1,181 @@
+use super::*;
+use std::fs;
+use std::path::{Path, PathBuf};
+
 mod fake;
+mod files;
+mod reports;
+
+/// What a command did.
+pub(super) struct Ran {
+    pub(super) code: u8,
+    pub(super) out: String,
+    pub(super) err: String,
+}
+
+pub(super) fn app() -> App<impl IncastRunner> {
+    App::new(Catalog::default(), fake::run)
+}
+
+/// Run `narrows` with the words of `line`.
+pub(super) fn narrows(line: &str) -> Ran {
+    narrows_with(&app(), line, &AtomicBool::new(false))
+}
+
+pub(super) fn narrows_with<R: IncastRunner>(app: &App<R>, line: &str, cancel: &AtomicBool) -> Ran {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut console = Console {
+        stdout: &mut out,
+        stderr: &mut err,
+        colour: false,
+        stderr_terminal: false,
+        cancel,
+    };
+    let args = std::iter::once("narrows").chain(line.split_whitespace()).map(OsString::from);
+    let code = app.run(args, &mut console);
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ran { code, out: text(out), err: text(err) }
+}
+
+/// An empty folder for one test.
+pub(super) fn folder(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("narrows-cli-{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).unwrap();
+    path
+}
+
+pub(super) fn files_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|e| e.unwrap().file_name().display().to_string()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn options_are_consistent() {
+    use clap::CommandFactory;
+    Cli::command().debug_assert();
+}
+
+/// What is wrong, the option, and what would be right.
+#[test]
+fn errors_name_option_range_and_near_match() {
+    for (line, parts) in [
+        ("incast --cc cubik", &["'cubik' for '--cc'", "did you mean 'cubic'?"][..]),
+        ("incast --rto linus", &["'linus' for '--rto'", "did you mean 'linux'?"]),
+        ("incast --loss rakc", &["'rakc' for '--loss'", "did you mean 'rack'?"]),
+        ("incast --preset fast8", &["'fast8' for '--preset'", "did you mean 'fast08'?"]),
+        ("incast --cc dctcp:g=7", &["--cc", "fraction"]),
+        ("incast --servers 0", &["'0' for '--servers", "1 to 60000"]),
+        ("incast --servers 64-1", &["--servers", "empty"]),
+        ("incast --rate 5T", &["'5T' for '--rate", "1kb/s to 1Tb/s"]),
+        ("incast --rate 1GB/s", &["--rate", "bytes"]),
+        ("incast --delay 25", &["--delay", "unit is missing"]),
+        ("incast --buffer 64", &["--buffer", "packets (64p) or bytes (64B)"]),
+        ("incast --buffer 1000B", &["'1kB' for '--buffer'", "allowed is 1518B to"]),
+        ("incast --mss 9000", &["'9000' for '--mss'", "48 to 1460"]),
+        ("incast --initial-window 0", &["--initial-window", "1 to 10000"]),
+        ("incast --repetitions 0", &["--repetitions", "1 to 10000"]),
+        ("incast --sack off", &["--sack", "newreno"]),
+        ("incast --order sorted", &["--order", "shuffled, fixed"]),
+        ("incast --sru 1MB --block 1MB", &["--sru", "--block", "cannot be used with"]),
+        ("incast --blocks 3 --duration 1s", &["--blocks", "--duration", "cannot be used with"]),
+        ("incast --bufer 64p", &["--bufer", "--buffer"]),
+        ("incats", &["incats", "incast"]),
+        ("incast --json --csv", &["--csv", "--json goes to standard output already"]),
+        ("incast --pcap x.pcapng", &["--pcap", "one run", "90", "--servers"]),
+    ] {
+        let ran = narrows(line);
+        assert_eq!(ran.code, EXIT_USAGE, "{line}: {}{}", ran.out, ran.err);
+        for part in parts {
+            assert!(ran.err.contains(part), "{line}: no '{part}' in\n{}", ran.err);
+        }
+        assert!(ran.out.is_empty());
+    }
+}
+
+#[test]
+fn help_and_version_go_to_standard_output() {
+    for line in ["--help", "incast --help", "list --help", "--version"] {
+        let ran = narrows(line);
+        assert_eq!((ran.code, ran.err.as_str()), (EXIT_OK, ""), "{line}");
+        assert!(!ran.out.is_empty());
+    }
+    assert_eq!(narrows("").code, EXIT_USAGE);
+}
+
+#[test]
+fn list_shows_every_name_with_a_line() {
+    let ran = narrows("list");
+    assert_eq!(ran.code, EXIT_OK);
+    let catalog = Catalog::default();
+    for kind in catalog::Kind::ALL {
+        for entry in catalog.entries(kind) {
+            let line = ran.out.lines().find(|l| l.trim().starts_with(&format!("{} ", entry.name)));
+            assert!(line.is_some_and(|l| l.contains(&entry.summary)), "{}", entry.name);
+        }
+    }
+    assert!(ran.out.lines().all(|l| l.chars().count() <= 100), "{}", ran.out);
+    assert!(narrows("list --parameters").out.contains("dctcp[:"));
+}
+
+/// A user's own algorithm is found by name, in the list and on the command line.
+#[test]
+fn own_names_work_like_ours() {
+    use narrows::congestion::{CongestionRegistry, FlowStart, Reno};
+    let mut registry = CongestionRegistry::standard();
+    registry.register("mine", "an experiment", |s: &FlowStart| Reno::new(s));
+    let catalog = Catalog { congestion: Arc::new(registry), ..Catalog::default() };
+    let app = App::new(catalog, fake::run);
+    let cancel = AtomicBool::new(false);
+    assert!(narrows_with(&app, "list", &cancel).out.contains("an experiment"));
+    let ran = narrows_with(&app, "incast --cc mine -n 2 --no-report", &cancel);
+    assert_eq!(ran.code, EXIT_OK);
+    assert!(ran.out.contains("mine / 1ms"), "{}", ran.out);
+}
+
+#[test]
+fn options_reach_the_runs() {
+    let seen = std::sync::Mutex::new(Vec::new());
+    let runner = |spec: &crate::scenario::IncastSpec, ctx: crate::scenario::RunContext<'_>| {
+        seen.lock().unwrap().push(spec.clone());
+        fake::run(spec, ctx)
+    };
+    let line = "incast -n 4 --cc dctcp:g=1/32,floor=1 --rto 5ms --buffer 64p --ecn-threshold 20p \
+        --block 1MB --blocks 7 --time-limit 9s --rate 10G --delay 5us --jitter 0 --tick 10ms \
+        --loss rack --prr off --limited-transmit off --timestamps on --ecn classic \
+        --delayed-ack 2/40ms --initial-window 2 --rwnd 64KiB --mss 1000 --mtu 1040 --framing none \
+        --queue-counting with-in-service --server-nic 50p --client-nic 10p --request 1000B \
+        --order fixed --seed 9 --wire --no-report --quiet";
+    let ran = narrows_with(&App::new(Catalog::default(), runner), line, &AtomicBool::new(false));
+    assert_eq!(ran.code, EXIT_OK, "{}", ran.err);
+    let specs = seen.lock().unwrap();
+    assert_eq!(specs.len(), 1);
+    let text = format!("{:?}", specs[0]);
+    for part in [
+        "servers: 4,",
+        "Fixed(1000000B)",
+        "blocks: 7, time_limit: 9s",
+        "request: Request { size: 1000B, order: Fixed }",
+        "start_jitter: 0ns",
+        "link_rate: 10Gb/s, link_delay: 5us, framing: None, mtu: 1040",
+        "port_buffer: Packets(64), queue_counting: WithInService, aqm: EcnStep(Packets(20))",
+        "server_nic: Packets(50), client_nic: Packets(10)",
+        "congestion: \"dctcp:g=1/32,floor=1\", rto: \"5ms\", loss_detector: \"rack\"",
+        "sack: true, prr: false, limited_transmit: false, timestamps: true, ecn: Classic",
+        "delayed_ack: On { segments: 2, timeout: 40ms }",
+        "initial_window: 2, receive_window: Some(65536B), mss: Some(1000), timer_tick: 10ms",
+        "seed: 9, repetition: 0, wire: true",
+    ] {
+        assert!(text.contains(part), "no '{part}' in\n{text}");
+    }
+}
+
+#[test]
+fn presets_are_a_start_that_options_change() {
+    let ran = narrows("incast --preset fast08 -n 4,8 --buffer 32p,256p --no-report");
+    assert_eq!(ran.code, EXIT_OK, "{}", ran.err);
+    assert!(ran.out.contains("reno / floor:200ms,initial=3s / buffer 256p"), "{}", ran.out);
+}

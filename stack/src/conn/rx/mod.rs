@@ -8,6 +8,7 @@ mod text;
 use super::state::{CloseReason, Origin, State};
 use super::{Connection, TcpTypes};
 use crate::buffer::{Payload, RecvBuffer};
+use crate::endpoint::challenge::Verdict;
 use crate::wire::{Ecn, Flags, Seq, TcpHeader};
 use check::Placed;
 use narrows_congestion::Instant;
@@ -77,9 +78,9 @@ impl<T: TcpTypes> Connection<T> {
     /// Answer a suspicious segment with an ACK, unless too many were sent (RFC 5961 section 7).
     pub(super) fn challenge_ack(&mut self, now: Instant) {
         self.stats.unacceptable_in += 1;
-        if self.challenge.take(now) {
+        if self.challenge.take(now) == Verdict::Send {
             self.stats.challenge_acks += 1;
-            self.ack.force();
+            self.challenge_due = true;
         }
     }
 

@@ -31,7 +31,7 @@ impl<T: TcpTypes> Connection<T> {
                     let (ecn, tcp) = self.syn_header(now);
                     return Some(Output { ecn, tcp, payload: self.nothing() });
                 }
-                if matches!(self.state, State::SynSent) || !self.ack.is_due() {
+                if matches!(self.state, State::SynSent) || !(self.ack.is_due() || self.challenge_due) {
                     return None;
                 }
                 return Some(self.pure_ack(now));
@@ -66,7 +66,7 @@ impl<T: TcpTypes> Connection<T> {
             out.tcp.seq = self.seq(self.snd.nxt()) - 1;
             return Some(out);
         }
-        self.ack.is_due().then(|| self.pure_ack(now))
+        (self.ack.is_due() || self.challenge_due).then(|| self.pure_ack(now))
     }
 
     fn data(&mut self, now: Instant) -> Option<Output> {
@@ -241,11 +241,12 @@ impl<T: TcpTypes> Connection<T> {
             tcp.options.timestamps = Some(self.ts.option(now));
         }
         if with_sack && self.sack && (!self.ooo.is_empty() || self.ooo.has_dsack()) {
-            let max = if self.ts.in_use() { 3 } else { 4 };
+            let max = tcp.options.max_sack_blocks();
             let first = self.irs + 1;
             tcp.options.sack = self.ooo.sack_blocks(|offset| first + offset as u32, max);
         }
         self.ack.on_sent(tcp.ack);
+        self.challenge_due = false;
         self.timers.stop(Timer::DelayedAck);
     }
 

@@ -152,7 +152,8 @@ fn reordering_is_seen() {
 /// 2 SMSS of bytes, above.
 #[test]
 fn rfc6675_is_lost() {
-    let table: &[(&[(u64, u64)], &[u64])] = &[
+    type Case = (&'static [(u64, u64)], &'static [u64]);
+    let table: &[Case] = &[
         (&[(1, 2)], &[]),
         (&[(1, 3)], &[]),
         (&[(1, 4)], &[0]),
@@ -704,9 +705,5 @@ fn repeated_blocks_are_cheap() {
         assert_eq!(sack(&mut board, &[(from, N)]), 0);
         assert_eq!(board.next_unsacked(1).map(|r| r.start), None);
     }
-    assert!(
-        board.steps - before < 200_000 + 1_000 * 40,
-        "{}",
-        board.steps - before
-    );
+    assert!(board.steps - before < 10 * N, "{}", board.steps - before);
 }

@@ -171,13 +171,17 @@ proptest! {
             Ok(n) => {
                 prop_assert_eq!(n, len);
                 prop_assert!(n <= MAX_OPTIONS_LEN);
+                let all = options.max_sack_blocks() >= options.sack.len();
+                let next = if options.max_sack_blocks() == 0 { 12 } else { 8 };
+                prop_assert!(all || n + next > MAX_OPTIONS_LEN, "one more block fits");
                 prop_assert!(buf[n..].iter().all(|&b| b == 0xaa));
                 let parsed = TcpOptions::parse(&buf[..n], OptionPolicy::Reject);
                 prop_assert_eq!(parsed, Ok(as_sent(&options)));
             }
             Err(EmitError::OptionsTooLong(n)) => {
                 prop_assert_eq!(n, len);
-                prop_assert!(n > MAX_OPTIONS_LEN);
+                let rest = TcpOptions { sack: SackBlocks::EMPTY, ..options };
+                prop_assert!(rest.wire_len() > MAX_OPTIONS_LEN, "SACK blocks can be cut");
             }
             Err(e) => {
                 prop_assert_eq!(e, EmitError::BufferTooSmall { needed: len, got: room });

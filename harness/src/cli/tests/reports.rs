@@ -1,0 +1,175 @@
+//! What results look like.
+
+use super::*;
+use crate::report::records::HEADER;
+
+fn written(name: &str, options: &str) -> String {
+    let dir = folder(name);
+    let file = dir.join("x");
+    let ran = narrows(&format!("incast {options} {}", file.display()));
+    assert_eq!(ran.code, EXIT_OK, "{}", ran.err);
+    let text = fs::read_to_string(&file).unwrap();
+    fs::remove_dir_all(&dir).unwrap();
+    text
+}
+
+/// Without the last line, which tells the time it took.
+fn stable(text: &str) -> String {
+    text.lines().filter(|l| !l.contains("million data packets")).fold(String::new(), |a, l| a + l + "\n")
+}
+
+#[test]
+fn the_table() {
+    let ran = narrows("incast -n 1,4,16 --cc reno,dctcp --rto linux,1ms --no-report");
+    assert_eq!(stable(&ran.out), include_str!("table.txt"));
+    let ran = narrows("incast -n 4,16 --cc reno --rto linux -r 5 --no-report");
+    assert_eq!(stable(&ran.out), include_str!("table_repeated.txt"));
+}
+
+#[test]
+fn nothing_is_wider_than_100_columns_but_sentences() {
+    let ran = narrows("incast -r 3 --rate 100G -n 1..1024x2 --no-report");
+    let rows = ran.out.lines().filter(|l| !l.contains(". ") && !l.ends_with('.'));
+    for row in rows {
+        assert!(row.chars().count() <= 100, "{row}");
+    }
+}
+
+#[test]
+fn threads_change_nothing() {
+    let one = narrows("incast -r 2 -j 1 --no-report --json");
+    let two = narrows("incast -r 2 -j 2 --no-report --json");
+    assert_eq!(one.out.replace("-j 1", "-j 2"), two.out);
+}
+
+#[test]
+fn the_csv() {
+    let ran = narrows("incast -n 8 --cc reno --rto linux --blocks 2 --seed 5 --no-report --csv - -q");
+    assert_eq!(ran.out, include_str!("runs.csv"));
+    assert_eq!(ran.out.lines().next().unwrap(), HEADER.join(","));
+}
+
+/// The columns are the fields, no more and no less.
+#[test]
+fn the_json() {
+    let ran = narrows("incast -n 8 --cc reno --rto linux --seed 5 --no-report --json -q");
+    let value: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let fields: Vec<&String> = value["runs"][0].as_object().unwrap().keys().collect();
+    let mut header = HEADER.to_vec();
+    header.sort_unstable();
+    assert_eq!(fields, header);
+    assert_eq!(value["format"], "narrows-incast");
+    assert_eq!(value["format_version"], 1);
+    assert_eq!(
+        value["command"],
+        "narrows incast -n 8 --cc reno --rto linux --seed 5 --no-report --json -q"
+    );
+    assert_eq!(value["runs"][0]["seed"], 5);
+    let point: Vec<&String> = value["points"][0].as_object().unwrap().keys().collect();
+    assert_eq!(
+        point,
+        [
+            "block_median_ns",
+            "block_p99_ns",
+            "collapse_onset",
+            "drops",
+            "goodput_bps",
+            "goodput_ci95_bps",
+            "link_share",
+            "marks",
+            "repetitions",
+            "servers",
+            "timeouts",
+            "variant"
+        ]
+    );
+    let settings = value["settings"].as_array().unwrap();
+    assert!(settings.contains(&serde_json::json!(["port buffer", "64KiB"])));
+}
+
+#[test]
+fn the_page_needs_nothing_from_elsewhere() {
+    let page = written("page", "-n 1,8,64 -r 3 --report");
+    // The name of the SVG vocabulary looks like an address and is none.
+    let page = page.replace("http://www.w3.org/2000/svg", "");
+    for outside in ["http:", "https:", "//cdn", " src=", " href=", "url(", "@import", "fetch(", "<link"] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    for part in [
+        "<!doctype html>",
+        "default-src 'none'",
+        "Incast collapse sets in",
+        "narrows incast -n 1,8,64 -r 3 --report",
+        env!("CARGO_PKG_VERSION"),
+        "port buffer",
+        "Seeds of the repetitions",
+        "reno / linux",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
+/// Values of the command line come back in the page: they must not be able to end an element.
+#[test]
+fn the_page_escapes_what_it_shows() {
+    let dir = folder("escape");
+    let odd = dir.join("<b>&'\"");
+    fs::create_dir(&odd).unwrap();
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let cancel = AtomicBool::new(false);
+    let mut console = Console {
+        stdout: &mut out,
+        stderr: &mut err,
+        colour: false,
+        stderr_terminal: false,
+        cancel: &cancel,
+    };
+    let file = odd.join("r.html");
+    let words = ["narrows", "incast", "-n", "2", "--report"].map(OsString::from);
+    let code = app().run(words.into_iter().chain([file.clone().into()]), &mut console);
+    assert_eq!(code, EXIT_OK);
+    let page = fs::read_to_string(file).unwrap();
+    assert!(!page.contains("<b>&'") && page.contains("&lt;b&gt;&amp;"));
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn the_plot_is_well_formed() {
+    for (name, options) in [
+        ("svg1", "--svg"),
+        ("svg2", "-r 5 -n 1..64x2 --rto linux,1ms,fine,bsd,5ms,rfc6298,200us --svg"),
+        ("svg3", "-n 7 --svg"),
+        ("svg4", "-n 7 --cc reno --rto 1ms --svg"),
+        ("svg5", "-n 1,2 --cc reno --rto 1ms --buffer 32p,64p --sru 1kB,1MB --svg"),
+        ("svg6", "-n 1-60 --rate 1G,10G --cc reno --rto 1ms --svg"),
+    ] {
+        let svg = written(name, &format!("--no-report {options}"));
+        well_formed(&svg);
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{options}");
+        assert!(!svg.contains("var("), "colours of its own");
+    }
+}
+
+/// Elements closed in order, attributes quoted, no stray `&`.
+fn well_formed(xml: &str) {
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = xml;
+    while let Some(at) = rest.find('<') {
+        let (text, tag) = rest.split_at(at);
+        assert!(!text.contains('>'), "stray > in {text}");
+        for (i, _) in text.match_indices('&') {
+            assert!(text[i..].split_once(';').is_some_and(|(e, _)| e.len() < 6), "{text}");
+        }
+        let end = tag.find('>').expect("a tag ends");
+        let (body, after) = (&tag[1..end], &tag[end + 1..]);
+        assert_eq!(body.matches('"').count() % 2, 0, "quotes in {body}");
+        let name = body.trim_matches('/').split_whitespace().next().unwrap();
+        if body.starts_with('/') {
+            assert_eq!(open.pop(), Some(name));
+        } else if !body.ends_with('/') {
+            open.push(name);
+        }
+        rest = after;
+    }
+    assert!(open.is_empty(), "{open:?}");
+}

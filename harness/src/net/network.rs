@@ -1,0 +1,463 @@
+//! The network at work: ports, switches and pools, and the packets among them.
+//!
+//! Knows nothing of hosts but their number; [`crate::sim::World`] drives it.
+
+use std::cmp::Reverse;
+
+use crate::sim::queue::{Event, EventQueue};
+use crate::sim::slab::{Hop, NIL, Slab};
+use crate::sim::tap::{Tap, TapEvent};
+use crate::sim::time::SimTime;
+
+use super::aqm::Verdict;
+use super::buffer::{Depth, Pool, PoolVerdict};
+use super::nic::NicRoom;
+use super::packet::{HostId, Packet, PortId};
+use super::port::{NO_POOL, Node, PoolId, Port};
+use super::stats::{DropReason, PortStats, QueueArea, QueueTrace};
+use super::switch::Switch;
+
+/// Set in the id of an event that is a packet held back, not the head of a link.
+const HELD: u32 = 1 << 31;
+
+/// Default of [`Network::set_packet_limit`].
+const DEFAULT_PACKET_LIMIT: usize = 1 << 26;
+
+/// Ports, switches, pools, and the packets among them.
+#[derive(Debug)]
+pub struct Network<P> {
+    slab: Slab<P>,
+    ports: Vec<Port>,
+    switches: Vec<Switch>,
+    pools: Vec<Pool>,
+    hosts: u32,
+    pub(crate) events: EventQueue,
+    held: u64,
+    /// Set once a packet was refused because of the packet limit.
+    pub(crate) overflowed: bool,
+    totals: Totals,
+}
+
+/// What became of all packets so far.
+///
+/// `sent + duplicated == delivered + dropped + in_network`, always.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// Taken by the hosts' NICs.
+    pub sent: u64,
+    /// Copies made by links.
+    pub duplicated: u64,
+    /// Handed to hosts.
+    pub delivered: u64,
+    /// Dropped by switch ports and links. What a NIC refuses was never sent.
+    pub dropped: u64,
+    /// Queued or on a link now.
+    pub in_network: u64,
+}
+
+impl<P: Packet> Network<P> {
+    /// Host `h`'s NIC is port `h`.
+    pub(crate) fn new(
+        hosts: u32,
+        ports: Vec<Port>,
+        switches: Vec<Switch>,
+        pools: Vec<Pool>,
+    ) -> Self {
+        Self {
+            slab: Slab::new(DEFAULT_PACKET_LIMIT),
+            ports,
+            switches,
+            pools,
+            hosts,
+            events: EventQueue::default(),
+            held: 0,
+            overflowed: false,
+            totals: Totals::default(),
+        }
+    }
+
+    /// Number of hosts.
+    pub fn hosts(&self) -> u32 {
+        self.hosts
+    }
+
+    /// Refuses packets at the NICs while the network holds `limit` of them (at most 2^31); the
+    /// run then ends with [`crate::sim::Outcome::PacketLimit`].
+    pub fn set_packet_limit(&mut self, limit: usize) {
+        self.slab = Slab::new(limit.min(HELD as usize));
+    }
+
+    /// A host gives a packet to its NIC. `Err`: refused, and here it is again.
+    #[inline]
+    pub fn send<T: Tap<P>>(
+        &mut self,
+        now: SimTime,
+        host: HostId,
+        packet: P,
+        tap: &mut T,
+    ) -> Result<(), P> {
+        let at = host.0;
+        let l3_len = packet.wire_len();
+        self.settle(at, now);
+        let port = &mut self.ports[at as usize];
+        let len = port.buffer_len(l3_len);
+        let admitted = port.admits(port.depth(&self.slab), len);
+        if !admitted || self.slab.is_full() {
+            let reason = if admitted {
+                DropReason::PacketLimit
+            } else {
+                DropReason::Full
+            };
+            self.overflowed |= admitted;
+            port.stats.count_drop(reason);
+            if T::ACTIVE {
+                tap.event(now, TapEvent::NicRefused { host }, &packet);
+            }
+            return Err(packet);
+        }
+        let hop = Hop {
+            depart: now,
+            next: NIL,
+            dst: packet.destination().0,
+            l3_len,
+            buffered: 0,
+            flow: packet.flow_hash(),
+            ecn_capable: packet.is_ecn_capable(),
+        };
+        let i = self.slab.insert(hop, packet);
+        self.totals.sent += 1;
+        let departs = self.push(now, at, i, len);
+        if T::ACTIVE
+            && let Some(body) = self.slab.body(i)
+        {
+            tap.event(now, TapEvent::NicSent { host, departs }, body);
+        }
+        Ok(())
+    }
+
+    /// The room in a host's NIC.
+    #[inline]
+    pub fn nic_room(&mut self, now: SimTime, host: HostId) -> NicRoom {
+        self.settle(host.0, now);
+        self.ports[host.index()].room(&self.slab)
+    }
+
+    /// When a host's NIC next has more room.
+    pub fn nic_next_departure(&mut self, now: SimTime, host: HostId) -> Option<SimTime> {
+        self.settle(host.0, now);
+        self.ports[host.index()].next_departure(&self.slab)
+    }
+
+    /// Does what `event` is about. A packet that reaches a host is handed out.
+    #[inline]
+    pub(crate) fn handle<T: Tap<P>>(&mut self, event: Event, tap: &mut T) -> Option<(HostId, P)> {
+        let now = event.time;
+        if event.id & HELD != 0 {
+            let i = event.id & !HELD;
+            self.held -= 1;
+            // While held back, a packet's link is where the next packet's slot would be.
+            let port = self.slab.hop(i).next;
+            let to = self.ports[port as usize].to;
+            return self.arrive(now, port, to, i, tap);
+        }
+        let at = event.id;
+        let port = &mut self.ports[at as usize];
+        if port.head_arrival(&self.slab) != Some(now) {
+            return None; // Stale: the link's head is due at another time.
+        }
+        if port.head_is_queued() {
+            self.settle(at, now);
+        }
+        let port = &mut self.ports[at as usize];
+        let i = port.pop(&self.slab)?;
+        if let Some(next) = port.head_arrival(&self.slab) {
+            self.events.push(Event {
+                time: next,
+                rank: port.rank,
+                id: at,
+            });
+        }
+        let to = port.to;
+        if port.impair.is_some() && self.impair(now, at, i, tap) {
+            return None;
+        }
+        self.arrive(now, at, to, i, tap)
+    }
+
+    /// The packet in slot `i` is at the end of port `from`'s link.
+    #[inline]
+    fn arrive<T: Tap<P>>(
+        &mut self,
+        now: SimTime,
+        from: u32,
+        to: Node,
+        i: u32,
+        tap: &mut T,
+    ) -> Option<(HostId, P)> {
+        match to {
+            Node::Host(h) => {
+                self.totals.delivered += 1;
+                let host = HostId(h);
+                let packet = self.slab.remove(i)?;
+                if T::ACTIVE {
+                    tap.event(now, TapEvent::Received { host }, &packet);
+                }
+                Some((host, packet))
+            }
+            Node::Switch(s) => {
+                let hop = self.slab.hop(i);
+                match self.switches[s as usize].route(hop.dst, hop.flow) {
+                    Some(port) => self.enqueue(now, port, i, tap),
+                    None => self.discard(now, from, i, DropReason::NoRoute, tap),
+                }
+                None
+            }
+        }
+    }
+
+    /// Applies a link's impairments to the packet in slot `i`; true if it is gone or held back.
+    #[cold]
+    fn impair<T: Tap<P>>(&mut self, now: SimTime, at: u32, i: u32, tap: &mut T) -> bool {
+        let port = &mut self.ports[at as usize];
+        let Some(fate) = port.impair.as_mut().map(|impair| impair.next()) else {
+            return false;
+        };
+        if fate.lost {
+            self.discard(now, at, i, DropReason::Lost, tap);
+            return true;
+        }
+        if let Some(noise) = fate.corrupt
+            && let Some(body) = self.slab.body_mut(i)
+        {
+            port.stats.corrupted += 1;
+            body.corrupt(noise);
+        }
+        if fate.duplicate
+            && !self.slab.is_full()
+            && let Some(copy) = self.slab.body(i).cloned()
+        {
+            port.stats.duplicated += 1;
+            self.totals.duplicated += 1;
+            let hop = *self.slab.hop(i);
+            let copy = self.slab.insert(hop, copy);
+            self.hold(at, copy, now);
+        }
+        let Some(extra) = fate.hold else { return false };
+        self.ports[at as usize].stats.held += 1;
+        self.hold(at, i, now + extra);
+        true
+    }
+
+    /// Lets the packet in slot `i` arrive at the end of port `at`'s link at `until`.
+    fn hold(&mut self, at: u32, i: u32, until: SimTime) {
+        self.held += 1;
+        self.slab.hop_mut(i).next = at;
+        let rank = self.ports[at as usize].rank;
+        self.events.push(Event {
+            time: until,
+            rank,
+            id: HELD | i,
+        });
+    }
+
+    /// The packet in slot `i` arrives at the queue of switch port `at`.
+    #[inline]
+    fn enqueue<T: Tap<P>>(&mut self, now: SimTime, at: u32, i: u32, tap: &mut T) {
+        let hop = *self.slab.hop(i);
+        let pool = self.ports[at as usize].pool;
+        if pool == NO_POOL {
+            self.ports[at as usize].settle(now, &self.slab);
+        } else {
+            self.settle_pool(pool, now);
+        }
+        let port = &mut self.ports[at as usize];
+        let len = port.buffer_len(hop.l3_len);
+        let depth = port.depth(&self.slab);
+        if !port.admits(depth, len) {
+            return self.discard(now, at, i, DropReason::Full, tap);
+        }
+        if let Some(pool) = self.pools.get(pool as usize) {
+            match pool.verdict(port.held().bytes, len) {
+                PoolVerdict::Admit => {}
+                PoolVerdict::OverThreshold => {
+                    return self.discard(now, at, i, DropReason::OverThreshold, tap);
+                }
+                PoolVerdict::Exhausted => {
+                    return self.discard(now, at, i, DropReason::PoolExhausted, tap);
+                }
+            }
+        }
+        let idle_since = port.idle_since();
+        let marked = match port.aqm.on_arrival(now, depth, idle_since, hop.ecn_capable) {
+            Verdict::Pass => false,
+            Verdict::Drop => return self.discard(now, at, i, DropReason::Early, tap),
+            Verdict::Mark => {
+                port.stats.marks += 1;
+                if let Some(body) = self.slab.body_mut(i) {
+                    body.mark_ce();
+                }
+                true
+            }
+        };
+        let departs = self.push(now, at, i, len);
+        if let Some(pool) = self.pools.get_mut(pool as usize) {
+            pool.take(len);
+            let port = &mut self.ports[at as usize];
+            if !port.pool_knows {
+                port.pool_knows = true;
+                pool.departures.push(Reverse((departs, at)));
+            }
+        }
+        if T::ACTIVE
+            && let Some(body) = self.slab.body(i)
+        {
+            tap.event(
+                now,
+                TapEvent::PortQueued {
+                    port: PortId(at),
+                    marked,
+                    departs,
+                },
+                body,
+            );
+        }
+    }
+
+    /// Puts slot `i` into a port that admits it; returns when its last bit leaves.
+    #[inline]
+    fn push(&mut self, now: SimTime, at: u32, i: u32, len: u32) -> SimTime {
+        let port = &mut self.ports[at as usize];
+        let (departs, arrives) = port.push(now, i, len, &mut self.slab);
+        if let Some(time) = arrives {
+            self.events.push(Event {
+                time,
+                rank: port.rank,
+                id: at,
+            });
+        }
+        departs
+    }
+
+    #[cold]
+    fn discard<T: Tap<P>>(
+        &mut self,
+        now: SimTime,
+        at: u32,
+        i: u32,
+        reason: DropReason,
+        tap: &mut T,
+    ) {
+        self.ports[at as usize].stats.count_drop(reason);
+        self.totals.dropped += 1;
+        if let Some(body) = self.slab.remove(i)
+            && T::ACTIVE
+        {
+            tap.event(
+                now,
+                TapEvent::Dropped {
+                    port: PortId(at),
+                    reason,
+                },
+                &body,
+            );
+        }
+    }
+
+    /// Brings a port up to `now`, and what it frees back to its pool.
+    #[inline]
+    fn settle(&mut self, at: u32, now: SimTime) {
+        let port = &mut self.ports[at as usize];
+        let freed = port.settle(now, &self.slab);
+        if let Some(pool) = self.pools.get_mut(port.pool as usize) {
+            pool.give_back(freed);
+        }
+    }
+
+    /// Brings all ports of a pool up to `now`, looking only at those that something leaves.
+    fn settle_pool(&mut self, pool: u32, now: SimTime) {
+        let pool = &mut self.pools[pool as usize];
+        while let Some(&Reverse((time, at))) = pool.departures.peek() {
+            if time > now {
+                break;
+            }
+            pool.departures.pop();
+            let port = &mut self.ports[at as usize];
+            let freed = port.settle(now, &self.slab);
+            pool.give_back(freed);
+            match port.next_departure(&self.slab) {
+                Some(next) => pool.departures.push(Reverse((next, at))),
+                None => port.pool_knows = false,
+            }
+        }
+    }
+
+    /// The port by which the network reaches a host last: its switch port, in a star.
+    pub fn port_to(&self, host: HostId) -> Option<PortId> {
+        let to = Node::Host(host.0);
+        self.ports
+            .iter()
+            .position(|p| p.to == to)
+            .map(|i| PortId(i as u32))
+    }
+
+    /// A host's NIC.
+    pub const fn nic(&self, host: HostId) -> PortId {
+        PortId(host.0)
+    }
+
+    /// Number of ports, NICs included.
+    pub fn ports(&self) -> u32 {
+        self.ports.len() as u32
+    }
+
+    /// The counters of a port.
+    ///
+    /// # Panics
+    /// If there is no such port; so do the other questions about a port.
+    pub fn stats(&self, port: PortId) -> &PortStats {
+        &self.ports[port.index()].stats
+    }
+
+    /// What a port holds at `now`, the packet in service included.
+    pub fn queued(&mut self, now: SimTime, port: PortId) -> Depth {
+        self.settle(port.0, now);
+        self.ports[port.index()].held()
+    }
+
+    /// The integral of a port's queue from the start to `now`.
+    pub fn queue_area(&mut self, now: SimTime, port: PortId) -> QueueArea {
+        self.settle(port.0, now);
+        self.ports[port.index()].area(now, &self.slab)
+    }
+
+    /// Starts to record a port's queue.
+    pub fn trace_queue(&mut self, port: PortId) {
+        self.ports[port.index()].trace.get_or_insert_default();
+    }
+
+    /// Hands out what was recorded of a port's queue until `now`; recording ends.
+    pub fn take_queue_trace(&mut self, now: SimTime, port: PortId) -> Option<QueueTrace> {
+        self.settle(port.0, now);
+        self.ports[port.index()].trace.take().map(|t| *t)
+    }
+
+    /// Bytes in use in a pool at `now`, and the most there were.
+    pub fn pool_used(&mut self, now: SimTime, pool: PoolId) -> (u64, u64) {
+        self.settle_pool(pool.0, now);
+        let pool = &self.pools[pool.0 as usize];
+        (pool.used(), pool.max_used())
+    }
+
+    /// What became of all packets.
+    pub fn totals(&self) -> Totals {
+        Totals {
+            in_network: self.slab.len() as u64,
+            ..self.totals
+        }
+    }
+
+    /// Packets that links hold back now.
+    pub fn held_back(&self) -> u64 {
+        self.held
+    }
+}

@@ -1,0 +1,385 @@
+//! The world: hosts on a network, and the loop that drives them through virtual time.
+//!
+//! A host is sans-I/O. The world calls, at one instant and in this order: `handle_start` if its
+//! start has come, `handle_packet` or `handle_timeout`, then `poll_transmit` until it has
+//! nothing more or its NIC refuses, then `poll_timeout`. A packet is handled before a timer of
+//! the same instant; packets of one instant in the order of their links; timers in the order of
+//! their hosts.
+//!
+//! Each host has one timer in the world. It is moved when the host's deadline comes nearer and
+//! left alone when it recedes: then it fires early, the host is asked again, and nothing else
+//! happens. So a retransmission timer that each ACK pushes back costs nothing per ACK.
+
+use narrows_congestion::Instant;
+
+use super::rng::{Component, Stream};
+use super::tap::{NoTap, Tap};
+use super::time::SimTime;
+use super::timers::Timers;
+use crate::net::network::Network;
+use crate::net::nic::NicRoom;
+use crate::net::packet::{HostId, Packet};
+
+/// A host: a protocol endpoint with its application.
+pub trait Host {
+    /// What it sends and receives.
+    type Packet: Packet;
+
+    /// Its start time has come ([`World::start_at`]). A host that waits for others needs none:
+    /// packets reach it from the beginning.
+    fn handle_start(&mut self, now: Instant) {
+        let _ = now;
+    }
+
+    /// A packet for it has arrived.
+    fn handle_packet(&mut self, now: Instant, packet: Self::Packet);
+
+    /// The time that it named in [`Host::poll_timeout`] has come.
+    fn handle_timeout(&mut self, now: Instant);
+
+    /// The next packet that it wants to send now. Called after every other call until `None`, or
+    /// until the NIC refuses a packet; then again when a packet has left the NIC. `room` is what
+    /// the NIC will take for certain.
+    fn poll_transmit(&mut self, now: Instant, room: NicRoom) -> Option<Self::Packet>;
+
+    /// When it wants [`Host::handle_timeout`] to be called; `None` for never. A time in the past
+    /// is now. After a call at or after the named time this has to be later, or `None`.
+    fn poll_timeout(&self) -> Option<Instant>;
+
+    /// The NIC refused `packet` (ENOBUFS).
+    fn local_drop(&mut self, now: Instant, packet: Self::Packet);
+
+    /// Whether it holds something back because of the room in the NIC: it is then asked again
+    /// when a packet has left the NIC.
+    #[inline]
+    fn waits_for_nic(&self) -> bool {
+        false
+    }
+}
+
+/// Where a run stops at the latest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Events in all.
+    pub events: u64,
+    /// Events at one instant: more means that time stands still.
+    pub events_at_once: u64,
+    /// Virtual time.
+    pub time: SimTime,
+}
+
+impl Default for Limits {
+    /// 10^12 events, 10^8 at one instant, no limit of time.
+    fn default() -> Self {
+        Self {
+            events: 1_000_000_000_000,
+            events_at_once: 100_000_000,
+            time: SimTime::MAX,
+        }
+    }
+}
+
+/// Why a run returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// The time asked for is reached: all events until then are done.
+    Reached,
+    /// The condition no longer holds.
+    Stopped,
+    /// Nothing is left to happen: no packet under way, no timer armed.
+    Idle,
+    /// [`Limits::events`].
+    EventLimit,
+    /// [`Limits::time`].
+    TimeLimit,
+    /// [`Limits::events_at_once`]: most likely a host whose timer does not advance.
+    Standstill,
+    /// [`Network::set_packet_limit`].
+    PacketLimit,
+}
+
+/// What the world remembers of a host.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    /// When it starts, until it has.
+    start: Option<SimTime>,
+    /// When its NIC will have more room, while it waits for that.
+    nic_wake: Option<SimTime>,
+}
+
+/// Hosts on a network.
+#[derive(Debug)]
+pub struct World<H: Host, T: Tap<H::Packet> = NoTap> {
+    hosts: Vec<H>,
+    slots: Vec<Slot>,
+    network: Network<H::Packet>,
+    timers: Timers,
+    now: SimTime,
+    events: u64,
+    /// Value of `events` when `now` began.
+    events_before_now: u64,
+    limits: Limits,
+    tap: T,
+}
+
+impl<H: Host> World<H> {
+    /// Puts `hosts` on `network`, which has as many. Nothing happens before [`Self::start_at`]
+    /// or [`Self::kick`].
+    ///
+    /// # Panics
+    /// If the number of hosts is not that of the network.
+    pub fn new(network: Network<H::Packet>, hosts: Vec<H>) -> Self {
+        Self::with_tap(network, hosts, NoTap)
+    }
+}
+
+impl<H: Host, T: Tap<H::Packet>> World<H, T> {
+    /// The same with somebody who listens.
+    ///
+    /// # Panics
+    /// If the number of hosts is not that of the network.
+    pub fn with_tap(network: Network<H::Packet>, hosts: Vec<H>, tap: T) -> Self {
+        assert_eq!(
+            hosts.len(),
+            network.hosts() as usize,
+            "one host for each NIC"
+        );
+        Self {
+            slots: vec![Slot::default(); hosts.len()],
+            timers: Timers::new(hosts.len()),
+            hosts,
+            network,
+            now: SimTime::ZERO,
+            events: 0,
+            events_before_now: 0,
+            limits: Limits::default(),
+            tap,
+        }
+    }
+
+    /// Sets where runs stop at the latest.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// Calls [`Host::handle_start`] of `host` at `time`, or now if that is past.
+    pub fn start_at(&mut self, host: HostId, time: SimTime) {
+        let time = time.max(self.now);
+        self.slots[host.index()].start = Some(time);
+        self.timers.arm_by(host.0, time);
+    }
+
+    /// Starts each host at `time` and up to `jitter` later, drawn from a stream of its own.
+    pub fn start_all(&mut self, seed: u64, time: SimTime, jitter: SimTime) {
+        for h in 0..self.network.hosts() {
+            let late = Stream::new(seed, Component::Start, u64::from(h)).jitter(jitter);
+            self.start_at(HostId(h), time + late);
+        }
+    }
+
+    /// Now.
+    pub fn now(&self) -> SimTime {
+        self.now
+    }
+
+    /// Events so far: arrivals of packets at nodes, and timers.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// The hosts.
+    pub fn hosts(&self) -> &[H] {
+        &self.hosts
+    }
+
+    /// A host. After changing what it may want, call [`Self::kick`].
+    ///
+    /// # Panics
+    /// If there is no such host.
+    pub fn host_mut(&mut self, host: HostId) -> &mut H {
+        &mut self.hosts[host.index()]
+    }
+
+    /// Asks a host for packets and its timeout after something was done to it from outside.
+    pub fn kick(&mut self, host: HostId) {
+        self.serve(host);
+    }
+
+    /// The network.
+    pub fn network(&self) -> &Network<H::Packet> {
+        &self.network
+    }
+
+    /// The network, for questions that look at a queue now.
+    pub fn network_mut(&mut self) -> &mut Network<H::Packet> {
+        &mut self.network
+    }
+
+    /// Who listens.
+    pub fn tap_mut(&mut self) -> &mut T {
+        &mut self.tap
+    }
+
+    /// Takes the world apart.
+    pub fn into_parts(self) -> (Vec<H>, Network<H::Packet>, T) {
+        (self.hosts, self.network, self.tap)
+    }
+
+    /// Does all events until `time`, those at `time` included, and stands at `time` then
+    /// ([`Outcome::Reached`]), or returns sooner. [`Outcome::Idle`] leaves time where the last
+    /// event was.
+    pub fn run_until(&mut self, time: SimTime) -> Outcome {
+        self.run(time, |_| true)
+    }
+
+    /// Does events as long as `goes_on` says so; it is asked after each one that concerned a
+    /// host, never before the first.
+    pub fn run_while(&mut self, goes_on: impl FnMut(&Self) -> bool) -> Outcome {
+        self.run(SimTime::MAX, goes_on)
+    }
+
+    /// Both: until `time` at the latest.
+    pub fn run(&mut self, time: SimTime, mut goes_on: impl FnMut(&Self) -> bool) -> Outcome {
+        let end = time.min(self.limits.time);
+        loop {
+            if self.events >= self.limits.events {
+                return Outcome::EventLimit;
+            }
+            let timer = self.timers.next_time();
+            let Some(event) = self.network.events.pop_until(timer.min(end)) else {
+                if timer <= end
+                    && let Some(host) = self.timers.next_id()
+                {
+                    if !self.step_to(timer) {
+                        return Outcome::Standstill;
+                    }
+                    if self.fire(HostId(host)) && !goes_on(self) {
+                        return Outcome::Stopped;
+                    }
+                    if self.network.overflowed {
+                        return Outcome::PacketLimit;
+                    }
+                    continue;
+                }
+                return self.ended(time, end);
+            };
+            if !self.step_to(event.time) {
+                return Outcome::Standstill;
+            }
+            if let Some((host, packet)) = self.network.handle(event, &mut self.tap) {
+                let now = self.now.to_instant();
+                if let Some(h) = self.hosts.get_mut(host.index()) {
+                    h.handle_packet(now, packet);
+                    self.serve(host);
+                }
+                if self.network.overflowed {
+                    return Outcome::PacketLimit;
+                }
+                if !goes_on(self) {
+                    return Outcome::Stopped;
+                }
+            }
+        }
+    }
+
+    /// Nothing is due until `end`.
+    fn ended(&mut self, time: SimTime, end: SimTime) -> Outcome {
+        if self.network.events.is_empty() && self.timers.next_id().is_none() {
+            return Outcome::Idle;
+        }
+        self.now = self.now.max(end);
+        if end < time {
+            Outcome::TimeLimit
+        } else {
+            Outcome::Reached
+        }
+    }
+
+    /// Moves time; false if too much has happened without it moving.
+    #[inline]
+    fn step_to(&mut self, time: SimTime) -> bool {
+        debug_assert!(
+            time >= self.now,
+            "time goes back from {:?} to {time:?}",
+            self.now
+        );
+        if time > self.now {
+            self.now = time;
+            self.events_before_now = self.events;
+        }
+        self.events += 1;
+        self.events - self.events_before_now <= self.limits.events_at_once
+    }
+
+    /// A host's timer is due. False if it turns out that nothing was.
+    fn fire(&mut self, host: HostId) -> bool {
+        let now = self.now;
+        let slot = &mut self.slots[host.index()];
+        let h = &mut self.hosts[host.index()];
+        let starts = slot.start.is_some_and(|t| t <= now);
+        let nic_wakes = slot.nic_wake.is_some_and(|t| t <= now);
+        if starts {
+            slot.start = None;
+            h.handle_start(now.to_instant());
+        }
+        let instant = now.to_instant();
+        let due = h.poll_timeout().is_some_and(|t| t <= instant);
+        if due {
+            h.handle_timeout(instant);
+        }
+        // The entry has been used, or named a deadline that has receded.
+        self.timers.cancel(host.0);
+        if starts || due || nic_wakes {
+            self.serve(host);
+            return true;
+        }
+        self.arm(host);
+        false
+    }
+
+    /// Lets a host send what it wants, and arms its timer.
+    #[inline]
+    fn serve(&mut self, host: HostId) {
+        let now = self.now;
+        let instant = now.to_instant();
+        let h = &mut self.hosts[host.index()];
+        let mut refused = false;
+        loop {
+            let room = self.network.nic_room(now, host);
+            let Some(packet) = h.poll_transmit(instant, room) else {
+                break;
+            };
+            if let Err(packet) = self.network.send(now, host, packet, &mut self.tap) {
+                h.local_drop(instant, packet);
+                refused = true;
+                break;
+            }
+        }
+        let waits = refused || h.waits_for_nic();
+        let slot = &mut self.slots[host.index()];
+        if waits {
+            slot.nic_wake = self.network.nic_next_departure(now, host);
+        } else if slot.nic_wake.is_some() {
+            slot.nic_wake = None;
+        }
+        self.arm(host);
+    }
+
+    /// Arms a host's timer for its nearest deadline, unless it is armed for earlier already.
+    #[inline]
+    fn arm(&mut self, host: HostId) {
+        let slot = &self.slots[host.index()];
+        let timeout = self.hosts[host.index()].poll_timeout();
+        let mut at = timeout.map_or(SimTime::MAX, SimTime::from_instant);
+        if let Some(t) = slot.start {
+            at = at.min(t);
+        }
+        if let Some(t) = slot.nic_wake {
+            at = at.min(t);
+        }
+        if at < SimTime::MAX {
+            self.timers.arm_by(host.0, at.max(self.now));
+        }
+    }
+}

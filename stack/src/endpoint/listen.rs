@@ -1,0 +1,104 @@
+//! Listeners: who may open a connection (RFC 9293 section 3.10.7.2).
+
+use crate::config::{ConfigError, TcpConfig};
+use crate::wire::{Flags, TcpHeader};
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// A listener of an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ListenerId(pub(super) u32);
+
+/// Why listening failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListenError {
+    /// Something listens on that address and port.
+    InUse,
+    /// The port must be given.
+    NoPort,
+    /// The configuration is out of range.
+    Config(ConfigError),
+}
+
+impl fmt::Display for ListenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InUse => f.write_str("the address and port have a listener already"),
+            Self::NoPort => f.write_str("the port to listen on must not be zero"),
+            Self::Config(e) => e.fmt(f),
+        }
+    }
+}
+impl std::error::Error for ListenError {}
+
+/// Counters of a listener.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ListenerStats {
+    /// Connections in SYN-RECEIVED now.
+    pub embryonic: usize,
+    /// Connections that were established.
+    pub accepted: u64,
+    /// Embryonic connections that failed.
+    pub failed: u64,
+    /// SYNs dropped because the backlog was full.
+    pub dropped: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Listener {
+    pub(super) local: SocketAddr,
+    backlog: usize,
+    tcp: Arc<TcpConfig>,
+    pub(super) stats: ListenerStats,
+}
+
+/// What to do with a segment for a listener.
+#[derive(Debug)]
+pub(super) enum Admission {
+    /// A connection is opened, with this configuration.
+    Open(Arc<TcpConfig>),
+    /// It would be, but the backlog is full.
+    Full,
+    /// Nothing.
+    Ignore,
+    /// A RST.
+    Reset,
+}
+
+impl Listener {
+    pub(super) fn new(local: SocketAddr, backlog: usize, tcp: Arc<TcpConfig>) -> Self {
+        Self { local, backlog, tcp, stats: ListenerStats::default() }
+    }
+
+    /// First RST, second ACK, third SYN.
+    pub(super) fn admit(&mut self, tcp: &TcpHeader) -> Admission {
+        if tcp.flags.contains(Flags::RST) {
+            return Admission::Ignore;
+        }
+        if tcp.flags.contains(Flags::ACK) {
+            return Admission::Reset;
+        }
+        // A SYN with FIN is no honest opening.
+        if !tcp.flags.contains(Flags::SYN) || tcp.flags.contains(Flags::FIN) {
+            return Admission::Ignore;
+        }
+        if self.stats.embryonic >= self.backlog {
+            self.stats.dropped += 1;
+            return Admission::Full;
+        }
+        self.stats.embryonic += 1;
+        Admission::Open(self.tcp.clone())
+    }
+
+    pub(super) fn on_established(&mut self) {
+        self.stats.embryonic = self.stats.embryonic.saturating_sub(1);
+        self.stats.accepted += 1;
+    }
+
+    pub(super) fn on_failed(&mut self) {
+        self.stats.embryonic = self.stats.embryonic.saturating_sub(1);
+        self.stats.failed += 1;
+    }
+}

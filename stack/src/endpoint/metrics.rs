@@ -1,0 +1,343 @@
+//! What is remembered of a peer between connections (RFC 9040, temporal sharing).
+//!
+//! Optional, bounded, and by remote address: the next connection to the same host starts with
+//! the round-trip time, slow-start threshold and path MTU of the last.
+
+use crate::siphash::SipKey;
+use core::fmt;
+use hashbrown::HashTable;
+use narrows_congestion::{ByteCount, Duration, Instant};
+use std::net::IpAddr;
+
+/// What a connection learned, or what the next one starts with. `None`: nothing known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathMetrics {
+    /// Smoothed round-trip time.
+    pub srtt: Option<Duration>,
+    /// Round-trip time variation.
+    pub rttvar: Option<Duration>,
+    /// Slow-start threshold. A connection that never left its first slow start has none.
+    pub ssthresh: Option<ByteCount>,
+    /// Path MTU in bytes, IP header included.
+    pub path_mtu: Option<u32>,
+}
+
+/// How much is remembered, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetricsConfig {
+    /// Hosts remembered; 0 remembers nothing.
+    pub capacity: u32,
+    /// An entry not renewed for this long is forgotten.
+    pub max_age: Duration,
+    /// A path MTU not renewed for this long is forgotten: RFC 8201 section 4 wants at least
+    /// 5 minutes and recommends 10.
+    pub path_mtu_max_age: Duration,
+}
+
+impl Default for MetricsConfig {
+    /// 1,024 hosts, an hour, and 10 minutes for the path MTU.
+    fn default() -> Self {
+        Self {
+            capacity: 1_024,
+            max_age: Duration::from_secs(3_600),
+            path_mtu_max_age: Duration::from_secs(600),
+        }
+    }
+}
+
+/// Metrics by remote address. When full, the entry not used for longest, or nearly so, makes
+/// room (the clock algorithm).
+pub struct MetricsCache {
+    config: MetricsConfig,
+    secret: SipKey,
+    /// Places in `entries` by address.
+    index: HashTable<u32>,
+    entries: Vec<Entry>,
+    hand: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    addr: IpAddr,
+    metrics: PathMetrics,
+    updated: Instant,
+    path_mtu_updated: Instant,
+    /// Used since the hand last came by.
+    used: bool,
+}
+
+impl fmt::Debug for MetricsCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MetricsCache")
+            .field("config", &self.config)
+            .field("len", &self.entries.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl MetricsCache {
+    /// An empty cache; `secret` keeps peers from choosing addresses that collide.
+    pub fn new(config: MetricsConfig, secret: SipKey) -> Self {
+        Self {
+            config,
+            secret,
+            index: HashTable::new(),
+            entries: Vec::new(),
+            hand: 0,
+        }
+    }
+
+    /// How many hosts are remembered, forgotten ones that still hold their place included.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether nothing is remembered.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// What a new connection to `addr` may start with.
+    pub fn get(&mut self, addr: IpAddr, now: Instant) -> PathMetrics {
+        let place = self.find(addr);
+        let config = self.config;
+        let Some(entry) = place.and_then(|place| self.entries.get_mut(place)) else {
+            return PathMetrics::default();
+        };
+        entry.used = true;
+        entry.fresh(&config, now)
+    }
+
+    /// A connection to `addr` ended, or tells while it runs: merge what it learned.
+    ///
+    /// SRTT and RTTVAR rise to a higher value at once and fall to a lower one by an eighth of
+    /// the difference: a timeout too short costs more than one too long. `ssthresh` becomes the
+    /// mean of old and new. The path MTU is replaced.
+    pub fn update(&mut self, addr: IpAddr, learned: &PathMetrics, now: Instant) {
+        let config = self.config;
+        if config.capacity == 0 || *learned == PathMetrics::default() {
+            return;
+        }
+        let place = self.find(addr).unwrap_or_else(|| self.place(addr, now));
+        let Some(entry) = self.entries.get_mut(place) else {
+            return;
+        };
+        let old = entry.fresh(&config, now);
+        let slow_fall = |old: Duration, new: Duration| {
+            if new >= old {
+                new
+            } else {
+                old - (old - new) / 8
+            }
+        };
+        entry.metrics = PathMetrics {
+            srtt: merge(old.srtt, learned.srtt, slow_fall),
+            rttvar: merge(old.rttvar, learned.rttvar, slow_fall),
+            ssthresh: merge(old.ssthresh, learned.ssthresh, |old, new| old / 2 + new / 2),
+            path_mtu: learned.path_mtu.or(old.path_mtu),
+        };
+        entry.updated = now;
+        entry.used = true;
+        if learned.path_mtu.is_some() {
+            entry.path_mtu_updated = now;
+        }
+    }
+
+    fn find(&self, addr: IpAddr) -> Option<usize> {
+        let found = self.index.find(hash(&self.secret, addr), |&place| {
+            self.entries
+                .get(place as usize)
+                .is_some_and(|entry| entry.addr == addr)
+        });
+        found.map(|&place| place as usize)
+    }
+
+    /// A place for a new address, if need be another's.
+    fn place(&mut self, addr: IpAddr, now: Instant) -> usize {
+        let entry = Entry {
+            addr,
+            metrics: PathMetrics::default(),
+            updated: now,
+            path_mtu_updated: now,
+            used: true,
+        };
+        let place = if self.entries.len() < self.config.capacity as usize {
+            self.entries.push(entry);
+            self.entries.len() - 1
+        } else {
+            let victim = self.victim(now);
+            let old = self.entries[victim].addr;
+            let hash = hash(&self.secret, old);
+            if let Ok(found) = self
+                .index
+                .find_entry(hash, |&place| place as usize == victim)
+            {
+                found.remove();
+            }
+            self.entries[victim] = entry;
+            victim
+        };
+        let Self {
+            secret,
+            index,
+            entries,
+            ..
+        } = self;
+        index.insert_unique(hash(secret, addr), place as u32, |&place| {
+            hash(secret, entries[place as usize].addr)
+        });
+        place
+    }
+
+    /// The next place that has not been used since the hand last passed, or is out of date.
+    fn victim(&mut self, now: Instant) -> usize {
+        loop {
+            let place = self.hand;
+            self.hand = (self.hand + 1) % self.entries.len();
+            let entry = &mut self.entries[place];
+            if !entry.used || now.since(entry.updated) > self.config.max_age {
+                return place;
+            }
+            entry.used = false;
+        }
+    }
+}
+
+impl Entry {
+    /// What of it is not out of date.
+    fn fresh(&self, config: &MetricsConfig, now: Instant) -> PathMetrics {
+        if now.since(self.updated) > config.max_age {
+            return PathMetrics::default();
+        }
+        let mut metrics = self.metrics;
+        if now.since(self.path_mtu_updated) > config.path_mtu_max_age {
+            metrics.path_mtu = None;
+        }
+        metrics
+    }
+}
+
+fn merge<T>(old: Option<T>, new: Option<T>, with: impl FnOnce(T, T) -> T) -> Option<T> {
+    match (old, new) {
+        (Some(old), Some(new)) => Some(with(old, new)),
+        (old, new) => new.or(old),
+    }
+}
+
+fn hash(secret: &SipKey, addr: IpAddr) -> u64 {
+    match addr {
+        IpAddr::V4(addr) => secret.sip13([u64::from(addr.to_bits())]),
+        IpAddr::V6(addr) => secret.sip13([(addr.to_bits() >> 64) as u64, addr.to_bits() as u64]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: SipKey = SipKey::new(1, 2);
+
+    fn host(n: u16) -> IpAddr {
+        let [high, low] = n.to_be_bytes();
+        IpAddr::from([10, 0, high, low])
+    }
+
+    fn rtt(us: u64) -> PathMetrics {
+        PathMetrics {
+            srtt: Some(Duration::from_micros(us)),
+            ..PathMetrics::default()
+        }
+    }
+
+    fn at(s: u64) -> Instant {
+        Instant::ZERO + Duration::from_secs(s)
+    }
+
+    fn cache(capacity: u32) -> MetricsCache {
+        MetricsCache::new(
+            MetricsConfig {
+                capacity,
+                ..MetricsConfig::default()
+            },
+            SECRET,
+        )
+    }
+
+    #[test]
+    fn values_are_merged_and_missing_ones_kept() {
+        let mut c = cache(4);
+        let first = PathMetrics {
+            srtt: Some(Duration::from_micros(800)),
+            rttvar: Some(Duration::from_micros(80)),
+            ssthresh: Some(ByteCount::new(10_000)),
+            path_mtu: Some(1_500),
+        };
+        c.update(host(1), &first, at(0));
+        assert_eq!(c.get(host(1), at(0)), first);
+        let second = PathMetrics {
+            srtt: Some(Duration::from_micros(400)),
+            rttvar: Some(Duration::from_micros(160)),
+            ssthresh: Some(ByteCount::new(20_000)),
+            path_mtu: None,
+        };
+        c.update(host(1), &second, at(1));
+        let merged = PathMetrics {
+            srtt: Some(Duration::from_micros(750)),
+            rttvar: Some(Duration::from_micros(160)),
+            ssthresh: Some(ByteCount::new(15_000)),
+            path_mtu: Some(1_500),
+        };
+        assert_eq!(c.get(host(1), at(1)), merged);
+        assert_eq!(c.get(host(2), at(1)), PathMetrics::default());
+    }
+
+    #[test]
+    fn entries_age_and_the_path_mtu_sooner() {
+        let mut c = cache(4);
+        c.update(
+            host(1),
+            &PathMetrics {
+                path_mtu: Some(9_000),
+                ..rtt(100)
+            },
+            at(0),
+        );
+        assert_eq!(c.get(host(1), at(600)).path_mtu, Some(9_000));
+        assert_eq!(c.get(host(1), at(601)), rtt(100));
+        // Renewing the RTT does not renew the MTU.
+        c.update(host(1), &rtt(100), at(602));
+        assert_eq!(c.get(host(1), at(603)).path_mtu, None);
+        assert_eq!(c.get(host(1), at(602 + 3_600)), rtt(100));
+        assert_eq!(c.get(host(1), at(602 + 3_601)), PathMetrics::default());
+        // And a stale value takes no part in the merge.
+        c.update(host(1), &rtt(10), at(9_000));
+        assert_eq!(c.get(host(1), at(9_000)), rtt(10));
+    }
+
+    #[test]
+    fn memory_is_bounded_and_what_is_used_stays() {
+        let mut c = cache(8);
+        c.update(host(0), &rtt(7), at(0));
+        for n in 1..1_000 {
+            c.update(host(n), &rtt(u64::from(n)), at(1));
+            assert_eq!(c.get(host(0), at(1)), rtt(7));
+            assert_eq!(c.get(host(n), at(1)), rtt(u64::from(n)));
+            assert!(c.len() <= 8 && c.index.len() == c.len());
+        }
+        assert_eq!((0..1_000).filter(|&n| c.find(host(n)).is_some()).count(), 8);
+    }
+
+    #[test]
+    fn nothing_learned_and_no_capacity_take_no_room() {
+        let mut c = cache(0);
+        c.update(host(1), &rtt(1), at(0));
+        assert!(c.is_empty());
+        let mut c = cache(1);
+        c.update(host(1), &PathMetrics::default(), at(0));
+        assert!(c.is_empty());
+        c.update(host(1), &rtt(1), at(0));
+        c.update(host(2), &rtt(2), at(0));
+        assert_eq!(c.get(host(2), at(0)), rtt(2));
+        assert_eq!(c.len(), 1);
+    }
+}

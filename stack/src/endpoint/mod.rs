@@ -1,0 +1,647 @@
+//! An endpoint: a host's TCP. It finds the connection a packet belongs to, answers those that
+//! belong to none, accepts new ones for listeners, and keeps everybody's timers.
+//!
+//! # How to drive it
+//! As a [`Connection`], with packets in place of segments: after any call, poll
+//! [`poll_transmit`](Endpoint::poll_transmit) and [`poll_event`](Endpoint::poll_event) until
+//! they give `None`, then wait for a packet or [`poll_timeout`](Endpoint::poll_timeout).
+
+pub mod challenge;
+pub mod demux;
+pub mod isn;
+mod listen;
+pub mod metrics;
+pub mod wheel;
+
+use crate::buffer::{Payload, RecvBuffer, SendBuffer};
+use crate::config::{ConfigError, TcpConfig};
+use crate::conn::state::{CloseReason, State};
+use crate::conn::{Connection, Event, Opening, TcpTypes};
+use challenge::{ChallengeLimit, EndpointBudget, Verdict};
+use crate::rng::Rng;
+use crate::wire::{Flags, IpHeader, Seq, TcpHeader};
+use demux::{Demux, FourTuple};
+use isn::{EphemeralPorts, Secrets};
+use listen::{Admission, Listener};
+use metrics::{MetricsCache, MetricsConfig, PathMetrics};
+use narrows_congestion::{ByteCount, CongestionControl, Instant};
+use std::collections::VecDeque;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use wheel::TimerWheel;
+
+pub use listen::{ListenError, ListenerId, ListenerStats};
+
+/// Resets and other answers to strangers waiting to be sent; more are not answered.
+const MAX_STRAY: usize = 64;
+
+/// Values of an endpoint.
+#[derive(Clone, Debug)]
+pub struct EndpointConfig {
+    /// How connections behave unless they are given a configuration of their own.
+    pub tcp: Arc<TcpConfig>,
+    /// Everything unpredictable is derived from this: ISNs, ports, hash keys. From the operating
+    /// system on a live host; from the simulation's seed in the simulator.
+    pub secret: [u8; 16],
+    /// Ephemeral ports for active opens (RFC 6056).
+    pub ports: std::ops::RangeInclusive<u16>,
+    /// Remember RTT, ssthresh and path MTU per peer (RFC 9040); `None` is off.
+    pub metrics: Option<MetricsConfig>,
+    /// Challenge ACKs of all connections together (RFC 5961 section 7).
+    pub challenge_acks: ChallengeLimit,
+    /// Answer segments that belong to no connection with a RST (RFC 9293 section 3.10.7.1).
+    pub reset_strangers: bool,
+}
+
+impl EndpointConfig {
+    /// The defaults, with the given TCP and secret.
+    pub fn new(tcp: Arc<TcpConfig>, secret: [u8; 16]) -> Self {
+        Self {
+            tcp,
+            secret,
+            ports: EphemeralPorts::DYNAMIC,
+            metrics: None,
+            challenge_acks: ChallengeLimit::ENDPOINT,
+            reset_strangers: true,
+        }
+    }
+}
+
+/// A connection of an endpoint. Never reused for another connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnId {
+    slot: u32,
+    generation: u32,
+}
+
+impl ConnId {
+    /// A small number, unique among the connections that exist at the same time.
+    pub const fn index(self) -> usize {
+        self.slot as usize
+    }
+}
+
+/// What the user of an endpoint is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndpointEvent {
+    /// A listener has a new, established connection.
+    Accepted {
+        /// The listener.
+        listener: ListenerId,
+        /// The connection.
+        conn: ConnId,
+    },
+    /// Something happened to a connection. [`Event::Connected`] is told of active opens only.
+    Conn {
+        /// The connection.
+        conn: ConnId,
+        /// What.
+        event: Event,
+    },
+}
+
+/// Why an active open failed at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectError {
+    /// Every ephemeral port to that peer is in use.
+    NoPort,
+    /// The local address and port are connected to that peer already.
+    InUse,
+    /// The addresses are of different families, or unspecified, or the port is zero.
+    BadAddress,
+    /// The configuration is out of range.
+    Config(ConfigError),
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoPort => f.write_str("no free local port to that peer: widen the port range or close connections"),
+            Self::InUse => f.write_str("that local address is connected to that peer already"),
+            Self::BadAddress => f.write_str("local and remote address must be of one family and complete"),
+            Self::Config(e) => e.fmt(f),
+        }
+    }
+}
+impl std::error::Error for ConnectError {}
+
+/// Counters of an endpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EndpointStats {
+    /// Packets for no connection and no listener.
+    pub strangers: u64,
+    /// RSTs sent to them.
+    pub resets_sent: u64,
+    /// SYNs dropped because a backlog was full.
+    pub backlog_drops: u64,
+    /// Active opens.
+    pub active_opens: u64,
+    /// Connections created for SYNs.
+    pub passive_opens: u64,
+    /// TIME-WAIT connections cut short by an acceptable new SYN (RFC 6191).
+    pub time_wait_reuses: u64,
+}
+
+struct Slot<T: TcpTypes> {
+    generation: u32,
+    /// In the queue of connections that may have something to send.
+    dirty: bool,
+    /// The user has let go of it: it is removed when it is closed.
+    released: bool,
+    listener: Option<ListenerId>,
+    conn: Option<Box<Connection<T>>>,
+}
+
+/// A host's TCP.
+pub struct Endpoint<T: TcpTypes> {
+    config: EndpointConfig,
+    slots: Vec<Slot<T>>,
+    free: Vec<u32>,
+    demux: Demux,
+    listeners: Vec<Option<Listener>>,
+    secrets: Secrets,
+    ports: EphemeralPorts,
+    metrics: Option<MetricsCache>,
+    challenge: EndpointBudget,
+    rng: Rng,
+    wheel: TimerWheel,
+    dirty: VecDeque<u32>,
+    stray: VecDeque<(IpHeader, TcpHeader)>,
+    events: VecDeque<EndpointEvent>,
+    /// For the payload of packets that have none.
+    empty: T::Send,
+    stats: EndpointStats,
+}
+
+impl<T: TcpTypes> Endpoint<T> {
+    /// An endpoint without connections.
+    ///
+    /// # Errors
+    /// When the TCP configuration is out of range.
+    pub fn new(config: EndpointConfig) -> Result<Self, ConfigError> {
+        config.tcp.validate()?;
+        let key = u128::from_le_bytes(config.secret);
+        let (k0, k1) = (key as u64, (key >> 64) as u64);
+        let secrets = Secrets::new(k0, k1);
+        Ok(Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            demux: Demux::new(secrets.table()),
+            listeners: Vec::new(),
+            ports: EphemeralPorts::new(config.ports.clone()),
+            metrics: config.metrics.map(|m| MetricsCache::new(m, *secrets.table())),
+            challenge: EndpointBudget::new(config.challenge_acks),
+            secrets,
+            rng: Rng::stream(k0 ^ k1.rotate_left(32), 1),
+            wheel: TimerWheel::new(),
+            dirty: VecDeque::new(),
+            stray: VecDeque::new(),
+            events: VecDeque::new(),
+            empty: T::Send::default(),
+            stats: EndpointStats::default(),
+            config,
+        })
+    }
+
+    /// Accept connections to `local` (an unspecified address means any; the port must be given),
+    /// at most `backlog` of them not yet established. `tcp` overrides the endpoint's
+    /// configuration.
+    ///
+    /// # Errors
+    /// When something listens there already, or the configuration is out of range.
+    pub fn listen(
+        &mut self,
+        local: SocketAddr,
+        backlog: usize,
+        tcp: Option<Arc<TcpConfig>>,
+    ) -> Result<ListenerId, ListenError> {
+        let tcp = tcp.unwrap_or_else(|| self.config.tcp.clone());
+        tcp.validate().map_err(ListenError::Config)?;
+        if local.port() == 0 {
+            return Err(ListenError::NoPort);
+        }
+        let id = u32::try_from(self.listeners.len()).map_err(|_| ListenError::InUse)?;
+        self.demux
+            .listen(Some(local.ip()), local.port(), id)
+            .map_err(|_| ListenError::InUse)?;
+        self.listeners.push(Some(Listener::new(local, backlog, tcp)));
+        Ok(ListenerId(id))
+    }
+
+    /// Stop accepting. Connections accepted before live on; embryonic ones are reset.
+    pub fn unlisten(&mut self, listener: ListenerId, now: Instant) {
+        let Some(gone) = self.listeners.get_mut(listener.0 as usize).and_then(Option::take) else {
+            return;
+        };
+        self.demux.unlisten(Some(gone.local.ip()), gone.local.port());
+        for slot in 0..self.slots.len() as u32 {
+            let s = &mut self.slots[slot as usize];
+            if s.listener == Some(listener)
+                && let Some(conn) = &mut s.conn
+                && matches!(conn.state(), State::SynReceived(_))
+            {
+                s.released = true;
+                conn.abort(now);
+                self.touch(slot);
+            }
+        }
+    }
+
+    /// Open a connection to `remote` from `local`; port 0 picks one.
+    ///
+    /// # Errors
+    /// See [`ConnectError`]; later failures come as [`Event::Closed`].
+    pub fn connect(
+        &mut self,
+        now: Instant,
+        local: SocketAddr,
+        remote: SocketAddr,
+        tcp: Option<Arc<TcpConfig>>,
+    ) -> Result<ConnId, ConnectError> {
+        let tcp = tcp.unwrap_or_else(|| self.config.tcp.clone());
+        tcp.validate().map_err(ConnectError::Config)?;
+        let whole = local.is_ipv4() == remote.is_ipv4()
+            && !local.ip().is_unspecified()
+            && !remote.ip().is_unspecified()
+            && remote.port() != 0;
+        if !whole {
+            return Err(ConnectError::BadAddress);
+        }
+        let local = match local.port() {
+            0 => self.pick_port(local.ip(), remote).ok_or(ConnectError::NoPort)?,
+            _ => local,
+        };
+        let tuple = FourTuple { local, remote };
+        if self.demux.lookup(&tuple).is_some() {
+            return Err(ConnectError::InUse);
+        }
+        self.stats.active_opens += 1;
+        let opening = self.opening(tuple, now);
+        let slot = self.add(tuple, Connection::connect(tcp, opening, now), None);
+        Ok(self.id(slot))
+    }
+
+    /// A packet arrived whose checksums are good.
+    pub fn handle_packet(
+        &mut self,
+        now: Instant,
+        ip: &IpHeader,
+        tcp: &TcpHeader,
+        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+    ) {
+        let tuple = FourTuple {
+            local: SocketAddr::new(ip.dst, tcp.dst_port),
+            remote: SocketAddr::new(ip.src, tcp.src_port),
+        };
+        if let Some(slot) = self.demux.lookup(&tuple)
+            && let Some(conn) = self.slots.get_mut(slot as usize).and_then(|s| s.conn.as_deref_mut())
+        {
+            let syn = tcp.flags.contains(Flags::SYN) && !tcp.flags.intersects(Flags::ACK | Flags::RST);
+            if syn && conn.state() == State::TimeWait && conn.time_wait_yields_to(tcp) {
+                self.stats.time_wait_reuses += 1;
+                let iss = conn.next_incarnation_iss();
+                self.remove(slot);
+                self.on_stranger(now, tuple, ip, tcp, &payload, Some(iss));
+                return;
+            }
+            conn.handle_segment(now, ip.ecn, tcp, payload);
+            if conn.owes_challenge() && self.challenge.take(now, &mut self.rng) == Verdict::Suppress {
+                conn.forget_challenge();
+            }
+            self.after_input(slot);
+            return;
+        }
+        self.on_stranger(now, tuple, ip, tcp, &payload, None);
+    }
+
+    /// Timers are due; see [`poll_timeout`](Self::poll_timeout).
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(slot) = self.wheel.pop_expired(now) {
+            if let Some(conn) = self.slots.get_mut(slot as usize).and_then(|s| s.conn.as_deref_mut()) {
+                conn.handle_timeout(now);
+                self.after_input(slot);
+            }
+        }
+    }
+
+    /// The next packet to send.
+    #[allow(clippy::type_complexity)] // Header, header, payload: what a packet is.
+    pub fn poll_transmit(
+        &mut self,
+        now: Instant,
+    ) -> Option<(IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>)> {
+        if let Some((ip, tcp)) = self.stray.pop_front() {
+            return Some((ip, tcp, self.empty.view(0..0)));
+        }
+        // The borrow of what is returned must not begin inside the loop.
+        let slot = loop {
+            let slot = *self.dirty.front()?;
+            let Some(conn) = self.slots[slot as usize].conn.as_deref_mut() else {
+                self.dirty.pop_front();
+                self.slots[slot as usize].dirty = false;
+                continue;
+            };
+            if conn.prepare_transmit(now) {
+                break slot;
+            }
+            self.dirty.pop_front();
+            self.slots[slot as usize].dirty = false;
+            self.settle(slot, now);
+        };
+        self.slots[slot as usize].conn.as_deref_mut()?.take_transmit()
+    }
+
+    /// A packet that [`poll_transmit`](Self::poll_transmit) gave was refused by the device.
+    pub fn handle_local_drop(&mut self, now: Instant, ip: &IpHeader, tcp: &TcpHeader, payload_len: usize) {
+        let tuple = FourTuple {
+            local: SocketAddr::new(ip.src, tcp.src_port),
+            remote: SocketAddr::new(ip.dst, tcp.dst_port),
+        };
+        let Some(slot) = self.demux.lookup(&tuple) else { return };
+        if let Some(conn) = self.slots[slot as usize].conn.as_deref_mut() {
+            conn.handle_local_drop(now, tcp, payload_len);
+            self.touch(slot);
+        }
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout), at the latest. It may be earlier
+    /// than the next timer: calling then does no harm.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.wheel.next_deadline()
+    }
+
+    /// The next thing to tell the user.
+    pub fn poll_event(&mut self) -> Option<EndpointEvent> {
+        self.events.pop_front()
+    }
+
+    /// A connection, until it is released and closed.
+    pub fn connection(&self, id: ConnId) -> Option<&Connection<T>> {
+        self.slots
+            .get(id.slot as usize)
+            .filter(|s| s.generation == id.generation)
+            .and_then(|s| s.conn.as_deref())
+    }
+
+    /// The same, to call its user functions. Poll the endpoint afterwards.
+    pub fn connection_mut(&mut self, id: ConnId) -> Option<&mut Connection<T>> {
+        let slot = self.slots.get(id.slot as usize)?;
+        if slot.generation != id.generation || slot.conn.is_none() {
+            return None;
+        }
+        self.touch(id.slot);
+        self.slots[id.slot as usize].conn.as_deref_mut()
+    }
+
+    /// The user is done with a connection: it is closed if it is not, finishes by itself, and no
+    /// events come of it any more.
+    pub fn release(&mut self, id: ConnId, now: Instant) {
+        if let Some(conn) = self.connection_mut(id) {
+            conn.close(now);
+            self.slots[id.slot as usize].released = true;
+        }
+    }
+
+    /// How many connections there are, in all states.
+    pub fn connections(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> &EndpointStats {
+        &self.stats
+    }
+
+    /// Counters of a listener.
+    pub fn listener_stats(&self, listener: ListenerId) -> Option<ListenerStats> {
+        self.listeners.get(listener.0 as usize)?.as_ref().map(|l| l.stats)
+    }
+
+    // ---- Inside.
+
+    fn id(&self, slot: u32) -> ConnId {
+        ConnId { slot, generation: self.slots[slot as usize].generation }
+    }
+
+    /// The connection in `slot` may have something to send.
+    fn touch(&mut self, slot: u32) {
+        let s = &mut self.slots[slot as usize];
+        if !s.dirty {
+            s.dirty = true;
+            self.dirty.push_back(slot);
+        }
+    }
+
+    fn after_input(&mut self, slot: u32) {
+        self.collect_events(slot);
+        self.touch(slot);
+    }
+
+    fn collect_events(&mut self, slot: u32) {
+        let s = &mut self.slots[slot as usize];
+        let conn_id = ConnId { slot, generation: s.generation };
+        let Some(conn) = s.conn.as_deref_mut() else { return };
+        while let Some(event) = conn.poll_event() {
+            if let (Event::Connected, Some(id)) = (event, s.listener)
+                && let Some(Some(listener)) = self.listeners.get_mut(id.0 as usize)
+            {
+                listener.on_established();
+                self.events.push_back(EndpointEvent::Accepted { listener: id, conn: conn_id });
+                continue;
+            }
+            if let (Event::Closed(_), Some(id)) = (event, s.listener)
+                && !conn.was_established()
+            {
+                // Nobody has heard of it.
+                if let Some(Some(listener)) = self.listeners.get_mut(id.0 as usize) {
+                    listener.on_failed();
+                }
+                s.released = true;
+            }
+            if !s.released {
+                self.events.push_back(EndpointEvent::Conn { conn: conn_id, event });
+            }
+        }
+    }
+
+    /// Nothing more to send for now: events, timer, and removal if it is over.
+    fn settle(&mut self, slot: u32, now: Instant) {
+        self.collect_events(slot);
+        let s = &mut self.slots[slot as usize];
+        let Some(conn) = s.conn.as_deref_mut() else { return };
+        if let State::Closed(_) = conn.state() {
+            self.wheel.cancel(slot);
+            let tuple = FourTuple { local: conn.local(), remote: conn.remote() };
+            if self.demux.lookup(&tuple) == Some(slot) {
+                self.demux.remove(&tuple);
+                if let Some(metrics) = &mut self.metrics {
+                    metrics.update(tuple.remote.ip(), &learned_by(conn), now);
+                }
+            }
+            if s.released {
+                self.free_slot(slot);
+            }
+            return;
+        }
+        match conn.poll_timeout() {
+            Some(at) => self.wheel.arm(slot, at),
+            None => self.wheel.cancel(slot),
+        }
+    }
+
+    fn add(&mut self, tuple: FourTuple, conn: Connection<T>, listener: Option<ListenerId>) -> u32 {
+        let conn = Some(Box::new(conn));
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                let s = &mut self.slots[slot as usize];
+                s.released = false;
+                s.listener = listener;
+                s.conn = conn;
+                slot
+            }
+            None => {
+                self.slots.push(Slot { generation: 0, dirty: false, released: false, listener, conn });
+                (self.slots.len() - 1) as u32
+            }
+        };
+        // Both callers have looked: there is no such connection.
+        let entered = self.demux.insert(&tuple, slot);
+        debug_assert!(entered.is_ok(), "{tuple:?} twice");
+        self.touch(slot);
+        slot
+    }
+
+    fn remove(&mut self, slot: u32) {
+        if let Some(conn) = &self.slots[slot as usize].conn {
+            self.demux.remove(&FourTuple { local: conn.local(), remote: conn.remote() });
+        }
+        let id = self.id(slot);
+        if !self.slots[slot as usize].released {
+            let event = Event::Closed(CloseReason::Finished);
+            self.events.push_back(EndpointEvent::Conn { conn: id, event });
+        }
+        self.wheel.cancel(slot);
+        self.free_slot(slot);
+    }
+
+    fn free_slot(&mut self, slot: u32) {
+        let s = &mut self.slots[slot as usize];
+        s.conn = None;
+        s.generation = s.generation.wrapping_add(1);
+        self.free.push(slot);
+    }
+
+    fn opening(&mut self, tuple: FourTuple, now: Instant) -> Opening {
+        Opening {
+            local: tuple.local,
+            remote: tuple.remote,
+            iss: self.secrets.isn(now, &tuple),
+            timestamp_offset: self.secrets.timestamp_offset(&tuple),
+            metrics: self.metrics.as_mut().map(|m| m.get(tuple.remote.ip(), now)).unwrap_or_default(),
+            seed: self.rng.next_u64(),
+            receive_window: None,
+        }
+    }
+
+    fn pick_port(&mut self, local: IpAddr, remote: SocketAddr) -> Option<SocketAddr> {
+        let demux = &mut self.demux;
+        self.ports
+            .choose(&self.secrets, local, remote, |port| {
+                demux.lookup(&FourTuple::new(SocketAddr::new(local, port), remote)).is_none()
+            })
+            .map(|port| SocketAddr::new(local, port))
+    }
+
+    /// A packet for no connection (RFC 9293 sections 3.10.7.1 and 3.10.7.2).
+    fn on_stranger(
+        &mut self,
+        now: Instant,
+        tuple: FourTuple,
+        ip: &IpHeader,
+        tcp: &TcpHeader,
+        payload: &<T::Recv as RecvBuffer>::Payload<'_>,
+        iss: Option<Seq>,
+    ) {
+        let listener = self.demux.listener(tuple.local).filter(|_| sane_source(&tuple));
+        if let Some(id) = listener
+            && let Some(Some(listener)) = self.listeners.get_mut(id as usize)
+        {
+            match listener.admit(tcp) {
+                Admission::Open(config) => {
+                    self.stats.passive_opens += 1;
+                    let mut opening = self.opening(tuple, now);
+                    opening.iss = iss.unwrap_or(opening.iss);
+                    let conn = Connection::accept(config, opening, tcp, now);
+                    self.add(tuple, conn, Some(ListenerId(id)));
+                    return;
+                }
+                Admission::Full => {
+                    self.stats.backlog_drops += 1;
+                    return;
+                }
+                Admission::Ignore => return,
+                Admission::Reset => {}
+            }
+        }
+        self.stats.strangers += 1;
+        if tcp.flags.contains(Flags::RST) || !self.config.reset_strangers || self.stray.len() >= MAX_STRAY {
+            return;
+        }
+        self.stats.resets_sent += 1;
+        self.stray.push_back(reset_for(ip, tcp, payload.len()));
+    }
+}
+
+/// What the next connection to the same peer may start with.
+fn learned_by<T: TcpTypes>(conn: &Connection<T>) -> PathMetrics {
+    let sender = conn.sender();
+    let ssthresh = sender.congestion().ssthresh();
+    PathMetrics {
+        srtt: sender.rtt().srtt(),
+        rttvar: sender.rtt().srtt().map(|_| sender.rtt().rttvar()),
+        ssthresh: (ssthresh != ByteCount::MAX).then_some(ssthresh),
+        path_mtu: None,
+    }
+}
+
+/// The RST that answers a segment for which there is no connection (RFC 9293 section 3.10.7.1).
+fn reset_for(ip: &IpHeader, tcp: &TcpHeader, payload_len: usize) -> (IpHeader, TcpHeader) {
+    let mut reset = TcpHeader {
+        src_port: tcp.dst_port,
+        dst_port: tcp.src_port,
+        flags: Flags::RST,
+        ..TcpHeader::default()
+    };
+    if tcp.flags.contains(Flags::ACK) {
+        reset.seq = tcp.ack;
+    } else {
+        let fin = u32::from(tcp.flags.contains(Flags::FIN));
+        let syn = u32::from(tcp.flags.contains(Flags::SYN));
+        reset.flags |= Flags::ACK;
+        reset.ack = tcp.seq + payload_len as u32 + syn + fin;
+    }
+    let answer = IpHeader { src: ip.dst, dst: ip.src, ecn: crate::wire::Ecn::NotEct, dscp: 0, hop_limit: 64 };
+    (answer, reset)
+}
+
+/// A SYN from a multicast, broadcast or unspecified address, or to one, is dropped
+/// (RFC 9293 MUST-57 and MUST-63).
+fn sane_source(tuple: &FourTuple) -> bool {
+    let bad = |ip: IpAddr| match ip {
+        IpAddr::V4(v4) => v4.is_multicast() || v4.is_broadcast() || v4.is_unspecified(),
+        IpAddr::V6(v6) => v6.is_multicast() || v6.is_unspecified(),
+    };
+    !bad(tuple.remote.ip()) && !bad(tuple.local.ip()) && tuple.remote.port() != 0
+}
+
+impl<T: TcpTypes> fmt::Debug for Endpoint<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("connections", &self.connections())
+            .field("stats", &self.stats)
+            .finish_non_exhaustive()
+    }
+}
+
