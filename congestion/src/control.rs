@@ -192,7 +192,10 @@ impl<'a> FlowView<'a> {
     /// under way.
     pub fn may_grow(&self) -> bool {
         self.cwnd_limited
-            && matches!(self.ca_state, CaState::Open | CaState::Disorder | CaState::Loss)
+            && matches!(
+                self.ca_state,
+                CaState::Open | CaState::Disorder | CaState::Loss
+            )
     }
 }
 
@@ -277,7 +280,11 @@ pub struct FlowStart {
 impl FlowStart {
     /// A flow with the given segment size and initial window and no memory.
     pub fn new(mss: ByteCount, initial_window: ByteCount) -> Self {
-        Self { mss, initial_window, initial_ssthresh: ByteCount::MAX }
+        Self {
+            mss,
+            initial_window,
+            initial_ssthresh: ByteCount::MAX,
+        }
     }
 }
 

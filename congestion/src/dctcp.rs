@@ -23,7 +23,11 @@ pub struct DctcpConfig {
 
 impl Default for DctcpConfig {
     fn default() -> Self {
-        Self { g: (1, 16), floor_segments: 2, slow_start: SlowStart::STANDARD }
+        Self {
+            g: (1, 16),
+            floor_segments: 2,
+            slow_start: SlowStart::STANDARD,
+        }
     }
 }
 
@@ -52,7 +56,10 @@ impl Dctcp {
     /// With values of choice. A gain above 1 counts as 1.
     pub fn with_config(start: &FlowStart, config: DctcpConfig) -> Self {
         let den = config.g.1.max(1);
-        let config = DctcpConfig { g: (config.g.0.min(den), den), ..config };
+        let config = DctcpConfig {
+            g: (config.g.0.min(den), den),
+            ..config
+        };
         Self {
             window: Window::new(start),
             config,
@@ -72,8 +79,10 @@ impl Dctcp {
         if self.bytes_acked.is_zero() {
             return;
         }
-        let m = ByteCount::new(ONE)
-            .mul_ratio(self.bytes_marked.min(self.bytes_acked).get(), self.bytes_acked.get());
+        let m = ByteCount::new(ONE).mul_ratio(
+            self.bytes_marked.min(self.bytes_acked).get(),
+            self.bytes_acked.get(),
+        );
         let (g, den) = (u64::from(self.config.g.0), u64::from(self.config.g.1));
         let kept = ByteCount::new(self.alpha).mul_ratio(den - g, den);
         self.alpha = (kept + m.mul_ratio(g, den)).get().min(ONE);
@@ -103,7 +112,10 @@ impl CongestionControl for Dctcp {
         self.window.ssthresh()
     }
     fn needs(&self) -> Needs {
-        Needs { ecn: EcnNeed::Dctcp, ..Needs::default() }
+        Needs {
+            ecn: EcnNeed::Dctcp,
+            ..Needs::default()
+        }
     }
     fn on_ack(&mut self, ack: &AckSample, flow: &FlowView<'_>) {
         // The ACK that passes the end of the window still counts to it (section 3.3 step 1).
@@ -137,5 +149,147 @@ impl CongestionControl for Dctcp {
     }
     fn on_mss_change(&mut self, flow: &FlowView<'_>) {
         self.window.on_mss_change(flow.mss);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RttEstimator;
+    use crate::control::CaState;
+    use crate::units::Instant;
+    use proptest::prelude::*;
+
+    const MSS: ByteCount = ByteCount::new(1_000);
+
+    fn start(segments: u64) -> FlowStart {
+        FlowStart::new(MSS, MSS * segments)
+    }
+
+    /// One observation window of `acked` segments, `marked` of them marked.
+    fn window(cc: &mut Dctcp, acked: u64, marked: u64) {
+        let est = RttEstimator::new();
+        let mut flow = FlowView::new(Instant::ZERO, MSS, &est);
+        flow.cwnd_limited = false;
+        for i in 1..=acked {
+            let ack = AckSample {
+                acked: MSS,
+                delivered: MSS,
+                delivered_ce: if i <= marked { MSS } else { ByteCount::ZERO },
+                round_start: i == acked,
+                ..AckSample::default()
+            };
+            cc.on_ack(&ack, &flow);
+        }
+    }
+
+    fn cut(cc: &mut Dctcp) {
+        let est = RttEstimator::new();
+        let mut flow = FlowView::new(Instant::ZERO, MSS, &est);
+        flow.flight_size = cc.cwnd();
+        cc.on_congestion_event(CongestionEvent::EcnEcho, &flow);
+    }
+
+    /// RFC 8257 section 3.3: alpha starts at 1; g = 1/16.
+    #[test]
+    fn alpha_vectors() {
+        let mut cc = Dctcp::new(&start(10));
+        assert_eq!(cc.alpha_q32(), ONE);
+        // No marks: 15/16 a window.
+        window(&mut cc, 10, 0);
+        assert_eq!(cc.alpha_q32(), ONE / 16 * 15);
+        window(&mut cc, 10, 0);
+        assert_eq!(cc.alpha_q32(), ONE / 256 * 225);
+        // Half marked: 225/256 x 15/16 + 1/32.
+        window(&mut cc, 10, 5);
+        assert_eq!(cc.alpha_q32(), ONE / 4096 * (225 * 15 + 128));
+        // All marked, for ever: back to 1, up to the rounding.
+        for _ in 0..1_000 {
+            window(&mut cc, 4, 4);
+        }
+        assert!(ONE - cc.alpha_q32() <= 16, "{}", cc.alpha_q32());
+    }
+
+    /// Without marks alpha reaches zero; a coarse fixed point would stick above it.
+    #[test]
+    fn alpha_decays_to_zero() {
+        let mut cc = Dctcp::new(&start(10));
+        for _ in 0..400 {
+            window(&mut cc, 2, 0);
+        }
+        assert_eq!(cc.alpha_q32(), 0);
+        cut(&mut cc);
+        assert_eq!(cc.cwnd(), MSS * 10);
+    }
+
+    /// RFC 8257 section 3.4: cwnd (1 - alpha / 2).
+    #[test]
+    fn cuts_follow_alpha() {
+        let mut cc = Dctcp::new(&start(64));
+        cut(&mut cc);
+        assert_eq!((cc.cwnd(), cc.ssthresh()), (MSS * 32, MSS * 32));
+        window(&mut cc, 10, 0);
+        cut(&mut cc);
+        assert_eq!(cc.cwnd(), MSS * 17);
+    }
+
+    #[test]
+    fn the_floor_holds_and_is_a_value() {
+        for floor_segments in [1, 2, 5] {
+            let config = DctcpConfig {
+                floor_segments,
+                ..DctcpConfig::default()
+            };
+            let mut cc = Dctcp::with_config(&start(64), config);
+            for _ in 0..100 {
+                window(&mut cc, 4, 4);
+                cut(&mut cc);
+            }
+            assert_eq!(cc.cwnd(), MSS * u64::from(floor_segments));
+        }
+        // The floor does not raise a window that is below it.
+        let mut cc = Dctcp::new(&start(1));
+        cut(&mut cc);
+        assert_eq!(cc.cwnd(), MSS);
+    }
+
+    /// RFC 8257 section 3.5: loss halves, whatever alpha says.
+    #[test]
+    fn loss_is_as_in_rfc_5681() {
+        let mut cc = Dctcp::new(&start(40));
+        for _ in 0..400 {
+            window(&mut cc, 2, 0);
+        }
+        let est = RttEstimator::new();
+        let mut flow = FlowView::new(Instant::ZERO, MSS, &est);
+        flow.flight_size = MSS * 40;
+        flow.ca_state = CaState::Recovery;
+        cc.on_congestion_event(CongestionEvent::Loss, &flow);
+        assert_eq!((cc.cwnd(), cc.ssthresh()), (MSS * 20, MSS * 20));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        #[test]
+        fn alpha_stays_a_fraction(
+            g in any::<(u32, u32)>(),
+            acks in prop::collection::vec(any::<(u64, u64, bool)>(), 1..50),
+        ) {
+            let mut cc = Dctcp::with_config(&start(10), DctcpConfig { g, ..DctcpConfig::default() });
+            let est = RttEstimator::new();
+            let flow = FlowView::new(Instant::ZERO, MSS, &est);
+            for (acked, ce, round_start) in acks {
+                let ack = AckSample {
+                    acked: ByteCount::new(acked),
+                    delivered: ByteCount::new(acked),
+                    delivered_ce: ByteCount::new(ce),
+                    round_start,
+                    ..AckSample::default()
+                };
+                cc.on_ack(&ack, &flow);
+                prop_assert!(cc.alpha_q32() <= ONE);
+            }
+        }
     }
 }

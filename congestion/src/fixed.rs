@@ -22,7 +22,10 @@ impl Fixed {
 
     /// `segments` full segments, at least one.
     pub fn segments(start: &FlowStart, segments: u64) -> Self {
-        Self { segments: segments.max(1), mss: segment(start.mss) }
+        Self {
+            segments: segments.max(1),
+            mss: segment(start.mss),
+        }
     }
 }
 

@@ -109,8 +109,11 @@ impl HyStart {
 
     fn grow(&self, window: &mut Window, ack: &AckSample, flow: &FlowView<'_>) {
         let bytes = newly_acked(ack);
-        let limited =
-            if self.paced { bytes } else { bytes.min(segment(flow.mss) * L_UNPACED) };
+        let limited = if self.paced {
+            bytes
+        } else {
+            bytes.min(segment(flow.mss) * L_UNPACED)
+        };
         let increase = match self.phase {
             Phase::SlowStart => limited,
             Phase::Conservative { .. } => limited / CSS_GROWTH_DIVISOR,
@@ -120,11 +123,19 @@ impl HyStart {
     }
 
     fn watch(&mut self) {
-        let Some(current) = self.current_round_min_rtt else { return };
+        let Some(current) = self.current_round_min_rtt else {
+            return;
+        };
         match self.phase {
             Phase::SlowStart => {
-                if self.last_round_min_rtt.is_some_and(|last| current >= last + rtt_thresh(last)) {
-                    self.phase = Phase::Conservative { baseline: current, rounds: 1 };
+                if self
+                    .last_round_min_rtt
+                    .is_some_and(|last| current >= last + rtt_thresh(last))
+                {
+                    self.phase = Phase::Conservative {
+                        baseline: current,
+                        rounds: 1,
+                    };
                 }
             }
             Phase::Conservative { baseline, .. } if current < baseline => {
@@ -156,7 +167,11 @@ mod tests {
             (1_000_000, 16_000),
         ] {
             let rtt = Duration::from_micros(rtt_us);
-            assert_eq!(rtt_thresh(rtt), Duration::from_micros(thresh_us), "RTT {rtt}");
+            assert_eq!(
+                rtt_thresh(rtt),
+                Duration::from_micros(thresh_us),
+                "RTT {rtt}"
+            );
         }
     }
 
@@ -204,7 +219,10 @@ mod tests {
         assert_eq!(rig.window.cwnd(), MSS * 20);
         // 44 ms is below 40 + 5, 45 is not.
         assert_eq!(rig.round(10, 44), Phase::SlowStart);
-        assert!(matches!(rig.round(10, 50), Phase::Conservative { rounds: 1, .. }));
+        assert!(matches!(
+            rig.round(10, 50),
+            Phase::Conservative { rounds: 1, .. }
+        ));
         // Eight ACKs decide; the two after them grow by a quarter.
         assert_eq!(rig.window.cwnd(), ByteCount::new(38_500));
         for rounds in 2..=CSS_ROUNDS {

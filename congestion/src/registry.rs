@@ -21,7 +21,7 @@ use crate::slow_start::SlowStart;
 use crate::units::Duration;
 use alloc::borrow::ToOwned;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -94,7 +94,12 @@ pub enum LookupError {
 impl fmt::Display for LookupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown { kind, asked, near, known } => {
+            Self::Unknown {
+                kind,
+                asked,
+                near,
+                known,
+            } => {
                 write!(f, "no {kind} '{asked}'")?;
                 if let Some(near) = near {
                     write!(f, "; did you mean '{near}'?")?;
@@ -111,7 +116,11 @@ impl core::error::Error for LookupError {}
 impl<F: ?Sized> Registry<F> {
     /// A registry without entries; `kind` names in errors what it holds.
     pub fn empty(kind: &'static str) -> Self {
-        Self { kind, entries: Vec::new(), by_duration: None }
+        Self {
+            kind,
+            entries: Vec::new(),
+            by_duration: None,
+        }
     }
 
     /// All entries, in the order of registration.
@@ -136,10 +145,10 @@ impl<F: ?Sized> Registry<F> {
                 message: format!("{} '{}': {message}", self.kind, entry.name),
             });
         }
-        if let (Some(make), Ok(value)) = (self.by_duration, Duration::from_str(&spec)) {
-            if !value.is_zero() {
-                return Ok(make(value));
-            }
+        if let (Some(make), Ok(value)) = (self.by_duration, Duration::from_str(&spec))
+            && !value.is_zero()
+        {
+            return Ok(make(value));
         }
         Err(LookupError::Unknown {
             kind: self.kind,
@@ -186,7 +195,11 @@ impl<F: ?Sized> Registry<F> {
         let (best, entry) = scored.min_by_key(|(d, _)| *d)?;
         let close = best <= (entry.name.len().max(asked.len()) / 3).max(1);
         let prefix = |e: &&Entry<F>| asked.len() >= 2 && e.name.starts_with(asked);
-        let near = if close { Some(entry) } else { self.entries.iter().find(prefix) };
+        let near = if close {
+            Some(entry)
+        } else {
+            self.entries.iter().find(prefix)
+        };
         near.map(|e| e.name.clone())
     }
 }
@@ -204,7 +217,9 @@ impl Registry<dyn CongestionFactory> {
                 for (key, value) in pairs(p)? {
                     parse_slow_start(&mut slow_start, key, value)?;
                 }
-                Ok(Arc::new(move |s: &FlowStart| Reno::with_slow_start(s, slow_start)))
+                Ok(Arc::new(move |s: &FlowStart| {
+                    Reno::with_slow_start(s, slow_start)
+                }))
             },
         );
         r.register_with(
@@ -254,12 +269,7 @@ impl Registry<dyn CongestionFactory> {
     }
 
     /// Add an algorithm; a closure is a factory. An entry of the same name is replaced.
-    pub fn register(
-        &mut self,
-        name: &str,
-        about: &str,
-        factory: impl CongestionFactory + 'static,
-    ) {
+    pub fn register(&mut self, name: &str, about: &str, factory: impl CongestionFactory + 'static) {
         self.register_arc(name, about, Arc::new(factory));
     }
 }
@@ -275,8 +285,14 @@ impl Registry<dyn RtoFactory> {
         });
         for (preset, about) in [
             (presets::rfc6298(), "RFC 6298: floor 1 s"),
-            (presets::linux(), "like Linux: SRTT + max(200 ms, 4 RTTVAR), cap 120 s"),
-            (presets::bsd(), "like FreeBSD: floor 30 ms, 200 ms of slop, cap 64 s"),
+            (
+                presets::linux(),
+                "like Linux: SRTT + max(200 ms, 4 RTTVAR), cap 120 s",
+            ),
+            (
+                presets::bsd(),
+                "like FreeBSD: floor 30 ms, 200 ms of slop, cap 64 s",
+            ),
             (presets::floor_200ms(), "RFC 6298 with a floor of 200 ms"),
             (presets::one_ms(), "RFC 6298 with a floor of 1 ms"),
             (presets::fine(), "no floor, granularity 1 us"),
@@ -286,7 +302,9 @@ impl Registry<dyn RtoFactory> {
             ),
         ] {
             let usage = format!("{}[:initial=TIME,max=TIME,...]", preset.name);
-            r.register_with(preset.name, &usage, about, move |p| preset_with(preset, None, p));
+            r.register_with(preset.name, &usage, about, move |p| {
+                preset_with(preset, None, p)
+            });
         }
         r.register_with(
             "floor",
@@ -311,7 +329,9 @@ impl Registry<dyn RtoFactory> {
 
 impl<F: ?Sized> fmt::Debug for Registry<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.entries.iter().map(|e| &e.usage)).finish()
+        f.debug_list()
+            .entries(self.entries.iter().map(|e| &e.usage))
+            .finish()
     }
 }
 
@@ -342,10 +362,10 @@ fn preset_with(
             _ => return Err(unknown_key(key)),
         }
     }
-    if let Floor::Rto(min) = policy.floor {
-        if min > policy.max {
-            return Err(format!("the floor {min} is above the cap {}", policy.max));
-        }
+    if let Floor::Rto(min) = policy.floor
+        && min > policy.max
+    {
+        return Err(format!("the floor {min} is above the cap {}", policy.max));
     }
     Ok(Arc::new(move || policy))
 }
@@ -367,9 +387,13 @@ fn parse_slow_start(slow_start: &mut SlowStart, key: &str, value: &str) -> Resul
         ("slow-start", "hystart" | "hystart++") => SlowStart::HYSTART,
         ("slow-start", "hystart-paced") => SlowStart::HYSTART_PACED,
         ("slow-start", _) => {
-            return Err(format!("slow-start is standard, hystart or hystart-paced, not '{value}'"));
+            return Err(format!(
+                "slow-start is standard, hystart or hystart-paced, not '{value}'"
+            ));
         }
-        ("l", _) => SlowStart::Standard { limit: parse_count(value)? },
+        ("l", _) => SlowStart::Standard {
+            limit: parse_count(value)?,
+        },
         _ => return Err(unknown_key(key)),
     };
     Ok(())
@@ -382,17 +406,21 @@ fn unknown_key(key: &str) -> String {
 fn parse_count(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(n @ 1..=1_000_000) => Ok(n),
-        _ => Err(format!("'{text}' is not a number of segments from 1 to 1000000")),
+        _ => Err(format!(
+            "'{text}' is not a number of segments from 1 to 1000000"
+        )),
     }
 }
 
 fn parse_gain(text: &str) -> Result<(u32, u32), String> {
-    let parsed = text.split_once('/').and_then(|(n, d)| {
-        Some((n.trim().parse::<u32>().ok()?, d.trim().parse::<u32>().ok()?))
-    });
+    let parsed = text
+        .split_once('/')
+        .and_then(|(n, d)| Some((n.trim().parse::<u32>().ok()?, d.trim().parse::<u32>().ok()?)));
     match parsed {
         Some((n, d)) if n >= 1 && n <= d => Ok((n, d)),
-        _ => Err(format!("'{text}' is not a fraction between 0 and 1, such as 1/16")),
+        _ => Err(format!(
+            "'{text}' is not a fraction between 0 and 1, such as 1/16"
+        )),
     }
 }
 
@@ -408,7 +436,7 @@ fn parse_time(text: &str) -> Result<Duration, String> {
     match Duration::from_str(text) {
         Ok(d) if !d.is_zero() => Ok(d),
         Ok(_) => Err("the time must not be zero".to_owned()),
-        Err(e) => Err(format!("'{text}': {}", e.to_string())),
+        Err(e) => Err(format!("'{text}': {e}")),
     }
 }
 
@@ -420,7 +448,9 @@ fn distance(a: &str, b: &str) -> usize {
         let mut diagonal = i;
         let mut left = i + 1;
         for (above, cb) in row.iter_mut().skip(1).zip(&b) {
-            let cell = (diagonal + usize::from(ca != *cb)).min(left + 1).min(*above + 1);
+            let cell = (diagonal + usize::from(ca != *cb))
+                .min(left + 1)
+                .min(*above + 1);
             diagonal = *above;
             *above = cell;
             left = cell;
@@ -437,6 +467,7 @@ mod tests {
     use super::*;
     use crate::units::ByteCount;
     use crate::{RtoContext, RttEstimator};
+    use alloc::string::ToString;
 
     fn start() -> FlowStart {
         FlowStart::new(ByteCount::new(1_000), ByteCount::new(10_000))
@@ -458,8 +489,14 @@ mod tests {
     #[test]
     fn parameters() {
         let cc = CongestionRegistry::standard();
-        assert_eq!(cc.get("fixed:20").unwrap().build(&start()).cwnd(), ByteCount::new(20_000));
-        assert_eq!(cc.get(" FIXED ").unwrap().build(&start()).cwnd(), ByteCount::new(10_000));
+        assert_eq!(
+            cc.get("fixed:20").unwrap().build(&start()).cwnd(),
+            ByteCount::new(20_000)
+        );
+        assert_eq!(
+            cc.get(" FIXED ").unwrap().build(&start()).cwnd(),
+            ByteCount::new(10_000)
+        );
         for good in [
             "reno:slow-start=hystart",
             "reno:l=1",
@@ -481,7 +518,10 @@ mod tests {
             "dctcp:floor",
         ] {
             let error = cc.get(bad).err().expect(bad);
-            assert!(matches!(error, LookupError::Parameter { .. }), "{bad}: {error}");
+            assert!(
+                matches!(error, LookupError::Parameter { .. }),
+                "{bad}: {error}"
+            );
         }
     }
 
@@ -500,12 +540,27 @@ mod tests {
             ("linux:max=150ms", 150_000),
         ] {
             let policy = r.get(spec).unwrap().build();
-            assert_eq!(policy.rto(&e, &RtoContext::default()).as_micros(), us, "{spec}");
+            assert_eq!(
+                policy.rto(&e, &RtoContext::default()).as_micros(),
+                us,
+                "{spec}"
+            );
         }
         let policy = r.get("floor:200ms,initial=3s").unwrap().build();
         let fresh = RttEstimator::new();
-        assert_eq!(policy.rto(&fresh, &RtoContext::default()), Duration::from_secs(3));
-        for bad in ["floor", "floor:0s", "fixed:abc", "floor:90s", "linux:min=1s", "0ms", "5h"] {
+        assert_eq!(
+            policy.rto(&fresh, &RtoContext::default()),
+            Duration::from_secs(3)
+        );
+        for bad in [
+            "floor",
+            "floor:0s",
+            "fixed:abc",
+            "floor:90s",
+            "linux:min=1s",
+            "0ms",
+            "5h",
+        ] {
             assert!(r.get(bad).is_err(), "{bad}");
         }
     }
@@ -528,8 +583,15 @@ mod tests {
                 other => panic!("{asked}: {other:?}"),
             }
         }
-        let error = RtoRegistry::standard().get("finee").err().unwrap().to_string();
-        assert!(error.starts_with("no RTO policy 'finee'; did you mean 'fine'?"), "{error}");
+        let error = RtoRegistry::standard()
+            .get("finee")
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(
+            error.starts_with("no RTO policy 'finee'; did you mean 'fine'?"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -539,8 +601,14 @@ mod tests {
         r.register("Mine", "a test", |s: &FlowStart| Fixed::segments(s, 3));
         r.register("reno", "replaced", |s: &FlowStart| Fixed::segments(s, 7));
         assert_eq!(r.entries().len(), n + 1);
-        assert_eq!(r.get("mine").unwrap().build(&start()).cwnd(), ByteCount::new(3_000));
-        assert_eq!(r.get("reno").unwrap().build(&start()).cwnd(), ByteCount::new(7_000));
+        assert_eq!(
+            r.get("mine").unwrap().build(&start()).cwnd(),
+            ByteCount::new(3_000)
+        );
+        assert_eq!(
+            r.get("reno").unwrap().build(&start()).cwnd(),
+            ByteCount::new(7_000)
+        );
         assert!(r.get("mine:1").is_err());
         let mut r = RtoRegistry::standard();
         r.register("mine", "a test", || presets::fixed(Duration::from_secs(7)));

@@ -25,7 +25,10 @@ impl Reno {
 
     /// With the slow start of choice.
     pub fn with_slow_start(start: &FlowStart, slow_start: SlowStart) -> Self {
-        Self { window: Window::new(start), slow_start }
+        Self {
+            window: Window::new(start),
+            slow_start,
+        }
     }
 }
 
@@ -62,5 +65,83 @@ impl CongestionControl for Reno {
     }
     fn on_mss_change(&mut self, flow: &FlowView<'_>) {
         self.window.on_mss_change(flow.mss);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RttEstimator;
+    use crate::control::CaState;
+    use crate::units::Instant;
+
+    const MSS: ByteCount = ByteCount::new(1_000);
+
+    fn ack(segments: u64) -> AckSample {
+        AckSample {
+            acked: MSS * segments,
+            delivered: MSS * segments,
+            ..AckSample::default()
+        }
+    }
+
+    fn flow(est: &RttEstimator, flight: u64, ca_state: CaState) -> FlowView<'_> {
+        let mut flow = FlowView::new(Instant::ZERO, MSS, est);
+        flow.flight_size = MSS * flight;
+        flow.ca_state = ca_state;
+        flow
+    }
+
+    /// RFC 5681 sections 3.1 and 3.2: doubling, halving, then a segment a round trip.
+    #[test]
+    fn a_sawtooth_by_hand() {
+        let est = RttEstimator::new();
+        let mut cc = Reno::new(&FlowStart::new(MSS, MSS * 10));
+        for _ in 0..10 {
+            cc.on_ack(&ack(1), &flow(&est, 10, CaState::Open));
+        }
+        assert_eq!(cc.cwnd(), MSS * 20);
+        cc.on_congestion_event(CongestionEvent::Loss, &flow(&est, 20, CaState::Recovery));
+        assert_eq!((cc.cwnd(), cc.ssthresh()), (MSS * 10, MSS * 10));
+        cc.on_ack(&ack(1), &flow(&est, 20, CaState::Recovery));
+        assert_eq!(cc.cwnd(), MSS * 10);
+        for cwnd in [11, 12, 13] {
+            for _ in 0..cwnd - 1 {
+                cc.on_ack(&ack(1), &flow(&est, cwnd - 1, CaState::Open));
+            }
+            assert_eq!(cc.cwnd(), MSS * cwnd);
+        }
+        cc.on_rto(1, &flow(&est, 13, CaState::Loss));
+        assert_eq!((cc.cwnd(), cc.ssthresh()), (MSS, ByteCount::new(6_500)));
+        for cwnd in [2, 3, 4, 5, 6] {
+            cc.on_ack(&ack(4), &flow(&est, 13, CaState::Loss));
+            assert_eq!(cc.cwnd(), MSS * cwnd);
+        }
+    }
+
+    /// RFC 5681 section 3.2 step 2: limited transmit does not count; an application-limited
+    /// flight does.
+    #[test]
+    fn ssthresh_follows_the_flight() {
+        let est = RttEstimator::new();
+        for (flight, ssthresh) in [(22, 10_000), (20, 10_000), (9, 4_500), (1, 2_000)] {
+            let mut cc = Reno::new(&FlowStart::new(MSS, MSS * 20));
+            cc.on_congestion_event(
+                CongestionEvent::Loss,
+                &flow(&est, flight, CaState::Recovery),
+            );
+            assert_eq!(cc.ssthresh(), ByteCount::new(ssthresh), "flight {flight}");
+        }
+    }
+
+    #[test]
+    fn only_unfounded_reductions_are_undone() {
+        let est = RttEstimator::new();
+        for (event, restored) in [(CongestionEvent::Loss, 20), (CongestionEvent::EcnEcho, 10)] {
+            let mut cc = Reno::new(&FlowStart::new(MSS, MSS * 20));
+            cc.on_congestion_event(event, &flow(&est, 20, CaState::Open));
+            cc.on_spurious(Spurious::FastRetransmit, &flow(&est, 20, CaState::Open));
+            assert_eq!(cc.cwnd(), MSS * restored, "{event:?}");
+        }
     }
 }

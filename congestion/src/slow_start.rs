@@ -47,7 +47,11 @@ impl SlowStart {
             }
             _ if !flow.may_grow() => ByteCount::ZERO,
             _ if in_slow_start => {
-                let segments = if flow.ca_state == CaState::Loss { 1 } else { self.limit() };
+                let segments = if flow.ca_state == CaState::Loss {
+                    1
+                } else {
+                    self.limit()
+                };
                 window.slow_start(newly_acked(ack), segment(flow.mss) * u64::from(segments))
             }
             _ => newly_acked(ack),
@@ -95,8 +99,11 @@ mod tests {
             (2, CaState::Cwr, 0),
         ] {
             let mut w = Window::new(&FlowStart::new(MSS, MSS * 10));
-            let ack =
-                AckSample { acked: MSS * 5, delivered: MSS * 5, ..AckSample::default() };
+            let ack = AckSample {
+                acked: MSS * 5,
+                delivered: MSS * 5,
+                ..AckSample::default()
+            };
             let mut flow = FlowView::new(Instant::ZERO, MSS, &est);
             flow.ca_state = state;
             SlowStart::Standard { limit }.on_ack(&mut w, &ack, &flow);
@@ -110,7 +117,11 @@ mod tests {
         s.on_congestion();
         let est = RttEstimator::new();
         let mut w = Window::new(&FlowStart::new(MSS, MSS * 10));
-        let ack = AckSample { acked: MSS * 5, delivered: MSS * 5, ..AckSample::default() };
+        let ack = AckSample {
+            acked: MSS * 5,
+            delivered: MSS * 5,
+            ..AckSample::default()
+        };
         s.on_ack(&mut w, &ack, &FlowView::new(Instant::ZERO, MSS, &est));
         assert_eq!(w.cwnd(), MSS * 12);
     }

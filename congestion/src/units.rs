@@ -150,7 +150,9 @@ impl FromStr for Duration {
     /// nanoseconds, finer digits are refused.
     fn from_str(text: &str) -> Result<Self, ParseDurationError> {
         let text = text.trim();
-        let split = text.find(|c: char| c.is_alphabetic()).ok_or(ParseDurationError)?;
+        let split = text
+            .find(|c: char| c.is_alphabetic())
+            .ok_or(ParseDurationError)?;
         let (number, unit) = text.split_at(split);
         let digits = match unit {
             "s" => 9,
@@ -159,7 +161,10 @@ impl FromStr for Duration {
             "ns" => 0,
             _ => return Err(ParseDurationError),
         };
-        let (whole, fraction) = number.trim_end().split_once('.').unwrap_or((number.trim_end(), ""));
+        let (whole, fraction) = number
+            .trim_end()
+            .split_once('.')
+            .unwrap_or((number.trim_end(), ""));
         let decimal = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
         if whole.is_empty() || !decimal(whole) || !decimal(fraction) || fraction.len() > digits {
             return Err(ParseDurationError);
@@ -171,7 +176,9 @@ impl FromStr for Duration {
             // At most nine digits.
             f => f.parse::<u64>().map_err(|_| ParseDurationError)? * pow(digits - f.len()),
         };
-        let ns = whole.checked_mul(pow(digits)).and_then(|ns| ns.checked_add(fraction_ns));
+        let ns = whole
+            .checked_mul(pow(digits))
+            .and_then(|ns| ns.checked_add(fraction_ns));
         ns.map(Self).ok_or(ParseDurationError)
     }
 }
@@ -240,7 +247,12 @@ impl Sub for Instant {
 }
 impl fmt::Debug for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:09}s", self.0 / 1_000_000_000, self.0 % 1_000_000_000)
+        write!(
+            f,
+            "{}.{:09}s",
+            self.0 / 1_000_000_000,
+            self.0 % 1_000_000_000
+        )
     }
 }
 
@@ -264,7 +276,11 @@ impl ByteCount {
     }
     /// The count of bytes as a `usize`, saturating where that is narrower.
     pub const fn as_usize(self) -> usize {
-        if self.0 > usize::MAX as u64 { usize::MAX } else { self.0 as usize }
+        if self.0 > usize::MAX as u64 {
+            usize::MAX
+        } else {
+            self.0 as usize
+        }
     }
     /// True for no bytes.
     pub const fn is_zero(self) -> bool {
@@ -374,7 +390,11 @@ impl Rate {
         }
         let num = bytes.0 as u128 * 8_000_000_000;
         let ns = num.div_ceil(self.0 as u128);
-        if ns > u64::MAX as u128 { Duration::MAX } else { Duration(ns as u64) }
+        if ns > u64::MAX as u128 {
+            Duration::MAX
+        } else {
+            Duration(ns as u64)
+        }
     }
     /// How many whole bytes pass in `interval` at this rate.
     pub const fn bytes_in(self, interval: Duration) -> ByteCount {
@@ -410,7 +430,11 @@ impl fmt::Debug for Rate {
 const fn mul_div(a: u64, b: u64, c: u64) -> u64 {
     assert!(c != 0, "ratio with a zero denominator");
     let q = a as u128 * b as u128 / c as u128;
-    if q > u64::MAX as u128 { u64::MAX } else { q as u64 }
+    if q > u64::MAX as u128 {
+        u64::MAX
+    } else {
+        q as u64
+    }
 }
 
 const fn round_up(value: u64, tick: u64) -> u64 {
@@ -418,7 +442,11 @@ const fn round_up(value: u64, tick: u64) -> u64 {
         return value;
     }
     let over = value % tick;
-    if over == 0 { value } else { value.saturating_add(tick - over) }
+    if over == 0 {
+        value
+    } else {
+        value.saturating_add(tick - over)
+    }
 }
 
 /// `value / unit` with up to three decimals, trailing zeros dropped.
@@ -459,9 +487,19 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(Duration::from_nanos(ns)), "{text}");
         }
-        for text in
-            ["", "ms", "1", "1.ms.", "-1ms", "1h", "1.5ns", ".5s", "1e3s", "99999999999999s", "1..2s"]
-        {
+        for text in [
+            "",
+            "ms",
+            "1",
+            "1.ms.",
+            "-1ms",
+            "1h",
+            "1.5ns",
+            ".5s",
+            "1e3s",
+            "99999999999999s",
+            "1..2s",
+        ] {
             assert!(text.parse::<Duration>().is_err(), "{text}");
         }
     }
@@ -470,7 +508,10 @@ mod tests {
     fn shifts_and_ratios_saturate() {
         assert_eq!(Duration::from_secs(1).saturating_shl(200), Duration::MAX);
         assert_eq!(Duration::ZERO.saturating_shl(200), Duration::ZERO);
-        assert_eq!(Duration::from_nanos(3).saturating_shl(2), Duration::from_nanos(12));
+        assert_eq!(
+            Duration::from_nanos(3).saturating_shl(2),
+            Duration::from_nanos(12)
+        );
         assert_eq!(ByteCount::MAX.mul_ratio(3, 2), ByteCount::MAX);
         assert_eq!(ByteCount::new(7).mul_ratio(1, 2), ByteCount::new(3));
     }
@@ -478,17 +519,35 @@ mod tests {
     #[test]
     fn rate_and_time_are_inverse() {
         let gig = Rate::from_gbps(1);
-        assert_eq!(gig.time_for(ByteCount::new(1_040)), Duration::from_nanos(8_320));
-        assert_eq!(gig.bytes_in(Duration::from_nanos(8_320)), ByteCount::new(1_040));
-        assert_eq!(Rate::of(ByteCount::new(1_040), Duration::from_nanos(8_320)), Some(gig));
+        assert_eq!(
+            gig.time_for(ByteCount::new(1_040)),
+            Duration::from_nanos(8_320)
+        );
+        assert_eq!(
+            gig.bytes_in(Duration::from_nanos(8_320)),
+            ByteCount::new(1_040)
+        );
+        assert_eq!(
+            Rate::of(ByteCount::new(1_040), Duration::from_nanos(8_320)),
+            Some(gig)
+        );
         assert_eq!(Rate::of(ByteCount::new(1), Duration::ZERO), None);
     }
 
     #[test]
     fn instants_round_up_to_a_tick() {
         let tick = Duration::from_millis(4);
-        assert_eq!(Instant::from_nanos(1).round_up(tick), Instant::from_nanos(4_000_000));
-        assert_eq!(Instant::from_nanos(8_000_000).round_up(tick), Instant::from_nanos(8_000_000));
-        assert_eq!(Instant::from_nanos(5).round_up(Duration::ZERO), Instant::from_nanos(5));
+        assert_eq!(
+            Instant::from_nanos(1).round_up(tick),
+            Instant::from_nanos(4_000_000)
+        );
+        assert_eq!(
+            Instant::from_nanos(8_000_000).round_up(tick),
+            Instant::from_nanos(8_000_000)
+        );
+        assert_eq!(
+            Instant::from_nanos(5).round_up(Duration::ZERO),
+            Instant::from_nanos(5)
+        );
     }
 }

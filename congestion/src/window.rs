@@ -14,7 +14,11 @@ pub const MAX_WINDOW: ByteCount = ByteCount::new(1 << 40);
 /// counts nothing. Bytes that SACK had reported before are not counted again when the hole
 /// closes, so the ACK that ends a recovery is no jump.
 pub fn newly_acked(ack: &AckSample) -> ByteCount {
-    if ack.acked.is_zero() { ByteCount::ZERO } else { ack.delivered }
+    if ack.acked.is_zero() {
+        ByteCount::ZERO
+    } else {
+        ack.delivered
+    }
 }
 
 /// `cwnd` and `ssthresh`, with the steps that Reno, CUBIC and DCTCP share.
@@ -174,7 +178,11 @@ impl Window {
     }
 
     fn remember(&mut self, what: Spurious) {
-        self.undo = Some(Undo { what, cwnd: self.cwnd, ssthresh: self.ssthresh });
+        self.undo = Some(Undo {
+            what,
+            cwnd: self.cwnd,
+            ssthresh: self.ssthresh,
+        });
     }
 }
 
@@ -206,9 +214,15 @@ mod tests {
     #[test]
     fn slow_start_is_limited_and_stops_at_ssthresh() {
         let mut w = window(10_000, 12_500);
-        assert_eq!(w.slow_start(ByteCount::new(8_000), MSS * 2), ByteCount::ZERO);
+        assert_eq!(
+            w.slow_start(ByteCount::new(8_000), MSS * 2),
+            ByteCount::ZERO
+        );
         assert_eq!(w.cwnd(), ByteCount::new(12_000));
-        assert_eq!(w.slow_start(ByteCount::new(8_000), MSS * 2), ByteCount::new(1_500));
+        assert_eq!(
+            w.slow_start(ByteCount::new(8_000), MSS * 2),
+            ByteCount::new(1_500)
+        );
         assert_eq!(w.cwnd(), ByteCount::new(12_500));
         assert!(!w.in_slow_start());
     }

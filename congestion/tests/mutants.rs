@@ -72,9 +72,14 @@ struct Specimen {
 
 static GLOBAL: AtomicU64 = AtomicU64::new(0);
 
-#[allow(clippy::disallowed_methods, reason = "the bug of this specimen is to read a clock")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the bug of this specimen is to read a clock"
+)]
 fn wall_clock_ns() -> u64 {
-    std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |d| d.as_nanos() as u64)
+    std::time::SystemTime::UNIX_EPOCH
+        .elapsed()
+        .map_or(0, |d| d.as_nanos() as u64)
 }
 
 impl Specimen {
@@ -118,11 +123,20 @@ impl Specimen {
         if self.is(Bug::OneByteAnAck) {
             self.cwnd += 1;
         } else if self.is(Bug::GrowsPerAckPacket) {
-            self.cwnd += if self.cwnd < self.ssthresh { mss } else { mss * mss / self.cwnd };
+            self.cwnd += if self.cwnd < self.ssthresh {
+                mss
+            } else {
+                mss * mss / self.cwnd
+            };
         } else if self.is(Bug::SwapsAckedAndCwnd) {
-            self.cwnd = self.cwnd.saturating_add((mss * self.cwnd.min(1 << 40)) / delivered.max(1));
+            self.cwnd = self
+                .cwnd
+                .saturating_add((mss * self.cwnd.min(1 << 40)) / delivered.max(1));
         } else if self.cwnd < self.ssthresh {
-            self.cwnd = self.cwnd.saturating_add(delivered.min(2 * mss)).min(1 << 50);
+            self.cwnd = self
+                .cwnd
+                .saturating_add(delivered.min(2 * mss))
+                .min(1 << 50);
         } else {
             self.bytes_acked += delivered.min(self.cwnd);
             if self.bytes_acked >= self.cwnd {
@@ -145,7 +159,11 @@ impl Specimen {
 
 impl CongestionControl for Specimen {
     fn name(&self) -> &'static str {
-        if self.is(Bug::ShoutsItsName) { "Specimen" } else { "specimen" }
+        if self.is(Bug::ShoutsItsName) {
+            "Specimen"
+        } else {
+            "specimen"
+        }
     }
     fn cwnd(&self) -> ByteCount {
         let drift = if self.is(Bug::CwndMovesByItself) {
@@ -160,13 +178,14 @@ impl CongestionControl for Specimen {
         ByteCount::new(self.ssthresh)
     }
     fn pacing_rate(&self) -> Option<Rate> {
-        self.is(Bug::PacesAtZero).then_some(Rate::from_bits_per_sec(0))
+        self.is(Bug::PacesAtZero)
+            .then_some(Rate::from_bits_per_sec(0))
     }
     fn on_ack(&mut self, ack: &AckSample, flow: &FlowView<'_>) {
-        if self.is(Bug::PanicsOnZeroRtt) {
-            if let Some(rtt) = ack.rtt {
-                let _per_second = 1_000_000_000 / rtt.as_nanos();
-            }
+        if self.is(Bug::PanicsOnZeroRtt)
+            && let Some(rtt) = ack.rtt
+        {
+            let _per_second = 1_000_000_000 / rtt.as_nanos();
         }
         if self.is(Bug::CutsAgainOnMarkedAcks) && !ack.delivered_ce.is_zero() {
             self.cwnd = (self.cwnd / 2).max(self.mss);
@@ -174,8 +193,11 @@ impl CongestionControl for Specimen {
         if !self.may_grow(flow) {
             return;
         }
-        let mut delivered =
-            if ack.acked.is_zero() { 0 } else { ack.delivered.get() };
+        let mut delivered = if ack.acked.is_zero() {
+            0
+        } else {
+            ack.delivered.get()
+        };
         if self.is(Bug::InflatesOnDuplicateAcks) && ack.acked.is_zero() {
             self.cwnd += 3 * self.mss;
         }
@@ -183,10 +205,12 @@ impl CongestionControl for Specimen {
             return;
         }
         match self.bug {
-            Bug::WallClock if wall_clock_ns() / 1_000 % 2 == 0 => delivered /= 2,
+            Bug::WallClock if (wall_clock_ns() / 1_000).is_multiple_of(2) => delivered /= 2,
             Bug::TimeOfDay if flow.now.as_nanos() > 3_600_000_000_000_000 / 100 => delivered /= 2,
             Bug::ZeroTimeIsSpecial if flow.now.as_nanos() == 0 => delivered = 0,
-            Bug::GlobalState if GLOBAL.fetch_add(1, Ordering::Relaxed) % 3 == 0 => delivered /= 2,
+            Bug::GlobalState if GLOBAL.fetch_add(1, Ordering::Relaxed).is_multiple_of(3) => {
+                delivered /= 2
+            }
             _ => {}
         }
         self.grow(delivered);
@@ -286,7 +310,10 @@ fn the_sound_specimen_passes() {
 #[test]
 fn each_mutant_is_caught_for_the_right_reason() {
     let table = [
-        (Bug::GrowsWhileApplicationLimited, Promise::NoGrowthWhenNotLimited),
+        (
+            Bug::GrowsWhileApplicationLimited,
+            Promise::NoGrowthWhenNotLimited,
+        ),
         (Bug::GrowsInRecovery, Promise::NoGrowthInRecovery),
         (Bug::GrowsInCwr, Promise::NoGrowthInRecovery),
         (Bug::GrowsOnCongestion, Promise::NoGrowthWithoutAck),
@@ -303,7 +330,10 @@ fn each_mutant_is_caught_for_the_right_reason() {
         (Bug::IgnoresTimeout, Promise::LossWindow),
         (Bug::TimeoutHalves, Promise::LossWindow),
         (Bug::TimeoutKeepsSsthresh, Promise::LowersSsthresh),
-        (Bug::EveryTimeoutLowersSsthresh, Promise::KeepsSsthreshOnBackoff),
+        (
+            Bug::EveryTimeoutLowersSsthresh,
+            Promise::KeepsSsthreshOnBackoff,
+        ),
         (Bug::IgnoresLoss, Promise::ReducesOnLoss),
         (Bug::IgnoresEcn, Promise::ReducesOnEcn),
         (Bug::LossKeepsSsthresh, Promise::LowersSsthresh),
@@ -370,10 +400,19 @@ fn a_violation_names_promise_source_and_place() {
     let factory = |start: &FlowStart| Specimen::new(Bug::IgnoresEcn, start);
     let violations = conformance(&factory).unwrap_err();
     let text = violations[0].to_string();
-    for part in ["ReducesOnEcn", "RFC 3168 section 6.1.2", "'ECN'", "MSS 536 B", "EcnEcho"] {
+    for part in [
+        "ReducesOnEcn",
+        "RFC 3168 section 6.1.2",
+        "'ECN'",
+        "MSS 536 B",
+        "EcnEcho",
+    ] {
         assert!(text.contains(part), "{part} in: {text}");
     }
-    Kit::new().except(Promise::ReducesOnEcn).check(&factory).unwrap();
+    Kit::new()
+        .except(Promise::ReducesOnEcn)
+        .check(&factory)
+        .unwrap();
 }
 
 /// An algorithm that paces below one segment says so and may.

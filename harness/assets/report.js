@@ -4,7 +4,7 @@
   const { variants, points } = JSON.parse(document.getElementById('data').textContent);
   const servers = [...new Set(points.map(p => p.servers))].sort((a, b) => a - b);
   const hidden = new Set();
-  const rate = v => v >= 99.95e6 ? (v / 1e6).toFixed(0) : (v / 1e6).toPrecision(3);
+  const rate = v => (v / 1e6).toFixed(v >= 99.95e6 ? 0 : v >= 9.995e6 ? 1 : 2);
   const time = ns => ns == null ? '-' : ns >= 1e9 ? (ns / 1e9).toPrecision(3) + ' s'
     : ns >= 1e6 ? (ns / 1e6).toPrecision(3) + ' ms' : (ns / 1e3).toPrecision(3) + ' µs';
   const text = (tag, content) => {

@@ -2,12 +2,11 @@
 
 use narrows_harness::cli::App;
 use narrows_harness::cli::catalog::Catalog;
-use narrows_harness::scenario::{IncastRun, IncastSpec, RunContext, ScenarioError};
+use narrows_harness::scenario::incast::Incast;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let runner = |_: &IncastSpec, _: RunContext<'_>| -> Result<IncastRun, ScenarioError> {
-        Err(ScenarioError::Internal("this build has no simulator".to_owned()))
-    };
-    App::new(Catalog::default(), runner).main()
+    let catalog = Catalog::default();
+    let runner = Incast { congestion: catalog.congestion.clone(), rto: catalog.rto.clone() };
+    App::new(catalog, runner).main()
 }

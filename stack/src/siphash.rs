@@ -17,6 +17,15 @@ impl SipKey {
         Self { k0, k1 }
     }
 
+    /// From 16 bytes of entropy.
+    pub const fn from_bytes(bytes: &[u8; 16]) -> Self {
+        let bits = u128::from_le_bytes(*bytes);
+        Self {
+            k0: bits as u64,
+            k1: (bits >> 64) as u64,
+        }
+    }
+
     /// A key for one purpose, from which neither this one nor that of another `purpose` can be
     /// computed.
     pub fn derive(&self, purpose: u64) -> Self {
@@ -124,6 +133,11 @@ mod tests {
         let mut std = std::hash::DefaultHasher::new();
         words.iter().for_each(|w| std.write(&w.to_le_bytes()));
         assert_eq!(SipKey::new(0, 0).sip13(words), std.finish());
+    }
+
+    #[test]
+    fn bytes_are_taken_in_the_order_of_the_paper() {
+        assert_eq!(SipKey::from_bytes(&core::array::from_fn(|i| i as u8)), KEY);
     }
 
     #[test]

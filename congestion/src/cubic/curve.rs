@@ -38,13 +38,19 @@ pub const fn cube_root(n: u128) -> u64 {
 /// `K = cbrt((W_max - cwnd_epoch) / C)` (RFC 9438 equation 2), with the difference in bytes.
 pub fn k(below_w_max: ByteCount, mss: ByteCount) -> Duration {
     let per_byte = CUBIC_NS_PER_SEGMENT / u128::from(segment(mss).get());
-    Duration::from_nanos(cube_root(u128::from(below_w_max.get()).saturating_mul(per_byte)))
+    Duration::from_nanos(cube_root(
+        u128::from(below_w_max.get()).saturating_mul(per_byte),
+    ))
 }
 
 /// `W_cubic(t) = C (t - K)^3 + origin` (RFC 9438 equation 1), at least zero.
 pub fn w_cubic(t: Duration, k: Duration, origin: Bytes20, mss: ByteCount) -> Bytes20 {
     let change = change(t.abs_diff(k), mss);
-    if t >= k { origin.saturating_add(change) } else { origin.saturating_sub(change) }
+    if t >= k {
+        origin.saturating_add(change)
+    } else {
+        origin.saturating_sub(change)
+    }
 }
 
 /// `C dt^3` in bytes.
@@ -70,7 +76,15 @@ mod tests {
 
     #[test]
     fn cube_root_edges() {
-        for (n, root) in [(0, 0), (1, 1), (7, 1), (8, 2), (26, 2), (27, 3), (1_000_000, 100)] {
+        for (n, root) in [
+            (0, 0),
+            (1, 1),
+            (7, 1),
+            (8, 2),
+            (26, 2),
+            (27, 3),
+            (1_000_000, 100),
+        ] {
             assert_eq!(cube_root(n), root, "cbrt {n}");
         }
         assert_eq!(cube_root(u128::MAX), 6_981_463_658_331);

@@ -26,7 +26,10 @@ pub struct CubicConfig {
 
 impl Default for CubicConfig {
     fn default() -> Self {
-        Self { slow_start: SlowStart::HYSTART, fast_convergence: true }
+        Self {
+            slow_start: SlowStart::HYSTART,
+            fast_convergence: true,
+        }
     }
 }
 
@@ -82,7 +85,11 @@ impl Cubic {
             fraction: 0,
             slow_start: config.slow_start,
             fast_convergence: config.fast_convergence,
-            curve: State { w_max: None, cwnd_prior: None, epoch: None },
+            curve: State {
+                w_max: None,
+                cwnd_prior: None,
+                epoch: None,
+            },
             undo: None,
             last: Instant::ZERO,
         }
@@ -133,13 +140,18 @@ impl Cubic {
         let cwnd_prior = self.curve.cwnd_prior.unwrap_or(cwnd).min(MAX_WINDOW);
         let one = mul_div(mss.get() << FRACTION_BITS, bytes.get(), cwnd.get());
         let caught_up = epoch.w_est >= cwnd_prior.get() << FRACTION_BITS;
-        let step = if caught_up { one } else { mul_div(one, ALPHA.0, ALPHA.1) };
+        let step = if caught_up {
+            one
+        } else {
+            mul_div(one, ALPHA.0, ALPHA.1)
+        };
         epoch.w_est = epoch.w_est.saturating_add(step);
 
         let now = self.cwnd_20();
         let next = if curve::w_cubic(epoch.elapsed, epoch.k, epoch.origin, mss) < epoch.w_est {
             // An ACK never adds more than it acknowledges, should W_est be far ahead.
-            now.max(epoch.w_est).min(now.saturating_add(bytes.get() << FRACTION_BITS))
+            now.max(epoch.w_est)
+                .min(now.saturating_add(bytes.get() << FRACTION_BITS))
         } else {
             let rtt = flow.rtt.srtt().unwrap_or(Duration::ZERO);
             let ahead = curve::w_cubic(epoch.elapsed + rtt, epoch.k, epoch.origin, mss);
@@ -148,7 +160,8 @@ impl Cubic {
         };
         self.curve.epoch = Some(epoch);
         if next > now && cwnd < MAX_WINDOW {
-            self.window.grow(ByteCount::new(next >> FRACTION_BITS) - cwnd);
+            self.window
+                .grow(ByteCount::new(next >> FRACTION_BITS) - cwnd);
             self.fraction = next & ((1 << FRACTION_BITS) - 1);
         }
     }
@@ -159,8 +172,16 @@ impl Cubic {
         let cwnd = self.window.cwnd();
         let releases = self.fast_convergence && self.curve.w_max.is_some_and(|w| cwnd < w);
         // cwnd (1 + beta) / 2.
-        let w_max = if releases { cwnd.mul_ratio(BETA.0 + BETA.1, 2 * BETA.1) } else { cwnd };
-        self.curve = State { w_max: Some(w_max), cwnd_prior: Some(cwnd), epoch: None };
+        let w_max = if releases {
+            cwnd.mul_ratio(BETA.0 + BETA.1, 2 * BETA.1)
+        } else {
+            cwnd
+        };
+        self.curve = State {
+            w_max: Some(w_max),
+            cwnd_prior: Some(cwnd),
+            epoch: None,
+        };
         self.fraction = 0;
         self.slow_start.on_congestion();
     }
@@ -205,7 +226,11 @@ impl CongestionControl for Cubic {
         }
         self.restart_epoch();
         self.curve.w_max = None;
-        self.window.timeout(consecutive, flow.flight_size.mul_ratio(BETA.0, BETA.1), flow);
+        self.window.timeout(
+            consecutive,
+            flow.flight_size.mul_ratio(BETA.0, BETA.1),
+            flow,
+        );
     }
     fn on_spurious(&mut self, what: Spurious, flow: &FlowView<'_>) {
         // Section 4.9. Time since the reduction stays out of the restored epoch.
@@ -241,5 +266,247 @@ fn mul_div(a: u64, b: u64, c: u64) -> u64 {
         // Division in 64 bits wherever it fits: this is on the path of every ACK.
         Ok(product) => product / c.max(1),
         Err(_) => u64::try_from(product / u128::from(c.max(1))).unwrap_or(u64::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RttEstimator;
+
+    const MSS: ByteCount = ByteCount::new(1_000);
+    const RTT: Duration = Duration::from_millis(100);
+
+    struct Rig {
+        cc: Cubic,
+        est: RttEstimator,
+        now: Instant,
+        limited: bool,
+    }
+
+    impl Rig {
+        /// In congestion avoidance from the start, with `segments`.
+        fn new(segments: u64) -> Self {
+            let mut start = FlowStart::new(MSS, MSS * segments);
+            start.initial_ssthresh = MSS * segments;
+            let mut est = RttEstimator::new();
+            est.on_sample(RTT, Instant::ZERO);
+            Self {
+                cc: Cubic::new(&start),
+                est,
+                now: Instant::ZERO,
+                limited: true,
+            }
+        }
+
+        fn flow(&self) -> FlowView<'_> {
+            let mut flow = FlowView::new(self.now, MSS, &self.est);
+            flow.flight_size = self.cc.cwnd();
+            flow.in_flight = self.cc.cwnd();
+            flow.cwnd_limited = self.limited;
+            flow
+        }
+
+        /// `n` round trips of ACKs for two segments each.
+        fn rounds(&mut self, n: u64) {
+            for _ in 0..n {
+                let acks = (self.cc.cwnd().get() / 2_000).max(1);
+                for _ in 0..acks {
+                    self.now = self.now + RTT / acks;
+                    let ack = AckSample {
+                        acked: MSS * 2,
+                        delivered: MSS * 2,
+                        ..AckSample::default()
+                    };
+                    let mut cc = self.cc;
+                    cc.on_ack(&ack, &self.flow());
+                    self.cc = cc;
+                }
+            }
+        }
+
+        fn event(&mut self, f: impl FnOnce(&mut Cubic, &FlowView<'_>)) {
+            let mut cc = self.cc;
+            f(&mut cc, &self.flow());
+            self.cc = cc;
+        }
+
+        fn lose(&mut self) {
+            self.event(|cc, flow| cc.on_congestion_event(CongestionEvent::Loss, flow));
+        }
+
+        fn segments(&self) -> u64 {
+            self.cc.cwnd().get() / 1_000
+        }
+    }
+
+    /// RFC 9438 sections 4.2 to 4.6: cut to 70 %, concave to the plateau at K, convex after.
+    #[test]
+    fn concave_then_convex() {
+        let mut rig = Rig::new(1_000);
+        rig.lose();
+        assert_eq!((rig.segments(), rig.cc.ssthresh()), (700, MSS * 700));
+        assert_eq!(rig.cc.w_max(), Some(MSS * 1_000));
+        rig.rounds(1);
+        // cbrt(300 / 0.4) = 9.086 s.
+        assert_eq!(rig.cc.k().map(Duration::as_millis), Some(9_085));
+        rig.rounds(44);
+        let half_way = rig.segments();
+        assert!((960..=966).contains(&half_way), "{half_way}");
+        rig.rounds(46);
+        assert!(
+            (998..=1_001).contains(&rig.segments()),
+            "{}",
+            rig.segments()
+        );
+        rig.rounds(91);
+        assert!(
+            (1_290..=1_320).contains(&rig.segments()),
+            "{}",
+            rig.segments()
+        );
+    }
+
+    /// Section 4.7: cut below W_max, W_max falls to 0.85 cwnd.
+    #[test]
+    fn fast_convergence_is_a_choice() {
+        for (fast_convergence, w_max) in [(true, 595), (false, 700)] {
+            let mut rig = Rig::new(1_000);
+            rig.cc.fast_convergence = fast_convergence;
+            rig.lose();
+            rig.lose();
+            assert_eq!(rig.cc.w_max(), Some(MSS * w_max));
+            assert_eq!(rig.segments(), 490);
+        }
+    }
+
+    /// Section 4.3: 9/17 of a segment a round trip, a whole one once W_est passes cwnd_prior.
+    #[test]
+    fn the_friendly_region_follows_reno() {
+        let mut rig = Rig::new(10);
+        rig.lose();
+        assert_eq!(rig.segments(), 7);
+        rig.rounds(6);
+        // Six windows at 9/17: 3.2 segments, while the cubic curve is still at 9.9.
+        assert!(
+            (9_500..10_700).contains(&rig.cc.cwnd().get()),
+            "{}",
+            rig.cc.cwnd()
+        );
+        let from = rig.cc.cwnd().get();
+        rig.rounds(6);
+        let rate = (rig.cc.cwnd().get() - from) / 6;
+        // The rig rounds its ACKs down, by up to two segments in ten.
+        assert!((800..1_000).contains(&rate), "{rate} B per round trip");
+    }
+
+    /// Section 4.8: after a timeout K = 0 and the plateau is where congestion avoidance begins.
+    #[test]
+    fn timeouts_reset_the_plateau() {
+        let mut rig = Rig::new(100);
+        rig.event(|cc, flow| cc.on_rto(1, flow));
+        assert_eq!(
+            (rig.segments(), rig.cc.ssthresh(), rig.cc.w_max()),
+            (1, MSS * 70, None)
+        );
+        rig.event(|cc, flow| cc.on_rto(2, flow));
+        assert_eq!(rig.cc.ssthresh(), MSS * 70);
+        rig.rounds(10);
+        assert_eq!(rig.cc.k(), Some(Duration::ZERO));
+        assert!(
+            rig.cc
+                .w_max()
+                .is_some_and(|w| w >= MSS * 70 && w <= MSS * 72)
+        );
+    }
+
+    /// Section 4.9: everything comes back.
+    #[test]
+    fn spurious_reductions_are_undone() {
+        let mut rig = Rig::new(1_000);
+        rig.lose();
+        rig.rounds(20);
+        let before = rig.cc;
+        rig.lose();
+        assert_ne!(rig.cc.curve, before.curve);
+        rig.event(|cc, flow| cc.on_spurious(Spurious::FastRetransmit, flow));
+        assert_eq!(
+            (rig.cc.cwnd(), rig.cc.ssthresh()),
+            (before.cwnd(), before.ssthresh())
+        );
+        assert_eq!(rig.cc.curve, before.curve);
+        rig.event(|cc, flow| cc.on_rto(1, flow));
+        rig.event(|cc, flow| cc.on_spurious(Spurious::FastRetransmit, flow));
+        assert_eq!(rig.segments(), 1);
+        rig.event(|cc, flow| cc.on_spurious(Spurious::Timeout, flow));
+        assert_eq!(rig.cc.cwnd(), before.cwnd());
+    }
+
+    /// Section 4.6: on ECN the window may go to one segment, ssthresh not.
+    #[test]
+    fn ecn_floor_is_one_segment() {
+        let mut rig = Rig::new(2);
+        for _ in 0..3 {
+            rig.event(|cc, flow| cc.on_congestion_event(CongestionEvent::EcnEcho, flow));
+        }
+        assert_eq!((rig.segments(), rig.cc.ssthresh()), (1, MSS * 2));
+    }
+
+    /// Sections 4.2 and 5.8: neither application-limited nor idle time moves the curve.
+    #[test]
+    fn time_without_demand_stands_still() {
+        let mut busy = Rig::new(1_000);
+        busy.lose();
+        busy.rounds(30);
+        let mut limited = Rig {
+            cc: busy.cc,
+            limited: false,
+            ..Rig::new(1)
+        };
+        limited.now = busy.now;
+        limited.rounds(200);
+        assert_eq!(limited.cc.cwnd(), busy.cc.cwnd());
+        limited.limited = true;
+        let mut idle = Rig {
+            cc: busy.cc,
+            now: busy.now + Duration::from_secs(60),
+            ..Rig::new(1)
+        };
+        // Shorter than an RTO or not, the first segment after silence ends the idle time.
+        idle.event(|cc, flow| {
+            let mut flow = *flow;
+            flow.in_flight = MSS;
+            cc.on_sent(MSS, &flow);
+        });
+        for rig in [&mut busy, &mut limited, &mut idle] {
+            rig.rounds(5);
+        }
+        assert!(limited.cc.cwnd().get().abs_diff(busy.cc.cwnd().get()) < 100);
+        assert_eq!(idle.cc.cwnd(), busy.cc.cwnd());
+    }
+
+    /// At 10 us a round trip adds 9/17 of a segment; nothing is lost to rounding.
+    #[test]
+    fn ten_microsecond_rtts_grow_as_fast_per_round() {
+        let mut rig = Rig::new(100);
+        rig.lose();
+        let from = rig.cc.cwnd().get();
+        for _ in 0..100 {
+            for _ in 0..70 {
+                rig.now = rig.now + Duration::from_nanos(143);
+                let ack = AckSample {
+                    acked: MSS,
+                    delivered: MSS,
+                    ..AckSample::default()
+                };
+                let mut cc = rig.cc;
+                cc.on_ack(&ack, &rig.flow());
+                rig.cc = cc;
+            }
+        }
+        // A segment adds alpha / W, so W^2 / 2 grows by alpha: 4,817 segments take it from 70
+        // to cwnd_prior = 100 at 9/17, the other 2,183 to 119.86 at 1.
+        let got = rig.cc.cwnd().get() - from;
+        assert!((49_800..49_900).contains(&got), "{got}");
     }
 }

@@ -47,8 +47,17 @@ mod tests {
         let rto = Duration::from_micros(300);
         assert_eq!(Randomization::None.apply(rto, u64::MAX), rto);
         assert_eq!(Randomization::HALF.apply(rto, 0), rto);
-        assert_eq!(Randomization::HALF.apply(rto, 1 << 63), Duration::from_micros(375));
-        assert_eq!(Randomization::HALF.apply(rto, u64::MAX), Duration::from_nanos(449_999));
-        assert_eq!(Randomization::HALF.apply(Duration::MAX, u64::MAX), Duration::MAX);
+        assert_eq!(
+            Randomization::HALF.apply(rto, 1 << 63),
+            Duration::from_micros(375)
+        );
+        assert_eq!(
+            Randomization::HALF.apply(rto, u64::MAX),
+            Duration::from_nanos(449_999)
+        );
+        assert_eq!(
+            Randomization::HALF.apply(Duration::MAX, u64::MAX),
+            Duration::MAX
+        );
     }
 }

@@ -60,9 +60,15 @@ pub struct Backoff {
 
 impl Backoff {
     /// Doubling, up to the cap.
-    pub const DOUBLING: Self = Self { factor: 2, limit: u32::MAX };
+    pub const DOUBLING: Self = Self {
+        factor: 2,
+        limit: u32::MAX,
+    };
     /// No backoff at all.
-    pub const NONE: Self = Self { factor: 1, limit: 0 };
+    pub const NONE: Self = Self {
+        factor: 1,
+        limit: 0,
+    };
 
     /// `rto * factor^min(timeouts, limit)`, saturating.
     pub fn apply(self, rto: Duration, timeouts: u32) -> Duration {
@@ -78,7 +84,9 @@ impl Backoff {
 
 impl StandardRto {
     fn computed(&self, rtt: &RttEstimator) -> Duration {
-        let Some(srtt) = rtt.srtt() else { return self.initial };
+        let Some(srtt) = rtt.srtt() else {
+            return self.initial;
+        };
         let variation = rtt.four_rttvar().max(self.granularity);
         match self.floor {
             Floor::None => srtt + variation,
@@ -120,7 +128,9 @@ mod tests {
     }
 
     fn rto_us(policy: &StandardRto, samples_us: &[u64], backoff: u32) -> u64 {
-        policy.rto(&after(samples_us), &RtoContext::new(backoff, 0)).as_micros()
+        policy
+            .rto(&after(samples_us), &RtoContext::new(backoff, 0))
+            .as_micros()
     }
 
     /// RFC 6298 by hand, without floor: 300, 362.5, 310.9 us.
@@ -161,17 +171,33 @@ mod tests {
             (presets::fine(), &[0], 0, 1),
         ] {
             let got = rto_us(&policy, samples, backoff);
-            assert_eq!(got, us, "{} after {samples:?}, backoff {backoff}", policy.name);
+            assert_eq!(
+                got, us,
+                "{} after {samples:?}, backoff {backoff}",
+                policy.name
+            );
         }
     }
 
     #[test]
     fn odd_backoff_factors() {
-        let b = Backoff { factor: 3, limit: 2 };
-        assert_eq!(b.apply(Duration::from_millis(1), 7), Duration::from_millis(9));
-        let b = Backoff { factor: 3, limit: u32::MAX };
+        let b = Backoff {
+            factor: 3,
+            limit: 2,
+        };
+        assert_eq!(
+            b.apply(Duration::from_millis(1), 7),
+            Duration::from_millis(9)
+        );
+        let b = Backoff {
+            factor: 3,
+            limit: u32::MAX,
+        };
         assert_eq!(b.apply(Duration::from_millis(1), u32::MAX), Duration::MAX);
-        assert_eq!(Backoff::NONE.apply(Duration::from_millis(1), 9), Duration::from_millis(1));
+        assert_eq!(
+            Backoff::NONE.apply(Duration::from_millis(1), 9),
+            Duration::from_millis(1)
+        );
     }
 
     fn floors() -> impl Strategy<Value = Floor> {

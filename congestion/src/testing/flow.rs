@@ -38,7 +38,11 @@ pub(super) struct Run {
 impl Run {
     /// The first call, from 1, whose answers differ.
     pub(super) fn differs_from(&self, other: &Self) -> Option<usize> {
-        let differing = self.trace.iter().zip(&other.trace).position(|(a, b)| a != b);
+        let differing = self
+            .trace
+            .iter()
+            .zip(&other.trace)
+            .position(|(a, b)| a != b);
         let lengths = self.trace.len().min(other.trace.len());
         let shorter = (self.trace.len() != other.trace.len()).then_some(lengths);
         differing.or(shorter).map(|i| i + 1)
@@ -101,7 +105,11 @@ pub(super) fn run(factory: &dyn CongestionFactory, scenario: &Scenario, path: Pa
         cut_to: None,
         name: cc.name(),
         cc,
-        run: Run { violations: Vec::new(), trace: Vec::new(), rounds: Vec::new() },
+        run: Run {
+            violations: Vec::new(),
+            trace: Vec::new(),
+            rounds: Vec::new(),
+        },
     };
     flow.check_start(&start);
     (scenario.script)(&mut flow);
@@ -188,7 +196,11 @@ impl Flow {
 
     /// Fill the window, or half of it if the application is what limits.
     fn send(&mut self) {
-        let window = if self.limited { self.cwnd() } else { self.cwnd() / 2 };
+        let window = if self.limited {
+            self.cwnd()
+        } else {
+            self.cwnd() / 2
+        };
         // A window below one segment is paced: one segment at a time.
         let window = window.clamp(self.mss, MAX_FLIGHT);
         let mut room = window.saturating_sub(self.in_flight);
@@ -234,7 +246,9 @@ impl Flow {
     pub(super) fn congestion(&mut self, event: CongestionEvent, reaction: Reaction) {
         let before = self.cc.cwnd();
         let segments = before.get() / self.mss;
-        self.call(Call::Congestion, |cc, flow| cc.on_congestion_event(event, flow));
+        self.call(Call::Congestion, |cc, flow| {
+            cc.on_congestion_event(event, flow)
+        });
         let (after, ssthresh) = (self.cc.cwnd(), self.cc.ssthresh());
         self.cut_to = Some(after);
         if reaction == Reaction::Any || segments < 4 {
@@ -245,7 +259,9 @@ impl Flow {
             _ => Promise::ReducesOnLoss,
         };
         if after >= before {
-            self.violated(promise, || format!("cwnd {before} became {after} on {event:?}"));
+            self.violated(promise, || {
+                format!("cwnd {before} became {after} on {event:?}")
+            });
         }
         if event == CongestionEvent::Loss {
             self.check_ssthresh(before, ssthresh, "a loss");
@@ -305,16 +321,20 @@ impl Flow {
         self.call(Call::Timeout, |cc, flow| cc.on_rto(consecutive, flow));
         let (cwnd, ssthresh) = (self.cc.cwnd(), self.cc.ssthresh());
         if cwnd.get() > self.mss {
-            self.violated(Promise::LossWindow, || format!("cwnd {} became {cwnd}", before.0));
+            self.violated(Promise::LossWindow, || {
+                format!("cwnd {} became {cwnd}", before.0)
+            });
         }
         if consecutive == 1 && before.0.get() >= 4 * self.mss {
             self.check_ssthresh(before.0, ssthresh, "a timeout");
         }
         if consecutive > 1 && ssthresh != before.1 {
-            self.violated(
-                Promise::KeepsSsthreshOnBackoff,
-                || format!("ssthresh {} became {ssthresh} at timeout {consecutive}", before.1),
-            );
+            self.violated(Promise::KeepsSsthreshOnBackoff, || {
+                format!(
+                    "ssthresh {} became {ssthresh} at timeout {consecutive}",
+                    before.1
+                )
+            });
         }
     }
 
@@ -327,10 +347,9 @@ impl Flow {
         self.call(Call::Spurious, |cc, flow| cc.on_spurious(what, flow));
         let after = self.cc.cwnd();
         if after.get() > before.max(now.get()) {
-            self.violated(
-                Promise::UndoBounded,
-                || format!("cwnd was {before} B before the reduction, {now} now, {after} restored"),
-            );
+            self.violated(Promise::UndoBounded, || {
+                format!("cwnd was {before} B before the reduction, {now} now, {after} restored")
+            });
         }
     }
 
@@ -342,7 +361,9 @@ impl Flow {
         }
         self.now = self.now + idle;
         let restart = ByteCount::new(self.mss * 10).min(self.cc.cwnd());
-        self.call(Call::Idle, |cc, flow| cc.on_idle_restart(idle, restart, flow));
+        self.call(Call::Idle, |cc, flow| {
+            cc.on_idle_restart(idle, restart, flow)
+        });
     }
 
     /// The segment size becomes `mss`.
@@ -370,7 +391,9 @@ impl Flow {
         let cwnd = self.cc.cwnd();
         if cwnd != start.initial_window {
             let want = start.initial_window;
-            self.violated(Promise::InitialWindow, || format!("cwnd is {cwnd}, not {want}"));
+            self.violated(Promise::InitialWindow, || {
+                format!("cwnd is {cwnd}, not {want}")
+            });
         }
         let name = self.name;
         if name.is_empty() || name.chars().any(char::is_uppercase) {
@@ -380,28 +403,26 @@ impl Flow {
     }
 
     fn check_ssthresh(&mut self, before: ByteCount, ssthresh: ByteCount, what: &str) {
-        let floor = ByteCount::new(if self.cc.needs().sub_mss_cwnd { 0 } else { 2 * self.mss });
+        let floor = ByteCount::new(if self.cc.needs().sub_mss_cwnd {
+            0
+        } else {
+            2 * self.mss
+        });
         if ssthresh >= before || ssthresh < floor {
-            self.violated(
-                Promise::LowersSsthresh,
-                || format!("cwnd was {before}, after {what} ssthresh is {ssthresh}"),
-            );
+            self.violated(Promise::LowersSsthresh, || {
+                format!("cwnd was {before}, after {what} ssthresh is {ssthresh}")
+            });
         }
     }
 
     /// Make a call and hold its outcome against the promises.
-    fn call(
-        &mut self,
-        call: Call,
-        f: impl FnOnce(&mut Box<dyn CongestionControl>, &FlowView<'_>),
-    ) {
+    fn call(&mut self, call: Call, f: impl FnOnce(&mut Box<dyn CongestionControl>, &FlowView<'_>)) {
         let before = self.cc.cwnd();
         if before != self.last_cwnd {
             let last = self.last_cwnd;
-            self.violated(
-                Promise::ChangesOnlyInCalls,
-                || format!("cwnd was {last} after the last call, {before} before this one"),
-            );
+            self.violated(Promise::ChangesOnlyInCalls, || {
+                format!("cwnd was {last} after the last call, {before} before this one")
+            });
         }
         let mut view = FlowView::new(self.now, ByteCount::new(self.mss), &self.est);
         view.in_flight = ByteCount::new(self.in_flight);
@@ -411,14 +432,15 @@ impl Flow {
         f(&mut self.cc, &view);
         let after = self.cc.cwnd();
         self.last_cwnd = after;
-        self.run.trace.push((after, self.cc.ssthresh(), self.cc.pacing_rate()));
+        self.run
+            .trace
+            .push((after, self.cc.ssthresh(), self.cc.pacing_rate()));
         self.check_growth(call, before, after);
         let falls_again = self.cut_to.is_some_and(|to| after < to.min(before));
         if falls_again && !matches!(call, Call::Mss) {
-            self.violated(
-                Promise::OneCutPerWindow,
-                || format!("cwnd was cut to {before} and fell to {after} in the same window of data"),
-            );
+            self.violated(Promise::OneCutPerWindow, || {
+                format!("cwnd was cut to {before} and fell to {after} in the same window of data")
+            });
         }
         self.check_state();
     }
@@ -437,25 +459,27 @@ impl Flow {
         match call {
             Call::Ack { .. } if matches!(self.state, CaState::Cwr | CaState::Recovery) => {
                 let state = self.state;
-                self.violated(Promise::NoGrowthInRecovery, || format!("{seen} in {state:?}"));
+                self.violated(Promise::NoGrowthInRecovery, || {
+                    format!("{seen} in {state:?}")
+                });
             }
             Call::Ack { .. } if !self.limited => {
-                self.violated(
-                    Promise::NoGrowthWhenNotLimited,
-                    || format!("{seen} though the application limits the flow"),
-                );
+                self.violated(Promise::NoGrowthWhenNotLimited, || {
+                    format!("{seen} though the application limits the flow")
+                });
             }
             Call::Ack { delivered } if growth > self.budget => {
-                self.violated(
-                    Promise::GrowthBounded,
-                    || format!("{seen} on an ACK that delivered {delivered} B"),
-                );
+                self.violated(Promise::GrowthBounded, || {
+                    format!("{seen} on an ACK that delivered {delivered} B")
+                });
             }
             Call::Ack { .. } => self.budget -= growth,
             // Raising the window to one segment is the other promise.
             Call::Spurious | Call::Mss => {}
             _ if after.get() <= self.mss => {}
-            _ => self.violated(Promise::NoGrowthWithoutAck, || format!("{seen} at {call:?}")),
+            _ => self.violated(Promise::NoGrowthWithoutAck, || {
+                format!("{seen} at {call:?}")
+            }),
         }
     }
 
@@ -463,10 +487,14 @@ impl Flow {
         let cwnd = self.cc.cwnd();
         if cwnd.get() < self.mss && !self.cc.needs().sub_mss_cwnd {
             let mss = self.mss;
-            self.violated(Promise::MinimumWindow, || format!("cwnd is {cwnd}, a segment {mss} B"));
+            self.violated(Promise::MinimumWindow, || {
+                format!("cwnd is {cwnd}, a segment {mss} B")
+            });
         }
         if self.cc.pacing_rate().is_some_and(|r| r.bits_per_sec() == 0) {
-            self.violated(Promise::PacingPositive, || String::from("the pacing rate is zero"));
+            self.violated(Promise::PacingPositive, || {
+                String::from("the pacing rate is zero")
+            });
         }
         if self.cc.name() != self.name {
             let names = format!("'{}' became '{}'", self.name, self.cc.name());

@@ -99,16 +99,17 @@ impl Kit {
     pub fn check(&self, factory: &dyn CongestionFactory) -> Result<(), Vec<Violation>> {
         let mut found: Vec<Violation> = Vec::new();
         let mut add = |violation: Violation| {
-            let known = |v: &Violation| {
-                v.promise == violation.promise && v.scenario == violation.scenario
-            };
+            let known =
+                |v: &Violation| v.promise == violation.promise && v.scenario == violation.scenario;
             if !self.waived.contains(&violation.promise) && !found.iter().any(known) {
                 found.push(violation);
             }
         };
         let cases = || {
             SCENARIOS.iter().flat_map(|s| {
-                SEGMENT_SIZES.into_iter().flat_map(move |mss| RTTS.map(|rtt| (s, mss, rtt)))
+                SEGMENT_SIZES
+                    .into_iter()
+                    .flat_map(move |mss| RTTS.map(|rtt| (s, mss, rtt)))
             })
         };
         // All first runs come before all second ones, so that state outside the algorithm and
@@ -185,13 +186,20 @@ mod tests {
         ] {
             assert_conformance(&move |s: &FlowStart| Reno::with_slow_start(s, slow_start));
             for fast_convergence in [false, true] {
-                let config = CubicConfig { slow_start, fast_convergence };
+                let config = CubicConfig {
+                    slow_start,
+                    fast_convergence,
+                };
                 assert_conformance(&move |s: &FlowStart| Cubic::with_config(s, config));
             }
         }
         for floor_segments in [1, 2] {
             for g in [(1, 16), (1, 2), (1, 1)] {
-                let config = DctcpConfig { g, floor_segments, ..DctcpConfig::default() };
+                let config = DctcpConfig {
+                    g,
+                    floor_segments,
+                    ..DctcpConfig::default()
+                };
                 assert_conformance(&move |s: &FlowStart| Dctcp::with_config(s, config));
             }
         }

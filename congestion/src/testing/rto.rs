@@ -4,7 +4,6 @@ use super::promise::list;
 use crate::rto::{RtoContext, RtoFactory, RtoPolicy};
 use crate::rtt::RttEstimator;
 use crate::units::{Duration, Instant};
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -66,7 +65,13 @@ pub struct RtoViolation {
 
 impl fmt::Display for RtoViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {} [{}]", self.promise, self.detail, self.promise.source())
+        write!(
+            f,
+            "{:?}: {} [{}]",
+            self.promise,
+            self.detail,
+            self.promise.source()
+        )
     }
 }
 
@@ -115,11 +120,19 @@ impl RtoKit {
     /// # Errors
     /// As [`rto_conformance`].
     pub fn check(&self, factory: &dyn RtoFactory) -> Result<(), Vec<RtoViolation>> {
-        let mut ledger = Ledger { waived: &self.waived, found: Vec::new() };
+        let mut ledger = Ledger {
+            waived: &self.waived,
+            found: Vec::new(),
+        };
         let cases = cases();
-        let first: Vec<_> =
-            cases.iter().map(|c| answers(factory, c, Instant::ZERO, &mut ledger)).collect();
-        let mut ignored = Ledger { waived: &[], found: Vec::new() };
+        let first: Vec<_> = cases
+            .iter()
+            .map(|c| answers(factory, c, Instant::ZERO, &mut ledger))
+            .collect();
+        let mut ignored = Ledger {
+            waived: &[],
+            found: Vec::new(),
+        };
         for (case, first) in cases.iter().zip(&first) {
             let what = &case.what;
             if &answers(factory, case, Instant::ZERO, &mut ignored) != first {
@@ -127,10 +140,17 @@ impl RtoKit {
             }
             let later = Instant::from_nanos((1 << 50) + 12_345);
             if &answers(factory, case, later, &mut ignored) != first {
-                ledger.broken(RtoPromise::TimeInvariant, format!("all times shifted ({what})"));
+                ledger.broken(
+                    RtoPromise::TimeInvariant,
+                    format!("all times shifted ({what})"),
+                );
             }
         }
-        if ledger.found.is_empty() { Ok(()) } else { Err(ledger.found) }
+        if ledger.found.is_empty() {
+            Ok(())
+        } else {
+            Err(ledger.found)
+        }
     }
 }
 
@@ -157,17 +177,44 @@ struct Case {
 fn cases() -> Vec<Case> {
     let us = Duration::from_micros;
     let mut cases = Vec::new();
-    cases.push(Case { what: String::from("no sample"), samples: Vec::new() });
-    for rtt in [Duration::ZERO, us(10), us(100), us(1_000), us(40_000), us(1_000_000)] {
+    cases.push(Case {
+        what: String::from("no sample"),
+        samples: Vec::new(),
+    });
+    for rtt in [
+        Duration::ZERO,
+        us(10),
+        us(100),
+        us(1_000),
+        us(40_000),
+        us(1_000_000),
+    ] {
         for n in [1, 2, 50] {
             let samples = core::iter::repeat_n(rtt, n).collect();
-            cases.push(Case { what: format!("{n} samples of {rtt}"), samples });
+            cases.push(Case {
+                what: format!("{n} samples of {rtt}"),
+                samples,
+            });
         }
-        let samples = (0..50).map(|i| if i % 2 == 0 { rtt } else { rtt * 3 }).collect();
-        cases.push(Case { what: format!("{rtt} and {} by turns", rtt * 3), samples });
+        let samples = (0..50)
+            .map(|i| if i % 2 == 0 { rtt } else { rtt * 3 })
+            .collect();
+        cases.push(Case {
+            what: format!("{rtt} and {} by turns", rtt * 3),
+            samples,
+        });
     }
-    let absurd = (0..10).map(|i| if i % 2 == 0 { Duration::MAX } else { Duration::ZERO });
-    cases.push(Case { what: String::from("absurd samples"), samples: absurd.collect() });
+    let absurd = (0..10).map(|i| {
+        if i % 2 == 0 {
+            Duration::MAX
+        } else {
+            Duration::ZERO
+        }
+    });
+    cases.push(Case {
+        what: String::from("absurd samples"),
+        samples: absurd.collect(),
+    });
     cases
 }
 
@@ -206,7 +253,10 @@ fn answers(
             }
             if let Some(last) = shorter {
                 if rto < last {
-                    ledger.broken(RtoPromise::BackoffMonotone, format!("{last}, then {}", seen()));
+                    ledger.broken(
+                        RtoPromise::BackoffMonotone,
+                        format!("{last}, then {}", seen()),
+                    );
                 }
                 if backoff == 1 && rto <= last && last <= Duration::from_secs(10) {
                     ledger.broken(RtoPromise::BacksOff, format!("{last}, then {}", seen()));
@@ -214,13 +264,13 @@ fn answers(
             }
             shorter = Some(rto);
         }
-        check_estimate(&policy, &est, case, entropy, ledger);
+        check_estimate(&*policy, &est, case, entropy, ledger);
     }
     all
 }
 
 fn check_estimate(
-    policy: &Box<dyn RtoPolicy>,
+    policy: &dyn RtoPolicy,
     est: &RttEstimator,
     case: &Case,
     entropy: u64,
@@ -228,9 +278,14 @@ fn check_estimate(
 ) {
     let rto = policy.rto(est, &RtoContext::new(0, entropy));
     let what = &case.what;
-    let Some(srtt) = est.srtt().filter(|s| *s <= Duration::from_secs(2)) else { return };
+    let Some(srtt) = est.srtt().filter(|s| *s <= Duration::from_secs(2)) else {
+        return;
+    };
     if rto < srtt {
-        ledger.broken(RtoPromise::AtLeastSrtt, format!("{rto} with SRTT {srtt}, after {what}"));
+        ledger.broken(
+            RtoPromise::AtLeastSrtt,
+            format!("{rto} with SRTT {srtt}, after {what}"),
+        );
     }
     let longest = case.samples.iter().max().copied().unwrap_or(Duration::ZERO);
     if rto < longest {

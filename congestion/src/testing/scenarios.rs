@@ -27,15 +27,29 @@ pub(super) enum Tolerance {
 }
 
 const fn scenario(name: &'static str, script: fn(&mut Flow)) -> Scenario {
-    Scenario { name, remembered_ssthresh: None, scales: Some(Tolerance::Loose), script }
+    Scenario {
+        name,
+        remembered_ssthresh: None,
+        scales: Some(Tolerance::Loose),
+        script,
+    }
 }
 
 pub(super) static SCENARIOS: [Scenario; 20] = [
-    Scenario { scales: Some(Tolerance::Exact), ..scenario("slow start", slow_start) },
-    Scenario { remembered_ssthresh: Some(5), ..scenario("remembered ssthresh", remembered) },
+    Scenario {
+        scales: Some(Tolerance::Exact),
+        ..scenario("slow start", slow_start)
+    },
+    Scenario {
+        remembered_ssthresh: Some(5),
+        ..scenario("remembered ssthresh", remembered)
+    },
     scenario("sawtooth", sawtooth),
     scenario("application-limited slow start", limited_slow_start),
-    scenario("application-limited congestion avoidance", limited_avoidance),
+    scenario(
+        "application-limited congestion avoidance",
+        limited_avoidance,
+    ),
     scenario("ECN", ecn),
     scenario("ECN in every window", ecn_every_window),
     scenario("local drop", local_drop),
@@ -46,9 +60,18 @@ pub(super) static SCENARIOS: [Scenario; 20] = [
     scenario("spurious fast retransmit", spurious_fast_retransmit),
     scenario("spurious without a reduction", spurious_nothing),
     scenario("idle", idle),
-    Scenario { scales: None, ..scenario("segment size changes", mss_changes) },
-    Scenario { scales: None, ..scenario("one-byte ACKs", tiny_acks) },
-    Scenario { scales: None, ..scenario("huge ACKs", huge_acks) },
+    Scenario {
+        scales: None,
+        ..scenario("segment size changes", mss_changes)
+    },
+    Scenario {
+        scales: None,
+        ..scenario("one-byte ACKs", tiny_acks)
+    },
+    Scenario {
+        scales: None,
+        ..scenario("huge ACKs", huge_acks)
+    },
     scenario("no RTT samples", no_samples),
     scenario("rising RTT", rising_rtt),
 ];
@@ -57,10 +80,9 @@ pub(super) static SCENARIOS: [Scenario; 20] = [
 fn expect_growth(flow: &mut Flow, from: u64) {
     if flow.cwnd() < from.saturating_add(flow.mss()) {
         let now = flow.cwnd();
-        flow.violated(
-            Promise::GrowsWhenLimited,
-            || format!("cwnd went from {from} B to {now} B without congestion"),
-        );
+        flow.violated(Promise::GrowsWhenLimited, || {
+            format!("cwnd went from {from} B to {now} B without congestion")
+        });
     }
 }
 
@@ -150,10 +172,9 @@ fn refill(flow: &mut Flow) {
     flow.rounds(6);
     if flow.cwnd() <= from {
         let now = flow.cwnd();
-        flow.violated(
-            Promise::GrowsAfterTimeout,
-            || format!("cwnd was {from} B after the timeout, {now} B six round trips later"),
-        );
+        flow.violated(Promise::GrowsAfterTimeout, || {
+            format!("cwnd was {from} B after the timeout, {now} B six round trips later")
+        });
     }
     flow.leave_recovery();
 }

@@ -18,7 +18,11 @@ impl Entry {
     /// An entry without parameters.
     pub fn new(name: impl Into<String>, summary: impl Into<String>) -> Self {
         let name = name.into();
-        Self { usage: name.clone(), name, summary: summary.into() }
+        Self {
+            usage: name.clone(),
+            name,
+            summary: summary.into(),
+        }
     }
 }
 
@@ -39,8 +43,13 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of `narrows list`.
-    pub const ALL: [Self; 5] =
-        [Self::Congestion, Self::Rto, Self::LossDetector, Self::Scenario, Self::Preset];
+    pub const ALL: [Self; 5] = [
+        Self::Congestion,
+        Self::Rto,
+        Self::LossDetector,
+        Self::Scenario,
+        Self::Preset,
+    ];
 
     /// The name in running text.
     pub const fn noun(self) -> &'static str {
@@ -57,7 +66,9 @@ impl Kind {
     pub const fn heading(self) -> &'static str {
         match self {
             Self::Congestion => "Congestion controls (--cc)",
-            Self::Rto => "RTO policies (--rto); a bare time such as 5ms is RFC 6298 with that floor",
+            Self::Rto => {
+                "RTO policies (--rto); a bare time such as 5ms is RFC 6298 with that floor"
+            }
             Self::LossDetector => "Loss detectors (--loss)",
             Self::Scenario => "Scenarios",
             Self::Preset => "Presets of incast (--preset)",
@@ -88,10 +99,22 @@ impl Default for Catalog {
             congestion: Arc::new(CongestionRegistry::standard()),
             rto: Arc::new(RtoRegistry::standard()),
             loss_detectors: vec![
-                Entry::new("reno", "three duplicate ACKs; recovery ends with the first new ACK (RFC 5681)"),
-                Entry::new("newreno", "the same, recovering one loss a round trip (RFC 6582)"),
-                Entry::new("sack", "SACK scoreboard with duplicate threshold (RFC 6675)"),
-                Entry::new("rack", "time-based with tail-loss probes (RACK-TLP, RFC 8985)"),
+                Entry::new(
+                    "reno",
+                    "three duplicate ACKs; recovery ends with the first new ACK (RFC 5681)",
+                ),
+                Entry::new(
+                    "newreno",
+                    "the same, recovering one loss a round trip (RFC 6582)",
+                ),
+                Entry::new(
+                    "sack",
+                    "SACK scoreboard with duplicate threshold (RFC 6675)",
+                ),
+                Entry::new(
+                    "rack",
+                    "time-based with tail-loss probes (RACK-TLP, RFC 8985)",
+                ),
             ],
             scenarios: vec![Entry::new(
                 "incast",
@@ -100,11 +123,11 @@ impl Default for Catalog {
             presets: vec![
                 Entry::new(
                     super::plan::DEFAULT_PRESET,
-                    "1 Gb/s, 25 us per link, Ethernet, 64 KiB port, SRU 256 KiB, SACK, initial window 10",
+                    "1 Gb/s, 25 us per link, Ethernet, 64 KiB port, SRU 256 KiB, SACK, IW 10",
                 ),
                 Entry::new(
                     super::plan::FAST08_PRESET,
-                    "the FAST 2008 study: 1000-byte segments, 64-packet port, NewReno, window 20, 20 s",
+                    "the FAST 2008 study: 1000-byte segments, 64-packet port, NewReno, 20 s",
                 ),
             ],
         }
@@ -136,7 +159,11 @@ impl Catalog {
     /// A sentence with the near match, if there is one, and all names.
     pub fn check(&self, kind: Kind, name: &str) -> Result<(), String> {
         match kind {
-            Kind::Congestion => self.congestion.get(name).map(drop).map_err(|e| e.to_string()),
+            Kind::Congestion => self
+                .congestion
+                .get(name)
+                .map(drop)
+                .map_err(|e| e.to_string()),
             Kind::Rto => self.rto.get(name).map(drop).map_err(|e| e.to_string()),
             _ => {
                 let entries = self.entries(kind);
@@ -148,7 +175,10 @@ impl Catalog {
                 if let Some(near) = nearest(name, names()) {
                     text += &format!("; did you mean '{near}'?");
                 }
-                Err(format!("{text} Known: {}", names().collect::<Vec<_>>().join(", ")))
+                Err(format!(
+                    "{text} Known: {}",
+                    names().collect::<Vec<_>>().join(", ")
+                ))
             }
         }
     }
@@ -196,7 +226,12 @@ mod tests {
     fn unknown_names_say_what_there_is() {
         let catalog = Catalog::default();
         for (kind, good, bad, near) in [
-            (Kind::Congestion, "dctcp:g=1/32", "kubic", "did you mean 'cubic'?"),
+            (
+                Kind::Congestion,
+                "dctcp:g=1/32",
+                "kubic",
+                "did you mean 'cubic'?",
+            ),
             (Kind::Rto, "5ms", "linus", "did you mean 'linux'?"),
             (Kind::LossDetector, "rack", "rakc", "did you mean 'rack'?"),
             (Kind::Preset, "fast08", "fast8", "did you mean 'fast08'?"),
@@ -213,9 +248,13 @@ mod tests {
         use crate::scenario::IncastSpec;
         let catalog = Catalog::default();
         for spec in [IncastSpec::default(), IncastSpec::fast08()] {
-            catalog.check(Kind::Congestion, &spec.tcp.congestion).unwrap();
+            catalog
+                .check(Kind::Congestion, &spec.tcp.congestion)
+                .unwrap();
             catalog.check(Kind::Rto, &spec.tcp.rto).unwrap();
-            catalog.check(Kind::LossDetector, &spec.tcp.loss_detector).unwrap();
+            catalog
+                .check(Kind::LossDetector, &spec.tcp.loss_detector)
+                .unwrap();
         }
         let defaults = crate::cli::plan::Defaults::default();
         for name in &defaults.congestion {

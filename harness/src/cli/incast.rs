@@ -1,6 +1,7 @@
 //! `narrows incast`: run the sweep, tell what happened, keep the results.
 
 use super::args::IncastArgs;
+use super::catalog::{Catalog, Kind};
 use super::output::{OutputFile, print};
 use super::plan::{BadValue, plan};
 use super::progress::{Progress, Watcher};
@@ -48,9 +49,15 @@ impl Outputs {
             })
         };
         let open = |what, path: &Option<PathBuf>| -> Result<Option<OutputFile>, Stop> {
-            Ok(path.as_deref().map(|p| OutputFile::create(what, p)).transpose()?)
+            Ok(path
+                .as_deref()
+                .map(|p| OutputFile::create(what, p))
+                .transpose()?)
         };
-        let named = args.report.clone().or_else(|| Some(PathBuf::from(DEFAULT_REPORT)));
+        let named = args
+            .report
+            .clone()
+            .or_else(|| Some(PathBuf::from(DEFAULT_REPORT)));
         let report = match named.filter(|_| !args.no_report) {
             Some(path) => {
                 let file = OutputFile::create("report", &path).map_err(|e| match args.report {
@@ -85,7 +92,11 @@ pub(super) fn run<R: IncastRunner>(
     let sweep = plan(args, &app.catalog, &app.defaults)
         .map_err(|BadValue { option, given, why }| usage(option, &given, &why))?;
     let planned = sweep.expand().map_err(|e| match e {
-        ScenarioError::Invalid { option, given, allowed } => usage(option, &given, &allowed),
+        ScenarioError::Invalid {
+            option,
+            given,
+            allowed,
+        } => usage(option, &given, &allowed),
         other => usage("servers", "", &other.to_string()),
     })?;
     if let (Some(path), true) = (&args.pcap, planned.len() > 1) {
@@ -102,20 +113,25 @@ pub(super) fn run<R: IncastRunner>(
         (false, true) => Watcher::Terminal,
         (false, false) => Watcher::Log,
     };
-    let total = planned.iter().map(|p| cost(&p.spec)).fold(0_u64, u64::saturating_add);
+    let total = planned
+        .iter()
+        .map(|p| cost(&p.spec))
+        .fold(0_u64, u64::saturating_add);
     let progress = Progress::new(watcher, planned.len(), total);
     let results = match outputs.pcap.take() {
         Some(file) => captured(app, &planned, file, console)?,
         None => {
             let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
             let threads = args.threads.map_or(cores, |n| n as usize);
-            run_sweep(&planned, &app.runner, threads, console.cancel, &|s| progress.step(s))
+            run_sweep(&planned, &app.runner, threads, console.cancel, &|s| {
+                progress.step(s)
+            })
         }
     };
     let took = progress.finish();
     let interrupted = console.cancel.load(Ordering::Relaxed);
 
-    let summary = Summary::of(&sweep, &planned, &results.runs);
+    let summary = Summary::of(&sweep, &results.runs);
     let story = Story::of(&sweep, &summary);
     let record = SweepRecord {
         format: "narrows-incast",
@@ -123,6 +139,7 @@ pub(super) fn run<R: IncastRunner>(
         narrows_version: env!("CARGO_PKG_VERSION").to_owned(),
         command: command_line(command),
         settings: records::settings(&sweep),
+        names: explained(&app.catalog, &planned),
         summary: story.sentences.clone(),
         planned: planned.len(),
         points: PointRecord::all(&summary, &story),
@@ -170,7 +187,10 @@ fn captured<R: IncastRunner>(
 ) -> Result<SweepResults, Stop> {
     let mut results = SweepResults::default();
     for (index, p) in planned.iter().enumerate() {
-        let ctx = RunContext { cancel: Some(console.cancel), capture: Some(&mut file) };
+        let ctx = RunContext {
+            cancel: Some(console.cancel),
+            capture: Some(&mut file),
+        };
         match guarded(&app.runner, &p.spec, ctx) {
             Ok(run) => results.runs.push(Some(run)),
             Err(e) => {
@@ -238,7 +258,11 @@ fn save(
 }
 
 fn terminal_text(summary: &Summary, story: &Story, to_stderr: bool, colour: bool) -> String {
-    let colour = if colour && !to_stderr { Colour::Ansi } else { Colour::Plain };
+    let colour = if colour && !to_stderr {
+        Colour::Ansi
+    } else {
+        Colour::Plain
+    };
     let mut text = table::details(summary, story, colour);
     if let Some(matrix) = table::matrix(summary, colour) {
         text += &matrix;
@@ -274,6 +298,26 @@ fn failures(planned: &[PlannedRun], results: &SweepResults) -> String {
     text
 }
 
+/// What each algorithm of the sweep is, in the order of its runs.
+fn explained(catalog: &Catalog, planned: &[PlannedRun]) -> Vec<(String, String)> {
+    let mut rows: Vec<(String, String)> = Vec::new();
+    for kind in [Kind::Congestion, Kind::Rto, Kind::LossDetector] {
+        let entries = catalog.entries(kind);
+        for p in planned {
+            let name = match kind {
+                Kind::Congestion => &p.spec.tcp.congestion,
+                Kind::Rto => &p.spec.tcp.rto,
+                _ => &p.spec.tcp.loss_detector,
+            };
+            let base = name.split(':').next().unwrap_or(name);
+            let known = entries.iter().find(|e| e.name == base);
+            let row = known.map(|e| (name.clone(), format!("{}: {}", kind.noun(), e.summary)));
+            rows.extend(row.filter(|r| !rows.contains(r)));
+        }
+    }
+    rows
+}
+
 /// The command as a shell takes it.
 fn command_line(args: &[OsString]) -> String {
     let quoted = |arg: &OsString| {
@@ -286,5 +330,8 @@ fn command_line(args: &[OsString]) -> String {
         }
     };
     let rest = args.iter().skip(1).map(quoted);
-    std::iter::once("narrows".to_owned()).chain(rest).collect::<Vec<_>>().join(" ")
+    std::iter::once("narrows".to_owned())
+        .chain(rest)
+        .collect::<Vec<_>>()
+        .join(" ")
 }

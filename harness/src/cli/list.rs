@@ -10,7 +10,11 @@ pub(super) fn text(catalog: &Catalog, parameters: bool, bold: bool) -> String {
     let mut out = String::new();
     for kind in Kind::ALL {
         let gap = if out.is_empty() { "" } else { "\n" };
-        let (on, off) = if bold { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
+        let (on, off) = if bold {
+            ("\x1b[1m", "\x1b[0m")
+        } else {
+            ("", "")
+        };
         let _ = writeln!(out, "{gap}{on}{}{off}", kind.heading());
         for e in catalog.entries(kind) {
             let _ = writeln!(out, "  {:<width$}  {}", e.name, e.summary);

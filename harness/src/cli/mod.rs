@@ -61,7 +61,9 @@ pub struct Console<'a> {
 
 impl std::fmt::Debug for Console<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Console").field("colour", &self.colour).finish_non_exhaustive()
+        f.debug_struct("Console")
+            .field("colour", &self.colour)
+            .finish_non_exhaustive()
     }
 }
 
@@ -82,7 +84,11 @@ impl From<OutputError> for Stop {
 impl<R: IncastRunner> App<R> {
     /// The command with the given names and simulator, and our defaults.
     pub fn new(catalog: Catalog, runner: R) -> Self {
-        Self { catalog, runner, defaults: Defaults::default() }
+        Self {
+            catalog,
+            runner,
+            defaults: Defaults::default(),
+        }
     }
 
     /// Run with the process's arguments, streams and Ctrl-C.
@@ -108,29 +114,28 @@ impl<R: IncastRunner> App<R> {
     }
 
     /// Run with `args`, the program's name first; the exit code.
-    pub fn run(
-        &self,
-        args: impl IntoIterator<Item = OsString>,
-        console: &mut Console<'_>,
-    ) -> u8 {
+    pub fn run(&self, args: impl IntoIterator<Item = OsString>, console: &mut Console<'_>) -> u8 {
         let args: Vec<OsString> = args.into_iter().collect();
-        let outcome = Cli::try_parse_from(&args).map_err(Stop::Usage).and_then(|cli| {
-            match cli.command {
+        let outcome = Cli::try_parse_from(&args)
+            .map_err(Stop::Usage)
+            .and_then(|cli| match cli.command {
                 Command::Incast(incast) => incast::run(self, &incast, &args, console),
                 Command::List { parameters } => {
                     let text = list::text(&self.catalog, parameters, console.colour);
                     output::print(console.stdout, &text)?;
                     Ok(EXIT_OK)
                 }
-            }
-        });
+            });
         match outcome {
             Ok(code) => code,
             Err(Stop::Usage(e)) => {
                 let text = e.render();
                 let help = matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-                let rendered =
-                    if console.colour { text.ansi().to_string() } else { text.to_string() };
+                let rendered = if console.colour {
+                    text.ansi().to_string()
+                } else {
+                    text.to_string()
+                };
                 if help {
                     return match output::print(console.stdout, &rendered) {
                         Ok(()) => EXIT_OK,

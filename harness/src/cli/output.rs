@@ -17,13 +17,22 @@ impl OutputError {
     /// With a sentence on what to do.
     #[must_use]
     pub fn with_hint(self, hint: &'static str) -> Self {
-        Self { hint: Some(hint), ..self }
+        Self {
+            hint: Some(hint),
+            ..self
+        }
     }
 }
 
 impl std::fmt::Display for OutputError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "cannot write the {} to {}: {}", self.what, self.path.display(), self.error)?;
+        write!(
+            f,
+            "cannot write the {} to {}: {}",
+            self.what,
+            self.path.display(),
+            self.error
+        )?;
         self.hint.map_or(Ok(()), |hint| write!(f, "; {hint}"))
     }
 }
@@ -52,7 +61,12 @@ impl OutputFile {
     /// # Errors
     /// If the folder does not exist or cannot be written, or `path` is a folder.
     pub fn create(what: &'static str, path: &Path) -> Result<Self, OutputError> {
-        let fail = |error| OutputError { what, path: path.to_owned(), error, hint: None };
+        let fail = |error| OutputError {
+            what,
+            path: path.to_owned(),
+            error,
+            hint: None,
+        };
         // Through a link, so that the link stays one.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         match fs::metadata(&target) {
@@ -60,11 +74,18 @@ impl OutputFile {
             Ok(m) if !m.is_file() => {
                 let file = OpenOptions::new().write(true).open(&target).map_err(fail)?;
                 let file = BufWriter::new(file);
-                return Ok(Self { what, path: target, temporary: None, file });
+                return Ok(Self {
+                    what,
+                    path: target,
+                    temporary: None,
+                    file,
+                });
             }
             _ => {}
         }
-        let name = target.file_name().ok_or_else(|| fail(io::Error::other("no file name")))?;
+        let name = target
+            .file_name()
+            .ok_or_else(|| fail(io::Error::other("no file name")))?;
         let temporary =
             target.with_file_name(format!(".{}.{}.tmp", name.display(), std::process::id()));
         let file = File::create(&temporary).map_err(fail)?;
@@ -90,7 +111,12 @@ impl OutputFile {
                 self.temporary = None;
                 Ok(())
             }
-            Err(error) => Err(OutputError { what: self.what, path: self.path.clone(), error, hint: None }),
+            Err(error) => Err(OutputError {
+                what: self.what,
+                path: self.path.clone(),
+                error,
+                hint: None,
+            }),
         }
     }
 
@@ -100,7 +126,12 @@ impl OutputFile {
     /// As for [`finish`](Self::finish).
     pub fn finish_with(mut self, bytes: &[u8]) -> Result<(), OutputError> {
         if let Err(error) = self.file.write_all(bytes) {
-            return Err(OutputError { what: self.what, path: self.path.clone(), error, hint: None });
+            return Err(OutputError {
+                what: self.what,
+                path: self.path.clone(),
+                error,
+                hint: None,
+            });
         }
         self.finish()
     }
@@ -130,9 +161,12 @@ impl Drop for OutputFile {
 /// A full disk and the like.
 pub fn print(out: &mut dyn Write, text: &str) -> Result<(), OutputError> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
-            Err(OutputError { what: "results", path: PathBuf::from("standard output"), error: e, hint: None })
-        }
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(OutputError {
+            what: "results",
+            path: PathBuf::from("standard output"),
+            error: e,
+            hint: None,
+        }),
         _ => Ok(()),
     }
 }
@@ -169,7 +203,10 @@ mod tests {
         drop(f);
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
         assert_eq!(files(&dir), ["r.html"]);
-        OutputFile::create("report", &path).unwrap().finish_with(b"new").unwrap();
+        OutputFile::create("report", &path)
+            .unwrap()
+            .finish_with(b"new")
+            .unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
         assert_eq!(files(&dir), ["r.html"]);
         fs::remove_dir_all(&dir).unwrap();
@@ -179,7 +216,10 @@ mod tests {
     fn what_cannot_be_written_is_said() {
         let dir = folder("errors");
         let e = OutputFile::create("report", &dir).unwrap_err().to_string();
-        assert!(e.contains("cannot write the report") && e.contains("folder"), "{e}");
+        assert!(
+            e.contains("cannot write the report") && e.contains("folder"),
+            "{e}"
+        );
         let missing = dir.join("no/such/r.csv");
         let e = OutputFile::create("CSV", &missing).unwrap_err().to_string();
         assert!(e.contains("CSV") && e.contains("no/such"), "{e}");

@@ -47,15 +47,27 @@ pub(super) fn plan(
     catalog: &Catalog,
     defaults: &Defaults,
 ) -> Result<SweepSpec, BadValue> {
-    known(catalog, Kind::Preset, "preset", std::slice::from_ref(&args.preset))?;
+    known(
+        catalog,
+        Kind::Preset,
+        "preset",
+        std::slice::from_ref(&args.preset),
+    )?;
     let preset = args.preset.as_str();
     let (mut base, mut cc, mut rto) = match preset {
         FAST08_PRESET => {
             let base = IncastSpec::fast08();
-            let (cc, rto) = (vec![base.tcp.congestion.clone()], vec![base.tcp.rto.clone()]);
+            let (cc, rto) = (
+                vec![base.tcp.congestion.clone()],
+                vec![base.tcp.rto.clone()],
+            );
             (base, cc, rto)
         }
-        _ => (IncastSpec::default(), defaults.congestion.clone(), defaults.rto.clone()),
+        _ => (
+            IncastSpec::default(),
+            defaults.congestion.clone(),
+            defaults.rto.clone(),
+        ),
     };
     single_values(args, &mut base);
     if let Some(List(names)) = &args.cc {
@@ -97,12 +109,23 @@ pub(super) fn plan(
     vary(each(&args.limited_transmit, Setting::LimitedTransmit));
     vary(each(&args.timestamps, Setting::Timestamps));
 
-    let servers = args.servers.as_ref().map_or_else(|| defaults.servers.clone(), |l| l.0.clone());
-    Ok(SweepSpec { base, servers, axes, repetitions: args.repetitions.max(1) })
+    let servers = args
+        .servers
+        .as_ref()
+        .map_or_else(|| defaults.servers.clone(), |l| l.0.clone());
+    Ok(SweepSpec {
+        base,
+        servers,
+        axes,
+        repetitions: args.repetitions.max(1),
+    })
 }
 
 fn each<T: Clone>(list: &Option<List<T>>, make: impl Fn(T) -> Setting) -> Vec<Setting> {
-    list.iter().flat_map(|l| l.0.iter().cloned()).map(make).collect()
+    list.iter()
+        .flat_map(|l| l.0.iter().cloned())
+        .map(make)
+        .collect()
 }
 
 /// Options that take one value.
@@ -123,19 +146,28 @@ fn single_values(args: &IncastArgs, spec: &mut IncastSpec) {
         };
     }
     set(&mut spec.request.size, args.request);
-    set(&mut spec.request.order, args.order.map(|o| match o {
-        OrderArg::Shuffled => RequestOrder::Shuffled,
-        OrderArg::Fixed => RequestOrder::Fixed,
-    }));
+    set(
+        &mut spec.request.order,
+        args.order.map(|o| match o {
+            OrderArg::Shuffled => RequestOrder::Shuffled,
+            OrderArg::Fixed => RequestOrder::Fixed,
+        }),
+    );
     let net = &mut spec.net;
-    set(&mut net.queue_counting, args.queue_counting.map(|c| match c {
-        CountingArg::Waiting => QueueCounting::Waiting,
-        CountingArg::WithInService => QueueCounting::WithInService,
-    }));
-    set(&mut net.framing, args.framing.map(|f| match f {
-        FramingArg::Ethernet => Framing::Ethernet,
-        FramingArg::None => Framing::None,
-    }));
+    set(
+        &mut net.queue_counting,
+        args.queue_counting.map(|c| match c {
+            CountingArg::Waiting => QueueCounting::Waiting,
+            CountingArg::WithInService => QueueCounting::WithInService,
+        }),
+    );
+    set(
+        &mut net.framing,
+        args.framing.map(|f| match f {
+            FramingArg::Ethernet => Framing::Ethernet,
+            FramingArg::None => Framing::None,
+        }),
+    );
     set(&mut net.server_nic, args.server_nic);
     set(&mut net.client_nic, args.client_nic);
     set(&mut net.mtu, args.mtu);

@@ -1,6 +1,9 @@
 //! How far a sweep is, on standard error: a bar on a terminal, now and then a line elsewhere.
 
-#![allow(clippy::disallowed_methods, reason = "the command line is where the clock is read")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the command line is where the clock is read"
+)]
 
 use crate::scenario::parallel::Step;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -38,16 +41,23 @@ impl Progress {
         let started = Instant::now();
         let bar = (watcher == Watcher::Terminal).then(|| {
             let bar = ProgressBar::with_draw_target(Some(cost), ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template("{bar:32.cyan/dim} {percent:>3}%  {msg}  ETA {eta}")
-                .unwrap_or_else(|_| ProgressStyle::default_bar())
-                .progress_chars("━━─");
+            let style =
+                ProgressStyle::with_template("{bar:32.cyan/dim} {percent:>3}%  {msg}  ETA {eta}")
+                    .unwrap_or_else(|_| ProgressStyle::default_bar())
+                    .progress_chars("━━─");
             bar.set_style(style);
             bar.set_message(format!("0/{runs} runs"));
             bar.enable_steady_tick(Duration::from_millis(100));
             bar
         });
         let last_line = (watcher == Watcher::Log).then(|| Mutex::new(started));
-        Self { bar, runs, done: AtomicUsize::new(0), started, last_line }
+        Self {
+            bar,
+            runs,
+            done: AtomicUsize::new(0),
+            started,
+            last_line,
+        }
     }
 
     /// A run ended.
@@ -58,11 +68,11 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.set_message(text);
             bar.inc(step.cost);
-        } else if let Some(Ok(mut last)) = self.last_line.as_ref().map(Mutex::lock) {
-            if last.elapsed() >= PAUSE {
-                *last = Instant::now();
-                eprintln!("narrows: {text}");
-            }
+        } else if let Some(Ok(mut last)) = self.last_line.as_ref().map(Mutex::lock)
+            && last.elapsed() >= PAUSE
+        {
+            *last = Instant::now();
+            eprintln!("narrows: {text}");
         }
     }
 

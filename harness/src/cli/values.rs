@@ -35,7 +35,10 @@ pub fn names(text: &str) -> Result<List<String>, String> {
     for item in text.split(',') {
         let item = item.trim().to_lowercase();
         let parameter = item.contains('=') && !item.contains(':');
-        match names.last_mut().filter(|last| parameter && last.contains(':')) {
+        match names
+            .last_mut()
+            .filter(|last| parameter && last.contains(':'))
+        {
             Some(last) => *last = format!("{last},{item}"),
             None if item.is_empty() => return Err("a name is missing".to_owned()),
             None => names.push(item),
@@ -60,10 +63,13 @@ pub fn switch(text: &str) -> Result<bool, String> {
 
 /// `1Gb/s`, `10G`, `100Mbit/s`, `2.5Gbps`.
 pub fn rate(text: &str) -> Result<Rate, String> {
-    const HELP: &str = "expected a rate with its unit, from 1kb/s to 1Tb/s, such as 1Gb/s, 10G or 100Mbit/s";
+    const HELP: &str =
+        "expected a rate with its unit, from 1kb/s to 1Tb/s, such as 1Gb/s, 10G or 100Mbit/s";
     let (number, unit) = split(text);
     if unit.contains('B') && !unit.eq_ignore_ascii_case("bps") {
-        return Err(format!("{HELP}; '{unit}' with a large B would be bytes, rates are in bits"));
+        return Err(format!(
+            "{HELP}; '{unit}' with a large B would be bytes, rates are in bits"
+        ));
     }
     let unit = unit.to_ascii_lowercase();
     let unit = ["bits/s", "bit/s", "b/s", "bps", "bit", "b"]
@@ -99,7 +105,9 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         "" => return Err(format!("{HELP}: the unit is missing")),
         other => return Err(format!("{HELP}: there is no unit '{other}'")),
     };
-    scaled(number, factor).map(Duration::from_nanos).ok_or_else(|| HELP.to_owned())
+    scaled(number, factor)
+        .map(Duration::from_nanos)
+        .ok_or_else(|| HELP.to_owned())
 }
 
 /// A time longer than none.
@@ -112,11 +120,12 @@ pub fn positive_duration(text: &str) -> Result<Duration, String> {
 
 /// `256KiB`, `64KB`, `1500B`, or a bare number of bytes.
 pub fn size(text: &str) -> Result<ByteCount, String> {
-    const HELP: &str =
-        "expected a size such as 256KiB (1024s), 64KB (1000s), 1MB or 1500B";
+    const HELP: &str = "expected a size such as 256KiB (1024s), 64KB (1000s), 1MB or 1500B";
     let (number, unit) = split(text);
     let factor = size_factor(unit).ok_or_else(|| format!("{HELP}: there is no unit '{unit}'"))?;
-    scaled(number, factor).map(ByteCount::new).ok_or_else(|| HELP.to_owned())
+    scaled(number, factor)
+        .map(ByteCount::new)
+        .ok_or_else(|| HELP.to_owned())
 }
 
 fn size_factor(unit: &str) -> Option<u64> {
@@ -137,7 +146,9 @@ pub fn queue(text: &str) -> Result<QueueLimit, String> {
     const HELP: &str = "expected packets or bytes, such as 64p, 64packets, 64KiB or 100KB";
     let (number, unit) = split(text);
     match unit {
-        "" => Err(format!("{HELP}: is '{text}' packets ({text}p) or bytes ({text}B)?")),
+        "" => Err(format!(
+            "{HELP}: is '{text}' packets ({text}p) or bytes ({text}B)?"
+        )),
         "p" | "pkt" | "pkts" | "packet" | "packets" => number
             .parse()
             .map(QueueLimit::Packets)
@@ -156,7 +167,9 @@ pub fn queue(text: &str) -> Result<QueueLimit, String> {
 pub fn ecn_threshold(text: &str) -> Result<Aqm, String> {
     match text {
         "off" | "none" => Ok(Aqm::None),
-        _ => queue(text).map(Aqm::EcnStep).map_err(|e| format!("{e}; or off")),
+        _ => queue(text)
+            .map(Aqm::EcnStep)
+            .map_err(|e| format!("{e}; or off")),
     }
 }
 
@@ -164,14 +177,23 @@ pub fn ecn_threshold(text: &str) -> Result<Aqm, String> {
 pub fn red(text: &str) -> Result<Aqm, String> {
     const HELP: &str = "expected MIN:MAX:PERCENT, such as 20p:60p:10 or 30KB:90KB:2.5";
     let parts: Vec<&str> = text.split(':').collect();
-    let [min, max, percent] = parts[..] else { return Err(HELP.to_owned()) };
+    let [min, max, percent] = parts[..] else {
+        return Err(HELP.to_owned());
+    };
     let (min, max) = (queue(min)?, queue(max)?);
     let percent = percent.strip_suffix('%').unwrap_or(percent);
-    let max_permille = scaled(percent, 10).and_then(|p| u32::try_from(p).ok()).ok_or(HELP)?;
+    let max_permille = scaled(percent, 10)
+        .and_then(|p| u32::try_from(p).ok())
+        .ok_or(HELP)?;
     if !(1..=1_000).contains(&max_permille) {
         return Err("the probability must be 0.1 to 100 percent".to_owned());
     }
-    Ok(Aqm::Red(Red { min, max, max_permille, weight_shift: 9 }))
+    Ok(Aqm::Red(Red {
+        min,
+        max,
+        max_permille,
+        weight_shift: 9,
+    }))
 }
 
 /// `off`, a time (two segments), or `SEGMENTS/TIME`.
@@ -190,7 +212,9 @@ pub fn delayed_ack(text: &str) -> Result<DelayedAck, String> {
 pub fn receive_window(text: &str) -> Result<Option<ByteCount>, String> {
     match text {
         "off" | "none" | "free" => Ok(None),
-        _ => size(text).map(Some).map_err(|e| format!("{e}; or off for no cap")),
+        _ => size(text)
+            .map(Some)
+            .map_err(|e| format!("{e}; or off for no cap")),
     }
 }
 
@@ -215,7 +239,11 @@ pub fn ecn(text: &str) -> Result<EcnUse, String> {
 /// A whole number from `min` to `max`.
 pub fn whole(min: u32, max: u32) -> impl Fn(&str) -> Result<u32, String> + Clone {
     move |text| {
-        let n = text.replace('_', "").parse::<u32>().ok().filter(|n| (min..=max).contains(n));
+        let n = text
+            .replace('_', "")
+            .parse::<u32>()
+            .ok()
+            .filter(|n| (min..=max).contains(n));
         n.ok_or_else(|| format!("expected a whole number from {min} to {max}"))
     }
 }
@@ -261,10 +289,14 @@ fn server_range(item: &str, out: &mut Vec<u32>) -> Result<(), String> {
     };
     let (from, to) = (number(from)?, number(to)?);
     if from > to {
-        return Err(format!("the range {item} is empty: {from} is more than {to}"));
+        return Err(format!(
+            "the range {item} is empty: {from} is more than {to}"
+        ));
     }
     if step == Step::Times(1) {
-        return Err(format!("the range {item} never ends: multiply by 2 or more"));
+        return Err(format!(
+            "the range {item} never ends: multiply by 2 or more"
+        ));
     }
     let mut next = Some(from);
     while let Some(n) = next.filter(|n| *n <= to) {
@@ -300,7 +332,13 @@ fn scaled(number: &str, factor: u64) -> Option<u64> {
     if (whole.is_empty() && fraction.is_empty()) || fraction.len() > 18 {
         return None;
     }
-    let digits = |t: &str| if t.is_empty() { Some(0) } else { t.parse::<u64>().ok() };
+    let digits = |t: &str| {
+        if t.is_empty() {
+            Some(0)
+        } else {
+            t.parse::<u64>().ok()
+        }
+    };
     let scale = 10_u128.pow(u32::try_from(fraction.len()).ok()?);
     let value = u128::from(digits(whole)?) * scale + u128::from(digits(fraction)?);
     let product = value.checked_mul(u128::from(factor))?;
@@ -333,7 +371,9 @@ mod tests {
         ] {
             assert_eq!(bits(text), Some(bps), "{text}");
         }
-        for text in ["", "1", "G", "1GB/s", "1GB", "fast", "-1G", "1Gx", "2T", "1b/s", "1..2G"] {
+        for text in [
+            "", "1", "G", "1GB/s", "1GB", "fast", "-1G", "1Gx", "2T", "1b/s", "1..2G",
+        ] {
             assert!(rate(text).is_err(), "{text}");
         }
         assert!(rate("1GB/s").unwrap_err().contains("bytes"));
@@ -355,7 +395,17 @@ mod tests {
         ] {
             assert_eq!(duration(text), Ok(Duration::from_nanos(ns)), "{text}");
         }
-        for text in ["", "5", "ms", "1.5", "1h", "-1ms", "0.5ns", "99999999999999999999s", "1e3ms"] {
+        for text in [
+            "",
+            "5",
+            "ms",
+            "1.5",
+            "1h",
+            "-1ms",
+            "0.5ns",
+            "99999999999999999999s",
+            "1e3ms",
+        ] {
             assert!(duration(text).is_err(), "{text}");
         }
         assert!(duration("5").unwrap_err().contains("unit is missing"));
@@ -384,8 +434,15 @@ mod tests {
         }
         assert_eq!(queue("64p"), Ok(QueueLimit::Packets(64)));
         assert_eq!(queue("64 packets"), Ok(QueueLimit::Packets(64)));
-        assert_eq!(queue("64KiB"), Ok(QueueLimit::Bytes(ByteCount::new(65_536))));
-        assert!(queue("64").unwrap_err().contains("packets (64p) or bytes (64B)"));
+        assert_eq!(
+            queue("64KiB"),
+            Ok(QueueLimit::Bytes(ByteCount::new(65_536)))
+        );
+        assert!(
+            queue("64")
+                .unwrap_err()
+                .contains("packets (64p) or bytes (64B)")
+        );
         for text in ["", "p", "1.5p", "99999999999p", "64q"] {
             assert!(queue(text).is_err(), "{text}");
         }
@@ -394,7 +451,18 @@ mod tests {
     #[test]
     fn what_is_shown_reads_back() {
         use crate::scenario::spec::Size;
-        for n in [0, 1, 1_000, 1_024, 30_000, 65_536, 262_144, 1_000_000, 1 << 20, 123_456_789] {
+        for n in [
+            0,
+            1,
+            1_000,
+            1_024,
+            30_000,
+            65_536,
+            262_144,
+            1_000_000,
+            1 << 20,
+            123_456_789,
+        ] {
             let b = ByteCount::new(n);
             assert_eq!(size(&Size(b).to_string()), Ok(b));
             let q = QueueLimit::Bytes(b);
@@ -408,13 +476,32 @@ mod tests {
     #[test]
     fn policies() {
         assert_eq!(ecn_threshold("off"), Ok(Aqm::None));
-        assert_eq!(ecn_threshold("20p"), Ok(Aqm::EcnStep(QueueLimit::Packets(20))));
+        assert_eq!(
+            ecn_threshold("20p"),
+            Ok(Aqm::EcnStep(QueueLimit::Packets(20)))
+        );
         let red = red("20p:60p:10").unwrap();
-        assert!(matches!(red, Aqm::Red(Red { max_permille: 100, .. })));
-        for text in ["", "20p:60p", "20p:60p:0", "20p:60p:101", "20p:60p:x", "1p:2p:3:4"] {
+        assert!(matches!(
+            red,
+            Aqm::Red(Red {
+                max_permille: 100,
+                ..
+            })
+        ));
+        for text in [
+            "",
+            "20p:60p",
+            "20p:60p:0",
+            "20p:60p:101",
+            "20p:60p:x",
+            "1p:2p:3:4",
+        ] {
             assert!(super::red(text).is_err(), "{text}");
         }
-        let on = DelayedAck::On { segments: 4, timeout: Duration::from_millis(200) };
+        let on = DelayedAck::On {
+            segments: 4,
+            timeout: Duration::from_millis(200),
+        };
         assert_eq!(delayed_ack("4/200ms"), Ok(on));
         assert!(delayed_ack("two/40ms").is_err());
         assert_eq!(tick("exact"), Ok(Duration::ZERO));
@@ -440,9 +527,9 @@ mod tests {
         ] {
             assert_eq!(servers(text), Ok(List(expected)), "{text}");
         }
-        for text in
-            ["", "0", "60001", "4-", "-4", "8-4", "1..64x1", "1..64x0", "a", "1,,2", "1-9x2+1"]
-        {
+        for text in [
+            "", "0", "60001", "4-", "-4", "8-4", "1..64x1", "1..64x0", "a", "1,,2", "1-9x2+1",
+        ] {
             assert!(servers(text).is_err(), "{text}");
         }
         assert!(servers("0").unwrap_err().contains("1 to 60000"));
@@ -453,7 +540,10 @@ mod tests {
     #[test]
     fn names_keep_their_parameters() {
         let list = |text| names(text).map(|l| l.0);
-        assert_eq!(list("Reno, cubic"), Ok(vec!["reno".to_owned(), "cubic".to_owned()]));
+        assert_eq!(
+            list("Reno, cubic"),
+            Ok(vec!["reno".to_owned(), "cubic".to_owned()])
+        );
         let expected = ["reno", "dctcp:g=1/32,floor=1", "cubic:l=2", "200ms"];
         assert_eq!(
             list("reno,dctcp:g=1/32,floor=1,cubic:l=2,200ms"),

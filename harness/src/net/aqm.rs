@@ -111,19 +111,18 @@ pub(crate) enum Verdict {
 /// A discipline at work.
 #[derive(Debug)]
 pub(crate) enum Aqm {
-    None,
     Step {
         threshold: Threshold,
         not_capable: NotCapable,
     },
-    Red(Box<Red>),
+    Red(Red),
 }
 
 impl Aqm {
-    /// `stream` feeds RED.
-    pub(crate) fn new(spec: &AqmSpec, stream: impl FnOnce() -> Stream) -> Self {
-        match *spec {
-            AqmSpec::None => Self::None,
+    /// `stream` feeds RED. `None`: no discipline.
+    pub(crate) fn new(spec: &AqmSpec, stream: impl FnOnce() -> Stream) -> Option<Box<Self>> {
+        Some(Box::new(match *spec {
+            AqmSpec::None => return None,
             AqmSpec::Step {
                 threshold,
                 not_capable,
@@ -131,8 +130,8 @@ impl Aqm {
                 threshold,
                 not_capable,
             },
-            AqmSpec::Red(spec) => Self::Red(Box::new(Red::new(spec, stream()))),
-        }
+            AqmSpec::Red(spec) => Self::Red(Red::new(spec, stream())),
+        }))
     }
 
     /// A packet arrives and finds `depth`; the port has been idle since `idle_since` if it is.
@@ -145,7 +144,6 @@ impl Aqm {
         ecn_capable: bool,
     ) -> Verdict {
         match self {
-            Self::None => Verdict::Pass,
             Self::Step {
                 threshold,
                 not_capable,
@@ -341,7 +339,7 @@ mod tests {
             threshold: Threshold::Packets(20),
             not_capable: NotCapable::Drop,
         };
-        let mut aqm = Aqm::new(&spec, || unreachable!());
+        let mut aqm = Aqm::new(&spec, || unreachable!()).unwrap();
         let mut at = |n, ecn| aqm.on_arrival(SimTime::ZERO, packets(n), None, ecn);
         assert_eq!(at(20, true), Verdict::Pass);
         assert_eq!(at(21, true), Verdict::Mark);
@@ -350,7 +348,7 @@ mod tests {
             threshold: Threshold::Bytes(30_000),
             not_capable: NotCapable::Pass,
         };
-        let mut aqm = Aqm::new(&spec, || unreachable!());
+        let mut aqm = Aqm::new(&spec, || unreachable!()).unwrap();
         let mut at = |n, ecn| aqm.on_arrival(SimTime::ZERO, packets(n), None, ecn);
         assert_eq!(
             [at(20, true), at(21, true), at(21, false)],

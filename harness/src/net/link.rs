@@ -82,15 +82,20 @@ const BYTE_PS_AT_1_BPS: u64 = 8_000_000_000_000;
 /// Puts packets on the wire one after the other, exactly.
 #[derive(Clone, Debug)]
 pub struct Transmitter {
-    /// When the last bit of what it has been given leaves; rounded down,
+    /// When the last bit of what it has been given leaves, rounded down.
     free_at: SimTime,
-    /// and by how much, in units of 1/`bps` picoseconds.
-    free_at_rest: u64,
-    /// Whole picoseconds per byte,
+    /// Picoseconds per byte, rounded down.
     byte_ps: u64,
-    /// and the rest in units of 1/`bps` picoseconds.
-    byte_rest: u64,
+    /// What rounding leaves out, if it does. Kept aside, because for most rates it does not.
+    rest: Option<Box<Rest>>,
+}
+
+/// What is below a picosecond, in units of 1/`bps` picoseconds.
+#[derive(Clone, Debug)]
+struct Rest {
     bps: u64,
+    byte: u64,
+    free_at: u64,
 }
 
 impl Transmitter {
@@ -98,17 +103,22 @@ impl Transmitter {
     pub const MAX_RATE: Rate = Rate::from_bits_per_sec(BYTE_PS_AT_1_BPS);
 
     /// An idle transmitter. `None` for a rate of zero or above [`Self::MAX_RATE`].
-    pub const fn new(rate: Rate) -> Option<Self> {
+    pub fn new(rate: Rate) -> Option<Self> {
         let bps = rate.bits_per_sec();
         if bps == 0 || bps > BYTE_PS_AT_1_BPS {
             return None;
         }
+        let byte = BYTE_PS_AT_1_BPS % bps;
         Some(Self {
             free_at: SimTime::ZERO,
-            free_at_rest: 0,
             byte_ps: BYTE_PS_AT_1_BPS / bps,
-            byte_rest: BYTE_PS_AT_1_BPS % bps,
-            bps,
+            rest: (byte != 0).then(|| {
+                Box::new(Rest {
+                    bps,
+                    byte,
+                    free_at: 0,
+                })
+            }),
         })
     }
 
@@ -116,16 +126,15 @@ impl Transmitter {
     /// the last bit leaves, rounded down to a picosecond; the error does not accumulate.
     #[inline]
     pub fn send(&mut self, ready: SimTime, bytes: u32) -> SimTime {
-        if ready > self.free_at {
-            self.free_at = ready;
-            self.free_at_rest = 0;
-        }
-        self.free_at += SimTime::from_picos(u64::from(bytes).saturating_mul(self.byte_ps));
-        if self.byte_rest != 0 {
-            let rest =
-                u128::from(self.free_at_rest) + u128::from(bytes) * u128::from(self.byte_rest);
-            self.free_at += SimTime::from_picos((rest / u128::from(self.bps)) as u64);
-            self.free_at_rest = (rest % u128::from(self.bps)) as u64;
+        let was_free = ready > self.free_at;
+        let start = ready.max(self.free_at);
+        let span = SimTime::from_picos(u64::from(bytes).saturating_mul(self.byte_ps));
+        self.free_at = start + span;
+        if let Some(rest) = &mut self.rest {
+            let carried = if was_free { 0 } else { rest.free_at };
+            let sum = u128::from(carried) + u128::from(bytes) * u128::from(rest.byte);
+            self.free_at += SimTime::from_picos((sum / u128::from(rest.bps)) as u64);
+            rest.free_at = (sum % u128::from(rest.bps)) as u64;
         }
         self.free_at
     }
@@ -134,11 +143,6 @@ impl Transmitter {
     #[inline]
     pub const fn free_at(&self) -> SimTime {
         self.free_at
-    }
-
-    /// The rate.
-    pub const fn rate(&self) -> Rate {
-        Rate::from_bits_per_sec(self.bps)
     }
 }
 
@@ -183,9 +187,17 @@ mod tests {
         let mut tx = Transmitter::new(Rate::from_gbps(3)).unwrap();
         assert_eq!(tx.send(at(0), 1), at(2_666));
         assert_eq!(tx.send(at(2_666), 1), at(5_333));
-        assert_eq!(tx.send(at(5_334), 1), at(8_000), "idle for a third: starts at 5334");
-        assert_eq!(tx.send(at(8_000), 1), at(10_667), "still busy for two thirds");
-        assert_eq!(tx.send(at(10_667), 1), at(13_333));
+        assert_eq!(
+            tx.send(at(5_334), 1),
+            at(8_000),
+            "idle for a third: starts at 5334"
+        );
+        assert_eq!(
+            tx.send(at(8_000), 1),
+            at(10_667),
+            "still busy for two thirds"
+        );
+        assert_eq!(tx.send(at(10_667), 1), at(13_334));
     }
 
     #[test]

@@ -96,9 +96,21 @@ impl<P: Packet> Network<P> {
         packet: P,
         tap: &mut T,
     ) -> Result<(), P> {
+        self.settle(host.0, now);
+        self.send_settled(now, host, packet, tap)
+    }
+
+    /// The same, for a NIC that has been looked at at this instant.
+    #[inline]
+    pub(crate) fn send_settled<T: Tap<P>>(
+        &mut self,
+        now: SimTime,
+        host: HostId,
+        packet: P,
+        tap: &mut T,
+    ) -> Result<(), P> {
         let at = host.0;
         let l3_len = packet.wire_len();
-        self.settle(at, now);
         let port = &mut self.ports[at as usize];
         let len = port.buffer_len(l3_len);
         let admitted = port.admits(port.depth(&self.slab), len);
@@ -139,6 +151,12 @@ impl<P: Packet> Network<P> {
     #[inline]
     pub fn nic_room(&mut self, now: SimTime, host: HostId) -> NicRoom {
         self.settle(host.0, now);
+        self.nic_room_settled(host)
+    }
+
+    /// The same, for a NIC that has been looked at at this instant.
+    #[inline]
+    pub(crate) fn nic_room_settled(&self, host: HostId) -> NicRoom {
         self.ports[host.index()].room(&self.slab)
     }
 
@@ -185,7 +203,7 @@ impl<P: Packet> Network<P> {
     }
 
     /// The packet in slot `i` is at the end of port `from`'s link.
-    #[inline]
+    #[inline(always)]
     fn arrive<T: Tap<P>>(
         &mut self,
         now: SimTime,
@@ -276,7 +294,9 @@ impl<P: Packet> Network<P> {
         if !port.admits(depth, len) {
             return self.discard(now, at, i, DropReason::Full, tap);
         }
-        if let Some(pool) = self.pools.get(pool as usize) {
+        if pool != NO_POOL
+            && let Some(pool) = self.pools.get(pool as usize)
+        {
             match pool.verdict(port.held().bytes, len) {
                 PoolVerdict::Admit => {}
                 PoolVerdict::OverThreshold => {
@@ -288,7 +308,11 @@ impl<P: Packet> Network<P> {
             }
         }
         let idle_since = port.idle_since();
-        let marked = match port.aqm.on_arrival(now, depth, idle_since, hop.ecn_capable) {
+        let verdict = match &mut port.aqm {
+            None => Verdict::Pass,
+            Some(aqm) => aqm.on_arrival(now, depth, idle_since, hop.ecn_capable),
+        };
+        let marked = match verdict {
             Verdict::Pass => false,
             Verdict::Drop => return self.discard(now, at, i, DropReason::Early, tap),
             Verdict::Mark => {
@@ -300,7 +324,9 @@ impl<P: Packet> Network<P> {
             }
         };
         let departs = self.push(now, at, i, len);
-        if let Some(pool) = self.pools.get_mut(pool as usize) {
+        if pool != NO_POOL
+            && let Some(pool) = self.pools.get_mut(pool as usize)
+        {
             pool.take(len);
             let port = &mut self.ports[at as usize];
             if !port.pool_knows {
@@ -324,7 +350,7 @@ impl<P: Packet> Network<P> {
     }
 
     /// Puts slot `i` into a port that admits it; returns when its last bit leaves.
-    #[inline]
+    #[inline(always)]
     fn push(&mut self, now: SimTime, at: u32, i: u32, len: u32) -> SimTime {
         let port = &mut self.ports[at as usize];
         let (departs, arrives) = port.push(now, i, len, &mut self.slab);
@@ -364,11 +390,13 @@ impl<P: Packet> Network<P> {
     }
 
     /// Brings a port up to `now`, and what it frees back to its pool.
-    #[inline]
-    fn settle(&mut self, at: u32, now: SimTime) {
+    #[inline(always)]
+    pub(crate) fn settle(&mut self, at: u32, now: SimTime) {
         let port = &mut self.ports[at as usize];
         let freed = port.settle(now, &self.slab);
-        if let Some(pool) = self.pools.get_mut(port.pool as usize) {
+        if port.pool != NO_POOL
+            && let Some(pool) = self.pools.get_mut(port.pool as usize)
+        {
             pool.give_back(freed);
         }
     }

@@ -58,8 +58,10 @@ pub(crate) enum Node {
     Switch(u32),
 }
 
-/// A port at work.
+/// A port at work. The first 64 bytes are what a packet touches when it reaches the end of the
+/// link, those and the next two lines when it is queued.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Port {
     /// First packet on the link or in the queue.
     head: u32,
@@ -67,20 +69,20 @@ pub(crate) struct Port {
     tail: u32,
     /// First one in the queue.
     cursor: u32,
-    queued: Depth,
-    tx: Transmitter,
-    pub(crate) delay: SimTime,
-    pub(crate) to: Node,
     pub(crate) rank: u32,
-    framing: Framing,
-    in_service: InService,
-    pub(crate) capacity: Capacity,
+    pub(crate) to: Node,
+    pub(crate) delay: SimTime,
+    pub(crate) impair: Option<Box<Impairments>>,
+    queued: Depth,
     pub(crate) pool: u32,
     /// Whether the pool's heap of departures names this port.
     pub(crate) pool_knows: bool,
-    pub(crate) aqm: Aqm,
+    framing: Framing,
+    in_service: InService,
+    tx: Transmitter,
+    pub(crate) capacity: Capacity,
+    pub(crate) aqm: Option<Box<Aqm>>,
     overhead: Option<Box<(SimTime, Stream)>>,
-    pub(crate) impair: Option<Box<Impairments>>,
     pub(crate) trace: Option<Box<QueueTrace>>,
     pub(crate) stats: PortStats,
 }
@@ -95,7 +97,7 @@ pub(crate) struct PortParts {
     pub(crate) in_service: InService,
     pub(crate) capacity: Capacity,
     pub(crate) pool: u32,
-    pub(crate) aqm: Aqm,
+    pub(crate) aqm: Option<Box<Aqm>>,
     pub(crate) overhead: Option<(SimTime, Stream)>,
     pub(crate) impair: Option<Box<Impairments>>,
 }
@@ -187,7 +189,7 @@ impl Port {
 
     /// Takes the packet in slot `i`, of `len` bytes in the buffer. Returns when its last bit
     /// leaves, and when it arrives if it is now first on the link and so needs an event.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push<P>(
         &mut self,
         now: SimTime,

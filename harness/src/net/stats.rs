@@ -56,17 +56,21 @@ impl DropReason {
 
 /// Counters of a port and its link.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[repr(C)]
 pub struct PortStats {
+    /// Integral of the queue over time, of the packets taken so far until they have left.
+    pub(crate) area_packets: u128,
+    pub(crate) area_bytes: u128,
     /// Packets taken.
     pub packets: u64,
     /// Their bytes as the buffer counts them.
     pub bytes: u64,
-    /// Packets marked with Congestion Experienced.
-    pub marks: u64,
     /// The greatest queue in packets, measured after a packet is taken, as the port counts.
     pub max_packets: u32,
     /// The same in bytes.
     pub max_bytes: u64,
+    /// Packets marked with Congestion Experienced.
+    pub marks: u64,
     /// Packets that the link delivered twice.
     pub duplicated: u64,
     /// Packets that the link damaged.
@@ -74,9 +78,6 @@ pub struct PortStats {
     /// Packets that the link held back.
     pub held: u64,
     pub(crate) drops: [u64; DropReason::ALL.len()],
-    /// Integral of the queue over time, of the packets taken so far until they have left.
-    pub(crate) area_packets: u128,
-    pub(crate) area_bytes: u128,
 }
 
 impl PortStats {

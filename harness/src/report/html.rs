@@ -57,6 +57,11 @@ pub fn page(sweep: &SweepSpec, summary: &Summary, story: &Story, record: &SweepR
         let (name, value) = (escape(name), escape(value));
         let _ = writeln!(o, "<tr><th scope=\"row\">{name}</th><td>{value}</td></tr>");
     }
+    let _ = write!(o, "</table>\n<h2>Names</h2>\n<table class=\"settings\">\n");
+    for (name, what) in &record.names {
+        let (name, what) = (escape(name), escape(what));
+        let _ = writeln!(o, "<tr><th scope=\"row\">{name}</th><td>{what}</td></tr>");
+    }
     let _ = write!(
         o,
         "</table>\n<h2>Again</h2>\n<p>This page was made by narrows {version} with</p>\n\
@@ -88,7 +93,11 @@ fn lead(sweep: &SweepSpec) -> String {
 }
 
 fn numbers(o: &mut String, summary: &Summary, story: &Story) {
-    let goodput = if summary.repetitions > 1 { "Mb/s (95 % CI)" } else { "Mb/s" };
+    let goodput = if summary.repetitions > 1 {
+        "Mb/s (95 % CI)"
+    } else {
+        "Mb/s"
+    };
     let _ = write!(
         o,
         "<div class=\"scroll\"><table class=\"numbers\">\n<thead><tr><th>servers</th>\
@@ -102,8 +111,15 @@ fn numbers(o: &mut String, summary: &Summary, story: &Story) {
             "<tbody>\n<tr class=\"variant\"><th colspan=\"10\" scope=\"rowgroup\">{label}</th></tr>\n"
         );
         for (i, p) in v.points.iter().enumerate() {
-            let class = if *onset == Some(i) { " class=\"onset\" title=\"collapse\"" } else { "" };
-            let ci = p.goodput.ci95.map_or(String::new(), |c| format!(" ± {}", mbps(c)));
+            let class = if *onset == Some(i) {
+                " class=\"onset\" title=\"collapse\""
+            } else {
+                ""
+            };
+            let ci = p
+                .goodput
+                .ci95
+                .map_or(String::new(), |c| format!(" ± {}", mbps(c)));
             let _ = writeln!(
                 o,
                 "<tr{class}><td>{}</td><td>{}{ci}</td><td>{:.0} %</td><td>{}</td><td>{}</td>\
@@ -143,7 +159,11 @@ fn seeds(o: &mut String, record: &SweepRecord) {
 
 /// JSON that cannot end the script element it stands in.
 fn script_data(summary: &Summary, points: &[PointRecord]) -> String {
-    let variants: Vec<&str> = summary.variants.iter().map(|v| v.variant.label.as_str()).collect();
+    let variants: Vec<&str> = summary
+        .variants
+        .iter()
+        .map(|v| v.variant.label.as_str())
+        .collect();
     let data = serde_json::json!({ "variants": variants, "points": points });
     data.to_string().replace('<', "\\u003c")
 }

@@ -1,6 +1,7 @@
 //! From runs to something a person reads: table, sentences, plot, page, JSON and CSV.
 
 pub mod html;
+mod legend;
 pub mod plot;
 pub mod records;
 pub mod stats;

@@ -3,6 +3,7 @@
 //! Own code rather than a library: it must read in a paper column, be told apart without
 //! colour, follow the page's light or dark theme, and cost the build nothing.
 
+use super::legend::Legend;
 use super::summary::{Point, Summary};
 use super::table::mbps;
 use crate::scenario::SweepSpec;
@@ -19,16 +20,43 @@ pub enum Theme {
 
 /// The palette of Okabe and Ito (2008), told apart with any colour vision; yellow left out, for
 /// it vanishes on white.
-pub const PALETTE: [&str; 7] =
-    ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"];
+pub const PALETTE: [&str; 7] = [
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
+];
 
 const DASHES: [&str; 6] = ["", "7 4", "2 3.5", "10 3 2 3", "1 5", "12 4"];
-const WIDTH: f64 = 570.0;
-const LEFT: f64 = 78.0;
+pub(super) const WIDTH: f64 = 570.0;
+pub(super) const LEFT: f64 = 78.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 16.0;
 const PLOT_HEIGHT: f64 = 300.0;
 const FONT: f64 = 14.0;
+
+/// The colours of everything but the lines.
+#[derive(Clone, Copy)]
+pub(super) struct Inks {
+    pub(super) theme: Theme,
+    pub(super) ink: &'static str,
+    pub(super) faint: &'static str,
+    grid: &'static str,
+    pub(super) paper: &'static str,
+}
+
+impl Inks {
+    fn of(theme: Theme) -> Self {
+        let (ink, faint, grid, paper) = match theme {
+            Theme::Paper => ("#1a1a1a", "#5f6368", "#e3e5e8", "#ffffff"),
+            Theme::Page => ("var(--ink)", "var(--faint)", "var(--grid)", "var(--paper)"),
+        };
+        Self {
+            theme,
+            ink,
+            faint,
+            grid,
+            paper,
+        }
+    }
+}
 
 /// What is plotted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,26 +80,28 @@ impl Quantity {
 pub fn svg(sweep: &SweepSpec, summary: &Summary, quantity: Quantity, theme: Theme) -> String {
     let scales = Scales::of(summary, quantity);
     let legend = Legend::of(sweep, summary);
-    let (ink, faint, grid, paper) = match theme {
-        Theme::Paper => ("#1a1a1a", "#5f6368", "#e3e5e8", "#ffffff"),
-        Theme::Page => ("var(--ink)", "var(--faint)", "var(--grid)", "var(--paper)"),
-    };
+    let inks = Inks::of(theme);
+    let paper = inks.paper;
     let mut body = String::new();
     let b = &mut body;
-    axes(b, &scales, quantity, ink, faint, grid);
+    axes(b, &scales, quantity, inks);
     for (index, v) in summary.variants.iter().enumerate() {
         let style = legend.style(index, theme);
         let _ = writeln!(b, r#"<g class="series" data-variant="{index}">"#);
         let points: Vec<(f64, f64, Option<f64>)> = v
             .points
             .iter()
-            .filter_map(|p| quantity.value(p).map(|(y, ci)| (f64::from(p.servers), y, ci)))
+            .filter_map(|p| {
+                quantity
+                    .value(p)
+                    .map(|(y, ci)| (f64::from(p.servers), y, ci))
+            })
             .collect();
         series(b, &scales, &points, &style, legend.dodge(index), paper);
         let _ = writeln!(b, "</g>");
     }
     let bottom = TOP + PLOT_HEIGHT + 52.0;
-    let height = bottom + legend.draw(b, bottom, theme, ink, faint, paper) + 6.0;
+    let height = bottom + legend.draw(b, bottom, inks) + 6.0;
     let mut out = String::new();
     let _ = write!(
         out,
@@ -116,8 +146,11 @@ impl Scales {
         let most = values.iter().copied().reduce(f64::max).unwrap_or(1.0);
         let (y, link) = match quantity {
             Quantity::Goodput => {
-                let rates: Vec<f64> =
-                    summary.variants.iter().map(|v| v.link_rate.bits_per_sec() as f64).collect();
+                let rates: Vec<f64> = summary
+                    .variants
+                    .iter()
+                    .map(|v| v.link_rate.bits_per_sec() as f64)
+                    .collect();
                 let link = rates.iter().copied().reduce(f64::max).unwrap_or(1.0);
                 let same = rates.iter().all(|r| *r == link);
                 // An interval may reach beyond the link; the axis need not follow it far.
@@ -129,7 +162,11 @@ impl Scales {
                 (log(least, most), None)
             }
         };
-        Self { servers: servers.into_iter().map(f64::from).collect(), y, link }
+        Self {
+            servers: servers.into_iter().map(f64::from).collect(),
+            y,
+            link,
+        }
     }
 
     fn x(&self, servers: f64) -> f64 {
@@ -154,19 +191,37 @@ impl Scales {
 fn linear(most: f64) -> YScale {
     let raw = most.max(1.0) / 5.0;
     let power = 10_f64.powf(raw.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].map(|f| f * power).into_iter().find(|s| *s >= raw * 0.999);
-    YScale::Linear { top: most.max(1.0) * 1.06, step: step.unwrap_or(raw) }
+    let step = [1.0, 2.0, 5.0, 10.0]
+        .map(|f| f * power)
+        .into_iter()
+        .find(|s| *s >= raw * 0.999);
+    YScale::Linear {
+        top: most.max(1.0) * 1.06,
+        step: step.unwrap_or(raw),
+    }
 }
 
 /// Whole decades around the values, or half ones where those leave less air.
 fn log(least: f64, most: f64) -> YScale {
-    let half = |x: f64| if x.rem_euclid(1.0) > 0.5 { x.floor() + 0.5 } else { x.floor() };
+    let half = |x: f64| {
+        if x.rem_euclid(1.0) > 0.5 {
+            x.floor() + 0.5
+        } else {
+            x.floor()
+        }
+    };
     let low = half(least.log10() - 0.05);
     let high = -half(-(most.log10() + 0.05));
-    YScale::Log { low: 10_f64.powf(low), high: 10_f64.powf(high.max(low + 0.5)) }
+    YScale::Log {
+        low: 10_f64.powf(low),
+        high: 10_f64.powf(high.max(low + 0.5)),
+    }
 }
 
-fn axes(b: &mut String, s: &Scales, quantity: Quantity, ink: &str, faint: &str, grid: &str) {
+fn axes(b: &mut String, s: &Scales, quantity: Quantity, inks: Inks) {
+    let Inks {
+        ink, faint, grid, ..
+    } = inks;
     let (right, bottom) = (WIDTH - RIGHT, TOP + PLOT_HEIGHT);
     for (value, label) in y_ticks(s.y, quantity, s.link) {
         let y = s.y(value);
@@ -206,14 +261,22 @@ fn axes(b: &mut String, s: &Scales, quantity: Quantity, ink: &str, faint: &str, 
         }
         b.push('\n');
     }
-    let (middle, label) = (TOP + PLOT_HEIGHT / 2.0, match quantity {
-        Quantity::Goodput if s.link.unwrap_or(0.0) >= 9.9e9 => "Goodput (Gb/s)",
-        Quantity::Goodput => "Goodput (Mb/s)",
-        Quantity::BlockTime => "Median block time",
-    });
+    let (middle, label) = (
+        TOP + PLOT_HEIGHT / 2.0,
+        match quantity {
+            Quantity::Goodput if s.link.unwrap_or(0.0) >= 9.9e9 => "Goodput (Gb/s)",
+            Quantity::Goodput => "Goodput (Mb/s)",
+            Quantity::BlockTime => "Median block time",
+        },
+    );
     let _ = writeln!(
         b,
-        r#"<path d="M{LEFT} {TOP}V{bottom}H{right}" stroke="{ink}" fill="none"/><text x="{cx}" y="{xy}" text-anchor="middle" fill="{ink}">Number of servers</text><text transform="translate(15 {middle}) rotate(-90)" text-anchor="middle" fill="{ink}">{label}</text>"#,
+        r#"<path d="M{LEFT} {TOP}V{bottom}H{right}" stroke="{ink}" fill="none"/><text x="{cx}" y="{xy}" text-anchor="middle" fill="{ink}">Number of servers</text><text transform="translate({lx} {middle}) rotate(-90)" text-anchor="middle" fill="{ink}">{label}</text>"#,
+        lx = if quantity == Quantity::Goodput {
+            27
+        } else {
+            15
+        },
         cx = (LEFT + right) / 2.0,
         xy = bottom + 42.0,
     );
@@ -222,7 +285,11 @@ fn axes(b: &mut String, s: &Scales, quantity: Quantity, ink: &str, faint: &str, 
 fn y_ticks(scale: YScale, quantity: Quantity, link: Option<f64>) -> Vec<(f64, String)> {
     match scale {
         YScale::Linear { top, step } => {
-            let unit = if link.unwrap_or(0.0) >= 9.9e9 { 1e9 } else { 1e6 };
+            let unit = if link.unwrap_or(0.0) >= 9.9e9 {
+                1e9
+            } else {
+                1e6
+            };
             let count = (top / step).floor() as u32;
             (0..=count)
                 .map(|i| {
@@ -233,11 +300,24 @@ fn y_ticks(scale: YScale, quantity: Quantity, link: Option<f64>) -> Vec<(f64, St
         }
         YScale::Log { low, high } => {
             let decades = (low.log10().floor() as i32)..=(high.log10().ceil() as i32);
-            let steps: &[f64] = if high / low <= 100.0 { &[1.0, 2.0, 5.0] } else { &[1.0, 3.0] };
+            let steps: &[f64] = if high / low <= 100.0 {
+                &[1.0, 2.0, 5.0]
+            } else {
+                &[1.0, 3.0]
+            };
             decades
                 .flat_map(|d| steps.iter().map(move |s| s * 10_f64.powi(d)))
                 .filter(|v| *v >= low * 0.999 && *v <= high * 1.001)
-                .map(|v| (v, if quantity == Quantity::BlockTime { nanos(v) } else { mbps(v) }))
+                .map(|v| {
+                    (
+                        v,
+                        if quantity == Quantity::BlockTime {
+                            nanos(v)
+                        } else {
+                            mbps(v)
+                        },
+                    )
+                })
                 .collect()
         }
     }
@@ -258,9 +338,9 @@ fn nanos(ns: f64) -> String {
 }
 
 /// How a line looks: colour, dash and marker.
-struct Style {
-    colour: String,
-    line: usize,
+pub(super) struct Style {
+    pub(super) colour: String,
+    pub(super) line: usize,
 }
 
 fn series(
@@ -275,7 +355,13 @@ fn series(
     if points.len() > 1 {
         let mut d = String::new();
         for (i, (n, y, _)) in points.iter().enumerate() {
-            let _ = write!(d, "{}{:.1} {:.1}", if i == 0 { 'M' } else { 'L' }, s.x(*n) + dodge, s.y(*y));
+            let _ = write!(
+                d,
+                "{}{:.1} {:.1}",
+                if i == 0 { 'M' } else { 'L' },
+                s.x(*n) + dodge,
+                s.y(*y)
+            );
         }
         let _ = writeln!(
             b,
@@ -298,7 +384,7 @@ fn series(
     }
 }
 
-fn dash(line: usize) -> String {
+pub(super) fn dash(line: usize) -> String {
     match DASHES[line % DASHES.len()] {
         "" => String::new(),
         d => format!(r#" stroke-dasharray="{d}""#),
@@ -306,14 +392,17 @@ fn dash(line: usize) -> String {
 }
 
 /// Shapes alternate filled and hollow, so that neighbours differ even where they touch.
-fn marker(b: &mut String, line: usize, x: f64, y: f64, colour: &str, paper: &str) {
+pub(super) fn marker(b: &mut String, line: usize, x: f64, y: f64, colour: &str, paper: &str) {
     let filled = format!(r#"fill="{colour}" stroke="{paper}" stroke-width="0.8""#);
     let hollow = format!(r#"fill="{paper}" stroke="{colour}" stroke-width="1.7""#);
     let _ = match line % 6 {
         0 => write!(b, r#"<circle cx="{x:.1}" cy="{y:.1}" r="4.3" {filled}/>"#),
         1 => {
             let (l, t) = (x - 3.7, y - 3.7);
-            write!(b, r#"<rect x="{l:.1}" y="{t:.1}" width="7.4" height="7.4" {hollow}/>"#)
+            write!(
+                b,
+                r#"<rect x="{l:.1}" y="{t:.1}" width="7.4" height="7.4" {hollow}/>"#
+            )
         }
         2 => {
             let t = y - 5.0;
@@ -321,7 +410,10 @@ fn marker(b: &mut String, line: usize, x: f64, y: f64, colour: &str, paper: &str
         }
         3 => {
             let t = y - 5.2;
-            write!(b, r#"<path d="M{x:.1} {t:.1}l5.2 5.2l-5.2 5.2l-5.2 -5.2z" {hollow}/>"#)
+            write!(
+                b,
+                r#"<path d="M{x:.1} {t:.1}l5.2 5.2l-5.2 5.2l-5.2 -5.2z" {hollow}/>"#
+            )
         }
         4 => {
             let t = y + 5.0;
@@ -331,175 +423,7 @@ fn marker(b: &mut String, line: usize, x: f64, y: f64, colour: &str, paper: &str
     };
 }
 
-/// Rows of keys: colours for the first axis, dashes and markers for all others together; with
-/// one axis, both for the same.
-struct Legend {
-    rows: Vec<LegendRow>,
-    /// For each variant its colour and its line style.
-    styles: Vec<(usize, usize)>,
-}
-
-struct LegendRow {
-    title: String,
-    keys: Vec<(String, Key)>,
-}
-
-#[derive(Clone, Copy)]
-enum Key {
-    Colour(usize),
-    Line(usize),
-    Both(usize),
-}
-
-impl Legend {
-    fn of(sweep: &SweepSpec, summary: &Summary) -> Self {
-        let variants = || summary.variants.iter().map(|v| &v.variant);
-        if sweep.axes.len() < 2 {
-            let title = sweep.axes.first().map_or("", |a| a.title).to_owned();
-            let keys =
-                variants().enumerate().map(|(i, v)| (v.label.clone(), Key::Both(i))).collect();
-            let styles = variants().enumerate().map(|(i, _)| (i, i)).collect();
-            return Self { rows: vec![LegendRow { title, keys }], styles };
-        }
-        let mut lines: Vec<(&[usize], String)> = Vec::new();
-        let mut styles = Vec::new();
-        for v in variants() {
-            let rest = &v.picks[1..];
-            let line = lines.iter().position(|(picks, _)| *picks == rest).unwrap_or_else(|| {
-                let labels: Vec<String> =
-                    rest.iter().zip(&sweep.axes[1..]).map(|(&i, a)| a.values[i].label()).collect();
-                lines.push((rest, labels.join(" / ")));
-                lines.len() - 1
-            });
-            styles.push((v.picks[0], line));
-        }
-        let titles: Vec<&str> = sweep.axes[1..].iter().map(|a| a.title).collect();
-        let colours = sweep.axes[0].values.iter().enumerate();
-        let rows = vec![
-            LegendRow {
-                title: sweep.axes[0].title.to_owned(),
-                keys: colours.map(|(i, v)| (v.label(), Key::Colour(i))).collect(),
-            },
-            LegendRow {
-                title: titles.join(", "),
-                keys: lines
-                    .into_iter()
-                    .enumerate()
-                    .map(|(i, (_, label))| (label, Key::Line(i)))
-                    .collect(),
-            },
-        ];
-        Self { rows, styles }
-    }
-
-    fn style(&self, variant: usize, theme: Theme) -> Style {
-        let (colour, line) = self.styles.get(variant).copied().unwrap_or((0, 0));
-        Style { colour: paint(colour, theme), line }
-    }
-
-    /// How far to the side a variant is drawn, so that colours with the same values all show.
-    fn dodge(&self, variant: usize) -> f64 {
-        let colours = self.styles.iter().map(|(c, _)| c + 1).max().unwrap_or(1).min(7) as f64;
-        let (colour, _) = self.styles.get(variant).copied().unwrap_or((0, 0));
-        ((colour % 7) as f64 - (colours - 1.0) / 2.0) * (9.0 / colours).min(3.0)
-    }
-
-    /// Draw below `top`; the height taken. Keys flow into as many lines as they need.
-    fn draw(
-        &self,
-        b: &mut String,
-        top: f64,
-        theme: Theme,
-        ink: &str,
-        faint: &str,
-        paper: &str,
-    ) -> f64 {
-        const INDENT: f64 = 160.0;
-        let mut y = top + 16.0;
-        for row in &self.rows {
-            let indent = if row.title.is_empty() { LEFT } else { INDENT };
-            if !row.title.is_empty() {
-                let _ = writeln!(
-                    b,
-                    r#"<text x="{x}" y="{ty}" text-anchor="end" font-size="13" fill="{faint}">{}</text>"#,
-                    escape(&row.title),
-                    x = INDENT - 14.0,
-                    ty = y + 4.5,
-                );
-            }
-            let mut x = indent;
-            let natural = |label: &str| 38.0 + label.chars().count() as f64 * 7.4 + 16.0;
-            for (column, (label, key)) in row.keys.iter().enumerate() {
-                // Keys of the rows stand below each other where the widest still fits.
-                let widest = self
-                    .rows
-                    .iter()
-                    .filter_map(|r| r.keys.get(column).map(|k| natural(&k.0)))
-                    .fold(0.0, f64::max);
-                let fits = indent + widest * row.keys.len() as f64 <= WIDTH;
-                let width = if fits { widest } else { natural(label) };
-                if x > indent && x + width - 16.0 > WIDTH - 4.0 {
-                    x = indent;
-                    y += 22.0;
-                }
-                let _ = write!(b, r#"<g class="key" data-variants="{}">"#, self.members(*key));
-                self.key(b, *key, x, y, theme, ink, paper);
-                let _ = writeln!(
-                    b,
-                    r#"<text x="{tx:.1}" y="{ty:.1}" fill="{ink}">{}</text></g>"#,
-                    escape(label),
-                    tx = x + 38.0,
-                    ty = y + 5.0,
-                );
-                x += width;
-            }
-            y += 25.0;
-        }
-        y - top
-    }
-
-    /// The variants that a key stands for, for the page's script.
-    fn members(&self, key: Key) -> String {
-        let hits = self.styles.iter().enumerate().filter(|(_, (colour, line))| match key {
-            Key::Colour(i) => *colour == i,
-            Key::Line(i) | Key::Both(i) => *line == i,
-        });
-        hits.map(|(v, _)| v.to_string()).collect::<Vec<_>>().join(" ")
-    }
-
-    fn key(
-        &self,
-        b: &mut String,
-        key: Key,
-        x: f64,
-        y: f64,
-        theme: Theme,
-        ink: &str,
-        paper: &str,
-    ) {
-        let (colour, line) = match key {
-            Key::Colour(i) => {
-                let colour = paint(i, theme);
-                let _ = write!(
-                    b,
-                    r#"<rect x="{x:.1}" y="{ry:.1}" width="30" height="8" rx="2" fill="{colour}"/>"#,
-                    ry = y - 4.0
-                );
-                return;
-            }
-            Key::Line(i) => (ink.to_owned(), i),
-            Key::Both(i) => (paint(i, theme), i),
-        };
-        let _ = write!(
-            b,
-            r#"<path d="M{x:.1} {y:.1}h30" stroke="{colour}" stroke-width="2" fill="none"{}/>"#,
-            dash(line)
-        );
-        marker(b, line, x + 15.0, y, &colour, paper);
-    }
-}
-
-fn paint(index: usize, theme: Theme) -> String {
+pub(super) fn paint(index: usize, theme: Theme) -> String {
     let i = index % PALETTE.len();
     match theme {
         Theme::Paper => PALETTE[i].to_owned(),

@@ -152,13 +152,17 @@ pub fn write_csv(records: &[RunRecord], out: &mut dyn Write) -> io::Result<()> {
     let mut header_done = false;
     for record in records {
         let value = serde_json::to_value(record).map_err(io::Error::other)?;
-        let Some(fields) = value.as_object() else { continue };
+        let Some(fields) = value.as_object() else {
+            continue;
+        };
         if !header_done {
             writeln!(out, "{}", HEADER.join(","))?;
             header_done = true;
         }
-        let cells: Vec<String> =
-            HEADER.iter().map(|name| fields.get(*name).map_or_else(String::new, cell)).collect();
+        let cells: Vec<String> = HEADER
+            .iter()
+            .map(|name| fields.get(*name).map_or_else(String::new, cell))
+            .collect();
         writeln!(out, "{}", cells.join(","))?;
     }
     if !header_done {
@@ -228,6 +232,8 @@ pub struct SweepRecord {
     pub command: String,
     /// Name and value of each setting, as people read them.
     pub settings: Vec<(String, String)>,
+    /// Name and description of each algorithm in the sweep.
+    pub names: Vec<(String, String)>,
     /// What happened, in sentences.
     pub summary: Vec<String>,
     /// Runs planned.
@@ -300,7 +306,10 @@ pub fn settings(sweep: &SweepSpec) -> Vec<(String, String)> {
     let size = |b| crate::scenario::spec::Size(b).to_string();
     let join = |items: Vec<String>| items.join(", ");
     let mut rows: Vec<(&str, String)> = Vec::new();
-    rows.push(("servers", join(sweep.servers.iter().map(ToString::to_string).collect())));
+    rows.push((
+        "servers",
+        join(sweep.servers.iter().map(ToString::to_string).collect()),
+    ));
     match base.block {
         BlockSize::Sru(s) => rows.push(("SRU", size(s))),
         BlockSize::Fixed(s) => rows.push(("block", size(s))),
@@ -334,7 +343,11 @@ pub fn settings(sweep: &SweepSpec) -> Vec<(String, String)> {
     rows.push(("RTO policy", tcp.rto.clone()));
     rows.push((
         "timer tick",
-        if tcp.timer_tick.is_zero() { "exact".to_owned() } else { tcp.timer_tick.to_string() },
+        if tcp.timer_tick.is_zero() {
+            "exact".to_owned()
+        } else {
+            tcp.timer_tick.to_string()
+        },
     ));
     rows.push(("loss detector", tcp.loss_detector.clone()));
     rows.push(("SACK", onoff(tcp.sack)));
@@ -344,17 +357,27 @@ pub fn settings(sweep: &SweepSpec) -> Vec<(String, String)> {
     rows.push(("ECN", tcp.ecn.name().to_owned()));
     rows.push(("delayed ACK", tcp.delayed_ack.to_string()));
     rows.push(("initial window", format!("{} segments", tcp.initial_window)));
-    rows.push(("receive window", tcp.receive_window.map_or("free".to_owned(), size)));
+    rows.push((
+        "receive window",
+        tcp.receive_window.map_or("free".to_owned(), size),
+    ));
     rows.push(("request", size(base.request.size)));
     rows.push(("start jitter", base.start_jitter.to_string()));
     rows.push(("repetitions", sweep.repetitions.to_string()));
     rows.push(("seed", base.seed.to_string()));
     for axis in &sweep.axes {
-        let values = join(axis.values.iter().map(super::super::scenario::Setting::label).collect());
+        let values = join(
+            axis.values
+                .iter()
+                .map(super::super::scenario::Setting::label)
+                .collect(),
+        );
         match rows.iter_mut().find(|(name, _)| *name == axis.title) {
             Some(row) => row.1 = values,
             None => rows.push((axis.title, values)),
         }
     }
-    rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    rows.into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
 }

@@ -27,7 +27,11 @@ impl Estimate {
             let sd = (squares / (n - 1.0)).sqrt();
             student_t_975(samples.len() - 1) * sd / n.sqrt()
         });
-        Some(Self { mean, ci95, samples: samples.len() })
+        Some(Self {
+            mean,
+            ci95,
+            samples: samples.len(),
+        })
     }
 }
 
@@ -56,7 +60,9 @@ pub fn student_t_975(degrees: usize) -> f64 {
 /// The `percent` quantile of `sorted` by nearest rank: the smallest value that at least
 /// `percent` of a hundred do not exceed. `None` without values.
 pub fn quantile(sorted: &[Duration], percent: u32) -> Option<Duration> {
-    let rank = (sorted.len() * percent.min(100) as usize).div_ceil(100).max(1);
+    let rank = (sorted.len() * percent.min(100) as usize)
+        .div_ceil(100)
+        .max(1);
     sorted.get(rank - 1).copied()
 }
 
@@ -85,15 +91,24 @@ mod tests {
         assert_eq!(Estimate::of(&[5.0]).unwrap().ci95, None);
         assert_eq!(Estimate::of(&[5.0, 5.0]).unwrap().ci95, Some(0.0));
         // sd = sqrt(2)/2 x difference; half-width = 12.7062 x |a - b| / 2.
-        close(Estimate::of(&[1.0, 3.0]).unwrap().ci95.unwrap(), 12.7062, 1e-9);
+        close(
+            Estimate::of(&[1.0, 3.0]).unwrap().ci95.unwrap(),
+            12.7062,
+            1e-9,
+        );
     }
 
     /// Published quantiles (any table of the t distribution).
     #[test]
     fn t_quantiles() {
-        for (df, t) in
-            [(1, 12.7062), (5, 2.5706), (30, 2.0423), (40, 2.0211), (60, 2.0003), (120, 1.9799)]
-        {
+        for (df, t) in [
+            (1, 12.7062),
+            (5, 2.5706),
+            (30, 2.0423),
+            (40, 2.0211),
+            (60, 2.0003),
+            (120, 1.9799),
+        ] {
             close(student_t_975(df), t, 1e-4);
         }
         close(student_t_975(1_000_000), 1.96, 1e-4);

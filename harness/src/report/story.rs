@@ -30,11 +30,17 @@ impl Story {
             .iter()
             .map(|v| {
                 let reference = best(&v.points).unwrap_or(anywhere);
-                v.points.iter().position(|p| p.share < COLLAPSE_SHARE * reference)
+                v.points
+                    .iter()
+                    .position(|p| p.share < COLLAPSE_SHARE * reference)
             })
             .collect();
         let mut sentences = Vec::new();
-        let ran = summary.variants.iter().filter(|v| !v.points.is_empty()).count();
+        let ran = summary
+            .variants
+            .iter()
+            .filter(|v| !v.points.is_empty())
+            .count();
         if ran == 0 {
             sentences.push("No run was finished, so there is nothing to tell.".to_owned());
         } else {
@@ -48,18 +54,29 @@ impl Story {
 }
 
 fn best<'a>(points: impl IntoIterator<Item = &'a Point>) -> Option<f64> {
-    points.into_iter().filter(|p| p.loss_free()).map(|p| p.share).reduce(f64::max)
+    points
+        .into_iter()
+        .filter(|p| p.loss_free())
+        .map(|p| p.share)
+        .reduce(f64::max)
 }
 
 fn tell_collapse(summary: &Summary, onset: &[Option<usize>], out: &mut Vec<String>) {
-    let collapsed: Vec<(&VariantSummary, usize)> =
-        summary.variants.iter().zip(onset).filter_map(|(v, o)| o.map(|o| (v, o))).collect();
+    let collapsed: Vec<(&VariantSummary, usize)> = summary
+        .variants
+        .iter()
+        .zip(onset)
+        .filter_map(|(v, o)| o.map(|o| (v, o)))
+        .collect();
     if collapsed.is_empty() {
         return;
     }
     let mut by_onset: BTreeMap<u32, Vec<&str>> = BTreeMap::new();
     for (v, o) in &collapsed {
-        by_onset.entry(v.points[*o].servers).or_default().push(&v.variant.label);
+        by_onset
+            .entry(v.points[*o].servers)
+            .or_default()
+            .push(&v.variant.label);
     }
     let wheres: Vec<String> = by_onset
         .iter()
@@ -122,8 +139,10 @@ fn tell_cures(
             if who.len() == *of {
                 always.push(label);
             } else {
-                let labels: Vec<&str> =
-                    who.iter().map(|i| summary.variants[*i].variant.label.as_str()).collect();
+                let labels: Vec<&str> = who
+                    .iter()
+                    .map(|i| summary.variants[*i].variant.label.as_str())
+                    .collect();
                 sometimes.push(format!("{label} cured it only for {}", list(&labels)));
             }
         }
@@ -135,14 +154,21 @@ fn tell_cures(
             ));
         }
         if !sometimes.is_empty() {
-            out.push(format!("Of the other choices of {}, {}.", axis.title, list(&sometimes)));
+            out.push(format!(
+                "Of the other choices of {}, {}.",
+                axis.title,
+                list(&sometimes)
+            ));
         }
     }
 }
 
 /// Both variants have the same points, so that "held" means held as far.
 fn same_range(v: &VariantSummary, w: &VariantSummary) -> bool {
-    v.points.iter().map(|p| p.servers).eq(w.points.iter().map(|p| p.servers))
+    v.points
+        .iter()
+        .map(|p| p.servers)
+        .eq(w.points.iter().map(|p| p.servers))
 }
 
 fn tell_survivors(summary: &Summary, onset: &[Option<usize>], out: &mut Vec<String>) {
@@ -162,7 +188,11 @@ fn tell_survivors(summary: &Summary, onset: &[Option<usize>], out: &mut Vec<Stri
         .min_by(|a, b| a.1.share.total_cmp(&b.1.share));
     let Some((v, p)) = lowest else { return };
     let single = held.iter().all(|v| v.points.len() == 1);
-    let range = format!("{} {}", if single { "with" } else { "up to" }, servers(most));
+    let range = format!(
+        "{} {}",
+        if single { "with" } else { "up to" },
+        servers(most)
+    );
     let floor = format!(
         "{} of the link ({} with {})",
         percent(p.share),
@@ -174,7 +204,10 @@ fn tell_survivors(summary: &Summary, onset: &[Option<usize>], out: &mut Vec<Stri
     out.push(if collapsed == 0 {
         format!("No collapse {range}: goodput is never below {floor}.")
     } else if labels.len() > 3 && labels.len() + collapsed == summary.variants.len() {
-        format!("The other {} variants held {range}: never below {floor}.", labels.len())
+        format!(
+            "The other {} variants held {range}: never below {floor}.",
+            labels.len()
+        )
     } else {
         format!("{} held {range}: never below {floor}.", list(&labels))
     });
@@ -209,15 +242,27 @@ fn tell_incomplete(summary: &Summary, out: &mut Vec<String>) {
 }
 
 fn servers(n: u32) -> String {
-    if n == 1 { "1 server".to_owned() } else { format!("{n} servers") }
+    if n == 1 {
+        "1 server".to_owned()
+    } else {
+        format!("{n} servers")
+    }
 }
 
 fn percent(share: f64) -> String {
-    if share >= 0.0995 { format!("{:.0} %", share * 100.0) } else { format!("{:.1} %", share * 100.0) }
+    if share >= 0.0995 {
+        format!("{:.0} %", share * 100.0)
+    } else {
+        format!("{:.1} %", share * 100.0)
+    }
 }
 
 fn short(x: f64) -> String {
-    if x >= 10.0 { format!("{x:.0}") } else { format!("{x:.1}") }
+    if x >= 10.0 {
+        format!("{x:.0}")
+    } else {
+        format!("{x:.1}")
+    }
 }
 
 fn list<S: AsRef<str>>(items: &[S]) -> String {
@@ -256,7 +301,7 @@ mod tests {
             axes: vec![names(cc, Setting::Congestion), names(rto, Setting::Rto)],
             repetitions: 1,
         };
-        let planned = sweep.expand().unwrap();
+        assert_eq!(sweep.expand().unwrap().len(), goodput.len() * 3);
         let runs: Vec<Option<IncastRun>> = goodput
             .iter()
             .flatten()
@@ -264,12 +309,15 @@ mod tests {
                 (mbps > 0).then(|| IncastRun {
                     goodput: Rate::from_mbps(mbps),
                     block_times: vec![Duration::from_millis(2); 4],
-                    timeouts: TimeoutCounts { tail: if mbps < 900 { 10 } else { 0 }, ..TimeoutCounts::default() },
+                    timeouts: TimeoutCounts {
+                        tail: if mbps < 900 { 10 } else { 0 },
+                        ..TimeoutCounts::default()
+                    },
                     ..IncastRun::default()
                 })
             })
             .collect();
-        Story::of(&sweep, &Summary::of(&sweep, &planned, &runs))
+        Story::of(&sweep, &Summary::of(&sweep, &runs))
     }
 
     #[test]
@@ -277,7 +325,12 @@ mod tests {
         let s = story(
             &["reno", "dctcp"],
             &["linux", "1ms"],
-            &[[950, 130, 140], [950, 940, 880], [950, 950, 300], [950, 950, 880]],
+            &[
+                [950, 130, 140],
+                [950, 940, 880],
+                [950, 950, 300],
+                [950, 950, 880],
+            ],
         );
         assert_eq!(s.onset, [Some(1), None, Some(2), None]);
         let text = s.sentences.join(" ");
@@ -297,7 +350,12 @@ mod tests {
         let s = story(
             &["reno", "dctcp"],
             &["linux", "1ms"],
-            &[[950, 130, 140], [950, 300, 300], [950, 950, 940], [950, 400, 400]],
+            &[
+                [950, 130, 140],
+                [950, 300, 300],
+                [950, 950, 940],
+                [950, 400, 400],
+            ],
         );
         let text = s.sentences.join(" ");
         assert!(
@@ -308,23 +366,41 @@ mod tests {
 
     #[test]
     fn half_is_no_collapse_and_less_is() {
-        let s = story(&["a", "b"], &["x", "y"], &[[950, 475, 475], [950, 474, 940], [950; 3], [950; 3]]);
+        let s = story(
+            &["a", "b"],
+            &["x", "y"],
+            &[[950, 475, 475], [950, 474, 940], [950; 3], [950; 3]],
+        );
         assert_eq!(s.onset, [None, Some(1), None, None]);
     }
 
     #[test]
     fn without_a_loss_free_point_the_rest_of_the_sweep_is_the_measure() {
-        let s = story(&["a", "b"], &["x", "y"], &[[400; 3], [950; 3], [500; 3], [950; 3]]);
+        let s = story(
+            &["a", "b"],
+            &["x", "y"],
+            &[[400; 3], [950; 3], [500; 3], [950; 3]],
+        );
         assert_eq!(s.onset, [Some(0), None, None, None]);
     }
 
     #[test]
     fn no_collapse_and_no_run() {
         let s = story(&["a", "b"], &["x", "y"], &[[950; 3]; 4]);
-        assert!(s.sentences[0].starts_with("No collapse up to 64 servers: goodput is never below 95 %"));
+        assert!(
+            s.sentences[0].starts_with("No collapse up to 64 servers: goodput is never below 95 %")
+        );
         let s = story(&["a", "b"], &["x", "y"], &[[0; 3]; 4]);
-        assert!(s.sentences[0].starts_with("No run was finished"), "{:?}", s.sentences);
-        let s = story(&["a", "b"], &["x", "y"], &[[950, 950, 0], [0; 3], [950; 3], [950; 3]]);
+        assert!(
+            s.sentences[0].starts_with("No run was finished"),
+            "{:?}",
+            s.sentences
+        );
+        let s = story(
+            &["a", "b"],
+            &["x", "y"],
+            &[[950, 950, 0], [0; 3], [950; 3], [950; 3]],
+        );
         assert!(s.sentences.last().unwrap().contains("Only 8 of 12 runs"));
     }
 }

@@ -1,7 +1,7 @@
 //! Runs gathered into points: one for each variant and number of servers.
 
 use super::stats::{Estimate, quantile};
-use crate::scenario::{IncastRun, IncastSpec, Outcome, PlannedRun, SweepSpec, Variant};
+use crate::scenario::{IncastRun, Outcome, SweepSpec, Variant};
 use narrows::{Duration, Rate};
 
 /// A sweep as far as it was run.
@@ -60,12 +60,17 @@ pub struct Point {
 
 impl Point {
     fn of(servers: u32, link_rate: Rate, runs: &[&IncastRun]) -> Option<Self> {
-        let goodputs: Vec<f64> = runs.iter().map(|r| r.goodput.bits_per_sec() as f64).collect();
+        let goodputs: Vec<f64> = runs
+            .iter()
+            .map(|r| r.goodput.bits_per_sec() as f64)
+            .collect();
         let goodput = Estimate::of(&goodputs)?;
         let n = runs.len() as f64;
         let sum = |of: fn(&IncastRun) -> u64| runs.iter().map(|r| of(r) as f64).sum::<f64>();
-        let mut times: Vec<Duration> =
-            runs.iter().flat_map(|r| r.block_times.iter().copied()).collect();
+        let mut times: Vec<Duration> = runs
+            .iter()
+            .flat_map(|r| r.block_times.iter().copied())
+            .collect();
         times.sort_unstable();
         let timeouts = sum(|r| r.timeouts.total());
         let data = sum(|r| r.data_packets);
@@ -82,7 +87,10 @@ impl Point {
             max_queue: runs.iter().map(|r| r.max_queue.packets).max().unwrap_or(0),
             block_median: quantile(&times, 50),
             block_p99: quantile(&times, 99),
-            incomplete: runs.iter().filter(|r| r.outcome != Outcome::Completed).count(),
+            incomplete: runs
+                .iter()
+                .filter(|r| r.outcome != Outcome::Completed)
+                .count(),
         })
     }
 
@@ -95,33 +103,34 @@ impl Point {
 impl Summary {
     /// Gather `results`, which stand in the order of [`SweepSpec::expand`]; `None` where a run
     /// did not finish.
-    pub fn of(sweep: &SweepSpec, planned: &[PlannedRun], results: &[Option<IncastRun>]) -> Self {
+    pub fn of(sweep: &SweepSpec, results: &[Option<IncastRun>]) -> Self {
+        let repetitions = sweep.repetitions.max(1) as usize;
+        let mut points = results.chunks(repetitions);
         let variants = sweep
             .variants()
             .into_iter()
-            .enumerate()
-            .map(|(index, variant)| {
-                let spec: IncastSpec = sweep.variant_spec(&variant);
+            .map(|variant| {
+                let link_rate = sweep.variant_spec(&variant).net.link_rate;
                 let points = sweep
                     .servers
                     .iter()
-                    .filter_map(|&servers| {
-                        let runs: Vec<&IncastRun> = planned
-                            .iter()
-                            .zip(results)
-                            .filter(|(p, _)| p.variant == index && p.spec.servers == servers)
-                            .filter_map(|(_, r)| r.as_ref())
-                            .collect();
-                        Point::of(servers, spec.net.link_rate, &runs)
+                    .zip(points.by_ref())
+                    .filter_map(|(&servers, runs)| {
+                        let runs: Vec<&IncastRun> = runs.iter().flatten().collect();
+                        Point::of(servers, link_rate, &runs)
                     })
                     .collect();
-                VariantSummary { variant, link_rate: spec.net.link_rate, points }
+                VariantSummary {
+                    variant,
+                    link_rate,
+                    points,
+                }
             })
             .collect();
         Self {
             variants,
             finished: results.iter().flatten().count(),
-            planned: planned.len(),
+            planned: results.len(),
             repetitions: sweep.repetitions,
         }
     }

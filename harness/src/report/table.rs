@@ -34,10 +34,14 @@ const YELLOW: &str = "33";
 pub fn details(summary: &Summary, story: &Story, colour: Colour) -> String {
     let with_ci = summary.repetitions > 1;
     let mut out = String::new();
-    let goodput = if with_ci { "goodput Mb/s (95% CI)" } else { "goodput Mb/s" };
+    let goodput = if with_ci {
+        "goodput Mb/s (95% CI)"
+    } else {
+        "goodput Mb/s"
+    };
     let width = if with_ci { 21 } else { 12 };
     let head = format!(
-        "{:>7}  {goodput:>width$}  {:>6}  {:>9}  {:>9}  {:>9}  {:>9}  {:>9}",
+        "{:>7}  {goodput:>width$}  {:>6}  {:>8}  {:>8}  {:>8}  {:>7}  {:>7}",
         "servers", "link", "timeouts", "drops", "marks", "median", "p99"
     );
     for (v, onset) in summary.variants.iter().zip(&story.onset) {
@@ -48,7 +52,7 @@ pub fn details(summary: &Summary, story: &Story, colour: Colour) -> String {
         let _ = writeln!(out, "{}", colour.wrap(DIM, &head));
         for (i, p) in v.points.iter().enumerate() {
             let row = format!(
-                "{:>7}  {:>width$}  {}  {:>9}  {:>9}  {:>9}  {:>9}  {:>9}{}",
+                "{:>7}  {:>width$}  {}  {:>8}  {:>8}  {:>8}  {:>7}  {:>7}{}",
                 p.servers,
                 goodput_cell(&p.goodput),
                 colour.wrap(shade(p.share), &format!("{:>4.0} %", p.share * 100.0)),
@@ -69,11 +73,19 @@ pub fn details(summary: &Summary, story: &Story, colour: Colour) -> String {
 /// Goodput of every variant at every number of servers, for a look at the whole. `None` if it
 /// would be wider than 100 columns or has but one row or column.
 pub fn matrix(summary: &Summary, colour: Colour) -> Option<String> {
-    let mut servers: Vec<u32> =
-        summary.variants.iter().flat_map(|v| v.points.iter().map(|p| p.servers)).collect();
+    let mut servers: Vec<u32> = summary
+        .variants
+        .iter()
+        .flat_map(|v| v.points.iter().map(|p| p.servers))
+        .collect();
     servers.sort_unstable();
     servers.dedup();
-    let label = summary.variants.iter().map(|v| v.variant.label.chars().count()).max()?.max(12);
+    let label = summary
+        .variants
+        .iter()
+        .map(|v| v.variant.label.chars().count())
+        .max()?
+        .max(12);
     if servers.len() < 2 || summary.variants.len() < 2 || label + servers.len() * 7 > 100 {
         return None;
     }
@@ -87,9 +99,7 @@ pub fn matrix(summary: &Summary, colour: Colour) -> Option<String> {
         let _ = write!(out, "{:<label$}", v.variant.label);
         for n in &servers {
             let cell = match v.points.iter().find(|p| p.servers == *n) {
-                Some(p) => {
-                    colour.wrap(shade(p.share), &format!("{:>7}", mbps(p.goodput.mean)))
-                }
+                Some(p) => colour.wrap(shade(p.share), &format!("{:>7}", mbps(p.goodput.mean))),
                 None => format!("{:>7}", "-"),
             };
             out.push_str(&cell);
@@ -101,7 +111,7 @@ pub fn matrix(summary: &Summary, colour: Colour) -> Option<String> {
 
 fn flag(p: &Point, onset: bool) -> &'static str {
     match (onset, p.incomplete > 0) {
-        (true, true) => "  collapse, cut",
+        (true, true) => "  collapse,cut",
         (true, false) => "  collapse",
         (false, true) => "  cut",
         (false, false) => "",
@@ -133,9 +143,13 @@ fn goodput_cell(e: &Estimate) -> String {
     }
 }
 
-/// A mean count: whole where it is whole or large.
+/// A mean count: whole where it is whole or large, `12.3M` where it is very large.
 pub(super) fn count(x: f64) -> String {
-    if x >= 100.0 || x.fract() == 0.0 { format!("{x:.0}") } else { format!("{x:.1}") }
+    match x {
+        x if x >= 1e7 => format!("{:.1}M", x / 1e6),
+        x if x >= 100.0 || x.fract() == 0.0 => format!("{x:.0}"),
+        x => format!("{x:.1}"),
+    }
 }
 
 /// A time with three digits: `2.24ms`, `201ms`.

@@ -1,5 +1,6 @@
 //! Experiments: what to run, what came out, and how to vary it.
 
+pub mod incast;
 pub mod outcome;
 pub mod parallel;
 pub mod spec;
@@ -91,11 +92,18 @@ pub enum ScenarioError {
 impl fmt::Display for ScenarioError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Invalid { option, given, allowed } => {
+            Self::Invalid {
+                option,
+                given,
+                allowed,
+            } => {
                 write!(f, "--{option}: {given} is not possible: {allowed}")
             }
             Self::UnknownName { option, given } => {
-                write!(f, "--{option}: nothing is called '{given}'; see `narrows list`")
+                write!(
+                    f,
+                    "--{option}: nothing is called '{given}'; see `narrows list`"
+                )
             }
             Self::Capture(e) => write!(f, "cannot write the capture: {e}"),
             Self::Cancelled => f.write_str("interrupted"),

@@ -46,12 +46,22 @@ pub fn run_sweep(
     let done: Mutex<Vec<(usize, Result<IncastRun, ScenarioError>)>> = Mutex::new(Vec::new());
     let worker = || {
         while !cancel.load(Ordering::Relaxed) {
-            let Some(&index) = order.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+            let Some(&index) = order.get(next.fetch_add(1, Ordering::Relaxed)) else {
+                break;
+            };
             let spec = &planned[index].spec;
-            let ctx = RunContext { cancel: Some(cancel), capture: None };
+            let ctx = RunContext {
+                cancel: Some(cancel),
+                capture: None,
+            };
             let result = guarded(runner, spec, ctx);
-            done.lock().unwrap_or_else(PoisonError::into_inner).push((index, result));
-            on_step(Step { index, cost: cost(spec) });
+            done.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push((index, result));
+            on_step(Step {
+                index,
+                cost: cost(spec),
+            });
         }
     };
     std::thread::scope(|scope| {
@@ -60,8 +70,10 @@ pub fn run_sweep(
         }
         worker();
     });
-    let mut results =
-        SweepResults { runs: planned.iter().map(|_| None).collect(), failures: Vec::new() };
+    let mut results = SweepResults {
+        runs: planned.iter().map(|_| None).collect(),
+        failures: Vec::new(),
+    };
     for (index, result) in done.into_inner().unwrap_or_else(PoisonError::into_inner) {
         match result {
             Ok(run) => results.runs[index] = Some(run),
@@ -88,15 +100,18 @@ pub fn guarded(
 
 fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panic".to_owned())
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "panic".to_owned())
 }
 
 /// About how much work a run is: its payload bytes. For order and progress, nothing else.
 pub fn cost(spec: &IncastSpec) -> u64 {
     let payload = match spec.length {
-        Length::Blocks { blocks, .. } => {
-            spec.block.total(spec.servers).get().saturating_mul(u64::from(blocks))
-        }
+        Length::Blocks { blocks, .. } => spec
+            .block
+            .total(spec.servers)
+            .get()
+            .saturating_mul(u64::from(blocks)),
         Length::Time(t) => spec.net.link_rate.bytes_in(t).get(),
     };
     payload.max(1)
@@ -112,7 +127,10 @@ mod tests {
         let sweep = SweepSpec {
             base: IncastSpec::default(),
             servers: vec![1, 2, 4, 8, 16],
-            axes: vec![Axis::new(vec![Setting::InitialWindow(1), Setting::InitialWindow(10)])],
+            axes: vec![Axis::new(vec![
+                Setting::InitialWindow(1),
+                Setting::InitialWindow(10),
+            ])],
             repetitions: 4,
         };
         sweep.expand().unwrap()
@@ -120,7 +138,10 @@ mod tests {
 
     fn fake(spec: &IncastSpec, _: RunContext<'_>) -> Result<IncastRun, ScenarioError> {
         let value = u64::from(spec.servers) + spec.seed % 1_000;
-        Ok(IncastRun { goodput: Rate::from_bits_per_sec(value), ..IncastRun::default() })
+        Ok(IncastRun {
+            goodput: Rate::from_bits_per_sec(value),
+            ..IncastRun::default()
+        })
     }
 
     #[test]
@@ -160,6 +181,11 @@ mod tests {
         assert_eq!(results.runs.iter().flatten().count(), 32);
         assert_eq!(results.failures.len(), 8);
         assert!(results.failures.windows(2).all(|w| w[0].0 < w[1].0));
-        assert!(results.failures[0].1.to_string().contains("four is too many"));
+        assert!(
+            results.failures[0]
+                .1
+                .to_string()
+                .contains("four is too many")
+        );
     }
 }

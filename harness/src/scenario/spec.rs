@@ -194,7 +194,13 @@ impl fmt::Display for Aqm {
             Self::None => f.write_str("drop-tail"),
             Self::EcnStep(k) => write!(f, "ECN {k}"),
             Self::Red(r) => {
-                write!(f, "RED {}:{}:{}%", r.min, r.max, f64::from(r.max_permille) / 10.0)
+                write!(
+                    f,
+                    "RED {}:{}:{}%",
+                    r.min,
+                    r.max,
+                    f64::from(r.max_permille) / 10.0
+                )
             }
         }
     }
@@ -299,22 +305,29 @@ impl fmt::Display for DelayedAck {
     }
 }
 
-/// A number of bytes for people: in KiB or MiB where that is exact, else in kB or MB, else in
-/// bytes. Always reads back as the same number.
+/// A number of bytes for people: whole, in the unit that makes it shortest (`256KiB`, `256kB`,
+/// `1500B`). Always reads back as the same number.
 #[derive(Clone, Copy, Debug)]
 pub struct Size(pub ByteCount);
 
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let n = self.0.get();
-        for (unit, name) in
-            [(1 << 30, "GiB"), (1 << 20, "MiB"), (1_000_000, "MB"), (1 << 10, "KiB"), (1_000, "kB")]
-        {
-            if n >= unit && n % unit == 0 {
-                return write!(f, "{}{name}", n / unit);
-            }
-        }
-        write!(f, "{n}B")
+        let units = [
+            (1 << 30, "GiB"),
+            (1 << 20, "MiB"),
+            (1_000_000_000, "GB"),
+            (1_000_000, "MB"),
+            (1 << 10, "KiB"),
+            (1_000, "kB"),
+        ];
+        let whole = units
+            .iter()
+            .filter(|(unit, _)| n >= *unit && n.is_multiple_of(*unit));
+        let shortest = whole
+            .map(|(unit, name)| format!("{}{name}", n / unit))
+            .min_by_key(String::len);
+        f.write_str(&shortest.unwrap_or_else(|| format!("{n}B")))
     }
 }
 
@@ -326,8 +339,14 @@ impl Default for IncastSpec {
         Self {
             servers: 16,
             block: BlockSize::Sru(ByteCount::new(256 << 10)),
-            length: Length::Blocks { blocks: 20, time_limit: Duration::from_secs(600) },
-            request: Request { size: ByteCount::new(64), order: RequestOrder::Shuffled },
+            length: Length::Blocks {
+                blocks: 20,
+                time_limit: Duration::from_secs(600),
+            },
+            request: Request {
+                size: ByteCount::new(64),
+                order: RequestOrder::Shuffled,
+            },
             start_jitter: Duration::from_micros(10),
             net: NetSpec {
                 link_rate: Rate::from_gbps(1),
@@ -372,7 +391,10 @@ impl IncastSpec {
         Self {
             block: BlockSize::Sru(ByteCount::new(256_000)),
             length: Length::Time(Duration::from_secs(20)),
-            request: Request { size: ByteCount::new(1_000), order: RequestOrder::Shuffled },
+            request: Request {
+                size: ByteCount::new(1_000),
+                order: RequestOrder::Shuffled,
+            },
             start_jitter: Duration::ZERO,
             net: NetSpec {
                 framing: Framing::None,
@@ -406,7 +428,9 @@ impl IncastSpec {
     /// [`ScenarioError::Invalid`] names the option of the command line and what it allows.
     pub fn validate(&self) -> Result<(), ScenarioError> {
         let (net, tcp) = (&self.net, &self.tcp);
-        within("servers", u64::from(self.servers), 1, MAX_SERVERS, |n| n.to_string())?;
+        within("servers", u64::from(self.servers), 1, MAX_SERVERS, |n| {
+            n.to_string()
+        })?;
         let (option, size) = match self.block {
             BlockSize::Sru(s) => ("sru", s),
             BlockSize::Fixed(s) => ("block", s),
@@ -414,22 +438,50 @@ impl IncastSpec {
         let size_text = |n| Size(ByteCount::new(n)).to_string();
         within(option, size.get(), 1, MAX_BLOCK, size_text)?;
         if size.get() < u64::from(self.servers) && matches!(self.block, BlockSize::Fixed(_)) {
-            return invalid(option, size_text(size.get()), "each server needs at least a byte");
+            return invalid(
+                option,
+                size_text(size.get()),
+                "each server needs at least a byte",
+            );
         }
         let time_text = |n| Duration::from_nanos(n).to_string();
         match self.length {
             Length::Blocks { blocks, time_limit } => {
-                within("blocks", u64::from(blocks), 1, 1_000_000_000, |n| n.to_string())?;
-                within("time-limit", time_limit.as_nanos(), 1_000, MAX_TIME, time_text)?;
+                within("blocks", u64::from(blocks), 1, 1_000_000_000, |n| {
+                    n.to_string()
+                })?;
+                within(
+                    "time-limit",
+                    time_limit.as_nanos(),
+                    1_000,
+                    MAX_TIME,
+                    time_text,
+                )?;
             }
             Length::Time(t) => within("duration", t.as_nanos(), 1_000, MAX_TIME, time_text)?,
         }
         within("request", self.request.size.get(), 1, 1 << 20, size_text)?;
-        within("jitter", self.start_jitter.as_nanos(), 0, 10_000_000_000, time_text)?;
-        within("rate", net.link_rate.bits_per_sec(), 1_000, 1_000_000_000_000, |n| {
-            Rate::from_bits_per_sec(n).to_string()
-        })?;
-        within("delay", net.link_delay.as_nanos(), 0, 10_000_000_000, time_text)?;
+        within(
+            "jitter",
+            self.start_jitter.as_nanos(),
+            0,
+            10_000_000_000,
+            time_text,
+        )?;
+        within(
+            "rate",
+            net.link_rate.bits_per_sec(),
+            1_000,
+            1_000_000_000_000,
+            |n| Rate::from_bits_per_sec(n).to_string(),
+        )?;
+        within(
+            "delay",
+            net.link_delay.as_nanos(),
+            0,
+            10_000_000_000,
+            time_text,
+        )?;
         within("mtu", u64::from(net.mtu), 88, 65_535, |n| n.to_string())?;
         let mss_max = u64::from(net.mtu - IP_TCP_HEADERS);
         if let Some(mss) = tcp.mss {
@@ -452,14 +504,38 @@ impl IncastSpec {
             }
             Aqm::Red(red) => check_red(red)?,
         }
-        within("initial-window", u64::from(tcp.initial_window), 1, 10_000, |n| n.to_string())?;
+        within(
+            "initial-window",
+            u64::from(tcp.initial_window),
+            1,
+            10_000,
+            |n| n.to_string(),
+        )?;
         if let Some(rwnd) = tcp.receive_window {
-            within("rwnd", rwnd.get(), u64::from(tcp.effective_mss(net.mtu)), 1 << 30, size_text)?;
+            within(
+                "rwnd",
+                rwnd.get(),
+                u64::from(tcp.effective_mss(net.mtu)),
+                1 << 30,
+                size_text,
+            )?;
         }
-        within("tick", tcp.timer_tick.as_nanos(), 0, 1_000_000_000, time_text)?;
+        within(
+            "tick",
+            tcp.timer_tick.as_nanos(),
+            0,
+            1_000_000_000,
+            time_text,
+        )?;
         if let DelayedAck::On { segments, timeout } = tcp.delayed_ack {
             within("delayed-ack", u64::from(segments), 1, 64, |n| n.to_string())?;
-            within("delayed-ack", timeout.as_nanos(), 1_000, 500_000_000, time_text)?;
+            within(
+                "delayed-ack",
+                timeout.as_nanos(),
+                1_000,
+                500_000_000,
+                time_text,
+            )?;
         }
         if !tcp.sack && tcp.loss_detector == "sack" {
             return invalid(
@@ -474,17 +550,19 @@ impl IncastSpec {
     /// A queue must hold at least one full packet, or no full segment ever passes.
     fn check_queue(&self, option: &'static str, limit: QueueLimit) -> Result<(), ScenarioError> {
         match limit {
-            QueueLimit::Packets(p) => {
-                within(option, u64::from(p), 1, 1 << 30, |n| format!("{n}p"))
-            }
+            QueueLimit::Packets(p) => within(option, u64::from(p), 1, 1 << 30, |n| format!("{n}p")),
             QueueLimit::Bytes(b) => {
                 let frame = match self.net.framing {
                     Framing::None => 0,
                     Framing::Ethernet => 18,
                 };
-                within(option, b.get(), u64::from(self.net.mtu) + frame, 1 << 40, |n| {
-                    Size(ByteCount::new(n)).to_string()
-                })
+                within(
+                    option,
+                    b.get(),
+                    u64::from(self.net.mtu) + frame,
+                    1 << 40,
+                    |n| Size(ByteCount::new(n)).to_string(),
+                )
             }
         }
     }
@@ -508,7 +586,9 @@ fn check_red(red: Red) -> Result<(), ScenarioError> {
             "the minimum must be below the maximum, both in packets or both in bytes",
         );
     }
-    within("red", u64::from(red.max_permille), 1, 1_000, |n| format!("{}%", n as f64 / 10.0))?;
+    within("red", u64::from(red.max_permille), 1, 1_000, |n| {
+        format!("{}%", n as f64 / 10.0)
+    })?;
     within("red", u64::from(red.weight_shift), 0, 20, |n| n.to_string())
 }
 
@@ -523,11 +603,19 @@ fn within(
         return Ok(());
     }
     let allowed = format!("allowed is {} to {}", text(min), text(max));
-    Err(ScenarioError::Invalid { option, given: text(value), allowed })
+    Err(ScenarioError::Invalid {
+        option,
+        given: text(value),
+        allowed,
+    })
 }
 
 fn invalid(option: &'static str, given: String, why: &str) -> Result<(), ScenarioError> {
-    Err(ScenarioError::Invalid { option, given, allowed: why.to_owned() })
+    Err(ScenarioError::Invalid {
+        option,
+        given,
+        allowed: why.to_owned(),
+    })
 }
 
 #[cfg(test)]
@@ -545,7 +633,10 @@ mod tests {
         let s = IncastSpec::fast08();
         assert_eq!(s.tcp.effective_mss(s.net.mtu) + IP_TCP_HEADERS, 1_040);
         assert_eq!(s.block.total(16), ByteCount::new(16 * 256 * 1_000));
-        assert_eq!(s.net.link_rate.time_for(ByteCount::new(1_040)), Duration::from_nanos(8_320));
+        assert_eq!(
+            s.net.link_rate.time_for(ByteCount::new(1_040)),
+            Duration::from_nanos(8_320)
+        );
     }
 
     #[test]
@@ -581,20 +672,30 @@ mod tests {
             ("sru", |s| s.block = BlockSize::Sru(ByteCount::ZERO)),
             ("block", |s| s.block = BlockSize::Fixed(ByteCount::new(5))),
             ("blocks", |s| {
-                s.length = Length::Blocks { blocks: 0, time_limit: Duration::from_secs(1) };
+                s.length = Length::Blocks {
+                    blocks: 0,
+                    time_limit: Duration::from_secs(1),
+                };
             }),
             ("duration", |s| s.length = Length::Time(Duration::ZERO)),
             ("rate", |s| s.net.link_rate = Rate::from_bits_per_sec(1)),
             ("delay", |s| s.net.link_delay = Duration::from_secs(11)),
             ("mtu", |s| s.net.mtu = 40),
             ("mss", |s| s.tcp.mss = Some(1_461)),
-            ("buffer", |s| s.net.port_buffer = QueueLimit::Bytes(ByteCount::new(1_517))),
+            ("buffer", |s| {
+                s.net.port_buffer = QueueLimit::Bytes(ByteCount::new(1_517))
+            }),
             ("server-nic", |s| s.net.server_nic = QueueLimit::Packets(0)),
             ("rwnd", |s| s.tcp.receive_window = Some(ByteCount::new(100))),
             ("sack", |s| s.tcp.sack = false),
             ("red", |s| {
                 let q = QueueLimit::Packets(9);
-                s.net.aqm = Aqm::Red(Red { min: q, max: q, max_permille: 20, weight_shift: 9 });
+                s.net.aqm = Aqm::Red(Red {
+                    min: q,
+                    max: q,
+                    max_permille: 20,
+                    weight_shift: 9,
+                });
             }),
         ];
         for (expected, broken) in cases {

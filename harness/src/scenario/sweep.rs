@@ -40,7 +40,10 @@ impl Axis {
 
 /// One value for one field of the spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each is the field of the spec with the same name")]
+#[allow(
+    missing_docs,
+    reason = "each is the field of the spec with the same name"
+)]
 pub enum Setting {
     Congestion(String),
     Rto(String),
@@ -173,7 +176,10 @@ impl SweepSpec {
         picks
             .into_iter()
             .map(|picks| {
-                let mut variant = Variant { picks, label: String::new() };
+                let mut variant = Variant {
+                    picks,
+                    label: String::new(),
+                };
                 let spec = self.variant_spec(&variant);
                 let mut parts = vec![spec.tcp.congestion, spec.tcp.rto];
                 for (&i, axis) in variant.picks.iter().zip(&self.axes) {
@@ -209,9 +215,17 @@ impl SweepSpec {
             for &servers in &self.servers {
                 for repetition in 0..self.repetitions {
                     let seed = derive_seed(self.base.seed, repetition);
-                    let spec = IncastSpec { servers, repetition, seed, ..spec.clone() };
+                    let spec = IncastSpec {
+                        servers,
+                        repetition,
+                        seed,
+                        ..spec.clone()
+                    };
                     spec.validate()?;
-                    runs.push(PlannedRun { variant: index, spec });
+                    runs.push(PlannedRun {
+                        variant: index,
+                        spec,
+                    });
                 }
             }
         }
@@ -303,7 +317,10 @@ mod tests {
 
     #[test]
     fn without_axes_there_is_one_variant() {
-        let s = SweepSpec { axes: vec![], ..sweep() };
+        let s = SweepSpec {
+            axes: vec![],
+            ..sweep()
+        };
         assert_eq!(s.variants().len(), 1);
         assert_eq!(s.variants()[0].label, "reno / linux");
         assert_eq!(s.expand().unwrap().len(), 4);
@@ -312,7 +329,11 @@ mod tests {
     #[test]
     fn an_impossible_combination_is_refused() {
         let mut s = sweep();
-        s.axes.push(Axis::new(vec![Setting::Sack(true), Setting::Sack(false)]));
-        assert!(matches!(s.expand(), Err(ScenarioError::Invalid { option: "sack", .. })));
+        s.axes
+            .push(Axis::new(vec![Setting::Sack(true), Setting::Sack(false)]));
+        assert!(matches!(
+            s.expand(),
+            Err(ScenarioError::Invalid { option: "sack", .. })
+        ));
     }
 }

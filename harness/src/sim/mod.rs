@@ -14,6 +14,9 @@ pub mod time;
 pub mod timers;
 pub mod world;
 
+#[cfg(test)]
+mod tests;
+
 pub use rng::{Component, Stream};
 pub use tap::{NoTap, Tap, TapEvent};
 pub use time::SimTime;

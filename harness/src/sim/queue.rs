@@ -89,6 +89,8 @@ pub struct EventQueue {
     free: u32,
     /// Events that were beyond the calendar when they were pushed.
     far: BinaryHeap<Reverse<Key>>,
+    /// Bucket of the first of those; `u64::MAX` if there is none.
+    next_far: u64,
     len: usize,
 }
 
@@ -103,6 +105,7 @@ impl Default for EventQueue {
             nodes: Vec::new(),
             free: NIL,
             far: BinaryHeap::new(),
+            next_far: u64::MAX,
             len: 0,
         }
     }
@@ -125,63 +128,78 @@ impl EventQueue {
         let key = Key::new(event);
         let slot = key.picos() >> WIDTH_BITS;
         self.len += 1;
-        if slot < self.horizon {
-            self.near.push(Reverse(key));
-        } else if slot - self.horizon < BUCKETS as u64 {
+        // Before the horizon this wraps to far beyond the calendar.
+        if slot.wrapping_sub(self.horizon) < BUCKETS as u64 {
             self.push_bucket(slot, key);
         } else {
+            self.push_heap(slot, key);
+        }
+    }
+
+    #[cold]
+    fn push_heap(&mut self, slot: u64, key: Key) {
+        if slot < self.horizon {
+            self.near.push(Reverse(key));
+        } else {
             self.far.push(Reverse(key));
+            self.look_far();
         }
     }
 
     /// Takes the next event out if it is due at `limit` or before.
     #[inline]
     pub fn pop_until(&mut self, limit: SimTime) -> Option<Event> {
-        loop {
-            if let Some(&Reverse(key)) = self.near.peek() {
-                if key.picos() > limit.as_picos() {
-                    return None;
-                }
-                self.near.pop();
-                self.len -= 1;
-                return Some(key.event());
+        if self.near.is_empty() {
+            // The common case: the next bucket holds one event, and nothing far is as near.
+            let slot = self.next_used();
+            if slot >= self.next_far || slot > limit.as_picos() >> WIDTH_BITS {
+                return self.pop_slow(limit);
             }
-            if let Some(key) = self.advance(limit)? {
-                self.len -= 1;
-                return Some(key.event());
+            let at = slot as usize % BUCKETS;
+            let i = self.buckets[at];
+            let node = self.nodes.get_mut(i as usize)?;
+            if node.next != NIL || node.key.picos() > limit.as_picos() {
+                return self.pop_slow(limit);
+            }
+            let key = node.key;
+            node.next = self.free;
+            self.free = i;
+            self.horizon = slot + 1;
+            self.clear_bucket(at);
+            self.len -= 1;
+            return Some(key.event());
+        }
+        self.pop_slow(limit)
+    }
+
+    #[inline(never)]
+    fn pop_slow(&mut self, limit: SimTime) -> Option<Event> {
+        while self.near.is_empty() {
+            if !self.advance(limit) {
+                return None;
             }
         }
+        let &Reverse(key) = self.near.peek()?;
+        if key.picos() > limit.as_picos() {
+            return None;
+        }
+        self.near.pop();
+        self.len -= 1;
+        Some(key.event())
     }
 
     /// Empties the next bucket in use into `near`, unless it starts after `limit`: what is pushed
-    /// until then still finds the calendar. An event that is alone is handed out directly.
-    /// `None`: nothing is due.
-    fn advance(&mut self, limit: SimTime) -> Option<Option<Key>> {
-        let mut slot = self.next_used();
-        let far = self
-            .far
-            .peek()
-            .map_or(u64::MAX, |e| e.0.picos() >> WIDTH_BITS);
-        let has_far = far <= slot;
-        slot = slot.min(far);
+    /// until then still finds the calendar. False: nothing is due.
+    fn advance(&mut self, limit: SimTime) -> bool {
+        let slot = self.next_used().min(self.next_far);
         if slot == u64::MAX || slot > limit.as_picos() >> WIDTH_BITS {
-            return None;
+            return false;
         }
         self.horizon = slot + 1;
         let at = slot as usize % BUCKETS;
-        let mut i = core::mem::replace(&mut self.buckets[at], NIL);
+        let mut i = self.buckets[at];
         if i != NIL {
-            let word = at / 64;
-            self.used[word] &= !(1 << (at % 64));
-            if self.used[word] == 0 {
-                self.used_words &= !(1 << word);
-            }
-            let node = self.nodes[i as usize];
-            if node.next == NIL && !has_far && node.key.picos() <= limit.as_picos() {
-                self.nodes[i as usize].next = self.free;
-                self.free = i;
-                return Some(Some(node.key));
-            }
+            self.clear_bucket(at);
         }
         while i != NIL {
             let node = &mut self.nodes[i as usize];
@@ -190,14 +208,30 @@ impl EventQueue {
             self.free = i;
             i = next;
         }
-        while let Some(&Reverse(key)) = self.far.peek() {
-            if key.picos() >> WIDTH_BITS > slot {
-                break;
-            }
-            self.far.pop();
-            self.near.push(Reverse(key));
+        while self.next_far <= slot
+            && let Some(event) = self.far.pop()
+        {
+            self.near.push(event);
+            self.look_far();
         }
-        Some(None)
+        true
+    }
+
+    fn look_far(&mut self) {
+        self.next_far = self
+            .far
+            .peek()
+            .map_or(u64::MAX, |e| e.0.picos() >> WIDTH_BITS);
+    }
+
+    #[inline]
+    fn clear_bucket(&mut self, at: usize) {
+        self.buckets[at] = NIL;
+        let word = at / 64;
+        self.used[word] &= !(1 << (at % 64));
+        if self.used[word] == 0 {
+            self.used_words &= !(1 << word);
+        }
     }
 
     /// The first bucket in use at or after the horizon; `u64::MAX` if none is.
@@ -227,18 +261,23 @@ impl EventQueue {
             key,
             next: self.buckets[at],
         };
-        let i = if self.free != NIL {
-            let i = self.free;
-            self.free = self.nodes[i as usize].next;
-            self.nodes[i as usize] = node;
+        let i = self.free;
+        let i = if let Some(spare) = self.nodes.get_mut(i as usize) {
+            self.free = spare.next;
+            *spare = node;
             i
         } else {
-            self.nodes.push(node);
-            (self.nodes.len() - 1) as u32
+            self.new_node(node)
         };
         self.buckets[at] = i;
         self.used[at / 64] |= 1 << (at % 64);
         self.used_words |= 1 << (at / 64);
+    }
+
+    #[cold]
+    fn new_node(&mut self, node: Node) -> u32 {
+        self.nodes.push(node);
+        (self.nodes.len() - 1) as u32
     }
 }
 

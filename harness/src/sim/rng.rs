@@ -172,9 +172,12 @@ mod tests {
     #[test]
     fn the_streams_are_pinned() {
         let mut a = Stream::new(1, Component::Loss, 0);
-        assert_eq!([a.next_u32(), a.next_u32(), a.next_u32()], [1_819_341_578, 251_821_178, 1_250_825_526]);
+        assert_eq!(
+            [a.next_u32(), a.next_u32(), a.next_u32()],
+            [1_819_341_578, 251_821_178, 1_250_825_526]
+        );
         let mut b = Stream::new(1, Component::Loss, 1);
-        assert_eq!([b.next_u32(), b.next_u32()], [0, 0]);
+        assert_eq!([b.next_u32(), b.next_u32()], [2_693_984_596, 700_664_889]);
     }
 
     #[test]
@@ -212,6 +215,11 @@ mod tests {
         assert_eq!(s.below(0), 0);
         assert_eq!(s.below(1), 0);
         assert!((0..1_000).all(|_| s.below((1 << 63) + 1) <= 1 << 63));
+        // Without the rejection half of these would be multiples of three.
+        let multiples = (0..30_000)
+            .filter(|_| s.below(3 << 62).is_multiple_of(3))
+            .count();
+        assert!(multiples.abs_diff(10_000) < 245, "{multiples}");
     }
 
     #[test]

@@ -99,13 +99,25 @@ pub enum Outcome {
     PacketLimit,
 }
 
-/// What the world remembers of a host.
-#[derive(Clone, Copy, Debug, Default)]
+/// What the world remembers of a host; [`SimTime::MAX`] is never.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 struct Slot {
     /// When it starts, until it has.
-    start: Option<SimTime>,
+    start: SimTime,
     /// When its NIC will have more room, while it waits for that.
-    nic_wake: Option<SimTime>,
+    nic_wake: SimTime,
+    /// When its timer fires. Kept beside the timers, so that a packet that does not move the
+    /// timer does not look there.
+    armed: SimTime,
+}
+
+impl Slot {
+    const IDLE: Self = Self {
+        start: SimTime::MAX,
+        nic_wake: SimTime::MAX,
+        armed: SimTime::MAX,
+    };
 }
 
 /// Hosts on a network.
@@ -146,7 +158,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
             "one host for each NIC"
         );
         Self {
-            slots: vec![Slot::default(); hosts.len()],
+            slots: vec![Slot::IDLE; hosts.len()],
             timers: Timers::new(hosts.len()),
             hosts,
             network,
@@ -166,8 +178,8 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
     /// Calls [`Host::handle_start`] of `host` at `time`, or now if that is past.
     pub fn start_at(&mut self, host: HostId, time: SimTime) {
         let time = time.max(self.now);
-        self.slots[host.index()].start = Some(time);
-        self.timers.arm_by(host.0, time);
+        self.slots[host.index()].start = time;
+        self.arm(host);
     }
 
     /// Starts each host at `time` and up to `jitter` later, drawn from a stream of its own.
@@ -317,10 +329,13 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
         let now = self.now;
         let slot = &mut self.slots[host.index()];
         let h = &mut self.hosts[host.index()];
-        let starts = slot.start.is_some_and(|t| t <= now);
-        let nic_wakes = slot.nic_wake.is_some_and(|t| t <= now);
+        let starts = slot.start <= now;
+        let nic_wakes = slot.nic_wake <= now;
+        // The entry is used up, or names a deadline that has receded.
+        slot.armed = SimTime::MAX;
+        self.timers.cancel(host.0);
         if starts {
-            slot.start = None;
+            slot.start = SimTime::MAX;
             h.handle_start(now.to_instant());
         }
         let instant = now.to_instant();
@@ -328,8 +343,6 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
         if due {
             h.handle_timeout(instant);
         }
-        // The entry has been used, or named a deadline that has receded.
-        self.timers.cancel(host.0);
         if starts || due || nic_wakes {
             self.serve(host);
             return true;
@@ -345,41 +358,38 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
         let instant = now.to_instant();
         let h = &mut self.hosts[host.index()];
         let mut refused = false;
+        self.network.settle(host.0, now);
         loop {
-            let room = self.network.nic_room(now, host);
+            let room = self.network.nic_room_settled(host);
             let Some(packet) = h.poll_transmit(instant, room) else {
                 break;
             };
-            if let Err(packet) = self.network.send(now, host, packet, &mut self.tap) {
+            if let Err(packet) = self.network.send_settled(now, host, packet, &mut self.tap) {
                 h.local_drop(instant, packet);
                 refused = true;
                 break;
             }
         }
         let waits = refused || h.waits_for_nic();
-        let slot = &mut self.slots[host.index()];
-        if waits {
-            slot.nic_wake = self.network.nic_next_departure(now, host);
-        } else if slot.nic_wake.is_some() {
-            slot.nic_wake = None;
-        }
+        let wake = if waits {
+            self.network.nic_next_departure(now, host)
+        } else {
+            None
+        };
+        self.slots[host.index()].nic_wake = wake.unwrap_or(SimTime::MAX);
         self.arm(host);
     }
 
     /// Arms a host's timer for its nearest deadline, unless it is armed for earlier already.
     #[inline]
     fn arm(&mut self, host: HostId) {
-        let slot = &self.slots[host.index()];
+        let slot = &mut self.slots[host.index()];
         let timeout = self.hosts[host.index()].poll_timeout();
-        let mut at = timeout.map_or(SimTime::MAX, SimTime::from_instant);
-        if let Some(t) = slot.start {
-            at = at.min(t);
-        }
-        if let Some(t) = slot.nic_wake {
-            at = at.min(t);
-        }
-        if at < SimTime::MAX {
-            self.timers.arm_by(host.0, at.max(self.now));
+        let at = timeout.map_or(SimTime::MAX, SimTime::from_instant);
+        let at = at.min(slot.start).min(slot.nic_wake).max(self.now);
+        if at < slot.armed {
+            slot.armed = at;
+            self.timers.set(host.0, at);
         }
     }
 }

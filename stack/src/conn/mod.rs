@@ -524,7 +524,7 @@ impl<T: TcpTypes> Connection<T> {
     pub fn consume(&mut self, n: u64, now: Instant) {
         let n = n.min(self.readable());
         self.recv_buf.release(self.recv_buf.start() + n);
-        let mss = u64::from(self.mss_out);
+        let mss = self.payload_mss().get();
         if self.state.can_receive()
             && self.offered.update_is_due(self.rcv_nxt, self.recv_buf.start(), mss, now)
         {

@@ -2,7 +2,7 @@
 //!
 //! A table of 16 bytes a connection for IPv4 and 40 for IPv6, holding the index of the
 //! connection beside the whole key, so that a look-up reads one place in memory however many
-//! connections there are. Segments come in trains: the last hit is tried first.
+//! connections there are.
 
 use crate::siphash::SipKey;
 use core::fmt;
@@ -27,6 +27,7 @@ impl FourTuple {
 
     /// The addresses as IPv6 words, an IPv4 address mapped (RFC 4291 section 2.5.5.2), and the
     /// ports: local (high, low), remote (high, low), ports.
+    #[inline]
     pub(super) fn words(&self) -> [u64; 5] {
         let halves = |addr: SocketAddr| {
             let bits = mapped(addr.ip()).to_bits();
@@ -52,8 +53,8 @@ impl core::error::Error for Taken {}
 /// Four-tuples of connections and addresses of listeners, each with an index of the caller's.
 pub struct Demux {
     seeds: Seeds,
-    v4: Table<V4>,
-    v6: Table<V6>,
+    v4: HashTable<V4>,
+    v6: HashTable<V6>,
     /// By port, then address; `None` is any address of either family.
     listeners: BTreeMap<(u16, Option<IpAddr>), u32>,
 }
@@ -72,18 +73,18 @@ impl Demux {
     pub fn new(secret: &SipKey) -> Self {
         Self {
             seeds: Seeds::new(secret),
-            v4: Table::new(),
-            v6: Table::new(),
+            v4: HashTable::new(),
+            v6: HashTable::new(),
             listeners: BTreeMap::new(),
         }
     }
 
-    /// The connection of this four-tuple.
+    /// The index of the connection with this four-tuple.
     #[inline]
-    pub fn lookup(&mut self, tuple: &FourTuple) -> Option<u32> {
-        match V4::of(tuple) {
-            Some(key) => self.v4.lookup(&self.seeds, key),
-            None => self.v6.lookup(&self.seeds, V6::of(tuple)),
+    pub fn lookup(&self, tuple: &FourTuple) -> Option<u32> {
+        match V4::of(tuple, 0) {
+            Some(key) => lookup(&self.v4, &self.seeds, &key),
+            None => lookup(&self.v6, &self.seeds, &V6::of(tuple, 0)),
         }
     }
 
@@ -92,23 +93,23 @@ impl Demux {
     /// # Errors
     /// [`Taken`] if the four-tuple has one; nothing is changed.
     pub fn insert(&mut self, tuple: &FourTuple, index: u32) -> Result<(), Taken> {
-        match V4::of(tuple) {
-            Some(key) => self.v4.insert(&self.seeds, key, index),
-            None => self.v6.insert(&self.seeds, V6::of(tuple), index),
+        match V4::of(tuple, index) {
+            Some(entry) => insert(&mut self.v4, &self.seeds, entry),
+            None => insert(&mut self.v6, &self.seeds, V6::of(tuple, index)),
         }
     }
 
     /// Take a connection out: its index, if it was there.
     pub fn remove(&mut self, tuple: &FourTuple) -> Option<u32> {
-        match V4::of(tuple) {
-            Some(key) => self.v4.remove(&self.seeds, key),
-            None => self.v6.remove(&self.seeds, V6::of(tuple)),
+        match V4::of(tuple, 0) {
+            Some(key) => remove(&mut self.v4, &self.seeds, &key),
+            None => remove(&mut self.v6, &self.seeds, &V6::of(tuple, 0)),
         }
     }
 
     /// How many connections there are.
     pub fn len(&self) -> usize {
-        self.v4.entries.len() + self.v6.entries.len()
+        self.v4.len() + self.v6.len()
     }
 
     /// Whether there is no connection.
@@ -120,9 +121,7 @@ impl Demux {
     /// table each time, and one such step takes milliseconds from 100,000 on.
     pub fn reserve_v4(&mut self, additional: usize) {
         let seeds = &self.seeds;
-        self.v4
-            .entries
-            .reserve(additional, |entry| entry.0.hash(seeds));
+        self.v4.reserve(additional, |entry| entry.hash(seeds));
     }
 
     /// Enter a listener. `addr`: one address; the unspecified address of a family for all of
@@ -158,52 +157,26 @@ impl Demux {
     }
 }
 
-/// Keys of one family with the index of each.
-struct Table<K> {
-    entries: HashTable<(K, u32)>,
-    last: Option<(K, u32)>,
+#[inline]
+fn lookup<E: Entry>(table: &HashTable<E>, seeds: &Seeds, key: &E) -> Option<u32> {
+    table
+        .find(key.hash(seeds), |entry| entry.same(key))
+        .map(E::index)
 }
 
-impl<K: Key> Table<K> {
-    const fn new() -> Self {
-        Self {
-            entries: HashTable::new(),
-            last: None,
-        }
+fn insert<E: Entry>(table: &mut HashTable<E>, seeds: &Seeds, entry: E) -> Result<(), Taken> {
+    if let Some(index) = lookup(table, seeds, &entry) {
+        return Err(Taken(index));
     }
+    table.insert_unique(entry.hash(seeds), entry, |entry| entry.hash(seeds));
+    Ok(())
+}
 
-    #[inline]
-    fn lookup(&mut self, seeds: &Seeds, key: K) -> Option<u32> {
-        if let Some((last, index)) = self.last
-            && last == key
-        {
-            return Some(index);
-        }
-        let entry = self.entries.find(key.hash(seeds), |entry| entry.0 == key)?;
-        self.last = Some(*entry);
-        Some(entry.1)
-    }
-
-    fn insert(&mut self, seeds: &Seeds, key: K, index: u32) -> Result<(), Taken> {
-        let hash = key.hash(seeds);
-        if let Some(entry) = self.entries.find(hash, |entry| entry.0 == key) {
-            return Err(Taken(entry.1));
-        }
-        self.entries
-            .insert_unique(hash, (key, index), |entry| entry.0.hash(seeds));
-        Ok(())
-    }
-
-    fn remove(&mut self, seeds: &Seeds, key: K) -> Option<u32> {
-        if self.last.is_some_and(|(last, _)| last == key) {
-            self.last = None;
-        }
-        let entry = self
-            .entries
-            .find_entry(key.hash(seeds), |entry| entry.0 == key)
-            .ok()?;
-        Some(entry.remove().0.1)
-    }
+fn remove<E: Entry>(table: &mut HashTable<E>, seeds: &Seeds, key: &E) -> Option<u32> {
+    let found = table
+        .find_entry(key.hash(seeds), |entry| entry.same(key))
+        .ok()?;
+    Some(found.remove().0.index())
 }
 
 /// The secret of the hash.
@@ -215,74 +188,101 @@ impl Seeds {
     }
 }
 
-/// A hash by folded multiplication with secret operands, a third of the cost of SipHash-1-3.
+/// A key with the index that stands under it.
 ///
-/// It is not a pseudorandom function, and need not be: its values never leave the table, and
-/// without the secret no set of keys is known to collide.
-trait Key: Copy + Eq {
+/// The hash is by folded multiplication with secret operands, at a third of the cost of
+/// SipHash-1-3. It is not a pseudorandom function, and need not be: its values never leave the
+/// table, and without the secret no set of keys is known to collide.
+trait Entry {
     fn hash(&self, seeds: &Seeds) -> u64;
+    /// Equal keys.
+    fn same(&self, other: &Self) -> bool;
+    fn index(&self) -> u32;
 }
 
-/// Ports (local above remote), remote address, local address: 32-bit words, so that key and
-/// index are 16 bytes together.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct V4([u32; 3]);
+/// 16 bytes.
+struct V4 {
+    ports: u32,
+    remote: u32,
+    local: u32,
+    index: u32,
+}
 
 impl V4 {
     #[inline]
-    fn of(tuple: &FourTuple) -> Option<Self> {
+    fn of(tuple: &FourTuple, index: u32) -> Option<Self> {
         let (SocketAddr::V4(local), SocketAddr::V4(remote)) = (tuple.local, tuple.remote) else {
             return None;
         };
-        Some(Self([
-            ports(tuple),
-            remote.ip().to_bits(),
-            local.ip().to_bits(),
-        ]))
+        let (local, remote) = (local.ip().to_bits(), remote.ip().to_bits());
+        Some(Self {
+            ports: ports(tuple),
+            remote,
+            local,
+            index,
+        })
     }
 }
 
-impl Key for V4 {
+impl Entry for V4 {
     #[inline]
     fn hash(&self, Seeds(seeds): &Seeds) -> u64 {
-        let [ports, remote, local] = self.0.map(u64::from);
-        let first = fold(ports << 32 | remote ^ seeds[0], local ^ seeds[1]);
-        fold(first ^ seeds[2], seeds[3] | 1)
+        let remote = (u64::from(self.ports) << 32) | u64::from(self.remote);
+        let both = fold(remote ^ seeds[0], u64::from(self.local) ^ seeds[1]);
+        fold(both ^ seeds[2], seeds[3] | 1)
+    }
+    #[inline]
+    fn same(&self, other: &Self) -> bool {
+        (self.ports, self.remote, self.local) == (other.ports, other.remote, other.local)
+    }
+    #[inline]
+    fn index(&self) -> u32 {
+        self.index
     }
 }
 
-/// Ports, then remote and local address in words.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct V6([u32; 9]);
+/// 40 bytes.
+struct V6 {
+    remote: [u64; 2],
+    local: [u64; 2],
+    ports: u32,
+    index: u32,
+}
 
 impl V6 {
     #[inline]
-    fn of(tuple: &FourTuple) -> Self {
-        let remote = mapped(tuple.remote.ip()).to_bits();
-        let local = mapped(tuple.local.ip()).to_bits();
-        let word = |bits: u128, i: u32| (bits >> (32 * i)) as u32;
-        Self([
-            ports(tuple),
-            word(remote, 0),
-            word(remote, 1),
-            word(remote, 2),
-            word(remote, 3),
-            word(local, 0),
-            word(local, 1),
-            word(local, 2),
-            word(local, 3),
-        ])
+    fn of(tuple: &FourTuple, index: u32) -> Self {
+        let [local_high, local_low, remote_high, remote_low, _] = tuple.words();
+        let (local, remote) = ([local_high, local_low], [remote_high, remote_low]);
+        Self {
+            remote,
+            local,
+            ports: ports(tuple),
+            index,
+        }
     }
 }
 
-impl Key for V6 {
+impl Entry for V6 {
     #[inline]
     fn hash(&self, Seeds(seeds): &Seeds) -> u64 {
-        let pair = |i: usize| u64::from(self.0[i]) | u64::from(self.0[i + 1]) << 32;
-        let remote = fold(pair(1) ^ seeds[0], pair(3) ^ seeds[1]);
-        let local = fold(pair(5) ^ seeds[2], pair(7) ^ seeds[3]);
-        let both = fold(remote ^ u64::from(self.0[0]), local ^ seeds[4]);
+        let remote = fold(self.remote[0] ^ seeds[0], self.remote[1] ^ seeds[1]);
+        let local = fold(self.local[0] ^ seeds[2], self.local[1] ^ seeds[3]);
+        let both = fold(remote ^ u64::from(self.ports), local ^ seeds[4]);
         fold(both ^ seeds[2], seeds[3] | 1)
+    }
+    #[inline]
+    fn same(&self, other: &Self) -> bool {
+        // Field by field: equality of arrays of this size becomes a call of memcmp.
+        self.remote[0] == other.remote[0]
+            && self.remote[1] == other.remote[1]
+            && self.local[0] == other.local[0]
+            && self.local[1] == other.local[1]
+            && self.ports == other.ports
+    }
+    #[inline]
+    fn index(&self) -> u32 {
+        self.index
     }
 }
 
@@ -294,9 +294,10 @@ fn fold(a: u64, b: u64) -> u64 {
 
 #[inline]
 fn ports(tuple: &FourTuple) -> u32 {
-    u32::from(tuple.local.port()) << 16 | u32::from(tuple.remote.port())
+    (u32::from(tuple.local.port()) << 16) | u32::from(tuple.remote.port())
 }
 
+#[inline]
 fn mapped(addr: IpAddr) -> Ipv6Addr {
     match addr {
         IpAddr::V4(addr) => addr.to_ipv6_mapped(),
@@ -315,13 +316,16 @@ mod tests {
     }
 
     fn tuple(local: &str, remote: &str) -> FourTuple {
-        FourTuple::new(local.parse().unwrap(), remote.parse().unwrap())
+        FourTuple {
+            local: local.parse().unwrap(),
+            remote: remote.parse().unwrap(),
+        }
     }
 
     #[test]
     fn entries_are_as_small_as_stated() {
-        assert_eq!(size_of::<(V4, u32)>(), 16);
-        assert_eq!(size_of::<(V6, u32)>(), 40);
+        assert_eq!(size_of::<V4>(), 16);
+        assert_eq!(size_of::<V6>(), 40);
     }
 
     #[test]
@@ -347,23 +351,8 @@ mod tests {
             }
             for (i, t) in tuples.iter().enumerate() {
                 assert_eq!(d.lookup(t), Some(i as u32));
-                assert_eq!(d.lookup(t), Some(i as u32));
             }
         }
-    }
-
-    #[test]
-    fn the_last_hit_does_not_outlive_its_connection() {
-        let t = tuple("10.0.0.1:80", "10.0.0.2:99");
-        let mut d = demux();
-        d.insert(&t, 5).unwrap();
-        assert_eq!(d.lookup(&t), Some(5));
-        assert_eq!(d.remove(&t), Some(5));
-        assert_eq!(d.lookup(&t), None);
-        assert_eq!(d.remove(&t), None);
-        d.insert(&t, 6).unwrap();
-        assert_eq!(d.lookup(&t), Some(6));
-        assert_eq!(d.len(), 1);
     }
 
     #[test]
@@ -380,6 +369,7 @@ mod tests {
         assert_eq!(d.listener(local("[::1]:80")), Some(1));
         assert_eq!(d.listener(local("10.0.0.1:81")), None);
         assert_eq!(d.unlisten(addr("10.0.0.1"), 80), Some(3));
+        assert_eq!(d.unlisten(addr("10.0.0.1"), 80), None);
         assert_eq!(d.listener(local("10.0.0.1:80")), Some(2));
     }
 
@@ -388,8 +378,20 @@ mod tests {
     #[test]
     fn regular_keys_spread() {
         let seeds = Seeds::new(&SipKey::new(3, 4));
-        let v4 = (0..1u32 << 16).map(|i| V4([80 << 16 | i & 0xff, i >> 8, 1]).hash(&seeds));
-        let v6 = (0..1u32 << 16).map(|i| V6([i & 0xff, i >> 8, 0, 0, 1, 2, 3, 4, 5]).hash(&seeds));
+        let v4 = |i: u32| V4 {
+            ports: 80 << 16 | i & 0xff,
+            remote: i >> 8,
+            local: 1,
+            index: 0,
+        };
+        let v6 = |i: u32| V6 {
+            remote: [0xfd00 << 48, u64::from(i >> 8)],
+            local: [0xfd00 << 48, 1],
+            ports: 80 << 16 | i & 0xff,
+            index: 0,
+        };
+        let v4 = (0..1 << 16).map(|i| v4(i).hash(&seeds));
+        let v6 = (0..1 << 16).map(|i| v6(i).hash(&seeds));
         for hashes in [v4.collect::<Vec<_>>(), v6.collect()] {
             for shift in [0, 16, 32, 48] {
                 let mut seen = vec![0u8; 1 << 16];
@@ -416,7 +418,10 @@ mod tests {
                     IpAddr::from([x; 4])
                 }
             };
-            FourTuple::new(SocketAddr::new(ip(a), p), SocketAddr::new(ip(b), q))
+            FourTuple {
+                local: SocketAddr::new(ip(a), p),
+                remote: SocketAddr::new(ip(b), q),
+            }
         })
     }
 

@@ -54,7 +54,7 @@ impl Secrets {
         self.timestamp.sip24(tuple.words()) as u32
     }
 
-    /// `F` of RFC 6056 section 3.3.3: without the local port.
+    /// `F` of RFC 6056 section 3.3.3: of the tuple without the local port.
     fn port_offset(&self, local: IpAddr, remote: SocketAddr) -> u32 {
         let tuple = FourTuple::new(SocketAddr::new(local, 0), remote);
         self.port.sip24(tuple.words()) as u32
@@ -100,9 +100,9 @@ impl EphemeralPorts {
         let offset = secrets.port_offset(local, remote);
         for _ in 0..self.count {
             // Reduced before it is added: no jump where the sum would pass 2^32.
-            let step = offset % self.count + self.next;
+            let step = (offset % self.count + self.next) % self.count;
             self.next = (self.next + 1) % self.count;
-            let port = self.first + (step % self.count) as u16;
+            let port = self.first + step as u16;
             if is_free(port) {
                 return Some(port);
             }
@@ -122,11 +122,14 @@ mod tests {
     use super::*;
     use narrows_congestion::Duration;
 
+    const LOCAL: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+
     fn tuple(local_port: u16, remote: &str) -> FourTuple {
-        FourTuple::new(
-            SocketAddr::from(([10, 0, 0, 1], local_port)),
-            remote.parse().unwrap(),
-        )
+        FourTuple::new(SocketAddr::new(LOCAL, local_port), remote.parse().unwrap())
+    }
+
+    fn peer(host: u8) -> SocketAddr {
+        SocketAddr::from(([10, 0, 0, host], 80))
     }
 
     /// RFC 6528 section 3: M ticks every 4 us and wraps, F is fixed per four-tuple.
@@ -145,40 +148,43 @@ mod tests {
 
     #[test]
     fn every_input_counts() {
-        let s = Secrets::new(1, 2);
-        let all = |s: &Secrets, t: &FourTuple| (s.isn(Instant::ZERO, t), s.timestamp_offset(t));
-        let base = all(&s, &tuple(1, "10.0.0.2:80"));
+        let all = |s: Secrets, t: &FourTuple| [s.isn(Instant::ZERO, t).0, s.timestamp_offset(t)];
+        let base = tuple(1, "10.0.0.2:80");
+        let mut seen = all(Secrets::new(1, 2), &base).to_vec();
         for other in [
             tuple(2, "10.0.0.2:80"),
             tuple(1, "10.0.0.3:80"),
             tuple(1, "10.0.0.2:81"),
         ] {
-            assert_ne!(all(&s, &other).0, base.0);
-            assert_ne!(all(&s, &other).1, base.1);
+            seen.extend(all(Secrets::new(1, 2), &other));
         }
-        let rekeyed = all(&Secrets::new(1, 3), &tuple(1, "10.0.0.2:80"));
-        assert!(rekeyed.0 != base.0 && rekeyed.1 != base.1 && base.0.0 != base.1);
+        seen.extend(all(Secrets::new(1, 3), &base));
+        seen.extend(all(Secrets::new(0, 2), &base));
+        let numbers = seen.len();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), numbers);
     }
 
     #[test]
-    fn timestamp_offset_stays_across_incarnations() {
+    fn the_timestamp_offset_stays_across_incarnations() {
         let s = Secrets::new(1, 2);
         let t = tuple(1, "[fd00::1]:80");
-        assert_eq!(s.timestamp_offset(&t), s.clone().timestamp_offset(&t));
-        let now = Instant::ZERO + Duration::from_secs(1);
-        assert_ne!(s.isn(now, &t), s.isn(Instant::ZERO, &t));
+        assert_eq!(
+            s.timestamp_offset(&t),
+            Secrets::new(1, 2).timestamp_offset(&t)
+        );
+        let later = Instant::ZERO + Duration::from_secs(1);
+        assert_ne!(s.isn(later, &t), s.isn(Instant::ZERO, &t));
     }
 
     #[test]
     fn ports_to_one_destination_are_used_in_turn() {
-        let (s, local) = (Secrets::new(1, 2), IpAddr::from([10, 0, 0, 1]));
-        let remote = SocketAddr::from(([10, 0, 0, 2], 80));
+        let s = Secrets::new(1, 2);
         let mut ports = EphemeralPorts::new(100..=109);
-        let mut seen: Vec<u16> = (0..10)
-            .map(|_| ports.choose(&s, local, remote, |_| true).unwrap())
-            .collect();
-        let again = ports.choose(&s, local, remote, |_| true).unwrap();
-        assert_eq!(again, seen[0]);
+        let mut choose = || ports.choose(&s, LOCAL, peer(2), |_| true).unwrap();
+        let mut seen: Vec<u16> = (0..10).map(|_| choose()).collect();
+        assert_eq!(choose(), seen[0]);
         assert!(
             seen.windows(2)
                 .all(|w| w[1] == w[0] + 1 || (w[0], w[1]) == (109, 100))
@@ -189,42 +195,39 @@ mod tests {
 
     #[test]
     fn a_full_range_is_searched_once_and_the_last_free_port_is_found() {
-        let (s, local) = (Secrets::new(1, 2), IpAddr::from([10, 0, 0, 1]));
-        let remote = SocketAddr::from(([10, 0, 0, 2], 80));
+        let s = Secrets::new(1, 2);
         let mut ports = EphemeralPorts::default();
         let mut asked = 0;
-        let full = ports.choose(&s, local, remote, |_| {
+        let full = ports.choose(&s, LOCAL, peer(2), |_| {
             asked += 1;
             false
         });
         assert_eq!((full, asked), (None, 16_384));
-        assert_eq!(
-            ports.choose(&s, local, remote, |p| p == 65_535),
-            Some(65_535)
-        );
+        // Every port there is can be found, in a range that does not divide 2^16.
+        let mut ports = EphemeralPorts::new(0..=65_535);
+        for want in [1, 40_000, 65_535, 2] {
+            assert_eq!(
+                ports.choose(&s, LOCAL, peer(2), |port| port == want),
+                Some(want)
+            );
+        }
+    }
+
+    #[test]
+    fn odd_ranges() {
+        let s = Secrets::new(1, 2);
         #[allow(clippy::reversed_empty_ranges)] // What is tested.
-        let mut empty = EphemeralPorts::new(10..=5);
-        assert_eq!(empty.choose(&s, local, remote, |_| true), None);
-        assert_eq!(
-            EphemeralPorts::new(0..=0).choose(&s, local, remote, |_| true),
-            None
-        );
-        assert_eq!(
-            EphemeralPorts::new(0..=1).choose(&s, local, remote, |_| true),
-            Some(1)
-        );
+        for (range, want) in [(10..=5, None), (0..=0, None), (0..=1, Some(1))] {
+            let mut ports = EphemeralPorts::new(range);
+            assert_eq!(ports.choose(&s, LOCAL, peer(2), |_| true), want);
+        }
     }
 
     #[test]
     fn where_the_sequence_starts_depends_on_the_destination() {
-        let (s, local) = (Secrets::new(1, 2), IpAddr::from([10, 0, 0, 1]));
-        let mut first: Vec<u16> = (1..=8)
-            .map(|host| {
-                let remote = SocketAddr::from(([10, 0, 0, host], 80));
-                EphemeralPorts::default()
-                    .choose(&s, local, remote, |_| true)
-                    .unwrap()
-            })
+        let s = Secrets::new(1, 2);
+        let mut first: Vec<Option<u16>> = (1..=8)
+            .map(|host| EphemeralPorts::default().choose(&s, LOCAL, peer(host), |_| true))
             .collect();
         first.sort_unstable();
         first.dedup();

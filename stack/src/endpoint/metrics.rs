@@ -100,12 +100,11 @@ impl MetricsCache {
     /// What a new connection to `addr` may start with.
     pub fn get(&mut self, addr: IpAddr, now: Instant) -> PathMetrics {
         let place = self.find(addr);
-        let config = self.config;
         let Some(entry) = place.and_then(|place| self.entries.get_mut(place)) else {
             return PathMetrics::default();
         };
         entry.used = true;
-        entry.fresh(&config, now)
+        entry.fresh(&self.config, now)
     }
 
     /// A connection to `addr` ended, or tells while it runs: merge what it learned.
@@ -118,7 +117,10 @@ impl MetricsCache {
         if config.capacity == 0 || *learned == PathMetrics::default() {
             return;
         }
-        let place = self.find(addr).unwrap_or_else(|| self.place(addr, now));
+        let place = match self.find(addr) {
+            Some(place) => place,
+            None => self.place(addr, now),
+        };
         let Some(entry) = self.entries.get_mut(place) else {
             return;
         };
@@ -137,7 +139,6 @@ impl MetricsCache {
             path_mtu: learned.path_mtu.or(old.path_mtu),
         };
         entry.updated = now;
-        entry.used = true;
         if learned.path_mtu.is_some() {
             entry.path_mtu_updated = now;
         }
@@ -159,15 +160,14 @@ impl MetricsCache {
             metrics: PathMetrics::default(),
             updated: now,
             path_mtu_updated: now,
-            used: true,
+            used: false,
         };
         let place = if self.entries.len() < self.config.capacity as usize {
             self.entries.push(entry);
             self.entries.len() - 1
         } else {
             let victim = self.victim(now);
-            let old = self.entries[victim].addr;
-            let hash = hash(&self.secret, old);
+            let hash = hash(&self.secret, self.entries[victim].addr);
             if let Ok(found) = self
                 .index
                 .find_entry(hash, |&place| place as usize == victim)
@@ -235,7 +235,13 @@ fn hash(secret: &SipKey, addr: IpAddr) -> u64 {
 mod tests {
     use super::*;
 
-    const SECRET: SipKey = SipKey::new(1, 2);
+    fn cache(capacity: u32) -> MetricsCache {
+        let config = MetricsConfig {
+            capacity,
+            ..MetricsConfig::default()
+        };
+        MetricsCache::new(config, SipKey::new(1, 2))
+    }
 
     fn host(n: u16) -> IpAddr {
         let [high, low] = n.to_be_bytes();
@@ -251,16 +257,6 @@ mod tests {
 
     fn at(s: u64) -> Instant {
         Instant::ZERO + Duration::from_secs(s)
-    }
-
-    fn cache(capacity: u32) -> MetricsCache {
-        MetricsCache::new(
-            MetricsConfig {
-                capacity,
-                ..MetricsConfig::default()
-            },
-            SECRET,
-        )
     }
 
     #[test]
@@ -319,12 +315,18 @@ mod tests {
         let mut c = cache(8);
         c.update(host(0), &rtt(7), at(0));
         for n in 1..1_000 {
-            c.update(host(n), &rtt(u64::from(n)), at(1));
             assert_eq!(c.get(host(0), at(1)), rtt(7));
-            assert_eq!(c.get(host(n), at(1)), rtt(u64::from(n)));
+            c.update(host(n), &rtt(u64::from(n)), at(1));
+            assert!(c.find(host(n)).is_some());
             assert!(c.len() <= 8 && c.index.len() == c.len());
         }
         assert_eq!((0..1_000).filter(|&n| c.find(host(n)).is_some()).count(), 8);
+        // When all are in use, one still makes room.
+        for n in 0..1_000 {
+            c.get(host(n), at(1));
+        }
+        c.update(host(2_000), &rtt(1), at(1));
+        assert_eq!(c.get(host(2_000), at(1)), rtt(1));
     }
 
     #[test]

@@ -102,7 +102,7 @@ impl NewestDelivered {
     /// Sent later than `other`; the sequence number breaks a tie (`RACK_sent_after` of RFC 8985
     /// section 6.2).
     pub fn sent_after(&self, other: &Self) -> bool {
-        (self.sent_at, self.end) > (other.sent_at, other.end)
+        self.sent_at > other.sent_at || (self.sent_at == other.sent_at && self.end > other.end)
     }
 }
 

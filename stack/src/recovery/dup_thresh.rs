@@ -297,8 +297,12 @@ mod tests {
         assert_eq!(rig.retransmit(), Some(0));
         assert_eq!(rig.ack(4, &[]), Verdict::NewLoss);
         assert_eq!(rig.retransmit(), Some(4));
-        // A second ACK for the same place does not; nor does one that reaches the end.
-        assert_eq!(rig.ack(4, &[]), Verdict::Nothing);
+        // A second ACK for the same place does not; nor does one that stops at a segment whose
+        // retransmission is on its way, nor one that reaches the end.
+        rig.board
+            .on_retransmit(1 + 6 * MSS, Instant::ZERO, TxSnapshot::default());
+        assert_eq!(rig.ack(6, &[]), Verdict::Nothing);
+        assert_eq!(rig.ack(6, &[]), Verdict::Nothing);
         assert_eq!(rig.ack(10, &[]), Verdict::Nothing);
         assert_eq!(rig.ca_state, CaState::Open);
     }

@@ -1,7 +1,7 @@
 //! What acknowledgements and timers do to the sender: the episodes of loss recovery.
 
 use super::detector::{AckFacts, NewestDelivered, Verdict};
-use super::prr::Prr;
+use super::prr::{self, Prr};
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
 use super::spurious::{Frto, FrtoFacts, FrtoVerdict, UndoRecord};
@@ -108,10 +108,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         } else {
             !advanced && outstanding && input.pure
         };
-        if advanced && newly_sacked.is_zero() && self.board.sacked().is_zero() {
+        if advanced {
             self.dup_acks = 0;
-        }
-        if duplicate {
+        } else if duplicate {
             self.dup_acks = self.dup_acks.saturating_add(1);
         }
         if !self.policy.sack {
@@ -149,7 +148,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.with_cc_limited(now, limited, |cc, view| cc.on_ack(&sample, view));
         }
 
-        self.tail_loss_probe_ack(input, duplicate, trace);
+        let bare_duplicate = !advanced
+            && outstanding
+            && input.pure
+            && input.sack.is_empty()
+            && input.dsack.is_none();
+        self.tail_loss_probe_ack(input, bare_duplicate, trace);
         self.detect_spurious(input, advanced, &seen, newly_sacked, trace);
         if advanced {
             self.leave_episode(trace, now);
@@ -179,13 +183,15 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         };
         let verdict = self.detector.on_ack(&facts, &mut self.board);
         if verdict == Verdict::NewLoss {
-            self.on_loss_found(lost_before, now, trace);
+            let flight = self.recover_fs(newly_sacked, delivered - newly_sacked);
+            self.on_loss_found(lost_before, flight, now, trace);
         }
 
         // ECN: at most one reduction per window (RFC 3168 section 6.1.2).
         if input.ece && matches!(self.ca_state, CaState::Open | CaState::Disorder) {
             trace(TraceEvent::Congestion(CongestionEvent::EcnEcho));
-            self.enter_cwr(CongestionEvent::EcnEcho, now);
+            let flight = self.recover_fs(newly_sacked, delivered - newly_sacked);
+            self.enter_cwr(CongestionEvent::EcnEcho, flight, now);
             self.cwr_due = true;
             self.stats.ecn_reductions += 1;
         }
@@ -256,6 +262,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     fn on_loss_found(
         &mut self,
         lost_before: ByteCount,
+        flight: ByteCount,
         now: Instant,
         trace: &mut impl FnMut(TraceEvent),
     ) {
@@ -264,11 +271,18 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         trace(TraceEvent::Lost { bytes });
         match self.ca_state {
             CaState::Recovery | CaState::Loss => {}
-            CaState::Open | CaState::Disorder | CaState::Cwr => self.enter_recovery(now, trace),
+            CaState::Open | CaState::Disorder | CaState::Cwr => {
+                self.enter_recovery(flight, now, trace);
+            }
         }
     }
 
-    fn enter_recovery(&mut self, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
+    fn enter_recovery(
+        &mut self,
+        flight: ByteCount,
+        now: Instant,
+        trace: &mut impl FnMut(TraceEvent),
+    ) {
         // A window already reduced for ECN is not reduced again for loss in the same window.
         let reduce = self.ca_state != CaState::Cwr;
         self.stats.fast_recoveries += 1;
@@ -276,31 +290,33 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.partial_acks = 0;
         if reduce {
             trace(TraceEvent::Congestion(CongestionEvent::Loss));
-            let prior = self.cc.cwnd();
             self.with_cc(now, |cc, view| cc.on_congestion_event(CongestionEvent::Loss, view));
             self.undo = Some(UndoRecord::new(Spurious::FastRetransmit, self.nxt));
-            self.start_prr(prior);
+            self.start_prr(flight);
         }
         self.recover = self.nxt;
         self.set_ca_state(CaState::Recovery, trace);
     }
 
     /// Reduce the window without loss.
-    pub(super) fn enter_cwr(&mut self, event: CongestionEvent, now: Instant) {
-        let prior = self.cc.cwnd();
+    pub(super) fn enter_cwr(&mut self, event: CongestionEvent, flight: ByteCount, now: Instant) {
         self.with_cc(now, |cc, view| cc.on_congestion_event(event, view));
         self.recover = self.nxt;
         self.undo = None;
         self.ca_state = CaState::Cwr;
-        self.start_prr(prior);
+        self.start_prr(flight);
     }
 
-    fn start_prr(&mut self, prior_cwnd: ByteCount) {
+    /// RecoverFS of RFC 9937 section 6, for an episode that starts with an ACK that brought so
+    /// much.
+    fn recover_fs(&self, newly_sacked: ByteCount, newly_acked: ByteCount) -> ByteCount {
+        let outstanding = ByteCount::new(self.nxt - self.una);
+        prr::recover_fs(outstanding, self.board.sacked(), newly_sacked, newly_acked)
+    }
+
+    fn start_prr(&mut self, flight: ByteCount) {
         self.prr = match self.policy.recovery {
-            RecoverySending::Prr => {
-                let flight = ByteCount::new(self.nxt - self.una).min(prior_cwnd.max(self.board.pipe()));
-                Some(Prr::new(flight, self.cc.ssthresh().min(self.cc.cwnd().max(self.mss))))
-            }
+            RecoverySending::Prr => Some(Prr::new(flight, self.cc.ssthresh().min(self.cc.cwnd()))),
             RecoverySending::Pipe => None,
         };
     }
@@ -391,14 +407,14 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     fn tail_loss_probe_ack(
         &mut self,
         input: &AckInput<'_>,
-        duplicate: bool,
+        bare_duplicate: bool,
         trace: &mut impl FnMut(TraceEvent),
     ) {
         let Some(episode) = &mut self.tlp else { return };
         let outcome = episode.on_ack(&TlpFacts {
             ack: input.ack,
             dsack: input.dsack,
-            duplicate: duplicate && input.sack.is_empty() && input.dsack.is_none(),
+            duplicate: bare_duplicate,
         });
         match outcome {
             TlpOutcome::Pending => return,
@@ -407,7 +423,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             TlpOutcome::Repaired => {
                 if matches!(self.ca_state, CaState::Open | CaState::Disorder) {
                     trace(TraceEvent::Congestion(CongestionEvent::Loss));
-                    self.enter_cwr(CongestionEvent::Loss, input.now);
+                    let flight = self.recover_fs(ByteCount::ZERO, ByteCount::ZERO);
+                    self.enter_cwr(CongestionEvent::Loss, flight, input.now);
                 }
             }
         }
@@ -419,7 +436,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let lost_before = self.board.lost();
         let verdict = self.detector.on_reorder_timeout(now, &self.rtt, &mut self.board);
         if verdict == Verdict::NewLoss {
-            self.on_loss_found(lost_before, now, trace);
+            let flight = self.recover_fs(ByteCount::ZERO, ByteCount::ZERO);
+            self.on_loss_found(lost_before, flight, now, trace);
         }
     }
 

@@ -240,12 +240,14 @@ mod tests {
     #[test]
     fn first_retransmission_is_forced() {
         let mss = ByteCount::new(MSS);
+        let almost = ByteCount::new(10 * MSS - 1);
         let mut prr = Prr::new(segments(20), segments(10));
-        assert_eq!(prr.on_ack(segments(1), segments(10), mss, false), mss);
+        assert_eq!(prr.on_ack(segments(1), almost, mss, false), mss);
         prr.on_sent(mss);
+        assert_eq!(prr.allowance(), ByteCount::ZERO);
         assert_eq!(
-            prr.on_ack(segments(1), segments(10), mss, false),
-            ByteCount::ZERO
+            prr.on_ack(segments(1), almost, mss, false),
+            ByteCount::new(1)
         );
     }
 

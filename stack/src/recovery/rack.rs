@@ -112,7 +112,7 @@ impl RackTlp {
         } else {
             let min = facts.rtt.min().unwrap_or(Duration::ZERO);
             let srtt = facts.rtt.srtt().unwrap_or(Duration::ZERO);
-            min.mul_ratio(self.reo_wnd_mult, 4).min(srtt)
+            (min * self.reo_wnd_mult / 4).min(srtt)
         };
     }
 
@@ -122,6 +122,11 @@ impl RackTlp {
         let Some(newest) = self.newest else {
             return Verdict::Nothing;
         };
+        // In order, the common case: nothing in flight was sent before what was delivered.
+        let suspect = board.oldest_in_flight().map(NewestDelivered::of);
+        if suspect.is_none_or(|oldest| !newest.sent_after(&oldest)) {
+            return Verdict::Nothing;
+        }
         let patience = self.rtt + self.reo_wnd;
         let mut next = None;
         let judged = board.mark_lost_by_send_time(|segment| {

@@ -344,14 +344,13 @@ mod tests {
         ) {
             let mut e = RateEstimator::new();
             let (mut now, mut link_free) = (0u64, 0u64);
-            let mut flight = std::collections::VecDeque::new();
+            let mut flight = std::collections::VecDeque::<(TxSnapshot, Instant, u64)>::new();
             for gap in gaps {
                 now += gap;
-                while flight.front().is_some_and(|&(_, _, ack)| ack <= now) && flight.len() >= group {
-                    let group: Vec<(TxSnapshot, Instant, u64)> = flight.drain(..group).collect();
-                    let at = Instant::from_nanos(group.last().unwrap().2.max(now));
-                    group.iter().for_each(|(tx, sent, _)| e.on_delivered(tx, *sent, SEG, at));
-                    now = at.as_nanos();
+                while flight.get(group - 1).is_some_and(|&(_, _, ack)| ack <= now) {
+                    let acked: Vec<(TxSnapshot, Instant, u64)> = flight.drain(..group).collect();
+                    let at = Instant::from_nanos(acked[group - 1].2);
+                    acked.iter().for_each(|(tx, sent, _)| e.on_delivered(tx, *sent, SEG, at));
                     if let Some(rate) = e.sample(at).rate {
                         prop_assert!(rate <= Rate::from_gbps(1), "{rate}");
                     }

@@ -222,6 +222,7 @@ impl Scoreboard {
     }
 
     /// The new data `[self.end(), end)` was sent. Nothing happens if that is empty.
+    #[inline]
     pub fn push(&mut self, end: AbsSeq, now: Instant, tx: TxSnapshot) {
         debug_assert!(
             end > self.end,
@@ -323,9 +324,9 @@ impl Scoreboard {
                 break;
             }
             step!(self);
-            let first = *first;
+            let mark = first.mark;
             let len = first.end - first.start;
-            if first.mark == Mark::Sacked {
+            if mark == Mark::Sacked {
                 self.sacked -= len;
                 self.sacked_records -= 1;
                 if dropped >= judged {
@@ -333,14 +334,16 @@ impl Scoreboard {
                 }
             } else {
                 delivered += len;
-                self.note_delivery(&first, self.high_sacked);
-                self.set_mark(0, Mark::Sent);
-                self.unlink(0);
+                self.uncount(mark, len);
+                self.unlink_from(0, mark);
             }
-            self.records.pop_front();
+            let Some(first) = self.records.pop_front() else {
+                break;
+            };
             self.base = self.base.wrapping_add(1) & ID_MASK;
             dropped += 1;
-            if first.mark != Mark::Sacked {
+            if mark != Mark::Sacked {
+                self.note_delivery(&first, self.high_sacked);
                 each(&first);
             }
         }
@@ -588,8 +591,13 @@ impl Scoreboard {
 
     /// The records in flight, oldest transmission first: neither SACKed, nor lost and waiting.
     pub fn by_send_time(&self) -> impl Iterator<Item = &SentSegment> {
-        let first = self.record(self.flight.head);
-        std::iter::successors(first, |r| self.record(r.next))
+        std::iter::successors(self.oldest_in_flight(), |r| self.record(r.next))
+    }
+
+    /// Of the records in flight the one transmitted longest ago.
+    #[inline]
+    pub fn oldest_in_flight(&self) -> Option<&SentSegment> {
+        self.record(self.flight.head)
     }
 
     /// The path MTU shrank: splits what is longer than `mss`. Walks all records.

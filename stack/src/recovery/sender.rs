@@ -292,7 +292,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         let lost = self.board.next_lost();
         if lost.is_none() && !new_data {
-            return NextSegment::Blocked;
+            return self.speculation();
         }
         if let Some(at) = self.pacer.next_send(now) {
             return NextSegment::Wait(at);
@@ -313,6 +313,18 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             return NextSegment::Blocked;
         }
         NextSegment::New { allowance: if stuck { allowance.max(self.mss) } else { allowance } }
+    }
+
+    /// Rules 3 and 4 of `NextSeg` in RFC 6675 section 4: in recovery, with nothing else to send,
+    /// an unjudged segment on suspicion.
+    fn speculation(&mut self) -> NextSegment {
+        if self.ca_state != CaState::Recovery || self.allowance() < self.mss {
+            return NextSegment::Blocked;
+        }
+        match self.detector.speculate(&mut self.board, self.recover) {
+            Some(segment) => NextSegment::Retransmit(segment),
+            None => NextSegment::Blocked,
+        }
     }
 
     /// New data could have left but the congestion window did not admit it.
@@ -397,7 +409,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.pto_at = None;
         }
         if congestion && matches!(self.ca_state, CaState::Open | CaState::Disorder) {
-            self.enter_cwr(CongestionEvent::LocalDrop, now);
+            let flight = ByteCount::new(self.nxt - self.una);
+            self.enter_cwr(CongestionEvent::LocalDrop, flight, now);
         }
     }
 

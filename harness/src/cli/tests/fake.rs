@@ -2,8 +2,7 @@
 
 use crate::scenario::spec::{Length, QueueLimit};
 use crate::scenario::{
-    DropCounts, IncastRun, IncastSpec, Outcome, QueuePeak, RunContext, ScenarioError,
-    TimeoutCounts,
+    DropCounts, IncastRun, IncastSpec, Outcome, QueuePeak, RunContext, ScenarioError, TimeoutCounts,
 };
 use narrows::{ByteCount, Duration, Rate};
 
@@ -22,7 +21,11 @@ pub(crate) fn run(spec: &IncastSpec, ctx: RunContext<'_>) -> Result<IncastRun, S
     };
     let n = u64::from(spec.servers);
     let dctcp = spec.tcp.congestion.starts_with("dctcp");
-    let onset = if dctcp { (buffer + 12) / 2 } else { (buffer + 12) / 10 };
+    let onset = if dctcp {
+        (buffer + 12) / 2
+    } else {
+        (buffer + 12) / 10
+    };
     let rto = match spec.tcp.rto.as_str() {
         "1ms" => Duration::from_millis(1),
         "fine" => Duration::from_micros(600),
@@ -30,7 +33,9 @@ pub(crate) fn run(spec: &IncastSpec, ctx: RunContext<'_>) -> Result<IncastRun, S
     };
     let mut state = spec.seed ^ (n << 32) ^ u64::from(spec.tcp.congestion.as_bytes()[0]);
     let mut noise = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % 100
     };
     let blocks = match spec.length {
@@ -41,7 +46,11 @@ pub(crate) fn run(spec: &IncastSpec, ctx: RunContext<'_>) -> Result<IncastRun, S
     let clean = spec.net.link_rate.time_for(size).mul_ratio(105, 100) + Duration::from_micros(100);
     let (mut times, mut timeouts) = (Vec::new(), 0);
     for _ in 0..blocks {
-        let waits = if n <= onset { 0 } else { u64::from(noise() < 40 * (n - onset)) * (1 + n / 24) };
+        let waits = if n <= onset {
+            0
+        } else {
+            u64::from(noise() < 30 + 4 * (n - onset)) * (1 + n / 24)
+        };
         timeouts += waits * n.min(3 * (n - onset.min(n)));
         times.push(clean + rto * waits + Duration::from_nanos(noise() * 1_000));
     }
@@ -54,13 +63,23 @@ pub(crate) fn run(spec: &IncastSpec, ctx: RunContext<'_>) -> Result<IncastRun, S
         payload,
         simulated,
         block_times: times,
-        timeouts: TimeoutCounts { full_window: timeouts / 2, tail: timeouts.div_ceil(2), ..TimeoutCounts::default() },
+        timeouts: TimeoutCounts {
+            full_window: timeouts / 2,
+            tail: timeouts.div_ceil(2),
+            ..TimeoutCounts::default()
+        },
         fast_retransmits: timeouts / 3,
-        drops: DropCounts { port_full: timeouts * 9, ..DropCounts::default() },
+        drops: DropCounts {
+            port_full: timeouts * 9,
+            ..DropCounts::default()
+        },
         marks: if dctcp { packets / 3 } else { 0 },
         data_packets: packets + timeouts * 9,
         retransmitted_packets: timeouts * 9,
-        max_queue: QueuePeak { packets: buffer.min(n * 10), bytes: ByteCount::new(buffer.min(n * 10) * 1_518) },
+        max_queue: QueuePeak {
+            packets: buffer.min(n * 10),
+            bytes: ByteCount::new(buffer.min(n * 10) * 1_518),
+        },
         events: packets * 6,
     })
 }

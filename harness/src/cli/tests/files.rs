@@ -44,7 +44,11 @@ fn a_folder_that_cannot_be_written_stops_before_the_first_run() {
         assert!(ran.err.contains("cannot write the") && ran.err.contains("/no/such/folder/x"));
         assert_eq!(count.load(Ordering::Relaxed), 0);
     }
-    assert!(files_in(Path::new(".")).iter().all(|f| !f.starts_with(".narrows-report")));
+    assert!(
+        files_in(Path::new("."))
+            .iter()
+            .all(|f| !f.starts_with(".narrows-report"))
+    );
 }
 
 #[cfg(target_os = "linux")]
@@ -52,9 +56,15 @@ fn a_folder_that_cannot_be_written_stops_before_the_first_run() {
 fn a_full_disk_loses_nothing_else() {
     let dir = folder("full");
     let d = dir.display();
-    let ran = narrows(&format!("incast -n 2 --csv /dev/full --json {d}/r.json --report {d}/r.html"));
+    let ran = narrows(&format!(
+        "incast -n 2 --csv /dev/full --json {d}/r.json --report {d}/r.html"
+    ));
     assert_eq!(ran.code, EXIT_FAILED);
-    assert!(ran.err.contains("cannot write the CSV to /dev/full"), "{}", ran.err);
+    assert!(
+        ran.err.contains("cannot write the CSV to /dev/full"),
+        "{}",
+        ran.err
+    );
     assert!(ran.out.contains("goodput Mb/s"), "the table is still told");
     assert_eq!(files_in(&dir), ["r.html", "r.json"]);
     fs::remove_dir_all(&dir).unwrap();
@@ -76,15 +86,27 @@ fn an_interrupted_sweep_reports_what_is_finished() {
     let line = format!("incast -j 1 --report {}", report.display());
     let ran = narrows_with(&app, &line, &cancel);
     assert_eq!(ran.code, EXIT_INTERRUPTED);
-    assert!(ran.out.contains("Only 20 of 90 runs were finished"), "{}", ran.out);
-    assert!(fs::read_to_string(&report).unwrap().contains("Only 20 of 90 runs"));
+    assert!(
+        ran.out.contains("Only 20 of 90 runs were finished"),
+        "{}",
+        ran.out
+    );
+    assert!(
+        fs::read_to_string(&report)
+            .unwrap()
+            .contains("Only 20 of 90 runs")
+    );
     assert_eq!(files_in(&dir), ["r.html"]);
 
     // Before anything is finished, an older report stays.
     let ran = narrows_with(&app, &line, &cancel);
     assert_eq!(ran.code, EXIT_INTERRUPTED);
     assert!(ran.out.contains("No run was finished"));
-    assert!(fs::read_to_string(&report).unwrap().contains("Only 20 of 90 runs"));
+    assert!(
+        fs::read_to_string(&report)
+            .unwrap()
+            .contains("Only 20 of 90 runs")
+    );
     fs::remove_dir_all(&dir).unwrap();
 }
 
@@ -97,7 +119,11 @@ fn failed_runs_are_told_and_the_rest_kept() {
     let app = App::new(Catalog::default(), runner);
     let ran = narrows_with(&app, "incast --no-report", &AtomicBool::new(false));
     assert_eq!(ran.code, EXIT_FAILED);
-    for part in ["with 32 servers, seed 1: internal error", "too many", "and 22 more runs failed"] {
+    for part in [
+        "with 32 servers, seed 1: internal error",
+        "too many",
+        "and 22 more runs failed",
+    ] {
         assert!(ran.out.contains(part), "{part} in\n{}", ran.out);
     }
     assert!(ran.out.contains("Only 63 of 90 runs"));
@@ -107,7 +133,10 @@ fn failed_runs_are_told_and_the_rest_kept() {
 fn one_run_can_be_captured() {
     let dir = folder("pcap");
     let file = dir.join("x.pcapng");
-    let line = format!("incast -n 2 --cc reno --rto 1ms --no-report --pcap {}", file.display());
+    let line = format!(
+        "incast -n 2 --cc reno --rto 1ms --no-report --pcap {}",
+        file.display()
+    );
     let ran = narrows(&line);
     assert_eq!(ran.code, EXIT_OK, "{}", ran.err);
     assert_eq!(fs::read(&file).unwrap(), b"fake");

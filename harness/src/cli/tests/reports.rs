@@ -15,7 +15,9 @@ fn written(name: &str, options: &str) -> String {
 
 /// Without the last line, which tells the time it took.
 fn stable(text: &str) -> String {
-    text.lines().filter(|l| !l.contains("million data packets")).fold(String::new(), |a, l| a + l + "\n")
+    text.lines()
+        .filter(|l| !l.contains("million data packets"))
+        .fold(String::new(), |a, l| a + l + "\n")
 }
 
 #[test]
@@ -29,7 +31,10 @@ fn the_table() {
 #[test]
 fn nothing_is_wider_than_100_columns_but_sentences() {
     let ran = narrows("incast -r 3 --rate 100G -n 1..1024x2 --no-report");
-    let rows = ran.out.lines().filter(|l| !l.contains(". ") && !l.ends_with('.'));
+    let rows = ran
+        .out
+        .lines()
+        .filter(|l| !l.contains(". ") && !l.ends_with('.'));
     for row in rows {
         assert!(row.chars().count() <= 100, "{row}");
     }
@@ -44,7 +49,8 @@ fn threads_change_nothing() {
 
 #[test]
 fn the_csv() {
-    let ran = narrows("incast -n 8 --cc reno --rto linux --blocks 2 --seed 5 --no-report --csv - -q");
+    let ran =
+        narrows("incast -n 8 --cc reno --rto linux --blocks 2 --seed 5 --no-report --csv - -q");
     assert_eq!(ran.out, include_str!("runs.csv"));
     assert_eq!(ran.out.lines().next().unwrap(), HEADER.join(","));
 }
@@ -92,7 +98,9 @@ fn the_page_needs_nothing_from_elsewhere() {
     let page = written("page", "-n 1,8,64 -r 3 --report");
     // The name of the SVG vocabulary looks like an address and is none.
     let page = page.replace("http://www.w3.org/2000/svg", "");
-    for outside in ["http:", "https:", "//cdn", " src=", " href=", "url(", "@import", "fetch(", "<link"] {
+    for outside in [
+        "http:", "https:", "//cdn", " src=", " href=", "url(", "@import", "fetch(", "<link",
+    ] {
         assert!(!page.contains(outside), "{outside}");
     }
     for part in [
@@ -137,10 +145,16 @@ fn the_page_escapes_what_it_shows() {
 fn the_plot_is_well_formed() {
     for (name, options) in [
         ("svg1", "--svg"),
-        ("svg2", "-r 5 -n 1..64x2 --rto linux,1ms,fine,bsd,5ms,rfc6298,200us --svg"),
+        (
+            "svg2",
+            "-r 5 -n 1..64x2 --rto linux,1ms,fine,bsd,5ms,rfc6298,200us --svg",
+        ),
         ("svg3", "-n 7 --svg"),
         ("svg4", "-n 7 --cc reno --rto 1ms --svg"),
-        ("svg5", "-n 1,2 --cc reno --rto 1ms --buffer 32p,64p --sru 1kB,1MB --svg"),
+        (
+            "svg5",
+            "-n 1,2 --cc reno --rto 1ms --buffer 32p,64p --sru 1kB,1MB --svg",
+        ),
         ("svg6", "-n 1-60 --rate 1G,10G --cc reno --rto 1ms --svg"),
     ] {
         let svg = written(name, &format!("--no-report {options}"));
@@ -158,7 +172,10 @@ fn well_formed(xml: &str) {
         let (text, tag) = rest.split_at(at);
         assert!(!text.contains('>'), "stray > in {text}");
         for (i, _) in text.match_indices('&') {
-            assert!(text[i..].split_once(';').is_some_and(|(e, _)| e.len() < 6), "{text}");
+            assert!(
+                text[i..].split_once(';').is_some_and(|(e, _)| e.len() < 6),
+                "{text}"
+            );
         }
         let end = tag.find('>').expect("a tag ends");
         let (body, after) = (&tag[1..end], &tag[end + 1..]);

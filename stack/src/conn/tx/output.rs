@@ -235,7 +235,7 @@ impl<T: TcpTypes> Connection<T> {
         if self.ecn.ece() {
             tcp.flags |= Flags::ECE;
         }
-        let mss = u64::from(self.mss_out);
+        let mss = self.payload_mss().get();
         tcp.window = self.offered.advertise(self.rcv_nxt, self.recv_buf.start(), mss, true, now);
         if self.ts.in_use() {
             tcp.options.timestamps = Some(self.ts.option(now));

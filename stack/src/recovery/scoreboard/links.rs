@@ -78,6 +78,7 @@ impl Scoreboard {
         }
     }
 
+    #[inline]
     pub(super) fn uncount(&mut self, mark: Mark, len: u64) {
         if matches!(mark, Mark::Lost | Mark::Resent) {
             self.lost -= len;
@@ -158,6 +159,7 @@ impl Scoreboard {
         self.runs_above -= u32::from(!self.is_sacked(index + 1));
     }
 
+    #[inline]
     pub(super) fn note_delivery(&mut self, record: &SentSegment, highest: AbsSeq) {
         if record.end < highest && record.transmissions == 1 {
             self.reordering.segments += 1;
@@ -184,6 +186,7 @@ impl Scoreboard {
         cut
     }
 
+    #[inline]
     pub(super) fn append_flight(&mut self, index: usize) {
         let id = self.id(index);
         let tail = self.flight.tail;

@@ -1,0 +1,144 @@
+//! A simulated host: the TCP of `narrows`, unchanged, and an application on top.
+//!
+//! Models a host whose CPU takes no time. The resolution of its timers is `timer_tick` of the
+//! TCP's configuration; what its NIC refuses comes back to the TCP as a local drop.
+
+pub mod capture;
+mod packet;
+
+pub use packet::{SimPacket, address_of};
+
+use crate::net::nic::NicRoom;
+use crate::net::packet::HostId;
+use crate::sim::rng::{Component, Stream};
+use crate::sim::world::Host;
+use narrows::Instant;
+use narrows::buffer::{SyntheticRecv, SyntheticSend};
+use narrows::config::{ConfigError, TcpConfig};
+use narrows::conn::Boxed;
+use narrows::endpoint::{Endpoint, EndpointConfig, EndpointEvent};
+use std::sync::Arc;
+
+/// The TCP of simulated hosts: payload is a pattern that is a function of the stream offset,
+/// algorithms are boxed.
+pub type SimTypes = Boxed<SyntheticSend, SyntheticRecv>;
+/// The endpoint of a simulated host.
+pub type SimEndpoint = Endpoint<SimTypes>;
+
+/// What runs on a host.
+pub trait App {
+    /// The host starts.
+    fn start(&mut self, tcp: &mut SimEndpoint, now: Instant);
+    /// The TCP tells something.
+    fn event(&mut self, tcp: &mut SimEndpoint, now: Instant, event: EndpointEvent);
+    /// The application's own timer is due.
+    fn timeout(&mut self, tcp: &mut SimEndpoint, now: Instant) {
+        let _ = (tcp, now);
+    }
+    /// When the application's own timer is due.
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+}
+
+/// A host with a TCP and an application.
+#[derive(Debug)]
+pub struct TcpHost<A> {
+    tcp: SimEndpoint,
+    /// The application.
+    pub app: A,
+    /// Serialise every packet and parse it again.
+    wire: bool,
+    /// Packets whose checksum failed.
+    pub corrupt_in: u64,
+    scratch: Vec<u8>,
+}
+
+impl<A: App> TcpHost<A> {
+    /// Host number `id` of the run with `seed`. With `wire` every packet is serialised and
+    /// parsed again before it leaves.
+    ///
+    /// # Errors
+    /// When the TCP's configuration is out of range.
+    pub fn new(
+        id: HostId,
+        tcp: Arc<TcpConfig>,
+        app: A,
+        seed: u64,
+        wire: bool,
+    ) -> Result<Self, ConfigError> {
+        let mut random = Stream::new(seed, Component::Host, u64::from(id.0));
+        let secret = (u128::from(random.next_u64()) << 64 | u128::from(random.next_u64())).to_le_bytes();
+        let tcp = Endpoint::new(EndpointConfig::new(tcp, secret))?;
+        Ok(Self { tcp, app, wire, corrupt_in: 0, scratch: Vec::new() })
+    }
+
+    /// The TCP.
+    pub fn tcp(&self) -> &SimEndpoint {
+        &self.tcp
+    }
+
+    /// The TCP and the application, to do something to them from outside.
+    pub fn parts_mut(&mut self) -> (&mut SimEndpoint, &mut A) {
+        (&mut self.tcp, &mut self.app)
+    }
+
+    fn tell(&mut self, now: Instant) {
+        while let Some(event) = self.tcp.poll_event() {
+            self.app.event(&mut self.tcp, now, event);
+        }
+    }
+}
+
+impl<A: App> Host for TcpHost<A> {
+    type Packet = SimPacket;
+
+    fn handle_start(&mut self, now: Instant) {
+        self.app.start(&mut self.tcp, now);
+    }
+
+    #[inline]
+    fn handle_packet(&mut self, now: Instant, packet: SimPacket) {
+        if packet.is_corrupt() {
+            self.corrupt_in += 1;
+            return;
+        }
+        let (ip, tcp, payload) = packet.parts();
+        self.tcp.handle_packet(now, ip, tcp, payload);
+        self.tell(now);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.tcp.handle_timeout(now);
+        if self.app.poll_timeout().is_some_and(|at| at <= now) {
+            self.app.timeout(&mut self.tcp, now);
+        }
+        self.tell(now);
+    }
+
+    #[inline]
+    fn poll_transmit(&mut self, now: Instant, _room: NicRoom) -> Option<SimPacket> {
+        loop {
+            if let Some((ip, tcp, payload)) = self.tcp.poll_transmit(now) {
+                let packet = SimPacket::new(ip, tcp, payload);
+                return Some(if self.wire { packet.through_bytes(&mut self.scratch) } else { packet });
+            }
+            // Sending may have closed a connection or made room.
+            let event = self.tcp.poll_event()?;
+            self.app.event(&mut self.tcp, now, event);
+        }
+    }
+
+    #[inline]
+    fn poll_timeout(&self) -> Option<Instant> {
+        match (self.tcp.poll_timeout(), self.app.poll_timeout()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    fn local_drop(&mut self, now: Instant, packet: SimPacket) {
+        let (ip, tcp, payload) = packet.parts();
+        self.tcp.handle_local_drop(now, ip, tcp, payload.len as usize);
+    }
+}

@@ -1,0 +1,746 @@
+//! The network and the world together: closed forms, determinism, conservation.
+
+use narrows_congestion::{ByteCount, Duration, Instant, Rate};
+use proptest::prelude::*;
+
+use super::blaster::{Blast, BlastPacket, Blaster};
+use super::{Host, Limits, NoTap, Outcome, SimTime, Tap, TapEvent, World};
+use crate::net::aqm::{NotCapable, RedSpec, Threshold};
+use crate::net::port::PoolId;
+use crate::net::stats::QueueArea;
+use crate::net::topology::{Endpoint, NetworkBuilder, SwitchId};
+use crate::net::{
+    AqmSpec, Attachment, Capacity, DropReason, Framing, HostId, ImpairSpec, InService, LinkSpec,
+    Network, NicRoom, NicSpec, Packet as _, PoolSpec, PortId, PortSpec, StarSpec, TieOrder,
+    TopologyError, When,
+};
+use crate::sim::queue::Event;
+use crate::sim::rng::Probability;
+
+const US: u64 = 1_000_000;
+/// 1040 bytes at 1 Gb/s.
+const S: u64 = 8_320_000;
+
+fn ps(ps: u64) -> SimTime {
+    SimTime::from_picos(ps)
+}
+
+fn gigabit() -> LinkSpec {
+    LinkSpec::new(Rate::from_gbps(1), SimTime::from_micros(25))
+}
+
+fn attach(capacity: Capacity) -> Attachment {
+    Attachment {
+        nic: NicSpec::new(Capacity::Unlimited),
+        up: gigabit(),
+        port: PortSpec::new(capacity),
+        down: gigabit(),
+    }
+}
+
+fn burst(packets: u64) -> Blast {
+    Blast {
+        packets,
+        window: packets,
+        len: 1_040,
+        ack_len: 40,
+        timeout: None,
+        ecn_capable: true,
+    }
+}
+
+/// Everything that a tap is told, as values.
+#[derive(Default)]
+struct Log(Vec<(SimTime, TapEvent, BlastPacket)>);
+
+impl Tap<BlastPacket> for Log {
+    fn event(&mut self, at: SimTime, event: TapEvent, packet: &BlastPacket) {
+        self.0.push((at, event, *packet));
+    }
+}
+
+fn run(spec: &StarSpec, blast: Blast) -> World<Blaster, Log> {
+    let servers = spec.hosts.len() as u32 - 1;
+    let network = spec.build().unwrap();
+    let mut w = World::with_tap(network, Blaster::hosts(servers, blast), Log::default());
+    w.start_all(spec.seed, SimTime::ZERO, SimTime::ZERO);
+    assert_eq!(w.run_until(SimTime::MAX), Outcome::Idle);
+    w
+}
+
+fn client_port(network: &Network<BlastPacket>) -> PortId {
+    network.port_to(HostId(0)).unwrap()
+}
+
+/// Time to the first packet at the switch, then the bottleneck without a gap: to the picosecond,
+/// also where a byte takes 2666 2/3 ps.
+#[test]
+fn a_block_takes_the_closed_form_through_the_bottleneck() {
+    for (gbps, servers, packets) in [(1, 1, 256), (1, 8, 256), (3, 7, 101), (400, 3, 1_000)] {
+        let mut a = attach(Capacity::Unlimited);
+        a.up.rate = Rate::from_gbps(gbps);
+        a.down.rate = Rate::from_gbps(gbps);
+        let mut w = run(&StarSpec::uniform(servers + 1, &a, 1), burst(packets));
+        let byte_times = |n: u64| n * 1_040 * 8_000 / gbps;
+        let at_switch = byte_times(1) + 25 * US;
+        let expected = at_switch + byte_times(packets * servers as u64) + 25 * US;
+        let last = w
+            .tap_mut()
+            .0
+            .iter()
+            .rev()
+            .find(|(_, e, p)| !p.is_ack && matches!(e, TapEvent::Received { host: HostId(0) }));
+        assert_eq!(
+            last.unwrap().0,
+            ps(expected),
+            "{gbps} Gb/s, {servers} servers"
+        );
+        assert_eq!(w.hosts()[0].data, packets * servers as u64);
+    }
+}
+
+/// Three servers send four packets each at once: three arrive every packet time, one leaves.
+/// With room for four (counted): 3, then 2, 1, 1 are taken. With four beside the one in
+/// service: 3, 3, 1, 1.
+#[test]
+fn drops_are_those_counted_by_hand() {
+    let bytes = |n| Capacity::Bytes(ByteCount::new(n));
+    for (capacity, in_service, drops, most) in [
+        (Capacity::Packets(4), InService::Counted, 5, 4),
+        (Capacity::Packets(4), InService::NotCounted, 4, 4),
+        (Capacity::Packets(3), InService::NotCounted, 5, 3),
+        (bytes(4 * 1_040), InService::Counted, 5, 4),
+        (bytes(5 * 1_040 - 1), InService::Counted, 5, 4),
+        (bytes(4 * 1_040), InService::NotCounted, 4, 4),
+        (Capacity::Packets(0), InService::NotCounted, 8, 0),
+        (Capacity::Packets(1), InService::Counted, 8, 1),
+    ] {
+        let mut a = attach(capacity);
+        a.port.in_service = in_service;
+        let w = run(&StarSpec::uniform(4, &a, 1), burst(4));
+        let stats = w.network().stats(client_port(w.network()));
+        assert_eq!(
+            stats.dropped(DropReason::Full),
+            drops,
+            "{capacity:?} {in_service:?}"
+        );
+        assert_eq!(stats.dropped_total(), drops);
+        assert_eq!(stats.packets, 12 - drops);
+        assert_eq!(
+            (stats.max_packets, stats.max_bytes),
+            (most, u64::from(most) * 1_040)
+        );
+    }
+}
+
+/// Three packets at once at an idle port: the queue is 3, 2, 1 for a packet time each.
+#[test]
+fn the_queue_area_is_exact_at_any_time() {
+    for (in_service, whole, half) in [
+        (InService::Counted, 6 * S, 4 * S),
+        (InService::NotCounted, 3 * S, 5 * S / 2),
+    ] {
+        let mut a = attach(Capacity::Unlimited);
+        a.port.in_service = in_service;
+        let network = StarSpec::uniform(4, &a, 1).build().unwrap();
+        let mut w = World::new(network, Blaster::hosts(3, burst(1)));
+        let port = client_port(w.network());
+        w.network_mut().trace_queue(port);
+        w.start_all(1, SimTime::ZERO, SimTime::ZERO);
+        let begin = S + 25 * US;
+        for (at, area) in [(begin + S * 3 / 2, half), (begin + 4 * S, whole)] {
+            assert_eq!(w.run_until(ps(at)), Outcome::Reached);
+            let measured = w.network_mut().queue_area(ps(at), port);
+            assert_eq!(measured.packets, u128::from(area));
+            assert_eq!(measured.bytes, u128::from(area) * 1_040);
+        }
+        let end = w.network_mut().queue_area(ps(begin + 4 * S), port);
+        let expected = u128::from(whole) * 1_000 / u128::from(begin + 4 * S);
+        assert_eq!(
+            u128::from(end.mean_millipackets_since(&QueueArea::START)),
+            expected
+        );
+        let trace = w
+            .network_mut()
+            .take_queue_trace(ps(begin + 4 * S), port)
+            .unwrap();
+        let samples: Vec<_> = trace
+            .samples()
+            .iter()
+            .map(|(t, d)| (t.as_picos() - begin, d.packets))
+            .collect();
+        assert_eq!(
+            samples,
+            [(0, 1), (0, 2), (0, 3), (S, 2), (2 * S, 1), (3 * S, 0)]
+        );
+    }
+}
+
+/// Sends one packet from each listed host to another at time 0 and runs until all is idle.
+fn send_all(network: &mut Network<BlastPacket>, pairs: &[(u32, u32)]) {
+    for (number, &(from, to)) in (0..).zip(pairs) {
+        let packet = BlastPacket {
+            from: HostId(from),
+            to: HostId(to),
+            len: 1_000,
+            number,
+            is_ack: false,
+            ecn_capable: false,
+            marked: false,
+            corrupt: false,
+        };
+        network
+            .send(SimTime::ZERO, HostId(from), packet, &mut NoTap)
+            .unwrap();
+    }
+    while let Some(event) = network.events.pop_until(SimTime::MAX) {
+        network.handle(event, &mut NoTap);
+    }
+}
+
+/// Pool of 12,000 bytes, packets of 1,000 at one instant. One port, alpha 1: taken while
+/// held < free, so 6. Two ports in turn: alpha B / (1 + 2 alpha) = 4 each. Alpha 1/2: 4 and 3.
+/// And what has left one port makes room at the other.
+#[test]
+fn dynamic_thresholds_follow_the_formula() {
+    for (num, den, ports, each) in [(1, 1, 1, 6), (1, 1, 2, 4), (1, 2, 1, 4), (1, 2, 2, 3)] {
+        let mut a = attach(Capacity::Unlimited);
+        a.port.pool = Some(PoolId(0));
+        let mut spec = StarSpec::uniform(42, &a, 1);
+        let size = ByteCount::new(12_000);
+        spec.pools = vec![PoolSpec {
+            size,
+            alpha_num: num,
+            alpha_den: den,
+        }];
+        spec.ties = TieOrder::ByLink;
+        let mut network = spec.build().unwrap();
+        let pairs: Vec<_> = (0..40).map(|i| (i + 2, i % ports)).collect();
+        send_all(&mut network, &pairs);
+        for p in 0..ports {
+            let port = network.port_to(HostId(p)).unwrap();
+            let stats = network.stats(port);
+            assert_eq!(
+                u64::from(stats.max_packets),
+                each,
+                "alpha {num}/{den}, {ports} ports"
+            );
+            assert_eq!(
+                stats.dropped(DropReason::OverThreshold),
+                40 / u64::from(ports) - each
+            );
+        }
+        let (used, max) = network.pool_used(SimTime::MAX, PoolId(0));
+        assert_eq!((used, max), (0, each * u64::from(ports) * 1_000));
+    }
+}
+
+#[test]
+fn a_pool_gets_back_what_leaves_any_of_its_ports() {
+    let mut a = attach(Capacity::Unlimited);
+    a.port.pool = Some(PoolId(0));
+    let mut spec = StarSpec::uniform(12, &a, 1);
+    // A threshold so high that only the pool's size limits.
+    spec.pools = vec![PoolSpec {
+        size: ByteCount::new(3_000),
+        alpha_num: 1_000,
+        alpha_den: 1,
+    }];
+    let mut network = spec.build::<BlastPacket>().unwrap();
+    // Three to host 0 fill the pool; the second packets arrive one packet time later, when one
+    // has left: one of those to host 1 is taken.
+    send_all(
+        &mut network,
+        &[(2, 0), (3, 0), (4, 0), (5, 0), (2, 1), (3, 1), (4, 1)],
+    );
+    let drops = |n: &Network<BlastPacket>, h| {
+        n.stats(n.port_to(HostId(h)).unwrap())
+            .dropped(DropReason::PoolExhausted)
+    };
+    assert_eq!((drops(&network, 0), drops(&network, 1)), (1, 2));
+}
+
+/// K = 3, ten at one instant: those that find 4 or more are marked, or dropped without ECN.
+#[test]
+fn the_step_marks_what_finds_more_than_k() {
+    for (ecn_capable, marks, early) in [(true, 6, 0), (false, 0, 6)] {
+        let mut a = attach(Capacity::Unlimited);
+        a.port.aqm = AqmSpec::Step {
+            threshold: Threshold::Packets(3),
+            not_capable: NotCapable::Drop,
+        };
+        let blast = Blast {
+            ecn_capable,
+            ..burst(1)
+        };
+        let w = run(&StarSpec::uniform(11, &a, 1), blast);
+        let stats = w.network().stats(client_port(w.network()));
+        assert_eq!(
+            (stats.marks, stats.dropped(DropReason::Early)),
+            (marks, early)
+        );
+        assert_eq!(w.hosts()[0].marks, marks);
+    }
+}
+
+#[test]
+fn ties_go_by_link_or_by_a_shuffle_of_the_seed() {
+    let first = |ties, seed| {
+        let mut spec = StarSpec::uniform(9, &attach(Capacity::Packets(1)), seed);
+        spec.ties = ties;
+        let w = run(&spec, burst(1));
+        let winner = w.hosts().iter().position(|h| h.acks == 1).unwrap();
+        assert_eq!(w.hosts()[0].data, 1);
+        winner
+    };
+    assert!((0..20).all(|seed| first(TieOrder::ByLink, seed) == 1));
+    let winners: std::collections::BTreeSet<_> = (0..40)
+        .map(|seed| first(TieOrder::Shuffled, seed))
+        .collect();
+    assert!(winners.len() >= 6, "{winners:?}");
+}
+
+/// A link that loses, damages, repeats and delays, RED, jitter and overhead: the whole log is
+/// the same twice, and another with another seed.
+#[test]
+fn a_seed_gives_one_log() {
+    let some = |n| When::Chance(Probability::ratio(n, 100));
+    let log = |seed, hosts| {
+        let mut a = attach(Capacity::Packets(30));
+        a.nic.overhead = SimTime::from_nanos(500);
+        a.up.impair = ImpairSpec {
+            loss: some(2),
+            corrupt: some(1),
+            duplicate: some(3),
+            reorder: some(5),
+            reorder_min: SimTime::from_micros(1),
+            reorder_max: SimTime::from_micros(90),
+        };
+        a.port.aqm = AqmSpec::Red(RedSpec {
+            min: Threshold::Packets(5),
+            max: Threshold::Packets(15),
+            max_p: Probability::ratio(1, 10),
+            weight_log2: 5,
+            gentle: true,
+            idle_step: SimTime::from_picos(S),
+            above_max: Default::default(),
+            not_capable: Default::default(),
+        });
+        let blast = Blast {
+            packets: 300,
+            window: 5,
+            timeout: Some(Duration::from_millis(1)),
+            ..burst(1)
+        };
+        let network = StarSpec::uniform(hosts, &a, seed).build().unwrap();
+        let mut w = World::with_tap(
+            network,
+            Blaster::hosts(hosts as u32 - 1, blast),
+            Log::default(),
+        );
+        w.start_all(seed, SimTime::ZERO, SimTime::from_micros(10));
+        assert_eq!(w.run_until(SimTime::MAX), Outcome::Idle);
+        (w.events(), w.into_parts().2.0)
+    };
+    let a = log(1, 9);
+    assert!(a.1.len() > 10_000 && a == log(1, 9));
+    assert!(a.1 != log(2, 9).1);
+    // One host more shifts no start and no loss of the others.
+    let starts = |l: &[(SimTime, TapEvent, BlastPacket)], h| {
+        l.iter()
+            .find(|(_, e, _)| matches!(e, TapEvent::NicSent { host, .. } if host.0 == h))
+            .map(|x| x.0)
+    };
+    let b = log(1, 10);
+    assert!((1..9).all(|h| starts(&a.1, h) == starts(&b.1, h)));
+}
+
+/// An event that its link does not wait for is nobody's packet.
+#[test]
+fn stale_events_are_ignored() {
+    let spec = StarSpec::uniform(2, &attach(Capacity::Unlimited), 1);
+    let mut w = World::new(spec.build().unwrap(), Blaster::hosts(1, burst(2)));
+    w.start_all(1, SimTime::ZERO, SimTime::ZERO);
+    for ns in [1, 20_000, 66_640] {
+        w.network_mut().events.push(Event {
+            time: SimTime::from_nanos(ns),
+            rank: 0,
+            id: 1,
+        });
+    }
+    assert_eq!(w.run_until(SimTime::MAX), Outcome::Idle);
+    assert_eq!((w.hosts()[0].data, w.hosts()[1].acks), (2, 2));
+    let last = SimTime::from_picos(2 * S + S + 50 * US + 2 * 320_000 + 50 * US);
+    assert_eq!(w.now(), last);
+}
+
+/// Two switches with two equal links between them: each flow keeps to one.
+#[test]
+fn flows_spread_over_equal_paths() {
+    let mut b = NetworkBuilder::new(1, TieOrder::ByLink, 17, 2);
+    let nic = NicSpec::new(Capacity::Unlimited);
+    b.nic(&nic, &gigabit(), SwitchId(1)).unwrap();
+    for _ in 1..17 {
+        b.nic(&nic, &gigabit(), SwitchId(0)).unwrap();
+    }
+    let spec = PortSpec::new(Capacity::Unlimited);
+    let trunk = [0; 2].map(|_| {
+        b.port(&spec, &gigabit(), Endpoint::Switch(SwitchId(1)))
+            .unwrap()
+    });
+    let client = b
+        .port(&spec, &gigabit(), Endpoint::Host(HostId(0)))
+        .unwrap();
+    b.route(SwitchId(0), HostId(0), &trunk);
+    b.route(SwitchId(1), HostId(0), &[client]);
+    let mut w = World::with_tap(b.build(), Blaster::hosts(16, burst(3)), Log::default());
+    w.start_all(1, SimTime::ZERO, SimTime::ZERO);
+    assert_eq!(w.run_until(SimTime::MAX), Outcome::Idle);
+    assert_eq!(w.hosts()[0].data, 48);
+    let used = trunk.map(|p| w.network().stats(p).packets);
+    assert!(
+        used.iter().all(|&n| n > 0 && n % 3 == 0) && used[0] + used[1] == 48,
+        "{used:?}"
+    );
+    // The acknowledgements find no route back at switch 1, and that is said.
+    assert_eq!(
+        w.network().stats(PortId(0)).dropped(DropReason::NoRoute),
+        48
+    );
+}
+
+#[test]
+fn nonsense_is_refused() {
+    let build = |change: fn(&mut StarSpec)| {
+        let mut spec = StarSpec::uniform(2, &attach(Capacity::Packets(1)), 1);
+        change(&mut spec);
+        spec.build::<BlastPacket>().map(|_| ()).unwrap_err()
+    };
+    assert_eq!(
+        build(|s| s.hosts[1].up.rate = Rate::from_bits_per_sec(0)),
+        TopologyError::Rate(PortId(1))
+    );
+    assert_eq!(
+        build(|s| s.hosts[1].port.pool = Some(PoolId(0))),
+        TopologyError::Pool(PoolId(0))
+    );
+    assert_eq!(
+        build(|s| s.pools = vec![PoolSpec {
+            size: ByteCount::new(1),
+            alpha_num: 1,
+            alpha_den: 0
+        }]),
+        TopologyError::Alpha(PoolId(0))
+    );
+    assert_eq!(
+        build(|s| s.hosts[0].up.impair.reorder_min = SimTime::MAX),
+        TopologyError::Reorder(PortId(0))
+    );
+}
+
+/// A host whose calls are recorded and whose answers are set from outside.
+#[derive(Default)]
+struct Script {
+    calls: Vec<(&'static str, u64)>,
+    deadline: Option<Instant>,
+    /// What the deadline becomes when it fires.
+    then: Vec<Option<Instant>>,
+    to_send: Vec<BlastPacket>,
+    holds_back: bool,
+    rooms: Vec<NicRoom>,
+}
+
+impl Host for Script {
+    type Packet = BlastPacket;
+    fn handle_start(&mut self, now: Instant) {
+        self.calls.push(("start", now.as_nanos()));
+    }
+    fn handle_packet(&mut self, now: Instant, _: BlastPacket) {
+        self.calls.push(("packet", now.as_nanos()));
+    }
+    fn handle_timeout(&mut self, now: Instant) {
+        self.calls.push(("timeout", now.as_nanos()));
+        self.deadline = self.then.pop().unwrap_or(self.deadline);
+    }
+    fn poll_transmit(&mut self, now: Instant, room: NicRoom) -> Option<BlastPacket> {
+        self.rooms.push(room);
+        if self.holds_back && room.packets == 0 {
+            return None;
+        }
+        let packet = self.to_send.pop()?;
+        self.calls.push(("send", now.as_nanos()));
+        Some(packet)
+    }
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.deadline
+    }
+    fn local_drop(&mut self, now: Instant, _: BlastPacket) {
+        self.calls.push(("refused", now.as_nanos()));
+    }
+    fn waits_for_nic(&self) -> bool {
+        self.holds_back && !self.to_send.is_empty()
+    }
+}
+
+fn packet(from: u32, to: u32) -> BlastPacket {
+    BlastPacket {
+        from: HostId(from),
+        to: HostId(to),
+        len: 1_040,
+        number: 1,
+        is_ack: false,
+        ecn_capable: false,
+        marked: false,
+        corrupt: false,
+    }
+}
+
+fn scripts(nic: Capacity) -> World<Script> {
+    let mut a = attach(Capacity::Unlimited);
+    a.nic.capacity = nic;
+    let network = StarSpec::uniform(2, &a, 1).build().unwrap();
+    World::new(network, vec![Script::default(), Script::default()])
+}
+
+fn at(ns: u64) -> Option<Instant> {
+    Some(Instant::from_nanos(ns))
+}
+
+#[test]
+fn a_deadline_that_recedes_fires_once_and_late() {
+    let mut w = scripts(Capacity::Unlimited);
+    w.start_at(HostId(1), SimTime::from_nanos(7));
+    w.host_mut(HostId(1)).deadline = at(100);
+    w.kick(HostId(1));
+    assert_eq!(w.run_until(SimTime::from_nanos(50)), Outcome::Reached);
+    let h = w.host_mut(HostId(1));
+    h.deadline = at(300);
+    h.then = vec![None, at(400)];
+    w.kick(HostId(1));
+    assert_eq!(w.run_until(SimTime::MAX), Outcome::Idle);
+    assert_eq!(
+        w.hosts()[1].calls,
+        [("start", 7), ("timeout", 300), ("timeout", 400)]
+    );
+    assert_eq!(w.now(), SimTime::from_nanos(400));
+    // Start, the early firing at 100, and two timeouts.
+    assert_eq!(w.events(), 4);
+}
+
+/// A packet of 1040 bytes arrives 66,640 ns after it was sent.
+#[test]
+fn a_packet_comes_before_a_timer_of_the_same_instant() {
+    let mut w = scripts(Capacity::Unlimited);
+    w.host_mut(HostId(1)).to_send = vec![packet(1, 0)];
+    w.kick(HostId(1));
+    w.host_mut(HostId(0)).deadline = at(66_640);
+    w.host_mut(HostId(0)).then = vec![None];
+    w.kick(HostId(0));
+    assert_eq!(w.run_until(SimTime::MAX), Outcome::Idle);
+    assert_eq!(
+        w.hosts()[0].calls,
+        [("packet", 66_640), ("timeout", 66_640)]
+    );
+}
+
+/// A NIC of two: the third packet is refused, and the host is asked again when one has left.
+#[test]
+fn a_full_nic_refuses_or_holds_back() {
+    let mut w = scripts(Capacity::Packets(2));
+    w.host_mut(HostId(1)).to_send = vec![packet(1, 0); 4];
+    w.kick(HostId(1));
+    assert_eq!(w.run_until(SimTime::MAX), Outcome::Idle);
+    let sent = [
+        ("send", 0),
+        ("send", 0),
+        ("send", 0),
+        ("refused", 0),
+        ("send", 8_320),
+    ];
+    assert_eq!(w.hosts()[1].calls, sent);
+    assert_eq!(w.network().stats(PortId(1)).dropped(DropReason::Full), 1);
+
+    let mut w = scripts(Capacity::Packets(2));
+    w.host_mut(HostId(1)).to_send = vec![packet(1, 0); 4];
+    w.host_mut(HostId(1)).holds_back = true;
+    w.kick(HostId(1));
+    assert_eq!(w.run_until(SimTime::MAX), Outcome::Idle);
+    let sent = [("send", 0), ("send", 0), ("send", 8_320), ("send", 16_640)];
+    assert_eq!(w.hosts()[1].calls, sent);
+    let room = |n| w.hosts()[1].rooms[n];
+    assert_eq!(
+        (room(0).packets, room(1).packets, room(2).packets),
+        (2, 1, 0)
+    );
+    assert_eq!((room(2).bytes, room(2).queued), (0, 2));
+}
+
+#[test]
+fn every_way_to_end_has_its_name() {
+    let mut w = scripts(Capacity::Unlimited);
+    assert_eq!(w.run_until(SimTime::from_secs(1)), Outcome::Idle);
+    w.host_mut(HostId(1)).deadline = at(10);
+    w.kick(HostId(1));
+    w.set_limits(Limits {
+        events_at_once: 100,
+        ..Limits::default()
+    });
+    assert_eq!(w.run_until(SimTime::MAX), Outcome::Standstill);
+
+    let mut w = scripts(Capacity::Unlimited);
+    w.host_mut(HostId(1)).deadline = at(10);
+    w.kick(HostId(1));
+    w.set_limits(Limits {
+        events: 50,
+        ..Limits::default()
+    });
+    assert_eq!(w.run_until(SimTime::MAX), Outcome::EventLimit);
+
+    let mut w = scripts(Capacity::Unlimited);
+    w.host_mut(HostId(1)).deadline = at(10);
+    w.kick(HostId(1));
+    w.set_limits(Limits {
+        time: SimTime::from_nanos(9),
+        ..Limits::default()
+    });
+    assert_eq!(w.run_until(SimTime::from_nanos(5)), Outcome::Reached);
+    assert_eq!(w.run_until(SimTime::MAX), Outcome::TimeLimit);
+    assert_eq!(w.now(), SimTime::from_nanos(9));
+
+    let network = StarSpec::uniform(2, &attach(Capacity::Unlimited), 1)
+        .build()
+        .unwrap();
+    let mut w = World::new(network, Blaster::hosts(1, burst(100)));
+    w.start_all(1, SimTime::ZERO, SimTime::ZERO);
+    assert_eq!(w.run_while(|w| w.hosts()[0].data < 10), Outcome::Stopped);
+    assert_eq!(w.hosts()[0].data, 10);
+
+    let mut network = StarSpec::uniform(2, &attach(Capacity::Unlimited), 1)
+        .build()
+        .unwrap();
+    network.set_packet_limit(5);
+    let mut w = World::new(network, Blaster::hosts(1, burst(100)));
+    w.start_all(1, SimTime::ZERO, SimTime::ZERO);
+    assert_eq!(w.run_until(SimTime::MAX), Outcome::PacketLimit);
+}
+
+fn when() -> impl Strategy<Value = When> {
+    prop_oneof![
+        3 => Just(When::Never),
+        1 => (1u64..30).prop_map(|n| When::Chance(Probability::ratio(n, 100))),
+        1 => proptest::collection::vec(1u64..40, 1..4).prop_map(When::Packets),
+    ]
+}
+
+fn capacity() -> impl Strategy<Value = Capacity> {
+    prop_oneof![
+        (1u32..20).prop_map(Capacity::Packets),
+        (3_000u64..30_000).prop_map(|n| Capacity::Bytes(ByteCount::new(n))),
+        Just(Capacity::Unlimited),
+    ]
+}
+
+prop_compose! {
+    fn star()(
+        hosts in 2usize..8,
+        caps in (capacity(), capacity()),
+        counted in any::<bool>(),
+        losses in (when(), when(), when(), when()),
+        pool in proptest::option::of((5_000u64..40_000, 1u32..9)),
+        step in proptest::option::of(0u32..10),
+        rate in prop_oneof![Just(1_000u64), Just(3_000), Just(7_001)],
+        ethernet in any::<bool>(),
+        overhead in 0u64..2_000,
+        seed in any::<u64>(),
+    ) -> StarSpec {
+        let framing = if ethernet { Framing::Ethernet } else { Framing::None };
+        let (loss, corrupt, duplicate, reorder) = losses;
+        let mut a = attach(caps.0);
+        a.nic = NicSpec::new(caps.1);
+        a.nic.overhead = SimTime::from_nanos(overhead);
+        a.port.in_service = if counted { InService::Counted } else { InService::NotCounted };
+        a.up = a.up.with_framing(framing);
+        a.up.impair = ImpairSpec {
+            loss, corrupt, duplicate, reorder,
+            reorder_min: SimTime::ZERO,
+            reorder_max: SimTime::from_micros(100),
+        };
+        a.down = a.down.with_framing(framing);
+        a.down.rate = Rate::from_mbps(rate);
+        a.port.pool = pool.map(|_| PoolId(0));
+        if let Some(k) = step {
+            let threshold = Threshold::Packets(k);
+            a.port.aqm = AqmSpec::Step { threshold, not_capable: NotCapable::Pass };
+        }
+        let mut spec = StarSpec::uniform(hosts, &a, seed);
+        spec.pools = pool.map(|(size, alpha_num)| PoolSpec {
+            size: ByteCount::new(size), alpha_num, alpha_den: 4,
+        }).into_iter().collect();
+        spec
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// At any time sent + duplicated = delivered + dropped + in the network; no queue and no pool
+    /// is above its limit; the log is in order of time; links keep the order unless told not to.
+    #[test]
+    fn packets_are_conserved_and_in_order(
+        spec in star(),
+        window in 1u64..12,
+        steps in proptest::collection::vec(1u64..200, 1..20),
+    ) {
+        let servers = spec.hosts.len() as u32 - 1;
+        let blast = Blast {
+            packets: 60, window, len: 1_040, ack_len: 40,
+            timeout: Some(Duration::from_micros(700)), ecn_capable: true,
+        };
+        let network = spec.build().unwrap();
+        let mut w = World::with_tap(network, Blaster::hosts(servers, blast), Log::default());
+        w.start_all(spec.seed, SimTime::ZERO, SimTime::from_micros(20));
+        let a = &spec.hosts[0];
+        let mut until = SimTime::ZERO;
+        for step in steps.into_iter().map(Some).chain([None]) {
+            until = step.map_or(SimTime::MAX, |s| until + SimTime::from_micros(s));
+            let outcome = w.run_until(until);
+            prop_assert!(matches!(outcome, Outcome::Reached | Outcome::Idle));
+            let now = w.now();
+            let t = w.network().totals();
+            prop_assert_eq!(t.sent + t.duplicated, t.delivered + t.dropped + t.in_network);
+            for p in (0..w.network().ports()).map(PortId) {
+                let held = w.network_mut().queued(now, p);
+                let stats = w.network().stats(p);
+                let is_nic = p.0 <= servers;
+                let capacity = if is_nic { a.nic.capacity } else { a.port.capacity };
+                match capacity {
+                    Capacity::Packets(n) => prop_assert!(stats.max_packets <= n),
+                    Capacity::Bytes(n) => prop_assert!(stats.max_bytes <= n.get()),
+                    Capacity::Unlimited => {}
+                }
+                prop_assert!(held.bytes >= u64::from(held.packets) * 40);
+            }
+            if let Some(pool) = spec.pools.first() {
+                let (used, max) = w.network_mut().pool_used(now, PoolId(0));
+                prop_assert!(max <= pool.size.get());
+                let held: u64 = (servers + 1..w.network().ports())
+                    .map(|p| w.network_mut().queued(now, PortId(p)).bytes)
+                    .sum();
+                prop_assert_eq!(used, held);
+            }
+        }
+        prop_assert_eq!(w.network().totals().in_network, 0);
+        let fifo = a.up.impair.reorder == When::Never;
+        let log = &w.tap_mut().0;
+        prop_assert!(log.windows(2).all(|l| l[0].0 <= l[1].0));
+        let mut newest = vec![0u64; servers as usize + 1];
+        for (_, event, p) in log {
+            if let TapEvent::Received { host: HostId(0) } = event && fifo {
+                let last = &mut newest[p.from.index()];
+                prop_assert!(p.number >= *last, "link overtakes");
+                *last = p.number;
+            }
+            prop_assert_eq!(p.wire_len(), if p.is_ack { 40 } else { 1_040 });
+        }
+    }
+}
