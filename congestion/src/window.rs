@@ -239,6 +239,12 @@ mod tests {
         assert_eq!(w.cwnd(), ByteCount::new(11_000));
         w.congestion_avoidance(ByteCount::MAX, MSS);
         assert_eq!(w.cwnd(), ByteCount::new(12_000));
+        // 15,000 bytes pass 12,000, the 3,000 left over and 10,000 more reach 13,000.
+        let mut w = window(12_000, 1);
+        for cwnd in [12_000, 12_000, 13_000, 13_000, 14_000] {
+            w.congestion_avoidance(ByteCount::new(5_000), MSS);
+            assert_eq!(w.cwnd(), ByteCount::new(cwnd));
+        }
     }
 
     /// RFC 5681 equation 4, and the loss window.

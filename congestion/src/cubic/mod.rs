@@ -310,7 +310,7 @@ mod tests {
         /// `n` round trips of ACKs for two segments each.
         fn rounds(&mut self, n: u64) {
             for _ in 0..n {
-                let acks = (self.cc.cwnd().get() / 2_000).max(1);
+                let acks = (self.cc.cwnd().get() / 2_000).clamp(1, 10_000);
                 for _ in 0..acks {
                     self.now = self.now + RTT / acks;
                     let ack = AckSample {

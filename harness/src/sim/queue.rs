@@ -336,6 +336,18 @@ mod tests {
         assert!(q.is_empty());
     }
 
+    /// One event was too far for the calendar when it came, its successor in the same bucket not.
+    #[test]
+    fn a_far_event_comes_before_its_bucket_mates() {
+        let mut q = EventQueue::default();
+        let far = 1u64 << 40;
+        q.push(event(far, 0, 1));
+        q.push(event(far - 100_000_000, 0, 2));
+        assert_eq!(q.pop_until(SimTime::MAX).map(|e| e.id), Some(2));
+        q.push(event(far + 1, 0, 3));
+        assert_eq!(drain(&mut q), [event(far, 0, 1), event(far + 1, 0, 3)]);
+    }
+
     #[test]
     fn the_end_of_time_is_reached() {
         let mut q = EventQueue::default();

@@ -270,7 +270,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.stats.lost_bytes += bytes.get();
         trace(TraceEvent::Lost { bytes });
         match self.ca_state {
-            CaState::Recovery | CaState::Loss => {}
+            // RFC 6582 section 3.2 step 3: a partial ACK retransmits the next segment whatever
+            // the window says; without SACK nothing else would ask for it.
+            CaState::Recovery => self.force_one |= !self.policy.sack,
+            CaState::Loss => {}
             CaState::Open | CaState::Disorder | CaState::Cwr => {
                 self.enter_recovery(flight, now, trace);
             }
