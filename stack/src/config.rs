@@ -1,5 +1,6 @@
 //! Everything about a connection that papers vary, as values.
 
+use crate::conn::flow_window::ReceiveWindowFactory;
 use crate::endpoint::challenge::ChallengeLimit;
 use crate::recovery::detector::DetectorFactory;
 use crate::recovery::rack::RackTlp;
@@ -52,6 +53,11 @@ pub struct TcpConfig {
     pub recv_buffer: usize,
     /// Never offer a larger window than this, whatever the buffer holds.
     pub window_clamp: Option<ByteCount>,
+    /// Segments outstanding at most, whatever the windows admit: bounds the scoreboard when many
+    /// small segments are sent.
+    pub max_outstanding_segments: usize,
+    /// Steers the offered window from the receiver's side; `None` offers what fits the buffer.
+    pub receive_window: Option<Arc<dyn ReceiveWindowFactory>>,
     /// Ranges of out-of-order data remembered; more are dropped.
     pub max_out_of_order_ranges: usize,
     /// Resolution of the host's timers: deadlines fire on multiples of it. Zero: exact.
@@ -105,6 +111,8 @@ impl Default for TcpConfig {
             send_buffer: 1 << 20,
             recv_buffer: 1 << 20,
             window_clamp: None,
+            max_outstanding_segments: 65_536,
+            receive_window: None,
             max_out_of_order_ranges: 256,
             timer_tick: Duration::ZERO,
             syn_retries: 6,
@@ -149,6 +157,11 @@ impl TcpConfig {
             "max_out_of_order_ranges",
             (1..=65_536).contains(&self.max_out_of_order_ranges),
             "1 to 65536",
+        )?;
+        range(
+            "max_outstanding_segments",
+            (1..=1 << 24).contains(&self.max_outstanding_segments),
+            "1 to 16777216",
         )?;
         range("timer_tick", self.timer_tick <= Duration::from_secs(1), "0 to 1 s")?;
         range("ack.delay", self.ack.delay <= Duration::from_millis(500), "0 to 500 ms (RFC 9293 MUST-40)")?;
@@ -290,6 +303,41 @@ pub enum IdleRestart {
     Keep,
     /// Back to the restart window after one RTO (RFC 5681 section 4.1).
     Rfc5681,
+    /// Halved for each RTO of idling, down to the restart window (RFC 2861 section 3.1).
+    Rfc2861,
+    /// Kept for the five minutes that a window stays worth having, then halved for each further
+    /// five minutes (RFC 7661 section 4.4.1).
+    Rfc7661,
+}
+
+impl IdleRestart {
+    /// RFC 7661 section 4.4: the non-validated period.
+    const NON_VALIDATED_PERIOD: Duration = Duration::from_secs(300);
+
+    /// The window to go on with after `idle`, where the rule says that it changes. `restart`:
+    /// the restart window of RFC 5681, no more than `cwnd`.
+    pub fn window(
+        self,
+        cwnd: ByteCount,
+        restart: ByteCount,
+        idle: Duration,
+        rto: Duration,
+    ) -> Option<ByteCount> {
+        let (period, halved) = match self {
+            Self::Keep => return None,
+            Self::Rfc5681 => (rto, false),
+            Self::Rfc2861 => (rto, true),
+            Self::Rfc7661 => (Self::NON_VALIDATED_PERIOD, true),
+        };
+        if idle <= period {
+            return None;
+        }
+        if !halved {
+            return Some(restart);
+        }
+        let times = (idle.as_nanos() / period.as_nanos().max(1)).min(63);
+        Some(ByteCount::new(cwnd.get() >> times).max(restart))
+    }
 }
 
 /// When to acknowledge data (RFC 9293 section 3.8.6.3, RFC 5681 section 4.2).
@@ -355,4 +403,48 @@ pub enum PacingMode {
         /// Gain afterwards, in percent (Linux: 120).
         avoidance_gain: u32,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_restart_rules() {
+        let (cwnd, restart) = (ByteCount::new(80_000), ByteCount::new(10_000));
+        let rto = Duration::from_millis(200);
+        let after = |rule: IdleRestart, idle| rule.window(cwnd, restart, idle, rto).map(ByteCount::get);
+        let long = Duration::from_millis(450);
+        assert_eq!(after(IdleRestart::Keep, long), None);
+        assert_eq!(after(IdleRestart::Rfc5681, rto), None);
+        assert_eq!(after(IdleRestart::Rfc5681, long), Some(10_000));
+        assert_eq!(after(IdleRestart::Rfc2861, long), Some(20_000));
+        assert_eq!(after(IdleRestart::Rfc2861, Duration::from_secs(9)), Some(10_000));
+        assert_eq!(after(IdleRestart::Rfc7661, Duration::from_secs(299)), None);
+        assert_eq!(after(IdleRestart::Rfc7661, Duration::from_secs(301)), Some(40_000));
+    }
+
+    #[test]
+    fn rfc6928_and_rfc5681_initial_windows() {
+        let iw = |rule: InitialWindow, mss| rule.bytes(ByteCount::new(mss)).get();
+        assert_eq!(iw(InitialWindow::Rfc6928, 1_460), 14_600);
+        assert_eq!(iw(InitialWindow::Rfc6928, 9_000), 18_000);
+        assert_eq!(iw(InitialWindow::Rfc6928, 536), 5_360);
+        assert_eq!(iw(InitialWindow::Rfc5681, 1_460), 4_380);
+        assert_eq!(iw(InitialWindow::Rfc5681, 536), 2_144);
+        assert_eq!(iw(InitialWindow::Rfc5681, 4_096), 8_192);
+    }
+
+    #[test]
+    fn out_of_range_values_are_named() {
+        let bad = TcpConfig { dup_thresh: 0, ..TcpConfig::default() };
+        assert_eq!(bad.validate().map_err(|e| e.name), Err("dup_thresh"));
+        assert_eq!(TcpConfig::default().validate(), Ok(()));
+    }
+
+    #[test]
+    fn rfc7323_2_2_window_shift_covers_the_buffer() {
+        let shift = |n| TcpConfig { recv_buffer: n, ..TcpConfig::default() }.window_shift();
+        assert_eq!((shift(65_535), shift(65_536), shift(1 << 20), shift(1 << 30)), (0, 1, 5, 14));
+    }
 }

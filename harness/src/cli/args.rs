@@ -117,6 +117,10 @@ pub(super) struct IncastArgs {
     /// Queue of the client's NIC [default: 1000p].
     #[arg(long, value_name = "QUEUE", value_parser = values::queue, help_heading = NETWORK)]
     pub(super) client_nic: Option<QueueLimit>,
+    /// A server's packet enters the wire up to this late, at random; keeps equal servers from
+    /// marching in step [default: 5us].
+    #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = NETWORK)]
+    pub(super) nic_overhead: Option<Duration>,
     /// What a packet takes on the wire besides its IP bytes [default: ethernet].
     #[arg(long, value_name = "KIND", help_heading = NETWORK)]
     pub(super) framing: Option<FramingArg>,
@@ -145,7 +149,7 @@ pub(super) struct IncastArgs {
     /// Limited transmit [default: on].
     #[arg(long, value_name = "on|off LIST", value_parser = values::list(values::switch), help_heading = TCP)]
     pub(super) limited_transmit: Option<List<bool>>,
-    /// Timestamps [default: off].
+    /// Timestamps, in microseconds [default: on].
     #[arg(long, value_name = "on|off LIST", value_parser = values::list(values::switch), help_heading = TCP)]
     pub(super) timestamps: Option<List<bool>>,
     /// ECN: auto (as the congestion control asks), classic or off [default: auto].

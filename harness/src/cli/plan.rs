@@ -170,6 +170,7 @@ fn single_values(args: &IncastArgs, spec: &mut IncastSpec) {
     );
     set(&mut net.server_nic, args.server_nic);
     set(&mut net.client_nic, args.client_nic);
+    set(&mut net.nic_overhead, args.nic_overhead);
     set(&mut net.mtu, args.mtu);
     set(&mut spec.tcp.mss, args.mss.map(Some));
     set(&mut spec.seed, args.seed);

@@ -339,6 +339,7 @@ pub fn settings(sweep: &SweepSpec) -> Vec<(String, String)> {
     ));
     rows.push(("server NIC queue", net.server_nic.to_string()));
     rows.push(("client NIC queue", net.client_nic.to_string()));
+    rows.push(("NIC overhead", format!("up to {}", net.nic_overhead)));
     rows.push(("congestion control", tcp.congestion.clone()));
     rows.push(("RTO policy", tcp.rto.clone()));
     rows.push((

@@ -301,7 +301,10 @@ fn star(spec: &IncastSpec) -> StarSpec {
     // The port to a server carries requests and ACKs only; it is never what is studied.
     let wide = PortSpec { in_service, ..PortSpec::new(Capacity::Packets(1_000)) };
     let server = Attachment {
-        nic: NicSpec::new(capacity(net.server_nic)),
+        nic: NicSpec {
+            overhead: SimTime::from_duration(net.nic_overhead),
+            ..NicSpec::new(capacity(net.server_nic))
+        },
         up: link.clone(),
         port: wide,
         down: link.clone(),

@@ -117,6 +117,10 @@ pub struct NetSpec {
     pub server_nic: QueueLimit,
     /// Queue between the client and its link.
     pub client_nic: QueueLimit,
+    /// A server's packet enters an idle link up to this late, at random. Hosts are never as
+    /// punctual as a simulator: without it equal servers keep the same phase for ever, and which
+    /// of two packets that arrive together is dropped decides the whole run.
+    pub nic_overhead: Duration,
 }
 
 /// Bytes that a packet takes on a link besides the IP packet.
@@ -334,7 +338,7 @@ impl fmt::Display for Size {
 impl Default for IncastSpec {
     /// A current 1 Gb/s rack with a shallow port: 25 us per link, Ethernet, 64 KiB buffer of
     /// which DCTCP uses 30 kB (20 packets), 256 KiB from each server, 20 blocks, initial window
-    /// 10, SACK, an ACK per segment.
+    /// 10, SACK, timestamps, an ACK per segment.
     fn default() -> Self {
         Self {
             servers: 16,
@@ -358,6 +362,7 @@ impl Default for IncastSpec {
                 aqm: Aqm::EcnStep(QueueLimit::Bytes(ByteCount::new(30_000))),
                 server_nic: QueueLimit::Packets(1_000),
                 client_nic: QueueLimit::Packets(1_000),
+                nic_overhead: Duration::from_micros(5),
             },
             tcp: TcpSpec {
                 congestion: "reno".to_owned(),
@@ -366,7 +371,7 @@ impl Default for IncastSpec {
                 sack: true,
                 prr: true,
                 limited_transmit: true,
-                timestamps: false,
+                timestamps: true,
                 ecn: EcnUse::Auto,
                 delayed_ack: DelayedAck::Off,
                 initial_window: 10,
@@ -404,11 +409,13 @@ impl IncastSpec {
                 aqm: Aqm::None,
                 server_nic: QueueLimit::Packets(50),
                 client_nic: QueueLimit::Packets(1_000),
+                nic_overhead: Duration::ZERO,
                 ..d.net
             },
             tcp: TcpSpec {
                 loss_detector: "newreno".to_owned(),
                 sack: false,
+                timestamps: false,
                 prr: false,
                 rto: "floor:200ms,initial=3s".to_owned(),
                 initial_window: 2,
@@ -478,6 +485,13 @@ impl IncastSpec {
         within(
             "delay",
             net.link_delay.as_nanos(),
+            0,
+            10_000_000_000,
+            time_text,
+        )?;
+        within(
+            "nic-overhead",
+            net.nic_overhead.as_nanos(),
             0,
             10_000_000_000,
             time_text,

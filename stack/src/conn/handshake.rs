@@ -44,6 +44,7 @@ pub(super) fn sender_policy(
         // The peer's delay is unknown; ours is the best guess at what its kind uses.
         max_ack_delay: config.ack.delay,
         pacing: config.pacing,
+        max_segments: config.max_outstanding_segments,
         rto_floor_before_sample,
     }
 }

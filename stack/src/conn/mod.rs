@@ -31,7 +31,7 @@ use crate::rng::Rng;
 use crate::trace::{TimeoutCause, TraceEvent, TraceSink};
 use crate::wire::{Ecn, IpHeader, Seq, TcpHeader};
 use ecn::EcnState;
-use flow_window::{OfferedWindow, ReceiveWindow, SendWindow};
+use flow_window::{OfferedWindow, SendWindow};
 use handshake::Handshake;
 use narrows_congestion::{
     ByteCount, CongestionControl, Duration, FlowStart, Instant, RtoPolicy, RttEstimator,
@@ -229,8 +229,6 @@ pub struct Opening {
     pub seed: u64,
     /// What is remembered of the peer (RFC 9040); the default is nothing.
     pub metrics: PathMetrics,
-    /// Steers the offered window; `None` offers what fits the buffer.
-    pub receive_window: Option<Box<dyn ReceiveWindow>>,
 }
 
 impl<T: TcpTypes> Connection<T> {
@@ -288,7 +286,11 @@ impl<T: TcpTypes> Connection<T> {
             rcv_nxt: 0,
             recv_buf: T::Recv::default(),
             ooo: Reassembly::new(config.max_out_of_order_ranges),
-            offered: OfferedWindow::new(config.recv_buffer, config.window_clamp, opening.receive_window),
+            offered: OfferedWindow::new(
+                config.recv_buffer,
+                config.window_clamp,
+                config.receive_window.as_ref().map(|factory| factory.build()),
+            ),
             peer_fin: None,
             fin_received: false,
             rcv_up: None,

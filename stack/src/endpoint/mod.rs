@@ -541,7 +541,6 @@ impl<T: TcpTypes> Endpoint<T> {
             timestamp_offset: self.secrets.timestamp_offset(&tuple),
             metrics: self.metrics.as_mut().map(|m| m.get(tuple.remote.ip(), now)).unwrap_or_default(),
             seed: self.rng.next_u64(),
-            receive_window: None,
         }
     }
 

@@ -31,6 +31,8 @@ pub struct SenderPolicy {
     pub max_ack_delay: Duration,
     /// Pacing asked for by the configuration.
     pub pacing: PacingMode,
+    /// Records on the scoreboard at most.
+    pub max_segments: usize,
     /// A floor of the RTO until the first RTT sample, set after a SYN timeout (RFC 6298 5.7).
     pub rto_floor_before_sample: Duration,
 }
@@ -309,7 +311,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.limited_until = self.nxt;
             return NextSegment::Blocked;
         }
-        if !new_data || (self.frto.holds_retransmissions() && !self.frto.wants_new_data()) {
+        let full = self.board.len() >= self.policy.max_segments;
+        if !new_data || full || (self.frto.holds_retransmissions() && !self.frto.wants_new_data()) {
             return NextSegment::Blocked;
         }
         NextSegment::New { allowance: if stuck { allowance.max(self.mss) } else { allowance } }
@@ -496,10 +499,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.last_sent_at
     }
 
-    /// The application sends again after `idle`: longer than an RTO, so the window restarts
-    /// (RFC 5681 section 4.1).
-    pub fn on_idle_restart(&mut self, idle: Duration, initial_window: ByteCount, now: Instant) {
-        let restart = initial_window.min(self.cc.cwnd());
+    /// The application sends again after `idle`, long enough that the window becomes `restart`.
+    pub fn on_idle_restart(&mut self, idle: Duration, restart: ByteCount, now: Instant) {
         self.with_cc(now, |cc, view| cc.on_idle_restart(idle, restart, view));
     }
 

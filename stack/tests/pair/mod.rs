@@ -71,7 +71,6 @@ pub fn opening(client: bool, iss: u32) -> Opening {
         timestamp_offset: 0,
         seed: u64::from(client),
         metrics: Default::default(),
-        receive_window: None,
     }
 }
 

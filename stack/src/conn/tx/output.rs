@@ -5,12 +5,11 @@ use crate::buffer::{RecvBuffer, SendBuffer};
 use crate::conn::state::State;
 use crate::conn::timers::Timer;
 use crate::conn::{Connection, Fin, TcpTypes, may_send_new, tracer};
-use crate::config::IdleRestart;
 use crate::recovery::{AbsSeq, NextSegment, SentSegment};
 use crate::trace::TraceEvent;
 use crate::wire::{Ecn, Flags, Seq, TcpHeader};
 use core::ops::Range;
-use narrows_congestion::{ByteCount, Instant};
+use narrows_congestion::{ByteCount, CongestionControl, Instant};
 
 /// A segment to send; `payload` is a range of stream offsets.
 pub(in crate::conn) struct Output {
@@ -253,13 +252,15 @@ impl<T: TcpTypes> Connection<T> {
     /// RFC 5681 section 4.1: no burst after an idle period longer than the RTO.
     fn after_idle(&mut self, now: Instant) {
         let last = self.snd.last_sent_at();
-        if self.config.idle_restart == IdleRestart::Keep || last == Instant::ZERO {
+        if last == Instant::ZERO {
             return;
         }
         let idle = now.since(last);
-        if idle > self.snd.current_rto() {
-            let initial = self.initial_window(self.snd.mss());
-            self.snd.on_idle_restart(idle, initial, now);
+        let cwnd = self.snd.congestion().cwnd();
+        let restart = self.initial_window(self.snd.mss()).min(cwnd);
+        let rto = self.snd.current_rto();
+        if let Some(window) = self.config.idle_restart.window(cwnd, restart, idle, rto) {
+            self.snd.on_idle_restart(idle, window, now);
         }
     }
 
