@@ -98,24 +98,10 @@ impl Default for Catalog {
         Self {
             congestion: Arc::new(CongestionRegistry::standard()),
             rto: Arc::new(RtoRegistry::standard()),
-            loss_detectors: vec![
-                Entry::new(
-                    "reno",
-                    "three duplicate ACKs; recovery ends with the first new ACK (RFC 5681)",
-                ),
-                Entry::new(
-                    "newreno",
-                    "the same, recovering one loss a round trip (RFC 6582)",
-                ),
-                Entry::new(
-                    "sack",
-                    "SACK scoreboard with duplicate threshold (RFC 6675)",
-                ),
-                Entry::new(
-                    "rack",
-                    "time-based with tail-loss probes (RACK-TLP, RFC 8985)",
-                ),
-            ],
+            loss_detectors: narrows::recovery::detector::registry()
+                .iter()
+                .map(|d| Entry::new(d.name, d.description))
+                .collect(),
             scenarios: vec![Entry::new(
                 "incast",
                 "synchronised reads from many servers through one switch port",
