@@ -1,0 +1,304 @@
+//! The incast run: a client, servers, a star, and barrier-synchronised blocks.
+//!
+//! Everything is packets of the TCP under study: handshakes, requests and data travel on the
+//! same connections. Models hosts without CPU time and an application that reads at once.
+
+mod apps;
+mod network;
+
+use super::spec::{DelayedAck, EcnUse, IncastSpec, Length};
+use super::{
+    DropCounts, IncastRun, IncastRunner, Outcome, QueuePeak, RunContext, ScenarioError,
+    TimeoutCounts,
+};
+use crate::host::capture::Capture;
+use crate::host::{SimPacket, TcpHost};
+use crate::net::network::Network;
+use crate::net::packet::{HostId, PortId};
+use crate::net::stats::DropReason;
+use crate::sim::tap::{NoTap, Tap};
+use crate::sim::time::SimTime;
+use crate::sim::world::{Outcome as WorldOutcome, World};
+use apps::{Client, Role, Server};
+use narrows::config::{
+    AckPolicy, EcnMode, IdleRestart, InitialWindow, RecoverySending, SpuriousDetection, TcpConfig,
+    TimestampMode,
+};
+use narrows::congestion::{CongestionRegistry, RtoRegistry};
+use narrows::endpoint::ConnId;
+use narrows::recovery::detector;
+use narrows::{ByteCount, Instant, Rate};
+use std::sync::Arc;
+
+const PORT: u16 = 5_001;
+const CLIENT: HostId = HostId(0);
+/// How often the cancellation flag is looked at, in host events.
+const CANCEL_INTERVAL: u32 = 4_096;
+
+/// Runs incasts with the algorithms of its registries.
+#[derive(Clone, Debug)]
+pub struct Incast {
+    /// Congestion controls by name.
+    pub congestion: Arc<CongestionRegistry>,
+    /// RTO policies by name.
+    pub rto: Arc<RtoRegistry>,
+}
+
+impl Default for Incast {
+    /// With what narrows brings along.
+    fn default() -> Self {
+        Self {
+            congestion: Arc::new(CongestionRegistry::standard()),
+            rto: Arc::new(RtoRegistry::standard()),
+        }
+    }
+}
+
+impl IncastRunner for Incast {
+    fn run(&self, spec: &IncastSpec, ctx: RunContext<'_>) -> Result<IncastRun, ScenarioError> {
+        spec.validate()?;
+        let tcp = Arc::new(self.tcp_config(spec)?);
+        match ctx.capture {
+            None => run(spec, &tcp, ctx, NoTap).map(|(result, NoTap)| result),
+            Some(_) => {
+                let RunContext { cancel, capture } = ctx;
+                let out = capture.expect("matched above");
+                let tap = Capture::new(out).map_err(ScenarioError::Capture)?;
+                let ctx = RunContext {
+                    cancel,
+                    capture: None,
+                };
+                let (result, tap) = run(spec, &tcp, ctx, tap)?;
+                tap.finish().map_err(ScenarioError::Capture)?;
+                Ok(result)
+            }
+        }
+    }
+}
+
+impl Incast {
+    /// The TCP of every host.
+    fn tcp_config(&self, spec: &IncastSpec) -> Result<TcpConfig, ScenarioError> {
+        let t = &spec.tcp;
+        let unknown = |option, given: &str| ScenarioError::UnknownName {
+            option,
+            given: given.to_owned(),
+        };
+        let congestion = self
+            .congestion
+            .get(&t.congestion)
+            .map_err(|_| unknown("cc", &t.congestion))?;
+        let rto = self.rto.get(&t.rto).map_err(|_| unknown("rto", &t.rto))?;
+        let detector = *detector::by_name(&t.loss_detector)
+            .ok_or_else(|| unknown("loss", &t.loss_detector))?;
+        let config = TcpConfig {
+            congestion,
+            rto,
+            detector: Arc::new(detector),
+            recovery: if t.prr {
+                RecoverySending::Prr
+            } else {
+                RecoverySending::Pipe
+            },
+            limited_transmit: t.limited_transmit,
+            spurious: SpuriousDetection::default(),
+            mss: t.effective_mss(spec.net.mtu).min(u32::from(u16::MAX)) as u16,
+            sack: t.sack,
+            timestamps: if t.timestamps {
+                TimestampMode::Micros
+            } else {
+                TimestampMode::Off
+            },
+            ecn: match t.ecn {
+                EcnUse::Auto | EcnUse::Off => EcnMode::Off,
+                EcnUse::Classic => EcnMode::Classic,
+            },
+            initial_window: InitialWindow::Segments(t.initial_window),
+            // The servers are idle between blocks for no longer than it takes the slowest of
+            // them: what the papers' persistent connections do is kept.
+            idle_restart: IdleRestart::Keep,
+            nagle: false,
+            ack: match t.delayed_ack {
+                DelayedAck::Off => AckPolicy::IMMEDIATE,
+                DelayedAck::On { segments, timeout } => AckPolicy {
+                    delay: timeout,
+                    every: segments,
+                    quick_acks: 0,
+                },
+            },
+            send_buffer: 1 << 30,
+            recv_buffer: t.receive_window.map_or(16 << 20, ByteCount::as_usize),
+            window_scaling: t
+                .receive_window
+                .is_none_or(|w| w.get() > u64::from(u16::MAX)),
+            timer_tick: t.timer_tick,
+            ..TcpConfig::default()
+        };
+        config
+            .validate()
+            .map_err(|e| ScenarioError::Internal(e.to_string()))?;
+        Ok(config)
+    }
+}
+
+/// One run, watched by `tap`.
+fn run<T: Tap<SimPacket>>(
+    spec: &IncastSpec,
+    tcp: &Arc<TcpConfig>,
+    ctx: RunContext<'_>,
+    tap: T,
+) -> Result<(IncastRun, T), ScenarioError> {
+    let network: Network<SimPacket> = network::star(spec)
+        .build()
+        .map_err(|e| ScenarioError::Internal(e.to_string()))?;
+    let mut hosts = Vec::with_capacity(spec.servers as usize + 1);
+    for h in 0..=spec.servers {
+        let app = if h == 0 {
+            Role::Client(Client::new(spec))
+        } else {
+            Role::Server(Server::new(spec, h - 1))
+        };
+        let host = TcpHost::new(HostId(h), tcp.clone(), app, spec.seed, spec.wire)
+            .map_err(|e| ScenarioError::Internal(e.to_string()))?;
+        hosts.push(host);
+    }
+    let mut world = World::with_tap(network, hosts, tap);
+    // Servers listen before the client connects, which opens the run.
+    for h in (0..=spec.servers).rev() {
+        world.start_at(HostId(h), SimTime::ZERO);
+    }
+
+    let mut countdown = CANCEL_INTERVAL;
+    let mut cancelled = false;
+    let mut deadline = None;
+    let ended = loop {
+        // The clock of a run starts with the first request, which comes after the handshakes.
+        let until = deadline.unwrap_or(SimTime::MAX);
+        let outcome = world.run(until, |w| {
+            countdown -= 1;
+            if countdown == 0 {
+                countdown = CANCEL_INTERVAL;
+                cancelled = ctx.cancelled();
+            }
+            let client = client(w);
+            !cancelled && client.outcome.is_none() && (deadline.is_some() || client.began.is_none())
+        });
+        match (outcome, deadline, client(&world).began) {
+            (WorldOutcome::Stopped, None, Some(began))
+                if !cancelled && client(&world).outcome.is_none() =>
+            {
+                let limit = match spec.length {
+                    Length::Blocks { time_limit, .. } => time_limit,
+                    Length::Time(t) => t,
+                };
+                deadline = Some(SimTime::from_instant(began + limit));
+            }
+            (outcome, ..) => break outcome,
+        }
+    };
+    if cancelled {
+        return Err(ScenarioError::Cancelled);
+    }
+    let now = world.now().to_instant();
+    let events = world.events();
+    let (hosts, network, tap) = world.into_parts();
+    let outcome = match (ended, client_of(&hosts).outcome) {
+        (_, Some(outcome)) => outcome,
+        (WorldOutcome::Reached | WorldOutcome::TimeLimit, None) => match spec.length {
+            Length::Time(_) => Outcome::Completed,
+            Length::Blocks { .. } => Outcome::TimeLimit,
+        },
+        (WorldOutcome::Idle, None) => Outcome::Stalled,
+        (other, None) => {
+            return Err(ScenarioError::Internal(format!(
+                "the world ended with {other:?}"
+            )));
+        }
+    };
+    Ok((collect(spec, &hosts, &network, outcome, now, events), tap))
+}
+
+type IncastWorld<T> = World<TcpHost<Role>, T>;
+
+fn client<T: Tap<SimPacket>>(world: &IncastWorld<T>) -> &Client {
+    client_of(world.hosts())
+}
+
+fn client_of(hosts: &[TcpHost<Role>]) -> &Client {
+    match &hosts[CLIENT.index()].app {
+        Role::Client(client) => client,
+        Role::Server(_) => unreachable!("host 0 is the client"),
+    }
+}
+
+/// What the run gave.
+fn collect(
+    spec: &IncastSpec,
+    hosts: &[TcpHost<Role>],
+    network: &Network<SimPacket>,
+    outcome: Outcome,
+    now: Instant,
+    events: u64,
+) -> IncastRun {
+    let client = client_of(hosts);
+    let began = client.began.unwrap_or(now);
+    let end = match spec.length {
+        Length::Blocks { .. } if outcome == Outcome::Completed => client.last_byte,
+        _ => now,
+    };
+    let simulated = end.since(began);
+    let mut result = IncastRun {
+        outcome,
+        payload: client.payload,
+        simulated,
+        goodput: Rate::of(client.payload, simulated).unwrap_or_default(),
+        block_times: client.block_times.clone(),
+        events,
+        ..IncastRun::default()
+    };
+    let mut timeouts = TimeoutCounts::default();
+    for (i, host) in hosts.iter().enumerate() {
+        let conns: &[ConnId] = match &host.app {
+            Role::Client(client) => &client.conn_ids,
+            Role::Server(server) => server.conn.as_slice(),
+        };
+        for conn in conns.iter().filter_map(|id| host.tcp().connection(*id)) {
+            let s = conn.sender_stats();
+            if i == CLIENT.index() {
+                timeouts.other += s.timeouts;
+                continue;
+            }
+            timeouts.full_window += s.timeouts_full_window;
+            timeouts.tail += s.timeouts_tail;
+            timeouts.retransmission_lost += s.timeouts_retransmission;
+            result.fast_retransmits += s.fast_recoveries;
+            result.data_packets += s.segments;
+            result.retransmitted_packets += s.retransmits;
+        }
+    }
+    result.timeouts = timeouts;
+    let mut drops = DropCounts::default();
+    let nics = hosts.len() as u32;
+    for port in (0..network.ports()).map(PortId) {
+        let s = network.stats(port);
+        let full = s.dropped(DropReason::Full)
+            + s.dropped(DropReason::OverThreshold)
+            + s.dropped(DropReason::PoolExhausted);
+        drops.impaired += s.dropped(DropReason::Lost);
+        drops.port_early += s.dropped(DropReason::Early);
+        result.marks += s.marks;
+        if port.0 == CLIENT.0 || port.0 > nics {
+            drops.client_nic += full;
+        } else if port.0 < nics {
+            drops.server_nic += full;
+        } else {
+            drops.port_full += full;
+            result.max_queue = QueuePeak {
+                packets: u64::from(s.max_packets),
+                bytes: ByteCount::new(s.max_bytes),
+            };
+        }
+    }
+    result.drops = drops;
+    result
+}
