@@ -147,7 +147,7 @@ pub struct AckSample {
     /// The RTT measured by this ACK, if it gave one.
     pub rtt: Option<Duration>,
     /// The delivery rate over the last round trip, if it could be measured and was not limited
-    /// by the application.
+    /// by the application. Only where [`Needs::delivery_rate`] asks for it.
     pub rate: Option<Rate>,
     /// First ACK of a new round trip: data sent after the previous round began is acknowledged.
     pub round_start: bool,
@@ -247,6 +247,8 @@ pub struct Needs {
     pub ecn: EcnNeed,
     /// Segments must leave paced, even where the connection's configuration does not ask for it.
     pub pacing: bool,
+    /// [`AckSample::rate`] is wanted; measuring it costs a division an ACK.
+    pub delivery_rate: bool,
     /// The window may go below one segment, the pacing rate then spreads segments over several
     /// round trips.
     pub sub_mss_cwnd: bool,

@@ -1,5 +1,7 @@
 //! Everything about a connection that papers vary, as values.
 
+use crate::conn::acknowledge::AcknowledgeFactory;
+use crate::conn::ecn::EcnFeedbackFactory;
 use crate::conn::flow_window::ReceiveWindowFactory;
 use crate::endpoint::challenge::ChallengeLimit;
 use crate::recovery::detector::DetectorFactory;
@@ -47,6 +49,10 @@ pub struct TcpConfig {
     pub nagle: bool,
     /// When to acknowledge.
     pub ack: AckPolicy,
+    /// A policy of the user's own in place of `ack`.
+    pub acknowledge: Option<Arc<dyn AcknowledgeFactory>>,
+    /// Congestion feedback of the user's own, where ECN is negotiated.
+    pub ecn_feedback: Option<Arc<dyn EcnFeedbackFactory>>,
     /// Bytes of unacknowledged and unsent data held for the user.
     pub send_buffer: usize,
     /// Bytes of received data held for the user; the largest window ever offered.
@@ -108,6 +114,8 @@ impl Default for TcpConfig {
             idle_restart: IdleRestart::Rfc5681,
             nagle: true,
             ack: AckPolicy::default(),
+            acknowledge: None,
+            ecn_feedback: None,
             send_buffer: 1 << 20,
             recv_buffer: 1 << 20,
             window_clamp: None,

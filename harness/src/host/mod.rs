@@ -68,9 +68,16 @@ impl<A: App> TcpHost<A> {
         wire: bool,
     ) -> Result<Self, ConfigError> {
         let mut random = Stream::new(seed, Component::Host, u64::from(id.0));
-        let secret = (u128::from(random.next_u64()) << 64 | u128::from(random.next_u64())).to_le_bytes();
+        let secret =
+            (u128::from(random.next_u64()) << 64 | u128::from(random.next_u64())).to_le_bytes();
         let tcp = Endpoint::new(EndpointConfig::new(tcp, secret))?;
-        Ok(Self { tcp, app, wire, corrupt_in: 0, scratch: Vec::new() })
+        Ok(Self {
+            tcp,
+            app,
+            wire,
+            corrupt_in: 0,
+            scratch: Vec::new(),
+        })
     }
 
     /// The TCP.
@@ -121,7 +128,11 @@ impl<A: App> Host for TcpHost<A> {
         loop {
             if let Some((ip, tcp, payload)) = self.tcp.poll_transmit(now) {
                 let packet = SimPacket::new(ip, tcp, payload);
-                return Some(if self.wire { packet.through_bytes(&mut self.scratch) } else { packet });
+                return Some(if self.wire {
+                    packet.through_bytes(&mut self.scratch)
+                } else {
+                    packet
+                });
             }
             // Sending may have closed a connection or made room.
             let event = self.tcp.poll_event()?;
@@ -139,6 +150,7 @@ impl<A: App> Host for TcpHost<A> {
 
     fn local_drop(&mut self, now: Instant, packet: SimPacket) {
         let (ip, tcp, payload) = packet.parts();
-        self.tcp.handle_local_drop(now, ip, tcp, payload.len as usize);
+        self.tcp
+            .handle_local_drop(now, ip, tcp, payload.len as usize);
     }
 }

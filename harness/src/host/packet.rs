@@ -27,7 +27,13 @@ impl SimPacket {
     /// From what an endpoint's `poll_transmit` gives.
     pub fn new(ip: IpHeader, tcp: TcpHeader, payload: Synthetic) -> Self {
         let len = ip.wire_len() as u32 + tcp.wire_len() as u32 + payload.len;
-        Self { ip, tcp, payload, len, corrupt: false }
+        Self {
+            ip,
+            tcp,
+            payload,
+            len,
+            corrupt: false,
+        }
     }
 
     /// Headers and payload.
@@ -46,7 +52,9 @@ impl SimPacket {
         let written = wire::packet::emit(&self.ip, &self.tcp, &self.payload, buf)
             .expect("a packet of our own stack fits its own length");
         debug_assert_eq!(written, self.len as usize);
-        if self.corrupt && let Some(last) = buf.last_mut() {
+        if self.corrupt
+            && let Some(last) = buf.last_mut()
+        {
             *last ^= 1;
         }
     }
@@ -64,8 +72,10 @@ impl SimPacket {
             None,
             "the payload came out changed"
         );
-        let payload =
-            Synthetic { offset: self.payload.offset, len: parsed.payload.len() as u32 };
+        let payload = Synthetic {
+            offset: self.payload.offset,
+            len: parsed.payload.len() as u32,
+        };
         let again = Self::new(parsed.ip, parsed.tcp, payload);
         assert_eq!(&again, self, "the packet came out changed");
         again

@@ -3,52 +3,154 @@
 use crate::config::EcnMode;
 use crate::wire::{Ecn, Flags};
 use narrows_congestion::EcnNeed;
+use std::fmt::Debug;
 
-/// Which feedback this connection gives and understands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Feedback {
-    /// ECN is not in use.
-    None,
-    /// ECE from a mark until CWR.
-    Classic,
-    /// ECE mirrors the mark of each segment.
-    Dctcp,
-}
-
-/// ECN state of a connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct EcnState {
-    wanted: Feedback,
-    offers: bool,
-    accepts: bool,
-    /// What the handshake settled.
-    feedback: Feedback,
-    /// Classic: ECE is being echoed. DCTCP: `DCTCP.CE`.
-    ce: bool,
+/// The receiver's side of ECN: how marks come back to the sender.
+///
+/// [`Classic`] and [`Dctcp`] are the feedbacks of RFC 3168 and RFC 8257.
+pub trait EcnFeedback: Debug + Send {
+    /// A segment with data, and with the control bits `flags`, arrived in a packet marked `ip`.
+    fn on_data(&mut self, ip: Ecn, flags: Flags) -> MarkEffect;
+    /// Whether acknowledgements carry ECE now.
+    fn ece(&self) -> bool;
+    /// ECE reports exactly the marked bytes, instead of being a latched signal.
+    fn is_exact(&self) -> bool;
 }
 
 /// What a data segment's mark asks of the acknowledgements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MarkEffect {
+pub enum MarkEffect {
     /// Nothing special.
     None,
-    /// `DCTCP.CE` flipped: what came before is acknowledged at once with the old ECE, given
-    /// here, then this segment at once with the new (RFC 8257 section 3.2).
+    /// ECE flips: what came before is acknowledged at once with the old one, given here, then
+    /// this segment at once with the new (RFC 8257 section 3.2).
     Flip {
         /// The ECE for data received before this segment.
         before: bool,
     },
 }
 
+/// Makes one feedback for each connection. Closures are factories.
+pub trait EcnFeedbackFactory: Send + Sync {
+    /// A fresh instance.
+    fn build(&self) -> Box<dyn EcnFeedback>;
+}
+
+impl<F, E> EcnFeedbackFactory for F
+where
+    F: Fn() -> E + Send + Sync,
+    E: EcnFeedback + 'static,
+{
+    fn build(&self) -> Box<dyn EcnFeedback> {
+        Box::new(self())
+    }
+}
+
+/// RFC 3168 section 6.1.3: ECE from a mark until CWR.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Classic {
+    echoing: bool,
+}
+
+impl EcnFeedback for Classic {
+    fn on_data(&mut self, ip: Ecn, flags: Flags) -> MarkEffect {
+        // CWR first: a mark on the same segment is a new one.
+        if flags.contains(Flags::CWR) {
+            self.echoing = false;
+        }
+        self.echoing |= ip == Ecn::Ce;
+        MarkEffect::None
+    }
+    fn ece(&self) -> bool {
+        self.echoing
+    }
+    fn is_exact(&self) -> bool {
+        false
+    }
+}
+
+/// RFC 8257 section 3.2: ECE mirrors the mark of each segment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Dctcp {
+    /// `DCTCP.CE`.
+    ce: bool,
+}
+
+impl EcnFeedback for Dctcp {
+    fn on_data(&mut self, ip: Ecn, _: Flags) -> MarkEffect {
+        let marked = ip == Ecn::Ce;
+        let before = core::mem::replace(&mut self.ce, marked);
+        if before == marked { MarkEffect::None } else { MarkEffect::Flip { before } }
+    }
+    fn ece(&self) -> bool {
+        self.ce
+    }
+    fn is_exact(&self) -> bool {
+        true
+    }
+}
+
+/// The feedback of a connection; the two usual ones without a box.
+#[derive(Debug)]
+enum Feedback {
+    Classic(Classic),
+    Dctcp(Dctcp),
+    Custom(Box<dyn EcnFeedback>),
+}
+
+impl Feedback {
+    fn get(&self) -> &dyn EcnFeedback {
+        match self {
+            Self::Classic(f) => f,
+            Self::Dctcp(f) => f,
+            Self::Custom(f) => f.as_ref(),
+        }
+    }
+    fn get_mut(&mut self) -> &mut dyn EcnFeedback {
+        match self {
+            Self::Classic(f) => f,
+            Self::Dctcp(f) => f,
+            Self::Custom(f) => f.as_mut(),
+        }
+    }
+}
+
+/// How far the handshake has come with ECN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Agreement {
+    /// Not offered, or not agreed (yet).
+    None,
+    /// Both ends use it.
+    InUse,
+}
+
+/// ECN state of a connection.
+#[derive(Debug)]
+pub(crate) struct EcnState {
+    feedback: Feedback,
+    /// Every packet is ECN-capable, not only those with new data.
+    everything: bool,
+    offers: bool,
+    accepts: bool,
+    agreement: Agreement,
+}
+
 impl EcnState {
-    pub(crate) fn new(mode: EcnMode, need: EcnNeed) -> Self {
-        let (wanted, offers, accepts) = match (need, mode) {
-            (EcnNeed::Dctcp, _) | (_, EcnMode::Dctcp) => (Feedback::Dctcp, true, true),
-            (EcnNeed::Classic, _) | (_, EcnMode::Classic) => (Feedback::Classic, true, true),
-            (EcnNeed::Configured, EcnMode::Accept) => (Feedback::Classic, false, true),
-            (EcnNeed::Configured, EcnMode::Off) => (Feedback::None, false, false),
+    pub(crate) fn new(mode: EcnMode, need: EcnNeed, custom: Option<Box<dyn EcnFeedback>>) -> Self {
+        let dctcp = need == EcnNeed::Dctcp || mode == EcnMode::Dctcp;
+        let offers = dctcp || need == EcnNeed::Classic || mode == EcnMode::Classic;
+        let feedback = match custom {
+            Some(custom) => Feedback::Custom(custom),
+            None if dctcp => Feedback::Dctcp(Dctcp::default()),
+            None => Feedback::Classic(Classic::default()),
         };
-        Self { wanted, offers, accepts, feedback: Feedback::None, ce: false }
+        Self {
+            feedback,
+            everything: dctcp,
+            offers,
+            accepts: offers || mode == EcnMode::Accept,
+            agreement: Agreement::None,
+        }
     }
 
     /// Flags to add to a SYN we send; none on a retransmission that gives up ECN
@@ -59,72 +161,52 @@ impl EcnState {
 
     /// Flags to add to our SYN-ACK.
     pub(crate) fn syn_ack_flags(&self) -> Flags {
-        if self.feedback == Feedback::None { Flags::NONE } else { Flags::ECE }
+        if self.in_use() { Flags::ECE } else { Flags::NONE }
     }
 
     /// A SYN came: does the peer offer ECN?
     pub(crate) fn on_syn(&mut self, flags: Flags) {
         if self.accepts && flags.contains(Flags::ECE | Flags::CWR) {
-            self.feedback = self.wanted;
+            self.agreement = Agreement::InUse;
         }
     }
 
     /// The answer to our SYN came.
     pub(crate) fn on_syn_ack(&mut self, flags: Flags) {
         if self.offers && flags.contains(Flags::ECE) && !flags.contains(Flags::CWR) {
-            self.feedback = self.wanted;
+            self.agreement = Agreement::InUse;
         }
     }
 
     pub(crate) fn in_use(&self) -> bool {
-        self.feedback != Feedback::None
+        self.agreement == Agreement::InUse
     }
 
     /// ECE reports exactly the marked bytes.
     pub(crate) fn is_exact(&self) -> bool {
-        self.feedback == Feedback::Dctcp
+        self.in_use() && self.feedback.get().is_exact()
     }
 
     /// The IP codepoint for a segment: RFC 3168 marks new data only; DCTCP everything,
     /// because a packet that is not ECN-capable is dropped where data is only marked (RFC 8257
     /// section 5).
     pub(crate) fn codepoint(&self, new_data: bool) -> Ecn {
-        match self.feedback {
-            Feedback::Dctcp => Ecn::Ect0,
-            Feedback::Classic if new_data => Ecn::Ect0,
-            _ => Ecn::NotEct,
-        }
+        if self.in_use() && (self.everything || new_data) { Ecn::Ect0 } else { Ecn::NotEct }
     }
 
     /// The codepoint of our SYN, or (`answer`) SYN-ACK.
     pub(crate) fn syn_codepoint(&self, answer: bool) -> Ecn {
-        let feedback = if answer { self.feedback } else { self.wanted };
-        if feedback == Feedback::Dctcp { Ecn::Ect0 } else { Ecn::NotEct }
+        if self.everything && (self.in_use() || !answer) { Ecn::Ect0 } else { Ecn::NotEct }
     }
 
     /// A segment with data arrived.
     pub(crate) fn on_data(&mut self, ip: Ecn, flags: Flags) -> MarkEffect {
-        match self.feedback {
-            Feedback::None => MarkEffect::None,
-            Feedback::Classic => {
-                // CWR first: a mark on the same segment is a new one.
-                if flags.contains(Flags::CWR) {
-                    self.ce = false;
-                }
-                self.ce |= ip == Ecn::Ce;
-                MarkEffect::None
-            }
-            Feedback::Dctcp => {
-                let marked = ip == Ecn::Ce;
-                let before = core::mem::replace(&mut self.ce, marked);
-                if before == marked { MarkEffect::None } else { MarkEffect::Flip { before } }
-            }
-        }
+        if self.in_use() { self.feedback.get_mut().on_data(ip, flags) } else { MarkEffect::None }
     }
 
     /// Whether acknowledgements carry ECE now.
     pub(crate) fn ece(&self) -> bool {
-        self.feedback != Feedback::None && self.ce
+        self.in_use() && self.feedback.get().ece()
     }
 }
 
@@ -133,7 +215,7 @@ mod tests {
     use super::*;
 
     fn established(mode: EcnMode) -> EcnState {
-        let mut e = EcnState::new(mode, EcnNeed::Configured);
+        let mut e = EcnState::new(mode, EcnNeed::Configured, None);
         e.on_syn_ack(Flags::SYN | Flags::ACK | Flags::ECE);
         e
     }
@@ -142,13 +224,13 @@ mod tests {
     fn rfc3168_6_1_1_negotiation() {
         assert!(established(EcnMode::Classic).in_use());
         assert!(!established(EcnMode::Accept).in_use(), "not offered, so not agreed");
-        let mut passive = EcnState::new(EcnMode::Accept, EcnNeed::Configured);
+        let mut passive = EcnState::new(EcnMode::Accept, EcnNeed::Configured, None);
         passive.on_syn(Flags::SYN | Flags::ECE);
         assert!(!passive.in_use(), "ECE without CWR on a SYN is no offer");
         passive.on_syn(Flags::SYN | Flags::ECE | Flags::CWR);
         assert!(passive.in_use());
         // A broken peer reflects both bits: not an agreement.
-        let mut e = EcnState::new(EcnMode::Classic, EcnNeed::Configured);
+        let mut e = EcnState::new(EcnMode::Classic, EcnNeed::Configured, None);
         e.on_syn_ack(Flags::SYN | Flags::ACK | Flags::ECE | Flags::CWR);
         assert!(!e.in_use());
     }

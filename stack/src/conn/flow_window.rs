@@ -86,10 +86,13 @@ impl OfferedWindow {
             Some(policy) => policy.limit(ByteCount::new(free), now).get(),
             None => self.clamp,
         };
-        let edge = nxt + free.min(limit).min(self.clamp);
+        // Nor more than the field can say.
+        let most = self.clamp.min(u64::from(u16::MAX) << self.shift);
+        let edge = nxt + free.min(limit).min(most);
         // Silly-window avoidance (RFC 9293 section 3.8.6.2.2): move by a segment or half the
-        // buffer, or not at all.
-        if edge >= self.right_edge + mss.min(self.capacity / 2).max(1) { edge } else { self.right_edge }
+        // buffer (of what there is to offer at most), or not at all.
+        let step = mss.min(self.clamp.min(limit) / 2).max(1);
+        if edge >= self.right_edge + step { edge } else { self.right_edge }
     }
 
     /// The value of the window field, and the edge moves. `scaled`: not on a SYN.
@@ -97,10 +100,15 @@ impl OfferedWindow {
         let edge = self.candidate(nxt, read, mss, now).max(self.right_edge);
         let shift = if scaled { self.shift } else { 0 };
         let window = edge.saturating_sub(nxt);
-        // Rounding down must not take back what was offered: round up as long as it fits.
+        // Rounding down must not take back what was offered, so round up; but not again and
+        // again, or a peer that sends odd bytes to a user who does not read could fill any amount
+        // of memory: never more than a granule beyond the buffer. There, the edge on the wire
+        // moves left by less than a granule, and what was offered is still accepted
+        // (RFC 7323 section 2.4).
         let promised = self.right_edge.saturating_sub(nxt);
         let mut field = window >> shift;
-        if (field << shift) < promised {
+        let rounded_up = nxt + ((field + 1) << shift);
+        if (field << shift) < promised && rounded_up < read + self.capacity + (1 << shift) {
             field += 1;
         }
         let field = field.min(u64::from(u16::MAX));
@@ -136,6 +144,11 @@ impl SendWindow {
     /// The peer's shift; RFC 7323 section 2.3 caps it at 14.
     pub(crate) fn set_shift(&mut self, shift: u8) {
         self.shift = shift.min(14);
+    }
+
+    /// An unscaled window field as the peer would have scaled it.
+    pub(crate) fn scale_down(&self, field: u16) -> u16 {
+        field >> self.shift
     }
 
     /// Take the window of a SYN (never scaled) or of the first segment of a synchronised peer.

@@ -87,9 +87,7 @@ impl<T: TcpTypes> Connection<T> {
             self.ack.force();
             // Data or FIN on the SYN-ACK.
             if !payload.is_empty() || tcp.flags.contains(Flags::FIN) {
-                let mut rest = tcp.clone();
-                rest.flags = rest.flags.without(Flags::SYN);
-                rest.seq += 1;
+                let rest = self.without_syn(tcp);
                 self.on_segment(now, ecn, &rest, payload);
             }
         } else {
@@ -97,8 +95,17 @@ impl<T: TcpTypes> Connection<T> {
             self.ecn.on_syn(tcp.flags);
             self.set_state(State::SynReceived(Origin::Active), now);
             self.handshake.due = true;
-            self.handshake.retries = 0;
         }
+    }
+
+    /// What follows the SYN in its segment. The window of a SYN is not scaled, that of the
+    /// rest would be.
+    pub(super) fn without_syn(&self, tcp: &TcpHeader) -> TcpHeader {
+        let mut rest = tcp.clone();
+        rest.flags = rest.flags.without(Flags::SYN);
+        rest.seq += 1;
+        rest.window = self.window.scale_down(tcp.window);
+        rest
     }
 
     /// Take the peer's initial sequence number and options.
@@ -117,7 +124,7 @@ impl<T: TcpTypes> Connection<T> {
             self.window.set_shift(shift);
             self.offered.set_shift(self.config.window_shift());
         }
-        self.sack = self.config.sack && syn.options.sack_permitted;
+        self.sack = self.wants_sack() && syn.options.sack_permitted;
         self.window.init(syn.window, false, syn.seq, 0);
     }
 
@@ -130,7 +137,7 @@ impl<T: TcpTypes> Connection<T> {
         let retransmitted = self.handshake.retries > 0;
         let floor =
             if retransmitted { self.config.rto_after_syn_timeout } else { Duration::ZERO };
-        let policy = sender_policy(&self.config, self.sack && self.detector_uses_sack(), floor);
+        let policy = sender_policy(&self.config, self.sack, floor);
         // Karn's rule: an answer to a retransmitted SYN measures nothing.
         let rtt = self
             .handshake
@@ -148,8 +155,9 @@ impl<T: TcpTypes> Connection<T> {
         }
     }
 
-    fn detector_uses_sack(&self) -> bool {
-        self.snd.detector_uses_sack()
+    /// We offer SACK: it is configured, and the loss detector makes use of it.
+    fn wants_sack(&self) -> bool {
+        self.config.sack && self.snd.detector_uses_sack()
     }
 
     /// The initial window; one segment after the SYN had to be retransmitted
@@ -176,9 +184,8 @@ impl<T: TcpTypes> Connection<T> {
     pub(super) fn syn_header(&mut self, now: Instant) -> (Ecn, TcpHeader) {
         let answer = matches!(self.state, State::SynReceived(_));
         let mut tcp = self.header(self.iss, Flags::SYN);
-        let wants_sack = self.config.sack && self.detector_uses_sack();
         tcp.options.mss = Some(self.config.mss);
-        tcp.options.sack_permitted = wants_sack && (!answer || self.handshake.peer_sack);
+        tcp.options.sack_permitted = self.wants_sack() && (!answer || self.handshake.peer_sack);
         if self.config.window_scaling && (!answer || self.handshake.peer_wscale.is_some()) {
             tcp.options.window_scale = Some(self.config.window_shift());
         }

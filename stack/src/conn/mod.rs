@@ -12,7 +12,8 @@
 //! Time is an argument and must not go back. Nothing in here reads a clock, draws randomness from
 //! outside, or does I/O.
 
-mod ecn;
+pub mod acknowledge;
+pub mod ecn;
 pub mod flow_window;
 mod handshake;
 pub mod reassembly;
@@ -30,6 +31,7 @@ use crate::recovery::{AbsSeq, RtoOutcome, Sender, SenderStats};
 use crate::rng::Rng;
 use crate::trace::{TimeoutCause, TraceEvent, TraceSink};
 use crate::wire::{Ecn, IpHeader, Seq, TcpHeader};
+use acknowledge::AckState;
 use ecn::EcnState;
 use flow_window::{OfferedWindow, SendWindow};
 use handshake::Handshake;
@@ -38,13 +40,13 @@ use narrows_congestion::{
 };
 use reassembly::Reassembly;
 use state::{CloseReason, Origin, State};
+use std::cmp::Ordering;
 use std::fmt::{self, Debug};
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use timers::{Timer, Timers};
 use timestamps::Timestamping;
-use tx::ack_policy::AckState;
 
 /// The types a connection is made of.
 pub trait TcpTypes: Sized + 'static {
@@ -177,6 +179,8 @@ pub struct Connection<T: TcpTypes> {
     wants_room: bool,
     /// The persist timer fired: send what the window admits, or one byte.
     probe_window: bool,
+    /// Where a byte was sent into the closed window.
+    probe_sent: Option<AbsSeq>,
     pace_at: Option<Instant>,
 
     // Receiving. Positions are stream offsets: 0 is the first byte after the SYN.
@@ -203,6 +207,10 @@ pub struct Connection<T: TcpTypes> {
     challenge: ConnectionBudget,
     challenge_due: bool,
     keepalive_sent: u32,
+    /// Timeouts against a closed window since the peer was last heard of.
+    probes_unanswered: u32,
+    /// The user will neither send nor read any more.
+    orphan: bool,
     probe_keepalive: bool,
     last_received: Instant,
     reset_due: Option<Seq>,
@@ -255,7 +263,8 @@ impl<T: TcpTypes> Connection<T> {
         let rng = Rng::new(opening.seed);
         let mss = ByteCount::from(u32::from(config.mss));
         let cc = T::congestion(&config, &FlowStart::new(mss, config.initial_window.bytes(mss)));
-        let ecn = EcnState::new(config.ecn, cc.needs().ecn);
+        let custom = config.ecn_feedback.as_ref().map(|f| f.build());
+        let ecn = EcnState::new(config.ecn, cc.needs().ecn, custom);
         let detector = config.detector.build();
         let snd = Sender::new(
             1,
@@ -281,6 +290,7 @@ impl<T: TcpTypes> Connection<T> {
             nagle: config.nagle,
             wants_room: false,
             probe_window: false,
+            probe_sent: None,
             pace_at: None,
             irs: Seq(0),
             rcv_nxt: 0,
@@ -294,7 +304,7 @@ impl<T: TcpTypes> Connection<T> {
             peer_fin: None,
             fin_received: false,
             rcv_up: None,
-            ack: AckState::new(config.ack),
+            ack: AckState::new(config.ack, config.acknowledge.as_ref().map(|f| f.build())),
             mss_out: config.mss,
             sack: false,
             ts: Timestamping::new(config.timestamps, opening.timestamp_offset),
@@ -304,6 +314,8 @@ impl<T: TcpTypes> Connection<T> {
             challenge: ConnectionBudget::new(config.challenge_acks),
             challenge_due: false,
             keepalive_sent: 0,
+            probes_unanswered: 0,
+            orphan: false,
             probe_keepalive: false,
             last_received: Instant::ZERO,
             reset_due: None,
@@ -370,6 +382,8 @@ impl<T: TcpTypes> Connection<T> {
                 Timer::Persist => self.probe_window = true,
                 Timer::Keepalive => self.on_keepalive(now),
                 Timer::User => self.give_up(CloseReason::UserTimeout, now),
+                // Half-closed, a connection may go on for as long as the user reads.
+                Timer::Linger if self.state == State::FinWait2 && !self.orphan => {}
                 Timer::Linger => self.finish(CloseReason::Finished, now),
             }
         }
@@ -389,7 +403,14 @@ impl<T: TcpTypes> Connection<T> {
             let closed = self.snd.scoreboard().first().is_some_and(|s| s.end > edge);
             let outcome = self.snd.on_rto(now, closed, &mut trace);
             drop(trace);
-            if outcome != RtoOutcome::Nothing && self.snd.retries() > self.config.data_retries {
+            if outcome == RtoOutcome::Retransmit(TimeoutCause::ZeroWindow) {
+                // As long as the peer answers, the connection stays (RFC 9293 MUST-37).
+                self.probes_unanswered += 1;
+            }
+            let limit = self.config.data_retries;
+            if outcome != RtoOutcome::Nothing
+                && (self.snd.retries() > limit || self.probes_unanswered > limit)
+            {
                 self.finish(CloseReason::TimedOut, now);
             }
         }
@@ -409,9 +430,16 @@ impl<T: TcpTypes> Connection<T> {
     /// A new SYN may take the place of this connection in TIME-WAIT (RFC 6191 section 2,
     /// RFC 9293 MAY-2).
     pub(crate) fn time_wait_yields_to(&self, syn: &TcpHeader) -> bool {
-        match syn.options.timestamps.filter(|_| self.ts.in_use()) {
-            Some(option) => self.ts.is_newer(option),
-            None => syn.seq.after(self.rcv_nxt_seq()),
+        let beyond = syn.seq.after_eq(self.rcv_nxt_seq());
+        match syn.options.timestamps.filter(|_| self.ts.wanted()) {
+            // The new incarnation will have timestamps, the old one had none.
+            Some(_) if !self.ts.in_use() => true,
+            Some(option) => match self.ts.compare(option) {
+                Ordering::Greater => true,
+                Ordering::Equal => beyond,
+                Ordering::Less => false,
+            },
+            None => beyond,
         }
     }
 
@@ -462,6 +490,9 @@ impl<T: TcpTypes> Connection<T> {
 
     /// When to call [`handle_timeout`](Self::handle_timeout), if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Instant> {
+        if matches!(self.state, State::Closed(_)) {
+            return None;
+        }
         let mut next = self.timers.next();
         for at in [self.snd.rto_deadline(), self.snd.pto_deadline()].into_iter().flatten() {
             next = next.min(self.timers.on_tick(at));
@@ -552,6 +583,23 @@ impl<T: TcpTypes> Connection<T> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Nothing more will be sent, nor read: as [`close`](Self::close), but FIN-WAIT-2 ends by
+    /// itself, and data the user has not read, or that still comes, is answered with a RST: it
+    /// must not look delivered (RFC 9293 SHLD-3, RFC 2525 section 2.17).
+    pub fn release(&mut self, now: Instant) {
+        self.orphan = true;
+        if self.readable() > 0 && !matches!(self.state, State::Closed(_)) {
+            self.abort(now);
+            return;
+        }
+        self.close(now);
+        if self.state == State::FinWait2
+            && let Some(wait) = self.config.fin_wait_2
+        {
+            self.timers.arm(Timer::Linger, now + wait);
         }
     }
 

@@ -2,10 +2,13 @@
 
 use crate::config::TimestampMode;
 use crate::wire::{Seq, Timestamps};
+use core::cmp::Ordering;
 use narrows_congestion::{Duration, Instant};
 
-/// TS.Recent older than this says nothing (RFC 7323 section 5.5: 24 days).
-const RECENT_LIFETIME: Duration = Duration::from_secs(24 * 24 * 3_600);
+/// TS.Recent older than this says nothing: a peer's clock may have gone half around since. RFC
+/// 7323 section 5.5 has 24 days for a clock of milliseconds; with one of microseconds, which the
+/// option does not tell, it is 35 minutes. No segment lives that long.
+const RECENT_LIFETIME: Duration = Duration::from_micros(1 << 31);
 
 /// Timestamp state of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -53,8 +56,11 @@ impl Timestamping {
 
     /// PAWS (RFC 7323 section 5.3 R1): the segment is an old duplicate.
     pub(crate) fn rejects(&self, option: Timestamps, now: Instant) -> bool {
-        (option.val.wrapping_sub(self.recent) as i32) < 0
-            && now.since(self.recent_at) < RECENT_LIFETIME
+        before(option.val, self.recent) && !self.is_outdated(now)
+    }
+
+    fn is_outdated(&self, now: Instant) -> bool {
+        now.since(self.recent_at) >= RECENT_LIFETIME
     }
 
     /// Take TSval of an acceptable segment that starts at or before what was last acknowledged
@@ -66,15 +72,18 @@ impl Timestamping {
         last_ack_sent: Seq,
         now: Instant,
     ) {
-        if seq.before_eq(last_ack_sent) && (option.val.wrapping_sub(self.recent) as i32) >= 0 {
+        if seq.before_eq(last_ack_sent)
+            && (!before(option.val, self.recent) || self.is_outdated(now))
+        {
             self.recent = option.val;
             self.recent_at = now;
         }
     }
 
-    /// A newer TSval than the last of the old incarnation (RFC 6191 section 2).
-    pub(crate) fn is_newer(&self, option: Timestamps) -> bool {
-        (option.val.wrapping_sub(self.recent) as i32) > 0
+    /// How TSval of a new incarnation's SYN compares with the last of this one
+    /// (RFC 6191 section 2).
+    pub(crate) fn compare(&self, option: Timestamps) -> Ordering {
+        (option.val.wrapping_sub(self.recent) as i32).cmp(&0)
     }
 
     /// The RTT by an echo; `None` when it is from the future or absurdly old. A difference of n
@@ -88,6 +97,11 @@ impl Timestamping {
         let tick = self.mode.tick();
         Some(tick * u64::from(ticks) + tick / 2)
     }
+}
+
+/// `a < b` on the circle of timestamps.
+fn before(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
 }
 
 #[cfg(test)]
@@ -105,8 +119,11 @@ mod tests {
         assert!(t.rejects(Timestamps { val: 4, ecr: 0 }, at(1)));
         assert!(!t.rejects(Timestamps { val: 5, ecr: 0 }, at(1)));
         assert!(!t.rejects(Timestamps { val: 6, ecr: 0 }, at(1)));
-        let days_25 = at(25 * 24 * 3_600 * 1_000);
-        assert!(!t.rejects(Timestamps { val: 4, ecr: 0 }, days_25));
+        let old = Timestamps { val: 4, ecr: 0 };
+        assert!(t.rejects(old, at(35 * 60 * 1_000)));
+        assert!(!t.rejects(old, at(36 * 60 * 1_000)));
+        t.on_segment(old, Seq(1), Seq(1), at(36 * 60 * 1_000));
+        assert_eq!(t.option(at(0)).ecr, 4, "and it is taken for TS.Recent");
     }
 
     #[test]

@@ -84,12 +84,17 @@ impl Listener {
         if !tcp.flags.contains(Flags::SYN) || tcp.flags.contains(Flags::FIN) {
             return Admission::Ignore;
         }
-        if self.stats.embryonic >= self.backlog {
+        if !self.has_room() {
             self.stats.dropped += 1;
             return Admission::Full;
         }
         self.stats.embryonic += 1;
         Admission::Open(self.tcp.clone())
+    }
+
+    /// The backlog is not full.
+    pub(super) fn has_room(&self) -> bool {
+        self.stats.embryonic < self.backlog
     }
 
     pub(super) fn on_established(&mut self) {

@@ -299,7 +299,15 @@ impl<T: TcpTypes> Endpoint<T> {
             && let Some(conn) = self.slots.get_mut(slot as usize).and_then(|s| s.conn.as_deref_mut())
         {
             let syn = tcp.flags.contains(Flags::SYN) && !tcp.flags.intersects(Flags::ACK | Flags::RST);
-            if syn && conn.state() == State::TimeWait && conn.time_wait_yields_to(tcp) {
+            let listened = || {
+                let id = self.demux.listener(tuple.local)?;
+                self.listeners.get(id as usize)?.as_ref()
+            };
+            if syn
+                && conn.state() == State::TimeWait
+                && conn.time_wait_yields_to(tcp)
+                && listened().is_some_and(|l| l.has_room())
+            {
                 self.stats.time_wait_reuses += 1;
                 let iss = conn.next_incarnation_iss();
                 self.remove(slot);
@@ -395,11 +403,11 @@ impl<T: TcpTypes> Endpoint<T> {
         self.slots[id.slot as usize].conn.as_deref_mut()
     }
 
-    /// The user is done with a connection: it is closed if it is not, finishes by itself, and no
-    /// events come of it any more.
+    /// The user is done with a connection: see [`Connection::release`]. It finishes by itself, and
+    /// no events come of it any more.
     pub fn release(&mut self, id: ConnId, now: Instant) {
         if let Some(conn) = self.connection_mut(id) {
-            conn.close(now);
+            conn.release(now);
             self.slots[id.slot as usize].released = true;
         }
     }
@@ -585,7 +593,11 @@ impl<T: TcpTypes> Endpoint<T> {
             }
         }
         self.stats.strangers += 1;
-        if tcp.flags.contains(Flags::RST) || !self.config.reset_strangers || self.stray.len() >= MAX_STRAY {
+        if tcp.flags.contains(Flags::RST)
+            || !self.config.reset_strangers
+            || !sane_source(&tuple)
+            || self.stray.len() >= MAX_STRAY
+        {
             return;
         }
         self.stats.resets_sent += 1;
@@ -625,7 +637,7 @@ fn reset_for(ip: &IpHeader, tcp: &TcpHeader, payload_len: usize) -> (IpHeader, T
     (answer, reset)
 }
 
-/// A SYN from a multicast, broadcast or unspecified address, or to one, is dropped
+/// What comes from a multicast, broadcast or unspecified address, or goes to one, is dropped
 /// (RFC 9293 MUST-57 and MUST-63).
 fn sane_source(tuple: &FourTuple) -> bool {
     let bad = |ip: IpAddr| match ip {

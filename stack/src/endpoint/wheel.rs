@@ -523,15 +523,26 @@ mod tests {
         }
     }
 
+    /// Deadlines so close that slots hold many timers, and often moved.
+    fn dense_op() -> impl Strategy<Value = Op> {
+        prop_oneof![
+            12 => (0u32..40, 900u64..2_000).prop_map(|(id, d)| Op::Arm(id, d / 50 * 50)),
+            1 => (0u32..40).prop_map(Op::Cancel),
+            2 => (0u64..200).prop_map(Op::Pass),
+            1 => Just(Op::Follow),
+        ]
+    }
+
     proptest! {
         #[test]
         fn agrees_with_an_ordered_set(
             small in proptest::collection::vec(op(SMALL as u32), 0..150),
             large in proptest::collection::vec(op(40), 0..150),
+            dense in proptest::collection::vec(dense_op(), 0..300),
         ) {
             let (mut wheel, mut model, mut now) = (TimerWheel::new(), Model::default(), 0u64);
             // The small ids first: the change from scan to lists happens in the middle.
-            for op in small.into_iter().chain(large) {
+            for op in small.into_iter().chain(dense).chain(large) {
                 match op {
                     Op::Arm(id, d) => {
                         // Up to 1 us in the past.

@@ -167,6 +167,10 @@ pub trait LossDetector: Debug + Send {
         board.mark_all_lost();
     }
 
+    /// The last loss was none: what was taken for the delivery of a retransmission was that of
+    /// the original. The LOST marks are gone already.
+    fn on_undo(&mut self) {}
+
     /// It wants the tail loss probe of RFC 8985 section 7.
     fn tail_loss_probe(&self) -> bool {
         false
@@ -212,6 +216,9 @@ impl<T: LossDetector + ?Sized> LossDetector for Box<T> {
     }
     fn on_rto(&mut self, now: Instant, board: &mut Scoreboard) {
         (**self).on_rto(now, board);
+    }
+    fn on_undo(&mut self) {
+        (**self).on_undo();
     }
     fn tail_loss_probe(&self) -> bool {
         (**self).tail_loss_probe()

@@ -5,7 +5,7 @@ use super::prr::{self, Prr};
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
 use super::spurious::{Frto, FrtoFacts, FrtoVerdict, UndoRecord};
-use super::tlp::{TlpEpisode, TlpFacts, TlpOutcome};
+use super::tlp::{TlpFacts, TlpOutcome};
 use crate::config::RecoverySending;
 use crate::trace::{TimeoutCause, TraceEvent};
 use narrows_congestion::{
@@ -48,12 +48,20 @@ pub enum RtoOutcome {
     Retransmit(TimeoutCause),
 }
 
+/// An RTT by the timestamp of a clock in milliseconds is wrong by up to this much.
+const ECHO_ERROR: Duration = Duration::from_millis(1);
+
 /// What the ACK delivered, gathered while the scoreboard is walked.
 #[derive(Default)]
 struct Delivered {
     newest: Option<SentSegment>,
-    /// Transmission time of the oldest cumulatively acknowledged segment sent only once.
+    /// The same among the segments sent only once.
+    newest_clean: Option<SentSegment>,
+    /// Transmission time of the oldest cumulatively acknowledged segment, if none of them was
+    /// sent more than once: data behind a repaired hole has waited for the repair.
     oldest_clean: Option<Instant>,
+    /// A segment sent more than once was cumulatively acknowledged.
+    repaired: bool,
     /// Never-retransmitted data from before the recovery point.
     original: bool,
     segments: u32,
@@ -62,15 +70,32 @@ struct Delivered {
 impl Delivered {
     fn add(&mut self, s: &SentSegment, recover: AbsSeq, cumulative: bool) {
         self.segments += 1;
-        if self.newest.is_none_or(|n| (s.sent_at, s.end) >= (n.sent_at, n.end)) {
+        let later = |n: SentSegment| (s.sent_at, s.end) >= (n.sent_at, n.end);
+        if self.newest.is_none_or(later) {
             self.newest = Some(*s);
         }
-        if !s.was_retransmitted() {
-            if cumulative && self.oldest_clean.is_none_or(|t| s.sent_at < t) {
-                self.oldest_clean = Some(s.sent_at);
-            }
-            self.original |= s.end <= recover;
+        if s.was_retransmitted() {
+            self.repaired |= cumulative;
+            return;
         }
+        if self.newest_clean.is_none_or(later) {
+            self.newest_clean = Some(*s);
+        }
+        if cumulative && self.oldest_clean.is_none_or(|t| s.sent_at < t) {
+            self.oldest_clean = Some(s.sent_at);
+        }
+        self.original |= s.end <= recover;
+    }
+
+    /// The delivered transmission that was made last. `echo`: how long ago, by its timestamp,
+    /// the segment left that set off the ACK; if that is longer ago than the last transmission,
+    /// an earlier one was delivered (RFC 8985 section 6.2 step 1).
+    fn newest(&self, now: Instant, echo: Option<Duration>) -> Option<NewestDelivered> {
+        let newest = self.newest?;
+        let earlier = newest.was_retransmitted()
+            && echo.is_some_and(|echo| echo > now.since(newest.sent_at) + ECHO_ERROR);
+        let told = if earlier { self.newest_clean } else { Some(newest) };
+        told.as_ref().map(NewestDelivered::of)
     }
 }
 
@@ -120,16 +145,22 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         // RTT (RFC 6298 section 3: Karn's rule, unless a timestamp tells).
         if advanced {
             let sample = match seen.oldest_clean {
-                Some(sent_at) => Some(now.since(sent_at)),
-                None => input.timestamp_rtt,
+                Some(sent_at) if !seen.repaired => Some(now.since(sent_at)),
+                _ => input.timestamp_rtt,
             };
             if let Some(rtt) = sample {
                 self.rtt.on_sample(rtt, now);
                 self.rto.on_rtt_sample(rtt, now);
+                self.rate.set_min_rtt(self.rtt.min().unwrap_or(rtt));
                 self.backoff = 0;
             }
             self.retries = 0;
+        } else if self.probing_window {
+            // The peer answers: it may keep its window closed for as long as it likes
+            // (RFC 9293 section 3.8.6.1).
+            self.retries = 0;
         }
+        self.probing_window = false;
 
         // Congestion control hears of the delivery first, then of congestion.
         let round_start = self.rate.take_round_start();
@@ -140,7 +171,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             sample.delivered = delivered;
             sample.delivered_ce = if input.ece && input.exact_ecn { acked } else { ByteCount::ZERO };
             sample.rtt = seen.newest.filter(|s| !s.was_retransmitted()).map(|s| now.since(s.sent_at));
-            sample.rate = self.rate.sample(now).rate;
+            if self.cc.needs().delivery_rate {
+                sample.rate = Some(self.rate.sample(now)).filter(|s| !s.app_limited).and_then(|s| s.rate);
+            }
             sample.round_start = round_start;
             self.stats.ce_bytes += sample.delivered_ce.get();
             // The view is of the flow as this ACK found it: was the window the limit?
@@ -148,8 +181,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.with_cc_limited(now, limited, |cc, view| cc.on_ack(&sample, view));
         }
 
+        // The probe was perhaps all that was outstanding.
         let bare_duplicate = !advanced
-            && outstanding
             && input.pure
             && input.sack.is_empty()
             && input.dsack.is_none();
@@ -168,11 +201,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             newly_sacked,
             dup_acks: self.dup_acks,
             dsack: input.dsack.is_some(),
-            newest: seen.newest.map(|s| NewestDelivered {
-                sent_at: s.sent_at,
-                end: s.end,
-                retransmitted: s.was_retransmitted(),
-            }),
+            newest: seen.newest(now, input.timestamp_rtt),
             rtt: &self.rtt,
             mss: self.mss,
             sack_ok: self.policy.sack,
@@ -187,12 +216,14 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.on_loss_found(lost_before, flight, now, trace);
         }
 
-        // ECN: at most one reduction per window (RFC 3168 section 6.1.2).
-        if input.ece && matches!(self.ca_state, CaState::Open | CaState::Disorder) {
+        // ECN: at most one reduction per window (RFC 3168 section 6.1.2). An ACK of no more than
+        // what was sent before the last reduction speaks of the window that it answered for.
+        let unanswered = self.una > self.recover
+            && matches!(self.ca_state, CaState::Open | CaState::Disorder);
+        if input.ece && unanswered {
             trace(TraceEvent::Congestion(CongestionEvent::EcnEcho));
             let flight = self.recover_fs(newly_sacked, delivered - newly_sacked);
-            self.enter_cwr(CongestionEvent::EcnEcho, flight, now);
-            self.cwr_due = true;
+            self.enter_cwr(CongestionEvent::EcnEcho, flight, now, trace);
             self.stats.ecn_reductions += 1;
         }
 
@@ -206,8 +237,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
 
         if let Some(prr) = &mut self.prr {
-            let newly_lost = self.board.lost() > lost_before;
-            prr.on_ack(delivered, self.board.pipe(), self.mss, advanced && !newly_lost);
+            let safe = advanced && verdict == Verdict::Nothing;
+            prr.on_ack(delivered, self.board.pipe(), self.mss, safe);
         }
 
         // Timers (RFC 6298 sections 5.2 and 5.3).
@@ -233,19 +264,30 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         delivered: ByteCount,
     ) -> ByteCount {
         let stood_for = self.board.reno_sacked();
+        let room = u32::try_from(self.board.len()).unwrap_or(u32::MAX).saturating_sub(1);
         if duplicate {
-            let room = u32::try_from(self.board.len()).unwrap_or(u32::MAX).saturating_sub(1);
-            let now_for = (stood_for + 1).min(room);
+            // After a timeout all of the flight counts as lost: only data sent since can leave
+            // the pipe.
+            if self.ca_state == CaState::Loss && self.nxt <= self.recover {
+                return delivered;
+            }
+            let now_for = stood_for.saturating_add(1).min(room).max(stood_for);
             self.board.set_reno_sacked(now_for, self.mss);
             return self.mss * u64::from(now_for - stood_for);
         }
-        if advanced && stood_for > 0 {
-            // One of the segments filled the hole, the others had been counted by their ACKs.
-            let counted = acked_segments.saturating_sub(1).min(stood_for);
-            self.board.set_reno_sacked(stood_for - counted, self.mss);
-            return delivered - self.mss * u64::from(counted);
+        if !advanced || stood_for == 0 {
+            return delivered;
         }
-        delivered
+        // One of the segments filled the hole, the others had been counted by their ACKs.
+        let counted = acked_segments.saturating_sub(1).min(stood_for);
+        // Outside of an episode there is no other hole for the rest to be above: those ACKs
+        // were of duplicates.
+        let left = match self.ca_state {
+            CaState::Recovery | CaState::Loss => (stood_for - counted).min(room),
+            CaState::Open | CaState::Disorder | CaState::Cwr => 0,
+        };
+        self.board.set_reno_sacked(left, self.mss);
+        delivered - self.mss * u64::from(counted)
     }
 
     /// RFC 6582 section 3.2 step 3: without SACK only the first partial ACK of an episode
@@ -294,20 +336,29 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if reduce {
             trace(TraceEvent::Congestion(CongestionEvent::Loss));
             self.with_cc(now, |cc, view| cc.on_congestion_event(CongestionEvent::Loss, view));
-            self.undo = Some(UndoRecord::new(Spurious::FastRetransmit, self.nxt));
+            self.undo = Some(UndoRecord::new(Spurious::FastRetransmit, self.una, self.nxt));
             self.start_prr(flight);
+            self.cwr_due = true;
         }
         self.recover = self.nxt;
         self.set_ca_state(CaState::Recovery, trace);
     }
 
     /// Reduce the window without loss.
-    pub(super) fn enter_cwr(&mut self, event: CongestionEvent, flight: ByteCount, now: Instant) {
+    pub(super) fn enter_cwr(
+        &mut self,
+        event: CongestionEvent,
+        flight: ByteCount,
+        now: Instant,
+        trace: &mut impl FnMut(TraceEvent),
+    ) {
         self.with_cc(now, |cc, view| cc.on_congestion_event(event, view));
         self.recover = self.nxt;
         self.undo = None;
-        self.ca_state = CaState::Cwr;
+        self.set_ca_state(CaState::Cwr, trace);
         self.start_prr(flight);
+        // After a reduction for whatever reason (RFC 3168 section 6.1.2).
+        self.cwr_due = true;
     }
 
     /// RecoverFS of RFC 9937 section 6, for an episode that starts with an ACK that brought so
@@ -340,7 +391,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.prr = None;
         self.force_one = false;
         self.frto = Frto::Off;
-        self.undo = None;
+        // The D-SACKs for what was retransmitted may be still to come.
+        if let Some(undo) = &mut self.undo {
+            undo.on_episode_end(self.nxt);
+        }
         self.dup_acks = 0;
         self.partial_acks = 0;
         if !self.policy.sack {
@@ -380,10 +434,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let Some(undo) = &mut self.undo else { return };
         let spurious = &self.policy.spurious;
         let eifel = spurious.eifel && advanced && undo.eifel(input.tsecr);
-        let dsack = spurious.dsack && input.dsack.is_some() && undo.on_dsack();
+        let dsack = spurious.dsack && input.dsack.is_some_and(|d| undo.on_dsack(d));
+        let kind = undo.kind;
         if eifel || dsack {
-            let kind = undo.kind;
             self.undo_reduction(kind, input.now, trace);
+        } else if undo.is_over(input.ack) {
+            self.undo = None;
         }
     }
 
@@ -400,6 +456,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.frto = Frto::Off;
         self.backoff = 0;
         self.board.clear_lost();
+        self.detector.on_undo();
         self.dup_acks = 0;
         let open = if self.board.sacked().is_zero() { CaState::Open } else { CaState::Disorder };
         self.set_ca_state(open, trace);
@@ -427,7 +484,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 if matches!(self.ca_state, CaState::Open | CaState::Disorder) {
                     trace(TraceEvent::Congestion(CongestionEvent::Loss));
                     let flight = self.recover_fs(ByteCount::ZERO, ByteCount::ZERO);
-                    self.enter_cwr(CongestionEvent::Loss, flight, input.now);
+                    self.enter_cwr(CongestionEvent::Loss, flight, input.now, trace);
                 }
             }
         }
@@ -448,13 +505,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// (RFC 8985 section 7.3).
     pub fn on_pto(&mut self, new_data: bool, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
         self.pto_at = None;
-        if self.board.is_empty() {
+        if !new_data && self.board.last_unsacked().is_none() {
             return;
         }
         trace(TraceEvent::TailLossProbe);
         self.probe_due = true;
-        let end = if new_data { self.nxt + self.mss.get() } else { self.nxt };
-        self.tlp = Some(TlpEpisode::new(end, !new_data));
         self.arm_rto(now);
     }
 
@@ -482,12 +537,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             TimeoutCause::Handshake | TimeoutCause::ZeroWindow => self.stats.timeouts -= 1,
         }
         self.backoff = self.backoff.saturating_add(1);
-        if window_closed {
-            self.board.mark_lost(first.start);
-            self.force_one = true;
-            self.arm_rto(now);
-            return RtoOutcome::Retransmit(cause);
-        }
         self.retries = self.retries.saturating_add(1);
         trace(TraceEvent::Timeout {
             cause,
@@ -495,6 +544,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             consecutive: self.retries,
             flight_size: ByteCount::new(self.nxt - self.una),
         });
+        if window_closed {
+            self.probing_window = true;
+            self.board.mark_lost(first.start);
+            self.force_one = true;
+            self.arm_rto(now);
+            return RtoOutcome::Retransmit(cause);
+        }
         // A peer that discards what it SACKed must not stall us (RFC 2018 section 8).
         if first.is_sacked() {
             self.board.reset_sacked();
@@ -505,7 +561,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         // state in which it struck.
         self.with_cc(now, |cc, view| cc.on_rto(retries, view));
         if first_of_episode || self.undo.is_none() {
-            self.undo = Some(UndoRecord::new(Spurious::Timeout, self.nxt));
+            self.undo = Some(UndoRecord::new(Spurious::Timeout, self.una, self.nxt));
         }
         // RFC 5682 section 2.1 step 1: not when a retransmission was lost already.
         self.frto = if self.policy.spurious.frto && first_of_episode && !first.was_retransmitted() {
@@ -521,6 +577,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.dup_acks = 0;
         self.force_one = true;
         self.recover = self.nxt;
+        self.cwr_due = true;
         self.set_ca_state(CaState::Loss, trace);
         self.arm_rto(now);
         RtoOutcome::Retransmit(cause)

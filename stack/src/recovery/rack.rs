@@ -185,6 +185,11 @@ impl LossDetector for RackTlp {
         }
     }
 
+    fn on_undo(&mut self) {
+        self.deadline = None;
+        self.newest = self.newest.filter(|newest| !newest.retransmitted);
+    }
+
     fn tail_loss_probe(&self) -> bool {
         self.probe
     }

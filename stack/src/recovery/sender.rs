@@ -117,6 +117,8 @@ pub struct Sender<C, R> {
     pub(super) frto: Frto,
     pub(super) tlp: Option<TlpEpisode>,
     pub(super) probe_due: bool,
+    /// The last timeout was a probe of a closed window, and no ACK has come since.
+    pub(super) probing_window: bool,
     /// Timeouts in a row.
     pub(super) backoff: u32,
     /// Timeouts since SND.UNA last moved: what R2 counts.
@@ -170,6 +172,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             frto: Frto::Off,
             tlp: None,
             probe_due: false,
+            probing_window: false,
             backoff: 0,
             retries: 0,
             rto_at: None,
@@ -342,7 +345,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.board.push(end, now, tx);
         self.nxt = end;
         self.frto.on_new_data();
-        self.after_send(bytes, now);
+        self.after_send(bytes, false, now);
         if self.rto_at.is_none() {
             self.arm_rto(now);
         }
@@ -361,13 +364,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if let Some(undo) = &mut self.undo {
             undo.on_retransmit(tsval);
         }
-        self.after_send(bytes, now);
+        self.after_send(bytes, true, now);
         if self.rto_at.is_none() {
             self.arm_rto(now);
         }
     }
 
-    fn after_send(&mut self, bytes: ByteCount, now: Instant) {
+    fn after_send(&mut self, bytes: ByteCount, retransmission: bool, now: Instant) {
         self.stats.segments += 1;
         self.last_sent_at = now;
         if let Some(prr) = &mut self.prr {
@@ -378,6 +381,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         if self.probe_due {
             self.probe_due = false;
+            self.tlp = Some(TlpEpisode::new(self.nxt, retransmission));
             self.stats.tail_loss_probes += 1;
         }
         self.with_cc(now, |cc, view| cc.on_sent(bytes, view));
@@ -413,7 +417,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         if congestion && matches!(self.ca_state, CaState::Open | CaState::Disorder) {
             let flight = ByteCount::new(self.nxt - self.una);
-            self.enter_cwr(CongestionEvent::LocalDrop, flight, now);
+            self.enter_cwr(CongestionEvent::LocalDrop, flight, now, &mut |_| {});
         }
     }
 

@@ -8,8 +8,11 @@ use narrows_congestion::Spurious;
 pub struct UndoRecord {
     /// Which kind of reduction.
     pub kind: Spurious,
-    /// SND.NXT when it was made: evidence about later data says nothing.
-    pub until: AbsSeq,
+    /// SND.UNA and SND.NXT when it was made: evidence about other data says nothing.
+    range: (AbsSeq, AbsSeq),
+    /// SND.NXT when the episode ended: once that is acknowledged nothing more will be heard of
+    /// its retransmissions.
+    ended: Option<AbsSeq>,
     /// TSval of the first retransmission, if timestamps are on.
     first_retransmission: Option<u32>,
     /// Retransmissions made less D-SACKs received for them.
@@ -19,13 +22,34 @@ pub struct UndoRecord {
 }
 
 impl UndoRecord {
-    /// A reduction of `kind` is made now.
-    pub fn new(kind: Spurious, until: AbsSeq) -> Self {
-        Self { kind, until, first_retransmission: None, unaccounted: 0, retransmitted: false }
+    /// A reduction of `kind` is made now, with `una..nxt` outstanding.
+    pub fn new(kind: Spurious, una: AbsSeq, nxt: AbsSeq) -> Self {
+        Self {
+            kind,
+            range: (una, nxt),
+            ended: None,
+            first_retransmission: None,
+            unaccounted: 0,
+            retransmitted: false,
+        }
+    }
+
+    /// Recovery is over, with SND.NXT at `nxt`. Only D-SACKs can still tell that it was
+    /// unfounded.
+    pub fn on_episode_end(&mut self, nxt: AbsSeq) {
+        self.ended = self.ended.or(Some(nxt));
+    }
+
+    /// With SND.UNA at `una` no evidence is to be expected any more.
+    pub fn is_over(&self, una: AbsSeq) -> bool {
+        self.ended.is_some_and(|end| una > end)
     }
 
     /// Data was retransmitted in a segment with this TSval.
     pub fn on_retransmit(&mut self, tsval: Option<u32>) {
+        if self.ended.is_some() {
+            return;
+        }
         if !self.retransmitted {
             self.first_retransmission = tsval;
             self.retransmitted = true;
@@ -37,7 +61,7 @@ impl UndoRecord {
     /// older than the first retransmission, so the original arrived.
     pub fn eifel(&self, tsecr: Option<u32>) -> bool {
         match (self.first_retransmission, tsecr) {
-            (Some(retransmitted), Some(echoed)) => {
+            (Some(retransmitted), Some(echoed)) if self.ended.is_none() => {
                 (echoed.wrapping_sub(retransmitted) as i32) < 0
             }
             _ => false,
@@ -45,9 +69,9 @@ impl UndoRecord {
     }
 
     /// D-SACK detection (RFC 3708 section 3): every retransmission of the episode has been
-    /// reported as a duplicate. Call it once for each D-SACK.
-    pub fn on_dsack(&mut self) -> bool {
-        if !self.retransmitted {
+    /// reported as a duplicate. Call it once for each D-SACK, `[start, end)`.
+    pub fn on_dsack(&mut self, (start, end): (AbsSeq, AbsSeq)) -> bool {
+        if !self.retransmitted || start < self.range.0 || end > self.range.1 {
             return false;
         }
         self.unaccounted = self.unaccounted.saturating_sub(1);
@@ -195,7 +219,7 @@ mod tests {
 
     #[test]
     fn eifel_compares_on_the_circle() {
-        let mut u = UndoRecord::new(Spurious::Timeout, 0);
+        let mut u = UndoRecord::new(Spurious::Timeout, 0, 9);
         assert!(!u.eifel(Some(5)));
         u.on_retransmit(Some(2));
         u.on_retransmit(Some(9));
@@ -205,11 +229,15 @@ mod tests {
 
     #[test]
     fn dsack_must_account_for_every_retransmission() {
-        let mut u = UndoRecord::new(Spurious::FastRetransmit, 0);
-        assert!(!u.on_dsack());
+        let mut u = UndoRecord::new(Spurious::FastRetransmit, 100, 900);
+        assert!(!u.on_dsack((100, 200)));
         u.on_retransmit(None);
         u.on_retransmit(None);
-        assert!(!u.on_dsack());
-        assert!(u.on_dsack());
+        assert!(!u.on_dsack((100, 200)));
+        assert!(!u.on_dsack((0, 100)) && !u.on_dsack((900, 1000)), "of other data");
+        u.on_episode_end(950);
+        u.on_retransmit(None);
+        assert!(!u.is_over(950) && u.is_over(951));
+        assert!(u.on_dsack((200, 300)));
     }
 }

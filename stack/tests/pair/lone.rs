@@ -2,7 +2,6 @@
 //! looked at one by one.
 
 use super::{Conn, opening};
-use narrows::buffer::Payload;
 use narrows::config::{AckPolicy, TcpConfig, TimestampMode};
 use narrows::conn::Event;
 use narrows::conn::state::State;
@@ -57,7 +56,11 @@ pub fn seg(flags: Flags, seq: i64, ack: i64) -> Seg {
             src_port: 80,
             dst_port: 40_000,
             seq: IRS + 1 + seq as u32,
-            ack: if flags.contains(Flags::ACK) { ISS + 1 + ack as u32 } else { Seq(0) },
+            ack: if flags.contains(Flags::ACK) {
+                ISS + 1 + ack as u32
+            } else {
+                Seq(0)
+            },
             flags,
             window: u16::MAX,
             ..TcpHeader::default()
@@ -192,10 +195,11 @@ impl Lone {
     /// In SYN-RECEIVED through a listener that got `syn`; its SYN-ACK is returned.
     pub fn syn_received(config: TcpConfig, syn: &Seg) -> (Self, Out) {
         let now = Self::start();
-        let mut opening = opening(true, ISS.0);
-        opening.remote = "10.0.0.2:80".parse().unwrap();
-        let conn = Conn::accept(Arc::new(config), opening, &syn.tcp, now);
+        let conn = Conn::accept(Arc::new(config), opening(true, ISS.0), &syn.tcp, now);
         let mut lone = Self::with(conn, now);
+        if syn.tcp.options.window_scale.is_some() {
+            lone.shift = lone.conn.config().window_shift();
+        }
         let mut out = lone.settle();
         assert_eq!(out.len(), 1, "{out:?}");
         (lone, out.remove(0))
@@ -207,9 +211,8 @@ impl Lone {
         if let Some(ts) = answer.tcp.options.timestamps {
             lone.peer_ts = Some(ts.val);
         }
-        if answer.tcp.options.window_scale.is_some() {
-            lone.shift = lone.conn.config().window_shift();
-        }
+        // A round trip takes time.
+        lone.now = lone.now + Duration::from_millis(1);
         let out = lone.recv(answer);
         assert_eq!(lone.conn.state(), State::Established);
         assert!(out.len() == 1 && out[0].is_pure_ack(), "{out:?}");
@@ -237,19 +240,41 @@ impl Lone {
                 self.last_ts = ts.val;
             }
             if tcp.flags.contains(Flags::ACK) && !tcp.flags.contains(Flags::RST) {
-                let shift = if tcp.flags.contains(Flags::SYN) { 0 } else { self.shift };
+                let shift = if tcp.flags.contains(Flags::SYN) {
+                    0
+                } else {
+                    self.shift
+                };
                 let edge = ack + (i64::from(tcp.window) << shift);
-                assert!(edge + (1 << shift) > self.highest_edge, "right edge moved left: {tcp:?}");
+                assert!(
+                    edge + (1 << shift) > self.highest_edge,
+                    "right edge moved left from {} by {edge} with shift {shift}: {tcp:?}", self.highest_edge
+                );
                 self.highest_edge = self.highest_edge.max(edge);
             }
-            out.push(Out { at: self.now, ip, tcp, data, seq, ack });
-            assert!(out.len() < MAX_BURST, "never stops sending: {:?}", out.last());
+            out.push(Out {
+                at: self.now,
+                ip,
+                tcp,
+                data,
+                seq,
+                ack,
+            });
+            assert!(
+                out.len() < MAX_BURST,
+                "never stops sending: {:?}",
+                out.last()
+            );
         }
         while let Some(e) = self.conn.poll_event() {
             self.events.push(e);
         }
         if let Some(at) = self.conn.poll_timeout() {
-            assert!(at > self.now, "a timer in the past: {at:?} at {:?}", self.now);
+            assert!(
+                at > self.now,
+                "a timer in the past: {at:?} at {:?}",
+                self.now
+            );
         }
         out
     }
@@ -260,9 +285,19 @@ impl Lone {
             && seg.tcp.options.timestamps.is_none()
             && !seg.bare
         {
-            seg.tcp.options.timestamps = Some(Timestamps { val, ecr: self.last_ts });
+            seg.tcp.options.timestamps = Some(Timestamps {
+                val,
+                ecr: self.last_ts,
+            });
         }
-        self.conn.handle_segment(self.now, seg.ecn, &seg.tcp, &seg.data);
+        if seg.tcp.flags.contains(Flags::SYN)
+            && seg.tcp.options.window_scale.is_some()
+            && !self.conn.was_established()
+        {
+            self.shift = self.conn.config().window_shift();
+        }
+        self.conn
+            .handle_segment(self.now, seg.ecn, &seg.tcp, &seg.data);
         self.settle()
     }
 
@@ -390,9 +425,4 @@ pub fn positions(state: State) -> (i64, i64) {
     );
     let ours = matches!(state, State::FinWait2 | State::TimeWait);
     (i64::from(peer), i64::from(ours))
-}
-
-/// `Payload` is used by the rig through its trait.
-pub fn len_of(data: &[u8]) -> usize {
-    Payload::len(&data)
 }

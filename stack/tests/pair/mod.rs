@@ -1,6 +1,8 @@
 //! Two connections on a virtual clock, with a path between them that loses what it is told to.
 #![allow(dead_code, missing_docs, unreachable_pub)] // Each test file uses a part of it.
 
+pub mod lone;
+
 use narrows::buffer::{RecvRing, SendRing};
 use narrows::config::TcpConfig;
 use narrows::conn::{Boxed, Connection, Event, Opening};
@@ -40,6 +42,9 @@ pub enum Fate {
     Duplicate,
 }
 
+/// What is more is a loop.
+const MAX_PACKETS: usize = 2_000_000;
+
 pub type Path = Box<dyn FnMut(&Seen, u64) -> Fate>;
 
 pub struct Pair {
@@ -62,7 +67,10 @@ pub struct Pair {
 }
 
 pub fn opening(client: bool, iss: u32) -> Opening {
-    let (c, s) = ("10.0.0.1:40000".parse().unwrap(), "10.0.0.2:80".parse().unwrap());
+    let (c, s) = (
+        "10.0.0.1:40000".parse().unwrap(),
+        "10.0.0.2:80".parse().unwrap(),
+    );
     let (local, remote) = if client { (c, s) } else { (s, c) };
     Opening {
         local,
@@ -182,6 +190,7 @@ impl Pair {
         let fate = (self.path)(&seen, *n);
         seen.dropped = fate == Fate::Drop;
         self.log.push(seen);
+        assert!(self.log.len() < MAX_PACKETS, "never stops: {:#?}", &self.log[self.log.len() - 4..]);
         let mut at = self.now + self.delay;
         let mut copies = 1;
         match fate {
@@ -191,10 +200,22 @@ impl Pair {
             Fate::Delay(d) => at = at + d,
             Fate::Duplicate => copies = 2,
         }
-        let queue = if from_client { &mut self.to_server } else { &mut self.to_client };
+        let queue = if from_client {
+            &mut self.to_server
+        } else {
+            &mut self.to_client
+        };
         for _ in 0..copies {
             let place = queue.partition_point(|p| p.at <= at);
-            queue.insert(place, InFlight { at, ip, tcp: tcp.clone(), data: data.clone() });
+            queue.insert(
+                place,
+                InFlight {
+                    at,
+                    ip,
+                    tcp: tcp.clone(),
+                    data: data.clone(),
+                },
+            );
         }
     }
 
@@ -233,7 +254,8 @@ impl Pair {
             }
             while self.to_client.front().is_some_and(|p| p.at <= self.now) {
                 let p = self.to_client.pop_front().unwrap();
-                self.client.handle_segment(self.now, p.ip.ecn, &p.tcp, &p.data);
+                self.client
+                    .handle_segment(self.now, p.ip.ecn, &p.tcp, &p.data);
                 self.settle();
             }
         }
@@ -252,7 +274,10 @@ impl Pair {
         let want = self.server_got.len() + data.len();
         while self.now < end && self.server_got.len() < want {
             if offered < data.len() {
-                offered += self.client.send(&data[offered..], data.len() - offered).unwrap_or(0);
+                offered += self
+                    .client
+                    .send(&data[offered..], data.len() - offered)
+                    .unwrap_or(0);
             }
             self.settle();
             let step = [
@@ -273,5 +298,30 @@ impl Pair {
 
 /// Bytes that differ from their shifted selves.
 pub fn bytes(n: usize) -> Vec<u8> {
-    (0..n as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+    (0..n as u32)
+        .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8)
+        .collect()
+}
+
+impl Pair {
+    /// Both open actively: their SYNs cross.
+    pub fn crossing(client: TcpConfig, server: TcpConfig) -> Self {
+        let mut p = Self::new(client, server);
+        let now = p.now;
+        p.server = Some(Conn::connect(
+            p.server_config.clone(),
+            opening(false, 77),
+            now,
+        ));
+        p
+    }
+
+    /// The same with the given initial sequence numbers.
+    pub fn crossing_at(client: u32, server: u32) -> Self {
+        let mut p = Self::crossing(TcpConfig::default(), TcpConfig::default());
+        let config = p.server_config.clone();
+        p.client = Conn::connect(config.clone(), opening(true, client), p.now);
+        p.server = Some(Conn::connect(config, opening(false, server), p.now));
+        p
+    }
 }

@@ -39,6 +39,11 @@ impl<T: TcpTypes> Connection<T> {
             self.handshake.due = true;
             return None;
         }
+        // RFC 5961 section 4.2: a SYN is never a reason to tear down, wherever it lies.
+        if syn && !rst {
+            self.challenge_ack(now);
+            return None;
+        }
         // TIME-WAIT: a retransmitted FIN restarts the wait (RFC 9293 section 3.10.7.4).
         if self.state == State::TimeWait && fin && tcp.seq + text_len as u32 + 1 == self.rcv_nxt_seq() {
             self.ack.force();
@@ -63,13 +68,11 @@ impl<T: TcpTypes> Connection<T> {
                     return None;
                 }
                 Some(_) => {}
-                // RFC 7323 section 3.2: a segment without the option is dropped. A SYN of a new
-                // incarnation gets its challenge below.
-                None if !syn => {
+                // RFC 7323 section 3.2: a segment without the option is dropped.
+                None => {
                     self.stats.unacceptable_in += 1;
                     return None;
                 }
-                None => {}
             }
         }
 
@@ -79,7 +82,7 @@ impl<T: TcpTypes> Connection<T> {
         let acceptable = match (len, window) {
             (0, 0) => start == base,
             (0, _) => base <= start && start <= edge,
-            (_, 0) => start == base && !syn,
+            (_, 0) => start == base,
             _ => start < edge && start + len > base,
         };
         if !acceptable {

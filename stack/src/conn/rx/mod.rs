@@ -22,20 +22,28 @@ impl<T: TcpTypes> Connection<T> {
         tcp: &TcpHeader,
         payload: <T::Recv as RecvBuffer>::Payload<'_>,
     ) {
-        // Sequence number and PAWS.
+        // Simultaneous open: the SYN has been seen, the rest of the peer's SYN-ACK has not
+        // (RFC 9293 section 3.5, figure 8).
+        if self.state == State::SynReceived(Origin::Active)
+            && tcp.flags.contains(Flags::SYN | Flags::ACK)
+            && !tcp.flags.contains(Flags::RST)
+            && tcp.seq == self.irs
+        {
+            let rest = self.without_syn(tcp);
+            self.on_segment(now, ecn, &rest, payload);
+            self.ack.force();
+            return;
+        }
+        // Sequence number, PAWS and SYN.
         let Some(seg) = self.check_sequence(now, tcp, payload.len()) else { return };
         // RST.
         if tcp.flags.contains(Flags::RST) {
             self.on_rst(&seg, now);
             return;
         }
-        // SYN (RFC 5961 section 4.2: never a reason to tear down).
-        if tcp.flags.contains(Flags::SYN) {
-            self.challenge_ack(now);
-            return;
-        }
         self.last_received = now;
         self.keepalive_sent = 0;
+        self.probes_unanswered = 0;
         // ACK.
         if !tcp.flags.contains(Flags::ACK) || !self.check_ack(now, tcp, &seg) {
             return;
@@ -46,6 +54,7 @@ impl<T: TcpTypes> Connection<T> {
             self.ts.on_segment(option, tcp.seq, self.ack.last_sent(), now);
         }
         self.on_ack(now, tcp, &seg);
+        self.settle_probe(now);
         if matches!(self.state, State::Closed(_)) {
             return;
         }
@@ -63,7 +72,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// RST in the window (RFC 5961 section 3.2): only the exact next sequence number counts.
     fn on_rst(&mut self, seg: &Placed, now: Instant) {
-        if seg.start != self.rcv_nxt as i64 {
+        if seg.start != self.rcv_nxt as i64 + i64::from(self.fin_received) {
             self.challenge_ack(now);
             return;
         }
@@ -81,6 +90,22 @@ impl<T: TcpTypes> Connection<T> {
         if self.challenge.take(now) == Verdict::Send {
             self.stats.challenge_acks += 1;
             self.challenge_due = true;
+        }
+    }
+
+    /// If the window has opened and the peer did not take the byte that probed it, that byte leaves
+    /// again at once: its timer is backed off far, and Nagle's algorithm would wait for it.
+    fn settle_probe(&mut self, now: Instant) {
+        if let Some(probe) = self.probe_sent {
+            if self.snd.una() > probe {
+                self.probe_sent = None;
+            } else if self.window.wnd > 0 {
+                self.probe_sent = None;
+                // It was dropped, and so was what may have repeated it.
+                for _ in 0..2 {
+                    self.snd.on_local_drop(probe, false, now);
+                }
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use crate::conn::reassembly::Inserted;
 use crate::conn::timers::Timer;
 use crate::conn::{Connection, TcpTypes};
 use crate::wire::{Ecn, TcpHeader};
-use narrows_congestion::Instant;
+use narrows_congestion::{ByteCount, Instant};
 
 impl<T: TcpTypes> Connection<T> {
     /// Take the text of an acceptable segment.
@@ -43,8 +43,9 @@ impl<T: TcpTypes> Connection<T> {
         match outcome {
             Inserted::InOrder { rcv_nxt } => {
                 self.rcv_nxt = rcv_nxt;
-                if self.ack.on_data(now) {
-                    self.timers.arm_if_idle(Timer::DelayedAck, now + self.config.ack.delay);
+                let new = ByteCount::new(rcv_nxt - before);
+                if let Some(delay) = self.ack.on_data(new, now) {
+                    self.timers.arm_if_idle(Timer::DelayedAck, now + delay);
                 }
             }
             Inserted::FilledGap { rcv_nxt } => {
@@ -53,19 +54,24 @@ impl<T: TcpTypes> Connection<T> {
             }
             Inserted::OutOfOrder => {
                 self.stats.out_of_order_in += 1;
-                self.ack.on_disorder();
+                self.ack.on_disorder(now);
             }
             Inserted::Duplicate => {
                 self.stats.duplicates_in += 1;
-                self.ack.on_disorder();
+                self.ack.on_disorder(now);
             }
             Inserted::TooManyRanges => {
                 self.stats.out_of_order_dropped += 1;
-                self.ack.on_disorder();
+                self.ack.on_disorder(now);
             }
             Inserted::Empty => {}
         }
         let new = self.rcv_nxt - before;
+        if new > 0 && self.orphan {
+            // RFC 9293 SHLD-3: nobody will read it.
+            self.abort(now);
+            return;
+        }
         if new > 0 {
             self.stats.bytes_in += new;
             self.offered.on_data(new, now);

@@ -1,6 +1,5 @@
 //! A segment leaves.
 
-pub(super) mod ack_policy;
 mod output;
 mod silly_window;
 

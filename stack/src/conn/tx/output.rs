@@ -96,16 +96,18 @@ impl<T: TcpTypes> Connection<T> {
 
     /// How much new data would leave as the next segment, and whether the FIN goes with it.
     fn new_data(&mut self, now: Instant) -> Option<(u64, bool)> {
-        if !may_send_new::<T>(&self.send_buf, self.fin, &self.snd, &self.window) && !self.probe_window {
-            return None;
-        }
         let data_end = self.send_buf.end() + 1;
         let nxt = self.snd.nxt();
-        if nxt > data_end {
-            self.probe_window = false;
+        if !may_send_new::<T>(&self.send_buf, self.fin, &self.snd, &self.window) && !self.probe_window {
+            if nxt < data_end && self.snd.is_idle() {
+                self.arm_persist(now);
+            }
             return None;
         }
-        let queued = data_end - nxt;
+        let Some(queued) = data_end.checked_sub(nxt) else {
+            self.probe_window = false;
+            return None;
+        };
         let usable = (self.snd.una() + self.window.wnd).saturating_sub(nxt);
         let mss = self.snd.mss().get();
         let mut len = queued.min(usable).min(mss);
@@ -116,6 +118,7 @@ impl<T: TcpTypes> Connection<T> {
         let drains = len == queued;
         let fin = drains && self.fin == Fin::Queued;
         if len == 0 && !fin {
+            self.probe_window = false;
             return None;
         }
         let facts = Facts {
@@ -161,6 +164,9 @@ impl<T: TcpTypes> Connection<T> {
         }
         if len > 0 && self.snd.take_cwr() && self.ecn.in_use() {
             flags |= Flags::CWR;
+        }
+        if data_end > self.snd.una() + self.window.wnd {
+            self.probe_sent = Some(start);
         }
         self.snd.on_sent_new(data_end + u64::from(fin), now);
         if let Some(limit) = self.config.user_timeout {
@@ -218,9 +224,10 @@ impl<T: TcpTypes> Connection<T> {
 
     fn reset(&mut self, seq: Seq) -> Output {
         let mut tcp = self.header(seq, Flags::RST);
-        // To a segment with an acceptable ACK the reset needs none of its own; once
-        // synchronised it carries one.
-        if !matches!(self.state, State::SynSent) {
+        // The answer to an unacceptable ACK in SYN-SENT and SYN-RECEIVED takes its sequence number
+        // from it and says no more. When we end the connection ourselves the peer may be in
+        // SYN-SENT, where only an ACK makes a RST believable.
+        if matches!(self.state, State::Closed(_)) {
             tcp.flags |= Flags::ACK;
             tcp.ack = self.rcv_nxt_seq();
         }

@@ -26,7 +26,7 @@ pub(super) struct Facts {
 pub(super) fn may_leave(f: Facts) -> bool {
     f.len >= f.mss
         || (f.drains && (f.idle || !f.nagle || f.final_or_urgent))
-        || (f.idle && f.max_wnd > 0 && f.len >= f.max_wnd / 2)
+        || ((f.idle || !f.nagle) && f.max_wnd > 0 && f.len >= f.max_wnd / 2)
         || f.overridden
 }
 

@@ -1,0 +1,101 @@
+//! A congestion control of one's own: written in under 50 lines, checked by the conformance kit,
+//! and run by name through the whole `narrows` command.
+//!
+//! ```text
+//! cargo run --release --example own_congestion -- list
+//! cargo run --release --example own_congestion -- incast --cc reno,hold --rto linux --servers 1-32
+//! ```
+//!
+//! `hold` keeps the queueing delay at a target, in the manner of Swift (Kumar et al., SIGCOMM
+//! 2020): below the target it grows as Reno does, above it gives up the share of the window by
+//! which the round-trip time is too long, once a round trip and at most half. It needs no marks
+//! from the switch. Swift's pacing of less than one segment per round trip is left out.
+
+use narrows_congestion::{
+    AckSample, ByteCount, CongestionControl, CongestionEvent, Duration, FlowStart, FlowView,
+    SlowStart, window::Window,
+};
+
+/// How long packets may wait in queues: a quarter of what the port of the default scenario holds.
+const TARGET: Duration = Duration::from_micros(130);
+
+#[derive(Debug)]
+pub(crate) struct Hold {
+    window: Window,
+}
+
+impl Hold {
+    pub(crate) fn new(start: &FlowStart) -> Self {
+        let window = Window::new(start);
+        Self { window }
+    }
+}
+
+impl CongestionControl for Hold {
+    fn name(&self) -> &'static str {
+        "hold"
+    }
+    fn cwnd(&self) -> ByteCount {
+        self.window.cwnd()
+    }
+    fn ssthresh(&self) -> ByteCount {
+        self.window.ssthresh()
+    }
+    fn on_ack(&mut self, ack: &AckSample, flow: &FlowView<'_>) {
+        let bytes = SlowStart::default().on_ack(&mut self.window, ack, flow);
+        let (cwnd, rtt) = (self.window.cwnd(), ack.rtt.unwrap_or_default());
+        let allowed = flow.rtt.min().unwrap_or(rtt) + TARGET;
+        if rtt <= allowed {
+            self.window.congestion_avoidance(bytes, flow.mss);
+        } else if ack.round_start && flow.may_grow() {
+            let kept = cwnd.mul_ratio(allowed.as_nanos(), rtt.as_nanos());
+            self.window.reduce(kept.max(cwnd / 2), flow);
+        }
+    }
+    fn on_congestion_event(&mut self, _: CongestionEvent, flow: &FlowView<'_>) {
+        self.window.reduce(self.window.flight(flow) / 2, flow);
+    }
+    fn on_rto(&mut self, consecutive: u32, flow: &FlowView<'_>) {
+        self.window.timeout(consecutive, flow.flight_size / 2, flow);
+    }
+    fn on_mss_change(&mut self, flow: &FlowView<'_>) {
+        self.window.on_mss_change(flow.mss);
+    }
+}
+
+// That was the algorithm. From here on: the command that knows it.
+
+use narrows_congestion::{CongestionRegistry, testing};
+use narrows_harness::cli::{App, catalog::Catalog};
+use narrows_harness::scenario::incast::Incast;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// The `narrows` command with one more name.
+pub(crate) fn app() -> App<Incast> {
+    let mut congestion = CongestionRegistry::standard();
+    congestion.register(
+        "hold",
+        "holds the queueing delay at 130 us, without ECN",
+        Hold::new,
+    );
+    let catalog = Catalog {
+        congestion: Arc::new(congestion),
+        ..Catalog::default()
+    };
+    let runner = Incast {
+        congestion: catalog.congestion.clone(),
+        rto: catalog.rto.clone(),
+    };
+    App::new(catalog, runner)
+}
+
+fn main() -> ExitCode {
+    if let Err(violations) = testing::conformance(&Hold::new) {
+        for violation in violations {
+            eprintln!("{violation}");
+        }
+        return ExitCode::FAILURE;
+    }
+    app().main()
+}

@@ -1,0 +1,294 @@
+//! When to acknowledge (RFC 9293 section 3.8.6.3, RFC 5681 section 4.2).
+
+use crate::config::AckPolicy;
+use crate::wire::Seq;
+use narrows_congestion::{ByteCount, Duration, Instant};
+use std::collections::VecDeque;
+use std::fmt::Debug;
+
+/// Decides when in-order data is acknowledged.
+///
+/// The engine acknowledges at once, whatever the policy says, what RFC 5681 section 4.2 and RFC
+/// 8257 section 3.2 demand: data out of order, data that fills a gap, duplicates, a change of the
+/// congestion mark. [`AckPolicy`] is the policy of the RFCs.
+pub trait Acknowledge: Debug + Send {
+    /// In-order data arrived.
+    fn on_data(&mut self, data: &DataFacts) -> AckWhen;
+    /// Data arrived out of order or twice: the peer is recovering.
+    fn on_disorder(&mut self, now: Instant) {
+        let _ = now;
+    }
+}
+
+/// What an [`Acknowledge`] policy is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DataFacts {
+    /// When it arrived.
+    pub now: Instant,
+    /// How much became readable.
+    pub bytes: ByteCount,
+    /// Segments with data since the last acknowledgement left, this one included.
+    pub unacknowledged: u32,
+    /// The time since data last arrived.
+    pub idle: Duration,
+}
+
+/// When to acknowledge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AckWhen {
+    /// At once.
+    Now,
+    /// After this long, unless something else is sent before. A delay that is running already is
+    /// not prolonged.
+    Within(Duration),
+}
+
+/// Makes one policy for each connection. Closures are factories.
+pub trait AcknowledgeFactory: Send + Sync {
+    /// A fresh instance.
+    fn build(&self) -> Box<dyn Acknowledge>;
+}
+
+impl<F, A> AcknowledgeFactory for F
+where
+    F: Fn() -> A + Send + Sync,
+    A: Acknowledge + 'static,
+{
+    fn build(&self) -> Box<dyn Acknowledge> {
+        Box::new(self())
+    }
+}
+
+/// At most this many acknowledgements with a past ECE are remembered; a driver that polls after
+/// each segment never has more than one.
+const MAX_PAST: usize = 16;
+/// Quick acknowledgements are granted afresh after this long without data.
+const IDLE: Duration = Duration::from_millis(200);
+
+/// What is owed to the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owed {
+    Nothing,
+    /// Data came; wait for more, for data of our own, or for the timer.
+    Later,
+    Now,
+}
+
+/// An acknowledgement of what had come before a congestion mark changed (RFC 8257 section 3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PastAck {
+    /// RCV.NXT then, as a stream offset.
+    pub(crate) rcv_nxt: u64,
+    /// The ECE of that data.
+    pub(crate) ece: bool,
+}
+
+/// Acknowledgement state of a connection.
+#[derive(Debug)]
+pub(crate) struct AckState {
+    policy: AckPolicy,
+    /// In place of `policy`.
+    custom: Option<Box<dyn Acknowledge>>,
+    owed: Owed,
+    /// Segments received since the last acknowledgement left.
+    segments: u32,
+    quick: u32,
+    last_data: Instant,
+    last_sent: Seq,
+    past: VecDeque<PastAck>,
+}
+
+impl AckState {
+    pub(crate) fn new(policy: AckPolicy, custom: Option<Box<dyn Acknowledge>>) -> Self {
+        Self {
+            policy,
+            custom,
+            owed: Owed::Nothing,
+            segments: 0,
+            quick: policy.quick_acks,
+            last_data: Instant::ZERO,
+            last_sent: Seq(0),
+            past: VecDeque::new(),
+        }
+    }
+
+    /// `bytes` of in-order data came. How long the delayed-ACK timer is to run, if it must.
+    pub(crate) fn on_data(&mut self, bytes: ByteCount, now: Instant) -> Option<Duration> {
+        let idle = now.since(self.last_data);
+        self.last_data = now;
+        self.segments += 1;
+        let when = match &mut self.custom {
+            Some(custom) => {
+                let unacknowledged = self.segments;
+                custom.on_data(&DataFacts { now, bytes, unacknowledged, idle })
+            }
+            None => self.by_the_rfc(idle),
+        };
+        match when {
+            AckWhen::Within(delay) if !delay.is_zero() && self.owed != Owed::Now => {
+                self.owed = Owed::Later;
+                Some(delay)
+            }
+            _ => {
+                self.owed = Owed::Now;
+                None
+            }
+        }
+    }
+
+    fn by_the_rfc(&mut self, idle: Duration) -> AckWhen {
+        if idle > IDLE {
+            self.quick = self.policy.quick_acks;
+        }
+        let quick = self.quick > 0;
+        self.quick = self.quick.saturating_sub(1);
+        if quick || self.segments >= self.policy.every {
+            AckWhen::Now
+        } else {
+            AckWhen::Within(self.policy.delay)
+        }
+    }
+
+    /// Data out of order or not new came: acknowledge at once (RFC 5681 section 4.2), and the
+    /// next segments too, since the sender is recovering.
+    pub(crate) fn on_disorder(&mut self, now: Instant) {
+        if let Some(custom) = &mut self.custom {
+            custom.on_disorder(now);
+        }
+        self.quick = self.quick.max(self.policy.quick_acks);
+        self.owed = Owed::Now;
+    }
+
+    /// The congestion mark of arriving data changed while RCV.NXT is `rcv_nxt`: what is owed for
+    /// earlier data leaves with its own ECE, and this segment is acknowledged at once.
+    pub(crate) fn on_mark_flip(&mut self, rcv_nxt: u64, ece_before: bool) {
+        if self.owed != Owed::Nothing && self.segments > 0 {
+            if self.past.len() == MAX_PAST {
+                self.past.pop_front();
+            }
+            self.past.push_back(PastAck { rcv_nxt, ece: ece_before });
+            self.segments = 0;
+        }
+        self.owed = Owed::Now;
+    }
+
+    /// Acknowledge at once.
+    pub(crate) fn force(&mut self) {
+        self.owed = Owed::Now;
+    }
+
+    /// An acknowledgement must leave even without data.
+    pub(crate) fn is_due(&self) -> bool {
+        self.owed == Owed::Now
+    }
+
+    /// The next acknowledgement of the past, to leave before anything else.
+    pub(crate) fn take_past(&mut self) -> Option<PastAck> {
+        self.past.pop_front()
+    }
+
+    /// A segment with SEG.ACK `ack` leaves, which settles what is owed.
+    pub(crate) fn on_sent(&mut self, ack: Seq) {
+        self.last_sent = ack;
+        self.owed = Owed::Nothing;
+        self.segments = 0;
+    }
+
+    /// Last.ACK.sent of RFC 7323 section 4.3.
+    pub(crate) fn last_sent(&self) -> Seq {
+        self.last_sent
+    }
+
+    /// Nothing is owed any more.
+    pub(crate) fn clear(&mut self) {
+        self.owed = Owed::Nothing;
+        self.past.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(ms)
+    }
+    const DELAYED: AckPolicy =
+        AckPolicy { delay: Duration::from_millis(40), every: 2, quick_acks: 0 };
+
+    const B: ByteCount = ByteCount::new(1_000);
+
+    #[test]
+    fn every_second_segment() {
+        let mut a = AckState::new(DELAYED, None);
+        assert_eq!(a.on_data(B, at(1)), Some(DELAYED.delay));
+        assert!(!a.is_due());
+        assert_eq!(a.on_data(B, at(1)), None);
+        assert!(a.is_due());
+        a.on_sent(Seq(9));
+        assert!(!a.is_due());
+        assert_eq!(a.last_sent(), Seq(9));
+    }
+
+    #[test]
+    fn quick_acks_at_the_start_and_after_idling() {
+        let mut a = AckState::new(AckPolicy { quick_acks: 2, ..DELAYED }, None);
+        for _ in 0..2 {
+            a.on_data(B, at(1));
+            assert!(a.is_due());
+            a.on_sent(Seq(0));
+        }
+        a.on_data(B, at(2));
+        assert!(!a.is_due());
+        a.on_sent(Seq(0));
+        a.on_data(B, at(500));
+        assert!(a.is_due());
+    }
+
+    #[test]
+    fn a_mark_flip_splits_the_acknowledgement() {
+        let mut a = AckState::new(DELAYED, None);
+        a.on_data(B, at(1));
+        a.on_mark_flip(1_000, false);
+        assert_eq!(a.on_data(B, at(1)), None);
+        assert_eq!(a.take_past(), Some(PastAck { rcv_nxt: 1_000, ece: false }));
+        assert!(a.is_due());
+        // Nothing owed before: nothing to split.
+        a.on_sent(Seq(0));
+        a.on_mark_flip(2_000, true);
+        assert_eq!(a.take_past(), None);
+    }
+
+    /// Acknowledges every fourth segment, and says so at once when the peer recovers.
+    #[derive(Debug, Default)]
+    struct EveryFourth {
+        disorder: u32,
+    }
+    impl Acknowledge for EveryFourth {
+        fn on_data(&mut self, data: &DataFacts) -> AckWhen {
+            match data.unacknowledged {
+                4.. => AckWhen::Now,
+                _ => AckWhen::Within(Duration::from_millis(7)),
+            }
+        }
+        fn on_disorder(&mut self, _: Instant) {
+            self.disorder += 1;
+        }
+    }
+
+    #[test]
+    fn a_policy_of_the_users_own_decides() {
+        let factory: &dyn AcknowledgeFactory = &EveryFourth::default;
+        let mut a = AckState::new(DELAYED, Some(factory.build()));
+        for _ in 0..3 {
+            assert_eq!(a.on_data(B, at(1)), Some(Duration::from_millis(7)));
+            assert!(!a.is_due());
+        }
+        assert_eq!(a.on_data(B, at(1)), None);
+        assert!(a.is_due());
+        a.on_sent(Seq(1));
+        a.on_disorder(at(2));
+        assert!(a.is_due(), "the engine acknowledges disorder itself");
+    }
+}

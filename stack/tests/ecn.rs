@@ -1,0 +1,418 @@
+//! Explicit congestion notification: RFC 3168 section 6.1, and DCTCP's use of it (RFC 8257).
+
+mod lab;
+mod pair;
+
+use lab::{Lab, MSS, congestion, ms, segments, textbook};
+use narrows::Duration;
+use narrows::config::{AckPolicy, EcnMode, InitialWindow, TcpConfig};
+use narrows::congestion::{CaState, CongestionControl};
+use narrows::wire::{Ecn, Flags};
+use pair::{Fate, Pair, bytes};
+
+const DELAYED: AckPolicy = AckPolicy {
+    delay: Duration::from_millis(5),
+    every: 2,
+    quick_acks: 0,
+};
+
+fn mode(ecn: EcnMode) -> TcpConfig {
+    TcpConfig {
+        ecn,
+        ..textbook("sack")
+    }
+}
+
+/// Classic ECN agreed, twenty segments in flight, an RTT later.
+fn classic() -> Lab {
+    let config = TcpConfig {
+        initial_window: InitialWindow::Segments(20),
+        ..mode(EcnMode::Classic)
+    };
+    let mut lab = Lab::connected_with(config, ms(100), Flags::ECE);
+    lab.write(400);
+    lab.wait(ms(100));
+    lab
+}
+
+#[test]
+fn rfc3168_6_1_1_negotiation_in_all_combinations() {
+    use EcnMode::{Accept, Classic, Dctcp, Off};
+    for client in [Off, Accept, Classic, Dctcp] {
+        for server in [Off, Accept, Classic, Dctcp] {
+            let mut p = Pair::new(mode(client), mode(server));
+            p.run_for(Duration::from_millis(10));
+            let agreed = matches!(client, Classic | Dctcp) && server != Off;
+            assert_eq!(p.client.ecn_in_use(), agreed, "{client:?} {server:?}");
+            assert_eq!(p.server().ecn_in_use(), agreed, "{client:?} {server:?}");
+            let syn = p.log[0].tcp.flags;
+            assert_eq!(
+                syn.contains(Flags::ECE | Flags::CWR),
+                matches!(client, Classic | Dctcp)
+            );
+            let syn_ack = p.log[1].tcp.flags;
+            assert_eq!(syn_ack.contains(Flags::ECE), agreed);
+            assert!(!syn_ack.contains(Flags::CWR));
+            p.transfer(&bytes(10_000), Duration::from_secs(1));
+            for seen in p.log.iter().filter(|s| s.len > 0) {
+                assert_eq!(seen.ip.ecn == Ecn::Ect0, agreed, "{client:?} {server:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn rfc3168_6_1_1_1_only_data_is_ecn_capable() {
+    let mut lab = Lab::new(mode(EcnMode::Classic));
+    assert_eq!(lab.pump()[0].ecn, Ecn::NotEct, "SYN");
+    lab.wait(ms(100));
+    assert_eq!(lab.syn_ack(Flags::ECE).len(), 0);
+    assert_eq!(lab.log.last().unwrap().ecn, Ecn::NotEct, "pure ACK");
+    assert_eq!(lab.write(1)[0].ecn, Ecn::Ect0, "new data");
+    assert_eq!(
+        lab.timer()[0].ecn,
+        Ecn::NotEct,
+        "section 6.1.5: retransmission"
+    );
+}
+
+#[test]
+fn rfc3168_6_1_3_ece_on_every_ack_until_cwr() {
+    let mut lab = Lab::connected_with(mode(EcnMode::Classic), ms(100), Flags::ECE);
+    let mut at = 0;
+    let mut feed = |lab: &mut Lab, ecn, flags| {
+        let out = lab.data(at, 1000, ecn, flags);
+        at += 1000;
+        assert_eq!(out.len(), 1);
+        out[0].has(Flags::ECE)
+    };
+    assert!(!feed(&mut lab, Ecn::Ect0, Flags::NONE));
+    assert!(feed(&mut lab, Ecn::Ce, Flags::NONE));
+    for _ in 0..5 {
+        assert!(feed(&mut lab, Ecn::Ect0, Flags::NONE));
+    }
+    assert!(!feed(&mut lab, Ecn::Ect0, Flags::CWR));
+    assert!(!feed(&mut lab, Ecn::Ect0, Flags::NONE));
+    assert!(
+        feed(&mut lab, Ecn::Ce, Flags::CWR),
+        "a mark on the CWR segment is a new one"
+    );
+    // Our own data carries the echo too.
+    assert!(lab.write(1)[0].has(Flags::ECE));
+}
+
+#[test]
+fn rfc3168_6_1_2_one_reduction_a_window_and_cwr_on_the_next_new_data_once() {
+    let mut lab = classic();
+    let mut cwr = Vec::new();
+    for n in 1..=20 {
+        for out in lab.ack_now(n * MSS, &[], Flags::ECE) {
+            cwr.push(out.has(Flags::CWR));
+        }
+    }
+    assert_eq!((lab.reductions(), lab.ssthresh()), (1, 9));
+    assert!(cwr[0] && cwr[1..].iter().all(|c| !c), "{cwr:?}");
+    // The next window, still marked: one more.
+    lab.wait(ms(100));
+    let una = (lab.conn.sender().una() - 1) / MSS;
+    let end = (lab.conn.sender().nxt() - 1) / MSS;
+    for n in una + 1..=end {
+        lab.ack_now(n * MSS, &[], Flags::ECE);
+    }
+    assert_eq!(
+        (lab.reductions(), lab.conn.sender_stats().ecn_reductions),
+        (2, 2)
+    );
+    assert_eq!(lab.conn.sender_stats().retransmits, 0);
+}
+
+#[test]
+fn rfc3168_6_1_2_a_loss_in_a_window_reduced_for_a_mark_reduces_no_more() {
+    let mut lab = classic();
+    lab.ack_now(MSS, &[], Flags::ECE);
+    let reduced = lab.ssthresh();
+    for n in 3..=6 {
+        lab.sack(1, &[(2, n)]);
+    }
+    assert_eq!(lab.conn.sender().ca_state(), CaState::Recovery);
+    assert!(
+        segments(&lab.log).iter().filter(|s| **s == 1).count() == 2,
+        "it is repaired"
+    );
+    assert_eq!((lab.reductions(), lab.ssthresh()), (1, reduced));
+}
+
+#[test]
+fn rfc3168_6_1_2_a_mark_in_a_window_reduced_for_a_loss_reduces_no_more_and_cwr_is_sent() {
+    let mut lab = classic();
+    let mut cwr = false;
+    for n in 2..=20 {
+        let out = lab.ack_now(0, &[(MSS, n * MSS)], Flags::ECE);
+        for o in &out {
+            // Any reduction is announced, on the first new data after it; never on a
+            // retransmission.
+            assert!(!o.has(Flags::CWR) || o.segment() >= 20);
+            cwr |= o.has(Flags::CWR);
+        }
+    }
+    assert!(cwr);
+    // The ECE came on the first ACK already: that was the reduction; the loss adds none.
+    assert_eq!(lab.reductions(), 1);
+
+    // The loss first.
+    let mut lab = classic();
+    for n in 2..=4 {
+        lab.sack(0, &[(1, n)]);
+    }
+    let mut cwr = false;
+    for n in 5..=20 {
+        cwr |= lab
+            .ack_now(0, &[(MSS, n * MSS)], Flags::ECE)
+            .iter()
+            .any(|o| o.has(Flags::CWR));
+    }
+    assert!(cwr && lab.reductions() == 1);
+    // The peer has seen CWR and fallen silent when the episode ends.
+    lab.wait(ms(100));
+    let point = (lab.conn.sender().nxt() - 1) / MSS;
+    lab.ack(point);
+    assert_eq!(
+        (lab.reductions(), lab.conn.sender().ca_state()),
+        (1, CaState::Open)
+    );
+}
+
+#[test]
+fn rfc3168_6_1_2_cwr_after_a_timeout() {
+    let mut lab = classic();
+    assert!(!lab.timer()[0].has(Flags::CWR), "a retransmission");
+    let mut out = Vec::new();
+    for n in 1..=20 {
+        out.extend(lab.ack(n));
+    }
+    let new: Vec<_> = out.iter().filter(|o| o.segment() >= 20).collect();
+    assert!(new[0].has(Flags::CWR));
+    assert_eq!(out.iter().filter(|o| o.has(Flags::CWR)).count(), 1);
+}
+
+#[test]
+fn ece_without_agreement_is_ignored() {
+    let mut lab = Lab::connected(mode(EcnMode::Accept), ms(100));
+    lab.write(20);
+    for n in 1..=10 {
+        lab.ack_now(n * MSS, &[], Flags::ECE);
+    }
+    assert_eq!(lab.reductions(), 0);
+}
+
+#[test]
+fn classic_ecn_end_to_end_loses_and_retransmits_nothing() {
+    for control in ["reno", "cubic"] {
+        let config = congestion(mode(EcnMode::Classic), control);
+        let mut p = Pair::connected(config.clone(), config);
+        let mut count = 0;
+        p.path = Box::new(move |s, _| {
+            count += usize::from(s.len > 0);
+            if s.len > 0 && count % 50 == 0 {
+                Fate::Mark
+            } else {
+                Fate::Pass
+            }
+        });
+        let data = bytes(1_000_000);
+        p.transfer(&data, Duration::from_secs(5));
+        assert!(p.server_got == data, "{control}");
+        let stats = *p.client.sender_stats();
+        assert!(stats.ecn_reductions > 5, "{control} {stats:?}");
+        assert_eq!((stats.retransmits, stats.timeouts), (0, 0));
+        let cwr = p
+            .log
+            .iter()
+            .filter(|s| s.tcp.flags.contains(Flags::CWR))
+            .count() as u64;
+        assert!(cwr.abs_diff(stats.ecn_reductions) <= 1, "{cwr} {stats:?}");
+    }
+}
+
+// DCTCP.
+
+fn dctcp(ack: AckPolicy) -> TcpConfig {
+    congestion(
+        TcpConfig {
+            ack,
+            ..textbook("sack")
+        },
+        "dctcp",
+    )
+}
+
+#[test]
+fn rfc8257_3_2_a_change_of_the_mark_splits_the_acknowledgement() {
+    let config = TcpConfig {
+        ack: DELAYED,
+        ..mode(EcnMode::Dctcp)
+    };
+    let mut lab = Lab::connected_with(config, ms(100), Flags::ECE);
+    let acks = |out: Vec<lab::Out>| -> Vec<(u64, bool)> {
+        out.iter()
+            .map(|o| (Lab::acked(o), o.has(Flags::ECE)))
+            .collect()
+    };
+    assert_eq!(acks(lab.data(0, 1000, Ecn::Ect0, Flags::NONE)), []);
+    // 0 to 1: the ACK of the unmarked one, and at once that of the marked.
+    assert_eq!(
+        acks(lab.data(1000, 1000, Ecn::Ce, Flags::NONE)),
+        [(1000, false), (2000, true)]
+    );
+    // No change: one ACK for two.
+    assert_eq!(acks(lab.data(2000, 1000, Ecn::Ce, Flags::NONE)), []);
+    assert_eq!(
+        acks(lab.data(3000, 1000, Ecn::Ce, Flags::NONE)),
+        [(4000, true)]
+    );
+    // 1 to 0 with nothing owed: only the new one.
+    assert_eq!(
+        acks(lab.data(4000, 1000, Ecn::Ect0, Flags::NONE)),
+        [(5000, false)]
+    );
+    assert_eq!(acks(lab.data(5000, 1000, Ecn::Ect0, Flags::NONE)), []);
+    assert_eq!(acks(lab.wait(ms(5))), [(6000, false)]);
+}
+
+#[test]
+fn rfc8257_3_2_marked_bytes_are_echoed_exactly() {
+    for every in [1, 2, 3, 8] {
+        for pattern in [2u64, 3, 5, 7, 11, 13] {
+            let ack = AckPolicy { every, ..DELAYED };
+            let mut p = Pair::connected(dctcp(ack), dctcp(ack));
+            let marked = std::rc::Rc::new(std::cell::Cell::new(0u64));
+            let counter = marked.clone();
+            let mut n = 0u64;
+            p.path = Box::new(move |s, _| {
+                if s.len == 0 {
+                    return Fate::Pass;
+                }
+                n += 1;
+                // Runs of various lengths.
+                if (n / pattern) % 2 == 1 || n % 17 == 0 {
+                    counter.set(counter.get() + s.len as u64);
+                    Fate::Mark
+                } else {
+                    Fate::Pass
+                }
+            });
+            let data = bytes(400_000);
+            p.transfer(&data, Duration::from_secs(20));
+            p.run_for(Duration::from_millis(20));
+            let stats = p.client.sender_stats();
+            assert_eq!(
+                stats.ce_bytes,
+                marked.get(),
+                "every {every}, pattern {pattern}"
+            );
+            assert_eq!((stats.retransmits, stats.timeouts), (0, 0), "{stats:?}");
+        }
+    }
+}
+
+#[test]
+fn rfc8257_3_3_the_cut_follows_alpha() {
+    // alpha starts at 1: the first marked window is halved, and sparse marks cost less and less.
+    let config = TcpConfig {
+        initial_window: InitialWindow::Segments(20),
+        ..dctcp(AckPolicy::IMMEDIATE)
+    };
+    let mut lab = Lab::connected_with(config, ms(10), Flags::ECE);
+    lab.write(900);
+    let mut cuts = Vec::new();
+    for _ in 0..40 {
+        lab.wait(ms(10));
+        let una = (lab.conn.sender().una() - 1) / MSS;
+        let end = (lab.conn.sender().nxt() - 1) / MSS;
+        for n in una + 1..=end {
+            let before = lab.conn.sender().congestion().cwnd().get();
+            let reduced = lab.reductions();
+            lab.ack_now(
+                n * MSS,
+                &[],
+                if n == una + 1 {
+                    Flags::ECE
+                } else {
+                    Flags::NONE
+                },
+            );
+            if lab.reductions() > reduced {
+                let after = lab.conn.sender().congestion().cwnd().get();
+                cuts.push((before - after) as f64 / before as f64);
+            }
+        }
+        if lab.conn.sender().nxt() > 890 * MSS {
+            break;
+        }
+    }
+    assert!(cuts[0] > 0.45, "{cuts:?}");
+    assert!(cuts.last().unwrap() < &0.2, "{cuts:?}");
+    assert_eq!(lab.conn.sender_stats().retransmits, 0);
+}
+
+#[test]
+fn dctcp_never_stalls_when_everything_is_marked() {
+    for control in ["dctcp", "dctcp:floor=1"] {
+        for ack in [AckPolicy::IMMEDIATE, DELAYED] {
+            let config = congestion(
+                TcpConfig {
+                    ack,
+                    ..textbook("sack")
+                },
+                control,
+            );
+            let mut p = Pair::connected(config.clone(), config);
+            p.path = Box::new(|s, _| if s.len > 0 { Fate::Mark } else { Fate::Pass });
+            let data = bytes(200_000);
+            let took = p.transfer(&data, Duration::from_secs(20));
+            assert!(p.server_got == data, "{control} {ack:?} took {took}");
+            let stats = p.client.sender_stats();
+            assert_eq!(
+                (stats.retransmits, stats.timeouts),
+                (0, 0),
+                "{control} {stats:?}"
+            );
+            let cwnd = p.client.sender().congestion().cwnd().get();
+            assert!(cwnd <= 3 * MSS, "{control}: {cwnd}");
+        }
+    }
+}
+
+#[test]
+fn rfc8257_5_every_packet_of_dctcp_is_ecn_capable() {
+    let mut p = Pair::connected(dctcp(DELAYED), dctcp(DELAYED));
+    p.path = Box::new(|s, n| {
+        if s.from_client && n == 12 {
+            Fate::Drop
+        } else {
+            Fate::Pass
+        }
+    });
+    p.transfer(&bytes(50_000), Duration::from_secs(5));
+    assert!(p.client.sender_stats().retransmits > 0);
+    assert!(p.log.iter().all(|s| s.ip.ecn == Ecn::Ect0));
+}
+
+#[test]
+fn rfc8257_3_5_loss_halves_and_a_mark_in_the_same_window_adds_nothing() {
+    let config = TcpConfig {
+        initial_window: InitialWindow::Segments(20),
+        ..dctcp(AckPolicy::IMMEDIATE)
+    };
+    let mut lab = Lab::connected_with(config, ms(100), Flags::ECE);
+    lab.write(200);
+    lab.wait(ms(100));
+    for n in 2..=4 {
+        lab.sack(0, &[(1, n)]);
+    }
+    assert_eq!(lab.ssthresh(), 10);
+    for n in 5..=20 {
+        lab.ack_now(0, &[(MSS, n * MSS)], Flags::ECE);
+    }
+    assert_eq!((lab.ssthresh(), lab.reductions()), (10, 1));
+}

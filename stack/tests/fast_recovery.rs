@@ -1,0 +1,619 @@
+//! Fast retransmit and fast recovery: RFC 5681 section 3.2, RFC 6582, RFC 6675, RFC 3042, and
+//! congestion control as a whole connection shows it.
+
+mod lab;
+
+use lab::{Lab, MSS, congestion, ms, segments, textbook};
+use narrows::Duration;
+use narrows::config::{IdleRestart, InitialWindow, LocalDropPolicy, RecoverySending, TcpConfig};
+use narrows::congestion::CaState;
+use narrows::wire::{Flags, Seq};
+
+fn window(config: TcpConfig, segments: u32) -> TcpConfig {
+    TcpConfig {
+        initial_window: InitialWindow::Segments(segments),
+        ..config
+    }
+}
+
+/// A sender with `n` segments in flight and 200 more waiting, an RTT later.
+fn flight(config: TcpConfig, n: u32) -> Lab {
+    let mut lab = Lab::connected(window(config, n), ms(100));
+    let out = lab.write(200 + u64::from(n));
+    assert_eq!(out.len(), n as usize);
+    lab.wait(ms(100));
+    lab
+}
+
+fn state(lab: &Lab) -> CaState {
+    lab.conn.sender().ca_state()
+}
+
+#[test]
+fn rfc5681_3_2_the_third_duplicate_ack_retransmits() {
+    for detector in ["reno", "newreno"] {
+        let config = TcpConfig {
+            limited_transmit: false,
+            ..textbook(detector)
+        };
+        let mut lab = flight(config, 10);
+        assert!(lab.ack(0).is_empty());
+        assert!(lab.ack(0).is_empty());
+        assert_eq!(segments(&lab.ack(0)), [0], "{detector}");
+        assert_eq!((lab.ssthresh(), lab.cwnd()), (5, 5));
+        assert_eq!(state(&lab), CaState::Recovery);
+    }
+}
+
+#[test]
+fn rfc5681_2_what_is_no_duplicate_ack() {
+    let mut lab = flight(textbook("newreno"), 10);
+    for n in 0..6 {
+        // (e): the window differs from the last.
+        lab.window += 1 << (10 + n % 2);
+        lab.ack(0);
+    }
+    assert_eq!(state(&lab), CaState::Open);
+    // (a): nothing is outstanding.
+    let mut lab = flight(textbook("newreno"), 10);
+    lab.conn.abort(lab.now);
+    let mut idle = Lab::connected(textbook("newreno"), ms(100));
+    for _ in 0..6 {
+        idle.ack(0);
+    }
+    assert_eq!((state(&idle), idle.reductions()), (CaState::Open, 0));
+}
+
+#[test]
+fn rfc3042_two_new_segments_on_the_first_two_duplicate_acks() {
+    for detector in ["newreno", "reno"] {
+        let mut lab = flight(textbook(detector), 10);
+        assert_eq!(segments(&lab.ack(0)), [10]);
+        assert_eq!(segments(&lab.ack(0)), [11]);
+        assert_eq!(segments(&lab.ack(0)), [0]);
+        assert_eq!(
+            lab.ssthresh(),
+            5,
+            "RFC 5681: limited transmit does not count as flight"
+        );
+    }
+    for detector in ["sack", "rack"] {
+        let mut lab = flight(textbook(detector), 10);
+        assert_eq!(segments(&lab.sack(0, &[(1, 2)])), [10], "{detector}");
+        assert_eq!(segments(&lab.sack(0, &[(1, 3)])), [11]);
+        assert_eq!(segments(&lab.sack(0, &[(1, 4)])), [0]);
+    }
+}
+
+#[test]
+fn rfc3042_off_sends_nothing_before_the_third() {
+    for detector in ["sack", "rack"] {
+        let config = TcpConfig {
+            limited_transmit: false,
+            ..textbook(detector)
+        };
+        let mut lab = flight(config, 10);
+        assert_eq!(segments(&lab.sack(0, &[(1, 2)])), [0u64; 0], "{detector}");
+        assert_eq!(segments(&lab.sack(0, &[(1, 3)])), [0u64; 0]);
+        assert_eq!(segments(&lab.sack(0, &[(1, 4)])), [0]);
+    }
+}
+
+#[test]
+fn rfc6582_3_2_full_acknowledgement_ends_recovery_at_ssthresh() {
+    let mut lab = flight(textbook("newreno"), 10);
+    for _ in 0..9 {
+        lab.ack(0);
+    }
+    assert_eq!(state(&lab), CaState::Recovery);
+    let sent = lab.conn.sender().nxt();
+    lab.wait(ms(100));
+    lab.ack_now(sent - 1, &[], Flags::NONE);
+    assert_eq!(state(&lab), CaState::Open);
+    assert_eq!((lab.cwnd(), lab.ssthresh(), lab.reductions()), (5, 5, 1));
+}
+
+#[test]
+fn rfc6582_3_2_partial_acknowledgement_retransmits_the_next_hole_without_another_cut() {
+    // 0, 3 and 6 of ten are lost: one retransmission per round trip.
+    let mut lab = flight(
+        TcpConfig {
+            limited_transmit: false,
+            ..textbook("newreno")
+        },
+        10,
+    );
+    for _ in 0..7 {
+        lab.ack(0);
+    }
+    lab.wait(ms(100));
+    assert!(segments(&lab.ack(3)).contains(&3));
+    assert_eq!(state(&lab), CaState::Recovery);
+    lab.wait(ms(100));
+    assert!(segments(&lab.ack(6)).contains(&6));
+    lab.wait(ms(100));
+    lab.ack(10);
+    assert_eq!(state(&lab), CaState::Open);
+    let again: Vec<_> = segments(&lab.log)
+        .into_iter()
+        .filter(|s| [0, 3, 6].contains(s))
+        .collect();
+    assert_eq!(again, [0, 3, 6, 0, 3, 6], "each twice");
+    let stats = lab.conn.sender_stats();
+    assert_eq!(
+        (stats.retransmits, stats.timeouts, lab.reductions()),
+        (3, 0, 1)
+    );
+}
+
+#[test]
+fn rfc6582_4_impatient_variant_times_out_on_many_holes() {
+    // Only the first partial ACK restarts the timer (section 3.2 step 3).
+    let mut lab = flight(textbook("newreno"), 20);
+    for _ in 0..10 {
+        lab.ack(0);
+    }
+    lab.wait(ms(300));
+    lab.ack(2);
+    let first = lab.conn.sender().rto_deadline();
+    lab.wait(ms(300));
+    lab.ack(4);
+    assert_eq!(lab.conn.sender().rto_deadline(), first);
+    assert_eq!(state(&lab), CaState::Recovery);
+}
+
+#[test]
+fn rfc6582_3_2_step_1_duplicates_of_retransmissions_after_a_timeout_condemn_nothing() {
+    let mut lab = flight(textbook("newreno"), 10);
+    lab.timer();
+    assert_eq!(state(&lab), CaState::Loss);
+    lab.wait(ms(100));
+    for n in [1, 5, 10] {
+        lab.ack(n);
+    }
+    assert_eq!(state(&lab), CaState::Open);
+    let reduced = lab.reductions();
+    for _ in 0..5 {
+        lab.ack(10);
+    }
+    assert_eq!(
+        (state(&lab), lab.reductions()),
+        (CaState::Disorder, reduced)
+    );
+}
+
+#[test]
+fn rfc2581_reno_leaves_recovery_with_the_first_new_ack() {
+    let mut lab = flight(textbook("reno"), 10);
+    for _ in 0..5 {
+        lab.ack(0);
+    }
+    lab.wait(ms(100));
+    let out = lab.ack(4);
+    assert!(
+        !segments(&out).contains(&4),
+        "classic Reno knows nothing of partial ACKs"
+    );
+    assert_eq!(state(&lab), CaState::Open);
+    for _ in 0..3 {
+        lab.ack(4);
+    }
+    assert_eq!(
+        (state(&lab), lab.reductions()),
+        (CaState::Recovery, 2),
+        "and cuts again"
+    );
+}
+
+#[test]
+fn duplicate_acks_without_sack_do_not_deflate_the_pipe_for_ever() {
+    // A network that duplicates: an extra ACK before each real one. Were they remembered, each
+    // would let one more segment out.
+    for detector in ["reno", "newreno"] {
+        let mut lab = flight(
+            TcpConfig {
+                limited_transmit: true,
+                ..textbook(detector)
+            },
+            10,
+        );
+        for n in 1..=60 {
+            lab.ack(n - 1);
+            lab.ack(n);
+            let snd = lab.conn.sender();
+            let flight = snd.nxt() - snd.una();
+            assert!(
+                flight <= snd.congestion().cwnd().get() + 2 * MSS,
+                "{detector}: {flight}"
+            );
+        }
+        assert_eq!(lab.reductions(), 0);
+    }
+}
+
+#[test]
+fn more_duplicates_than_segments_are_no_harm() {
+    for detector in ["reno", "newreno"] {
+        let mut lab = flight(textbook(detector), 10);
+        for _ in 0..100 {
+            lab.ack(0);
+        }
+        lab.ack(9);
+        for _ in 0..100 {
+            lab.ack(9);
+        }
+        lab.ack(10);
+        lab.ack(10);
+        assert!(lab.pipe() <= 220);
+    }
+}
+
+#[test]
+fn rfc6675_several_losses_in_one_window_take_one_round_trip() {
+    for detector in ["sack", "rack"] {
+        for recovery in [RecoverySending::Prr, RecoverySending::Pipe] {
+            let mut lab = flight(
+                TcpConfig {
+                    recovery,
+                    ..textbook(detector)
+                },
+                20,
+            );
+            // 0, 4, 8 and 12 are lost.
+            let mut got: Vec<(u64, u64)> = Vec::new();
+            for s in 1..20u64 {
+                if s % 4 == 0 && s <= 12 {
+                    continue;
+                }
+                match got.last_mut() {
+                    Some(last) if last.1 == s => last.1 = s + 1,
+                    _ => got.push((s, s + 1)),
+                }
+                let blocks: Vec<_> = got.iter().rev().take(3).copied().collect();
+                lab.sack(0, &blocks);
+            }
+            let mut again: Vec<_> = segments(&lab.log)[20..].to_vec();
+            again.retain(|s| *s < 20);
+            assert_eq!(again, [0, 4, 8, 12], "{detector} {recovery:?}");
+            assert_eq!((lab.reductions(), lab.conn.sender_stats().timeouts), (1, 0));
+        }
+    }
+}
+
+#[test]
+fn rfc6675_pipe_sends_new_data_only_when_cwnd_admits() {
+    let mut lab = flight(
+        TcpConfig {
+            recovery: RecoverySending::Pipe,
+            ..textbook("sack")
+        },
+        20,
+    );
+    let mut sent = Vec::new();
+    for n in 2..=20 {
+        sent.push(segments(&lab.sack(0, &[(1, n)])).len());
+    }
+    // Two by limited transmit, the retransmission, silence for half the window, then one each.
+    assert_eq!(&sent[..3], [1, 1, 1]);
+    assert!(sent[3..9].iter().all(|n| *n == 0), "{sent:?}");
+    assert!(sent[12..].iter().all(|n| *n == 1), "{sent:?}");
+    assert_eq!(lab.pipe(), 10);
+}
+
+#[test]
+fn rfc6675_4_nextseg_prefers_lost_then_new_then_unjudged() {
+    // New data waits: it goes before 5 and 6, which are not judged lost.
+    let mut lab = flight(textbook("sack"), 10);
+    lab.sack(0, &[(1, 5)]);
+    lab.sack(0, &[(7, 8), (1, 5)]);
+    lab.sack(0, &[(7, 9), (1, 5)]);
+    let sent = segments(&lab.log)[10..].to_vec();
+    assert_eq!(sent[0], 0);
+    assert!(
+        sent.len() > 1 && sent[1..].iter().all(|s| *s >= 10),
+        "{sent:?}"
+    );
+    // Nothing new: rule 3 sends 5 on suspicion, after the rescue of rule 4 when nothing lay
+    // below what was SACKed.
+    let mut lab = Lab::connected(window(textbook("sack"), 10), ms(100));
+    lab.write(10);
+    lab.wait(ms(100));
+    lab.sack(0, &[(1, 5)]);
+    lab.sack(0, &[(7, 8), (1, 5)]);
+    assert_eq!(segments(&lab.log)[10..], [0, 9, 5]);
+}
+
+#[test]
+fn rfc6675_4_rule_4_one_rescue_retransmission_of_the_tail() {
+    // 0 and 9 of ten are lost, nothing new to send: the rescue repairs 9 without a timeout.
+    let mut lab = Lab::connected(window(textbook("sack"), 10), ms(100));
+    lab.write(10);
+    lab.wait(ms(100));
+    for n in 2..=9 {
+        lab.sack(0, &[(1, n)]);
+    }
+    let again = segments(&lab.log)[10..].to_vec();
+    assert_eq!(again, [0, 9], "the retransmission, then the rescue");
+    lab.wait(ms(100));
+    lab.ack(10);
+    assert_eq!(
+        (lab.conn.sender_stats().timeouts, state(&lab)),
+        (0, CaState::Open)
+    );
+}
+
+#[test]
+fn one_congestion_event_per_window_whatever_is_lost() {
+    for detector in ["newreno", "sack", "rack"] {
+        let mut lab = flight(textbook(detector), 20);
+        if detector == "newreno" {
+            for _ in 0..12 {
+                lab.ack(0);
+            }
+            for n in [3, 7, 11, 15] {
+                lab.wait(ms(100));
+                lab.ack(n);
+                lab.ack(n);
+            }
+        } else {
+            for n in 2..=8 {
+                lab.sack(0, &[(1, n)]);
+            }
+            for n in 10..=20 {
+                lab.sack(0, &[(9, n), (1, 8)]);
+            }
+            lab.wait(ms(100));
+            lab.sack(8, &[(9, 20)]);
+        }
+        assert_eq!((lab.reductions(), lab.ssthresh()), (1, 10), "{detector}");
+        assert_eq!(state(&lab), CaState::Recovery);
+    }
+}
+
+#[test]
+fn losses_after_the_recovery_point_are_a_new_event() {
+    let mut lab = flight(textbook("sack"), 10);
+    for n in 2..=10 {
+        lab.sack(0, &[(1, n)]);
+    }
+    let point = lab.conn.sender().nxt() - 1;
+    lab.wait(ms(100));
+    lab.ack_now(point, &[], Flags::NONE);
+    assert_eq!((state(&lab), lab.reductions()), (CaState::Open, 1));
+    let first = point / MSS;
+    for n in 2..=5 {
+        lab.sack(first, &[(first + 1, first + n)]);
+    }
+    assert_eq!((state(&lab), lab.reductions()), (CaState::Recovery, 2));
+}
+
+#[test]
+fn rfc2018_8_a_peer_that_reneges_does_not_stall_us() {
+    for detector in ["sack", "rack"] {
+        let mut lab = Lab::connected(window(textbook(detector), 10), ms(100));
+        lab.write(10);
+        lab.wait(ms(100));
+        for n in 2..=10 {
+            lab.sack(0, &[(1, n)]);
+        }
+        // It got 0, but has thrown away all that it had SACKed.
+        lab.wait(ms(100));
+        lab.ack(1);
+        // From now on it takes segments in order only, and reports nothing else.
+        lab.log.clear();
+        let mut next = 1;
+        for _ in 0..40 {
+            lab.wait(ms(500));
+            for sent in segments(&lab.log) {
+                next += u64::from(sent == next);
+            }
+            lab.log.clear();
+            lab.ack(next);
+        }
+        assert_eq!(next, 10, "{detector}");
+    }
+}
+
+#[test]
+fn hostile_sack_blocks_are_ignored() {
+    for detector in ["sack", "rack", "newreno"] {
+        let mut lab = flight(textbook(detector), 10);
+        let first = lab.log.iter().find(|o| o.len > 0).unwrap().tcp.seq;
+        let nxt = first + 10 * MSS as u32;
+        for blocks in [
+            vec![(nxt, nxt + 1_000)],
+            vec![(first + 5_000, nxt + 1)],
+            vec![(first + 3_000, first + 2_000)],
+            vec![(first + 3_000, first + 3_000)],
+            vec![(first + 0x7fff_ffff, first + 0x8000_0000)],
+            vec![(first + 0x8000_0000, first + 0x8000_0001)],
+            vec![(Seq(0), Seq(u32::MAX))],
+            vec![(nxt + 1_000_000, first), (first, nxt + 1_000_000)],
+        ] {
+            for _ in 0..3 {
+                lab.raw_ack(first, &blocks, Flags::NONE);
+            }
+        }
+        let board = lab.conn.sender().scoreboard();
+        assert!(board.sacked().is_zero(), "{detector}");
+        // Overlapping and repeated ones count once.
+        let block = (first + 1_000, first + 4_000);
+        let inner = (first + 2_000, first + 3_000);
+        let mut lab = flight(textbook("sack"), 10);
+        lab.raw_ack(
+            first,
+            &[block, inner, block, (first + 1_500, first + 3_999)],
+            Flags::NONE,
+        );
+        assert_eq!(lab.conn.sender().scoreboard().sacked().get(), 3_000);
+    }
+}
+
+#[test]
+fn a_storm_of_acks_and_sacks_sends_no_more_than_it_may() {
+    // (Without SACK duplicate ACKs cannot be told from true ones, RFC 5681 section 3.2.)
+    for detector in ["sack", "rack"] {
+        let mut lab = flight(textbook(detector), 10);
+        for round in 0..2_000u64 {
+            let a = round * 7 % 10;
+            lab.sack(0, &[(a, a + 1), (9 - a, 10 - a), (a / 2, a / 2 + 2)]);
+        }
+        let stats = lab.conn.sender_stats();
+        assert!(stats.segments < 60, "{detector}: {stats:?}");
+        assert!(lab.reductions() <= 1);
+    }
+}
+
+// Congestion control.
+
+#[test]
+fn rfc6928_initial_window() {
+    for (initial, segments) in [
+        (InitialWindow::Segments(3), 3),
+        (InitialWindow::Rfc6928, 10),
+        (InitialWindow::Rfc5681, 4),
+    ] {
+        let config = TcpConfig {
+            initial_window: initial,
+            ..textbook("sack")
+        };
+        let mut lab = Lab::connected(config, ms(100));
+        assert_eq!(lab.write(50).len(), segments);
+    }
+}
+
+#[test]
+fn rfc3465_slow_start_counts_bytes_at_most_two_segments_an_ack() {
+    let mut lab = flight(textbook("sack"), 10);
+    lab.ack(1);
+    assert_eq!(lab.cwnd(), 11);
+    lab.ack(3);
+    assert_eq!(lab.cwnd(), 13, "a delayed ACK counts for both");
+    lab.ack(10);
+    assert_eq!(lab.cwnd(), 15, "L = 2");
+}
+
+#[test]
+fn rfc5681_3_1_congestion_avoidance_adds_one_segment_a_round_trip() {
+    let mut lab = flight(textbook("sack"), 10);
+    for n in 2..=10 {
+        lab.sack(0, &[(1, n)]);
+    }
+    lab.wait(ms(100));
+    let point = (lab.conn.sender().nxt() - 1) / MSS;
+    lab.ack(point);
+    assert_eq!(lab.cwnd(), 5);
+    for round in 0..3 {
+        lab.wait(ms(100));
+        let una = (lab.conn.sender().una() - 1) / MSS;
+        for n in 1..=5 + round {
+            lab.ack(una + n);
+        }
+        assert_eq!(lab.cwnd(), 6 + round);
+    }
+}
+
+#[test]
+fn rfc7661_no_growth_while_the_application_is_the_limit() {
+    for control in ["reno", "cubic", "dctcp"] {
+        let mut lab = Lab::connected(window(congestion(textbook("sack"), control), 10), ms(10));
+        for n in 1..=200 {
+            lab.write(1);
+            lab.wait(ms(10));
+            lab.ack(n);
+        }
+        assert_eq!(lab.cwnd(), 10, "{control}");
+    }
+}
+
+#[test]
+fn the_window_never_falls_below_a_segment() {
+    for control in ["reno", "cubic", "dctcp"] {
+        let mut lab = Lab::connected(window(congestion(textbook("sack"), control), 2), ms(10));
+        lab.write(50);
+        for _ in 0..10 {
+            lab.timer();
+            assert_eq!(lab.cwnd(), 1, "{control}");
+            assert!(lab.ssthresh() >= 2);
+        }
+    }
+}
+
+#[test]
+fn rfc5681_4_1_restart_after_idle() {
+    for (restart, expected) in [(IdleRestart::Rfc5681, 4), (IdleRestart::Keep, 24)] {
+        let config = TcpConfig {
+            idle_restart: restart,
+            ..window(textbook("sack"), 4)
+        };
+        let mut lab = Lab::connected(config, ms(100));
+        lab.write(60);
+        for n in 1..=20 {
+            lab.ack(n);
+        }
+        assert_eq!(lab.cwnd(), 24);
+        lab.ack(44);
+        let end = (lab.conn.sender().nxt() - 1) / MSS;
+        lab.ack(end);
+        let grown = lab.cwnd();
+        lab.wait(ms(900));
+        lab.write(1);
+        lab.ack(end + 1);
+        assert!(lab.cwnd() >= grown, "less than an RTO is no idle period");
+        lab.wait(Duration::from_secs(5));
+        let out = lab.write(60);
+        if restart == IdleRestart::Rfc5681 {
+            assert_eq!(out.len(), expected as usize);
+        } else {
+            assert!(out.len() >= expected as usize);
+        }
+    }
+}
+
+#[test]
+fn local_drop_policies() {
+    for (policy, cut) in [
+        (LocalDropPolicy::Requeue, false),
+        (LocalDropPolicy::Congestion, true),
+        (LocalDropPolicy::Ignore, false),
+    ] {
+        let config = TcpConfig {
+            local_drop: policy,
+            ..window(textbook("sack"), 10)
+        };
+        let mut lab = Lab::connected(config, ms(100));
+        let out = lab.write(20);
+        let last = out.last().unwrap().clone();
+        lab.conn
+            .handle_local_drop(lab.now, &last.tcp, last.len as usize);
+        let again = segments(&lab.pump());
+        match policy {
+            LocalDropPolicy::Ignore => assert_eq!(again, [0u64; 0]),
+            LocalDropPolicy::Requeue => assert_eq!(again, [9]),
+            // The reduced window says when.
+            LocalDropPolicy::Congestion => {
+                assert_eq!(again, [0u64; 0]);
+                let mut next = Vec::new();
+                for n in 1..=9 {
+                    next.extend(segments(&lab.ack(n)));
+                }
+                assert_eq!(next.first(), Some(&9));
+            }
+        }
+        assert_eq!(lab.ssthresh() < 100, cut, "{policy:?}");
+        assert_eq!(lab.conn.sender_stats().timeouts, 0);
+    }
+}
+
+#[test]
+fn a_local_drop_of_everything_leaves_nothing_outstanding() {
+    let mut lab = Lab::connected(textbook("rack"), ms(100));
+    let out = lab.write(1);
+    lab.conn
+        .handle_local_drop(lab.now, &out[0].tcp, out[0].len as usize);
+    assert!(lab.conn.sender().is_idle());
+    assert_eq!(lab.conn.sender().rto_deadline(), None);
+    assert_eq!(segments(&lab.pump()), [0]);
+    lab.ack(1);
+    assert!(lab.conn.sender().is_idle());
+}

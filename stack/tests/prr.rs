@@ -1,0 +1,180 @@
+//! Proportional rate reduction (RFC 9937) by a whole connection.
+
+mod lab;
+
+use lab::{Lab, MSS, ms, segments, textbook};
+use narrows::config::{EcnMode, InitialWindow, RecoverySending, TcpConfig};
+use narrows::congestion::CaState;
+use narrows::wire::Flags;
+
+/// cwnd 20, all of it in flight, more to send, an RTT later.
+fn twenty(recovery: RecoverySending) -> Lab {
+    twenty_with(TcpConfig {
+        recovery,
+        ..textbook("sack")
+    })
+}
+
+fn twenty_with(config: TcpConfig) -> Lab {
+    let config = TcpConfig {
+        initial_window: InitialWindow::Segments(20),
+        ..config
+    };
+    let mut lab = Lab::connected(config, ms(100));
+    assert_eq!(lab.write(200).len(), 20);
+    lab.wait(ms(100));
+    lab
+}
+
+#[test]
+fn rfc9937_8_one_loss_cwnd_and_packets_ack_by_ack() {
+    let mut lab = twenty(RecoverySending::Prr);
+    let mut sent = Vec::new();
+    let mut pipe = Vec::new();
+    // The ACKs of the twenty: segment 0 is lost, 1 to 19 arrive.
+    for n in 2..=20 {
+        sent.push(segments(&lab.sack(0, &[(1, n)])).len());
+        pipe.push(lab.pipe());
+    }
+    // The first row of the table, less the ACK that never came: what is in flight after each ACK
+    // has been answered is cwnd.
+    assert_eq!(
+        pipe,
+        [
+            20, 20, 19, 18, 18, 17, 17, 16, 16, 15, 15, 14, 14, 13, 13, 12, 12, 11, 11
+        ]
+    );
+    assert_eq!(
+        sent,
+        [1, 1, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1]
+    );
+    assert_eq!((lab.ssthresh(), lab.reductions()), (10, 1));
+    // A round trip later come the ACKs of what was sent since: two by limited transmit, the
+    // retransmission of 0 (which takes the cumulative ACK past all of the twenty).
+    lab.wait(ms(100));
+    lab.sack(0, &[(1, 21)]);
+    assert_eq!(lab.pipe(), 10);
+    lab.sack(0, &[(1, 22)]);
+    assert_eq!(lab.pipe(), 10);
+    lab.ack(22);
+    assert_eq!(
+        (lab.pipe(), lab.cwnd(), state(&lab)),
+        (10, 10, CaState::Open)
+    );
+}
+
+fn state(lab: &Lab) -> CaState {
+    lab.conn.sender().ca_state()
+}
+
+#[test]
+fn rfc9937_8_first_fifteen_of_twenty_lost() {
+    let mut lab = twenty(RecoverySending::Prr);
+    let mut sent = Vec::new();
+    let mut pipe = Vec::new();
+    for n in 16..=20 {
+        sent.push(segments(&lab.sack(0, &[(15, n)])));
+        pipe.push(lab.pipe());
+    }
+    // Limited transmit twice; then 15 are found lost, and each ACK lets one out: cwnd 20 20 5 5 5.
+    assert_eq!(pipe[..2], [20, 20]);
+    assert_eq!(sent, [vec![20], vec![21], vec![0], vec![1], vec![2]]);
+    assert_eq!(pipe[2..], [5, 5, 5]);
+    assert_eq!(lab.ssthresh(), 10);
+}
+
+#[test]
+fn rfc9937_recovery_ends_at_ssthresh_even_after_heavy_loss() {
+    let mut lab = twenty(RecoverySending::Prr);
+    for n in 16..=20 {
+        lab.sack(0, &[(15, n)]);
+    }
+    // From here on nothing is lost: PRR-SSRB slow starts back towards ssthresh.
+    let mut next = 0;
+    while next < 15 {
+        lab.wait(ms(100));
+        let newest = segments(&lab.log)
+            .into_iter()
+            .filter(|s| *s < 15)
+            .max()
+            .unwrap();
+        // Retransmissions went out in order, several times perhaps: all up to `newest` is there.
+        while next <= newest {
+            next += 1;
+            lab.sack(next, &[(15, 22)]);
+        }
+        assert!(lab.pipe() <= 11, "never above ssthresh");
+    }
+    assert_eq!(lab.conn.sender_stats().timeouts, 0);
+    assert_eq!(lab.cwnd(), 10);
+}
+
+#[test]
+fn pipe_sending_halts_for_half_a_window_and_then_sends_one_an_ack() {
+    let mut lab = twenty(RecoverySending::Pipe);
+    let sent: Vec<_> = (2..=20)
+        .map(|n| segments(&lab.sack(0, &[(1, n)])).len())
+        .collect();
+    // 22 sent, the retransmission included: 19 in flight then, and nothing until it is 9.
+    assert_eq!(sent[..3], [1; 3]);
+    assert_eq!(sent[3..12], [0; 9]);
+    assert_eq!(sent[12..], [1; 7]);
+    assert_eq!(lab.pipe(), 10);
+}
+
+#[test]
+fn the_first_retransmission_leaves_whatever_the_window_says() {
+    for recovery in [RecoverySending::Prr, RecoverySending::Pipe] {
+        let mut lab = twenty(recovery);
+        lab.sack(0, &[(1, 2)]);
+        lab.sack(0, &[(1, 3)]);
+        assert_eq!(segments(&lab.sack(0, &[(1, 4)])), [0]);
+    }
+}
+
+#[test]
+fn prr_never_lets_out_more_than_was_delivered_before_ssthresh_is_reached() {
+    let mut lab = twenty(RecoverySending::Prr);
+    let before = lab.conn.sender_stats().segments;
+    let mut delivered = 0;
+    for n in 2..=20u64 {
+        delivered += 1;
+        lab.sack(0, &[(1, n)]);
+        let sent = lab.conn.sender_stats().segments - before;
+        assert!(sent <= delivered, "{sent} for {delivered}");
+    }
+}
+
+#[test]
+fn prr_paces_the_reduction_for_an_ecn_mark_too() {
+    let config = TcpConfig {
+        ecn: EcnMode::Classic,
+        ..textbook("sack")
+    };
+    let config = TcpConfig {
+        initial_window: InitialWindow::Segments(20),
+        ..config
+    };
+    let mut lab = Lab::connected_with(config, ms(100), Flags::ECE);
+    lab.write(200);
+    lab.wait(ms(100));
+    let mut sent = Vec::new();
+    for n in 1..=20 {
+        let flags = if n == 1 { Flags::ECE } else { Flags::NONE };
+        sent.push(segments(&lab.ack_now(n * MSS, &[], flags)).len());
+    }
+    assert_eq!(
+        sent.iter().sum::<usize>(),
+        10,
+        "half of what was acknowledged: {sent:?}"
+    );
+    assert!(
+        sent.iter().all(|n| *n <= 1),
+        "spread over the round trip: {sent:?}"
+    );
+    // Half of the 19 that the mark's ACK left outstanding, and what there was in whole segments.
+    assert_eq!(
+        (lab.pipe(), lab.conn.sender().congestion().ssthresh().get()),
+        (10, 9_500)
+    );
+}

@@ -1,0 +1,328 @@
+//! RACK-TLP (RFC 8985) by a whole connection.
+
+mod lab;
+
+use lab::{Lab, MSS, ms, segments, stamped, textbook, us};
+use narrows::Duration;
+use narrows::config::{AckPolicy, EcnMode, InitialWindow, TcpConfig};
+use narrows::congestion::CaState;
+use narrows::trace::TraceEvent;
+use narrows::wire::Flags;
+
+fn rack() -> TcpConfig {
+    TcpConfig {
+        initial_window: InitialWindow::Segments(10),
+        ..textbook("rack")
+    }
+}
+
+/// Ten segments, 1 ms apart, of which the first has been in flight for an RTT of 100 ms.
+fn spaced(config: TcpConfig) -> Lab {
+    let mut lab = Lab::connected(config, ms(100));
+    for _ in 0..10 {
+        lab.write(1);
+        lab.wait(ms(1));
+    }
+    lab.wait(ms(90));
+    lab
+}
+
+fn state(lab: &Lab) -> CaState {
+    lab.conn.sender().ca_state()
+}
+
+fn probes(lab: &Lab) -> usize {
+    lab.events()
+        .iter()
+        .filter(|e| matches!(e, TraceEvent::TailLossProbe))
+        .count()
+}
+
+#[test]
+fn rfc8985_6_2_step_4_reordering_within_a_quarter_of_min_rtt_retransmits_nothing() {
+    let mut lab = spaced(rack());
+    lab.sack(0, &[(1, 2)]);
+    lab.wait(ms(1));
+    lab.sack(0, &[(1, 3)]);
+    // The reordering window: min_RTT / 4 = 25 ms. 0 comes 20 ms late.
+    assert!(segments(&lab.wait(ms(20))).is_empty());
+    lab.ack(3);
+    assert_eq!(lab.conn.sender_stats().retransmits, 0);
+    assert_eq!((lab.reductions(), state(&lab)), (0, CaState::Open));
+}
+
+#[test]
+fn rfc8985_6_2_step_5_the_reordering_timer_condemns_when_the_window_is_over() {
+    let mut lab = spaced(rack());
+    lab.sack(0, &[(1, 2)]);
+    // 1 left 1 ms after 0 and took 99 ms: 0 is lost 100 + 25 ms after it left.
+    let due = lab.conn.sender().reorder_deadline().unwrap().since(lab.now);
+    let out = lab.wait(due);
+    assert_eq!(segments(&out), [0]);
+    assert!(due >= us(23_000) && due <= us(26_000), "{due}");
+    assert_eq!((lab.reductions(), state(&lab)), (1, CaState::Recovery));
+}
+
+#[test]
+fn rfc8985_6_2_step_4_three_sacked_segments_and_no_reordering_seen_wait_for_nothing() {
+    let mut lab = spaced(rack());
+    lab.sack(0, &[(1, 2)]);
+    lab.sack(0, &[(1, 3)]);
+    assert_eq!(segments(&lab.sack(0, &[(1, 4)])), [0]);
+}
+
+#[test]
+fn rfc8985_6_2_step_4_after_reordering_even_three_sacked_segments_wait() {
+    let mut lab = spaced(rack());
+    // 0 is overtaken by 1 once.
+    lab.sack(0, &[(1, 2)]);
+    lab.ack(2);
+    for n in 4..=7 {
+        assert!(segments(&lab.sack(2, &[(3, n)])).is_empty());
+    }
+    assert_eq!((state(&lab), lab.reductions()), (CaState::Disorder, 0));
+    lab.ack(7);
+    assert_eq!(lab.conn.sender_stats().retransmits, 0);
+}
+
+#[test]
+fn rfc8985_6_lost_retransmission_is_found_without_a_timeout() {
+    let mut lab = spaced(rack());
+    for n in 2..=4 {
+        lab.sack(0, &[(1, n)]);
+    }
+    assert_eq!(segments(&lab.log)[10..], [0]);
+    lab.wait(ms(5));
+    lab.write(20);
+    for n in 5..=10 {
+        lab.sack(0, &[(1, n)]);
+    }
+    // New data went after the retransmission; it arrives, the retransmission does not.
+    assert!(segments(&lab.log).contains(&10));
+    lab.wait(ms(130));
+    let out = lab.sack(0, &[(1, 11)]);
+    assert_eq!(segments(&out).first(), Some(&0));
+    assert_eq!(lab.conn.sender_stats().timeouts, 0);
+    assert_eq!(lab.reductions(), 1);
+}
+
+#[test]
+fn rfc8985_7_2_the_probe_leaves_after_two_srtt() {
+    let mut lab = Lab::connected(rack(), ms(100));
+    lab.write(5);
+    let sent = lab.now;
+    let out = lab.timer();
+    assert_eq!(lab.now.since(sent), ms(200));
+    assert_eq!(segments(&out), [4], "the highest segment");
+    assert_eq!((probes(&lab), lab.timeouts().len()), (1, 0));
+    // One probe an episode; then the retransmission timer, restarted at the probe.
+    let out = lab.timer();
+    assert_eq!(lab.now.since(sent), ms(200) + lab::ms(1_000));
+    assert_eq!((segments(&out), lab.timeouts().len()), (vec![0], 1));
+}
+
+#[test]
+fn rfc8985_7_2_a_single_segment_waits_for_a_delayed_ack_too() {
+    let ack = AckPolicy {
+        delay: ms(40),
+        every: 2,
+        quick_acks: 0,
+    };
+    let mut lab = Lab::connected(TcpConfig { ack, ..rack() }, ms(100));
+    lab.write(1);
+    let sent = lab.now;
+    assert_eq!(segments(&lab.timer()), [0]);
+    assert_eq!(lab.now.since(sent), ms(240));
+}
+
+#[test]
+fn rfc8985_7_3_the_probe_is_new_data_if_the_windows_admit_it() {
+    // cwnd does not matter for the probe.
+    let mut lab = Lab::connected(rack(), ms(100));
+    lab.write(30);
+    let out = lab.timer();
+    assert_eq!((segments(&out), probes(&lab)), (vec![10], 1));
+    assert_eq!(lab.conn.sender_stats().retransmits, 0);
+    // All arrives late: the probe cost nothing.
+    lab.wait(ms(50));
+    lab.ack(11);
+    assert_eq!((lab.reductions(), state(&lab)), (0, CaState::Open));
+    // The next flight gets its own probe.
+    lab.wait(ms(10));
+    lab.timer();
+    assert_eq!(probes(&lab), 2);
+}
+
+#[test]
+fn rfc8985_7_3_a_short_last_segment_as_probe_ends_its_episode() {
+    let mut lab = Lab::connected(rack(), ms(100));
+    let data = [1; 10 * MSS as usize + 300];
+    lab.conn.send(&data, data.len()).unwrap();
+    lab.pump();
+    let out = lab.timer();
+    assert_eq!((out.len(), out[0].len), (1, 300));
+    lab.ack_now(data.len() as u64, &[], Flags::NONE);
+    lab.write(3);
+    lab.timer();
+    assert_eq!(probes(&lab), 2, "the first episode is over");
+}
+
+#[test]
+fn rfc8985_7_a_lost_tail_is_repaired_without_a_timeout() {
+    // The last three of ten are lost.
+    let mut lab = Lab::connected(rack(), ms(100));
+    lab.write(10);
+    lab.wait(ms(100));
+    lab.ack(7);
+    let begin = lab.now;
+    assert_eq!(segments(&lab.timer()), [9]);
+    lab.wait(ms(100));
+    let out = lab.sack(7, &[(9, 10)]);
+    assert_eq!(segments(&out).first(), Some(&7));
+    lab.wait(ms(100));
+    lab.sack(8, &[(9, 10)]);
+    lab.wait(ms(100));
+    lab.ack(10);
+    assert_eq!(
+        (lab.timeouts().len(), lab.reductions(), state(&lab)),
+        (0, 1, CaState::Open)
+    );
+    assert!(lab.now.since(begin) < Duration::from_millis(700));
+}
+
+#[test]
+fn rfc8985_7_4_2_a_loss_that_the_probe_repaired_is_answered_by_one_cut() {
+    let mut lab = Lab::connected(rack(), ms(100));
+    lab.write(10);
+    lab.wait(ms(100));
+    lab.ack(9);
+    assert_eq!(segments(&lab.timer()), [9]);
+    lab.wait(ms(100));
+    lab.ack(10);
+    assert_eq!(
+        lab.reductions(),
+        0,
+        "it may have been a duplicate: a D-SACK would say"
+    );
+    lab.write(3);
+    lab.wait(ms(100));
+    lab.ack(11);
+    assert_eq!(lab.reductions(), 1);
+    lab.ack(13);
+    assert_eq!(lab.reductions(), 1);
+    assert_eq!(lab.timeouts().len(), 0);
+}
+
+#[test]
+fn rfc8985_7_4_2_a_probe_that_came_twice_cuts_nothing() {
+    let mut lab = Lab::connected(rack(), ms(100));
+    lab.write(10);
+    lab.wait(ms(100));
+    lab.ack(9);
+    assert_eq!(segments(&lab.timer()), [9]);
+    lab.ack(10);
+    lab.wait(ms(100));
+    lab.sack(10, &[(9, 10)]);
+    lab.write(3);
+    lab.wait(ms(100));
+    lab.ack(13);
+    assert_eq!((lab.reductions(), state(&lab)), (0, CaState::Open));
+}
+
+#[test]
+fn rfc8985_7_4_2_without_dsack_a_bare_duplicate_says_the_same() {
+    let mut lab = Lab::connected(rack(), ms(100));
+    lab.write(10);
+    lab.wait(ms(100));
+    lab.ack(9);
+    lab.timer();
+    // The original and the probe have both been acknowledged before more is sent.
+    lab.ack(10);
+    lab.ack(10);
+    lab.write(3);
+    lab.wait(ms(100));
+    lab.ack(13);
+    assert_eq!(lab.reductions(), 0);
+}
+
+#[test]
+fn no_probe_without_sack_nor_outside_the_open_state() {
+    let mut lab = Lab::connected(
+        TcpConfig {
+            sack: false,
+            ..rack()
+        },
+        ms(100),
+    );
+    lab.write(5);
+    assert_eq!(lab.conn.sender().pto_deadline(), None);
+    let mut lab = spaced(rack());
+    lab.sack(0, &[(1, 2)]);
+    assert_eq!(lab.conn.sender().pto_deadline(), None);
+    let mut lab = Lab::connected(textbook("rack-notlp"), ms(100));
+    lab.write(5);
+    assert_eq!(lab.conn.sender().pto_deadline(), None);
+}
+
+#[test]
+fn rfc8985_6_3_a_timeout_condemns_only_what_had_its_time() {
+    let mut lab = Lab::connected(textbook("rack-notlp"), ms(100));
+    lab.write(3);
+    lab.wait(ms(100));
+    lab.ack(1);
+    let rto = lab.conn.sender().rto_deadline().unwrap().since(lab.now);
+    lab.wait(rto.saturating_sub(ms(10)));
+    lab.write(1);
+    lab.timer();
+    let board = lab.conn.sender().scoreboard();
+    assert_eq!(board.lost().get(), 2 * MSS, "3 left 10 ms ago");
+}
+
+#[test]
+fn rfc8985_6_2_step_1_an_ack_of_the_original_says_nothing_of_the_retransmission() {
+    // 0 is delayed, found lost and sent again; then the original arrives after all. With its
+    // time of sending taken for the retransmission's all before it would be condemned.
+    let mut lab = spaced(stamped(rack()));
+    let stamp = lab
+        .log
+        .iter()
+        .find(|o| o.len > 0)
+        .unwrap()
+        .tcp
+        .options
+        .timestamps
+        .unwrap()
+        .val;
+    for n in 2..=4 {
+        lab.sack(0, &[(1, n)]);
+    }
+    assert_eq!(segments(&lab.log)[10..], [0]);
+    lab.wait(ms(120));
+    lab.echo = Some(stamp);
+    lab.ack(4);
+    assert_eq!(
+        lab.conn.sender_stats().retransmits,
+        1,
+        "4 to 9 may still come"
+    );
+}
+
+#[test]
+fn a_probe_in_a_connection_with_ecn_reduces_like_a_loss_and_says_so() {
+    let config = TcpConfig {
+        ecn: EcnMode::Classic,
+        ..rack()
+    };
+    let mut lab = Lab::connected_with(config, ms(100), Flags::ECE);
+    lab.write(10);
+    lab.wait(ms(100));
+    lab.ack(9);
+    lab.timer();
+    lab.wait(ms(100));
+    lab.ack(10);
+    lab.write(3);
+    lab.wait(ms(100));
+    lab.ack(11);
+    assert_eq!((lab.reductions(), state(&lab)), (1, CaState::Cwr));
+    assert!(lab.write(10).iter().any(|o| o.has(Flags::CWR)));
+}

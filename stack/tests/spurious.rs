@@ -1,0 +1,377 @@
+//! Reductions that were not needed are found out and taken back: F-RTO (RFC 5682), Eifel
+//! (RFC 3522, RFC 4015), D-SACK (RFC 3708).
+
+mod lab;
+mod pair;
+
+use lab::{Lab, MSS, congestion, ms, rto, segments, stamped, textbook};
+use narrows::Duration;
+use narrows::config::{InitialWindow, SpuriousDetection, TcpConfig, TimestampMode};
+use narrows::congestion::{CaState, CongestionControl};
+use pair::{Fate, Pair, bytes};
+
+const FRTO: SpuriousDetection = SpuriousDetection {
+    frto: true,
+    ..SpuriousDetection::OFF
+};
+const EIFEL: SpuriousDetection = SpuriousDetection {
+    eifel: true,
+    ..SpuriousDetection::OFF
+};
+const DSACK: SpuriousDetection = SpuriousDetection {
+    dsack: true,
+    ..SpuriousDetection::OFF
+};
+
+/// Ten segments in flight, more waiting, an RTT later.
+fn flight(config: TcpConfig, spurious: SpuriousDetection) -> Lab {
+    let config = TcpConfig {
+        spurious,
+        initial_window: InitialWindow::Segments(10),
+        ..config
+    };
+    let mut lab = Lab::connected(config, ms(100));
+    lab.write(100);
+    lab
+}
+
+fn state(lab: &Lab) -> CaState {
+    lab.conn.sender().ca_state()
+}
+
+#[test]
+fn rfc5682_2_1_basic_two_acks_of_originals_undo_the_timeout() {
+    for detector in ["reno", "newreno"] {
+        let mut lab = flight(textbook(detector), FRTO);
+        assert_eq!(segments(&lab.timer()), [0]);
+        assert_eq!(lab.cwnd(), 1);
+        // Step 2b: the first new ACK lets two new segments out, no retransmission.
+        assert_eq!(segments(&lab.ack(1)), [10, 11], "{detector}");
+        assert_eq!(state(&lab), CaState::Loss);
+        // Step 3b: the second says that the originals arrive.
+        lab.ack(2);
+        assert_eq!(
+            (lab.undone(), state(&lab)),
+            (1, CaState::Open),
+            "{detector}"
+        );
+        assert!(lab.cwnd() >= 10 && lab.ssthresh() > 1_000);
+        assert_eq!(lab.conn.sender_stats().retransmits, 1);
+        for n in 3..=12 {
+            lab.ack(n);
+        }
+        assert_eq!(lab.conn.sender_stats().retransmits, 1);
+    }
+}
+
+#[test]
+fn rfc5682_2_1_a_duplicate_ack_means_loss() {
+    let mut lab = flight(textbook("newreno"), FRTO);
+    lab.timer();
+    assert_eq!(segments(&lab.ack(1)), [10, 11]);
+    // Step 3a.
+    let out = segments(&lab.ack(1));
+    assert_eq!((lab.undone(), state(&lab)), (0, CaState::Loss));
+    lab.wait(ms(10));
+    assert!(
+        out.contains(&1)
+            || segments(&lab.ack(1)).contains(&1)
+            || segments(&lab.timer()).contains(&1)
+    );
+    // Step 2a.
+    let mut lab = flight(textbook("newreno"), FRTO);
+    lab.timer();
+    lab.ack(0);
+    assert_eq!(segments(&lab.ack(1)), [1, 2], "conventional slow start");
+}
+
+#[test]
+fn rfc5682_2_1_an_ack_of_everything_proves_nothing() {
+    let mut lab = flight(textbook("newreno"), FRTO);
+    lab.timer();
+    lab.ack(10);
+    assert_eq!((lab.undone(), state(&lab)), (0, CaState::Open));
+}
+
+#[test]
+fn rfc5682_3_1_sack_based() {
+    for detector in ["sack", "rack", "rack-notlp"] {
+        let mut lab = flight(textbook(detector), FRTO);
+        if detector == "rack" {
+            // The probe comes first.
+            assert_eq!(segments(&lab.timer()), [10]);
+        }
+        assert_eq!(segments(&lab.timer()), [0]);
+        lab.wait(ms(150));
+        lab.ack(1);
+        assert_eq!(state(&lab), CaState::Loss, "{detector}");
+        lab.ack(2);
+        assert_eq!(
+            (lab.undone(), state(&lab)),
+            (1, CaState::Open),
+            "{detector}"
+        );
+        assert!(lab.cwnd() >= 10);
+        for n in 3..=10 {
+            lab.ack(n);
+        }
+        let stats = lab.conn.sender_stats();
+        assert_eq!(
+            (stats.retransmits, stats.fast_recoveries),
+            (1, 0),
+            "{detector}"
+        );
+        assert!(lab.cwnd() >= 10, "{detector}: cut again");
+    }
+}
+
+#[test]
+fn rfc5682_3_1_sack_of_new_data_only_means_loss() {
+    let mut lab = flight(textbook("sack"), FRTO);
+    lab.timer();
+    assert_eq!(segments(&lab.ack(1)), [10, 11]);
+    let out = segments(&lab.sack(1, &[(10, 11)]));
+    assert_eq!((lab.undone(), state(&lab)), (0, CaState::Loss));
+    assert!(out.contains(&1), "{out:?}");
+}
+
+#[test]
+fn rfc5682_a_second_timeout_is_not_judged() {
+    let mut lab = flight(textbook("sack"), FRTO);
+    lab.timer();
+    lab.timer();
+    assert_eq!(segments(&lab.ack(1)), [1, 2]);
+    assert_eq!(lab.undone(), 0);
+}
+
+#[test]
+fn frto_off_takes_every_timeout_for_loss() {
+    let mut lab = flight(textbook("sack"), SpuriousDetection::OFF);
+    lab.timer();
+    for n in 1..=10 {
+        lab.ack(n);
+    }
+    assert_eq!(lab.undone(), 0);
+    assert!(lab.conn.sender_stats().retransmits > 1);
+}
+
+#[test]
+fn rfc3522_3_2_eifel_undoes_a_timeout_at_the_first_ack() {
+    let mut lab = flight(stamped(textbook("sack")), EIFEL);
+    let stamp = lab
+        .log
+        .iter()
+        .find(|o| o.len > 0)
+        .unwrap()
+        .tcp
+        .options
+        .timestamps
+        .unwrap()
+        .val;
+    lab.timer();
+    lab.echo = Some(stamp);
+    lab.ack(1);
+    assert_eq!((lab.undone(), state(&lab)), (1, CaState::Open));
+    assert!(lab.cwnd() >= 10);
+    // An ACK of the retransmission is none.
+    let mut lab = flight(stamped(textbook("sack")), EIFEL);
+    lab.timer();
+    lab.ack(1);
+    assert_eq!((lab.undone(), state(&lab)), (0, CaState::Loss));
+}
+
+#[test]
+fn rfc4015_eifel_undoes_a_fast_retransmit_of_reordered_data() {
+    for detector in ["sack", "rack"] {
+        let mut lab = flight(stamped(textbook(detector)), EIFEL);
+        let stamp = lab
+            .log
+            .iter()
+            .find(|o| o.len > 0)
+            .unwrap()
+            .tcp
+            .options
+            .timestamps
+            .unwrap()
+            .val;
+        lab.wait(ms(100));
+        for n in 2..=4 {
+            lab.sack(0, &[(1, n)]);
+        }
+        assert_eq!(
+            (lab.reductions(), state(&lab)),
+            (1, CaState::Recovery),
+            "{detector}"
+        );
+        lab.wait(ms(5));
+        lab.echo = Some(stamp);
+        lab.ack(4);
+        assert_eq!(
+            (lab.undone(), state(&lab)),
+            (1, CaState::Open),
+            "{detector}"
+        );
+        assert!(lab.cwnd() >= 10 && lab.ssthresh() > 1_000);
+        lab.ack(10);
+        assert_eq!(lab.reductions(), 1, "{detector}");
+    }
+}
+
+#[test]
+fn rfc3708_dsack_undoes_a_fast_retransmit_after_recovery_is_over() {
+    for detector in ["sack", "rack"] {
+        let mut lab = flight(textbook(detector), DSACK);
+        lab.wait(ms(100));
+        for n in 2..=4 {
+            lab.sack(0, &[(1, n)]);
+        }
+        let cut = lab.cwnd();
+        assert_eq!(cut, 5);
+        // The original of 0 arrives, later the retransmission: its D-SACK comes when the
+        // recovery point has long been acknowledged.
+        lab.wait(ms(5));
+        lab.ack(10);
+        let point = (lab.conn.sender().nxt() - 1) / MSS;
+        lab.wait(ms(90));
+        lab.ack(12);
+        assert_eq!(
+            (lab.undone(), state(&lab)),
+            (0, CaState::Open),
+            "{detector}"
+        );
+        lab.sack(12, &[(0, 1)]);
+        assert_eq!(lab.undone(), 1, "{detector}");
+        assert!(lab.cwnd() >= 10 && lab.ssthresh() > 1_000);
+        assert!(point > 12);
+    }
+}
+
+#[test]
+fn rfc3708_dsack_must_cover_every_retransmission() {
+    let mut lab = flight(textbook("sack"), DSACK);
+    lab.wait(ms(100));
+    // 0 and 4 are found lost.
+    lab.sack(0, &[(1, 4)]);
+    for n in 6..=10 {
+        lab.sack(0, &[(5, n), (1, 4)]);
+    }
+    assert_eq!(lab.conn.sender_stats().retransmits, 2);
+    lab.sack(8, &[(0, 1)]);
+    assert_eq!(lab.undone(), 0);
+    lab.sack(8, &[(4, 5)]);
+    assert_eq!(lab.undone(), 1);
+}
+
+#[test]
+fn rfc3708_dsacks_of_what_the_network_duplicated_undo_nothing() {
+    let mut lab = flight(textbook("sack"), DSACK);
+    lab.wait(ms(100));
+    lab.ack(3);
+    for n in 5..=7 {
+        lab.sack(3, &[(4, n)]);
+    }
+    assert_eq!(
+        (lab.reductions(), lab.conn.sender_stats().retransmits),
+        (1, 1)
+    );
+    // Of data from before the episode.
+    lab.sack(3, &[(1, 2), (4, 7)]);
+    assert_eq!((lab.undone(), state(&lab)), (0, CaState::Recovery));
+    // And when the window after the episode is acknowledged it is too late for anything.
+    lab.ack(10);
+    let end = (lab.conn.sender().nxt() - 1) / MSS;
+    lab.ack(end);
+    let end = (lab.conn.sender().nxt() - 1) / MSS;
+    lab.ack(end);
+    lab.sack(end, &[(3, 4)]);
+    assert_eq!(lab.undone(), 0);
+}
+
+#[test]
+fn a_delay_spike_does_not_leave_the_window_cut() {
+    // All that is under way is held up for longer than the timeout, but not for two, of which
+    // F-RTO can judge the first only (RFC 5682 section 2.1 step 1). Nothing is lost.
+    for control in ["reno", "cubic", "dctcp"] {
+        for detector in ["newreno", "sack", "rack", "rack-notlp"] {
+            for timestamps in [
+                TimestampMode::Off,
+                TimestampMode::Millis,
+                TimestampMode::Micros,
+            ] {
+                let config = TcpConfig {
+                    timestamps,
+                    spurious: SpuriousDetection::default(),
+                    ..congestion(rto(textbook(detector), "1ms"), control)
+                };
+                let mut p = Pair::connected(config.clone(), config);
+                let data = bytes(3_000_000);
+                p.transfer(&data[..300_000], Duration::from_secs(1));
+                let before = p.client.sender().congestion().cwnd();
+                let (begin, spike) = (p.now, Duration::from_millis(2));
+                p.path = Box::new(move |s, _| {
+                    let passed = s.at.since(begin);
+                    if passed < spike {
+                        // Nobody overtakes: the whole queue waits until the spike is over.
+                        Fate::Delay(spike.saturating_sub(passed))
+                    } else {
+                        Fate::Pass
+                    }
+                });
+                p.transfer(&data[300_000..], Duration::from_secs(10));
+                let name = format!("{control} {detector} {timestamps:?}");
+                let stats = *p.client.sender_stats();
+                assert!(p.server_got == data, "{name}");
+                assert!(stats.timeouts > 0 && stats.undone > 0, "{name} {stats:?}");
+                let after = p.client.sender().congestion().cwnd();
+                assert!(
+                    after >= before,
+                    "{name}: {before} became {after}, {stats:?}"
+                );
+                assert!(
+                    p.client.sender().congestion().ssthresh().get() > 1 << 32 || control == "cubic",
+                    "{name} {stats:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_real_loss_of_the_window_is_not_undone() {
+    for detector in ["newreno", "sack", "rack"] {
+        let config = TcpConfig {
+            spurious: SpuriousDetection::default(),
+            ..rto(textbook(detector), "1ms")
+        };
+        let mut p = Pair::connected(config.clone(), config);
+        let data = bytes(500_000);
+        p.transfer(&data[..100_000], Duration::from_secs(1));
+        let begin = p.now;
+        p.path = Box::new(move |s, _| {
+            let dead = s.from_client && s.at.since(begin) < Duration::from_micros(400);
+            if dead { Fate::Drop } else { Fate::Pass }
+        });
+        p.transfer(&data[100_000..], Duration::from_secs(10));
+        assert!(p.server_got == data, "{detector}");
+        let stats = p.client.sender_stats();
+        assert_eq!(stats.undone, 0, "{detector} {stats:?}");
+    }
+}
+
+#[test]
+fn an_undo_ends_the_backoff() {
+    let mut lab = flight(textbook("sack"), FRTO);
+    lab.timer();
+    assert_eq!(lab.conn.sender().current_rto(), Duration::from_secs(2));
+    lab.wait(ms(10));
+    lab.ack(1);
+    assert_eq!(
+        lab.conn.sender().current_rto(),
+        Duration::from_secs(2),
+        "Karn's rule"
+    );
+    lab.ack(2);
+    assert_eq!(lab.undone(), 1);
+    assert!(lab.conn.sender().current_rto() < Duration::from_secs(5));
+    assert_eq!(lab.conn.sender().retries(), 0);
+}
