@@ -388,6 +388,7 @@ fn segments_carry_the_options_that_were_asked_for() {
     let mut spec = small(1);
     spec.tcp.timestamps = true;
     spec.tcp.sack = true;
+    spec.tcp.loss_detector = "sack".to_owned();
     let (_, file) = captured(&spec);
     for p in &read(&file).packets {
         let (_, tcp) = parse(p);

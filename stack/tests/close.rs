@@ -45,7 +45,10 @@ fn active_close() {
     assert_eq!(l.state(), State::TimeWait);
     assert!(l.wait(Duration::from_secs(1)).is_empty());
     assert_eq!(l.state(), State::Closed(CloseReason::Finished));
-    assert_eq!(l.events, [Event::PeerClosed, Event::Closed(CloseReason::Finished)]);
+    assert_eq!(
+        l.events,
+        [Event::PeerClosed, Event::Closed(CloseReason::Finished)]
+    );
     assert_eq!(l.conn.poll_timeout(), None);
 }
 
@@ -87,7 +90,10 @@ fn fin_and_its_acknowledgement_in_one() {
 #[test]
 fn fin_with_data_delivers_the_data() {
     let mut l = Lone::established(plain());
-    assert_eq!(Lone::one(l.recv(text(0, 0, b"last words").and(FIN))).ack, 11);
+    assert_eq!(
+        Lone::one(l.recv(text(0, 0, b"last words").and(FIN))).ack,
+        11
+    );
     assert_eq!(l.events, [Event::Readable, Event::PeerClosed]);
     assert_eq!(l.read().0, b"last words");
 }
@@ -101,7 +107,11 @@ fn our_fin_goes_with_the_last_data() {
     assert!(!out[0].has(FIN) && out[1].has(FIN | Flags::PSH));
     assert_eq!((out[1].seq, out[1].data.len()), (1_000, 500));
     l.recv(ack(0, 1_500));
-    assert_eq!(l.state(), State::FinWait1, "the FIN is not acknowledged by its data");
+    assert_eq!(
+        l.state(),
+        State::FinWait1,
+        "the FIN is not acknowledged by its data"
+    );
     l.recv(ack(0, 1_501));
     assert_eq!(l.state(), State::FinWait2);
 }
@@ -148,11 +158,19 @@ fn a_fin_before_text_that_came_earlier_is_not_believed() {
 
 #[test]
 fn a_repeated_fin_is_acknowledged_again() {
-    for state in [State::CloseWait, State::Closing, State::LastAck, State::TimeWait] {
+    for state in [
+        State::CloseWait,
+        State::Closing,
+        State::LastAck,
+        State::TimeWait,
+    ] {
         let mut l = in_state(state, plain());
         let ours = positions(state).1;
         let out = l.recv(fin(0, ours));
-        assert!(out.len() == 1 && out[0].ack == 1 && out[0].data.is_empty(), "{state:?} {out:?}");
+        assert!(
+            out.len() == 1 && out[0].ack == 1 && out[0].data.is_empty(),
+            "{state:?} {out:?}"
+        );
         assert_eq!(l.state(), state);
     }
 }
@@ -206,14 +224,23 @@ fn data_is_taken_while_our_fin_is_under_way() {
 
 #[test]
 fn nothing_can_be_sent_after_close() {
-    for state in [State::FinWait1, State::FinWait2, State::Closing, State::LastAck, State::TimeWait] {
+    for state in [
+        State::FinWait1,
+        State::FinWait2,
+        State::Closing,
+        State::LastAck,
+        State::TimeWait,
+    ] {
         let mut l = in_state(state, plain());
         assert_eq!(l.conn.send(b"x", 1), Err(SendError::Closing), "{state:?}");
         assert!(l.close().is_empty(), "closing again changes nothing");
         assert_eq!(l.state(), state);
     }
     let mut l = in_state(State::Closed(CloseReason::Aborted), plain());
-    assert_eq!(l.conn.send(b"x", 1), Err(SendError::Closed(CloseReason::Aborted)));
+    assert_eq!(
+        l.conn.send(b"x", 1),
+        Err(SendError::Closed(CloseReason::Aborted))
+    );
 }
 
 #[test]
@@ -299,7 +326,10 @@ fn time_wait_is_not_prolonged_by_other_segments() {
 
 #[test]
 fn time_wait_lasts_as_long_as_configured() {
-    let config = TcpConfig { time_wait: Duration::from_millis(30), ..plain() };
+    let config = TcpConfig {
+        time_wait: Duration::from_millis(30),
+        ..plain()
+    };
     let mut l = in_state(State::TimeWait, config);
     l.wait(Duration::from_millis(29));
     assert_eq!(l.state(), State::TimeWait);
@@ -341,7 +371,10 @@ fn release_ends_fin_wait_2() {
 
 #[test]
 fn release_without_a_fin_wait_2_limit_waits_for_ever() {
-    let mut l = Lone::established(TcpConfig { fin_wait_2: None, ..plain() });
+    let mut l = Lone::established(TcpConfig {
+        fin_wait_2: None,
+        ..plain()
+    });
     l.conn.release(l.now);
     l.settle();
     l.recv(ack(0, 1));
@@ -389,14 +422,26 @@ fn simultaneous_close_with_any_loss() {
         let mut n = 0;
         p.path = Box::new(move |_, _| {
             n += 1;
-            if n <= 8 && lost & (1 << (n - 1)) != 0 { Fate::Drop } else { Fate::Pass }
+            if n <= 8 && lost & (1 << (n - 1)) != 0 {
+                Fate::Drop
+            } else {
+                Fate::Pass
+            }
         });
         let now = p.now;
         p.client.close(now);
         p.server().close(now);
         p.run_for(Duration::from_secs(300));
-        assert_eq!(p.client.state(), State::Closed(CloseReason::Finished), "{lost:08b}");
-        assert_eq!(p.server().state(), State::Closed(CloseReason::Finished), "{lost:08b}");
+        assert_eq!(
+            p.client.state(),
+            State::Closed(CloseReason::Finished),
+            "{lost:08b}"
+        );
+        assert_eq!(
+            p.server().state(),
+            State::Closed(CloseReason::Finished),
+            "{lost:08b}"
+        );
     }
 }
 
@@ -408,7 +453,11 @@ fn exchange_and_close_with_any_loss() {
         let mut n = 0;
         p.path = Box::new(move |_, _| {
             n += 1;
-            if n <= 8 && lost & (1 << (n - 1)) != 0 { Fate::Drop } else { Fate::Pass }
+            if n <= 8 && lost & (1 << (n - 1)) != 0 {
+                Fate::Drop
+            } else {
+                Fate::Pass
+            }
         });
         let now = p.now;
         let data = bytes(4_000);
@@ -418,7 +467,15 @@ fn exchange_and_close_with_any_loss() {
         p.server().close(now);
         p.run_for(Duration::from_secs(300));
         assert!(p.server_got == data && p.client_got == data, "{lost:08b}");
-        assert_eq!(p.client.state(), State::Closed(CloseReason::Finished), "{lost:08b}");
-        assert_eq!(p.server().state(), State::Closed(CloseReason::Finished), "{lost:08b}");
+        assert_eq!(
+            p.client.state(),
+            State::Closed(CloseReason::Finished),
+            "{lost:08b}"
+        );
+        assert_eq!(
+            p.server().state(),
+            State::Closed(CloseReason::Finished),
+            "{lost:08b}"
+        );
     }
 }

@@ -294,7 +294,7 @@ fn rfc8257_3_2_marked_bytes_are_echoed_exactly() {
                 }
                 n += 1;
                 // Runs of various lengths.
-                if (n / pattern) % 2 == 1 || n % 17 == 0 {
+                if (n / pattern) % 2 == 1 || n.is_multiple_of(17) {
                     counter.set(counter.get() + s.len as u64);
                     Fate::Mark
                 } else {

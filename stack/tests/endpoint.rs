@@ -76,13 +76,17 @@ impl Net {
         }
     }
     fn plain() -> Self {
-        Self::new(config(TcpConfig::default(), 1), config(TcpConfig::default(), 2))
+        Self::new(
+            config(TcpConfig::default(), 1),
+            config(TcpConfig::default(), 2),
+        )
     }
     fn settle(&mut self) {
         for (host, from_a) in [(&mut self.a, true), (&mut self.b, false)] {
             host.handle_timeout(self.now);
             for p in drain(host, self.now) {
-                self.flying.push_back((self.now + Duration::from_micros(50), from_a, p));
+                self.flying
+                    .push_back((self.now + Duration::from_micros(50), from_a, p));
             }
         }
         self.a_events.extend(events(&mut self.a));
@@ -92,8 +96,14 @@ impl Net {
         let end = self.now + d;
         loop {
             self.settle();
-            let next = [self.flying.front().map(|f| f.0), self.a.poll_timeout(), self.b.poll_timeout()];
-            let Some(next) = next.into_iter().flatten().min().filter(|n| *n <= end) else { break };
+            let next = [
+                self.flying.front().map(|f| f.0),
+                self.a.poll_timeout(),
+                self.b.poll_timeout(),
+            ];
+            let Some(next) = next.into_iter().flatten().min().filter(|n| *n <= end) else {
+                break;
+            };
             self.now = next;
             while self.flying.front().is_some_and(|f| f.0 <= self.now) {
                 let (_, from_a, (ip, tcp, data)) = self.flying.pop_front().unwrap();
@@ -105,7 +115,9 @@ impl Net {
         self.settle();
     }
     fn connect(&mut self) -> ConnId {
-        let id = self.a.connect(self.now, addr("10.0.0.1:0"), addr("10.0.0.2:80"), None);
+        let id = self
+            .a
+            .connect(self.now, addr("10.0.0.1:0"), addr("10.0.0.2:80"), None);
         id.unwrap()
     }
     fn accepted(&self) -> Vec<ConnId> {
@@ -123,7 +135,13 @@ impl Net {
 
 fn packet(from: &str, to: &str, flags: Flags, seq: u32, ack: u32) -> Packet {
     let (from, to) = (addr(from), addr(to));
-    let ip = IpHeader { src: from.ip(), dst: to.ip(), ecn: Ecn::NotEct, dscp: 0, hop_limit: 64 };
+    let ip = IpHeader {
+        src: from.ip(),
+        dst: to.ip(),
+        ecn: Ecn::NotEct,
+        dscp: 0,
+        hop_limit: 64,
+    };
     let tcp = TcpHeader {
         src_port: from.port(),
         dst_port: to.port(),
@@ -142,7 +160,13 @@ fn give(host: &mut Host, now: Instant, p: &Packet) -> Vec<Packet> {
 }
 
 fn server() -> (Host, ListenerId) {
-    server_with(TcpConfig { timestamps: TimestampMode::Off, ..TcpConfig::default() }, 16)
+    server_with(
+        TcpConfig {
+            timestamps: TimestampMode::Off,
+            ..TcpConfig::default()
+        },
+        16,
+    )
 }
 fn server_with(tcp: TcpConfig, backlog: usize) -> (Host, ListenerId) {
     let mut host = Host::new(config(tcp, 7)).unwrap();
@@ -168,22 +192,50 @@ fn connect_accept_exchange_close() {
     let l = n.b.listen(addr("0.0.0.0:80"), 10, None).unwrap();
     let c = n.connect();
     n.run(MS);
-    assert_eq!(n.a_events, [EndpointEvent::Conn { conn: c, event: Event::Connected }]);
+    assert_eq!(
+        n.a_events,
+        [EndpointEvent::Conn {
+            conn: c,
+            event: Event::Connected
+        }]
+    );
     let s = n.accepted()[0];
-    assert_eq!(n.b_events, [EndpointEvent::Accepted { listener: l, conn: s }], "and no Connected");
+    assert_eq!(
+        n.b_events,
+        [EndpointEvent::Accepted {
+            listener: l,
+            conn: s
+        }],
+        "and no Connected"
+    );
     let conn = n.a.connection_mut(c).unwrap();
     conn.send(b"ask", 3).unwrap();
     n.run(MS);
-    assert_eq!(n.b_events[1..], [EndpointEvent::Conn { conn: s, event: Event::Readable }]);
+    assert_eq!(
+        n.b_events[1..],
+        [EndpointEvent::Conn {
+            conn: s,
+            event: Event::Readable
+        }]
+    );
     let now = n.now;
     n.b.connection_mut(s).unwrap().consume(3, now);
     n.b.connection_mut(s).unwrap().send(b"answer", 6).unwrap();
     n.b.release(s, now);
     n.run(MS);
-    let view: Vec<u8> = n.a.connection(c).unwrap().recv_buffer().peek(6).iter().collect();
+    let view: Vec<u8> =
+        n.a.connection(c)
+            .unwrap()
+            .recv_buffer()
+            .peek(6)
+            .iter()
+            .collect();
     assert_eq!(view, b"answer");
     let want = [Event::Connected, Event::Readable, Event::PeerClosed];
-    assert_eq!(n.a_events, want.map(|event| EndpointEvent::Conn { conn: c, event }));
+    assert_eq!(
+        n.a_events,
+        want.map(|event| EndpointEvent::Conn { conn: c, event })
+    );
     n.a.connection_mut(c).unwrap().consume(6, now);
     n.a.release(c, n.now);
     n.run(MS);
@@ -204,9 +256,12 @@ fn data_and_fin_with_the_handshake_come_after_accepted() {
     p.2 = b"hello".to_vec();
     give(&mut host, now, &p);
     let e = events(&mut host);
-    let EndpointEvent::Accepted { conn, listener: of } = e[0] else { panic!("{e:?}") };
+    let EndpointEvent::Accepted { conn, listener: of } = e[0] else {
+        panic!("{e:?}")
+    };
     assert_eq!(of, listener);
-    let want = [Event::Readable, Event::PeerClosed].map(|event| EndpointEvent::Conn { conn, event });
+    let want =
+        [Event::Readable, Event::PeerClosed].map(|event| EndpointEvent::Conn { conn, event });
     assert_eq!(e[1..], want);
 }
 
@@ -223,13 +278,23 @@ fn rfc9293_3_10_7_1_strangers_are_reset() {
     assert_eq!((tcp.src_port, tcp.dst_port), (80, 5_000));
     assert_eq!((tcp.flags, tcp.seq), (RST, Seq(1_234)));
     // Without: <SEQ=0><ACK=SEG.SEQ+SEG.LEN><CTL=RST,ACK>.
-    for (flags, len, more) in [(SYN, 0, 1), (FIN, 0, 1), (SYN | FIN, 3, 5), (Flags::NONE, 0, 0), (Flags::PSH, 7, 7)] {
+    for (flags, len, more) in [
+        (SYN, 0, 1),
+        (FIN, 0, 1),
+        (SYN | FIN, 3, 5),
+        (Flags::NONE, 0, 0),
+        (Flags::PSH, 7, 7),
+    ] {
         let mut p = packet(C, S, flags, u32::MAX, 0);
         p.2 = vec![0; len];
         let out = give(&mut host, start(), &p);
         assert_eq!(out.len(), 1);
         let tcp = &out[0].1;
-        assert_eq!((tcp.flags, tcp.seq, tcp.ack), (RST | ACK, Seq(0), Seq(u32::MAX) + more), "{flags}");
+        assert_eq!(
+            (tcp.flags, tcp.seq, tcp.ack),
+            (RST | ACK, Seq(0), Seq(u32::MAX) + more),
+            "{flags}"
+        );
     }
     // Never a RST for a RST.
     assert!(give(&mut host, start(), &packet(C, S, RST, 9, 0)).is_empty());
@@ -262,7 +327,10 @@ fn must_57_and_63_nothing_is_said_to_multicast() {
     let (mut host, _) = server();
     for from in ["224.0.0.1:99", "255.255.255.255:99", "0.0.0.0:99"] {
         for flags in [SYN, ACK, FIN] {
-            assert!(give(&mut host, start(), &packet(from, S, flags, 1, 1)).is_empty(), "{from}");
+            assert!(
+                give(&mut host, start(), &packet(from, S, flags, 1, 1)).is_empty(),
+                "{from}"
+            );
         }
     }
     assert!(give(&mut host, start(), &packet(C, "224.0.0.1:80", SYN, 1, 0)).is_empty());
@@ -274,17 +342,31 @@ fn must_57_and_63_nothing_is_said_to_multicast() {
 #[test]
 fn rfc9293_3_10_7_2_what_a_listener_answers() {
     let (mut host, _) = server();
-    assert!(give(&mut host, start(), &packet(C, S, RST, 1, 0)).is_empty(), "first: RST");
+    assert!(
+        give(&mut host, start(), &packet(C, S, RST, 1, 0)).is_empty(),
+        "first: RST"
+    );
     assert!(give(&mut host, start(), &packet(C, S, RST | SYN, 1, 0)).is_empty());
     let out = give(&mut host, start(), &packet(C, S, ACK, 1, 55));
-    assert_eq!((out[0].1.flags, out[0].1.seq), (RST, Seq(55)), "second: ACK");
+    assert_eq!(
+        (out[0].1.flags, out[0].1.seq),
+        (RST, Seq(55)),
+        "second: ACK"
+    );
     let out = give(&mut host, start(), &packet(C, S, SYN | ACK, 1, 55));
     assert_eq!((out[0].1.flags, out[0].1.seq), (RST, Seq(55)));
-    assert!(give(&mut host, start(), &packet(C, S, FIN, 1, 0)).is_empty(), "fourth: the rest");
+    assert!(
+        give(&mut host, start(), &packet(C, S, FIN, 1, 0)).is_empty(),
+        "fourth: the rest"
+    );
     assert!(give(&mut host, start(), &packet(C, S, Flags::NONE, 1, 0)).is_empty());
     assert_eq!(host.connections(), 0);
     let out = give(&mut host, start(), &packet(C, S, SYN, 1, 0));
-    assert_eq!((out[0].1.flags, out[0].1.ack), (SYN | ACK, Seq(2)), "third: SYN");
+    assert_eq!(
+        (out[0].1.flags, out[0].1.ack),
+        (SYN | ACK, Seq(2)),
+        "third: SYN"
+    );
 }
 
 #[test]
@@ -302,12 +384,22 @@ fn a_syn_to_another_port_is_refused() {
 
 #[test]
 fn a_full_backlog_drops_syns_until_there_is_room() {
-    let (mut host, l) = server_with(TcpConfig { syn_retries: 1, ..TcpConfig::default() }, 3);
+    let (mut host, l) = server_with(
+        TcpConfig {
+            syn_retries: 1,
+            ..TcpConfig::default()
+        },
+        3,
+    );
     let mut now = start();
     let from = |i: u32| format!("10.0.1.{i}:7000");
     for i in 1..=5 {
         let out = give(&mut host, now, &packet(&from(i), S, SYN, 1, 0));
-        assert_eq!(out.len(), usize::from(i <= 3), "the rest is dropped, not reset");
+        assert_eq!(
+            out.len(),
+            usize::from(i <= 3),
+            "the rest is dropped, not reset"
+        );
     }
     let stats = host.listener_stats(l).unwrap();
     assert_eq!((stats.embryonic, stats.dropped), (3, 2));
@@ -315,7 +407,10 @@ fn a_full_backlog_drops_syns_until_there_is_room() {
     // One is reset: room for one.
     give(&mut host, now, &packet(&from(1), S, RST, 2, 0));
     assert_eq!(host.listener_stats(l).unwrap().failed, 1);
-    assert_eq!(give(&mut host, now, &packet(&from(4), S, SYN, 1, 0)).len(), 1);
+    assert_eq!(
+        give(&mut host, now, &packet(&from(4), S, SYN, 1, 0)).len(),
+        1
+    );
     // The others time out, in silence: nobody has heard of them.
     while let Some(at) = host.poll_timeout() {
         now = at;
@@ -333,12 +428,24 @@ fn a_full_backlog_drops_syns_until_there_is_room() {
 #[test]
 fn listen_errors() {
     let mut host = Host::new(config(TcpConfig::default(), 1)).unwrap();
-    assert_eq!(host.listen(addr("0.0.0.0:0"), 1, None), Err(ListenError::NoPort));
+    assert_eq!(
+        host.listen(addr("0.0.0.0:0"), 1, None),
+        Err(ListenError::NoPort)
+    );
     let l = host.listen(addr("10.0.0.2:80"), 1, None).unwrap();
-    assert_eq!(host.listen(addr("10.0.0.2:80"), 1, None), Err(ListenError::InUse));
+    assert_eq!(
+        host.listen(addr("10.0.0.2:80"), 1, None),
+        Err(ListenError::InUse)
+    );
     host.listen(addr("0.0.0.0:80"), 1, None).unwrap();
-    let bad = Arc::new(TcpConfig { mss: 1, ..TcpConfig::default() });
-    assert!(matches!(host.listen(addr("10.0.0.2:81"), 1, Some(bad)), Err(ListenError::Config(_))));
+    let bad = Arc::new(TcpConfig {
+        mss: 1,
+        ..TcpConfig::default()
+    });
+    assert!(matches!(
+        host.listen(addr("10.0.0.2:81"), 1, Some(bad)),
+        Err(ListenError::Config(_))
+    ));
     host.unlisten(l, start());
     assert!(host.listener_stats(l).is_none());
     host.unlisten(l, start());
@@ -372,7 +479,12 @@ fn unlisten_resets_the_embryonic_and_keeps_the_established() {
     let mut p = packet(C, S, ACK, 101, nxt);
     p.2 = b"still".to_vec();
     assert_eq!(give(&mut host, now, &p)[0].1.ack, Seq(106));
-    assert!(give(&mut host, now, &packet("10.0.0.1:5002", S, SYN, 7, 0))[0].1.flags.contains(RST));
+    assert!(
+        give(&mut host, now, &packet("10.0.0.1:5002", S, SYN, 7, 0))[0]
+            .1
+            .flags
+            .contains(RST)
+    );
 }
 
 // ---- Active opens.
@@ -391,9 +503,15 @@ fn connect_errors() {
         assert_eq!(connect(l, r), Err(ConnectError::BadAddress), "{l} {r}");
     }
     connect("10.0.0.1:9", "10.0.0.2:80").unwrap();
-    assert_eq!(connect("10.0.0.1:9", "10.0.0.2:80"), Err(ConnectError::InUse));
+    assert_eq!(
+        connect("10.0.0.1:9", "10.0.0.2:80"),
+        Err(ConnectError::InUse)
+    );
     connect("10.0.0.1:9", "10.0.0.2:81").unwrap();
-    let bad = Arc::new(TcpConfig { recv_buffer: 0, ..TcpConfig::default() });
+    let bad = Arc::new(TcpConfig {
+        recv_buffer: 0,
+        ..TcpConfig::default()
+    });
     let e = host.connect(now, addr("10.0.0.1:0"), addr(S), Some(bad));
     assert!(matches!(e, Err(ConnectError::Config(_))));
     assert_eq!(host.connections(), 2);
@@ -420,7 +538,9 @@ fn ephemeral_ports_run_out_and_come_back() {
     let mut ids = Vec::new();
     let mut ports = Vec::new();
     for _ in 0..10 {
-        let id = host.connect(now, addr("10.0.0.1:0"), addr(S), None).unwrap();
+        let id = host
+            .connect(now, addr("10.0.0.1:0"), addr(S), None)
+            .unwrap();
         ports.push(host.connection(id).unwrap().local().port());
         ids.push(id);
     }
@@ -429,10 +549,12 @@ fn ephemeral_ports_run_out_and_come_back() {
     let e = host.connect(now, addr("10.0.0.1:0"), addr(S), None);
     assert_eq!(e, Err(ConnectError::NoPort));
     // To another peer they are all free.
-    host.connect(now, addr("10.0.0.1:0"), addr("10.0.0.3:80"), None).unwrap();
+    host.connect(now, addr("10.0.0.1:0"), addr("10.0.0.3:80"), None)
+        .unwrap();
     host.release(ids[3], now);
     drain(&mut host, now);
-    host.connect(now, addr("10.0.0.1:0"), addr(S), None).unwrap();
+    host.connect(now, addr("10.0.0.1:0"), addr(S), None)
+        .unwrap();
 }
 
 #[test]
@@ -442,8 +564,20 @@ fn two_endpoints_open_to_each_other_at_once() {
     let x = n.a.connect(n.now, a, b, None).unwrap();
     let y = n.b.connect(n.now, b, a, None).unwrap();
     n.run(SEC);
-    assert_eq!(n.a_events, [EndpointEvent::Conn { conn: x, event: Event::Connected }]);
-    assert_eq!(n.b_events, [EndpointEvent::Conn { conn: y, event: Event::Connected }]);
+    assert_eq!(
+        n.a_events,
+        [EndpointEvent::Conn {
+            conn: x,
+            event: Event::Connected
+        }]
+    );
+    assert_eq!(
+        n.b_events,
+        [EndpointEvent::Conn {
+            conn: y,
+            event: Event::Connected
+        }]
+    );
     assert_eq!(n.a.connection(x).unwrap().state(), State::Established);
 }
 
@@ -465,7 +599,14 @@ fn a_connection_to_oneself_opens() {
 fn ipv6() {
     let mut n = Net::plain();
     n.b.listen(addr("[::]:80"), 10, None).unwrap();
-    let c = n.a.connect(n.now, addr("[2001:db8::1]:0"), addr("[2001:db8::2]:80"), None).unwrap();
+    let c =
+        n.a.connect(
+            n.now,
+            addr("[2001:db8::1]:0"),
+            addr("[2001:db8::2]:80"),
+            None,
+        )
+        .unwrap();
     n.run(MS);
     let conn = n.a.connection_mut(c).unwrap();
     assert_eq!(conn.state(), State::Established);
@@ -473,9 +614,18 @@ fn ipv6() {
     conn.send(&data, data.len()).unwrap();
     n.run(SEC);
     let s = n.accepted()[0];
-    let got: Vec<u8> = n.b.connection(s).unwrap().recv_buffer().peek(50_000).iter().collect();
+    let got: Vec<u8> =
+        n.b.connection(s)
+            .unwrap()
+            .recv_buffer()
+            .peek(50_000)
+            .iter()
+            .collect();
     assert!(got == data);
-    assert!(matches!(n.b.connection(s).unwrap().remote().ip(), IpAddr::V6(_)));
+    assert!(matches!(
+        n.b.connection(s).unwrap().remote().ip(),
+        IpAddr::V6(_)
+    ));
 }
 
 // ---- TIME-WAIT: RFC 6191, RFC 9293 section 3.6.1.
@@ -492,15 +642,24 @@ fn reopen(ts: Option<u32>, seq: u32, new_ts: Option<u32>) -> (Vec<Packet>, Host)
     let out = give(&mut host, now, &stamp(packet(C, S, SYN, 1_000, 0), ts));
     let nxt = out[0].1.seq.0.wrapping_add(1);
     give(&mut host, now, &stamp(packet(C, S, ACK, 1_001, nxt), ts));
-    let Some(EndpointEvent::Accepted { conn, .. }) = host.poll_event() else { panic!() };
+    let Some(EndpointEvent::Accepted { conn, .. }) = host.poll_event() else {
+        panic!()
+    };
     host.release(conn, now);
     assert!(drain(&mut host, now)[0].1.flags.contains(FIN));
-    give(&mut host, now, &stamp(packet(C, S, FIN | ACK, 1_001, nxt.wrapping_add(1)), ts));
+    give(
+        &mut host,
+        now,
+        &stamp(packet(C, S, FIN | ACK, 1_001, nxt.wrapping_add(1)), ts),
+    );
     assert_eq!(host.connection(conn).unwrap().state(), State::TimeWait);
     let old_end = nxt.wrapping_add(1);
     let out = give(&mut host, now, &stamp(packet(C, S, SYN, seq, 0), new_ts));
     if let Some((_, tcp, _)) = out.first().filter(|p| p.1.flags.contains(SYN)) {
-        assert!(Seq(old_end).before(tcp.seq), "RFC 1122 4.2.2.13 (a): a larger ISS");
+        assert!(
+            Seq(old_end).before(tcp.seq),
+            "RFC 1122 4.2.2.13 (a): a larger ISS"
+        );
         assert_eq!(host.stats().time_wait_reuses, 1);
         assert!(host.connection(conn).is_none());
     } else {
@@ -513,11 +672,23 @@ fn reopen(ts: Option<u32>, seq: u32, new_ts: Option<u32>) -> (Vec<Packet>, Host)
 fn rfc6191_reuse_of_time_wait() {
     let reused = |ts, seq, new| reopen(ts, seq, new).0[0].1.flags.contains(SYN);
     // The old incarnation used timestamps.
-    assert!(reused(Some(500), 1, Some(501)), "a newer timestamp, whatever the number");
-    assert!(reused(Some(500), 2_000, Some(500)), "the same timestamp, a larger number");
-    assert!(!reused(Some(500), 1_001, Some(500)), "the same timestamp, not a larger number");
+    assert!(
+        reused(Some(500), 1, Some(501)),
+        "a newer timestamp, whatever the number"
+    );
+    assert!(
+        reused(Some(500), 2_000, Some(500)),
+        "the same timestamp, a larger number"
+    );
+    assert!(
+        !reused(Some(500), 1_001, Some(500)),
+        "the same timestamp, not a larger number"
+    );
     assert!(!reused(Some(500), 2_000, Some(499)), "an older timestamp");
-    assert!(reused(Some(500), 2_000, None), "no timestamp, a larger number");
+    assert!(
+        reused(Some(500), 2_000, None),
+        "no timestamp, a larger number"
+    );
     assert!(!reused(Some(500), 900, None));
     // It did not.
     assert!(reused(None, 1, Some(1)), "the new one will have timestamps");
@@ -534,7 +705,10 @@ fn the_new_incarnation_works() {
     p.2 = b"again".to_vec();
     assert_eq!(give(&mut host, start(), &p)[0].1.ack, Seq(5_006));
     // The released one was silent, the new one is accepted.
-    assert!(matches!(host.poll_event(), Some(EndpointEvent::Accepted { .. })));
+    assert!(matches!(
+        host.poll_event(),
+        Some(EndpointEvent::Accepted { .. })
+    ));
     assert_eq!(host.connections(), 1);
 }
 
@@ -554,10 +728,16 @@ fn time_wait_stays_when_nobody_listens() {
     assert_eq!(conn.state(), State::TimeWait);
     let (local, remote) = (conn.local().to_string(), conn.remote().to_string());
     let mut p = packet(&remote, &local, SYN, 0, 0);
-    p.1.options.timestamps = Some(Timestamps { val: u32::MAX / 4, ecr: 0 });
+    p.1.options.timestamps = Some(Timestamps {
+        val: u32::MAX / 4,
+        ecr: 0,
+    });
     for i in 0..8 {
         p.1.seq = Seq(i << 29);
-        p.1.options.timestamps = p.1.options.timestamps.map(|t| Timestamps { val: i << 29, ..t });
+        p.1.options.timestamps =
+            p.1.options
+                .timestamps
+                .map(|t| Timestamps { val: i << 29, ..t });
         let out = give(&mut n.a, n.now, &p);
         assert!(out.iter().all(|o| !o.1.flags.contains(RST)), "{out:?}");
         assert_eq!(n.a.connection(c).unwrap().state(), State::TimeWait);
@@ -570,14 +750,18 @@ fn time_wait_stays_when_nobody_listens() {
 fn a_dead_handle_does_nothing() {
     let mut host = Host::new(config(TcpConfig::default(), 1)).unwrap();
     let now = start();
-    let id = host.connect(now, addr("10.0.0.1:1"), addr(S), None).unwrap();
+    let id = host
+        .connect(now, addr("10.0.0.1:1"), addr(S), None)
+        .unwrap();
     drain(&mut host, now);
     host.release(id, now);
     assert!(drain(&mut host, now).is_empty());
     assert!(host.connection(id).is_none() && host.connection_mut(id).is_none());
     host.release(id, now);
     // The slot serves another; the old handle does not reach it.
-    let next = host.connect(now, addr("10.0.0.1:1"), addr(S), None).unwrap();
+    let next = host
+        .connect(now, addr("10.0.0.1:1"), addr(S), None)
+        .unwrap();
     assert_eq!(next.index(), id.index());
     assert_ne!(next, id);
     assert!(host.connection(id).is_none());
@@ -591,13 +775,18 @@ fn a_closed_connection_can_be_read_until_released() {
     let (mut host, _) = server();
     let now = start();
     let nxt = shake(&mut host, now, C, 100);
-    let Some(EndpointEvent::Accepted { conn, .. }) = host.poll_event() else { panic!() };
+    let Some(EndpointEvent::Accepted { conn, .. }) = host.poll_event() else {
+        panic!()
+    };
     let mut p = packet(C, S, ACK, 101, nxt);
     p.2 = b"read me".to_vec();
     give(&mut host, now, &p);
     give(&mut host, now, &packet(C, S, RST, 108, 0));
     let want = [Event::Readable, Event::Closed(CloseReason::Reset)];
-    assert_eq!(events(&mut host), want.map(|event| EndpointEvent::Conn { conn, event }));
+    assert_eq!(
+        events(&mut host),
+        want.map(|event| EndpointEvent::Conn { conn, event })
+    );
     assert_eq!(host.connection(conn).unwrap().readable(), 7);
     // Meanwhile the address is free.
     let nxt = shake(&mut host, now, C, 9_000);
@@ -605,12 +794,20 @@ fn a_closed_connection_can_be_read_until_released() {
     host.release(conn, now);
     assert!(drain(&mut host, now).is_empty(), "nothing to reset");
     assert_eq!(host.connections(), 1);
-    assert!(give(&mut host, now, &packet(C, S, FIN | ACK, 9_001, nxt))[0].1.ack == Seq(9_002));
+    assert!(
+        give(&mut host, now, &packet(C, S, FIN | ACK, 9_001, nxt))[0]
+            .1
+            .ack
+            == Seq(9_002)
+    );
 }
 
 #[test]
 fn ten_thousand_opens_and_closes_leak_nothing() {
-    let tcp = TcpConfig { time_wait: MS * 10, ..TcpConfig::default() };
+    let tcp = TcpConfig {
+        time_wait: MS * 10,
+        ..TcpConfig::default()
+    };
     let mut n = Net::new(config(tcp.clone(), 1), config(tcp, 2));
     n.b.listen(addr("0.0.0.0:80"), 100, None).unwrap();
     let mut highest = 0;
@@ -644,7 +841,11 @@ fn ten_thousand_opens_and_closes_leak_nothing() {
             n.b.release(*b, n.now);
         }
         n.run(MS * 20);
-        assert_eq!((n.a.connections(), n.b.connections()), (0, 0), "round {round}");
+        assert_eq!(
+            (n.a.connections(), n.b.connections()),
+            (0, 0),
+            "round {round}"
+        );
         n.a_events.clear();
         n.b_events.clear();
     }
@@ -663,12 +864,19 @@ fn many_connections_at_once() {
     assert_eq!(n.accepted().len(), 1_000);
     for (i, id) in ids.iter().enumerate() {
         let data = vec![i as u8; 100 + i];
-        n.a.connection_mut(*id).unwrap().send(&data, data.len()).unwrap();
+        n.a.connection_mut(*id)
+            .unwrap()
+            .send(&data, data.len())
+            .unwrap();
     }
     n.run(SEC);
     for s in n.accepted() {
         let conn = n.b.connection(s).unwrap();
-        let got: Vec<u8> = conn.recv_buffer().peek(conn.readable_end()).iter().collect();
+        let got: Vec<u8> = conn
+            .recv_buffer()
+            .peek(conn.readable_end())
+            .iter()
+            .collect();
         assert!(got.len() >= 100 && got.iter().all(|b| *b == (got.len() - 100) as u8));
     }
     // Idle, all of them, and nothing to wake up for.
@@ -713,9 +921,15 @@ fn metrics_are_remembered_between_connections() {
 /// connection's own.
 #[test]
 fn the_endpoint_limits_challenges() {
-    let tcp = TcpConfig { timestamps: TimestampMode::Off, ..TcpConfig::default() };
+    let tcp = TcpConfig {
+        timestamps: TimestampMode::Off,
+        ..TcpConfig::default()
+    };
     let mut c = config(tcp, 7);
-    c.challenge_acks = narrows::endpoint::challenge::ChallengeLimit { count: 20, period: SEC };
+    c.challenge_acks = narrows::endpoint::challenge::ChallengeLimit {
+        count: 20,
+        period: SEC,
+    };
     let mut host = Host::new(c).unwrap();
     host.listen(addr(S), 100, None).unwrap();
     let now = start();

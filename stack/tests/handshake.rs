@@ -37,7 +37,11 @@ fn active_open_completes_on_the_syn_ack() {
     assert_eq!(l.state(), State::Established);
     assert_eq!(l.events, [Event::Connected]);
     assert_eq!(l.conn.peer_window(), 7_000);
-    assert_eq!(l.conn.poll_timeout(), None, "an idle connection needs no timer");
+    assert_eq!(
+        l.conn.poll_timeout(),
+        None,
+        "an idle connection needs no timer"
+    );
 }
 
 #[test]
@@ -59,7 +63,10 @@ fn the_handshake_ack_may_carry_data_and_fin() {
     let out = Lone::one(l.recv(text(0, 0, b"hello").and(FIN)));
     assert_eq!(out.ack, 6);
     assert_eq!(l.state(), State::CloseWait);
-    assert_eq!(l.events, [Event::Connected, Event::Readable, Event::PeerClosed]);
+    assert_eq!(
+        l.events,
+        [Event::Connected, Event::Readable, Event::PeerClosed]
+    );
     assert_eq!(l.read().0, b"hello");
 }
 
@@ -91,13 +98,20 @@ fn data_on_a_syn_ack_is_taken() {
 
 #[test]
 fn rfc9293_3_10_7_3_first_check_the_ack() {
-    for (bad, why) in [(-1, "SEG.ACK =< ISS"), (1, "SEG.ACK > SND.NXT"), (1 << 30, "far off")] {
+    for (bad, why) in [
+        (-1, "SEG.ACK =< ISS"),
+        (1, "SEG.ACK > SND.NXT"),
+        (1 << 30, "far off"),
+    ] {
         let (mut l, _) = Lone::syn_sent(plain());
         let out = Lone::one(l.recv(seg(SYN | ACK, -1, bad)));
         assert!(out.is(RST), "{why}: {out:?}");
         assert_eq!(out.seq, bad, "<SEQ=SEG.ACK><CTL=RST>");
         assert_eq!(l.state(), State::SynSent);
-        assert!(l.recv(seg(RST | ACK, -1, bad)).is_empty(), "unless it has RST");
+        assert!(
+            l.recv(seg(RST | ACK, -1, bad)).is_empty(),
+            "unless it has RST"
+        );
         assert_eq!(l.state(), State::SynSent);
         // The real answer is still good.
         l.recv(syn_ack());
@@ -108,7 +122,10 @@ fn rfc9293_3_10_7_3_first_check_the_ack() {
 #[test]
 fn rfc9293_3_10_7_3_second_check_the_rst() {
     let (mut l, _) = Lone::syn_sent(plain());
-    assert!(l.recv(seg(RST, -1, 0)).is_empty(), "without an ACK it proves nothing");
+    assert!(
+        l.recv(seg(RST, -1, 0)).is_empty(),
+        "without an ACK it proves nothing"
+    );
     assert_eq!(l.state(), State::SynSent);
     assert!(l.recv(seg(RST | ACK, -1, 0)).is_empty());
     assert_eq!(l.state(), State::Closed(CloseReason::Refused));
@@ -119,7 +136,13 @@ fn rfc9293_3_10_7_3_second_check_the_rst() {
 #[test]
 fn rfc9293_3_10_7_3_fifth_neither_syn_nor_rst_is_dropped() {
     let (mut l, _) = Lone::syn_sent(plain());
-    for s in [ack(0, 0), text(0, 0, b"x"), seg(FIN | ACK, 0, 0), seg(Flags::NONE, 0, 0), seg(FIN, 3, 0)] {
+    for s in [
+        ack(0, 0),
+        text(0, 0, b"x"),
+        seg(FIN | ACK, 0, 0),
+        seg(Flags::NONE, 0, 0),
+        seg(FIN, 3, 0),
+    ] {
         assert!(l.recv(s).is_empty());
         assert_eq!(l.state(), State::SynSent);
     }
@@ -173,10 +196,19 @@ fn simultaneous_open_of_two_with_any_loss() {
         let mut n = 0;
         p.path = Box::new(move |_, _| {
             n += 1;
-            if n <= 6 && lost & (1 << (n - 1)) != 0 { Fate::Drop } else { Fate::Pass }
+            if n <= 6 && lost & (1 << (n - 1)) != 0 {
+                Fate::Drop
+            } else {
+                Fate::Pass
+            }
         });
         p.run_for(Duration::from_secs(20));
-        assert_eq!(p.client.state(), State::Established, "{lost:06b} {:#?}", p.log);
+        assert_eq!(
+            p.client.state(),
+            State::Established,
+            "{lost:06b} {:#?}",
+            p.log
+        );
         assert_eq!(p.server().state(), State::Established, "{lost:06b}");
         let data = bytes(50_000);
         p.transfer(&data, Duration::from_secs(60));
@@ -196,7 +228,11 @@ fn handshake_with_any_loss() {
         let mut n = 0;
         p.path = Box::new(move |_, _| {
             n += 1;
-            if n <= 6 && lost & (1 << (n - 1)) != 0 { Fate::Drop } else { Fate::Pass }
+            if n <= 6 && lost & (1 << (n - 1)) != 0 {
+                Fate::Drop
+            } else {
+                Fate::Pass
+            }
         });
         let data = bytes(10_000);
         p.transfer(&data, Duration::from_secs(200));
@@ -245,7 +281,10 @@ fn a_repeated_syn_gets_the_syn_ack_again() {
     let (mut l, first) = Lone::syn_received(plain(), &syn());
     let again = Lone::one(l.recv(syn()));
     assert!(again.is(SYN | ACK));
-    assert_eq!((again.tcp.seq, again.tcp.ack), (first.tcp.seq, first.tcp.ack));
+    assert_eq!(
+        (again.tcp.seq, again.tcp.ack),
+        (first.tcp.seq, first.tcp.ack)
+    );
 }
 
 #[test]
@@ -317,7 +356,11 @@ fn rtt_is_not_measured_over_a_retransmitted_syn() {
     l.recv(ack(0, 0));
     assert_eq!(l.state(), State::Established);
     assert!(
-        l.conn.sender().rtt().srtt().is_none_or(|r| r < Duration::from_millis(500)),
+        l.conn
+            .sender()
+            .rtt()
+            .srtt()
+            .is_none_or(|r| r < Duration::from_millis(500)),
         "{:?}",
         l.conn.sender().rtt().srtt()
     );

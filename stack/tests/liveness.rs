@@ -9,7 +9,9 @@ use narrows::conn::state::{CloseReason, State};
 use narrows::trace::{TimeoutCause, TraceEvent};
 use narrows::wire::{Flags, TcpHeader};
 use narrows::{Duration, Instant};
-use pair::lone::{Lone, Out, SYNCHRONIZED, ack, in_state, plain, positions, seg, syn, syn_ack, text};
+use pair::lone::{
+    Lone, Out, SYNCHRONIZED, ack, in_state, plain, positions, seg, syn, syn_ack, text,
+};
 use pair::{Pair, bytes};
 use std::sync::{Arc, Mutex};
 
@@ -22,14 +24,19 @@ const SEC: Duration = Duration::from_secs(1);
 
 fn since(l: &Lone, out: &[Out], begin: Instant) -> Vec<u64> {
     let _ = l;
-    out.iter().map(|o| o.at.since(begin).as_nanos() / 1_000_000).collect()
+    out.iter()
+        .map(|o| o.at.since(begin).as_nanos() / 1_000_000)
+        .collect()
 }
 
 // ---- SYN.
 
 #[test]
 fn syn_is_retransmitted_with_backoff_and_given_up() {
-    let config = TcpConfig { syn_retries: 4, ..plain() };
+    let config = TcpConfig {
+        syn_retries: 4,
+        ..plain()
+    };
     let (mut l, first) = Lone::syn_sent(config);
     let begin = l.now;
     let out = l.wait(SEC * 200);
@@ -44,7 +51,10 @@ fn syn_is_retransmitted_with_backoff_and_given_up() {
 
 #[test]
 fn syn_ack_is_retransmitted_with_backoff_and_given_up() {
-    let config = TcpConfig { syn_retries: 3, ..plain() };
+    let config = TcpConfig {
+        syn_retries: 3,
+        ..plain()
+    };
     let (mut l, _) = Lone::syn_received(config, &syn());
     let begin = l.now;
     let out = l.wait(SEC * 200);
@@ -56,14 +66,23 @@ fn syn_ack_is_retransmitted_with_backoff_and_given_up() {
 /// RFC 9293 MUST-23 asks for R2 of at least 3 minutes for a SYN; configured, it is met.
 #[test]
 fn must_23_three_minutes_of_syns() {
-    let (mut l, _) = Lone::syn_sent(TcpConfig { syn_retries: 7, ..plain() });
+    let (mut l, _) = Lone::syn_sent(TcpConfig {
+        syn_retries: 7,
+        ..plain()
+    });
     l.wait(SEC * 180);
     assert_eq!(l.state(), State::SynSent);
 }
 
 #[test]
 fn repeated_syns_of_the_peer_do_not_stop_the_clock() {
-    let (mut l, _) = Lone::syn_received(TcpConfig { syn_retries: 2, ..plain() }, &syn());
+    let (mut l, _) = Lone::syn_received(
+        TcpConfig {
+            syn_retries: 2,
+            ..plain()
+        },
+        &syn(),
+    );
     for _ in 0..60 {
         l.wait(SEC / 2);
         l.recv(syn());
@@ -78,7 +97,10 @@ fn handshake_timeouts_are_traced() {
     let (mut l, _) = Lone::syn_sent(plain());
     let seen = Arc::new(Mutex::new(Vec::new()));
     let sink = seen.clone();
-    l.conn.set_trace(Some(Box::new(move |_: Instant, e: &TraceEvent| sink.lock().unwrap().push(e.clone()))));
+    l.conn
+        .set_trace(Some(Box::new(move |_: Instant, e: &TraceEvent| {
+            sink.lock().unwrap().push(e.clone())
+        })));
     l.next_timer();
     l.next_timer();
     let seen = seen.lock().unwrap();
@@ -98,7 +120,10 @@ fn handshake_timeouts_are_traced() {
 
 #[test]
 fn must_20_data_is_retransmitted_with_backoff_until_r2() {
-    let mut l = Lone::established(TcpConfig { data_retries: 5, ..plain() });
+    let mut l = Lone::established(TcpConfig {
+        data_retries: 5,
+        ..plain()
+    });
     let begin = l.now;
     l.send(b"hello");
     let out = l.wait(SEC * 300);
@@ -115,7 +140,10 @@ fn must_20_data_is_retransmitted_with_backoff_until_r2() {
 
 #[test]
 fn progress_restarts_the_count() {
-    let mut l = Lone::established(TcpConfig { data_retries: 2, ..plain() });
+    let mut l = Lone::established(TcpConfig {
+        data_retries: 2,
+        ..plain()
+    });
     for i in 0..20 {
         l.send(b"x");
         l.next_timer();
@@ -128,16 +156,29 @@ fn progress_restarts_the_count() {
 #[test]
 fn a_fin_that_nobody_acknowledges_is_given_up() {
     for state in [State::FinWait1, State::Closing, State::LastAck] {
-        let mut l = in_state(state, TcpConfig { data_retries: 3, ..plain() });
+        let mut l = in_state(
+            state,
+            TcpConfig {
+                data_retries: 3,
+                ..plain()
+            },
+        );
         let out = l.wait(SEC * 300);
-        assert!(out.len() == 3 && out.iter().all(|o| o.has(FIN)), "{state:?} {}", out.len());
+        assert!(
+            out.len() == 3 && out.iter().all(|o| o.has(FIN)),
+            "{state:?} {}",
+            out.len()
+        );
         assert_eq!(l.state(), State::Closed(CloseReason::TimedOut), "{state:?}");
     }
 }
 
 #[test]
 fn rfc5482_user_timeout() {
-    let mut l = Lone::established(TcpConfig { user_timeout: Some(SEC * 5), ..plain() });
+    let mut l = Lone::established(TcpConfig {
+        user_timeout: Some(SEC * 5),
+        ..plain()
+    });
     assert_eq!(l.conn.poll_timeout(), None);
     l.send(b"x");
     l.wait(MS * 4_999);
@@ -151,7 +192,10 @@ fn rfc5482_user_timeout() {
 
 #[test]
 fn rfc5482_progress_restarts_the_user_timeout() {
-    let mut l = Lone::established(TcpConfig { user_timeout: Some(SEC * 5), ..plain() });
+    let mut l = Lone::established(TcpConfig {
+        user_timeout: Some(SEC * 5),
+        ..plain()
+    });
     l.send(&bytes(2_000));
     l.wait(SEC * 4);
     l.recv(ack(0, 1_000));
@@ -166,8 +210,15 @@ fn rfc5482_progress_restarts_the_user_timeout() {
 // ---- Keepalive.
 
 fn keepalive() -> TcpConfig {
-    let keepalive = Keepalive { idle: SEC * 100, interval: SEC * 10, probes: 3 };
-    TcpConfig { keepalive: Some(keepalive), ..plain() }
+    let keepalive = Keepalive {
+        idle: SEC * 100,
+        interval: SEC * 10,
+        probes: 3,
+    };
+    TcpConfig {
+        keepalive: Some(keepalive),
+        ..plain()
+    }
 }
 
 #[test]
@@ -265,7 +316,17 @@ fn an_idle_connection_needs_no_timer() {
 
 #[test]
 fn after_a_transfer_no_timer_is_left() {
-    for config in [TcpConfig::default(), plain(), TcpConfig { pacing: narrows::config::PacingMode::On { slow_start_gain: 200, avoidance_gain: 120 }, ..TcpConfig::default() }] {
+    for config in [
+        TcpConfig::default(),
+        plain(),
+        TcpConfig {
+            pacing: narrows::config::PacingMode::On {
+                slow_start_gain: 200,
+                avoidance_gain: 120,
+            },
+            ..TcpConfig::default()
+        },
+    ] {
         let mut p = Pair::connected(config.clone(), config);
         let data = bytes(300_000);
         p.transfer(&data, SEC * 10);
@@ -293,8 +354,16 @@ fn calling_handle_timeout_early_or_late_does_no_harm() {
 #[test]
 fn timers_keep_to_the_tick() {
     let tick = MS * 10;
-    let delayed = AckPolicy { delay: MS * 37, every: 2, quick_acks: 0 };
-    let config = TcpConfig { timer_tick: tick, ack: delayed, ..keepalive() };
+    let delayed = AckPolicy {
+        delay: MS * 37,
+        every: 2,
+        quick_acks: 0,
+    };
+    let config = TcpConfig {
+        timer_tick: tick,
+        ack: delayed,
+        ..keepalive()
+    };
     let mut l = Lone::established(config);
     l.wait(MS * 3);
     l.recv(text(0, 0, b"x"));
@@ -390,7 +459,11 @@ fn a_burst_refused_from_the_middle_is_sent_whole() {
     assert_eq!(again.len(), 6);
     assert_eq!(again[0].seq, 4_000);
     assert_eq!(l.conn.sender_stats().local_drops, 6);
-    assert_eq!(l.conn.sender_stats().retransmits, 0, "it never was on the wire");
+    assert_eq!(
+        l.conn.sender_stats().retransmits,
+        0,
+        "it never was on the wire"
+    );
 }
 
 #[test]
@@ -416,7 +489,10 @@ fn a_burst_refused_in_order_is_sent_whole() {
 
 #[test]
 fn under_ignore_the_timer_finds_it() {
-    let mut l = Lone::established(TcpConfig { local_drop: LocalDropPolicy::Ignore, ..plain() });
+    let mut l = Lone::established(TcpConfig {
+        local_drop: LocalDropPolicy::Ignore,
+        ..plain()
+    });
     let out = Lone::one(l.send(b"data"));
     drop_it(&mut l, &out);
     assert!(l.settle().is_empty());
@@ -425,7 +501,10 @@ fn under_ignore_the_timer_finds_it() {
 
 #[test]
 fn under_congestion_the_window_shrinks_once() {
-    let mut l = Lone::established(TcpConfig { local_drop: LocalDropPolicy::Congestion, ..plain() });
+    let mut l = Lone::established(TcpConfig {
+        local_drop: LocalDropPolicy::Congestion,
+        ..plain()
+    });
     let cwnd = |l: &Lone| {
         use narrows_congestion::CongestionControl;
         l.conn.sender().congestion().cwnd()
@@ -440,7 +519,10 @@ fn under_congestion_the_window_shrinks_once() {
         l.recv(ack(0, i * 1_000));
     }
     let after = cwnd(&l);
-    assert!(after < before && after * 4 > before, "{before:?} -> {after:?}");
+    assert!(
+        after < before && after * 4 > before,
+        "{before:?} -> {after:?}"
+    );
 }
 
 #[test]

@@ -18,10 +18,16 @@ const RST: Flags = Flags::RST;
 const SYN: Flags = Flags::SYN;
 
 fn stamped() -> TcpConfig {
-    TcpConfig { timestamps: TimestampMode::Millis, ..plain() }
+    TcpConfig {
+        timestamps: TimestampMode::Millis,
+        ..plain()
+    }
 }
 fn sacked() -> TcpConfig {
-    TcpConfig { sack: true, ..plain() }
+    TcpConfig {
+        sack: true,
+        ..plain()
+    }
 }
 fn with_sack() -> Lone {
     Lone::established_by(sacked(), syn_ack().mss(1_000).sack_ok())
@@ -29,7 +35,13 @@ fn with_sack() -> Lone {
 /// The SACK blocks, in stream offsets.
 fn blocks(out: &Out) -> Vec<(i64, i64)> {
     let rel = |s: narrows::wire::Seq| i64::from(s.0.wrapping_sub((IRS + 1).0) as i32);
-    out.tcp.options.sack.as_slice().iter().map(|b| (rel(b.start), rel(b.end))).collect()
+    out.tcp
+        .options
+        .sack
+        .as_slice()
+        .iter()
+        .map(|b| (rel(b.start), rel(b.end)))
+        .collect()
 }
 
 // ---- MSS.
@@ -47,7 +59,12 @@ fn must_15_no_mss_option_means_536() {
 fn must_16_never_above_the_peers_mss_or_our_own() {
     for mss in [64, 65, 100, 536, 999, 1_000, 1_001, 9_000, u16::MAX] {
         let mut l = Lone::established_by(plain(), syn_ack().mss(mss));
-        let longest = l.send(&bytes(20_000)).iter().map(|o| o.data.len()).max().unwrap();
+        let longest = l
+            .send(&bytes(20_000))
+            .iter()
+            .map(|o| o.data.len())
+            .max()
+            .unwrap();
         assert_eq!(longest, usize::from(mss.min(1_000)));
     }
 }
@@ -57,7 +74,11 @@ fn options_are_taken_off_the_segment() {
     for mss in [64, 536, 1_000, 9_000] {
         let mut l = Lone::established_by(stamped(), syn_ack().mss(mss).ts(1, 0));
         let out = l.send(&bytes(20_000));
-        let longest = out.iter().map(|o| o.data.len() + o.tcp.options.wire_len()).max().unwrap();
+        let longest = out
+            .iter()
+            .map(|o| o.data.len() + o.tcp.options.wire_len())
+            .max()
+            .unwrap();
         assert_eq!(longest, usize::from(mss.min(1_000)));
     }
 }
@@ -65,13 +86,25 @@ fn options_are_taken_off_the_segment() {
 /// With out-of-order data held, SACK blocks do not push a data segment over the limit.
 #[test]
 fn sack_blocks_are_taken_off_the_segment() {
-    let config = TcpConfig { sack: true, ..stamped() };
+    let config = TcpConfig {
+        sack: true,
+        ..stamped()
+    };
     let mut l = Lone::established_by(config, syn_ack().mss(700).ts(1, 0).sack_ok());
     l.conn.send(&bytes(6_000), 6_000).unwrap();
-    l.conn.handle_segment(l.now, narrows::wire::Ecn::NotEct, &text(2_000, 0, b"").ts(1, 0).tcp, b"xxxx");
+    l.conn.handle_segment(
+        l.now,
+        narrows::wire::Ecn::NotEct,
+        &text(2_000, 0, b"").ts(1, 0).tcp,
+        b"xxxx",
+    );
     let out = l.settle();
     assert!(out.iter().any(|o| !o.tcp.options.sack.is_empty()));
-    assert!(out.iter().all(|o| o.data.len() + o.tcp.options.wire_len() <= 700), "{out:#?}");
+    assert!(
+        out.iter()
+            .all(|o| o.data.len() + o.tcp.options.wire_len() <= 700),
+        "{out:#?}"
+    );
 }
 
 #[test]
@@ -79,7 +112,10 @@ fn a_tiny_mss_is_raised_to_something_usable() {
     for mss in [0, 1, 12, 63] {
         let mut l = Lone::established_by(stamped(), syn_ack().mss(mss).ts(1, 0));
         let out = l.send(&bytes(1_000));
-        assert!(out.iter().all(|o| (1..=64).contains(&o.data.len())), "{mss}");
+        assert!(
+            out.iter().all(|o| (1..=64).contains(&o.data.len())),
+            "{mss}"
+        );
     }
 }
 
@@ -106,13 +142,21 @@ fn a_smaller_path_mtu_shrinks_segments() {
 // ---- Window scale.
 
 fn scaling() -> TcpConfig {
-    TcpConfig { window_scaling: true, recv_buffer: 1 << 20, ..plain() }
+    TcpConfig {
+        window_scaling: true,
+        recv_buffer: 1 << 20,
+        ..plain()
+    }
 }
 
 #[test]
 fn rfc7323_2_2_scaling_needs_both() {
     let (_, s) = Lone::syn_sent(scaling());
-    assert_eq!(s.tcp.options.window_scale, Some(5), "2^20 >> 5 fits 16 bits");
+    assert_eq!(
+        s.tcp.options.window_scale,
+        Some(5),
+        "2^20 >> 5 fits 16 bits"
+    );
     assert_eq!(s.tcp.window, u16::MAX, "the window of a SYN is not scaled");
     // The peer does not.
     let mut l = Lone::established_by(scaling(), syn_ack().mss(1_000));
@@ -139,7 +183,11 @@ fn rfc7323_2_2_windows_are_scaled_both_ways() {
     l.recv(ack(0, 0).win(50_000));
     assert_eq!(l.conn.peer_window(), 400_000);
     let out = Lone::one(l.recv(text(0, 0, &bytes(1_000))));
-    assert_eq!(i64::from(out.tcp.window) << 5, (1 << 20) - 992, "up to a granule");
+    assert_eq!(
+        i64::from(out.tcp.window) << 5,
+        (1 << 20) - 992,
+        "up to a granule"
+    );
 }
 
 #[test]
@@ -175,7 +223,11 @@ fn the_handshake_ack_of_a_passive_open_is_scaled() {
 #[test]
 fn rfc7323_3_2_timestamps_need_both() {
     let (_, s) = Lone::syn_sent(stamped());
-    assert_eq!(s.tcp.options.timestamps.map(|t| t.ecr), Some(0), "TSecr is 0 on a SYN");
+    assert_eq!(
+        s.tcp.options.timestamps.map(|t| t.ecr),
+        Some(0),
+        "TSecr is 0 on a SYN"
+    );
     // The peer does not.
     let mut l = Lone::established_by(stamped(), syn_ack().mss(1_000));
     assert_eq!(Lone::one(l.send(b"x")).tcp.options.timestamps, None);
@@ -200,7 +252,10 @@ fn rfc7323_3_2_every_segment_carries_the_option() {
     out.extend(l.close());
     out.extend(l.wait(Duration::from_secs(3)));
     assert!(out.len() > 5);
-    assert!(out.iter().all(|o| o.tcp.options.timestamps.is_some_and(|t| t.ecr == 7)));
+    assert!(
+        out.iter()
+            .all(|o| o.tcp.options.timestamps.is_some_and(|t| t.ecr == 7))
+    );
 }
 
 #[test]
@@ -228,7 +283,11 @@ fn rfc7323_5_3_r1_old_timestamps_are_rejected_with_an_ack() {
     // "Old" is on the circle.
     let old = Lone::one(l.recv(text(0, 0, b"old").ts(1_000_u32.wrapping_sub(1 << 31) + 1, 0)));
     assert_eq!(old.ack, 0);
-    assert_eq!(Lone::one(l.recv(text(0, 0, b"new").ts(1_000, 0))).ack, 3, "equal is not old");
+    assert_eq!(
+        Lone::one(l.recv(text(0, 0, b"new").ts(1_000, 0))).ack,
+        3,
+        "equal is not old"
+    );
     assert_eq!(Lone::one(l.recv(text(3, 0, b"new").ts(1_001, 0))).ack, 6);
 }
 
@@ -248,7 +307,10 @@ fn rfc7323_4_3_ts_recent_follows_the_left_edge() {
         quick_acks: 0,
     };
     let mut l = Lone::established_by(
-        TcpConfig { ack: delayed, ..stamped() },
+        TcpConfig {
+            ack: delayed,
+            ..stamped()
+        },
         syn_ack().mss(1_000).ts(10, 0),
     );
     assert!(l.recv(text(0, 0, b"A").ts(11, 0)).is_empty());
@@ -262,7 +324,11 @@ fn rfc7323_4_3_ts_recent_follows_the_left_edge() {
     assert_eq!(ecr(&Lone::one(l.recv(text(1, 0, b"B").ts(12, 0)))), 12);
     assert_eq!(ecr(&Lone::one(l.recv(text(4, 0, b"E").ts(15, 0)))), 15);
     // A keepalive or an old segment with a newer stamp counts: it starts before the edge.
-    assert_eq!(ecr(&Lone::one(l.recv(text(4, 0, b"E").ts(99, 0)))), 15, "unacceptable does not");
+    assert_eq!(
+        ecr(&Lone::one(l.recv(text(4, 0, b"E").ts(99, 0)))),
+        15,
+        "unacceptable does not"
+    );
 }
 
 #[test]
@@ -281,13 +347,20 @@ fn rfc7323_5_5_ts_recent_expires() {
     let out = Lone::one(l.recv(text(0, 0, b"A").ts(3, 0)));
     assert_eq!((out.ack, ecr(&out)), (1, 3));
     assert_eq!(Lone::one(l.recv(text(1, 0, b"B").ts(4, 0))).ack, 2);
-    assert_eq!(Lone::one(l.recv(text(2, 0, b"C").ts(2, 0))).ack, 2, "and PAWS works again");
+    assert_eq!(
+        Lone::one(l.recv(text(2, 0, b"C").ts(2, 0))).ack,
+        2,
+        "and PAWS works again"
+    );
 }
 
 /// A clock of microseconds goes half around in 36 minutes.
 #[test]
 fn an_hour_of_silence_does_not_wedge_a_microsecond_clock() {
-    let config = TcpConfig { timestamps: TimestampMode::Micros, ..plain() };
+    let config = TcpConfig {
+        timestamps: TimestampMode::Micros,
+        ..plain()
+    };
     let mut p = pair::Pair::connected(config.clone(), config);
     p.run_for(Duration::from_secs(3_000));
     let data = bytes(100_000);
@@ -300,8 +373,14 @@ fn an_hour_of_silence_does_not_wedge_a_microsecond_clock() {
 
 #[test]
 fn our_clock_ticks_in_the_configured_unit() {
-    for (mode, ticks) in [(TimestampMode::Millis, 2_000), (TimestampMode::Micros, 2_000_000)] {
-        let config = TcpConfig { timestamps: mode, ..plain() };
+    for (mode, ticks) in [
+        (TimestampMode::Millis, 2_000),
+        (TimestampMode::Micros, 2_000_000),
+    ] {
+        let config = TcpConfig {
+            timestamps: mode,
+            ..plain()
+        };
         let mut l = Lone::established_by(config, syn_ack().mss(1_000).ts(1, 0));
         let a = Lone::one(l.send(b"x")).tcp.options.timestamps.unwrap().val;
         l.recv(ack(0, 1));
@@ -319,7 +398,14 @@ fn absurd_echoes_are_not_measured() {
         let rto = l.next_timer();
         assert_eq!(rto.len(), 1);
         l.recv(ack(0, 1).ts(2, e));
-        assert!(l.conn.sender().rtt().srtt().is_none_or(|r| r < Duration::from_secs(110)), "{e}");
+        assert!(
+            l.conn
+                .sender()
+                .rtt()
+                .srtt()
+                .is_none_or(|r| r < Duration::from_secs(110)),
+            "{e}"
+        );
     }
 }
 
@@ -335,7 +421,13 @@ fn sack_needs_both() {
     assert!(!s.tcp.options.sack_permitted);
     let mut l = Lone::established_by(plain(), syn_ack().sack_ok());
     assert!(!l.conn.sack_in_use());
-    assert!(Lone::one(l.recv(text(5, 0, b"x"))).tcp.options.sack.is_empty());
+    assert!(
+        Lone::one(l.recv(text(5, 0, b"x")))
+            .tcp
+            .options
+            .sack
+            .is_empty()
+    );
     let (_, out) = Lone::syn_received(sacked(), &syn());
     assert!(!out.tcp.options.sack_permitted);
     let (_, out) = Lone::syn_received(sacked(), &syn().sack_ok());
@@ -346,12 +438,21 @@ fn sack_needs_both() {
 #[test]
 fn sack_is_not_used_where_it_was_not_offered() {
     let newreno = *detector::by_name("newreno").unwrap();
-    let config = TcpConfig { detector: Arc::new(newreno), ..sacked() };
+    let config = TcpConfig {
+        detector: Arc::new(newreno),
+        ..sacked()
+    };
     let (mut l, out) = Lone::syn_received(config, &syn().sack_ok());
     assert!(!out.tcp.options.sack_permitted);
     l.recv(ack(0, 0));
     assert!(!l.conn.sack_in_use());
-    assert!(Lone::one(l.recv(text(5, 0, b"x"))).tcp.options.sack.is_empty());
+    assert!(
+        Lone::one(l.recv(text(5, 0, b"x")))
+            .tcp
+            .options
+            .sack
+            .is_empty()
+    );
 }
 
 /// RFC 2018 section 4: the block of the latest segment first, then the most recently reported.
@@ -380,7 +481,10 @@ fn rfc2018_4_order_of_blocks() {
 
 #[test]
 fn timestamps_leave_room_for_three_blocks() {
-    let config = TcpConfig { sack: true, ..stamped() };
+    let config = TcpConfig {
+        sack: true,
+        ..stamped()
+    };
     let mut l = Lone::established_by(config, syn_ack().mss(1_000).ts(1, 0).sack_ok());
     for s in [10, 30, 50, 70] {
         l.recv(text(s, 0, b"x"));
@@ -399,14 +503,25 @@ fn rfc2883_duplicates_are_reported_once() {
     assert_eq!((out.ack, blocks(&out)), (100, vec![(0, 50)]));
     l.recv(text(200, 0, &[0; 100]));
     let out = Lone::one(l.recv(text(250, 0, &[0; 50])));
-    assert_eq!(blocks(&out), [(250, 300), (200, 300)], "within the second block");
+    assert_eq!(
+        blocks(&out),
+        [(250, 300), (200, 300)],
+        "within the second block"
+    );
     let out = Lone::one(l.recv(text(50, 0, &[0; 50])));
     assert_eq!(blocks(&out), [(50, 100), (200, 300)]);
     let out = Lone::one(l.recv(text(400, 0, b"x")));
-    assert_eq!(blocks(&out), [(400, 401), (200, 300)], "the duplicate is forgotten");
+    assert_eq!(
+        blocks(&out),
+        [(400, 401), (200, 300)],
+        "the duplicate is forgotten"
+    );
     // Half of it new.
     let out = Lone::one(l.recv(text(80, 0, &[0; 40])));
-    assert_eq!((out.ack, blocks(&out)), (120, vec![(80, 100), (400, 401), (200, 300)]));
+    assert_eq!(
+        (out.ack, blocks(&out)),
+        (120, vec![(80, 100), (400, 401), (200, 300)])
+    );
 }
 
 /// A duplicate from before the present window, or failing PAWS, is reported all the same.
@@ -422,7 +537,13 @@ fn rfc2883_old_duplicates_are_reported() {
 fn no_sack_option_without_cause() {
     let mut l = with_sack();
     for i in 0..5 {
-        assert!(Lone::one(l.recv(text(i * 10, 0, &[0; 10]))).tcp.options.sack.is_empty());
+        assert!(
+            Lone::one(l.recv(text(i * 10, 0, &[0; 10])))
+                .tcp
+                .options
+                .sack
+                .is_empty()
+        );
     }
     l.recv(text(100, 0, b"x"));
     let out = Lone::one(l.recv(text(50, 0, &[0; 50])));
@@ -434,7 +555,12 @@ fn no_sack_option_without_cause() {
 fn sack_goes_with_a_pure_ack_while_data_flows() {
     let mut l = with_sack();
     l.conn.send(&bytes(3_000), 3_000).unwrap();
-    l.conn.handle_segment(l.now, narrows::wire::Ecn::NotEct, &text(10, 0, b"").tcp, b"x");
+    l.conn.handle_segment(
+        l.now,
+        narrows::wire::Ecn::NotEct,
+        &text(10, 0, b"").tcp,
+        b"x",
+    );
     let out = l.settle();
     assert_eq!(blocks(&out[0]), [(10, 11)]);
     assert!(out[0].data.is_empty());
@@ -446,7 +572,14 @@ fn sack_goes_with_a_pure_ack_while_data_flows() {
 fn hostile_sack_blocks() {
     let mut l = with_sack();
     l.send(&bytes(5_000));
-    for b in [(0, 0), (5, 1), (4_000, 6_000), (-5_000, -4_000), (1 << 30, (1 << 30) + 5), (6_000, 1_000)] {
+    for b in [
+        (0, 0),
+        (5, 1),
+        (4_000, 6_000),
+        (-5_000, -4_000),
+        (1 << 30, (1 << 30) + 5),
+        (6_000, 1_000),
+    ] {
         l.recv(ack(0, 0).sack(&[b]));
     }
     l.recv(ack(0, 0).sack(&[(1_000, 2_000), (1_000, 2_000), (500, 4_500), (0, 5_000)]));
@@ -481,10 +614,16 @@ fn must_6_unknown_options_are_ignored() {
 fn a_syn_offers_what_is_configured_and_no_more() {
     let (_, s) = Lone::syn_sent(TcpConfig::default());
     let o = &s.tcp.options;
-    assert_eq!((o.mss, o.window_scale, o.sack_permitted), (Some(1_460), Some(5), true));
+    assert_eq!(
+        (o.mss, o.window_scale, o.sack_permitted),
+        (Some(1_460), Some(5), true)
+    );
     assert!(o.timestamps.is_some() && o.sack.is_empty() && o.unknown.is_none());
     assert_eq!(s.tcp.flags, SYN, "no ECN unless asked for");
-    let (_, s) = Lone::syn_sent(TcpConfig { ecn: EcnMode::Classic, ..plain() });
+    let (_, s) = Lone::syn_sent(TcpConfig {
+        ecn: EcnMode::Classic,
+        ..plain()
+    });
     assert_eq!(s.tcp.flags, SYN | Flags::ECE | Flags::CWR);
     let (_, s) = Lone::syn_sent(plain());
     assert_eq!(s.tcp.options.wire_len(), 4);

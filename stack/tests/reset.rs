@@ -57,7 +57,11 @@ fn rfc5961_3_2_a_rst_in_the_window_is_challenged() {
         let (peer, ours) = positions(state);
         let mut l = in_state(state, plain());
         // After the peer's FIN nothing is in the window but the exact number.
-        let offsets: &[i64] = if peer == 0 { &[1, 2, 10_000, 19_999] } else { &[] };
+        let offsets: &[i64] = if peer == 0 {
+            &[1, 2, 10_000, 19_999]
+        } else {
+            &[]
+        };
         for off in offsets {
             let out = Lone::one(l.recv(rst(peer + off)));
             assert!(out.is_pure_ack(), "{state:?} {out:?}");
@@ -76,7 +80,15 @@ fn rfc5961_3_2_a_rst_outside_the_window_is_dropped() {
     for state in SYNCHRONIZED {
         let (peer, _) = positions(state);
         let mut l = in_state(state, plain());
-        for off in [-1, -2, -20_000, 20_001, 1 << 30, i64::from(i32::MIN), i64::from(i32::MAX)] {
+        for off in [
+            -1,
+            -2,
+            -20_000,
+            20_001,
+            1 << 30,
+            i64::from(i32::MIN),
+            i64::from(i32::MAX),
+        ] {
             assert!(l.recv(rst(peer + off)).is_empty(), "{state:?} {off}");
             assert_eq!(l.state(), state);
         }
@@ -112,7 +124,10 @@ fn rfc5961_4_2_a_syn_is_challenged_wherever_it_lies() {
             for flags in [SYN, SYN | ACK, SYN | FIN] {
                 let mut l = in_state(state, plain());
                 let out = Lone::one(l.recv(seg(flags, peer + off, ours).data(b"x")));
-                assert!(out.data.is_empty() && out.has(ACK) && !out.has(RST), "{state:?} {out:?}");
+                assert!(
+                    out.data.is_empty() && out.has(ACK) && !out.has(RST),
+                    "{state:?} {out:?}"
+                );
                 assert_eq!(out.ack, peer);
                 assert_eq!(l.state(), state);
                 assert_eq!(l.conn.readable(), 0);
@@ -147,7 +162,11 @@ fn rfc5961_5_2_acceptable_acknowledgements() {
     ] {
         let at = l.conn.readable_end() as i64;
         let out = l.recv(text(at, a, b"data"));
-        assert_eq!(l.conn.readable_end() as i64 - at, if fine { 4 } else { 0 }, "{a}");
+        assert_eq!(
+            l.conn.readable_end() as i64 - at,
+            if fine { 4 } else { 0 },
+            "{a}"
+        );
         assert_eq!(out.len(), 1, "{a} {out:?}");
         assert!(out[0].is_pure_ack());
     }
@@ -170,7 +189,10 @@ fn a_segment_without_ack_is_dropped() {
     let mut l = Lone::established(plain());
     assert!(l.recv(seg(Flags::NONE, 0, 0).data(b"x")).is_empty());
     assert!(l.recv(seg(FIN, 0, 0)).is_empty());
-    assert!(l.recv(seg(Flags::PSH | Flags::URG, 0, 0).data(b"x")).is_empty());
+    assert!(
+        l.recv(seg(Flags::PSH | Flags::URG, 0, 0).data(b"x"))
+            .is_empty()
+    );
     assert_eq!(l.state(), State::Established);
     assert_eq!(l.conn.readable(), 0);
 }
@@ -199,8 +221,14 @@ fn rfc5961_7_challenges_are_limited() {
 
 #[test]
 fn without_a_budget_there_are_no_challenges() {
-    let limit = ChallengeLimit { count: 0, period: Duration::from_secs(1) };
-    let mut l = Lone::established(TcpConfig { challenge_acks: limit, ..plain() });
+    let limit = ChallengeLimit {
+        count: 0,
+        period: Duration::from_secs(1),
+    };
+    let mut l = Lone::established(TcpConfig {
+        challenge_acks: limit,
+        ..plain()
+    });
     assert!(l.recv(rst(1)).is_empty());
     assert!(l.recv(seg(SYN, 1, 0)).is_empty());
     assert_eq!(l.state(), State::Established);
@@ -232,7 +260,11 @@ fn rfc9293_3_10_5_abort_sends_a_reset() {
         l.conn.abort(l.now);
         let out = Lone::one(l.settle());
         assert!(out.is(RST | ACK), "{state:?} {out:?}");
-        assert_eq!((out.seq, out.ack), (sent, peer), "<SEQ=SND.NXT><CTL=RST> {state:?}");
+        assert_eq!(
+            (out.seq, out.ack),
+            (sent, peer),
+            "<SEQ=SND.NXT><CTL=RST> {state:?}"
+        );
         assert_eq!(l.state(), State::Closed(CloseReason::Aborted));
         assert_eq!(l.events.last(), Some(&Event::Closed(CloseReason::Aborted)));
         assert!(l.wait(Duration::from_secs(300)).is_empty());
@@ -242,7 +274,11 @@ fn rfc9293_3_10_5_abort_sends_a_reset() {
 
 #[test]
 fn abort_says_nothing_where_the_peer_has_no_state() {
-    for state in [State::SynSent, State::TimeWait, State::Closed(CloseReason::Aborted)] {
+    for state in [
+        State::SynSent,
+        State::TimeWait,
+        State::Closed(CloseReason::Aborted),
+    ] {
         let mut l = in_state(state, plain());
         l.conn.abort(l.now);
         assert!(l.settle().is_empty(), "{state:?}");
@@ -267,7 +303,13 @@ fn abort_drops_what_was_queued_and_is_told_once() {
 fn a_closed_connection_is_dead() {
     let mut l = in_state(State::Closed(CloseReason::Aborted), plain());
     l.events.clear();
-    for s in [ack(0, 0), text(0, 0, b"x"), syn(), rst(0), seg(FIN | ACK, 0, 0)] {
+    for s in [
+        ack(0, 0),
+        text(0, 0, b"x"),
+        syn(),
+        rst(0),
+        seg(FIN | ACK, 0, 0),
+    ] {
         assert!(l.recv(s).is_empty());
     }
     assert!(l.events.is_empty());
@@ -277,7 +319,10 @@ fn a_closed_connection_is_dead() {
 /// Aborted in the midst of loss recovery, no timer is left over.
 #[test]
 fn no_timer_survives_the_end() {
-    let config = TcpConfig { sack: true, ..plain() };
+    let config = TcpConfig {
+        sack: true,
+        ..plain()
+    };
     let mut l = Lone::established_by(config, pair::lone::syn_ack().mss(1_000).sack_ok());
     l.wait(Duration::from_millis(5));
     l.send(&[1; 8_000]);

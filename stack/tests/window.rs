@@ -71,7 +71,10 @@ fn must_39_no_silly_windows_are_offered() {
 #[test]
 fn a_buffer_smaller_than_a_segment_works() {
     for size in [1, 2, 10, 999] {
-        let config = TcpConfig { recv_buffer: size, ..plain() };
+        let config = TcpConfig {
+            recv_buffer: size,
+            ..plain()
+        };
         let mut l = Lone::established(config);
         let mut at = 0;
         for _ in 0..10 {
@@ -89,7 +92,10 @@ fn a_buffer_smaller_than_a_segment_works() {
 #[test]
 fn a_clamp_smaller_than_a_segment_does_not_wedge() {
     for clamp in [1, 400, 900, 1_500] {
-        let config = TcpConfig { window_clamp: Some(ByteCount::new(clamp)), ..plain() };
+        let config = TcpConfig {
+            window_clamp: Some(ByteCount::new(clamp)),
+            ..plain()
+        };
         let mut p = Pair::connected(plain(), config);
         let data = bytes(5_000);
         p.transfer(&data, SEC * 300);
@@ -101,7 +107,10 @@ fn a_clamp_smaller_than_a_segment_does_not_wedge() {
 /// updates.
 #[test]
 fn a_buffer_too_large_for_the_field_gives_no_updates() {
-    let mut l = Lone::established(TcpConfig { recv_buffer: 1 << 20, ..plain() });
+    let mut l = Lone::established(TcpConfig {
+        recv_buffer: 1 << 20,
+        ..plain()
+    });
     for i in 0..10 {
         let out = Lone::one(l.recv(text(i * 100, 0, &[1; 100])));
         assert!(out.tcp.window > u16::MAX - 1_000);
@@ -111,7 +120,10 @@ fn a_buffer_too_large_for_the_field_gives_no_updates() {
 
 #[test]
 fn the_clamp_holds() {
-    let config = TcpConfig { window_clamp: Some(ByteCount::new(5_000)), ..plain() };
+    let config = TcpConfig {
+        window_clamp: Some(ByteCount::new(5_000)),
+        ..plain()
+    };
     let (mut l, s) = Lone::syn_sent(config);
     assert_eq!(s.tcp.window, 5_000);
     l.recv(syn_ack());
@@ -126,7 +138,11 @@ fn the_clamp_holds() {
 /// of memory through the rounding of the scaled window.
 #[test]
 fn rounding_of_a_scaled_window_does_not_grow_the_buffer() {
-    let config = TcpConfig { window_scaling: true, recv_buffer: 1 << 20, ..plain() };
+    let config = TcpConfig {
+        window_scaling: true,
+        recv_buffer: 1 << 20,
+        ..plain()
+    };
     let mut l = Lone::established_by(config, syn_ack().mss(1_000).scale(0));
     let mut at = 0_i64;
     while at < (1 << 20) + 200 {
@@ -185,7 +201,15 @@ fn a_fin_is_taken_with_a_closed_window() {
 #[test]
 fn overlapping_and_repeated_text_in_every_order() {
     let data = bytes(60);
-    let pieces: [(usize, usize); 7] = [(40, 60), (10, 30), (25, 45), (10, 30), (0, 5), (3, 12), (0, 60)];
+    let pieces: [(usize, usize); 7] = [
+        (40, 60),
+        (10, 30),
+        (25, 45),
+        (10, 30),
+        (0, 5),
+        (3, 12),
+        (0, 60),
+    ];
     // All rotations of the pieces, each ending with the whole.
     for turn in 0..6 {
         let mut l = with_window(u16::MAX);
@@ -222,17 +246,31 @@ fn text_from_before_the_stream_is_trimmed() {
 
 #[test]
 fn out_of_order_text_is_acknowledged_at_once() {
-    let delayed = AckPolicy { delay: MS * 40, every: 2, quick_acks: 0 };
-    let mut l = Lone::established(TcpConfig { ack: delayed, ..plain() });
+    let delayed = AckPolicy {
+        delay: MS * 40,
+        every: 2,
+        quick_acks: 0,
+    };
+    let mut l = Lone::established(TcpConfig {
+        ack: delayed,
+        ..plain()
+    });
     assert_eq!(Lone::one(l.recv(text(5, 0, b"x"))).ack, 0);
     assert_eq!(Lone::one(l.recv(text(0, 0, b"x"))).ack, 1);
-    assert_eq!(Lone::one(l.recv(text(1, 0, b"xxxx"))).ack, 6, "filling a gap");
+    assert_eq!(
+        Lone::one(l.recv(text(1, 0, b"xxxx"))).ack,
+        6,
+        "filling a gap"
+    );
     assert_eq!(Lone::one(l.recv(text(0, 0, b"x"))).ack, 6, "a duplicate");
 }
 
 #[test]
 fn out_of_order_ranges_are_bounded() {
-    let config = TcpConfig { max_out_of_order_ranges: 4, ..plain() };
+    let config = TcpConfig {
+        max_out_of_order_ranges: 4,
+        ..plain()
+    };
     let mut l = Lone::established(config);
     for i in 1..=10 {
         assert_eq!(Lone::one(l.recv(text(i * 10, 0, b"x"))).ack, 0);
@@ -276,15 +314,25 @@ fn the_streams_cross_the_wrap() {
 
 #[test]
 fn must_40_delayed_acks() {
-    let delayed = AckPolicy { delay: MS * 40, every: 2, quick_acks: 0 };
-    let mut l = Lone::established(TcpConfig { ack: delayed, ..plain() });
+    let delayed = AckPolicy {
+        delay: MS * 40,
+        every: 2,
+        quick_acks: 0,
+    };
+    let mut l = Lone::established(TcpConfig {
+        ack: delayed,
+        ..plain()
+    });
     assert!(l.recv(text(0, 0, &[1; 1_000])).is_empty());
     assert!(l.wait(MS * 39).is_empty());
     assert_eq!(Lone::one(l.wait(MS)).ack, 1_000, "the timer");
     assert_eq!(l.conn.poll_timeout(), None);
     for i in 0..10 {
         assert!(l.recv(text(1_000 + i * 2_000, 0, &[1; 1_000])).is_empty());
-        assert_eq!(Lone::one(l.recv(text(2_000 + i * 2_000, 0, &[1; 1_000]))).ack, 3_000 + i * 2_000);
+        assert_eq!(
+            Lone::one(l.recv(text(2_000 + i * 2_000, 0, &[1; 1_000]))).ack,
+            3_000 + i * 2_000
+        );
         l.read();
     }
     assert_eq!(l.conn.poll_timeout(), None, "the timer does not run on");
@@ -292,8 +340,15 @@ fn must_40_delayed_acks() {
 
 #[test]
 fn a_delayed_ack_rides_on_data() {
-    let delayed = AckPolicy { delay: MS * 40, every: 2, quick_acks: 0 };
-    let mut l = Lone::established(TcpConfig { ack: delayed, ..plain() });
+    let delayed = AckPolicy {
+        delay: MS * 40,
+        every: 2,
+        quick_acks: 0,
+    };
+    let mut l = Lone::established(TcpConfig {
+        ack: delayed,
+        ..plain()
+    });
     assert!(l.recv(text(0, 0, b"ask")).is_empty());
     let out = Lone::one(l.send(b"answer"));
     assert_eq!((out.ack, out.data.len()), (3, 6));
@@ -303,8 +358,15 @@ fn a_delayed_ack_rides_on_data() {
 
 #[test]
 fn quick_acks_at_the_start() {
-    let policy = AckPolicy { delay: MS * 40, every: 2, quick_acks: 3 };
-    let mut l = Lone::established(TcpConfig { ack: policy, ..plain() });
+    let policy = AckPolicy {
+        delay: MS * 40,
+        every: 2,
+        quick_acks: 3,
+    };
+    let mut l = Lone::established(TcpConfig {
+        ack: policy,
+        ..plain()
+    });
     for i in 0..3 {
         assert_eq!(l.recv(text(i, 0, b"x")).len(), 1);
     }
@@ -315,8 +377,15 @@ fn quick_acks_at_the_start() {
 
 #[test]
 fn a_fin_is_acknowledged_at_once() {
-    let delayed = AckPolicy { delay: MS * 40, every: 2, quick_acks: 0 };
-    let mut l = Lone::established(TcpConfig { ack: delayed, ..plain() });
+    let delayed = AckPolicy {
+        delay: MS * 40,
+        every: 2,
+        quick_acks: 0,
+    };
+    let mut l = Lone::established(TcpConfig {
+        ack: delayed,
+        ..plain()
+    });
     assert_eq!(Lone::one(l.recv(text(0, 0, b"x").and(FIN))).ack, 2);
 }
 
@@ -348,9 +417,17 @@ fn nothing_leaves_beyond_the_peers_window() {
         let mut l = Lone::established_by(unlimited(), syn_ack().mss(1_000).win(w));
         let mut out = l.send(&bytes(50_000));
         out.extend(l.wait(MS * 100));
-        assert!(out.iter().all(|o| o.seq + o.data.len() as i64 <= i64::from(w)), "{w}");
+        assert!(
+            out.iter()
+                .all(|o| o.seq + o.data.len() as i64 <= i64::from(w)),
+            "{w}"
+        );
         if w >= 1_000 {
-            assert_eq!(sent(&out), usize::from(w) / 1_000 * 1_000, "{w}: whole segments");
+            assert_eq!(
+                sent(&out),
+                usize::from(w) / 1_000 * 1_000,
+                "{w}: whole segments"
+            );
         }
     }
 }
@@ -359,7 +436,11 @@ fn nothing_leaves_beyond_the_peers_window() {
 fn a_window_of_one_byte_moves_the_stream() {
     let mut l = Lone::established_by(plain(), syn_ack().mss(1_000).win(1));
     let data = bytes(20);
-    let mut got = l.send(&data).iter().flat_map(|o| o.data.clone()).collect::<Vec<_>>();
+    let mut got = l
+        .send(&data)
+        .iter()
+        .flat_map(|o| o.data.clone())
+        .collect::<Vec<_>>();
     for _ in 0..100 {
         let out = l.recv(ack(0, got.len() as i64).win(1));
         got.extend(out.iter().flat_map(|o| o.data.clone()));
@@ -382,7 +463,11 @@ fn the_window_update_takes_the_newest_segment() {
     l.recv(ack(0, 0).win(3_000));
     assert_eq!(l.conn.peer_window(), 8_000);
     l.recv(ack(1, 0).win(2_000));
-    assert_eq!(l.conn.peer_window(), 2_000, "same place: the later one counts");
+    assert_eq!(
+        l.conn.peer_window(),
+        2_000,
+        "same place: the later one counts"
+    );
 }
 
 #[test]
@@ -395,7 +480,10 @@ fn must_34_a_shrunken_window_is_survived() {
     // What is outstanding may be sent again; nothing new.
     let out = l.wait(SEC * 20);
     assert!(!out.is_empty());
-    assert!(out.iter().all(|o| o.seq + o.data.len() as i64 <= 10_000), "{out:#?}");
+    assert!(
+        out.iter().all(|o| o.seq + o.data.len() as i64 <= 10_000),
+        "{out:#?}"
+    );
     assert_eq!(l.state(), State::Established);
     // It opens again.
     let out = l.recv(ack(0, 10_000).win(10_000));
@@ -406,7 +494,10 @@ fn must_34_a_shrunken_window_is_survived() {
 
 #[test]
 fn must_35_a_closed_window_is_probed_with_backoff() {
-    let config = TcpConfig { sack: true, ..plain() };
+    let config = TcpConfig {
+        sack: true,
+        ..plain()
+    };
     let mut l = Lone::established_by(config, syn_ack().mss(1_000).win(2_000).sack_ok());
     let data = bytes(5_000);
     assert_eq!(sent(&l.send(&data)), 2_000);
@@ -415,7 +506,11 @@ fn must_35_a_closed_window_is_probed_with_backoff() {
     let mut at = Vec::new();
     for _ in 0..8 {
         let out = Lone::one(l.next_timer());
-        assert_eq!((out.seq, &out.data[..]), (2_000, &data[2_000..2_001]), "one byte of new data");
+        assert_eq!(
+            (out.seq, &out.data[..]),
+            (2_000, &data[2_000..2_001]),
+            "one byte of new data"
+        );
         at.push(l.now.since(begin));
         assert!(l.recv(ack(0, 2_000).win(0)).is_empty());
     }
@@ -437,7 +532,11 @@ fn an_opening_window_is_used_at_once() {
         for timeouts in 0..8 {
             let mut l = Lone::established_by(
                 TcpConfig { sack, ..plain() },
-                if sack { syn_ack().mss(1_000).win(0).sack_ok() } else { syn_ack().mss(1_000).win(0) },
+                if sack {
+                    syn_ack().mss(1_000).win(0).sack_ok()
+                } else {
+                    syn_ack().mss(1_000).win(0)
+                },
             );
             let data = bytes(300);
             l.send(&data);
@@ -466,7 +565,10 @@ fn an_opening_window_is_used_at_once() {
 #[test]
 fn must_37_an_answered_probe_keeps_the_connection() {
     let mut l = Lone::established_by(
-        TcpConfig { data_retries: 3, ..plain() },
+        TcpConfig {
+            data_retries: 3,
+            ..plain()
+        },
         syn_ack().mss(1_000).win(0),
     );
     l.send(&bytes(10));
@@ -483,7 +585,10 @@ fn must_37_an_answered_probe_keeps_the_connection() {
 #[test]
 fn unanswered_probes_end_it() {
     let mut l = Lone::established_by(
-        TcpConfig { data_retries: 3, ..plain() },
+        TcpConfig {
+            data_retries: 3,
+            ..plain()
+        },
         syn_ack().mss(1_000).win(0),
     );
     l.send(&bytes(10));
@@ -505,7 +610,10 @@ fn the_probe_byte_that_was_taken_is_acknowledged() {
 /// The update that opens the window is lost; the probe finds out.
 #[test]
 fn a_lost_window_update_is_made_up_for() {
-    let slow = TcpConfig { recv_buffer: 10_000, ..TcpConfig::default() };
+    let slow = TcpConfig {
+        recv_buffer: 10_000,
+        ..TcpConfig::default()
+    };
     let mut p = Pair::connected(TcpConfig::default(), slow);
     p.reads = false;
     let data = bytes(30_000);
@@ -514,7 +622,13 @@ fn a_lost_window_update_is_made_up_for() {
     assert_eq!(p.server().readable(), 10_000);
     // All that the server says for the next moment is lost, then it reads.
     let until = p.now + MS * 10;
-    p.path = Box::new(move |s, _| if !s.from_client && s.at < until { Fate::Drop } else { Fate::Pass });
+    p.path = Box::new(move |s, _| {
+        if !s.from_client && s.at < until {
+            Fate::Drop
+        } else {
+            Fate::Pass
+        }
+    });
     p.reads = true;
     p.run_for(SEC * 200);
     assert!(p.server_got == data, "{}", p.server_got.len());
@@ -523,8 +637,18 @@ fn a_lost_window_update_is_made_up_for() {
 /// A reader slower than the sender, on every kind of connection: the stream arrives.
 #[test]
 fn a_slow_reader_gets_everything() {
-    for (scaling, buffer) in [(true, 100_000), (false, 3_000), (false, 1_460), (false, 500), (true, 1)] {
-        let slow = TcpConfig { window_scaling: scaling, recv_buffer: buffer, ..TcpConfig::default() };
+    for (scaling, buffer) in [
+        (true, 100_000),
+        (false, 3_000),
+        (false, 1_460),
+        (false, 500),
+        (true, 1),
+    ] {
+        let slow = TcpConfig {
+            window_scaling: scaling,
+            recv_buffer: buffer,
+            ..TcpConfig::default()
+        };
         let mut p = Pair::connected(TcpConfig::default(), slow);
         p.reads = false;
         let data = bytes(if buffer < 100 { 50 } else { 20_000 });
@@ -622,7 +746,11 @@ fn urgent_data_sent() {
     assert_eq!(out.len(), 2);
     for o in &out {
         assert!(o.has(Flags::URG));
-        assert_eq!(o.seq + i64::from(o.tcp.urgent), 1_501, "what follows the urgent data");
+        assert_eq!(
+            o.seq + i64::from(o.tcp.urgent),
+            1_501,
+            "what follows the urgent data"
+        );
     }
     l.recv(ack(0, 1_501));
     assert!(!Lone::one(l.send(b"calm")).has(Flags::URG));
@@ -646,11 +774,18 @@ fn must_30_urgent_data_received() {
     l.events.clear();
     l.recv(text(3, 0, b"def").urgent(2));
     l.recv(text(6, 0, b"ghi").urgent(4));
-    assert_eq!((l.conn.urgent_offset(), &l.events[..]), (Some(10), &[Event::Readable, Event::Readable][..]));
+    assert_eq!(
+        (l.conn.urgent_offset(), &l.events[..]),
+        (Some(10), &[Event::Readable, Event::Readable][..])
+    );
     l.recv(text(9, 0, b"j").urgent(u16::MAX));
     assert_eq!(l.conn.urgent_offset(), Some(9 + 65_535));
     l.recv(text(10, 0, b"k").urgent(0));
-    assert_eq!(l.read().0, b"abcdefghijk", "urgent data stays in line (RFC 6093)");
+    assert_eq!(
+        l.read().0,
+        b"abcdefghijk",
+        "urgent data stays in line (RFC 6093)"
+    );
 }
 
 #[test]
@@ -667,7 +802,10 @@ fn hostile_urgent_pointers() {
 
 #[test]
 fn a_full_send_buffer_says_when_there_is_room() {
-    let config = TcpConfig { send_buffer: 3_000, ..plain() };
+    let config = TcpConfig {
+        send_buffer: 3_000,
+        ..plain()
+    };
     let mut l = Lone::established(config);
     assert_eq!(l.conn.send(&bytes(5_000), 5_000), Ok(3_000));
     assert_eq!(l.conn.send(b"x", 1), Ok(0));

@@ -178,7 +178,11 @@ fn drive(world: &mut Hosts, patience: Duration, what: &dyn std::fmt::Debug) -> S
             moved = world.now();
         }
         let goes_on = outcome == Outcome::Reached && longest <= patience;
-        assert!(goes_on, "stalled ({outcome:?}) at {:?}: {last:#?}\n{what:?}", world.now());
+        assert!(
+            goes_on,
+            "stalled ({outcome:?}) at {:?}: {last:#?}\n{what:?}",
+            world.now()
+        );
     }
     // TIME-WAIT passes, and then it is quiet.
     let outcome = world.run_until(world.now() + SimTime::from_secs(1_000));
@@ -221,10 +225,15 @@ fn run(case: &Case) -> Run {
     let mut world = world(&spec, vec![MixedHost::Ours(us), MixedHost::Smoltcp(them)]);
     let longest = drive(&mut world, case.patience, case);
     let reports = |h: usize| world.hosts()[h].reports();
-    let MixedHost::Ours(us) = &world.hosts()[0] else { unreachable!("host 0 is ours") };
-    let conn = us.app.connection(0).and_then(|id| us.tcp().connection(id)).expect("it connected");
+    let MixedHost::Ours(us) = &world.hosts()[0] else {
+        unreachable!("host 0 is ours")
+    };
+    let conn = us
+        .app
+        .connection(0)
+        .and_then(|id| us.tcp().connection(id))
+        .expect("it connected");
     let sender = conn.sender_stats();
-    if std::env::var("SMOL").is_ok() { println!("{longest:?} now {:?} r {} t {} o {} t {} sack {} det {:?} open {} nic {:?} imp {:?} {:?}", world.now(), sender.retransmits, sender.timeouts, case.ours_sends, case.theirs_sends, case.ours.sack, case.ours.recv_buffer, case.we_open, case.nic, case.impair, case.theirs); }
     Run {
         ours: reports(0),
         theirs: reports(1),
@@ -288,7 +297,12 @@ fn every_size_arrives_over_clean_links() {
     for n in SIZES.into_iter().chain([LARGE]) {
         for (ours, theirs) in [(n, 0), (0, n), (n, n)] {
             for case in ways(&Case::new().sizes(ours, theirs)) {
-                check(&case);
+                let run = check(&case);
+                // The FIN may be probed for while smoltcp delays its ACK (RFC 8985 section 7.2).
+                assert!(
+                    run.timeouts == 0 && run.retransmits <= 1,
+                    "{run:?}: {case:?}"
+                );
             }
         }
     }
@@ -306,14 +320,21 @@ fn every_kind_of_damage_alone() {
         (0, 0, 0, 30),
         (20, 100, 50, 10),
     ] {
-        for (ours, theirs) in [(200_000, 0), (0, 200_000), (200_000, 200_000)] {
-            let base = Case::new()
-                .sizes(ours, theirs)
-                .impaired(loss, reorder, duplicate, corrupt);
-            for (seed, case) in (1..).zip(ways(&base)) {
-                check(&Case { seed, ..case });
+        let damaged = |ours, theirs| {
+            let case = Case::new().sizes(ours, theirs);
+            case.impaired(loss, reorder, duplicate, corrupt)
+        };
+        let mut retransmits = 0;
+        for (ours, theirs) in [(1, 1), (200_000, 0), (0, 200_000), (200_000, 200_000)] {
+            for (seed, case) in (1..).zip(ways(&damaged(ours, theirs))) {
+                retransmits += check(&Case { seed, ..case }).retransmits;
             }
         }
+        retransmits += check(&damaged(LARGE, LARGE)).retransmits;
+        assert!(
+            retransmits > 0 || loss + corrupt == 0,
+            "the links are not as bad as they should be"
+        );
     }
 }
 
@@ -428,6 +449,9 @@ fn every_window() {
     }
 }
 
+/// smoltcp gets stuck for ever when it learns of a closed window while it has data in flight that
+/// is then lost (0.14: its probe timer takes the place of the retransmission timer). So narrows
+/// closes its window on clean links only.
 #[test]
 fn slow_readers_close_the_window_and_open_it_again() {
     let slow = Read::Paced {
@@ -458,10 +482,12 @@ fn slow_readers_close_the_window_and_open_it_again() {
                 };
                 for case in ways(&case) {
                     check(&case);
-                    check(&Case {
-                        patience: Duration::from_secs(400),
-                        ..rough(case)
-                    });
+                    if our_read == Read::AtOnce {
+                        check(&Case {
+                            patience: Duration::from_secs(400),
+                            ..rough(case)
+                        });
+                    }
                 }
             }
         }
@@ -579,7 +605,8 @@ fn the_same_seed_gives_the_same_run() {
 /// Requests are left out: each server sends its share once it is connected. 1 Gb/s, 4 times
 /// 64 KB into a port of 16 packets.
 ///
-/// Goodput of the last run recorded here: GOODPUT.
+/// Goodput when this was written: 1.0 Mb/s where smoltcp serves (a timeout of a second or two at
+/// the end of a flow), 10.4 Mb/s where narrows serves (one of 200 ms).
 #[test]
 fn an_incast_completes_whoever_serves() {
     const SERVERS: u32 = 4;
@@ -662,7 +689,10 @@ fn any_case() -> impl Strategy<Value = Case> {
         500usize..200_000,
         1_000usize..200_000,
     );
-    let damage = (0u64..=100, 0u64..=300, 0u64..=200, 0u64..=50);
+    let damage = prop_oneof![
+        1 => Just((0, 0, 0, 0)),
+        3 => (0u64..=100, 0u64..=300, 0u64..=200, 0u64..=50),
+    ];
     let sides = (any::<bool>(), 0usize..3, any_read(), any_read());
     let sizes = (0u64..120_000, 0u64..120_000);
     let acks = (0u64..=500, 1u32..20, 0u32..20, 0u64..500);
@@ -717,6 +747,8 @@ fn any_case() -> impl Strategy<Value = Case> {
                     (Close::AfterPeer, Close::WhenSent),
                     (Close::WhenSent, Close::WhenSent),
                 ][close];
+                // See `slow_readers_close_the_window_and_open_it_again`.
+                let clean = loss + reorder + duplicate + corrupt == 0;
                 Case {
                     ours,
                     theirs,
@@ -724,7 +756,7 @@ fn any_case() -> impl Strategy<Value = Case> {
                     we_open,
                     our_close,
                     their_close,
-                    our_read,
+                    our_read: if clean { our_read } else { Read::AtOnce },
                     their_read,
                     seed,
                     ..Case::new()

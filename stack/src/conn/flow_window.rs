@@ -122,8 +122,9 @@ impl OfferedWindow {
         let edge = self.candidate(nxt, read, mss, now);
         let gain = edge.saturating_sub(self.right_edge);
         let offered = self.right_edge.saturating_sub(nxt);
-        // As BSD: two segments, or half the buffer, or the window was nearly closed.
-        gain > 0 && (gain >= (2 * mss).min(self.clamp / 2).max(1) || offered < mss)
+        // As Linux: only a window that has run down to half and can double is worth a segment of
+        // its own; a wide one goes with the acknowledgements, whose rhythm is not ours to set.
+        gain >= mss.min(self.clamp / 2).max(1) && offered * 2 <= self.clamp && gain >= offered
     }
 }
 
@@ -160,9 +161,11 @@ impl SendWindow {
     }
 
     /// Take the window of an acceptable ACK unless the segment is older than the one the present
-    /// window came from (RFC 9293 section 3.10.7.4). `true` if SND.WND changed.
+    /// window came from (RFC 9293 section 3.10.7.4). A retransmission is older by its sequence
+    /// number, but one that acknowledges more was sent later. `true` if SND.WND changed.
     pub(crate) fn update(&mut self, field: u16, seq: Seq, ack: AbsSeq) -> bool {
-        let newer = self.wl1.before(seq) || (self.wl1 == seq && self.wl2 <= ack);
+        let newer =
+            self.wl2 < ack || self.wl1.before(seq) || (self.wl1 == seq && self.wl2 <= ack);
         if !newer {
             return false;
         }
@@ -170,7 +173,7 @@ impl SendWindow {
         let changed = wnd != self.wnd;
         self.wnd = wnd;
         self.max_wnd = self.max_wnd.max(wnd);
-        self.wl1 = seq;
+        self.wl1 = self.wl1.max(seq);
         self.wl2 = ack;
         changed
     }
@@ -222,5 +225,7 @@ mod tests {
         assert!(!w.update(50, Seq(20), 0));
         assert!(w.update(50, Seq(20), 2));
         assert_eq!((w.wnd, w.max_wnd), (50, 200));
+        assert!(w.update(40, Seq(12), 3), "it acknowledges more: sent later");
+        assert!(!w.update(60, Seq(15), 3), "reordered");
     }
 }

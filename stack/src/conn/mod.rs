@@ -207,8 +207,6 @@ pub struct Connection<T: TcpTypes> {
     challenge: ConnectionBudget,
     challenge_due: bool,
     keepalive_sent: u32,
-    /// Timeouts against a closed window since the peer was last heard of.
-    probes_unanswered: u32,
     /// The user will neither send nor read any more.
     orphan: bool,
     probe_keepalive: bool,
@@ -314,7 +312,6 @@ impl<T: TcpTypes> Connection<T> {
             challenge: ConnectionBudget::new(config.challenge_acks),
             challenge_due: false,
             keepalive_sent: 0,
-            probes_unanswered: 0,
             orphan: false,
             probe_keepalive: false,
             last_received: Instant::ZERO,
@@ -403,14 +400,7 @@ impl<T: TcpTypes> Connection<T> {
             let closed = self.snd.scoreboard().first().is_some_and(|s| s.end > edge);
             let outcome = self.snd.on_rto(now, closed, &mut trace);
             drop(trace);
-            if outcome == RtoOutcome::Retransmit(TimeoutCause::ZeroWindow) {
-                // As long as the peer answers, the connection stays (RFC 9293 MUST-37).
-                self.probes_unanswered += 1;
-            }
-            let limit = self.config.data_retries;
-            if outcome != RtoOutcome::Nothing
-                && (self.snd.retries() > limit || self.probes_unanswered > limit)
-            {
+            if outcome != RtoOutcome::Nothing && self.snd.retries() > self.config.data_retries {
                 self.finish(CloseReason::TimedOut, now);
             }
         }
@@ -570,16 +560,15 @@ impl<T: TcpTypes> Connection<T> {
         match self.state {
             // Nothing was said to the peer that needs taking back.
             State::SynSent => self.finish(CloseReason::Aborted, now),
-            State::SynReceived(_) | State::Established | State::CloseWait => {
-                if self.fin == Fin::Open {
-                    self.fin = Fin::Queued;
-                    let to = match self.state {
-                        State::CloseWait => State::LastAck,
-                        // In SYN-RECEIVED the change waits for the handshake.
-                        State::SynReceived(_) => return,
-                        _ => State::FinWait1,
-                    };
-                    self.set_state(to, now);
+            State::SynReceived(_) | State::Established | State::CloseWait
+                if self.fin == Fin::Open =>
+            {
+                self.fin = Fin::Queued;
+                match self.state {
+                    // In SYN-RECEIVED the change waits for the handshake.
+                    State::SynReceived(_) => {}
+                    State::CloseWait => self.set_state(State::LastAck, now),
+                    _ => self.set_state(State::FinWait1, now),
                 }
             }
             _ => {}

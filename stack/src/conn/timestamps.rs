@@ -23,7 +23,13 @@ pub(crate) struct Timestamping {
 
 impl Timestamping {
     pub(crate) fn new(mode: TimestampMode, offset: u32) -> Self {
-        Self { mode, in_use: false, offset, recent: 0, recent_at: Instant::ZERO }
+        Self {
+            mode,
+            in_use: false,
+            offset,
+            recent: 0,
+            recent_at: Instant::ZERO,
+        }
     }
 
     /// We are willing to use them.
@@ -51,7 +57,10 @@ impl Timestamping {
 
     /// The option for a segment sent now.
     pub(crate) fn option(&self, now: Instant) -> Timestamps {
-        Timestamps { val: self.clock(now), ecr: self.recent }
+        Timestamps {
+            val: self.clock(now),
+            ecr: self.recent,
+        }
     }
 
     /// PAWS (RFC 7323 section 5.3 R1): the segment is an old duplicate.

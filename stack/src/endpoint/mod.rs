@@ -108,7 +108,8 @@ pub enum ConnectError {
     NoPort,
     /// The local address and port are connected to that peer already.
     InUse,
-    /// The addresses are of different families, or unspecified, or the port is zero.
+    /// The addresses are of different families, or one is unspecified, broadcast or multicast, or
+    /// the remote port is zero.
     BadAddress,
     /// The configuration is out of range.
     Config(ConfigError),
@@ -262,11 +263,9 @@ impl<T: TcpTypes> Endpoint<T> {
     ) -> Result<ConnId, ConnectError> {
         let tcp = tcp.unwrap_or_else(|| self.config.tcp.clone());
         tcp.validate().map_err(ConnectError::Config)?;
-        let whole = local.is_ipv4() == remote.is_ipv4()
-            && !local.ip().is_unspecified()
-            && !remote.ip().is_unspecified()
-            && remote.port() != 0;
-        if !whole {
+        // RFC 9293 MUST-46 among them.
+        let whole = FourTuple { local, remote };
+        if local.is_ipv4() != remote.is_ipv4() || !sane_source(&whole) {
             return Err(ConnectError::BadAddress);
         }
         let local = match local.port() {

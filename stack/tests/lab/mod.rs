@@ -71,16 +71,26 @@ pub fn textbook(detector: &str) -> TcpConfig {
 }
 
 pub fn congestion(config: TcpConfig, name: &str) -> TcpConfig {
-    TcpConfig { congestion: CongestionRegistry::standard().get(name).unwrap(), ..config }
+    TcpConfig {
+        congestion: CongestionRegistry::standard().get(name).unwrap(),
+        ..config
+    }
 }
 
 pub fn rto(config: TcpConfig, name: &str) -> TcpConfig {
-    TcpConfig { rto: RtoRegistry::standard().get(name).unwrap(), ..config }
+    TcpConfig {
+        rto: RtoRegistry::standard().get(name).unwrap(),
+        ..config
+    }
 }
 
 /// With timestamps, segments of the same payload.
 pub fn stamped(config: TcpConfig) -> TcpConfig {
-    TcpConfig { timestamps: TimestampMode::Micros, mss: MSS as u16 + 12, ..config }
+    TcpConfig {
+        timestamps: TimestampMode::Micros,
+        mss: MSS as u16 + 12,
+        ..config
+    }
 }
 
 pub struct Lab {
@@ -173,8 +183,10 @@ impl Lab {
     fn stamp(&mut self, tcp: &mut TcpHeader) {
         if self.stamps {
             let val = (self.now.as_nanos() / 1_000) as u32;
-            tcp.options.timestamps =
-                Some(Timestamps { val, ecr: self.echo.take().unwrap_or(self.newest_tsval) });
+            tcp.options.timestamps = Some(Timestamps {
+                val,
+                ecr: self.echo.take().unwrap_or(self.newest_tsval),
+            });
         }
     }
 
@@ -187,7 +199,13 @@ impl Lab {
             if let Some(ts) = tcp.options.timestamps {
                 self.newest_tsval = ts.val;
             }
-            out.push(Out { at: self.now, offset, len, ecn: ip.ecn, tcp });
+            out.push(Out {
+                at: self.now,
+                offset,
+                len,
+                ecn: ip.ecn,
+                tcp,
+            });
         }
         self.conn.sender().scoreboard().check_invariants();
         self.log.extend(out.iter().cloned());
@@ -235,8 +253,10 @@ impl Lab {
 
     /// A pure ACK, in bytes, with SACK blocks and flags.
     pub fn ack_now(&mut self, to: u64, blocks: &[(u64, u64)], flags: Flags) -> Vec<Out> {
-        let raw: Vec<_> =
-            blocks.iter().map(|(s, e)| (Seq(ISS) + 1 + *s as u32, Seq(ISS) + 1 + *e as u32)).collect();
+        let raw: Vec<_> = blocks
+            .iter()
+            .map(|(s, e)| (Seq(ISS) + 1 + *s as u32, Seq(ISS) + 1 + *e as u32))
+            .collect();
         self.raw_ack(Seq(ISS) + 1 + to as u32, &raw, flags)
     }
 
@@ -253,7 +273,10 @@ impl Lab {
         };
         tcp.options.sack = SackBlocks::EMPTY;
         for (start, end) in blocks {
-            tcp.options.sack.push(SackBlock { start: *start, end: *end });
+            tcp.options.sack.push(SackBlock {
+                start: *start,
+                end: *end,
+            });
         }
         self.stamp(&mut tcp);
         self.conn.handle_segment(self.now, Ecn::NotEct, &tcp, &[]);
@@ -292,7 +315,14 @@ impl Lab {
     pub fn sacked(out: &Out) -> Vec<(u64, u64)> {
         let first = Seq(PEER_ISS) + 1;
         let blocks = out.tcp.options.sack.as_slice().iter();
-        blocks.map(|b| (u64::from(b.start.since(first)), u64::from(b.end.since(first)))).collect()
+        blocks
+            .map(|b| {
+                (
+                    u64::from(b.start.since(first)),
+                    u64::from(b.end.since(first)),
+                )
+            })
+            .collect()
     }
 
     /// cwnd in whole segments, rounded down.
@@ -307,7 +337,12 @@ impl Lab {
     }
 
     pub fn events(&self) -> Vec<TraceEvent> {
-        self.events.lock().unwrap().iter().map(|(_, e)| e.clone()).collect()
+        self.events
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|(_, e)| e.clone())
+            .collect()
     }
 
     /// Causes of the timeouts so far.
@@ -321,11 +356,17 @@ impl Lab {
 
     /// How often congestion control was told of congestion.
     pub fn reductions(&self) -> usize {
-        self.events().iter().filter(|e| matches!(e, TraceEvent::Congestion(_))).count()
+        self.events()
+            .iter()
+            .filter(|e| matches!(e, TraceEvent::Congestion(_)))
+            .count()
     }
 
     /// How often a reduction was taken back.
     pub fn undone(&self) -> usize {
-        self.events().iter().filter(|e| matches!(e, TraceEvent::Undo(_))).count()
+        self.events()
+            .iter()
+            .filter(|e| matches!(e, TraceEvent::Undo(_)))
+            .count()
     }
 }

@@ -239,16 +239,13 @@ impl Lone {
             if let Some(ts) = tcp.options.timestamps {
                 self.last_ts = ts.val;
             }
-            if tcp.flags.contains(Flags::ACK) && !tcp.flags.contains(Flags::RST) {
-                let shift = if tcp.flags.contains(Flags::SYN) {
-                    0
-                } else {
-                    self.shift
-                };
-                let edge = ack + (i64::from(tcp.window) << shift);
+            // The window of a SYN is not scaled and cannot say all that was offered.
+            if tcp.flags.contains(Flags::ACK) && !tcp.flags.intersects(Flags::RST | Flags::SYN) {
+                let edge = ack + (i64::from(tcp.window) << self.shift);
                 assert!(
-                    edge + (1 << shift) > self.highest_edge,
-                    "right edge moved left from {} by {edge} with shift {shift}: {tcp:?}", self.highest_edge
+                    edge + (1 << self.shift) > self.highest_edge,
+                    "right edge moved left from {} to {edge}: {tcp:?}",
+                    self.highest_edge
                 );
                 self.highest_edge = self.highest_edge.max(edge);
             }

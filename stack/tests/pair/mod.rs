@@ -190,7 +190,11 @@ impl Pair {
         let fate = (self.path)(&seen, *n);
         seen.dropped = fate == Fate::Drop;
         self.log.push(seen);
-        assert!(self.log.len() < MAX_PACKETS, "never stops: {:#?}", &self.log[self.log.len() - 4..]);
+        assert!(
+            self.log.len() < MAX_PACKETS,
+            "never stops: {:#?}",
+            &self.log[self.log.len() - 4..]
+        );
         let mut at = self.now + self.delay;
         let mut copies = 1;
         match fate {

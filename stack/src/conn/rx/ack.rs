@@ -64,7 +64,11 @@ impl<T: TcpTypes> Connection<T> {
             ack,
             sack: &blocks[..count],
             dsack,
-            timestamp_rtt: tsecr.filter(|_| distance > 0).and_then(|e| self.ts.rtt(e, now)),
+            // A D-SACK says that the peer had the data before: the ACK that it sent then was lost,
+            // and its echo is as old as that.
+            timestamp_rtt: tsecr
+                .filter(|_| distance > 0 && dsack.is_none())
+                .and_then(|e| self.ts.rtt(e, now)),
             tsecr,
             ece: tcp.flags.contains(Flags::ECE) && self.ecn.in_use(),
             exact_ecn: self.ecn.is_exact(),

@@ -45,7 +45,10 @@ impl<T: TcpTypes> Connection<T> {
             return None;
         }
         // TIME-WAIT: a retransmitted FIN restarts the wait (RFC 9293 section 3.10.7.4).
-        if self.state == State::TimeWait && fin && tcp.seq + text_len as u32 + 1 == self.rcv_nxt_seq() {
+        if self.state == State::TimeWait
+            && fin
+            && tcp.seq + text_len as u32 + 1 == self.rcv_nxt_seq()
+        {
             self.ack.force();
             self.timers.arm(Timer::Linger, now + self.config.time_wait);
             return None;
@@ -98,14 +101,20 @@ impl<T: TcpTypes> Connection<T> {
         // of it goes, the ACK is processed all the same (RFC 9293 MUST-66).
         let room = (edge - start).max(0);
         // Nothing comes after the FIN.
-        let room = self.peer_fin.map_or(room, |fin| room.min((fin as i64 - start).max(0)));
+        let room = self
+            .peer_fin
+            .map_or(room, |fin| room.min((fin as i64 - start).max(0)));
         let kept = (text_len as i64).min(room);
         let cut = kept < text_len as i64;
         if cut {
             self.ack.force();
         }
         let fin = fin && !cut && (start + kept <= edge);
-        Some(Placed { start, text_len: kept as usize, fin })
+        Some(Placed {
+            start,
+            text_len: kept as usize,
+            fin,
+        })
     }
 
     /// An unacceptable segment is answered with an ACK that says where we are (RFC 9293 section

@@ -43,7 +43,6 @@ impl<T: TcpTypes> Connection<T> {
         }
         self.last_received = now;
         self.keepalive_sent = 0;
-        self.probes_unanswered = 0;
         // ACK.
         if !tcp.flags.contains(Flags::ACK) || !self.check_ack(now, tcp, &seg) {
             return;

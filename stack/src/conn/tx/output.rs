@@ -41,6 +41,9 @@ impl<T: TcpTypes> Connection<T> {
             let was_due = self.ack.is_due();
             let mut out = self.pure_ack(now);
             out.tcp.ack = self.rcv_seq(past.rcv_nxt);
+            // The window counts from the older acknowledgement: the right edge stays where it is.
+            let (read, mss) = (self.recv_buf.start(), self.payload_mss().get());
+            out.tcp.window = self.offered.advertise(past.rcv_nxt, read, mss, true, now);
             out.tcp.flags = out.tcp.flags.without(Flags::ECE);
             if past.ece {
                 out.tcp.flags |= Flags::ECE;

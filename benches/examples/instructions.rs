@@ -1,0 +1,53 @@
+//! `instructions WORKLOAD COUNT`: does a fixed workload COUNT times and prints how many
+//! operations that were. `instructions.sh` counts what the difference between two counts costs.
+
+use narrows_benches::acks::{AckPath, WINDOW};
+use narrows_benches::incast::{run, spec};
+use narrows_benches::segments::{Bare, Wired, segments};
+
+const BYTES: usize = 256 << 10;
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    let (Some(workload), Some(Ok(count))) = (args.next(), args.next().map(|n| n.parse::<u32>()))
+    else {
+        eprintln!("usage: instructions WORKLOAD COUNT");
+        std::process::exit(2);
+    };
+    let acks = u64::from(WINDOW);
+    let operations = match workload.as_str() {
+        "segment" => {
+            let mut pair = Wired::connected();
+            (0..count).for_each(|_| pair.transfer(BYTES));
+            segments(BYTES) * u64::from(count)
+        }
+        "segment-without-wire" => {
+            let mut pair = Bare::connected();
+            (0..count).for_each(|_| pair.transfer(BYTES));
+            segments(BYTES) * u64::from(count)
+        }
+        "ack-reno" | "ack-cubic" | "ack-dctcp" => {
+            let mut path = AckPath::new(&workload["ack-".len()..]);
+            for _ in 0..count {
+                path.fill();
+                path.acknowledge();
+            }
+            acks * u64::from(count)
+        }
+        "ack-sack" => {
+            let mut path = AckPath::new("fixed");
+            for _ in 0..count {
+                path.fill();
+                path.selectively();
+                path.repair();
+            }
+            acks * u64::from(count)
+        }
+        "incast-packet" => run(&spec(32, 64 << 10, count)).data_packets,
+        other => {
+            eprintln!("no workload {other}");
+            std::process::exit(2);
+        }
+    };
+    println!("{operations}");
+}

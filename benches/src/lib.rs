@@ -1,0 +1,10 @@
+//! What the benches measure: fixed workloads over the public interfaces of the stack and the
+//! simulator, shared by the criterion benches and the instruction counts.
+
+pub mod acks;
+pub mod incast;
+pub mod parts;
+pub mod segments;
+
+/// Payload bytes of a full segment with timestamps at an MTU of 1500.
+pub const SEGMENT: usize = 1_448;

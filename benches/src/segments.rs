@@ -1,0 +1,313 @@
+//! A stream through two TCPs in one process: every byte is copied in, segmented, carried,
+//! acknowledged and copied out.
+
+use crate::SEGMENT;
+use narrows::buffer::{RecvRing, SendRing};
+use narrows::config::TcpConfig;
+use narrows::conn::{Boxed, Connection, Event, Opening};
+use narrows::endpoint::{ConnId, Endpoint, EndpointConfig, EndpointEvent};
+use narrows::wire::{ChecksumPolicy, Packet, Seq, packet};
+use narrows::{Duration, Instant};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Frames that the in-memory device holds each way.
+pub const FRAMES: usize = 64;
+/// Room for one of them.
+pub const FRAME_LEN: usize = 1_536;
+/// How much the user writes and reads at once.
+pub const CHUNK: usize = 64 << 10;
+/// Bytes that each socket buffers each way.
+pub const BUFFER: usize = 1 << 20;
+
+/// Virtual time between two turns.
+const TURN: Duration = Duration::from_micros(10);
+
+type Bytes = Boxed<SendRing, RecvRing>;
+
+/// The TCP of both ends: the default (CUBIC, RACK-TLP, SACK, timestamps, delayed ACKs) with big
+/// buffers.
+pub fn config() -> TcpConfig {
+    TcpConfig {
+        send_buffer: BUFFER,
+        recv_buffer: BUFFER,
+        ..TcpConfig::default()
+    }
+}
+
+fn addresses() -> (SocketAddr, SocketAddr) {
+    (
+        SocketAddr::from(([10, 0, 0, 1], 40_000)),
+        SocketAddr::from(([10, 0, 0, 2], 5_001)),
+    )
+}
+
+/// Two endpoints and the frames between them, all checksums made and verified.
+#[derive(Debug)]
+pub struct Wired {
+    now: Instant,
+    sender: Endpoint<Bytes>,
+    receiver: Endpoint<Bytes>,
+    out: ConnId,
+    into: ConnId,
+    frames: Box<[[u8; FRAME_LEN]]>,
+    lens: Vec<usize>,
+    source: Vec<u8>,
+    sink: Vec<u8>,
+    /// Packets with data that were carried so far.
+    pub segments: u64,
+}
+
+impl Wired {
+    /// A connected pair that has sent enough for its windows to be open.
+    pub fn connected() -> Self {
+        let (client, server) = addresses();
+        let endpoint =
+            |n: u8| Endpoint::new(EndpointConfig::new(Arc::new(config()), [n; 16])).expect("valid");
+        let (mut sender, mut receiver) = (endpoint(1), endpoint(2));
+        let now = Instant::ZERO + Duration::from_secs(1);
+        receiver
+            .listen(server, 16, None)
+            .expect("nobody else listens");
+        let out = sender
+            .connect(now, client, server, None)
+            .expect("nobody else connects");
+        let mut this = Self {
+            now,
+            sender,
+            receiver,
+            out,
+            into: out,
+            frames: vec![[0; FRAME_LEN]; FRAMES].into_boxed_slice(),
+            lens: Vec::with_capacity(FRAMES),
+            source: vec![0x5a; CHUNK],
+            sink: vec![0; CHUNK],
+            segments: 0,
+        };
+        for _ in 0..3 {
+            this.turn();
+        }
+        this.into = std::iter::from_fn(|| this.receiver.poll_event())
+            .find_map(|event| match event {
+                EndpointEvent::Accepted { conn, .. } => Some(conn),
+                EndpointEvent::Conn { .. } => None,
+            })
+            .expect("the handshake is over");
+        this.transfer(16 << 20);
+        this
+    }
+
+    /// Send and receive `bytes`.
+    pub fn transfer(&mut self, bytes: usize) {
+        let (mut unsent, mut missing) = (bytes, bytes);
+        while missing > 0 {
+            while unsent > 0 {
+                let conn = self.sender.connection_mut(self.out).expect("open");
+                let chunk = &self.source[..unsent.min(CHUNK)];
+                match conn.send(chunk, chunk.len()).expect("open") {
+                    0 => break,
+                    n => unsent -= n,
+                }
+            }
+            self.turn();
+            while self.sender.poll_event().is_some() {}
+            while self.receiver.poll_event().is_some() {}
+            missing -= self.read();
+        }
+    }
+
+    fn read(&mut self) -> usize {
+        let conn = self.receiver.connection_mut(self.into).expect("open");
+        let mut got = 0;
+        while conn.readable() > 0 {
+            let n = conn
+                .recv_buffer()
+                .peek(conn.readable_end())
+                .copy_to_slice(&mut self.sink);
+            conn.consume(n as u64, self.now);
+            got += n;
+        }
+        got
+    }
+
+    /// What the sender has, over to the receiver, and what that has, back.
+    fn turn(&mut self) {
+        self.now = self.now + TURN;
+        let there = carry(
+            &mut self.sender,
+            &mut self.receiver,
+            self.now,
+            &mut self.frames,
+            &mut self.lens,
+        );
+        let back = carry(
+            &mut self.receiver,
+            &mut self.sender,
+            self.now,
+            &mut self.frames,
+            &mut self.lens,
+        );
+        self.segments += there;
+        if there + back == 0 && self.lens.is_empty() {
+            // A delayed ACK is all that is left.
+            let next = [self.sender.poll_timeout(), self.receiver.poll_timeout()];
+            if let Some(at) = next.into_iter().flatten().min() {
+                self.now = self.now.max(at);
+            }
+        }
+        self.sender.handle_timeout(self.now);
+        self.receiver.handle_timeout(self.now);
+    }
+}
+
+/// At most [`FRAMES`] frames; how many had data.
+fn carry(
+    from: &mut Endpoint<Bytes>,
+    to: &mut Endpoint<Bytes>,
+    now: Instant,
+    frames: &mut [[u8; FRAME_LEN]],
+    lens: &mut Vec<usize>,
+) -> u64 {
+    lens.clear();
+    for frame in frames.iter_mut() {
+        let Some((ip, tcp, payload)) = from.poll_transmit(now) else {
+            break;
+        };
+        lens.push(packet::emit(&ip, &tcp, &payload, frame).expect("it fits"));
+    }
+    let mut data = 0;
+    for (frame, &len) in frames.iter().zip(lens.iter()) {
+        let p = Packet::parse(&frame[..len], ChecksumPolicy::Verify).expect("just written");
+        data += u64::from(!p.payload.is_empty());
+        to.handle_packet(now, &p.ip, &p.tcp, p.payload);
+    }
+    data
+}
+
+/// Two bare connections: headers go over as they are, bytes are copied in, across, and out.
+pub struct Bare {
+    now: Instant,
+    sender: Connection<Bytes>,
+    receiver: Connection<Bytes>,
+    frame: Box<[u8; FRAME_LEN]>,
+    source: Vec<u8>,
+    sink: Vec<u8>,
+}
+
+impl std::fmt::Debug for Bare {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bare")
+            .field("now", &self.now)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The beginnings of a connection from `local` to `remote`.
+pub fn opening(local: SocketAddr, remote: SocketAddr) -> Opening {
+    Opening {
+        local,
+        remote,
+        iss: Seq(1_000_000),
+        timestamp_offset: 0,
+        seed: 1,
+        metrics: Default::default(),
+        receive_window: None,
+    }
+}
+
+/// Two connections of which the first has connected to the second.
+///
+/// # Panics
+/// If they do not come together in three packets.
+pub fn handshake(
+    client: TcpConfig,
+    server: TcpConfig,
+    now: Instant,
+) -> (Connection<Bytes>, Connection<Bytes>) {
+    let (c, s) = addresses();
+    let mut active = Connection::<Bytes>::connect(Arc::new(client), opening(c, s), now);
+    let (_, syn, _) = active.poll_transmit(now).expect("a SYN");
+    let mut passive = Connection::<Bytes>::accept(Arc::new(server), opening(s, c), &syn, now);
+    let (ip, syn_ack, _) = passive.poll_transmit(now).expect("a SYN-ACK");
+    active.handle_segment(now, ip.ecn, &syn_ack, &[]);
+    let (ip, ack, _) = active.poll_transmit(now).expect("an ACK");
+    passive.handle_segment(now, ip.ecn, &ack, &[]);
+    assert_eq!(active.poll_event(), Some(Event::Connected));
+    assert_eq!(passive.poll_event(), Some(Event::Connected));
+    (active, passive)
+}
+
+impl Bare {
+    /// A connected pair that has sent enough for its windows to be open.
+    pub fn connected() -> Self {
+        let now = Instant::ZERO + Duration::from_secs(1);
+        let (sender, receiver) = handshake(config(), config(), now);
+        let mut this = Self {
+            now,
+            sender,
+            receiver,
+            frame: Box::new([0; FRAME_LEN]),
+            source: vec![0x5a; CHUNK],
+            sink: vec![0; CHUNK],
+        };
+        this.transfer(16 << 20);
+        this
+    }
+
+    /// Send and receive `bytes`.
+    pub fn transfer(&mut self, bytes: usize) {
+        let (mut unsent, mut missing) = (bytes, bytes);
+        while missing > 0 {
+            while unsent > 0 {
+                let chunk = &self.source[..unsent.min(CHUNK)];
+                match self.sender.send(chunk, chunk.len()).expect("open") {
+                    0 => break,
+                    n => unsent -= n,
+                }
+            }
+            self.now = self.now + TURN;
+            let mut carried = 0;
+            while carried < FRAMES
+                && let Some((ip, tcp, payload)) = self.sender.poll_transmit(self.now)
+            {
+                let n = payload.copy_to_slice(&mut self.frame[..]);
+                self.receiver
+                    .handle_segment(self.now, ip.ecn, &tcp, &self.frame[..n]);
+                carried += 1;
+            }
+            while let Some((ip, tcp, _)) = self.receiver.poll_transmit(self.now) {
+                self.sender.handle_segment(self.now, ip.ecn, &tcp, &[]);
+                carried += 1;
+            }
+            if carried == 0
+                && let Some(at) = self.receiver.poll_timeout()
+            {
+                self.now = self.now.max(at);
+            }
+            if self
+                .receiver
+                .poll_timeout()
+                .is_some_and(|at| at <= self.now)
+            {
+                self.receiver.handle_timeout(self.now);
+            }
+            if self.sender.poll_timeout().is_some_and(|at| at <= self.now) {
+                self.sender.handle_timeout(self.now);
+            }
+            while self.receiver.readable() > 0 {
+                let view = self
+                    .receiver
+                    .recv_buffer()
+                    .peek(self.receiver.readable_end());
+                let n = view.copy_to_slice(&mut self.sink);
+                self.receiver.consume(n as u64, self.now);
+                missing -= n;
+            }
+        }
+    }
+}
+
+/// Full segments in `bytes`.
+pub const fn segments(bytes: usize) -> u64 {
+    bytes.div_ceil(SEGMENT) as u64
+}
