@@ -211,7 +211,6 @@ pub fn opening(local: SocketAddr, remote: SocketAddr) -> Opening {
         timestamp_offset: 0,
         seed: 1,
         metrics: Default::default(),
-        receive_window: None,
     }
 }
 

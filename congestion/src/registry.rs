@@ -102,9 +102,11 @@ impl fmt::Display for LookupError {
             } => {
                 write!(f, "no {kind} '{asked}'")?;
                 if let Some(near) = near {
-                    write!(f, "; did you mean '{near}'?")?;
+                    return write!(f, "; did you mean '{near}'?");
                 }
-                write!(f, " Known: {}", known.join(", "))
+                let names: Vec<&str> =
+                    known.iter().map(|k| k.split([':', '[']).next().unwrap_or(k)).collect();
+                write!(f, "; known are {}", names.join(", "))
             }
             Self::Parameter { usage, message } => write!(f, "{message} (usage: {usage})"),
         }

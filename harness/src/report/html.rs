@@ -72,7 +72,7 @@ pub fn page(sweep: &SweepSpec, summary: &Summary, story: &Story, record: &SweepR
     seeds(o, record);
     let _ = write!(
         o,
-        "<p>Collapse is goodput below half of the best that the same variant reaches without drops \
+        "<p>Collapse is goodput, leaving out the slowest tenth of the blocks, below half of the best that the same variant reaches without drops \
          and timeouts. Timeouts, drops and marks are for a whole run (mean over the \
          repetitions); median and p99 are of the blocks of all repetitions. Same version, \
          command and seed: same numbers.</p>\n</main>\n\

@@ -38,6 +38,9 @@ pub struct Point {
     pub goodput: Estimate,
     /// The mean goodput as a share of the link rate, 0 to 1.
     pub share: f64,
+    /// The share that the goodput would be without the slowest tenth of the blocks: what is
+    /// usual, where [`share`](Self::share) lets one timeout in twenty blocks decide.
+    pub usual_share: f64,
     /// Timeouts.
     pub timeouts: f64,
     /// Timeouts for each completed block; `None` if no block was completed.
@@ -79,6 +82,8 @@ impl Point {
             servers,
             goodput,
             share: goodput.mean / link_rate.bits_per_sec().max(1) as f64,
+            usual_share: goodput.mean / link_rate.bits_per_sec().max(1) as f64
+                * slowest_tenth(&times),
             timeouts: timeouts / n,
             timeouts_per_block: (!times.is_empty()).then(|| timeouts / times.len() as f64),
             drops: sum(|r| r.drops.total()) / n,
@@ -98,6 +103,16 @@ impl Point {
     pub fn loss_free(&self) -> bool {
         self.drops == 0.0 && self.timeouts == 0.0
     }
+}
+
+/// How many times shorter the mean of the ascending `times` is without the last tenth of them.
+fn slowest_tenth(times: &[Duration]) -> f64 {
+    let mean = |times: &[Duration]| {
+        let sum: Duration = times.iter().copied().sum();
+        sum.as_nanos() as f64 / times.len().max(1) as f64
+    };
+    let usual = mean(&times[..times.len() - times.len() / 10]);
+    if usual > 0.0 { mean(times) / usual } else { 1.0 }
 }
 
 impl Summary {
