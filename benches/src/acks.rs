@@ -96,7 +96,7 @@ impl AckPath {
     /// Acknowledge them one by one, each ACK handled as a driver does.
     pub fn acknowledge(&mut self) {
         for _ in 0..WINDOW {
-            self.ack.ack = self.ack.ack + SEGMENT as u32;
+            self.ack.ack += SEGMENT as u32;
             self.deliver();
         }
     }
@@ -117,7 +117,7 @@ impl AckPath {
     /// The lost one arrived.
     pub fn repair(&mut self) {
         self.ack.options.sack = Default::default();
-        self.ack.ack = self.ack.ack + WINDOW * SEGMENT as u32;
+        self.ack.ack += WINDOW * SEGMENT as u32;
         self.deliver();
     }
 

@@ -104,8 +104,10 @@ impl fmt::Display for LookupError {
                 if let Some(near) = near {
                     return write!(f, "; did you mean '{near}'?");
                 }
-                let names: Vec<&str> =
-                    known.iter().map(|k| k.split([':', '[']).next().unwrap_or(k)).collect();
+                let names: Vec<&str> = known
+                    .iter()
+                    .map(|k| k.split([':', '[']).next().unwrap_or(k))
+                    .collect();
                 write!(f, "; known are {}", names.join(", "))
             }
             Self::Parameter { usage, message } => write!(f, "{message} (usage: {usage})"),

@@ -7,6 +7,9 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let catalog = Catalog::default();
-    let runner = Incast { congestion: catalog.congestion.clone(), rto: catalog.rto.clone() };
+    let runner = Incast {
+        congestion: catalog.congestion.clone(),
+        rto: catalog.rto.clone(),
+    };
     App::new(catalog, runner).main()
 }

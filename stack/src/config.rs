@@ -68,7 +68,8 @@ pub struct TcpConfig {
     pub max_out_of_order_ranges: usize,
     /// Resolution of the host's timers: deadlines fire on multiples of it. Zero: exact.
     pub timer_tick: Duration,
-    /// How often a SYN or SYN-ACK is retransmitted before giving up.
+    /// How often a SYN or SYN-ACK is retransmitted before giving up: 7 with a first timeout of
+    /// one second is more than the three minutes of RFC 9293 MUST-23.
     pub syn_retries: u32,
     /// How often data is retransmitted without progress before giving up (R2 of RFC 9293
     /// section 3.8.3).
@@ -123,7 +124,7 @@ impl Default for TcpConfig {
             receive_window: None,
             max_out_of_order_ranges: 256,
             timer_tick: Duration::ZERO,
-            syn_retries: 6,
+            syn_retries: 7,
             data_retries: 15,
             rto_after_syn_timeout: Duration::from_secs(3),
             user_timeout: None,
@@ -156,11 +157,29 @@ impl TcpConfig {
     /// # Errors
     /// The first value that cannot work, with its allowed range.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let range = |name, ok: bool, allowed| if ok { Ok(()) } else { Err(ConfigError { name, allowed }) };
+        let range = |name, ok: bool, allowed| {
+            if ok {
+                Ok(())
+            } else {
+                Err(ConfigError { name, allowed })
+            }
+        };
         range("mss", self.mss >= 64, "64 to 65495 bytes")?;
-        range("dup_thresh", (1..=255).contains(&self.dup_thresh), "1 to 255")?;
-        range("send_buffer", (1..=1 << 30).contains(&self.send_buffer), "1 byte to 1 GiB")?;
-        range("recv_buffer", (1..=1 << 30).contains(&self.recv_buffer), "1 byte to 1 GiB")?;
+        range(
+            "dup_thresh",
+            (1..=255).contains(&self.dup_thresh),
+            "1 to 255",
+        )?;
+        range(
+            "send_buffer",
+            (1..=1 << 30).contains(&self.send_buffer),
+            "1 byte to 1 GiB",
+        )?;
+        range(
+            "recv_buffer",
+            (1..=1 << 30).contains(&self.recv_buffer),
+            "1 byte to 1 GiB",
+        )?;
         range(
             "max_out_of_order_ranges",
             (1..=65_536).contains(&self.max_out_of_order_ranges),
@@ -171,11 +190,27 @@ impl TcpConfig {
             (1..=1 << 24).contains(&self.max_outstanding_segments),
             "1 to 16777216",
         )?;
-        range("timer_tick", self.timer_tick <= Duration::from_secs(1), "0 to 1 s")?;
-        range("ack.delay", self.ack.delay <= Duration::from_millis(500), "0 to 500 ms (RFC 9293 MUST-40)")?;
-        range("ack.every", (1..=255).contains(&self.ack.every), "1 to 255 segments")?;
+        range(
+            "timer_tick",
+            self.timer_tick <= Duration::from_secs(1),
+            "0 to 1 s",
+        )?;
+        range(
+            "ack.delay",
+            self.ack.delay <= Duration::from_millis(500),
+            "0 to 500 ms (RFC 9293 MUST-40)",
+        )?;
+        range(
+            "ack.every",
+            (1..=255).contains(&self.ack.every),
+            "1 to 255 segments",
+        )?;
         if let InitialWindow::Segments(n) = self.initial_window {
-            range("initial_window", (1..=1_000).contains(&n), "1 to 1000 segments")?;
+            range(
+                "initial_window",
+                (1..=1_000).contains(&n),
+                "1 to 1000 segments",
+            )?;
         }
         range(
             "window_clamp",
@@ -208,7 +243,11 @@ pub struct ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TcpConfig::{} is out of range; allowed: {}", self.name, self.allowed)
+        write!(
+            f,
+            "TcpConfig::{} is out of range; allowed: {}",
+            self.name, self.allowed
+        )
     }
 }
 impl std::error::Error for ConfigError {}
@@ -235,12 +274,20 @@ pub struct SpuriousDetection {
 
 impl SpuriousDetection {
     /// None of them.
-    pub const OFF: Self = Self { frto: false, eifel: false, dsack: false };
+    pub const OFF: Self = Self {
+        frto: false,
+        eifel: false,
+        dsack: false,
+    };
 }
 
 impl Default for SpuriousDetection {
     fn default() -> Self {
-        Self { frto: true, eifel: true, dsack: true }
+        Self {
+            frto: true,
+            eifel: true,
+            dsack: true,
+        }
     }
 }
 
@@ -362,12 +409,20 @@ pub struct AckPolicy {
 
 impl AckPolicy {
     /// An ACK for each segment.
-    pub const IMMEDIATE: Self = Self { delay: Duration::ZERO, every: 1, quick_acks: 0 };
+    pub const IMMEDIATE: Self = Self {
+        delay: Duration::ZERO,
+        every: 1,
+        quick_acks: 0,
+    };
 }
 
 impl Default for AckPolicy {
     fn default() -> Self {
-        Self { delay: Duration::from_millis(40), every: 2, quick_acks: 16 }
+        Self {
+            delay: Duration::from_millis(40),
+            every: 2,
+            quick_acks: 16,
+        }
     }
 }
 
@@ -384,7 +439,11 @@ pub struct Keepalive {
 
 impl Default for Keepalive {
     fn default() -> Self {
-        Self { idle: Duration::from_secs(7_200), interval: Duration::from_secs(75), probes: 9 }
+        Self {
+            idle: Duration::from_secs(7_200),
+            interval: Duration::from_secs(75),
+            probes: 9,
+        }
     }
 }
 
@@ -421,15 +480,22 @@ mod tests {
     fn idle_restart_rules() {
         let (cwnd, restart) = (ByteCount::new(80_000), ByteCount::new(10_000));
         let rto = Duration::from_millis(200);
-        let after = |rule: IdleRestart, idle| rule.window(cwnd, restart, idle, rto).map(ByteCount::get);
+        let after =
+            |rule: IdleRestart, idle| rule.window(cwnd, restart, idle, rto).map(ByteCount::get);
         let long = Duration::from_millis(450);
         assert_eq!(after(IdleRestart::Keep, long), None);
         assert_eq!(after(IdleRestart::Rfc5681, rto), None);
         assert_eq!(after(IdleRestart::Rfc5681, long), Some(10_000));
         assert_eq!(after(IdleRestart::Rfc2861, long), Some(20_000));
-        assert_eq!(after(IdleRestart::Rfc2861, Duration::from_secs(9)), Some(10_000));
+        assert_eq!(
+            after(IdleRestart::Rfc2861, Duration::from_secs(9)),
+            Some(10_000)
+        );
         assert_eq!(after(IdleRestart::Rfc7661, Duration::from_secs(299)), None);
-        assert_eq!(after(IdleRestart::Rfc7661, Duration::from_secs(301)), Some(40_000));
+        assert_eq!(
+            after(IdleRestart::Rfc7661, Duration::from_secs(301)),
+            Some(40_000)
+        );
     }
 
     #[test]
@@ -445,14 +511,26 @@ mod tests {
 
     #[test]
     fn out_of_range_values_are_named() {
-        let bad = TcpConfig { dup_thresh: 0, ..TcpConfig::default() };
+        let bad = TcpConfig {
+            dup_thresh: 0,
+            ..TcpConfig::default()
+        };
         assert_eq!(bad.validate().map_err(|e| e.name), Err("dup_thresh"));
         assert_eq!(TcpConfig::default().validate(), Ok(()));
     }
 
     #[test]
     fn rfc7323_2_2_window_shift_covers_the_buffer() {
-        let shift = |n| TcpConfig { recv_buffer: n, ..TcpConfig::default() }.window_shift();
-        assert_eq!((shift(65_535), shift(65_536), shift(1 << 20), shift(1 << 30)), (0, 1, 5, 14));
+        let shift = |n| {
+            TcpConfig {
+                recv_buffer: n,
+                ..TcpConfig::default()
+            }
+            .window_shift()
+        };
+        assert_eq!(
+            (shift(65_535), shift(65_536), shift(1 << 20), shift(1 << 30)),
+            (0, 1, 5, 14)
+        );
     }
 }

@@ -13,7 +13,12 @@ fn clean_transfer_and_close() {
     let mut p = Pair::connected(TcpConfig::default(), TcpConfig::default());
     let data = bytes(2_000_000);
     let took = p.transfer(&data, Duration::from_secs(5));
-    assert!(p.server_got == data, "got {} of {}", p.server_got.len(), data.len());
+    assert!(
+        p.server_got == data,
+        "got {} of {}",
+        p.server_got.len(),
+        data.len()
+    );
     assert!(took < Duration::from_millis(50), "took {took}");
     assert_eq!(p.client.sender_stats().retransmits, 0);
     p.client.close(p.now);
@@ -33,20 +38,45 @@ fn clean_transfer_and_close() {
 #[test]
 fn one_loss_is_repaired_without_a_timeout() {
     for (name, detector) in [
-        ("newreno", narrows::recovery::detector::by_name("newreno").unwrap()),
-        ("reno", narrows::recovery::detector::by_name("reno").unwrap()),
-        ("sack", narrows::recovery::detector::by_name("sack").unwrap()),
-        ("rack", narrows::recovery::detector::by_name("rack").unwrap()),
+        (
+            "newreno",
+            narrows::recovery::detector::by_name("newreno").unwrap(),
+        ),
+        (
+            "reno",
+            narrows::recovery::detector::by_name("reno").unwrap(),
+        ),
+        (
+            "sack",
+            narrows::recovery::detector::by_name("sack").unwrap(),
+        ),
+        (
+            "rack",
+            narrows::recovery::detector::by_name("rack").unwrap(),
+        ),
     ] {
-        let config = TcpConfig { detector: std::sync::Arc::new(*detector), ..TcpConfig::default() };
+        let config = TcpConfig {
+            detector: std::sync::Arc::new(*detector),
+            ..TcpConfig::default()
+        };
         let mut p = Pair::connected(config.clone(), config);
-        p.path = Box::new(|s, n| if s.from_client && n == 30 { Fate::Drop } else { Fate::Pass });
+        p.path = Box::new(|s, n| {
+            if s.from_client && n == 30 {
+                Fate::Drop
+            } else {
+                Fate::Pass
+            }
+        });
         let data = bytes(200 * 1448);
         let took = p.transfer(&data, Duration::from_secs(5));
         assert!(p.server_got == data, "{name}");
         assert!(took < Duration::from_millis(20), "{name} took {took}");
         let stats = p.client.sender_stats();
-        assert_eq!((stats.timeouts, stats.retransmits, stats.fast_recoveries), (0, 1, 1), "{name} {stats:?}");
+        assert_eq!(
+            (stats.timeouts, stats.retransmits, stats.fast_recoveries),
+            (0, 1, 1),
+            "{name} {stats:?}"
+        );
     }
 }
 
@@ -54,13 +84,26 @@ fn one_loss_is_repaired_without_a_timeout() {
 fn a_lost_tail_needs_the_timer_or_a_probe() {
     for (name, timeouts) in [("sack", 1), ("rack", 0)] {
         let detector = *narrows::recovery::detector::by_name(name).unwrap();
-        let config = TcpConfig { detector: std::sync::Arc::new(detector), ..TcpConfig::default() };
+        let config = TcpConfig {
+            detector: std::sync::Arc::new(detector),
+            ..TcpConfig::default()
+        };
         let mut p = Pair::connected(config.clone(), config);
-        p.path = Box::new(|s, n| if s.from_client && n == 20 { Fate::Drop } else { Fate::Pass });
+        p.path = Box::new(|s, n| {
+            if s.from_client && n == 20 {
+                Fate::Drop
+            } else {
+                Fate::Pass
+            }
+        });
         let data = bytes(20 * 1448);
         let took = p.transfer(&data, Duration::from_secs(5));
         assert!(p.server_got == data, "{name}");
-        assert_eq!(p.client.sender_stats().timeouts, timeouts, "{name} took {took}");
+        assert_eq!(
+            p.client.sender_stats().timeouts,
+            timeouts,
+            "{name} took {took}"
+        );
     }
 }
 

@@ -112,7 +112,11 @@ fn slowest_tenth(times: &[Duration]) -> f64 {
         sum.as_nanos() as f64 / times.len().max(1) as f64
     };
     let usual = mean(&times[..times.len() - times.len() / 10]);
-    if usual > 0.0 { mean(times) / usual } else { 1.0 }
+    if usual > 0.0 {
+        mean(times) / usual
+    } else {
+        1.0
+    }
 }
 
 impl Summary {

@@ -121,7 +121,12 @@ impl AckState {
         let when = match &mut self.custom {
             Some(custom) => {
                 let unacknowledged = self.segments;
-                custom.on_data(&DataFacts { now, bytes, unacknowledged, idle })
+                custom.on_data(&DataFacts {
+                    now,
+                    bytes,
+                    unacknowledged,
+                    idle,
+                })
             }
             None => self.by_the_rfc(idle),
         };
@@ -167,7 +172,10 @@ impl AckState {
             if self.past.len() == MAX_PAST {
                 self.past.pop_front();
             }
-            self.past.push_back(PastAck { rcv_nxt, ece: ece_before });
+            self.past.push_back(PastAck {
+                rcv_nxt,
+                ece: ece_before,
+            });
             self.segments = 0;
         }
         self.owed = Owed::Now;
@@ -214,8 +222,11 @@ mod tests {
     fn at(ms: u64) -> Instant {
         Instant::ZERO + Duration::from_millis(ms)
     }
-    const DELAYED: AckPolicy =
-        AckPolicy { delay: Duration::from_millis(40), every: 2, quick_acks: 0 };
+    const DELAYED: AckPolicy = AckPolicy {
+        delay: Duration::from_millis(40),
+        every: 2,
+        quick_acks: 0,
+    };
 
     const B: ByteCount = ByteCount::new(1_000);
 
@@ -233,7 +244,13 @@ mod tests {
 
     #[test]
     fn quick_acks_at_the_start_and_after_idling() {
-        let mut a = AckState::new(AckPolicy { quick_acks: 2, ..DELAYED }, None);
+        let mut a = AckState::new(
+            AckPolicy {
+                quick_acks: 2,
+                ..DELAYED
+            },
+            None,
+        );
         for _ in 0..2 {
             a.on_data(B, at(1));
             assert!(a.is_due());
@@ -252,7 +269,13 @@ mod tests {
         a.on_data(B, at(1));
         a.on_mark_flip(1_000, false);
         assert_eq!(a.on_data(B, at(1)), None);
-        assert_eq!(a.take_past(), Some(PastAck { rcv_nxt: 1_000, ece: false }));
+        assert_eq!(
+            a.take_past(),
+            Some(PastAck {
+                rcv_nxt: 1_000,
+                ece: false
+            })
+        );
         assert!(a.is_due());
         // Nothing owed before: nothing to split.
         a.on_sent(Seq(0));

@@ -80,7 +80,11 @@ impl EcnFeedback for Dctcp {
     fn on_data(&mut self, ip: Ecn, _: Flags) -> MarkEffect {
         let marked = ip == Ecn::Ce;
         let before = core::mem::replace(&mut self.ce, marked);
-        if before == marked { MarkEffect::None } else { MarkEffect::Flip { before } }
+        if before == marked {
+            MarkEffect::None
+        } else {
+            MarkEffect::Flip { before }
+        }
     }
     fn ece(&self) -> bool {
         self.ce
@@ -156,12 +160,20 @@ impl EcnState {
     /// Flags to add to a SYN we send; none on a retransmission that gives up ECN
     /// (RFC 3168 section 6.1.1.1).
     pub(crate) fn syn_flags(&self, give_up: bool) -> Flags {
-        if self.offers && !give_up { Flags::ECE | Flags::CWR } else { Flags::NONE }
+        if self.offers && !give_up {
+            Flags::ECE | Flags::CWR
+        } else {
+            Flags::NONE
+        }
     }
 
     /// Flags to add to our SYN-ACK.
     pub(crate) fn syn_ack_flags(&self) -> Flags {
-        if self.in_use() { Flags::ECE } else { Flags::NONE }
+        if self.in_use() {
+            Flags::ECE
+        } else {
+            Flags::NONE
+        }
     }
 
     /// A SYN came: does the peer offer ECN?
@@ -191,17 +203,29 @@ impl EcnState {
     /// because a packet that is not ECN-capable is dropped where data is only marked (RFC 8257
     /// section 5).
     pub(crate) fn codepoint(&self, new_data: bool) -> Ecn {
-        if self.in_use() && (self.everything || new_data) { Ecn::Ect0 } else { Ecn::NotEct }
+        if self.in_use() && (self.everything || new_data) {
+            Ecn::Ect0
+        } else {
+            Ecn::NotEct
+        }
     }
 
     /// The codepoint of our SYN, or (`answer`) SYN-ACK.
     pub(crate) fn syn_codepoint(&self, answer: bool) -> Ecn {
-        if self.everything && (self.in_use() || !answer) { Ecn::Ect0 } else { Ecn::NotEct }
+        if self.everything && (self.in_use() || !answer) {
+            Ecn::Ect0
+        } else {
+            Ecn::NotEct
+        }
     }
 
     /// A segment with data arrived.
     pub(crate) fn on_data(&mut self, ip: Ecn, flags: Flags) -> MarkEffect {
-        if self.in_use() { self.feedback.get_mut().on_data(ip, flags) } else { MarkEffect::None }
+        if self.in_use() {
+            self.feedback.get_mut().on_data(ip, flags)
+        } else {
+            MarkEffect::None
+        }
     }
 
     /// Whether acknowledgements carry ECE now.
@@ -223,7 +247,10 @@ mod tests {
     #[test]
     fn rfc3168_6_1_1_negotiation() {
         assert!(established(EcnMode::Classic).in_use());
-        assert!(!established(EcnMode::Accept).in_use(), "not offered, so not agreed");
+        assert!(
+            !established(EcnMode::Accept).in_use(),
+            "not offered, so not agreed"
+        );
         let mut passive = EcnState::new(EcnMode::Accept, EcnNeed::Configured, None);
         passive.on_syn(Flags::SYN | Flags::ECE);
         assert!(!passive.in_use(), "ECE without CWR on a SYN is no offer");
@@ -253,10 +280,16 @@ mod tests {
     fn rfc8257_3_2_ce_state_machine() {
         let mut e = established(EcnMode::Dctcp);
         assert_eq!(e.on_data(Ecn::Ect0, Flags::ACK), MarkEffect::None);
-        assert_eq!(e.on_data(Ecn::Ce, Flags::ACK), MarkEffect::Flip { before: false });
+        assert_eq!(
+            e.on_data(Ecn::Ce, Flags::ACK),
+            MarkEffect::Flip { before: false }
+        );
         assert!(e.ece());
         assert_eq!(e.on_data(Ecn::Ce, Flags::ACK), MarkEffect::None);
-        assert_eq!(e.on_data(Ecn::Ect0, Flags::ACK), MarkEffect::Flip { before: true });
+        assert_eq!(
+            e.on_data(Ecn::Ect0, Flags::ACK),
+            MarkEffect::Flip { before: true }
+        );
         assert!(!e.ece());
     }
 

@@ -92,11 +92,22 @@ impl OfferedWindow {
         // Silly-window avoidance (RFC 9293 section 3.8.6.2.2): move by a segment or half the
         // buffer (of what there is to offer at most), or not at all.
         let step = mss.min(self.clamp.min(limit) / 2).max(1);
-        if edge >= self.right_edge + step { edge } else { self.right_edge }
+        if edge >= self.right_edge + step {
+            edge
+        } else {
+            self.right_edge
+        }
     }
 
     /// The value of the window field, and the edge moves. `scaled`: not on a SYN.
-    pub(crate) fn advertise(&mut self, nxt: u64, read: u64, mss: u64, scaled: bool, now: Instant) -> u16 {
+    pub(crate) fn advertise(
+        &mut self,
+        nxt: u64,
+        read: u64,
+        mss: u64,
+        scaled: bool,
+        now: Instant,
+    ) -> u16 {
         let edge = self.candidate(nxt, read, mss, now).max(self.right_edge);
         let shift = if scaled { self.shift } else { 0 };
         let window = edge.saturating_sub(nxt);
@@ -164,8 +175,7 @@ impl SendWindow {
     /// window came from (RFC 9293 section 3.10.7.4). A retransmission is older by its sequence
     /// number, but one that acknowledges more was sent later. `true` if SND.WND changed.
     pub(crate) fn update(&mut self, field: u16, seq: Seq, ack: AbsSeq) -> bool {
-        let newer =
-            self.wl2 < ack || self.wl1.before(seq) || (self.wl1 == seq && self.wl2 <= ack);
+        let newer = self.wl2 < ack || self.wl1.before(seq) || (self.wl1 == seq && self.wl2 <= ack);
         if !newer {
             return false;
         }

@@ -116,8 +116,17 @@ impl<T: TcpTypes> Connection<T> {
         self.handshake.peer_sack = syn.options.sack_permitted;
         self.handshake.peer_wscale = syn.options.window_scale;
         self.ts.on_syn(syn.options.timestamps, now);
-        let default = if self.remote.is_ipv4() { DEFAULT_MSS_V4 } else { DEFAULT_MSS_V6 };
-        self.mss_out = syn.options.mss.unwrap_or(default).max(MIN_MSS).min(self.config.mss);
+        let default = if self.remote.is_ipv4() {
+            DEFAULT_MSS_V4
+        } else {
+            DEFAULT_MSS_V6
+        };
+        self.mss_out = syn
+            .options
+            .mss
+            .unwrap_or(default)
+            .max(MIN_MSS)
+            .min(self.config.mss);
         if self.config.window_scaling
             && let Some(shift) = syn.options.window_scale
         {
@@ -135,8 +144,11 @@ impl<T: TcpTypes> Connection<T> {
         start.initial_ssthresh = self.initial_ssthresh.unwrap_or(start.initial_ssthresh);
         let cc = T::congestion(&self.config, &start);
         let retransmitted = self.handshake.retries > 0;
-        let floor =
-            if retransmitted { self.config.rto_after_syn_timeout } else { Duration::ZERO };
+        let floor = if retransmitted {
+            self.config.rto_after_syn_timeout
+        } else {
+            Duration::ZERO
+        };
         let policy = sender_policy(&self.config, self.sack, floor);
         // Karn's rule: an answer to a retransmitted SYN measures nothing.
         let rtt = self
@@ -145,7 +157,8 @@ impl<T: TcpTypes> Connection<T> {
             .filter(|_| !retransmitted)
             .map(|sent| now.since(sent));
         self.snd.begin(mss, policy, cc, rtt, now);
-        self.window.init(tcp.window, !tcp.flags.contains(Flags::SYN), tcp.seq, 1);
+        self.window
+            .init(tcp.window, !tcp.flags.contains(Flags::SYN), tcp.seq, 1);
         self.set_state(State::Established, now);
         self.established = true;
         self.events.connected = true;
@@ -163,7 +176,11 @@ impl<T: TcpTypes> Connection<T> {
     /// The initial window; one segment after the SYN had to be retransmitted
     /// (RFC 5681 section 3.1).
     pub(super) fn initial_window(&self, mss: ByteCount) -> ByteCount {
-        if self.handshake.retries > 0 { mss } else { self.config.initial_window.bytes(mss) }
+        if self.handshake.retries > 0 {
+            mss
+        } else {
+            self.config.initial_window.bytes(mss)
+        }
     }
 
     pub(super) fn on_handshake_timeout(&mut self, now: Instant) {
@@ -189,7 +206,11 @@ impl<T: TcpTypes> Connection<T> {
         if self.config.window_scaling && (!answer || self.handshake.peer_wscale.is_some()) {
             tcp.options.window_scale = Some(self.config.window_shift());
         }
-        if if answer { self.ts.in_use() } else { self.ts.wanted() } {
+        if if answer {
+            self.ts.in_use()
+        } else {
+            self.ts.wanted()
+        } {
             let mut option = self.ts.option(now);
             if !answer {
                 option.ecr = 0;
@@ -203,7 +224,9 @@ impl<T: TcpTypes> Connection<T> {
         } else {
             tcp.flags |= self.ecn.syn_flags(self.handshake.retries > 1);
         }
-        tcp.window = self.offered.advertise(0, 0, u64::from(self.config.mss), false, now);
+        tcp.window = self
+            .offered
+            .advertise(0, 0, u64::from(self.config.mss), false, now);
         if self.handshake.sent_at.is_none() {
             self.handshake.sent_at = Some(now);
         }

@@ -22,12 +22,14 @@ pub mod state;
 mod timers;
 mod timestamps;
 mod tx;
+mod types;
+mod user;
 
 use crate::buffer::{RecvBuffer, SendBuffer};
 use crate::config::{LocalDropPolicy, TcpConfig};
 use crate::endpoint::challenge::ConnectionBudget;
 use crate::endpoint::metrics::PathMetrics;
-use crate::recovery::{AbsSeq, RtoOutcome, Sender, SenderStats};
+use crate::recovery::{AbsSeq, RtoOutcome, Sender};
 use crate::rng::Rng;
 use crate::trace::{TimeoutCause, TraceEvent, TraceSink};
 use crate::wire::{Ecn, IpHeader, Seq, TcpHeader};
@@ -36,92 +38,20 @@ use ecn::EcnState;
 use flow_window::{OfferedWindow, SendWindow};
 use handshake::Handshake;
 use narrows_congestion::{
-    ByteCount, CongestionControl, Duration, FlowStart, Instant, RtoPolicy, RttEstimator,
+    ByteCount, CongestionControl, Duration, FlowStart, Instant, RttEstimator,
 };
 use reassembly::Reassembly;
 use state::{CloseReason, Origin, State};
 use std::cmp::Ordering;
 use std::fmt::{self, Debug};
-use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use timers::{Timer, Timers};
 use timestamps::Timestamping;
+use user::EventSet;
 
-/// The types a connection is made of.
-pub trait TcpTypes: Sized + 'static {
-    /// Holds what the user sends.
-    type Send: SendBuffer + Default + Send;
-    /// Holds what the user is to receive.
-    type Recv: RecvBuffer + Default + Send;
-    /// Congestion control.
-    type Congestion: CongestionControl;
-    /// Retransmission timeouts.
-    type Rto: RtoPolicy;
-
-    /// A congestion control for a new connection.
-    fn congestion(config: &TcpConfig, start: &FlowStart) -> Self::Congestion;
-    /// An RTO policy for a new connection.
-    fn rto(config: &TcpConfig) -> Self::Rto;
-}
-
-/// Buffers `S` and `R` with whatever congestion control and RTO policy the configuration names,
-/// boxed.
-pub struct Boxed<S, R>(PhantomData<fn() -> (S, R)>);
-
-impl<S, R> TcpTypes for Boxed<S, R>
-where
-    S: SendBuffer + Default + Send + 'static,
-    R: RecvBuffer + Default + Send + 'static,
-{
-    type Send = S;
-    type Recv = R;
-    type Congestion = Box<dyn CongestionControl>;
-    type Rto = Box<dyn RtoPolicy>;
-
-    fn congestion(config: &TcpConfig, start: &FlowStart) -> Self::Congestion {
-        config.congestion.build(start)
-    }
-    fn rto(config: &TcpConfig) -> Self::Rto {
-        config.rto.build()
-    }
-}
-
-/// What the user is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Event {
-    /// The handshake is complete.
-    Connected,
-    /// There is more to read than before.
-    Readable,
-    /// There is room to send again after [`Connection::send`] took less than offered.
-    Writable,
-    /// The peer announced urgent data (RFC 9293 section 3.8.5).
-    Urgent,
-    /// The peer will send nothing more; what is left to read can be read.
-    PeerClosed,
-    /// It is over. No event follows.
-    Closed(CloseReason),
-}
-
-/// Why nothing could be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SendError {
-    /// The user closed the sending side before.
-    Closing,
-    /// The connection is closed.
-    Closed(CloseReason),
-}
-
-impl fmt::Display for SendError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Closing => f.write_str("the sending side was closed"),
-            Self::Closed(reason) => fmt::Display::fmt(reason, f),
-        }
-    }
-}
-impl std::error::Error for SendError {}
+pub use types::{Boxed, TcpTypes};
+pub use user::{Event, SendError};
 
 /// Counters of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -213,8 +143,6 @@ pub struct Connection<T: TcpTypes> {
     last_received: Instant,
     reset_due: Option<Seq>,
     events: EventSet,
-    /// Decided on and not yet taken.
-    next_out: Option<tx::Output>,
     established: bool,
     stats: ConnStats,
     trace: Option<Box<dyn TraceSink>>,
@@ -260,7 +188,10 @@ impl<T: TcpTypes> Connection<T> {
     fn new(config: Arc<TcpConfig>, opening: Opening, state: State) -> Self {
         let rng = Rng::new(opening.seed);
         let mss = ByteCount::from(u32::from(config.mss));
-        let cc = T::congestion(&config, &FlowStart::new(mss, config.initial_window.bytes(mss)));
+        let cc = T::congestion(
+            &config,
+            &FlowStart::new(mss, config.initial_window.bytes(mss)),
+        );
         let custom = config.ecn_feedback.as_ref().map(|f| f.build());
         let ecn = EcnState::new(config.ecn, cc.needs().ecn, custom);
         let detector = config.detector.build();
@@ -297,7 +228,10 @@ impl<T: TcpTypes> Connection<T> {
             offered: OfferedWindow::new(
                 config.recv_buffer,
                 config.window_clamp,
-                config.receive_window.as_ref().map(|factory| factory.build()),
+                config
+                    .receive_window
+                    .as_ref()
+                    .map(|factory| factory.build()),
             ),
             peer_fin: None,
             fin_received: false,
@@ -317,7 +251,6 @@ impl<T: TcpTypes> Connection<T> {
             last_received: Instant::ZERO,
             reset_due: None,
             events: EventSet::default(),
-            next_out: None,
             established: false,
             stats: ConnStats::default(),
             trace: None,
@@ -391,11 +324,19 @@ impl<T: TcpTypes> Connection<T> {
         if self.snd.reorder_deadline().is_some_and(|at| at <= now) {
             self.snd.on_reorder_timeout(now, &mut trace);
         }
-        if self.snd.pto_deadline().is_some_and(|at| self.timers.on_tick(at) <= now) {
+        if self
+            .snd
+            .pto_deadline()
+            .is_some_and(|at| self.timers.on_tick(at) <= now)
+        {
             let new_data = may_send_new::<T>(&self.send_buf, self.fin, &self.snd, &self.window);
             self.snd.on_pto(new_data, now, &mut trace);
         }
-        if self.snd.rto_deadline().is_some_and(|at| self.timers.on_tick(at) <= now) {
+        if self
+            .snd
+            .rto_deadline()
+            .is_some_and(|at| self.timers.on_tick(at) <= now)
+        {
             let edge = self.snd.una() + self.window.wnd;
             let closed = self.snd.scoreboard().first().is_some_and(|s| s.end > edge);
             let outcome = self.snd.on_rto(now, closed, &mut trace);
@@ -449,24 +390,16 @@ impl<T: TcpTypes> Connection<T> {
         &mut self,
         now: Instant,
     ) -> Option<(IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>)> {
-        if self.prepare_transmit(now) { self.take_transmit() } else { None }
+        let out = self.output(now)?;
+        Some(self.packet(out))
     }
 
-    /// Decide on the next packet; `true` if there is one, for
-    /// [`take_transmit`](Self::take_transmit).
-    pub(crate) fn prepare_transmit(&mut self, now: Instant) -> bool {
-        if self.next_out.is_none() {
-            self.next_out = self.output(now);
-        }
-        self.next_out.is_some()
-    }
-
-    /// The packet decided on.
-    #[allow(clippy::type_complexity)] // Header, header, payload: what a packet is.
-    pub(crate) fn take_transmit(
+    /// What [`output`](Self::output) decided on, as a packet.
+    #[inline]
+    pub(crate) fn packet(
         &mut self,
-    ) -> Option<(IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>)> {
-        let out = self.next_out.take()?;
+        out: tx::Output,
+    ) -> (IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>) {
         self.stats.segments_out += 1;
         let ip = IpHeader {
             src: self.local.ip(),
@@ -475,7 +408,7 @@ impl<T: TcpTypes> Connection<T> {
             dscp: 0,
             hop_limit: 64,
         };
-        Some((ip, out.tcp, self.send_buf.view(out.payload)))
+        (ip, out.tcp, self.send_buf.view(out.payload))
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout), if nothing happens before.
@@ -484,10 +417,16 @@ impl<T: TcpTypes> Connection<T> {
             return None;
         }
         let mut next = self.timers.next();
-        for at in [self.snd.rto_deadline(), self.snd.pto_deadline()].into_iter().flatten() {
+        for at in [self.snd.rto_deadline(), self.snd.pto_deadline()]
+            .into_iter()
+            .flatten()
+        {
             next = next.min(self.timers.on_tick(at));
         }
-        for at in [self.snd.reorder_deadline(), self.pace_at].into_iter().flatten() {
+        for at in [self.snd.reorder_deadline(), self.pace_at]
+            .into_iter()
+            .flatten()
+        {
             next = next.min(at);
         }
         (next != Instant::MAX).then_some(next)
@@ -496,170 +435,6 @@ impl<T: TcpTypes> Connection<T> {
     /// The next thing to tell the user.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop(self.state)
-    }
-
-    // ---- The user.
-
-    /// Queue data for sending; how many bytes were taken. Less than offered when the send buffer
-    /// is full: [`Event::Writable`] tells when there is room.
-    ///
-    /// # Errors
-    /// When the sending side is closed.
-    pub fn send(&mut self, data: <T::Send as SendBuffer>::Source<'_>, len: usize) -> Result<usize, SendError> {
-        if let State::Closed(reason) = self.state {
-            return Err(SendError::Closed(reason));
-        }
-        if self.fin != Fin::Open || !self.state.can_send() {
-            return Err(SendError::Closing);
-        }
-        let taken = self.send_buf.push(data, self.config.send_buffer);
-        self.wants_room |= taken < len;
-        Ok(taken)
-    }
-
-    /// The same; the peer is told that the data up to here is urgent (RFC 9293 section 3.8.5; new
-    /// applications should not use it, RFC 6093).
-    ///
-    /// # Errors
-    /// When the sending side is closed.
-    pub fn send_urgent(&mut self, data: <T::Send as SendBuffer>::Source<'_>, len: usize) -> Result<usize, SendError> {
-        let taken = self.send(data, len)?;
-        self.snd_up = Some(self.send_buf.end() + 1);
-        Ok(taken)
-    }
-
-    /// Bytes that can be read now.
-    pub fn readable(&self) -> u64 {
-        self.rcv_nxt - self.recv_buf.start()
-    }
-
-    /// The receive buffer; bytes up to [`readable_end`](Self::readable_end) are in order.
-    pub fn recv_buffer(&self) -> &T::Recv {
-        &self.recv_buf
-    }
-
-    /// Stream offset after the last byte that can be read.
-    pub fn readable_end(&self) -> u64 {
-        self.rcv_nxt
-    }
-
-    /// The user has read `n` bytes (at most [`readable`](Self::readable)): the window may open.
-    pub fn consume(&mut self, n: u64, now: Instant) {
-        let n = n.min(self.readable());
-        self.recv_buf.release(self.recv_buf.start() + n);
-        let mss = self.payload_mss().get();
-        if self.state.can_receive()
-            && self.offered.update_is_due(self.rcv_nxt, self.recv_buf.start(), mss, now)
-        {
-            self.ack.force();
-        }
-    }
-
-    /// No more will be sent: a FIN follows what is queued. Receiving goes on.
-    pub fn close(&mut self, now: Instant) {
-        match self.state {
-            // Nothing was said to the peer that needs taking back.
-            State::SynSent => self.finish(CloseReason::Aborted, now),
-            State::SynReceived(_) | State::Established | State::CloseWait
-                if self.fin == Fin::Open =>
-            {
-                self.fin = Fin::Queued;
-                match self.state {
-                    // In SYN-RECEIVED the change waits for the handshake.
-                    State::SynReceived(_) => {}
-                    State::CloseWait => self.set_state(State::LastAck, now),
-                    _ => self.set_state(State::FinWait1, now),
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Nothing more will be sent, nor read: as [`close`](Self::close), but FIN-WAIT-2 ends by
-    /// itself, and data the user has not read, or that still comes, is answered with a RST: it
-    /// must not look delivered (RFC 9293 SHLD-3, RFC 2525 section 2.17).
-    pub fn release(&mut self, now: Instant) {
-        self.orphan = true;
-        if self.readable() > 0 && !matches!(self.state, State::Closed(_)) {
-            self.abort(now);
-            return;
-        }
-        self.close(now);
-        if self.state == State::FinWait2
-            && let Some(wait) = self.config.fin_wait_2
-        {
-            self.timers.arm(Timer::Linger, now + wait);
-        }
-    }
-
-    /// End it at once; the peer gets a RST, data not yet sent is lost.
-    pub fn abort(&mut self, now: Instant) {
-        self.give_up(CloseReason::Aborted, now);
-    }
-
-    /// Turn Nagle's algorithm off (`true`) or on.
-    pub fn set_nodelay(&mut self, nodelay: bool) {
-        self.nagle = !nodelay;
-    }
-
-    /// Send trace events to `sink` from now on.
-    pub fn set_trace(&mut self, sink: Option<Box<dyn TraceSink>>) {
-        self.trace = sink;
-    }
-
-    // ---- What it knows.
-
-    /// The state.
-    pub fn state(&self) -> State {
-        self.state
-    }
-    /// Our address.
-    pub fn local(&self) -> SocketAddr {
-        self.local
-    }
-    /// The peer's address.
-    pub fn remote(&self) -> SocketAddr {
-        self.remote
-    }
-    /// Counters.
-    pub fn stats(&self) -> &ConnStats {
-        &self.stats
-    }
-    /// Counters of the sending side.
-    pub fn sender_stats(&self) -> &SenderStats {
-        self.snd.stats()
-    }
-    /// The sending side: window, RTT, scoreboard.
-    pub fn sender(&self) -> &Sender<T::Congestion, T::Rto> {
-        &self.snd
-    }
-    /// Bytes sent or queued and not acknowledged.
-    pub fn unacknowledged(&self) -> u64 {
-        self.send_buf.end().saturating_sub(self.send_buf.start())
-    }
-    /// Room in the send buffer.
-    pub fn send_room(&self) -> u64 {
-        (self.config.send_buffer as u64).saturating_sub(self.unacknowledged())
-    }
-    /// SND.WND: the peer's window in bytes.
-    pub fn peer_window(&self) -> u64 {
-        self.window.wnd
-    }
-    /// Where the peer's urgent data ends, as a stream offset, once announced.
-    pub fn urgent_offset(&self) -> Option<u64> {
-        self.rcv_up
-    }
-    /// ECN is in use.
-    pub fn ecn_in_use(&self) -> bool {
-        self.ecn.in_use()
-    }
-    /// SACK is in use.
-    pub fn sack_in_use(&self) -> bool {
-        self.sack
-    }
-    /// The configuration.
-    pub fn config(&self) -> &Arc<TcpConfig> {
-        &self.config
     }
 
     // ---- Shared by the parts.
@@ -699,7 +474,9 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     fn on_keepalive(&mut self, now: Instant) {
-        let Some(keepalive) = self.config.keepalive else { return };
+        let Some(keepalive) = self.config.keepalive else {
+            return;
+        };
         if self.keepalive_sent >= keepalive.probes {
             self.give_up(CloseReason::KeepaliveTimeout, now);
             return;
@@ -712,7 +489,13 @@ impl<T: TcpTypes> Connection<T> {
         self.timers.arm(Timer::Keepalive, now + keepalive.interval);
     }
 
-    fn trace_timeout(&mut self, cause: TimeoutCause, rto: Duration, consecutive: u32, now: Instant) {
+    fn trace_timeout(
+        &mut self,
+        cause: TimeoutCause,
+        rto: Duration,
+        consecutive: u32,
+        now: Instant,
+    ) {
         tracer(&mut self.trace, now)(TraceEvent::Timeout {
             cause,
             rto,
@@ -762,42 +545,4 @@ fn may_send_new<T: TcpTypes>(
     let end = send_buf.end() + 1;
     let data = snd.nxt() < end && snd.nxt() < snd.una() + window.wnd;
     data || (fin == Fin::Queued && snd.nxt() == end)
-}
-
-/// Events not yet told; at most one of each kind.
-#[derive(Debug, Default)]
-struct EventSet {
-    connected: bool,
-    readable: bool,
-    writable: bool,
-    urgent: bool,
-    peer_closed: bool,
-    closed: bool,
-}
-
-impl EventSet {
-    fn pop(&mut self, state: State) -> Option<Event> {
-        use std::mem::take;
-        if take(&mut self.connected) {
-            return Some(Event::Connected);
-        }
-        if take(&mut self.urgent) {
-            return Some(Event::Urgent);
-        }
-        if take(&mut self.readable) {
-            return Some(Event::Readable);
-        }
-        if take(&mut self.writable) {
-            return Some(Event::Writable);
-        }
-        if take(&mut self.peer_closed) {
-            return Some(Event::PeerClosed);
-        }
-        if let State::Closed(reason) = state
-            && take(&mut self.closed)
-        {
-            return Some(Event::Closed(reason));
-        }
-        None
-    }
 }

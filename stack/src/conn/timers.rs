@@ -23,8 +23,14 @@ pub(crate) enum Timer {
 const COUNT: usize = 6;
 
 impl Timer {
-    const ALL: [Self; COUNT] =
-        [Self::Handshake, Self::DelayedAck, Self::Persist, Self::Keepalive, Self::User, Self::Linger];
+    const ALL: [Self; COUNT] = [
+        Self::Handshake,
+        Self::DelayedAck,
+        Self::Persist,
+        Self::Keepalive,
+        Self::User,
+        Self::Linger,
+    ];
 }
 
 /// Deadlines, one a timer.
@@ -38,7 +44,11 @@ pub(crate) struct Timers {
 impl Timers {
     /// None armed; deadlines will be multiples of `tick`.
     pub(crate) fn new(tick: Duration) -> Self {
-        Self { at: [Instant::MAX; COUNT], next: Instant::MAX, tick }
+        Self {
+            at: [Instant::MAX; COUNT],
+            next: Instant::MAX,
+            tick,
+        }
     }
 
     /// Arm `timer` for `at`, rounded up to the tick.
@@ -86,7 +96,10 @@ impl Timers {
         if now < self.next {
             return None;
         }
-        let timer = Timer::ALL.into_iter().filter(|t| self.at[*t as usize] <= now).min_by_key(|t| self.at[*t as usize])?;
+        let timer = Timer::ALL
+            .into_iter()
+            .filter(|t| self.at[*t as usize] <= now)
+            .min_by_key(|t| self.at[*t as usize])?;
         self.stop(timer);
         Some(timer)
     }

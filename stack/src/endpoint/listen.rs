@@ -69,7 +69,12 @@ pub(super) enum Admission {
 
 impl Listener {
     pub(super) fn new(local: SocketAddr, backlog: usize, tcp: Arc<TcpConfig>) -> Self {
-        Self { local, backlog, tcp, stats: ListenerStats::default() }
+        Self {
+            local,
+            backlog,
+            tcp,
+            stats: ListenerStats::default(),
+        }
     }
 
     /// First RST, second ACK, third SYN.

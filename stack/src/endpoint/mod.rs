@@ -11,30 +11,29 @@ pub mod demux;
 pub mod isn;
 mod listen;
 pub mod metrics;
+mod strangers;
 pub mod wheel;
 
-use crate::buffer::{Payload, RecvBuffer, SendBuffer};
+use crate::buffer::{RecvBuffer, SendBuffer};
 use crate::config::{ConfigError, TcpConfig};
 use crate::conn::state::{CloseReason, State};
 use crate::conn::{Connection, Event, Opening, TcpTypes};
-use challenge::{ChallengeLimit, EndpointBudget, Verdict};
 use crate::rng::Rng;
-use crate::wire::{Flags, IpHeader, Seq, TcpHeader};
+use crate::wire::{Flags, IpHeader, TcpHeader};
+use challenge::{ChallengeLimit, EndpointBudget, Verdict};
 use demux::{Demux, FourTuple};
 use isn::{EphemeralPorts, Secrets};
-use listen::{Admission, Listener};
+use listen::Listener;
 use metrics::{MetricsCache, MetricsConfig, PathMetrics};
 use narrows_congestion::{ByteCount, CongestionControl, Instant};
 use std::collections::VecDeque;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use strangers::sane_source;
 use wheel::TimerWheel;
 
 pub use listen::{ListenError, ListenerId, ListenerStats};
-
-/// Resets and other answers to strangers waiting to be sent; more are not answered.
-const MAX_STRAY: usize = 64;
 
 /// Values of an endpoint.
 #[derive(Clone, Debug)]
@@ -118,9 +117,13 @@ pub enum ConnectError {
 impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoPort => f.write_str("no free local port to that peer: widen the port range or close connections"),
+            Self::NoPort => f.write_str(
+                "no free local port to that peer: widen the port range or close connections",
+            ),
             Self::InUse => f.write_str("that local address is connected to that peer already"),
-            Self::BadAddress => f.write_str("local and remote address must be of one family and complete"),
+            Self::BadAddress => {
+                f.write_str("local and remote address must be of one family and complete")
+            }
             Self::Config(e) => e.fmt(f),
         }
     }
@@ -192,7 +195,9 @@ impl<T: TcpTypes> Endpoint<T> {
             demux: Demux::new(secrets.table()),
             listeners: Vec::new(),
             ports: EphemeralPorts::new(config.ports.clone()),
-            metrics: config.metrics.map(|m| MetricsCache::new(m, *secrets.table())),
+            metrics: config
+                .metrics
+                .map(|m| MetricsCache::new(m, *secrets.table())),
             challenge: EndpointBudget::new(config.challenge_acks),
             secrets,
             rng: Rng::stream(k0 ^ k1.rotate_left(32), 1),
@@ -227,16 +232,22 @@ impl<T: TcpTypes> Endpoint<T> {
         self.demux
             .listen(Some(local.ip()), local.port(), id)
             .map_err(|_| ListenError::InUse)?;
-        self.listeners.push(Some(Listener::new(local, backlog, tcp)));
+        self.listeners
+            .push(Some(Listener::new(local, backlog, tcp)));
         Ok(ListenerId(id))
     }
 
     /// Stop accepting. Connections accepted before live on; embryonic ones are reset.
     pub fn unlisten(&mut self, listener: ListenerId, now: Instant) {
-        let Some(gone) = self.listeners.get_mut(listener.0 as usize).and_then(Option::take) else {
+        let Some(gone) = self
+            .listeners
+            .get_mut(listener.0 as usize)
+            .and_then(Option::take)
+        else {
             return;
         };
-        self.demux.unlisten(Some(gone.local.ip()), gone.local.port());
+        self.demux
+            .unlisten(Some(gone.local.ip()), gone.local.port());
         for slot in 0..self.slots.len() as u32 {
             let s = &mut self.slots[slot as usize];
             if s.listener == Some(listener)
@@ -269,7 +280,9 @@ impl<T: TcpTypes> Endpoint<T> {
             return Err(ConnectError::BadAddress);
         }
         let local = match local.port() {
-            0 => self.pick_port(local.ip(), remote).ok_or(ConnectError::NoPort)?,
+            0 => self
+                .pick_port(local.ip(), remote)
+                .ok_or(ConnectError::NoPort)?,
             _ => local,
         };
         let tuple = FourTuple { local, remote };
@@ -295,9 +308,13 @@ impl<T: TcpTypes> Endpoint<T> {
             remote: SocketAddr::new(ip.src, tcp.src_port),
         };
         if let Some(slot) = self.demux.lookup(&tuple)
-            && let Some(conn) = self.slots.get_mut(slot as usize).and_then(|s| s.conn.as_deref_mut())
+            && let Some(conn) = self
+                .slots
+                .get_mut(slot as usize)
+                .and_then(|s| s.conn.as_deref_mut())
         {
-            let syn = tcp.flags.contains(Flags::SYN) && !tcp.flags.intersects(Flags::ACK | Flags::RST);
+            let syn =
+                tcp.flags.contains(Flags::SYN) && !tcp.flags.intersects(Flags::ACK | Flags::RST);
             let listened = || {
                 let id = self.demux.listener(tuple.local)?;
                 self.listeners.get(id as usize)?.as_ref()
@@ -314,7 +331,8 @@ impl<T: TcpTypes> Endpoint<T> {
                 return;
             }
             conn.handle_segment(now, ip.ecn, tcp, payload);
-            if conn.owes_challenge() && self.challenge.take(now, &mut self.rng) == Verdict::Suppress {
+            if conn.owes_challenge() && self.challenge.take(now, &mut self.rng) == Verdict::Suppress
+            {
                 conn.forget_challenge();
             }
             self.after_input(slot);
@@ -326,7 +344,11 @@ impl<T: TcpTypes> Endpoint<T> {
     /// Timers are due; see [`poll_timeout`](Self::poll_timeout).
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(slot) = self.wheel.pop_expired(now) {
-            if let Some(conn) = self.slots.get_mut(slot as usize).and_then(|s| s.conn.as_deref_mut()) {
+            if let Some(conn) = self
+                .slots
+                .get_mut(slot as usize)
+                .and_then(|s| s.conn.as_deref_mut())
+            {
                 conn.handle_timeout(now);
                 self.after_input(slot);
             }
@@ -343,30 +365,38 @@ impl<T: TcpTypes> Endpoint<T> {
             return Some((ip, tcp, self.empty.view(0..0)));
         }
         // The borrow of what is returned must not begin inside the loop.
-        let slot = loop {
+        let (slot, out) = loop {
             let slot = *self.dirty.front()?;
             let Some(conn) = self.slots[slot as usize].conn.as_deref_mut() else {
                 self.dirty.pop_front();
                 self.slots[slot as usize].dirty = false;
                 continue;
             };
-            if conn.prepare_transmit(now) {
-                break slot;
+            if let Some(out) = conn.output(now) {
+                break (slot, out);
             }
             self.dirty.pop_front();
             self.slots[slot as usize].dirty = false;
             self.settle(slot, now);
         };
-        self.slots[slot as usize].conn.as_deref_mut()?.take_transmit()
+        Some(self.slots[slot as usize].conn.as_deref_mut()?.packet(out))
     }
 
     /// A packet that [`poll_transmit`](Self::poll_transmit) gave was refused by the device.
-    pub fn handle_local_drop(&mut self, now: Instant, ip: &IpHeader, tcp: &TcpHeader, payload_len: usize) {
+    pub fn handle_local_drop(
+        &mut self,
+        now: Instant,
+        ip: &IpHeader,
+        tcp: &TcpHeader,
+        payload_len: usize,
+    ) {
         let tuple = FourTuple {
             local: SocketAddr::new(ip.src, tcp.src_port),
             remote: SocketAddr::new(ip.dst, tcp.dst_port),
         };
-        let Some(slot) = self.demux.lookup(&tuple) else { return };
+        let Some(slot) = self.demux.lookup(&tuple) else {
+            return;
+        };
         if let Some(conn) = self.slots[slot as usize].conn.as_deref_mut() {
             conn.handle_local_drop(now, tcp, payload_len);
             self.touch(slot);
@@ -423,13 +453,19 @@ impl<T: TcpTypes> Endpoint<T> {
 
     /// Counters of a listener.
     pub fn listener_stats(&self, listener: ListenerId) -> Option<ListenerStats> {
-        self.listeners.get(listener.0 as usize)?.as_ref().map(|l| l.stats)
+        self.listeners
+            .get(listener.0 as usize)?
+            .as_ref()
+            .map(|l| l.stats)
     }
 
     // ---- Inside.
 
     fn id(&self, slot: u32) -> ConnId {
-        ConnId { slot, generation: self.slots[slot as usize].generation }
+        ConnId {
+            slot,
+            generation: self.slots[slot as usize].generation,
+        }
     }
 
     /// The connection in `slot` may have something to send.
@@ -448,14 +484,22 @@ impl<T: TcpTypes> Endpoint<T> {
 
     fn collect_events(&mut self, slot: u32) {
         let s = &mut self.slots[slot as usize];
-        let conn_id = ConnId { slot, generation: s.generation };
-        let Some(conn) = s.conn.as_deref_mut() else { return };
+        let conn_id = ConnId {
+            slot,
+            generation: s.generation,
+        };
+        let Some(conn) = s.conn.as_deref_mut() else {
+            return;
+        };
         while let Some(event) = conn.poll_event() {
             if let (Event::Connected, Some(id)) = (event, s.listener)
                 && let Some(Some(listener)) = self.listeners.get_mut(id.0 as usize)
             {
                 listener.on_established();
-                self.events.push_back(EndpointEvent::Accepted { listener: id, conn: conn_id });
+                self.events.push_back(EndpointEvent::Accepted {
+                    listener: id,
+                    conn: conn_id,
+                });
                 continue;
             }
             if let (Event::Closed(_), Some(id)) = (event, s.listener)
@@ -468,7 +512,10 @@ impl<T: TcpTypes> Endpoint<T> {
                 s.released = true;
             }
             if !s.released {
-                self.events.push_back(EndpointEvent::Conn { conn: conn_id, event });
+                self.events.push_back(EndpointEvent::Conn {
+                    conn: conn_id,
+                    event,
+                });
             }
         }
     }
@@ -477,10 +524,15 @@ impl<T: TcpTypes> Endpoint<T> {
     fn settle(&mut self, slot: u32, now: Instant) {
         self.collect_events(slot);
         let s = &mut self.slots[slot as usize];
-        let Some(conn) = s.conn.as_deref_mut() else { return };
+        let Some(conn) = s.conn.as_deref_mut() else {
+            return;
+        };
         if let State::Closed(_) = conn.state() {
             self.wheel.cancel(slot);
-            let tuple = FourTuple { local: conn.local(), remote: conn.remote() };
+            let tuple = FourTuple {
+                local: conn.local(),
+                remote: conn.remote(),
+            };
             if self.demux.lookup(&tuple) == Some(slot) {
                 self.demux.remove(&tuple);
                 if let Some(metrics) = &mut self.metrics {
@@ -509,7 +561,13 @@ impl<T: TcpTypes> Endpoint<T> {
                 slot
             }
             None => {
-                self.slots.push(Slot { generation: 0, dirty: false, released: false, listener, conn });
+                self.slots.push(Slot {
+                    generation: 0,
+                    dirty: false,
+                    released: false,
+                    listener,
+                    conn,
+                });
                 (self.slots.len() - 1) as u32
             }
         };
@@ -522,12 +580,16 @@ impl<T: TcpTypes> Endpoint<T> {
 
     fn remove(&mut self, slot: u32) {
         if let Some(conn) = &self.slots[slot as usize].conn {
-            self.demux.remove(&FourTuple { local: conn.local(), remote: conn.remote() });
+            self.demux.remove(&FourTuple {
+                local: conn.local(),
+                remote: conn.remote(),
+            });
         }
         let id = self.id(slot);
         if !self.slots[slot as usize].released {
             let event = Event::Closed(CloseReason::Finished);
-            self.events.push_back(EndpointEvent::Conn { conn: id, event });
+            self.events
+                .push_back(EndpointEvent::Conn { conn: id, event });
         }
         self.wheel.cancel(slot);
         self.free_slot(slot);
@@ -546,7 +608,11 @@ impl<T: TcpTypes> Endpoint<T> {
             remote: tuple.remote,
             iss: self.secrets.isn(now, &tuple),
             timestamp_offset: self.secrets.timestamp_offset(&tuple),
-            metrics: self.metrics.as_mut().map(|m| m.get(tuple.remote.ip(), now)).unwrap_or_default(),
+            metrics: self
+                .metrics
+                .as_mut()
+                .map(|m| m.get(tuple.remote.ip(), now))
+                .unwrap_or_default(),
             seed: self.rng.next_u64(),
         }
     }
@@ -555,52 +621,11 @@ impl<T: TcpTypes> Endpoint<T> {
         let demux = &mut self.demux;
         self.ports
             .choose(&self.secrets, local, remote, |port| {
-                demux.lookup(&FourTuple::new(SocketAddr::new(local, port), remote)).is_none()
+                demux
+                    .lookup(&FourTuple::new(SocketAddr::new(local, port), remote))
+                    .is_none()
             })
             .map(|port| SocketAddr::new(local, port))
-    }
-
-    /// A packet for no connection (RFC 9293 sections 3.10.7.1 and 3.10.7.2).
-    fn on_stranger(
-        &mut self,
-        now: Instant,
-        tuple: FourTuple,
-        ip: &IpHeader,
-        tcp: &TcpHeader,
-        payload: &<T::Recv as RecvBuffer>::Payload<'_>,
-        iss: Option<Seq>,
-    ) {
-        let listener = self.demux.listener(tuple.local).filter(|_| sane_source(&tuple));
-        if let Some(id) = listener
-            && let Some(Some(listener)) = self.listeners.get_mut(id as usize)
-        {
-            match listener.admit(tcp) {
-                Admission::Open(config) => {
-                    self.stats.passive_opens += 1;
-                    let mut opening = self.opening(tuple, now);
-                    opening.iss = iss.unwrap_or(opening.iss);
-                    let conn = Connection::accept(config, opening, tcp, now);
-                    self.add(tuple, conn, Some(ListenerId(id)));
-                    return;
-                }
-                Admission::Full => {
-                    self.stats.backlog_drops += 1;
-                    return;
-                }
-                Admission::Ignore => return,
-                Admission::Reset => {}
-            }
-        }
-        self.stats.strangers += 1;
-        if tcp.flags.contains(Flags::RST)
-            || !self.config.reset_strangers
-            || !sane_source(&tuple)
-            || self.stray.len() >= MAX_STRAY
-        {
-            return;
-        }
-        self.stats.resets_sent += 1;
-        self.stray.push_back(reset_for(ip, tcp, payload.len()));
     }
 }
 
@@ -616,36 +641,6 @@ fn learned_by<T: TcpTypes>(conn: &Connection<T>) -> PathMetrics {
     }
 }
 
-/// The RST that answers a segment for which there is no connection (RFC 9293 section 3.10.7.1).
-fn reset_for(ip: &IpHeader, tcp: &TcpHeader, payload_len: usize) -> (IpHeader, TcpHeader) {
-    let mut reset = TcpHeader {
-        src_port: tcp.dst_port,
-        dst_port: tcp.src_port,
-        flags: Flags::RST,
-        ..TcpHeader::default()
-    };
-    if tcp.flags.contains(Flags::ACK) {
-        reset.seq = tcp.ack;
-    } else {
-        let fin = u32::from(tcp.flags.contains(Flags::FIN));
-        let syn = u32::from(tcp.flags.contains(Flags::SYN));
-        reset.flags |= Flags::ACK;
-        reset.ack = tcp.seq + payload_len as u32 + syn + fin;
-    }
-    let answer = IpHeader { src: ip.dst, dst: ip.src, ecn: crate::wire::Ecn::NotEct, dscp: 0, hop_limit: 64 };
-    (answer, reset)
-}
-
-/// What comes from a multicast, broadcast or unspecified address, or goes to one, is dropped
-/// (RFC 9293 MUST-57 and MUST-63).
-fn sane_source(tuple: &FourTuple) -> bool {
-    let bad = |ip: IpAddr| match ip {
-        IpAddr::V4(v4) => v4.is_multicast() || v4.is_broadcast() || v4.is_unspecified(),
-        IpAddr::V6(v6) => v6.is_multicast() || v6.is_unspecified(),
-    };
-    !bad(tuple.remote.ip()) && !bad(tuple.local.ip()) && tuple.remote.port() != 0
-}
-
 impl<T: TcpTypes> fmt::Debug for Endpoint<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint")
@@ -654,4 +649,3 @@ impl<T: TcpTypes> fmt::Debug for Endpoint<T> {
             .finish_non_exhaustive()
     }
 }
-

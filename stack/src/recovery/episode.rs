@@ -94,7 +94,11 @@ impl Delivered {
         let newest = self.newest?;
         let earlier = newest.was_retransmitted()
             && echo.is_some_and(|echo| echo > now.since(newest.sent_at) + ECHO_ERROR);
-        let told = if earlier { self.newest_clean } else { Some(newest) };
+        let told = if earlier {
+            self.newest_clean
+        } else {
+            Some(newest)
+        };
         told.as_ref().map(NewestDelivered::of)
     }
 }
@@ -169,10 +173,19 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             let mut sample = AckSample::default();
             sample.acked = acked;
             sample.delivered = delivered;
-            sample.delivered_ce = if input.ece && input.exact_ecn { acked } else { ByteCount::ZERO };
-            sample.rtt = seen.newest.filter(|s| !s.was_retransmitted()).map(|s| now.since(s.sent_at));
+            sample.delivered_ce = if input.ece && input.exact_ecn {
+                acked
+            } else {
+                ByteCount::ZERO
+            };
+            sample.rtt = seen
+                .newest
+                .filter(|s| !s.was_retransmitted())
+                .map(|s| now.since(s.sent_at));
             if self.cc.needs().delivery_rate {
-                sample.rate = Some(self.rate.sample(now)).filter(|s| !s.app_limited).and_then(|s| s.rate);
+                sample.rate = Some(self.rate.sample(now))
+                    .filter(|s| !s.app_limited)
+                    .and_then(|s| s.rate);
             }
             sample.round_start = round_start;
             self.stats.ce_bytes += sample.delivered_ce.get();
@@ -182,10 +195,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
 
         // The probe was perhaps all that was outstanding.
-        let bare_duplicate = !advanced
-            && input.pure
-            && input.sack.is_empty()
-            && input.dsack.is_none();
+        let bare_duplicate =
+            !advanced && input.pure && input.sack.is_empty() && input.dsack.is_none();
         self.tail_loss_probe_ack(input, bare_duplicate, trace);
         self.detect_spurious(input, advanced, &seen, newly_sacked, trace);
         if advanced {
@@ -218,8 +229,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
         // ECN: at most one reduction per window (RFC 3168 section 6.1.2). An ACK of no more than
         // what was sent before the last reduction speaks of the window that it answered for.
-        let unanswered = self.una > self.recover
-            && matches!(self.ca_state, CaState::Open | CaState::Disorder);
+        let unanswered =
+            self.una > self.recover && matches!(self.ca_state, CaState::Open | CaState::Disorder);
         if input.ece && unanswered {
             trace(TraceEvent::Congestion(CongestionEvent::EcnEcho));
             let flight = self.recover_fs(newly_sacked, delivered - newly_sacked);
@@ -264,7 +275,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         delivered: ByteCount,
     ) -> ByteCount {
         let stood_for = self.board.reno_sacked();
-        let room = u32::try_from(self.board.len()).unwrap_or(u32::MAX).saturating_sub(1);
+        let room = u32::try_from(self.board.len())
+            .unwrap_or(u32::MAX)
+            .saturating_sub(1);
         if duplicate {
             // After a timeout all of the flight counts as lost: only data sent since can leave
             // the pipe.
@@ -335,8 +348,14 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.partial_acks = 0;
         if reduce {
             trace(TraceEvent::Congestion(CongestionEvent::Loss));
-            self.with_cc(now, |cc, view| cc.on_congestion_event(CongestionEvent::Loss, view));
-            self.undo = Some(UndoRecord::new(Spurious::FastRetransmit, self.una, self.nxt));
+            self.with_cc(now, |cc, view| {
+                cc.on_congestion_event(CongestionEvent::Loss, view)
+            });
+            self.undo = Some(UndoRecord::new(
+                Spurious::FastRetransmit,
+                self.una,
+                self.nxt,
+            ));
             self.start_prr(flight);
             self.cwr_due = true;
         }
@@ -404,7 +423,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             // What classic Reno leaves behind is found by new duplicate ACKs or the timer.
             self.board.clear_lost();
         }
-        let open = if self.board.sacked().is_zero() { CaState::Open } else { CaState::Disorder };
+        let open = if self.board.sacked().is_zero() {
+            CaState::Open
+        } else {
+            CaState::Disorder
+        };
         self.set_ca_state(open, trace);
         if was != CaState::Cwr {
             self.with_cc(now, |cc, view| cc.on_recovery_exit(view));
@@ -443,12 +466,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
     }
 
-    fn undo_reduction(
-        &mut self,
-        kind: Spurious,
-        now: Instant,
-        trace: &mut impl FnMut(TraceEvent),
-    ) {
+    fn undo_reduction(&mut self, kind: Spurious, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
         self.stats.undone += 1;
         self.undo = None;
         self.prr = None;
@@ -458,7 +476,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.board.clear_lost();
         self.detector.on_undo();
         self.dup_acks = 0;
-        let open = if self.board.sacked().is_zero() { CaState::Open } else { CaState::Disorder };
+        let open = if self.board.sacked().is_zero() {
+            CaState::Open
+        } else {
+            CaState::Disorder
+        };
         self.set_ca_state(open, trace);
         trace(TraceEvent::Undo(kind));
         self.with_cc(now, |cc, view| cc.on_spurious(kind, view));
@@ -494,7 +516,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The reordering timer of the loss detector fired.
     pub fn on_reorder_timeout(&mut self, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
         let lost_before = self.board.lost();
-        let verdict = self.detector.on_reorder_timeout(now, &self.rtt, &mut self.board);
+        let verdict = self
+            .detector
+            .on_reorder_timeout(now, &self.rtt, &mut self.board);
         if verdict == Verdict::NewLoss {
             let flight = self.recover_fs(ByteCount::ZERO, ByteCount::ZERO);
             self.on_loss_found(lost_before, flight, now, trace);
@@ -527,8 +551,14 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.pto_at = None;
         self.tlp = None;
         self.probe_due = false;
-        let Some(first) = self.board.first().copied() else { return RtoOutcome::Nothing };
-        let cause = if window_closed { TimeoutCause::ZeroWindow } else { self.timeout_cause(&first) };
+        let Some(first) = self.board.first().copied() else {
+            return RtoOutcome::Nothing;
+        };
+        let cause = if window_closed {
+            TimeoutCause::ZeroWindow
+        } else {
+            self.timeout_cause(&first)
+        };
         self.stats.timeouts += 1;
         match cause {
             TimeoutCause::FullWindow => self.stats.timeouts_full_window += 1,
@@ -590,13 +620,21 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             return TimeoutCause::RetransmissionLost;
         }
         let silent = self.dup_acks == 0 && self.board.sacked().is_zero();
-        let whole = self.board.len() > self.policy.dup_thresh as usize || self.limited_until > self.una;
-        if silent && whole { TimeoutCause::FullWindow } else { TimeoutCause::Tail }
+        let whole =
+            self.board.len() > self.policy.dup_thresh as usize || self.limited_until > self.una;
+        if silent && whole {
+            TimeoutCause::FullWindow
+        } else {
+            TimeoutCause::Tail
+        }
     }
 
     fn set_ca_state(&mut self, to: CaState, trace: &mut impl FnMut(TraceEvent)) {
         if self.ca_state != to {
-            trace(TraceEvent::CaState { from: self.ca_state, to });
+            trace(TraceEvent::CaState {
+                from: self.ca_state,
+                to,
+            });
             self.ca_state = to;
         }
     }

@@ -8,17 +8,17 @@
 
 pub mod detector;
 pub mod dup_thresh;
+mod episode;
 pub mod pacer;
 pub mod prr;
 pub mod rack;
 pub mod rate;
 pub mod scoreboard;
-mod episode;
 mod sender;
 pub mod spurious;
 pub mod tlp;
 
 pub use detector::{DetectorFactory, LossDetector};
-pub use scoreboard::{AbsSeq, Scoreboard, SentSegment};
 pub use episode::{AckInput, RtoOutcome};
+pub use scoreboard::{AbsSeq, Scoreboard, SentSegment};
 pub use sender::{NextSegment, Sender, SenderPolicy, SenderStats};

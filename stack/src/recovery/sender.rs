@@ -236,8 +236,14 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     fn rto_with(&self, entropy: u64) -> Duration {
-        let rto = self.rto.rto(&self.rtt, &RtoContext::new(self.backoff, entropy));
-        if self.rtt.samples() == 0 { rto.max(self.policy.rto_floor_before_sample) } else { rto }
+        let rto = self
+            .rto
+            .rto(&self.rtt, &RtoContext::new(self.backoff, entropy));
+        if self.rtt.samples() == 0 {
+            rto.max(self.policy.rto_floor_before_sample)
+        } else {
+            rto
+        }
     }
 
     /// Whether the window was the limit during the last round trip. In slow start a window used
@@ -288,7 +294,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     pub fn next_segment(&mut self, now: Instant, new_data: bool) -> NextSegment {
         if self.probe_due {
             if new_data {
-                return NextSegment::New { allowance: self.mss };
+                return NextSegment::New {
+                    allowance: self.mss,
+                };
             }
             if let Some(last) = self.board.last_unsacked() {
                 return NextSegment::Retransmit(*last);
@@ -318,7 +326,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if !new_data || full || (self.frto.holds_retransmissions() && !self.frto.wants_new_data()) {
             return NextSegment::Blocked;
         }
-        NextSegment::New { allowance: if stuck { allowance.max(self.mss) } else { allowance } }
+        NextSegment::New {
+            allowance: if stuck {
+                allowance.max(self.mss)
+            } else {
+                allowance
+            },
+        }
     }
 
     /// Rules 3 and 4 of `NextSeg` in RFC 6675 section 4: in recovery, with nothing else to send,
@@ -354,7 +368,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// The segment that starts at `start` leaves again, stamped `tsval`.
     pub fn on_retransmit(&mut self, start: AbsSeq, now: Instant, tsval: Option<u32>) {
-        let Some(segment) = self.board.get(start) else { return };
+        let Some(segment) = self.board.get(start) else {
+            return;
+        };
         let bytes = segment.len();
         let tx = self.rate.on_sent(now, false);
         self.board.on_retransmit(start, now, tx);
@@ -392,18 +408,27 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             return Some(rate);
         }
         let (slow_start_gain, avoidance_gain) = match self.policy.pacing {
-            PacingMode::On { slow_start_gain, avoidance_gain } => (slow_start_gain, avoidance_gain),
+            PacingMode::On {
+                slow_start_gain,
+                avoidance_gain,
+            } => (slow_start_gain, avoidance_gain),
             PacingMode::Off if self.cc.needs().pacing => (200, 120),
             PacingMode::Off => return None,
         };
-        let gain = if self.cc.cwnd() < self.cc.ssthresh() { slow_start_gain } else { avoidance_gain };
+        let gain = if self.cc.cwnd() < self.cc.ssthresh() {
+            slow_start_gain
+        } else {
+            avoidance_gain
+        };
         Some(Rate::of(self.cc.cwnd(), self.rtt.srtt()?)?.mul_ratio(u64::from(gain), 100))
     }
 
     /// The device refused the segment that starts at `start`: it never left.
     pub fn on_local_drop(&mut self, start: AbsSeq, congestion: bool, now: Instant) {
         self.stats.local_drops += 1;
-        let Some(segment) = self.board.get(start) else { return };
+        let Some(segment) = self.board.get(start) else {
+            return;
+        };
         if segment.in_flight_retransmission() {
             self.board.undo_retransmit(start);
         } else if self.board.pop_unsent(start) {
@@ -464,7 +489,14 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     /// The handshake is complete and has settled these values; `rtt` is what it measured.
-    pub fn begin(&mut self, mss: ByteCount, policy: SenderPolicy, cc: C, rtt: Option<Duration>, now: Instant) {
+    pub fn begin(
+        &mut self,
+        mss: ByteCount,
+        policy: SenderPolicy,
+        cc: C,
+        rtt: Option<Duration>,
+        now: Instant,
+    ) {
         self.mss = mss;
         self.policy = policy;
         self.cc = cc;
@@ -490,7 +522,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
     /// When the detector's reordering timer fires.
     pub fn reorder_deadline(&self) -> Option<Instant> {
-        if self.board.is_empty() { None } else { self.detector.reorder_deadline() }
+        if self.board.is_empty() {
+            None
+        } else {
+            self.detector.reorder_deadline()
+        }
     }
 
     /// Whether CWR belongs on the next new data segment; cleared by the call.

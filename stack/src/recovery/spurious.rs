@@ -202,7 +202,11 @@ mod tests {
 
     #[test]
     fn rfc5682_duplicate_at_either_step_is_conventional() {
-        let dup = FrtoFacts { advanced: false, duplicate: true, ..ACK };
+        let dup = FrtoFacts {
+            advanced: false,
+            duplicate: true,
+            ..ACK
+        };
         let mut f = Frto::Retransmitted;
         assert_eq!(f.on_ack(dup), FrtoVerdict::Conventional);
         let mut f = Frto::Retransmitted;
@@ -214,7 +218,13 @@ mod tests {
     #[test]
     fn rfc5682_without_new_data_no_verdict_is_possible() {
         let mut f = Frto::Retransmitted;
-        assert_eq!(f.on_ack(FrtoFacts { can_send_new: false, ..ACK }), FrtoVerdict::Conventional);
+        assert_eq!(
+            f.on_ack(FrtoFacts {
+                can_send_new: false,
+                ..ACK
+            }),
+            FrtoVerdict::Conventional
+        );
     }
 
     #[test]
@@ -234,7 +244,10 @@ mod tests {
         u.on_retransmit(None);
         u.on_retransmit(None);
         assert!(!u.on_dsack((100, 200)));
-        assert!(!u.on_dsack((0, 100)) && !u.on_dsack((900, 1000)), "of other data");
+        assert!(
+            !u.on_dsack((0, 100)) && !u.on_dsack((900, 1000)),
+            "of other data"
+        );
         u.on_episode_end(950);
         u.on_retransmit(None);
         assert!(!u.is_over(950) && u.is_over(951));

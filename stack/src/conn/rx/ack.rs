@@ -1,10 +1,10 @@
 //! The acknowledgement field (RFC 9293 section 3.10.7.4, fifth; RFC 5961 section 5).
 
 use super::check::Placed;
+use crate::buffer::SendBuffer;
 use crate::conn::state::{CloseReason, State};
 use crate::conn::timers::Timer;
 use crate::conn::{Connection, Fin, TcpTypes, may_send_new, tracer};
-use crate::buffer::SendBuffer;
 use crate::recovery::{AbsSeq, AckInput};
 use crate::trace::TraceEvent;
 use crate::wire::{Flags, TcpHeader};
@@ -58,7 +58,11 @@ impl<T: TcpTypes> Connection<T> {
         } else {
             (0, None)
         };
-        let tsecr = tcp.options.timestamps.filter(|_| self.ts.in_use()).map(|t| t.ecr);
+        let tsecr = tcp
+            .options
+            .timestamps
+            .filter(|_| self.ts.in_use())
+            .map(|t| t.ecr);
         let input = AckInput {
             now,
             ack,
@@ -142,7 +146,9 @@ impl<T: TcpTypes> Connection<T> {
         let mut dsack = None;
         let raw = tcp.options.sack.as_slice();
         for (i, block) in raw.iter().enumerate() {
-            let (Some(start), Some(end)) = (place(block.start), place(block.end)) else { continue };
+            let (Some(start), Some(end)) = (place(block.start), place(block.end)) else {
+                continue;
+            };
             if start >= end || end > self.snd.nxt() {
                 continue;
             }

@@ -14,7 +14,9 @@ impl<T: TcpTypes> Connection<T> {
             }
             return;
         }
-        if seg.fin && let Ok(at) = u64::try_from(seg.start + seg.text_len as i64) {
+        if seg.fin
+            && let Ok(at) = u64::try_from(seg.start + seg.text_len as i64)
+        {
             // A FIN that contradicts an earlier one, or data already received, is not believed.
             let beyond = self.ooo.ranges().last().is_some_and(|held| held.end > at);
             if self.peer_fin.is_none() && at >= self.rcv_nxt && !beyond {

@@ -35,7 +35,9 @@ impl<T: TcpTypes> Connection<T> {
             return;
         }
         // Sequence number, PAWS and SYN.
-        let Some(seg) = self.check_sequence(now, tcp, payload.len()) else { return };
+        let Some(seg) = self.check_sequence(now, tcp, payload.len()) else {
+            return;
+        };
         // RST.
         if tcp.flags.contains(Flags::RST) {
             self.on_rst(&seg, now);
@@ -50,7 +52,8 @@ impl<T: TcpTypes> Connection<T> {
         if let Some(option) = tcp.options.timestamps
             && self.ts.in_use()
         {
-            self.ts.on_segment(option, tcp.seq, self.ack.last_sent(), now);
+            self.ts
+                .on_segment(option, tcp.seq, self.ack.last_sent(), now);
         }
         self.on_ack(now, tcp, &seg);
         self.settle_probe(now);
@@ -111,7 +114,9 @@ impl<T: TcpTypes> Connection<T> {
     /// RCV.UP (RFC 9293 section 3.10.7.4, seventh): the pointer counts from this segment's
     /// sequence number.
     fn on_urgent(&mut self, pointer: u16, seg: &Placed) {
-        let Ok(start) = u64::try_from(seg.start) else { return };
+        let Ok(start) = u64::try_from(seg.start) else {
+            return;
+        };
         let up = start + u64::from(pointer);
         if self.rcv_up.is_none_or(|old| up > old) && up > self.rcv_nxt {
             self.rcv_up = Some(up);

@@ -38,7 +38,10 @@ impl<T: TcpTypes> Connection<T> {
         let before = self.rcv_nxt;
         let outcome = self.ooo.insert(start..end, before, |new| {
             let from = skip + (new.start - start) as usize;
-            buf.write(new.start, payload.slice(from..from + (new.end - new.start) as usize));
+            buf.write(
+                new.start,
+                payload.slice(from..from + (new.end - new.start) as usize),
+            );
         });
         match outcome {
             Inserted::InOrder { rcv_nxt } => {

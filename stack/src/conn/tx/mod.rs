@@ -3,4 +3,4 @@
 mod output;
 mod silly_window;
 
-pub(super) use output::Output;
+pub(crate) use output::Output;

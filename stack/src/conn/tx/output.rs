@@ -12,14 +12,14 @@ use core::ops::Range;
 use narrows_congestion::{ByteCount, CongestionControl, Instant};
 
 /// A segment to send; `payload` is a range of stream offsets.
-pub(in crate::conn) struct Output {
+pub(crate) struct Output {
     pub(in crate::conn) ecn: Ecn,
     pub(in crate::conn) tcp: TcpHeader,
     pub(in crate::conn) payload: Range<u64>,
 }
 
 impl<T: TcpTypes> Connection<T> {
-    pub(in crate::conn) fn output(&mut self, now: Instant) -> Option<Output> {
+    pub(crate) fn output(&mut self, now: Instant) -> Option<Output> {
         if let Some(seq) = self.reset_due.take() {
             return Some(self.reset(seq));
         }
@@ -28,9 +28,15 @@ impl<T: TcpTypes> Connection<T> {
             State::SynSent | State::SynReceived(_) => {
                 if self.handshake.due {
                     let (ecn, tcp) = self.syn_header(now);
-                    return Some(Output { ecn, tcp, payload: self.nothing() });
+                    return Some(Output {
+                        ecn,
+                        tcp,
+                        payload: self.nothing(),
+                    });
                 }
-                if matches!(self.state, State::SynSent) || !(self.ack.is_due() || self.challenge_due) {
+                if matches!(self.state, State::SynSent)
+                    || !(self.ack.is_due() || self.challenge_due)
+                {
                     return None;
                 }
                 return Some(self.pure_ack(now));
@@ -101,7 +107,9 @@ impl<T: TcpTypes> Connection<T> {
     fn new_data(&mut self, now: Instant) -> Option<(u64, bool)> {
         let data_end = self.send_buf.end() + 1;
         let nxt = self.snd.nxt();
-        if !may_send_new::<T>(&self.send_buf, self.fin, &self.snd, &self.window) && !self.probe_window {
+        if !may_send_new::<T>(&self.send_buf, self.fin, &self.snd, &self.window)
+            && !self.probe_window
+        {
             if nxt < data_end && self.snd.is_idle() {
                 self.arm_persist(now);
             }
@@ -201,7 +209,14 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     /// The segment with the bytes `[start, end)`.
-    fn segment(&mut self, start: AbsSeq, end: AbsSeq, flags: Flags, new: bool, now: Instant) -> Output {
+    fn segment(
+        &mut self,
+        start: AbsSeq,
+        end: AbsSeq,
+        flags: Flags,
+        new: bool,
+        now: Instant,
+    ) -> Output {
         let mut tcp = self.header(self.seq(start), flags);
         if let Some(up) = self.snd_up {
             if start < up {
@@ -215,14 +230,22 @@ impl<T: TcpTypes> Connection<T> {
             }
         }
         self.complete(&mut tcp, false, now);
-        Output { ecn: self.ecn.codepoint(new), tcp, payload: start - 1..end - 1 }
+        Output {
+            ecn: self.ecn.codepoint(new),
+            tcp,
+            payload: start - 1..end - 1,
+        }
     }
 
     fn pure_ack(&mut self, now: Instant) -> Output {
         self.stats.pure_acks += 1;
         let mut tcp = self.header(self.seq(self.snd.nxt()), Flags::ACK);
         self.complete(&mut tcp, true, now);
-        Output { ecn: self.ecn.codepoint(false), tcp, payload: self.nothing() }
+        Output {
+            ecn: self.ecn.codepoint(false),
+            tcp,
+            payload: self.nothing(),
+        }
     }
 
     fn reset(&mut self, seq: Seq) -> Output {
@@ -234,7 +257,11 @@ impl<T: TcpTypes> Connection<T> {
             tcp.flags |= Flags::ACK;
             tcp.ack = self.rcv_nxt_seq();
         }
-        Output { ecn: self.ecn.codepoint(false), tcp, payload: self.nothing() }
+        Output {
+            ecn: self.ecn.codepoint(false),
+            tcp,
+            payload: self.nothing(),
+        }
     }
 
     /// Acknowledgement, window, ECE, options: what every segment of a synchronised connection
@@ -245,7 +272,9 @@ impl<T: TcpTypes> Connection<T> {
             tcp.flags |= Flags::ECE;
         }
         let mss = self.payload_mss().get();
-        tcp.window = self.offered.advertise(self.rcv_nxt, self.recv_buf.start(), mss, true, now);
+        tcp.window = self
+            .offered
+            .advertise(self.rcv_nxt, self.recv_buf.start(), mss, true, now);
         if self.ts.in_use() {
             tcp.options.timestamps = Some(self.ts.option(now));
         }

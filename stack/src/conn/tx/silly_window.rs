@@ -48,17 +48,44 @@ mod tests {
     #[test]
     fn rfc9293_3_7_4_nagle() {
         assert!(!may_leave(SMALL));
-        assert!(may_leave(Facts { nagle: false, ..SMALL }));
-        assert!(may_leave(Facts { idle: true, ..SMALL }));
-        assert!(may_leave(Facts { final_or_urgent: true, ..SMALL }));
-        assert!(may_leave(Facts { len: 1_000, drains: false, ..SMALL }));
+        assert!(may_leave(Facts {
+            nagle: false,
+            ..SMALL
+        }));
+        assert!(may_leave(Facts {
+            idle: true,
+            ..SMALL
+        }));
+        assert!(may_leave(Facts {
+            final_or_urgent: true,
+            ..SMALL
+        }));
+        assert!(may_leave(Facts {
+            len: 1_000,
+            drains: false,
+            ..SMALL
+        }));
     }
 
     #[test]
     fn rfc9293_3_8_6_2_1_silly_window() {
-        let windowed = Facts { drains: false, idle: true, nagle: false, ..SMALL };
+        let windowed = Facts {
+            drains: false,
+            idle: true,
+            nagle: false,
+            ..SMALL
+        };
         assert!(!may_leave(windowed), "part of the queue in a small window");
-        assert!(may_leave(Facts { max_wnd: 200, ..windowed }), "half the largest window");
-        assert!(may_leave(Facts { overridden: true, ..windowed }));
+        assert!(
+            may_leave(Facts {
+                max_wnd: 200,
+                ..windowed
+            }),
+            "half the largest window"
+        );
+        assert!(may_leave(Facts {
+            overridden: true,
+            ..windowed
+        }));
     }
 }

@@ -1,0 +1,273 @@
+//! What the user of a connection calls, asks and is told.
+
+use super::state::{CloseReason, State};
+use super::timers::Timer;
+use super::{ConnStats, Connection, Fin, TcpTypes};
+use crate::buffer::{RecvBuffer, SendBuffer};
+use crate::config::TcpConfig;
+use crate::recovery::{Sender, SenderStats};
+use crate::trace::TraceSink;
+use narrows_congestion::Instant;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// What the user is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// The handshake is complete.
+    Connected,
+    /// There is more to read than before.
+    Readable,
+    /// There is room to send again after [`Connection::send`] took less than offered.
+    Writable,
+    /// The peer announced urgent data (RFC 9293 section 3.8.5).
+    Urgent,
+    /// The peer will send nothing more; what is left to read can be read.
+    PeerClosed,
+    /// It is over. No event follows.
+    Closed(CloseReason),
+}
+
+/// Why nothing could be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendError {
+    /// The user closed the sending side before.
+    Closing,
+    /// The connection is closed.
+    Closed(CloseReason),
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closing => f.write_str("the sending side was closed"),
+            Self::Closed(reason) => fmt::Display::fmt(reason, f),
+        }
+    }
+}
+impl std::error::Error for SendError {}
+
+impl<T: TcpTypes> Connection<T> {
+    /// Queue data for sending; how many bytes were taken. Less than offered when the send buffer
+    /// is full: [`Event::Writable`] tells when there is room.
+    ///
+    /// # Errors
+    /// When the sending side is closed.
+    pub fn send(
+        &mut self,
+        data: <T::Send as SendBuffer>::Source<'_>,
+        len: usize,
+    ) -> Result<usize, SendError> {
+        if let State::Closed(reason) = self.state {
+            return Err(SendError::Closed(reason));
+        }
+        if self.fin != Fin::Open || !self.state.can_send() {
+            return Err(SendError::Closing);
+        }
+        let taken = self.send_buf.push(data, self.config.send_buffer);
+        self.wants_room |= taken < len;
+        Ok(taken)
+    }
+
+    /// The same; the peer is told that the data up to here is urgent (RFC 9293 section 3.8.5; new
+    /// applications should not use it, RFC 6093).
+    ///
+    /// # Errors
+    /// When the sending side is closed.
+    pub fn send_urgent(
+        &mut self,
+        data: <T::Send as SendBuffer>::Source<'_>,
+        len: usize,
+    ) -> Result<usize, SendError> {
+        let taken = self.send(data, len)?;
+        self.snd_up = Some(self.send_buf.end() + 1);
+        Ok(taken)
+    }
+
+    /// Bytes that can be read now.
+    pub fn readable(&self) -> u64 {
+        self.rcv_nxt - self.recv_buf.start()
+    }
+
+    /// The receive buffer; bytes up to [`readable_end`](Self::readable_end) are in order.
+    pub fn recv_buffer(&self) -> &T::Recv {
+        &self.recv_buf
+    }
+
+    /// Stream offset after the last byte that can be read.
+    pub fn readable_end(&self) -> u64 {
+        self.rcv_nxt
+    }
+
+    /// The user has read `n` bytes (at most [`readable`](Self::readable)): the window may open.
+    pub fn consume(&mut self, n: u64, now: Instant) {
+        let n = n.min(self.readable());
+        self.recv_buf.release(self.recv_buf.start() + n);
+        let mss = self.payload_mss().get();
+        if self.state.can_receive()
+            && self
+                .offered
+                .update_is_due(self.rcv_nxt, self.recv_buf.start(), mss, now)
+        {
+            self.ack.force();
+        }
+    }
+
+    /// No more will be sent: a FIN follows what is queued. Receiving goes on.
+    pub fn close(&mut self, now: Instant) {
+        match self.state {
+            // Nothing was said to the peer that needs taking back.
+            State::SynSent => self.finish(CloseReason::Aborted, now),
+            State::SynReceived(_) | State::Established | State::CloseWait
+                if self.fin == Fin::Open =>
+            {
+                self.fin = Fin::Queued;
+                match self.state {
+                    // In SYN-RECEIVED the change waits for the handshake.
+                    State::SynReceived(_) => {}
+                    State::CloseWait => self.set_state(State::LastAck, now),
+                    _ => self.set_state(State::FinWait1, now),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Nothing more will be sent, nor read: as [`close`](Self::close), but FIN-WAIT-2 ends by
+    /// itself, and data the user has not read, or that still comes, is answered with a RST: it
+    /// must not look delivered (RFC 9293 SHLD-3, RFC 2525 section 2.17).
+    pub fn release(&mut self, now: Instant) {
+        self.orphan = true;
+        if self.readable() > 0 && !matches!(self.state, State::Closed(_)) {
+            self.abort(now);
+            return;
+        }
+        self.close(now);
+        if self.state == State::FinWait2
+            && let Some(wait) = self.config.fin_wait_2
+        {
+            self.timers.arm(Timer::Linger, now + wait);
+        }
+    }
+
+    /// End it at once; the peer gets a RST, data not yet sent is lost.
+    pub fn abort(&mut self, now: Instant) {
+        self.give_up(CloseReason::Aborted, now);
+    }
+
+    /// Turn Nagle's algorithm off (`true`) or on.
+    pub fn set_nodelay(&mut self, nodelay: bool) {
+        self.nagle = !nodelay;
+    }
+
+    /// Send trace events to `sink` from now on.
+    pub fn set_trace(&mut self, sink: Option<Box<dyn TraceSink>>) {
+        self.trace = sink;
+    }
+}
+
+/// What it knows.
+impl<T: TcpTypes> Connection<T> {
+    /// The state.
+    pub fn state(&self) -> State {
+        self.state
+    }
+    /// Our address.
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+    /// The peer's address.
+    pub fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+    /// Counters.
+    pub fn stats(&self) -> &ConnStats {
+        &self.stats
+    }
+    /// Counters of the sending side.
+    pub fn sender_stats(&self) -> &SenderStats {
+        self.snd.stats()
+    }
+    /// The sending side: window, RTT, scoreboard.
+    pub fn sender(&self) -> &Sender<T::Congestion, T::Rto> {
+        &self.snd
+    }
+    /// Bytes sent or queued and not acknowledged.
+    pub fn unacknowledged(&self) -> u64 {
+        self.send_buf.end().saturating_sub(self.send_buf.start())
+    }
+    /// Room in the send buffer.
+    pub fn send_room(&self) -> u64 {
+        (self.config.send_buffer as u64).saturating_sub(self.unacknowledged())
+    }
+    /// SND.WND: the peer's window in bytes.
+    pub fn peer_window(&self) -> u64 {
+        self.window.wnd
+    }
+    /// Where the peer's urgent data ends, as a stream offset, once announced.
+    pub fn urgent_offset(&self) -> Option<u64> {
+        self.rcv_up
+    }
+    /// ECN is in use.
+    pub fn ecn_in_use(&self) -> bool {
+        self.ecn.in_use()
+    }
+    /// SACK is in use.
+    pub fn sack_in_use(&self) -> bool {
+        self.sack
+    }
+    /// The configuration.
+    pub fn config(&self) -> &Arc<TcpConfig> {
+        &self.config
+    }
+}
+
+/// Events not yet told; at most one of each kind.
+#[derive(Debug, Default)]
+pub(super) struct EventSet {
+    pub(super) connected: bool,
+    pub(super) readable: bool,
+    pub(super) writable: bool,
+    pub(super) urgent: bool,
+    pub(super) peer_closed: bool,
+    pub(super) closed: bool,
+}
+
+impl EventSet {
+    pub(super) fn pop(&mut self, state: State) -> Option<Event> {
+        use std::mem::take;
+        let Self {
+            connected,
+            readable,
+            writable,
+            urgent,
+            peer_closed,
+            closed,
+        } = *self;
+        if !(connected | readable | writable | urgent | peer_closed | closed) {
+            return None;
+        }
+        if take(&mut self.connected) {
+            return Some(Event::Connected);
+        }
+        if take(&mut self.urgent) {
+            return Some(Event::Urgent);
+        }
+        if take(&mut self.readable) {
+            return Some(Event::Readable);
+        }
+        if take(&mut self.writable) {
+            return Some(Event::Writable);
+        }
+        if take(&mut self.peer_closed) {
+            return Some(Event::PeerClosed);
+        }
+        if let State::Closed(reason) = state
+            && take(&mut self.closed)
+        {
+            return Some(Event::Closed(reason));
+        }
+        None
+    }
+}
