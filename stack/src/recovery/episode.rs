@@ -182,7 +182,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 .newest
                 .filter(|s| !s.was_retransmitted())
                 .map(|s| now.since(s.sent_at));
-            if self.cc.needs().delivery_rate {
+            if self.needs.delivery_rate {
                 sample.rate = Some(self.rate.sample(now))
                     .filter(|s| !s.app_limited)
                     .and_then(|s| s.rate);

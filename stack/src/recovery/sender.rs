@@ -10,7 +10,7 @@ use super::tlp::TlpEpisode;
 use crate::config::{PacingMode, RecoverySending, SpuriousDetection};
 use crate::rng::Rng;
 use narrows_congestion::{
-    ByteCount, CaState, CongestionControl, CongestionEvent, Duration, FlowView, Instant, Rate,
+    ByteCount, CaState, CongestionControl, CongestionEvent, Duration, FlowView, Instant, Needs, Rate,
     RtoContext, RtoPolicy, RttEstimator,
 };
 
@@ -99,6 +99,8 @@ pub struct Sender<C, R> {
     pub(super) board: Scoreboard,
     pub(super) detector: Box<dyn LossDetector>,
     pub(super) cc: C,
+    /// What `cc` wants; asked once.
+    pub(super) needs: Needs,
     pub(super) rto: R,
     pub(super) rtt: RttEstimator,
     pub(super) rate: RateEstimator,
@@ -156,6 +158,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             policy,
             board,
             detector,
+            needs: cc.needs(),
             cc,
             rto,
             rtt,
@@ -312,7 +315,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         let allowance = self.allowance();
         // An empty pipe never blocks: there would be no ACK to open it again.
-        let stuck = self.board.pipe().is_zero() && !self.cc.needs().sub_mss_cwnd;
+        let stuck = self.board.pipe().is_zero() && !self.needs.sub_mss_cwnd;
         if let Some(segment) = lost
             && !(self.frto.holds_retransmissions() && new_data)
         {
@@ -412,7 +415,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 slow_start_gain,
                 avoidance_gain,
             } => (slow_start_gain, avoidance_gain),
-            PacingMode::Off if self.cc.needs().pacing => (200, 120),
+            PacingMode::Off if self.needs.pacing => (200, 120),
             PacingMode::Off => return None,
         };
         let gain = if self.cc.cwnd() < self.cc.ssthresh() {
@@ -499,6 +502,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     ) {
         self.mss = mss;
         self.policy = policy;
+        self.needs = cc.needs();
         self.cc = cc;
         self.backoff = 0;
         if let Some(rtt) = rtt {
