@@ -71,9 +71,14 @@ pub struct TcpConfig {
     /// How often a SYN or SYN-ACK is retransmitted before giving up: 7 with a first timeout of
     /// one second is more than the three minutes of RFC 9293 MUST-23.
     pub syn_retries: u32,
+    /// ... and it is not given up sooner than this either (RFC 9293 MUST-23: three minutes): with
+    /// timeouts of microseconds a few retries are nothing.
+    pub syn_retry_time: Duration,
     /// How often data is retransmitted without progress before giving up (R2 of RFC 9293
     /// section 3.8.3).
     pub data_retries: u32,
+    /// ... and it is not given up sooner than this either (RFC 9293 SHLD-11: 100 seconds).
+    pub data_retry_time: Duration,
     /// After a SYN had to be retransmitted, the RTO when data transmission begins is at least
     /// this, until the first RTT sample (RFC 6298 section 5.7: 3 s).
     pub rto_after_syn_timeout: Duration,
@@ -86,6 +91,10 @@ pub struct TcpConfig {
     /// How long to wait in FIN-WAIT-2 for the peer's FIN once the user has closed; `None`: for
     /// ever.
     pub fin_wait_2: Option<Duration>,
+    /// How long a released connection waits for the peer to take any of what is queued, or the
+    /// FIN, before it is given up: a peer may keep its window closed for as long as it likes;
+    /// `None`: for ever.
+    pub orphan_stall: Option<Duration>,
     /// What a segment refused by the local device means.
     pub local_drop: LocalDropPolicy,
     /// Spread segments in time.
@@ -125,12 +134,15 @@ impl Default for TcpConfig {
             max_out_of_order_ranges: 256,
             timer_tick: Duration::ZERO,
             syn_retries: 7,
+            syn_retry_time: Duration::from_secs(180),
             data_retries: 15,
+            data_retry_time: Duration::from_secs(100),
             rto_after_syn_timeout: Duration::from_secs(3),
             user_timeout: None,
             keepalive: None,
             time_wait: Duration::from_secs(60),
             fin_wait_2: Some(Duration::from_secs(60)),
+            orphan_stall: Some(Duration::from_secs(300)),
             local_drop: LocalDropPolicy::Requeue,
             pacing: PacingMode::Off,
             challenge_acks: ChallengeLimit::RFC5961,
@@ -210,6 +222,24 @@ impl TcpConfig {
                 "initial_window",
                 (1..=1_000).contains(&n),
                 "1 to 1000 segments",
+            )?;
+        }
+        if let PacingMode::On {
+            slow_start_gain,
+            avoidance_gain,
+        } = self.pacing
+        {
+            range(
+                "pacing",
+                slow_start_gain.min(avoidance_gain) >= 1,
+                "gains of at least 1 percent",
+            )?;
+        }
+        if let Some(keepalive) = self.keepalive {
+            range(
+                "keepalive",
+                !keepalive.idle.is_zero() && !keepalive.interval.is_zero(),
+                "times above zero",
             )?;
         }
         range(
@@ -516,6 +546,22 @@ mod tests {
             ..TcpConfig::default()
         };
         assert_eq!(bad.validate().map_err(|e| e.name), Err("dup_thresh"));
+        let bad = TcpConfig {
+            pacing: PacingMode::On {
+                slow_start_gain: 200,
+                avoidance_gain: 0,
+            },
+            ..TcpConfig::default()
+        };
+        assert_eq!(bad.validate().map_err(|e| e.name), Err("pacing"));
+        let bad = TcpConfig {
+            keepalive: Some(Keepalive {
+                interval: Duration::ZERO,
+                ..Keepalive::default()
+            }),
+            ..TcpConfig::default()
+        };
+        assert_eq!(bad.validate().map_err(|e| e.name), Err("keepalive"));
         assert_eq!(TcpConfig::default().validate(), Ok(()));
     }
 

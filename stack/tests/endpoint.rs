@@ -387,6 +387,7 @@ fn a_full_backlog_drops_syns_until_there_is_room() {
     let (mut host, l) = server_with(
         TcpConfig {
             syn_retries: 1,
+            syn_retry_time: Duration::ZERO,
             ..TcpConfig::default()
         },
         3,

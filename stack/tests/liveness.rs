@@ -35,6 +35,7 @@ fn since(l: &Lone, out: &[Out], begin: Instant) -> Vec<u64> {
 fn syn_is_retransmitted_with_backoff_and_given_up() {
     let config = TcpConfig {
         syn_retries: 4,
+        syn_retry_time: Duration::ZERO,
         ..plain()
     };
     let (mut l, first) = Lone::syn_sent(config);
@@ -53,6 +54,7 @@ fn syn_is_retransmitted_with_backoff_and_given_up() {
 fn syn_ack_is_retransmitted_with_backoff_and_given_up() {
     let config = TcpConfig {
         syn_retries: 3,
+        syn_retry_time: Duration::ZERO,
         ..plain()
     };
     let (mut l, _) = Lone::syn_received(config, &syn());
@@ -68,6 +70,7 @@ fn syn_ack_is_retransmitted_with_backoff_and_given_up() {
 fn must_23_three_minutes_of_syns() {
     let (mut l, _) = Lone::syn_sent(TcpConfig {
         syn_retries: 7,
+        syn_retry_time: Duration::ZERO,
         ..plain()
     });
     l.wait(SEC * 180);
@@ -79,6 +82,7 @@ fn repeated_syns_of_the_peer_do_not_stop_the_clock() {
     let (mut l, _) = Lone::syn_received(
         TcpConfig {
             syn_retries: 2,
+            syn_retry_time: Duration::ZERO,
             ..plain()
         },
         &syn(),
@@ -122,6 +126,7 @@ fn handshake_timeouts_are_traced() {
 fn must_20_data_is_retransmitted_with_backoff_until_r2() {
     let mut l = Lone::established(TcpConfig {
         data_retries: 5,
+        data_retry_time: Duration::ZERO,
         ..plain()
     });
     let begin = l.now;
@@ -142,6 +147,7 @@ fn must_20_data_is_retransmitted_with_backoff_until_r2() {
 fn progress_restarts_the_count() {
     let mut l = Lone::established(TcpConfig {
         data_retries: 2,
+        data_retry_time: Duration::ZERO,
         ..plain()
     });
     for i in 0..20 {
@@ -160,6 +166,7 @@ fn a_fin_that_nobody_acknowledges_is_given_up() {
             state,
             TcpConfig {
                 data_retries: 3,
+                data_retry_time: Duration::ZERO,
                 ..plain()
             },
         );

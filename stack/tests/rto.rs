@@ -330,6 +330,7 @@ fn a_timeout_is_traced_with_its_facts() {
 fn r2_gives_up_after_the_configured_retries() {
     let config = TcpConfig {
         data_retries: 3,
+        data_retry_time: Duration::ZERO,
         ..textbook("sack")
     };
     let mut lab = Lab::connected(config, ms(100));

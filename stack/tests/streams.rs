@@ -375,6 +375,7 @@ impl Choice {
             max_out_of_order_ranges: self.ranges,
             timer_tick: Duration::from_millis([0, 0, 1, 10][usize::from(self.tick) % 4]),
             syn_retries: 1_000_000,
+            syn_retry_time: Duration::ZERO,
             data_retries: 1_000_000,
             // The last ACK may get lost very often.
             time_wait: Duration::from_secs(20_000),
@@ -500,7 +501,9 @@ proptest! {
         for config in [&mut case.client, &mut case.server] {
             config.keepalive = probing;
             config.syn_retries = 5;
+            config.syn_retry_time = Duration::ZERO;
             config.data_retries = 8;
+            config.data_retry_time = Duration::ZERO;
         }
         case.network.stops_after = Some(stop);
         let _ = run(&case);
@@ -658,6 +661,7 @@ fn a_dead_peer_behind_a_closed_window_is_noticed() {
     let config = TcpConfig {
         recv_buffer: 4_000,
         data_retries: 6,
+        data_retry_time: Duration::ZERO,
         ..Choice::PLAIN.config()
     };
     let mut p = Pair::connected(config.clone(), config);

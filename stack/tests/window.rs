@@ -567,6 +567,7 @@ fn must_37_an_answered_probe_keeps_the_connection() {
     let mut l = Lone::established_by(
         TcpConfig {
             data_retries: 3,
+            data_retry_time: Duration::ZERO,
             ..plain()
         },
         syn_ack().mss(1_000).win(0),
@@ -587,6 +588,7 @@ fn unanswered_probes_end_it() {
     let mut l = Lone::established_by(
         TcpConfig {
             data_retries: 3,
+            data_retry_time: Duration::ZERO,
             ..plain()
         },
         syn_ack().mss(1_000).win(0),

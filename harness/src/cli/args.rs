@@ -125,7 +125,7 @@ pub(super) struct IncastArgs {
     #[arg(long, value_name = "KIND", help_heading = NETWORK)]
     pub(super) framing: Option<FramingArg>,
     /// Largest IP packet [default: 1500].
-    #[arg(long, value_name = "BYTES", value_parser = values::whole(88, 65_535), help_heading = NETWORK)]
+    #[arg(long, value_name = "BYTES", value_parser = values::whole(104, 65_535), help_heading = NETWORK)]
     pub(super) mtu: Option<u32>,
 
     /// Congestion control [default: reno,cubic,dctcp].
@@ -165,7 +165,7 @@ pub(super) struct IncastArgs {
     #[arg(long, value_name = "SIZE LIST", value_parser = values::list(values::receive_window), help_heading = TCP)]
     pub(super) rwnd: Option<List<Option<ByteCount>>>,
     /// Segment size [default: what the MTU leaves].
-    #[arg(long, value_name = "BYTES", value_parser = values::whole(48, 65_495), help_heading = TCP)]
+    #[arg(long, value_name = "BYTES", value_parser = values::whole(64, 65_495), help_heading = TCP)]
     pub(super) mss: Option<u32>,
 
     /// Seed of everything random [default: 1].

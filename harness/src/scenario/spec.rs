@@ -496,10 +496,10 @@ impl IncastSpec {
             10_000_000_000,
             time_text,
         )?;
-        within("mtu", u64::from(net.mtu), 88, 65_535, |n| n.to_string())?;
+        within("mtu", u64::from(net.mtu), 104, 65_535, |n| n.to_string())?;
         let mss_max = u64::from(net.mtu - IP_TCP_HEADERS);
         if let Some(mss) = tcp.mss {
-            within("mss", u64::from(mss), 48, mss_max, |n| n.to_string())?;
+            within("mss", u64::from(mss), 64, mss_max, |n| n.to_string())?;
         }
         for (option, limit) in [
             ("buffer", net.port_buffer),

@@ -79,7 +79,8 @@ impl OfferedWindow {
 
     /// The right edge that could be offered now, with RCV.NXT at stream offset `nxt` and the user
     /// having read up to `read`.
-    fn candidate(&mut self, nxt: u64, read: u64, mss: u64, now: Instant) -> u64 {
+    /// And the most that would be offered with an empty buffer.
+    fn candidate(&mut self, nxt: u64, read: u64, mss: u64, now: Instant) -> (u64, u64) {
         let held = nxt.saturating_sub(read);
         let free = self.capacity.saturating_sub(held);
         let limit = match &mut self.policy {
@@ -91,11 +92,12 @@ impl OfferedWindow {
         let edge = nxt + free.min(limit).min(most);
         // Silly-window avoidance (RFC 9293 section 3.8.6.2.2): move by a segment or half the
         // buffer (of what there is to offer at most), or not at all.
-        let step = mss.min(self.clamp.min(limit) / 2).max(1);
+        let ceiling = self.clamp.min(limit);
+        let step = mss.min(ceiling / 2).max(1);
         if edge >= self.right_edge + step {
-            edge
+            (edge, ceiling)
         } else {
-            self.right_edge
+            (self.right_edge, ceiling)
         }
     }
 
@@ -108,7 +110,7 @@ impl OfferedWindow {
         scaled: bool,
         now: Instant,
     ) -> u16 {
-        let edge = self.candidate(nxt, read, mss, now).max(self.right_edge);
+        let edge = self.candidate(nxt, read, mss, now).0.max(self.right_edge);
         let shift = if scaled { self.shift } else { 0 };
         let window = edge.saturating_sub(nxt);
         // Rounding down must not take back what was offered, so round up; but not again and
@@ -130,12 +132,12 @@ impl OfferedWindow {
     /// Whether the window has opened enough, since it was last advertised, to tell the peer
     /// unasked.
     pub(crate) fn update_is_due(&mut self, nxt: u64, read: u64, mss: u64, now: Instant) -> bool {
-        let edge = self.candidate(nxt, read, mss, now);
+        let (edge, ceiling) = self.candidate(nxt, read, mss, now);
         let gain = edge.saturating_sub(self.right_edge);
         let offered = self.right_edge.saturating_sub(nxt);
         // As Linux: only a window that has run down to half and can double is worth a segment of
         // its own; a wide one goes with the acknowledgements, whose rhythm is not ours to set.
-        gain >= mss.min(self.clamp / 2).max(1) && offered * 2 <= self.clamp && gain >= offered
+        gain >= mss.min(ceiling / 2).max(1) && offered * 2 <= ceiling && gain >= offered
     }
 }
 

@@ -190,7 +190,11 @@ impl<T: TcpTypes> Connection<T> {
         self.handshake.retries += 1;
         let rto = self.snd.on_handshake_timeout();
         self.trace_timeout(TimeoutCause::Handshake, rto, self.handshake.retries, now);
-        if self.handshake.retries > self.config.syn_retries {
+        let tried = self
+            .handshake
+            .sent_at
+            .map_or(Duration::ZERO, |first| now.since(first));
+        if self.handshake.retries > self.config.syn_retries && tried >= self.config.syn_retry_time {
             self.finish(CloseReason::TimedOut, now);
         } else {
             self.handshake.due = true;

@@ -290,7 +290,7 @@ impl<T: TcpTypes> Connection<T> {
     /// An ICMP error says that packets of more than `mtu` bytes cannot pass; `ip_header` is the
     /// length of the IP header. Only ever shrinks the segments, and not below 64 bytes.
     pub fn handle_path_mtu(&mut self, now: Instant, mtu: usize, ip_header: usize) {
-        let mss = mtu.saturating_sub(ip_header + 20).max(64);
+        let mss = mtu.saturating_sub(ip_header).saturating_sub(20).max(64);
         if let Ok(mss) = u16::try_from(mss)
             && mss < self.mss_out
         {
@@ -312,9 +312,10 @@ impl<T: TcpTypes> Connection<T> {
                 Timer::Persist => self.probe_window = true,
                 Timer::Keepalive => self.on_keepalive(now),
                 Timer::User => self.give_up(CloseReason::UserTimeout, now),
-                // Half-closed, a connection may go on for as long as the user reads.
-                Timer::Linger if self.state == State::FinWait2 && !self.orphan => {}
-                Timer::Linger => self.finish(CloseReason::Finished, now),
+                Timer::Linger if matches!(self.state, State::FinWait2 | State::TimeWait) => {
+                    self.finish(CloseReason::Finished, now);
+                }
+                Timer::Linger => self.give_up(CloseReason::TimedOut, now),
             }
         }
         if matches!(self.state, State::Closed(_) | State::TimeWait) {
@@ -332,16 +333,18 @@ impl<T: TcpTypes> Connection<T> {
             let new_data = may_send_new::<T>(&self.send_buf, self.fin, &self.snd, &self.window);
             self.snd.on_pto(new_data, now, &mut trace);
         }
+        drop(trace);
         if self
             .snd
             .rto_deadline()
             .is_some_and(|at| self.timers.on_tick(at) <= now)
         {
-            let edge = self.snd.una() + self.window.wnd;
-            let closed = self.snd.scoreboard().first().is_some_and(|s| s.end > edge);
-            let outcome = self.snd.on_rto(now, closed, &mut trace);
-            drop(trace);
-            if outcome != RtoOutcome::Nothing && self.snd.retries() > self.config.data_retries {
+            let closed = self.window_refuses_the_first();
+            let outcome = self
+                .snd
+                .on_rto(now, closed, &mut tracer(&mut self.trace, now));
+            let (retries, time) = (self.config.data_retries, self.config.data_retry_time);
+            if outcome != RtoOutcome::Nothing && self.snd.is_hopeless(retries, time, now) {
                 self.finish(CloseReason::TimedOut, now);
             }
         }
@@ -443,7 +446,31 @@ impl<T: TcpTypes> Connection<T> {
         let from = std::mem::replace(&mut self.state, to);
         if from != to {
             tracer(&mut self.trace, now)(TraceEvent::State { from, to });
+            self.limit_orphan(now);
         }
+    }
+
+    /// A connection that the user has let go of does not wait for its peer for ever. Half-closed
+    /// by a user who reads on, it may.
+    fn limit_orphan(&mut self, now: Instant) {
+        if !self.orphan {
+            return;
+        }
+        let limit = match self.state {
+            State::FinWait1 | State::Closing | State::LastAck => self.config.orphan_stall,
+            State::FinWait2 => self.config.fin_wait_2,
+            _ => return,
+        };
+        match limit {
+            Some(wait) => self.timers.arm(Timer::Linger, now + wait),
+            None => self.timers.stop(Timer::Linger),
+        }
+    }
+
+    /// The first segment outstanding does not fit the peer's window.
+    fn window_refuses_the_first(&self) -> bool {
+        let edge = self.snd.una() + self.window.wnd;
+        self.snd.scoreboard().first().is_some_and(|s| s.end > edge)
     }
 
     /// Payload bytes of a full segment: the MSS less the options every segment carries.

@@ -16,7 +16,7 @@ pub(crate) enum Timer {
     Keepalive,
     /// Data unacknowledged for too long.
     User,
-    /// TIME-WAIT or FIN-WAIT-2 ends.
+    /// TIME-WAIT ends, or the patience with the peer of a connection that the user let go of.
     Linger,
 }
 

@@ -1,7 +1,6 @@
 //! What the user of a connection calls, asks and is told.
 
 use super::state::{CloseReason, State};
-use super::timers::Timer;
 use super::{ConnStats, Connection, Fin, TcpTypes};
 use crate::buffer::{RecvBuffer, SendBuffer};
 use crate::config::TcpConfig;
@@ -134,8 +133,8 @@ impl<T: TcpTypes> Connection<T> {
         }
     }
 
-    /// Nothing more will be sent, nor read: as [`close`](Self::close), but FIN-WAIT-2 ends by
-    /// itself, and data the user has not read, or that still comes, is answered with a RST: it
+    /// Nothing more will be sent, nor read: as [`close`](Self::close), but it does not wait for
+    /// the peer longer than `orphan_stall` and `fin_wait_2` of the configuration say, and data the user has not read, or that still comes, is answered with a RST: it
     /// must not look delivered (RFC 9293 SHLD-3, RFC 2525 section 2.17).
     pub fn release(&mut self, now: Instant) {
         self.orphan = true;
@@ -144,11 +143,7 @@ impl<T: TcpTypes> Connection<T> {
             return;
         }
         self.close(now);
-        if self.state == State::FinWait2
-            && let Some(wait) = self.config.fin_wait_2
-        {
-            self.timers.arm(Timer::Linger, now + wait);
-        }
+        self.limit_orphan(now);
     }
 
     /// End it at once; the peer gets a RST, data not yet sent is lost.

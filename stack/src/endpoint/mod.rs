@@ -314,7 +314,9 @@ impl<T: TcpTypes> Endpoint<T> {
                 .and_then(|s| s.conn.as_deref_mut())
         {
             let syn =
-                tcp.flags.contains(Flags::SYN) && !tcp.flags.intersects(Flags::ACK | Flags::RST);
+                // What a listener would admit: a SYN that opens nothing must not end TIME-WAIT.
+                tcp.flags.contains(Flags::SYN)
+                    && !tcp.flags.intersects(Flags::ACK | Flags::RST | Flags::FIN);
             let listened = || {
                 let id = self.demux.listener(tuple.local)?;
                 self.listeners.get(id as usize)?.as_ref()

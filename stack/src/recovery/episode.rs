@@ -567,7 +567,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             TimeoutCause::Handshake | TimeoutCause::ZeroWindow => self.stats.timeouts -= 1,
         }
         self.backoff = self.backoff.saturating_add(1);
-        self.retries = self.retries.saturating_add(1);
+        self.count_retry(now);
+        // What paced the lost flight does not hold back its repair: the timer spaces that.
+        self.pacer.forgive();
         trace(TraceEvent::Timeout {
             cause,
             rto: self.armed_rto,

@@ -66,6 +66,12 @@ impl Pacer {
         self.next = self.next + self.time_for(bytes, rate);
     }
 
+    /// All that was sent counts as paid for: the next segment may leave at once.
+    pub fn forgive(&mut self) {
+        self.next = Instant::ZERO;
+        self.carry = 0;
+    }
+
     /// How long `bytes` take at `rate`, keeping the remainder.
     #[inline]
     fn time_for(&mut self, bytes: ByteCount, rate: Rate) -> Duration {

@@ -85,6 +85,12 @@ impl Prr {
         self.sndcnt -= bytes;
     }
 
+    /// `bytes` that counted as sent never left.
+    pub fn on_unsent(&mut self, bytes: ByteCount) {
+        self.prr_out -= bytes;
+        self.sndcnt += bytes;
+    }
+
     /// The bytes that may still leave before the next ACK.
     pub fn allowance(&self) -> ByteCount {
         self.sndcnt

@@ -10,8 +10,8 @@ use super::tlp::TlpEpisode;
 use crate::config::{PacingMode, RecoverySending, SpuriousDetection};
 use crate::rng::Rng;
 use narrows_congestion::{
-    ByteCount, CaState, CongestionControl, CongestionEvent, Duration, FlowView, Instant, Needs, Rate,
-    RtoContext, RtoPolicy, RttEstimator,
+    ByteCount, CaState, CongestionControl, CongestionEvent, Duration, FlowView, Instant, Needs,
+    Rate, RtoContext, RtoPolicy, RttEstimator,
 };
 
 /// The values of `TcpConfig` and of the handshake that the sender goes by.
@@ -125,6 +125,8 @@ pub struct Sender<C, R> {
     pub(super) backoff: u32,
     /// Timeouts since SND.UNA last moved: what R2 counts.
     pub(super) retries: u32,
+    /// When the first of them was.
+    pub(super) retrying_since: Instant,
     pub(super) rto_at: Option<Instant>,
     pub(super) pto_at: Option<Instant>,
     pub(super) armed_rto: Duration,
@@ -178,6 +180,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             probing_window: false,
             backoff: 0,
             retries: 0,
+            retrying_since: Instant::ZERO,
             rto_at: None,
             pto_at: None,
             armed_rto: Duration::ZERO,
@@ -228,6 +231,19 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     pub fn retries(&self) -> u32 {
         self.retries
     }
+    pub(super) fn count_retry(&mut self, now: Instant) {
+        if self.retries == 0 {
+            self.retrying_since = now;
+        }
+        self.retries = self.retries.saturating_add(1);
+    }
+
+    /// More than `retries` timeouts have passed without progress, and at least `time`
+    /// (R2 of RFC 9293 section 3.8.3).
+    pub fn is_hopeless(&self, retries: u32, time: Duration, now: Instant) -> bool {
+        self.retries > retries && now.since(self.retrying_since) >= time
+    }
+
     /// The loss detector's name.
     pub fn detector_name(&self) -> &'static str {
         self.detector.name()
@@ -315,7 +331,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         let allowance = self.allowance();
         // An empty pipe never blocks: there would be no ACK to open it again.
-        let stuck = self.board.pipe().is_zero() && !self.needs.sub_mss_cwnd;
+        // A window below one segment spreads them by its pacing rate.
+        let stuck = self.board.pipe().is_zero();
         if let Some(segment) = lost
             && !(self.frto.holds_retransmissions() && new_data)
         {
@@ -406,7 +423,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.with_cc(now, |cc, view| cc.on_sent(bytes, view));
     }
 
+    /// Never zero: that would hold back everything, with no timer to end it.
     fn pacing_rate(&self) -> Option<Rate> {
+        self.desired_rate().filter(|rate| rate.bits_per_sec() > 0)
+    }
+
+    fn desired_rate(&self) -> Option<Rate> {
         if let Some(rate) = self.cc.pacing_rate() {
             return Some(rate);
         }
@@ -432,9 +454,38 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let Some(segment) = self.board.get(start) else {
             return;
         };
-        if segment.in_flight_retransmission() {
+        let again = segment.in_flight_retransmission();
+        let (bytes, end) = (segment.len(), segment.end);
+        if again {
             self.board.undo_retransmit(start);
-        } else if self.board.pop_unsent(start) {
+            // Without PRR the first retransmission of an episode left beyond the window.
+            self.force_one |=
+                self.prr.is_none() && matches!(self.ca_state, CaState::Recovery | CaState::Loss);
+        } else {
+            self.unsend(start);
+        }
+        if let Some(prr) = &mut self.prr {
+            prr.on_unsent(bytes);
+        }
+        // A probe that never left repairs nothing.
+        if again
+            && self
+                .tlp
+                .is_some_and(|t| t.is_retrans() && t.end_seq() == end)
+        {
+            self.tlp = None;
+            self.probe_due = true;
+            self.stats.tail_loss_probes -= 1;
+        }
+        if congestion && matches!(self.ca_state, CaState::Open | CaState::Disorder) {
+            let flight = ByteCount::new(self.nxt - self.una);
+            self.enter_cwr(CongestionEvent::LocalDrop, flight, now, &mut |_| {});
+        }
+    }
+
+    /// The segment that starts at `start` counts as unsent, or if others follow it, as lost.
+    fn unsend(&mut self, start: AbsSeq) {
+        if self.board.pop_unsent(start) {
             self.nxt = start;
         } else {
             self.board.mark_lost(start);
@@ -443,10 +494,20 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.rto_at = None;
             self.pto_at = None;
         }
-        if congestion && matches!(self.ca_state, CaState::Open | CaState::Disorder) {
-            let flight = ByteCount::new(self.nxt - self.una);
-            self.enter_cwr(CongestionEvent::LocalDrop, flight, now, &mut |_| {});
+    }
+
+    /// The peer did not take what starts at `start`, which probed its closed window, nor what
+    /// repeated it: it is to leave again now that the window is open.
+    pub fn retract_probe(&mut self, start: AbsSeq) {
+        self.board.undo_retransmit(start);
+        if self.board.get(start).is_some() {
+            self.unsend(start);
         }
+    }
+
+    /// The segment that carried CWR never left.
+    pub fn owe_cwr(&mut self) {
+        self.cwr_due = true;
     }
 
     /// Start the retransmission timer afresh (RFC 6298 section 5).

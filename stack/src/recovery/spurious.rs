@@ -170,7 +170,7 @@ impl Frto {
     /// New data left.
     pub fn on_new_data(&mut self) {
         if let Self::SendNew { sent } = self {
-            *sent += 1;
+            *sent = sent.saturating_add(1);
         }
     }
 }

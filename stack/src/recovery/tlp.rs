@@ -6,16 +6,20 @@ use narrows_congestion::{Duration, RttEstimator};
 
 /// The probe timeout before the first RTT sample (section 7.2).
 const INITIAL_PTO: Duration = Duration::from_secs(1);
+/// The least: an RTT below the clock's resolution measures as zero, and a probe that goes with
+/// the flight it is to ask for tells nothing.
+const MIN_PTO: Duration = Duration::from_micros(1);
 
 /// `TLP_calc_PTO` of section 7.2: 2 SRTT, and the longest delay of an ACK if a single segment
 /// is in flight; 1 s before the first RTT sample. The caller keeps it from exceeding the
 /// retransmission timeout.
 pub fn pto(rtt: &RttEstimator, one_segment: bool, max_ack_delay: Duration) -> Duration {
-    match rtt.srtt() {
+    let pto = match rtt.srtt() {
         None => INITIAL_PTO,
         Some(srtt) if one_segment => srtt * 2 + max_ack_delay,
         Some(srtt) => srtt * 2,
-    }
+    };
+    pto.max(MIN_PTO)
 }
 
 /// What an ACK says about a probe.
@@ -115,6 +119,7 @@ mod tests {
             Duration::from_secs(1)
         );
         assert_eq!(pto(&rtt_of(u64::MAX), true, Duration::MAX), Duration::MAX);
+        assert!(pto(&rtt_of(0), true, Duration::ZERO) > Duration::ZERO);
     }
 
     /// RFC 8985 section 7.4.2, case by case.

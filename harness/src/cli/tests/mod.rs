@@ -100,7 +100,7 @@ fn errors_name_option_range_and_near_match() {
             "incast --buffer 1000B",
             &["'1kB' for '--buffer'", "allowed is 1518B to"],
         ),
-        ("incast --mss 9000", &["'9000' for '--mss'", "48 to 1460"]),
+        ("incast --mss 9000", &["'9000' for '--mss'", "64 to 1460"]),
         (
             "incast --initial-window 0",
             &["--initial-window", "1 to 10000"],

@@ -185,6 +185,8 @@ pub(super) struct Server {
     jitter: SimTime,
     random: Stream,
     pub(super) conn: Option<ConnId>,
+    /// The connection gave up.
+    pub(super) lost: bool,
     /// Bytes of a request that have come.
     heard: u64,
     /// Answers to begin: when, and how much.
@@ -201,6 +203,7 @@ impl Server {
             jitter: SimTime::from_duration(spec.start_jitter),
             random: Stream::new(spec.seed, Component::Start, u64::from(index) + 1),
             conn: None,
+            lost: false,
             heard: 0,
             answers: std::collections::VecDeque::new(),
             waiting: 0,
@@ -216,6 +219,10 @@ impl Server {
     fn event(&mut self, tcp: &mut SimEndpoint, now: Instant, event: EndpointEvent) {
         match event {
             EndpointEvent::Accepted { conn, .. } => self.conn = Some(conn),
+            EndpointEvent::Conn {
+                event: Event::Closed(_),
+                ..
+            } => self.lost = true,
             EndpointEvent::Conn {
                 conn,
                 event: Event::Readable,

@@ -204,6 +204,13 @@ fn run<T: Tap<SimPacket>>(
     let (hosts, network, tap) = world.into_parts();
     let outcome = match (ended, client_of(&hosts).outcome) {
         (_, Some(outcome)) => outcome,
+        // A server whose connection gave up can tell nobody: the client waits for ever.
+        _ if hosts
+            .iter()
+            .any(|h| matches!(&h.app, Role::Server(s) if s.lost)) =>
+        {
+            Outcome::ConnectionLost
+        }
         (WorldOutcome::Reached | WorldOutcome::TimeLimit, None) => match spec.length {
             Length::Time(_) => Outcome::Completed,
             Length::Blocks { .. } => Outcome::TimeLimit,

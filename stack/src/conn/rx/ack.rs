@@ -76,7 +76,11 @@ impl<T: TcpTypes> Connection<T> {
             tsecr,
             ece: tcp.flags.contains(Flags::ECE) && self.ecn.in_use(),
             exact_ecn: self.ecn.is_exact(),
-            pure: seg.text_len == 0 && !seg.fin && !window_changed,
+            // What answers a probe of a window that admits nothing is no duplicate ACK.
+            pure: seg.text_len == 0
+                && !seg.fin
+                && !window_changed
+                && !self.window_refuses_the_first(),
             can_send_new: may_send_new::<T>(&self.send_buf, self.fin, &self.snd, &self.window),
         };
         self.snd.on_ack(&input, &mut tracer(&mut self.trace, now));
@@ -106,15 +110,11 @@ impl<T: TcpTypes> Connection<T> {
         {
             self.timers.arm(Timer::User, now + limit);
         }
+        self.limit_orphan(now);
         let fin_acked = self.fin == Fin::Queued && ack > data_end;
         if fin_acked {
             match self.state {
-                State::FinWait1 => {
-                    self.set_state(State::FinWait2, now);
-                    if let Some(wait) = self.config.fin_wait_2 {
-                        self.timers.arm(Timer::Linger, now + wait);
-                    }
-                }
+                State::FinWait1 => self.set_state(State::FinWait2, now),
                 State::Closing => self.enter_time_wait(now),
                 State::LastAck => self.finish(CloseReason::Finished, now),
                 _ => {}

@@ -56,7 +56,7 @@ impl<T: TcpTypes> Connection<T> {
                 .on_segment(option, tcp.seq, self.ack.last_sent(), now);
         }
         self.on_ack(now, tcp, &seg);
-        self.settle_probe(now);
+        self.settle_probe();
         if matches!(self.state, State::Closed(_)) {
             return;
         }
@@ -97,16 +97,13 @@ impl<T: TcpTypes> Connection<T> {
 
     /// If the window has opened and the peer did not take the byte that probed it, that byte leaves
     /// again at once: its timer is backed off far, and Nagle's algorithm would wait for it.
-    fn settle_probe(&mut self, now: Instant) {
+    fn settle_probe(&mut self) {
         if let Some(probe) = self.probe_sent {
             if self.snd.una() > probe {
                 self.probe_sent = None;
             } else if self.window.wnd > 0 {
                 self.probe_sent = None;
-                // It was dropped, and so was what may have repeated it.
-                for _ in 0..2 {
-                    self.snd.on_local_drop(probe, false, now);
-                }
+                self.snd.retract_probe(probe);
             }
         }
     }

@@ -332,11 +332,17 @@ impl<T: TcpTypes> Connection<T> {
             self.handshake.due = true;
             return;
         }
+        if tcp.flags.contains(Flags::CWR) {
+            self.snd.owe_cwr();
+        }
         if payload_len > 0 || tcp.flags.contains(Flags::FIN) {
             let back = (self.seq(self.snd.nxt())).since(tcp.seq);
             if let Some(start) = self.snd.nxt().checked_sub(u64::from(back)) {
                 self.snd.on_local_drop(start, congestion, now);
             }
+        } else if tcp.seq + 1 == self.seq(self.snd.nxt()) {
+            self.probe_keepalive = true;
+            return;
         }
         // Whatever it acknowledged is owed again.
         self.ack.force();
