@@ -745,6 +745,16 @@ fn time_wait_stays_when_nobody_listens() {
     }
 }
 
+/// Nor does one with a FIN, which no listener takes.
+#[test]
+fn a_syn_with_fin_does_not_end_time_wait() {
+    let (_, mut host) = reopen(None, 900, None);
+    let mut p = packet(C, S, SYN | FIN, 5_000, 0);
+    p.2 = b"x".to_vec();
+    give(&mut host, start(), &p);
+    assert_eq!((host.connections(), host.stats().time_wait_reuses), (1, 0));
+}
+
 // ---- Handles, leaks, many.
 
 #[test]

@@ -65,7 +65,8 @@ pub(super) struct IncastArgs {
     /// Start from a preset's values (see `narrows list`); other options change them.
     #[arg(long, value_name = "NAME", default_value = "default", help_heading = TRAFFIC)]
     pub(super) preset: String,
-    /// Server counts: 16 or 4,8,16 or 1-64 or 8-64+8 or 1..64x2.
+    /// Server counts: 16 or 4,8,16 or 1-64 or 8-64+8 or 1..64x2
+    /// [default: 1,2,4,8,12,16,24,32,48,64].
     #[arg(short = 'n', long, value_name = "LIST", value_parser = values::servers, help_heading = TRAFFIC)]
     pub(super) servers: Option<List<u32>>,
     /// What each server sends for a block [default: 256KiB].
@@ -169,7 +170,7 @@ pub(super) struct IncastArgs {
     pub(super) mss: Option<u32>,
 
     /// Seed of everything random [default: 1].
-    #[arg(long, value_name = "N", help_heading = SWEEP)]
+    #[arg(long, value_name = "N", value_parser = values::seed, help_heading = SWEEP)]
     pub(super) seed: Option<u64>,
     /// Runs of each point; with more than one: mean and 95 % confidence interval.
     #[arg(short, long, value_name = "N", default_value = "1", value_parser = values::whole(1, 10_000), help_heading = SWEEP)]

@@ -150,7 +150,13 @@ impl Catalog {
                 .get(name)
                 .map(drop)
                 .map_err(|e| e.to_string()),
-            Kind::Rto => self.rto.get(name).map(drop).map_err(|e| e.to_string()),
+            Kind::Rto => self.rto.get(name).map(drop).map_err(|e| {
+                if name.starts_with(|c: char| c.is_ascii_digit()) {
+                    format!("{e}; or a time longer than zero with its unit, such as 5ms")
+                } else {
+                    e.to_string()
+                }
+            }),
             _ => {
                 let entries = self.entries(kind);
                 let names = || entries.iter().map(|e| e.name.as_str());

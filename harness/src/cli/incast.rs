@@ -274,12 +274,19 @@ fn terminal_text(summary: &Summary, story: &Story, to_stderr: bool, colour: bool
 fn speed(results: &SweepResults, took: std::time::Duration) -> String {
     let finished = || results.runs.iter().flatten();
     let packets: u64 = finished().map(|r| r.data_packets).sum();
-    let seconds = took.as_secs_f64();
-    format!(
-        "{} runs, {:.1} million data packets in {seconds:.1} s",
-        finished().count(),
-        packets as f64 / 1e6
-    )
+    let runs = match finished().count() {
+        1 => "1 run".to_owned(),
+        n => format!("{n} runs"),
+    };
+    let packets = match packets {
+        0..100_000 => packets.to_string(),
+        _ => format!("{:.1} million", packets as f64 / 1e6),
+    };
+    let took = match took.as_secs_f64() {
+        seconds if seconds < 0.1 => format!("{:.0} ms", seconds * 1e3),
+        seconds => format!("{seconds:.1} s"),
+    };
+    format!("{runs}, {packets} data packets in {took}")
 }
 
 fn failures(planned: &[PlannedRun], results: &SweepResults) -> String {

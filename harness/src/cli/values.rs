@@ -169,7 +169,7 @@ pub fn ecn_threshold(text: &str) -> Result<Aqm, String> {
         "off" | "none" => Ok(Aqm::None),
         _ => queue(text)
             .map(Aqm::EcnStep)
-            .map_err(|e| format!("{e}; or off")),
+            .map_err(|e| e.replacen("expected ", "expected off, ", 1)),
     }
 }
 
@@ -204,7 +204,10 @@ pub fn delayed_ack(text: &str) -> Result<DelayedAck, String> {
     }
     let (segments, time) = text.split_once('/').unwrap_or(("2", text));
     let segments = segments.parse().map_err(|_| HELP.to_owned())?;
-    let timeout = duration(time).map_err(|e| format!("{HELP}; {e}"))?;
+    let timeout = duration(time).map_err(|e| {
+        let what = e.rsplit(": ").next().unwrap_or_default();
+        format!("{HELP}: {what}")
+    })?;
     Ok(DelayedAck::On { segments, timeout })
 }
 
@@ -214,7 +217,7 @@ pub fn receive_window(text: &str) -> Result<Option<ByteCount>, String> {
         "off" | "none" | "free" => Ok(None),
         _ => size(text)
             .map(Some)
-            .map_err(|e| format!("{e}; or off for no cap")),
+            .map_err(|e| e.replacen("expected ", "expected off (no cap) or ", 1)),
     }
 }
 
@@ -222,7 +225,7 @@ pub fn receive_window(text: &str) -> Result<Option<ByteCount>, String> {
 pub fn tick(text: &str) -> Result<Duration, String> {
     match text {
         "exact" => Ok(Duration::ZERO),
-        _ => duration(text).map_err(|e| format!("{e}; or exact")),
+        _ => duration(text).map_err(|e| e.replacen("expected ", "expected exact or ", 1)),
     }
 }
 
@@ -234,6 +237,13 @@ pub fn ecn(text: &str) -> Result<EcnUse, String> {
         "classic" | "on" => Ok(EcnUse::Classic),
         _ => Err("expected auto (what the congestion control asks for), classic or off".to_owned()),
     }
+}
+
+/// A seed: any number of 64 bits.
+pub fn seed(text: &str) -> Result<u64, String> {
+    text.replace('_', "")
+        .parse()
+        .map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
 }
 
 /// A whole number from `min` to `max`.

@@ -1,11 +1,11 @@
 //! What happened, in sentences.
 //!
-//! A variant has **collapsed** at the smallest number of servers where its usual goodput, that of
-//! all blocks but the slowest tenth, is below half of the best it reaches without loss. (One
-//! timeout of 200 ms in twenty blocks of 5 ms takes two thirds of the mean, but is no collapse.)
-//! "Without loss" means points without drops and
-//! timeouts; a variant that has none is compared with the best loss-free point of the sweep,
-//! and if there is none at all, with the link rate.
+//! A variant has **collapsed** at the smallest number of servers where something is lost and its
+//! usual goodput, that of all blocks but the slowest tenth, is below half of the best it reaches
+//! without loss. (One timeout of 200 ms in twenty blocks of 5 ms takes two thirds of the mean, but
+//! is no collapse.) "Without loss" means points without drops and timeouts; a variant that has
+//! none is compared with the best loss-free point of the sweep, and if there is none at all, with
+//! the link rate.
 
 use super::summary::{Point, Summary, VariantSummary};
 use crate::scenario::SweepSpec;
@@ -34,7 +34,7 @@ impl Story {
                 let reference = best(&v.points).unwrap_or(anywhere);
                 v.points
                     .iter()
-                    .position(|p| p.usual_share < COLLAPSE_SHARE * reference)
+                    .position(|p| !p.loss_free() && p.usual_share < COLLAPSE_SHARE * reference)
             })
             .collect();
         let mut sentences = Vec::new();
@@ -101,7 +101,23 @@ fn tell_collapse(summary: &Summary, onset: &[Option<usize>], out: &mut Vec<Strin
             percent(p.share)
         );
     }
+    let early: Vec<String> = collapsed
+        .iter()
+        .filter_map(|(v, o)| Some((v, v.points[..*o].iter().find(|p| few_slow_blocks(p))?)))
+        .map(|(v, p)| format!("{} from {} on", v.variant.label, servers(p.servers)))
+        .collect();
+    if !early.is_empty() {
+        text += &format!(
+            " Before that, a few slow blocks already take more than half of the mean goodput: {}.",
+            list(&early)
+        );
+    }
     out.push(text);
+}
+
+/// The slowest tenth of the blocks takes more than half of the goodput.
+fn few_slow_blocks(p: &Point) -> bool {
+    p.share < COLLAPSE_SHARE * p.usual_share
 }
 
 /// Which single change makes a collapsed variant hold.
@@ -124,7 +140,7 @@ fn tell_cures(
             if let [axis] = differ[..] {
                 let entry = cured.entry((axis, w.variant.picks[axis])).or_default();
                 entry.1 += 1;
-                if onset[j].is_none() && same_range(v, w) {
+                if onset[j].is_none() && complete(w) && same_range(v, w) {
                     entry.0.insert(i);
                 }
             }
@@ -173,12 +189,17 @@ fn same_range(v: &VariantSummary, w: &VariantSummary) -> bool {
         .eq(w.points.iter().map(|p| p.servers))
 }
 
+/// Has points, and every run of them came to its end.
+fn complete(v: &VariantSummary) -> bool {
+    !v.points.is_empty() && v.points.iter().all(|p| p.incomplete == 0)
+}
+
 fn tell_survivors(summary: &Summary, onset: &[Option<usize>], out: &mut Vec<String>) {
     let held: Vec<&VariantSummary> = summary
         .variants
         .iter()
         .zip(onset)
-        .filter(|(v, o)| o.is_none() && !v.points.is_empty())
+        .filter(|(v, o)| o.is_none() && complete(v))
         .map(|(v, _)| v)
         .collect();
     let Some(most) = held.iter().flat_map(|v| &v.points).map(|p| p.servers).max() else {
@@ -195,23 +216,28 @@ fn tell_survivors(summary: &Summary, onset: &[Option<usize>], out: &mut Vec<Stri
         if single { "with" } else { "up to" },
         servers(most)
     );
-    let floor = format!(
-        "{} of the link ({} with {})",
-        percent(p.share),
-        v.variant.label,
-        servers(p.servers)
-    );
+    let only = held.len() == 1 && v.points.len() == 1;
+    let mut who = Vec::new();
+    if !only {
+        who.push(format!("{} with {}", v.variant.label, servers(p.servers)));
+    }
+    if few_slow_blocks(p) {
+        let usual = percent(p.usual_share);
+        who.push(format!("{usual} without the slowest tenth of the blocks"));
+    }
+    let never = if only { "at" } else { "never below" };
+    let mut floor = format!("{never} {} of the link", percent(p.share));
+    if !who.is_empty() {
+        floor += &format!(" ({})", who.join("; "));
+    }
     let labels: Vec<&str> = held.iter().map(|v| v.variant.label.as_str()).collect();
     let collapsed = onset.iter().flatten().count();
     out.push(if collapsed == 0 {
-        format!("No collapse {range}: goodput is never below {floor}.")
+        format!("No collapse {range}: goodput is {floor}.")
     } else if labels.len() > 3 && labels.len() + collapsed == summary.variants.len() {
-        format!(
-            "The other {} variants held {range}: never below {floor}.",
-            labels.len()
-        )
+        format!("The other {} variants held {range}: {floor}.", labels.len())
     } else {
-        format!("{} held {range}: never below {floor}.", list(&labels))
+        format!("{} held {range}: {floor}.", list(&labels))
     });
 }
 
@@ -384,6 +410,80 @@ mod tests {
             &[[400; 3], [950; 3], [500; 3], [950; 3]],
         );
         assert_eq!(s.onset, [Some(0), None, None, None]);
+    }
+
+    fn one_variant(runs: Vec<Option<IncastRun>>) -> Story {
+        let sweep = SweepSpec {
+            base: IncastSpec::default(),
+            servers: (0..runs.len() as u32).map(|i| 1 << i).collect(),
+            axes: Vec::new(),
+            repetitions: 1,
+        };
+        Story::of(&sweep, &Summary::of(&sweep, &runs))
+    }
+
+    fn run(mbps: u64, millis: [u64; 10], timeouts: u64) -> Option<IncastRun> {
+        Some(IncastRun {
+            goodput: Rate::from_mbps(mbps),
+            block_times: millis.map(Duration::from_millis).to_vec(),
+            timeouts: TimeoutCounts {
+                tail: timeouts,
+                ..TimeoutCounts::default()
+            },
+            ..IncastRun::default()
+        })
+    }
+
+    #[test]
+    fn low_goodput_without_loss_is_no_collapse() {
+        let s = one_variant(vec![run(20, [2; 10], 0), run(900, [2; 10], 0)]);
+        assert_eq!(s.onset, [None]);
+    }
+
+    #[test]
+    fn a_few_slow_blocks_are_named_and_are_no_collapse() {
+        let mut slow = [5; 10];
+        slow[9] = 205;
+        let s = one_variant(vec![run(900, [5; 10], 0), run(180, slow, 1)]);
+        assert_eq!(s.onset, [None]);
+        assert!(
+            s.sentences[0]
+                .ends_with("with 2 servers; 90 % without the slowest tenth of the blocks)."),
+            "{:?}",
+            s.sentences
+        );
+        let s = one_variant(vec![
+            run(900, [5; 10], 0),
+            run(180, slow, 1),
+            run(20, [205; 10], 10),
+        ]);
+        assert_eq!(s.onset, [Some(2)]);
+        assert!(
+            s.sentences[0].contains("Before that, a few slow blocks already take more than half")
+        );
+    }
+
+    #[test]
+    fn a_single_point_has_no_never() {
+        let s = one_variant(vec![run(900, [5; 10], 0)]);
+        assert_eq!(
+            s.sentences,
+            ["No collapse with 1 server: goodput is at 90 % of the link."]
+        );
+    }
+
+    #[test]
+    fn who_did_not_finish_did_not_hold() {
+        let cut = run(0, [5; 10], 0).map(|r| IncastRun {
+            outcome: crate::scenario::Outcome::TimeLimit,
+            ..r
+        });
+        let s = one_variant(vec![cut]);
+        assert!(
+            s.sentences[0].starts_with("Not every run came to its end"),
+            "{:?}",
+            s.sentences
+        );
     }
 
     #[test]

@@ -82,7 +82,8 @@ impl Point {
             servers,
             goodput,
             share: goodput.mean / link_rate.bits_per_sec().max(1) as f64,
-            usual_share: goodput.mean / link_rate.bits_per_sec().max(1) as f64
+            usual_share: over_block_time(runs).unwrap_or(goodput.mean)
+                / link_rate.bits_per_sec().max(1) as f64
                 * slowest_tenth(&times),
             timeouts: timeouts / n,
             timeouts_per_block: (!times.is_empty()).then(|| timeouts / times.len() as f64),
@@ -103,6 +104,18 @@ impl Point {
     pub fn loss_free(&self) -> bool {
         self.drops == 0.0 && self.timeouts == 0.0
     }
+}
+
+/// Goodput of all runs together, in bits per second: what they delivered over the time they took.
+/// The mean of their goodputs is more, since a fast run counts in it as much as a slow one.
+fn over_block_time(runs: &[&IncastRun]) -> Option<f64> {
+    let (mut sum, mut nanos) = (0.0, 0.0);
+    for run in runs {
+        let time: Duration = run.block_times.iter().copied().sum();
+        sum += run.goodput.bits_per_sec() as f64 * time.as_nanos() as f64;
+        nanos += time.as_nanos() as f64;
+    }
+    (nanos > 0.0).then(|| sum / nanos)
 }
 
 /// How many times shorter the mean of the ascending `times` is without the last tenth of them.
@@ -152,5 +165,39 @@ impl Summary {
             planned: results.len(),
             repetitions: sweep.repetitions,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::IncastSpec;
+
+    /// A run with a timeout takes eleven times as long as one without.
+    #[test]
+    fn the_usual_goodput_of_unequal_runs_stays_within_the_link() {
+        let run = |mbps, slowest| {
+            let mut block_times = vec![Duration::from_millis(5); 10];
+            block_times[9] = Duration::from_millis(slowest);
+            Some(IncastRun {
+                goodput: Rate::from_mbps(mbps),
+                block_times,
+                ..IncastRun::default()
+            })
+        };
+        let sweep = SweepSpec {
+            base: IncastSpec::default(),
+            servers: vec![2],
+            axes: Vec::new(),
+            repetitions: 2,
+        };
+        let summary = Summary::of(&sweep, &[run(900, 5), run(90, 455)]);
+        let point = &summary.variants[0].points[0];
+        assert!((point.share - 0.495).abs() < 1e-9);
+        assert!(
+            (point.usual_share - 0.9).abs() < 1e-9,
+            "{}",
+            point.usual_share
+        );
     }
 }

@@ -79,6 +79,26 @@ fn errors_name_option_range_and_near_match() {
             &["'linus' for '--rto'", "did you mean 'linux'?"],
         ),
         (
+            "incast --rto 5",
+            &["'5' for '--rto'", "with its unit, such as 5ms"],
+        ),
+        (
+            "incast --seed x",
+            &[
+                "'x' for '--seed",
+                "whole number from 0 to 18446744073709551615",
+            ],
+        ),
+        (
+            "incast --ecn-threshold 5",
+            &["expected off, packets or bytes"],
+        ),
+        ("incast --tick 5", &["expected exact or a time"]),
+        (
+            "incast --delayed-ack 2",
+            &["such as 2/40ms: the unit is missing"],
+        ),
+        (
             "incast --loss rakc",
             &["'rakc' for '--loss'", "did you mean 'rack'?"],
         ),
