@@ -371,8 +371,17 @@ fn preset_with(
     {
         return Err(format!("the floor {min} is above the cap {}", policy.max));
     }
+    if policy.max < SHORTEST_CAP {
+        return Err(format!(
+            "max={} is too short: at least {SHORTEST_CAP}",
+            policy.max
+        ));
+    }
     Ok(Arc::new(move || policy))
 }
+
+/// With a cap below this the timer does nothing but fire.
+const SHORTEST_CAP: Duration = Duration::from_micros(1);
 
 /// `a=1,b=2` taken apart.
 fn pairs(parameters: Option<&str>) -> Result<Vec<(&str, &str)>, String> {

@@ -280,7 +280,8 @@ fn a_window_kept_below_a_segment_does_not_wait_for_a_probe() {
 /// Idle for 2.6 timeouts or 301 s, and what is left of a window of more than 20 segments.
 #[test]
 fn what_is_left_of_the_window_after_idling() {
-    let table: [(_, _, fn(u64) -> u64); 5] = [
+    type Left = fn(u64) -> u64;
+    let table: [(_, _, Left); 5] = [
         (IdleRestart::Keep, ms(2_500), |w| w),
         (IdleRestart::Rfc5681, ms(2_500), |_| 2 * MSS),
         (IdleRestart::Rfc2861, ms(2_500), |w| w / 4),

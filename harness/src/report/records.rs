@@ -31,7 +31,7 @@ pub struct RunRecord {
     pub repetition: u32,
     /// The run's own seed: `--seed` with it and `--repetitions 1` gives this run again.
     pub seed: u64,
-    /// `completed`, `time-limit`, `stalled` or `connection-lost`.
+    /// `completed`, `time-limit`, `stalled`, `connection-lost` or `corrupt-data`.
     pub outcome: &'static str,
     /// Payload delivered to the client's application per simulated second.
     pub goodput_bps: u64,

@@ -47,6 +47,9 @@ pub enum Outcome {
     Stalled,
     /// A connection gave up or was reset.
     ConnectionLost,
+    /// The TCP delivered bytes other than those that were sent: a bug, and nothing else about the
+    /// run can be trusted.
+    CorruptData,
 }
 
 impl Outcome {
@@ -57,6 +60,7 @@ impl Outcome {
             Self::TimeLimit => "time-limit",
             Self::Stalled => "stalled",
             Self::ConnectionLost => "connection-lost",
+            Self::CorruptData => "corrupt-data",
         }
     }
 }

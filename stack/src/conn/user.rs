@@ -134,8 +134,9 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     /// Nothing more will be sent, nor read: as [`close`](Self::close), but it does not wait for
-    /// the peer longer than `orphan_stall` and `fin_wait_2` of the configuration say, and data the user has not read, or that still comes, is answered with a RST: it
-    /// must not look delivered (RFC 9293 SHLD-3, RFC 2525 section 2.17).
+    /// the peer longer than `orphan_stall` and `fin_wait_2` of the configuration say, and data the
+    /// user has not read, or that still comes, is answered with a RST: it must not look delivered
+    /// (RFC 9293 SHLD-3, RFC 2525 section 2.17).
     pub fn release(&mut self, now: Instant) {
         self.orphan = true;
         if self.readable() > 0 && !matches!(self.state, State::Closed(_)) {

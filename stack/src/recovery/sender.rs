@@ -483,7 +483,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
     }
 
-    /// The segment that starts at `start` counts as unsent, or if others follow it, as lost.
+    /// The segment that starts at `start` counts as unsent; as lost if others follow it, or it was
+    /// sent more than once.
     fn unsend(&mut self, start: AbsSeq) {
         if self.board.pop_unsent(start) {
             self.nxt = start;
@@ -499,7 +500,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The peer did not take what starts at `start`, which probed its closed window, nor what
     /// repeated it: it is to leave again now that the window is open.
     pub fn retract_probe(&mut self, start: AbsSeq) {
-        self.board.undo_retransmit(start);
         if self.board.get(start).is_some() {
             self.unsend(start);
         }

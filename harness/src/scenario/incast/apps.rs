@@ -152,7 +152,7 @@ impl Client {
         conn.consume(n, now);
         if conn.recv_buffer().mismatched > 0 {
             // The TCP delivered a wrong byte: nothing it says can be trusted.
-            self.outcome = Some(Outcome::ConnectionLost);
+            self.outcome = Some(Outcome::CorruptData);
             debug_assert!(false, "corrupt stream");
         }
         self.payload += ByteCount::new(n);
