@@ -4,7 +4,8 @@
 //! 80000-13. Papers that write "256KB" for a power of two mean `256KiB`; the defaults of the
 //! scenarios do, too.
 
-use crate::scenario::spec::{Aqm, DelayedAck, EcnUse, MAX_SERVERS, QueueLimit, Red};
+use crate::scenario::MAX_SERVERS;
+use crate::scenario::spec::{Aqm, DelayedAck, EcnUse, QueueLimit, Red};
 use narrows::{ByteCount, Duration, Rate};
 
 /// One or more values of an option, separated by commas.

@@ -5,6 +5,7 @@ pub mod outcome;
 pub mod parallel;
 pub mod spec;
 pub mod sweep;
+mod validate;
 
 use std::fmt;
 use std::io;
@@ -13,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub use outcome::{DropCounts, IncastRun, Outcome, QueuePeak, TimeoutCounts};
 pub use spec::IncastSpec;
 pub use sweep::{Axis, PlannedRun, Setting, SweepSpec, Variant};
+pub use validate::MAX_SERVERS;
 
 /// What a run gets from outside besides its spec.
 ///

@@ -1,4 +1,4 @@
-//! What acknowledgements and timers do to the sender: the episodes of loss recovery.
+//! What acknowledgements do to the sender: the episodes of loss recovery.
 
 use super::detector::{AckFacts, NewestDelivered, Verdict};
 use super::prr::{self, Prr};
@@ -7,7 +7,7 @@ use super::sender::Sender;
 use super::spurious::{Frto, FrtoFacts, FrtoVerdict, UndoRecord};
 use super::tlp::{TlpFacts, TlpOutcome};
 use crate::config::RecoverySending;
-use crate::trace::{TimeoutCause, TraceEvent};
+use crate::trace::TraceEvent;
 use narrows_congestion::{
     AckSample, ByteCount, CaState, CongestionControl, CongestionEvent, Duration, Instant,
     RtoPolicy, Spurious,
@@ -37,15 +37,6 @@ pub struct AckInput<'a> {
     pub pure: bool,
     /// There is unsent data that the peer's window admits.
     pub can_send_new: bool,
-}
-
-/// What the retransmission timer's firing led to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RtoOutcome {
-    /// Nothing was outstanding.
-    Nothing,
-    /// The first segment will be sent again.
-    Retransmit(TimeoutCause),
 }
 
 /// An RTT by the timestamp of a clock in milliseconds is wrong by up to this much.
@@ -314,7 +305,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         true
     }
 
-    fn on_loss_found(
+    pub(super) fn on_loss_found(
         &mut self,
         lost_before: ByteCount,
         flight: ByteCount,
@@ -382,7 +373,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// RecoverFS of RFC 9937 section 6, for an episode that starts with an ACK that brought so
     /// much.
-    fn recover_fs(&self, newly_sacked: ByteCount, newly_acked: ByteCount) -> ByteCount {
+    pub(super) fn recover_fs(&self, newly_sacked: ByteCount, newly_acked: ByteCount) -> ByteCount {
         let outstanding = ByteCount::new(self.nxt - self.una);
         prr::recover_fs(outstanding, self.board.sacked(), newly_sacked, newly_acked)
     }
@@ -513,125 +504,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.tlp = None;
     }
 
-    /// The reordering timer of the loss detector fired.
-    pub fn on_reorder_timeout(&mut self, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
-        let lost_before = self.board.lost();
-        let verdict = self
-            .detector
-            .on_reorder_timeout(now, &self.rtt, &mut self.board);
-        if verdict == Verdict::NewLoss {
-            let flight = self.recover_fs(ByteCount::ZERO, ByteCount::ZERO);
-            self.on_loss_found(lost_before, flight, now, trace);
-        }
-    }
-
-    /// The probe timer fired: the last segment, or new data, is to be sent
-    /// (RFC 8985 section 7.3).
-    pub fn on_pto(&mut self, new_data: bool, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
-        self.pto_at = None;
-        if !new_data && self.board.last_unsacked().is_none() {
-            return;
-        }
-        trace(TraceEvent::TailLossProbe);
-        self.probe_due = true;
-        self.arm_rto(now);
-    }
-
-    /// The retransmission timer fired (RFC 6298 section 5.4 to 5.6, RFC 5681 section 3.1).
-    ///
-    /// `window_closed`: the peer's window admits nothing and it has answered since; the timer is
-    /// then a zero-window probe (RFC 9293 section 3.8.6.1) and no sign of congestion.
-    pub fn on_rto(
-        &mut self,
-        now: Instant,
-        window_closed: bool,
-        trace: &mut impl FnMut(TraceEvent),
-    ) -> RtoOutcome {
-        self.rto_at = None;
-        self.pto_at = None;
-        self.tlp = None;
-        self.probe_due = false;
-        let Some(first) = self.board.first().copied() else {
-            return RtoOutcome::Nothing;
-        };
-        let cause = if window_closed {
-            TimeoutCause::ZeroWindow
-        } else {
-            self.timeout_cause(&first)
-        };
-        self.stats.timeouts += 1;
-        match cause {
-            TimeoutCause::FullWindow => self.stats.timeouts_full_window += 1,
-            TimeoutCause::Tail => self.stats.timeouts_tail += 1,
-            TimeoutCause::RetransmissionLost => self.stats.timeouts_retransmission += 1,
-            TimeoutCause::Handshake | TimeoutCause::ZeroWindow => self.stats.timeouts -= 1,
-        }
-        self.backoff = self.backoff.saturating_add(1);
-        self.count_retry(now);
-        // What paced the lost flight does not hold back its repair: the timer spaces that.
-        self.pacer.forgive();
-        trace(TraceEvent::Timeout {
-            cause,
-            rto: self.armed_rto,
-            consecutive: self.retries,
-            flight_size: ByteCount::new(self.nxt - self.una),
-        });
-        if window_closed {
-            self.probing_window = true;
-            self.board.mark_lost(first.start);
-            self.force_one = true;
-            self.arm_rto(now);
-            return RtoOutcome::Retransmit(cause);
-        }
-        // A peer that discards what it SACKed must not stall us (RFC 2018 section 8).
-        if first.is_sacked() {
-            self.board.reset_sacked();
-        }
-        let first_of_episode = self.ca_state != CaState::Loss || self.una >= self.recover;
-        let retries = self.retries;
-        // RFC 5681: the first timeout of an episode lowers ssthresh; the view still shows the
-        // state in which it struck.
-        self.with_cc(now, |cc, view| cc.on_rto(retries, view));
-        if first_of_episode || self.undo.is_none() {
-            self.undo = Some(UndoRecord::new(Spurious::Timeout, self.una, self.nxt));
-        }
-        // RFC 5682 section 2.1 step 1: not when a retransmission was lost already.
-        self.frto = if self.policy.spurious.frto && first_of_episode && !first.was_retransmitted() {
-            Frto::Retransmitted
-        } else {
-            Frto::Off
-        };
-        self.detector.on_rto(now, &mut self.board);
-        if !self.policy.sack {
-            self.board.set_reno_sacked(0, self.mss);
-        }
-        self.prr = None;
-        self.dup_acks = 0;
-        self.force_one = true;
-        self.recover = self.nxt;
-        self.cwr_due = true;
-        self.set_ca_state(CaState::Loss, trace);
-        self.arm_rto(now);
-        RtoOutcome::Retransmit(cause)
-    }
-
-    /// Which kind of timeout this is: nothing of the flight was seen at the receiver, or only
-    /// its end is missing, or a retransmission did not arrive.
-    fn timeout_cause(&self, first: &SentSegment) -> TimeoutCause {
-        if first.was_retransmitted() {
-            return TimeoutCause::RetransmissionLost;
-        }
-        let silent = self.dup_acks == 0 && self.board.sacked().is_zero();
-        let whole =
-            self.board.len() > self.policy.dup_thresh as usize || self.limited_until > self.una;
-        if silent && whole {
-            TimeoutCause::FullWindow
-        } else {
-            TimeoutCause::Tail
-        }
-    }
-
-    fn set_ca_state(&mut self, to: CaState, trace: &mut impl FnMut(TraceEvent)) {
+    pub(super) fn set_ca_state(&mut self, to: CaState, trace: &mut impl FnMut(TraceEvent)) {
         if self.ca_state != to {
             trace(TraceEvent::CaState {
                 from: self.ca_state,

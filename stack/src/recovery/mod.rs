@@ -16,9 +16,11 @@ pub mod rate;
 pub mod scoreboard;
 mod sender;
 pub mod spurious;
+mod timers;
 pub mod tlp;
 
 pub use detector::{DetectorFactory, LossDetector};
-pub use episode::{AckInput, RtoOutcome};
+pub use episode::AckInput;
 pub use scoreboard::{AbsSeq, Scoreboard, SentSegment};
 pub use sender::{NextSegment, Sender, SenderPolicy, SenderStats};
+pub use timers::RtoOutcome;

@@ -1,4 +1,4 @@
-//! The sender: its state, what may leave now, and its timers.
+//! The sender: its state, and what may leave now.
 
 use super::detector::LossDetector;
 use super::pacer::Pacer;
@@ -11,7 +11,7 @@ use crate::config::{PacingMode, RecoverySending, SpuriousDetection};
 use crate::rng::Rng;
 use narrows_congestion::{
     ByteCount, CaState, CongestionControl, CongestionEvent, Duration, FlowView, Instant, Needs,
-    Rate, RtoContext, RtoPolicy, RttEstimator,
+    Rate, RtoPolicy, RttEstimator,
 };
 
 /// The values of `TcpConfig` and of the handshake that the sender goes by.
@@ -231,38 +231,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     pub fn retries(&self) -> u32 {
         self.retries
     }
-    pub(super) fn count_retry(&mut self, now: Instant) {
-        if self.retries == 0 {
-            self.retrying_since = now;
-        }
-        self.retries = self.retries.saturating_add(1);
-    }
-
-    /// More than `retries` timeouts have passed without progress, and at least `time`
-    /// (R2 of RFC 9293 section 3.8.3).
-    pub fn is_hopeless(&self, retries: u32, time: Duration, now: Instant) -> bool {
-        self.retries > retries && now.since(self.retrying_since) >= time
-    }
 
     /// The loss detector's name.
     pub fn detector_name(&self) -> &'static str {
         self.detector.name()
-    }
-
-    /// The timeout that would be armed now.
-    pub fn current_rto(&self) -> Duration {
-        self.rto_with(0)
-    }
-
-    fn rto_with(&self, entropy: u64) -> Duration {
-        let rto = self
-            .rto
-            .rto(&self.rtt, &RtoContext::new(self.backoff, entropy));
-        if self.rtt.samples() == 0 {
-            rto.max(self.policy.rto_floor_before_sample)
-        } else {
-            rto
-        }
     }
 
     /// Whether the window was the limit during the last round trip. In slow start a window used
@@ -510,48 +482,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.cwr_due = true;
     }
 
-    /// Start the retransmission timer afresh (RFC 6298 section 5).
-    pub fn arm_rto(&mut self, now: Instant) {
-        let entropy = self.rng.next_u64();
-        self.armed_rto = self.rto_with(entropy);
-        self.rto_at = Some(now + self.armed_rto);
-    }
-
-    /// (Re)start the probe timer, where tail-loss probes apply (RFC 8985 section 7.2).
-    pub(super) fn arm_pto(&mut self, now: Instant) {
-        self.pto_at = None;
-        if !self.detector.tail_loss_probe()
-            || !self.policy.sack
-            || self.ca_state != CaState::Open
-            || self.tlp.is_some()
-            || self.backoff > 0
-            || self.board.is_empty()
-            || !self.board.sacked().is_zero()
-        {
-            return;
-        }
-        let one_segment = self.board.len() == 1;
-        let pto = super::tlp::pto(&self.rtt, one_segment, self.policy.max_ack_delay);
-        let at = now + pto;
-        // Not later than the RTO: then the RTO speaks.
-        if self.rto_at.is_none_or(|rto| at < rto) {
-            self.pto_at = Some(at);
-        }
-    }
-
-    /// The timeout for a timer that the connection keeps itself (handshake).
-    pub fn draw_rto(&mut self) -> Duration {
-        let entropy = self.rng.next_u64();
-        self.rto_with(entropy)
-    }
-
-    /// A SYN or SYN-ACK went unanswered: back off. Returns the timeout that has passed.
-    pub fn on_handshake_timeout(&mut self) -> Duration {
-        let passed = self.current_rto();
-        self.backoff = self.backoff.saturating_add(1);
-        passed
-    }
-
     /// The handshake is complete and has settled these values; `rtt` is what it measured.
     pub fn begin(
         &mut self,
@@ -575,23 +505,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Whether the loss detector needs SACK negotiated.
     pub fn detector_uses_sack(&self) -> bool {
         self.detector.uses_sack()
-    }
-
-    /// When the retransmission timer fires.
-    pub fn rto_deadline(&self) -> Option<Instant> {
-        self.rto_at
-    }
-    /// When the probe timer fires.
-    pub fn pto_deadline(&self) -> Option<Instant> {
-        self.pto_at
-    }
-    /// When the detector's reordering timer fires.
-    pub fn reorder_deadline(&self) -> Option<Instant> {
-        if self.board.is_empty() {
-            None
-        } else {
-            self.detector.reorder_deadline()
-        }
     }
 
     /// Whether CWR belongs on the next new data segment; cleared by the call.
@@ -622,11 +535,5 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// the application, not the path.
     pub fn on_app_limited(&mut self) {
         self.rate.on_app_limited(self.board.pipe().get());
-    }
-
-    /// Nothing more is expected: stop every timer.
-    pub fn stop_timers(&mut self) {
-        self.rto_at = None;
-        self.pto_at = None;
     }
 }

@@ -1,0 +1,213 @@
+//! Whether a spec can be run: every value in its range, none against another.
+
+use super::ScenarioError;
+use super::spec::{
+    Aqm, BlockSize, DelayedAck, Framing, IP_TCP_HEADERS, IncastSpec, Length, QueueLimit, Red, Size,
+};
+use narrows::{ByteCount, Duration, Rate};
+
+impl IncastSpec {
+    /// Whether every value is in its range and none contradicts another.
+    ///
+    /// Names are not looked up here: the runner does, in its registry.
+    ///
+    /// # Errors
+    /// [`ScenarioError::Invalid`] names the option of the command line and what it allows.
+    pub fn validate(&self) -> Result<(), ScenarioError> {
+        let (net, tcp) = (&self.net, &self.tcp);
+        within("servers", u64::from(self.servers), 1, MAX_SERVERS, |n| {
+            n.to_string()
+        })?;
+        let (option, size) = match self.block {
+            BlockSize::Sru(s) => ("sru", s),
+            BlockSize::Fixed(s) => ("block", s),
+        };
+        let size_text = |n| Size(ByteCount::new(n)).to_string();
+        within(option, size.get(), 1, MAX_BLOCK, size_text)?;
+        if size.get() < u64::from(self.servers) && matches!(self.block, BlockSize::Fixed(_)) {
+            return invalid(
+                option,
+                size_text(size.get()),
+                "each server needs at least a byte",
+            );
+        }
+        let time_text = |n| Duration::from_nanos(n).to_string();
+        match self.length {
+            Length::Blocks { blocks, time_limit } => {
+                within("blocks", u64::from(blocks), 1, 1_000_000_000, |n| {
+                    n.to_string()
+                })?;
+                within(
+                    "time-limit",
+                    time_limit.as_nanos(),
+                    1_000,
+                    MAX_TIME,
+                    time_text,
+                )?;
+            }
+            Length::Time(t) => within("duration", t.as_nanos(), 1_000, MAX_TIME, time_text)?,
+        }
+        within("request", self.request.size.get(), 1, 1 << 20, size_text)?;
+        within(
+            "jitter",
+            self.start_jitter.as_nanos(),
+            0,
+            10_000_000_000,
+            time_text,
+        )?;
+        within(
+            "rate",
+            net.link_rate.bits_per_sec(),
+            1_000,
+            1_000_000_000_000,
+            |n| Rate::from_bits_per_sec(n).to_string(),
+        )?;
+        within(
+            "delay",
+            net.link_delay.as_nanos(),
+            0,
+            10_000_000_000,
+            time_text,
+        )?;
+        within(
+            "nic-overhead",
+            net.nic_overhead.as_nanos(),
+            0,
+            10_000_000_000,
+            time_text,
+        )?;
+        within("mtu", u64::from(net.mtu), 104, 65_535, |n| n.to_string())?;
+        let mss_max = u64::from(net.mtu - IP_TCP_HEADERS);
+        if let Some(mss) = tcp.mss {
+            within("mss", u64::from(mss), 64, mss_max, |n| n.to_string())?;
+        }
+        for (option, limit) in [
+            ("buffer", net.port_buffer),
+            ("server-nic", net.server_nic),
+            ("client-nic", net.client_nic),
+        ] {
+            self.check_queue(option, limit)?;
+        }
+        match net.aqm {
+            Aqm::None => {}
+            Aqm::EcnStep(QueueLimit::Packets(p)) => {
+                within("ecn-threshold", u64::from(p), 0, 1 << 30, |n| n.to_string())?;
+            }
+            Aqm::EcnStep(QueueLimit::Bytes(b)) => {
+                within("ecn-threshold", b.get(), 0, 1 << 40, size_text)?;
+            }
+            Aqm::Red(red) => check_red(red)?,
+        }
+        within(
+            "initial-window",
+            u64::from(tcp.initial_window),
+            1,
+            10_000,
+            |n| n.to_string(),
+        )?;
+        if let Some(rwnd) = tcp.receive_window {
+            within(
+                "rwnd",
+                rwnd.get(),
+                u64::from(tcp.effective_mss(net.mtu)),
+                1 << 30,
+                size_text,
+            )?;
+        }
+        within(
+            "tick",
+            tcp.timer_tick.as_nanos(),
+            0,
+            1_000_000_000,
+            time_text,
+        )?;
+        if let DelayedAck::On { segments, timeout } = tcp.delayed_ack {
+            within("delayed-ack", u64::from(segments), 1, 64, |n| n.to_string())?;
+            within(
+                "delayed-ack",
+                timeout.as_nanos(),
+                1_000,
+                500_000_000,
+                time_text,
+            )?;
+        }
+        if !tcp.sack && tcp.loss_detector == "sack" {
+            return invalid(
+                "sack",
+                "off with --loss sack".to_owned(),
+                "choose --loss newreno or reno, or leave SACK on",
+            );
+        }
+        Ok(())
+    }
+
+    /// A queue must hold at least one full packet, or no full segment ever passes.
+    fn check_queue(&self, option: &'static str, limit: QueueLimit) -> Result<(), ScenarioError> {
+        match limit {
+            QueueLimit::Packets(p) => within(option, u64::from(p), 1, 1 << 30, |n| format!("{n}p")),
+            QueueLimit::Bytes(b) => {
+                let frame = match self.net.framing {
+                    Framing::None => 0,
+                    Framing::Ethernet => 18,
+                };
+                within(
+                    option,
+                    b.get(),
+                    u64::from(self.net.mtu) + frame,
+                    1 << 40,
+                    |n| Size(ByteCount::new(n)).to_string(),
+                )
+            }
+        }
+    }
+}
+
+/// Most servers in one run.
+pub const MAX_SERVERS: u64 = 60_000;
+const MAX_BLOCK: u64 = 1 << 40;
+const MAX_TIME: u64 = 1_000_000_000_000_000;
+
+fn check_red(red: Red) -> Result<(), ScenarioError> {
+    let ordered = match (red.min, red.max) {
+        (QueueLimit::Bytes(a), QueueLimit::Bytes(b)) => a < b,
+        (QueueLimit::Packets(a), QueueLimit::Packets(b)) => a < b,
+        _ => false,
+    };
+    if !ordered {
+        return invalid(
+            "red",
+            format!("{}:{}", red.min, red.max),
+            "the minimum must be below the maximum, both in packets or both in bytes",
+        );
+    }
+    within("red", u64::from(red.max_permille), 1, 1_000, |n| {
+        format!("{}%", n as f64 / 10.0)
+    })?;
+    within("red", u64::from(red.weight_shift), 0, 20, |n| n.to_string())
+}
+
+fn within(
+    option: &'static str,
+    value: u64,
+    min: u64,
+    max: u64,
+    text: impl Fn(u64) -> String,
+) -> Result<(), ScenarioError> {
+    if (min..=max).contains(&value) {
+        return Ok(());
+    }
+    let allowed = format!("allowed is {} to {}", text(min), text(max));
+    Err(ScenarioError::Invalid {
+        option,
+        given: text(value),
+        allowed,
+    })
+}
+
+fn invalid(option: &'static str, given: String, why: &str) -> Result<(), ScenarioError> {
+    Err(ScenarioError::Invalid {
+        option,
+        given,
+        allowed: why.to_owned(),
+    })
+}

@@ -1,0 +1,237 @@
+//! The sender's timers: when they are armed (RFC 6298 section 5, RFC 8985 section 7.2), and what
+//! follows when one fires.
+
+use super::detector::Verdict;
+use super::scoreboard::SentSegment;
+use super::sender::Sender;
+use super::spurious::{Frto, UndoRecord};
+use super::tlp;
+use crate::trace::{TimeoutCause, TraceEvent};
+use narrows_congestion::{
+    ByteCount, CaState, CongestionControl, Duration, Instant, RtoContext, RtoPolicy, Spurious,
+};
+
+/// What the retransmission timer's firing led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RtoOutcome {
+    /// Nothing was outstanding.
+    Nothing,
+    /// The first segment will be sent again.
+    Retransmit(TimeoutCause),
+}
+
+impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
+    /// Start the retransmission timer afresh (RFC 6298 section 5).
+    pub fn arm_rto(&mut self, now: Instant) {
+        let entropy = self.rng.next_u64();
+        self.armed_rto = self.rto_with(entropy);
+        self.rto_at = Some(now + self.armed_rto);
+    }
+
+    /// (Re)start the probe timer, where tail-loss probes apply (RFC 8985 section 7.2).
+    pub(super) fn arm_pto(&mut self, now: Instant) {
+        self.pto_at = None;
+        if !self.detector.tail_loss_probe()
+            || !self.policy.sack
+            || self.ca_state != CaState::Open
+            || self.tlp.is_some()
+            || self.backoff > 0
+            || self.board.is_empty()
+            || !self.board.sacked().is_zero()
+        {
+            return;
+        }
+        let one_segment = self.board.len() == 1;
+        let pto = tlp::pto(&self.rtt, one_segment, self.policy.max_ack_delay);
+        let at = now + pto;
+        // Not later than the RTO: then the RTO speaks.
+        if self.rto_at.is_none_or(|rto| at < rto) {
+            self.pto_at = Some(at);
+        }
+    }
+
+    /// The timeout for a timer that the connection keeps itself (handshake).
+    pub fn draw_rto(&mut self) -> Duration {
+        let entropy = self.rng.next_u64();
+        self.rto_with(entropy)
+    }
+
+    /// The timeout that would be armed now.
+    pub fn current_rto(&self) -> Duration {
+        self.rto_with(0)
+    }
+
+    fn rto_with(&self, entropy: u64) -> Duration {
+        let rto = self
+            .rto
+            .rto(&self.rtt, &RtoContext::new(self.backoff, entropy));
+        if self.rtt.samples() == 0 {
+            rto.max(self.policy.rto_floor_before_sample)
+        } else {
+            rto
+        }
+    }
+
+    /// When the retransmission timer fires.
+    pub fn rto_deadline(&self) -> Option<Instant> {
+        self.rto_at
+    }
+
+    /// When the probe timer fires.
+    pub fn pto_deadline(&self) -> Option<Instant> {
+        self.pto_at
+    }
+
+    /// When the detector's reordering timer fires.
+    pub fn reorder_deadline(&self) -> Option<Instant> {
+        if self.board.is_empty() {
+            None
+        } else {
+            self.detector.reorder_deadline()
+        }
+    }
+
+    /// Nothing more is expected: stop every timer.
+    pub fn stop_timers(&mut self) {
+        self.rto_at = None;
+        self.pto_at = None;
+    }
+
+    /// The reordering timer of the loss detector fired.
+    pub fn on_reorder_timeout(&mut self, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
+        let lost_before = self.board.lost();
+        let verdict = self
+            .detector
+            .on_reorder_timeout(now, &self.rtt, &mut self.board);
+        if verdict == Verdict::NewLoss {
+            let flight = self.recover_fs(ByteCount::ZERO, ByteCount::ZERO);
+            self.on_loss_found(lost_before, flight, now, trace);
+        }
+    }
+
+    /// The probe timer fired: the last segment, or new data, is to be sent
+    /// (RFC 8985 section 7.3).
+    pub fn on_pto(&mut self, new_data: bool, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
+        self.pto_at = None;
+        if !new_data && self.board.last_unsacked().is_none() {
+            return;
+        }
+        trace(TraceEvent::TailLossProbe);
+        self.probe_due = true;
+        self.arm_rto(now);
+    }
+
+    /// The retransmission timer fired (RFC 6298 section 5.4 to 5.6, RFC 5681 section 3.1).
+    ///
+    /// `window_closed`: the peer's window admits nothing and it has answered since; the timer is
+    /// then a zero-window probe (RFC 9293 section 3.8.6.1) and no sign of congestion.
+    pub fn on_rto(
+        &mut self,
+        now: Instant,
+        window_closed: bool,
+        trace: &mut impl FnMut(TraceEvent),
+    ) -> RtoOutcome {
+        self.rto_at = None;
+        self.pto_at = None;
+        self.tlp = None;
+        self.probe_due = false;
+        let Some(first) = self.board.first().copied() else {
+            return RtoOutcome::Nothing;
+        };
+        let cause = if window_closed {
+            TimeoutCause::ZeroWindow
+        } else {
+            self.timeout_cause(&first)
+        };
+        self.stats.timeouts += 1;
+        match cause {
+            TimeoutCause::FullWindow => self.stats.timeouts_full_window += 1,
+            TimeoutCause::Tail => self.stats.timeouts_tail += 1,
+            TimeoutCause::RetransmissionLost => self.stats.timeouts_retransmission += 1,
+            TimeoutCause::Handshake | TimeoutCause::ZeroWindow => self.stats.timeouts -= 1,
+        }
+        self.backoff = self.backoff.saturating_add(1);
+        self.count_retry(now);
+        // What paced the lost flight does not hold back its repair: the timer spaces that.
+        self.pacer.forgive();
+        trace(TraceEvent::Timeout {
+            cause,
+            rto: self.armed_rto,
+            consecutive: self.retries,
+            flight_size: ByteCount::new(self.nxt - self.una),
+        });
+        if window_closed {
+            self.probing_window = true;
+            self.board.mark_lost(first.start);
+            self.force_one = true;
+            self.arm_rto(now);
+            return RtoOutcome::Retransmit(cause);
+        }
+        // A peer that discards what it SACKed must not stall us (RFC 2018 section 8).
+        if first.is_sacked() {
+            self.board.reset_sacked();
+        }
+        let first_of_episode = self.ca_state != CaState::Loss || self.una >= self.recover;
+        let retries = self.retries;
+        // RFC 5681: the first timeout of an episode lowers ssthresh; the view still shows the
+        // state in which it struck.
+        self.with_cc(now, |cc, view| cc.on_rto(retries, view));
+        if first_of_episode || self.undo.is_none() {
+            self.undo = Some(UndoRecord::new(Spurious::Timeout, self.una, self.nxt));
+        }
+        // RFC 5682 section 2.1 step 1: not when a retransmission was lost already.
+        self.frto = if self.policy.spurious.frto && first_of_episode && !first.was_retransmitted() {
+            Frto::Retransmitted
+        } else {
+            Frto::Off
+        };
+        self.detector.on_rto(now, &mut self.board);
+        if !self.policy.sack {
+            self.board.set_reno_sacked(0, self.mss);
+        }
+        self.prr = None;
+        self.dup_acks = 0;
+        self.force_one = true;
+        self.recover = self.nxt;
+        self.cwr_due = true;
+        self.set_ca_state(CaState::Loss, trace);
+        self.arm_rto(now);
+        RtoOutcome::Retransmit(cause)
+    }
+
+    /// Which kind of timeout this is: nothing of the flight was seen at the receiver, or only
+    /// its end is missing, or a retransmission did not arrive.
+    fn timeout_cause(&self, first: &SentSegment) -> TimeoutCause {
+        if first.was_retransmitted() {
+            return TimeoutCause::RetransmissionLost;
+        }
+        let silent = self.dup_acks == 0 && self.board.sacked().is_zero();
+        let whole =
+            self.board.len() > self.policy.dup_thresh as usize || self.limited_until > self.una;
+        if silent && whole {
+            TimeoutCause::FullWindow
+        } else {
+            TimeoutCause::Tail
+        }
+    }
+
+    /// A SYN or SYN-ACK went unanswered: back off. Returns the timeout that has passed.
+    pub fn on_handshake_timeout(&mut self) -> Duration {
+        let passed = self.current_rto();
+        self.backoff = self.backoff.saturating_add(1);
+        passed
+    }
+
+    pub(super) fn count_retry(&mut self, now: Instant) {
+        if self.retries == 0 {
+            self.retrying_since = now;
+        }
+        self.retries = self.retries.saturating_add(1);
+    }
+
+    /// More than `retries` timeouts have passed without progress, and at least `time`
+    /// (R2 of RFC 9293 section 3.8.3).
+    pub fn is_hopeless(&self, retries: u32, time: Duration, now: Instant) -> bool {
+        self.retries > retries && now.since(self.retrying_since) >= time
+    }
+}
