@@ -32,3 +32,4 @@ pub mod peer;
 pub mod report;
 pub mod scenario;
 pub mod sim;
+pub mod validate;

@@ -1,5 +1,6 @@
 //! From runs to something a person reads: table, sentences, plot, page, JSON and CSV.
 
+pub mod chart;
 pub mod html;
 mod legend;
 pub mod plot;

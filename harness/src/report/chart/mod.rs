@@ -1,0 +1,100 @@
+//! Charts for papers: lines, markers and steps over linear and logarithmic axes, as SVG.
+
+/// What is drawn.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Chart {
+    /// Read out to who cannot see it; not drawn.
+    pub title: String,
+    /// The horizontal axis.
+    pub x: Axis,
+    /// The vertical axis.
+    pub y: Axis,
+    /// Lines and points, first ones below.
+    pub series: Vec<Series>,
+    /// Straight lines that mark a value: a threshold, the link rate.
+    pub rules: Vec<Rule>,
+}
+
+/// An axis.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Axis {
+    /// What it shows, with the unit: `Goodput (Mb/s)`.
+    pub label: String,
+    /// How values are spaced.
+    pub scale: Scale,
+    /// From where to where; found from the data where `None`.
+    pub range: Option<(f64, f64)>,
+}
+
+/// How values are spaced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scale {
+    /// Evenly.
+    #[default]
+    Linear,
+    /// By doubling, labelled at the values that occur: numbers of servers.
+    Log2,
+    /// By decades.
+    Log10,
+}
+
+/// A line.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Series {
+    /// Its name in the legend.
+    pub name: String,
+    /// How it is drawn.
+    pub draw: Draw,
+    /// Whose it is.
+    pub role: Role,
+    /// Series of one group have one colour: ours and the reference for the same setting.
+    pub group: usize,
+    /// x and y.
+    pub points: Vec<(f64, f64)>,
+    /// Least and greatest y of each point; empty, or as long as `points`.
+    pub spread: Vec<(f64, f64)>,
+}
+
+/// How a series is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Draw {
+    /// Line and markers.
+    #[default]
+    LineMarkers,
+    /// Line only: many points.
+    Line,
+    /// Markers only.
+    Markers,
+    /// Small dots: a time-sequence plot's packets.
+    Dots,
+    /// Steps: a queue's length, a distribution.
+    Steps,
+}
+
+/// Whose values they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// Ours: filled, full lines.
+    #[default]
+    Ours,
+    /// The reference's: hollow, broken lines.
+    Reference,
+}
+
+/// A marked value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    /// Across the chart at this y, or up it at this x.
+    pub at: RuleAt,
+    /// What it is.
+    pub label: String,
+}
+
+/// Where a rule is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RuleAt {
+    /// A vertical line.
+    X(f64),
+    /// A horizontal line.
+    Y(f64),
+}

@@ -1,0 +1,119 @@
+//! `narrows validate`: our results beside what others measured, published or derived.
+//!
+//! A [`Check`] is one comparison or a family of them that share runs. It gives [`Row`]s, each
+//! with its source and a tolerance that was stated before the result was seen, and figures. The
+//! reference values are data files in `harness/reference/`, read by [`reference`].
+//!
+//! What lies outside its tolerance is a finding. When its mechanism is understood, the row
+//! names the section of docs/VALIDATION.md that explains it; it still shows as different.
+
+pub mod reference;
+mod row;
+mod run;
+
+pub use row::{Expected, Measured, Row, Tolerance, Verdict};
+pub use run::{CheckReport, run_checks};
+
+use crate::scenario::incast::Incast;
+use crate::scenario::{IncastRun, IncastRunner, IncastSpec, RunContext, ScenarioError};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// One comparison with something that is not ours.
+#[derive(Clone, Copy)]
+pub struct Check {
+    /// Its name on the command line, a path: `incast/fast08/buffers`. `--only` takes a prefix.
+    pub name: &'static str,
+    /// What is compared, in a few words.
+    pub what: &'static str,
+    /// About how many seconds it takes on one core; the longest start first.
+    pub seconds: u32,
+    /// Does it.
+    pub run: fn(&mut Bench<'_>) -> Result<(), ScenarioError>,
+}
+
+impl std::fmt::Debug for Check {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Check").field("name", &self.name).finish()
+    }
+}
+
+/// All checks, in the order of the report.
+pub fn checks() -> Vec<Check> {
+    Vec::new()
+}
+
+/// A picture that a check makes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// File name without ending: `fast08-buffers`.
+    pub name: &'static str,
+    /// What it shows, a sentence or two.
+    pub caption: String,
+    /// What is drawn.
+    pub chart: crate::report::chart::Chart,
+}
+
+/// What a check runs with, and where it puts its findings.
+pub struct Bench<'a> {
+    cancel: &'a AtomicBool,
+    rows: Vec<Row>,
+    figures: Vec<Figure>,
+    on_row: &'a dyn Fn(&mut Row),
+}
+
+impl<'a> Bench<'a> {
+    /// `on_row` sees each row when it is made; it is where the time is filled in.
+    pub fn new(cancel: &'a AtomicBool, on_row: &'a dyn Fn(&mut Row)) -> Self {
+        Self {
+            cancel,
+            rows: Vec::new(),
+            figures: Vec::new(),
+            on_row,
+        }
+    }
+
+    /// Set when the user wants the run to stop.
+    pub fn cancel(&self) -> &'a AtomicBool {
+        self.cancel
+    }
+
+    /// An error if the run should stop.
+    ///
+    /// # Errors
+    /// [`ScenarioError::Cancelled`].
+    pub fn checkpoint(&self) -> Result<(), ScenarioError> {
+        if self.cancel.load(Ordering::Relaxed) {
+            Err(ScenarioError::Cancelled)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// One incast, with the algorithms that narrows brings along.
+    ///
+    /// # Errors
+    /// Those of the runner.
+    pub fn incast(&self, spec: &IncastSpec) -> Result<IncastRun, ScenarioError> {
+        let ctx = RunContext {
+            cancel: Some(self.cancel),
+            capture: None,
+        };
+        Incast::default().run(spec, ctx)
+    }
+
+    /// A finding.
+    pub fn row(&mut self, mut row: Row) {
+        (self.on_row)(&mut row);
+        self.rows.push(row);
+    }
+
+    /// A picture.
+    pub fn figure(&mut self, figure: Figure) {
+        self.figures.push(figure);
+    }
+
+    /// What was found.
+    pub fn into_findings(self) -> (Vec<Row>, Vec<Figure>) {
+        (self.rows, self.figures)
+    }
+}
