@@ -88,6 +88,12 @@ pub trait CongestionControl: Debug + Send {
     fn on_mss_change(&mut self, flow: &FlowView<'_>) {
         let _ = flow;
     }
+
+    /// Show the variables that are the algorithm's own, for traces and plots: DCTCP's alpha,
+    /// CUBIC's W_max. Nothing may depend on them.
+    fn variables(&self, show: &mut dyn FnMut(&'static str, Variable)) {
+        let _ = show;
+    }
 }
 
 impl<T: CongestionControl + ?Sized> CongestionControl for Box<T> {
@@ -130,6 +136,23 @@ impl<T: CongestionControl + ?Sized> CongestionControl for Box<T> {
     fn on_mss_change(&mut self, flow: &FlowView<'_>) {
         (**self).on_mss_change(flow);
     }
+    fn variables(&self, show: &mut dyn FnMut(&'static str, Variable)) {
+        (**self).variables(show);
+    }
+}
+
+/// The value of a variable that [`CongestionControl::variables`] shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Variable {
+    /// A window.
+    Bytes(ByteCount),
+    /// A time.
+    Time(Duration),
+    /// A rate.
+    Rate(Rate),
+    /// A pure number, in units of 2^-32.
+    Fraction(u64),
 }
 
 /// What one ACK told.

@@ -2,6 +2,7 @@
 
 use crate::control::{
     AckSample, CongestionControl, CongestionEvent, EcnNeed, FlowStart, FlowView, Needs, Spurious,
+    Variable,
 };
 use crate::slow_start::SlowStart;
 use crate::units::{ByteCount, Duration};
@@ -150,6 +151,9 @@ impl CongestionControl for Dctcp {
     fn on_mss_change(&mut self, flow: &FlowView<'_>) {
         self.window.on_mss_change(flow.mss);
     }
+    fn variables(&self, show: &mut dyn FnMut(&'static str, Variable)) {
+        show("alpha", Variable::Fraction(self.alpha));
+    }
 }
 
 #[cfg(test)]
@@ -158,12 +162,24 @@ mod tests {
     use crate::RttEstimator;
     use crate::control::CaState;
     use crate::units::Instant;
+    use alloc::boxed::Box;
+    use alloc::vec::Vec;
     use proptest::prelude::*;
 
     const MSS: ByteCount = ByteCount::new(1_000);
 
     fn start(segments: u64) -> FlowStart {
         FlowStart::new(MSS, MSS * segments)
+    }
+
+    #[test]
+    fn alpha_is_shown_as_it_is() {
+        let mut cc = Dctcp::new(&start(10));
+        window(&mut cc, 10, 0);
+        let mut shown = Vec::new();
+        let boxed: Box<dyn CongestionControl> = Box::new(cc);
+        boxed.variables(&mut |name, value| shown.push((name, value)));
+        assert_eq!(shown, [("alpha", Variable::Fraction(ONE / 16 * 15))]);
     }
 
     /// One observation window of `acked` segments, `marked` of them marked.

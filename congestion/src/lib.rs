@@ -117,7 +117,7 @@ pub mod window;
 
 pub use control::{
     AckSample, CaState, CongestionControl, CongestionEvent, CongestionFactory, EcnNeed, FlowStart,
-    FlowView, Needs, Spurious,
+    FlowView, Needs, Spurious, Variable,
 };
 pub use cubic::{Cubic, CubicConfig};
 pub use dctcp::{Dctcp, DctcpConfig};

@@ -3,6 +3,7 @@
 use crate::conn::acknowledge::AcknowledgeFactory;
 use crate::conn::ecn::EcnFeedbackFactory;
 use crate::conn::flow_window::ReceiveWindowFactory;
+use crate::conn::icmp::IcmpPolicy;
 use crate::endpoint::challenge::ChallengeLimit;
 use crate::recovery::detector::DetectorFactory;
 use crate::recovery::rack::RackTlp;
@@ -101,6 +102,17 @@ pub struct TcpConfig {
     pub pacing: PacingMode,
     /// Challenge ACKs of a connection (RFC 5961 section 7).
     pub challenge_acks: ChallengeLimit,
+    /// What ICMP errors may do.
+    pub icmp: IcmpPolicy,
+    /// Tell the user of ICMP errors and of many retransmissions (RFC 9293 SHLD-20: can be off).
+    pub report_soft_errors: bool,
+    /// Retransmissions of the same segment, or of the SYN, before the user is told (R1 of RFC 9293
+    /// section 3.8.3; SHLD-10: at least 3).
+    pub retries_before_report: u32,
+    /// Differentiated services code point of what is sent, six bits (RFC 9293 MUST-48).
+    pub dscp: u8,
+    /// Time to live, or hop limit, of what is sent (RFC 9293 MUST-49).
+    pub hop_limit: u8,
 }
 
 impl Default for TcpConfig {
@@ -146,6 +158,11 @@ impl Default for TcpConfig {
             local_drop: LocalDropPolicy::Requeue,
             pacing: PacingMode::Off,
             challenge_acks: ChallengeLimit::RFC5961,
+            icmp: IcmpPolicy::default(),
+            report_soft_errors: true,
+            retries_before_report: 3,
+            dscp: 0,
+            hop_limit: 64,
         }
     }
 }
@@ -176,7 +193,12 @@ impl TcpConfig {
                 Err(ConfigError { name, allowed })
             }
         };
-        range("mss", self.mss >= 64, "64 to 65495 bytes")?;
+        // RFC 9293 MUST-67: what IP can reassemble, less two headers.
+        range(
+            "mss",
+            (64..=65_495).contains(&self.mss),
+            "64 to 65495 bytes",
+        )?;
         range(
             "dup_thresh",
             (1..=255).contains(&self.dup_thresh),
@@ -209,8 +231,8 @@ impl TcpConfig {
         )?;
         range(
             "ack.delay",
-            self.ack.delay <= Duration::from_millis(500),
-            "0 to 500 ms (RFC 9293 MUST-40)",
+            self.ack.delay < Duration::from_millis(500),
+            "0 to less than 500 ms (RFC 9293 MUST-40)",
         )?;
         range(
             "ack.every",
@@ -242,6 +264,8 @@ impl TcpConfig {
                 "times above zero",
             )?;
         }
+        range("dscp", self.dscp < 64, "0 to 63")?;
+        range("hop_limit", self.hop_limit > 0, "1 to 255")?;
         range(
             "window_clamp",
             self.window_clamp.is_none_or(|w| w >= ByteCount::new(1)),

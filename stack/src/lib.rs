@@ -74,6 +74,8 @@ pub mod buffer;
 pub mod config;
 pub mod conn;
 pub mod endpoint;
+pub mod interface;
+pub mod neighbor;
 pub mod recovery;
 pub mod rng;
 pub mod siphash;

@@ -1,190 +1,21 @@
 //! The endpoint: demux, listeners, strangers, ports, TIME-WAIT, and that nothing leaks.
 
+mod hosts;
 mod pair;
 
-use narrows::buffer::{RecvRing, SendRing};
+use hosts::*;
+use narrows::Duration;
 use narrows::config::{TcpConfig, TimestampMode};
+use narrows::conn::Event;
 use narrows::conn::state::{CloseReason, State};
-use narrows::conn::{Boxed, Event};
 use narrows::endpoint::metrics::MetricsConfig;
 use narrows::endpoint::{
-    ConnId, ConnectError, Endpoint, EndpointConfig, EndpointEvent, ListenError, ListenerId,
+    ConnId, ConnectError, EndpointConfig, EndpointEvent, ListenError, SynCookies,
 };
-use narrows::wire::{Ecn, Flags, IpHeader, Seq, TcpHeader, Timestamps};
-use narrows::{Duration, Instant};
+use narrows::wire::{Flags, Seq, Timestamps};
 use pair::bytes;
-use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
-
-type Host = Endpoint<Boxed<SendRing, RecvRing>>;
-type Packet = (IpHeader, TcpHeader, Vec<u8>);
-
-const ACK: Flags = Flags::ACK;
-const FIN: Flags = Flags::FIN;
-const RST: Flags = Flags::RST;
-const SYN: Flags = Flags::SYN;
-const MS: Duration = Duration::from_millis(1);
-const SEC: Duration = Duration::from_secs(1);
-
-fn addr(s: &str) -> SocketAddr {
-    s.parse().unwrap()
-}
-fn config(tcp: TcpConfig, secret: u8) -> EndpointConfig {
-    EndpointConfig::new(Arc::new(tcp), [secret; 16])
-}
-fn start() -> Instant {
-    Instant::ZERO + SEC * 100
-}
-
-/// All that a host wants to send, and no timer in the past afterwards.
-fn drain(host: &mut Host, now: Instant) -> Vec<Packet> {
-    let mut out = Vec::new();
-    while let Some((ip, tcp, view)) = host.poll_transmit(now) {
-        out.push((ip, tcp, view.iter().collect()));
-        assert!(out.len() < 100_000, "never stops");
-    }
-    if let Some(at) = host.poll_timeout() {
-        assert!(at > now, "a timer in the past");
-    }
-    out
-}
-
-fn events(host: &mut Host) -> Vec<EndpointEvent> {
-    std::iter::from_fn(|| host.poll_event()).collect()
-}
-
-/// Two hosts and 50 us between them.
-struct Net {
-    now: Instant,
-    a: Host,
-    b: Host,
-    flying: VecDeque<(Instant, bool, Packet)>,
-    a_events: Vec<EndpointEvent>,
-    b_events: Vec<EndpointEvent>,
-}
-
-impl Net {
-    fn new(a: EndpointConfig, b: EndpointConfig) -> Self {
-        Self {
-            now: start(),
-            a: Host::new(a).unwrap(),
-            b: Host::new(b).unwrap(),
-            flying: VecDeque::new(),
-            a_events: Vec::new(),
-            b_events: Vec::new(),
-        }
-    }
-    fn plain() -> Self {
-        Self::new(
-            config(TcpConfig::default(), 1),
-            config(TcpConfig::default(), 2),
-        )
-    }
-    fn settle(&mut self) {
-        for (host, from_a) in [(&mut self.a, true), (&mut self.b, false)] {
-            host.handle_timeout(self.now);
-            for p in drain(host, self.now) {
-                self.flying
-                    .push_back((self.now + Duration::from_micros(50), from_a, p));
-            }
-        }
-        self.a_events.extend(events(&mut self.a));
-        self.b_events.extend(events(&mut self.b));
-    }
-    fn run(&mut self, d: Duration) {
-        let end = self.now + d;
-        loop {
-            self.settle();
-            let next = [
-                self.flying.front().map(|f| f.0),
-                self.a.poll_timeout(),
-                self.b.poll_timeout(),
-            ];
-            let Some(next) = next.into_iter().flatten().min().filter(|n| *n <= end) else {
-                break;
-            };
-            self.now = next;
-            while self.flying.front().is_some_and(|f| f.0 <= self.now) {
-                let (_, from_a, (ip, tcp, data)) = self.flying.pop_front().unwrap();
-                let to = if from_a { &mut self.b } else { &mut self.a };
-                to.handle_packet(self.now, &ip, &tcp, &data);
-            }
-        }
-        self.now = end;
-        self.settle();
-    }
-    fn connect(&mut self) -> ConnId {
-        let id = self
-            .a
-            .connect(self.now, addr("10.0.0.1:0"), addr("10.0.0.2:80"), None);
-        id.unwrap()
-    }
-    fn accepted(&self) -> Vec<ConnId> {
-        self.b_events
-            .iter()
-            .filter_map(|e| match e {
-                EndpointEvent::Accepted { conn, .. } => Some(*conn),
-                EndpointEvent::Conn { .. } => None,
-            })
-            .collect()
-    }
-}
-
-// ---- A peer made by hand.
-
-fn packet(from: &str, to: &str, flags: Flags, seq: u32, ack: u32) -> Packet {
-    let (from, to) = (addr(from), addr(to));
-    let ip = IpHeader {
-        src: from.ip(),
-        dst: to.ip(),
-        ecn: Ecn::NotEct,
-        dscp: 0,
-        hop_limit: 64,
-    };
-    let tcp = TcpHeader {
-        src_port: from.port(),
-        dst_port: to.port(),
-        seq: Seq(seq),
-        ack: Seq(ack),
-        flags,
-        window: u16::MAX,
-        ..TcpHeader::default()
-    };
-    (ip, tcp, Vec::new())
-}
-
-fn give(host: &mut Host, now: Instant, p: &Packet) -> Vec<Packet> {
-    host.handle_packet(now, &p.0, &p.1, &p.2);
-    drain(host, now)
-}
-
-fn server() -> (Host, ListenerId) {
-    server_with(
-        TcpConfig {
-            timestamps: TimestampMode::Off,
-            ..TcpConfig::default()
-        },
-        16,
-    )
-}
-fn server_with(tcp: TcpConfig, backlog: usize) -> (Host, ListenerId) {
-    let mut host = Host::new(config(tcp, 7)).unwrap();
-    let l = host.listen(addr("10.0.0.2:80"), backlog, None).unwrap();
-    (host, l)
-}
-
-const C: &str = "10.0.0.1:5000";
-const S: &str = "10.0.0.2:80";
-
-/// A handshake by hand; the server's next sequence number.
-fn shake(host: &mut Host, now: Instant, from: &str, isn: u32) -> u32 {
-    let out = give(host, now, &packet(from, S, SYN, isn, 0));
-    assert!(out.len() == 1 && out[0].1.flags == SYN | ACK, "{out:?}");
-    let nxt = out[0].1.seq.0.wrapping_add(1);
-    assert!(give(host, now, &packet(from, S, ACK, isn.wrapping_add(1), nxt)).is_empty());
-    nxt
-}
 
 #[test]
 fn connect_accept_exchange_close() {
@@ -384,14 +215,17 @@ fn a_syn_to_another_port_is_refused() {
 
 #[test]
 fn a_full_backlog_drops_syns_until_there_is_room() {
-    let (mut host, l) = server_with(
-        TcpConfig {
-            syn_retries: 1,
-            syn_retry_time: Duration::ZERO,
-            ..TcpConfig::default()
-        },
-        3,
-    );
+    let tcp = TcpConfig {
+        syn_retries: 1,
+        syn_retry_time: Duration::ZERO,
+        ..TcpConfig::default()
+    };
+    let mut host = Host::new(EndpointConfig {
+        syn_cookies: SynCookies::Off,
+        ..config(tcp, 7)
+    })
+    .unwrap();
+    let l = host.listen(addr(S), 3, None).unwrap();
     let mut now = start();
     let from = |i: u32| format!("10.0.1.{i}:7000");
     for i in 1..=5 {

@@ -5,6 +5,7 @@ mod pair;
 
 use narrows::config::{AckPolicy, Keepalive, LocalDropPolicy, TcpConfig};
 use narrows::conn::Event;
+use narrows::conn::icmp::SoftError;
 use narrows::conn::state::{CloseReason, State};
 use narrows::trace::{TimeoutCause, TraceEvent};
 use narrows::wire::{Flags, TcpHeader};
@@ -46,7 +47,9 @@ fn syn_is_retransmitted_with_backoff_and_given_up() {
         assert_eq!(o.tcp, first.tcp, "the same SYN");
     }
     assert_eq!(l.state(), State::Closed(CloseReason::TimedOut));
-    assert_eq!(l.events, [Event::Closed(CloseReason::TimedOut)]);
+    // RFC 9293 SHLD-9 and MUST-22: the user is warned before it is given up.
+    let warned = Event::SoftError(SoftError::Retransmitting);
+    assert_eq!(l.events, [warned, Event::Closed(CloseReason::TimedOut)]);
     assert_eq!(l.conn.poll_timeout(), None);
 }
 
@@ -193,7 +196,8 @@ fn rfc5482_user_timeout() {
     let out = l.wait(MS);
     assert!(out.iter().any(|o| o.has(RST)));
     assert_eq!(l.state(), State::Closed(CloseReason::UserTimeout));
-    assert_eq!(l.events, [Event::Closed(CloseReason::UserTimeout)]);
+    let warned = Event::SoftError(SoftError::Retransmitting);
+    assert_eq!(l.events, [warned, Event::Closed(CloseReason::UserTimeout)]);
     assert_eq!(l.conn.poll_timeout(), None);
 }
 

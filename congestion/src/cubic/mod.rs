@@ -3,7 +3,7 @@
 pub mod curve;
 
 use crate::control::{
-    AckSample, CongestionControl, CongestionEvent, FlowStart, FlowView, Spurious,
+    AckSample, CongestionControl, CongestionEvent, FlowStart, FlowView, Spurious, Variable,
 };
 use crate::slow_start::SlowStart;
 use crate::units::{ByteCount, Duration, Instant};
@@ -256,6 +256,14 @@ impl CongestionControl for Cubic {
     fn on_mss_change(&mut self, flow: &FlowView<'_>) {
         self.window.on_mss_change(flow.mss);
         self.restart_epoch();
+    }
+    fn variables(&self, show: &mut dyn FnMut(&'static str, Variable)) {
+        if let Some(w_max) = self.w_max() {
+            show("w_max", Variable::Bytes(w_max));
+        }
+        if let Some(k) = self.k() {
+            show("k", Variable::Time(k));
+        }
     }
 }
 

@@ -113,11 +113,17 @@ impl AckState {
         }
     }
 
-    /// `bytes` of in-order data came. How long the delayed-ACK timer is to run, if it must.
-    pub(crate) fn on_data(&mut self, bytes: ByteCount, now: Instant) -> Option<Duration> {
+    /// `bytes` of in-order data came, as many as `segments` full ones have: a device that merges
+    /// segments gives them as one. How long the delayed-ACK timer is to run, if it must.
+    pub(crate) fn on_data(
+        &mut self,
+        bytes: ByteCount,
+        segments: u32,
+        now: Instant,
+    ) -> Option<Duration> {
         let idle = now.since(self.last_data);
         self.last_data = now;
-        self.segments += 1;
+        self.segments = self.segments.saturating_add(segments);
         let when = match &mut self.custom {
             Some(custom) => {
                 let unacknowledged = self.segments;
@@ -233,9 +239,9 @@ mod tests {
     #[test]
     fn every_second_segment() {
         let mut a = AckState::new(DELAYED, None);
-        assert_eq!(a.on_data(B, at(1)), Some(DELAYED.delay));
+        assert_eq!(a.on_data(B, 1, at(1)), Some(DELAYED.delay));
         assert!(!a.is_due());
-        assert_eq!(a.on_data(B, at(1)), None);
+        assert_eq!(a.on_data(B, 1, at(1)), None);
         assert!(a.is_due());
         a.on_sent(Seq(9));
         assert!(!a.is_due());
@@ -252,23 +258,23 @@ mod tests {
             None,
         );
         for _ in 0..2 {
-            a.on_data(B, at(1));
+            a.on_data(B, 1, at(1));
             assert!(a.is_due());
             a.on_sent(Seq(0));
         }
-        a.on_data(B, at(2));
+        a.on_data(B, 1, at(2));
         assert!(!a.is_due());
         a.on_sent(Seq(0));
-        a.on_data(B, at(500));
+        a.on_data(B, 1, at(500));
         assert!(a.is_due());
     }
 
     #[test]
     fn a_mark_flip_splits_the_acknowledgement() {
         let mut a = AckState::new(DELAYED, None);
-        a.on_data(B, at(1));
+        a.on_data(B, 1, at(1));
         a.on_mark_flip(1_000, false);
-        assert_eq!(a.on_data(B, at(1)), None);
+        assert_eq!(a.on_data(B, 1, at(1)), None);
         assert_eq!(
             a.take_past(),
             Some(PastAck {
@@ -305,10 +311,10 @@ mod tests {
         let factory: &dyn AcknowledgeFactory = &EveryFourth::default;
         let mut a = AckState::new(DELAYED, Some(factory.build()));
         for _ in 0..3 {
-            assert_eq!(a.on_data(B, at(1)), Some(Duration::from_millis(7)));
+            assert_eq!(a.on_data(B, 1, at(1)), Some(Duration::from_millis(7)));
             assert!(!a.is_due());
         }
-        assert_eq!(a.on_data(B, at(1)), None);
+        assert_eq!(a.on_data(B, 1, at(1)), None);
         assert!(a.is_due());
         a.on_sent(Seq(1));
         a.on_disorder(at(2));

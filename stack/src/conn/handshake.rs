@@ -1,5 +1,6 @@
 //! Opening a connection: our SYN, the peer's, and what they agree on (RFC 9293 section 3.5).
 
+use super::icmp::SoftError;
 use super::state::{CloseReason, Origin, State};
 use super::timers::Timer;
 use super::{Connection, Fin, TcpTypes};
@@ -9,6 +10,7 @@ use crate::recovery::SenderPolicy;
 use crate::trace::TimeoutCause;
 use crate::wire::{Ecn, Flags, TcpHeader};
 use narrows_congestion::{ByteCount, CongestionControl, Duration, FlowStart, Instant};
+use std::net::SocketAddr;
 
 /// The peer's MSS if its SYN names none (RFC 9293 MUST-15).
 const DEFAULT_MSS_V4: u16 = 536;
@@ -27,6 +29,14 @@ pub(super) struct Handshake {
     pub(super) peer_wscale: Option<u8>,
     pub(super) peer_sack: bool,
     pub(super) peer_mss: Option<u16>,
+}
+
+/// The MSS of a peer whose SYN names none.
+pub(crate) const fn default_mss(remote: SocketAddr) -> u16 {
+    match remote {
+        SocketAddr::V4(_) => DEFAULT_MSS_V4,
+        SocketAddr::V6(_) => DEFAULT_MSS_V6,
+    }
 }
 
 /// What the sender needs to know of the configuration.
@@ -116,17 +126,14 @@ impl<T: TcpTypes> Connection<T> {
         self.handshake.peer_sack = syn.options.sack_permitted;
         self.handshake.peer_wscale = syn.options.window_scale;
         self.ts.on_syn(syn.options.timestamps, now);
-        let default = if self.remote.is_ipv4() {
-            DEFAULT_MSS_V4
-        } else {
-            DEFAULT_MSS_V6
-        };
+        let default = default_mss(self.remote);
         self.mss_out = syn
             .options
             .mss
             .unwrap_or(default)
             .max(MIN_MSS)
-            .min(self.config.mss);
+            .min(self.config.mss)
+            .min(self.path_mtu.mss(self.ip_header()));
         if self.config.window_scaling
             && let Some(shift) = syn.options.window_scale
         {
@@ -198,6 +205,9 @@ impl<T: TcpTypes> Connection<T> {
             self.finish(CloseReason::TimedOut, now);
         } else {
             self.handshake.due = true;
+            if self.handshake.retries == self.config.retries_before_report {
+                self.report(SoftError::Retransmitting);
+            }
         }
     }
 
@@ -238,6 +248,11 @@ impl<T: TcpTypes> Connection<T> {
         let rto = self.snd.draw_rto();
         self.timers.arm(Timer::Handshake, now + rto);
         (self.ecn.syn_codepoint(answer), tcp)
+    }
+
+    /// The SYN-ACK was sent some time ago: its answer measures no round trip.
+    pub(crate) fn forget_when_syn_ack_was_sent(&mut self) {
+        self.handshake.sent_at = None;
     }
 
     /// The congestion control that the connection runs, by name.

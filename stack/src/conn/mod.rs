@@ -16,6 +16,7 @@ pub mod acknowledge;
 pub mod ecn;
 pub mod flow_window;
 mod handshake;
+pub mod icmp;
 pub mod reassembly;
 mod rx;
 pub mod state;
@@ -37,6 +38,7 @@ use acknowledge::AckState;
 use ecn::EcnState;
 use flow_window::{OfferedWindow, SendWindow};
 use handshake::Handshake;
+use icmp::{PathMtu, SoftError};
 use narrows_congestion::{
     ByteCount, CongestionControl, Duration, FlowStart, Instant, RttEstimator,
 };
@@ -50,19 +52,16 @@ use timers::{Timer, Timers};
 use timestamps::Timestamping;
 use user::EventSet;
 
+pub(crate) use tx::Output;
+pub(crate) use handshake::default_mss;
 pub use types::{Boxed, TcpTypes};
 pub use user::{Event, SendError};
 
 /// Counters of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
+#[repr(C)] // Those of every segment come last, beside what else those touch.
 pub struct ConnStats {
-    /// Segments received, unacceptable ones included.
-    pub segments_in: u64,
-    /// Segments sent.
-    pub segments_out: u64,
-    /// In-order bytes received.
-    pub bytes_in: u64,
     /// Received segments with data in a packet marked CE.
     pub ce_in: u64,
     /// Received segments with data that was not new.
@@ -77,6 +76,12 @@ pub struct ConnStats {
     pub challenge_acks: u64,
     /// Acknowledgements without data sent.
     pub pure_acks: u64,
+    /// In-order bytes received.
+    pub bytes_in: u64,
+    /// Segments sent.
+    pub segments_out: u64,
+    /// Segments received, unacceptable ones included.
+    pub segments_in: u64,
 }
 
 /// Whether the user has closed, and where the FIN is.
@@ -89,63 +94,69 @@ enum Fin {
 }
 
 /// One TCP connection.
+///
+/// Its layout is that of the declaration: what every segment touches comes first and lies
+/// together, what few need comes last. Of many connections each one is out of the cache when its
+/// next segment comes, and then the cache lines that a segment touches are what it costs.
+#[repr(C)]
 pub struct Connection<T: TcpTypes> {
+    // Every segment. Positions of what is received are stream offsets: 0 is the first byte after
+    // the SYN.
+    stats: ConnStats,
     config: Arc<TcpConfig>,
-    local: SocketAddr,
-    remote: SocketAddr,
     state: State,
-    handshake: Handshake,
-
-    // Sending.
+    mss_out: u16,
     iss: Seq,
-    snd: Sender<T::Congestion, T::Rto>,
+    irs: Seq,
+    keepalive_sent: u32,
+    rcv_nxt: u64,
+    last_received: Instant,
+    ts: Timestamping,
     window: SendWindow,
-    send_buf: T::Send,
+    offered: OfferedWindow,
+    sack: bool,
     fin: Fin,
-    /// SND.UP: urgent data ends here.
-    snd_up: Option<AbsSeq>,
+    fin_received: bool,
     nagle: bool,
     /// The last call of `send` took less than it was offered.
     wants_room: bool,
     /// The persist timer fired: send what the window admits, or one byte.
     probe_window: bool,
-    /// Where a byte was sent into the closed window.
-    probe_sent: Option<AbsSeq>,
-    pace_at: Option<Instant>,
-
-    // Receiving. Positions are stream offsets: 0 is the first byte after the SYN.
-    irs: Seq,
-    rcv_nxt: u64,
-    recv_buf: T::Recv,
-    ooo: Reassembly,
-    offered: OfferedWindow,
-    /// Where the peer's FIN is, once seen.
-    peer_fin: Option<u64>,
-    fin_received: bool,
-    /// RCV.UP.
-    rcv_up: Option<u64>,
-    ack: AckState,
-
-    // Both.
-    mss_out: u16,
-    sack: bool,
-    ts: Timestamping,
-    ecn: EcnState,
-    /// Remembered of an earlier connection to the peer.
-    initial_ssthresh: Option<ByteCount>,
-    timers: Timers,
-    challenge: ConnectionBudget,
-    challenge_due: bool,
-    keepalive_sent: u32,
     /// The user will neither send nor read any more.
     orphan: bool,
+    challenge_due: bool,
     probe_keepalive: bool,
-    last_received: Instant,
-    reset_due: Option<Seq>,
-    events: EventSet,
     established: bool,
-    stats: ConnStats,
+    dscp: u8,
+    events: EventSet,
+    reset_due: Option<Seq>,
+    /// Where the peer's FIN is, once seen.
+    peer_fin: Option<u64>,
+    send_buf: T::Send,
+    recv_buf: T::Recv,
+    ecn: EcnState,
+    ack: AckState,
+    /// Where a byte was sent into the closed window.
+    probe_sent: Option<AbsSeq>,
+    /// SND.UP: urgent data ends here.
+    snd_up: Option<AbsSeq>,
+    pace_at: Option<Instant>,
     trace: Option<Box<dyn TraceSink>>,
+    local: SocketAddr,
+    remote: SocketAddr,
+    timers: Timers,
+    ooo: Reassembly,
+    snd: Sender<T::Congestion, T::Rto>,
+
+    // Few.
+    handshake: Handshake,
+    /// RCV.UP.
+    rcv_up: Option<u64>,
+    /// Remembered of an earlier connection to the peer.
+    initial_ssthresh: Option<ByteCount>,
+    path_mtu: PathMtu,
+    last_error: Option<SoftError>,
+    challenge: ConnectionBudget,
 }
 
 /// Everything a connection needs at birth besides its configuration.
@@ -238,6 +249,9 @@ impl<T: TcpTypes> Connection<T> {
             rcv_up: None,
             ack: AckState::new(config.ack, config.acknowledge.as_ref().map(|f| f.build())),
             mss_out: config.mss,
+            path_mtu: PathMtu::new(opening.metrics.path_mtu),
+            last_error: None,
+            dscp: config.dscp,
             sack: false,
             ts: Timestamping::new(config.timestamps, opening.timestamp_offset),
             ecn,
@@ -287,19 +301,6 @@ impl<T: TcpTypes> Connection<T> {
         self.undo_transmit(now, tcp, payload_len, congestion);
     }
 
-    /// An ICMP error says that packets of more than `mtu` bytes cannot pass; `ip_header` is the
-    /// length of the IP header. Only ever shrinks the segments, and not below 64 bytes.
-    pub fn handle_path_mtu(&mut self, now: Instant, mtu: usize, ip_header: usize) {
-        let mss = mtu.saturating_sub(ip_header).saturating_sub(20).max(64);
-        if let Ok(mss) = u16::try_from(mss)
-            && mss < self.mss_out
-        {
-            self.mss_out = mss;
-            let payload = self.payload_mss();
-            self.snd.set_mss(payload, now);
-        }
-    }
-
     /// A timer is due; see [`poll_timeout`](Self::poll_timeout). Calling early does nothing.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.pace_at.is_some_and(|at| at <= now) {
@@ -346,6 +347,11 @@ impl<T: TcpTypes> Connection<T> {
             let (retries, time) = (self.config.data_retries, self.config.data_retry_time);
             if outcome != RtoOutcome::Nothing && self.snd.is_hopeless(retries, time, now) {
                 self.finish(CloseReason::TimedOut, now);
+            } else if outcome != RtoOutcome::Nothing {
+                self.settle_path_mtu(now);
+                if self.snd.retries() == self.config.retries_before_report {
+                    self.report(SoftError::Retransmitting);
+                }
             }
         }
     }
@@ -401,15 +407,15 @@ impl<T: TcpTypes> Connection<T> {
     #[inline]
     pub(crate) fn packet(
         &mut self,
-        out: tx::Output,
+        out: Output,
     ) -> (IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>) {
         self.stats.segments_out += 1;
         let ip = IpHeader {
             src: self.local.ip(),
             dst: self.remote.ip(),
             ecn: out.ecn,
-            dscp: 0,
-            hop_limit: 64,
+            dscp: self.dscp,
+            hop_limit: self.config.hop_limit,
         };
         (ip, out.tcp, self.send_buf.view(out.payload))
     }

@@ -1,5 +1,6 @@
 //! Connection states (RFC 9293 section 3.3.2) and how connections end.
 
+use crate::wire::icmp::Unreachable;
 use core::fmt;
 
 /// The state of a connection. LISTEN belongs to the endpoint.
@@ -54,6 +55,8 @@ pub enum CloseReason {
     UserTimeout,
     /// Keepalive probes went unanswered.
     KeepaliveTimeout,
+    /// An ICMP hard error (RFC 9293 section 3.9.2.2).
+    Unreachable(Unreachable),
 }
 
 impl State {
@@ -84,6 +87,7 @@ impl fmt::Display for CloseReason {
             Self::TimedOut => "connection timed out",
             Self::UserTimeout => "user timeout expired",
             Self::KeepaliveTimeout => "peer stopped answering keepalive probes",
+            Self::Unreachable(why) => return why.fmt(f),
         })
     }
 }

@@ -22,6 +22,10 @@ pub(crate) enum Timer {
 
 const COUNT: usize = 6;
 
+const fn bit(timer: Timer) -> u8 {
+    1 << timer as u8
+}
+
 impl Timer {
     const ALL: [Self; COUNT] = [
         Self::Handshake,
@@ -33,28 +37,36 @@ impl Timer {
     ];
 }
 
-/// Deadlines, one a timer.
+/// Deadlines, one a timer. What each segment asks for comes first: mostly nothing is armed.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Timers {
-    at: [Instant; COUNT],
     next: Instant,
     tick: Duration,
+    /// A bit for each timer that is armed.
+    armed: u8,
+    at: [Instant; COUNT],
 }
 
 impl Timers {
     /// None armed; deadlines will be multiples of `tick`.
     pub(crate) fn new(tick: Duration) -> Self {
         Self {
-            at: [Instant::MAX; COUNT],
             next: Instant::MAX,
             tick,
+            armed: 0,
+            at: [Instant::MAX; COUNT],
         }
     }
 
     /// Arm `timer` for `at`, rounded up to the tick.
     pub(crate) fn arm(&mut self, timer: Timer, at: Instant) {
-        let at = at.round_up(self.tick);
+        let at = self.on_tick(at);
+        if at == Instant::MAX {
+            return self.stop(timer);
+        }
         let was = core::mem::replace(&mut self.at[timer as usize], at);
+        self.armed |= bit(timer);
         if at <= self.next {
             self.next = at;
         } else if was == self.next {
@@ -70,12 +82,20 @@ impl Timers {
     }
 
     pub(crate) fn is_armed(&self, timer: Timer) -> bool {
-        self.at[timer as usize] != Instant::MAX
+        self.armed & bit(timer) != 0
     }
 
+    #[inline]
     pub(crate) fn stop(&mut self, timer: Timer) {
+        if self.is_armed(timer) {
+            self.disarm(timer);
+        }
+    }
+
+    fn disarm(&mut self, timer: Timer) {
+        self.armed &= !bit(timer);
         let was = core::mem::replace(&mut self.at[timer as usize], Instant::MAX);
-        if was != Instant::MAX && was == self.next {
+        if was == self.next {
             self.recompute();
         }
     }
@@ -83,6 +103,7 @@ impl Timers {
     pub(crate) fn stop_all(&mut self) {
         self.at = [Instant::MAX; COUNT];
         self.next = Instant::MAX;
+        self.armed = 0;
     }
 
     /// The earliest deadline; [`Instant::MAX`] if none is armed.
@@ -105,7 +126,11 @@ impl Timers {
     }
 
     /// Round `at` up to the host's tick.
+    #[inline]
     pub(crate) fn on_tick(&self, at: Instant) -> Instant {
+        if self.tick.is_zero() {
+            return at;
+        }
         at.round_up(self.tick)
     }
 

@@ -1,12 +1,14 @@
 //! What the user of a connection calls, asks and is told.
 
+use super::icmp::SoftError;
 use super::state::{CloseReason, State};
+use super::timers::Timer;
 use super::{ConnStats, Connection, Fin, TcpTypes};
 use crate::buffer::{RecvBuffer, SendBuffer};
-use crate::config::TcpConfig;
+use crate::config::{Keepalive, TcpConfig};
 use crate::recovery::{Sender, SenderStats};
 use crate::trace::TraceSink;
-use narrows_congestion::Instant;
+use narrows_congestion::{Duration, Instant};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,6 +26,9 @@ pub enum Event {
     Urgent,
     /// The peer will send nothing more; what is left to read can be read.
     PeerClosed,
+    /// Something is wrong that does not end the connection: an ICMP error, or many retransmissions
+    /// (RFC 9293 section 3.9.1.8).
+    SoftError(SoftError),
     /// It is over. No event follows.
     Closed(CloseReason),
 }
@@ -157,6 +162,32 @@ impl<T: TcpTypes> Connection<T> {
         self.nagle = !nodelay;
     }
 
+    /// The differentiated services code point of what is sent from now on, six bits (RFC 9293
+    /// SHLD-21). Changing it while data is in flight may reorder (SHLD-23).
+    pub fn set_dscp(&mut self, dscp: u8) {
+        self.dscp = dscp & 0x3f;
+    }
+
+    /// Probe the idle peer from now on, or no more (RFC 9293 section 3.8.4).
+    pub fn set_keepalive(&mut self, keepalive: Option<Keepalive>, now: Instant) {
+        Arc::make_mut(&mut self.config).keepalive = keepalive;
+        self.keepalive_sent = 0;
+        self.timers.stop(Timer::Keepalive);
+        self.arm_keepalive(now);
+    }
+
+    /// How long data may stay unacknowledged from now on (RFC 5482, RFC 9293 section 3.9.1.8);
+    /// `None`: for ever.
+    pub fn set_user_timeout(&mut self, limit: Option<Duration>, now: Instant) {
+        Arc::make_mut(&mut self.config).user_timeout = limit;
+        self.timers.stop(Timer::User);
+        if let Some(limit) = limit
+            && !self.snd.is_idle()
+        {
+            self.timers.arm(Timer::User, now + limit);
+        }
+    }
+
     /// Send trace events to `sink` from now on.
     pub fn set_trace(&mut self, sink: Option<Box<dyn TraceSink>>) {
         self.trace = sink;
@@ -227,6 +258,7 @@ pub(super) struct EventSet {
     pub(super) writable: bool,
     pub(super) urgent: bool,
     pub(super) peer_closed: bool,
+    pub(super) soft_error: Option<SoftError>,
     pub(super) closed: bool,
 }
 
@@ -239,9 +271,11 @@ impl EventSet {
             writable,
             urgent,
             peer_closed,
+            soft_error,
             closed,
         } = *self;
-        if !(connected | readable | writable | urgent | peer_closed | closed) {
+        let soft = soft_error.is_some();
+        if !(connected | readable | writable | urgent | peer_closed | soft | closed) {
             return None;
         }
         if take(&mut self.connected) {
@@ -258,6 +292,9 @@ impl EventSet {
         }
         if take(&mut self.peer_closed) {
             return Some(Event::PeerClosed);
+        }
+        if let Some(error) = take(&mut self.soft_error) {
+            return Some(Event::SoftError(error));
         }
         if let State::Closed(reason) = state
             && take(&mut self.closed)

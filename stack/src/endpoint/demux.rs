@@ -51,12 +51,16 @@ impl fmt::Display for Taken {
 impl core::error::Error for Taken {}
 
 /// Four-tuples of connections and addresses of listeners, each with an index of the caller's.
+#[repr(C)] // What each look-up reads comes last: see `Endpoint`.
 pub struct Demux {
-    seeds: Seeds,
-    v4: HashTable<V4>,
-    v6: HashTable<V6>,
     /// By port, then address; `None` is any address of either family.
     listeners: BTreeMap<(u16, Option<IpAddr>), u32>,
+    v6: HashTable<V6>,
+    v4: HashTable<V4>,
+    seeds: Seeds,
+    /// The IPv4 connection that [`Self::lookup_again`] found last. Its index is [`NONE`] if there
+    /// is none.
+    last: V4,
 }
 
 impl fmt::Debug for Demux {
@@ -72,6 +76,7 @@ impl Demux {
     /// An empty table. `secret` keeps peers from choosing addresses that collide.
     pub fn new(secret: &SipKey) -> Self {
         Self {
+            last: V4::NONE,
             seeds: Seeds::new(secret),
             v4: HashTable::new(),
             v6: HashTable::new(),
@@ -88,7 +93,22 @@ impl Demux {
         }
     }
 
-    /// Enter a connection.
+    /// The same, remembering the answer: segments come in trains, and a host with one connection
+    /// need not look into the table at all.
+    #[inline]
+    pub fn lookup_again(&mut self, tuple: &FourTuple) -> Option<u32> {
+        let Some(key) = V4::of(tuple, 0) else {
+            return self.lookup(tuple);
+        };
+        if self.last.same(&key) && self.last.index != NONE {
+            return Some(self.last.index);
+        }
+        let index = lookup(&self.v4, &self.seeds, &key)?;
+        self.last = V4 { index, ..key };
+        Some(index)
+    }
+
+    /// Enter a connection. Its index is below 2^32 - 1.
     ///
     /// # Errors
     /// [`Taken`] if the four-tuple has one; nothing is changed.
@@ -101,6 +121,7 @@ impl Demux {
 
     /// Take a connection out: its index, if it was there.
     pub fn remove(&mut self, tuple: &FourTuple) -> Option<u32> {
+        self.last = V4::NONE;
         match V4::of(tuple, 0) {
             Some(key) => remove(&mut self.v4, &self.seeds, &key),
             None => remove(&mut self.v6, &self.seeds, &V6::of(tuple, 0)),
@@ -208,7 +229,17 @@ struct V4 {
     index: u32,
 }
 
+/// Index of no connection.
+const NONE: u32 = u32::MAX;
+
 impl V4 {
+    const NONE: Self = Self {
+        ports: 0,
+        remote: 0,
+        local: 0,
+        index: NONE,
+    };
+
     #[inline]
     fn of(tuple: &FourTuple, index: u32) -> Option<Self> {
         let (SocketAddr::V4(local), SocketAddr::V4(remote)) = (tuple.local, tuple.remote) else {
@@ -434,7 +465,11 @@ mod tests {
             for (n, (t, op)) in ops.into_iter().enumerate() {
                 let key = (t.local, t.remote);
                 match op {
-                    0 => prop_assert_eq!(d.lookup(&t), model.get(&key).copied()),
+                    0 => {
+                        prop_assert_eq!(d.lookup(&t), model.get(&key).copied());
+                        prop_assert_eq!(d.lookup_again(&t), model.get(&key).copied());
+                        prop_assert_eq!(d.lookup_again(&t), model.get(&key).copied());
+                    }
                     1 => prop_assert_eq!(d.remove(&t), model.remove(&key)),
                     _ => match d.insert(&t, n as u32) {
                         Ok(()) => prop_assert_eq!(model.insert(key, n as u32), None),

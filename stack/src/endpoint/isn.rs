@@ -17,6 +17,7 @@ pub struct Secrets {
     timestamp: SipKey,
     port: SipKey,
     table: SipKey,
+    cookie: SipKey,
 }
 
 impl Secrets {
@@ -29,12 +30,18 @@ impl Secrets {
             timestamp: master.derive(2),
             port: master.derive(3),
             table: master.derive(4),
+            cookie: master.derive(5),
         }
     }
 
     /// The key for hash tables whose keys peers choose.
     pub fn table(&self) -> &SipKey {
         &self.table
+    }
+
+    /// The key of SYN cookies.
+    pub fn cookie(&self) -> &SipKey {
+        &self.cookie
     }
 
     /// The initial sequence number of a connection opened at `now`: `M + F(localip, localport,

@@ -1,7 +1,9 @@
 //! Listeners: who may open a connection (RFC 9293 section 3.10.7.2).
 
+use super::cookies::{self, SynCookies};
 use crate::config::{ConfigError, TcpConfig};
 use crate::wire::{Flags, TcpHeader};
+use narrows_congestion::Instant;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -51,6 +53,8 @@ pub(super) struct Listener {
     pub(super) local: SocketAddr,
     backlog: usize,
     tcp: Arc<TcpConfig>,
+    /// Until then an acknowledgement may be the answer to a cookie.
+    cookies_until: Option<Instant>,
     pub(super) stats: ListenerStats,
 }
 
@@ -61,6 +65,10 @@ pub(super) enum Admission {
     Open(Arc<TcpConfig>),
     /// It would be, but the backlog is full.
     Full,
+    /// The SYN is answered, and nothing kept.
+    Cookie(Arc<TcpConfig>),
+    /// It may answer a cookie; if not, it gets a RST.
+    MaybeCookie(Arc<TcpConfig>),
     /// Nothing.
     Ignore,
     /// A RST.
@@ -73,23 +81,39 @@ impl Listener {
             local,
             backlog,
             tcp,
+            cookies_until: None,
             stats: ListenerStats::default(),
         }
     }
 
     /// First RST, second ACK, third SYN.
-    pub(super) fn admit(&mut self, tcp: &TcpHeader) -> Admission {
+    pub(super) fn admit(
+        &mut self,
+        tcp: &TcpHeader,
+        cookies: SynCookies,
+        now: Instant,
+    ) -> Admission {
         if tcp.flags.contains(Flags::RST) {
             return Admission::Ignore;
         }
         if tcp.flags.contains(Flags::ACK) {
-            return Admission::Reset;
+            let awaited = self.cookies_until.is_some_and(|until| now < until);
+            return if awaited && !tcp.flags.contains(Flags::SYN) {
+                Admission::MaybeCookie(self.tcp.clone())
+            } else {
+                Admission::Reset
+            };
         }
         // A SYN with FIN is no honest opening.
         if !tcp.flags.contains(Flags::SYN) || tcp.flags.contains(Flags::FIN) {
             return Admission::Ignore;
         }
-        if !self.has_room() {
+        let room = self.has_room();
+        if cookies == SynCookies::Always || (!room && cookies == SynCookies::WhenFull) {
+            self.cookies_until = Some(now + cookies::LIFETIME);
+            return Admission::Cookie(self.tcp.clone());
+        }
+        if !room {
             self.stats.dropped += 1;
             return Admission::Full;
         }
@@ -100,6 +124,11 @@ impl Listener {
     /// The backlog is not full.
     pub(super) fn has_room(&self) -> bool {
         self.stats.embryonic < self.backlog
+    }
+
+    /// A connection is opened by a cookie that came back; the backlog does not bound these.
+    pub(super) fn on_cookie(&mut self) {
+        self.stats.embryonic += 1;
     }
 
     pub(super) fn on_established(&mut self) {

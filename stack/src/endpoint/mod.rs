@@ -7,20 +7,25 @@
 //! they give `None`, then wait for a packet or [`poll_timeout`](Endpoint::poll_timeout).
 
 pub mod challenge;
+mod cookies;
 pub mod demux;
+mod frames;
+mod icmp;
 pub mod isn;
 mod listen;
 pub mod metrics;
+mod source;
 mod strangers;
 pub mod wheel;
 
 use crate::buffer::{RecvBuffer, SendBuffer};
 use crate::config::{ConfigError, TcpConfig};
 use crate::conn::state::{CloseReason, State};
-use crate::conn::{Connection, Event, Opening, TcpTypes};
+use crate::conn::{Connection, Event, Opening, Output, TcpTypes};
 use crate::rng::Rng;
 use crate::wire::{Flags, IpHeader, TcpHeader};
 use challenge::{ChallengeLimit, EndpointBudget, Verdict};
+use cookies::Cookies;
 use demux::{Demux, FourTuple};
 use isn::{EphemeralPorts, Secrets};
 use listen::Listener;
@@ -33,7 +38,9 @@ use std::sync::Arc;
 use strangers::sane_source;
 use wheel::TimerWheel;
 
+pub use cookies::SynCookies;
 pub use listen::{ListenError, ListenerId, ListenerStats};
+pub use source::SourceAddress;
 
 /// Values of an endpoint.
 #[derive(Clone, Debug)]
@@ -51,6 +58,11 @@ pub struct EndpointConfig {
     pub challenge_acks: ChallengeLimit,
     /// Answer segments that belong to no connection with a RST (RFC 9293 section 3.10.7.1).
     pub reset_strangers: bool,
+    /// When listeners answer SYNs without keeping state.
+    pub syn_cookies: SynCookies,
+    /// Where [`Endpoint::connect`] asks for the local address if it is given none; `None`: it must
+    /// be given.
+    pub source: Option<Arc<dyn SourceAddress>>,
 }
 
 impl EndpointConfig {
@@ -63,6 +75,8 @@ impl EndpointConfig {
             metrics: None,
             challenge_acks: ChallengeLimit::ENDPOINT,
             reset_strangers: true,
+            syn_cookies: SynCookies::default(),
+            source: None,
         }
     }
 }
@@ -146,37 +160,68 @@ pub struct EndpointStats {
     pub passive_opens: u64,
     /// TIME-WAIT connections cut short by an acceptable new SYN (RFC 6191).
     pub time_wait_reuses: u64,
+    /// SYNs answered with a cookie.
+    pub cookies_sent: u64,
+    /// Connections opened by a cookie that came back.
+    pub cookies_accepted: u64,
+    /// Acknowledgements that may have answered a cookie and did not.
+    pub cookies_failed: u64,
+    /// ICMP errors about TCP segments.
+    pub icmp_errors: u64,
 }
 
 struct Slot<T: TcpTypes> {
     generation: u32,
-    /// In the queue of connections that may have something to send.
-    dirty: bool,
+    /// The queue of connections that may have something to send runs through the slots: the next
+    /// one, [`LAST`], or [`NOT_QUEUED`].
+    next_dirty: u32,
     /// The user has let go of it: it is removed when it is closed.
     released: bool,
     listener: Option<ListenerId>,
     conn: Option<Box<Connection<T>>>,
 }
 
+/// In [`Slot::next_dirty`]: no other follows. As a slot: there is none.
+const LAST: u32 = u32::MAX;
+/// In [`Slot::next_dirty`]: not in the queue.
+const NOT_QUEUED: u32 = u32::MAX - 1;
+
+/// What leaves next.
+pub(crate) enum NextOutput {
+    /// An answer to a packet that belongs to no connection.
+    Stray(IpHeader, TcpHeader),
+    /// Something of the connection in this slot.
+    Conn(u32, Output),
+}
+
 /// A host's TCP.
+///
+/// Its layout is that of the declaration: what every packet touches comes last, side by side
+/// (see [`Connection`]).
+#[repr(C)]
 pub struct Endpoint<T: TcpTypes> {
     config: EndpointConfig,
-    slots: Vec<Slot<T>>,
     free: Vec<u32>,
-    demux: Demux,
     listeners: Vec<Option<Listener>>,
     secrets: Secrets,
+    cookies: Cookies,
     ports: EphemeralPorts,
     metrics: Option<MetricsCache>,
     challenge: EndpointBudget,
     rng: Rng,
-    wheel: TimerWheel,
-    dirty: VecDeque<u32>,
-    stray: VecDeque<(IpHeader, TcpHeader)>,
-    events: VecDeque<EndpointEvent>,
     /// For the payload of packets that have none.
     empty: T::Send,
     stats: EndpointStats,
+    demux: Demux,
+    slots: Vec<Slot<T>>,
+    /// Ends of the queue of connections that may have something to send.
+    first_dirty: u32,
+    last_dirty: u32,
+    /// The connection that a packet was given to last.
+    last_input: Option<u32>,
+    stray: VecDeque<(IpHeader, TcpHeader)>,
+    events: VecDeque<EndpointEvent>,
+    wheel: TimerWheel,
 }
 
 impl<T: TcpTypes> Endpoint<T> {
@@ -199,10 +244,13 @@ impl<T: TcpTypes> Endpoint<T> {
                 .metrics
                 .map(|m| MetricsCache::new(m, *secrets.table())),
             challenge: EndpointBudget::new(config.challenge_acks),
+            cookies: Cookies::new(*secrets.cookie()),
             secrets,
             rng: Rng::stream(k0 ^ k1.rotate_left(32), 1),
             wheel: TimerWheel::new(),
-            dirty: VecDeque::new(),
+            first_dirty: LAST,
+            last_dirty: LAST,
+            last_input: None,
             stray: VecDeque::new(),
             events: VecDeque::new(),
             empty: T::Send::default(),
@@ -261,7 +309,8 @@ impl<T: TcpTypes> Endpoint<T> {
         }
     }
 
-    /// Open a connection to `remote` from `local`; port 0 picks one.
+    /// Open a connection to `remote` from `local`; port 0 picks one, and an unspecified address
+    /// asks [`EndpointConfig::source`].
     ///
     /// # Errors
     /// See [`ConnectError`]; later failures come as [`Event::Closed`].
@@ -274,6 +323,7 @@ impl<T: TcpTypes> Endpoint<T> {
     ) -> Result<ConnId, ConnectError> {
         let tcp = tcp.unwrap_or_else(|| self.config.tcp.clone());
         tcp.validate().map_err(ConnectError::Config)?;
+        let local = source::complete(self.config.source.as_ref(), local, remote);
         // RFC 9293 MUST-46 among them.
         let whole = FourTuple { local, remote };
         if local.is_ipv4() != remote.is_ipv4() || !sane_source(&whole) {
@@ -307,7 +357,7 @@ impl<T: TcpTypes> Endpoint<T> {
             local: SocketAddr::new(ip.dst, tcp.dst_port),
             remote: SocketAddr::new(ip.src, tcp.src_port),
         };
-        if let Some(slot) = self.demux.lookup(&tuple)
+        if let Some(slot) = self.demux.lookup_again(&tuple)
             && let Some(conn) = self
                 .slots
                 .get_mut(slot as usize)
@@ -329,7 +379,7 @@ impl<T: TcpTypes> Endpoint<T> {
                 self.stats.time_wait_reuses += 1;
                 let iss = conn.next_incarnation_iss();
                 self.remove(slot);
-                self.on_stranger(now, tuple, ip, tcp, &payload, Some(iss));
+                self.on_stranger(now, tuple, ip, tcp, payload, Some(iss));
                 return;
             }
             conn.handle_segment(now, ip.ecn, tcp, payload);
@@ -337,10 +387,11 @@ impl<T: TcpTypes> Endpoint<T> {
             {
                 conn.forget_challenge();
             }
+            self.last_input = Some(slot);
             self.after_input(slot);
             return;
         }
-        self.on_stranger(now, tuple, ip, tcp, &payload, None);
+        self.on_stranger(now, tuple, ip, tcp, payload, None);
     }
 
     /// Timers are due; see [`poll_timeout`](Self::poll_timeout).
@@ -363,25 +414,64 @@ impl<T: TcpTypes> Endpoint<T> {
         &mut self,
         now: Instant,
     ) -> Option<(IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>)> {
-        if let Some((ip, tcp)) = self.stray.pop_front() {
-            return Some((ip, tcp, self.empty.view(0..0)));
+        let next = self.next_output(now, 0)?;
+        self.packet(next)
+    }
+
+    /// As [`poll_transmit`](Self::poll_transmit), for a device that makes segments itself: a
+    /// packet may carry up to `max` bytes of new data, to be cut into segments of the size that
+    /// comes with it.
+    #[allow(clippy::type_complexity)] // As above, and the size.
+    pub fn poll_transmit_burst(
+        &mut self,
+        now: Instant,
+        max: u64,
+    ) -> Option<(
+        IpHeader,
+        TcpHeader,
+        <T::Send as SendBuffer>::View<'_>,
+        ByteCount,
+    )> {
+        let next = self.next_output(now, max)?;
+        let size = self.size_of(&next);
+        let (ip, tcp, payload) = self.packet(next)?;
+        Some((ip, tcp, payload, size))
+    }
+
+    /// What [`next_output`](Self::next_output) decided on, as a packet.
+    #[allow(clippy::type_complexity)] // As above.
+    #[inline]
+    pub(crate) fn packet(
+        &mut self,
+        next: NextOutput,
+    ) -> Option<(IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>)> {
+        match next {
+            NextOutput::Stray(ip, tcp) => Some((ip, tcp, self.empty.view(0..0))),
+            NextOutput::Conn(slot, out) => {
+                Some(self.slots[slot as usize].conn.as_deref_mut()?.packet(out))
+            }
         }
-        // The borrow of what is returned must not begin inside the loop.
-        let (slot, out) = loop {
-            let slot = *self.dirty.front()?;
-            let Some(conn) = self.slots[slot as usize].conn.as_deref_mut() else {
-                self.dirty.pop_front();
-                self.slots[slot as usize].dirty = false;
+    }
+
+    /// Which packet leaves next, of at most `max` bytes of payload where that is more than a
+    /// segment.
+    #[inline]
+    pub(crate) fn next_output(&mut self, now: Instant, max: u64) -> Option<NextOutput> {
+        if let Some((ip, tcp)) = self.stray.pop_front() {
+            return Some(NextOutput::Stray(ip, tcp));
+        }
+        loop {
+            let slot = self.first_dirty;
+            let Some(conn) = self.slots.get_mut(slot as usize)?.conn.as_deref_mut() else {
+                self.pop_dirty();
                 continue;
             };
-            if let Some(out) = conn.output(now) {
-                break (slot, out);
+            if let Some(out) = conn.output_burst(now, max) {
+                return Some(NextOutput::Conn(slot, out));
             }
-            self.dirty.pop_front();
-            self.slots[slot as usize].dirty = false;
+            self.pop_dirty();
             self.settle(slot, now);
-        };
-        Some(self.slots[slot as usize].conn.as_deref_mut()?.packet(out))
+        }
     }
 
     /// A packet that [`poll_transmit`](Self::poll_transmit) gave was refused by the device.
@@ -473,9 +563,22 @@ impl<T: TcpTypes> Endpoint<T> {
     /// The connection in `slot` may have something to send.
     fn touch(&mut self, slot: u32) {
         let s = &mut self.slots[slot as usize];
-        if !s.dirty {
-            s.dirty = true;
-            self.dirty.push_back(slot);
+        if s.next_dirty != NOT_QUEUED {
+            return;
+        }
+        s.next_dirty = LAST;
+        if self.first_dirty == LAST {
+            self.first_dirty = slot;
+        } else {
+            self.slots[self.last_dirty as usize].next_dirty = slot;
+        }
+        self.last_dirty = slot;
+    }
+
+    /// Take the first connection out of the queue of those that may have something to send.
+    fn pop_dirty(&mut self) {
+        if let Some(s) = self.slots.get_mut(self.first_dirty as usize) {
+            self.first_dirty = std::mem::replace(&mut s.next_dirty, NOT_QUEUED);
         }
     }
 
@@ -565,7 +668,7 @@ impl<T: TcpTypes> Endpoint<T> {
             None => {
                 self.slots.push(Slot {
                     generation: 0,
-                    dirty: false,
+                    next_dirty: NOT_QUEUED,
                     released: false,
                     listener,
                     conn,

@@ -2,13 +2,16 @@
 //! nothing here (RFC 9293 sections 3.10.7.1 and 3.10.7.2).
 
 use super::Endpoint;
+use super::cookies;
 use super::demux::FourTuple;
 use super::listen::{Admission, ListenerId};
 use crate::buffer::{Payload, RecvBuffer};
-use crate::conn::{Connection, TcpTypes};
+use crate::config::TcpConfig;
+use crate::conn::{Connection, TcpTypes, default_mss};
 use crate::wire::{Ecn, Flags, IpHeader, Seq, TcpHeader};
 use narrows_congestion::Instant;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// Resets and other answers to strangers waiting to be sent; more are not answered.
 const MAX_STRAY: usize = 64;
@@ -21,7 +24,7 @@ impl<T: TcpTypes> Endpoint<T> {
         tuple: FourTuple,
         ip: &IpHeader,
         tcp: &TcpHeader,
-        payload: &<T::Recv as RecvBuffer>::Payload<'_>,
+        payload: <T::Recv as RecvBuffer>::Payload<'_>,
         iss: Option<Seq>,
     ) {
         let listener = self
@@ -31,7 +34,7 @@ impl<T: TcpTypes> Endpoint<T> {
         if let Some(id) = listener
             && let Some(Some(listener)) = self.listeners.get_mut(id as usize)
         {
-            match listener.admit(tcp) {
+            match listener.admit(tcp, self.config.syn_cookies, now) {
                 Admission::Open(config) => {
                     self.stats.passive_opens += 1;
                     let mut opening = self.opening(tuple, now);
@@ -44,6 +47,19 @@ impl<T: TcpTypes> Endpoint<T> {
                     self.stats.backlog_drops += 1;
                     return;
                 }
+                Admission::Cookie(config) => return self.send_cookie(now, tuple, config, tcp),
+                Admission::MaybeCookie(config) => match self.cookies.open(&tuple, tcp, now) {
+                    Some(syn) => {
+                        let conn = self.open_cookie(now, tuple, config, tcp, &syn);
+                        let slot = self.add(tuple, conn, Some(ListenerId(id)));
+                        if let Some(conn) = self.slots[slot as usize].conn.as_deref_mut() {
+                            conn.handle_segment(now, ip.ecn, tcp, payload);
+                        }
+                        self.after_input(slot);
+                        return;
+                    }
+                    None => self.stats.cookies_failed += 1,
+                },
                 Admission::Ignore => return,
                 Admission::Reset => {}
             }
@@ -57,7 +73,60 @@ impl<T: TcpTypes> Endpoint<T> {
             return;
         }
         self.stats.resets_sent += 1;
-        self.stray.push_back(reset_for(ip, tcp, payload.len()));
+        let (mut answer, reset) = reset_for(ip, tcp, payload.len());
+        answer.hop_limit = self.config.tcp.hop_limit;
+        self.stray.push_back((answer, reset));
+    }
+
+    /// Answer a SYN with a cookie. The answer is that of a connection made for the purpose, so
+    /// that it agrees with the one that will be.
+    fn send_cookie(
+        &mut self,
+        now: Instant,
+        tuple: FourTuple,
+        config: Arc<TcpConfig>,
+        syn: &TcpHeader,
+    ) {
+        if self.stray.len() >= MAX_STRAY {
+            self.stats.backlog_drops += 1;
+            return;
+        }
+        self.stats.cookies_sent += 1;
+        let syn = cookies::reduce(syn, default_mss(tuple.remote));
+        let mut opening = self.opening(tuple, now);
+        opening.iss = self.cookies.make(&tuple, &syn, now);
+        let mut conn = Connection::<T>::accept(config, opening, &syn, now);
+        let Some((ip, mut answer, _)) = conn.poll_transmit(now) else {
+            return;
+        };
+        if let Some(ts) = &mut answer.options.timestamps {
+            ts.val = cookies::stamp(ts.val, &syn);
+        }
+        self.stray.push_back((ip, answer));
+    }
+
+    /// The connection whose SYN-ACK was a cookie.
+    fn open_cookie(
+        &mut self,
+        now: Instant,
+        tuple: FourTuple,
+        config: Arc<TcpConfig>,
+        ack: &TcpHeader,
+        syn: &TcpHeader,
+    ) -> Connection<T> {
+        self.stats.passive_opens += 1;
+        self.stats.cookies_accepted += 1;
+        let listener = self.demux.listener(tuple.local);
+        if let Some(Some(l)) = listener.and_then(|id| self.listeners.get_mut(id as usize)) {
+            l.on_cookie();
+        }
+        let mut opening = self.opening(tuple, now);
+        opening.iss = ack.ack - 1;
+        let mut conn = Connection::accept(config, opening, syn, now);
+        // It went out before the connection was made; this only brings it up to date.
+        conn.poll_transmit(now);
+        conn.forget_when_syn_ack_was_sent();
+        conn
     }
 }
 

@@ -97,6 +97,9 @@ impl Delivered {
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Take an acknowledgement. Events are told to `trace`.
     pub fn on_ack(&mut self, input: &AckInput<'_>, trace: &mut impl FnMut(TraceEvent)) {
+        if !self.is_concerned(input) {
+            return;
+        }
         let now = input.now;
         let prior_una = self.una;
         let advanced = input.ack > prior_una;
@@ -255,6 +258,18 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         } else if self.ca_state != CaState::Open {
             self.pto_at = None;
         }
+    }
+
+    /// Whether an ACK can have news for the sender. While nothing is outstanding and nothing is
+    /// remembered of what was, most have none: the segments of a peer that only sends.
+    fn is_concerned(&self, input: &AckInput<'_>) -> bool {
+        self.una != self.nxt
+            || input.ece
+            || input.dsack.is_some()
+            || self.ca_state != CaState::Open
+            || self.undo.is_some()
+            || self.tlp.is_some()
+            || self.probing_window
     }
 
     /// Duplicate ACKs as stand-ins for SACKs (RFC 6582 through the eyes of RFC 6675's `pipe`).

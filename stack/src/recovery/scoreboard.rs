@@ -126,30 +126,34 @@ impl List {
 type Seen = (AbsSeq, AbsSeq);
 
 /// What was sent, SACKed, lost and retransmitted, and the counters that follow from it.
+///
+/// What each ACK reads comes first, and what only SACK blocks and losses need last: see
+/// [`Connection`](crate::conn::Connection).
 #[derive(Debug)]
+#[repr(C)]
 pub struct Scoreboard {
     records: VecDeque<SentSegment>,
-    /// Number of the first record.
-    base: u32,
     una: AbsSeq,
     end: AbsSeq,
-    flight: List,
-    waiting: List,
-    /// Where the last record entered `waiting`: losses come in runs.
-    finger: u32,
     sacked: u64,
-    sacked_records: u32,
     lost: u64,
     retransmitted: u64,
-    reno_sacked: u32,
     reno_bytes: u64,
-    /// End of the highest SACKed record; stale once acknowledged.
-    high_sacked: AbsSeq,
-    seen: [Seen; 4],
-    /// Number of the record after the one SACKed last: blocks mostly grow.
-    sack_hint: u32,
+    flight: List,
+    waiting: List,
+    /// Number of the first record.
+    base: u32,
     /// Number of the first record that [`Self::mark_lost_by_sacks`] has not judged.
     frontier: u32,
+    /// End of the highest SACKed record; stale once acknowledged.
+    high_sacked: AbsSeq,
+    /// Where the last record entered `waiting`: losses come in runs.
+    finger: u32,
+    reno_sacked: u32,
+    sacked_records: u32,
+    /// Number of the record after the one SACKed last: blocks mostly grow.
+    sack_hint: u32,
+    seen: [Seen; 4],
     /// SACKed bytes, and SACKed runs, from the frontier on.
     sacked_above: u64,
     runs_above: u32,

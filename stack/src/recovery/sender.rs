@@ -56,6 +56,7 @@ pub enum NextSegment {
 /// Counters of the sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
+#[repr(C)] // The first is counted for each segment.
 pub struct SenderStats {
     /// Data segments sent, retransmissions included.
     pub segments: u64,
@@ -90,52 +91,56 @@ pub struct SenderStats {
 /// The sending half of a connection, less the bytes themselves.
 ///
 /// Sequence numbers are unwrapped to 64 bits ([`AbsSeq`]): the SYN is 0, the first byte 1.
+///
+/// What each segment reads comes first, and what only losses need last: see
+/// [`Connection`](crate::conn::Connection).
 #[derive(Debug)]
+#[repr(C)]
 pub struct Sender<C, R> {
     pub(super) una: AbsSeq,
     pub(super) nxt: AbsSeq,
     pub(super) mss: ByteCount,
-    pub(super) policy: SenderPolicy,
-    pub(super) board: Scoreboard,
-    pub(super) detector: Box<dyn LossDetector>,
-    pub(super) cc: C,
-    /// What `cc` wants; asked once.
-    pub(super) needs: Needs,
-    pub(super) rto: R,
-    pub(super) rtt: RttEstimator,
-    pub(super) rate: RateEstimator,
-    pub(super) pacer: Pacer,
-    pub(super) rng: Rng,
-    pub(super) ca_state: CaState,
     /// The recovery point: SND.NXT when the present episode began.
     pub(super) recover: AbsSeq,
-    pub(super) prr: Option<Prr>,
-    /// The first retransmission of an episode leaves whatever the window says.
-    pub(super) force_one: bool,
+    pub(super) rto_at: Option<Instant>,
+    pub(super) pto_at: Option<Instant>,
+    pub(super) tlp: Option<TlpEpisode>,
     pub(super) dup_acks: u32,
     /// Partial ACKs of the present episode.
     pub(super) partial_acks: u32,
-    pub(super) undo: Option<UndoRecord>,
-    pub(super) frto: Frto,
-    pub(super) tlp: Option<TlpEpisode>,
-    pub(super) probe_due: bool,
-    /// The last timeout was a probe of a closed window, and no ACK has come since.
-    pub(super) probing_window: bool,
     /// Timeouts in a row.
     pub(super) backoff: u32,
     /// Timeouts since SND.UNA last moved: what R2 counts.
     pub(super) retries: u32,
-    /// When the first of them was.
-    pub(super) retrying_since: Instant,
-    pub(super) rto_at: Option<Instant>,
-    pub(super) pto_at: Option<Instant>,
-    pub(super) armed_rto: Duration,
-    /// The window was the limit while data up to here was sent.
-    pub(super) limited_until: AbsSeq,
+    pub(super) ca_state: CaState,
+    pub(super) frto: Frto,
+    /// The first retransmission of an episode leaves whatever the window says.
+    pub(super) force_one: bool,
+    pub(super) probe_due: bool,
+    /// The last timeout was a probe of a closed window, and no ACK has come since.
+    pub(super) probing_window: bool,
     /// CWR is owed to the peer on the next new data segment (RFC 3168 section 6.1.2).
     pub(super) cwr_due: bool,
+    /// What `cc` wants; asked once.
+    pub(super) needs: Needs,
+    pub(super) cc: C,
+    pub(super) rto: R,
+    pub(super) detector: Box<dyn LossDetector>,
+    /// The window was the limit while data up to here was sent.
+    pub(super) limited_until: AbsSeq,
     pub(super) last_sent_at: Instant,
+    pub(super) policy: SenderPolicy,
+    pub(super) armed_rto: Duration,
+    pub(super) rtt: RttEstimator,
+    pub(super) rng: Rng,
+    pub(super) pacer: Pacer,
+    pub(super) rate: RateEstimator,
+    pub(super) board: Scoreboard,
+    pub(super) undo: Option<UndoRecord>,
+    pub(super) prr: Option<Prr>,
     pub(super) stats: SenderStats,
+    /// When the first of the timeouts that [`Self::retries`] counts was.
+    pub(super) retrying_since: Instant,
 }
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
@@ -529,6 +534,21 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         self.mss = mss;
         self.with_cc(now, |cc, view| cc.on_mss_change(view));
+    }
+
+    /// Packets with more than `mss` bytes of payload do not pass: what left in such leaves again in
+    /// smaller ones at once, and nothing is concluded about congestion (RFC 1191 section 6.5).
+    pub fn on_path_mtu(&mut self, mss: ByteCount, now: Instant) {
+        let too_big = |s: &&SentSegment| s.len() > mss && !s.is_sacked();
+        let spans: Vec<_> = self.board.iter().filter(too_big).copied().collect();
+        self.set_mss(mss, now);
+        for span in spans {
+            let mut at = span.start;
+            while at < span.end {
+                self.board.mark_lost(at);
+                at = self.board.get(at).map_or(span.end, |s| s.end);
+            }
+        }
     }
 
     /// There is nothing to send though the window would admit it: rate samples taken now measure

@@ -49,9 +49,14 @@ impl Sum {
     /// (RFC 9293 section 3.1, RFC 8200 section 8.1). Addresses of different families give the
     /// sum of what they are; no valid packet has them.
     pub fn pseudo_header(src: IpAddr, dst: IpAddr, len: usize) -> Self {
+        Self::pseudo_header_of(super::ip::PROTOCOL_TCP, src, dst, len)
+    }
+
+    /// The same for `len` bytes of `protocol`.
+    pub(super) fn pseudo_header_of(protocol: u8, src: IpAddr, dst: IpAddr, len: usize) -> Self {
         Self::address(src)
             + Self::address(dst)
-            + Self(u64::from(super::ip::PROTOCOL_TCP))
+            + Self(u64::from(protocol))
             + Self((len as u64 & 0xffff) + (len as u64 >> 16))
     }
 

@@ -15,6 +15,8 @@ pub enum Layer {
     Ipv6,
     /// TCP (RFC 9293).
     Tcp,
+    /// ICMP (RFC 792) or ICMPv6 (RFC 4443).
+    Icmp,
 }
 
 impl fmt::Display for Layer {
@@ -25,6 +27,7 @@ impl fmt::Display for Layer {
             Self::Ipv4 => "IPv4",
             Self::Ipv6 => "IPv6",
             Self::Tcp => "TCP",
+            Self::Icmp => "ICMP",
         })
     }
 }
@@ -57,7 +60,7 @@ pub enum ParseError {
     Checksum(Layer),
     /// A fragment of an IP packet; they are not reassembled.
     Fragment,
-    /// The packet carries this IP protocol, not TCP.
+    /// The packet carries this IP protocol, not TCP (or not ICMP, where that was asked for).
     Protocol(u8),
     /// An IPv6 routing header has segments left: this is not its last destination.
     SegmentsLeft(u8),
@@ -103,7 +106,7 @@ impl fmt::Display for ParseError {
             }
             Self::Checksum(layer) => write!(f, "wrong {layer} checksum"),
             Self::Fragment => f.write_str("IP fragment"),
-            Self::Protocol(p) => write!(f, "IP protocol {p} is not TCP"),
+            Self::Protocol(p) => write!(f, "IP protocol {p} is not the one expected"),
             Self::SegmentsLeft(n) => write!(f, "IPv6 routing header with {n} segments left"),
             Self::TooManyExtensions => f.write_str("too many IPv6 extension headers"),
             Self::PortZero => f.write_str("TCP port 0"),
@@ -153,6 +156,8 @@ pub enum EmitError {
     PacketTooLong(usize),
     /// Source and destination address are of different families.
     MixedFamilies,
+    /// The ICMP of this family has no such message, or no room for the value in it.
+    NoSuchIcmp,
 }
 
 impl fmt::Display for EmitError {
@@ -164,6 +169,7 @@ impl fmt::Display for EmitError {
             Self::OptionsTooLong(n) => write!(f, "{n} bytes of TCP options, 40 are allowed"),
             Self::PacketTooLong(n) => write!(f, "packet of {n} bytes is too long for IP"),
             Self::MixedFamilies => f.write_str("addresses of different IP families"),
+            Self::NoSuchIcmp => f.write_str("no such message in the ICMP of this IP family"),
         }
     }
 }

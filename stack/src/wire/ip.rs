@@ -7,6 +7,10 @@ use core::net::IpAddr;
 
 /// IP's protocol number of TCP.
 pub const PROTOCOL_TCP: u8 = 6;
+/// IPv4's protocol number of ICMP.
+pub const PROTOCOL_ICMP: u8 = 1;
+/// IPv6's next-header value of ICMPv6.
+pub const PROTOCOL_ICMPV6: u8 = 58;
 
 /// The ECN field of the IP header (RFC 3168 section 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -90,9 +94,19 @@ impl IpHeader {
     /// Addresses of different families, a packet too long for its length field, or a buffer too
     /// small for the header.
     pub fn emit(&self, segment_len: usize, buf: &mut [u8]) -> Result<usize, EmitError> {
+        self.emit_protocol(PROTOCOL_TCP, segment_len, buf)
+    }
+
+    /// The same for a packet with `len` bytes of `protocol`.
+    pub(super) fn emit_protocol(
+        &self,
+        protocol: u8,
+        len: usize,
+        buf: &mut [u8],
+    ) -> Result<usize, EmitError> {
         match (self.src, self.dst) {
-            (IpAddr::V4(src), IpAddr::V4(dst)) => ipv4::emit(self, src, dst, segment_len, buf),
-            (IpAddr::V6(src), IpAddr::V6(dst)) => ipv6::emit(self, src, dst, segment_len, buf),
+            (IpAddr::V4(src), IpAddr::V4(dst)) => ipv4::emit(self, src, dst, protocol, len, buf),
+            (IpAddr::V6(src), IpAddr::V6(dst)) => ipv6::emit(self, src, dst, protocol, len, buf),
             _ => Err(EmitError::MixedFamilies),
         }
     }

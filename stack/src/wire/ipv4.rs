@@ -4,12 +4,13 @@ use super::checksum::Sum;
 use super::error::{EmitError, Layer, ParseError, room, split_header};
 use super::ip::{Ecn, IpHeader, PROTOCOL_TCP};
 use super::packet::ChecksumPolicy;
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr};
 
 const FIXED_LEN: usize = 20;
 const DONT_FRAGMENT: u16 = 0x4000;
 /// More fragments, and the fragment offset.
 const FRAGMENT: u16 = 0x3fff;
+const FRAGMENT_OFFSET: u16 = 0x1fff;
 
 /// Read the header of a packet that carries TCP; it and the segment. Options are passed over;
 /// bytes beyond the total length are the link layer's padding.
@@ -19,6 +20,16 @@ const FRAGMENT: u16 = 0x3fff;
 /// fragment, a protocol other than TCP.
 #[inline]
 pub fn parse(bytes: &[u8], checksum: ChecksumPolicy) -> Result<(IpHeader, &[u8]), ParseError> {
+    parse_protocol(bytes, checksum, PROTOCOL_TCP)
+}
+
+/// The same for a packet that carries `protocol`.
+#[inline]
+pub(super) fn parse_protocol(
+    bytes: &[u8],
+    checksum: ChecksumPolicy,
+    protocol: u8,
+) -> Result<(IpHeader, &[u8]), ParseError> {
     let (h, _) = split_header::<FIXED_LEN>(bytes, Layer::Ipv4)?;
     if h[0] >> 4 != 4 {
         return Err(ParseError::Version(h[0] >> 4));
@@ -49,7 +60,7 @@ pub fn parse(bytes: &[u8], checksum: ChecksumPolicy) -> Result<(IpHeader, &[u8])
     if u16::from_be_bytes([h[6], h[7]]) & FRAGMENT != 0 {
         return Err(ParseError::Fragment);
     }
-    if h[9] != PROTOCOL_TCP {
+    if h[9] != protocol {
         return Err(ParseError::Protocol(h[9]));
     }
     let header = IpHeader {
@@ -62,11 +73,34 @@ pub fn parse(bytes: &[u8], checksum: ChecksumPolicy) -> Result<(IpHeader, &[u8])
     Ok((header, segment))
 }
 
+/// Addresses and what there is of the segment, of a TCP packet quoted in an ICMP error.
+pub(super) fn quoted(bytes: &[u8]) -> Result<(IpAddr, IpAddr, &[u8]), ParseError> {
+    let (h, _) = split_header::<FIXED_LEN>(bytes, Layer::Ipv4)?;
+    let header_len = usize::from(h[0] & 0xf) * 4;
+    if header_len < FIXED_LEN {
+        return Err(ParseError::HeaderLength {
+            layer: Layer::Ipv4,
+            bytes: header_len,
+        });
+    }
+    if u16::from_be_bytes([h[6], h[7]]) & FRAGMENT_OFFSET != 0 {
+        return Err(ParseError::Fragment);
+    }
+    if h[9] != PROTOCOL_TCP {
+        return Err(ParseError::Protocol(h[9]));
+    }
+    let segment = bytes.get(header_len..).unwrap_or_default();
+    let src = Ipv4Addr::new(h[12], h[13], h[14], h[15]);
+    let dst = Ipv4Addr::new(h[16], h[17], h[18], h[19]);
+    Ok((src.into(), dst.into(), segment))
+}
+
 /// Write the header: no options, DF set (so the identification may be 0, RFC 6864 section 4.1).
 pub(super) fn emit(
     ip: &IpHeader,
     src: Ipv4Addr,
     dst: Ipv4Addr,
+    protocol: u8,
     segment_len: usize,
     buf: &mut [u8],
 ) -> Result<usize, EmitError> {
@@ -78,7 +112,7 @@ pub(super) fn emit(
     h[2..4].copy_from_slice(&total_len.to_be_bytes());
     h[6..8].copy_from_slice(&DONT_FRAGMENT.to_be_bytes());
     h[8] = ip.hop_limit;
-    h[9] = PROTOCOL_TCP;
+    h[9] = protocol;
     h[12..16].copy_from_slice(&src.octets());
     h[16..20].copy_from_slice(&dst.octets());
     let sum = Sum::from(0x4500 | u16::from(h[1]))

@@ -2,7 +2,7 @@
 
 use super::error::{EmitError, Layer, ParseError, room, split_header};
 use super::ip::{Ecn, IpHeader, PROTOCOL_TCP};
-use core::net::Ipv6Addr;
+use core::net::{IpAddr, Ipv6Addr};
 
 const FIXED_LEN: usize = 40;
 const HOP_BY_HOP: u8 = 0;
@@ -23,6 +23,15 @@ const MAX_EXTENSIONS: usize = 8;
 /// [`ParseError::Truncated`], as its payload length is 0.
 #[inline]
 pub fn parse(bytes: &[u8]) -> Result<(IpHeader, &[u8]), ParseError> {
+    parse_protocol(bytes, PROTOCOL_TCP)
+}
+
+/// The same for a packet that carries `protocol`.
+#[inline]
+pub(super) fn parse_protocol(
+    bytes: &[u8],
+    protocol: u8,
+) -> Result<(IpHeader, &[u8]), ParseError> {
     let (h, rest) = split_header::<FIXED_LEN>(bytes, Layer::Ipv6)?;
     if h[0] >> 4 != 6 {
         return Err(ParseError::Version(h[0] >> 4));
@@ -36,16 +45,12 @@ pub fn parse(bytes: &[u8]) -> Result<(IpHeader, &[u8]), ParseError> {
             got,
         });
     };
-    let segment = skip_extensions(h[6], payload)?;
+    let segment = skip_extensions(h[6], payload, protocol)?;
     let traffic_class = h[0] << 4 | h[1] >> 4;
-    let addr = |at: usize| {
-        let mut octets = [0; 16];
-        octets.copy_from_slice(&h[at..at + 16]);
-        Ipv6Addr::from(octets).into()
-    };
+    let (src, dst) = addresses(h);
     let header = IpHeader {
-        src: addr(8),
-        dst: addr(24),
+        src,
+        dst,
         ecn: Ecn::from_bits(traffic_class),
         dscp: traffic_class >> 2,
         hop_limit: h[7],
@@ -53,11 +58,32 @@ pub fn parse(bytes: &[u8]) -> Result<(IpHeader, &[u8]), ParseError> {
     Ok((header, segment))
 }
 
-/// What follows the extension headers, if it is TCP.
-fn skip_extensions(mut next_header: u8, mut rest: &[u8]) -> Result<&[u8], ParseError> {
+/// Addresses and what there is of the segment, of a TCP packet quoted in an ICMP error.
+pub(super) fn quoted(bytes: &[u8]) -> Result<(IpAddr, IpAddr, &[u8]), ParseError> {
+    let (h, rest) = split_header::<FIXED_LEN>(bytes, Layer::Ipv6)?;
+    let segment = skip_extensions(h[6], rest, PROTOCOL_TCP)?;
+    let (src, dst) = addresses(h);
+    Ok((src, dst, segment))
+}
+
+fn addresses(h: &[u8; FIXED_LEN]) -> (IpAddr, IpAddr) {
+    let addr = |at: usize| {
+        let mut octets = [0; 16];
+        octets.copy_from_slice(&h[at..at + 16]);
+        Ipv6Addr::from(octets).into()
+    };
+    (addr(8), addr(24))
+}
+
+/// What follows the extension headers, if it is `protocol`.
+fn skip_extensions(
+    mut next_header: u8,
+    mut rest: &[u8],
+    protocol: u8,
+) -> Result<&[u8], ParseError> {
     for position in 0..=MAX_EXTENSIONS {
         match next_header {
-            PROTOCOL_TCP => return Ok(rest),
+            _ if next_header == protocol => return Ok(rest),
             FRAGMENT => return Err(ParseError::Fragment),
             // Only directly after the fixed header (RFC 8200 section 4.1).
             HOP_BY_HOP if position == 0 => {}
@@ -84,6 +110,7 @@ pub(super) fn emit(
     ip: &IpHeader,
     src: Ipv6Addr,
     dst: Ipv6Addr,
+    protocol: u8,
     segment_len: usize,
     buf: &mut [u8],
 ) -> Result<usize, EmitError> {
@@ -93,7 +120,7 @@ pub(super) fn emit(
     let first = 6 << 28 | u32::from(ip.traffic_class()) << 20;
     h[0..4].copy_from_slice(&first.to_be_bytes());
     h[4..6].copy_from_slice(&payload_len.to_be_bytes());
-    h[6] = PROTOCOL_TCP;
+    h[6] = protocol;
     h[7] = ip.hop_limit;
     h[8..24].copy_from_slice(&src.octets());
     h[24..40].copy_from_slice(&dst.octets());

@@ -116,6 +116,40 @@ impl<P: EmitPayload> Packet<P> {
     }
 }
 
+/// What goes into the TCP checksum of headers that leave apart from their payload.
+#[derive(Clone, Copy, Debug)]
+pub enum HeadChecksum {
+    /// The whole checksum, with this sum of the payload.
+    Full(Sum),
+    /// The sum of the pseudo-header only: the device adds the rest, from the TCP header on.
+    Partial,
+}
+
+/// Write the headers of a packet with `payload_len` bytes of payload to the front of `buf`; how
+/// many bytes. The payload follows from elsewhere.
+///
+/// # Errors
+/// Why it cannot be written; see [`EmitError`].
+pub fn emit_head(
+    ip: &IpHeader,
+    tcp: &TcpHeader,
+    payload_len: usize,
+    checksum: HeadChecksum,
+    buf: &mut [u8],
+) -> Result<usize, EmitError> {
+    let segment_len = tcp.wire_len() + payload_len;
+    let ip_len = ip.emit(segment_len, buf)?;
+    let header_len = tcp.emit(&mut buf[ip_len..])?;
+    let header = &mut buf[ip_len..ip_len + header_len];
+    let pseudo = Sum::pseudo_header(ip.src, ip.dst, segment_len);
+    let field = match checksum {
+        HeadChecksum::Full(payload) => (pseudo + Sum::of(header) + payload).checksum(),
+        HeadChecksum::Partial => pseudo.fold(),
+    };
+    header[tcp::CHECKSUM_AT..tcp::CHECKSUM_AT + 2].copy_from_slice(&field.to_be_bytes());
+    Ok(ip_len + header_len)
+}
+
 /// Write a packet of these parts with its checksums to the front of `buf`; how many bytes. The
 /// payload is summed as it is copied.
 ///

@@ -47,7 +47,9 @@ impl<T: TcpTypes> Connection<T> {
             Inserted::InOrder { rcv_nxt } => {
                 self.rcv_nxt = rcv_nxt;
                 let new = ByteCount::new(rcv_nxt - before);
-                if let Some(delay) = self.ack.on_data(new, now) {
+                let segments = new.get().div_ceil(u64::from(self.config.mss.max(1)));
+                let segments = u32::try_from(segments).unwrap_or(u32::MAX);
+                if let Some(delay) = self.ack.on_data(new, segments, now) {
                     self.timers.arm_if_idle(Timer::DelayedAck, now + delay);
                 }
             }

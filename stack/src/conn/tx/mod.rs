@@ -1,5 +1,6 @@
 //! A segment leaves.
 
+mod burst;
 mod output;
 mod silly_window;
 

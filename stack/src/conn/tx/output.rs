@@ -104,7 +104,7 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     /// How much new data would leave as the next segment, and whether the FIN goes with it.
-    fn new_data(&mut self, now: Instant) -> Option<(u64, bool)> {
+    pub(super) fn new_data(&mut self, now: Instant) -> Option<(u64, bool)> {
         let data_end = self.send_buf.end() + 1;
         let nxt = self.snd.nxt();
         if !may_send_new::<T>(&self.send_buf, self.fin, &self.snd, &self.window)
@@ -338,7 +338,12 @@ impl<T: TcpTypes> Connection<T> {
         if payload_len > 0 || tcp.flags.contains(Flags::FIN) {
             let back = (self.seq(self.snd.nxt())).since(tcp.seq);
             if let Some(start) = self.snd.nxt().checked_sub(u64::from(back)) {
-                self.snd.on_local_drop(start, congestion, now);
+                // A burst is many segments: the last of them goes back first.
+                let mss = self.snd.mss().get();
+                let segments = (payload_len as u64).div_ceil(mss).max(1);
+                for k in (0..segments).rev() {
+                    self.snd.on_local_drop(start + k * mss, congestion, now);
+                }
             }
         } else if tcp.seq + 1 == self.seq(self.snd.nxt()) {
             self.probe_keepalive = true;

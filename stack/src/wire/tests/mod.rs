@@ -1,6 +1,7 @@
 //! Properties of whole packets.
 
 mod hostile;
+mod icmp;
 mod peer;
 
 use super::options::MAX_OPTIONS_LEN;

@@ -1,0 +1,245 @@
+//! ICMP errors about a connection's segments, and what else the user is told that ends nothing
+//! (RFC 9293 sections 3.9.2.2 and 3.9.1.8).
+//!
+//! Anybody can send an ICMP error, so an error counts only if it quotes a sequence number that is
+//! outstanding, does not end a connection that was open, and makes segments smaller only if
+//! nothing speaks against it (RFC 5927 sections 4.1, 5.2 and 7.2; RFC 5461 section 4.1).
+
+use super::state::{CloseReason, Origin, State};
+use super::{Connection, TcpTypes};
+use crate::recovery::AbsSeq;
+use crate::wire::Seq;
+use crate::wire::icmp::{IcmpError, IcmpErrorKind, Unreachable};
+use narrows_congestion::Instant;
+
+/// What ICMP errors may do to a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IcmpPolicy {
+    /// What hard errors do.
+    pub hard_errors: HardErrors,
+    /// Believe routers that packets are too big (RFC 1191, RFC 8201).
+    pub path_mtu: bool,
+    /// No IPv4 router is believed to have a smaller link than this, in bytes with the IP header
+    /// (RFC 791: 68). IPv6 has its own minimum of 1,280.
+    pub min_path_mtu: u32,
+}
+
+impl Default for IcmpPolicy {
+    fn default() -> Self {
+        Self {
+            hard_errors: HardErrors::AbortOpening,
+            path_mtu: true,
+            min_path_mtu: 68,
+        }
+    }
+}
+
+/// What "port unreachable" and "protocol unreachable" do to a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HardErrors {
+    /// They end its opening; an open connection survives them (RFC 5461 section 4.1, RFC 5927
+    /// section 5.2, and every stack in use).
+    AbortOpening,
+    /// They end it (RFC 9293 SHLD-26 to the letter). An attacker who guesses a sequence number
+    /// in flight can then end connections.
+    Abort,
+}
+
+/// Something is wrong that does not end the connection (RFC 9293 section 3.9.1.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SoftError {
+    /// A router or the peer's host complains.
+    Icmp(IcmpErrorKind),
+    /// The same segment, or the SYN, has been retransmitted as often as
+    /// [`TcpConfig::retries_before_report`](crate::config::TcpConfig::retries_before_report) says
+    /// (R1 of RFC 9293 section 3.8.3): the route may be dead.
+    Retransmitting,
+}
+
+/// What became of an ICMP error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IcmpOutcome {
+    /// Nothing: no such connection, no such segment outstanding, or nothing to be done.
+    Ignored,
+    /// The user is told.
+    Reported,
+    /// Segments are smaller from now on.
+    PathMtu(u32),
+    /// Segments will be smaller if the quoted one times out: larger ones have arrived before.
+    PathMtuPending,
+    /// The connection is closed.
+    Aborted,
+}
+
+/// What is known of the path's MTU.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PathMtu {
+    /// What routers said, in bytes with the IP header.
+    mtu: Option<u32>,
+    /// The largest payload that is known to have arrived.
+    arrived: u64,
+    /// A claim that contradicts it, and the segment it is about.
+    pending: Option<(AbsSeq, u32)>,
+}
+
+/// Sizes of links there are, for routers that do not tell theirs (RFC 1191 section 7.1).
+const PLATEAUS: [u32; 10] = [
+    32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, 508, 296, 68,
+];
+/// RFC 8200 section 5.
+const IPV6_MIN_MTU: u32 = 1_280;
+
+impl PathMtu {
+    pub(super) const fn new(remembered: Option<u32>) -> Self {
+        Self {
+            mtu: remembered,
+            arrived: 0,
+            pending: None,
+        }
+    }
+
+    /// `acked` more bytes are acknowledged, the last before `una`; `mss` is a full segment.
+    pub(super) fn on_progress(&mut self, acked: u64, una: AbsSeq, mss: u64) {
+        if acked >= mss {
+            self.arrived = self.arrived.max(mss);
+        }
+        if self.pending.is_some_and(|(seq, _)| una > seq) {
+            self.pending = None;
+        }
+    }
+
+    /// The largest MSS that the path takes.
+    pub(super) fn mss(&self, ip_header: usize) -> u16 {
+        let Some(mtu) = self.mtu else {
+            return u16::MAX;
+        };
+        u16::try_from(mss_of(mtu as usize, ip_header)).unwrap_or(u16::MAX)
+    }
+}
+
+/// What a packet of `mtu` bytes holds besides IP header and the fixed TCP header; not below 64.
+fn mss_of(mtu: usize, ip_header: usize) -> usize {
+    mtu.saturating_sub(ip_header).saturating_sub(20).max(64)
+}
+
+impl<T: TcpTypes> Connection<T> {
+    /// An ICMP error about a segment of this connection arrived.
+    pub fn handle_icmp(&mut self, now: Instant, error: &IcmpError) -> IcmpOutcome {
+        let Some(at) = self.outstanding(error.segment.seq) else {
+            return IcmpOutcome::Ignored;
+        };
+        match error.kind {
+            // RFC 9293 MUST-55.
+            IcmpErrorKind::SourceQuench => IcmpOutcome::Ignored,
+            IcmpErrorKind::PacketTooBig { mtu } => self.on_packet_too_big(at, mtu, now),
+            IcmpErrorKind::Unreachable(why @ (Unreachable::Port | Unreachable::Protocol))
+                if self.config.icmp.hard_errors == HardErrors::Abort
+                    || matches!(self.state, State::SynSent | State::SynReceived(_)) =>
+            {
+                self.finish(CloseReason::Unreachable(why), now);
+                IcmpOutcome::Aborted
+            }
+            kind => self.report(SoftError::Icmp(kind)),
+        }
+    }
+
+    /// A link on the path takes packets of no more than `mtu` bytes; `ip_header` is the length of
+    /// the IP header. Only ever shrinks the segments, and not below 64 bytes. What was sent too
+    /// big leaves again at once, and that is no sign of congestion (RFC 1191 section 6.5).
+    pub fn handle_path_mtu(&mut self, now: Instant, mtu: usize, ip_header: usize) {
+        if let Ok(mss) = u16::try_from(mss_of(mtu, ip_header))
+            && mss < self.mss_out
+        {
+            self.mss_out = mss;
+            let payload = self.payload_mss();
+            self.snd.on_path_mtu(payload, now);
+        }
+    }
+
+    /// The retransmission timer fired: a claim about the path that was doubted is believed.
+    pub(super) fn settle_path_mtu(&mut self, now: Instant) {
+        if let Some((seq, mtu)) = self.path_mtu.pending.take()
+            && seq >= self.snd.una()
+        {
+            self.apply_path_mtu(mtu, now);
+        }
+    }
+
+    /// Tell the user, who may not want to hear it (RFC 9293 SHLD-20).
+    pub(super) fn report(&mut self, error: SoftError) -> IcmpOutcome {
+        self.last_error = Some(error);
+        // Nobody knows of an embryonic connection.
+        let nobody = matches!(self.state, State::SynReceived(Origin::Passive));
+        if nobody || !self.config.report_soft_errors {
+            return IcmpOutcome::Ignored;
+        }
+        self.events.soft_error = Some(error);
+        IcmpOutcome::Reported
+    }
+
+    /// The last thing that went wrong without ending the connection.
+    pub fn last_error(&self) -> Option<SoftError> {
+        self.last_error
+    }
+
+    /// Where the segment with sequence number `seq` stands, if it is outstanding
+    /// (RFC 5927 section 4.1).
+    fn outstanding(&self, seq: Seq) -> Option<AbsSeq> {
+        match self.state {
+            State::Closed(_) => None,
+            State::SynSent | State::SynReceived(_) => {
+                (seq == self.iss && self.handshake.sent_at.is_some()).then_some(0)
+            }
+            _ => {
+                let una = self.snd.una();
+                let at = una + u64::from(seq.since(self.seq(una)));
+                (at < self.snd.nxt()).then_some(at)
+            }
+        }
+    }
+
+    fn on_packet_too_big(&mut self, at: AbsSeq, mtu: u32, now: Instant) -> IcmpOutcome {
+        let header = self.ip_header();
+        let size = u32::from(self.mss_out) + 20 + header as u32;
+        let mtu = match mtu {
+            0 if self.remote.is_ipv4() => {
+                let smaller = PLATEAUS.into_iter().find(|plateau| *plateau < size);
+                smaller.unwrap_or(size)
+            }
+            // RFC 8201 section 4: to be discarded.
+            ..IPV6_MIN_MTU if self.remote.is_ipv6() => return IcmpOutcome::Ignored,
+            mtu => mtu.max(self.config.icmp.min_path_mtu),
+        };
+        if !self.config.icmp.path_mtu || mtu >= size {
+            return IcmpOutcome::Ignored;
+        }
+        let claimed = mss_of(mtu as usize, header) as u64;
+        let full = u64::from(self.mss_out);
+        // What is known to have arrived, as an MSS.
+        let arrived = match self.path_mtu.arrived {
+            0 => 0,
+            payload => payload + full.saturating_sub(self.payload_mss().get()),
+        };
+        if claimed < arrived {
+            self.path_mtu.pending = Some((at, mtu));
+            return IcmpOutcome::PathMtuPending;
+        }
+        self.apply_path_mtu(mtu, now);
+        IcmpOutcome::PathMtu(mtu)
+    }
+
+    fn apply_path_mtu(&mut self, mtu: u32, now: Instant) {
+        self.path_mtu.mtu = Some(self.path_mtu.mtu.map_or(mtu, |old| old.min(mtu)));
+        self.path_mtu.arrived = 0;
+        let header = self.ip_header();
+        // While opening there is nothing to cut yet: the peer's SYN finds the limit.
+        if matches!(self.state, State::SynSent) {
+            return;
+        }
+        self.handle_path_mtu(now, mtu as usize, header);
+    }
+
+    pub(super) fn ip_header(&self) -> usize {
+        if self.remote.is_ipv4() { 20 } else { 40 }
+    }
+}

@@ -1,0 +1,65 @@
+//! Several segments as one: what a device with segmentation offload is given.
+
+use super::Output;
+use crate::buffer::SendBuffer;
+use crate::conn::{Connection, TcpTypes};
+use crate::recovery::NextSegment;
+use crate::wire::Flags;
+use narrows_congestion::Instant;
+
+/// What a device must not repeat on each segment, or what only one segment can have.
+const SINGLE: Flags = Flags::from_bits(
+    Flags::SYN.bits()
+        | Flags::RST.bits()
+        | Flags::FIN.bits()
+        | Flags::CWR.bits()
+        | Flags::URG.bits(),
+);
+
+impl<T: TcpTypes> Connection<T> {
+    /// Data came out of order or twice, and the peer has not been told.
+    pub(crate) fn owes_disorder_ack(&self) -> bool {
+        self.ack.is_due()
+            && self.state.is_synchronized()
+            && (!self.ooo.is_empty() || self.ooo.has_dsack())
+    }
+
+    /// As [`output`](Self::output); a full segment of new data takes those after it along, as
+    /// many as the windows and the pacer let out now, up to `max` bytes of payload in all.
+    ///
+    /// Each segment has its place in the scoreboard, as if it had left on its own: only the
+    /// packet is one. All but the last are [`mss`](crate::recovery::Sender::mss) long.
+    pub(crate) fn output_burst(&mut self, now: Instant, max: u64) -> Option<Output> {
+        let mut out = self.output(now)?;
+        let mss = self.snd.mss().get();
+        let first = out.payload.end - out.payload.start;
+        if first != mss || out.tcp.flags.intersects(SINGLE) || out.payload.end + 1 != self.snd.nxt()
+        {
+            return Some(out);
+        }
+        while out.payload.end - out.payload.start + mss <= max {
+            // A FIN leaves on its own, urgent data too.
+            let Some((len, false)) = self.new_data(now) else {
+                break;
+            };
+            let NextSegment::New { allowance } = self.snd.next_segment(now, true) else {
+                break;
+            };
+            if len == 0 || allowance.get() < len || self.snd_up.is_some() {
+                break;
+            }
+            let end = self.snd.nxt() + len;
+            self.probe_window = false;
+            self.snd.on_sent_new(end, now);
+            self.stats.segments_out += 1;
+            out.payload.end += len;
+            if end == self.send_buf.end() + 1 {
+                out.tcp.flags |= Flags::PSH;
+            }
+            if len < mss {
+                break;
+            }
+        }
+        Some(out)
+    }
+}

@@ -1,0 +1,195 @@
+//! SYN floods: what is answered without state, and what it costs those who are connected
+//! (RFC 4987).
+
+mod hosts;
+mod pair;
+
+use hosts::*;
+use narrows::Duration;
+use narrows::config::{EcnMode, TcpConfig, TimestampMode};
+use narrows::conn::state::State;
+use narrows::endpoint::{EndpointConfig, SynCookies};
+use narrows::wire::{Flags, Timestamps};
+use pair::bytes;
+
+fn always(tcp: TcpConfig) -> EndpointConfig {
+    EndpointConfig {
+        syn_cookies: SynCookies::Always,
+        ..config(tcp, 2)
+    }
+}
+
+/// Every combination of what a cookie carries: the connection has what both sides offered, and
+/// both streams arrive.
+#[test]
+fn a_connection_by_cookie_is_as_good_as_another() {
+    for timestamps in [
+        TimestampMode::Off,
+        TimestampMode::Millis,
+        TimestampMode::Micros,
+    ] {
+        for (sack, scaling, ecn) in [
+            (true, true, EcnMode::Classic),
+            (false, true, EcnMode::Off),
+            (true, false, EcnMode::Off),
+        ] {
+            let tcp = TcpConfig {
+                timestamps,
+                sack,
+                window_scaling: scaling,
+                ecn,
+                ..TcpConfig::default()
+            };
+            let mut n = Net::new(config(tcp.clone(), 1), always(tcp));
+            let l = n.b.listen(addr("10.0.0.2:80"), 4, None).unwrap();
+            let c = n.connect();
+            n.run(MS);
+            let s = n.accepted()[0];
+            assert_eq!(n.b.stats().cookies_sent, 1);
+            assert_eq!(n.b.stats().cookies_accepted, 1);
+            assert_eq!(n.b.listener_stats(l).unwrap().embryonic, 0);
+            let with = timestamps != TimestampMode::Off;
+            let server = n.b.connection(s).unwrap();
+            assert_eq!(server.state(), State::Established);
+            assert_eq!(server.sack_in_use(), with && sack);
+            assert_eq!(
+                server.sack_in_use(),
+                n.a.connection(c).unwrap().sack_in_use()
+            );
+            let data = bytes(300_000);
+            let mut received = Vec::new();
+            let mut sent = 0;
+            for _ in 0..1_000 {
+                sent += write(&mut n.a, c, &data[sent..]);
+                n.run(MS);
+                received.extend(read(&mut n.b, s, n.now));
+            }
+            assert!(received == data, "{} of {}", received.len(), data.len());
+        }
+    }
+}
+
+#[test]
+fn cookies_are_sent_only_when_the_backlog_is_full() {
+    let (mut host, l) = server_with(TcpConfig::default(), 3);
+    let from = |i: u32| format!("10.0.1.{i}:7000");
+    for i in 1..=5 {
+        let out = give(&mut host, start(), &packet(&from(i), S, SYN, 1, 0));
+        assert_eq!(out[0].1.flags, SYN | ACK);
+    }
+    assert_eq!(host.listener_stats(l).unwrap().embryonic, 3);
+    assert_eq!((host.stats().cookies_sent, host.connections()), (2, 3));
+    // One whose state was kept and one whose was not: both are served.
+    for i in [5, 3] {
+        shake(&mut host, start(), &from(i), 1);
+    }
+    assert_eq!(host.listener_stats(l).unwrap().accepted, 2);
+    assert_eq!(host.stats().cookies_accepted, 1);
+}
+
+/// A SYN-ACK by cookie must offer no more than the connection will have.
+#[test]
+fn without_timestamps_a_cookie_offers_no_options() {
+    let mut host = Host::new(always(TcpConfig::default())).unwrap();
+    host.listen(addr(S), 4, None).unwrap();
+    let mut syn = packet(C, S, SYN | Flags::ECE | Flags::CWR, 1, 0);
+    syn.1.options.mss = Some(1_400);
+    syn.1.options.sack_permitted = true;
+    syn.1.options.window_scale = Some(7);
+    let out = give(&mut host, start(), &syn);
+    let (_, tcp, _) = &out[0];
+    assert_eq!(tcp.flags, SYN | ACK);
+    assert_eq!(tcp.options.window_scale, None);
+    assert!(!tcp.options.sack_permitted && tcp.options.timestamps.is_none());
+    assert!(tcp.options.mss.is_some());
+}
+
+#[test]
+fn a_made_up_acknowledgement_is_reset() {
+    let mut host = Host::new(always(TcpConfig::default())).unwrap();
+    host.listen(addr(S), 4, None).unwrap();
+    // Before any cookie was sent nothing is looked at.
+    let out = give(&mut host, start(), &packet(C, S, ACK, 1, 77));
+    assert_eq!((out[0].1.flags, host.stats().cookies_failed), (RST, 0));
+    give(&mut host, start(), &packet(C, S, SYN, 1, 0));
+    for guess in 0..1_000_u32 {
+        let forged = packet("10.0.0.9:6000", S, ACK, 1, guess.wrapping_mul(0x9e37_79b9));
+        let out = give(&mut host, start(), &forged);
+        assert!(out[0].1.flags.contains(RST));
+    }
+    assert_eq!(
+        (host.stats().cookies_failed, host.connections()),
+        (1_000, 0)
+    );
+}
+
+/// The data may arrive first: the acknowledgement is lost, or carries data.
+#[test]
+fn the_first_segment_may_carry_data() {
+    let mut host = Host::new(always(TcpConfig::default())).unwrap();
+    let l = host.listen(addr(S), 4, None).unwrap();
+    let mut syn = packet(C, S, SYN, 1, 0);
+    syn.1.options.timestamps = Some(Timestamps { val: 9, ecr: 0 });
+    let out = give(&mut host, start(), &syn);
+    let theirs = out[0].1.options.timestamps.unwrap();
+    let mut first = packet(C, S, ACK, 2, out[0].1.seq.0.wrapping_add(1));
+    first.1.options.timestamps = Some(Timestamps {
+        val: 10,
+        ecr: theirs.val,
+    });
+    first.2 = b"hello".to_vec();
+    give(&mut host, start() + MS, &first);
+    assert_eq!(host.listener_stats(l).unwrap().accepted, 1);
+    let id = match host.poll_event().unwrap() {
+        narrows::endpoint::EndpointEvent::Accepted { conn, .. } => conn,
+        other => panic!("{other:?}"),
+    };
+    let data = read(&mut host, id, start());
+    assert_eq!(data, b"hello");
+    // The round trip was not measured: nothing remembers when the SYN-ACK left.
+    assert_eq!(host.connection(id).unwrap().sender().rtt().srtt(), None);
+}
+
+/// A hundred thousand SYNs from made-up addresses: memory stays, the connection that was there
+/// loses nothing, and a new peer gets in.
+#[test]
+fn a_flood_harms_nobody() {
+    let mut n = Net::new(
+        config(TcpConfig::default(), 1),
+        config(TcpConfig::default(), 2),
+    );
+    let l = n.b.listen(addr("10.0.0.2:80"), 16, None).unwrap();
+    let c = n.connect();
+    n.run(MS);
+    let s = n.accepted()[0];
+    let data = bytes(2_000_000);
+    let (mut sent, mut received) = (0, Vec::new());
+    let mut clean = 0;
+    for round in 0..2_000_u32 {
+        sent += write(&mut n.a, c, &data[sent..]);
+        for i in 0..50_u32 {
+            let from = format!("11.{}.{}.{}:9", round % 251, round / 251, i + 1);
+            let (ip, tcp, _) = packet(&from, "10.0.0.2:80", SYN, i, 0);
+            n.b.handle_packet(n.now, &ip, &tcp, &[]);
+            drain(&mut n.b, n.now).into_iter().for_each(|p| {
+                // Answers to nowhere are lost; those to the peer are not.
+                if p.0.dst == addr("10.0.0.1:1").ip() {
+                    n.flying
+                        .push_back((n.now + Duration::from_micros(50), false, p));
+                }
+            });
+        }
+        n.run(Duration::from_micros(100));
+        received.extend(read(&mut n.b, s, n.now));
+        if received.len() == data.len() && clean == 0 {
+            clean = round;
+        }
+    }
+    assert!(received == data);
+    assert!(clean < 600, "the transfer took {clean} rounds of 100 us");
+    assert!(n.b.connections() <= 17, "{}", n.b.connections());
+    n.connect();
+    n.run(MS);
+    assert_eq!(n.accepted().len(), 2);
+    assert_eq!(n.b.listener_stats(l).unwrap().accepted, 2);
+}
