@@ -70,12 +70,20 @@
 
 #![deny(unsafe_code)]
 
+#[cfg(all(feature = "device", not(target_os = "linux")))]
+compile_error!("the features `device` and `tokio` of narrows need Linux");
+
 pub mod buffer;
 pub mod config;
 pub mod conn;
+#[cfg(feature = "device")]
+pub mod device;
+#[cfg(feature = "device")]
+pub mod driver;
 pub mod endpoint;
 pub mod interface;
 pub mod neighbor;
+pub mod pcapng;
 pub mod recovery;
 pub mod rng;
 pub mod siphash;

@@ -124,7 +124,7 @@ fn a_burst_is_one_packet_and_many_segments() {
 fn a_merged_segment_is_acknowledged_as_what_it_was() {
     let tcp = TcpConfig {
         ack: AckPolicy {
-            delay: Duration::from_millis(500),
+            delay: Duration::from_millis(499),
             every: 4,
             quick_acks: 0,
         },

@@ -229,7 +229,10 @@ fn shld_30_probes_back_off_exponentially() {
         let begin = l.now;
         l.next_timer();
         let wait = l.now.since(begin);
-        assert!(i < 2 || wait >= last * 2 - MS, "{i}: {wait:?} after {last:?}");
+        assert!(
+            i < 2 || wait >= last * 2 - MS,
+            "{i}: {wait:?} after {last:?}"
+        );
         last = wait;
         l.recv(ack(0, 0).win(0));
     }
@@ -342,8 +345,7 @@ fn shld_19_every_second_full_segment_is_acknowledged() {
 }
 
 fn arrive(l: &mut Lone, seg: &Seg) {
-    l.conn
-        .handle_segment(l.now, seg.ecn, &seg.tcp, &seg.data);
+    l.conn.handle_segment(l.now, seg.ecn, &seg.tcp, &seg.data);
 }
 
 #[test]

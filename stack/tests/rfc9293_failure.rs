@@ -89,7 +89,10 @@ fn must_19_slow_start_congestion_avoidance_and_exponential_backoff() {
         lab.ack(acked);
     }
     let grown = lab.cwnd();
-    assert!((window..=window + 1).contains(&grown), "{window} to {grown}");
+    assert!(
+        (window..=window + 1).contains(&grown),
+        "{window} to {grown}"
+    );
 }
 
 /// R1 warns, R2 ends it.
@@ -165,7 +168,7 @@ fn must_23_a_syn_is_retransmitted_for_three_minutes() {
     let defaults = TcpConfig::default();
     let mut quick = defaults.clone();
     quick.rto = narrows::congestion::registry::RtoRegistry::standard()
-        .get("fine")
+        .get("fine:initial=1ms")
         .unwrap();
     for config in [defaults, quick] {
         let (mut l, _) = Lone::syn_sent(config);
@@ -430,7 +433,13 @@ fn shld_23_the_diffserv_field_stays_as_it_was_set() {
         ..TcpConfig::default()
     };
     let mut p = Pair::new(config.clone(), config);
-    p.path = Box::new(|_, n| if n % 5 == 3 { pair::Fate::Drop } else { pair::Fate::Pass });
+    p.path = Box::new(|_, n| {
+        if n % 5 == 3 {
+            pair::Fate::Drop
+        } else {
+            pair::Fate::Pass
+        }
+    });
     p.run_for(SEC * 5);
     p.transfer(&bytes(50_000), SEC * 60);
     assert!(p.log.len() > 50);

@@ -174,7 +174,10 @@ fn must_5_options_are_received_in_any_segment() {
     assert_eq!(l.conn.readable(), 4);
     l.recv(ack(4, 0).and(Flags::FIN).ts(9, 0).sack_ok());
     assert_eq!(l.state(), State::CloseWait);
-    assert_eq!(Lone::one(l.send(b"x")).tcp.options.timestamps.unwrap().ecr, 9);
+    assert_eq!(
+        Lone::one(l.send(b"x")).tcp.options.timestamps.unwrap().ecr,
+        9
+    );
     l.recv(seg(Flags::RST, 5, 0).ts(10, 0));
     assert!(matches!(l.state(), State::Closed(_)));
 }

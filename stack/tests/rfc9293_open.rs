@@ -176,7 +176,11 @@ fn must_41_a_passive_open_touches_no_other_connection() {
     give(&mut h, start(), &packet(A, B, SYN, 1, 0));
     let out = give(&mut h, start(), &packet("10.0.0.1:5001", B, SYN, 1, 0));
     let iss = out[0].1.seq.0;
-    give(&mut h, start(), &packet("10.0.0.1:5001", B, ACK, 2, iss + 1));
+    give(
+        &mut h,
+        start(),
+        &packet("10.0.0.1:5001", B, ACK, 2, iss + 1),
+    );
     let Some(EndpointEvent::Accepted { conn, .. }) = h.poll_event() else {
         panic!("not accepted")
     };
@@ -195,7 +199,8 @@ fn must_41_a_passive_open_touches_no_other_connection() {
 fn must_42_a_port_in_use_by_an_opening_connection_can_be_listened_on() {
     let mut h = host(2);
     // SYN-SENT from port 80.
-    h.connect(start(), addr(B), addr("10.0.0.9:9"), None).unwrap();
+    h.connect(start(), addr(B), addr("10.0.0.9:9"), None)
+        .unwrap();
     h.listen(addr(B), 9, None).unwrap();
     drain(&mut h, start());
     // SYN-RECEIVED on port 80 (the listener's), and more listeners there.
@@ -253,7 +258,8 @@ fn must_44_the_ip_layer_is_asked_for_the_local_address() {
         assert_eq!(drain(&mut h, start())[0].0.src, addr(want).ip());
     }
     // No route, or nobody to ask.
-    let open = |h: &mut Host, remote: &str| h.connect(start(), addr("0.0.0.0:0"), addr(remote), None);
+    let open =
+        |h: &mut Host, remote: &str| h.connect(start(), addr("0.0.0.0:0"), addr(remote), None);
     assert_eq!(open(&mut h, "11.0.0.1:80"), Err(ConnectError::BadAddress));
     assert_eq!(open(&mut host(1), B), Err(ConnectError::BadAddress));
 }

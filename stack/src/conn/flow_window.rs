@@ -155,6 +155,11 @@ pub(crate) struct SendWindow {
 }
 
 impl SendWindow {
+    /// The peer's windows are scaled by more than nothing.
+    pub(crate) fn is_scaled(&self) -> bool {
+        self.shift > 0
+    }
+
     /// The peer's shift; RFC 7323 section 2.3 caps it at 14.
     pub(crate) fn set_shift(&mut self, shift: u8) {
         self.shift = shift.min(14);

@@ -17,6 +17,7 @@ pub mod ecn;
 pub mod flow_window;
 mod handshake;
 pub mod icmp;
+pub mod info;
 pub mod reassembly;
 mod rx;
 pub mod state;

@@ -188,6 +188,16 @@ impl<T: TcpTypes> Connection<T> {
         }
     }
 
+    /// Hold at most this many bytes of unacknowledged and unsent data from now on; what is held
+    /// already stays.
+    pub fn set_send_buffer(&mut self, bytes: usize) {
+        Arc::make_mut(&mut self.config).send_buffer = bytes.clamp(1, 1 << 30);
+        if self.wants_room && self.send_room() > 0 {
+            self.wants_room = false;
+            self.events.writable = true;
+        }
+    }
+
     /// Send trace events to `sink` from now on.
     pub fn set_trace(&mut self, sink: Option<Box<dyn TraceSink>>) {
         self.trace = sink;

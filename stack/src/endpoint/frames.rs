@@ -1,12 +1,40 @@
 //! What an interface asks of the endpoint beyond packets: where they go, how they are to be cut,
 //! and which acknowledgements cannot wait.
 
-use super::{Endpoint, NextOutput};
-use crate::conn::TcpTypes;
+use super::{Endpoint, ListenerId, NextOutput};
+use crate::conn::state::State;
+use crate::conn::{Connection, TcpTypes};
 use narrows_congestion::{ByteCount, Instant};
 use std::net::IpAddr;
 
 impl<T: TcpTypes> Endpoint<T> {
+    /// Admit no more connections (`true`) while the user does not keep up with those accepted, or
+    /// go on admitting. A peer's SYN is dropped meanwhile and comes again.
+    pub fn pause_listener(&mut self, listener: ListenerId, paused: bool) {
+        if let Some(Some(listener)) = self.listeners.get_mut(listener.0 as usize) {
+            listener.set_paused(paused);
+        }
+    }
+
+    /// Reset every connection, and let go of it.
+    pub fn abort_all(&mut self, now: Instant) {
+        for slot in 0..self.slots.len() as u32 {
+            let s = &mut self.slots[slot as usize];
+            s.released = true;
+            if let Some(conn) = s.conn.as_deref_mut() {
+                conn.abort(now);
+                self.touch(slot);
+            }
+        }
+    }
+
+    /// The states of all connections.
+    pub fn connection_states(&self) -> impl Iterator<Item = State> {
+        self.slots
+            .iter()
+            .filter_map(|slot| slot.conn.as_deref().map(Connection::state))
+    }
+
     /// Payload of a full segment of the connection that sends `next`.
     pub(crate) fn size_of(&self, next: &NextOutput) -> ByteCount {
         match next {

@@ -55,6 +55,8 @@ pub(super) struct Listener {
     tcp: Arc<TcpConfig>,
     /// Until then an acknowledgement may be the answer to a cookie.
     cookies_until: Option<Instant>,
+    /// The user does not keep up with accepting.
+    paused: bool,
     pub(super) stats: ListenerStats,
 }
 
@@ -82,6 +84,7 @@ impl Listener {
             backlog,
             tcp,
             cookies_until: None,
+            paused: false,
             stats: ListenerStats::default(),
         }
     }
@@ -98,6 +101,9 @@ impl Listener {
         }
         if tcp.flags.contains(Flags::ACK) {
             let awaited = self.cookies_until.is_some_and(|until| now < until);
+            if self.paused && awaited {
+                return Admission::Ignore;
+            }
             return if awaited && !tcp.flags.contains(Flags::SYN) {
                 Admission::MaybeCookie(self.tcp.clone())
             } else {
@@ -107,6 +113,10 @@ impl Listener {
         // A SYN with FIN is no honest opening.
         if !tcp.flags.contains(Flags::SYN) || tcp.flags.contains(Flags::FIN) {
             return Admission::Ignore;
+        }
+        if self.paused {
+            self.stats.dropped += 1;
+            return Admission::Full;
         }
         let room = self.has_room();
         if cookies == SynCookies::Always || (!room && cookies == SynCookies::WhenFull) {
@@ -119,6 +129,11 @@ impl Listener {
         }
         self.stats.embryonic += 1;
         Admission::Open(self.tcp.clone())
+    }
+
+    /// While paused, SYNs are dropped as if the backlog were full.
+    pub(super) fn set_paused(&mut self, paused: bool) {
+        self.paused = paused;
     }
 
     /// The backlog is not full.

@@ -173,17 +173,18 @@ impl<T: TcpTypes> Connection<T> {
         if len > 0 && data_end == self.send_buf.end() + 1 {
             flags |= Flags::PSH;
         }
-        if len > 0 && self.snd.take_cwr() && self.ecn.in_use() {
-            flags |= Flags::CWR;
-        }
-        if data_end > self.snd.una() + self.window.wnd {
+        let probe = data_end > self.snd.una() + self.window.wnd;
+        if probe {
             self.probe_sent = Some(start);
+        } else if len > 0 && self.snd.take_cwr() && self.ecn.in_use() {
+            flags |= Flags::CWR;
         }
         self.snd.on_sent_new(data_end + u64::from(fin), now);
         if let Some(limit) = self.config.user_timeout {
             self.timers.arm_if_idle(Timer::User, now + limit);
         }
-        self.segment(start, data_end, flags, true, now)
+        // RFC 3168 section 6.1.6: a window probe is neither ECN-capable nor says CWR.
+        self.segment(start, data_end, flags, !probe, now)
     }
 
     fn retransmission(&mut self, sent: &SentSegment, now: Instant) -> Output {

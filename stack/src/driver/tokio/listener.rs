@@ -1,0 +1,125 @@
+//! A listener with the face of `tokio::net::TcpListener`.
+
+use super::Inner;
+use super::Stack;
+use super::socket::TcpSocket;
+use super::stream::{Conn, TcpStream};
+use crate::endpoint::ListenerId;
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::net::ToSocketAddrs;
+
+/// Accepts connections.
+///
+/// When as many wait to be accepted as the backlog allows, peers' SYNs are dropped until there is
+/// room. Dropping the listener resets those that wait.
+pub struct TcpListener {
+    stack: Arc<Inner>,
+    id: ListenerId,
+    local: SocketAddr,
+    nodelay: bool,
+    linger: Option<Duration>,
+}
+
+impl TcpListener {
+    /// Listen on `addr`, with a backlog of 1024. Port 0 lets one be chosen, an unspecified address
+    /// means all of the stack's of that family.
+    ///
+    /// # Errors
+    /// Of the last address tried: `AddrInUse`, `AddrNotAvailable`.
+    pub async fn bind(stack: &Stack, addr: impl ToSocketAddrs) -> io::Result<Self> {
+        let mut last = None;
+        for addr in tokio::net::lookup_host(addr).await? {
+            let mut socket = TcpSocket::for_addr(stack, addr);
+            match socket.bind(addr).and_then(|()| socket.listen(1024)) {
+                Ok(listener) => return Ok(listener),
+                Err(e) => last = Some(e),
+            }
+        }
+        Err(last.unwrap_or_else(|| {
+            let text = "could not resolve to any address";
+            io::Error::new(io::ErrorKind::InvalidInput, text)
+        }))
+    }
+
+    pub(super) fn new(
+        stack: Arc<Inner>,
+        id: ListenerId,
+        local: SocketAddr,
+        nodelay: bool,
+        linger: Option<Duration>,
+    ) -> Self {
+        Self {
+            stack,
+            id,
+            local,
+            nodelay,
+            linger,
+        }
+    }
+
+    /// The next connection and where it is from. Cancellation-safe: a connection that nobody took
+    /// is the next one's.
+    ///
+    /// # Errors
+    /// When the stack was shut down or its device is gone.
+    pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        poll_fn(|cx| self.poll_accept(cx)).await
+    }
+
+    /// As [`accept`](Self::accept).
+    ///
+    /// # Errors
+    /// When the stack was shut down or its device is gone.
+    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+        let mut core = self.stack.shared.lock();
+        loop {
+            let Some(id) = core.next_accepted(self.id) else {
+                core.check_open()?;
+                if let Some(accepting) = core.listeners.get_mut(&self.id) {
+                    accepting.wakers.register(cx);
+                }
+                return Poll::Pending;
+            };
+            let Some(conn) = core.engine.interface.endpoint().connection(id) else {
+                continue;
+            };
+            let (local, peer) = (conn.local(), conn.remote());
+            drop(core);
+            let stack = self.stack.clone();
+            let conn = Conn::new(stack, id, local, peer, self.nodelay, self.linger);
+            let conn = Arc::new(conn);
+            return Poll::Ready(Ok((TcpStream { conn }, peer)));
+        }
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// None; the signature is tokio's.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.local)
+    }
+}
+
+impl Drop for TcpListener {
+    fn drop(&mut self) {
+        let id = self.id;
+        self.stack
+            .shared
+            .with(|core, now| core.remove_listener(id, now));
+    }
+}
+
+impl fmt::Debug for TcpListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TcpListener")
+            .field("local", &self.local)
+            .finish_non_exhaustive()
+    }
+}

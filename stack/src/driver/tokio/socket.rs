@@ -1,0 +1,237 @@
+//! A socket that is not connected yet, as `tokio::net::TcpSocket`, and what only this stack has:
+//! congestion control, RTO policy and loss detection by value.
+
+use super::listener::TcpListener;
+use super::stream::{Conn, TcpStream};
+use super::{Stack, connect_error, listen_error};
+use crate::config::{Keepalive, TcpConfig};
+use crate::recovery::detector::DetectorFactory;
+use narrows_congestion::{CongestionFactory, RtoFactory};
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A socket to configure, then to connect or to listen with.
+///
+/// ```no_run
+/// # async fn f(stack: narrows::driver::tokio::Stack) -> std::io::Result<()> {
+/// use narrows::congestion::{dctcp::Dctcp, rto::presets};
+/// use narrows::driver::tokio::TcpSocket;
+///
+/// let mut socket = TcpSocket::new_v4(&stack)?;
+/// socket.set_nodelay(true)?;
+/// socket.set_congestion(Dctcp::new);
+/// socket.set_rto(presets::fine);
+/// let stream = socket.connect("10.0.0.2:80".parse().unwrap()).await?;
+/// println!("RTT {:?}", stream.info()?.tcpi_rtt);
+/// # Ok(()) }
+/// ```
+pub struct TcpSocket {
+    stack: Stack,
+    ipv6: bool,
+    local: Option<SocketAddr>,
+    tcp: TcpConfig,
+    linger: Option<Duration>,
+}
+
+impl TcpSocket {
+    /// A socket for IPv4.
+    ///
+    /// # Errors
+    /// When the stack was shut down.
+    pub fn new_v4(stack: &Stack) -> io::Result<Self> {
+        stack.check_open()?;
+        Ok(Self::new(stack, false))
+    }
+
+    /// A socket for IPv6.
+    ///
+    /// # Errors
+    /// When the stack was shut down.
+    pub fn new_v6(stack: &Stack) -> io::Result<Self> {
+        stack.check_open()?;
+        Ok(Self::new(stack, true))
+    }
+
+    /// A socket for the family of `addr`.
+    pub(super) fn for_addr(stack: &Stack, addr: SocketAddr) -> Self {
+        Self::new(stack, addr.is_ipv6())
+    }
+
+    fn new(stack: &Stack, ipv6: bool) -> Self {
+        Self {
+            stack: stack.clone(),
+            ipv6,
+            local: None,
+            tcp: stack.tcp_config().clone(),
+            linger: None,
+        }
+    }
+
+    /// The address to connect from or to listen on. Port 0 lets one be chosen.
+    ///
+    /// # Errors
+    /// `InvalidInput` for an address of the other family, `AddrNotAvailable` for one that is not
+    /// the stack's.
+    pub fn bind(&mut self, addr: SocketAddr) -> io::Result<()> {
+        if addr.is_ipv6() != self.ipv6 {
+            let text = "the socket is of the other address family";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        if !addr.ip().is_unspecified() && !self.stack.is_own(addr.ip()) {
+            let text = format!("{} is no address of this stack", addr.ip());
+            return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, text));
+        }
+        self.local = Some(addr);
+        Ok(())
+    }
+
+    /// Everything about the connection, to be changed.
+    pub fn config_mut(&mut self) -> &mut TcpConfig {
+        &mut self.tcp
+    }
+
+    /// The congestion control.
+    pub fn set_congestion(&mut self, congestion: impl CongestionFactory + 'static) {
+        self.tcp.congestion = Arc::new(congestion);
+    }
+
+    /// The retransmission timeout policy.
+    pub fn set_rto(&mut self, rto: impl RtoFactory + 'static) {
+        self.tcp.rto = Arc::new(rto);
+    }
+
+    /// The loss detector.
+    pub fn set_detector(&mut self, detector: impl DetectorFactory + 'static) {
+        self.tcp.detector = Arc::new(detector);
+    }
+
+    /// Turn Nagle's algorithm off (`true`) or on.
+    ///
+    /// # Errors
+    /// None; the signature is tokio's.
+    pub fn set_nodelay(&mut self, nodelay: bool) -> io::Result<()> {
+        self.tcp.nagle = !nodelay;
+        Ok(())
+    }
+
+    /// Probe idle peers with the usual times.
+    ///
+    /// # Errors
+    /// None; the signature is tokio's.
+    pub fn set_keepalive(&mut self, keepalive: bool) -> io::Result<()> {
+        self.tcp.keepalive = keepalive.then(Keepalive::default);
+        Ok(())
+    }
+
+    /// How dropping the stream ends it; see [`TcpStream::set_linger`].
+    ///
+    /// # Errors
+    /// None; the signature is tokio's.
+    pub fn set_linger(&mut self, linger: Option<Duration>) -> io::Result<()> {
+        self.linger = linger;
+        Ok(())
+    }
+
+    /// Bytes held to be sent and acknowledged.
+    ///
+    /// # Errors
+    /// None; the signature is tokio's.
+    pub fn set_send_buffer_size(&mut self, size: u32) -> io::Result<()> {
+        self.tcp.send_buffer = size as usize;
+        Ok(())
+    }
+
+    /// Bytes held to be read; the largest window offered.
+    ///
+    /// # Errors
+    /// None; the signature is tokio's.
+    pub fn set_recv_buffer_size(&mut self, size: u32) -> io::Result<()> {
+        self.tcp.recv_buffer = size as usize;
+        Ok(())
+    }
+
+    /// Connect to `addr`. Dropping the future gives the attempt up.
+    ///
+    /// # Errors
+    /// With the kind that the standard library would give: `ConnectionRefused`, `TimedOut`,
+    /// `HostUnreachable`, `AddrInUse`.
+    pub async fn connect(self, addr: SocketAddr) -> io::Result<TcpStream> {
+        let (local, nodelay) = (self.local, !self.tcp.nagle);
+        let tcp = Arc::new(self.tcp);
+        let inner = self.stack.inner.clone();
+        let (id, local) = inner.shared.with(|core, now| {
+            core.check_open()?;
+            let interface = &mut core.engine.interface;
+            let id = interface
+                .connect(now, local, addr, Some(tcp))
+                .map_err(connect_error)?;
+            let local = interface.endpoint().connection(id).map(|c| c.local());
+            core.adopt(id, false);
+            io::Result::Ok((id, local))
+        })?;
+        let unspecified: IpAddr = if self.ipv6 {
+            Ipv6Addr::UNSPECIFIED.into()
+        } else {
+            Ipv4Addr::UNSPECIFIED.into()
+        };
+        let local = local.unwrap_or(SocketAddr::new(unspecified, 0));
+        let conn = Arc::new(Conn::new(inner, id, local, addr, nodelay, self.linger));
+        poll_fn(|cx| conn.poll_connected(cx)).await?;
+        Ok(TcpStream { conn })
+    }
+
+    /// Listen, with room for `backlog` connections that nobody has accepted yet.
+    ///
+    /// # Errors
+    /// `AddrInUse`, or `InvalidInput` for a configuration out of range.
+    pub fn listen(self, backlog: u32) -> io::Result<TcpListener> {
+        let unspecified: IpAddr = if self.ipv6 {
+            Ipv6Addr::UNSPECIFIED.into()
+        } else {
+            Ipv4Addr::UNSPECIFIED.into()
+        };
+        let local = self.local.unwrap_or(SocketAddr::new(unspecified, 0));
+        let nodelay = !self.tcp.nagle;
+        let tcp = Arc::new(self.tcp);
+        let backlog = backlog.max(1) as usize;
+        let inner = self.stack.inner.clone();
+        let (id, local) = inner.shared.with(|core, _| {
+            core.check_open()?;
+            // Where the search for a port begins is no secret, only spread.
+            let ports = match local.port() {
+                0 => self.stack.inner.ports.clone(),
+                port => port..=port,
+            };
+            let first = core.next_port(&ports);
+            let interface = &mut core.engine.interface;
+            let all = (first..=*ports.end()).chain(*ports.start()..first);
+            let mut last = None;
+            for port in all {
+                let at = SocketAddr::new(local.ip(), port);
+                match interface.listen(at, backlog, Some(tcp.clone())) {
+                    Ok(id) => {
+                        core.add_listener(id, backlog);
+                        return Ok((id, at));
+                    }
+                    Err(e @ crate::endpoint::ListenError::InUse) => last = Some(e),
+                    Err(e) => return Err(listen_error(e)),
+                }
+            }
+            Err(last.map_or_else(|| io::ErrorKind::AddrInUse.into(), listen_error))
+        })?;
+        Ok(TcpListener::new(inner, id, local, nodelay, self.linger))
+    }
+}
+
+impl fmt::Debug for TcpSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TcpSocket")
+            .field("local", &self.local)
+            .field("tcp", &self.tcp)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,250 @@
+//! The halves of a stream, as those of `tokio::net::tcp`.
+
+use super::stream::{Conn, TcpStream};
+use std::fmt;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
+
+/// The reading half of [`TcpStream::split`].
+#[derive(Debug)]
+pub struct ReadHalf<'a>(pub(super) &'a Arc<Conn>);
+
+/// The writing half of [`TcpStream::split`].
+#[derive(Debug)]
+pub struct WriteHalf<'a>(pub(super) &'a Arc<Conn>);
+
+/// The reading half of [`TcpStream::into_split`].
+#[derive(Debug)]
+pub struct OwnedReadHalf {
+    pub(super) conn: Arc<Conn>,
+}
+
+/// The writing half of [`TcpStream::into_split`]. Dropping it closes the sending side.
+#[derive(Debug)]
+pub struct OwnedWriteHalf {
+    conn: Arc<Conn>,
+    close_on_drop: bool,
+}
+
+/// Two halves that are not of one stream.
+#[derive(Debug)]
+pub struct ReuniteError(pub OwnedReadHalf, pub OwnedWriteHalf);
+
+impl fmt::Display for ReuniteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the two halves are not of the same stream")
+    }
+}
+impl std::error::Error for ReuniteError {}
+
+impl ReadHalf<'_> {
+    fn conn(&self) -> &Conn {
+        self.0
+    }
+}
+impl WriteHalf<'_> {
+    fn conn(&self) -> &Conn {
+        self.0
+    }
+}
+
+impl OwnedReadHalf {
+    fn conn(&self) -> &Conn {
+        &self.conn
+    }
+
+    /// The stream again.
+    ///
+    /// # Errors
+    /// When the halves are of different streams.
+    pub fn reunite(self, write: OwnedWriteHalf) -> Result<TcpStream, ReuniteError> {
+        if !Arc::ptr_eq(&self.conn, &write.conn) {
+            return Err(ReuniteError(self, write));
+        }
+        write.forget();
+        Ok(TcpStream { conn: self.conn })
+    }
+}
+
+impl OwnedWriteHalf {
+    pub(super) fn new(conn: Arc<Conn>) -> Self {
+        Self {
+            conn,
+            close_on_drop: true,
+        }
+    }
+
+    fn conn(&self) -> &Conn {
+        &self.conn
+    }
+
+    /// Drop it without closing the sending side.
+    pub fn forget(mut self) {
+        self.close_on_drop = false;
+    }
+
+    /// The stream again.
+    ///
+    /// # Errors
+    /// When the halves are of different streams.
+    pub fn reunite(self, read: OwnedReadHalf) -> Result<TcpStream, ReuniteError> {
+        read.reunite(self)
+    }
+}
+
+impl Drop for OwnedWriteHalf {
+    fn drop(&mut self) {
+        if self.close_on_drop {
+            // It fails when the stack is gone, and the connection with it.
+            let _ = self.conn.close();
+        }
+    }
+}
+
+macro_rules! addresses {
+    () => {
+        /// Our address.
+        ///
+        /// # Errors
+        /// None; the signature is tokio's.
+        pub fn local_addr(&self) -> io::Result<SocketAddr> {
+            self.conn().local_addr()
+        }
+
+        /// The peer's address.
+        ///
+        /// # Errors
+        /// None; the signature is tokio's.
+        pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+            self.conn().peer_addr()
+        }
+
+        /// Wait until it is as `interest` says; how it is.
+        ///
+        /// # Errors
+        /// When the stack was shut down.
+        pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+            self.conn().ready(interest).await
+        }
+    };
+}
+
+macro_rules! reading {
+    ($($half:ty),*) => {$(
+        impl $half {
+            addresses!();
+
+            /// Read without taking; waits until there is something.
+            ///
+            /// # Errors
+            /// As reading.
+            pub async fn peek(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+                poll_fn(|cx| self.conn().poll_peek(cx, &mut ReadBuf::new(buf))).await
+            }
+
+            /// As [`peek`](Self::peek).
+            ///
+            /// # Errors
+            /// As reading.
+            pub fn poll_peek(
+                &mut self,
+                cx: &mut Context<'_>,
+                buf: &mut ReadBuf<'_>,
+            ) -> Poll<io::Result<usize>> {
+                self.conn().poll_peek(cx, buf)
+            }
+
+            /// Wait until there is something to read.
+            ///
+            /// # Errors
+            /// When the stack was shut down.
+            pub async fn readable(&self) -> io::Result<()> {
+                poll_fn(|cx| self.conn().poll_read_ready(cx)).await
+            }
+
+            /// Read what there is.
+            ///
+            /// # Errors
+            /// `WouldBlock` if there is nothing; otherwise as reading.
+            pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
+                self.conn().try_read(buf)
+            }
+        }
+
+        impl AsyncRead for $half {
+            fn poll_read(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                buf: &mut ReadBuf<'_>,
+            ) -> Poll<io::Result<()>> {
+                self.conn().poll_read(cx, buf)
+            }
+        }
+    )*};
+}
+
+macro_rules! writing {
+    ($($half:ty),*) => {$(
+        impl $half {
+            addresses!();
+
+            /// Wait until there is room to write.
+            ///
+            /// # Errors
+            /// When the stack was shut down.
+            pub async fn writable(&self) -> io::Result<()> {
+                poll_fn(|cx| self.conn().poll_write_ready(cx)).await
+            }
+
+            /// Write what there is room for.
+            ///
+            /// # Errors
+            /// `WouldBlock` if there is none; otherwise as writing.
+            pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
+                self.conn().try_write(&[IoSlice::new(buf)])
+            }
+
+            /// Write what there is room for of several buffers.
+            ///
+            /// # Errors
+            /// `WouldBlock` if there is none; otherwise as writing.
+            pub fn try_write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+                self.conn().try_write(bufs)
+            }
+        }
+
+        impl AsyncWrite for $half {
+            fn poll_write(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                buf: &[u8],
+            ) -> Poll<io::Result<usize>> {
+                self.conn().poll_write(cx, &[IoSlice::new(buf)])
+            }
+            fn poll_write_vectored(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                bufs: &[IoSlice<'_>],
+            ) -> Poll<io::Result<usize>> {
+                self.conn().poll_write(cx, bufs)
+            }
+            fn is_write_vectored(&self) -> bool {
+                true
+            }
+            fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+                Poll::Ready(Ok(()))
+            }
+            fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+                Poll::Ready(self.conn().close())
+            }
+        }
+    )*};
+}
+
+reading!(ReadHalf<'_>, OwnedReadHalf);
+writing!(WriteHalf<'_>, OwnedWriteHalf);

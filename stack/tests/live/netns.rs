@@ -1,0 +1,147 @@
+//! A network namespace without a name: it belongs to the thread that made it and those that this
+//! thread starts, and is gone with the last of them, however they end.
+#![allow(dead_code, unreachable_pub)] // Each test file uses a part of it.
+
+use std::fs;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+/// Run `test` in a namespace of its own. Where that cannot be the test is skipped, loudly; with
+/// `CI=true` it fails.
+pub fn in_own_namespace(test: impl FnOnce() + Send + 'static) {
+    let outcome = std::thread::spawn(move || {
+        // SAFETY: the flag concerns this thread only, which nobody else uses.
+        if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        fs::metadata("/dev/net/tun")?;
+        test();
+        Ok(())
+    })
+    .join();
+    match outcome {
+        Ok(Ok(())) => {}
+        Ok(Err(e)) => {
+            let ci = std::env::var("CI").is_ok_and(|v| v == "true");
+            assert!(!ci, "no network namespace: {e}");
+            eprintln!("SKIPPED, it takes root and /dev/net/tun: {e}");
+        }
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// The `ifreq` of the kernel with an address in it.
+#[repr(C)]
+struct AddressRequest {
+    name: [u8; libc::IFNAMSIZ],
+    addr: libc::sockaddr_in,
+    rest: [u8; 8],
+}
+
+#[repr(C)]
+struct AddressRequest6 {
+    addr: [u8; 16],
+    prefix: u32,
+    index: libc::c_int,
+}
+
+fn name_of(interface: &str) -> [u8; libc::IFNAMSIZ] {
+    let mut name = [0; libc::IFNAMSIZ];
+    name[..interface.len()].copy_from_slice(interface.as_bytes());
+    name
+}
+
+/// Give `interface`, which is up, an address of the kernel's.
+pub fn add_address(interface: &str, addr: IpAddr, prefix: u8) {
+    match addr {
+        IpAddr::V4(addr) => {
+            let set = |code: libc::c_ulong, value: Ipv4Addr| {
+                let mut request = AddressRequest {
+                    name: name_of(interface),
+                    addr: libc::sockaddr_in {
+                        sin_family: libc::AF_INET as _,
+                        sin_port: 0,
+                        sin_addr: libc::in_addr {
+                            s_addr: u32::from_ne_bytes(value.octets()),
+                        },
+                        sin_zero: [0; 8],
+                    },
+                    rest: [0; 8],
+                };
+                control(libc::AF_INET, code, &raw mut request);
+            };
+            set(libc::SIOCSIFADDR, addr);
+            let mask = u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0);
+            set(libc::SIOCSIFNETMASK, Ipv4Addr::from_bits(mask));
+        }
+        IpAddr::V6(addr) => {
+            // Without the second in which the kernel asks whether the address is free.
+            sysctl("net/ipv6/conf/all/accept_dad", "0");
+            sysctl(&format!("net/ipv6/conf/{interface}/accept_dad"), "0");
+            let name = std::ffi::CString::new(interface).unwrap();
+            // SAFETY: the name is a C string.
+            let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+            let mut request = AddressRequest6 {
+                addr: addr.octets(),
+                prefix: prefix.into(),
+                index: index as libc::c_int,
+            };
+            control(libc::AF_INET6, libc::SIOCSIFADDR, &raw mut request);
+            await_address(addr);
+        }
+    }
+}
+
+/// The kernel lets go of an address's first doubts (IFA_F_TENTATIVE) in its own time.
+#[allow(clippy::disallowed_methods)] // It waits for the kernel.
+fn await_address(addr: Ipv6Addr) {
+    let wanted: String = addr.octets().iter().map(|b| format!("{b:02x}")).collect();
+    for _ in 0..500 {
+        let text = fs::read_to_string("/proc/thread-self/net/if_inet6").unwrap();
+        let flags = text
+            .lines()
+            .find(|line| line.starts_with(&wanted))
+            .and_then(|line| line.split_whitespace().nth(4))
+            .and_then(|flags| u32::from_str_radix(flags, 16).ok());
+        if flags.is_some_and(|flags| flags & 0x40 == 0) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{addr} does not become usable");
+}
+
+fn control<T>(family: libc::c_int, code: libc::c_ulong, request: *mut T) {
+    // SAFETY: `request` is what the kernel expects for `code` in this family, and alive.
+    unsafe {
+        let socket = libc::socket(family, libc::SOCK_DGRAM, 0);
+        assert!(socket >= 0, "{}", io::Error::last_os_error());
+        let result = libc::ioctl(socket, code as _, request);
+        let error = io::Error::last_os_error();
+        libc::close(socket);
+        assert!(result == 0, "{code:x}: {error}");
+    }
+}
+
+/// Set a value of this namespace's kernel, as `net/ipv4/tcp_sack`.
+pub fn sysctl(name: &str, value: &str) {
+    fs::write(format!("/proc/sys/{name}"), value).unwrap_or_else(|e| panic!("{name}: {e}"));
+}
+
+/// A counter of this namespace's kernel, as `TcpRetransSegs`.
+pub fn counter(group: &str, name: &str) -> u64 {
+    for file in ["snmp", "netstat"] {
+        let text = fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        for pair in lines.chunks_exact(2) {
+            let (names, values) = (pair[0].split_whitespace(), pair[1].split_whitespace());
+            if pair[0].starts_with(&format!("{group}:"))
+                && let Some((_, value)) = names.zip(values).find(|(n, _)| *n == name)
+            {
+                return value.parse().unwrap();
+            }
+        }
+    }
+    panic!("no counter {group} {name}");
+}

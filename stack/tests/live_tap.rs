@@ -1,0 +1,275 @@
+//! Our TCP against the kernel's over a TAP or TUN interface, each test in a network namespace of
+//! its own. Every byte is compared.
+#![cfg(feature = "device")]
+
+mod live;
+#[path = "live/netns.rs"]
+mod netns;
+
+use live::{Client, Echo, data, host, pattern};
+use narrows::config::TcpConfig;
+use narrows::device::Device;
+use narrows::device::fault::{Fault, Faults, Faulty};
+use narrows::device::tap::{Tap, TapConfig};
+use narrows::driver::poll::{PollConfig, spawn};
+use narrows::interface::{InterfaceStats, Medium};
+use netns::{add_address, counter, in_own_namespace};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::time::Duration;
+
+const MB: u64 = 1 << 20;
+
+/// A TAP whose kernel side is 10.77.0.9 and fd77::9.
+fn tap(config: &TapConfig) -> Tap {
+    let tap = Tap::open("nw%d", config).unwrap();
+    add_address(tap.name(), "10.77.0.9".parse().unwrap(), 24);
+    // The smallest MTU of IPv6.
+    if tap.capabilities().mtu >= 1280 {
+        add_address(tap.name(), "fd77::9".parse().unwrap(), 64);
+    }
+    tap
+}
+
+fn with(offload: bool, medium: Medium, mtu: usize) -> TapConfig {
+    TapConfig {
+        medium,
+        offload,
+        mtu: Some(mtu),
+        ..TapConfig::default()
+    }
+}
+
+/// The kernel sends `total` bytes to `stream` and reads them back.
+fn kernel_echoes(stream: TcpStream, total: u64) {
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let mut writer = stream.try_clone().unwrap();
+    let sender = std::thread::spawn(move || {
+        let mut at = 0;
+        while at < total {
+            let n = (total - at).min(100_000) as usize;
+            writer.write_all(&data(at, n)).unwrap();
+            at += n as u64;
+        }
+        writer.shutdown(Shutdown::Write).unwrap();
+    });
+    let (mut reader, mut at, mut buf) = (stream, 0, vec![0; 1 << 16]);
+    loop {
+        let n = reader.read(&mut buf).unwrap();
+        if n == 0 {
+            break;
+        }
+        let right = buf[..n].iter().zip(at..).all(|(&b, i)| b == pattern(i));
+        assert!(right, "wrong bytes after {at}");
+        at += n as u64;
+    }
+    assert_eq!(at, total);
+    sender.join().unwrap();
+}
+
+/// The kernel connects to our echo server.
+fn kernel_to_us(device: impl Device + 'static, at: &str, total: u64) -> InterfaceStats {
+    let server = host(1, TcpConfig::default(), device.capabilities());
+    let server = spawn(PollConfig::default(), server, device, Echo::new(at)).unwrap();
+    let at = at.parse().unwrap();
+    let stream = TcpStream::connect_timeout(&at, Duration::from_secs(10)).unwrap();
+    kernel_echoes(stream, total);
+    let ended = server.stop();
+    ended.outcome.unwrap();
+    assert_eq!(ended.app.accepted, 1);
+    let stats = *ended.interface.stats();
+    eprintln!("{stats:?}\n{:?}", ended.device.stats());
+    stats
+}
+
+/// We connect to an echo server of the kernel.
+fn us_to_kernel(device: impl Device + 'static, at: &str, total: u64) -> InterfaceStats {
+    let listener = TcpListener::bind(at).unwrap();
+    let echo = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let (mut buf, mut writer) = (vec![0; 1 << 16], stream.try_clone().unwrap());
+        loop {
+            let n = stream.read(&mut buf).unwrap();
+            if n == 0 {
+                break;
+            }
+            writer.write_all(&buf[..n]).unwrap();
+        }
+    });
+    let client = host(1, TcpConfig::default(), device.capabilities());
+    let client = spawn(
+        PollConfig::default(),
+        client,
+        device,
+        Client::new(at, total),
+    )
+    .unwrap();
+    let ended = client.join();
+    ended.outcome.unwrap();
+    assert_eq!(ended.app.outcome, Some(Ok(())));
+    echo.join().unwrap();
+    *ended.interface.stats()
+}
+
+#[test]
+fn passive_open_with_offload() {
+    in_own_namespace(|| {
+        let tap = tap(&with(true, Medium::Ethernet, 1500));
+        let stats = kernel_to_us(tap, "10.77.0.1:7", 64 * MB);
+        // Forty segments share a frame where nothing hinders it.
+        assert!(stats.bytes_in / stats.frames_in > 4_000, "{stats:?}");
+        assert!(stats.bytes_out / stats.frames_out > 4_000, "{stats:?}");
+        assert_eq!(counter("Tcp", "InErrs"), 0, "checksums");
+        // On a busy machine an answer may come late, but nothing is lost.
+        let late = counter("TcpExt", "TCPLossProbes") + counter("TcpExt", "TCPTimeouts");
+        assert!(counter("Tcp", "RetransSegs") <= late);
+    });
+}
+
+#[test]
+fn passive_open_without_offload() {
+    in_own_namespace(|| {
+        let tap = tap(&with(false, Medium::Ethernet, 1500));
+        kernel_to_us(tap, "10.77.0.1:7", 16 * MB);
+        assert_eq!(counter("Tcp", "InErrs"), 0);
+    });
+}
+
+#[test]
+fn active_open_with_and_without_offload() {
+    for offload in [true, false] {
+        in_own_namespace(move || {
+            let tap = tap(&with(offload, Medium::Ethernet, 1500));
+            us_to_kernel(tap, "10.77.0.9:7", 16 * MB);
+            assert_eq!(counter("Tcp", "InErrs"), 0);
+        });
+    }
+}
+
+#[test]
+fn ipv6_both_ways() {
+    for offload in [true, false] {
+        in_own_namespace(move || {
+            let config = with(offload, Medium::Ethernet, 1500);
+            us_to_kernel(tap(&config), "[fd77::9]:7", 8 * MB);
+        });
+        in_own_namespace(move || {
+            let config = with(offload, Medium::Ethernet, 1500);
+            kernel_to_us(tap(&config), "[fd77::1]:7", 8 * MB);
+        });
+    }
+}
+
+#[test]
+fn small_and_large_mtu() {
+    for (mtu, offload) in [(576, false), (576, true), (9000, false), (9000, true)] {
+        in_own_namespace(move || {
+            let tap = tap(&with(offload, Medium::Ethernet, mtu));
+            let stats = kernel_to_us(tap, "10.77.0.1:7", 4 * MB);
+            let largest = stats.bytes_out / stats.frames_out;
+            assert!(offload || largest <= mtu as u64 + 14);
+        });
+    }
+}
+
+#[test]
+fn tun_carries_packets() {
+    for offload in [true, false] {
+        in_own_namespace(move || {
+            let tun = tap(&with(offload, Medium::Ip, 1500));
+            kernel_to_us(tun, "10.77.0.1:7", 8 * MB);
+        });
+    }
+}
+
+#[test]
+fn one_byte() {
+    in_own_namespace(|| {
+        let tap = tap(&TapConfig::default());
+        kernel_to_us(tap, "10.77.0.1:7", 1);
+    });
+}
+
+#[test]
+fn faults_on_our_side() {
+    for offload in [false, true] {
+        in_own_namespace(move || {
+            let faults = || Faults {
+                rates: vec![
+                    (Fault::Drop, 5_000),
+                    (Fault::Duplicate, 5_000),
+                    (Fault::Corrupt, 5_000),
+                    (Fault::Reorder(4), 5_000),
+                ],
+                ..Faults::default()
+            };
+            let tap = tap(&with(offload, Medium::Ethernet, 1500));
+            let tap = Faulty::new(tap, 42, faults(), faults());
+            kernel_to_us(tap, "10.77.0.1:7", 4 * MB);
+        });
+    }
+}
+
+/// Each queue has a driver and an endpoint of its own, and every connection finds its way.
+#[test]
+fn several_queues() {
+    in_own_namespace(|| {
+        let config = with(true, Medium::Ip, 1500);
+        let queues = Tap::open_queues("nw%d", &config, 2).unwrap();
+        add_address(queues[0].name(), "10.77.0.9".parse().unwrap(), 24);
+        let servers: Vec<_> = queues
+            .into_iter()
+            .map(|queue| {
+                let server = host(1, TcpConfig::default(), queue.capabilities());
+                let app = Echo::new("10.77.0.1:7");
+                spawn(PollConfig::default(), server, queue, app).unwrap()
+            })
+            .collect();
+        let clients: Vec<_> = (0..16)
+            .map(|_| {
+                let at = "10.77.0.1:7".parse().unwrap();
+                let stream = TcpStream::connect_timeout(&at, Duration::from_secs(10)).unwrap();
+                std::thread::spawn(move || kernel_echoes(stream, MB))
+            })
+            .collect();
+        for client in clients {
+            client.join().unwrap();
+        }
+        let accepted: Vec<_> = servers.into_iter().map(|s| s.stop().app.accepted).collect();
+        assert_eq!(accepted.iter().sum::<usize>(), 16);
+        assert!(accepted.iter().all(|&n| n > 0), "{accepted:?}");
+    });
+}
+
+/// The device goes away under a running driver.
+#[test]
+fn a_removed_interface_ends_the_driver() {
+    in_own_namespace(|| {
+        let tap = tap(&TapConfig::default());
+        let name = tap.name().to_owned();
+        let server = host(1, TcpConfig::default(), tap.capabilities());
+        let app = Echo::new("10.77.0.1:7");
+        let server = spawn(PollConfig::default(), server, tap, app).unwrap();
+        let ok = std::process::Command::new("ip")
+            .args(["link", "del", &name])
+            .status();
+        match ok {
+            Ok(status) => assert!(status.success()),
+            Err(e) => return eprintln!("SKIPPED, there is no `ip` command: {e}"),
+        }
+        let ended = server.join();
+        assert!(ended.outcome.is_err());
+    });
+}
+
+#[test]
+fn an_interface_in_use_is_named_in_the_error() {
+    in_own_namespace(|| {
+        let tap = tap(&TapConfig::default());
+        let again = Tap::open(tap.name(), &TapConfig::default()).unwrap_err();
+        let text = again.to_string();
+        assert!(text.contains(tap.name()) && text.contains("open"), "{text}");
+    });
+}

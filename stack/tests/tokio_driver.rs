@@ -1,0 +1,455 @@
+//! The tokio driver over a loopback cable: streams and listeners behave as tokio's own.
+#![cfg(feature = "tokio")]
+
+mod live;
+
+use live::{data, pattern};
+use narrows::config::{Keepalive, TcpConfig};
+use narrows::congestion::rto::presets;
+use narrows::congestion::{dctcp::Dctcp, reno::Reno};
+use narrows::device::fault::{Fault, Faults, Faulty};
+use narrows::device::loopback::Loopback;
+use narrows::driver::tokio::{Stack, TcpListener, TcpSocket, TcpStream};
+use narrows::interface::{Capabilities, InterfaceConfig, Medium};
+use narrows::trace::TraceEvent;
+use narrows::wire::ethernet::MacAddr;
+use std::io::{ErrorKind, IoSlice};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::time::timeout;
+
+const PLAIN: Capabilities = Capabilities::plain(Medium::Ethernet, 1500);
+const OFFLOAD: Capabilities = Capabilities::offload(Medium::Ethernet, 1500);
+const LONG: Duration = Duration::from_secs(20);
+const SERVER: &str = "10.77.0.2:7000";
+
+fn config(n: u8) -> InterfaceConfig {
+    let addresses = vec![
+        format!("10.77.0.{n}/24").parse().unwrap(),
+        format!("fd77::{n}/64").parse().unwrap(),
+    ];
+    InterfaceConfig::new(MacAddr([2, 0x77, 0, 0, 0, n]), addresses)
+}
+
+fn stacks_with(tcp: TcpConfig, capabilities: Capabilities) -> (Stack, Stack) {
+    let (a, b) = Loopback::pair(capabilities, 1 << 20).unwrap();
+    let client = Stack::spawn(a, config(1), tcp.clone()).unwrap();
+    let server = Stack::spawn(b, config(2), tcp).unwrap();
+    (client, server)
+}
+
+fn stacks() -> (Stack, Stack) {
+    stacks_with(TcpConfig::default(), PLAIN)
+}
+
+async fn connected(client: &Stack, server: &Stack) -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind(server, "10.77.0.2:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    let (a, b) = tokio::join!(TcpStream::connect(client, at), listener.accept());
+    (a.unwrap(), b.unwrap().0)
+}
+
+/// Echo everything of every connection.
+fn echo_server(listener: TcpListener) {
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let (mut read, mut write) = stream.split();
+                let _ = tokio::io::copy(&mut read, &mut write).await;
+                let _ = write.shutdown().await;
+            });
+        }
+    });
+}
+
+/// Send `total` bytes and expect them back, at once.
+async fn echo(stream: TcpStream, total: usize) {
+    let (mut read, mut write) = stream.into_split();
+    let writer = tokio::spawn(async move {
+        let mut at = 0;
+        while at < total {
+            let n = (total - at).min(50_000);
+            write.write_all(&data(at as u64, n)).await.unwrap();
+            at += n;
+        }
+        // Dropping the half closes it.
+    });
+    let (mut got, mut buf) = (0, vec![0; 1 << 16]);
+    loop {
+        let n = read.read(&mut buf).await.unwrap();
+        if n == 0 {
+            break;
+        }
+        let right = buf[..n]
+            .iter()
+            .zip(got as u64..)
+            .all(|(&b, at)| b == pattern(at));
+        assert!(right, "wrong bytes after {got}");
+        got += n;
+    }
+    assert_eq!(got, total);
+    writer.await.unwrap();
+}
+
+async fn echo_over(client: Stack, server: Stack, to: &str, total: usize) {
+    echo_server(TcpListener::bind(&server, to).await.unwrap());
+    let stream = TcpStream::connect(&client, to).await.unwrap();
+    timeout(LONG, echo(stream, total)).await.unwrap();
+}
+
+#[tokio::test]
+async fn bytes_come_back_on_one_thread() {
+    let (client, server) = stacks();
+    echo_over(client, server, SERVER, 2_000_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bytes_come_back_on_two_threads_with_super_frames() {
+    let (client, server) = stacks_with(TcpConfig::default(), OFFLOAD);
+    echo_over(client, server, "[fd77::2]:7000", 20_000_000).await;
+}
+
+#[tokio::test]
+async fn faults_are_survived() {
+    let faults = || Faults {
+        rates: vec![(Fault::Drop, 10_000), (Fault::Reorder(3), 10_000)],
+        ..Faults::default()
+    };
+    let (a, b) = Loopback::pair(PLAIN, 1 << 20).unwrap();
+    let a = Faulty::new(a, 3, faults(), faults());
+    let client = Stack::spawn(a, config(1), TcpConfig::default()).unwrap();
+    let server = Stack::spawn(b, config(2), TcpConfig::default()).unwrap();
+    echo_over(client, server, SERVER, 500_000).await;
+}
+
+/// The device has room for a few frames only: writers wait for it, and nobody is forgotten.
+#[tokio::test]
+async fn a_full_device_is_waited_for() {
+    let (a, b) = Loopback::pair(PLAIN, 5_000).unwrap();
+    let client = Stack::spawn(a, config(1), TcpConfig::default()).unwrap();
+    let server = Stack::spawn(b, config(2), TcpConfig::default()).unwrap();
+    echo_over(client.clone(), server, SERVER, 1_000_000).await;
+    assert!(client.stats().interface.refused > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_connections() {
+    let (client, server) = stacks_with(TcpConfig::default(), OFFLOAD);
+    echo_server(TcpListener::bind(&server, SERVER).await.unwrap());
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..200 {
+        let client = client.clone();
+        tasks.spawn(async move {
+            let stream = TcpStream::connect(&client, SERVER).await.unwrap();
+            timeout(LONG, echo(stream, 20_000)).await.unwrap();
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
+    assert_eq!(client.stats().endpoint.active_opens, 200);
+}
+
+// ---- What tokio's streams do.
+
+#[tokio::test]
+async fn peek_does_not_take() {
+    let (client, server) = stacks();
+    let (mut a, mut b) = connected(&client, &server).await;
+    a.write_all(b"hello").await.unwrap();
+    let mut buf = [0; 10];
+    assert_eq!(b.peek(&mut buf[..3]).await.unwrap(), 3);
+    assert_eq!(&buf[..3], b"hel");
+    let mut five = [0; 5];
+    b.read_exact(&mut five).await.unwrap();
+    assert_eq!(&five, b"hello");
+}
+
+#[tokio::test]
+async fn vectored_writes_keep_their_order() {
+    let (client, server) = stacks();
+    let (mut a, mut b) = connected(&client, &server).await;
+    assert!(tokio::io::AsyncWrite::is_write_vectored(&a));
+    let parts = [b"one ".as_slice(), b"", b"two ", b"three"].map(IoSlice::new);
+    assert_eq!(a.write_vectored(&parts).await.unwrap(), 13);
+    a.shutdown().await.unwrap();
+    let mut text = String::new();
+    b.read_to_string(&mut text).await.unwrap();
+    assert_eq!(text, "one two three");
+}
+
+#[tokio::test]
+async fn half_closed_streams_go_on_in_the_other_direction() {
+    let (client, server) = stacks();
+    let (mut a, mut b) = connected(&client, &server).await;
+    a.shutdown().await.unwrap();
+    let mut end = [0; 1];
+    assert_eq!(b.read(&mut end).await.unwrap(), 0);
+    b.write_all(b"still here").await.unwrap();
+    let mut buf = [0; 10];
+    a.read_exact(&mut buf).await.unwrap();
+    assert_eq!(&buf, b"still here");
+    let error = a.write(b"x").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+}
+
+#[tokio::test]
+async fn a_slow_reader_holds_the_writer_back() {
+    let (client, server) = stacks_with(TcpConfig::default(), OFFLOAD);
+    let (mut a, mut b) = connected(&client, &server).await;
+    let chunk = vec![7; 1 << 16];
+    let mut written = 0;
+    while let Ok(n) = timeout(Duration::from_millis(200), a.write(&chunk)).await {
+        written += n.unwrap();
+        assert!(written < 10 << 20, "nothing holds it back");
+    }
+    // Two buffers full.
+    assert!(written >= 1 << 20, "{written}");
+    assert_eq!(
+        a.try_write(&chunk).unwrap_err().kind(),
+        ErrorKind::WouldBlock
+    );
+    let reader = tokio::spawn(async move {
+        let (mut total, mut buf) = (0, vec![0; 1 << 16]);
+        loop {
+            match b.read(&mut buf).await.unwrap() {
+                0 => return total,
+                n => total += n,
+            }
+        }
+    });
+    timeout(LONG, a.writable()).await.unwrap().unwrap();
+    timeout(LONG, a.write_all(&chunk)).await.unwrap().unwrap();
+    drop(a);
+    let total = timeout(LONG, reader).await.unwrap().unwrap();
+    assert_eq!(total, written + chunk.len());
+}
+
+#[tokio::test]
+async fn errors_are_those_of_the_standard_library() {
+    let (client, server) = stacks();
+    let refused = TcpStream::connect(&client, SERVER).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+    let own = TcpListener::bind(&client, "10.99.0.1:80")
+        .await
+        .unwrap_err();
+    assert_eq!(own.kind(), ErrorKind::AddrNotAvailable);
+    let listener = TcpListener::bind(&server, SERVER).await.unwrap();
+    let again = TcpListener::bind(&server, SERVER).await.unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::AddrInUse);
+    drop(listener);
+    TcpListener::bind(&server, SERVER).await.unwrap();
+
+    let (mut a, b) = connected(&client, &server).await;
+    b.set_linger(Some(Duration::ZERO)).unwrap();
+    drop(b);
+    let reset = a.read(&mut [0; 1]).await.unwrap_err();
+    assert_eq!(reset.kind(), ErrorKind::ConnectionReset);
+    // Told once; then the stream is at its end.
+    assert_eq!(a.read(&mut [0; 1]).await.unwrap(), 0);
+    assert_eq!(
+        a.write(b"x").await.unwrap_err().kind(),
+        ErrorKind::BrokenPipe
+    );
+    assert!(a.take_error().unwrap().is_none());
+}
+
+#[tokio::test]
+async fn what_was_written_leaves_though_the_stream_is_dropped() {
+    let (client, server) = stacks();
+    let (mut a, mut b) = connected(&client, &server).await;
+    let sent = data(0, 300_000);
+    a.write_all(&sent).await.unwrap();
+    drop(a);
+    let mut got = Vec::new();
+    timeout(LONG, b.read_to_end(&mut got))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(got == sent);
+}
+
+#[tokio::test]
+async fn halves_are_reunited_with_their_own_kind_only() {
+    let (client, server) = stacks();
+    let (a, b) = connected(&client, &server).await;
+    let (read, write) = a.into_split();
+    let (other, other_write) = b.into_split();
+    let error = other.reunite(write).unwrap_err();
+    let mut a = read.reunite(error.1).unwrap();
+    let mut b = error.0.reunite(other_write).unwrap();
+    a.write_all(b"ok").await.unwrap();
+    let mut buf = [0; 2];
+    b.read_exact(&mut buf).await.unwrap();
+}
+
+/// A future that is dropped has taken nothing, and the next one is woken all the same.
+#[tokio::test]
+async fn cancelled_reads_and_accepts_lose_nothing() {
+    let (client, server) = stacks();
+    let listener = TcpListener::bind(&server, SERVER).await.unwrap();
+    for _ in 0..3 {
+        let short = Duration::from_millis(5);
+        assert!(timeout(short, listener.accept()).await.is_err());
+    }
+    let (mut a, b) = tokio::join!(
+        async { TcpStream::connect(&client, SERVER).await.unwrap() },
+        listener.accept()
+    );
+    let mut b = b.unwrap().0;
+    for _ in 0..3 {
+        let mut buf = [0; 4];
+        let short = Duration::from_millis(5);
+        assert!(timeout(short, b.read(&mut buf)).await.is_err());
+    }
+    a.write_all(b"once").await.unwrap();
+    let mut buf = [0; 4];
+    timeout(LONG, b.read_exact(&mut buf))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(&buf, b"once");
+}
+
+#[tokio::test]
+async fn several_tasks_wait_for_one_stream() {
+    let (client, server) = stacks();
+    let (mut a, b) = connected(&client, &server).await;
+    let (b, seen) = (Arc::new(b), Arc::new(AtomicUsize::new(0)));
+    let tasks: Vec<_> = (0..5)
+        .map(|_| {
+            let (b, seen) = (b.clone(), seen.clone());
+            tokio::spawn(async move {
+                b.readable().await.unwrap();
+                seen.fetch_add(1, Ordering::Relaxed);
+            })
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    a.write_all(b"x").await.unwrap();
+    for task in tasks {
+        timeout(LONG, task).await.unwrap().unwrap();
+    }
+    assert_eq!(seen.load(Ordering::Relaxed), 5);
+    let ready = b
+        .ready(Interest::READABLE | Interest::WRITABLE)
+        .await
+        .unwrap();
+    assert!(ready.is_readable() && ready.is_writable());
+    let mut buf = [0; 4];
+    assert_eq!(b.try_read(&mut buf).unwrap(), 1);
+    let nothing = b.try_read(&mut buf).unwrap_err();
+    assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
+}
+
+/// A backlog that nobody accepts from is full: more connections wait until there is room.
+#[tokio::test]
+async fn a_full_backlog_holds_peers_back() {
+    let (client, server) = stacks();
+    let mut socket = TcpSocket::new_v4(&server).unwrap();
+    socket.bind(SERVER.parse().unwrap()).unwrap();
+    let listener = socket.listen(2).unwrap();
+    let mut streams = Vec::new();
+    for _ in 0..2 {
+        streams.push(TcpStream::connect(&client, SERVER).await.unwrap());
+    }
+    let third = TcpStream::connect(&client, SERVER);
+    tokio::pin!(third);
+    assert!(
+        timeout(Duration::from_millis(100), &mut third)
+            .await
+            .is_err()
+    );
+    listener.accept().await.unwrap();
+    // Its SYN comes again after a second.
+    timeout(LONG, third).await.unwrap().unwrap();
+}
+
+// ---- What only this stack has.
+
+#[tokio::test]
+async fn a_socket_has_algorithms_of_its_own() {
+    let (client, server) = stacks();
+    let listener = TcpListener::bind(&server, SERVER).await.unwrap();
+    let mut socket = TcpSocket::new_v4(&client).unwrap();
+    socket.set_nodelay(true).unwrap();
+    socket.set_congestion(Reno::new);
+    socket.set_rto(presets::fine);
+    let (a, b) = tokio::join!(socket.connect(SERVER.parse().unwrap()), listener.accept());
+    let (mut a, mut b) = (a.unwrap(), b.unwrap().0);
+    assert!(a.nodelay().unwrap());
+    a.write_all(&data(0, 100_000)).await.unwrap();
+    let mut buf = vec![0; 100_000];
+    b.read_exact(&mut buf).await.unwrap();
+    let info = a.info().unwrap();
+    assert_eq!(info.tcpi_state, 1);
+    assert_eq!(info.tcpi_snd_mss, 1448);
+    assert!(info.tcpi_bytes_sent >= 100_000 && info.tcpi_rtt > 0);
+    // The floor of Linux would be 200 ms.
+    assert!(info.tcpi_rto < 200_000, "{info:?}");
+    assert_eq!(b.info().unwrap().tcpi_bytes_received, 100_000);
+    a.set_keepalive(Some(Keepalive::default())).unwrap();
+    let mut socket = TcpSocket::new_v4(&client).unwrap();
+    socket.set_congestion(Dctcp::new);
+    socket.config_mut().dup_thresh = 0;
+    let bad = socket.connect(SERVER.parse().unwrap()).await.unwrap_err();
+    assert_eq!(bad.kind(), ErrorKind::InvalidInput);
+}
+
+#[tokio::test]
+async fn trace_events_are_a_stream() {
+    let (client, server) = stacks();
+    let (mut a, mut b) = connected(&client, &server).await;
+    let mut trace = a.trace(4).unwrap();
+    let mut few = a.trace(1).unwrap();
+    assert!(trace.recv().await.is_none(), "replaced");
+    a.write_all(&data(0, 200_000)).await.unwrap();
+    b.read_exact(&mut vec![0; 200_000]).await.unwrap();
+    let (at, event) = timeout(LONG, few.recv()).await.unwrap().unwrap();
+    assert!(matches!(event, TraceEvent::Window { .. }), "{event:?}");
+    assert!(at <= client.clock().now());
+    assert!(few.lost() > 0);
+}
+
+// ---- Ends.
+
+#[tokio::test]
+async fn shutdown_waits_and_then_resets() {
+    let (client, server) = stacks();
+    let (mut a, mut b) = connected(&client, &server).await;
+    let listener = TcpListener::bind(&client, "10.77.0.1:1").await.unwrap();
+    a.write_all(b"bye").await.unwrap();
+    let (ended, accepted) = tokio::join!(
+        client.shutdown(Duration::from_millis(50)),
+        listener.accept()
+    );
+    ended.unwrap();
+    assert!(accepted.is_err());
+    let mut bye = [0; 3];
+    b.read_exact(&mut bye).await.unwrap();
+    let reset = timeout(LONG, b.read(&mut bye)).await.unwrap().unwrap_err();
+    assert_eq!(reset.kind(), ErrorKind::ConnectionReset);
+    assert!(a.write(b"x").await.is_err());
+    assert!(TcpStream::connect(&client, SERVER).await.is_err());
+}
+
+#[tokio::test]
+async fn a_stack_ends_when_nobody_holds_it_and_all_is_sent() {
+    let (client, server) = stacks();
+    let (mut a, mut b) = connected(&client, &server).await;
+    a.write_all(&data(0, 200_000)).await.unwrap();
+    drop((client, a));
+    let mut got = Vec::new();
+    timeout(LONG, b.read_to_end(&mut got))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(got.len(), 200_000);
+    drop(b);
+    // Its end of the cable goes with it, and then the server has no device.
+    let listener = TcpListener::bind(&server, SERVER).await.unwrap();
+    let gone = timeout(LONG, listener.accept()).await.unwrap().unwrap_err();
+    assert_eq!(gone.kind(), ErrorKind::UnexpectedEof);
+}
