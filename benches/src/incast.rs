@@ -23,6 +23,18 @@ pub fn spec(servers: u32, sru: u64, blocks: u32) -> IncastSpec {
     spec
 }
 
+/// The same without losses, whatever the number of servers: each is held to two segments by the
+/// client's window, and the port has room for those of all. So a packet is the same work for any
+/// number of servers.
+pub fn paced(servers: u32, sru: u64, blocks: u32) -> IncastSpec {
+    let mut spec = spec(servers, sru, blocks);
+    spec.tcp.receive_window = Some(ByteCount::new(2 * 1_460));
+    spec.net.port_buffer = QueueLimit::Packets(1_000_000);
+    // The queue of so many takes longer than a millisecond.
+    spec.tcp.rto = "linux".to_owned();
+    spec
+}
+
 /// Run it to the end.
 ///
 /// # Panics

@@ -2,6 +2,8 @@
 //! simulator, shared by the criterion benches and the instruction counts.
 
 pub mod acks;
+pub mod clock;
+pub mod idle;
 pub mod incast;
 pub mod parts;
 pub mod segments;
