@@ -31,5 +31,6 @@ pub mod net;
 pub mod peer;
 pub mod report;
 pub mod scenario;
+pub mod script;
 pub mod sim;
 pub mod validate;

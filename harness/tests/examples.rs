@@ -21,6 +21,7 @@ fn narrows(app: &App<Incast>, line: &str) -> (u8, String, String) {
         stdout: &mut out,
         stderr: &mut err,
         colour: false,
+        columns: 100,
         stderr_terminal: false,
         cancel: &AtomicBool::new(false),
     };

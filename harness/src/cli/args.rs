@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// One TCP, one simulated switch: what incast does to it, and what cures it.
 #[derive(Debug, Parser)]
 #[command(name = "narrows", version, about, max_term_width = 100)]
-#[command(disable_help_subcommand = true, arg_required_else_help = true)]
+#[command(arg_required_else_help = true)]
 pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) command: Command,
@@ -26,6 +26,15 @@ pub(super) enum Command {
     /// Sizes: kB (or KB), MB are powers of 1000; KiB, MiB of 1024. Times: ns, us, ms, s. Rates:
     /// bits per second, 1Gb/s or 10G. Queues: 64p for packets, or a size.
     Incast(Box<IncastArgs>),
+    /// Run packetdrill scripts against this TCP, in virtual time.
+    ///
+    /// Folders are searched for .pkt files. Exit code 1 if any fails.
+    Script(Box<super::script::ScriptArgs>),
+    /// Hold narrows against what others measured, published or derived.
+    ///
+    /// Runs every comparison and prints one table: reference, ours, tolerance, verdict. Ends with
+    /// exit code 1 if something differs that docs/VALIDATION.md does not explain.
+    Validate(Box<ValidateArgs>),
     /// Show every congestion control, RTO policy, loss detector, scenario and preset by name.
     List {
         /// Show the parameters that names take, too.
@@ -201,6 +210,32 @@ pub(super) struct IncastArgs {
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(super) pcap: Option<PathBuf>,
     /// No progress, no table: only what happened, and errors.
+    #[arg(short, long, help_heading = OUTPUT)]
+    pub(super) quiet: bool,
+}
+
+#[derive(Debug, Default, Args)]
+pub(super) struct ValidateArgs {
+    /// Run only the checks whose names begin like this; can be given several times.
+    #[arg(long, value_name = "NAME")]
+    pub(super) only: Vec<String>,
+    /// Show the checks and about how many seconds each takes, and run none.
+    #[arg(long)]
+    pub(super) list: bool,
+    /// Threads [default: one for each core].
+    #[arg(short = 'j', long, value_name = "N", value_parser = values::whole(1, 1_024))]
+    pub(super) threads: Option<u32>,
+    /// Write the findings as JSON; - is standard output, and the default.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = OUTPUT)]
+    pub(super) json: Option<PathBuf>,
+    /// Write tables and figures as one HTML page.
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    pub(super) report: Option<PathBuf>,
+    /// Write the tables into VALIDATION.md of this folder, between its two markers, and the
+    /// figures into the folder validation beside it.
+    #[arg(long, value_name = "DIR", conflicts_with = "only", help_heading = OUTPUT)]
+    pub(super) docs: Option<PathBuf>,
+    /// No progress, no table: only what agrees and what does not, and errors.
     #[arg(short, long, help_heading = OUTPUT)]
     pub(super) quiet: bool,
 }

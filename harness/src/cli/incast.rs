@@ -2,7 +2,7 @@
 
 use super::args::IncastArgs;
 use super::catalog::{Catalog, Kind};
-use super::output::{OutputFile, print};
+use super::output::{OutputFile, Sink, print};
 use super::plan::{BadValue, plan};
 use super::progress::{Progress, Watcher};
 use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, usage};
@@ -29,25 +29,12 @@ struct Outputs {
     pcap: Option<OutputFile>,
 }
 
-enum Sink {
-    None,
-    Stdout,
-    File(OutputFile),
-}
-
 impl Outputs {
     fn open(args: &IncastArgs) -> Result<Self, Stop> {
         let stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
         if stdout(&args.json) && stdout(&args.csv) {
             return Err(usage("csv", "-", "--json goes to standard output already"));
         }
-        let sink = |what, path: &Option<PathBuf>| -> Result<Sink, Stop> {
-            Ok(match path {
-                None => Sink::None,
-                Some(_) if stdout(path) => Sink::Stdout,
-                Some(path) => Sink::File(OutputFile::create(what, path)?),
-            })
-        };
         let open = |what, path: &Option<PathBuf>| -> Result<Option<OutputFile>, Stop> {
             Ok(path
                 .as_deref()
@@ -71,14 +58,14 @@ impl Outputs {
         Ok(Self {
             report,
             svg: open("plot", &args.svg)?,
-            json: sink("JSON", &args.json)?,
-            csv: sink("CSV", &args.csv)?,
+            json: Sink::open("JSON", args.json.as_deref())?,
+            csv: Sink::open("CSV", args.csv.as_deref())?,
             pcap: open("capture", &args.pcap)?,
         })
     }
 
     fn data_on_stdout(&self) -> bool {
-        matches!(self.json, Sink::Stdout) || matches!(self.csv, Sink::Stdout)
+        self.json.is_stdout() || self.csv.is_stdout()
     }
 }
 
@@ -108,23 +95,19 @@ pub(super) fn run<R: IncastRunner>(
         return Err(usage("pcap", &path.display().to_string(), &why));
     }
     let mut outputs = Outputs::open(args)?;
-    let watcher = match (args.quiet, console.stderr_terminal) {
-        (true, _) => Watcher::Nobody,
-        (false, true) => Watcher::Terminal,
-        (false, false) => Watcher::Log,
-    };
+    let watcher = Watcher::of(args.quiet, console.stderr_terminal);
     let total = planned
         .iter()
         .map(|p| cost(&p.spec))
         .fold(0_u64, u64::saturating_add);
-    let progress = Progress::new(watcher, planned.len(), total);
+    let progress = Progress::new(watcher, "runs", planned.len(), total);
     let results = match outputs.pcap.take() {
         Some(file) => captured(app, &planned, file, console)?,
         None => {
             let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
             let threads = args.threads.map_or(cores, |n| n as usize);
             run_sweep(&planned, &app.runner, threads, console.cancel, &|s| {
-                progress.step(s)
+                progress.step(s.cost)
             })
         }
     };
@@ -148,7 +131,7 @@ pub(super) fn run<R: IncastRunner>(
 
     let mut human = String::new();
     if !args.quiet {
-        human += &terminal_text(&summary, &story, outputs.data_on_stdout(), console.colour);
+        human += &terminal_text(&summary, &story, outputs.data_on_stdout(), console);
     }
     for sentence in &story.sentences {
         let _ = writeln!(human, "{sentence}");
@@ -231,15 +214,12 @@ fn save(
         let _ = records::write_csv(&record.runs, &mut text);
         String::from_utf8_lossy(&text).into_owned()
     };
-    match outputs.json {
-        Sink::None => {}
-        Sink::Stdout => machine = json(),
-        Sink::File(file) => keep(file.finish_with(json().as_bytes())),
-    }
-    match outputs.csv {
-        Sink::None => {}
-        Sink::Stdout => machine = csv(),
-        Sink::File(file) => keep(file.finish_with(csv().as_bytes())),
+    let told = [outputs.json.finish_with(json), outputs.csv.finish_with(csv)];
+    for text in told {
+        match text {
+            Ok(text) => machine += &text,
+            Err(e) => keep(Err(e)),
+        }
     }
     if let Some(file) = outputs.svg {
         let svg = plot::svg(sweep, summary, Quantity::Goodput, Theme::Paper);
@@ -257,14 +237,19 @@ fn save(
     (machine, result.map(|_: Option<PathBuf>| path))
 }
 
-fn terminal_text(summary: &Summary, story: &Story, to_stderr: bool, colour: bool) -> String {
-    let colour = if colour && !to_stderr {
+fn terminal_text(
+    summary: &Summary,
+    story: &Story,
+    to_stderr: bool,
+    console: &Console<'_>,
+) -> String {
+    let colour = if console.colour && !to_stderr {
         Colour::Ansi
     } else {
         Colour::Plain
     };
-    let mut text = table::details(summary, story, colour);
-    if let Some(matrix) = table::matrix(summary, colour) {
+    let mut text = table::details(summary, story, colour, console.columns);
+    if let Some(matrix) = table::matrix(summary, colour, console.columns) {
         text += &matrix;
         text.push('\n');
     }
@@ -326,7 +311,7 @@ fn explained(catalog: &Catalog, planned: &[PlannedRun]) -> Vec<(String, String)>
 }
 
 /// The command as a shell takes it.
-fn command_line(args: &[OsString]) -> String {
+pub(super) fn command_line(args: &[OsString]) -> String {
     let quoted = |arg: &OsString| {
         let text = arg.to_string_lossy().into_owned();
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+.,:/%@".contains(c);

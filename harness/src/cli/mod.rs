@@ -7,9 +7,12 @@ mod list;
 pub mod output;
 pub mod plan;
 pub mod progress;
+mod script;
+mod validate;
 pub mod values;
 
 use crate::scenario::IncastRunner;
+use crate::validate::Check;
 use args::{Cli, Command};
 use catalog::Catalog;
 use clap::Parser;
@@ -31,6 +34,9 @@ pub const EXIT_USAGE: u8 = 2;
 /// Ctrl-C; what was finished has been reported.
 pub const EXIT_INTERRUPTED: u8 = 130;
 
+/// Width of tables that do not go to a terminal.
+pub const COLUMNS: usize = 100;
+
 /// The command: names, a simulator to run, and what runs by default.
 ///
 /// A program of the user's own makes one with her algorithms in the catalog's registries and
@@ -43,6 +49,8 @@ pub struct App<R> {
     pub runner: R,
     /// What `narrows incast` does without options.
     pub defaults: Defaults,
+    /// What `narrows validate` runs.
+    pub checks: Vec<Check>,
 }
 
 /// Where the command reads and writes.
@@ -53,6 +61,8 @@ pub struct Console<'a> {
     pub stderr: &'a mut dyn Write,
     /// Standard output is a terminal that wants colours.
     pub colour: bool,
+    /// How wide tables may be.
+    pub columns: usize,
     /// Standard error is a terminal.
     pub stderr_terminal: bool,
     /// Set by Ctrl-C.
@@ -88,6 +98,7 @@ impl<R: IncastRunner> App<R> {
             catalog,
             runner,
             defaults: Defaults::default(),
+            checks: crate::validate::checks(),
         }
     }
 
@@ -105,6 +116,7 @@ impl<R: IncastRunner> App<R> {
             && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
         let mut console = Console {
             colour: wants_colour && io::stdout().is_terminal(),
+            columns: columns(),
             stderr_terminal: io::stderr().is_terminal(),
             stdout: &mut io::stdout().lock(),
             stderr: &mut io::stderr(),
@@ -120,6 +132,8 @@ impl<R: IncastRunner> App<R> {
             .map_err(Stop::Usage)
             .and_then(|cli| match cli.command {
                 Command::Incast(incast) => incast::run(self, &incast, &args, console),
+                Command::Script(args) => script::run(&args, console),
+                Command::Validate(validate) => validate::run(self, &validate, &args, console),
                 Command::List { parameters } => {
                     let text = list::text(&self.catalog, parameters, console.colour);
                     output::print(console.stdout, &text)?;
@@ -152,6 +166,21 @@ impl<R: IncastRunner> App<R> {
             }
         }
     }
+}
+
+/// How wide the terminal is, within what tables can make use of; [`COLUMNS`] without one.
+fn columns() -> usize {
+    let said = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
+    let asked = || {
+        let (terminal_size::Width(width), _) = terminal_size::terminal_size()?;
+        Some(usize::from(width))
+    };
+    let columns = if io::stdout().is_terminal() {
+        said.or_else(asked)
+    } else {
+        said
+    };
+    columns.unwrap_or(COLUMNS).clamp(80, 200)
 }
 
 /// A usage error in clap's words: the option, the value, why not.

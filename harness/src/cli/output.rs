@@ -155,6 +155,48 @@ impl Drop for OutputFile {
     }
 }
 
+/// Where data for programs goes.
+#[derive(Debug)]
+pub enum Sink {
+    /// Nowhere.
+    None,
+    /// Standard output; what people read goes to standard error then.
+    Stdout,
+    /// A file.
+    File(OutputFile),
+}
+
+impl Sink {
+    /// Nowhere without a `path`, standard output for `-`.
+    ///
+    /// # Errors
+    /// As for [`OutputFile::create`].
+    pub fn open(what: &'static str, path: Option<&Path>) -> Result<Self, OutputError> {
+        match path {
+            None => Ok(Self::None),
+            Some(path) if path == Path::new("-") => Ok(Self::Stdout),
+            Some(path) => OutputFile::create(what, path).map(Self::File),
+        }
+    }
+
+    /// Whether it is standard output.
+    pub const fn is_stdout(&self) -> bool {
+        matches!(self, Self::Stdout)
+    }
+
+    /// Write what `text` gives, if it goes anywhere; what is for standard output comes back.
+    ///
+    /// # Errors
+    /// As for [`OutputFile::finish`].
+    pub fn finish_with(self, text: impl FnOnce() -> String) -> Result<String, OutputError> {
+        match self {
+            Self::None => Ok(String::new()),
+            Self::Stdout => Ok(text()),
+            Self::File(file) => file.finish_with(text().as_bytes()).map(|()| String::new()),
+        }
+    }
+}
+
 /// Write `text`; that the reader has gone (`| head`) is fine, other errors are not.
 ///
 /// # Errors

@@ -11,14 +11,12 @@
 //! What the switch never sees stands on an interface of its own: packets that a host's NIC
 //! refused or a link lost.
 
-pub mod pcapng;
-
 use super::{SimPacket, address_of};
 use crate::net::packet::HostId;
 use crate::net::stats::DropReason;
 use crate::sim::tap::{Tap, TapEvent};
 use crate::sim::time::SimTime;
-use pcapng::{Direction, Interface, Record, Writer};
+use narrows::pcapng::{Direction, Interface, Record, Writer};
 use std::io::{self, Write};
 
 /// A tap that writes pcapng: at the switch, on the link of one host.
@@ -26,7 +24,7 @@ use std::io::{self, Write};
 /// Packets on their way to that host are outbound, packets from it inbound. Times are those of
 /// the run, which begins at 0, rounded down to nanoseconds.
 pub struct Capture<'a> {
-    file: Writer<'a>,
+    file: Writer<&'a mut (dyn Write + Send)>,
     /// Whose link it is.
     host: HostId,
     at_switch: Interface,

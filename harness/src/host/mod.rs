@@ -43,14 +43,15 @@ pub trait App {
 
 /// A host with a TCP and an application.
 #[derive(Debug)]
+#[repr(C)] // What each packet touches of the TCP comes last there, and the application next.
 pub struct TcpHost<A> {
     tcp: SimEndpoint,
-    /// The application.
-    pub app: A,
-    /// Serialise every packet and parse it again.
-    wire: bool,
     /// Packets whose checksum failed.
     pub corrupt_in: u64,
+    /// Serialise every packet and parse it again.
+    wire: bool,
+    /// The application.
+    pub app: A,
     scratch: Vec<u8>,
 }
 
@@ -105,7 +106,7 @@ impl<A: App> Host for TcpHost<A> {
     }
 
     #[inline]
-    fn handle_packet(&mut self, now: Instant, packet: SimPacket) {
+    fn handle_packet(&mut self, now: Instant, packet: &SimPacket) {
         if packet.is_corrupt() {
             self.corrupt_in += 1;
             return;

@@ -21,6 +21,8 @@ pub enum When {
     Chance(Probability),
     /// Those with these numbers; the first packet of the link is number 1.
     Packets(Vec<u64>),
+    /// Those whose number is a multiple of this; zero strikes none.
+    EachNth(u64),
 }
 
 /// What happens on a link.
@@ -84,6 +86,8 @@ impl Kind {
             When::Never => false,
             When::Chance(p) => self.stream.chance(*p),
             When::Packets(numbers) => numbers.binary_search(&number).is_ok(),
+            When::EachNth(0) => false,
+            When::EachNth(n) => number.is_multiple_of(*n),
         }
     }
 }
@@ -151,9 +155,12 @@ mod tests {
         let spec = ImpairSpec {
             loss: When::Packets(vec![4, 2]),
             duplicate: When::Packets(vec![1]),
+            reorder: When::EachNth(2),
             ..ImpairSpec::default()
         };
         let f = fates(&spec, 5);
+        let held: Vec<_> = f.iter().map(|f| f.hold.is_some()).collect();
+        assert_eq!(held, [false, true, false, true, false]);
         assert_eq!(
             f.iter().map(|f| f.lost).collect::<Vec<_>>(),
             [false, true, false, true, false]

@@ -139,10 +139,8 @@ impl<P: Packet> Network<P> {
         let i = self.slab.insert(hop, packet);
         self.totals.sent += 1;
         let departs = self.push(now, at, i, len);
-        if T::ACTIVE
-            && let Some(body) = self.slab.body(i)
-        {
-            tap.event(now, TapEvent::NicSent { host, departs }, body);
+        if T::ACTIVE {
+            tap.event(now, TapEvent::NicSent { host, departs }, self.slab.body(i));
         }
         Ok(())
     }
@@ -166,9 +164,10 @@ impl<P: Packet> Network<P> {
         self.ports[host.index()].next_departure(&self.slab)
     }
 
-    /// Does what `event` is about. A packet that reaches a host is handed out.
+    /// Does what `event` is about. If a packet reaches a host: which host, and the packet's slot,
+    /// for [`Self::packet`] and then [`Self::release`].
     #[inline]
-    pub(crate) fn handle<T: Tap<P>>(&mut self, event: Event, tap: &mut T) -> Option<(HostId, P)> {
+    pub(crate) fn handle<T: Tap<P>>(&mut self, event: Event, tap: &mut T) -> Option<(HostId, u32)> {
         let now = event.time;
         if event.id & HELD != 0 {
             let i = event.id & !HELD;
@@ -211,16 +210,15 @@ impl<P: Packet> Network<P> {
         to: Node,
         i: u32,
         tap: &mut T,
-    ) -> Option<(HostId, P)> {
+    ) -> Option<(HostId, u32)> {
         match to {
             Node::Host(h) => {
                 self.totals.delivered += 1;
                 let host = HostId(h);
-                let packet = self.slab.remove(i)?;
                 if T::ACTIVE {
-                    tap.event(now, TapEvent::Received { host }, &packet);
+                    tap.event(now, TapEvent::Received { host }, self.slab.body(i));
                 }
-                Some((host, packet))
+                Some((host, i))
             }
             Node::Switch(s) => {
                 let hop = self.slab.hop(i);
@@ -244,16 +242,12 @@ impl<P: Packet> Network<P> {
             self.discard(now, at, i, DropReason::Lost, tap);
             return true;
         }
-        if let Some(noise) = fate.corrupt
-            && let Some(body) = self.slab.body_mut(i)
-        {
+        if let Some(noise) = fate.corrupt {
             port.stats.corrupted += 1;
-            body.corrupt(noise);
+            self.slab.body_mut(i).corrupt(noise);
         }
-        if fate.duplicate
-            && !self.slab.is_full()
-            && let Some(copy) = self.slab.body(i).cloned()
-        {
+        if fate.duplicate && !self.slab.is_full() {
+            let copy = self.slab.body(i).clone();
             port.stats.duplicated += 1;
             self.totals.duplicated += 1;
             let hop = *self.slab.hop(i);
@@ -317,9 +311,7 @@ impl<P: Packet> Network<P> {
             Verdict::Drop => return self.discard(now, at, i, DropReason::Early, tap),
             Verdict::Mark => {
                 port.stats.marks += 1;
-                if let Some(body) = self.slab.body_mut(i) {
-                    body.mark_ce();
-                }
+                self.slab.body_mut(i).mark_ce();
                 true
             }
         };
@@ -334,9 +326,7 @@ impl<P: Packet> Network<P> {
                 pool.departures.push(Reverse((departs, at)));
             }
         }
-        if T::ACTIVE
-            && let Some(body) = self.slab.body(i)
-        {
+        if T::ACTIVE {
             tap.event(
                 now,
                 TapEvent::PortQueued {
@@ -344,7 +334,7 @@ impl<P: Packet> Network<P> {
                     marked,
                     departs,
                 },
-                body,
+                self.slab.body(i),
             );
         }
     }
@@ -375,18 +365,29 @@ impl<P: Packet> Network<P> {
     ) {
         self.ports[at as usize].stats.count_drop(reason);
         self.totals.dropped += 1;
-        if let Some(body) = self.slab.remove(i)
-            && T::ACTIVE
-        {
+        if T::ACTIVE {
             tap.event(
                 now,
                 TapEvent::Dropped {
                     port: PortId(at),
                     reason,
                 },
-                &body,
+                self.slab.body(i),
             );
         }
+        self.slab.free(i);
+    }
+
+    /// The packet in slot `i`, which [`Self::handle`] has told of.
+    #[inline]
+    pub(crate) fn packet(&self, i: u32) -> &P {
+        self.slab.body(i)
+    }
+
+    /// The host has taken the packet in slot `i` in.
+    #[inline]
+    pub(crate) fn release(&mut self, i: u32) {
+        self.slab.free(i);
     }
 
     /// Brings a port up to `now`, and what it frees back to its pool.

@@ -313,7 +313,7 @@ impl<A: App> Host for MixedHost<A> {
             Self::Smoltcp(h) => h.handle_start(now),
         }
     }
-    fn handle_packet(&mut self, now: Instant, packet: SimPacket) {
+    fn handle_packet(&mut self, now: Instant, packet: &SimPacket) {
         match self {
             Self::Ours(h) => h.handle_packet(now, packet),
             Self::Smoltcp(h) => h.handle_packet(now, packet),

@@ -399,7 +399,7 @@ impl Host for SmoltcpHost {
         self.run(now);
     }
 
-    fn handle_packet(&mut self, now: Instant, packet: SimPacket) {
+    fn handle_packet(&mut self, now: Instant, packet: &SimPacket) {
         let mut bytes = Vec::new();
         packet.write(&mut bytes);
         self.queues.to_tcp.push_back(bytes);

@@ -1,6 +1,8 @@
 //! The report: one HTML page that needs nothing from elsewhere.
 
-use super::plot::{self, Quantity, Theme, escape};
+use super::chart::Theme;
+use super::chart::ink::escape;
+use super::plot::{self, Quantity};
 use super::records::{PointRecord, SweepRecord};
 use super::story::Story;
 use super::summary::Summary;
@@ -11,10 +13,8 @@ use std::fmt::Write;
 const STYLE: &str = include_str!("../../assets/report.css");
 const SCRIPT: &str = include_str!("../../assets/report.js");
 
-/// The page for `summary`. `record` gives command, version and settings.
-pub fn page(sweep: &SweepSpec, summary: &Summary, story: &Story, record: &SweepRecord) -> String {
-    let mut out = String::new();
-    let o = &mut out;
+/// Begin a page: head, heading, and the story in a box.
+pub(super) fn begin(o: &mut String, heading: &str, lead: &str, story: &[String]) {
     let _ = write!(
         o,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -22,14 +22,47 @@ pub fn page(sweep: &SweepSpec, summary: &Summary, story: &Story, record: &SweepR
          <meta name=\"generator\" content=\"narrows {version}\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
          style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n\
-         <title>TCP incast - narrows</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
-         <h1>TCP incast</h1>\n<p class=\"lead\">{lead}</p>\n<section class=\"story\">\n",
-        version = escape(&record.narrows_version),
-        lead = escape(&lead(sweep)),
+         <title>{heading} - narrows</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
+         <h1>{heading}</h1>\n<p class=\"lead\">{lead}</p>\n<section class=\"story\">\n",
+        version = env!("CARGO_PKG_VERSION"),
+        heading = escape(heading),
+        lead = escape(lead),
     );
-    for sentence in &story.sentences {
+    for sentence in story {
         let _ = writeln!(o, "<p>{}</p>", escape(sentence));
     }
+    let _ = writeln!(o, "</section>");
+}
+
+/// How to have the page again.
+pub(super) fn again(o: &mut String, command: &str) {
+    let _ = write!(
+        o,
+        "<h2>Again</h2>\n<p>This page was made by narrows {version} with</p>\n\
+         <pre><code>{command}</code></pre>\n",
+        version = env!("CARGO_PKG_VERSION"),
+        command = escape(command),
+    );
+}
+
+/// End a page; with data, the script that makes plots answer is there too.
+pub(super) fn end(o: &mut String, data: Option<&str>) {
+    let _ = writeln!(o, "</main>");
+    if let Some(data) = data {
+        let _ = write!(
+            o,
+            "<script type=\"application/json\" id=\"data\">{data}</script>\n\
+             <script>\n{SCRIPT}</script>\n"
+        );
+    }
+    let _ = write!(o, "</body>\n</html>\n");
+}
+
+/// The page for `summary`. `record` gives command and settings.
+pub fn page(sweep: &SweepSpec, summary: &Summary, story: &Story, record: &SweepRecord) -> String {
+    let mut out = String::new();
+    let o = &mut out;
+    begin(o, "TCP incast", &lead(sweep), &story.sentences);
     let goodput = plot::svg(sweep, summary, Quantity::Goodput, Theme::Page);
     let times = plot::svg(sweep, summary, Quantity::BlockTime, Theme::Page);
     let note = if summary.repetitions > 1 {
@@ -44,7 +77,7 @@ pub fn page(sweep: &SweepSpec, summary: &Summary, story: &Story, record: &SweepR
     };
     let _ = write!(
         o,
-        "</section>\n<h2>Goodput</h2>\n<figure data-value=\"goodput\">\n{goodput}\
+        "<h2>Goodput</h2>\n<figure data-value=\"goodput\">\n{goodput}\
          <figcaption>{note}<span class=\"hint\">Point at the plot for values, click a key to hide \
          its lines.</span></figcaption>\n</figure>\n\
          <h2>Block time</h2>\n<figure data-value=\"median\">\n{times}\
@@ -62,24 +95,17 @@ pub fn page(sweep: &SweepSpec, summary: &Summary, story: &Story, record: &SweepR
         let (name, what) = (escape(name), escape(what));
         let _ = writeln!(o, "<tr><th scope=\"row\">{name}</th><td>{what}</td></tr>");
     }
-    let _ = write!(
-        o,
-        "</table>\n<h2>Again</h2>\n<p>This page was made by narrows {version} with</p>\n\
-         <pre><code>{command}</code></pre>\n",
-        version = escape(&record.narrows_version),
-        command = escape(&record.command),
-    );
+    let _ = writeln!(o, "</table>");
+    again(o, &record.command);
     seeds(o, record);
     let _ = write!(
         o,
         "<p>Collapse is goodput, leaving out the slowest tenth of the blocks, below half of the best that the same variant reaches without drops \
          and timeouts. Timeouts, drops and marks are for a whole run (mean over the \
          repetitions); median and p99 are of the blocks of all repetitions. Same version, \
-         command and seed: same numbers.</p>\n</main>\n\
-         <script type=\"application/json\" id=\"data\">{data}</script>\n\
-         <script>\n{SCRIPT}</script>\n</body>\n</html>\n",
-        data = script_data(summary, &record.points),
+         command and seed: same numbers.</p>\n"
     );
+    end(o, Some(&script_data(summary, &record.points)));
     out
 }
 

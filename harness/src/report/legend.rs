@@ -1,6 +1,8 @@
 //! The key below a plot, and which colour, dash and marker each variant has.
 
-use super::plot::{Inks, LEFT, Style, Theme, WIDTH, dash, escape, marker, paint};
+use super::chart::Theme;
+use super::chart::ink::{Inks, dash, escape, paint};
+use super::plot::{LEFT, Style, WIDTH, marker};
 use super::summary::Summary;
 use crate::scenario::SweepSpec;
 use std::fmt::Write;

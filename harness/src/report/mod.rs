@@ -9,5 +9,6 @@ pub mod stats;
 pub mod story;
 pub mod summary;
 pub mod table;
+pub mod validation;
 
 pub use summary::{Point, Summary, VariantSummary};

@@ -3,60 +3,21 @@
 //! Own code rather than a library: it must read in a paper column, be told apart without
 //! colour, follow the page's light or dark theme, and cost the build nothing.
 
+use super::chart::ink::{FONTS, Inks, Shape, dash, filled, hollow};
 use super::legend::Legend;
 use super::summary::{Point, Summary};
 use super::table::mbps;
 use crate::scenario::SweepSpec;
 use std::fmt::Write;
 
-/// Who draws the colours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Theme {
-    /// Fixed colours on white: a file of its own.
-    Paper,
-    /// CSS variables of the page around it: `--ink`, `--faint`, `--grid`, `--paper`, `--s0`...
-    Page,
-}
+pub use super::chart::{PALETTE, Theme};
 
-/// The palette of Okabe and Ito (2008), told apart with any colour vision; yellow left out, for
-/// it vanishes on white.
-pub const PALETTE: [&str; 7] = [
-    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
-];
-
-const DASHES: [&str; 6] = ["", "7 4", "2 3.5", "10 3 2 3", "1 5", "12 4"];
 pub(super) const WIDTH: f64 = 570.0;
 pub(super) const LEFT: f64 = 78.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 16.0;
 const PLOT_HEIGHT: f64 = 300.0;
 const FONT: f64 = 14.0;
-
-/// The colours of everything but the lines.
-#[derive(Clone, Copy)]
-pub(super) struct Inks {
-    pub(super) theme: Theme,
-    pub(super) ink: &'static str,
-    pub(super) faint: &'static str,
-    grid: &'static str,
-    pub(super) paper: &'static str,
-}
-
-impl Inks {
-    fn of(theme: Theme) -> Self {
-        let (ink, faint, grid, paper) = match theme {
-            Theme::Paper => ("#1a1a1a", "#5f6368", "#e3e5e8", "#ffffff"),
-            Theme::Page => ("var(--ink)", "var(--faint)", "var(--grid)", "var(--paper)"),
-        };
-        Self {
-            theme,
-            ink,
-            faint,
-            grid,
-            paper,
-        }
-    }
-}
 
 /// What is plotted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +66,7 @@ pub fn svg(sweep: &SweepSpec, summary: &Summary, quantity: Quantity, theme: Them
     let mut out = String::new();
     let _ = write!(
         out,
-        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0}" width="{WIDTH}" height="{height:.0}" font-family="Helvetica, Arial, 'Liberation Sans', sans-serif" font-size="{FONT}" role="img" data-plot="{LEFT} {TOP} {w} {PLOT_HEIGHT}"><title>{title} against number of servers</title>"#,
+        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0}" width="{WIDTH}" height="{height:.0}" font-family="{FONTS}" font-size="{FONT}" role="img" data-plot="{LEFT} {TOP} {w} {PLOT_HEIGHT}"><title>{title} against number of servers</title>"#,
         w = WIDTH - LEFT - RIGHT,
         title = match quantity {
             Quantity::Goodput => "Goodput",
@@ -384,65 +345,20 @@ fn series(
     }
 }
 
-pub(super) fn dash(line: usize) -> String {
-    match DASHES[line % DASHES.len()] {
-        "" => String::new(),
-        d => format!(r#" stroke-dasharray="{d}""#),
-    }
-}
-
 /// Shapes alternate filled and hollow, so that neighbours differ even where they touch.
 pub(super) fn marker(b: &mut String, line: usize, x: f64, y: f64, colour: &str, paper: &str) {
-    let filled = format!(r#"fill="{colour}" stroke="{paper}" stroke-width="0.8""#);
-    let hollow = format!(r#"fill="{paper}" stroke="{colour}" stroke-width="1.7""#);
-    let _ = match line % 6 {
-        0 => write!(b, r#"<circle cx="{x:.1}" cy="{y:.1}" r="4.3" {filled}/>"#),
-        1 => {
-            let (l, t) = (x - 3.7, y - 3.7);
-            write!(
-                b,
-                r#"<rect x="{l:.1}" y="{t:.1}" width="7.4" height="7.4" {hollow}/>"#
-            )
-        }
-        2 => {
-            let t = y - 5.0;
-            write!(b, r#"<path d="M{x:.1} {t:.1}l5 8.6h-10z" {filled}/>"#)
-        }
-        3 => {
-            let t = y - 5.2;
-            write!(
-                b,
-                r#"<path d="M{x:.1} {t:.1}l5.2 5.2l-5.2 5.2l-5.2 -5.2z" {hollow}/>"#
-            )
-        }
-        4 => {
-            let t = y + 5.0;
-            write!(b, r#"<path d="M{x:.1} {t:.1}l5 -8.6h-10z" {filled}/>"#)
-        }
-        _ => write!(b, r#"<circle cx="{x:.1}" cy="{y:.1}" r="4" {hollow}/>"#),
+    let (shape, full, size) = match line % 6 {
+        0 => (Shape::Circle, true, 1.0),
+        1 => (Shape::Square, false, 1.0),
+        2 => (Shape::Up, true, 1.0),
+        3 => (Shape::Diamond, false, 1.0),
+        4 => (Shape::Down, true, 1.0),
+        _ => (Shape::Circle, false, 0.93),
     };
-}
-
-pub(super) fn paint(index: usize, theme: Theme) -> String {
-    let i = index % PALETTE.len();
-    match theme {
-        Theme::Paper => PALETTE[i].to_owned(),
-        Theme::Page => format!("var(--s{i})"),
-    }
-}
-
-/// For text and attribute values in SVG and HTML.
-pub(super) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
-    out
+    let paint = if full {
+        filled(colour, paper)
+    } else {
+        hollow(colour, paper)
+    };
+    shape.draw(b, x, y, size, &paint);
 }

@@ -1,4 +1,4 @@
-//! The table for terminals: at most 100 columns wide.
+//! The table for terminals: at most 100 columns wide, or 80 where there are no more.
 
 use super::stats::Estimate;
 use super::story::Story;
@@ -16,7 +16,7 @@ pub enum Colour {
 }
 
 impl Colour {
-    fn wrap(self, code: &str, text: &str) -> String {
+    pub(super) fn wrap(self, code: &str, text: &str) -> String {
         match self {
             Self::Ansi if !text.trim().is_empty() => format!("\x1b[{code}m{text}\x1b[0m"),
             _ => text.to_owned(),
@@ -24,26 +24,32 @@ impl Colour {
     }
 }
 
-const BOLD: &str = "1";
-const DIM: &str = "2";
-const RED: &str = "31";
-const GREEN: &str = "32";
-const YELLOW: &str = "33";
+pub(super) const BOLD: &str = "1";
+pub(super) const DIM: &str = "2";
+pub(super) const RED: &str = "31";
+pub(super) const GREEN: &str = "32";
+pub(super) const YELLOW: &str = "33";
 
-/// One row for each point, grouped by variant.
-pub fn details(summary: &Summary, story: &Story, colour: Colour) -> String {
-    let with_ci = summary.repetitions > 1;
+/// Below so many columns the table stands closer.
+const ROOMY: usize = 100;
+
+/// One row for each point, grouped by variant; fits `columns` from 80 on.
+pub fn details(summary: &Summary, story: &Story, colour: Colour, columns: usize) -> String {
     let mut out = String::new();
-    let goodput = if with_ci {
-        "goodput Mb/s (95% CI)"
-    } else {
-        "goodput Mb/s"
+    let (goodput, widths) = match (summary.repetitions > 1, columns >= ROOMY) {
+        (true, true) => ("goodput Mb/s (95% CI)", [7, 23, 8, 10, 10, 10, 9, 9]),
+        (false, true) => ("goodput Mb/s", [7, 14, 8, 10, 10, 10, 9, 9]),
+        (true, false) => ("Mb/s (95% CI)", [7, 14, 6, 9, 8, 8, 7, 7]),
+        (false, false) => ("goodput Mb/s", [7, 13, 6, 9, 8, 8, 7, 7]),
     };
-    let width = if with_ci { 21 } else { 12 };
-    let head = format!(
-        "{:>7}  {goodput:>width$}  {:>6}  {:>8}  {:>8}  {:>8}  {:>7}  {:>7}",
-        "servers", "link", "timeouts", "drops", "marks", "median", "p99"
-    );
+    let head = [
+        "servers", goodput, "link", "timeouts", "drops", "marks", "median", "p99",
+    ];
+    let head: String = head
+        .iter()
+        .zip(widths)
+        .map(|(text, width)| format!("{text:>width$}"))
+        .collect();
     for (v, onset) in summary.variants.iter().zip(&story.onset) {
         if v.points.is_empty() {
             continue;
@@ -51,18 +57,27 @@ pub fn details(summary: &Summary, story: &Story, colour: Colour) -> String {
         let _ = writeln!(out, "{}", colour.wrap(BOLD, &v.variant.label));
         let _ = writeln!(out, "{}", colour.wrap(DIM, &head));
         for (i, p) in v.points.iter().enumerate() {
-            let row = format!(
-                "{:>7}  {:>width$}  {}  {:>8}  {:>8}  {:>8}  {:>7}  {:>7}{}",
-                p.servers,
+            let cells = [
+                p.servers.to_string(),
                 goodput_cell(&p.goodput),
-                colour.wrap(shade(p.share), &format!("{:>4.0} %", p.share * 100.0)),
+                format!("{:.0} %", p.share * 100.0),
                 count(p.timeouts),
                 count(p.drops),
                 count(p.marks),
                 time(p.block_median),
                 time(p.block_p99),
-                flag(p, *onset == Some(i)),
-            );
+            ];
+            let mut row = String::new();
+            for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
+                let cell = format!("{cell:>width$}");
+                // The link's share.
+                row += &if column == 2 {
+                    colour.wrap(shade(p.share), &cell)
+                } else {
+                    cell
+                };
+            }
+            row += flag(p, *onset == Some(i));
             let _ = writeln!(out, "{}", row.trim_end());
         }
         out.push('\n');
@@ -71,8 +86,8 @@ pub fn details(summary: &Summary, story: &Story, colour: Colour) -> String {
 }
 
 /// Goodput of every variant at every number of servers, for a look at the whole. `None` if it
-/// would be wider than 100 columns or has but one row or column.
-pub fn matrix(summary: &Summary, colour: Colour) -> Option<String> {
+/// would be wider than `columns` or has but one row or column.
+pub fn matrix(summary: &Summary, colour: Colour, columns: usize) -> Option<String> {
     let mut servers: Vec<u32> = summary
         .variants
         .iter()
@@ -86,7 +101,14 @@ pub fn matrix(summary: &Summary, colour: Colour) -> Option<String> {
         .map(|v| v.variant.label.chars().count())
         .max()?
         .max(12);
-    if servers.len() < 2 || summary.variants.len() < 2 || label + servers.len() * 7 > 100 {
+    let short = summary
+        .variants
+        .iter()
+        .flat_map(|v| &v.points)
+        .all(|p| mbps(p.goodput.mean).len() < 6 && p.servers < 1_000);
+    let width = if columns < ROOMY && short { 6 } else { 7 };
+    let whole = label + servers.len() * width;
+    if servers.len() < 2 || summary.variants.len() < 2 || whole > columns.min(ROOMY) {
         return None;
     }
     let mut out = String::new();
@@ -99,8 +121,10 @@ pub fn matrix(summary: &Summary, colour: Colour) -> Option<String> {
         let _ = write!(out, "{:<label$}", v.variant.label);
         for n in &servers {
             let cell = match v.points.iter().find(|p| p.servers == *n) {
-                Some(p) => colour.wrap(shade(p.share), &format!("{:>7}", mbps(p.goodput.mean))),
-                None => format!("{:>7}", "-"),
+                Some(p) => {
+                    colour.wrap(shade(p.share), &format!("{:>width$}", mbps(p.goodput.mean)))
+                }
+                None => format!("{:>width$}", "-"),
             };
             out.push_str(&cell);
         }
@@ -111,7 +135,7 @@ pub fn matrix(summary: &Summary, colour: Colour) -> Option<String> {
 
 fn flag(p: &Point, onset: bool) -> &'static str {
     match (onset, p.incomplete > 0) {
-        (true, true) => "  collapse,cut",
+        (true, true) => " collapse,cut",
         (true, false) => "  collapse",
         (false, true) => "  cut",
         (false, false) => "",

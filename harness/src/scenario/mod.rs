@@ -1,10 +1,13 @@
 //! Experiments: what to run, what came out, and how to vary it.
 
+pub mod flows;
 pub mod incast;
+mod network;
 pub mod outcome;
 pub mod parallel;
 pub mod spec;
 pub mod sweep;
+mod tcp;
 mod validate;
 
 use std::fmt;

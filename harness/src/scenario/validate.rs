@@ -3,6 +3,7 @@
 use super::ScenarioError;
 use super::spec::{
     Aqm, BlockSize, DelayedAck, Framing, IP_TCP_HEADERS, IncastSpec, Length, QueueLimit, Red, Size,
+    TcpSpec,
 };
 use narrows::{ByteCount, Duration, Rate};
 
@@ -22,7 +23,6 @@ impl IncastSpec {
             BlockSize::Sru(s) => ("sru", s),
             BlockSize::Fixed(s) => ("block", s),
         };
-        let size_text = |n| Size(ByteCount::new(n)).to_string();
         within(option, size.get(), 1, MAX_BLOCK, size_text)?;
         if size.get() < u64::from(self.servers) && matches!(self.block, BlockSize::Fixed(_)) {
             return invalid(
@@ -31,7 +31,6 @@ impl IncastSpec {
                 "each server needs at least a byte",
             );
         }
-        let time_text = |n| Duration::from_nanos(n).to_string();
         match self.length {
             Length::Blocks { blocks, time_limit } => {
                 within("blocks", u64::from(blocks), 1, 1_000_000_000, |n| {
@@ -77,95 +76,113 @@ impl IncastSpec {
             time_text,
         )?;
         within("mtu", u64::from(net.mtu), 104, 65_535, |n| n.to_string())?;
-        let mss_max = u64::from(net.mtu - IP_TCP_HEADERS);
-        if let Some(mss) = tcp.mss {
-            within("mss", u64::from(mss), 64, mss_max, |n| n.to_string())?;
-        }
         for (option, limit) in [
             ("buffer", net.port_buffer),
             ("server-nic", net.server_nic),
             ("client-nic", net.client_nic),
         ] {
-            self.check_queue(option, limit)?;
+            check_queue(option, limit, net.mtu, net.framing)?;
         }
-        match net.aqm {
-            Aqm::None => {}
-            Aqm::EcnStep(QueueLimit::Packets(p)) => {
-                within("ecn-threshold", u64::from(p), 0, 1 << 30, |n| n.to_string())?;
-            }
-            Aqm::EcnStep(QueueLimit::Bytes(b)) => {
-                within("ecn-threshold", b.get(), 0, 1 << 40, size_text)?;
-            }
-            Aqm::Red(red) => check_red(red)?,
-        }
-        within(
-            "initial-window",
-            u64::from(tcp.initial_window),
-            1,
-            10_000,
-            |n| n.to_string(),
-        )?;
-        if let Some(rwnd) = tcp.receive_window {
-            within(
-                "rwnd",
-                rwnd.get(),
-                u64::from(tcp.effective_mss(net.mtu)),
-                1 << 30,
-                size_text,
-            )?;
-        }
-        within(
-            "tick",
-            tcp.timer_tick.as_nanos(),
-            0,
-            1_000_000_000,
-            time_text,
-        )?;
-        if let DelayedAck::On { segments, timeout } = tcp.delayed_ack {
-            within("delayed-ack", u64::from(segments), 1, 64, |n| n.to_string())?;
-            within(
-                "delayed-ack",
-                timeout.as_nanos(),
-                1_000,
-                500_000_000,
-                time_text,
-            )?;
-        }
-        if !tcp.sack && tcp.loss_detector == "sack" {
-            return invalid(
-                "sack",
-                "off with --loss sack".to_owned(),
-                "choose --loss newreno or reno, or leave SACK on",
-            );
-        }
-        Ok(())
+        check_aqm(net.aqm)?;
+        check_tcp(tcp, net.mtu)
     }
+}
 
-    /// A queue must hold at least one full packet, or no full segment ever passes.
-    fn check_queue(&self, option: &'static str, limit: QueueLimit) -> Result<(), ScenarioError> {
-        match limit {
-            QueueLimit::Packets(p) => within(option, u64::from(p), 1, 1 << 30, |n| format!("{n}p")),
-            QueueLimit::Bytes(b) => {
-                let frame = match self.net.framing {
-                    Framing::None => 0,
-                    Framing::Ethernet => 18,
-                };
-                within(
-                    option,
-                    b.get(),
-                    u64::from(self.net.mtu) + frame,
-                    1 << 40,
-                    |n| Size(ByteCount::new(n)).to_string(),
-                )
-            }
+/// A queue must hold at least one full packet, or no full segment ever passes.
+pub(super) fn check_queue(
+    option: &'static str,
+    limit: QueueLimit,
+    mtu: u32,
+    framing: Framing,
+) -> Result<(), ScenarioError> {
+    match limit {
+        QueueLimit::Packets(p) => within(option, u64::from(p), 1, 1 << 30, |n| format!("{n}p")),
+        QueueLimit::Bytes(b) => {
+            let frame = match framing {
+                Framing::None => 0,
+                Framing::Ethernet => 18,
+            };
+            within(option, b.get(), u64::from(mtu) + frame, 1 << 40, size_text)
         }
     }
 }
 
+pub(super) fn check_aqm(aqm: Aqm) -> Result<(), ScenarioError> {
+    match aqm {
+        Aqm::None => Ok(()),
+        Aqm::EcnStep(QueueLimit::Packets(p)) => {
+            within("ecn-threshold", u64::from(p), 0, 1 << 30, |n| n.to_string())
+        }
+        Aqm::EcnStep(QueueLimit::Bytes(b)) => {
+            within("ecn-threshold", b.get(), 0, 1 << 40, size_text)
+        }
+        Aqm::Red(red) => check_red(red),
+    }
+}
+
+/// TCP on a path with `mtu`, which is in its range.
+pub(super) fn check_tcp(tcp: &TcpSpec, mtu: u32) -> Result<(), ScenarioError> {
+    let mss_max = u64::from(mtu - IP_TCP_HEADERS);
+    if let Some(mss) = tcp.mss {
+        within("mss", u64::from(mss), 64, mss_max, |n| n.to_string())?;
+    }
+    within(
+        "initial-window",
+        u64::from(tcp.initial_window),
+        1,
+        10_000,
+        |n| n.to_string(),
+    )?;
+    if let Some(rwnd) = tcp.receive_window {
+        within(
+            "rwnd",
+            rwnd.get(),
+            u64::from(tcp.effective_mss(mtu)),
+            1 << 30,
+            size_text,
+        )?;
+    }
+    within(
+        "tick",
+        tcp.timer_tick.as_nanos(),
+        0,
+        1_000_000_000,
+        time_text,
+    )?;
+    if let DelayedAck::On { segments, timeout } = tcp.delayed_ack {
+        within("delayed-ack", u64::from(segments), 1, 64, |n| n.to_string())?;
+        within(
+            "delayed-ack",
+            timeout.as_nanos(),
+            1_000,
+            499_000_000,
+            time_text,
+        )?;
+    }
+    if !tcp.sack && tcp.loss_detector == "sack" {
+        return invalid(
+            "sack",
+            "off with --loss sack".to_owned(),
+            "choose --loss newreno or reno, or leave SACK on",
+        );
+    }
+    Ok(())
+}
+
+/// Bytes for a message.
+pub(super) fn size_text(n: u64) -> String {
+    Size(ByteCount::new(n)).to_string()
+}
+
+/// Nanoseconds for a message.
+pub(super) fn time_text(n: u64) -> String {
+    Duration::from_nanos(n).to_string()
+}
+
 /// Most servers in one run.
 pub const MAX_SERVERS: u64 = 60_000;
-const MAX_BLOCK: u64 = 1 << 40;
-const MAX_TIME: u64 = 1_000_000_000_000_000;
+pub(super) const MAX_BLOCK: u64 = 1 << 40;
+pub(super) const MAX_TIME: u64 = 1_000_000_000_000_000;
 
 fn check_red(red: Red) -> Result<(), ScenarioError> {
     let ordered = match (red.min, red.max) {
@@ -186,7 +203,7 @@ fn check_red(red: Red) -> Result<(), ScenarioError> {
     within("red", u64::from(red.weight_shift), 0, 20, |n| n.to_string())
 }
 
-fn within(
+pub(super) fn within(
     option: &'static str,
     value: u64,
     min: u64,
@@ -204,7 +221,7 @@ fn within(
     })
 }
 
-fn invalid(option: &'static str, given: String, why: &str) -> Result<(), ScenarioError> {
+pub(super) fn invalid(option: &'static str, given: String, why: &str) -> Result<(), ScenarioError> {
     Err(ScenarioError::Invalid {
         option,
         given,

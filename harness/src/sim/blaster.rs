@@ -139,7 +139,7 @@ impl Host for Blaster {
         }
     }
 
-    fn handle_packet(&mut self, now: Instant, packet: BlastPacket) {
+    fn handle_packet(&mut self, now: Instant, packet: &BlastPacket) {
         self.last_arrival = now;
         if packet.corrupt {
             self.corrupt += 1;
@@ -159,7 +159,7 @@ impl Host for Blaster {
                 is_ack: true,
                 ecn_capable: false,
                 marked: false,
-                ..packet
+                ..packet.clone()
             });
         }
     }

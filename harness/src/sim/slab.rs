@@ -33,7 +33,8 @@ pub(crate) struct Hop {
 #[derive(Debug)]
 pub(crate) struct Slab<P> {
     hops: Vec<Hop>,
-    bodies: Vec<Option<P>>,
+    /// That of a free slot is what it held last.
+    bodies: Vec<P>,
     free: Vec<u32>,
     limit: usize,
 }
@@ -65,22 +66,20 @@ impl<P> Slab<P> {
     pub(crate) fn insert(&mut self, hop: Hop, body: P) -> u32 {
         if let Some(i) = self.free.pop() {
             self.hops[i as usize] = hop;
-            self.bodies[i as usize] = Some(body);
+            self.bodies[i as usize] = body;
             return i;
         }
         let i = self.hops.len() as u32;
         self.hops.push(hop);
-        self.bodies.push(Some(body));
+        self.bodies.push(body);
         i
     }
 
-    /// Frees slot `i` and hands its packet out.
+    /// Frees slot `i`.
     #[inline]
-    pub(crate) fn remove(&mut self, i: u32) -> Option<P> {
-        let body = self.bodies[i as usize].take();
-        debug_assert!(body.is_some(), "slot {i} freed twice");
+    pub(crate) fn free(&mut self, i: u32) {
+        debug_assert_ne!(self.free.last(), Some(&i), "freed twice");
         self.free.push(i);
-        body
     }
 
     #[inline]
@@ -93,12 +92,14 @@ impl<P> Slab<P> {
         &mut self.hops[i as usize]
     }
 
-    pub(crate) fn body(&self, i: u32) -> Option<&P> {
-        self.bodies[i as usize].as_ref()
+    #[inline]
+    pub(crate) fn body(&self, i: u32) -> &P {
+        &self.bodies[i as usize]
     }
 
-    pub(crate) fn body_mut(&mut self, i: u32) -> Option<&mut P> {
-        self.bodies[i as usize].as_mut()
+    #[inline]
+    pub(crate) fn body_mut(&mut self, i: u32) -> &mut P {
+        &mut self.bodies[i as usize]
     }
 }
 
@@ -112,10 +113,11 @@ mod tests {
         let a = slab.insert(Hop::default(), 'a');
         let b = slab.insert(Hop::default(), 'b');
         assert!(slab.is_full());
-        assert_eq!(slab.remove(a), Some('a'));
+        assert_eq!(*slab.body(a), 'a');
+        slab.free(a);
         assert_eq!((slab.len(), slab.is_full()), (1, false));
         assert_eq!(slab.insert(Hop::default(), 'c'), a);
-        assert_eq!(slab.body(b), Some(&'b'));
+        assert_eq!(*slab.body(b), 'b');
         assert_eq!(size_of::<Hop>(), 32);
     }
 }

@@ -455,7 +455,7 @@ impl Host for Script {
     fn handle_start(&mut self, now: Instant) {
         self.calls.push(("start", now.as_nanos()));
     }
-    fn handle_packet(&mut self, now: Instant, _: BlastPacket) {
+    fn handle_packet(&mut self, now: Instant, _: &BlastPacket) {
         self.calls.push(("packet", now.as_nanos()));
     }
     fn handle_timeout(&mut self, now: Instant) {

@@ -32,7 +32,7 @@ pub trait Host {
     }
 
     /// A packet for it has arrived.
-    fn handle_packet(&mut self, now: Instant, packet: Self::Packet);
+    fn handle_packet(&mut self, now: Instant, packet: &Self::Packet);
 
     /// The time that it named in [`Host::poll_timeout`] has come.
     fn handle_timeout(&mut self, now: Instant);
@@ -279,12 +279,11 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
             if !self.step_to(event.time) {
                 return Outcome::Standstill;
             }
-            if let Some((host, packet)) = self.network.handle(event, &mut self.tap) {
+            if let Some((host, slot)) = self.network.handle(event, &mut self.tap) {
                 let now = self.now.to_instant();
-                if let Some(h) = self.hosts.get_mut(host.index()) {
-                    h.handle_packet(now, packet);
-                    self.serve(host);
-                }
+                self.hosts[host.index()].handle_packet(now, self.network.packet(slot));
+                self.network.release(slot);
+                self.serve(host);
                 if self.network.overflowed {
                     return Outcome::PacketLimit;
                 }
@@ -331,9 +330,9 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
         let h = &mut self.hosts[host.index()];
         let starts = slot.start <= now;
         let nic_wakes = slot.nic_wake <= now;
-        // The entry is used up, or names a deadline that has receded.
+        // The entry is used up, or names a deadline that has receded. It stays where it is, to be
+        // moved in place if the timer is armed again.
         slot.armed = SimTime::MAX;
-        self.timers.cancel(host.0);
         if starts {
             slot.start = SimTime::MAX;
             h.handle_start(now.to_instant());
@@ -343,12 +342,16 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
         if due {
             h.handle_timeout(instant);
         }
-        if starts || due || nic_wakes {
+        let happened = starts || due || nic_wakes;
+        if happened {
             self.serve(host);
-            return true;
+        } else {
+            self.arm(host);
         }
-        self.arm(host);
-        false
+        if self.slots[host.index()].armed == SimTime::MAX {
+            self.timers.cancel(host.0);
+        }
+        happened
     }
 
     /// Lets a host send what it wants, and arms its timer.

@@ -7,13 +7,18 @@
 //! What lies outside its tolerance is a finding. When its mechanism is understood, the row
 //! names the section of docs/VALIDATION.md that explains it; it still shows as different.
 
+mod dctcp;
+mod laws;
+mod peers;
 pub mod reference;
 mod row;
 mod run;
+mod vectors;
 
 pub use row::{Expected, Measured, Row, Tolerance, Verdict};
 pub use run::{CheckReport, run_checks};
 
+use crate::scenario::flows::{Flows, FlowsRun, FlowsSpec};
 use crate::scenario::incast::Incast;
 use crate::scenario::{IncastRun, IncastRunner, IncastSpec, RunContext, ScenarioError};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +44,17 @@ impl std::fmt::Debug for Check {
 
 /// All checks, in the order of the report.
 pub fn checks() -> Vec<Check> {
-    Vec::new()
+    let mut all = Vec::new();
+    all.extend(vectors::CHECKS);
+    all.extend(laws::CHECKS);
+    all.extend(peers::CHECKS);
+    all.extend(dctcp::CHECKS);
+    all
+}
+
+/// The checks that [`checks`] leaves out because they take up to three quarters of an hour each.
+pub fn full_checks() -> Vec<Check> {
+    laws::FULL.to_vec()
 }
 
 /// A picture that a check makes.
@@ -99,6 +114,18 @@ impl<'a> Bench<'a> {
             capture: None,
         };
         Incast::default().run(spec, ctx)
+    }
+
+    /// A run of flows, with the algorithms that narrows brings along.
+    ///
+    /// # Errors
+    /// Those of the runner.
+    pub fn flows(&self, spec: &FlowsSpec) -> Result<FlowsRun, ScenarioError> {
+        let ctx = RunContext {
+            cancel: Some(self.cancel),
+            capture: None,
+        };
+        Flows::default().run(spec, ctx)
     }
 
     /// A finding.

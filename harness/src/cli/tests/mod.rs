@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 mod fake;
 mod files;
 mod reports;
+mod validate;
 
 /// What a command did.
 pub(super) struct Ran {
@@ -28,6 +29,7 @@ pub(super) fn narrows_with<R: IncastRunner>(app: &App<R>, line: &str, cancel: &A
         stdout: &mut out,
         stderr: &mut err,
         colour: false,
+        columns: 100,
         stderr_terminal: false,
         cancel,
     };
@@ -162,7 +164,14 @@ fn errors_name_option_range_and_near_match() {
 
 #[test]
 fn help_and_version_go_to_standard_output() {
-    for line in ["--help", "incast --help", "list --help", "--version"] {
+    for line in [
+        "--help",
+        "incast --help",
+        "help incast",
+        "validate --help",
+        "list --help",
+        "--version",
+    ] {
         let ran = narrows(line);
         assert_eq!((ran.code, ran.err.as_str()), (EXIT_OK, ""), "{line}");
         assert!(!ran.out.is_empty());

@@ -1,6 +1,7 @@
 //! What results look like.
 
 use super::*;
+use crate::report::chart::tests::well_formed;
 use crate::report::records::HEADER;
 
 fn written(name: &str, options: &str) -> String {
@@ -129,6 +130,7 @@ fn the_page_escapes_what_it_shows() {
         stdout: &mut out,
         stderr: &mut err,
         colour: false,
+        columns: 100,
         stderr_terminal: false,
         cancel: &cancel,
     };
@@ -162,31 +164,4 @@ fn the_plot_is_well_formed() {
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{options}");
         assert!(!svg.contains("var("), "colours of its own");
     }
-}
-
-/// Elements closed in order, attributes quoted, no stray `&`.
-fn well_formed(xml: &str) {
-    let mut open: Vec<&str> = Vec::new();
-    let mut rest = xml;
-    while let Some(at) = rest.find('<') {
-        let (text, tag) = rest.split_at(at);
-        assert!(!text.contains('>'), "stray > in {text}");
-        for (i, _) in text.match_indices('&') {
-            assert!(
-                text[i..].split_once(';').is_some_and(|(e, _)| e.len() < 6),
-                "{text}"
-            );
-        }
-        let end = tag.find('>').expect("a tag ends");
-        let (body, after) = (&tag[1..end], &tag[end + 1..]);
-        assert_eq!(body.matches('"').count() % 2, 0, "quotes in {body}");
-        let name = body.trim_matches('/').split_whitespace().next().unwrap();
-        if body.starts_with('/') {
-            assert_eq!(open.pop(), Some(name));
-        } else if !body.ends_with('/') {
-            open.push(name);
-        }
-        rest = after;
-    }
-    assert!(open.is_empty(), "{open:?}");
 }

@@ -1,4 +1,20 @@
 //! Charts for papers: lines, markers and steps over linear and logarithmic axes, as SVG.
+//!
+//! A [`Chart`] is data; [`Chart::svg`] draws it. It is made for a column of 8.5 cm: few grid
+//! lines, text that stays legible, the key below the data. Colours are told apart with any
+//! colour vision, and ours from the reference's without colour: filled markers and full lines
+//! against hollow ones and dashes.
+
+pub(super) mod ink;
+mod key;
+mod layout;
+mod lines;
+mod rules;
+mod scale;
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use ink::{PALETTE, Theme};
 
 /// What is drawn.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -13,6 +29,17 @@ pub struct Chart {
     pub series: Vec<Series>,
     /// Straight lines that mark a value: a threshold, the link rate.
     pub rules: Vec<Rule>,
+}
+
+impl Chart {
+    /// The chart as an SVG document ([`Theme::Paper`]) or as an element of a page
+    /// ([`Theme::Page`]).
+    ///
+    /// Values that a scale cannot show (not finite, or not above zero on a logarithmic one) leave
+    /// a gap. Of a long line every column of pixels keeps its extremes.
+    pub fn svg(&self, theme: Theme) -> String {
+        layout::svg(self, theme)
+    }
 }
 
 /// An axis.

@@ -118,7 +118,7 @@ impl Client {
             }
             Event::Readable => self.read(tcp, conn, now),
             Event::Closed(_) | Event::PeerClosed => self.outcome = Some(Outcome::ConnectionLost),
-            Event::Writable | Event::Urgent => {}
+            Event::Writable | Event::Urgent | Event::SoftError(_) => {}
         }
     }
 

@@ -6,10 +6,10 @@
 mod apps;
 mod network;
 
-use super::spec::{DelayedAck, EcnUse, IncastSpec, Length};
+use super::spec::{IncastSpec, Length};
 use super::{
     DropCounts, IncastRun, IncastRunner, Outcome, QueuePeak, RunContext, ScenarioError,
-    TimeoutCounts,
+    TimeoutCounts, tcp,
 };
 use crate::host::capture::Capture;
 use crate::host::{SimPacket, TcpHost};
@@ -20,13 +20,9 @@ use crate::sim::tap::{NoTap, Tap};
 use crate::sim::time::SimTime;
 use crate::sim::world::{Outcome as WorldOutcome, World};
 use apps::{Client, Role, Server};
-use narrows::config::{
-    AckPolicy, EcnMode, IdleRestart, InitialWindow, RecoverySending, SpuriousDetection, TcpConfig,
-    TimestampMode,
-};
+use narrows::config::TcpConfig;
 use narrows::congestion::{CongestionRegistry, RtoRegistry};
 use narrows::endpoint::ConnId;
-use narrows::recovery::detector;
 use narrows::{ByteCount, Instant, Rate};
 use std::sync::Arc;
 
@@ -57,7 +53,8 @@ impl Default for Incast {
 impl IncastRunner for Incast {
     fn run(&self, spec: &IncastSpec, ctx: RunContext<'_>) -> Result<IncastRun, ScenarioError> {
         spec.validate()?;
-        let tcp = Arc::new(self.tcp_config(spec)?);
+        let tcp = tcp::config(&spec.tcp, spec.net.mtu, &self.congestion, &self.rto)?;
+        let tcp = Arc::new(tcp);
         match ctx.capture {
             None => run(spec, &tcp, ctx, NoTap).map(|(result, NoTap)| result),
             Some(_) => {
@@ -73,71 +70,6 @@ impl IncastRunner for Incast {
                 Ok(result)
             }
         }
-    }
-}
-
-impl Incast {
-    /// The TCP of every host.
-    fn tcp_config(&self, spec: &IncastSpec) -> Result<TcpConfig, ScenarioError> {
-        let t = &spec.tcp;
-        let unknown = |option, given: &str| ScenarioError::UnknownName {
-            option,
-            given: given.to_owned(),
-        };
-        let congestion = self
-            .congestion
-            .get(&t.congestion)
-            .map_err(|_| unknown("cc", &t.congestion))?;
-        let rto = self.rto.get(&t.rto).map_err(|_| unknown("rto", &t.rto))?;
-        let detector = *detector::by_name(&t.loss_detector)
-            .ok_or_else(|| unknown("loss", &t.loss_detector))?;
-        let config = TcpConfig {
-            congestion,
-            rto,
-            detector: Arc::new(detector),
-            recovery: if t.prr {
-                RecoverySending::Prr
-            } else {
-                RecoverySending::Pipe
-            },
-            limited_transmit: t.limited_transmit,
-            spurious: SpuriousDetection::default(),
-            mss: t.effective_mss(spec.net.mtu).min(u32::from(u16::MAX)) as u16,
-            sack: t.sack,
-            timestamps: if t.timestamps {
-                TimestampMode::Micros
-            } else {
-                TimestampMode::Off
-            },
-            ecn: match t.ecn {
-                EcnUse::Auto | EcnUse::Off => EcnMode::Off,
-                EcnUse::Classic => EcnMode::Classic,
-            },
-            initial_window: InitialWindow::Segments(t.initial_window),
-            // The servers are idle between blocks for no longer than it takes the slowest of
-            // them: what the papers' persistent connections do is kept.
-            idle_restart: IdleRestart::Keep,
-            nagle: false,
-            ack: match t.delayed_ack {
-                DelayedAck::Off => AckPolicy::IMMEDIATE,
-                DelayedAck::On { segments, timeout } => AckPolicy {
-                    delay: timeout,
-                    every: segments,
-                    quick_acks: 0,
-                },
-            },
-            send_buffer: 1 << 30,
-            recv_buffer: t.receive_window.map_or(16 << 20, ByteCount::as_usize),
-            window_scaling: t
-                .receive_window
-                .is_none_or(|w| w.get() > u64::from(u16::MAX)),
-            timer_tick: t.timer_tick,
-            ..TcpConfig::default()
-        };
-        config
-            .validate()
-            .map_err(|e| ScenarioError::Internal(e.to_string()))?;
-        Ok(config)
     }
 }
 

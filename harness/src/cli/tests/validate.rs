@@ -1,0 +1,153 @@
+//! `narrows validate`, over made-up checks.
+
+use super::*;
+use crate::report::validation::chapter::{BEGIN, END};
+use crate::report::validation::tests::CHECKS;
+use crate::validate::Check;
+
+fn validate(checks: &[Check], options: &str) -> Ran {
+    let mut app = app();
+    app.checks = checks.to_vec();
+    narrows_with(
+        &app,
+        &format!("validate {options}"),
+        &AtomicBool::new(false),
+    )
+}
+
+#[test]
+fn the_exit_code_tells_whether_all_is_well() {
+    let ran = validate(&CHECKS, "-j 2");
+    assert_eq!(ran.code, EXIT_FAILED);
+    assert!(ran.out.contains("1 differs") && ran.out.contains("a/second failed"));
+    let ran = validate(&CHECKS[..1], "");
+    assert_eq!(ran.code, EXIT_OK, "{}{}", ran.out, ran.err);
+    assert!(ran.out.contains("2 agree, 1 is explained and 0 differ."));
+    assert!(ran.out.contains("1 check in "));
+    let quiet = validate(&CHECKS[..1], "-q");
+    assert_eq!(quiet.out.lines().count(), 1, "{}", quiet.out);
+}
+
+#[test]
+fn the_table() {
+    let ran = validate(&CHECKS, "");
+    let stable: String = ran
+        .out
+        .lines()
+        .filter(|l| !l.contains(" checks in "))
+        .map(|l| l.to_owned() + "\n")
+        .collect();
+    assert_eq!(stable, include_str!("validation.txt"));
+}
+
+#[test]
+fn checks_are_chosen_by_the_beginning_of_their_names() {
+    let names = |options: &str| -> Vec<String> {
+        let ran = validate(&CHECKS, &format!("{options} --list"));
+        assert_eq!(ran.code, EXIT_OK);
+        let first = |l: &str| l.split_whitespace().next().unwrap().to_owned();
+        ran.out.lines().map(first).collect()
+    };
+    assert_eq!(names(""), ["a/first", "a/second", "b"]);
+    assert_eq!(names("--only a"), ["a/first", "a/second"]);
+    assert_eq!(names("--only a/"), ["a/first", "a/second"]);
+    assert_eq!(names("--only b --only a/f"), ["a/first", "b"]);
+    let ran = validate(&CHECKS, "--only a/frist");
+    assert_eq!(ran.code, EXIT_USAGE);
+    for part in [
+        "'a/frist' for '--only'",
+        "did you mean 'a/first'?",
+        "\n  b\n",
+    ] {
+        assert!(ran.err.contains(part), "{part} in\n{}", ran.err);
+    }
+}
+
+#[test]
+fn files() {
+    let dir = folder("validate-files");
+    let d = dir.display();
+    let ran = validate(
+        &CHECKS,
+        &format!("--json {d}/v.json --report {d}/v.html -q"),
+    );
+    assert_eq!(ran.code, EXIT_FAILED);
+    assert_eq!(files_in(&dir), ["v.html", "v.json"]);
+    let json = fs::read_to_string(dir.join("v.json")).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(value["differ"], 1);
+    fs::remove_dir_all(&dir).unwrap();
+
+    let ran = validate(&CHECKS, "--json");
+    let value: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(value["command"], "narrows validate --json");
+    assert!(ran.err.contains("a/first") && ran.err.contains("1 differs"));
+    let ran = validate(&CHECKS, "--report /no/such/folder/x");
+    assert_eq!(ran.code, EXIT_FAILED);
+    assert!(ran.err.contains("cannot write the report"), "{}", ran.err);
+}
+
+#[test]
+fn the_documentation_is_written_between_its_markers_and_reproducibly() {
+    let dir = folder("validate-docs");
+    let d = dir.display();
+    let line = format!("--docs {d}");
+    let chapter = dir.join("VALIDATION.md");
+    let ran = validate(&CHECKS[..1], &line);
+    assert_eq!(ran.code, EXIT_USAGE);
+    assert!(ran.err.contains("cannot read"), "{}", ran.err);
+    fs::write(&chapter, "no markers").unwrap();
+    let ran = validate(&CHECKS[..1], &line);
+    assert!(ran.err.contains(BEGIN) && ran.err.contains("each once"));
+
+    let intro = "# Validation\n\nWords.\n";
+    fs::write(&chapter, format!("{intro}{BEGIN}\n{END}\nMore.\n")).unwrap();
+    // The section that a row names is nowhere: all is written, and it is said.
+    let ran = validate(&CHECKS[..1], &line);
+    assert_eq!(ran.code, EXIT_FAILED);
+    assert!(ran.out.contains("No section 'why-16'"), "{}", ran.out);
+    fs::write(dir.join("validation/a.md"), "## Why 16\n\nBecause.\n").unwrap();
+    let read = || {
+        let texts = [chapter.clone(), dir.join("validation/made-up.svg")];
+        texts.map(|p| fs::read_to_string(p).unwrap())
+    };
+    let ran = validate(&CHECKS[..1], &line);
+    assert_eq!(ran.code, EXIT_OK, "{}{}", ran.out, ran.err);
+    let first = read();
+    assert!(first[0].starts_with(intro) && first[0].ends_with("More.\n"));
+    assert!(first[0].contains("(validation/a.md#why-16)"));
+    validate(&CHECKS[..1], &format!("{line} -j 2"));
+    assert_eq!(read(), first);
+
+    // A failed check leaves holes: the old table stays.
+    let ran = validate(&CHECKS, &line);
+    assert_eq!(ran.code, EXIT_FAILED);
+    assert!(ran.out.contains("stays as it was"));
+    assert_eq!(read(), first);
+    assert_eq!(
+        validate(&CHECKS, &format!("{line} --only a")).code,
+        EXIT_USAGE
+    );
+    assert_eq!(files_in(&dir), ["VALIDATION.md", "validation"]);
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn an_interruption_keeps_what_is_finished() {
+    static CANCEL: AtomicBool = AtomicBool::new(false);
+    let stop = Check {
+        name: "b/stops",
+        what: "An interruption",
+        seconds: 0,
+        run: |b| {
+            CANCEL.store(true, Ordering::Relaxed);
+            b.checkpoint()
+        },
+    };
+    let mut app = app();
+    app.checks = vec![CHECKS[0], stop, stop];
+    let ran = narrows_with(&app, "validate -j 1", &CANCEL);
+    assert_eq!(ran.code, EXIT_INTERRUPTED);
+    assert!(ran.out.contains("N = 1, goodput"), "{}", ran.out);
+    assert!(ran.out.contains("Interrupted: 2 checks were not finished."));
+}

@@ -1,0 +1,296 @@
+//! The whole picture: axes around, series and rules inside, the key below.
+
+use super::ink::{FONTS, Inks, Theme, escape, text_width};
+use super::lines::{Frame, Look};
+use super::rules::{self, Ground, ROW};
+use super::scale::{Label, Place, Tick, Wish, prefixed};
+use super::{Chart, Draw, Role, RuleAt, Scale, key};
+use std::fmt::Write;
+
+/// Width of the picture. In a column of 8.5 cm its text is 7.5 points high.
+pub(super) const WIDTH: f64 = 480.0;
+const HEIGHT: f64 = 250.0;
+const FONT: f64 = 15.0;
+pub(super) const KEY_FONT: f64 = 14.5;
+pub(super) const SMALL: f64 = 13.0;
+
+/// Where the data is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Area {
+    pub(super) left: f64,
+    pub(super) top: f64,
+    pub(super) width: f64,
+    pub(super) height: f64,
+}
+
+impl Area {
+    pub(super) fn right(self) -> f64 {
+        self.left + self.width
+    }
+    pub(super) fn bottom(self) -> f64 {
+        self.top + self.height
+    }
+}
+
+/// See [`Chart::svg`].
+pub(super) fn svg(chart: &Chart, theme: Theme) -> String {
+    let inks = Inks::of(theme);
+    let (x, y) = places(chart);
+    let (x_factor, x_label) = prefixed(&chart.x, x.ends().1.abs().max(x.ends().0.abs()));
+    let (y_factor, y_label) = prefixed(&chart.y, y.ends().1.abs().max(y.ends().0.abs()));
+    let x_ticks = x.ticks(
+        if chart.x.scale == Scale::Log10 { 8 } else { 6 },
+        &occurring(chart),
+        x_factor,
+    );
+    let y_ticks = y.ticks(6, &[], y_factor);
+
+    let widest = y_ticks
+        .iter()
+        .filter_map(|t| t.label.as_ref())
+        .map(width)
+        .fold(0.0, f64::max);
+    let name = if y_label.is_empty() { 4.0 } else { 26.0 };
+    let left = name + widest + 12.0;
+    let last = x_ticks.iter().rev().find_map(|t| t.label.as_ref());
+    let right = 6.0 + last.map_or(0.0, |l| width(l) / 2.0);
+    let mut area = Area {
+        left,
+        top: 9.0,
+        width: WIDTH - left - right,
+        height: HEIGHT,
+    };
+    let x = x.between(area.left, area.right());
+    let above = rules::above(chart, &x, area);
+    let rows = above.iter().map(|(_, row, _)| row + 1).max().unwrap_or(0);
+    area.top += rows as f64 * ROW;
+    let y = y.between(area.bottom(), area.top);
+
+    let looks: Vec<Look> = (0..chart.series.len())
+        .map(|i| Look::of(&chart.series, i, inks))
+        .collect();
+    let mut body = String::new();
+    let b = &mut body;
+    grid(b, &y_ticks, &y, area, inks);
+    rules::lines(b, chart, &x, &y, area, inks);
+    let ground = series(b, chart, &looks, &x, &y, area, inks);
+    axes(b, (&x_ticks, &x), (&y_ticks, &y), area, inks);
+    names(b, (&x_label, &y_label), area, inks);
+    for (middle, row, label) in above {
+        let _ = writeln!(
+            b,
+            r#"<text x="{middle:.1}" y="{:.1}" text-anchor="middle" font-size="{SMALL}" fill="{}">{}</text>"#,
+            area.top - 7.0 - row as f64 * ROW,
+            inks.faint,
+            escape(&label)
+        );
+    }
+    rules::beside(b, chart, &y, ground, inks);
+    if chart.series.iter().all(|s| s.points.is_empty()) {
+        let _ = writeln!(
+            b,
+            r#"<text x="{:.1}" y="{:.1}" text-anchor="middle" fill="{}">no data</text>"#,
+            area.left + area.width / 2.0,
+            area.top + area.height / 2.0,
+            inks.faint
+        );
+    }
+    let foot = area.bottom() + if x_label.is_empty() { 30.0 } else { 52.0 };
+    let height = foot + key::draw(b, &chart.series, &looks, (area.left, foot), inks);
+
+    let mut out = String::new();
+    let _ = write!(
+        out,
+        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0}" width="{WIDTH}" height="{height:.0}" font-family="{FONTS}" font-size="{FONT}" role="img"><title>{}</title>"#,
+        escape(&chart.title)
+    );
+    if theme == Theme::Paper {
+        let _ = write!(
+            out,
+            r#"<rect width="100%" height="100%" fill="{}"/>"#,
+            inks.paper
+        );
+    }
+    let _ = write!(out, "\n{body}</svg>\n");
+    out
+}
+
+/// Both axes over the data and the rules.
+fn places(chart: &Chart) -> (Place, Place) {
+    let series = || chart.series.iter();
+    let markers = series().any(|s| matches!(s.draw, Draw::LineMarkers | Draw::Markers));
+    let xs = series().flat_map(|s| s.points.iter().map(|p| p.0));
+    let xs = xs.chain(chart.rules.iter().filter_map(|r| match r.at {
+        RuleAt::X(v) => Some(v),
+        RuleAt::Y(_) => None,
+    }));
+    let ys = series().flat_map(|s| {
+        let spread = s.spread.iter().flat_map(|(a, b)| [*a, *b]);
+        s.points.iter().map(|p| p.1).chain(spread)
+    });
+    let ys = ys.chain(chart.rules.iter().filter_map(|r| match r.at {
+        RuleAt::Y(v) => Some(v),
+        RuleAt::X(_) => None,
+    }));
+    let side = if markers { 0.035 } else { 0.0 };
+    let wish = |air, zero| Wish { zero, air };
+    let x = Place::new(&chart.x, xs, wish((side, side), false), (0.0, WIDTH));
+    let y = Place::new(&chart.y, ys, wish((0.05, 0.06), true), (0.0, HEIGHT));
+    (x, y)
+}
+
+/// The x values of the data, ascending, each once.
+fn occurring(chart: &Chart) -> Vec<f64> {
+    let points = chart.series.iter().flat_map(|s| &s.points);
+    let mut xs: Vec<f64> = points.map(|p| p.0).filter(|x| x.is_finite()).collect();
+    xs.sort_by(f64::total_cmp);
+    xs.dedup();
+    xs
+}
+
+/// All series, the reference's below ours; what ground they cover.
+fn series(
+    b: &mut String,
+    chart: &Chart,
+    looks: &[Look],
+    x: &Place,
+    y: &Place,
+    area: Area,
+    inks: Inks,
+) -> Ground {
+    let frame = Frame {
+        x,
+        y,
+        inks,
+        tips: inks.theme == Theme::Page,
+    };
+    let by_role = |role| {
+        let pairs = chart.series.iter().zip(looks);
+        pairs.filter(move |(s, _)| s.role == role)
+    };
+    let all = || by_role(Role::Reference).chain(by_role(Role::Ours));
+    let mut ground = Ground::new(area);
+    // A picture in the picture, because it clips what lies outside without needing a name.
+    let (l, t, w, h) = (
+        area.left - 1.0,
+        area.top - 1.0,
+        area.width + 2.0,
+        area.height + 2.0,
+    );
+    let _ = writeln!(
+        b,
+        r#"<svg x="{l:.1}" y="{t:.1}" width="{w:.1}" height="{h:.1}" viewBox="{l:.1} {t:.1} {w:.1} {h:.1}">"#
+    );
+    for (s, look) in all() {
+        frame.line(b, s, look);
+        for piece in frame.pieces(s) {
+            match s.draw {
+                Draw::Dots | Draw::Markers => piece.iter().for_each(|p| ground.add(&[*p])),
+                _ => ground.add(&piece),
+            }
+        }
+    }
+    b.push_str("</svg>\n");
+    for (s, look) in all() {
+        frame.markers(b, s, look);
+    }
+    ground
+}
+
+fn grid(b: &mut String, ticks: &[Tick], y: &Place, area: Area, inks: Inks) {
+    let mut d = String::new();
+    for t in ticks.iter().filter(|t| t.label.is_some()) {
+        if let Some(at) = y.at(t.value).filter(|at| *at < area.bottom() - 0.5) {
+            let _ = write!(d, "M{:.1} {at:.1}H{:.1}", area.left, area.right());
+        }
+    }
+    if !d.is_empty() {
+        let _ = writeln!(b, r#"<path d="{d}" stroke="{}" fill="none"/>"#, inks.grid);
+    }
+}
+
+fn axes(
+    b: &mut String,
+    (x_ticks, x): (&[Tick], &Place),
+    (y_ticks, y): (&[Tick], &Place),
+    area: Area,
+    inks: Inks,
+) {
+    let (left, bottom) = (area.left, area.bottom());
+    let mut d = format!("M{left:.1} {:.1}V{bottom:.1}H{:.1}", area.top, area.right());
+    let mut labels = String::new();
+    let mut last = f64::NEG_INFINITY;
+    for t in x_ticks {
+        let Some(at) = x.at(t.value) else { continue };
+        let label = t
+            .label
+            .as_ref()
+            .filter(|l| at - width(l) / 2.0 > last + 5.0);
+        let length = if label.is_some() { 6.0 } else { 3.5 };
+        let _ = write!(d, "M{at:.1} {bottom:.1}v{length}");
+        if let Some(label) = label {
+            last = at + width(label) / 2.0;
+            text(&mut labels, label, (at, bottom + 21.0), "middle", inks);
+        }
+    }
+    let mut last = f64::INFINITY;
+    for t in y_ticks {
+        let Some(at) = y.at(t.value) else { continue };
+        let label = t.label.as_ref().filter(|_| at + FONT < last);
+        let length = if label.is_some() { 6.0 } else { 3.5 };
+        let _ = write!(d, "M{left:.1} {at:.1}h-{length}");
+        if let Some(label) = label {
+            last = at;
+            text(&mut labels, label, (left - 9.0, at + 5.2), "end", inks);
+        }
+    }
+    let _ = writeln!(
+        b,
+        r#"<path d="{d}" stroke="{}" fill="none"/>{labels}"#,
+        inks.ink
+    );
+}
+
+fn text(b: &mut String, label: &Label, (x, y): (f64, f64), anchor: &str, inks: Inks) {
+    let inner = match label {
+        Label::Text(t) => escape(t),
+        Label::Power(e) => format!(
+            r#"10<tspan dy="-5.5" font-size="11">{}</tspan>"#,
+            e.to_string().replace('-', "−")
+        ),
+    };
+    let _ = write!(
+        b,
+        r#"<text x="{x:.1}" y="{y:.1}" text-anchor="{anchor}" fill="{}">{inner}</text>"#,
+        inks.ink
+    );
+}
+
+fn names(b: &mut String, (x, y): (&str, &str), area: Area, inks: Inks) {
+    let middle = area.top + area.height / 2.0;
+    if !x.is_empty() {
+        let _ = writeln!(
+            b,
+            r#"<text x="{:.1}" y="{:.1}" text-anchor="middle" fill="{}">{}</text>"#,
+            area.left + area.width / 2.0,
+            area.bottom() + 41.0,
+            inks.ink,
+            escape(x)
+        );
+    }
+    if !y.is_empty() {
+        let _ = writeln!(
+            b,
+            r#"<text transform="translate(17 {middle:.1}) rotate(-90)" text-anchor="middle" fill="{}">{}</text>"#,
+            inks.ink,
+            escape(y)
+        );
+    }
+}
+
+fn width(label: &Label) -> f64 {
+    match label {
+        Label::Text(t) => text_width(t, FONT),
+        Label::Power(e) => text_width("10", FONT) + text_width(&e.to_string(), 11.0),
+    }
+}

@@ -1,0 +1,321 @@
+//! The series: lines, steps, markers, dots, and their spread.
+
+use super::ink::{Inks, Shape, dash, escape, filled, paint};
+use super::scale::Place;
+use super::{Draw, Role, Series};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// How one series looks.
+#[derive(Clone, Debug)]
+pub(super) struct Look {
+    pub(super) colour: String,
+    pub(super) shape: Shape,
+    pub(super) role: Role,
+    /// The attributes of its line: dash and width.
+    pub(super) stroke: String,
+}
+
+impl Look {
+    /// Series number `index` of `all`. Colour and marker come from its group; the second of ours
+    /// in a group has another marker and a line of dashes and dots.
+    pub(super) fn of(all: &[Series], index: usize, inks: Inks) -> Self {
+        let me = &all[index];
+        let twin = |s: &&Series| (s.group, s.role) == (me.group, me.role);
+        let nth = all[..index].iter().filter(twin).count();
+        let stroke = match me.role {
+            Role::Ours => format!(
+                r#" stroke-width="2"{}"#,
+                dash(if nth == 0 { 0 } else { 2 + nth })
+            ),
+            Role::Reference => r#" stroke-width="1.6" stroke-dasharray="5.5 3.5""#.to_owned(),
+        };
+        Self {
+            colour: paint(me.group, inks.theme),
+            shape: Shape::ALL[(me.group + nth) % Shape::ALL.len()],
+            role: me.role,
+            stroke,
+        }
+    }
+
+    /// A marker: full for ours, an outline that leaves room for ours in it for the reference.
+    pub(super) fn marker(&self, b: &mut String, x: f64, y: f64, inks: Inks) {
+        match self.role {
+            Role::Ours => {
+                let paint = filled(&self.colour, inks.paper);
+                self.shape.draw(b, x, y, 0.82, &paint);
+            }
+            Role::Reference => {
+                let paint = format!(
+                    r#"fill="{}" stroke="{}" stroke-width="1.5""#,
+                    inks.paper, self.colour
+                );
+                self.shape.draw(b, x, y, 1.16, &paint);
+            }
+        }
+    }
+}
+
+/// Where the series may be.
+pub(super) struct Frame<'a> {
+    pub(super) x: &'a Place,
+    pub(super) y: &'a Place,
+    pub(super) inks: Inks,
+    /// Markers carry their values, for who points at them.
+    pub(super) tips: bool,
+}
+
+type Point = (f64, f64);
+
+impl Frame<'_> {
+    fn at(&self, (x, y): Point) -> Option<Point> {
+        Some((self.x.at(x)?, self.y.at(y)?))
+    }
+
+    fn inside(&self, (x, y): Point) -> bool {
+        self.x.inside(x) && self.y.inside(y)
+    }
+
+    /// The unbroken pieces of a series on the page, thinned to what can be seen.
+    pub(super) fn pieces(&self, series: &Series) -> Vec<Vec<Point>> {
+        let mut pieces = vec![Vec::new()];
+        for p in &series.points {
+            match (self.at(*p), pieces.last_mut()) {
+                (Some(at), Some(piece)) => piece.push(at),
+                (None, Some(piece)) if piece.is_empty() => {}
+                _ => pieces.push(Vec::new()),
+            }
+        }
+        pieces
+            .into_iter()
+            .filter(|p| !p.is_empty())
+            .map(thinned)
+            .map(|p| match series.draw {
+                Draw::Steps => stepped(&p),
+                _ => p,
+            })
+            .collect()
+    }
+
+    /// What belongs under the markers: spread and lines. To be clipped to the frame.
+    pub(super) fn line(&self, b: &mut String, series: &Series, look: &Look) {
+        let band = matches!(series.draw, Draw::Line | Draw::Steps);
+        if band {
+            self.band(b, series, look);
+        }
+        if series.draw == Draw::Dots {
+            self.dots(b, series, look);
+            return;
+        }
+        if series.draw != Draw::Markers {
+            for piece in self.pieces(series).iter().filter(|p| p.len() > 1) {
+                let _ = writeln!(
+                    b,
+                    r#"<path d="{}" fill="none" stroke="{}"{} stroke-linejoin="round"/>"#,
+                    path(piece),
+                    look.colour,
+                    look.stroke
+                );
+            }
+        }
+        if !band {
+            self.whiskers(b, series, look);
+        }
+    }
+
+    /// The markers; those outside the frame are left out.
+    pub(super) fn markers(&self, b: &mut String, series: &Series, look: &Look) {
+        if !matches!(series.draw, Draw::LineMarkers | Draw::Markers) {
+            return;
+        }
+        let mut any = false;
+        for (i, p) in series.points.iter().enumerate() {
+            let Some((x, y)) = self.at(*p).filter(|_| self.inside(*p)) else {
+                continue;
+            };
+            any = true;
+            if self.tips {
+                let spread = series
+                    .spread
+                    .get(i)
+                    .map_or(String::new(), |(a, b)| format!(" ({a} to {b})"));
+                let tip = format!("{}: {}, {}{spread}", series.name, p.0, p.1);
+                let _ = write!(b, "<g><title>{}</title>", escape(&tip));
+                look.marker(b, x, y, self.inks);
+                b.push_str("</g>");
+            } else {
+                look.marker(b, x, y, self.inks);
+            }
+        }
+        if any {
+            b.push('\n');
+        }
+    }
+
+    fn whiskers(&self, b: &mut String, series: &Series, look: &Look) {
+        let mut d = String::new();
+        for (p, (low, high)) in series.points.iter().zip(&series.spread) {
+            let ends = (self.at((p.0, *low)), self.at((p.0, *high)));
+            let (Some((x, a)), Some((_, z))) = ends else {
+                continue;
+            };
+            if (a - z).abs() >= 0.5 {
+                let (l, r) = (x - 3.2, x + 3.2);
+                let _ = write!(
+                    d,
+                    "M{l:.1} {a:.1}H{r:.1}M{x:.1} {a:.1}V{z:.1}M{l:.1} {z:.1}H{r:.1}"
+                );
+            }
+        }
+        if !d.is_empty() {
+            let _ = writeln!(
+                b,
+                r#"<path d="{d}" fill="none" stroke="{}" stroke-width="1.2"/>"#,
+                look.colour
+            );
+        }
+    }
+
+    fn band(&self, b: &mut String, series: &Series, look: &Look) {
+        let edge = |pick: fn(&Point) -> f64| -> Vec<Point> {
+            let zipped = series.points.iter().zip(&series.spread);
+            let points = zipped.filter_map(|(p, s)| {
+                // Both ends or neither, so that the edges belong together.
+                self.at((p.0, s.0))?;
+                self.at((p.0, s.1))?;
+                self.at((p.0, pick(s)))
+            });
+            let piece = thinned(points.collect());
+            match series.draw {
+                Draw::Steps => stepped(&piece),
+                _ => piece,
+            }
+        };
+        let (low, mut high) = (edge(|s| s.0), edge(|s| s.1));
+        if low.len() < 2 {
+            return;
+        }
+        high.reverse();
+        let _ = writeln!(
+            b,
+            r#"<path d="{}{}z" fill="{}" fill-opacity="0.18"/>"#,
+            path(&low),
+            path(&high).replacen('M', "L", 1),
+            look.colour
+        );
+    }
+
+    fn dots(&self, b: &mut String, series: &Series, look: &Look) {
+        let shown = series.points.iter().filter(|p| self.inside(**p));
+        // Dots in one pixel are one dot.
+        let mut places = BTreeSet::new();
+        let mut d = String::new();
+        for (x, y) in shown.filter_map(|p| self.at(*p)) {
+            if !places.insert((x.floor() as i64, y.floor() as i64)) {
+                continue;
+            }
+            let _ = match look.role {
+                Role::Ours => write!(d, "M{x:.1} {y:.1}h0"),
+                Role::Reference => write!(d, "M{:.1} {:.1}l4 4m0 -4l-4 4", x - 2.0, y - 2.0),
+            };
+        }
+        if d.is_empty() {
+            return;
+        }
+        let (width, cap) = match look.role {
+            Role::Ours => ("3", r#" stroke-linecap="round""#),
+            Role::Reference => ("1.2", ""),
+        };
+        let _ = writeln!(
+            b,
+            r#"<path d="{d}" fill="none" stroke="{}" stroke-width="{width}"{cap}/>"#,
+            look.colour
+        );
+    }
+}
+
+/// At most four points for a column of pixels: the first, the last, and the extremes between.
+fn thinned(points: Vec<Point>) -> Vec<Point> {
+    if points.len() < 1_500 {
+        return points;
+    }
+    let mut out = Vec::new();
+    let mut rest = points.as_slice();
+    while let Some((first, _)) = rest.first() {
+        let column = first.floor();
+        let end = rest
+            .iter()
+            .position(|(x, _)| x.floor() != column)
+            .unwrap_or(rest.len());
+        let (here, after) = rest.split_at(end);
+        let by = |f: fn(f64, f64) -> bool| {
+            (0..here.len()).fold(
+                0,
+                |best, i| if f(here[i].1, here[best].1) { i } else { best },
+            )
+        };
+        let mut keep = [0, by(|a, b| a < b), by(|a, b| a > b), here.len() - 1];
+        keep.sort_unstable();
+        let mut last = None;
+        for i in keep {
+            if last != Some(i) {
+                out.push(here[i]);
+            }
+            last = Some(i);
+        }
+        rest = after;
+    }
+    out
+}
+
+/// Each value holds until the next point.
+fn stepped(points: &[Point]) -> Vec<Point> {
+    let mut out = Vec::with_capacity(points.len() * 2);
+    for (i, (x, y)) in points.iter().enumerate() {
+        if i > 0 {
+            out.push((*x, points[i - 1].1));
+        }
+        out.push((*x, *y));
+    }
+    out
+}
+
+fn path(points: &[Point]) -> String {
+    let mut d = String::with_capacity(points.len() * 12);
+    for (i, (x, y)) in points.iter().enumerate() {
+        let _ = write!(d, "{}{x:.1} {y:.1}", if i == 0 { 'M' } else { 'L' });
+    }
+    d
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thinning_keeps_every_peak() {
+        let wave = |i: u32| if i == 70_001 { 99.0 } else { f64::from(i % 7) };
+        let points: Vec<Point> = (0..100_000)
+            .map(|i| (f64::from(i) / 250.0, wave(i)))
+            .collect();
+        let thin = thinned(points.clone());
+        assert!(thin.len() <= 4 * 401 && thin.len() > 400, "{}", thin.len());
+        assert!(thin.contains(&points[70_001]));
+        assert_eq!((thin[0], thin[thin.len() - 1]), (points[0], points[99_999]));
+        assert!(thin.windows(2).all(|w| w[0].0 <= w[1].0));
+    }
+
+    #[test]
+    fn few_points_stay_as_they_are() {
+        let points: Vec<Point> = (0..1_000).map(|i| (0.0, f64::from(i))).collect();
+        assert_eq!(thinned(points.clone()), points);
+    }
+
+    #[test]
+    fn steps_hold_their_value() {
+        assert_eq!(
+            stepped(&[(0.0, 5.0), (2.0, 7.0)]),
+            [(0.0, 5.0), (2.0, 5.0), (2.0, 7.0)]
+        );
+    }
+}

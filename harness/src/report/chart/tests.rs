@@ -1,0 +1,239 @@
+//! Charts of all kinds are sound documents.
+
+use super::*;
+use proptest::prelude::*;
+
+fn axis(label: &str, scale: Scale) -> Axis {
+    Axis {
+        label: label.to_owned(),
+        scale,
+        range: None,
+    }
+}
+
+fn series(name: &str, points: &[(f64, f64)]) -> Series {
+    Series {
+        name: name.to_owned(),
+        points: points.to_vec(),
+        ..Series::default()
+    }
+}
+
+/// Elements closed in order, attributes quoted, no stray `&`.
+pub(crate) fn well_formed(xml: &str) {
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = xml;
+    while let Some(at) = rest.find('<') {
+        let (text, tag) = rest.split_at(at);
+        assert!(!text.contains('>'), "stray > in {text}");
+        for (i, _) in text.match_indices('&') {
+            assert!(
+                text[i..].split_once(';').is_some_and(|(e, _)| e.len() < 6),
+                "{text}"
+            );
+        }
+        let end = tag.find('>').expect("a tag ends");
+        let (body, after) = (&tag[1..end], &tag[end + 1..]);
+        assert_eq!(body.matches('"').count() % 2, 0, "quotes in {body}");
+        let name = body.trim_matches('/').split_whitespace().next().unwrap();
+        if body.starts_with('/') {
+            assert_eq!(open.pop(), Some(name));
+        } else if !body.ends_with('/') {
+            open.push(name);
+        }
+        rest = after;
+    }
+    assert!(open.is_empty(), "{open:?}");
+}
+
+fn sound(chart: &Chart) -> String {
+    let svg = chart.svg(Theme::Paper);
+    for theme in [svg.clone(), chart.svg(Theme::Page)] {
+        well_formed(&theme);
+        let bad = ["NaN", "inf"].map(|word| theme.find(word));
+        let around = |at: usize| theme.get(at.saturating_sub(60)..at + 20).map(str::to_owned);
+        assert_eq!(bad.map(|at| at.and_then(around)), [None, None]);
+        assert!(theme.len() < 4_000_000);
+    }
+    assert!(!svg.contains("var("), "colours of its own");
+    svg
+}
+
+#[test]
+fn nothing_and_next_to_nothing() {
+    for scale in [Scale::Linear, Scale::Log2, Scale::Log10] {
+        for points in [
+            &[][..],
+            &[(f64::NAN, 1.0), (1.0, f64::INFINITY)],
+            &[(0.0, 0.0)],
+            &[(-1.0, -1.0), (1e300, -1e300)],
+            &[(3.0, 7.0)],
+            &[(1e-18, 1e-18), (1e18, 1e18)],
+        ] {
+            let chart = Chart {
+                x: axis("x (s)", scale),
+                y: axis("y (bytes)", scale),
+                series: vec![series("s", points)],
+                ..Chart::default()
+            };
+            let svg = sound(&chart);
+            assert_eq!(points.is_empty(), svg.contains("no data"));
+        }
+    }
+    sound(&Chart::default());
+}
+
+#[test]
+fn text_is_escaped() {
+    let chart = Chart {
+        title: "<script>".to_owned(),
+        x: axis("a < b & c", Scale::Linear),
+        y: axis("\"y\"", Scale::Linear),
+        series: vec![series("</svg>", &[(1.0, 1.0), (2.0, 2.0)])],
+        rules: vec![
+            Rule {
+                at: RuleAt::Y(1.5),
+                label: "<Y>".to_owned(),
+            },
+            Rule {
+                at: RuleAt::X(1.5),
+                label: "<X>".to_owned(),
+            },
+        ],
+    };
+    let svg = sound(&chart);
+    for text in ["&lt;script&gt;", "&lt;Y&gt;", "&lt;X&gt;", "&lt;/svg&gt;"] {
+        assert!(svg.contains(text), "{text}");
+    }
+}
+
+/// A gap in the data is a gap in the line, and zero has no place on a logarithmic axis.
+#[test]
+fn what_cannot_be_shown_breaks_the_line() {
+    let mut chart = Chart {
+        series: vec![Series {
+            draw: Draw::Line,
+            ..series(
+                "",
+                &[(1.0, 1.0), (2.0, 2.0), (3.0, 0.0), (4.0, 4.0), (5.0, 5.0)],
+            )
+        }],
+        ..Chart::default()
+    };
+    let lines = |chart: &Chart| sound(chart).matches(r#"stroke-width="2""#).count();
+    assert_eq!(lines(&chart), 1);
+    chart.y.scale = Scale::Log10;
+    assert_eq!(lines(&chart), 2);
+}
+
+#[test]
+fn reference_and_ours_differ_without_colour() {
+    let mut reference = series("64 packets", &[(1.0, 900.0), (2.0, 940.0)]);
+    reference.role = Role::Reference;
+    let chart = Chart {
+        x: axis("Servers", Scale::Log2),
+        series: vec![
+            series("64 packets", &[(1.0, 908.0), (2.0, 934.0)]),
+            reference,
+        ],
+        ..Chart::default()
+    };
+    let svg = sound(&chart);
+    assert_eq!(svg.matches("64 packets").count(), 1, "one key for both");
+    assert!(svg.contains(">narrows<") && svg.contains(">reference<"));
+    assert!(svg.contains(r##"stroke="#0072B2" stroke-width="1.6" stroke-dasharray"##));
+    let (below, above) = (
+        svg.find(r##"fill="#ffffff" stroke="#0072B2""##).unwrap(),
+        svg.find(r##"fill="#0072B2""##).unwrap(),
+    );
+    assert!(below < above, "ours is on top");
+}
+
+#[test]
+fn names_of_rules_stand_apart() {
+    let rule = |at, label: &str| Rule {
+        at,
+        label: label.to_owned(),
+    };
+    let chart = Chart {
+        series: vec![Series {
+            draw: Draw::Line,
+            ..series("", &[(0.0, 0.0), (10.0, 10.0)])
+        }],
+        rules: vec![
+            rule(RuleAt::X(5.0), "one name"),
+            rule(RuleAt::X(5.1), "another name"),
+            rule(RuleAt::Y(5.0), "model, at most"),
+            rule(RuleAt::Y(5.2), "measured, at most"),
+            rule(RuleAt::Y(5.1), "K = 5"),
+        ],
+        ..Chart::default()
+    };
+    let svg = sound(&chart);
+    let place = |label: &str| {
+        let (before, _) = svg.split_once(&format!(">{label}<")).unwrap();
+        let tag = before.rsplit_once("<text ").unwrap().1;
+        let value = |name: &str| -> f64 {
+            let (_, rest) = tag.split_once(&format!("{name}=\"")).unwrap();
+            rest.split_once('"').unwrap().0.parse().unwrap()
+        };
+        (value("x"), value("y"), ink::text_width(label, 13.0))
+    };
+    assert!((place("one name").1 - place("another name").1).abs() > 12.0);
+    let beside = ["model, at most", "measured, at most", "K = 5"].map(place);
+    for (i, a) in beside.iter().enumerate() {
+        for b in &beside[..i] {
+            let clear = (a.1 - b.1).abs() >= 11.0 || a.0 > b.0 + b.2 || b.0 > a.0 + a.2;
+            assert!(clear, "{a:?} {b:?}");
+        }
+    }
+}
+
+#[test]
+fn a_million_points_make_a_small_file() {
+    let points: Vec<(f64, f64)> = (0..1_000_000)
+        .map(|i| (f64::from(i), f64::from(i % 1_000)))
+        .collect();
+    for draw in [Draw::Line, Draw::Steps, Draw::Dots] {
+        let chart = Chart {
+            series: vec![Series {
+                draw,
+                ..series("", &points)
+            }],
+            ..Chart::default()
+        };
+        let size = sound(&chart).len();
+        assert!(draw == Draw::Dots || size < 60_000, "{draw:?}: {size}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn any_numbers_in_any_form(
+        points in proptest::collection::vec((any::<f64>(), any::<f64>()), 0..40),
+        spread in proptest::collection::vec((any::<f64>(), any::<f64>()), 0..40),
+        range in proptest::option::of((any::<f64>(), any::<f64>())),
+        rule in any::<f64>(),
+        which in 0usize..45,
+    ) {
+        let scales = [Scale::Linear, Scale::Log2, Scale::Log10];
+        let draws = [Draw::LineMarkers, Draw::Line, Draw::Markers, Draw::Dots, Draw::Steps];
+        let chart = Chart {
+            x: axis("x", scales[which % 3]),
+            y: Axis { range, ..axis("y (s)", scales[which / 3 % 3]) },
+            series: vec![Series {
+                draw: draws[which / 9],
+                spread,
+                ..series("s", &points)
+            }],
+            rules: vec![
+                Rule { at: RuleAt::X(rule), label: "x".to_owned() },
+                Rule { at: RuleAt::Y(rule), label: "y".to_owned() },
+            ],
+            ..Chart::default()
+        };
+        sound(&chart);
+    }
+}

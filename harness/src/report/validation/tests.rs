@@ -1,0 +1,236 @@
+//! A made-up set of reports, and what is said of it.
+
+use super::*;
+use crate::report::chart::{Chart, Role, Series};
+use crate::validate::{Bench, Check, Expected, Figure, Tolerance, run_checks};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+fn row(what: &str, reference: f64, ours: f64) -> Row {
+    let (reference, ours) = (Expected::Value(reference), Measured::Value(ours));
+    let source = "A paper, table 1";
+    Row::new(
+        what,
+        source,
+        reference,
+        ours,
+        "Mb/s",
+        Tolerance::Relative(0.01),
+    )
+}
+
+fn first(b: &mut Bench<'_>) -> Result<(), ScenarioError> {
+    b.row(row("N = 1, goodput", 908.2, 909.0));
+    b.row(
+        row("N = 16 | <b>", 152.0, 170.0)
+            .explained("why-16")
+            .note("a_b"),
+    );
+    let spread = Measured::spread(&[1.0, 2.0, 3.0]);
+    b.row(Row::new(
+        "spread",
+        "A formula",
+        Expected::AtLeast(1.0),
+        spread,
+        "",
+        Tolerance::Exact,
+    ));
+    let points = vec![(1.0, 2.0), (2.0, 3.0)];
+    let series = |role| Series {
+        name: "x".to_owned(),
+        role,
+        points: points.clone(),
+        ..Series::default()
+    };
+    b.figure(Figure {
+        name: "made-up",
+        caption: "Two lines.".to_owned(),
+        chart: Chart {
+            series: vec![series(Role::Ours), series(Role::Reference)],
+            ..Chart::default()
+        },
+    });
+    Ok(())
+}
+
+fn second(b: &mut Bench<'_>) -> Result<(), ScenarioError> {
+    b.row(row("wrong", 1.0, 2.0));
+    let list = (1..60).map(|n| n.to_string()).collect::<Vec<_>>().join(" ");
+    let text = Measured::Text(list.clone());
+    b.row(Row::new(
+        "a list",
+        "RFC 9937",
+        Expected::Exactly(list),
+        text,
+        "",
+        Tolerance::Exact,
+    ));
+    let missing = Measured::Missing("ns-3 is not installed".to_owned());
+    b.row(Row::new(
+        "ns-3",
+        "ns-3",
+        Expected::Nothing,
+        missing,
+        "",
+        Tolerance::Shown,
+    ));
+    Err(ScenarioError::Internal("on purpose".to_owned()))
+}
+
+fn third(b: &mut Bench<'_>) -> Result<(), ScenarioError> {
+    let v = Measured::Value(3.5);
+    b.row(Row::new(
+        "alone",
+        "nobody",
+        Expected::Nothing,
+        v,
+        "s",
+        Tolerance::Shown,
+    ));
+    Ok(())
+}
+
+/// Three checks: rows of every verdict, a figure, a failure.
+pub(crate) const CHECKS: [Check; 3] = [
+    Check {
+        name: "a/first",
+        what: "Rows that agree and one that is explained",
+        seconds: 1,
+        run: first,
+    },
+    Check {
+        name: "a/second",
+        what: "Rows that do not",
+        seconds: 2,
+        run: second,
+    },
+    Check {
+        name: "b",
+        what: "A value without a reference",
+        seconds: 3,
+        run: third,
+    },
+];
+
+fn reports() -> Vec<CheckReport> {
+    let clock = || Duration::ZERO;
+    run_checks(&CHECKS, 1, &AtomicBool::new(false), &clock, &|_| {})
+}
+
+#[test]
+fn the_tally_says_what_agrees_and_why_something_is_missing() {
+    let reports = reports();
+    let tally = Tally::of(&reports, 4);
+    assert!(!tally.holds());
+    assert_eq!(
+        tally.sentences(),
+        [
+            "Of 6 comparisons 3 agree, 1 is explained and 1 differs; 1 is missing (ns-3 is not \
+             installed); 1 more shown for the reader.",
+            "a/second failed: internal error, please report it: on purpose.",
+            "Interrupted: 1 check was not finished.",
+        ]
+    );
+    let fine = Tally::of(&reports[..1], 1);
+    assert!(fine.holds());
+    assert_eq!(
+        fine.sentences(),
+        ["Of 3 comparisons 2 agree, 1 is explained and 0 differ."]
+    );
+}
+
+#[test]
+fn the_table_fits_from_80_columns_on() {
+    use crate::report::table::Colour;
+    let reports = reports();
+    for columns in [80, 100, 200] {
+        let text = table::text(&reports, Colour::Plain, columns);
+        for line in text.lines() {
+            assert!(line.chars().count() <= columns, "{columns}: {line}");
+        }
+        for part in [
+            "a/first",
+            "908.2",
+            "909 Mb/s",
+            "1 %",
+            "explained",
+            "DIFFERS",
+            "A formula",
+            "why-16",
+            "2 (1 to 3)",
+            "missing: ns-3 is not installed",
+            "on purpose",
+            "≥ 1",
+            "of 3 seeds",
+        ] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+        let digits = |t: &str| t.split_whitespace().filter(|w| *w == "59").count();
+        assert_eq!(digits(&text), 2, "long lists are kept whole");
+    }
+    let coloured = table::text(&reports, Colour::Ansi, 100);
+    assert!(coloured.contains("\x1b[31mDIFFERS\x1b[0m"));
+}
+
+#[test]
+fn the_chapter_links_explanations_and_embeds_figures() {
+    let reports = reports();
+    let sections = [("why-16".to_owned(), "validation/a.md".to_owned())].into();
+    let text = chapter::text(&reports, &sections);
+    for part in [
+        "## a\n\n### a/first",
+        "| N = 16 \\| \\<b\\> *(a\\_b)* | A paper, table 1 | 152 | 170 Mb/s | 1 % | [explained](validation/a.md#why-16) |",
+        "![](validation/made-up.svg)\n\n*Two lines.*",
+        "**DIFFERS**",
+        "Reference: nobody.",
+        "| ns-3 *(missing: ns-3 is not installed)* | ns-3 | – | – | – | missing |",
+    ] {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+    assert!(chapter::unexplained(&reports, &sections).is_empty());
+    assert_eq!(chapter::unexplained(&reports, &Default::default()).len(), 1);
+    let figures = chapter::figures(&reports);
+    assert_eq!(figures.len(), 1);
+    assert!(figures[0].0 == "made-up.svg" && figures[0].1.starts_with("<svg"));
+}
+
+#[test]
+fn the_page_needs_nothing_from_elsewhere_and_escapes() {
+    let reports = reports();
+    let page = page::page(&reports, &Tally::of(&reports, 3), "narrows validate '<b>'");
+    let bare = page.replace("http://www.w3.org/2000/svg", "");
+    for outside in [
+        "http:", "https:", " src=", "url(", "@import", "<link", "<script",
+    ] {
+        assert!(!bare.contains(outside), "{outside}");
+    }
+    for part in [
+        "<h1>Validation</h1>",
+        "id=\"a/first\"",
+        "<svg",
+        "class=\"differs\"",
+        "on purpose",
+        "N = 16 | &lt;b&gt;",
+        "&#39;&lt;b&gt;&#39;",
+        "default-src 'none'",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn the_record_has_every_row() {
+    let reports = reports();
+    let tally = Tally::of(&reports, 3);
+    let record = records::ValidationRecord::of(&reports, &tally, "narrows validate".to_owned());
+    let json = serde_json::to_value(&record).unwrap();
+    assert_eq!(json["format"], "narrows-validation");
+    let rows: usize = (0..3)
+        .map(|i| json["checks"][i]["rows"].as_array().unwrap().len())
+        .sum();
+    assert_eq!(rows, 7);
+    let row = &json["checks"][0]["rows"][1];
+    assert_eq!(row["verdict"], "explained");
+    assert_eq!(row["tolerance"]["relative"], 0.01);
+    assert_eq!(json["checks"][0]["rows"][2]["ours"]["seeds"], 3);
+}

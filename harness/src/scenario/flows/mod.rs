@@ -1,0 +1,480 @@
+//! Flows over one switch: long-lived ones, single transfers, and transfers that are asked for
+//! again and again, with a bottleneck that is looked at closely.
+//!
+//! Where [`incast`](super::incast) is one experiment with many knobs, this is the ground for
+//! experiments with few flows: a congestion control's sawtooth, two algorithms on one link,
+//! short transfers behind long ones, all hosts asking all others.
+
+mod apps;
+pub mod outcome;
+pub mod spec;
+mod validate;
+
+pub use outcome::{FlowOutcome, FlowSample, FlowsRun, PortOutcome, QueueSample, Transfer};
+pub use spec::{Asked, FlowNet, FlowSpec, FlowsSpec, HostSpec, Load, Loss, PortBuffer, Record};
+pub use validate::MAX_FLOWS;
+
+use super::{Outcome, RunContext, ScenarioError, network, tcp};
+use crate::host::capture::Capture;
+use crate::host::{SimPacket, TcpHost};
+use crate::net::buffer::{Capacity, Depth, PoolSpec};
+use crate::net::impair::When;
+use crate::net::network::Network;
+use crate::net::nic::NicSpec;
+use crate::net::packet::{HostId, PortId};
+use crate::net::port::{PoolId, PortSpec};
+use crate::net::stats::{DropReason, PortStats, QueueArea};
+use crate::net::topology::{Attachment, StarSpec, TieOrder};
+use crate::sim::rng::Probability;
+use crate::sim::tap::{NoTap, Tap};
+use crate::sim::time::SimTime;
+use crate::sim::world::{Outcome as WorldOutcome, World};
+use apps::{Broken, Host};
+use narrows::config::TcpConfig;
+use narrows::congestion::{CongestionControl, CongestionRegistry, RtoRegistry};
+use narrows::recovery::SenderStats;
+use narrows::{ByteCount, Rate};
+use std::sync::Arc;
+
+/// How often the cancellation flag is looked at, in host events.
+const CANCEL_INTERVAL: u32 = 4_096;
+
+/// Runs flows with the algorithms of its registries.
+#[derive(Clone, Debug)]
+pub struct Flows {
+    /// Congestion controls by name.
+    pub congestion: Arc<CongestionRegistry>,
+    /// RTO policies by name.
+    pub rto: Arc<RtoRegistry>,
+}
+
+impl Default for Flows {
+    /// With what narrows brings along.
+    fn default() -> Self {
+        Self {
+            congestion: Arc::new(CongestionRegistry::standard()),
+            rto: Arc::new(RtoRegistry::standard()),
+        }
+    }
+}
+
+impl Flows {
+    /// Simulate `spec` to its end.
+    ///
+    /// # Errors
+    /// When the spec cannot be run, the capture cannot be written, or the run was cancelled.
+    pub fn run(&self, spec: &FlowsSpec, ctx: RunContext<'_>) -> Result<FlowsRun, ScenarioError> {
+        spec.validate()?;
+        let tcp = spec
+            .flows
+            .iter()
+            .map(|flow| self.tcp_config(spec, flow))
+            .collect::<Result<Vec<_>, _>>()?;
+        let RunContext { cancel, capture } = ctx;
+        let ctx = RunContext {
+            cancel,
+            capture: None,
+        };
+        match capture {
+            None => run(spec, &tcp, &ctx, NoTap).map(|(result, NoTap)| result),
+            Some(out) => {
+                let tap = Capture::new(out).map_err(ScenarioError::Capture)?;
+                let (result, tap) = run(spec, &tcp, &ctx, tap)?;
+                tap.finish().map_err(ScenarioError::Capture)?;
+                Ok(result)
+            }
+        }
+    }
+
+    /// The TCP at both ends of `flow`.
+    fn tcp_config(
+        &self,
+        spec: &FlowsSpec,
+        flow: &FlowSpec,
+    ) -> Result<Arc<TcpConfig>, ScenarioError> {
+        let mut words = spec.tcp.clone();
+        if let Some(own) = &flow.congestion {
+            words.congestion.clone_from(own);
+        }
+        let mut config = tcp::config(&words, spec.net.mtu, &self.congestion, &self.rto)?;
+        // What fits the receive window must fit the scoreboard too.
+        let segments = config.recv_buffer / usize::from(config.mss).max(1);
+        config.max_outstanding_segments = config.max_outstanding_segments.max(segments);
+        Ok(Arc::new(config))
+    }
+}
+
+/// The star that the spec describes.
+fn star(spec: &FlowsSpec) -> StarSpec {
+    let net = &spec.net;
+    let (capacity, pool, pools) = match net.buffer {
+        PortBuffer::Own(limit) => (network::capacity(limit), None, Vec::new()),
+        PortBuffer::Shared { size, alpha } => {
+            let pool = PoolSpec {
+                size,
+                alpha_num: alpha.0,
+                alpha_den: alpha.1,
+            };
+            (Capacity::Unlimited, Some(PoolId(0)), vec![pool])
+        }
+    };
+    let attach = |(h, host): (usize, &HostSpec)| {
+        let up = network::link(host.rate, host.delay, net.framing);
+        let mut down = up.clone();
+        if h == spec.bottleneck as usize {
+            down.impair.loss = match net.loss {
+                Loss::None => When::Never,
+                Loss::EachNth(n) => When::EachNth(n),
+                Loss::Random(ppb) => {
+                    When::Chance(Probability::ratio(u64::from(ppb), 1_000_000_000))
+                }
+            };
+        }
+        Attachment {
+            nic: NicSpec {
+                overhead: SimTime::from_duration(net.nic_overhead),
+                ..NicSpec::new(network::capacity(net.nic))
+            },
+            up,
+            port: PortSpec {
+                capacity,
+                in_service: network::in_service(net.queue_counting),
+                aqm: network::aqm(net.aqm, host.rate, net.mtu),
+                pool,
+            },
+            down,
+        }
+    };
+    StarSpec {
+        hosts: spec.hosts.iter().enumerate().map(attach).collect(),
+        pools,
+        seed: spec.seed,
+        ties: TieOrder::Shuffled,
+    }
+}
+
+type FlowsWorld<T> = World<TcpHost<Host>, T>;
+
+/// One run, watched by `tap`.
+fn run<T: Tap<SimPacket>>(
+    spec: &FlowsSpec,
+    tcp: &[Arc<TcpConfig>],
+    ctx: &RunContext<'_>,
+    tap: T,
+) -> Result<(FlowsRun, T), ScenarioError> {
+    let internal = |e: &dyn std::fmt::Display| ScenarioError::Internal(e.to_string());
+    let network: Network<SimPacket> = star(spec).build().map_err(|e| internal(&e))?;
+    let port = network
+        .port_to(HostId(spec.bottleneck))
+        .ok_or_else(|| internal(&"the bottleneck has no port"))?;
+    let mut hosts = Vec::with_capacity(spec.hosts.len());
+    for id in 0..spec.hosts.len() as u32 {
+        let app = Host::new(spec, id, tcp);
+        let host = TcpHost::new(HostId(id), tcp[0].clone(), app, spec.seed, spec.wire)
+            .map_err(|e| internal(&e))?;
+        hosts.push(host);
+    }
+    let mut world = World::with_tap(network, hosts, tap);
+    // All listen before the first SYN can arrive, which is at the earliest at the same instant
+    // but after all starts.
+    for h in 0..spec.hosts.len() as u32 {
+        world.start_at(HostId(h), SimTime::ZERO);
+    }
+    let mut watch = Watch::new(spec, port);
+    let mut countdown = CANCEL_INTERVAL;
+    let mut cancelled = false;
+    let ended = loop {
+        let until = watch.next();
+        let outcome = world.run(until, |_| {
+            countdown -= 1;
+            if countdown == 0 {
+                countdown = CANCEL_INTERVAL;
+                cancelled = ctx.cancelled();
+            }
+            !cancelled
+        });
+        // A run with short spans may never count down.
+        cancelled |= ctx.cancelled();
+        if cancelled {
+            return Err(ScenarioError::Cancelled);
+        }
+        if outcome != WorldOutcome::Reached || watch.look(&mut world) == Next::End {
+            break outcome;
+        }
+    };
+    let outcome = match ended {
+        WorldOutcome::Reached => Outcome::Completed,
+        WorldOutcome::Idle if is_done(spec, world.hosts()) => Outcome::Completed,
+        WorldOutcome::Idle => Outcome::Stalled,
+        other => {
+            return Err(internal(&format_args!("the world ended with {other:?}")));
+        }
+    };
+    let result = watch.finish(&mut world, outcome);
+    let (_, _, tap) = world.into_parts();
+    Ok((result, tap))
+}
+
+/// Whether every transfer that ends has ended.
+fn is_done(spec: &FlowsSpec, hosts: &[TcpHost<Host>]) -> bool {
+    hosts
+        .iter()
+        .flat_map(|h| &h.app.receivers)
+        .all(|r| match spec.flows[r.line.flow].load {
+            Load::Unlimited => false,
+            Load::Bytes(_) => r.transfers.len() == 1,
+            Load::Asked(asked) => r.transfers.len() == asked.times as usize,
+        })
+}
+
+/// Whether the run goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Goes,
+    End,
+}
+
+/// Looks at a run at the instants that the spec names.
+struct Watch<'a> {
+    spec: &'a FlowsSpec,
+    port: PortId,
+    next_sample: SimTime,
+    sampled: Vec<Vec<FlowSample>>,
+    warm: Option<Snapshot>,
+}
+
+/// The counters at the end of the warm-up.
+struct Snapshot {
+    at: SimTime,
+    delivered: Vec<ByteCount>,
+    senders: Vec<SenderStats>,
+    stats: PortStats,
+    area: QueueArea,
+    queued: Depth,
+}
+
+impl<'a> Watch<'a> {
+    fn new(spec: &'a FlowsSpec, port: PortId) -> Self {
+        Self {
+            spec,
+            port,
+            next_sample: SimTime::ZERO,
+            sampled: vec![Vec::new(); spec.flows.len()],
+            warm: None,
+        }
+    }
+
+    /// When to look next.
+    fn next(&self) -> SimTime {
+        let mut at = SimTime::from_duration(self.spec.duration);
+        if self.warm.is_none() {
+            at = at.min(SimTime::from_duration(self.spec.warm_up));
+        }
+        if self.spec.record.samples.is_some() {
+            at = at.min(self.next_sample);
+        }
+        at
+    }
+
+    fn look<T: Tap<SimPacket>>(&mut self, world: &mut FlowsWorld<T>) -> Next {
+        let now = world.now();
+        if self.warm.is_none() && now >= SimTime::from_duration(self.spec.warm_up) {
+            self.warm = Some(snapshot(self.spec, self.port, world));
+            if self.spec.record.queue {
+                world.network_mut().trace_queue(self.port);
+            }
+        }
+        if let Some(interval) = self.spec.record.samples
+            && now >= self.next_sample
+        {
+            self.sample(world);
+            self.next_sample = now + SimTime::from_duration(interval);
+        }
+        if now >= SimTime::from_duration(self.spec.duration) {
+            Next::End
+        } else {
+            Next::Goes
+        }
+    }
+
+    fn sample<T: Tap<SimPacket>>(&mut self, world: &FlowsWorld<T>) {
+        let at = world.now().to_instant();
+        for host in world.hosts() {
+            for s in &host.app.senders {
+                let Some(conn) = s.line.conn.and_then(|id| host.tcp().connection(id)) else {
+                    continue;
+                };
+                let sender = conn.sender();
+                let mut variables = Vec::new();
+                sender
+                    .congestion()
+                    .variables(&mut |name, value| variables.push((name, value)));
+                self.sampled[s.line.flow].push(FlowSample {
+                    at,
+                    cwnd: sender.congestion().cwnd(),
+                    ssthresh: sender.congestion().ssthresh(),
+                    in_flight: sender.scoreboard().pipe(),
+                    srtt: sender.rtt().srtt(),
+                    delivered: ByteCount::ZERO,
+                    timeouts: sender.stats().timeouts,
+                    variables,
+                });
+            }
+        }
+        for r in world.hosts().iter().flat_map(|h| &h.app.receivers) {
+            if let Some(sample) = self.sampled[r.line.flow].last_mut()
+                && sample.at == at
+            {
+                sample.delivered = r.delivered;
+            }
+        }
+    }
+
+    fn finish<T: Tap<SimPacket>>(
+        self,
+        world: &mut FlowsWorld<T>,
+        mut outcome: Outcome,
+    ) -> FlowsRun {
+        let end = snapshot(self.spec, self.port, world);
+        // A run that was over before the warm-up has nothing to measure.
+        let warm = self
+            .warm
+            .unwrap_or_else(|| snapshot(self.spec, self.port, world));
+        let simulated = end.at.to_duration();
+        let measured = (end.at - warm.at).to_duration();
+        for broken in world.hosts().iter().filter_map(|h| h.app.broken) {
+            outcome = match broken {
+                Broken::Corrupt => Outcome::CorruptData,
+                Broken::Lost if outcome == Outcome::CorruptData => outcome,
+                Broken::Lost => Outcome::ConnectionLost,
+            };
+        }
+        let bottleneck = port_outcome(self.spec, self.port, world, &warm, &end);
+        let mut flows: Vec<FlowOutcome> = self
+            .sampled
+            .into_iter()
+            .enumerate()
+            .map(|(i, samples)| FlowOutcome {
+                delivered: end.delivered[i],
+                goodput: Rate::of(end.delivered[i] - warm.delivered[i], measured)
+                    .unwrap_or_default(),
+                transfers: Vec::new(),
+                at_warm_up: warm.senders[i],
+                at_end: end.senders[i],
+                samples,
+            })
+            .collect();
+        transfers(world.hosts(), &mut flows);
+        let network = world.network();
+        let switch = (self.spec.hosts.len() as u32..network.ports()).map(PortId);
+        let (mut switch_drops, mut marks) = (0, 0);
+        for stats in switch.map(|p| network.stats(p)) {
+            switch_drops += stats.dropped_total() - stats.dropped(DropReason::Lost);
+            marks += stats.marks;
+        }
+        FlowsRun {
+            outcome,
+            simulated,
+            measured,
+            flows,
+            bottleneck,
+            switch_drops,
+            marks,
+            events: world.events(),
+        }
+    }
+}
+
+/// The transfers that the receivers saw, with the timeouts that the senders had.
+fn transfers(hosts: &[TcpHost<Host>], flows: &mut [FlowOutcome]) {
+    for r in hosts.iter().flat_map(|h| &h.app.receivers) {
+        flows[r.line.flow].transfers.clone_from(&r.transfers);
+    }
+    for s in hosts.iter().flat_map(|h| &h.app.senders) {
+        let flow = &mut flows[s.line.flow];
+        let before = &s.timeouts_before;
+        for (k, transfer) in flow.transfers.iter_mut().enumerate() {
+            let after = before.get(k + 1).copied().unwrap_or(flow.at_end.timeouts);
+            transfer.timeouts = after - before.get(k).copied().unwrap_or(0);
+        }
+    }
+}
+
+/// The counters now.
+fn snapshot<T: Tap<SimPacket>>(
+    spec: &FlowsSpec,
+    port: PortId,
+    world: &mut FlowsWorld<T>,
+) -> Snapshot {
+    let at = world.now();
+    let area = world.network_mut().queue_area(at, port);
+    let queued = world.network_mut().queued(at, port);
+    let mut delivered = vec![ByteCount::ZERO; spec.flows.len()];
+    let mut senders = vec![SenderStats::default(); spec.flows.len()];
+    for host in world.hosts() {
+        for r in &host.app.receivers {
+            delivered[r.line.flow] = r.delivered;
+        }
+        for s in &host.app.senders {
+            if let Some(conn) = s.line.conn.and_then(|id| host.tcp().connection(id)) {
+                senders[s.line.flow] = *conn.sender_stats();
+            }
+        }
+    }
+    Snapshot {
+        at,
+        delivered,
+        senders,
+        stats: world.network().stats(port).clone(),
+        area,
+        queued,
+    }
+}
+
+fn port_outcome<T: Tap<SimPacket>>(
+    spec: &FlowsSpec,
+    port: PortId,
+    world: &mut FlowsWorld<T>,
+    warm: &Snapshot,
+    end: &Snapshot,
+) -> PortOutcome {
+    let network = world.network_mut();
+    let trace = network.take_queue_trace(end.at, port).unwrap_or_default();
+    let dropped = |reason| end.stats.dropped(reason) - warm.stats.dropped(reason);
+    let packets = end.stats.packets - warm.stats.packets;
+    let bytes = end.stats.bytes - warm.stats.bytes;
+    // Sent is what was taken, and was there before, and is not there now.
+    let sent = packets + u64::from(warm.queued.packets) - u64::from(end.queued.packets);
+    let sent_bytes = bytes + warm.queued.bytes - end.queued.bytes;
+    let gap = match spec.net.framing {
+        super::spec::Framing::None => 0,
+        super::spec::Framing::Ethernet => 20,
+    };
+    let rate = spec.hosts[spec.bottleneck as usize].rate;
+    let busy = rate.time_for(ByteCount::new(sent_bytes + sent * gap));
+    let span = (end.at - warm.at).as_nanos().max(1);
+    let ppm = u128::from(busy.as_nanos()) * 1_000_000 / u128::from(span);
+    PortOutcome {
+        utilisation_ppm: u64::try_from(ppm).unwrap_or(u64::MAX),
+        mean_queue_millipackets: end.area.mean_millipackets_since(&warm.area),
+        mean_queue_bytes: end.area.mean_bytes_since(&warm.area),
+        max_queue_packets: end.stats.max_packets,
+        packets,
+        marks: end.stats.marks - warm.stats.marks,
+        full: outcome::NO_ROOM.iter().map(|r| dropped(*r)).sum(),
+        early: dropped(DropReason::Early),
+        lost: dropped(DropReason::Lost),
+        queue: trace
+            .samples()
+            .iter()
+            .map(|(at, depth)| QueueSample {
+                at_picos: at.as_picos(),
+                packets: depth.packets,
+                bytes: depth.bytes,
+            })
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+//! A scenario's words about links and queues as the simulator's.
+
+use super::spec::{Aqm, Framing, QueueCounting, QueueLimit};
+use crate::net::aqm::{AboveMax, AqmSpec, NotCapable, RedSpec, Threshold};
+use crate::net::buffer::{Capacity, InService};
+use crate::net::link::{self, LinkSpec};
+use crate::sim::rng::Probability;
+use crate::sim::time::SimTime;
+use narrows::{ByteCount, Duration, Rate};
+
+/// A clean link.
+pub(super) fn link(rate: Rate, delay: Duration, framing: Framing) -> LinkSpec {
+    LinkSpec::new(rate, SimTime::from_duration(delay)).with_framing(match framing {
+        Framing::None => link::Framing::None,
+        Framing::Ethernet => link::Framing::Ethernet,
+    })
+}
+
+/// A queue's limit.
+pub(super) fn capacity(limit: QueueLimit) -> Capacity {
+    match limit {
+        QueueLimit::Bytes(b) => Capacity::Bytes(b),
+        QueueLimit::Packets(p) => Capacity::Packets(p),
+    }
+}
+
+/// Whether the packet in service counts.
+pub(super) fn in_service(counting: QueueCounting) -> InService {
+    match counting {
+        QueueCounting::Waiting => InService::NotCounted,
+        QueueCounting::WithInService => InService::Counted,
+    }
+}
+
+/// Queue management at a port of `rate` for packets of `mtu`.
+pub(super) fn aqm(aqm: Aqm, rate: Rate, mtu: u32) -> AqmSpec {
+    let threshold = |limit| match limit {
+        QueueLimit::Bytes(b) => Threshold::Bytes(b.get()),
+        QueueLimit::Packets(p) => Threshold::Packets(p),
+    };
+    match aqm {
+        Aqm::None => AqmSpec::None,
+        Aqm::EcnStep(k) => AqmSpec::Step {
+            threshold: threshold(k),
+            not_capable: NotCapable::Pass,
+        },
+        Aqm::Red(red) => AqmSpec::Red(RedSpec {
+            min: threshold(red.min),
+            max: threshold(red.max),
+            max_p: Probability::ratio(u64::from(red.max_permille), 1_000),
+            weight_log2: red.weight_shift,
+            gentle: false,
+            idle_step: SimTime::from_duration(rate.time_for(ByteCount::from(mtu))),
+            above_max: AboveMax::Drop,
+            not_capable: NotCapable::Drop,
+        }),
+    }
+}

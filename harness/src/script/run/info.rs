@@ -1,0 +1,152 @@
+//! What assertions know of a connection: the fields of `TCP_INFO`, by the names of Linux and
+//! FreeBSD.
+
+use super::sockets::Conn;
+use crate::script::code::Value;
+use crate::script::flow::Flow;
+use crate::script::profile::Profile;
+use narrows::congestion::{CaState, CongestionControl};
+use narrows::conn::state::State;
+use narrows::{ByteCount, Duration, Instant};
+
+/// Names that are always known.
+const CONSTANTS: &[(&str, i128)] = &[
+    ("TCP_ESTABLISHED", 1),
+    ("TCP_SYN_SENT", 2),
+    ("TCP_SYN_RECV", 3),
+    ("TCP_FIN_WAIT1", 4),
+    ("TCP_FIN_WAIT2", 5),
+    ("TCP_TIME_WAIT", 6),
+    ("TCP_CLOSE", 7),
+    ("TCP_CLOSE_WAIT", 8),
+    ("TCP_LAST_ACK", 9),
+    ("TCP_LISTEN", 10),
+    ("TCP_CLOSING", 11),
+    ("TCP_CA_Open", 0),
+    ("TCP_CA_Disorder", 1),
+    ("TCP_CA_CWR", 2),
+    ("TCP_CA_Recovery", 3),
+    ("TCP_CA_Loss", 4),
+    ("TCPI_OPT_TIMESTAMPS", 1),
+    ("TCPI_OPT_SACK", 2),
+    ("TCPI_OPT_WSCALE", 4),
+    ("TCPI_OPT_ECN", 8),
+];
+
+/// `ssthresh` before the first congestion, as Linux has it.
+const INFINITE: i128 = 0x7fff_ffff;
+
+/// Where the values come from.
+pub(super) struct Facts<'a> {
+    pub(super) conn: Option<&'a Conn>,
+    pub(super) flow: Option<&'a Flow>,
+    pub(super) profile: Profile,
+    pub(super) now: Instant,
+}
+
+impl Facts<'_> {
+    /// The value of `name`, if it is known.
+    pub(super) fn value(&self, name: &str) -> Option<Value> {
+        if let Some((_, n)) = CONSTANTS.iter().find(|(c, _)| *c == name) {
+            return Some(Value::Int(*n));
+        }
+        let field = name.strip_prefix("tcpi_")?;
+        self.field(field).map(Value::Int)
+    }
+
+    fn field(&self, field: &str) -> Option<i128> {
+        let conn = self.conn?;
+        let sender = conn.sender();
+        let board = sender.scoreboard();
+        let (stats, sent) = (conn.stats(), conn.sender_stats());
+        let micros = |d: Duration| i128::from(d.as_micros());
+        let count = |f: &dyn Fn(&narrows::recovery::SentSegment) -> bool| {
+            board.iter().filter(|s| f(s)).count() as i128
+        };
+        let n = match field {
+            "state" => i128::from(state(conn.state())),
+            "ca_state" => match sender.ca_state() {
+                CaState::Open => 0,
+                CaState::Disorder => 1,
+                CaState::Cwr => 2,
+                CaState::Recovery => 3,
+                CaState::Loss => 4,
+            },
+            "retransmits" | "backoff" => i128::from(sender.retries()),
+            "options" => self.options(conn),
+            "snd_wscale" => i128::from(self.flow?.peer.window_scale.unwrap_or(0)),
+            "rcv_wscale" => i128::from(self.flow?.own.window_scale.unwrap_or(0)),
+            "rto" => micros(sender.current_rto()),
+            "snd_mss" => i128::from(sender.mss().get()),
+            "advmss" => i128::from(conn.config().mss),
+            "unacked" => board.len() as i128,
+            "sacked" => count(&|s| s.is_sacked()) + i128::from(board.reno_sacked()),
+            "lost" => count(&|s| s.is_lost()),
+            "retrans" => count(&|s| s.in_flight_retransmission()),
+            "rtt" => micros(sender.rtt().srtt().unwrap_or(Duration::ZERO)),
+            "rttvar" => micros(sender.rtt().rttvar()),
+            "min_rtt" => micros(sender.rtt().min().unwrap_or(Duration::ZERO)),
+            "snd_cwnd" => self.window(sender.congestion().cwnd(), sender.mss()),
+            "snd_ssthresh" => self.window(sender.congestion().ssthresh(), sender.mss()),
+            "total_retrans" | "snd_rexmitpack" => i128::from(sent.retransmits),
+            "bytes_retrans" => i128::from(sent.retransmitted_bytes),
+            "bytes_acked" => i128::from(sender.una().saturating_sub(1)),
+            "bytes_sent" => {
+                i128::from(sender.nxt().saturating_sub(1)) + i128::from(sent.retransmitted_bytes)
+            }
+            "bytes_received" => i128::from(stats.bytes_in),
+            "segs_in" => i128::from(stats.segments_in),
+            "segs_out" => i128::from(stats.segments_out),
+            "data_segs_in" => i128::from(self.flow?.data_in),
+            "data_segs_out" => i128::from(self.flow?.data_out),
+            "delivered_ce" => i128::from(sent.ce_bytes / sender.mss().get().max(1)),
+            "notsent_bytes" => {
+                let sent_and_kept = sender.nxt().saturating_sub(sender.una());
+                i128::from(conn.unacknowledged().saturating_sub(sent_and_kept))
+            }
+            "last_data_sent" => i128::from(self.now.since(sender.last_sent_at()).as_millis()),
+            "snd_wnd" => i128::from(conn.peer_window()),
+            "snd_nxt" => i128::from(sender.nxt()),
+            "rcv_nxt" => i128::from(conn.readable_end()) + 1,
+            "rcv_ooopack" => i128::from(stats.out_of_order_in),
+            _ => return None,
+        };
+        Some(n)
+    }
+
+    fn options(&self, conn: &Conn) -> i128 {
+        let both = |f: fn(&narrows::wire::TcpOptions) -> bool| {
+            self.flow.is_some_and(|flow| f(&flow.own) && f(&flow.peer))
+        };
+        i128::from(both(|o| o.timestamps.is_some()))
+            | i128::from(conn.sack_in_use()) << 1
+            | i128::from(both(|o| o.window_scale.is_some())) << 2
+            | i128::from(conn.ecn_in_use()) << 3
+    }
+
+    /// In segments, rounded down; in bytes with FreeBSD's profile.
+    fn window(&self, bytes: ByteCount, mss: ByteCount) -> i128 {
+        if bytes == ByteCount::MAX {
+            return INFINITE;
+        }
+        if self.profile.window_in_bytes() {
+            return i128::from(bytes.get());
+        }
+        i128::from(bytes.get() / mss.get().max(1))
+    }
+}
+
+fn state(state: State) -> u8 {
+    match state {
+        State::Established => 1,
+        State::SynSent => 2,
+        State::SynReceived(_) => 3,
+        State::FinWait1 => 4,
+        State::FinWait2 => 5,
+        State::TimeWait => 6,
+        State::Closed(_) => 7,
+        State::CloseWait => 8,
+        State::LastAck => 9,
+        State::Closing => 11,
+    }
+}

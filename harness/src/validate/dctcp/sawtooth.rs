@@ -1,0 +1,352 @@
+//! Long flows: the sawtooth of the queue, and the threshold below which the link runs dry.
+
+use super::measure::{Teeth, utilisation};
+use super::model::Sawtooth;
+use super::{go, long_lived};
+use crate::report::chart::{Axis, Chart, Draw, Role, Rule, RuleAt, Series};
+use crate::scenario::RunContext;
+use crate::scenario::ScenarioError;
+use crate::scenario::flows::{Flows, FlowsRun, FlowsSpec, Record};
+use crate::scenario::spec::Framing;
+use crate::validate::reference::Table;
+use crate::validate::{Bench, Expected, Figure, Measured, Row, Tolerance};
+use narrows::congestion::{
+    AckSample, CaState, CongestionControl, CongestionEvent, CongestionRegistry, Dctcp, FlowStart,
+    FlowView, Needs, Variable,
+};
+use narrows::{ByteCount, Duration, Rate};
+use std::sync::Arc;
+
+const RTT: Duration = Duration::from_micros(100);
+const MODEL: &str = "model of the DCTCP paper, SIGCOMM 2010, section 3.3";
+const FOLLOWS_RFC_3168: &str = "dctcp-alpha";
+
+/// Packets as the model has them: 1500 bytes, nothing between.
+fn set_up(senders: u32, gbps: u64, k: u32) -> FlowsSpec {
+    let mut spec = long_lived(senders, Rate::from_gbps(gbps), RTT, k, "dctcp");
+    spec.net.framing = Framing::None;
+    spec.net.nic_overhead = Duration::ZERO;
+    // The paper's sender cuts at once; PRR spreads a cut over a round trip.
+    spec.tcp.prr = false;
+    spec.duration = Duration::from_millis(300);
+    spec.warm_up = Duration::from_millis(200);
+    spec.record = Record {
+        samples: Some(Duration::from_micros(50)),
+        queue: true,
+    };
+    // Far enough apart that no two begin in step.
+    for (i, flow) in spec.flows.iter_mut().enumerate() {
+        flow.start = Duration::from_micros(37) * i as u64;
+    }
+    spec
+}
+
+fn model(senders: u32, gbps: u64, k: u32) -> Sawtooth {
+    Sawtooth {
+        bdp: gbps as f64 * 1e9 * 100e-6 / (1_500.0 * 8.0),
+        k: f64::from(k),
+        n: f64::from(senders),
+    }
+}
+
+/// N = 1 to 40 at 1 and 10 Gb/s.
+pub(super) fn against_the_model(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
+    for (gbps, k) in [(10, 40), (1, 20)] {
+        for n in [1, 2, 5, 20, 40] {
+            let spec = set_up(n, gbps, k);
+            let run = go(bench, &spec)?;
+            rows(
+                bench,
+                &format!("{gbps} Gb/s, N = {n}"),
+                n,
+                gbps,
+                k,
+                &Teeth::of(&spec, &run),
+            );
+            if (gbps, n) == (10, 2) {
+                bench.figure(queue_figure(&run, model(n, gbps, k)));
+            }
+        }
+    }
+    reference_rows(bench)?;
+    with_prr(bench)
+}
+
+/// What PRR (RFC 9937), which spreads a cut over a round trip, makes of the sawtooth.
+fn with_prr(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
+    for n in [1, 2] {
+        let mut spec = set_up(n, 10, 40);
+        spec.tcp.prr = true;
+        let ours = Teeth::of(&spec, &go(bench, &spec)?);
+        for (what, value, unit) in [
+            ("Qmax", ours.max, "packets"),
+            ("Qmin", ours.min, "packets"),
+            ("alpha", ours.alpha, ""),
+        ] {
+            bench.row(Row::new(
+                format!("10 Gb/s, N = {n}, cuts spread by PRR: {what}"),
+                "no reference: narrows and Linux spread cuts, the paper's sender does not",
+                Expected::Nothing,
+                Measured::Value(value),
+                unit,
+                Tolerance::Shown,
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn rows(bench: &mut Bench<'_>, at: &str, n: u32, gbps: u64, k: u32, ours: &Teeth) {
+    let model = model(n, gbps, k);
+    let row = |what, expected, ours, unit, tolerance| {
+        let what = format!("{at}: {what}");
+        Row::new(
+            what,
+            MODEL,
+            expected,
+            Measured::Value(ours),
+            unit,
+            tolerance,
+        )
+    };
+    let value = Expected::Value;
+    let two = Tolerance::Absolute(2.0);
+    bench.row(row("Qmax", value(model.q_max()), ours.max, "packets", two));
+    bench.row(
+        row("Qmin", value(model.q_min()), ours.min, "packets", two).explained("dctcp-many-flows"),
+    );
+    bench.row(
+        row(
+            "alpha",
+            value(model.alpha()),
+            ours.alpha,
+            "",
+            Tolerance::Relative(0.1),
+        )
+        .note(format!(
+            "{:.4} in the model without growth in the round of a cut",
+            model.alpha_without_growth_in_the_cut()
+        ))
+        .explained(FOLLOWS_RFC_3168),
+    );
+    if !model.is_pinned() {
+        let tolerance = Tolerance::Relative(0.2);
+        bench.row(
+            row(
+                "period",
+                value(model.cut()),
+                ours.period_rtts,
+                "RTT",
+                tolerance,
+            )
+            .explained(FOLLOWS_RFC_3168),
+        );
+    }
+    bench.row(row(
+        "utilisation",
+        Expected::AtLeast(100.0),
+        ours.utilisation,
+        "%",
+        Tolerance::Relative(0.01),
+    ));
+}
+
+/// The values of the reference, and the sender that the model describes.
+fn reference_rows(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
+    let table = Table::parse(include_str!("../../../reference/dctcp_sawtooth.csv"));
+    for line in table.lines() {
+        let n = line.whole("n");
+        let spec = set_up(n, 10, 40);
+        let ours = Teeth::of(&spec, &go(bench, &spec)?);
+        let theirs = Teeth::of(&spec, &as_in_the_model(bench, &spec)?);
+        let bound = |column| line.number(column).expect("a bound of alpha");
+        let alpha = Expected::Range(bound("alpha_low"), bound("alpha_high"));
+        for (who, teeth) in [("", ours), (", growing in the round of a cut", theirs)] {
+            let row = |what: &str, expected, ours, unit| {
+                Row::new(
+                    format!("10 Gb/s, N = {n}{who}: {what}"),
+                    table.source.clone(),
+                    expected,
+                    Measured::Value(ours),
+                    unit,
+                    if unit.is_empty() {
+                        Tolerance::Relative(0.1)
+                    } else {
+                        Tolerance::Absolute(2.0)
+                    },
+                )
+            };
+            bench.row(row("alpha", alpha.clone(), teeth.alpha, "").explained(FOLLOWS_RFC_3168));
+            if let Some(q) = line.number("q_max") {
+                bench.row(row("Qmax", Expected::Value(q), teeth.max, "packets"));
+            }
+            if let Some(q) = line.number("q_min") {
+                bench.row(row("Qmin", Expected::Value(q), teeth.min, "packets"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The same run with a sender that grows on in the round trip of a cut, as the model's does.
+fn as_in_the_model(bench: &Bench<'_>, spec: &FlowsSpec) -> Result<FlowsRun, ScenarioError> {
+    bench.checkpoint()?;
+    let mut registry = CongestionRegistry::standard();
+    registry.register(
+        "growing-dctcp",
+        "grows in the round of a cut",
+        |s: &FlowStart| Growing(Dctcp::new(s)),
+    );
+    let runner = Flows {
+        congestion: Arc::new(registry),
+        ..Flows::default()
+    };
+    let mut spec = spec.clone();
+    spec.tcp.congestion = "growing-dctcp".to_owned();
+    let ctx = RunContext {
+        cancel: Some(bench.cancel()),
+        capture: None,
+    };
+    runner.run(&spec, ctx)
+}
+
+/// DCTCP that does not heed RFC 3168 section 6.1.2, which wants no growth on ACKs that echo a
+/// mark.
+#[derive(Debug)]
+struct Growing(Dctcp);
+
+impl CongestionControl for Growing {
+    fn name(&self) -> &'static str {
+        "growing-dctcp"
+    }
+    fn cwnd(&self) -> ByteCount {
+        self.0.cwnd()
+    }
+    fn ssthresh(&self) -> ByteCount {
+        self.0.ssthresh()
+    }
+    fn needs(&self) -> Needs {
+        self.0.needs()
+    }
+    fn on_ack(&mut self, ack: &AckSample, flow: &FlowView<'_>) {
+        let mut flow = *flow;
+        if flow.ca_state == CaState::Cwr {
+            flow.ca_state = CaState::Open;
+        }
+        self.0.on_ack(ack, &flow);
+    }
+    fn on_congestion_event(&mut self, event: CongestionEvent, flow: &FlowView<'_>) {
+        self.0.on_congestion_event(event, flow);
+    }
+    fn on_rto(&mut self, consecutive: u32, flow: &FlowView<'_>) {
+        self.0.on_rto(consecutive, flow);
+    }
+    fn variables(&self, show: &mut dyn FnMut(&'static str, Variable)) {
+        self.0.variables(show);
+    }
+}
+
+/// Two milliseconds of the queue.
+fn queue_figure(run: &FlowsRun, model: Sawtooth) -> Figure {
+    let queue = &run.bottleneck.queue;
+    let from = queue.first().map_or(0, |q| q.at_picos);
+    let points = queue
+        .iter()
+        .map(|q| ((q.at_picos - from) as f64 / 1e9, f64::from(q.packets)))
+        .take_while(|(ms, _)| *ms <= 6.0)
+        .collect();
+    let rule = |at, label: String| Rule {
+        at: RuleAt::Y(at),
+        label,
+    };
+    Figure {
+        name: "dctcp-queue",
+        caption: "Queue of two DCTCP flows at 10 Gb/s, RTT 100 µs, K = 40 packets; the lines \
+                  are the longest and the shortest queue of the paper's model."
+            .to_owned(),
+        chart: Chart {
+            title: "Queue length over time of two DCTCP flows".to_owned(),
+            x: Axis {
+                label: "Time (ms)".to_owned(),
+                range: Some((0.0, 6.0)),
+                ..Axis::default()
+            },
+            y: Axis {
+                label: "Queue (packets)".to_owned(),
+                range: Some((0.0, 50.0)),
+                ..Axis::default()
+            },
+            series: vec![Series {
+                name: "narrows".to_owned(),
+                draw: Draw::Steps,
+                points,
+                ..Series::default()
+            }],
+            rules: vec![
+                rule(model.q_max(), "model: Qmax = K + N".to_owned()),
+                rule(model.q_min(), "model: Qmin".to_owned()),
+            ],
+        },
+    }
+}
+
+/// Utilisation against K at 10 Gb/s.
+pub(super) fn thresholds(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
+    let enough = 10e9 * 100e-6 / 12_000.0 / 7.0;
+    let mut series = Vec::new();
+    for (group, n) in [1, 2, 3].into_iter().enumerate() {
+        let mut points = Vec::new();
+        for k in [1, 2, 3, 5, 8, 12, 16, 20, 30, 40, 65] {
+            let mut spec = set_up(n, 10, k);
+            spec.record = Record::default();
+            let ours = utilisation(&go(bench, &spec)?);
+            points.push((f64::from(k), ours));
+            let row = |expected, tolerance| {
+                Row::new(
+                    format!("10 Gb/s, N = {n}, K = {k}: utilisation"),
+                    "DCTCP paper, SIGCOMM 2010, equation 13: K > C RTT / 7 suffices (11.9 packets)",
+                    expected,
+                    Measured::Value(ours),
+                    "%",
+                    tolerance,
+                )
+            };
+            bench.row(if f64::from(k) > enough {
+                row(Expected::AtLeast(100.0), Tolerance::Relative(0.01))
+            } else {
+                row(Expected::Nothing, Tolerance::Shown)
+            });
+        }
+        series.push(Series {
+            name: format!("N = {n}"),
+            draw: Draw::LineMarkers,
+            role: Role::Ours,
+            group,
+            points,
+            spread: Vec::new(),
+        });
+    }
+    bench.figure(Figure {
+        name: "dctcp-threshold",
+        caption: "Utilisation of a 10 Gb/s link with an RTT of 100 µs against the marking \
+                  threshold; the paper's bound is C RTT / 7."
+            .to_owned(),
+        chart: Chart {
+            title: "Utilisation against the marking threshold".to_owned(),
+            x: Axis {
+                label: "Marking threshold K (packets)".to_owned(),
+                ..Axis::default()
+            },
+            y: Axis {
+                label: "Utilisation (%)".to_owned(),
+                ..Axis::default()
+            },
+            series,
+            rules: vec![Rule {
+                at: RuleAt::X(enough),
+                label: "C RTT / 7".to_owned(),
+            }],
+        },
+    });
+    Ok(())
+}

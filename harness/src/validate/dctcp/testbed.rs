@@ -1,0 +1,247 @@
+//! Few flows: throughput and queue, short transfers behind long flows, convergence.
+
+use super::measure::{median, utilisation};
+use super::{Published, go, hosts_of_2010, long_lived, mbps, millis, shared_buffer};
+use crate::report::chart::{Axis, Chart, Draw, Role, Series};
+use crate::scenario::ScenarioError;
+use crate::scenario::flows::{Asked, FlowOutcome, FlowSpec, FlowsRun, FlowsSpec, Load};
+use crate::scenario::spec::{Aqm, DelayedAck};
+use crate::validate::{Bench, Figure, Measured, Tolerance};
+use narrows::{ByteCount, Duration, Instant, Rate};
+
+const RTT: Duration = Duration::from_micros(100);
+
+/// Two long flows at 1 Gb/s with K = 20, and TCP without marks; two at 10 Gb/s with K = 65.
+pub(super) fn long_flows(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
+    let mut queues = Vec::new();
+    for (congestion, name) in [("dctcp", "DCTCP, K = 20"), ("reno", "drop-tail TCP")] {
+        let mut spec = FlowsSpec::long_lived(2, Rate::from_gbps(1), RTT);
+        spec.net.aqm = long_lived(2, Rate::from_gbps(1), RTT, 20, "").net.aqm;
+        hosts_of_2010(&mut spec);
+        shared_buffer(&mut spec);
+        spec.tcp.congestion = congestion.to_owned();
+        spec.duration = Duration::from_secs(3);
+        spec.warm_up = Duration::from_secs(1);
+        spec.record.queue = true;
+        let run = go(bench, &spec)?;
+        bench.row(Published::get("long/goodput").row(
+            format!("2 flows, 1 Gb/s, {name}: goodput"),
+            Measured::Value(mbps(run.goodput())),
+            "Mb/s",
+        ));
+        if congestion == "dctcp" {
+            let published = Published::get("long/queue");
+            let what = format!("2 flows, 1 Gb/s, {name}: longest queue");
+            bench.row(
+                published
+                    .row(what, longest(&run), "packets")
+                    .note("an ACK for two segments")
+                    .explained("dctcp-delayed-acks"),
+            );
+            let mut prompt = spec.clone();
+            prompt.tcp.delayed_ack = DelayedAck::Off;
+            bench.row(Published::get("long/queue").row(
+                format!("2 flows, 1 Gb/s, {name}, an ACK for each segment: longest queue"),
+                longest(&go(bench, &prompt)?),
+                "packets",
+            ));
+        }
+        queues.push((name, run));
+    }
+    let length = |i: usize| {
+        let run: &FlowsRun = &queues[i].1;
+        run.bottleneck.mean_queue_millipackets as f64 / 1e3
+    };
+    bench.row(
+        Published::get("long/droptail-ratio")
+            .row(
+                "2 flows, 1 Gb/s: mean queue of drop-tail TCP over that of DCTCP",
+                Measured::Value(length(1) / length(0)),
+                "",
+            )
+            .note(format!("{:.1} and {:.0} packets", length(0), length(1)))
+            .explained("dctcp-drop-tail-queue"),
+    );
+    bench.figure(distribution(&queues));
+
+    let mut spec = long_lived(2, Rate::from_gbps(10), RTT, 65, "dctcp");
+    hosts_of_2010(&mut spec);
+    spec.duration = Duration::from_millis(600);
+    spec.warm_up = Duration::from_millis(200);
+    let run = go(bench, &spec)?;
+    bench.row(Published::get("fast/k65-utilisation").row(
+        "2 flows, 10 Gb/s, K = 65: utilisation",
+        Measured::Value(utilisation(&run)),
+        "%",
+    ));
+    Ok(())
+}
+
+/// The longest queue after the warm-up.
+fn longest(run: &FlowsRun) -> Measured {
+    let queue = run.bottleneck.queue.iter().map(|q| q.packets);
+    Measured::Value(f64::from(queue.max().unwrap_or(0)))
+}
+
+/// How often the queue is how long.
+fn distribution(queues: &[(&str, FlowsRun)]) -> Figure {
+    let series = queues.iter().enumerate().map(|(group, (name, run))| {
+        let queue = &run.bottleneck.queue;
+        let mut time = std::collections::BTreeMap::<u32, u64>::new();
+        for pair in queue.windows(2) {
+            *time.entry(pair[0].packets).or_default() += pair[1].at_picos - pair[0].at_picos;
+        }
+        let all: u64 = time.values().sum();
+        let mut below = 0;
+        let points = time
+            .into_iter()
+            .map(|(packets, span)| {
+                below += span;
+                (f64::from(packets), below as f64 / all as f64)
+            })
+            .collect();
+        Series {
+            name: (*name).to_owned(),
+            draw: Draw::Steps,
+            role: Role::Ours,
+            group,
+            points,
+            spread: Vec::new(),
+        }
+    });
+    Figure {
+        name: "dctcp-queue-distribution",
+        caption: "Share of time with at most so long a queue: two long flows at 1 Gb/s, a port \
+                  that may take 700 kB of a shared buffer."
+            .to_owned(),
+        chart: Chart {
+            title: "Distribution of the queue's length".to_owned(),
+            x: Axis {
+                label: "Queue (packets)".to_owned(),
+                ..Axis::default()
+            },
+            y: Axis {
+                label: "Share of time".to_owned(),
+                range: Some((0.0, 1.0)),
+                ..Axis::default()
+            },
+            series: series.collect(),
+            rules: Vec::new(),
+        },
+    }
+}
+
+/// 20 KB again and again from a third host, behind two long flows.
+pub(super) fn short_transfers(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
+    const TIMES: u32 = 100;
+    let size = ByteCount::new(20_000);
+    for (congestion, name, key) in [
+        ("dctcp", "DCTCP", "short/dctcp-median"),
+        ("reno", "TCP", "short/tcp-median"),
+    ] {
+        let mut spec = FlowsSpec::long_lived(2, Rate::from_gbps(1), RTT);
+        spec.net.aqm = match congestion {
+            "dctcp" => long_lived(2, Rate::from_gbps(1), RTT, 20, "").net.aqm,
+            _ => Aqm::None,
+        };
+        hosts_of_2010(&mut spec);
+        shared_buffer(&mut spec);
+        spec.tcp.congestion = congestion.to_owned();
+        spec.hosts.push(spec.hosts[0]);
+        spec.duration = Duration::from_secs(5);
+        let after = Duration::from_millis(500);
+        let mut one = spec.clone();
+        one.flows.push(FlowSpec {
+            start: after,
+            load: Load::Asked(Asked {
+                size,
+                request: ByteCount::new(64),
+                times: TIMES,
+                group: 0,
+            }),
+            ..FlowSpec::unlimited(3, 0)
+        });
+        let mut many = spec;
+        many.flows.extend((0..TIMES).map(|i| FlowSpec {
+            start: after + Duration::from_millis(40) * u64::from(i),
+            load: Load::Bytes(size),
+            ..FlowSpec::unlimited(3, 0)
+        }));
+        let what = format!("20 KB behind 2 long flows, 1 Gb/s, {name}: median");
+        bench.row(
+            Published::get(key)
+                .row(what, middle(&go(bench, &one)?), "ms")
+                .note("one after the other on one connection")
+                .explained("dctcp-short-transfers"),
+        );
+        let mut row = Published::get(key).row(
+            format!("20 KB behind 2 long flows, {name}, each on its own connection: median"),
+            middle(&go(bench, &many)?),
+            "ms",
+        );
+        row.tolerance = Tolerance::Shown;
+        bench.row(row.note("with its handshake"));
+    }
+    Ok(())
+}
+
+/// The median time of the transfers behind the long flows.
+fn middle(run: &FlowsRun) -> Measured {
+    let transfers = run.flows.iter().flat_map(|f| &f.transfers);
+    Measured::Value(median(transfers.map(|t| millis(t.took)).collect()))
+}
+
+/// A second flow joins a first.
+pub(super) fn convergence(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
+    for (gbps, k, key) in [(1, 20, "convergence/1g"), (10, 65, "convergence/10g")] {
+        let mut times = Vec::new();
+        for seed in 1..=5 {
+            let mut spec = long_lived(2, Rate::from_gbps(gbps), RTT, k, "dctcp");
+            spec.seed = seed;
+            // Another phase of the first flow's sawtooth for each seed.
+            let joins = Duration::from_millis(200) + Duration::from_micros(131) * seed;
+            spec.flows[1].start = joins;
+            spec.duration = Duration::from_millis(if gbps == 1 { 500 } else { 1_000 });
+            spec.record.samples = Some(WINDOW);
+            let run = go(bench, &spec)?;
+            times.push(millis(converged(&run.flows, Instant::ZERO + joins)));
+        }
+        bench.row(
+            Published::get(key)
+                .row(
+                    format!("a second flow joins, {gbps} Gb/s, K = {k}: time to equal shares"),
+                    Measured::spread(&times),
+                    "ms",
+                )
+                .explained("dctcp-convergence"),
+        );
+    }
+    Ok(())
+}
+
+/// Shares are taken over this.
+const WINDOW: Duration = Duration::from_millis(1);
+/// ... and are equal when they stay within a tenth of one another's mean for so many.
+const STAYS: usize = 10;
+
+/// How long after `joins` the second flow's share is half, give or take a tenth, on the mean of
+/// ten windows.
+fn converged(flows: &[FlowOutcome], joins: Instant) -> Duration {
+    let delivered = |flow: usize, at: Instant| {
+        let samples = &flows[flow].samples;
+        let i = samples.partition_point(|s| s.at < at);
+        samples.get(i).map_or(0.0, |s| s.delivered.get() as f64)
+    };
+    let mut at = joins;
+    let end = flows[0].samples.last().map_or(joins, |s| s.at);
+    while at + WINDOW * STAYS as u64 <= end {
+        let until = at + WINDOW * STAYS as u64;
+        let share = |flow| delivered(flow, until) - delivered(flow, at);
+        let (first, second) = (share(0), share(1));
+        if second >= 0.8 * first {
+            return at.since(joins);
+        }
+        at = at + WINDOW;
+    }
+    end.since(joins)
+}

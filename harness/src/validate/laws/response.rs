@@ -1,0 +1,156 @@
+//! The response function: the mean window under a given rate of loss (RFC 9438 section 5.1).
+
+use super::cycles::{Cycles, Lossy};
+use crate::report::chart::{Axis, Chart, Draw, Role, Scale, Series};
+use crate::scenario::ScenarioError;
+use crate::validate::reference::Table;
+use crate::validate::{Bench, Expected, Figure, Measured, Row, Tolerance};
+use narrows::Duration;
+
+const TABLE: &str = include_str!("../../../reference/rfc9438.csv");
+/// Of the law: the model has no time of recovery and no whole segments.
+const TOLERANCE: Tolerance = Tolerance::Relative(0.1);
+
+/// Which losses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Rates {
+    /// The rarest.
+    pub(super) from: f64,
+    /// The most frequent.
+    pub(super) to: f64,
+}
+
+impl Rates {
+    fn includes(self, p: f64) -> bool {
+        p >= self.from * 0.999 && p <= self.to * 1.001
+    }
+}
+
+/// An algorithm at an RTT: a line of the figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Law {
+    /// Congestion control, as the registry and the table's columns have it.
+    pub(super) congestion: &'static str,
+    /// RTT in milliseconds.
+    pub(super) rtt_ms: u32,
+}
+
+/// How many cycles to run where one has so many packets: two thirds of them pass before the
+/// window counts as one that has forgotten slow start.
+fn cycles(each: u64) -> u64 {
+    (2_000_000 / each).clamp(12, 200)
+}
+
+/// Rows of `laws` at `rates`, and what was measured as points for a figure.
+pub(super) fn rows(
+    bench: &mut Bench<'_>,
+    laws: &[Law],
+    rates: Rates,
+) -> Result<Vec<Series>, ScenarioError> {
+    let table = Table::parse(TABLE);
+    let mut series = Vec::new();
+    for (group, law) in laws.iter().enumerate() {
+        let mut ours = Vec::new();
+        let mut theirs = Vec::new();
+        for line in table.lines().filter(|l| l.whole("rtt_ms") == law.rtt_ms) {
+            let (Some(p), Some(window)) = (line.number("p"), line.number(law.congestion)) else {
+                continue;
+            };
+            theirs.push((p, window));
+            if !rates.includes(p) {
+                continue;
+            }
+            let each = (1.0 / p).round() as u64;
+            let lossy = Lossy {
+                congestion: law.congestion,
+                rtt: Duration::from_millis(u64::from(law.rtt_ms)),
+                each,
+                window,
+                cycles: cycles(each),
+            };
+            let found = lossy.run(bench)?;
+            ours.push((p, found.mean_window));
+            let what = format!("RTT {} ms, p = {p:.0e}", law.rtt_ms);
+            bench.row(row(law.congestion, &what, &table.source, window, &found));
+        }
+        for (role, draw, points) in [
+            (Role::Reference, Draw::Line, theirs),
+            (Role::Ours, Draw::Markers, ours),
+        ] {
+            series.push(Series {
+                name: format!("{} {} ms", law.congestion, law.rtt_ms),
+                draw,
+                role,
+                group,
+                points,
+                spread: Vec::new(),
+            });
+        }
+    }
+    Ok(series)
+}
+
+/// Reno's law, at an RTT of 100 us.
+pub(super) fn law(
+    bench: &mut Bench<'_>,
+    congestion: &'static str,
+    each: u64,
+) -> Result<(), ScenarioError> {
+    let window = (1.5 * each as f64).sqrt();
+    let lossy = Lossy {
+        congestion,
+        rtt: Duration::from_micros(100),
+        each,
+        window,
+        cycles: cycles(each),
+    };
+    let found = lossy.run(bench)?;
+    let what = format!("RTT 100 µs, p = {:.0e}", 1.0 / each as f64);
+    let source = "sqrt(3 / 2p), Mathis et al., CCR 1997; RFC 9438 section 4.3";
+    bench.row(row(congestion, &what, source, window, &found));
+    Ok(())
+}
+
+fn row(congestion: &str, what: &str, source: &str, window: f64, found: &Cycles) -> Row {
+    let name = match congestion {
+        "reno" => "Reno",
+        _ => "CUBIC",
+    };
+    Row::new(
+        format!("{name}, {what}: mean window"),
+        source,
+        Expected::Value(window),
+        Measured::Value(found.mean_window),
+        "segments",
+        TOLERANCE,
+    )
+    .note(format!(
+        "{} whole cycles; {} recoveries and {} timeouts in the whole run",
+        found.cycles, found.recoveries, found.timeouts
+    ))
+}
+
+/// The law plot.
+pub(super) fn figure(series: Vec<Series>) -> Figure {
+    Figure {
+        name: "response-functions",
+        caption: "Mean window against the rate of loss when each 1/p-th packet is lost: RFC \
+                  9438's tables as lines, our sender's as points."
+            .to_owned(),
+        chart: Chart {
+            title: "Mean window against rate of loss".to_owned(),
+            x: Axis {
+                label: "Loss rate p".to_owned(),
+                scale: Scale::Log10,
+                range: None,
+            },
+            y: Axis {
+                label: "Mean window (segments)".to_owned(),
+                scale: Scale::Log10,
+                range: None,
+            },
+            series,
+            rules: Vec::new(),
+        },
+    }
+}
