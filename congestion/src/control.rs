@@ -89,6 +89,14 @@ pub trait CongestionControl: Debug + Send {
         let _ = flow;
     }
 
+    /// Recovery without SACK has ended with a window that is wider than what is in flight, since
+    /// segments that had left were counted as in flight until the end: shrink it to `window`,
+    /// so that no burst leaves, and grow back to ssthresh (RFC 6582 section 3.2 step 3, first
+    /// choice). The default keeps the window (second choice).
+    fn on_deflate(&mut self, window: ByteCount, flow: &FlowView<'_>) {
+        let _ = (window, flow);
+    }
+
     /// Show the variables that are the algorithm's own, for traces and plots: DCTCP's alpha,
     /// CUBIC's W_max. Nothing may depend on them.
     fn variables(&self, show: &mut dyn FnMut(&'static str, Variable)) {
@@ -135,6 +143,9 @@ impl<T: CongestionControl + ?Sized> CongestionControl for Box<T> {
     }
     fn on_mss_change(&mut self, flow: &FlowView<'_>) {
         (**self).on_mss_change(flow);
+    }
+    fn on_deflate(&mut self, window: ByteCount, flow: &FlowView<'_>) {
+        (**self).on_deflate(window, flow);
     }
     fn variables(&self, show: &mut dyn FnMut(&'static str, Variable)) {
         (**self).variables(show);

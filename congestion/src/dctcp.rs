@@ -148,6 +148,9 @@ impl CongestionControl for Dctcp {
     fn on_idle_restart(&mut self, _: Duration, restart_window: ByteCount, flow: &FlowView<'_>) {
         self.window.restart(restart_window, flow.mss);
     }
+    fn on_deflate(&mut self, window: ByteCount, flow: &FlowView<'_>) {
+        self.window.lower_cwnd(window, flow.mss);
+    }
     fn on_mss_change(&mut self, flow: &FlowView<'_>) {
         self.window.on_mss_change(flow.mss);
     }

@@ -183,7 +183,8 @@ impl<F: ?Sized> Registry<F> {
         }
     }
 
-    fn register_arc(&mut self, name: &str, about: &str, factory: Arc<F>)
+    /// Add an entry without parameters. An entry of the same name is replaced.
+    pub fn register_arc(&mut self, name: &str, about: &str, factory: Arc<F>)
     where
         F: Send + Sync + 'static,
     {

@@ -114,6 +114,50 @@ fn rfc6582_3_2_full_acknowledgement_ends_recovery_at_ssthresh() {
 }
 
 #[test]
+fn rfc6582_3_2_step_3_the_end_of_recovery_is_no_burst() {
+    for name in ["reno", "cubic", "dctcp"] {
+        let config = TcpConfig {
+            recovery: RecoverySending::Pipe,
+            ..congestion(textbook("newreno"), name)
+        };
+        let mut lab = flight(config, 10);
+        for _ in 0..9 {
+            lab.ack(0);
+        }
+        let (sent, ssthresh) = (lab.conn.sender().nxt(), lab.ssthresh());
+        lab.wait(ms(100));
+        // Everything has arrived: with nothing in flight the window is two segments.
+        let out = lab.ack_now(sent - 1, &[], Flags::NONE);
+        assert_eq!((state(&lab), out.len()), (CaState::Open, 2), "{name}");
+        assert_eq!((lab.cwnd(), lab.ssthresh()), (2, ssthresh), "{name}");
+    }
+}
+
+#[test]
+fn rfc5681_duplicate_acks_after_a_timeout_let_out_two_segments_at_most() {
+    for (limited_transmit, beyond) in [(true, 2), (false, 0)] {
+        let config = TcpConfig {
+            recovery: RecoverySending::Pipe,
+            limited_transmit,
+            ..textbook("newreno")
+        };
+        let mut lab = flight(config, 10);
+        lab.timer();
+        lab.wait(ms(100));
+        for n in 1..=10 {
+            lab.ack(n);
+        }
+        // Fast retransmit is refused (RFC 6582 section 3.2 step 1), so nothing is inflated.
+        for _ in 0..20 {
+            lab.ack(10);
+        }
+        let snd = lab.conn.sender();
+        let flight = snd.nxt() - snd.una();
+        assert_eq!(flight, snd.congestion().cwnd().get() / MSS * MSS + beyond * MSS);
+    }
+}
+
+#[test]
 fn rfc6582_3_2_partial_acknowledgement_retransmits_the_next_hole_without_another_cut() {
     // 0, 3 and 6 of ten are lost: one retransmission per round trip.
     let mut lab = flight(

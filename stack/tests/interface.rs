@@ -290,6 +290,31 @@ fn useless_frames_are_counted_and_nothing_more() {
     assert!(b.poll_frame(now).is_some());
 }
 
+/// A peer without SACK counts them (RFC 5681 section 4.2).
+#[test]
+fn a_batch_out_of_order_is_acknowledged_one_by_one() {
+    let (mut a, mut b) = (host(1, MAC_A, PLAIN), host(2, MAC_B, PLAIN));
+    let now = Instant::ZERO + Duration::from_secs(1);
+    let to = "10.0.0.2:7".parse().unwrap();
+    b.listen(to, 1, None).unwrap();
+    let conn = a.connect(now, None, to, None).unwrap();
+    let (mut to_b, mut to_a) = (VecDeque::new(), VecDeque::new());
+    for _ in 0..4 {
+        send_all(&mut a, now, &mut to_b);
+        take_all(&mut b, now, &mut to_b);
+        send_all(&mut b, now, &mut to_a);
+        take_all(&mut a, now, &mut to_a);
+    }
+    let c = a.endpoint_mut().connection_mut(conn).unwrap();
+    c.send(&[1; 14_480], 14_480).unwrap();
+    send_all(&mut a, now, &mut to_b);
+    assert_eq!(to_b.len(), 10);
+    to_b.pop_front();
+    take_all(&mut b, now, &mut to_b);
+    send_all(&mut b, now, &mut to_a);
+    assert_eq!(to_a.len(), 9);
+}
+
 #[test]
 fn echo_is_answered() {
     let mut b = host(2, MAC_B, PLAIN);

@@ -10,12 +10,14 @@ use live::{Client, Echo, data, host, pattern};
 use narrows::config::TcpConfig;
 use narrows::device::Device;
 use narrows::device::fault::{Fault, Faults, Faulty};
+use narrows::device::pcap::Captured;
 use narrows::device::tap::{Tap, TapConfig};
 use narrows::driver::poll::{PollConfig, spawn};
 use narrows::interface::{InterfaceStats, Medium};
 use netns::{add_address, counter, in_own_namespace};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::Command;
 use std::time::Duration;
 
 const MB: u64 = 1 << 20;
@@ -212,6 +214,55 @@ fn faults_on_our_side() {
     }
 }
 
+/// tshark finds nothing wrong in a capture: headers, checksums, sequence numbers.
+#[test]
+fn tshark_finds_nothing_wrong() {
+    for offload in [true, false] {
+        in_own_namespace(move || {
+            let path = std::env::temp_dir().join(format!(
+                "narrows-live-{}-{offload}.pcapng",
+                std::process::id()
+            ));
+            let file = std::fs::File::create(&path).unwrap();
+            let tap = tap(&with(offload, Medium::Ethernet, 1500));
+            let tap = Captured::new(tap, "tap", file).unwrap();
+            kernel_to_us(tap, "10.77.0.1:7", MB);
+            let tshark = |filter: &str| {
+                let output = Command::new("tshark")
+                    .args([
+                        "-o",
+                        "tcp.check_checksum:TRUE",
+                        "-o",
+                        "ip.check_checksum:TRUE",
+                    ])
+                    .arg("-r")
+                    .arg(&path)
+                    .args(["-Y", filter])
+                    .output()?;
+                std::io::Result::Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+            };
+            let all = tshark("tcp");
+            let wrong = tshark(
+                "_ws.malformed || tcp.checksum.status == \"Bad\" || ip.checksum.status == \"Bad\" \
+                 || tcp.analysis.ack_lost_segment || tcp.analysis.lost_segment",
+            );
+            let unchecked = tshark("tcp && tcp.checksum.status != \"Good\"");
+            std::fs::remove_file(&path).unwrap();
+            let all = match all {
+                Ok(all) => all,
+                Err(e) => {
+                    let ci = std::env::var("CI").is_ok_and(|v| v == "true");
+                    assert!(!ci, "no tshark: {e}");
+                    return eprintln!("SKIPPED, there is no tshark: {e}");
+                }
+            };
+            assert!(all.lines().count() > 20, "{all}");
+            assert_eq!(wrong.unwrap(), "");
+            assert_eq!(unchecked.unwrap(), "");
+        });
+    }
+}
+
 /// Each queue has a driver and an endpoint of its own, and every connection finds its way.
 #[test]
 fn several_queues() {
@@ -252,9 +303,7 @@ fn a_removed_interface_ends_the_driver() {
         let server = host(1, TcpConfig::default(), tap.capabilities());
         let app = Echo::new("10.77.0.1:7");
         let server = spawn(PollConfig::default(), server, tap, app).unwrap();
-        let ok = std::process::Command::new("ip")
-            .args(["link", "del", &name])
-            .status();
+        let ok = Command::new("ip").args(["link", "del", &name]).status();
         match ok {
             Ok(status) => assert!(status.success()),
             Err(e) => return eprintln!("SKIPPED, there is no `ip` command: {e}"),

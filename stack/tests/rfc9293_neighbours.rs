@@ -41,6 +41,7 @@ fn rfc5681_3_1_no_more_is_outstanding_than_both_windows_admit() {
 fn rfc5681_3_1_the_handshake_does_not_grow_the_window() {
     let lab = Lab::connected(textbook("sack"), ms(100));
     assert_eq!(lab.cwnd(), 10);
+    assert!(lab.ssthresh() > 1_000_000, "arbitrarily high");
     let (mut l, _) = Lone::syn_received(plain(), &syn().mss(1_000));
     l.recv(ack(0, 0));
     assert_eq!(l.conn.sender().congestion().cwnd().get(), 10_000);
@@ -58,6 +59,34 @@ fn rfc5681_4_2_no_more_than_one_ack_a_segment() {
         let out = l.recv(text(at * 1_000, 0, &[1; 1_000]));
         assert!(out.len() <= 1, "{at}: {out:?}");
         l.read();
+    }
+}
+
+// ---- RFC 3042.
+
+/// Section 2: new data on the first two duplicate ACKs leaves cwnd as it is.
+#[test]
+fn rfc3042_2_limited_transmit_leaves_cwnd_alone() {
+    let mut lab = Lab::connected(textbook("sack"), ms(100));
+    lab.write(30);
+    for i in 1..=2 {
+        assert_eq!(lab.sack(0, &[(1, 1 + i)]).len(), 1);
+        assert_eq!(lab.cwnd(), 10);
+    }
+}
+
+/// Section 2: a duplicate ACK without new SACK information, which anybody can make up, lets
+/// nothing out.
+#[test]
+fn rfc3042_2_without_new_sack_nothing_leaves() {
+    let mut lab = Lab::connected(textbook("sack"), ms(100));
+    lab.write(30);
+    for _ in 0..5 {
+        assert!(lab.ack(0).is_empty());
+    }
+    lab.sack(0, &[(1, 2)]);
+    for _ in 0..5 {
+        assert!(lab.sack(0, &[(1, 2)]).is_empty());
     }
 }
 
@@ -211,6 +240,32 @@ fn rfc3168_6_1_6_window_probes_are_not_ecn_capable() {
     let out = lab.ack_now(4 * MSS + 1, &[], Flags::NONE);
     assert!(out[0].has(Flags::CWR), "{out:?}");
     assert_eq!(out[0].ecn, Ecn::Ect0);
+}
+
+/// With a window of one segment a mark slows the sender down to a segment a timeout.
+#[test]
+fn rfc3168_6_1_2_a_mark_in_a_window_of_one_segment_waits_for_the_timer() {
+    let one = TcpConfig {
+        initial_window: narrows::config::InitialWindow::Segments(1),
+        ..lab::congestion(classic(), "fixed:1")
+    };
+    let mut lab = Lab::connected_with(one, ms(100), Flags::ECE);
+    assert!(lab.conn.ecn_in_use());
+    assert_eq!(lab.write(5).len(), 1);
+    lab.wait(ms(100));
+    // Without a mark the next one leaves at once.
+    assert_eq!(lab.ack(1).len(), 1);
+    lab.wait(ms(100));
+    let rto = lab.conn.sender().current_rto();
+    let begin = lab.now;
+    assert!(lab.ack_now(2 * MSS, &[], Flags::ECE).is_empty());
+    assert!(lab.wait(rto - ms(1)).is_empty());
+    let out = lab.timer();
+    assert_eq!((lab.now.since(begin), out.len()), (rto, 1));
+    assert_eq!(
+        (out[0].offset, lab.conn.sender_stats().timeouts),
+        (2 * MSS, 0)
+    );
 }
 
 // ---- RFC 5961.

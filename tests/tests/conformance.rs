@@ -184,6 +184,8 @@ fn no_must_is_without_a_test() {
                 "SHOULD NOT",
                 "MAY",
                 "RECOMMENDED",
+                // A step of an algorithm, without a key word.
+                "STEP",
             ];
             assert!(
                 levels.contains(&row.level.as_str()),
@@ -320,6 +322,8 @@ fn overview(lists: &[List]) -> String {
          them).\n\n\
          That the tests do fail was tried: [MUTATIONS.md](MUTATIONS.md) breaks rules one at a time \
          and says what noticed.\n\n\
+         STEP is a step of an algorithm that has no key word (MUST, SHOULD, MAY). Of RFCs other than \
+         9293 the numbers in front are those of our lists.\n\n\
          | RFC | | Requirements | Done | Not applicable | Not done |\n|---|---|--:|--:|--:|--:|\n",
     );
     let mut sum = [0; 4];

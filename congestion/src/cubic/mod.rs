@@ -253,6 +253,9 @@ impl CongestionControl for Cubic {
             self.last = flow.now;
         }
     }
+    fn on_deflate(&mut self, window: ByteCount, flow: &FlowView<'_>) {
+        self.window.lower_cwnd(window, flow.mss);
+    }
     fn on_mss_change(&mut self, flow: &FlowView<'_>) {
         self.window.on_mss_change(flow.mss);
         self.restart_epoch();

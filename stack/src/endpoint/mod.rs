@@ -23,6 +23,7 @@ use crate::config::{ConfigError, TcpConfig};
 use crate::conn::state::{CloseReason, State};
 use crate::conn::{Connection, Event, Opening, Output, TcpTypes};
 use crate::rng::Rng;
+use crate::trace::TraceSink;
 use crate::wire::{Flags, IpHeader, TcpHeader};
 use challenge::{ChallengeLimit, EndpointBudget, Verdict};
 use cookies::Cookies;
@@ -194,6 +195,9 @@ pub(crate) enum NextOutput {
     Conn(u32, Output),
 }
 
+/// Gives a new connection the sink of its trace events, or none.
+pub type Tracer = Box<dyn FnMut(Instant, ConnId, &FourTuple) -> Option<Box<dyn TraceSink>> + Send>;
+
 /// A host's TCP.
 ///
 /// Its layout is that of the declaration: what every packet touches comes last, side by side
@@ -221,6 +225,7 @@ pub struct Endpoint<T: TcpTypes> {
     last_input: Option<u32>,
     stray: VecDeque<(IpHeader, TcpHeader)>,
     events: VecDeque<EndpointEvent>,
+    tracer: Option<Tracer>,
     wheel: TimerWheel,
 }
 
@@ -253,6 +258,7 @@ impl<T: TcpTypes> Endpoint<T> {
             last_input: None,
             stray: VecDeque::new(),
             events: VecDeque::new(),
+            tracer: None,
             empty: T::Send::default(),
             stats: EndpointStats::default(),
             config,
@@ -341,7 +347,7 @@ impl<T: TcpTypes> Endpoint<T> {
         }
         self.stats.active_opens += 1;
         let opening = self.opening(tuple, now);
-        let slot = self.add(tuple, Connection::connect(tcp, opening, now), None);
+        let slot = self.add(tuple, Connection::connect(tcp, opening, now), None, now);
         Ok(self.id(slot))
     }
 
@@ -533,6 +539,12 @@ impl<T: TcpTypes> Endpoint<T> {
         }
     }
 
+    /// Ask `tracer` for a trace sink for every connection that begins from now on. It is asked
+    /// as soon as there is a connection, so that its handshake is traced, too.
+    pub fn set_tracer(&mut self, tracer: Option<Tracer>) {
+        self.tracer = tracer;
+    }
+
     /// How many connections there are, in all states.
     pub fn connections(&self) -> usize {
         self.slots.len() - self.free.len()
@@ -655,7 +667,13 @@ impl<T: TcpTypes> Endpoint<T> {
         }
     }
 
-    fn add(&mut self, tuple: FourTuple, conn: Connection<T>, listener: Option<ListenerId>) -> u32 {
+    fn add(
+        &mut self,
+        tuple: FourTuple,
+        conn: Connection<T>,
+        listener: Option<ListenerId>,
+        now: Instant,
+    ) -> u32 {
         let conn = Some(Box::new(conn));
         let slot = match self.free.pop() {
             Some(slot) => {
@@ -679,6 +697,12 @@ impl<T: TcpTypes> Endpoint<T> {
         // Both callers have looked: there is no such connection.
         let entered = self.demux.insert(&tuple, slot);
         debug_assert!(entered.is_ok(), "{tuple:?} twice");
+        let id = self.id(slot);
+        if let Some(tracer) = &mut self.tracer
+            && let Some(conn) = self.slots[slot as usize].conn.as_deref_mut()
+        {
+            conn.set_trace(tracer(now, id, &tuple));
+        }
         self.touch(slot);
         slot
     }

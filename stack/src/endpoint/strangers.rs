@@ -40,7 +40,7 @@ impl<T: TcpTypes> Endpoint<T> {
                     let mut opening = self.opening(tuple, now);
                     opening.iss = iss.unwrap_or(opening.iss);
                     let conn = Connection::accept(config, opening, tcp, now);
-                    self.add(tuple, conn, Some(ListenerId(id)));
+                    self.add(tuple, conn, Some(ListenerId(id)), now);
                     return;
                 }
                 Admission::Full => {
@@ -51,7 +51,7 @@ impl<T: TcpTypes> Endpoint<T> {
                 Admission::MaybeCookie(config) => match self.cookies.open(&tuple, tcp, now) {
                     Some(syn) => {
                         let conn = self.open_cookie(now, tuple, config, tcp, &syn);
-                        let slot = self.add(tuple, conn, Some(ListenerId(id)));
+                        let slot = self.add(tuple, conn, Some(ListenerId(id)), now);
                         if let Some(conn) = self.slots[slot as usize].conn.as_deref_mut() {
                             conn.handle_segment(now, ip.ecn, tcp, payload);
                         }

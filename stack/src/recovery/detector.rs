@@ -6,8 +6,10 @@
 use crate::recovery::dup_thresh::{NewReno, Reno, Sack6675};
 use crate::recovery::rack::RackTlp;
 use crate::recovery::scoreboard::{AbsSeq, Scoreboard, SentSegment};
+use narrows_congestion::registry::Registry;
 use narrows_congestion::{ByteCount, CaState, Instant, RttEstimator};
 use std::fmt::Debug;
+use std::sync::Arc;
 
 /// `DupThresh` of RFC 5681 section 3.2 and RFC 6675 section 2.
 pub const DUP_THRESH: u32 = 3;
@@ -301,6 +303,29 @@ pub fn registry() -> &'static [DetectorEntry] {
             build: || Box::new(RackTlp::without_probe()),
         },
     ]
+}
+
+/// Loss detectors by name, for command lines and sweeps; users add theirs:
+///
+/// ```
+/// use narrows::recovery::{detector, rack::RackTlp};
+/// use std::sync::Arc;
+///
+/// let mut registry = detector::standard();
+/// registry.register_arc("mine", "RACK-TLP under another name", Arc::new(|| RackTlp::new()));
+/// assert!(registry.get("mine").is_ok());
+/// let error = registry.get("rakc").err().unwrap();
+/// assert_eq!(error.to_string(), "no loss detector 'rakc'; did you mean 'rack'?");
+/// ```
+pub type DetectorRegistry = Registry<dyn DetectorFactory>;
+
+/// A registry with the detectors of this crate.
+pub fn standard() -> DetectorRegistry {
+    let mut all = DetectorRegistry::empty("loss detector");
+    for entry in registry() {
+        all.register_arc(entry.name, entry.description, Arc::new(*entry));
+    }
+    all
 }
 
 /// The detector of that name.

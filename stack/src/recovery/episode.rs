@@ -231,6 +231,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.enter_cwr(CongestionEvent::EcnEcho, flight, now, trace);
             self.stats.ecn_reductions += 1;
         }
+        // A window of one segment cannot shrink: the timer slows the sender further (the same
+        // section). Exact feedback, and windows below one segment, have means of their own.
+        if input.ece && !input.exact_ecn && self.cc.cwnd() == self.mss {
+            self.held_until = now + self.current_rto();
+        }
 
         if self.ca_state == CaState::Open && (duplicate || !self.board.sacked().is_zero()) {
             self.set_ca_state(CaState::Disorder, trace);
@@ -437,6 +442,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.set_ca_state(open, trace);
         if was != CaState::Cwr {
             self.with_cc(now, |cc, view| cc.on_recovery_exit(view));
+        }
+        // RFC 6582 section 3.2 step 3, first choice: without SACK the losses of the window were
+        // in `pipe` until this ACK, and now would all leave at once as new data.
+        let counted_losses = !self.policy.sack && self.policy.recovery == RecoverySending::Pipe;
+        if was == CaState::Recovery && complete && counted_losses {
+            let window = ByteCount::new(self.nxt - self.una).max(self.mss) + self.mss;
+            self.with_cc(now, |cc, view| cc.on_deflate(window, view));
         }
     }
 

@@ -37,6 +37,9 @@ pub struct SenderPolicy {
     pub rto_floor_before_sample: Duration,
 }
 
+/// RFC 3042 section 2: segments beyond the window, for the first duplicate ACKs.
+const LIMITED_TRANSMIT: u32 = 2;
+
 /// What may be sent now.
 #[derive(Clone, Copy, Debug)]
 pub enum NextSegment {
@@ -129,6 +132,8 @@ pub struct Sender<C, R> {
     /// The window was the limit while data up to here was sent.
     pub(super) limited_until: AbsSeq,
     pub(super) last_sent_at: Instant,
+    /// No new data before this: a mark came for a window of one segment.
+    pub(super) held_until: Instant,
     pub(super) policy: SenderPolicy,
     pub(super) armed_rto: Duration,
     pub(super) rtt: RttEstimator,
@@ -192,6 +197,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             limited_until: start,
             cwr_due: false,
             last_sent_at: Instant::ZERO,
+            held_until: Instant::ZERO,
             stats: SenderStats::default(),
         }
     }
@@ -281,6 +287,17 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             (CaState::Disorder, _) if !self.policy.limited_transmit => {
                 self.cc.cwnd() - ByteCount::new(self.nxt - self.una)
             }
+            // RFC 5681: outside of fast recovery duplicate ACKs do not widen the window, save for
+            // the two segments of RFC 3042. `pipe` has left out what each of them stands for.
+            (CaState::Open | CaState::Disorder | CaState::Loss, _) if !self.policy.sack => {
+                let granted = if self.policy.limited_transmit {
+                    LIMITED_TRANSMIT
+                } else {
+                    0
+                };
+                let others = self.board.reno_sacked().saturating_sub(granted);
+                self.cc.cwnd() - pipe - self.mss * u64::from(others)
+            }
             _ => self.cc.cwnd() - pipe,
         }
     }
@@ -305,6 +322,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         if let Some(at) = self.pacer.next_send(now) {
             return NextSegment::Wait(at);
+        }
+        if lost.is_none() && self.held_until > now {
+            return NextSegment::Wait(self.held_until);
         }
         let allowance = self.allowance();
         // An empty pipe never blocks: there would be no ACK to open it again.

@@ -154,6 +154,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.count_retry(now);
         // What paced the lost flight does not hold back its repair: the timer spaces that.
         self.pacer.forgive();
+        self.held_until = Instant::ZERO;
         trace(TraceEvent::Timeout {
             cause,
             rto: self.armed_rto,

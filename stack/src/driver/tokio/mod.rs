@@ -63,14 +63,14 @@ use task::Sources;
 /// written, and ends.
 #[derive(Clone)]
 pub struct Stack {
-    pub(self) inner: Arc<Inner>,
+    inner: Arc<Inner>,
 }
 
 /// What clones, streams and listeners hold.
-pub(self) struct Inner {
-    pub(self) shared: Arc<Shared>,
+struct Inner {
+    shared: Arc<Shared>,
     tcp: TcpConfig,
-    pub(self) ports: RangeInclusive<u16>,
+    ports: RangeInclusive<u16>,
 }
 
 /// How long what was written may take to leave when nobody holds the stack any more.

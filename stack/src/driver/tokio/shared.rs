@@ -2,10 +2,12 @@
 
 use super::super::engine::{Engine, Sent};
 use super::super::{Clock, LiveTcp};
+use crate::conn::icmp::SoftError;
 use crate::conn::state::{CloseReason, State};
 use crate::conn::{Connection, Event};
 use crate::device::{Device, sys};
 use crate::endpoint::{ConnId, EndpointEvent, ListenerId};
+use crate::wire::IcmpErrorKind;
 use narrows_congestion::Instant;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -239,6 +241,14 @@ impl Core {
             Event::PeerClosed => {
                 sock.peer_closed = true;
                 Self::wake(wakes, &mut sock.readers);
+            }
+            // An open connection outlives a gap in its route; an attempt does not wait for one, as
+            // with the kernel.
+            Event::SoftError(SoftError::Icmp(IcmpErrorKind::Unreachable(why)))
+                if !sock.connected =>
+            {
+                sock.closed = Some(CloseReason::Unreachable(why));
+                Self::wake(wakes, &mut sock.writers);
             }
             Event::Closed(reason) => {
                 sock.closed = Some(reason);
