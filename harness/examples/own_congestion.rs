@@ -83,10 +83,7 @@ pub(crate) fn app() -> App<Incast> {
         congestion: Arc::new(congestion),
         ..Catalog::default()
     };
-    let runner = Incast {
-        congestion: catalog.congestion.clone(),
-        rto: catalog.rto.clone(),
-    };
+    let runner = catalog.incast();
     App::new(catalog, runner)
 }
 

@@ -59,10 +59,7 @@ pub(crate) fn app() -> App<Incast> {
         rto: Arc::new(rto),
         ..Catalog::default()
     };
-    let runner = Incast {
-        congestion: catalog.congestion.clone(),
-        rto: catalog.rto.clone(),
-    };
+    let runner = catalog.incast();
     App::new(catalog, runner)
 }
 

@@ -134,8 +134,8 @@ fn parse<'a>(p: &Seen<'a>) -> (Ipv4Packet<&'a [u8]>, TcpPacket<&'a [u8]>) {
 fn captured(spec: &IncastSpec) -> (IncastRun, Vec<u8>) {
     let mut file = Vec::new();
     let ctx = RunContext {
-        cancel: None,
         capture: Some(&mut file),
+        ..RunContext::default()
     };
     let run = Incast::default()
         .run(spec, ctx)

@@ -79,8 +79,8 @@ fn run(spec: &IncastSpec) -> IncastRun {
 fn captured(spec: &IncastSpec) -> (IncastRun, Vec<u8>) {
     let mut file = Vec::new();
     let ctx = RunContext {
-        cancel: None,
         capture: Some(&mut file),
+        ..RunContext::default()
     };
     (
         Incast::default()

@@ -11,6 +11,9 @@ use std::sync::atomic::AtomicBool;
 #[path = "../examples/own_congestion.rs"]
 mod own_congestion;
 #[allow(dead_code)] // Its `main`.
+#[path = "../examples/own_detector.rs"]
+mod own_detector;
+#[allow(dead_code)] // Its `main`.
 #[path = "../examples/own_rto.rs"]
 mod own_rto;
 
@@ -52,6 +55,7 @@ fn column(csv: &str, column: &str) -> Vec<String> {
 fn the_algorithms_are_under_fifty_lines() {
     for source in [
         include_str!("../examples/own_congestion.rs"),
+        include_str!("../examples/own_detector.rs"),
         include_str!("../examples/own_rto.rs"),
     ] {
         let lines = lines_of_algorithm(source);
@@ -100,6 +104,24 @@ fn the_rto_policy_runs_by_name_and_cures_the_collapse() {
         .map(|g| g.parse().expect("a number"))
         .collect();
     assert!(goodput[1] > 2 * goodput[0], "{csv}");
+}
+
+#[test]
+fn the_detector_runs_by_name_and_saves_timeouts() {
+    let app = own_detector::app();
+    let line = "incast --cc reno --rto linux --loss sack,early --servers 16 --blocks 8 \
+        --no-report --csv -";
+    let (code, csv, err) = narrows(&app, line);
+    assert_eq!(code, EXIT_OK, "{err}");
+    assert_eq!(column(&csv, "loss_detector"), ["sack", "early"]);
+    let fast: Vec<u64> = column(&csv, "fast_retransmits")
+        .iter()
+        .map(|d| d.parse().expect("a number"))
+        .collect();
+    assert!(fast[1] > fast[0], "{csv}");
+    let (code, _, err) = narrows(&app, "incast --loss earli");
+    assert_eq!(code, EXIT_USAGE);
+    assert!(err.contains("did you mean 'early'?"), "{err}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The options.
 
 use super::values::{self, List};
-use crate::scenario::spec::{Aqm, DelayedAck, EcnUse, QueueLimit};
+use crate::scenario::spec::{Aqm, DelayedAck, EcnUse, Impair, QueueLimit, SharedBuffer};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use narrows::{ByteCount, Duration, Rate};
 use std::path::PathBuf;
@@ -112,6 +112,14 @@ pub(super) struct IncastArgs {
     /// Buffer of the switch port to the client [default: 64KiB].
     #[arg(long, value_name = "QUEUE LIST", value_parser = values::list(values::queue), help_heading = NETWORK)]
     pub(super) buffer: Option<List<QueueLimit>>,
+    /// Memory that all ports of the switch share, each up to ALPHA times what is free, in place of
+    /// --buffer; with both, both hold [default: none; ALPHA: 1].
+    #[arg(long, value_name = "SIZE[:ALPHA]", value_parser = values::shared_buffer, help_heading = NETWORK)]
+    pub(super) shared_buffer: Option<SharedBuffer>,
+    /// Let the client's link lose, corrupt, duplicate or reorder packets at random:
+    /// loss=0.1%,reorder=1%,hold=20us-80us,on=data. on is data, acks or both.
+    #[arg(long, value_name = "KIND=SHARE,...", value_parser = values::impair, help_heading = NETWORK)]
+    pub(super) impair: Option<Impair>,
     /// Mark ECN-capable packets from this queue on, or off [default: 30kB].
     #[arg(long, value_name = "QUEUE LIST", value_parser = values::list(values::ecn_threshold), help_heading = NETWORK, conflicts_with = "red")]
     pub(super) ecn_threshold: Option<List<Aqm>>,
@@ -209,6 +217,10 @@ pub(super) struct IncastArgs {
     /// Capture every packet of a single run as pcapng with nanosecond times.
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(super) pcap: Option<PathBuf>,
+    /// Write what every connection of a single run decides as JSON lines: windows, losses,
+    /// timeouts with their cause.
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    pub(super) trace: Option<PathBuf>,
     /// No progress, no table: only what happened, and errors.
     #[arg(short, long, help_heading = OUTPUT)]
     pub(super) quiet: bool,

@@ -1,6 +1,8 @@
 //! What can be named on the command line.
 
+use crate::scenario::incast::Incast;
 use narrows::congestion::{CongestionRegistry, RtoRegistry};
+use narrows::recovery::detector::{self, DetectorRegistry};
 use std::sync::Arc;
 
 /// One name.
@@ -77,7 +79,7 @@ impl Kind {
 }
 
 /// Every name that the command knows. A user's own algorithms go into the registries as ours
-/// do; share those with the runner.
+/// do; [`Catalog::incast`] is a runner that knows them, too.
 #[derive(Clone, Debug)]
 pub struct Catalog {
     /// Congestion controls.
@@ -85,7 +87,7 @@ pub struct Catalog {
     /// RTO policies.
     pub rto: Arc<RtoRegistry>,
     /// Loss detectors.
-    pub loss_detectors: Vec<Entry>,
+    pub detectors: Arc<DetectorRegistry>,
     /// Scenarios.
     pub scenarios: Vec<Entry>,
     /// Presets.
@@ -98,10 +100,7 @@ impl Default for Catalog {
         Self {
             congestion: Arc::new(CongestionRegistry::standard()),
             rto: Arc::new(RtoRegistry::standard()),
-            loss_detectors: narrows::recovery::detector::registry()
-                .iter()
-                .map(|d| Entry::new(d.name, d.description))
-                .collect(),
+            detectors: Arc::new(detector::standard()),
             scenarios: vec![Entry::new(
                 "incast",
                 "synchronised reads from many servers through one switch port",
@@ -121,6 +120,15 @@ impl Default for Catalog {
 }
 
 impl Catalog {
+    /// A simulator that runs what has a name here.
+    pub fn incast(&self) -> Incast {
+        Incast {
+            congestion: Arc::clone(&self.congestion),
+            rto: Arc::clone(&self.rto),
+            detectors: Arc::clone(&self.detectors),
+        }
+    }
+
     /// The names of one kind.
     pub fn entries(&self, kind: Kind) -> Vec<Entry> {
         fn of<F: ?Sized>(e: &narrows::congestion::registry::Entry<F>) -> Entry {
@@ -133,7 +141,7 @@ impl Catalog {
         match kind {
             Kind::Congestion => self.congestion.entries().map(of).collect(),
             Kind::Rto => self.rto.entries().map(of).collect(),
-            Kind::LossDetector => self.loss_detectors.clone(),
+            Kind::LossDetector => self.detectors.entries().map(of).collect(),
             Kind::Scenario => self.scenarios.clone(),
             Kind::Preset => self.presets.clone(),
         }
@@ -157,6 +165,11 @@ impl Catalog {
                     e.to_string()
                 }
             }),
+            Kind::LossDetector => self
+                .detectors
+                .get(name)
+                .map(drop)
+                .map_err(|e| e.to_string()),
             _ => {
                 let entries = self.entries(kind);
                 let names = || entries.iter().map(|e| e.name.as_str());

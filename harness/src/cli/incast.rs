@@ -27,6 +27,7 @@ struct Outputs {
     json: Sink,
     csv: Sink,
     pcap: Option<OutputFile>,
+    trace: Option<OutputFile>,
 }
 
 impl Outputs {
@@ -61,6 +62,7 @@ impl Outputs {
             json: Sink::open("JSON", args.json.as_deref())?,
             csv: Sink::open("CSV", args.csv.as_deref())?,
             pcap: open("capture", &args.pcap)?,
+            trace: open("trace", &args.trace)?,
         })
     }
 
@@ -86,13 +88,18 @@ pub(super) fn run<R: IncastRunner>(
         } => usage(option, &given, &allowed),
         other => usage("servers", "", &other.to_string()),
     })?;
-    if let (Some(path), true) = (&args.pcap, planned.len() > 1) {
-        let why = format!(
-            "a capture is of one run, and this is {}: give one value each to --servers, --cc, \
-             --rto and the other lists",
-            planned.len()
-        );
-        return Err(usage("pcap", &path.display().to_string(), &why));
+    for (option, what, path) in [
+        ("pcap", "a capture", &args.pcap),
+        ("trace", "a trace", &args.trace),
+    ] {
+        if let (Some(path), true) = (path, planned.len() > 1) {
+            let why = format!(
+                "{what} is of one run, and this is {}: give one value each to --servers, --cc, \
+                 --rto and the other lists",
+                planned.len()
+            );
+            return Err(usage(option, &path.display().to_string(), &why));
+        }
     }
     let mut outputs = Outputs::open(args)?;
     let watcher = Watcher::of(args.quiet, console.stderr_terminal);
@@ -101,15 +108,15 @@ pub(super) fn run<R: IncastRunner>(
         .map(|p| cost(&p.spec))
         .fold(0_u64, u64::saturating_add);
     let progress = Progress::new(watcher, "runs", planned.len(), total);
-    let results = match outputs.pcap.take() {
-        Some(file) => captured(app, &planned, file, console)?,
-        None => {
+    let results = match (outputs.pcap.take(), outputs.trace.take()) {
+        (None, None) => {
             let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
             let threads = args.threads.map_or(cores, |n| n as usize);
             run_sweep(&planned, &app.runner, threads, console.cancel, &|s| {
                 progress.step(s.cost)
             })
         }
+        (pcap, trace) => watched(app, &planned, (pcap, trace), console)?,
     };
     let took = progress.finish();
     let interrupted = console.cancel.load(Ordering::Relaxed);
@@ -161,18 +168,19 @@ pub(super) fn run<R: IncastRunner>(
     })
 }
 
-/// The one run of a capture. What was captured before an interruption or error is kept.
-fn captured<R: IncastRunner>(
+/// The one run of a capture or trace. What was written before an interruption or error is kept.
+fn watched<R: IncastRunner>(
     app: &App<R>,
     planned: &[PlannedRun],
-    mut file: OutputFile,
+    (mut pcap, mut trace): (Option<OutputFile>, Option<OutputFile>),
     console: &Console<'_>,
 ) -> Result<SweepResults, Stop> {
     let mut results = SweepResults::default();
     for (index, p) in planned.iter().enumerate() {
         let ctx = RunContext {
             cancel: Some(console.cancel),
-            capture: Some(&mut file),
+            capture: pcap.as_mut().map(|file| file as _),
+            trace: trace.as_mut().map(|file| file as _),
         };
         match guarded(&app.runner, &p.spec, ctx) {
             Ok(run) => results.runs.push(Some(run)),
@@ -184,7 +192,9 @@ fn captured<R: IncastRunner>(
             }
         }
     }
-    file.finish()?;
+    for file in [pcap, trace].into_iter().flatten() {
+        file.finish()?;
+    }
     Ok(results)
 }
 

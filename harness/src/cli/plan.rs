@@ -3,7 +3,7 @@
 use super::args::{CountingArg, FramingArg, IncastArgs, OrderArg};
 use super::catalog::{Catalog, Kind};
 use super::values::List;
-use crate::scenario::spec::{BlockSize, Framing, Length, QueueCounting, RequestOrder};
+use crate::scenario::spec::{BlockSize, Framing, Length, QueueCounting, QueueLimit, RequestOrder};
 use crate::scenario::{Axis, IncastSpec, Setting, SweepSpec};
 
 /// What runs when no option says otherwise.
@@ -172,6 +172,12 @@ fn single_values(args: &IncastArgs, spec: &mut IncastSpec) {
     set(&mut net.client_nic, args.client_nic);
     set(&mut net.nic_overhead, args.nic_overhead);
     set(&mut net.mtu, args.mtu);
+    set(&mut net.impair, args.impair);
+    if let Some(shared) = args.shared_buffer {
+        net.shared_buffer = Some(shared);
+        // The pool is the limit, unless --buffer gives a narrower one.
+        net.port_buffer = QueueLimit::Bytes(shared.size);
+    }
     set(&mut spec.tcp.mss, args.mss.map(Some));
     set(&mut spec.seed, args.seed);
     spec.wire = args.wire;

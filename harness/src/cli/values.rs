@@ -4,8 +4,11 @@
 //! 80000-13. Papers that write "256KB" for a power of two mean `256KiB`; the defaults of the
 //! scenarios do, too.
 
+use super::catalog::nearest;
 use crate::scenario::MAX_SERVERS;
-use crate::scenario::spec::{Aqm, DelayedAck, EcnUse, QueueLimit, Red};
+use crate::scenario::spec::{
+    Aqm, DelayedAck, EcnUse, Impair, ImpairedWay, QueueLimit, Red, Share, SharedBuffer,
+};
 use narrows::{ByteCount, Duration, Rate};
 
 /// One or more values of an option, separated by commas.
@@ -195,6 +198,99 @@ pub fn red(text: &str) -> Result<Aqm, String> {
         max_permille,
         weight_shift: 9,
     }))
+}
+
+/// `SIZE[:ALPHA]`: a pool of memory and the share of what is free that a port may hold, a whole
+/// number, a fraction or a decimal.
+pub fn shared_buffer(text: &str) -> Result<SharedBuffer, String> {
+    const HELP: &str = "expected SIZE or SIZE:ALPHA, such as 4MB, 4MB:1/4 or 4MB:0.5";
+    let (bytes, alpha) = text.split_once(':').unwrap_or((text, "1"));
+    let part = |t: &str| {
+        let n = t.trim().parse::<u32>().ok().filter(|n| *n > 0);
+        n.ok_or_else(|| format!("{HELP}; alpha is above zero"))
+    };
+    let alpha = match (alpha.split_once('/'), alpha.split_once('.')) {
+        (Some((num, den)), _) => (part(num)?, part(den)?),
+        (None, Some((_, digits))) => {
+            let den = u32::try_from(digits.len())
+                .ok()
+                .and_then(|d| 10_u32.checked_pow(d));
+            let den = den.filter(|d| *d <= 1_000_000).ok_or(HELP)?;
+            let num = scaled(alpha, u64::from(den)).and_then(|n| u32::try_from(n).ok());
+            (num.filter(|n| *n > 0).ok_or(HELP)?, den)
+        }
+        (None, None) => (part(alpha)?, 1),
+    };
+    let size = size(bytes)?;
+    Ok(SharedBuffer { size, alpha })
+}
+
+/// `loss=0.1%,reorder=1%,hold=20us-80us,duplicate=1/1000,corrupt=0.01,on=data`.
+pub fn impair(text: &str) -> Result<Impair, String> {
+    const KEYS: [&str; 6] = ["loss", "corrupt", "duplicate", "reorder", "hold", "on"];
+    let mut impair = Impair::default();
+    let mut seen: Vec<&str> = Vec::new();
+    for item in text.split(',') {
+        let (key, value) = item.trim().split_once('=').ok_or_else(|| {
+            format!(
+                "expected KIND=SHARE, such as loss=0.1%, and not '{}'",
+                item.trim()
+            )
+        })?;
+        match key {
+            "loss" => impair.loss = share(value)?,
+            "corrupt" => impair.corrupt = share(value)?,
+            "duplicate" => impair.duplicate = share(value)?,
+            "reorder" => impair.reorder = share(value)?,
+            "hold" => {
+                let (least, most) = value.split_once('-').unwrap_or((value, value));
+                impair.hold = (duration(least)?, duration(most)?);
+            }
+            "on" => {
+                let way = ImpairedWay::EACH.into_iter().find(|w| w.name() == value);
+                impair.on = way.ok_or("on is data (to the client), acks (from it) or both")?;
+            }
+            _ => {
+                return Err(match nearest(key, KEYS.into_iter()) {
+                    Some(near) => format!("there is no '{key}'; did you mean '{near}'?"),
+                    None => format!("there is no '{key}'; known are {}", KEYS.join(", ")),
+                });
+            }
+        }
+        if seen.contains(&key) {
+            return Err(format!("'{key}' is there twice"));
+        }
+        seen.push(key);
+    }
+    if seen.contains(&"hold") && impair.reorder.0 == 0 {
+        return Err("hold says how long reordered packets wait: give reorder, too".to_owned());
+    }
+    if impair.is_clean() {
+        return Err(format!(
+            "nothing goes wrong: give one of {}",
+            KEYS[..4].join(", ")
+        ));
+    }
+    Ok(impair)
+}
+
+/// A share of all packets: `0.1%`, `1/1000` or `0.001`.
+fn share(text: &str) -> Result<Share, String> {
+    const HELP: &str = "expected a share such as 0.1%, 1/1000 or 0.001, at most 100%";
+    let parts = match (text.strip_suffix('%'), text.split_once('/')) {
+        (Some(percent), _) => scaled(percent.trim(), 10_000_000),
+        (None, Some((num, den))) => {
+            let (num, den) = (num.parse::<u64>().ok(), den.parse::<u64>().ok());
+            let den = den.filter(|d| *d > 0);
+            num.zip(den)
+                .and_then(|(n, d)| n.checked_mul(u64::from(Share::ALL.0)).map(|n| n / d))
+        }
+        (None, None) => scaled(text, u64::from(Share::ALL.0)),
+    };
+    let share = parts.and_then(|p| u32::try_from(p).ok()).map(Share);
+    share
+        .filter(|s| *s <= Share::ALL)
+        .ok_or_else(|| HELP.to_owned())
 }
 
 /// `off`, a time (two segments), or `SEGMENTS/TIME`.
@@ -578,6 +674,55 @@ mod tests {
         fn no_text_panics(text in "[0-9a-zA-Zµ.,:/+_x -]{0,24}|\\PC{0,12}") {
             let _ = (rate(&text), duration(&text), size(&text), queue(&text), servers(&text));
             let _ = (red(&text), delayed_ack(&text), ecn_threshold(&text), tick(&text));
+        }
+    }
+
+    #[test]
+    fn shared_buffers() {
+        let of = |text: &str| {
+            shared_buffer(text)
+                .map(|s| (s.size.get(), s.alpha))
+                .map_err(drop)
+        };
+        for (text, expected) in [
+            ("4MB", (4_000_000, (1, 1))),
+            ("4MB:8", (4_000_000, (8, 1))),
+            ("4MiB:1/4", (4 << 20, (1, 4))),
+            ("100kB:0.25", (100_000, (25, 100))),
+        ] {
+            assert_eq!(of(text), Ok(expected), "{text}");
+        }
+        for text in [
+            "", ":1", "4MB:", "4MB:0", "4MB:1/0", "4MB:0.0", "4MB:x", "4MB:-1", "4XB",
+        ] {
+            assert_eq!(of(text), Err(()), "{text}");
+        }
+    }
+
+    #[test]
+    fn impairments() {
+        let i = impair("loss=0.1%,reorder=1/100,hold=20us-80us,duplicate=0.5,on=data").unwrap();
+        assert_eq!(
+            i.to_string(),
+            "loss=0.1%,duplicate=50%,reorder=1%,hold=20us-80us,on=data"
+        );
+        assert_eq!(impair(&i.to_string()), Ok(i), "what is shown reads back");
+        assert_eq!(impair("corrupt=100%").unwrap().corrupt, Share::ALL);
+        for (text, part) in [
+            ("los=1%", "did you mean 'loss'?"),
+            ("loss", "KIND=SHARE"),
+            ("loss=2", "at most 100%"),
+            ("loss=101%", "at most 100%"),
+            ("loss=-1%", "expected a share"),
+            ("loss=1/0", "expected a share"),
+            ("loss=1%,loss=2%", "twice"),
+            ("loss=1%,hold=5us", "give reorder"),
+            ("loss=1%,on=up", "data"),
+            ("loss=0", "nothing goes wrong"),
+            ("reorder=1%,hold=5", "unit is missing"),
+        ] {
+            let e = impair(text).unwrap_err();
+            assert!(e.contains(part), "{text}: {e}");
         }
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod capture;
 mod packet;
+pub mod trace;
 
 pub use packet::{SimPacket, address_of};
 

@@ -135,6 +135,7 @@ impl<P: Packet> Network<P> {
             buffered: 0,
             flow: packet.flow_hash(),
             ecn_capable: packet.is_ecn_capable(),
+            waited: false,
         };
         let i = self.slab.insert(hop, packet);
         self.totals.sent += 1;
@@ -190,7 +191,7 @@ impl<P: Packet> Network<P> {
         if let Some(next) = port.head_arrival(&self.slab) {
             self.events.push(Event {
                 time: next,
-                rank: port.rank,
+                rank: port.head_rank(&self.slab),
                 id: at,
             });
         }
@@ -347,7 +348,7 @@ impl<P: Packet> Network<P> {
         if let Some(time) = arrives {
             self.events.push(Event {
                 time,
-                rank: port.rank,
+                rank: port.head_rank(&self.slab),
                 id: at,
             });
         }

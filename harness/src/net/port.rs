@@ -79,6 +79,8 @@ pub(crate) struct Port {
     pub(crate) pool_knows: bool,
     framing: Framing,
     in_service: InService,
+    /// [`super::topology::TieOrder::WaitedLast`].
+    pub(crate) waited_last: bool,
     tx: Transmitter,
     pub(crate) capacity: Capacity,
     pub(crate) aqm: Option<Box<Aqm>>,
@@ -115,6 +117,7 @@ impl Port {
             rank: parts.rank,
             framing: parts.framing,
             in_service: parts.in_service,
+            waited_last: false,
             capacity: parts.capacity,
             pool: parts.pool,
             pool_knows: false,
@@ -206,6 +209,7 @@ impl Port {
         let hop = slab.hop_mut(i);
         hop.depart = depart;
         hop.buffered = len;
+        hop.waited = head_of_line > now;
         hop.next = NIL;
         let until = match self.in_service {
             InService::Counted => depart,
@@ -235,6 +239,13 @@ impl Port {
         slab.hop_mut(self.tail).next = i;
         self.tail = i;
         (depart, None)
+    }
+
+    /// The rank of the first packet's arrival among others of the same instant.
+    #[inline]
+    pub(crate) fn head_rank<P>(&self, slab: &Slab<P>) -> u32 {
+        let last = self.waited_last && self.head != NIL && slab.hop(self.head).waited;
+        self.rank | u32::from(last) << 31
     }
 
     /// When the first packet reaches the far end.

@@ -27,6 +27,11 @@ pub enum TieOrder {
     /// over several seeds.
     #[default]
     Shuffled,
+    /// First those that found their link idle, then those that had waited behind another packet;
+    /// among each as [`TieOrder::Shuffled`]. A simulator that handles events of one instant in
+    /// the order in which they were scheduled (ns-2) does this: of two packets that reach a full
+    /// queue together, the one is dropped that an enlarged window sent after its predecessor.
+    WaitedLast,
 }
 
 /// How a host hangs on the switch.
@@ -241,11 +246,12 @@ impl NetworkBuilder {
             nics.filter(|p| matches!(p.to, Node::Switch(_))).count() == self.hosts as usize,
             "each host needs a NIC before any switch has a port"
         );
-        if self.ties == TieOrder::Shuffled {
+        if self.ties != TieOrder::ByLink {
             let mut ranks: Vec<u32> = (0..self.ports.len() as u32).collect();
             Stream::new(self.seed, Component::Ties, 0).shuffle(&mut ranks);
             for (port, rank) in self.ports.iter_mut().zip(ranks) {
                 port.rank = rank;
+                port.waited_last = self.ties == TieOrder::WaitedLast;
             }
         }
         Network::new(self.hosts, self.ports, self.switches, self.pools)

@@ -327,6 +327,12 @@ pub fn settings(sweep: &SweepSpec) -> Vec<(String, String)> {
     rows.push(("MTU", net.mtu.to_string()));
     rows.push(("MSS", tcp.effective_mss(net.mtu).to_string()));
     rows.push(("port buffer", net.port_buffer.to_string()));
+    rows.push((
+        "shared buffer",
+        net.shared_buffer
+            .map_or("none".to_owned(), |shared| shared.to_string()),
+    ));
+    rows.push(("impairments", net.impair.to_string()));
     rows.push(("queue counting", net.queue_counting.name().to_owned()));
     rows.push((
         "queue management",
@@ -340,8 +346,14 @@ pub fn settings(sweep: &SweepSpec) -> Vec<(String, String)> {
     rows.push(("server NIC queue", net.server_nic.to_string()));
     rows.push(("client NIC queue", net.client_nic.to_string()));
     rows.push(("NIC overhead", format!("up to {}", net.nic_overhead)));
+    rows.push(("ties", net.ties.name().to_owned()));
     rows.push(("congestion control", tcp.congestion.clone()));
     rows.push(("RTO policy", tcp.rto.clone()));
+    rows.push(("window after idle", format!("{:?}", tcp.idle_restart)));
+    rows.push((
+        "undo of spurious reductions",
+        if tcp.undo_spurious { "on" } else { "off" }.to_owned(),
+    ));
     rows.push((
         "timer tick",
         if tcp.timer_tick.is_zero() {

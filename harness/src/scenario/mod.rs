@@ -21,14 +21,16 @@ pub use validate::MAX_SERVERS;
 
 /// What a run gets from outside besides its spec.
 ///
-/// Neither may change a result: a run that was not cancelled gives the same numbers with and
-/// without a capture.
+/// None may change a result: a run that was not cancelled gives the same numbers with and
+/// without a capture or a trace.
 #[derive(Default)]
 pub struct RunContext<'a> {
     /// Set when the user wants the run to stop; look at it every few thousand events.
     pub cancel: Option<&'a AtomicBool>,
     /// Where to write a packet capture (pcapng), if one was asked for.
     pub capture: Option<&'a mut (dyn io::Write + Send)>,
+    /// Where to write what the connections decide ([`crate::host::trace`]), if it was asked for.
+    pub trace: Option<&'a mut (dyn io::Write + Send)>,
 }
 
 impl RunContext<'_> {
@@ -43,6 +45,7 @@ impl fmt::Debug for RunContext<'_> {
         f.debug_struct("RunContext")
             .field("cancelled", &self.cancelled())
             .field("capture", &self.capture.is_some())
+            .field("trace", &self.trace.is_some())
             .finish()
     }
 }
@@ -88,6 +91,8 @@ pub enum ScenarioError {
     },
     /// The capture could not be written.
     Capture(io::Error),
+    /// The trace could not be written.
+    Trace(io::Error),
     /// The user interrupted the run.
     Cancelled,
     /// The run broke one of the simulator's own rules; always a bug.
@@ -111,6 +116,7 @@ impl fmt::Display for ScenarioError {
                 )
             }
             Self::Capture(e) => write!(f, "cannot write the capture: {e}"),
+            Self::Trace(e) => write!(f, "cannot write the trace: {e}"),
             Self::Cancelled => f.write_str("interrupted"),
             Self::Internal(what) => write!(f, "internal error, please report it: {what}"),
         }
@@ -120,7 +126,7 @@ impl fmt::Display for ScenarioError {
 impl std::error::Error for ScenarioError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Capture(e) => Some(e),
+            Self::Capture(e) | Self::Trace(e) => Some(e),
             _ => None,
         }
     }

@@ -1,8 +1,9 @@
 //! A scenario's words about links and queues as the simulator's.
 
-use super::spec::{Aqm, Framing, QueueCounting, QueueLimit};
+use super::spec::{Aqm, Framing, Impair, QueueCounting, QueueLimit, Share};
 use crate::net::aqm::{AboveMax, AqmSpec, NotCapable, RedSpec, Threshold};
 use crate::net::buffer::{Capacity, InService};
+use crate::net::impair::{ImpairSpec, When};
 use crate::net::link::{self, LinkSpec};
 use crate::sim::rng::Probability;
 use crate::sim::time::SimTime;
@@ -27,8 +28,24 @@ pub(super) fn capacity(limit: QueueLimit) -> Capacity {
 /// Whether the packet in service counts.
 pub(super) fn in_service(counting: QueueCounting) -> InService {
     match counting {
-        QueueCounting::Waiting => InService::NotCounted,
+        QueueCounting::Waiting | QueueCounting::Ns2 => InService::NotCounted,
         QueueCounting::WithInService => InService::Counted,
+    }
+}
+
+/// What goes wrong on a link.
+pub(super) fn impairments(spec: Impair) -> ImpairSpec {
+    let when = |share: Share| match share.0 {
+        0 => When::Never,
+        n => When::Chance(Probability::ratio(u64::from(n), u64::from(Share::ALL.0))),
+    };
+    ImpairSpec {
+        loss: when(spec.loss),
+        corrupt: when(spec.corrupt),
+        duplicate: when(spec.duplicate),
+        reorder: when(spec.reorder),
+        reorder_min: SimTime::from_duration(spec.hold.0),
+        reorder_max: SimTime::from_duration(spec.hold.1),
     }
 }
 

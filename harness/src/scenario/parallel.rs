@@ -52,7 +52,7 @@ pub fn run_sweep(
             let spec = &planned[index].spec;
             let ctx = RunContext {
                 cancel: Some(cancel),
-                capture: None,
+                ..RunContext::default()
             };
             let result = guarded(runner, spec, ctx);
             done.lock()

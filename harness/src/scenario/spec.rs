@@ -3,6 +3,7 @@
 //! The client asks all servers for their part of a block at once, waits until every part is
 //! complete, and asks for the next block. Each value here is one that a paper has varied.
 
+use narrows::config::IdleRestart;
 use narrows::{ByteCount, Duration, Rate};
 use std::fmt;
 
@@ -120,6 +121,144 @@ pub struct NetSpec {
     /// punctual as a simulator: without it equal servers keep the same phase for ever, and which
     /// of two packets that arrive together is dropped decides the whole run.
     pub nic_overhead: Duration,
+    /// Which of several packets that reach the switch at one instant comes first.
+    pub ties: Ties,
+    /// Memory that all ports of the switch share; without it each has its own. The port's own
+    /// limit holds as well.
+    pub shared_buffer: Option<SharedBuffer>,
+    /// What goes wrong on the client's link.
+    pub impair: Impair,
+}
+
+/// A switch's memory, shared with dynamic thresholds (Choudhury and Hahne 1998).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedBuffer {
+    /// All of it.
+    pub size: ByteCount,
+    /// A port takes a packet while it holds less than this fraction, numerator and denominator,
+    /// of what is free.
+    pub alpha: (u32, u32),
+}
+
+impl fmt::Display for SharedBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, alpha {}", Size(self.size), self.alpha.0)?;
+        match self.alpha.1 {
+            1 => Ok(()),
+            den => write!(f, "/{den}"),
+        }
+    }
+}
+
+/// A share of all packets, in parts per billion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Share(pub u32);
+
+impl Share {
+    /// Every packet.
+    pub const ALL: Self = Self(1_000_000_000);
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}%", f64::from(self.0) / 1e7)
+    }
+}
+
+/// Packets that a link loses, damages, repeats or holds back, each independently at random.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Impair {
+    /// Lost.
+    pub loss: Share,
+    /// Damaged on the way, so that the receiver's checksum fails.
+    pub corrupt: Share,
+    /// Delivered twice.
+    pub duplicate: Share,
+    /// Held back, so that later ones may overtake them.
+    pub reorder: Share,
+    /// How long those are held back, at least and at most.
+    pub hold: (Duration, Duration),
+    /// In which direction.
+    pub on: ImpairedWay,
+}
+
+impl Default for Impair {
+    /// Nothing goes wrong.
+    fn default() -> Self {
+        let hold = Duration::from_micros(100);
+        Self {
+            loss: Share(0),
+            corrupt: Share(0),
+            duplicate: Share(0),
+            reorder: Share(0),
+            hold: (hold, hold),
+            on: ImpairedWay::Both,
+        }
+    }
+}
+
+impl Impair {
+    /// The kinds with their names on the command line.
+    pub const fn shares(&self) -> [(&'static str, Share); 4] {
+        [
+            ("loss", self.loss),
+            ("corrupt", self.corrupt),
+            ("duplicate", self.duplicate),
+            ("reorder", self.reorder),
+        ]
+    }
+
+    /// Whether nothing goes wrong.
+    pub fn is_clean(&self) -> bool {
+        self.shares().iter().all(|(_, share)| share.0 == 0)
+    }
+}
+
+impl fmt::Display for Impair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_clean() {
+            return f.write_str("none");
+        }
+        let shares = self.shares();
+        let struck = shares.iter().filter(|(_, share)| share.0 > 0);
+        let mut parts: Vec<String> = struck
+            .map(|(name, share)| format!("{name}={share}"))
+            .collect();
+        if self.reorder.0 > 0 {
+            parts.push(match self.hold {
+                (a, b) if a == b => format!("hold={a}"),
+                (a, b) => format!("hold={a}-{b}"),
+            });
+        }
+        parts.push(format!("on={}", self.on.name()));
+        f.write_str(&parts.join(","))
+    }
+}
+
+/// Which packets on the client's link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ImpairedWay {
+    /// All.
+    #[default]
+    Both,
+    /// Those to the client: data.
+    Data,
+    /// Those from the client: requests and ACKs.
+    Acks,
+}
+
+impl ImpairedWay {
+    /// All of them.
+    pub const EACH: [Self; 3] = [Self::Both, Self::Data, Self::Acks];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Both => "both",
+            Self::Data => "data",
+            Self::Acks => "acks",
+        }
+    }
 }
 
 /// Bytes that a packet takes on a link besides the IP packet.
@@ -151,6 +290,16 @@ pub enum QueueLimit {
     Packets(u32),
 }
 
+impl QueueLimit {
+    /// A packet, or a byte, less.
+    pub const fn one_less(self) -> Self {
+        match self {
+            Self::Bytes(b) => Self::Bytes(ByteCount::new(b.get().saturating_sub(1))),
+            Self::Packets(p) => Self::Packets(p.saturating_sub(1)),
+        }
+    }
+}
+
 impl fmt::Display for QueueLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -167,6 +316,9 @@ pub enum QueueCounting {
     Waiting,
     /// The packet being transmitted counts too.
     WithInService,
+    /// ns-2's `DropTail`: only waiting packets count, and a packet is refused that would be the
+    /// last to fit, so that a limit of 64 keeps 63.
+    Ns2,
 }
 
 impl QueueCounting {
@@ -175,6 +327,27 @@ impl QueueCounting {
         match self {
             Self::Waiting => "waiting",
             Self::WithInService => "with-in-service",
+            Self::Ns2 => "ns-2",
+        }
+    }
+}
+
+/// Which of several packets that reach the switch at one instant comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ties {
+    /// By an order of the servers that is drawn once for each seed.
+    Shuffled,
+    /// Those that found their NIC idle before those that had waited in it, then as before: what
+    /// comes of handling simultaneous events in the order in which they were scheduled (ns-2).
+    WaitedLast,
+}
+
+impl Ties {
+    /// The name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Shuffled => "shuffled",
+            Self::WaitedLast => "waited last",
         }
     }
 }
@@ -251,6 +424,10 @@ pub struct TcpSpec {
     pub mss: Option<u32>,
     /// Resolution of the hosts' timers; zero is exact.
     pub timer_tick: Duration,
+    /// What a pause between blocks does to the window.
+    pub idle_restart: IdleRestart,
+    /// Undo reductions that prove unnecessary (F-RTO, Eifel, D-SACK).
+    pub undo_spurious: bool,
 }
 
 impl TcpSpec {
@@ -362,6 +539,9 @@ impl Default for IncastSpec {
                 server_nic: QueueLimit::Packets(1_000),
                 client_nic: QueueLimit::Packets(1_000),
                 nic_overhead: Duration::from_micros(5),
+                ties: Ties::Shuffled,
+                shared_buffer: None,
+                impair: Impair::default(),
             },
             tcp: TcpSpec {
                 congestion: "reno".to_owned(),
@@ -377,6 +557,10 @@ impl Default for IncastSpec {
                 receive_window: None,
                 mss: None,
                 timer_tick: Duration::ZERO,
+                // Idle between blocks for no longer than it takes the slowest: what the papers'
+                // persistent connections do is kept.
+                idle_restart: IdleRestart::Keep,
+                undo_spurious: true,
             },
             seed: 1,
             repetition: 0,
@@ -389,7 +573,10 @@ impl IncastSpec {
     /// The set-up of the FAST 2008 study as its authors' ns-2 scripts have it: 1 Gb/s, 25 us per
     /// link, 1000-byte segments in 1040-byte packets without framing, 64 packets of buffer,
     /// 256 packets from each server, NewReno without SACK, window capped at 20 packets, initial
-    /// window 2, RTOmin 200 ms, 20 s.
+    /// window 2, back to it after an RTO without traffic, RTOmin 200 ms, 20 s.
+    ///
+    /// What is ns-2's own: how `DropTail` counts ([`QueueCounting::Ns2`]), and which of two
+    /// simultaneous packets comes first ([`Ties::WaitedLast`]).
     pub fn fast08() -> Self {
         let d = Self::default();
         Self {
@@ -404,11 +591,12 @@ impl IncastSpec {
                 framing: Framing::None,
                 mtu: 1_040,
                 port_buffer: QueueLimit::Packets(64),
-                queue_counting: QueueCounting::Waiting,
+                queue_counting: QueueCounting::Ns2,
                 aqm: Aqm::None,
                 server_nic: QueueLimit::Packets(50),
                 client_nic: QueueLimit::Packets(1_000),
                 nic_overhead: Duration::ZERO,
+                ties: Ties::WaitedLast,
                 ..d.net
             },
             tcp: TcpSpec {
@@ -420,6 +608,8 @@ impl IncastSpec {
                 initial_window: 2,
                 receive_window: Some(ByteCount::new(20_000)),
                 mss: Some(1_000),
+                idle_restart: IdleRestart::Rfc5681,
+                undo_spurious: false,
                 ..d.tcp
             },
             ..d

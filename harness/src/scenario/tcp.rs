@@ -4,12 +4,11 @@ use super::ScenarioError;
 use super::spec::{DelayedAck, EcnUse, TcpSpec};
 use narrows::ByteCount;
 use narrows::config::{
-    AckPolicy, EcnMode, IdleRestart, InitialWindow, RecoverySending, SpuriousDetection, TcpConfig,
+    AckPolicy, EcnMode, InitialWindow, RecoverySending, SpuriousDetection, TcpConfig,
     TimestampMode,
 };
 use narrows::congestion::{CongestionRegistry, RtoRegistry};
-use narrows::recovery::detector;
-use std::sync::Arc;
+use narrows::recovery::detector::DetectorRegistry;
 
 /// The TCP that `spec` describes, on a path with `mtu`.
 pub(super) fn config(
@@ -17,26 +16,31 @@ pub(super) fn config(
     mtu: u32,
     congestion: &CongestionRegistry,
     rto: &RtoRegistry,
+    detectors: &DetectorRegistry,
 ) -> Result<TcpConfig, ScenarioError> {
     let unknown = |option, given: &str| ScenarioError::UnknownName {
         option,
         given: given.to_owned(),
     };
-    let detector = *detector::by_name(&spec.loss_detector)
-        .ok_or_else(|| unknown("loss", &spec.loss_detector))?;
     let config = TcpConfig {
         congestion: congestion
             .get(&spec.congestion)
             .map_err(|_| unknown("cc", &spec.congestion))?,
         rto: rto.get(&spec.rto).map_err(|_| unknown("rto", &spec.rto))?,
-        detector: Arc::new(detector),
+        detector: detectors
+            .get(&spec.loss_detector)
+            .map_err(|_| unknown("loss", &spec.loss_detector))?,
         recovery: if spec.prr {
             RecoverySending::Prr
         } else {
             RecoverySending::Pipe
         },
         limited_transmit: spec.limited_transmit,
-        spurious: SpuriousDetection::default(),
+        spurious: if spec.undo_spurious {
+            SpuriousDetection::default()
+        } else {
+            SpuriousDetection::OFF
+        },
         mss: spec.effective_mss(mtu).min(u32::from(u16::MAX)) as u16,
         sack: spec.sack,
         timestamps: if spec.timestamps {
@@ -49,9 +53,7 @@ pub(super) fn config(
             EcnUse::Classic => EcnMode::Classic,
         },
         initial_window: InitialWindow::Segments(spec.initial_window),
-        // The senders are idle between blocks for no longer than it takes the slowest of them:
-        // what the papers' persistent connections do is kept.
-        idle_restart: IdleRestart::Keep,
+        idle_restart: spec.idle_restart,
         nagle: false,
         ack: match spec.delayed_ack {
             DelayedAck::Off => AckPolicy::IMMEDIATE,

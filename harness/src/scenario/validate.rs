@@ -2,8 +2,8 @@
 
 use super::ScenarioError;
 use super::spec::{
-    Aqm, BlockSize, DelayedAck, Framing, IP_TCP_HEADERS, IncastSpec, Length, QueueLimit, Red, Size,
-    TcpSpec,
+    Aqm, BlockSize, DelayedAck, Framing, IP_TCP_HEADERS, Impair, IncastSpec, Length, QueueLimit,
+    Red, Share, Size, TcpSpec,
 };
 use narrows::{ByteCount, Duration, Rate};
 
@@ -76,6 +76,14 @@ impl IncastSpec {
             time_text,
         )?;
         within("mtu", u64::from(net.mtu), 104, 65_535, |n| n.to_string())?;
+        if let Some(shared) = net.shared_buffer {
+            let size = QueueLimit::Bytes(shared.size);
+            check_queue("shared-buffer", size, net.mtu, net.framing)?;
+            for part in [shared.alpha.0, shared.alpha.1] {
+                let text = |n: u64| format!("alpha {n}");
+                within("shared-buffer", u64::from(part), 1, 1 << 20, text)?;
+            }
+        }
         for (option, limit) in [
             ("buffer", net.port_buffer),
             ("server-nic", net.server_nic),
@@ -84,8 +92,28 @@ impl IncastSpec {
             check_queue(option, limit, net.mtu, net.framing)?;
         }
         check_aqm(net.aqm)?;
+        check_impair(net.impair)?;
         check_tcp(tcp, net.mtu)
     }
+}
+
+fn check_impair(impair: Impair) -> Result<(), ScenarioError> {
+    for (kind, share) in impair.shares() {
+        if share > Share::ALL {
+            return invalid("impair", format!("{kind}={share}"), "at most 100%");
+        }
+    }
+    let (least, most) = impair.hold;
+    if least > most || (most.is_zero() && impair.reorder.0 > 0) {
+        return invalid(
+            "impair",
+            format!("hold={least}-{most}"),
+            "packets are held back for a time longer than zero, the shorter first",
+        );
+    }
+    within("impair", most.as_nanos(), 0, 10_000_000_000, |n| {
+        format!("hold={}", time_text(n))
+    })
 }
 
 /// A queue must hold at least one full packet, or no full segment ever passes.

@@ -67,7 +67,7 @@ fn one(kind: u8, data: &[u8]) -> TcpOption {
         (2, &[a, b], _) => TcpOption::Mss(u16::from_be_bytes([a, b])),
         (3, &[shift], _) => TcpOption::WindowScale(shift),
         (4, &[], _) => TcpOption::SackPermitted,
-        (5, _, edges) if data.len() % 8 == 0 && !edges.is_empty() => {
+        (5, _, edges) if data.len().is_multiple_of(8) && !edges.is_empty() => {
             TcpOption::Sack(edges.chunks_exact(2).map(|c| (c[0], c[1])).collect())
         }
         (8, _, &[val, ecr]) if data.len() == 8 => TcpOption::Timestamps { val, ecr },

@@ -58,6 +58,7 @@ impl Settings {
             rules: Rules {
                 exact: options.exact,
                 push: options.profile.compares_push() || options.exact,
+                window_slack: 0,
             },
             tolerance: options.profile.tolerance(),
             per_mille: options.profile.tolerance_per_mille(),
@@ -77,7 +78,6 @@ impl Settings {
             s.local = IpAddr::from([0xfd3d, 0x0a0b, 0x17d6, 0, 0, 0, 0, 1]);
             s.remote = IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1]);
         }
-        let mut mss = None;
         for option in &script.options {
             match option.name.as_str() {
                 "ip_version" => {
@@ -95,14 +95,13 @@ impl Settings {
                     s.timestamp_tick = Some(tick).filter(|t| !t.is_zero());
                 }
                 "mtu" => mtu = number(option, 65_535)?,
-                "mss" => mss = Some(number(option, 65_535)?),
                 "bind_port" => s.bind_port = number(option, 65_535)?.max(1) as u16,
                 "connect_port" => s.connect_port = number(option, 65_535)?.max(1) as u16,
                 "local_ip" => s.local = address(option, s.local)?,
                 "remote_ip" => s.remote = address(option, s.remote)?,
                 "strict_segments" => s.rules.exact |= switch(option)?,
-                // Of a network that is not there.
-                "gateway_ip" | "netmask_ip" | "speed" | "define" | "verbose" | "debug"
+                // Of a network that is not there, and of how it cuts large packets.
+                "mss" | "gateway_ip" | "netmask_ip" | "speed" | "define" | "verbose" | "debug"
                 | "tcp_ts_ecr_scaled" | "is_anyip" | "send_omit_free" | "code_command"
                 | "code_format" | "code_sockopt" => {}
                 "tolerance_percent" => s.per_mille = per_mille(option)?,
@@ -118,8 +117,11 @@ impl Settings {
             s.tolerance = tolerance;
         }
         let headers = if s.local.is_ipv4() { 40 } else { 60 };
-        let mss = mss.unwrap_or_else(|| mtu.saturating_sub(headers));
+        let mss = mtu.saturating_sub(headers);
         s.mss = u16::try_from(mss).unwrap_or(u16::MAX).max(64);
+        if options.profile == Profile::Freebsd && !options.exact {
+            s.rules.window_slack = u32::from(s.mss) - 1;
+        }
         Ok(s)
     }
 }

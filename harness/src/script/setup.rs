@@ -35,6 +35,7 @@ const WITHOUT_EFFECT: &[&str] = &[
     "net.inet.tcp.recvbuf_auto",
     "net.inet.tcp.sendbuf_auto",
     "net.inet.tcp.tso",
+    "net.inet.tcp.sendspace",
     "kern.timecounter.alloweddeviation",
 ];
 
@@ -135,6 +136,12 @@ pub fn set(name: &str, value: &str, tcp: &mut TcpConfig) -> Result<(), String> {
         linux(knob, value, tcp)
     } else if let Some(knob) = name.strip_prefix("net.inet.tcp.") {
         freebsd(knob, value, tcp)
+    } else if name == "kern.ipc.maxsockbuf" {
+        // What the window scale is derived from.
+        number(value).map(|n| {
+            tcp.recv_buffer = n as usize;
+            true
+        })
     } else {
         Ok(false)
     };
@@ -290,6 +297,10 @@ fn freebsd(knob: &str, value: &str, tcp: &mut TcpConfig) -> Known {
                 n => InitialWindow::Segments(n),
             };
         }
+        "functions_default" => {
+            let detectors = [("freebsd", "sack"), ("rack", "rack")];
+            loss_detector(one_of(value, &detectors)?, tcp)?;
+        }
         "rfc3042" => tcp.limited_transmit = switch(value)?,
         "delayed_ack" => tcp.ack.every = if switch(value)? { 2 } else { 1 },
         "delacktime" => tcp.ack.delay = millis(value)?,
@@ -299,6 +310,12 @@ fn freebsd(knob: &str, value: &str, tcp: &mut TcpConfig) -> Known {
                 false => RecoverySending::Pipe,
             };
         }
+        "recvspace" => {
+            let whole = number(value)?.next_multiple_of(u64::from(tcp.mss));
+            tcp.window_clamp = Some(ByteCount::new(whole));
+        }
+        "blackhole" | "rexmit_slop" | "drop_synfin" if number(value)? == 0 => {}
+        "rexmit_initial" if number(value)? == 1_000 => {}
         // TIME-WAIT lasts two of them.
         "msl" => tcp.time_wait = millis(value)? * 2,
         "keepidle" => keepalive(tcp).idle = millis(value)?,

@@ -159,7 +159,7 @@ impl Host for Blaster {
                 is_ack: true,
                 ecn_capable: false,
                 marked: false,
-                ..packet.clone()
+                ..*packet
             });
         }
     }

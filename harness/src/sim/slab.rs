@@ -27,6 +27,8 @@ pub(crate) struct Hop {
     pub(crate) flow: u32,
     /// Whether a switch may mark it.
     pub(crate) ecn_capable: bool,
+    /// Whether it found another packet before it at the port that holds it.
+    pub(crate) waited: bool,
 }
 
 /// The packets in flight.

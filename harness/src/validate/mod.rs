@@ -8,6 +8,7 @@
 //! names the section of docs/VALIDATION.md that explains it; it still shows as different.
 
 mod dctcp;
+mod incast;
 mod laws;
 mod peers;
 pub mod reference;
@@ -45,6 +46,7 @@ impl std::fmt::Debug for Check {
 /// All checks, in the order of the report.
 pub fn checks() -> Vec<Check> {
     let mut all = Vec::new();
+    all.extend(incast::CHECKS);
     all.extend(vectors::CHECKS);
     all.extend(laws::CHECKS);
     all.extend(peers::CHECKS);
@@ -111,7 +113,7 @@ impl<'a> Bench<'a> {
     pub fn incast(&self, spec: &IncastSpec) -> Result<IncastRun, ScenarioError> {
         let ctx = RunContext {
             cancel: Some(self.cancel),
-            capture: None,
+            ..RunContext::default()
         };
         Incast::default().run(spec, ctx)
     }
@@ -123,7 +125,7 @@ impl<'a> Bench<'a> {
     pub fn flows(&self, spec: &FlowsSpec) -> Result<FlowsRun, ScenarioError> {
         let ctx = RunContext {
             cancel: Some(self.cancel),
-            capture: None,
+            ..RunContext::default()
         };
         Flows::default().run(spec, ctx)
     }

@@ -15,6 +15,9 @@ pub(crate) fn run(spec: &IncastSpec, ctx: RunContext<'_>) -> Result<IncastRun, S
     if let Some(out) = ctx.capture {
         out.write_all(b"fake").map_err(ScenarioError::Capture)?;
     }
+    if let Some(out) = ctx.trace {
+        out.write_all(b"{}\n").map_err(ScenarioError::Trace)?;
+    }
     let buffer = match spec.net.port_buffer {
         QueueLimit::Packets(p) => u64::from(p),
         QueueLimit::Bytes(b) => b.get() / 1_518,

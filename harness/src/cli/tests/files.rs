@@ -141,5 +141,8 @@ fn one_run_can_be_captured() {
     assert_eq!(ran.code, EXIT_OK, "{}", ran.err);
     assert_eq!(fs::read(&file).unwrap(), b"fake");
     assert_eq!(files_in(&dir), ["x.pcapng"]);
+    let both = format!("{line} --trace {}", dir.join("x.jsonl").display());
+    assert_eq!(narrows(&both).code, EXIT_OK);
+    assert_eq!(fs::read(dir.join("x.jsonl")).unwrap(), b"{}\n");
     fs::remove_dir_all(&dir).unwrap();
 }

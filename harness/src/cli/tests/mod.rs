@@ -122,6 +122,22 @@ fn errors_name_option_range_and_near_match() {
             "incast --buffer 1000B",
             &["'1kB' for '--buffer'", "allowed is 1518B to"],
         ),
+        (
+            "incast --shared-buffer 4MB:0",
+            &["'4MB:0' for '--shared-buffer", "above zero"],
+        ),
+        (
+            "incast --shared-buffer 1000B",
+            &["'1kB' for '--shared-buffer'", "allowed is 1518B to"],
+        ),
+        (
+            "incast --impair los=1%",
+            &["'los=1%' for '--impair", "did you mean 'loss'?"],
+        ),
+        (
+            "incast --impair loss=1%,reorder=1%,hold=0",
+            &["--impair", "longer than zero"],
+        ),
         ("incast --mss 9000", &["'9000' for '--mss'", "64 to 1460"]),
         (
             "incast --initial-window 0",
@@ -147,6 +163,10 @@ fn errors_name_option_range_and_near_match() {
         (
             "incast --pcap x.pcapng",
             &["--pcap", "one run", "90", "--servers"],
+        ),
+        (
+            "incast --trace x.jsonl",
+            &["--trace", "a trace is of one run", "90"],
         ),
     ] {
         let ran = narrows(line);
@@ -233,7 +253,8 @@ fn options_reach_the_runs() {
         --loss rack --prr off --limited-transmit off --timestamps on --ecn classic \
         --delayed-ack 2/40ms --initial-window 2 --rwnd 64KiB --mss 1000 --mtu 1040 --framing none \
         --queue-counting with-in-service --server-nic 50p --client-nic 10p --request 1000B \
-        --order fixed --seed 9 --wire --no-report --quiet";
+        --order fixed --seed 9 --wire --no-report --quiet \
+        --shared-buffer 4MB:1/4 --impair loss=0.1%,on=data";
     let ran = narrows_with(
         &App::new(Catalog::default(), runner),
         line,
@@ -256,6 +277,9 @@ fn options_reach_the_runs() {
         "sack: true, prr: false, limited_transmit: false, timestamps: true, ecn: Classic",
         "delayed_ack: On { segments: 2, timeout: 40ms }",
         "initial_window: 2, receive_window: Some(65536B), mss: Some(1000), timer_tick: 10ms",
+        "shared_buffer: Some(SharedBuffer { size: 4000000B, alpha: (1, 4) })",
+        "impair: Impair { loss: Share(1000000), corrupt: Share(0),",
+        "on: Data }",
         "seed: 9, repetition: 0, wire: true",
     ] {
         assert!(text.contains(part), "no '{part}' in\n{text}");

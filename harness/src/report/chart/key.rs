@@ -26,43 +26,41 @@ fn entries(series: &[Series], looks: &[Look], inks: Inks) -> Vec<Entry> {
         let same = |o: &&Series| o.role == Role::Ours && o.group == s.group && o.name == s.name;
         series.iter().find(same)
     };
-    let mut entries = Vec::new();
-    let mut shared = None;
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut shared: Option<(Entry, Draw)> = None;
     for (s, look) in series.iter().zip(looks) {
-        if s.role == Role::Reference && !s.name.is_empty() && ours(s).is_some() {
-            shared = Some((s.draw, ours(s).map_or(s.draw, |o| o.draw)));
+        let same = |e: &Entry| e.name == s.name && e.look.colour == look.colour;
+        let there = entries.iter().any(|e| same(e) && e.look.role == s.role);
+        if s.name.is_empty() || there {
             continue;
         }
-        if !s.name.is_empty() {
-            entries.push(Entry {
-                name: s.name.clone(),
-                draw: s.draw,
-                look: look.clone(),
-                band: !s.spread.is_empty() && matches!(s.draw, Draw::Line | Draw::Steps),
-            });
+        let entry = Entry {
+            name: s.name.clone(),
+            draw: s.draw,
+            look: look.clone(),
+            band: !s.spread.is_empty() && matches!(s.draw, Draw::Line | Draw::Steps),
+        };
+        match ours(s).filter(|_| s.role == Role::Reference) {
+            Some(ours) => shared = Some((entry, ours.draw)),
+            None => entries.push(entry),
         }
     }
-    if let Some((reference, ours)) = shared {
-        for (name, role, draw) in [
-            ("narrows", Role::Ours, ours),
-            ("reference", Role::Reference, reference),
-        ] {
-            let stroke = match role {
-                Role::Ours => r#" stroke-width="2""#,
-                Role::Reference => r#" stroke-width="1.6" stroke-dasharray="5.5 3.5""#,
-            };
-            entries.push(Entry {
-                name: name.to_owned(),
-                draw,
-                look: Look {
-                    colour: inks.faint.to_owned(),
-                    shape: Shape::Circle,
-                    role,
-                    stroke: stroke.to_owned(),
-                },
-                band: false,
-            });
-        }
+    if let Some((mut reference, draw)) = shared {
+        reference.name = "reference".to_owned();
+        reference.look.colour = inks.faint.to_owned();
+        reference.look.shape = Shape::Circle;
+        reference.band = false;
+        entries.push(Entry {
+            name: "narrows".to_owned(),
+            draw,
+            look: Look {
+                role: Role::Ours,
+                stroke: r#" stroke-width="2""#.to_owned(),
+                ..reference.look.clone()
+            },
+            band: false,
+        });
+        entries.push(reference);
     }
     entries
 }

@@ -134,8 +134,8 @@ fn places(chart: &Chart) -> (Place, Place) {
     }));
     let side = if markers { 0.035 } else { 0.0 };
     let wish = |air, zero| Wish { zero, air };
-    let x = Place::new(&chart.x, xs, wish((side, side), false), (0.0, WIDTH));
-    let y = Place::new(&chart.y, ys, wish((0.05, 0.06), true), (0.0, HEIGHT));
+    let x = Place::new(&chart.x, xs, wish((side, side), 0.1), (0.0, WIDTH));
+    let y = Place::new(&chart.y, ys, wish((0.05, 0.06), 0.6), (0.0, HEIGHT));
     (x, y)
 }
 

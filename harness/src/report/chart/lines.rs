@@ -17,17 +17,28 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// Series number `index` of `all`. Colour and marker come from its group; the second of ours
-    /// in a group has another marker and a line of dashes and dots.
+    /// Series number `index` of `all`. Colour and marker come from its group; the second name of
+    /// ours in a group has another marker and a line of dashes and dots.
     pub(super) fn of(all: &[Series], index: usize, inks: Inks) -> Self {
         let me = &all[index];
         let twin = |s: &&Series| (s.group, s.role) == (me.group, me.role);
-        let nth = all[..index].iter().filter(twin).count();
+        let mut names: Vec<&str> = Vec::new();
+        for s in all[..=index].iter().filter(twin) {
+            if !names.contains(&s.name.as_str()) {
+                names.push(&s.name);
+            }
+        }
+        let nth = names.iter().position(|n| *n == me.name).unwrap_or(0);
+        let bare = |s: &Series| matches!(s.draw, Draw::Line | Draw::Steps);
         let stroke = match me.role {
             Role::Ours => format!(
                 r#" stroke-width="2"{}"#,
                 dash(if nth == 0 { 0 } else { 2 + nth })
             ),
+            // Ours may cover it: broad and pale it shows on both sides.
+            Role::Reference if bare(me) && all.iter().any(|s| s.role == Role::Ours && bare(s)) => {
+                r#" stroke-width="5.5" stroke-opacity="0.45" stroke-dasharray="8 4.5""#.to_owned()
+            }
             Role::Reference => r#" stroke-width="1.6" stroke-dasharray="5.5 3.5""#.to_owned(),
         };
         Self {

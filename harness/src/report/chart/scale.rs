@@ -31,8 +31,8 @@ pub(super) enum Label {
 /// What the data asks of an axis.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish {
-    /// Start at zero if the values are near it.
-    pub(super) zero: bool,
+    /// Start at zero if the least value is at most this share of the greatest.
+    pub(super) zero: f64,
     /// Air at the ends, as a share of the range.
     pub(super) air: (f64, f64),
 }
@@ -216,11 +216,11 @@ fn with_air(scale: Scale, low: f64, high: f64, wish: Wish) -> (f64, f64) {
         // One value: zero below it if it is positive, else a little around it.
         return match low {
             0.0 => (0.0, 1.0),
-            v if v > 0.0 && wish.zero => (0.0, v * (1.0 + above)),
+            v if v > 0.0 && wish.zero > 0.5 => (0.0, v * (1.0 + above)),
             v => (v - v.abs() / 2.0, v + v.abs() / 2.0),
         };
     }
-    let zero = wish.zero && low >= 0.0 && low <= 0.6 * high;
+    let zero = low >= 0.0 && low <= wish.zero * high;
     let base = if zero { 0.0 } else { low };
     let span = high - base;
     let keeps_sign = base >= 0.0;
@@ -298,7 +298,7 @@ mod tests {
     use super::*;
 
     const WISH: Wish = Wish {
-        zero: true,
+        zero: 0.6,
         air: (0.05, 0.05),
     };
 

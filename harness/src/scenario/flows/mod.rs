@@ -16,6 +16,7 @@ pub use validate::MAX_FLOWS;
 
 use super::{Outcome, RunContext, ScenarioError, network, tcp};
 use crate::host::capture::Capture;
+use crate::host::trace::TraceLog;
 use crate::host::{SimPacket, TcpHost};
 use crate::net::buffer::{Capacity, Depth, PoolSpec};
 use crate::net::impair::When;
@@ -33,6 +34,7 @@ use apps::{Broken, Host};
 use narrows::config::TcpConfig;
 use narrows::congestion::{CongestionControl, CongestionRegistry, RtoRegistry};
 use narrows::recovery::SenderStats;
+use narrows::recovery::detector::{self, DetectorRegistry};
 use narrows::{ByteCount, Rate};
 use std::sync::Arc;
 
@@ -46,6 +48,8 @@ pub struct Flows {
     pub congestion: Arc<CongestionRegistry>,
     /// RTO policies by name.
     pub rto: Arc<RtoRegistry>,
+    /// Loss detectors by name.
+    pub detectors: Arc<DetectorRegistry>,
 }
 
 impl Default for Flows {
@@ -54,6 +58,7 @@ impl Default for Flows {
         Self {
             congestion: Arc::new(CongestionRegistry::standard()),
             rto: Arc::new(RtoRegistry::standard()),
+            detectors: Arc::new(detector::standard()),
         }
     }
 }
@@ -70,16 +75,12 @@ impl Flows {
             .iter()
             .map(|flow| self.tcp_config(spec, flow))
             .collect::<Result<Vec<_>, _>>()?;
-        let RunContext { cancel, capture } = ctx;
-        let ctx = RunContext {
-            cancel,
-            capture: None,
-        };
-        match capture {
-            None => run(spec, &tcp, &ctx, NoTap).map(|(result, NoTap)| result),
+        let mut ctx = ctx;
+        match ctx.capture.take() {
+            None => run(spec, &tcp, ctx, NoTap).map(|(result, NoTap)| result),
             Some(out) => {
                 let tap = Capture::new(out).map_err(ScenarioError::Capture)?;
-                let (result, tap) = run(spec, &tcp, &ctx, tap)?;
+                let (result, tap) = run(spec, &tcp, ctx, tap)?;
                 tap.finish().map_err(ScenarioError::Capture)?;
                 Ok(result)
             }
@@ -96,7 +97,7 @@ impl Flows {
         if let Some(own) = &flow.congestion {
             words.congestion.clone_from(own);
         }
-        let mut config = tcp::config(&words, spec.net.mtu, &self.congestion, &self.rto)?;
+        let mut config = tcp::config(&words, spec.net.mtu, &self.congestion, &self.rto, &self.detectors)?;
         // What fits the receive window must fit the scoreboard too.
         let segments = config.recv_buffer / usize::from(config.mss).max(1);
         config.max_outstanding_segments = config.max_outstanding_segments.max(segments);
@@ -159,9 +160,10 @@ type FlowsWorld<T> = World<TcpHost<Host>, T>;
 fn run<T: Tap<SimPacket>>(
     spec: &FlowsSpec,
     tcp: &[Arc<TcpConfig>],
-    ctx: &RunContext<'_>,
+    mut ctx: RunContext<'_>,
     tap: T,
 ) -> Result<(FlowsRun, T), ScenarioError> {
+    let mut trace = ctx.trace.take().map(TraceLog::new);
     let internal = |e: &dyn std::fmt::Display| ScenarioError::Internal(e.to_string());
     let network: Network<SimPacket> = star(spec).build().map_err(|e| internal(&e))?;
     let port = network
@@ -170,8 +172,11 @@ fn run<T: Tap<SimPacket>>(
     let mut hosts = Vec::with_capacity(spec.hosts.len());
     for id in 0..spec.hosts.len() as u32 {
         let app = Host::new(spec, id, tcp);
-        let host = TcpHost::new(HostId(id), tcp[0].clone(), app, spec.seed, spec.wire)
+        let mut host = TcpHost::new(HostId(id), tcp[0].clone(), app, spec.seed, spec.wire)
             .map_err(|e| internal(&e))?;
+        if let Some(trace) = &trace {
+            trace.listen(HostId(id), &mut host);
+        }
         hosts.push(host);
     }
     let mut world = World::with_tap(network, hosts, tap);
@@ -190,6 +195,9 @@ fn run<T: Tap<SimPacket>>(
             if countdown == 0 {
                 countdown = CANCEL_INTERVAL;
                 cancelled = ctx.cancelled();
+                if let Some(trace) = &mut trace {
+                    trace.drain();
+                }
             }
             !cancelled
         });
@@ -202,6 +210,9 @@ fn run<T: Tap<SimPacket>>(
             break outcome;
         }
     };
+    if let Some(trace) = trace {
+        trace.finish().map_err(ScenarioError::Trace)?;
+    }
     let outcome = match ended {
         WorldOutcome::Reached => Outcome::Completed,
         WorldOutcome::Idle if is_done(spec, world.hosts()) => Outcome::Completed,

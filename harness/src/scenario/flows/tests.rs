@@ -189,8 +189,8 @@ fn a_seed_gives_one_result_also_through_bytes_and_with_a_capture() {
     assert_eq!(run, go(&wire));
     let mut file = Vec::new();
     let ctx = RunContext {
-        cancel: None,
         capture: Some(&mut file),
+        ..RunContext::default()
     };
     assert_eq!(run, Flows::default().run(&spec, ctx).unwrap());
     assert!(!file.is_empty());
@@ -209,7 +209,7 @@ fn a_run_can_be_interrupted_and_names_what_it_does_not_know() {
     let flag = std::sync::atomic::AtomicBool::new(true);
     let ctx = RunContext {
         cancel: Some(&flag),
-        capture: None,
+        ..RunContext::default()
     };
     let run = Flows::default().run(&long(1), ctx);
     assert!(matches!(run, Err(ScenarioError::Cancelled)), "{run:?}");

@@ -12,6 +12,7 @@ use super::{
     TimeoutCounts, tcp,
 };
 use crate::host::capture::Capture;
+use crate::host::trace::TraceLog;
 use crate::host::{SimPacket, TcpHost};
 use crate::net::network::Network;
 use crate::net::packet::{HostId, PortId};
@@ -23,6 +24,7 @@ use apps::{Client, Role, Server};
 use narrows::config::TcpConfig;
 use narrows::congestion::{CongestionRegistry, RtoRegistry};
 use narrows::endpoint::ConnId;
+use narrows::recovery::detector::{self, DetectorRegistry};
 use narrows::{ByteCount, Instant, Rate};
 use std::sync::Arc;
 
@@ -38,6 +40,8 @@ pub struct Incast {
     pub congestion: Arc<CongestionRegistry>,
     /// RTO policies by name.
     pub rto: Arc<RtoRegistry>,
+    /// Loss detectors by name.
+    pub detectors: Arc<DetectorRegistry>,
 }
 
 impl Default for Incast {
@@ -46,26 +50,20 @@ impl Default for Incast {
         Self {
             congestion: Arc::new(CongestionRegistry::standard()),
             rto: Arc::new(RtoRegistry::standard()),
+            detectors: Arc::new(detector::standard()),
         }
     }
 }
 
 impl IncastRunner for Incast {
     fn run(&self, spec: &IncastSpec, ctx: RunContext<'_>) -> Result<IncastRun, ScenarioError> {
-        spec.validate()?;
-        let tcp = tcp::config(&spec.tcp, spec.net.mtu, &self.congestion, &self.rto)?;
-        let tcp = Arc::new(tcp);
         match ctx.capture {
-            None => run(spec, &tcp, ctx, NoTap).map(|(result, NoTap)| result),
+            None => self.watch(spec, ctx, NoTap).map(|(result, NoTap)| result),
             Some(_) => {
-                let RunContext { cancel, capture } = ctx;
-                let out = capture.expect("matched above");
+                let mut ctx = ctx;
+                let out = ctx.capture.take().expect("matched above");
                 let tap = Capture::new(out).map_err(ScenarioError::Capture)?;
-                let ctx = RunContext {
-                    cancel,
-                    capture: None,
-                };
-                let (result, tap) = run(spec, &tcp, ctx, tap)?;
+                let (result, tap) = self.watch(spec, ctx, tap)?;
                 tap.finish().map_err(ScenarioError::Capture)?;
                 Ok(result)
             }
@@ -73,13 +71,39 @@ impl IncastRunner for Incast {
     }
 }
 
+impl Incast {
+    /// Runs `spec` with a tap of the caller's, which sees each packet at the hosts and at the
+    /// switch. A capture in `ctx` is left alone.
+    ///
+    /// # Errors
+    /// Those of [`IncastRunner::run`].
+    pub fn watch<T: Tap<SimPacket>>(
+        &self,
+        spec: &IncastSpec,
+        ctx: RunContext<'_>,
+        tap: T,
+    ) -> Result<(IncastRun, T), ScenarioError> {
+        spec.validate()?;
+        let tcp = tcp::config(
+            &spec.tcp,
+            spec.net.mtu,
+            &self.congestion,
+            &self.rto,
+            &self.detectors,
+        )?;
+        let tcp = Arc::new(tcp);
+        run(spec, &tcp, ctx, tap)
+    }
+}
+
 /// One run, watched by `tap`.
 fn run<T: Tap<SimPacket>>(
     spec: &IncastSpec,
     tcp: &Arc<TcpConfig>,
-    ctx: RunContext<'_>,
+    mut ctx: RunContext<'_>,
     tap: T,
 ) -> Result<(IncastRun, T), ScenarioError> {
+    let mut trace = ctx.trace.take().map(TraceLog::new);
     let network: Network<SimPacket> = network::star(spec)
         .build()
         .map_err(|e| ScenarioError::Internal(e.to_string()))?;
@@ -90,8 +114,11 @@ fn run<T: Tap<SimPacket>>(
         } else {
             Role::Server(Server::new(spec, h - 1))
         };
-        let host = TcpHost::new(HostId(h), tcp.clone(), app, spec.seed, spec.wire)
+        let mut host = TcpHost::new(HostId(h), tcp.clone(), app, spec.seed, spec.wire)
             .map_err(|e| ScenarioError::Internal(e.to_string()))?;
+        if let Some(trace) = &trace {
+            trace.listen(HostId(h), &mut host);
+        }
         hosts.push(host);
     }
     let mut world = World::with_tap(network, hosts, tap);
@@ -111,6 +138,9 @@ fn run<T: Tap<SimPacket>>(
             if countdown == 0 {
                 countdown = CANCEL_INTERVAL;
                 cancelled = ctx.cancelled();
+                if let Some(trace) = &mut trace {
+                    trace.drain();
+                }
             }
             let client = client(w);
             !cancelled && client.outcome.is_none() && (deadline.is_some() || client.began.is_none())
@@ -128,6 +158,9 @@ fn run<T: Tap<SimPacket>>(
             (outcome, ..) => break outcome,
         }
     };
+    if let Some(trace) = trace {
+        trace.finish().map_err(ScenarioError::Trace)?;
+    }
     if cancelled {
         return Err(ScenarioError::Cancelled);
     }
@@ -238,6 +271,8 @@ fn collect(
             };
         }
     }
+    // The receiver's checksum drops what a link damaged.
+    drops.impaired += hosts.iter().map(|h| h.corrupt_in).sum::<u64>();
     result.drops = drops;
     result
 }

@@ -1,12 +1,14 @@
 //! The network of an incast: a star whose port to the client is what is studied.
 
 use super::CLIENT;
-use crate::net::buffer::Capacity;
+use crate::net::buffer::{Capacity, PoolSpec};
+use crate::net::impair::ImpairSpec;
+use crate::net::link::LinkSpec;
 use crate::net::nic::NicSpec;
-use crate::net::port::PortSpec;
+use crate::net::port::{PoolId, PortSpec};
 use crate::net::topology::{Attachment, StarSpec, TieOrder};
-use crate::scenario::network::{aqm, capacity, in_service, link};
-use crate::scenario::spec::IncastSpec;
+use crate::scenario::network::{aqm, capacity, impairments, in_service, link};
+use crate::scenario::spec::{ImpairedWay, IncastSpec, QueueCounting, Ties};
 use crate::sim::time::SimTime;
 
 /// The star that the spec describes.
@@ -14,9 +16,24 @@ pub(super) fn star(spec: &IncastSpec) -> StarSpec {
     let net = &spec.net;
     let link = link(net.link_rate, net.link_delay, net.framing);
     let in_service = in_service(net.queue_counting);
+    let pool = net.shared_buffer.map(|_| PoolId(0));
+    let pools = net.shared_buffer.map(|shared| PoolSpec {
+        size: shared.size,
+        alpha_num: shared.alpha.0,
+        alpha_den: shared.alpha.1,
+    });
+    let impaired = |ways: [ImpairedWay; 2]| LinkSpec {
+        impair: if ways.contains(&net.impair.on) {
+            impairments(net.impair)
+        } else {
+            ImpairSpec::default()
+        },
+        ..link.clone()
+    };
     // The port to a server carries requests and ACKs only; it is never what is studied.
     let wide = PortSpec {
         in_service,
+        pool,
         ..PortSpec::new(Capacity::Packets(1_000))
     };
     let server = Attachment {
@@ -30,20 +47,27 @@ pub(super) fn star(spec: &IncastSpec) -> StarSpec {
     };
     let client = Attachment {
         nic: NicSpec::new(capacity(net.client_nic)),
-        up: link.clone(),
+        up: impaired([ImpairedWay::Both, ImpairedWay::Acks]),
         port: PortSpec {
             aqm: aqm(net.aqm, net.link_rate, net.mtu),
             in_service,
-            ..PortSpec::new(capacity(net.port_buffer))
+            pool,
+            ..PortSpec::new(capacity(match net.queue_counting {
+                QueueCounting::Ns2 => net.port_buffer.one_less(),
+                _ => net.port_buffer,
+            }))
         },
-        down: link,
+        down: impaired([ImpairedWay::Both, ImpairedWay::Data]),
     };
     let mut hosts = vec![server; spec.servers as usize + 1];
     hosts[CLIENT.index()] = client;
     StarSpec {
         hosts,
-        pools: Vec::new(),
+        pools: pools.into_iter().collect(),
         seed: spec.seed,
-        ties: TieOrder::Shuffled,
+        ties: match net.ties {
+            Ties::Shuffled => TieOrder::Shuffled,
+            Ties::WaitedLast => TieOrder::WaitedLast,
+        },
     }
 }

@@ -334,6 +334,9 @@ impl Evaluator<'_> {
                     text.push_str(more);
                     self.at += 1;
                 }
+                if self.take(".") {
+                    return self.format(&text);
+                }
                 Ok(Value::Text(text))
             }
             Token::Sign("(") => {
@@ -351,6 +354,26 @@ impl Evaluator<'_> {
             Token::Name(name) => self.name(&name),
             other => bad(format!("did not expect {} here", shown(&other))),
         }
+    }
+
+    /// `"{} and {}".format(a, b)`
+    fn format(&mut self, text: &str) -> Eval {
+        if !self.take("format") || !self.take("(") {
+            return bad("of strings only .format() is known");
+        }
+        let mut values = self.items(")")?.0.into_iter();
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find("{}") {
+            out.push_str(&rest[..at]);
+            let Some(value) = values.next() else {
+                return bad("format() has too few values");
+            };
+            out.push_str(&value.to_string());
+            rest = &rest[at + 2..];
+        }
+        out.push_str(rest);
+        Ok(Value::Text(out))
     }
 
     /// Items up to `close`; whether a comma came.
@@ -422,6 +445,7 @@ mod tests {
             ("(1)", "1"),
             ("1.5 == 3 / 2", "True"),
             ("-2 ** 2", "-4"),
+            ("'{}:{}'.format(1, cwnd)", "1:10"),
         ] {
             assert_eq!(eval(expression).as_deref(), Ok(value), "{expression}");
         }

@@ -18,11 +18,7 @@ pub(super) fn statements(code: &str) -> Result<Vec<(usize, &str)>, Stop> {
                 }
             }
             _ if comment => {}
-            _ if quote.is_some() => {
-                if Some(b) == quote && !escaped {
-                    quote = None;
-                }
-            }
+            _ if quote.is_some() => quote = quote.filter(|q| *q != b || escaped),
             b'"' | b'\'' => quote = Some(b),
             b'(' | b'[' => open += 1,
             b')' | b']' => open = open.saturating_sub(1),
@@ -62,7 +58,7 @@ pub(super) enum Token {
 /// Longer ones first.
 pub(super) const SIGNS: &[&str] = &[
     "**", "//", "<<", ">>", "<=", ">=", "==", "!=", "+", "-", "*", "/", "%", "&", "|", "^", "~",
-    "<", ">", "(", ")", "[", "]", ",", "=", ":",
+    "<", ">", "(", ")", "[", "]", ",", "=", ".", ":",
 ];
 
 pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Stop> {

@@ -120,9 +120,8 @@ pub(super) fn arithmetic(sign: &str, left: &Value, right: &Value) -> Eval {
             "-" => a.checked_sub(b),
             "*" => a.checked_mul(b),
             "//" | "%" if b == 0 => return bad("division by zero"),
-            // Python rounds down.
-            "//" => Some(a.div_euclid(b) - i128::from(b < 0 && a.rem_euclid(b) != 0)),
-            "%" => Some(a - b * (a.div_euclid(b) - i128::from(b < 0 && a.rem_euclid(b) != 0))),
+            "//" => floor(a, b).map(|(quotient, _)| quotient),
+            "%" => floor(a, b).map(|(_, rest)| rest),
             "**" => a.checked_pow(shift),
             "<<" => a.checked_shl(shift).filter(|v| v >> shift == a),
             ">>" => Some(a >> shift.min(127)),
@@ -149,6 +148,16 @@ pub(super) fn arithmetic(sign: &str, left: &Value, right: &Value) -> Eval {
         "**" => a.powf(b),
         _ => return bad(format!("`{sign}` wants whole numbers")),
     }))
+}
+
+/// Quotient and rest, rounded down as Python does.
+fn floor(a: i128, b: i128) -> Option<(i128, i128)> {
+    let (quotient, rest) = (a.checked_div(b)?, a.checked_rem(b)?);
+    if rest != 0 && (rest < 0) != (b < 0) {
+        Some((quotient.checked_sub(1)?, rest.checked_add(b)?))
+    } else {
+        Some((quotient, rest))
+    }
 }
 
 pub(super) fn call(name: &str, arguments: &[Value]) -> Eval {

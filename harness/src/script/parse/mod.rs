@@ -85,7 +85,7 @@ fn event(c: &mut Cursor<'_>, defines: &Defines) -> Read<Event> {
         when(c)?
     };
     let action = match c.peek() {
-        Some(b'<' | b'>') => Action::Packet(packet::packet(c)?),
+        Some(b'<' | b'>') => Action::Packet(packet::packet(c, defines)?),
         Some(b'`') => Action::Command(c.enclosed("`", "`")?.to_owned()),
         Some(b'%') => Action::Code(c.enclosed("%{", "}%")?.to_owned()),
         _ => Action::Call(call::call(c, defines)?),

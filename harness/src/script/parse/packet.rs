@@ -1,5 +1,6 @@
 //! Packet lines: `< S 0:0(0) win 1000 <mss 1460>`.
 
+use super::Defines;
 use crate::script::ast::{
     Body, Direction, EcnField, Icmp, IpFields, Options, Packet, Segment, TcpOption,
 };
@@ -11,7 +12,7 @@ use narrows::wire::{Ecn, Flags};
 /// The most text a packet has: what an IPv4 packet holds beside its headers.
 const MAX_TEXT: usize = 65_535;
 
-pub(super) fn packet(c: &mut Cursor<'_>) -> Read<Packet> {
+pub(super) fn packet(c: &mut Cursor<'_>, defines: &Defines) -> Read<Packet> {
     let start = c.here();
     let direction = match c.take("<") {
         true => Direction::In,
@@ -32,7 +33,7 @@ pub(super) fn packet(c: &mut Cursor<'_>) -> Read<Packet> {
     }
     let ip = ip_fields(c, direction)?;
     if c.take_word("icmp") {
-        let icmp = icmp(c)?;
+        let icmp = icmp(c, defines)?;
         return Ok(Packet {
             direction,
             ip,
@@ -42,7 +43,7 @@ pub(super) fn packet(c: &mut Cursor<'_>) -> Read<Packet> {
         });
     }
     let ports = ports(c)?;
-    let segment = segment(c, direction)?;
+    let segment = segment(c, direction, defines)?;
     Ok(Packet {
         direction,
         ip,
@@ -130,7 +131,7 @@ fn ports(c: &mut Cursor<'_>) -> Read<Option<(u16, u16)>> {
     Ok(Some((from, to)))
 }
 
-fn segment(c: &mut Cursor<'_>, direction: Direction) -> Read<Segment> {
+fn segment(c: &mut Cursor<'_>, direction: Direction, defines: &Defines) -> Read<Segment> {
     let flags = flags(c)?;
     let start = c.here();
     let (seq, len) = sequence(c)?;
@@ -152,7 +153,7 @@ fn segment(c: &mut Cursor<'_>, direction: Direction) -> Read<Segment> {
     if c.take_word("urg") {
         urgent = Some(c.number("an urgent pointer", 65_535)? as u16);
     }
-    let options = options(c, direction)?;
+    let options = options(c, direction, defines)?;
     Ok(Segment {
         flags,
         seq,
@@ -220,7 +221,7 @@ fn sequence(c: &mut Cursor<'_>) -> Read<(u32, usize)> {
     Ok((from as u32, len as usize))
 }
 
-fn options(c: &mut Cursor<'_>, direction: Direction) -> Read<Options> {
+fn options(c: &mut Cursor<'_>, direction: Direction, defines: &Defines) -> Read<Options> {
     let start = c.here();
     if !c.sees("<") {
         return Ok(Options::List(Vec::new()));
@@ -239,7 +240,7 @@ fn options(c: &mut Cursor<'_>, direction: Direction) -> Read<Options> {
     }
     let mut list = Vec::new();
     loop {
-        list.push(option(c)?);
+        list.push(option(c, defines)?);
         if !c.take(",") {
             break;
         }
@@ -263,7 +264,7 @@ fn wire_len(list: &[TcpOption]) -> usize {
         .sum()
 }
 
-fn option(c: &mut Cursor<'_>) -> Read<TcpOption> {
+fn option(c: &mut Cursor<'_>, defines: &Defines) -> Read<TcpOption> {
     let start = c.here();
     let max = u64::from(u32::MAX);
     Ok(
@@ -301,22 +302,22 @@ fn option(c: &mut Cursor<'_>) -> Read<TcpOption> {
             }
             "FO" => TcpOption::Other {
                 kind: 34,
-                data: blob(c)?,
+                data: blob(c, defines)?,
             },
             "FOEXP" => {
                 let mut data = vec![0xf9, 0x89];
-                data.extend(blob(c)?);
+                data.extend(blob(c, defines)?);
                 TcpOption::Other { kind: 254, data }
             }
             "md5" => TcpOption::Other {
                 kind: 19,
-                data: blob(c)?,
+                data: blob(c, defines)?,
             },
             "unknown" => {
                 let kind = c.number("an option's kind", 255)? as u8;
                 TcpOption::Other {
                     kind,
-                    data: blob(c)?,
+                    data: blob(c, defines)?,
                 }
             }
             other => {
@@ -342,12 +343,13 @@ fn option(c: &mut Cursor<'_>) -> Read<TcpOption> {
 }
 
 /// Hex digits, perhaps none, with or without `0x`.
-fn blob(c: &mut Cursor<'_>) -> Read<Vec<u8>> {
+fn blob(c: &mut Cursor<'_>, defines: &Defines) -> Read<Vec<u8>> {
     let start = c.here();
     let Some(word) = c.peek_word() else {
         return Ok(Vec::new());
     };
     c.word("hex digits")?;
+    let word = defines.get(word).map_or(word, String::as_str);
     let digits = word.strip_prefix("0x").unwrap_or(word);
     let pairs = digits.as_bytes().chunks(2).map(|pair| {
         let text = std::str::from_utf8(pair).ok().filter(|t| t.len() == 2)?;
@@ -357,12 +359,13 @@ fn blob(c: &mut Cursor<'_>) -> Read<Vec<u8>> {
         Some(bytes) if bytes.len() <= 38 => Ok(bytes),
         _ => Err(Diagnostic::syntax(
             c.since(start),
-            "an option's data is an even number of hex digits, 38 bytes at most",
+            "an option's data is an even number of hex digits, 38 bytes at most, or a name that \
+             -D or --define gives",
         )),
     }
 }
 
-fn icmp(c: &mut Cursor<'_>) -> Read<Icmp> {
+fn icmp(c: &mut Cursor<'_>, defines: &Defines) -> Read<Icmp> {
     let kind = c
         .word("an ICMP type: unreachable, packet_too_big, ...")?
         .to_owned();
@@ -375,7 +378,8 @@ fn icmp(c: &mut Cursor<'_>) -> Read<Icmp> {
     if c.peek_word()
         .is_some_and(|w| w != "mtu" && !w.as_bytes()[0].is_ascii_digit())
     {
-        icmp.code = Some(c.word("a code")?.to_owned());
+        let code = c.word("a code")?;
+        icmp.code = Some(defines.get(code).map_or(code, String::as_str).to_owned());
     }
     if c.take_word("mtu") {
         icmp.mtu = Some(ByteCount::new(c.number("an MTU", 65_535)?));

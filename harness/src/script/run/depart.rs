@@ -98,14 +98,20 @@ impl Machine<'_> {
             }
             match self.next_timer() {
                 Some(at) if at <= latest => self.fire(at)?,
-                next => {
+                _ => {
+                    // The endpoint's timers may promise too early a time; a connection's do not.
+                    let next = self.focus.and_then(|id| self.host.connection(id));
+                    let next = next.and_then(|conn| conn.poll_timeout());
                     let mut d = Diagnostic::mismatch(want.span, "no packet left").comparing(
                         segment::describe(want),
                         format!("nothing until {}", Self::clock(latest)),
                     );
                     d = match next {
-                        Some(at) => d.note(format!("the next timer is at {}", Self::clock(at))),
-                        None => d.note("no timer is running"),
+                        Some(at) => d.note(format!(
+                            "the connection's next timer is at {}",
+                            Self::clock(at)
+                        )),
+                        None => d.note("the connection has no timer running"),
                     };
                     return Err(d);
                 }
@@ -172,6 +178,10 @@ impl Machine<'_> {
             },
             tos,
             ttl: sent.ip.hop_limit,
+            shift: match (flow.own.window_scale, flow.peer.window_scale) {
+                (Some(shift), Some(_)) if !flags.contains(Flags::SYN) => shift.min(14),
+                _ => 0,
+            },
         }
     }
 

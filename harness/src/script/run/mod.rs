@@ -15,6 +15,7 @@ use super::code::{self, Value};
 use super::diagnostic::Diagnostic;
 use super::flow::Flow;
 use super::parse;
+use super::profile::Profile;
 use super::segment;
 use super::settings::{Options, Settings};
 use super::setup;
@@ -23,7 +24,7 @@ use narrows::config::TcpConfig;
 use narrows::conn::Boxed;
 use narrows::endpoint::{ConnId, Endpoint, EndpointConfig, EndpointEvent, ListenerId};
 use narrows::wire::{Flags, IpHeader, TcpHeader};
-use narrows::{Duration, Instant};
+use narrows::{ByteCount, Duration, Instant};
 use sockets::{Progress, Reply, Socket};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -129,6 +130,11 @@ impl<'s> Machine<'s> {
     fn new(settings: Settings) -> Result<Self, Diagnostic> {
         let mut tcp = settings.profile.tcp();
         tcp.mss = settings.mss;
+        if settings.profile == Profile::Freebsd {
+            // Its receive buffer holds whole segments.
+            let whole = 65_536u64.next_multiple_of(u64::from(tcp.mss));
+            tcp.window_clamp = Some(ByteCount::new(whole));
+        }
         let config = EndpointConfig::new(Arc::new(tcp.clone()), *b"narrows script 1");
         let host = Host::new(config)
             .map_err(|e| Diagnostic::syntax(Span::default(), format!("the TCP: {e}")))?;
@@ -153,7 +159,11 @@ impl<'s> Machine<'s> {
     }
 
     fn play(&mut self, events: &'s [Event]) -> Result<(), Diagnostic> {
-        for event in events {
+        let clean_up = self.clean_up(events);
+        for (index, event) in events.iter().enumerate() {
+            if index == clean_up {
+                self.check_surplus(event.span)?;
+            }
             let (from, to) = self.window(event.at);
             if let Action::Packet(packet) = &event.action
                 && packet.direction == Direction::Out
@@ -179,8 +189,35 @@ impl<'s> Machine<'s> {
             }
         }
         self.finish_pending()?;
+        if clean_up < events.len() {
+            self.outbox.clear();
+            return Ok(());
+        }
+        // What is due at the last instant belongs to it.
+        while let Some(at) = self.next_timer().filter(|at| *at <= self.now) {
+            self.fire(at)?;
+        }
+        self.check_surplus(events.last().map(|e| e.span).unwrap_or_default())
+    }
+
+    /// From which step on a script only tidies up. Those of other stacks close what they opened
+    /// and do not look at what that sends; ours do.
+    fn clean_up(&self, events: &[Event]) -> usize {
+        if self.settings.profile == Profile::Rfc {
+            return events.len();
+        }
+        let tidies = |e: &Event| match &e.action {
+            Action::Call(call) => call.name == "close",
+            Action::Command(_) => true,
+            _ => false,
+        };
+        let kept = events.iter().rposition(|e| !tidies(e));
+        kept.map_or(0, |last| last + 1)
+    }
+
+    fn check_surplus(&mut self, span: Span) -> Result<(), Diagnostic> {
         match self.outbox.pop_front() {
-            Some(sent) => Err(self.surplus(&sent, events.last().map(|e| e.span))),
+            Some(sent) => Err(self.surplus(&sent, span)),
             None => Ok(()),
         }
     }
@@ -480,12 +517,12 @@ impl<'s> Machine<'s> {
 
     // ---- For people.
 
-    fn surplus(&mut self, sent: &Sent, span: Option<Span>) -> Diagnostic {
+    fn surplus(&mut self, sent: &Sent, span: Span) -> Diagnostic {
         let left = self.shown(sent);
         let at = Self::clock(sent.at);
         let more = self.outbox.len();
         let mut d = Diagnostic::mismatch(
-            span.unwrap_or_default(),
+            span,
             "the script ends, and packets have left that it does not speak of",
         )
         .comparing("nothing more", format!("{left} at {at}"));

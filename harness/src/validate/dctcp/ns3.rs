@@ -102,7 +102,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
                     values.iter().copied().fold(f64::INFINITY, f64::min),
                     values.iter().copied().fold(0.0, f64::max),
                 ))
-                .explained("dctcp-ns3"),
+                .explained("dctcp-and-ns-3"),
             );
         }
     }

@@ -137,7 +137,7 @@ fn sender(bench: &mut Bench<'_>) {
     tell(&mut cc, CongestionEvent::Loss);
     bench.row(exact(
         "... after a loss, alpha 0",
-        "RFC 8257 section 3.4: a loss as in RFC 5681, half the flight",
+        "RFC 8257 section 3.5: a loss as in RFC 5681, half the flight",
         50.0,
         segments(&cc),
         "segments",

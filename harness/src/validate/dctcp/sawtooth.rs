@@ -63,7 +63,7 @@ pub(super) fn against_the_model(bench: &mut Bench<'_>) -> Result<(), ScenarioErr
                 k,
                 &Teeth::of(&spec, &run),
             );
-            if (gbps, n) == (10, 2) {
+            if gbps == 10 && matches!(n, 2 | 40) {
                 bench.figure(queue_figure(&run, model(n, gbps, k)));
             }
         }
@@ -205,7 +205,7 @@ fn as_in_the_model(bench: &Bench<'_>, spec: &FlowsSpec) -> Result<FlowsRun, Scen
     spec.tcp.congestion = "growing-dctcp".to_owned();
     let ctx = RunContext {
         cancel: Some(bench.cancel()),
-        capture: None,
+        ..RunContext::default()
     };
     runner.run(&spec, ctx)
 }
@@ -246,34 +246,40 @@ impl CongestionControl for Growing {
     }
 }
 
-/// Two milliseconds of the queue.
+/// The queue over a few periods.
 fn queue_figure(run: &FlowsRun, model: Sawtooth) -> Figure {
+    let (name, flows, span, range) = if model.n > 2.0 {
+        ("dctcp-queue-many", "40 DCTCP flows", 4.0, (0.0, 90.0))
+    } else {
+        ("dctcp-queue", "two DCTCP flows", 6.0, (20.0, 50.0))
+    };
     let queue = &run.bottleneck.queue;
     let from = queue.first().map_or(0, |q| q.at_picos);
     let points = queue
         .iter()
         .map(|q| ((q.at_picos - from) as f64 / 1e9, f64::from(q.packets)))
-        .take_while(|(ms, _)| *ms <= 6.0)
+        .take_while(|(ms, _)| *ms <= span)
         .collect();
-    let rule = |at, label: String| Rule {
+    let rule = |at, label: &str| Rule {
         at: RuleAt::Y(at),
-        label,
+        label: label.to_owned(),
     };
     Figure {
-        name: "dctcp-queue",
-        caption: "Queue of two DCTCP flows at 10 Gb/s, RTT 100 µs, K = 40 packets; the lines \
-                  are the longest and the shortest queue of the paper's model."
-            .to_owned(),
+        name,
+        caption: format!(
+            "Queue of {flows} at 10 Gb/s, RTT 100 µs, K = 40 packets; the lines are the longest \
+             and the shortest queue of the paper's model."
+        ),
         chart: Chart {
-            title: "Queue length over time of two DCTCP flows".to_owned(),
+            title: format!("Queue length over time of {flows}"),
             x: Axis {
                 label: "Time (ms)".to_owned(),
-                range: Some((0.0, 6.0)),
+                range: Some((0.0, span)),
                 ..Axis::default()
             },
             y: Axis {
                 label: "Queue (packets)".to_owned(),
-                range: Some((0.0, 50.0)),
+                range: Some(range),
                 ..Axis::default()
             },
             series: vec![Series {
@@ -283,8 +289,8 @@ fn queue_figure(run: &FlowsRun, model: Sawtooth) -> Figure {
                 ..Series::default()
             }],
             rules: vec![
-                rule(model.q_max(), "model: Qmax = K + N".to_owned()),
-                rule(model.q_min(), "model: Qmin".to_owned()),
+                rule(model.q_max(), "model: Qmax = K + N"),
+                rule(model.q_min(), "model: Qmin"),
             ],
         },
     }

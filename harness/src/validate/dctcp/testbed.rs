@@ -59,8 +59,7 @@ pub(super) fn long_flows(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
                 Measured::Value(length(1) / length(0)),
                 "",
             )
-            .note(format!("{:.1} and {:.0} packets", length(0), length(1)))
-            .explained("dctcp-drop-tail-queue"),
+            .note(format!("{:.1} and {:.0} packets", length(0), length(1))),
     );
     bench.figure(distribution(&queues));
 
@@ -205,27 +204,69 @@ pub(super) fn convergence(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
             spec.record.samples = Some(WINDOW);
             let run = go(bench, &spec)?;
             times.push(millis(converged(&run.flows, Instant::ZERO + joins)));
+            if (gbps, seed) == (10, 1) {
+                bench.figure(shares(&run.flows, Instant::ZERO + joins));
+            }
         }
-        bench.row(
-            Published::get(key)
-                .row(
-                    format!("a second flow joins, {gbps} Gb/s, K = {k}: time to equal shares"),
-                    Measured::spread(&times),
-                    "ms",
-                )
-                .explained("dctcp-convergence"),
-        );
+        bench.row(Published::get(key).row(
+            format!("a second flow joins, {gbps} Gb/s, K = {k}: time to equal shares"),
+            Measured::spread(&times),
+            "ms",
+        ));
     }
     Ok(())
 }
 
-/// Shares are taken over this.
+/// Flows are looked at this often.
 const WINDOW: Duration = Duration::from_millis(1);
-/// ... and are equal when they stay within a tenth of one another's mean for so many.
-const STAYS: usize = 10;
+/// Shares are taken over so many windows.
+const WINDOWS: u64 = 10;
 
-/// How long after `joins` the second flow's share is half, give or take a tenth, on the mean of
-/// ten windows.
+/// The goodput of two flows, the second of which joins.
+fn shares(flows: &[FlowOutcome], joins: Instant) -> Figure {
+    let series = flows.iter().enumerate().map(|(group, flow)| {
+        let points = flow.samples.windows(2).map(|w| {
+            let bits = (w[1].delivered - w[0].delivered).get() as f64 * 8.0;
+            let rate = bits / w[1].at.since(w[0].at).as_nanos() as f64;
+            let since = w[1].at.as_nanos() as f64 - joins.as_nanos() as f64;
+            (since / 1e6, rate)
+        });
+        Series {
+            name: ["first flow", "second flow"][group.min(1)].to_owned(),
+            draw: Draw::Line,
+            role: Role::Ours,
+            group,
+            points: points
+                .filter(|(ms, _)| (-50.0..=200.0).contains(ms))
+                .collect(),
+            spread: Vec::new(),
+        }
+    });
+    Figure {
+        name: "dctcp-convergence",
+        caption: "A second DCTCP flow joins a first at time 0: 10 Gb/s, RTT 100 µs, K = 65; \
+                  goodput of each millisecond."
+            .to_owned(),
+        chart: Chart {
+            title: "Goodput of two flows over time".to_owned(),
+            x: Axis {
+                label: "Time since the second flow began (ms)".to_owned(),
+                range: Some((-50.0, 200.0)),
+                ..Axis::default()
+            },
+            y: Axis {
+                label: "Goodput (Gb/s)".to_owned(),
+                range: Some((0.0, 10.0)),
+                ..Axis::default()
+            },
+            series: series.collect(),
+            rules: Vec::new(),
+        },
+    }
+}
+
+/// How long after `joins` begins the first stretch of ten windows in which the second flow had at
+/// least four fifths of what the first had.
 fn converged(flows: &[FlowOutcome], joins: Instant) -> Duration {
     let delivered = |flow: usize, at: Instant| {
         let samples = &flows[flow].samples;
@@ -234,8 +275,8 @@ fn converged(flows: &[FlowOutcome], joins: Instant) -> Duration {
     };
     let mut at = joins;
     let end = flows[0].samples.last().map_or(joins, |s| s.at);
-    while at + WINDOW * STAYS as u64 <= end {
-        let until = at + WINDOW * STAYS as u64;
+    while at + WINDOW * WINDOWS <= end {
+        let until = at + WINDOW * WINDOWS;
         let share = |flow| delivered(flow, until) - delivered(flow, at);
         let (first, second) = (share(0), share(1));
         if second >= 0.8 * first {

@@ -124,6 +124,7 @@ fn row(congestion: &str, what: &str, source: &str, window: f64, found: &Cycles) 
         "segments",
         TOLERANCE,
     )
+    .explained("what-a-recovery-costs-a-small-window")
     .note(format!(
         "{} whole cycles; {} recoveries and {} timeouts in the whole run",
         found.cycles, found.recoveries, found.timeouts

@@ -51,6 +51,8 @@ pub(super) struct Transfer {
     pub(super) buffer: Capacity,
     /// Packets that the link to the receiver loses, the SYN being the first.
     pub(super) lost: Vec<u64>,
+    /// smoltcp delays its ACKs, by 10 ms as it comes.
+    pub(super) delays_acks: bool,
 }
 
 const PORT: u16 = 5_001;
@@ -150,6 +152,11 @@ impl Transfer {
         Ok(match tcp {
             Tcp::Smoltcp => {
                 let config = SmoltcpConfig::default();
+                let ack_delay = config.ack_delay.filter(|_| self.delays_acks);
+                let config = SmoltcpConfig {
+                    ack_delay,
+                    ..config
+                };
                 MixedHost::Smoltcp(SmoltcpHost::new(id, config, flows, seed))
             }
             Tcp::Ours => {

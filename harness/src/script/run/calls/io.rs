@@ -189,6 +189,8 @@ impl Machine<'_> {
             return Ok(Reply::Failed("EPIPE"));
         };
         let (local, remote) = (conn.local().port(), conn.remote().port());
+        // No more is made than there is room for: the rest when it is.
+        let room = usize::try_from(conn.send_room()).unwrap_or(usize::MAX);
         match conn.state() {
             State::SynSent | State::SynReceived(_) => {
                 return Ok(match nonblocking {
@@ -202,7 +204,7 @@ impl Machine<'_> {
         let flow = self.flow_of(local, remote);
         let before = self.flows[flow].written.len();
         let left = data.len - progress.written.min(data.len);
-        let bytes: Vec<u8> = (0..left)
+        let bytes: Vec<u8> = (0..left.min(room))
             .map(|i| {
                 let given = data.text.get(progress.written + i).copied();
                 given.unwrap_or_else(|| user_byte(before + i))
@@ -212,8 +214,8 @@ impl Machine<'_> {
             return Ok(Reply::Failed("EPIPE"));
         };
         let sent = match data.flags & MSG_OOB {
-            0 => conn.send(&bytes, bytes.len()),
-            _ => conn.send_urgent(&bytes, bytes.len()),
+            0 => conn.send(&bytes, left),
+            _ => conn.send_urgent(&bytes, left),
         };
         let Ok(taken) = sent else {
             return Ok(Reply::Failed("EPIPE"));

@@ -214,6 +214,11 @@ impl Machine<'_> {
             "TCP_MAXSEG" => conn.map_or(i64::from(tcp.mss), |c| c.sender().mss().get() as i64),
             "TCP_NODELAY" => i64::from(!tcp.nagle),
             "SO_SNDBUF" => tcp.send_buffer as i64,
+            "SO_RCVBUF" if self.settings.profile == Profile::Freebsd => {
+                let whole = tcp.window_clamp.map_or(65_536, |c| c.get() as i64);
+                let open = conn.is_some_and(|c| c.was_established());
+                if open { whole } else { whole.min(65_536) }
+            }
             "SO_RCVBUF" => tcp.recv_buffer as i64,
             "SO_TYPE" => 1,
             "SO_LINGER" => return Ok(Reply::Returned(0)),

@@ -1,0 +1,250 @@
+//! Writes what the connections of a run decide, as JSON lines.
+//!
+//! The first line names format and version. Each other line is one event of one connection, in
+//! the order of time:
+//!
+//! ```text
+//! {"ns":115840,"host":3,"conn":0,"event":"window","cwnd":14480,"ssthresh":null,...}
+//! ```
+//!
+//! `ns` is the time since the start of the run, `host` the number of the host (0 is the client
+//! of an incast), `conn` the connection's number on that host. Byte counts are whole numbers of
+//! bytes, times end in `_ns`; `null` is a value that there is not (yet).
+//!
+//! | `event` | fields |
+//! |---|---|
+//! | `open` | `local`, `remote`: the connection begins |
+//! | `state` | `from`, `to`: the state of RFC 9293; `why` with `closed` |
+//! | `window` | `cwnd`, `ssthresh`, `in_flight`, `snd_wnd`, `srtt_ns`, `rto_ns`: after an ACK |
+//! | `recovery` | `from`, `to`: `open`, `disorder`, `cwr`, `recovery`, `loss` |
+//! | `congestion` | `sign`: `loss`, `ecn-echo`, `local-drop` |
+//! | `lost` | `bytes` newly marked lost |
+//! | `retransmit` | `offset` in the stream, `bytes` |
+//! | `timeout` | `cause`, `rto_ns`, `consecutive`, `flight_size` |
+//! | `tail-loss-probe` | |
+//! | `undo` | `spurious`: `timeout`, `fast-retransmit` |
+
+use super::{App, TcpHost};
+use crate::net::packet::HostId;
+use narrows::congestion::{CaState, CongestionEvent, Spurious};
+use narrows::conn::state::State;
+use narrows::endpoint::ConnId;
+use narrows::endpoint::demux::FourTuple;
+use narrows::trace::{TimeoutCause, TraceEvent, TraceSink};
+use narrows::{ByteCount, Instant};
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Version of the format.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// A trace that is being written.
+pub struct TraceLog<'a> {
+    out: &'a mut (dyn Write + Send),
+    lines: Arc<Mutex<String>>,
+    /// The first error; nothing is written after it.
+    result: io::Result<()>,
+}
+
+impl std::fmt::Debug for TraceLog<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TraceLog").finish_non_exhaustive()
+    }
+}
+
+impl<'a> TraceLog<'a> {
+    /// Begin with the line that names the format.
+    pub fn new(out: &'a mut (dyn Write + Send)) -> Self {
+        let head = format!(
+            "{{\"format\":\"narrows-trace\",\"format_version\":{FORMAT_VERSION},\"narrows_version\":\"{}\"}}\n",
+            env!("CARGO_PKG_VERSION")
+        );
+        Self {
+            out,
+            lines: Arc::new(Mutex::new(head)),
+            result: Ok(()),
+        }
+    }
+
+    /// Listen to every connection that `host` will have.
+    pub fn listen<A: App>(&self, id: HostId, host: &mut TcpHost<A>) {
+        let lines = Arc::clone(&self.lines);
+        let listen = move |now: Instant, conn: ConnId, tuple: &FourTuple| {
+            let sink = Sink {
+                lines: Arc::clone(&lines),
+                host: id.0,
+                conn: conn.index(),
+            };
+            let (local, remote) = (tuple.local, tuple.remote);
+            sink.line(now, "open", |line| {
+                let _ = write!(line, ",\"local\":\"{local}\",\"remote\":\"{remote}\"");
+            });
+            Some(Box::new(sink) as Box<dyn TraceSink>)
+        };
+        host.parts_mut().0.set_tracer(Some(Box::new(listen)));
+    }
+
+    /// Hand what has gathered to the file; to be called now and then.
+    pub fn drain(&mut self) {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.result.is_ok() {
+            self.result = self.out.write_all(lines.as_bytes());
+        }
+        lines.clear();
+    }
+
+    /// Write the rest.
+    ///
+    /// # Errors
+    /// The first error of all that was written.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.drain();
+        self.result?;
+        self.out.flush()
+    }
+}
+
+/// One connection's.
+struct Sink {
+    lines: Arc<Mutex<String>>,
+    host: u32,
+    conn: usize,
+}
+
+impl Sink {
+    fn line(&self, now: Instant, event: &str, fields: impl FnOnce(&mut String)) {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let (host, conn) = (self.host, self.conn);
+        let _ = write!(
+            lines,
+            "{{\"ns\":{},\"host\":{host},\"conn\":{conn},\"event\":\"{event}\"",
+            now.as_nanos()
+        );
+        fields(&mut lines);
+        lines.push_str("}\n");
+    }
+}
+
+impl TraceSink for Sink {
+    fn event(&mut self, now: Instant, event: &TraceEvent) {
+        // Writing to a string does not fail.
+        match event {
+            TraceEvent::State { from, to } => self.line(now, "state", |l| {
+                let _ = write!(
+                    l,
+                    ",\"from\":\"{}\",\"to\":\"{}\"",
+                    state(*from),
+                    state(*to)
+                );
+                if let State::Closed(why) = to {
+                    let _ = write!(l, ",\"why\":\"{why}\"");
+                }
+            }),
+            TraceEvent::Window {
+                cwnd,
+                ssthresh,
+                in_flight,
+                snd_wnd,
+                srtt,
+                rto,
+            } => self.line(now, "window", |l| {
+                let _ = write!(l, ",\"cwnd\":{}", cwnd.get());
+                let known = Some(ssthresh.get()).filter(|_| *ssthresh < ByteCount::MAX);
+                number(l, "ssthresh", known);
+                let _ = write!(
+                    l,
+                    ",\"in_flight\":{},\"snd_wnd\":{}",
+                    in_flight.get(),
+                    snd_wnd.get()
+                );
+                number(l, "srtt_ns", srtt.map(|d| d.as_nanos()));
+                number(l, "rto_ns", Some(rto.as_nanos()));
+            }),
+            TraceEvent::CaState { from, to } => self.line(now, "recovery", |l| {
+                let _ = write!(
+                    l,
+                    ",\"from\":\"{}\",\"to\":\"{}\"",
+                    phase(*from),
+                    phase(*to)
+                );
+            }),
+            TraceEvent::Congestion(sign) => self.line(now, "congestion", |l| {
+                let sign = match sign {
+                    CongestionEvent::Loss => "loss",
+                    CongestionEvent::EcnEcho => "ecn-echo",
+                    CongestionEvent::LocalDrop => "local-drop",
+                    _ => "other",
+                };
+                let _ = write!(l, ",\"sign\":\"{sign}\"");
+            }),
+            TraceEvent::Lost { bytes } => {
+                self.line(now, "lost", |l| number(l, "bytes", Some(bytes.get())));
+            }
+            TraceEvent::Retransmit { offset, bytes } => self.line(now, "retransmit", |l| {
+                number(l, "offset", Some(*offset));
+                number(l, "bytes", Some(bytes.get()));
+            }),
+            TraceEvent::Timeout {
+                cause,
+                rto,
+                consecutive,
+                flight_size,
+            } => self.line(now, "timeout", |l| {
+                let cause = match cause {
+                    TimeoutCause::Handshake => "handshake",
+                    TimeoutCause::FullWindow => "full-window",
+                    TimeoutCause::Tail => "tail",
+                    TimeoutCause::RetransmissionLost => "retransmission-lost",
+                    TimeoutCause::ZeroWindow => "zero-window",
+                };
+                let _ = write!(l, ",\"cause\":\"{cause}\"");
+                number(l, "rto_ns", Some(rto.as_nanos()));
+                number(l, "consecutive", Some(u64::from(*consecutive)));
+                number(l, "flight_size", Some(flight_size.get()));
+            }),
+            TraceEvent::TailLossProbe => self.line(now, "tail-loss-probe", |_| {}),
+            TraceEvent::Undo(spurious) => self.line(now, "undo", |l| {
+                let spurious = match spurious {
+                    Spurious::Timeout => "timeout",
+                    Spurious::FastRetransmit => "fast-retransmit",
+                    _ => "other",
+                };
+                let _ = write!(l, ",\"spurious\":\"{spurious}\"");
+            }),
+            _ => self.line(now, "other", |_| {}),
+        }
+    }
+}
+
+fn number(line: &mut String, name: &str, value: Option<u64>) {
+    let _ = match value {
+        Some(v) => write!(line, ",\"{name}\":{v}"),
+        None => write!(line, ",\"{name}\":null"),
+    };
+}
+
+const fn state(state: State) -> &'static str {
+    match state {
+        State::SynSent => "syn-sent",
+        State::SynReceived(_) => "syn-received",
+        State::Established => "established",
+        State::FinWait1 => "fin-wait-1",
+        State::FinWait2 => "fin-wait-2",
+        State::CloseWait => "close-wait",
+        State::Closing => "closing",
+        State::LastAck => "last-ack",
+        State::TimeWait => "time-wait",
+        State::Closed(_) => "closed",
+    }
+}
+
+const fn phase(phase: CaState) -> &'static str {
+    match phase {
+        CaState::Open => "open",
+        CaState::Disorder => "disorder",
+        CaState::Cwr => "cwr",
+        CaState::Recovery => "recovery",
+        CaState::Loss => "loss",
+    }
+}
