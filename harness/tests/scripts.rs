@@ -176,6 +176,23 @@ fn every_assertion_counts() {
     assert!(tried > 50, "{tried}");
 }
 
+/// Whatever order its lines have, a script comes to an end.
+#[test]
+fn scripts_in_disorder_neither_panic_nor_hang() {
+    for path in files(folder()) {
+        let source = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<&str> = source.lines().collect();
+        for i in 0..lines.len().saturating_sub(1) {
+            let mut swapped = lines.clone();
+            swapped.swap(i, i + 1);
+            run("swapped", &swapped.join("\n"), &Options::default());
+            let mut twice = lines.clone();
+            twice.insert(i, lines[i]);
+            run("twice", &twice.join("\n"), &Options::default());
+        }
+    }
+}
+
 const OPEN: &str = "\
 0    socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
 +0   bind(3, ..., ...) = 0

@@ -263,11 +263,11 @@ impl Call {
     pub(super) fn size(&self, n: usize) -> Result<usize, Diagnostic> {
         usize::try_from(self.int(n)?)
             .ok()
-            .filter(|n| *n <= 1 << 28)
+            .filter(|n| *n <= 1 << 26)
             .ok_or_else(|| {
                 Diagnostic::syntax(
                     self.span,
-                    format!("{}(): a length is from 0 to 256 MiB", self.name),
+                    format!("{}(): a length is from 0 to 64 MiB", self.name),
                 )
             })
     }

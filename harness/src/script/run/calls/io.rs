@@ -61,7 +61,7 @@ fn data(call: &Call, known: i64) -> Result<Data, Diagnostic> {
         }
     }
     if data.flags & !known != 0 {
-        return Err(call.unsupported(format!("flags {:#x} are not known", data.flags & !known)));
+        return Err(call.unsupported(FLAGS_KNOWN));
     }
     Ok(data)
 }
@@ -69,9 +69,13 @@ fn data(call: &Call, known: i64) -> Result<Data, Diagnostic> {
 fn flags(call: &Call, at: usize) -> Result<i64, Diagnostic> {
     match call.args.get(at) {
         None => Ok(0),
-        Some(e) => number(e).ok_or_else(|| call.unsupported(format!("flags {e:?} are not known"))),
+        Some(e) => number(e).ok_or_else(|| call.unsupported(FLAGS_KNOWN)),
     }
 }
+
+/// What is said of other flags.
+const FLAGS_KNOWN: &str = "these flags are not known; there are MSG_DONTWAIT, MSG_NOSIGNAL, MSG_OOB \
+                           for sending, MSG_PEEK, MSG_TRUNC and MSG_WAITALL for receiving";
 
 /// `[{..., 1000}, {"abc", 3}]`
 fn vector(call: &Call, parts: &Expr, data: &mut Data) -> Result<(), Diagnostic> {
@@ -85,7 +89,7 @@ fn vector(call: &Call, parts: &Expr, data: &mut Data) -> Result<(), Diagnostic> 
         let len = fields.get(1).and_then(|(_, e)| number(e));
         let len = len.and_then(|n| usize::try_from(n).ok());
         let len = len.ok_or_else(|| call.unsupported("a part is written {..., LENGTH}"))?;
-        data.len = data.len.saturating_add(len).min(1 << 28);
+        data.len = data.len.saturating_add(len).min(1 << 26);
     }
     Ok(())
 }
