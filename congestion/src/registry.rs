@@ -454,24 +454,31 @@ fn parse_time(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Levenshtein distance in characters.
+/// How many characters to insert, delete, replace or swap with their neighbour to make `b` of
+/// `a` (optimal string alignment).
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
+    let mut row_before = row.clone();
+    let mut before = None;
     for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (above, cb) in row.iter_mut().skip(1).zip(&b) {
-            let cell = (diagonal + usize::from(ca != *cb))
-                .min(left + 1)
-                .min(*above + 1);
-            diagonal = *above;
-            *above = cell;
-            left = cell;
+        let mut next = Vec::with_capacity(row.len());
+        next.push(i + 1);
+        for (j, cb) in b.iter().enumerate() {
+            let at = |row: &[usize], j: usize| row.get(j).copied().unwrap_or(usize::MAX / 2);
+            let replaced = at(&row, j) + usize::from(ca != *cb);
+            let mut best = replaced.min(at(&row, j + 1) + 1).min(at(&next, j) + 1);
+            let pair = j.checked_sub(1).and_then(|j| Some((j, *b.get(j)?)));
+            if let Some((j, left)) = pair
+                && before == Some(*cb)
+                && left == ca
+            {
+                best = best.min(at(&row_before, j) + 1);
+            }
+            next.push(best);
         }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
+        before = Some(ca);
+        row_before = core::mem::replace(&mut row, next);
     }
     row.last().copied().unwrap_or(0)
 }
@@ -585,6 +592,8 @@ mod tests {
         for (asked, expected) in [
             ("cubik", Some("cubic")),
             ("dctp", Some("dctcp")),
+            ("rneo", Some("reno")),
+            ("cubci", Some("cubic")),
             ("ren", Some("reno")),
             ("fix", Some("fixed")),
             ("vegas", None),

@@ -253,6 +253,18 @@ fn must_66_rst_urg_and_ack_are_processed_with_a_zero_window() {
     assert!(matches!(l.state(), State::Closed(_)), "RST");
 }
 
+/// Where the ACKs of a peer stand that has filled the window and lost some of it.
+#[test]
+fn section_3_10_7_4_an_ack_at_the_right_edge_is_processed() {
+    let mut l = Lone::established(plain());
+    l.send(&bytes(500));
+    assert!(l.recv(ack(20_000, 500)).is_empty());
+    assert_eq!(l.conn.unacknowledged(), 0);
+    l.send(&bytes(500));
+    l.recv(ack(20_001, 1_000));
+    assert_eq!(l.conn.unacknowledged(), 500, "beyond it");
+}
+
 // ---- Silly windows.
 
 /// Whatever the peer offers in driblets, no small segment follows another.

@@ -3,7 +3,7 @@
 mod lab;
 mod pair;
 
-use lab::{Lab, MSS, ms, textbook};
+use lab::{Lab, MSS, ms, segments, textbook};
 use narrows::config::{EcnMode, TcpConfig, TimestampMode};
 use narrows::wire::{Ecn, Flags, TcpOptions};
 use narrows::{Duration, Instant};
@@ -84,10 +84,12 @@ fn rfc3042_2_without_new_sack_nothing_leaves() {
     for _ in 0..5 {
         assert!(lab.ack(0).is_empty());
     }
-    lab.sack(0, &[(1, 2)]);
+    // Nor does one count towards the three that retransmit.
+    assert_eq!(segments(&lab.sack(0, &[(1, 2)])), [10]);
     for _ in 0..5 {
         assert!(lab.sack(0, &[(1, 2)]).is_empty());
     }
+    assert_eq!(lab.reductions(), 0);
 }
 
 // ---- RFC 6298.

@@ -4,16 +4,20 @@
 mod live;
 
 use live::{data, pattern};
+use narrows::Instant;
 use narrows::config::{Keepalive, TcpConfig};
 use narrows::congestion::rto::presets;
 use narrows::congestion::{dctcp::Dctcp, reno::Reno};
 use narrows::device::fault::{Fault, Faults, Faulty};
 use narrows::device::loopback::Loopback;
+use narrows::device::{Device, DeviceStats, Refused};
 use narrows::driver::tokio::{Stack, TcpListener, TcpSocket, TcpStream};
-use narrows::interface::{Capabilities, InterfaceConfig, Medium};
+use narrows::interface::{Capabilities, InterfaceConfig, Medium, RxFrame, TxFrame};
+use narrows::recovery::dup_thresh::Sack6675;
 use narrows::trace::TraceEvent;
 use narrows::wire::ethernet::MacAddr;
 use std::io::{ErrorKind, IoSlice};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -132,6 +136,105 @@ async fn a_full_device_is_waited_for() {
     let server = Stack::spawn(b, config(2), TcpConfig::default()).unwrap();
     echo_over(client.clone(), server, SERVER, 1_000_000).await;
     assert!(client.stats().interface.refused > 0);
+}
+
+/// Refuses one frame, though it has room.
+struct RefusesOne {
+    device: Loopback,
+    frames: u32,
+    number: u32,
+}
+
+impl Device for RefusesOne {
+    fn capabilities(&self) -> Capabilities {
+        self.device.capabilities()
+    }
+    fn receive(
+        &mut self,
+        now: Instant,
+        budget: usize,
+        sink: &mut dyn FnMut(&RxFrame<'_>),
+    ) -> std::io::Result<usize> {
+        self.device.receive(now, budget, sink)
+    }
+    fn transmit(&mut self, now: Instant, frame: &TxFrame<'_>) -> Result<(), Refused> {
+        self.frames += 1;
+        if self.frames == self.number {
+            return Err(Refused::Full);
+        }
+        self.device.transmit(now, frame)
+    }
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.device.fd()
+    }
+    fn stats(&self) -> DeviceStats {
+        self.device.stats()
+    }
+}
+
+/// Whichever frame is refused, it is tried again without anything else happening.
+#[tokio::test]
+async fn a_refused_frame_is_not_forgotten() {
+    for number in 1..=6 {
+        // Without neighbours to ask for, which would wake the driver.
+        let ip = Capabilities::plain(Medium::Ip, 1500);
+        let (a, b) = Loopback::pair(ip, 1 << 20).unwrap();
+        let a = RefusesOne {
+            device: a,
+            frames: 0,
+            number,
+        };
+        // No timer of the TCP's that could help.
+        let tcp = TcpConfig {
+            rto: Arc::new(|| presets::floor(narrows::Duration::from_secs(60))),
+            detector: Arc::new(Sack6675::new),
+            ..TcpConfig::default()
+        };
+        let client = Stack::spawn(a, config(1), tcp).unwrap();
+        let server = Stack::spawn(b, config(2), TcpConfig::default()).unwrap();
+        // The drivers sleep, and nothing is under way that would wake them, each time.
+        let calm = Duration::from_millis(80);
+        tokio::time::sleep(calm).await;
+        let (mut a, mut b) = timeout(LONG, connected(&client, &server)).await.unwrap();
+        for _ in 0..4 {
+            tokio::time::sleep(calm).await;
+            a.write_all(b"ping").await.unwrap();
+            let mut buf = [0; 4];
+            let read = b.read_exact(&mut buf);
+            timeout(LONG, read).await.unwrap().unwrap();
+        }
+        assert_eq!(client.stats().interface.refused, 1);
+        // Neither a timeout nor a probe has found it.
+        assert_eq!(a.info().unwrap().tcpi_total_retrans, 0, "frame {number}");
+    }
+}
+
+/// Nothing is tried again and again while there is no room.
+#[tokio::test]
+async fn a_full_device_is_waited_for_asleep() {
+    let ip = Capabilities::plain(Medium::Ip, 1500);
+    let (a, mut b) = Loopback::pair(ip, 5_000).unwrap();
+    let client = Stack::spawn(a, config(1), TcpConfig::default()).unwrap();
+    // The runtime has seen that the device has room, which then is not so any more.
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let attempts: Vec<_> = (0..100)
+        .map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move { TcpStream::connect(&client, SERVER).await })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let refused = client.stats().interface.refused;
+    assert!((1..1_000).contains(&refused), "{refused}");
+    // Room again: the rest comes.
+    let mut frames = 0;
+    while frames < 100 {
+        frames += b.receive(Instant::ZERO, 64, &mut |_| {}).unwrap();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    for attempt in attempts {
+        attempt.abort();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -364,6 +467,28 @@ async fn cancelled_reads_and_accepts_lose_nothing() {
     assert_eq!(&buf, b"once");
 }
 
+/// A stream that always has something to read leaves other tasks of its thread their turn.
+#[tokio::test]
+async fn a_busy_stream_does_not_starve_others() {
+    let (client, server) = stacks_with(TcpConfig::default(), OFFLOAD);
+    let (mut a, mut b) = connected(&client, &server).await;
+    a.write_all(&data(0, 500_000)).await.unwrap();
+    b.readable().await.unwrap();
+    let turns = Arc::new(AtomicUsize::new(0));
+    let other = turns.clone();
+    tokio::spawn(async move {
+        loop {
+            other.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+        }
+    });
+    let mut byte = [0; 1];
+    for _ in 0..10_000 {
+        b.read_exact(&mut byte).await.unwrap();
+    }
+    assert!(turns.load(Ordering::Relaxed) > 10);
+}
+
 #[tokio::test]
 async fn several_tasks_wait_for_one_stream() {
     let (client, server) = stacks();
@@ -489,6 +614,14 @@ async fn shutdown_waits_and_then_resets() {
     assert_eq!(reset.kind(), ErrorKind::ConnectionReset);
     assert!(a.write(b"x").await.is_err());
     assert!(TcpStream::connect(&client, SERVER).await.is_err());
+    // Its device is let go of, though streams are held: the other end of the cable is alone.
+    let alone = TcpListener::bind(&server, SERVER).await;
+    let gone = match alone {
+        Ok(listener) => timeout(LONG, listener.accept()).await.unwrap().unwrap_err(),
+        Err(e) => e,
+    };
+    assert_eq!(gone.kind(), ErrorKind::UnexpectedEof);
+    drop((a, listener));
 }
 
 #[tokio::test]

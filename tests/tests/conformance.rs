@@ -240,6 +240,24 @@ fn ids_are_unique_and_files_exist() {
     }
 }
 
+/// Those that noticed a mutation are still there.
+#[test]
+fn the_mutations_name_tests_that_exist() {
+    let text = fs::read_to_string(folder().join("MUTATIONS.md")).unwrap();
+    let mut known: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut count = 0;
+    for part in text.split("[`").skip(1) {
+        let (name, rest) = part.split_once("`](../../").expect("a link to a test");
+        let (file, _) = rest.split_once(')').expect("a link to a test");
+        let names = known
+            .entry(file.to_owned())
+            .or_insert_with(|| tests_in(&root().join(file)));
+        assert!(names.contains(name), "no test {name} in {file}");
+        count += 1;
+    }
+    assert!(count >= 40, "{count}");
+}
+
 // ---- The pages.
 
 fn title(file: &str) -> &'static str {

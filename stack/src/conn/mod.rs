@@ -53,8 +53,8 @@ use timers::{Timer, Timers};
 use timestamps::Timestamping;
 use user::EventSet;
 
-pub(crate) use tx::Output;
 pub(crate) use handshake::default_mss;
+pub(crate) use tx::Output;
 pub use types::{Boxed, TcpTypes};
 pub use user::{Event, SendError};
 

@@ -11,8 +11,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 ///
 /// A socket pair of the kernel carries the frames, so that an end can be waited for as any device.
 /// What the capabilities leave to the device is not done but told to the other end, as a TAP does:
-/// super-frames arrive whole. When one end is dropped the other is
-/// [`Gone`](Refused::Gone).
+/// super-frames arrive whole. When one end is dropped the other is [`Down`](Refused::Down), and
+/// gone when it has received what was under way.
 #[derive(Debug)]
 pub struct Loopback(FrameQueue);
 
@@ -134,9 +134,12 @@ mod tests {
         let refused = (0..1000).find_map(|_| a.transmit(NOW, &frame).err());
         assert!(matches!(refused, Some(Refused::Full)), "{refused:?}");
         received(&mut b);
+        // One that b will not have read, too.
         a.transmit(NOW, &frame).unwrap();
+        b.transmit(NOW, &frame).unwrap();
         drop(b);
-        assert!(matches!(a.transmit(NOW, &frame), Err(Refused::Gone(_))));
+        assert!(matches!(a.transmit(NOW, &frame), Err(Refused::Down)));
+        assert_eq!(received(&mut a).len(), 1, "what was under way arrives");
         let end = a.receive(NOW, 1, &mut |_| {}).unwrap_err();
         assert_eq!(end.kind(), io::ErrorKind::UnexpectedEof);
     }

@@ -47,17 +47,24 @@ impl FrameQueue {
         budget: usize,
         sink: &mut dyn FnMut(&RxFrame<'_>),
     ) -> io::Result<usize> {
-        for received in 0..budget {
+        let mut received = 0;
+        while received < budget {
             let len = match sys::read(self.fd.as_fd(), &mut self.buffer) {
+                Ok(len) if len > 0 => len,
+                // What has come is dealt with first; the next call tells the rest.
+                _ if received > 0 => break,
                 // A socket whose other end is closed.
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(len) => len,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(received),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                // The interface is down: nothing comes until it is up.
-                Err(e) if e.raw_os_error() == Some(libc::EIO) => return Ok(received),
-                Err(e) => return Err(e),
+                Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Err(e) => match e.raw_os_error() {
+                    Some(libc::EAGAIN) => break,
+                    // The second: the other end of a socket was closed with frames of ours unread.
+                    Some(libc::EINTR | libc::ECONNRESET) => continue,
+                    // The interface is down: nothing comes until it is up.
+                    Some(libc::EIO) => break,
+                    _ => return Err(e),
+                },
             };
+            received += 1;
             self.stats.received += 1;
             let frame = &self.buffer[..len];
             if !self.offload {
@@ -78,7 +85,7 @@ impl FrameQueue {
                 segment_size,
             });
         }
-        Ok(budget)
+        Ok(received)
     }
 
     pub(super) fn transmit(&mut self, frame: &TxFrame<'_>) -> Result<(), Refused> {
@@ -100,7 +107,11 @@ impl FrameQueue {
                 Err(e) => match e.raw_os_error() {
                     Some(libc::EINTR) => continue,
                     Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => Refused::Full,
-                    Some(libc::EIO | libc::ENETDOWN) => Refused::Down,
+                    // Of a socket whose other end is closed reading tells, once all is read that was
+                    // under way.
+                    Some(libc::EIO | libc::ENETDOWN | libc::EPIPE | libc::ECONNRESET) => {
+                        Refused::Down
+                    }
                     _ => Refused::Gone(e),
                 },
             };

@@ -183,9 +183,11 @@ pub(crate) fn random() -> io::Result<[u8; 16]> {
 }
 
 /// A timer on CLOCK_MONOTONIC with a file descriptor.
+#[cfg(feature = "tokio")]
 #[derive(Debug)]
 pub(crate) struct TimerFd(OwnedFd);
 
+#[cfg(feature = "tokio")]
 impl TimerFd {
     pub(crate) fn new() -> io::Result<Self> {
         let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
@@ -218,11 +220,13 @@ impl TimerFd {
     }
 }
 
+#[cfg(feature = "tokio")]
 impl AsFd for TimerFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }
+#[cfg(feature = "tokio")]
 impl AsRawFd for TimerFd {
     fn as_raw_fd(&self) -> RawFd {
         self.0.as_raw_fd()

@@ -154,7 +154,9 @@ impl Tap {
 
     /// Open `queues` queues of the interface `name`. The kernel sends a flow's packets to the
     /// queue from which the flow's packets came to it, so that each queue can have a driver and an
-    /// endpoint of its own.
+    /// endpoint of its own. On TAP an answer to one queue's ARP request may come to another: give
+    /// each interface its neighbours
+    /// ([`fixed_neighbors`](crate::interface::InterfaceConfig::fixed_neighbors)), or use TUN.
     ///
     /// # Errors
     /// What failed, and what could be done about it.

@@ -28,10 +28,7 @@ pub fn parse(bytes: &[u8]) -> Result<(IpHeader, &[u8]), ParseError> {
 
 /// The same for a packet that carries `protocol`.
 #[inline]
-pub(super) fn parse_protocol(
-    bytes: &[u8],
-    protocol: u8,
-) -> Result<(IpHeader, &[u8]), ParseError> {
+pub(super) fn parse_protocol(bytes: &[u8], protocol: u8) -> Result<(IpHeader, &[u8]), ParseError> {
     let (h, rest) = split_header::<FIXED_LEN>(bytes, Layer::Ipv6)?;
     if h[0] >> 4 != 6 {
         return Err(ParseError::Version(h[0] >> 4));

@@ -2,11 +2,14 @@
 #![allow(dead_code, missing_docs, unreachable_pub)] // Each test file uses a part of it.
 
 pub mod lone;
+pub mod steps;
+pub mod weather;
 
 use narrows::buffer::{RecvRing, SendRing};
 use narrows::config::TcpConfig;
 use narrows::conn::{Boxed, Connection, Event, Opening};
-use narrows::wire::{Ecn, Flags, IpHeader, Seq, TcpHeader};
+use narrows::wire::packet::emit;
+use narrows::wire::{ChecksumPolicy, Ecn, Flags, IpHeader, Packet, Seq, TcpHeader};
 use narrows::{Duration, Instant};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -40,6 +43,8 @@ pub enum Fate {
     Mark,
     Delay(Duration),
     Duplicate,
+    /// This bit of the packet, counted round and round, is flipped on the way.
+    Corrupt(u64),
 }
 
 /// What is more is a loop.
@@ -176,7 +181,13 @@ impl Pair {
         }
     }
 
-    fn carry(&mut self, from_client: bool, mut ip: IpHeader, tcp: TcpHeader, data: Vec<u8>) {
+    fn carry(
+        &mut self,
+        from_client: bool,
+        mut ip: IpHeader,
+        mut tcp: TcpHeader,
+        mut data: Vec<u8>,
+    ) {
         let n = &mut self.sent[usize::from(!from_client)];
         *n += 1;
         let mut seen = Seen {
@@ -188,7 +199,12 @@ impl Pair {
             dropped: false,
         };
         let fate = (self.path)(&seen, *n);
-        seen.dropped = fate == Fate::Drop;
+        let damaged = match fate {
+            Fate::Corrupt(bit) => flipped(&ip, &tcp, &data, bit),
+            _ => None,
+        };
+        seen.dropped =
+            fate == Fate::Drop || (matches!(fate, Fate::Corrupt(_)) && damaged.is_none());
         self.log.push(seen);
         assert!(
             self.log.len() < MAX_PACKETS,
@@ -203,6 +219,11 @@ impl Pair {
             Fate::Mark => ip.ecn = Ecn::Ce,
             Fate::Delay(d) => at = at + d,
             Fate::Duplicate => copies = 2,
+            // What the checksums do not see arrives as it has become.
+            Fate::Corrupt(_) => match damaged {
+                Some(packet) => (ip, tcp, data) = packet,
+                None => return,
+            },
         }
         let queue = if from_client {
             &mut self.to_server
@@ -298,6 +319,21 @@ impl Pair {
         }
         self.now.since(begin)
     }
+}
+
+/// The packet with one bit flipped, if the receiver's checksums let it pass.
+fn flipped(
+    ip: &IpHeader,
+    tcp: &TcpHeader,
+    data: &[u8],
+    bit: u64,
+) -> Option<(IpHeader, TcpHeader, Vec<u8>)> {
+    let mut wire = vec![0; ip.wire_len() + tcp.wire_len() + data.len()];
+    emit(ip, tcp, &data, &mut wire).expect("what is sent can be written");
+    let bit = bit as usize % (wire.len() * 8);
+    wire[bit / 8] ^= 1 << (bit % 8);
+    let p = Packet::parse(&wire, ChecksumPolicy::Verify).ok()?;
+    Some((p.ip, p.tcp, p.payload.to_vec()))
 }
 
 /// Bytes that differ from their shifted selves.

@@ -5,13 +5,15 @@ use super::super::{Clock, LiveTcp};
 use crate::conn::icmp::SoftError;
 use crate::conn::state::{CloseReason, State};
 use crate::conn::{Connection, Event};
-use crate::device::{Device, sys};
+use crate::device::{Device, DeviceStats, Refused, sys};
 use crate::endpoint::{ConnId, EndpointEvent, ListenerId};
+use crate::interface::{Capabilities, RxFrame, TxFrame};
 use crate::wire::IcmpErrorKind;
 use narrows_congestion::Instant;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::ops::RangeInclusive;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
@@ -337,11 +339,16 @@ impl Core {
         }
     }
 
-    /// The connection and what is kept for it, while the driver runs and it exists.
-    pub(super) fn sock(&mut self, id: ConnId) -> io::Result<(&mut Sock, &mut Connection<LiveTcp>)> {
-        if let Phase::Ended(why) = &self.phase {
-            return Err(ended(why.as_deref()));
+    /// The driver runs: something may still come.
+    pub(super) fn alive(&self) -> io::Result<()> {
+        match &self.phase {
+            Phase::Ended(why) => Err(ended(why.as_deref())),
+            _ => Ok(()),
         }
+    }
+
+    /// The connection and what is kept for it.
+    pub(super) fn sock(&mut self, id: ConnId) -> io::Result<(&mut Sock, &mut Connection<LiveTcp>)> {
         let sock = self
             .socks
             .get_mut(id.index())
@@ -367,6 +374,16 @@ impl Core {
             return;
         }
         self.phase = Phase::Ended(why.map(Arc::new));
+        // The device is let go of at once, though streams may be held for longer.
+        if let Ok(fd) = sys::EventFd::new() {
+            let device = &mut self.engine.device;
+            let (capabilities, stats) = (device.capabilities(), device.stats());
+            *device = Box::new(NoDevice {
+                capabilities,
+                stats,
+                fd,
+            });
+        }
         for sock in self.socks.iter_mut().flatten() {
             Self::wake(&mut self.wakes, &mut sock.readers);
             Self::wake(&mut self.wakes, &mut sock.writers);
@@ -383,6 +400,36 @@ impl Core {
             Phase::Closing { .. } => Err(ended(None)),
             Phase::Ended(why) => Err(ended(why.as_deref())),
         }
+    }
+}
+
+/// In the place of a device that was let go of.
+struct NoDevice {
+    capabilities: Capabilities,
+    stats: DeviceStats,
+    fd: sys::EventFd,
+}
+
+impl Device for NoDevice {
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+    fn receive(
+        &mut self,
+        _: Instant,
+        _: usize,
+        _: &mut dyn FnMut(&RxFrame<'_>),
+    ) -> io::Result<usize> {
+        Err(io::ErrorKind::NotConnected.into())
+    }
+    fn transmit(&mut self, _: Instant, _: &TxFrame<'_>) -> Result<(), Refused> {
+        Err(Refused::Gone(io::ErrorKind::NotConnected.into()))
+    }
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+    fn stats(&self) -> DeviceStats {
+        self.stats
     }
 }
 

@@ -18,10 +18,11 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use tokio::net::ToSocketAddrs;
+use tokio::task::coop::poll_proceed;
 
 /// A connection, read and written as tokio's own.
 ///
@@ -88,6 +89,7 @@ impl Conn {
     /// The handshake is complete, or has failed.
     pub(super) fn poll_connected(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let mut core = self.stack.shared.lock();
+        let alive = core.alive();
         let (sock, _) = core.sock(self.id)?;
         if let Some(reason) = sock.closed.take() {
             return Poll::Ready(Err(error_of(reason)));
@@ -95,6 +97,7 @@ impl Conn {
         if sock.connected {
             return Poll::Ready(Ok(()));
         }
+        alive?;
         sock.writers.register(cx);
         Poll::Pending
     }
@@ -108,6 +111,7 @@ impl Conn {
     ) -> Poll<io::Result<R>> {
         let shared = &self.stack.shared;
         let done = shared.with(|core, now| {
+            let alive = core.alive();
             let (sock, conn) = core.sock(self.id)?;
             if conn.readable() > 0 || sock.peer_closed {
                 let view = conn.recv_buffer().peek(conn.readable_end());
@@ -122,6 +126,7 @@ impl Conn {
             if let State::Closed(_) = conn.state() {
                 return Ok(Some(take([&[], &[]]).0));
             }
+            alive?;
             if let Some(cx) = cx {
                 sock.readers.register(cx);
             }
@@ -136,13 +141,19 @@ impl Conn {
 
     pub(super) fn poll_read(
         &self,
-        cx: &Context<'_>,
+        cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if buf.remaining() == 0 {
             return Poll::Ready(Ok(()));
         }
-        self.poll_take(Some(cx), |parts| ((), put(parts, buf)))
+        // A task that could go on for ever lets others have their turn, as with tokio's streams.
+        let turn = ready!(poll_proceed(cx));
+        let taken = self.poll_take(Some(cx), |parts| ((), put(parts, buf)));
+        if taken.is_ready() {
+            turn.made_progress();
+        }
+        taken
     }
 
     pub(super) fn poll_peek(
@@ -166,9 +177,10 @@ impl Conn {
     fn poll_put(&self, cx: Option<&Context<'_>>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let shared = &self.stack.shared;
         let done = shared.with(|core, _| {
+            let alive = core.alive();
             let (sock, conn) = core.sock(self.id)?;
             match sock.closed.take() {
-                None => {}
+                None => alive?,
                 Some(CloseReason::Finished) => return Err(io::ErrorKind::BrokenPipe.into()),
                 Some(reason) => return Err(error_of(reason)),
             }
@@ -204,10 +216,15 @@ impl Conn {
 
     pub(super) fn poll_write(
         &self,
-        cx: &Context<'_>,
+        cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.poll_put(Some(cx), bufs)
+        let turn = ready!(poll_proceed(cx));
+        let put = self.poll_put(Some(cx), bufs);
+        if put.is_ready() {
+            turn.made_progress();
+        }
+        put
     }
 
     pub(super) fn try_write(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
@@ -225,8 +242,10 @@ impl Conn {
 
     pub(super) fn poll_read_ready(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let mut core = self.stack.shared.lock();
+        let ended = core.alive().is_err();
         let (sock, conn) = core.sock(self.id)?;
-        if conn.readable() > 0
+        if ended
+            || conn.readable() > 0
             || sock.peer_closed
             || sock.closed.is_some()
             || matches!(conn.state(), State::Closed(_))
@@ -239,9 +258,10 @@ impl Conn {
 
     pub(super) fn poll_write_ready(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let mut core = self.stack.shared.lock();
+        let ended = core.alive().is_err();
         let (sock, conn) = core.sock(self.id)?;
         // Asking for a byte of room more than there is makes the connection tell of it.
-        if conn.send_room() > 0 || sock.closed.is_some() || conn.send(&[], 1).is_err() {
+        if ended || conn.send_room() > 0 || sock.closed.is_some() || conn.send(&[], 1).is_err() {
             return Poll::Ready(Ok(()));
         }
         sock.writers.register(cx);
@@ -340,10 +360,11 @@ impl TcpStream {
         self.conn.poll_peek(cx, buf)
     }
 
-    /// Wait until it can be read or written, as `interest` says; which.
+    /// Wait until it can be read or written, as `interest` says; which. What has ended can be both,
+    /// and says how.
     ///
     /// # Errors
-    /// When the stack was shut down.
+    /// None; the signature is tokio's.
     pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         self.conn.ready(interest).await
     }

@@ -1,0 +1,1 @@
+//! A soak in virtual time.
