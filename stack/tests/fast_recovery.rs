@@ -153,7 +153,10 @@ fn rfc5681_duplicate_acks_after_a_timeout_let_out_two_segments_at_most() {
         }
         let snd = lab.conn.sender();
         let flight = snd.nxt() - snd.una();
-        assert_eq!(flight, snd.congestion().cwnd().get() / MSS * MSS + beyond * MSS);
+        assert_eq!(
+            flight,
+            snd.congestion().cwnd().get() / MSS * MSS + beyond * MSS
+        );
     }
 }
 

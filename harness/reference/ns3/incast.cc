@@ -6,8 +6,9 @@
 // for each packet. Prints one line:
 //   goodput_mbps timeouts blocks simulated_seconds
 //
-// Build: g++ -O2 -std=c++17 incast.cc $(pkg-config --cflags --libs
-//        ns3-core ns3-network ns3-internet ns3-point-to-point ns3-traffic-control)
+// Build (libns3-dev, and libgsl-dev, which its pkg-config files name):
+//   g++ -O2 -std=c++17 incast.cc $(pkg-config --cflags --libs
+//     ns3-core ns3-network ns3-internet ns3-point-to-point ns3-traffic-control)
 
 #include <algorithm>
 #include <cstdio>

@@ -26,6 +26,11 @@ pub(super) enum Command {
     /// Sizes: kB (or KB), MB are powers of 1000; KiB, MiB of 1024. Times: ns, us, ms, s. Rates:
     /// bits per second, 1Gb/s or 10G. Queues: 64p for packets, or a size.
     Incast(Box<IncastArgs>),
+    /// Send long flows or single transfers over one bottleneck, and look at it closely.
+    ///
+    /// Goodput of each flow, utilisation and queue of the bottleneck; --svg draws queue, window,
+    /// goodput, RTT or DCTCP's alpha over time.
+    Flows(Box<super::flows::FlowsArgs>),
     /// Run packetdrill scripts against this TCP, in virtual time.
     ///
     /// Folders are searched for .pkt files. Exit code 1 if any fails.
@@ -234,6 +239,9 @@ pub(super) struct ValidateArgs {
     /// Show the checks and about how many seconds each takes, and run none.
     #[arg(long)]
     pub(super) list: bool,
+    /// Also the checks that take many minutes each, which the documentation leaves out.
+    #[arg(long, conflicts_with = "docs")]
+    pub(super) full: bool,
     /// Threads [default: one for each core].
     #[arg(short = 'j', long, value_name = "N", value_parser = values::whole(1, 1_024))]
     pub(super) threads: Option<u32>,

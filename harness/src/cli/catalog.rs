@@ -101,10 +101,16 @@ impl Default for Catalog {
             congestion: Arc::new(CongestionRegistry::standard()),
             rto: Arc::new(RtoRegistry::standard()),
             detectors: Arc::new(detector::standard()),
-            scenarios: vec![Entry::new(
-                "incast",
-                "synchronised reads from many servers through one switch port",
-            )],
+            scenarios: vec![
+                Entry::new(
+                    "incast",
+                    "synchronised reads from many servers through one switch port",
+                ),
+                Entry::new(
+                    "flows",
+                    "long flows or single transfers over one bottleneck, looked at closely",
+                ),
+            ],
             presets: vec![
                 Entry::new(
                     super::plan::DEFAULT_PRESET,

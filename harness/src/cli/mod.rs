@@ -2,6 +2,7 @@
 
 mod args;
 pub mod catalog;
+mod flows;
 mod incast;
 mod list;
 pub mod output;
@@ -132,6 +133,7 @@ impl<R: IncastRunner> App<R> {
             .map_err(Stop::Usage)
             .and_then(|cli| match cli.command {
                 Command::Incast(incast) => incast::run(self, &incast, &args, console),
+                Command::Flows(flows) => flows::run(self, &flows, console),
                 Command::Script(args) => script::run(&args, console),
                 Command::Validate(validate) => validate::run(self, &validate, &args, console),
                 Command::List { parameters } => {

@@ -28,7 +28,11 @@ pub(super) fn run<R>(
     command: &[OsString],
     console: &mut Console<'_>,
 ) -> Result<u8, Stop> {
-    let checks = chosen(&app.checks, &args.only)?;
+    let mut known = app.checks.clone();
+    if args.full {
+        known.extend(crate::validate::full_checks());
+    }
+    let checks = chosen(&known, &args.only)?;
     if args.list {
         print(console.stdout, &list(&checks))?;
         return Ok(EXIT_OK);

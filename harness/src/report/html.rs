@@ -98,12 +98,12 @@ pub fn page(sweep: &SweepSpec, summary: &Summary, story: &Story, record: &SweepR
     let _ = writeln!(o, "</table>");
     again(o, &record.command);
     seeds(o, record);
-    let _ = write!(
+    let _ = writeln!(
         o,
         "<p>Collapse is goodput, leaving out the slowest tenth of the blocks, below half of the best that the same variant reaches without drops \
          and timeouts. Timeouts, drops and marks are for a whole run (mean over the \
          repetitions); median and p99 are of the blocks of all repetitions. Same version, \
-         command and seed: same numbers.</p>\n"
+         command and seed: same numbers.</p>"
     );
     end(o, Some(&script_data(summary, &record.points)));
     out

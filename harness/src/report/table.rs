@@ -114,7 +114,7 @@ pub fn matrix(summary: &Summary, colour: Colour, columns: usize) -> Option<Strin
     let mut out = String::new();
     let mut head = format!("{:<label$}", "goodput Mb/s");
     for n in &servers {
-        let _ = write!(head, "{:>7}", format!("N={n}"));
+        let _ = write!(head, "{:>width$}", format!("N={n}"));
     }
     let _ = writeln!(out, "{}", colour.wrap(DIM, &head));
     for v in &summary.variants {

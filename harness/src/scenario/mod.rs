@@ -1,5 +1,6 @@
 //! Experiments: what to run, what came out, and how to vary it.
 
+mod faults;
 pub mod flows;
 pub mod incast;
 mod network;

@@ -1,8 +1,8 @@
 //! A scenario's words about links and queues as the simulator's.
 
-use super::spec::{Aqm, Framing, Impair, QueueCounting, QueueLimit, Share};
+use super::spec::{Aqm, Framing, Impair, QueueCounting, QueueLimit, Share, SharedBuffer};
 use crate::net::aqm::{AboveMax, AqmSpec, NotCapable, RedSpec, Threshold};
-use crate::net::buffer::{Capacity, InService};
+use crate::net::buffer::{Capacity, InService, PoolSpec};
 use crate::net::impair::{ImpairSpec, When};
 use crate::net::link::{self, LinkSpec};
 use crate::sim::rng::Probability;
@@ -22,6 +22,23 @@ pub(super) fn capacity(limit: QueueLimit) -> Capacity {
     match limit {
         QueueLimit::Bytes(b) => Capacity::Bytes(b),
         QueueLimit::Packets(p) => Capacity::Packets(p),
+    }
+}
+
+/// The limit of a switch port that counts as `counting` says.
+pub(super) fn port_capacity(limit: QueueLimit, counting: QueueCounting) -> Capacity {
+    capacity(match counting {
+        QueueCounting::Ns2 => limit.one_less(),
+        QueueCounting::Waiting | QueueCounting::WithInService => limit,
+    })
+}
+
+/// A buffer that ports share.
+pub(super) fn pool(shared: SharedBuffer) -> PoolSpec {
+    PoolSpec {
+        size: shared.size,
+        alpha_num: shared.alpha.0,
+        alpha_den: shared.alpha.1,
     }
 }
 

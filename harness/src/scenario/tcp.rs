@@ -4,8 +4,7 @@ use super::ScenarioError;
 use super::spec::{DelayedAck, EcnUse, TcpSpec};
 use narrows::ByteCount;
 use narrows::config::{
-    AckPolicy, EcnMode, InitialWindow, RecoverySending, SpuriousDetection, TcpConfig,
-    TimestampMode,
+    AckPolicy, EcnMode, InitialWindow, RecoverySending, SpuriousDetection, TcpConfig, TimestampMode,
 };
 use narrows::congestion::{CongestionRegistry, RtoRegistry};
 use narrows::recovery::detector::DetectorRegistry;

@@ -300,6 +300,25 @@ fn ties_go_by_link_or_by_a_shuffle_of_the_seed() {
     assert!(winners.len() >= 6, "{winners:?}");
 }
 
+/// Host 1 sends twice as fast: its second packet, which waited for the first, reaches the port
+/// together with the first one of host 2. The port keeps two.
+#[test]
+fn ties_can_put_packets_last_that_waited_in_their_nic() {
+    let acks = |ties, seed| {
+        let mut spec = StarSpec::uniform(3, &attach(Capacity::Packets(2)), seed);
+        spec.ties = ties;
+        let rate = spec.hosts[1].up.rate;
+        spec.hosts[1].up.rate = Rate::from_bits_per_sec(rate.bits_per_sec() * 2);
+        spec.hosts[0].down.rate = Rate::from_bits_per_sec(rate.bits_per_sec() / 100);
+        let w = run(&spec, burst(2));
+        (w.hosts()[1].acks, w.hosts()[2].acks)
+    };
+    assert_eq!(acks(TieOrder::ByLink, 1), (2, 0));
+    for seed in 0..10 {
+        assert_eq!(acks(TieOrder::WaitedLast, seed), (1, 1));
+    }
+}
+
 /// A link that loses, damages, repeats and delays, RED, jitter and overhead: the whole log is
 /// the same twice, and another with another seed.
 #[test]

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 mod fake;
 mod files;
+mod flows;
 mod reports;
 mod validate;
 
@@ -24,12 +25,22 @@ pub(super) fn narrows(line: &str) -> Ran {
 }
 
 pub(super) fn narrows_with<R: IncastRunner>(app: &App<R>, line: &str, cancel: &AtomicBool) -> Ran {
+    narrows_in(COLUMNS, app, line, cancel)
+}
+
+/// On a screen of so many columns.
+pub(super) fn narrows_in<R: IncastRunner>(
+    columns: usize,
+    app: &App<R>,
+    line: &str,
+    cancel: &AtomicBool,
+) -> Ran {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut console = Console {
         stdout: &mut out,
         stderr: &mut err,
         colour: false,
-        columns: 100,
+        columns,
         stderr_terminal: false,
         cancel,
     };

@@ -42,6 +42,19 @@ fn nothing_is_wider_than_100_columns_but_sentences() {
 }
 
 #[test]
+fn a_screen_of_80_columns_is_enough() {
+    for line in ["incast --no-report", "incast -r 3 --no-report"] {
+        let ran = narrows_in(80, &app(), line, &AtomicBool::new(false));
+        let sentence = |l: &&str| l.contains(". ") || l.ends_with('.');
+        for row in ran.out.lines().filter(|l| !sentence(l)) {
+            assert!(row.chars().count() <= 80, "{row}");
+        }
+        assert!(ran.out.contains("collapse"));
+        assert!(ran.out.contains("N=64"), "the whole matrix");
+    }
+}
+
+#[test]
 fn threads_change_nothing() {
     let one = narrows("incast -r 2 -j 1 --no-report --json");
     let two = narrows("incast -r 2 -j 2 --no-report --json");

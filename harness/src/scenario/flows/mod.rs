@@ -18,7 +18,7 @@ use super::{Outcome, RunContext, ScenarioError, network, tcp};
 use crate::host::capture::Capture;
 use crate::host::trace::TraceLog;
 use crate::host::{SimPacket, TcpHost};
-use crate::net::buffer::{Capacity, Depth, PoolSpec};
+use crate::net::buffer::{Capacity, Depth};
 use crate::net::impair::When;
 use crate::net::network::Network;
 use crate::net::nic::NicSpec;
@@ -97,7 +97,13 @@ impl Flows {
         if let Some(own) = &flow.congestion {
             words.congestion.clone_from(own);
         }
-        let mut config = tcp::config(&words, spec.net.mtu, &self.congestion, &self.rto, &self.detectors)?;
+        let mut config = tcp::config(
+            &words,
+            spec.net.mtu,
+            &self.congestion,
+            &self.rto,
+            &self.detectors,
+        )?;
         // What fits the receive window must fit the scoreboard too.
         let segments = config.recv_buffer / usize::from(config.mss).max(1);
         config.max_outstanding_segments = config.max_outstanding_segments.max(segments);
@@ -109,13 +115,12 @@ impl Flows {
 fn star(spec: &FlowsSpec) -> StarSpec {
     let net = &spec.net;
     let (capacity, pool, pools) = match net.buffer {
-        PortBuffer::Own(limit) => (network::capacity(limit), None, Vec::new()),
-        PortBuffer::Shared { size, alpha } => {
-            let pool = PoolSpec {
-                size,
-                alpha_num: alpha.0,
-                alpha_den: alpha.1,
-            };
+        PortBuffer::Own(limit) => {
+            let own = network::port_capacity(limit, net.queue_counting);
+            (own, None, Vec::new())
+        }
+        PortBuffer::Shared(shared) => {
+            let pool = network::pool(shared);
             (Capacity::Unlimited, Some(PoolId(0)), vec![pool])
         }
     };

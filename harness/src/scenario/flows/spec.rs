@@ -1,6 +1,6 @@
 //! What a run of flows depends on.
 
-use crate::scenario::spec::{Aqm, Framing, QueueCounting, QueueLimit, TcpSpec};
+use crate::scenario::spec::{Aqm, Framing, QueueCounting, QueueLimit, SharedBuffer, TcpSpec};
 use crate::scenario::spec::{EcnUse, IncastSpec};
 use narrows::{ByteCount, Duration, Rate};
 
@@ -111,12 +111,7 @@ pub enum PortBuffer {
     /// Each port has its own.
     Own(QueueLimit),
     /// All ports share a pool; each may hold alpha times what is free (dynamic thresholds).
-    Shared {
-        /// The pool.
-        size: ByteCount,
-        /// Alpha as numerator and denominator.
-        alpha: (u32, u32),
-    },
+    Shared(SharedBuffer),
 }
 
 /// Packets that the bottleneck's link loses.

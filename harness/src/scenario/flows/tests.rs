@@ -1,5 +1,5 @@
 use super::*;
-use crate::scenario::spec::{Aqm, QueueLimit};
+use crate::scenario::spec::{Aqm, QueueLimit, SharedBuffer};
 use narrows::{Duration, Instant};
 
 fn go(spec: &FlowsSpec) -> FlowsRun {
@@ -34,10 +34,10 @@ fn everything() -> FlowsSpec {
     back.load = asked(20_000, 5, 1);
     spec.flows.push(back);
     spec.net.aqm = Aqm::EcnStep(QueueLimit::Packets(20));
-    spec.net.buffer = PortBuffer::Shared {
+    spec.net.buffer = PortBuffer::Shared(SharedBuffer {
         size: ByteCount::new(200_000),
         alpha: (1, 2),
-    };
+    });
     spec.net.loss = Loss::Random(1_000_000);
     spec.tcp.rto = "1ms".to_owned();
     spec.jitter = Duration::from_micros(10);

@@ -2,6 +2,7 @@
 
 use super::spec::{FlowsSpec, Load, Loss, PortBuffer};
 use crate::scenario::ScenarioError;
+use crate::scenario::spec::SharedBuffer;
 use crate::scenario::validate::{
     MAX_BLOCK, MAX_TIME, check_aqm, check_queue, check_tcp, invalid, size_text, time_text, within,
 };
@@ -65,7 +66,7 @@ impl FlowsSpec {
         within("mtu", u64::from(net.mtu), 104, 65_535, count)?;
         match net.buffer {
             PortBuffer::Own(limit) => check_queue("buffer", limit, net.mtu, net.framing)?,
-            PortBuffer::Shared { size, alpha } => {
+            PortBuffer::Shared(SharedBuffer { size, alpha }) => {
                 let least = u64::from(net.mtu) * hosts;
                 within("buffer", size.get(), least, 1 << 40, size_text)?;
                 within("alpha", u64::from(alpha.0), 1, 1 << 20, count)?;
@@ -127,10 +128,8 @@ mod tests {
             }),
             ("alpha", |s| {
                 let size = ByteCount::new(1 << 20);
-                s.net.buffer = PortBuffer::Shared {
-                    size,
-                    alpha: (1, 0),
-                };
+                let alpha = (1, 0);
+                s.net.buffer = PortBuffer::Shared(SharedBuffer { size, alpha });
             }),
             ("loss", |s| s.net.loss = Loss::EachNth(2)),
         ];

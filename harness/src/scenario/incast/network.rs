@@ -1,14 +1,14 @@
 //! The network of an incast: a star whose port to the client is what is studied.
 
 use super::CLIENT;
-use crate::net::buffer::{Capacity, PoolSpec};
+use crate::net::buffer::Capacity;
 use crate::net::impair::ImpairSpec;
 use crate::net::link::LinkSpec;
 use crate::net::nic::NicSpec;
 use crate::net::port::{PoolId, PortSpec};
 use crate::net::topology::{Attachment, StarSpec, TieOrder};
-use crate::scenario::network::{aqm, capacity, impairments, in_service, link};
-use crate::scenario::spec::{ImpairedWay, IncastSpec, QueueCounting, Ties};
+use crate::scenario::network::{self, aqm, capacity, impairments, in_service, link};
+use crate::scenario::spec::{ImpairedWay, IncastSpec, Ties};
 use crate::sim::time::SimTime;
 
 /// The star that the spec describes.
@@ -17,11 +17,7 @@ pub(super) fn star(spec: &IncastSpec) -> StarSpec {
     let link = link(net.link_rate, net.link_delay, net.framing);
     let in_service = in_service(net.queue_counting);
     let pool = net.shared_buffer.map(|_| PoolId(0));
-    let pools = net.shared_buffer.map(|shared| PoolSpec {
-        size: shared.size,
-        alpha_num: shared.alpha.0,
-        alpha_den: shared.alpha.1,
-    });
+    let pools = net.shared_buffer.map(network::pool);
     let impaired = |ways: [ImpairedWay; 2]| LinkSpec {
         impair: if ways.contains(&net.impair.on) {
             impairments(net.impair)
@@ -52,10 +48,7 @@ pub(super) fn star(spec: &IncastSpec) -> StarSpec {
             aqm: aqm(net.aqm, net.link_rate, net.mtu),
             in_service,
             pool,
-            ..PortSpec::new(capacity(match net.queue_counting {
-                QueueCounting::Ns2 => net.port_buffer.one_less(),
-                _ => net.port_buffer,
-            }))
+            ..PortSpec::new(network::port_capacity(net.port_buffer, net.queue_counting))
         },
         down: impaired([ImpairedWay::Both, ImpairedWay::Data]),
     };

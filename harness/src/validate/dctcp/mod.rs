@@ -12,8 +12,8 @@ mod testbed;
 use super::reference::Table;
 use super::{Bench, Check, Expected, Measured, Row, Tolerance};
 use crate::scenario::ScenarioError;
-use crate::scenario::flows::FlowsSpec;
-use crate::scenario::spec::{Aqm, DelayedAck, QueueLimit};
+use crate::scenario::flows::{FlowsRun, FlowsSpec, PortBuffer};
+use crate::scenario::spec::{Aqm, DelayedAck, QueueLimit, SharedBuffer};
 use narrows::{ByteCount, Duration, Rate};
 
 /// The checks of this module.
@@ -170,17 +170,14 @@ fn millis(time: Duration) -> f64 {
 /// A pool as the paper's switch has it: 4 MB for all ports, of which one alone gets 700 KB.
 fn shared_buffer(spec: &mut FlowsSpec) {
     // alpha / (1 + alpha) = 700 / 4000.
-    spec.net.buffer = crate::scenario::flows::PortBuffer::Shared {
+    spec.net.buffer = PortBuffer::Shared(SharedBuffer {
         size: ByteCount::new(4_000_000),
         alpha: (7, 33),
-    };
+    });
 }
 
 /// Runs `spec`.
-fn go(
-    bench: &Bench<'_>,
-    spec: &FlowsSpec,
-) -> Result<crate::scenario::flows::FlowsRun, ScenarioError> {
+fn go(bench: &Bench<'_>, spec: &FlowsSpec) -> Result<FlowsRun, ScenarioError> {
     bench.checkpoint()?;
     bench.flows(spec)
 }

@@ -127,16 +127,14 @@ pub(super) fn curves(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
         )
         .note("SACK, RACK-TLP, CUBIC and timestamps repair what has an ACK to tell of it"),
     );
-    bench.row(
-        Row::new(
-            "the same with RTOmin 1 ms, N = 16 and 32: least goodput",
-            "SIGCOMM 2009: a millisecond of RTO is enough for some tens of servers",
-            Expected::AtLeast(800.0),
-            Measured::Value(worst(&mended, f64::min, f64::INFINITY)),
-            "Mb/s",
-            Tolerance::Exact,
-        ),
-    );
+    bench.row(Row::new(
+        "the same with RTOmin 1 ms, N = 16 and 32: least goodput",
+        "SIGCOMM 2009: a millisecond of RTO is enough for some tens of servers",
+        Expected::AtLeast(800.0),
+        Measured::Value(worst(&mended, f64::min, f64::INFINITY)),
+        "Mb/s",
+        Tolerance::Exact,
+    ));
     bench.figure(Figure {
         name: "modern-incast",
         caption: "Goodput against servers with TCPs of today (Ethernet, timestamps, initial \
@@ -186,7 +184,8 @@ pub(super) fn ceiling(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
             1_000.0 * 1_000.0 / 1_040.0,
             {
                 let mut spec = fast08(1, 64, 1);
-                spec.block = crate::scenario::spec::BlockSize::Sru(narrows::ByteCount::new(64 << 20));
+                spec.block =
+                    crate::scenario::spec::BlockSize::Sru(narrows::ByteCount::new(64 << 20));
                 spec
             },
         ),

@@ -12,6 +12,8 @@ use crate::validate::Figure;
 use narrows::ByteCount;
 
 const SERVERS: u32 = 16;
+/// Where in its part the server is to stall, in bytes: the plot shows more then.
+const EARLY: u64 = 150_000;
 
 /// What happened to one server's connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -73,7 +75,8 @@ impl Tap<SimPacket> for Notes {
             TapEvent::Dropped { .. } if payload.len > 0 => {
                 // Only data is dropped: whose it is says its sequence number.
                 let of = |f: &&mut Flow| {
-                    f.first.map(|first| first.wrapping_add(payload.offset as u32))
+                    f.first
+                        .map(|first| first.wrapping_add(payload.offset as u32))
                         == Some(tcp.seq.0)
                 };
                 if let Some(flow) = self.0.iter_mut().find(of) {
@@ -85,8 +88,8 @@ impl Tap<SimPacket> for Notes {
     }
 }
 
-/// The first block after the first in which a server sends nothing for most of RTOmin and then
-/// something again.
+/// The first block after the first in which a server, well before the end of its part, sends
+/// nothing for most of RTOmin and then something again.
 fn collapsed(notes: &Notes) -> Option<&[(f64, What)]> {
     let of_flow = |flow: &'_ Flow| {
         let asked = flow.seen.iter().enumerate();
@@ -95,8 +98,15 @@ fn collapsed(notes: &Notes) -> Option<&[(f64, What)]> {
             .map(|(i, _)| i)
             .collect();
         let stalls = |block: &[(f64, What)]| {
-            let quiet = |w: &[(f64, What)]| {
-                w[1].0 - w[0].0 > 150.0 && matches!(w[1].1, What::Sent(_, false))
+            let first = block.iter().find_map(|(_, what)| match what {
+                What::Sent(offset, true) => Some(*offset),
+                _ => None,
+            });
+            let quiet = |w: &[(f64, What)]| match w[1].1 {
+                What::Sent(offset, false) => {
+                    w[1].0 - w[0].0 > 150.0 && offset < first.unwrap_or(0) + EARLY
+                }
+                _ => false,
             };
             block.windows(2).any(quiet)
         };

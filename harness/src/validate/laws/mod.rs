@@ -123,3 +123,23 @@ fn microsecond(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::validate::Verdict;
+    use std::sync::atomic::AtomicBool;
+
+    /// One of the quick rows, as an ordinary test.
+    #[test]
+    fn one_loss_in_a_thousand() {
+        for congestion in ["reno", "cubic"] {
+            let never = AtomicBool::new(false);
+            let mut bench = Bench::new(&never, &|_| {});
+            response::law(&mut bench, congestion, 1_000).unwrap();
+            let (rows, _) = bench.into_findings();
+            assert_eq!(rows.len(), 1);
+            assert_eq!(rows[0].verdict(), Verdict::Agrees, "{:#?}", rows[0]);
+        }
+    }
+}

@@ -78,7 +78,7 @@ pub(super) fn rows(
             (Role::Ours, Draw::Markers, ours),
         ] {
             series.push(Series {
-                name: format!("{} {} ms", law.congestion, law.rtt_ms),
+                name: format!("{}, {} ms", name(law.congestion), law.rtt_ms),
                 draw,
                 role,
                 group,
@@ -111,13 +111,16 @@ pub(super) fn law(
     Ok(())
 }
 
-fn row(congestion: &str, what: &str, source: &str, window: f64, found: &Cycles) -> Row {
-    let name = match congestion {
+fn name(congestion: &str) -> &'static str {
+    match congestion {
         "reno" => "Reno",
         _ => "CUBIC",
-    };
+    }
+}
+
+fn row(congestion: &str, what: &str, source: &str, window: f64, found: &Cycles) -> Row {
     Row::new(
-        format!("{name}, {what}: mean window"),
+        format!("{}, {what}: mean window", name(congestion)),
         source,
         Expected::Value(window),
         Measured::Value(found.mean_window),
@@ -153,5 +156,28 @@ pub(super) fn figure(series: Vec<Series>) -> Figure {
             series,
             rules: Vec::new(),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_seven_rates_for_each_law() {
+        let table = Table::parse(TABLE);
+        for rtt_ms in [10, 100] {
+            let lines: Vec<_> = table
+                .lines()
+                .filter(|l| l.whole("rtt_ms") == rtt_ms)
+                .collect();
+            assert_eq!(lines.len(), 7);
+            for line in lines {
+                let reno = line.number("reno").unwrap();
+                let law = 1.2 / line.number("p").unwrap().sqrt();
+                assert!((reno - law).abs() < 0.5, "{reno} {law}");
+                assert!(line.number("cubic").unwrap() >= reno);
+            }
+        }
     }
 }

@@ -125,3 +125,33 @@ fn output(command: &mut Command) -> Result<String, Missing> {
 fn failed(what: &Path, e: &std::io::Error) -> Missing {
     Missing(format!("{}: {e}", what.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_is_named() {
+        let Missing(why) = output(&mut Command::new("no-such-program-of-ns3")).unwrap_err();
+        assert!(why.starts_with("no-such-program-of-ns3: "), "{why}");
+        let mut fails = Command::new("sh");
+        fails.args(["-c", "echo; echo broken >&2; exit 3"]);
+        let Missing(why) = output(&mut fails).unwrap_err();
+        assert_eq!(why, "sh: broken");
+        assert_eq!(
+            output(Command::new("echo").arg("4 2")),
+            Ok("4 2\n".to_owned())
+        );
+    }
+
+    #[test]
+    fn the_folder_goes_with_the_program() {
+        let ns3 = Ns3 {
+            folder: folder().unwrap(),
+        };
+        let folder = ns3.folder.clone();
+        assert!(folder.is_dir());
+        drop(ns3);
+        assert!(!folder.exists());
+    }
+}

@@ -141,3 +141,23 @@ fn row(what: String, source: &str, reference: Expected, ours: Measured, unit: &'
     };
     Row::new(what, source, reference, ours, unit, tolerance)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::validate::Verdict;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn an_incast_of_smoltcp_collapses_at_two_servers() {
+        let never = AtomicBool::new(false);
+        let mut bench = Bench::new(&never, &|_| {});
+        incast(&mut bench).unwrap();
+        let (rows, _) = bench.into_findings();
+        assert_eq!(rows.len(), PAIRS.len() * 4);
+        for row in rows {
+            assert_ne!(row.verdict(), Verdict::Differs, "{row:#?}");
+            assert_ne!(row.verdict(), Verdict::Missing, "{row:#?}");
+        }
+    }
+}

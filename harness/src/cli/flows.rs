@@ -1,0 +1,394 @@
+//! `narrows flows`: a few flows over one bottleneck, looked at closely.
+
+use super::catalog::Kind;
+use super::output::{OutputFile, Sink, print};
+use super::values::{self, List};
+use super::{App, Console, EXIT_INTERRUPTED, EXIT_OK, Stop, usage};
+use crate::report::chart::{Axis, Chart, Draw, Series, Theme};
+use crate::scenario::flows::{
+    FlowOutcome, FlowSample, Flows, FlowsRun, FlowsSpec, Load, Loss, PortBuffer, Record,
+};
+use crate::scenario::spec::{Aqm, DelayedAck, QueueLimit, SharedBuffer};
+use crate::scenario::{RunContext, ScenarioError};
+use clap::{Args, ValueEnum};
+use narrows::{ByteCount, Duration, Rate};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+const TRAFFIC: &str = "Traffic";
+const NETWORK: &str = "Network";
+const TCP: &str = "TCP";
+const OUTPUT: &str = "Output";
+
+/// The options of `narrows flows`.
+#[derive(Debug, Args)]
+pub(super) struct FlowsArgs {
+    /// Flows, each from a host of its own to the same receiver.
+    #[arg(short = 'n', long, value_name = "N", default_value = "2", value_parser = values::whole(1, 10_000), help_heading = TRAFFIC)]
+    senders: u32,
+    /// What each flow sends [default: data without end].
+    #[arg(long, value_name = "SIZE", value_parser = values::size, help_heading = TRAFFIC)]
+    size: Option<ByteCount>,
+    /// Each flow begins so long after the one before.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::duration, help_heading = TRAFFIC)]
+    apart: Duration,
+    /// Simulated time.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::positive_duration, help_heading = TRAFFIC)]
+    duration: Duration,
+    /// Rates, queue and counters are taken from here on [default: a fifth of --duration, or 0s
+    /// with --size].
+    #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = TRAFFIC)]
+    warm_up: Option<Duration>,
+
+    /// Rate of the bottleneck; the senders' links are ten times as fast.
+    #[arg(long, value_name = "RATE", default_value = "1Gb/s", value_parser = values::rate, help_heading = NETWORK)]
+    rate: Rate,
+    /// Round-trip time without queues.
+    #[arg(long, value_name = "TIME", default_value = "100us", value_parser = values::duration, help_heading = NETWORK)]
+    rtt: Duration,
+    /// Buffer of the bottleneck [default: 4MiB].
+    #[arg(long, value_name = "QUEUE", value_parser = values::queue, help_heading = NETWORK, conflicts_with = "shared_buffer")]
+    buffer: Option<QueueLimit>,
+    /// Memory that all ports share, in place of --buffer.
+    #[arg(long, value_name = "SIZE[:ALPHA]", value_parser = values::shared_buffer, help_heading = NETWORK)]
+    shared_buffer: Option<SharedBuffer>,
+    /// Mark ECN-capable packets from this queue on, or off [default: 30kB].
+    #[arg(long, value_name = "QUEUE", value_parser = values::ecn_threshold, help_heading = NETWORK, conflicts_with = "red")]
+    ecn_threshold: Option<Aqm>,
+    /// Random early detection, in place of the ECN threshold.
+    #[arg(long, value_name = "MIN:MAX:PERCENT", value_parser = values::red, help_heading = NETWORK)]
+    red: Option<Aqm>,
+    /// Lose each n-th packet on its way to the receiver.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(3..), help_heading = NETWORK)]
+    lose_each: Option<u64>,
+
+    /// Congestion controls, dealt out to the flows in turn.
+    #[arg(long, value_name = "LIST", default_value = "cubic", value_parser = values::names, help_heading = TCP)]
+    cc: List<String>,
+    /// RTO policy.
+    #[arg(long, value_name = "NAME", default_value = "linux", help_heading = TCP)]
+    rto: String,
+    /// Loss detector.
+    #[arg(long, value_name = "NAME", default_value = "sack", help_heading = TCP)]
+    loss: String,
+    /// When the receiver acknowledges: off, or SEGMENTS/TIME.
+    #[arg(long, value_name = "HOW", default_value = "off", value_parser = values::delayed_ack, help_heading = TCP)]
+    delayed_ack: DelayedAck,
+    /// Initial window in segments.
+    #[arg(long, value_name = "N", default_value = "10", value_parser = values::whole(1, 10_000), help_heading = TCP)]
+    initial_window: u32,
+    /// Seed of all randomness.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::seed, help_heading = TCP)]
+    seed: u64,
+
+    /// Write the result as JSON (`-`: to standard output, in place of the table).
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    json: Option<PathBuf>,
+    /// Draw --plot as SVG.
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    svg: Option<PathBuf>,
+    /// What is drawn.
+    #[arg(long, value_name = "WHAT", default_value = "queue", requires = "svg", help_heading = OUTPUT)]
+    plot: Plot,
+    /// How often flows are looked at for a plot.
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = values::positive_duration, requires = "svg", help_heading = OUTPUT)]
+    interval: Duration,
+}
+
+/// What is drawn over time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Plot {
+    /// The bottleneck's queue, in packets, after the warm-up.
+    Queue,
+    /// Each flow's congestion window.
+    Cwnd,
+    /// Each flow's goodput.
+    Goodput,
+    /// Each flow's smoothed round-trip time.
+    Rtt,
+    /// DCTCP's estimate of the marked share.
+    Alpha,
+}
+
+/// Run it; the exit code.
+pub(super) fn run<R>(
+    app: &App<R>,
+    args: &FlowsArgs,
+    console: &mut Console<'_>,
+) -> Result<u8, Stop> {
+    let catalog = &app.catalog;
+    let named = [
+        (Kind::Rto, "rto", std::slice::from_ref(&args.rto)),
+        (Kind::LossDetector, "loss", std::slice::from_ref(&args.loss)),
+        (Kind::Congestion, "cc", &args.cc.0[..]),
+    ];
+    for (kind, option, names) in named {
+        for name in names {
+            catalog
+                .check(kind, name)
+                .map_err(|why| usage(option, name, &why))?;
+        }
+    }
+    let spec = spec(args);
+    let json = Sink::open("JSON", args.json.as_deref())?;
+    let svg = args.svg.as_deref();
+    let svg = svg.map(|p| OutputFile::create("plot", p)).transpose()?;
+    let runner = Flows {
+        congestion: Arc::clone(&catalog.congestion),
+        rto: Arc::clone(&catalog.rto),
+        detectors: Arc::clone(&catalog.detectors),
+    };
+    let ctx = RunContext {
+        cancel: Some(console.cancel),
+        ..RunContext::default()
+    };
+    let run = match runner.run(&spec, ctx) {
+        Ok(run) => run,
+        Err(ScenarioError::Cancelled) => {
+            print(console.stderr, "narrows: interrupted\n")?;
+            return Ok(EXIT_INTERRUPTED);
+        }
+        Err(ScenarioError::Invalid {
+            option,
+            given,
+            allowed,
+        }) => return Err(usage(option, &given, &allowed)),
+        Err(e) => return Err(usage("cc", &args.cc.0.join(","), &e.to_string())),
+    };
+    if let Some(file) = svg {
+        let drawn = chart(&spec, &run, args.plot).svg(Theme::Paper);
+        file.finish_with(drawn.as_bytes())?;
+    }
+    let machine_reads = json.is_stdout();
+    let text = json.finish_with(|| record(&spec, &run))?;
+    let human = table(&spec, &run);
+    print(console.stdout, if machine_reads { &text } else { &human })?;
+    Ok(EXIT_OK)
+}
+
+fn spec(args: &FlowsArgs) -> FlowsSpec {
+    let mut spec = FlowsSpec::long_lived(args.senders, args.rate, args.rtt);
+    for host in &mut spec.hosts[1..] {
+        host.rate = args.rate.mul_ratio(10, 1);
+    }
+    for (i, flow) in spec.flows.iter_mut().enumerate() {
+        flow.start = args.apart * i as u64;
+        flow.congestion = args.cc.0.get(i % args.cc.0.len().max(1)).cloned();
+        if let Some(size) = args.size {
+            flow.load = Load::Bytes(size);
+        }
+    }
+    let threshold = Aqm::EcnStep(QueueLimit::Bytes(ByteCount::new(30_000)));
+    spec.net.aqm = args.red.or(args.ecn_threshold).unwrap_or(threshold);
+    if let Some(limit) = args.buffer {
+        spec.net.buffer = PortBuffer::Own(limit);
+    }
+    if let Some(shared) = args.shared_buffer {
+        spec.net.buffer = PortBuffer::Shared(shared);
+    }
+    spec.net.loss = args.lose_each.map_or(Loss::None, Loss::EachNth);
+    spec.tcp.rto.clone_from(&args.rto);
+    spec.tcp.loss_detector.clone_from(&args.loss);
+    spec.tcp.delayed_ack = args.delayed_ack;
+    spec.tcp.initial_window = args.initial_window;
+    spec.duration = args.duration;
+    let warm_up = match args.size {
+        Some(_) => Duration::ZERO,
+        None => args.duration / 5,
+    };
+    spec.warm_up = args.warm_up.unwrap_or(warm_up);
+    spec.seed = args.seed;
+    let drawn = args.svg.as_ref().map(|_| args.plot);
+    spec.record = Record {
+        samples: drawn.and_then(|plot| (plot != Plot::Queue).then_some(args.interval)),
+        queue: drawn == Some(Plot::Queue),
+    };
+    spec
+}
+
+fn name_of(spec: &FlowsSpec, flow: usize) -> &str {
+    let own = spec.flows[flow].congestion.as_deref();
+    own.unwrap_or(&spec.tcp.congestion)
+}
+
+/// For people.
+fn table(spec: &FlowsSpec, run: &FlowsRun) -> String {
+    let names = (0..run.flows.len()).map(|i| name_of(spec, i).len());
+    let wide = names.max().unwrap_or(0).max(2);
+    let mut out = format!(
+        "{:>5}  {:<wide$}  {:>12}  {:>10}  {:>8}  {:>8}  {:>9}\n",
+        "flow", "cc", "goodput", "done in", "sent", "again", "timeouts"
+    );
+    for (i, flow) in run.flows.iter().enumerate() {
+        let done = flow
+            .transfers
+            .first()
+            .map_or("-".to_owned(), |t| t.took.to_string());
+        let (end, warm) = (&flow.at_end, &flow.at_warm_up);
+        let _ = writeln!(
+            out,
+            "{:>5}  {:<wide$}  {:>12}  {done:>10}  {:>8}  {:>8}  {:>9}",
+            i + 1,
+            name_of(spec, i),
+            flow.goodput.to_string(),
+            end.segments - warm.segments,
+            end.retransmits - warm.retransmits,
+            flow.timeouts(),
+        );
+    }
+    let b = &run.bottleneck;
+    let _ = writeln!(
+        out,
+        "\nbottleneck: {:.1} % busy, goodput {}, queue {:.1} packets on average and {} at most, \
+         {} marked, {} dropped, {} lost",
+        b.utilisation_ppm as f64 / 1e4,
+        run.goodput(),
+        b.mean_queue_millipackets as f64 / 1e3,
+        b.max_queue_packets,
+        b.marks,
+        b.full + b.early,
+        b.lost,
+    );
+    let _ = writeln!(
+        out,
+        "{}: {} simulated, of which the last {} are counted",
+        run.outcome.name(),
+        run.simulated,
+        run.measured
+    );
+    out
+}
+
+#[derive(Serialize)]
+struct RunRecord<'a> {
+    outcome: &'static str,
+    simulated_ns: u64,
+    measured_ns: u64,
+    goodput_bps: u64,
+    utilisation_ppm: u64,
+    mean_queue_millipackets: u64,
+    max_queue_packets: u32,
+    marks: u64,
+    dropped: u64,
+    lost: u64,
+    flows: Vec<FlowRecord<'a>>,
+}
+
+#[derive(Serialize)]
+struct FlowRecord<'a> {
+    cc: &'a str,
+    start_ns: u64,
+    goodput_bps: u64,
+    delivered_bytes: u64,
+    completed_ns: Option<u64>,
+    segments: u64,
+    retransmits: u64,
+    timeouts: u64,
+    fast_recoveries: u64,
+    ecn_reductions: u64,
+}
+
+/// For programs.
+fn record(spec: &FlowsSpec, run: &FlowsRun) -> String {
+    let flow = |(i, f): (usize, &FlowOutcome)| {
+        let (end, warm) = (f.at_end, f.at_warm_up);
+        FlowRecord {
+            cc: name_of(spec, i),
+            start_ns: spec.flows[i].start.as_nanos(),
+            goodput_bps: f.goodput.bits_per_sec(),
+            delivered_bytes: f.delivered.get(),
+            completed_ns: f.transfers.first().map(|t| t.took.as_nanos()),
+            segments: end.segments - warm.segments,
+            retransmits: end.retransmits - warm.retransmits,
+            timeouts: f.timeouts(),
+            fast_recoveries: end.fast_recoveries - warm.fast_recoveries,
+            ecn_reductions: end.ecn_reductions - warm.ecn_reductions,
+        }
+    };
+    let b = &run.bottleneck;
+    let record = RunRecord {
+        outcome: run.outcome.name(),
+        simulated_ns: run.simulated.as_nanos(),
+        measured_ns: run.measured.as_nanos(),
+        goodput_bps: run.goodput().bits_per_sec(),
+        utilisation_ppm: b.utilisation_ppm,
+        mean_queue_millipackets: b.mean_queue_millipackets,
+        max_queue_packets: b.max_queue_packets,
+        marks: b.marks,
+        dropped: b.full + b.early,
+        lost: b.lost,
+        flows: run.flows.iter().enumerate().map(flow).collect(),
+    };
+    let mut text = serde_json::to_string_pretty(&record).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// What was asked for, over time.
+fn chart(spec: &FlowsSpec, run: &FlowsRun, plot: Plot) -> Chart {
+    let label = match plot {
+        Plot::Queue => "Queue (packets)",
+        Plot::Cwnd => "Congestion window (kB)",
+        Plot::Goodput => "Goodput (Mb/s)",
+        Plot::Rtt => "Smoothed RTT (µs)",
+        Plot::Alpha => "alpha",
+    };
+    let series = if plot == Plot::Queue {
+        let queue = run.bottleneck.queue.iter();
+        vec![Series {
+            name: "queue".to_owned(),
+            draw: Draw::Steps,
+            points: queue
+                .map(|q| (q.at_picos as f64 / 1e9, f64::from(q.packets)))
+                .collect(),
+            ..Series::default()
+        }]
+    } else {
+        let flow = |(group, f): (usize, &FlowOutcome)| Series {
+            name: format!("{} {}", group + 1, name_of(spec, group)),
+            draw: Draw::Line,
+            group,
+            points: points(&f.samples, plot),
+            ..Series::default()
+        };
+        run.flows.iter().enumerate().map(flow).collect()
+    };
+    Chart {
+        title: format!("{label} over time"),
+        x: Axis {
+            label: "Time (ms)".to_owned(),
+            ..Axis::default()
+        },
+        y: Axis {
+            label: label.to_owned(),
+            ..Axis::default()
+        },
+        series,
+        rules: Vec::new(),
+    }
+}
+
+/// A flow's samples as points.
+fn points(samples: &[FlowSample], plot: Plot) -> Vec<(f64, f64)> {
+    let time = |s: &FlowSample| s.at.as_nanos() as f64 / 1e6;
+    if plot == Plot::Goodput {
+        let rate = |w: &[FlowSample]| {
+            let bits = (w[1].delivered - w[0].delivered).get() as f64 * 8.0;
+            let micros = w[1].at.since(w[0].at).as_nanos() as f64 / 1e3;
+            (time(&w[1]), bits / micros)
+        };
+        return samples.windows(2).map(rate).collect();
+    }
+    let value = |s: &FlowSample| match plot {
+        Plot::Cwnd => Some(s.cwnd.get() as f64 / 1e3),
+        Plot::Rtt => s.srtt.map(|t| t.as_nanos() as f64 / 1e3),
+        Plot::Alpha => s.fraction("alpha"),
+        Plot::Queue | Plot::Goodput => None,
+    };
+    samples
+        .iter()
+        .filter_map(|s| Some((time(s), value(s)?)))
+        .collect()
+}

@@ -1,0 +1,111 @@
+//! What can go wrong.
+
+use narrows::device::tap::TapError;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// Why something live could not be done, with what to do about it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum LiveError {
+    /// It takes privileges.
+    Privileges {
+        /// What was tried.
+        doing: String,
+    },
+    /// There is no `/dev/net/tun`.
+    NoTun,
+    /// The name of the lab belongs to something else.
+    Foreign(PathBuf),
+    /// The lab is up with another MTU.
+    OtherMtu {
+        /// The lab.
+        lab: String,
+        /// Its MTU.
+        mtu: u32,
+    },
+    /// There is no such lab.
+    NoLab(String),
+    /// A name that cannot be a lab's.
+    BadName(String),
+    /// The host's place at the switch is taken.
+    HostTaken(u8),
+    /// All places at the switch are taken.
+    NoHostFree,
+    /// An interface could not be opened.
+    Tap(TapError),
+    /// Something that was said on the command line makes no sense.
+    Invalid(String),
+    /// Anything else of the operating system, or of a peer.
+    Io {
+        /// What was tried.
+        doing: String,
+        /// What came of it.
+        source: io::Error,
+    },
+}
+
+impl LiveError {
+    /// `source` came of `doing`.
+    pub fn io(doing: impl Into<String>, source: io::Error) -> Self {
+        let doing = doing.into();
+        match source.kind() {
+            io::ErrorKind::PermissionDenied => Self::Privileges { doing },
+            _ => Self::Io { doing, source },
+        }
+    }
+}
+
+impl fmt::Display for LiveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Privileges { doing } => write!(
+                f,
+                "not permitted to {doing}: it takes root, or CAP_SYS_ADMIN and CAP_NET_ADMIN; try \
+                 sudo (in a container: --privileged)"
+            ),
+            Self::NoTun => f.write_str(
+                "there is no /dev/net/tun: load the module with `modprobe tun` (for a container: \
+                 --device /dev/net/tun)",
+            ),
+            Self::Foreign(path) => write!(
+                f,
+                "{} is there and no lab of narrows; choose another name with --lab",
+                path.display()
+            ),
+            Self::OtherMtu { lab, mtu } => write!(
+                f,
+                "lab {lab} is up with an MTU of {mtu}; take it down first, or choose another name \
+                 with --lab"
+            ),
+            Self::NoLab(lab) => write!(
+                f,
+                "there is no lab {lab}; make it with `narrows live up --lab {lab}`"
+            ),
+            Self::BadName(name) => write!(
+                f,
+                "'{name}' cannot be the name of a lab: up to 32 letters, digits, '-' and '_', the \
+                 first a letter or digit"
+            ),
+            Self::HostTaken(n) => write!(
+                f,
+                "host {n} is taken by another program; choose another with --host"
+            ),
+            Self::NoHostFree => f.write_str("all 250 hosts of the lab are taken"),
+            Self::Tap(e) => write!(f, "{e}"),
+            Self::Invalid(text) => f.write_str(text),
+            Self::Io { doing, source } => write!(f, "cannot {doing}: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for LiveError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Tap(e) => Some(e),
+            Self::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
