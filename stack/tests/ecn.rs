@@ -110,7 +110,7 @@ fn rfc3168_6_1_2_one_reduction_a_window_and_cwr_on_the_next_new_data_once() {
             cwr.push(out.has(Flags::CWR));
         }
     }
-    assert_eq!((lab.reductions(), lab.ssthresh()), (1, 9));
+    assert_eq!((lab.reductions(), lab.ssthresh()), (1, 10));
     assert!(cwr[0] && cwr[1..].iter().all(|c| !c), "{cwr:?}");
     // The next window, still marked: one more.
     lab.wait(ms(100));

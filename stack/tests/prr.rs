@@ -172,9 +172,9 @@ fn prr_paces_the_reduction_for_an_ecn_mark_too() {
         sent.iter().all(|n| *n <= 1),
         "spread over the round trip: {sent:?}"
     );
-    // Half of the 19 that the mark's ACK left outstanding, and what there was in whole segments.
+    // Half of the 20 that were outstanding before the mark's ACK.
     assert_eq!(
         (lab.pipe(), lab.conn.sender().congestion().ssthresh().get()),
-        (10, 9_500)
+        (10, 10_000)
     );
 }

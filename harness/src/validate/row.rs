@@ -228,6 +228,7 @@ impl fmt::Display for Expected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Value(v) => f.write_str(&number(*v)),
+            Self::Range(a, b) if a == b => f.write_str(&number(*a)),
             Self::Range(a, b) => write!(f, "{} to {}", number(*a), number(*b)),
             Self::AtLeast(v) => write!(f, "≥ {}", number(*v)),
             Self::AtMost(v) => write!(f, "≤ {}", number(*v)),

@@ -374,7 +374,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.set_ca_state(CaState::Recovery, trace);
     }
 
-    /// Reduce the window without loss.
+    /// Reduce the window without loss. `flight` is what was outstanding before the ACK that calls
+    /// for it: an echo of a mark acknowledges data, a duplicate ACK does not.
     pub(super) fn enter_cwr(
         &mut self,
         event: CongestionEvent,
@@ -382,7 +383,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         now: Instant,
         trace: &mut impl FnMut(TraceEvent),
     ) {
-        self.with_cc(now, |cc, view| cc.on_congestion_event(event, view));
+        self.with_cc(now, |cc, view| {
+            let mut view = *view;
+            view.flight_size = flight;
+            cc.on_congestion_event(event, &view);
+        });
         self.recover = self.nxt;
         self.undo = None;
         self.set_ca_state(CaState::Cwr, trace);

@@ -96,7 +96,7 @@ fn check(out: &mut String, report: &CheckReport, sections: &Sections) {
         out,
         "\n### {}\n\n{}.\n",
         report.check.name,
-        text_of(report.check.what)
+        sentence(report.check.what)
     );
     let rows = &report.rows;
     let one_source = rows.windows(2).all(|w| w[0].source == w[1].source);
@@ -169,6 +169,13 @@ pub fn figures(reports: &[CheckReport]) -> Vec<(String, String)> {
     figures
         .map(|f| (format!("{}.svg", f.name), f.chart.svg(Theme::Paper)))
         .collect()
+}
+
+/// With a large first letter.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|c| c.to_uppercase().to_string());
+    text_of(&(first.unwrap_or_default() + letters.as_str()))
 }
 
 /// Text that Markdown shows as it is, in a cell of a table too.
