@@ -185,33 +185,63 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
         "ms",
         Tolerance::Relative(0.01),
     ));
-    bench.figure(Figure {
-        name: "fast08-time-sequence",
-        caption: "One server of 16 through a block that collapses (FAST 2008 set-up, 64 packets \
-                  of buffer). What the port drops is repeated only after the minimum timeout; \
-                  until then nothing moves, and neither do the 15 others, whose parts are \
-                  complete."
-            .to_owned(),
-        chart: Chart {
-            title: "Time and sequence numbers of one server in a collapsed block".to_owned(),
-            x: Axis {
-                label: "Time since the request (ms)".to_owned(),
-                scale: Scale::Linear,
-                range: None,
+    // The silence is a line a whole picture wide, and what leads to it and out of it a stroke at
+    // its ends: these have pictures of their own.
+    let silence = block
+        .windows(2)
+        .max_by(|a, b| (a[1].0 - a[0].0).total_cmp(&(b[1].0 - b[0].0)))
+        .map_or((0.0, 0.0), |w| (w[0].0 - begin, w[1].0 - begin));
+    let end = block.last().map_or(0.0, |last| last.0 - begin);
+    let mut figure = |name, caption: &str, title: &str, from: f64, to: f64| {
+        let part = |points: &[(f64, f64)]| -> Vec<(f64, f64)> {
+            let inside = points.iter().filter(|(x, _)| *x >= from && *x <= to);
+            inside.copied().collect()
+        };
+        let axis = |label: &str, range| Axis {
+            label: label.to_owned(),
+            scale: Scale::Linear,
+            range,
+        };
+        bench.figure(Figure {
+            name,
+            caption: caption.to_owned(),
+            chart: Chart {
+                title: title.to_owned(),
+                x: axis("Time since the request (ms)", Some((from, to))),
+                y: axis("Segment of the block", None),
+                series: vec![
+                    series("acknowledged", Draw::Steps, 0, part(&acked)),
+                    series("sent", Draw::Dots, 1, part(&sent)),
+                    series("sent again", Draw::Markers, 2, part(&again)),
+                    series("dropped", Draw::Markers, 3, part(&dropped)),
+                ],
+                ..Chart::default()
             },
-            y: Axis {
-                label: "Segment of the block".to_owned(),
-                scale: Scale::Linear,
-                range: None,
-            },
-            series: vec![
-                series("acknowledged", Draw::Steps, 0, acked),
-                series("sent", Draw::Dots, 1, sent),
-                series("sent again", Draw::Markers, 2, again),
-                series("dropped", Draw::Markers, 3, dropped),
-            ],
-            rules: Vec::new(),
-        },
-    });
+        });
+    };
+    figure(
+        "fast08-time-sequence",
+        "One server of 16 through a block that collapses (FAST 2008 set-up, 64 packets of \
+         buffer). What the port drops is repeated only after the minimum timeout; until then \
+         nothing moves, and neither do the 15 others, whose parts are complete.",
+        "Time and sequence numbers of one server in a collapsed block",
+        0.0,
+        end,
+    );
+    figure(
+        "fast08-time-sequence-loss",
+        "The same block up to the silence: sent, dropped, and too few acknowledgements left to \
+         ask for what is missing.",
+        "Time and sequence numbers of one server before its timeout",
+        0.0,
+        silence.0 + 1.0,
+    );
+    figure(
+        "fast08-time-sequence-repair",
+        "The same block from the timeout on: slow start from one segment, alone on an idle link.",
+        "Time and sequence numbers of one server after its timeout",
+        silence.1 - 0.5,
+        end,
+    );
     Ok(())
 }
