@@ -8,6 +8,7 @@
 //! names the section of docs/VALIDATION.md that explains it; it still shows as different.
 
 mod dctcp;
+mod explained;
 mod incast;
 mod laws;
 mod peers;

@@ -1,8 +1,9 @@
 //! Devices: where frames come from and go to.
 //!
-//! [`Tap`](tap::Tap) is a kernel interface with a queue for us, [`Loopback`](loopback::Loopback)
-//! one end of a cable inside the process. [`Faulty`](fault::Faulty) and
-//! [`Captured`](pcap::Captured) wrap any device, each other among them.
+//! [`Tap`](tap::Tap) is a kernel interface with a queue for us, [`Xdp`](xdp::Xdp) a queue of an
+//! interface that is there, [`Loopback`](loopback::Loopback) one end of a cable inside the
+//! process. [`Faulty`](fault::Faulty) and [`Captured`](pcap::Captured) wrap any device, each other
+//! among them.
 //!
 //! With `driver/` this is the only place where the operating system is called.
 
@@ -12,6 +13,7 @@ pub mod pcap;
 mod queue;
 pub(crate) mod sys;
 pub mod tap;
+pub mod xdp;
 
 use crate::interface::{Capabilities, RxFrame, TxFrame};
 use narrows_congestion::Instant;

@@ -99,22 +99,23 @@ pub struct Tap {
 
 /// The `ifreq` of the kernel: a name, and what the request is about.
 #[repr(C)]
-struct InterfaceRequest {
+pub(super) struct InterfaceRequest {
     name: [u8; libc::IFNAMSIZ],
-    value: RequestValue,
+    pub(super) value: RequestValue,
 }
 
 /// The union in it, of which all members begin at the same place.
 #[repr(C)]
-union RequestValue {
+pub(super) union RequestValue {
     flags: libc::c_short,
-    number: libc::c_int,
+    pub(super) number: libc::c_int,
+    pub(super) pointer: *mut libc::c_void,
     /// As long as the longest member.
-    all: [u64; 3],
+    pub(super) all: [u64; 3],
 }
 
 impl InterfaceRequest {
-    fn new(name: &str) -> io::Result<Self> {
+    pub(super) fn new(name: &str) -> io::Result<Self> {
         let mut request = Self {
             name: [0; libc::IFNAMSIZ],
             value: RequestValue { all: [0; 3] },

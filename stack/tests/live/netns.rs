@@ -145,3 +145,20 @@ pub fn counter(group: &str, name: &str) -> u64 {
     }
     panic!("no counter {group} {name}");
 }
+
+/// An `ethtool_value` command on `interface`, such as turning an offload off.
+pub fn ethtool(interface: &str, command: u32, value: u32) {
+    #[repr(C)]
+    struct PointerRequest {
+        name: [u8; libc::IFNAMSIZ],
+        data: *mut [u32; 2],
+        rest: [u8; 16],
+    }
+    let mut data = [command, value];
+    let mut request = PointerRequest {
+        name: name_of(interface),
+        data: &raw mut data,
+        rest: [0; 16],
+    };
+    control(libc::AF_INET, libc::SIOCETHTOOL, &raw mut request);
+}

@@ -287,14 +287,13 @@ impl Lone {
                 ecr: self.last_ts,
             });
         }
-        if seg.tcp.flags.contains(Flags::SYN)
-            && seg.tcp.options.window_scale.is_some()
-            && !self.conn.was_established()
-        {
-            self.shift = self.conn.config().window_shift();
-        }
+        let opening = self.state() == State::SynSent;
         self.conn
             .handle_segment(self.now, seg.ecn, &seg.tcp, &seg.data);
+        // Scaling is agreed on by the SYN that is taken, and by no other.
+        if opening && self.state() != State::SynSent && seg.tcp.options.window_scale.is_some() {
+            self.shift = self.conn.config().window_shift();
+        }
         self.settle()
     }
 
