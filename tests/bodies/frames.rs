@@ -61,7 +61,7 @@ struct Lab {
 
 impl Lab {
     fn new(bits: u8) -> Self {
-        let addresses = vec!["10.0.0.1/24", "fd00::1/64"];
+        let addresses = ["10.0.0.1/24", "fd00::1/64"];
         let addresses = addresses.iter().map(|a| a.parse().expect("valid"));
         let mut config = InterfaceConfig::new(OURS, addresses.collect());
         config.fixed_neighbors = vec![(IP4[1].into(), PEERS)];
@@ -97,7 +97,7 @@ impl Lab {
         syn.options.mss = Some(1_460);
         syn.options.sack_permitted = true;
         syn.options.window_scale = Some(7);
-        syn.options.timestamps = Some(Timestamps { val: 1, ecr: 0 });
+        syn.options.timestamps = Some(Timestamps { val: 0, ecr: 0 });
         self.tcp(&syn, &[], 4);
         let mut ack = segment(Flags::ACK, self.ack, self.seq + 1);
         ack.options.timestamps = Some(self.stamps(0));
@@ -107,7 +107,7 @@ impl Lab {
 
     fn stamps(&self, ahead: i64) -> Timestamps {
         Timestamps {
-            val: 2 + (self.now.as_nanos() / 1_000_000) as u32 + ahead as u32,
+            val: ((self.now.as_nanos() / 1_000_000) as u32).wrapping_add(ahead as u32),
             ecr: self.stamp,
         }
     }
@@ -410,6 +410,7 @@ impl Lab {
                 }
                 self.host.endpoint_mut().release(id, self.now);
             }
+            while self.host.poll_frame(self.now).is_some() {}
             let end = self.now + Duration::from_secs(3_600);
             let mut timers = 0;
             while let Some(at) = self.host.poll_timeout().filter(|at| *at <= end) {
@@ -426,7 +427,8 @@ impl Lab {
                 }
             }
         }
-        assert_eq!(self.host.endpoint().connections(), 0, "connections leak");
+        let left: Vec<_> = self.host.endpoint().connection_states().collect();
+        assert!(left.is_empty(), "connections leak: {left:?}");
     }
 }
 

@@ -14,14 +14,15 @@ mod icmp;
 pub mod isn;
 mod listen;
 pub mod metrics;
+mod slots;
 mod source;
 mod strangers;
 pub mod wheel;
 
 use crate::buffer::{RecvBuffer, SendBuffer};
 use crate::config::{ConfigError, TcpConfig};
-use crate::conn::state::{CloseReason, State};
-use crate::conn::{Connection, Event, Opening, Output, TcpTypes};
+use crate::conn::state::State;
+use crate::conn::{Connection, Event, Output, TcpTypes};
 use crate::rng::Rng;
 use crate::trace::TraceSink;
 use crate::wire::{Flags, IpHeader, TcpHeader};
@@ -30,11 +31,11 @@ use cookies::Cookies;
 use demux::{Demux, FourTuple};
 use isn::{EphemeralPorts, Secrets};
 use listen::Listener;
-use metrics::{MetricsCache, MetricsConfig, PathMetrics};
-use narrows_congestion::{ByteCount, CongestionControl, Instant};
+use metrics::{MetricsCache, MetricsConfig};
+use narrows_congestion::{ByteCount, Instant};
 use std::collections::VecDeque;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use strangers::sane_source;
 use wheel::TimerWheel;
@@ -561,212 +562,6 @@ impl<T: TcpTypes> Endpoint<T> {
             .get(listener.0 as usize)?
             .as_ref()
             .map(|l| l.stats)
-    }
-
-    // ---- Inside.
-
-    fn id(&self, slot: u32) -> ConnId {
-        ConnId {
-            slot,
-            generation: self.slots[slot as usize].generation,
-        }
-    }
-
-    /// The connection in `slot` may have something to send.
-    fn touch(&mut self, slot: u32) {
-        let s = &mut self.slots[slot as usize];
-        if s.next_dirty != NOT_QUEUED {
-            return;
-        }
-        s.next_dirty = LAST;
-        if self.first_dirty == LAST {
-            self.first_dirty = slot;
-        } else {
-            self.slots[self.last_dirty as usize].next_dirty = slot;
-        }
-        self.last_dirty = slot;
-    }
-
-    /// Take the first connection out of the queue of those that may have something to send.
-    fn pop_dirty(&mut self) {
-        if let Some(s) = self.slots.get_mut(self.first_dirty as usize) {
-            self.first_dirty = std::mem::replace(&mut s.next_dirty, NOT_QUEUED);
-        }
-    }
-
-    fn after_input(&mut self, slot: u32) {
-        self.collect_events(slot);
-        self.touch(slot);
-    }
-
-    fn collect_events(&mut self, slot: u32) {
-        let s = &mut self.slots[slot as usize];
-        let conn_id = ConnId {
-            slot,
-            generation: s.generation,
-        };
-        let Some(conn) = s.conn.as_deref_mut() else {
-            return;
-        };
-        while let Some(event) = conn.poll_event() {
-            if let (Event::Connected, Some(id)) = (event, s.listener)
-                && let Some(Some(listener)) = self.listeners.get_mut(id.0 as usize)
-            {
-                listener.on_established();
-                self.events.push_back(EndpointEvent::Accepted {
-                    listener: id,
-                    conn: conn_id,
-                });
-                continue;
-            }
-            if let (Event::Closed(_), Some(id)) = (event, s.listener)
-                && !conn.was_established()
-            {
-                // Nobody has heard of it.
-                if let Some(Some(listener)) = self.listeners.get_mut(id.0 as usize) {
-                    listener.on_failed();
-                }
-                s.released = true;
-            }
-            if !s.released {
-                self.events.push_back(EndpointEvent::Conn {
-                    conn: conn_id,
-                    event,
-                });
-            }
-        }
-    }
-
-    /// Nothing more to send for now: events, timer, and removal if it is over.
-    fn settle(&mut self, slot: u32, now: Instant) {
-        self.collect_events(slot);
-        let s = &mut self.slots[slot as usize];
-        let Some(conn) = s.conn.as_deref_mut() else {
-            return;
-        };
-        if let State::Closed(_) = conn.state() {
-            self.wheel.cancel(slot);
-            let tuple = FourTuple {
-                local: conn.local(),
-                remote: conn.remote(),
-            };
-            if self.demux.lookup(&tuple) == Some(slot) {
-                self.demux.remove(&tuple);
-                if let Some(metrics) = &mut self.metrics {
-                    metrics.update(tuple.remote.ip(), &learned_by(conn), now);
-                }
-            }
-            if s.released {
-                self.free_slot(slot);
-            }
-            return;
-        }
-        match conn.poll_timeout() {
-            Some(at) => self.wheel.arm(slot, at),
-            None => self.wheel.cancel(slot),
-        }
-    }
-
-    fn add(
-        &mut self,
-        tuple: FourTuple,
-        conn: Connection<T>,
-        listener: Option<ListenerId>,
-        now: Instant,
-    ) -> u32 {
-        let conn = Some(Box::new(conn));
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                let s = &mut self.slots[slot as usize];
-                s.released = false;
-                s.listener = listener;
-                s.conn = conn;
-                slot
-            }
-            None => {
-                self.slots.push(Slot {
-                    generation: 0,
-                    next_dirty: NOT_QUEUED,
-                    released: false,
-                    listener,
-                    conn,
-                });
-                (self.slots.len() - 1) as u32
-            }
-        };
-        // Both callers have looked: there is no such connection.
-        let entered = self.demux.insert(&tuple, slot);
-        debug_assert!(entered.is_ok(), "{tuple:?} twice");
-        let id = self.id(slot);
-        if let Some(tracer) = &mut self.tracer
-            && let Some(conn) = self.slots[slot as usize].conn.as_deref_mut()
-        {
-            conn.set_trace(tracer(now, id, &tuple));
-        }
-        self.touch(slot);
-        slot
-    }
-
-    fn remove(&mut self, slot: u32) {
-        if let Some(conn) = &self.slots[slot as usize].conn {
-            self.demux.remove(&FourTuple {
-                local: conn.local(),
-                remote: conn.remote(),
-            });
-        }
-        let id = self.id(slot);
-        if !self.slots[slot as usize].released {
-            let event = Event::Closed(CloseReason::Finished);
-            self.events
-                .push_back(EndpointEvent::Conn { conn: id, event });
-        }
-        self.wheel.cancel(slot);
-        self.free_slot(slot);
-    }
-
-    fn free_slot(&mut self, slot: u32) {
-        let s = &mut self.slots[slot as usize];
-        s.conn = None;
-        s.generation = s.generation.wrapping_add(1);
-        self.free.push(slot);
-    }
-
-    fn opening(&mut self, tuple: FourTuple, now: Instant) -> Opening {
-        Opening {
-            local: tuple.local,
-            remote: tuple.remote,
-            iss: self.secrets.isn(now, &tuple),
-            timestamp_offset: self.secrets.timestamp_offset(&tuple),
-            metrics: self
-                .metrics
-                .as_mut()
-                .map(|m| m.get(tuple.remote.ip(), now))
-                .unwrap_or_default(),
-            seed: self.rng.next_u64(),
-        }
-    }
-
-    fn pick_port(&mut self, local: IpAddr, remote: SocketAddr) -> Option<SocketAddr> {
-        let demux = &mut self.demux;
-        self.ports
-            .choose(&self.secrets, local, remote, |port| {
-                demux
-                    .lookup(&FourTuple::new(SocketAddr::new(local, port), remote))
-                    .is_none()
-            })
-            .map(|port| SocketAddr::new(local, port))
-    }
-}
-
-/// What the next connection to the same peer may start with.
-fn learned_by<T: TcpTypes>(conn: &Connection<T>) -> PathMetrics {
-    let sender = conn.sender();
-    let ssthresh = sender.congestion().ssthresh();
-    PathMetrics {
-        srtt: sender.rtt().srtt(),
-        rttvar: sender.rtt().srtt().map(|_| sender.rtt().rttvar()),
-        ssthresh: (ssthresh != ByteCount::MAX).then_some(ssthresh),
-        path_mtu: None,
     }
 }
 
