@@ -27,6 +27,8 @@
 
 pub mod cli;
 pub mod host;
+#[cfg(target_os = "linux")]
+pub mod live;
 pub mod net;
 pub mod peer;
 pub mod report;

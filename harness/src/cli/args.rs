@@ -31,6 +31,12 @@ pub(super) enum Command {
     /// Goodput of each flow, utilisation and queue of the bottleneck; --svg draws queue, window,
     /// goodput, RTT or DCTCP's alpha over time.
     Flows(Box<super::flows::FlowsArgs>),
+    /// Run this TCP against the kernel's, over TAP, in a lab of network namespaces.
+    ///
+    /// `serve`, `get`, `send` and `iperf3` make the lab for as long as they need it; `up` makes it
+    /// to stay. Takes root.
+    #[cfg(target_os = "linux")]
+    Live(Box<super::live::LiveArgs>),
     /// Run packetdrill scripts against this TCP, in virtual time.
     ///
     /// Folders are searched for .pkt files. Exit code 1 if any fails.

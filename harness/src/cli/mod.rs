@@ -5,6 +5,8 @@ pub mod catalog;
 mod flows;
 mod incast;
 mod list;
+#[cfg(target_os = "linux")]
+mod live;
 pub mod output;
 pub mod plan;
 pub mod progress;
@@ -84,6 +86,9 @@ enum Stop {
     Usage(clap::Error),
     /// A result could not be written.
     Output(OutputError),
+    /// Something else could not be done.
+    #[cfg(target_os = "linux")]
+    Failed(String),
 }
 
 impl From<OutputError> for Stop {
@@ -134,6 +139,8 @@ impl<R: IncastRunner> App<R> {
             .and_then(|cli| match cli.command {
                 Command::Incast(incast) => incast::run(self, &incast, &args, console),
                 Command::Flows(flows) => flows::run(self, &flows, console),
+                #[cfg(target_os = "linux")]
+                Command::Live(args) => live::run(self, &args, console),
                 Command::Script(args) => script::run(&args, console),
                 Command::Validate(validate) => validate::run(self, &validate, &args, console),
                 Command::List { parameters } => {
@@ -164,6 +171,11 @@ impl<R: IncastRunner> App<R> {
             }
             Err(Stop::Output(e)) => {
                 let _ = output::print(console.stderr, &format!("narrows: {e}\n"));
+                EXIT_FAILED
+            }
+            #[cfg(target_os = "linux")]
+            Err(Stop::Failed(why)) => {
+                let _ = output::print(console.stderr, &format!("narrows: {why}\n"));
                 EXIT_FAILED
             }
         }

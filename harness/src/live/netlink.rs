@@ -150,7 +150,7 @@ impl Netlink {
 
     /// A bridge that floods what it does not know, and speaks no protocol of its own.
     pub(super) fn add_bridge(&mut self, name: &str, mtu: u32) -> io::Result<()> {
-        let data = vec![InfoBridge::MulticastSnooping(0)];
+        let data = vec![InfoBridge::MulticastSnooping(false)];
         self.create(name, InfoKind::Bridge, InfoData::Bridge(data), mtu)
     }
 

@@ -1,0 +1,112 @@
+//! A host of ours in the lab.
+
+use super::LiveError;
+use super::capture::{self, CaptureOutcome};
+use super::lab::{self, Borrowed, Plugged};
+use narrows::config::TcpConfig;
+use narrows::device::pcap::Captured;
+use narrows::driver::tokio::{Stack, StackStats};
+use narrows::interface::InterfaceConfig;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Which host, and how it behaves.
+#[derive(Clone, Debug)]
+pub struct HostConfig {
+    /// The lab, which is made if it is not up.
+    pub lab: String,
+    /// The numbers to try, in this order.
+    pub numbers: RangeInclusive<u8>,
+    /// Checksum and segmentation offload.
+    pub offload: bool,
+    /// Its TCP.
+    pub tcp: TcpConfig,
+    /// Where to write what passes its interface.
+    pub capture: Option<PathBuf>,
+}
+
+/// A running host. The lab goes with it if it was made for it.
+#[derive(Debug)]
+pub struct Host {
+    // Dropped in this order.
+    stack: Stack,
+    capture: Option<CaptureOutcome>,
+    number: u8,
+    borrowed: Borrowed,
+}
+
+impl Host {
+    /// Connect it to the switch and start its stack, on the runtime that runs.
+    ///
+    /// # Errors
+    /// See [`LiveError`].
+    pub fn start(config: HostConfig) -> Result<Self, LiveError> {
+        let borrowed = Borrowed::new(&config.lab, None)?;
+        let capture = match &config.capture {
+            None => None,
+            Some(path) => {
+                let doing = || format!("write the capture to {}", path.display());
+                Some(capture::create(path).map_err(|e| LiveError::io(doing(), e))?)
+            }
+        };
+        let Plugged { number, tap } = borrowed.lab().plug(config.numbers, config.offload)?;
+        let interface = InterfaceConfig::new(lab::mac(number), lab::networks(number));
+        let failed = |e| LiveError::io("start the stack", e);
+        let (stack, capture) = match capture {
+            None => (Stack::spawn(tap, interface, config.tcp), None),
+            Some((file, outcome)) => {
+                let name = tap.name().to_owned();
+                let device = Captured::new(tap, &name, file).map_err(failed)?;
+                (Stack::spawn(device, interface, config.tcp), Some(outcome))
+            }
+        };
+        Ok(Self {
+            stack: stack.map_err(failed)?,
+            capture,
+            number,
+            borrowed,
+        })
+    }
+
+    /// Its stack.
+    pub fn stack(&self) -> &Stack {
+        &self.stack
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u8 {
+        self.number
+    }
+
+    /// The lab it is in.
+    pub fn borrowed(&self) -> &Borrowed {
+        &self.borrowed
+    }
+
+    /// Its addresses, IPv4 first.
+    pub fn addresses(&self) -> [IpAddr; 2] {
+        lab::addresses(self.number)
+    }
+
+    /// `port` at each of its addresses.
+    pub fn sockets(&self, port: u16) -> [SocketAddr; 2] {
+        self.addresses().map(|ip| SocketAddr::new(ip, port))
+    }
+
+    /// Let connections end, `grace` at most, and stop; what was counted.
+    ///
+    /// # Errors
+    /// When the device was gone before, or the capture could not be written.
+    pub async fn stop(self, grace: Duration) -> Result<StackStats, LiveError> {
+        let ended = self.stack.shutdown(grace).await;
+        let stats = self.stack.stats();
+        ended.map_err(|e| LiveError::io("go on", e))?;
+        if let Some(capture) = &self.capture {
+            let doing = || format!("write the capture to {}", capture.path().display());
+            capture.get().map_err(|e| LiveError::io(doing(), e))?;
+        }
+        Ok(stats)
+    }
+}

@@ -1,0 +1,521 @@
+//! `narrows live` against the kernel and the programs that people use: curl, nc, iperf3, tshark.
+//!
+//! Each test has a lab of its own name, which is gone afterwards, however the test ends. Where that
+//! cannot be a test is skipped with a message; with `CI=true` it fails.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+
+fn narrows() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_narrows"))
+}
+
+/// A lab's name, and a folder. Dropping it removes both.
+struct TestLab {
+    name: String,
+    folder: PathBuf,
+}
+
+impl TestLab {
+    /// `None`: the machine cannot, or lacks one of `programs`.
+    fn new(programs: &[&str]) -> Option<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("nwtest-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(&name);
+        fs::create_dir_all(&folder).unwrap();
+        let lab = Self { name, folder };
+        let missing = programs.iter().find(|p| !is_there(p));
+        let why = match missing {
+            Some(program) => format!("{program} is not installed"),
+            None => {
+                let up = lab.live(&["up"]).output().unwrap();
+                if up.status.success() {
+                    return Some(lab);
+                }
+                String::from_utf8_lossy(&up.stderr).into_owned()
+            }
+        };
+        let ci = std::env::var("CI").is_ok_and(|v| v == "true");
+        assert!(!ci, "{why}");
+        eprintln!("SKIPPED: {why}");
+        None
+    }
+
+    /// `narrows live COMMAND --lab NAME ...`.
+    fn live(&self, arguments: &[&str]) -> Command {
+        let mut command = narrows();
+        let (first, rest) = arguments.split_first().unwrap();
+        command
+            .args(["live", first, "--lab", &self.name])
+            .args(rest);
+        command
+    }
+
+    /// A program on the kernel's host, with a limit that only a hang reaches.
+    fn kernel(&self, arguments: &[&str]) -> Command {
+        let mut command = self.live(&["exec", "--", "timeout", "120"]);
+        command.args(arguments);
+        command
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// A server of ours: it has said where it listens.
+    fn serve(&self, arguments: &[&str]) -> Server {
+        let mut command = self.live(arguments);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let mut ready = String::new();
+        lines.read_line(&mut ready).unwrap();
+        assert!(ready.contains("10.77.0."), "{ready}");
+        // Nobody may wait for us to read.
+        let reader = thread::spawn(move || {
+            let mut rest = String::new();
+            lines.read_to_string(&mut rest).unwrap();
+            rest
+        });
+        Server {
+            child,
+            reader: Some(reader),
+        }
+    }
+
+    fn is_up(&self) -> bool {
+        let status = text(&mut self.live(&["status"]));
+        status.contains("is up")
+    }
+}
+
+impl Drop for TestLab {
+    fn drop(&mut self) {
+        let _ = self.live(&["down"]).output();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Stopped as Ctrl-C does when it is dropped.
+struct Server {
+    child: Child,
+    reader: Option<thread::JoinHandle<String>>,
+}
+
+impl Server {
+    fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args([signal, &pid]).status();
+        assert!(sent.unwrap().success());
+    }
+
+    /// Ctrl-C; what it said after it was ready.
+    fn stop(mut self) -> String {
+        self.signal("-INT");
+        let status = self.child.wait().unwrap();
+        assert_eq!(status.code(), Some(130));
+        self.reader.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn is_there(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+/// Run it; it must succeed.
+fn output(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+}
+
+fn text(command: &mut Command) -> String {
+    String::from_utf8(output(command).stdout).unwrap()
+}
+
+/// Bytes that are not the same anywhere.
+fn data(len: usize) -> Vec<u8> {
+    let mut x = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        bytes.extend(x.to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes
+}
+
+/// Every frame of a capture is well formed, and every checksum right.
+fn check_capture(path: &Path) {
+    let capture = path.to_str().unwrap();
+    let mut shark = Command::new("tshark");
+    shark.args(["-n", "-r", capture, "-T", "fields"]);
+    for field in [
+        "frame.protocols",
+        "_ws.malformed",
+        "ip.checksum.status",
+        "tcp.checksum.status",
+    ] {
+        shark.args(["-e", field]);
+    }
+    for check in ["ip.check_checksum:TRUE", "tcp.check_checksum:TRUE"] {
+        shark.args(["-o", check]);
+    }
+    let text = text(&mut shark);
+    let (mut ip, mut tcp) = (0, 0);
+    for (n, line) in text.lines().enumerate() {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let at = n + 1;
+        assert_eq!(fields[1], "", "frame {at} is malformed: {line}");
+        // 1 is good, 0 is bad.
+        assert!(matches!(fields[2], "1" | ""), "frame {at}: {line}");
+        assert!(matches!(fields[3], "1" | ""), "frame {at}: {line}");
+        ip += u32::from(fields[2] == "1");
+        tcp += u32::from(fields[3] == "1");
+    }
+    assert!(ip > 10 && tcp > 10, "{ip} IPv4 and {tcp} TCP checksums");
+}
+
+#[test]
+fn up_and_down_as_often_as_one_likes() {
+    let Some(lab) = TestLab::new(&[]) else { return };
+    assert!(text(&mut lab.live(&["up"])).contains("already"));
+    let other = lab.live(&["up", "--mtu", "9000"]).output().unwrap();
+    assert_eq!(other.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&other.stderr).contains("MTU of 1500"));
+    let status = text(&mut lab.live(&["status"]));
+    assert!(
+        status.contains("MTU 1500") && status.contains("10.77.0.254"),
+        "{status}"
+    );
+
+    assert!(text(&mut lab.live(&["down"])).contains("is removed"));
+    assert!(text(&mut lab.live(&["down"])).contains("no lab"));
+    assert!(text(&mut lab.live(&["status"])).contains("is down"));
+    let away = lab.kernel(&["true"]).output().unwrap();
+    assert_eq!(away.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&away.stderr).contains("live up"));
+    for name in [lab.name.clone(), format!("{}-switch", lab.name)] {
+        assert!(!Path::new("/run/netns").join(name).exists());
+    }
+}
+
+#[test]
+fn what_is_left_is_reclaimed_and_what_is_not_ours_is_left_alone() {
+    let Some(lab) = TestLab::new(&["umount"]) else {
+        return;
+    };
+    // Half of it is gone.
+    let switch = PathBuf::from(format!("/run/netns/{}-switch", lab.name));
+    output(Command::new("umount").arg(&switch));
+    assert!(text(&mut lab.live(&["status"])).contains("is down"));
+    assert!(text(&mut lab.live(&["up"])).contains("in place of what was left"));
+    assert!(lab.is_up());
+    output(&mut lab.live(&["down"]));
+
+    let own = PathBuf::from(format!("/run/netns/{}", lab.name));
+    fs::write(&own, "somebody's").unwrap();
+    for command in ["up", "down", "status"] {
+        let refused = lab.live(&[command]).output().unwrap();
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(1), "{command}");
+        assert!(said.contains(own.to_str().unwrap()), "{command}: {said}");
+    }
+    assert_eq!(fs::read_to_string(&own).unwrap(), "somebody's");
+    fs::remove_file(own).unwrap();
+}
+
+#[test]
+fn a_lab_made_for_a_server_goes_with_it_and_a_killed_one_leaves_nothing_in_the_way() {
+    let Some(lab) = TestLab::new(&[]) else { return };
+    output(&mut lab.live(&["down"]));
+    let server = lab.serve(&["serve", "--echo"]);
+    assert!(lab.is_up());
+    let second = lab.live(&["serve", "--discard"]).output().unwrap();
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(said.contains("host 1 is taken"), "{said}");
+    assert!(server.stop().contains("0 connections"));
+    assert!(!lab.is_up());
+
+    let server = lab.serve(&["serve", "--echo"]);
+    server.signal("-KILL");
+    drop(server);
+    assert!(lab.is_up());
+    let server = lab.serve(&["serve", "--echo"]);
+    let status = text(&mut lab.live(&["status"]));
+    assert!(status.contains("host 1:"), "{status}");
+    server.stop();
+
+    let waiting = lab.serve(&["up", "--wait"]);
+    assert!(lab.is_up());
+    waiting.stop();
+    // It was up before, and stays.
+    assert!(lab.is_up());
+}
+
+#[test]
+fn curl_fetches_from_our_server() {
+    let Some(lab) = TestLab::new(&["curl", "tshark"]) else {
+        return;
+    };
+    let folder = lab.file("www");
+    fs::create_dir(&folder).unwrap();
+    let big = data(30_000_000);
+    fs::write(folder.join("big"), &big).unwrap();
+    let capture = lab.file("http.pcapng");
+    let server = lab.serve(&[
+        "serve",
+        "--http",
+        folder.to_str().unwrap(),
+        "--pcap",
+        capture.to_str().unwrap(),
+    ]);
+
+    let got = lab.file("got");
+    let to = got.to_str().unwrap();
+    output(&mut lab.kernel(&["curl", "-sSfo", to, "http://10.77.0.1/big"]));
+    assert!(
+        fs::read(&got).unwrap() == big,
+        "another file than was served"
+    );
+    output(&mut lab.kernel(&[
+        "curl",
+        "-gsSfo",
+        to,
+        "-r",
+        "5-99999",
+        "http://[fd77::1]/big",
+    ]));
+    assert!(fs::read(&got).unwrap() == big[5..100_000], "another part");
+
+    // Several over one connection.
+    let one = "http://10.77.0.1/big";
+    let kept = text(&mut lab.kernel(&[
+        "curl",
+        "-sSf",
+        "-w",
+        "%{num_connects}",
+        "-o",
+        to,
+        one,
+        "-o",
+        to,
+        one,
+        "-o",
+        to,
+        one,
+    ]));
+    assert_eq!(kept, "100");
+    let small = folder.join("small");
+    fs::write(&small, &big[..1_000_000]).unwrap();
+    let parallel = format!("{to}-#1");
+    output(&mut lab.kernel(&[
+        "curl",
+        "-sSfZ",
+        "--parallel-max",
+        "50",
+        "-o",
+        &parallel,
+        "http://10.77.0.1/small?[1-50]",
+    ]));
+    for n in 1..=50 {
+        let path = lab.file(&format!("got-{n}"));
+        assert!(fs::read(path).unwrap() == big[..1_000_000], "file {n}");
+    }
+    let missing = lab.kernel(&["curl", "-sf", "http://10.77.0.1/no"]);
+    assert_eq!({ missing }.output().unwrap().status.code(), Some(22));
+    server.stop();
+    check_capture(&capture);
+}
+
+#[test]
+fn nc_speaks_to_echo_discard_and_chargen() {
+    let Some(lab) = TestLab::new(&["nc"]) else {
+        return;
+    };
+    let server = lab.serve(&["serve", "--echo", "--discard", "--chargen"]);
+    let bytes = data(3_000_000);
+    for (host, port) in [("10.77.0.1", "7"), ("fd77::1", "7")] {
+        let mut nc = lab.kernel(&["nc", "-N", host, port]);
+        let nc = nc.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut nc = nc.spawn().unwrap();
+        let mut input = nc.stdin.take().unwrap();
+        let sent = bytes.clone();
+        let sender = thread::spawn(move || input.write_all(&sent).unwrap());
+        let back = nc.wait_with_output().unwrap();
+        sender.join().unwrap();
+        assert!(back.status.success());
+        assert!(
+            back.stdout == bytes,
+            "{} bytes came back",
+            back.stdout.len()
+        );
+    }
+    let mut nc = lab.kernel(&["nc", "-N", "10.77.0.1", "9"]);
+    let mut nc = nc.stdin(Stdio::piped()).spawn().unwrap();
+    nc.stdin.take().unwrap().write_all(&bytes).unwrap();
+    assert!(nc.wait().unwrap().success());
+
+    let mut nc = lab.kernel(&["nc", "10.77.0.1", "19"]);
+    let mut nc = nc
+        .stdout(Stdio::piped())
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(nc.stdout.take().unwrap());
+    for n in 0..2_000_usize {
+        let mut line = Vec::new();
+        lines.read_until(b'\n', &mut line).unwrap();
+        assert_eq!(line.len(), 74);
+        assert_eq!(usize::from(line[0] - b' '), n % 95);
+    }
+    drop(lines);
+    nc.kill().unwrap();
+    nc.wait().unwrap();
+    assert!(server.stop().contains("4 connections"));
+}
+
+/// Ours with ours: both ends are this stack, and the switch is the kernel's.
+#[test]
+fn get_and_send() {
+    let Some(lab) = TestLab::new(&["tshark"]) else {
+        return;
+    };
+    let folder = lab.file("www");
+    fs::create_dir(&folder).unwrap();
+    let bytes = data(5_000_000);
+    let page = folder.join("page");
+    fs::write(&page, &bytes).unwrap();
+    let server = lab.serve(&["serve", "--echo", "--http", folder.to_str().unwrap()]);
+
+    let got = lab.file("got");
+    let capture = lab.file("get.pcapng");
+    output(&mut lab.live(&[
+        "get",
+        "http://10.77.0.1/page",
+        "-o",
+        got.to_str().unwrap(),
+        "--cc",
+        "dctcp",
+        "--rto",
+        "5ms",
+        "--no-offload",
+        "--pcap",
+        capture.to_str().unwrap(),
+    ]));
+    assert!(fs::read(&got).unwrap() == bytes, "another page");
+    check_capture(&capture);
+
+    let missing = lab.live(&["get", "http://[fd77::1]/no"]).output().unwrap();
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("404"));
+    let nobody = lab.live(&["get", "10.77.0.1:99"]).output().unwrap();
+    assert_eq!(nobody.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&nobody.stderr).contains("refused"));
+
+    let back = output(&mut lab.live(&["send", "10.77.0.1:7", page.to_str().unwrap()]));
+    assert!(
+        back.stdout == bytes,
+        "{} bytes came back",
+        back.stdout.len()
+    );
+    server.stop();
+}
+
+/// The bytes sent and received in what `iperf3 --json` says, and all of it.
+fn rates(json: &str) -> (f64, f64, serde_json::Value) {
+    let all: serde_json::Value = serde_json::from_str(json).unwrap();
+    assert!(all.get("error").is_none(), "{all}");
+    let of = |sum: &str| all["end"][sum]["bytes"].as_f64().unwrap();
+    (of("sum_sent"), of("sum_received"), all.clone())
+}
+
+#[test]
+fn iperf3_measures_us() {
+    let Some(lab) = TestLab::new(&["iperf3"]) else {
+        return;
+    };
+    let server = lab.serve(&["iperf3", "-s"]);
+    let run = |more: &[&str]| {
+        let mut all = vec!["iperf3", "-c", "10.77.0.1", "--json"];
+        all.extend(more);
+        text(&mut lab.kernel(&all))
+    };
+    let (_, received, all) = rates(&run(&["-t", "1"]));
+    assert!(received > 1e6);
+    assert_eq!(all["end"]["receiver_tcp_congestion"], "cubic");
+    let (sent, received, all) = rates(&run(&["-t", "1", "-R"]));
+    assert!(received > 1e6 && sent > 1e6, "{sent} {received}");
+    assert_eq!(all["end"]["sender_tcp_congestion"], "cubic");
+    let (_, received, all) = rates(&run(&["-t", "1", "-P", "8"]));
+    assert!(received > 1e6);
+    assert_eq!(all["end"]["streams"].as_array().unwrap().len(), 8);
+    let (_, received, _) = rates(&run(&["-t", "1", "-P", "8", "-R", "-O", "1"]));
+    assert!(received > 1e6);
+    let (_, received, _) = rates(&run(&["-n", "5M"]));
+    // It rounds up to blocks, and what it has sent arrives.
+    assert!(received >= f64::from(5 << 20), "{received}");
+    rates(&run(&["-t", "1", "--bidir"]));
+
+    let udp = lab
+        .kernel(&["iperf3", "-c", "10.77.0.1", "-u", "-t", "1"])
+        .output();
+    assert!(!udp.unwrap().status.success());
+    let said = server.stop();
+    assert_eq!(said.lines().count(), 6, "{said}");
+}
+
+#[test]
+fn we_measure_with_iperf3() {
+    let Some(lab) = TestLab::new(&["iperf3"]) else {
+        return;
+    };
+    // Without `timeout`: ending it ends iperf3 itself.
+    let mut server = lab.live(&["exec", "--", "iperf3", "-s", "--forceflush"]);
+    let child = server.stdout(Stdio::piped()).spawn().unwrap();
+    let mut server = Server {
+        child,
+        reader: None,
+    };
+    let mut lines = BufReader::new(server.child.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("listening") {
+        line.clear();
+        assert!(lines.read_line(&mut line).unwrap() > 0);
+    }
+    thread::spawn(move || lines.read_to_string(&mut String::new()));
+    let run = |more: &[&str]| {
+        let mut all = vec!["iperf3", "-c", "10.77.0.254", "-J"];
+        all.extend(more);
+        serde_json::from_str::<serde_json::Value>(&text(&mut lab.live(&all))).unwrap()
+    };
+    let sent = run(&["-n", "20MB", "-P", "4"]);
+    assert_eq!(sent["sent"], 20_000_000);
+    assert_eq!(sent["streams"], 4);
+    let got = run(&["-t", "1", "-R"]);
+    let count = |name: &str| got[name].as_u64().unwrap();
+    assert!(count("received") > 1_000_000 && count("peer_sent") >= count("received"));
+    let both = run(&["-t", "1", "--bidir"]);
+    assert!(both["sent"].as_u64() > Some(0) && both["received"].as_u64() > Some(0));
+}
