@@ -2,7 +2,7 @@
 //!
 //! A [`Check`] is one comparison or a family of them that share runs. It gives [`Row`]s, each
 //! with its source and a tolerance that was stated before the result was seen, and figures. The
-//! reference values are data files in `harness/reference/`, read by [`reference`].
+//! reference values are data files in `harness/reference/`, read by [`mod@reference`].
 //!
 //! What lies outside its tolerance is a finding. When its mechanism is understood, the row
 //! names the section of docs/VALIDATION.md that explains it; it still shows as different.
