@@ -101,8 +101,8 @@ fn every_explanation_that_a_row_names_exists() {
     let all = texts.concat();
     let mut lost = BTreeSet::new();
     for (file, text) in sources.iter().zip(&texts) {
-        // The test of rows names a made-up one.
-        if file.ends_with("row.rs") {
+        // Their tests name a made-up one.
+        if file.ends_with("row.rs") || file.ends_with("explained.rs") {
             continue;
         }
         for (at, call) in text.match_indices(".explained(") {
