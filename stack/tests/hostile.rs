@@ -5,10 +5,10 @@ mod pair;
 
 use narrows::Duration;
 use narrows::config::{AckPolicy, EcnMode, Keepalive, LocalDropPolicy, TcpConfig, TimestampMode};
-use narrows::conn::state::{CloseReason, Origin, State};
+use narrows::conn::state::State;
 use narrows::wire::{Ecn, Flags, SackBlock, Seq, Timestamps};
 use pair::lone::{IRS, ISS, Lone, in_state, plain, seg, syn_ack};
-use pair::steps::{Step, drive};
+use pair::steps::{STATES, Step, drive};
 use proptest::prelude::*;
 
 /// Offsets near what matters: the edges of windows, the wrap, the far side of the circle.
@@ -90,18 +90,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn state() -> impl Strategy<Value = State> {
-    proptest::sample::select(vec![
-        State::SynSent,
-        State::SynReceived(Origin::Passive),
-        State::Established,
-        State::FinWait1,
-        State::FinWait2,
-        State::CloseWait,
-        State::Closing,
-        State::LastAck,
-        State::TimeWait,
-        State::Closed(CloseReason::Aborted),
-    ])
+    proptest::sample::select(STATES.to_vec())
 }
 
 fn config() -> impl Strategy<Value = TcpConfig> {

@@ -2,29 +2,15 @@
 
 use super::input::Input;
 use crate::pair::lone::{ISS, Lone, in_state, plain, seg, syn_ack};
-use crate::pair::steps::{Step, drive};
+use crate::pair::steps::{STATES, Step, drive};
 use narrows::Duration;
 use narrows::config::{AckPolicy, EcnMode, Keepalive, LocalDropPolicy, TcpConfig, TimestampMode};
-use narrows::conn::state::{CloseReason, Origin, State};
 use narrows::recovery::detector;
 use narrows::wire::{Ecn, Flags, SackBlock, Timestamps};
 use std::sync::Arc;
 
 /// Enough to go through all states twice.
 const MAX_STEPS: usize = 64;
-
-const STATES: [State; 10] = [
-    State::SynSent,
-    State::SynReceived(Origin::Passive),
-    State::Established,
-    State::FinWait1,
-    State::FinWait2,
-    State::CloseWait,
-    State::Closing,
-    State::LastAck,
-    State::TimeWait,
-    State::Closed(CloseReason::Aborted),
-];
 
 pub(super) fn run(data: &[u8]) {
     let mut input = Input(data);

@@ -158,8 +158,8 @@ fn saturating(n: u64) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-/// As in `net/tcp_states.h`.
-fn state_number(state: State) -> u8 {
+/// The number of a state in `tcpi_state`, as in `net/tcp_states.h`.
+pub fn state_number(state: State) -> u8 {
     match state {
         State::Established => 1,
         State::SynSent => 2,

@@ -3,8 +3,22 @@
 use super::lone::{Lone, Seg};
 use narrows::Duration;
 use narrows::conn::Event;
-use narrows::conn::state::State;
+use narrows::conn::state::{CloseReason, Origin, State};
 use narrows::wire::Flags;
+
+/// Where a connection may be when the steps begin.
+pub const STATES: [State; 10] = [
+    State::SynSent,
+    State::SynReceived(Origin::Passive),
+    State::Established,
+    State::FinWait1,
+    State::FinWait2,
+    State::CloseWait,
+    State::Closing,
+    State::LastAck,
+    State::TimeWait,
+    State::Closed(CloseReason::Aborted),
+];
 
 /// What happens to a connection next.
 #[derive(Clone, Debug)]

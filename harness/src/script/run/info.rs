@@ -6,7 +6,7 @@ use crate::script::code::Value;
 use crate::script::flow::Flow;
 use crate::script::profile::Profile;
 use narrows::congestion::{CaState, CongestionControl};
-use narrows::conn::state::State;
+use narrows::conn::info::state_number;
 use narrows::{ByteCount, Duration, Instant};
 
 /// Names that are always known.
@@ -64,7 +64,7 @@ impl Facts<'_> {
             board.iter().filter(|s| f(s)).count() as i128
         };
         let n = match field {
-            "state" => i128::from(state(conn.state())),
+            "state" => i128::from(state_number(conn.state())),
             "ca_state" => match sender.ca_state() {
                 CaState::Open => 0,
                 CaState::Disorder => 1,
@@ -133,20 +133,5 @@ impl Facts<'_> {
             return i128::from(bytes.get());
         }
         i128::from(bytes.get() / mss.get().max(1))
-    }
-}
-
-fn state(state: State) -> u8 {
-    match state {
-        State::Established => 1,
-        State::SynSent => 2,
-        State::SynReceived(_) => 3,
-        State::FinWait1 => 4,
-        State::FinWait2 => 5,
-        State::TimeWait => 6,
-        State::Closed(_) => 7,
-        State::CloseWait => 8,
-        State::LastAck => 9,
-        State::Closing => 11,
     }
 }
