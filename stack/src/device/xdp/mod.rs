@@ -370,8 +370,9 @@ impl Xdp {
                     return Ok(());
                 }
                 Err(code) => {
-                    self.state = State::Gone(code.unwrap_or(libc::ENODEV));
-                    return took;
+                    let code = code.unwrap_or(libc::ENODEV);
+                    self.state = State::Gone(code);
+                    return Err(self.gone(code));
                 }
             }
             if after == left {
