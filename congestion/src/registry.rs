@@ -15,7 +15,7 @@ use crate::control::{CongestionFactory, FlowStart};
 use crate::cubic::{Cubic, CubicConfig};
 use crate::dctcp::{Dctcp, DctcpConfig};
 use crate::fixed::Fixed;
-use crate::reno::Reno;
+use crate::reno::{RecoveryEnd, Reno};
 use crate::rto::{Floor, Randomization, RtoFactory, StandardRto, presets};
 use crate::slow_start::SlowStart;
 use crate::units::Duration;
@@ -215,15 +215,23 @@ impl Registry<dyn CongestionFactory> {
         let mut r = Self::empty("congestion control");
         r.register_with(
             "reno",
-            "reno[:slow-start=standard|hystart|hystart-paced,l=SEGMENTS]",
+            "reno[:slow-start=standard|hystart|hystart-paced,l=SEGMENTS,end=deflate|ssthresh]",
             "RFC 5681 with byte counting; NewReno or SACK with the loss detector of that name",
             |p| {
                 let mut slow_start = SlowStart::STANDARD;
+                let mut end = RecoveryEnd::default();
                 for (key, value) in pairs(p)? {
-                    parse_slow_start(&mut slow_start, key, value)?;
+                    match (key, value) {
+                        ("end", "deflate") => end = RecoveryEnd::Deflate,
+                        ("end", "ssthresh") => end = RecoveryEnd::Ssthresh,
+                        ("end", _) => {
+                            return Err(format!("end is deflate or ssthresh, not '{value}'"));
+                        }
+                        _ => parse_slow_start(&mut slow_start, key, value)?,
+                    }
                 }
                 Ok(Arc::new(move |s: &FlowStart| {
-                    Reno::with_slow_start(s, slow_start)
+                    Reno::with_slow_start(s, slow_start).with_recovery_end(end)
                 }))
             },
         );
@@ -521,6 +529,7 @@ mod tests {
         for good in [
             "reno:slow-start=hystart",
             "reno:l=1",
+            "reno:end=ssthresh,slow-start=hystart",
             "cubic:fast-convergence=off,slow-start=standard",
             "dctcp:g=1/32,floor=1",
         ] {
@@ -532,6 +541,7 @@ mod tests {
             "reno:",
             "reno:x=1",
             "reno:slow-start=no",
+            "reno:end=burst",
             "cubic:fast-convergence=maybe",
             "dctcp:g=2/1",
             "dctcp:g=0.5",

@@ -10,11 +10,23 @@ use crate::slow_start::SlowStart;
 use crate::units::{ByteCount, Duration};
 use crate::window::Window;
 
+/// What becomes of the window when a recovery without SACK ends (RFC 6582 section 3.2 step 3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RecoveryEnd {
+    /// It falls to what is in flight and a segment, and grows back to ssthresh: no burst.
+    #[default]
+    Deflate,
+    /// It is ssthresh, and what was lost leaves at once as new data: the other choice, without
+    /// the measures against a burst that the RFC asks for. ns-2's NewReno does so.
+    Ssthresh,
+}
+
 /// RFC 5681 congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reno {
     window: Window,
     slow_start: SlowStart,
+    end: RecoveryEnd,
 }
 
 impl Reno {
@@ -28,7 +40,15 @@ impl Reno {
         Self {
             window: Window::new(start),
             slow_start,
+            end: RecoveryEnd::default(),
         }
+    }
+
+    /// With another end of a recovery without SACK.
+    #[must_use]
+    pub const fn with_recovery_end(mut self, end: RecoveryEnd) -> Self {
+        self.end = end;
+        self
     }
 }
 
@@ -64,7 +84,10 @@ impl CongestionControl for Reno {
         self.window.restart(restart_window, flow.mss);
     }
     fn on_deflate(&mut self, window: ByteCount, flow: &FlowView<'_>) {
-        self.window.lower_cwnd(window, flow.mss);
+        match self.end {
+            RecoveryEnd::Deflate => self.window.lower_cwnd(window, flow.mss),
+            RecoveryEnd::Ssthresh => {}
+        }
     }
     fn on_mss_change(&mut self, flow: &FlowView<'_>) {
         self.window.on_mss_change(flow.mss);
@@ -119,6 +142,22 @@ mod tests {
         for cwnd in [2, 3, 4, 5, 6] {
             cc.on_ack(&ack(4), &flow(&est, 13, CaState::Loss));
             assert_eq!(cc.cwnd(), MSS * cwnd);
+        }
+    }
+
+    /// RFC 6582 section 3.2 step 3 has two choices.
+    #[test]
+    fn a_recovery_ends_with_or_without_a_burst() {
+        let est = RttEstimator::new();
+        for (end, cwnd) in [(RecoveryEnd::Deflate, 3), (RecoveryEnd::Ssthresh, 10)] {
+            let mut cc = Reno::new(&FlowStart::new(MSS, MSS * 20)).with_recovery_end(end);
+            cc.on_congestion_event(CongestionEvent::Loss, &flow(&est, 20, CaState::Recovery));
+            cc.on_deflate(MSS * 3, &flow(&est, 2, CaState::Open));
+            assert_eq!(
+                (cc.cwnd(), cc.ssthresh()),
+                (MSS * cwnd, MSS * 10),
+                "{end:?}"
+            );
         }
     }
 

@@ -2,22 +2,24 @@
 //! its own. Every byte is compared.
 #![cfg(feature = "device")]
 
+#[path = "live/child.rs"]
+mod child;
 #[path = "live/kernel.rs"]
 mod kernel;
 mod live;
 #[path = "live/netns.rs"]
 mod netns;
 
-use kernel::{kernel_echoes, kernel_to_us, us_to_kernel};
+use child::Holder;
+use kernel::{kernel_echoes, kernel_to_us};
 use live::{Echo, host};
 use narrows::config::TcpConfig;
 use narrows::device::Device;
-use narrows::device::fault::{Fault, Faults, Faulty};
 use narrows::device::pcap::Captured;
 use narrows::device::tap::{Tap, TapConfig};
 use narrows::driver::poll::{PollConfig, spawn};
 use narrows::interface::Medium;
-use netns::{add_address, counter, in_own_namespace};
+use netns::{add_address, counter, in_own_namespace, sysctl};
 use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
@@ -45,7 +47,7 @@ fn with(offload: bool, medium: Medium, mtu: usize) -> TapConfig {
 }
 
 #[test]
-fn passive_open_with_offload() {
+fn segments_share_frames_with_offload() {
     in_own_namespace(|| {
         let tap = tap(&with(true, Medium::Ethernet, 1500));
         let stats = kernel_to_us(tap, "10.77.0.1:7", 64 * MB);
@@ -57,90 +59,6 @@ fn passive_open_with_offload() {
         let late = counter("TcpExt", "TCPLossProbes") + counter("TcpExt", "TCPTimeouts");
         assert!(counter("Tcp", "RetransSegs") <= late);
     });
-}
-
-#[test]
-fn passive_open_without_offload() {
-    in_own_namespace(|| {
-        let tap = tap(&with(false, Medium::Ethernet, 1500));
-        kernel_to_us(tap, "10.77.0.1:7", 16 * MB);
-        assert_eq!(counter("Tcp", "InErrs"), 0);
-    });
-}
-
-#[test]
-fn active_open_with_and_without_offload() {
-    for offload in [true, false] {
-        in_own_namespace(move || {
-            let tap = tap(&with(offload, Medium::Ethernet, 1500));
-            us_to_kernel(tap, "10.77.0.9:7", 16 * MB);
-            assert_eq!(counter("Tcp", "InErrs"), 0);
-        });
-    }
-}
-
-#[test]
-fn ipv6_both_ways() {
-    for offload in [true, false] {
-        in_own_namespace(move || {
-            let config = with(offload, Medium::Ethernet, 1500);
-            us_to_kernel(tap(&config), "[fd77::9]:7", 8 * MB);
-        });
-        in_own_namespace(move || {
-            let config = with(offload, Medium::Ethernet, 1500);
-            kernel_to_us(tap(&config), "[fd77::1]:7", 8 * MB);
-        });
-    }
-}
-
-#[test]
-fn small_and_large_mtu() {
-    for (mtu, offload) in [(576, false), (576, true), (9000, false), (9000, true)] {
-        in_own_namespace(move || {
-            let tap = tap(&with(offload, Medium::Ethernet, mtu));
-            let stats = kernel_to_us(tap, "10.77.0.1:7", 4 * MB);
-            let largest = stats.bytes_out / stats.frames_out;
-            assert!(offload || largest <= mtu as u64 + 14);
-        });
-    }
-}
-
-#[test]
-fn tun_carries_packets() {
-    for offload in [true, false] {
-        in_own_namespace(move || {
-            let tun = tap(&with(offload, Medium::Ip, 1500));
-            kernel_to_us(tun, "10.77.0.1:7", 8 * MB);
-        });
-    }
-}
-
-#[test]
-fn one_byte() {
-    in_own_namespace(|| {
-        let tap = tap(&TapConfig::default());
-        kernel_to_us(tap, "10.77.0.1:7", 1);
-    });
-}
-
-#[test]
-fn faults_on_our_side() {
-    for offload in [false, true] {
-        in_own_namespace(move || {
-            let faults = || Faults {
-                rates: vec![
-                    (Fault::Drop, 5_000),
-                    (Fault::Duplicate, 5_000),
-                    (Fault::Corrupt, 5_000),
-                    (Fault::Reorder(4), 5_000),
-                ],
-                ..Faults::default()
-            };
-            let tap = tap(&with(offload, Medium::Ethernet, 1500));
-            let tap = Faulty::new(tap, 42, faults(), faults());
-            kernel_to_us(tap, "10.77.0.1:7", 4 * MB);
-        });
-    }
 }
 
 /// tshark finds nothing wrong in a capture: headers, checksums, sequence numbers.
@@ -197,6 +115,8 @@ fn tshark_finds_nothing_wrong() {
 fn several_queues() {
     in_own_namespace(|| {
         let config = with(true, Medium::Ip, 1500);
+        // A flow stays with its queue though something is sent again.
+        sysctl("net/core/txrehash", "0");
         let queues = Tap::open_queues("nw%d", &config, 2).unwrap();
         add_address(queues[0].name(), "10.77.0.9".parse().unwrap(), 24);
         let servers: Vec<_> = queues
@@ -240,6 +160,28 @@ fn a_removed_interface_ends_the_driver() {
         let ended = server.join();
         assert!(ended.outcome.is_err());
     });
+}
+
+/// The interface goes with the process that has made it, also when that is killed.
+#[test]
+fn nothing_stays_behind_of_a_process_that_was_killed() {
+    in_own_namespace(|| {
+        let is_there = || {
+            let devices = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+            devices.contains("nwkilled")
+        };
+        let holder = Holder::start("an_interface_to_be_killed", "nwkilled");
+        assert!(is_there());
+        holder.kill();
+        // The kernel has done so when the process is gone.
+        assert!(!is_there());
+    });
+}
+
+/// The other process of the test above.
+#[test]
+fn an_interface_to_be_killed() {
+    child::hold_if_told(|name| Tap::open(name, &TapConfig::default()).unwrap());
 }
 
 #[test]

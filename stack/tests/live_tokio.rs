@@ -1,26 +1,37 @@
-//! The tokio driver against the kernel's TCP over TAP, in a network namespace of its own.
+//! The tokio driver against the kernel's TCP over TAP and AF_XDP, each test in a network namespace of
+//! its own.
 #![cfg(feature = "tokio")]
 
+#[path = "live/cable.rs"]
+mod cable;
+#[path = "live/judge.rs"]
+mod judge;
 mod live;
 #[path = "live/netns.rs"]
 mod netns;
 
+use judge::KernelInfo;
 use live::{data, pattern};
-use narrows::config::TcpConfig;
+use narrows::config::{Keepalive, TcpConfig};
 use narrows::congestion::rto::presets;
+use narrows::device::Device;
 use narrows::device::fault::{Fault, Faults, Faulty};
 use narrows::device::tap::{Tap, TapConfig};
+use narrows::device::xdp::AttachMode;
 use narrows::driver::tokio::{Stack, TcpListener, TcpSocket, TcpStream};
 use narrows::interface::InterfaceConfig;
 use narrows::recovery::dup_thresh::Sack6675;
 use narrows::wire::ethernet::MacAddr;
-use netns::{add_address, in_own_namespace};
+use netns::{add_address, counter, in_own_namespace};
 use std::future::Future;
+use std::io::ErrorKind;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-const LONG: Duration = Duration::from_secs(30);
+const LONG: Duration = Duration::from_secs(100);
 
 fn run(test: impl Future<Output = ()>) {
     // One thread, this one: others would be in another namespace.
@@ -71,49 +82,323 @@ async fn echo(stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite, total: 
 }
 
 /// Ours and the kernel's behind the same functions: the names are tokio's.
+fn streams_of_both_kinds_speak_to_each_other(device: impl Device + 'static) {
+    run(async {
+        let stack = Stack::spawn(device, interface(), TcpConfig::default()).unwrap();
+        let ours = TcpListener::bind(&stack, "10.77.0.1:7").await.unwrap();
+        let theirs = tokio::net::TcpListener::bind("10.77.0.9:7").await.unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = ours.accept().await {
+                tokio::spawn(async move {
+                    let (mut read, mut write) = stream.split();
+                    tokio::io::copy(&mut read, &mut write).await.unwrap();
+                    write.shutdown().await.unwrap();
+                });
+            }
+        });
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = theirs.accept().await {
+                tokio::spawn(async move {
+                    let (mut read, mut write) = stream.split();
+                    tokio::io::copy(&mut read, &mut write).await.unwrap();
+                    write.shutdown().await.unwrap();
+                });
+            }
+        });
+        let kernels = tokio::net::TcpStream::connect("10.77.0.1:7").await.unwrap();
+        echo(kernels, 32 << 20).await;
+        let ours = TcpStream::connect(&stack, "10.77.0.9:7").await.unwrap();
+        echo(ours, 32 << 20).await;
+        let many: Vec<_> = (0..50)
+            .map(|_| async {
+                let stream = TcpStream::connect(&stack, "10.77.0.9:7").await.unwrap();
+                echo(stream, 100_000).await;
+            })
+            .map(Box::pin)
+            .collect();
+        for one in many {
+            one.await;
+        }
+        stack.shutdown(LONG).await.unwrap();
+    });
+}
+
 #[test]
-fn streams_of_both_kinds_speak_to_each_other() {
+fn over_tap() {
+    in_own_namespace(|| streams_of_both_kinds_speak_to_each_other(tap()));
+}
+
+#[test]
+fn over_af_xdp() {
+    for mode in [AttachMode::Native, AttachMode::Skb] {
+        in_own_namespace(move || {
+            if cable::lay(1500, 1, false) {
+                streams_of_both_kinds_speak_to_each_other(cable::open(mode));
+            }
+        });
+    }
+}
+
+/// Opened, used and closed, many at once, by us and by the kernel in turn.
+#[test]
+fn ten_thousand_connections() {
     in_own_namespace(|| {
         run(async {
-            let stack = Stack::spawn(tap(), interface(), TcpConfig::default()).unwrap();
+            let tcp = TcpConfig {
+                time_wait: narrows::Duration::from_millis(1),
+                ..TcpConfig::default()
+            };
+            let stack = Stack::spawn(tap(), interface(), tcp).unwrap();
             let ours = TcpListener::bind(&stack, "10.77.0.1:7").await.unwrap();
-            let theirs = tokio::net::TcpListener::bind("10.77.0.9:7").await.unwrap();
+            let theirs = tokio::net::TcpSocket::new_v4().unwrap();
+            theirs.bind("10.77.0.9:7".parse().unwrap()).unwrap();
+            let theirs = theirs.listen(1024).unwrap();
             tokio::spawn(async move {
-                while let Ok((mut stream, _)) = ours.accept().await {
+                loop {
+                    let (mut stream, _) = ours.accept().await.unwrap();
                     tokio::spawn(async move {
                         let (mut read, mut write) = stream.split();
                         tokio::io::copy(&mut read, &mut write).await.unwrap();
-                        write.shutdown().await.unwrap();
                     });
                 }
             });
             tokio::spawn(async move {
-                while let Ok((mut stream, _)) = theirs.accept().await {
+                loop {
+                    let (mut stream, _) = theirs.accept().await.unwrap();
                     tokio::spawn(async move {
                         let (mut read, mut write) = stream.split();
                         tokio::io::copy(&mut read, &mut write).await.unwrap();
-                        write.shutdown().await.unwrap();
                     });
                 }
             });
-            let kernels = tokio::net::TcpStream::connect("10.77.0.1:7").await.unwrap();
-            echo(kernels, 32 << 20).await;
-            let ours = TcpStream::connect(&stack, "10.77.0.9:7").await.unwrap();
-            echo(ours, 32 << 20).await;
-            let many: Vec<_> = (0..50)
-                .map(|_| async {
-                    let stream = TcpStream::connect(&stack, "10.77.0.9:7").await.unwrap();
-                    echo(stream, 100_000).await;
-                })
-                .map(Box::pin)
-                .collect();
-            for one in many {
-                one.await;
+            let places = Arc::new(tokio::sync::Semaphore::new(400));
+            let mut tasks = tokio::task::JoinSet::new();
+            for n in 0..10_000_u64 {
+                let place = places.clone().acquire_owned().await.unwrap();
+                let stack = stack.clone();
+                tasks.spawn(async move {
+                    if n % 2 == 0 {
+                        echo(
+                            TcpStream::connect(&stack, "10.77.0.9:7").await.unwrap(),
+                            100,
+                        )
+                        .await;
+                    } else {
+                        let stream = tokio::net::TcpStream::connect("10.77.0.1:7").await;
+                        echo(stream.unwrap(), 100).await;
+                    }
+                    drop(place);
+                });
+                // Those that have ended make room.
+                while let Some(done) = tasks.try_join_next() {
+                    done.unwrap();
+                }
             }
-            stack.shutdown(Duration::from_secs(5)).await.unwrap();
+            tasks.join_all().await;
+            stack.shutdown(LONG).await.unwrap();
+            let stats = stack.stats();
+            assert_eq!(stats.endpoint.active_opens, 5_000);
+            assert_eq!(stats.endpoint.passive_opens, 5_000);
+            assert_eq!(counter("TcpExt", "TCPChallengeACK"), 0);
         });
     });
 }
+
+/// Send `total` bytes as fast as they are taken.
+async fn flood(write: &mut (impl tokio::io::AsyncWrite + Unpin), total: u64) {
+    let mut at = 0;
+    while at < total {
+        let n = (total - at).min(100_000) as usize;
+        write.write_all(&data(at, n)).await.unwrap();
+        at += n as u64;
+    }
+    write.shutdown().await.unwrap();
+}
+
+/// Read in small steps with pauses, until the writer must have been held back for long; then on.
+async fn read_slowly(read: &mut (impl tokio::io::AsyncRead + Unpin), total: u64) {
+    let (mut at, mut buf) = (0, vec![0; 1 << 16]);
+    for step in 0.. {
+        if step < 50 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let n = read.read(&mut buf).await.unwrap();
+        if n == 0 {
+            break;
+        }
+        let right = buf[..n].iter().zip(at..).all(|(&b, i)| b == pattern(i));
+        assert!(right, "wrong bytes after {at}");
+        at += n as u64;
+    }
+    assert_eq!(at, total);
+}
+
+/// Whoever reads slowly holds the writer back by closing its window, and loses nothing.
+#[test]
+fn a_slow_reader_on_either_side() {
+    const TOTAL: u64 = 16 << 20;
+    in_own_namespace(|| {
+        run(async {
+            let stack = Stack::spawn(tap(), interface(), TcpConfig::default()).unwrap();
+            let listener = TcpListener::bind(&stack, "10.77.0.1:7").await.unwrap();
+            let theirs = tokio::net::TcpSocket::new_v4().unwrap();
+            theirs.set_recv_buffer_size(64 << 10).unwrap();
+            let (theirs, ours) = tokio::join!(
+                theirs.connect("10.77.0.1:7".parse().unwrap()),
+                listener.accept()
+            );
+            let (mut theirs, (mut ours, _)) = (theirs.unwrap(), ours.unwrap());
+            tokio::join!(flood(&mut ours, TOTAL), read_slowly(&mut theirs, TOTAL));
+            assert!(counter("TcpExt", "TCPToZeroWindowAdv") > 0);
+
+            tokio::join!(flood(&mut theirs, TOTAL), read_slowly(&mut ours, TOTAL));
+            // Microseconds.
+            let limited = KernelInfo::of(&theirs).rwnd_limited;
+            assert!(
+                limited > 10_000,
+                "the kernel was held back for {limited} us"
+            );
+            assert_eq!(counter("TcpExt", "TCPZeroWindowDrop"), 0);
+            assert_eq!(counter("TcpExt", "BeyondWindow"), 0);
+        });
+    });
+}
+
+/// The host behind an open connection is there no more: its address is another's.
+#[test]
+fn a_peer_that_vanishes() {
+    in_own_namespace(|| {
+        run(async {
+            let tap = tap();
+            let name = tap.name().to_owned();
+            let stack = Stack::spawn(tap, interface(), TcpConfig::default()).unwrap();
+            let listener = tokio::net::TcpListener::bind("10.77.0.9:7").await.unwrap();
+            let mut socket = TcpSocket::new_v4(&stack).unwrap();
+            socket.config_mut().user_timeout = Some(narrows::Duration::from_millis(500));
+            let mut busy = socket
+                .connect("10.77.0.9:7".parse().unwrap())
+                .await
+                .unwrap();
+            let idle = TcpStream::connect(&stack, "10.77.0.9:7").await.unwrap();
+            let theirs = (
+                listener.accept().await.unwrap(),
+                listener.accept().await.unwrap(),
+            );
+            add_address(&name, "10.77.0.8".parse().unwrap(), 24);
+            // What is sent is not acknowledged for too long ...
+            busy.write_all(b"anyone?").await.unwrap();
+            let error = busy.read(&mut [0]).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::TimedOut);
+            // ... and probes of an idle connection are not answered.
+            let keepalive = Keepalive {
+                idle: narrows::Duration::from_millis(50),
+                interval: narrows::Duration::from_millis(50),
+                probes: 3,
+            };
+            idle.set_keepalive(Some(keepalive)).unwrap();
+            let error = idle.peek(&mut [0]).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::TimedOut);
+            drop(theirs);
+        });
+    });
+}
+
+/// The peer has lost its memory: its kernel knows nothing of the connection.
+#[test]
+fn a_peer_that_has_forgotten() {
+    in_own_namespace(|| {
+        run(async {
+            let stack = Stack::spawn(tap(), interface(), TcpConfig::default()).unwrap();
+            let listener = tokio::net::TcpListener::bind("10.77.0.9:7").await.unwrap();
+            let mut ours = TcpStream::connect(&stack, "10.77.0.9:7").await.unwrap();
+            let (theirs, _) = listener.accept().await.unwrap();
+            // A socket in repair mode is closed without a word.
+            let on: libc::c_int = 1;
+            // SAFETY: the kernel reads the int.
+            let result = unsafe {
+                libc::setsockopt(
+                    theirs.as_raw_fd(),
+                    libc::IPPROTO_TCP,
+                    libc::TCP_REPAIR,
+                    (&raw const on).cast(),
+                    size_of_val(&on) as libc::socklen_t,
+                )
+            };
+            assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+            drop(theirs);
+            ours.write_all(b"remember me?").await.unwrap();
+            let error = ours.read(&mut [0]).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+        });
+    });
+}
+
+/// The device goes away: whoever waits for anything is told, and nothing hangs.
+#[test]
+fn a_removed_interface_ends_the_stack() {
+    in_own_namespace(|| {
+        run(async {
+            let tap = tap();
+            let name = tap.name().to_owned();
+            let stack = Stack::spawn(tap, interface(), TcpConfig::default()).unwrap();
+            let ours = TcpListener::bind(&stack, "10.77.0.1:7").await.unwrap();
+            let theirs = tokio::net::TcpListener::bind("10.77.0.9:7").await.unwrap();
+            let mut stream = TcpStream::connect(&stack, "10.77.0.9:7").await.unwrap();
+            let _peer = theirs.accept().await.unwrap();
+            let reading = tokio::spawn(async move { stream.read(&mut [0]).await });
+            let accepting = tokio::spawn(async move { ours.accept().await.map(drop) });
+            tokio::task::yield_now().await;
+            cable::ip(&format!("link del {name}"));
+            let read = reading.await.unwrap().unwrap_err();
+            assert!(read.to_string().contains("gone"), "{read}");
+            let accepted = accepting.await.unwrap().unwrap_err();
+            assert!(accepted.to_string().contains("gone"), "{accepted}");
+            assert!(TcpStream::connect(&stack, "10.77.0.9:7").await.is_err());
+            assert!(stack.shutdown(LONG).await.is_err());
+        });
+    });
+}
+
+/// The time to live of what we send is what the kernel sees.
+#[test]
+fn time_to_live() {
+    in_own_namespace(|| {
+        run(async {
+            let stack = Stack::spawn(tap(), interface(), TcpConfig::default()).unwrap();
+            let listener = tokio::net::TcpListener::bind("10.77.0.9:7").await.unwrap();
+            let mut ours = TcpStream::connect(&stack, "10.77.0.9:7").await.unwrap();
+            let (mut theirs, _) = listener.accept().await.unwrap();
+            // What has a smaller one than this is dropped.
+            let at_least: libc::c_int = 100;
+            // SAFETY: the kernel reads the int.
+            let result = unsafe {
+                libc::setsockopt(
+                    theirs.as_raw_fd(),
+                    libc::IPPROTO_IP,
+                    IP_MINTTL,
+                    (&raw const at_least).cast(),
+                    size_of_val(&at_least) as libc::socklen_t,
+                )
+            };
+            assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+            assert_eq!(ours.ttl().unwrap(), 64);
+            assert_eq!(ours.set_ttl(0).unwrap_err().kind(), ErrorKind::InvalidInput);
+            assert_eq!(
+                ours.set_ttl(256).unwrap_err().kind(),
+                ErrorKind::InvalidInput
+            );
+            ours.write_all(b"near").await.unwrap();
+            ours.set_ttl(100).unwrap();
+            ours.write_all(b"far ").await.unwrap();
+            theirs.read_exact(&mut [0; 8]).await.unwrap();
+            assert!(counter("TcpExt", "TCPMinTTLDrop") > 0);
+            assert_eq!(ours.ttl().unwrap(), 100);
+        });
+    });
+}
+
+/// Not in `libc`.
+const IP_MINTTL: libc::c_int = 21;
 
 /// Nobody is behind that address: the neighbour does not answer.
 #[test]

@@ -2,146 +2,43 @@
 //! own. Every byte is compared.
 #![cfg(feature = "device")]
 
+#[path = "live/cable.rs"]
+mod cable;
+#[path = "live/child.rs"]
+mod child;
 #[path = "live/kernel.rs"]
 mod kernel;
 mod live;
 #[path = "live/netns.rs"]
 mod netns;
 
-use kernel::{kernel_to_us, us_to_kernel};
+use cable::{OURS, PEER, SET_GRO, SET_TX_CHECKSUM, ip, open};
+use child::Holder;
+use kernel::{kernel_echoes, kernel_to_us};
 use live::{Echo, data, host};
 use narrows::config::TcpConfig;
 use narrows::device::Device;
-use narrows::device::fault::{Fault, Faults, Faulty};
 use narrows::device::xdp::{Attach, AttachMode, CopyMode, PartialChecksums, Xdp, XdpConfig};
 use narrows::driver::poll::{PollConfig, spawn};
-use netns::{add_address, counter, ethtool, in_own_namespace};
+use netns::{ethtool, in_own_namespace, sysctl, until};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
 
 const MB: u64 = 1 << 20;
-/// Our end of the cable, and the kernel's.
-const OURS: &str = "nwx0";
-const PEER: &str = "nwx1";
 
-/// What `ethtool -K` calls tx, tso, gso and gro.
-const SET_TX_CHECKSUM: u32 = 0x17;
-const SET_TSO: u32 = 0x1f;
-const SET_GSO: u32 = 0x24;
-const SET_GRO: u32 = 0x2c;
-
-fn ip(args: &str) {
-    let output = Command::new("ip").args(args.split(' ')).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "ip {args}: {said}");
-}
-
-/// Run `test` in a namespace with a cable whose end for the kernel is 10.77.0.9 and fd77::9. Where
-/// the machine has no AF_XDP the test is skipped, loudly; with `CI=true` it fails.
+/// Run `test` in a namespace with a cable whose end for the kernel is 10.77.0.9. Where the machine
+/// has no AF_XDP the test is skipped, loudly; with `CI=true` it fails.
 fn with_cable(mtu: usize, test: impl FnOnce() + Send + 'static) {
     in_own_namespace(move || {
-        if let Err(e) = Command::new("ip").arg("-V").output() {
-            return skip(&format!("there is no `ip` command: {e}"));
+        if cable::lay(mtu, 1, false) {
+            test();
         }
-        ip(&format!(
-            "link add {OURS} mtu {mtu} type veth peer name {PEER} mtu {mtu}"
-        ));
-        ip(&format!("link set {OURS} up"));
-        ip(&format!("link set {PEER} up"));
-        add_address(PEER, "10.77.0.9".parse().unwrap(), 24);
-        if mtu >= 1280 {
-            add_address(PEER, "fd77::9".parse().unwrap(), 64);
-        }
-        let probe = XdpConfig {
-            attach: Attach::As(AttachMode::Skb),
-            ..XdpConfig::default()
-        };
-        if mtu <= 3506
-            && let Err(e) = Xdp::open(OURS, &probe)
-        {
-            let missing = [
-                libc::EPERM,
-                libc::EAFNOSUPPORT,
-                libc::ENOSYS,
-                libc::EOPNOTSUPP,
-                libc::EINVAL,
-            ];
-            assert!(
-                e.source
-                    .raw_os_error()
-                    .is_some_and(|c| missing.contains(&c)),
-                "{e}"
-            );
-            return skip(&e.to_string());
-        }
-        test();
     });
-}
-
-fn skip(why: &str) {
-    let ci = std::env::var("CI").is_ok_and(|v| v == "true");
-    assert!(!ci, "{why}");
-    eprintln!("SKIPPED: {why}");
-}
-
-fn open(mode: AttachMode) -> Xdp {
-    let config = XdpConfig {
-        attach: Attach::As(mode),
-        ..XdpConfig::default()
-    };
-    if mode == AttachMode::Skb {
-        ethtool(PEER, SET_TSO, 0);
-        ethtool(PEER, SET_GSO, 0);
-    }
-    let xdp = Xdp::open(OURS, &config).unwrap();
-    assert_eq!(xdp.mode(), mode);
-    xdp
 }
 
 const MODES: [AttachMode; 2] = [AttachMode::Native, AttachMode::Skb];
-
-#[test]
-fn passive_open() {
-    for mode in MODES {
-        with_cable(1500, move || {
-            let stats = kernel_to_us(open(mode), "10.77.0.1:7", 32 * MB);
-            assert_eq!(stats.bad_checksum, 0);
-            assert_eq!(counter("Tcp", "InErrs"), 0, "checksums");
-        });
-    }
-}
-
-#[test]
-fn active_open() {
-    for mode in MODES {
-        with_cable(1500, move || {
-            let stats = us_to_kernel(open(mode), "10.77.0.9:7", 32 * MB);
-            assert_eq!(stats.bad_checksum, 0);
-            assert_eq!(counter("Tcp", "InErrs"), 0, "checksums");
-        });
-    }
-}
-
-#[test]
-fn ipv6_both_ways() {
-    with_cable(1500, || {
-        us_to_kernel(open(AttachMode::Native), "[fd77::9]:7", 8 * MB);
-    });
-    with_cable(1500, || {
-        kernel_to_us(open(AttachMode::Native), "[fd77::1]:7", 8 * MB);
-    });
-}
-
-#[test]
-fn small_and_large_mtu() {
-    for mtu in [576, 3506] {
-        with_cable(mtu, || {
-            kernel_to_us(open(AttachMode::Native), "10.77.0.1:7", 4 * MB);
-        });
-    }
-}
 
 /// Rings so small that they are full all the time, and 32 frames a call.
 #[test]
@@ -155,26 +52,6 @@ fn small_rings() {
         };
         let xdp = Xdp::open(OURS, &config).unwrap();
         kernel_to_us(xdp, "10.77.0.1:7", 8 * MB);
-    });
-}
-
-#[test]
-fn faults_on_our_side() {
-    with_cable(1500, || {
-        let faults = || Faults {
-            rates: vec![
-                (Fault::Drop, 5_000),
-                (Fault::Duplicate, 5_000),
-                (Fault::Corrupt, 5_000),
-                (Fault::Reorder(4), 5_000),
-            ],
-            ..Faults::default()
-        };
-        // What is corrupted shall not look like a checksum that was left out.
-        ethtool(PEER, SET_TX_CHECKSUM, 0);
-        let xdp = Faulty::new(open(AttachMode::Native), 42, faults(), faults());
-        let stats = kernel_to_us(xdp, "10.77.0.1:7", 4 * MB);
-        assert!(stats.bad_checksum > 0, "{stats:?}");
     });
 }
 
@@ -287,18 +164,108 @@ fn a_queue_in_use_is_named_in_the_error() {
     });
 }
 
+/// A program is attached to our end.
+fn is_attached() -> bool {
+    let output = Command::new("ip").args(["link", "show", OURS]).output();
+    String::from_utf8_lossy(&output.unwrap().stdout).contains("xdp")
+}
+
 /// The program goes with the device: the kernel gets its frames back.
 #[test]
 fn nothing_stays_behind() {
     with_cable(1500, || {
-        let attached = || {
-            let output = Command::new("ip").args(["link", "show", OURS]).output();
-            String::from_utf8_lossy(&output.unwrap().stdout).contains("xdp")
-        };
-        let xdp = open(AttachMode::Native);
-        assert!(attached());
-        drop(xdp);
-        assert!(!attached());
+        for mode in MODES {
+            let xdp = open(mode);
+            assert!(is_attached());
+            drop(xdp);
+            assert!(!is_attached());
+        }
+    });
+}
+
+/// It goes as well when the process is killed, and the queue can be opened again.
+#[test]
+fn nothing_stays_behind_of_a_process_that_was_killed() {
+    with_cable(1500, || {
+        for mode in MODES {
+            let holder = Holder::start("a_program_to_be_killed", &format!("{mode:?}"));
+            assert!(is_attached());
+            holder.kill();
+            // The kernel cleans up behind the process.
+            until("the program goes", || !is_attached());
+            kernel_to_us(open(mode), "10.77.0.1:7", MB / 8);
+        }
+    });
+}
+
+/// The other process of the test above.
+#[test]
+fn a_program_to_be_killed() {
+    child::hold_if_told(|mode| {
+        let mode = MODES.into_iter().find(|m| format!("{m:?}") == mode);
+        open(mode.unwrap())
+    });
+}
+
+/// Each queue has a driver and an endpoint of its own, and every connection finds its way. The
+/// kernel picks a queue by a hash of the flow.
+#[test]
+fn several_queues() {
+    for mode in MODES {
+        in_own_namespace(move || {
+            if !cable::lay(1500, 2, false) {
+                return;
+            }
+            // A flow stays with its queue though something is sent again.
+            sysctl("net/core/txrehash", "0");
+            let config = XdpConfig {
+                attach: Attach::As(mode),
+                ..XdpConfig::default()
+            };
+            if mode == AttachMode::Skb {
+                ethtool(PEER, cable::SET_TSO, 0);
+                ethtool(PEER, cable::SET_GSO, 0);
+            }
+            let queues = Xdp::open_queues(OURS, &config, 2).unwrap();
+            let servers: Vec<_> = queues
+                .into_iter()
+                .map(|queue| {
+                    let server = host(1, TcpConfig::default(), queue.capabilities());
+                    let app = Echo::new("10.77.0.1:7");
+                    spawn(PollConfig::default(), server, queue, app).unwrap()
+                })
+                .collect();
+            let clients: Vec<_> = (0..24)
+                .map(|_| {
+                    let at = "10.77.0.1:7".parse().unwrap();
+                    let stream = TcpStream::connect_timeout(&at, Duration::from_secs(20)).unwrap();
+                    std::thread::spawn(move || kernel_echoes(stream, MB / 4))
+                })
+                .collect();
+            for client in clients {
+                client.join().unwrap();
+            }
+            let ended: Vec<_> = servers.into_iter().map(|s| s.stop()).collect();
+            let accepted: Vec<_> = ended.iter().map(|e| e.app.accepted).collect();
+            assert_eq!(accepted.iter().sum::<usize>(), 24);
+            assert!(accepted.iter().all(|&n| n > 0), "{accepted:?}");
+            // The program is there as long as one of the queues is.
+            let mut devices = ended.into_iter().map(|e| e.device);
+            drop(devices.next());
+            assert!(is_attached());
+            drop(devices.next());
+            assert!(!is_attached());
+        });
+    }
+}
+
+/// Queues that the interface does not have are refused.
+#[test]
+fn more_queues_than_there_are() {
+    with_cable(1500, || {
+        let text = Xdp::open_queues(OURS, &XdpConfig::default(), 2).unwrap_err();
+        assert!(text.to_string().contains("ethtool -l nwx0"), "{text}");
+        assert!(!is_attached());
     });
 }
 

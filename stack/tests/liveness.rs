@@ -218,6 +218,22 @@ fn rfc5482_progress_restarts_the_user_timeout() {
     assert_eq!(l.conn.poll_timeout(), None);
 }
 
+/// What counts is how long the oldest data waits, not the newest.
+#[test]
+fn rfc5482_sending_more_does_not_postpone_the_user_timeout() {
+    let mut l = Lone::established(TcpConfig {
+        user_timeout: Some(SEC * 5),
+        ..plain()
+    });
+    l.send(&bytes(1_000));
+    l.wait(MS * 100);
+    assert_eq!(l.send(&bytes(1_000)).len(), 1, "new data left");
+    l.wait(MS * 4_899);
+    assert_eq!(l.state(), State::Established);
+    l.wait(MS);
+    assert_eq!(l.state(), State::Closed(CloseReason::UserTimeout));
+}
+
 // ---- Keepalive.
 
 fn keepalive() -> TcpConfig {

@@ -611,3 +611,85 @@ fn rfc8201_5_2_the_path_mtu_is_remembered_per_host_and_ages() {
     assert_eq!(second(now + SEC), Some(1_000));
     assert_eq!(second(now + SEC * 601), Some(1_500));
 }
+
+/// RFC 8201 section 5.2: every connection to that host sends smaller packets from then on, none to
+/// another does, and one that has had larger ones acknowledged does not believe it.
+#[test]
+fn rfc8201_5_2_all_connections_to_the_host_learn_the_path_mtu() {
+    let tcp = Arc::new(TcpConfig::default());
+    let (mut a, mut b, first, now) = connected_hosts(EndpointConfig::new(tcp.clone(), [1; 16]));
+    let mut c = Host::new(EndpointConfig::new(tcp, [3; 16])).unwrap();
+    c.listen(addr("10.0.0.3:80"), 9, None).unwrap();
+    let mut open = |to: &str, peer: &mut Host| {
+        let id = a.connect(now, addr("10.0.0.1:0"), addr(to), None).unwrap();
+        for _ in 0..3 {
+            carry(now, &mut a, peer);
+            carry(now, peer, &mut a);
+        }
+        id
+    };
+    let second = open("10.0.0.2:80", &mut b);
+    let other = open("10.0.0.3:80", &mut c);
+    let full = |host: &mut Host, id: ConnId, at: Instant| {
+        let conn = host.connection_mut(id).unwrap();
+        conn.send(&bytes(1_448), 1_448).unwrap();
+        let sent = wire(host, at);
+        (sent[0].len(), sent)
+    };
+    let (len, sent) = full(&mut a, first, now);
+    assert_eq!(len, 1_500);
+    let error = router_says(too_big(1_000), "10.9.9.9", &sent[0]).unwrap();
+    assert_eq!(a.handle_icmp(now, &error), IcmpOutcome::PathMtu(1_000));
+    wire(&mut a, now);
+    assert_eq!(full(&mut a, second, now).0, 1_000);
+    assert_eq!(full(&mut a, other, now).0, 1_500);
+}
+
+/// RFC 1191 section 6.3, RFC 8201 section 4: ten minutes after the last complaint segments are
+/// large again; who complains then is believed, and waited for anew.
+#[test]
+fn rfc1191_6_3_a_running_connection_tries_larger_segments_again() {
+    let mut l = Lone::established(plain());
+    let mut at = 0;
+    let mut largest = |l: &mut Lone| {
+        let out = l.send(&bytes(2_000));
+        at += 2_000;
+        (out.iter().map(|o| o.data.len()).max(), at, out)
+    };
+    for _ in 0..3 {
+        let (len, end, out) = largest(&mut l);
+        assert_eq!(len, Some(1_000));
+        let outcome = l.conn.handle_icmp(l.now, &about(too_big(540), &out[0]));
+        assert_eq!(outcome, IcmpOutcome::PathMtu(540));
+        assert!(l.settle().iter().all(|o| o.data.len() <= 500));
+        l.recv(ack(0, end));
+        l.wait(SEC * 599);
+        let (len, end, _) = largest(&mut l);
+        assert_eq!(len, Some(500), "too early");
+        l.wait(SEC / 100);
+        l.recv(ack(0, end));
+        l.wait(SEC);
+        let (len, end, _) = largest(&mut l);
+        assert_eq!(
+            len,
+            Some(500),
+            "an ACK is what shows that the path takes data"
+        );
+        l.recv(ack(0, end));
+    }
+    // Where the user does not want it.
+    let icmp = IcmpPolicy {
+        raise_path_mtu: None,
+        ..IcmpPolicy::default()
+    };
+    let mut l = Lone::established(TcpConfig { icmp, ..plain() });
+    let out = l.send(&bytes(1_000));
+    l.conn.handle_icmp(l.now, &about(too_big(540), &out[0]));
+    l.settle();
+    l.recv(ack(0, 1_000));
+    l.wait(SEC * 10_000);
+    l.send(&bytes(500));
+    l.recv(ack(0, 1_500));
+    let out = l.send(&bytes(1_000));
+    assert!(out.len() == 2 && out.iter().all(|o| o.data.len() == 500));
+}

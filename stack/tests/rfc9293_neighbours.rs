@@ -270,6 +270,62 @@ fn rfc3168_6_1_2_a_mark_in_a_window_of_one_segment_waits_for_the_timer() {
     );
 }
 
+/// An ACK with ECE never leaves the window larger than it found it.
+#[test]
+fn rfc3168_6_1_2_an_ack_with_ece_does_not_grow_the_window() {
+    let mut lab = Lab::connected_with(classic(), ms(100), Flags::ECE);
+    lab.write(400);
+    lab.wait(ms(100));
+    for n in 1..=60 {
+        let before = lab.conn.sender().congestion().cwnd();
+        lab.ack_now(n * MSS, &[], Flags::ECE);
+        assert!(lab.conn.sender().congestion().cwnd() <= before, "{n}");
+        lab.wait(ms(10));
+    }
+}
+
+/// Section 6.1.5: a mark on what lies outside of the window may be anybody's.
+#[test]
+fn rfc3168_6_1_5_a_mark_outside_of_the_window_is_ignored() {
+    let config = TcpConfig {
+        ecn: EcnMode::Classic,
+        ..plain()
+    };
+    let mut l = Lone::established_by(config, syn_ack().mss(1_000).and(Flags::ECE));
+    assert!(l.conn.ecn_in_use());
+    l.recv(text(0, 0, &[1; 1_000]));
+    let marked = |at| {
+        let mut forged = text(at, 0, &[1; 500]);
+        forged.ecn = Ecn::Ce;
+        forged
+    };
+    for at in [0, 400, -2_000, 30_000, 1_000_000] {
+        let out = Lone::one(l.recv(marked(at)));
+        assert!(!out.has(Flags::ECE), "{at}");
+    }
+    assert!(Lone::one(l.recv(marked(1_000))).has(Flags::ECE));
+}
+
+// ---- RFC 2883.
+
+/// Section 4.3: PAWS asks for an ACK, and the ACK says that the data came twice.
+#[test]
+fn rfc2883_4_3_a_duplicate_that_paws_refuses_is_reported() {
+    let config = TcpConfig {
+        timestamps: TimestampMode::Micros,
+        sack: true,
+        ..plain()
+    };
+    let mut l = Lone::established_by(config, syn_ack().mss(1_000).sack_ok().ts(1_000, 0));
+    l.recv(text(0, 0, &[1; 800]).ts(2_000, 0));
+    let out = Lone::one(l.recv(text(100, 0, &[1; 300]).ts(1_500, 0)));
+    let blocks = out.tcp.options.sack;
+    let first = blocks.as_slice()[0];
+    let zero = pair::lone::IRS + 1;
+    assert_eq!((first.start, first.end), (zero + 100, zero + 400));
+    assert_eq!((out.ack, blocks.len()), (800, 1));
+}
+
 // ---- RFC 5961.
 
 /// Section 3.2, 4.2: the challenge is an ACK with the present numbers and nothing else.

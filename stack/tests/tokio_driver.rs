@@ -16,7 +16,7 @@ use narrows::interface::{Capabilities, InterfaceConfig, Medium, RxFrame, TxFrame
 use narrows::recovery::dup_thresh::Sack6675;
 use narrows::trace::TraceEvent;
 use narrows::wire::ethernet::MacAddr;
-use std::io::{ErrorKind, IoSlice};
+use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -319,6 +319,30 @@ async fn peek_does_not_take() {
     let mut five = [0; 5];
     b.read_exact(&mut five).await.unwrap();
     assert_eq!(&five, b"hello");
+}
+
+/// Operations that do not wait, and those made of them by the user.
+#[tokio::test]
+async fn what_cannot_be_done_at_once_would_block() {
+    let (a, b) = stacks();
+    let (mut a, b) = connected(&a, &b).await;
+    let read = || {
+        let (mut first, mut second) = ([0; 3], [0; 100]);
+        let mut bufs = [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)];
+        let n = b.try_read_vectored(&mut bufs)?;
+        let all: Vec<_> = first.into_iter().chain(second).take(n).collect();
+        std::io::Result::Ok(all)
+    };
+    let kind = |e: std::io::Error| e.kind();
+    assert_eq!(read().map_err(kind), Err(ErrorKind::WouldBlock));
+    let never = || -> std::io::Result<()> { panic!("it is not readable") };
+    let refused = b.try_io(Interest::READABLE, never);
+    assert_eq!(refused.map_err(kind), Err(ErrorKind::WouldBlock));
+    let (got, ()) = tokio::join!(b.async_io(Interest::READABLE, read), async {
+        a.write_all(b"several").await.unwrap();
+    });
+    assert_eq!(got.unwrap(), b"several");
+    assert_eq!(b.try_io(Interest::WRITABLE, || Ok(1)).unwrap(), 1);
 }
 
 #[tokio::test]

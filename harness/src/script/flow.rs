@@ -5,6 +5,7 @@
 //! packets that left.
 
 use super::ast::TcpOption;
+use super::sockets::{Text, user_byte};
 use narrows::wire::TcpOptions;
 use narrows::{Duration, Instant};
 use std::collections::BTreeMap;
@@ -28,12 +29,7 @@ pub(super) struct Flow {
     pub(super) peer: TcpOptions,
     /// Options of our last SYN.
     pub(super) own: TcpOptions,
-    /// Segments with text that arrived.
-    pub(super) data_in: u64,
-    /// Segments with text that left.
-    pub(super) data_out: u64,
-    /// What the user wrote, in order, and the live sequence number of its first byte.
-    pub(super) written: Vec<u8>,
+    /// The live sequence number of our first byte.
     first_byte: Option<u32>,
 }
 
@@ -49,9 +45,6 @@ impl Flow {
             peer_isns: Vec::new(),
             peer: TcpOptions::default(),
             own: TcpOptions::default(),
-            data_in: 0,
-            data_out: 0,
-            written: Vec::new(),
             first_byte: None,
         }
     }
@@ -63,11 +56,7 @@ impl Flow {
 
     /// Our SYN left, whatever the script calls it.
     pub(super) fn on_live_syn(&mut self, live: u32) {
-        let first = Some(live.wrapping_add(1));
-        if self.first_byte != first {
-            self.first_byte = first;
-            self.written.clear();
-        }
+        self.first_byte = Some(live.wrapping_add(1));
     }
 
     /// A sequence number of ours, as the stack has it.
@@ -80,10 +69,9 @@ impl Flow {
         live.wrapping_sub(self.shift.unwrap_or(0))
     }
 
-    /// What should stand at live sequence number `seq`: `len` bytes, if the user wrote them.
-    pub(super) fn written_at(&self, seq: u32, len: usize) -> Option<&[u8]> {
-        let at = seq.wrapping_sub(self.first_byte?) as usize;
-        self.written.get(at..at.checked_add(len)?)
+    /// Where in what the user writes live sequence number `seq` lies.
+    pub(super) fn offset(&self, seq: u32) -> Option<u64> {
+        Some(seq.wrapping_sub(self.first_byte?).into())
     }
 
     /// A packet left with TSval `live` where the script says `script`.
@@ -131,15 +119,63 @@ impl Flow {
     }
 }
 
+/// What a user writes to a descriptor and reads from it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stream {
+    /// The flow it goes by, once that is known.
+    pub(super) flow: Option<usize>,
+    /// Bytes written.
+    pub(super) written: u64,
+    /// Those of them that the script gave, and where they lie.
+    given: Vec<(u64, Vec<u8>)>,
+    /// Bytes read.
+    pub(super) read: u64,
+}
+
+impl Stream {
+    /// Nothing yet, by this flow.
+    pub(super) fn of(flow: Option<usize>) -> Self {
+        Self {
+            flow,
+            ..Self::default()
+        }
+    }
+
+    /// `text` is written.
+    pub(super) fn write(&mut self, text: &Text) {
+        if !text.given.is_empty() {
+            self.given.push((self.written, text.given.clone()));
+        }
+        self.written += text.len as u64;
+    }
+
+    /// No more than so many bytes were taken in all.
+    pub(super) fn truncate(&mut self, written: u64) {
+        self.written = self.written.min(written);
+        self.given.retain(|(at, _)| *at < written);
+        if let Some((at, bytes)) = self.given.last_mut() {
+            bytes.truncate(usize::try_from(written - *at).unwrap_or(usize::MAX));
+        }
+    }
+
+    /// Whether `bytes` are what was written at `offset`.
+    pub(super) fn holds(&self, offset: u64, bytes: &[u8]) -> bool {
+        let byte = |n: u64| {
+            let given = self.given.iter().find_map(|(at, given)| {
+                let i = usize::try_from(n.checked_sub(*at)?).ok()?;
+                given.get(i).copied()
+            });
+            given.unwrap_or_else(|| user_byte(n))
+        };
+        offset + bytes.len() as u64 <= self.written
+            && bytes.iter().zip(offset..).all(|(b, n)| *b == byte(n))
+    }
+}
+
 /// The byte that the script's peer sends at sequence number `seq`: always the same, so that a
 /// retransmission agrees with the original.
 pub(super) fn peer_byte(seq: u32) -> u8 {
     (seq.wrapping_mul(0x9e37_79b1) >> 24) as u8
-}
-
-/// The byte that the user writes as the `n`-th where the script says `...`.
-pub(super) fn user_byte(n: usize) -> u8 {
-    ((n as u32).wrapping_mul(0x85eb_ca6b) >> 24) as u8
 }
 
 /// TSval of a list of options.
@@ -161,9 +197,24 @@ mod tests {
         f.on_syn(u32::MAX, 0);
         f.on_live_syn(u32::MAX);
         assert_eq!((f.live(1), f.script(0)), (0, 1));
-        f.written.extend([1, 2, 3]);
-        assert_eq!(f.written_at(1, 2), Some(&[2, 3][..]));
-        assert_eq!(f.written_at(2, 2), None);
+        assert_eq!(f.offset(2), Some(2));
+    }
+
+    #[test]
+    fn a_stream_holds_what_was_taken_of_what_was_written() {
+        let mut s = Stream::default();
+        let text = |given: &[u8], at, len| Text {
+            given: given.to_vec(),
+            at,
+            len,
+        };
+        s.write(&text(&[1, 2, 3], 0, 3));
+        s.write(&text(&[], 3, 2));
+        assert!(s.holds(1, &[2, 3, user_byte(3), user_byte(4)]));
+        assert!(!s.holds(1, &[2, 4]) && !s.holds(4, &[user_byte(4), user_byte(5)]));
+        s.truncate(2);
+        s.write(&text(&[9], 2, 1));
+        assert!(s.holds(0, &[1, 2, 9]));
     }
 
     #[test]

@@ -36,6 +36,8 @@ mod run;
 mod segment;
 mod settings;
 pub mod setup;
+pub mod sockets;
+pub mod stack;
 pub mod suite;
 
 use diagnostic::Diagnostic;
@@ -43,6 +45,7 @@ use narrows::Duration;
 
 pub use parse::{Defines, parse};
 pub use profile::Profile;
+pub use run::Make;
 pub use settings::Options;
 
 /// What came of one script.
@@ -79,9 +82,14 @@ impl Report {
     }
 }
 
-/// Run the script `source`; `file` is its name in errors.
+/// Run the script `source` against the TCP of this process; `file` is its name in errors.
 pub fn run(file: &str, source: &str, options: &Options) -> Report {
-    let ran = run::run(source, options);
+    run_on(file, source, options, &mut stack::in_process)
+}
+
+/// Run the script `source` against the stack that `make` makes; `file` is its name in errors.
+pub fn run_on(file: &str, source: &str, options: &Options, make: &mut Make<'_>) -> Report {
+    let ran = run::run(source, options, make);
     Report {
         file: file.to_owned(),
         source: source.to_owned(),

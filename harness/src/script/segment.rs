@@ -1,8 +1,48 @@
-//! Segments between the script's words, the stack's headers and text for people.
+//! Segments between the script's words, the stack's headers, bytes and text for people.
 
 use super::ast::{Body, Direction, EcnField, Icmp, Options, Packet, Segment, TcpOption};
-use narrows::wire::{Ecn, Flags};
+use narrows::wire::checksum::Sum;
+use narrows::wire::{Ecn, EmitError, Flags, IpHeader, TcpHeader, TcpOptions};
 use std::fmt::Write;
+
+/// Bytes of a TCP header without options.
+const TCP_HEADER: usize = 20;
+
+/// A packet with its checksums. `tcp` has no options: they are the bytes in `options`, whatever
+/// these are, padded to whole words.
+///
+/// # Errors
+/// When the options or the text are too long.
+pub(super) fn packet_bytes(
+    ip: &IpHeader,
+    tcp: &TcpHeader,
+    options: &[u8],
+    text: &[u8],
+) -> Result<Vec<u8>, EmitError> {
+    let padded = options.len().next_multiple_of(4);
+    if padded > 40 {
+        return Err(EmitError::OptionsTooLong(padded));
+    }
+    let header_len = TCP_HEADER + padded;
+    let segment_len = header_len + text.len();
+    let mut out = vec![0; ip.wire_len() + segment_len];
+    let at = ip.emit(segment_len, &mut out)?;
+    let segment = &mut out[at..];
+    tcp.emit(segment)?;
+    segment[12] = ((header_len / 4) as u8) << 4 | (segment[12] & 0xf);
+    segment[TCP_HEADER..TCP_HEADER + options.len()].copy_from_slice(options);
+    segment[header_len..].copy_from_slice(text);
+    let sum = Sum::pseudo_header(ip.src, ip.dst, segment_len) + Sum::of(segment);
+    segment[16..18].copy_from_slice(&sum.checksum().to_be_bytes());
+    Ok(out)
+}
+
+/// The options of a header as bytes.
+pub(super) fn encoded_options(options: &TcpOptions) -> Vec<u8> {
+    let mut bytes = [0; 64];
+    let len = options.emit(&mut bytes).unwrap_or(0);
+    bytes.get(..len).unwrap_or_default().to_vec()
+}
 
 /// An option as it stands in a header.
 pub(super) fn encoded(option: &TcpOption) -> Vec<u8> {

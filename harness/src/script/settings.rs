@@ -1,10 +1,12 @@
 //! What a run hangs on besides the script's steps: addresses, ports, tolerances.
 
-use super::ast::{Script, ScriptOption};
+use super::ast::{Action, Event, Script, ScriptOption};
 use super::diagnostic::Diagnostic;
 use super::matcher::Rules;
 use super::parse::Defines;
 use super::profile::Profile;
+use super::sockets::{Config, local_address};
+use super::stack::Wanted;
 use narrows::Duration;
 use std::net::IpAddr;
 
@@ -46,6 +48,7 @@ pub(super) struct Settings {
     pub(super) connect_port: u16,
     /// How far a packet may be from its time, in thousandths of the time since the step before.
     pub(super) per_mille: u64,
+    pub(super) mtu: u16,
     pub(super) mss: u16,
     /// The tick of TSval, where it is to be checked.
     pub(super) timestamp_tick: Option<Duration>,
@@ -62,20 +65,20 @@ impl Settings {
             },
             tolerance: options.profile.tolerance(),
             per_mille: options.profile.tolerance_per_mille(),
-            local: IpAddr::from([192, 168, 0, 1]),
+            local: local_address(false),
             remote: IpAddr::from([192, 0, 2, 1]),
             bind_port: 8080,
             connect_port: 8080,
+            mtu: 1500,
             mss: 1460,
             timestamp_tick: None,
         };
-        let mut mtu = 1500;
         if script
             .options
             .iter()
             .any(|o| o.name == "ip_version" && o.value.as_deref() == Some("ipv6"))
         {
-            s.local = IpAddr::from([0xfd3d, 0x0a0b, 0x17d6, 0, 0, 0, 0, 1]);
+            s.local = local_address(true);
             s.remote = IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1]);
         }
         for option in &script.options {
@@ -94,7 +97,7 @@ impl Settings {
                     let tick = Duration::from_micros(number(option, 1_000_000)?);
                     s.timestamp_tick = Some(tick).filter(|t| !t.is_zero());
                 }
-                "mtu" => mtu = number(option, 65_535)?,
+                "mtu" => s.mtu = number(option, 65_535)? as u16,
                 "bind_port" => s.bind_port = number(option, 65_535)?.max(1) as u16,
                 "connect_port" => s.connect_port = number(option, 65_535)?.max(1) as u16,
                 "local_ip" => s.local = address(option, s.local)?,
@@ -116,13 +119,28 @@ impl Settings {
         if let Some(tolerance) = options.tolerance {
             s.tolerance = tolerance;
         }
-        let headers = if s.local.is_ipv4() { 40 } else { 60 };
-        let mss = mtu.saturating_sub(headers);
-        s.mss = u16::try_from(mss).unwrap_or(u16::MAX).max(64);
+        let wanted = s.wanted(&[]);
+        s.mss = Config::from(&wanted).mss();
         if options.profile == Profile::Freebsd && !options.exact {
             s.rules.window_slack = u32::from(s.mss) - 1;
         }
         Ok(s)
+    }
+}
+
+impl Settings {
+    /// The stack to run against. `events` may begin with set-up.
+    pub(super) fn wanted(&self, events: &[Event]) -> Wanted {
+        let head = events.iter().map_while(|e| match &e.action {
+            Action::Command(line) => Some(line.clone()),
+            _ => None,
+        });
+        Wanted {
+            profile: self.profile,
+            local: self.local,
+            mtu: self.mtu,
+            setup: head.collect(),
+        }
     }
 }
 

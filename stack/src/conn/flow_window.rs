@@ -65,6 +65,11 @@ impl OfferedWindow {
         self.shift = shift;
     }
 
+    /// By how much the windows we offer are shifted.
+    pub(crate) fn shift(&self) -> u8 {
+        self.shift
+    }
+
     /// The offset up to which data is acceptable.
     pub(crate) fn right_edge(&self) -> u64 {
         self.right_edge
@@ -155,9 +160,9 @@ pub(crate) struct SendWindow {
 }
 
 impl SendWindow {
-    /// The peer's windows are scaled by more than nothing.
-    pub(crate) fn is_scaled(&self) -> bool {
-        self.shift > 0
+    /// By how much the peer's windows are shifted.
+    pub(crate) fn shift(&self) -> u8 {
+        self.shift
     }
 
     /// The peer's shift; RFC 7323 section 2.3 caps it at 14.

@@ -126,13 +126,8 @@ impl<T: TcpTypes> Connection<T> {
         self.handshake.peer_sack = syn.options.sack_permitted;
         self.handshake.peer_wscale = syn.options.window_scale;
         self.ts.on_syn(syn.options.timestamps, now);
-        let default = default_mss(self.remote);
-        self.mss_out = syn
-            .options
-            .mss
-            .unwrap_or(default)
-            .max(MIN_MSS)
-            .min(self.config.mss)
+        self.mss_out = self
+            .negotiated_mss()
             .min(self.path_mtu.mss(self.ip_header()));
         if self.config.window_scaling
             && let Some(shift) = syn.options.window_scale
@@ -142,6 +137,15 @@ impl<T: TcpTypes> Connection<T> {
         }
         self.sack = self.wants_sack() && syn.options.sack_permitted;
         self.window.init(syn.window, false, syn.seq, 0);
+    }
+
+    /// The effective MSS (RFC 9293 MUST-16), the path aside.
+    pub(super) fn negotiated_mss(&self) -> u16 {
+        self.handshake
+            .peer_mss
+            .unwrap_or(default_mss(self.remote))
+            .max(MIN_MSS)
+            .min(self.config.mss)
     }
 
     /// The handshake is complete: the sender gets the values it settled.

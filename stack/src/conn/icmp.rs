@@ -10,7 +10,7 @@ use super::{Connection, TcpTypes};
 use crate::recovery::AbsSeq;
 use crate::wire::Seq;
 use crate::wire::icmp::{IcmpError, IcmpErrorKind, Unreachable};
-use narrows_congestion::Instant;
+use narrows_congestion::{Duration, Instant};
 
 /// What ICMP errors may do to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,10 @@ pub struct IcmpPolicy {
     /// No IPv4 router is believed to have a smaller link than this, in bytes with the IP header
     /// (RFC 791: 68). IPv6 has its own minimum of 1,280.
     pub min_path_mtu: u32,
+    /// Segments are as large as at first again so long after the last router that complained: the
+    /// path may have changed. RFC 1191 section 6.3 and RFC 8201 section 4 want at least five
+    /// minutes and recommend ten. `None`: never.
+    pub raise_path_mtu: Option<Duration>,
 }
 
 impl Default for IcmpPolicy {
@@ -30,6 +34,7 @@ impl Default for IcmpPolicy {
             hard_errors: HardErrors::AbortOpening,
             path_mtu: true,
             min_path_mtu: 68,
+            raise_path_mtu: Some(Duration::from_secs(600)),
         }
     }
 }
@@ -76,6 +81,9 @@ pub enum IcmpOutcome {
 pub(super) struct PathMtu {
     /// What routers said, in bytes with the IP header.
     mtu: Option<u32>,
+    /// When the last of them said so, or, where another connection was told, since when this one
+    /// knows that it sends.
+    since: Option<Instant>,
     /// The largest payload that is known to have arrived.
     arrived: u64,
     /// A claim that contradicts it, and the segment it is about.
@@ -93,6 +101,7 @@ impl PathMtu {
     pub(super) const fn new(remembered: Option<u32>) -> Self {
         Self {
             mtu: remembered,
+            since: None,
             arrived: 0,
             pending: None,
         }
@@ -156,6 +165,39 @@ impl<T: TcpTypes> Connection<T> {
         }
     }
 
+    /// Another connection to the same host has been told of a smaller MTU, and believes it
+    /// (RFC 8201 section 5.2). Not so if larger packets of this one have arrived.
+    pub(crate) fn share_path_mtu(&mut self, now: Instant, mtu: u32) {
+        let header = self.ip_header();
+        let size = u32::from(self.mss_out) + 20 + header as u32;
+        let claimed = mss_of(mtu as usize, header) as u64;
+        let settled = !matches!(self.state, State::Closed(_) | State::TimeWait);
+        if settled && self.config.icmp.path_mtu && mtu < size && claimed >= self.arrived_mss() {
+            self.apply_path_mtu(mtu, now);
+        }
+    }
+
+    /// The path takes data. If routers have been silent for long enough, the next segment is as
+    /// large as the peer takes; if that is too large still, a router says so and it leaves again
+    /// in pieces.
+    pub(super) fn raise_path_mtu(&mut self, now: Instant) {
+        let (Some(_), Some(patience)) = (self.path_mtu.mtu, self.config.icmp.raise_path_mtu) else {
+            return;
+        };
+        let since = *self.path_mtu.since.get_or_insert(now);
+        if now.since(since) < patience {
+            return;
+        }
+        self.path_mtu.mtu = None;
+        self.path_mtu.since = None;
+        let mss = self.negotiated_mss();
+        if mss > self.mss_out {
+            self.mss_out = mss;
+            let payload = self.payload_mss();
+            self.snd.set_mss(payload, now);
+        }
+    }
+
     /// The retransmission timer fired: a claim about the path that was doubted is believed.
     pub(super) fn settle_path_mtu(&mut self, now: Instant) {
         if let Some((seq, mtu)) = self.path_mtu.pending.take()
@@ -214,13 +256,7 @@ impl<T: TcpTypes> Connection<T> {
             return IcmpOutcome::Ignored;
         }
         let claimed = mss_of(mtu as usize, header) as u64;
-        let full = u64::from(self.mss_out);
-        // What is known to have arrived, as an MSS.
-        let arrived = match self.path_mtu.arrived {
-            0 => 0,
-            payload => payload + full.saturating_sub(self.payload_mss().get()),
-        };
-        if claimed < arrived {
+        if claimed < self.arrived_mss() {
             self.path_mtu.pending = Some((at, mtu));
             return IcmpOutcome::PathMtuPending;
         }
@@ -228,8 +264,18 @@ impl<T: TcpTypes> Connection<T> {
         IcmpOutcome::PathMtu(mtu)
     }
 
+    /// The largest payload that is known to have arrived, as an MSS; 0: none.
+    fn arrived_mss(&self) -> u64 {
+        let options = u64::from(self.mss_out).saturating_sub(self.payload_mss().get());
+        match self.path_mtu.arrived {
+            0 => 0,
+            payload => payload + options,
+        }
+    }
+
     fn apply_path_mtu(&mut self, mtu: u32, now: Instant) {
         self.path_mtu.mtu = Some(self.path_mtu.mtu.map_or(mtu, |old| old.min(mtu)));
+        self.path_mtu.since = Some(now);
         self.path_mtu.arrived = 0;
         let header = self.ip_header();
         // While opening there is nothing to cut yet: the peer's SYN finds the limit.

@@ -30,13 +30,17 @@ pub struct TcpInfo {
     pub tcpi_retransmits: u8,
     /// Options in use: `TCPI_OPT_*`.
     pub tcpi_options: u8,
+    /// By how many bits the windows that the peer offers are shifted.
+    pub tcpi_snd_wscale: u8,
+    /// ... and those that we offer.
+    pub tcpi_rcv_wscale: u8,
     /// The retransmission timeout.
     pub tcpi_rto: u32,
     /// The maximum delay of an acknowledgement.
     pub tcpi_ato: u32,
     /// Payload of a full segment.
     pub tcpi_snd_mss: u32,
-    /// The MSS that we stated.
+    /// The MSS that we stated, less the timestamps option where it is in use.
     pub tcpi_advmss: u32,
     /// Segments outstanding.
     pub tcpi_unacked: u32,
@@ -120,10 +124,12 @@ impl TcpInfo {
             },
             tcpi_retransmits: u8::try_from(snd.retries()).unwrap_or(u8::MAX),
             tcpi_options: conn.option_bits(),
+            tcpi_snd_wscale: conn.window.shift(),
+            tcpi_rcv_wscale: conn.offered.shift(),
             tcpi_rto: micros(snd.current_rto()),
             tcpi_ato: micros(conn.config().ack.delay),
             tcpi_snd_mss: saturating(mss),
-            tcpi_advmss: conn.config().mss.into(),
+            tcpi_advmss: u32::from(conn.config().mss).saturating_sub(conn.timestamp_bytes()),
             tcpi_unacked: saturating(board.len() as u64),
             tcpi_sacked: segments(board.sacked().get()),
             tcpi_lost: segments(board.lost().get()),
@@ -181,11 +187,18 @@ impl<T: TcpTypes> Connection<T> {
     fn send_buf_end(&self) -> u64 {
         crate::buffer::SendBuffer::end(&self.send_buf)
     }
+    fn timestamp_bytes(&self) -> u32 {
+        if self.ts.in_use() { 12 } else { 0 }
+    }
+    /// Both sides' SYNs had the option, be the shifts 0.
+    fn is_scaled(&self) -> bool {
+        self.config.window_scaling && self.handshake.peer_wscale.is_some()
+    }
     fn option_bits(&self) -> u8 {
         let bit = |on: bool, bit: u8| if on { bit } else { 0 };
         bit(self.ts.in_use(), TCPI_OPT_TIMESTAMPS)
             | bit(self.sack, TCPI_OPT_SACK)
-            | bit(self.window.is_scaled(), TCPI_OPT_WSCALE)
+            | bit(self.is_scaled(), TCPI_OPT_WSCALE)
             | bit(self.ecn.in_use(), TCPI_OPT_ECN)
     }
 }

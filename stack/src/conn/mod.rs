@@ -18,6 +18,7 @@ pub mod flow_window;
 mod handshake;
 pub mod icmp;
 pub mod info;
+mod landing;
 pub mod reassembly;
 mod rx;
 pub mod state;
@@ -191,6 +192,7 @@ impl<T: TcpTypes> Connection<T> {
     pub fn accept(config: Arc<TcpConfig>, opening: Opening, syn: &TcpHeader, now: Instant) -> Self {
         let mut conn = Self::new(config, opening, State::SynReceived(Origin::Passive));
         conn.last_received = now;
+        conn.stats.segments_in = 1;
         conn.on_peer_syn(syn, now);
         conn.ecn.on_syn(syn.flags);
         conn.handshake.due = true;

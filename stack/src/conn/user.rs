@@ -168,6 +168,11 @@ impl<T: TcpTypes> Connection<T> {
         self.dscp = dscp & 0x3f;
     }
 
+    /// Time to live, or hop limit, of what is sent from now on (RFC 9293 MUST-49); 0 counts as 1.
+    pub fn set_hop_limit(&mut self, hop_limit: u8) {
+        Arc::make_mut(&mut self.config).hop_limit = hop_limit.max(1);
+    }
+
     /// Probe the idle peer from now on, or no more (RFC 9293 section 3.8.4).
     pub fn set_keepalive(&mut self, keepalive: Option<Keepalive>, now: Instant) {
         Arc::make_mut(&mut self.config).keepalive = keepalive;

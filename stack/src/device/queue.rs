@@ -1,11 +1,11 @@
 //! Frames through a file descriptor that keeps them apart, one by one, with a virtio header where
 //! offloads are on.
 
-use super::{DeviceStats, Refused, sys};
-use crate::interface::{Capabilities, PartialChecksum, RxChecksum, RxFrame, TxFrame};
+use super::{DeviceStats, FrameSink, Refused, sys};
+use crate::interface::{Capabilities, Landing, PartialChecksum, RxChecksum, RxFrame, TxFrame};
 use std::fmt;
-use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// A virtio_net_hdr, as the kernel has it without further options.
 pub(super) const VNET_LEN: usize = 10;
@@ -47,9 +47,27 @@ impl FrameQueue {
         budget: usize,
         sink: &mut dyn FnMut(&RxFrame<'_>),
     ) -> io::Result<usize> {
+        self.receive_into(budget, &mut Nowhere(sink))
+    }
+
+    pub(super) fn receive_into(
+        &mut self,
+        budget: usize,
+        sink: &mut dyn FrameSink,
+    ) -> io::Result<usize> {
         let mut received = 0;
         while received < budget {
-            let len = match sys::read(self.fd.as_fd(), &mut self.buffer) {
+            let landing = match self.offload {
+                true => sink.landing(),
+                false => None,
+            };
+            // Behind the headers, the frame is elsewhere.
+            let head = landing.as_ref().map(|l| VNET_LEN + l.head);
+            let read = match landing {
+                Some(landing) => read_to(self.fd.as_fd(), &mut self.buffer, landing),
+                None => sys::read(self.fd.as_fd(), &mut self.buffer),
+            };
+            let len = match read {
                 Ok(len) if len > 0 => len,
                 // What has come is dealt with first; the next call tells the rest.
                 _ if received > 0 => break,
@@ -66,9 +84,12 @@ impl FrameQueue {
             };
             received += 1;
             self.stats.received += 1;
-            let frame = &self.buffer[..len];
+            let Some(frame) = self.buffer.get(..len) else {
+                self.stats.bad += 1;
+                continue;
+            };
             if !self.offload {
-                sink(&RxFrame::plain(frame));
+                sink.frame(&RxFrame::plain(frame));
                 continue;
             }
             let Some((checksum, segment_size, bytes)) = frame
@@ -79,11 +100,15 @@ impl FrameQueue {
                 continue;
             };
             self.stats.super_frames_in += u64::from(segment_size.is_some());
-            sink(&RxFrame {
+            let frame = RxFrame {
                 bytes,
                 checksum,
                 segment_size,
-            });
+            };
+            match head {
+                Some(head) if head < len => sink.landed(&frame),
+                _ => sink.frame(&frame),
+            }
         }
         Ok(received)
     }
@@ -118,6 +143,29 @@ impl FrameQueue {
             self.stats.refused += 1;
             return Err(refused);
         }
+    }
+}
+
+/// Read a frame whose bytes behind the headers go to `landing`.
+fn read_to(fd: BorrowedFd<'_>, buffer: &mut [u8], landing: Landing<'_>) -> io::Result<usize> {
+    let head = (VNET_LEN + landing.head).min(buffer.len());
+    let [first, second] = landing.room;
+    let pieces = [&mut buffer[..head], first, second];
+    sys::readv(fd, &mut pieces.map(IoSliceMut::new))
+}
+
+/// A sink that expects nothing.
+struct Nowhere<'a>(&'a mut dyn FnMut(&RxFrame<'_>));
+
+impl FrameSink for Nowhere<'_> {
+    fn frame(&mut self, frame: &RxFrame<'_>) {
+        (self.0)(frame);
+    }
+    fn landing(&mut self) -> Option<Landing<'_>> {
+        None
+    }
+    fn landed(&mut self, frame: &RxFrame<'_>) {
+        debug_assert!(false, "there was nowhere to land: {:?}", frame.checksum);
     }
 }
 

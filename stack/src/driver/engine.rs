@@ -1,14 +1,19 @@
 //! What both drivers do between two waits.
 
-use crate::device::{Device, Refused};
-use crate::interface::{ByteTcp, Interface};
+use crate::device::{Device, FrameSink, Refused};
+use crate::interface::{ByteTcp, Interface, Landing, RxFrame};
 use narrows_congestion::{Duration, Instant};
 use std::io;
 
 /// Frames received before something is sent: acknowledgements must not wait for long.
-pub(crate) const RECEIVE_BATCH: usize = 64;
+const RECEIVE_BATCH: usize = 64;
+/// Super-frames received before it is counted how many bytes they were.
+const RECEIVE_SUPER_FRAMES: usize = 4;
 /// Frames sent before it is looked whether something has arrived.
-pub(crate) const TRANSMIT_BATCH: usize = 64;
+const TRANSMIT_BATCH: usize = 64;
+/// Bytes that make a batch full: those of a batch are to be in the processor's cache still when
+/// the user reads what came, or when the device reads what the user wrote.
+const BATCH_BYTES: usize = 256 << 10;
 /// How long to wait before a device that is down is tried again; nothing tells when it is up.
 const DOWN_PAUSE: Duration = Duration::from_millis(10);
 
@@ -31,6 +36,38 @@ enum Blocked {
     Until(Instant),
 }
 
+/// Gives frames to the interface, and counts their bytes.
+struct Sink<'a, T: ByteTcp> {
+    interface: &'a mut Interface<T>,
+    now: Instant,
+    bytes: usize,
+}
+
+impl<T: ByteTcp> FrameSink for Sink<'_, T> {
+    fn frame(&mut self, frame: &RxFrame<'_>) {
+        self.bytes += frame.bytes.len();
+        self.interface.handle_frame(self.now, frame);
+    }
+    fn landing(&mut self) -> Option<Landing<'_>> {
+        self.interface.landing()
+    }
+    fn landed(&mut self, frame: &RxFrame<'_>) {
+        self.bytes += frame.bytes.len();
+        self.interface.handle_landed(self.now, frame);
+    }
+}
+
+/// How a round of receiving ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// Nothing had arrived.
+    Nothing,
+    /// Everything that had arrived was taken.
+    All,
+    /// There may be more.
+    Some,
+}
+
 /// How a round of sending ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
@@ -49,14 +86,33 @@ impl<T: ByteTcp, D: Device> Engine<T, D> {
         }
     }
 
-    /// Take what has arrived, [`RECEIVE_BATCH`] frames at most; how many.
-    pub(crate) fn receive(&mut self, now: Instant) -> io::Result<usize> {
+    /// Take what has arrived, a batch at most.
+    pub(crate) fn receive(&mut self, now: Instant) -> io::Result<Received> {
         let Self {
             interface, device, ..
         } = self;
-        device.receive(now, RECEIVE_BATCH, &mut |frame| {
-            interface.handle_frame(now, frame);
-        })
+        let budget = match device.capabilities().max_super_frame {
+            0 => RECEIVE_BATCH,
+            _ => RECEIVE_SUPER_FRAMES,
+        };
+        let (mut frames, mut bytes) = (0, 0);
+        while frames < RECEIVE_BATCH && bytes < BATCH_BYTES {
+            let mut sink = Sink {
+                interface,
+                now,
+                bytes: 0,
+            };
+            let received = device.receive_into(now, budget, &mut sink)?;
+            bytes += sink.bytes;
+            frames += received;
+            if received < budget {
+                return Ok(match frames {
+                    0 => Received::Nothing,
+                    _ => Received::All,
+                });
+            }
+        }
+        Ok(Received::Some)
     }
 
     /// Timers that are due.
@@ -76,17 +132,20 @@ impl<T: ByteTcp, D: Device> Engine<T, D> {
         }
     }
 
-    /// Send up to [`TRANSMIT_BATCH`] frames. Refused ones go back to their connections.
+    /// Send a batch at most. Refused frames go back to their connections.
     pub(crate) fn transmit(&mut self, now: Instant) -> io::Result<Sent> {
         if self.is_blocked(now) {
             return Ok(Sent::All);
         }
         let mut outcome = Sent::Some;
-        for _ in 0..TRANSMIT_BATCH {
+        let (mut frames, mut bytes) = (0, 0);
+        while frames < TRANSMIT_BATCH && bytes < BATCH_BYTES {
             let Some(frame) = self.interface.poll_frame(now) else {
                 outcome = Sent::All;
                 break;
             };
+            frames += 1;
+            bytes += frame.len();
             let refused = match self.device.transmit(now, &frame) {
                 Ok(()) => continue,
                 Err(refused) => refused,

@@ -2,7 +2,7 @@
 //! sleeping or by spinning.
 
 use super::Clock;
-use super::engine::{Engine, Sent};
+use super::engine::{Engine, Received, Sent};
 use crate::device::{Device, sys};
 use crate::endpoint::EndpointEvent;
 use crate::interface::{ByteTcp, Interface};
@@ -242,7 +242,7 @@ fn run<A: Application<T>, T: ByteTcp, D: Device>(
             while engine.transmit(clock.now())? == Sent::Some {}
             return Ok(());
         }
-        if received > 0 || sent == Sent::Some {
+        if received == Received::Some || sent == Sent::Some {
             continue;
         }
         wait(waiting, engine, app.poll_timeout(), control)?;

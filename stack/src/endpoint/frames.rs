@@ -2,8 +2,10 @@
 //! and which acknowledgements cannot wait.
 
 use super::{Endpoint, ListenerId, NextOutput};
+use crate::buffer::RecvRing;
 use crate::conn::state::State;
 use crate::conn::{Connection, TcpTypes};
+use crate::wire::{IpHeader, TcpHeader};
 use narrows_congestion::{ByteCount, Instant};
 use std::net::IpAddr;
 
@@ -11,7 +13,7 @@ impl<T: TcpTypes> Endpoint<T> {
     /// Admit no more connections (`true`) while the user does not keep up with those accepted, or
     /// go on admitting. A peer's SYN is dropped meanwhile and comes again.
     pub fn pause_listener(&mut self, listener: ListenerId, paused: bool) {
-        if let Some(Some(listener)) = self.listeners.get_mut(listener.0 as usize) {
+        if let Some(listener) = self.listeners.get_mut(&listener.0) {
             listener.set_paused(paused);
         }
     }
@@ -72,5 +74,48 @@ impl<T: TcpTypes> Endpoint<T> {
             return None;
         }
         Some(NextOutput::Conn(slot, conn.output(now)?))
+    }
+}
+
+impl<T: TcpTypes<Recv = RecvRing>> Endpoint<T> {
+    /// The connection that the last packet was given to.
+    pub(crate) fn last_input(&self) -> Option<u32> {
+        self.last_input
+    }
+
+    /// Where the next payload of the connection in `slot` goes, with room for `len` bytes, and the
+    /// length of the headers before it.
+    pub(crate) fn landing(&mut self, slot: u32, len: usize) -> Option<(usize, [&mut [u8]; 2])> {
+        let conn = self.slots.get_mut(slot as usize)?.conn.as_deref_mut()?;
+        conn.landing(len)
+    }
+
+    /// As [`handle_packet`](Self::handle_packet), where the `len` bytes of payload lie where
+    /// [`landing`](Self::landing) said; `payload` is as long and has other bytes. `None`: they
+    /// should not lie there, and nothing was done.
+    pub(crate) fn handle_landed(
+        &mut self,
+        now: Instant,
+        slot: u32,
+        ip: &IpHeader,
+        tcp: &TcpHeader,
+        payload: &[u8],
+    ) -> Option<()> {
+        let conn = self.slots.get_mut(slot as usize)?.conn.as_deref_mut()?;
+        let (local, remote) = (conn.local(), conn.remote());
+        let expected = (local.ip(), local.port()) == (ip.dst, tcp.dst_port)
+            && (remote.ip(), remote.port()) == (ip.src, tcp.src_port);
+        if !expected || !conn.has_landed(tcp, payload.len()) {
+            return None;
+        }
+        self.handle_packet(now, ip, tcp, payload);
+        if let Some(conn) = self
+            .slots
+            .get_mut(slot as usize)
+            .and_then(|s| s.conn.as_deref_mut())
+        {
+            conn.forget_landed();
+        }
+        Some(())
     }
 }

@@ -7,6 +7,7 @@ use crate::conn::TcpTypes;
 use crate::conn::icmp::IcmpOutcome;
 use crate::wire::IcmpError;
 use narrows_congestion::Instant;
+use std::net::IpAddr;
 
 impl<T: TcpTypes> Endpoint<T> {
     /// An ICMP error about a segment of this host arrived:
@@ -29,14 +30,32 @@ impl<T: TcpTypes> Endpoint<T> {
             return IcmpOutcome::Ignored;
         };
         let outcome = conn.handle_icmp(now, error);
-        if let (IcmpOutcome::PathMtu(mtu), Some(metrics)) = (outcome, &mut self.metrics) {
+        if let IcmpOutcome::PathMtu(mtu) = outcome {
+            self.share_path_mtu(now, slot, tuple.remote.ip(), mtu);
+        }
+        self.after_input(slot);
+        outcome
+    }
+
+    /// The connection in slot `from` believes that packets to `host` must not be larger than `mtu`:
+    /// so do the others, and those to come (RFC 1191 section 6.1, RFC 8201 section 5.2). A host
+    /// looks through its connections once for each step down, of which there are few.
+    fn share_path_mtu(&mut self, now: Instant, from: u32, host: IpAddr, mtu: u32) {
+        if let Some(metrics) = &mut self.metrics {
             let learned = PathMetrics {
                 path_mtu: Some(mtu),
                 ..PathMetrics::default()
             };
-            metrics.update(tuple.remote.ip(), &learned, now);
+            metrics.update(host, &learned, now);
         }
-        self.after_input(slot);
-        outcome
+        for slot in 0..self.slots.len() as u32 {
+            if let Some(conn) = self.slots[slot as usize].conn.as_deref_mut()
+                && slot != from
+                && conn.remote().ip() == host
+            {
+                conn.share_path_mtu(now, mtu);
+                self.touch(slot);
+            }
+        }
     }
 }

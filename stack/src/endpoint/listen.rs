@@ -156,3 +156,31 @@ impl Listener {
         self.stats.failed += 1;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::{RecvRing, SendRing};
+    use crate::conn::Boxed;
+    use crate::endpoint::{Endpoint, EndpointConfig};
+
+    type Host = Endpoint<Boxed<SendRing, RecvRing>>;
+
+    /// Nothing is left of a listener that is gone, and its number means no other.
+    #[test]
+    fn listening_again_and_again_keeps_nothing() {
+        let tcp = Arc::new(TcpConfig::default());
+        let mut host = Host::new(EndpointConfig::new(tcp, [1; 16])).unwrap();
+        let local = SocketAddr::from(([10, 0, 0, 1], 80));
+        let mut last = None;
+        for _ in 0..1_000 {
+            let id = host.listen(local, 4, None).unwrap();
+            assert_eq!(host.listen(local, 4, None), Err(ListenError::InUse));
+            assert!(last.replace(id) < Some(id));
+            host.unlisten(id, Instant::ZERO);
+            host.unlisten(id, Instant::ZERO);
+            assert_eq!(host.listener_stats(id), None);
+        }
+        assert_eq!(host.listeners.len(), 0);
+    }
+}

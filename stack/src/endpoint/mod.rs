@@ -33,7 +33,7 @@ use isn::{EphemeralPorts, Secrets};
 use listen::Listener;
 use metrics::{MetricsCache, MetricsConfig};
 use narrows_congestion::{ByteCount, Instant};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -207,7 +207,10 @@ pub type Tracer = Box<dyn FnMut(Instant, ConnId, &FourTuple) -> Option<Box<dyn T
 pub struct Endpoint<T: TcpTypes> {
     config: EndpointConfig,
     free: Vec<u32>,
-    listeners: Vec<Option<Listener>>,
+    /// By number. A number is not used again, so that what is left of a listener that is gone
+    /// speaks of no other.
+    listeners: BTreeMap<u32, Listener>,
+    next_listener: u32,
     secrets: Secrets,
     cookies: Cookies,
     ports: EphemeralPorts,
@@ -244,7 +247,8 @@ impl<T: TcpTypes> Endpoint<T> {
             slots: Vec::new(),
             free: Vec::new(),
             demux: Demux::new(secrets.table()),
-            listeners: Vec::new(),
+            listeners: BTreeMap::new(),
+            next_listener: 0,
             ports: EphemeralPorts::new(config.ports.clone()),
             metrics: config
                 .metrics
@@ -283,22 +287,20 @@ impl<T: TcpTypes> Endpoint<T> {
         if local.port() == 0 {
             return Err(ListenError::NoPort);
         }
-        let id = u32::try_from(self.listeners.len()).map_err(|_| ListenError::InUse)?;
+        let id = self.next_listener;
+        let next = id.checked_add(1).ok_or(ListenError::InUse)?;
         self.demux
             .listen(Some(local.ip()), local.port(), id)
             .map_err(|_| ListenError::InUse)?;
         self.listeners
-            .push(Some(Listener::new(local, backlog, tcp)));
+            .insert(id, Listener::new(local, backlog, tcp));
+        self.next_listener = next;
         Ok(ListenerId(id))
     }
 
     /// Stop accepting. Connections accepted before live on; embryonic ones are reset.
     pub fn unlisten(&mut self, listener: ListenerId, now: Instant) {
-        let Some(gone) = self
-            .listeners
-            .get_mut(listener.0 as usize)
-            .and_then(Option::take)
-        else {
+        let Some(gone) = self.listeners.remove(&listener.0) else {
             return;
         };
         self.demux
@@ -376,7 +378,7 @@ impl<T: TcpTypes> Endpoint<T> {
                     && !tcp.flags.intersects(Flags::ACK | Flags::RST | Flags::FIN);
             let listened = || {
                 let id = self.demux.listener(tuple.local)?;
-                self.listeners.get(id as usize)?.as_ref()
+                self.listeners.get(&id)
             };
             if syn
                 && conn.state() == State::TimeWait
@@ -558,10 +560,7 @@ impl<T: TcpTypes> Endpoint<T> {
 
     /// Counters of a listener.
     pub fn listener_stats(&self, listener: ListenerId) -> Option<ListenerStats> {
-        self.listeners
-            .get(listener.0 as usize)?
-            .as_ref()
-            .map(|l| l.stats)
+        self.listeners.get(&listener.0).map(|l| l.stats)
     }
 }
 

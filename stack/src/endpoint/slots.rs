@@ -54,7 +54,7 @@ impl<T: TcpTypes> Endpoint<T> {
         };
         while let Some(event) = conn.poll_event() {
             if let (Event::Connected, Some(id)) = (event, s.listener)
-                && let Some(Some(listener)) = self.listeners.get_mut(id.0 as usize)
+                && let Some(listener) = self.listeners.get_mut(&id.0)
             {
                 listener.on_established();
                 self.events.push_back(EndpointEvent::Accepted {
@@ -67,7 +67,7 @@ impl<T: TcpTypes> Endpoint<T> {
                 && !conn.was_established()
             {
                 // Nobody has heard of it.
-                if let Some(Some(listener)) = self.listeners.get_mut(id.0 as usize) {
+                if let Some(listener) = self.listeners.get_mut(&id.0) {
                     listener.on_failed();
                 }
                 s.released = true;

@@ -32,7 +32,7 @@ impl<T: TcpTypes> Endpoint<T> {
             .listener(tuple.local)
             .filter(|_| sane_source(&tuple));
         if let Some(id) = listener
-            && let Some(Some(listener)) = self.listeners.get_mut(id as usize)
+            && let Some(listener) = self.listeners.get_mut(&id)
         {
             match listener.admit(tcp, self.config.syn_cookies, now) {
                 Admission::Open(config) => {
@@ -117,7 +117,7 @@ impl<T: TcpTypes> Endpoint<T> {
         self.stats.passive_opens += 1;
         self.stats.cookies_accepted += 1;
         let listener = self.demux.listener(tuple.local);
-        if let Some(Some(l)) = listener.and_then(|id| self.listeners.get_mut(id as usize)) {
+        if let Some(l) = listener.and_then(|id| self.listeners.get_mut(&id)) {
             l.on_cookie();
         }
         let mut opening = self.opening(tuple, now);

@@ -126,6 +126,16 @@ pub enum RxChecksum {
     Partial(PartialChecksum),
 }
 
+/// Where the payload of the next frame is to go: at the end of what a connection has received in
+/// order.
+#[derive(Debug)]
+pub struct Landing<'a> {
+    /// Bytes before the payload, if the frame is the one that is expected.
+    pub head: usize,
+    /// Two places, the second following the first, with room for the largest frame.
+    pub room: [&'a mut [u8]; 2],
+}
+
 /// A received frame.
 #[derive(Clone, Copy, Debug)]
 pub struct RxFrame<'a> {

@@ -77,6 +77,7 @@ impl<T: ByteTcp> Interface<T> {
                 }
                 self.endpoint
                     .handle_packet(now, &packet.ip, &packet.tcp, packet.payload);
+                self.expect(packet.payload.len());
                 self.acknowledge_disorder(now);
             }
             Err(ParseError::Protocol(p))

@@ -16,11 +16,12 @@
 mod address;
 mod frame;
 mod input;
+mod landing;
 mod output;
 
 pub use address::{Cidr, CidrError};
 pub use frame::{
-    Capabilities, Medium, Offload, PartialChecksum, RxChecksum, RxFrame, Segmentation, TxFrame,
+    Capabilities, Landing, Medium, Offload, PartialChecksum, RxChecksum, RxFrame, Segmentation, TxFrame,
 };
 
 use crate::buffer::{RecvRing, SendRing};
@@ -191,6 +192,10 @@ pub struct Interface<T: ByteTcp> {
     current: OwnFrame,
     head: [u8; MAX_HEAD],
     last: Last,
+    /// The connection that is in the midst of receiving much.
+    landing: Option<u32>,
+    /// For a frame that landed where it should not have.
+    stray: Vec<u8>,
     stats: InterfaceStats,
 }
 
@@ -222,6 +227,8 @@ impl<T: ByteTcp> Interface<T> {
             current: OwnFrame::default(),
             head: [0; MAX_HEAD],
             last: Last::Nothing,
+            landing: None,
+            stray: Vec::new(),
             stats: InterfaceStats::default(),
         })
     }

@@ -479,7 +479,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         let Some(undo) = &mut self.undo else { return };
         let spurious = &self.policy.spurious;
-        let eifel = spurious.eifel && advanced && undo.eifel(input.tsecr);
+        let eifel = spurious.eifel && advanced && undo.eifel(input.ack, input.tsecr);
         let dsack = spurious.dsack && input.dsack.is_some_and(|d| undo.on_dsack(d));
         let kind = undo.kind;
         if eifel || dsack {

@@ -6,6 +6,7 @@
 //! whether that was right, and the congestion control and RTO policy what the window and the
 //! timeout are.
 
+mod burst;
 pub mod detector;
 pub mod dup_thresh;
 mod episode;

@@ -278,7 +278,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     /// How many bytes congestion control lets out now.
-    fn allowance(&self) -> ByteCount {
+    pub(super) fn allowance(&self) -> ByteCount {
         let pipe = self.board.pipe();
         match (self.ca_state, &self.prr) {
             (CaState::Recovery | CaState::Cwr, Some(prr)) => prr.allowance(),
@@ -395,7 +395,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.stats.retransmits += 1;
         self.stats.retransmitted_bytes += bytes.get();
         if let Some(undo) = &mut self.undo {
-            undo.on_retransmit(tsval);
+            undo.on_retransmit(start, tsval);
         }
         self.after_send(bytes, true, now);
         if self.rto_at.is_none() {
@@ -421,7 +421,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     /// Never zero: that would hold back everything, with no timer to end it.
-    fn pacing_rate(&self) -> Option<Rate> {
+    pub(super) fn pacing_rate(&self) -> Option<Rate> {
         self.desired_rate().filter(|rate| rate.bits_per_sec() > 0)
     }
 

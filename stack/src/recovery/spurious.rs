@@ -13,8 +13,8 @@ pub struct UndoRecord {
     /// SND.NXT when the episode ended: once that is acknowledged nothing more will be heard of
     /// its retransmissions.
     ended: Option<AbsSeq>,
-    /// TSval of the first retransmission, if timestamps are on.
-    first_retransmission: Option<u32>,
+    /// First sequence number and TSval of the first retransmission, if timestamps are on.
+    first_retransmission: Option<(AbsSeq, u32)>,
     /// Retransmissions made less D-SACKs received for them.
     unaccounted: u32,
     /// Whether anything was retransmitted at all.
@@ -45,23 +45,24 @@ impl UndoRecord {
         self.ended.is_some_and(|end| una > end)
     }
 
-    /// Data was retransmitted in a segment with this TSval.
-    pub fn on_retransmit(&mut self, tsval: Option<u32>) {
+    /// The segment at `start` was retransmitted with this TSval.
+    pub fn on_retransmit(&mut self, start: AbsSeq, tsval: Option<u32>) {
         if self.ended.is_some() {
             return;
         }
         if !self.retransmitted {
-            self.first_retransmission = tsval;
+            self.first_retransmission = tsval.map(|tsval| (start, tsval));
             self.retransmitted = true;
         }
         self.unaccounted = self.unaccounted.saturating_add(1);
     }
 
-    /// Eifel detection (RFC 3522 section 3.2): the ACK that moves SND.UNA echoes a timestamp
-    /// older than the first retransmission, so the original arrived.
-    pub fn eifel(&self, tsecr: Option<u32>) -> bool {
+    /// Eifel detection (RFC 3522 section 3.2): an ACK that moves SND.UNA to `una`, past the first
+    /// retransmission, echoes a timestamp older than it, so the original arrived. An ACK that stops
+    /// short of it is of a hole that an earlier episode has filled, and says nothing.
+    pub fn eifel(&self, una: AbsSeq, tsecr: Option<u32>) -> bool {
         match (self.first_retransmission, tsecr) {
-            (Some(retransmitted), Some(echoed)) if self.ended.is_none() => {
+            (Some((start, retransmitted)), Some(echoed)) if self.ended.is_none() && una > start => {
                 (echoed.wrapping_sub(retransmitted) as i32) < 0
             }
             _ => false,
@@ -230,26 +231,36 @@ mod tests {
     #[test]
     fn eifel_compares_on_the_circle() {
         let mut u = UndoRecord::new(Spurious::Timeout, 0, 9);
-        assert!(!u.eifel(Some(5)));
-        u.on_retransmit(Some(2));
-        u.on_retransmit(Some(9));
-        assert!(u.eifel(Some(u32::MAX)) && u.eifel(Some(1)));
-        assert!(!u.eifel(Some(2)) && !u.eifel(Some(3)) && !u.eifel(None));
+        assert!(!u.eifel(9, Some(5)));
+        u.on_retransmit(0, Some(2));
+        u.on_retransmit(5, Some(9));
+        assert!(u.eifel(5, Some(u32::MAX)) && u.eifel(5, Some(1)));
+        assert!(!u.eifel(5, Some(2)) && !u.eifel(5, Some(3)) && !u.eifel(5, None));
+    }
+
+    /// A hole that was repaired in the episode before is acknowledged after this one began: that
+    /// is older than its retransmissions, and no evidence about them.
+    #[test]
+    fn an_ack_short_of_the_retransmission_says_nothing_of_it() {
+        let mut u = UndoRecord::new(Spurious::FastRetransmit, 100, 900);
+        u.on_retransmit(500, Some(70));
+        assert!(!u.eifel(200, Some(60)) && !u.eifel(500, Some(60)));
+        assert!(u.eifel(501, Some(60)));
     }
 
     #[test]
     fn dsack_must_account_for_every_retransmission() {
         let mut u = UndoRecord::new(Spurious::FastRetransmit, 100, 900);
         assert!(!u.on_dsack((100, 200)));
-        u.on_retransmit(None);
-        u.on_retransmit(None);
+        u.on_retransmit(100, None);
+        u.on_retransmit(200, None);
         assert!(!u.on_dsack((100, 200)));
         assert!(
             !u.on_dsack((0, 100)) && !u.on_dsack((900, 1000)),
             "of other data"
         );
         u.on_episode_end(950);
-        u.on_retransmit(None);
+        u.on_retransmit(300, None);
         assert!(!u.is_over(950) && u.is_over(951));
         assert!(u.on_dsack((200, 300)));
     }

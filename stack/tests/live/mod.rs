@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub)] // Each test file uses a part of it.
 
 use narrows::Instant;
+use narrows::buffer::synthetic::fill_pattern;
 use narrows::config::TcpConfig;
 use narrows::conn::Event;
 use narrows::driver::poll::Application;
@@ -15,12 +16,12 @@ use std::sync::Arc;
 
 pub type Host = Interface<LiveTcp>;
 
-pub fn pattern(at: u64) -> u8 {
-    (at ^ (at >> 8) ^ (at >> 16)) as u8
-}
+pub use narrows::buffer::synthetic::pattern;
 
 pub fn data(from: u64, len: usize) -> Vec<u8> {
-    (from..from + len as u64).map(pattern).collect()
+    let mut bytes = vec![0; len];
+    fill_pattern(from, &mut bytes);
+    bytes
 }
 
 /// Our side of a link: 10.77.0.`n` and fd77::`n`.

@@ -10,7 +10,18 @@ use std::time::Duration;
 /// Run `test` in a namespace of its own. Where that cannot be the test is skipped, loudly; with
 /// `CI=true` it fails.
 pub fn in_own_namespace(test: impl FnOnce() + Send + 'static) {
-    let outcome = std::thread::spawn(move || {
+    if let Err(panic) = in_namespace("in a namespace", test) {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// The same on a thread called `name`, which stands in the message of a panic.
+///
+/// # Errors
+/// What the test panicked with.
+pub fn in_namespace(name: &str, test: impl FnOnce() + Send + 'static) -> std::thread::Result<()> {
+    let thread = std::thread::Builder::new().name(name.to_owned());
+    let outcome = thread.spawn(move || {
         // SAFETY: the flag concerns this thread only, which nobody else uses.
         if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
             return Err(io::Error::last_os_error());
@@ -18,17 +29,16 @@ pub fn in_own_namespace(test: impl FnOnce() + Send + 'static) {
         fs::metadata("/dev/net/tun")?;
         test();
         Ok(())
-    })
-    .join();
-    match outcome {
-        Ok(Ok(())) => {}
-        Ok(Err(e)) => {
+    });
+    match outcome.unwrap().join()? {
+        Ok(()) => {}
+        Err(e) => {
             let ci = std::env::var("CI").is_ok_and(|v| v == "true");
             assert!(!ci, "no network namespace: {e}");
             eprintln!("SKIPPED, it takes root and /dev/net/tun: {e}");
         }
-        Err(panic) => std::panic::resume_unwind(panic),
     }
+    Ok(())
 }
 
 /// The `ifreq` of the kernel with an address in it.
@@ -129,21 +139,65 @@ pub fn sysctl(name: &str, value: &str) {
     fs::write(format!("/proc/sys/{name}"), value).unwrap_or_else(|e| panic!("{name}: {e}"));
 }
 
-/// A counter of this namespace's kernel, as `TcpRetransSegs`.
+/// A counter of this namespace's kernel, as `Tcp` `RetransSegs`.
 pub fn counter(group: &str, name: &str) -> u64 {
+    let wanted = format!("{group}{name}");
+    let all = counters();
+    let found = all.iter().find(|(name, _)| *name == wanted);
+    found.unwrap_or_else(|| panic!("no counter {wanted}")).1
+}
+
+/// All of them, under the names of `nstat`: `TcpRetransSegs`, `TcpExtTCPChallengeACK`.
+pub fn counters() -> Vec<(String, u64)> {
+    let mut all = Vec::new();
     for file in ["snmp", "netstat"] {
         let text = fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap();
         let lines: Vec<_> = text.lines().collect();
         for pair in lines.chunks_exact(2) {
             let (names, values) = (pair[0].split_whitespace(), pair[1].split_whitespace());
-            if pair[0].starts_with(&format!("{group}:"))
-                && let Some((_, value)) = names.zip(values).find(|(n, _)| *n == name)
-            {
-                return value.parse().unwrap();
+            let group = pair[0].split(':').next().unwrap_or_default();
+            for (name, value) in names.zip(values).skip(1) {
+                // Some limits are -1.
+                all.push((format!("{group}{name}"), value.parse().unwrap_or(0)));
             }
         }
     }
-    panic!("no counter {group} {name}");
+    let text = fs::read_to_string("/proc/thread-self/net/snmp6").unwrap_or_default();
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        if let (Some(name), Some(value)) = (words.next(), words.next()) {
+            all.push((name.to_owned(), value.parse().unwrap_or(0)));
+        }
+    }
+    all
+}
+
+/// Frames that the interfaces of this namespace have dropped.
+pub fn dropped_frames() -> u64 {
+    let text = fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+    let columns = text.lines().filter_map(|line| line.split_once(':'));
+    let dropped = columns.map(|(_, counters)| {
+        let all: Vec<_> = counters.split_whitespace().collect();
+        // Eight columns for what was received, eight for what was sent.
+        [3, 11].map(|at| all[at].parse::<u64>().unwrap())
+    });
+    dropped.flatten().sum()
+}
+
+/// Try until it is so, for as long as anyone can have patience.
+#[allow(clippy::disallowed_methods)] // It waits for the kernel, and for other threads.
+pub fn eventually(mut so: impl FnMut() -> bool) -> bool {
+    for _ in 0..2_000 {
+        if so() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(8));
+    }
+    false
+}
+
+pub fn until(what: &str, so: impl FnMut() -> bool) {
+    assert!(eventually(so), "in vain: {what}");
 }
 
 /// An `ethtool_value` command on `interface`, such as turning an offload off.

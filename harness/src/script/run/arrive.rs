@@ -5,10 +5,11 @@ use crate::script::ast::{Body, EcnField, Icmp, Options, Packet, Segment, TcpOpti
 use crate::script::diagnostic::Diagnostic;
 use crate::script::flow::peer_byte;
 use crate::script::segment;
-use narrows::wire::icmp::{IcmpError, IcmpErrorKind, QuotedSegment, TimeExceeded, Unreachable};
-use narrows::wire::options::OptionPolicy;
-use narrows::wire::{Ecn, Flags, IpHeader, Seq, TcpHeader, TcpOptions};
-use std::net::SocketAddr;
+use narrows::wire::icmp::{IcmpErrorKind, TimeExceeded, Unreachable};
+use narrows::wire::{
+    Ecn, EmitError, Flags, IcmpMessage, IcmpPacket, IpHeader, OptionPolicy, Seq, TcpHeader,
+    TcpOptions,
+};
 
 /// Remote ports of connections that the script's peer opens.
 const FIRST_REMOTE_PORT: u16 = 40_001;
@@ -16,11 +17,12 @@ const FIRST_REMOTE_PORT: u16 = 40_001;
 impl Machine<'_> {
     pub(super) fn arrive(&mut self, packet: &Packet) -> Result<(), Diagnostic> {
         self.note_packet(self.now, packet);
-        match &packet.body {
+        let bytes = match &packet.body {
             Body::Tcp(segment) => self.segment(packet, segment)?,
             Body::Icmp(icmp) => self.icmp(packet, icmp)?,
-        }
-        self.settle()
+        };
+        self.stack.packet_in(&bytes).map_err(Self::stuck)?;
+        self.after()
     }
 
     /// The flow of a packet without ports.
@@ -28,7 +30,7 @@ impl Machine<'_> {
         if let Some(flow) = self.current {
             return flow;
         }
-        let listening = self.sockets.values().find_map(|s| s.listening_port());
+        let listening = self.descriptors.values().find_map(|d| d.listening);
         let local = listening.unwrap_or(self.settings.bind_port);
         let remote = FIRST_REMOTE_PORT + self.flows.len() as u16;
         let flow = self.flow_of(local, remote);
@@ -36,7 +38,7 @@ impl Machine<'_> {
         flow
     }
 
-    fn segment(&mut self, packet: &Packet, s: &Segment) -> Result<(), Diagnostic> {
+    fn segment(&mut self, packet: &Packet, s: &Segment) -> Result<Vec<u8>, Diagnostic> {
         let flow = match packet.ports {
             Some((from, to)) => self.flow_of(to, from),
             None => self.current_flow(),
@@ -48,7 +50,7 @@ impl Machine<'_> {
         let Options::List(list) = &s.options else {
             return Err(Diagnostic::syntax(packet.span, "<...> arrives nowhere"));
         };
-        let mut bytes = Vec::new();
+        let mut options = Vec::new();
         for option in list {
             let live = match option {
                 TcpOption::Sack(blocks) => TcpOption::Sack(
@@ -65,33 +67,27 @@ impl Machine<'_> {
                 }
                 other => other.clone(),
             };
-            bytes.extend(segment::encoded(&live));
+            options.extend(segment::encoded(&live));
         }
-        bytes.resize(bytes.len().next_multiple_of(4), 0);
-        let options = TcpOptions::parse(&bytes, OptionPolicy::KeepValid).unwrap_or_default();
         if s.flags.contains(Flags::SYN) {
             if !flow.peer_isns.contains(&s.seq) {
                 flow.peer_isns.push(s.seq);
             }
-            flow.peer.clone_from(&options);
+            flow.peer = TcpOptions::parse(&options, OptionPolicy::KeepValid).unwrap_or_default();
         }
-        if s.len > 0 {
-            flow.data_in += 1;
-        }
-        let ack = s.ack.map_or(0, |ack| flow.live(ack));
         let tcp = TcpHeader {
             src_port: flow.remote,
             dst_port: flow.local,
             seq: Seq(s.seq),
-            ack: Seq(ack),
+            ack: Seq(s.ack.map_or(0, |ack| flow.live(ack))),
             flags: s.flags,
             window: s.window.unwrap_or(u16::MAX),
             urgent: s.urgent.unwrap_or(0),
-            options,
+            options: TcpOptions::default(),
         };
         let ip = self.header(packet);
-        self.host.handle_packet(self.now, &ip, &tcp, &text[..]);
-        Ok(())
+        segment::packet_bytes(&ip, &tcp, &options, &text)
+            .map_err(|why| Diagnostic::unsupported(packet.span, why.to_string()))
     }
 
     fn header(&self, packet: &Packet) -> IpHeader {
@@ -109,30 +105,49 @@ impl Machine<'_> {
         }
     }
 
-    fn icmp(&mut self, packet: &Packet, icmp: &Icmp) -> Result<(), Diagnostic> {
-        let Some(kind) = error_kind(icmp) else {
-            return Err(Diagnostic::unsupported(
+    fn icmp(&mut self, packet: &Packet, icmp: &Icmp) -> Result<Vec<u8>, Diagnostic> {
+        let unknown = || {
+            Diagnostic::unsupported(
                 packet.span,
                 format!(
                     "no ICMP error `{} {}` is known",
                     icmp.kind,
                     icmp.code.as_deref().unwrap_or_default()
                 ),
-            ));
+            )
         };
+        let kind = error_kind(icmp).ok_or_else(unknown)?;
         let flow = self.current_flow();
         let flow = &self.flows[flow];
+        // The start of the packet that it is about.
         let seq = icmp.quoted.map_or(0, |(seq, _)| seq);
-        let error = IcmpError {
-            kind,
-            segment: QuotedSegment {
-                src: SocketAddr::new(self.settings.local, flow.local),
-                dst: SocketAddr::new(self.settings.remote, flow.remote),
-                seq: Seq(flow.live(seq)),
-            },
+        let about = TcpHeader {
+            src_port: flow.local,
+            dst_port: flow.remote,
+            seq: Seq(flow.live(seq)),
+            ..TcpHeader::default()
         };
-        self.host.handle_icmp(self.now, &error);
-        Ok(())
+        let from_us = IpHeader {
+            src: self.settings.local,
+            dst: self.settings.remote,
+            ecn: Ecn::NotEct,
+            dscp: 0,
+            hop_limit: 64,
+        };
+        let emit = || -> Result<Vec<u8>, EmitError> {
+            let original = segment::packet_bytes(&from_us, &about, &[], &[])?;
+            let error = IcmpPacket {
+                ip: self.header(packet),
+                message: IcmpMessage::Error {
+                    kind,
+                    original: &original,
+                },
+            };
+            let mut out = vec![0; error.wire_len()];
+            error.emit(&mut out)?;
+            Ok(out)
+        };
+        emit().map_err(|_| unknown())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Packets that the TCP under test sends, against those that the script expects.
 
-use super::{Machine, Sent};
+use super::Machine;
 use crate::script::ast::{
     Body, Direction, EcnField, IpFields, Options, Packet, Segment, TcpOption,
 };
@@ -8,6 +8,7 @@ use crate::script::diagnostic::Diagnostic;
 use crate::script::flow::tsval;
 use crate::script::matcher::{Left, Match, compare};
 use crate::script::segment;
+use crate::script::stack::{Departed, NextTimer};
 use narrows::Instant;
 use narrows::wire::{Ecn, Flags};
 
@@ -91,37 +92,40 @@ impl Machine<'_> {
         }
     }
 
-    fn next_packet(&mut self, want: &Packet, latest: Instant) -> Result<Sent, Diagnostic> {
-        loop {
-            if let Some(sent) = self.outbox.pop_front() {
-                return Ok(sent);
-            }
-            match self.next_timer() {
-                Some(at) if at <= latest => self.fire(at)?,
-                _ => {
-                    // The endpoint's timers may promise too early a time; a connection's do not.
-                    let next = self.focus.and_then(|id| self.host.connection(id));
-                    let next = next.and_then(|conn| conn.poll_timeout());
-                    let mut d = Diagnostic::mismatch(want.span, "no packet left").comparing(
-                        segment::describe(want),
-                        format!("nothing until {}", Self::clock(latest)),
-                    );
-                    d = match next {
-                        Some(at) => d.note(format!(
-                            "the connection's next timer is at {}",
-                            Self::clock(at)
-                        )),
-                        None => d.note("the connection has no timer running"),
-                    };
-                    return Err(d);
-                }
-            }
+    fn next_packet(&mut self, want: &Packet, latest: Instant) -> Result<Departed, Diagnostic> {
+        if let Some(sent) = self.outbox.pop_front() {
+            return Ok(sent);
         }
+        let sent = self.stack.wait_for_packet(latest).map_err(Self::stuck)?;
+        self.now = self.stack.now();
+        if let Some(sent) = &sent {
+            self.on_departure(sent);
+        }
+        self.after()?;
+        if let Some(sent) = sent {
+            return Ok(sent);
+        }
+        let d = Diagnostic::mismatch(want.span, "no packet left").comparing(
+            segment::describe(want),
+            format!("nothing until {}", Self::clock(latest)),
+        );
+        let timer = match self.focus {
+            Some(fd) => self.stack.next_timer_of(fd),
+            None => NextTimer::None,
+        };
+        Err(match timer {
+            NextTimer::At(at) => d.note(format!(
+                "the connection's next timer is at {}",
+                Self::clock(at)
+            )),
+            NextTimer::None => d.note("the connection has no timer running"),
+            NextTimer::Unknown => d,
+        })
     }
 
     /// What left in words, without what goes without saying: the ports of the script's
     /// connection, and that ECN is not used.
-    pub(super) fn shown(&mut self, sent: &Sent) -> String {
+    pub(super) fn shown(&mut self, sent: &Departed) -> String {
         let flow = self.flow_of(sent.tcp.src_port, sent.tcp.dst_port);
         let mut packet = self.as_script(sent).packet;
         if self.current.is_none_or(|c| c == flow) {
@@ -133,18 +137,16 @@ impl Machine<'_> {
         segment::describe(&packet)
     }
 
-    fn note_departure(&mut self, sent: &Sent) {
+    fn note_departure(&mut self, sent: &Departed) {
         let line = self.shown(sent);
         self.log.push((sent.at, line));
     }
 
     /// What left, in the script's numbering.
-    pub(super) fn as_script(&mut self, sent: &Sent) -> Left {
+    pub(super) fn as_script(&mut self, sent: &Departed) -> Left {
         let flow = self.flow_of(sent.tcp.src_port, sent.tcp.dst_port);
         let flow = &self.flows[flow];
-        let mut bytes = [0; 64];
-        let len = sent.tcp.options.emit(&mut bytes).unwrap_or(0);
-        let options = segment::decoded(bytes.get(..len).unwrap_or_default())
+        let options = segment::decoded(&sent.options)
             .into_iter()
             .map(|o| match o {
                 TcpOption::Timestamps { val, ecr } => TcpOption::Timestamps {
@@ -206,12 +208,15 @@ impl Machine<'_> {
     }
 
     /// The bytes are those that the user wrote.
-    fn check_text(&self, want: &Packet, flow: usize, sent: &Sent) -> Result<(), Diagnostic> {
+    fn check_text(&self, want: &Packet, flow: usize, sent: &Departed) -> Result<(), Diagnostic> {
         if sent.payload.is_empty() {
             return Ok(());
         }
-        let written = self.flows[flow].written_at(sent.tcp.seq.0, sent.payload.len());
-        if written == Some(&sent.payload[..]) {
+        let offset = self.flows[flow].offset(sent.tcp.seq.0);
+        let stream = self.streams.iter().rfind(|s| s.flow == Some(flow));
+        if let (Some(offset), Some(stream)) = (offset, stream)
+            && stream.holds(offset, &sent.payload)
+        {
             return Ok(());
         }
         Err(Diagnostic::mismatch(

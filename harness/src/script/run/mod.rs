@@ -1,42 +1,32 @@
-//! Runs a script: its steps against an endpoint in virtual time.
+//! Runs a script: its steps against a stack with a clock of its own.
 //!
-//! Time goes from step to step, and from timer to timer in between. What happens at the same
-//! instant as a timer comes before it, as in the simulator. Packets that leave wait until the
-//! script speaks of them.
+//! Time goes from step to step. What happens at the same instant as a timer comes before it, as in
+//! the simulator. Packets that leave wait until the script speaks of them.
 
+mod arguments;
 mod arrive;
 mod calls;
 mod depart;
-mod info;
-mod sockets;
+mod facts;
+mod words;
 
-use super::ast::{Action, Call, Direction, Event, Packet, Span, When};
+use super::ast::{self, Action, Direction, Event, Packet, Span, When};
 use super::code::{self, Value};
 use super::diagnostic::Diagnostic;
-use super::flow::Flow;
+use super::flow::{Flow, Stream};
 use super::parse;
 use super::profile::Profile;
 use super::segment;
 use super::settings::{Options, Settings};
-use super::setup;
-use narrows::buffer::{RecvRing, SendRing};
-use narrows::config::TcpConfig;
-use narrows::conn::Boxed;
-use narrows::endpoint::{ConnId, Endpoint, EndpointConfig, EndpointEvent, ListenerId};
-use narrows::wire::{Flags, IpHeader, TcpHeader};
-use narrows::{ByteCount, Duration, Instant};
-use sockets::{Progress, Reply, Socket};
+use super::sockets::{Answer, BEGIN, Call, CallId, Errno, Fd, MAX_WAITING, Outcome, Stuck};
+use super::stack::{Departed, Stack, Takes, Wanted};
+use calls::{Descriptor, result_matches, result_words};
+use narrows::wire::Flags;
+use narrows::{Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 
-pub(super) type Host = Endpoint<Boxed<SendRing, RecvRing>>;
-
-/// When a script begins. Not zero, which stands for "never" in places.
-const BEGIN: Instant = Instant::from_nanos(1_000_000_000);
-/// Timers that may fire while nothing leaves: a stack that spins is caught here.
-const MAX_TIMERS: usize = 1_000_000;
-/// Packets that may wait to be spoken of.
-const MAX_WAITING: usize = 100_000;
+/// How far in the future a step at any time may be.
+const ANY_TIME: Duration = Duration::from_secs(100_000);
 
 /// What came of a script.
 #[derive(Debug)]
@@ -48,8 +38,11 @@ pub(super) struct Ran {
     pub(super) time: Duration,
 }
 
-/// Run `source`.
-pub(super) fn run(source: &str, options: &Options) -> Ran {
+/// Makes the stack that a script wants.
+pub type Make<'m> = dyn FnMut(&Wanted) -> Result<Box<dyn Stack>, Stuck> + 'm;
+
+/// Run `source` against what `make` makes.
+pub(super) fn run(source: &str, options: &Options, make: &mut Make<'_>) -> Ran {
     let mut ran = Ran {
         result: Ok(()),
         transcript: Vec::new(),
@@ -72,13 +65,14 @@ pub(super) fn run(source: &str, options: &Options) -> Ran {
             return ran;
         }
     };
-    let mut machine = match Machine::new(settings) {
-        Ok(machine) => machine,
-        Err(e) => {
-            ran.result = Err(e);
+    let stack = match make(&settings.wanted(&script.events)) {
+        Ok(stack) => stack,
+        Err(why) => {
+            ran.result = Err(Diagnostic::syntax(Span::default(), why.to_string()));
             return ran;
         }
     };
+    let mut machine = Machine::new(settings, stack);
     ran.result = machine.play(&script.events);
     ran.time = machine.now.since(BEGIN);
     ran.transcript = machine.transcript();
@@ -86,76 +80,54 @@ pub(super) fn run(source: &str, options: &Options) -> Ran {
     ran
 }
 
-/// A packet that left.
-#[derive(Clone, Debug)]
-struct Sent {
-    at: Instant,
-    ip: IpHeader,
-    tcp: TcpHeader,
-    payload: Vec<u8>,
-}
-
 /// A call that has not returned.
 struct Pending<'s> {
-    call: &'s Call,
+    id: CallId,
+    call: &'s ast::Call,
+    asked: Call,
     until: Instant,
-    progress: Progress,
 }
 
 struct Machine<'s> {
     settings: Settings,
-    /// What new sockets get.
-    tcp: TcpConfig,
-    host: Host,
+    stack: Box<dyn Stack>,
     now: Instant,
     /// When the step before happened.
     last: Instant,
     flows: Vec<Flow>,
     /// The flow that packets without ports belong to.
     current: Option<usize>,
-    sockets: BTreeMap<i32, Socket>,
-    /// Established and not accepted.
-    arrived: BTreeMap<ListenerId, VecDeque<ConnId>>,
-    outbox: VecDeque<Sent>,
+    /// By the script's numbers.
+    descriptors: BTreeMap<i32, Descriptor>,
+    streams: Vec<Stream>,
+    outbox: VecDeque<Departed>,
     log: Vec<(Instant, String)>,
     variables: BTreeMap<String, Value>,
     printed: Vec<String>,
     pending: Option<Pending<'s>>,
-    /// The connection that assertions are about.
-    focus: Option<ConnId>,
-    fired: usize,
+    /// The descriptor, by the stack's number, that assertions are about: the one accepted or
+    /// connected last.
+    focus: Option<Fd>,
 }
 
 impl<'s> Machine<'s> {
-    fn new(settings: Settings) -> Result<Self, Diagnostic> {
-        let mut tcp = settings.profile.tcp();
-        tcp.mss = settings.mss;
-        if settings.profile == Profile::Freebsd {
-            // Its receive buffer holds whole segments.
-            let whole = 65_536u64.next_multiple_of(u64::from(tcp.mss));
-            tcp.window_clamp = Some(ByteCount::new(whole));
-        }
-        let config = EndpointConfig::new(Arc::new(tcp.clone()), *b"narrows script 1");
-        let host = Host::new(config)
-            .map_err(|e| Diagnostic::syntax(Span::default(), format!("the TCP: {e}")))?;
-        Ok(Self {
+    fn new(settings: Settings, stack: Box<dyn Stack>) -> Self {
+        Self {
             settings,
-            tcp,
-            host,
+            stack,
             now: BEGIN,
             last: BEGIN,
             flows: Vec::new(),
             current: None,
-            sockets: BTreeMap::new(),
-            arrived: BTreeMap::new(),
+            descriptors: BTreeMap::new(),
+            streams: Vec::new(),
             outbox: VecDeque::new(),
             log: Vec::new(),
             variables: BTreeMap::new(),
             printed: Vec::new(),
             pending: None,
             focus: None,
-            fired: 0,
-        })
+        }
     }
 
     fn play(&mut self, events: &'s [Event]) -> Result<(), Diagnostic> {
@@ -183,7 +155,9 @@ impl<'s> Machine<'s> {
             match &event.action {
                 Action::Packet(packet) => self.arrive(packet)?,
                 Action::Call(call) => self.call(call, event, before)?,
-                Action::Command(line) => setup::apply(line, &mut self.tcp)
+                Action::Command(line) => self
+                    .stack
+                    .setup(line)
                     .map_err(|why| Diagnostic::unsupported(event.span, why))?,
                 Action::Code(code) => self.code(code, event.span)?,
             }
@@ -194,8 +168,14 @@ impl<'s> Machine<'s> {
             return Ok(());
         }
         // What is due at the last instant belongs to it.
-        while let Some(at) = self.next_timer().filter(|at| *at <= self.now) {
-            self.fire(at)?;
+        let end = self.now;
+        while let Some(sent) = self.stack.wait_for_packet(end).map_err(Self::stuck)? {
+            self.on_departure(&sent);
+            if sent.at <= end {
+                self.outbox.push_back(sent);
+            } else {
+                break;
+            }
         }
         self.check_surplus(events.last().map(|e| e.span).unwrap_or_default())
     }
@@ -229,7 +209,7 @@ impl<'s> Machine<'s> {
             When::AbsoluteRange(a, b) => (BEGIN + a, BEGIN + b),
             When::Relative(t) => (self.last + t, self.last + t),
             When::RelativeRange(a, b) => (self.last + a, self.last + b),
-            When::Any => (BEGIN, self.now + Duration::from_secs(100_000)),
+            When::Any => (BEGIN, self.now + ANY_TIME),
         }
     }
 
@@ -267,84 +247,63 @@ impl<'s> Machine<'s> {
                 ),
             ));
         }
-        while let Some(at) = self.next_timer().filter(|at| *at < to) {
-            self.fire(at)?;
+        self.now = self.stack.wait_until(to).map_err(Self::stuck)?;
+        self.after()
+    }
+
+    fn stuck(why: Stuck) -> Diagnostic {
+        Diagnostic::mismatch(Span::default(), why.to_string())
+    }
+
+    /// Something happened: what left, and who has returned.
+    fn after(&mut self) -> Result<(), Diagnostic> {
+        while let Some(sent) = self.stack.departed() {
+            self.on_departure(&sent);
+            if self.outbox.len() == MAX_WAITING {
+                return Err(Self::stuck(Stuck::Packets));
+            }
+            self.outbox.push_back(sent);
         }
-        self.now = to;
+        while let Some(finished) = self.stack.finished() {
+            let Some(pending) = self.pending.take_if(|p| p.id == finished.id) else {
+                continue;
+            };
+            let late = finished.at.since(pending.until);
+            let late = late.max(pending.until.since(finished.at));
+            let wrong = late > self.tolerance(pending.until);
+            let wrong = wrong.then_some(pending.until);
+            let Pending { call, asked, .. } = pending;
+            self.returned(call, &asked, &finished.answer, finished.at, wrong)?;
+        }
         Ok(())
     }
 
-    fn next_timer(&self) -> Option<Instant> {
-        let wake = self.pending.as_ref().and_then(|p| p.progress.wake);
-        [self.host.poll_timeout(), wake].into_iter().flatten().min()
-    }
-
-    /// Timers are due at `at`.
-    fn fire(&mut self, at: Instant) -> Result<(), Diagnostic> {
-        self.fired += 1;
-        if self.fired > MAX_TIMERS {
-            return Err(Diagnostic::mismatch(
-                Span::default(),
-                "a million timers fired: the script waits for what never comes",
-            ));
+    fn on_departure(&mut self, sent: &Departed) {
+        let (local, remote) = (sent.tcp.src_port, sent.tcp.dst_port);
+        let flow = self.flow_of(local, remote);
+        if !sent.tcp.flags.contains(Flags::SYN) {
+            return;
         }
-        self.now = self.now.max(at);
-        self.host.handle_timeout(self.now);
-        self.settle()
-    }
-
-    /// Something happened: what leaves, who is told, who can go on.
-    fn settle(&mut self) -> Result<(), Diagnostic> {
-        loop {
-            self.drain()?;
-            if !self.try_pending()? {
-                return Ok(());
-            }
+        let known = &mut self.flows[flow];
+        known.on_live_syn(sent.tcp.seq.0);
+        known.own.clone_from(&sent.tcp.options);
+        if sent.tcp.flags.contains(Flags::ACK) {
+            return;
         }
-    }
-
-    fn drain(&mut self) -> Result<(), Diagnostic> {
-        loop {
-            let mut idle = true;
-            while let Some((ip, tcp, payload)) = self.host.poll_transmit(self.now) {
-                idle = false;
-                let payload: Vec<u8> = payload.iter().collect();
-                let sent = Sent {
-                    at: self.now,
-                    ip,
-                    tcp,
-                    payload,
-                };
-                self.on_departure(&sent);
-                if self.outbox.len() == MAX_WAITING {
-                    return Err(Diagnostic::mismatch(
-                        Span::default(),
-                        "100000 packets left that the script does not speak of",
-                    ));
-                }
-                self.outbox.push_back(sent);
-            }
-            while let Some(event) = self.host.poll_event() {
-                idle = false;
-                if let EndpointEvent::Accepted { listener, conn } = event {
-                    self.arrived.entry(listener).or_default().push_back(conn);
-                }
-            }
-            if idle {
-                return Ok(());
-            }
+        // The SYN of a socket that connects tells its port.
+        let streams = &mut self.streams;
+        let taken = self.descriptors.values();
+        if taken
+            .into_iter()
+            .any(|d| streams[d.stream].flow == Some(flow))
+        {
+            return;
         }
-    }
-
-    fn on_departure(&mut self, sent: &Sent) {
-        let flow = self.flow_of(sent.tcp.src_port, sent.tcp.dst_port);
-        let flow = &mut self.flows[flow];
-        if sent.tcp.flags.contains(Flags::SYN) {
-            flow.on_live_syn(sent.tcp.seq.0);
-            flow.own.clone_from(&sent.tcp.options);
-        }
-        if !sent.payload.is_empty() {
-            flow.data_out += 1;
+        let mut connecting = self.descriptors.values_mut();
+        if let Some(d) = connecting.find(|d| d.connecting == Some(remote)) {
+            d.connecting = None;
+            streams[d.stream].flow = Some(flow);
+            self.current = Some(flow);
         }
     }
 
@@ -363,90 +322,91 @@ impl<'s> Machine<'s> {
     // ---- Calls that take their time.
 
     /// `before`: when the step before happened, from where relative times count.
-    fn call(&mut self, call: &'s Call, event: &Event, before: Instant) -> Result<(), Diagnostic> {
-        let mut progress = Progress::at(self.now);
-        let reply = self.attempt(call, &mut progress)?;
+    fn call(
+        &mut self,
+        call: &'s ast::Call,
+        event: &Event,
+        before: Instant,
+    ) -> Result<(), Diagnostic> {
         let until = call.until.map(|t| match event.at {
             When::Absolute(_) => BEGIN + t,
             _ => before + t,
         });
-        match (reply, until) {
-            (Reply::Block, None) => {
-                return Err(Diagnostic::mismatch(
-                    call.span,
-                    format!(
-                        "{}() blocks, the script expects it to return at once",
-                        call.name
-                    ),
-                )
-                .note("a call that blocks says until when: `+0...0.5`; O_NONBLOCK forbids it to"));
+        let refused = |why| match why {
+            Stuck::Refused(why) => call.unsupported(why),
+            other => Self::stuck(other),
+        };
+        if let Some(bind) = self.bind_first(call) {
+            self.stack.call(bind, Takes::NoTime).map_err(refused)?;
+        }
+        let asked = self.asked(call)?;
+        let takes = match until {
+            Some(_) => Takes::Time,
+            None => Takes::NoTime,
+        };
+        match self.stack.call(asked.clone(), takes).map_err(refused)? {
+            Outcome::Done(answer) => {
+                let failed = answer.result.is_err_and(|e| e != Errno::EINPROGRESS);
+                self.begun(call, &asked, failed);
+                let early = until.is_some_and(|u| u.since(self.now) > self.tolerance(u));
+                let wrong = early.then_some(until).flatten();
+                self.returned(call, &asked, &answer, self.now, wrong)?;
             }
-            (Reply::Block, Some(until)) => {
+            Outcome::Blocks(id) => {
+                self.begun(call, &asked, false);
+                let Some(until) = until else {
+                    return Err(Diagnostic::mismatch(
+                        call.span,
+                        format!(
+                            "{}() blocks, the script expects it to return at once",
+                            call.name
+                        ),
+                    )
+                    .note(
+                        "a call that blocks says until when: `+0...0.5`; O_NONBLOCK forbids it to",
+                    ));
+                };
                 self.pending = Some(Pending {
+                    id,
                     call,
+                    asked,
                     until,
-                    progress,
                 });
             }
-            (reply, until) => {
-                let early = until.is_some_and(|u| u.since(self.now) > self.tolerance(u));
-                self.returned(call, reply, early.then_some(until).flatten())?;
-            }
         }
-        self.settle()
-    }
-
-    /// Whether something changed.
-    fn try_pending(&mut self) -> Result<bool, Diagnostic> {
-        let Some(mut pending) = self.pending.take() else {
-            return Ok(false);
-        };
-        let reply = self.attempt(pending.call, &mut pending.progress)?;
-        if reply == Reply::Block {
-            let changed = std::mem::take(&mut pending.progress.moved);
-            self.pending = Some(pending);
-            return Ok(changed);
-        }
-        let late = self
-            .now
-            .since(pending.until)
-            .max(pending.until.since(self.now));
-        let wrong = late > self.tolerance(pending.until);
-        self.returned(pending.call, reply, wrong.then_some(pending.until))?;
-        Ok(true)
+        self.after()
     }
 
     fn finish_pending(&mut self) -> Result<(), Diagnostic> {
-        while let Some(pending) = &self.pending {
-            let limit = pending.until + self.tolerance(pending.until);
-            let call = pending.call;
-            match self.next_timer().filter(|at| *at <= limit) {
-                Some(at) => self.fire(at)?,
-                None => {
-                    return Err(Diagnostic::mismatch(
-                        call.span,
-                        format!("{}() still blocks at {}", call.name, Self::clock(limit)),
-                    ));
-                }
-            }
+        let Some(pending) = &self.pending else {
+            return Ok(());
+        };
+        let limit = pending.until + self.tolerance(pending.until);
+        let call = pending.call;
+        let now = self.stack.wait_for_return(limit).map_err(Self::stuck)?;
+        self.now = self.now.max(now);
+        self.after()?;
+        if self.pending.is_none() {
+            return Ok(());
         }
-        Ok(())
+        Err(Diagnostic::mismatch(
+            call.span,
+            format!("{}() still blocks at {}", call.name, Self::clock(limit)),
+        ))
     }
 
-    /// A call returned: rightly? `wrong_time`: when it should have.
+    /// A call returned at `at`: rightly? `wrong_time`: when it should have.
     fn returned(
         &mut self,
-        call: &Call,
-        reply: Reply,
+        call: &ast::Call,
+        asked: &Call,
+        answer: &Answer,
+        at: Instant,
         wrong_time: Option<Instant>,
     ) -> Result<(), Diagnostic> {
-        let got = match reply {
-            Reply::Failed(errno) => format!("-1 {errno}"),
-            Reply::Returned(n) => n.to_string(),
-            Reply::Block => "nothing".to_owned(),
-        };
-        self.log
-            .push((self.now, format!("{}() = {got}", call.name)));
+        let got = result_words(call, asked, answer);
+        self.answered(call, asked, answer)?;
+        self.log.push((at, format!("{}() = {got}", call.name)));
         if let Some(right) = wrong_time {
             return Err(Diagnostic::mismatch(
                 call.span,
@@ -454,10 +414,10 @@ impl<'s> Machine<'s> {
             )
             .comparing(
                 format!("at {}", Self::clock(right)),
-                format!("{got} at {}", Self::clock(self.now)),
+                format!("{got} at {}", Self::clock(at)),
             ));
         }
-        let (matches, wanted) = sockets::result_matches(call, reply)?;
+        let (matches, wanted) = result_matches(call, asked, answer)?;
         if matches {
             return Ok(());
         }
@@ -471,12 +431,9 @@ impl<'s> Machine<'s> {
     // ---- Assertions.
 
     fn code(&mut self, text: &str, span: Span) -> Result<(), Diagnostic> {
-        let conn = self.focus.and_then(|id| self.host.connection(id));
-        let facts = info::Facts {
-            conn,
-            flow: self.current.and_then(|f| self.flows.get(f)),
-            profile: self.settings.profile,
-            now: self.now,
+        let facts = facts::Facts {
+            stack: &*self.stack,
+            focus: self.focus,
         };
         let known = |name: &str| facts.value(name);
         match code::run(text, &mut self.variables, &known) {
@@ -489,7 +446,7 @@ impl<'s> Machine<'s> {
             }
             Err(code::Stop::Bad(why)) => {
                 let mut d = Diagnostic::unsupported(span, format!("assertion: {why}"));
-                if facts.conn.is_none() {
+                if !facts.has_connection() {
                     d = d.note("no connection is open: tcpi_* values are those of the last one accepted or connected");
                 }
                 Err(d)
@@ -517,7 +474,7 @@ impl<'s> Machine<'s> {
 
     // ---- For people.
 
-    fn surplus(&mut self, sent: &Sent, span: Span) -> Diagnostic {
+    fn surplus(&mut self, sent: &Departed, span: Span) -> Diagnostic {
         let left = self.shown(sent);
         let at = Self::clock(sent.at);
         let more = self.outbox.len();
@@ -534,7 +491,7 @@ impl<'s> Machine<'s> {
     }
 
     fn transcript(&mut self) -> Vec<String> {
-        let waiting: Vec<Sent> = self.outbox.iter().cloned().collect();
+        let waiting: Vec<Departed> = self.outbox.iter().cloned().collect();
         for sent in waiting {
             let line = format!("{}   (not expected yet)", self.shown(&sent));
             self.log.push((sent.at, line));

@@ -91,6 +91,7 @@ impl<T: TcpTypes> Connection<T> {
         if distance > 0 {
             let mss = self.snd.mss().get();
             self.path_mtu.on_progress(distance, ack, mss);
+            self.raise_path_mtu(now);
             self.on_progress(ack, now);
         }
         if self.window.wnd > 0 && !self.snd.is_idle() {

@@ -2,7 +2,7 @@
 
 use super::Output;
 use crate::buffer::SendBuffer;
-use crate::conn::{Connection, TcpTypes};
+use crate::conn::{Connection, Fin, TcpTypes};
 use crate::recovery::NextSegment;
 use crate::wire::Flags;
 use narrows_congestion::Instant;
@@ -37,6 +37,16 @@ impl<T: TcpTypes> Connection<T> {
         {
             return Some(out);
         }
+        let count = self.full_segments(max.saturating_sub(first), now);
+        if count > 0 {
+            self.probe_window = false;
+            self.snd.on_sent_full(count, now);
+            self.stats.segments_out += count;
+            out.payload.end += count * mss;
+            if self.snd.nxt() == self.send_buf.end() + 1 {
+                out.tcp.flags |= Flags::PSH;
+            }
+        }
         while out.payload.end - out.payload.start + mss <= max {
             // A FIN leaves on its own, urgent data too.
             let Some((len, false)) = self.new_data(now) else {
@@ -61,5 +71,24 @@ impl<T: TcpTypes> Connection<T> {
             }
         }
         Some(out)
+    }
+
+    /// How many of the full segments that follow are to leave for sure, of `max` bytes at most.
+    /// What is left is looked at one by one.
+    fn full_segments(&self, max: u64, now: Instant) -> u64 {
+        if self.snd_up.is_some() {
+            return 0;
+        }
+        let nxt = self.snd.nxt();
+        let usable = (self.snd.una() + self.window.wnd).saturating_sub(nxt);
+        // The byte that a FIN would follow is not among them.
+        let kept = u64::from(self.fin == Fin::Queued);
+        let queued = (self.send_buf.end() + 1 - kept).saturating_sub(nxt);
+        let bytes = max.min(usable).min(queued);
+        let count = bytes.checked_div(self.snd.mss().get()).unwrap_or(0);
+        match count {
+            0 => 0,
+            _ => count.min(self.snd.full_segments(now)),
+        }
     }
 }

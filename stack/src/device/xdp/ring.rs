@@ -374,6 +374,104 @@ mod tests {
         }
     }
 
+    /// A side of a ring as the other side sees it.
+    #[derive(Clone, Copy)]
+    struct Kernel {
+        producer: NonNull<AtomicU32>,
+        consumer: NonNull<AtomicU32>,
+        entries: NonNull<u64>,
+    }
+
+    // SAFETY: the pointers are into the memory of a ring that outlives the thread; the indices are
+    // atomic and say who may touch which entry.
+    unsafe impl Send for Kernel {}
+
+    impl Kernel {
+        fn of(memory: &Mapping, [producer, consumer, _]: [NonNull<AtomicU32>; 3]) -> Self {
+            // SAFETY: within the mapping, and aligned.
+            let entries = unsafe { memory.start().add(LAYOUT.entries as usize) }.cast();
+            Self {
+                producer,
+                consumer,
+                entries,
+            }
+        }
+
+        fn entry(&self, index: u32) -> NonNull<u64> {
+            // SAFETY: masked, the index is below the number of entries.
+            unsafe { self.entries.add((index & (LAYOUT.size - 1)) as usize) }
+        }
+    }
+
+    const ENTRIES: u32 = 200;
+
+    /// The other side runs beside us, and nothing but the indices says what it may touch: Miri and
+    /// the thread sanitizer notice if they do not say enough.
+    #[test]
+    fn a_producer_beside_the_other_side() {
+        let (memory, at) = memory(0, 0);
+        let kernel = Kernel::of(&memory, at);
+        let mut ring = Producer::<u64>::new(memory, &LAYOUT).unwrap();
+        std::thread::scope(|threads| {
+            let other = threads.spawn(move || {
+                let kernel = kernel;
+                for index in 0..ENTRIES {
+                    while get(kernel.producer) == index {
+                        std::thread::yield_now();
+                    }
+                    // SAFETY: published, and not yet consumed.
+                    let entry = unsafe { kernel.entry(index).read_volatile() };
+                    assert_eq!(entry, u64::from(index));
+                    set(kernel.consumer, index + 1);
+                }
+            });
+            for index in 0..ENTRIES {
+                while !ring.has_room().unwrap() {
+                    assert!(!other.is_finished());
+                    std::thread::yield_now();
+                }
+                ring.push(index.into());
+                if index % 3 != 1 {
+                    ring.publish();
+                }
+            }
+            ring.publish();
+        });
+        assert_eq!(ring.pending().unwrap(), 0);
+    }
+
+    #[test]
+    fn a_consumer_beside_the_other_side() {
+        let (memory, at) = memory(0, 0);
+        let kernel = Kernel::of(&memory, at);
+        let mut ring = Consumer::<u64>::new(memory, &LAYOUT).unwrap();
+        std::thread::scope(|threads| {
+            let other = threads.spawn(move || {
+                let kernel = kernel;
+                for index in 0..ENTRIES {
+                    while index - get(kernel.consumer) == LAYOUT.size {
+                        std::thread::yield_now();
+                    }
+                    // SAFETY: consumed, and not yet published.
+                    unsafe { kernel.entry(index).write_volatile(index.into()) };
+                    set(kernel.producer, index + 1);
+                }
+            });
+            let mut next = 0;
+            while next < ENTRIES {
+                if ring.available().unwrap() == 0 {
+                    assert!(!other.is_finished() || get(kernel.producer) == ENTRIES);
+                    std::thread::yield_now();
+                }
+                while let Some(entry) = ring.pop() {
+                    assert_eq!(entry, u64::from(next));
+                    next += 1;
+                }
+                ring.release();
+            }
+        });
+    }
+
     #[test]
     fn impossible_indices_are_errors() {
         let (memory_, [producer, _, _]) = memory(0, 0);

@@ -24,7 +24,9 @@ unsafe impl Send for Mapping {}
 impl Mapping {
     /// Zeroed memory.
     pub(super) fn anonymous(len: usize) -> io::Result<Self> {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
+        // Miri takes no other flags than the first two.
+        let populate = if cfg!(miri) { 0 } else { libc::MAP_POPULATE };
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | populate;
         Self::map(len, flags, -1, 0)
     }
 

@@ -2,8 +2,9 @@
 
 use super::Inner;
 use super::Stack;
+use super::conn::Conn;
 use super::socket::TcpSocket;
-use super::stream::{Conn, TcpStream};
+use super::stream::TcpStream;
 use crate::endpoint::ListenerId;
 use std::fmt;
 use std::future::poll_fn;

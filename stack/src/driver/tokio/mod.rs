@@ -26,6 +26,7 @@
 //! # Ok(()) }
 //! ```
 
+mod conn;
 mod listener;
 mod shared;
 mod socket;

@@ -1,8 +1,9 @@
 //! A socket that is not connected yet, as `tokio::net::TcpSocket`, and what only this stack has:
 //! congestion control, RTO policy and loss detection by value.
 
+use super::conn::Conn;
 use super::listener::TcpListener;
-use super::stream::{Conn, TcpStream};
+use super::stream::TcpStream;
 use super::{Stack, connect_error, listen_error};
 use crate::config::{Keepalive, TcpConfig};
 use crate::recovery::detector::DetectorFactory;
@@ -118,6 +119,14 @@ impl TcpSocket {
         Ok(())
     }
 
+    /// Whether Nagle's algorithm is off.
+    ///
+    /// # Errors
+    /// None; the signature is tokio's.
+    pub fn nodelay(&self) -> io::Result<bool> {
+        Ok(!self.tcp.nagle)
+    }
+
     /// Probe idle peers with the usual times.
     ///
     /// # Errors
@@ -125,6 +134,22 @@ impl TcpSocket {
     pub fn set_keepalive(&mut self, keepalive: bool) -> io::Result<()> {
         self.tcp.keepalive = keepalive.then(Keepalive::default);
         Ok(())
+    }
+
+    /// Whether idle peers are probed.
+    ///
+    /// # Errors
+    /// None; the signature is tokio's.
+    pub fn keepalive(&self) -> io::Result<bool> {
+        Ok(self.tcp.keepalive.is_some())
+    }
+
+    /// What [`set_linger`](Self::set_linger) has set.
+    ///
+    /// # Errors
+    /// None; the signature is tokio's.
+    pub fn linger(&self) -> io::Result<Option<Duration>> {
+        Ok(self.linger)
     }
 
     /// How dropping the stream ends it; see [`TcpStream::set_linger`].
@@ -145,6 +170,14 @@ impl TcpSocket {
         Ok(())
     }
 
+    /// Bytes held to be sent and acknowledged.
+    ///
+    /// # Errors
+    /// None; the signature is tokio's.
+    pub fn send_buffer_size(&self) -> io::Result<u32> {
+        Ok(u32::try_from(self.tcp.send_buffer).unwrap_or(u32::MAX))
+    }
+
     /// Bytes held to be read; the largest window offered.
     ///
     /// # Errors
@@ -154,6 +187,30 @@ impl TcpSocket {
         Ok(())
     }
 
+    /// Bytes held to be read.
+    ///
+    /// # Errors
+    /// None; the signature is tokio's.
+    pub fn recv_buffer_size(&self) -> io::Result<u32> {
+        Ok(u32::try_from(self.tcp.recv_buffer).unwrap_or(u32::MAX))
+    }
+
+    /// The address that [`bind`](Self::bind) was given, or none at all.
+    ///
+    /// # Errors
+    /// None; the signature is tokio's.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.local.unwrap_or(SocketAddr::new(self.unspecified(), 0)))
+    }
+
+    fn unspecified(&self) -> IpAddr {
+        if self.ipv6 {
+            Ipv6Addr::UNSPECIFIED.into()
+        } else {
+            Ipv4Addr::UNSPECIFIED.into()
+        }
+    }
+
     /// Connect to `addr`. Dropping the future gives the attempt up.
     ///
     /// # Errors
@@ -161,6 +218,7 @@ impl TcpSocket {
     /// `HostUnreachable`, `AddrInUse`.
     pub async fn connect(self, addr: SocketAddr) -> io::Result<TcpStream> {
         let (local, nodelay) = (self.local, !self.tcp.nagle);
+        let unspecified = self.unspecified();
         let tcp = Arc::new(self.tcp);
         let inner = self.stack.inner.clone();
         let (id, local) = inner.shared.with(|core, now| {
@@ -173,11 +231,6 @@ impl TcpSocket {
             core.adopt(id, false);
             io::Result::Ok((id, local))
         })?;
-        let unspecified: IpAddr = if self.ipv6 {
-            Ipv6Addr::UNSPECIFIED.into()
-        } else {
-            Ipv4Addr::UNSPECIFIED.into()
-        };
         let local = local.unwrap_or(SocketAddr::new(unspecified, 0));
         let conn = Arc::new(Conn::new(inner, id, local, addr, nodelay, self.linger));
         poll_fn(|cx| conn.poll_connected(cx)).await?;
@@ -189,12 +242,7 @@ impl TcpSocket {
     /// # Errors
     /// `AddrInUse`, or `InvalidInput` for a configuration out of range.
     pub fn listen(self, backlog: u32) -> io::Result<TcpListener> {
-        let unspecified: IpAddr = if self.ipv6 {
-            Ipv6Addr::UNSPECIFIED.into()
-        } else {
-            Ipv4Addr::UNSPECIFIED.into()
-        };
-        let local = self.local.unwrap_or(SocketAddr::new(unspecified, 0));
+        let local = self.local_addr()?;
         let nodelay = !self.tcp.nagle;
         let tcp = Arc::new(self.tcp);
         let backlog = backlog.max(1) as usize;

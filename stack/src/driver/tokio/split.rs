@@ -1,6 +1,7 @@
 //! The halves of a stream, as those of `tokio::net::tcp`.
 
-use super::stream::{Conn, TcpStream};
+use super::conn::Conn;
+use super::stream::TcpStream;
 use std::fmt;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};

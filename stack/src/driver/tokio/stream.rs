@@ -1,28 +1,26 @@
 //! A connection with the face of `tokio::net::TcpStream`.
 
+use super::Stack;
+use super::conn::{Conn, at_once};
 use super::shared::error_of;
 use super::socket::TcpSocket;
 use super::split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use super::trace::TraceStream;
-use super::{Inner, Stack};
 use crate::config::Keepalive;
-use crate::conn::SendError;
 use crate::conn::info::TcpInfo;
-use crate::conn::state::{CloseReason, State};
+use crate::conn::state::CloseReason;
 use crate::driver::Clock;
-use crate::endpoint::ConnId;
 use std::fmt;
 use std::future::poll_fn;
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use tokio::net::ToSocketAddrs;
-use tokio::task::coop::poll_proceed;
 
 /// A connection, read and written as tokio's own.
 ///
@@ -33,276 +31,6 @@ use tokio::task::coop::poll_proceed;
 /// sent nothing.
 pub struct TcpStream {
     pub(super) conn: Arc<Conn>,
-}
-
-/// What the halves of a stream share.
-pub(super) struct Conn {
-    pub(super) stack: Arc<Inner>,
-    pub(super) id: ConnId,
-    local: SocketAddr,
-    peer: SocketAddr,
-    nodelay: AtomicBool,
-    linger: Mutex<Option<Duration>>,
-}
-
-impl Drop for Conn {
-    fn drop(&mut self) {
-        let zero = self.linger() == Some(Duration::ZERO);
-        let id = self.id;
-        self.stack
-            .shared
-            .with(|core, now| core.abandon(id, zero, now));
-    }
-}
-
-impl Conn {
-    pub(super) fn new(
-        stack: Arc<Inner>,
-        id: ConnId,
-        local: SocketAddr,
-        peer: SocketAddr,
-        nodelay: bool,
-        linger: Option<Duration>,
-    ) -> Self {
-        Self {
-            stack,
-            id,
-            local,
-            peer,
-            nodelay: AtomicBool::new(nodelay),
-            linger: Mutex::new(linger),
-        }
-    }
-
-    fn linger(&self) -> Option<Duration> {
-        *self.linger.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.local)
-    }
-
-    pub(super) fn peer_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.peer)
-    }
-
-    /// The handshake is complete, or has failed.
-    pub(super) fn poll_connected(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
-        let mut core = self.stack.shared.lock();
-        let alive = core.alive();
-        let (sock, _) = core.sock(self.id)?;
-        if let Some(reason) = sock.closed.take() {
-            return Poll::Ready(Err(error_of(reason)));
-        }
-        if sock.connected {
-            return Poll::Ready(Ok(()));
-        }
-        alive?;
-        sock.writers.register(cx);
-        Poll::Pending
-    }
-
-    /// Give what can be read to `take`, which says how much of it is to be let go. `None` in
-    /// place of a context: do not wait.
-    fn poll_take<R>(
-        &self,
-        cx: Option<&Context<'_>>,
-        take: impl FnOnce([&[u8]; 2]) -> (R, usize),
-    ) -> Poll<io::Result<R>> {
-        let shared = &self.stack.shared;
-        let done = shared.with(|core, now| {
-            let alive = core.alive();
-            let (sock, conn) = core.sock(self.id)?;
-            if conn.readable() > 0 || sock.peer_closed {
-                let view = conn.recv_buffer().peek(conn.readable_end());
-                let (result, used) = take(view.slices());
-                conn.consume(used as u64, now);
-                return Ok(Some(result));
-            }
-            match sock.closed.take() {
-                None | Some(CloseReason::Finished) => {}
-                Some(reason) => return Err(error_of(reason)),
-            }
-            if let State::Closed(_) = conn.state() {
-                return Ok(Some(take([&[], &[]]).0));
-            }
-            alive?;
-            if let Some(cx) = cx {
-                sock.readers.register(cx);
-            }
-            Ok(None)
-        });
-        match done {
-            Ok(Some(result)) => Poll::Ready(Ok(result)),
-            Ok(None) => Poll::Pending,
-            Err(e) => Poll::Ready(Err(e)),
-        }
-    }
-
-    pub(super) fn poll_read(
-        &self,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if buf.remaining() == 0 {
-            return Poll::Ready(Ok(()));
-        }
-        // A task that could go on for ever lets others have their turn, as with tokio's streams.
-        let turn = ready!(poll_proceed(cx));
-        let taken = self.poll_take(Some(cx), |parts| ((), put(parts, buf)));
-        if taken.is_ready() {
-            turn.made_progress();
-        }
-        taken
-    }
-
-    pub(super) fn poll_peek(
-        &self,
-        cx: &Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<usize>> {
-        self.poll_take(Some(cx), |parts| (put(parts, buf), 0))
-    }
-
-    pub(super) fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
-        let mut buf = ReadBuf::new(buf);
-        let taken = self.poll_take(None, |parts| {
-            let n = put(parts, &mut buf);
-            (n, n)
-        });
-        at_once(taken)
-    }
-
-    /// Queue as much of `bufs` as there is room for.
-    fn poll_put(&self, cx: Option<&Context<'_>>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        let shared = &self.stack.shared;
-        let done = shared.with(|core, _| {
-            let alive = core.alive();
-            let (sock, conn) = core.sock(self.id)?;
-            match sock.closed.take() {
-                None => alive?,
-                Some(CloseReason::Finished) => return Err(io::ErrorKind::BrokenPipe.into()),
-                Some(reason) => return Err(error_of(reason)),
-            }
-            let (mut total, mut all) = (0, true);
-            for buf in bufs.iter().filter(|b| !b.is_empty()) {
-                match conn.send(buf, buf.len()) {
-                    Ok(n) => {
-                        total += n;
-                        all = n == buf.len();
-                    }
-                    Err(SendError::Closing | SendError::Closed(_)) => {
-                        return Err(io::ErrorKind::BrokenPipe.into());
-                    }
-                }
-                if !all {
-                    break;
-                }
-            }
-            if total > 0 || all {
-                return Ok(Some(total));
-            }
-            if let Some(cx) = cx {
-                sock.writers.register(cx);
-            }
-            Ok(None)
-        });
-        match done {
-            Ok(Some(n)) => Poll::Ready(Ok(n)),
-            Ok(None) => Poll::Pending,
-            Err(e) => Poll::Ready(Err(e)),
-        }
-    }
-
-    pub(super) fn poll_write(
-        &self,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let turn = ready!(poll_proceed(cx));
-        let put = self.poll_put(Some(cx), bufs);
-        if put.is_ready() {
-            turn.made_progress();
-        }
-        put
-    }
-
-    pub(super) fn try_write(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        at_once(self.poll_put(None, bufs))
-    }
-
-    /// No more will be written.
-    pub(super) fn close(&self) -> io::Result<()> {
-        self.stack.shared.with(|core, now| {
-            let (_, conn) = core.sock(self.id)?;
-            conn.close(now);
-            Ok(())
-        })
-    }
-
-    pub(super) fn poll_read_ready(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
-        let mut core = self.stack.shared.lock();
-        let ended = core.alive().is_err();
-        let (sock, conn) = core.sock(self.id)?;
-        if ended
-            || conn.readable() > 0
-            || sock.peer_closed
-            || sock.closed.is_some()
-            || matches!(conn.state(), State::Closed(_))
-        {
-            return Poll::Ready(Ok(()));
-        }
-        sock.readers.register(cx);
-        Poll::Pending
-    }
-
-    pub(super) fn poll_write_ready(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
-        let mut core = self.stack.shared.lock();
-        let ended = core.alive().is_err();
-        let (sock, conn) = core.sock(self.id)?;
-        // Asking for a byte of room more than there is makes the connection tell of it.
-        if ended || conn.send_room() > 0 || sock.closed.is_some() || conn.send(&[], 1).is_err() {
-            return Poll::Ready(Ok(()));
-        }
-        sock.writers.register(cx);
-        Poll::Pending
-    }
-
-    pub(super) async fn ready(&self, interest: Interest) -> io::Result<Ready> {
-        poll_fn(|cx| {
-            let mut ready = Ready::EMPTY;
-            if interest.is_readable() && self.poll_read_ready(cx)?.is_ready() {
-                ready |= Ready::READABLE;
-            }
-            if interest.is_writable() && self.poll_write_ready(cx)?.is_ready() {
-                ready |= Ready::WRITABLE;
-            }
-            if ready.is_empty() {
-                return Poll::Pending;
-            }
-            Poll::Ready(Ok(ready))
-        })
-        .await
-    }
-}
-
-/// Copy to `buf` what fits; how much.
-fn put(parts: [&[u8]; 2], buf: &mut ReadBuf<'_>) -> usize {
-    let mut total = 0;
-    for part in parts {
-        let n = part.len().min(buf.remaining());
-        buf.put_slice(&part[..n]);
-        total += n;
-    }
-    total
-}
-
-/// What would have to wait is an error.
-fn at_once<R>(poll: Poll<io::Result<R>>) -> io::Result<R> {
-    match poll {
-        Poll::Ready(result) => result,
-        Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
-    }
 }
 
 impl TcpStream {
@@ -409,6 +137,14 @@ impl TcpStream {
         self.conn.try_read(buf)
     }
 
+    /// Read what there is into several buffers.
+    ///
+    /// # Errors
+    /// `WouldBlock` if there is nothing; otherwise as reading.
+    pub fn try_read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.conn.try_read_vectored(bufs)
+    }
+
     /// Write what there is room for.
     ///
     /// # Errors
@@ -423,6 +159,39 @@ impl TcpStream {
     /// `WouldBlock` if there is none; otherwise as writing.
     pub fn try_write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         self.conn.try_write(bufs)
+    }
+
+    /// Call `f` if the stream can be read or written, as `interest` says.
+    ///
+    /// # Errors
+    /// `WouldBlock` if it cannot; otherwise what `f` gives.
+    pub fn try_io<R>(
+        &self,
+        interest: Interest,
+        f: impl FnOnce() -> io::Result<R>,
+    ) -> io::Result<R> {
+        let nobody = Context::from_waker(Waker::noop());
+        at_once(self.conn.poll_ready(&nobody, interest))?;
+        f()
+    }
+
+    /// Call `f` each time that the stream can be read or written, as `interest` says, until it gives
+    /// something else than `WouldBlock`.
+    ///
+    /// # Errors
+    /// What `f` gives.
+    pub async fn async_io<R>(
+        &self,
+        interest: Interest,
+        mut f: impl FnMut() -> io::Result<R>,
+    ) -> io::Result<R> {
+        loop {
+            self.ready(interest).await?;
+            match f() {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                result => return result,
+            }
+        }
     }
 
     /// Whether Nagle's algorithm is off.
@@ -442,6 +211,32 @@ impl TcpStream {
         conn.nodelay.store(nodelay, Ordering::Relaxed);
         conn.stack.shared.with(|core, _| {
             core.sock(conn.id)?.1.set_nodelay(nodelay);
+            Ok(())
+        })
+    }
+
+    /// Time to live, or hop limit, of what is sent.
+    ///
+    /// # Errors
+    /// When the stack was shut down.
+    pub fn ttl(&self) -> io::Result<u32> {
+        let mut core = self.conn.stack.shared.lock();
+        let (_, conn) = core.sock(self.conn.id)?;
+        Ok(conn.config().hop_limit.into())
+    }
+
+    /// Time to live, or hop limit, of what is sent from now on: 1 to 255.
+    ///
+    /// # Errors
+    /// `InvalidInput` for another number; when the stack was shut down.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        let Some(ttl) = u8::try_from(ttl).ok().filter(|&ttl| ttl > 0) else {
+            let text = "the time to live is 1 to 255";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        };
+        let conn = &self.conn;
+        conn.stack.shared.with(|core, _| {
+            core.sock(conn.id)?.1.set_hop_limit(ttl);
             Ok(())
         })
     }
@@ -578,14 +373,5 @@ impl AsyncWrite for TcpStream {
 impl fmt::Debug for TcpStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.conn.fmt(f)
-    }
-}
-
-impl fmt::Debug for Conn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TcpStream")
-            .field("local", &self.local)
-            .field("peer", &self.peer)
-            .finish_non_exhaustive()
     }
 }

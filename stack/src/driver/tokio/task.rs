@@ -1,7 +1,7 @@
 //! The driver's task: it receives, runs timers, and sends what the users' tasks could not.
 
 use super::super::Clock;
-use super::super::engine::Sent;
+use super::super::engine::{Received, Sent};
 use super::shared::{Core, Phase, Release, Shared};
 use crate::device::sys::TimerFd;
 use narrows_congestion::Instant;
@@ -102,7 +102,7 @@ fn try_round(core: &mut Core, sources: &Sources, cx: &mut Context<'_>) -> io::Re
     match sources.device.poll_read_ready(cx)? {
         Poll::Ready(mut guard) => {
             again = true;
-            if core.engine.receive(now)? == 0 {
+            if core.engine.receive(now)? == Received::Nothing {
                 guard.clear_ready();
             }
         }
@@ -114,7 +114,7 @@ fn try_round(core: &mut Core, sources: &Sources, cx: &mut Context<'_>) -> io::Re
                 .is_some_and(|at| at <= now) =>
         {
             // What the device itself has kept back.
-            again |= core.engine.receive(now)? > 0;
+            again |= core.engine.receive(now)? != Received::Nothing;
         }
         Poll::Pending => {}
     }

@@ -1,61 +1,43 @@
-//! What assertions know of a connection: the fields of `TCP_INFO`, by the names of Linux and
-//! FreeBSD.
+//! What a connection knows: the fields of `TCP_INFO`, by the names of Linux and FreeBSD.
 
-use super::sockets::Conn;
-use crate::script::code::Value;
-use crate::script::flow::Flow;
+use super::call::Fd;
+use super::socket::Conn;
+use super::{Seen, Sockets};
 use crate::script::profile::Profile;
 use narrows::congestion::{CaState, CongestionControl};
 use narrows::conn::info::state_number;
 use narrows::{ByteCount, Duration, Instant};
 
-/// Names that are always known.
-const CONSTANTS: &[(&str, i128)] = &[
-    ("TCP_ESTABLISHED", 1),
-    ("TCP_SYN_SENT", 2),
-    ("TCP_SYN_RECV", 3),
-    ("TCP_FIN_WAIT1", 4),
-    ("TCP_FIN_WAIT2", 5),
-    ("TCP_TIME_WAIT", 6),
-    ("TCP_CLOSE", 7),
-    ("TCP_CLOSE_WAIT", 8),
-    ("TCP_LAST_ACK", 9),
-    ("TCP_LISTEN", 10),
-    ("TCP_CLOSING", 11),
-    ("TCP_CA_Open", 0),
-    ("TCP_CA_Disorder", 1),
-    ("TCP_CA_CWR", 2),
-    ("TCP_CA_Recovery", 3),
-    ("TCP_CA_Loss", 4),
-    ("TCPI_OPT_TIMESTAMPS", 1),
-    ("TCPI_OPT_SACK", 2),
-    ("TCPI_OPT_WSCALE", 4),
-    ("TCPI_OPT_ECN", 8),
-];
-
 /// `ssthresh` before the first congestion, as Linux has it.
 const INFINITE: i128 = 0x7fff_ffff;
 
 /// Where the values come from.
-pub(super) struct Facts<'a> {
-    pub(super) conn: Option<&'a Conn>,
-    pub(super) flow: Option<&'a Flow>,
-    pub(super) profile: Profile,
-    pub(super) now: Instant,
+struct Facts<'a> {
+    conn: &'a Conn,
+    seen: Option<&'a Seen>,
+    profile: Profile,
+    now: Instant,
+}
+
+impl Sockets {
+    /// A field of `struct tcp_info` by its name without `tcpi_`, of the connection that `fd` is,
+    /// or was before it was closed. Times are microseconds, but milliseconds in `last_*`; windows
+    /// count segments, bytes with [`Profile::Freebsd`].
+    pub fn tcp_info(&self, fd: Fd, field: &str) -> Option<i128> {
+        let conn = self.connection(fd)?;
+        let facts = Facts {
+            seen: self.seen.get(&(conn.local(), conn.remote())),
+            conn,
+            profile: self.config.profile,
+            now: self.now,
+        };
+        facts.field(field)
+    }
 }
 
 impl Facts<'_> {
-    /// The value of `name`, if it is known.
-    pub(super) fn value(&self, name: &str) -> Option<Value> {
-        if let Some((_, n)) = CONSTANTS.iter().find(|(c, _)| *c == name) {
-            return Some(Value::Int(*n));
-        }
-        let field = name.strip_prefix("tcpi_")?;
-        self.field(field).map(Value::Int)
-    }
-
     fn field(&self, field: &str) -> Option<i128> {
-        let conn = self.conn?;
+        let conn = self.conn;
         let sender = conn.sender();
         let board = sender.scoreboard();
         let (stats, sent) = (conn.stats(), conn.sender_stats());
@@ -74,8 +56,8 @@ impl Facts<'_> {
             },
             "retransmits" | "backoff" => i128::from(sender.retries()),
             "options" => self.options(conn),
-            "snd_wscale" => i128::from(self.flow?.peer.window_scale.unwrap_or(0)),
-            "rcv_wscale" => i128::from(self.flow?.own.window_scale.unwrap_or(0)),
+            "snd_wscale" => i128::from(self.seen?.peer.window_scale.unwrap_or(0)),
+            "rcv_wscale" => i128::from(self.seen?.own.window_scale.unwrap_or(0)),
             "rto" => micros(sender.current_rto()),
             "snd_mss" => i128::from(sender.mss().get()),
             "advmss" => i128::from(conn.config().mss),
@@ -97,8 +79,8 @@ impl Facts<'_> {
             "bytes_received" => i128::from(stats.bytes_in),
             "segs_in" => i128::from(stats.segments_in),
             "segs_out" => i128::from(stats.segments_out),
-            "data_segs_in" => i128::from(self.flow?.data_in),
-            "data_segs_out" => i128::from(self.flow?.data_out),
+            "data_segs_in" => i128::from(self.seen?.data_in),
+            "data_segs_out" => i128::from(self.seen?.data_out),
             "delivered_ce" => i128::from(sent.ce_bytes / sender.mss().get().max(1)),
             "notsent_bytes" => {
                 let sent_and_kept = sender.nxt().saturating_sub(sender.una());
@@ -116,7 +98,7 @@ impl Facts<'_> {
 
     fn options(&self, conn: &Conn) -> i128 {
         let both = |f: fn(&narrows::wire::TcpOptions) -> bool| {
-            self.flow.is_some_and(|flow| f(&flow.own) && f(&flow.peer))
+            self.seen.is_some_and(|seen| f(&seen.own) && f(&seen.peer))
         };
         i128::from(both(|o| o.timestamps.is_some()))
             | i128::from(conn.sack_in_use()) << 1

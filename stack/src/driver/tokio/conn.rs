@@ -1,0 +1,317 @@
+//! What a stream is: its place in the stack's shared state, and what its halves do with it.
+
+use super::Inner;
+use super::shared::error_of;
+use crate::conn::SendError;
+use crate::conn::state::{CloseReason, State};
+use crate::endpoint::ConnId;
+use std::fmt;
+use std::future::poll_fn;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{Interest, ReadBuf, Ready};
+use tokio::task::coop::poll_proceed;
+
+/// What the halves of a stream share.
+pub(super) struct Conn {
+    pub(super) stack: Arc<Inner>,
+    pub(super) id: ConnId,
+    local: SocketAddr,
+    peer: SocketAddr,
+    pub(super) nodelay: AtomicBool,
+    pub(super) linger: Mutex<Option<Duration>>,
+}
+
+impl Drop for Conn {
+    fn drop(&mut self) {
+        let zero = self.linger() == Some(Duration::ZERO);
+        let id = self.id;
+        self.stack
+            .shared
+            .with(|core, now| core.abandon(id, zero, now));
+    }
+}
+
+impl Conn {
+    pub(super) fn new(
+        stack: Arc<Inner>,
+        id: ConnId,
+        local: SocketAddr,
+        peer: SocketAddr,
+        nodelay: bool,
+        linger: Option<Duration>,
+    ) -> Self {
+        Self {
+            stack,
+            id,
+            local,
+            peer,
+            nodelay: AtomicBool::new(nodelay),
+            linger: Mutex::new(linger),
+        }
+    }
+
+    pub(super) fn linger(&self) -> Option<Duration> {
+        *self.linger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.local)
+    }
+
+    pub(super) fn peer_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.peer)
+    }
+
+    /// The handshake is complete, or has failed.
+    pub(super) fn poll_connected(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
+        let mut core = self.stack.shared.lock();
+        let alive = core.alive();
+        let (sock, _) = core.sock(self.id)?;
+        if let Some(reason) = sock.closed.take() {
+            return Poll::Ready(Err(error_of(reason)));
+        }
+        if sock.connected {
+            return Poll::Ready(Ok(()));
+        }
+        alive?;
+        sock.writers.register(cx);
+        Poll::Pending
+    }
+
+    /// Give what can be read to `take`, which says how much of it is to be let go. `None` in
+    /// place of a context: do not wait.
+    fn poll_take<R>(
+        &self,
+        cx: Option<&Context<'_>>,
+        take: impl FnOnce([&[u8]; 2]) -> (R, usize),
+    ) -> Poll<io::Result<R>> {
+        let shared = &self.stack.shared;
+        let done = shared.with(|core, now| {
+            let alive = core.alive();
+            let (sock, conn) = core.sock(self.id)?;
+            if conn.readable() > 0 || sock.peer_closed {
+                let view = conn.recv_buffer().peek(conn.readable_end());
+                let (result, used) = take(view.slices());
+                conn.consume(used as u64, now);
+                return Ok(Some(result));
+            }
+            match sock.closed.take() {
+                None | Some(CloseReason::Finished) => {}
+                Some(reason) => return Err(error_of(reason)),
+            }
+            if let State::Closed(_) = conn.state() {
+                return Ok(Some(take([&[], &[]]).0));
+            }
+            alive?;
+            if let Some(cx) = cx {
+                sock.readers.register(cx);
+            }
+            Ok(None)
+        });
+        match done {
+            Ok(Some(result)) => Poll::Ready(Ok(result)),
+            Ok(None) => Poll::Pending,
+            Err(e) => Poll::Ready(Err(e)),
+        }
+    }
+
+    pub(super) fn poll_read(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if buf.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        // A task that could go on for ever lets others have their turn, as with tokio's streams.
+        let turn = ready!(poll_proceed(cx));
+        let taken = self.poll_take(Some(cx), |parts| ((), put(parts, buf)));
+        if taken.is_ready() {
+            turn.made_progress();
+        }
+        taken
+    }
+
+    pub(super) fn poll_peek(
+        &self,
+        cx: &Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_take(Some(cx), |parts| (put(parts, buf), 0))
+    }
+
+    pub(super) fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        let mut buf = ReadBuf::new(buf);
+        let taken = self.poll_take(None, |parts| {
+            let n = put(parts, &mut buf);
+            (n, n)
+        });
+        at_once(taken)
+    }
+
+    pub(super) fn try_read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let taken = self.poll_take(None, |parts| {
+            let mut total = 0;
+            let [mut first, mut second] = parts;
+            for buf in bufs.iter_mut() {
+                let mut buf = ReadBuf::new(buf);
+                let n = put([first, second], &mut buf);
+                let of_first = n.min(first.len());
+                (first, second) = (&first[of_first..], &second[n - of_first..]);
+                total += n;
+            }
+            (total, total)
+        });
+        at_once(taken)
+    }
+
+    /// Queue as much of `bufs` as there is room for.
+    fn poll_put(&self, cx: Option<&Context<'_>>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let shared = &self.stack.shared;
+        let done = shared.with(|core, _| {
+            let alive = core.alive();
+            let (sock, conn) = core.sock(self.id)?;
+            match sock.closed.take() {
+                None => alive?,
+                Some(CloseReason::Finished) => return Err(io::ErrorKind::BrokenPipe.into()),
+                Some(reason) => return Err(error_of(reason)),
+            }
+            let (mut total, mut all) = (0, true);
+            for buf in bufs.iter().filter(|b| !b.is_empty()) {
+                match conn.send(buf, buf.len()) {
+                    Ok(n) => {
+                        total += n;
+                        all = n == buf.len();
+                    }
+                    Err(SendError::Closing | SendError::Closed(_)) => {
+                        return Err(io::ErrorKind::BrokenPipe.into());
+                    }
+                }
+                if !all {
+                    break;
+                }
+            }
+            if total > 0 || all {
+                return Ok(Some(total));
+            }
+            if let Some(cx) = cx {
+                sock.writers.register(cx);
+            }
+            Ok(None)
+        });
+        match done {
+            Ok(Some(n)) => Poll::Ready(Ok(n)),
+            Ok(None) => Poll::Pending,
+            Err(e) => Poll::Ready(Err(e)),
+        }
+    }
+
+    pub(super) fn poll_write(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let turn = ready!(poll_proceed(cx));
+        let put = self.poll_put(Some(cx), bufs);
+        if put.is_ready() {
+            turn.made_progress();
+        }
+        put
+    }
+
+    pub(super) fn try_write(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        at_once(self.poll_put(None, bufs))
+    }
+
+    /// No more will be written.
+    pub(super) fn close(&self) -> io::Result<()> {
+        self.stack.shared.with(|core, now| {
+            let (_, conn) = core.sock(self.id)?;
+            conn.close(now);
+            Ok(())
+        })
+    }
+
+    pub(super) fn poll_read_ready(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
+        let mut core = self.stack.shared.lock();
+        let ended = core.alive().is_err();
+        let (sock, conn) = core.sock(self.id)?;
+        if ended
+            || conn.readable() > 0
+            || sock.peer_closed
+            || sock.closed.is_some()
+            || matches!(conn.state(), State::Closed(_))
+        {
+            return Poll::Ready(Ok(()));
+        }
+        sock.readers.register(cx);
+        Poll::Pending
+    }
+
+    pub(super) fn poll_write_ready(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
+        let mut core = self.stack.shared.lock();
+        let ended = core.alive().is_err();
+        let (sock, conn) = core.sock(self.id)?;
+        // Asking for a byte of room more than there is makes the connection tell of it.
+        if ended || conn.send_room() > 0 || sock.closed.is_some() || conn.send(&[], 1).is_err() {
+            return Poll::Ready(Ok(()));
+        }
+        sock.writers.register(cx);
+        Poll::Pending
+    }
+
+    pub(super) fn poll_ready(
+        &self,
+        cx: &Context<'_>,
+        interest: Interest,
+    ) -> Poll<io::Result<Ready>> {
+        let mut ready = Ready::EMPTY;
+        if interest.is_readable() && self.poll_read_ready(cx)?.is_ready() {
+            ready |= Ready::READABLE;
+        }
+        if interest.is_writable() && self.poll_write_ready(cx)?.is_ready() {
+            ready |= Ready::WRITABLE;
+        }
+        if ready.is_empty() {
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(ready))
+    }
+
+    pub(super) async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+        poll_fn(|cx| self.poll_ready(cx, interest)).await
+    }
+}
+
+/// Copy to `buf` what fits; how much.
+fn put(parts: [&[u8]; 2], buf: &mut ReadBuf<'_>) -> usize {
+    let mut total = 0;
+    for part in parts {
+        let n = part.len().min(buf.remaining());
+        buf.put_slice(&part[..n]);
+        total += n;
+    }
+    total
+}
+
+/// What would have to wait is an error.
+pub(super) fn at_once<R>(poll: Poll<io::Result<R>>) -> io::Result<R> {
+    match poll {
+        Poll::Ready(result) => result,
+        Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
+    }
+}
+
+impl fmt::Debug for Conn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TcpStream")
+            .field("local", &self.local)
+            .field("peer", &self.peer)
+            .finish_non_exhaustive()
+    }
+}
