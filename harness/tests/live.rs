@@ -5,7 +5,7 @@
 #![cfg(target_os = "linux")]
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -247,6 +247,51 @@ fn what_is_left_is_reclaimed_and_what_is_not_ours_is_left_alone() {
 }
 
 #[test]
+fn a_namespace_of_somebody_elses_is_left_alone() {
+    let Some(lab) = TestLab::new(&["ip"]) else {
+        return;
+    };
+    output(&mut lab.live(&["down"]));
+    for name in [lab.name.clone(), format!("{}-switch", lab.name)] {
+        output(Command::new("ip").args(["netns", "add", &name]));
+        let mut add = Command::new("ip");
+        output(add.args(["-n", &name, "link", "add", "br7", "type", "bridge"]));
+        for command in ["up", "down"] {
+            let refused = lab.live(&[command]).output().unwrap();
+            let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+            assert_eq!(refused.status.code(), Some(1), "{command}");
+            assert!(said.contains("no lab of narrows"), "{command}: {said}");
+        }
+        output(Command::new("ip").args(["-n", &name, "link", "show", "br7"]));
+        output(Command::new("ip").args(["netns", "delete", &name]));
+    }
+    output(&mut lab.live(&["up"]));
+}
+
+/// Who made the lab leaves, and somebody else is still in it.
+#[test]
+fn a_lab_in_use_stays() {
+    let Some(lab) = TestLab::new(&["nc"]) else {
+        return;
+    };
+    output(&mut lab.live(&["down"]));
+    let first = lab.serve(&["serve", "--echo"]);
+    let second = lab.serve(&["serve", "--echo", "--host", "2"]);
+    first.stop();
+    assert!(lab.is_up());
+    let mut nc = lab.kernel(&["nc", "-N", "10.77.0.2", "7"]);
+    let mut nc = nc.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let nc = nc.as_mut().unwrap();
+    nc.stdin.take().unwrap().write_all(b"there").unwrap();
+    let mut back = String::new();
+    let mut out = nc.stdout.take().unwrap();
+    out.read_to_string(&mut back).unwrap();
+    assert_eq!(back, "there");
+    assert!(nc.wait().unwrap().success());
+    second.stop();
+}
+
+#[test]
 fn a_lab_made_for_a_server_goes_with_it_and_a_killed_one_leaves_nothing_in_the_way() {
     let Some(lab) = TestLab::new(&[]) else { return };
     output(&mut lab.live(&["down"]));
@@ -347,6 +392,97 @@ fn curl_fetches_from_our_server() {
     assert_eq!({ missing }.output().unwrap().status.code(), Some(22));
     server.stop();
     check_capture(&capture);
+}
+
+/// The checksum that a program of the kernel's side computes of what curl gives it.
+fn curl_sum(lab: &TestLab, url: &str) -> String {
+    let pipe = format!("set -o pipefail; curl -sSf {url} | sha256sum");
+    let sum = text(&mut lab.kernel(&["bash", "-c", &pipe]));
+    sum.split(' ').next().unwrap().to_owned()
+}
+
+fn sum(path: &Path) -> String {
+    let sum = text(Command::new("sha256sum").arg(path));
+    sum.split(' ').next().unwrap().to_owned()
+}
+
+/// A file of `len` bytes of which some are written: different ones in each, at places all over it.
+fn sparse(path: &Path, len: u64, seed: usize) {
+    let mut file = fs::File::create(path).unwrap();
+    file.set_len(len).unwrap();
+    let bytes = data(64 << 10);
+    for (n, at) in (0..len).step_by(7_654_321).enumerate() {
+        file.seek(SeekFrom::Start(at)).unwrap();
+        let from = (n * 31 + seed * 997) % 30_000;
+        let room = (len - at).min(30_000) as usize;
+        file.write_all(&bytes[from..from + room]).unwrap();
+    }
+}
+
+#[test]
+fn curl_downloads_a_gigabyte() {
+    let Some(lab) = TestLab::new(&["curl", "bash", "sha256sum"]) else {
+        return;
+    };
+    let folder = lab.file("www");
+    fs::create_dir(&folder).unwrap();
+    let big = folder.join("big");
+    sparse(&big, 1_000_000_000, 0);
+    for n in 1..=50 {
+        sparse(&folder.join(n.to_string()), 4_000_000 + n, n as usize);
+    }
+    let server = lab.serve(&["serve", "--http", folder.to_str().unwrap()]);
+    let whole = sum(&big);
+    assert_eq!(curl_sum(&lab, "http://10.77.0.1/big"), whole);
+
+    // All of it again in ten parts over one connection.
+    let parts = lab.file("parts");
+    let parts = parts.to_str().unwrap();
+    let mut curl = vec!["curl".to_owned()];
+    for part in 0..10_u64 {
+        let range = format!("{}-{}", part * 100_000_000, (part + 1) * 100_000_000 - 1);
+        if part > 0 {
+            curl.push("--next".to_owned());
+        }
+        let each = [
+            "-sSf",
+            "-w",
+            "%{stderr}%{num_connects} ",
+            "-r",
+            &range,
+            "http://10.77.0.1/big",
+        ];
+        curl.extend(each.map(str::to_owned));
+    }
+    let quoted: Vec<String> = curl.iter().map(|a| format!("'{a}'")).collect();
+    let pipe = format!(
+        "set -o pipefail; {} 2>{parts} | sha256sum",
+        quoted.join(" ")
+    );
+    let of_parts = text(&mut lab.kernel(&["bash", "-c", &pipe]));
+    assert!(of_parts.starts_with(&whole), "{of_parts}");
+    let connects = fs::read_to_string(parts).unwrap();
+    assert_eq!(connects.trim(), "1 0 0 0 0 0 0 0 0 0");
+
+    // Fifty at once.
+    let got = lab.file("got");
+    fs::create_dir(&got).unwrap();
+    output(&mut lab.kernel(&[
+        "curl",
+        "-sSfZ",
+        "--parallel-immediate",
+        "--parallel-max",
+        "50",
+        "-o",
+        &format!("{}/#1", got.display()),
+        "http://10.77.0.1/[1-50]",
+    ]));
+    for n in 1..=50 {
+        let name = n.to_string();
+        assert_eq!(sum(&got.join(&name)), sum(&folder.join(&name)), "file {n}");
+    }
+    let said = server.stop();
+    assert!(said.contains("52 connections"), "{said}");
 }
 
 #[test]

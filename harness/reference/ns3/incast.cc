@@ -206,6 +206,8 @@ int main(int argc, char* argv[]) {
   Config::SetDefault("ns3::TcpSocket::DelAckCount", UintegerValue(1));
   Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(16 << 20));
   Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(16 << 20));
+  // Six are the default, and 127 ms of doubled timeouts of a millisecond give a connection up.
+  Config::SetDefault("ns3::TcpSocket::DataRetries", UintegerValue(1000));
   Config::SetDefault("ns3::TcpSocketBase::Timestamp", BooleanValue(false));
   Config::SetDefault("ns3::TcpSocketBase::Sack", BooleanValue(true));
   Config::SetDefault("ns3::TcpSocketBase::MinRto", TimeValue(rtoMin));

@@ -8,7 +8,7 @@ use crate::report::chart::{Axis, Chart, Draw, Series, Theme};
 use crate::scenario::flows::{
     FlowOutcome, FlowSample, Flows, FlowsRun, FlowsSpec, Load, Loss, PortBuffer, Record,
 };
-use crate::scenario::spec::{Aqm, DelayedAck, QueueLimit, SharedBuffer};
+use crate::scenario::spec::{Aqm, DelayedAck, Impair, QueueLimit, SharedBuffer};
 use crate::scenario::{RunContext, ScenarioError};
 use clap::{Args, ValueEnum};
 use narrows::{ByteCount, Duration, Rate};
@@ -29,39 +29,47 @@ pub(super) struct FlowsArgs {
     #[arg(short = 'n', long, value_name = "N", default_value = "2", value_parser = values::whole(1, 10_000), help_heading = TRAFFIC)]
     senders: u32,
     /// What each flow sends [default: data without end].
-    #[arg(long, value_name = "SIZE", value_parser = values::size, help_heading = TRAFFIC)]
+    #[arg(long, value_name = "SIZE", value_parser = values::allowed("1B to 1TiB", values::size), help_heading = TRAFFIC)]
     size: Option<ByteCount>,
     /// Each flow begins so long after the one before.
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::duration, help_heading = TRAFFIC)]
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::allowed("0s up to --duration", values::duration), help_heading = TRAFFIC)]
     apart: Duration,
     /// Simulated time.
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::positive_duration, help_heading = TRAFFIC)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::allowed("1us to 1000000s", values::positive_duration), help_heading = TRAFFIC)]
     duration: Duration,
     /// Rates, queue and counters are taken from here on [default: a fifth of --duration, or 0s
     /// with --size].
-    #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = TRAFFIC)]
+    #[arg(long, value_name = "TIME", value_parser = values::allowed("0s up to --duration", values::duration), help_heading = TRAFFIC)]
     warm_up: Option<Duration>,
 
     /// Rate of the bottleneck; the senders' links are ten times as fast.
     #[arg(long, value_name = "RATE", default_value = "1Gb/s", value_parser = values::rate, help_heading = NETWORK)]
     rate: Rate,
     /// Round-trip time without queues.
-    #[arg(long, value_name = "TIME", default_value = "100us", value_parser = values::duration, help_heading = NETWORK)]
+    #[arg(long, value_name = "TIME", default_value = "100us", value_parser = values::allowed("0s to 40s", values::duration), help_heading = NETWORK)]
     rtt: Duration,
     /// Buffer of the bottleneck [default: 4MiB].
-    #[arg(long, value_name = "QUEUE", value_parser = values::queue, help_heading = NETWORK, conflicts_with = "shared_buffer")]
+    #[arg(long, value_name = "QUEUE", value_parser = values::allowed("a packet to 1TiB or 1073741824p", values::queue), help_heading = NETWORK, conflicts_with = "shared_buffer")]
     buffer: Option<QueueLimit>,
     /// Memory that all ports share, in place of --buffer.
-    #[arg(long, value_name = "SIZE[:ALPHA]", value_parser = values::shared_buffer, help_heading = NETWORK)]
+    #[arg(long, value_name = "SIZE[:ALPHA]", value_parser = values::allowed("a packet for each host to 1TiB, alpha above zero", values::shared_buffer), help_heading = NETWORK)]
     shared_buffer: Option<SharedBuffer>,
     /// Mark ECN-capable packets from this queue on, or off [default: 30kB].
-    #[arg(long, value_name = "QUEUE", value_parser = values::ecn_threshold, help_heading = NETWORK, conflicts_with = "red")]
+    #[arg(long, value_name = "QUEUE", value_parser = values::allowed("0p to 1073741824p or 1TiB", values::ecn_threshold), help_heading = NETWORK, conflicts_with = "red")]
     ecn_threshold: Option<Aqm>,
     /// Random early detection, in place of the ECN threshold.
-    #[arg(long, value_name = "MIN:MAX:PERCENT", value_parser = values::red, help_heading = NETWORK)]
+    #[arg(long, value_name = "MIN:MAX:PERCENT", value_parser = values::allowed("0.1 to 100 percent", values::red), help_heading = NETWORK)]
     red: Option<Aqm>,
+    /// Controlled delay (RFC 8289), in place of the ECN threshold: marks or drops at the head of
+    /// the queue; with CE, marks what waited longer than that [without a value: 5ms:100ms].
+    #[arg(long, value_name = "TARGET:INTERVAL[:CE]", num_args = 0..=1, default_missing_value = "5ms:100ms", value_parser = values::allowed("100ns to 100s, the target below the interval", values::codel), help_heading = NETWORK, conflicts_with_all = ["red", "ecn_threshold"])]
+    codel: Option<Aqm>,
+    /// Let the receiver's link lose, corrupt, duplicate or reorder packets at random:
+    /// loss=0.1%,reorder=1%,hold=20us-80us,on=data. on is data, acks or both.
+    #[arg(long, value_name = "KIND=SHARE,...", value_parser = values::allowed("shares of 0 to 100%, hold=0s to 10s", values::impair), help_heading = NETWORK)]
+    impair: Option<Impair>,
     /// Lose each n-th packet on its way to the receiver.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(3..), help_heading = NETWORK)]
+    #[arg(long, value_name = "N", value_parser = values::at_least(3), help_heading = NETWORK, conflicts_with = "impair")]
     lose_each: Option<u64>,
 
     /// Congestion controls, dealt out to the flows in turn.
@@ -74,10 +82,10 @@ pub(super) struct FlowsArgs {
     #[arg(long, value_name = "NAME", default_value = "sack", help_heading = TCP)]
     loss: String,
     /// When the receiver acknowledges: off, or SEGMENTS/TIME.
-    #[arg(long, value_name = "HOW", default_value = "off", value_parser = values::delayed_ack, help_heading = TCP)]
+    #[arg(long, value_name = "HOW", default_value = "off", value_parser = values::allowed("1 to 64 segments, 1us to 499ms", values::delayed_ack), help_heading = TCP)]
     delayed_ack: DelayedAck,
     /// Initial window in segments.
-    #[arg(long, value_name = "N", default_value = "10", value_parser = values::whole(1, 10_000), help_heading = TCP)]
+    #[arg(long, visible_alias = "iw", value_name = "N", default_value = "10", value_parser = values::whole(1, 10_000), help_heading = TCP)]
     initial_window: u32,
     /// Seed of all randomness.
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::seed, help_heading = TCP)]
@@ -86,6 +94,13 @@ pub(super) struct FlowsArgs {
     /// Write the result as JSON (`-`: to standard output, in place of the table).
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     json: Option<PathBuf>,
+    /// Capture every packet as pcapng with nanosecond times.
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    pcap: Option<PathBuf>,
+    /// Write what every connection decides as JSON lines: windows, losses, timeouts with their
+    /// cause.
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    trace: Option<PathBuf>,
     /// Draw --plot as SVG.
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     svg: Option<PathBuf>,
@@ -93,7 +108,7 @@ pub(super) struct FlowsArgs {
     #[arg(long, value_name = "WHAT", default_value = "queue", requires = "svg", help_heading = OUTPUT)]
     plot: Plot,
     /// How often flows are looked at for a plot.
-    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = values::positive_duration, requires = "svg", help_heading = OUTPUT)]
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = values::allowed("100ns to 1000000s", values::positive_duration), requires = "svg", help_heading = OUTPUT)]
     interval: Duration,
 }
 
@@ -135,6 +150,12 @@ pub(super) fn run<R>(
     let json = Sink::open("JSON", args.json.as_deref())?;
     let svg = args.svg.as_deref();
     let svg = svg.map(|p| OutputFile::create("plot", p)).transpose()?;
+    let open = |what, path: &Option<PathBuf>| {
+        let path = path.as_deref();
+        path.map(|p| OutputFile::create(what, p)).transpose()
+    };
+    let mut pcap = open("capture", &args.pcap)?;
+    let mut trace = open("trace", &args.trace)?;
     let runner = Flows {
         congestion: Arc::clone(&catalog.congestion),
         rto: Arc::clone(&catalog.rto),
@@ -142,7 +163,8 @@ pub(super) fn run<R>(
     };
     let ctx = RunContext {
         cancel: Some(console.cancel),
-        ..RunContext::default()
+        capture: pcap.as_mut().map(|file| file as _),
+        trace: trace.as_mut().map(|file| file as _),
     };
     let run = match runner.run(&spec, ctx) {
         Ok(run) => run,
@@ -157,6 +179,9 @@ pub(super) fn run<R>(
         }) => return Err(usage(option, &given, &allowed)),
         Err(e) => return Err(usage("cc", &args.cc.0.join(","), &e.to_string())),
     };
+    for file in [pcap, trace].into_iter().flatten() {
+        file.finish()?;
+    }
     if let Some(file) = svg {
         let drawn = chart(&spec, &run, args.plot).svg(Theme::Paper);
         file.finish_with(drawn.as_bytes())?;
@@ -181,7 +206,8 @@ fn spec(args: &FlowsArgs) -> FlowsSpec {
         }
     }
     let threshold = Aqm::EcnStep(QueueLimit::Bytes(ByteCount::new(30_000)));
-    spec.net.aqm = args.red.or(args.ecn_threshold).unwrap_or(threshold);
+    let chosen = args.red.or(args.codel).or(args.ecn_threshold);
+    spec.net.aqm = chosen.unwrap_or(threshold);
     if let Some(limit) = args.buffer {
         spec.net.buffer = PortBuffer::Own(limit);
     }
@@ -189,6 +215,7 @@ fn spec(args: &FlowsArgs) -> FlowsSpec {
         spec.net.buffer = PortBuffer::Shared(shared);
     }
     spec.net.loss = args.lose_each.map_or(Loss::None, Loss::EachNth);
+    spec.net.impair = args.impair.unwrap_or_default();
     spec.tcp.rto.clone_from(&args.rto);
     spec.tcp.loss_detector.clone_from(&args.loss);
     spec.tcp.delayed_ack = args.delayed_ack;

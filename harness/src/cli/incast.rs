@@ -301,7 +301,7 @@ fn failures(planned: &[PlannedRun], results: &SweepResults) -> String {
 }
 
 /// What each algorithm of the sweep is, in the order of its runs.
-fn explained(catalog: &Catalog, planned: &[PlannedRun]) -> Vec<(String, String)> {
+pub(super) fn explained(catalog: &Catalog, planned: &[PlannedRun]) -> Vec<(String, String)> {
     let mut rows: Vec<(String, String)> = Vec::new();
     for kind in [Kind::Congestion, Kind::Rto, Kind::LossDetector] {
         let entries = catalog.entries(kind);

@@ -104,7 +104,7 @@ impl<R: IncastRunner> App<R> {
             catalog,
             runner,
             defaults: Defaults::default(),
-            checks: crate::validate::checks(),
+            checks: [crate::validate::checks(), crate::validate::local_checks()].concat(),
         }
     }
 
@@ -134,13 +134,13 @@ impl<R: IncastRunner> App<R> {
     /// Run with `args`, the program's name first; the exit code.
     pub fn run(&self, args: impl IntoIterator<Item = OsString>, console: &mut Console<'_>) -> u8 {
         let args: Vec<OsString> = args.into_iter().collect();
-        let outcome = Cli::try_parse_from(&args)
+        let outcome = Cli::try_parse_from(joined(&args))
             .map_err(Stop::Usage)
             .and_then(|cli| match cli.command {
                 Command::Incast(incast) => incast::run(self, &incast, &args, console),
                 Command::Flows(flows) => flows::run(self, &flows, console),
                 #[cfg(target_os = "linux")]
-                Command::Live(args) => live::run(self, &args, console),
+                Command::Live(live) => live::run(self, &live, &args, console),
                 Command::Script(args) => script::run(&args, console),
                 Command::Validate(validate) => validate::run(self, &validate, &args, console),
                 Command::List { parameters } => {
@@ -179,6 +179,38 @@ impl<R: IncastRunner> App<R> {
                 EXIT_FAILED
             }
         }
+    }
+}
+
+/// `--delay -1us` as `--delay=-1us`: a number below zero is a value that is not allowed, and not an
+/// option that does not exist.
+fn joined(args: &[OsString]) -> Vec<OsString> {
+    let mut out: Vec<OsString> = Vec::new();
+    for arg in args {
+        let text = arg.to_string_lossy();
+        let negative = text
+            .strip_prefix('-')
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit() || c == '.'));
+        match out.last_mut().filter(|_| negative) {
+            Some(option) if is_option(option) => {
+                let long = option.to_string_lossy().starts_with("--");
+                option.push(if long { "=" } else { "" });
+                option.push(arg);
+            }
+            _ => out.push(arg.clone()),
+        }
+    }
+    out
+}
+
+/// `--name` or `-n`, without a value.
+fn is_option(arg: &OsString) -> bool {
+    let text = arg.to_string_lossy();
+    let name = |c: char| c.is_ascii_alphabetic() || c == '-';
+    match (text.strip_prefix("--"), text.strip_prefix('-')) {
+        (Some(long), _) => !long.is_empty() && long.chars().all(name),
+        (None, Some(short)) => short.len() == 1 && short.chars().all(name),
+        (None, None) => false,
     }
 }
 

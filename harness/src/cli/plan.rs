@@ -1,10 +1,13 @@
 //! From options to a sweep.
 
-use super::args::{CountingArg, FramingArg, IncastArgs, OrderArg};
+use super::args::{CountingArg, FramingArg, IdleArg, IncastArgs, OrderArg, TiesArg};
 use super::catalog::{Catalog, Kind};
 use super::values::List;
-use crate::scenario::spec::{BlockSize, Framing, Length, QueueCounting, QueueLimit, RequestOrder};
+use crate::scenario::spec::{
+    BlockSize, Framing, Length, QueueCounting, QueueLimit, RequestOrder, Ties,
+};
 use crate::scenario::{Axis, IncastSpec, Setting, SweepSpec};
+use narrows::config::IdleRestart;
 
 /// What runs when no option says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +97,7 @@ pub(super) fn plan(
     vary(each(&args.buffer, Setting::PortBuffer));
     vary(each(&args.ecn_threshold, Setting::Aqm));
     vary(args.red.into_iter().map(Setting::Aqm).collect());
+    vary(args.codel.into_iter().map(Setting::Aqm).collect());
     vary(each(&args.ecn, Setting::Ecn));
     vary(each(&args.sru, |s| Setting::Block(BlockSize::Sru(s))));
     vary(each(&args.block, |s| Setting::Block(BlockSize::Fixed(s))));
@@ -159,6 +163,14 @@ fn single_values(args: &IncastArgs, spec: &mut IncastSpec) {
         args.queue_counting.map(|c| match c {
             CountingArg::Waiting => QueueCounting::Waiting,
             CountingArg::WithInService => QueueCounting::WithInService,
+            CountingArg::Ns2 => QueueCounting::Ns2,
+        }),
+    );
+    set(
+        &mut net.ties,
+        args.ties.map(|t| match t {
+            TiesArg::Shuffled => Ties::Shuffled,
+            TiesArg::WaitedLast => Ties::WaitedLast,
         }),
     );
     set(
@@ -179,6 +191,16 @@ fn single_values(args: &IncastArgs, spec: &mut IncastSpec) {
         net.port_buffer = QueueLimit::Bytes(shared.size);
     }
     set(&mut spec.tcp.mss, args.mss.map(Some));
+    set(&mut spec.tcp.undo_spurious, args.undo);
+    set(
+        &mut spec.tcp.idle_restart,
+        args.idle_restart.map(|rule| match rule {
+            IdleArg::Keep => IdleRestart::Keep,
+            IdleArg::Rfc5681 => IdleRestart::Rfc5681,
+            IdleArg::Rfc2861 => IdleRestart::Rfc2861,
+            IdleArg::Rfc7661 => IdleRestart::Rfc7661,
+        }),
+    );
     set(&mut spec.seed, args.seed);
     spec.wire = args.wire;
 }

@@ -7,7 +7,7 @@
 use super::catalog::nearest;
 use crate::scenario::MAX_SERVERS;
 use crate::scenario::spec::{
-    Aqm, DelayedAck, EcnUse, Impair, ImpairedWay, QueueLimit, Red, Share, SharedBuffer,
+    Aqm, Codel, DelayedAck, EcnUse, Impair, ImpairedWay, QueueLimit, Red, Share, SharedBuffer,
 };
 use narrows::{ByteCount, Duration, Rate};
 
@@ -30,6 +30,14 @@ pub fn list<T: PartialEq + Clone>(
         }
         Ok(List(values))
     }
+}
+
+/// `parse`, whose errors end with what is allowed: the range that the scenario has for the option.
+pub fn allowed<T>(
+    range: &'static str,
+    parse: impl Fn(&str) -> Result<T, String> + Clone,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| parse(text).map_err(|why| format!("{why}; allowed is {range}"))
 }
 
 /// Names, lower case; which ones exist is checked against the catalog later. A name may carry
@@ -117,7 +125,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 /// A time longer than none.
 pub fn positive_duration(text: &str) -> Result<Duration, String> {
     match duration(text)? {
-        d if d.is_zero() => Err("must be longer than zero".to_owned()),
+        d if d.is_zero() => Err("it must be longer than zero".to_owned()),
         d => Ok(d),
     }
 }
@@ -197,6 +205,27 @@ pub fn red(text: &str) -> Result<Aqm, String> {
         max,
         max_permille,
         weight_shift: 9,
+    }))
+}
+
+/// CoDel: `TARGET:INTERVAL`, or `TARGET:INTERVAL:CE` to mark what waited longer than CE.
+pub fn codel(text: &str) -> Result<Aqm, String> {
+    const HELP: &str =
+        "expected TARGET:INTERVAL[:CE], such as 5ms:100ms, or 50us:1ms:20us to mark above 20us";
+    let times: Vec<Duration> = text
+        .split(':')
+        .map(duration)
+        .collect::<Result<_, _>>()
+        .map_err(|why| format!("{HELP}: {why}"))?;
+    let (target, interval, ce_threshold) = match times[..] {
+        [target, interval] => (target, interval, None),
+        [target, interval, ce] => (target, interval, Some(ce)),
+        _ => return Err(HELP.to_owned()),
+    };
+    Ok(Aqm::Codel(Codel {
+        target,
+        interval,
+        ce_threshold,
     }))
 }
 
@@ -338,9 +367,15 @@ pub fn ecn(text: &str) -> Result<EcnUse, String> {
 
 /// A seed: any number of 64 bits.
 pub fn seed(text: &str) -> Result<u64, String> {
-    text.replace('_', "")
-        .parse()
-        .map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
+    at_least(0)(text)
+}
+
+/// A whole number of 64 bits, at least `min`.
+pub fn at_least(min: u64) -> impl Fn(&str) -> Result<u64, String> + Clone {
+    move |text| {
+        let n = text.replace('_', "").parse().ok().filter(|n| *n >= min);
+        n.ok_or_else(|| format!("expected a whole number from {min} to {}", u64::MAX))
+    }
 }
 
 /// A whole number from `min` to `max`.
@@ -617,6 +652,20 @@ mod tests {
         assert!(switch("maybe").is_err());
         assert_eq!(whole(1, 10)("10"), Ok(10));
         assert!(whole(1, 10)("11").unwrap_err().contains("1 to 10"));
+        assert_eq!(at_least(3)("3"), Ok(3));
+        assert!(at_least(3)("2").unwrap_err().contains("from 3 to"));
+        let early = allowed("0s to 10s", duration)("-1us").unwrap_err();
+        assert!(early.ends_with("; allowed is 0s to 10s"), "{early}");
+    }
+
+    #[test]
+    fn controlled_delay() {
+        let of = |text| codel(text).map(|aqm| aqm.to_string());
+        assert_eq!(of("5ms:100ms"), Ok("CoDel 5ms:100ms".to_owned()));
+        assert_eq!(of("50us:1ms:20us"), Ok("CoDel 50us:1ms:20us".to_owned()));
+        for text in ["", "5ms", "5:100ms", "5ms:100ms:", "1ms:2ms:3ms:4ms", "x:y"] {
+            assert!(of(text).unwrap_err().contains("TARGET:INTERVAL"), "{text}");
+        }
     }
 
     #[test]

@@ -27,6 +27,10 @@ pub enum LiveError {
     },
     /// There is no such lab.
     NoLab(String),
+    /// The lab is somebody else's, or was made to stay.
+    Taken(String),
+    /// The kernel cannot shape a port.
+    NoShaper,
     /// A name that cannot be a lab's.
     BadName(String),
     /// The host's place at the switch is taken.
@@ -53,6 +57,14 @@ impl LiveError {
         match source.kind() {
             io::ErrorKind::PermissionDenied => Self::Privileges { doing },
             _ => Self::Io { doing, source },
+        }
+    }
+
+    /// `source` came of asking the kernel for a queue discipline.
+    pub(super) fn shaper(doing: impl Into<String>, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::NotFound => Self::NoShaper,
+            _ => Self::io(doing, source),
         }
     }
 }
@@ -82,6 +94,16 @@ impl fmt::Display for LiveError {
             Self::NoLab(lab) => write!(
                 f,
                 "there is no lab {lab}; make it with `narrows live up --lab {lab}`"
+            ),
+            Self::Taken(lab) => write!(
+                f,
+                "lab {lab} is up: another run uses it, or `narrows live up` made it to stay; \
+                 choose another name with --lab"
+            ),
+            Self::NoShaper => f.write_str(
+                "the kernel has no queue discipline `tbf`, which makes a port of the switch slow \
+                 and small: load its module with `modprobe sch_tbf` (kernel option \
+                 CONFIG_NET_SCH_TBF)",
             ),
             Self::BadName(name) => write!(
                 f,

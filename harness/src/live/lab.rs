@@ -11,6 +11,11 @@
 //! left nothing, and what has a name can be recognised as ours by a remark on its `lo`. So no file
 //! has to say what was made.
 
+mod owned;
+
+pub(super) use owned::{KernelHost, Port, Watch};
+pub use owned::{OWNED_PREFIX, Owned, sweep};
+
 use super::LiveError;
 use super::netlink::{Link, Netlink};
 use super::netns::{self, Named, Namespace};
@@ -259,6 +264,22 @@ impl Lab {
         }
     }
 
+    /// Give the namespaces their names, which are free.
+    fn publish(&self) -> Result<(), LiveError> {
+        let publish = |namespace: &Namespace, name: &str| {
+            let at = netns::path(name);
+            let doing = || format!("mount {}", at.display());
+            namespace
+                .publish(name)
+                .map_err(|e| LiveError::io(doing(), e))
+        };
+        let other = switch_name(&self.name);
+        publish(&self.switch, &other)?;
+        publish(&self.kernel, &self.name).inspect_err(|_| {
+            let _ = netns::remove(&other);
+        })
+    }
+
     /// Whether nobody uses it.
     fn is_idle(&self) -> Result<bool, LiveError> {
         let status = self.status()?;
@@ -372,6 +393,8 @@ fn find(name: &str) -> Result<Found, LiveError> {
     let bridge = has(&switch.1, SWITCH, InfoKind::Bridge);
     let port = has(&switch.1, PORT, InfoKind::Veth);
     match (mtu, bridge, port) {
+        // Whoever made it for himself is gone.
+        _ if owned::is_orphan(&switch) => Ok(Found::Remains),
         (Some(mtu), Some(_), Some(_)) => Ok(Found::Whole(Lab {
             name: name.to_owned(),
             kernel: kernel.0,
@@ -411,6 +434,13 @@ fn remove(name: &str) -> Result<(), LiveError> {
 }
 
 fn make(name: &str, mtu: u32) -> Result<Lab, LiveError> {
+    let lab = build(name, mtu)?;
+    lab.publish()?;
+    Ok(lab)
+}
+
+/// A lab without names: gone with what is returned.
+fn build(name: &str, mtu: u32) -> Result<Lab, LiveError> {
     let new = || Namespace::new().map_err(|e| LiveError::io("make a network namespace", e));
     let (kernel, switch) = (new()?, new()?);
     let other = switch_name(name);
@@ -444,18 +474,6 @@ fn make(name: &str, mtu: u32) -> Result<Lab, LiveError> {
         let port = netlink.link(PORT)?.index;
         netlink.set_port_of(port, bridge)
     })?;
-    let publish = |namespace: &Namespace, name: &str| {
-        let at = netns::path(name);
-        let doing = || format!("mount {}", at.display());
-        namespace
-            .publish(name)
-            .map_err(|e| LiveError::io(doing(), e))
-    };
-    publish(&switch, &other)?;
-    if let Err(e) = publish(&kernel, name) {
-        let _ = netns::remove(&other);
-        return Err(e);
-    }
     Ok(Lab {
         name: name.to_owned(),
         kernel,

@@ -2,17 +2,19 @@
 //! it on the tokio driver.
 //!
 //! [`lab`] makes and removes the lab, [`host`] puts one of our hosts into it. [`serve`],
-//! [`http`], [`transfer`] and [`iperf`] are what runs there.
+//! [`http`], [`transfer`], [`iperf`] and [`incast`] are what runs there.
 
 pub mod capture;
 mod error;
 pub mod host;
 pub mod http;
+pub mod incast;
 pub mod iperf;
 pub mod lab;
 mod netlink;
 mod netns;
 pub mod serve;
+mod shaper;
 pub mod transfer;
 
 pub use error::LiveError;

@@ -45,7 +45,7 @@ impl Netlink {
     }
 
     /// Ask; what is answered until the kernel says that this was all.
-    fn ask(
+    pub(super) fn ask(
         &mut self,
         message: RouteNetlinkMessage,
         flags: u16,

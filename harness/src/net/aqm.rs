@@ -1,19 +1,22 @@
-//! Marking and early drop at the tail of a queue.
+//! Marking and early drop.
 //!
-//! Two disciplines, both decided when a packet arrives, on the queue that it finds (itself not
+//! Two disciplines are decided when a packet arrives, on the queue that it finds (itself not
 //! counted; the packet in service as the port counts it):
 //! - step: above K the packet is marked (DCTCP, SIGCOMM 2010 section 3.1: "if the queue occupancy
 //!   is greater than K upon its arrival");
 //! - RED (Floyd and Jacobson, IEEE/ACM ToN 1993) with an average that decays while idle, marks
 //!   spaced evenly, and the gentle slope if asked for.
 //!
-//! All in integers: averages in units of 2^-20, probabilities of 2^-32. Leaves out: marking at
-//! departure, the packet's size as a weight in RED's byte mode, adaptive RED.
+//! The third, [CoDel](super::codel), is decided when a packet has come to the head of the queue.
+//!
+//! All in integers: averages in units of 2^-20, probabilities of 2^-32. Leaves out: the
+//! packet's size as a weight in RED's byte mode, adaptive RED.
 
 use crate::sim::rng::{Probability, Stream};
 use crate::sim::time::SimTime;
 
 use super::buffer::Depth;
+use super::codel::{Codel, CodelSpec};
 
 /// A queue length to compare with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -98,6 +101,8 @@ pub enum AqmSpec {
     },
     /// Random early detection.
     Red(RedSpec),
+    /// Controlled delay (RFC 8289).
+    Codel(CodelSpec),
 }
 
 /// What a discipline decides.
@@ -116,6 +121,7 @@ pub(crate) enum Aqm {
         not_capable: NotCapable,
     },
     Red(Red),
+    Codel(Codel),
 }
 
 impl Aqm {
@@ -131,6 +137,7 @@ impl Aqm {
                 not_capable,
             },
             AqmSpec::Red(spec) => Self::Red(Red::new(spec, stream())),
+            AqmSpec::Codel(spec) => Self::Codel(Codel::new(spec)),
         }))
     }
 
@@ -157,6 +164,7 @@ impl Aqm {
                 }
             }
             Self::Red(red) => red.on_arrival(now, depth, idle_since, ecn_capable),
+            Self::Codel(_) => Verdict::Pass,
         }
     }
 }

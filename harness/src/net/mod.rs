@@ -21,6 +21,7 @@
 
 pub mod aqm;
 pub mod buffer;
+pub mod codel;
 pub mod impair;
 pub mod link;
 pub mod network;

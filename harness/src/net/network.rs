@@ -184,7 +184,11 @@ impl<P: Packet> Network<P> {
             return None; // Stale: the link's head is due at another time.
         }
         if port.head_is_queued() {
-            self.settle(at, now);
+            if port.decides_at_head() {
+                self.settle_at_head(at, now, tap);
+            } else {
+                self.settle(at, now);
+            }
         }
         let port = &mut self.ports[at as usize];
         let i = port.pop(&self.slab)?;
@@ -283,6 +287,9 @@ impl<P: Packet> Network<P> {
         } else {
             self.settle_pool(pool, now);
         }
+        if self.ports[at as usize].decides_at_head() {
+            self.settle_at_head(at, now, tap);
+        }
         let port = &mut self.ports[at as usize];
         let len = port.buffer_len(hop.l3_len);
         let depth = port.depth(&self.slab);
@@ -344,7 +351,11 @@ impl<P: Packet> Network<P> {
     #[inline(always)]
     fn push(&mut self, now: SimTime, at: u32, i: u32, len: u32) -> SimTime {
         let port = &mut self.ports[at as usize];
-        let (departs, arrives) = port.push(now, i, len, &mut self.slab);
+        let (departs, arrives) = if port.decides_at_head() {
+            port.push_at_head(now, i, len, &mut self.slab)
+        } else {
+            port.push(now, i, len, &mut self.slab)
+        };
         if let Some(time) = arrives {
             self.events.push(Event {
                 time,
@@ -365,6 +376,18 @@ impl<P: Packet> Network<P> {
         tap: &mut T,
     ) {
         self.ports[at as usize].stats.count_drop(reason);
+        self.forget(now, at, i, reason, tap);
+    }
+
+    /// The packet in slot `i`, which port `at` has dropped and counted, is gone.
+    fn forget<T: Tap<P>>(
+        &mut self,
+        now: SimTime,
+        at: u32,
+        i: u32,
+        reason: DropReason,
+        tap: &mut T,
+    ) {
         self.totals.dropped += 1;
         if T::ACTIVE {
             tap.event(
@@ -403,6 +426,30 @@ impl<P: Packet> Network<P> {
         }
     }
 
+    /// Brings a port that decides at the head of its queue up to `now`, and tells of what it
+    /// dropped: now, so that whoever listens hears all in order.
+    #[cold]
+    fn settle_at_head<T: Tap<P>>(&mut self, at: u32, now: SimTime, tap: &mut T) {
+        self.bring_up(at, now);
+        for i in self.ports[at as usize].take_dropped() {
+            self.forget(now, at, i, DropReason::Early, tap);
+        }
+    }
+
+    /// Brings a port of either kind up to `now`, and what it frees back to its pool.
+    fn bring_up(&mut self, at: u32, now: SimTime) {
+        if !self.ports[at as usize].decides_at_head() {
+            return self.settle(at, now);
+        }
+        let port = &mut self.ports[at as usize];
+        let freed = port.settle_at_head(now, &mut self.slab);
+        if port.pool != NO_POOL
+            && let Some(pool) = self.pools.get_mut(port.pool as usize)
+        {
+            pool.give_back(freed);
+        }
+    }
+
     /// Brings all ports of a pool up to `now`, looking only at those that something leaves.
     fn settle_pool(&mut self, pool: u32, now: SimTime) {
         let pool = &mut self.pools[pool as usize];
@@ -412,7 +459,11 @@ impl<P: Packet> Network<P> {
             }
             pool.departures.pop();
             let port = &mut self.ports[at as usize];
-            let freed = port.settle(now, &self.slab);
+            let freed = if port.decides_at_head() {
+                port.settle_at_head(now, &mut self.slab)
+            } else {
+                port.settle(now, &self.slab)
+            };
             pool.give_back(freed);
             match port.next_departure(&self.slab) {
                 Some(next) => pool.departures.push(Reverse((next, at))),
@@ -450,13 +501,13 @@ impl<P: Packet> Network<P> {
 
     /// What a port holds at `now`, the packet in service included.
     pub fn queued(&mut self, now: SimTime, port: PortId) -> Depth {
-        self.settle(port.0, now);
+        self.bring_up(port.0, now);
         self.ports[port.index()].held()
     }
 
     /// The integral of a port's queue from the start to `now`.
     pub fn queue_area(&mut self, now: SimTime, port: PortId) -> QueueArea {
-        self.settle(port.0, now);
+        self.bring_up(port.0, now);
         self.ports[port.index()].area(now, &self.slab)
     }
 
@@ -467,7 +518,7 @@ impl<P: Packet> Network<P> {
 
     /// Hands out what was recorded of a port's queue until `now`; recording ends.
     pub fn take_queue_trace(&mut self, now: SimTime, port: PortId) -> Option<QueueTrace> {
-        self.settle(port.0, now);
+        self.bring_up(port.0, now);
         self.ports[port.index()].trace.take().map(|t| *t)
     }
 

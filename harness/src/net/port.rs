@@ -1,11 +1,14 @@
 //! An output port: its queue, its transmitter, and the link behind it.
 //!
 //! Models one first-in, first-out queue that is served at the link's rate, with a limit of its
-//! own, a share of a pool, and a queue discipline at its tail. A host's NIC is such a port too.
+//! own, a share of a pool, and a queue discipline at its tail or its head. A host's NIC is such a
+//! port too.
 //!
 //! The packets from the queue's head to the far end of the link are one chain of slots in the
 //! order of their departure. The cursor splits it: what is before has left and is on the link,
 //! what is from there on is queued. It moves when somebody looks.
+
+mod head;
 
 use crate::sim::rng::Stream;
 use crate::sim::slab::{NIL, Slab};
@@ -208,9 +211,7 @@ impl Port {
         let depart = self.tx.send(ready, self.framing.wire_len(len));
         let hop = slab.hop_mut(i);
         hop.depart = depart;
-        hop.buffered = len;
         hop.waited = head_of_line > now;
-        hop.next = NIL;
         let until = match self.in_service {
             InService::Counted => depart,
             InService::NotCounted => head_of_line,
@@ -218,6 +219,16 @@ impl Port {
         let span = u128::from((until - now).as_picos());
         self.stats.area_packets += span;
         self.stats.area_bytes += span * u128::from(len);
+        let arrives = self.append(now, i, len, slab).then(|| depart + self.delay);
+        (depart, arrives)
+    }
+
+    /// Puts slot `i` at the end of the chain; whether it is first on the link.
+    #[inline(always)]
+    fn append<P>(&mut self, now: SimTime, i: u32, len: u32, slab: &mut Slab<P>) -> bool {
+        let hop = slab.hop_mut(i);
+        hop.buffered = len;
+        hop.next = NIL;
         self.stats.packets += 1;
         self.stats.bytes += u64::from(len);
         self.queued.packets += 1;
@@ -231,14 +242,14 @@ impl Port {
         if let Some(trace) = &mut self.trace {
             trace.record(now, self.queued);
         }
-        if self.head == NIL {
+        let first = self.head == NIL;
+        if first {
             self.head = i;
-            self.tail = i;
-            return (depart, Some(depart + self.delay));
+        } else {
+            slab.hop_mut(self.tail).next = i;
         }
-        slab.hop_mut(self.tail).next = i;
         self.tail = i;
-        (depart, None)
+        first
     }
 
     /// The rank of the first packet's arrival among others of the same instant.
@@ -291,6 +302,9 @@ impl Port {
             bytes: self.stats.area_bytes,
             until: now,
         };
+        if self.decides_at_head() {
+            return self.area_at_head(now, slab, area);
+        }
         // Takes back what the packets still queued have been credited with for after `now`.
         let mut previous = SimTime::ZERO;
         let mut i = self.cursor;

@@ -3,6 +3,7 @@
 pub mod chart;
 pub mod html;
 mod legend;
+pub mod live;
 pub mod plot;
 pub mod records;
 pub mod stats;

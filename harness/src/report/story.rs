@@ -221,9 +221,15 @@ fn tell_survivors(summary: &Summary, onset: &[Option<usize>], out: &mut Vec<Stri
     if !only {
         who.push(format!("{} with {}", v.variant.label, servers(p.servers)));
     }
-    if few_slow_blocks(p) {
+    // A share of the link that looks like a collapse and is none has its reason told.
+    let slow = few_slow_blocks(p);
+    if slow {
         let usual = percent(p.usual_share);
         who.push(format!("{usual} without the slowest tenth of the blocks"));
+    } else if p.share < COLLAPSE_SHARE && p.loss_free() {
+        who.push("nothing is lost there".to_owned());
+    } else if let Some(free) = best(&v.points).filter(|_| p.share < COLLAPSE_SHARE) {
+        who.push(format!("its best without loss is {}", percent(free)));
     }
     let never = if only { "at" } else { "never below" };
     let mut floor = format!("{never} {} of the link", percent(p.share));
@@ -232,12 +238,21 @@ fn tell_survivors(summary: &Summary, onset: &[Option<usize>], out: &mut Vec<Stri
     }
     let labels: Vec<&str> = held.iter().map(|v| v.variant.label.as_str()).collect();
     let collapsed = onset.iter().flatten().count();
-    out.push(if collapsed == 0 {
-        format!("No collapse {range}: goodput is {floor}.")
-    } else if labels.len() > 3 && labels.len() + collapsed == summary.variants.len() {
-        format!("The other {} variants held {range}: {floor}.", labels.len())
+    let but = if slow {
+        ", but a few slow blocks take more than half of the goodput"
     } else {
-        format!("{} held {range}: {floor}.", list(&labels))
+        ""
+    };
+    out.push(if collapsed == 0 {
+        let is = if slow { ", which is" } else { ": goodput is" };
+        format!("No collapse {range}{but}{is} {floor}.")
+    } else if labels.len() > 3 && labels.len() + collapsed == summary.variants.len() {
+        format!(
+            "The other {} variants held {range}{but}: {floor}.",
+            labels.len()
+        )
+    } else {
+        format!("{} held {range}{but}: {floor}.", list(&labels))
     });
 }
 
@@ -447,7 +462,10 @@ mod tests {
         let s = one_variant(vec![run(900, [5; 10], 0), run(180, slow, 1)]);
         assert_eq!(s.onset, [None]);
         assert!(
-            s.sentences[0]
+            s.sentences[0].starts_with(
+                "No collapse up to 2 servers, but a few slow blocks take more than half of the \
+                 goodput, which is never below 18 % of the link ("
+            ) && s.sentences[0]
                 .ends_with("with 2 servers; 90 % without the slowest tenth of the blocks)."),
             "{:?}",
             s.sentences
@@ -461,6 +479,30 @@ mod tests {
         assert!(
             s.sentences[0].contains("Before that, a few slow blocks already take more than half")
         );
+    }
+
+    /// A low share that is no collapse says why it is none.
+    #[test]
+    fn a_low_share_without_collapse_has_a_reason() {
+        for (runs, sentence) in [
+            (
+                vec![run(290, [5; 10], 0)],
+                "No collapse with 1 server: goodput is at 29 % of the link (nothing is lost there).",
+            ),
+            (
+                vec![run(400, [5; 10], 0), run(290, [7; 10], 3)],
+                "its best without loss is 40 %).",
+            ),
+            (
+                vec![run(900, [5; 10], 0), run(600, [7; 10], 3)],
+                "No collapse up to 2 servers: goodput is never below 60 % of the link (",
+            ),
+        ] {
+            let s = one_variant(runs);
+            assert_eq!(s.onset.iter().flatten().count(), 0);
+            assert!(s.sentences[0].contains(sentence), "{:?}", s.sentences);
+            assert!(!s.sentences[0].contains("slow blocks"), "{:?}", s.sentences);
+        }
     }
 
     #[test]

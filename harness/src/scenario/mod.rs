@@ -8,7 +8,7 @@ pub mod outcome;
 pub mod parallel;
 pub mod spec;
 pub mod sweep;
-mod tcp;
+pub(crate) mod tcp;
 mod validate;
 
 use std::fmt;

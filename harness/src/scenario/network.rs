@@ -3,6 +3,7 @@
 use super::spec::{Aqm, Framing, Impair, QueueCounting, QueueLimit, Share, SharedBuffer};
 use crate::net::aqm::{AboveMax, AqmSpec, NotCapable, RedSpec, Threshold};
 use crate::net::buffer::{Capacity, InService, PoolSpec};
+use crate::net::codel::CodelSpec;
 use crate::net::impair::{ImpairSpec, When};
 use crate::net::link::{self, LinkSpec};
 use crate::sim::rng::Probability;
@@ -87,6 +88,13 @@ pub(super) fn aqm(aqm: Aqm, rate: Rate, mtu: u32) -> AqmSpec {
             idle_step: SimTime::from_duration(rate.time_for(ByteCount::from(mtu))),
             above_max: AboveMax::Drop,
             not_capable: NotCapable::Drop,
+        }),
+        Aqm::Codel(codel) => AqmSpec::Codel(CodelSpec {
+            target: SimTime::from_duration(codel.target),
+            interval: SimTime::from_duration(codel.interval),
+            // With or without framing: one packet.
+            max_packet: link::Framing::Ethernet.buffer_len(mtu).into(),
+            ce_threshold: codel.ce_threshold.map(SimTime::from_duration),
         }),
     }
 }

@@ -233,6 +233,9 @@ pub enum Aqm {
     EcnStep(QueueLimit),
     /// Random early detection: marks ECN-capable packets, drops others.
     Red(Red),
+    /// Controlled delay (RFC 8289): marks ECN-capable packets, drops others, at the head of the
+    /// queue.
+    Codel(Codel),
 }
 
 impl fmt::Display for Aqm {
@@ -249,6 +252,10 @@ impl fmt::Display for Aqm {
                     f64::from(r.max_permille) / 10.0
                 )
             }
+            Self::Codel(c) => {
+                write!(f, "CoDel {}:{}", c.target, c.interval)?;
+                c.ce_threshold.map_or(Ok(()), |ce| write!(f, ":{ce}"))
+            }
         }
     }
 }
@@ -264,6 +271,28 @@ pub struct Red {
     pub max_permille: u32,
     /// The average moves by `2^-weight_shift` of the difference at each arrival.
     pub weight_shift: u32,
+}
+
+/// The parameters of CoDel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Codel {
+    /// The waiting time that may stand.
+    pub target: Duration,
+    /// How long it may stand above.
+    pub interval: Duration,
+    /// ECN-capable packets that waited longer are marked at once.
+    pub ce_threshold: Option<Duration>,
+}
+
+impl Default for Codel {
+    /// RFC 8289 section 4.3 and 4.4: 5 ms and 100 ms, for the Internet.
+    fn default() -> Self {
+        Self {
+            target: Duration::from_millis(5),
+            interval: Duration::from_millis(100),
+            ce_threshold: None,
+        }
+    }
 }
 
 /// TCP at both ends.
@@ -446,8 +475,9 @@ impl IncastSpec {
     /// 256 packets from each server, NewReno without SACK, window capped at 20 packets, initial
     /// window 2, back to it after an RTO without traffic, RTOmin 200 ms, 20 s.
     ///
-    /// What is ns-2's own: how `DropTail` counts ([`QueueCounting::Ns2`]), and which of two
-    /// simultaneous packets comes first ([`Ties::WaitedLast`]).
+    /// What is ns-2's own: how `DropTail` counts ([`QueueCounting::Ns2`]), which of two
+    /// simultaneous packets comes first ([`Ties::WaitedLast`]), and the burst at the end of a
+    /// recovery ([`RecoveryEnd::Ssthresh`](narrows::congestion::reno::RecoveryEnd::Ssthresh)).
     pub fn fast08() -> Self {
         let d = Self::default();
         Self {
@@ -471,6 +501,7 @@ impl IncastSpec {
                 ..d.net
             },
             tcp: TcpSpec {
+                congestion: "reno:end=ssthresh".to_owned(),
                 loss_detector: "newreno".to_owned(),
                 sack: false,
                 timestamps: false,

@@ -10,7 +10,7 @@ use narrows::congestion::{CongestionRegistry, RtoRegistry};
 use narrows::recovery::detector::DetectorRegistry;
 
 /// The TCP that `spec` describes, on a path with `mtu`.
-pub(super) fn config(
+pub(crate) fn config(
     spec: &TcpSpec,
     mtu: u32,
     congestion: &CongestionRegistry,

@@ -2,7 +2,7 @@
 
 use super::ScenarioError;
 use super::spec::{
-    Aqm, BlockSize, DelayedAck, Framing, IP_TCP_HEADERS, Impair, IncastSpec, Length, QueueLimit,
+    Aqm, BlockSize, Codel, DelayedAck, Framing, IP_TCP_HEADERS, Impair, IncastSpec, Length, QueueLimit,
     Red, Share, Size, TcpSpec,
 };
 use narrows::{ByteCount, Duration, Rate};
@@ -97,7 +97,7 @@ impl IncastSpec {
     }
 }
 
-fn check_impair(impair: Impair) -> Result<(), ScenarioError> {
+pub(super) fn check_impair(impair: Impair) -> Result<(), ScenarioError> {
     for (kind, share) in impair.shares() {
         if share > Share::ALL {
             return invalid("impair", format!("{kind}={share}"), "at most 100%");
@@ -145,6 +145,7 @@ pub(super) fn check_aqm(aqm: Aqm) -> Result<(), ScenarioError> {
             within("ecn-threshold", b.get(), 0, 1 << 40, size_text)
         }
         Aqm::Red(red) => check_red(red),
+        Aqm::Codel(codel) => check_codel(codel),
     }
 }
 
@@ -229,6 +230,21 @@ fn check_red(red: Red) -> Result<(), ScenarioError> {
         format!("{}%", n as f64 / 10.0)
     })?;
     within("red", u64::from(red.weight_shift), 0, 20, |n| n.to_string())
+}
+
+fn check_codel(codel: Codel) -> Result<(), ScenarioError> {
+    let ce = codel.ce_threshold.unwrap_or(codel.target);
+    for time in [codel.target, codel.interval, ce] {
+        within("codel", time.as_nanos(), 100, 100_000_000_000, time_text)?;
+    }
+    if codel.target >= codel.interval {
+        return invalid(
+            "codel",
+            format!("{}:{}", codel.target, codel.interval),
+            "the target must be below the interval, best at 5 to 10 % of it",
+        );
+    }
+    Ok(())
 }
 
 pub(super) fn within(

@@ -35,7 +35,7 @@ pub enum TapEvent {
         port: PortId,
         /// Whether the port marked it with Congestion Experienced.
         marked: bool,
-        /// When its last bit leaves.
+        /// When its last bit leaves; [`SimTime::MAX`] if the discipline decides that later.
         departs: SimTime,
     },
     /// A port or a link dropped it.

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use super::blaster::{Blast, BlastPacket, Blaster};
 use super::{Host, Limits, NoTap, Outcome, SimTime, Tap, TapEvent, World};
 use crate::net::aqm::{NotCapable, RedSpec, Threshold};
+use crate::net::codel::CodelSpec;
 use crate::net::port::PoolId;
 use crate::net::stats::QueueArea;
 use crate::net::topology::{Endpoint, NetworkBuilder, SwitchId};
@@ -173,6 +174,58 @@ fn the_queue_area_is_exact_at_any_time() {
             samples,
             [(0, 1), (0, 2), (0, 3), (S, 2), (2 * S, 1), (3 * S, 0)]
         );
+    }
+}
+
+/// A port that drops at its head: its counters, its area and its trace tell one story, whenever
+/// they are asked, and asking changes nothing.
+#[test]
+fn drops_at_the_head_are_accounted_for() {
+    let run = |counted: bool, questions: u64| {
+        let mut a = attach(Capacity::Packets(60));
+        a.port.in_service = if counted {
+            InService::Counted
+        } else {
+            InService::NotCounted
+        };
+        a.port.aqm = AqmSpec::Codel(CodelSpec {
+            target: SimTime::from_micros(50),
+            interval: SimTime::from_micros(100),
+            max_packet: 1_040,
+            ce_threshold: None,
+        });
+        let network = StarSpec::uniform(4, &a, 1).build().unwrap();
+        let mut w = World::new(network, Blaster::hosts(3, burst(40)));
+        let port = client_port(w.network());
+        w.network_mut().trace_queue(port);
+        w.start_all(1, SimTime::ZERO, SimTime::ZERO);
+        let end = 4 * 1_000 * US;
+        for i in 1..=questions {
+            let at = ps(end * i / questions);
+            assert_eq!(w.run_until(at), Outcome::Reached);
+            w.network_mut().queued(at, port);
+        }
+        let area = w.network_mut().queue_area(ps(end), port);
+        let stats = w.network().stats(port).clone();
+        let trace = w.network_mut().take_queue_trace(ps(end), port).unwrap();
+        let held = w.network_mut().queued(ps(end), port).packets;
+        (stats, area, trace.samples().to_vec(), held)
+    };
+    for counted in [true, false] {
+        let (stats, area, trace, held) = run(counted, 1);
+        let (early, full) = (stats.dropped(DropReason::Early), stats.dropped(DropReason::Full));
+        assert!(early > 3 && full > 0, "{early} {full}");
+        assert_eq!((stats.packets + early + full, held), (120, 0));
+        assert!(trace.windows(2).all(|w| w[0].0 <= w[1].0));
+        let spans = trace.windows(2).map(|w| {
+            let counts = w[0].1.packets - u32::from(!counted && w[0].1.packets > 0);
+            u128::from((w[1].0 - w[0].0).as_picos()) * u128::from(counts)
+        });
+        assert_eq!(area.packets, spans.sum::<u128>());
+        for questions in [7, 1_000] {
+            let again = run(counted, questions);
+            assert_eq!((&stats, area, &trace), (&again.0, again.1, &again.2));
+        }
     }
 }
 
@@ -667,6 +720,7 @@ prop_compose! {
         losses in (when(), when(), when(), when()),
         pool in proptest::option::of((5_000u64..40_000, 1u32..9)),
         step in proptest::option::of(0u32..10),
+        codel in proptest::option::of((1u64..100, 1u64..300, proptest::option::of(1u64..100))),
         rate in prop_oneof![Just(1_000u64), Just(3_000), Just(7_001)],
         ethernet in any::<bool>(),
         overhead in 0u64..2_000,
@@ -690,6 +744,14 @@ prop_compose! {
         if let Some(k) = step {
             let threshold = Threshold::Packets(k);
             a.port.aqm = AqmSpec::Step { threshold, not_capable: NotCapable::Pass };
+        }
+        if let Some((target, more, ce)) = codel {
+            a.port.aqm = AqmSpec::Codel(CodelSpec {
+                target: SimTime::from_micros(target),
+                interval: SimTime::from_micros(target + more),
+                max_packet: 1_058,
+                ce_threshold: ce.map(SimTime::from_micros),
+            });
         }
         let mut spec = StarSpec::uniform(hosts, &a, seed);
         spec.pools = pool.map(|(size, alpha_num)| PoolSpec {

@@ -90,6 +90,7 @@ mod tests {
     fn the_list_names_checks_that_exist() {
         let mut names: Vec<&str> = super::super::checks().iter().map(|c| c.name).collect();
         names.extend(super::super::full_checks().iter().map(|c| c.name));
+        names.extend(super::super::local_checks().iter().map(|c| c.name));
         for line in LIST.lines().filter(|l| !l.starts_with('#')) {
             let cells: Vec<&str> = line.split('\t').collect();
             assert_eq!(cells.len(), 3, "{line}");

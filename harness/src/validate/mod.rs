@@ -57,7 +57,20 @@ pub fn checks() -> Vec<Check> {
 
 /// The checks that [`checks`] leaves out because they take up to three quarters of an hour each.
 pub fn full_checks() -> Vec<Check> {
-    laws::FULL.to_vec()
+    let mut all = laws::FULL.to_vec();
+    all.push(peers::LOCAL_FULL);
+    all
+}
+
+/// The checks of programs that this machine may have installed. They are part of every run, and
+/// not of the chapter in the documentation, which is the same on every machine.
+pub fn local_checks() -> Vec<Check> {
+    vec![peers::LOCAL]
+}
+
+/// Whether `check` is one of [`local_checks`].
+pub fn is_local(check: &Check) -> bool {
+    local_checks().iter().any(|local| local.name == check.name)
 }
 
 /// A picture that a check makes.

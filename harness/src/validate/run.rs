@@ -73,7 +73,10 @@ fn run_one(check: Check, cancel: &AtomicBool, clock: &dyn Fn() -> Duration) -> C
     let result = catch_unwind(AssertUnwindSafe(|| (check.run)(&mut bench)))
         .unwrap_or_else(|panic| Err(ScenarioError::Internal(panic_text(panic.as_ref()))));
     let (mut rows, figures) = bench.into_findings();
-    let ours = super::checks().into_iter().chain(super::full_checks());
+    let ours = super::checks()
+        .into_iter()
+        .chain(super::full_checks())
+        .chain(super::local_checks());
     if ours.map(|c| c.name).any(|name| name == check.name) {
         explained::hold_to_the_list(check.name, &mut rows);
     }

@@ -107,6 +107,29 @@ fn errors_name_option_range_and_near_match() {
             &["expected off, packets or bytes"],
         ),
         ("incast --tick 5", &["expected exact or a time"]),
+        ("incast --seed -1", &["'-1' for '--seed", "from 0 to"]),
+        (
+            "incast --delay -1us",
+            &["'-1us' for '--delay", "allowed is 0s to 10s"],
+        ),
+        ("incast -n -1", &["'-1' for '--servers", "from 1 to 60000"]),
+        ("incast --iw 0", &["'0' for '--initial-window", "1 to 10000"]),
+        ("incast --sru -4", &["--sru", "allowed is 1B to 1TiB"]),
+        (
+            "incast --codel 5ms",
+            &["expected TARGET:INTERVAL", "allowed is 100ns to 100s"],
+        ),
+        (
+            "incast --codel 100ms:5ms",
+            &["'100ms:5ms' for '--codel'", "below the interval"],
+        ),
+        ("flows --lose-each 2", &["'2' for '--lose-each", "from 3 to"]),
+        ("flows --seed -1", &["'-1' for '--seed", "from 0 to"]),
+        ("flows --rtt -1us", &["--rtt", "allowed is 0s to 40s"]),
+        (
+            "flows --impair lose=1%",
+            &["--impair", "did you mean 'loss'?", "allowed is shares"],
+        ),
         (
             "incast --delayed-ack 2",
             &["such as 2/40ms: the unit is missing"],
@@ -265,7 +288,8 @@ fn options_reach_the_runs() {
         --delayed-ack 2/40ms --initial-window 2 --rwnd 64KiB --mss 1000 --mtu 1040 --framing none \
         --queue-counting with-in-service --server-nic 50p --client-nic 10p --request 1000B \
         --order fixed --seed 9 --wire --no-report --quiet \
-        --shared-buffer 4MB:1/4 --impair loss=0.1%,on=data";
+        --shared-buffer 4MB:1/4 --impair loss=0.1%,on=data \
+        --ties waited-last --undo off --idle-restart rfc5681";
     let ran = narrows_with(
         &App::new(Catalog::default(), runner),
         line,
@@ -291,9 +315,42 @@ fn options_reach_the_runs() {
         "shared_buffer: Some(SharedBuffer { size: 4000000B, alpha: (1, 4) })",
         "impair: Impair { loss: Share(1000000), corrupt: Share(0),",
         "on: Data }",
+        "ties: WaitedLast",
+        "idle_restart: Rfc5681, undo_spurious: false",
         "seed: 9, repetition: 0, wire: true",
     ] {
         assert!(text.contains(part), "no '{part}' in\n{text}");
+    }
+}
+
+/// Each habit of ns-2 that the preset has can be taken from it.
+#[test]
+fn the_habits_of_a_preset_have_names() {
+    let seen = std::sync::Mutex::new(Vec::new());
+    let runner = |spec: &crate::scenario::IncastSpec, ctx: crate::scenario::RunContext<'_>| {
+        seen.lock().unwrap().push(spec.clone());
+        fake::run(spec, ctx)
+    };
+    let app = App::new(Catalog::default(), runner);
+    let run = |line: &str| {
+        let ran = narrows_with(&app, line, &AtomicBool::new(false));
+        assert_eq!(ran.code, EXIT_OK, "{line}: {}", ran.err);
+        format!("{:?}", seen.lock().unwrap().pop().unwrap())
+    };
+    let plain = "incast --no-report --quiet -n 4 --cc reno --rto 1ms";
+    let given = run(&format!("{plain} --queue-counting ns-2"));
+    assert!(given.contains("queue_counting: Ns2"), "{given}");
+    let preset = "incast --preset fast08 --no-report --quiet -n 4";
+    for (option, part) in [
+        ("--queue-counting waiting", "queue_counting: Waiting"),
+        ("--ties shuffled", "ties: Shuffled"),
+        ("--idle-restart keep", "idle_restart: Keep"),
+        ("--undo on", "undo_spurious: true"),
+        ("--cc reno", "congestion: \"reno\""),
+    ] {
+        assert!(!run(preset).contains(part), "{part} is the preset's own");
+        let given = run(&format!("{preset} {option}"));
+        assert!(given.contains(part), "{option}: {given}");
     }
 }
 
@@ -303,7 +360,7 @@ fn presets_are_a_start_that_options_change() {
     assert_eq!(ran.code, EXIT_OK, "{}", ran.err);
     assert!(
         ran.out
-            .contains("reno / floor:200ms,initial=3s / buffer 256p"),
+            .contains("reno:end=ssthresh / floor:200ms,initial=3s / buffer 256p"),
         "{}",
         ran.out
     );

@@ -14,6 +14,7 @@ pub use outcome::{FlowOutcome, FlowSample, FlowsRun, PortOutcome, QueueSample, T
 pub use spec::{Asked, FlowNet, FlowSpec, FlowsSpec, HostSpec, Load, Loss, PortBuffer, Record};
 pub use validate::MAX_FLOWS;
 
+use super::spec::ImpairedWay;
 use super::{Outcome, RunContext, ScenarioError, network, tcp};
 use crate::host::capture::Capture;
 use crate::host::trace::TraceLog;
@@ -125,16 +126,24 @@ fn star(spec: &FlowsSpec) -> StarSpec {
         }
     };
     let attach = |(h, host): (usize, &HostSpec)| {
-        let up = network::link(host.rate, host.delay, net.framing);
+        let mut up = network::link(host.rate, host.delay, net.framing);
         let mut down = up.clone();
         if h == spec.bottleneck as usize {
-            down.impair.loss = match net.loss {
-                Loss::None => When::Never,
-                Loss::EachNth(n) => When::EachNth(n),
+            let impair = network::impairments(net.impair);
+            if net.impair.on != ImpairedWay::Data {
+                up.impair = impair.clone();
+            }
+            if net.impair.on != ImpairedWay::Acks {
+                down.impair = impair;
+            }
+            match net.loss {
+                Loss::None => {}
+                Loss::EachNth(n) => down.impair.loss = When::EachNth(n),
                 Loss::Random(ppb) => {
-                    When::Chance(Probability::ratio(u64::from(ppb), 1_000_000_000))
+                    let share = Probability::ratio(u64::from(ppb), 1_000_000_000);
+                    down.impair.loss = When::Chance(share);
                 }
-            };
+            }
         }
         Attachment {
             nic: NicSpec {

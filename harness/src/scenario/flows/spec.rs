@@ -1,7 +1,7 @@
 //! What a run of flows depends on.
 
 use crate::scenario::spec::{Aqm, Framing, QueueCounting, QueueLimit, SharedBuffer, TcpSpec};
-use crate::scenario::spec::{EcnUse, IncastSpec};
+use crate::scenario::spec::{EcnUse, Impair, IncastSpec};
 use narrows::{ByteCount, Duration, Rate};
 
 /// Everything that one run depends on.
@@ -103,6 +103,8 @@ pub struct FlowNet {
     pub nic_overhead: Duration,
     /// Packets that the bottleneck's link loses.
     pub loss: Loss,
+    /// What else befalls packets on it, and on the receiver's link back; in place of `loss`.
+    pub impair: Impair,
 }
 
 /// Room for the packets of a switch port.
@@ -157,6 +159,7 @@ impl FlowsSpec {
                 nic: QueueLimit::Packets(1_000),
                 nic_overhead: incast.net.nic_overhead,
                 loss: Loss::None,
+                impair: Impair::default(),
             },
             tcp: TcpSpec {
                 congestion: "cubic".to_owned(),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::scenario::spec::{Aqm, QueueLimit, SharedBuffer};
+use crate::scenario::spec::{Aqm, Codel, QueueLimit, SharedBuffer};
 use narrows::{Duration, Instant};
 
 fn go(spec: &FlowsSpec) -> FlowsRun {
@@ -220,4 +220,26 @@ fn a_run_can_be_interrupted_and_names_what_it_does_not_know() {
         matches!(run, Err(ScenarioError::UnknownName { option: "cc", .. })),
         "{run:?}"
     );
+}
+
+/// CoDel drops one packet after the other, each in a window of its own: all of these are losses, and
+/// the ACK of a hole that one recovery leaves to the next takes back none of them.
+#[test]
+fn drops_that_follow_each_other_are_no_mistakes() {
+    let mut spec = FlowsSpec::long_lived(1, Rate::from_mbps(50), Duration::from_millis(50));
+    spec.hosts[1].rate = Rate::from_gbps(1);
+    spec.tcp.congestion = "cubic:slow-start=standard".to_owned();
+    spec.net.aqm = Aqm::Codel(Codel::default());
+    spec.duration = Duration::from_secs(3);
+    for detector in ["sack", "rack"] {
+        spec.tcp.loss_detector = detector.to_owned();
+        let run = Flows::default().run(&spec, RunContext::default()).unwrap();
+        let sender = &run.flows[0].at_end;
+        assert!(run.bottleneck.early > 10 && run.bottleneck.full == 0);
+        assert_eq!(
+            (sender.undone, sender.timeouts, sender.retransmits),
+            (0, 0, run.bottleneck.early),
+            "{detector}"
+        );
+    }
 }

@@ -4,7 +4,8 @@ use super::spec::{FlowsSpec, Load, Loss, PortBuffer};
 use crate::scenario::ScenarioError;
 use crate::scenario::spec::SharedBuffer;
 use crate::scenario::validate::{
-    MAX_BLOCK, MAX_TIME, check_aqm, check_queue, check_tcp, invalid, size_text, time_text, within,
+    MAX_BLOCK, MAX_TIME, check_aqm, check_impair, check_queue, check_tcp, invalid, size_text,
+    time_text, within,
 };
 use narrows::{Duration, Rate};
 
@@ -81,6 +82,7 @@ impl FlowsSpec {
             Loss::EachNth(n) => within("loss", n, 3, u64::MAX, count)?,
             Loss::Random(ppb) => within("loss", u64::from(ppb), 0, 900_000_000, count)?,
         }
+        check_impair(net.impair)?;
         check_aqm(net.aqm)?;
         check_tcp(&self.tcp, net.mtu)
     }

@@ -3,10 +3,13 @@
 
 mod blocks;
 mod buffers;
+mod fine;
+mod habits;
 mod modern;
 mod onset;
 mod sequence;
 mod sweeps;
+mod waits;
 
 use super::{Bench, Check, Expected, Measured, Row, Tolerance};
 use crate::scenario::spec::{IncastSpec, Length, QueueLimit};
@@ -14,7 +17,7 @@ use crate::scenario::{IncastRun, Outcome, ScenarioError};
 use narrows::Duration;
 
 /// The checks of this module.
-pub(super) const CHECKS: [Check; 10] = [
+pub(super) const CHECKS: [Check; 13] = [
     Check {
         name: "incast/fast08/loss-free",
         what: "goodput of the FAST 2008 set-up where nothing is lost",
@@ -62,6 +65,24 @@ pub(super) const CHECKS: [Check; 10] = [
         what: "one server through a block that collapses",
         seconds: 1,
         run: sequence::run,
+    },
+    Check {
+        name: "incast/fast08/habits",
+        what: "the preset with each habit of ns-2 taken from it",
+        seconds: 30,
+        run: habits::habits,
+    },
+    Check {
+        name: "incast/fast08/knobs",
+        what: "ns-2, with a script that is here, and ours with the same thing changed",
+        seconds: 20,
+        run: habits::knobs,
+    },
+    Check {
+        name: "incast/fine",
+        what: "how many servers a fine timeout bears, and what delayed ACKs do to it",
+        seconds: 5,
+        run: fine::run,
     },
     Check {
         name: "incast/modern/curves",

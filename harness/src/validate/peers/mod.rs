@@ -1,5 +1,7 @@
 //! Other TCPs and other simulators beside ours.
 
+mod grid;
+mod live;
 mod ns3;
 mod simulators;
 mod smoltcp;
@@ -23,14 +25,30 @@ pub(super) const CHECKS: [Check; 4] = [
     },
     Check {
         name: "peers/simulators",
-        what: "the incast grid beside what ns-3 and htsim gave",
-        seconds: 10,
+        what: "the incast grid beside what ns-3 and htsim gave, one seed each",
+        seconds: 20,
         run: simulators::recorded,
     },
     Check {
         name: "peers/ns-3",
-        what: "the incast grid beside ns-3's, where ns-3 is installed",
-        seconds: 35,
-        run: simulators::live,
+        what: "the incast grid beside ns-3.37 with several seeds",
+        seconds: 15,
+        run: simulators::ns3,
     },
 ];
+
+/// ns-3 as it is installed here.
+pub(super) const LOCAL: Check = Check {
+    name: "peers/ns-3-here",
+    what: "ns-3 on this machine beside what was recorded of it, and beside ours",
+    seconds: 25,
+    run: live::some,
+};
+
+/// The same with all that was recorded.
+pub(super) const LOCAL_FULL: Check = Check {
+    name: "peers/ns-3-here/whole-grid",
+    what: "all cells and seeds of ns-3 on this machine",
+    seconds: 600,
+    run: live::all,
+};

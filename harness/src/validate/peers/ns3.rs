@@ -22,6 +22,7 @@ pub(super) struct Missing(pub(super) String);
 #[derive(Debug)]
 pub(super) struct Ns3 {
     folder: PathBuf,
+    version: String,
 }
 
 impl Ns3 {
@@ -40,7 +41,11 @@ impl Ns3 {
                 "ns-3 is not installed (apt-get install libns3-dev pkg-config g++): {why}"
             ))
         })?;
-        let ns3 = Self { folder: folder()? };
+        let version = output(Command::new("pkg-config").args(["--modversion", PACKAGES[0]]))?;
+        let ns3 = Self {
+            folder: folder()?,
+            version: version.trim().to_owned(),
+        };
         let source = ns3.folder.join("incast.cc");
         std::fs::write(&source, PROGRAM).map_err(|e| failed(&source, &e))?;
         // Debian's list names development files of other packages that nothing here needs.
@@ -75,6 +80,11 @@ impl Ns3 {
                 said.trim()
             ))),
         }
+    }
+
+    /// As its package has it: `3.37`.
+    pub(super) fn version(&self) -> &str {
+        &self.version
     }
 
     fn program(&self) -> PathBuf {
@@ -148,6 +158,7 @@ mod tests {
     fn the_folder_goes_with_the_program() {
         let ns3 = Ns3 {
             folder: folder().unwrap(),
+            version: String::new(),
         };
         let folder = ns3.folder.clone();
         assert!(folder.is_dir());

@@ -1,0 +1,32 @@
+#!/bin/sh
+# Prints ../fast08_knobs.csv with its figures made again, by the ns-2.35 of this machine (Debian's
+# ns2). Takes about ten minutes of one core.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+
+# Goodput and timeouts a block of incast.tcl with these options.
+run() { ns "$here/incast.tcl" "$@" | cut -d' ' -f1,2; }
+
+while IFS=, read -r buffer n block rto knob one two timeouts; do
+  case $buffer in
+    '#'* | buffer) printf '%s\n' "$buffer${n:+,$n}${block:+,$block}${rto:+,$rto}${knob:+,$knob}${one:+,$one}${two:+,$two}${timeouts:+,$timeouts}" ; continue ;;
+  esac
+  set -- buffer "$buffer" servers "$n" rtomin "$(echo "$rto" | awk '{print $1 / 1e6}')"
+  # As long as it takes for a mean, and no longer: ns-2 is slow.
+  case $n-$rto in
+    8-*) set -- "$@" time 5 ;;
+    *-1000 | *-10000) set -- "$@" time 4 ;;
+    32-*) set -- "$@" time 10 ;;
+  esac
+  [ "$block" = - ] || set -- "$@" block "$block"
+  case $knob in
+    jitter) set -- "$@" jitter 0.000001 ;;
+    deflate) set -- "$@" exit_recovery_fix_ 1 ;;
+    'deflate and jitter') set -- "$@" exit_recovery_fix_ 1 jitter 0.000001 ;;
+    'no restart') set -- "$@" restart 0 ;;
+  esac
+  first=$(run "$@" seed 1)
+  second=-
+  [ "$two" = - ] || second=$(run "$@" seed 2 | cut -d' ' -f1)
+  echo "$buffer,$n,$block,$rto,$knob,${first% *},$second,${first#* }"
+done <"$here/../fast08_knobs.csv"

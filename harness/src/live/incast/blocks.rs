@@ -1,0 +1,322 @@
+//! What clients and servers of a live incast do, on whichever TCP: the same as those of the
+//! simulated one.
+
+use crate::scenario::Outcome;
+use crate::scenario::spec::{IncastSpec, Length, RequestOrder};
+use crate::sim::rng::{Component, Stream};
+use crate::sim::time::SimTime;
+use narrows::{ByteCount, Duration, Instant};
+use std::collections::VecDeque;
+
+/// The bytes of all streams: a function of the offset.
+#[derive(Debug)]
+pub(super) struct Content(Vec<u8>);
+
+/// A prime: no segment, and no power of two, divides it.
+const PERIOD: usize = 65_521;
+/// Most bytes that are had in one piece.
+const PIECE: usize = 64 << 10;
+
+impl Content {
+    pub(super) fn new() -> Self {
+        let mut random = Stream::new(1, Component::Scenario, 1);
+        let mut bytes: Vec<u8> = (0..PERIOD).map(|_| random.next_u32() as u8).collect();
+        bytes.extend_from_within(..PIECE.min(PERIOD));
+        Self(bytes)
+    }
+
+    /// Bytes from `offset` on: `len`, or as many as are in one piece.
+    pub(super) fn at(&self, offset: u64, len: u64) -> &[u8] {
+        let start = (offset % PERIOD as u64) as usize;
+        let len = len.min((self.0.len() - start) as u64) as usize;
+        &self.0[start..start + len]
+    }
+
+    /// Whether `bytes` are those from `offset` on.
+    pub(super) fn is(&self, mut offset: u64, mut bytes: &[u8]) -> bool {
+        while !bytes.is_empty() {
+            let expected = self.at(offset, bytes.len() as u64);
+            let (first, rest) = bytes.split_at(expected.len());
+            if first != expected {
+                return false;
+            }
+            offset += first.len() as u64;
+            bytes = rest;
+        }
+        true
+    }
+}
+
+/// What the client does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Wait for more.
+    Wait,
+    /// Ask for the next block.
+    Ask,
+    /// Nothing: it is over.
+    End,
+}
+
+/// The client: asks for blocks and waits for them.
+#[derive(Debug)]
+pub(super) struct Blocks {
+    spec: IncastSpec,
+    order: Stream,
+    /// By server: bytes of the block still to come.
+    missing: Vec<u64>,
+    unfinished: u32,
+    asked_at: Instant,
+    began: Option<Instant>,
+    last_byte: Instant,
+    pub(super) payload: ByteCount,
+    pub(super) times: Vec<Duration>,
+    pub(super) outcome: Option<Outcome>,
+}
+
+impl Blocks {
+    pub(super) fn new(spec: &IncastSpec) -> Self {
+        Self {
+            order: Stream::new(spec.seed, Component::Scenario, 0),
+            missing: vec![0; spec.servers as usize],
+            unfinished: 0,
+            asked_at: Instant::ZERO,
+            began: None,
+            last_byte: Instant::ZERO,
+            payload: ByteCount::ZERO,
+            times: Vec::new(),
+            outcome: None,
+            spec: spec.clone(),
+        }
+    }
+
+    /// How long a request is.
+    pub(super) fn request(&self) -> usize {
+        self.spec.request.size.as_usize()
+    }
+
+    /// The next block begins; in which order to ask.
+    pub(super) fn ask(&mut self, now: Instant) -> Vec<usize> {
+        let n = self.spec.servers;
+        self.began.get_or_insert(now);
+        self.asked_at = now;
+        self.unfinished = n;
+        for (server, missing) in (0..n).zip(&mut self.missing) {
+            *missing = self.spec.block.share(server, n).get();
+        }
+        let mut servers: Vec<usize> = (0..n as usize).collect();
+        if self.spec.request.order == RequestOrder::Shuffled {
+            self.order.shuffle(&mut servers);
+        }
+        servers
+    }
+
+    /// `n` right bytes came from `server`.
+    pub(super) fn took(&mut self, server: usize, n: u64, now: Instant) -> Next {
+        self.payload += ByteCount::new(n);
+        self.last_byte = now;
+        let Some(missing) = self.missing.get_mut(server) else {
+            return Next::Wait;
+        };
+        if n == 0 || *missing == 0 {
+            return Next::Wait;
+        }
+        *missing = missing.saturating_sub(n);
+        self.unfinished -= u32::from(*missing == 0);
+        if *missing > 0 || self.unfinished > 0 {
+            return Next::Wait;
+        }
+        self.times.push(now.since(self.asked_at));
+        match self.spec.length {
+            Length::Blocks { blocks, .. } if self.times.len() >= blocks as usize => {
+                self.outcome = Some(Outcome::Completed);
+                Next::End
+            }
+            _ => Next::Ask,
+        }
+    }
+
+    /// When the time is up.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let limit = match self.spec.length {
+            Length::Blocks { time_limit, .. } => time_limit,
+            Length::Time(time) => time,
+        };
+        self.began.map(|began| began + limit)
+    }
+
+    /// The time is up, if it is.
+    pub(super) fn look_at(&mut self, now: Instant) {
+        if self.outcome.is_none() && self.deadline().is_some_and(|at| at <= now) {
+            self.outcome = Some(match self.spec.length {
+                Length::Blocks { .. } => Outcome::TimeLimit,
+                Length::Time(_) => Outcome::Completed,
+            });
+            if self.outcome == Some(Outcome::TimeLimit) || self.unfinished > 0 {
+                self.last_byte = now;
+            }
+        }
+    }
+
+    /// From the first request to the last byte, or to the end of the time.
+    pub(super) fn took_in_all(&self) -> Duration {
+        self.began
+            .map_or(Duration::ZERO, |began| self.last_byte.since(began))
+    }
+}
+
+/// A server: answers each request with its share of a block.
+#[derive(Debug)]
+pub(super) struct Answers {
+    share: u64,
+    request: u64,
+    jitter: SimTime,
+    random: Stream,
+    /// Bytes of a request that have come.
+    heard: u64,
+    /// When answers begin.
+    due: VecDeque<Instant>,
+    /// Bytes to send that the TCP has not taken.
+    waiting: u64,
+    /// Bytes that it has.
+    sent: u64,
+}
+
+impl Answers {
+    pub(super) fn new(spec: &IncastSpec, server: u32) -> Self {
+        Self {
+            share: spec.block.share(server, spec.servers).get(),
+            request: spec.request.size.get(),
+            jitter: SimTime::from_duration(spec.start_jitter),
+            random: Stream::new(spec.seed, Component::Start, u64::from(server) + 1),
+            heard: 0,
+            due: VecDeque::new(),
+            waiting: 0,
+            sent: 0,
+        }
+    }
+
+    /// `n` bytes of requests came.
+    pub(super) fn hear(&mut self, n: u64, now: Instant) {
+        self.heard += n;
+        while self.heard >= self.request {
+            self.heard -= self.request;
+            let at = now + self.random.jitter(self.jitter).to_duration();
+            self.due
+                .push_back(self.due.back().map_or(at, |last| at.max(*last)));
+        }
+    }
+
+    /// When the next answer begins.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.due.front().copied()
+    }
+
+    /// Begin the answers that are due.
+    pub(super) fn begin(&mut self, now: Instant) {
+        while self.due.front().is_some_and(|at| *at <= now) {
+            self.due.pop_front();
+            self.waiting += self.share;
+        }
+    }
+
+    /// What to send next; empty: nothing.
+    pub(super) fn offer<'a>(&self, content: &'a Content) -> &'a [u8] {
+        content.at(self.sent, self.waiting)
+    }
+
+    /// The TCP has taken `n` bytes of it.
+    pub(super) fn take(&mut self, n: usize) {
+        self.waiting -= n as u64;
+        self.sent += n as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::spec::BlockSize;
+
+    fn spec(servers: u32, blocks: u32) -> IncastSpec {
+        IncastSpec {
+            servers,
+            block: BlockSize::Sru(ByteCount::new(100)),
+            length: Length::Blocks {
+                blocks,
+                time_limit: Duration::from_secs(1),
+            },
+            ..IncastSpec::default()
+        }
+    }
+
+    fn at(us: u64) -> Instant {
+        Instant::ZERO + Duration::from_micros(us)
+    }
+
+    #[test]
+    fn content_is_a_function_of_the_offset() {
+        let content = Content::new();
+        let mut all = Vec::new();
+        while all.len() < 200_000 {
+            all.extend_from_slice(content.at(all.len() as u64, 1_460));
+        }
+        assert!(content.is(0, &all));
+        assert!(content.is(70_000, &all[70_000..]));
+        assert!(!content.is(70_001, &all[70_000..]));
+        all[199_999] ^= 1;
+        assert!(!content.is(0, &all));
+    }
+
+    #[test]
+    fn a_block_is_over_when_the_last_server_is() {
+        let mut blocks = Blocks::new(&spec(3, 2));
+        let mut order = blocks.ask(at(10));
+        order.sort_unstable();
+        assert_eq!(order, [0, 1, 2]);
+        assert_eq!(blocks.took(0, 100, at(20)), Next::Wait);
+        assert_eq!(blocks.took(1, 99, at(30)), Next::Wait);
+        assert_eq!(blocks.took(2, 100, at(40)), Next::Wait);
+        assert_eq!(blocks.took(1, 1, at(50)), Next::Ask);
+        blocks.ask(at(50));
+        for server in [2, 0] {
+            assert_eq!(blocks.took(server, 100, at(60)), Next::Wait);
+        }
+        assert_eq!(blocks.took(1, 100, at(90)), Next::End);
+        let us = |n| Duration::from_micros(n);
+        assert_eq!(blocks.times, [us(40), us(40)]);
+        assert_eq!(blocks.took_in_all(), us(80));
+        assert_eq!(blocks.payload, ByteCount::new(600));
+        assert_eq!(blocks.outcome, Some(Outcome::Completed));
+    }
+
+    #[test]
+    fn a_run_has_its_limit() {
+        let mut blocks = Blocks::new(&spec(1, 2));
+        assert_eq!(blocks.deadline(), None);
+        blocks.ask(at(0));
+        blocks.took(0, 50, at(10));
+        blocks.look_at(at(999_999));
+        assert_eq!(blocks.outcome, None);
+        blocks.look_at(at(1_000_000));
+        assert_eq!(blocks.outcome, Some(Outcome::TimeLimit));
+        assert_eq!(blocks.took_in_all(), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn answers_begin_within_the_jitter_and_in_order() {
+        let mut answers = Answers::new(&spec(1, 1), 0);
+        let content = Content::new();
+        answers.hear(63, at(0));
+        assert_eq!(answers.next(), None);
+        answers.hear(65, at(5));
+        let begins = answers.next().unwrap();
+        assert!(begins >= at(5) && begins <= at(15));
+        assert!(answers.offer(&content).is_empty());
+        answers.begin(at(15));
+        assert_eq!(answers.next(), None);
+        assert_eq!(answers.offer(&content).len(), 200);
+        answers.take(150);
+        assert!(content.is(150, answers.offer(&content)));
+        assert_eq!(answers.offer(&content).len(), 50);
+    }
+}

@@ -1,0 +1,395 @@
+//! `narrows live incast`: the collapse and its cure on wires of the kernel.
+//!
+//! Each test has a lab of its own name. Where that cannot be a test is skipped with a message; with
+//! `CI=true` it fails. Nothing here asserts a time or a rate: only what was counted, and which of
+//! two runs was the better one by far.
+#![cfg(target_os = "linux")]
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// A name for a lab, and a folder; both are gone afterwards.
+struct Place {
+    lab: String,
+    folder: PathBuf,
+}
+
+impl Place {
+    /// `None`: this machine cannot.
+    fn new() -> Option<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let lab = format!("nwincast-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(&lab);
+        fs::create_dir_all(&folder).unwrap();
+        let place = Self { lab, folder };
+        let tried = place.incast(&["-n", "1", "--rto", "fine", "--blocks", "1", "-q"]);
+        let tried = { tried }.arg("--no-simulation").output().unwrap();
+        if tried.status.success() {
+            return Some(place);
+        }
+        let why = String::from_utf8_lossy(&tried.stderr).into_owned();
+        let ci = std::env::var("CI").is_ok_and(|v| v == "true");
+        assert!(!ci, "{why}");
+        eprintln!("SKIPPED: {why}");
+        None
+    }
+
+    fn live(&self, command: &str) -> Command {
+        let mut all = Command::new(env!("CARGO_BIN_EXE_narrows"));
+        all.args(["live", command, "--lab", &self.lab]);
+        all
+    }
+
+    fn incast(&self, arguments: &[&str]) -> Command {
+        let mut command = self.live("incast");
+        command.args(arguments);
+        command
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.folder.join(name).to_str().unwrap().to_owned()
+    }
+
+    /// What `--json` says.
+    fn json(&self, arguments: &[&str]) -> Value {
+        let mut command = self.incast(arguments);
+        let output = succeed(command.args(["-q", "--json", "-"]));
+        assert!(!self.is_there(), "the lab is still there");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    fn is_there(&self) -> bool {
+        let names = [self.lab.clone(), format!("{}-switch", self.lab)];
+        names
+            .iter()
+            .any(|n| Path::new("/run/netns").join(n).exists())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = self.live("down").output();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn succeed(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+}
+
+/// The only run of `side` with this RTO policy.
+fn run<'a>(all: &'a Value, side: &str, rto: &str) -> &'a Value {
+    let runs = all[side]["runs"].as_array().unwrap();
+    let mut found = runs.iter().filter(|r| r["rto"] == rto);
+    let one = found.next().unwrap();
+    assert!(found.next().is_none());
+    one
+}
+
+fn number(run: &Value, name: &str) -> u64 {
+    run[name]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{name}: {run}"))
+}
+
+/// Sixteen servers, whose windows together are several times what the port holds: whole windows
+/// are lost, and with a floor of 200 ms each such loss is a pause in which nothing is sent.
+fn collapse_and_cure(place: &Place, senders: &str, fine: &str) {
+    let policies = format!("linux,{fine}");
+    let all = place.json(&[
+        "--senders",
+        senders,
+        "-n",
+        "16",
+        "--rto",
+        &policies,
+        "--blocks",
+        "6",
+        "--rate",
+        "100Mb/s",
+        "--buffer",
+        "16KiB",
+    ]);
+    for side in ["live", "simulated"] {
+        let coarse = run(&all, side, "linux");
+        let cured = run(&all, side, fine);
+        for run in [coarse, cured] {
+            assert_eq!(run["outcome"], "completed", "{side}: {run}");
+            assert_eq!(number(run, "blocks"), 6);
+            assert_eq!(number(run, "payload_bytes"), 6 * 16 * 65_536);
+            assert!(number(run, "drops_port_full") > 50, "{side}: {run}");
+            let (sent, again) = ("data_packets", "retransmitted_packets");
+            // Each byte at least once, and what was lost once more.
+            assert!(number(run, sent) > 6 * 16 * 45, "{side}: {run}");
+            assert!(number(run, again) > 50, "{side}: {run}");
+            assert!(number(run, again) < number(run, sent), "{side}: {run}");
+        }
+        assert!(number(coarse, "timeouts") >= 3, "{side}: {coarse}");
+        assert!(number(cured, "timeouts") >= 3, "{side}: {cured}");
+        // At least one pause of 200 ms in six blocks of 85 ms: a block of the cured run may be
+        // late for other reasons, but the median is not.
+        let median = |run| number(run, "block_median_ns");
+        assert!(median(coarse) > median(cured), "{side}: {coarse}\n{cured}");
+    }
+    if senders == "ours" {
+        // The kernel's client acknowledges each segment at once: about a frame in for each out.
+        let run = run(&all, "live", "linux");
+        let least = number(run, "data_packets") * 7 / 4 - number(run, "drops");
+        assert!(number(run, "events") >= least, "{run}");
+    }
+    // The buffer is full when it drops: ten frames and no more.
+    let longest = number(run(&all, "live", "linux"), "max_queue_bytes");
+    assert!((8_000..=16 << 10).contains(&longest), "{longest}");
+}
+
+#[test]
+fn our_servers_collapse_and_are_cured() {
+    if let Some(place) = Place::new() {
+        collapse_and_cure(&place, "ours", "fine");
+    }
+}
+
+#[test]
+fn the_kernels_servers_collapse_and_are_cured() {
+    if let Some(place) = Place::new() {
+        collapse_and_cure(&place, "kernel", "5ms");
+    }
+}
+
+#[test]
+fn results_are_laid_out_as_simulated_ones() {
+    let Some(place) = Place::new() else { return };
+    let (report, svg, capture) = (
+        place.file("r.html"),
+        place.file("r.svg"),
+        place.file("r.pcapng"),
+    );
+    let settings = [
+        "-n", "2", "--rto", "fine", "--blocks", "2", "--rate", "50Mb/s",
+    ];
+    let mut live = place.incast(&settings);
+    live.args([
+        "--csv", "-", "--report", &report, "--svg", &svg, "--pcap", &capture,
+    ]);
+    let csv = String::from_utf8(succeed(&mut live).stdout).unwrap();
+    let mut simulated = Command::new(env!("CARGO_BIN_EXE_narrows"));
+    simulated
+        .arg("incast")
+        .args(settings)
+        .args(["--no-report", "--csv", "-"]);
+    let of_simulated = String::from_utf8(succeed(&mut simulated).stdout).unwrap();
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(lines[0], of_simulated.lines().next().unwrap());
+    assert_eq!(lines.len(), 3, "{csv}");
+    assert!(
+        lines[1].starts_with("live: ") && lines[2].starts_with("simulated: "),
+        "{csv}"
+    );
+
+    let mut simulated = Command::new(env!("CARGO_BIN_EXE_narrows"));
+    simulated
+        .arg("incast")
+        .args(settings)
+        .args(["--no-report", "-q", "--json", "-"]);
+    let of_simulated: Value = serde_json::from_slice(&succeed(&mut simulated).stdout).unwrap();
+    let all = place.json(&settings);
+    let names = |value: &Value| {
+        value
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    for side in ["live", "simulated"] {
+        assert_eq!(names(&all[side]), names(&of_simulated));
+        for list in ["runs", "points"] {
+            assert_eq!(names(&all[side][list][0]), names(&of_simulated[list][0]));
+        }
+    }
+
+    let page = fs::read_to_string(report).unwrap();
+    for part in [
+        "<svg",
+        "<td>live</td>",
+        "<td>simulated</td>",
+        "link rate",
+        "50Mb/s",
+    ] {
+        assert!(page.contains(part), "no {part}");
+    }
+    for outside in ["http://", "https://", "src="] {
+        let page = page.replace("http://www.w3.org/2000/svg", "");
+        assert!(!page.contains(outside), "{outside}");
+    }
+    assert!(fs::read_to_string(svg).unwrap().starts_with("<svg"));
+    // Both hosts are in the capture.
+    let capture = fs::read(capture).unwrap();
+    for host in ["10.77.0.1", "10.77.0.2"] {
+        assert!(
+            capture.windows(host.len()).any(|w| w == host.as_bytes()),
+            "{host}"
+        );
+    }
+}
+
+/// Wrong before anything is made.
+#[test]
+fn what_cannot_be_is_refused() {
+    for (arguments, says) in [
+        (&["--cc", "dctcp"][..], "marks"),
+        (&["--cc", "nobody"], "known are"),
+        (
+            &["--senders", "kernel", "--rto", "fine"],
+            "whole milliseconds",
+        ),
+        (
+            &["--senders", "kernel", "--rto", "1500us"],
+            "whole milliseconds",
+        ),
+        (&["--senders", "kernel", "--loss", "sack"], "rack"),
+        (&["-n", "201"], "up to 200"),
+        (&["--buffer", "1500"], "1518B"),
+        (&["--buffer", "64p"], "64p"),
+        (&["-n", "1,2", "--pcap", "/dev/null"], "one run"),
+        (&["--json", "--csv"], "standard output"),
+        (&["--block", "10", "-n", "32"], "block"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_narrows"));
+        let output = command
+            .args(["live", "incast"])
+            .args(arguments)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(says), "{arguments:?}: {said}");
+    }
+}
+
+/// Wait for what must come, however slow the machine.
+fn eventually(what: &str, mut is: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is() {
+        assert!(begin.elapsed() < Duration::from_secs(120), "never: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A run that would last for minutes, with its lab up.
+fn endless(place: &Place) -> std::process::Child {
+    let mut command = place.incast(&["-n", "4", "--rto", "linux", "--blocks", "100000", "-q"]);
+    let child = command.arg("--no-simulation");
+    let child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let child = child.unwrap();
+    eventually("its hosts are there", || {
+        let status = place.live("status").output().unwrap();
+        String::from_utf8_lossy(&status.stdout).contains("host 4:")
+    });
+    child
+}
+
+fn signal(child: &std::process::Child, signal: &str) {
+    let pid = child.id().to_string();
+    let sent = Command::new("kill").args([signal, &pid]).status();
+    assert!(sent.unwrap().success());
+}
+
+#[test]
+fn ctrl_c_removes_the_lab() {
+    let Some(place) = Place::new() else { return };
+    let mut child = endless(&place);
+    // It belongs to the run.
+    let second = place
+        .incast(&["-n", "1", "--rto", "fine"])
+        .output()
+        .unwrap();
+    assert_eq!(second.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(said.contains("--lab"), "{said}");
+    signal(&child, "-INT");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(!place.is_there());
+}
+
+#[test]
+fn a_killed_run_leaves_nothing_that_the_next_does_not_reclaim() {
+    let Some(place) = Place::new() else { return };
+    let is_down = || {
+        let status = place.live("status").output().unwrap();
+        String::from_utf8_lossy(&status.stdout).contains("is down")
+    };
+    let kill = || {
+        let mut child = endless(&place);
+        signal(&child, "-KILL");
+        child.wait().unwrap();
+        assert!(place.is_there());
+        // What has no maker counts as down.
+        eventually("the maker is known to be gone", is_down);
+    };
+    // The next run takes its place.
+    kill();
+    let again = place.incast(&["-n", "2", "--rto", "fine", "--blocks", "1", "-q"]);
+    succeed({ again }.arg("--no-simulation"));
+    assert!(!place.is_there());
+    // So does `up`, which makes a lab to stay; that one is not to be had.
+    kill();
+    let up = succeed(&mut place.live("up"));
+    assert!(String::from_utf8_lossy(&up.stdout).contains("in place of what was left"));
+    let refused = place
+        .incast(&["-n", "1", "--rto", "fine"])
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(place.is_there());
+    succeed(&mut place.live("down"));
+    // And `down` removes it.
+    kill();
+    let down = succeed(&mut place.live("down"));
+    assert!(String::from_utf8_lossy(&down.stdout).contains("is removed"));
+    assert!(!place.is_there());
+}
+
+/// Without a name each run has its own lab, and whoever comes next removes what the dead left.
+#[test]
+fn labs_of_the_dead_are_swept() {
+    let Some(place) = Place::new() else { return };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_narrows"));
+    command.args([
+        "live", "incast", "-n", "2", "--rto", "linux", "--blocks", "100000", "-q",
+    ]);
+    let command = command
+        .arg("--no-simulation")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let name = format!("narrows-incast-{}", child.id());
+    let path = Path::new("/run/netns").join(&name);
+    eventually("the lab is there", || path.exists());
+    // While its maker lives it is left alone.
+    succeed(&mut place.live("down"));
+    assert!(path.exists());
+    signal(&child, "-KILL");
+    child.wait().unwrap();
+    eventually("it is swept", || {
+        succeed(&mut place.live("down"));
+        !path.exists()
+    });
+    assert!(
+        !Path::new("/run/netns")
+            .join(format!("{name}-switch"))
+            .exists()
+    );
+}
