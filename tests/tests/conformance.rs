@@ -290,6 +290,23 @@ fn title(file: &str) -> &'static str {
     }
 }
 
+/// What the key words of a list have been held against.
+fn held_against(file: &str) -> &'static str {
+    match file {
+        "rfc9293" => "the numbers of its Appendix B",
+        "rfc3168" => "its text",
+        "rfc2018" | "rfc2883" | "rfc3042" | "rfc5681" | "rfc5961" | "rfc6298" | "rfc6528"
+        | "rfc6582" | "rfc6675" | "rfc6928" | "rfc7323" | "rfc8985" | "rfc9438" => {
+            "quotations of its text by other implementations"
+        }
+        "rfc5682" | "rfc8201" => "quotations of parts of its text by another implementation",
+        "rfc1122" | "rfc1191" | "rfc5927" | "rfc8200" | "rfc8257" | "rfc8504" | "rfc9937" => {
+            "memory: no text was at hand"
+        }
+        other => panic!("nobody knows what {other} was held against"),
+    }
+}
+
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "&lt;")
 }
@@ -297,7 +314,9 @@ fn cell(text: &str) -> String {
 fn page(list: &List) -> String {
     let number = list.file.trim_start_matches("rfc");
     let mut out = format!("# RFC {number}: {}\n\n", title(&list.file));
-    out += "Made from the list beside it; see [the overview](README.md). Files are those of `stack/src`.\n\n";
+    out += "Made from the list beside it; see [the overview](README.md). Files are those of `stack/src`.";
+    let source = held_against(&list.file);
+    writeln!(out, " Its key words were held against {source}.\n").unwrap();
     out += "| | Section | | What it asks for | Where | Tests |\n|---|---|---|---|---|---|\n";
     for row in &list.rows {
         let tests: Vec<String> = row
@@ -341,7 +360,8 @@ fn overview(lists: &[List]) -> String {
          That the tests do fail was tried: [MUTATIONS.md](MUTATIONS.md) breaks rules one at a time \
          and says what noticed.\n\n\
          STEP is a step of an algorithm that has no key word (MUST, SHOULD, MAY). Of RFCs other than \
-         9293 the numbers in front are those of our lists.\n\n\
+         9293 the numbers in front are those of our lists, which name what a TCP is measured by and \
+         not every sentence; what their key words were held against stands on each page.\n\n\
          | RFC | | Requirements | Done | Not applicable | Not done |\n|---|---|--:|--:|--:|--:|\n",
     );
     let mut sum = [0; 4];
