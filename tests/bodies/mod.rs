@@ -1,7 +1,7 @@
 //! The bodies of the fuzz targets: each takes any bytes and panics when something is wrong.
 //!
 //! `fuzz/` makes programs of them, `tests/corpus.rs` runs the committed inputs through them, and
-//! `.ci/fuzz` does both.
+//! `.ci/fuzz` fuzzes them.
 
 mod frames;
 mod input;

@@ -147,9 +147,9 @@ pub struct Lone {
     /// The peer's timestamp clock, put on each segment; the echo is the last value seen.
     pub peer_ts: Option<u32>,
     pub last_ts: u32,
-    /// Right edges offered, in stream offsets; held to be monotone (to one granule of the scale).
+    /// Right edges offered; held to be monotone (to one granule of the scale).
     pub shift: u8,
-    highest_edge: i64,
+    highest_edge: Option<Seq>,
 }
 
 /// Nothing that is not asked for: no timestamps, no scaling, no SACK, an ACK for each segment.
@@ -174,7 +174,7 @@ impl Lone {
             peer_ts: None,
             last_ts: 0,
             shift: 0,
-            highest_edge: i64::MIN,
+            highest_edge: None,
         }
     }
 
@@ -241,13 +241,19 @@ impl Lone {
             }
             // The window of a SYN is not scaled and cannot say all that was offered.
             if tcp.flags.contains(Flags::ACK) && !tcp.flags.intersects(Flags::RST | Flags::SYN) {
-                let edge = ack + (i64::from(tcp.window) << self.shift);
+                let edge = tcp.ack + (u32::from(tcp.window) << self.shift);
+                // On the circle: the peer may have begun anywhere.
+                let moved = self.highest_edge.map_or(0, |highest| {
+                    i64::from(edge.0.wrapping_sub(highest.0) as i32)
+                });
                 assert!(
-                    edge + (1 << self.shift) > self.highest_edge,
-                    "right edge moved left from {} to {edge}: {tcp:?}",
-                    self.highest_edge
+                    moved + (1 << self.shift) > 0,
+                    "right edge moved left by {}: {tcp:?}",
+                    -moved
                 );
-                self.highest_edge = self.highest_edge.max(edge);
+                if moved >= 0 {
+                    self.highest_edge = Some(edge);
+                }
             }
             out.push(Out {
                 at: self.now,
