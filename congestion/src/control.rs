@@ -1,5 +1,6 @@
 //! The congestion-control interface: how much may be in flight, and at what pace.
 
+use crate::place::AnyCongestion;
 use crate::rtt::RttEstimator;
 use crate::units::{ByteCount, Duration, Instant, Rate};
 use alloc::boxed::Box;
@@ -333,6 +334,11 @@ impl FlowStart {
 pub trait CongestionFactory: Send + Sync {
     /// A fresh instance.
     fn build(&self, start: &FlowStart) -> Box<dyn CongestionControl>;
+
+    /// The same, without a box if it is of this crate.
+    fn place(&self, start: &FlowStart) -> AnyCongestion {
+        AnyCongestion::Other(self.build(start))
+    }
 }
 
 impl<F, C> CongestionFactory for F
@@ -342,5 +348,8 @@ where
 {
     fn build(&self, start: &FlowStart) -> Box<dyn CongestionControl> {
         Box::new(self(start))
+    }
+    fn place(&self, start: &FlowStart) -> AnyCongestion {
+        AnyCongestion::of(self(start))
     }
 }

@@ -106,6 +106,7 @@ pub mod cubic;
 pub mod dctcp;
 pub mod fixed;
 pub mod hystart;
+pub mod place;
 pub mod registry;
 pub mod reno;
 pub mod rto;
@@ -122,6 +123,7 @@ pub use control::{
 pub use cubic::{Cubic, CubicConfig};
 pub use dctcp::{Dctcp, DctcpConfig};
 pub use fixed::Fixed;
+pub use place::{AnyCongestion, AnyRto};
 pub use registry::{CongestionRegistry, LookupError, RtoRegistry};
 pub use reno::Reno;
 pub use rto::{RtoContext, RtoFactory, RtoPolicy, StandardRto};

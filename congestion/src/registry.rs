@@ -292,10 +292,7 @@ impl Registry<dyn RtoFactory> {
     /// with that floor.
     pub fn standard() -> Self {
         let mut r = Self::empty("RTO policy");
-        r.by_duration = Some(|value| {
-            let policy = presets::floor(value);
-            Arc::new(move || policy)
-        });
+        r.by_duration = Some(|value| shared(presets::floor(value)));
         for (preset, about) in [
             (presets::rfc6298(), "RFC 6298: floor 1 s"),
             (
@@ -386,7 +383,13 @@ fn preset_with(
             policy.max
         ));
     }
-    Ok(Arc::new(move || policy))
+    Ok(shared(policy))
+}
+
+/// A factory whose connections all use one and the same policy.
+fn shared(policy: StandardRto) -> Arc<dyn RtoFactory> {
+    let policy = Arc::new(policy);
+    Arc::new(move || Arc::clone(&policy))
 }
 
 /// With a cap below this the timer does nothing but fire.

@@ -23,6 +23,7 @@ pub enum RecoveryEnd {
 
 /// RFC 5681 congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)] // The window first: of the slow start each ACK touches little.
 pub struct Reno {
     window: Window,
     slow_start: SlowStart,

@@ -26,6 +26,7 @@ pub fn newly_acked(ack: &AckSample) -> ByteCount {
 /// `ssthresh` is at least two segments after any reduction (RFC 5681 equation 4), `cwnd` at
 /// least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)] // What each ACK touches comes first.
 pub struct Window {
     cwnd: ByteCount,
     ssthresh: ByteCount,

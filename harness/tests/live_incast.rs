@@ -10,23 +10,32 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A name for a lab, and a folder; both are gone afterwards.
+/// A name for a lab, and a folder; both are gone afterwards. There is one at a time: live runs
+/// are not to slow one another down.
 struct Place {
     lab: String,
     folder: PathBuf,
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl Place {
     /// `None`: this machine cannot.
     fn new() -> Option<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
+        static ALONE: Mutex<()> = Mutex::new(());
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let lab = format!("nwincast-{}-{number}", std::process::id());
         let folder = std::env::temp_dir().join(&lab);
         fs::create_dir_all(&folder).unwrap();
-        let place = Self { lab, folder };
+        let place = Self {
+            lab,
+            folder,
+            _alone: alone,
+        };
         let tried = place.incast(&["-n", "1", "--rto", "fine", "--blocks", "1", "-q"]);
         let tried = { tried }.arg("--no-simulation").output().unwrap();
         if tried.status.success() {
@@ -104,11 +113,14 @@ fn number(run: &Value, name: &str) -> u64 {
         .unwrap_or_else(|| panic!("{name}: {run}"))
 }
 
+/// The coarse policy's floor, in nanoseconds.
+const FLOOR: u64 = 200_000_000;
+
 /// Sixteen servers, whose windows together are several times what the port holds: whole windows
 /// are lost, and with a floor of 200 ms each such loss is a pause in which nothing is sent.
 fn collapse_and_cure(place: &Place, senders: &str, fine: &str) {
     let policies = format!("linux,{fine}");
-    let all = place.json(&[
+    let settings = [
         "--senders",
         senders,
         "-n",
@@ -121,37 +133,56 @@ fn collapse_and_cure(place: &Place, senders: &str, fine: &str) {
         "100Mb/s",
         "--buffer",
         "16KiB",
-    ]);
-    for side in ["live", "simulated"] {
-        let coarse = run(&all, side, "linux");
-        let cured = run(&all, side, fine);
-        for run in [coarse, cured] {
-            assert_eq!(run["outcome"], "completed", "{side}: {run}");
-            assert_eq!(number(run, "blocks"), 6);
-            assert_eq!(number(run, "payload_bytes"), 6 * 16 * 65_536);
-            assert!(number(run, "drops_port_full") > 50, "{side}: {run}");
-            let (sent, again) = ("data_packets", "retransmitted_packets");
-            // Each byte at least once, and what was lost once more.
-            assert!(number(run, sent) > 6 * 16 * 45, "{side}: {run}");
-            assert!(number(run, again) > 50, "{side}: {run}");
-            assert!(number(run, again) < number(run, sent), "{side}: {run}");
+    ];
+    // A machine that is busy enough makes any run as slow as a collapse: then once more.
+    let mut seen = Vec::new();
+    for _ in 0..8 {
+        let all = place.json(&settings);
+        let [live, simulated] = ["live", "simulated"].map(|side| {
+            let (coarse, cured) = (run(&all, side, "linux"), run(&all, side, fine));
+            let [coarse, cured] = [coarse, cured].map(counted);
+            // A pause is not shorter than the floor, on whatever machine.
+            assert!(coarse.slowest > FLOOR, "{side}: {coarse:?}");
+            (coarse, cured)
+        });
+        // The buffer is full when it drops: ten frames and no more.
+        let longest = number(run(&all, "live", "linux"), "max_queue_bytes");
+        assert!(longest <= 16 << 10, "{longest}");
+        assert!(simulated.0.median > simulated.1.median, "{simulated:?}");
+        // Most blocks are done in less than one such pause, though there were timeouts.
+        if live.1.median < FLOOR && live.1.median < live.0.median {
+            return;
         }
-        assert!(number(coarse, "timeouts") >= 3, "{side}: {coarse}");
-        assert!(number(cured, "timeouts") >= 3, "{side}: {cured}");
-        // At least one pause of 200 ms in six blocks of 85 ms: a block of the cured run may be
-        // late for other reasons, but the median is not.
-        let median = |run| number(run, "block_median_ns");
-        assert!(median(coarse) > median(cured), "{side}: {coarse}\n{cured}");
+        seen.push(live);
     }
-    if senders == "ours" {
-        // The kernel's client acknowledges each segment at once: about a frame in for each out.
-        let run = run(&all, "live", "linux");
-        let least = number(run, "data_packets") * 7 / 4 - number(run, "drops");
-        assert!(number(run, "events") >= least, "{run}");
+    panic!("no cure: {seen:?}");
+}
+
+/// Times of blocks, in nanoseconds.
+#[derive(Debug)]
+struct Blocks {
+    median: u64,
+    slowest: u64,
+}
+
+/// What every run of [`collapse_and_cure`] must have counted.
+fn counted(run: &Value) -> Blocks {
+    assert_eq!(run["outcome"], "completed", "{run}");
+    assert_eq!(number(run, "blocks"), 6);
+    assert_eq!(number(run, "payload_bytes"), 6 * 16 * 65_536);
+    assert!(number(run, "drops_port_full") > 50, "{run}");
+    let (sent, again) = (
+        number(run, "data_packets"),
+        number(run, "retransmitted_packets"),
+    );
+    // Each byte at least once, and what was lost once more.
+    assert!(sent > 6 * 16 * 45, "{run}");
+    assert!(again > 50 && again < sent, "{run}");
+    assert!(number(run, "timeouts") >= 3, "{run}");
+    Blocks {
+        median: number(run, "block_median_ns"),
+        slowest: number(run, "block_p99_ns"),
     }
-    // The buffer is full when it drops: ten frames and no more.
-    let longest = number(run(&all, "live", "linux"), "max_queue_bytes");
-    assert!((8_000..=16 << 10).contains(&longest), "{longest}");
 }
 
 #[test]
@@ -166,6 +197,30 @@ fn the_kernels_servers_collapse_and_are_cured() {
     if let Some(place) = Place::new() {
         collapse_and_cure(&place, "kernel", "5ms");
     }
+}
+
+/// A frame in for each that went out, or for every second.
+#[test]
+fn the_kernels_client_acknowledges_as_told() {
+    let Some(place) = Place::new() else { return };
+    let frames_of = |more: &[&str]| {
+        let usual = [
+            "-n",
+            "1",
+            "--rto",
+            "fine",
+            "--blocks",
+            "20",
+            "--no-simulation",
+        ];
+        let all = place.json(&[&usual, more].concat());
+        let run = run(&all, "live", "fine");
+        (number(run, "events"), number(run, "data_packets"))
+    };
+    let (frames, data) = frames_of(&[]);
+    assert!(frames > data * 7 / 4, "{frames} frames for {data}");
+    let (frames, data) = frames_of(&["--delayed-ack"]);
+    assert!(frames < data * 7 / 4, "{frames} frames for {data}");
 }
 
 #[test]
@@ -235,6 +290,7 @@ fn results_are_laid_out_as_simulated_ones() {
         assert!(!page.contains(outside), "{outside}");
     }
     assert!(fs::read_to_string(svg).unwrap().starts_with("<svg"));
+    check_capture(&capture);
     // Both hosts are in the capture.
     let capture = fs::read(capture).unwrap();
     for host in ["10.77.0.1", "10.77.0.2"] {
@@ -242,6 +298,35 @@ fn results_are_laid_out_as_simulated_ones() {
             capture.windows(host.len()).any(|w| w == host.as_bytes()),
             "{host}"
         );
+    }
+}
+
+/// Every frame is well formed, and every checksum right.
+fn check_capture(path: &str) {
+    let frames = |filter: &str| {
+        let mut shark = Command::new("tshark");
+        shark.args(["-n", "-r", path, "-Y", filter]);
+        for check in ["ip.check_checksum:TRUE", "tcp.check_checksum:TRUE"] {
+            shark.args(["-o", check]);
+        }
+        let output = shark.output();
+        let missing = output
+            .as_ref()
+            .is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound);
+        if missing && std::env::var("CI").is_ok_and(|v| v == "true") {
+            panic!("tshark is not installed");
+        } else if missing {
+            eprintln!("SKIPPED: tshark is not installed");
+            return None;
+        }
+        let output = output.unwrap();
+        assert!(output.status.success(), "{filter}");
+        Some(String::from_utf8_lossy(&output.stdout).lines().count())
+    };
+    let bad = "_ws.malformed || ip.checksum.status == 0 || tcp.checksum.status == 0";
+    if let Some(bad) = frames(bad) {
+        assert_eq!(bad, 0);
+        assert!(frames("tcp.checksum.status == 1 && tcp.len > 0") >= Some(180));
     }
 }
 
@@ -280,6 +365,7 @@ fn what_cannot_be_is_refused() {
 }
 
 /// Wait for what must come, however slow the machine.
+#[allow(clippy::disallowed_methods)] // It waits for other processes.
 fn eventually(what: &str, mut is: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is() {

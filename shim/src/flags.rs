@@ -17,6 +17,11 @@ pub struct Flags {
     /// `idle_ms=N`: when a call blocks and nobody else has called for so long, in real time, time
     /// goes on by itself. 0: never.
     pub idle: Duration,
+    /// `give_up_ms=N`: when a call blocks, nobody else has called for so long, and no timer is
+    /// armed, it fails.
+    pub give_up: Duration,
+    /// `quiet=1`: what goes wrong in a script is not told on standard error.
+    pub quiet: bool,
     /// Set-up lines, and settings as `NAME=VALUE`; those of docs/SCRIPTS.md.
     pub setup: Vec<String>,
 }
@@ -24,11 +29,16 @@ pub struct Flags {
 /// packetdrill waits for a second, and ends with an error then.
 const DEFAULT_IDLE: Duration = Duration::from_millis(400);
 
+/// Longer than a thread that has something to do is kept from it.
+const DEFAULT_GIVE_UP: Duration = Duration::from_secs(5);
+
 impl Default for Flags {
     fn default() -> Self {
         Self {
             config: Config::new(Profile::Rfc, local_address(false)),
             idle: DEFAULT_IDLE,
+            give_up: DEFAULT_GIVE_UP,
+            quiet: false,
             setup: Vec::new(),
         }
     }
@@ -55,17 +65,28 @@ impl Flags {
                 "local" => {
                     flags.config.local = value.parse().map_err(|_| bad("an IP address"))?;
                 }
-                "idle_ms" => {
+                "idle_ms" | "give_up_ms" => {
                     let ms = value.parse().ok().filter(|n| *n <= 60_000);
                     let ms = ms.ok_or_else(|| bad("a number from 0 to 60000"))?;
-                    flags.idle = Duration::from_millis(ms);
+                    let time = Duration::from_millis(ms);
+                    match name {
+                        "idle_ms" => flags.idle = time,
+                        _ => flags.give_up = time,
+                    }
+                }
+                "quiet" => {
+                    flags.quiet = match value {
+                        "0" => false,
+                        "1" => true,
+                        _ => return Err(bad("0 or 1")),
+                    };
                 }
                 // A setting has a dot in its name, a set-up line has words.
                 _ if name.contains(' ') || !item.contains('=') => flags.setup.push(item.to_owned()),
                 _ if name.contains('.') => flags.setup.push(format!("sysctl '{name}={value}'")),
                 _ => {
                     return Err(format!(
-                        "no flag `{name}`; there are profile, mtu, local, idle_ms, settings with a \
+                        "no flag `{name}`; there are profile, mtu, local, idle_ms, give_up_ms, quiet, settings with a \
                          dot such as narrows.detector=rack, and set-up lines such as sysctl"
                     ));
                 }
@@ -96,7 +117,7 @@ mod tests {
     #[test]
     fn flags_are_read() {
         let flags = Flags::parse(
-            "profile=linux; mtu=9000;local=10.0.0.1;; idle_ms=0; sysctl -q narrows.ecn=off;\n\
+            "profile=linux; mtu=9000;local=10.0.0.1;; idle_ms=0; give_up_ms=7; sysctl -q narrows.ecn=off;\n\
              narrows.detector=rack; net.ipv4.tcp_rmem=4096 1 2; defaults.sh",
         );
         let flags = flags.unwrap();
@@ -104,6 +125,7 @@ mod tests {
         assert_eq!(flags.config.mtu, 9_000);
         assert_eq!(flags.config.local, IpAddr::from([10, 0, 0, 1]));
         assert_eq!(flags.idle, Duration::ZERO);
+        assert_eq!(flags.give_up, Duration::from_millis(7));
         let setup = [
             "sysctl -q narrows.ecn=off",
             "sysctl 'narrows.detector=rack'",
@@ -122,6 +144,7 @@ mod tests {
             ("mtu=20", "mtu wants a number from 68"),
             ("local=here", "local wants an IP address"),
             ("idle_ms=-1", "idle_ms wants a number"),
+            ("quiet", "quiet wants 0 or 1"),
         ] {
             let why = Flags::parse(text).unwrap_err();
             assert!(why.contains(part), "{text}: {why}");

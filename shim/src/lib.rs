@@ -29,6 +29,7 @@
 
 #![cfg(all(
     target_os = "linux",
+    target_env = "gnu",
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
 #![deny(unsafe_op_in_unsafe_fn)]

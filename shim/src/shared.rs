@@ -27,8 +27,6 @@ use std::time::Duration;
 
 /// How long, in real time, a call that has returned holds the clock.
 const HOLD: Duration = Duration::from_secs(5);
-/// How long, in real time, a call blocks with no timer armed and nobody calling.
-const DEADLOCK: Duration = Duration::from_secs(5);
 /// How often those who wait look around.
 const SLICE: Duration = Duration::from_millis(20);
 /// How far one look moves the clock.
@@ -45,6 +43,8 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     changed: Condvar,
     idle: Duration,
+    give_up: Duration,
+    quiet: bool,
 }
 
 struct State {
@@ -91,7 +91,21 @@ impl Shared {
             }),
             changed: Condvar::new(),
             idle: flags.idle,
+            give_up: flags.give_up,
+            quiet: flags.quiet,
         })
+    }
+
+    /// Tell what goes wrong in a script.
+    pub(crate) fn say(&self, what: impl std::fmt::Display) {
+        if !self.quiet {
+            report(what);
+        }
+    }
+
+    fn stuck(&self, why: Stuck) -> Errno {
+        self.say(why);
+        Errno::EIO
     }
 
     fn lock(&self) -> Guard<'_> {
@@ -243,7 +257,7 @@ impl Shared {
     fn make(&self, mut state: Guard<'_>, call: Call) -> Result<Answer, Errno> {
         let option = matches!(call, Call::SetOption { .. } | Call::GetOption { .. });
         let outcome = state.sockets.call(call).map_err(|why| {
-            report(&why);
+            self.say(&why);
             match why {
                 Stuck::Refused(_) if option => Errno::ENOPROTOOPT,
                 Stuck::Refused(_) => Errno::EOPNOTSUPP,
@@ -273,12 +287,12 @@ impl Shared {
             let seen = state.activity;
             let alone = !self.idle.is_zero() && idle >= self.idle && state.returning.is_empty();
             if alone && state.sockets.next_timer().is_some() {
-                state.fire()?;
+                self.fire(&mut state)?;
                 self.hand_out(&mut state);
                 continue;
             }
-            if idle >= DEADLOCK {
-                report("a call blocks, no timer is armed, and nobody else calls: given up");
+            if idle >= self.give_up {
+                self.say("a call blocks, no timer is armed, and nobody else calls: given up");
                 state.give_up(id);
                 return Err(Errno::EDEADLK);
             }
@@ -321,24 +335,29 @@ impl Shared {
                 left = left.saturating_sub(SLICE);
             }
             if left.is_zero() {
-                report("a call has returned, and its thread has not looked at the clock since");
+                self.say("a call has returned, and its thread has not looked at the clock since");
                 state.returning.retain(|t| *t == me);
             }
         }
         state
     }
 
+    /// The next timer fires; when that is, if one is armed.
+    fn fire(&self, state: &mut State) -> Result<Option<Instant>, Errno> {
+        state.sockets.fire().map_err(|why| self.stuck(why))
+    }
+
     /// Let time go on to `to`, or until a call has returned.
     fn advance<'s>(&self, state: Guard<'s>, to: Instant) -> Result<Guard<'s>, Errno> {
         let mut state = self.until_free(state);
         while state.sockets.next_timer().is_some_and(|at| at < to) {
-            state.fire()?;
+            self.fire(&mut state)?;
             if self.hand_out(&mut state) {
                 return Ok(state);
             }
         }
         let reached = state.sockets.advance_to(to);
-        reached.map_err(stuck)?;
+        reached.map_err(|why| self.stuck(why))?;
         Ok(state)
     }
 
@@ -376,7 +395,10 @@ impl Shared {
     pub(crate) fn inject(&self, packet: &[u8]) -> Result<(), Errno> {
         let mut state = self.enter();
         state.released();
-        state.sockets.packet_in(packet).map_err(stuck)?;
+        state
+            .sockets
+            .packet_in(packet)
+            .map_err(|why| self.stuck(why))?;
         self.hand_out(&mut state);
         Ok(())
     }
@@ -392,14 +414,14 @@ impl Shared {
         loop {
             if let Some(sent) = state.sockets.departed() {
                 let bytes = sent.bytes().map_err(|e| {
-                    report(e);
+                    self.say(e);
                     Errno::EIO
                 })?;
                 let at_micros = micros(sent.at);
                 return Ok(Some(Sniffed { bytes, at_micros }));
             }
             state = self.until_free(state);
-            if state.fire()?.is_none() {
+            if self.fire(&mut state)?.is_none() {
                 return Ok(None);
             }
             self.hand_out(&mut state);
@@ -430,19 +452,10 @@ impl State {
         }
     }
 
-    fn fire(&mut self) -> Result<Option<Instant>, Errno> {
-        self.sockets.fire().map_err(stuck)
-    }
-
     fn give_up(&mut self, id: CallId) {
         self.sockets.forget(id);
         self.waiting.remove(&id);
     }
-}
-
-fn stuck(why: Stuck) -> Errno {
-    report(why);
-    Errno::EIO
 }
 
 fn micros(at: Instant) -> i64 {

@@ -30,7 +30,7 @@ use narrows::conn::info::{TCPI_OPT_SACK, TCPI_OPT_TIMESTAMPS, TCPI_OPT_WSCALE};
 use narrows::device::fault::{Fault, Faults};
 use narrows::device::xdp::AttachMode;
 use narrows::recovery::detector;
-use narrows_congestion::registry::CongestionRegistry;
+use narrows_congestion::registry::{CongestionRegistry, RtoRegistry};
 
 #[test]
 fn one_gigabyte_up() {
@@ -150,6 +150,51 @@ fn options() {
             .with_ecn()
             .marked(200),
     ]);
+    run(cells);
+}
+
+/// `ss -ti` in the peer's namespace prints what we say.
+#[test]
+fn ss_says_the_same() {
+    let cells = Cell::either().map(|cell| {
+        let cell = cell.over(Link::Tap).up(4 * MB).down(4 * MB);
+        cell.end(End::Judged).asked_by_ss()
+    });
+    let [passive, active] = cells;
+    run([
+        active
+            .clone()
+            .ours("ECN offered", |c| c.ecn = EcnMode::Classic)
+            .with_ecn(),
+        active.theirs("tcp_sack", "0").without(TCPI_OPT_SACK),
+        passive
+            .theirs("tcp_timestamps", "0")
+            .without(TCPI_OPT_TIMESTAMPS),
+    ]);
+}
+
+/// Buffers of a few segments, and of less than one.
+#[test]
+fn small_windows() {
+    let mut cells = Vec::new();
+    for cell in Cell::either() {
+        let cell = cell
+            .over(Link::Tap)
+            .up(MB / 2)
+            .down(MB / 2)
+            .end(End::Judged);
+        cells.extend([
+            cell.clone()
+                .ours("receives into 6 kB", |c| c.recv_buffer = 6_000),
+            cell.clone()
+                .ours("sends from 6 kB", |c| c.send_buffer = 6_000),
+            cell.theirs("tcp_rmem", "4096 8192 8192")
+                .theirs("tcp_wmem", "4096 8192 8192"),
+        ]);
+    }
+    // The kernel's segments become as small as half the window: nothing to judge.
+    let less = Cell::passive().over(Link::Tap).down(64 * KB);
+    cells.push(less.ours("receives into 1000 bytes", |c| c.recv_buffer = 1_000));
     run(cells);
 }
 
@@ -304,6 +349,22 @@ fn every_congestion_control() {
             cell.clone().marked(100),
             cell.faults("drops", drops.clone(), drops),
         ]);
+    }
+    run(cells);
+}
+
+#[test]
+fn every_timeout_policy() {
+    let registry = RtoRegistry::standard();
+    let mut cells = Vec::new();
+    for entry in registry.entries() {
+        let name = entry.name();
+        // Some are a name for any time.
+        let policy = registry.get(name);
+        let factory = policy.or_else(|_| registry.get(&format!("{name}:10ms")));
+        let cell = Cell::active().ours(name, |c| c.rto = factory.unwrap());
+        let cell = cell.over(Link::Tap).up(MB).end(End::Judged);
+        cells.push(cell.faults("drops", rate(Fault::Drop, 5_000), Faults::default()));
     }
     run(cells);
 }

@@ -12,6 +12,7 @@ mod netns;
 
 use judge::KernelInfo;
 use live::{data, pattern};
+use narrows::buffer::synthetic::check_pattern;
 use narrows::config::{Keepalive, TcpConfig};
 use narrows::congestion::rto::presets;
 use narrows::device::Device;
@@ -204,60 +205,86 @@ fn ten_thousand_connections() {
     });
 }
 
-/// Send `total` bytes as fast as they are taken.
-async fn flood(write: &mut (impl tokio::io::AsyncWrite + Unpin), total: u64) {
+/// Write until there is no room for long, though nobody has read; how much it was.
+async fn fill(
+    try_write: impl Fn(&[u8]) -> std::io::Result<usize>,
+    writable: impl AsyncFn() -> std::io::Result<()>,
+) -> u64 {
     let mut at = 0;
-    while at < total {
-        let n = (total - at).min(100_000) as usize;
-        write.write_all(&data(at, n)).await.unwrap();
-        at += n as u64;
+    while at < TOTAL {
+        match try_write(&data(at, 100_000)) {
+            Ok(n) => at += n as u64,
+            Err(e) => {
+                assert_eq!(e.kind(), ErrorKind::WouldBlock);
+                let room = timeout(Duration::from_millis(200), writable()).await;
+                match room {
+                    Ok(room) => room.unwrap(),
+                    Err(_) => return at,
+                }
+            }
+        }
     }
-    write.shutdown().await.unwrap();
+    panic!("nobody holds the writer back");
 }
 
-/// Read in small steps with pauses, until the writer must have been held back for long; then on.
-async fn read_slowly(read: &mut (impl tokio::io::AsyncRead + Unpin), total: u64) {
-    let (mut at, mut buf) = (0, vec![0; 1 << 16]);
-    for step in 0.. {
-        if step < 50 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+/// Write the rest, from `at` on, while the other side reads at last.
+async fn empty(
+    mut write: impl tokio::io::AsyncWrite + Unpin,
+    mut read: impl tokio::io::AsyncRead + Unpin,
+    mut at: u64,
+) {
+    let writing = async {
+        while at < TOTAL {
+            let n = (TOTAL - at).min(100_000) as usize;
+            write.write_all(&data(at, n)).await.unwrap();
+            at += n as u64;
         }
-        let n = read.read(&mut buf).await.unwrap();
-        if n == 0 {
-            break;
+        write.shutdown().await.unwrap();
+    };
+    let reading = async {
+        let (mut at, mut buf) = (0, vec![0; 1 << 16]);
+        loop {
+            let n = read.read(&mut buf).await.unwrap();
+            if n == 0 {
+                break;
+            }
+            assert_eq!(check_pattern(at, &buf[..n]), None);
+            at += n as u64;
         }
-        let right = buf[..n].iter().zip(at..).all(|(&b, i)| b == pattern(i));
-        assert!(right, "wrong bytes after {at}");
-        at += n as u64;
-    }
-    assert_eq!(at, total);
+        assert_eq!(at, TOTAL);
+    };
+    tokio::join!(writing, reading);
 }
 
-/// Whoever reads slowly holds the writer back by closing its window, and loses nothing.
+/// More than all buffers hold.
+const TOTAL: u64 = 32 << 20;
+
+/// Whoever does not read holds the writer back by closing its window, and loses nothing.
 #[test]
 fn a_slow_reader_on_either_side() {
-    const TOTAL: u64 = 16 << 20;
     in_own_namespace(|| {
         run(async {
             let stack = Stack::spawn(tap(), interface(), TcpConfig::default()).unwrap();
             let listener = TcpListener::bind(&stack, "10.77.0.1:7").await.unwrap();
-            let theirs = tokio::net::TcpSocket::new_v4().unwrap();
-            theirs.set_recv_buffer_size(64 << 10).unwrap();
             let (theirs, ours) = tokio::join!(
-                theirs.connect("10.77.0.1:7".parse().unwrap()),
+                tokio::net::TcpStream::connect("10.77.0.1:7"),
                 listener.accept()
             );
             let (mut theirs, (mut ours, _)) = (theirs.unwrap(), ours.unwrap());
-            tokio::join!(flood(&mut ours, TOTAL), read_slowly(&mut theirs, TOTAL));
-            assert!(counter("TcpExt", "TCPToZeroWindowAdv") > 0);
-
-            tokio::join!(flood(&mut theirs, TOTAL), read_slowly(&mut ours, TOTAL));
-            // Microseconds.
-            let limited = KernelInfo::of(&theirs).rwnd_limited;
-            assert!(
-                limited > 10_000,
-                "the kernel was held back for {limited} us"
-            );
+            let at = fill(
+                |bytes| ours.try_write(bytes),
+                async || ours.writable().await,
+            )
+            .await;
+            assert!(ours.info().unwrap().tcpi_snd_wnd < 100_000);
+            empty(&mut ours, &mut theirs, at).await;
+            let at = fill(
+                |bytes| theirs.try_write(bytes),
+                async || theirs.writable().await,
+            )
+            .await;
+            assert!(KernelInfo::of(&theirs).snd_wnd < 100_000);
+            empty(&mut theirs, &mut ours, at).await;
             assert_eq!(counter("TcpExt", "TCPZeroWindowDrop"), 0);
             assert_eq!(counter("TcpExt", "BeyondWindow"), 0);
         });

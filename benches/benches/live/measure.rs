@@ -139,7 +139,6 @@ fn poll_config(waiting: Waiting, core: Option<usize>) -> PollConfig {
         waiting,
         name: Some(OUR_THREAD.to_owned()),
         core,
-        ..PollConfig::default()
     }
 }
 

@@ -151,7 +151,7 @@ impl Toy {
         h[36..38].copy_from_slice(&to.to_be_bytes());
         h[38..42].copy_from_slice(&seq.to_be_bytes());
         h[42..46].copy_from_slice(&self.rcv.to_be_bytes());
-        h[46] = ((20 + options.len()) / 4 << 4) as u8;
+        h[46] = (((20 + options.len()) / 4) << 4) as u8;
         h[47] = flags;
         let window = if flags & SYN != 0 {
             65_535

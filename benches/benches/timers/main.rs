@@ -1,7 +1,7 @@
 //! How late retransmission timeouts are under each driver.
 //!
 //! ```text
-//! cargo bench -p narrows-benches --bench timers -- [--samples N] [--rto MICROSECONDS]
+//! cargo bench -p narrows-benches --bench timers -- [WORD...] [--samples N] [--rto MICROSECONDS]
 //! ```
 //!
 //! A connection over a loopback cable whose data is thrown away, so that the same segment leaves

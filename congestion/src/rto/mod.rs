@@ -7,9 +7,11 @@ pub mod standard;
 pub use randomized::Randomization;
 pub use standard::{Backoff, Floor, StandardRto};
 
+use crate::place::AnyRto;
 use crate::rtt::RttEstimator;
 use crate::units::{Duration, Instant};
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::fmt::Debug;
 
 /// How long to wait for an acknowledgement before retransmitting.
@@ -31,6 +33,11 @@ pub trait RtoPolicy: Debug + Send {
     fn on_rtt_sample(&mut self, rtt: Duration, now: Instant) {
         let _ = (rtt, now);
     }
+
+    /// Whether [`RtoContext::entropy`] matters to it; if not, that may always be zero.
+    fn wants_entropy(&self) -> bool {
+        true
+    }
 }
 
 impl<T: RtoPolicy + ?Sized> RtoPolicy for Box<T> {
@@ -42,6 +49,22 @@ impl<T: RtoPolicy + ?Sized> RtoPolicy for Box<T> {
     }
     fn on_rtt_sample(&mut self, rtt: Duration, now: Instant) {
         (**self).on_rtt_sample(rtt, now);
+    }
+    fn wants_entropy(&self) -> bool {
+        (**self).wants_entropy()
+    }
+}
+
+/// Shared by those that use it: it has no state of its own.
+impl RtoPolicy for Arc<StandardRto> {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+    fn rto(&self, rtt: &RttEstimator, ctx: &RtoContext) -> Duration {
+        (**self).rto(rtt, ctx)
+    }
+    fn wants_entropy(&self) -> bool {
+        (**self).wants_entropy()
     }
 }
 
@@ -66,6 +89,11 @@ impl RtoContext {
 pub trait RtoFactory: Send + Sync {
     /// A fresh instance.
     fn build(&self) -> Box<dyn RtoPolicy>;
+
+    /// The same, without a box of its own if it is of this crate.
+    fn place(&self) -> AnyRto {
+        AnyRto::Other(self.build())
+    }
 }
 
 impl<F, R> RtoFactory for F
@@ -75,5 +103,8 @@ where
 {
     fn build(&self) -> Box<dyn RtoPolicy> {
         Box::new(self())
+    }
+    fn place(&self) -> AnyRto {
+        AnyRto::of(self())
     }
 }

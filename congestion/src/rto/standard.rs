@@ -110,6 +110,10 @@ impl RtoPolicy for StandardRto {
         };
         (rto + slop).min(self.max).max(Duration::from_nanos(1))
     }
+
+    fn wants_entropy(&self) -> bool {
+        self.randomization != Randomization::None
+    }
 }
 
 #[cfg(test)]

@@ -44,16 +44,16 @@ pub trait App {
 
 /// A host with a TCP and an application.
 #[derive(Debug)]
-#[repr(C)] // What each packet touches of the TCP comes last there, and the application next.
+#[repr(C, align(64))] // What each packet touches of the application comes first there.
 pub struct TcpHost<A> {
-    tcp: SimEndpoint,
-    /// Packets whose checksum failed.
-    pub corrupt_in: u64,
     /// Serialise every packet and parse it again.
     wire: bool,
     /// The application.
     pub app: A,
+    /// Packets whose checksum failed.
+    pub corrupt_in: u64,
     scratch: Vec<u8>,
+    tcp: SimEndpoint,
 }
 
 impl<A: App> TcpHost<A> {

@@ -131,3 +131,19 @@ impl std::error::Error for LiveError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named_with_what_to_do() {
+        let of =
+            |errno: i32| LiveError::shaper("shape a port", io::Error::from_raw_os_error(errno));
+        let (enoent, eperm, einval) = (2, 1, 22);
+        assert!(of(enoent).to_string().contains("modprobe sch_tbf"));
+        assert!(of(eperm).to_string().contains("sudo"));
+        assert!(of(einval).to_string().contains("cannot shape a port"));
+        assert!(LiveError::NoTun.to_string().contains("modprobe tun"));
+    }
+}

@@ -3,6 +3,7 @@
 //! Knows nothing of hosts but their number; [`crate::sim::World`] drives it.
 
 use std::cmp::Reverse;
+use std::hint::black_box;
 
 use crate::sim::queue::{Event, EventQueue};
 use crate::sim::slab::{Hop, NIL, Slab};
@@ -200,6 +201,9 @@ impl<P: Packet> Network<P> {
             });
         }
         let to = port.to;
+        if matches!(to, Node::Host(_)) {
+            black_box(port.bring_in_next(&self.slab));
+        }
         if port.impair.is_some() && self.impair(now, at, i, tap) {
             return None;
         }
@@ -400,6 +404,12 @@ impl<P: Packet> Network<P> {
             );
         }
         self.slab.free(i);
+    }
+
+    /// Reads what a host's NIC will touch when the host sends.
+    #[inline]
+    pub(crate) fn bring_in_nic(&self, host: HostId) -> u64 {
+        self.ports.get(host.index()).map_or(0, Port::bring_in)
     }
 
     /// The packet in slot `i`, which [`Self::handle`] has told of.

@@ -19,6 +19,7 @@ use super::buffer::{Capacity, Depth, InService};
 use super::impair::Impairments;
 use super::link::{Framing, Transmitter};
 use super::nic::NicRoom;
+use super::packet::Packet;
 use super::stats::{PortStats, QueueArea, QueueTrace};
 
 /// A pool by its number in the topology.
@@ -275,6 +276,32 @@ impl Port {
         let i = self.head;
         self.head = slab.hop(i).next;
         Some(i)
+    }
+
+    /// Reads what the next arrival will touch: the packet, and what is known of the one behind it.
+    /// In a long queue they have lain untouched for long; read now, they come from memory while
+    /// the present arrival is handled.
+    #[inline]
+    pub(crate) fn bring_in_next<P: Packet>(&self, slab: &Slab<P>) -> u64 {
+        if self.head == NIL {
+            return 0;
+        }
+        let next = slab.hop(self.head).next;
+        let behind = if next == NIL {
+            0
+        } else {
+            slab.hop(next).depart.as_picos()
+        };
+        behind ^ slab.body(self.head).bring_in()
+    }
+
+    /// Reads a word of each cache line that a host's packet touches.
+    #[inline]
+    pub(crate) fn bring_in(&self) -> u64 {
+        u64::from(self.head)
+            ^ self.tx.free_at().as_picos()
+            ^ self.stats.packets
+            ^ self.overhead.as_ref().map_or(0, |o| o.0.as_picos())
     }
 
     /// Whether nobody has looked since the first packet left.

@@ -68,6 +68,9 @@ impl LiveRecord {
     }
 }
 
+/// How much of an axis there is beyond the greatest value.
+const ROOM: f64 = 1.05;
+
 /// What is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
@@ -152,8 +155,8 @@ impl Comparison {
                 .to_owned(),
                 scale: Scale::Linear,
                 range: match (quantity, link) {
-                    (Quantity::Goodput, Some(link)) => Some((0.0, link * 1.05)),
-                    _ => Some((0.0, (most * 1.05).max(1.0))),
+                    (Quantity::Goodput, Some(link)) => Some((0.0, link * ROOM)),
+                    _ => Some((0.0, (most * ROOM).max(1.0))),
                 },
             },
             series,
@@ -170,13 +173,16 @@ impl Comparison {
 
 fn line(name: &str, variant: &VariantSummary, group: usize, quantity: Quantity) -> Series {
     let value = |p: &Point| match quantity {
-        Quantity::Goodput => Some(p.goodput.mean),
+        Quantity::Goodput => Some(p.goodput.mean.round()),
         Quantity::Timeouts => p.timeouts_per_block,
     };
     let shown = || variant.points.iter().filter(|p| value(p).is_some());
+    // An interval may reach beyond the link; the axis need not follow it.
+    let most = variant.link_rate.bits_per_sec() as f64 * ROOM;
     let spread = |p: &Point| {
         let ci = p.goodput.ci95.unwrap_or(0.0);
-        ((p.goodput.mean - ci).max(0.0), p.goodput.mean + ci)
+        let (low, high) = (p.goodput.mean - ci, p.goodput.mean + ci);
+        (low.max(0.0).round(), high.min(most).round())
     };
     let spreads = quantity == Quantity::Goodput && shown().any(|p| p.goodput.ci95.is_some());
     Series {

@@ -195,14 +195,19 @@ fn drops_at_the_head_are_accounted_for() {
             ce_threshold: None,
         });
         let network = StarSpec::uniform(4, &a, 1).build().unwrap();
-        let mut w = World::new(network, Blaster::hosts(3, burst(40)));
+        let blast = Blast {
+            ecn_capable: false,
+            ..burst(40)
+        };
+        let mut w = World::new(network, Blaster::hosts(3, blast));
         let port = client_port(w.network());
         w.network_mut().trace_queue(port);
         w.start_all(1, SimTime::ZERO, SimTime::ZERO);
-        let end = 4 * 1_000 * US;
+        let end = 2 * 1_000 * US;
         for i in 1..=questions {
             let at = ps(end * i / questions);
-            assert_eq!(w.run_until(at), Outcome::Reached);
+            let outcome = w.run_until(at);
+            assert!(matches!(outcome, Outcome::Reached | Outcome::Idle));
             w.network_mut().queued(at, port);
         }
         let area = w.network_mut().queue_area(ps(end), port);
@@ -213,7 +218,10 @@ fn drops_at_the_head_are_accounted_for() {
     };
     for counted in [true, false] {
         let (stats, area, trace, held) = run(counted, 1);
-        let (early, full) = (stats.dropped(DropReason::Early), stats.dropped(DropReason::Full));
+        let (early, full) = (
+            stats.dropped(DropReason::Early),
+            stats.dropped(DropReason::Full),
+        );
         assert!(early > 3 && full > 0, "{early} {full}");
         assert_eq!((stats.packets + early + full, held), (120, 0));
         assert!(trace.windows(2).all(|w| w[0].0 <= w[1].0));

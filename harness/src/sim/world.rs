@@ -10,6 +10,8 @@
 //! left alone when it recedes: then it fires early, the host is asked again, and nothing else
 //! happens. So a retransmission timer that each ACK pushes back costs nothing per ACK.
 
+use std::hint::black_box;
+
 use narrows_congestion::Instant;
 
 use super::rng::{Component, Stream};
@@ -281,6 +283,9 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
             }
             if let Some((host, slot)) = self.network.handle(event, &mut self.tap) {
                 let now = self.now.to_instant();
+                // Sought at the same time as the host, not after it.
+                black_box(self.network.bring_in_nic(host));
+                black_box(self.slots[host.index()].armed);
                 self.hosts[host.index()].handle_packet(now, self.network.packet(slot));
                 self.network.release(slot);
                 self.serve(host);

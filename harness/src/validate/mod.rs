@@ -15,6 +15,7 @@ mod peers;
 pub mod reference;
 mod row;
 mod run;
+mod tahoe;
 mod vectors;
 
 pub use row::{Expected, Measured, Row, Tolerance, Verdict};

@@ -25,9 +25,9 @@ pub(super) unsafe extern "C" fn netdev_send(
     }) as c_int
 }
 
-/// With no packet and no timer armed none will ever leave. That is told by a count of 0, as the
-/// interface has it, and not by -1: packetdrill asks again after -1, for ever, while it takes a
-/// packet of no bytes for an error and ends.
+/// With no packet and no timer armed none will ever leave. That, as any other reason why none can
+/// be had, is told by a count of 0, as the interface has it, and not by -1: packetdrill asks again
+/// after -1, for ever, while it takes a packet of no bytes for an error and ends.
 pub(super) unsafe extern "C" fn netdev_receive(
     u: *mut c_void,
     buf: *mut c_void,
@@ -40,23 +40,21 @@ pub(super) unsafe extern "C" fn netdev_receive(
         }
         // SAFETY: the caller's promise.
         let room = unsafe { ptr::read_unaligned(count) };
-        let sniffed = shared.sniff()?;
-        let fits = sniffed.filter(|s| {
-            let fits = s.bytes.len() <= room;
-            if !fits {
-                report(format_args!(
-                    "netdev_receive(): a packet of {} bytes for a buffer of {room}",
-                    s.bytes.len()
+        let (bytes, at) = match shared.sniff() {
+            Ok(Some(s)) if s.bytes.len() <= room => (s.bytes, s.at_micros),
+            Ok(Some(s)) => {
+                let len = s.bytes.len();
+                shared.say(format_args!(
+                    "netdev_receive(): a packet of {len} bytes for a buffer of {room}"
                 ));
-            }
-            fits
-        });
-        let (bytes, at) = match fits {
-            Some(s) => (s.bytes, s.at_micros),
-            None => {
-                report("netdev_receive(): no packet leaves, and no timer is armed");
                 (Vec::new(), 0)
             }
+            Ok(None) => {
+                shared.say("netdev_receive(): no packet leaves, and no timer is armed");
+                (Vec::new(), 0)
+            }
+            // Told already.
+            Err(_) => (Vec::new(), 0),
         };
         // SAFETY: the caller's promise, and the packet fits; it lies in memory of ours.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), buf.cast::<u8>(), bytes.len()) };

@@ -168,10 +168,12 @@ impl Stack for Instance {
     }
 
     fn wait_for_return(&mut self, limit: Instant) -> Result<Instant, Stuck> {
+        // A look waits for a call that has returned to be told of.
+        let mut now = self.look()?;
         self.collect()?;
-        while self.finished.is_none() && self.look()? < limit {
-            self.sleep(limit.since(self.now))?;
-            self.look()?;
+        while self.finished.is_none() && now < limit {
+            self.sleep(limit.since(now))?;
+            now = self.look()?;
             self.collect()?;
         }
         Ok(self.now)

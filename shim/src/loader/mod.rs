@@ -28,6 +28,16 @@ use std::mem;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+/// The flags that an instance is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Given {
+    /// What the script wants, in the words of [`flags`], and then these: for our own object.
+    Wanted(String),
+    /// These: for another's, which has flags of its own. What the script wants is up to whoever
+    /// gives them.
+    Only(String),
+}
+
 /// A shared object with the interface.
 #[derive(Clone, Copy, Debug)]
 pub struct Library {
@@ -61,16 +71,15 @@ impl Library {
         Ok(Self { init })
     }
 
-    /// A new instance for a script. `extra` flags come after those that the script asks for.
+    /// A new instance for a script, with these flags.
     ///
     /// # Errors
     /// When the object cannot do it.
-    pub fn stack(&self, wanted: &Wanted, extra: &str) -> Result<Box<dyn Stack>, Stuck> {
-        let mut text = flags::wanted(wanted);
-        if !extra.is_empty() {
-            text.push_str("; ");
-            text.push_str(extra);
-        }
+    pub fn stack(&self, wanted: &Wanted, given: &Given) -> Result<Box<dyn Stack>, Stuck> {
+        let text = match given {
+            Given::Only(flags) => flags.clone(),
+            Given::Wanted(more) => format!("{}; {more}", flags::wanted(wanted)),
+        };
         let mut table = self.instance(&text).map_err(Stuck::Refused)?;
         if wanted.local.is_ipv6() {
             table.domain = libc::AF_INET6;

@@ -3,7 +3,6 @@
 use crate::config::AckPolicy;
 use crate::wire::Seq;
 use narrows_congestion::{ByteCount, Duration, Instant};
-use std::collections::VecDeque;
 use std::fmt::Debug;
 
 /// Decides when in-order data is acknowledged.
@@ -84,32 +83,40 @@ pub(crate) struct PastAck {
     pub(crate) ece: bool,
 }
 
+/// Who decides.
+#[derive(Debug)]
+enum Policy {
+    /// RFC 5681 with these values, and so many quick acknowledgements left.
+    Rfc(AckPolicy, u32),
+    /// The user's own.
+    Custom(Box<dyn Acknowledge>),
+}
+
 /// Acknowledgement state of a connection.
 #[derive(Debug)]
 pub(crate) struct AckState {
-    policy: AckPolicy,
-    /// In place of `policy`.
-    custom: Option<Box<dyn Acknowledge>>,
+    policy: Policy,
     owed: Owed,
     /// Segments received since the last acknowledgement left.
     segments: u32,
-    quick: u32,
     last_data: Instant,
     last_sent: Seq,
-    past: VecDeque<PastAck>,
+    /// Oldest first; mostly none.
+    past: Vec<PastAck>,
 }
 
 impl AckState {
     pub(crate) fn new(policy: AckPolicy, custom: Option<Box<dyn Acknowledge>>) -> Self {
         Self {
-            policy,
-            custom,
+            policy: match custom {
+                Some(custom) => Policy::Custom(custom),
+                None => Policy::Rfc(policy, policy.quick_acks),
+            },
             owed: Owed::Nothing,
             segments: 0,
-            quick: policy.quick_acks,
             last_data: Instant::ZERO,
             last_sent: Seq(0),
-            past: VecDeque::new(),
+            past: Vec::new(),
         }
     }
 
@@ -124,17 +131,15 @@ impl AckState {
         let idle = now.since(self.last_data);
         self.last_data = now;
         self.segments = self.segments.saturating_add(segments);
-        let when = match &mut self.custom {
-            Some(custom) => {
-                let unacknowledged = self.segments;
-                custom.on_data(&DataFacts {
-                    now,
-                    bytes,
-                    unacknowledged,
-                    idle,
-                })
-            }
-            None => self.by_the_rfc(idle),
+        let unacknowledged = self.segments;
+        let when = match &mut self.policy {
+            Policy::Custom(custom) => custom.on_data(&DataFacts {
+                now,
+                bytes,
+                unacknowledged,
+                idle,
+            }),
+            Policy::Rfc(policy, quick) => by_the_rfc(policy, quick, unacknowledged, idle),
         };
         match when {
             AckWhen::Within(delay) if !delay.is_zero() && self.owed != Owed::Now => {
@@ -148,26 +153,13 @@ impl AckState {
         }
     }
 
-    fn by_the_rfc(&mut self, idle: Duration) -> AckWhen {
-        if idle > IDLE {
-            self.quick = self.policy.quick_acks;
-        }
-        let quick = self.quick > 0;
-        self.quick = self.quick.saturating_sub(1);
-        if quick || self.segments >= self.policy.every {
-            AckWhen::Now
-        } else {
-            AckWhen::Within(self.policy.delay)
-        }
-    }
-
     /// Data out of order or not new came: acknowledge at once (RFC 5681 section 4.2), and the
     /// next segments too, since the sender is recovering.
     pub(crate) fn on_disorder(&mut self, now: Instant) {
-        if let Some(custom) = &mut self.custom {
-            custom.on_disorder(now);
+        match &mut self.policy {
+            Policy::Custom(custom) => custom.on_disorder(now),
+            Policy::Rfc(policy, quick) => *quick = (*quick).max(policy.quick_acks),
         }
-        self.quick = self.quick.max(self.policy.quick_acks);
         self.owed = Owed::Now;
     }
 
@@ -176,9 +168,9 @@ impl AckState {
     pub(crate) fn on_mark_flip(&mut self, rcv_nxt: u64, ece_before: bool) {
         if self.owed != Owed::Nothing && self.segments > 0 {
             if self.past.len() == MAX_PAST {
-                self.past.pop_front();
+                self.past.remove(0);
             }
-            self.past.push_back(PastAck {
+            self.past.push(PastAck {
                 rcv_nxt,
                 ece: ece_before,
             });
@@ -199,7 +191,7 @@ impl AckState {
 
     /// The next acknowledgement of the past, to leave before anything else.
     pub(crate) fn take_past(&mut self) -> Option<PastAck> {
-        self.past.pop_front()
+        (!self.past.is_empty()).then(|| self.past.remove(0))
     }
 
     /// A segment with SEG.ACK `ack` leaves, which settles what is owed.
@@ -218,6 +210,20 @@ impl AckState {
     pub(crate) fn clear(&mut self) {
         self.owed = Owed::Nothing;
         self.past.clear();
+    }
+}
+
+/// RFC 5681 section 4.2, with `quick` acknowledgements left that are not delayed.
+fn by_the_rfc(policy: &AckPolicy, quick: &mut u32, segments: u32, idle: Duration) -> AckWhen {
+    if idle > IDLE {
+        *quick = policy.quick_acks;
+    }
+    let at_once = *quick > 0 || segments >= policy.every;
+    *quick = quick.saturating_sub(1);
+    if at_once {
+        AckWhen::Now
+    } else {
+        AckWhen::Within(policy.delay)
     }
 }
 

@@ -77,7 +77,7 @@ pub enum IcmpOutcome {
 }
 
 /// What is known of the path's MTU.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct PathMtu {
     /// What routers said, in bytes with the IP header.
     mtu: Option<u32>,
@@ -87,7 +87,7 @@ pub(super) struct PathMtu {
     /// The largest payload that is known to have arrived.
     arrived: u64,
     /// A claim that contradicts it, and the segment it is about.
-    pending: Option<(AbsSeq, u32)>,
+    pending: Option<Box<(AbsSeq, u32)>>,
 }
 
 /// Sizes of links there are, for routers that do not tell theirs (RFC 1191 section 7.1).
@@ -112,7 +112,7 @@ impl PathMtu {
         if acked >= mss {
             self.arrived = self.arrived.max(mss);
         }
-        if self.pending.is_some_and(|(seq, _)| una > seq) {
+        if self.pending.as_ref().is_some_and(|claim| una > claim.0) {
             self.pending = None;
         }
     }
@@ -200,7 +200,8 @@ impl<T: TcpTypes> Connection<T> {
 
     /// The retransmission timer fired: a claim about the path that was doubted is believed.
     pub(super) fn settle_path_mtu(&mut self, now: Instant) {
-        if let Some((seq, mtu)) = self.path_mtu.pending.take()
+        if let Some(claim) = self.path_mtu.pending.take()
+            && let (seq, mtu) = *claim
             && seq >= self.snd.una()
         {
             self.apply_path_mtu(mtu, now);
@@ -257,7 +258,7 @@ impl<T: TcpTypes> Connection<T> {
         }
         let claimed = mss_of(mtu as usize, header) as u64;
         if claimed < self.arrived_mss() {
-            self.path_mtu.pending = Some((at, mtu));
+            self.path_mtu.pending = Some(Box::new((at, mtu)));
             return IcmpOutcome::PathMtuPending;
         }
         self.apply_path_mtu(mtu, now);

@@ -28,7 +28,7 @@ mod tx;
 mod types;
 mod user;
 
-use crate::buffer::{RecvBuffer, SendBuffer};
+use crate::buffer::{Payload, RecvBuffer, SendBuffer};
 use crate::config::{LocalDropPolicy, TcpConfig};
 use crate::endpoint::challenge::ConnectionBudget;
 use crate::endpoint::metrics::PathMetrics;
@@ -48,6 +48,7 @@ use reassembly::Reassembly;
 use state::{CloseReason, Origin, State};
 use std::cmp::Ordering;
 use std::fmt::{self, Debug};
+use std::hint::black_box;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use timers::{Timer, Timers};
@@ -104,7 +105,6 @@ enum Fin {
 pub struct Connection<T: TcpTypes> {
     // Every segment. Positions of what is received are stream offsets: 0 is the first byte after
     // the SYN.
-    stats: ConnStats,
     config: Arc<TcpConfig>,
     state: State,
     mss_out: u16,
@@ -137,16 +137,18 @@ pub struct Connection<T: TcpTypes> {
     send_buf: T::Send,
     recv_buf: T::Recv,
     ecn: EcnState,
-    ack: AckState,
     /// Where a byte was sent into the closed window.
     probe_sent: Option<AbsSeq>,
     /// SND.UP: urgent data ends here.
     snd_up: Option<AbsSeq>,
     pace_at: Option<Instant>,
     trace: Option<Box<dyn TraceSink>>,
+    ack: AckState,
     local: SocketAddr,
     remote: SocketAddr,
+    path_mtu: PathMtu,
     timers: Timers,
+    stats: ConnStats,
     ooo: Reassembly,
     snd: Sender<T::Congestion, T::Rto>,
 
@@ -156,7 +158,6 @@ pub struct Connection<T: TcpTypes> {
     rcv_up: Option<u64>,
     /// Remembered of an earlier connection to the peer.
     initial_ssthresh: Option<ByteCount>,
-    path_mtu: PathMtu,
     last_error: Option<SoftError>,
     challenge: ConnectionBudget,
 }
@@ -285,12 +286,38 @@ impl<T: TcpTypes> Connection<T> {
         tcp: &TcpHeader,
         payload: <T::Recv as RecvBuffer>::Payload<'_>,
     ) {
+        black_box(self.bring_in());
+        if payload.len() == 0 {
+            // An ACK: the sender will be needed, and not as with data a little of it.
+            black_box(self.snd.bring_in());
+        }
         self.stats.segments_in += 1;
         match self.state {
             State::Closed(_) => {}
             State::SynSent => self.on_segment_syn_sent(now, ecn, tcp, payload),
             _ => self.on_segment(now, ecn, tcp, payload),
         }
+    }
+
+    /// Reads a word of each cache line that a segment touches, one after the other as the fields
+    /// are declared. Of many connections each one is out of the cache when its next segment comes.
+    /// Read all at once, its lines come from memory all at the same time; each where it is needed,
+    /// one after the other. What is read is of no use, but must be used ([`black_box`]), lest the
+    /// compiler leave the reading out.
+    #[inline]
+    fn bring_in(&self) -> u64 {
+        self.last_received.as_nanos()
+            ^ self.window.wnd
+            ^ self.offered.right_edge()
+            ^ u64::from(self.peer_fin.is_some())
+            ^ u64::from(self.ecn.in_use())
+            ^ u64::from(self.pace_at.is_some())
+            ^ u64::from(self.ack.is_due())
+            ^ u64::from(self.local.port() ^ self.remote.port())
+            ^ self.timers.next().as_nanos()
+            ^ self.stats.segments_in
+            ^ u64::from(self.ooo.is_empty())
+            ^ self.snd.una()
     }
 
     /// The device refused `tcp`, a header that [`poll_transmit`](Self::poll_transmit) gave, with

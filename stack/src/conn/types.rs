@@ -2,7 +2,7 @@
 
 use crate::buffer::{RecvBuffer, SendBuffer};
 use crate::config::TcpConfig;
-use narrows_congestion::{CongestionControl, FlowStart, RtoPolicy};
+use narrows_congestion::{AnyCongestion, AnyRto, CongestionControl, FlowStart, RtoPolicy};
 use std::marker::PhantomData;
 
 /// The types a connection is made of.
@@ -22,8 +22,8 @@ pub trait TcpTypes: Sized + 'static {
     fn rto(config: &TcpConfig) -> Self::Rto;
 }
 
-/// Buffers `S` and `R` with whatever congestion control and RTO policy the configuration names,
-/// boxed.
+/// Buffers `S` and `R` with whatever congestion control and RTO policy the configuration names:
+/// those of `narrows-congestion` in the connection itself, those of others boxed.
 pub struct Boxed<S, R>(PhantomData<fn() -> (S, R)>);
 
 impl<S, R> TcpTypes for Boxed<S, R>
@@ -33,13 +33,13 @@ where
 {
     type Send = S;
     type Recv = R;
-    type Congestion = Box<dyn CongestionControl>;
-    type Rto = Box<dyn RtoPolicy>;
+    type Congestion = AnyCongestion;
+    type Rto = AnyRto;
 
     fn congestion(config: &TcpConfig, start: &FlowStart) -> Self::Congestion {
-        config.congestion.build(start)
+        config.congestion.place(start)
     }
     fn rto(config: &TcpConfig) -> Self::Rto {
-        config.rto.build()
+        config.rto.place()
     }
 }

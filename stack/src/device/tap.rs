@@ -8,7 +8,7 @@
 use super::queue::{FrameQueue, VNET_LEN};
 use super::{Device, DeviceStats, FrameSink, Refused, sys};
 use crate::interface::{Capabilities, Medium, RxFrame, TxFrame};
-use narrows_congestion::Instant;
+use narrows_congestion::{Duration, Instant};
 use std::ffi::CStr;
 use std::fmt;
 use std::io;
@@ -95,7 +95,12 @@ impl From<TapError> for io::Error {
 pub struct Tap {
     name: String,
     queue: FrameQueue,
+    heartbeat: Instant,
 }
+
+/// How often to look whether the interface is still there. Who waits is woken before it is gone, if
+/// at all: epoll tells of an error, which is neither readable nor writable.
+const HEARTBEAT: Duration = Duration::from_millis(100);
 
 /// The `ifreq` of the kernel: a name, and what the request is about.
 #[repr(C)]
@@ -221,6 +226,7 @@ impl Tap {
         Ok(Self {
             name,
             queue: FrameQueue::new(fd, capabilities),
+            heartbeat: Instant::ZERO,
         })
     }
 
@@ -267,22 +273,27 @@ impl Device for Tap {
     }
     fn receive(
         &mut self,
-        _: Instant,
+        now: Instant,
         budget: usize,
         sink: &mut dyn FnMut(&RxFrame<'_>),
     ) -> io::Result<usize> {
+        self.heartbeat = now + HEARTBEAT;
         self.queue.receive(budget, sink)
     }
     fn receive_into(
         &mut self,
-        _: Instant,
+        now: Instant,
         budget: usize,
         sink: &mut dyn FrameSink,
     ) -> io::Result<usize> {
+        self.heartbeat = now + HEARTBEAT;
         self.queue.receive_into(budget, sink)
     }
     fn transmit(&mut self, _: Instant, frame: &TxFrame<'_>) -> Result<(), Refused> {
         self.queue.transmit(frame)
+    }
+    fn poll_timeout(&self) -> Option<Instant> {
+        Some(self.heartbeat)
     }
     fn fd(&self) -> BorrowedFd<'_> {
         self.queue.fd.as_fd()

@@ -23,7 +23,7 @@ impl<T: TcpTypes> Endpoint<T> {
         for slot in 0..self.slots.len() as u32 {
             let s = &mut self.slots[slot as usize];
             s.released = true;
-            if let Some(conn) = s.conn.as_deref_mut() {
+            if let Some(conn) = s.conn.as_mut() {
                 conn.abort(now);
                 self.touch(slot);
             }
@@ -34,7 +34,7 @@ impl<T: TcpTypes> Endpoint<T> {
     pub fn connection_states(&self) -> impl Iterator<Item = State> {
         self.slots
             .iter()
-            .filter_map(|slot| slot.conn.as_deref().map(Connection::state))
+            .filter_map(|slot| slot.conn.as_ref().map(Connection::state))
     }
 
     /// Payload of a full segment of the connection that sends `next`.
@@ -42,11 +42,7 @@ impl<T: TcpTypes> Endpoint<T> {
         match next {
             NextOutput::Stray(..) => ByteCount::MAX,
             NextOutput::Conn(slot, _) => {
-                match self
-                    .slots
-                    .get(*slot as usize)
-                    .and_then(|s| s.conn.as_deref())
-                {
+                match self.slots.get(*slot as usize).and_then(|s| s.conn.as_ref()) {
                     Some(conn) => conn.sender().mss(),
                     None => ByteCount::MAX,
                 }
@@ -59,7 +55,7 @@ impl<T: TcpTypes> Endpoint<T> {
         match next {
             NextOutput::Stray(ip, _) => Some(ip.dst),
             NextOutput::Conn(slot, _) => {
-                let conn = self.slots.get(*slot as usize)?.conn.as_deref()?;
+                let conn = self.slots.get(*slot as usize)?.conn.as_ref()?;
                 Some(conn.remote().ip())
             }
         }
@@ -69,7 +65,7 @@ impl<T: TcpTypes> Endpoint<T> {
     /// [`handle_packet`](Self::handle_packet) is owed at once because it came out of order.
     pub(crate) fn disorder_ack(&mut self, now: Instant) -> Option<NextOutput> {
         let slot = self.last_input.take()?;
-        let conn = self.slots.get_mut(slot as usize)?.conn.as_deref_mut()?;
+        let conn = self.slots.get_mut(slot as usize)?.conn.as_mut()?;
         if !conn.owes_disorder_ack() {
             return None;
         }
@@ -86,7 +82,7 @@ impl<T: TcpTypes<Recv = RecvRing>> Endpoint<T> {
     /// Where the next payload of the connection in `slot` goes, with room for `len` bytes, and the
     /// length of the headers before it.
     pub(crate) fn landing(&mut self, slot: u32, len: usize) -> Option<(usize, [&mut [u8]; 2])> {
-        let conn = self.slots.get_mut(slot as usize)?.conn.as_deref_mut()?;
+        let conn = self.slots.get_mut(slot as usize)?.conn.as_mut()?;
         conn.landing(len)
     }
 
@@ -101,7 +97,7 @@ impl<T: TcpTypes<Recv = RecvRing>> Endpoint<T> {
         tcp: &TcpHeader,
         payload: &[u8],
     ) -> Option<()> {
-        let conn = self.slots.get_mut(slot as usize)?.conn.as_deref_mut()?;
+        let conn = self.slots.get_mut(slot as usize)?.conn.as_mut()?;
         let (local, remote) = (conn.local(), conn.remote());
         let expected = (local.ip(), local.port()) == (ip.dst, tcp.dst_port)
             && (remote.ip(), remote.port()) == (ip.src, tcp.src_port);
@@ -112,7 +108,7 @@ impl<T: TcpTypes<Recv = RecvRing>> Endpoint<T> {
         if let Some(conn) = self
             .slots
             .get_mut(slot as usize)
-            .and_then(|s| s.conn.as_deref_mut())
+            .and_then(|s| s.conn.as_mut())
         {
             conn.forget_landed();
         }

@@ -25,7 +25,7 @@ impl<T: TcpTypes> Endpoint<T> {
         let Some(conn) = self
             .slots
             .get_mut(slot as usize)
-            .and_then(|s| s.conn.as_deref_mut())
+            .and_then(|s| s.conn.as_mut())
         else {
             return IcmpOutcome::Ignored;
         };
@@ -49,7 +49,7 @@ impl<T: TcpTypes> Endpoint<T> {
             metrics.update(host, &learned, now);
         }
         for slot in 0..self.slots.len() as u32 {
-            if let Some(conn) = self.slots[slot as usize].conn.as_deref_mut()
+            if let Some(conn) = self.slots[slot as usize].conn.as_mut()
                 && slot != from
                 && conn.remote().ip() == host
             {

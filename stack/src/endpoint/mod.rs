@@ -14,6 +14,7 @@ mod icmp;
 pub mod isn;
 mod listen;
 pub mod metrics;
+mod places;
 mod slots;
 mod source;
 mod strangers;
@@ -33,6 +34,7 @@ use isn::{EphemeralPorts, Secrets};
 use listen::Listener;
 use metrics::{MetricsCache, MetricsConfig};
 use narrows_congestion::{ByteCount, Instant};
+use places::{LAST, Slots};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::net::SocketAddr;
@@ -172,22 +174,6 @@ pub struct EndpointStats {
     pub icmp_errors: u64,
 }
 
-struct Slot<T: TcpTypes> {
-    generation: u32,
-    /// The queue of connections that may have something to send runs through the slots: the next
-    /// one, [`LAST`], or [`NOT_QUEUED`].
-    next_dirty: u32,
-    /// The user has let go of it: it is removed when it is closed.
-    released: bool,
-    listener: Option<ListenerId>,
-    conn: Option<Box<Connection<T>>>,
-}
-
-/// In [`Slot::next_dirty`]: no other follows. As a slot: there is none.
-const LAST: u32 = u32::MAX;
-/// In [`Slot::next_dirty`]: not in the queue.
-const NOT_QUEUED: u32 = u32::MAX - 1;
-
 /// What leaves next.
 pub(crate) enum NextOutput {
     /// An answer to a packet that belongs to no connection.
@@ -202,7 +188,7 @@ pub type Tracer = Box<dyn FnMut(Instant, ConnId, &FourTuple) -> Option<Box<dyn T
 /// A host's TCP.
 ///
 /// Its layout is that of the declaration: what every packet touches comes last, side by side
-/// (see [`Connection`]).
+/// with the first connection (see [`Connection`]).
 #[repr(C)]
 pub struct Endpoint<T: TcpTypes> {
     config: EndpointConfig,
@@ -220,8 +206,8 @@ pub struct Endpoint<T: TcpTypes> {
     /// For the payload of packets that have none.
     empty: T::Send,
     stats: EndpointStats,
+    tracer: Option<Tracer>,
     demux: Demux,
-    slots: Vec<Slot<T>>,
     /// Ends of the queue of connections that may have something to send.
     first_dirty: u32,
     last_dirty: u32,
@@ -229,8 +215,8 @@ pub struct Endpoint<T: TcpTypes> {
     last_input: Option<u32>,
     stray: VecDeque<(IpHeader, TcpHeader)>,
     events: VecDeque<EndpointEvent>,
-    tracer: Option<Tracer>,
     wheel: TimerWheel,
+    slots: Slots<T>,
 }
 
 impl<T: TcpTypes> Endpoint<T> {
@@ -244,7 +230,7 @@ impl<T: TcpTypes> Endpoint<T> {
         let (k0, k1) = (key as u64, (key >> 64) as u64);
         let secrets = Secrets::new(k0, k1);
         Ok(Self {
-            slots: Vec::new(),
+            slots: Slots::new(),
             free: Vec::new(),
             demux: Demux::new(secrets.table()),
             listeners: BTreeMap::new(),
@@ -370,7 +356,7 @@ impl<T: TcpTypes> Endpoint<T> {
             && let Some(conn) = self
                 .slots
                 .get_mut(slot as usize)
-                .and_then(|s| s.conn.as_deref_mut())
+                .and_then(|s| s.conn.as_mut())
         {
             let syn =
                 // What a listener would admit: a SYN that opens nothing must not end TIME-WAIT.
@@ -409,7 +395,7 @@ impl<T: TcpTypes> Endpoint<T> {
             if let Some(conn) = self
                 .slots
                 .get_mut(slot as usize)
-                .and_then(|s| s.conn.as_deref_mut())
+                .and_then(|s| s.conn.as_mut())
             {
                 conn.handle_timeout(now);
                 self.after_input(slot);
@@ -457,7 +443,7 @@ impl<T: TcpTypes> Endpoint<T> {
         match next {
             NextOutput::Stray(ip, tcp) => Some((ip, tcp, self.empty.view(0..0))),
             NextOutput::Conn(slot, out) => {
-                Some(self.slots[slot as usize].conn.as_deref_mut()?.packet(out))
+                Some(self.slots[slot as usize].conn.as_mut()?.packet(out))
             }
         }
     }
@@ -471,7 +457,7 @@ impl<T: TcpTypes> Endpoint<T> {
         }
         loop {
             let slot = self.first_dirty;
-            let Some(conn) = self.slots.get_mut(slot as usize)?.conn.as_deref_mut() else {
+            let Some(conn) = self.slots.get_mut(slot as usize)?.conn.as_mut() else {
                 self.pop_dirty();
                 continue;
             };
@@ -498,7 +484,7 @@ impl<T: TcpTypes> Endpoint<T> {
         let Some(slot) = self.demux.lookup(&tuple) else {
             return;
         };
-        if let Some(conn) = self.slots[slot as usize].conn.as_deref_mut() {
+        if let Some(conn) = self.slots[slot as usize].conn.as_mut() {
             conn.handle_local_drop(now, tcp, payload_len);
             self.touch(slot);
         }
@@ -520,7 +506,7 @@ impl<T: TcpTypes> Endpoint<T> {
         self.slots
             .get(id.slot as usize)
             .filter(|s| s.generation == id.generation)
-            .and_then(|s| s.conn.as_deref())
+            .and_then(|s| s.conn.as_ref())
     }
 
     /// The same, to call its user functions. Poll the endpoint afterwards.
@@ -530,7 +516,7 @@ impl<T: TcpTypes> Endpoint<T> {
             return None;
         }
         self.touch(id.slot);
-        self.slots[id.slot as usize].conn.as_deref_mut()
+        self.slots[id.slot as usize].conn.as_mut()
     }
 
     /// The user is done with a connection: see [`Connection::release`]. It finishes by itself, and

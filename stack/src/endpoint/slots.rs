@@ -2,7 +2,8 @@
 
 use super::demux::FourTuple;
 use super::metrics::PathMetrics;
-use super::{ConnId, Endpoint, EndpointEvent, LAST, ListenerId, NOT_QUEUED, Slot};
+use super::places::{LAST, NOT_QUEUED, Slot};
+use super::{ConnId, Endpoint, EndpointEvent, ListenerId};
 use crate::conn::state::{CloseReason, State};
 use crate::conn::{Connection, Event, Opening, TcpTypes};
 use narrows_congestion::{ByteCount, CongestionControl, Instant};
@@ -49,7 +50,7 @@ impl<T: TcpTypes> Endpoint<T> {
             slot,
             generation: s.generation,
         };
-        let Some(conn) = s.conn.as_deref_mut() else {
+        let Some(conn) = s.conn.as_mut() else {
             return;
         };
         while let Some(event) = conn.poll_event() {
@@ -85,7 +86,7 @@ impl<T: TcpTypes> Endpoint<T> {
     pub(super) fn settle(&mut self, slot: u32, now: Instant) {
         self.collect_events(slot);
         let s = &mut self.slots[slot as usize];
-        let Some(conn) = s.conn.as_deref_mut() else {
+        let Some(conn) = s.conn.as_mut() else {
             return;
         };
         if let State::Closed(_) = conn.state() {
@@ -118,7 +119,7 @@ impl<T: TcpTypes> Endpoint<T> {
         listener: Option<ListenerId>,
         now: Instant,
     ) -> u32 {
-        let conn = Some(Box::new(conn));
+        let conn = Some(conn);
         let slot = match self.free.pop() {
             Some(slot) => {
                 let s = &mut self.slots[slot as usize];
@@ -143,7 +144,7 @@ impl<T: TcpTypes> Endpoint<T> {
         debug_assert!(entered.is_ok(), "{tuple:?} twice");
         let id = self.id(slot);
         if let Some(tracer) = &mut self.tracer
-            && let Some(conn) = self.slots[slot as usize].conn.as_deref_mut()
+            && let Some(conn) = self.slots[slot as usize].conn.as_mut()
         {
             conn.set_trace(tracer(now, id, &tuple));
         }

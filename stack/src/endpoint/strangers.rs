@@ -52,7 +52,7 @@ impl<T: TcpTypes> Endpoint<T> {
                     Some(syn) => {
                         let conn = self.open_cookie(now, tuple, config, tcp, &syn);
                         let slot = self.add(tuple, conn, Some(ListenerId(id)), now);
-                        if let Some(conn) = self.slots[slot as usize].conn.as_deref_mut() {
+                        if let Some(conn) = self.slots[slot as usize].conn.as_mut() {
                             conn.handle_segment(now, ip.ecn, tcp, payload);
                         }
                         self.after_input(slot);

@@ -7,10 +7,11 @@
 //! earliest deadline filed in it, so that the wheel need not be woken to move timers down a
 //! level.
 //!
-//! While all ids are below 16 there is no wheel at all, only the `Vec`: a host with one
-//! connection pays 24 bytes.
+//! While all ids are below 16 there is no wheel at all, only the `Vec`, and for id 0 alone not even
+//! that: a host with one connection pays 24 bytes, in the wheel itself.
 
 use narrows_congestion::Instant;
+use std::ops::{Deref, DerefMut};
 
 /// Bits of a nanosecond count below the resolution of level 0.
 const TICK_BITS: u32 = 6;
@@ -40,7 +41,7 @@ const HEAD: u32 = 1 << 31;
 /// Ids are below 2^31; memory is proportional to the largest one used.
 #[derive(Debug)]
 pub struct TimerWheel {
-    entries: Vec<Entry>,
+    entries: Entries,
     /// A lower bound of all deadlines, not counting `due`; `NEVER` if nothing is filed.
     next: u64,
     /// How many timers are armed.
@@ -58,6 +59,47 @@ struct Entry {
     filed: u64,
     next: u32,
     prev: u32,
+}
+
+/// By id.
+#[derive(Debug)]
+enum Entries {
+    /// Of id 0.
+    One([Entry; 1]),
+    Many(Vec<Entry>),
+}
+
+impl Entries {
+    /// Make room for `id`.
+    fn grow(&mut self, id: u32) {
+        let mut entries = match self {
+            Self::One(one) => one.to_vec(),
+            Self::Many(many) => std::mem::take(many),
+        };
+        entries.resize(id as usize + 1, Entry::IDLE);
+        *self = Self::Many(entries);
+    }
+}
+
+impl Deref for Entries {
+    type Target = [Entry];
+    #[inline]
+    fn deref(&self) -> &[Entry] {
+        match self {
+            Self::One(one) => one,
+            Self::Many(many) => many,
+        }
+    }
+}
+
+impl DerefMut for Entries {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [Entry] {
+        match self {
+            Self::One(one) => one,
+            Self::Many(many) => many,
+        }
+    }
 }
 
 impl Entry {
@@ -94,7 +136,7 @@ impl TimerWheel {
     /// A wheel without timers.
     pub const fn new() -> Self {
         Self {
-            entries: Vec::new(),
+            entries: Entries::One([Entry::IDLE]),
             next: NEVER,
             armed: 0,
             due: Vec::new(),
@@ -202,7 +244,7 @@ impl TimerWheel {
     #[cold]
     fn grow(&mut self, id: u32) {
         assert!(id < HEAD, "timer id {id} is not below 2^31");
-        self.entries.resize(id as usize + 1, Entry::IDLE);
+        self.entries.grow(id);
         if self.levels.is_none() && self.entries.len() > SMALL {
             let mut levels = Levels::new();
             self.next = NEVER;

@@ -39,6 +39,7 @@ impl<T: ByteTcp> Interface<T> {
     /// [`Landing::room`]; in `frame` anything stands in their place.
     pub fn handle_landed(&mut self, now: Instant, frame: &RxFrame<'_>) {
         if self.try_landed(now, frame).is_some() {
+            self.stats.landed += 1;
             self.stats.frames_in += 1;
             self.stats.bytes_in += frame.bytes.len() as u64;
             self.acknowledge_disorder(now);

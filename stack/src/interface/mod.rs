@@ -21,7 +21,8 @@ mod output;
 
 pub use address::{Cidr, CidrError};
 pub use frame::{
-    Capabilities, Landing, Medium, Offload, PartialChecksum, RxChecksum, RxFrame, Segmentation, TxFrame,
+    Capabilities, Landing, Medium, Offload, PartialChecksum, RxChecksum, RxFrame, Segmentation,
+    TxFrame,
 };
 
 use crate::buffer::{RecvRing, SendRing};
@@ -93,7 +94,7 @@ impl InterfaceConfig {
     }
 }
 
-/// What an interface has seen. All but the first four count what was dropped, or answered by the
+/// What an interface has seen. All but the first five count what was dropped, or answered by the
 /// interface itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -106,6 +107,8 @@ pub struct InterfaceStats {
     pub bytes_in: u64,
     /// Bytes of the frames given out.
     pub bytes_out: u64,
+    /// Frames received whose payload the device put where it belongs ([`Interface::landing`]).
+    pub landed: u64,
     /// Frames refused by the device.
     pub refused: u64,
     /// Frames cut off or with impossible headers.

@@ -182,7 +182,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                     .and_then(|s| s.rate);
             }
             sample.round_start = round_start;
-            self.stats.ce_bytes += sample.delivered_ce.get();
+            if !sample.delivered_ce.is_zero() {
+                self.stats.ce_bytes += sample.delivered_ce.get();
+            }
             // The view is of the flow as this ACK found it: was the window the limit?
             let limited = self.cwnd_limited_since(prior_una);
             self.with_cc_limited(now, limited, |cc, view| cc.on_ack(&sample, view));
@@ -362,11 +364,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.with_cc(now, |cc, view| {
                 cc.on_congestion_event(CongestionEvent::Loss, view)
             });
-            self.undo = Some(UndoRecord::new(
-                Spurious::FastRetransmit,
-                self.una,
-                self.nxt,
-            ));
+            let undo = UndoRecord::new(Spurious::FastRetransmit, self.una, self.nxt);
+            self.undo = Some(Box::new(undo));
             self.start_prr(flight);
             self.cwr_due = true;
         }
@@ -405,7 +404,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     fn start_prr(&mut self, flight: ByteCount) {
         self.prr = match self.policy.recovery {
-            RecoverySending::Prr => Some(Prr::new(flight, self.cc.ssthresh().min(self.cc.cwnd()))),
+            RecoverySending::Prr => {
+                let target = self.cc.ssthresh().min(self.cc.cwnd());
+                Some(Box::new(Prr::new(flight, target)))
+            }
             RecoverySending::Pipe => None,
         };
     }

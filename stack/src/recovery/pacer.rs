@@ -20,15 +20,15 @@ pub struct PacerConfig {
 
 /// A connection's pacer.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C)] // What is asked before each segment, paced or not, comes first.
 pub struct Pacer {
-    config: PacerConfig,
-    /// All that was sent is paid for at this time,
+    /// All that was sent is paid for at this time and `carry / rate` of a nanosecond.
     next: Instant,
-    /// and `carry / rate` of a nanosecond.
-    carry: u64,
-    rate: u64,
     /// What is left of the quantum.
     credit: ByteCount,
+    carry: u64,
+    rate: u64,
+    config: PacerConfig,
 }
 
 impl Pacer {

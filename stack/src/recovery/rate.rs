@@ -6,7 +6,7 @@
 //! over the longer of the times in which it was sent and in which it was acknowledged, because
 //! ACKs may come compressed.
 
-use narrows_congestion::{ByteCount, Duration, Instant, Rate};
+use narrows_congestion::{ByteCount, Duration, Instant, Needs, Rate};
 
 /// The delivery state when a segment was last transmitted; kept in the segment's record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,29 +58,43 @@ pub struct RateSample {
 /// In the order of events: [`on_sent`](Self::on_sent) per transmission; per ACK
 /// [`on_delivered`](Self::on_delivered) for each segment newly acknowledged or SACKed, then
 /// [`take_round_start`](Self::take_round_start) and [`sample`](Self::sample).
+///
+/// What only rates need comes first, what rounds are counted by last.
 #[derive(Clone, Debug, Default)]
+#[repr(C)]
 pub struct RateEstimator {
-    /// `C.delivered`.
-    delivered: u64,
+    /// `P` of the newest segment that the present ACK delivered, and its `send_elapsed`.
+    newest: Option<(TxSnapshot, Duration)>,
+    min_rtt: Duration,
     /// `C.delivered_time`.
     delivered_at: Instant,
     /// `C.first_send_time`.
     first_sent_at: Instant,
     /// `C.app_limited`: until this much is delivered, samples are limited by the application.
     app_limited_until: u64,
+    /// `C.delivered`.
+    delivered: u64,
     /// A round trip ends when something sent after this much was delivered is delivered.
     next_round_delivered: u64,
     round: u64,
     round_start: bool,
-    min_rtt: Duration,
-    /// `P` of the newest segment that the present ACK delivered, and its `send_elapsed`.
-    newest: Option<(TxSnapshot, Duration)>,
+    /// Nobody wants rates: only rounds are counted.
+    rounds_only: bool,
 }
 
 impl RateEstimator {
     /// Before the first segment.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The same for a congestion control with these needs: without
+    /// [`delivery_rate`](Needs::delivery_rate) rounds are counted, and no sample is taken.
+    pub fn of(needs: &Needs) -> Self {
+        Self {
+            rounds_only: !needs.delivery_rate,
+            ..Self::default()
+        }
     }
 
     /// Bytes delivered so far, `C.delivered`.
@@ -95,12 +109,20 @@ impl RateEstimator {
 
     /// The smallest RTT known: samples over a shorter interval are thrown away.
     pub fn set_min_rtt(&mut self, min_rtt: Duration) {
-        self.min_rtt = min_rtt;
+        if !self.rounds_only {
+            self.min_rtt = min_rtt;
+        }
     }
 
     /// A segment leaves: what to keep in its record. `idle`: nothing was in flight.
     #[inline]
     pub fn on_sent(&mut self, now: Instant, idle: bool) -> TxSnapshot {
+        if self.rounds_only {
+            return TxSnapshot {
+                delivered_and_limited: self.delivered << 1,
+                ..TxSnapshot::default()
+            };
+        }
         if idle {
             self.first_sent_at = now;
             self.delivered_at = now;
@@ -115,7 +137,9 @@ impl RateEstimator {
     /// The application has nothing to send, although the window would admit it, with `in_flight`
     /// bytes outstanding: what is measured until that is delivered says little about the network.
     pub fn on_app_limited(&mut self, in_flight: u64) {
-        self.app_limited_until = self.delivered.saturating_add(in_flight).max(1);
+        if !self.rounds_only {
+            self.app_limited_until = self.delivered.saturating_add(in_flight).max(1);
+        }
     }
 
     /// `bytes` were delivered by a segment last sent at `sent_at` with the state `tx`.
@@ -128,10 +152,12 @@ impl RateEstimator {
         now: Instant,
     ) {
         self.delivered = self.delivered.saturating_add(bytes.get());
-        self.delivered_at = now;
-        if self.newest.is_none() || sent_at >= self.first_sent_at {
-            self.newest = Some((*tx, sent_at.since(tx.first_sent_at)));
-            self.first_sent_at = sent_at;
+        if !self.rounds_only {
+            self.delivered_at = now;
+            if self.newest.is_none() || sent_at >= self.first_sent_at {
+                self.newest = Some((*tx, sent_at.since(tx.first_sent_at)));
+                self.first_sent_at = sent_at;
+            }
         }
         if tx.delivered() >= self.next_round_delivered {
             self.next_round_delivered = self.delivered;

@@ -45,6 +45,7 @@ enum Mark {
 
 /// One segment that was sent and is not cumulatively acknowledged.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))] // One cache line, not parts of two.
 pub struct SentSegment {
     /// First sequence number.
     pub start: AbsSeq,
@@ -195,6 +196,18 @@ impl Scoreboard {
             #[cfg(test)]
             steps: 0,
         }
+    }
+
+    /// Reads a word of each cache line that an ACK of new data touches, as
+    /// [`Sender::bring_in`](super::Sender::bring_in).
+    #[inline]
+    pub(super) fn bring_in(&self) -> u64 {
+        let of = |record: Option<&SentSegment>| record.map_or(0, |r| r.start);
+        self.una
+            ^ self.reno_bytes
+            ^ u64::from(self.base)
+            ^ of(self.records.front())
+            ^ of(self.records.back())
     }
 
     /// No record is outstanding.

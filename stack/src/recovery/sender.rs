@@ -59,10 +59,8 @@ pub enum NextSegment {
 /// Counters of the sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-#[repr(C)] // The first is counted for each segment.
+#[repr(C)] // The last is counted for each segment.
 pub struct SenderStats {
-    /// Data segments sent, retransmissions included.
-    pub segments: u64,
     /// Retransmitted segments.
     pub retransmits: u64,
     /// Retransmitted bytes.
@@ -89,14 +87,16 @@ pub struct SenderStats {
     pub local_drops: u64,
     /// Bytes whose ACK reported a congestion mark.
     pub ce_bytes: u64,
+    /// Data segments sent, retransmissions included.
+    pub segments: u64,
 }
 
 /// The sending half of a connection, less the bytes themselves.
 ///
 /// Sequence numbers are unwrapped to 64 bits ([`AbsSeq`]): the SYN is 0, the first byte 1.
 ///
-/// What each segment reads comes first, and what only losses need last: see
-/// [`Connection`](crate::conn::Connection).
+/// What each segment touches lies together in the order of declaration, and what few need comes
+/// first or last, or is in a box: see [`Connection`](crate::conn::Connection).
 #[derive(Debug)]
 #[repr(C)]
 pub struct Sender<C, R> {
@@ -108,6 +108,8 @@ pub struct Sender<C, R> {
     pub(super) rto_at: Option<Instant>,
     pub(super) pto_at: Option<Instant>,
     pub(super) tlp: Option<TlpEpisode>,
+    pub(super) undo: Option<Box<UndoRecord>>,
+    pub(super) prr: Option<Box<Prr>>,
     pub(super) dup_acks: u32,
     /// Partial ACKs of the present episode.
     pub(super) partial_acks: u32,
@@ -126,7 +128,9 @@ pub struct Sender<C, R> {
     pub(super) cwr_due: bool,
     /// What `cc` wants; asked once.
     pub(super) needs: Needs,
-    pub(super) cc: C,
+    pub(super) board: Scoreboard,
+    pub(super) stats: SenderStats,
+    pub(super) policy: SenderPolicy,
     pub(super) rto: R,
     pub(super) detector: Box<dyn LossDetector>,
     /// The window was the limit while data up to here was sent.
@@ -134,18 +138,14 @@ pub struct Sender<C, R> {
     pub(super) last_sent_at: Instant,
     /// No new data before this: a mark came for a window of one segment.
     pub(super) held_until: Instant,
-    pub(super) policy: SenderPolicy,
     pub(super) armed_rto: Duration,
     pub(super) rtt: RttEstimator,
-    pub(super) rng: Rng,
     pub(super) pacer: Pacer,
     pub(super) rate: RateEstimator,
-    pub(super) board: Scoreboard,
-    pub(super) undo: Option<UndoRecord>,
-    pub(super) prr: Option<Prr>,
-    pub(super) stats: SenderStats,
+    pub(super) cc: C,
     /// When the first of the timeouts that [`Self::retries`] counts was.
     pub(super) retrying_since: Instant,
+    pub(super) rng: Rng,
 }
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
@@ -163,6 +163,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     ) -> Self {
         let mut board = Scoreboard::new();
         board.set_start(start);
+        let needs = cc.needs();
         Self {
             una: start,
             nxt: start,
@@ -170,11 +171,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             policy,
             board,
             detector,
-            needs: cc.needs(),
+            needs,
             cc,
             rto,
             rtt,
-            rate: RateEstimator::new(),
+            rate: RateEstimator::of(&needs),
             pacer: Pacer::new(),
             rng,
             ca_state: CaState::Open,
@@ -241,6 +242,22 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Timeouts in a row without progress.
     pub fn retries(&self) -> u32 {
         self.retries
+    }
+
+    /// Reads a word of each cache line that a segment touches; see
+    /// [`Connection`](crate::conn::Connection)'s function of that name.
+    #[inline]
+    pub(crate) fn bring_in(&self) -> u64 {
+        self.una
+            ^ u64::from(self.tlp.is_some())
+            ^ u64::from(self.retries)
+            ^ self.board.bring_in()
+            ^ self.stats.segments
+            ^ self.policy.max_segments as u64
+            ^ self.last_sent_at.as_nanos()
+            ^ self.rtt.samples()
+            ^ self.rate.delivered()
+            ^ self.cc.cwnd().get()
     }
 
     /// The loss detector's name.
@@ -519,6 +536,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.mss = mss;
         self.policy = policy;
         self.needs = cc.needs();
+        self.rate = RateEstimator::of(&self.needs);
         self.cc = cc;
         self.backoff = 0;
         if let Some(rtt) = rtt {
@@ -574,6 +592,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// There is nothing to send though the window would admit it: rate samples taken now measure
     /// the application, not the path.
     pub fn on_app_limited(&mut self) {
-        self.rate.on_app_limited(self.board.pipe().get());
+        if self.needs.delivery_rate {
+            self.rate.on_app_limited(self.board.pipe().get());
+        }
     }
 }

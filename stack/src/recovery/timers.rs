@@ -23,8 +23,7 @@ pub enum RtoOutcome {
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Start the retransmission timer afresh (RFC 6298 section 5).
     pub fn arm_rto(&mut self, now: Instant) {
-        let entropy = self.rng.next_u64();
-        self.armed_rto = self.rto_with(entropy);
+        self.armed_rto = self.draw_rto();
         self.rto_at = Some(now + self.armed_rto);
     }
 
@@ -50,9 +49,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
     }
 
-    /// The timeout for a timer that the connection keeps itself (handshake).
+    /// The timeout for a timer that is armed now.
     pub fn draw_rto(&mut self) -> Duration {
-        let entropy = self.rng.next_u64();
+        let entropy = if self.rto.wants_entropy() {
+            self.rng.next_u64()
+        } else {
+            0
+        };
         self.rto_with(entropy)
     }
 
@@ -178,7 +181,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         // state in which it struck.
         self.with_cc(now, |cc, view| cc.on_rto(retries, view));
         if first_of_episode || self.undo.is_none() {
-            self.undo = Some(UndoRecord::new(Spurious::Timeout, self.una, self.nxt));
+            let undo = UndoRecord::new(Spurious::Timeout, self.una, self.nxt);
+            self.undo = Some(Box::new(undo));
         }
         // RFC 5682 section 2.1 step 1: not when a retransmission was lost already.
         self.frto = if self.policy.spurious.frto && first_of_episode && !first.was_retransmitted() {

@@ -1,7 +1,7 @@
 //! A veth pair: one end for AF_XDP, the other for the kernel's TCP.
 #![allow(dead_code, unreachable_pub)] // Each test file uses a part of it.
 
-use super::netns::{add_address, ethtool};
+use super::netns::{add_address, ethtool, until};
 use narrows::device::xdp::{Attach, AttachMode, Xdp, XdpConfig};
 use std::process::Command;
 
@@ -58,6 +58,7 @@ pub fn lay(mtu: usize, queues: u32, ipv6: bool) -> bool {
         skip(&e.to_string());
         return false;
     }
+    await_detached();
     true
 }
 
@@ -67,8 +68,21 @@ fn skip(why: &str) {
     eprintln!("SKIPPED: {why}");
 }
 
+/// A program is attached to our end.
+pub fn is_attached() -> bool {
+    let output = Command::new("ip").args(["link", "show", OURS]).output();
+    String::from_utf8_lossy(&output.unwrap().stdout).contains("xdp")
+}
+
+/// Wait until none is. It goes with the last descriptor of it, and a process that another thread
+/// starts has all of ours for a moment.
+pub fn await_detached() {
+    until("the program goes", || !is_attached());
+}
+
 /// Our end.
 pub fn open(mode: AttachMode) -> Xdp {
+    await_detached();
     let config = XdpConfig {
         attach: Attach::As(mode),
         ..XdpConfig::default()

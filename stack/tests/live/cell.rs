@@ -25,6 +25,7 @@ use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -87,6 +88,8 @@ pub struct Cell {
     pub into: Faults,
     pub mark_every: u64,
     pub end: End,
+    /// Ask the program `ss` as well.
+    pub ss: bool,
 }
 
 pub const KB: u64 = 1 << 10;
@@ -120,6 +123,7 @@ impl Cell {
             into: Faults::default(),
             mark_every: 0,
             end: End::Fin,
+            ss: false,
         }
     }
 
@@ -218,6 +222,13 @@ impl Cell {
     pub fn end(self, end: End) -> Self {
         let mut cell = self.named(&format!("{end:?}"));
         cell.end = end;
+        cell
+    }
+
+    /// What `ss -ti` prints is compared too, where segments can be counted.
+    pub fn asked_by_ss(self) -> Self {
+        let mut cell = self.named("asked by ss");
+        cell.ss = true;
         cell
     }
 
@@ -448,9 +459,7 @@ impl Cell {
             let done = seen.sent == self.up && seen.got == self.down && so(seen);
             done || seen.wrong.is_some() || seen.got > self.down
         };
-        let seen = board
-            .await_seen(all)
-            .unwrap_or_else(|e| panic!("it hangs at {e:?}"));
+        let seen = board.await_seen("everything is here", all);
         assert_eq!(seen.wrong, None, "a wrong byte came down: {seen:?}");
         assert_eq!(seen.got, self.down, "bytes down: {seen:?}");
         assert_eq!(seen.accepted, usize::from(self.kernel_opens));
@@ -459,8 +468,10 @@ impl Cell {
     fn info(&self, run: &Run) -> TcpInfo {
         run.board.ask_info();
         run.driver.wake();
-        let seen = run.board.await_seen(|seen| seen.info.is_some());
-        seen.expect("the driver answers").info.unwrap()
+        let seen = run
+            .board
+            .await_seen("the driver answers", |seen| seen.info.is_some());
+        seen.info.unwrap()
     }
 
     /// Both sides' figures come to agree.
@@ -500,6 +511,9 @@ impl Cell {
             theirs.rtt, ours.tcpi_rtt, theirs.min_rtt, ours.tcpi_min_rtt
         );
         self.judge_repetitions(run, &ours);
+        if self.ss {
+            ss_agrees(&ours, self.up);
+        }
     }
 
     /// What the kernel says to have got twice was sent twice.
@@ -531,8 +545,9 @@ impl Cell {
     /// The kernel closes its socket, and we are to see that.
     fn finish_after(self, run: Run, why: CloseReason) {
         drop(run.stream);
-        let seen = run.board.await_seen(|seen| seen.closed.is_some());
-        let seen = seen.unwrap_or_else(|e| panic!("it is not told of the end: {e:?}"));
+        let seen = run
+            .board
+            .await_seen("it is told of the end", |seen| seen.closed.is_some());
         assert_eq!(seen.closed, Some(why));
         self.finish(run.driver);
     }
@@ -641,6 +656,42 @@ const UNLESS_BROKEN: [&str; 9] = [
     "TcpInCsumErrors",
     "TcpInErrs",
 ];
+
+/// The program `ss` prints of the connection what we say of it.
+fn ss_agrees(ours: &TcpInfo, up: u64) {
+    let said = match Command::new("ss")
+        .args(["-tinoH", "state", "established"])
+        .output()
+    {
+        Ok(output) => String::from_utf8(output.stdout).unwrap(),
+        Err(e) => {
+            let ci = std::env::var("CI").is_ok_and(|v| v == "true");
+            assert!(!ci, "there is no `ss` command: {e}");
+            return eprintln!("SKIPPED, there is no `ss` command: {e}");
+        }
+    };
+    let words: Vec<_> = said.split_whitespace().collect();
+    let scales = (ours.tcpi_rcv_wscale, ours.tcpi_snd_wscale);
+    for wanted in [
+        format!("wscale:{},{}", scales.0, scales.1),
+        format!("mss:{}", ours.tcpi_snd_mss),
+        format!("advmss:{}", ours.tcpi_advmss),
+        format!("pmtu:{}", ours.tcpi_pmtu),
+        format!("bytes_received:{up}"),
+        format!("segs_in:{}", ours.tcpi_segs_out),
+        format!("data_segs_in:{}", ours.tcpi_data_segs_out),
+    ] {
+        assert!(words.contains(&wanted.as_str()), "no {wanted} in {said}");
+    }
+    for (word, bit) in [
+        ("ts", TCPI_OPT_TIMESTAMPS),
+        ("sack", TCPI_OPT_SACK),
+        ("ecn", TCPI_OPT_ECN),
+    ] {
+        let used = ours.tcpi_options & bit != 0;
+        assert_eq!(words.contains(&word), used, "{word} in {said}");
+    }
+}
 
 /// Read and compare what we have sent, to the end or up to `limit` bytes; how much it was.
 fn read(mut stream: &TcpStream, limit: u64) -> io::Result<u64> {

@@ -105,17 +105,18 @@ impl Board {
         *self.seen.lock().unwrap()
     }
 
-    /// Wait until our side is so; what it has come to at the end of all patience otherwise.
-    pub fn await_seen(&self, so: impl Fn(&Seen) -> bool) -> Result<Seen, Seen> {
+    /// Wait until our side is so.
+    pub fn await_seen(&self, what: &str, so: impl Fn(&Seen) -> bool) -> Seen {
         let seen = self.seen.lock().unwrap();
         let (seen, timeout) = self
             .changed
             .wait_timeout_while(seen, PATIENCE, |seen| !so(seen))
             .unwrap();
-        match timeout.timed_out() {
-            true => Err(*seen),
-            false => Ok(*seen),
-        }
+        assert!(
+            !timeout.timed_out(),
+            "in vain: {what}; it hangs at {seen:?}"
+        );
+        *seen
     }
 }
 

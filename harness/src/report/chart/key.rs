@@ -2,7 +2,7 @@
 
 use super::ink::{Inks, Shape, escape, text_width};
 use super::layout::{KEY_FONT, WIDTH};
-use super::lines::Look;
+use super::lines::{DASHED, Look};
 use super::{Draw, Role, Series};
 use std::fmt::Write;
 
@@ -49,6 +49,9 @@ fn entries(series: &[Series], looks: &[Look], inks: Inks) -> Vec<Entry> {
         reference.name = "reference".to_owned();
         reference.look.colour = inks.faint.to_owned();
         reference.look.shape = Shape::Circle;
+        if !matches!(draw, Draw::Line | Draw::Steps) {
+            reference.look.stroke = DASHED.to_owned();
+        }
         reference.band = false;
         entries.push(Entry {
             name: "narrows".to_owned(),

@@ -54,17 +54,29 @@ pub(super) fn svg(chart: &Chart, theme: Theme) -> String {
     let left = name + widest + 12.0;
     let last = x_ticks.iter().rev().find_map(|t| t.label.as_ref());
     let right = 6.0 + last.map_or(0.0, |l| width(l) / 2.0);
-    let mut area = Area {
-        left,
-        top: 9.0,
-        width: WIDTH - left - right,
-        height: HEIGHT,
+    let lay = |right: f64| {
+        let mut area = Area {
+            left,
+            top: 9.0,
+            width: WIDTH - left - right,
+            height: HEIGHT,
+        };
+        let x = x.clone().between(area.left, area.right());
+        let above = rules::above(chart, &x, area);
+        let rows = above.iter().map(|(_, row, _)| row + 1).max().unwrap_or(0);
+        area.top += rows as f64 * ROW;
+        let y = y.clone().between(area.bottom(), area.top);
+        let ground = covered(chart, &x, &y, area, inks);
+        let beside = rules::beside(chart, &y, ground);
+        (area, x, y, above, beside)
     };
-    let x = x.between(area.left, area.right());
-    let above = rules::above(chart, &x, area);
-    let rows = above.iter().map(|(_, row, _)| row + 1).max().unwrap_or(0);
-    area.top += rows as f64 * ROW;
-    let y = y.between(area.bottom(), area.top);
+    let mut laid = lay(right);
+    let margin = rules::margin(&laid.4);
+    if margin > right {
+        // Names have no place inside: the chart makes room, and those that then fit do not need it.
+        laid = lay(margin);
+    }
+    let (area, x, y, above, beside) = laid;
 
     let looks: Vec<Look> = (0..chart.series.len())
         .map(|i| Look::of(&chart.series, i, inks))
@@ -73,7 +85,7 @@ pub(super) fn svg(chart: &Chart, theme: Theme) -> String {
     let b = &mut body;
     grid(b, &y_ticks, &y, area, inks);
     rules::lines(b, chart, &x, &y, area, inks);
-    let ground = series(b, chart, &looks, &x, &y, area, inks);
+    series(b, chart, &looks, &x, &y, area, inks);
     axes(b, (&x_ticks, &x), (&y_ticks, &y), area, inks);
     names(b, (&x_label, &y_label), area, inks);
     for (middle, row, label) in above {
@@ -85,7 +97,7 @@ pub(super) fn svg(chart: &Chart, theme: Theme) -> String {
             escape(&label)
         );
     }
-    rules::beside(b, chart, &y, ground, inks);
+    rules::draw(b, &beside, area, inks);
     if chart.series.iter().all(|s| s.points.is_empty()) {
         let _ = writeln!(
             b,
@@ -148,7 +160,27 @@ fn occurring(chart: &Chart) -> Vec<f64> {
     xs
 }
 
-/// All series, the reference's below ours; what ground they cover.
+/// What ground the series cover.
+fn covered(chart: &Chart, x: &Place, y: &Place, area: Area, inks: Inks) -> Ground {
+    let frame = Frame {
+        x,
+        y,
+        inks,
+        tips: false,
+    };
+    let mut ground = Ground::new(area);
+    for s in &chart.series {
+        for piece in frame.pieces(s) {
+            match s.draw {
+                Draw::Dots | Draw::Markers => piece.iter().for_each(|p| ground.add(&[*p])),
+                _ => ground.add(&piece),
+            }
+        }
+    }
+    ground
+}
+
+/// All series, the reference's below ours.
 fn series(
     b: &mut String,
     chart: &Chart,
@@ -157,7 +189,7 @@ fn series(
     y: &Place,
     area: Area,
     inks: Inks,
-) -> Ground {
+) {
     let frame = Frame {
         x,
         y,
@@ -169,7 +201,6 @@ fn series(
         pairs.filter(move |(s, _)| s.role == role)
     };
     let all = || by_role(Role::Reference).chain(by_role(Role::Ours));
-    let mut ground = Ground::new(area);
     // A picture in the picture, because it clips what lies outside without needing a name.
     let (l, t, w, h) = (
         area.left - 1.0,
@@ -183,18 +214,13 @@ fn series(
     );
     for (s, look) in all() {
         frame.line(b, s, look);
-        for piece in frame.pieces(s) {
-            match s.draw {
-                Draw::Dots | Draw::Markers => piece.iter().for_each(|p| ground.add(&[*p])),
-                _ => ground.add(&piece),
-            }
-        }
     }
     b.push_str("</svg>\n");
-    for (s, look) in all() {
-        frame.markers(b, s, look);
+    let drawn: Vec<_> = all().collect();
+    for (i, (s, look)) in drawn.iter().enumerate() {
+        let over: Vec<_> = drawn[i + 1..].iter().map(|(s, _)| *s).collect();
+        frame.markers(b, s, look, &over);
     }
-    ground
 }
 
 fn grid(b: &mut String, ticks: &[Tick], y: &Place, area: Area, inks: Inks) {

@@ -6,6 +6,9 @@ use super::{Draw, Role, Series};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+/// The line of a reference that nothing lies on.
+pub(super) const DASHED: &str = r#" stroke-width="1.6" stroke-dasharray="5.5 3.5""#;
+
 /// How one series looks.
 #[derive(Clone, Debug)]
 pub(super) struct Look {
@@ -39,7 +42,8 @@ impl Look {
             Role::Reference if bare(me) && all.iter().any(|s| s.role == Role::Ours && bare(s)) => {
                 r#" stroke-width="5.5" stroke-opacity="0.45" stroke-dasharray="8 4.5""#.to_owned()
             }
-            Role::Reference => r#" stroke-width="1.6" stroke-dasharray="5.5 3.5""#.to_owned(),
+            Role::Reference if bare(me) => interleaved(all, index),
+            Role::Reference => DASHED.to_owned(),
         };
         Self {
             colour: paint(me.group, inks.theme),
@@ -51,10 +55,16 @@ impl Look {
 
     /// A marker: full for ours, an outline that leaves room for ours in it for the reference.
     pub(super) fn marker(&self, b: &mut String, x: f64, y: f64, inks: Inks) {
+        self.marker_below(b, x, y, inks, 0);
+    }
+
+    /// The same below so many others of ours, which it looks out from.
+    fn marker_below(&self, b: &mut String, x: f64, y: f64, inks: Inks, others: usize) {
         match self.role {
             Role::Ours => {
                 let paint = filled(&self.colour, inks.paper);
-                self.shape.draw(b, x, y, 0.82, &paint);
+                let size = 0.82 + 0.38 * others.min(3) as f64;
+                self.shape.draw(b, x, y, size, &paint);
             }
             Role::Reference => {
                 let paint = format!(
@@ -65,6 +75,21 @@ impl Look {
             }
         }
     }
+}
+
+/// Dashes for a bare line of the reference's. Where several lie on each other, each fills the gaps
+/// of the others.
+fn interleaved(all: &[Series], index: usize) -> String {
+    let alike =
+        |s: &Series| s.role == Role::Reference && matches!(s.draw, Draw::Line | Draw::Steps);
+    let count = all.iter().filter(|s| alike(s)).count().clamp(1, 4);
+    let nth = all[..index].iter().filter(|s| alike(s)).count() % count;
+    if count == 1 {
+        return DASHED.to_owned();
+    }
+    let (on, gap) = (6, 6 * (count - 1));
+    let offset = -(on as i64) * nth as i64;
+    format!(r#" stroke-width="1.8" stroke-dasharray="{on} {gap}" stroke-dashoffset="{offset}""#)
 }
 
 /// Where the series may be.
@@ -134,8 +159,9 @@ impl Frame<'_> {
         }
     }
 
-    /// The markers; those outside the frame are left out.
-    pub(super) fn markers(&self, b: &mut String, series: &Series, look: &Look) {
+    /// The markers; those outside the frame are left out, and those that the series in `over` cover
+    /// are larger, so that all are seen.
+    pub(super) fn markers(&self, b: &mut String, series: &Series, look: &Look, over: &[&Series]) {
         if !matches!(series.draw, Draw::LineMarkers | Draw::Markers) {
             return;
         }
@@ -145,6 +171,10 @@ impl Frame<'_> {
                 continue;
             };
             any = true;
+            let covering = over
+                .iter()
+                .filter(|o| o.role == series.role && self.covers(o, (x, y)));
+            let others = covering.count();
             if self.tips {
                 let spread = series
                     .spread
@@ -152,15 +182,24 @@ impl Frame<'_> {
                     .map_or(String::new(), |(a, b)| format!(" ({a} to {b})"));
                 let tip = format!("{}: {}, {}{spread}", series.name, p.0, p.1);
                 let _ = write!(b, "<g><title>{}</title>", escape(&tip));
-                look.marker(b, x, y, self.inks);
+                look.marker_below(b, x, y, self.inks, others);
                 b.push_str("</g>");
             } else {
-                look.marker(b, x, y, self.inks);
+                look.marker_below(b, x, y, self.inks, others);
             }
         }
         if any {
             b.push('\n');
         }
+    }
+
+    /// Whether a marker of `series` lies on this place.
+    fn covers(&self, series: &Series, (x, y): Point) -> bool {
+        if !matches!(series.draw, Draw::LineMarkers | Draw::Markers) {
+            return false;
+        }
+        let mut at = series.points.iter().filter_map(|p| self.at(*p));
+        at.any(|(ox, oy)| (ox - x).abs() < 2.0 && (oy - y).abs() < 2.0)
     }
 
     fn whiskers(&self, b: &mut String, series: &Series, look: &Look) {

@@ -1,7 +1,8 @@
 //! Marked values: a threshold across the chart, an instant up it, each with its name.
 //!
 //! Names of vertical lines stand above the chart, as many rows of them as they need. Names of
-//! horizontal lines stand at the line where the least is drawn.
+//! horizontal lines stand beside the line where nothing is drawn, or to the right of the chart if
+//! there is no such place.
 
 use super::ink::{Inks, escape, text_width};
 use super::layout::{Area, SMALL};
@@ -65,6 +66,7 @@ pub(super) fn above(chart: &Chart, x: &Place, area: Area) -> Vec<(f64, usize, St
 }
 
 /// What is drawn where, in coarse cells.
+#[derive(Clone)]
 pub(super) struct Ground {
     cells: Vec<bool>,
     columns: usize,
@@ -134,10 +136,30 @@ impl Ground {
     }
 }
 
-/// The names of the horizontal lines, to be drawn last.
-pub(super) fn beside(b: &mut String, chart: &Chart, y: &Place, mut ground: Ground, inks: Inks) {
+/// Where the name of a horizontal line stands: its left end and its middle.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Spot {
+    /// In the chart.
+    Inside { left: f64, top: f64 },
+    /// Right of it, in several rows; the first one's base line.
+    Outside { top: f64 },
+}
+
+/// A name of a horizontal line, and where it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Name {
+    label: String,
+    spot: Spot,
+}
+
+const HEIGHT: f64 = SMALL - 2.0;
+/// How far a name may be from its line.
+const FAR: [f64; 3] = [4.5, 10.0, 16.0];
+
+/// Places for the names of the horizontal lines.
+pub(super) fn beside(chart: &Chart, y: &Place, mut ground: Ground) -> Vec<Name> {
     let area = ground.area;
-    let rules: Vec<(f64, &str)> = chart
+    let mut rules: Vec<(f64, &str)> = chart
         .rules
         .iter()
         .filter_map(|r| match r.at {
@@ -148,27 +170,79 @@ pub(super) fn beside(b: &mut String, chart: &Chart, y: &Place, mut ground: Groun
     for (at, _) in &rules {
         ground.add(&[(area.left, *at), (area.right(), *at)]);
     }
+    rules.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut outside = f64::NEG_INFINITY;
+    let mut names = Vec::new();
     for (at, label) in rules {
-        let (width, height) = (text_width(label, SMALL), SMALL - 2.0);
-        let lefts = [
-            area.right() - width - 4.0,
-            area.left + 6.0,
-            area.left + (area.width - width) / 2.0,
-            area.left + (area.width - width) * 0.75,
-            area.left + (area.width - width) * 0.25,
-        ];
-        let tops = [at - height - 4.5, at + 4.5];
-        let places = lefts.iter().flat_map(|l| tops.map(|t| (*l, t)));
-        let best = places.min_by_key(|(l, t)| ground.taken(*l, *t, width, height));
-        let (left, top) = best.unwrap_or((lefts[0], tops[0]));
-        ground.fill(left - 2.0, top, width + 4.0, height);
+        let width = text_width(label, SMALL);
+        let last = area.right() - width - 4.0;
+        let columns = ((last - area.left - 6.0) / CELL).max(0.0) as u32;
+        let lefts = (0..=columns).map(|c| last - f64::from(c) * CELL);
+        // The nearest to the line that is free, of those the rightmost.
+        let tops = FAR.iter().flat_map(|far| [at - HEIGHT - far, at + far]);
+        let places = tops.flat_map(|top| lefts.clone().map(move |left| (left, top)));
+        let free = places
+            .filter(|(left, _)| *left >= area.left)
+            .find(|(l, t)| ground.taken(l - 2.0, t - 1.0, width + 4.0, HEIGHT + 2.0) == 0);
+        let spot = if let Some((left, top)) = free {
+            ground.fill(left - 2.0, top, width + 4.0, HEIGHT);
+            Spot::Inside { left, top }
+        } else {
+            let rows = wrapped(label).len() as f64;
+            let top = (at - rows * ROW / 2.0).max(outside).max(area.top - 8.0);
+            outside = top + rows * ROW + 2.0;
+            Spot::Outside { top }
+        };
+        let label = label.to_owned();
+        names.push(Name { label, spot });
+    }
+    names
+}
+
+/// How much room the names need right of the chart.
+pub(super) fn margin(names: &[Name]) -> f64 {
+    let outside = names
+        .iter()
+        .filter(|n| matches!(n.spot, Spot::Outside { .. }));
+    let rows = outside.flat_map(|n| wrapped(&n.label));
+    let widest = rows.map(|row| text_width(&row, SMALL)).fold(0.0, f64::max);
+    if widest > 0.0 { widest + 10.0 } else { 0.0 }
+}
+
+/// In rows of about a dozen letters.
+fn wrapped(label: &str) -> Vec<String> {
+    let mut rows: Vec<String> = Vec::new();
+    for word in label.split(' ') {
+        match rows.last_mut() {
+            Some(row) if row.len() + word.len() < 12 => {
+                row.push(' ');
+                row.push_str(word);
+            }
+            _ => rows.push(word.to_owned()),
+        }
+    }
+    rows
+}
+
+/// The names of the horizontal lines, to be drawn last.
+pub(super) fn draw(b: &mut String, names: &[Name], area: Area, inks: Inks) {
+    let mut text = |left: f64, base: f64, row: &str| {
         let _ = writeln!(
             b,
-            r#"<text x="{left:.1}" y="{:.1}" font-size="{SMALL}" fill="{}" stroke="{}" stroke-width="3" stroke-linejoin="round" paint-order="stroke">{}</text>"#,
-            top + height - 0.5,
+            r#"<text x="{left:.1}" y="{base:.1}" font-size="{SMALL}" fill="{}" stroke="{}" stroke-width="3" stroke-linejoin="round" paint-order="stroke">{}</text>"#,
             inks.faint,
             inks.paper,
-            escape(label),
+            escape(row),
         );
+    };
+    for name in names {
+        match name.spot {
+            Spot::Inside { left, top } => text(left, top + HEIGHT - 0.5, &name.label),
+            Spot::Outside { top } => {
+                for (i, row) in wrapped(&name.label).iter().enumerate() {
+                    text(area.right() + 7.0, top + (i as f64 + 0.75) * ROW, row);
+                }
+            }
+        }
     }
 }

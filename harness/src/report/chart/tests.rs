@@ -189,6 +189,62 @@ fn names_of_rules_stand_apart() {
     }
 }
 
+/// A name that would lie on a line goes out of the chart, which makes room for it.
+#[test]
+fn names_move_out_where_nothing_is_free() {
+    let wave = |swing: f64| -> Vec<(f64, f64)> {
+        (0..400)
+            .map(|i| (f64::from(i), 50.0 + swing * f64::from(i % 2 * 2 - 1)))
+            .collect()
+    };
+    let chart = |points: &[(f64, f64)]| Chart {
+        y: Axis {
+            range: Some((0.0, 100.0)),
+            ..Axis::default()
+        },
+        series: vec![Series {
+            draw: Draw::Line,
+            ..series("", points)
+        }],
+        rules: vec![Rule {
+            at: RuleAt::Y(50.0),
+            label: "the middle of all".to_owned(),
+        }],
+        ..Chart::default()
+    };
+    let quiet = sound(&chart(&[(0.0, 10.0), (400.0, 10.0)]));
+    assert!(quiet.contains(">the middle of all<"));
+    let busy = sound(&chart(&wave(45.0)));
+    assert!(busy.contains(">the middle<") && busy.contains(">of all<"));
+}
+
+#[test]
+fn what_lies_on_each_other_is_seen() {
+    let line = |group, role, draw| Series {
+        draw,
+        role,
+        group,
+        ..series(["a", "b"][group], &[(1.0, 1.0), (2.0, 2.0)])
+    };
+    let chart = Chart {
+        series: vec![
+            line(0, Role::Reference, Draw::Line),
+            line(1, Role::Reference, Draw::Line),
+            line(0, Role::Ours, Draw::Markers),
+            line(1, Role::Ours, Draw::Markers),
+        ],
+        ..Chart::default()
+    };
+    let svg = sound(&chart);
+    for part in [
+        r#"stroke-dasharray="6 6" stroke-dashoffset="0""#,
+        r#"stroke-dasharray="6 6" stroke-dashoffset="-6""#,
+        r#"r="5.2""#,
+    ] {
+        assert!(svg.contains(part), "{part}");
+    }
+}
+
 #[test]
 fn a_million_points_make_a_small_file() {
     let points: Vec<(f64, f64)> = (0..1_000_000)

@@ -14,9 +14,9 @@ use std::net::SocketAddr;
 
 /// What a host of the run is.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant)] // One client among many servers, which are the small ones.
 pub(super) enum Role {
-    Client(Client),
+    /// One among many servers, which are small.
+    Client(Box<Client>),
     Server(Server),
 }
 

@@ -110,7 +110,7 @@ fn run<T: Tap<SimPacket>>(
     let mut hosts = Vec::with_capacity(spec.servers as usize + 1);
     for h in 0..=spec.servers {
         let app = if h == 0 {
-            Role::Client(Client::new(spec))
+            Role::Client(Box::new(Client::new(spec)))
         } else {
             Role::Server(Server::new(spec, h - 1))
         };

@@ -9,6 +9,8 @@ pub(super) struct Teeth {
     /// The longest and the shortest queue, in packets.
     pub(super) max: f64,
     pub(super) min: f64,
+    /// The shortest of each tooth, the middle one.
+    pub(super) middle_min: f64,
     /// Mean alpha over flows and time.
     pub(super) alpha: f64,
     /// From one cut of a flow to its next, in round trips.
@@ -35,11 +37,41 @@ impl Teeth {
         Self {
             max: queue().fold(0.0, f64::max),
             min: queue().fold(f64::INFINITY, f64::min),
+            middle_min: median(valleys(queue())),
             alpha: alpha(spec, run),
             period_rtts: period / rtt,
             utilisation: utilisation(run),
         }
     }
+}
+
+impl Teeth {
+    /// Queues in packets of the model, where those of the run are tenths.
+    pub(super) fn in_parts(self) -> Self {
+        Self {
+            max: self.max / 10.0,
+            min: self.min / 10.0,
+            middle_min: self.middle_min / 10.0,
+            ..self
+        }
+    }
+}
+
+/// The shortest queue between each two times that it passes its middle upwards.
+fn valleys(queue: impl Iterator<Item = f64> + Clone) -> Vec<f64> {
+    let low = queue.clone().fold(f64::INFINITY, f64::min);
+    let high = queue.clone().fold(0.0, f64::max);
+    let (lower, upper) = (low + (high - low) * 0.4, low + (high - low) * 0.6);
+    let (mut valleys, mut valley) = (Vec::new(), f64::INFINITY);
+    for q in queue {
+        if q <= lower {
+            valley = valley.min(q);
+        } else if q >= upper && valley.is_finite() {
+            valleys.push(valley);
+            valley = f64::INFINITY;
+        }
+    }
+    valleys
 }
 
 /// The samples of all flows after the warm-up.
@@ -80,6 +112,13 @@ pub(super) fn median(mut values: Vec<f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_valley_for_each_tooth() {
+        let queue = [5.0, 9.0, 3.0, 2.0, 8.0, 7.0, 8.0, 1.0, 9.0, 4.0];
+        assert_eq!(valleys(queue.into_iter()), [2.0, 1.0]);
+        assert!(valleys([4.0, 4.0].into_iter()).is_empty());
+    }
 
     #[test]
     fn middle_values() {

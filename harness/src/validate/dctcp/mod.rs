@@ -7,6 +7,8 @@ mod model;
 mod ns3;
 mod rules;
 mod sawtooth;
+mod senders;
+mod simulators;
 mod testbed;
 
 use super::reference::Table;
@@ -17,7 +19,7 @@ use crate::scenario::spec::{Aqm, DelayedAck, QueueLimit, SharedBuffer};
 use narrows::{ByteCount, Duration, Rate};
 
 /// The checks of this module.
-pub(super) const CHECKS: [Check; 10] = [
+pub(super) const CHECKS: [Check; 12] = [
     Check {
         name: "dctcp/sawtooth",
         what: "queue and alpha of long flows against the paper's model",
@@ -47,6 +49,18 @@ pub(super) const CHECKS: [Check; 10] = [
         what: "the same with a buffer that all ports share",
         seconds: 2,
         run: incast::shared_pool,
+    },
+    Check {
+        name: "dctcp/incast-simulators",
+        what: "an incast beside what htsim and ns-3 gave for DCTCP",
+        seconds: 4,
+        run: simulators::dctcp,
+    },
+    Check {
+        name: "dctcp/incast-marks",
+        what: "the FAST 2008 incast with queue management and with ECN, but not DCTCP",
+        seconds: 6,
+        run: simulators::managed,
     },
     Check {
         name: "dctcp/all-to-all",

@@ -50,9 +50,14 @@ impl Sawtooth {
         })
     }
 
-    /// D: what a cut takes from one window, in packets; also the period in round trips.
+    /// D: what a cut takes from one window, in packets.
     pub(super) fn cut(self) -> f64 {
         (self.window() + 1.0) * self.alpha() / 2.0
+    }
+
+    /// From cut to cut, in round trips: D, or each round if pinned.
+    pub(super) fn period(self) -> f64 {
+        if self.is_pinned() { 1.0 } else { self.cut() }
     }
 
     /// The longest queue.

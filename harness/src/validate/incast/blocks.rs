@@ -4,8 +4,8 @@ use super::waits::{self, Block};
 use super::*;
 use crate::report::chart::{Axis, Chart, Draw, Role, Rule, RuleAt, Scale, Series};
 use crate::scenario::spec::BlockSize;
-use crate::validate::Figure;
 use crate::validate::reference::Table;
+use crate::validate::{Figure, Verdict};
 use narrows::ByteCount;
 
 const TABLE: &str = include_str!("../../../reference/fast08_fixed_block.csv");
@@ -108,14 +108,18 @@ fn median(blocks: &[Block]) -> Option<Block> {
 fn medians(bench: &mut Bench<'_>, table: &Table, what: &str, theirs: f64, blocks: &[Vec<Block>]) {
     let medians: Vec<Block> = blocks.iter().filter_map(|b| median(b)).collect();
     let each = |of: fn(&Block) -> f64| medians.iter().map(of).collect::<Vec<_>>();
-    bench.row(Row::new(
+    let row = Row::new(
         format!("{what}: median block time"),
         table.source.clone(),
         Expected::Value(theirs),
         Measured::spread(&each(|b| b.millis)),
         "ms",
         Tolerance::Relative(0.05),
-    ));
+    );
+    bench.row(match row.verdict() {
+        Verdict::Differs => row.explained("the-time-of-a-block"),
+        _ => row,
+    });
     // Counted, not read off the time.
     let k: Vec<_> = each(|b| b.sat_out / RTO_MIN_MS)
         .iter()

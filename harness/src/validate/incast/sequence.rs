@@ -223,7 +223,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
         "fast08-time-sequence",
         "One server of 16 through a block that collapses (FAST 2008 set-up, 64 packets of \
          buffer). What the port drops is repeated only after the minimum timeout; until then \
-         nothing moves, and neither do the 15 others, whose parts are complete.",
+         nothing of this server's moves, and the block waits for it.",
         "Time and sequence numbers of one server in a collapsed block",
         0.0,
         end,
@@ -238,7 +238,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
     );
     figure(
         "fast08-time-sequence-repair",
-        "The same block from the timeout on: slow start from one segment, alone on an idle link.",
+        "The same block from the timeout on: slow start from one segment.",
         "Time and sequence numbers of one server after its timeout",
         silence.1 - 0.5,
         end,

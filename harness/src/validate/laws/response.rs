@@ -8,6 +8,10 @@ use crate::validate::{Bench, Expected, Figure, Measured, Row, Tolerance};
 use narrows::Duration;
 
 const TABLE: &str = include_str!("../../../reference/rfc9438.csv");
+/// What a run of `laws/rare` gave: too long for each day.
+const RECORDED: &str = include_str!("../../../reference/rfc9438_recorded.csv");
+/// How far a run of today may be from the recorded one.
+const AS_RECORDED: Tolerance = Tolerance::Relative(0.01);
 /// Of the law: the model has no time of recovery and no whole segments.
 const TOLERANCE: Tolerance = Tolerance::Relative(0.1);
 
@@ -72,6 +76,16 @@ pub(super) fn rows(
             ours.push((p, found.mean_window));
             let what = format!("RTT {} ms, p = {p:.0e}", law.rtt_ms);
             bench.row(row(law.congestion, &what, &table.source, window, &found));
+            if let Some(then) = recorded(*law, p) {
+                bench.row(Row::new(
+                    format!("{}, {what}: mean window as recorded", name(law.congestion)),
+                    Table::parse(RECORDED).source,
+                    Expected::Value(then),
+                    Measured::Value(found.mean_window),
+                    "segments",
+                    AS_RECORDED,
+                ));
+            }
         }
         for (role, draw, points) in [
             (Role::Reference, Draw::Line, theirs),
@@ -88,6 +102,55 @@ pub(super) fn rows(
         }
     }
     Ok(series)
+}
+
+/// The mean window of `law` under losses of probability `p` when it was last run in full.
+fn recorded(law: Law, p: f64) -> Option<f64> {
+    let table = Table::parse(RECORDED);
+    let found = table.lines().find(|l| {
+        let at = l.number("p").is_some_and(|q| (q / p - 1.0).abs() < 1e-3);
+        at && l.text("congestion") == law.congestion && l.whole("rtt_ms") == law.rtt_ms
+    });
+    found.and_then(|l| l.number("window"))
+}
+
+/// Rows of `laws` at rates rarer than `than` with the windows that were recorded, and these as
+/// more points of `series`, which [`rows`] has made.
+pub(super) fn recorded_rows(bench: &mut Bench<'_>, laws: &[Law], than: f64, series: &mut [Series]) {
+    let table = Table::parse(TABLE);
+    for (group, law) in laws.iter().enumerate() {
+        for line in table.lines().filter(|l| l.whole("rtt_ms") == law.rtt_ms) {
+            let (Some(p), Some(window)) = (line.number("p"), line.number(law.congestion)) else {
+                continue;
+            };
+            if p >= than * 0.999 {
+                continue;
+            }
+            let ours = recorded(*law, p);
+            let what = format!("RTT {} ms, p = {p:.0e}", law.rtt_ms);
+            bench.row(
+                Row::new(
+                    format!("{}, {what}: mean window", name(law.congestion)),
+                    &table.source,
+                    Expected::Value(window),
+                    ours.map_or_else(
+                        || Measured::Missing("only with --full".to_owned()),
+                        Measured::Value,
+                    ),
+                    "segments",
+                    TOLERANCE,
+                )
+                .note("recorded, not run each time: narrows validate --full --only laws/rare")
+                .explained("what-a-recovery-costs-a-small-window"),
+            );
+            let line = series
+                .iter_mut()
+                .find(|s| s.group == group && s.role == Role::Ours);
+            if let (Some(window), Some(line)) = (ours, line) {
+                line.points.push((p, window));
+            }
+        }
+    }
 }
 
 /// Reno's law, at an RTT of 100 us.
@@ -139,7 +202,8 @@ pub(super) fn figure(series: Vec<Series>) -> Figure {
     Figure {
         name: "response-functions",
         caption: "Mean window against the rate of loss when each 1/p-th packet is lost: RFC \
-                  9438's tables as lines, our sender's as points."
+                  9438's tables as lines, our sender's as points. At 10 ms CUBIC is Reno from \
+                  1e-6 on, and all are from 1e-3 on."
             .to_owned(),
         chart: Chart {
             title: "Mean window against rate of loss".to_owned(),
@@ -162,6 +226,24 @@ pub(super) fn figure(series: Vec<Series>) -> Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_recorded_is_of_rates_in_the_table() {
+        for line in Table::parse(RECORDED).lines() {
+            let law = Law {
+                congestion: line.text("congestion"),
+                rtt_ms: line.whole("rtt_ms"),
+            };
+            let p = line.number("p").unwrap();
+            let window = recorded(law, p).unwrap();
+            let table = Table::parse(TABLE);
+            let theirs = table.lines().find(|l| {
+                l.whole("rtt_ms") == law.rtt_ms && (l.number("p").unwrap() / p - 1.0).abs() < 1e-3
+            });
+            let theirs = theirs.unwrap().number(law.congestion).unwrap();
+            assert!((window / theirs - 1.0).abs() < 0.1, "{window} {theirs}");
+        }
+    }
 
     #[test]
     fn the_table_has_seven_rates_for_each_law() {

@@ -1,5 +1,6 @@
 //! How flows share a link: CUBIC with Reno, and a newcomer with who was there.
 
+use super::pair;
 use crate::report::chart::{Axis, Chart, Draw, Role, Series};
 use crate::scenario::ScenarioError;
 use crate::scenario::flows::{FlowsRun, FlowsSpec, Loss, PortBuffer, Record};
@@ -168,14 +169,17 @@ pub(super) fn convergence(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
             samples: Some(Duration::from_secs(1)),
             queue: false,
         };
-        let mut indices = Vec::new();
+        let (mut indices, mut shares) = (Vec::new(), Vec::new());
         for seed in 1..=SEEDS {
+            // Another phase of the first flow for each seed.
+            spec.flows[1].start = Duration::from_millis(10_000 + 137 * (seed - 1));
             let run = bench.flows(&FlowsSpec {
                 seed,
                 ..spec.clone()
             })?;
             let goodput = |i: usize| run.flows[i].goodput.bits_per_sec() as f64;
             indices.push(fairness(&[goodput(0), goodput(1)]));
+            shares.push(100.0 * goodput(1) / (goodput(0) + goodput(1)));
             if seed == 1 {
                 series.extend((0..2).map(|flow| rates(&run, flow, group, name)));
             }
@@ -188,6 +192,26 @@ pub(super) fn convergence(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
             "",
             Tolerance::Exact,
         ));
+        if congestion == "cubic" {
+            let drawn: Vec<f64> = (1..=20).map(|i| pair::share(pair::Loser::One(i))).collect();
+            let low = drawn.iter().copied().fold(f64::INFINITY, f64::min);
+            let high = drawn.iter().copied().fold(0.0, f64::max);
+            bench.row(
+                Row::new(
+                    "CUBIC, two flows, 100 Mb/s, RTT 20 ms: share of the second in the last 40 s",
+                    "the rules of RFC 9438 drawn, with one loser at each overflow",
+                    Expected::Range(low, high),
+                    Measured::spread(&shares),
+                    "%",
+                    Tolerance::Exact,
+                )
+                .note(format!(
+                    "{:.1} % where both always lose together",
+                    pair::share(pair::Loser::Both)
+                ))
+                .explained("two-cubic-flows"),
+            );
+        }
     }
     bench.figure(Figure {
         name: "convergence",
@@ -231,7 +255,7 @@ fn rates(run: &FlowsRun, flow: usize, group: usize, name: &str) -> Series {
         name: format!("{name}, {} flow", ["first", "second"][flow]),
         draw: Draw::Line,
         role: Role::Ours,
-        group: 2 * group + flow,
+        group,
         points: samples.windows(2).map(rate).collect(),
         spread: Vec::new(),
     }

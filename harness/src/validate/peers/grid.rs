@@ -21,8 +21,8 @@ pub(super) enum Variant {
     /// The same with timestamps, with which any new ACK ends a backoff, as it does in the others
     /// without.
     Timestamps,
-    /// As htsim's abstract TCP: neither SACK nor limited transmit, and a backoff that any new ACK
-    /// ends.
+    /// As htsim's abstract TCP: neither SACK nor limited transmit, a backoff that any new ACK
+    /// ends, and hosts without jitter.
     Bare,
 }
 
@@ -31,7 +31,7 @@ impl Variant {
         match self {
             Self::Sack => "",
             Self::Timestamps => ", timestamps",
-            Self::Bare => ", timestamps, neither SACK nor limited transmit",
+            Self::Bare => ", timestamps, neither SACK nor limited transmit nor jitter",
         }
     }
 }
@@ -85,6 +85,8 @@ impl Cell {
             spec.tcp.sack = false;
             spec.tcp.loss_detector = "newreno".to_owned();
             spec.tcp.limited_transmit = false;
+            spec.net.nic_overhead = Duration::ZERO;
+            spec.start_jitter = Duration::ZERO;
         }
         spec.tcp.ecn = EcnUse::Off;
         spec.tcp.delayed_ack = DelayedAck::Off;

@@ -9,13 +9,17 @@ use crate::device::{Device, DeviceStats, Refused, sys};
 use crate::endpoint::{ConnId, EndpointEvent, ListenerId};
 use crate::interface::{Capabilities, RxFrame, TxFrame};
 use crate::wire::IcmpErrorKind;
-use narrows_congestion::Instant;
+use narrows_congestion::{Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
+
+/// The driver's task is woken this long before a timer is due, and yields to others until it is:
+/// a wake-up takes 5 to 50 us.
+const EARLY: Duration = Duration::from_micros(60);
 
 /// The tasks that wait for one thing. A task that waits no more is woken once for nothing.
 #[derive(Debug, Default)]
@@ -164,21 +168,32 @@ impl Core {
         Ok(sent)
     }
 
-    /// Set the timer to what is due first. A deadline that recedes is left to fire early.
-    pub(super) fn arm(&mut self) -> io::Result<()> {
+    /// What is due first.
+    fn due(&self) -> Option<Instant> {
         let closing = match self.phase {
             Phase::Closing { until } => until,
             _ => None,
         };
         let due = [self.engine.poll_timeout(), closing];
-        let due = due.into_iter().flatten().min();
+        due.into_iter().flatten().min()
+    }
+
+    /// Something is due so soon that a wake-up would come too late.
+    pub(super) fn is_due_soon(&self, now: Instant) -> bool {
+        self.due().is_some_and(|due| due.since(now) <= EARLY)
+    }
+
+    /// Set the timer to shortly before what is due first. A deadline that recedes is left to fire
+    /// early.
+    pub(super) fn arm(&mut self) -> io::Result<()> {
+        let due = self.due();
         let sooner = match (due, self.armed) {
             (Some(due), Some(armed)) => due < armed,
             (Some(_), None) => true,
             (None, _) => false,
         };
         if sooner {
-            self.timer.set(due)?;
+            self.timer.set(due.map(|due| due - EARLY))?;
             self.armed = due;
         }
         Ok(())

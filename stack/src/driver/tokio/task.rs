@@ -139,7 +139,7 @@ fn try_round(core: &mut Core, sources: &Sources, cx: &mut Context<'_>) -> io::Re
     }
     core.finish_closing(now);
     core.arm()?;
-    if again {
+    if again || core.is_due_soon(now) {
         return Ok(Round::Again);
     }
     core.driver = Some(cx.waker().clone());

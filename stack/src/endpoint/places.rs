@@ -1,0 +1,164 @@
+//! Places for connections that never move.
+//!
+//! The first place is in the endpoint itself: most hosts of a simulation have one connection, and
+//! then host, slot and connection are one piece of memory, found without following a pointer. The
+//! others are in chunks, the first ones small, so that growing moves nothing and wastes little.
+
+use super::ListenerId;
+use crate::conn::{Connection, TcpTypes};
+use std::ops::{Index, IndexMut};
+
+/// A place, and what the endpoint remembers of the connection in it.
+#[repr(C)] // The connection last: it begins with what each packet touches.
+pub(super) struct Slot<T: TcpTypes> {
+    pub(super) generation: u32,
+    /// The queue of connections that may have something to send runs through the slots: the next
+    /// one, [`LAST`], or [`NOT_QUEUED`].
+    pub(super) next_dirty: u32,
+    /// The user has let go of it: it is removed when it is closed.
+    pub(super) released: bool,
+    pub(super) listener: Option<ListenerId>,
+    pub(super) conn: Option<Connection<T>>,
+}
+
+/// In [`Slot::next_dirty`]: no other follows. As a slot: there is none.
+pub(super) const LAST: u32 = u32::MAX;
+/// In [`Slot::next_dirty`]: not in the queue.
+pub(super) const NOT_QUEUED: u32 = u32::MAX - 1;
+
+impl<T: TcpTypes> Slot<T> {
+    const EMPTY: Self = Self {
+        generation: 0,
+        next_dirty: NOT_QUEUED,
+        released: false,
+        listener: None,
+        conn: None,
+    };
+}
+
+/// Slots in the largest chunk.
+const CHUNK: usize = 64;
+
+/// The slots of an endpoint. There are only more with time.
+#[repr(C)] // The first last: see `Endpoint`.
+pub(super) struct Slots<T: TcpTypes> {
+    /// Of 1, 2, 4, ... [`CHUNK`], [`CHUNK`], ... slots.
+    chunks: Vec<Vec<Slot<T>>>,
+    len: usize,
+    first: Slot<T>,
+}
+
+impl<T: TcpTypes> Slots<T> {
+    pub(super) const fn new() -> Self {
+        Self {
+            len: 0,
+            chunks: Vec::new(),
+            first: Slot::EMPTY,
+        }
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// One more place.
+    pub(super) fn push(&mut self, slot: Slot<T>) {
+        let index = self.len;
+        self.len += 1;
+        if index == 0 {
+            self.first = slot;
+            return;
+        }
+        let (chunk, _) = place_of(index);
+        if chunk == self.chunks.len() {
+            self.chunks.push(Vec::with_capacity(index.min(CHUNK)));
+        }
+        self.chunks[chunk].push(slot);
+    }
+
+    #[inline]
+    pub(super) fn get(&self, index: usize) -> Option<&Slot<T>> {
+        if index == 0 && self.len > 0 {
+            return Some(&self.first);
+        }
+        let (chunk, place) = place_of(index);
+        self.chunks.get(chunk)?.get(place)
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut Slot<T>> {
+        if index == 0 && self.len > 0 {
+            return Some(&mut self.first);
+        }
+        let (chunk, place) = place_of(index);
+        self.chunks.get_mut(chunk)?.get_mut(place)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Slot<T>> {
+        (0..self.len).filter_map(|index| self.get(index))
+    }
+}
+
+impl<T: TcpTypes> Index<usize> for Slots<T> {
+    type Output = Slot<T>;
+    #[inline]
+    fn index(&self, index: usize) -> &Slot<T> {
+        self.get(index).expect("a slot that was handed out")
+    }
+}
+
+impl<T: TcpTypes> IndexMut<usize> for Slots<T> {
+    #[inline]
+    fn index_mut(&mut self, index: usize) -> &mut Slot<T> {
+        self.get_mut(index).expect("a slot that was handed out")
+    }
+}
+
+/// Chunk and place in it of a slot after the first; of the first, none that exists.
+#[inline]
+const fn place_of(index: usize) -> (usize, usize) {
+    if index >= CHUNK {
+        let small = CHUNK.ilog2() as usize;
+        return (small - 1 + index / CHUNK, index % CHUNK);
+    }
+    match index.checked_ilog2() {
+        Some(chunk) => (chunk as usize, index - (1 << chunk)),
+        None => (usize::MAX, 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::{RecvRing, SendRing};
+    use crate::conn::Boxed;
+
+    /// The chunks are filled one after the other, to their capacity, and nothing ever moves.
+    #[test]
+    fn places_follow_each_other_and_stay() {
+        let mut slots = Slots::<Boxed<SendRing, RecvRing>>::new();
+        assert!(
+            slots.get(0).is_none() && slots.get(1).is_none() && slots.get(usize::MAX).is_none()
+        );
+        let mut at = Vec::new();
+        for generation in 0..500 {
+            slots.push(Slot {
+                generation,
+                ..Slot::EMPTY
+            });
+            at.push(std::ptr::from_ref(&slots[generation as usize]));
+        }
+        assert_eq!(slots.len(), 500);
+        assert!(slots.get(500).is_none());
+        // The first moves with the owner, who does not move here.
+        for (index, &address) in at.iter().enumerate() {
+            assert_eq!(slots[index].generation as usize, index);
+            assert!(std::ptr::eq(&slots[index], address), "{index} moved");
+        }
+        assert!(slots.iter().map(|s| s.generation).eq(0..500));
+        assert!(slots.chunks.iter().all(|c| c.len() <= CHUNK));
+        assert_eq!(place_of(1), (0, 0));
+        assert_eq!(place_of(63), (5, 31));
+        assert_eq!(place_of(64), (6, 0));
+    }
+}

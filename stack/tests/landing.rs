@@ -1,0 +1,268 @@
+//! Payload that a device puts into the receive buffer by itself: right where the guess was right,
+//! and harmless where it was wrong.
+
+use narrows::buffer::{RecvRing, SendRing};
+use narrows::config::TcpConfig;
+use narrows::conn::{Boxed, Event};
+use narrows::endpoint::{ConnId, EndpointConfig, EndpointEvent};
+use narrows::interface::{Capabilities, Interface, InterfaceConfig, Medium, RxChecksum, RxFrame};
+use narrows::wire::ethernet::MacAddr;
+use narrows::{Duration, Instant};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+type Host = Interface<Boxed<SendRing, RecvRing>>;
+
+/// Bytes of each connection.
+const TOTAL: usize = 4_000_000;
+
+/// The byte at `at` of connection `k`: never what stands in place of landed payload.
+fn pattern(k: usize, at: usize) -> u8 {
+    ((at ^ (at >> 8) ^ (at >> 16)) as u8 ^ k as u8) & 0x7f
+}
+const ELSEWHERE: u8 = 0xee;
+
+fn host(n: u8, tcp: TcpConfig, medium: Medium) -> Host {
+    let addresses = vec![
+        format!("10.0.0.{n}/24").parse().unwrap(),
+        format!("fd00::{n}/64").parse().unwrap(),
+    ];
+    let config = InterfaceConfig::new(MacAddr([2, 0, 0, 0, 0, n]), addresses);
+    let endpoint = EndpointConfig::new(Arc::new(tcp), [n; 16]);
+    Host::new(config, endpoint, Capabilities::offload(medium, 1500)).unwrap()
+}
+
+/// What happens on the way.
+#[derive(Clone, Copy, PartialEq)]
+enum Fate {
+    Pass,
+    Drop,
+    Twice,
+    /// After the next one.
+    Late,
+    /// After a copy of it from another port, of which nobody knows.
+    Mimicked,
+}
+
+/// Where the source port is, in Ethernet and IPv4 without options.
+const PORT: std::ops::Range<usize> = 34..36;
+
+struct Cable {
+    frames: VecDeque<(Vec<u8>, RxChecksum)>,
+    sent: usize,
+    late: Option<(Vec<u8>, RxChecksum)>,
+}
+
+impl Cable {
+    fn send(&mut self, from: &mut Host, now: Instant, fate: &dyn Fn(usize) -> Fate) {
+        while let Some(frame) = from.poll_frame(now) {
+            let mut bytes = Vec::new();
+            frame.append_to(&mut bytes);
+            let checksum = frame.offload.checksum;
+            let checksum = checksum.map_or(RxChecksum::Unknown, RxChecksum::Partial);
+            self.sent += 1;
+            let frame = (bytes, checksum);
+            match fate(self.sent) {
+                Fate::Pass => self.frames.push_back(frame),
+                Fate::Drop => {}
+                Fate::Twice => self.frames.extend([frame.clone(), frame]),
+                Fate::Mimicked => {
+                    let mut mimic = frame.clone();
+                    mimic.0[PORT].copy_from_slice(&9_u16.to_be_bytes());
+                    self.frames.extend([mimic, frame]);
+                }
+                Fate::Late => {
+                    self.late = Some(frame);
+                    continue;
+                }
+            }
+            self.frames.extend(self.late.take());
+        }
+        self.frames.extend(self.late.take());
+    }
+
+    /// As a device does that reads into several places.
+    fn deliver(&mut self, to: &mut Host, now: Instant) {
+        while let Some((mut bytes, checksum)) = self.frames.pop_front() {
+            let landed = match to.landing() {
+                Some(landing) if bytes.len() > landing.head => {
+                    let [first, second] = landing.room;
+                    let body = &mut bytes[landing.head..];
+                    assert!(first.len() + second.len() >= body.len(), "no room");
+                    let (one, two) = body.split_at(body.len().min(first.len()));
+                    first[..one.len()].copy_from_slice(one);
+                    second[..two.len()].copy_from_slice(two);
+                    body.fill(ELSEWHERE);
+                    true
+                }
+                _ => false,
+            };
+            let frame = RxFrame {
+                bytes: &bytes,
+                checksum,
+                segment_size: None,
+            };
+            match landed {
+                true => to.handle_landed(now, &frame),
+                false => to.handle_frame(now, &frame),
+            }
+        }
+    }
+}
+
+/// `a` sends over `conns` connections at once to `b`, who reads everything and sends bytes of its
+/// own now and then; `b` afterwards.
+fn transfer(
+    conns: usize,
+    to: &str,
+    tcp: TcpConfig,
+    medium: Medium,
+    fate: &dyn Fn(usize) -> Fate,
+) -> Host {
+    let mut a = host(1, tcp.clone(), medium);
+    let mut b = host(2, tcp, medium);
+    let mut now = Instant::from_nanos(1_000_000_000);
+    let to = to.parse().unwrap();
+    b.listen(to, 8, None).unwrap();
+    let clients: Vec<ConnId> = (0..conns)
+        .map(|_| a.connect(now, None, to, None).unwrap())
+        .collect();
+    let data: Vec<Vec<u8>> = (0..conns)
+        .map(|k| (0..TOTAL).map(|at| pattern(k, at)).collect())
+        .collect();
+    let (mut queued, mut got) = (vec![0; conns], vec![0; conns]);
+    let mut servers: Vec<(ConnId, usize)> = Vec::new();
+    let cable = || Cable {
+        frames: VecDeque::new(),
+        sent: 0,
+        late: None,
+    };
+    let (mut there, mut back) = (cable(), cable());
+    for round in 0..50_000 {
+        if got.iter().all(|&n| n == TOTAL) {
+            return b;
+        }
+        for (k, &id) in clients.iter().enumerate() {
+            let conn = a.endpoint_mut().connection_mut(id).unwrap();
+            // In turns, so that each is in the midst when the other one comes.
+            let n = (TOTAL - queued[k]).min(100_000 + 50_000 * k);
+            queued[k] += conn.send(&data[k][queued[k]..queued[k] + n], n).unwrap();
+            let n = conn.readable();
+            conn.consume(n, now);
+        }
+        there.send(&mut a, now, fate);
+        there.deliver(&mut b, now);
+        while let Some(event) = b.poll_event() {
+            let (id, accepted) = match event {
+                EndpointEvent::Accepted { conn, .. } => (conn, true),
+                EndpointEvent::Conn { conn, event } => {
+                    assert_eq!(event, Event::Readable);
+                    (conn, false)
+                }
+            };
+            let conn = b.endpoint_mut().connection_mut(id).unwrap();
+            if accepted {
+                let local = conn.remote();
+                let is_it = |c: &&ConnId| a.endpoint().connection(**c).unwrap().local() == local;
+                let client = clients.iter().find(is_it).unwrap();
+                let k = clients.iter().position(|c| c == client).unwrap();
+                servers.push((id, k));
+            }
+        }
+        for &(id, k) in &servers {
+            let conn = b.endpoint_mut().connection_mut(id).unwrap();
+            let view = conn.recv_buffer().peek(conn.readable_end());
+            for (byte, at) in view.iter().zip(got[k]..) {
+                assert_eq!(byte, pattern(k, at), "byte {at} of connection {k}");
+            }
+            // Leave some of it now and then: what lands comes after what is held.
+            let n = match round % 3 {
+                0 => view.len() * 2 / 3,
+                _ => view.len(),
+            };
+            conn.consume(n as u64, now);
+            got[k] += n;
+            if round % 5 == 0 {
+                let _ = conn.send(&[1; 10], 10);
+            }
+        }
+        back.send(&mut b, now, &|_| Fate::Pass);
+        back.deliver(&mut a, now);
+        now = now + Duration::from_micros(100);
+        for host in [&mut a, &mut b] {
+            if host.poll_timeout().is_some_and(|at| at <= now) {
+                host.handle_timeout(now);
+            }
+        }
+    }
+    panic!("{got:?} of {TOTAL} bytes after all rounds");
+}
+
+#[test]
+fn what_is_expected_lands() {
+    for to in ["10.0.0.2:80", "[fd00::2]:80"] {
+        for medium in [Medium::Ethernet, Medium::Ip] {
+            let b = transfer(1, to, TcpConfig::default(), medium, &|_| Fate::Pass);
+            let stats = b.stats();
+            assert!(stats.landed > 50, "{stats:?}");
+            assert!(stats.landed * 10 > stats.frames_in * 7, "{stats:?}");
+        }
+    }
+}
+
+#[test]
+fn without_timestamps_the_headers_are_shorter() {
+    let tcp = TcpConfig {
+        timestamps: narrows::config::TimestampMode::Off,
+        ..TcpConfig::default()
+    };
+    let b = transfer(1, "10.0.0.2:80", tcp, Medium::Ethernet, &|_| Fate::Pass);
+    assert!(b.stats().landed > 50, "{:?}", b.stats());
+}
+
+#[test]
+fn another_connection_is_told_apart() {
+    let to = "10.0.0.2:80";
+    let tcp = TcpConfig::default();
+    let b = transfer(3, to, tcp, Medium::Ethernet, &|_| Fate::Pass);
+    assert!(b.stats().landed > 0, "{:?}", b.stats());
+}
+
+/// The sequence number is right, the port is not: nothing lands.
+#[test]
+fn a_stranger_is_told_apart() {
+    let tcp = TcpConfig::default();
+    let b = transfer(1, "10.0.0.2:80", tcp, Medium::Ethernet, &|_| Fate::Mimicked);
+    assert_eq!(b.stats().landed, 0);
+    assert!(b.endpoint().stats().strangers > 50);
+}
+
+#[test]
+fn losses_and_disorder_are_survived() {
+    for (nth, fate) in [
+        (7, Fate::Drop),
+        (5, Fate::Twice),
+        (6, Fate::Late),
+        (3, Fate::Late),
+    ] {
+        let pick = move |n: usize| match n > 20 && n.is_multiple_of(nth) {
+            true => fate,
+            false => Fate::Pass,
+        };
+        let tcp = TcpConfig::default();
+        let b = transfer(2, "10.0.0.2:80", tcp, Medium::Ethernet, &pick);
+        assert!(b.stats().landed > 0, "{:?}", b.stats());
+    }
+}
+
+/// The window is the buffer: what lands finds room though the reader is slow, or does not land.
+#[test]
+fn a_small_buffer() {
+    for recv_buffer in [40_000, 70_000, 150_000] {
+        let tcp = TcpConfig {
+            recv_buffer,
+            ..TcpConfig::default()
+        };
+        transfer(1, "10.0.0.2:80", tcp, Medium::Ethernet, &|_| Fate::Pass);
+    }
+}
