@@ -5,7 +5,7 @@
 //! is dropped, and another after `interval / sqrt(count)` each time, until a packet has waited less
 //! than the target. What is ECN-capable is marked instead of dropped and goes on.
 //!
-//! [`Codel::at_head`] is the pseudocode of RFC 8289 sections 5.3 to 5.6 turned inside out: it is
+//! `Codel::at_head` is the pseudocode of RFC 8289 sections 5.3 to 5.6 turned inside out: it is
 //! asked for one packet at a time, and after a drop for the next one at the same instant. Variables
 //! have its names. Leaves out: flow queues (RFC 8290).
 
