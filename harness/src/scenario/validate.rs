@@ -2,8 +2,8 @@
 
 use super::ScenarioError;
 use super::spec::{
-    Aqm, BlockSize, Codel, DelayedAck, Framing, IP_TCP_HEADERS, Impair, IncastSpec, Length, QueueLimit,
-    Red, Share, Size, TcpSpec,
+    Aqm, BlockSize, Codel, DelayedAck, Framing, IP_TCP_HEADERS, Impair, IncastSpec, Length,
+    QueueLimit, Red, Share, Size, TcpSpec,
 };
 use narrows::{ByteCount, Duration, Rate};
 

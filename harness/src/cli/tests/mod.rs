@@ -113,7 +113,10 @@ fn errors_name_option_range_and_near_match() {
             &["'-1us' for '--delay", "allowed is 0s to 10s"],
         ),
         ("incast -n -1", &["'-1' for '--servers", "from 1 to 60000"]),
-        ("incast --iw 0", &["'0' for '--initial-window", "1 to 10000"]),
+        (
+            "incast --iw 0",
+            &["'0' for '--initial-window", "1 to 10000"],
+        ),
         ("incast --sru -4", &["--sru", "allowed is 1B to 1TiB"]),
         (
             "incast --codel 5ms",
@@ -123,7 +126,10 @@ fn errors_name_option_range_and_near_match() {
             "incast --codel 100ms:5ms",
             &["'100ms:5ms' for '--codel'", "below the interval"],
         ),
-        ("flows --lose-each 2", &["'2' for '--lose-each", "from 3 to"]),
+        (
+            "flows --lose-each 2",
+            &["'2' for '--lose-each", "from 3 to"],
+        ),
         ("flows --seed -1", &["'-1' for '--seed", "from 0 to"]),
         ("flows --rtt -1us", &["--rtt", "allowed is 0s to 40s"]),
         (
