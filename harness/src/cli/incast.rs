@@ -80,14 +80,7 @@ pub(super) fn run<R: IncastRunner>(
 ) -> Result<u8, Stop> {
     let sweep = plan(args, &app.catalog, &app.defaults)
         .map_err(|BadValue { option, given, why }| usage(option, &given, &why))?;
-    let planned = sweep.expand().map_err(|e| match e {
-        ScenarioError::Invalid {
-            option,
-            given,
-            allowed,
-        } => usage(option, &given, &allowed),
-        other => usage("servers", "", &other.to_string()),
-    })?;
+    let planned = planned(&sweep)?;
     for (option, what, path) in [
         ("pcap", "a capture", &args.pcap),
         ("trace", "a trace", &args.trace),
@@ -165,6 +158,18 @@ pub(super) fn run<R: IncastRunner>(
         (true, _) => EXIT_INTERRUPTED,
         (false, true) => EXIT_OK,
         (false, false) => EXIT_FAILED,
+    })
+}
+
+/// The runs of `sweep`; what it does not allow is told as the option that asked for it.
+pub(super) fn planned(sweep: &SweepSpec) -> Result<Vec<PlannedRun>, Stop> {
+    sweep.expand().map_err(|e| match e {
+        ScenarioError::Invalid {
+            option,
+            given,
+            allowed,
+        } => usage(option, &given, &allowed),
+        other => usage("servers", "", &other.to_string()),
     })
 }
 

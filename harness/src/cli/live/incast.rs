@@ -2,7 +2,7 @@
 
 use crate::cli::args::IncastArgs;
 use crate::cli::catalog::Kind;
-use crate::cli::incast::{command_line, explained};
+use crate::cli::incast::{command_line, explained, planned};
 use crate::cli::output::{OutputFile, Sink, print};
 use crate::cli::plan::{BadValue, DEFAULT_PRESET, plan};
 use crate::cli::progress::{Progress, Watcher};
@@ -17,7 +17,7 @@ use crate::report::records::{self, FORMAT_VERSION, PointRecord, RunRecord, Sweep
 use crate::report::table::{self, Colour};
 use crate::scenario::parallel::{cost, run_sweep};
 use crate::scenario::spec::{Aqm, DelayedAck, EcnUse, QueueCounting, QueueLimit};
-use crate::scenario::{IncastRun, IncastRunner, PlannedRun, ScenarioError, SweepSpec, tcp};
+use crate::scenario::{IncastRun, IncastRunner, PlannedRun, SweepSpec, tcp};
 use clap::{Args, ValueEnum};
 use narrows::{ByteCount, Duration, Rate};
 use std::ffi::OsString;
@@ -246,14 +246,7 @@ pub(super) fn run<R: IncastRunner>(
     console: &mut Console<'_>,
 ) -> Result<u8, Stop> {
     let sweep = args.sweep(app)?;
-    let planned = sweep.expand().map_err(|e| match e {
-        ScenarioError::Invalid {
-            option,
-            given,
-            allowed,
-        } => usage(option, &given, &allowed),
-        other => usage("servers", "", &other.to_string()),
-    })?;
+    let planned = planned(&sweep)?;
     if let (Some(path), true) = (&args.pcap, planned.len() > 1) {
         let why = format!(
             "a capture is of one run, and this is {}: give one value each to --servers, --cc, \
