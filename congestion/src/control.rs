@@ -85,9 +85,10 @@ pub trait CongestionControl: Debug + Send {
         let _ = (bytes, flow);
     }
 
-    /// The effective segment size changed (path MTU); `flow.mss` is the new one.
-    fn on_mss_change(&mut self, flow: &FlowView<'_>) {
-        let _ = flow;
+    /// The effective segment size changed from `was` (path MTU); `flow.mss` is the new one. A
+    /// window keeps its number of segments where they become smaller (RFC 5681 section 3.1).
+    fn on_mss_change(&mut self, was: ByteCount, flow: &FlowView<'_>) {
+        let _ = (was, flow);
     }
 
     /// Recovery without SACK has ended with a window that is wider than what is in flight, since
@@ -142,8 +143,8 @@ impl<T: CongestionControl + ?Sized> CongestionControl for Box<T> {
     fn on_sent(&mut self, bytes: ByteCount, flow: &FlowView<'_>) {
         (**self).on_sent(bytes, flow);
     }
-    fn on_mss_change(&mut self, flow: &FlowView<'_>) {
-        (**self).on_mss_change(flow);
+    fn on_mss_change(&mut self, was: ByteCount, flow: &FlowView<'_>) {
+        (**self).on_mss_change(was, flow);
     }
     fn on_deflate(&mut self, window: ByteCount, flow: &FlowView<'_>) {
         (**self).on_deflate(window, flow);

@@ -151,8 +151,8 @@ impl CongestionControl for Dctcp {
     fn on_deflate(&mut self, window: ByteCount, flow: &FlowView<'_>) {
         self.window.lower_cwnd(window, flow.mss);
     }
-    fn on_mss_change(&mut self, flow: &FlowView<'_>) {
-        self.window.on_mss_change(flow.mss);
+    fn on_mss_change(&mut self, was: ByteCount, flow: &FlowView<'_>) {
+        self.window.on_mss_change(was, flow.mss);
     }
     fn variables(&self, show: &mut dyn FnMut(&'static str, Variable)) {
         show("alpha", Variable::Fraction(self.alpha));

@@ -42,7 +42,7 @@ impl CongestionControl for Fixed {
     fn on_ack(&mut self, _: &AckSample, _: &FlowView<'_>) {}
     fn on_congestion_event(&mut self, _: CongestionEvent, _: &FlowView<'_>) {}
     fn on_rto(&mut self, _: u32, _: &FlowView<'_>) {}
-    fn on_mss_change(&mut self, flow: &FlowView<'_>) {
+    fn on_mss_change(&mut self, _: ByteCount, flow: &FlowView<'_>) {
         self.mss = segment(flow.mss);
     }
 }

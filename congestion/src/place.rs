@@ -128,8 +128,8 @@ impl CongestionControl for AnyCongestion {
     fn on_sent(&mut self, bytes: ByteCount, flow: &FlowView<'_>) {
         each!(self, cc => cc.on_sent(bytes, flow));
     }
-    fn on_mss_change(&mut self, flow: &FlowView<'_>) {
-        each!(self, cc => cc.on_mss_change(flow));
+    fn on_mss_change(&mut self, was: ByteCount, flow: &FlowView<'_>) {
+        each!(self, cc => cc.on_mss_change(was, flow));
     }
     fn on_deflate(&mut self, window: ByteCount, flow: &FlowView<'_>) {
         each!(self, cc => cc.on_deflate(window, flow));

@@ -90,8 +90,8 @@ impl CongestionControl for Reno {
             RecoveryEnd::Ssthresh => {}
         }
     }
-    fn on_mss_change(&mut self, flow: &FlowView<'_>) {
-        self.window.on_mss_change(flow.mss);
+    fn on_mss_change(&mut self, was: ByteCount, flow: &FlowView<'_>) {
+        self.window.on_mss_change(was, flow.mss);
     }
 }
 

@@ -171,9 +171,13 @@ impl Window {
         self.bytes_acked = ByteCount::ZERO;
     }
 
-    /// The segment size changed: the window keeps its bytes, but holds at least one segment,
-    /// and a finite `ssthresh` at least two.
-    pub fn on_mss_change(&mut self, mss: ByteCount) {
+    /// The segment size changed from `was` to `mss`. The window keeps its number of segments where
+    /// they become smaller, so that no burst of small ones leaves (RFC 5681 section 3.1), and its
+    /// bytes where they become larger; it holds at least one segment, and `ssthresh` at least two.
+    pub fn on_mss_change(&mut self, was: ByteCount, mss: ByteCount) {
+        if mss < was {
+            self.lower_cwnd(self.cwnd.mul_ratio(mss.get(), was.get()), mss);
+        }
         self.cwnd = self.cwnd.max(segment(mss));
         self.ssthresh = self.ssthresh.max(segment(mss) * 2);
     }
@@ -261,6 +265,18 @@ mod tests {
         assert_eq!(w.undo(Spurious::Timeout), Undone::Restored);
         assert_eq!((w.cwnd(), w.ssthresh()), (MSS * 20, ByteCount::MAX));
         assert_eq!(w.undo(Spurious::Timeout), Undone::Nothing);
+    }
+
+    /// RFC 5681 section 3.1: the number of segments stays where they become smaller.
+    #[test]
+    fn smaller_segments_shrink_the_window_and_larger_ones_do_not() {
+        let mut w = window(20_000, 8_000);
+        w.on_mss_change(MSS, MSS / 4);
+        assert_eq!((w.cwnd(), w.ssthresh()), (MSS * 5, MSS * 8));
+        w.on_mss_change(MSS / 4, MSS);
+        assert_eq!(w.cwnd(), MSS * 5);
+        w.on_mss_change(MSS, MSS * 9);
+        assert_eq!((w.cwnd(), w.ssthresh()), (MSS * 9, MSS * 18));
     }
 
     #[test]

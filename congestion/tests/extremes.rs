@@ -82,6 +82,7 @@ proptest! {
                 if let Step::Ack(_, _, _, Some(rtt), _) = step {
                     est.on_sample(Duration::from_nanos(*rtt), now);
                 }
+                let was = ByteCount::new(mss);
                 if let Step::Mss(new) = step {
                     mss = *new;
                 }
@@ -127,7 +128,7 @@ proptest! {
                         cc.on_idle_restart(idle, ByteCount::new(window), &flow);
                     }
                     Step::Sent(n) => cc.on_sent(ByteCount::new(n), &flow),
-                    Step::Mss(_) => cc.on_mss_change(&flow),
+                    Step::Mss(_) => cc.on_mss_change(was, &flow),
                 }
                 prop_assert!(cc.cwnd().get() >= mss, "{name} {step:?}: {} < {mss}", cc.cwnd());
             }

@@ -282,7 +282,7 @@ impl CongestionControl for Specimen {
             self.cwnd += bytes.get() / 100;
         }
     }
-    fn on_mss_change(&mut self, flow: &FlowView<'_>) {
+    fn on_mss_change(&mut self, _: ByteCount, flow: &FlowView<'_>) {
         if !self.is(Bug::MinimumIsOldSegment) {
             self.mss = flow.mss.get();
             self.cwnd = self.cwnd.max(self.mss);

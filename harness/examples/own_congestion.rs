@@ -58,8 +58,8 @@ impl CongestionControl for Hold {
     fn on_rto(&mut self, consecutive: u32, flow: &FlowView<'_>) {
         self.window.timeout(consecutive, flow.flight_size / 2, flow);
     }
-    fn on_mss_change(&mut self, flow: &FlowView<'_>) {
-        self.window.on_mss_change(flow.mss);
+    fn on_mss_change(&mut self, was: ByteCount, flow: &FlowView<'_>) {
+        self.window.on_mss_change(was, flow.mss);
     }
 }
 

@@ -193,15 +193,7 @@ fn scripts_in_disorder_neither_panic_nor_hang() {
     }
 }
 
-const OPEN: &str = "\
-0    socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
-+0   bind(3, ..., ...) = 0
-+0   listen(3, 1) = 0
-+0   < S 0:0(0) win 65535 <mss 1000>
-+0   > S. 0:0(0) ack 1 <mss 1460>
-+.1  < . 1:1(0) ack 1 win 65535
-+0   accept(3, ..., ...) = 4
-";
+const OPEN: &str = include_str!("opening.pkt");
 
 fn error(rest: &str) -> String {
     let report = run("bad.pkt", &format!("{OPEN}{rest}\n"), &Options::default());

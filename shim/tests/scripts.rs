@@ -96,15 +96,7 @@ fn expected_packets_count_through_the_interface() {
     assert!(tried > 100, "{tried}");
 }
 
-const OPEN: &str = "\
-0    socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
-+0   bind(3, ..., ...) = 0
-+0   listen(3, 1) = 0
-+0   < S 0:0(0) win 65535 <mss 1000>
-+0   > S. 0:0(0) ack 1 <mss 1460>
-+.1  < . 1:1(0) ack 1 win 65535
-+0   accept(3, ..., ...) = 4
-";
+const OPEN: &str = include_str!("../../harness/tests/opening.pkt");
 
 /// Scripts that are wrong on purpose, and what is said of them.
 #[test]

@@ -44,6 +44,8 @@ pub struct TcpConfig {
     pub ecn: EcnMode,
     /// The initial window.
     pub initial_window: InitialWindow,
+    /// What becomes of it where the SYN or SYN-ACK had to be retransmitted.
+    pub lost_syn: LostSyn,
     /// What to do with the window after an idle period.
     pub idle_restart: IdleRestart,
     /// Nagle's algorithm (RFC 9293 section 3.7.4).
@@ -133,6 +135,7 @@ impl Default for TcpConfig {
             window_scaling: true,
             ecn: EcnMode::Accept,
             initial_window: InitialWindow::Segments(10),
+            lost_syn: LostSyn::Rfc5681,
             idle_restart: IdleRestart::Rfc5681,
             nagle: true,
             ack: AckPolicy::default(),
@@ -401,6 +404,26 @@ impl InitialWindow {
                 1096..=2190 => mss * 3,
                 _ => mss * 4,
             },
+        }
+    }
+}
+
+/// The initial window after a SYN or SYN-ACK was lost, or thought to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LostSyn {
+    /// One segment (RFC 5681 section 3.1, a MUST).
+    Rfc5681,
+    /// As it is if there was one retransmission only, which often was a timeout too early; one
+    /// segment after more (RFC 6928 section 2, recommended).
+    Rfc6928,
+}
+
+impl LostSyn {
+    /// The initial window is one segment after so many retransmissions of the SYN.
+    pub(crate) fn resets(self, retransmissions: u32) -> bool {
+        match self {
+            Self::Rfc5681 => retransmissions > 0,
+            Self::Rfc6928 => retransmissions > 1,
         }
     }
 }

@@ -5,6 +5,7 @@ use narrows::buffer::{RecvRing, SendRing};
 use narrows::config::{AckPolicy, InitialWindow, TcpConfig};
 use narrows::conn::Boxed;
 use narrows::endpoint::{ConnId, Endpoint, EndpointConfig, EndpointEvent};
+use narrows::wire::Flags;
 use narrows::{Duration, Instant};
 use std::sync::Arc;
 
@@ -161,4 +162,37 @@ fn without_room_for_two_segments_nothing_changes() {
         "the window holds a burst back as it does a segment"
     );
     assert!(out.taken[0] > 1_448);
+}
+
+/// Several segments are looked at as one, and still the last of them takes the FIN along, as it
+/// would have on its own: the FIN is no packet of its own.
+#[test]
+fn the_last_segment_of_a_burst_keeps_its_fin() {
+    const SEGMENTS: usize = 5;
+    let tcp = Arc::new(wide());
+    let mut client = Host::new(EndpointConfig::new(tcp.clone(), [1; 16])).unwrap();
+    let mut server = Host::new(EndpointConfig::new(tcp, [2; 16])).unwrap();
+    let to = "10.0.0.2:80".parse().unwrap();
+    server.listen(to, 4, None).unwrap();
+    let now = Instant::ZERO;
+    let from = "10.0.0.1:0".parse().unwrap();
+    let conn = client.connect(now, from, to, None).unwrap();
+    for _ in 0..2 {
+        while let Some((ip, tcp, _, _)) = client.poll_transmit_burst(now, MAX) {
+            server.handle_packet(now, &ip, &tcp, &[]);
+        }
+        while let Some((ip, tcp, _)) = server.poll_transmit(now) {
+            client.handle_packet(now, &ip, &tcp, &[]);
+        }
+    }
+    let c = client.connection_mut(conn).unwrap();
+    let mss = c.sender().mss().get() as usize;
+    let data = vec![7; SEGMENTS * mss];
+    assert_eq!(c.send(&data, data.len()).unwrap(), data.len());
+    c.close(now);
+    let mut packets = Vec::new();
+    while let Some((_, tcp, view, _)) = client.poll_transmit_burst(now, MAX) {
+        packets.push((view.len() / mss, tcp.flags.contains(Flags::FIN)));
+    }
+    assert_eq!(packets, [(SEGMENTS - 1, false), (1, true)]);
 }

@@ -384,7 +384,7 @@ fn dctcp_never_stalls_when_everything_is_marked() {
 }
 
 #[test]
-fn rfc8257_5_every_packet_of_dctcp_is_ecn_capable() {
+fn rfc8257_3_6_every_packet_of_dctcp_is_ecn_capable() {
     let mut p = Pair::connected(dctcp(DELAYED), dctcp(DELAYED));
     p.path = Box::new(|s, n| {
         if s.from_client && n == 12 {

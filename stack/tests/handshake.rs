@@ -2,7 +2,7 @@
 
 mod pair;
 
-use narrows::config::TcpConfig;
+use narrows::config::{LostSyn, TcpConfig};
 use narrows::conn::Event;
 use narrows::conn::state::{CloseReason, Origin, State};
 use narrows::wire::{Flags, Seq};
@@ -379,6 +379,33 @@ fn initial_window_is_one_segment_after_a_lost_syn() {
     let (mut l, _) = Lone::syn_sent(plain());
     l.conn.send(&bytes(20_000), 20_000).unwrap();
     assert_eq!(l.recv(syn_ack().mss(1_000)).len(), 10, "IW10 otherwise");
+}
+
+/// RFC 6928 section 2, where it is asked for: the loss of one SYN, or a timeout too early, costs
+/// nothing; a second one does.
+#[test]
+fn rfc6928_2_one_lost_syn_keeps_the_initial_window() {
+    let config = TcpConfig {
+        lost_syn: LostSyn::Rfc6928,
+        ..plain()
+    };
+    for (lost, segments) in [(0, 10), (1, 10), (2, 1), (3, 1)] {
+        let (mut l, _) = Lone::syn_sent(config.clone());
+        for _ in 0..lost {
+            l.next_timer();
+        }
+        l.conn.send(&bytes(20_000), 20_000).unwrap();
+        assert_eq!(l.recv(syn_ack().mss(1_000)).len(), segments, "{lost} lost");
+    }
+    // On the side that answers, too.
+    for (lost, segments) in [(1, 10), (2, 1)] {
+        let (mut l, _) = Lone::syn_received(config.clone(), &syn().mss(1_000));
+        for _ in 0..lost {
+            l.next_timer();
+        }
+        l.recv(ack(0, 0));
+        assert_eq!(l.send(&bytes(20_000)).len(), segments, "{lost} lost");
+    }
 }
 
 /// The sequence numbers pass 2^32 during the handshake itself.

@@ -283,6 +283,15 @@ fn useless_frames_are_counted_and_nothing_more() {
         (0, 3),
         "sum with the address"
     );
+    // RFC 1122 section 3.2.1.3: a whole packet that is for another host.
+    let stats = feed(&|f| {
+        f[33] += 75;
+        refit(f);
+        let sum = u16::from_be_bytes([f[50], f[51]]);
+        let (sum, carried) = sum.overflowing_sub(75);
+        f[50..52].copy_from_slice(&(sum - u16::from(carried)).to_be_bytes());
+    });
+    assert_eq!((stats.other_address, stats.bad_checksum), (1, 3));
     // A priority tag is no VLAN; the packet is answered with a reset.
     let mut frame = syn.clone();
     frame.splice(12..12, [0x81, 0, 0xe0, 0]);

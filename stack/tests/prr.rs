@@ -145,6 +145,42 @@ fn prr_never_lets_out_more_than_was_delivered_before_ssthresh_is_reached() {
     }
 }
 
+/// RFC 9937 section 6.2: without SACK duplicate ACKs take no more out of what is in flight, and
+/// count for no more delivered, than was outstanding when the reduction began. However many a peer
+/// makes up, no more leaves.
+#[test]
+fn rfc9937_6_2_duplicate_acks_without_sack_are_worth_what_was_outstanding() {
+    for rounds in [1, 100] {
+        let mut lab = Lab::connected(
+            TcpConfig {
+                recovery: RecoverySending::Prr,
+                initial_window: InitialWindow::Segments(20),
+                ..textbook("newreno")
+            },
+            ms(100),
+        );
+        lab.window = 1_000 * MSS;
+        lab.ack(0);
+        lab.write(500);
+        lab.wait(ms(100));
+        let begin = lab.conn.sender_stats().segments;
+        for _ in 0..40 * rounds {
+            lab.ack(0);
+        }
+        assert_eq!(lab.ssthresh(), 10, "{rounds}");
+        let sent = lab.conn.sender_stats().segments - begin;
+        assert_eq!((sent, lab.pipe(), lab.cwnd()), (14, 10, 10), "{rounds}");
+        // Nearly all of RecoverFS is delivered by now: the room that a partial ACK makes is left
+        // empty, but for what it retransmits itself, by another round of duplicates.
+        lab.ack(15);
+        for _ in 0..40 * rounds {
+            lab.ack(15);
+        }
+        let sent = lab.conn.sender_stats().segments - begin;
+        assert_eq!(sent, 14 + 3, "{rounds}");
+    }
+}
+
 #[test]
 fn prr_paces_the_reduction_for_an_ecn_mark_too() {
     let config = TcpConfig {

@@ -421,10 +421,10 @@ fn rfc5927_4_1_the_quoted_sequence_number_must_be_outstanding() {
 
 // ---- Path MTU.
 
-/// RFC 1191 section 6.5: what was too big leaves again at once in pieces that fit, and it is no
+/// RFC 1191 section 6.4: what was too big leaves again at once in pieces that fit, and it is no
 /// sign of congestion.
 #[test]
-fn rfc1191_6_5_too_big_segments_leave_again_at_once() {
+fn rfc1191_6_4_too_big_segments_leave_again_at_once() {
     let mut l = Lone::established(plain());
     let out = l.send(&bytes(4_000));
     assert_eq!(out.len(), 4);
@@ -436,7 +436,8 @@ fn rfc1191_6_5_too_big_segments_leave_again_at_once() {
     assert_eq!(lens, [500; 8]);
     let stream: Vec<u8> = again.iter().flat_map(|o| o.data.clone()).collect();
     assert_eq!(stream, bytes(4_000));
-    assert_eq!(l.conn.sender().congestion().cwnd(), cwnd);
+    let now = l.conn.sender().congestion().cwnd();
+    assert_eq!((cwnd.get(), now.get()), (10_000, 5_000), "ten segments");
     assert_eq!(l.conn.sender_stats().timeouts, 0);
     // The same again says nothing new.
     let outcome = l.conn.handle_icmp(l.now, &about(too_big(540), &out[1]));
@@ -576,7 +577,7 @@ fn rfc8201_4_ipv6_ignores_an_mtu_below_1280() {
     assert_eq!(view.len(), 1_220);
 }
 
-/// RFC 1191 section 6.1, RFC 8201 section 5.2: what one connection learns the next to the same
+/// RFC 1191 section 6.2, RFC 8201 section 5.2: what one connection learns the next to the same
 /// host starts with, and after ten minutes a larger one is tried again.
 #[test]
 fn rfc8201_5_2_the_path_mtu_is_remembered_per_host_and_ages() {
@@ -643,6 +644,26 @@ fn rfc8201_5_2_all_connections_to_the_host_learn_the_path_mtu() {
     wire(&mut a, now);
     assert_eq!(full(&mut a, second, now).0, 1_000);
     assert_eq!(full(&mut a, other, now).0, 1_500);
+}
+
+/// RFC 1191 section 6.3: a larger path MTU says nothing of what is on its way.
+#[test]
+fn rfc1191_6_3_a_larger_path_mtu_retransmits_nothing() {
+    let mut l = Lone::established(plain());
+    let out = l.send(&bytes(1_000));
+    l.conn.handle_icmp(l.now, &about(too_big(540), &out[0]));
+    l.settle();
+    l.recv(ack(0, 1_000));
+    l.wait(SEC * 601);
+    assert_eq!(l.send(&bytes(3_000)).len(), 6);
+    let before = l.conn.sender_stats().retransmits;
+    // The path takes data: segments may be large again, and those outstanding stay as they are.
+    assert!(l.recv(ack(0, 1_500)).is_empty());
+    assert_eq!(l.conn.sender().mss().get(), 1_000);
+    assert!(l.settle().is_empty());
+    let new = l.send(&bytes(1_000));
+    assert_eq!((new.len(), new[0].seq), (1, 4_000));
+    assert_eq!(l.conn.sender_stats().retransmits, before);
 }
 
 /// RFC 1191 section 6.3, RFC 8201 section 4: ten minutes after the last complaint segments are

@@ -264,6 +264,29 @@ fn must_44_the_ip_layer_is_asked_for_the_local_address() {
     assert_eq!(open(&mut host(1), B), Err(ConnectError::BadAddress));
 }
 
+/// RFC 1122 section 3.2.1.7: routers count the time to live down, and hosts do not look at it.
+#[test]
+fn rfc1122_3_2_1_7_a_packet_at_the_end_of_its_life_is_taken() {
+    for hop_limit in [0, 1, 2] {
+        let mut h = host(1);
+        h.listen(addr(B), 4, None).unwrap();
+        let mut syn = packet(A, B, SYN, 7, 0);
+        syn.0.hop_limit = hop_limit;
+        let whole = narrows::wire::Packet {
+            ip: syn.0,
+            tcp: syn.1,
+            payload: &[][..],
+        };
+        let mut bytes = vec![0; whole.wire_len()];
+        whole.emit(&mut bytes).unwrap();
+        let read = narrows::wire::Packet::parse(&bytes, narrows::wire::ChecksumPolicy::Verify);
+        let read = read.unwrap();
+        assert_eq!(read.ip.hop_limit, hop_limit);
+        let answer = give(&mut h, start(), &(read.ip, read.tcp, Vec::new()));
+        assert_eq!(answer[0].1.flags, SYN | ACK);
+    }
+}
+
 #[test]
 fn must_45_a_connection_keeps_its_local_address() {
     let mut p = Pair::new(TcpConfig::default(), TcpConfig::default());

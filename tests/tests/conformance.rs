@@ -295,14 +295,36 @@ fn held_against(file: &str) -> &'static str {
     match file {
         "rfc9293" => "the numbers of its Appendix B",
         "rfc3168" => "its text",
+        "rfc1122" => {
+            "its text (sections 3.2, 3.3.2 to 3.3.4 and 4.2.3). Section 4.2 has become RFC 9293, \
+             whose list has it"
+        }
+        "rfc1191" => {
+            "its text. Section 6 calls itself suggestions and has, but for two, no key words: \
+             STEP is what it says there"
+        }
+        "rfc8200" => {
+            "its text, as another implementation has it in its comments (sections 4, 5 and 8). The \
+             RFC writes them in lower case"
+        }
+        "rfc8504" => "the source of its last draft (section 5)",
+        "rfc8257" => {
+            "quotations of parts of its text (sections 3.2, 3.3 and 3.5) in other implementations \
+             and their issues; sections 3.4, 3.6 and 4.2 against memory: no text was at hand"
+        }
+        "rfc5927" => {
+            "memory: no text was at hand, but for what other implementations say of sections 4.1, \
+             5.2 and 7. It is informational, and describes what implementations do"
+        }
+        "rfc9937" => {
+            "quotations of its text (sections 6.1 to 6.4) by other implementations; section 5 \
+             against memory"
+        }
         "rfc2018" | "rfc2883" | "rfc3042" | "rfc5681" | "rfc5961" | "rfc6298" | "rfc6528"
         | "rfc6582" | "rfc6675" | "rfc6928" | "rfc7323" | "rfc8985" | "rfc9438" => {
             "quotations of its text by other implementations"
         }
         "rfc5682" | "rfc8201" => "quotations of parts of its text by another implementation",
-        "rfc1122" | "rfc1191" | "rfc5927" | "rfc8200" | "rfc8257" | "rfc8504" | "rfc9937" => {
-            "memory: no text was at hand"
-        }
         other => panic!("nobody knows what {other} was held against"),
     }
 }

@@ -256,8 +256,8 @@ impl CongestionControl for Cubic {
     fn on_deflate(&mut self, window: ByteCount, flow: &FlowView<'_>) {
         self.window.lower_cwnd(window, flow.mss);
     }
-    fn on_mss_change(&mut self, flow: &FlowView<'_>) {
-        self.window.on_mss_change(flow.mss);
+    fn on_mss_change(&mut self, was: ByteCount, flow: &FlowView<'_>) {
+        self.window.on_mss_change(was, flow.mss);
         self.restart_epoch();
     }
     fn variables(&self, show: &mut dyn FnMut(&'static str, Variable)) {

@@ -368,8 +368,9 @@ impl Flow {
 
     /// The segment size becomes `mss`.
     pub(super) fn change_mss(&mut self, mss: u64) {
+        let was = ByteCount::new(self.mss);
         self.mss = mss.max(1);
-        self.call(Call::Mss, |cc, flow| cc.on_mss_change(flow));
+        self.call(Call::Mss, |cc, flow| cc.on_mss_change(was, flow));
     }
 
     /// Record the first violation of `promise` in this run.

@@ -36,6 +36,16 @@ unsafe fn pieces(parts: *const iovec, count: usize) -> Result<Pieces, Errno> {
         .collect()
 }
 
+/// As [`pieces`], where C counts with an `int`.
+///
+/// # Safety
+/// As for [`pieces`].
+unsafe fn counted(parts: *const iovec, count: c_int) -> Result<Pieces, Errno> {
+    let count = usize::try_from(count).map_err(|_| Errno::EINVAL)?;
+    // SAFETY: the caller's promise.
+    unsafe { pieces(parts, count) }
+}
+
 /// Copy what was read to its pieces.
 ///
 /// # Safety
@@ -95,9 +105,8 @@ pub(super) unsafe extern "C" fn readv(
     count: c_int,
 ) -> ssize_t {
     on(u, |shared| {
-        let count = usize::try_from(count).map_err(|_| Errno::EINVAL)?;
         // SAFETY: the caller's promise.
-        let pieces = unsafe { pieces(parts, count) }?;
+        let pieces = unsafe { counted(parts, count) }?;
         // SAFETY: the caller's promise.
         unsafe { receive(shared, fd, Form::Vector, &pieces, 0) }
     }) as ssize_t
@@ -208,9 +217,8 @@ pub(super) unsafe extern "C" fn writev(
     count: c_int,
 ) -> ssize_t {
     on(u, |shared| {
-        let count = usize::try_from(count).map_err(|_| Errno::EINVAL)?;
         // SAFETY: the caller's promise.
-        let pieces = unsafe { pieces(parts, count) }?;
+        let pieces = unsafe { counted(parts, count) }?;
         // SAFETY: the caller's promise.
         unsafe { transmit(shared, fd, Form::Vector, &pieces, 0) }
     }) as ssize_t

@@ -201,7 +201,7 @@ impl EcnState {
 
     /// The IP codepoint for a segment: RFC 3168 marks new data only; DCTCP everything,
     /// because a packet that is not ECN-capable is dropped where data is only marked (RFC 8257
-    /// section 5).
+    /// section 3.6).
     pub(crate) fn codepoint(&self, new_data: bool) -> Ecn {
         if self.in_use() && (self.everything || new_data) {
             Ecn::Ect0

@@ -184,10 +184,10 @@ impl<T: TcpTypes> Connection<T> {
         self.config.sack && self.snd.detector_uses_sack()
     }
 
-    /// The initial window; one segment after the SYN had to be retransmitted
-    /// (RFC 5681 section 3.1).
+    /// The initial window; one segment after the SYN had to be retransmitted, as
+    /// [`TcpConfig::lost_syn`](crate::config::TcpConfig::lost_syn) has it.
     pub(super) fn initial_window(&self, mss: ByteCount) -> ByteCount {
-        if self.handshake.retries > 0 {
+        if self.config.lost_syn.resets(self.handshake.retries) {
             mss
         } else {
             self.config.initial_window.bytes(mss)

@@ -154,7 +154,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// A link on the path takes packets of no more than `mtu` bytes; `ip_header` is the length of
     /// the IP header. Only ever shrinks the segments, and not below 64 bytes. What was sent too
-    /// big leaves again at once, and that is no sign of congestion (RFC 1191 section 6.5).
+    /// big leaves again at once, and that is no sign of congestion (RFC 1191 section 6.4).
     pub fn handle_path_mtu(&mut self, now: Instant, mtu: usize, ip_header: usize) {
         if let Ok(mss) = u16::try_from(mss_of(mtu, ip_header))
             && mss < self.mss_out

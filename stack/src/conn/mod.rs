@@ -13,6 +13,7 @@
 //! outside, or does I/O.
 
 pub mod acknowledge;
+mod deadlines;
 pub mod ecn;
 pub mod flow_window;
 mod handshake;
@@ -32,9 +33,9 @@ use crate::buffer::{Payload, RecvBuffer, SendBuffer};
 use crate::config::{LocalDropPolicy, TcpConfig};
 use crate::endpoint::challenge::ConnectionBudget;
 use crate::endpoint::metrics::PathMetrics;
-use crate::recovery::{AbsSeq, RtoOutcome, Sender};
+use crate::recovery::{AbsSeq, Sender};
 use crate::rng::Rng;
-use crate::trace::{TimeoutCause, TraceEvent, TraceSink};
+use crate::trace::{TraceEvent, TraceSink};
 use crate::wire::{Ecn, IpHeader, Seq, TcpHeader};
 use acknowledge::AckState;
 use ecn::EcnState;
@@ -49,9 +50,10 @@ use state::{CloseReason, Origin, State};
 use std::cmp::Ordering;
 use std::fmt::{self, Debug};
 use std::hint::black_box;
+use std::mem::offset_of;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use timers::{Timer, Timers};
+use timers::Timers;
 use timestamps::Timestamping;
 use user::EventSet;
 
@@ -299,6 +301,17 @@ impl<T: TcpTypes> Connection<T> {
         }
     }
 
+    /// How many bytes from the start a segment with `payload_len` bytes touches.
+    #[inline]
+    pub(crate) const fn touched(payload_len: usize) -> usize {
+        if payload_len == 0 {
+            offset_of!(Self, handshake)
+        } else {
+            // Of the sender, data needs a little.
+            offset_of!(Self, snd) + 64
+        }
+    }
+
     /// Reads a word of each cache line that a segment touches, one after the other as the fields
     /// are declared. Of many connections each one is out of the cache when its next segment comes.
     /// Read all at once, its lines come from memory all at the same time; each where it is needed,
@@ -329,61 +342,6 @@ impl<T: TcpTypes> Connection<T> {
             LocalDropPolicy::Congestion => true,
         };
         self.undo_transmit(now, tcp, payload_len, congestion);
-    }
-
-    /// A timer is due; see [`poll_timeout`](Self::poll_timeout). Calling early does nothing.
-    pub fn handle_timeout(&mut self, now: Instant) {
-        if self.pace_at.is_some_and(|at| at <= now) {
-            self.pace_at = None;
-        }
-        while let Some(timer) = self.timers.pop_due(now) {
-            match timer {
-                Timer::Handshake => self.on_handshake_timeout(now),
-                Timer::DelayedAck => self.ack.force(),
-                Timer::Persist => self.probe_window = true,
-                Timer::Keepalive => self.on_keepalive(now),
-                Timer::User => self.give_up(CloseReason::UserTimeout, now),
-                Timer::Linger if matches!(self.state, State::FinWait2 | State::TimeWait) => {
-                    self.finish(CloseReason::Finished, now);
-                }
-                Timer::Linger => self.give_up(CloseReason::TimedOut, now),
-            }
-        }
-        if matches!(self.state, State::Closed(_) | State::TimeWait) {
-            return;
-        }
-        let mut trace = tracer(&mut self.trace, now);
-        if self.snd.reorder_deadline().is_some_and(|at| at <= now) {
-            self.snd.on_reorder_timeout(now, &mut trace);
-        }
-        if self
-            .snd
-            .pto_deadline()
-            .is_some_and(|at| self.timers.on_tick(at) <= now)
-        {
-            let new_data = may_send_new::<T>(&self.send_buf, self.fin, &self.snd, &self.window);
-            self.snd.on_pto(new_data, now, &mut trace);
-        }
-        drop(trace);
-        if self
-            .snd
-            .rto_deadline()
-            .is_some_and(|at| self.timers.on_tick(at) <= now)
-        {
-            let closed = self.window_refuses_the_first();
-            let outcome = self
-                .snd
-                .on_rto(now, closed, &mut tracer(&mut self.trace, now));
-            let (retries, time) = (self.config.data_retries, self.config.data_retry_time);
-            if outcome != RtoOutcome::Nothing && self.snd.is_hopeless(retries, time, now) {
-                self.finish(CloseReason::TimedOut, now);
-            } else if outcome != RtoOutcome::Nothing {
-                self.settle_path_mtu(now);
-                if self.snd.retries() == self.config.retries_before_report {
-                    self.report(SoftError::Retransmitting);
-                }
-            }
-        }
     }
 
     /// A challenge ACK is to be sent; the endpoint may have reached its limit.
@@ -450,27 +408,6 @@ impl<T: TcpTypes> Connection<T> {
         (ip, out.tcp, self.send_buf.view(out.payload))
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout), if nothing happens before.
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        if matches!(self.state, State::Closed(_)) {
-            return None;
-        }
-        let mut next = self.timers.next();
-        for at in [self.snd.rto_deadline(), self.snd.pto_deadline()]
-            .into_iter()
-            .flatten()
-        {
-            next = next.min(self.timers.on_tick(at));
-        }
-        for at in [self.snd.reorder_deadline(), self.pace_at]
-            .into_iter()
-            .flatten()
-        {
-            next = next.min(at);
-        }
-        (next != Instant::MAX).then_some(next)
-    }
-
     /// The next thing to tell the user.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop(self.state)
@@ -483,23 +420,6 @@ impl<T: TcpTypes> Connection<T> {
         if from != to {
             tracer(&mut self.trace, now)(TraceEvent::State { from, to });
             self.limit_orphan(now);
-        }
-    }
-
-    /// A connection that the user has let go of does not wait for its peer for ever. Half-closed
-    /// by a user who reads on, it may.
-    fn limit_orphan(&mut self, now: Instant) {
-        if !self.orphan {
-            return;
-        }
-        let limit = match self.state {
-            State::FinWait1 | State::Closing | State::LastAck => self.config.orphan_stall,
-            State::FinWait2 => self.config.fin_wait_2,
-            _ => return,
-        };
-        match limit {
-            Some(wait) => self.timers.arm(Timer::Linger, now + wait),
-            None => self.timers.stop(Timer::Linger),
         }
     }
 
@@ -534,37 +454,6 @@ impl<T: TcpTypes> Connection<T> {
             self.reset_due = Some(self.iss + self.snd.nxt() as u32);
         }
         self.finish(reason, now);
-    }
-
-    fn on_keepalive(&mut self, now: Instant) {
-        let Some(keepalive) = self.config.keepalive else {
-            return;
-        };
-        if self.keepalive_sent >= keepalive.probes {
-            self.give_up(CloseReason::KeepaliveTimeout, now);
-            return;
-        }
-        // Data in flight probes by itself.
-        if self.snd.is_idle() {
-            self.keepalive_sent += 1;
-            self.probe_keepalive = true;
-        }
-        self.timers.arm(Timer::Keepalive, now + keepalive.interval);
-    }
-
-    fn trace_timeout(
-        &mut self,
-        cause: TimeoutCause,
-        rto: Duration,
-        consecutive: u32,
-        now: Instant,
-    ) {
-        tracer(&mut self.trace, now)(TraceEvent::Timeout {
-            cause,
-            rto,
-            consecutive,
-            flight_size: ByteCount::new(1),
-        });
     }
 }
 

@@ -38,7 +38,7 @@ impl<T: TcpTypes> Endpoint<T> {
     }
 
     /// The connection in slot `from` believes that packets to `host` must not be larger than `mtu`:
-    /// so do the others, and those to come (RFC 1191 section 6.1, RFC 8201 section 5.2). A host
+    /// so do the others, and those to come (RFC 1191 section 6.2, RFC 8201 section 5.2). A host
     /// looks through its connections once for each step down, of which there are few.
     fn share_path_mtu(&mut self, now: Instant, from: u32, host: IpAddr, mtu: u32) {
         if let Some(metrics) = &mut self.metrics {

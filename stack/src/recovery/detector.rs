@@ -128,6 +128,17 @@ impl Verdict {
     }
 }
 
+/// The two variants of NewReno that RFC 6582 section 4 tells apart: which of the partial ACKs of
+/// a fast recovery restart the retransmission timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartialAcks {
+    /// Only the first: a window with many holes ends in a timeout and slow start. What section
+    /// 3.2 does.
+    Impatient,
+    /// All: a hole is mended in each round trip, however many there are.
+    SlowButSteady,
+}
+
 /// A loss detection algorithm.
 ///
 /// # What the engine promises
@@ -184,6 +195,12 @@ pub trait LossDetector: Debug + Send {
         false
     }
 
+    /// Without SACK, what a partial ACK of fast recovery does to the retransmission timer
+    /// (RFC 6582 section 4).
+    fn partial_acks(&self) -> PartialAcks {
+        PartialAcks::Impatient
+    }
+
     /// It needs SACK; if not, the connection does not negotiate it.
     fn uses_sack(&self) -> bool {
         true
@@ -227,6 +244,9 @@ impl<T: LossDetector + ?Sized> LossDetector for Box<T> {
     }
     fn exits_on_partial_ack(&self) -> bool {
         (**self).exits_on_partial_ack()
+    }
+    fn partial_acks(&self) -> PartialAcks {
+        (**self).partial_acks()
     }
     fn uses_sack(&self) -> bool {
         (**self).uses_sack()

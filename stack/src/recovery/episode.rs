@@ -1,6 +1,6 @@
 //! What acknowledgements do to the sender: the episodes of loss recovery.
 
-use super::detector::{AckFacts, NewestDelivered, Verdict};
+use super::detector::{AckFacts, NewestDelivered, PartialAcks, Verdict};
 use super::prr::{self, Prr};
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
@@ -250,7 +250,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
         if let Some(prr) = &mut self.prr {
             let safe = advanced && verdict == Verdict::Nothing;
-            prr.on_ack(delivered, self.board.pipe(), self.mss, safe);
+            // Duplicate ACKs are not believed to deliver more than there was (RFC 9937 section 6.2).
+            let most = if self.policy.sack {
+                ByteCount::MAX
+            } else {
+                prr.undelivered()
+            };
+            prr.on_ack(delivered.min(most), self.board.pipe(), self.mss, safe);
         }
 
         // Timers (RFC 6298 sections 5.2 and 5.3).
@@ -290,7 +296,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let stood_for = self.board.reno_sacked();
         let room = u32::try_from(self.board.len())
             .unwrap_or(u32::MAX)
-            .saturating_sub(1);
+            .saturating_sub(1)
+            .min(self.reno_sacked_bound());
         if duplicate {
             // After a timeout all of the flight counts as lost: only data sent since can leave
             // the pipe.
@@ -316,13 +323,24 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         delivered - self.mss * u64::from(counted)
     }
 
+    /// How many segments duplicate ACKs can stand for, for PRR: what was outstanding when the
+    /// reduction began, lest more of them than segments left let more out (RFC 9937 section 6.2).
+    fn reno_sacked_bound(&self) -> u32 {
+        let bound = |prr: &Prr| prr.recover_fs().get() / self.mss.get().max(1);
+        let segments = self.prr.as_deref().map_or(u64::MAX, bound);
+        u32::try_from(segments).unwrap_or(u32::MAX)
+    }
+
     /// RFC 6582 section 3.2 step 3: without SACK only the first partial ACK of an episode
     /// restarts the timer, so that a window with many holes ends in a timeout instead of one
-    /// retransmission per round trip.
+    /// retransmission per round trip. Unless the detector is the slow but steady one of section 4.
     fn restarts_rto(&mut self) -> bool {
         if self.ca_state == CaState::Recovery && !self.policy.sack {
             self.partial_acks += 1;
-            return self.partial_acks == 1;
+            return match self.detector.partial_acks() {
+                PartialAcks::Impatient => self.partial_acks == 1,
+                PartialAcks::SlowButSteady => true,
+            };
         }
         true
     }

@@ -101,6 +101,16 @@ impl Prr {
         self.cwnd
     }
 
+    /// What was in flight when the reduction began.
+    pub fn recover_fs(&self) -> ByteCount {
+        self.recover_fs
+    }
+
+    /// What was in flight when the reduction began, and has not been reported delivered since.
+    pub fn undelivered(&self) -> ByteCount {
+        self.recover_fs - self.prr_delivered
+    }
+
     /// What the flight is being reduced to; the window when the reduction ends.
     pub fn ssthresh(&self) -> ByteCount {
         self.ssthresh

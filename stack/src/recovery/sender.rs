@@ -570,12 +570,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if mss < self.mss {
             self.board.split_at_mss(mss);
         }
-        self.mss = mss;
-        self.with_cc(now, |cc, view| cc.on_mss_change(view));
+        let was = core::mem::replace(&mut self.mss, mss);
+        self.with_cc(now, |cc, view| cc.on_mss_change(was, view));
     }
 
     /// Packets with more than `mss` bytes of payload do not pass: what left in such leaves again in
-    /// smaller ones at once, and nothing is concluded about congestion (RFC 1191 section 6.5).
+    /// smaller ones at once, and nothing is concluded about congestion (RFC 1191 section 6.4). The
+    /// window keeps its number of segments, lest a burst of small ones leave (RFC 5681 section 3.1).
     pub fn on_path_mtu(&mut self, mss: ByteCount, now: Instant) {
         let too_big = |s: &&SentSegment| s.len() > mss && !s.is_sacked();
         let spans: Vec<_> = self.board.iter().filter(too_big).copied().collect();

@@ -66,6 +66,11 @@ pub enum ParseError {
     SegmentsLeft(u8),
     /// More IPv6 extension headers than any honest packet has.
     TooManyExtensions,
+    /// An option of an IPv6 extension header, of this type, is not known and wants the packet
+    /// discarded then (RFC 8200 section 4.2).
+    Ipv6Option(u8),
+    /// An option of an IPv6 extension header is longer than the header.
+    Ipv6OptionLength,
     /// A TCP port is 0, which is reserved (RFC 6335 section 6).
     PortZero,
     /// A TCP option is malformed.
@@ -109,6 +114,8 @@ impl fmt::Display for ParseError {
             Self::Protocol(p) => write!(f, "IP protocol {p} is not the one expected"),
             Self::SegmentsLeft(n) => write!(f, "IPv6 routing header with {n} segments left"),
             Self::TooManyExtensions => f.write_str("too many IPv6 extension headers"),
+            Self::Ipv6Option(kind) => write!(f, "unknown IPv6 option {kind}, not to be skipped"),
+            Self::Ipv6OptionLength => f.write_str("IPv6 option beyond its extension header"),
             Self::PortZero => f.write_str("TCP port 0"),
             Self::Option(e) => e.fmt(f),
             Self::UnsupportedArp => f.write_str("ARP that is not IPv4 over Ethernet"),

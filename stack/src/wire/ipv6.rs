@@ -10,12 +10,14 @@ const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const DESTINATION_OPTIONS: u8 = 60;
 
+/// An option of one byte, without a length (RFC 8200 section 4.2).
+const PAD_1: u8 = 0;
 /// RFC 8200 section 4.1 has each header occur once, destination options twice.
 const MAX_EXTENSIONS: usize = 8;
 
 /// Read the header of a packet that carries TCP; it and the segment. Hop-by-hop options,
-/// destination options and routing headers without segments left are passed over unread; bytes
-/// beyond the payload length are the link layer's padding.
+/// destination options and routing headers without segments left are passed over, unless an option
+/// wants a packet discarded by who does not know it; bytes beyond the payload length are the link layer's padding.
 ///
 /// # Errors
 /// A packet cut off, a fragment (an atomic one too), a routing header with segments left, more
@@ -92,14 +94,37 @@ fn skip_extensions(
             return Err(ParseError::SegmentsLeft(segments_left));
         }
         let needed = (usize::from(len) + 1) * 8;
-        rest = rest.get(needed..).ok_or(ParseError::Truncated {
-            layer: Layer::Ipv6,
-            needed,
-            got: rest.len(),
-        })?;
+        let Some((header, behind)) = rest.split_at_checked(needed) else {
+            return Err(ParseError::Truncated {
+                layer: Layer::Ipv6,
+                needed,
+                got: rest.len(),
+            });
+        };
+        if next_header != ROUTING {
+            skip_options(&header[2..])?;
+        }
+        rest = behind;
         next_header = next;
     }
     Err(ParseError::TooManyExtensions)
+}
+
+/// Pass over the options of a header. None but padding are known here, and the two highest bits
+/// of an option's type say what becomes of a packet whose option is not known: 00 goes on, the
+/// others discard it (RFC 8200 section 4.2).
+fn skip_options(mut options: &[u8]) -> Result<(), ParseError> {
+    while let [kind, behind @ ..] = options {
+        options = match (*kind, behind) {
+            (PAD_1, behind) => behind,
+            (kind, _) if kind >> 6 != 0 => return Err(ParseError::Ipv6Option(kind)),
+            (_, [len, behind @ ..]) => behind
+                .get(usize::from(*len)..)
+                .ok_or(ParseError::Ipv6OptionLength)?,
+            (_, []) => return Err(ParseError::Ipv6OptionLength),
+        };
+    }
+    Ok(())
 }
 
 /// Write the header: flow label 0, no extension headers.

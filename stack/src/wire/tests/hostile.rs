@@ -208,6 +208,36 @@ fn ipv6_extension_headers() {
     assert_eq!(parse(&chain(9)), Err(ParseError::TooManyExtensions));
 }
 
+/// RFC 8200 section 4.2: the two highest bits of an option that is not known say whether the packet
+/// is discarded.
+#[test]
+fn rfc8200_4_2_an_unknown_option_says_what_becomes_of_the_packet() {
+    let packet = small(true);
+    for header in [0, 60] {
+        let with = |options: [u8; 6]| {
+            let mut bytes = vec![6, 0];
+            bytes.extend(options);
+            extended(header, &bytes)
+        };
+        for skipped in [0x1e, 0x3f] {
+            // Padding of one byte before it.
+            let bytes = with([0, skipped, 2, 0xff, 0xff, 0]);
+            assert_eq!(parse(&bytes), Ok(borrowed(&packet)));
+        }
+        for discarded in [0x40, 0x5e, 0x80, 0xc2, 0xff] {
+            let bytes = with([0, discarded, 2, 0, 0, 0]);
+            assert_eq!(parse(&bytes), Err(ParseError::Ipv6Option(discarded)));
+        }
+        for broken in [
+            [1, 5, 0, 0, 0, 0],
+            [0x1e, 255, 0, 0, 0, 0],
+            [1, 3, 0, 0, 0, 1],
+        ] {
+            assert_eq!(parse(&with(broken)), Err(ParseError::Ipv6OptionLength));
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn random_bytes_never_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..150), like in 0usize..4) {

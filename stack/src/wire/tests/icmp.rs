@@ -256,6 +256,29 @@ proptest! {
     }
 }
 
+/// RFC 1122 section 3.2.2: the protocol of the packet that is quoted says who is meant.
+#[test]
+fn rfc1122_3_2_2_only_errors_about_tcp_reach_tcp() {
+    let mut original = vec![0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0];
+    original.extend([10, 0, 0, 1, 10, 0, 0, 2, 0, 80, 0, 81, 0, 0, 0, 7]);
+    let ip = IpHeader {
+        src: "10.0.0.9".parse().unwrap(),
+        dst: "10.0.0.1".parse().unwrap(),
+        ecn: Ecn::NotEct,
+        dscp: 0,
+        hop_limit: 64,
+    };
+    for (protocol, ours) in [(6, true), (17, false), (1, false), (132, false)] {
+        original[9] = protocol;
+        let message = IcmpMessage::Error {
+            kind: IcmpErrorKind::Unreachable(Unreachable::Port),
+            original: &original,
+        };
+        let error = IcmpPacket { ip, message }.tcp_error();
+        assert_eq!(error.is_some(), ours, "{protocol}");
+    }
+}
+
 #[test]
 fn what_a_family_does_not_know_is_refused() {
     let v6 = IpHeader {

@@ -1,0 +1,135 @@
+//! What becomes due with time: the deadlines of a connection, and what is done when one has passed.
+
+use super::icmp::SoftError;
+use super::state::{CloseReason, State};
+use super::timers::Timer;
+use super::{Connection, TcpTypes, may_send_new, tracer};
+use crate::recovery::RtoOutcome;
+use crate::trace::{TimeoutCause, TraceEvent};
+use narrows_congestion::{ByteCount, Duration, Instant};
+
+impl<T: TcpTypes> Connection<T> {
+    /// A timer is due; see [`poll_timeout`](Self::poll_timeout). Calling early does nothing.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if self.pace_at.is_some_and(|at| at <= now) {
+            self.pace_at = None;
+        }
+        while let Some(timer) = self.timers.pop_due(now) {
+            match timer {
+                Timer::Handshake => self.on_handshake_timeout(now),
+                Timer::DelayedAck => self.ack.force(),
+                Timer::Persist => self.probe_window = true,
+                Timer::Keepalive => self.on_keepalive(now),
+                Timer::User => self.give_up(CloseReason::UserTimeout, now),
+                Timer::Linger if matches!(self.state, State::FinWait2 | State::TimeWait) => {
+                    self.finish(CloseReason::Finished, now);
+                }
+                Timer::Linger => self.give_up(CloseReason::TimedOut, now),
+            }
+        }
+        if matches!(self.state, State::Closed(_) | State::TimeWait) {
+            return;
+        }
+        let mut trace = tracer(&mut self.trace, now);
+        if self.snd.reorder_deadline().is_some_and(|at| at <= now) {
+            self.snd.on_reorder_timeout(now, &mut trace);
+        }
+        if self
+            .snd
+            .pto_deadline()
+            .is_some_and(|at| self.timers.on_tick(at) <= now)
+        {
+            let new_data = may_send_new::<T>(&self.send_buf, self.fin, &self.snd, &self.window);
+            self.snd.on_pto(new_data, now, &mut trace);
+        }
+        drop(trace);
+        if self
+            .snd
+            .rto_deadline()
+            .is_some_and(|at| self.timers.on_tick(at) <= now)
+        {
+            let closed = self.window_refuses_the_first();
+            let outcome = self
+                .snd
+                .on_rto(now, closed, &mut tracer(&mut self.trace, now));
+            let (retries, time) = (self.config.data_retries, self.config.data_retry_time);
+            if outcome != RtoOutcome::Nothing && self.snd.is_hopeless(retries, time, now) {
+                self.finish(CloseReason::TimedOut, now);
+            } else if outcome != RtoOutcome::Nothing {
+                self.settle_path_mtu(now);
+                if self.snd.retries() == self.config.retries_before_report {
+                    self.report(SoftError::Retransmitting);
+                }
+            }
+        }
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout), if nothing happens before.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        if matches!(self.state, State::Closed(_)) {
+            return None;
+        }
+        let mut next = self.timers.next();
+        for at in [self.snd.rto_deadline(), self.snd.pto_deadline()]
+            .into_iter()
+            .flatten()
+        {
+            next = next.min(self.timers.on_tick(at));
+        }
+        for at in [self.snd.reorder_deadline(), self.pace_at]
+            .into_iter()
+            .flatten()
+        {
+            next = next.min(at);
+        }
+        (next != Instant::MAX).then_some(next)
+    }
+
+    /// A connection that the user has let go of does not wait for its peer for ever. Half-closed
+    /// by a user who reads on, it may.
+    pub(super) fn limit_orphan(&mut self, now: Instant) {
+        if !self.orphan {
+            return;
+        }
+        let limit = match self.state {
+            State::FinWait1 | State::Closing | State::LastAck => self.config.orphan_stall,
+            State::FinWait2 => self.config.fin_wait_2,
+            _ => return,
+        };
+        match limit {
+            Some(wait) => self.timers.arm(Timer::Linger, now + wait),
+            None => self.timers.stop(Timer::Linger),
+        }
+    }
+
+    fn on_keepalive(&mut self, now: Instant) {
+        let Some(keepalive) = self.config.keepalive else {
+            return;
+        };
+        if self.keepalive_sent >= keepalive.probes {
+            self.give_up(CloseReason::KeepaliveTimeout, now);
+            return;
+        }
+        // Data in flight probes by itself.
+        if self.snd.is_idle() {
+            self.keepalive_sent += 1;
+            self.probe_keepalive = true;
+        }
+        self.timers.arm(Timer::Keepalive, now + keepalive.interval);
+    }
+
+    pub(super) fn trace_timeout(
+        &mut self,
+        cause: TimeoutCause,
+        rto: Duration,
+        consecutive: u32,
+        now: Instant,
+    ) {
+        tracer(&mut self.trace, now)(TraceEvent::Timeout {
+            cause,
+            rto,
+            consecutive,
+            flight_size: ByteCount::new(1),
+        });
+    }
+}
