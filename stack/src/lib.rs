@@ -84,6 +84,7 @@ pub mod endpoint;
 pub mod interface;
 pub mod neighbor;
 pub mod pcapng;
+pub mod prefetch;
 pub mod recovery;
 pub mod rng;
 pub mod siphash;

@@ -18,6 +18,8 @@ use narrows::buffer::{SyntheticRecv, SyntheticSend};
 use narrows::config::{ConfigError, TcpConfig};
 use narrows::conn::Boxed;
 use narrows::endpoint::{Endpoint, EndpointConfig, EndpointEvent};
+use narrows::prefetch::prefetch_span;
+use std::mem::offset_of;
 use std::sync::Arc;
 
 /// The TCP of simulated hosts: payload is a pattern that is a function of the stream offset,
@@ -104,6 +106,19 @@ impl<A: App> Host for TcpHost<A> {
 
     fn handle_start(&mut self, now: Instant) {
         self.app.start(&mut self.tcp, now);
+    }
+
+    #[inline]
+    fn expect_timeout(&self) {
+        prefetch_span(self, offset_of!(Self, tcp));
+        self.tcp.expect_timeout();
+    }
+
+    #[inline]
+    fn expect_packet(&self, packet: &SimPacket) {
+        let (ip, tcp, payload) = packet.parts();
+        prefetch_span(self, offset_of!(Self, tcp));
+        self.tcp.expect_packet(ip, tcp, payload.len as usize);
     }
 
     #[inline]

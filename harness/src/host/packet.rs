@@ -113,12 +113,4 @@ impl Packet for SimPacket {
     fn corrupt(&mut self, _noise: u64) {
         self.corrupt = true;
     }
-    #[inline]
-    fn bring_in(&self) -> u64 {
-        u64::from(self.ip.hop_limit)
-            ^ u64::from(self.tcp.src_port)
-            ^ u64::from(self.tcp.options.timestamps.is_some())
-            ^ self.payload.offset
-            ^ u64::from(self.len)
-    }
 }

@@ -3,7 +3,8 @@
 //! Knows nothing of hosts but their number; [`crate::sim::World`] drives it.
 
 use std::cmp::Reverse;
-use std::hint::black_box;
+
+use narrows::prefetch::prefetch;
 
 use crate::sim::queue::{Event, EventQueue};
 use crate::sim::slab::{Hop, NIL, Slab};
@@ -21,6 +22,10 @@ use super::switch::Switch;
 /// Set in the id of an event that is a packet held back, not the head of a link.
 const HELD: u32 = 1 << 31;
 
+/// What so many hosts touch stays in the cache (some 4 KB each), and asking for it would be work
+/// for nothing.
+const FEW_HOSTS: u32 = 1_024;
+
 /// Default of [`Network::set_packet_limit`].
 const DEFAULT_PACKET_LIMIT: usize = 1 << 26;
 
@@ -34,6 +39,11 @@ pub struct Network<P> {
     hosts: u32,
     pub(crate) events: EventQueue,
     held: u64,
+    /// Whether what the next event will touch is asked for before.
+    pub(crate) looks_ahead: bool,
+    /// Which packets have become the next one of a link to a host, for [`crate::sim::World`] to
+    /// tell the host.
+    pub(crate) heads: Vec<(HostId, u32)>,
     /// Set once a packet was refused because of the packet limit.
     pub(crate) overflowed: bool,
     totals: Totals,
@@ -72,6 +82,8 @@ impl<P: Packet> Network<P> {
             hosts,
             events: EventQueue::default(),
             held: 0,
+            looks_ahead: hosts > FEW_HOSTS,
+            heads: Vec::new(),
             overflowed: false,
             totals: Totals::default(),
         }
@@ -201,9 +213,13 @@ impl<P: Packet> Network<P> {
             });
         }
         let to = port.to;
-        if matches!(to, Node::Host(_)) {
-            black_box(port.bring_in_next(&self.slab));
+        if self.looks_ahead
+            && let Some(next) = port.head()
+        {
+            port.expect_behind(&self.slab);
+            self.expect(to, next);
         }
+        let port = &self.ports[at as usize];
         if port.impair.is_some() && self.impair(now, at, i, tap) {
             return None;
         }
@@ -366,6 +382,10 @@ impl<P: Packet> Network<P> {
                 rank: port.head_rank(&self.slab),
                 id: at,
             });
+            if self.looks_ahead {
+                let to = port.to;
+                self.expect(to, i);
+            }
         }
         departs
     }
@@ -406,10 +426,28 @@ impl<P: Packet> Network<P> {
         self.slab.free(i);
     }
 
-    /// Reads what a host's NIC will touch when the host sends.
+    /// The packet in slot `i` is now the next one of a link to `to`: asks for what its arrival
+    /// will touch, so that it comes from memory while other events are handled.
     #[inline]
-    pub(crate) fn bring_in_nic(&self, host: HostId) -> u64 {
-        self.ports.get(host.index()).map_or(0, Port::bring_in)
+    fn expect(&mut self, to: Node, i: u32) {
+        match to {
+            Node::Host(host) => self.heads.push((HostId(host), i)),
+            Node::Switch(switch) => {
+                let hop = self.slab.hop(i);
+                let port = self.switches[switch as usize].route(hop.dst, hop.flow);
+                if let Some(port) = port.and_then(|p| self.ports.get(p as usize)) {
+                    prefetch(port);
+                }
+            }
+        }
+    }
+
+    /// Asks for what a host's NIC will touch when the host sends.
+    #[inline]
+    pub(crate) fn expect_nic(&self, host: HostId) {
+        if let Some(port) = self.ports.get(host.index()) {
+            prefetch(port);
+        }
     }
 
     /// The packet in slot `i`, which [`Self::handle`] has told of.

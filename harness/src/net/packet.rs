@@ -42,10 +42,4 @@ pub trait Packet: Clone {
     /// Damages it, so that the receiver's checksum fails; `noise` may choose where. A packet
     /// that Ethernet would discard for its frame check may note that here.
     fn corrupt(&mut self, noise: u64);
-
-    /// Reads a word of each of its cache lines, so that it is in the cache when it arrives.
-    #[inline]
-    fn bring_in(&self) -> u64 {
-        u64::from(self.wire_len())
-    }
 }

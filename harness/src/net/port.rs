@@ -14,12 +14,13 @@ use crate::sim::rng::Stream;
 use crate::sim::slab::{NIL, Slab};
 use crate::sim::time::SimTime;
 
+use narrows::prefetch::prefetch;
+
 use super::aqm::{Aqm, AqmSpec};
 use super::buffer::{Capacity, Depth, InService};
 use super::impair::Impairments;
 use super::link::{Framing, Transmitter};
 use super::nic::NicRoom;
-use super::packet::Packet;
 use super::stats::{PortStats, QueueArea, QueueTrace};
 
 /// A pool by its number in the topology.
@@ -88,7 +89,7 @@ pub(crate) struct Port {
     tx: Transmitter,
     pub(crate) capacity: Capacity,
     pub(crate) aqm: Option<Box<Aqm>>,
-    overhead: Option<Box<(SimTime, Stream)>>,
+    overhead: Option<(SimTime, Stream)>,
     pub(crate) trace: Option<Box<QueueTrace>>,
     pub(crate) stats: PortStats,
 }
@@ -126,7 +127,7 @@ impl Port {
             pool: parts.pool,
             pool_knows: false,
             aqm: parts.aqm,
-            overhead: parts.overhead.map(Box::new),
+            overhead: parts.overhead,
             impair: parts.impair,
             trace: None,
             stats: PortStats::default(),
@@ -140,6 +141,10 @@ impl Port {
         while self.cursor != NIL {
             let hop = slab.hop(self.cursor);
             if hop.depart > now {
+                // The one to be looked at when this has left.
+                if hop.next != NIL {
+                    prefetch(slab.hop(hop.next));
+                }
                 break;
             }
             self.queued.packets -= 1;
@@ -278,30 +283,20 @@ impl Port {
         Some(i)
     }
 
-    /// Reads what the next arrival will touch: the packet, and what is known of the one behind it.
-    /// In a long queue they have lain untouched for long; read now, they come from memory while
-    /// the present arrival is handled.
+    /// Asks for the packet behind the first: in a long queue it has lain untouched for long.
     #[inline]
-    pub(crate) fn bring_in_next<P: Packet>(&self, slab: &Slab<P>) -> u64 {
-        if self.head == NIL {
-            return 0;
-        }
+    pub(crate) fn expect_behind<P>(&self, slab: &Slab<P>) {
         let next = slab.hop(self.head).next;
-        let behind = if next == NIL {
-            0
-        } else {
-            slab.hop(next).depart.as_picos()
-        };
-        behind ^ slab.body(self.head).bring_in()
+        if next != NIL {
+            prefetch(slab.hop(next));
+            prefetch(slab.body(next));
+        }
     }
 
-    /// Reads a word of each cache line that a host's packet touches.
+    /// The first packet on the link or in the queue.
     #[inline]
-    pub(crate) fn bring_in(&self) -> u64 {
-        u64::from(self.head)
-            ^ self.tx.free_at().as_picos()
-            ^ self.stats.packets
-            ^ self.overhead.as_ref().map_or(0, |o| o.0.as_picos())
+    pub(crate) fn head(&self) -> Option<u32> {
+        (self.head != NIL).then_some(self.head)
     }
 
     /// Whether nobody has looked since the first packet left.

@@ -10,8 +10,7 @@
 //! left alone when it recedes: then it fires early, the host is asked again, and nothing else
 //! happens. So a retransmission timer that each ACK pushes back costs nothing per ACK.
 
-use std::hint::black_box;
-
+use narrows::prefetch::prefetch;
 use narrows_congestion::Instant;
 
 use super::rng::{Component, Stream};
@@ -32,6 +31,17 @@ pub trait Host {
     fn handle_start(&mut self, now: Instant) {
         let _ = now;
     }
+
+    /// `packet` is the next one on the link to it, if nothing comes between: a hint, for what it
+    /// wants to have at hand then.
+    #[inline]
+    fn expect_packet(&self, packet: &Self::Packet) {
+        let _ = packet;
+    }
+
+    /// Its timer is the next one: the same.
+    #[inline]
+    fn expect_timeout(&self) {}
 
     /// A packet for it has arrived.
     fn handle_packet(&mut self, now: Instant, packet: &Self::Packet);
@@ -281,11 +291,14 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
             if !self.step_to(event.time) {
                 return Outcome::Standstill;
             }
-            if let Some((host, slot)) = self.network.handle(event, &mut self.tap) {
+            let arrived = self.network.handle(event, &mut self.tap);
+            while let Some((host, slot)) = self.network.heads.pop() {
+                prefetch(&self.slots[host.index()]);
+                self.network.expect_nic(host);
+                self.hosts[host.index()].expect_packet(self.network.packet(slot));
+            }
+            if let Some((host, slot)) = arrived {
                 let now = self.now.to_instant();
-                // Sought at the same time as the host, not after it.
-                black_box(self.network.bring_in_nic(host));
-                black_box(self.slots[host.index()].armed);
                 self.hosts[host.index()].handle_packet(now, self.network.packet(slot));
                 self.network.release(slot);
                 self.serve(host);
@@ -355,6 +368,13 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
         }
         if self.slots[host.index()].armed == SimTime::MAX {
             self.timers.cancel(host.0);
+        }
+        if self.network.looks_ahead
+            && let Some(next) = self.timers.next_id()
+        {
+            prefetch(&self.slots[next as usize]);
+            self.network.expect_nic(HostId(next));
+            self.hosts[next as usize].expect_timeout();
         }
         happened
     }

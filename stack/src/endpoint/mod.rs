@@ -24,6 +24,7 @@ use crate::buffer::{RecvBuffer, SendBuffer};
 use crate::config::{ConfigError, TcpConfig};
 use crate::conn::state::State;
 use crate::conn::{Connection, Event, Output, TcpTypes};
+use crate::prefetch::prefetch_span;
 use crate::rng::Rng;
 use crate::trace::TraceSink;
 use crate::wire::{Flags, IpHeader, TcpHeader};
@@ -37,6 +38,7 @@ use narrows_congestion::{ByteCount, Instant};
 use places::{LAST, Slots};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::mem::offset_of;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use strangers::sane_source;
@@ -294,7 +296,7 @@ impl<T: TcpTypes> Endpoint<T> {
         for slot in 0..self.slots.len() as u32 {
             let s = &mut self.slots[slot as usize];
             if s.listener == Some(listener)
-                && let Some(conn) = &mut s.conn
+                && let Some(conn) = s.conn.as_mut()
                 && matches!(conn.state(), State::SynReceived(_))
             {
                 s.released = true;
@@ -387,6 +389,41 @@ impl<T: TcpTypes> Endpoint<T> {
             return;
         }
         self.on_stranger(now, tuple, ip, tcp, payload, None);
+    }
+
+    /// A packet with these headers and this length of payload will be given to
+    /// [`handle_packet`](Self::handle_packet) soon, if nothing comes between: a hint, which has
+    /// the cache lines that it will touch come from memory meanwhile.
+    #[inline]
+    pub fn expect_packet(&self, ip: &IpHeader, tcp: &TcpHeader, payload_len: usize) {
+        // Before anything is read of it, which would wait for it.
+        self.prefetch(payload_len);
+        if self.slots.len() > 1 {
+            let slot = self.demux.lookup(&FourTuple {
+                local: SocketAddr::new(ip.dst, tcp.dst_port),
+                remote: SocketAddr::new(ip.src, tcp.src_port),
+            });
+            if let Some(slot) = slot {
+                self.wheel.expect(slot);
+                if let Some(slot) = self.slots.get(slot as usize) {
+                    slot.prefetch(payload_len);
+                }
+            }
+        }
+    }
+
+    /// As [`expect_packet`](Self::expect_packet), of a call of
+    /// [`handle_timeout`](Self::handle_timeout).
+    #[inline]
+    pub fn expect_timeout(&self) {
+        self.prefetch(0);
+    }
+
+    /// What each packet touches of the endpoint, and the first connection behind it.
+    #[inline]
+    fn prefetch(&self, payload_len: usize) {
+        let own = offset_of!(Self, slots) - offset_of!(Self, demux);
+        prefetch_span(&self.demux, own + Slots::<T>::touched(payload_len));
     }
 
     /// Timers are due; see [`poll_timeout`](Self::poll_timeout).
@@ -512,7 +549,7 @@ impl<T: TcpTypes> Endpoint<T> {
     /// The same, to call its user functions. Poll the endpoint afterwards.
     pub fn connection_mut(&mut self, id: ConnId) -> Option<&mut Connection<T>> {
         let slot = self.slots.get(id.slot as usize)?;
-        if slot.generation != id.generation || slot.conn.is_none() {
+        if slot.generation != id.generation || slot.conn.as_ref().is_none() {
             return None;
         }
         self.touch(id.slot);

@@ -7,6 +7,8 @@
 
 use super::ListenerId;
 use crate::conn::{Connection, TcpTypes};
+use crate::prefetch::prefetch_span;
+use std::mem::offset_of;
 use std::ops::{Index, IndexMut};
 
 /// A place, and what the endpoint remembers of the connection in it.
@@ -19,7 +21,34 @@ pub(super) struct Slot<T: TcpTypes> {
     /// The user has let go of it: it is removed when it is closed.
     pub(super) released: bool,
     pub(super) listener: Option<ListenerId>,
-    pub(super) conn: Option<Connection<T>>,
+    pub(super) conn: Place<T>,
+}
+
+/// A connection or none. The tag comes first, beside what each packet touches: that of an `Option`
+/// is where the compiler finds room for it, which is a cache line that few packets need.
+#[repr(C)]
+#[allow(clippy::large_enum_variant)] // It is what a slot is for.
+pub(super) enum Place<T: TcpTypes> {
+    Free,
+    Taken(Connection<T>),
+}
+
+impl<T: TcpTypes> Place<T> {
+    #[inline]
+    pub(super) const fn as_ref(&self) -> Option<&Connection<T>> {
+        match self {
+            Self::Free => None,
+            Self::Taken(conn) => Some(conn),
+        }
+    }
+
+    #[inline]
+    pub(super) const fn as_mut(&mut self) -> Option<&mut Connection<T>> {
+        match self {
+            Self::Free => None,
+            Self::Taken(conn) => Some(conn),
+        }
+    }
 }
 
 /// In [`Slot::next_dirty`]: no other follows. As a slot: there is none.
@@ -33,8 +62,23 @@ impl<T: TcpTypes> Slot<T> {
         next_dirty: NOT_QUEUED,
         released: false,
         listener: None,
-        conn: None,
+        conn: Place::Free,
     };
+}
+
+impl<T: TcpTypes> Slot<T> {
+    /// How many bytes from the start a segment with `payload_len` bytes touches.
+    #[inline]
+    const fn touched(payload_len: usize) -> usize {
+        // The tag of the place is before the connection, and no larger than what it is aligned to.
+        offset_of!(Self, conn) + align_of::<Place<T>>() + Connection::<T>::touched(payload_len)
+    }
+
+    /// Asks for those.
+    #[inline]
+    pub(super) fn prefetch(&self, payload_len: usize) {
+        prefetch_span(self, Self::touched(payload_len));
+    }
 }
 
 /// Slots in the largest chunk.
@@ -56,6 +100,12 @@ impl<T: TcpTypes> Slots<T> {
             chunks: Vec::new(),
             first: Slot::EMPTY,
         }
+    }
+
+    /// How many bytes from the start a segment of the first one touches.
+    #[inline]
+    pub(super) const fn touched(payload_len: usize) -> usize {
+        offset_of!(Self, first) + Slot::<T>::touched(payload_len)
     }
 
     pub(super) const fn len(&self) -> usize {

@@ -2,7 +2,7 @@
 
 use super::demux::FourTuple;
 use super::metrics::PathMetrics;
-use super::places::{LAST, NOT_QUEUED, Slot};
+use super::places::{LAST, NOT_QUEUED, Place, Slot};
 use super::{ConnId, Endpoint, EndpointEvent, ListenerId};
 use crate::conn::state::{CloseReason, State};
 use crate::conn::{Connection, Event, Opening, TcpTypes};
@@ -119,7 +119,7 @@ impl<T: TcpTypes> Endpoint<T> {
         listener: Option<ListenerId>,
         now: Instant,
     ) -> u32 {
-        let conn = Some(conn);
+        let conn = Place::Taken(conn);
         let slot = match self.free.pop() {
             Some(slot) => {
                 let s = &mut self.slots[slot as usize];
@@ -153,7 +153,7 @@ impl<T: TcpTypes> Endpoint<T> {
     }
 
     pub(super) fn remove(&mut self, slot: u32) {
-        if let Some(conn) = &self.slots[slot as usize].conn {
+        if let Some(conn) = self.slots[slot as usize].conn.as_ref() {
             self.demux.remove(&FourTuple {
                 local: conn.local(),
                 remote: conn.remote(),
@@ -171,7 +171,7 @@ impl<T: TcpTypes> Endpoint<T> {
 
     pub(super) fn free_slot(&mut self, slot: u32) {
         let s = &mut self.slots[slot as usize];
-        s.conn = None;
+        s.conn = Place::Free;
         s.generation = s.generation.wrapping_add(1);
         self.free.push(slot);
     }

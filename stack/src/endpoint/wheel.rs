@@ -10,6 +10,7 @@
 //! While all ids are below 16 there is no wheel at all, only the `Vec`, and for id 0 alone not even
 //! that: a host with one connection pays 24 bytes, in the wheel itself.
 
+use crate::prefetch::prefetch;
 use narrows_congestion::Instant;
 use std::ops::{Deref, DerefMut};
 
@@ -174,6 +175,14 @@ impl TimerWheel {
         if let Some(entry) = self.entries.get_mut(id as usize) {
             self.armed -= usize::from(entry.deadline != NEVER);
             entry.deadline = NEVER;
+        }
+    }
+
+    /// Timer `id` will be armed or cancelled soon: asks for its cache line.
+    #[inline]
+    pub fn expect(&self, id: u32) {
+        if let Some(entry) = self.entries.get(id as usize) {
+            prefetch(entry);
         }
     }
 
