@@ -1,8 +1,14 @@
 #!/bin/sh
-# Prints ../fast08_knobs.csv with its figures made again, by the ns-2.35 of this machine (Debian's
-# ns2). Takes about ten minutes of one core.
+# Makes the figures of ../fast08_knobs.csv again, in the folder that is named or where it is kept,
+# by the ns-2.35 of this machine (Debian's ns2); which lines there are it reads from the file that is
+# kept. Takes about ten minutes of one core.
+#   record.sh [FOLDER]
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
+folder=${1:-$here/..}
+mkdir -p "$folder"
+made=$(mktemp)
+trap 'rm -f "$made"' EXIT
 
 # Goodput and timeouts a block of incast.tcl with these options.
 run() { ns "$here/incast.tcl" "$@" | cut -d' ' -f1,2; }
@@ -29,4 +35,5 @@ while IFS=, read -r buffer n block rto knob one two timeouts; do
   second=-
   [ "$two" = - ] || second=$(run "$@" seed 2 | cut -d' ' -f1)
   echo "$buffer,$n,$block,$rto,$knob,${first% *},$second,${first#* }"
-done <"$here/../fast08_knobs.csv"
+done <"$here/../fast08_knobs.csv" >"$made"
+cat "$made" >"$folder/fast08_knobs.csv"

@@ -3,7 +3,7 @@
 // A client asks all servers for their part of a block at once, waits until every part is there,
 // and asks for the next block. Star of point-to-point links, a drop-tail queue in bytes at the
 // switch port to the client and no queue disc anywhere, NewReno with SACK, no timestamps, an ACK
-// for each packet. Prints one line:
+// for each packet (or, with --delAck=2, for two of them or after 200 ms). Prints one line:
 //   goodput_mbps timeouts blocks simulated_seconds
 //
 // Build (libns3-dev, and libgsl-dev, which its pkg-config files name):
@@ -179,6 +179,7 @@ int main(int argc, char* argv[]) {
   uint32_t sru = 256 * 1024;
   uint32_t buffer = 64 * 1024;
   uint32_t seed = 1;
+  uint32_t delAck = 1;
   std::string rate = "1Gbps";
   Time delay = MicroSeconds(25);
   Time rtoMin = MilliSeconds(200);
@@ -190,6 +191,7 @@ int main(int argc, char* argv[]) {
   cmd.AddValue("sru", "bytes of each server's part of a block", sru);
   cmd.AddValue("buffer", "bytes of the port to the client", buffer);
   cmd.AddValue("seed", "run number", seed);
+  cmd.AddValue("delAck", "packets that an ACK waits for, up to 200 ms", delAck);
   cmd.AddValue("rate", "of every link", rate);
   cmd.AddValue("delay", "of every link, one way", delay);
   cmd.AddValue("rtoMin", "least retransmission timeout", rtoMin);
@@ -203,7 +205,8 @@ int main(int argc, char* argv[]) {
                      TypeIdValue(CountingNewReno::GetTypeId()));
   Config::SetDefault("ns3::TcpSocket::SegmentSize", UintegerValue(1460));
   Config::SetDefault("ns3::TcpSocket::InitialCwnd", UintegerValue(10));
-  Config::SetDefault("ns3::TcpSocket::DelAckCount", UintegerValue(1));
+  Config::SetDefault("ns3::TcpSocket::DelAckCount", UintegerValue(delAck));
+  Config::SetDefault("ns3::TcpSocket::DelAckTimeout", TimeValue(MilliSeconds(200)));
   Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(16 << 20));
   Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(16 << 20));
   // Six are the default, and 127 ms of doubled timeouts of a millisecond give a connection up.

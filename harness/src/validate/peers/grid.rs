@@ -1,5 +1,6 @@
 //! The cells of the incast that several simulators have run, in ours.
 
+use super::habits;
 use crate::scenario::spec::{
     Aqm, DelayedAck, EcnUse, Framing, IncastSpec, Length, QueueCounting, QueueLimit,
 };
@@ -21,17 +22,26 @@ pub(super) enum Variant {
     /// The same with timestamps, with which any new ACK ends a backoff, as it does in the others
     /// without.
     Timestamps,
-    /// As htsim's abstract TCP: neither SACK nor limited transmit, a backoff that any new ACK
-    /// ends, and hosts without jitter.
-    Bare,
+    /// As htsim's abstract TCP: no SACK, limited transmit, PRR or undo, a backoff that any new ACK
+    /// ends, a timer that every partial ACK restarts, and hosts without jitter.
+    Htsim,
+    /// The same with timers that are looked at each millisecond.
+    HtsimTicks,
+    /// As [`Variant::Sack`] with a receiver that acknowledges two segments, or one after 200 ms.
+    DelayedAcks,
+    /// The same with ns-3's end of a timeout.
+    DelayedAcksNs3,
 }
 
 impl Variant {
-    const fn name(self) -> &'static str {
+    pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Sack => "",
             Self::Timestamps => ", timestamps",
-            Self::Bare => ", timestamps, neither SACK nor limited transmit nor jitter",
+            Self::Htsim => ", with htsim's rules",
+            Self::HtsimTicks => ", with htsim's rules and a tick of 1 ms",
+            Self::DelayedAcks => ", delayed ACKs",
+            Self::DelayedAcksNs3 => ", delayed ACKs, ns-3's end of a timeout",
         }
     }
 }
@@ -75,21 +85,41 @@ impl Cell {
         spec.tcp.congestion = "reno".to_owned();
         spec.tcp.loss_detector = "sack".to_owned();
         spec.tcp.rto = format!("floor:{}ms", self.rto_min_ms);
-        spec.tcp.timestamps = matches!(self.variant, Variant::Timestamps | Variant::Bare);
+        spec.tcp.timestamps = matches!(
+            self.variant,
+            Variant::Timestamps | Variant::Htsim | Variant::HtsimTicks
+        );
         if spec.tcp.timestamps {
             // The same payload in each packet.
             spec.net.mtu += 12;
             spec.tcp.mss = Some(1_472);
         }
-        if self.variant == Variant::Bare {
-            spec.tcp.sack = false;
-            spec.tcp.loss_detector = "newreno".to_owned();
-            spec.tcp.limited_transmit = false;
-            spec.net.nic_overhead = Duration::ZERO;
-            spec.start_jitter = Duration::ZERO;
-        }
         spec.tcp.ecn = EcnUse::Off;
         spec.tcp.delayed_ack = DelayedAck::Off;
+        match self.variant {
+            Variant::Sack | Variant::Timestamps => {}
+            Variant::Htsim | Variant::HtsimTicks => {
+                spec.tcp.sack = false;
+                spec.tcp.loss_detector = habits::STEADY.to_owned();
+                spec.tcp.limited_transmit = false;
+                spec.tcp.prr = false;
+                spec.tcp.undo_spurious = false;
+                spec.net.queue_counting = QueueCounting::WithInService;
+                spec.net.nic_overhead = Duration::ZERO;
+                spec.start_jitter = Duration::ZERO;
+            }
+            Variant::DelayedAcks | Variant::DelayedAcksNs3 => {
+                spec.tcp.delayed_ack = DelayedAck::On {
+                    segments: 2,
+                    timeout: Duration::from_millis(200),
+                };
+            }
+        }
+        match self.variant {
+            Variant::HtsimTicks => spec.tcp.timer_tick = Duration::from_millis(1),
+            Variant::DelayedAcksNs3 => spec.tcp.congestion = habits::UNCOUNTED_END.to_owned(),
+            _ => {}
+        }
         spec
     }
 
@@ -101,10 +131,11 @@ impl Cell {
         let mut found = Found::default();
         for seed in 1..=SEEDS {
             bench.checkpoint()?;
-            let run = bench.incast(&IncastSpec {
+            let spec = IncastSpec {
                 seed,
                 ..self.spec()
-            })?;
+            };
+            let run = habits::incast(bench, &spec)?;
             if !matches!(run.outcome, Outcome::Completed | Outcome::TimeLimit) {
                 let how = format!("an incast ended as {}", run.outcome.name());
                 return Err(ScenarioError::Internal(how));
@@ -118,24 +149,29 @@ impl Cell {
     /// For goodput and for timeouts. Up to three times the N from which an initial window of
     /// each fills the port, which is 5, the outcome hangs on single packets: shown only.
     pub(super) fn tolerances(self) -> (Tolerance, Tolerance) {
+        let delayed = matches!(self.variant, Variant::DelayedAcks | Variant::DelayedAcksNs3);
         match (self.rto_min_ms, self.servers) {
+            // There a timeout makes each segment of ns-3's.
+            _ if delayed => (COLLAPSED, COLLAPSED),
             (200, ..16) => (Tolerance::Shown, Tolerance::Shown),
             (200, _) => (COLLAPSED, COLLAPSED),
             _ => (CLOSE, COLLAPSED),
         }
     }
 
-    /// In words.
-    pub(super) fn name(self) -> String {
+    /// In words, without the variant.
+    pub(super) fn place(self) -> String {
         let (n, floor) = (self.servers, self.rto_min_ms);
         let rate = match self.rate_gbps {
             1 => String::new(),
             other => format!("{other} Gb/s, "),
         };
-        format!(
-            "incast, {rate}N = {n}, RTOmin {floor} ms{}",
-            self.variant.name()
-        )
+        format!("incast, {rate}N = {n}, RTOmin {floor} ms")
+    }
+
+    /// In words.
+    pub(super) fn name(self) -> String {
+        format!("{}{}", self.place(), self.variant.name())
     }
 }
 
@@ -153,7 +189,14 @@ mod tests {
 
     #[test]
     fn every_variant_can_be_run() {
-        for variant in [Variant::Sack, Variant::Timestamps, Variant::Bare] {
+        for variant in [
+            Variant::Sack,
+            Variant::Timestamps,
+            Variant::Htsim,
+            Variant::HtsimTicks,
+            Variant::DelayedAcks,
+            Variant::DelayedAcksNs3,
+        ] {
             for rate_gbps in [1, 10] {
                 let cell = Cell {
                     rate_gbps,

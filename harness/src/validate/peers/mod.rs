@@ -1,6 +1,8 @@
 //! Other TCPs and other simulators beside ours.
 
 mod grid;
+mod habits;
+mod htsim;
 mod live;
 mod ns3;
 mod simulators;
@@ -10,7 +12,7 @@ mod transfers;
 use super::Check;
 
 /// The checks of this module.
-pub(super) const CHECKS: [Check; 4] = [
+pub(super) const CHECKS: [Check; 6] = [
     Check {
         name: "peers/smoltcp/transfer",
         what: "2 MB between smoltcp's TCP and ours, clean and with losses",
@@ -34,6 +36,18 @@ pub(super) const CHECKS: [Check; 4] = [
         what: "the incast grid beside ns-3.37 with several seeds",
         seconds: 15,
         run: simulators::ns3,
+    },
+    Check {
+        name: "peers/ns-3-delayed-acks",
+        what: "the incast beside ns-3.37 with delayed ACKs and a timeout of a millisecond",
+        seconds: 3,
+        run: simulators::ns3_delayed_acks,
+    },
+    Check {
+        name: "peers/htsim-rules",
+        what: "the rules of htsim's TCP without a stack, beside what htsim gave",
+        seconds: 10,
+        run: simulators::htsim_rules,
     },
 ];
 

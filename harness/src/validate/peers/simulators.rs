@@ -1,21 +1,25 @@
 //! The same incast in other simulators, as recorded.
 
 use super::grid::{Cell, Found, Variant, range};
+use super::htsim::Rules;
 use crate::scenario::ScenarioError;
 use crate::validate::reference::{Line, Table};
 use crate::validate::{Bench, Expected, Measured, Row, Tolerance, Verdict};
+use narrows::Duration;
 
 const TABLE: &str = include_str!("../../../reference/incast-simulators.csv");
 const NS3: &str = include_str!("../../../reference/incast-ns3.csv");
+const NS3_DELAYED: &str = include_str!("../../../reference/incast-ns3-delayed-ack.csv");
 const BACKOFF: &str = "until-when-a-backoff-lasts";
 const PHASE: &str = "the-phase-of-equal-servers";
 const ABSTRACT: &str = "what-htsims-tcp-leaves-out";
+const TRAP: &str = "a-window-of-one-and-an-ack-for-two";
 
 /// A simulator: its column, its name, and which of our TCPs are set beside it.
 const SIMULATORS: [(&str, &str, [Variant; 2]); 3] = [
     ("ns337", "ns-3.37", [Variant::Sack, Variant::Timestamps]),
     ("ns348", "ns-3.48", [Variant::Sack, Variant::Timestamps]),
-    ("htsim", "htsim", [Variant::Sack, Variant::Bare]),
+    ("htsim", "htsim", [Variant::Sack, Variant::Htsim]),
 ];
 
 /// Our grid beside three recorded ones, a row for each.
@@ -57,9 +61,23 @@ pub(super) fn recorded(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
 
 /// Our grid beside ns-3's with several seeds, recorded with the program that is here.
 pub(super) fn ns3(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
-    let table = Table::parse(NS3);
+    seeds(bench, NS3, [Variant::Sack, Variant::Timestamps])
+}
+
+/// The same with a receiver that delays its ACKs, and with what ns-3's sender then does.
+pub(super) fn ns3_delayed_acks(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
+    let variants = [Variant::DelayedAcks, Variant::DelayedAcksNs3];
+    seeds(bench, NS3_DELAYED, variants)
+}
+
+fn seeds(
+    bench: &mut Bench<'_>,
+    table: &'static str,
+    variants: [Variant; 2],
+) -> Result<(), ScenarioError> {
+    let table = Table::parse(table);
     for theirs in recorded_cells(&table) {
-        for variant in [Variant::Sack, Variant::Timestamps] {
+        for variant in variants {
             let cell = Cell {
                 variant,
                 ..theirs.cell
@@ -76,6 +94,72 @@ pub(super) fn ns3(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
             for (row, note) in beside(cell, "ns-3", &table.source, means, &ours).zip(notes) {
                 bench.row(explained(cell, "ns-3", row.note(note)));
             }
+        }
+    }
+    Ok(())
+}
+
+/// The rules of htsim played by themselves, with the timers looked at always and each
+/// millisecond, which is the floor; in two cells with other periods too.
+pub(super) fn htsim_rules(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
+    const MS: u64 = 1_000_000;
+    let table = Table::parse(TABLE);
+    for line in table.lines() {
+        let theirs = [line.number("htsim"), line.number("htsim_timeouts")];
+        if theirs == [None, None] {
+            continue;
+        }
+        let cell = Cell {
+            rate_gbps: line.whole("rate_gbps"),
+            servers: line.whole("n"),
+            rto_min_ms: line.whole("rto_min_ms"),
+            variant: Variant::HtsimTicks,
+        };
+        let shown = |bench: &mut Bench<'_>, how: &str, ours: [Measured; 2]| {
+            let parts = [("goodput", "Mb/s"), ("timeouts", "")];
+            for (((what, unit), ours), theirs) in parts.into_iter().zip(ours).zip(theirs) {
+                bench.row(Row::new(
+                    format!("{}{how}: {what}", cell.place()),
+                    table.source.clone(),
+                    theirs.map_or(Expected::Nothing, Expected::Value),
+                    ours,
+                    unit,
+                    Tolerance::Shown,
+                ));
+            }
+        };
+        let sensitive = matches!(
+            (cell.rate_gbps, cell.rto_min_ms, cell.servers),
+            (1, 1, 8 | 128)
+        );
+        let periods: &[u64] = if sensitive {
+            &[0, MS / 10, MS / 5, MS / 2, 4 * MS / 5, MS, 2 * MS, 10 * MS]
+        } else {
+            &[0, MS]
+        };
+        for &period in periods {
+            bench.checkpoint()?;
+            let rules = Rules {
+                rate_gbps: cell.rate_gbps,
+                servers: cell.servers,
+                rto_min_ms: cell.rto_min_ms,
+                period,
+            };
+            let (goodput, timeouts) = rules.play()?;
+            let looks = match period {
+                0 => ", htsim's rules alone, exact timers".to_owned(),
+                p => format!(
+                    ", htsim's rules alone, timers looked at each {}",
+                    Duration::from_nanos(p)
+                ),
+            };
+            let ours = [goodput, timeouts as f64].map(Measured::Value);
+            shown(bench, &looks, ours);
+        }
+        if sensitive {
+            let ours = cell.ours(bench)?;
+            let ours = [&ours.goodput, &ours.timeouts].map(|v| Measured::spread(v));
+            shown(bench, &format!(", our sender{}", cell.variant.name()), ours);
         }
     }
     Ok(())
@@ -173,9 +257,11 @@ pub(super) fn explained(cell: Cell, peer: &str, row: Row) -> Row {
         (Variant::Sack, "htsim") if cell.rto_min_ms > 1 || cell.servers < 16 => {
             row.explained(ABSTRACT)
         }
-        (Variant::Bare, _) => row.explained(ABSTRACT),
+        (Variant::Htsim | Variant::HtsimTicks, _) => row.explained(ABSTRACT),
         (Variant::Sack, _) => row.explained(BACKOFF),
         (Variant::Timestamps, _) => row.explained(PHASE),
+        (Variant::DelayedAcks, _) => row.explained(TRAP),
+        (Variant::DelayedAcksNs3, _) => row,
     }
 }
 
