@@ -199,6 +199,75 @@ fn the_kernels_servers_collapse_and_are_cured() {
     }
 }
 
+/// Runs with marks and without, of servers whose windows are several times what the port holds.
+/// Where there are marks senders hold back, and much less is lost.
+fn marks_hold_senders_back(place: &Place, settings: &[&str]) {
+    let usual = ["-n", "8", "--blocks", "8", "--rate", "100Mb/s"];
+    let count = |threshold: &str| {
+        let more = ["--ecn-threshold", threshold];
+        let all = place.json(&[&usual, settings, &more].concat());
+        ["live", "simulated"].map(|side| {
+            let run = &all[side]["runs"][0];
+            assert_eq!(run["outcome"], "completed", "{run}");
+            (number(run, "marks"), number(run, "drops_port_full"))
+        })
+    };
+    let mut seen = Vec::new();
+    for _ in 0..8 {
+        let (with, without) = (count("8p"), count("off"));
+        for ((marks, _), (none, drops)) in with.into_iter().zip(without) {
+            assert!(marks > 500, "{with:?}");
+            assert!(none == 0 && drops > 50, "{without:?}");
+        }
+        // Busy machines send in heaps, of which more is lost.
+        if with[0].1 < without[0].1 {
+            return;
+        }
+        seen.push((with, without));
+    }
+    panic!("no less was lost: {seen:?}");
+}
+
+#[test]
+fn our_dctcp_heeds_the_marks_of_the_kernels_port() {
+    if let Some(place) = Place::new() {
+        marks_hold_senders_back(&place, &["--cc", "dctcp", "--rto", "fine"]);
+    }
+}
+
+#[test]
+fn the_kernels_senders_heed_the_marks() {
+    let Some(place) = Place::new() else { return };
+    let kernels = ["--senders", "kernel", "--rto", "5ms"];
+    let classic = ["--cc", "reno", "--ecn", "classic"];
+    marks_hold_senders_back(&place, &[&kernels[..], &classic].concat());
+    // Nobody asked for ECN: nobody is marked.
+    let quick = ["-n", "8", "--blocks", "2", "--cc", "reno"];
+    let all = place.json(&[&kernels[..], &quick].concat());
+    assert_eq!(number(&all["live"]["runs"][0], "marks"), 0);
+    // The kernel's DCTCP is a module that may be missing, which is said.
+    let mut dctcp = place.incast(&["-n", "2", "--blocks", "2", "--cc", "dctcp"]);
+    let output = dctcp.args(kernels).arg("-q").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.success() || said.contains("modprobe tcp_dctcp"),
+        "{said}"
+    );
+}
+
+/// A buffer of so many packets is one of so many full ones' bytes.
+#[test]
+fn a_buffer_in_packets_holds_full_ones() {
+    let Some(place) = Place::new() else { return };
+    let settings = [
+        "-n", "8", "--blocks", "2", "--rto", "fine", "--buffer", "12p",
+    ];
+    let all = place.json(&settings);
+    assert!(number(&all["live"]["runs"][0], "max_queue_bytes") <= 12 * 1_514);
+    let said = all["live"]["settings"].to_string();
+    assert!(said.contains("18168 B"), "{said}");
+}
+
 /// A frame in for each that went out, or for every second.
 #[test]
 fn the_kernels_client_acknowledges_as_told() {
@@ -334,8 +403,7 @@ fn check_capture(path: &str) {
 #[test]
 fn what_cannot_be_is_refused() {
     for (arguments, says) in [
-        (&["--cc", "dctcp"][..], "marks"),
-        (&["--cc", "nobody"], "known are"),
+        (&["--cc", "nobody"][..], "known are"),
         (
             &["--senders", "kernel", "--rto", "fine"],
             "whole milliseconds",
@@ -346,8 +414,9 @@ fn what_cannot_be_is_refused() {
         ),
         (&["--senders", "kernel", "--loss", "sack"], "rack"),
         (&["-n", "201"], "up to 200"),
-        (&["--buffer", "1500"], "1518B"),
-        (&["--buffer", "64p"], "64p"),
+        (&["--buffer", "1500B"], "1518B"),
+        (&["--buffer", "64"], "64p"),
+        (&["--ecn-threshold", "8"], "8p"),
         (&["-n", "1,2", "--pcap", "/dev/null"], "one run"),
         (&["--json", "--csv"], "standard output"),
         (&["--block", "10", "-n", "32"], "block"),

@@ -61,6 +61,23 @@ fn directions_and_sizes() {
     run(cells);
 }
 
+/// Both sides connect, and the SYNs cross.
+#[test]
+fn simultaneous_open() {
+    let mut cells = Vec::new();
+    for cell in [Cell::simultaneous(), Cell::simultaneous().ipv6()] {
+        cells.extend([
+            cell.clone(),
+            cell.clone().up(100 * KB).down(100 * KB),
+            cell.clone().over(Link::Tap).up(100 * KB).end(End::Judged),
+            cell.clone().over(Link::Tap).down(100 * KB).end(End::Judged),
+            cell.clone().up(1).end(End::WeReset),
+            cell.down(1).end(End::KernelResets),
+        ]);
+    }
+    run(cells);
+}
+
 #[test]
 fn ends() {
     let mut cells = Vec::new();

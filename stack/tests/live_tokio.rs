@@ -395,19 +395,7 @@ fn time_to_live() {
             let listener = tokio::net::TcpListener::bind("10.77.0.9:7").await.unwrap();
             let mut ours = TcpStream::connect(&stack, "10.77.0.9:7").await.unwrap();
             let (mut theirs, _) = listener.accept().await.unwrap();
-            // What has a smaller one than this is dropped.
-            let at_least: libc::c_int = 100;
-            // SAFETY: the kernel reads the int.
-            let result = unsafe {
-                libc::setsockopt(
-                    theirs.as_raw_fd(),
-                    libc::IPPROTO_IP,
-                    IP_MINTTL,
-                    (&raw const at_least).cast(),
-                    size_of_val(&at_least) as libc::socklen_t,
-                )
-            };
-            assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+            drop_below(&theirs, 100);
             assert_eq!(ours.ttl().unwrap(), 64);
             assert_eq!(ours.set_ttl(0).unwrap_err().kind(), ErrorKind::InvalidInput);
             assert_eq!(
@@ -422,6 +410,51 @@ fn time_to_live() {
             assert_eq!(ours.ttl().unwrap(), 100);
         });
     });
+}
+
+/// Connections have the time to live of their listener, from their first answer on.
+#[test]
+fn time_to_live_of_a_listener() {
+    in_own_namespace(|| {
+        run(async {
+            let stack = Stack::spawn(tap(), interface(), TcpConfig::default()).unwrap();
+            let listener = TcpListener::bind(&stack, "10.77.0.1:7").await.unwrap();
+            assert_eq!(listener.ttl().unwrap(), 64);
+            for wrong in [0, 256, u32::MAX] {
+                let kind = listener.set_ttl(wrong).unwrap_err().kind();
+                assert_eq!(kind, ErrorKind::InvalidInput);
+            }
+            listener.set_ttl(100).unwrap();
+            assert_eq!(listener.ttl().unwrap(), 100);
+            let theirs = tokio::net::TcpSocket::new_v4().unwrap();
+            drop_below(&theirs, 100);
+            let at = "10.77.0.1:7".parse().unwrap();
+            let (theirs, ours) = tokio::join!(theirs.connect(at), listener.accept());
+            let (mut theirs, (mut ours, _)) = (theirs.unwrap(), ours.unwrap());
+            assert_eq!(ours.ttl().unwrap(), 100);
+            ours.write_all(b"far").await.unwrap();
+            theirs.read_exact(&mut [0; 3]).await.unwrap();
+            assert_eq!(counter("TcpExt", "TCPMinTTLDrop"), 0);
+            // Those that are open already keep theirs.
+            listener.set_ttl(64).unwrap();
+            assert_eq!(ours.ttl().unwrap(), 100);
+        });
+    });
+}
+
+/// What has a smaller time to live is dropped by the socket.
+fn drop_below(socket: &impl AsRawFd, at_least: libc::c_int) {
+    // SAFETY: the kernel reads the int.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_IP,
+            IP_MINTTL,
+            (&raw const at_least).cast(),
+            size_of_val(&at_least) as libc::socklen_t,
+        )
+    };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
 
 /// Not in `libc`.

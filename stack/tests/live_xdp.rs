@@ -168,6 +168,44 @@ fn a_queue_in_use_is_named_in_the_error() {
     });
 }
 
+/// A program in the other mode is in the way as well (EEXIST), and may be about to go.
+#[test]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "it waits for another thread to be refused"
+)]
+fn a_program_in_the_other_mode_is_waited_for() {
+    in_own_namespace(|| {
+        if !cable::lay(1500, 2, false) {
+            return;
+        }
+        for mode in MODES {
+            let first = open(mode);
+            let other = MODES.into_iter().find(|m| *m != mode).unwrap();
+            let open_other = |patience| {
+                let config = XdpConfig {
+                    queue: 1,
+                    attach: Attach::As(other),
+                    patience,
+                    ..XdpConfig::default()
+                };
+                Xdp::open(OURS, &config)
+            };
+            let refused = open_other(narrows::Duration::from_millis(20)).unwrap_err();
+            assert_eq!(refused.source.raw_os_error(), Some(libc::EEXIST));
+            assert!(refused.to_string().contains("another XDP program"));
+            let second = std::thread::scope(|scope| {
+                let waiting = scope.spawn(|| open_other(narrows::Duration::from_secs(60)));
+                std::thread::sleep(Duration::from_millis(50));
+                drop(first);
+                waiting.join().unwrap()
+            });
+            assert_eq!(second.unwrap().mode(), other);
+            await_detached();
+        }
+    });
+}
+
 /// The program goes with the device: the kernel gets its frames back.
 #[test]
 fn nothing_stays_behind() {

@@ -5,6 +5,7 @@
 
 mod frames;
 mod input;
+mod landed;
 mod options;
 mod packets;
 mod schedules;
@@ -24,7 +25,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     Target {
         name: "options",
         run: options::run,
@@ -44,6 +45,11 @@ pub const TARGETS: [Target; 6] = [
         name: "frames",
         run: frames::run,
         max_len: 2_048,
+    },
+    Target {
+        name: "landed",
+        run: landed::run,
+        max_len: 512,
     },
     Target {
         name: "schedules",

@@ -47,6 +47,11 @@ fn frames() {
 }
 
 #[test]
+fn landed() {
+    replay("landed");
+}
+
+#[test]
 fn schedules() {
     replay("schedules");
 }

@@ -1,5 +1,6 @@
 //! What can go wrong.
 
+use narrows::device::marking::MarkingError;
 use narrows::device::tap::TapError;
 use std::fmt;
 use std::io;
@@ -31,6 +32,8 @@ pub enum LiveError {
     Taken(String),
     /// The kernel cannot shape a port.
     NoShaper,
+    /// The kernel cannot make a port mark.
+    NoMarking(MarkingError),
     /// A name that cannot be a lab's.
     BadName(String),
     /// The host's place at the switch is taken.
@@ -57,6 +60,14 @@ impl LiveError {
         match source.kind() {
             io::ErrorKind::PermissionDenied => Self::Privileges { doing },
             _ => Self::Io { doing, source },
+        }
+    }
+
+    /// A port was to mark.
+    pub(super) fn marking(e: MarkingError) -> Self {
+        match e {
+            MarkingError::Io { doing, source } => Self::io(doing, source),
+            other => Self::NoMarking(other),
         }
     }
 
@@ -105,6 +116,7 @@ impl fmt::Display for LiveError {
                  and small: load its module with `modprobe sch_tbf` (kernel option \
                  CONFIG_NET_SCH_TBF)",
             ),
+            Self::NoMarking(e) => write!(f, "a port cannot mark for ECN: {e}"),
             Self::BadName(name) => write!(
                 f,
                 "'{name}' cannot be the name of a lab: up to 32 letters, digits, '-' and '_', the \
@@ -126,6 +138,7 @@ impl std::error::Error for LiveError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Tap(e) => Some(e),
+            Self::NoMarking(e) => Some(e),
             Self::Io { source, .. } => Some(source),
             _ => None,
         }

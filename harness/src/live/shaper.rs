@@ -1,8 +1,9 @@
 //! What makes a port of the kernel's the port of a small switch: a rate, and a buffer of so many
-//! bytes before it that drops at the tail (the queue discipline `tbf`). And what a route says about
-//! the TCP over it.
+//! bytes before it that drops at the tail (the queue discipline `tbf`), and may mark above a
+//! threshold. And what a route says about the TCP over it.
 
 use super::netlink::Netlink;
+use narrows::device::marking::QueueDepth;
 use narrows::{ByteCount, Rate};
 use netlink_packet_core::{DefaultNla, NLM_F_ACK, NLM_F_CREATE, NLM_F_ECHO, NLM_F_REPLACE};
 use netlink_packet_route::route::{
@@ -35,12 +36,15 @@ pub(super) struct Shape {
     pub(super) limit: ByteCount,
     /// Bytes that may leave at once after a pause.
     pub(super) burst: ByteCount,
+    /// Packets that find more than this waiting are marked.
+    pub(super) mark_above: Option<QueueDepth>,
 }
 
 /// What a port has seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct QueueStats {
     pub(super) drops: u64,
+    pub(super) marks: u64,
     /// Waiting now.
     pub(super) packets: u64,
     pub(super) bytes: u64,
@@ -124,7 +128,7 @@ impl Netlink {
             .map(drop)
     }
 
-    /// What a shaped interface has seen.
+    /// What a shaped interface has seen, but for marks.
     pub(super) fn queue_stats(&mut self, index: u32) -> io::Result<QueueStats> {
         let mut message = TcMessage::with_index(index as i32);
         message.header.handle = HANDLE;
@@ -144,6 +148,7 @@ impl Netlink {
         let stats = stats.ok_or_else(missing)?;
         Ok(QueueStats {
             drops: stats.drops.into(),
+            marks: 0,
             packets: stats.qlen.into(),
             bytes: stats.backlog.into(),
         })
@@ -196,6 +201,7 @@ mod tests {
             rate: Rate::from_gbps(1),
             limit: ByteCount::new(65_536),
             burst: ByteCount::new(3_028),
+            mark_above: None,
         };
         let p = shape.parameters();
         assert_eq!(p.len(), 36);

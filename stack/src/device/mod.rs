@@ -5,10 +5,14 @@
 //! process. [`Faulty`](fault::Faulty) and [`Captured`](pcap::Captured) wrap any device, each other
 //! among them.
 //!
+//! [`marking`] is none: it makes a port of the kernel's mark.
+//!
 //! With `driver/` this is the only place where the operating system is called.
 
+mod btf;
 pub mod fault;
 pub mod loopback;
+pub mod marking;
 pub mod pcap;
 mod queue;
 pub(crate) mod sys;

@@ -18,6 +18,19 @@ impl<T: TcpTypes> Endpoint<T> {
         }
     }
 
+    /// Time to live, or hop limit, with which connections to `listener` begin; `None`: there is no
+    /// such listener.
+    pub fn listener_hop_limit(&self, listener: ListenerId) -> Option<u8> {
+        self.listeners.get(&listener.0).map(|l| l.hop_limit())
+    }
+
+    /// Change it for connections opened from now on; 0 counts as 1.
+    pub fn set_listener_hop_limit(&mut self, listener: ListenerId, hop_limit: u8) {
+        if let Some(listener) = self.listeners.get_mut(&listener.0) {
+            listener.set_hop_limit(hop_limit);
+        }
+    }
+
     /// Reset every connection, and let go of it.
     pub fn abort_all(&mut self, now: Instant) {
         for slot in 0..self.slots.len() as u32 {

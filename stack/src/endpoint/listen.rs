@@ -136,6 +136,15 @@ impl Listener {
         self.paused = paused;
     }
 
+    pub(super) fn hop_limit(&self) -> u8 {
+        self.tcp.hop_limit
+    }
+
+    /// Of connections that are opened from now on, and their first answers.
+    pub(super) fn set_hop_limit(&mut self, hop_limit: u8) {
+        Arc::make_mut(&mut self.tcp).hop_limit = hop_limit.max(1);
+    }
+
     /// The backlog is not full.
     pub(super) fn has_room(&self) -> bool {
         self.stats.embryonic < self.backlog

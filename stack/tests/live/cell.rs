@@ -8,14 +8,14 @@ use super::netns::{
     add_address, counter, counters, dropped_frames, eventually, in_namespace, sysctl, until,
 };
 use super::transfer::{Begin, Board, DOWN, Open, Order, PATIENCE, Seen, Then, Transfer, UP};
-use super::wire::Wire;
+use super::wire::{Syns, Wire};
 use narrows::config::TcpConfig;
 use narrows::conn::info::{
     TCPI_OPT_ECN, TCPI_OPT_SACK, TCPI_OPT_TIMESTAMPS, TCPI_OPT_WSCALE, TcpInfo,
 };
 use narrows::conn::state::CloseReason;
 use narrows::device::Device;
-use narrows::device::fault::{FaultStats, Faults, Faulty};
+use narrows::device::fault::{Fault, FaultStats, Faults, Faulty};
 use narrows::device::tap::{Tap, TapConfig};
 use narrows::device::xdp::AttachMode;
 use narrows::driver::poll::{PollConfig, PollHandle, spawn};
@@ -24,7 +24,7 @@ use narrows::interface::Medium;
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -75,6 +75,8 @@ pub const USUAL: u8 = TCPI_OPT_TIMESTAMPS | TCPI_OPT_SACK | TCPI_OPT_WSCALE;
 pub struct Cell {
     pub name: String,
     pub kernel_opens: bool,
+    /// So do we, and the SYNs cross.
+    pub both_open: bool,
     pub up: u64,
     pub down: u64,
     pub ipv6: bool,
@@ -111,6 +113,7 @@ impl Cell {
         Self {
             name: who.to_owned(),
             kernel_opens,
+            both_open: false,
             up: 0,
             down: 0,
             ipv6: false,
@@ -140,6 +143,16 @@ impl Cell {
     /// We connect to the kernel.
     pub fn active() -> Self {
         Self::new("we connect", false)
+    }
+
+    /// Each connects to the other: simultaneous open (RFC 9293 section 3.5, figure 7). What the
+    /// kernel sends is late by so much that its SYN meets ours on the way.
+    pub fn simultaneous() -> Self {
+        let late = Fault::Delay(narrows::Duration::from_millis(100));
+        let mut cell = Self::new("both connect", true);
+        cell.both_open = true;
+        cell.into.rates = vec![(late, 1_000_000)];
+        cell
     }
 
     /// One of each.
@@ -332,7 +345,13 @@ impl Cell {
             app.deaf = self.end == End::WeLeaveUnread;
             app
         };
-        let (driver, stream) = if self.kernel_opens {
+        let (driver, stream) = if self.both_open {
+            let (ours, theirs) = (self.address(false), self.address(true));
+            // It has sent its SYN, or tries to find us, before we begin.
+            let socket = connecting(theirs, ours);
+            let driver = run(app(Open::Both(ours, theirs)));
+            (driver, connected(socket))
+        } else if self.kernel_opens {
             let at = self.address(false);
             let driver = run(app(Open::Kernel(at)));
             (driver, TcpStream::connect_timeout(&at, PATIENCE).unwrap())
@@ -462,7 +481,8 @@ impl Cell {
         let seen = board.await_seen("everything is here", all);
         assert_eq!(seen.wrong, None, "a wrong byte came down: {seen:?}");
         assert_eq!(seen.got, self.down, "bytes down: {seen:?}");
-        assert_eq!(seen.accepted, usize::from(self.kernel_opens));
+        let accepts = self.kernel_opens && !self.both_open;
+        assert_eq!(seen.accepted, usize::from(accepts));
     }
 
     fn info(&self, run: &Run) -> TcpInfo {
@@ -520,7 +540,9 @@ impl Cell {
     fn judge_repetitions(&self, run: &Run, ours: &TcpInfo) {
         let told = counter("TcpExt", "TCPDSACKOldSent") + counter("TcpExt", "TCPDSACKOfoSent");
         let (out, _) = *run.faults.lock().unwrap();
-        let sent = u64::from(ours.tcpi_total_retrans) + out.duplicated;
+        // Where SYNs cross, the SYN of the answer is a repetition.
+        let crossed = u64::from(self.both_open);
+        let sent = u64::from(ours.tcpi_total_retrans) + out.duplicated + crossed;
         assert!(told <= sent, "{told} D-SACKs for {sent} repetitions");
     }
 
@@ -604,6 +626,15 @@ impl Cell {
             );
             let found = stats.bad_checksum + stats.malformed;
             assert_eq!(found, into.corrupted, "damaged on the way to us: {stats:?}");
+        }
+        if self.both_open {
+            let opened = ["TcpActiveOpens", "TcpPassiveOpens"].map(count);
+            assert_eq!(opened, [1, 0], "{seen:?}");
+            let crossed = Syns {
+                alone: 1,
+                acknowledging: 1,
+            };
+            assert_eq!(ended.device.syns, [crossed; 2], "SYNs out and in");
         }
         if self.mark_every > 0 && self.up > 0 {
             assert!(count("IpExtInCEPkts") > 0, "nothing was marked");
@@ -706,6 +737,57 @@ fn read(mut stream: &TcpStream, limit: u64) -> io::Result<u64> {
         at += n as u64;
     }
     Ok(at)
+}
+
+/// A socket of the kernel's that is connecting from `from` to `to`.
+fn connecting(from: SocketAddr, to: SocketAddr) -> TcpStream {
+    let sockaddr = |address: SocketAddr| {
+        let mut bytes = [0_u8; 28];
+        let port = address.port().to_be_bytes();
+        bytes[2..4].copy_from_slice(&port);
+        let (family, len) = match address {
+            SocketAddr::V4(v4) => {
+                bytes[4..8].copy_from_slice(&v4.ip().octets());
+                (libc::AF_INET, 16)
+            }
+            SocketAddr::V6(v6) => {
+                bytes[8..24].copy_from_slice(&v6.ip().octets());
+                (libc::AF_INET6, 28)
+            }
+        };
+        bytes[..2].copy_from_slice(&(family as libc::sa_family_t).to_ne_bytes());
+        (family, bytes, len)
+    };
+    let (family, from, len) = sockaddr(from);
+    let (_, to, _) = sockaddr(to);
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: no memory is handed over.
+    let fd = unsafe { libc::socket(family, kind, 0) };
+    assert!(fd >= 0, "{}", io::Error::last_os_error());
+    // SAFETY: just opened, and owned by nobody else.
+    let socket = unsafe { TcpStream::from_raw_fd(fd) };
+    // SAFETY: the bytes are a `sockaddr_in` or a `sockaddr_in6` of this length.
+    let bound = unsafe { libc::bind(fd, from.as_ptr().cast(), len) };
+    assert!(bound == 0, "{}", io::Error::last_os_error());
+    // SAFETY: as above.
+    let result = unsafe { libc::connect(fd, to.as_ptr().cast(), len) };
+    let error = io::Error::last_os_error();
+    assert_eq!(
+        (result, error.raw_os_error()),
+        (-1, Some(libc::EINPROGRESS))
+    );
+    socket
+}
+
+/// Wait until it is connected.
+fn connected(socket: TcpStream) -> TcpStream {
+    until("the kernel is connected", || {
+        let error = socket.take_error().unwrap();
+        assert!(error.is_none(), "{error:?}");
+        socket.peer_addr().is_ok()
+    });
+    socket.set_nonblocking(false).unwrap();
+    socket
 }
 
 fn set<T>(socket: &impl AsRawFd, option: libc::c_int, value: &T) {

@@ -26,6 +26,8 @@ pub enum Open {
     Kernel(SocketAddr),
     /// We, to the kernel at this address.
     Ours(SocketAddr),
+    /// Both: we, from the first address to the second, from where the kernel connects to us.
+    Both(SocketAddr, SocketAddr),
 }
 
 /// When our side begins to send.
@@ -204,6 +206,10 @@ impl Application<LiveTcp> for Transfer {
             Open::Ours(to) => {
                 let id = tcp.connect(now, None, to, None).map_err(io::Error::other)?;
                 self.conn = Some(id);
+            }
+            Open::Both(from, to) => {
+                let id = tcp.connect(now, Some(from), to, None);
+                self.conn = Some(id.map_err(io::Error::other)?);
             }
         }
         Ok(())

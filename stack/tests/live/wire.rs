@@ -4,7 +4,9 @@
 use narrows::Instant;
 use narrows::device::fault::{FaultStats, Faulty};
 use narrows::device::{Device, DeviceStats, Refused};
-use narrows::interface::{Capabilities, RxFrame, TxFrame};
+use narrows::interface::{Capabilities, Medium, RxFrame, TxFrame};
+use narrows::wire::ethernet::EthernetHeader;
+use narrows::wire::{ChecksumPolicy, Flags, Packet};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
@@ -19,6 +21,31 @@ pub struct Wire {
     into: u64,
     faults: Arc<Mutex<(FaultStats, FaultStats)>>,
     scratch: Vec<u8>,
+    /// SYNs sent and received.
+    pub syns: [Syns; 2],
+}
+
+/// How many SYNs there were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Syns {
+    pub alone: u32,
+    pub acknowledging: u32,
+}
+
+impl Syns {
+    fn count(&mut self, medium: Medium, frame: &[u8]) {
+        let bytes = match medium {
+            Medium::Ip => Some(frame),
+            Medium::Ethernet => EthernetHeader::parse(frame).ok().map(|(_, rest)| rest),
+        };
+        let packet = bytes.and_then(|b| Packet::parse(b, ChecksumPolicy::Trust).ok());
+        match packet.map(|p| p.tcp.flags) {
+            Some(flags) if !flags.contains(Flags::SYN) => {}
+            Some(flags) if flags.contains(Flags::ACK) => self.acknowledging += 1,
+            Some(_) => self.alone += 1,
+            None => {}
+        }
+    }
 }
 
 impl Wire {
@@ -30,6 +57,7 @@ impl Wire {
             into: 0,
             faults: Arc::default(),
             scratch: Vec::new(),
+            syns: [Syns::default(); 2],
         }
     }
 
@@ -80,8 +108,14 @@ impl Device for Wire {
             mark_every,
             into,
             scratch,
+            syns: [_, syns],
             ..
         } = self;
+        let medium = device.capabilities().medium;
+        let sink = &mut |frame: &RxFrame<'_>| {
+            syns.count(medium, frame.bytes);
+            sink(frame);
+        };
         let received = if *mark_every == 0 {
             device.receive(now, budget, sink)?
         } else {
@@ -99,6 +133,8 @@ impl Device for Wire {
         Ok(received)
     }
     fn transmit(&mut self, now: Instant, frame: &TxFrame<'_>) -> Result<(), Refused> {
+        // A SYN has no body.
+        self.syns[0].count(self.device.capabilities().medium, frame.head);
         if self.mark_every == 0 {
             return self.device.transmit(now, frame);
         }

@@ -1,7 +1,6 @@
 //! `narrows live incast`.
 
 use crate::cli::args::IncastArgs;
-use crate::cli::catalog::Kind;
 use crate::cli::incast::{command_line, explained, planned};
 use crate::cli::output::{OutputFile, Sink, print};
 use crate::cli::plan::{BadValue, DEFAULT_PRESET, plan};
@@ -20,6 +19,7 @@ use crate::scenario::spec::{Aqm, DelayedAck, EcnUse, QueueCounting, QueueLimit};
 use crate::scenario::{IncastRun, IncastRunner, PlannedRun, SweepSpec, tcp};
 use clap::{Args, ValueEnum};
 use narrows::{ByteCount, Duration, Rate};
+use narrows_congestion::EcnNeed;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -78,9 +78,12 @@ pub(super) struct LiveIncastArgs {
     /// One-way delay of every link; a round trip passes four.
     #[arg(long, value_name = "TIME", default_value = "25us", value_parser = values::duration, help_heading = NETWORK)]
     delay: Duration,
-    /// Buffer of the port to the client, in bytes.
-    #[arg(long, value_name = "SIZE", default_value = "32KiB", value_parser = values::size, help_heading = NETWORK)]
-    buffer: ByteCount,
+    /// Buffer of the port to the client; in packets: room for so many full ones.
+    #[arg(long, value_name = "QUEUE", default_value = "32KiB", value_parser = values::allowed("a packet to 1TiB", values::queue), help_heading = NETWORK)]
+    buffer: QueueLimit,
+    /// Mark ECN-capable packets from this queue on, or off.
+    #[arg(long, value_name = "QUEUE LIST", default_value = "8p", value_parser = values::list(values::allowed("0p to 1073741824p or 1TiB", values::ecn_threshold)), help_heading = NETWORK)]
+    ecn_threshold: List<Aqm>,
     /// Largest IP packet.
     #[arg(long, value_name = "BYTES", default_value = "1500", value_parser = values::whole(576, 9_000), help_heading = NETWORK)]
     mtu: u32,
@@ -98,6 +101,9 @@ pub(super) struct LiveIncastArgs {
     /// Loss detector of the servers; that of the kernel is rack.
     #[arg(long, value_name = "NAME LIST", default_value = "rack", value_parser = values::names, help_heading = TCP)]
     loss: List<String>,
+    /// ECN: auto (as the congestion control asks), classic or off.
+    #[arg(long, value_name = "MODE LIST", default_value = "auto", value_parser = values::list(values::ecn), help_heading = TCP)]
+    ecn: List<EcnUse>,
     /// Let the client delay acknowledgements, by up to 40 ms or a second segment.
     #[arg(long, help_heading = TCP)]
     delayed_ack: bool,
@@ -144,7 +150,6 @@ impl LiveIncastArgs {
 
     /// The same as options of `narrows incast`.
     fn simulated(&self) -> IncastArgs {
-        let one = |value| Some(List(vec![value]));
         let sru = self.sru.unwrap_or(ByteCount::new(64 << 10));
         IncastArgs {
             preset: DEFAULT_PRESET.to_owned(),
@@ -156,15 +161,14 @@ impl LiveIncastArgs {
             jitter: Some(List(vec![self.jitter])),
             rate: Some(List(vec![self.rate])),
             delay: Some(List(vec![self.delay])),
-            buffer: Some(List(vec![QueueLimit::Bytes(self.buffer)])),
+            buffer: Some(List(vec![self.buffer])),
             mtu: Some(self.mtu),
             cc: Some(self.cc.clone()),
             rto: Some(self.rto()),
             loss: Some(self.loss.clone()),
             delayed_ack: self.delayed_ack.then(|| List(vec![KERNEL_DELAYED_ACK])),
-            // The port drops and does not mark.
-            ecn_threshold: one(Aqm::None),
-            ecn: Some(List(vec![EcnUse::Auto])),
+            ecn_threshold: Some(self.ecn_threshold.clone()),
+            ecn: Some(self.ecn.clone()),
             seed: Some(self.seed),
             repetitions: self.repetitions,
             ..IncastArgs::default()
@@ -257,10 +261,7 @@ pub(super) fn run<R: IncastRunner>(
     }
     let senders: Vec<Senders> = planned
         .iter()
-        .map(|p| {
-            refuse_marks(app, p)?;
-            args.senders(&p.spec)
-        })
+        .map(|p| args.senders(&p.spec))
         .collect::<Result<_, Stop>>()?;
     for (p, senders) in planned.iter().zip(&senders) {
         incast::check(&p.spec, *senders)?;
@@ -275,6 +276,7 @@ pub(super) fn run<R: IncastRunner>(
     let progress = Progress::new(watcher, "live runs", planned.len(), total);
     let mut live: Vec<Option<IncastRun>> = Vec::with_capacity(planned.len());
     let mut late = Vec::new();
+    let (exact_echo, mut latched) = (incast::echoes_each_mark(), false);
     for (p, senders) in planned.iter().zip(&senders) {
         let run = match console.cancel.load(Ordering::Relaxed) {
             true => None,
@@ -289,6 +291,9 @@ pub(super) fn run<R: IncastRunner>(
         {
             late.push((p.spec.servers, percent));
         }
+        latched |= *senders == Senders::Ours
+            && !exact_echo
+            && incast::ecn(&our_tcp(app, p)?) == Some(EcnNeed::Dctcp);
         live.push(run.map(|live| live.run));
         progress.step(cost(&p.spec));
     }
@@ -314,6 +319,7 @@ pub(super) fn run<R: IncastRunner>(
             planned,
             live,
             late,
+            latched,
             simulated,
         },
         outputs,
@@ -324,18 +330,6 @@ pub(super) fn run<R: IncastRunner>(
         true => EXIT_INTERRUPTED,
         false => EXIT_OK,
     })
-}
-
-/// An algorithm that waits for marks would see none.
-fn refuse_marks<R>(app: &App<R>, p: &PlannedRun) -> Result<(), Stop> {
-    let name = &p.spec.tcp.congestion;
-    let base = name.split(':').next().unwrap_or(name);
-    if base == "dctcp" && app.catalog.check(Kind::Congestion, name).is_ok() {
-        let why = "it lives on ECN marks, and the port of a live incast drops at the tail and \
-                   marks nothing; see `narrows incast --cc dctcp` for the simulated one";
-        return Err(usage("cc", name, why));
-    }
-    Ok(())
 }
 
 fn our_tcp<R>(app: &App<R>, p: &PlannedRun) -> Result<narrows::config::TcpConfig, Stop> {
@@ -357,6 +351,8 @@ struct Results {
     live: Vec<Option<IncastRun>>,
     /// Numbers of servers of the runs for which the machine was too slow, and by how much.
     late: Vec<(u32, u64)>,
+    /// A kernel's client could not echo each mark.
+    latched: bool,
     simulated: Option<Vec<Option<IncastRun>>>,
 }
 
@@ -375,6 +371,16 @@ impl Results {
             SendersArg::Kernel => "the kernel's, to ours",
         };
         settings.insert(0, ("senders, live".to_owned(), senders.to_owned()));
+        if let QueueLimit::Packets(_) = args.buffer {
+            let bytes = incast::port_bytes(args.buffer, args.mtu);
+            settings.push(("port buffer, live".to_owned(), format!("{} B", bytes.get())));
+        }
+        if self.latched {
+            settings.push((
+                "echo of marks, live".to_owned(),
+                "as in RFC 3168".to_owned(),
+            ));
+        }
         SweepRecord {
             format: "narrows-incast",
             format_version: FORMAT_VERSION,
@@ -429,6 +435,7 @@ fn tell<R>(
         let _ = writeln!(human, "{sentence}");
     }
     human += &lateness(&results.late);
+    human += &differences(args, results.latched);
     let machine = outputs.json.finish_with(|| {
         let text = serde_json::to_string_pretty(&record);
         text.unwrap_or_else(|e| format!("{{\"error\": \"{e}\"}}")) + "\n"
@@ -461,6 +468,26 @@ fn tell<R>(
     written?;
     told?;
     Ok(())
+}
+
+/// Where the live runs are not what was asked for.
+fn differences(args: &LiveIncastArgs, latched: bool) -> String {
+    let mut text = String::new();
+    if let QueueLimit::Packets(n) = args.buffer {
+        let bytes = incast::port_bytes(args.buffer, args.mtu).get();
+        let _ = writeln!(
+            text,
+            "The live port's buffer is one of bytes: {bytes}, {n} full packets; smaller ones take \
+             less."
+        );
+    }
+    if latched {
+        text += "The kernel's client has no DCTCP and so told our senders that there were marks, \
+                 but not which packets had them (RFC 3168 in place of RFC 8257): they slow down \
+                 more than simulated ones. The module `tcp_dctcp` (CONFIG_TCP_CONG_DCTCP) would \
+                 mend that.\n";
+    }
+    text
 }
 
 /// What to think of runs for which the machine was too slow.

@@ -7,6 +7,7 @@ use crate::live::netns::Namespace;
 use crate::scenario::Outcome;
 use narrows::Instant;
 use narrows::driver::Clock;
+use narrows_congestion::EcnNeed;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::fs;
 use std::io::{self, Read, Write};
@@ -28,20 +29,36 @@ fn socket() -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Read blocks from `servers` until it is over, or `stop` is set. Called in the namespace of the
-/// client.
+/// What the kernel's TCP needs to echo each mark, and not only that there were some.
+const EXACT: &str = "dctcp";
+
+/// Whether the kernel's TCP can echo each mark to a sender of ours (RFC 8257 section 3.2).
+pub fn echoes_each_mark() -> bool {
+    socket().and_then(|s| choose(&s, EXACT)).is_ok()
+}
+
+/// Read blocks from `servers` until it is over, or `stop` is set, with ECN if `ecn` says so.
+/// Called in the namespace of the client.
 pub(super) fn client(
     servers: &[SocketAddr],
+    ecn: Option<EcnNeed>,
     mut blocks: Blocks,
     content: &Content,
     stop: &AtomicBool,
 ) -> io::Result<Blocks> {
+    // Ask for ECN, or do with it as asked, which is the kernel's default.
+    let offer = if ecn.is_some() { "1" } else { "2" };
+    fs::write("/proc/sys/net/ipv4/tcp_ecn", offer)?;
     let mut streams = Vec::with_capacity(servers.len());
     for server in servers {
         if stop.load(Ordering::Relaxed) {
             return Ok(blocks);
         }
         let socket = socket()?;
+        if ecn == Some(EcnNeed::Dctcp) {
+            // Without, marks are echoed as in RFC 3168: `echoes_each_mark`.
+            let _ = choose(&socket, EXACT);
+        }
         socket
             .connect_timeout(&(*server).into(), CONNECT)
             .map_err(|e| io::Error::new(e.kind(), format!("connect to {server}: {e}")))?;
@@ -103,6 +120,8 @@ pub(super) fn listen(host: &Namespace, port: u16, cc: &str) -> Result<TcpListene
         let _ = fs::write("/proc/sys/net/ipv4/tcp_no_metrics_save", "1");
         let socket = socket()?;
         choose(&socket, cc)?;
+        // ECN for those who ask for it.
+        let _ = fs::write("/proc/sys/net/ipv4/tcp_ecn", "2");
         socket.bind(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)).into())?;
         socket.listen(4)?;
         socket.set_nonblocking(true)?;

@@ -22,12 +22,15 @@ use super::LiveError;
 use super::capture;
 use super::lab::{self, KernelHost, Owned, Port};
 use super::shaper::{QueueStats, RouteRules, Shape};
-use crate::scenario::spec::{DelayedAck, IncastSpec, QueueLimit};
+use crate::scenario::spec::{Aqm, DelayedAck, IncastSpec, QueueLimit};
 use crate::scenario::{DropCounts, IncastRun, Outcome, QueuePeak};
 use blocks::{Answers, Blocks, Content};
 use kernel::Counters;
-use narrows::config::TcpConfig;
+pub use kernel::echoes_each_mark;
+use narrows::config::{EcnMode, TcpConfig};
+use narrows::device::marking::QueueDepth;
 use narrows::{ByteCount, Duration, Rate};
+use narrows_congestion::{EcnNeed, FlowStart};
 use ours::{Client, Role, Server};
 use rack::{Rack, Wire};
 use std::fs;
@@ -159,16 +162,45 @@ struct Stage<'a> {
     wire: Wire,
 }
 
-/// The port to the client.
-fn port(spec: &IncastSpec) -> Shape {
-    let buffer = match spec.net.port_buffer {
-        QueueLimit::Bytes(bytes) => bytes.get(),
-        QueueLimit::Packets(n) => u64::from(n) * frame(spec),
+/// The port to the client; it marks where `ecn` is in use.
+fn port(spec: &IncastSpec, ecn: bool) -> Shape {
+    let mark_above = match spec.net.aqm {
+        Aqm::EcnStep(QueueLimit::Packets(n)) => Some(QueueDepth::Packets(n)),
+        Aqm::EcnStep(bytes) => {
+            let bytes = port_bytes(bytes, spec.net.mtu).get();
+            Some(QueueDepth::Bytes(u32::try_from(bytes).unwrap_or(u32::MAX)))
+        }
+        _ => None,
     };
-    let frames = buffer / (frame(spec) + CHECK_SEQUENCE);
     Shape {
-        limit: ByteCount::new(buffer - frames * CHECK_SEQUENCE),
+        limit: port_bytes(spec.net.port_buffer, spec.net.mtu),
+        mark_above: mark_above.filter(|_| ecn),
         ..link(spec)
+    }
+}
+
+/// The queue that holds as many full frames as `limit`, in the bytes that the kernel counts: it
+/// knows no check sequence, and no limit in packets where there is one in bytes.
+pub fn port_bytes(limit: QueueLimit, mtu: u32) -> ByteCount {
+    let counted = u64::from(mtu) + ETHERNET;
+    let full = counted + CHECK_SEQUENCE;
+    ByteCount::new(match limit {
+        QueueLimit::Packets(n) => u64::from(n) * counted,
+        QueueLimit::Bytes(bytes) => {
+            let bytes = bytes.get();
+            bytes / full * counted + (bytes % full).min(counted - 1)
+        }
+    })
+}
+
+/// The feedback on marks that connections with `tcp` ask for; `None`: there is no ECN.
+pub fn ecn(tcp: &TcpConfig) -> Option<EcnNeed> {
+    let mss = ByteCount::from(u32::from(tcp.mss));
+    let needs = tcp.congestion.build(&FlowStart::new(mss, mss)).needs();
+    match (needs.ecn, tcp.ecn) {
+        (EcnNeed::Dctcp, _) | (_, EcnMode::Dctcp) => Some(EcnNeed::Dctcp),
+        (EcnNeed::Classic, _) | (_, EcnMode::Classic) => Some(EcnNeed::Classic),
+        _ => None,
     }
 }
 
@@ -180,6 +212,7 @@ fn link(spec: &IncastSpec) -> Shape {
         rate,
         limit: ByteCount::new(1_000 * frame(spec)),
         burst: ByteCount::new(late.max(2 * frame(spec))),
+        mark_above: None,
     }
 }
 
@@ -230,7 +263,9 @@ impl Stage<'_> {
             quick_ack: self.quick_ack(),
             rto_min: None,
         })?;
-        let mut watch = self.lab.shape(Port::Kernel, &port(self.spec))?;
+        let ecn = ecn(&self.tcp);
+        let port = port(self.spec, ecn.is_some());
+        let mut watch = self.lab.shape(Port::Kernel, &port)?;
         let mut rack = self.rack(self.spec.servers as usize, file)?;
         for (number, answers) in self.servers().zip(self.answers()) {
             let plugged = self.lab.lab().plug(number..=number, false)?;
@@ -251,7 +286,7 @@ impl Stage<'_> {
                 let run = || {
                     // What a free window is in the simulator.
                     let _ = fs::write("/proc/sys/net/ipv4/tcp_rmem", "4096 4194304 16777216");
-                    kernel::client(&servers, blocks, &self.content, &stop)
+                    kernel::client(&servers, ecn, blocks, &self.content, &stop)
                 };
                 let blocks = kernel.run(run).and_then(|b| b);
                 over.store(true, Ordering::Release);
@@ -266,7 +301,7 @@ impl Stage<'_> {
         }
         ended?;
         let mut blocks = blocks?;
-        let (peak, drops) = peak?;
+        let (peak, seen) = peak?;
         let mut run = IncastRun::default();
         run.timeouts.other = Counters::of(kernel)?.since(before).timeouts;
         for host in &rack.hosts {
@@ -290,10 +325,11 @@ impl Stage<'_> {
             }
         }
         run.drops = DropCounts {
-            port_full: drops,
+            port_full: seen.drops,
             server_nic: rack.hosts.iter().map(|h| h.refused).sum(),
             ..DropCounts::default()
         };
+        run.marks = seen.marks;
         Ok(Some(complete(run, &rack, &blocks, peak)))
     }
 
@@ -304,7 +340,8 @@ impl Stage<'_> {
     ) -> Result<Option<LiveRun>, LiveError> {
         let mut rack = self.rack(1, file)?;
         let plugged = self.lab.lab().plug(OUR_CLIENT..=OUR_CLIENT, false)?;
-        let mut watch = self.lab.shape(Port::Host(OUR_CLIENT), &port(self.spec))?;
+        let port = port(self.spec, ecn(&self.tcp).is_some());
+        let mut watch = self.lab.shape(Port::Host(OUR_CLIENT), &port)?;
         let rules = RouteRules {
             quick_ack: false,
             rto_min,
@@ -341,7 +378,7 @@ impl Stage<'_> {
         }
         ended?;
         served?;
-        let (peak, drops) = peak?;
+        let (peak, seen) = peak?;
         let mut run = IncastRun::default();
         for host in &hosts {
             let counted = Counters::of(&host.namespace)?;
@@ -359,30 +396,31 @@ impl Stage<'_> {
         let conns = conns.filter_map(|id| host.interface.endpoint().connection(*id));
         run.timeouts.other += conns.map(|c| c.sender_stats().timeouts).sum::<u64>();
         run.drops = DropCounts {
-            port_full: drops,
+            port_full: seen.drops,
             client_nic: host.refused,
             ..DropCounts::default()
         };
+        run.marks = seen.marks;
         Ok(Some(complete(run, &rack, &client.blocks, peak)))
     }
 
     /// Look at the port until the run is `over` or interrupted: its longest queue, and what it
-    /// dropped.
+    /// has seen in the end.
     fn look_until(
         &self,
         over: &AtomicBool,
         watch: &mut lab::Watch,
-    ) -> Result<(QueuePeak, u64), LiveError> {
+    ) -> Result<(QueuePeak, QueueStats), LiveError> {
         let mut peak = QueuePeak::default();
         loop {
             let last = over.load(Ordering::Acquire) || self.cancel.load(Ordering::Relaxed);
-            let seen: QueueStats = watch
+            let seen = watch
                 .look()
                 .map_err(|e| LiveError::io("look at the port", e))?;
             peak.packets = peak.packets.max(seen.packets);
             peak.bytes = peak.bytes.max(ByteCount::new(seen.bytes));
             if last {
-                return Ok((peak, seen.drops));
+                return Ok((peak, seen));
             }
             pause(LOOK);
         }
@@ -424,9 +462,35 @@ mod tests {
         for kib in [4, 32, 64, 256] {
             let buffer = ByteCount::new(kib << 10);
             spec.net.port_buffer = QueueLimit::Bytes(buffer);
-            let port = port(&spec);
-            assert_eq!(port.limit.get() / 1_514, buffer.get() / 1_518);
-            assert!(port.burst.get() >= 2 * 1_514);
+            let shape = port(&spec, false);
+            assert_eq!(shape.limit.get() / 1_514, buffer.get() / 1_518);
+            assert!(shape.burst.get() >= 2 * 1_514);
+            assert_eq!(shape.mark_above, None);
         }
+        for packets in [1, 22, 64, 1_000] {
+            spec.net.port_buffer = QueueLimit::Packets(packets);
+            assert_eq!(port(&spec, false).limit.get(), u64::from(packets) * 1_514);
+        }
+    }
+
+    #[test]
+    fn a_threshold_in_bytes_is_passed_by_as_many_frames_as_in_the_simulator() {
+        let mut spec = IncastSpec::default();
+        let mut above = |threshold| {
+            spec.net.aqm = Aqm::EcnStep(threshold);
+            port(&spec, true).mark_above
+        };
+        for bytes in [0, 1_517, 1_518, 30_000, 30_359, 30_360, 65_536] {
+            let limit = QueueLimit::Bytes(ByteCount::new(bytes));
+            let Some(QueueDepth::Bytes(above)) = above(limit) else {
+                panic!("{bytes}");
+            };
+            for frames in 0..50 {
+                let (live, simulated) = (frames * 1_514 > u64::from(above), frames * 1_518 > bytes);
+                assert_eq!(live, simulated, "{frames} frames, {bytes}");
+            }
+        }
+        let packets = QueueLimit::Packets(7);
+        assert_eq!(above(packets), Some(QueueDepth::Packets(7)));
     }
 }

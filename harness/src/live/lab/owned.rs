@@ -12,6 +12,7 @@ use super::{
 use crate::live::LiveError;
 use crate::live::netlink::Netlink;
 use crate::live::netns::{self, Namespace};
+use narrows::device::marking::EcnStep;
 use narrows::interface::Cidr;
 use std::fs;
 use std::io;
@@ -105,11 +106,17 @@ impl Owned {
             let mut netlink = Netlink::open()?;
             let index = netlink.link(&port.interface())?.index;
             netlink.shape(index, shape)?;
-            Ok(Watch { netlink, index })
+            let marking = shape.mark_above.map(|above| EcnStep::attach(index, above));
+            Ok((netlink, index, marking.transpose()))
         });
-        watch
+        let (netlink, index, marking) = watch
             .and_then(|w| w)
-            .map_err(|e| LiveError::shaper(doing(), e))
+            .map_err(|e| LiveError::shaper(doing(), e))?;
+        Ok(Watch {
+            netlink,
+            index,
+            marking: marking.map_err(LiveError::marking)?,
+        })
     }
 
     /// Let the kernel's host treat TCP to our hosts otherwise.
@@ -181,11 +188,16 @@ impl Drop for KernelHost {
 pub(in crate::live) struct Watch {
     netlink: Netlink,
     index: u32,
+    marking: Option<EcnStep>,
 }
 
 impl Watch {
     pub(in crate::live) fn look(&mut self) -> io::Result<QueueStats> {
-        self.netlink.queue_stats(self.index)
+        let marks = self.marking.as_ref().map(EcnStep::marks).transpose()?;
+        Ok(QueueStats {
+            marks: marks.unwrap_or_default(),
+            ..self.netlink.queue_stats(self.index)?
+        })
     }
 }
 

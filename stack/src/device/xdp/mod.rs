@@ -19,10 +19,10 @@
 mod error;
 mod interface;
 mod partial;
-mod program;
+pub(super) mod program;
 mod ring;
 mod socket;
-mod sys;
+pub(super) mod sys;
 mod umem;
 
 pub use error::XdpError;
@@ -84,8 +84,9 @@ pub struct XdpConfig {
     pub transmit_budget: u32,
     /// Incomplete checksums.
     pub partial_checksums: PartialChecksums,
-    /// How long to try again when the queue is in use: a socket that was closed lets go of it some
-    /// 200 ms later.
+    /// How long to try again when the queue is in use, or the interface runs another program: a
+    /// socket that was closed lets go of its queue some 200 ms later, and a program may outlive
+    /// the process that attached it by as much.
     pub patience: Duration,
 }
 
@@ -438,11 +439,17 @@ fn failed(step: Step, name: &str, queue: u32) -> impl FnOnce(io::Error) -> XdpEr
 }
 
 /// Try again while something is in use.
+/// Whether an error may be over soon: a socket or a program that was let go of is not gone yet.
+/// The kernel says EEXIST where a program is still there in the other mode.
+fn is_passing(e: &io::Error) -> bool {
+    matches!(e.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
+}
+
 fn patiently<T>(patience: Duration, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let end = device_sys::monotonic() + patience;
     loop {
         match attempt() {
-            Err(e) if e.raw_os_error() == Some(libc::EBUSY) && device_sys::monotonic() < end => {
+            Err(e) if is_passing(&e) && device_sys::monotonic() < end => {
                 device_sys::wait([], Some(BUSY_PAUSE))?;
             }
             outcome => return outcome,

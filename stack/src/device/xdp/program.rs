@@ -25,21 +25,27 @@ const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 
 /// The kernel wants one. The program calls nothing that is reserved for the GPL.
-const LICENSE: &CStr = c"Dual MIT/GPL";
+pub(in crate::device) const LICENSE: &CStr = c"Dual MIT/GPL";
 
 /// One instruction.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Instruction {
+pub(in crate::device) struct Instruction {
     code: u8,
     /// Source register in the high half, destination in the low one.
     registers: u8,
-    offset: i16,
-    immediate: i32,
+    pub(in crate::device) offset: i16,
+    pub(in crate::device) immediate: i32,
 }
 
 impl Instruction {
-    const fn new(code: u8, dst: u8, src: u8, offset: i16, immediate: i32) -> Self {
+    pub(in crate::device) const fn new(
+        code: u8,
+        dst: u8,
+        src: u8,
+        offset: i16,
+        immediate: i32,
+    ) -> Self {
         let registers = if cfg!(target_endian = "little") {
             src << 4 | dst
         } else {
@@ -73,36 +79,36 @@ const fn redirect(map: i32) -> [Instruction; 6] {
 }
 
 #[repr(C)]
-struct MapCreate {
-    kind: u32,
-    key_size: u32,
-    value_size: u32,
-    max_entries: u32,
+pub(in crate::device) struct MapCreate {
+    pub(in crate::device) kind: u32,
+    pub(in crate::device) key_size: u32,
+    pub(in crate::device) value_size: u32,
+    pub(in crate::device) max_entries: u32,
 }
 
 #[repr(C, align(8))]
-struct MapUpdate {
-    map: u32,
-    padding: u32,
-    key: u64,
-    value: u64,
-    flags: u64,
+pub(in crate::device) struct MapUpdate {
+    pub(in crate::device) map: u32,
+    pub(in crate::device) padding: u32,
+    pub(in crate::device) key: u64,
+    pub(in crate::device) value: u64,
+    pub(in crate::device) flags: u64,
 }
 
 #[repr(C, align(8))]
-struct ProgramLoad {
-    kind: u32,
-    instruction_count: u32,
-    instructions: u64,
-    license: u64,
-    log_level: u32,
-    log_size: u32,
-    log: u64,
-    kernel_version: u32,
-    flags: u32,
-    name: [u8; 16],
-    interface: u32,
-    attach_type: u32,
+pub(in crate::device) struct ProgramLoad {
+    pub(in crate::device) kind: u32,
+    pub(in crate::device) instruction_count: u32,
+    pub(in crate::device) instructions: u64,
+    pub(in crate::device) license: u64,
+    pub(in crate::device) log_level: u32,
+    pub(in crate::device) log_size: u32,
+    pub(in crate::device) log: u64,
+    pub(in crate::device) kernel_version: u32,
+    pub(in crate::device) flags: u32,
+    pub(in crate::device) name: [u8; 16],
+    pub(in crate::device) interface: u32,
+    pub(in crate::device) attach_type: u32,
 }
 
 #[repr(C)]
@@ -138,7 +144,7 @@ pub(super) struct Attached {
 }
 
 /// The bits of a file descriptor as the kernel's structs have them.
-fn number(fd: BorrowedFd<'_>) -> u32 {
+pub(in crate::device) fn number(fd: BorrowedFd<'_>) -> u32 {
     fd.as_raw_fd() as u32
 }
 

@@ -235,7 +235,10 @@ pub(super) fn interface_index(name: &str) -> io::Result<u32> {
 /// # Safety
 /// `attributes` are what `command` expects, and the addresses in it are those of memory that lives
 /// through the call and is as long as the command takes it to be.
-pub(super) unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_int> {
+pub(in crate::device) unsafe fn bpf<T>(
+    command: libc::c_int,
+    attributes: &T,
+) -> io::Result<libc::c_int> {
     // SAFETY: the pointer and length are those of a value that lives through the call; the kernel
     // takes what is beyond its length as zero. The rest is promised by the caller.
     let result = unsafe {
@@ -253,7 +256,10 @@ pub(super) unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<
 ///
 /// # Safety
 /// As [`bpf`], and `command` is one that opens a file descriptor.
-pub(super) unsafe fn bpf_open<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
+pub(in crate::device) unsafe fn bpf_open<T>(
+    command: libc::c_int,
+    attributes: &T,
+) -> io::Result<OwnedFd> {
     // SAFETY: promised by the caller.
     let fd = unsafe { bpf(command, attributes) }?;
     // SAFETY: just opened, and owned by nobody else.

@@ -1,10 +1,9 @@
 //! A listener with the face of `tokio::net::TcpListener`.
 
-use super::Inner;
-use super::Stack;
 use super::conn::Conn;
 use super::socket::TcpSocket;
 use super::stream::TcpStream;
+use super::{Inner, Stack, hop_limit};
 use crate::endpoint::ListenerId;
 use std::fmt;
 use std::future::poll_fn;
@@ -97,6 +96,32 @@ impl TcpListener {
             let conn = Arc::new(conn);
             return Poll::Ready(Ok((TcpStream { conn }, peer)));
         }
+    }
+
+    /// Time to live, or hop limit, with which connections begin.
+    ///
+    /// # Errors
+    /// When the stack was shut down.
+    pub fn ttl(&self) -> io::Result<u32> {
+        let core = self.stack.shared.lock();
+        core.check_open()?;
+        let ttl = core.engine.interface.endpoint().listener_hop_limit(self.id);
+        ttl.map(u32::from)
+            .ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
+    /// Time to live, or hop limit, with which connections begin whose first segment arrives from
+    /// now on: 1 to 255. The answer to that segment has it too.
+    ///
+    /// # Errors
+    /// `InvalidInput` for another number; when the stack was shut down.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        let ttl = hop_limit(ttl)?;
+        let mut core = self.stack.shared.lock();
+        core.check_open()?;
+        let endpoint = core.engine.interface.endpoint_mut();
+        endpoint.set_listener_hop_limit(self.id, ttl);
+        Ok(())
     }
 
     /// Where it listens.

@@ -218,6 +218,15 @@ impl fmt::Debug for Stack {
     }
 }
 
+/// A time to live as the header has it.
+fn hop_limit(ttl: u32) -> io::Result<u8> {
+    let ttl = u8::try_from(ttl).ok().filter(|&ttl| ttl > 0);
+    ttl.ok_or_else(|| {
+        let text = "the time to live is 1 to 255";
+        io::Error::new(io::ErrorKind::InvalidInput, text)
+    })
+}
+
 fn connect_error(e: ConnectError) -> io::Error {
     let kind = match e {
         ConnectError::NoPort => io::ErrorKind::AddrNotAvailable,

@@ -1,11 +1,11 @@
 //! A connection with the face of `tokio::net::TcpStream`.
 
-use super::Stack;
 use super::conn::{Conn, at_once};
 use super::shared::error_of;
 use super::socket::TcpSocket;
 use super::split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use super::trace::TraceStream;
+use super::{Stack, hop_limit};
 use crate::config::Keepalive;
 use crate::conn::info::TcpInfo;
 use crate::conn::state::CloseReason;
@@ -230,10 +230,7 @@ impl TcpStream {
     /// # Errors
     /// `InvalidInput` for another number; when the stack was shut down.
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
-        let Some(ttl) = u8::try_from(ttl).ok().filter(|&ttl| ttl > 0) else {
-            let text = "the time to live is 1 to 255";
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-        };
+        let ttl = hop_limit(ttl)?;
         let conn = &self.conn;
         conn.stack.shared.with(|core, _| {
             core.sock(conn.id)?.1.set_hop_limit(ttl);
