@@ -1,10 +1,11 @@
 //! Client and servers of a live incast on the kernel's TCP.
 
-use super::blocks::{Answers, Blocks, Content, Next};
+use super::content::Content;
 use super::waiter::Waiter;
 use crate::live::LiveError;
 use crate::live::netns::Namespace;
 use crate::scenario::Outcome;
+use crate::scenario::incast::blocks::{Answers, Blocks, Next};
 use narrows::Instant;
 use narrows::driver::Clock;
 use narrows_congestion::EcnNeed;
@@ -228,7 +229,7 @@ impl Serving {
     fn write(&mut self, content: &Content, waiter: &Waiter, token: u64) -> io::Result<()> {
         let mut full = false;
         loop {
-            let bytes = self.answers.offer(content);
+            let bytes = content.of(&self.answers);
             if bytes.is_empty() {
                 break;
             }

@@ -11,8 +11,8 @@
 //! client is the kernel's in both cases. What the kernel cannot do without further modules, delay,
 //! the hosts of ours do: all of the round trip's is on their side.
 
-mod blocks;
 mod cable;
+mod content;
 mod kernel;
 mod ours;
 mod rack;
@@ -22,9 +22,10 @@ use super::LiveError;
 use super::capture;
 use super::lab::{self, KernelHost, Owned, Port};
 use super::shaper::{QueueStats, RouteRules, Shape};
+use crate::scenario::incast::blocks::{Answers, Blocks};
 use crate::scenario::spec::{Aqm, DelayedAck, IncastSpec, QueueLimit};
 use crate::scenario::{DropCounts, IncastRun, Outcome, QueuePeak};
-use blocks::{Answers, Blocks, Content};
+use content::Content;
 use kernel::Counters;
 pub use kernel::echoes_each_mark;
 use narrows::config::{EcnMode, TcpConfig};

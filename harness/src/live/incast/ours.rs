@@ -1,7 +1,8 @@
 //! Client and server of a live incast on our TCP.
 
-use super::blocks::{Answers, Blocks, Content, Next};
+use super::content::Content;
 use crate::scenario::Outcome;
+use crate::scenario::incast::blocks::{Answers, Blocks, Next};
 use narrows::Instant;
 use narrows::conn::Event;
 use narrows::driver::LiveTcp;
@@ -62,7 +63,7 @@ impl Server {
             return;
         };
         loop {
-            let bytes = self.answers.offer(&self.content);
+            let bytes = self.content.of(&self.answers);
             if bytes.is_empty() {
                 return;
             }

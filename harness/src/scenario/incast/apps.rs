@@ -1,15 +1,14 @@
 //! The applications of an incast: a client that reads blocks, servers that answer.
 
+use super::blocks::{Answers, Blocks, Next};
 use super::{CLIENT, PORT};
 use crate::host::{App, SimEndpoint, address_of};
 use crate::net::packet::HostId;
 use crate::scenario::Outcome;
-use crate::scenario::spec::{IncastSpec, Length, RequestOrder};
-use crate::sim::rng::{Component, Stream};
-use crate::sim::time::SimTime;
+use crate::scenario::spec::IncastSpec;
+use narrows::Instant;
 use narrows::conn::Event;
 use narrows::endpoint::{ConnId, EndpointEvent};
-use narrows::{ByteCount, Duration, Instant};
 use std::net::SocketAddr;
 
 /// What a host of the run is.
@@ -42,7 +41,7 @@ impl App for Role {
     fn poll_timeout(&self) -> Option<Instant> {
         match self {
             Self::Client(_) => None,
-            Self::Server(s) => s.answers.front().map(|(at, _)| *at),
+            Self::Server(s) => s.answers.next(),
         }
     }
 }
@@ -50,45 +49,28 @@ impl App for Role {
 /// Asks for blocks and waits for them.
 #[derive(Debug)]
 pub(super) struct Client {
-    spec: IncastSpec,
-    order: Stream,
+    servers: u32,
     /// By server.
     pub(super) conn_ids: Vec<ConnId>,
     /// By server: the server of a connection index.
     server_of: Vec<u32>,
     connected: u32,
-    /// By server: bytes of the block still to come.
-    missing: Vec<u64>,
-    unfinished: u32,
-    asked_at: Instant,
-    pub(super) began: Option<Instant>,
-    pub(super) last_byte: Instant,
-    pub(super) payload: ByteCount,
-    pub(super) block_times: Vec<Duration>,
-    pub(super) outcome: Option<Outcome>,
+    pub(super) blocks: Blocks,
 }
 
 impl Client {
     pub(super) fn new(spec: &IncastSpec) -> Self {
         Self {
-            order: Stream::new(spec.seed, Component::Scenario, 0),
+            servers: spec.servers,
             conn_ids: Vec::with_capacity(spec.servers as usize),
             server_of: Vec::new(),
             connected: 0,
-            missing: vec![0; spec.servers as usize],
-            unfinished: 0,
-            asked_at: Instant::ZERO,
-            began: None,
-            last_byte: Instant::ZERO,
-            payload: ByteCount::ZERO,
-            block_times: Vec::new(),
-            outcome: None,
-            spec: spec.clone(),
+            blocks: Blocks::new(spec),
         }
     }
 
     fn start(&mut self, tcp: &mut SimEndpoint, now: Instant) {
-        for server in 0..self.spec.servers {
+        for server in 0..self.servers {
             let local = SocketAddr::new(address_of(CLIENT), 0);
             let remote = SocketAddr::new(address_of(HostId(server + 1)), PORT);
             match tcp.connect(now, local, remote, None) {
@@ -99,7 +81,7 @@ impl Client {
                     }
                     self.server_of[id.index()] = server;
                 }
-                Err(_) => self.outcome = Some(Outcome::ConnectionLost),
+                Err(_) => self.blocks.outcome = Some(Outcome::ConnectionLost),
             }
         }
     }
@@ -111,35 +93,26 @@ impl Client {
         match event {
             Event::Connected => {
                 self.connected += 1;
-                if self.connected == self.spec.servers {
-                    self.began = Some(now);
+                if self.connected == self.servers {
                     self.ask(tcp, now);
                 }
             }
             Event::Readable => self.read(tcp, conn, now),
-            Event::Closed(_) | Event::PeerClosed => self.outcome = Some(Outcome::ConnectionLost),
+            Event::Closed(_) | Event::PeerClosed => {
+                self.blocks.outcome = Some(Outcome::ConnectionLost)
+            }
             Event::Writable | Event::Urgent | Event::SoftError(_) => {}
         }
     }
 
     /// Ask every server for its part of the next block.
     fn ask(&mut self, tcp: &mut SimEndpoint, now: Instant) {
-        let n = self.spec.servers;
-        self.asked_at = now;
-        self.unfinished = n;
-        for server in 0..n {
-            self.missing[server as usize] = self.spec.block.share(server, n).get();
-        }
-        let mut servers: Vec<u32> = (0..n).collect();
-        if self.spec.request.order == RequestOrder::Shuffled {
-            self.order.shuffle(&mut servers);
-        }
-        let size = self.spec.request.size.as_usize();
-        for server in servers {
-            if let Some(conn) = tcp.connection_mut(self.conn_ids[server as usize])
+        let size = self.blocks.request();
+        for server in self.blocks.ask(now) {
+            if let Some(conn) = tcp.connection_mut(self.conn_ids[server])
                 && conn.send(size, size) != Ok(size)
             {
-                self.outcome = Some(Outcome::ConnectionLost);
+                self.blocks.outcome = Some(Outcome::ConnectionLost);
             }
         }
     }
@@ -152,27 +125,13 @@ impl Client {
         conn.consume(n, now);
         if conn.recv_buffer().mismatched > 0 {
             // The TCP delivered a wrong byte: nothing it says can be trusted.
-            self.outcome = Some(Outcome::CorruptData);
+            self.blocks.outcome = Some(Outcome::CorruptData);
             debug_assert!(false, "corrupt stream");
-        }
-        self.payload += ByteCount::new(n);
-        self.last_byte = now;
-        let missing = &mut self.missing[self.server_of[id.index()] as usize];
-        debug_assert!(*missing >= n, "a server sent more than it was asked for");
-        *missing = missing.saturating_sub(n);
-        if *missing > 0 || n == 0 {
             return;
         }
-        self.unfinished -= 1;
-        if self.unfinished > 0 {
-            return;
-        }
-        self.block_times.push(now.since(self.asked_at));
-        match self.spec.length {
-            Length::Blocks { blocks, .. } if self.block_times.len() >= blocks as usize => {
-                self.outcome = Some(Outcome::Completed);
-            }
-            _ => self.ask(tcp, now),
+        let server = self.server_of[id.index()] as usize;
+        if self.blocks.took(server, n, now) == Next::Ask {
+            self.ask(tcp, now);
         }
     }
 }
@@ -180,33 +139,18 @@ impl Client {
 /// Answers requests.
 #[derive(Debug)]
 pub(super) struct Server {
-    share: u64,
-    request: u64,
-    jitter: SimTime,
-    random: Stream,
     pub(super) conn: Option<ConnId>,
     /// The connection gave up.
     pub(super) lost: bool,
-    /// Bytes of a request that have come.
-    heard: u64,
-    /// Answers to begin: when, and how much.
-    answers: std::collections::VecDeque<(Instant, u64)>,
-    /// Bytes that the send buffer has not taken.
-    waiting: u64,
+    answers: Answers,
 }
 
 impl Server {
     pub(super) fn new(spec: &IncastSpec, index: u32) -> Self {
         Self {
-            share: spec.block.share(index, spec.servers).get(),
-            request: spec.request.size.get(),
-            jitter: SimTime::from_duration(spec.start_jitter),
-            random: Stream::new(spec.seed, Component::Start, u64::from(index) + 1),
             conn: None,
             lost: false,
-            heard: 0,
-            answers: std::collections::VecDeque::new(),
-            waiting: 0,
+            answers: Answers::new(spec, index),
         }
     }
 
@@ -232,16 +176,7 @@ impl Server {
                 };
                 let n = c.readable();
                 c.consume(n, now);
-                self.heard += n;
-                while self.heard >= self.request {
-                    self.heard -= self.request;
-                    let late = self.random.jitter(self.jitter).to_duration();
-                    let at = self
-                        .answers
-                        .back()
-                        .map_or(now + late, |(last, _)| (now + late).max(*last));
-                    self.answers.push_back((at, self.share));
-                }
+                self.answers.hear(n, now);
                 self.answer(tcp, now);
             }
             EndpointEvent::Conn {
@@ -254,24 +189,19 @@ impl Server {
 
     /// Begin the answers that are due.
     fn answer(&mut self, tcp: &mut SimEndpoint, now: Instant) {
-        while let Some((at, share)) = self.answers.front().copied() {
-            if at > now {
-                break;
-            }
-            self.answers.pop_front();
-            self.waiting += share;
-        }
+        self.answers.begin(now);
         self.write(tcp);
     }
 
     fn write(&mut self, tcp: &mut SimEndpoint) {
-        if self.waiting == 0 {
+        let waiting = self.answers.waiting();
+        if waiting == 0 {
             return;
         }
         let Some(conn) = self.conn.and_then(|id| tcp.connection_mut(id)) else {
             return;
         };
-        let offer = usize::try_from(self.waiting).unwrap_or(usize::MAX);
-        self.waiting -= conn.send(offer, offer).unwrap_or(0) as u64;
+        let offer = usize::try_from(waiting).unwrap_or(usize::MAX);
+        self.answers.take(conn.send(offer, offer).unwrap_or(0));
     }
 }

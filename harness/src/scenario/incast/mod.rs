@@ -4,6 +4,7 @@
 //! same connections. Models hosts without CPU time and an application that reads at once.
 
 mod apps;
+pub(crate) mod blocks;
 mod network;
 
 use super::spec::{IncastSpec, Length};
@@ -143,11 +144,13 @@ fn run<T: Tap<SimPacket>>(
                 }
             }
             let client = client(w);
-            !cancelled && client.outcome.is_none() && (deadline.is_some() || client.began.is_none())
+            !cancelled
+                && client.blocks.outcome.is_none()
+                && (deadline.is_some() || client.blocks.began.is_none())
         });
-        match (outcome, deadline, client(&world).began) {
+        match (outcome, deadline, client(&world).blocks.began) {
             (WorldOutcome::Stopped, None, Some(began))
-                if !cancelled && client(&world).outcome.is_none() =>
+                if !cancelled && client(&world).blocks.outcome.is_none() =>
             {
                 let limit = match spec.length {
                     Length::Blocks { time_limit, .. } => time_limit,
@@ -167,7 +170,7 @@ fn run<T: Tap<SimPacket>>(
     let now = world.now().to_instant();
     let events = world.events();
     let (hosts, network, tap) = world.into_parts();
-    let outcome = match (ended, client_of(&hosts).outcome) {
+    let outcome = match (ended, client_of(&hosts).blocks.outcome) {
         (_, Some(outcome)) => outcome,
         // A server whose connection gave up can tell nobody: the client waits for ever.
         _ if hosts
@@ -213,18 +216,18 @@ fn collect(
     events: u64,
 ) -> IncastRun {
     let client = client_of(hosts);
-    let began = client.began.unwrap_or(now);
+    let began = client.blocks.began.unwrap_or(now);
     let end = match spec.length {
-        Length::Blocks { .. } if outcome == Outcome::Completed => client.last_byte,
+        Length::Blocks { .. } if outcome == Outcome::Completed => client.blocks.last_byte,
         _ => now,
     };
     let simulated = end.since(began);
     let mut result = IncastRun {
         outcome,
-        payload: client.payload,
+        payload: client.blocks.payload,
         simulated,
-        goodput: Rate::of(client.payload, simulated).unwrap_or_default(),
-        block_times: client.block_times.clone(),
+        goodput: Rate::of(client.blocks.payload, simulated).unwrap_or_default(),
+        block_times: client.blocks.times.clone(),
         events,
         ..IncastRun::default()
     };

@@ -1,5 +1,5 @@
-//! What clients and servers of a live incast do, on whichever TCP: the same as those of the
-//! simulated one.
+//! What the client and the servers of an incast do, on whichever TCP: the client asks for blocks
+//! and waits for the last server of each, a server answers each request with its share.
 
 use crate::scenario::Outcome;
 use crate::scenario::spec::{IncastSpec, Length, RequestOrder};
@@ -8,48 +8,9 @@ use crate::sim::time::SimTime;
 use narrows::{ByteCount, Duration, Instant};
 use std::collections::VecDeque;
 
-/// The bytes of all streams: a function of the offset.
-#[derive(Debug)]
-pub(super) struct Content(Vec<u8>);
-
-/// A prime: no segment, and no power of two, divides it.
-const PERIOD: usize = 65_521;
-/// Most bytes that are had in one piece.
-const PIECE: usize = 64 << 10;
-
-impl Content {
-    pub(super) fn new() -> Self {
-        let mut random = Stream::new(1, Component::Scenario, 1);
-        let mut bytes: Vec<u8> = (0..PERIOD).map(|_| random.next_u32() as u8).collect();
-        bytes.extend_from_within(..PIECE.min(PERIOD));
-        Self(bytes)
-    }
-
-    /// Bytes from `offset` on: `len`, or as many as are in one piece.
-    pub(super) fn at(&self, offset: u64, len: u64) -> &[u8] {
-        let start = (offset % PERIOD as u64) as usize;
-        let len = len.min((self.0.len() - start) as u64) as usize;
-        &self.0[start..start + len]
-    }
-
-    /// Whether `bytes` are those from `offset` on.
-    pub(super) fn is(&self, mut offset: u64, mut bytes: &[u8]) -> bool {
-        while !bytes.is_empty() {
-            let expected = self.at(offset, bytes.len() as u64);
-            let (first, rest) = bytes.split_at(expected.len());
-            if first != expected {
-                return false;
-            }
-            offset += first.len() as u64;
-            bytes = rest;
-        }
-        true
-    }
-}
-
 /// What the client does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(crate) enum Next {
     /// Wait for more.
     Wait,
     /// Ask for the next block.
@@ -60,22 +21,22 @@ pub(super) enum Next {
 
 /// The client: asks for blocks and waits for them.
 #[derive(Debug)]
-pub(super) struct Blocks {
+pub(crate) struct Blocks {
     spec: IncastSpec,
     order: Stream,
     /// By server: bytes of the block still to come.
     missing: Vec<u64>,
     unfinished: u32,
     asked_at: Instant,
-    began: Option<Instant>,
-    last_byte: Instant,
-    pub(super) payload: ByteCount,
-    pub(super) times: Vec<Duration>,
-    pub(super) outcome: Option<Outcome>,
+    pub(crate) began: Option<Instant>,
+    pub(crate) last_byte: Instant,
+    pub(crate) payload: ByteCount,
+    pub(crate) times: Vec<Duration>,
+    pub(crate) outcome: Option<Outcome>,
 }
 
 impl Blocks {
-    pub(super) fn new(spec: &IncastSpec) -> Self {
+    pub(crate) fn new(spec: &IncastSpec) -> Self {
         Self {
             order: Stream::new(spec.seed, Component::Scenario, 0),
             missing: vec![0; spec.servers as usize],
@@ -91,12 +52,12 @@ impl Blocks {
     }
 
     /// How long a request is.
-    pub(super) fn request(&self) -> usize {
+    pub(crate) fn request(&self) -> usize {
         self.spec.request.size.as_usize()
     }
 
     /// The next block begins; in which order to ask.
-    pub(super) fn ask(&mut self, now: Instant) -> Vec<usize> {
+    pub(crate) fn ask(&mut self, now: Instant) -> Vec<usize> {
         let n = self.spec.servers;
         self.began.get_or_insert(now);
         self.asked_at = now;
@@ -112,7 +73,7 @@ impl Blocks {
     }
 
     /// `n` right bytes came from `server`.
-    pub(super) fn took(&mut self, server: usize, n: u64, now: Instant) -> Next {
+    pub(crate) fn took(&mut self, server: usize, n: u64, now: Instant) -> Next {
         self.payload += ByteCount::new(n);
         self.last_byte = now;
         let Some(missing) = self.missing.get_mut(server) else {
@@ -137,7 +98,7 @@ impl Blocks {
     }
 
     /// When the time is up.
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         let limit = match self.spec.length {
             Length::Blocks { time_limit, .. } => time_limit,
             Length::Time(time) => time,
@@ -146,7 +107,7 @@ impl Blocks {
     }
 
     /// The time is up, if it is.
-    pub(super) fn look_at(&mut self, now: Instant) {
+    pub(crate) fn look_at(&mut self, now: Instant) {
         if self.outcome.is_none() && self.deadline().is_some_and(|at| at <= now) {
             self.outcome = Some(match self.spec.length {
                 Length::Blocks { .. } => Outcome::TimeLimit,
@@ -159,7 +120,7 @@ impl Blocks {
     }
 
     /// From the first request to the last byte, or to the end of the time.
-    pub(super) fn took_in_all(&self) -> Duration {
+    pub(crate) fn took_in_all(&self) -> Duration {
         self.began
             .map_or(Duration::ZERO, |began| self.last_byte.since(began))
     }
@@ -167,7 +128,7 @@ impl Blocks {
 
 /// A server: answers each request with its share of a block.
 #[derive(Debug)]
-pub(super) struct Answers {
+pub(crate) struct Answers {
     share: u64,
     request: u64,
     jitter: SimTime,
@@ -183,7 +144,7 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    pub(super) fn new(spec: &IncastSpec, server: u32) -> Self {
+    pub(crate) fn new(spec: &IncastSpec, server: u32) -> Self {
         Self {
             share: spec.block.share(server, spec.servers).get(),
             request: spec.request.size.get(),
@@ -197,7 +158,7 @@ impl Answers {
     }
 
     /// `n` bytes of requests came.
-    pub(super) fn hear(&mut self, n: u64, now: Instant) {
+    pub(crate) fn hear(&mut self, n: u64, now: Instant) {
         self.heard += n;
         while self.heard >= self.request {
             self.heard -= self.request;
@@ -208,25 +169,30 @@ impl Answers {
     }
 
     /// When the next answer begins.
-    pub(super) fn next(&self) -> Option<Instant> {
+    pub(crate) fn next(&self) -> Option<Instant> {
         self.due.front().copied()
     }
 
     /// Begin the answers that are due.
-    pub(super) fn begin(&mut self, now: Instant) {
+    pub(crate) fn begin(&mut self, now: Instant) {
         while self.due.front().is_some_and(|at| *at <= now) {
             self.due.pop_front();
             self.waiting += self.share;
         }
     }
 
-    /// What to send next; empty: nothing.
-    pub(super) fn offer<'a>(&self, content: &'a Content) -> &'a [u8] {
-        content.at(self.sent, self.waiting)
+    /// Bytes to send that the TCP has not taken.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting
+    }
+
+    /// Bytes that it has.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent
     }
 
     /// The TCP has taken `n` bytes of it.
-    pub(super) fn take(&mut self, n: usize) {
+    pub(crate) fn take(&mut self, n: usize) {
         self.waiting -= n as u64;
         self.sent += n as u64;
     }
@@ -251,20 +217,6 @@ mod tests {
 
     fn at(us: u64) -> Instant {
         Instant::ZERO + Duration::from_micros(us)
-    }
-
-    #[test]
-    fn content_is_a_function_of_the_offset() {
-        let content = Content::new();
-        let mut all = Vec::new();
-        while all.len() < 200_000 {
-            all.extend_from_slice(content.at(all.len() as u64, 1_460));
-        }
-        assert!(content.is(0, &all));
-        assert!(content.is(70_000, &all[70_000..]));
-        assert!(!content.is(70_001, &all[70_000..]));
-        all[199_999] ^= 1;
-        assert!(!content.is(0, &all));
     }
 
     #[test]
@@ -305,18 +257,16 @@ mod tests {
     #[test]
     fn answers_begin_within_the_jitter_and_in_order() {
         let mut answers = Answers::new(&spec(1, 1), 0);
-        let content = Content::new();
         answers.hear(63, at(0));
         assert_eq!(answers.next(), None);
         answers.hear(65, at(5));
         let begins = answers.next().unwrap();
         assert!(begins >= at(5) && begins <= at(15));
-        assert!(answers.offer(&content).is_empty());
+        assert_eq!(answers.waiting(), 0);
         answers.begin(at(15));
         assert_eq!(answers.next(), None);
-        assert_eq!(answers.offer(&content).len(), 200);
+        assert_eq!((answers.waiting(), answers.sent()), (200, 0));
         answers.take(150);
-        assert!(content.is(150, answers.offer(&content)));
-        assert_eq!(answers.offer(&content).len(), 50);
+        assert_eq!((answers.waiting(), answers.sent()), (50, 150));
     }
 }
