@@ -435,6 +435,76 @@ fn a_seed_gives_one_log() {
     assert!((1..9).all(|h| starts(&a.1, h) == starts(&b.1, h)));
 }
 
+/// A host that counts the packets that it was not told of before.
+struct Told {
+    host: Blaster,
+    coming: std::cell::RefCell<Vec<BlastPacket>>,
+    surprises: u64,
+}
+
+impl Host for Told {
+    type Packet = BlastPacket;
+    fn expect_packet(&self, packet: &BlastPacket) {
+        self.coming.borrow_mut().push(*packet);
+    }
+    fn handle_start(&mut self, now: Instant) {
+        self.host.handle_start(now);
+    }
+    fn handle_packet(&mut self, now: Instant, packet: &BlastPacket) {
+        let coming = self.coming.get_mut();
+        match coming.iter().position(|p| p == packet) {
+            Some(i) => _ = coming.remove(i),
+            None => self.surprises += 1,
+        }
+        self.host.handle_packet(now, packet);
+    }
+    fn handle_timeout(&mut self, now: Instant) {
+        self.host.handle_timeout(now);
+    }
+    fn poll_transmit(&mut self, now: Instant, room: NicRoom) -> Option<BlastPacket> {
+        self.host.poll_transmit(now, room)
+    }
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.host.poll_timeout()
+    }
+    fn local_drop(&mut self, now: Instant, packet: BlastPacket) {
+        self.host.local_drop(now, packet);
+    }
+}
+
+/// A world that looks ahead tells its hosts of each packet, and does the same as one that does not.
+#[test]
+fn looking_ahead_tells_of_each_packet_and_changes_nothing() {
+    let run = |looks_ahead| {
+        let spec = StarSpec::uniform(9, &attach(Capacity::Packets(30)), 1);
+        let mut network = spec.build().unwrap();
+        network.looks_ahead = looks_ahead;
+        let blast = Blast {
+            packets: 300,
+            window: 5,
+            timeout: Some(Duration::from_millis(1)),
+            ..burst(1)
+        };
+        let told = |host| Told {
+            host,
+            coming: Default::default(),
+            surprises: 0,
+        };
+        let hosts = Blaster::hosts(8, blast).into_iter().map(told).collect();
+        let mut w = World::with_tap(network, hosts, Log::default());
+        w.start_all(1, SimTime::ZERO, SimTime::from_micros(10));
+        assert_eq!(w.run_until(SimTime::MAX), Outcome::Idle);
+        let events = w.events();
+        let (hosts, network, log) = w.into_parts();
+        let surprises: u64 = hosts.iter().map(|h| h.surprises).sum();
+        (surprises, network.totals().delivered, (events, log.0))
+    };
+    let (ahead, not) = (run(true), run(false));
+    assert_eq!(ahead.0, 0);
+    assert!(not.0 == not.1 && not.1 > 4_000, "{} of {}", not.0, not.1);
+    assert!(ahead.2 == not.2);
+}
+
 /// An event that its link does not wait for is nobody's packet.
 #[test]
 fn stale_events_are_ignored() {
