@@ -57,25 +57,25 @@ pub(super) const FULL: [Check; 4] = [
     Check {
         name: "laws/rare/1e-7",
         what: "mean windows when one packet in 10 millions is lost",
-        seconds: 240,
+        seconds: 340,
         run: |bench| rare(bench, &LAWS, 1e-7),
     },
     Check {
         name: "laws/rare/1e-8-reno",
         what: "mean window of Reno when one packet in 100 millions is lost",
-        seconds: 800,
+        seconds: 930,
         run: |bench| rare(bench, &LAWS[..1], 1e-8),
     },
     Check {
         name: "laws/rare/1e-8-cubic-100ms",
         what: "mean window of CUBIC at 100 ms when one packet in 100 millions is lost",
-        seconds: 800,
+        seconds: 1_300,
         run: |bench| rare(bench, &LAWS[1..2], 1e-8),
     },
     Check {
         name: "laws/rare/1e-8-cubic-10ms",
         what: "mean window of CUBIC at 10 ms when one packet in 100 millions is lost",
-        seconds: 800,
+        seconds: 1_300,
         run: |bench| rare(bench, &LAWS[2..], 1e-8),
     },
 ];
