@@ -300,9 +300,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         match (self.ca_state, &self.prr) {
             (CaState::Recovery | CaState::Cwr, Some(prr)) => prr.allowance(),
             // Without limited transmit nothing new leaves on the first duplicate ACKs: SACKed
-            // data still counts.
+            // data still counts. So do copies that an undone recovery has in flight.
             (CaState::Disorder, _) if !self.policy.limited_transmit => {
-                self.cc.cwnd() - ByteCount::new(self.nxt - self.una)
+                self.cc.cwnd() - ByteCount::new(self.nxt - self.una).max(pipe)
             }
             // RFC 5681: outside of fast recovery duplicate ACKs do not widen the window, save for
             // the two segments of RFC 3042. `pipe` has left out what each of them stands for.

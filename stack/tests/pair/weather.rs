@@ -134,6 +134,9 @@ impl Watch {
         let reducing = !matches!(snd.ca_state(), CaState::Open | CaState::Disorder);
         if !reducing {
             self.flight = pipe;
+        } else if stats.fast_recoveries != self.stats.fast_recoveries {
+            // It began within this step, with what is in flight now or more.
+            self.flight = self.flight.max(pipe);
         }
         let bound = if reducing {
             bound.max(self.flight.max(grown) + 2 * mss)
