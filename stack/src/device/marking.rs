@@ -9,17 +9,17 @@
 #![allow(unsafe_code)] // Each block says why it is sound.
 
 use super::btf::Btf;
-use super::xdp::program::{Instruction, LICENSE, MapCreate, MapUpdate, ProgramLoad, number};
+use super::xdp::program::{
+    BPF_LINK_CREATE, BPF_MAP_CREATE, BPF_PROG_LOAD, Instruction, LICENSE, MapCreate, MapUpdate,
+    ProgramLoad, number,
+};
 use super::xdp::sys;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 // From linux/bpf.h.
-const BPF_MAP_CREATE: libc::c_int = 0;
 const BPF_MAP_LOOKUP_ELEM: libc::c_int = 1;
-const BPF_PROG_LOAD: libc::c_int = 5;
-const BPF_LINK_CREATE: libc::c_int = 28;
 const BPF_MAP_TYPE_ARRAY: u32 = 2;
 const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
 const BPF_TCX_EGRESS: u32 = 47;

@@ -7,10 +7,10 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 // From linux/bpf.h.
-const BPF_MAP_CREATE: libc::c_int = 0;
+pub(in crate::device) const BPF_MAP_CREATE: libc::c_int = 0;
 const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
-const BPF_PROG_LOAD: libc::c_int = 5;
-const BPF_LINK_CREATE: libc::c_int = 28;
+pub(in crate::device) const BPF_PROG_LOAD: libc::c_int = 5;
+pub(in crate::device) const BPF_LINK_CREATE: libc::c_int = 28;
 const BPF_MAP_TYPE_XSKMAP: u32 = 17;
 const BPF_PROG_TYPE_XDP: u32 = 6;
 const BPF_XDP: u32 = 37;
@@ -24,7 +24,8 @@ const RX_QUEUE_INDEX: i16 = 16;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 
-/// The kernel wants one. The program calls nothing that is reserved for the GPL.
+/// The kernel wants one. The program here calls nothing that is reserved for the GPL; the one that
+/// marks calls a function that is, and may be had under it.
 pub(in crate::device) const LICENSE: &CStr = c"Dual MIT/GPL";
 
 /// One instruction.
