@@ -17,12 +17,11 @@ pub(super) use owned::{KernelHost, Port, Watch};
 pub use owned::{OWNED_PREFIX, Owned, sweep};
 
 use super::LiveError;
-use super::netlink::{Link, Netlink};
+use super::netlink::{Link, LinkKind, Netlink};
 use super::netns::{self, Named, Namespace};
 use narrows::device::tap::{Tap, TapConfig};
 use narrows::interface::Cidr;
 use narrows::wire::ethernet::MacAddr;
-use netlink_packet_route::link::InfoKind;
 use nix::errno::Errno;
 use std::ffi::OsString;
 use std::fs;
@@ -383,15 +382,15 @@ fn find(name: &str) -> Result<Found, LiveError> {
         (Err(Found::Nothing), Err(Found::Nothing)) => return Ok(Found::Nothing),
         _ => return Ok(Found::Remains),
     };
-    let has = |links: &[Link], name, kind: InfoKind| {
+    let has = |links: &[Link], name, kind: LinkKind| {
         links
             .iter()
-            .find(|l| l.name == name && l.kind.as_ref() == Some(&kind))
+            .find(|l| l.name == name && l.kind == kind)
             .map(|l| l.mtu)
     };
-    let mtu = has(&kernel.1, KERNEL_INTERFACE, InfoKind::Veth);
-    let bridge = has(&switch.1, SWITCH, InfoKind::Bridge);
-    let port = has(&switch.1, PORT, InfoKind::Veth);
+    let mtu = has(&kernel.1, KERNEL_INTERFACE, LinkKind::Veth);
+    let bridge = has(&switch.1, SWITCH, LinkKind::Bridge);
+    let port = has(&switch.1, PORT, LinkKind::Veth);
     match (mtu, bridge, port) {
         // Whoever made it for himself is gone.
         _ if owned::is_orphan(&switch) => Ok(Found::Remains),

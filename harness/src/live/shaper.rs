@@ -2,15 +2,10 @@
 //! bytes before it that drops at the tail (the queue discipline `tbf`), and may mark above a
 //! threshold. And what a route says about the TCP over it.
 
-use super::netlink::Netlink;
+use super::netlink::{Answer, Netlink, Request, malformed, u32_at};
 use narrows::device::marking::QueueDepth;
 use narrows::{ByteCount, Rate};
-use netlink_packet_core::{DefaultNla, NLM_F_ACK, NLM_F_CREATE, NLM_F_ECHO, NLM_F_REPLACE};
-use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
-};
-use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcOption};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use nix::libc;
 use std::io;
 use std::net::Ipv4Addr;
 
@@ -23,9 +18,17 @@ const ETHERNET: u8 = 1;
 const TCA_TBF_PARMS: u16 = 1;
 const TCA_TBF_RATE64: u16 = 4;
 const TCA_TBF_BURST: u16 = 6;
-const HANDLE: TcHandle = TcHandle { major: 1, minor: 0 };
-/// `RTAX_RTO_MIN`.
-const RTO_MIN: u32 = 13;
+/// Bytes of `struct tcmsg`.
+const TCMSG: usize = 20;
+/// `TC_H_ROOT`: what is above the first discipline.
+const ROOT: u32 = u32::MAX;
+/// Of our discipline: `1:`.
+const HANDLE: u32 = 1 << 16;
+const RTAX_LOCK: u16 = 1;
+const RTAX_RTO_MIN: u16 = 13;
+const RTAX_QUICKACK: u16 = 15;
+/// What makes something new, or takes the place of what is there.
+const REPLACE: libc::c_int = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
 
 /// A port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,58 +103,18 @@ impl Netlink {
             Err(e) if e.kind() == io::ErrorKind::InvalidInput => {}
             other => other?,
         }
-        let mut message = TcMessage::with_index(index as i32);
-        message.header.parent = TcHandle::ROOT;
-        message.header.handle = HANDLE;
-        let option = |kind, value| TcOption::Other(DefaultNla::new(kind, value));
-        let mut options = vec![option(TCA_TBF_PARMS, shape.parameters())];
-        let bytes_per_sec = shape.rate.bits_per_sec() / 8;
-        if bytes_per_sec > u64::from(u32::MAX) {
-            options.push(option(TCA_TBF_RATE64, bytes_per_sec.to_ne_bytes().to_vec()));
-        }
-        let burst = clamp32(shape.burst).to_ne_bytes().to_vec();
-        options.push(option(TCA_TBF_BURST, burst));
-        message.attributes = vec![
-            TcAttribute::Kind("tbf".to_owned()),
-            TcAttribute::Options(options),
-        ];
-        let flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE;
-        self.ask(RouteNetlinkMessage::NewQueueDiscipline(message), flags)
-            .map(drop)
+        self.tell(&shaped(index, shape))
     }
 
     /// Undo [`shape`](Self::shape).
     fn unshape(&mut self, index: u32) -> io::Result<()> {
-        let mut message = TcMessage::with_index(index as i32);
-        message.header.parent = TcHandle::ROOT;
-        self.ask(RouteNetlinkMessage::DelQueueDiscipline(message), NLM_F_ACK)
-            .map(drop)
+        self.tell(&unshaped(index))
     }
 
     /// What a shaped interface has seen, but for marks.
     pub(super) fn queue_stats(&mut self, index: u32) -> io::Result<QueueStats> {
-        let mut message = TcMessage::with_index(index as i32);
-        message.header.handle = HANDLE;
-        let ask = RouteNetlinkMessage::GetQueueDiscipline(message);
-        // Without an echo the answer goes to those who listen to all changes.
-        let answers = self.ask(ask, NLM_F_ACK | NLM_F_ECHO)?;
-        let stats = answers.into_iter().find_map(|answer| match answer {
-            RouteNetlinkMessage::NewQueueDiscipline(message) => {
-                message.attributes.into_iter().find_map(|a| match a {
-                    TcAttribute::Stats(stats) => Some(stats),
-                    _ => None,
-                })
-            }
-            _ => None,
-        });
-        let missing = || io::Error::new(io::ErrorKind::NotFound, "no queue discipline");
-        let stats = stats.ok_or_else(missing)?;
-        Ok(QueueStats {
-            drops: stats.drops.into(),
-            marks: 0,
-            packets: stats.qlen.into(),
-            bytes: stats.backlog.into(),
-        })
+        let answers = self.ask(&stats_of(index))?;
+        QueueStats::of(&answers)
     }
 
     /// Give the route to `network`/`prefix` over the interface `index`, on which we are
@@ -163,50 +126,234 @@ impl Netlink {
         source: Ipv4Addr,
         rules: RouteRules,
     ) -> io::Result<()> {
-        let mut metrics = Vec::new();
-        if let Some(ms) = rules.rto_min {
-            // The kernel heeds it only if it is locked.
-            metrics.push(RouteMetric::Lock(1 << RTO_MIN));
-            metrics.push(RouteMetric::RtoMin(ms));
-        }
-        if rules.quick_ack {
-            metrics.push(RouteMetric::QuickAck(1));
-        }
-        let mut message = RouteMessage::default();
-        message.header.address_family = AddressFamily::Inet;
-        message.header.destination_prefix_length = prefix;
-        message.header.table = netlink_packet_route::route::RouteHeader::RT_TABLE_MAIN;
-        message.header.protocol = RouteProtocol::Kernel;
-        message.header.scope = RouteScope::Link;
-        message.header.kind = RouteType::Unicast;
-        message.attributes = vec![
-            RouteAttribute::Destination(RouteAddress::Inet(network)),
-            RouteAttribute::Oif(index),
-            RouteAttribute::PrefSource(RouteAddress::Inet(source)),
-            RouteAttribute::Metrics(metrics),
-        ];
-        let flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE;
-        self.ask(RouteNetlinkMessage::NewRoute(message), flags)
-            .map(drop)
+        self.tell(&ruled(index, (network, prefix), source, rules))
     }
+}
+
+impl QueueStats {
+    /// The first of the answers that says them.
+    fn of(answers: &[Answer]) -> io::Result<Self> {
+        for answer in answers.iter().filter(|a| a.kind == libc::RTM_NEWQDISC) {
+            let (_, attributes) = answer.parts::<TCMSG>()?;
+            for attribute in attributes {
+                let attribute = attribute?;
+                if attribute.kind == libc::TCA_STATS {
+                    let stats = Self::read(attribute.value);
+                    return stats.ok_or_else(|| malformed("counters are too short"));
+                }
+            }
+        }
+        Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            "no queue discipline",
+        ))
+    }
+
+    /// `struct tc_stats`: bytes (64 bits), packets, drops, overlimits, bps, pps, qlen, backlog.
+    fn read(stats: &[u8]) -> Option<Self> {
+        Some(Self {
+            drops: u32_at(stats, 12)?.into(),
+            marks: 0,
+            packets: u32_at(stats, 28)?.into(),
+            bytes: u32_at(stats, 32)?.into(),
+        })
+    }
+}
+
+/// `struct tcmsg`: family, index, handle, parent, info.
+fn tcmsg(index: u32, handle: u32, parent: u32) -> [u8; TCMSG] {
+    let mut header = [0; TCMSG];
+    header[4..8].copy_from_slice(&index.to_ne_bytes());
+    header[8..12].copy_from_slice(&handle.to_ne_bytes());
+    header[12..16].copy_from_slice(&parent.to_ne_bytes());
+    header
+}
+
+fn shaped(index: u32, shape: &Shape) -> Request {
+    Request::new(libc::RTM_NEWQDISC, REPLACE, |out| {
+        out.fixed(&tcmsg(index, HANDLE, ROOT));
+        out.string(libc::TCA_KIND, "tbf");
+        out.nested(libc::TCA_OPTIONS, |out| {
+            out.bytes(TCA_TBF_PARMS, &shape.parameters());
+            let bytes_per_sec = shape.rate.bits_per_sec() / 8;
+            if bytes_per_sec > u64::from(u32::MAX) {
+                out.u64(TCA_TBF_RATE64, bytes_per_sec);
+            }
+            out.u32(TCA_TBF_BURST, clamp32(shape.burst));
+        });
+    })
+}
+
+fn unshaped(index: u32) -> Request {
+    Request::new(libc::RTM_DELQDISC, libc::NLM_F_ACK, |out| {
+        out.fixed(&tcmsg(index, 0, ROOT));
+    })
+}
+
+fn stats_of(index: u32) -> Request {
+    // Without an echo the answer goes to those who listen to all changes.
+    let flags = libc::NLM_F_ACK | libc::NLM_F_ECHO;
+    Request::new(libc::RTM_GETQDISC, flags, |out| {
+        out.fixed(&tcmsg(index, HANDLE, 0));
+    })
+}
+
+fn ruled(
+    index: u32,
+    (network, prefix): (Ipv4Addr, u8),
+    source: Ipv4Addr,
+    rules: RouteRules,
+) -> Request {
+    Request::new(libc::RTM_NEWROUTE, REPLACE, |out| {
+        // `struct rtmsg`: family, lengths of the prefixes of destination and source, type of
+        // service, table, protocol, scope, type, flags.
+        out.fixed(&[libc::AF_INET as u8, prefix, 0, 0]);
+        out.fixed(&[
+            libc::RT_TABLE_MAIN,
+            libc::RTPROT_KERNEL,
+            libc::RT_SCOPE_LINK,
+            libc::RTN_UNICAST,
+        ]);
+        out.fixed(&[0; 4]);
+        out.bytes(libc::RTA_DST, &network.octets());
+        out.u32(libc::RTA_OIF, index);
+        out.bytes(libc::RTA_PREFSRC, &source.octets());
+        out.nested(libc::RTA_METRICS, |out| {
+            if let Some(ms) = rules.rto_min {
+                // The kernel heeds it only if it is locked.
+                out.u32(RTAX_LOCK, 1 << RTAX_RTO_MIN);
+                out.u32(RTAX_RTO_MIN, ms);
+            }
+            if rules.quick_ack {
+                out.u32(RTAX_QUICKACK, 1);
+            }
+        });
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::live::netlink::Writer;
 
-    #[test]
-    fn parameters_are_as_long_as_the_kernels() {
-        let shape = Shape {
-            rate: Rate::from_gbps(1),
+    fn shape_of(gbps: u64) -> Shape {
+        Shape {
+            rate: Rate::from_gbps(gbps),
             limit: ByteCount::new(65_536),
             burst: ByteCount::new(3_028),
             mark_above: None,
-        };
-        let p = shape.parameters();
+        }
+    }
+
+    #[test]
+    fn parameters_are_as_long_as_the_kernels() {
+        let p = shape_of(1).parameters();
         assert_eq!(p.len(), 36);
         assert_eq!(p[1], 1);
         assert_eq!(p[8..12], 125_000_000_u32.to_ne_bytes());
         assert_eq!(p[24..28], 65_536_u32.to_ne_bytes());
+    }
+
+    #[test]
+    fn disciplines() {
+        shaped(5, &shape_of(1)).assert_words(
+            "60000000 24000505 07000000 00000000
+             00000000 05000000 00000100 ffffffff 00000000
+             08000100 74626600
+             34000200
+               28000100
+                 00011800 00005400 40597307
+                 00000000 00000000 00000000
+                 00000100 00000000 00000000
+               08000600 d40b0000",
+        );
+        // More bytes in a second than fit into four.
+        shaped(5, &shape_of(100)).assert_words(
+            "6c000000 24000505 07000000 00000000
+             00000000 05000000 00000100 ffffffff 00000000
+             08000100 74626600
+             40000200
+               28000100
+                 00011800 00005400 ffffffff
+                 00000000 00000000 00000000
+                 00000100 00000000 00000000
+               0c000400 00dd0ee9 02000000
+               08000600 d40b0000",
+        );
+        unshaped(5).assert_words(
+            "24000000 25000500 07000000 00000000
+             00000000 05000000 00000000 ffffffff 00000000",
+        );
+        stats_of(5).assert_words(
+            "24000000 26000d00 07000000 00000000
+             00000000 05000000 00000100 00000000 00000000",
+        );
+    }
+
+    #[test]
+    fn routes() {
+        let to = (Ipv4Addr::new(10, 77, 0, 0), 24);
+        let source = Ipv4Addr::new(10, 77, 0, 254);
+        let rules = RouteRules {
+            quick_ack: true,
+            rto_min: Some(5),
+        };
+        ruled(5, to, source, rules).assert_words(
+            "50000000 18000505 07000000 00000000
+             02180000 fe02fd01 00000000
+             08000100 0a4d0000
+             08000400 05000000
+             08000700 0a4d00fe
+             1c000800
+               08000100 00200000
+               08000d00 05000000
+               08000f00 01000000",
+        );
+        ruled(5, to, source, RouteRules::default()).assert_words(
+            "38000000 18000505 07000000 00000000
+             02180000 fe02fd01 00000000
+             08000100 0a4d0000
+             08000400 05000000
+             08000700 0a4d00fe
+             04000800",
+        );
+    }
+
+    /// An answer with counters that are each a number of its own.
+    fn counters(kind: u16, len: usize) -> Answer {
+        let counters: Vec<u8> = (0..10_u32).flat_map(u32::to_ne_bytes).collect();
+        let mut out = Writer::default();
+        out.fixed(&tcmsg(5, HANDLE, ROOT));
+        out.string(libc::TCA_KIND, "tbf");
+        out.bytes(libc::TCA_STATS, &counters[..len]);
+        Answer::new(kind, out.finish().unwrap())
+    }
+
+    #[test]
+    fn counters_are_found_among_the_answers() {
+        let other = counters(libc::RTM_NEWLINK, 40);
+        // The kernel's structure is 36 bytes and ends at a multiple of eight.
+        for len in [36, 40] {
+            let stats = QueueStats::of(&[other.clone(), counters(libc::RTM_NEWQDISC, len)]);
+            let expected = QueueStats {
+                drops: 3,
+                marks: 0,
+                packets: 7,
+                bytes: 8,
+            };
+            assert_eq!(stats.unwrap(), expected);
+        }
+        let none = QueueStats::of(&[other]).unwrap_err();
+        assert_eq!(none.kind(), io::ErrorKind::NotFound);
+        let odd = [
+            counters(libc::RTM_NEWQDISC, 35),
+            counters(libc::RTM_NEWQDISC, 0),
+            Answer::new(libc::RTM_NEWQDISC, vec![0; 19]),
+            Answer::new(libc::RTM_NEWQDISC, vec![0; 22]),
+        ];
+        for odd in odd {
+            let e = QueueStats::of(&[odd]).unwrap_err();
+            assert_eq!(e.kind(), io::ErrorKind::InvalidData);
+        }
     }
 }
