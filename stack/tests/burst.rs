@@ -58,6 +58,13 @@ fn transfer(tcp: TcpConfig, total: usize, refuse: usize) -> Outcome {
         while let Some((ip, tcp, view, size)) = out.client.poll_transmit_burst(now, MAX) {
             let bytes: Vec<u8> = view.iter().collect();
             assert!(bytes.len() as u64 <= MAX.max(size.get()));
+            let c = out.client.connection(conn).unwrap();
+            let outstanding = c.sender().nxt() - c.sender().una();
+            assert!(
+                outstanding <= c.peer_window().max(1),
+                "{outstanding} of {}",
+                c.peer_window()
+            );
             packets += usize::from(!bytes.is_empty());
             if refuse > 0 && !bytes.is_empty() && packets.is_multiple_of(refuse) {
                 out.refused += 1;
@@ -164,10 +171,22 @@ fn without_room_for_two_segments_nothing_changes() {
     assert!(out.taken[0] > 1_448);
 }
 
-/// Several segments are looked at as one, and still the last of them takes the FIN along, as it
-/// would have on its own: the FIN is no packet of its own.
+/// A burst ends where the peer's window does.
 #[test]
-fn the_last_segment_of_a_burst_keeps_its_fin() {
+fn the_peers_window_bounds_a_burst() {
+    let tcp = TcpConfig {
+        recv_buffer: 30_000,
+        ..wide()
+    };
+    let out = transfer(tcp, 300_000, 0);
+    assert!((0..300_000).all(|i| out.got[i] == pattern(i)));
+    let largest = *out.taken.iter().max().unwrap();
+    assert!((20_000..=30_000).contains(&largest), "{largest}");
+}
+
+/// A client with five full segments to send, which it may all send at once; what its device takes,
+/// in segments, and the flags.
+fn five_segments(close: bool) -> Vec<(usize, Flags)> {
     const SEGMENTS: usize = 5;
     let tcp = Arc::new(wide());
     let mut client = Host::new(EndpointConfig::new(tcp.clone(), [1; 16])).unwrap();
@@ -189,10 +208,30 @@ fn the_last_segment_of_a_burst_keeps_its_fin() {
     let mss = c.sender().mss().get() as usize;
     let data = vec![7; SEGMENTS * mss];
     assert_eq!(c.send(&data, data.len()).unwrap(), data.len());
-    c.close(now);
+    if close {
+        c.close(now);
+    }
     let mut packets = Vec::new();
     while let Some((_, tcp, view, _)) = client.poll_transmit_burst(now, MAX) {
-        packets.push((view.len() / mss, tcp.flags.contains(Flags::FIN)));
+        packets.push((view.len() / mss, tcp.flags));
     }
-    assert_eq!(packets, [(SEGMENTS - 1, false), (1, true)]);
+    packets
+}
+
+/// Several segments are looked at as one, and still the last of them takes the FIN along, as it
+/// would have on its own: the FIN is no packet of its own.
+#[test]
+fn the_last_segment_of_a_burst_keeps_its_fin() {
+    let packets = five_segments(true);
+    let fins: Vec<_> = packets
+        .iter()
+        .map(|p| (p.0, p.1.contains(Flags::FIN)))
+        .collect();
+    assert_eq!(fins, [(4, false), (1, true)]);
+}
+
+/// RFC 9293 MUST-61: it is the last that is queued.
+#[test]
+fn must_61_a_burst_of_all_there_is_has_psh() {
+    assert_eq!(five_segments(false), [(5, Flags::ACK | Flags::PSH)]);
 }

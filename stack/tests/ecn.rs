@@ -6,7 +6,7 @@ mod pair;
 use lab::{Lab, MSS, congestion, ms, segments, textbook};
 use narrows::Duration;
 use narrows::config::{AckPolicy, EcnMode, InitialWindow, TcpConfig};
-use narrows::congestion::{CaState, CongestionControl};
+use narrows::congestion::{CaState, CongestionControl, Variable};
 use narrows::wire::{Ecn, Flags};
 use pair::{Fate, Pair, bytes};
 
@@ -353,6 +353,93 @@ fn rfc8257_3_3_the_cut_follows_alpha() {
     assert!(cuts[0] > 0.45, "{cuts:?}");
     assert!(cuts.last().unwrap() < &0.2, "{cuts:?}");
     assert_eq!(lab.conn.sender_stats().retransmits, 0);
+}
+
+fn alpha(lab: &Lab) -> f64 {
+    let mut alpha = None;
+    lab.conn
+        .sender()
+        .congestion()
+        .variables(&mut |name, value| {
+            if let ("alpha", Variable::Fraction(q32)) = (name, value) {
+                alpha = Some(q32 as f64 / (1_u64 << 32) as f64);
+            }
+        });
+    alpha.unwrap()
+}
+
+/// The estimator counts what is acknowledged, when it is, and nothing that is SACKed only.
+#[test]
+fn rfc8257_3_3_sacked_bytes_are_not_counted() {
+    let config = TcpConfig {
+        initial_window: InitialWindow::Segments(20),
+        ..dctcp(AckPolicy::IMMEDIATE)
+    };
+    let mut lab = Lab::connected_with(config, ms(100), Flags::ECE);
+    lab.write(100);
+    lab.wait(ms(100));
+    lab.ack_now(0, &[(MSS, 5 * MSS)], Flags::ECE);
+    assert_eq!(lab.conn.sender_stats().ce_bytes, 0);
+    // Ten of the twenty marked, and of the marked five had been SACKed.
+    lab.ack_now(5 * MSS, &[], Flags::ECE);
+    assert_eq!(lab.conn.sender_stats().ce_bytes, 5 * MSS);
+    for n in 6..=20 {
+        let flags = if n <= 10 { Flags::ECE } else { Flags::NONE };
+        lab.ack_now(n * MSS, &[], flags);
+    }
+    assert_eq!(lab.conn.sender_stats().ce_bytes, 10 * MSS);
+    // The first window of observation ended with the retransmission: five of five. The next has 6
+    // to 22, the last of which was sent since it began.
+    assert_eq!(alpha(&lab), 1.0);
+    lab.wait(ms(90));
+    lab.ack(21);
+    assert_eq!(alpha(&lab), 1.0);
+    lab.ack(22);
+    let expected = 15.0 / 16.0 + 5.0 / 17.0 / 16.0;
+    assert!((alpha(&lab) - expected).abs() < 1e-6, "{}", alpha(&lab));
+}
+
+/// A cut is announced by CWR, once, on the first new data after it (RFC 3168 section 6.1.2).
+#[test]
+fn rfc8257_3_3_cwr_is_set_as_in_rfc_3168() {
+    let config = TcpConfig {
+        initial_window: InitialWindow::Segments(20),
+        ..dctcp(AckPolicy::IMMEDIATE)
+    };
+    let mut lab = Lab::connected_with(config, ms(100), Flags::ECE);
+    lab.write(100);
+    lab.wait(ms(100));
+    let mut new = Vec::new();
+    for n in 1..=20 {
+        new.extend(lab.ack_now(n * MSS, &[], Flags::ECE));
+    }
+    let announced: Vec<bool> = new.iter().map(|o| o.has(Flags::CWR)).collect();
+    assert!(announced.len() > 2 && announced[0], "{announced:?}");
+    assert!(!announced[1..].contains(&true), "{announced:?}");
+}
+
+/// A mark of a packet that opens the connection says nothing of the data that follows.
+#[test]
+fn rfc8257_3_6_marks_of_syn_and_syn_ack_are_ignored() {
+    let mut p = Pair::new(dctcp(DELAYED), dctcp(DELAYED));
+    p.path = Box::new(|s, _| {
+        if s.tcp.flags.contains(Flags::SYN) {
+            Fate::Mark
+        } else {
+            Fate::Pass
+        }
+    });
+    p.run_for(Duration::from_millis(10));
+    assert!(p.client.ecn_in_use() && p.server().ecn_in_use());
+    p.transfer(&bytes(50_000), Duration::from_secs(5));
+    let opened = |s: &&pair::Seen| !s.tcp.flags.contains(Flags::SYN);
+    assert!(
+        p.log
+            .iter()
+            .filter(opened)
+            .all(|s| !s.tcp.flags.contains(Flags::ECE))
+    );
+    assert_eq!(p.client.sender_stats().ecn_reductions, 0);
 }
 
 #[test]

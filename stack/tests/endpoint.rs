@@ -579,6 +579,23 @@ fn time_wait_stays_when_nobody_listens() {
     }
 }
 
+/// Nor does one that the listener has no room for.
+#[test]
+fn time_wait_stays_when_the_backlog_is_full() {
+    for (embryonic, reused) in [(15, 1), (16, 0)] {
+        let (_, mut host) = reopen(None, 900, None);
+        for n in 0..embryonic {
+            give(
+                &mut host,
+                start(),
+                &packet(&format!("10.0.1.{n}:7"), S, SYN, 1, 0),
+            );
+        }
+        give(&mut host, start(), &packet(C, S, SYN, 5_000, 0));
+        assert_eq!(host.stats().time_wait_reuses, reused, "{embryonic}");
+    }
+}
+
 /// Nor does one with a FIN, which no listener takes.
 #[test]
 fn a_syn_with_fin_does_not_end_time_wait() {
@@ -587,6 +604,19 @@ fn a_syn_with_fin_does_not_end_time_wait() {
     p.2 = b"x".to_vec();
     give(&mut host, start(), &p);
     assert_eq!((host.connections(), host.stats().time_wait_reuses), (1, 0));
+}
+
+/// A packet with a time to live of 0 goes nowhere.
+#[test]
+fn a_listener_has_a_time_to_live_of_one_at_least() {
+    let (mut host, l) = server();
+    for (set, found) in [(0, 1), (1, 1), (255, 255)] {
+        host.set_listener_hop_limit(l, set);
+        assert_eq!(host.listener_hop_limit(l), Some(found));
+        let from = format!("10.0.1.{set}:7");
+        let out = give(&mut host, start(), &packet(&from, S, SYN, 1, 0));
+        assert_eq!(out[0].0.hop_limit, found);
+    }
 }
 
 // ---- Handles, leaks, many.

@@ -8,6 +8,7 @@ use narrows::endpoint::{ConnId, EndpointConfig, EndpointEvent};
 use narrows::interface::{Capabilities, Interface, InterfaceConfig, Medium, RxChecksum, RxFrame};
 use narrows::wire::ethernet::{EtherType, EthernetHeader, MacAddr};
 use narrows::wire::icmp::Echo;
+use narrows::wire::ipv6::flow_label;
 use narrows::wire::{ChecksumPolicy, Ecn, IcmpMessage, IcmpPacket, IpHeader};
 use narrows::{Duration, Instant};
 use smoltcp::iface::{Config, Interface as SmolInterface, SocketHandle, SocketSet};
@@ -15,6 +16,7 @@ use smoltcp::phy::{Device, DeviceCapabilities, Medium as SmolMedium, RxToken, Tx
 use smoltcp::socket::tcp;
 use smoltcp::wire::{EthernetAddress, IpCidr};
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 type Host = Interface<Boxed<SendRing, RecvRing>>;
@@ -173,6 +175,74 @@ fn segmentation_and_checksums_are_left_to_the_device() {
     let (a, b) = (host(1, MAC_A, offload), host(2, MAC_B, offload));
     let (a, _) = echo_between(a, b, "10.0.0.2:7", 3_000_000);
     assert!(a.stats().frames_out < 1_500, "{:?}", a.stats());
+}
+
+/// The flow labels of what a connection from `local` sends, and of what comes back from a server at
+/// `remote` with this secret, from the SYN over a retransmission to the RST: all the same.
+fn flow_labels(local: &str, remote: &str, secret: u8) -> [Option<u32>; 2] {
+    let (local, remote): (SocketAddr, SocketAddr) =
+        (local.parse().unwrap(), remote.parse().unwrap());
+    let ip = Capabilities::plain(Medium::Ip, 1500);
+    let mut a = host(1, MAC_A, ip);
+    let addresses = vec![format!("{}/24", remote.ip()).parse().unwrap()];
+    let config = InterfaceConfig::new(MAC_B, addresses);
+    let endpoint = EndpointConfig::new(Arc::new(TcpConfig::default()), [secret; 16]);
+    let mut b = Host::new(config, endpoint, ip).unwrap();
+    b.listen(remote, 8, None).unwrap();
+    let mut now = Instant::ZERO;
+    let conn = a.connect(now, Some(local), remote, None).unwrap();
+    let mut seen = [const { Vec::new() }; 2];
+    for round in 0..20 {
+        if let Some(c) = a.endpoint_mut().connection_mut(conn) {
+            match round {
+                2 => assert_eq!(c.send(&[1; 10_000], 10_000), Ok(10_000)),
+                10 => c.abort(now),
+                _ => {}
+            }
+        }
+        let mut flying = VecDeque::new();
+        send_all(&mut a, now, &mut flying);
+        seen[0].extend(flying.iter().map(|f| flow_label(&f.bytes)));
+        // The data is lost the first time.
+        flying.retain(|_| round != 2);
+        take_all(&mut b, now, &mut flying);
+        send_all(&mut b, now, &mut flying);
+        seen[1].extend(flying.iter().map(|f| flow_label(&f.bytes)));
+        take_all(&mut a, now, &mut flying);
+        now = now + Duration::from_millis(300);
+        timers(&mut a, now);
+        timers(&mut b, now);
+    }
+    assert!(seen[0].len() > 10 && seen[1].len() > 3, "{seen:?}");
+    seen.map(|labels| {
+        assert!(labels.iter().all(|l| *l == labels[0]), "{labels:?}");
+        labels[0]
+    })
+}
+
+/// RFC 8504 section 5.1 and RFC 6437 section 3: all packets of a connection in one direction have
+/// one flow label, not 0; other addresses, ports and secrets have others.
+#[test]
+fn rfc6437_3_each_connection_has_a_flow_label_of_its_own() {
+    let [ours, theirs] = flow_labels("[fd00::1]:40000", "[fd00::2]:80", 2);
+    for label in [ours, theirs] {
+        assert!(label.is_some_and(|l| (1..1 << 20).contains(&l)));
+    }
+    assert_ne!(ours, theirs);
+    let again = flow_labels("[fd00::1]:40000", "[fd00::2]:80", 2);
+    assert_eq!(again, [ours, theirs]);
+    for (local, remote) in [
+        ("[fd00::1]:40001", "[fd00::2]:80"),
+        ("[fd00::1]:40000", "[fd00::2]:81"),
+        ("[fd00::1]:40000", "[fd00::3]:80"),
+        ("[fd00::1]:40000", "[fd00:0:1::2]:80"),
+    ] {
+        let [other, answers] = flow_labels(local, remote, 2);
+        assert!(other != ours && answers != theirs, "{local} {remote}");
+    }
+    let [same, other] = flow_labels("[fd00::1]:40000", "[fd00::2]:80", 3);
+    assert!(same == ours && other != theirs);
+    assert_eq!(flow_labels("10.0.0.1:40000", "10.0.0.2:80", 2), [None; 2]);
 }
 
 #[test]

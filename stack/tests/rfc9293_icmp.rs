@@ -4,7 +4,7 @@
 mod pair;
 
 use narrows::buffer::{RecvRing, SendRing};
-use narrows::config::TcpConfig;
+use narrows::config::{TcpConfig, TimestampMode};
 use narrows::conn::icmp::{HardErrors, IcmpOutcome, IcmpPolicy, SoftError};
 use narrows::conn::state::{CloseReason, Origin, State};
 use narrows::conn::{Boxed, Event};
@@ -526,13 +526,104 @@ fn rfc5927_7_2_a_doubtful_path_mtu_waits_for_a_timeout() {
     l.recv(ack(0, 2_000));
     let out = l.next_timer();
     assert!(!out.is_empty() && out.iter().all(|o| o.data.len() == 1_000));
-    // Nothing that large has arrived: believed at once.
+    // Believed at once is who claims no less than what has arrived.
+    for (arrived, believed) in [(501, false), (500, true), (1, true)] {
+        let mut l = Lone::established(plain());
+        l.send(&bytes(arrived));
+        l.recv(ack(0, arrived as i64));
+        let out = l.send(&bytes(2_000));
+        let outcome = l.conn.handle_icmp(l.now, &about(too_big(540), &out[0]));
+        let expected = if believed {
+            IcmpOutcome::PathMtu(540)
+        } else {
+            IcmpOutcome::PathMtuPending
+        };
+        assert_eq!(outcome, expected, "{arrived}");
+    }
+}
+
+/// RFC 5927 section 7.2: an acknowledgement of something else leaves the doubt as it is, and a claim
+/// that came true lowers what counts as arrived, no further.
+#[test]
+fn rfc5927_7_2_doubts_last_as_long_as_their_segment() {
     let mut l = Lone::established(plain());
-    l.send(&bytes(999));
-    l.recv(ack(0, 999));
-    let out = l.send(&bytes(2_000));
-    let outcome = l.conn.handle_icmp(l.now, &about(too_big(540), &out[0]));
-    assert_eq!(outcome, IcmpOutcome::PathMtu(540));
+    l.send(&bytes(1_000));
+    l.recv(ack(0, 1_000));
+    let out = l.send(&bytes(3_000));
+    let outcome = l.conn.handle_icmp(l.now, &about(too_big(540), &out[1]));
+    assert_eq!(outcome, IcmpOutcome::PathMtuPending);
+    // Up to it, and not it.
+    l.recv(ack(0, 2_000));
+    let out = l.next_timer();
+    assert!(
+        !out.is_empty() && out.iter().all(|o| o.data.len() <= 500),
+        "{out:?}"
+    );
+    for (mtu, expected) in [
+        (539, IcmpOutcome::PathMtuPending),
+        (540, IcmpOutcome::Ignored),
+    ] {
+        let outcome = l.conn.handle_icmp(l.now, &about(too_big(mtu), &out[0]));
+        assert_eq!(outcome, expected, "{mtu}");
+    }
+}
+
+/// RFC 5927 section 7.3.5: a connection of small packets. None of them was too big for a link that
+/// takes larger ones, and what takes smaller ones only is doubted as ever.
+#[test]
+fn rfc5927_7_2_a_claim_must_be_below_the_packet_it_is_about() {
+    let mut l = Lone::established(plain());
+    l.send(&bytes(100));
+    l.recv(ack(0, 100));
+    let out = Lone::one(l.send(&bytes(110)));
+    for (mtu, expected) in [
+        (600, IcmpOutcome::Ignored),
+        (150, IcmpOutcome::Ignored),
+        (139, IcmpOutcome::PathMtuPending),
+        (149, IcmpOutcome::PathMtu(149)),
+        (148, IcmpOutcome::PathMtu(148)),
+        (100, IcmpOutcome::PathMtuPending),
+    ] {
+        let outcome = l.conn.handle_icmp(l.now, &about(too_big(mtu), &out));
+        assert_eq!(outcome, expected, "{mtu}");
+    }
+    assert_eq!(l.conn.sender().mss().get(), 108);
+    // With options in each segment.
+    let config = TcpConfig {
+        timestamps: TimestampMode::Millis,
+        ..plain()
+    };
+    let mut l = Lone::established_by(config, syn_ack().mss(1_000).ts(1, 1));
+    let out = Lone::one(l.send(&bytes(100)));
+    for (mtu, expected) in [
+        (152, IcmpOutcome::Ignored),
+        (151, IcmpOutcome::PathMtu(151)),
+    ] {
+        let outcome = l.conn.handle_icmp(l.now, &about(too_big(mtu), &out));
+        assert_eq!(outcome, expected, "{mtu}");
+    }
+}
+
+/// RFC 5927 section 5.2: what one connection is told of, even what ends it, is no other's business.
+#[test]
+fn rfc5927_5_2_a_hard_error_ends_no_other_connection() {
+    let tcp = Arc::new(TcpConfig::default());
+    let mut a = Host::new(EndpointConfig::new(tcp, [1; 16])).unwrap();
+    let (now, remote) = (Instant::ZERO + SEC, addr("10.0.0.2:80"));
+    let ids = [40_000, 40_001, 40_002].map(|port| {
+        let local = SocketAddr::new([10, 0, 0, 1].into(), port);
+        a.connect(now, local, remote, None).unwrap()
+    });
+    let packets = wire(&mut a, now);
+    let kind = unreachable(Unreachable::Port);
+    let error = router_says(kind, "10.0.0.2", &packets[1]).unwrap();
+    assert_eq!(a.handle_icmp(now, &error), IcmpOutcome::Aborted);
+    let states = ids.map(|id| a.connection(id).map(|c| c.state()));
+    let closed = State::Closed(CloseReason::Unreachable(Unreachable::Port));
+    assert_eq!(
+        states,
+        [Some(State::SynSent), Some(closed), Some(State::SynSent)]
+    );
 }
 
 /// RFC 8201 section 4: less than 1,280 is discarded.
@@ -621,16 +712,16 @@ fn rfc8201_5_2_all_connections_to_the_host_learn_the_path_mtu() {
     let (mut a, mut b, first, now) = connected_hosts(EndpointConfig::new(tcp.clone(), [1; 16]));
     let mut c = Host::new(EndpointConfig::new(tcp, [3; 16])).unwrap();
     c.listen(addr("10.0.0.3:80"), 9, None).unwrap();
-    let mut open = |to: &str, peer: &mut Host| {
+    let open = |a: &mut Host, to: &str, peer: &mut Host| {
         let id = a.connect(now, addr("10.0.0.1:0"), addr(to), None).unwrap();
         for _ in 0..3 {
-            carry(now, &mut a, peer);
-            carry(now, peer, &mut a);
+            carry(now, a, peer);
+            carry(now, peer, a);
         }
         id
     };
-    let second = open("10.0.0.2:80", &mut b);
-    let other = open("10.0.0.3:80", &mut c);
+    let second = open(&mut a, "10.0.0.2:80", &mut b);
+    let other = open(&mut a, "10.0.0.3:80", &mut c);
     let full = |host: &mut Host, id: ConnId, at: Instant| {
         let conn = host.connection_mut(id).unwrap();
         conn.send(&bytes(1_448), 1_448).unwrap();
@@ -644,6 +735,26 @@ fn rfc8201_5_2_all_connections_to_the_host_learn_the_path_mtu() {
     wire(&mut a, now);
     assert_eq!(full(&mut a, second, now).0, 1_000);
     assert_eq!(full(&mut a, other, now).0, 1_500);
+    // A new one, which has had larger ones acknowledged.
+    let third = open(&mut a, "10.0.0.3:80", &mut c);
+    let (len, sent) = full(&mut a, third, now);
+    assert_eq!(len, 1_500);
+    let doubtful = open(&mut a, "10.0.0.3:80", &mut c);
+    a.connection_mut(doubtful)
+        .unwrap()
+        .send(&bytes(1_448), 1_448)
+        .unwrap();
+    for _ in 0..2 {
+        carry(now, &mut a, &mut c);
+        carry(now + SEC, &mut c, &mut a);
+    }
+    c.handle_timeout(now + SEC);
+    carry(now + SEC, &mut c, &mut a);
+    assert_eq!(a.connection(doubtful).unwrap().unacknowledged(), 0);
+    let error = router_says(too_big(1_000), "10.9.9.9", &sent[0]).unwrap();
+    assert_eq!(a.handle_icmp(now, &error), IcmpOutcome::PathMtu(1_000));
+    wire(&mut a, now);
+    assert_eq!(full(&mut a, doubtful, now + SEC).0, 1_500);
 }
 
 /// RFC 1191 section 6.3: a larger path MTU says nothing of what is on its way.

@@ -19,7 +19,7 @@ use narrows::wire::{Ecn, Flags};
 use narrows::{ByteCount, Duration, Instant, Rate};
 use pair::lone::{Lone, ack, plain, text};
 use pair::{Pair, bytes};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 // ---- Pacing.
 
@@ -95,6 +95,61 @@ fn fixed(cwnd: u64, rate: Option<Rate>, needs: Needs) -> TcpConfig {
         congestion: Arc::new(move |_: &FlowStart| Fixed { cwnd, rate, needs }),
         ..textbook("newreno")
     }
+}
+
+/// As many segments as there are, and what it was told of rates.
+#[derive(Clone, Debug, Default)]
+struct Rates(Arc<Mutex<Vec<Option<Rate>>>>);
+impl CongestionControl for Rates {
+    fn name(&self) -> &'static str {
+        "rates"
+    }
+    fn cwnd(&self) -> ByteCount {
+        ByteCount::new(10 * MSS)
+    }
+    fn ssthresh(&self) -> ByteCount {
+        ByteCount::ZERO
+    }
+    fn needs(&self) -> Needs {
+        let mut needs = Needs::default();
+        needs.delivery_rate = true;
+        needs
+    }
+    fn on_ack(&mut self, ack: &AckSample, _: &FlowView<'_>) {
+        self.0.lock().unwrap().push(ack.rate);
+    }
+    fn on_congestion_event(&mut self, _: CongestionEvent, _: &FlowView<'_>) {}
+    fn on_rto(&mut self, _: u32, _: &FlowView<'_>) {}
+}
+
+/// What an application that pauses lets through is no rate of the network.
+#[test]
+fn rates_that_the_application_limited_are_not_told() {
+    let rates = Rates::default();
+    let told = rates.clone();
+    let config = TcpConfig {
+        congestion: Arc::new(move |_: &FlowStart| rates.clone()),
+        ..textbook("sack")
+    };
+    let mut lab = Lab::connected(config, ms(100));
+    // Two of ten, twice: the second two leave when it is known that there was no more.
+    for n in [2, 4] {
+        lab.write(2);
+        lab.wait(ms(100));
+        told.0.lock().unwrap().clear();
+        lab.ack(n);
+    }
+    assert_eq!(*told.0.lock().unwrap(), [None]);
+    // More than the window takes: what leaves after the first ten is limited by nothing else.
+    lab.write(100);
+    for n in [14, 24, 34] {
+        lab.wait(ms(100));
+        told.0.lock().unwrap().clear();
+        lab.ack(n);
+    }
+    // 10 segments in 100 ms.
+    let rate = Rate::from_bits_per_sec(10 * MSS * 8 * 10);
+    assert_eq!(*told.0.lock().unwrap(), [Some(rate)]);
 }
 
 /// Half a segment each RTT of 100 ms, times 1.2: one segment every 166 2/3 ms.

@@ -123,6 +123,34 @@ fn a_made_up_acknowledgement_is_reset() {
     );
 }
 
+/// Who does not keep up with accepting gets no connections by cookie either; what answers one waits
+/// for better times, and is not refused.
+#[test]
+fn a_paused_listener_leaves_cookies_where_they_are() {
+    let mut host = Host::new(always(TcpConfig::default())).unwrap();
+    let l = host.listen(addr(S), 4, None).unwrap();
+    let out = give(&mut host, start(), &packet(C, S, SYN, 1, 0));
+    let answer = packet(C, S, ACK, 2, out[0].1.seq.0.wrapping_add(1));
+    host.pause_listener(l, true);
+    assert!(give(&mut host, start() + MS, &answer).is_empty());
+    assert_eq!(host.connections(), 0);
+    host.pause_listener(l, false);
+    give(&mut host, start() + MS, &answer);
+    assert_eq!(host.listener_stats(l).unwrap().accepted, 1);
+}
+
+/// RFC 9293 section 3.10.7.2: a SYN with an acknowledgement opens nothing, were its numbers right.
+#[test]
+fn a_syn_ack_answers_no_cookie() {
+    let mut host = Host::new(always(TcpConfig::default())).unwrap();
+    host.listen(addr(S), 4, None).unwrap();
+    let out = give(&mut host, start(), &packet(C, S, SYN, 1, 0));
+    let nxt = out[0].1.seq.0.wrapping_add(1);
+    let out = give(&mut host, start() + MS, &packet(C, S, SYN | ACK, 2, nxt));
+    assert_eq!((out[0].1.flags, out[0].1.seq.0), (RST, nxt));
+    assert_eq!((host.connections(), host.stats().cookies_accepted), (0, 0));
+}
+
 /// The data may arrive first: the acknowledgement is lost, or carries data.
 #[test]
 fn the_first_segment_may_carry_data() {

@@ -618,6 +618,22 @@ async fn trace_events_are_a_stream() {
     assert!(few.lost() > 0);
 }
 
+#[tokio::test]
+async fn a_listener_has_the_time_to_live_that_was_set() {
+    let (_client, server) = stacks();
+    let listener = TcpListener::bind(&server, SERVER).await.unwrap();
+    assert_eq!(listener.ttl().unwrap(), 64);
+    for ttl in [1, 9, 255] {
+        listener.set_ttl(ttl).unwrap();
+        assert_eq!(listener.ttl().unwrap(), ttl);
+    }
+    for ttl in [0, 256, u32::MAX] {
+        let refused = listener.set_ttl(ttl).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+        assert_eq!(listener.ttl().unwrap(), 255);
+    }
+}
+
 // ---- Ends.
 
 #[tokio::test]
@@ -638,6 +654,7 @@ async fn shutdown_waits_and_then_resets() {
     assert_eq!(reset.kind(), ErrorKind::ConnectionReset);
     assert!(a.write(b"x").await.is_err());
     assert!(TcpStream::connect(&client, SERVER).await.is_err());
+    assert!(listener.ttl().is_err() && listener.set_ttl(9).is_err());
     // Its device is let go of, though streams are held: the other end of the cable is alone.
     let alone = TcpListener::bind(&server, SERVER).await;
     let gone = match alone {

@@ -84,7 +84,8 @@ pub(super) struct PathMtu {
     /// When the last of them said so, or, where another connection was told, since when this one
     /// knows that it sends.
     since: Option<Instant>,
-    /// The largest payload that is known to have arrived.
+    /// The largest payload that is known to have arrived: maxsizeacked of RFC 5927 section 7.2
+    /// without the headers.
     arrived: u64,
     /// A claim that contradicts it, and the segment it is about.
     pending: Option<Box<(AbsSeq, u32)>>,
@@ -107,11 +108,11 @@ impl PathMtu {
         }
     }
 
-    /// `acked` more bytes are acknowledged, the last before `una`; `mss` is a full segment.
+    /// `acked` more bytes are acknowledged, the last before `una`; `mss` is a full segment. Smaller
+    /// ones may be taken for a larger one, and then a claim waits that need not (as RFC 5927 section
+    /// 7.2 says of it).
     pub(super) fn on_progress(&mut self, acked: u64, una: AbsSeq, mss: u64) {
-        if acked >= mss {
-            self.arrived = self.arrived.max(mss);
-        }
+        self.arrived = self.arrived.max(acked.min(mss));
         if self.pending.as_ref().is_some_and(|claim| una > claim.0) {
             self.pending = None;
         }
@@ -256,6 +257,13 @@ impl<T: TcpTypes> Connection<T> {
         if !self.config.icmp.path_mtu || mtu >= size {
             return IcmpOutcome::Ignored;
         }
+        // A packet that was no larger than that has not been too big: nobody says so but who does
+        // not know what he quotes (RFC 5927 section 7.2: claimedmtu above maxsizesent).
+        let headers = u64::from(size) - self.payload_mss().get();
+        let quoted = self.snd.scoreboard().get(at);
+        if quoted.is_some_and(|s| u64::from(mtu) >= s.len().get() + headers) {
+            return IcmpOutcome::Ignored;
+        }
         let claimed = mss_of(mtu as usize, header) as u64;
         if claimed < self.arrived_mss() {
             self.path_mtu.pending = Some(Box::new((at, mtu)));
@@ -267,18 +275,23 @@ impl<T: TcpTypes> Connection<T> {
 
     /// The largest payload that is known to have arrived, as an MSS; 0: none.
     fn arrived_mss(&self) -> u64 {
-        let options = u64::from(self.mss_out).saturating_sub(self.payload_mss().get());
         match self.path_mtu.arrived {
             0 => 0,
-            payload => payload + options,
+            payload => payload + self.options(),
         }
+    }
+
+    /// Bytes of options in a segment with data.
+    fn options(&self) -> u64 {
+        u64::from(self.mss_out).saturating_sub(self.payload_mss().get())
     }
 
     fn apply_path_mtu(&mut self, mtu: u32, now: Instant) {
         self.path_mtu.mtu = Some(self.path_mtu.mtu.map_or(mtu, |old| old.min(mtu)));
         self.path_mtu.since = Some(now);
-        self.path_mtu.arrived = 0;
         let header = self.ip_header();
+        let payload = (mss_of(mtu as usize, header) as u64).saturating_sub(self.options());
+        self.path_mtu.arrived = self.path_mtu.arrived.min(payload);
         // While opening there is nothing to cut yet: the peer's SYN finds the limit.
         if matches!(self.state, State::SynSent) {
             return;

@@ -144,46 +144,122 @@ impl Btf {
     }
 }
 
+/// Descriptions as no kernel has them.
+#[cfg(test)]
+pub(super) mod made_up {
+    use super::*;
+
+    /// Types and names, before they are put together.
+    #[derive(Default)]
+    pub(in crate::device) struct Made {
+        types: Vec<u32>,
+        count: u32,
+        names: Vec<u8>,
+    }
+
+    impl Made {
+        /// With the empty name, which is the first.
+        pub(in crate::device) fn new() -> Self {
+            Self {
+                names: vec![0],
+                ..Self::default()
+            }
+        }
+
+        pub(super) fn name(&mut self, name: &str) -> u32 {
+            let at = self.names.len() as u32;
+            self.names.extend(name.as_bytes());
+            self.names.push(0);
+            at
+        }
+
+        /// A type of `kind` with so many members, and the words of them; its number.
+        pub(super) fn add(&mut self, name: u32, info: u32, third: u32, more: &[u32]) -> u32 {
+            self.types.extend([name, info, third]);
+            self.types.extend(more);
+            self.count += 1;
+            self.count
+        }
+
+        /// A structure with members of these names, numbers of types, and places in bits.
+        pub(in crate::device) fn structure(&mut self, name: &str, of: &[(&str, u32, u32)]) -> u32 {
+            let name = self.name(name);
+            let mut more = Vec::new();
+            for &(member, kind, bits) in of {
+                let member = match member {
+                    "" => 0,
+                    member => self.name(member),
+                };
+                more.extend([member, kind, bits]);
+            }
+            self.add(name, KIND_STRUCT << 24 | of.len() as u32, 0, &more)
+        }
+
+        pub(in crate::device) fn function(&mut self, name: &str) -> u32 {
+            let name = self.name(name);
+            self.add(name, KIND_FUNCTION << 24, 0, &[])
+        }
+
+        pub(in crate::device) fn parsed(&self) -> Option<Btf> {
+            Btf::parse(self.bytes(0))
+        }
+
+        /// A header, `gap` bytes that its length counts, types, names.
+        pub(super) fn bytes(&self, gap: u32) -> Vec<u8> {
+            let len = 4 * self.types.len() as u32;
+            let head = [24 + gap, 0, len, len, self.names.len() as u32];
+            let mut bytes = start(&head);
+            bytes.extend(vec![0xee; gap as usize]);
+            bytes.extend(self.types.iter().flat_map(|w| w.to_ne_bytes()));
+            bytes.extend(&self.names);
+            bytes
+        }
+
+        /// The same with the names before the types.
+        pub(super) fn names_first(&self) -> Vec<u8> {
+            let names = self.names.len() as u32;
+            let mut bytes = start(&[24, names, 4 * self.types.len() as u32, 0, names]);
+            bytes.extend(&self.names);
+            bytes.extend(self.types.iter().flat_map(|w| w.to_ne_bytes()));
+            bytes
+        }
+
+        /// Where the types end.
+        pub(super) fn types_end(&self) -> usize {
+            24 + 4 * self.types.len()
+        }
+    }
+
+    fn start(head: &[u32; 5]) -> Vec<u8> {
+        let mut bytes = [&MAGIC.to_ne_bytes()[..], &[1, 0]].concat();
+        bytes.extend(head.iter().flat_map(|w| w.to_ne_bytes()));
+        bytes
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::made_up::Made;
     use super::*;
 
     /// `struct outer { int a; struct { int b; int c:3; union { int d; }; }; }` and a function `f`.
-    fn example() -> Vec<u8> {
-        let strings = b"\0outer\0a\0b\0c\0d\0f\0int\0";
-        let name = |wanted: &[u8]| {
-            let with = [b"\0", wanted, b"\0"].concat();
-            let at = strings.windows(with.len()).position(|w| w == with);
-            at.unwrap() as u32 + 1
-        };
+    fn example() -> Made {
+        let mut made = Made::new();
         let (structure, fields) = (KIND_STRUCT << 24, 1 << 31);
-        let words = [
-            // 1: int
-            vec![name(b"int"), 1 << 24, 4, 32],
-            // 2: the union
-            vec![0, KIND_UNION << 24 | 1, 4, name(b"d"), 1, 0],
-            // 3: the inner one, with a bit field
-            vec![0, structure | fields | 3, 12],
-            vec![name(b"b"), 1, 0, name(b"c"), 1, 3 << 24 | 32, 0, 2, 64],
-            // 4: the outer
-            vec![name(b"outer"), structure | 2, 16],
-            vec![name(b"a"), 1, 0, 0, 3, 32],
-            // 5, 6: a function and its type
-            vec![0, 13 << 24, 0],
-            vec![name(b"f"), KIND_FUNCTION << 24, 5],
-        ]
-        .concat();
-        let len = 4 * words.len() as u32;
-        let head = [24, 0, len, len, strings.len() as u32];
-        let mut bytes = [&MAGIC.to_ne_bytes()[..], &[1, 0]].concat();
-        bytes.extend(head.iter().chain(&words).flat_map(|w| w.to_ne_bytes()));
-        bytes.extend(strings);
-        bytes
+        let [b, c, d] = ["b", "c", "d"].map(|name| made.name(name));
+        let int = made.name("int");
+        let int = made.add(int, 1 << 24, 4, &[32]);
+        let union = made.add(0, KIND_UNION << 24 | 1, 4, &[d, int, 0]);
+        // With a bit field.
+        let members = [b, int, 0, c, int, 3 << 24 | 32, 0, union, 64];
+        let inner = made.add(0, structure | fields | 3, 12, &members);
+        made.structure("outer", &[("a", int, 0), ("", inner, 32)]);
+        made.add(0, 13 << 24, 0, &[]);
+        made.function("f");
+        made
     }
 
-    #[test]
-    fn members_are_found_in_structs_of_no_name_too() {
-        let btf = Btf::parse(example()).unwrap();
+    fn assert_is_the_example(btf: &Btf) {
         let offset = |name| btf.offset("outer", name);
         assert_eq!(offset("a"), Some(0));
         assert_eq!(offset("b"), Some(4));
@@ -194,16 +270,100 @@ mod tests {
         assert_eq!(btf.offset("out", "a"), None);
         assert_eq!(btf.function("f"), Some(6));
         assert_eq!(btf.function("outer"), None);
+        assert_eq!(btf.offset("f", "a"), None);
+    }
+
+    #[test]
+    fn members_are_found_in_structs_of_no_name_too() {
+        assert_is_the_example(&example().parsed().unwrap());
+    }
+
+    #[test]
+    fn parts_are_where_the_header_says() {
+        assert_is_the_example(&Btf::parse(example().bytes(8)).unwrap());
+        assert_is_the_example(&Btf::parse(example().names_first()).unwrap());
     }
 
     #[test]
     fn what_is_cut_off_is_refused_or_has_less() {
-        let whole = example();
+        let whole = example().bytes(0);
+        let types_end = example().types_end();
         for len in 0..whole.len() {
-            if let Some(btf) = Btf::parse(whole[..len].to_vec()) {
+            let parsed = Btf::parse(whole[..len].to_vec());
+            assert_eq!(parsed.is_some(), len >= types_end, "{len}");
+            if let Some(btf) = parsed {
                 let _ = (btf.offset("outer", "d"), btf.function("f"));
             }
         }
-        assert!(Btf::parse(whole[..100].to_vec()).is_none());
+    }
+
+    #[test]
+    fn what_is_no_description_is_refused() {
+        for at in 0..2 {
+            let mut other = example().bytes(0);
+            other[at] ^= 1;
+            assert!(Btf::parse(other).is_none());
+        }
+        // A kind from after this was written: nobody knows how long it is.
+        let mut made = Made::new();
+        made.add(0, 20 << 24, 0, &[]);
+        assert!(made.parsed().is_none());
+    }
+
+    /// Documentation/bpf/btf.rst of the kernel.
+    #[test]
+    fn each_kind_has_its_length() {
+        let with_members = [(4, 3), (5, 3), (6, 2), (13, 2), (15, 3), (19, 3)];
+        let without = [
+            (1, 1),
+            (2, 0),
+            (3, 3),
+            (7, 0),
+            (8, 0),
+            (9, 0),
+            (10, 0),
+            (11, 0),
+            (12, 0),
+            (14, 1),
+            (16, 0),
+            (17, 1),
+            (18, 0),
+        ];
+        let each = with_members.iter().flat_map(|&(kind, words)| {
+            [0, 1, 300].map(|members| (kind << 24 | members, words * members as usize))
+        });
+        let each = each.chain(without.iter().map(|&(kind, words)| (kind << 24, words)));
+        for (info, words) in each {
+            let mut made = Made::new();
+            made.add(0, info, 0, &vec![u32::MAX; words]);
+            made.structure("outer", &[("a", 1, 64)]);
+            made.function("f");
+            let btf = made.parsed().unwrap();
+            let found = (btf.offset("outer", "a"), btf.function("f"));
+            assert_eq!(found, (Some(8), Some(3)), "{info:x}");
+        }
+    }
+
+    #[test]
+    fn only_what_has_no_name_is_looked_into() {
+        let mut made = Made::new();
+        let [e, nothing] = ["e", ""].map(|name| made.name(name));
+        // What follows its name and value is no place of a member.
+        let choice = made.add(0, 6 << 24 | 2, 4, &[e, 0, 0, 0]);
+        let inner = made.structure("inner", &[("b", choice, 0)]);
+        made.structure("named", &[("inner", inner, 0)]);
+        made.structure("choice", &[("", choice, 0)]);
+        made.add(e, KIND_STRUCT << 24 | 1, 4, &[nothing, inner, 32]);
+        let far = (1 << 24) + 8;
+        made.structure("far", &[("f", choice, far)]);
+        // Within itself, for ever.
+        made.structure("round", &[("", 7, 0)]);
+        let btf = made.parsed().unwrap();
+        assert_eq!(btf.offset("inner", "b"), Some(0));
+        assert_eq!(btf.offset("named", "b"), None);
+        assert_eq!(btf.offset("choice", "e"), None);
+        assert_eq!(btf.offset("e", "b"), Some(4), "an empty name is none");
+        assert_eq!(btf.offset("far", "f"), Some(far / 8));
+        assert_eq!(btf.offset("round", "x"), None);
     }
 }

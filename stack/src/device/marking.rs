@@ -173,7 +173,6 @@ impl EcnStep {
     /// # Errors
     /// What the kernel lacks.
     pub fn attach(interface: u32, above: QueueDepth) -> Result<Self, MarkingError> {
-        let doing = |doing| move |source| MarkingError::Io { doing, source };
         let btf = Btf::of_kernel().map_err(MarkingError::NoTypes)?;
         let unknown = || io::Error::new(io::ErrorKind::NotFound, "no such struct or function");
         let layout = Layout::of(&btf, above);
@@ -186,7 +185,7 @@ impl EcnStep {
         };
         // SAFETY: the attributes are the beginning of those of the command, and hold no address.
         let marks = unsafe { sys::bpf_open(BPF_MAP_CREATE, &attributes) }
-            .map_err(doing("make a counter of marks"))?;
+            .map_err(|e| failed("make a counter of marks", e))?;
         let (QueueDepth::Packets(above) | QueueDepth::Bytes(above)) = above;
         let instructions = step(layout, above, marks.as_raw_fd());
         let mut name = [0; 16];
@@ -208,10 +207,7 @@ impl EcnStep {
         // SAFETY: the attributes are the beginning of those of the command; the instructions, as
         // many as it says, and the license, a C string, live through the call.
         let program = unsafe { sys::bpf_open(BPF_PROG_LOAD, &attributes) };
-        let program = program.map_err(|e| match e.raw_os_error() {
-            Some(libc::EINVAL) => MarkingError::NoHook(e),
-            _ => doing("load the program that marks")(e),
-        })?;
+        let program = program.map_err(not_loaded)?;
         let attributes = TcxLinkCreate {
             program: number(program.as_fd()),
             interface,
@@ -223,11 +219,10 @@ impl EcnStep {
         };
         // SAFETY: the attributes are those of the command, and hold no address.
         let link = unsafe { sys::bpf_open(BPF_LINK_CREATE, &attributes) };
-        let link = link.map_err(|e| match e.raw_os_error() {
-            Some(libc::EINVAL | libc::EOPNOTSUPP) => MarkingError::NoHook(e),
-            _ => doing("run the program that marks before a queue")(e),
-        })?;
-        Ok(Self { marks, _link: link })
+        Ok(Self {
+            marks,
+            _link: link.map_err(not_attached)?,
+        })
     }
 
     /// Packets marked so far, those among them that came marked already.
@@ -250,9 +245,126 @@ impl EcnStep {
     }
 }
 
+fn failed(doing: &'static str, source: io::Error) -> MarkingError {
+    MarkingError::Io { doing, source }
+}
+
+/// Why the kernel does not take the program: one that knows no hook before a queue does not know
+/// what the program says it is for.
+fn not_loaded(e: io::Error) -> MarkingError {
+    match e.raw_os_error() {
+        Some(libc::EINVAL) => MarkingError::NoHook(e),
+        _ => failed("load the program that marks", e),
+    }
+}
+
+/// Why it does not run it.
+fn not_attached(e: io::Error) -> MarkingError {
+    match e.raw_os_error() {
+        Some(libc::EINVAL | libc::EOPNOTSUPP) => MarkingError::NoHook(e),
+        _ => failed("run the program that marks before a queue", e),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::btf::made_up::Made;
     use super::*;
+
+    /// A kernel as far as the program needs it, less what `left_out` says; `dev` of a packet is so
+    /// many bytes into it.
+    fn kernel(left_out: &str, dev: u32) -> Btf {
+        let mut made = Made::new();
+        // Struct, member, byte.
+        let members = [
+            ("sk_buff", "next", 0),
+            ("sk_buff", "dev", dev),
+            ("net_device", "qdisc", 24),
+            ("Qdisc", "q", 100),
+            ("Qdisc", "qstats", 200),
+            ("qdisc_skb_head", "qlen", 16),
+            ("gnet_stats_queue", "qlen", 0),
+            ("gnet_stats_queue", "backlog", 4),
+        ];
+        for of in members.chunk_by(|a, b| a.0 == b.0) {
+            let name = of[0].0;
+            if name != left_out {
+                let there = of.iter().filter(|m| format!("{name}.{}", m.1) != left_out);
+                let there: Vec<_> = there.map(|m| (m.1, 1, 8 * m.2)).collect();
+                made.structure(name, &there);
+            }
+        }
+        if left_out != "bpf_cast_to_kern_ctx" {
+            made.function("bpf_cast_to_kern_ctx");
+        }
+        made.parsed().unwrap()
+    }
+
+    const PACKETS: QueueDepth = QueueDepth::Packets(1);
+    const BYTES: QueueDepth = QueueDepth::Bytes(1);
+
+    #[test]
+    fn the_program_is_laid_out_by_the_kernels_types() {
+        for (above, length) in [(PACKETS, 116), (BYTES, 204)] {
+            let Layout {
+                cast,
+                device,
+                discipline,
+                length: found,
+            } = Layout::of(&kernel("", 16), above).unwrap();
+            assert_eq!((cast, device, discipline, found), (6, 16, 24, length));
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_lacks_something_is_refused() {
+        for (left_out, packets, bytes) in [
+            ("sk_buff", false, false),
+            ("sk_buff.dev", false, false),
+            ("net_device", false, false),
+            ("net_device.qdisc", false, false),
+            ("Qdisc", false, false),
+            ("Qdisc.q", false, true),
+            ("Qdisc.qstats", true, false),
+            ("qdisc_skb_head", false, true),
+            ("qdisc_skb_head.qlen", false, true),
+            ("gnet_stats_queue", true, false),
+            ("gnet_stats_queue.backlog", true, false),
+            ("bpf_cast_to_kern_ctx", false, false),
+        ] {
+            let kernel = kernel(left_out, 16);
+            let found = [PACKETS, BYTES].map(|above| Layout::of(&kernel, above).is_some());
+            assert_eq!(found, [packets, bytes], "without {left_out}");
+        }
+        // Further than an instruction reaches.
+        for (dev, reached) in [(32_767, true), (32_768, false), (65_552, false)] {
+            let found = Layout::of(&kernel("", dev), PACKETS);
+            assert_eq!(found.is_some(), reached, "{dev}");
+        }
+    }
+
+    /// An error, whether it means that the kernel has no hook, and what the user is told.
+    #[test]
+    fn a_kernel_without_the_hook_is_named_as_the_reason() {
+        let says = |e: MarkingError| (matches!(e, MarkingError::NoHook(_)), e.to_string());
+        for (code, loading, running) in [
+            (libc::EINVAL, true, true),
+            (libc::EOPNOTSUPP, false, true),
+            (libc::EPERM, false, false),
+            (libc::ENODEV, false, false),
+        ] {
+            let e = || io::Error::from_raw_os_error(code);
+            for (hook, (no_hook, text), doing) in [
+                (loading, says(not_loaded(e())), "cannot load"),
+                (running, says(not_attached(e())), "cannot run"),
+            ] {
+                assert_eq!(no_hook, hook, "{text}");
+                let reason = if hook { "CONFIG_NET_XGRESS" } else { doing };
+                assert!(text.contains(reason), "{text}");
+                assert!(text.contains(&e().to_string()), "{text}");
+            }
+        }
+    }
 
     #[test]
     fn jumps_end_at_the_last_two_instructions() {

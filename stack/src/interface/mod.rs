@@ -217,9 +217,10 @@ impl<T: ByteTcp> Interface<T> {
             neighbors.fix(addr, mac, Instant::ZERO);
         }
         let tcp = endpoint.tcp.clone();
+        let link = Link::new(&config, capabilities, &endpoint.secret);
         Ok(Self {
             endpoint: Endpoint::new(endpoint)?,
-            link: Link::new(&config, capabilities),
+            link,
             addresses: Addresses::new(&config.addresses, &config.gateways),
             mss: config.mss,
             echo: config.echo,

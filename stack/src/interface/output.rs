@@ -5,18 +5,22 @@ use super::{Capabilities, Medium, Offload, PartialChecksum, Segmentation, TxFram
 use crate::buffer::BytesView;
 use crate::endpoint::NextOutput;
 use crate::neighbor::{Resolution, Solicitation};
+use crate::siphash::SipKey;
 use crate::wire::arp::{ArpOperation, ArpPacket};
 use crate::wire::checksum::Sum;
 use crate::wire::ethernet::{EtherType, EthernetHeader, MacAddr};
 use crate::wire::icmp::Unreachable;
+use crate::wire::ipv6::set_flow_label;
 use crate::wire::ndp::{NdpMessage, group_mac, solicited_node};
 use crate::wire::packet::emit_head;
 use crate::wire::{
     EmitError, HeadChecksum, IcmpError, IcmpErrorKind, IpHeader, QuotedSegment, TcpHeader,
 };
 use narrows_congestion::{ByteCount, Instant};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
+/// The purpose of the key of flow labels; `Secrets` has the lower ones.
+const FLOW_LABELS: u64 = 6;
 /// Where the checksum lies in a TCP header.
 const TCP_CHECKSUM_AT: u16 = 16;
 
@@ -28,10 +32,16 @@ pub(super) struct Link {
     pub(super) vlan: Option<u16>,
     /// Payload bytes of a packet at most.
     max_burst: u64,
+    /// What flow labels hang on besides addresses and ports.
+    flow_labels: SipKey,
 }
 
 impl Link {
-    pub(super) fn new(config: &InterfaceConfig, capabilities: Capabilities) -> Self {
+    pub(super) fn new(
+        config: &InterfaceConfig,
+        capabilities: Capabilities,
+        secret: &[u8; 16],
+    ) -> Self {
         let largest = capabilities
             .max_super_frame
             .min(config.max_super_frame)
@@ -42,6 +52,7 @@ impl Link {
             vlan: config.vlan.map(|tag| tag & 0xfff),
             // The largest headers; an IPv4 total length is 65,535 at most.
             max_burst: largest.saturating_sub(40 + 60) as u64,
+            flow_labels: SipKey::from_bytes(secret).derive(FLOW_LABELS),
         }
     }
 
@@ -102,6 +113,9 @@ impl Link {
             HeadChecksum::Full(Sum::of(first).then(first.len(), Sum::of(second)))
         };
         let len = at + emit_head(ip, tcp, body.len(), checksum, &mut buf[at..])?;
+        if let Some(label) = self.flow_label(ip, tcp) {
+            set_flow_label(&mut buf[at..], label);
+        }
         if !self.capabilities.checksum {
             return Ok((len, Offload::NONE));
         }
@@ -118,6 +132,20 @@ impl Link {
             }),
         };
         Ok((len, offload))
+    }
+
+    /// The flow label of an IPv6 packet, the same for each of a connection (RFC 6437 section 3): a
+    /// keyed hash, so that labels are spread evenly and nobody else can tell the next one. Never 0,
+    /// which is none.
+    fn flow_label(&self, ip: &IpHeader, tcp: &TcpHeader) -> Option<u32> {
+        let (IpAddr::V6(src), IpAddr::V6(dst)) = (ip.src, ip.dst) else {
+            return None;
+        };
+        let halves = |addr: Ipv6Addr| ((addr.to_bits() >> 64) as u64, addr.to_bits() as u64);
+        let (src, dst) = (halves(src), halves(dst));
+        let ports = u64::from(tcp.src_port) << 16 | u64::from(tcp.dst_port);
+        let hash = self.flow_labels.sip24([src.0, src.1, dst.0, dst.1, ports]);
+        Some((hash % 0xf_ffff) as u32 + 1)
     }
 }
 

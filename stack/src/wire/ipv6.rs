@@ -10,6 +10,8 @@ const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const DESTINATION_OPTIONS: u8 = 60;
 
+/// Where the label is in the first four bytes (RFC 8200 section 3).
+const FLOW_LABEL: u32 = 0xf_ffff;
 /// An option of one byte, without a length (RFC 8200 section 4.2).
 const PAD_1: u8 = 0;
 /// RFC 8200 section 4.1 has each header occur once, destination options twice.
@@ -125,6 +127,24 @@ fn skip_options(mut options: &[u8]) -> Result<(), ParseError> {
         };
     }
     Ok(())
+}
+
+/// The flow label of a packet, 20 bits; 0 where it has none (RFC 6437 section 2), `None` where there
+/// is no IPv6 header.
+pub fn flow_label(packet: &[u8]) -> Option<u32> {
+    match packet.first_chunk()? {
+        first if first[0] >> 4 == 6 => Some(u32::from_be_bytes(*first) & FLOW_LABEL),
+        _ => None,
+    }
+}
+
+/// Label a packet that begins with an IPv6 header: the lowest 20 bits of `label`. No checksum covers
+/// it (RFC 8200 section 8.1).
+pub(crate) fn set_flow_label(packet: &mut [u8], label: u32) {
+    if let Some(first) = packet.first_chunk_mut() {
+        let kept = u32::from_be_bytes(*first) & !FLOW_LABEL;
+        *first = (kept | label & FLOW_LABEL).to_be_bytes();
+    }
 }
 
 /// Write the header: flow label 0, no extension headers.

@@ -438,13 +438,13 @@ fn failed(step: Step, name: &str, queue: u32) -> impl FnOnce(io::Error) -> XdpEr
     }
 }
 
-/// Try again while something is in use.
 /// Whether an error may be over soon: a socket or a program that was let go of is not gone yet.
 /// The kernel says EEXIST where a program is still there in the other mode.
 fn is_passing(e: &io::Error) -> bool {
     matches!(e.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
 }
 
+/// Try again while something is in use.
 fn patiently<T>(patience: Duration, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let end = device_sys::monotonic() + patience;
     loop {
@@ -592,5 +592,34 @@ impl fmt::Debug for Xdp {
             .field("properties", &self.properties)
             .field("stats", &self.stats)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is in the way may be about to go: a socket (EBUSY), a program in the other mode
+    /// (EEXIST).
+    #[test]
+    fn only_what_may_be_over_soon_is_tried_again() {
+        for (code, tries) in [
+            (libc::EBUSY, 3),
+            (libc::EEXIST, 3),
+            (libc::EPERM, 1),
+            (libc::EINVAL, 1),
+        ] {
+            let mut tried = 0;
+            let outcome = patiently(Duration::from_secs(60), || {
+                tried += 1;
+                match tried {
+                    3 => Ok(()),
+                    _ => Err(io::Error::from_raw_os_error(code)),
+                }
+            });
+            assert_eq!((tried, outcome.is_ok()), (tries, tries == 3), "{code}");
+        }
+        let busy = || Err::<(), _>(io::Error::from_raw_os_error(libc::EBUSY));
+        assert!(patiently(Duration::ZERO, busy).is_err());
     }
 }

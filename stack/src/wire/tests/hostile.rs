@@ -238,6 +238,30 @@ fn rfc8200_4_2_an_unknown_option_says_what_becomes_of_the_packet() {
     }
 }
 
+/// RFC 8200 section 3: routers count the hop limit down, and who a packet is for does not look at it.
+#[test]
+fn rfc8200_3_a_hop_limit_of_zero_is_taken() {
+    let mut packet = small(true);
+    packet.ip.hop_limit = 0;
+    assert_eq!(parse(&emitted(&packet)), Ok(borrowed(&packet)));
+}
+
+/// A label is 20 bits, and changes nothing else (RFC 8200 section 3).
+#[test]
+fn rfc8200_3_a_flow_label_has_its_place() {
+    let mut packet = small(true);
+    (packet.ip.dscp, packet.ip.ecn) = (0x2d, Ecn::Ect0);
+    let mut bytes = emitted(&packet);
+    assert_eq!(ipv6::flow_label(&bytes), Some(0));
+    for (label, kept) in [(1, 1), (0xa_bcde, 0xa_bcde), (u32::MAX, 0xf_ffff), (0, 0)] {
+        ipv6::set_flow_label(&mut bytes, label);
+        assert_eq!(ipv6::flow_label(&bytes), Some(kept));
+        assert_eq!(parse(&bytes), Ok(borrowed(&packet)));
+    }
+    assert_eq!(ipv6::flow_label(&emitted(&small(false))), None);
+    assert_eq!(ipv6::flow_label(&[0x60, 0, 0]), None);
+}
+
 proptest! {
     #[test]
     fn random_bytes_never_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..150), like in 0usize..4) {
