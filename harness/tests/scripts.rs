@@ -325,6 +325,60 @@ fn a_folder_gives_the_same_reports_on_any_number_of_threads() {
     );
 }
 
+fn connects(rest: &str) -> Report {
+    let opening = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 fcntl(3, F_SETFL, O_RDWR|O_NONBLOCK) = 0
++0 connect(3, ..., ...) = -1 EINPROGRESS (Operation now in progress)
+";
+    let source = format!("{opening}{rest}\n");
+    run("connects.pkt", &source, &Options::default())
+}
+
+/// SYNs carry their numbers, whatever they are; everything else counts from them.
+#[test]
+fn packets_count_from_the_initial_sequence_numbers() {
+    let report = connects(
+        "+0 > S 700:700(0) <...>
++.1 < S. 123:123(0) ack 701 win 65535 <mss 1000,nop,nop,sackOK>
++0 > . 1:1(0) ack 1
++0 < P. 501:1001(500) ack 1 win 65535
++0 > . 1:1(0) ack 1 <nop,nop,sack 501:1001>
++0 < P. 1:501(500) ack 1 win 65535
++0 > . 1:1(0) ack 1001
++0 read(3, ..., 1000) = 1000
++0 write(3, ..., 2000) = 2000
++0 > P. 1:2001(2000) ack 1001
++.1 < . 1001:1001(0) ack 1 win 65535 <nop,nop,sack 1001:2001>
++.1 < R. 1001:1001(0) ack 2001 win 0
++0 write(3, ..., 10) = -1 ECONNRESET (Connection reset by peer)",
+    );
+    assert!(report.passed(), "{}", report.text());
+}
+
+/// A SYN that comes again is the same one, and so is its number.
+#[test]
+fn a_repeated_syn_is_compared() {
+    let report = connects("+0 > S 0:0(0) <...>\n+1 > S 0:0(0) <...>");
+    assert!(report.passed(), "{}", report.text());
+    let report = connects("+0 > S 0:0(0) <...>\n+1 > S 7:7(0) <...>");
+    let text = report.text();
+    assert!(
+        text.contains("another packet left: sequence number"),
+        "{text}"
+    );
+    // Of a new connection between the same ports the script says anew what its SYN is called.
+    for isn in [0, 9] {
+        let again = format!(
+            "+.1 < R 1:1(0) win 0\n+0 < S {isn}:{isn}(0) win 65535\n\
+             +0 > S. 0:0(0) ack {} <mss 1460>\n+.1 < . 1:1(0)",
+            isn + 1
+        );
+        let listens = OPEN.replace("+.1  < . 1:1(0)", &again);
+        let report = run("again.pkt", &listens, &Options::default());
+        assert!(report.passed(), "{}", report.text());
+    }
+}
+
 #[test]
 fn exact_looks_at_order_and_padding() {
     let loose = OPEN.replace("<mss 1000>", "<mss 1000,nop,wscale 2>");

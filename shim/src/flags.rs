@@ -14,11 +14,11 @@ use std::time::Duration;
 pub struct Flags {
     /// `profile=rfc|linux|freebsd`, `mtu=N`, `local=ADDRESS`.
     pub config: Config,
-    /// `idle_ms=N`: when a call blocks and nobody else has called for so long, in real time, time
-    /// goes on by itself. 0: never.
+    /// `idle_ms=N`: when a call blocks and nobody else has called or was busy for so long, in real
+    /// time, time goes on by itself. 0: never.
     pub idle: Duration,
-    /// `give_up_ms=N`: when a call blocks, nobody else has called for so long, and no timer is
-    /// armed, it fails.
+    /// `give_up_ms=N`: when a call blocks, nobody else has called or was busy for so long, and no
+    /// timer is armed, it fails.
     pub give_up: Duration,
     /// `quiet=1`: what goes wrong in a script is not told on standard error.
     pub quiet: bool,
@@ -26,8 +26,9 @@ pub struct Flags {
     pub setup: Vec<String>,
 }
 
-/// packetdrill waits for a second, and ends with an error then.
-const DEFAULT_IDLE: Duration = Duration::from_millis(400);
+/// packetdrill waits for a second, and ends with an error then: short of that by as much as a busy
+/// machine takes to wake a thread a few times.
+const DEFAULT_IDLE: Duration = Duration::from_millis(100);
 
 /// Longer than a thread that has something to do is kept from it.
 const DEFAULT_GIVE_UP: Duration = Duration::from_secs(5);
@@ -104,7 +105,8 @@ pub fn wanted(wanted: &Wanted) -> String {
     );
     for line in &wanted.setup {
         out.push_str("; ");
-        out.push_str(line);
+        // A line break ends an item, unless the shell would not see it either.
+        out.push_str(&line.replace("\\\n", " "));
     }
     out
 }
@@ -157,10 +159,19 @@ mod tests {
             profile: Profile::Freebsd,
             local: IpAddr::from([0xfd3d, 0, 0, 0, 0, 0, 0, 1]),
             mtu: 1_280,
-            setup: vec!["sysctl -q narrows.detector=rack".to_owned()],
+            setup: vec![
+                "sysctl -q narrows.detector=rack".to_owned(),
+                "defaults.sh\nset_sysctls.py /proc/sys/net/ipv4/tcp_sack=0 \\\n  /proc/sys/net/ipv4/tcp_ecn=1"
+                    .to_owned(),
+            ],
         };
         let flags = Flags::parse(&wanted(&script)).unwrap();
         assert_eq!(flags.config, Config::from(&script));
-        assert_eq!(flags.setup, script.setup);
+        let lines = [
+            "sysctl -q narrows.detector=rack",
+            "defaults.sh",
+            "set_sysctls.py /proc/sys/net/ipv4/tcp_sack=0    /proc/sys/net/ipv4/tcp_ecn=1",
+        ];
+        assert_eq!(flags.setup, lines);
     }
 }

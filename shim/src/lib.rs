@@ -10,12 +10,13 @@
 //!   same in C.
 //! - [`flags`]: what `--so_flags` says.
 //! - `entry`: the functions. Pointers become slices here, and nowhere else.
-//! - `shared`: sockets and clock for two threads.
+//! - `shared`: sockets and clock for two threads; `threads`: whether they sleep.
 //! - `descriptor`: real descriptors that stand for our sockets.
 //! - `numbers`, `address`, [`tcp_info`]: C's numbers and layouts.
 //! - `preload`: `getsockopt` for packetdrill's `%{ }%`, which asks libc and not the object.
 //! - [`loader`]: loads such an object, ours or another's, and drives it as packetdrill does, so that
 //!   our own runner can play a script against it.
+//! - [`original`]: rewrites our scripts into what the original program reads.
 //!
 //! docs/SCRIPTS.md says how it is used, and what of it is verified.
 //!
@@ -42,9 +43,11 @@ mod entry;
 pub mod flags;
 pub mod loader;
 mod numbers;
+pub mod original;
 mod preload;
 mod shared;
 pub mod tcp_info;
+mod threads;
 
 pub use entry::packetdrill_interface_init;
 pub use preload::getsockopt;

@@ -8,14 +8,18 @@
 //! **A call that blocks returns at an instant of virtual time**, and the thread that made it then
 //! looks at the clock. Until it has, the clock stands: the script's thread, whatever the scheduler
 //! gives it, cannot run ahead and make the call seem late. A thread that does not look releases the
-//! clock with its next call, or after [`HOLD`].
+//! clock with its next call, or after [`HOLD`]. What it then does with what the call gave it takes
+//! real time, and packetdrill's lock, which the script's thread gives away in `usleep`: so `usleep`
+//! waits until that thread sleeps.
 //!
-//! **Nobody waits for ever.** When a call blocks and nobody else has called for a while of real
-//! time, the thread that moves the clock is waiting itself, so the clock goes on to the next timer.
-//! If there is none, the call fails with `EDEADLK`.
+//! **Nobody waits for ever.** When a call blocks, nobody else has called for a while of real time,
+//! and those who ever did are asleep, the thread that moves the clock is waiting itself, so the
+//! clock goes on to the next timer. If there is none, the call fails with `EDEADLK`. A thread that
+//! is slow, since others have the processor, is not asleep.
 
 use crate::descriptor::Descriptor;
 use crate::flags::Flags;
+use crate::threads;
 use libc::c_int;
 use narrows::{Duration as Virtual, Instant};
 use narrows_harness::script::sockets::{Answer, Call, CallId, Errno, Fd, Outcome, Sockets, Stuck};
@@ -29,6 +33,10 @@ use std::time::Duration;
 const HOLD: Duration = Duration::from_secs(5);
 /// How often those who wait look around.
 const SLICE: Duration = Duration::from_millis(20);
+/// How often `usleep` looks whether the other thread sleeps.
+const SETTLE: Duration = Duration::from_micros(200);
+/// For how long it does.
+const SETTLED: Duration = Duration::from_secs(1);
 /// How far one look moves the clock.
 const LOOK: Virtual = Virtual::from_micros(1);
 
@@ -58,6 +66,8 @@ struct State {
     returning: Vec<ThreadId>,
     /// Counts calls of the interface.
     activity: u64,
+    /// The threads that have called.
+    callers: Vec<i32>,
     closed: bool,
 }
 
@@ -87,6 +97,7 @@ impl Shared {
                 answers: BTreeMap::new(),
                 returning: Vec::new(),
                 activity: 0,
+                callers: Vec::new(),
                 closed: false,
             }),
             changed: Condvar::new(),
@@ -116,12 +127,16 @@ impl Shared {
     fn enter(&self) -> Guard<'_> {
         let mut state = self.lock();
         state.activity += 1;
+        let me = threads::own();
+        if !state.callers.contains(&me) {
+            state.callers.push(me);
+        }
         state.reap();
         state
     }
 
-    fn wait<'s>(&self, state: Guard<'s>) -> (Guard<'s>, bool) {
-        let waited = self.changed.wait_timeout(state, SLICE);
+    fn wait<'s>(&self, state: Guard<'s>, time: Duration) -> (Guard<'s>, bool) {
+        let waited = self.changed.wait_timeout(state, time);
         let (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
         (state, timeout.timed_out())
     }
@@ -297,11 +312,11 @@ impl Shared {
                 return Err(Errno::EDEADLK);
             }
             let timed_out;
-            (state, timed_out) = self.wait(state);
-            idle = match timed_out && state.activity == seen {
-                true => idle + SLICE,
-                false if state.activity == seen => idle,
-                false => Duration::ZERO,
+            (state, timed_out) = self.wait(state, SLICE);
+            idle = match (state.activity == seen, timed_out) {
+                (true, true) if !state.others_are_busy() => idle + SLICE,
+                (true, false) => idle,
+                _ => Duration::ZERO,
             };
         }
     }
@@ -330,13 +345,26 @@ impl Shared {
         let mut left = HOLD;
         while state.returning.iter().any(|t| *t != me) {
             let timed_out;
-            (state, timed_out) = self.wait(state);
+            (state, timed_out) = self.wait(state, SLICE);
             if timed_out {
                 left = left.saturating_sub(SLICE);
             }
             if left.is_zero() {
                 self.say("a call has returned, and its thread has not looked at the clock since");
                 state.returning.retain(|t| *t == me);
+            }
+        }
+        state
+    }
+
+    /// Until the other threads that call sleep.
+    fn until_others_sleep<'s>(&'s self, mut state: Guard<'s>) -> Guard<'s> {
+        let mut left = SETTLED;
+        while state.others_are_busy() && !left.is_zero() {
+            let timed_out;
+            (state, timed_out) = self.wait(state, SETTLE);
+            if timed_out {
+                left = left.saturating_sub(SETTLE);
             }
         }
         state
@@ -382,6 +410,7 @@ impl Shared {
         let mut state = self.enter();
         state.released();
         self.changed.notify_all();
+        let state = self.until_others_sleep(state);
         let to = state.sockets.now() + Virtual::from_micros(microseconds.into());
         self.advance(state, to).map(drop)
     }
@@ -438,6 +467,13 @@ impl State {
     fn released(&mut self) {
         let me = thread::current().id();
         self.returning.retain(|t| *t != me);
+    }
+
+    /// Of those who have called, another than this thread has something to do.
+    fn others_are_busy(&self) -> bool {
+        let me = threads::own();
+        let mut others = self.callers.iter().filter(|t| **t != me);
+        others.any(|t| threads::is_busy(*t))
     }
 
     /// Descriptors that were closed through libc are closed.

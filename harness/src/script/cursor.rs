@@ -12,6 +12,8 @@ use narrows::Duration;
 pub(super) struct Cursor<'a> {
     source: &'a str,
     at: usize,
+    /// From where to where blanks and comments were last passed over: what was read ends before.
+    gap: (usize, usize),
 }
 
 /// What reading gives, or why it does not.
@@ -20,7 +22,11 @@ pub(super) type Read<T> = Result<T, Diagnostic>;
 impl<'a> Cursor<'a> {
     /// At the start of `source`.
     pub(super) fn new(source: &'a str) -> Self {
-        Self { source, at: 0 }
+        Self {
+            source,
+            at: 0,
+            gap: (0, 0),
+        }
     }
 
     /// The byte that comes next, at the very place.
@@ -43,7 +49,10 @@ impl<'a> Cursor<'a> {
     pub(super) fn since(&self, start: usize) -> Span {
         Span {
             start,
-            end: self.at.max(start),
+            end: match self.gap {
+                (from, to) if to == self.at => from.max(start),
+                _ => self.at.max(start),
+            },
         }
     }
 
@@ -241,6 +250,14 @@ impl<'a> Cursor<'a> {
 
     /// Past blanks and comments. An open comment reaches to the end.
     fn skip(&mut self) {
+        let from = self.at;
+        self.skip_all();
+        if self.at > from {
+            self.gap = (from, self.at);
+        }
+    }
+
+    fn skip_all(&mut self) {
         loop {
             let rest = self.rest();
             let blank = rest.len() - rest.trim_start().len();
@@ -261,6 +278,19 @@ impl<'a> Cursor<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_span_ends_with_what_was_read() {
+        let mut c = Cursor::new("one // two\n three");
+        let start = c.here();
+        assert_eq!(c.word("a word").unwrap(), "one");
+        assert_eq!(c.peek(), Some(b't'));
+        assert_eq!(c.since(start), Span { start: 0, end: 3 });
+        let start = c.here();
+        assert_eq!(c.since(start), Span { start, end: start });
+        assert_eq!(c.word("a word").unwrap(), "three");
+        assert_eq!(c.since(start), Span { start, end: 17 });
+    }
 
     #[test]
     fn times_are_exact_and_stop_before_an_ellipsis() {

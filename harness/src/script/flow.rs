@@ -1,14 +1,22 @@
 //! The script's numbers and the stack's: sequence numbers and timestamps.
 //!
-//! A script numbers from 0. What the peer sends is taken as it stands; what the TCP under test
-//! sends is counted from its initial sequence number, and its timestamps are learned from the
-//! packets that left.
+//! As packetdrill has it: a SYN carries its number as the script writes it, all other packets count
+//! from the initial sequence numbers, which are 0 to them. The peer's is the script's choice, that
+//! of the TCP under test is learned from the SYN that left; so are its timestamps.
 
 use super::ast::TcpOption;
 use super::sockets::{Text, user_byte};
-use narrows::wire::TcpOptions;
+use narrows::wire::{Flags, TcpOptions};
 use narrows::{Duration, Instant};
 use std::collections::BTreeMap;
+
+/// An initial sequence number of the TCP under test.
+#[derive(Clone, Copy, Debug)]
+struct Isn {
+    live: u32,
+    /// What the script calls it in the SYN.
+    script: u32,
+}
 
 /// One connection as the script sees it.
 #[derive(Clone, Debug)]
@@ -17,8 +25,12 @@ pub(super) struct Flow {
     pub(super) local: u16,
     /// The peer's.
     pub(super) remote: u16,
-    /// Live less script sequence number of the TCP under test; unknown before its SYN.
-    shift: Option<u32>,
+    /// The number of our SYN; unknown before it left.
+    isn: Option<Isn>,
+    /// The number of the peer's SYN that opened the connection; unknown before it.
+    peer_isn: Option<u32>,
+    /// Only SYNs of ours have left, and no RST has come: another SYN of ours is the same again.
+    opening: bool,
     /// Live TSval by the script's.
     timestamps: BTreeMap<u32, u32>,
     /// The first TSval: the script's, the live one, and when it left.
@@ -39,7 +51,9 @@ impl Flow {
         Self {
             local,
             remote,
-            shift: None,
+            isn: None,
+            peer_isn: None,
+            opening: false,
             timestamps: BTreeMap::new(),
             first: None,
             peer_isns: Vec::new(),
@@ -49,9 +63,29 @@ impl Flow {
         }
     }
 
-    /// Our SYN leaves with `live`, which the script calls `script`: a new incarnation.
-    pub(super) fn on_syn(&mut self, live: u32, script: u32) {
-        self.shift = Some(live.wrapping_sub(script));
+    /// Our SYN leaves with `live`, which the script calls `script`, and acknowledges `acked`. What
+    /// it is called counts in the first SYN of an incarnation: one that comes again is compared.
+    pub(super) fn on_syn(&mut self, live: u32, script: u32, acked: Option<u32>) {
+        let theirs = acked.map(|ack| ack.wrapping_sub(1));
+        if self.opening && (theirs.is_none() || theirs == self.peer_isn) {
+            return;
+        }
+        self.isn = Some(Isn { live, script });
+        self.peer_isn = theirs;
+        self.opening = true;
+    }
+
+    /// Something has happened after which a SYN of ours is that of a new incarnation.
+    pub(super) fn on_end_of_opening(&mut self) {
+        self.opening = false;
+    }
+
+    /// The peer's SYN arrives.
+    pub(super) fn on_peer_syn(&mut self, isn: u32) {
+        self.peer_isn.get_or_insert(isn);
+        if !self.peer_isns.contains(&isn) {
+            self.peer_isns.push(isn);
+        }
     }
 
     /// Our SYN left, whatever the script calls it.
@@ -59,14 +93,30 @@ impl Flow {
         self.first_byte = Some(live.wrapping_add(1));
     }
 
-    /// A sequence number of ours, as the stack has it.
-    pub(super) fn live(&self, script: u32) -> u32 {
-        script.wrapping_add(self.shift.unwrap_or(0))
+    /// A sequence number of ours, in a packet with these flags, as the stack has it.
+    pub(super) fn live(&self, script: u32, flags: Flags) -> u32 {
+        script.wrapping_add(self.shift(flags))
     }
 
-    /// A sequence number of ours, as the script has it.
-    pub(super) fn script(&self, live: u32) -> u32 {
-        live.wrapping_sub(self.shift.unwrap_or(0))
+    /// A sequence number of ours, in a packet with these flags, as the script has it.
+    pub(super) fn script(&self, live: u32, flags: Flags) -> u32 {
+        live.wrapping_sub(self.shift(flags))
+    }
+
+    fn shift(&self, flags: Flags) -> u32 {
+        match self.isn {
+            Some(isn) if flags.contains(Flags::SYN) => isn.live.wrapping_sub(isn.script),
+            Some(isn) => isn.live,
+            None => 0,
+        }
+    }
+
+    /// What is to be added to a sequence number of the peer's in a packet with these flags.
+    pub(super) fn peer_shift(&self, flags: Flags) -> u32 {
+        match self.peer_isn {
+            Some(isn) if !flags.contains(Flags::SYN) => isn,
+            _ => 0,
+        }
     }
 
     /// Where in what the user writes live sequence number `seq` lies.
@@ -193,11 +243,38 @@ mod tests {
     #[test]
     fn numbers_translate_both_ways() {
         let mut f = Flow::new(1, 2);
-        assert_eq!((f.live(7), f.script(7)), (7, 7));
-        f.on_syn(u32::MAX, 0);
+        let (syn, ack) = (Flags::SYN, Flags::ACK);
+        assert_eq!((f.live(7, ack), f.script(7, ack)), (7, 7));
+        f.on_syn(u32::MAX, 0, None);
         f.on_live_syn(u32::MAX);
-        assert_eq!((f.live(1), f.script(0)), (0, 1));
+        assert_eq!((f.live(1, ack), f.script(0, ack)), (0, 1));
         assert_eq!(f.offset(2), Some(2));
+        // A SYN that the script numbers: all others count from it.
+        f.on_end_of_opening();
+        f.on_syn(500, 100, None);
+        assert_eq!((f.live(100, syn), f.script(500, syn)), (500, 100));
+        assert_eq!((f.live(1, ack), f.script(501, ack)), (501, 1));
+    }
+
+    #[test]
+    fn the_peer_counts_from_the_syn_that_opened_the_connection() {
+        let mut f = Flow::new(1, 2);
+        let (syn, ack) = (Flags::SYN, Flags::ACK);
+        assert_eq!(f.peer_shift(ack), 0);
+        f.on_peer_syn(700);
+        f.on_peer_syn(900);
+        assert_eq!((f.peer_shift(syn), f.peer_shift(ack)), (0, 700));
+        f.on_syn(5, 0, Some(901));
+        f.on_peer_syn(7);
+        assert_eq!(f.peer_shift(ack), 900);
+        // A SYN that comes again must have the same number, until one opens something new.
+        f.on_syn(6, 0, Some(901));
+        assert_eq!((f.peer_shift(ack), f.script(6, syn)), (900, 1));
+        f.on_end_of_opening();
+        f.on_syn(6, 0, None);
+        f.on_peer_syn(8);
+        assert_eq!((f.peer_shift(ack), f.script(6, syn)), (8, 0));
+        assert_eq!(f.peer_isns, [700, 900, 7, 8]);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! An instance of the object as the stack that a script runs against.
 
 use super::Table;
-use super::second_thread::{Desk, Work, second_thread, sleeps};
+use super::second_thread::{Desk, Work, second_thread};
 use crate::tcp_info;
+use crate::threads;
 use narrows::{Duration, Instant};
 use narrows_harness::script::sockets::{
     Answer, BEGIN, Call, CallId, Errno, Fd, Finished, Gave, Outcome, Stuck,
@@ -126,7 +127,7 @@ impl Instance {
         loop {
             thread::yield_now();
             let tid = *self.tid.lock().unwrap_or_else(PoisonError::into_inner);
-            let sleeps = sleeps(tid);
+            let sleeps = threads::sleeps(tid);
             if matches!(*self.desk.lock(), Work::Done(..)) {
                 self.collect()?;
                 if let Some(finished) = self.finished.take() {

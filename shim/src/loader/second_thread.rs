@@ -1,6 +1,7 @@
 //! The second thread, which makes the calls that block.
 
 use super::Table;
+use crate::threads;
 use narrows_harness::script::sockets::{Answer, Call, CallId, Stuck};
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,9 +48,7 @@ impl Desk {
 
 /// The second thread: makes the calls that block.
 pub(super) fn second_thread(table: Table, desk: &Desk, tid: &Mutex<i32>) {
-    // SAFETY: asks for a number.
-    let own = unsafe { libc::gettid() };
-    *tid.lock().unwrap_or_else(PoisonError::into_inner) = own;
+    *tid.lock().unwrap_or_else(PoisonError::into_inner) = threads::own();
     loop {
         let mut work = desk.lock();
         let (id, call) = loop {
@@ -70,13 +69,4 @@ pub(super) fn second_thread(table: Table, desk: &Desk, tid: &Mutex<i32>) {
         let at = table.look().unwrap_or(i64::MAX);
         desk.put(Work::Done(id, at, answer));
     }
-}
-
-/// Whether a thread of ours sleeps, as `/proc` tells it.
-pub(super) fn sleeps(tid: i32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat"));
-    // The state follows the name, which stands in parentheses.
-    let stat = stat.unwrap_or_default();
-    let state = stat.rsplit(") ").next().and_then(|s| s.chars().next());
-    state == Some('S')
 }

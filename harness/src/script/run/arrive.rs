@@ -43,9 +43,6 @@ impl Machine<'_> {
             Some((from, to)) => self.flow_of(to, from),
             None => self.current_flow(),
         };
-        let text: Vec<u8> = (0..s.len as u32)
-            .map(|i| peer_byte(s.seq.wrapping_add(i)))
-            .collect();
         let flow = &mut self.flows[flow];
         let Options::List(list) = &s.options else {
             return Err(Diagnostic::syntax(packet.span, "<...> arrives nowhere"));
@@ -56,7 +53,7 @@ impl Machine<'_> {
                 TcpOption::Sack(blocks) => TcpOption::Sack(
                     blocks
                         .iter()
-                        .map(|(a, b)| (flow.live(*a), flow.live(*b)))
+                        .map(|(a, b)| (flow.live(*a, s.flags), flow.live(*b, s.flags)))
                         .collect(),
                 ),
                 TcpOption::Timestamps { val, ecr } if s.flags.contains(Flags::ACK) => {
@@ -70,16 +67,21 @@ impl Machine<'_> {
             options.extend(segment::encoded(&live));
         }
         if s.flags.contains(Flags::SYN) {
-            if !flow.peer_isns.contains(&s.seq) {
-                flow.peer_isns.push(s.seq);
-            }
+            flow.on_peer_syn(s.seq);
             flow.peer = TcpOptions::parse(&options, OptionPolicy::KeepValid).unwrap_or_default();
         }
+        if s.flags.contains(Flags::RST) {
+            flow.on_end_of_opening();
+        }
+        let seq = s.seq.wrapping_add(flow.peer_shift(s.flags));
+        let text: Vec<u8> = (0..s.len as u32)
+            .map(|i| peer_byte(seq.wrapping_add(i)))
+            .collect();
         let tcp = TcpHeader {
             src_port: flow.remote,
             dst_port: flow.local,
-            seq: Seq(s.seq),
-            ack: Seq(s.ack.map_or(0, |ack| flow.live(ack))),
+            seq: Seq(seq),
+            ack: Seq(s.ack.map_or(0, |ack| flow.live(ack, s.flags))),
             flags: s.flags,
             window: s.window.unwrap_or(u16::MAX),
             urgent: s.urgent.unwrap_or(0),
@@ -124,7 +126,7 @@ impl Machine<'_> {
         let about = TcpHeader {
             src_port: flow.local,
             dst_port: flow.remote,
-            seq: Seq(flow.live(seq)),
+            seq: Seq(flow.live(seq, Flags::NONE)),
             ..TcpHeader::default()
         };
         let from_us = IpHeader {

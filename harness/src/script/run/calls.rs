@@ -280,6 +280,7 @@ impl Machine<'_> {
         self.focus = Some(live);
         if let Some(at) = bound {
             let flow = self.flow_of(at.port(), remote);
+            self.flows[flow].on_end_of_opening();
             self.streams[stream].flow = Some(flow);
             self.current = Some(flow);
         }

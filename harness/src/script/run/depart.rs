@@ -40,7 +40,14 @@ impl Machine<'_> {
                 self.flows[flow].learn_timestamp(script, live, sent.at);
             }
             if sent.tcp.flags.contains(Flags::SYN) && wanted.flags.contains(Flags::SYN) {
-                self.flows[flow].on_syn(sent.tcp.seq.0, wanted.seq);
+                let acked = sent
+                    .tcp
+                    .flags
+                    .contains(Flags::ACK)
+                    .then_some(sent.tcp.ack.0);
+                self.flows[flow].on_syn(sent.tcp.seq.0, wanted.seq, acked);
+            } else {
+                self.flows[flow].on_end_of_opening();
             }
             let left = self.as_script(&sent);
             let other = want.ports.is_none() && self.current.is_some_and(|c| c != flow);
@@ -146,6 +153,8 @@ impl Machine<'_> {
     pub(super) fn as_script(&mut self, sent: &Departed) -> Left {
         let flow = self.flow_of(sent.tcp.src_port, sent.tcp.dst_port);
         let flow = &self.flows[flow];
+        let flags = sent.tcp.flags;
+        let peer = |live: u32| live.wrapping_sub(flow.peer_shift(flags));
         let options = segment::decoded(&sent.options)
             .into_iter()
             .map(|o| match o {
@@ -153,10 +162,12 @@ impl Machine<'_> {
                     val: flow.script_timestamp(val),
                     ecr,
                 },
+                TcpOption::Sack(blocks) => {
+                    TcpOption::Sack(blocks.iter().map(|(a, b)| (peer(*a), peer(*b))).collect())
+                }
                 other => other,
             })
             .collect();
-        let flags = sent.tcp.flags;
         let tos = sent.ip.dscp << 2 | sent.ip.ecn.bits();
         Left {
             packet: Packet {
@@ -169,9 +180,9 @@ impl Machine<'_> {
                 ports: Some((sent.tcp.src_port, sent.tcp.dst_port)),
                 body: Body::Tcp(Segment {
                     flags,
-                    seq: flow.script(sent.tcp.seq.0),
+                    seq: flow.script(sent.tcp.seq.0, flags),
                     len: sent.payload.len(),
-                    ack: flags.contains(Flags::ACK).then_some(sent.tcp.ack.0),
+                    ack: flags.contains(Flags::ACK).then_some(peer(sent.tcp.ack.0)),
                     window: Some(sent.tcp.window),
                     urgent: flags.contains(Flags::URG).then_some(sent.tcp.urgent),
                     options: Options::List(options),
