@@ -5,6 +5,7 @@
 //! see [`Endpoint::expect_packet`](crate::endpoint::Endpoint::expect_packet). Where the processor
 //! has no instruction for it (x86-64 and AArch64 do) nothing happens, and nothing else changes.
 
+use core::ops::Range;
 use prefetch_index::prefetch_index;
 
 /// What processors of today bring in at once.
@@ -20,9 +21,16 @@ pub fn prefetch<T>(value: &T) {
 /// be of `first`.
 #[inline]
 pub fn prefetch_span<T>(first: &T, bytes: usize) {
+    prefetch_part(first, 0..bytes);
+}
+
+/// Asks for the cache lines of the bytes in `part`, counted from the start of `first` on.
+#[inline]
+pub fn prefetch_part<T>(first: &T, part: Range<usize>) {
     let start = core::ptr::from_ref(first).addr();
-    let mut at = start - start % LINE;
-    while at < start + bytes {
+    let mut at = start + part.start;
+    at -= at % LINE;
+    while at < start + part.end {
         // An index counts from where the slice is, and a hint may name any address.
         let nothing: &[u8] = &[];
         prefetch_index(nothing, at.wrapping_sub(nothing.as_ptr().addr()));
@@ -40,6 +48,8 @@ mod tests {
         let value = [0_u8; 200];
         prefetch(&value);
         prefetch_span(&value[199], 1 << 16);
+        prefetch_part(&value, 64..1);
+        prefetch_part(&value, 100..1 << 16);
         prefetch(&());
     }
 }

@@ -19,7 +19,6 @@ use narrows::config::{ConfigError, TcpConfig};
 use narrows::conn::Boxed;
 use narrows::endpoint::{Endpoint, EndpointConfig, EndpointEvent};
 use narrows::prefetch::prefetch_span;
-use std::mem::offset_of;
 use std::sync::Arc;
 
 /// The TCP of simulated hosts: payload is a pattern that is a function of the stream offset,
@@ -43,6 +42,9 @@ pub trait App {
         None
     }
 }
+
+/// So many bytes of a host, its application's first, most packets touch besides the TCP.
+const HEAD: usize = 64;
 
 /// A host with a TCP and an application.
 #[derive(Debug)]
@@ -110,14 +112,14 @@ impl<A: App> Host for TcpHost<A> {
 
     #[inline]
     fn expect_timeout(&self) {
-        prefetch_span(self, offset_of!(Self, tcp));
+        prefetch_span(self, HEAD);
         self.tcp.expect_timeout();
     }
 
     #[inline]
     fn expect_packet(&self, packet: &SimPacket) {
         let (ip, tcp, payload) = packet.parts();
-        prefetch_span(self, offset_of!(Self, tcp));
+        prefetch_span(self, HEAD);
         self.tcp.expect_packet(ip, tcp, payload.len as usize);
     }
 

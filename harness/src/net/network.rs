@@ -4,7 +4,6 @@
 
 use std::cmp::Reverse;
 
-use narrows::prefetch::prefetch;
 
 use crate::sim::queue::{Event, EventQueue};
 use crate::sim::slab::{Hop, NIL, Slab};
@@ -436,7 +435,7 @@ impl<P: Packet> Network<P> {
                 let hop = self.slab.hop(i);
                 let port = self.switches[switch as usize].route(hop.dst, hop.flow);
                 if let Some(port) = port.and_then(|p| self.ports.get(p as usize)) {
-                    prefetch(port);
+                    port.prefetch();
                 }
             }
         }
@@ -446,7 +445,7 @@ impl<P: Packet> Network<P> {
     #[inline]
     pub(crate) fn expect_nic(&self, host: HostId) {
         if let Some(port) = self.ports.get(host.index()) {
-            prefetch(port);
+            port.prefetch();
         }
     }
 

@@ -14,7 +14,7 @@ use crate::sim::rng::Stream;
 use crate::sim::slab::{NIL, Slab};
 use crate::sim::time::SimTime;
 
-use narrows::prefetch::prefetch;
+use narrows::prefetch::{prefetch, prefetch_span};
 
 use super::aqm::{Aqm, AqmSpec};
 use super::buffer::{Capacity, Depth, InService};
@@ -281,6 +281,12 @@ impl Port {
         let i = self.head;
         self.head = slab.hop(i).next;
         Some(i)
+    }
+
+    /// Asks for what every packet touches.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        prefetch_span(self, 4 * 64);
     }
 
     /// Asks for the packet behind the first: in a long queue it has lain untouched for long.

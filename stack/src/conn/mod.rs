@@ -52,6 +52,7 @@ use std::fmt::{self, Debug};
 use std::hint::black_box;
 use std::mem::offset_of;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use timers::Timers;
 use timestamps::Timestamping;
@@ -301,16 +302,17 @@ impl<T: TcpTypes> Connection<T> {
         }
     }
 
-    /// How many bytes from the start a segment with `payload_len` bytes touches.
-    #[inline]
-    pub(crate) const fn touched(payload_len: usize) -> usize {
-        if payload_len == 0 {
-            offset_of!(Self, handshake)
-        } else {
-            // Of the sender, data needs a little.
-            offset_of!(Self, snd) + 64
-        }
-    }
+    /// The parts that a segment without data touches; with data it touches little of the sender.
+    pub(crate) const TOUCHED: [Range<usize>; 4] = {
+        let snd = offset_of!(Self, snd);
+        let [una, policy, cc] = Sender::<T::Congestion, T::Rto>::TOUCHED;
+        [
+            0..snd + 64,
+            snd + 64..snd + una.end,
+            snd + policy.start..snd + policy.end,
+            snd + cc.start..snd + cc.end,
+        ]
+    };
 
     /// Reads a word of each cache line that a segment touches, one after the other as the fields
     /// are declared. Of many connections each one is out of the cache when its next segment comes.

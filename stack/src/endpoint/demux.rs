@@ -8,6 +8,7 @@ use crate::siphash::SipKey;
 use core::fmt;
 use hashbrown::HashTable;
 use std::collections::BTreeMap;
+use std::mem::offset_of;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// Names a connection: two addresses with their ports. The addresses are of one family.
@@ -73,6 +74,9 @@ impl fmt::Debug for Demux {
 }
 
 impl Demux {
+    /// From so many bytes on lies what the segments of one connection touch.
+    pub(super) const TOUCHED: usize = offset_of!(Self, last);
+
     /// An empty table. `secret` keeps peers from choosing addresses that collide.
     pub fn new(secret: &SipKey) -> Self {
         Self {
@@ -341,6 +345,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
+use std::mem::offset_of;
 
     fn demux() -> Demux {
         Demux::new(&SipKey::new(1, 2))

@@ -24,7 +24,7 @@ use crate::buffer::{RecvBuffer, SendBuffer};
 use crate::config::{ConfigError, TcpConfig};
 use crate::conn::state::State;
 use crate::conn::{Connection, Event, Output, TcpTypes};
-use crate::prefetch::prefetch_span;
+use crate::prefetch::prefetch_part;
 use crate::rng::Rng;
 use crate::trace::TraceSink;
 use crate::wire::{Flags, IpHeader, TcpHeader};
@@ -422,8 +422,10 @@ impl<T: TcpTypes> Endpoint<T> {
     /// What each packet touches of the endpoint, and the first connection behind it.
     #[inline]
     fn prefetch(&self, payload_len: usize) {
-        let own = offset_of!(Self, slots) - offset_of!(Self, demux);
-        prefetch_span(&self.demux, own + Slots::<T>::touched(payload_len));
+        let slots = offset_of!(Self, slots);
+        let demux = offset_of!(Self, demux) + Demux::TOUCHED;
+        prefetch_part(self, demux..slots + Slots::<T>::BEFORE_FIRST);
+        self.slots.first().prefetch(payload_len);
     }
 
     /// Timers are due; see [`poll_timeout`](Self::poll_timeout).

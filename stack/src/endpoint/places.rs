@@ -7,7 +7,7 @@
 
 use super::ListenerId;
 use crate::conn::{Connection, TcpTypes};
-use crate::prefetch::prefetch_span;
+use crate::prefetch::prefetch_part;
 use std::mem::offset_of;
 use std::ops::{Index, IndexMut};
 
@@ -67,17 +67,19 @@ impl<T: TcpTypes> Slot<T> {
 }
 
 impl<T: TcpTypes> Slot<T> {
-    /// How many bytes from the start a segment with `payload_len` bytes touches.
-    #[inline]
-    const fn touched(payload_len: usize) -> usize {
-        // The tag of the place is before the connection, and no larger than what it is aligned to.
-        offset_of!(Self, conn) + align_of::<Place<T>>() + Connection::<T>::touched(payload_len)
-    }
-
-    /// Asks for those.
+    /// Asks for the cache lines that a segment with `payload_len` bytes touches, if there is a
+    /// connection, which is not looked at: that would wait for it.
     #[inline]
     pub(super) fn prefetch(&self, payload_len: usize) {
-        prefetch_span(self, Self::touched(payload_len));
+        // The tag of the place is before the connection, and no larger than what it is aligned to.
+        let conn = offset_of!(Self, conn) + align_of::<Place<T>>();
+        let [first, others @ ..] = Connection::<T>::TOUCHED;
+        prefetch_part(self, 0..conn + first.end);
+        if payload_len == 0 {
+            for part in others {
+                prefetch_part(self, conn + part.start..conn + part.end);
+            }
+        }
     }
 }
 
@@ -102,10 +104,13 @@ impl<T: TcpTypes> Slots<T> {
         }
     }
 
-    /// How many bytes from the start a segment of the first one touches.
+    /// Bytes before the first place.
+    pub(super) const BEFORE_FIRST: usize = offset_of!(Self, first);
+
+    /// The first place, whether or not there is anything in it.
     #[inline]
-    pub(super) const fn touched(payload_len: usize) -> usize {
-        offset_of!(Self, first) + Slot::<T>::touched(payload_len)
+    pub(super) const fn first(&self) -> &Slot<T> {
+        &self.first
     }
 
     pub(super) const fn len(&self) -> usize {

@@ -20,6 +20,7 @@ use crate::recovery::rate::TxSnapshot;
 use links::step;
 use narrows_congestion::{ByteCount, Instant};
 use std::collections::{VecDeque, vec_deque};
+use std::mem::offset_of;
 
 mod links;
 #[cfg(test)]
@@ -170,6 +171,9 @@ impl Default for Scoreboard {
 }
 
 impl Scoreboard {
+    /// So many bytes from the start are what each ACK touches.
+    pub(crate) const TOUCHED: usize = offset_of!(Self, high_sacked);
+
     /// Nothing outstanding; the next record starts at 0 unless [`Self::set_start`] says else.
     pub fn new() -> Self {
         Self {

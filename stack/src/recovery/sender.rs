@@ -13,6 +13,8 @@ use narrows_congestion::{
     ByteCount, CaState, CongestionControl, CongestionEvent, Duration, FlowView, Instant, Needs,
     Rate, RtoPolicy, RttEstimator,
 };
+use std::mem::offset_of;
+use std::ops::Range;
 
 /// The values of `TcpConfig` and of the handshake that the sender goes by.
 #[derive(Clone, Copy, Debug)]
@@ -146,6 +148,19 @@ pub struct Sender<C, R> {
     /// When the first of the timeouts that [`Self::retries`] counts was.
     pub(super) retrying_since: Instant,
     pub(super) rng: Rng,
+}
+
+impl<C, R> Sender<C, R> {
+    /// The parts that an ACK touches.
+    pub(crate) const TOUCHED: [Range<usize>; 3] = {
+        let cc = offset_of!(Self, cc);
+        let used = if size_of::<C>() < 96 { size_of::<C>() } else { 96 };
+        [
+            0..offset_of!(Self, board) + Scoreboard::TOUCHED,
+            offset_of!(Self, policy)..offset_of!(Self, rate),
+            cc..cc + used,
+        ]
+    };
 }
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
