@@ -4,7 +4,6 @@
 
 use std::cmp::Reverse;
 
-
 use crate::sim::queue::{Event, EventQueue};
 use crate::sim::slab::{Hop, NIL, Slab};
 use crate::sim::tap::{Tap, TapEvent};

@@ -154,7 +154,11 @@ impl<C, R> Sender<C, R> {
     /// The parts that an ACK touches.
     pub(crate) const TOUCHED: [Range<usize>; 3] = {
         let cc = offset_of!(Self, cc);
-        let used = if size_of::<C>() < 96 { size_of::<C>() } else { 96 };
+        let used = if size_of::<C>() < 96 {
+            size_of::<C>()
+        } else {
+            96
+        };
         [
             0..offset_of!(Self, board) + Scoreboard::TOUCHED,
             offset_of!(Self, policy)..offset_of!(Self, rate),
