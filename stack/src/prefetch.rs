@@ -48,7 +48,7 @@ mod tests {
         let value = [0_u8; 200];
         prefetch(&value);
         prefetch_span(&value[199], 1 << 16);
-        prefetch_part(&value, 64..1);
+        prefetch_part(&value, 64..64);
         prefetch_part(&value, 100..1 << 16);
         prefetch(&());
     }

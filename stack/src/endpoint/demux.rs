@@ -345,7 +345,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
-    use std::mem::offset_of;
 
     fn demux() -> Demux {
         Demux::new(&SipKey::new(1, 2))
