@@ -283,7 +283,7 @@ impl Port {
         Some(i)
     }
 
-    /// Asks for what every packet touches.
+    /// Asks for what every packet touches: all but the last counters.
     #[inline]
     pub(crate) fn prefetch(&self) {
         prefetch_span(self, 4 * 64);

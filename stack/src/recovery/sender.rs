@@ -154,6 +154,7 @@ impl<C, R> Sender<C, R> {
     /// The parts that an ACK touches.
     pub(crate) const TOUCHED: [Range<usize>; 3] = {
         let cc = offset_of!(Self, cc);
+        // The place is as long as the longest algorithm; Reno's window is within this.
         let used = if size_of::<C>() < 96 {
             size_of::<C>()
         } else {
