@@ -424,6 +424,8 @@ fn paws_cannot_be_poisoned_blindly() {
         // The right place and a wrong acknowledgement.
         text(0, 501, b"forged").ts(future, 0),
         text(0, -70_000, b"forged").ts(future, 0),
+        // A RST that is challenged.
+        seg(RST, 5, 0).ts(future, 0),
         // No acknowledgement at all, and SYNs.
         seg(Flags::PSH, 0, 0).data(b"forged").ts(future, 0),
         seg(SYN, 0, 0).ts(future, 0),

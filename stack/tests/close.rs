@@ -3,11 +3,11 @@
 mod pair;
 
 use narrows::Duration;
-use narrows::config::TcpConfig;
+use narrows::config::{TcpConfig, TimestampMode};
 use narrows::conn::state::{CloseReason, State};
 use narrows::conn::{Event, SendError};
 use narrows::wire::Flags;
-use pair::lone::{Lone, SYNCHRONIZED, ack, in_state, plain, positions, seg, syn, text};
+use pair::lone::{Lone, SYNCHRONIZED, ack, in_state, plain, positions, seg, syn, syn_ack, text};
 use pair::{Fate, Pair, bytes};
 
 const ACK: Flags = Flags::ACK;
@@ -301,6 +301,26 @@ fn time_wait_restarts_on_a_retransmitted_fin() {
     }
     l.wait(Duration::from_secs(60));
     assert_eq!(l.state(), State::Closed(CloseReason::Finished));
+}
+
+/// PAWS comes first (RFC 7323 section 5.3): a FIN of long ago is answered, and the wait goes on.
+#[test]
+fn rfc7323_5_3_an_old_fin_does_not_restart_time_wait() {
+    let stamped = TcpConfig {
+        timestamps: TimestampMode::Micros,
+        ..plain()
+    };
+    for (stamp, restarts) in [(1_002, true), (1_001, true), (900, false)] {
+        let mut l = Lone::established_by(stamped.clone(), syn_ack().mss(1_000).ts(1_000, 0));
+        l.close();
+        l.recv(ack(0, 1).ts(1_001, 0));
+        l.recv(ack(0, 1).and(FIN).ts(1_001, 0));
+        assert_eq!(l.state(), State::TimeWait);
+        l.wait(Duration::from_secs(50));
+        assert!(Lone::one(l.recv(fin(0, 1).ts(stamp, 0))).is_pure_ack());
+        l.wait(Duration::from_secs(50));
+        assert_eq!(l.state() == State::TimeWait, restarts, "{stamp}");
+    }
 }
 
 #[test]

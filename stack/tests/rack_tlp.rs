@@ -246,6 +246,45 @@ fn rfc8985_7_4_2_without_dsack_a_bare_duplicate_says_the_same() {
 }
 
 #[test]
+fn rfc8985_7_3_no_further_probe_without_a_round_trip_measured_between() {
+    let mut lab = Lab::connected(rack(), ms(100));
+    lab.write(10);
+    lab.wait(ms(100));
+    lab.ack(9);
+    lab.timer();
+    assert_eq!(probes(&lab), 1);
+    // Of a segment sent twice no round trip is known (Karn).
+    lab.ack(10);
+    lab.ack(10);
+    lab.write(1);
+    assert_eq!(lab.conn.sender().pto_deadline(), None);
+    assert!(lab.conn.sender().rto_deadline().is_some());
+    lab.wait(ms(100));
+    lab.ack(11);
+    lab.write(1);
+    assert!(lab.conn.sender().pto_deadline().is_some());
+}
+
+#[test]
+fn rfc8985_7_1_a_recovery_ends_the_probe_so_that_there_is_one_cut() {
+    let mut lab = Lab::connected(rack(), ms(100));
+    lab.write(10);
+    lab.timer();
+    assert_eq!(probes(&lab), 1);
+    lab.wait(ms(100));
+    // What came is the probe: all that left before it is lost.
+    lab.sack(0, &[(9, 10)]);
+    assert_eq!((lab.reductions(), state(&lab)), (1, CaState::Recovery));
+    lab.wait(ms(100));
+    lab.ack(10);
+    assert_eq!(state(&lab), CaState::Open);
+    lab.write(3);
+    lab.wait(ms(100));
+    lab.ack(13);
+    assert_eq!(lab.reductions(), 1);
+}
+
+#[test]
 fn no_probe_without_sack_nor_outside_the_open_state() {
     let mut lab = Lab::connected(
         TcpConfig {

@@ -94,6 +94,12 @@ fn rfc5961_3_2_a_rst_outside_the_window_is_dropped() {
         }
         assert_eq!(l.conn.stats().challenge_acks, 0);
     }
+    // The right edge is outside, the byte before it is not.
+    let mut l = Lone::established(plain());
+    assert!(l.recv(rst(20_000)).is_empty());
+    assert_eq!(l.conn.stats().challenge_acks, 0);
+    assert_eq!(l.recv(rst(19_999)).len(), 1);
+    assert_eq!(l.conn.stats().challenge_acks, 1);
 }
 
 #[test]

@@ -294,7 +294,6 @@ fn title(file: &str) -> &'static str {
 fn held_against(file: &str) -> &'static str {
     match file {
         "rfc9293" => "the numbers of its Appendix B",
-        "rfc3168" => "its text",
         "rfc1122" => {
             "its text (sections 3.2, 3.3.2 to 3.3.4 and 4.2.3). Section 4.2 has become RFC 9293, \
              whose list has it"
@@ -313,11 +312,12 @@ fn held_against(file: &str) -> &'static str {
              describes what implementations do"
         }
         "rfc9937" => "its text (sections 4 to 6)",
-        "rfc2018" | "rfc2883" | "rfc3042" | "rfc5681" | "rfc5961" | "rfc6298" | "rfc6528"
-        | "rfc6582" | "rfc6675" | "rfc6928" | "rfc7323" | "rfc8985" | "rfc9438" => {
-            "quotations of its text by other implementations"
+        "rfc2018" | "rfc2883" | "rfc3042" | "rfc3168" | "rfc5681" | "rfc5682" | "rfc5961"
+        | "rfc6298" | "rfc6528" | "rfc6582" | "rfc6675" | "rfc6928" | "rfc7323" | "rfc8985"
+        | "rfc9438" => "its text",
+        "rfc8201" => {
+            "its text. The RFC writes them in lower case, and section 5 calls itself notes"
         }
-        "rfc5682" | "rfc8201" => "quotations of parts of its text by another implementation",
         other => panic!("nobody knows what {other} was held against"),
     }
 }

@@ -151,6 +151,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 self.rto.on_rtt_sample(rtt, now);
                 self.rate.set_min_rtt(self.rtt.min().unwrap_or(rtt));
                 self.backoff = 0;
+                self.probe_unmeasured = false;
             }
             self.retries = 0;
         } else if self.probing_window {
@@ -375,6 +376,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         // A window already reduced for ECN is not reduced again for loss in the same window.
         let reduce = self.ca_state != CaState::Cwr;
         self.stats.fast_recoveries += 1;
+        // The window answers for what the probe was about (RFC 8985 section 7.1).
+        self.tlp = None;
         self.force_one = true;
         self.partial_acks = 0;
         if reduce {

@@ -128,6 +128,8 @@ pub struct Sender<C, R> {
     pub(super) probing_window: bool,
     /// CWR is owed to the peer on the next new data segment (RFC 3168 section 6.1.2).
     pub(super) cwr_due: bool,
+    /// No round trip was measured since the last probe (RFC 8985 section 7.3).
+    pub(super) probe_unmeasured: bool,
     /// What `cc` wants; asked once.
     pub(super) needs: Needs,
     pub(super) board: Scoreboard,
@@ -217,6 +219,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             armed_rto: Duration::ZERO,
             limited_until: start,
             cwr_due: false,
+            probe_unmeasured: false,
             last_sent_at: Instant::ZERO,
             held_until: Instant::ZERO,
             stats: SenderStats::default(),
@@ -452,6 +455,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if self.probe_due {
             self.probe_due = false;
             self.tlp = Some(TlpEpisode::new(self.nxt, retransmission));
+            self.probe_unmeasured = true;
             self.stats.tail_loss_probes += 1;
         }
         self.with_cc(now, |cc, view| cc.on_sent(bytes, view));
@@ -508,6 +512,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 .is_some_and(|t| t.is_retrans() && t.end_seq() == end)
         {
             self.tlp = None;
+            self.probe_unmeasured = false;
             self.probe_due = true;
             self.stats.tail_loss_probes -= 1;
         }

@@ -34,6 +34,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             || !self.policy.sack
             || self.ca_state != CaState::Open
             || self.tlp.is_some()
+            || self.probe_unmeasured
             || self.backoff > 0
             || self.board.is_empty()
             || !self.board.sacked().is_zero()

@@ -44,16 +44,6 @@ impl<T: TcpTypes> Connection<T> {
             self.challenge_ack(now);
             return None;
         }
-        // TIME-WAIT: a retransmitted FIN restarts the wait (RFC 9293 section 3.10.7.4).
-        if self.state == State::TimeWait
-            && fin
-            && tcp.seq + text_len as u32 + 1 == self.rcv_nxt_seq()
-        {
-            self.ack.force();
-            self.timers.arm(Timer::Linger, now + self.config.time_wait);
-            return None;
-        }
-
         // Distance from RCV.NXT on the circle, put on the line of stream offsets.
         let nxt = self.rcv_nxt_seq();
         let distance = i64::from(tcp.seq.0.wrapping_sub(nxt.0) as i32);
@@ -79,12 +69,22 @@ impl<T: TcpTypes> Connection<T> {
             }
         }
 
+        // TIME-WAIT: a retransmitted FIN restarts the wait (RFC 9293 section 3.10.7.4).
+        if self.state == State::TimeWait
+            && fin
+            && tcp.seq + text_len as u32 + 1 == self.rcv_nxt_seq()
+        {
+            self.ack.force();
+            self.timers.arm(Timer::Linger, now + self.config.time_wait);
+            return None;
+        }
+
         let window = edge - base;
         // An empty segment right at the edge is accepted too: that is where the ACKs of a peer
-        // that has filled the window stand.
+        // that has filled the window stand. A RST there is outside (RFC 5961 section 3.2).
         let acceptable = match (len, window) {
             (0, 0) => start == base,
-            (0, _) => base <= start && start <= edge,
+            (0, _) => base <= start && start < edge + i64::from(!rst),
             (_, 0) => start == base,
             _ => start < edge && start + len > base,
         };
