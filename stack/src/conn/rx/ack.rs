@@ -45,7 +45,8 @@ impl<T: TcpTypes> Connection<T> {
     pub(super) fn on_ack(&mut self, now: Instant, tcp: &TcpHeader, seg: &Placed) {
         let distance = self.ack_distance(tcp);
         let Ok(distance) = u64::try_from(distance) else {
-            // An old acknowledgement says nothing new, but its SACK blocks and the text count.
+            // An old acknowledgement says nothing new; the text counts. Its SACK blocks are lost, which
+            // RFC 6675 section 5 would take in (see the weaknesses in docs/RELIABILITY.md).
             return;
         };
         let una = self.snd.una();
