@@ -17,11 +17,13 @@ pub mod rate;
 pub mod scoreboard;
 mod sender;
 pub mod spurious;
+mod stats;
 mod timers;
 pub mod tlp;
 
 pub use detector::{DetectorFactory, LossDetector};
 pub use episode::AckInput;
 pub use scoreboard::{AbsSeq, Scoreboard, SentSegment};
-pub use sender::{NextSegment, Sender, SenderPolicy, SenderStats};
+pub use sender::{NextSegment, Sender, SenderPolicy};
+pub use stats::SenderStats;
 pub use timers::RtoOutcome;
