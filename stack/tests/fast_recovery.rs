@@ -5,7 +5,9 @@ mod lab;
 
 use lab::{Lab, MSS, congestion, ms, segments, textbook};
 use narrows::Duration;
-use narrows::config::{IdleRestart, InitialWindow, LocalDropPolicy, RecoverySending, TcpConfig};
+use narrows::config::{
+    EcnMode, IdleRestart, InitialWindow, LocalDropPolicy, RecoverySending, TcpConfig,
+};
 use narrows::congestion::CaState;
 use narrows::wire::{Flags, Seq};
 
@@ -360,27 +362,32 @@ fn rfc6675_4_nextseg_prefers_lost_then_new_then_unjudged() {
         sent.len() > 1 && sent[1..].iter().all(|s| *s >= 10),
         "{sent:?}"
     );
-    // Nothing new: rule 3 sends 5 on suspicion, after the rescue of rule 4 when nothing lay
-    // below what was SACKed.
+    // Nothing new: rule 3 sends 5 on suspicion.
     let mut lab = Lab::connected(window(textbook("sack"), 10), ms(100));
     lab.write(10);
     lab.wait(ms(100));
     lab.sack(0, &[(1, 5)]);
     lab.sack(0, &[(7, 8), (1, 5)]);
-    assert_eq!(segments(&lab.log)[10..], [0, 9, 5]);
+    assert_eq!(segments(&lab.log)[10..], [0, 5, 6]);
 }
 
 #[test]
 fn rfc6675_4_rule_4_one_rescue_retransmission_of_the_tail() {
-    // 0 and 9 of ten are lost, nothing new to send: the rescue repairs 9 without a timeout.
+    // 0, 2 and 9 of ten are lost, nothing new to send: the rescue repairs 9 without a timeout.
     let mut lab = Lab::connected(window(textbook("sack"), 10), ms(100));
     lab.write(10);
     lab.wait(ms(100));
-    for n in 2..=9 {
-        lab.sack(0, &[(1, n)]);
+    for n in 4..=9 {
+        lab.sack(0, &[(1, 2), (3, n)]);
     }
     let again = segments(&lab.log)[10..].to_vec();
-    assert_eq!(again, [0, 9], "the retransmission, then the rescue");
+    assert_eq!(
+        again,
+        [0, 2],
+        "the rescue is not before the first of them has arrived"
+    );
+    lab.wait(ms(50));
+    assert_eq!(segments(&lab.sack(2, &[(3, 9)])), [9]);
     lab.wait(ms(100));
     lab.ack(10);
     assert_eq!(
@@ -432,6 +439,237 @@ fn losses_after_the_recovery_point_are_a_new_event() {
         lab.sack(first, &[(first + 1, first + n)]);
     }
     assert_eq!((state(&lab), lab.reductions()), (CaState::Recovery, 2));
+}
+
+/// The recovery point is the end of the flight.
+fn without_limited_transmit(detector: &str) -> TcpConfig {
+    TcpConfig {
+        limited_transmit: false,
+        ..textbook(detector)
+    }
+}
+
+/// RFC 5681 section 4.3, RFC 6675 section 5: the recovery of one window repairs what the next has
+/// lost as well, but that is a second indication of congestion, counted when the first is over.
+#[test]
+fn rfc5681_4_3_losses_of_the_next_window_lower_the_window_again() {
+    let mut lab = flight(without_limited_transmit("sack"), 10);
+    for n in 2..=10 {
+        lab.wait(ms(1));
+        lab.sack(0, &[(1, n)]);
+    }
+    let sent = lab.conn.sender().nxt() / MSS;
+    assert!(sent >= 13, "new data left in recovery: {sent}");
+    assert_eq!((lab.reductions(), lab.ssthresh()), (1, 5));
+    // The retransmission is late; of the new data the first is lost.
+    lab.wait(ms(60));
+    let next = 10;
+    for n in next + 2..=sent {
+        lab.sack(0, &[(1, 10), (next + 1, n)]);
+        lab.wait(ms(20));
+    }
+    let more = lab.conn.sender().nxt() / MSS;
+    for n in sent + 1..=more {
+        lab.sack(0, &[(1, 10), (next + 1, n)]);
+        lab.wait(ms(20));
+    }
+    assert!(
+        lab.conn
+            .sender()
+            .scoreboard()
+            .get(next * MSS + 1)
+            .unwrap()
+            .is_lost()
+    );
+    assert_eq!((lab.reductions(), state(&lab)), (1, CaState::Recovery));
+    // All of the first window is acknowledged.
+    lab.ack_now(next * MSS, &[((next + 1) * MSS, more * MSS)], Flags::NONE);
+    assert_eq!((lab.reductions(), state(&lab)), (2, CaState::Recovery));
+    assert!(lab.ssthresh() < 5);
+    let all = lab.conn.sender().nxt() / MSS;
+    lab.ack(all);
+    assert_eq!((lab.reductions(), state(&lab)), (2, CaState::Open));
+}
+
+/// The timeout answers for all that was outstanding, the losses beyond the recovery as well.
+#[test]
+fn rfc5681_4_3_a_timeout_answers_for_the_next_window_too() {
+    let mut lab = flight(without_limited_transmit("sack"), 10);
+    for n in 2..=10 {
+        lab.sack(0, &[(1, n)]);
+    }
+    lab.wait(ms(100));
+    let sent = lab.conn.sender().nxt() / MSS;
+    assert!(sent >= 14);
+    lab.sack(0, &[(1, 10), (11, sent)]);
+    assert!(
+        lab.conn
+            .sender()
+            .scoreboard()
+            .get(10 * MSS + 1)
+            .unwrap()
+            .is_lost()
+    );
+    lab.timer();
+    assert_eq!((state(&lab), lab.reductions()), (CaState::Loss, 1));
+    lab.wait(ms(100));
+    let all = lab.conn.sender().nxt() / MSS;
+    lab.ack(all);
+    assert_eq!((state(&lab), lab.reductions()), (CaState::Open, 1));
+}
+
+/// What the device refused is sent again, and is no loss of the next window.
+#[test]
+fn a_local_drop_within_a_recovery_is_not_answered_for_at_its_end() {
+    let config = TcpConfig {
+        local_drop: LocalDropPolicy::Requeue,
+        ..without_limited_transmit("sack")
+    };
+    let mut lab = flight(config, 20);
+    for n in 2..=12 {
+        lab.sack(0, &[(1, n)]);
+    }
+    lab.wait(ms(50));
+    // The first of the new data never left, what follows it did.
+    let new: Vec<_> = lab
+        .log
+        .iter()
+        .filter(|o| o.segment() >= 20)
+        .cloned()
+        .collect();
+    assert!(new.len() >= 2);
+    lab.conn
+        .handle_local_drop(lab.now, &new[0].tcp, new[0].len as usize);
+    lab.pump();
+    // A further loss of the first window is found.
+    for n in 14..=20 {
+        lab.sack(0, &[(13, n), (1, 12)]);
+    }
+    lab.wait(ms(50));
+    lab.ack(20);
+    assert_eq!((state(&lab), lab.reductions()), (CaState::Open, 1));
+}
+
+/// A recovery that ends with nothing lost behind it cuts nothing, nor does what ECN or the end of
+/// the data leave.
+#[test]
+fn rfc5681_4_3_without_a_further_loss_one_reduction_it_is() {
+    for detector in ["sack", "rack"] {
+        let mut lab = flight(without_limited_transmit(detector), 10);
+        for n in 2..=10 {
+            lab.sack(0, &[(1, n)]);
+        }
+        lab.wait(ms(100));
+        lab.ack(10);
+        assert_eq!(
+            (lab.reductions(), state(&lab)),
+            (1, CaState::Open),
+            "{detector}"
+        );
+    }
+}
+
+/// RFC 6675 section 5: of an ACK that another has overtaken the SACK blocks are taken in.
+#[test]
+fn rfc6675_5_an_overtaken_ack_updates_the_scoreboard() {
+    let mut lab = flight(textbook("sack"), 10);
+    lab.ack(2);
+    let before = lab.conn.sender().una();
+    // In order these were ACKs of 1 with 3 and up SACKed.
+    lab.sack(1, &[(3, 4)]);
+    assert_eq!(lab.conn.sender().scoreboard().sacked().get(), MSS);
+    lab.sack(1, &[(3, 5)]);
+    assert_eq!(state(&lab), CaState::Disorder);
+    lab.sack(1, &[(3, 6)]);
+    assert_eq!((state(&lab), lab.reductions()), (CaState::Recovery, 1));
+    assert_eq!(segments(&lab.log).iter().filter(|n| **n == 2).count(), 2);
+    assert_eq!(lab.conn.sender().una(), before);
+    // What it acknowledged itself, or is acknowledged since, is no duplicate and nothing new.
+    let sacked = lab.conn.sender().scoreboard().sacked();
+    lab.sack(1, &[(1, 2), (3, 6)]);
+    assert_eq!(lab.conn.sender().scoreboard().sacked(), sacked);
+    // Neither is its window.
+    let window = lab.window;
+    lab.window = 1 << 10;
+    lab.sack(1, &[(3, 7)]);
+    lab.window = window;
+    assert!(lab.conn.sender().scoreboard().sacked() > sacked);
+    lab.log.clear();
+    lab.wait(ms(10));
+    lab.sack(2, &[(3, 10)]);
+    assert!(
+        !segments(&lab.log).is_empty(),
+        "the window is as wide as before"
+    );
+}
+
+/// Nor is its ECE an echo that is not answered yet.
+#[test]
+fn rfc3168_6_1_2_an_overtaken_ack_echoes_no_mark() {
+    let config = TcpConfig {
+        ecn: EcnMode::Classic,
+        ..window(textbook("sack"), 10)
+    };
+    let mut lab = Lab::connected_with(config, ms(100), Flags::ECE);
+    lab.write(100);
+    lab.wait(ms(100));
+    lab.ack(2);
+    lab.ack_now(MSS, &[(3 * MSS, 4 * MSS)], Flags::ECE);
+    assert_eq!((state(&lab), lab.reductions()), (CaState::Disorder, 0));
+    lab.ack_now(2 * MSS, &[(3 * MSS, 5 * MSS)], Flags::ECE);
+    assert_eq!((state(&lab), lab.reductions()), (CaState::Cwr, 1));
+}
+
+/// RFC 6675 sections 2 and 5: an ACK that advances and SACKs something new is the first duplicate.
+#[test]
+fn rfc6675_5_an_ack_that_advances_counts_if_it_sacks_something_new() {
+    // Short segments: the bytes alone do not tell, and blocks in their runs of a hundred.
+    const LEN: u64 = 100;
+    for first in [&[(2 * LEN, 3 * LEN)][..], &[]] {
+        let mut lab = Lab::connected(window(textbook("sack"), 10), ms(100));
+        for _ in 0..8 {
+            lab.conn.send(&[7; LEN as usize], LEN as usize).unwrap();
+            lab.pump();
+        }
+        lab.wait(ms(100));
+        lab.ack_now(LEN, first, Flags::NONE);
+        lab.ack_now(LEN, &[(2 * LEN, 4 * LEN)], Flags::NONE);
+        assert_eq!(state(&lab), CaState::Disorder);
+        lab.ack_now(LEN, &[(2 * LEN, 5 * LEN)], Flags::NONE);
+        let recovering = state(&lab) == CaState::Recovery;
+        assert_eq!(recovering, !first.is_empty(), "{first:?}");
+    }
+}
+
+/// RFC 6675 section 5.1: after a timeout no recovery begins before all that was sent before it is
+/// acknowledged, whatever is SACKed; then it does.
+#[test]
+fn rfc6675_5_1_no_recovery_before_the_timeouts_data_is_acknowledged() {
+    for detector in ["sack", "rack-notlp"] {
+        let mut lab = flight(textbook(detector), 10);
+        lab.timer();
+        assert_eq!(
+            (state(&lab), lab.reductions()),
+            (CaState::Loss, 0),
+            "{detector}"
+        );
+        let cut = lab.conn.sender_stats().fast_recoveries;
+        for n in 2..=8 {
+            lab.wait(ms(30));
+            lab.sack(0, &[(1, n)]);
+            assert_eq!(state(&lab), CaState::Loss, "{detector}");
+        }
+        assert_eq!((lab.conn.sender_stats().fast_recoveries, cut), (0, 0));
+        lab.wait(ms(30));
+        lab.ack(10);
+        assert_eq!(state(&lab), CaState::Open, "{detector}");
+        lab.wait(ms(100));
+        for n in 12..=16 {
+            lab.wait(ms(30));
+            lab.sack(10, &[(11, n)]);
+        }
+        assert_eq!(state(&lab), CaState::Recovery, "{detector}");
+    }
 }
 
 #[test]

@@ -502,8 +502,11 @@ fn rfc9937_6_2_an_ack_is_worth_what_it_delivers() {
 #[test]
 fn rfc5682_2_1_without_new_data_no_verdict() {
     let ack = FrtoFacts {
+        ack: 2_000,
         advanced: true,
-        complete: false,
+        repaired: true,
+        recover: 10_000,
+        highest: 2_000,
         original_delivered: true,
         duplicate: false,
         sack: false,

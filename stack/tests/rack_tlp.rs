@@ -4,7 +4,7 @@ mod lab;
 
 use lab::{Lab, MSS, ms, segments, stamped, textbook, us};
 use narrows::Duration;
-use narrows::config::{AckPolicy, EcnMode, InitialWindow, TcpConfig};
+use narrows::config::{AckPolicy, EcnMode, InitialWindow, RecoverySending, TcpConfig};
 use narrows::congestion::CaState;
 use narrows::trace::TraceEvent;
 use narrows::wire::Flags;
@@ -102,8 +102,189 @@ fn rfc8985_6_lost_retransmission_is_found_without_a_timeout() {
     lab.wait(ms(130));
     let out = lab.sack(0, &[(1, 11)]);
     assert_eq!(segments(&out).first(), Some(&0));
-    assert_eq!(lab.conn.sender_stats().timeouts, 0);
+    let stats = lab.conn.sender_stats();
+    assert_eq!((stats.timeouts, stats.lost_bytes), (0, 2 * MSS));
+}
+
+/// The first segment that left for the first time after segment `n` did for the last time.
+fn new_after(lab: &Lab, n: u64) -> u64 {
+    let left = segments(&lab.log);
+    let at = left.iter().rposition(|s| *s == n).unwrap();
+    let highest = left[..at].iter().max().unwrap();
+    *left[at..].iter().find(|s| *s > highest).unwrap()
+}
+
+/// RFC 5681 section 4.3, RFC 8985 section 9.3: the loss of a retransmission is a second indication
+/// of congestion, those of one window together are one.
+#[test]
+fn rfc5681_4_3_a_lost_retransmission_lowers_the_window_again() {
+    let config = TcpConfig {
+        initial_window: InitialWindow::Segments(40),
+        ..rack()
+    };
+    let mut lab = Lab::connected(config, ms(100));
+    lab.write(300);
+    lab.wait(ms(100));
+    // 0 to 3 are lost. Each delivery from 30 ms later on is told by an ACK of its own.
+    for n in 5..=30 {
+        lab.wait(ms(1));
+        lab.sack(0, &[(4, n)]);
+    }
+    assert_eq!((lab.reductions(), lab.ssthresh(), lab.cwnd()), (1, 20, 20));
+    let first = lab.log.iter().rposition(|o| o.segment() == 0).unwrap();
+    let again = segments(&lab.log[first..]);
+    assert!((0..4).all(|n| again.contains(&n)), "{again:?}");
+    // What was new after them arrives, they do not.
+    lab.wait(ms(100));
+    let new = new_after(&lab, 3);
+    for n in 31..=new {
+        lab.sack(0, &[(4, n)]);
+    }
     assert_eq!(lab.reductions(), 1);
+    // The first goes again with the ACK that tells.
+    lab.wait(ms(2));
+    let out = lab.sack(0, &[(4, new + 1)]);
+    assert_eq!(segments(&out), [0]);
+    for n in new + 2..=new + 6 {
+        lab.wait(ms(2));
+        lab.sack(0, &[(4, n)]);
+    }
+    assert_eq!((lab.reductions(), lab.ssthresh(), lab.cwnd()), (2, 10, 10));
+    // And a third time.
+    lab.wait(ms(150));
+    let seen = lab.conn.sender().nxt() / MSS;
+    lab.sack(0, &[(4, seen)]);
+    lab.wait(ms(150));
+    let seen = lab.conn.sender().nxt() / MSS;
+    lab.sack(0, &[(4, seen)]);
+    assert_eq!((lab.reductions(), lab.ssthresh()), (3, 5));
+    // No reduction is taken back for what the peer says of the copies.
+    assert_eq!((state(&lab), lab.undone()), (CaState::Recovery, 0));
+}
+
+/// Retransmissions that left before the window was lowered a second time are of the same window,
+/// though their loss is found later.
+#[test]
+fn rfc5681_4_3_retransmissions_of_one_window_lower_it_once() {
+    let config = TcpConfig {
+        initial_window: InitialWindow::Segments(40),
+        ..rack()
+    };
+    let mut lab = Lab::connected(config, ms(100));
+    lab.write(300);
+    lab.wait(ms(100));
+    // 0 is lost, and 20; between their retransmissions new data leaves.
+    for n in 2..=20 {
+        lab.wait(ms(1));
+        lab.sack(0, &[(1, n)]);
+    }
+    let new = new_after(&lab, 0);
+    for n in 22..=40 {
+        lab.wait(ms(1));
+        lab.sack(0, &[(21, n), (1, 20)]);
+    }
+    let left = segments(&lab.log);
+    let at = |n| left.iter().rposition(|s| *s == n).unwrap();
+    assert!(at(0) < at(new) && at(new) < at(20), "{left:?}");
+    assert_eq!(lab.reductions(), 1);
+    lab.wait(ms(70));
+    lab.sack(0, &[(21, new + 1), (1, 20)]);
+    assert_eq!(lab.reductions(), 2, "0 once more");
+    let after = new_after(&lab, 20);
+    for n in new + 2..=after + 1 {
+        lab.wait(ms(1));
+        lab.sack(0, &[(21, n), (1, 20)]);
+    }
+    let left = segments(&lab.log);
+    assert_eq!(
+        left[40..].iter().filter(|n| **n == 20).count(),
+        2,
+        "20 as well"
+    );
+    assert_eq!(lab.reductions(), 2);
+}
+
+/// The first of them goes again with the ACK that tells, though the pipe is full.
+#[test]
+fn rfc5681_4_3_a_retransmission_lost_again_waits_for_no_room() {
+    let config = TcpConfig {
+        initial_window: InitialWindow::Segments(40),
+        recovery: RecoverySending::Pipe,
+        ..rack()
+    };
+    let mut lab = Lab::connected(config, ms(100));
+    lab.write(300);
+    lab.wait(ms(100));
+    for n in 2..=40 {
+        lab.wait(ms(1));
+        lab.sack(0, &[(1, n)]);
+    }
+    lab.wait(ms(70));
+    let new = new_after(&lab, 0);
+    let out = lab.sack(0, &[(1, new + 1)]);
+    assert_eq!((lab.reductions(), segments(&out)), (2, vec![0]));
+    assert!(lab.pipe() > lab.cwnd(), "{} {}", lab.pipe(), lab.cwnd());
+}
+
+/// What had left again shortly before a timeout is of the window that the timeout answered for.
+#[test]
+fn rfc5681_4_3_what_left_before_a_timeout_is_answered_for() {
+    let config = TcpConfig {
+        initial_window: InitialWindow::Segments(12),
+        ..textbook("rack-notlp")
+    };
+    let mut lab = Lab::connected(config, ms(100));
+    lab.write(12);
+    lab.wait(ms(100));
+    // 0 and 1 are lost; the pipe has room for 1 only when all else has arrived.
+    for n in 3..=5 {
+        lab.sack(0, &[(2, n)]);
+    }
+    assert_eq!(segments(&lab.log)[12..], [0]);
+    lab.wait(ms(950));
+    lab.sack(0, &[(2, 12)]);
+    assert_eq!(segments(&lab.log)[12..], [0, 1]);
+    assert_eq!(segments(&lab.timer()), [0]);
+    assert_eq!((lab.timeouts().len(), lab.reductions()), (1, 1));
+    // The new copy of 0 arrives, the one of 1 that left before it does not.
+    lab.wait(ms(110));
+    lab.ack_now(MSS, &[(2 * MSS, 12 * MSS)], Flags::NONE);
+    assert_eq!(segments(&lab.log)[15..], [1]);
+    assert_eq!(lab.reductions(), 1);
+}
+
+/// The same after a timeout: what slow start has repaired so far is lost again, and the timer did
+/// not tell.
+#[test]
+fn rfc5681_4_3_a_lost_retransmission_after_a_timeout_lowers_the_window_again() {
+    let config = TcpConfig {
+        initial_window: InitialWindow::Segments(16),
+        ..textbook("rack-notlp")
+    };
+    let mut lab = Lab::connected(config, ms(100));
+    lab.write(300);
+    lab.timer();
+    assert_eq!((state(&lab), lab.ssthresh()), (CaState::Loss, 8));
+    // Each retransmission up to 4 arrives after a round trip, and lets out more.
+    for n in 1..=4 {
+        lab.wait(ms(100));
+        lab.ack(n);
+    }
+    assert_eq!((lab.reductions(), lab.cwnd()), (0, 5));
+    assert_eq!(segments(&lab.log).last(), Some(&8));
+    // Of those in flight the first is lost.
+    lab.wait(ms(100));
+    lab.log.clear();
+    for n in 6..=9 {
+        lab.wait(ms(10));
+        lab.sack(4, &[(5, n)]);
+    }
+    assert!(segments(&lab.log).contains(&4), "{:?}", segments(&lab.log));
+    assert_eq!((lab.reductions(), state(&lab)), (1, CaState::Loss));
+    assert!(lab.ssthresh() < 8 && lab.cwnd() < 5);
+    lab.wait(ms(100));
+    lab.ack(16);
+    assert_eq!((lab.reductions(), state(&lab)), (1, CaState::Open));
 }
 
 #[test]

@@ -5,10 +5,14 @@ mod lab;
 use lab::{Lab, MSS, ms, rto, segments, stamped, textbook, us};
 use narrows::config::{AckPolicy, IdleRestart, InitialWindow, TcpConfig};
 use narrows::recovery::AbsSeq;
+use narrows::recovery::detector::{AckFacts, FastRetransmitTimer, LossDetector, Verdict};
+use narrows::recovery::dup_thresh::Sack6675;
+use narrows::recovery::scoreboard::Scoreboard;
 use narrows::trace::{TimeoutCause, TraceEvent};
 use narrows::wire::Flags;
 use narrows::{Duration, Instant};
 use proptest::prelude::*;
+use std::sync::Arc;
 
 fn lab() -> Lab {
     Lab::connected(textbook("sack"), ms(100))
@@ -58,6 +62,65 @@ fn rfc6298_5_3_new_acknowledgement_restarts_the_timer() {
     lab.wait(ms(50));
     lab.ack(1);
     assert_eq!(deadline(&lab), Some(rto.saturating_sub(ms(50))));
+}
+
+/// Section 5: no segment leaves again less than an RTO after it last left. The timer of a fast
+/// retransmission that is lost counts from there, and not from the last ACK that advanced.
+#[test]
+fn rfc6298_5_no_timeout_sooner_than_an_rto_after_a_fast_retransmission() {
+    for detector in ["reno", "newreno", "sack", "rack-notlp"] {
+        let config = TcpConfig {
+            initial_window: InitialWindow::Segments(10),
+            ..textbook(detector)
+        };
+        let mut lab = Lab::connected(config, ms(100));
+        lab.write(10);
+        lab.wait(ms(700));
+        for n in 2..=4 {
+            lab.sack(0, &[(1, n)]);
+        }
+        let again = lab.log.last().unwrap();
+        assert_eq!((again.segment(), again.at), (0, lab.now), "{detector}");
+        let rto = lab.conn.sender().current_rto();
+        assert_eq!(deadline(&lab), Some(rto), "{detector}");
+        // What else leaves again does not move it.
+        lab.wait(ms(50));
+        lab.sack(0, &[(1, 7)]);
+        assert_eq!(deadline(&lab), Some(rto - ms(50)), "{detector}");
+    }
+}
+
+/// ... unless the loss detector says that it runs on.
+#[test]
+fn a_detector_may_leave_the_timer_alone() {
+    #[derive(Debug)]
+    struct RunsOn(Sack6675);
+    impl LossDetector for RunsOn {
+        fn name(&self) -> &'static str {
+            "runs-on"
+        }
+        fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
+            self.0.on_ack(facts, board)
+        }
+        fn fast_retransmit_timer(&self) -> FastRetransmitTimer {
+            FastRetransmitTimer::RunsOn
+        }
+    }
+    let config = TcpConfig {
+        initial_window: InitialWindow::Segments(10),
+        detector: Arc::new(|| RunsOn(Sack6675::new())),
+        ..textbook("sack")
+    };
+    let mut lab = Lab::connected(config, ms(100));
+    lab.write(10);
+    lab.wait(ms(700));
+    let before = deadline(&lab);
+    for n in 2..=4 {
+        lab.sack(0, &[(1, n)]);
+    }
+    assert_eq!(segments(&lab.log)[10..], [0]);
+    assert_eq!(deadline(&lab), before);
+    assert_eq!(segments(&lab.timer()), [0]);
 }
 
 #[test]

@@ -6,8 +6,9 @@ mod pair;
 
 use lab::{Lab, MSS, congestion, ms, rto, segments, stamped, textbook};
 use narrows::Duration;
-use narrows::config::{InitialWindow, SpuriousDetection, TcpConfig, TimestampMode};
+use narrows::config::{EcnMode, InitialWindow, SpuriousDetection, TcpConfig, TimestampMode};
 use narrows::congestion::{CaState, CongestionControl};
+use narrows::wire::Flags;
 use pair::{Fate, Pair, bytes};
 
 const FRTO: SpuriousDetection = SpuriousDetection {
@@ -135,13 +136,183 @@ fn rfc5682_3_1_sack_of_new_data_only_means_loss() {
     assert!(out.contains(&1), "{out:?}");
 }
 
+/// With SACK or without, the algorithm begins anew when the same segment times out again.
 #[test]
-fn rfc5682_a_second_timeout_is_not_judged() {
+fn rfc5682_2_1_a_further_timeout_of_the_segment_begins_anew() {
+    for detector in ["newreno", "sack"] {
+        let mut lab = flight(textbook(detector), FRTO);
+        assert_eq!(segments(&lab.timer()), [0]);
+        assert_eq!(segments(&lab.timer()), [0]);
+        assert_eq!(segments(&lab.ack(1)), [10, 11], "{detector}");
+        assert_eq!(lab.undone(), 0);
+        lab.ack(2);
+        assert_eq!(
+            (lab.undone(), state(&lab), lab.cwnd() >= 10),
+            (1, CaState::Open, true),
+            "{detector}"
+        );
+    }
+}
+
+/// Step 2a: a segment acknowledged in parts would tell of originals that never came.
+#[test]
+fn rfc5682_2_1_an_ack_of_a_part_of_the_segment_proves_nothing() {
+    for detector in ["newreno", "sack"] {
+        let mut lab = flight(textbook(detector), FRTO);
+        lab.timer();
+        lab.ack_now(MSS / 2, &[], Flags::NONE);
+        lab.ack(1);
+        assert!(!segments(&lab.log).contains(&10), "{detector}");
+        assert_eq!(
+            (lab.undone(), state(&lab)),
+            (0, CaState::Loss),
+            "{detector}"
+        );
+    }
+}
+
+/// What neither acknowledges anything nor is a duplicate is waited out, at either step.
+#[test]
+fn rfc5682_2_1_a_window_update_decides_nothing() {
+    let mut lab = flight(textbook("newreno"), FRTO);
+    lab.timer();
+    lab.window += 1 << 10;
+    assert!(segments(&lab.ack(0)).is_empty());
+    assert_eq!(segments(&lab.ack(1)), [10, 11]);
+    lab.window += 1 << 10;
+    assert!(segments(&lab.ack(1)).is_empty());
+    lab.ack(2);
+    assert_eq!((lab.undone(), state(&lab)), (1, CaState::Open));
+}
+
+/// Step 3b sets `recover` back: three duplicates after it retransmit, with no new data between.
+#[test]
+fn rfc5682_2_1_after_an_undone_timeout_duplicate_acks_count() {
+    let mut lab = flight(textbook("newreno"), FRTO);
+    lab.timer();
+    lab.ack(1);
+    lab.ack(2);
+    assert_eq!((lab.undone(), lab.reductions()), (1, 0));
+    for _ in 0..3 {
+        assert_ne!(state(&lab), CaState::Recovery);
+        lab.ack(2);
+    }
+    assert_eq!((state(&lab), lab.reductions()), (CaState::Recovery, 1));
+    assert_eq!(segments(&lab.log).last(), Some(&2));
+}
+
+/// Without SACK the basic algorithm is for timeouts within a fast recovery too: its first ACK may
+/// be of originals.
+#[test]
+fn rfc5682_2_1_the_basic_algorithm_judges_timeouts_of_a_fast_recovery() {
+    let mut lab = flight(textbook("newreno"), FRTO);
+    for _ in 0..3 {
+        lab.ack(0);
+    }
+    assert_eq!(state(&lab), CaState::Recovery);
+    assert_eq!(segments(&lab.timer()), [0]);
+    let new = lab.conn.sender().nxt() / MSS;
+    assert_eq!(segments(&lab.ack(1)), [new, new + 1]);
+}
+
+/// Section 3.1 step 2: with SACK, duplicates before the ACK of the retransmission are waited out.
+#[test]
+fn rfc5682_3_1_duplicates_before_the_first_new_ack_are_waited_out() {
     let mut lab = flight(textbook("sack"), FRTO);
     lab.timer();
+    assert!(segments(&lab.sack(0, &[(5, 6)])).is_empty());
+    assert!(segments(&lab.sack(0, &[(5, 7)])).is_empty());
+    assert_eq!(segments(&lab.ack(1)), [10, 11]);
+    // Step 3b: 7 was not SACKed before, and left before the timeout.
+    lab.sack(1, &[(5, 8)]);
+    assert_eq!(lab.undone(), 1);
+}
+
+/// What an overtaken ACK had to say is known: it decides nothing.
+#[test]
+fn rfc5682_3_1_an_overtaken_ack_decides_nothing() {
+    let mut lab = flight(textbook("sack"), FRTO);
     lab.timer();
-    assert_eq!(segments(&lab.ack(1)), [1, 2]);
-    assert_eq!(lab.undone(), 0);
+    lab.sack(0, &[(5, 7)]);
+    lab.ack_now(MSS, &[(5 * MSS, 7 * MSS)], Flags::NONE);
+    lab.sack(0, &[(5, 6)]);
+    assert_eq!((lab.undone(), state(&lab)), (0, CaState::Loss));
+    lab.sack(1, &[(5, 8)]);
+    assert_eq!(lab.undone(), 1);
+}
+
+/// After the undo a mark is answered again: the window that it is about was not reduced.
+#[test]
+fn rfc5682_3_1_a_mark_after_an_undone_timeout_counts() {
+    let config = TcpConfig {
+        ecn: EcnMode::Classic,
+        spurious: FRTO,
+        initial_window: InitialWindow::Segments(10),
+        ..textbook("sack")
+    };
+    let mut lab = Lab::connected_with(config, ms(100), Flags::ECE);
+    lab.write(100);
+    lab.timer();
+    lab.ack(1);
+    lab.ack(2);
+    assert_eq!((lab.undone(), lab.reductions()), (1, 0));
+    lab.ack_now(3 * MSS, &[], Flags::ECE);
+    assert_eq!((state(&lab), lab.reductions()), (CaState::Cwr, 1));
+}
+
+/// A block between an overtaken ACK and SND.UNA reports no duplicate (RFC 2883 section 4).
+#[test]
+fn rfc2883_4_a_block_above_an_overtaken_ack_is_no_duplicate() {
+    let mut lab = flight(textbook("sack"), DSACK);
+    for n in 2..=4 {
+        lab.sack(0, &[(1, n)]);
+    }
+    assert_eq!(
+        (state(&lab), lab.conn.sender_stats().retransmits),
+        (CaState::Recovery, 1)
+    );
+    let all = lab.conn.sender().nxt() / MSS;
+    lab.ack(all);
+    lab.sack(0, &[(1, 5)]);
+    assert_eq!((state(&lab), lab.undone()), (CaState::Open, 0));
+    // One below it does.
+    lab.ack_now(2 * MSS, &[(0, MSS)], Flags::NONE);
+    assert_eq!(lab.undone(), 1);
+}
+
+/// A lost retransmission is congestion whatever became of the original.
+#[test]
+fn rfc5681_4_3_a_lost_retransmission_ends_the_search_for_evidence() {
+    let mut lab = flight(textbook("rack-notlp"), DSACK);
+    lab.wait(ms(100));
+    for n in 2..=10 {
+        lab.sack(0, &[(1, n)]);
+    }
+    lab.wait(ms(130));
+    let new = lab.conn.sender().nxt() / MSS;
+    lab.sack(0, &[(1, new)]);
+    assert_eq!(
+        (lab.reductions(), lab.conn.sender_stats().retransmits),
+        (2, 2)
+    );
+    let all = lab.conn.sender().nxt() / MSS;
+    lab.wait(ms(50));
+    lab.ack(all);
+    for _ in 0..2 {
+        lab.ack_now(all * MSS, &[(0, MSS)], Flags::NONE);
+    }
+    assert_eq!((lab.undone(), lab.reductions()), (0, 2));
+}
+
+/// Step 3a: what covers data sent since proves nothing, whatever else it tells.
+#[test]
+fn rfc5682_3_1_what_covers_new_data_as_well_means_loss() {
+    let mut lab = flight(textbook("sack"), FRTO);
+    lab.timer();
+    assert_eq!(segments(&lab.ack(1)), [10, 11]);
+    let out = lab.sack(2, &[(10, 11)]);
+    assert_eq!((lab.undone(), state(&lab)), (0, CaState::Loss));
+    assert!(segments(&out).contains(&2), "{out:?}");
 }
 
 #[test]

@@ -139,6 +139,18 @@ pub enum PartialAcks {
     SlowButSteady,
 }
 
+/// What the first outstanding segment does to the retransmission timer when it leaves again in a
+/// fast recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FastRetransmitTimer {
+    /// It restarts it: no segment leaves again within an RTO of the last time (RFC 6298 section
+    /// 5). Linux does so, too.
+    Restarts,
+    /// Nothing: the timer counts from the last ACK that advanced SND.UNA, and fires the sooner
+    /// for it where the retransmission is lost, or late. The simulators ns-3 and htsim do so.
+    RunsOn,
+}
+
 /// A loss detection algorithm.
 ///
 /// # What the engine promises
@@ -201,6 +213,11 @@ pub trait LossDetector: Debug + Send {
         PartialAcks::Impatient
     }
 
+    /// What a fast retransmission does to the retransmission timer.
+    fn fast_retransmit_timer(&self) -> FastRetransmitTimer {
+        FastRetransmitTimer::Restarts
+    }
+
     /// It needs SACK; if not, the connection does not negotiate it.
     fn uses_sack(&self) -> bool {
         true
@@ -247,6 +264,9 @@ impl<T: LossDetector + ?Sized> LossDetector for Box<T> {
     }
     fn partial_acks(&self) -> PartialAcks {
         (**self).partial_acks()
+    }
+    fn fast_retransmit_timer(&self) -> FastRetransmitTimer {
+        (**self).fast_retransmit_timer()
     }
     fn uses_sack(&self) -> bool {
         (**self).uses_sack()

@@ -92,6 +92,12 @@ impl LossDetector for NewReno {
         board.mark_all_lost();
     }
 
+    /// Next to nothing was retransmitted that duplicates could be the echo of: they tell of loss
+    /// again (RFC 5682 section 2.1 step 3b).
+    fn on_undo(&mut self) {
+        self.recover = 0;
+    }
+
     fn uses_sack(&self) -> bool {
         false
     }
@@ -104,7 +110,8 @@ impl LossDetector for NewReno {
 /// does what [`NewReno`] does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sack6675 {
-    /// `RescueRxt` of section 2: the recovery point for which the one rescue was made.
+    /// `RescueRxt` of section 2, one past it: the end of the first segment retransmitted, then
+    /// the recovery point for which the one rescue was made.
     rescue_rxt: AbsSeq,
     /// One past the highest record that rule 3 sent again.
     high_speculated: AbsSeq,
@@ -120,17 +127,8 @@ impl Sack6675 {
             without_sack: NewReno::new(),
         }
     }
-}
 
-impl LossDetector for Sack6675 {
-    fn name(&self) -> &'static str {
-        "sack"
-    }
-
-    fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
-        if !facts.sack_ok {
-            return self.without_sack.on_ack(facts, board);
-        }
+    fn judge(facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
         if board.sacked().is_zero() {
             return Verdict::Nothing;
         }
@@ -144,6 +142,28 @@ impl LossDetector for Sack6675 {
             return condemn_first(board);
         }
         Verdict::Nothing
+    }
+}
+
+impl LossDetector for Sack6675 {
+    fn name(&self) -> &'static str {
+        "sack"
+    }
+
+    fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
+        if !facts.sack_ok {
+            return self.without_sack.on_ack(facts, board);
+        }
+        let verdict = Self::judge(facts, board);
+        // Section 5 step 4.3, at the beginning of a recovery.
+        if !facts.in_recovery() && !board.lost().is_zero() {
+            self.rescue_rxt = board.first().map_or(0, |first| first.end);
+        }
+        verdict
+    }
+
+    fn on_undo(&mut self) {
+        self.without_sack.on_undo();
     }
 
     fn speculate(&mut self, board: &mut Scoreboard, recovery_point: AbsSeq) -> Option<SentSegment> {
@@ -394,13 +414,14 @@ mod tests {
             next.map(|r| r.start / MSS)
         };
         assert_eq!(speculate(), Some(4), "unSACKed below the highest SACKed");
+        assert_eq!(speculate(), None, "the first has not arrived");
+        rig.ack(2, &[(3, 4), (5, 7)]);
+        let mut speculate = || {
+            let next = rig.detector.speculate(&mut rig.board, rig.recovery_point);
+            next.map(|r| r.start / MSS)
+        };
         assert_eq!(speculate(), Some(11), "the highest outstanding");
-        assert_eq!(speculate(), None);
-        let (detector, board) = (&mut rig.detector, &mut rig.board);
-        assert!(
-            detector.speculate(board, rig.recovery_point).is_none(),
-            "one for each recovery"
-        );
+        assert_eq!(speculate(), None, "one for each recovery");
     }
 
     /// Without SACK on the connection the SACK detectors fall back.

@@ -42,6 +42,14 @@ pub struct AckInput<'a> {
 /// An RTT by the timestamp of a clock in milliseconds is wrong by up to this much.
 const ECHO_ERROR: Duration = Duration::from_millis(1);
 
+/// What became of the episode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Episode {
+    /// There is none, or it is not over.
+    GoesOn,
+    Ended,
+}
+
 /// What the ACK delivered, gathered while the scoreboard is walked.
 #[derive(Default)]
 struct Delivered {
@@ -133,7 +141,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         };
         if advanced {
             self.dup_acks = 0;
-        } else if duplicate {
+        }
+        if duplicate {
             self.dup_acks = self.dup_acks.saturating_add(1);
         }
         if !self.policy.sack {
@@ -196,12 +205,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             !advanced && input.pure && input.sack.is_empty() && input.dsack.is_none();
         self.tail_loss_probe_ack(input, bare_duplicate, trace);
         self.detect_spurious(input, advanced, &seen, newly_sacked, trace);
-        if advanced {
-            self.leave_episode(trace, now);
-        }
+        let left = advanced && self.leave_episode(trace, now) == Episode::Ended;
 
         // Loss detection.
-        let lost_before = self.board.lost();
+        let pipe_before = self.begin_judgement();
         let facts = AckFacts {
             now,
             una_advanced: advanced,
@@ -219,9 +226,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             round_start,
         };
         let verdict = self.detector.on_ack(&facts, &mut self.board);
+        let flight = self.recover_fs(newly_sacked, delivered - newly_sacked);
         if verdict == Verdict::NewLoss {
-            let flight = self.recover_fs(newly_sacked, delivered - newly_sacked);
-            self.on_loss_found(lost_before, flight, now, trace);
+            self.on_loss_found(pipe_before, flight, now, trace);
+        } else if left && self.lost_beyond {
+            self.enter_recovery(flight, now, trace);
         }
 
         // ECN: at most one reduction per window (RFC 3168 section 6.1.2). An ACK of no more than
@@ -230,7 +239,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.una > self.recover && matches!(self.ca_state, CaState::Open | CaState::Disorder);
         if input.ece && unanswered {
             trace(TraceEvent::Congestion(CongestionEvent::EcnEcho));
-            let flight = self.recover_fs(newly_sacked, delivered - newly_sacked);
             self.enter_cwr(CongestionEvent::EcnEcho, flight, now, trace);
             self.stats.ecn_reductions += 1;
         }
@@ -346,25 +354,48 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         true
     }
 
+    /// The detector is about to judge: what is in flight before it does.
+    pub(super) fn begin_judgement(&mut self) -> ByteCount {
+        if matches!(self.ca_state, CaState::Recovery | CaState::Loss) {
+            self.board.forget_judged();
+        }
+        self.board.pipe()
+    }
+
+    /// The detector has found losses. `pipe_before` is of [`Self::begin_judgement`], `flight` as
+    /// for [`Self::enter_cwr`].
     pub(super) fn on_loss_found(
         &mut self,
-        lost_before: ByteCount,
+        pipe_before: ByteCount,
         flight: ByteCount,
         now: Instant,
         trace: &mut impl FnMut(TraceEvent),
     ) {
-        let bytes = self.board.lost() - lost_before;
+        let bytes = pipe_before - self.board.pipe();
         self.stats.lost_bytes += bytes.get();
         trace(TraceEvent::Lost { bytes });
-        match self.ca_state {
-            // RFC 6582 section 3.2 step 3: a partial ACK retransmits the next segment whatever
-            // the window says; without SACK nothing else would ask for it.
-            CaState::Recovery => self.force_one |= !self.policy.sack,
-            CaState::Loss => {}
-            CaState::Open | CaState::Disorder | CaState::Cwr => {
-                self.enter_recovery(flight, now, trace);
-            }
+        if matches!(
+            self.ca_state,
+            CaState::Open | CaState::Disorder | CaState::Cwr
+        ) {
+            self.enter_recovery(flight, now, trace);
+            return;
         }
+        let judged = self.board.judged();
+        self.lost_beyond |= judged.end > self.recover;
+        // RFC 5681 section 4.3: the loss of a retransmission is a second indication. Of those that
+        // left before the window was last lowered it is the same one.
+        if judged
+            .retransmission
+            .is_some_and(|at| at >= self.lowered_at)
+        {
+            self.lower_window(flight, now, trace);
+            self.force_one = true;
+            self.undo = None;
+        }
+        // RFC 6582 section 3.2 step 3: a partial ACK retransmits the next segment whatever
+        // the window says; without SACK nothing else would ask for it.
+        self.force_one |= self.ca_state == CaState::Recovery && !self.policy.sack;
     }
 
     fn enter_recovery(
@@ -380,18 +411,31 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.tlp = None;
         self.force_one = true;
         self.partial_acks = 0;
+        self.lost_beyond = false;
         if reduce {
-            trace(TraceEvent::Congestion(CongestionEvent::Loss));
-            self.with_cc(now, |cc, view| {
-                cc.on_congestion_event(CongestionEvent::Loss, view)
-            });
+            self.lower_window(flight, now, trace);
             let undo = UndoRecord::new(Spurious::FastRetransmit, self.una, self.nxt);
             self.undo = Some(Box::new(undo));
-            self.start_prr(flight);
-            self.cwr_due = true;
         }
+        self.lowered_at = now;
         self.recover = self.nxt;
         self.set_ca_state(CaState::Recovery, trace);
+    }
+
+    /// The window answers for a loss.
+    fn lower_window(
+        &mut self,
+        flight: ByteCount,
+        now: Instant,
+        trace: &mut impl FnMut(TraceEvent),
+    ) {
+        trace(TraceEvent::Congestion(CongestionEvent::Loss));
+        self.with_cc(now, |cc, view| {
+            cc.on_congestion_event(CongestionEvent::Loss, view)
+        });
+        self.start_prr(flight);
+        self.cwr_due = true;
+        self.lowered_at = now;
     }
 
     /// Reduce the window without loss. `flight` is what was outstanding before the ACK that calls
@@ -433,9 +477,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         };
     }
 
-    /// Everything outstanding when the episode began is acknowledged, or (classic Reno) some of
-    /// it.
-    fn leave_episode(&mut self, trace: &mut impl FnMut(TraceEvent), now: Instant) {
+    /// SND.UNA has moved: everything outstanding when the episode began may be acknowledged, or
+    /// (classic Reno) some of it.
+    fn leave_episode(&mut self, trace: &mut impl FnMut(TraceEvent), now: Instant) -> Episode {
         let complete = self.una >= self.recover;
         let leave = match self.ca_state {
             CaState::Open | CaState::Disorder => false,
@@ -443,7 +487,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             CaState::Recovery => complete || self.detector.exits_on_partial_ack(),
         };
         if !leave {
-            return;
+            return Episode::GoesOn;
         }
         let was = self.ca_state;
         self.prr = None;
@@ -478,6 +522,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             let window = ByteCount::new(self.nxt - self.una).max(self.mss) + self.mss;
             self.with_cc(now, |cc, view| cc.on_deflate(window, view));
         }
+        Episode::Ended
     }
 
     fn detect_spurious(
@@ -488,9 +533,17 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         newly_sacked: ByteCount,
         trace: &mut impl FnMut(TraceEvent),
     ) {
+        let highest = input
+            .sack
+            .iter()
+            .map(|block| block.1)
+            .fold(input.ack, AbsSeq::max);
         let facts = FrtoFacts {
+            ack: input.ack,
             advanced,
-            complete: input.ack >= self.recover,
+            repaired: seen.repaired,
+            recover: self.recover,
+            highest,
             original_delivered: seen.original,
             duplicate: !newly_sacked.is_zero() || (!advanced && input.pure),
             sack: self.policy.sack,
@@ -522,6 +575,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.board.clear_lost();
         self.detector.on_undo();
         self.dup_acks = 0;
+        // What arrives from here on speaks of a window that nothing answered for (RFC 5682
+        // sections 2.1 step 3b and 3.1).
+        self.recover = self.una;
         let open = if self.board.sacked().is_zero() {
             CaState::Open
         } else {

@@ -188,6 +188,7 @@ impl LossDetector for RackTlp {
     fn on_undo(&mut self) {
         self.deadline = None;
         self.newest = self.newest.filter(|newest| !newest.retransmitted);
+        self.without_sack.on_undo();
     }
 
     fn tail_loss_probe(&self) -> bool {

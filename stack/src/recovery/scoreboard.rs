@@ -107,6 +107,16 @@ pub struct Reordering {
     pub extent: ByteCount,
 }
 
+/// What a detector has judged lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Judged {
+    /// When the retransmission left that was made last of those judged; `None` if only segments
+    /// sent once were.
+    pub retransmission: Option<Instant>,
+    /// One past the highest sequence number judged.
+    pub end: AbsSeq,
+}
+
 const NIL: u32 = u32::MAX;
 /// Record numbers run modulo 2^31, so that [`NIL`] is none of them.
 const ID_MASK: u32 = u32::MAX >> 1;
@@ -160,6 +170,7 @@ pub struct Scoreboard {
     sacked_above: u64,
     runs_above: u32,
     reordering: Reordering,
+    judged: Judged,
     #[cfg(test)]
     steps: u64,
 }
@@ -197,6 +208,7 @@ impl Scoreboard {
             sacked_above: 0,
             runs_above: 0,
             reordering: Reordering::default(),
+            judged: Judged::default(),
             #[cfg(test)]
             steps: 0,
         }
@@ -467,7 +479,7 @@ impl Scoreboard {
     pub fn mark_lost(&mut self, start: AbsSeq) -> bool {
         match self.find(start) {
             Some(index) if !matches!(self.records[index].mark, Mark::Sacked | Mark::Lost) => {
-                self.set_mark(index, Mark::Lost);
+                self.judge(index);
                 true
             }
             _ => false,
@@ -489,9 +501,19 @@ impl Scoreboard {
                 break;
             }
             marked += record.end - record.start;
-            self.set_mark(index, Mark::Lost);
+            self.judge(index);
         }
         ByteCount::new(marked)
+    }
+
+    /// What was judged lost since [`Self::forget_judged`].
+    pub fn judged(&self) -> Judged {
+        self.judged
+    }
+
+    /// A new judgement begins.
+    pub fn forget_judged(&mut self) {
+        self.judged = Judged::default();
     }
 
     /// `IsLost` of RFC 6675 section 4: judges lost every record sent once above which
@@ -511,7 +533,7 @@ impl Scoreboard {
                 Mark::Sacked => self.leave_sacked_above(index),
                 Mark::Sent => {
                     marked += self.records[index].end - self.records[index].start;
-                    self.set_mark(index, Mark::Lost);
+                    self.judge(index);
                 }
                 Mark::Probed | Mark::Lost | Mark::Resent => {}
             }

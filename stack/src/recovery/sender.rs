@@ -96,6 +96,9 @@ pub struct Sender<C, R> {
     pub(super) cwr_due: bool,
     /// No round trip was measured since the last probe (RFC 8985 section 7.3).
     pub(super) probe_unmeasured: bool,
+    /// Data sent since the episode began is lost as well: the next window's loss, for which the
+    /// window answers when the episode is over (RFC 5681 section 4.3, RFC 6675 section 5).
+    pub(super) lost_beyond: bool,
     /// What `cc` wants; asked once.
     pub(super) needs: Needs,
     pub(super) board: Scoreboard,
@@ -115,6 +118,8 @@ pub struct Sender<C, R> {
     pub(super) cc: C,
     /// When the first of the timeouts that [`Self::retries`] counts was.
     pub(super) retrying_since: Instant,
+    /// When the present episode began, or within it the window was lowered again.
+    pub(super) lowered_at: Instant,
     pub(super) rng: Rng,
 }
 
@@ -180,12 +185,14 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             backoff: 0,
             retries: 0,
             retrying_since: Instant::ZERO,
+            lowered_at: Instant::ZERO,
             rto_at: None,
             pto_at: None,
             armed_rto: Duration::ZERO,
             limited_until: start,
             cwr_due: false,
             probe_unmeasured: false,
+            lost_beyond: false,
             last_sent_at: Instant::ZERO,
             held_until: Instant::ZERO,
             stats: SenderStats::default(),
@@ -404,7 +411,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             undo.on_retransmit(start, tsval);
         }
         self.after_send(bytes, true, now);
-        if self.rto_at.is_none() {
+        if self.rto_at.is_none() || (start == self.una && self.fires_early(now)) {
             self.arm_rto(now);
         }
     }

@@ -98,18 +98,64 @@ pub enum Frto {
 /// What an acknowledgement tells F-RTO.
 #[derive(Clone, Copy, Debug)]
 pub struct FrtoFacts {
-    /// SND.UNA moved.
+    /// SND.UNA, as the acknowledgement has it.
+    pub ack: AbsSeq,
+    /// It moved by that.
     pub advanced: bool,
-    /// SND.UNA reached the recovery point.
-    pub complete: bool,
+    /// The whole of a segment that was retransmitted is acknowledged by it.
+    pub repaired: bool,
+    /// `recover`, `RecoveryPoint`: one past the highest sequence number sent before the timeout.
+    /// The RFC takes it at the first acknowledgement, before which nothing new has left; should a
+    /// congestion control let something out, that is no sign of what was sent before.
+    pub recover: AbsSeq,
+    /// One past the highest sequence number that it acknowledges or SACKs.
+    pub highest: AbsSeq,
     /// Data sent before the timeout and never retransmitted was newly acknowledged or SACKed.
     pub original_delivered: bool,
-    /// A duplicate acknowledgement, or new SACK information about data sent after the timeout.
+    /// A duplicate acknowledgement (RFC 5681 section 2), or new SACK information.
     pub duplicate: bool,
     /// SACK is in use.
     pub sack: bool,
     /// There is new data that the peer's window admits.
     pub can_send_new: bool,
+}
+
+impl FrtoFacts {
+    fn step_2(self) -> FrtoVerdict {
+        // What neither advances nor is a duplicate is waited out, with SACK duplicates as well.
+        if !self.advanced && (self.sack || !self.duplicate) {
+            return FrtoVerdict::Undecided;
+        }
+        // Of a part of what was retransmitted: a peer that divides its ACKs would have the next of
+        // them taken for that of an original.
+        let whole = self.advanced && self.repaired && self.ack < self.recover;
+        if whole && self.can_send_new {
+            FrtoVerdict::Undecided
+        } else {
+            FrtoVerdict::Conventional
+        }
+    }
+
+    /// `sent`: new segments since step 2.
+    fn step_3(self, sent: u8) -> FrtoVerdict {
+        if !self.advanced && !self.duplicate {
+            return FrtoVerdict::Undecided;
+        }
+        let (spurious, undecided) = if self.sack {
+            let before = self.highest <= self.recover;
+            (before && self.original_delivered, before && !self.duplicate)
+        } else {
+            (self.advanced && sent > 0, false)
+        };
+        if spurious {
+            FrtoVerdict::Spurious
+        } else if undecided {
+            // It acknowledges no segment whole.
+            FrtoVerdict::Undecided
+        } else {
+            FrtoVerdict::Conventional
+        }
+    }
 }
 
 /// The verdict of F-RTO on one acknowledgement.
@@ -128,33 +174,16 @@ impl Frto {
     pub fn on_ack(&mut self, facts: FrtoFacts) -> FrtoVerdict {
         let verdict = match *self {
             Self::Off => return FrtoVerdict::Conventional,
-            // Step 2.
-            Self::Retransmitted => {
-                if facts.complete || !facts.advanced || !facts.can_send_new {
-                    FrtoVerdict::Conventional
-                } else {
-                    *self = Self::SendNew { sent: 0 };
-                    return FrtoVerdict::Undecided;
-                }
-            }
-            // Step 3.
-            Self::SendNew { sent } => {
-                if facts.sack {
-                    if facts.original_delivered {
-                        FrtoVerdict::Spurious
-                    } else if facts.duplicate || facts.complete {
-                        FrtoVerdict::Conventional
-                    } else {
-                        return FrtoVerdict::Undecided;
-                    }
-                } else if facts.advanced && sent > 0 {
-                    FrtoVerdict::Spurious
-                } else {
-                    FrtoVerdict::Conventional
-                }
-            }
+            Self::Retransmitted => facts.step_2(),
+            Self::SendNew { sent } => facts.step_3(sent),
         };
-        *self = Self::Off;
+        match (verdict, *self) {
+            (FrtoVerdict::Undecided, Self::Retransmitted) if facts.repaired => {
+                *self = Self::SendNew { sent: 0 };
+            }
+            (FrtoVerdict::Undecided, _) => {}
+            (FrtoVerdict::Conventional | FrtoVerdict::Spurious, _) => *self = Self::Off,
+        }
         verdict
     }
 
@@ -181,8 +210,11 @@ mod tests {
     use super::*;
 
     const ACK: FrtoFacts = FrtoFacts {
+        ack: 2_000,
         advanced: true,
-        complete: false,
+        repaired: true,
+        recover: 10_000,
+        highest: 2_000,
         original_delivered: false,
         duplicate: false,
         sack: false,

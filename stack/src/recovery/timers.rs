@@ -1,7 +1,7 @@
 //! The sender's timers: when they are armed (RFC 6298 section 5, RFC 8985 section 7.2), and what
 //! follows when one fires.
 
-use super::detector::Verdict;
+use super::detector::{FastRetransmitTimer, PartialAcks, Verdict};
 use super::scoreboard::SentSegment;
 use super::sender::Sender;
 use super::spurious::{Frto, UndoRecord};
@@ -25,6 +25,19 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     pub fn arm_rto(&mut self, now: Instant) {
         self.armed_rto = self.draw_rto();
         self.rto_at = Some(now + self.armed_rto);
+    }
+
+    /// Whether the timer would fire less than an RTO after `now`, when the first segment leaves
+    /// again, and is not to (RFC 6298 section 5). The partial ACKs of RFC 6582 section 3.2 that are
+    /// to end in a timeout let it.
+    pub(super) fn fires_early(&self, now: Instant) -> bool {
+        let impatient = self.ca_state == CaState::Recovery
+            && !self.policy.sack
+            && self.partial_acks > 1
+            && self.detector.partial_acks() == PartialAcks::Impatient;
+        !impatient
+            && self.rto_at.is_some_and(|at| at < now + self.armed_rto)
+            && self.detector.fast_retransmit_timer() == FastRetransmitTimer::Restarts
     }
 
     /// (Re)start the probe timer, where tail-loss probes apply (RFC 8985 section 7.2).
@@ -103,13 +116,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// The reordering timer of the loss detector fired.
     pub fn on_reorder_timeout(&mut self, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
-        let lost_before = self.board.lost();
+        let pipe_before = self.begin_judgement();
         let verdict = self
             .detector
             .on_reorder_timeout(now, &self.rtt, &mut self.board);
         if verdict == Verdict::NewLoss {
             let flight = self.recover_fs(ByteCount::ZERO, ByteCount::ZERO);
-            self.on_loss_found(lost_before, flight, now, trace);
+            self.on_loss_found(pipe_before, flight, now, trace);
         }
     }
 
@@ -185,12 +198,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             let undo = UndoRecord::new(Spurious::Timeout, self.una, self.nxt);
             self.undo = Some(Box::new(undo));
         }
-        // RFC 5682 section 2.1 step 1: not when a retransmission was lost already.
-        self.frto = if self.policy.spurious.frto && first_of_episode && !first.was_retransmitted() {
-            Frto::Retransmitted
-        } else {
-            Frto::Off
-        };
+        self.frto = self.frto_begins(first_of_episode);
         self.detector.on_rto(now, &mut self.board);
         if !self.policy.sack {
             self.board.set_reno_sacked(0, self.mss);
@@ -199,10 +207,25 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.dup_acks = 0;
         self.force_one = true;
         self.recover = self.nxt;
+        self.lowered_at = now;
+        self.lost_beyond = false;
         self.cwr_due = true;
         self.set_ca_state(CaState::Loss, trace);
         self.arm_rto(now);
         RtoOutcome::Retransmit(cause)
+    }
+
+    /// Step 1 of F-RTO (RFC 5682 sections 2.1 and 3.1): not within the recovery from an earlier
+    /// timeout, but a further timeout of the segment that is still waited for begins anew; with
+    /// SACK not within a fast recovery either.
+    fn frto_begins(&self, first_of_episode: bool) -> Frto {
+        let anew = self.frto == Frto::Retransmitted;
+        let recovering = self.policy.sack && self.ca_state == CaState::Recovery;
+        if self.policy.spurious.frto && (anew || (first_of_episode && !recovering)) {
+            Frto::Retransmitted
+        } else {
+            Frto::Off
+        }
     }
 
     /// Which kind of timeout this is: nothing of the flight was seen at the receiver, or only

@@ -28,7 +28,7 @@ fn asked(size: u64, times: u32, group: u32) -> Load {
 fn everything() -> FlowsSpec {
     let mut spec = long(3);
     spec.flows[1].congestion = Some("dctcp".to_owned());
-    spec.flows[2].start = Duration::from_millis(7);
+    spec.flows[2].start = Duration::from_millis(9);
     spec.flows[2].load = Load::Bytes(ByteCount::new(300_000));
     let mut back = FlowSpec::unlimited(1, 3);
     back.load = asked(20_000, 5, 1);

@@ -51,7 +51,10 @@ pub(super) fn friendly(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
             ),
         ] {
             let (theirs, ours) = (Expected::Value(reference), ours.measured());
-            bench.row(Row::new(&what, source, theirs, ours, "", within));
+            bench.row(
+                Row::new(&what, source, theirs, ours, "", within)
+                    .explained("cubic-beside-reno-in-a-drop-tail-queue"),
+            );
         }
 
         let ours = share(bench, &queue)?;

@@ -22,6 +22,8 @@ pub(super) enum Variant {
     /// The same with timestamps, with which any new ACK ends a backoff, as it does in the others
     /// without.
     Timestamps,
+    /// The same with a timer that a fast retransmission leaves alone, as ns-3's does.
+    Ns3,
     /// As htsim's abstract TCP: no SACK, limited transmit, PRR or undo, a backoff that any new ACK
     /// ends, a timer that every partial ACK restarts, and hosts without jitter.
     Htsim,
@@ -38,6 +40,7 @@ impl Variant {
         match self {
             Self::Sack => "",
             Self::Timestamps => ", timestamps",
+            Self::Ns3 => ", timestamps, ns-3's timer",
             Self::Htsim => ", with htsim's rules",
             Self::HtsimTicks => ", with htsim's rules and a tick of 1 ms",
             Self::DelayedAcks => ", delayed ACKs",
@@ -87,7 +90,7 @@ impl Cell {
         spec.tcp.rto = format!("floor:{}ms", self.rto_min_ms);
         spec.tcp.timestamps = matches!(
             self.variant,
-            Variant::Timestamps | Variant::Htsim | Variant::HtsimTicks
+            Variant::Timestamps | Variant::Ns3 | Variant::Htsim | Variant::HtsimTicks
         );
         if spec.tcp.timestamps {
             // The same payload in each packet.
@@ -98,6 +101,7 @@ impl Cell {
         spec.tcp.delayed_ack = DelayedAck::Off;
         match self.variant {
             Variant::Sack | Variant::Timestamps => {}
+            Variant::Ns3 => spec.tcp.loss_detector = habits::RUNS_ON.to_owned(),
             Variant::Htsim | Variant::HtsimTicks => {
                 spec.tcp.sack = false;
                 spec.tcp.loss_detector = habits::STEADY.to_owned();

@@ -8,9 +8,11 @@ use narrows::congestion::{
     AckSample, CaState, CongestionControl, CongestionEvent, CongestionRegistry, FlowStart,
     FlowView, Reno,
 };
-use narrows::recovery::detector::{self, AckFacts, LossDetector, PartialAcks, Verdict};
-use narrows::recovery::dup_thresh::NewReno;
-use narrows::recovery::scoreboard::Scoreboard;
+use narrows::recovery::detector::{
+    self, AckFacts, FastRetransmitTimer, LossDetector, PartialAcks, Verdict,
+};
+use narrows::recovery::dup_thresh::{NewReno, Sack6675};
+use narrows::recovery::scoreboard::{AbsSeq, Scoreboard, SentSegment};
 use narrows::{ByteCount, Instant};
 use std::sync::Arc;
 
@@ -18,6 +20,8 @@ use std::sync::Arc;
 pub(super) const UNCOUNTED_END: &str = "uncounted-end";
 /// The name of [`Steady`].
 pub(super) const STEADY: &str = "steady";
+/// The name of [`RunsOn`].
+pub(super) const RUNS_ON: &str = "runs-on";
 
 /// One incast of `spec`, which may name what is here.
 ///
@@ -34,8 +38,19 @@ pub(super) fn incast(bench: &Bench<'_>, spec: &IncastSpec) -> Result<IncastRun, 
         },
     );
     let mut detectors = detector::standard();
-    let steady = Arc::new(|| Steady(NewReno::new()));
+    let steady = Arc::new(|| Steady(NewReno::new(), PartialAcks::SlowButSteady));
     detectors.register_arc(STEADY, "every partial ACK restarts the timer", steady);
+    #[cfg(test)]
+    {
+        let impatient = Arc::new(|| Steady(NewReno::new(), PartialAcks::Impatient));
+        detectors.register_arc(tests::IMPATIENT, "only the first does", impatient);
+    }
+    let runs_on = Arc::new(|| RunsOn(Sack6675::new()));
+    detectors.register_arc(
+        RUNS_ON,
+        "no fast retransmission restarts the timer",
+        runs_on,
+    );
     let runner = Incast {
         congestion: Arc::new(congestion),
         detectors: Arc::new(detectors),
@@ -95,7 +110,7 @@ impl CongestionControl for UncountedEnd {
 /// NewReno whose every partial ACK restarts the retransmission timer, the "slow but steady" one
 /// of RFC 6582 section 4. htsim's is of this kind.
 #[derive(Debug)]
-struct Steady(NewReno);
+struct Steady(NewReno, PartialAcks);
 
 impl LossDetector for Steady {
     fn name(&self) -> &'static str {
@@ -108,10 +123,38 @@ impl LossDetector for Steady {
         self.0.on_rto(now, board);
     }
     fn partial_acks(&self) -> PartialAcks {
-        PartialAcks::SlowButSteady
+        self.1
+    }
+    fn fast_retransmit_timer(&self) -> FastRetransmitTimer {
+        FastRetransmitTimer::RunsOn
     }
     fn uses_sack(&self) -> bool {
         false
+    }
+}
+
+/// RFC 6675 whose fast retransmissions leave the timer alone, as ns-3 does.
+#[derive(Debug)]
+struct RunsOn(Sack6675);
+
+impl LossDetector for RunsOn {
+    fn name(&self) -> &'static str {
+        RUNS_ON
+    }
+    fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
+        self.0.on_ack(facts, board)
+    }
+    fn on_rto(&mut self, now: Instant, board: &mut Scoreboard) {
+        self.0.on_rto(now, board);
+    }
+    fn on_undo(&mut self) {
+        self.0.on_undo();
+    }
+    fn fast_retransmit_timer(&self) -> FastRetransmitTimer {
+        FastRetransmitTimer::RunsOn
+    }
+    fn speculate(&mut self, board: &mut Scoreboard, recovery_point: AbsSeq) -> Option<SentSegment> {
+        self.0.speculate(board, recovery_point)
     }
 }
 
@@ -123,6 +166,8 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     const MSS: ByteCount = ByteCount::new(1_000);
+    /// [`Steady`] that is not.
+    pub(super) const IMPATIENT: &str = "impatient";
 
     /// RFC 6582 section 4: with a timer that each partial ACK restarts a recovery ends less often
     /// in a timeout.
@@ -138,7 +183,7 @@ mod tests {
         }
         .spec();
         let steady = incast(&bench, &spec).unwrap().timeouts.total();
-        spec.tcp.loss_detector = "newreno".to_owned();
+        spec.tcp.loss_detector = IMPATIENT.to_owned();
         let impatient = incast(&bench, &spec).unwrap().timeouts.total();
         assert!(steady * 5 < impatient * 4, "{steady}, {impatient}");
     }

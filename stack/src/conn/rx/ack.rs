@@ -45,8 +45,7 @@ impl<T: TcpTypes> Connection<T> {
     pub(super) fn on_ack(&mut self, now: Instant, tcp: &TcpHeader, seg: &Placed) {
         let distance = self.ack_distance(tcp);
         let Ok(distance) = u64::try_from(distance) else {
-            // An old acknowledgement says nothing new; the text counts. Its SACK blocks are lost, which
-            // RFC 6675 section 5 would take in (see the weaknesses in docs/RELIABILITY.md).
+            self.on_overtaken_ack(now, tcp, distance.unsigned_abs());
             return;
         };
         let una = self.snd.una();
@@ -82,7 +81,7 @@ impl<T: TcpTypes> Connection<T> {
                 && !seg.fin
                 && !window_changed
                 && !self.window_refuses_the_first(),
-            can_send_new: may_send_new::<T>(&self.send_buf, self.fin, &self.snd, &self.window),
+            can_send_new: self.can_send_new(),
         };
         self.snd.on_ack(&input, &mut tracer(&mut self.trace, now));
         if self.trace.is_some() && distance > 0 {
@@ -98,6 +97,39 @@ impl<T: TcpTypes> Connection<T> {
         if self.window.wnd > 0 && !self.snd.is_idle() {
             self.timers.stop(Timer::Persist);
         }
+    }
+
+    /// An acknowledgement that a later one has overtaken, `behind` SND.UNA. Of what it says only
+    /// the SACK blocks can be news (RFC 6675 section 5).
+    fn on_overtaken_ack(&mut self, now: Instant, tcp: &TcpHeader, behind: u64) {
+        if !self.sack || tcp.options.sack.is_empty() {
+            return;
+        }
+        let una = self.snd.una();
+        let mut blocks = [(0, 0); 4];
+        let ack = una.saturating_sub(behind);
+        let (count, dsack) = self.unwrap_sack(tcp, ack, &mut blocks);
+        if count == 0 && dsack.is_none() {
+            return;
+        }
+        let input = AckInput {
+            now,
+            ack: una,
+            sack: &blocks[..count],
+            dsack,
+            timestamp_rtt: None,
+            tsecr: None,
+            ece: false,
+            exact_ecn: self.ecn.is_exact(),
+            pure: false,
+            can_send_new: self.can_send_new(),
+        };
+        self.snd.on_ack(&input, &mut tracer(&mut self.trace, now));
+    }
+
+    /// There is unsent data that the peer's window admits.
+    fn can_send_new(&self) -> bool {
+        may_send_new::<T>(&self.send_buf, self.fin, &self.snd, &self.window)
     }
 
     /// SND.UNA moved to `ack`.
@@ -133,8 +165,8 @@ impl<T: TcpTypes> Connection<T> {
         self.timers.arm(Timer::Linger, now + self.config.time_wait);
     }
 
-    /// The SACK option on the line of absolute sequence numbers: the valid blocks above `ack`
-    /// into `out`, and the D-SACK if the first block is one (RFC 2883 section 4).
+    /// The SACK option on the line of absolute sequence numbers: the valid blocks above `ack`, and
+    /// not wholly below SND.UNA, into `out`, and the D-SACK if the first block is one (RFC 2883 section 4).
     fn unwrap_sack(
         &self,
         tcp: &TcpHeader,
@@ -169,7 +201,7 @@ impl<T: TcpTypes> Connection<T> {
                     continue;
                 }
             }
-            if start >= ack {
+            if start >= ack && end > una {
                 out[count] = (start, end);
                 count += 1;
             }
