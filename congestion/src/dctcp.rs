@@ -287,6 +287,31 @@ mod tests {
         assert_eq!((cc.cwnd(), cc.ssthresh()), (MSS * 20, MSS * 20));
     }
 
+    /// RFC 8257 section 3.5: the loss window after a timeout, whatever was done before it.
+    #[test]
+    fn rfc8257_3_5_a_timeout_leaves_the_loss_window_whatever_was_reduced_before() {
+        let est = RttEstimator::new();
+        for before in [
+            None,
+            Some(CongestionEvent::EcnEcho),
+            Some(CongestionEvent::Loss),
+        ] {
+            let mut cc = Dctcp::new(&start(40));
+            let mut flow = FlowView::new(Instant::ZERO, MSS, &est);
+            flow.flight_size = MSS * 40;
+            if let Some(event) = before {
+                cc.on_congestion_event(event, &flow);
+                assert_eq!(cc.cwnd(), MSS * 20);
+                flow.ca_state = match event {
+                    CongestionEvent::EcnEcho => CaState::Cwr,
+                    _ => CaState::Recovery,
+                };
+            }
+            cc.on_rto(1, &flow);
+            assert_eq!((cc.cwnd(), cc.ssthresh()), (MSS, MSS * 20), "{before:?}");
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(256))]
 

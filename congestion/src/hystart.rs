@@ -260,6 +260,53 @@ mod tests {
         assert_eq!(rig.window.cwnd(), MSS * 30);
     }
 
+    /// RFC 9406 section 4.3.
+    #[test]
+    fn rfc9406_4_3_the_constants_are_those_recommended() {
+        let ms = Duration::from_millis;
+        assert_eq!((MIN_RTT_THRESH, MAX_RTT_THRESH), (ms(4), ms(16)));
+        assert_eq!((MIN_RTT_DIVISOR, N_RTT_SAMPLE), (8, 8));
+        assert_eq!((CSS_GROWTH_DIVISOR, CSS_ROUNDS, L_UNPACED), (4, 5, 8));
+        // Conservative slow start grows by no more than a half: here a quarter.
+        let mut rig = Rig::new(false);
+        rig.round(10, 40);
+        assert!(matches!(rig.round(8, 60), Phase::Conservative { .. }));
+        let before = rig.window.cwnd();
+        rig.ack(MSS * 8, 60, false);
+        assert_eq!(rig.window.cwnd() - before, MSS * 2);
+    }
+
+    /// RFC 9406 section 4.2: the round in which conservative slow start begins counts, however
+    /// little of it is left.
+    #[test]
+    fn rfc9406_4_2_the_round_of_the_transition_counts() {
+        for (acks, rest) in [(8, 0), (8, 1), (8, 50)] {
+            let mut rig = Rig::new(false);
+            rig.round(10, 40);
+            rig.round(acks, 60);
+            (0..rest).for_each(|_| rig.ack(MSS, 60, false));
+            for _ in 1..CSS_ROUNDS {
+                assert!(matches!(rig.round(1, 60), Phase::Conservative { .. }));
+            }
+            assert_eq!(rig.round(1, 60), Phase::Done, "{rest}");
+        }
+    }
+
+    /// RFC 9406 section 4.2: the minimum is held against that of the round just before.
+    #[test]
+    fn rfc9406_4_2_the_minimum_is_that_of_the_round_before() {
+        let mut rig = Rig::new(false);
+        // 40, 44, 48: less than 5 more each time, and more than that in all.
+        for ms in [40, 44, 48, 53] {
+            assert_eq!(rig.round(8, ms), Phase::SlowStart, "{ms}");
+        }
+        // The least of the samples counts, not the last.
+        rig.ack(MSS, 54, true);
+        (0..20).for_each(|_| rig.ack(MSS, 200, false));
+        assert_eq!(rig.hystart.phase(), Phase::SlowStart);
+        assert!(matches!(rig.round(8, 61), Phase::Conservative { .. }));
+    }
+
     #[test]
     fn microsecond_rtts_do_not_fire() {
         let mut rig = Rig::new(false);

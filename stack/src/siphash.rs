@@ -146,4 +146,20 @@ mod tests {
         assert_ne!(KEY.derive(1), KEY);
         assert_eq!(format!("{KEY:?}"), "SipKey(..)");
     }
+
+    /// RFC 6528 section 3: both halves of a derived key hang on both halves of the secret.
+    #[test]
+    fn rfc6528_3_derived_keys_have_128_bits() {
+        let mut seen = Vec::new();
+        for (k0, k1) in [(1, 2), (1, 3), (0, 2), (2, 1)] {
+            for purpose in 1..=6 {
+                let key = SipKey::new(k0, k1).derive(purpose);
+                seen.extend([key.k0, key.k1]);
+            }
+        }
+        let halves = seen.len();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), halves);
+    }
 }

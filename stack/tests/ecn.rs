@@ -61,6 +61,29 @@ fn rfc3168_6_1_1_negotiation_in_all_combinations() {
     }
 }
 
+/// An offer is ECE and CWR on a SYN, and an agreement ECE alone on a SYN-ACK; nothing else is.
+#[test]
+fn rfc3168_6_1_1_no_other_flags_offer_or_agree() {
+    use pair::lone::{Lone, ack, syn, syn_ack};
+    const ECE: Flags = Flags::ECE;
+    const CWR: Flags = Flags::CWR;
+    for (flags, offer, agreement) in [
+        (Flags::NONE, false, false),
+        (ECE, false, true),
+        (CWR, false, false),
+        (ECE | CWR, true, false),
+    ] {
+        let (mut l, answer) = Lone::syn_received(mode(EcnMode::Classic), &syn().and(flags));
+        assert_eq!(answer.has(ECE), offer, "{flags:?}");
+        l.recv(ack(0, 0));
+        let data = Lone::one(l.send(b"x"));
+        assert_eq!(data.ip.ecn == Ecn::Ect0, offer, "{flags:?}");
+        let mut l = Lone::established_by(mode(EcnMode::Classic), syn_ack().and(flags));
+        let data = Lone::one(l.send(b"x"));
+        assert_eq!(data.ip.ecn == Ecn::Ect0, agreement, "{flags:?}");
+    }
+}
+
 #[test]
 fn rfc3168_6_1_1_1_only_data_is_ecn_capable() {
     let mut lab = Lab::new(mode(EcnMode::Classic));

@@ -3,7 +3,7 @@
 
 mod pair;
 
-use narrows::config::{EcnMode, TcpConfig, TimestampMode};
+use narrows::config::{EcnMode, Keepalive, TcpConfig, TimestampMode};
 use narrows::conn::state::State;
 use narrows::recovery::detector;
 use narrows::wire::{Flags, Timestamps};
@@ -212,6 +212,41 @@ fn rfc7323_2_3_a_shift_above_14_is_14() {
 }
 
 #[test]
+fn rfc7323_2_2_the_window_of_a_syn_is_not_scaled() {
+    let (l, _) = Lone::syn_received(scaling(), &syn().scale(4).win(1_000));
+    assert_eq!(l.conn.peer_window(), 1_000);
+    let (mut l, _) = Lone::syn_sent(scaling());
+    l.recv(syn().scale(4).win(1_000));
+    assert_eq!(l.conn.peer_window(), 1_000, "of a crossing SYN");
+}
+
+/// Whether both ends scale or neither, and by how much, is settled by the SYNs.
+#[test]
+fn rfc7323_2_2_window_scale_in_a_segment_without_syn_is_ignored() {
+    // Neither scales.
+    let mut l = Lone::established_by(scaling(), syn_ack().mss(1_000));
+    for _ in 0..2 {
+        let out = Lone::one(l.recv(text(0, 0, b"x").scale(3).win(10_000)));
+        assert_eq!(l.conn.peer_window(), 10_000);
+        assert_eq!(out.tcp.window, u16::MAX - 1);
+    }
+    // Nor with the ACK that ends the handshake.
+    let (mut l, _) = Lone::syn_received(scaling(), &syn());
+    l.recv(ack(0, 0).scale(3).win(10_000));
+    assert_eq!(l.conn.peer_window(), 10_000);
+    let out = Lone::one(l.recv(text(0, 0, b"x").win(10_000)));
+    assert_eq!(l.conn.peer_window(), 10_000);
+    assert_eq!(out.tcp.window, u16::MAX - 1);
+    // Both do.
+    let (mut l, _) = Lone::syn_received(scaling(), &syn().scale(4));
+    l.recv(ack(0, 0).scale(3).win(1_000));
+    l.recv(ack(0, 0).scale(7).win(1_000));
+    assert_eq!(l.conn.peer_window(), 16_000);
+    l.recv(ack(0, 0).win(1_000));
+    assert_eq!(l.conn.peer_window(), 16_000);
+}
+
+#[test]
 fn the_handshake_ack_of_a_passive_open_is_scaled() {
     let (mut l, _) = Lone::syn_received(scaling(), &syn().scale(4).win(1_000));
     l.recv(ack(0, 0).win(1_000));
@@ -256,6 +291,91 @@ fn rfc7323_3_2_every_segment_carries_the_option() {
         out.iter()
             .all(|o| o.tcp.options.timestamps.is_some_and(|t| t.ecr == 7))
     );
+}
+
+/// What TCP sends of its own accord has it, too.
+#[test]
+fn rfc7323_3_2_probes_and_keepalives_carry_the_option() {
+    let keepalive = Keepalive {
+        idle: Duration::from_secs(10),
+        ..Keepalive::default()
+    };
+    let config = TcpConfig {
+        keepalive: Some(keepalive),
+        ..stamped()
+    };
+    let stamps = |out: &Out| out.tcp.options.timestamps.map(|t| t.ecr);
+    let mut l = Lone::established_by(config.clone(), syn_ack().mss(1_000).ts(7, 0));
+    let out = Lone::one(l.wait(Duration::from_secs(11)));
+    assert_eq!((out.seq, out.data.len(), stamps(&out)), (-1, 0, Some(7)));
+    // A window probe.
+    let mut l = Lone::established_by(config, syn_ack().mss(1_000).win(0).ts(7, 0));
+    assert!(l.send(b"xy").is_empty());
+    let out = Lone::one(l.next_timer());
+    assert_eq!((out.data.len(), stamps(&out)), (1, Some(7)));
+    // A challenge ACK.
+    let out = Lone::one(l.recv(seg(SYN, 5, 0)));
+    assert_eq!(stamps(&out), Some(7));
+}
+
+#[test]
+fn rfc7323_3_2_where_it_was_not_agreed_it_is_ignored() {
+    let peers_did_not = Lone::established_by(stamped(), syn_ack().mss(1_000));
+    let mut we_did_not = Lone::established_by(plain(), syn_ack().mss(1_000).ts(1_000, 0));
+    we_did_not.peer_ts = None;
+    for mut l in [peers_did_not, we_did_not] {
+        // Older and older, with echoes of what was never said.
+        for (at, val) in [(0, 900), (1, 500), (2, 0), (3, 1 << 31)] {
+            let out = Lone::one(l.recv(text(at, 0, b"x").ts(val, 77)));
+            assert_eq!((out.ack, out.tcp.options.timestamps), (at + 1, None));
+        }
+        assert_eq!(l.conn.readable(), 4);
+    }
+}
+
+/// TSecr says something only where the ACK bit is set.
+#[test]
+fn rfc7323_3_2_tsecr_without_ack_is_ignored() {
+    // Five seconds ago, says a SYN that crosses ours.
+    let (mut l, ours) = Lone::syn_sent(stamped());
+    let val = ours.tcp.options.timestamps.unwrap().val;
+    l.now = l.now + Duration::from_millis(10);
+    l.recv(syn().mss(1_000).ts(7, val.wrapping_sub(5_000)));
+    assert_eq!(l.conn.sender().rtt().samples(), 0);
+    l.recv(ack(0, 0).ts(8, val));
+    assert_eq!(l.state(), State::Established);
+    assert_eq!(
+        l.conn.sender().rtt().srtt(),
+        Some(Duration::from_millis(10))
+    );
+    // So says a segment without ACK, which is dropped.
+    let mut l = Lone::established_by(stamped(), syn_ack().mss(1_000).ts(7, 0));
+    let stamp = Lone::one(l.send(b"x")).tcp.options.timestamps.unwrap();
+    let before = *l.conn.sender().rtt();
+    for flags in [Flags::NONE, FIN, Flags::PSH] {
+        let seg = seg(flags, 0, 0).data(b"y").ts(8, stamp.val - 5_000);
+        assert!(l.recv(seg).is_empty());
+    }
+    assert_eq!(*l.conn.sender().rtt(), before);
+    assert_eq!((l.conn.readable(), l.conn.unacknowledged()), (0, 1));
+    assert_eq!(l.state(), State::Established);
+}
+
+/// Section 5.3: PAWS is for what arrives. What is held out of order has passed it, and is taken
+/// though what fills the hole before it is younger.
+#[test]
+fn rfc7323_5_3_what_is_held_is_not_checked_again() {
+    let mut l = Lone::established_by(stamped(), syn_ack().ts(10, 0));
+    l.recv(text(1, 0, b"B").ts(20, 0));
+    l.recv(text(3, 0, b"D").ts(21, 0));
+    let out = Lone::one(l.recv(text(0, 0, b"A").ts(30, 0)));
+    assert_eq!((out.ack, ecr(&out)), (2, 30));
+    // Older than TS.Recent now, it would not be taken if it came again.
+    let out = Lone::one(l.recv(text(3, 0, b"D").ts(21, 0)));
+    assert_eq!((out.ack, ecr(&out)), (2, 30));
+    let out = Lone::one(l.recv(text(2, 0, b"C").ts(31, 0)));
+    assert_eq!((out.ack, ecr(&out)), (4, 31));
+    assert_eq!(l.read().0, b"ABCD");
 }
 
 #[test]
@@ -331,6 +451,21 @@ fn rfc7323_4_3_ts_recent_follows_the_left_edge() {
     );
 }
 
+/// Section 4.3 step 2: SEG.SEQ <= Last.ACK.sent, so a segment that begins with what was acknowledged
+/// before and goes on beyond it moves TS.Recent.
+#[test]
+fn rfc7323_4_3_a_segment_from_before_the_edge_counts() {
+    let mut l = Lone::established_by(stamped(), syn_ack().ts(10, 0));
+    assert_eq!(ecr(&Lone::one(l.recv(text(0, 0, b"AB").ts(11, 0)))), 11);
+    let out = Lone::one(l.recv(text(1, 0, b"BC").ts(12, 0)));
+    assert_eq!((out.ack, ecr(&out)), (3, 12));
+    let out = Lone::one(l.recv(text(0, 0, b"ABCD").ts(13, 0)));
+    assert_eq!((out.ack, ecr(&out)), (4, 13));
+    // One that begins behind it does not, though it is next but one.
+    let out = Lone::one(l.recv(text(5, 0, b"F").ts(14, 0)));
+    assert_eq!((out.ack, ecr(&out)), (4, 13));
+}
+
 #[test]
 fn an_unacceptable_ack_does_not_move_ts_recent() {
     let mut l = Lone::established_by(stamped(), syn_ack().ts(10, 0));
@@ -388,6 +523,22 @@ fn our_clock_ticks_in_the_configured_unit() {
         let b = Lone::one(l.send(b"x")).tcp.options.timestamps.unwrap().val;
         assert_eq!(b.wrapping_sub(a), ticks);
     }
+}
+
+/// Section 4.1: only an ACK that moves SND.UNA measures, whatever it echoes.
+#[test]
+fn rfc7323_4_1_a_duplicate_ack_measures_nothing() {
+    let mut l = Lone::established_by(stamped(), syn_ack().mss(1_000).ts(1, 0));
+    let stamp = l.send(&bytes(3_000))[0].tcp.options.timestamps.unwrap();
+    let before = *l.conn.sender().rtt();
+    l.now = l.now + Duration::from_millis(30);
+    for val in 2..4 {
+        l.recv(ack(0, 0).ts(val, stamp.val));
+        assert_eq!(*l.conn.sender().rtt(), before);
+    }
+    l.recv(ack(0, 1_000).ts(5, stamp.val));
+    let rtt = l.conn.sender().rtt();
+    assert_eq!(rtt.samples(), before.samples() + 1);
 }
 
 #[test]
@@ -521,6 +672,26 @@ fn rfc2883_duplicates_are_reported_once() {
     assert_eq!(
         (out.ack, blocks(&out)),
         (120, vec![(80, 100), (400, 401), (200, 300)])
+    );
+}
+
+/// RFC 2883 section 4: of what lies above the ACK, only the part that was there before; then the
+/// block that holds it, and then the others.
+#[test]
+fn rfc2883_4_2_a_partial_duplicate_above_the_ack_and_its_block_come_first() {
+    let mut l = with_sack();
+    for at in [200, 400, 600] {
+        l.recv(text(at, 0, &[0; 100]));
+    }
+    let out = Lone::one(l.recv(text(250, 0, &[0; 100])));
+    assert_eq!(
+        blocks(&out),
+        [(250, 300), (200, 350), (600, 700), (400, 500)]
+    );
+    let out = Lone::one(l.recv(text(380, 0, &[0; 70])));
+    assert_eq!(
+        blocks(&out),
+        [(400, 450), (380, 500), (200, 350), (600, 700)]
     );
 }
 

@@ -5,11 +5,13 @@ mod pair;
 
 use narrows::config::{AckPolicy, TcpConfig};
 use narrows::conn::Event;
+use narrows::conn::flow_window::ReceiveWindow;
 use narrows::conn::state::State;
 use narrows::wire::{Flags, SackBlock};
-use narrows::{Duration, Instant};
+use narrows::{ByteCount, Duration, Instant};
 use pair::lone::{IRS, Lone, Out, Seg, ack, plain, seg, syn_ack, text};
 use pair::{Fate, Pair, bytes};
+use std::sync::Arc;
 
 const FIN: Flags = Flags::FIN;
 const PSH: Flags = Flags::PSH;
@@ -96,6 +98,32 @@ fn shld_14_the_offered_window_never_shrinks() {
         }
     }
     assert!(read > 10_000 && highest as u64 <= read + 20_000);
+}
+
+/// Not even where a policy of the user's own would have it so: what was offered is let run out.
+#[test]
+fn shld_14_what_was_offered_is_not_taken_back() {
+    #[derive(Debug)]
+    struct Less(u64);
+    impl ReceiveWindow for Less {
+        fn limit(&mut self, _: ByteCount, _: Instant) -> ByteCount {
+            ByteCount::new(self.0)
+        }
+        fn on_data(&mut self, bytes: ByteCount, _: Instant) {
+            self.0 = self.0.saturating_sub(2 * bytes.get());
+        }
+    }
+    let mut l = Lone::established(TcpConfig {
+        receive_window: Some(Arc::new(|| Less(20_000))),
+        ..plain()
+    });
+    for at in 0..20 {
+        let out = Lone::one(l.recv(text(at * 1_000, 0, &[1; 1_000])));
+        assert_eq!(edge(&out), 20_000);
+        let (_, update) = l.read();
+        assert!(update.is_empty(), "{at}");
+    }
+    assert_eq!(l.conn.readable_end(), 20_000, "and all of it is taken");
 }
 
 /// 10 full segments outstanding, 10 more queued, the window shrunk to 2,500 bytes.
@@ -449,6 +477,9 @@ fn must_61_psh_is_on_the_last_segment_of_what_is_queued() {
     for o in &out {
         assert_eq!(o.has(PSH), o.seq + o.data.len() as i64 == 3_500, "{o:?}");
     }
+    l.recv(ack(0, 3_000));
+    let last = Lone::one(l.next_timer());
+    assert_eq!((last.seq, last.has(PSH)), (3_000, true));
 }
 
 /// What several calls gave leaves as one segment, pushed once.
@@ -530,6 +561,10 @@ fn must_32_the_user_is_told_of_urgent_data_at_once() {
     assert_eq!(l.events.len(), 1, "the same pointer is no news");
     l.recv(ack(0, 0).urgent(600));
     assert_eq!(l.events, [Event::Urgent, Event::Urgent]);
+    // Before what comes with it.
+    let mut l = Lone::established(plain());
+    l.recv(text(0, 0, b"!").urgent(1));
+    assert_eq!(l.events, [Event::Urgent, Event::Readable]);
 }
 
 #[test]
@@ -547,6 +582,9 @@ fn must_33_the_user_can_learn_how_much_urgent_data_is_left() {
     l.recv(text(300, 0, &bytes(300)));
     l.read();
     assert_eq!(left(&l), 0);
+    // The pointer counts from where its segment begins, not from what has arrived before it.
+    l.recv(text(1_600, 0, &bytes(100)).urgent(500));
+    assert_eq!(left(&l), 1_500);
 }
 
 /// The pointer is the octet after the urgent data (RFC 6093 section 3.1).

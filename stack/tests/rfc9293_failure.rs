@@ -284,6 +284,19 @@ fn must_24_keepalive_is_on_or_off_for_each_connection() {
     assert!(off.wait(SEC * 10_000).is_empty());
 }
 
+/// While it is open, too.
+#[test]
+fn must_24_keepalive_can_be_turned_on_and_off() {
+    let mut l = Lone::established(plain());
+    assert!(l.wait(SEC * 10_000).is_empty());
+    l.conn.set_keepalive(keepalive(3).keepalive, l.now);
+    assert_eq!(l.wait(SEC * 100).len(), 1);
+    l.recv(ack(0, 0));
+    l.conn.set_keepalive(None, l.now);
+    assert!(l.wait(SEC * 10_000).is_empty());
+    assert_eq!(l.state(), State::Established);
+}
+
 #[test]
 fn must_25_keepalive_is_off_by_default() {
     assert_eq!(TcpConfig::default().keepalive, None);
@@ -448,6 +461,18 @@ fn shld_23_the_diffserv_field_stays_as_it_was_set() {
     p.transfer(&bytes(50_000), SEC * 60);
     assert!(p.log.len() > 50);
     assert!(p.log.iter().all(|s| s.ip.dscp == 10));
+}
+
+/// While it is open, too.
+#[test]
+fn must_49_the_time_to_live_can_be_changed() {
+    let mut l = Lone::established(plain());
+    assert_eq!(Lone::one(l.send(b"x")).ip.hop_limit, 64);
+    for (set, sent) in [(1, 1), (255, 255), (0, 1)] {
+        l.conn.set_hop_limit(set);
+        let again = Lone::one(l.next_timer());
+        assert_eq!(again.ip.hop_limit, sent);
+    }
 }
 
 #[test]

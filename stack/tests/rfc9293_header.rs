@@ -157,6 +157,8 @@ fn must_4_the_mandatory_options_are_understood() {
     assert_eq!(parsed(&[2, 4, 5, 180]).mss, Some(1_460));
     assert_eq!(parsed(&[1, 1, 1, 2, 4, 5, 180, 1]).mss, Some(1_460));
     assert_eq!(parsed(&[1, 0, 2, 4, 5, 180]).mss, None, "after the end");
+    let as_if_it_had_a_length = [0, 2, 2, 4, 5, 180, 1, 1];
+    assert_eq!(parsed(&as_if_it_had_a_length).mss, None);
     let out = written(&ip(false), &header(parsed(&[2, 4, 5, 180])), b"");
     assert_eq!(out[40..], [2, 4, 5, 180]);
 }

@@ -568,6 +568,27 @@ fn rfc5927_7_2_doubts_last_as_long_as_their_segment() {
     }
 }
 
+/// What a timeout has borne out is what has arrived: when larger segments are tried again, the same
+/// claim about one of them is not doubted a second time.
+#[test]
+fn rfc5927_7_2_what_was_believed_is_believed_again_at_once() {
+    let mut l = Lone::established(plain());
+    l.send(&bytes(1_000));
+    l.recv(ack(0, 1_000));
+    let out = l.send(&bytes(1_000));
+    let outcome = l.conn.handle_icmp(l.now, &about(too_big(540), &out[0]));
+    assert_eq!(outcome, IcmpOutcome::PathMtuPending);
+    l.next_timer();
+    l.recv(ack(0, 2_000));
+    l.wait(SEC * 601);
+    assert_eq!(l.send(&bytes(500))[0].data.len(), 500);
+    l.recv(ack(0, 2_500));
+    let out = l.send(&bytes(1_000));
+    assert_eq!(out[0].data.len(), 1_000);
+    let outcome = l.conn.handle_icmp(l.now, &about(too_big(540), &out[0]));
+    assert_eq!(outcome, IcmpOutcome::PathMtu(540));
+}
+
 /// RFC 5927 section 7.3.5: a connection of small packets. None of them was too big for a link that
 /// takes larger ones, and what takes smaller ones only is doubted as ever.
 #[test]
@@ -824,4 +845,75 @@ fn rfc1191_6_3_a_running_connection_tries_larger_segments_again() {
     l.recv(ack(0, 1_500));
     let out = l.send(&bytes(1_000));
     assert!(out.len() == 2 && out.iter().all(|o| o.data.len() == 500));
+}
+
+/// The ten minutes count from the last router that complained.
+#[test]
+fn rfc8201_5_3_a_larger_path_mtu_is_tried_ten_minutes_after_the_last_fall() {
+    let mut l = Lone::established(plain());
+    let mut end = 0;
+    // Ten kilobytes; how long the first segment is, and the claim about it.
+    let mut send = |l: &mut Lone, claim: Option<u32>| {
+        let mut out = l.send(&bytes(10_000));
+        let first = out[0].data.len();
+        if let Some(mtu) = claim {
+            l.conn.handle_icmp(l.now, &about(too_big(mtu), &out[0]));
+            l.next_timer();
+        }
+        while l.conn.unacknowledged() > 0 {
+            if let Some(last) = out.last() {
+                end = end.max(last.seq + last.data.len() as i64);
+            }
+            out = l.recv(ack(0, end));
+        }
+        first
+    };
+    assert_eq!(send(&mut l, Some(540)), 1_000);
+    l.wait(SEC * 400);
+    // A second one, which says less: larger ones have arrived before, so it waits for a timeout.
+    assert_eq!(send(&mut l, Some(440)), 500);
+    // The path shows that it takes data each time.
+    for wait in [198, 200, 200] {
+        l.wait(SEC * wait);
+        assert_eq!(send(&mut l, None), 400, "too early");
+    }
+    l.wait(SEC * 2);
+    send(&mut l, None);
+    assert_eq!(send(&mut l, None), 1_000);
+}
+
+/// RFC 8201 section 5.4: whatever the path takes, the peer's MSS is the limit.
+#[test]
+fn rfc8201_5_4_a_larger_path_mtu_stays_within_the_peers_mss() {
+    let mut l = Lone::established_by(plain(), syn_ack().mss(700));
+    let out = l.send(&bytes(2_100));
+    assert_eq!(out[0].data.len(), 700);
+    l.conn.handle_icmp(l.now, &about(too_big(540), &out[0]));
+    assert!(l.settle().iter().all(|o| o.data.len() <= 500));
+    l.recv(ack(0, 2_100));
+    l.wait(SEC * 601);
+    assert_eq!(l.send(&bytes(1_000))[0].data.len(), 500);
+    l.recv(ack(0, 3_100));
+    let out = l.send(&bytes(2_100));
+    assert_eq!(out.iter().map(|o| o.data.len()).max(), Some(700));
+}
+
+/// RFC 1191 section 3.1: the MSS option says what this host takes, which no path makes less: neither
+/// one remembered nor one that a router tells of while the SYN is under way.
+#[test]
+fn rfc1191_3_1_the_mss_option_does_not_follow_the_path_mtu() {
+    let mut opening = pair::opening(true, ISS.0);
+    opening.metrics.path_mtu = Some(600);
+    let now = Lone::start();
+    let config = Arc::new(plain());
+    let mut conn = pair::Conn::connect(config.clone(), opening, now);
+    assert_eq!(conn.poll_transmit(now).unwrap().1.options.mss, Some(1_000));
+    let mut opening = pair::opening(true, ISS.0);
+    opening.metrics.path_mtu = Some(600);
+    let mut conn = pair::Conn::accept(config, opening, &syn().mss(9_000).tcp, now);
+    assert_eq!(conn.poll_transmit(now).unwrap().1.options.mss, Some(1_000));
+    let (mut l, first) = Lone::syn_sent(plain());
+    l.conn.handle_icmp(l.now, &about(too_big(600), &first));
+    let again = Lone::one(l.next_timer());
+    assert_eq!(again.tcp.options.mss, Some(1_000));
 }

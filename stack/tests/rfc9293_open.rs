@@ -264,6 +264,22 @@ fn must_44_the_ip_layer_is_asked_for_the_local_address() {
     assert_eq!(open(&mut host(1), B), Err(ConnectError::BadAddress));
 }
 
+/// RFC 1122 section 3.3.4.2: what the application says goes before what IP would choose.
+#[test]
+fn rfc1122_3_3_4_2_a_source_address_that_is_given_is_kept() {
+    let mut config = EndpointConfig::new(Arc::new(TcpConfig::default()), [1; 16]);
+    config.source = Some(Arc::new(Routes));
+    let mut h = Host::new(config).unwrap();
+    for (local, remote) in [
+        ("10.0.0.1:0", B),
+        ("10.0.0.1:5000", B),
+        ("[fe80::1]:0", "[fe80::2]:80"),
+    ] {
+        h.connect(start(), addr(local), addr(remote), None).unwrap();
+        assert_eq!(drain(&mut h, start())[0].0.src, addr(local).ip());
+    }
+}
+
 /// RFC 1122 section 3.2.1.7: routers count the time to live down, and hosts do not look at it.
 #[test]
 fn rfc1122_3_2_1_7_a_packet_at_the_end_of_its_life_is_taken() {

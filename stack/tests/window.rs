@@ -156,6 +156,51 @@ fn rounding_of_a_scaled_window_does_not_grow_the_buffer() {
     assert!(l.conn.readable() < (1 << 20) + 32, "{}", l.conn.readable());
 }
 
+/// Where rounding up would go beyond the buffer, the window on the wire is rounded down and its edge
+/// moves left by less than a granule. What was offered before is taken all the same.
+#[test]
+fn rfc7323_2_4_what_rounding_takes_back_is_still_accepted() {
+    let config = TcpConfig {
+        window_scaling: true,
+        recv_buffer: 100_000,
+        ..plain()
+    };
+    let mut l = Lone::established_by(config, syn_ack().mss(1_000).scale(0));
+    let edge = |out: &Out| out.ack + (i64::from(out.tcp.window) << 1);
+    let offered = edge(&Lone::one(l.recv(text(0, 0, b"x"))));
+    assert_eq!(offered, 100_001);
+    assert_eq!(edge(&Lone::one(l.recv(text(1, 0, b"x")))), offered - 1);
+    l.recv(text(offered - 1, 0, b"x"));
+    assert_eq!(l.conn.stats().out_of_order_in, 1);
+    // Beyond it nothing is.
+    l.recv(text(offered, 0, b"x"));
+    assert_eq!(l.conn.stats().out_of_order_in, 1);
+    assert_eq!(l.conn.stats().unacceptable_in, 1);
+}
+
+/// What leaves for the first time lies in the window that was announced last, however large the
+/// windows before it were.
+#[test]
+fn rfc7323_2_4_new_data_lies_in_the_window_announced_last() {
+    for (window, new) in [
+        (10_000, 10_000),
+        (4_500, 4_000),
+        (2_500, 2_000),
+        (1_000, 1_000),
+    ] {
+        let mut l = Lone::established_by(unlimited(), syn_ack().mss(1_000).win(10_000));
+        assert_eq!(sent(&l.send(&bytes(4_000))), 4_000);
+        assert!(l.recv(ack(0, 0).win(window)).is_empty());
+        // What is in flight may fill it.
+        let room = (usize::from(window) / 1_000 * 1_000).saturating_sub(4_000);
+        assert_eq!(sent(&l.send(&bytes(50_000))), room, "{window}");
+        let out = l.recv(ack(0, 4_000 + room as i64).win(window));
+        assert_eq!(sent(&out), new, "{window}");
+        let edge = 4_000 + room as i64 + i64::from(window);
+        assert!(out.iter().all(|o| o.seq + o.data.len() as i64 <= edge));
+    }
+}
+
 #[test]
 fn text_beyond_the_right_edge_is_cut() {
     let mut l = with_window(u16::MAX);

@@ -56,7 +56,7 @@ struct State {
     /// W_max; `None` where it is to be the window at the start of the next epoch: before the
     /// first congestion (section 4.10) and after a timeout (section 4.8).
     w_max: Option<ByteCount>,
-    /// cwnd_prior: the window before the last reduction.
+    /// cwnd_prior: the window before the last reduction, or where HyStart++ ended slow start.
     cwnd_prior: Option<ByteCount>,
     epoch: Option<Epoch>,
 }
@@ -113,6 +113,8 @@ impl Cubic {
         let cwnd = self.window.cwnd();
         let w_max = self.curve.w_max.map_or(cwnd, |w| w.max(cwnd));
         self.curve.w_max = Some(self.curve.w_max.unwrap_or(cwnd));
+        // HyStart++ has ended slow start without a reduction (section 4.10).
+        self.curve.cwnd_prior = Some(self.curve.cwnd_prior.unwrap_or(cwnd));
         Epoch {
             elapsed: Duration::ZERO,
             k: curve::k(w_max - cwnd, mss),
@@ -233,8 +235,18 @@ impl CongestionControl for Cubic {
         );
     }
     fn on_spurious(&mut self, what: Spurious, flow: &FlowView<'_>) {
+        // Section 4.9.2: a window that has grown beyond what it was keeps its curve and ssthresh.
+        let prior = self.curve.cwnd_prior;
+        let beyond = prior.is_some_and(|prior| self.window.cwnd() > prior);
+        if what == Spurious::FastRetransmit && self.undo.is_some() && beyond {
+            self.window.forget_undo();
+            self.undo = None;
+            return;
+        }
         // Section 4.9. Time since the reduction stays out of the restored epoch.
-        if let (Undone::Restored, Some(before)) = (self.window.undo(what), self.undo.take()) {
+        if self.window.undo(what) == Undone::Restored
+            && let Some(before) = self.undo.take()
+        {
             self.curve = before;
             self.fraction = 0;
             self.last = flow.now;
@@ -451,6 +463,141 @@ mod tests {
         assert_eq!(rig.segments(), 1);
         rig.event(|cc, flow| cc.on_spurious(Spurious::Timeout, flow));
         assert_eq!(rig.cc.cwnd(), before.cwnd());
+        assert_eq!(rig.cc.curve, before.curve);
+    }
+
+    /// Section 4.9.2: where the window has outgrown cwnd_prior before the reduction is found to
+    /// have been needless, nothing is restored.
+    #[test]
+    fn rfc9438_4_9_2_a_window_beyond_cwnd_prior_keeps_its_own_curve() {
+        for (rounds, beyond) in [(5, false), (60, true)] {
+            let mut rig = Rig::new(40);
+            rig.lose();
+            rig.rounds(1);
+            rig.lose();
+            let prior = rig.cc.curve.cwnd_prior.unwrap();
+            let old = rig.cc.undo.unwrap();
+            rig.rounds(rounds);
+            assert_eq!(rig.cc.cwnd() > prior, beyond, "{}", rig.cc.cwnd());
+            let now = rig.cc;
+            rig.event(|cc, flow| cc.on_spurious(Spurious::FastRetransmit, flow));
+            if beyond {
+                assert_eq!(
+                    (rig.cc.cwnd(), rig.cc.ssthresh(), rig.cc.curve),
+                    (now.cwnd(), now.ssthresh(), now.curve)
+                );
+                // Nor later.
+                rig.event(|cc, flow| cc.on_spurious(Spurious::FastRetransmit, flow));
+                assert_eq!(rig.cc.ssthresh(), now.ssthresh());
+            } else {
+                assert_eq!((rig.cc.cwnd(), rig.cc.curve), (prior, old));
+                assert!(rig.cc.ssthresh() > now.ssthresh());
+            }
+        }
+    }
+
+    /// Rounds of eight ACKs in slow start, whose RTT is 50 ms and then 100 ms, until the window
+    /// leaves it or 20 have passed.
+    fn slow_start_with_a_rising_rtt(config: CubicConfig) -> Rig {
+        let mut rig = Rig::new(1);
+        let start = FlowStart::new(MSS, MSS * 10);
+        rig.cc = Cubic::with_config(&start, config);
+        for round in 0..20 {
+            let rtt = Duration::from_millis(if round < 2 { 50 } else { 100 });
+            for i in 0..8 {
+                let ack = AckSample {
+                    acked: MSS,
+                    delivered: MSS,
+                    rtt: Some(rtt),
+                    round_start: i == 0,
+                    ..AckSample::default()
+                };
+                rig.now = rig.now + rtt / 8;
+                rig.event(|cc, flow| cc.on_ack(&ack, flow));
+                if !rig.cc.window.in_slow_start() {
+                    return rig;
+                }
+            }
+        }
+        rig
+    }
+
+    /// Section 4.10: HyStart++ unless something else is asked for.
+    #[test]
+    fn rfc9438_4_10_hystart_is_the_default_slow_start() {
+        assert_eq!(CubicConfig::default().slow_start, SlowStart::HYSTART);
+        assert_eq!(
+            Cubic::new(&FlowStart::new(MSS, MSS)).slow_start,
+            SlowStart::HYSTART
+        );
+        let rig = slow_start_with_a_rising_rtt(CubicConfig::default());
+        assert!(!rig.cc.window.in_slow_start(), "it leaves without a loss");
+        let standard = CubicConfig {
+            slow_start: SlowStart::STANDARD,
+            ..CubicConfig::default()
+        };
+        let rig = slow_start_with_a_rising_rtt(standard);
+        assert!(rig.cc.window.in_slow_start(), "{}", rig.cc.cwnd());
+    }
+
+    /// RFC 9406 section 4.2: a loss, a mark or a timeout ends HyStart++, in slow start and in
+    /// conservative slow start.
+    #[test]
+    fn rfc9406_4_2_congestion_ends_it() {
+        use crate::hystart::Phase;
+        let phase = |rig: &Rig| match rig.cc.slow_start {
+            SlowStart::HyStart(h) => h.phase(),
+            SlowStart::Standard { .. } => panic!("it stays what it is"),
+        };
+        for conservative in [false, true] {
+            let acks = |rig: &mut Rig, ms: u64| {
+                for i in 0..8 {
+                    let ack = AckSample {
+                        acked: MSS,
+                        delivered: MSS,
+                        rtt: Some(Duration::from_millis(ms)),
+                        round_start: i == 0,
+                        ..AckSample::default()
+                    };
+                    rig.event(|cc, flow| cc.on_ack(&ack, flow));
+                }
+            };
+            type Ends = fn(&mut Cubic, &FlowView<'_>);
+            let ends: [Ends; 3] = [
+                |cc, flow| cc.on_congestion_event(CongestionEvent::Loss, flow),
+                |cc, flow| cc.on_congestion_event(CongestionEvent::EcnEcho, flow),
+                |cc, flow| cc.on_rto(1, flow),
+            ];
+            for end in ends {
+                let mut rig = Rig::new(1);
+                rig.cc = Cubic::new(&FlowStart::new(MSS, MSS * 10));
+                acks(&mut rig, 50);
+                acks(&mut rig, if conservative { 100 } else { 50 });
+                let in_css = matches!(phase(&rig), Phase::Conservative { .. });
+                assert_eq!(in_css, conservative);
+                rig.event(end);
+                assert_eq!(phase(&rig), Phase::Done);
+            }
+        }
+    }
+
+    /// Section 4.10: where HyStart++ ends slow start, cwnd_prior and W_max are the window there, and
+    /// K is 0; from then on W_est grows as Reno's window does.
+    #[test]
+    fn rfc9438_4_10_after_hystart_the_window_is_cwnd_prior_and_w_max() {
+        let mut rig = slow_start_with_a_rising_rtt(CubicConfig::default());
+        let left_at = rig.cc.ssthresh();
+        assert_eq!(rig.cc.k(), Some(Duration::ZERO));
+        // By 10 s the curve is far beyond W_est.
+        rig.rounds(100);
+        assert_eq!(rig.cc.w_max(), Some(left_at));
+        assert_eq!(rig.cc.curve.cwnd_prior, Some(left_at));
+        let w_est = |rig: &Rig| rig.cc.curve.epoch.unwrap().w_est >> FRACTION_BITS;
+        assert!(w_est(&rig) * 2 < rig.cc.cwnd().get());
+        let from = w_est(&rig);
+        rig.rounds(1);
+        let grown = w_est(&rig) - from;
+        assert!((800..=1_000).contains(&grown), "{grown}");
     }
 
     /// Section 4.6: on ECN the window may go to one segment, ssthresh not.
