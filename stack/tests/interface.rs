@@ -9,7 +9,7 @@ use narrows::interface::{Capabilities, Interface, InterfaceConfig, Medium, RxChe
 use narrows::wire::ethernet::{EtherType, EthernetHeader, MacAddr};
 use narrows::wire::icmp::Echo;
 use narrows::wire::ipv6::flow_label;
-use narrows::wire::{ChecksumPolicy, Ecn, IcmpMessage, IcmpPacket, IpHeader};
+use narrows::wire::{ChecksumPolicy, Ecn, IcmpMessage, IcmpPacket, IpHeader, Packet};
 use narrows::{Duration, Instant};
 use smoltcp::iface::{Config, Interface as SmolInterface, SocketHandle, SocketSet};
 use smoltcp::phy::{Device, DeviceCapabilities, Medium as SmolMedium, RxToken, TxToken};
@@ -243,6 +243,136 @@ fn rfc6437_3_each_connection_has_a_flow_label_of_its_own() {
     let [same, other] = flow_labels("[fd00::1]:40000", "[fd00::2]:80", 3);
     assert!(same == ours && other != theirs);
     assert_eq!(flow_labels("10.0.0.1:40000", "10.0.0.2:80", 2), [None; 2]);
+}
+
+/// All packets that cross between a host with this MTU and one with another, each way: the MSS of
+/// the SYN and the lengths of the rest. `to` is the listener's address.
+fn lengths(mtu: usize, other: usize, to: &str) -> (Option<u16>, [Vec<usize>; 2]) {
+    let to: SocketAddr = to.parse().unwrap();
+    let mut a = host(1, MAC_A, Capabilities::plain(Medium::Ip, mtu));
+    let mut b = host(2, MAC_B, Capabilities::plain(Medium::Ip, other));
+    b.listen(to, 8, None).unwrap();
+    let mut now = Instant::ZERO;
+    let conn = a.connect(now, None, to, None).unwrap();
+    let mut mss = None;
+    let mut seen = [const { Vec::new() }; 2];
+    let mut server = None;
+    for round in 0..40 {
+        let data = [1; 40_000];
+        for (host, id) in [(&mut a, Some(conn)), (&mut b, server)] {
+            if let Some(c) = id.and_then(|id| host.endpoint_mut().connection_mut(id))
+                && round == 4
+            {
+                assert_eq!(c.send(&data, data.len()), Ok(data.len()));
+            }
+        }
+        let mut flying = VecDeque::new();
+        send_all(&mut a, now, &mut flying);
+        if let (0, Some(syn)) = (round, flying.front()) {
+            let syn = Packet::parse(&syn.bytes, ChecksumPolicy::Verify).unwrap();
+            mss = syn.tcp.options.mss;
+        }
+        seen[0].extend(flying.iter().map(|f| f.bytes.len()));
+        take_all(&mut b, now, &mut flying);
+        while let Some(event) = b.poll_event() {
+            if let EndpointEvent::Accepted { conn, .. } = event {
+                server = Some(conn);
+            }
+        }
+        send_all(&mut b, now, &mut flying);
+        seen[1].extend(flying.iter().map(|f| f.bytes.len()));
+        take_all(&mut a, now, &mut flying);
+        now = now + Duration::from_millis(50);
+        timers(&mut a, now);
+        timers(&mut b, now);
+    }
+    (mss, seen)
+}
+
+/// RFC 1122 section 3.3.3: nothing that leaves is larger than the interface takes, nor than the
+/// peer's does; and packets are as large as that.
+#[test]
+fn rfc1122_3_3_3_no_packet_is_larger_than_the_interface_takes() {
+    for to in ["10.0.0.2:7", "[fd00::2]:7"] {
+        for (mtu, other) in [
+            (1_280, 9_000),
+            (9_000, 1_280),
+            (1_500, 1_500),
+            (1_301, 1_400),
+        ] {
+            let (_, seen) = lengths(mtu, other, to);
+            for way in seen {
+                assert_eq!(
+                    way.iter().max(),
+                    Some(&mtu.min(other)),
+                    "{to} {mtu} {other}"
+                );
+            }
+        }
+    }
+}
+
+/// RFC 8200 section 8.3: 60 bytes are left for the headers, and 40 with IPv4.
+#[test]
+fn rfc8200_8_3_the_mss_is_the_packet_size_less_60_bytes() {
+    for mtu in [1_280, 1_500, 9_000] {
+        let mss = |to| lengths(usize::from(mtu), 9_000, to).0;
+        assert_eq!(mss("[fd00::2]:7"), Some(mtu - 60));
+        assert_eq!(mss("10.0.0.2:7"), Some(mtu - 40));
+    }
+}
+
+/// RFC 1122 section 3.2.2: nobody answers, and no connection hears of it.
+#[test]
+fn rfc1122_3_2_2_icmp_of_unknown_type_is_dropped_in_silence() {
+    for to in ["10.0.0.2:7", "[fd00::2]:7"] {
+        let to: SocketAddr = to.parse().unwrap();
+        let mut a = host(1, MAC_A, Capabilities::plain(Medium::Ip, 1_500));
+        let now = Instant::ZERO;
+        let conn = a.connect(now, None, to, None).unwrap();
+        let mut sent = VecDeque::new();
+        send_all(&mut a, now, &mut sent);
+        let syn = sent.pop_front().unwrap().bytes;
+        let ours = Packet::parse(&syn, ChecksumPolicy::Verify).unwrap().ip;
+        // What errors have: four bytes, and the packet that they are about.
+        let body = [&[0; 4][..], &syn].concat();
+        let known_v4 = [0, 3, 4, 8, 11, 12];
+        // 133 to 137 are of neighbour discovery, which this medium has not.
+        let known_v6 = [1, 2, 3, 4, 128, 129];
+        let mut ignored = 0;
+        for kind in 0..=u8::MAX {
+            let known = if to.is_ipv4() { known_v4 } else { known_v6 };
+            if known.contains(&kind) {
+                continue;
+            }
+            ignored += 1;
+            let icmp = IcmpPacket {
+                ip: IpHeader {
+                    src: to.ip(),
+                    dst: ours.src,
+                    ..ours
+                },
+                message: IcmpMessage::Other {
+                    kind,
+                    code: 0,
+                    body: &body,
+                },
+            };
+            let mut bytes = vec![0; icmp.wire_len()];
+            icmp.emit(&mut bytes).unwrap();
+            let frame = RxFrame {
+                bytes: &bytes,
+                checksum: RxChecksum::Unknown,
+                segment_size: None,
+            };
+            a.handle_frame(now, &frame);
+            send_all(&mut a, now, &mut sent);
+            assert!(sent.is_empty(), "{to} {kind}");
+            assert_eq!(a.poll_event(), None, "{to} {kind}");
+        }
+        assert_eq!(a.stats().icmp_ignored, ignored, "{to}");
+        assert!(a.endpoint_mut().connection_mut(conn).is_some());
+    }
 }
 
 #[test]

@@ -284,6 +284,7 @@ fn title(file: &str) -> &'static str {
         "rfc8504" => "IPv6 node requirements (parts that touch TCP)",
         "rfc8985" => "RACK-TLP",
         "rfc9293" => "Transmission Control Protocol",
+        "rfc9406" => "HyStart++",
         "rfc9438" => "CUBIC",
         "rfc9937" => "Proportional rate reduction",
         other => panic!("{other} has no title"),
@@ -304,7 +305,8 @@ fn held_against(file: &str) -> &'static str {
         }
         "rfc8200" => "its text (sections 3 to 8). The RFC writes them in lower case",
         "rfc8504" => {
-            "its text (sections 5.1 to 5.3) and the source of its last draft (the rest of section 5)"
+            "its text (sections 4 to 13). Temporary addresses, DHCP, DNS, service discovery and \
+             mobility (sections 6.4, 6.5, 7 to 9 and 12) are not in the list"
         }
         "rfc8257" => "its text (sections 3.2 to 4.2)",
         "rfc5927" => {
@@ -314,7 +316,7 @@ fn held_against(file: &str) -> &'static str {
         "rfc9937" => "its text (sections 4 to 6)",
         "rfc2018" | "rfc2883" | "rfc3042" | "rfc3168" | "rfc5681" | "rfc5682" | "rfc5961"
         | "rfc6298" | "rfc6528" | "rfc6582" | "rfc6675" | "rfc6928" | "rfc7323" | "rfc8985"
-        | "rfc9438" => "its text",
+        | "rfc9406" | "rfc9438" => "its text",
         "rfc8201" => {
             "its text. The RFC writes them in lower case, and section 5 calls itself notes"
         }

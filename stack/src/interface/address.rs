@@ -47,15 +47,18 @@ impl Cidr {
 
     /// Whether `other` is in the same network.
     pub fn contains(&self, other: IpAddr) -> bool {
-        let differ = |a: u128, b: u128, bits: u32| {
-            let rest = bits - u32::from(self.prefix);
-            (a ^ b).checked_shr(rest).unwrap_or(0) != 0
+        self.common(other) == Some(self.prefix)
+    }
+
+    /// How many bits of the prefix `other` has too; `None`: it is of the other family.
+    fn common(&self, other: IpAddr) -> Option<u8> {
+        let same = match (self.addr, other) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
+            (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
+            _ => return None,
         };
-        match (self.addr, other) {
-            (IpAddr::V4(a), IpAddr::V4(b)) => !differ(a.to_bits().into(), b.to_bits().into(), 32),
-            (IpAddr::V6(a), IpAddr::V6(b)) => !differ(a.to_bits(), b.to_bits(), 128),
-            _ => false,
-        }
+        // At most 128.
+        Some(self.prefix.min(same as u8))
     }
 
     /// The broadcast address of an IPv4 network that has one.
@@ -119,10 +122,12 @@ impl Addresses {
         }
     }
 
-    /// The neighbour to whom a packet for `dst` goes.
+    /// The neighbour to whom a packet for `dst` goes. What is link-local is on the link (RFC 4861
+    /// section 5.1), and no router passes it on.
     #[inline]
     pub(super) fn next_hop(&self, dst: IpAddr) -> Option<IpAddr> {
-        if self.own.iter().any(|c| c.contains(dst)) {
+        let link_local = matches!(dst, IpAddr::V6(a) if a.is_unicast_link_local());
+        if link_local || self.own.iter().any(|c| c.contains(dst)) {
             let refused = self
                 .own
                 .iter()
@@ -135,18 +140,47 @@ impl Addresses {
         }
     }
 
-    /// The address of ours to speak to `remote` from.
+    /// The address of ours to speak to `remote` from (RFC 6724 section 5: rules 1, 2, 6 and 8; no
+    /// address here has what the others ask for).
     pub(super) fn source_for(&self, remote: IpAddr) -> Option<IpAddr> {
-        self.own
-            .iter()
-            .filter(|c| c.addr.is_ipv4() == remote.is_ipv4())
-            .max_by_key(|c| (c.contains(remote), c.prefix))
-            .map(|c| c.addr)
+        let (needed, wanted) = scope_and_label(remote);
+        let fitness = |c: &&Cidr| {
+            let (scope, label) = scope_and_label(c.addr);
+            // The smallest scope that reaches so far; if none does, the largest.
+            let reach = if scope < needed { scope } else { 32 - scope };
+            let network = (c.contains(remote), c.common(remote));
+            (c.addr == remote, reach, label == wanted, network)
+        };
+        let family = |c: &&Cidr| c.addr.is_ipv4() == remote.is_ipv4();
+        let best = self.own.iter().filter(family).max_by_key(fitness)?;
+        Some(best.addr)
     }
 
     /// Ours.
     pub(super) fn all(&self) -> impl Iterator<Item = IpAddr> {
         self.own.iter().map(|c| c.addr)
+    }
+}
+
+/// How far an address reaches (RFC 6724 section 3.1, 14 is everywhere), and the label of what it
+/// belongs with (section 2.1).
+const fn scope_and_label(addr: IpAddr) -> (u8, u8) {
+    let addr = match addr {
+        IpAddr::V6(addr) => addr,
+        IpAddr::V4(addr) if addr.is_link_local() || addr.is_loopback() => return (2, 4),
+        IpAddr::V4(_) => return (14, 4),
+    };
+    match addr.segments() {
+        [0, 0, 0, 0, 0, 0, 0, 1] => (2, 0),
+        [0, 0, 0, 0, 0, 0xffff, ..] => (14, 4),
+        [0, 0, 0, 0, 0, 0, ..] => (14, 3),
+        [0x2001, 0, ..] => (14, 5),
+        [0x2002, ..] => (14, 2),
+        [0x3ffe, ..] => (14, 12),
+        [0xfc00..=0xfdff, ..] => (14, 13),
+        [0xfe80..=0xfebf, ..] => (2, 1),
+        [0xfec0..=0xfeff, ..] => (5, 11),
+        _ => (14, 1),
     }
 }
 
@@ -190,5 +224,75 @@ mod tests {
         assert!(a.is_own(ip("10.0.1.1")) && !a.is_own(ip("10.0.1.2")));
         assert_eq!(a.source_for(ip("10.0.1.9")), Some(ip("10.0.1.1")));
         assert_eq!(a.source_for(ip("fd01::9")), Some(ip("fd00::1")));
+    }
+
+    /// RFC 6724 section 10.1, as far as addresses are neither deprecated nor temporary here.
+    #[test]
+    fn rfc6724_5_the_source_address_fits_the_destination() {
+        let table: [(&str, &str, &[&str]); 12] = [
+            // Rule 1: the same.
+            ("2001:db8:1::1", "2001:db8:1::1", &["2001:db8:1::2/64"]),
+            // Rule 2: one that reaches there, and no farther.
+            ("2001:db8:1::1", "2001:db8:3::1", &["fe80::1/64"]),
+            ("2001:db8:1::1", "fd00::1", &["fe80::1/64", "::1/128"]),
+            ("2001:db8:1::1", "fec0::1", &["fe80::1/64"]),
+            ("fe80::1", "fe80::2", &["2001:db8:1::1/64", "fec0::1/64"]),
+            ("fec0::1", "fec0::2", &["2001:db8:1::1/64", "fe80::2/64"]),
+            ("8.8.8.8", "10.0.0.1", &["169.254.0.1/16", "127.0.0.1/8"]),
+            // Rule 6: of the same kind.
+            ("2002:c633:6401::1", "2002:c633:1::1", &["2001:db8:1::2/64"]),
+            ("2001:db8:9::1", "3000::1", &["fd00::1/64", "2001::1/64"]),
+            ("fd12::1", "fd00::1", &["fe00::1/64", "2001:db8::1/64"]),
+            // Rule 8: the longest prefix in common, but not beyond its length.
+            ("2001:db8:1::1", "2001:db8:1::2", &["2001:db8:3::2/64"]),
+            ("10.0.3.1", "10.0.2.1", &["10.0.8.1/24", "10.8.3.1/24"]),
+        ];
+        for (remote, best, others) in table {
+            let length = if best.contains(':') { 64 } else { 24 };
+            let mut own = vec![Cidr::new(ip(best), length).unwrap()];
+            own.extend(others.iter().map(|o| cidr(o)));
+            let a = Addresses::new(&own, &[]);
+            assert_eq!(a.source_for(ip(remote)), Some(ip(best)), "{remote}");
+        }
+        let long = Addresses::new(&[cidr("2001:db8::8/32"), cidr("2001:db8::1:0/64")], &[]);
+        let found = long.source_for(ip("2001:db8::9"));
+        assert_eq!(found, Some(ip("2001:db8::1:0")), "by the prefix");
+        let other = Addresses::new(&[cidr("fd00::1/64")], &[]);
+        assert_eq!(other.source_for(ip("10.0.0.1")), None);
+    }
+
+    #[test]
+    fn rfc4861_5_1_what_is_link_local_is_on_the_link() {
+        let a = Addresses::new(&[cidr("2001:db8::1/64")], &[ip("fe80::ff")]);
+        for (dst, hop) in [
+            ("fe80::2", "fe80::2"),
+            ("fe80::ff", "fe80::ff"),
+            ("febf::2", "febf::2"),
+            ("2001:db8::2", "2001:db8::2"),
+            // What no prefix of ours covers is not (RFC 5942 section 4).
+            ("2001:db8:1::2", "fe80::ff"),
+            ("fec0::2", "fe80::ff"),
+        ] {
+            assert_eq!(a.next_hop(ip(dst)), Some(ip(hop)), "{dst}");
+        }
+        let alone = Addresses::new(&[cidr("2001:db8::1/64")], &[]);
+        assert_eq!(alone.next_hop(ip("2001:db8:1::2")), None);
+        let local = Addresses::new(&[cidr("fe80::1/64")], &[]);
+        assert_eq!(local.next_hop(ip("fe80::1")), None, "ourselves");
+    }
+
+    /// RFC 5952 section 4; any form is read (RFC 4291 section 2.2).
+    #[test]
+    fn rfc5952_4_addresses_are_written_the_recommended_way() {
+        for (text, written) in [
+            ("2001:0DB8:0:0:0:0:0002:1/64", "2001:db8::2:1/64"),
+            ("2001:db8:0:1:1:1:1:1/128", "2001:db8:0:1:1:1:1:1/128"),
+            ("2001:db8::0:1:0:0:1/48", "2001:db8::1:0:0:1/48"),
+            ("2001:0:0:1:0:0:0:1/48", "2001:0:0:1::1/48"),
+            ("::FFFF:192.0.2.1/96", "::ffff:192.0.2.1/96"),
+            ("0:0:0:0:0:0:0:0/0", "::/0"),
+        ] {
+            assert_eq!(cidr(text).to_string(), written);
+        }
     }
 }

@@ -109,7 +109,7 @@ impl<T: ByteTcp> Interface<T> {
 
     fn on_icmp(&mut self, now: Instant, icmp: &IcmpPacket<'_>, from: Option<MacAddr>) {
         if let Some(message) = NdpMessage::from_icmp(icmp) {
-            self.on_ndp(now, icmp, message);
+            self.on_ndp(now, icmp, message, from);
             return;
         }
         if !self.addresses.is_own(icmp.ip.dst) {
@@ -177,7 +177,13 @@ impl<T: ByteTcp> Interface<T> {
         }
     }
 
-    fn on_ndp(&mut self, now: Instant, icmp: &IcmpPacket<'_>, message: NdpMessage) {
+    fn on_ndp(
+        &mut self,
+        now: Instant,
+        icmp: &IcmpPacket<'_>,
+        message: NdpMessage,
+        from: Option<MacAddr>,
+    ) {
         if self.link.capabilities.medium == Medium::Ip {
             self.stats.icmp_ignored += 1;
             return;
@@ -191,17 +197,19 @@ impl<T: ByteTcp> Interface<T> {
                     return;
                 }
                 self.stats.neighbor_in += 1;
-                let (to, mac) = match (icmp.ip.src, source_mac) {
-                    (IpAddr::V6(src), Some(mac)) => {
+                let (to, mac) = match (icmp.ip.src, source_mac, from) {
+                    (IpAddr::V6(src), Some(mac), _) => {
                         self.neighbors.learn(src.into(), mac, Heard::Claim, now);
                         (src, mac)
                     }
                     // It makes sure that its address is free: it is not, all shall know
                     // (RFC 4861 section 7.2.4).
-                    (IpAddr::V6(src), None) if src.is_unspecified() => {
+                    (IpAddr::V6(src), None, _) if src.is_unspecified() => {
                         (ALL_NODES, group_mac(ALL_NODES))
                     }
-                    // One who asks by unicast need not say where it is; we do not know either.
+                    // One who asks by unicast need not say where it is (RFC 4861 section 4.3), but
+                    // is to be answered all the same.
+                    (IpAddr::V6(src), None, Some(mac)) => (src, mac),
                     _ => return,
                 };
                 let answer = NdpMessage::Advertisement {
@@ -225,8 +233,7 @@ impl<T: ByteTcp> Interface<T> {
                 let heard = match (solicited, overrides) {
                     (_, false) => Heard::Hint,
                     (true, true) => Heard::Answer,
-                    // Of one who is known only: it has moved.
-                    (false, true) => Heard::Hint,
+                    (false, true) => Heard::Moved,
                 };
                 self.neighbors.learn(target.into(), mac, heard, now);
             }

@@ -4,7 +4,7 @@
 //! Sans-I/O: [`resolve`](NeighborCache::resolve) asks, [`learn`](NeighborCache::learn) tells what
 //! was heard, [`poll_solicitation`](NeighborCache::poll_solicitation) gives the questions to
 //! send. A neighbour is learned of by its answer to our question, or by its question for us, and
-//! by nothing else; the cache is bounded.
+//! by nothing else, though one who is known may say that it has moved; the cache is bounded.
 
 use crate::wire::ethernet::MacAddr;
 use narrows_congestion::{Duration, Instant};
@@ -58,6 +58,8 @@ pub enum Heard {
     Hint,
     /// The neighbour told it on its own, with a question for us.
     Claim,
+    /// It says on its own that it is elsewhere now; of use only where it is known.
+    Moved,
 }
 
 /// A question to send.
@@ -189,7 +191,7 @@ impl<P> NeighborCache<P> {
                 mac,
                 until: now + self.config.reachable,
             },
-            Heard::Hint | Heard::Claim => State::Stale { mac },
+            Heard::Hint | Heard::Claim | Heard::Moved => State::Stale { mac },
         };
         let Some(entry) = self.entries.get_mut(&addr) else {
             if heard == Heard::Claim {
@@ -207,8 +209,10 @@ impl<P> NeighborCache<P> {
                 | State::Probe { mac: known, .. },
                 _,
             ) if known == mac => return,
+            // It may be elsewhere: it is asked (RFC 4861 section 7.2.5).
+            (State::Reachable { mac: known, .. }, Heard::Hint) => State::Stale { mac: known },
             (_, Heard::Hint) => return,
-            (_, Heard::Claim) => state,
+            (_, Heard::Claim | Heard::Moved) => state,
         };
         self.released
             .extend(entry.held.drain(..).map(|packet| (mac, packet)));
@@ -415,5 +419,43 @@ mod tests {
         assert_eq!(c.resolve(ip(0), at(9)), Resolution::Known(A));
         assert_eq!(c.resolve(ip(9), at(9)), Resolution::Known(B));
         assert_eq!(c.resolve(ip(1), at(9)), Resolution::Asked);
+    }
+
+    /// RFC 4861 section 7.2.5: an advertisement that nobody asked for changes where a known
+    /// neighbour is, if it says so, and makes nobody known.
+    #[test]
+    fn rfc4861_7_2_5_a_known_neighbour_may_move() {
+        let asked = |target, last_known| Some(Solicitation { target, last_known });
+        let known = || {
+            let mut c = cache();
+            c.resolve(ip(1), at(0));
+            c.poll_solicitation(at(0));
+            c.learn(ip(1), A, Heard::Answer, at(0));
+            assert_eq!(c.resolve(ip(1), at(1)), Resolution::Known(A));
+            c
+        };
+        let mut c = known();
+        c.learn(ip(1), B, Heard::Moved, at(1));
+        c.learn(ip(2), B, Heard::Moved, at(1));
+        assert_eq!(c.len(), 1, "nobody asked");
+        // Not for sure: it is asked there.
+        assert_eq!(c.resolve(ip(1), at(1)), Resolution::Known(B));
+        assert_eq!(c.poll_solicitation(at(1)), asked(ip(1), Some(B)));
+        // Without the override flag it stays where it is, but is asked.
+        let mut c = known();
+        c.learn(ip(1), B, Heard::Hint, at(1));
+        assert_eq!(c.resolve(ip(1), at(1)), Resolution::Known(A));
+        assert_eq!(c.poll_solicitation(at(1)), asked(ip(1), Some(A)));
+        // What it says anew changes nothing.
+        for heard in [Heard::Moved, Heard::Hint, Heard::Claim] {
+            let mut c = known();
+            c.learn(ip(1), A, heard, at(1));
+            assert_eq!(c.resolve(ip(1), at(1)), Resolution::Known(A));
+            assert_eq!(c.poll_solicitation(at(1)), None, "{heard:?}");
+        }
+        let mut c = cache();
+        c.fix(ip(1), A, at(0));
+        c.learn(ip(1), B, Heard::Moved, at(0));
+        assert_eq!(c.resolve(ip(1), at(0)), Resolution::Known(A));
     }
 }

@@ -1,8 +1,9 @@
 //! The IPv6 header and the extension headers before TCP (RFC 8200).
 
 use super::error::{EmitError, Layer, ParseError, room, split_header};
-use super::ip::{Ecn, IpHeader, PROTOCOL_TCP};
+use super::ip::{Ecn, IpHeader, PROTOCOL_ICMPV6, PROTOCOL_TCP};
 use core::net::{IpAddr, Ipv6Addr};
+use core::ops::RangeInclusive;
 
 const FIXED_LEN: usize = 40;
 const HOP_BY_HOP: u8 = 0;
@@ -16,14 +17,20 @@ const FLOW_LABEL: u32 = 0xf_ffff;
 const PAD_1: u8 = 0;
 /// RFC 8200 section 4.1 has each header occur once, destination options twice.
 const MAX_EXTENSIONS: usize = 8;
+/// Of a fragment header: the offset, and whether more follows (RFC 8200 section 4.5). All 0: the
+/// packet is whole.
+const FRAGMENTED: u16 = 0xfff9;
+/// ICMPv6 types of neighbour discovery (RFC 4861 section 4).
+const NEIGHBOR_DISCOVERY: RangeInclusive<u8> = 133..=137;
 
 /// Read the header of a packet that carries TCP; it and the segment. Hop-by-hop options,
 /// destination options and routing headers without segments left are passed over, unless an option
-/// wants a packet discarded by who does not know it; bytes beyond the payload length are the link layer's padding.
+/// wants a packet discarded by who does not know it, and so is the fragment header of a packet that is
+/// whole nevertheless (RFC 6946); bytes beyond the payload length are the link layer's padding.
 ///
 /// # Errors
-/// A packet cut off, a fragment (an atomic one too), a routing header with segments left, more
-/// extension headers than RFC 8200 knows, any other next header. A jumbogram is
+/// A packet cut off, a fragment, a routing header with segments left, more extension headers than
+/// RFC 8200 knows, any other next header. A jumbogram is
 /// [`ParseError::Truncated`], as its payload length is 0.
 #[inline]
 pub fn parse(bytes: &[u8]) -> Result<(IpHeader, &[u8]), ParseError> {
@@ -82,20 +89,34 @@ fn skip_extensions(
     mut rest: &[u8],
     protocol: u8,
 ) -> Result<&[u8], ParseError> {
+    let mut fragment = false;
     for position in 0..=MAX_EXTENSIONS {
         match next_header {
+            // RFC 6980 section 5: neighbour discovery in fragments is ignored.
+            PROTOCOL_ICMPV6
+                if fragment && rest.first().is_some_and(|k| NEIGHBOR_DISCOVERY.contains(k)) =>
+            {
+                return Err(ParseError::Fragment);
+            }
             _ if next_header == protocol => return Ok(rest),
-            FRAGMENT => return Err(ParseError::Fragment),
             // Only directly after the fixed header (RFC 8200 section 4.1).
             HOP_BY_HOP if position == 0 => {}
-            ROUTING | DESTINATION_OPTIONS => {}
+            ROUTING | FRAGMENT | DESTINATION_OPTIONS => {}
             other => return Err(ParseError::Protocol(other)),
         }
-        let (&[next, len, _, segments_left], _) = split_header::<4>(rest, Layer::Ipv6)?;
-        if next_header == ROUTING && segments_left != 0 {
-            return Err(ParseError::SegmentsLeft(segments_left));
-        }
-        let needed = (usize::from(len) + 1) * 8;
+        let (&[next, len, high, low], _) = split_header::<4>(rest, Layer::Ipv6)?;
+        let len = match next_header {
+            ROUTING if low != 0 => return Err(ParseError::SegmentsLeft(low)),
+            FRAGMENT if u16::from_be_bytes([high, low]) & FRAGMENTED != 0 => {
+                return Err(ParseError::Fragment);
+            }
+            FRAGMENT => {
+                fragment = true;
+                0
+            }
+            _ => usize::from(len),
+        };
+        let needed = (len + 1) * 8;
         let Some((header, behind)) = rest.split_at_checked(needed) else {
             return Err(ParseError::Truncated {
                 layer: Layer::Ipv6,
@@ -103,7 +124,7 @@ fn skip_extensions(
                 got: rest.len(),
             });
         };
-        if next_header != ROUTING {
+        if matches!(next_header, HOP_BY_HOP | DESTINATION_OPTIONS) {
             skip_options(&header[2..])?;
         }
         rest = behind;

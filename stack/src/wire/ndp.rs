@@ -71,9 +71,10 @@ impl NdpMessage {
         match kind {
             SOLICITATION => {
                 let source_mac = link_layer(options, SOURCE_LINK_LAYER)?;
-                let unspecified = packet.ip.src.is_unspecified();
-                (!(unspecified && source_mac.is_some()))
-                    .then_some(Self::Solicitation { target, source_mac })
+                // Who has no address yet asks everyone, and cannot be answered alone.
+                let to_group = packet.ip.dst == IpAddr::V6(solicited_node(target));
+                let valid = !packet.ip.src.is_unspecified() || source_mac.is_none() && to_group;
+                valid.then_some(Self::Solicitation { target, source_mac })
             }
             ADVERTISEMENT => {
                 let solicited = flags[0] & SOLICITED != 0;
@@ -241,6 +242,30 @@ mod tests {
         buf[7] = 254;
         let parsed = IcmpPacket::parse(&buf, ChecksumPolicy::Verify).unwrap();
         assert_eq!(NdpMessage::from_icmp(&parsed), None);
+    }
+
+    /// RFC 4861 section 7.1.1: who has no address yet names no link-layer address, and asks the
+    /// group of the one that it wants.
+    #[test]
+    fn rfc4861_7_1_1_a_question_from_nobody_is_for_the_group() {
+        for (src, dst, source_mac, valid) in [
+            (Ipv6Addr::UNSPECIFIED, solicited_node(B), None, true),
+            (Ipv6Addr::UNSPECIFIED, solicited_node(B), Some(MAC), false),
+            (Ipv6Addr::UNSPECIFIED, solicited_node(A), None, false),
+            (Ipv6Addr::UNSPECIFIED, B, None, false),
+            (A, solicited_node(B), Some(MAC), true),
+            (A, B, None, true),
+        ] {
+            let asked = NdpMessage::Solicitation {
+                target: B,
+                source_mac,
+            };
+            let mut buf = [0; NdpMessage::WIRE_LEN];
+            let len = asked.emit(src, dst, &mut buf).unwrap();
+            let read = IcmpPacket::parse(&buf[..len], ChecksumPolicy::Verify).unwrap();
+            let read = NdpMessage::from_icmp(&read);
+            assert_eq!(read, valid.then_some(asked), "{src} {dst}");
+        }
     }
 
     #[test]

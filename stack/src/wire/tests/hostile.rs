@@ -185,7 +185,7 @@ fn ipv6_extension_headers() {
         parse(&extended(43, &routed)),
         Err(ParseError::SegmentsLeft(2))
     );
-    let fragment = [6, 0, 0, 0, 0, 0, 0, 1];
+    let fragment = [6, 0, 0, 1, 0, 0, 0, 1];
     assert_eq!(parse(&extended(44, &fragment)), Err(ParseError::Fragment));
     let late = [0, 0, 1, 4, 0, 0, 0, 0, 6, 0, 1, 4, 0, 0, 0, 0];
     assert_eq!(parse(&extended(60, &late)), Err(ParseError::Protocol(0)));
@@ -206,6 +206,63 @@ fn ipv6_extension_headers() {
     };
     assert_eq!(parse(&chain(8)), Ok(borrowed(&packet)));
     assert_eq!(parse(&chain(9)), Err(ParseError::TooManyExtensions));
+}
+
+/// RFC 8504 section 5.2 and RFC 8200 section 4.4: a routing header of type 0 (RFC 5095) is as any
+/// that is not known, ignored without segments left and refused with them.
+#[test]
+fn rfc8504_5_2_a_routing_header_of_type_0_is_as_an_unknown_one() {
+    for kind in [0, 1, 4, 253, 255] {
+        let with = |left: u8| extended(43, &[6, 0, kind, left, 0, 0, 0, 0]);
+        assert_eq!(parse(&with(0)), Ok(borrowed(&small(true))), "{kind}");
+        for left in [1, 255] {
+            let refused = Err(ParseError::SegmentsLeft(left));
+            assert_eq!(parse(&with(left)), refused, "{kind}");
+        }
+    }
+}
+
+/// RFC 8504 section 5.1 and RFC 6946 section 4: a packet in one fragment is whole, and needs no other.
+#[test]
+fn rfc8504_5_1_an_atomic_fragment_is_a_whole_packet() {
+    let packet = small(true);
+    // Reserved bits are ignored (RFC 8200 section 4.5).
+    for (reserved, low) in [(0, 0), (0xff, 0b110)] {
+        let header = [6, reserved, 0, low, 1, 2, 3, 4];
+        assert_eq!(parse(&extended(44, &header)), Ok(borrowed(&packet)));
+        let mut between = vec![44, 0, 1, 4, 0, 0, 0, 0];
+        between.extend([60, reserved, 0, low, 1, 2, 3, 4]);
+        between.extend([6, 0, 1, 4, 0, 0, 0, 0]);
+        assert_eq!(parse(&extended(0, &between)), Ok(borrowed(&packet)));
+    }
+    // More follows, or went before.
+    for (high, low) in [(0, 1), (0, 8), (1, 0), (0x80, 0), (0, 7)] {
+        let bytes = extended(44, &[6, 0, high, low, 0, 0, 0, 1]);
+        assert_eq!(parse(&bytes), Err(ParseError::Fragment), "{high} {low}");
+    }
+    // Headers that go on in another fragment.
+    let cut = |low| extended(44, &[60, 0, 0, low, 0, 0, 0, 1, 6, 255, 1, 4, 0, 0, 0, 0]);
+    assert_eq!(parse(&cut(1)), Err(ParseError::Fragment));
+    assert!(matches!(parse(&cut(0)), Err(ParseError::Truncated { .. })));
+}
+
+/// RFC 8200 section 4: each header is processed before the next is looked at.
+#[test]
+fn rfc8200_4_headers_are_processed_in_the_order_they_come() {
+    let option = |next: u8, kind: u8| [next, 0, kind, 4, 0, 0, 0, 0];
+    let both = |first: u8, second: u8| [option(60, first), option(6, second)].concat();
+    for start in [0, 60] {
+        let verdict = |first, second| parse(&extended(start, &both(first, second))).map(|_| ());
+        assert_eq!(verdict(1, 1), Ok(()));
+        assert_eq!(verdict(0x40, 1), Err(ParseError::Ipv6Option(0x40)));
+        assert_eq!(verdict(1, 0x80), Err(ParseError::Ipv6Option(0x80)));
+        assert_eq!(verdict(0x40, 0x80), Err(ParseError::Ipv6Option(0x40)));
+    }
+    // What is wrong with the second is not said where the first says enough.
+    let mut headers = option(43, 0x40).to_vec();
+    headers.extend([6, 0, 4, 2, 0, 0, 0, 0]);
+    let verdict = parse(&extended(0, &headers)).map(|_| ());
+    assert_eq!(verdict, Err(ParseError::Ipv6Option(0x40)));
 }
 
 /// RFC 8200 section 4.2: the two highest bits of an option that is not known say whether the packet
