@@ -88,6 +88,7 @@ pub mod prefetch;
 pub mod recovery;
 pub mod rng;
 pub mod siphash;
+mod sparse;
 pub mod trace;
 pub mod wire;
 

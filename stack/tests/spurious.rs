@@ -491,7 +491,7 @@ fn a_delay_spike_does_not_leave_the_window_cut() {
                 });
                 p.transfer(&data[300_000..], Duration::from_secs(10));
                 let name = format!("{control} {detector} {timestamps:?}");
-                let stats = *p.client.sender_stats();
+                let stats = p.client.sender_stats();
                 assert!(p.server_got == data, "{name}");
                 assert!(stats.timeouts > 0 && stats.undone > 0, "{name} {stats:?}");
                 let after = p.client.sender().congestion().cwnd();

@@ -118,9 +118,14 @@ impl<A: App> Host for TcpHost<A> {
 
     #[inline]
     fn expect_packet(&self, packet: &SimPacket) {
-        let (ip, tcp, payload) = packet.parts();
         prefetch_span(self, HEAD);
-        self.tcp.expect_packet(ip, tcp, payload.len as usize);
+        self.tcp.expect_packet(packet.payload_len());
+    }
+
+    #[inline]
+    fn prepare_packet(&self, packet: &SimPacket) {
+        let (ip, tcp, payload) = packet.parts();
+        self.tcp.prepare_packet(&ip, &tcp, payload.len as usize);
     }
 
     #[inline]
@@ -130,7 +135,7 @@ impl<A: App> Host for TcpHost<A> {
             return;
         }
         let (ip, tcp, payload) = packet.parts();
-        self.tcp.handle_packet(now, ip, tcp, payload);
+        self.tcp.handle_packet(now, &ip, &tcp, payload);
         self.tell(now);
     }
 
@@ -170,6 +175,6 @@ impl<A: App> Host for TcpHost<A> {
     fn local_drop(&mut self, now: Instant, packet: SimPacket) {
         let (ip, tcp, payload) = packet.parts();
         self.tcp
-            .handle_local_drop(now, ip, tcp, payload.len as usize);
+            .handle_local_drop(now, &ip, &tcp, payload.len as usize);
     }
 }

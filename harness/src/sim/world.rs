@@ -32,10 +32,16 @@ pub trait Host {
         let _ = now;
     }
 
-    /// `packet` is the next one on the link to it, if nothing comes between: a hint, for what it
-    /// wants to have at hand then.
+    /// `packet` is the next one on the link to it, if nothing comes between: a hint, to ask for
+    /// what it wants to have at hand then. Whatever it reads now it waits for.
     #[inline]
     fn expect_packet(&self, packet: &Self::Packet) {
+        let _ = packet;
+    }
+
+    /// An event later: what it asked for has come, and tells what else to ask for.
+    #[inline]
+    fn prepare_packet(&self, packet: &Self::Packet) {
         let _ = packet;
     }
 
@@ -145,6 +151,8 @@ pub struct World<H: Host, T: Tap<H::Packet> = NoTap> {
     events_before_now: u64,
     limits: Limits,
     tap: T,
+    /// Packets that hosts were told to expect after the last event.
+    expected: Vec<(HostId, u32)>,
 }
 
 impl<H: Host> World<H> {
@@ -179,6 +187,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
             events_before_now: 0,
             limits: Limits::default(),
             tap,
+            expected: Vec::new(),
         }
     }
 
@@ -292,10 +301,8 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
                 return Outcome::Standstill;
             }
             let arrived = self.network.handle(event, &mut self.tap);
-            while let Some((host, slot)) = self.network.heads.pop() {
-                prefetch(&self.slots[host.index()]);
-                self.network.expect_nic(host);
-                self.hosts[host.index()].expect_packet(self.network.packet(slot));
+            if self.network.looks_ahead {
+                self.look_ahead();
             }
             if let Some((host, slot)) = arrived {
                 let now = self.now.to_instant();
@@ -309,6 +316,20 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
                     return Outcome::Stopped;
                 }
             }
+        }
+    }
+
+    /// Tells the hosts of the packets that are next on the links to them.
+    #[inline]
+    fn look_ahead(&mut self) {
+        for (host, slot) in self.expected.drain(..) {
+            self.hosts[host.index()].prepare_packet(self.network.packet(slot));
+        }
+        std::mem::swap(&mut self.expected, &mut self.network.heads);
+        for &(host, slot) in &self.expected {
+            self.hosts[host.index()].expect_packet(self.network.packet(slot));
+            prefetch(&self.slots[host.index()]);
+            self.network.expect_nic(host);
         }
     }
 

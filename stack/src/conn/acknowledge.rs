@@ -86,11 +86,15 @@ pub(crate) struct PastAck {
 /// Who decides.
 #[derive(Debug)]
 enum Policy {
-    /// RFC 5681 with these values, and so many quick acknowledgements left.
-    Rfc(AckPolicy, u32),
+    /// RFC 5681 with the configuration's values, and so many quick acknowledgements left.
+    Rfc(u32),
     /// The user's own.
     Custom(Box<dyn Acknowledge>),
 }
+
+/// Acknowledgements of the past that are still to leave, oldest first; mostly none.
+#[derive(Debug, Default)]
+struct Past(Vec<PastAck>);
 
 /// Acknowledgement state of a connection.
 #[derive(Debug)]
@@ -101,22 +105,21 @@ pub(crate) struct AckState {
     segments: u32,
     last_data: Instant,
     last_sent: Seq,
-    /// Oldest first; mostly none.
-    past: Vec<PastAck>,
+    past: Option<Box<Past>>,
 }
 
 impl AckState {
-    pub(crate) fn new(policy: AckPolicy, custom: Option<Box<dyn Acknowledge>>) -> Self {
+    pub(crate) fn new(policy: &AckPolicy, custom: Option<Box<dyn Acknowledge>>) -> Self {
         Self {
             policy: match custom {
                 Some(custom) => Policy::Custom(custom),
-                None => Policy::Rfc(policy, policy.quick_acks),
+                None => Policy::Rfc(policy.quick_acks),
             },
             owed: Owed::Nothing,
             segments: 0,
             last_data: Instant::ZERO,
             last_sent: Seq(0),
-            past: Vec::new(),
+            past: None,
         }
     }
 
@@ -124,6 +127,7 @@ impl AckState {
     /// segments gives them as one. How long the delayed-ACK timer is to run, if it must.
     pub(crate) fn on_data(
         &mut self,
+        policy: &AckPolicy,
         bytes: ByteCount,
         segments: u32,
         now: Instant,
@@ -139,7 +143,7 @@ impl AckState {
                 unacknowledged,
                 idle,
             }),
-            Policy::Rfc(policy, quick) => by_the_rfc(policy, quick, unacknowledged, idle),
+            Policy::Rfc(quick) => by_the_rfc(policy, quick, unacknowledged, idle),
         };
         match when {
             AckWhen::Within(delay) if !delay.is_zero() && self.owed != Owed::Now => {
@@ -155,10 +159,10 @@ impl AckState {
 
     /// Data out of order or not new came: acknowledge at once (RFC 5681 section 4.2), and the
     /// next segments too, since the sender is recovering.
-    pub(crate) fn on_disorder(&mut self, now: Instant) {
+    pub(crate) fn on_disorder(&mut self, policy: &AckPolicy, now: Instant) {
         match &mut self.policy {
             Policy::Custom(custom) => custom.on_disorder(now),
-            Policy::Rfc(policy, quick) => *quick = (*quick).max(policy.quick_acks),
+            Policy::Rfc(quick) => *quick = (*quick).max(policy.quick_acks),
         }
         self.owed = Owed::Now;
     }
@@ -167,10 +171,11 @@ impl AckState {
     /// earlier data leaves with its own ECE, and this segment is acknowledged at once.
     pub(crate) fn on_mark_flip(&mut self, rcv_nxt: u64, ece_before: bool) {
         if self.owed != Owed::Nothing && self.segments > 0 {
-            if self.past.len() == MAX_PAST {
-                self.past.remove(0);
+            let Past(past) = &mut **self.past.get_or_insert_default();
+            if past.len() == MAX_PAST {
+                past.remove(0);
             }
-            self.past.push(PastAck {
+            past.push(PastAck {
                 rcv_nxt,
                 ece: ece_before,
             });
@@ -191,7 +196,8 @@ impl AckState {
 
     /// The next acknowledgement of the past, to leave before anything else.
     pub(crate) fn take_past(&mut self) -> Option<PastAck> {
-        (!self.past.is_empty()).then(|| self.past.remove(0))
+        let Past(past) = self.past.as_deref_mut()?;
+        (!past.is_empty()).then(|| past.remove(0))
     }
 
     /// A segment with SEG.ACK `ack` leaves, which settles what is owed.
@@ -209,7 +215,7 @@ impl AckState {
     /// Nothing is owed any more.
     pub(crate) fn clear(&mut self) {
         self.owed = Owed::Nothing;
-        self.past.clear();
+        self.past = None;
     }
 }
 
@@ -244,10 +250,10 @@ mod tests {
 
     #[test]
     fn every_second_segment() {
-        let mut a = AckState::new(DELAYED, None);
-        assert_eq!(a.on_data(B, 1, at(1)), Some(DELAYED.delay));
+        let mut a = AckState::new(&DELAYED, None);
+        assert_eq!(a.on_data(&DELAYED, B, 1, at(1)), Some(DELAYED.delay));
         assert!(!a.is_due());
-        assert_eq!(a.on_data(B, 1, at(1)), None);
+        assert_eq!(a.on_data(&DELAYED, B, 1, at(1)), None);
         assert!(a.is_due());
         a.on_sent(Seq(9));
         assert!(!a.is_due());
@@ -256,31 +262,29 @@ mod tests {
 
     #[test]
     fn quick_acks_at_the_start_and_after_idling() {
-        let mut a = AckState::new(
-            AckPolicy {
-                quick_acks: 2,
-                ..DELAYED
-            },
-            None,
-        );
+        let policy = AckPolicy {
+            quick_acks: 2,
+            ..DELAYED
+        };
+        let mut a = AckState::new(&policy, None);
         for _ in 0..2 {
-            a.on_data(B, 1, at(1));
+            a.on_data(&policy, B, 1, at(1));
             assert!(a.is_due());
             a.on_sent(Seq(0));
         }
-        a.on_data(B, 1, at(2));
+        a.on_data(&policy, B, 1, at(2));
         assert!(!a.is_due());
         a.on_sent(Seq(0));
-        a.on_data(B, 1, at(500));
+        a.on_data(&policy, B, 1, at(500));
         assert!(a.is_due());
     }
 
     #[test]
     fn a_mark_flip_splits_the_acknowledgement() {
-        let mut a = AckState::new(DELAYED, None);
-        a.on_data(B, 1, at(1));
+        let mut a = AckState::new(&DELAYED, None);
+        a.on_data(&DELAYED, B, 1, at(1));
         a.on_mark_flip(1_000, false);
-        assert_eq!(a.on_data(B, 1, at(1)), None);
+        assert_eq!(a.on_data(&DELAYED, B, 1, at(1)), None);
         assert_eq!(
             a.take_past(),
             Some(PastAck {
@@ -315,15 +319,18 @@ mod tests {
     #[test]
     fn a_policy_of_the_users_own_decides() {
         let factory: &dyn AcknowledgeFactory = &EveryFourth::default;
-        let mut a = AckState::new(DELAYED, Some(factory.build()));
+        let mut a = AckState::new(&DELAYED, Some(factory.build()));
         for _ in 0..3 {
-            assert_eq!(a.on_data(B, 1, at(1)), Some(Duration::from_millis(7)));
+            assert_eq!(
+                a.on_data(&DELAYED, B, 1, at(1)),
+                Some(Duration::from_millis(7))
+            );
             assert!(!a.is_due());
         }
-        assert_eq!(a.on_data(B, 1, at(1)), None);
+        assert_eq!(a.on_data(&DELAYED, B, 1, at(1)), None);
         assert!(a.is_due());
         a.on_sent(Seq(1));
-        a.on_disorder(at(2));
+        a.on_disorder(&DELAYED, at(2));
         assert!(a.is_due(), "the engine acknowledges disorder itself");
     }
 }

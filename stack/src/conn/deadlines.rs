@@ -5,14 +5,15 @@ use super::state::{CloseReason, State};
 use super::timers::Timer;
 use super::{Connection, TcpTypes, may_send_new, tracer};
 use crate::recovery::RtoOutcome;
+use crate::sparse::Sparse;
 use crate::trace::{TimeoutCause, TraceEvent};
 use narrows_congestion::{ByteCount, Duration, Instant};
 
 impl<T: TcpTypes> Connection<T> {
     /// A timer is due; see [`poll_timeout`](Self::poll_timeout). Calling early does nothing.
     pub fn handle_timeout(&mut self, now: Instant) {
-        if self.pace_at.is_some_and(|at| at <= now) {
-            self.pace_at = None;
+        if self.pace_at.get().is_some_and(|at| at <= now) {
+            self.pace_at = Sparse::NONE;
         }
         while let Some(timer) = self.timers.pop_due(now) {
             match timer {
@@ -69,19 +70,12 @@ impl<T: TcpTypes> Connection<T> {
         if matches!(self.state, State::Closed(_)) {
             return None;
         }
-        let mut next = self.timers.next();
-        for at in [self.snd.rto_deadline(), self.snd.pto_deadline()]
-            .into_iter()
-            .flatten()
-        {
-            next = next.min(self.timers.on_tick(at));
-        }
-        for at in [self.snd.reorder_deadline(), self.pace_at]
-            .into_iter()
-            .flatten()
-        {
-            next = next.min(at);
-        }
+        let on_tick = |at: Option<Instant>| at.map_or(Instant::MAX, |at| self.timers.on_tick(at));
+        let next = (self.timers.next())
+            .min(on_tick(self.snd.rto_deadline()))
+            .min(on_tick(self.snd.pto_deadline()))
+            .min(self.snd.reorder_deadline().unwrap_or(Instant::MAX))
+            .min(self.pace_at.get().unwrap_or(Instant::MAX));
         (next != Instant::MAX).then_some(next)
     }
 

@@ -10,7 +10,7 @@ use crate::recovery::SenderPolicy;
 use crate::trace::TimeoutCause;
 use crate::wire::{Ecn, Flags, TcpHeader};
 use narrows_congestion::{ByteCount, CongestionControl, Duration, FlowStart, Instant};
-use std::net::SocketAddr;
+use std::net::IpAddr;
 
 /// The peer's MSS if its SYN names none (RFC 9293 MUST-15).
 const DEFAULT_MSS_V4: u16 = 536;
@@ -32,10 +32,10 @@ pub(super) struct Handshake {
 }
 
 /// The MSS of a peer whose SYN names none.
-pub(crate) const fn default_mss(remote: SocketAddr) -> u16 {
+pub(crate) const fn default_mss(remote: IpAddr) -> u16 {
     match remote {
-        SocketAddr::V4(_) => DEFAULT_MSS_V4,
-        SocketAddr::V6(_) => DEFAULT_MSS_V6,
+        IpAddr::V4(_) => DEFAULT_MSS_V4,
+        IpAddr::V6(_) => DEFAULT_MSS_V6,
     }
 }
 
@@ -143,7 +143,7 @@ impl<T: TcpTypes> Connection<T> {
     pub(super) fn negotiated_mss(&self) -> u16 {
         self.handshake
             .peer_mss
-            .unwrap_or(default_mss(self.remote))
+            .unwrap_or(default_mss(self.ends.remote))
             .max(MIN_MSS)
             .min(self.config.mss)
     }

@@ -8,6 +8,7 @@
 use super::state::{CloseReason, Origin, State};
 use super::{Connection, TcpTypes};
 use crate::recovery::AbsSeq;
+use crate::sparse::Sparse;
 use crate::wire::Seq;
 use crate::wire::icmp::{IcmpError, IcmpErrorKind, Unreachable};
 use narrows_congestion::{Duration, Instant};
@@ -77,13 +78,13 @@ pub enum IcmpOutcome {
 }
 
 /// What is known of the path's MTU.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct PathMtu {
     /// What routers said, in bytes with the IP header.
     mtu: Option<u32>,
     /// When the last of them said so, or, where another connection was told, since when this one
     /// knows that it sends.
-    since: Option<Instant>,
+    since: Sparse<Instant>,
     /// The largest payload that is known to have arrived: maxsizeacked of RFC 5927 section 7.2
     /// without the headers.
     arrived: u64,
@@ -102,7 +103,7 @@ impl PathMtu {
     pub(super) const fn new(remembered: Option<u32>) -> Self {
         Self {
             mtu: remembered,
-            since: None,
+            since: Sparse::NONE,
             arrived: 0,
             pending: None,
         }
@@ -185,12 +186,13 @@ impl<T: TcpTypes> Connection<T> {
         let (Some(_), Some(patience)) = (self.path_mtu.mtu, self.config.icmp.raise_path_mtu) else {
             return;
         };
-        let since = *self.path_mtu.since.get_or_insert(now);
+        let since = self.path_mtu.since.get().unwrap_or(now);
+        self.path_mtu.since = Sparse::some(since);
         if now.since(since) < patience {
             return;
         }
         self.path_mtu.mtu = None;
-        self.path_mtu.since = None;
+        self.path_mtu.since = Sparse::NONE;
         let mss = self.negotiated_mss();
         if mss > self.mss_out {
             self.mss_out = mss;
@@ -246,12 +248,12 @@ impl<T: TcpTypes> Connection<T> {
         let header = self.ip_header();
         let size = u32::from(self.mss_out) + 20 + header as u32;
         let mtu = match mtu {
-            0 if self.remote.is_ipv4() => {
+            0 if self.ends.remote.is_ipv4() => {
                 let smaller = PLATEAUS.into_iter().find(|plateau| *plateau < size);
                 smaller.unwrap_or(size)
             }
             // RFC 8201 section 4: to be discarded.
-            ..IPV6_MIN_MTU if self.remote.is_ipv6() => return IcmpOutcome::Ignored,
+            ..IPV6_MIN_MTU if self.ends.remote.is_ipv6() => return IcmpOutcome::Ignored,
             mtu => mtu.max(self.config.icmp.min_path_mtu),
         };
         if !self.config.icmp.path_mtu || mtu >= size {
@@ -288,7 +290,7 @@ impl<T: TcpTypes> Connection<T> {
 
     fn apply_path_mtu(&mut self, mtu: u32, now: Instant) {
         self.path_mtu.mtu = Some(self.path_mtu.mtu.map_or(mtu, |old| old.min(mtu)));
-        self.path_mtu.since = Some(now);
+        self.path_mtu.since = Sparse::some(now);
         let header = self.ip_header();
         let payload = (mss_of(mtu as usize, header) as u64).saturating_sub(self.options());
         self.path_mtu.arrived = self.path_mtu.arrived.min(payload);
@@ -300,6 +302,6 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     pub(super) fn ip_header(&self) -> usize {
-        if self.remote.is_ipv4() { 20 } else { 40 }
+        if self.ends.remote.is_ipv4() { 20 } else { 40 }
     }
 }

@@ -27,7 +27,7 @@ impl<T: TcpTypes<Recv = RecvRing>> Connection<T> {
             true => TIMESTAMPS,
             false => 0,
         };
-        let ip = match self.local.is_ipv4() {
+        let ip = match self.ends.local.is_ipv4() {
             true => 20,
             false => 40,
         };

@@ -15,6 +15,7 @@
 pub mod acknowledge;
 mod deadlines;
 pub mod ecn;
+mod ends;
 pub mod flow_window;
 mod handshake;
 pub mod icmp;
@@ -35,10 +36,12 @@ use crate::endpoint::challenge::ConnectionBudget;
 use crate::endpoint::metrics::PathMetrics;
 use crate::recovery::{AbsSeq, Sender};
 use crate::rng::Rng;
+use crate::sparse::Sparse;
 use crate::trace::{TraceEvent, TraceSink};
 use crate::wire::{Ecn, IpHeader, Seq, TcpHeader};
 use acknowledge::AckState;
 use ecn::EcnState;
+use ends::Ends;
 use flow_window::{OfferedWindow, SendWindow};
 use handshake::Handshake;
 use icmp::{PathMtu, SoftError};
@@ -66,7 +69,6 @@ pub use user::{Event, SendError};
 /// Counters of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-#[repr(C)] // Those of every segment come last, beside what else those touch.
 pub struct ConnStats {
     /// Received segments with data in a packet marked CE.
     pub ce_in: u64,
@@ -88,6 +90,15 @@ pub struct ConnStats {
     pub segments_out: u64,
     /// Segments received, unacceptable ones included.
     pub segments_in: u64,
+}
+
+/// Those of [`ConnStats`] that every segment moves.
+#[derive(Clone, Copy, Debug, Default)]
+struct Traffic {
+    segments_in: u64,
+    segments_out: u64,
+    pure_acks: u64,
+    bytes_in: u64,
 }
 
 /// Whether the user has closed, and where the FIN is.
@@ -136,22 +147,21 @@ pub struct Connection<T: TcpTypes> {
     events: EventSet,
     reset_due: Option<Seq>,
     /// Where the peer's FIN is, once seen.
-    peer_fin: Option<u64>,
+    peer_fin: Sparse<u64>,
     send_buf: T::Send,
     recv_buf: T::Recv,
     ecn: EcnState,
     /// Where a byte was sent into the closed window.
-    probe_sent: Option<AbsSeq>,
+    probe_sent: Sparse<AbsSeq>,
     /// SND.UP: urgent data ends here.
-    snd_up: Option<AbsSeq>,
-    pace_at: Option<Instant>,
+    snd_up: Sparse<AbsSeq>,
+    pace_at: Sparse<Instant>,
     trace: Option<Box<dyn TraceSink>>,
     ack: AckState,
-    local: SocketAddr,
-    remote: SocketAddr,
+    ends: Ends,
     path_mtu: PathMtu,
     timers: Timers,
-    stats: ConnStats,
+    traffic: Traffic,
     ooo: Reassembly,
     snd: Sender<T::Congestion, T::Rto>,
 
@@ -163,6 +173,8 @@ pub struct Connection<T: TcpTypes> {
     initial_ssthresh: Option<ByteCount>,
     last_error: Option<SoftError>,
     challenge: ConnectionBudget,
+    /// But for `traffic`.
+    stats: ConnStats,
 }
 
 /// Everything a connection needs at birth besides its configuration.
@@ -196,7 +208,7 @@ impl<T: TcpTypes> Connection<T> {
     pub fn accept(config: Arc<TcpConfig>, opening: Opening, syn: &TcpHeader, now: Instant) -> Self {
         let mut conn = Self::new(config, opening, State::SynReceived(Origin::Passive));
         conn.last_received = now;
-        conn.stats.segments_in = 1;
+        conn.traffic.segments_in = 1;
         conn.on_peer_syn(syn, now);
         conn.ecn.on_syn(syn.flags);
         conn.handshake.due = true;
@@ -224,8 +236,7 @@ impl<T: TcpTypes> Connection<T> {
             rng,
         );
         Self {
-            local: opening.local,
-            remote: opening.remote,
+            ends: Ends::new(opening.local, opening.remote),
             state,
             handshake: Handshake::default(),
             iss: opening.iss,
@@ -233,12 +244,12 @@ impl<T: TcpTypes> Connection<T> {
             window: SendWindow::default(),
             send_buf: T::Send::default(),
             fin: Fin::Open,
-            snd_up: None,
+            snd_up: Sparse::NONE,
             nagle: config.nagle,
             wants_room: false,
             probe_window: false,
-            probe_sent: None,
-            pace_at: None,
+            probe_sent: Sparse::NONE,
+            pace_at: Sparse::NONE,
             irs: Seq(0),
             rcv_nxt: 0,
             recv_buf: T::Recv::default(),
@@ -251,10 +262,10 @@ impl<T: TcpTypes> Connection<T> {
                     .as_ref()
                     .map(|factory| factory.build()),
             ),
-            peer_fin: None,
+            peer_fin: Sparse::NONE,
             fin_received: false,
             rcv_up: None,
-            ack: AckState::new(config.ack, config.acknowledge.as_ref().map(|f| f.build())),
+            ack: AckState::new(&config.ack, config.acknowledge.as_ref().map(|f| f.build())),
             mss_out: config.mss,
             path_mtu: PathMtu::new(opening.metrics.path_mtu),
             last_error: None,
@@ -273,6 +284,7 @@ impl<T: TcpTypes> Connection<T> {
             reset_due: None,
             events: EventSet::default(),
             established: false,
+            traffic: Traffic::default(),
             stats: ConnStats::default(),
             trace: None,
             config,
@@ -294,7 +306,7 @@ impl<T: TcpTypes> Connection<T> {
             // An ACK: the sender will be needed, and not as with data a little of it.
             black_box(self.snd.bring_in());
         }
-        self.stats.segments_in += 1;
+        self.traffic.segments_in += 1;
         match self.state {
             State::Closed(_) => {}
             State::SynSent => self.on_segment_syn_sent(now, ecn, tcp, payload),
@@ -328,9 +340,9 @@ impl<T: TcpTypes> Connection<T> {
             ^ u64::from(self.ecn.in_use())
             ^ u64::from(self.pace_at.is_some())
             ^ u64::from(self.ack.is_due())
-            ^ u64::from(self.local.port() ^ self.remote.port())
+            ^ u64::from(self.ends.local_port ^ self.ends.remote_port)
             ^ self.timers.next().as_nanos()
-            ^ self.stats.segments_in
+            ^ self.traffic.segments_in
             ^ u64::from(self.ooo.is_empty())
             ^ self.snd.una()
     }
@@ -399,10 +411,10 @@ impl<T: TcpTypes> Connection<T> {
         &mut self,
         out: Output,
     ) -> (IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>) {
-        self.stats.segments_out += 1;
+        self.traffic.segments_out += 1;
         let ip = IpHeader {
-            src: self.local.ip(),
-            dst: self.remote.ip(),
+            src: self.ends.local,
+            dst: self.ends.remote,
             ecn: out.ecn,
             dscp: self.dscp,
             hop_limit: self.config.hop_limit,
@@ -445,7 +457,7 @@ impl<T: TcpTypes> Connection<T> {
         self.set_state(State::Closed(reason), now);
         self.timers.stop_all();
         self.snd.stop_timers();
-        self.pace_at = None;
+        self.pace_at = Sparse::NONE;
         self.ack.clear();
         self.events.closed = true;
     }
@@ -462,8 +474,8 @@ impl<T: TcpTypes> Connection<T> {
 impl<T: TcpTypes> Debug for Connection<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection")
-            .field("local", &self.local)
-            .field("remote", &self.remote)
+            .field("local", &self.local())
+            .field("remote", &self.remote())
             .field("state", &self.state)
             .field("snd_una", &self.snd.una())
             .field("snd_nxt", &self.snd.nxt())

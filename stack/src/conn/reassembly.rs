@@ -7,9 +7,6 @@
 use crate::wire::{SackBlock, SackBlocks, Seq};
 use core::ops::Range;
 
-/// Allocations up to this many ranges survive running empty.
-const KEPT_CAPACITY: usize = 16;
-
 /// What [`Reassembly::insert`] made of a segment's text.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,9 +44,16 @@ struct Held {
 /// The ranges received beyond RCV.NXT, as stream offsets.
 #[derive(Clone, Debug)]
 pub struct Reassembly {
+    /// `None` while there is nothing in it: most connections are mostly in order.
+    disorder: Option<Box<Disorder>>,
+    max_ranges: usize,
+}
+
+/// What is held beyond RCV.NXT, and what is to be told of it.
+#[derive(Clone, Debug, Default)]
+struct Disorder {
     /// Disjoint, not touching, ascending, all beyond RCV.NXT.
     held: Vec<Held>,
-    max_ranges: usize,
     insertions: u64,
     bytes: u64,
     /// The duplicate to report in the next SACK option, once.
@@ -60,32 +64,31 @@ impl Reassembly {
     /// Nothing received; never more than `max_ranges` separate ranges are kept.
     pub const fn new(max_ranges: usize) -> Self {
         Self {
-            held: Vec::new(),
+            disorder: None,
             max_ranges,
-            insertions: 0,
-            bytes: 0,
-            dsack: None,
         }
     }
 
     /// Whether nothing beyond RCV.NXT is held.
-    pub const fn is_empty(&self) -> bool {
-        self.held.is_empty()
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.held().is_empty()
     }
 
     /// How many bytes beyond RCV.NXT are held.
-    pub const fn bytes(&self) -> u64 {
-        self.bytes
+    pub fn bytes(&self) -> u64 {
+        self.disorder.as_ref().map_or(0, |d| d.bytes)
     }
 
     /// The ranges held, ascending.
     pub fn ranges(&self) -> impl ExactSizeIterator<Item = Range<u64>> + '_ {
-        self.held.iter().map(|h| h.start..h.end)
+        self.held().iter().map(|h| h.start..h.end)
     }
 
     /// Whether a SACK option is due for a duplicate.
-    pub const fn has_dsack(&self) -> bool {
-        self.dsack.is_some()
+    #[inline]
+    pub fn has_dsack(&self) -> bool {
+        self.disorder.as_ref().is_some_and(|d| d.dsack.is_some())
     }
 
     /// Account for a segment's text `range`, cut to the receive window, while RCV.NXT is
@@ -105,10 +108,71 @@ impl Reassembly {
         if start >= end {
             return Inserted::Empty;
         }
-        if self.held.is_empty() && start == rcv_nxt {
+        if start == rcv_nxt && self.is_empty() {
             store(start..end);
             return Inserted::InOrder { rcv_nxt: end };
         }
+        let disorder = self.disorder.get_or_insert_default();
+        let inserted = disorder.insert(start..end, rcv_nxt, self.max_ranges, store);
+        self.let_go_of_memory();
+        inserted
+    }
+
+    /// RCV.NXT has moved to `rcv_nxt` by data that did not pass through
+    /// [`insert`](Self::insert); where it moves on to when what is held continues there.
+    #[must_use]
+    pub fn advance(&mut self, rcv_nxt: u64) -> u64 {
+        let Some(disorder) = &mut self.disorder else {
+            return rcv_nxt;
+        };
+        let next = disorder.advance(rcv_nxt);
+        self.let_go_of_memory();
+        next
+    }
+
+    /// The blocks for the SACK option of the next acknowledgement, at most `max` (four at most
+    /// in any case), with stream offsets turned into sequence numbers by `to_seq`.
+    ///
+    /// A pending D-SACK block comes first and is forgotten, as it is reported once (RFC 2883
+    /// section 4); with `max` 0 it stays. Then the range the latest segment fell into, then the
+    /// others by how recently that was true of them, which is how recently they were reported
+    /// first (RFC 2018 section 4).
+    pub fn sack_blocks(&mut self, to_seq: impl Fn(u64) -> Seq, max: usize) -> SackBlocks {
+        let Some(disorder) = self.disorder.as_mut().filter(|_| max > 0) else {
+            return SackBlocks::EMPTY;
+        };
+        let blocks = disorder.sack_blocks(to_seq, max);
+        self.let_go_of_memory();
+        blocks
+    }
+
+    /// Forget everything beyond RCV.NXT, as RFC 2018 section 8 allows a receiver that runs out
+    /// of memory.
+    pub fn clear(&mut self) {
+        self.disorder = None;
+    }
+
+    #[inline]
+    fn held(&self) -> &[Held] {
+        self.disorder.as_ref().map_or(&[], |d| &d.held)
+    }
+
+    fn let_go_of_memory(&mut self) {
+        if self.is_empty() && !self.has_dsack() {
+            self.disorder = None;
+        }
+    }
+}
+
+impl Disorder {
+    fn insert(
+        &mut self,
+        range: Range<u64>,
+        rcv_nxt: u64,
+        max_ranges: usize,
+        mut store: impl FnMut(Range<u64>),
+    ) -> Inserted {
+        let Range { start, end } = range;
         if start < rcv_nxt {
             self.note_duplicate(start..end.min(rcv_nxt));
             if end <= rcv_nxt {
@@ -119,7 +183,7 @@ impl Reassembly {
         // What it touches or overlaps: `first..after` of the ranges held.
         let first = self.held.partition_point(|h| h.end < from);
         let after = first + self.held[first..].partition_point(|h| h.start <= end);
-        if start > rcv_nxt && first == after && self.held.len() >= self.max_ranges {
+        if start > rcv_nxt && first == after && self.held.len() >= max_ranges {
             return Inserted::TooManyRanges;
         }
 
@@ -156,7 +220,6 @@ impl Reassembly {
         if start <= rcv_nxt {
             let had_gap = !self.held.is_empty();
             self.held.drain(first..after);
-            self.let_go_of_memory();
             return match had_gap {
                 true => Inserted::FilledGap {
                     rcv_nxt: merged.end,
@@ -182,13 +245,7 @@ impl Reassembly {
         }
     }
 
-    /// RCV.NXT has moved to `rcv_nxt` by data that did not pass through
-    /// [`insert`](Self::insert); where it moves on to when what is held continues there.
-    #[must_use]
-    pub fn advance(&mut self, rcv_nxt: u64) -> u64 {
-        if self.held.is_empty() {
-            return rcv_nxt;
-        }
+    fn advance(&mut self, rcv_nxt: u64) -> u64 {
         let mut next = rcv_nxt;
         let mut covered = 0;
         for h in &self.held {
@@ -200,22 +257,11 @@ impl Reassembly {
             covered += 1;
         }
         self.held.drain(..covered);
-        self.let_go_of_memory();
         next
     }
 
-    /// The blocks for the SACK option of the next acknowledgement, at most `max` (four at most
-    /// in any case), with stream offsets turned into sequence numbers by `to_seq`.
-    ///
-    /// A pending D-SACK block comes first and is forgotten, as it is reported once (RFC 2883
-    /// section 4); with `max` 0 it stays. Then the range the latest segment fell into, then the
-    /// others by how recently that was true of them, which is how recently they were reported
-    /// first (RFC 2018 section 4).
-    pub fn sack_blocks(&mut self, to_seq: impl Fn(u64) -> Seq, max: usize) -> SackBlocks {
+    fn sack_blocks(&mut self, to_seq: impl Fn(u64) -> Seq, max: usize) -> SackBlocks {
         let mut blocks = SackBlocks::EMPTY;
-        if max == 0 || (self.held.is_empty() && self.dsack.is_none()) {
-            return blocks;
-        }
         let max = max.min(4);
         if let Some(d) = self.dsack.take() {
             blocks.push(SackBlock {
@@ -242,14 +288,6 @@ impl Reassembly {
         blocks
     }
 
-    /// Forget everything beyond RCV.NXT, as RFC 2018 section 8 allows a receiver that runs out
-    /// of memory.
-    pub fn clear(&mut self) {
-        self.held = Vec::new();
-        self.bytes = 0;
-        self.dsack = None;
-    }
-
     fn note_duplicate(&mut self, range: Range<u64>) {
         self.dsack = Some(match self.dsack.take() {
             Some(d) if d.start <= range.end && range.start <= d.end => {
@@ -257,12 +295,6 @@ impl Reassembly {
             }
             _ => range,
         });
-    }
-
-    fn let_go_of_memory(&mut self) {
-        if self.held.is_empty() && self.held.capacity() > KEPT_CAPACITY {
-            self.held = Vec::new();
-        }
     }
 }
 

@@ -45,7 +45,8 @@ pub(crate) struct Timers {
     tick: Duration,
     /// A bit for each timer that is armed.
     armed: u8,
-    at: [Instant; COUNT],
+    /// In a box, for few segments arm one.
+    at: Box<[Instant; COUNT]>,
 }
 
 impl Timers {
@@ -55,7 +56,7 @@ impl Timers {
             next: Instant::MAX,
             tick,
             armed: 0,
-            at: [Instant::MAX; COUNT],
+            at: Box::new([Instant::MAX; COUNT]),
         }
     }
 
@@ -101,7 +102,7 @@ impl Timers {
     }
 
     pub(crate) fn stop_all(&mut self) {
-        self.at = [Instant::MAX; COUNT];
+        *self.at = [Instant::MAX; COUNT];
         self.next = Instant::MAX;
         self.armed = 0;
     }
@@ -135,7 +136,7 @@ impl Timers {
     }
 
     fn recompute(&mut self) {
-        self.next = self.at.into_iter().min().unwrap_or(Instant::MAX);
+        self.next = self.at.iter().copied().min().unwrap_or(Instant::MAX);
     }
 }
 

@@ -3,10 +3,11 @@
 use super::icmp::SoftError;
 use super::state::{CloseReason, State};
 use super::timers::Timer;
-use super::{ConnStats, Connection, Fin, TcpTypes};
+use super::{ConnStats, Connection, Fin, TcpTypes, Traffic};
 use crate::buffer::{RecvBuffer, SendBuffer};
 use crate::config::{Keepalive, TcpConfig};
 use crate::recovery::{Sender, SenderStats};
+use crate::sparse::Sparse;
 use crate::trace::TraceSink;
 use narrows_congestion::{Duration, Instant};
 use std::fmt;
@@ -85,7 +86,7 @@ impl<T: TcpTypes> Connection<T> {
         len: usize,
     ) -> Result<usize, SendError> {
         let taken = self.send(data, len)?;
-        self.snd_up = Some(self.send_buf.end() + 1);
+        self.snd_up = Sparse::some(self.send_buf.end() + 1);
         Ok(taken)
     }
 
@@ -217,18 +218,30 @@ impl<T: TcpTypes> Connection<T> {
     }
     /// Our address.
     pub fn local(&self) -> SocketAddr {
-        self.local
+        self.ends.local()
     }
     /// The peer's address.
     pub fn remote(&self) -> SocketAddr {
-        self.remote
+        self.ends.remote()
     }
     /// Counters.
-    pub fn stats(&self) -> &ConnStats {
-        &self.stats
+    pub fn stats(&self) -> ConnStats {
+        let Traffic {
+            segments_in,
+            segments_out,
+            pure_acks,
+            bytes_in,
+        } = self.traffic;
+        ConnStats {
+            segments_in,
+            segments_out,
+            pure_acks,
+            bytes_in,
+            ..self.stats
+        }
     }
     /// Counters of the sending side.
-    pub fn sender_stats(&self) -> &SenderStats {
+    pub fn sender_stats(&self) -> SenderStats {
         self.snd.stats()
     }
     /// The sending side: window, RTT, scoreboard.

@@ -8,7 +8,6 @@ use crate::siphash::SipKey;
 use core::fmt;
 use hashbrown::HashTable;
 use std::collections::BTreeMap;
-use std::mem::offset_of;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// Names a connection: two addresses with their ports. The addresses are of one family.
@@ -52,16 +51,12 @@ impl fmt::Display for Taken {
 impl core::error::Error for Taken {}
 
 /// Four-tuples of connections and addresses of listeners, each with an index of the caller's.
-#[repr(C)] // What each look-up reads comes last: see `Endpoint`.
 pub struct Demux {
     /// By port, then address; `None` is any address of either family.
     listeners: BTreeMap<(u16, Option<IpAddr>), u32>,
     v6: HashTable<V6>,
     v4: HashTable<V4>,
     seeds: Seeds,
-    /// The IPv4 connection that [`Self::lookup_again`] found last. Its index is [`NONE`] if there
-    /// is none.
-    last: V4,
 }
 
 impl fmt::Debug for Demux {
@@ -74,13 +69,9 @@ impl fmt::Debug for Demux {
 }
 
 impl Demux {
-    /// From so many bytes on lies what the segments of one connection touch.
-    pub(super) const TOUCHED: usize = offset_of!(Self, last);
-
     /// An empty table. `secret` keeps peers from choosing addresses that collide.
     pub fn new(secret: &SipKey) -> Self {
         Self {
-            last: V4::NONE,
             seeds: Seeds::new(secret),
             v4: HashTable::new(),
             v6: HashTable::new(),
@@ -97,21 +88,6 @@ impl Demux {
         }
     }
 
-    /// The same, remembering the answer: segments come in trains, and a host with one connection
-    /// need not look into the table at all.
-    #[inline]
-    pub fn lookup_again(&mut self, tuple: &FourTuple) -> Option<u32> {
-        let Some(key) = V4::of(tuple, 0) else {
-            return self.lookup(tuple);
-        };
-        if self.last.same(&key) && self.last.index != NONE {
-            return Some(self.last.index);
-        }
-        let index = lookup(&self.v4, &self.seeds, &key)?;
-        self.last = V4 { index, ..key };
-        Some(index)
-    }
-
     /// Enter a connection. Its index is below 2^32 - 1.
     ///
     /// # Errors
@@ -125,7 +101,6 @@ impl Demux {
 
     /// Take a connection out: its index, if it was there.
     pub fn remove(&mut self, tuple: &FourTuple) -> Option<u32> {
-        self.last = V4::NONE;
         match V4::of(tuple, 0) {
             Some(key) => remove(&mut self.v4, &self.seeds, &key),
             None => remove(&mut self.v6, &self.seeds, &V6::of(tuple, 0)),
@@ -179,6 +154,29 @@ impl Demux {
         [Some(local.ip()), Some(any), None]
             .iter()
             .find_map(|&addr| self.listeners.get(&(local.port(), addr)).copied())
+    }
+}
+
+/// The IPv4 connection found last: segments come in trains, and a host with one connection need
+/// not look into the table at all.
+pub(super) struct LastFound(V4);
+
+impl LastFound {
+    /// None: to be set whenever one is taken out of the table.
+    pub(super) const NONE: Self = Self(V4::NONE);
+
+    /// [`Demux::lookup`], remembering the answer.
+    #[inline]
+    pub(super) fn look_up(&mut self, demux: &Demux, tuple: &FourTuple) -> Option<u32> {
+        let Some(key) = V4::of(tuple, 0) else {
+            return demux.lookup(tuple);
+        };
+        if self.0.same(&key) && self.0.index != NONE {
+            return Some(self.0.index);
+        }
+        let index = lookup(&demux.v4, &demux.seeds, &key)?;
+        self.0 = V4 { index, ..key };
+        Some(index)
     }
 }
 
@@ -465,16 +463,19 @@ mod tests {
         fn agrees_with_an_ordered_map(
             ops in proptest::collection::vec((any_tuple(), 0u8..3), 0..300),
         ) {
-            let (mut d, mut model) = (demux(), BTreeMap::new());
+            let (mut d, mut model, mut last) = (demux(), BTreeMap::new(), LastFound::NONE);
             for (n, (t, op)) in ops.into_iter().enumerate() {
                 let key = (t.local, t.remote);
                 match op {
                     0 => {
                         prop_assert_eq!(d.lookup(&t), model.get(&key).copied());
-                        prop_assert_eq!(d.lookup_again(&t), model.get(&key).copied());
-                        prop_assert_eq!(d.lookup_again(&t), model.get(&key).copied());
+                        prop_assert_eq!(last.look_up(&d, &t), model.get(&key).copied());
+                        prop_assert_eq!(last.look_up(&d, &t), model.get(&key).copied());
                     }
-                    1 => prop_assert_eq!(d.remove(&t), model.remove(&key)),
+                    1 => {
+                        prop_assert_eq!(d.remove(&t), model.remove(&key));
+                        last = LastFound::NONE;
+                    }
                     _ => match d.insert(&t, n as u32) {
                         Ok(()) => prop_assert_eq!(model.insert(key, n as u32), None),
                         Err(Taken(i)) => prop_assert_eq!(model.get(&key), Some(&i)),

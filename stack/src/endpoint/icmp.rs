@@ -14,12 +14,12 @@ impl<T: TcpTypes> Endpoint<T> {
     /// [`IcmpPacket::tcp_error`](crate::wire::IcmpPacket::tcp_error) gives it. Poll the endpoint
     /// afterwards.
     pub fn handle_icmp(&mut self, now: Instant, error: &IcmpError) -> IcmpOutcome {
-        self.stats.icmp_errors += 1;
+        self.few.stats.icmp_errors += 1;
         let tuple = FourTuple {
             local: error.segment.src,
             remote: error.segment.dst,
         };
-        let Some(slot) = self.demux.lookup(&tuple) else {
+        let Some(slot) = self.few.demux.lookup(&tuple) else {
             return IcmpOutcome::Ignored;
         };
         let Some(conn) = self
@@ -41,7 +41,7 @@ impl<T: TcpTypes> Endpoint<T> {
     /// so do the others, and those to come (RFC 1191 section 6.2, RFC 8201 section 5.2). A host
     /// looks through its connections once for each step down, of which there are few.
     fn share_path_mtu(&mut self, now: Instant, from: u32, host: IpAddr, mtu: u32) {
-        if let Some(metrics) = &mut self.metrics {
+        if let Some(metrics) = &mut self.few.metrics {
             let learned = PathMetrics {
                 path_mtu: Some(mtu),
                 ..PathMetrics::default()

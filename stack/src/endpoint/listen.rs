@@ -190,6 +190,6 @@ mod tests {
             host.unlisten(id, Instant::ZERO);
             assert_eq!(host.listener_stats(id), None);
         }
-        assert_eq!(host.listeners.len(), 0);
+        assert_eq!(host.few.listeners.len(), 0);
     }
 }

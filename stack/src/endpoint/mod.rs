@@ -30,7 +30,7 @@ use crate::trace::TraceSink;
 use crate::wire::{Flags, IpHeader, TcpHeader};
 use challenge::{ChallengeLimit, EndpointBudget, Verdict};
 use cookies::Cookies;
-use demux::{Demux, FourTuple};
+use demux::{Demux, FourTuple, LastFound};
 use isn::{EphemeralPorts, Secrets};
 use listen::Listener;
 use metrics::{MetricsCache, MetricsConfig};
@@ -189,10 +189,26 @@ pub type Tracer = Box<dyn FnMut(Instant, ConnId, &FourTuple) -> Option<Box<dyn T
 
 /// A host's TCP.
 ///
-/// Its layout is that of the declaration: what every packet touches comes last, side by side
-/// with the first connection (see [`Connection`]).
+/// Its layout is that of the declaration: what every packet touches lies side by side with the
+/// first connection (see [`Connection`]), and the rest is in a box.
 #[repr(C)]
 pub struct Endpoint<T: TcpTypes> {
+    few: Box<Few<T>>,
+    /// Ends of the queue of connections that may have something to send.
+    first_dirty: u32,
+    last_dirty: u32,
+    last_found: LastFound,
+    /// The connection that a packet was given to last.
+    last_input: Option<u32>,
+    /// Whether there are strays or events, which are in the box.
+    has_strays: bool,
+    has_events: bool,
+    wheel: TimerWheel,
+    slots: Slots<T>,
+}
+
+/// What few packets touch of an endpoint with one connection.
+struct Few<T: TcpTypes> {
     config: EndpointConfig,
     free: Vec<u32>,
     /// By number. A number is not used again, so that what is left of a listener that is gone
@@ -210,15 +226,8 @@ pub struct Endpoint<T: TcpTypes> {
     stats: EndpointStats,
     tracer: Option<Tracer>,
     demux: Demux,
-    /// Ends of the queue of connections that may have something to send.
-    first_dirty: u32,
-    last_dirty: u32,
-    /// The connection that a packet was given to last.
-    last_input: Option<u32>,
     stray: VecDeque<(IpHeader, TcpHeader)>,
     events: VecDeque<EndpointEvent>,
-    wheel: TimerWheel,
-    slots: Slots<T>,
 }
 
 impl<T: TcpTypes> Endpoint<T> {
@@ -231,8 +240,7 @@ impl<T: TcpTypes> Endpoint<T> {
         let key = u128::from_le_bytes(config.secret);
         let (k0, k1) = (key as u64, (key >> 64) as u64);
         let secrets = Secrets::new(k0, k1);
-        Ok(Self {
-            slots: Slots::new(),
+        let few = Few {
             free: Vec::new(),
             demux: Demux::new(secrets.table()),
             listeners: BTreeMap::new(),
@@ -245,16 +253,23 @@ impl<T: TcpTypes> Endpoint<T> {
             cookies: Cookies::new(*secrets.cookie()),
             secrets,
             rng: Rng::stream(k0 ^ k1.rotate_left(32), 1),
-            wheel: TimerWheel::new(),
-            first_dirty: LAST,
-            last_dirty: LAST,
-            last_input: None,
             stray: VecDeque::new(),
             events: VecDeque::new(),
             tracer: None,
             empty: T::Send::default(),
             stats: EndpointStats::default(),
             config,
+        };
+        Ok(Self {
+            few: Box::new(few),
+            first_dirty: LAST,
+            last_dirty: LAST,
+            last_found: LastFound::NONE,
+            last_input: None,
+            has_strays: false,
+            has_events: false,
+            wheel: TimerWheel::new(),
+            slots: Slots::new(),
         })
     }
 
@@ -270,28 +285,31 @@ impl<T: TcpTypes> Endpoint<T> {
         backlog: usize,
         tcp: Option<Arc<TcpConfig>>,
     ) -> Result<ListenerId, ListenError> {
-        let tcp = tcp.unwrap_or_else(|| self.config.tcp.clone());
+        let tcp = tcp.unwrap_or_else(|| self.few.config.tcp.clone());
         tcp.validate().map_err(ListenError::Config)?;
         if local.port() == 0 {
             return Err(ListenError::NoPort);
         }
-        let id = self.next_listener;
+        let id = self.few.next_listener;
         let next = id.checked_add(1).ok_or(ListenError::InUse)?;
-        self.demux
+        self.few
+            .demux
             .listen(Some(local.ip()), local.port(), id)
             .map_err(|_| ListenError::InUse)?;
-        self.listeners
+        self.few
+            .listeners
             .insert(id, Listener::new(local, backlog, tcp));
-        self.next_listener = next;
+        self.few.next_listener = next;
         Ok(ListenerId(id))
     }
 
     /// Stop accepting. Connections accepted before live on; embryonic ones are reset.
     pub fn unlisten(&mut self, listener: ListenerId, now: Instant) {
-        let Some(gone) = self.listeners.remove(&listener.0) else {
+        let Some(gone) = self.few.listeners.remove(&listener.0) else {
             return;
         };
-        self.demux
+        self.few
+            .demux
             .unlisten(Some(gone.local.ip()), gone.local.port());
         for slot in 0..self.slots.len() as u32 {
             let s = &mut self.slots[slot as usize];
@@ -318,9 +336,9 @@ impl<T: TcpTypes> Endpoint<T> {
         remote: SocketAddr,
         tcp: Option<Arc<TcpConfig>>,
     ) -> Result<ConnId, ConnectError> {
-        let tcp = tcp.unwrap_or_else(|| self.config.tcp.clone());
+        let tcp = tcp.unwrap_or_else(|| self.few.config.tcp.clone());
         tcp.validate().map_err(ConnectError::Config)?;
-        let local = source::complete(self.config.source.as_ref(), local, remote);
+        let local = source::complete(self.few.config.source.as_ref(), local, remote);
         // RFC 9293 MUST-46 among them.
         let whole = FourTuple { local, remote };
         if local.is_ipv4() != remote.is_ipv4() || !sane_source(&whole) {
@@ -333,10 +351,10 @@ impl<T: TcpTypes> Endpoint<T> {
             _ => local,
         };
         let tuple = FourTuple { local, remote };
-        if self.demux.lookup(&tuple).is_some() {
+        if self.few.demux.lookup(&tuple).is_some() {
             return Err(ConnectError::InUse);
         }
-        self.stats.active_opens += 1;
+        self.few.stats.active_opens += 1;
         let opening = self.opening(tuple, now);
         let slot = self.add(tuple, Connection::connect(tcp, opening, now), None, now);
         Ok(self.id(slot))
@@ -354,7 +372,7 @@ impl<T: TcpTypes> Endpoint<T> {
             local: SocketAddr::new(ip.dst, tcp.dst_port),
             remote: SocketAddr::new(ip.src, tcp.src_port),
         };
-        if let Some(slot) = self.demux.lookup_again(&tuple)
+        if let Some(slot) = self.last_found.look_up(&self.few.demux, &tuple)
             && let Some(conn) = self
                 .slots
                 .get_mut(slot as usize)
@@ -365,22 +383,23 @@ impl<T: TcpTypes> Endpoint<T> {
                 tcp.flags.contains(Flags::SYN)
                     && !tcp.flags.intersects(Flags::ACK | Flags::RST | Flags::FIN);
             let listened = || {
-                let id = self.demux.listener(tuple.local)?;
-                self.listeners.get(&id)
+                let id = self.few.demux.listener(tuple.local)?;
+                self.few.listeners.get(&id)
             };
             if syn
                 && conn.state() == State::TimeWait
                 && conn.time_wait_yields_to(tcp)
                 && listened().is_some_and(|l| l.has_room())
             {
-                self.stats.time_wait_reuses += 1;
+                self.few.stats.time_wait_reuses += 1;
                 let iss = conn.next_incarnation_iss();
                 self.remove(slot);
                 self.on_stranger(now, tuple, ip, tcp, payload, Some(iss));
                 return;
             }
             conn.handle_segment(now, ip.ecn, tcp, payload);
-            if conn.owes_challenge() && self.challenge.take(now, &mut self.rng) == Verdict::Suppress
+            if conn.owes_challenge()
+                && self.few.challenge.take(now, &mut self.few.rng) == Verdict::Suppress
             {
                 conn.forget_challenge();
             }
@@ -391,23 +410,32 @@ impl<T: TcpTypes> Endpoint<T> {
         self.on_stranger(now, tuple, ip, tcp, payload, None);
     }
 
-    /// A packet with these headers and this length of payload will be given to
-    /// [`handle_packet`](Self::handle_packet) soon, if nothing comes between: a hint, which has
-    /// the cache lines that it will touch come from memory meanwhile.
+    /// A packet with so much payload will be given to [`handle_packet`](Self::handle_packet) soon,
+    /// if nothing comes between: a hint, which has the cache lines that it will touch come from
+    /// memory meanwhile. Those that can be asked for without reading what may not be there either:
+    /// [`prepare_packet`](Self::prepare_packet) asks for the others.
     #[inline]
-    pub fn expect_packet(&self, ip: &IpHeader, tcp: &TcpHeader, payload_len: usize) {
-        // Before anything is read of it, which would wait for it.
+    pub fn expect_packet(&self, payload_len: usize) {
         self.prefetch(payload_len);
-        if self.slots.len() > 1 {
-            let slot = self.demux.lookup(&FourTuple {
-                local: SocketAddr::new(ip.dst, tcp.dst_port),
-                remote: SocketAddr::new(ip.src, tcp.src_port),
-            });
-            if let Some(slot) = slot {
-                self.wheel.expect(slot);
-                if let Some(slot) = self.slots.get(slot as usize) {
-                    slot.prefetch(payload_len);
-                }
+    }
+
+    /// The packet of [`expect_packet`](Self::expect_packet), some hundred nanoseconds later.
+    #[inline]
+    pub fn prepare_packet(&self, ip: &IpHeader, tcp: &TcpHeader, payload_len: usize) {
+        if self.slots.len() == 1 {
+            if payload_len == 0 {
+                self.slots.first().prefetch_records();
+            }
+            return;
+        }
+        let slot = self.few.demux.lookup(&FourTuple {
+            local: SocketAddr::new(ip.dst, tcp.dst_port),
+            remote: SocketAddr::new(ip.src, tcp.src_port),
+        });
+        if let Some(slot) = slot {
+            self.wheel.expect(slot);
+            if let Some(slot) = self.slots.get(slot as usize) {
+                slot.prefetch(payload_len);
             }
         }
     }
@@ -422,9 +450,7 @@ impl<T: TcpTypes> Endpoint<T> {
     /// What each packet touches of the endpoint, and the first connection behind it.
     #[inline]
     fn prefetch(&self, payload_len: usize) {
-        let slots = offset_of!(Self, slots);
-        let demux = offset_of!(Self, demux) + Demux::TOUCHED;
-        prefetch_part(self, demux..slots + Slots::<T>::BEFORE_FIRST);
+        prefetch_part(self, 0..offset_of!(Self, slots) + Slots::<T>::BEFORE_FIRST);
         self.slots.first().prefetch(payload_len);
     }
 
@@ -480,7 +506,7 @@ impl<T: TcpTypes> Endpoint<T> {
         next: NextOutput,
     ) -> Option<(IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>)> {
         match next {
-            NextOutput::Stray(ip, tcp) => Some((ip, tcp, self.empty.view(0..0))),
+            NextOutput::Stray(ip, tcp) => Some((ip, tcp, self.few.empty.view(0..0))),
             NextOutput::Conn(slot, out) => {
                 Some(self.slots[slot as usize].conn.as_mut()?.packet(out))
             }
@@ -491,8 +517,11 @@ impl<T: TcpTypes> Endpoint<T> {
     /// segment.
     #[inline]
     pub(crate) fn next_output(&mut self, now: Instant, max: u64) -> Option<NextOutput> {
-        if let Some((ip, tcp)) = self.stray.pop_front() {
-            return Some(NextOutput::Stray(ip, tcp));
+        if self.has_strays {
+            if let Some((ip, tcp)) = self.few.stray.pop_front() {
+                return Some(NextOutput::Stray(ip, tcp));
+            }
+            self.has_strays = false;
         }
         loop {
             let slot = self.first_dirty;
@@ -520,7 +549,7 @@ impl<T: TcpTypes> Endpoint<T> {
             local: SocketAddr::new(ip.src, tcp.src_port),
             remote: SocketAddr::new(ip.dst, tcp.dst_port),
         };
-        let Some(slot) = self.demux.lookup(&tuple) else {
+        let Some(slot) = self.few.demux.lookup(&tuple) else {
             return;
         };
         if let Some(conn) = self.slots[slot as usize].conn.as_mut() {
@@ -537,7 +566,12 @@ impl<T: TcpTypes> Endpoint<T> {
 
     /// The next thing to tell the user.
     pub fn poll_event(&mut self) -> Option<EndpointEvent> {
-        self.events.pop_front()
+        if !self.has_events {
+            return None;
+        }
+        let event = self.few.events.pop_front();
+        self.has_events = event.is_some();
+        event
     }
 
     /// A connection, until it is released and closed.
@@ -570,22 +604,22 @@ impl<T: TcpTypes> Endpoint<T> {
     /// Ask `tracer` for a trace sink for every connection that begins from now on. It is asked
     /// as soon as there is a connection, so that its handshake is traced, too.
     pub fn set_tracer(&mut self, tracer: Option<Tracer>) {
-        self.tracer = tracer;
+        self.few.tracer = tracer;
     }
 
     /// How many connections there are, in all states.
     pub fn connections(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.slots.len() - self.few.free.len()
     }
 
     /// Counters.
     pub fn stats(&self) -> &EndpointStats {
-        &self.stats
+        &self.few.stats
     }
 
     /// Counters of a listener.
     pub fn listener_stats(&self, listener: ListenerId) -> Option<ListenerStats> {
-        self.listeners.get(&listener.0).map(|l| l.stats)
+        self.few.listeners.get(&listener.0).map(|l| l.stats)
     }
 }
 
@@ -593,7 +627,7 @@ impl<T: TcpTypes> fmt::Debug for Endpoint<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint")
             .field("connections", &self.connections())
-            .field("stats", &self.stats)
+            .field("stats", &self.few.stats)
             .finish_non_exhaustive()
     }
 }

@@ -83,6 +83,17 @@ impl<T: TcpTypes> Slot<T> {
     }
 }
 
+impl<T: TcpTypes> Slot<T> {
+    /// Asks for the records of segments that an acknowledgement touches, where the connection
+    /// itself has come.
+    #[inline]
+    pub(super) fn prefetch_records(&self) {
+        if let Some(conn) = self.conn.as_ref() {
+            conn.sender().scoreboard().prefetch();
+        }
+    }
+}
+
 /// Slots in the largest chunk.
 const CHUNK: usize = 64;
 

@@ -1,6 +1,6 @@
 //! Where connections are kept: slots, who has something to send, what happened, when they end.
 
-use super::demux::FourTuple;
+use super::demux::{FourTuple, LastFound};
 use super::metrics::PathMetrics;
 use super::places::{LAST, NOT_QUEUED, Place, Slot};
 use super::{ConnId, Endpoint, EndpointEvent, ListenerId};
@@ -55,10 +55,11 @@ impl<T: TcpTypes> Endpoint<T> {
         };
         while let Some(event) = conn.poll_event() {
             if let (Event::Connected, Some(id)) = (event, s.listener)
-                && let Some(listener) = self.listeners.get_mut(&id.0)
+                && let Some(listener) = self.few.listeners.get_mut(&id.0)
             {
                 listener.on_established();
-                self.events.push_back(EndpointEvent::Accepted {
+                self.has_events = true;
+                self.few.events.push_back(EndpointEvent::Accepted {
                     listener: id,
                     conn: conn_id,
                 });
@@ -68,13 +69,14 @@ impl<T: TcpTypes> Endpoint<T> {
                 && !conn.was_established()
             {
                 // Nobody has heard of it.
-                if let Some(listener) = self.listeners.get_mut(&id.0) {
+                if let Some(listener) = self.few.listeners.get_mut(&id.0) {
                     listener.on_failed();
                 }
                 s.released = true;
             }
             if !s.released {
-                self.events.push_back(EndpointEvent::Conn {
+                self.has_events = true;
+                self.few.events.push_back(EndpointEvent::Conn {
                     conn: conn_id,
                     event,
                 });
@@ -95,9 +97,10 @@ impl<T: TcpTypes> Endpoint<T> {
                 local: conn.local(),
                 remote: conn.remote(),
             };
-            if self.demux.lookup(&tuple) == Some(slot) {
-                self.demux.remove(&tuple);
-                if let Some(metrics) = &mut self.metrics {
+            if self.few.demux.lookup(&tuple) == Some(slot) {
+                self.few.demux.remove(&tuple);
+                self.last_found = LastFound::NONE;
+                if let Some(metrics) = &mut self.few.metrics {
                     metrics.update(tuple.remote.ip(), &learned_by(conn), now);
                 }
             }
@@ -120,7 +123,7 @@ impl<T: TcpTypes> Endpoint<T> {
         now: Instant,
     ) -> u32 {
         let conn = Place::Taken(conn);
-        let slot = match self.free.pop() {
+        let slot = match self.few.free.pop() {
             Some(slot) => {
                 let s = &mut self.slots[slot as usize];
                 s.released = false;
@@ -140,10 +143,10 @@ impl<T: TcpTypes> Endpoint<T> {
             }
         };
         // Both callers have looked: there is no such connection.
-        let entered = self.demux.insert(&tuple, slot);
+        let entered = self.few.demux.insert(&tuple, slot);
         debug_assert!(entered.is_ok(), "{tuple:?} twice");
         let id = self.id(slot);
-        if let Some(tracer) = &mut self.tracer
+        if let Some(tracer) = &mut self.few.tracer
             && let Some(conn) = self.slots[slot as usize].conn.as_mut()
         {
             conn.set_trace(tracer(now, id, &tuple));
@@ -154,7 +157,8 @@ impl<T: TcpTypes> Endpoint<T> {
 
     pub(super) fn remove(&mut self, slot: u32) {
         if let Some(conn) = self.slots[slot as usize].conn.as_ref() {
-            self.demux.remove(&FourTuple {
+            self.last_found = LastFound::NONE;
+            self.few.demux.remove(&FourTuple {
                 local: conn.local(),
                 remote: conn.remote(),
             });
@@ -162,7 +166,9 @@ impl<T: TcpTypes> Endpoint<T> {
         let id = self.id(slot);
         if !self.slots[slot as usize].released {
             let event = Event::Closed(CloseReason::Finished);
-            self.events
+            self.has_events = true;
+            self.few
+                .events
                 .push_back(EndpointEvent::Conn { conn: id, event });
         }
         self.wheel.cancel(slot);
@@ -173,28 +179,30 @@ impl<T: TcpTypes> Endpoint<T> {
         let s = &mut self.slots[slot as usize];
         s.conn = Place::Free;
         s.generation = s.generation.wrapping_add(1);
-        self.free.push(slot);
+        self.few.free.push(slot);
     }
 
     pub(super) fn opening(&mut self, tuple: FourTuple, now: Instant) -> Opening {
         Opening {
             local: tuple.local,
             remote: tuple.remote,
-            iss: self.secrets.isn(now, &tuple),
-            timestamp_offset: self.secrets.timestamp_offset(&tuple),
+            iss: self.few.secrets.isn(now, &tuple),
+            timestamp_offset: self.few.secrets.timestamp_offset(&tuple),
             metrics: self
+                .few
                 .metrics
                 .as_mut()
                 .map(|m| m.get(tuple.remote.ip(), now))
                 .unwrap_or_default(),
-            seed: self.rng.next_u64(),
+            seed: self.few.rng.next_u64(),
         }
     }
 
     pub(super) fn pick_port(&mut self, local: IpAddr, remote: SocketAddr) -> Option<SocketAddr> {
-        let demux = &mut self.demux;
-        self.ports
-            .choose(&self.secrets, local, remote, |port| {
+        let demux = &mut self.few.demux;
+        self.few
+            .ports
+            .choose(&self.few.secrets, local, remote, |port| {
                 demux
                     .lookup(&FourTuple::new(SocketAddr::new(local, port), remote))
                     .is_none()

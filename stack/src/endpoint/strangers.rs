@@ -28,15 +28,16 @@ impl<T: TcpTypes> Endpoint<T> {
         iss: Option<Seq>,
     ) {
         let listener = self
+            .few
             .demux
             .listener(tuple.local)
             .filter(|_| sane_source(&tuple));
         if let Some(id) = listener
-            && let Some(listener) = self.listeners.get_mut(&id)
+            && let Some(listener) = self.few.listeners.get_mut(&id)
         {
-            match listener.admit(tcp, self.config.syn_cookies, now) {
+            match listener.admit(tcp, self.few.config.syn_cookies, now) {
                 Admission::Open(config) => {
-                    self.stats.passive_opens += 1;
+                    self.few.stats.passive_opens += 1;
                     let mut opening = self.opening(tuple, now);
                     opening.iss = iss.unwrap_or(opening.iss);
                     let conn = Connection::accept(config, opening, tcp, now);
@@ -44,11 +45,11 @@ impl<T: TcpTypes> Endpoint<T> {
                     return;
                 }
                 Admission::Full => {
-                    self.stats.backlog_drops += 1;
+                    self.few.stats.backlog_drops += 1;
                     return;
                 }
                 Admission::Cookie(config) => return self.send_cookie(now, tuple, config, tcp),
-                Admission::MaybeCookie(config) => match self.cookies.open(&tuple, tcp, now) {
+                Admission::MaybeCookie(config) => match self.few.cookies.open(&tuple, tcp, now) {
                     Some(syn) => {
                         let conn = self.open_cookie(now, tuple, config, tcp, &syn);
                         let slot = self.add(tuple, conn, Some(ListenerId(id)), now);
@@ -58,24 +59,25 @@ impl<T: TcpTypes> Endpoint<T> {
                         self.after_input(slot);
                         return;
                     }
-                    None => self.stats.cookies_failed += 1,
+                    None => self.few.stats.cookies_failed += 1,
                 },
                 Admission::Ignore => return,
                 Admission::Reset => {}
             }
         }
-        self.stats.strangers += 1;
+        self.few.stats.strangers += 1;
         if tcp.flags.contains(Flags::RST)
-            || !self.config.reset_strangers
+            || !self.few.config.reset_strangers
             || !sane_source(&tuple)
-            || self.stray.len() >= MAX_STRAY
+            || self.few.stray.len() >= MAX_STRAY
         {
             return;
         }
-        self.stats.resets_sent += 1;
+        self.few.stats.resets_sent += 1;
         let (mut answer, reset) = reset_for(ip, tcp, payload.len());
-        answer.hop_limit = self.config.tcp.hop_limit;
-        self.stray.push_back((answer, reset));
+        answer.hop_limit = self.few.config.tcp.hop_limit;
+        self.few.stray.push_back((answer, reset));
+        self.has_strays = true;
     }
 
     /// Answer a SYN with a cookie. The answer is that of a connection made for the purpose, so
@@ -87,14 +89,14 @@ impl<T: TcpTypes> Endpoint<T> {
         config: Arc<TcpConfig>,
         syn: &TcpHeader,
     ) {
-        if self.stray.len() >= MAX_STRAY {
-            self.stats.backlog_drops += 1;
+        if self.few.stray.len() >= MAX_STRAY {
+            self.few.stats.backlog_drops += 1;
             return;
         }
-        self.stats.cookies_sent += 1;
-        let syn = cookies::reduce(syn, default_mss(tuple.remote));
+        self.few.stats.cookies_sent += 1;
+        let syn = cookies::reduce(syn, default_mss(tuple.remote.ip()));
         let mut opening = self.opening(tuple, now);
-        opening.iss = self.cookies.make(&tuple, &syn, now);
+        opening.iss = self.few.cookies.make(&tuple, &syn, now);
         let mut conn = Connection::<T>::accept(config, opening, &syn, now);
         let Some((ip, mut answer, _)) = conn.poll_transmit(now) else {
             return;
@@ -102,7 +104,8 @@ impl<T: TcpTypes> Endpoint<T> {
         if let Some(ts) = &mut answer.options.timestamps {
             ts.val = cookies::stamp(ts.val, &syn);
         }
-        self.stray.push_back((ip, answer));
+        self.few.stray.push_back((ip, answer));
+        self.has_strays = true;
     }
 
     /// The connection whose SYN-ACK was a cookie.
@@ -114,10 +117,10 @@ impl<T: TcpTypes> Endpoint<T> {
         ack: &TcpHeader,
         syn: &TcpHeader,
     ) -> Connection<T> {
-        self.stats.passive_opens += 1;
-        self.stats.cookies_accepted += 1;
-        let listener = self.demux.listener(tuple.local);
-        if let Some(l) = listener.and_then(|id| self.listeners.get_mut(&id)) {
+        self.few.stats.passive_opens += 1;
+        self.few.stats.cookies_accepted += 1;
+        let listener = self.few.demux.listener(tuple.local);
+        if let Some(l) = listener.and_then(|id| self.few.listeners.get_mut(&id)) {
             l.on_cookie();
         }
         let mut opening = self.opening(tuple, now);

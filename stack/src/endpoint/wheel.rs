@@ -8,11 +8,10 @@
 //! level.
 //!
 //! While all ids are below 16 there is no wheel at all, only the `Vec`, and for id 0 alone not even
-//! that: a host with one connection pays 24 bytes, in the wheel itself.
+//! that: a host with one connection pays 24 bytes.
 
 use crate::prefetch::prefetch;
 use narrows_congestion::Instant;
-use std::ops::{Deref, DerefMut};
 
 /// Bits of a nanosecond count below the resolution of level 0.
 const TICK_BITS: u32 = 6;
@@ -41,8 +40,23 @@ const HEAD: u32 = 1 << 31;
 ///
 /// Ids are below 2^31; memory is proportional to the largest one used.
 #[derive(Debug)]
-pub struct TimerWheel {
-    entries: Entries,
+pub struct TimerWheel(Wheel);
+
+#[derive(Debug)]
+enum Wheel {
+    /// Id 0 alone: its deadline, and what it is filed under.
+    One {
+        deadline: u64,
+        filed: u64,
+    },
+    Many(Box<Many>),
+}
+
+/// Timers of ids above 0, too.
+#[derive(Debug)]
+struct Many {
+    /// By id.
+    entries: Vec<Entry>,
     /// A lower bound of all deadlines, not counting `due`; `NEVER` if nothing is filed.
     next: u64,
     /// How many timers are armed.
@@ -60,47 +74,6 @@ struct Entry {
     filed: u64,
     next: u32,
     prev: u32,
-}
-
-/// By id.
-#[derive(Debug)]
-enum Entries {
-    /// Of id 0.
-    One([Entry; 1]),
-    Many(Vec<Entry>),
-}
-
-impl Entries {
-    /// Make room for `id`.
-    fn grow(&mut self, id: u32) {
-        let mut entries = match self {
-            Self::One(one) => one.to_vec(),
-            Self::Many(many) => std::mem::take(many),
-        };
-        entries.resize(id as usize + 1, Entry::IDLE);
-        *self = Self::Many(entries);
-    }
-}
-
-impl Deref for Entries {
-    type Target = [Entry];
-    #[inline]
-    fn deref(&self) -> &[Entry] {
-        match self {
-            Self::One(one) => one,
-            Self::Many(many) => many,
-        }
-    }
-}
-
-impl DerefMut for Entries {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut [Entry] {
-        match self {
-            Self::One(one) => one,
-            Self::Many(many) => many,
-        }
-    }
 }
 
 impl Entry {
@@ -136,13 +109,10 @@ impl Default for TimerWheel {
 impl TimerWheel {
     /// A wheel without timers.
     pub const fn new() -> Self {
-        Self {
-            entries: Entries::One([Entry::IDLE]),
-            next: NEVER,
-            armed: 0,
-            due: Vec::new(),
-            levels: None,
-        }
+        Self(Wheel::One {
+            deadline: NEVER,
+            filed: NEVER,
+        })
     }
 
     /// Make timer `id` expire at `at`, whatever it was armed for before.
@@ -158,43 +128,51 @@ impl TimerWheel {
         if at == NEVER {
             return self.cancel(id);
         }
-        if id as usize >= self.entries.len() {
-            self.grow(id);
-        }
-        let entry = &mut self.entries[id as usize];
-        self.armed += usize::from(entry.deadline == NEVER);
-        entry.deadline = at;
-        if at < entry.filed {
-            self.file_earlier(id, at);
+        match &mut self.0 {
+            Wheel::One { deadline, filed } if id == 0 => {
+                *deadline = at;
+                *filed = at.min(*filed);
+            }
+            _ => self.many().arm(id, at),
         }
     }
 
     /// Make timer `id` not expire.
     #[inline]
     pub fn cancel(&mut self, id: u32) {
-        if let Some(entry) = self.entries.get_mut(id as usize) {
-            self.armed -= usize::from(entry.deadline != NEVER);
-            entry.deadline = NEVER;
+        match &mut self.0 {
+            Wheel::One { deadline, .. } if id == 0 => *deadline = NEVER,
+            Wheel::One { .. } => {}
+            Wheel::Many(many) => many.cancel(id),
         }
     }
 
     /// Timer `id` will be armed or cancelled soon: asks for its cache line.
     #[inline]
     pub fn expect(&self, id: u32) {
-        if let Some(entry) = self.entries.get(id as usize) {
+        if let Wheel::Many(many) = &self.0
+            && let Some(entry) = many.entries.get(id as usize)
+        {
             prefetch(entry);
         }
     }
 
     /// When timer `id` will expire.
     pub fn deadline(&self, id: u32) -> Option<Instant> {
-        let entry = self.entries.get(id as usize)?;
-        (entry.deadline != NEVER).then(|| Instant::from_nanos(entry.deadline))
+        let deadline = match &self.0 {
+            Wheel::One { deadline, .. } if id == 0 => *deadline,
+            Wheel::One { .. } => NEVER,
+            Wheel::Many(many) => many.entries.get(id as usize)?.deadline,
+        };
+        (deadline != NEVER).then(|| Instant::from_nanos(deadline))
     }
 
     /// How many timers are armed.
     pub fn armed(&self) -> usize {
-        self.armed
+        match &self.0 {
+            Wheel::One { deadline, .. } => usize::from(*deadline != NEVER),
+            Wheel::Many(many) => many.armed,
+        }
     }
 
     /// When to call [`pop_expired`](Self::pop_expired) next; `None` while no timer is armed.
@@ -204,14 +182,12 @@ impl TimerWheel {
     /// returned `None`, it is after `now`, so a caller that waits for it always gets on.
     #[inline]
     pub fn next_deadline(&self) -> Option<Instant> {
-        if self.armed == 0 {
-            return None;
+        match &self.0 {
+            Wheel::One { deadline, filed } => {
+                (*deadline != NEVER).then(|| Instant::from_nanos(*filed))
+            }
+            Wheel::Many(many) => many.next_deadline(),
         }
-        let next = self
-            .due
-            .last()
-            .map_or(self.next, |&(deadline, _)| deadline.min(self.next));
-        Some(Instant::from_nanos(next))
     }
 
     /// Take one timer whose deadline is `now` or before; it is then not armed. `None` when there
@@ -223,6 +199,86 @@ impl TimerWheel {
     #[inline]
     pub fn pop_expired(&mut self, now: Instant) -> Option<u32> {
         let now = now.as_nanos();
+        match &mut self.0 {
+            Wheel::One { filed, .. } if now < *filed => None,
+            Wheel::One { deadline, filed } if *deadline <= now.min(NEVER - 1) => {
+                (*deadline, *filed) = (NEVER, NEVER);
+                Some(0)
+            }
+            Wheel::One { deadline, filed } => {
+                *filed = *deadline;
+                None
+            }
+            Wheel::Many(many) => many.pop_expired(now),
+        }
+    }
+
+    /// Hand out all timers due at `now`, in the order of [`pop_expired`](Self::pop_expired).
+    pub fn expire(&mut self, now: Instant, mut f: impl FnMut(u32)) {
+        while let Some(id) = self.pop_expired(now) {
+            f(id);
+        }
+    }
+
+    /// There are others besides id 0, from now on.
+    fn many(&mut self) -> &mut Many {
+        if let Wheel::One { deadline, filed } = self.0 {
+            let first = Entry {
+                deadline,
+                filed,
+                ..Entry::IDLE
+            };
+            self.0 = Wheel::Many(Box::new(Many {
+                entries: vec![first],
+                next: filed,
+                armed: usize::from(deadline != NEVER),
+                due: Vec::new(),
+                levels: None,
+            }));
+        }
+        match &mut self.0 {
+            Wheel::Many(many) => many,
+            Wheel::One { .. } => unreachable!("it has just been made one of many"),
+        }
+    }
+}
+
+impl Many {
+    #[inline]
+    fn arm(&mut self, id: u32, at: u64) {
+        if id as usize >= self.entries.len() {
+            self.grow(id);
+        }
+        let entry = &mut self.entries[id as usize];
+        self.armed += usize::from(entry.deadline == NEVER);
+        entry.deadline = at;
+        if at < entry.filed {
+            self.file_earlier(id, at);
+        }
+    }
+
+    #[inline]
+    fn cancel(&mut self, id: u32) {
+        if let Some(entry) = self.entries.get_mut(id as usize) {
+            self.armed -= usize::from(entry.deadline != NEVER);
+            entry.deadline = NEVER;
+        }
+    }
+
+    #[inline]
+    fn next_deadline(&self) -> Option<Instant> {
+        if self.armed == 0 {
+            return None;
+        }
+        let next = self
+            .due
+            .last()
+            .map_or(self.next, |&(deadline, _)| deadline.min(self.next));
+        Some(Instant::from_nanos(next))
+    }
+
+    #[inline]
+    fn pop_expired(&mut self, now: u64) -> Option<u32> {
         loop {
             while let Some((deadline, id)) = self.due.pop() {
                 let entry = &mut self.entries[id as usize];
@@ -243,17 +299,10 @@ impl TimerWheel {
         }
     }
 
-    /// Hand out all timers due at `now`, in the order of [`pop_expired`](Self::pop_expired).
-    pub fn expire(&mut self, now: Instant, mut f: impl FnMut(u32)) {
-        while let Some(id) = self.pop_expired(now) {
-            f(id);
-        }
-    }
-
     #[cold]
     fn grow(&mut self, id: u32) {
         assert!(id < HEAD, "timer id {id} is not below 2^31");
-        self.entries.grow(id);
+        self.entries.resize(id as usize + 1, Entry::IDLE);
         if self.levels.is_none() && self.entries.len() > SMALL {
             let mut levels = Levels::new();
             self.next = NEVER;

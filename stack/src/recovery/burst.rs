@@ -15,7 +15,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             && !self.frto.holds_retransmissions()
             && self.held_until <= now
             && self.board.next_lost().is_none()
-            && self.pacer.next_send(now).is_none()
+            && self.paced_until(now).is_none()
             && self.pacing_rate().is_none();
         if !plain {
             return 0;
@@ -36,7 +36,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.nxt += self.mss.get();
             self.board.push(self.nxt, now, tx);
         }
-        self.stats.segments += count;
+        self.segments += count;
         self.last_sent_at = now;
         let bytes = self.mss * count;
         self.with_cc(now, |cc, view| cc.on_sent(bytes, view));

@@ -7,6 +7,7 @@ use super::sender::Sender;
 use super::spurious::{Frto, FrtoFacts, FrtoVerdict, UndoRecord};
 use super::tlp::{TlpFacts, TlpOutcome};
 use crate::config::RecoverySending;
+use crate::sparse::Sparse;
 use crate::trace::TraceEvent;
 use narrows_congestion::{
     AckSample, ByteCount, CaState, CongestionControl, CongestionEvent, Duration, Instant,
@@ -271,14 +272,14 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         // Timers (RFC 6298 sections 5.2 and 5.3).
         if advanced {
             if self.una == self.nxt {
-                self.rto_at = None;
+                self.rto_at = Sparse::NONE;
                 self.dup_acks = 0;
             } else if self.restarts_rto() {
                 self.arm_rto(now);
             }
             self.arm_pto(now);
         } else if self.ca_state != CaState::Open {
-            self.pto_at = None;
+            self.pto_at = Sparse::NONE;
         }
     }
 

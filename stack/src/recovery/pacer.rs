@@ -20,7 +20,6 @@ pub struct PacerConfig {
 
 /// A connection's pacer.
 #[derive(Clone, Copy, Debug, Default)]
-#[repr(C)] // What is asked before each segment, paced or not, comes first.
 pub struct Pacer {
     /// All that was sent is paid for at this time and `carry / rate` of a nanosecond.
     next: Instant,

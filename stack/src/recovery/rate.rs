@@ -59,10 +59,23 @@ pub struct RateSample {
 /// [`on_delivered`](Self::on_delivered) for each segment newly acknowledged or SACKed, then
 /// [`take_round_start`](Self::take_round_start) and [`sample`](Self::sample).
 ///
-/// What only rates need comes first, what rounds are counted by last.
-#[derive(Clone, Debug, Default)]
-#[repr(C)]
+/// What rounds are counted by is all that most connections need; see
+/// [`Connection`](crate::conn::Connection).
+#[derive(Clone, Debug)]
 pub struct RateEstimator {
+    /// `C.delivered`.
+    delivered: u64,
+    /// A round trip ends when something sent after this much was delivered is delivered.
+    next_round_delivered: u64,
+    round: u64,
+    round_start: bool,
+    /// `None`: nobody wants rates, only rounds are counted.
+    rates: Option<Box<Rates>>,
+}
+
+/// What only rates need.
+#[derive(Clone, Debug, Default)]
+struct Rates {
     /// `P` of the newest segment that the present ACK delivered, and its `send_elapsed`.
     newest: Option<(TxSnapshot, Duration)>,
     min_rtt: Duration,
@@ -72,28 +85,32 @@ pub struct RateEstimator {
     first_sent_at: Instant,
     /// `C.app_limited`: until this much is delivered, samples are limited by the application.
     app_limited_until: u64,
-    /// `C.delivered`.
-    delivered: u64,
-    /// A round trip ends when something sent after this much was delivered is delivered.
-    next_round_delivered: u64,
-    round: u64,
-    round_start: bool,
-    /// Nobody wants rates: only rounds are counted.
-    rounds_only: bool,
+}
+
+impl Default for RateEstimator {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl RateEstimator {
     /// Before the first segment.
     pub fn new() -> Self {
-        Self::default()
+        Self {
+            delivered: 0,
+            next_round_delivered: 0,
+            round: 0,
+            round_start: false,
+            rates: Some(Box::default()),
+        }
     }
 
     /// The same for a congestion control with these needs: without
     /// [`delivery_rate`](Needs::delivery_rate) rounds are counted, and no sample is taken.
     pub fn of(needs: &Needs) -> Self {
         Self {
-            rounds_only: !needs.delivery_rate,
-            ..Self::default()
+            rates: needs.delivery_rate.then(Box::default),
+            ..Self::new()
         }
     }
 
@@ -109,36 +126,36 @@ impl RateEstimator {
 
     /// The smallest RTT known: samples over a shorter interval are thrown away.
     pub fn set_min_rtt(&mut self, min_rtt: Duration) {
-        if !self.rounds_only {
-            self.min_rtt = min_rtt;
+        if let Some(rates) = &mut self.rates {
+            rates.min_rtt = min_rtt;
         }
     }
 
     /// A segment leaves: what to keep in its record. `idle`: nothing was in flight.
     #[inline]
     pub fn on_sent(&mut self, now: Instant, idle: bool) -> TxSnapshot {
-        if self.rounds_only {
+        let Some(rates) = &mut self.rates else {
             return TxSnapshot {
                 delivered_and_limited: self.delivered << 1,
                 ..TxSnapshot::default()
             };
-        }
+        };
         if idle {
-            self.first_sent_at = now;
-            self.delivered_at = now;
+            rates.first_sent_at = now;
+            rates.delivered_at = now;
         }
         TxSnapshot {
-            delivered_and_limited: self.delivered << 1 | u64::from(self.app_limited_until != 0),
-            delivered_at: self.delivered_at,
-            first_sent_at: self.first_sent_at,
+            delivered_and_limited: self.delivered << 1 | u64::from(rates.app_limited_until != 0),
+            delivered_at: rates.delivered_at,
+            first_sent_at: rates.first_sent_at,
         }
     }
 
     /// The application has nothing to send, although the window would admit it, with `in_flight`
     /// bytes outstanding: what is measured until that is delivered says little about the network.
     pub fn on_app_limited(&mut self, in_flight: u64) {
-        if !self.rounds_only {
-            self.app_limited_until = self.delivered.saturating_add(in_flight).max(1);
+        if let Some(rates) = &mut self.rates {
+            rates.app_limited_until = self.delivered.saturating_add(in_flight).max(1);
         }
     }
 
@@ -152,11 +169,11 @@ impl RateEstimator {
         now: Instant,
     ) {
         self.delivered = self.delivered.saturating_add(bytes.get());
-        if !self.rounds_only {
-            self.delivered_at = now;
-            if self.newest.is_none() || sent_at >= self.first_sent_at {
-                self.newest = Some((*tx, sent_at.since(tx.first_sent_at)));
-                self.first_sent_at = sent_at;
+        if let Some(rates) = &mut self.rates {
+            rates.delivered_at = now;
+            if rates.newest.is_none() || sent_at >= rates.first_sent_at {
+                rates.newest = Some((*tx, sent_at.since(tx.first_sent_at)));
+                rates.first_sent_at = sent_at;
             }
         }
         if tx.delivered() >= self.next_round_delivered {
@@ -177,15 +194,18 @@ impl RateEstimator {
     /// [`on_delivered`](Self::on_delivered).
     #[inline]
     pub fn sample(&mut self, now: Instant) -> RateSample {
-        if self.app_limited_until != 0 && self.delivered > self.app_limited_until {
-            self.app_limited_until = 0;
+        let Some(rates) = &mut self.rates else {
+            return RateSample::default();
+        };
+        if rates.app_limited_until != 0 && self.delivered > rates.app_limited_until {
+            rates.app_limited_until = 0;
         }
-        let Some((tx, send_elapsed)) = self.newest.take() else {
+        let Some((tx, send_elapsed)) = rates.newest.take() else {
             return RateSample::default();
         };
         let interval = send_elapsed.max(now.since(tx.delivered_at));
         let delivered = ByteCount::new(self.delivered - tx.delivered().min(self.delivered));
-        let rate = if interval < self.min_rtt {
+        let rate = if interval < rates.min_rtt {
             None
         } else {
             rate_of(delivered, interval)

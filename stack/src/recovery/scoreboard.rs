@@ -16,6 +16,7 @@
 //! `Sacked` use the same link to jump over a SACKed run. So no operation walks over what was
 //! settled before, and the cost of an ACK follows what is new in it.
 
+use crate::prefetch::{prefetch, prefetch_span};
 use crate::recovery::rate::TxSnapshot;
 use links::step;
 use narrows_congestion::{ByteCount, Instant};
@@ -224,6 +225,16 @@ impl Scoreboard {
             ^ u64::from(self.base)
             ^ of(self.records.front())
             ^ of(self.records.back())
+    }
+
+    /// Asks for the records that an ACK of new data touches: the first, the last, and the place
+    /// behind it.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        if let (Some(first), Some(last)) = (self.records.front(), self.records.back()) {
+            prefetch(first);
+            prefetch_span(last, 2 * size_of::<SentSegment>());
+        }
     }
 
     /// No record is outstanding.

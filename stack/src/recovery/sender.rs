@@ -10,6 +10,7 @@ use super::stats::SenderStats;
 use super::tlp::TlpEpisode;
 use crate::config::{PacingMode, RecoverySending, SpuriousDetection};
 use crate::rng::Rng;
+use crate::sparse::Sparse;
 use narrows_congestion::{
     ByteCount, CaState, CongestionControl, CongestionEvent, Duration, FlowView, Instant, Needs,
     Rate, RtoPolicy, RttEstimator,
@@ -73,8 +74,8 @@ pub struct Sender<C, R> {
     pub(super) mss: ByteCount,
     /// The recovery point: SND.NXT when the present episode began.
     pub(super) recover: AbsSeq,
-    pub(super) rto_at: Option<Instant>,
-    pub(super) pto_at: Option<Instant>,
+    pub(super) rto_at: Sparse<Instant>,
+    pub(super) pto_at: Sparse<Instant>,
     pub(super) tlp: Option<TlpEpisode>,
     pub(super) undo: Option<Box<UndoRecord>>,
     pub(super) prr: Option<Box<Prr>>,
@@ -101,8 +102,9 @@ pub struct Sender<C, R> {
     pub(super) lost_beyond: bool,
     /// What `cc` wants; asked once.
     pub(super) needs: Needs,
+    /// [`SenderStats::segments`].
+    pub(super) segments: u64,
     pub(super) board: Scoreboard,
-    pub(super) stats: SenderStats,
     pub(super) policy: SenderPolicy,
     pub(super) rto: R,
     pub(super) detector: Box<dyn LossDetector>,
@@ -113,7 +115,8 @@ pub struct Sender<C, R> {
     pub(super) held_until: Instant,
     pub(super) armed_rto: Duration,
     pub(super) rtt: RttEstimator,
-    pub(super) pacer: Pacer,
+    /// From the first segment on that was paced.
+    pub(super) pacer: Option<Box<Pacer>>,
     pub(super) rate: RateEstimator,
     pub(super) cc: C,
     /// When the first of the timeouts that [`Self::retries`] counts was.
@@ -121,6 +124,8 @@ pub struct Sender<C, R> {
     /// When the present episode began, or within it the window was lowered again.
     pub(super) lowered_at: Instant,
     pub(super) rng: Rng,
+    /// But for `segments`.
+    pub(super) stats: SenderStats,
 }
 
 impl<C, R> Sender<C, R> {
@@ -169,7 +174,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             rto,
             rtt,
             rate: RateEstimator::of(&needs),
-            pacer: Pacer::new(),
+            pacer: None,
             rng,
             ca_state: CaState::Open,
             recover: start,
@@ -186,8 +191,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             retries: 0,
             retrying_since: Instant::ZERO,
             lowered_at: Instant::ZERO,
-            rto_at: None,
-            pto_at: None,
+            rto_at: Sparse::NONE,
+            pto_at: Sparse::NONE,
             armed_rto: Duration::ZERO,
             limited_until: start,
             cwr_due: false,
@@ -195,6 +200,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             lost_beyond: false,
             last_sent_at: Instant::ZERO,
             held_until: Instant::ZERO,
+            segments: 0,
             stats: SenderStats::default(),
         }
     }
@@ -232,8 +238,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.ca_state
     }
     /// Counters.
-    pub fn stats(&self) -> &SenderStats {
-        &self.stats
+    pub fn stats(&self) -> SenderStats {
+        SenderStats {
+            segments: self.segments,
+            ..self.stats
+        }
     }
     /// Timeouts in a row without progress.
     pub fn retries(&self) -> u32 {
@@ -248,7 +257,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             ^ u64::from(self.tlp.is_some())
             ^ u64::from(self.retries)
             ^ self.board.bring_in()
-            ^ self.stats.segments
+            ^ self.segments
             ^ self.policy.max_segments as u64
             ^ self.last_sent_at.as_nanos()
             ^ self.rtt.samples()
@@ -333,7 +342,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if lost.is_none() && !new_data {
             return self.speculation();
         }
-        if let Some(at) = self.pacer.next_send(now) {
+        if let Some(at) = self.paced_until(now) {
             return NextSegment::Wait(at);
         }
         if lost.is_none() && self.held_until > now {
@@ -417,13 +426,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     fn after_send(&mut self, bytes: ByteCount, retransmission: bool, now: Instant) {
-        self.stats.segments += 1;
+        self.segments += 1;
         self.last_sent_at = now;
         if let Some(prr) = &mut self.prr {
             prr.on_sent(bytes);
         }
         if let Some(rate) = self.pacing_rate() {
-            self.pacer.on_sent(now, bytes, rate);
+            self.pacer.get_or_insert_default().on_sent(now, bytes, rate);
         }
         if self.probe_due {
             self.probe_due = false;
@@ -434,11 +443,18 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.with_cc(now, |cc, view| cc.on_sent(bytes, view));
     }
 
+    /// Until when pacing holds back the next segment, if it does.
+    #[inline]
+    pub(super) fn paced_until(&self, now: Instant) -> Option<Instant> {
+        self.pacer.as_ref()?.next_send(now)
+    }
+
     /// Never zero: that would hold back everything, with no timer to end it.
     pub(super) fn pacing_rate(&self) -> Option<Rate> {
         self.desired_rate().filter(|rate| rate.bits_per_sec() > 0)
     }
 
+    #[inline]
     fn desired_rate(&self) -> Option<Rate> {
         if let Some(rate) = self.cc.pacing_rate() {
             return Some(rate);
@@ -504,8 +520,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.board.mark_lost(start);
         }
         if self.is_idle() {
-            self.rto_at = None;
-            self.pto_at = None;
+            self.rto_at = Sparse::NONE;
+            self.pto_at = Sparse::NONE;
         }
     }
 

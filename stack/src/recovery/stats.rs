@@ -3,7 +3,6 @@
 /// Counters of the sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-#[repr(C)] // The last is counted for each segment.
 pub struct SenderStats {
     /// Retransmitted segments.
     pub retransmits: u64,

@@ -6,6 +6,7 @@ use super::scoreboard::SentSegment;
 use super::sender::Sender;
 use super::spurious::{Frto, UndoRecord};
 use super::tlp;
+use crate::sparse::Sparse;
 use crate::trace::{TimeoutCause, TraceEvent};
 use narrows_congestion::{
     ByteCount, CaState, CongestionControl, Duration, Instant, RtoContext, RtoPolicy, Spurious,
@@ -24,7 +25,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Start the retransmission timer afresh (RFC 6298 section 5).
     pub fn arm_rto(&mut self, now: Instant) {
         self.armed_rto = self.draw_rto();
-        self.rto_at = Some(now + self.armed_rto);
+        self.rto_at = Sparse::some(now + self.armed_rto);
     }
 
     /// Whether the timer would fire less than an RTO after `now`, when the first segment leaves
@@ -36,13 +37,16 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             && self.partial_acks > 1
             && self.detector.partial_acks() == PartialAcks::Impatient;
         !impatient
-            && self.rto_at.is_some_and(|at| at < now + self.armed_rto)
+            && self
+                .rto_at
+                .get()
+                .is_some_and(|at| at < now + self.armed_rto)
             && self.detector.fast_retransmit_timer() == FastRetransmitTimer::Restarts
     }
 
     /// (Re)start the probe timer, where tail-loss probes apply (RFC 8985 section 7.2).
     pub(super) fn arm_pto(&mut self, now: Instant) {
-        self.pto_at = None;
+        self.pto_at = Sparse::NONE;
         if !self.detector.tail_loss_probe()
             || !self.policy.sack
             || self.ca_state != CaState::Open
@@ -58,8 +62,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let pto = tlp::pto(&self.rtt, one_segment, self.policy.max_ack_delay);
         let at = now + pto;
         // Not later than the RTO: then the RTO speaks.
-        if self.rto_at.is_none_or(|rto| at < rto) {
-            self.pto_at = Some(at);
+        if self.rto_at.get().is_none_or(|rto| at < rto) {
+            self.pto_at = Sparse::some(at);
         }
     }
 
@@ -91,12 +95,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// When the retransmission timer fires.
     pub fn rto_deadline(&self) -> Option<Instant> {
-        self.rto_at
+        self.rto_at.get()
     }
 
     /// When the probe timer fires.
     pub fn pto_deadline(&self) -> Option<Instant> {
-        self.pto_at
+        self.pto_at.get()
     }
 
     /// When the detector's reordering timer fires.
@@ -110,8 +114,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// Nothing more is expected: stop every timer.
     pub fn stop_timers(&mut self) {
-        self.rto_at = None;
-        self.pto_at = None;
+        self.rto_at = Sparse::NONE;
+        self.pto_at = Sparse::NONE;
     }
 
     /// The reordering timer of the loss detector fired.
@@ -129,7 +133,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The probe timer fired: the last segment, or new data, is to be sent
     /// (RFC 8985 section 7.3).
     pub fn on_pto(&mut self, new_data: bool, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
-        self.pto_at = None;
+        self.pto_at = Sparse::NONE;
         if !new_data && self.board.last_unsacked().is_none() {
             return;
         }
@@ -148,8 +152,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         window_closed: bool,
         trace: &mut impl FnMut(TraceEvent),
     ) -> RtoOutcome {
-        self.rto_at = None;
-        self.pto_at = None;
+        self.rto_at = Sparse::NONE;
+        self.pto_at = Sparse::NONE;
         self.tlp = None;
         self.probe_due = false;
         let Some(first) = self.board.first().copied() else {
@@ -170,7 +174,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.backoff = self.backoff.saturating_add(1);
         self.count_retry(now);
         // What paced the lost flight does not hold back its repair: the timer spaces that.
-        self.pacer.forgive();
+        if let Some(pacer) = &mut self.pacer {
+            pacer.forgive();
+        }
         self.held_until = Instant::ZERO;
         trace(TraceEvent::Timeout {
             cause,

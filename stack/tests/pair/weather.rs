@@ -159,7 +159,7 @@ impl Watch {
             cwnd,
             una: snd.una(),
             owed: owed.saturating_sub(stats.segments - self.stats.segments),
-            stats: *stats,
+            stats,
         };
     }
 }

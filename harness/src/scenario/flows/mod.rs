@@ -442,7 +442,7 @@ fn snapshot<T: Tap<SimPacket>>(
         }
         for s in &host.app.senders {
             if let Some(conn) = s.line.conn.and_then(|id| host.tcp().connection(id)) {
-                senders[s.line.flow] = *conn.sender_stats();
+                senders[s.line.flow] = conn.sender_stats();
             }
         }
     }

@@ -103,6 +103,7 @@ impl<T: TcpTypes> Connection<T> {
         // Nothing comes after the FIN.
         let room = self
             .peer_fin
+            .get()
             .map_or(room, |fin| room.min((fin as i64 - start).max(0)));
         let kept = (text_len as i64).min(room);
         let cut = kept < text_len as i64;

@@ -3,6 +3,7 @@
 use super::check::Placed;
 use crate::conn::state::State;
 use crate::conn::{Connection, TcpTypes};
+use crate::sparse::Sparse;
 use narrows_congestion::Instant;
 
 impl<T: TcpTypes> Connection<T> {
@@ -20,11 +21,11 @@ impl<T: TcpTypes> Connection<T> {
             // A FIN that contradicts an earlier one, or data already received, is not believed.
             let beyond = self.ooo.ranges().last().is_some_and(|held| held.end > at);
             if self.peer_fin.is_none() && at >= self.rcv_nxt && !beyond {
-                self.peer_fin = Some(at);
+                self.peer_fin = Sparse::some(at);
             }
             self.ack.force();
         }
-        if self.peer_fin != Some(self.rcv_nxt) {
+        if self.peer_fin != Sparse::some(self.rcv_nxt) {
             return;
         }
         self.fin_received = true;

@@ -9,6 +9,7 @@ use super::state::{CloseReason, Origin, State};
 use super::{Connection, TcpTypes};
 use crate::buffer::{Payload, RecvBuffer};
 use crate::endpoint::challenge::Verdict;
+use crate::sparse::Sparse;
 use crate::wire::{Ecn, Flags, Seq, TcpHeader};
 use check::Placed;
 use narrows_congestion::Instant;
@@ -98,11 +99,11 @@ impl<T: TcpTypes> Connection<T> {
     /// If the window has opened and the peer did not take the byte that probed it, that byte leaves
     /// again at once: its timer is backed off far, and Nagle's algorithm would wait for it.
     fn settle_probe(&mut self) {
-        if let Some(probe) = self.probe_sent {
+        if let Some(probe) = self.probe_sent.get() {
             if self.snd.una() > probe {
-                self.probe_sent = None;
+                self.probe_sent = Sparse::NONE;
             } else if self.window.wnd > 0 {
-                self.probe_sent = None;
+                self.probe_sent = Sparse::NONE;
                 self.snd.retract_probe(probe);
             }
         }

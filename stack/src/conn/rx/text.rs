@@ -49,7 +49,7 @@ impl<T: TcpTypes> Connection<T> {
                 let new = ByteCount::new(rcv_nxt - before);
                 let segments = new.get().div_ceil(u64::from(self.config.mss.max(1)));
                 let segments = u32::try_from(segments).unwrap_or(u32::MAX);
-                if let Some(delay) = self.ack.on_data(new, segments, now) {
+                if let Some(delay) = self.ack.on_data(&self.config.ack, new, segments, now) {
                     self.timers.arm_if_idle(Timer::DelayedAck, now + delay);
                 }
             }
@@ -59,15 +59,15 @@ impl<T: TcpTypes> Connection<T> {
             }
             Inserted::OutOfOrder => {
                 self.stats.out_of_order_in += 1;
-                self.ack.on_disorder(now);
+                self.ack.on_disorder(&self.config.ack, now);
             }
             Inserted::Duplicate => {
                 self.stats.duplicates_in += 1;
-                self.ack.on_disorder(now);
+                self.ack.on_disorder(&self.config.ack, now);
             }
             Inserted::TooManyRanges => {
                 self.stats.out_of_order_dropped += 1;
-                self.ack.on_disorder(now);
+                self.ack.on_disorder(&self.config.ack, now);
             }
             Inserted::Empty => {}
         }
@@ -78,7 +78,7 @@ impl<T: TcpTypes> Connection<T> {
             return;
         }
         if new > 0 {
-            self.stats.bytes_in += new;
+            self.traffic.bytes_in += new;
             self.offered.on_data(new, now);
             self.events.readable = true;
         }

@@ -29,6 +29,7 @@ impl<T: TcpTypes> Connection<T> {
     ///
     /// Each segment has its place in the scoreboard, as if it had left on its own: only the
     /// packet is one. All but the last are [`mss`](crate::recovery::Sender::mss) long.
+    #[inline]
     pub(crate) fn output_burst(&mut self, now: Instant, max: u64) -> Option<Output> {
         let mut out = self.output(now)?;
         let mss = self.snd.mss().get();
@@ -41,7 +42,7 @@ impl<T: TcpTypes> Connection<T> {
         if count > 0 {
             self.probe_window = false;
             self.snd.on_sent_full(count, now);
-            self.stats.segments_out += count;
+            self.traffic.segments_out += count;
             out.payload.end += count * mss;
             if self.snd.nxt() == self.send_buf.end() + 1 {
                 out.tcp.flags |= Flags::PSH;
@@ -61,7 +62,7 @@ impl<T: TcpTypes> Connection<T> {
             let end = self.snd.nxt() + len;
             self.probe_window = false;
             self.snd.on_sent_new(end, now);
-            self.stats.segments_out += 1;
+            self.traffic.segments_out += 1;
             out.payload.end += len;
             if end == self.send_buf.end() + 1 {
                 out.tcp.flags |= Flags::PSH;

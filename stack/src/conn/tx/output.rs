@@ -6,6 +6,7 @@ use crate::conn::state::State;
 use crate::conn::timers::Timer;
 use crate::conn::{Connection, Fin, TcpTypes, may_send_new, tracer};
 use crate::recovery::{AbsSeq, NextSegment, SentSegment};
+use crate::sparse::Sparse;
 use crate::trace::TraceEvent;
 use crate::wire::{Ecn, Flags, Seq, TcpHeader};
 use core::ops::Range;
@@ -91,7 +92,7 @@ impl<T: TcpTypes> Connection<T> {
                 Some(self.new_segment(len, fin, now))
             }
             NextSegment::Wait(at) => {
-                self.pace_at = Some(at);
+                self.pace_at = Sparse::some(at);
                 None
             }
             NextSegment::Blocked => {
@@ -139,7 +140,7 @@ impl<T: TcpTypes> Connection<T> {
             max_wnd: self.window.max_wnd,
             idle: self.snd.is_idle(),
             nagle: self.nagle,
-            final_or_urgent: fin || self.snd_up.is_some_and(|up| nxt < up),
+            final_or_urgent: fin || self.snd_up.get().is_some_and(|up| nxt < up),
             overridden: self.probe_window,
         };
         if may_leave(facts) {
@@ -175,7 +176,7 @@ impl<T: TcpTypes> Connection<T> {
         }
         let probe = data_end > self.snd.una() + self.window.wnd;
         if probe {
-            self.probe_sent = Some(start);
+            self.probe_sent = Sparse::some(start);
         } else if len > 0 && self.snd.take_cwr() && self.ecn.in_use() {
             flags |= Flags::CWR;
         }
@@ -219,7 +220,7 @@ impl<T: TcpTypes> Connection<T> {
         now: Instant,
     ) -> Output {
         let mut tcp = self.header(self.seq(start), flags);
-        if let Some(up) = self.snd_up {
+        if let Some(up) = self.snd_up.get() {
             if start < up {
                 tcp.flags |= Flags::URG;
                 // RFC 9293 section 3.8.5 with RFC 6093's reading: the offset of what follows the
@@ -227,7 +228,7 @@ impl<T: TcpTypes> Connection<T> {
                 tcp.urgent = u16::try_from(up - start).unwrap_or(u16::MAX);
             }
             if self.snd.una() >= up {
-                self.snd_up = None;
+                self.snd_up = Sparse::NONE;
             }
         }
         self.complete(&mut tcp, false, now);
@@ -239,7 +240,7 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     fn pure_ack(&mut self, now: Instant) -> Output {
-        self.stats.pure_acks += 1;
+        self.traffic.pure_acks += 1;
         let mut tcp = self.header(self.seq(self.snd.nxt()), Flags::ACK);
         self.complete(&mut tcp, true, now);
         Output {
@@ -357,8 +358,8 @@ impl<T: TcpTypes> Connection<T> {
     /// A header with ports and sequence number.
     pub(in crate::conn) fn header(&self, seq: Seq, flags: Flags) -> TcpHeader {
         TcpHeader {
-            src_port: self.local.port(),
-            dst_port: self.remote.port(),
+            src_port: self.ends.local_port,
+            dst_port: self.ends.remote_port,
             seq,
             flags,
             ..TcpHeader::default()
