@@ -3,7 +3,9 @@
 use crate::net::packet::{HostId, Packet};
 use narrows::buffer::Synthetic;
 use narrows::buffer::synthetic::check_pattern;
-use narrows::wire::{self, ChecksumPolicy, Ecn, IpHeader, TcpHeader};
+use narrows::wire::{
+    self, ChecksumPolicy, Ecn, Flags, IpHeader, Seq, TcpHeader, TcpOptions, Timestamps,
+};
 use std::net::{IpAddr, Ipv4Addr};
 
 /// The address of a host: 10.0.0.1 for host 0, and so on.
@@ -13,32 +15,146 @@ pub fn address_of(host: HostId) -> IpAddr {
 
 const FIRST: u32 = 0x0a00_0001;
 
+/// Headers of IPv4 and TCP without options, and what timestamps take, aligned.
+const PLAIN: u32 = 40;
+const TIMESTAMPS: u32 = 12;
+
 /// A TCP segment in its IP packet.
+///
+/// Of ten thousand senders each packet has long left the cache when it reaches its next hop, so what
+/// nearly all are is one cache line: IPv4, no option but timestamps.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(align(64))]
 pub struct SimPacket {
-    ip: IpHeader,
-    tcp: TcpHeader,
-    payload: Synthetic,
-    len: u32,
+    src: Ipv4Addr,
+    dst: Ipv4Addr,
+    src_port: u16,
+    dst_port: u16,
+    seq: Seq,
+    ack: Seq,
+    flags: Flags,
+    window: u16,
+    timestamps: Option<Timestamps>,
+    payload: u32,
+    offset: u64,
+    ecn: Ecn,
+    dscp: u8,
+    hop_limit: u8,
     corrupt: bool,
+    rare: Option<Box<Rare>>,
+}
+
+const _: () = assert!(size_of::<SimPacket>() == 64, "one cache line");
+
+/// What few packets have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Rare {
+    /// Source and destination.
+    v6: Option<(IpAddr, IpAddr)>,
+    urgent: u16,
+    /// But for timestamps.
+    options: TcpOptions,
+}
+
+impl Rare {
+    /// What of the packet is rare, if anything is.
+    #[inline]
+    fn of(v6: Option<(IpAddr, IpAddr)>, tcp: TcpHeader) -> Option<Box<Self>> {
+        let o = &tcp.options;
+        let plain = v6.is_none()
+            && tcp.urgent == 0
+            && o.sack.is_empty()
+            && o.mss.is_none()
+            && o.window_scale.is_none()
+            && !o.sack_permitted
+            && o.unknown.is_none();
+        (!plain).then(|| {
+            Box::new(Self {
+                v6,
+                urgent: tcp.urgent,
+                options: TcpOptions {
+                    timestamps: None,
+                    ..tcp.options
+                },
+            })
+        })
+    }
 }
 
 impl SimPacket {
     /// From what an endpoint's `poll_transmit` gives.
+    #[inline]
     pub fn new(ip: IpHeader, tcp: TcpHeader, payload: Synthetic) -> Self {
-        let len = ip.wire_len() as u32 + tcp.wire_len() as u32 + payload.len;
+        let none = Ipv4Addr::UNSPECIFIED;
+        let (src, dst, v6) = match (ip.src, ip.dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => (src, dst, None),
+            ends => (none, none, Some(ends)),
+        };
         Self {
-            ip,
-            tcp,
-            payload,
-            len,
+            src,
+            dst,
+            src_port: tcp.src_port,
+            dst_port: tcp.dst_port,
+            seq: tcp.seq,
+            ack: tcp.ack,
+            flags: tcp.flags,
+            window: tcp.window,
+            timestamps: tcp.options.timestamps,
+            payload: payload.len,
+            offset: payload.offset,
+            ecn: ip.ecn,
+            dscp: ip.dscp,
+            hop_limit: ip.hop_limit,
             corrupt: false,
+            rare: Rare::of(v6, tcp),
         }
     }
 
     /// Headers and payload.
-    pub fn parts(&self) -> (&IpHeader, &TcpHeader, Synthetic) {
-        (&self.ip, &self.tcp, self.payload)
+    #[inline]
+    pub fn parts(&self) -> (IpHeader, TcpHeader, Synthetic) {
+        let (src, dst) = self.ends();
+        let ip = IpHeader {
+            src,
+            dst,
+            ecn: self.ecn,
+            dscp: self.dscp,
+            hop_limit: self.hop_limit,
+        };
+        let mut tcp = TcpHeader {
+            src_port: self.src_port,
+            dst_port: self.dst_port,
+            seq: self.seq,
+            ack: self.ack,
+            flags: self.flags,
+            window: self.window,
+            ..TcpHeader::default()
+        };
+        if let Some(rare) = &self.rare {
+            tcp.urgent = rare.urgent;
+            tcp.options = rare.options.clone();
+        }
+        tcp.options.timestamps = self.timestamps;
+        let payload = Synthetic {
+            offset: self.offset,
+            len: self.payload,
+        };
+        (ip, tcp, payload)
+    }
+
+    /// Bytes of payload.
+    #[inline]
+    pub fn payload_len(&self) -> usize {
+        self.payload as usize
+    }
+
+    /// Source and destination.
+    #[inline]
+    fn ends(&self) -> (IpAddr, IpAddr) {
+        match self.rare.as_ref().and_then(|rare| rare.v6) {
+            Some(ends) => ends,
+            None => (self.src.into(), self.dst.into()),
+        }
     }
 
     /// The link damaged it.
@@ -48,10 +164,12 @@ impl SimPacket {
 
     /// The packet as bytes, from the IP header on, into `buf`.
     pub fn write(&self, buf: &mut Vec<u8>) {
-        buf.resize(self.len as usize, 0);
-        let written = wire::packet::emit(&self.ip, &self.tcp, &self.payload, buf)
+        let (ip, tcp, payload) = self.parts();
+        let len = self.wire_len() as usize;
+        buf.resize(len, 0);
+        let written = wire::packet::emit(&ip, &tcp, &payload, buf)
             .expect("a packet of our own stack fits its own length");
-        debug_assert_eq!(written, self.len as usize);
+        debug_assert_eq!(written, len);
         if self.corrupt
             && let Some(last) = buf.last_mut()
         {
@@ -68,12 +186,12 @@ impl SimPacket {
         let parsed = wire::Packet::parse(buf, ChecksumPolicy::Verify)
             .unwrap_or_else(|e| panic!("our own packet does not parse: {e:?}: {self:?}"));
         assert_eq!(
-            check_pattern(self.payload.offset, parsed.payload),
+            check_pattern(self.offset, parsed.payload),
             None,
             "the payload came out changed"
         );
         let payload = Synthetic {
-            offset: self.payload.offset,
+            offset: self.offset,
             len: parsed.payload.len() as u32,
         };
         let again = Self::new(parsed.ip, parsed.tcp, payload);
@@ -85,18 +203,32 @@ impl SimPacket {
 impl Packet for SimPacket {
     #[inline]
     fn wire_len(&self) -> u32 {
-        self.len
+        let headers = match &self.rare {
+            None => {
+                PLAIN
+                    + if self.timestamps.is_some() {
+                        TIMESTAMPS
+                    } else {
+                        0
+                    }
+            }
+            Some(_) => {
+                let (ip, tcp, _) = self.parts();
+                (ip.wire_len() + tcp.wire_len()) as u32
+            }
+        };
+        headers + self.payload
     }
     #[inline]
     fn destination(&self) -> HostId {
-        match self.ip.dst {
+        match self.ends().1 {
             IpAddr::V4(v4) => HostId(v4.to_bits().wrapping_sub(FIRST)),
             IpAddr::V6(v6) => HostId((v6.to_bits() as u32).wrapping_sub(FIRST)),
         }
     }
     fn flow_hash(&self) -> u32 {
-        let ports = u32::from(self.tcp.src_port) << 16 | u32::from(self.tcp.dst_port);
-        let hosts = match (self.ip.src, self.ip.dst) {
+        let ports = u32::from(self.src_port) << 16 | u32::from(self.dst_port);
+        let hosts = match self.ends() {
             (IpAddr::V4(s), IpAddr::V4(d)) => s.to_bits().rotate_left(16) ^ d.to_bits(),
             (s, d) => s.to_canonical().is_ipv4() as u32 ^ u32::from(d.is_ipv4()),
         };
@@ -104,13 +236,92 @@ impl Packet for SimPacket {
     }
     #[inline]
     fn is_ecn_capable(&self) -> bool {
-        self.ip.ecn.is_capable()
+        self.ecn.is_capable()
     }
     #[inline]
     fn mark_ce(&mut self) {
-        self.ip.ecn = Ecn::Ce;
+        self.ecn = Ecn::Ce;
     }
     fn corrupt(&mut self, _noise: u64) {
         self.corrupt = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narrows::wire::{SackBlock, SackBlocks};
+
+    /// Whatever a header says comes out again, and the length is that of the headers.
+    #[test]
+    fn nothing_is_lost_in_a_packet() {
+        let v4 = |n| address_of(HostId(n));
+        let v6 = |n: u16| IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0x0a00, n]);
+        let timestamps = Some(Timestamps { val: 7, ecr: 8 });
+        let mut sack = SackBlocks::EMPTY;
+        sack.push(SackBlock {
+            start: Seq(1),
+            end: Seq(2),
+        });
+        let plain = TcpOptions::default();
+        let options = [
+            TcpOptions {
+                sack,
+                ..plain.clone()
+            },
+            TcpOptions {
+                mss: Some(9),
+                ..plain.clone()
+            },
+            TcpOptions {
+                window_scale: Some(0),
+                ..plain.clone()
+            },
+            TcpOptions {
+                sack_permitted: true,
+                ..plain.clone()
+            },
+            TcpOptions {
+                unknown: Some(Box::new([254, 2])),
+                ..plain.clone()
+            },
+            plain,
+        ];
+        for (n, options) in options.into_iter().enumerate() {
+            for (src, dst) in [(v4(3), v4(4)), (v6(3), v6(4))] {
+                for (timestamps, urgent) in [(None, 0), (timestamps, 0), (timestamps, 5)] {
+                    let ip = IpHeader {
+                        src,
+                        dst,
+                        ecn: Ecn::Ect0,
+                        dscp: 1,
+                        hop_limit: 2,
+                    };
+                    let tcp = TcpHeader {
+                        src_port: 10,
+                        dst_port: 11,
+                        seq: Seq(12),
+                        ack: Seq(13),
+                        flags: Flags::ACK,
+                        window: 14,
+                        urgent,
+                        options: TcpOptions {
+                            timestamps,
+                            ..options.clone()
+                        },
+                    };
+                    let payload = Synthetic {
+                        offset: 15,
+                        len: 16,
+                    };
+                    let packet = SimPacket::new(ip, tcp.clone(), payload);
+                    assert_eq!(packet.parts(), (ip, tcp.clone(), payload), "options {n}");
+                    assert_eq!(
+                        packet.wire_len() as usize,
+                        ip.wire_len() + tcp.wire_len() + 16
+                    );
+                }
+            }
+        }
     }
 }

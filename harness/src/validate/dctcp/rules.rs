@@ -218,7 +218,7 @@ impl Pair {
 
     fn give(&mut self, to: usize, packet: &SimPacket) {
         let (ip, tcp, payload) = packet.parts();
-        self.ends[to].handle_packet(self.now, ip, tcp, payload);
+        self.ends[to].handle_packet(self.now, &ip, &tcp, payload);
     }
 }
 
