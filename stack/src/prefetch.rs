@@ -28,13 +28,20 @@ pub fn prefetch_span<T>(first: &T, bytes: usize) {
 #[inline]
 pub fn prefetch_part<T>(first: &T, part: Range<usize>) {
     let start = core::ptr::from_ref(first).addr();
-    let mut at = start + part.start;
-    at -= at % LINE;
-    while at < start + part.end {
-        // An index counts from where the slice is, and a hint may name any address.
-        let nothing: &[u8] = &[];
-        prefetch_index(nothing, at.wrapping_sub(nothing.as_ptr().addr()));
-        at += LINE;
+    // Where what is aligned begins a line is known here, and then each line is one instruction.
+    let skew = match align_of::<T>() % LINE {
+        0 => 0,
+        _ => start % LINE,
+    };
+    let begin = (part.start + skew) / LINE;
+    let end = (part.end + skew).div_ceil(LINE);
+    // An index counts from where the slice is, and a hint may name any address.
+    let nothing: &[u8] = &[];
+    let base = (start - skew).wrapping_sub(nothing.as_ptr().addr());
+    if !part.is_empty() {
+        for line in begin..end {
+            prefetch_index(nothing, base.wrapping_add(line * LINE));
+        }
     }
 }
 

@@ -124,8 +124,8 @@ impl<A: App> Host for TcpHost<A> {
 
     #[inline]
     fn prepare_packet(&self, packet: &SimPacket) {
-        let (ip, tcp, payload) = packet.parts();
-        self.tcp.prepare_packet(&ip, &tcp, payload.len as usize);
+        let tuple = packet.for_receiver();
+        self.tcp.prepare_packet(&tuple, packet.payload_len());
     }
 
     #[inline]

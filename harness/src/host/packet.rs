@@ -3,10 +3,11 @@
 use crate::net::packet::{HostId, Packet};
 use narrows::buffer::Synthetic;
 use narrows::buffer::synthetic::check_pattern;
+use narrows::endpoint::demux::FourTuple;
 use narrows::wire::{
     self, ChecksumPolicy, Ecn, Flags, IpHeader, Seq, TcpHeader, TcpOptions, Timestamps,
 };
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// The address of a host: 10.0.0.1 for host 0, and so on.
 pub fn address_of(host: HostId) -> IpAddr {
@@ -140,6 +141,16 @@ impl SimPacket {
             len: self.payload,
         };
         (ip, tcp, payload)
+    }
+
+    /// Addresses and ports, as its receiver names them.
+    #[inline]
+    pub fn for_receiver(&self) -> FourTuple {
+        let (src, dst) = self.ends();
+        FourTuple {
+            local: SocketAddr::new(dst, self.dst_port),
+            remote: SocketAddr::new(src, self.src_port),
+        }
     }
 
     /// Bytes of payload.

@@ -5,6 +5,7 @@
 use std::cmp::Reverse;
 
 use crate::sim::queue::{Event, EventQueue};
+use crate::sim::recent::Recent;
 use crate::sim::slab::{Hop, NIL, Slab};
 use crate::sim::tap::{Tap, TapEvent};
 use crate::sim::time::SimTime;
@@ -42,6 +43,8 @@ pub struct Network<P> {
     /// Which packets have become the next one of a link to a host, for [`crate::sim::World`] to
     /// tell the host.
     pub(crate) heads: Vec<(HostId, u32)>,
+    /// Ports of switches whose lines were asked for.
+    asked: Recent,
     /// Set once a packet was refused because of the packet limit.
     pub(crate) overflowed: bool,
     totals: Totals,
@@ -82,6 +85,7 @@ impl<P: Packet> Network<P> {
             held: 0,
             looks_ahead: hosts > FEW_HOSTS,
             heads: Vec::new(),
+            asked: Recent::new(),
             overflowed: false,
             totals: Totals::default(),
         }
@@ -433,7 +437,9 @@ impl<P: Packet> Network<P> {
             Node::Switch(switch) => {
                 let hop = self.slab.hop(i);
                 let port = self.switches[switch as usize].route(hop.dst, hop.flow);
-                if let Some(port) = port.and_then(|p| self.ports.get(p as usize)) {
+                if let Some(port) = port.filter(|&p| self.asked.is_news(p))
+                    && let Some(port) = self.ports.get(port as usize)
+                {
                     port.prefetch();
                 }
             }

@@ -7,6 +7,7 @@
 
 pub mod blaster;
 pub mod queue;
+pub(crate) mod recent;
 pub mod rng;
 pub mod slab;
 pub mod tap;

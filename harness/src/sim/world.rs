@@ -13,6 +13,7 @@
 use narrows::prefetch::prefetch;
 use narrows_congestion::Instant;
 
+use super::recent::Recent;
 use super::rng::{Component, Stream};
 use super::tap::{NoTap, Tap};
 use super::time::SimTime;
@@ -153,6 +154,8 @@ pub struct World<H: Host, T: Tap<H::Packet> = NoTap> {
     tap: T,
     /// Packets that hosts were told to expect after the last event.
     expected: Vec<(HostId, u32)>,
+    /// Hosts whose lines were asked for.
+    asked: Recent,
 }
 
 impl<H: Host> World<H> {
@@ -188,6 +191,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
             limits: Limits::default(),
             tap,
             expected: Vec::new(),
+            asked: Recent::new(),
         }
     }
 
@@ -327,9 +331,11 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
         }
         std::mem::swap(&mut self.expected, &mut self.network.heads);
         for &(host, slot) in &self.expected {
-            self.hosts[host.index()].expect_packet(self.network.packet(slot));
-            prefetch(&self.slots[host.index()]);
-            self.network.expect_nic(host);
+            if self.asked.is_news(host.0) {
+                self.hosts[host.index()].expect_packet(self.network.packet(slot));
+                prefetch(&self.slots[host.index()]);
+                self.network.expect_nic(host);
+            }
         }
     }
 

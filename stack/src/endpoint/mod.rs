@@ -421,18 +421,14 @@ impl<T: TcpTypes> Endpoint<T> {
 
     /// The packet of [`expect_packet`](Self::expect_packet), some hundred nanoseconds later.
     #[inline]
-    pub fn prepare_packet(&self, ip: &IpHeader, tcp: &TcpHeader, payload_len: usize) {
+    pub fn prepare_packet(&self, tuple: &FourTuple, payload_len: usize) {
         if self.slots.len() == 1 {
             if payload_len == 0 {
                 self.slots.first().prefetch_records();
             }
             return;
         }
-        let slot = self.few.demux.lookup(&FourTuple {
-            local: SocketAddr::new(ip.dst, tcp.dst_port),
-            remote: SocketAddr::new(ip.src, tcp.src_port),
-        });
-        if let Some(slot) = slot {
+        if let Some(slot) = self.few.demux.lookup(tuple) {
             self.wheel.expect(slot);
             if let Some(slot) = self.slots.get(slot as usize) {
                 slot.prefetch(payload_len);

@@ -12,7 +12,7 @@ use std::mem::offset_of;
 use std::ops::{Index, IndexMut};
 
 /// A place, and what the endpoint remembers of the connection in it.
-#[repr(C)] // The connection last: it begins with what each packet touches.
+#[repr(C, align(64))] // The connection last: it begins with what each packet touches.
 pub(super) struct Slot<T: TcpTypes> {
     pub(super) generation: u32,
     /// The queue of connections that may have something to send runs through the slots: the next
