@@ -117,9 +117,9 @@ impl<A: App> Host for TcpHost<A> {
     }
 
     #[inline]
-    fn expect_packet(&self, packet: &SimPacket) {
+    fn expect_packet(&self) {
         prefetch_span(self, HEAD);
-        self.tcp.expect_packet(packet.payload_len());
+        self.tcp.expect_packet();
     }
 
     #[inline]

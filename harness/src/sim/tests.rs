@@ -438,13 +438,17 @@ fn a_seed_gives_one_log() {
 /// A host that counts the packets that it was not told of before.
 struct Told {
     host: Blaster,
+    told: std::cell::Cell<bool>,
     coming: std::cell::RefCell<Vec<BlastPacket>>,
     surprises: u64,
 }
 
 impl Host for Told {
     type Packet = BlastPacket;
-    fn expect_packet(&self, packet: &BlastPacket) {
+    fn expect_packet(&self) {
+        self.told.set(true);
+    }
+    fn prepare_packet(&self, packet: &BlastPacket) {
         self.coming.borrow_mut().push(*packet);
     }
     fn handle_start(&mut self, now: Instant) {
@@ -472,9 +476,10 @@ impl Host for Told {
     }
 }
 
-/// A world that looks ahead tells its hosts of each packet, and does the same as one that does not.
+/// A world that looks ahead tells its hosts of the packets that are not there sooner, and does the
+/// same as one that does not.
 #[test]
-fn looking_ahead_tells_of_each_packet_and_changes_nothing() {
+fn looking_ahead_tells_of_packets_and_changes_nothing() {
     let run = |looks_ahead| {
         let spec = StarSpec::uniform(9, &attach(Capacity::Packets(30)), 1);
         let mut network = spec.build().unwrap();
@@ -487,6 +492,7 @@ fn looking_ahead_tells_of_each_packet_and_changes_nothing() {
         };
         let told = |host| Told {
             host,
+            told: Default::default(),
             coming: Default::default(),
             surprises: 0,
         };
@@ -497,10 +503,12 @@ fn looking_ahead_tells_of_each_packet_and_changes_nothing() {
         let events = w.events();
         let (hosts, network, log) = w.into_parts();
         let surprises: u64 = hosts.iter().map(|h| h.surprises).sum();
-        (surprises, network.totals().delivered, (events, log.0))
+        let told = hosts.iter().all(|h| h.told.get());
+        (surprises, network.totals().delivered, (events, log.0), told)
     };
     let (ahead, not) = (run(true), run(false));
-    assert_eq!(ahead.0, 0);
+    assert!(ahead.0 * 10 < ahead.1, "{} of {}", ahead.0, ahead.1);
+    assert!(ahead.3 && !not.3);
     assert!(not.0 == not.1 && not.1 > 4_000, "{} of {}", not.0, not.1);
     assert!(ahead.2 == not.2);
 }

@@ -33,14 +33,13 @@ pub trait Host {
         let _ = now;
     }
 
-    /// `packet` is the next one on the link to it, if nothing comes between: a hint, to ask for
-    /// what it wants to have at hand then. Whatever it reads now it waits for.
+    /// A packet is the next one on the link to it, if nothing comes between: a hint, to ask for
+    /// what it wants to have at hand then. What it reads now it waits for.
     #[inline]
-    fn expect_packet(&self, packet: &Self::Packet) {
-        let _ = packet;
-    }
+    fn expect_packet(&self) {}
 
-    /// An event later: what it asked for has come, and tells what else to ask for.
+    /// It is this one. Two events later: what was asked for has come, and tells what else to ask
+    /// for.
     #[inline]
     fn prepare_packet(&self, packet: &Self::Packet) {
         let _ = packet;
@@ -152,7 +151,8 @@ pub struct World<H: Host, T: Tap<H::Packet> = NoTap> {
     events_before_now: u64,
     limits: Limits,
     tap: T,
-    /// Packets that hosts were told to expect after the last event.
+    /// Packets that hosts were told to expect after the last event, and after the one before.
+    told: Vec<(HostId, u32)>,
     expected: Vec<(HostId, u32)>,
     /// Hosts whose lines were asked for.
     asked: Recent,
@@ -190,6 +190,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
             events_before_now: 0,
             limits: Limits::default(),
             tap,
+            told: Vec::new(),
             expected: Vec::new(),
             asked: Recent::new(),
         }
@@ -329,10 +330,12 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
         for (host, slot) in self.expected.drain(..) {
             self.hosts[host.index()].prepare_packet(self.network.packet(slot));
         }
-        std::mem::swap(&mut self.expected, &mut self.network.heads);
-        for &(host, slot) in &self.expected {
+        std::mem::swap(&mut self.expected, &mut self.told);
+        std::mem::swap(&mut self.told, &mut self.network.heads);
+        for &(host, slot) in &self.told {
+            prefetch(self.network.packet(slot));
             if self.asked.is_news(host.0) {
-                self.hosts[host.index()].expect_packet(self.network.packet(slot));
+                self.hosts[host.index()].expect_packet();
                 prefetch(&self.slots[host.index()]);
                 self.network.expect_nic(host);
             }

@@ -410,28 +410,37 @@ impl<T: TcpTypes> Endpoint<T> {
         self.on_stranger(now, tuple, ip, tcp, payload, None);
     }
 
-    /// A packet with so much payload will be given to [`handle_packet`](Self::handle_packet) soon,
-    /// if nothing comes between: a hint, which has the cache lines that it will touch come from
-    /// memory meanwhile. Those that can be asked for without reading what may not be there either:
+    /// A packet will be given to [`handle_packet`](Self::handle_packet) soon, if nothing comes
+    /// between: a hint, which has the cache lines that it will touch come from memory meanwhile, as
+    /// far as they can be told without reading what may not be there either.
     /// [`prepare_packet`](Self::prepare_packet) asks for the others.
     #[inline]
-    pub fn expect_packet(&self, payload_len: usize) {
-        self.prefetch(payload_len);
+    pub fn expect_packet(&self) {
+        prefetch_part(self, 0..offset_of!(Self, slots) + Slots::<T>::BEFORE_FIRST);
+        self.slots.first().prefetch();
     }
 
-    /// The packet of [`expect_packet`](Self::expect_packet), some hundred nanoseconds later.
+    /// The packet of [`expect_packet`](Self::expect_packet), some hundred nanoseconds later: it is
+    /// of the connection `tuple` and has so much payload.
     #[inline]
     pub fn prepare_packet(&self, tuple: &FourTuple, payload_len: usize) {
-        if self.slots.len() == 1 {
-            if payload_len == 0 {
-                self.slots.first().prefetch_records();
-            }
-            return;
-        }
-        if let Some(slot) = self.few.demux.lookup(tuple) {
-            self.wheel.expect(slot);
-            if let Some(slot) = self.slots.get(slot as usize) {
-                slot.prefetch(payload_len);
+        let slot = if self.slots.len() == 1 {
+            self.slots.first()
+        } else {
+            let Some(number) = self.few.demux.lookup(tuple) else {
+                return;
+            };
+            self.wheel.expect(number);
+            let Some(slot) = self.slots.get(number as usize) else {
+                return;
+            };
+            slot.prefetch();
+            slot
+        };
+        if payload_len == 0 {
+            slot.prefetch_sender();
+            if self.slots.len() == 1 {
+                slot.prefetch_records();
             }
         }
     }
@@ -440,14 +449,8 @@ impl<T: TcpTypes> Endpoint<T> {
     /// [`handle_timeout`](Self::handle_timeout).
     #[inline]
     pub fn expect_timeout(&self) {
-        self.prefetch(0);
-    }
-
-    /// What each packet touches of the endpoint, and the first connection behind it.
-    #[inline]
-    fn prefetch(&self, payload_len: usize) {
-        prefetch_part(self, 0..offset_of!(Self, slots) + Slots::<T>::BEFORE_FIRST);
-        self.slots.first().prefetch(payload_len);
+        self.expect_packet();
+        self.slots.first().prefetch_sender();
     }
 
     /// Timers are due; see [`poll_timeout`](Self::poll_timeout).

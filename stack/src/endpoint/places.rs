@@ -66,26 +66,28 @@ impl<T: TcpTypes> Slot<T> {
     };
 }
 
+/// Each asks for cache lines that a segment touches, if there is a connection.
 impl<T: TcpTypes> Slot<T> {
-    /// Asks for the cache lines that a segment with `payload_len` bytes touches, if there is a
-    /// connection, which is not looked at: that would wait for it.
+    /// Where the connection is: behind its tag, which is no larger than what it is aligned to.
+    const CONN: usize = offset_of!(Self, conn) + align_of::<Place<T>>();
+
+    /// Those that any segment touches. Nothing of the slot is looked at: that would wait for it.
     #[inline]
-    pub(super) fn prefetch(&self, payload_len: usize) {
-        // The tag of the place is before the connection, and no larger than what it is aligned to.
-        let conn = offset_of!(Self, conn) + align_of::<Place<T>>();
-        let [first, others @ ..] = Connection::<T>::TOUCHED;
-        prefetch_part(self, 0..conn + first.end);
-        if payload_len == 0 {
-            for part in others {
-                prefetch_part(self, conn + part.start..conn + part.end);
-            }
+    pub(super) fn prefetch(&self) {
+        let [first, ..] = Connection::<T>::TOUCHED;
+        prefetch_part(self, 0..Self::CONN + first.end);
+    }
+
+    /// Those that one without data touches besides.
+    #[inline]
+    pub(super) fn prefetch_sender(&self) {
+        let [_, others @ ..] = Connection::<T>::TOUCHED;
+        for part in others {
+            prefetch_part(self, Self::CONN + part.start..Self::CONN + part.end);
         }
     }
-}
 
-impl<T: TcpTypes> Slot<T> {
-    /// Asks for the records of segments that an acknowledgement touches, where the connection
-    /// itself has come.
+    /// The records of segments that an acknowledgement touches. The slot is to be there.
     #[inline]
     pub(super) fn prefetch_records(&self) {
         if let Some(conn) = self.conn.as_ref() {
