@@ -221,8 +221,8 @@ impl<P: Packet> Network<P> {
             port.expect_behind(&self.slab);
             self.expect(to, next);
         }
-        let port = &self.ports[at as usize];
-        if port.impair.is_some() && self.impair(now, at, i, tap) {
+        let port = &mut self.ports[at as usize];
+        if port.impair_mut().is_some() && self.impair(now, at, i, tap) {
             return None;
         }
         self.arrive(now, at, to, i, tap)
@@ -262,7 +262,7 @@ impl<P: Packet> Network<P> {
     #[cold]
     fn impair<T: Tap<P>>(&mut self, now: SimTime, at: u32, i: u32, tap: &mut T) -> bool {
         let port = &mut self.ports[at as usize];
-        let Some(fate) = port.impair.as_mut().map(|impair| impair.next()) else {
+        let Some(fate) = port.impair_mut().map(|impair| impair.next()) else {
             return false;
         };
         if fate.lost {
@@ -332,7 +332,7 @@ impl<P: Packet> Network<P> {
             }
         }
         let idle_since = port.idle_since();
-        let verdict = match &mut port.aqm {
+        let verdict = match port.aqm_mut() {
             None => Verdict::Pass,
             Some(aqm) => aqm.on_arrival(now, depth, idle_since, hop.ecn_capable),
         };
@@ -565,13 +565,13 @@ impl<P: Packet> Network<P> {
 
     /// Starts to record a port's queue.
     pub fn trace_queue(&mut self, port: PortId) {
-        self.ports[port.index()].trace.get_or_insert_default();
+        self.ports[port.index()].trace();
     }
 
     /// Hands out what was recorded of a port's queue until `now`; recording ends.
     pub fn take_queue_trace(&mut self, now: SimTime, port: PortId) -> Option<QueueTrace> {
         self.bring_up(port.0, now);
-        self.ports[port.index()].trace.take().map(|t| *t)
+        self.ports[port.index()].take_trace()
     }
 
     /// Bytes in use in a pool at `now`, and the most there were.

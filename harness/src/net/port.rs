@@ -63,8 +63,8 @@ pub(crate) enum Node {
     Switch(u32),
 }
 
-/// A port at work. The first 64 bytes are what a packet touches when it reaches the end of the
-/// link, those and the next two lines when it is queued.
+/// A port at work. The first cache line is what a packet touches when it reaches the end of the
+/// link, that and the next two when it is queued.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Port {
@@ -77,7 +77,7 @@ pub(crate) struct Port {
     pub(crate) rank: u32,
     pub(crate) to: Node,
     pub(crate) delay: SimTime,
-    pub(crate) impair: Option<Box<Impairments>>,
+    rare: Option<Box<Rare>>,
     queued: Depth,
     pub(crate) pool: u32,
     /// Whether the pool's heap of departures names this port.
@@ -88,10 +88,23 @@ pub(crate) struct Port {
     pub(crate) waited_last: bool,
     tx: Transmitter,
     pub(crate) capacity: Capacity,
-    pub(crate) aqm: Option<Box<Aqm>>,
-    overhead: Option<(SimTime, Stream)>,
-    pub(crate) trace: Option<Box<QueueTrace>>,
+    /// Greatest send overhead; zero for none.
+    overhead: SimTime,
+    random: Stream,
     pub(crate) stats: PortStats,
+}
+
+const _: () = assert!(
+    std::mem::offset_of!(Port, tx) == 64 && std::mem::offset_of!(Port, stats) == 128,
+    "what each packet touches is three cache lines"
+);
+
+/// What most ports have not.
+#[derive(Debug, Default)]
+struct Rare {
+    aqm: Option<Box<Aqm>>,
+    impair: Option<Box<Impairments>>,
+    trace: Option<QueueTrace>,
 }
 
 /// What a port is made of.
@@ -105,7 +118,9 @@ pub(crate) struct PortParts {
     pub(crate) capacity: Capacity,
     pub(crate) pool: u32,
     pub(crate) aqm: Option<Box<Aqm>>,
-    pub(crate) overhead: Option<(SimTime, Stream)>,
+    pub(crate) overhead: SimTime,
+    /// Of the overhead.
+    pub(crate) random: Stream,
     pub(crate) impair: Option<Box<Impairments>>,
 }
 
@@ -126,10 +141,15 @@ impl Port {
             capacity: parts.capacity,
             pool: parts.pool,
             pool_knows: false,
-            aqm: parts.aqm,
             overhead: parts.overhead,
-            impair: parts.impair,
-            trace: None,
+            random: parts.random,
+            rare: (parts.aqm.is_some() || parts.impair.is_some()).then(|| {
+                Box::new(Rare {
+                    aqm: parts.aqm,
+                    impair: parts.impair,
+                    trace: None,
+                })
+            }),
             stats: PortStats::default(),
         }
     }
@@ -150,9 +170,7 @@ impl Port {
             self.queued.packets -= 1;
             self.queued.bytes -= u64::from(hop.buffered);
             self.cursor = hop.next;
-            if let Some(trace) = &mut self.trace {
-                trace.record(hop.depart, self.queued);
-            }
+            self.record(hop.depart);
         }
         before - self.queued.bytes
     }
@@ -210,9 +228,9 @@ impl Port {
         slab: &mut Slab<P>,
     ) -> (SimTime, Option<SimTime>) {
         let head_of_line = now.max(self.tx.free_at());
-        let ready = match &mut self.overhead {
-            None => now,
-            Some(o) => now + o.1.jitter(o.0),
+        let ready = match self.overhead {
+            SimTime::ZERO => now,
+            most => now + self.random.jitter(most),
         };
         let depart = self.tx.send(ready, self.framing.wire_len(len));
         let hop = slab.hop_mut(i);
@@ -245,9 +263,7 @@ impl Port {
         let depth = self.depth(slab);
         self.stats.max_packets = self.stats.max_packets.max(depth.packets);
         self.stats.max_bytes = self.stats.max_bytes.max(depth.bytes);
-        if let Some(trace) = &mut self.trace {
-            trace.record(now, self.queued);
-        }
+        self.record(now);
         let first = self.head == NIL;
         if first {
             self.head = i;
@@ -286,7 +302,46 @@ impl Port {
     /// Asks for what every packet touches: all but the last counters.
     #[inline]
     pub(crate) fn prefetch(&self) {
-        prefetch_span(self, 4 * 64);
+        prefetch_span(self, 3 * 64);
+    }
+
+    /// The discipline.
+    #[inline]
+    fn aqm(&self) -> Option<&Aqm> {
+        self.rare.as_ref()?.aqm.as_deref()
+    }
+
+    /// The discipline.
+    #[inline]
+    pub(crate) fn aqm_mut(&mut self) -> Option<&mut Aqm> {
+        self.rare.as_mut()?.aqm.as_deref_mut()
+    }
+
+    /// What the link does to packets.
+    #[inline]
+    pub(crate) fn impair_mut(&mut self) -> Option<&mut Impairments> {
+        self.rare.as_mut()?.impair.as_deref_mut()
+    }
+
+    /// Records the queue from now on.
+    pub(crate) fn trace(&mut self) {
+        let rare = self.rare.get_or_insert_default();
+        rare.trace.get_or_insert_default();
+    }
+
+    /// What was recorded.
+    pub(crate) fn take_trace(&mut self) -> Option<QueueTrace> {
+        self.rare.as_mut()?.trace.take()
+    }
+
+    /// Records the queue, if it is to be recorded.
+    #[inline]
+    fn record(&mut self, at: SimTime) {
+        if let Some(rare) = &mut self.rare
+            && let Some(trace) = &mut rare.trace
+        {
+            trace.record(at, self.queued);
+        }
     }
 
     /// Asks for the packet behind the first: in a long queue it has lain untouched for long.

@@ -229,8 +229,8 @@ impl NetworkBuilder {
             capacity: spec.capacity,
             pool,
             aqm: Aqm::new(&spec.aqm, || Stream::new(seed, Component::Aqm, number)),
-            overhead: (overhead > SimTime::ZERO)
-                .then(|| (overhead, Stream::new(seed, Component::Overhead, number))),
+            overhead,
+            random: Stream::new(seed, Component::Overhead, number),
             impair: Impairments::new(&link.impair, seed, number),
         }));
         Ok(at)

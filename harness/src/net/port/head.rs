@@ -20,18 +20,18 @@ impl Port {
     /// Whether its discipline decides at the head.
     #[inline]
     pub(crate) fn decides_at_head(&self) -> bool {
-        matches!(self.aqm.as_deref(), Some(Aqm::Codel(_)))
+        matches!(self.aqm(), Some(Aqm::Codel(_)))
     }
 
     fn codel(&self) -> Option<&Codel> {
-        match self.aqm.as_deref() {
+        match self.aqm() {
             Some(Aqm::Codel(codel)) => Some(codel),
             _ => None,
         }
     }
 
     fn codel_mut(&mut self) -> Option<&mut Codel> {
-        match self.aqm.as_deref_mut() {
+        match self.aqm_mut() {
             Some(Aqm::Codel(codel)) => Some(codel),
             _ => None,
         }
@@ -91,9 +91,7 @@ impl Port {
             self.stats.bytes -= u64::from(hop.buffered);
             self.stats.count_drop(DropReason::Early);
             self.credit(at - arrived, hop.buffered);
-            if let Some(trace) = &mut self.trace {
-                trace.record(at, self.queued);
-            }
+            self.record(at);
             return u64::from(hop.buffered);
         }
         let depart = self.tx.send(at, self.framing.wire_len(hop.buffered));
