@@ -315,14 +315,13 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     /// The parts that a segment without data touches; with data it touches little of the sender.
-    pub(crate) const TOUCHED: [Range<usize>; 4] = {
+    pub(crate) const TOUCHED: [Range<usize>; 3] = {
         let snd = offset_of!(Self, snd);
-        let [una, policy, cc] = Sender::<T::Congestion, T::Rto>::TOUCHED;
+        let [una, policy] = Sender::<T::Congestion, T::Rto>::TOUCHED;
         [
             0..snd + 64,
             snd + 64..snd + una.end,
             snd + policy.start..snd + policy.end,
-            snd + cc.start..snd + cc.end,
         ]
     };
 

@@ -130,7 +130,7 @@ pub struct Sender<C, R> {
 
 impl<C, R> Sender<C, R> {
     /// The parts that an ACK touches.
-    pub(crate) const TOUCHED: [Range<usize>; 3] = {
+    pub(crate) const TOUCHED: [Range<usize>; 2] = {
         let cc = offset_of!(Self, cc);
         // The place is as long as the longest algorithm; Reno's window is within this.
         let used = if size_of::<C>() < 96 {
@@ -140,8 +140,7 @@ impl<C, R> Sender<C, R> {
         };
         [
             0..offset_of!(Self, board) + Scoreboard::TOUCHED,
-            offset_of!(Self, policy)..offset_of!(Self, rate),
-            cc..cc + used,
+            offset_of!(Self, policy)..cc + used,
         ]
     };
 }
