@@ -4,7 +4,7 @@ use super::detector::{AckFacts, NewestDelivered, PartialAcks, Verdict};
 use super::prr::{self, Prr};
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
-use super::spurious::{Frto, FrtoFacts, FrtoVerdict, UndoRecord};
+use super::spurious::{Frto, UndoRecord};
 use super::tlp::{TlpFacts, TlpOutcome};
 use crate::config::RecoverySending;
 use crate::sparse::Sparse;
@@ -53,7 +53,7 @@ enum Episode {
 
 /// What the ACK delivered, gathered while the scoreboard is walked.
 #[derive(Default)]
-struct Delivered {
+pub(super) struct Delivered {
     newest: Option<SentSegment>,
     /// The same among the segments sent only once.
     newest_clean: Option<SentSegment>,
@@ -61,9 +61,9 @@ struct Delivered {
     /// sent more than once: data behind a repaired hole has waited for the repair.
     oldest_clean: Option<Instant>,
     /// A segment sent more than once was cumulatively acknowledged.
-    repaired: bool,
+    pub(super) repaired: bool,
     /// Never-retransmitted data from before the recovery point.
-    original: bool,
+    pub(super) original: bool,
     segments: u32,
 }
 
@@ -524,69 +524,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.with_cc(now, |cc, view| cc.on_deflate(window, view));
         }
         Episode::Ended
-    }
-
-    fn detect_spurious(
-        &mut self,
-        input: &AckInput<'_>,
-        advanced: bool,
-        seen: &Delivered,
-        newly_sacked: ByteCount,
-        trace: &mut impl FnMut(TraceEvent),
-    ) {
-        let highest = input
-            .sack
-            .iter()
-            .map(|block| block.1)
-            .fold(input.ack, AbsSeq::max);
-        let facts = FrtoFacts {
-            ack: input.ack,
-            advanced,
-            repaired: seen.repaired,
-            recover: self.recover,
-            highest,
-            original_delivered: seen.original,
-            duplicate: !newly_sacked.is_zero() || (!advanced && input.pure),
-            sack: self.policy.sack,
-            can_send_new: input.can_send_new,
-        };
-        if self.ca_state == CaState::Loss && self.frto.on_ack(facts) == FrtoVerdict::Spurious {
-            self.undo_reduction(Spurious::Timeout, input.now, trace);
-            return;
-        }
-        let Some(undo) = &mut self.undo else { return };
-        let spurious = &self.policy.spurious;
-        let eifel = spurious.eifel && advanced && undo.eifel(input.ack, input.tsecr);
-        let dsack = spurious.dsack && input.dsack.is_some_and(|d| undo.on_dsack(d));
-        let kind = undo.kind;
-        if eifel || dsack {
-            self.undo_reduction(kind, input.now, trace);
-        } else if undo.is_over(input.ack) {
-            self.undo = None;
-        }
-    }
-
-    fn undo_reduction(&mut self, kind: Spurious, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
-        self.stats.undone += 1;
-        self.undo = None;
-        self.prr = None;
-        self.force_one = false;
-        self.frto = Frto::Off;
-        self.backoff = 0;
-        self.board.clear_lost();
-        self.detector.on_undo();
-        self.dup_acks = 0;
-        // What arrives from here on speaks of a window that nothing answered for (RFC 5682
-        // sections 2.1 step 3b and 3.1).
-        self.recover = self.una;
-        let open = if self.board.sacked().is_zero() {
-            CaState::Open
-        } else {
-            CaState::Disorder
-        };
-        self.set_ca_state(open, trace);
-        trace(TraceEvent::Undo(kind));
-        self.with_cc(now, |cc, view| cc.on_spurious(kind, view));
     }
 
     fn tail_loss_probe_ack(

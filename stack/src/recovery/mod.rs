@@ -20,6 +20,7 @@ pub mod spurious;
 mod stats;
 mod timers;
 pub mod tlp;
+mod undo;
 
 pub use detector::{DetectorFactory, LossDetector};
 pub use episode::AckInput;

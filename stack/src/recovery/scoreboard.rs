@@ -18,11 +18,13 @@
 
 use crate::prefetch::{prefetch, prefetch_span};
 use crate::recovery::rate::TxSnapshot;
+pub use judge::Judged;
 use links::step;
 use narrows_congestion::{ByteCount, Instant};
 use std::collections::{VecDeque, vec_deque};
 use std::mem::offset_of;
 
+mod judge;
 mod links;
 #[cfg(test)]
 mod tests;
@@ -106,16 +108,6 @@ pub struct Reordering {
     pub segments: u64,
     /// The furthest that a delivered segment lay below the highest delivered one.
     pub extent: ByteCount,
-}
-
-/// What a detector has judged lost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Judged {
-    /// When the retransmission left that was made last of those judged; `None` if only segments
-    /// sent once were.
-    pub retransmission: Option<Instant>,
-    /// One past the highest sequence number judged.
-    pub end: AbsSeq,
 }
 
 const NIL: u32 = u32::MAX;
@@ -483,103 +475,6 @@ impl Scoreboard {
     /// One past the highest SACKed sequence number.
     pub fn highest_sacked(&self) -> Option<AbsSeq> {
         (self.sacked > 0).then_some(self.high_sacked)
-    }
-
-    /// Judges the record starting at `start` lost; a retransmission of it no longer counts as
-    /// in flight. False if nothing changed: no such record, SACKed, or lost and waiting.
-    pub fn mark_lost(&mut self, start: AbsSeq) -> bool {
-        match self.find(start) {
-            Some(index) if !matches!(self.records[index].mark, Mark::Sacked | Mark::Lost) => {
-                self.judge(index);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// Judges lost, in the order of their last transmission, the records in flight for which
-    /// `expired` holds, and stops at the first for which it does not. Returns the bytes judged.
-    pub fn mark_lost_by_send_time(
-        &mut self,
-        mut expired: impl FnMut(&SentSegment) -> bool,
-    ) -> ByteCount {
-        let mut marked = 0;
-        while self.flight.head != NIL {
-            step!(self);
-            let index = self.index(self.flight.head);
-            let record = &self.records[index];
-            if !expired(record) {
-                break;
-            }
-            marked += record.end - record.start;
-            self.judge(index);
-        }
-        ByteCount::new(marked)
-    }
-
-    /// What was judged lost since [`Self::forget_judged`].
-    pub fn judged(&self) -> Judged {
-        self.judged
-    }
-
-    /// A new judgement begins.
-    pub fn forget_judged(&mut self) {
-        self.judged = Judged::default();
-    }
-
-    /// `IsLost` of RFC 6675 section 4: judges lost every record sent once above which
-    /// `dup_thresh` discontiguous runs, or more than `(dup_thresh - 1) * smss` bytes, are
-    /// SACKed. Each record is judged once, so the cost is amortised over the records.
-    ///
-    /// Returns the bytes judged.
-    pub fn mark_lost_by_sacks(&mut self, dup_thresh: u32, smss: ByteCount) -> ByteCount {
-        let bytes = smss
-            .get()
-            .saturating_mul(u64::from(dup_thresh.saturating_sub(1)));
-        let mut marked = 0;
-        let mut index = self.index(self.frontier);
-        while self.sacked_above > bytes || self.runs_above >= dup_thresh.max(1) {
-            step!(self);
-            match self.records[index].mark {
-                Mark::Sacked => self.leave_sacked_above(index),
-                Mark::Sent => {
-                    marked += self.records[index].end - self.records[index].start;
-                    self.judge(index);
-                }
-                Mark::Probed | Mark::Lost | Mark::Resent => {}
-            }
-            index += 1;
-        }
-        self.frontier = self.id(index);
-        ByteCount::new(marked)
-    }
-
-    /// After a retransmission timeout: every record not SACKed is lost, and no retransmission
-    /// is in flight. Returns the bytes that were not lost and waiting before.
-    pub fn mark_all_lost(&mut self) -> ByteCount {
-        let mut marked = 0;
-        self.flight = List::EMPTY;
-        self.waiting = List::EMPTY;
-        self.finger = NIL;
-        self.lost = 0;
-        self.retransmitted = 0;
-        for index in 0..self.records.len() {
-            let record = &mut self.records[index];
-            if record.mark == Mark::Sacked {
-                continue;
-            }
-            let len = record.end - record.start;
-            if record.mark != Mark::Lost {
-                marked += len;
-            }
-            record.mark = Mark::Lost;
-            self.lost += len;
-            self.insert_waiting(index);
-        }
-        self.frontier = self.id(self.records.len());
-        self.sacked_above = 0;
-        self.runs_above = 0;
-        ByteCount::new(marked)
     }
 
     /// Undo of a spurious timeout or recovery: nothing is lost after all. A record that was

@@ -78,16 +78,6 @@ impl Scoreboard {
         }
     }
 
-    /// Moves a record to [`Mark::Lost`], for the [`Judged`](super::Judged).
-    pub(super) fn judge(&mut self, index: usize) {
-        let record = &self.records[index];
-        if record.in_flight_retransmission() {
-            self.judged.retransmission = self.judged.retransmission.max(Some(record.sent_at));
-        }
-        self.judged.end = self.judged.end.max(record.end);
-        self.set_mark(index, Mark::Lost);
-    }
-
     #[inline]
     pub(super) fn uncount(&mut self, mark: Mark, len: u64) {
         if matches!(mark, Mark::Lost | Mark::Resent) {

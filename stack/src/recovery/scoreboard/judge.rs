@@ -1,0 +1,124 @@
+//! Which records are lost.
+
+use super::links::step;
+use super::{AbsSeq, List, Mark, NIL, Scoreboard, SentSegment};
+use narrows_congestion::{ByteCount, Instant};
+
+/// What a detector has judged lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Judged {
+    /// When the retransmission left that was made last of those judged; `None` if only segments
+    /// sent once were.
+    pub retransmission: Option<Instant>,
+    /// One past the highest sequence number judged.
+    pub end: AbsSeq,
+}
+
+impl Scoreboard {
+    /// Judges the record starting at `start` lost; a retransmission of it no longer counts as
+    /// in flight. False if nothing changed: no such record, SACKed, or lost and waiting.
+    pub fn mark_lost(&mut self, start: AbsSeq) -> bool {
+        match self.find(start) {
+            Some(index) if !matches!(self.records[index].mark, Mark::Sacked | Mark::Lost) => {
+                self.judge(index);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Judges lost, in the order of their last transmission, the records in flight for which
+    /// `expired` holds, and stops at the first for which it does not. Returns the bytes judged.
+    pub fn mark_lost_by_send_time(
+        &mut self,
+        mut expired: impl FnMut(&SentSegment) -> bool,
+    ) -> ByteCount {
+        let mut marked = 0;
+        while self.flight.head != NIL {
+            step!(self);
+            let index = self.index(self.flight.head);
+            let record = &self.records[index];
+            if !expired(record) {
+                break;
+            }
+            marked += record.end - record.start;
+            self.judge(index);
+        }
+        ByteCount::new(marked)
+    }
+
+    /// What was judged lost since [`Self::forget_judged`].
+    pub fn judged(&self) -> Judged {
+        self.judged
+    }
+
+    /// A new judgement begins.
+    pub fn forget_judged(&mut self) {
+        self.judged = Judged::default();
+    }
+
+    /// `IsLost` of RFC 6675 section 4: judges lost every record sent once above which
+    /// `dup_thresh` discontiguous runs, or more than `(dup_thresh - 1) * smss` bytes, are
+    /// SACKed. Each record is judged once, so the cost is amortised over the records.
+    ///
+    /// Returns the bytes judged.
+    pub fn mark_lost_by_sacks(&mut self, dup_thresh: u32, smss: ByteCount) -> ByteCount {
+        let bytes = smss
+            .get()
+            .saturating_mul(u64::from(dup_thresh.saturating_sub(1)));
+        let mut marked = 0;
+        let mut index = self.index(self.frontier);
+        while self.sacked_above > bytes || self.runs_above >= dup_thresh.max(1) {
+            step!(self);
+            match self.records[index].mark {
+                Mark::Sacked => self.leave_sacked_above(index),
+                Mark::Sent => {
+                    marked += self.records[index].end - self.records[index].start;
+                    self.judge(index);
+                }
+                Mark::Probed | Mark::Lost | Mark::Resent => {}
+            }
+            index += 1;
+        }
+        self.frontier = self.id(index);
+        ByteCount::new(marked)
+    }
+
+    /// After a retransmission timeout: every record not SACKed is lost, and no retransmission
+    /// is in flight. Returns the bytes that were not lost and waiting before.
+    pub fn mark_all_lost(&mut self) -> ByteCount {
+        let mut marked = 0;
+        self.flight = List::EMPTY;
+        self.waiting = List::EMPTY;
+        self.finger = NIL;
+        self.lost = 0;
+        self.retransmitted = 0;
+        for index in 0..self.records.len() {
+            let record = &mut self.records[index];
+            if record.mark == Mark::Sacked {
+                continue;
+            }
+            let len = record.end - record.start;
+            if record.mark != Mark::Lost {
+                marked += len;
+            }
+            record.mark = Mark::Lost;
+            self.lost += len;
+            self.insert_waiting(index);
+        }
+        self.frontier = self.id(self.records.len());
+        self.sacked_above = 0;
+        self.runs_above = 0;
+        ByteCount::new(marked)
+    }
+
+    /// Moves a record to [`Mark::Lost`].
+    fn judge(&mut self, index: usize) {
+        let record = &self.records[index];
+        if record.in_flight_retransmission() {
+            self.judged.retransmission = self.judged.retransmission.max(Some(record.sent_at));
+        }
+        self.judged.end = self.judged.end.max(record.end);
+        self.set_mark(index, Mark::Lost);
+    }
+}
