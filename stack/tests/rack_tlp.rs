@@ -106,6 +106,18 @@ fn rfc8985_6_lost_retransmission_is_found_without_a_timeout() {
     assert_eq!((stats.timeouts, stats.lost_bytes), (0, 2 * MSS));
 }
 
+/// Forty segments in flight for an RTT, and more waiting.
+fn forty_in_flight(config: TcpConfig) -> Lab {
+    let config = TcpConfig {
+        initial_window: InitialWindow::Segments(40),
+        ..config
+    };
+    let mut lab = Lab::connected(config, ms(100));
+    lab.write(300);
+    lab.wait(ms(100));
+    lab
+}
+
 /// The first segment that left for the first time after segment `n` did for the last time.
 fn new_after(lab: &Lab, n: u64) -> u64 {
     let left = segments(&lab.log);
@@ -118,13 +130,7 @@ fn new_after(lab: &Lab, n: u64) -> u64 {
 /// of congestion, those of one window together are one.
 #[test]
 fn rfc5681_4_3_a_lost_retransmission_lowers_the_window_again() {
-    let config = TcpConfig {
-        initial_window: InitialWindow::Segments(40),
-        ..rack()
-    };
-    let mut lab = Lab::connected(config, ms(100));
-    lab.write(300);
-    lab.wait(ms(100));
+    let mut lab = forty_in_flight(rack());
     // 0 to 3 are lost. Each delivery from 30 ms later on is told by an ACK of its own.
     for n in 5..=30 {
         lab.wait(ms(1));
@@ -166,13 +172,7 @@ fn rfc5681_4_3_a_lost_retransmission_lowers_the_window_again() {
 /// though their loss is found later.
 #[test]
 fn rfc5681_4_3_retransmissions_of_one_window_lower_it_once() {
-    let config = TcpConfig {
-        initial_window: InitialWindow::Segments(40),
-        ..rack()
-    };
-    let mut lab = Lab::connected(config, ms(100));
-    lab.write(300);
-    lab.wait(ms(100));
+    let mut lab = forty_in_flight(rack());
     // 0 is lost, and 20; between their retransmissions new data leaves.
     for n in 2..=20 {
         lab.wait(ms(1));
@@ -207,14 +207,10 @@ fn rfc5681_4_3_retransmissions_of_one_window_lower_it_once() {
 /// The first of them goes again with the ACK that tells, though the pipe is full.
 #[test]
 fn rfc5681_4_3_a_retransmission_lost_again_waits_for_no_room() {
-    let config = TcpConfig {
-        initial_window: InitialWindow::Segments(40),
+    let mut lab = forty_in_flight(TcpConfig {
         recovery: RecoverySending::Pipe,
         ..rack()
-    };
-    let mut lab = Lab::connected(config, ms(100));
-    lab.write(300);
-    lab.wait(ms(100));
+    });
     for n in 2..=40 {
         lab.wait(ms(1));
         lab.sack(0, &[(1, n)]);
