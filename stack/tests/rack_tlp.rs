@@ -219,6 +219,7 @@ fn rfc5681_4_3_a_retransmission_lost_again_waits_for_no_room() {
     let new = new_after(&lab, 0);
     let out = lab.sack(0, &[(1, new + 1)]);
     assert_eq!((lab.reductions(), segments(&out)), (2, vec![0]));
+    assert_eq!(lab.conn.sender_stats().lost_again, 1);
     assert!(lab.pipe() > lab.cwnd(), "{} {}", lab.pipe(), lab.cwnd());
 }
 

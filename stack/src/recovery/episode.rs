@@ -391,6 +391,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             .is_some_and(|at| at >= self.lowered_at)
         {
             self.lower_window(flight, now, trace);
+            self.stats.lost_again += 1;
             self.force_one = true;
             self.undo = None;
         }

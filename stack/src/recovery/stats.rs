@@ -18,6 +18,8 @@ pub struct SenderStats {
     pub timeouts_retransmission: u64,
     /// Fast recoveries entered.
     pub fast_recoveries: u64,
+    /// Times that the loss of a retransmission lowered the window again (RFC 5681 section 4.3).
+    pub lost_again: u64,
     /// Reductions because of ECN.
     pub ecn_reductions: u64,
     /// Segments that the loss detector declared lost, in bytes.

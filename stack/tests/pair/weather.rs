@@ -120,12 +120,12 @@ impl Watch {
         assert!(cwnd >= mss, "{who}: cwnd below a segment");
         let stats = conn.sender_stats();
         // Taking back LOST marks, or SACKs made up of duplicate ACKs, puts into the pipe what was
-        // there all along. A fast retransmit, a timeout and a probe send one segment whatever the
-        // window says.
+        // there all along. A fast retransmit, also of what was lost again, a timeout and a probe send
+        // one segment whatever the window says.
         let taken_back = stats.undone != self.stats.undone || !conn.sack_in_use();
-        let forced = stats.fast_recoveries + stats.timeouts + stats.tail_loss_probes
-            - (self.stats.fast_recoveries + self.stats.timeouts + self.stats.tail_loss_probes);
-        let owed = self.owed + forced;
+        let forced =
+            |s: &SenderStats| s.fast_recoveries + s.lost_again + s.timeouts + s.tail_loss_probes;
+        let owed = self.owed + forced(&stats) - forced(&self.stats);
         // Many ACKs may have come in this step, and the window may have grown by as much as they
         // acknowledged before it was cut.
         let grown = self.cwnd + (snd.una() - self.una);
