@@ -223,6 +223,38 @@ fn rfc5681_4_3_a_retransmission_lost_again_waits_for_no_room() {
     assert!(lab.pipe() > lab.cwnd(), "{} {}", lab.pipe(), lab.cwnd());
 }
 
+/// After a timeout, too, and again if the device refuses it.
+#[test]
+fn rfc5681_4_3_after_a_timeout_what_is_refused_leaves_again_at_once() {
+    for recovery in [RecoverySending::Prr, RecoverySending::Pipe] {
+        let config = TcpConfig {
+            initial_window: InitialWindow::Segments(16),
+            recovery,
+            ..textbook("rack-notlp")
+        };
+        let mut lab = Lab::connected(config, ms(100));
+        lab.write(300);
+        lab.timer();
+        for n in 1..=4 {
+            lab.wait(ms(100));
+            lab.ack(n);
+        }
+        lab.wait(ms(100));
+        let mut out = Vec::new();
+        for n in 6..=9 {
+            lab.wait(ms(10));
+            out.extend(lab.sack(4, &[(5, n)]));
+            if lab.conn.sender_stats().lost_again > 0 {
+                break;
+            }
+        }
+        let first = out.iter().find(|o| o.segment() == 4).unwrap();
+        let len = first.len as usize;
+        lab.conn.handle_local_drop(lab.now, &first.tcp, len);
+        assert_eq!(segments(&lab.pump()), [4], "{recovery:?}");
+    }
+}
+
 /// What had left again shortly before a timeout is of the window that the timeout answered for.
 #[test]
 fn rfc5681_4_3_what_left_before_a_timeout_is_answered_for() {

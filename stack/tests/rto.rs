@@ -90,6 +90,24 @@ fn rfc6298_5_no_timeout_sooner_than_an_rto_after_a_fast_retransmission() {
     }
 }
 
+/// What the device refuses never left: however often it is tried, it postpones no timeout.
+#[test]
+fn rfc6298_5_refused_retransmissions_do_not_restart_the_timer() {
+    let mut lab = Lab::connected(textbook("sack"), ms(100));
+    lab.write(2);
+    let mut refused = lab.timer();
+    for _ in 0..20_000 {
+        for o in &refused {
+            let len = o.len as usize;
+            lab.conn.handle_local_drop(lab.now, &o.tcp, len);
+        }
+        refused = lab.wait(ms(10));
+        refused.extend(lab.pump());
+    }
+    // 1, 2, 4 ... 64 seconds, and 60 from then on.
+    assert_eq!(lab.timeouts().len(), 8);
+}
+
 /// ... unless the loss detector says that it runs on.
 #[test]
 fn a_detector_may_leave_the_timer_alone() {

@@ -435,7 +435,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.with_cc(now, |cc, view| {
             cc.on_congestion_event(CongestionEvent::Loss, view)
         });
-        self.start_prr(flight);
+        // After a timeout slow start sends, not PRR.
+        if self.ca_state != CaState::Loss {
+            self.start_prr(flight);
+        }
         self.cwr_due = true;
         self.lowered_at = now;
     }

@@ -123,6 +123,8 @@ pub struct Sender<C, R> {
     pub(super) retrying_since: Instant,
     /// When the present episode began, or within it the window was lowered again.
     pub(super) lowered_at: Instant,
+    /// When the timer would have fired that the last retransmission restarted.
+    pub(super) rto_before: Sparse<Instant>,
     pub(super) rng: Rng,
     /// But for `segments`.
     pub(super) stats: SenderStats,
@@ -190,6 +192,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             retries: 0,
             retrying_since: Instant::ZERO,
             lowered_at: Instant::ZERO,
+            rto_before: Sparse::NONE,
             rto_at: Sparse::NONE,
             pto_at: Sparse::NONE,
             armed_rto: Duration::ZERO,
@@ -419,8 +422,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             undo.on_retransmit(start, tsval);
         }
         self.after_send(bytes, true, now);
+        self.rto_before = Sparse::NONE;
         if self.rto_at.is_none() || (start == self.una && self.fires_early(now)) {
+            let before = self.rto_at;
             self.arm_rto(now);
+            self.rto_before = before;
         }
     }
 
@@ -484,6 +490,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let (bytes, end) = (segment.len(), segment.end);
         if again {
             self.board.undo_retransmit(start);
+            // What never left postpones no timeout, however often it is tried.
+            if start == self.una && self.rto_before.is_some() {
+                self.rto_at = core::mem::replace(&mut self.rto_before, Sparse::NONE);
+            }
             // Without PRR the first retransmission of an episode left beyond the window.
             self.force_one |=
                 self.prr.is_none() && matches!(self.ca_state, CaState::Recovery | CaState::Loss);

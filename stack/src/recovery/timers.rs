@@ -25,6 +25,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Start the retransmission timer afresh (RFC 6298 section 5).
     pub fn arm_rto(&mut self, now: Instant) {
         self.armed_rto = self.draw_rto();
+        self.rto_before = Sparse::NONE;
         self.rto_at = Sparse::some(now + self.armed_rto);
     }
 
