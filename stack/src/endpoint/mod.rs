@@ -6,6 +6,7 @@
 //! [`poll_transmit`](Endpoint::poll_transmit) and [`poll_event`](Endpoint::poll_event) until
 //! they give `None`, then wait for a packet or [`poll_timeout`](Endpoint::poll_timeout).
 
+mod ahead;
 pub mod challenge;
 mod cookies;
 pub mod demux;
@@ -24,7 +25,6 @@ use crate::buffer::{RecvBuffer, SendBuffer};
 use crate::config::{ConfigError, TcpConfig};
 use crate::conn::state::State;
 use crate::conn::{Connection, Event, Output, TcpTypes};
-use crate::prefetch::prefetch_part;
 use crate::rng::Rng;
 use crate::trace::TraceSink;
 use crate::wire::{Flags, IpHeader, TcpHeader};
@@ -38,7 +38,6 @@ use narrows_congestion::{ByteCount, Instant};
 use places::{LAST, Slots};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::mem::offset_of;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use strangers::sane_source;
@@ -408,49 +407,6 @@ impl<T: TcpTypes> Endpoint<T> {
             return;
         }
         self.on_stranger(now, tuple, ip, tcp, payload, None);
-    }
-
-    /// A packet will be given to [`handle_packet`](Self::handle_packet) soon, if nothing comes
-    /// between: a hint, which has the cache lines that it will touch come from memory meanwhile, as
-    /// far as they can be told without reading what may not be there either.
-    /// [`prepare_packet`](Self::prepare_packet) asks for the others.
-    #[inline]
-    pub fn expect_packet(&self) {
-        prefetch_part(self, 0..offset_of!(Self, slots) + Slots::<T>::BEFORE_FIRST);
-        self.slots.first().prefetch();
-    }
-
-    /// The packet of [`expect_packet`](Self::expect_packet), some hundred nanoseconds later: it is
-    /// of the connection `tuple` and has so much payload.
-    #[inline]
-    pub fn prepare_packet(&self, tuple: &FourTuple, payload_len: usize) {
-        let slot = if self.slots.len() == 1 {
-            self.slots.first()
-        } else {
-            let Some(number) = self.few.demux.lookup(tuple) else {
-                return;
-            };
-            self.wheel.expect(number);
-            let Some(slot) = self.slots.get(number as usize) else {
-                return;
-            };
-            slot.prefetch();
-            slot
-        };
-        if payload_len == 0 {
-            slot.prefetch_sender();
-            if self.slots.len() == 1 {
-                slot.prefetch_records();
-            }
-        }
-    }
-
-    /// As [`expect_packet`](Self::expect_packet), of a call of
-    /// [`handle_timeout`](Self::handle_timeout).
-    #[inline]
-    pub fn expect_timeout(&self) {
-        self.expect_packet();
-        self.slots.first().prefetch_sender();
     }
 
     /// Timers are due; see [`poll_timeout`](Self::poll_timeout).

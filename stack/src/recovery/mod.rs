@@ -21,6 +21,7 @@ mod stats;
 mod timers;
 pub mod tlp;
 mod undo;
+mod unsent;
 
 pub use detector::{DetectorFactory, LossDetector};
 pub use episode::AckInput;

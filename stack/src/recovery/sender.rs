@@ -12,8 +12,8 @@ use crate::config::{PacingMode, RecoverySending, SpuriousDetection};
 use crate::rng::Rng;
 use crate::sparse::Sparse;
 use narrows_congestion::{
-    ByteCount, CaState, CongestionControl, CongestionEvent, Duration, FlowView, Instant, Needs,
-    Rate, RtoPolicy, RttEstimator,
+    ByteCount, CaState, CongestionControl, Duration, FlowView, Instant, Needs, Rate, RtoPolicy,
+    RttEstimator,
 };
 use std::mem::offset_of;
 use std::ops::Range;
@@ -480,68 +480,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         Some(Rate::of(self.cc.cwnd(), self.rtt.srtt()?)?.mul_ratio(u64::from(gain), 100))
     }
 
-    /// The device refused the segment that starts at `start`: it never left.
-    pub fn on_local_drop(&mut self, start: AbsSeq, congestion: bool, now: Instant) {
-        self.stats.local_drops += 1;
-        let Some(segment) = self.board.get(start) else {
-            return;
-        };
-        let again = segment.in_flight_retransmission();
-        let (bytes, end) = (segment.len(), segment.end);
-        if again {
-            self.board.undo_retransmit(start);
-            // What never left postpones no timeout, however often it is tried.
-            if start == self.una && self.rto_before.is_some() {
-                self.rto_at = core::mem::replace(&mut self.rto_before, Sparse::NONE);
-            }
-            // Without PRR the first retransmission of an episode left beyond the window.
-            self.force_one |=
-                self.prr.is_none() && matches!(self.ca_state, CaState::Recovery | CaState::Loss);
-        } else {
-            self.unsend(start);
-        }
-        if let Some(prr) = &mut self.prr {
-            prr.on_unsent(bytes);
-        }
-        // A probe that never left repairs nothing.
-        if again
-            && self
-                .tlp
-                .is_some_and(|t| t.is_retrans() && t.end_seq() == end)
-        {
-            self.tlp = None;
-            self.probe_unmeasured = false;
-            self.probe_due = true;
-            self.stats.tail_loss_probes -= 1;
-        }
-        if congestion && matches!(self.ca_state, CaState::Open | CaState::Disorder) {
-            let flight = ByteCount::new(self.nxt - self.una);
-            self.enter_cwr(CongestionEvent::LocalDrop, flight, now, &mut |_| {});
-        }
-    }
-
-    /// The segment that starts at `start` counts as unsent; as lost if others follow it, or it was
-    /// sent more than once.
-    fn unsend(&mut self, start: AbsSeq) {
-        if self.board.pop_unsent(start) {
-            self.nxt = start;
-        } else {
-            self.board.mark_lost(start);
-        }
-        if self.is_idle() {
-            self.rto_at = Sparse::NONE;
-            self.pto_at = Sparse::NONE;
-        }
-    }
-
-    /// The peer did not take what starts at `start`, which probed its closed window, nor what
-    /// repeated it: it is to leave again now that the window is open.
-    pub fn retract_probe(&mut self, start: AbsSeq) {
-        if self.board.get(start).is_some() {
-            self.unsend(start);
-        }
-    }
-
     /// The segment that carried CWR never left.
     pub fn owe_cwr(&mut self) {
         self.cwr_due = true;
@@ -586,31 +524,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The application sends again after `idle`, long enough that the window becomes `restart`.
     pub fn on_idle_restart(&mut self, idle: Duration, restart: ByteCount, now: Instant) {
         self.with_cc(now, |cc, view| cc.on_idle_restart(idle, restart, view));
-    }
-
-    /// The effective segment size changed (path MTU).
-    pub fn set_mss(&mut self, mss: ByteCount, now: Instant) {
-        if mss < self.mss {
-            self.board.split_at_mss(mss);
-        }
-        let was = core::mem::replace(&mut self.mss, mss);
-        self.with_cc(now, |cc, view| cc.on_mss_change(was, view));
-    }
-
-    /// Packets with more than `mss` bytes of payload do not pass: what left in such leaves again in
-    /// smaller ones at once, and nothing is concluded about congestion (RFC 1191 section 6.4). The
-    /// window keeps its number of segments, lest a burst of small ones leave (RFC 5681 section 3.1).
-    pub fn on_path_mtu(&mut self, mss: ByteCount, now: Instant) {
-        let too_big = |s: &&SentSegment| s.len() > mss && !s.is_sacked();
-        let spans: Vec<_> = self.board.iter().filter(too_big).copied().collect();
-        self.set_mss(mss, now);
-        for span in spans {
-            let mut at = span.start;
-            while at < span.end {
-                self.board.mark_lost(at);
-                at = self.board.get(at).map_or(span.end, |s| s.end);
-            }
-        }
     }
 
     /// There is nothing to send though the window would admit it: rate samples taken now measure
