@@ -4,8 +4,8 @@
 mod lab;
 mod pair;
 
-use lab::{Lab, MSS, segments, textbook};
-use narrows::config::{EcnMode, Keepalive, TcpConfig};
+use lab::{Lab, MSS, congestion, segments, textbook};
+use narrows::config::{EcnMode, Keepalive, RecoverySending, TcpConfig};
 use narrows::congestion::registry::CongestionRegistry;
 use narrows::conn::Event;
 use narrows::conn::icmp::SoftError;
@@ -109,6 +109,82 @@ fn must_20_excessive_retransmission_warns_and_then_closes() {
     assert_eq!(l.state(), State::Closed(CloseReason::TimedOut));
     let end = Event::Closed(CloseReason::TimedOut);
     assert_eq!(l.events, [WARNED, end]);
+}
+
+/// A segment that never passes while small ones behind it do: what RACK sends again for as long as
+/// they are SACKed counts like the timeouts that there are none of.
+#[test]
+fn must_20_retransmissions_found_lost_count_without_timeouts() {
+    for detector in ["rack", "rack-notlp"] {
+        let config = TcpConfig {
+            data_retries: 5,
+            data_retry_time: SEC * 10,
+            recovery: RecoverySending::Pipe,
+            ..congestion(textbook(detector), "fixed")
+        };
+        let mut lab = Lab::connected(config, MS * 100);
+        lab.write(1);
+        lab.wait(MS * 100);
+        lab.ack(1);
+        lab.write(1);
+        let begin = lab.now;
+        let mut warned = None;
+        let mut attempts = 0;
+        while !matches!(lab.conn.state(), State::Closed(_)) {
+            assert!(lab.now.since(begin) < SEC * 20, "{detector}: no end");
+            lab.conn.send(&[7; 100], 100).unwrap();
+            lab.pump();
+            lab.wait(MS * 100);
+            let sent = lab.conn.sender().nxt() - 1;
+            if sent > 2 * MSS {
+                lab.ack_now(MSS, &[(2 * MSS, sent)], Flags::NONE);
+            }
+            attempts = lab.log.iter().filter(|o| o.offset == MSS).count();
+            while let Some(event) = lab.conn.poll_event() {
+                if event == WARNED {
+                    warned.get_or_insert(attempts);
+                }
+            }
+        }
+        assert_eq!(lab.conn.state(), State::Closed(CloseReason::TimedOut));
+        assert!(lab.now.since(begin) > SEC * 10, "both bounds");
+        assert!(lab.timeouts().is_empty() && attempts > 20, "{attempts}");
+        // The original, and as many copies as R1 says: the last of them is not known to be lost.
+        assert!(warned.is_some_and(|n| (4..7).contains(&n)), "{warned:?}");
+    }
+}
+
+/// Progress begins the count anew, and so does another segment that does not pass.
+#[test]
+fn must_20_progress_ends_the_count_of_lost_retransmissions() {
+    let config = TcpConfig {
+        data_retries: 5,
+        data_retry_time: Duration::ZERO,
+        recovery: RecoverySending::Pipe,
+        ..congestion(textbook("rack-notlp"), "fixed")
+    };
+    let mut lab = Lab::connected(config, MS * 100);
+    lab.write(1);
+    lab.wait(MS * 100);
+    lab.ack(1);
+    // Each passes at the fifth attempt.
+    let mut passed = MSS;
+    for _ in 0..10 {
+        lab.write(1);
+        let first = passed;
+        passed += MSS;
+        for _ in 0..5 {
+            lab.conn.send(&[7; 100], 100).unwrap();
+            lab.pump();
+            lab.wait(MS * 100);
+            let sent = lab.conn.sender().nxt() - 1;
+            lab.ack_now(first, &[(passed, sent)], Flags::NONE);
+        }
+        passed = lab.conn.sender().nxt() - 1;
+        lab.ack_now(passed, &[], Flags::NONE);
+        assert_eq!(lab.conn.state(), State::Established);
+    }
+    assert!(lab.conn.sender_stats().lost_again > 10);
 }
 
 #[test]

@@ -547,3 +547,88 @@ fn an_undo_ends_the_backoff() {
     assert!(lab.conn.sender().current_rto() < Duration::from_secs(5));
     assert_eq!(lab.conn.sender().retries(), 0);
 }
+
+/// Step 3, whatever could be sent in step 2b: after a single new segment the next retransmission
+/// waits for the verdict too, or its ACK would be taken for that of an original.
+#[test]
+fn rfc5682_2_1_one_new_segment_is_enough_to_wait() {
+    for detector in ["newreno", "sack", "rack-notlp"] {
+        for extra in 1..=3 {
+            let config = TcpConfig {
+                spurious: FRTO,
+                initial_window: InitialWindow::Segments(10),
+                ..textbook(detector)
+            };
+            let mut lab = Lab::connected(config, ms(100));
+            lab.write(10 + extra);
+            // All ten are lost.
+            lab.timer();
+            lab.wait(ms(100));
+            let new: Vec<_> = (10..10 + extra.min(2)).collect();
+            assert_eq!(segments(&lab.ack(1)), new, "{detector}");
+            lab.wait(ms(100));
+            // The new ones arrive, and tell of the gap.
+            let told = if detector == "newreno" {
+                lab.ack(1)
+            } else {
+                lab.sack(1, &[(10, 11)])
+            };
+            assert_eq!(segments(&told).first(), Some(&1), "{detector}");
+            lab.wait(ms(100));
+            lab.sack(2, &[(10, 11)]);
+            assert_eq!((lab.undone(), state(&lab)), (0, CaState::Loss));
+            assert_eq!(lab.ssthresh(), 5);
+        }
+    }
+}
+
+/// Where the peer's window is the limit, the ACK that F-RTO begins with opens it.
+#[test]
+fn rfc5682_2_1_a_sender_limited_by_the_peers_window_finds_out_too() {
+    for detector in ["newreno", "sack"] {
+        let config = TcpConfig {
+            spurious: FRTO,
+            initial_window: InitialWindow::Segments(20),
+            mss: 1_024,
+            ..textbook(detector)
+        };
+        let mut lab = Lab::new(config);
+        lab.window = 10 * 1_024;
+        lab.pump();
+        lab.wait(ms(100));
+        lab.syn_ack(Flags::NONE);
+        lab.write(50);
+        assert_eq!(lab.conn.sender().nxt(), 10 * 1_024 + 1);
+        lab.timer();
+        let out = lab.ack_now(1_024, &[], Flags::NONE);
+        let left: Vec<_> = out.iter().map(|o| o.offset / 1_024).collect();
+        assert_eq!(left, [10], "{detector}");
+        lab.ack_now(2_048, &[], Flags::NONE);
+        assert_eq!(lab.undone(), 1, "{detector}");
+    }
+}
+
+/// RFC 3708 section 3: a D-SACK whose ACK the network brings twice counts once.
+#[test]
+fn rfc3708_3_a_duplicated_dsack_counts_once() {
+    for overtaken in [false, true] {
+        let mut lab = flight(textbook("sack"), DSACK);
+        lab.wait(ms(100));
+        // 0 is late, 5 is lost.
+        for n in 7..=10 {
+            lab.sack(0, &[(6, n), (1, 5)]);
+        }
+        assert_eq!(lab.conn.sender_stats().retransmits, 2);
+        let twice =
+            |lab: &mut Lab| lab.ack_now(5 * MSS, &[(0, MSS), (6 * MSS, 10 * MSS)], Flags::NONE);
+        lab.sack(5, &[(6, 10)]);
+        twice(&mut lab);
+        if overtaken {
+            lab.ack(10);
+        }
+        twice(&mut lab);
+        assert_eq!(lab.undone(), 0, "{overtaken}");
+        lab.ack_now(10 * MSS, &[(5 * MSS, 6 * MSS)], Flags::NONE);
+        assert_eq!(lab.undone(), 1, "{overtaken}");
+    }
+}

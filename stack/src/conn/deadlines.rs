@@ -4,7 +4,6 @@ use super::icmp::SoftError;
 use super::state::{CloseReason, State};
 use super::timers::Timer;
 use super::{Connection, TcpTypes, may_send_new, tracer};
-use crate::recovery::RtoOutcome;
 use crate::sparse::Sparse;
 use crate::trace::{TimeoutCause, TraceEvent};
 use narrows_congestion::{ByteCount, Duration, Instant};
@@ -40,7 +39,9 @@ impl<T: TcpTypes> Connection<T> {
             .pto_deadline()
             .is_some_and(|at| self.timers.on_tick(at) <= now)
         {
-            let new_data = may_send_new::<T>(&self.send_buf, self.fin, &self.snd, &self.window);
+            let una = self.snd.una();
+            let new_data =
+                may_send_new::<T>(&self.send_buf, self.fin, &self.snd, &self.window, una);
             self.snd.on_pto(new_data, now, &mut trace);
         }
         drop(trace);
@@ -50,18 +51,26 @@ impl<T: TcpTypes> Connection<T> {
             .is_some_and(|at| self.timers.on_tick(at) <= now)
         {
             let closed = self.window_refuses_the_first();
-            let outcome = self
-                .snd
+            self.snd
                 .on_rto(now, closed, &mut tracer(&mut self.trace, now));
-            let (retries, time) = (self.config.data_retries, self.config.data_retry_time);
-            if outcome != RtoOutcome::Nothing && self.snd.is_hopeless(retries, time, now) {
-                self.finish(CloseReason::TimedOut, now);
-            } else if outcome != RtoOutcome::Nothing {
-                self.settle_path_mtu(now);
-                if self.snd.retries() == self.config.retries_before_report {
-                    self.report(SoftError::Retransmitting);
-                }
-            }
+        }
+        self.look_for_progress(now);
+    }
+
+    /// If the first segment was sent in vain once more: a path that lets nothing that big pass is
+    /// believed in, the user hears of it at R1, and at R2 it is over (RFC 9293 section 3.8.3).
+    pub(super) fn look_for_progress(&mut self, now: Instant) {
+        if !self.snd.take_sent_in_vain() {
+            return;
+        }
+        let (retries, time) = (self.config.data_retries, self.config.data_retry_time);
+        if self.snd.is_hopeless(retries, time, now) {
+            self.finish(CloseReason::TimedOut, now);
+            return;
+        }
+        self.settle_path_mtu(now);
+        if self.snd.fruitless() == self.config.retries_before_report {
+            self.report(SoftError::Retransmitting);
         }
     }
 

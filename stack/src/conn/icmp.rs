@@ -201,7 +201,7 @@ impl<T: TcpTypes> Connection<T> {
         }
     }
 
-    /// The retransmission timer fired: a claim about the path that was doubted is believed.
+    /// A segment was sent in vain: a claim about the path that was doubted is believed.
     pub(super) fn settle_path_mtu(&mut self, now: Instant) {
         if let Some(claim) = self.path_mtu.pending.take()
             && let (seq, mtu) = *claim

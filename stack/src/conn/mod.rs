@@ -500,14 +500,16 @@ fn tracer(sink: &mut Option<Box<dyn TraceSink>>, now: Instant) -> impl FnMut(Tra
     }
 }
 
-/// Whether there is unsent data, or an unsent FIN, that the peer's window admits.
+/// Whether there is unsent data, or an unsent FIN, that the peer's window admits, with SND.UNA at
+/// `una`.
 fn may_send_new<T: TcpTypes>(
     send_buf: &T::Send,
     fin: Fin,
     snd: &Sender<T::Congestion, T::Rto>,
     window: &SendWindow,
+    una: AbsSeq,
 ) -> bool {
     let end = send_buf.end() + 1;
-    let data = snd.nxt() < end && snd.nxt() < snd.una() + window.wnd;
+    let data = snd.nxt() < end && snd.nxt() < una + window.wnd;
     data || (fin == Fin::Queued && snd.nxt() == end)
 }

@@ -12,7 +12,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let plain = self.ca_state == CaState::Open
             && !self.probe_due
             && self.prr.is_none()
-            && !self.frto.holds_retransmissions()
+            && !self.frto.holds_retransmissions(true)
             && self.held_until <= now
             && self.board.next_lost().is_none()
             && self.paced_until(now).is_none()

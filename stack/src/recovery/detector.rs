@@ -445,10 +445,11 @@ mod tests {
                 facts.sack_ok = sack_ok;
                 facts.ca_state = STATES[usize::from(what) % 5];
                 facts.recovery_point = board.end();
-                let before = (waiting(&board), board.sacked());
+                let before = (waiting(&board), board.lost(), board.sacked());
                 let verdict = detector.on_ack(&facts, &mut board);
-                prop_assert_eq!(verdict == Verdict::NewLoss, waiting(&board) > before.0);
-                prop_assert_eq!(board.sacked(), before.1);
+                let more = waiting(&board) > before.0 || board.lost() > before.1;
+                prop_assert_eq!(verdict == Verdict::NewLoss, more);
+                prop_assert_eq!(board.sacked(), before.2);
                 if let Some(deadline) = detector.reorder_deadline() {
                     prop_assert!(deadline > now);
                     if what == 8 {

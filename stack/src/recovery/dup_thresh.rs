@@ -2,7 +2,7 @@
 //! (RFC 6675).
 
 use crate::recovery::detector::{AckFacts, LossDetector, Verdict};
-use crate::recovery::scoreboard::{AbsSeq, Scoreboard, SentSegment};
+use crate::recovery::scoreboard::{AbsSeq, Scoreboard, SentSegment, SentTwice};
 use narrows_congestion::{CaState, Instant};
 
 /// Classic Reno: `DupThresh` duplicate ACKs condemn the first segment, and recovery is over
@@ -132,7 +132,12 @@ impl Sack6675 {
         if board.sacked().is_zero() {
             return Verdict::Nothing;
         }
-        let judged = board.mark_lost_by_sacks(facts.dup_thresh, facts.mss);
+        let twice = if facts.in_recovery() {
+            SentTwice::FirstIsLost
+        } else {
+            SentTwice::BothAreInFlight
+        };
+        let judged = board.mark_lost_by_sacks(facts.dup_thresh, facts.mss, twice);
         if !judged.is_zero() {
             return Verdict::NewLoss;
         }
@@ -163,6 +168,7 @@ impl LossDetector for Sack6675 {
     }
 
     fn on_undo(&mut self) {
+        self.high_speculated = 0;
         self.without_sack.on_undo();
     }
 

@@ -51,6 +51,16 @@ enum Episode {
     Ended,
 }
 
+/// What was outstanding when news of a loss came. An ACK that brings it and moves SND.UNA does not
+/// make it less: what it acknowledges was in flight until then.
+#[derive(Clone, Copy)]
+pub(super) struct Flight {
+    /// `FlightSize` (RFC 5681 section 2).
+    pub(super) size: ByteCount,
+    /// `RecoverFS` (RFC 9937 section 6).
+    pub(super) recover_fs: ByteCount,
+}
+
 /// What the ACK delivered, gathered while the scoreboard is walked.
 #[derive(Default)]
 pub(super) struct Delivered {
@@ -64,6 +74,8 @@ pub(super) struct Delivered {
     pub(super) repaired: bool,
     /// Never-retransmitted data from before the recovery point.
     pub(super) original: bool,
+    /// Of the window nothing was SACKed before, and the D-SACK begins at SND.UNA.
+    pub(super) first_news: bool,
     segments: u32,
 }
 
@@ -115,7 +127,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let outstanding = self.nxt > prior_una;
 
         // The scoreboard.
-        let mut seen = Delivered::default();
+        let mut seen = Delivered {
+            first_news: input.dsack.is_some_and(|d| d.0 == prior_una)
+                && self.board.sacked().is_zero(),
+            ..Delivered::default()
+        };
         let recover = self.recover;
         let rate = &mut self.rate;
         let mut delivered = self.board.ack(input.ack, |s| {
@@ -227,11 +243,18 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             round_start,
         };
         let verdict = self.detector.on_ack(&facts, &mut self.board);
-        let flight = self.recover_fs(newly_sacked, delivered - newly_sacked);
+        let flight = Flight {
+            size: ByteCount::new(self.nxt - prior_una),
+            recover_fs: self.recover_fs(newly_sacked, delivered - newly_sacked),
+        };
         if verdict == Verdict::NewLoss {
             self.on_loss_found(pipe_before, flight, now, trace);
         } else if left && self.lost_beyond {
             self.enter_recovery(flight, now, trace);
+            // Everything was repaired: the window answers, and there is nothing to recover.
+            if self.una == self.nxt {
+                self.leave_episode(trace, now);
+            }
         }
 
         // ECN: at most one reduction per window (RFC 3168 section 6.1.2). An ACK of no more than
@@ -240,7 +263,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.una > self.recover && matches!(self.ca_state, CaState::Open | CaState::Disorder);
         if input.ece && unanswered {
             trace(TraceEvent::Congestion(CongestionEvent::EcnEcho));
-            self.enter_cwr(CongestionEvent::EcnEcho, flight, now, trace);
+            self.enter_cwr(CongestionEvent::EcnEcho, flight.recover_fs, now, trace);
             self.stats.ecn_reductions += 1;
         }
         // A window of one segment cannot shrink: the timer slows the sender further (the same
@@ -357,18 +380,17 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// The detector is about to judge: what is in flight before it does.
     pub(super) fn begin_judgement(&mut self) -> ByteCount {
-        if matches!(self.ca_state, CaState::Recovery | CaState::Loss) {
+        if !matches!(self.ca_state, CaState::Open | CaState::Disorder) {
             self.board.forget_judged();
         }
         self.board.pipe()
     }
 
-    /// The detector has found losses. `pipe_before` is of [`Self::begin_judgement`], `flight` as
-    /// for [`Self::enter_cwr`].
+    /// The detector has found losses. `pipe_before` is of [`Self::begin_judgement`].
     pub(super) fn on_loss_found(
         &mut self,
         pipe_before: ByteCount,
-        flight: ByteCount,
+        flight: Flight,
         now: Instant,
         trace: &mut impl FnMut(TraceEvent),
     ) {
@@ -383,7 +405,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             return;
         }
         let judged = self.board.judged();
-        self.lost_beyond |= judged.end > self.recover;
+        self.lost_beyond |= judged.end > self.answered;
+        if judged.first_again {
+            self.count_first_lost_again(now);
+        }
         // RFC 5681 section 4.3: the loss of a retransmission is a second indication. Of those that
         // left before the window was last lowered it is the same one.
         if judged
@@ -400,20 +425,15 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.force_one |= self.ca_state == CaState::Recovery && !self.policy.sack;
     }
 
-    fn enter_recovery(
-        &mut self,
-        flight: ByteCount,
-        now: Instant,
-        trace: &mut impl FnMut(TraceEvent),
-    ) {
+    fn enter_recovery(&mut self, flight: Flight, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
         // A window already reduced for ECN is not reduced again for loss in the same window.
-        let reduce = self.ca_state != CaState::Cwr;
+        let reduce = self.ca_state != CaState::Cwr || self.board.judged().end > self.answered;
         self.stats.fast_recoveries += 1;
         // The window answers for what the probe was about (RFC 8985 section 7.1).
         self.tlp = None;
+        self.probe_due = false;
         self.force_one = true;
         self.partial_acks = 0;
-        self.lost_beyond = false;
         if reduce {
             self.lower_window(flight, now, trace);
             let undo = UndoRecord::new(Spurious::FastRetransmit, self.una, self.nxt);
@@ -425,22 +445,26 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     /// The window answers for a loss.
-    fn lower_window(
-        &mut self,
-        flight: ByteCount,
-        now: Instant,
-        trace: &mut impl FnMut(TraceEvent),
-    ) {
+    fn lower_window(&mut self, flight: Flight, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
         trace(TraceEvent::Congestion(CongestionEvent::Loss));
         self.with_cc(now, |cc, view| {
-            cc.on_congestion_event(CongestionEvent::Loss, view)
+            let mut view = *view;
+            view.flight_size = flight.size;
+            cc.on_congestion_event(CongestionEvent::Loss, &view)
         });
         // After a timeout slow start sends, not PRR.
         if self.ca_state != CaState::Loss {
-            self.start_prr(flight);
+            self.start_prr(flight.recover_fs);
         }
         self.cwr_due = true;
         self.lowered_at = now;
+        self.note_answered();
+    }
+
+    /// The window has been lowered: that answers for all that was sent before.
+    pub(super) fn note_answered(&mut self) {
+        self.answered = self.nxt;
+        self.lost_beyond = false;
     }
 
     /// Reduce the window without loss. `flight` is what was outstanding before the ACK that calls
@@ -458,6 +482,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             cc.on_congestion_event(event, &view);
         });
         self.recover = self.nxt;
+        self.note_answered();
         self.undo = None;
         self.set_ca_state(CaState::Cwr, trace);
         self.start_prr(flight);

@@ -28,4 +28,3 @@ pub use episode::AckInput;
 pub use scoreboard::{AbsSeq, Scoreboard, SentSegment};
 pub use sender::{NextSegment, Sender, SenderPolicy};
 pub use stats::SenderStats;
-pub use timers::RtoOutcome;

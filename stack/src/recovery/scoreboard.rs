@@ -18,7 +18,7 @@
 
 use crate::prefetch::{prefetch, prefetch_span};
 use crate::recovery::rate::TxSnapshot;
-pub use judge::Judged;
+pub use judge::{Judged, SentTwice};
 use links::step;
 use narrows_congestion::{ByteCount, Instant};
 use std::collections::{VecDeque, vec_deque};
@@ -37,7 +37,8 @@ pub type AbsSeq = u64;
 enum Mark {
     /// Sent once (or judged not lost after all).
     Sent,
-    /// Sent again without being lost: a tail loss probe. Both copies count as in flight.
+    /// Sent again without being lost: a tail loss probe, on suspicion (rule 3 of RFC 6675's
+    /// `NextSeg`), or by a recovery that was undone. Both copies count as in flight.
     Probed,
     /// Lost, not yet sent again.
     Lost,

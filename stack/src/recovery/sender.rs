@@ -84,7 +84,7 @@ pub struct Sender<C, R> {
     pub(super) partial_acks: u32,
     /// Timeouts in a row.
     pub(super) backoff: u32,
-    /// Timeouts since SND.UNA last moved: what R2 counts.
+    /// Timeouts since SND.UNA last moved.
     pub(super) retries: u32,
     pub(super) ca_state: CaState,
     pub(super) frto: Frto,
@@ -97,9 +97,11 @@ pub struct Sender<C, R> {
     pub(super) cwr_due: bool,
     /// No round trip was measured since the last probe (RFC 8985 section 7.3).
     pub(super) probe_unmeasured: bool,
-    /// Data sent since the episode began is lost as well: the next window's loss, for which the
-    /// window answers when the episode is over (RFC 5681 section 4.3, RFC 6675 section 5).
+    /// Data beyond [`Self::answered`] is lost: the next window's loss, for which the window
+    /// answers when the episode is over (RFC 5681 section 4.3, RFC 6675 section 5).
     pub(super) lost_beyond: bool,
+    /// [`Self::fruitless`] has grown, and nobody has asked.
+    pub(super) sent_in_vain: bool,
     /// What `cc` wants; asked once.
     pub(super) needs: Needs,
     /// [`SenderStats::segments`].
@@ -119,10 +121,15 @@ pub struct Sender<C, R> {
     pub(super) pacer: Option<Box<Pacer>>,
     pub(super) rate: RateEstimator,
     pub(super) cc: C,
-    /// When the first of the timeouts that [`Self::retries`] counts was.
+    /// When the first of what [`Self::fruitless`] counts was.
     pub(super) retrying_since: Instant,
+    /// How often a retransmission of what starts here was found lost other than by a timeout,
+    /// while it was SND.UNA.
+    pub(super) first_lost_again: (AbsSeq, u32),
     /// When the present episode began, or within it the window was lowered again.
     pub(super) lowered_at: Instant,
+    /// SND.NXT when the window was last lowered: what of it lies below, that has answered for.
+    pub(super) answered: AbsSeq,
     /// When the timer would have fired that the last retransmission restarted.
     pub(super) rto_before: Sparse<Instant>,
     pub(super) rng: Rng,
@@ -191,7 +198,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             backoff: 0,
             retries: 0,
             retrying_since: Instant::ZERO,
+            first_lost_again: (start, 0),
             lowered_at: Instant::ZERO,
+            answered: start,
             rto_before: Sparse::NONE,
             rto_at: Sparse::NONE,
             pto_at: Sparse::NONE,
@@ -200,6 +209,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             cwr_due: false,
             probe_unmeasured: false,
             lost_beyond: false,
+            sent_in_vain: false,
             last_sent_at: Instant::ZERO,
             held_until: Instant::ZERO,
             segments: 0,
@@ -354,8 +364,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         // An empty pipe never blocks: there would be no ACK to open it again.
         // A window below one segment spreads them by its pacing rate.
         let stuck = self.board.pipe().is_zero();
+        let new_data = new_data && self.board.len() < self.policy.max_segments;
+        let held = self.frto.holds_retransmissions(new_data);
         if let Some(segment) = lost
-            && !(self.frto.holds_retransmissions() && new_data)
+            && !held
         {
             if allowance >= segment.len() || self.force_one || stuck {
                 return NextSegment::Retransmit(segment);
@@ -363,8 +375,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.limited_until = self.nxt;
             return NextSegment::Blocked;
         }
-        let full = self.board.len() >= self.policy.max_segments;
-        if !new_data || full || (self.frto.holds_retransmissions() && !self.frto.wants_new_data()) {
+        if !new_data || (held && !self.frto.wants_new_data()) {
             return NextSegment::Blocked;
         }
         NextSegment::New {
@@ -412,14 +423,14 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let Some(segment) = self.board.get(start) else {
             return;
         };
-        let bytes = segment.len();
+        let (bytes, end) = (segment.len(), segment.end);
         let tx = self.rate.on_sent(now, false);
         self.board.on_retransmit(start, now, tx);
         self.force_one = false;
         self.stats.retransmits += 1;
         self.stats.retransmitted_bytes += bytes.get();
         if let Some(undo) = &mut self.undo {
-            undo.on_retransmit(start, tsval);
+            undo.on_retransmit((start, end), tsval);
         }
         self.after_send(bytes, true, now);
         self.rto_before = Sparse::NONE;

@@ -4,7 +4,7 @@ use super::scoreboard::AbsSeq;
 use narrows_congestion::Spurious;
 
 /// What must be remembered to find out that a reduction was unfounded.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct UndoRecord {
     /// Which kind of reduction.
     pub kind: Spurious,
@@ -15,10 +15,66 @@ pub struct UndoRecord {
     ended: Option<AbsSeq>,
     /// First sequence number and TSval of the first retransmission, if timestamps are on.
     first_retransmission: Option<(AbsSeq, u32)>,
-    /// Retransmissions made less D-SACKs received for them.
-    unaccounted: u32,
     /// Whether anything was retransmitted at all.
     retransmitted: bool,
+    copies: Copies,
+}
+
+/// What was retransmitted, for D-SACKs to account for (RFC 3708 section 3).
+#[derive(Clone, Debug)]
+enum Copies {
+    /// Segments that were retransmitted once, in the order of sequence numbers.
+    Once(Vec<Copied>),
+    /// In this window D-SACKs prove nothing.
+    Ambiguous,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Copied {
+    start: AbsSeq,
+    end: AbsSeq,
+    /// A D-SACK has reported it.
+    duplicate: bool,
+}
+
+impl Copies {
+    fn add(&mut self, start: AbsSeq, end: AbsSeq) {
+        let Self::Once(copies) = self else { return };
+        let at = copies.partition_point(|c| c.end <= start);
+        if copies.get(at).is_some_and(|c| c.start < end) {
+            // Step A.3: which of the copies a D-SACK would be of is not known.
+            *self = Self::Ambiguous;
+        } else {
+            let duplicate = false;
+            copies.insert(
+                at,
+                Copied {
+                    start,
+                    end,
+                    duplicate,
+                },
+            );
+        }
+    }
+
+    /// Whether all are accounted for, now that `[start, end)` is.
+    fn account_for(&mut self, start: AbsSeq, end: AbsSeq) -> bool {
+        let Self::Once(copies) = self else {
+            return false;
+        };
+        let mut retransmitted = false;
+        for copy in copies.iter_mut() {
+            retransmitted |= start < copy.end && copy.start < end;
+            copy.duplicate |= start <= copy.start && copy.end <= end;
+        }
+        if !retransmitted {
+            // Step A.4: the network duplicates. The RFC gives up for the rest of the connection;
+            // but here it may as well be a copy that left before the reduction.
+            *self = Self::Ambiguous;
+            return false;
+        }
+        copies.iter().all(|c| c.duplicate)
+    }
 }
 
 impl UndoRecord {
@@ -29,8 +85,8 @@ impl UndoRecord {
             range: (una, nxt),
             ended: None,
             first_retransmission: None,
-            unaccounted: 0,
             retransmitted: false,
+            copies: Copies::Once(Vec::new()),
         }
     }
 
@@ -45,8 +101,8 @@ impl UndoRecord {
         self.ended.is_some_and(|end| una > end)
     }
 
-    /// The segment at `start` was retransmitted with this TSval.
-    pub fn on_retransmit(&mut self, start: AbsSeq, tsval: Option<u32>) {
+    /// The segment `[start, end)` was retransmitted with this TSval.
+    pub fn on_retransmit(&mut self, (start, end): (AbsSeq, AbsSeq), tsval: Option<u32>) {
         if self.ended.is_some() {
             return;
         }
@@ -54,7 +110,7 @@ impl UndoRecord {
             self.first_retransmission = tsval.map(|tsval| (start, tsval));
             self.retransmitted = true;
         }
-        self.unaccounted = self.unaccounted.saturating_add(1);
+        self.copies.add(start, end);
     }
 
     /// Eifel detection (RFC 3522 section 3.2): an ACK that moves SND.UNA to `una`, past the first
@@ -69,14 +125,19 @@ impl UndoRecord {
         }
     }
 
-    /// D-SACK detection (RFC 3708 section 3): every retransmission of the episode has been
-    /// reported as a duplicate. Call it once for each D-SACK, `[start, end)`.
-    pub fn on_dsack(&mut self, (start, end): (AbsSeq, AbsSeq)) -> bool {
-        if !self.retransmitted || start < self.range.0 || end > self.range.1 {
+    /// D-SACK detection (RFC 3708 section 3): every retransmission of the episode, each made once,
+    /// has been reported as a duplicate. Call it for each D-SACK, `[start, end)`.
+    ///
+    /// `first_news`: it begins at SND.UNA, and nothing of the window was SACKed before. Then all
+    /// of its acknowledgements were lost (step A.1), and nothing is undone.
+    pub fn on_dsack(&mut self, (start, end): (AbsSeq, AbsSeq), first_news: bool) -> bool {
+        if start < self.range.0 || end > self.range.1 {
             return false;
         }
-        self.unaccounted = self.unaccounted.saturating_sub(1);
-        self.unaccounted == 0
+        if first_news {
+            self.copies = Copies::Ambiguous;
+        }
+        self.copies.account_for(start, end)
     }
 }
 
@@ -192,9 +253,10 @@ impl Frto {
         matches!(self, Self::SendNew { sent: 0..=1 })
     }
 
-    /// Whether retransmissions wait for the verdict.
-    pub fn holds_retransmissions(&self) -> bool {
-        matches!(self, Self::SendNew { .. })
+    /// Whether retransmissions wait for the verdict: while new segments are to be sent before
+    /// them, and when one has been. `new_data`: there is one that may be sent.
+    pub fn holds_retransmissions(&self, new_data: bool) -> bool {
+        matches!(self, Self::SendNew { sent } if new_data || *sent > 0)
     }
 
     /// New data left.
@@ -228,7 +290,7 @@ mod tests {
         assert!(f.wants_new_data());
         f.on_new_data();
         f.on_new_data();
-        assert!(!f.wants_new_data() && f.holds_retransmissions());
+        assert!(!f.wants_new_data() && f.holds_retransmissions(false));
         assert_eq!(f.on_ack(ACK), FrtoVerdict::Spurious);
         assert_eq!(f, Frto::Off);
     }
@@ -264,8 +326,8 @@ mod tests {
     fn eifel_compares_on_the_circle() {
         let mut u = UndoRecord::new(Spurious::Timeout, 0, 9);
         assert!(!u.eifel(9, Some(5)));
-        u.on_retransmit(0, Some(2));
-        u.on_retransmit(5, Some(9));
+        u.on_retransmit((0, 5), Some(2));
+        u.on_retransmit((5, 9), Some(9));
         assert!(u.eifel(5, Some(u32::MAX)) && u.eifel(5, Some(1)));
         assert!(!u.eifel(5, Some(2)) && !u.eifel(5, Some(3)) && !u.eifel(5, None));
     }
@@ -275,7 +337,7 @@ mod tests {
     #[test]
     fn an_ack_short_of_the_retransmission_says_nothing_of_it() {
         let mut u = UndoRecord::new(Spurious::FastRetransmit, 100, 900);
-        u.on_retransmit(500, Some(70));
+        u.on_retransmit((500, 600), Some(70));
         assert!(!u.eifel(200, Some(60)) && !u.eifel(500, Some(60)));
         assert!(u.eifel(501, Some(60)));
     }
@@ -283,17 +345,51 @@ mod tests {
     #[test]
     fn dsack_must_account_for_every_retransmission() {
         let mut u = UndoRecord::new(Spurious::FastRetransmit, 100, 900);
-        assert!(!u.on_dsack((100, 200)));
-        u.on_retransmit(100, None);
-        u.on_retransmit(200, None);
-        assert!(!u.on_dsack((100, 200)));
+        u.on_retransmit((100, 200), None);
+        u.on_retransmit((200, 300), None);
+        assert!(!u.on_dsack((100, 200), false));
+        assert!(!u.on_dsack((100, 200), false), "its ACK came twice");
         assert!(
-            !u.on_dsack((0, 100)) && !u.on_dsack((900, 1000)),
+            !u.on_dsack((0, 100), false) && !u.on_dsack((900, 1000), false),
             "of other data"
         );
+        assert!(!u.on_dsack((250, 260), false), "a part");
         u.on_episode_end(950);
-        u.on_retransmit(300, None);
+        u.on_retransmit((300, 400), None);
         assert!(!u.is_over(950) && u.is_over(951));
-        assert!(u.on_dsack((200, 300)));
+        assert!(u.on_dsack((200, 300), false));
+    }
+
+    /// Step A.1 of RFC 3708 section 3, and a D-SACK for several segments at once.
+    #[test]
+    fn rfc3708_a1_a_dsack_that_is_the_first_news_of_the_window_proves_nothing() {
+        let record = || {
+            let mut u = UndoRecord::new(Spurious::Timeout, 100, 900);
+            u.on_retransmit((200, 300), None);
+            u.on_retransmit((100, 200), None);
+            u
+        };
+        assert!(record().on_dsack((100, 300), false));
+        let mut u = record();
+        assert!(!u.on_dsack((100, 300), true));
+        assert!(!u.on_dsack((100, 300), false), "nor does what follows");
+    }
+
+    /// Step A.3.
+    #[test]
+    fn rfc3708_a3_dsacks_of_what_was_retransmitted_twice_prove_nothing() {
+        let mut u = UndoRecord::new(Spurious::Timeout, 100, 900);
+        u.on_retransmit((100, 200), None);
+        u.on_retransmit((100, 200), None);
+        assert!(!u.on_dsack((100, 200), false) && !u.on_dsack((100, 200), false));
+    }
+
+    /// Step A.4.
+    #[test]
+    fn rfc3708_a4_a_dsack_of_what_was_not_retransmitted_ends_it() {
+        let mut u = UndoRecord::new(Spurious::Timeout, 100, 900);
+        u.on_retransmit((100, 200), None);
+        assert!(!u.on_dsack((300, 400), false), "the network's copy");
+        assert!(!u.on_dsack((100, 200), false));
     }
 }

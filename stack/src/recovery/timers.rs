@@ -2,6 +2,7 @@
 //! follows when one fires.
 
 use super::detector::{FastRetransmitTimer, PartialAcks, Verdict};
+use super::episode::Flight;
 use super::scoreboard::SentSegment;
 use super::sender::Sender;
 use super::spurious::{Frto, UndoRecord};
@@ -11,15 +12,6 @@ use crate::trace::{TimeoutCause, TraceEvent};
 use narrows_congestion::{
     ByteCount, CaState, CongestionControl, Duration, Instant, RtoContext, RtoPolicy, Spurious,
 };
-
-/// What the retransmission timer's firing led to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RtoOutcome {
-    /// Nothing was outstanding.
-    Nothing,
-    /// The first segment will be sent again.
-    Retransmit(TimeoutCause),
-}
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Start the retransmission timer afresh (RFC 6298 section 5).
@@ -126,7 +118,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             .detector
             .on_reorder_timeout(now, &self.rtt, &mut self.board);
         if verdict == Verdict::NewLoss {
-            let flight = self.recover_fs(ByteCount::ZERO, ByteCount::ZERO);
+            let flight = Flight {
+                size: ByteCount::new(self.nxt - self.una),
+                recover_fs: self.recover_fs(ByteCount::ZERO, ByteCount::ZERO),
+            };
             self.on_loss_found(pipe_before, flight, now, trace);
         }
     }
@@ -152,13 +147,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         now: Instant,
         window_closed: bool,
         trace: &mut impl FnMut(TraceEvent),
-    ) -> RtoOutcome {
+    ) {
         self.rto_at = Sparse::NONE;
         self.pto_at = Sparse::NONE;
         self.tlp = None;
         self.probe_due = false;
         let Some(first) = self.board.first().copied() else {
-            return RtoOutcome::Nothing;
+            return;
         };
         let cause = if window_closed {
             TimeoutCause::ZeroWindow
@@ -173,7 +168,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             TimeoutCause::Handshake | TimeoutCause::ZeroWindow => self.stats.timeouts -= 1,
         }
         self.backoff = self.backoff.saturating_add(1);
-        self.count_retry(now);
+        self.note_fruitless(now);
+        self.retries = self.retries.saturating_add(1);
         // What paced the lost flight does not hold back its repair: the timer spaces that.
         if let Some(pacer) = &mut self.pacer {
             pacer.forgive();
@@ -190,7 +186,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.board.mark_lost(first.start);
             self.force_one = true;
             self.arm_rto(now);
-            return RtoOutcome::Retransmit(cause);
+            return;
         }
         // A peer that discards what it SACKed must not stall us (RFC 2018 section 8).
         if first.is_sacked() {
@@ -215,11 +211,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.force_one = true;
         self.recover = self.nxt;
         self.lowered_at = now;
-        self.lost_beyond = false;
+        self.note_answered();
         self.cwr_due = true;
         self.set_ca_state(CaState::Loss, trace);
         self.arm_rto(now);
-        RtoOutcome::Retransmit(cause)
     }
 
     /// Step 1 of F-RTO (RFC 5682 sections 2.1 and 3.1): not within the recovery from an earlier
@@ -258,16 +253,42 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         passed
     }
 
-    pub(super) fn count_retry(&mut self, now: Instant) {
-        if self.retries == 0 {
-            self.retrying_since = now;
-        }
-        self.retries = self.retries.saturating_add(1);
+    /// How often the first segment has been sent in vain since SND.UNA last moved: timeouts, and
+    /// retransmissions that a detector has found lost. What R1 and R2 count (RFC 9293
+    /// section 3.8.3).
+    pub fn fruitless(&self) -> u32 {
+        let again = match self.first_lost_again {
+            (start, count) if start == self.una => count,
+            _ => 0,
+        };
+        self.retries.saturating_add(again)
     }
 
-    /// More than `retries` timeouts have passed without progress, and at least `time`
-    /// (R2 of RFC 9293 section 3.8.3).
+    /// A retransmission of the first segment was found lost.
+    pub(super) fn count_first_lost_again(&mut self, now: Instant) {
+        self.note_fruitless(now);
+        if self.first_lost_again.0 != self.una {
+            self.first_lost_again = (self.una, 0);
+        }
+        self.first_lost_again.1 = self.first_lost_again.1.saturating_add(1);
+    }
+
+    /// [`Self::fruitless`] is about to grow.
+    fn note_fruitless(&mut self, now: Instant) {
+        if self.fruitless() == 0 {
+            self.retrying_since = now;
+        }
+        self.sent_in_vain = true;
+    }
+
+    /// Whether [`Self::fruitless`] has grown since this was last asked.
+    pub fn take_sent_in_vain(&mut self) -> bool {
+        core::mem::take(&mut self.sent_in_vain)
+    }
+
+    /// More than `retries` attempts were fruitless, over `time` at least (R2 of RFC 9293
+    /// section 3.8.3).
     pub fn is_hopeless(&self, retries: u32, time: Duration, now: Instant) -> bool {
-        self.retries > retries && now.since(self.retrying_since) >= time
+        self.fruitless() > retries && now.since(self.retrying_since) >= time
     }
 }

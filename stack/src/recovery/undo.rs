@@ -40,7 +40,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let Some(undo) = &mut self.undo else { return };
         let spurious = &self.policy.spurious;
         let eifel = spurious.eifel && advanced && undo.eifel(input.ack, input.tsecr);
-        let dsack = spurious.dsack && input.dsack.is_some_and(|d| undo.on_dsack(d));
+        let dsack = spurious.dsack
+            && input
+                .dsack
+                .is_some_and(|d| undo.on_dsack(d, seen.first_news));
         let kind = undo.kind;
         if eifel || dsack {
             self.undo_reduction(kind, input.now, trace);
@@ -63,6 +66,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         // What arrives from here on speaks of a window that nothing answered for (RFC 5682
         // sections 2.1 step 3b and 3.1).
         self.recover = self.una;
+        self.answered = self.una;
+        self.lost_beyond = false;
         let open = if self.board.sacked().is_zero() {
             CaState::Open
         } else {

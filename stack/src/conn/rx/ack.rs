@@ -81,7 +81,7 @@ impl<T: TcpTypes> Connection<T> {
                 && !seg.fin
                 && !window_changed
                 && !self.window_refuses_the_first(),
-            can_send_new: self.can_send_new(),
+            can_send_new: self.can_send_new(ack),
         };
         self.snd.on_ack(&input, &mut tracer(&mut self.trace, now));
         if self.trace.is_some() && distance > 0 {
@@ -97,6 +97,7 @@ impl<T: TcpTypes> Connection<T> {
         if self.window.wnd > 0 && !self.snd.is_idle() {
             self.timers.stop(Timer::Persist);
         }
+        self.look_for_progress(now);
     }
 
     /// An acknowledgement that a later one has overtaken, `behind` SND.UNA. Of what it says only
@@ -122,14 +123,15 @@ impl<T: TcpTypes> Connection<T> {
             ece: false,
             exact_ecn: self.ecn.is_exact(),
             pure: false,
-            can_send_new: self.can_send_new(),
+            can_send_new: self.can_send_new(una),
         };
         self.snd.on_ack(&input, &mut tracer(&mut self.trace, now));
+        self.look_for_progress(now);
     }
 
-    /// There is unsent data that the peer's window admits.
-    fn can_send_new(&self) -> bool {
-        may_send_new::<T>(&self.send_buf, self.fin, &self.snd, &self.window)
+    /// There is unsent data that the peer's window admits with SND.UNA at `una`.
+    fn can_send_new(&self, una: AbsSeq) -> bool {
+        may_send_new::<T>(&self.send_buf, self.fin, &self.snd, &self.window, una)
     }
 
     /// SND.UNA moved to `ack`.

@@ -108,7 +108,8 @@ impl<T: TcpTypes> Connection<T> {
     pub(super) fn new_data(&mut self, now: Instant) -> Option<(u64, bool)> {
         let data_end = self.send_buf.end() + 1;
         let nxt = self.snd.nxt();
-        if !may_send_new::<T>(&self.send_buf, self.fin, &self.snd, &self.window)
+        let una = self.snd.una();
+        if !may_send_new::<T>(&self.send_buf, self.fin, &self.snd, &self.window, una)
             && !self.probe_window
         {
             if nxt < data_end && self.snd.is_idle() {

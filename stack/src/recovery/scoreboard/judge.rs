@@ -12,6 +12,18 @@ pub struct Judged {
     pub retransmission: Option<Instant>,
     /// One past the highest sequence number judged.
     pub end: AbsSeq,
+    /// The first record is one of those retransmissions: SND.UNA waits for another.
+    pub first_again: bool,
+}
+
+/// What [`Scoreboard::mark_lost_by_sacks`] makes of a segment that was sent twice without being
+/// judged lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SentTwice {
+    /// It was on suspicion: the first copy is lost like any other, the second is in flight.
+    FirstIsLost,
+    /// It was by a recovery that was undone: both are in flight.
+    BothAreInFlight,
 }
 
 impl Scoreboard {
@@ -57,12 +69,17 @@ impl Scoreboard {
         self.judged = Judged::default();
     }
 
-    /// `IsLost` of RFC 6675 section 4: judges lost every record sent once above which
-    /// `dup_thresh` discontiguous runs, or more than `(dup_thresh - 1) * smss` bytes, are
-    /// SACKed. Each record is judged once, so the cost is amortised over the records.
+    /// `IsLost` of RFC 6675 section 4: judges lost every record above which `dup_thresh`
+    /// discontiguous runs, or more than `(dup_thresh - 1) * smss` bytes, are SACKed. Each
+    /// record is judged once, so the cost is amortised over the records.
     ///
     /// Returns the bytes judged.
-    pub fn mark_lost_by_sacks(&mut self, dup_thresh: u32, smss: ByteCount) -> ByteCount {
+    pub fn mark_lost_by_sacks(
+        &mut self,
+        dup_thresh: u32,
+        smss: ByteCount,
+        twice: SentTwice,
+    ) -> ByteCount {
         let bytes = smss
             .get()
             .saturating_mul(u64::from(dup_thresh.saturating_sub(1)));
@@ -75,6 +92,12 @@ impl Scoreboard {
                 Mark::Sent => {
                     marked += self.records[index].end - self.records[index].start;
                     self.judge(index);
+                }
+                Mark::Probed if twice == SentTwice::FirstIsLost => {
+                    let record = &self.records[index];
+                    marked += record.end - record.start;
+                    self.judged.end = self.judged.end.max(record.end);
+                    self.set_mark(index, Mark::Resent);
                 }
                 Mark::Probed | Mark::Lost | Mark::Resent => {}
             }
@@ -117,6 +140,7 @@ impl Scoreboard {
         let record = &self.records[index];
         if record.in_flight_retransmission() {
             self.judged.retransmission = self.judged.retransmission.max(Some(record.sent_at));
+            self.judged.first_again |= index == 0;
         }
         self.judged.end = self.judged.end.max(record.end);
         self.set_mark(index, Mark::Lost);

@@ -1,3 +1,4 @@
+use super::SentTwice::FirstIsLost;
 use super::*;
 use crate::recovery::detector::{AckFacts, LossDetector, NewestDelivered};
 use crate::recovery::dup_thresh::Sack6675;
@@ -166,7 +167,7 @@ fn rfc6675_is_lost() {
     for (blocks, expected) in table {
         let mut board = board_of(12);
         sack(&mut board, blocks);
-        board.mark_lost_by_sacks(3, ByteCount::new(MSS));
+        board.mark_lost_by_sacks(3, ByteCount::new(MSS), FirstIsLost);
         assert_eq!(lost(&board), *expected, "{blocks:?}");
         board.check_invariants();
     }
@@ -175,19 +176,21 @@ fn rfc6675_is_lost() {
     sack(&mut board, &[(1, 4)]);
     assert!(
         board
-            .mark_lost_by_sacks(3, ByteCount::new(2 * MSS))
+            .mark_lost_by_sacks(3, ByteCount::new(2 * MSS), FirstIsLost)
             .is_zero()
     );
     sack(&mut board, &[(5, 6), (7, 8)]);
     assert_eq!(
-        board.mark_lost_by_sacks(3, ByteCount::new(2 * MSS)).get(),
+        board
+            .mark_lost_by_sacks(3, ByteCount::new(2 * MSS), FirstIsLost)
+            .get(),
         MSS
     );
     // A run that closes a gap takes a run away, and judges nothing anew.
     sack(&mut board, &[(4, 5)]);
     assert!(
         board
-            .mark_lost_by_sacks(3, ByteCount::new(3 * MSS))
+            .mark_lost_by_sacks(3, ByteCount::new(3 * MSS), FirstIsLost)
             .is_zero()
     );
     assert_eq!(lost(&board), [0]);
@@ -290,7 +293,7 @@ impl Naive {
         bytes
     }
 
-    fn mark_lost_by_sacks(&mut self, dup_thresh: u32, smss: u64) -> u64 {
+    fn mark_lost_by_sacks(&mut self, dup_thresh: u32, smss: u64, twice: SentTwice) -> u64 {
         let mut bytes = 0;
         for i in 0..self.records.len() {
             if self.records[i].start < self.judged {
@@ -312,7 +315,7 @@ impl Naive {
             }
             let r = &mut self.records[i];
             self.judged = r.end;
-            if !r.sacked && !r.lost && !r.resent {
+            if !r.sacked && !r.lost && (!r.resent || twice == FirstIsLost) {
                 r.lost = true;
                 bytes += r.end - r.start;
             }
@@ -392,7 +395,7 @@ enum Op {
     Undo(u16),
     MarkLost(u16),
     MarkByTime(u16),
-    MarkBySacks(u32, u64),
+    MarkBySacks(u32, u64, SentTwice),
     NextUnsacked(u16),
     MarkAll,
     ClearLost,
@@ -401,6 +404,7 @@ enum Op {
 }
 
 fn op() -> impl Strategy<Value = Op> {
+    let twice = prop_oneof![Just(FirstIsLost), Just(SentTwice::BothAreInFlight)];
     prop_oneof![
         12 => (1u64..5).prop_map(Op::Push),
         1 => Just(Op::Pop),
@@ -411,7 +415,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => any::<u16>().prop_map(Op::Undo),
         3 => any::<u16>().prop_map(Op::MarkLost),
         2 => any::<u16>().prop_map(|p| Op::MarkByTime(p / 2)),
-        4 => (1u32..5, 1u64..6).prop_map(|(d, m)| Op::MarkBySacks(d, m)),
+        4 => (1u32..5, 1u64..6, twice).prop_map(|(d, m, t)| Op::MarkBySacks(d, m, t)),
         2 => any::<u16>().prop_map(Op::NextUnsacked),
         1 => Just(Op::MarkAll),
         1 => Just(Op::ClearLost),
@@ -515,11 +519,11 @@ fn apply(op: &Op, now: u64, m: &mut Naive, board: &mut Scoreboard) {
                 bytes
             );
         }
-        Op::MarkBySacks(dup_thresh, smss) => {
-            let bytes = m.mark_lost_by_sacks(*dup_thresh, *smss);
+        Op::MarkBySacks(dup_thresh, smss, twice) => {
+            let bytes = m.mark_lost_by_sacks(*dup_thresh, *smss, *twice);
             assert_eq!(
                 board
-                    .mark_lost_by_sacks(*dup_thresh, ByteCount::new(*smss))
+                    .mark_lost_by_sacks(*dup_thresh, ByteCount::new(*smss), *twice)
                     .get(),
                 bytes
             );
