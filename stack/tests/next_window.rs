@@ -3,8 +3,10 @@
 
 mod lab;
 
-use lab::{Lab, MSS, ms, segments, stamped, textbook, us};
-use narrows::config::{EcnMode, InitialWindow, RecoverySending, SpuriousDetection, TcpConfig};
+use lab::{Lab, MSS, congestion, ms, segments, stamped, textbook, us};
+use narrows::config::{
+    EcnMode, InitialWindow, LocalDropPolicy, RecoverySending, SpuriousDetection, TcpConfig,
+};
 use narrows::congestion::CaState;
 use narrows::wire::Flags;
 
@@ -266,4 +268,331 @@ fn rfc6675_4_what_was_sent_on_suspicion_is_lost_like_any_other() {
     let all = nxt(&lab);
     lab.ack(all);
     assert_eq!((state(&lab), lab.reductions()), (CaState::Open, 2));
+}
+
+/// The same when that comes to light after the recovery.
+#[test]
+fn rfc6675_4_what_was_sent_on_suspicion_may_be_judged_later() {
+    let mut lab = flight(textbook("sack"), 20, 26, Flags::NONE);
+    for n in 2..=20 {
+        lab.sack(0, &[(1, n)]);
+    }
+    assert_eq!(nxt(&lab), 26);
+    let hole = 23;
+    lab.wait(ms(100));
+    lab.sack(0, &[(hole + 1, hole + 2), (1, hole)]);
+    lab.sack(hole, &[(hole + 1, hole + 2)]);
+    assert_eq!((lab.reductions(), state(&lab)), (1, CaState::Disorder));
+    lab.write(4);
+    lab.wait(ms(50));
+    let all = nxt(&lab);
+    lab.sack(hole, &[(hole + 1, all)]);
+    lab.wait(ms(50));
+    lab.ack(all);
+    assert_eq!((lab.reductions(), state(&lab)), (2, CaState::Open));
+}
+
+/// The ACK that tells that a probe has repaired a loss may acknowledge all that was in flight.
+#[test]
+fn rfc8985_7_4_2_flight_size_is_of_before_the_ack() {
+    let mut lab = Lab::connected(window(textbook("rack"), 20), ms(100));
+    lab.write(10);
+    assert_eq!(segments(&lab.wait(ms(250))), [9]);
+    lab.write(10);
+    lab.wait(ms(50));
+    let all = nxt(&lab);
+    lab.ack(all);
+    assert_eq!((lab.reductions(), lab.ssthresh()), (1, all / 2));
+}
+
+/// What the ACK of the last segment calls for holds for the next flight, which is half as large:
+/// PRR has nothing to spread.
+#[test]
+fn rfc3168_6_1_2_a_mark_on_the_last_segment_halves_the_next_flight() {
+    for (mode, control) in [(EcnMode::Classic, "cubic"), (EcnMode::Dctcp, "dctcp")] {
+        let config = TcpConfig {
+            ecn: mode,
+            ..congestion(textbook("sack"), control)
+        };
+        let mut lab = flight(config, 20, 20, Flags::ECE);
+        for n in [4, 8, 12, 16, 18] {
+            lab.ack(n);
+        }
+        lab.ack_now(20 * MSS, &[], Flags::ECE);
+        assert_eq!((lab.reductions(), state(&lab)), (1, CaState::Open));
+        lab.wait(ms(10));
+        let window = lab.cwnd();
+        assert!(window < 20);
+        assert_eq!(segments(&lab.write(40)).len() as u64, window, "{control}");
+    }
+}
+
+/// A device that refuses all of a flight, time and again, lowers the window once.
+#[test]
+fn refusals_of_everything_lower_the_window_once() {
+    for flight in [1, 20] {
+        let config = TcpConfig {
+            local_drop: LocalDropPolicy::Congestion,
+            ..window(textbook("sack"), 20)
+        };
+        let mut lab = Lab::connected(config, ms(100));
+        let mut out = lab.write(flight);
+        let mut first = None;
+        for _ in 0..5 {
+            for o in out.iter().rev() {
+                lab.conn.handle_local_drop(lab.now, &o.tcp, o.len as usize);
+            }
+            lab.wait(ms(1));
+            out = lab.pump();
+            let ssthresh = lab.ssthresh();
+            assert_eq!(*first.get_or_insert(ssthresh), ssthresh);
+            assert_eq!(state(&lab), CaState::Cwr);
+        }
+    }
+}
+
+/// What a refusal took back is sent after the reduction that the refusal called for: its loss is of
+/// the next window.
+#[test]
+fn rfc5681_4_3_what_was_taken_back_is_not_answered_for() {
+    let config = TcpConfig {
+        local_drop: LocalDropPolicy::Congestion,
+        ..window(textbook("rack-notlp"), 20)
+    };
+    let mut lab = Lab::connected(config, ms(100));
+    lab.write(300);
+    // Segments 4 to 19 left in one piece, and were refused.
+    let burst = lab.log[4].tcp.clone();
+    lab.conn
+        .handle_local_drop(lab.now, &burst, 16 * MSS as usize);
+    assert_eq!((state(&lab), lab.ssthresh()), (CaState::Cwr, 9));
+    lab.pump();
+    lab.wait(ms(100));
+    for n in 1..=4 {
+        lab.wait(us(100));
+        lab.ack(n);
+    }
+    let end = nxt(&lab);
+    assert!(end >= 8);
+    lab.wait(ms(100));
+    for n in 6..=end {
+        lab.wait(us(100));
+        lab.sack(4, &[(5, n)]);
+    }
+    assert_eq!(lab.reductions(), 1);
+}
+
+/// The same of a retransmission that left after it.
+#[test]
+fn rfc5681_4_3_a_retransmission_made_in_cwr_and_lost_lowers_the_window() {
+    let config = TcpConfig {
+        local_drop: LocalDropPolicy::Congestion,
+        ..window(textbook("rack-notlp"), 20)
+    };
+    let mut lab = Lab::connected(config, ms(100));
+    lab.write(300);
+    let refused = lab.log[5].clone();
+    lab.conn
+        .handle_local_drop(lab.now, &refused.tcp, MSS as usize);
+    assert_eq!((state(&lab), lab.ssthresh()), (CaState::Cwr, 10));
+    lab.log.clear();
+    lab.pump();
+    lab.wait(ms(100));
+    for n in 1..=5 {
+        lab.wait(us(100));
+        lab.ack(n);
+    }
+    for n in 7..=20 {
+        lab.wait(us(100));
+        lab.sack(5, &[(6, n)]);
+    }
+    assert!(segments(&lab.log).contains(&5));
+    assert_eq!(lab.reductions(), 0);
+    let end = nxt(&lab);
+    lab.wait(ms(100));
+    for n in 21..=end {
+        lab.wait(us(100));
+        lab.sack(5, &[(6, n)]);
+    }
+    lab.wait(ms(50));
+    assert_eq!(lab.reductions(), 1);
+}
+
+/// The same if a recovery for what the reduction has answered for has begun in between.
+#[test]
+fn rfc5681_4_3_a_recovery_without_a_reduction_answers_for_nothing_new() {
+    let config = TcpConfig {
+        local_drop: LocalDropPolicy::Congestion,
+        ..window(textbook("rack-notlp"), 20)
+    };
+    let mut lab = Lab::connected(config, ms(100));
+    lab.write(300);
+    let refused = lab.log[5].clone();
+    lab.conn
+        .handle_local_drop(lab.now, &refused.tcp, MSS as usize);
+    lab.wait(ms(100));
+    for n in 1..=3 {
+        lab.wait(us(100));
+        lab.ack(n);
+    }
+    // 3 is lost, and was sent before.
+    for n in 7..=12 {
+        lab.wait(us(100));
+        lab.sack(3, &[(4, 5), (6, n)]);
+    }
+    assert_eq!((state(&lab), lab.reductions()), (CaState::Recovery, 0));
+    // So is 5, as it left after it.
+    let end = nxt(&lab);
+    lab.wait(ms(97));
+    lab.sack(5, &[(6, end)]);
+    let sent = segments(&lab.log).iter().filter(|s| **s == 5).count();
+    assert_eq!((sent, lab.reductions()), (3, 1));
+}
+
+/// What the device refused within a reduction is no loss, of whatever window.
+#[test]
+fn a_local_drop_after_a_mark_is_not_answered_for() {
+    let mut lab = after_a_mark("sack");
+    let new = lab.log.iter().filter(|o| o.segment() >= 20).cloned();
+    let new: Vec<_> = new.collect();
+    lab.conn
+        .handle_local_drop(lab.now, &new[1].tcp, new[1].len as usize);
+    lab.pump();
+    // 19 is lost.
+    lab.sack(19, &[(20, 21)]);
+    lab.sack(19, &[(22, 25), (20, 21)]);
+    assert_eq!((state(&lab), lab.reductions()), (CaState::Recovery, 1));
+}
+
+/// After the loss of a retransmission the recovery goes on until all that was sent before is
+/// acknowledged: a loss of that lowers nothing, whenever it is found, and neither does a mark.
+#[test]
+fn rfc5681_4_3_after_a_second_reduction_the_recovery_lasts_for_its_window() {
+    for mark in [false, true] {
+        let config = TcpConfig {
+            ecn: EcnMode::Classic,
+            ..textbook("rack-notlp")
+        };
+        let mut lab = flight(config, 20, 300, Flags::ECE);
+        for n in 2..=20 {
+            lab.wait(us(100));
+            lab.sack(0, &[(1, n)]);
+        }
+        let sent = nxt(&lab);
+        assert!(sent > 26);
+        // The retransmission of 0 is lost.
+        lab.wait(ms(100));
+        lab.sack(0, &[(1, 23)]);
+        assert_eq!((state(&lab), lab.reductions()), (CaState::Recovery, 2));
+        lab.wait(ms(50));
+        let hole = sent - 1;
+        let flags = if mark { Flags::ECE } else { Flags::NONE };
+        lab.ack_now(hole * MSS, &[], flags);
+        assert_eq!((state(&lab), lab.reductions()), (CaState::Recovery, 2));
+        if !mark {
+            // What was sent before that and is lost comes to light now.
+            lab.wait(ms(50));
+            lab.sack(hole, &[(hole + 1, nxt(&lab))]);
+            lab.wait(ms(100));
+            let resent = segments(&lab.log).iter().filter(|s| **s == hole).count();
+            assert_eq!((resent, lab.reductions()), (2, 2));
+        }
+        lab.wait(ms(100));
+        let all = nxt(&lab);
+        lab.ack(all);
+        assert_eq!((state(&lab), lab.reductions()), (CaState::Open, 2));
+    }
+}
+
+/// Without SACK the reduction at the end of a recovery is all there is: nothing is known to be
+/// lost, and the ACKs of the next window are not partial ones.
+#[test]
+fn rfc6582_3_2_an_answer_for_the_next_window_resends_nothing() {
+    for recovery in [RecoverySending::Prr, RecoverySending::Pipe] {
+        let config = TcpConfig {
+            ecn: EcnMode::Classic,
+            recovery,
+            ..textbook("newreno")
+        };
+        let mut lab = flight(config, 20, 300, Flags::ECE);
+        lab.ack_now(MSS, &[], Flags::ECE);
+        let answered = nxt(&lab);
+        for n in 2..=15 {
+            lab.ack(n);
+        }
+        assert!(nxt(&lab) > answered + 3);
+        // 15 is lost, and one that was sent after the reduction.
+        for _ in 0..4 {
+            lab.ack(15);
+        }
+        assert_eq!((state(&lab), lab.reductions()), (CaState::Recovery, 1));
+        let recover = nxt(&lab);
+        for _ in 0..6 {
+            lab.ack(15);
+        }
+        lab.wait(ms(100));
+        lab.ack(answered + 1);
+        for _ in 0..4 {
+            lab.ack(answered + 1);
+        }
+        lab.wait(ms(100));
+        lab.ack(recover);
+        assert_eq!((state(&lab), lab.reductions()), (CaState::Cwr, 2));
+        let end = nxt(&lab);
+        assert!(end > recover + 2);
+        lab.log.clear();
+        for n in recover + 1..end {
+            lab.ack(n);
+        }
+        let again: Vec<_> = segments(&lab.log)
+            .into_iter()
+            .filter(|s| *s < end)
+            .collect();
+        assert!(again.is_empty(), "{recovery:?} {again:?}");
+    }
+}
+
+/// That reduction is for a loss that is certain: no D-SACK of something else takes it back.
+#[test]
+fn rfc3708_3_the_answer_for_the_next_window_is_not_undone() {
+    let config = TcpConfig {
+        limited_transmit: false,
+        spurious: SpuriousDetection {
+            dsack: true,
+            ..SpuriousDetection::OFF
+        },
+        ..textbook("sack")
+    };
+    for repaired in [true, false] {
+        let mut lab = flight(config.clone(), 20, 300, Flags::NONE);
+        for n in 2..=20 {
+            lab.sack(0, &[(1, n)]);
+        }
+        let sent = nxt(&lab);
+        // 21 was sent in recovery and is lost.
+        lab.wait(ms(100));
+        for n in 23..=sent {
+            lab.sack(0, &[(22, n), (1, 21)]);
+        }
+        lab.wait(ms(100));
+        if !repaired {
+            lab.sack(21, &[(22, sent)]);
+            assert_eq!((state(&lab), lab.reductions()), (CaState::Recovery, 2));
+        }
+        let all = nxt(&lab);
+        lab.ack(sent);
+        assert_eq!(lab.reductions(), 2);
+        let window = lab.cwnd();
+        // The next is late, and sent again needlessly.
+        for n in sent + 2..=all {
+            lab.sack(sent, &[(sent + 1, n)]);
+        }
+        let resent = segments(&lab.log).iter().filter(|s| **s == sent).count();
+        assert_eq!(resent, 2);
+        let all = nxt(&lab);
+        lab.ack(all - 1);
+        lab.sack(all - 1, &[(sent, sent + 1)]);
+        assert_eq!(lab.undone(), 0);
+        assert!(lab.cwnd() <= window + 1);
+    }
 }

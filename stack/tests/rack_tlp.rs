@@ -202,6 +202,8 @@ fn rfc5681_4_3_retransmissions_of_one_window_lower_it_once() {
         "20 as well"
     );
     assert_eq!(lab.reductions(), 2);
+    // Only of the first segment does it count towards giving up.
+    assert_eq!(lab.conn.sender().fruitless(), 1);
 }
 
 /// The first of them goes again with the ACK that tells, though the pipe is full.
@@ -574,4 +576,20 @@ fn a_probe_in_a_connection_with_ecn_reduces_like_a_loss_and_says_so() {
     lab.ack(11);
     assert_eq!((lab.reductions(), state(&lab)), (1, CaState::Cwr));
     assert!(lab.write(10).iter().any(|o| o.has(Flags::CWR)));
+}
+
+/// A probe that is due but has not left when a recovery begins is not sent any more: the window
+/// answers for what it was about.
+#[test]
+fn rfc8985_7_3_no_probe_leaves_in_a_recovery() {
+    let mut lab = Lab::connected(rack(), ms(100));
+    lab.write(8);
+    let due = lab.conn.poll_timeout().unwrap();
+    lab.now = due;
+    lab.conn.handle_timeout(due);
+    // The device had no room until this came.
+    lab.sack(0, &[(1, 7)]);
+    assert_eq!(state(&lab), CaState::Recovery);
+    assert_eq!(segments(&lab.log)[8..].first(), Some(&0));
+    assert_eq!(lab.conn.sender_stats().tail_loss_probes, 0);
 }

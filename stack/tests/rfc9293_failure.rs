@@ -5,12 +5,13 @@ mod lab;
 mod pair;
 
 use lab::{Lab, MSS, congestion, segments, textbook};
-use narrows::config::{EcnMode, Keepalive, RecoverySending, TcpConfig};
+use narrows::config::{EcnMode, InitialWindow, Keepalive, RecoverySending, TcpConfig};
 use narrows::congestion::registry::CongestionRegistry;
 use narrows::conn::Event;
-use narrows::conn::icmp::SoftError;
+use narrows::conn::icmp::{IcmpOutcome, SoftError};
 use narrows::conn::state::{CloseReason, State};
 use narrows::endpoint::{Endpoint, EndpointConfig};
+use narrows::wire::icmp::{IcmpError, IcmpErrorKind, QuotedSegment};
 use narrows::wire::{Flags, IpHeader, Seq, TcpHeader};
 use narrows::{Duration, Instant};
 use pair::lone::{Lone, Out, ack, in_state, plain, syn, text};
@@ -180,11 +181,84 @@ fn must_20_progress_ends_the_count_of_lost_retransmissions() {
             let sent = lab.conn.sender().nxt() - 1;
             lab.ack_now(first, &[(passed, sent)], Flags::NONE);
         }
+        assert!(lab.conn.sender().fruitless() > 2);
         passed = lab.conn.sender().nxt() - 1;
         lab.ack_now(passed, &[], Flags::NONE);
+        assert_eq!(lab.conn.sender().fruitless(), 0);
         assert_eq!(lab.conn.state(), State::Established);
     }
     assert!(lab.conn.sender_stats().lost_again > 10);
+}
+
+/// R1 is not passed over where two timers that are late find a retransmission lost together.
+#[test]
+fn must_20_the_warning_comes_however_the_count_grows() {
+    let config = TcpConfig {
+        retries_before_report: 1,
+        initial_window: InitialWindow::Segments(20),
+        ..textbook("rack-notlp")
+    };
+    for late in [Duration::ZERO, SEC * 20] {
+        let mut lab = Lab::connected(config.clone(), MS * 100);
+        lab.write(200);
+        lab.wait(MS * 100);
+        // Reordering: RACK is patient.
+        lab.sack(0, &[(2, 3)]);
+        lab.sack(0, &[(1, 3)]);
+        for n in 4..=20 {
+            lab.wait(MS / 10);
+            lab.sack(0, &[(1, n)]);
+        }
+        lab.wait(MS * 40);
+        // The retransmission of 0 is lost, what left after it is not.
+        lab.sack(0, &[(1, 36)]);
+        let nxt = lab.conn.sender().nxt() / MSS;
+        lab.wait(MS * 95);
+        lab.sack(0, &[(1, nxt)]);
+        let due = lab.conn.sender().reorder_deadline().unwrap();
+        assert_eq!(lab.conn.sender().fruitless(), 0);
+        lab.now = due + late;
+        lab.conn.handle_timeout(lab.now);
+        let expected = if late.is_zero() { 1 } else { 2 };
+        assert_eq!(lab.conn.sender().fruitless(), expected);
+        assert!(lab.conn.last_error().is_some());
+    }
+}
+
+/// A claim about the path that was doubted is believed when the segment it is about was sent in
+/// vain, and no timeout is needed for that (RFC 5927 section 7.2).
+#[test]
+fn must_20_a_retransmission_found_lost_settles_the_path_mtu() {
+    let config = TcpConfig {
+        recovery: RecoverySending::Pipe,
+        ..congestion(textbook("rack-notlp"), "fixed")
+    };
+    let mut lab = Lab::connected(config, MS * 100);
+    lab.write(1);
+    lab.wait(MS * 100);
+    lab.ack(1);
+    let big = lab.write(1);
+    let opening = lab::opening();
+    let error = IcmpError {
+        kind: IcmpErrorKind::PacketTooBig { mtu: 540 },
+        segment: QuotedSegment {
+            src: opening.local,
+            dst: opening.remote,
+            seq: big[0].tcp.seq,
+        },
+    };
+    let outcome = lab.conn.handle_icmp(lab.now, &error);
+    assert_eq!(outcome, IcmpOutcome::PathMtuPending);
+    for _ in 0..6 {
+        lab.conn.send(&[7; 100], 100).unwrap();
+        lab.pump();
+        lab.wait(MS * 100);
+        let sent = lab.conn.sender().nxt() - 1;
+        lab.ack_now(MSS, &[(2 * MSS, sent)], Flags::NONE);
+    }
+    assert!(lab.timeouts().is_empty());
+    let last = lab.log.iter().rev().find(|o| o.offset == MSS).unwrap();
+    assert_eq!(last.len, 500);
 }
 
 #[test]

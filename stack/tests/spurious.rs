@@ -632,3 +632,167 @@ fn rfc3708_3_a_duplicated_dsack_counts_once() {
         assert_eq!(lab.undone(), 1, "{overtaken}");
     }
 }
+
+/// Step 2b, where nothing new may leave at first: once a retransmission has left, what leaves later
+/// makes no ACK of that retransmission one of an original.
+#[test]
+fn rfc5682_2_1_after_a_retransmission_no_verdict_is_possible() {
+    for detector in ["newreno", "sack"] {
+        let config = TcpConfig {
+            spurious: FRTO,
+            nagle: true,
+            initial_window: InitialWindow::Segments(10),
+            ..textbook(detector)
+        };
+        let mut lab = Lab::connected(config, ms(100));
+        lab.write(2);
+        lab.conn.send(&[7; 500], 500).unwrap();
+        lab.pump();
+        assert_eq!(segments(&lab.log), [0, 1]);
+        // Both are lost.
+        lab.timer();
+        lab.wait(ms(100));
+        assert_eq!(
+            segments(&lab.ack(1)),
+            [1],
+            "{detector}: Nagle holds the rest"
+        );
+        lab.conn.send(&[7; 500], 500).unwrap();
+        assert_eq!(segments(&lab.pump()), [2]);
+        lab.wait(ms(100));
+        lab.ack(2);
+        assert_eq!(lab.undone(), 0, "{detector}");
+    }
+}
+
+/// A window that does not shrink to one segment lets out more than the first again: then no ACK
+/// tells originals from copies.
+#[test]
+fn rfc5682_2_1_more_than_one_retransmission_proves_nothing() {
+    let config = congestion(textbook("newreno"), "fixed");
+    let mut lab = flight(config, FRTO);
+    assert!(segments(&lab.timer()).starts_with(&[0, 1]));
+    lab.wait(ms(100));
+    for n in 1..=3 {
+        lab.ack(n);
+    }
+    assert_eq!((lab.undone(), state(&lab)), (0, CaState::Loss));
+}
+
+/// What the device refused has not been sent: F-RTO does not wait for its ACK.
+#[test]
+fn rfc5682_2_1_new_segments_that_were_refused_are_still_to_be_sent() {
+    for detector in ["newreno", "sack", "rack-notlp"] {
+        for backwards in [false, true] {
+            let mut lab = flight(textbook(detector), FRTO);
+            lab.timer();
+            lab.wait(ms(100));
+            let mut new = lab.ack(1);
+            assert_eq!(segments(&new), [10, 11], "{detector}");
+            if backwards {
+                new.reverse();
+            }
+            for o in &new {
+                lab.conn.handle_local_drop(lab.now, &o.tcp, o.len as usize);
+            }
+            assert!(!segments(&lab.pump()).is_empty(), "{detector} {backwards}");
+        }
+    }
+}
+
+/// While the verdict is awaited the peer closes its window: it is probed all the same (RFC 9293
+/// section 3.8.6.1).
+#[test]
+fn rfc5682_2_1_a_closed_window_is_probed() {
+    for detector in ["newreno", "sack", "rack-notlp"] {
+        let mut lab = flight(textbook(detector), FRTO);
+        lab.timer();
+        lab.wait(ms(100));
+        assert_eq!(segments(&lab.ack(1)).len(), 2, "{detector}");
+        lab.wait(ms(10));
+        lab.window = 0;
+        lab.ack(1);
+        let probes = segments(&lab.wait(ms(60_000)));
+        assert!(probes.contains(&1), "{detector} {probes:?}");
+    }
+}
+
+/// RFC 3708 step A.3: a copy that the recovery before the timeout sent counts.
+#[test]
+fn rfc3708_a3_a_copy_from_before_the_timeout_makes_two() {
+    let config = TcpConfig {
+        spurious: DSACK,
+        initial_window: InitialWindow::Segments(20),
+        ..textbook("sack")
+    };
+    let mut lab = Lab::connected(config, ms(100));
+    lab.write(20);
+    lab.wait(ms(100));
+    for n in 2..=20 {
+        lab.sack(0, &[(1, n)]);
+    }
+    assert_eq!(segments(&lab.log)[20..], [0]);
+    assert_eq!(segments(&lab.timer()), [0]);
+    lab.wait(ms(100));
+    lab.ack(20);
+    lab.sack(20, &[(0, 1)]);
+    assert_eq!(lab.undone(), 0);
+}
+
+/// RFC 3708 step A.1: where the D-SACK is the first that is heard of the window, all of its ACKs
+/// were lost. Where something was SACKed before, or it is not of SND.UNA, it counts.
+#[test]
+fn rfc3708_a1_a_window_whose_acks_were_all_lost_is_not_undone() {
+    for (heard, undone) in [(false, 0), (true, 1)] {
+        let mut lab = flight(textbook("sack"), DSACK);
+        if heard {
+            lab.sack(0, &[(5, 6)]);
+        }
+        lab.wait(ms(2_000));
+        lab.sack(10, &[(0, 1)]);
+        assert_eq!(lab.undone(), undone, "{heard}");
+    }
+}
+
+/// RFC 4015 section 3.1 step 9: if the ACK that proves the timeout spurious tells of congestion,
+/// nothing is sent again, but the window stays as it is; and that has answered for the mark.
+#[test]
+fn rfc4015_3_1_with_an_ecn_echo_the_window_stays() {
+    for (flags, undone) in [(Flags::ECE, 0), (Flags::NONE, 1)] {
+        let config = stamped(TcpConfig {
+            ecn: EcnMode::Classic,
+            spurious: EIFEL,
+            initial_window: InitialWindow::Segments(20),
+            ..textbook("sack")
+        });
+        let mut lab = Lab::connected_with(config, ms(100), Flags::ECE);
+        lab.write(300);
+        let old = lab.log.last().unwrap().tcp.options.timestamps.unwrap().val;
+        lab.timer();
+        lab.wait(ms(1));
+        lab.log.clear();
+        lab.echo = Some(old);
+        lab.ack_now(MSS, &[], flags);
+        assert_eq!((lab.undone(), state(&lab)), (undone, CaState::Open));
+        assert_eq!(lab.cwnd() > 2, undone == 1);
+        lab.echo = Some(old);
+        lab.ack_now(2 * MSS, &[], flags);
+        assert_eq!((lab.reductions(), lab.ssthresh() > 100), (0, undone == 1));
+        assert!(segments(&lab.log).iter().all(|n| *n >= 20));
+    }
+    // DCTCP's feedback is not a signal of that kind: the share of marks says how much.
+    let config = stamped(TcpConfig {
+        ecn: EcnMode::Dctcp,
+        spurious: EIFEL,
+        initial_window: InitialWindow::Segments(20),
+        ..congestion(textbook("sack"), "dctcp")
+    });
+    let mut lab = Lab::connected_with(config, ms(100), Flags::ECE);
+    lab.write(300);
+    let old = lab.log.last().unwrap().tcp.options.timestamps.unwrap().val;
+    lab.timer();
+    lab.wait(ms(1));
+    lab.echo = Some(old);
+    lab.ack_now(MSS, &[], Flags::ECE);
+    assert_eq!(lab.undone(), 1);
+}

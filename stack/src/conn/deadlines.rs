@@ -60,7 +60,8 @@ impl<T: TcpTypes> Connection<T> {
     /// If the first segment was sent in vain once more: a path that lets nothing that big pass is
     /// believed in, the user hears of it at R1, and at R2 it is over (RFC 9293 section 3.8.3).
     pub(super) fn look_for_progress(&mut self, now: Instant) {
-        if !self.snd.take_sent_in_vain() {
+        let more = u32::from(self.snd.take_sent_in_vain());
+        if more == 0 {
             return;
         }
         let (retries, time) = (self.config.data_retries, self.config.data_retry_time);
@@ -69,7 +70,9 @@ impl<T: TcpTypes> Connection<T> {
             return;
         }
         self.settle_path_mtu(now);
-        if self.snd.fruitless() == self.config.retries_before_report {
+        let (fruitless, r1) = (self.snd.fruitless(), self.config.retries_before_report);
+        let before = fruitless.saturating_sub(more);
+        if before < r1 && r1 <= fruitless {
             self.report(SoftError::Retransmitting);
         }
     }

@@ -2,7 +2,7 @@
 //! (RFC 6675).
 
 use crate::recovery::detector::{AckFacts, LossDetector, Verdict};
-use crate::recovery::scoreboard::{AbsSeq, Scoreboard, SentSegment, SentTwice};
+use crate::recovery::scoreboard::{AbsSeq, Scoreboard, SentSegment};
 use narrows_congestion::{CaState, Instant};
 
 /// Classic Reno: `DupThresh` duplicate ACKs condemn the first segment, and recovery is over
@@ -132,12 +132,7 @@ impl Sack6675 {
         if board.sacked().is_zero() {
             return Verdict::Nothing;
         }
-        let twice = if facts.in_recovery() {
-            SentTwice::FirstIsLost
-        } else {
-            SentTwice::BothAreInFlight
-        };
-        let judged = board.mark_lost_by_sacks(facts.dup_thresh, facts.mss, twice);
+        let judged = board.mark_lost_by_sacks(facts.dup_thresh, facts.mss);
         if !judged.is_zero() {
             return Verdict::NewLoss;
         }
@@ -168,7 +163,6 @@ impl LossDetector for Sack6675 {
     }
 
     fn on_undo(&mut self) {
-        self.high_speculated = 0;
         self.without_sack.on_undo();
     }
 

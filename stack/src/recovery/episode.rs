@@ -1,17 +1,17 @@
 //! What acknowledgements do to the sender: the episodes of loss recovery.
 
 use super::detector::{AckFacts, NewestDelivered, PartialAcks, Verdict};
-use super::prr::{self, Prr};
+use super::prr::Prr;
+use super::reduction::Flight;
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
-use super::spurious::{Frto, UndoRecord};
+use super::spurious::Frto;
 use super::tlp::{TlpFacts, TlpOutcome};
 use crate::config::RecoverySending;
 use crate::sparse::Sparse;
 use crate::trace::TraceEvent;
 use narrows_congestion::{
-    AckSample, ByteCount, CaState, CongestionControl, CongestionEvent, Duration, Instant,
-    RtoPolicy, Spurious,
+    AckSample, ByteCount, CaState, CongestionControl, CongestionEvent, Duration, Instant, RtoPolicy,
 };
 
 /// What an acceptable acknowledgement says, unwrapped and checked.
@@ -49,16 +49,6 @@ enum Episode {
     /// There is none, or it is not over.
     GoesOn,
     Ended,
-}
-
-/// What was outstanding when news of a loss came. An ACK that brings it and moves SND.UNA does not
-/// make it less: what it acknowledges was in flight until then.
-#[derive(Clone, Copy)]
-pub(super) struct Flight {
-    /// `FlightSize` (RFC 5681 section 2).
-    pub(super) size: ByteCount,
-    /// `RecoverFS` (RFC 9937 section 6).
-    pub(super) recover_fs: ByteCount,
 }
 
 /// What the ACK delivered, gathered while the scoreboard is walked.
@@ -217,10 +207,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.with_cc_limited(now, limited, |cc, view| cc.on_ack(&sample, view));
         }
 
+        let flight = self.flight_before(prior_una, newly_sacked, delivered - newly_sacked);
         // The probe was perhaps all that was outstanding.
         let bare_duplicate =
             !advanced && input.pure && input.sack.is_empty() && input.dsack.is_none();
-        self.tail_loss_probe_ack(input, bare_duplicate, trace);
+        self.tail_loss_probe_ack(input, bare_duplicate, flight, trace);
         self.detect_spurious(input, advanced, &seen, newly_sacked, trace);
         let left = advanced && self.leave_episode(trace, now) == Episode::Ended;
 
@@ -243,18 +234,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             round_start,
         };
         let verdict = self.detector.on_ack(&facts, &mut self.board);
-        let flight = Flight {
-            size: ByteCount::new(self.nxt - prior_una),
-            recover_fs: self.recover_fs(newly_sacked, delivered - newly_sacked),
-        };
         if verdict == Verdict::NewLoss {
             self.on_loss_found(pipe_before, flight, now, trace);
         } else if left && self.lost_beyond {
-            self.enter_recovery(flight, now, trace);
-            // Everything was repaired: the window answers, and there is nothing to recover.
-            if self.una == self.nxt {
-                self.leave_episode(trace, now);
-            }
+            self.answer_for_next_window(flight, now, trace);
         }
 
         // ECN: at most one reduction per window (RFC 3168 section 6.1.2). An ACK of no more than
@@ -263,8 +246,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.una > self.recover && matches!(self.ca_state, CaState::Open | CaState::Disorder);
         if input.ece && unanswered {
             trace(TraceEvent::Congestion(CongestionEvent::EcnEcho));
-            self.enter_cwr(CongestionEvent::EcnEcho, flight.recover_fs, now, trace);
+            self.enter_cwr(CongestionEvent::EcnEcho, flight, now, trace);
             self.stats.ecn_reductions += 1;
+        }
+        if self.ca_state == CaState::Cwr && self.is_idle() {
+            self.leave_episode(trace, now);
         }
         // A window of one segment cannot shrink: the timer slows the sender further (the same
         // section). Exact feedback, and windows below one segment, have means of their own.
@@ -378,135 +364,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         true
     }
 
-    /// The detector is about to judge: what is in flight before it does.
-    pub(super) fn begin_judgement(&mut self) -> ByteCount {
-        if !matches!(self.ca_state, CaState::Open | CaState::Disorder) {
-            self.board.forget_judged();
-        }
-        self.board.pipe()
-    }
-
-    /// The detector has found losses. `pipe_before` is of [`Self::begin_judgement`].
-    pub(super) fn on_loss_found(
-        &mut self,
-        pipe_before: ByteCount,
-        flight: Flight,
-        now: Instant,
-        trace: &mut impl FnMut(TraceEvent),
-    ) {
-        let bytes = pipe_before - self.board.pipe();
-        self.stats.lost_bytes += bytes.get();
-        trace(TraceEvent::Lost { bytes });
-        if matches!(
-            self.ca_state,
-            CaState::Open | CaState::Disorder | CaState::Cwr
-        ) {
-            self.enter_recovery(flight, now, trace);
-            return;
-        }
-        let judged = self.board.judged();
-        self.lost_beyond |= judged.end > self.answered;
-        if judged.first_again {
-            self.count_first_lost_again(now);
-        }
-        // RFC 5681 section 4.3: the loss of a retransmission is a second indication. Of those that
-        // left before the window was last lowered it is the same one.
-        if judged
-            .retransmission
-            .is_some_and(|at| at >= self.lowered_at)
-        {
-            self.lower_window(flight, now, trace);
-            self.stats.lost_again += 1;
-            self.force_one = true;
-            self.undo = None;
-        }
-        // RFC 6582 section 3.2 step 3: a partial ACK retransmits the next segment whatever
-        // the window says; without SACK nothing else would ask for it.
-        self.force_one |= self.ca_state == CaState::Recovery && !self.policy.sack;
-    }
-
-    fn enter_recovery(&mut self, flight: Flight, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
-        // A window already reduced for ECN is not reduced again for loss in the same window.
-        let reduce = self.ca_state != CaState::Cwr || self.board.judged().end > self.answered;
-        self.stats.fast_recoveries += 1;
-        // The window answers for what the probe was about (RFC 8985 section 7.1).
-        self.tlp = None;
-        self.probe_due = false;
-        self.force_one = true;
-        self.partial_acks = 0;
-        if reduce {
-            self.lower_window(flight, now, trace);
-            let undo = UndoRecord::new(Spurious::FastRetransmit, self.una, self.nxt);
-            self.undo = Some(Box::new(undo));
-        }
-        self.lowered_at = now;
-        self.recover = self.nxt;
-        self.set_ca_state(CaState::Recovery, trace);
-    }
-
-    /// The window answers for a loss.
-    fn lower_window(&mut self, flight: Flight, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
-        trace(TraceEvent::Congestion(CongestionEvent::Loss));
-        self.with_cc(now, |cc, view| {
-            let mut view = *view;
-            view.flight_size = flight.size;
-            cc.on_congestion_event(CongestionEvent::Loss, &view)
-        });
-        // After a timeout slow start sends, not PRR.
-        if self.ca_state != CaState::Loss {
-            self.start_prr(flight.recover_fs);
-        }
-        self.cwr_due = true;
-        self.lowered_at = now;
-        self.note_answered();
-    }
-
-    /// The window has been lowered: that answers for all that was sent before.
-    pub(super) fn note_answered(&mut self) {
-        self.answered = self.nxt;
-        self.lost_beyond = false;
-    }
-
-    /// Reduce the window without loss. `flight` is what was outstanding before the ACK that calls
-    /// for it: an echo of a mark acknowledges data, a duplicate ACK does not.
-    pub(super) fn enter_cwr(
-        &mut self,
-        event: CongestionEvent,
-        flight: ByteCount,
-        now: Instant,
-        trace: &mut impl FnMut(TraceEvent),
-    ) {
-        self.with_cc(now, |cc, view| {
-            let mut view = *view;
-            view.flight_size = flight;
-            cc.on_congestion_event(event, &view);
-        });
-        self.recover = self.nxt;
-        self.note_answered();
-        self.undo = None;
-        self.set_ca_state(CaState::Cwr, trace);
-        self.start_prr(flight);
-        // After a reduction for whatever reason (RFC 3168 section 6.1.2).
-        self.cwr_due = true;
-    }
-
-    /// RecoverFS of RFC 9937 section 6, for an episode that starts with an ACK that brought so
-    /// much.
-    pub(super) fn recover_fs(&self, newly_sacked: ByteCount, newly_acked: ByteCount) -> ByteCount {
-        let outstanding = ByteCount::new(self.nxt - self.una);
-        prr::recover_fs(outstanding, self.board.sacked(), newly_sacked, newly_acked)
-    }
-
-    fn start_prr(&mut self, flight: ByteCount) {
-        self.prr = match self.policy.recovery {
-            RecoverySending::Prr => {
-                let target = self.cc.ssthresh().min(self.cc.cwnd());
-                Some(Box::new(Prr::new(flight, target)))
-            }
-            RecoverySending::Pipe => None,
-        };
-    }
-
     /// SND.UNA has moved: everything outstanding when the episode began may be acknowledged, or
     /// (classic Reno) some of it.
     fn leave_episode(&mut self, trace: &mut impl FnMut(TraceEvent), now: Instant) -> Episode {
@@ -559,6 +416,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         &mut self,
         input: &AckInput<'_>,
         bare_duplicate: bool,
+        flight: Flight,
         trace: &mut impl FnMut(TraceEvent),
     ) {
         let Some(episode) = &mut self.tlp else { return };
@@ -574,7 +432,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             TlpOutcome::Repaired => {
                 if matches!(self.ca_state, CaState::Open | CaState::Disorder) {
                     trace(TraceEvent::Congestion(CongestionEvent::Loss));
-                    let flight = self.recover_fs(ByteCount::ZERO, ByteCount::ZERO);
                     self.enter_cwr(CongestionEvent::Loss, flight, input.now, trace);
                 }
             }

@@ -14,6 +14,7 @@ pub mod pacer;
 pub mod prr;
 pub mod rack;
 pub mod rate;
+mod reduction;
 pub mod scoreboard;
 mod sender;
 pub mod spurious;

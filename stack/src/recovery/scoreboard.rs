@@ -18,7 +18,7 @@
 
 use crate::prefetch::{prefetch, prefetch_span};
 use crate::recovery::rate::TxSnapshot;
-pub use judge::{Judged, SentTwice};
+pub use judge::Judged;
 use links::step;
 use narrows_congestion::{ByteCount, Instant};
 use std::collections::{VecDeque, vec_deque};
@@ -165,6 +165,8 @@ pub struct Scoreboard {
     runs_above: u32,
     reordering: Reordering,
     judged: Judged,
+    /// [`Self::end`] when all was last said not to be lost.
+    undone: AbsSeq,
     #[cfg(test)]
     steps: u64,
 }
@@ -203,6 +205,7 @@ impl Scoreboard {
             runs_above: 0,
             reordering: Reordering::default(),
             judged: Judged::default(),
+            undone: 0,
             #[cfg(test)]
             steps: 0,
         }
@@ -488,6 +491,7 @@ impl Scoreboard {
                 other => other,
             };
         }
+        self.undone = self.end;
         self.rebuild();
     }
 

@@ -100,8 +100,8 @@ pub struct Sender<C, R> {
     /// Data beyond [`Self::answered`] is lost: the next window's loss, for which the window
     /// answers when the episode is over (RFC 5681 section 4.3, RFC 6675 section 5).
     pub(super) lost_beyond: bool,
-    /// [`Self::fruitless`] has grown, and nobody has asked.
-    pub(super) sent_in_vain: bool,
+    /// How much [`Self::fruitless`] has grown since somebody asked.
+    pub(super) sent_in_vain: u8,
     /// What `cc` wants; asked once.
     pub(super) needs: Needs,
     /// [`SenderStats::segments`].
@@ -209,7 +209,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             cwr_due: false,
             probe_unmeasured: false,
             lost_beyond: false,
-            sent_in_vain: false,
+            sent_in_vain: 0,
             last_sent_at: Instant::ZERO,
             held_until: Instant::ZERO,
             segments: 0,
@@ -420,17 +420,18 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// The segment that starts at `start` leaves again, stamped `tsval`.
     pub fn on_retransmit(&mut self, start: AbsSeq, now: Instant, tsval: Option<u32>) {
-        let Some(segment) = self.board.get(start) else {
+        let Some(segment) = self.board.get(start).copied() else {
             return;
         };
-        let (bytes, end) = (segment.len(), segment.end);
+        let bytes = segment.len();
         let tx = self.rate.on_sent(now, false);
         self.board.on_retransmit(start, now, tx);
         self.force_one = false;
+        self.frto.on_retransmit(start == self.una);
         self.stats.retransmits += 1;
         self.stats.retransmitted_bytes += bytes.get();
         if let Some(undo) = &mut self.undo {
-            undo.on_retransmit((start, end), tsval);
+            undo.on_retransmit(&segment, tsval);
         }
         self.after_send(bytes, true, now);
         self.rto_before = Sparse::NONE;

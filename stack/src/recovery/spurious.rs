@@ -1,6 +1,6 @@
 //! Was the last reduction needed? F-RTO (RFC 5682), Eifel (RFC 3522, RFC 4015), D-SACK (RFC 3708).
 
-use super::scoreboard::AbsSeq;
+use super::scoreboard::{AbsSeq, SentSegment};
 use narrows_congestion::Spurious;
 
 /// What must be remembered to find out that a reduction was unfounded.
@@ -23,7 +23,7 @@ pub struct UndoRecord {
 /// What was retransmitted, for D-SACKs to account for (RFC 3708 section 3).
 #[derive(Clone, Debug)]
 enum Copies {
-    /// Segments that were retransmitted once, in the order of sequence numbers.
+    /// Segments that were retransmitted once.
     Once(Vec<Copied>),
     /// In this window D-SACKs prove nothing.
     Ambiguous,
@@ -38,23 +38,18 @@ struct Copied {
 }
 
 impl Copies {
-    fn add(&mut self, start: AbsSeq, end: AbsSeq) {
+    fn add(&mut self, segment: &SentSegment) {
         let Self::Once(copies) = self else { return };
-        let at = copies.partition_point(|c| c.end <= start);
-        if copies.get(at).is_some_and(|c| c.start < end) {
+        if segment.was_retransmitted() {
             // Step A.3: which of the copies a D-SACK would be of is not known.
             *self = Self::Ambiguous;
-        } else {
-            let duplicate = false;
-            copies.insert(
-                at,
-                Copied {
-                    start,
-                    end,
-                    duplicate,
-                },
-            );
+            return;
         }
+        copies.push(Copied {
+            start: segment.start,
+            end: segment.end,
+            duplicate: false,
+        });
     }
 
     /// Whether all are accounted for, now that `[start, end)` is.
@@ -101,16 +96,16 @@ impl UndoRecord {
         self.ended.is_some_and(|end| una > end)
     }
 
-    /// The segment `[start, end)` was retransmitted with this TSval.
-    pub fn on_retransmit(&mut self, (start, end): (AbsSeq, AbsSeq), tsval: Option<u32>) {
+    /// A segment is retransmitted with this TSval.
+    pub fn on_retransmit(&mut self, segment: &SentSegment, tsval: Option<u32>) {
         if self.ended.is_some() {
             return;
         }
         if !self.retransmitted {
-            self.first_retransmission = tsval.map(|tsval| (start, tsval));
+            self.first_retransmission = tsval.map(|tsval| (segment.start, tsval));
             self.retransmitted = true;
         }
-        self.copies.add(start, end);
+        self.copies.add(segment);
     }
 
     /// Eifel detection (RFC 3522 section 3.2): an ACK that moves SND.UNA to `una`, past the first
@@ -259,10 +254,25 @@ impl Frto {
         matches!(self, Self::SendNew { sent } if new_data || *sent > 0)
     }
 
+    /// A segment was retransmitted; `first`: the one at SND.UNA. After another, or instead of new
+    /// data, the next acknowledgement may be of that and proves nothing.
+    pub fn on_retransmit(&mut self, first: bool) {
+        if !first || matches!(self, Self::SendNew { .. }) {
+            *self = Self::Off;
+        }
+    }
+
     /// New data left.
     pub fn on_new_data(&mut self) {
         if let Self::SendNew { sent } = self {
             *sent = sent.saturating_add(1);
+        }
+    }
+
+    /// New data that counted as sent never left.
+    pub fn on_unsent(&mut self) {
+        if let Self::SendNew { sent } = self {
+            *sent = sent.saturating_sub(1);
         }
     }
 }
@@ -270,6 +280,21 @@ impl Frto {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recovery::Scoreboard;
+    use crate::recovery::rate::TxSnapshot;
+    use narrows_congestion::Instant;
+
+    /// One segment that was sent once.
+    fn board(start: AbsSeq, end: AbsSeq) -> Scoreboard {
+        let mut board = Scoreboard::new();
+        board.set_start(start);
+        board.push(end, Instant::ZERO, TxSnapshot::default());
+        board
+    }
+
+    fn segment(start: AbsSeq, end: AbsSeq) -> SentSegment {
+        *board(start, end).first().unwrap()
+    }
 
     const ACK: FrtoFacts = FrtoFacts {
         ack: 2_000,
@@ -326,8 +351,8 @@ mod tests {
     fn eifel_compares_on_the_circle() {
         let mut u = UndoRecord::new(Spurious::Timeout, 0, 9);
         assert!(!u.eifel(9, Some(5)));
-        u.on_retransmit((0, 5), Some(2));
-        u.on_retransmit((5, 9), Some(9));
+        u.on_retransmit(&segment(0, 5), Some(2));
+        u.on_retransmit(&segment(5, 9), Some(9));
         assert!(u.eifel(5, Some(u32::MAX)) && u.eifel(5, Some(1)));
         assert!(!u.eifel(5, Some(2)) && !u.eifel(5, Some(3)) && !u.eifel(5, None));
     }
@@ -337,7 +362,7 @@ mod tests {
     #[test]
     fn an_ack_short_of_the_retransmission_says_nothing_of_it() {
         let mut u = UndoRecord::new(Spurious::FastRetransmit, 100, 900);
-        u.on_retransmit((500, 600), Some(70));
+        u.on_retransmit(&segment(500, 600), Some(70));
         assert!(!u.eifel(200, Some(60)) && !u.eifel(500, Some(60)));
         assert!(u.eifel(501, Some(60)));
     }
@@ -345,8 +370,8 @@ mod tests {
     #[test]
     fn dsack_must_account_for_every_retransmission() {
         let mut u = UndoRecord::new(Spurious::FastRetransmit, 100, 900);
-        u.on_retransmit((100, 200), None);
-        u.on_retransmit((200, 300), None);
+        u.on_retransmit(&segment(100, 200), None);
+        u.on_retransmit(&segment(200, 300), None);
         assert!(!u.on_dsack((100, 200), false));
         assert!(!u.on_dsack((100, 200), false), "its ACK came twice");
         assert!(
@@ -355,7 +380,7 @@ mod tests {
         );
         assert!(!u.on_dsack((250, 260), false), "a part");
         u.on_episode_end(950);
-        u.on_retransmit((300, 400), None);
+        u.on_retransmit(&segment(300, 400), None);
         assert!(!u.is_over(950) && u.is_over(951));
         assert!(u.on_dsack((200, 300), false));
     }
@@ -365,8 +390,8 @@ mod tests {
     fn rfc3708_a1_a_dsack_that_is_the_first_news_of_the_window_proves_nothing() {
         let record = || {
             let mut u = UndoRecord::new(Spurious::Timeout, 100, 900);
-            u.on_retransmit((200, 300), None);
-            u.on_retransmit((100, 200), None);
+            u.on_retransmit(&segment(200, 300), None);
+            u.on_retransmit(&segment(100, 200), None);
             u
         };
         assert!(record().on_dsack((100, 300), false));
@@ -379,8 +404,10 @@ mod tests {
     #[test]
     fn rfc3708_a3_dsacks_of_what_was_retransmitted_twice_prove_nothing() {
         let mut u = UndoRecord::new(Spurious::Timeout, 100, 900);
-        u.on_retransmit((100, 200), None);
-        u.on_retransmit((100, 200), None);
+        let mut board = board(100, 200);
+        u.on_retransmit(board.first().unwrap(), None);
+        board.on_retransmit(100, Instant::ZERO, TxSnapshot::default());
+        u.on_retransmit(board.first().unwrap(), None);
         assert!(!u.on_dsack((100, 200), false) && !u.on_dsack((100, 200), false));
     }
 
@@ -388,7 +415,7 @@ mod tests {
     #[test]
     fn rfc3708_a4_a_dsack_of_what_was_not_retransmitted_ends_it() {
         let mut u = UndoRecord::new(Spurious::Timeout, 100, 900);
-        u.on_retransmit((100, 200), None);
+        u.on_retransmit(&segment(100, 200), None);
         assert!(!u.on_dsack((300, 400), false), "the network's copy");
         assert!(!u.on_dsack((100, 200), false));
     }

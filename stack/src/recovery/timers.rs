@@ -2,7 +2,6 @@
 //! follows when one fires.
 
 use super::detector::{FastRetransmitTimer, PartialAcks, Verdict};
-use super::episode::Flight;
 use super::scoreboard::SentSegment;
 use super::sender::Sender;
 use super::spurious::{Frto, UndoRecord};
@@ -118,10 +117,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             .detector
             .on_reorder_timeout(now, &self.rtt, &mut self.board);
         if verdict == Verdict::NewLoss {
-            let flight = Flight {
-                size: ByteCount::new(self.nxt - self.una),
-                recover_fs: self.recover_fs(ByteCount::ZERO, ByteCount::ZERO),
-            };
+            let flight = self.flight();
             self.on_loss_found(pipe_before, flight, now, trace);
         }
     }
@@ -183,6 +179,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         });
         if window_closed {
             self.probing_window = true;
+            self.frto = Frto::Off;
             self.board.mark_lost(first.start);
             self.force_one = true;
             self.arm_rto(now);
@@ -210,8 +207,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.dup_acks = 0;
         self.force_one = true;
         self.recover = self.nxt;
-        self.lowered_at = now;
-        self.note_answered();
+        self.note_answered(now);
         self.cwr_due = true;
         self.set_ca_state(CaState::Loss, trace);
         self.arm_rto(now);
@@ -278,11 +274,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if self.fruitless() == 0 {
             self.retrying_since = now;
         }
-        self.sent_in_vain = true;
+        self.sent_in_vain = self.sent_in_vain.saturating_add(1);
     }
 
-    /// Whether [`Self::fruitless`] has grown since this was last asked.
-    pub fn take_sent_in_vain(&mut self) -> bool {
+    /// How much [`Self::fruitless`] has grown since this was last asked.
+    pub fn take_sent_in_vain(&mut self) -> u8 {
         core::mem::take(&mut self.sent_in_vain)
     }
 

@@ -5,7 +5,7 @@ use super::scoreboard::AbsSeq;
 use super::sender::Sender;
 use super::spurious::{Frto, FrtoFacts, FrtoVerdict};
 use crate::trace::TraceEvent;
-use narrows_congestion::{ByteCount, CaState, CongestionControl, Instant, RtoPolicy, Spurious};
+use narrows_congestion::{ByteCount, CaState, CongestionControl, RtoPolicy, Spurious};
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Looks for it in an ACK, with what that delivered; `advanced`: SND.UNA moved.
@@ -34,7 +34,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             can_send_new: input.can_send_new,
         };
         if self.ca_state == CaState::Loss && self.frto.on_ack(facts) == FrtoVerdict::Spurious {
-            self.undo_reduction(Spurious::Timeout, input.now, trace);
+            self.undo_reduction(Spurious::Timeout, input, trace);
             return;
         }
         let Some(undo) = &mut self.undo else { return };
@@ -46,15 +46,20 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 .is_some_and(|d| undo.on_dsack(d, seen.first_news));
         let kind = undo.kind;
         if eifel || dsack {
-            self.undo_reduction(kind, input.now, trace);
+            self.undo_reduction(kind, input, trace);
         } else if undo.is_over(input.ack) {
             self.undo = None;
         }
     }
 
-    /// Nothing was lost after all: the window comes back, and the marks go.
-    fn undo_reduction(&mut self, kind: Spurious, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
-        self.stats.undone += 1;
+    /// Nothing was lost after all: the marks go and the window comes back, unless the same ACK tells
+    /// of congestion (RFC 4015 section 3.1 step 9; exact feedback has an answer of its own).
+    fn undo_reduction(
+        &mut self,
+        kind: Spurious,
+        input: &AckInput<'_>,
+        trace: &mut impl FnMut(TraceEvent),
+    ) {
         self.undo = None;
         self.prr = None;
         self.force_one = false;
@@ -63,18 +68,21 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.board.clear_lost();
         self.detector.on_undo();
         self.dup_acks = 0;
-        // What arrives from here on speaks of a window that nothing answered for (RFC 5682
-        // sections 2.1 step 3b and 3.1).
-        self.recover = self.una;
-        self.answered = self.una;
-        self.lost_beyond = false;
         let open = if self.board.sacked().is_zero() {
             CaState::Open
         } else {
             CaState::Disorder
         };
         self.set_ca_state(open, trace);
+        if input.ece && !input.exact_ecn {
+            self.with_cc(input.now, |cc, view| cc.on_recovery_exit(view));
+            return;
+        }
+        // What arrives from here on speaks of a window that nothing answered for (RFC 5682
+        // sections 2.1 step 3b and 3.1).
+        self.recover = self.una;
+        self.stats.undone += 1;
         trace(TraceEvent::Undo(kind));
-        self.with_cc(now, |cc, view| cc.on_spurious(kind, view));
+        self.with_cc(input.now, |cc, view| cc.on_spurious(kind, view));
     }
 }

@@ -28,6 +28,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 self.prr.is_none() && matches!(self.ca_state, CaState::Recovery | CaState::Loss);
         } else {
             self.unsend(start);
+            self.frto.on_unsent();
         }
         if let Some(prr) = &mut self.prr {
             prr.on_unsent(bytes);
@@ -44,7 +45,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.stats.tail_loss_probes -= 1;
         }
         if congestion && matches!(self.ca_state, CaState::Open | CaState::Disorder) {
-            let flight = ByteCount::new(self.nxt - self.una);
+            let flight = self.flight();
             self.enter_cwr(CongestionEvent::LocalDrop, flight, now, &mut |_| {});
         }
     }
@@ -54,6 +55,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     fn unsend(&mut self, start: AbsSeq) {
         if self.board.pop_unsent(start) {
             self.nxt = start;
+            // What leaves in its stead is of a later window.
+            self.answered = self.answered.min(start);
+            self.recover = self.recover.min(start);
         } else {
             self.board.mark_lost(start);
         }

@@ -126,7 +126,6 @@ impl<T: TcpTypes> Connection<T> {
             can_send_new: self.can_send_new(una),
         };
         self.snd.on_ack(&input, &mut tracer(&mut self.trace, now));
-        self.look_for_progress(now);
     }
 
     /// There is unsent data that the peer's window admits with SND.UNA at `una`.

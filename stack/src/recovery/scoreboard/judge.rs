@@ -16,16 +16,6 @@ pub struct Judged {
     pub first_again: bool,
 }
 
-/// What [`Scoreboard::mark_lost_by_sacks`] makes of a segment that was sent twice without being
-/// judged lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SentTwice {
-    /// It was on suspicion: the first copy is lost like any other, the second is in flight.
-    FirstIsLost,
-    /// It was by a recovery that was undone: both are in flight.
-    BothAreInFlight,
-}
-
 impl Scoreboard {
     /// Judges the record starting at `start` lost; a retransmission of it no longer counts as
     /// in flight. False if nothing changed: no such record, SACKed, or lost and waiting.
@@ -70,16 +60,13 @@ impl Scoreboard {
     }
 
     /// `IsLost` of RFC 6675 section 4: judges lost every record above which `dup_thresh`
-    /// discontiguous runs, or more than `(dup_thresh - 1) * smss` bytes, are SACKed. Each
-    /// record is judged once, so the cost is amortised over the records.
+    /// discontiguous runs, or more than `(dup_thresh - 1) * smss` bytes, are SACKed. Of one that
+    /// was sent again on suspicion that is the first copy, and the other is in flight; of one that
+    /// a recovery sent again before it was undone, both are. Each record is judged once, so the
+    /// cost is amortised over the records.
     ///
     /// Returns the bytes judged.
-    pub fn mark_lost_by_sacks(
-        &mut self,
-        dup_thresh: u32,
-        smss: ByteCount,
-        twice: SentTwice,
-    ) -> ByteCount {
+    pub fn mark_lost_by_sacks(&mut self, dup_thresh: u32, smss: ByteCount) -> ByteCount {
         let bytes = smss
             .get()
             .saturating_mul(u64::from(dup_thresh.saturating_sub(1)));
@@ -93,7 +80,7 @@ impl Scoreboard {
                     marked += self.records[index].end - self.records[index].start;
                     self.judge(index);
                 }
-                Mark::Probed if twice == SentTwice::FirstIsLost => {
+                Mark::Probed if self.records[index].end > self.undone => {
                     let record = &self.records[index];
                     marked += record.end - record.start;
                     self.judged.end = self.judged.end.max(record.end);

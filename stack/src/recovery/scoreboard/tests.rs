@@ -1,4 +1,3 @@
-use super::SentTwice::FirstIsLost;
 use super::*;
 use crate::recovery::detector::{AckFacts, LossDetector, NewestDelivered};
 use crate::recovery::dup_thresh::Sack6675;
@@ -167,7 +166,7 @@ fn rfc6675_is_lost() {
     for (blocks, expected) in table {
         let mut board = board_of(12);
         sack(&mut board, blocks);
-        board.mark_lost_by_sacks(3, ByteCount::new(MSS), FirstIsLost);
+        board.mark_lost_by_sacks(3, ByteCount::new(MSS));
         assert_eq!(lost(&board), *expected, "{blocks:?}");
         board.check_invariants();
     }
@@ -176,21 +175,19 @@ fn rfc6675_is_lost() {
     sack(&mut board, &[(1, 4)]);
     assert!(
         board
-            .mark_lost_by_sacks(3, ByteCount::new(2 * MSS), FirstIsLost)
+            .mark_lost_by_sacks(3, ByteCount::new(2 * MSS))
             .is_zero()
     );
     sack(&mut board, &[(5, 6), (7, 8)]);
     assert_eq!(
-        board
-            .mark_lost_by_sacks(3, ByteCount::new(2 * MSS), FirstIsLost)
-            .get(),
+        board.mark_lost_by_sacks(3, ByteCount::new(2 * MSS)).get(),
         MSS
     );
     // A run that closes a gap takes a run away, and judges nothing anew.
     sack(&mut board, &[(4, 5)]);
     assert!(
         board
-            .mark_lost_by_sacks(3, ByteCount::new(3 * MSS), FirstIsLost)
+            .mark_lost_by_sacks(3, ByteCount::new(3 * MSS))
             .is_zero()
     );
     assert_eq!(lost(&board), [0]);
@@ -235,6 +232,7 @@ struct Naive {
     una: u64,
     end: u64,
     judged: u64,
+    undone: u64,
     high_sacked: u64,
     reordered: u64,
 }
@@ -293,7 +291,7 @@ impl Naive {
         bytes
     }
 
-    fn mark_lost_by_sacks(&mut self, dup_thresh: u32, smss: u64, twice: SentTwice) -> u64 {
+    fn mark_lost_by_sacks(&mut self, dup_thresh: u32, smss: u64) -> u64 {
         let mut bytes = 0;
         for i in 0..self.records.len() {
             if self.records[i].start < self.judged {
@@ -315,7 +313,7 @@ impl Naive {
             }
             let r = &mut self.records[i];
             self.judged = r.end;
-            if !r.sacked && !r.lost && (!r.resent || twice == FirstIsLost) {
+            if !r.sacked && !r.lost && (!r.resent || r.end > self.undone) {
                 r.lost = true;
                 bytes += r.end - r.start;
             }
@@ -395,7 +393,7 @@ enum Op {
     Undo(u16),
     MarkLost(u16),
     MarkByTime(u16),
-    MarkBySacks(u32, u64, SentTwice),
+    MarkBySacks(u32, u64),
     NextUnsacked(u16),
     MarkAll,
     ClearLost,
@@ -404,7 +402,6 @@ enum Op {
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    let twice = prop_oneof![Just(FirstIsLost), Just(SentTwice::BothAreInFlight)];
     prop_oneof![
         12 => (1u64..5).prop_map(Op::Push),
         1 => Just(Op::Pop),
@@ -415,7 +412,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => any::<u16>().prop_map(Op::Undo),
         3 => any::<u16>().prop_map(Op::MarkLost),
         2 => any::<u16>().prop_map(|p| Op::MarkByTime(p / 2)),
-        4 => (1u32..5, 1u64..6, twice).prop_map(|(d, m, t)| Op::MarkBySacks(d, m, t)),
+        4 => (1u32..5, 1u64..6).prop_map(|(d, m)| Op::MarkBySacks(d, m)),
         2 => any::<u16>().prop_map(Op::NextUnsacked),
         1 => Just(Op::MarkAll),
         1 => Just(Op::ClearLost),
@@ -519,11 +516,11 @@ fn apply(op: &Op, now: u64, m: &mut Naive, board: &mut Scoreboard) {
                 bytes
             );
         }
-        Op::MarkBySacks(dup_thresh, smss, twice) => {
-            let bytes = m.mark_lost_by_sacks(*dup_thresh, *smss, *twice);
+        Op::MarkBySacks(dup_thresh, smss) => {
+            let bytes = m.mark_lost_by_sacks(*dup_thresh, *smss);
             assert_eq!(
                 board
-                    .mark_lost_by_sacks(*dup_thresh, ByteCount::new(*smss), *twice)
+                    .mark_lost_by_sacks(*dup_thresh, ByteCount::new(*smss))
                     .get(),
                 bytes
             );
@@ -545,7 +542,7 @@ fn apply(op: &Op, now: u64, m: &mut Naive, board: &mut Scoreboard) {
         }
         Op::ClearLost => {
             m.records.iter_mut().for_each(|r| r.lost = false);
-            m.judged = 0;
+            (m.judged, m.undone) = (0, m.end);
             board.clear_lost();
         }
         Op::Renege => {

@@ -1,0 +1,189 @@
+//! Losses and marks are answered for: the window is lowered, once for each window of data.
+
+use super::prr::{self, Prr};
+use super::scoreboard::AbsSeq;
+use super::sender::Sender;
+use super::spurious::UndoRecord;
+use crate::config::RecoverySending;
+use crate::trace::TraceEvent;
+use narrows_congestion::{
+    ByteCount, CaState, CongestionControl, CongestionEvent, Instant, RtoPolicy, Spurious,
+};
+
+/// What was outstanding when news of congestion came. An ACK that brings it and moves SND.UNA does
+/// not make it less: what it acknowledges was in flight until then.
+#[derive(Clone, Copy)]
+pub(super) struct Flight {
+    /// `FlightSize` (RFC 5681 section 2).
+    size: ByteCount,
+    /// `RecoverFS` (RFC 9937 section 6).
+    recover_fs: ByteCount,
+}
+
+impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
+    /// The detector is about to judge: what is in flight before it does.
+    pub(super) fn begin_judgement(&mut self) -> ByteCount {
+        if !matches!(self.ca_state, CaState::Open | CaState::Disorder) {
+            self.board.forget_judged();
+        }
+        self.board.pipe()
+    }
+
+    /// The detector has found losses. `pipe_before` is of [`Self::begin_judgement`].
+    pub(super) fn on_loss_found(
+        &mut self,
+        pipe_before: ByteCount,
+        flight: Flight,
+        now: Instant,
+        trace: &mut impl FnMut(TraceEvent),
+    ) {
+        let bytes = pipe_before - self.board.pipe();
+        self.stats.lost_bytes += bytes.get();
+        trace(TraceEvent::Lost { bytes });
+        if matches!(
+            self.ca_state,
+            CaState::Open | CaState::Disorder | CaState::Cwr
+        ) {
+            self.enter_recovery(flight, now, trace);
+            return;
+        }
+        let judged = self.board.judged();
+        self.lost_beyond |= judged.end > self.answered;
+        if judged.first_again {
+            self.count_first_lost_again(now);
+        }
+        if self.is_lost_again() {
+            self.lower_window(flight, now, trace);
+            self.recover = self.nxt;
+            self.stats.lost_again += 1;
+            self.force_one = true;
+            self.undo = None;
+        }
+        // RFC 6582 section 3.2 step 3: a partial ACK retransmits the next segment whatever
+        // the window says; without SACK nothing else would ask for it.
+        self.force_one |= self.ca_state == CaState::Recovery && !self.policy.sack;
+    }
+
+    /// The episode is over, and beyond what it answered for more was lost, of which most has been
+    /// sent again. That no retransmission was needed could prove only of this one.
+    pub(super) fn answer_for_next_window(
+        &mut self,
+        flight: Flight,
+        now: Instant,
+        trace: &mut impl FnMut(TraceEvent),
+    ) {
+        if self.policy.sack && !self.board.lost().is_zero() {
+            self.enter_recovery(flight, now, trace);
+            self.undo = None;
+        } else {
+            trace(TraceEvent::Congestion(CongestionEvent::Loss));
+            self.enter_cwr(CongestionEvent::Loss, flight, now, trace);
+        }
+    }
+
+    /// RFC 5681 section 4.3: the loss of a retransmission is a second indication. Of those that
+    /// left before the window was last lowered it is the same one.
+    fn is_lost_again(&self) -> bool {
+        let retransmission = self.board.judged().retransmission;
+        retransmission.is_some_and(|at| at >= self.lowered_at)
+    }
+
+    fn enter_recovery(&mut self, flight: Flight, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
+        // A window already reduced for ECN is not reduced again for loss in the same window.
+        let reduce = self.ca_state != CaState::Cwr
+            || self.board.judged().end > self.answered
+            || self.is_lost_again();
+        self.stats.fast_recoveries += 1;
+        // The window answers for what the probe was about (RFC 8985 section 7.1).
+        self.tlp = None;
+        self.probe_due = false;
+        self.force_one = true;
+        self.partial_acks = 0;
+        if reduce {
+            self.lower_window(flight, now, trace);
+            let undo = UndoRecord::new(Spurious::FastRetransmit, self.una, self.nxt);
+            self.undo = Some(Box::new(undo));
+        }
+        self.recover = self.nxt;
+        self.set_ca_state(CaState::Recovery, trace);
+    }
+
+    /// The window answers for a loss.
+    fn lower_window(&mut self, flight: Flight, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
+        trace(TraceEvent::Congestion(CongestionEvent::Loss));
+        self.with_cc(now, |cc, view| {
+            let mut view = *view;
+            view.flight_size = flight.size;
+            cc.on_congestion_event(CongestionEvent::Loss, &view)
+        });
+        // After a timeout slow start sends, not PRR.
+        if self.ca_state != CaState::Loss {
+            self.start_prr(flight.recover_fs);
+        }
+        self.cwr_due = true;
+        self.note_answered(now);
+    }
+
+    /// The window has been lowered: that answers for all that was sent before.
+    pub(super) fn note_answered(&mut self, now: Instant) {
+        self.answered = self.nxt;
+        self.lowered_at = now;
+        self.lost_beyond = false;
+    }
+
+    /// Reduce the window where there is nothing to find: for a mark, or what was repaired.
+    pub(super) fn enter_cwr(
+        &mut self,
+        event: CongestionEvent,
+        flight: Flight,
+        now: Instant,
+        trace: &mut impl FnMut(TraceEvent),
+    ) {
+        self.with_cc(now, |cc, view| {
+            let mut view = *view;
+            view.flight_size = flight.size;
+            cc.on_congestion_event(event, &view);
+        });
+        self.recover = self.nxt;
+        self.note_answered(now);
+        self.undo = None;
+        self.set_ca_state(CaState::Cwr, trace);
+        // With nothing in flight there are no ACKs to spread it over.
+        if !self.is_idle() {
+            self.start_prr(flight.recover_fs);
+        }
+        // After a reduction for whatever reason (RFC 3168 section 6.1.2).
+        self.cwr_due = true;
+    }
+
+    /// What is outstanding, where no ACK brings the news.
+    pub(super) fn flight(&self) -> Flight {
+        self.flight_before(self.una, ByteCount::ZERO, ByteCount::ZERO)
+    }
+
+    /// What was outstanding before an ACK that found SND.UNA at `prior_una`, and has brought so
+    /// much.
+    pub(super) fn flight_before(
+        &self,
+        prior_una: AbsSeq,
+        newly_sacked: ByteCount,
+        newly_acked: ByteCount,
+    ) -> Flight {
+        let outstanding = ByteCount::new(self.nxt - self.una);
+        let sacked = self.board.sacked();
+        Flight {
+            size: ByteCount::new(self.nxt - prior_una),
+            recover_fs: prr::recover_fs(outstanding, sacked, newly_sacked, newly_acked),
+        }
+    }
+
+    fn start_prr(&mut self, flight: ByteCount) {
+        self.prr = match self.policy.recovery {
+            RecoverySending::Prr => {
+                let target = self.cc.ssthresh().min(self.cc.cwnd());
+                Some(Box::new(Prr::new(flight, target)))
+            }
+            RecoverySending::Pipe => None,
+        };
+    }
+}
