@@ -796,3 +796,25 @@ fn rfc4015_3_1_with_an_ecn_echo_the_window_stays() {
     lab.ack_now(MSS, &[], Flags::ECE);
     assert_eq!(lab.undone(), 1);
 }
+
+/// RFC 3708 step A.4: a D-SACK of what was never retransmitted is the network's doing, and from
+/// there on none of this connection proves anything.
+#[test]
+fn rfc3708_a4_on_a_network_that_duplicates_dsacks_prove_nothing() {
+    for duplicated in [false, true] {
+        let mut lab = flight(textbook("sack"), DSACK);
+        lab.wait(ms(100));
+        if duplicated {
+            lab.ack(2);
+            lab.sack(2, &[(0, 1)]);
+        }
+        lab.ack(3);
+        let una = 3;
+        for n in 5..=7 {
+            lab.sack(una, &[(una + 1, n)]);
+        }
+        assert_eq!(lab.conn.sender_stats().retransmits, 1);
+        lab.sack(7, &[(una, una + 1)]);
+        assert_eq!(lab.undone(), usize::from(!duplicated));
+    }
+}

@@ -268,6 +268,7 @@ fn title(file: &str) -> &'static str {
         "rfc2883" => "Duplicate SACK",
         "rfc3042" => "Limited transmit",
         "rfc3168" => "Explicit congestion notification",
+        "rfc3708" => "Spurious retransmissions by D-SACK",
         "rfc5681" => "Congestion control",
         "rfc5682" => "F-RTO",
         "rfc5927" => "ICMP attacks against TCP",
@@ -314,9 +315,9 @@ fn held_against(file: &str) -> &'static str {
              describes what implementations do"
         }
         "rfc9937" => "its text (sections 4 to 6)",
-        "rfc2018" | "rfc2883" | "rfc3042" | "rfc3168" | "rfc5681" | "rfc5682" | "rfc5961"
-        | "rfc6298" | "rfc6528" | "rfc6582" | "rfc6675" | "rfc6928" | "rfc7323" | "rfc8985"
-        | "rfc9406" | "rfc9438" => "its text",
+        "rfc2018" | "rfc2883" | "rfc3042" | "rfc3168" | "rfc3708" | "rfc5681" | "rfc5682"
+        | "rfc5961" | "rfc6298" | "rfc6528" | "rfc6582" | "rfc6675" | "rfc6928" | "rfc7323"
+        | "rfc8985" | "rfc9406" | "rfc9438" => "its text",
         "rfc8201" => {
             "its text. The RFC writes them in lower case, and section 5 calls itself notes"
         }

@@ -130,6 +130,10 @@ pub struct Sender<C, R> {
     pub(super) lowered_at: Instant,
     /// SND.NXT when the window was last lowered: what of it lies below, that has answered for.
     pub(super) answered: AbsSeq,
+    /// One past the highest sequence number ever retransmitted.
+    pub(super) retransmitted_to: AbsSeq,
+    /// A D-SACK has reported what was never retransmitted: the network duplicates.
+    pub(super) network_duplicates: bool,
     /// When the timer would have fired that the last retransmission restarted.
     pub(super) rto_before: Sparse<Instant>,
     pub(super) rng: Rng,
@@ -201,6 +205,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             first_lost_again: (start, 0),
             lowered_at: Instant::ZERO,
             answered: start,
+            retransmitted_to: start,
+            network_duplicates: false,
             rto_before: Sparse::NONE,
             rto_at: Sparse::NONE,
             pto_at: Sparse::NONE,
@@ -424,6 +430,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             return;
         };
         let bytes = segment.len();
+        self.retransmitted_to = self.retransmitted_to.max(segment.end);
         let tx = self.rate.on_sent(now, false);
         self.board.on_retransmit(start, now, tx);
         self.force_one = false;

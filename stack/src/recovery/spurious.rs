@@ -63,8 +63,7 @@ impl Copies {
             copy.duplicate |= start <= copy.start && copy.end <= end;
         }
         if !retransmitted {
-            // Step A.4: the network duplicates. The RFC gives up for the rest of the connection;
-            // but here it may as well be a copy that left before the reduction.
+            // Step A.4: the network duplicates, or it is a copy that left before the reduction.
             *self = Self::Ambiguous;
             return false;
         }

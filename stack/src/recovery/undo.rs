@@ -37,10 +37,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.undo_reduction(Spurious::Timeout, input, trace);
             return;
         }
+        // RFC 3708 section 3 step A.4: that a D-SACK means a copy of ours is not to be relied on.
+        self.network_duplicates |= input.dsack.is_some_and(|d| d.0 >= self.retransmitted_to);
         let Some(undo) = &mut self.undo else { return };
         let spurious = &self.policy.spurious;
         let eifel = spurious.eifel && advanced && undo.eifel(input.ack, input.tsecr);
         let dsack = spurious.dsack
+            && !self.network_duplicates
             && input
                 .dsack
                 .is_some_and(|d| undo.on_dsack(d, seen.first_news));
