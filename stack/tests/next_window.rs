@@ -596,3 +596,92 @@ fn rfc3708_3_the_answer_for_the_next_window_is_not_undone() {
         assert!(lab.cwnd() <= window + 1);
     }
 }
+
+/// A timeout within a fast recovery proves spurious: what the fast recovery has answered for is
+/// answered for.
+#[test]
+fn rfc5681_4_3_an_undone_timeout_leaves_the_reduction_before_it() {
+    for detector in ["sack", "rack-notlp"] {
+        let config = TcpConfig {
+            spurious: SpuriousDetection {
+                eifel: true,
+                ..SpuriousDetection::OFF
+            },
+            ..stamped(textbook(detector))
+        };
+        let mut lab = flight(config, 20, 60, Flags::NONE);
+        for n in 2..=5 {
+            lab.sack(0, &[(1, n)]);
+        }
+        lab.wait(ms(30));
+        assert_eq!((state(&lab), lab.reductions()), (CaState::Recovery, 1));
+        let echo = (lab.now.as_nanos() / 1_000) as u32;
+        let ssthresh = lab.ssthresh();
+        while state(&lab) != CaState::Loss {
+            lab.timer();
+        }
+        // The ACK of the fast retransmission.
+        lab.wait(ms(20));
+        lab.echo = Some(echo);
+        lab.ack(10);
+        assert_eq!((lab.undone(), state(&lab)), (1, CaState::Cwr), "{detector}");
+        // 10 was lost, of the window that the first reduction answered for.
+        for n in 12..=20 {
+            lab.echo = Some(echo);
+            lab.sack(10, &[(11, n)]);
+        }
+        lab.wait(ms(50));
+        assert!(segments(&lab.log).iter().filter(|s| **s == 10).count() >= 2);
+        assert_eq!((lab.reductions(), lab.ssthresh()), (1, ssthresh));
+    }
+}
+
+/// A reduction that ECN-Echo upholds (RFC 4015 section 3.1 step 9) has answered for its window,
+/// and the losses in it do not lower it again.
+#[test]
+fn rfc4015_3_1_a_reduction_that_a_mark_upholds_has_answered() {
+    let config = TcpConfig {
+        spurious: SpuriousDetection {
+            frto: true,
+            ..SpuriousDetection::OFF
+        },
+        ecn: EcnMode::Classic,
+        ..textbook("sack")
+    };
+    let mut lab = flight(config, 20, 60, Flags::ECE);
+    lab.timer();
+    lab.ack(1);
+    lab.ack_now(2 * MSS, &[], Flags::ECE);
+    assert_eq!(lab.undone(), 0);
+    for n in 4..=20 {
+        lab.sack(2, &[(3, n)]);
+    }
+    assert_eq!((lab.reductions(), state(&lab)), (0, CaState::Recovery));
+}
+
+/// A probe whose loss comes to light while the window is being reduced for something else is of
+/// that window, or of the next.
+#[test]
+fn rfc8985_7_4_2_a_probe_that_repaired_in_cwr_is_answered_for() {
+    let config = TcpConfig {
+        ecn: EcnMode::Classic,
+        ..textbook("rack")
+    };
+    let mut lab = flight(config, 20, 24, Flags::ECE);
+    lab.ack_now(MSS, &[], Flags::ECE);
+    for n in 2..=19 {
+        lab.wait(us(100));
+        lab.ack(n);
+    }
+    assert_eq!(
+        (nxt(&lab), state(&lab), lab.reductions()),
+        (24, CaState::Cwr, 1)
+    );
+    // 23 is lost, and left after the reduction. Nothing comes any more, until the probe.
+    let out = lab.timer();
+    assert_eq!((segments(&out), lab.timeouts().len()), (vec![23], 0));
+    lab.write(2);
+    lab.wait(ms(50));
+    lab.ack(26);
+    assert_eq!(lab.reductions(), 2);
+}

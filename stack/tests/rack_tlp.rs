@@ -593,3 +593,49 @@ fn rfc8985_7_3_no_probe_leaves_in_a_recovery() {
     assert_eq!(segments(&lab.log)[8..].first(), Some(&0));
     assert_eq!(lab.conn.sender_stats().tail_loss_probes, 0);
 }
+
+/// After a mark, too: only loss recovery has no probes.
+#[test]
+fn rfc8985_7_2_a_lost_tail_is_probed_in_cwr() {
+    let config = TcpConfig {
+        ecn: EcnMode::Classic,
+        initial_window: InitialWindow::Segments(20),
+        ..textbook("rack")
+    };
+    let mut lab = Lab::connected_with(config, ms(100), Flags::ECE);
+    lab.write(20);
+    lab.wait(ms(100));
+    lab.ack_now(MSS, &[], Flags::ECE);
+    assert_eq!(state(&lab), CaState::Cwr);
+    lab.ack(18);
+    lab.wait(ms(900));
+    assert_eq!(lab.conn.sender_stats().tail_loss_probes, 1);
+}
+
+/// What leaves in one instant leaves in an order, and that is not always the one of sequence
+/// numbers: a retransmission behind new data is not older.
+#[test]
+fn rfc8985_6_2_what_left_later_in_the_same_instant_is_not_earlier() {
+    let config = TcpConfig {
+        initial_window: InitialWindow::Segments(20),
+        ..textbook("rack-notlp")
+    };
+    let mut lab = Lab::connected(config, ms(100));
+    lab.write(60);
+    lab.wait(ms(100));
+    // The ACK of 0 lets new data out, then 1 is found lost.
+    assert!(!lab.ack(1).is_empty());
+    let end = lab.conn.sender().nxt() / MSS;
+    lab.sack(1, &[(2, 20)]);
+    let copies = |lab: &Lab| segments(&lab.log).iter().filter(|s| **s == 1).count();
+    assert_eq!((lab.reductions(), copies(&lab)), (1, 2));
+    lab.wait(ms(100));
+    lab.sack(1, &[(2, end)]);
+    assert_eq!((lab.reductions(), copies(&lab)), (1, 2));
+    // What left behind it is.
+    lab.wait(ms(10));
+    let all = lab.conn.sender().nxt() / MSS;
+    lab.sack(1, &[(2, all)]);
+    lab.wait(ms(30));
+    assert_eq!((lab.reductions(), copies(&lab)), (2, 3));
+}

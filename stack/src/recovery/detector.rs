@@ -87,6 +87,8 @@ pub struct NewestDelivered {
     pub sent_at: Instant,
     /// One past its last sequence number.
     pub end: AbsSeq,
+    /// Which transmission of all that were made that was, modulo 2^32.
+    pub order: u32,
     /// It was sent more than once.
     pub retransmitted: bool,
 }
@@ -97,14 +99,21 @@ impl NewestDelivered {
         Self {
             sent_at: segment.sent_at,
             end: segment.end,
+            order: segment.order,
             retransmitted: segment.was_retransmitted(),
         }
     }
 
-    /// Sent later than `other`; the sequence number breaks a tie (`RACK_sent_after` of RFC 8985
-    /// section 6.2).
+    /// Sent later than `other` (`RACK_sent_after` of RFC 8985 section 6.2). The order of
+    /// transmission breaks a tie, where the RFC has the sequence number for it: of what leaves in
+    /// one instant a retransmission may be the last.
     pub fn sent_after(&self, other: &Self) -> bool {
-        self.sent_at > other.sent_at || (self.sent_at == other.sent_at && self.end > other.end)
+        let later = match self.order.wrapping_sub(other.order) as i32 {
+            // Pieces of one that was cut.
+            0 => self.end > other.end,
+            after => after > 0,
+        };
+        self.sent_at > other.sent_at || (self.sent_at == other.sent_at && later)
     }
 }
 

@@ -72,7 +72,8 @@ pub(super) struct Delivered {
 impl Delivered {
     fn add(&mut self, s: &SentSegment, recover: AbsSeq, cumulative: bool) {
         self.segments += 1;
-        let later = |n: SentSegment| (s.sent_at, s.end) >= (n.sent_at, n.end);
+        let this = NewestDelivered::of(s);
+        let later = |n: SentSegment| !NewestDelivered::of(&n).sent_after(&this);
         if self.newest.is_none_or(later) {
             self.newest = Some(*s);
         }
@@ -287,7 +288,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 self.arm_rto(now);
             }
             self.arm_pto(now);
-        } else if self.ca_state != CaState::Open {
+        } else if !self.may_probe() {
             self.pto_at = Sparse::NONE;
         }
     }
@@ -419,7 +420,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         flight: Flight,
         trace: &mut impl FnMut(TraceEvent),
     ) {
-        let Some(episode) = &mut self.tlp else { return };
+        let Some(episode) = self.tlp else { return };
         let outcome = episode.on_ack(&TlpFacts {
             ack: input.ack,
             dsack: input.dsack,
@@ -433,6 +434,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 if matches!(self.ca_state, CaState::Open | CaState::Disorder) {
                     trace(TraceEvent::Congestion(CongestionEvent::Loss));
                     self.enter_cwr(CongestionEvent::Loss, flight, input.now, trace);
+                } else {
+                    self.lost_beyond |= episode.end_seq() > self.answered;
                 }
             }
         }

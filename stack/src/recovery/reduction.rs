@@ -72,7 +72,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         now: Instant,
         trace: &mut impl FnMut(TraceEvent),
     ) {
-        if self.policy.sack && !self.board.lost().is_zero() {
+        if !self.board.lost().is_zero() {
             self.enter_recovery(flight, now, trace);
             self.undo = None;
         } else {
@@ -100,8 +100,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.force_one = true;
         self.partial_acks = 0;
         if reduce {
+            let kind = Spurious::FastRetransmit;
+            let undo = UndoRecord::new(kind, self.una, self.nxt, self.answered);
             self.lower_window(flight, now, trace);
-            let undo = UndoRecord::new(Spurious::FastRetransmit, self.una, self.nxt);
             self.undo = Some(Box::new(undo));
         }
         self.recover = self.nxt;

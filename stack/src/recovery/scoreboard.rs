@@ -64,8 +64,12 @@ pub struct SentSegment {
     /// between are SACKed.
     prev: u32,
     next: u32,
+    /// Which transmission of all that were made the last one was, modulo 2^32.
+    pub(super) order: u32,
     mark: Mark,
     transmissions: u8,
+    /// Lost because it never left or cannot pass: no evidence will say that it was not.
+    absent: bool,
 }
 
 impl SentSegment {
@@ -149,6 +153,8 @@ pub struct Scoreboard {
     waiting: List,
     /// Number of the first record.
     base: u32,
+    /// Transmissions made, modulo 2^32.
+    transmitted: u32,
     /// Number of the first record that [`Self::mark_lost_by_sacks`] has not judged.
     frontier: u32,
     /// End of the highest SACKed record; stale once acknowledged.
@@ -186,6 +192,7 @@ impl Scoreboard {
         Self {
             records: VecDeque::new(),
             base: 0,
+            transmitted: 0,
             una: 0,
             end: 0,
             flight: List::EMPTY,
@@ -271,6 +278,7 @@ impl Scoreboard {
         if end <= self.end {
             return;
         }
+        self.transmitted = self.transmitted.wrapping_add(1);
         let record = SentSegment {
             start: self.end,
             end,
@@ -278,8 +286,10 @@ impl Scoreboard {
             tx,
             prev: NIL,
             next: NIL,
+            order: self.transmitted,
             mark: Mark::Sent,
             transmissions: 1,
+            absent: false,
         };
         self.end = end;
         self.records.push_back(record);
@@ -326,9 +336,12 @@ impl Scoreboard {
             }
             Mark::Sacked => return,
         }
+        self.transmitted = self.transmitted.wrapping_add(1);
         let record = &mut self.records[index];
         record.sent_at = now;
+        record.order = self.transmitted;
         record.tx = tx;
+        record.absent = false;
         record.transmissions = record.transmissions.saturating_add(1);
     }
 
@@ -486,7 +499,7 @@ impl Scoreboard {
     pub fn clear_lost(&mut self) {
         for record in &mut self.records {
             record.mark = match record.mark {
-                Mark::Lost => Mark::Sent,
+                Mark::Lost if !record.absent => Mark::Sent,
                 Mark::Resent => Mark::Probed,
                 other => other,
             };

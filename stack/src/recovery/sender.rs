@@ -375,7 +375,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if let Some(segment) = lost
             && !held
         {
-            if allowance >= segment.len() || self.force_one || stuck {
+            // Outside of recovery it is what never passed, and has no part in what duplicate ACKs
+            // let out.
+            let room = match self.ca_state {
+                CaState::Open | CaState::Disorder => self.cc.cwnd() - self.board.pipe(),
+                CaState::Cwr | CaState::Recovery | CaState::Loss => allowance,
+            };
+            if room >= segment.len() || self.force_one || stuck {
                 return NextSegment::Retransmit(segment);
             }
             self.limited_until = self.nxt;

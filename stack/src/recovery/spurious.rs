@@ -10,6 +10,8 @@ pub struct UndoRecord {
     pub kind: Spurious,
     /// SND.UNA and SND.NXT when it was made: evidence about other data says nothing.
     range: (AbsSeq, AbsSeq),
+    /// Up to where an earlier reduction had answered.
+    pub answered: AbsSeq,
     /// SND.NXT when the episode ended: once that is acknowledged nothing more will be heard of
     /// its retransmissions.
     ended: Option<AbsSeq>,
@@ -73,10 +75,11 @@ impl Copies {
 
 impl UndoRecord {
     /// A reduction of `kind` is made now, with `una..nxt` outstanding.
-    pub fn new(kind: Spurious, una: AbsSeq, nxt: AbsSeq) -> Self {
+    pub fn new(kind: Spurious, una: AbsSeq, nxt: AbsSeq, answered: AbsSeq) -> Self {
         Self {
             kind,
             range: (una, nxt),
+            answered,
             ended: None,
             first_retransmission: None,
             retransmitted: false,
@@ -348,7 +351,7 @@ mod tests {
 
     #[test]
     fn eifel_compares_on_the_circle() {
-        let mut u = UndoRecord::new(Spurious::Timeout, 0, 9);
+        let mut u = UndoRecord::new(Spurious::Timeout, 0, 9, 0);
         assert!(!u.eifel(9, Some(5)));
         u.on_retransmit(&segment(0, 5), Some(2));
         u.on_retransmit(&segment(5, 9), Some(9));
@@ -360,7 +363,7 @@ mod tests {
     /// is older than its retransmissions, and no evidence about them.
     #[test]
     fn an_ack_short_of_the_retransmission_says_nothing_of_it() {
-        let mut u = UndoRecord::new(Spurious::FastRetransmit, 100, 900);
+        let mut u = UndoRecord::new(Spurious::FastRetransmit, 100, 900, 0);
         u.on_retransmit(&segment(500, 600), Some(70));
         assert!(!u.eifel(200, Some(60)) && !u.eifel(500, Some(60)));
         assert!(u.eifel(501, Some(60)));
@@ -368,7 +371,7 @@ mod tests {
 
     #[test]
     fn dsack_must_account_for_every_retransmission() {
-        let mut u = UndoRecord::new(Spurious::FastRetransmit, 100, 900);
+        let mut u = UndoRecord::new(Spurious::FastRetransmit, 100, 900, 0);
         u.on_retransmit(&segment(100, 200), None);
         u.on_retransmit(&segment(200, 300), None);
         assert!(!u.on_dsack((100, 200), false));
@@ -388,7 +391,7 @@ mod tests {
     #[test]
     fn rfc3708_a1_a_dsack_that_is_the_first_news_of_the_window_proves_nothing() {
         let record = || {
-            let mut u = UndoRecord::new(Spurious::Timeout, 100, 900);
+            let mut u = UndoRecord::new(Spurious::Timeout, 100, 900, 0);
             u.on_retransmit(&segment(200, 300), None);
             u.on_retransmit(&segment(100, 200), None);
             u
@@ -402,7 +405,7 @@ mod tests {
     /// Step A.3.
     #[test]
     fn rfc3708_a3_dsacks_of_what_was_retransmitted_twice_prove_nothing() {
-        let mut u = UndoRecord::new(Spurious::Timeout, 100, 900);
+        let mut u = UndoRecord::new(Spurious::Timeout, 100, 900, 0);
         let mut board = board(100, 200);
         u.on_retransmit(board.first().unwrap(), None);
         board.on_retransmit(100, Instant::ZERO, TxSnapshot::default());
@@ -413,7 +416,7 @@ mod tests {
     /// Step A.4.
     #[test]
     fn rfc3708_a4_a_dsack_of_what_was_not_retransmitted_ends_it() {
-        let mut u = UndoRecord::new(Spurious::Timeout, 100, 900);
+        let mut u = UndoRecord::new(Spurious::Timeout, 100, 900, 0);
         u.on_retransmit(&segment(100, 200), None);
         assert!(!u.on_dsack((300, 400), false), "the network's copy");
         assert!(!u.on_dsack((100, 200), false));

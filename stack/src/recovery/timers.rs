@@ -41,12 +41,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.pto_at = Sparse::NONE;
         if !self.detector.tail_loss_probe()
             || !self.policy.sack
-            || self.ca_state != CaState::Open
+            || !self.may_probe()
             || self.tlp.is_some()
             || self.probe_unmeasured
             || self.backoff > 0
             || self.board.is_empty()
-            || !self.board.sacked().is_zero()
         {
             return;
         }
@@ -57,6 +56,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if self.rto_at.get().is_none_or(|rto| at < rto) {
             self.pto_at = Sparse::some(at);
         }
+    }
+
+    /// Not in loss recovery, and nothing is SACKed (RFC 8985 section 7.2).
+    pub(super) fn may_probe(&self) -> bool {
+        matches!(self.ca_state, CaState::Open | CaState::Cwr) && self.board.sacked().is_zero()
     }
 
     /// The timeout for a timer that is armed now.
@@ -195,7 +199,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         // state in which it struck.
         self.with_cc(now, |cc, view| cc.on_rto(retries, view));
         if first_of_episode || self.undo.is_none() {
-            let undo = UndoRecord::new(Spurious::Timeout, self.una, self.nxt);
+            let undo = UndoRecord::new(Spurious::Timeout, self.una, self.nxt, self.answered);
             self.undo = Some(Box::new(undo));
         }
         self.frto = self.frto_begins(first_of_episode);

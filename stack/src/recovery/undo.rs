@@ -63,6 +63,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         input: &AckInput<'_>,
         trace: &mut impl FnMut(TraceEvent),
     ) {
+        let taken_back = !input.ece || input.exact_ecn;
+        // What an earlier reduction has answered for stays answered for; and if this one stays,
+        // what it has.
+        if taken_back {
+            self.answered = self.undo.as_ref().map_or(self.una, |undo| undo.answered);
+        }
         self.undo = None;
         self.prr = None;
         self.force_one = false;
@@ -71,19 +77,22 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.board.clear_lost();
         self.detector.on_undo();
         self.dup_acks = 0;
-        let open = if self.board.sacked().is_zero() {
+        let to = if self.answered > self.una {
+            CaState::Cwr
+        } else if self.board.sacked().is_zero() {
             CaState::Open
         } else {
             CaState::Disorder
         };
-        self.set_ca_state(open, trace);
-        if input.ece && !input.exact_ecn {
+        self.set_ca_state(to, trace);
+        // What arrives from here on speaks of a window that nothing answered for (RFC 5682
+        // sections 2.1 step 3b and 3.1).
+        self.recover = self.answered.max(self.una);
+        self.lost_beyond = false;
+        if !taken_back {
             self.with_cc(input.now, |cc, view| cc.on_recovery_exit(view));
             return;
         }
-        // What arrives from here on speaks of a window that nothing answered for (RFC 5682
-        // sections 2.1 step 3b and 3.1).
-        self.recover = self.una;
         self.stats.undone += 1;
         trace(TraceEvent::Undo(kind));
         self.with_cc(input.now, |cc, view| cc.on_spurious(kind, view));

@@ -3,6 +3,7 @@
 
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
+use super::spurious::Frto;
 use crate::sparse::Sparse;
 use narrows_congestion::{
     ByteCount, CaState, CongestionControl, CongestionEvent, Instant, RtoPolicy,
@@ -59,7 +60,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.answered = self.answered.min(start);
             self.recover = self.recover.min(start);
         } else {
-            self.board.mark_lost(start);
+            self.board.mark_absent(start);
         }
         if self.is_idle() {
             self.rto_at = Sparse::NONE;
@@ -91,10 +92,19 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let too_big = |s: &&SentSegment| s.len() > mss && !s.is_sacked();
         let spans: Vec<_> = self.board.iter().filter(too_big).copied().collect();
         self.set_mss(mss, now);
+        if spans.is_empty() {
+            return;
+        }
+        // Its new segments draw no acknowledgement.
+        self.frto = Frto::Off;
+        // What duplicate ACKs stand for is counted as lost below.
+        if !self.policy.sack {
+            self.board.set_reno_sacked(0, self.mss);
+        }
         for span in spans {
             let mut at = span.start;
             while at < span.end {
-                self.board.mark_lost(at);
+                self.board.mark_absent(at);
                 at = self.board.get(at).map_or(span.end, |s| s.end);
             }
         }

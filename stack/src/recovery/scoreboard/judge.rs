@@ -29,6 +29,14 @@ impl Scoreboard {
         }
     }
 
+    /// The record starting at `start` never left, or cannot pass: it is lost whatever is undone.
+    pub fn mark_absent(&mut self, start: AbsSeq) {
+        self.mark_lost(start);
+        if let Some(index) = self.find(start) {
+            self.records[index].absent = true;
+        }
+    }
+
     /// Judges lost, in the order of their last transmission, the records in flight for which
     /// `expired` holds, and stops at the first for which it does not. Returns the bytes judged.
     pub fn mark_lost_by_send_time(

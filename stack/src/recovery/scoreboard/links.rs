@@ -3,6 +3,7 @@
 
 use super::{AbsSeq, ID_MASK, List, Mark, NIL, Scoreboard, SentSegment};
 use narrows_congestion::{ByteCount, Instant};
+use std::cmp::Reverse;
 
 /// Counts the records that are touched, so that a test can bound the cost.
 macro_rules! step {
@@ -289,8 +290,10 @@ impl Scoreboard {
                 end,
                 mark,
                 sent_at,
+                order,
                 ..
             } = self.records[index];
+            let since = Reverse(self.transmitted.wrapping_sub(order));
             let len = end - start;
             match mark {
                 Mark::Sacked => {
@@ -301,7 +304,7 @@ impl Scoreboard {
                     self.runs_above += u32::from(!self.is_sacked(index + 1));
                 }
                 Mark::Lost => self.insert_waiting(index),
-                Mark::Sent | Mark::Probed | Mark::Resent => in_flight.push((sent_at, index)),
+                Mark::Sent | Mark::Probed | Mark::Resent => in_flight.push((sent_at, since, index)),
             }
             self.lost += if self.records[index].is_lost() {
                 len
@@ -315,7 +318,7 @@ impl Scoreboard {
             };
         }
         in_flight.sort_unstable();
-        for (_, index) in in_flight {
+        for (.., index) in in_flight {
             self.append_flight(index);
         }
     }
