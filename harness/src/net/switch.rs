@@ -4,29 +4,29 @@
 //! output port the moment its last bit is in. Equal paths are chosen by the flow's hash. Leaves
 //! out: the fabric, input queues, the tables' size, learning.
 
-/// The ports that lead to one host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Route {
-    None,
-    One(u32),
-    /// A run of `choices`.
-    Many {
-        first: u32,
-        count: u32,
-    },
-}
+/// The ports that lead to one host: a port, or with [`MANY`] a place in `runs`. In one word, so
+/// that the tables of many hosts stay in the cache.
+type Route = u32;
+
+/// No port leads there.
+const NONE: Route = u32::MAX;
+/// Set: several lead there.
+const MANY: Route = 1 << 31;
 
 /// Forwarding table of a switch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Switch {
     routes: Vec<Route>,
+    /// First and number of `choices`.
+    runs: Vec<(u32, u32)>,
     choices: Vec<u32>,
 }
 
 impl Switch {
     pub(crate) fn new(hosts: usize) -> Self {
         Self {
-            routes: vec![Route::None; hosts],
+            routes: vec![NONE; hosts],
+            runs: Vec::new(),
             choices: Vec::new(),
         }
     }
@@ -34,15 +34,13 @@ impl Switch {
     /// Packets for `host` leave by one of `ports`.
     pub(crate) fn set_route(&mut self, host: u32, ports: &[u32]) {
         let route = match *ports {
-            [] => Route::None,
-            [port] => Route::One(port),
+            [] => NONE,
+            [port] => port,
             _ => {
-                let first = self.choices.len() as u32;
+                let run = (self.choices.len() as u32, ports.len() as u32);
                 self.choices.extend_from_slice(ports);
-                Route::Many {
-                    first,
-                    count: ports.len() as u32,
-                }
+                self.runs.push(run);
+                MANY | (self.runs.len() - 1) as u32
             }
         };
         if let Some(slot) = self.routes.get_mut(host as usize) {
@@ -53,15 +51,15 @@ impl Switch {
     /// The port for a packet to `host` of a flow with this hash.
     #[inline]
     pub(crate) fn route(&self, host: u32, flow: u32) -> Option<u32> {
-        match *self.routes.get(host as usize)? {
-            Route::One(port) => Some(port),
-            Route::None => None,
-            Route::Many { first, count } => {
-                // High bits of the product: unbiased enough, and no division.
-                let nth = ((u64::from(flow) * u64::from(count)) >> 32) as u32;
-                self.choices.get((first + nth) as usize).copied()
-            }
+        let route = *self.routes.get(host as usize)?;
+        if route & MANY == 0 {
+            return Some(route);
         }
+        // Of `NONE` there is no run.
+        let &(first, count) = self.runs.get((route & !MANY) as usize)?;
+        // High bits of the product: unbiased enough, and no division.
+        let nth = ((u64::from(flow) * u64::from(count)) >> 32) as u32;
+        self.choices.get((first + nth) as usize).copied()
     }
 }
 

@@ -12,6 +12,7 @@ pub(crate) const NIL: u32 = u32::MAX;
 
 /// What a hop needs of a packet.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(32))] // In one cache line, not in parts of two.
 pub(crate) struct Hop {
     /// When its last bit leaves the port that holds it.
     pub(crate) depart: SimTime,
