@@ -4,9 +4,9 @@
 //! connection beside the whole key, so that a look-up reads one place in memory however many
 //! connections there are.
 
+use super::table::{Entry, Table};
 use crate::siphash::SipKey;
 use core::fmt;
-use hashbrown::HashTable;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -54,8 +54,8 @@ impl core::error::Error for Taken {}
 pub struct Demux {
     /// By port, then address; `None` is any address of either family.
     listeners: BTreeMap<(u16, Option<IpAddr>), u32>,
-    v6: HashTable<V6>,
-    v4: HashTable<V4>,
+    v6: Table<V6>,
+    v4: Table<V4>,
     seeds: Seeds,
 }
 
@@ -73,8 +73,8 @@ impl Demux {
     pub fn new(secret: &SipKey) -> Self {
         Self {
             seeds: Seeds::new(secret),
-            v4: HashTable::new(),
-            v6: HashTable::new(),
+            v4: Table::new(),
+            v6: Table::new(),
             listeners: BTreeMap::new(),
         }
     }
@@ -83,8 +83,20 @@ impl Demux {
     #[inline]
     pub fn lookup(&self, tuple: &FourTuple) -> Option<u32> {
         match V4::of(tuple, 0) {
-            Some(key) => lookup(&self.v4, &self.seeds, &key),
-            None => lookup(&self.v6, &self.seeds, &V6::of(tuple, 0)),
+            Some(key) => self.v4.find(&key, &self.seeds).map(|e| e.index),
+            None => {
+                let key = V6::of(tuple, 0);
+                self.v6.find(&key, &self.seeds).map(|e| e.index)
+            }
+        }
+    }
+
+    /// Its connection will be looked up soon: asks for the cache line to look in first.
+    #[inline]
+    pub fn expect(&self, tuple: &FourTuple) {
+        match V4::of(tuple, 0) {
+            Some(key) => self.v4.expect(&key, &self.seeds),
+            None => self.v6.expect(&V6::of(tuple, 0), &self.seeds),
         }
     }
 
@@ -93,17 +105,24 @@ impl Demux {
     /// # Errors
     /// [`Taken`] if the four-tuple has one; nothing is changed.
     pub fn insert(&mut self, tuple: &FourTuple, index: u32) -> Result<(), Taken> {
-        match V4::of(tuple, index) {
-            Some(entry) => insert(&mut self.v4, &self.seeds, entry),
-            None => insert(&mut self.v6, &self.seeds, V6::of(tuple, index)),
+        if let Some(index) = self.lookup(tuple) {
+            return Err(Taken(index));
         }
+        match V4::of(tuple, index) {
+            Some(entry) => self.v4.insert(entry, &self.seeds),
+            None => self.v6.insert(V6::of(tuple, index), &self.seeds),
+        }
+        Ok(())
     }
 
     /// Take a connection out: its index, if it was there.
     pub fn remove(&mut self, tuple: &FourTuple) -> Option<u32> {
         match V4::of(tuple, 0) {
-            Some(key) => remove(&mut self.v4, &self.seeds, &key),
-            None => remove(&mut self.v6, &self.seeds, &V6::of(tuple, 0)),
+            Some(key) => self.v4.remove(&key, &self.seeds).map(|e| e.index),
+            None => {
+                let key = V6::of(tuple, 0);
+                self.v6.remove(&key, &self.seeds).map(|e| e.index)
+            }
         }
     }
 
@@ -120,8 +139,7 @@ impl Demux {
     /// Make room for this many more IPv4 connections at once: growing by insertion doubles the
     /// table each time, and one such step takes milliseconds from 100,000 on.
     pub fn reserve_v4(&mut self, additional: usize) {
-        let seeds = &self.seeds;
-        self.v4.reserve(additional, |entry| entry.hash(seeds));
+        self.v4.reserve(additional, &self.seeds);
     }
 
     /// Enter a listener. `addr`: one address; the unspecified address of a family for all of
@@ -163,7 +181,7 @@ pub(super) struct LastFound(V4);
 
 impl LastFound {
     /// None: to be set whenever one is taken out of the table.
-    pub(super) const NONE: Self = Self(V4::NONE);
+    pub(super) const NONE: Self = Self(V4::EMPTY);
 
     /// [`Demux::lookup`], remembering the answer.
     #[inline]
@@ -171,59 +189,30 @@ impl LastFound {
         let Some(key) = V4::of(tuple, 0) else {
             return demux.lookup(tuple);
         };
-        if self.0.same(&key) && self.0.index != NONE {
+        if self.0.same(&key) && !self.0.is_empty() {
             return Some(self.0.index);
         }
-        let index = lookup(&demux.v4, &demux.seeds, &key)?;
+        let index = demux.v4.find(&key, &demux.seeds)?.index;
         self.0 = V4 { index, ..key };
         Some(index)
     }
 }
 
-#[inline]
-fn lookup<E: Entry>(table: &HashTable<E>, seeds: &Seeds, key: &E) -> Option<u32> {
-    table
-        .find(key.hash(seeds), |entry| entry.same(key))
-        .map(E::index)
-}
-
-fn insert<E: Entry>(table: &mut HashTable<E>, seeds: &Seeds, entry: E) -> Result<(), Taken> {
-    if let Some(index) = lookup(table, seeds, &entry) {
-        return Err(Taken(index));
-    }
-    table.insert_unique(entry.hash(seeds), entry, |entry| entry.hash(seeds));
-    Ok(())
-}
-
-fn remove<E: Entry>(table: &mut HashTable<E>, seeds: &Seeds, key: &E) -> Option<u32> {
-    let found = table
-        .find_entry(key.hash(seeds), |entry| entry.same(key))
-        .ok()?;
-    Some(found.remove().0.index())
-}
-
 /// The secret of the hash.
-struct Seeds([u64; 5]);
-
-impl Seeds {
-    fn new(secret: &SipKey) -> Self {
-        Self(core::array::from_fn(|i| secret.sip24([i as u64])))
-    }
-}
-
-/// A key with the index that stands under it.
 ///
 /// The hash is by folded multiplication with secret operands, at a third of the cost of
 /// SipHash-1-3. It is not a pseudorandom function, and need not be: its values never leave the
 /// table, and without the secret no set of keys is known to collide.
-trait Entry {
-    fn hash(&self, seeds: &Seeds) -> u64;
-    /// Equal keys.
-    fn same(&self, other: &Self) -> bool;
-    fn index(&self) -> u32;
+pub(super) struct Seeds([u64; 5]);
+
+impl Seeds {
+    pub(super) fn new(secret: &SipKey) -> Self {
+        Self(core::array::from_fn(|i| secret.sip24([i as u64])))
+    }
 }
 
 /// 16 bytes.
+#[derive(Clone, Copy)]
 struct V4 {
     ports: u32,
     remote: u32,
@@ -235,13 +224,6 @@ struct V4 {
 const NONE: u32 = u32::MAX;
 
 impl V4 {
-    const NONE: Self = Self {
-        ports: 0,
-        remote: 0,
-        local: 0,
-        index: NONE,
-    };
-
     #[inline]
     fn of(tuple: &FourTuple, index: u32) -> Option<Self> {
         let (SocketAddr::V4(local), SocketAddr::V4(remote)) = (tuple.local, tuple.remote) else {
@@ -258,6 +240,17 @@ impl V4 {
 }
 
 impl Entry for V4 {
+    const EMPTY: Self = Self {
+        ports: 0,
+        remote: 0,
+        local: 0,
+        index: NONE,
+    };
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.index == NONE
+    }
     #[inline]
     fn hash(&self, Seeds(seeds): &Seeds) -> u64 {
         let remote = (u64::from(self.ports) << 32) | u64::from(self.remote);
@@ -268,13 +261,10 @@ impl Entry for V4 {
     fn same(&self, other: &Self) -> bool {
         (self.ports, self.remote, self.local) == (other.ports, other.remote, other.local)
     }
-    #[inline]
-    fn index(&self) -> u32 {
-        self.index
-    }
 }
 
 /// 40 bytes.
+#[derive(Clone, Copy)]
 struct V6 {
     remote: [u64; 2],
     local: [u64; 2],
@@ -297,6 +287,17 @@ impl V6 {
 }
 
 impl Entry for V6 {
+    const EMPTY: Self = Self {
+        remote: [0; 2],
+        local: [0; 2],
+        ports: 0,
+        index: NONE,
+    };
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.index == NONE
+    }
     #[inline]
     fn hash(&self, Seeds(seeds): &Seeds) -> u64 {
         let remote = fold(self.remote[0] ^ seeds[0], self.remote[1] ^ seeds[1]);
@@ -312,10 +313,6 @@ impl Entry for V6 {
             && self.local[0] == other.local[0]
             && self.local[1] == other.local[1]
             && self.ports == other.ports
-    }
-    #[inline]
-    fn index(&self) -> u32 {
-        self.index
     }
 }
 

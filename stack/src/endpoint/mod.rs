@@ -19,6 +19,7 @@ mod places;
 mod slots;
 mod source;
 mod strangers;
+mod table;
 pub mod wheel;
 
 use crate::buffer::{RecvBuffer, SendBuffer};
