@@ -31,6 +31,8 @@ pub fn prefetch_part<T>(first: &T, part: Range<usize>) {
     // Where what is aligned begins a line is known here, and then each line is one instruction.
     let skew = match align_of::<T>() % LINE {
         0 => 0,
+        // It is within a line.
+        align if part.end <= align => 0,
         _ => start % LINE,
     };
     let begin = (part.start + skew) / LINE;

@@ -17,6 +17,10 @@ impl Word for u64 {
     const NOTHING: Self = Self::MAX;
 }
 
+impl Word for u32 {
+    const NOTHING: Self = Self::MAX;
+}
+
 impl Word for Instant {
     const NOTHING: Self = Self::MAX;
 }

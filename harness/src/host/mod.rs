@@ -117,9 +117,19 @@ impl<A: App> Host for TcpHost<A> {
     }
 
     #[inline]
+    fn prepare_timeout(&self) {
+        self.tcp.prepare_timeout();
+    }
+
+    #[inline]
     fn expect_packet(&self) {
         prefetch_span(self, HEAD);
         self.tcp.expect_packet();
+    }
+
+    #[inline]
+    fn expect_this_packet(&self, packet: &SimPacket) {
+        self.tcp.expect_packet_of(&packet.for_receiver());
     }
 
     #[inline]

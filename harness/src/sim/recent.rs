@@ -25,6 +25,9 @@ impl Recent {
         let news = self.last.iter().all(|&n| n != number);
         if news {
             self.last[self.next] = number;
+        }
+        // What is asked for again and again stays.
+        if self.last[self.next] == number {
             self.next = (self.next + 1) % PLACES;
         }
         news
@@ -41,8 +44,17 @@ mod tests {
         for n in [7, 0, 1, 2] {
             assert!(recent.is_news(n));
         }
-        assert!([7, 0, 1, 2].into_iter().all(|n| !recent.is_news(n)));
+        assert!([1, 2, 0].into_iter().all(|n| !recent.is_news(n)));
         assert!(recent.is_news(3));
         assert!(recent.is_news(7) && !recent.is_news(3));
+    }
+
+    #[test]
+    fn what_is_asked_for_again_stays() {
+        let mut recent = Recent::new();
+        assert!(recent.is_news(7));
+        for n in 10..100 {
+            assert!(recent.is_news(n) && !recent.is_news(7), "{n}");
+        }
     }
 }

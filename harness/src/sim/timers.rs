@@ -11,10 +11,25 @@ const ABSENT: u32 = u32::MAX;
 /// Children per node: half the levels of a binary heap, and four keys fill a cache line.
 const ARITY: usize = 4;
 
+/// Time and host in one number, which is compared without a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
-    time: SimTime,
-    id: u32,
+struct Entry(u128);
+
+impl Entry {
+    #[inline]
+    fn new(time: SimTime, id: u32) -> Self {
+        Self(u128::from(time.as_picos()) << 64 | u128::from(id))
+    }
+
+    #[inline]
+    fn time(self) -> SimTime {
+        SimTime::from_picos((self.0 >> 64) as u64)
+    }
+
+    #[inline]
+    fn id(self) -> u32 {
+        self.0 as u32
+    }
 }
 
 /// Timers by host number, smallest `(time, number)` first.
@@ -37,19 +52,39 @@ impl Timers {
     /// The time of the next timer; [`SimTime::MAX`] if none is armed.
     #[inline]
     pub fn next_time(&self) -> SimTime {
-        self.heap.first().map_or(SimTime::MAX, |e| e.time)
+        self.heap.first().map_or(SimTime::MAX, |e| e.time())
     }
 
     /// The host whose timer is next.
     pub fn next_id(&self) -> Option<u32> {
-        self.heap.first().map(|e| e.id)
+        self.heap.first().map(|e| e.id())
+    }
+
+    /// The hosts whose timers are the next three.
+    #[inline]
+    pub(crate) fn next_three(&self) -> [Option<u32>; 3] {
+        let children = |at: usize| {
+            let nodes = at * ARITY + 1..=at * ARITY + ARITY;
+            nodes.filter_map(|at| Some((*self.heap.get(at)?, at)))
+        };
+        // The second is a child of the first, and the third of either.
+        let second = children(0).min();
+        let third = second.and_then(|second| {
+            let others = children(0).filter(|&child| child != second);
+            others.chain(children(second.1)).min()
+        });
+        [
+            self.next_id(),
+            second.map(|(e, _)| e.id()),
+            third.map(|(e, _)| e.id()),
+        ]
     }
 
     /// When host `id`'s timer is armed for.
     #[inline]
     pub fn armed(&self, id: u32) -> Option<SimTime> {
         let at = *self.place.get(id as usize)?;
-        self.heap.get(at as usize).map(|e| e.time)
+        self.heap.get(at as usize).map(|e| e.time())
     }
 
     /// Arms host `id`'s timer for exactly `time`.
@@ -57,7 +92,7 @@ impl Timers {
     /// # Panics
     /// If there is no such host.
     pub fn set(&mut self, id: u32, time: SimTime) {
-        let entry = Entry { time, id };
+        let entry = Entry::new(time, id);
         let at = self.place[id as usize];
         if at == ABSENT {
             self.heap.push(entry);
@@ -108,14 +143,29 @@ impl Timers {
     fn sift_down(&mut self, mut at: usize, entry: Entry) {
         loop {
             let first = at * ARITY + 1;
-            let last = (first + ARITY).min(self.heap.len());
-            let Some(least) = (first..last).min_by_key(|&i| self.heap[i]) else {
-                break;
+            let (least, child) = match self.heap.get(first..first + ARITY) {
+                // Two pairs, and their winners.
+                Some(&[a, b, c, d]) => {
+                    let left = if b < a { (first + 1, b) } else { (first, a) };
+                    let right = if d < c {
+                        (first + 3, d)
+                    } else {
+                        (first + 2, c)
+                    };
+                    if right.1 < left.1 { right } else { left }
+                }
+                _ => {
+                    let last = self.heap.len();
+                    let Some(least) = (first..last).min_by_key(|&i| self.heap[i]) else {
+                        break;
+                    };
+                    (least, self.heap[least])
+                }
             };
-            if entry <= self.heap[least] {
+            if entry <= child {
                 break;
             }
-            self.put(at, self.heap[least]);
+            self.put(at, child);
             at = least;
         }
         self.put(at, entry);
@@ -124,7 +174,7 @@ impl Timers {
     #[inline]
     fn put(&mut self, at: usize, entry: Entry) {
         self.heap[at] = entry;
-        self.place[entry.id as usize] = at as u32;
+        self.place[entry.id() as usize] = at as u32;
     }
 }
 
@@ -170,8 +220,12 @@ mod tests {
                         *slot = Some(time);
                     }
                 }
-                let next = (0..20u32).filter_map(|i| Some((model[i as usize]?, i))).min();
+                let mut all: Vec<_> =
+                    (0..20u32).filter_map(|i| Some((model[i as usize]?, i))).collect();
+                all.sort_unstable();
+                let next = all.first().copied();
                 prop_assert_eq!(t.next_id(), next.map(|n| n.1));
+                prop_assert_eq!(t.next_three(), [0, 1, 2].map(|n| all.get(n).map(|n| n.1)));
                 prop_assert_eq!(t.next_time(), next.map_or(SimTime::MAX, |n| n.0));
                 for i in 0..20 {
                     prop_assert_eq!(t.armed(i), model[i as usize]);

@@ -38,6 +38,12 @@ pub trait Host {
     #[inline]
     fn expect_packet(&self) {}
 
+    /// The same of a host that was told so a moment ago and is at hand: it is this one.
+    #[inline]
+    fn expect_this_packet(&self, packet: &Self::Packet) {
+        let _ = packet;
+    }
+
     /// It is this one. Two events later: what was asked for has come, and tells what else to ask
     /// for.
     #[inline]
@@ -45,9 +51,13 @@ pub trait Host {
         let _ = packet;
     }
 
-    /// Its timer is the next one: the same.
+    /// Its timer will soon be the next one: the same, without a packet.
     #[inline]
     fn expect_timeout(&self) {}
+
+    /// As [`Host::prepare_packet`], of its timer.
+    #[inline]
+    fn prepare_timeout(&self) {}
 
     /// A packet for it has arrived.
     fn handle_packet(&mut self, now: Instant, packet: &Self::Packet);
@@ -138,6 +148,9 @@ impl Slot {
     };
 }
 
+/// In place of a packet's slot: the host's timer.
+const TIMER: u32 = u32::MAX;
+
 /// Hosts on a network.
 #[derive(Debug)]
 pub struct World<H: Host, T: Tap<H::Packet> = NoTap> {
@@ -151,11 +164,14 @@ pub struct World<H: Host, T: Tap<H::Packet> = NoTap> {
     events_before_now: u64,
     limits: Limits,
     tap: T,
-    /// Packets that hosts were told to expect after the last event, and after the one before.
+    /// Packets, or [`TIMER`], that hosts were told to expect after the last event, and after the
+    /// one before.
     told: Vec<(HostId, u32)>,
     expected: Vec<(HostId, u32)>,
     /// Hosts whose lines were asked for.
     asked: Recent,
+    /// Those told of their timer.
+    told_of_timer: Recent,
 }
 
 impl<H: Host> World<H> {
@@ -193,6 +209,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
             told: Vec::new(),
             expected: Vec::new(),
             asked: Recent::new(),
+            told_of_timer: Recent::new(),
         }
     }
 
@@ -327,17 +344,49 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
     /// Tells the hosts of the packets that are next on the links to them.
     #[inline]
     fn look_ahead(&mut self) {
-        for (host, slot) in self.expected.drain(..) {
-            self.hosts[host.index()].prepare_packet(self.network.packet(slot));
-        }
+        self.prepare();
         std::mem::swap(&mut self.expected, &mut self.told);
         std::mem::swap(&mut self.told, &mut self.network.heads);
         for &(host, slot) in &self.told {
-            prefetch(self.network.packet(slot));
+            let packet = self.network.packet(slot);
+            prefetch(packet);
             if self.asked.is_news(host.0) {
                 self.hosts[host.index()].expect_packet();
                 prefetch(&self.slots[host.index()]);
                 self.network.expect_nic(host);
+            } else {
+                self.hosts[host.index()].expect_this_packet(packet);
+            }
+        }
+    }
+
+    /// Has those prepare for a packet or a timeout that were told of it two events ago.
+    #[inline]
+    fn prepare(&mut self) {
+        for (host, slot) in self.expected.drain(..) {
+            let host = &self.hosts[host.index()];
+            if slot == TIMER {
+                host.prepare_timeout();
+            } else {
+                host.prepare_packet(self.network.packet(slot));
+            }
+        }
+    }
+
+    /// Tells the hosts whose timers are next. Many may fire one after the other with no packet
+    /// between: so the third one hears of it already, and the second one is to prepare.
+    #[inline]
+    fn look_at_timers(&mut self) {
+        self.prepare();
+        std::mem::swap(&mut self.expected, &mut self.told);
+        self.prepare();
+        for host in self.timers.next_three().into_iter().flatten() {
+            if self.told_of_timer.is_news(host) {
+                let host = HostId(host);
+                self.hosts[host.index()].expect_timeout();
+                prefetch(&self.slots[host.index()]);
+                self.network.expect_nic(host);
+                self.told.push((host, TIMER));
             }
         }
     }
@@ -399,12 +448,8 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
         if self.slots[host.index()].armed == SimTime::MAX {
             self.timers.cancel(host.0);
         }
-        if self.network.looks_ahead
-            && let Some(next) = self.timers.next_id()
-        {
-            prefetch(&self.slots[next as usize]);
-            self.network.expect_nic(HostId(next));
-            self.hosts[next as usize].expect_timeout();
+        if self.network.looks_ahead {
+            self.look_at_timers();
         }
         happened
     }

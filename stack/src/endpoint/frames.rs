@@ -5,6 +5,7 @@ use super::{Endpoint, ListenerId, NextOutput};
 use crate::buffer::RecvRing;
 use crate::conn::state::State;
 use crate::conn::{Connection, TcpTypes};
+use crate::sparse::Sparse;
 use crate::wire::{IpHeader, TcpHeader};
 use narrows_congestion::{ByteCount, Instant};
 use std::net::IpAddr;
@@ -77,7 +78,7 @@ impl<T: TcpTypes> Endpoint<T> {
     /// The acknowledgement that the last packet given to
     /// [`handle_packet`](Self::handle_packet) is owed at once because it came out of order.
     pub(crate) fn disorder_ack(&mut self, now: Instant) -> Option<NextOutput> {
-        let slot = self.last_input.take()?;
+        let slot = std::mem::replace(&mut self.last_input, Sparse::NONE).get()?;
         let conn = self.slots.get_mut(slot as usize)?.conn.as_mut()?;
         if !conn.owes_disorder_ack() {
             return None;
@@ -89,7 +90,7 @@ impl<T: TcpTypes> Endpoint<T> {
 impl<T: TcpTypes<Recv = RecvRing>> Endpoint<T> {
     /// The connection that the last packet was given to.
     pub(crate) fn last_input(&self) -> Option<u32> {
-        self.last_input
+        self.last_input.get()
     }
 
     /// Where the next payload of the connection in `slot` goes, with room for `len` bytes, and the

@@ -10,6 +10,7 @@ mod ahead;
 pub mod challenge;
 mod cookies;
 pub mod demux;
+mod events;
 mod frames;
 mod icmp;
 pub mod isn;
@@ -27,11 +28,13 @@ use crate::config::{ConfigError, TcpConfig};
 use crate::conn::state::State;
 use crate::conn::{Connection, Event, Output, TcpTypes};
 use crate::rng::Rng;
+use crate::sparse::Sparse;
 use crate::trace::TraceSink;
 use crate::wire::{Flags, IpHeader, TcpHeader};
 use challenge::{ChallengeLimit, EndpointBudget, Verdict};
 use cookies::Cookies;
 use demux::{Demux, FourTuple, LastFound};
+use events::Events;
 use isn::{EphemeralPorts, Secrets};
 use listen::Listener;
 use metrics::{MetricsCache, MetricsConfig};
@@ -191,7 +194,7 @@ pub type Tracer = Box<dyn FnMut(Instant, ConnId, &FourTuple) -> Option<Box<dyn T
 ///
 /// Its layout is that of the declaration: what every packet touches lies side by side with the
 /// first connection (see [`Connection`]), and the rest is in a box.
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct Endpoint<T: TcpTypes> {
     few: Box<Few<T>>,
     /// Ends of the queue of connections that may have something to send.
@@ -199,10 +202,10 @@ pub struct Endpoint<T: TcpTypes> {
     last_dirty: u32,
     last_found: LastFound,
     /// The connection that a packet was given to last.
-    last_input: Option<u32>,
-    /// Whether there are strays or events, which are in the box.
+    last_input: Sparse<u32>,
+    /// Whether there are strays, which are in the box.
     has_strays: bool,
-    has_events: bool,
+    events: Events,
     wheel: TimerWheel,
     slots: Slots<T>,
 }
@@ -227,7 +230,6 @@ struct Few<T: TcpTypes> {
     tracer: Option<Tracer>,
     demux: Demux,
     stray: VecDeque<(IpHeader, TcpHeader)>,
-    events: VecDeque<EndpointEvent>,
 }
 
 impl<T: TcpTypes> Endpoint<T> {
@@ -254,7 +256,6 @@ impl<T: TcpTypes> Endpoint<T> {
             secrets,
             rng: Rng::stream(k0 ^ k1.rotate_left(32), 1),
             stray: VecDeque::new(),
-            events: VecDeque::new(),
             tracer: None,
             empty: T::Send::default(),
             stats: EndpointStats::default(),
@@ -265,9 +266,9 @@ impl<T: TcpTypes> Endpoint<T> {
             first_dirty: LAST,
             last_dirty: LAST,
             last_found: LastFound::NONE,
-            last_input: None,
+            last_input: Sparse::NONE,
             has_strays: false,
-            has_events: false,
+            events: Events::default(),
             wheel: TimerWheel::new(),
             slots: Slots::new(),
         })
@@ -403,7 +404,7 @@ impl<T: TcpTypes> Endpoint<T> {
             {
                 conn.forget_challenge();
             }
-            self.last_input = Some(slot);
+            self.last_input = Sparse::some(slot);
             self.after_input(slot);
             return;
         }
@@ -522,12 +523,7 @@ impl<T: TcpTypes> Endpoint<T> {
 
     /// The next thing to tell the user.
     pub fn poll_event(&mut self) -> Option<EndpointEvent> {
-        if !self.has_events {
-            return None;
-        }
-        let event = self.few.events.pop_front();
-        self.has_events = event.is_some();
-        event
+        self.events.pop()
     }
 
     /// A connection, until it is released and closed.

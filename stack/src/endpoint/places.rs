@@ -9,10 +9,10 @@ use super::ListenerId;
 use crate::conn::{Connection, TcpTypes};
 use crate::prefetch::prefetch_part;
 use std::mem::offset_of;
-use std::ops::{Index, IndexMut};
+use std::ops::{Index, IndexMut, Range};
 
 /// A place, and what the endpoint remembers of the connection in it.
-#[repr(C, align(64))] // The connection last: it begins with what each packet touches.
+#[repr(C)] // The connection last: it begins with what each packet touches.
 pub(super) struct Slot<T: TcpTypes> {
     pub(super) generation: u32,
     /// The queue of connections that may have something to send runs through the slots: the next
@@ -66,33 +66,30 @@ impl<T: TcpTypes> Slot<T> {
     };
 }
 
-/// Each asks for cache lines that a segment touches, if there is a connection.
 impl<T: TcpTypes> Slot<T> {
     /// Where the connection is: behind its tag, which is no larger than what it is aligned to.
     const CONN: usize = offset_of!(Self, conn) + align_of::<Place<T>>();
 
-    /// Those that any segment touches. Nothing of the slot is looked at: that would wait for it.
-    #[inline]
-    pub(super) fn prefetch(&self) {
-        let [first, ..] = Connection::<T>::TOUCHED;
-        prefetch_part(self, 0..Self::CONN + first.end);
-    }
+    /// The parts that a segment touches: any segment the first, one without data all of them.
+    pub(super) const TOUCHED: [Range<usize>; 3] = {
+        let [any, una, policy] = Connection::<T>::TOUCHED;
+        [
+            0..Self::CONN + any.end,
+            Self::CONN + una.start..Self::CONN + una.end,
+            Self::CONN + policy.start..Self::CONN + policy.end,
+        ]
+    };
+}
 
-    /// Those that one without data touches besides.
-    #[inline]
-    pub(super) fn prefetch_sender(&self) {
-        let [_, others @ ..] = Connection::<T>::TOUCHED;
-        for part in others {
-            prefetch_part(self, Self::CONN + part.start..Self::CONN + part.end);
-        }
-    }
+/// Beginning on a cache line.
+#[repr(align(64))]
+pub(super) struct Aligned<T: TcpTypes>(Slot<T>);
 
-    /// The records of segments that an acknowledgement touches. The slot is to be there.
+impl<T: TcpTypes> Aligned<T> {
+    /// Asks for these bytes of the slot. Nothing of it is looked at: that would wait for it.
     #[inline]
-    pub(super) fn prefetch_records(&self) {
-        if let Some(conn) = self.conn.as_ref() {
-            conn.sender().scoreboard().prefetch();
-        }
+    pub(super) fn prefetch(&self, part: &Range<usize>) {
+        prefetch_part(self, part.start..part.end);
     }
 }
 
@@ -103,7 +100,7 @@ const CHUNK: usize = 64;
 #[repr(C)] // The first last: see `Endpoint`.
 pub(super) struct Slots<T: TcpTypes> {
     /// Of [`CHUNK`] slots each, but for the last.
-    chunks: Vec<Vec<Slot<T>>>,
+    chunks: Vec<Vec<Aligned<T>>>,
     len: usize,
     first: Slot<T>,
 }
@@ -143,7 +140,7 @@ impl<T: TcpTypes> Slots<T> {
             let whole = if chunk == 0 { 0 } else { CHUNK };
             self.chunks.push(Vec::with_capacity(whole));
         }
-        self.chunks[chunk].push(slot);
+        self.chunks[chunk].push(Aligned(slot));
     }
 
     #[inline]
@@ -151,6 +148,12 @@ impl<T: TcpTypes> Slots<T> {
         if index == 0 && self.len > 0 {
             return Some(&self.first);
         }
+        Some(&self.other(index)?.0)
+    }
+
+    /// One that is not the first.
+    #[inline]
+    pub(super) fn other(&self, index: usize) -> Option<&Aligned<T>> {
         let (chunk, place) = place_of(index);
         self.chunks.get(chunk)?.get(place)
     }
@@ -161,7 +164,7 @@ impl<T: TcpTypes> Slots<T> {
             return Some(&mut self.first);
         }
         let (chunk, place) = place_of(index);
-        self.chunks.get_mut(chunk)?.get_mut(place)
+        Some(&mut self.chunks.get_mut(chunk)?.get_mut(place)?.0)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Slot<T>> {

@@ -58,8 +58,7 @@ impl<T: TcpTypes> Endpoint<T> {
                 && let Some(listener) = self.few.listeners.get_mut(&id.0)
             {
                 listener.on_established();
-                self.has_events = true;
-                self.few.events.push_back(EndpointEvent::Accepted {
+                self.events.push(EndpointEvent::Accepted {
                     listener: id,
                     conn: conn_id,
                 });
@@ -75,8 +74,7 @@ impl<T: TcpTypes> Endpoint<T> {
                 s.released = true;
             }
             if !s.released {
-                self.has_events = true;
-                self.few.events.push_back(EndpointEvent::Conn {
+                self.events.push(EndpointEvent::Conn {
                     conn: conn_id,
                     event,
                 });
@@ -166,10 +164,7 @@ impl<T: TcpTypes> Endpoint<T> {
         let id = self.id(slot);
         if !self.slots[slot as usize].released {
             let event = Event::Closed(CloseReason::Finished);
-            self.has_events = true;
-            self.few
-                .events
-                .push_back(EndpointEvent::Conn { conn: id, event });
+            self.events.push(EndpointEvent::Conn { conn: id, event });
         }
         self.wheel.cancel(slot);
         self.free_slot(slot);

@@ -240,6 +240,17 @@ impl Scoreboard {
         }
     }
 
+    /// Asks for the records that a timeout marks: all, if they are few.
+    #[inline]
+    pub(crate) fn prefetch_all(&self) {
+        let (first, others) = self.records.as_slices();
+        for part in [first, others] {
+            if let Some(record) = part.first() {
+                prefetch_span(record, part.len().min(8) * size_of::<SentSegment>());
+            }
+        }
+    }
+
     /// No record is outstanding.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()

@@ -9,6 +9,7 @@ use super::spurious::{Frto, UndoRecord};
 use super::stats::SenderStats;
 use super::tlp::TlpEpisode;
 use crate::config::{PacingMode, RecoverySending, SpuriousDetection};
+use crate::prefetch::{prefetch, prefetch_part};
 use crate::rng::Rng;
 use crate::sparse::Sparse;
 use narrows_congestion::{
@@ -156,6 +157,29 @@ impl<C, R> Sender<C, R> {
             offset_of!(Self, policy)..cc + used,
         ]
     };
+
+    /// Asks for the records of segments that an ACK of new data touches, and for what an ACK is
+    /// compared with once something was lost.
+    #[inline]
+    pub(crate) fn prefetch_records(&self) {
+        self.board.prefetch();
+        self.prefetch_undo();
+    }
+
+    /// Asks for what a timeout touches and an ACK does not.
+    #[inline]
+    pub(crate) fn prefetch_losses(&self) {
+        self.board.prefetch_all();
+        self.prefetch_undo();
+        prefetch_part(self, offset_of!(Self, retrying_since)..size_of::<Self>());
+    }
+
+    #[inline]
+    fn prefetch_undo(&self) {
+        if let Some(undo) = &self.undo {
+            prefetch(&**undo);
+        }
+    }
 }
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
