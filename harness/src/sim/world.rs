@@ -55,7 +55,7 @@ pub trait Host {
     #[inline]
     fn expect_timeout(&self) {}
 
-    /// As [`Host::prepare_packet`], of its timer.
+    /// As [`Host::prepare_packet`], of its timer, when the one before has fired.
     #[inline]
     fn prepare_timeout(&self) {}
 
@@ -148,9 +148,6 @@ impl Slot {
     };
 }
 
-/// In place of a packet's slot: the host's timer.
-const TIMER: u32 = u32::MAX;
-
 /// Hosts on a network.
 #[derive(Debug)]
 pub struct World<H: Host, T: Tap<H::Packet> = NoTap> {
@@ -164,14 +161,14 @@ pub struct World<H: Host, T: Tap<H::Packet> = NoTap> {
     events_before_now: u64,
     limits: Limits,
     tap: T,
-    /// Packets, or [`TIMER`], that hosts were told to expect after the last event, and after the
-    /// one before.
+    /// Packets that hosts were told to expect after the last event, and after the one before.
     told: Vec<(HostId, u32)>,
     expected: Vec<(HostId, u32)>,
     /// Hosts whose lines were asked for.
     asked: Recent,
-    /// Those told of their timer.
+    /// Those told of their timer, and of them those told after the last one fired.
     told_of_timer: Recent,
+    timers_told: Vec<HostId>,
 }
 
 impl<H: Host> World<H> {
@@ -210,6 +207,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
             expected: Vec::new(),
             asked: Recent::new(),
             told_of_timer: Recent::new(),
+            timers_told: Vec::new(),
         }
     }
 
@@ -341,10 +339,13 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
         }
     }
 
-    /// Tells the hosts of the packets that are next on the links to them.
+    /// Tells the hosts of the packets that are next on the links to them, and has those prepare
+    /// that were told two events ago.
     #[inline]
     fn look_ahead(&mut self) {
-        self.prepare();
+        for (host, slot) in self.expected.drain(..) {
+            self.hosts[host.index()].prepare_packet(self.network.packet(slot));
+        }
         std::mem::swap(&mut self.expected, &mut self.told);
         std::mem::swap(&mut self.told, &mut self.network.heads);
         for &(host, slot) in &self.told {
@@ -360,33 +361,20 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
         }
     }
 
-    /// Has those prepare for a packet or a timeout that were told of it two events ago.
-    #[inline]
-    fn prepare(&mut self) {
-        for (host, slot) in self.expected.drain(..) {
-            let host = &self.hosts[host.index()];
-            if slot == TIMER {
-                host.prepare_timeout();
-            } else {
-                host.prepare_packet(self.network.packet(slot));
-            }
-        }
-    }
-
     /// Tells the hosts whose timers are next. Many may fire one after the other with no packet
     /// between: so the third one hears of it already, and the second one is to prepare.
     #[inline]
     fn look_at_timers(&mut self) {
-        self.prepare();
-        std::mem::swap(&mut self.expected, &mut self.told);
-        self.prepare();
+        for host in self.timers_told.drain(..) {
+            self.hosts[host.index()].prepare_timeout();
+        }
         for host in self.timers.next_three().into_iter().flatten() {
             if self.told_of_timer.is_news(host) {
                 let host = HostId(host);
                 self.hosts[host.index()].expect_timeout();
                 prefetch(&self.slots[host.index()]);
                 self.network.expect_nic(host);
-                self.told.push((host, TIMER));
+                self.timers_told.push(host);
             }
         }
     }
