@@ -16,14 +16,13 @@
 //! `Sacked` use the same link to jump over a SACKed run. So no operation walks over what was
 //! settled before, and the cost of an ACK follows what is new in it.
 
-use crate::prefetch::{prefetch, prefetch_span};
 use crate::recovery::rate::TxSnapshot;
 pub use judge::Judged;
 use links::step;
 use narrows_congestion::{ByteCount, Instant};
 use std::collections::{VecDeque, vec_deque};
-use std::mem::offset_of;
 
+mod ahead;
 mod judge;
 mod links;
 #[cfg(test)]
@@ -184,9 +183,6 @@ impl Default for Scoreboard {
 }
 
 impl Scoreboard {
-    /// So many bytes from the start are what each ACK touches.
-    pub(crate) const TOUCHED: usize = offset_of!(Self, high_sacked);
-
     /// Nothing outstanding; the next record starts at 0 unless [`Self::set_start`] says else.
     pub fn new() -> Self {
         Self {
@@ -215,39 +211,6 @@ impl Scoreboard {
             undone: 0,
             #[cfg(test)]
             steps: 0,
-        }
-    }
-
-    /// Reads a word of each cache line that an ACK of new data touches, as
-    /// [`Sender::bring_in`](super::Sender::bring_in).
-    #[inline]
-    pub(super) fn bring_in(&self) -> u64 {
-        let of = |record: Option<&SentSegment>| record.map_or(0, |r| r.start);
-        self.una
-            ^ self.reno_bytes
-            ^ u64::from(self.base)
-            ^ of(self.records.front())
-            ^ of(self.records.back())
-    }
-
-    /// Asks for the records that an ACK of new data touches: the first, the last, and the place
-    /// behind it.
-    #[inline]
-    pub(crate) fn prefetch(&self) {
-        if let (Some(first), Some(last)) = (self.records.front(), self.records.back()) {
-            prefetch(first);
-            prefetch_span(last, 2 * size_of::<SentSegment>());
-        }
-    }
-
-    /// Asks for the records that a timeout marks: all, if they are few.
-    #[inline]
-    pub(crate) fn prefetch_all(&self) {
-        let (first, others) = self.records.as_slices();
-        for part in [first, others] {
-            if let Some(record) = part.first() {
-                prefetch_span(record, part.len().min(8) * size_of::<SentSegment>());
-            }
         }
     }
 
