@@ -382,6 +382,32 @@ fn rfc5681_4_3_what_was_taken_back_is_not_answered_for() {
     assert_eq!(lab.reductions(), 1);
 }
 
+/// And that may come to light while the reduction's own window is not over.
+#[test]
+fn rfc5681_4_3_what_was_taken_back_may_be_lost_in_cwr() {
+    let config = TcpConfig {
+        local_drop: LocalDropPolicy::Congestion,
+        ..window(textbook("sack"), 20)
+    };
+    let mut lab = Lab::connected(config, ms(100));
+    lab.write(300);
+    let burst = lab.log[4].tcp.clone();
+    lab.conn
+        .handle_local_drop(lab.now, &burst, 16 * MSS as usize);
+    lab.pump();
+    lab.wait(ms(100));
+    for n in 1..=3 {
+        lab.wait(us(100));
+        lab.ack(n);
+    }
+    let end = nxt(&lab);
+    assert!(end >= 8 && state(&lab) == CaState::Cwr);
+    // 3 is lost, and 4.
+    lab.wait(ms(100));
+    lab.sack(3, &[(5, end)]);
+    assert_eq!((state(&lab), lab.reductions()), (CaState::Recovery, 1));
+}
+
 /// The same of a retransmission that left after it.
 #[test]
 fn rfc5681_4_3_a_retransmission_made_in_cwr_and_lost_lowers_the_window() {

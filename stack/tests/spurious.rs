@@ -849,3 +849,19 @@ fn rfc6582_3_2_echoes_after_f_rto_are_no_loss() {
     }
     assert_eq!(lab.reductions(), 0);
 }
+
+/// The exception: a lone segment times out because the peer holds its ACK back. Its D-SACK is all
+/// the news there can be.
+#[test]
+fn rfc3708_a1_a_lone_segment_may_have_been_acknowledged_late() {
+    let config = TcpConfig {
+        spurious: DSACK,
+        ..textbook("sack")
+    };
+    let mut lab = Lab::connected(config, ms(100));
+    lab.write(1);
+    assert_eq!(segments(&lab.timer()), [0]);
+    lab.wait(ms(100));
+    lab.sack(1, &[(0, 1)]);
+    assert_eq!(lab.undone(), 1);
+}

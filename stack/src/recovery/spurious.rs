@@ -126,12 +126,13 @@ impl UndoRecord {
     /// has been reported as a duplicate. Call it for each D-SACK, `[start, end)`.
     ///
     /// `first_news`: it begins at SND.UNA, and nothing of the window was SACKed before. Then all
-    /// of its acknowledgements were lost (step A.1), and nothing is undone.
+    /// of its acknowledgements were lost (step A.1), and nothing is undone; unless the window was
+    /// one segment, whose acknowledgement may only have been delayed.
     pub fn on_dsack(&mut self, (start, end): (AbsSeq, AbsSeq), first_news: bool) -> bool {
         if start < self.range.0 || end > self.range.1 {
             return false;
         }
-        if first_news {
+        if first_news && end < self.range.1 {
             self.copies = Copies::Ambiguous;
         }
         self.copies.account_for(start, end)
@@ -400,6 +401,9 @@ mod tests {
         let mut u = record();
         assert!(!u.on_dsack((100, 300), true));
         assert!(!u.on_dsack((100, 300), false), "nor does what follows");
+        let mut lone = UndoRecord::new(Spurious::Timeout, 100, 200, 0);
+        lone.on_retransmit(&segment(100, 200), None);
+        assert!(lone.on_dsack((100, 200), true), "all there was");
     }
 
     /// Step A.3.
