@@ -6,10 +6,11 @@ mod pair;
 
 use lab::{Lab, MSS, ms, segments, textbook};
 use narrows::config::{
-    EcnMode, IdleRestart, InitialWindow, Keepalive, PacingMode, RecoverySending, TcpConfig,
+    EcnMode, IdleRestart, InitialWindow, Keepalive, PacingMode, RecoverySending, SpuriousDetection,
+    TcpConfig,
 };
 use narrows::congestion::{
-    AckSample, CaState, CongestionControl, CongestionEvent, FlowStart, FlowView, Needs,
+    AckSample, CaState, CongestionControl, CongestionEvent, FlowStart, FlowView, Needs, Reno,
 };
 use narrows::conn::acknowledge::{AckWhen, Acknowledge, DataFacts};
 use narrows::conn::ecn::{EcnFeedback, MarkEffect};
@@ -445,4 +446,58 @@ fn keepalive_and_user_timeout_keep_to_the_tick() {
     assert!(last.has(Flags::RST) && on_tick(last.at), "{last:?}");
     let after = last.at.since(begin);
     assert!(after >= ms(5_000) && after < ms(5_300), "{after:?}");
+}
+
+/// Reno that counts how often it was told that a recovery is over.
+#[derive(Debug)]
+struct Exits(Reno, Arc<Mutex<u32>>);
+impl CongestionControl for Exits {
+    fn name(&self) -> &'static str {
+        "exits"
+    }
+    fn cwnd(&self) -> ByteCount {
+        self.0.cwnd()
+    }
+    fn ssthresh(&self) -> ByteCount {
+        self.0.ssthresh()
+    }
+    fn on_ack(&mut self, ack: &AckSample, flow: &FlowView<'_>) {
+        self.0.on_ack(ack, flow);
+    }
+    fn on_congestion_event(&mut self, event: CongestionEvent, flow: &FlowView<'_>) {
+        self.0.on_congestion_event(event, flow);
+    }
+    fn on_rto(&mut self, consecutive: u32, flow: &FlowView<'_>) {
+        self.0.on_rto(consecutive, flow);
+    }
+    fn on_recovery_exit(&mut self, _: &FlowView<'_>) {
+        *self.1.lock().unwrap() += 1;
+    }
+}
+
+/// Each recovery ends once, also where its cause proves spurious and a mark upholds the reduction.
+#[test]
+fn a_recovery_that_a_mark_upholds_ends_like_any_other() {
+    for flags in [Flags::ECE, Flags::NONE] {
+        let exits = Arc::new(Mutex::new(0));
+        let count = exits.clone();
+        let config = TcpConfig {
+            congestion: Arc::new(move |s: &FlowStart| Exits(Reno::new(s), count.clone())),
+            ecn: EcnMode::Classic,
+            spurious: SpuriousDetection {
+                frto: true,
+                ..SpuriousDetection::OFF
+            },
+            initial_window: InitialWindow::Segments(20),
+            ..textbook("sack")
+        };
+        let mut lab = Lab::connected_with(config, ms(100), Flags::ECE);
+        lab.write(60);
+        lab.timer();
+        lab.ack(1);
+        lab.ack_now(2 * MSS, &[], flags);
+        // A spurious one is not over: it never was.
+        let expected = u32::from(flags == Flags::ECE);
+        assert_eq!(*exits.lock().unwrap(), expected);
+    }
 }
