@@ -711,3 +711,54 @@ fn rfc8985_7_4_2_a_probe_that_repaired_in_cwr_is_answered_for() {
     lab.ack(26);
     assert_eq!(lab.reductions(), 2);
 }
+
+/// A mark and the loss of the last segment, in one window: the probe that repairs it changes nothing
+/// more, whichever is heard of first.
+#[test]
+fn rfc8985_7_4_2_a_repaired_tail_of_a_marked_window_is_answered_for() {
+    let marks: [(EcnMode, &str, [Flags; 2]); 3] = [
+        (EcnMode::Classic, "reno", [Flags::ECE, Flags::NONE]),
+        (EcnMode::Dctcp, "dctcp", [Flags::ECE, Flags::NONE]),
+        (EcnMode::Dctcp, "dctcp", [Flags::NONE, Flags::ECE]),
+    ];
+    for (ecn, control, [before, with_the_probe]) in marks {
+        let config = TcpConfig {
+            ecn,
+            ..congestion(textbook("rack"), control)
+        };
+        let mut lab = flight(config, 20, 20, Flags::ECE);
+        lab.ack_now(19 * MSS, &[], before);
+        assert_eq!(segments(&lab.timer()), [19]);
+        assert_eq!(lab.conn.sender_stats().tail_loss_probes, 1);
+        lab.wait(ms(100));
+        lab.ack_now(20 * MSS, &[], with_the_probe);
+        let window = lab.cwnd();
+        lab.write(5);
+        lab.wait(ms(100));
+        lab.ack(22);
+        assert_eq!((lab.reductions(), lab.cwnd() < window), (1, false));
+    }
+}
+
+/// A tail that left after the reduction and is lost is of the next window, though the reduction is
+/// over when that comes to light.
+#[test]
+fn rfc8985_7_4_2_a_repaired_tail_of_the_next_window_is_not() {
+    let config = TcpConfig {
+        ecn: EcnMode::Classic,
+        ..textbook("rack")
+    };
+    let mut lab = flight(config, 20, 20, Flags::ECE);
+    lab.ack_now(19 * MSS, &[], Flags::ECE);
+    lab.ack(20);
+    lab.write(5);
+    lab.wait(ms(100));
+    lab.ack(24);
+    assert_eq!((lab.reductions(), segments(&lab.timer())), (1, vec![24]));
+    lab.wait(ms(100));
+    lab.ack(25);
+    lab.write(5);
+    lab.wait(ms(100));
+    lab.ack(27);
+    assert_eq!(lab.reductions(), 2);
+}

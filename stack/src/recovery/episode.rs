@@ -429,13 +429,15 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         match outcome {
             TlpOutcome::Pending => return,
             TlpOutcome::NoLoss => {}
+            // A reduction since the probe left has answered for all that was outstanding.
+            TlpOutcome::Repaired if episode.end_seq() <= self.answered => {}
             // RFC 8985 section 7.4.2: the probe repaired a loss; the window answers for it once.
             TlpOutcome::Repaired => {
                 if matches!(self.ca_state, CaState::Open | CaState::Disorder) {
                     trace(TraceEvent::Congestion(CongestionEvent::Loss));
                     self.enter_cwr(CongestionEvent::Loss, flight, input.now, trace);
                 } else {
-                    self.lost_beyond |= episode.end_seq() > self.answered;
+                    self.lost_beyond = true;
                 }
             }
         }
