@@ -821,35 +821,6 @@ fn rfc3708_a4_on_a_network_that_duplicates_dsacks_prove_nothing() {
     }
 }
 
-/// Step 3a of RFC 5682 section 2.1, and step 6 of RFC 6582 section 3.2: the new segments of F-RTO
-/// move SND.UNA past what was outstanding at the timeout together with what was sent again; the
-/// echoes of that, where it was needless, are no loss.
-#[test]
-fn rfc6582_3_2_echoes_after_f_rto_are_no_loss() {
-    let config = TcpConfig {
-        spurious: FRTO,
-        initial_window: InitialWindow::Segments(20),
-        ..textbook("newreno")
-    };
-    let mut lab = Lab::connected(config, ms(100));
-    lab.write(60);
-    lab.timer();
-    assert_eq!(segments(&lab.ack(1)), [20, 21]);
-    // 0 and 1 were lost, the rest has arrived, and so do 20 and 21.
-    lab.ack(1);
-    lab.ack(1);
-    assert_eq!(state(&lab), CaState::Loss);
-    let again = segments(&lab.log)[20..].iter().filter(|s| **s < 20).count();
-    assert!(again >= 3, "{again}");
-    lab.wait(ms(100));
-    lab.ack(22);
-    assert_eq!((state(&lab), lab.reductions()), (CaState::Open, 0));
-    for _ in 0..again {
-        lab.ack(22);
-    }
-    assert_eq!(lab.reductions(), 0);
-}
-
 /// The exception: a lone segment times out because the peer holds its ACK back. Its D-SACK is all
 /// the news there can be.
 #[test]

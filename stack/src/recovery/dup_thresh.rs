@@ -71,13 +71,7 @@ impl LossDetector for NewReno {
 
     fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
         match facts.ca_state {
-            CaState::Loss => {
-                // What F-RTO lets out before the retransmissions is acknowledged with their echo.
-                if board.next_lost().is_some() {
-                    self.recover = board.end();
-                }
-                Verdict::Nothing
-            }
+            CaState::Loss => Verdict::Nothing,
             CaState::Recovery => partial_ack(facts, board),
             CaState::Open | CaState::Disorder | CaState::Cwr => {
                 let enough = !facts.una_advanced && facts.dup_acks >= facts.dup_thresh;
