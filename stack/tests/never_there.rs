@@ -174,3 +174,23 @@ fn a_refusal_ends_the_window_of_a_reduction_earlier() {
     lab.ack(5);
     assert_eq!(state(&lab), CaState::Open);
 }
+
+/// Of what was too big for the path and left again there is one copy, whatever becomes of the rest:
+/// the partial ACK that ends classic Reno's recovery does not count the other.
+#[test]
+fn what_left_again_in_smaller_segments_is_in_flight_once() {
+    let mut lab = flight(textbook("reno"), 20, 20);
+    lab.conn.handle_path_mtu(lab.now, 540, 20);
+    let again = lab.pump();
+    lab.wait(ms(100));
+    // The first and the fourth of the small ones are lost.
+    for _ in 0..again.len() - 2 {
+        lab.ack(0);
+    }
+    assert_eq!(state(&lab), CaState::Recovery);
+    lab.wait(ms(100));
+    lab.ack_now(again[3].offset, &[], Flags::NONE);
+    let sender = lab.conn.sender();
+    let outstanding = sender.nxt() - sender.una();
+    assert!(sender.scoreboard().pipe().get() <= outstanding);
+}

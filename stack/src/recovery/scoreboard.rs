@@ -67,7 +67,8 @@ pub struct SentSegment {
     pub(super) order: u32,
     mark: Mark,
     transmissions: u8,
-    /// Lost because it never left or cannot pass: no evidence will say that it was not.
+    /// Lost because it never left or cannot pass: no evidence will say that it was not. If it is
+    /// sent again, that is the only copy.
     absent: bool,
 }
 
@@ -315,7 +316,6 @@ impl Scoreboard {
         record.sent_at = now;
         record.order = self.transmitted;
         record.tx = tx;
-        record.absent = false;
         record.transmissions = record.transmissions.saturating_add(1);
     }
 
@@ -474,6 +474,8 @@ impl Scoreboard {
         for record in &mut self.records {
             record.mark = match record.mark {
                 Mark::Lost if !record.absent => Mark::Sent,
+                // The one copy there is.
+                Mark::Resent if core::mem::take(&mut record.absent) => Mark::Sent,
                 Mark::Resent => Mark::Probed,
                 other => other,
             };

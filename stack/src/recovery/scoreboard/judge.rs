@@ -119,6 +119,7 @@ impl Scoreboard {
             let len = record.end - record.start;
             if record.mark != Mark::Lost {
                 marked += len;
+                record.absent = false;
             }
             record.mark = Mark::Lost;
             self.lost += len;
@@ -132,7 +133,8 @@ impl Scoreboard {
 
     /// Moves a record to [`Mark::Lost`].
     fn judge(&mut self, index: usize) {
-        let record = &self.records[index];
+        let record = &mut self.records[index];
+        record.absent = false;
         if record.in_flight_retransmission() {
             self.judged.retransmission = self.judged.retransmission.max(Some(record.sent_at));
             self.judged.first_again |= index == 0;
