@@ -3,7 +3,7 @@
 
 mod lab;
 
-use lab::{Lab, MSS, ms, segments, textbook, us};
+use lab::{Lab, MSS, ms, segments, stamped, textbook, us};
 use narrows::config::{
     InitialWindow, LocalDropPolicy, RecoverySending, SpuriousDetection, TcpConfig,
 };
@@ -193,4 +193,35 @@ fn what_left_again_in_smaller_segments_is_in_flight_once() {
     let sender = lab.conn.sender();
     let outstanding = sender.nxt() - sender.una();
     assert!(sender.scoreboard().pipe().get() <= outstanding);
+}
+
+/// What left again and is then found lost is like anything else: an undo says that it is late.
+#[test]
+fn what_left_again_and_was_judged_lost_is_brought_back() {
+    let config = TcpConfig {
+        spurious: SpuriousDetection {
+            eifel: true,
+            ..SpuriousDetection::OFF
+        },
+        ..stamped(textbook("rack-notlp"))
+    };
+    let mut lab = flight(config, 20, 20);
+    lab.conn.handle_path_mtu(lab.now, 540, 20);
+    let again = lab.pump();
+    let stamp = again[0].tcp.options.timestamps.unwrap().val;
+    lab.wait(ms(100));
+    // The first twenty are missing; most of them wait for room.
+    let sacked = (again[20].offset, again[27].offset);
+    lab.ack_now(0, &[sacked], Flags::NONE);
+    assert_eq!(state(&lab), CaState::Recovery);
+    let waits = |lab: &Lab| {
+        let record = lab.conn.sender().scoreboard().get(again[19].offset + 1);
+        record.is_some_and(|r| r.is_lost() && !r.in_flight_retransmission())
+    };
+    assert!(waits(&lab));
+    lab.wait(ms(1));
+    lab.echo = Some(stamp);
+    lab.ack_now(again[1].offset, &[sacked], Flags::NONE);
+    assert_eq!(lab.undone(), 1);
+    assert!(!waits(&lab));
 }
