@@ -87,7 +87,8 @@ pub struct NewestDelivered {
     pub sent_at: Instant,
     /// One past its last sequence number.
     pub end: AbsSeq,
-    /// Which transmission of all that were made that was, modulo 2^32.
+    /// How many retransmissions had been made with that, modulo 2^32: with its sequence number that
+    /// is the order of transmissions.
     pub order: u32,
     /// It was sent more than once.
     pub retransmitted: bool,
@@ -105,11 +106,11 @@ impl NewestDelivered {
     }
 
     /// Sent later than `other` (`RACK_sent_after` of RFC 8985 section 6.2). The order of
-    /// transmission breaks a tie, where the RFC has the sequence number for it: of what leaves in
-    /// one instant a retransmission may be the last.
+    /// transmission breaks a tie, where the RFC has the sequence number alone for it: of what leaves
+    /// in one instant a retransmission may be the last.
     pub fn sent_after(&self, other: &Self) -> bool {
         let later = match self.order.wrapping_sub(other.order) as i32 {
-            // Pieces of one that was cut.
+            // Since the same retransmission: new data, which leaves in its order.
             0 => self.end > other.end,
             after => after > 0,
         };

@@ -63,7 +63,7 @@ pub struct SentSegment {
     /// between are SACKed.
     prev: u32,
     next: u32,
-    /// Which transmission of all that were made the last one was, modulo 2^32.
+    /// How many retransmissions had been made, modulo 2^32, with the last transmission of it.
     pub(super) order: u32,
     mark: Mark,
     transmissions: u8,
@@ -153,8 +153,8 @@ pub struct Scoreboard {
     waiting: List,
     /// Number of the first record.
     base: u32,
-    /// Transmissions made, modulo 2^32.
-    transmitted: u32,
+    /// Retransmissions made, modulo 2^32.
+    retransmissions: u32,
     /// Number of the first record that [`Self::mark_lost_by_sacks`] has not judged.
     frontier: u32,
     /// End of the highest SACKed record; stale once acknowledged.
@@ -189,7 +189,7 @@ impl Scoreboard {
         Self {
             records: VecDeque::new(),
             base: 0,
-            transmitted: 0,
+            retransmissions: 0,
             una: 0,
             end: 0,
             flight: List::EMPTY,
@@ -253,7 +253,6 @@ impl Scoreboard {
         if end <= self.end {
             return;
         }
-        self.transmitted = self.transmitted.wrapping_add(1);
         let record = SentSegment {
             start: self.end,
             end,
@@ -261,7 +260,7 @@ impl Scoreboard {
             tx,
             prev: NIL,
             next: NIL,
-            order: self.transmitted,
+            order: self.retransmissions,
             mark: Mark::Sent,
             transmissions: 1,
             absent: false,
@@ -311,10 +310,10 @@ impl Scoreboard {
             }
             Mark::Sacked => return,
         }
-        self.transmitted = self.transmitted.wrapping_add(1);
+        self.retransmissions = self.retransmissions.wrapping_add(1);
         let record = &mut self.records[index];
         record.sent_at = now;
-        record.order = self.transmitted;
+        record.order = self.retransmissions;
         record.tx = tx;
         record.transmissions = record.transmissions.saturating_add(1);
     }

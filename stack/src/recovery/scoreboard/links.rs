@@ -293,7 +293,7 @@ impl Scoreboard {
                 order,
                 ..
             } = self.records[index];
-            let since = Reverse(self.transmitted.wrapping_sub(order));
+            let since = Reverse(self.retransmissions.wrapping_sub(order));
             let len = end - start;
             match mark {
                 Mark::Sacked => {
