@@ -351,20 +351,27 @@ fn refusals_of_everything_lower_the_window_once() {
     }
 }
 
+/// Twenty segments have left, of which the device refuses `count` from `first` on in one piece: the
+/// window answers.
+fn refused(detector: &str, first: usize, count: usize) -> Lab {
+    let config = TcpConfig {
+        local_drop: LocalDropPolicy::Congestion,
+        ..window(textbook(detector), 20)
+    };
+    let mut lab = Lab::connected(config, ms(100));
+    lab.write(300);
+    let tcp = lab.log[first].tcp.clone();
+    lab.conn
+        .handle_local_drop(lab.now, &tcp, count * MSS as usize);
+    assert_eq!(state(&lab), CaState::Cwr);
+    lab
+}
+
 /// What a refusal took back is sent after the reduction that the refusal called for: its loss is of
 /// the next window.
 #[test]
 fn rfc5681_4_3_what_was_taken_back_is_not_answered_for() {
-    let config = TcpConfig {
-        local_drop: LocalDropPolicy::Congestion,
-        ..window(textbook("rack-notlp"), 20)
-    };
-    let mut lab = Lab::connected(config, ms(100));
-    lab.write(300);
-    // Segments 4 to 19 left in one piece, and were refused.
-    let burst = lab.log[4].tcp.clone();
-    lab.conn
-        .handle_local_drop(lab.now, &burst, 16 * MSS as usize);
+    let mut lab = refused("rack-notlp", 4, 16);
     assert_eq!((state(&lab), lab.ssthresh()), (CaState::Cwr, 9));
     lab.pump();
     lab.wait(ms(100));
@@ -385,15 +392,7 @@ fn rfc5681_4_3_what_was_taken_back_is_not_answered_for() {
 /// And that may come to light while the reduction's own window is not over.
 #[test]
 fn rfc5681_4_3_what_was_taken_back_may_be_lost_in_cwr() {
-    let config = TcpConfig {
-        local_drop: LocalDropPolicy::Congestion,
-        ..window(textbook("sack"), 20)
-    };
-    let mut lab = Lab::connected(config, ms(100));
-    lab.write(300);
-    let burst = lab.log[4].tcp.clone();
-    lab.conn
-        .handle_local_drop(lab.now, &burst, 16 * MSS as usize);
+    let mut lab = refused("sack", 4, 16);
     lab.pump();
     lab.wait(ms(100));
     for n in 1..=3 {
@@ -411,15 +410,7 @@ fn rfc5681_4_3_what_was_taken_back_may_be_lost_in_cwr() {
 /// The same of a retransmission that left after it.
 #[test]
 fn rfc5681_4_3_a_retransmission_made_in_cwr_and_lost_lowers_the_window() {
-    let config = TcpConfig {
-        local_drop: LocalDropPolicy::Congestion,
-        ..window(textbook("rack-notlp"), 20)
-    };
-    let mut lab = Lab::connected(config, ms(100));
-    lab.write(300);
-    let refused = lab.log[5].clone();
-    lab.conn
-        .handle_local_drop(lab.now, &refused.tcp, MSS as usize);
+    let mut lab = refused("rack-notlp", 5, 1);
     assert_eq!((state(&lab), lab.ssthresh()), (CaState::Cwr, 10));
     lab.log.clear();
     lab.pump();
@@ -447,15 +438,7 @@ fn rfc5681_4_3_a_retransmission_made_in_cwr_and_lost_lowers_the_window() {
 /// The same if a recovery for what the reduction has answered for has begun in between.
 #[test]
 fn rfc5681_4_3_a_recovery_without_a_reduction_answers_for_nothing_new() {
-    let config = TcpConfig {
-        local_drop: LocalDropPolicy::Congestion,
-        ..window(textbook("rack-notlp"), 20)
-    };
-    let mut lab = Lab::connected(config, ms(100));
-    lab.write(300);
-    let refused = lab.log[5].clone();
-    lab.conn
-        .handle_local_drop(lab.now, &refused.tcp, MSS as usize);
+    let mut lab = refused("rack-notlp", 5, 1);
     lab.wait(ms(100));
     for n in 1..=3 {
         lab.wait(us(100));
