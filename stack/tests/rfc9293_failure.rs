@@ -112,6 +112,17 @@ fn must_20_excessive_retransmission_warns_and_then_closes() {
     assert_eq!(l.events, [WARNED, end]);
 }
 
+/// A small segment leaves and arrives, as all behind the one of `first..end` do. That does not.
+fn small_ones_pass(lab: &mut Lab, first: u64, end: u64) {
+    lab.conn.send(&[7; 100], 100).unwrap();
+    lab.pump();
+    lab.wait(MS * 100);
+    let sent = lab.conn.sender().nxt() - 1;
+    if sent > end {
+        lab.ack_now(first, &[(end, sent)], Flags::NONE);
+    }
+}
+
 /// A segment that never passes while small ones behind it do: what RACK sends again for as long as
 /// they are SACKed counts like the timeouts that there are none of.
 #[test]
@@ -133,13 +144,7 @@ fn must_20_retransmissions_found_lost_count_without_timeouts() {
         let mut attempts = 0;
         while !matches!(lab.conn.state(), State::Closed(_)) {
             assert!(lab.now.since(begin) < SEC * 20, "{detector}: no end");
-            lab.conn.send(&[7; 100], 100).unwrap();
-            lab.pump();
-            lab.wait(MS * 100);
-            let sent = lab.conn.sender().nxt() - 1;
-            if sent > 2 * MSS {
-                lab.ack_now(MSS, &[(2 * MSS, sent)], Flags::NONE);
-            }
+            small_ones_pass(&mut lab, MSS, 2 * MSS);
             attempts = lab.log.iter().filter(|o| o.offset == MSS).count();
             while let Some(event) = lab.conn.poll_event() {
                 if event == WARNED {
@@ -175,11 +180,7 @@ fn must_20_progress_ends_the_count_of_lost_retransmissions() {
         let first = passed;
         passed += MSS;
         for _ in 0..5 {
-            lab.conn.send(&[7; 100], 100).unwrap();
-            lab.pump();
-            lab.wait(MS * 100);
-            let sent = lab.conn.sender().nxt() - 1;
-            lab.ack_now(first, &[(passed, sent)], Flags::NONE);
+            small_ones_pass(&mut lab, first, passed);
         }
         assert!(lab.conn.sender().fruitless() > 2);
         passed = lab.conn.sender().nxt() - 1;
@@ -250,11 +251,7 @@ fn must_20_a_retransmission_found_lost_settles_the_path_mtu() {
     let outcome = lab.conn.handle_icmp(lab.now, &error);
     assert_eq!(outcome, IcmpOutcome::PathMtuPending);
     for _ in 0..6 {
-        lab.conn.send(&[7; 100], 100).unwrap();
-        lab.pump();
-        lab.wait(MS * 100);
-        let sent = lab.conn.sender().nxt() - 1;
-        lab.ack_now(MSS, &[(2 * MSS, sent)], Flags::NONE);
+        small_ones_pass(&mut lab, MSS, 2 * MSS);
     }
     assert!(lab.timeouts().is_empty());
     let last = lab.log.iter().rev().find(|o| o.offset == MSS).unwrap();
