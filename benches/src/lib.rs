@@ -10,3 +10,8 @@ pub mod segments;
 
 /// Payload bytes of a full segment with timestamps at an MTU of 1500.
 pub const SEGMENT: usize = 1_448;
+
+/// As in the command `narrows`.
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static MEMORY: narrows::device::pages::LargePages = narrows::device::pages::LargePages;

@@ -5,7 +5,7 @@
 //! process. [`Faulty`](fault::Faulty) and [`Captured`](pcap::Captured) wrap any device, each other
 //! among them.
 //!
-//! [`marking`] is none: it makes a port of the kernel's mark.
+//! [`marking`] is none: it makes a port of the kernel's mark. Nor is [`pages`]: memory in large pages.
 //!
 //! With `driver/` this is the only place where the operating system is called.
 
@@ -13,6 +13,7 @@ mod btf;
 pub mod fault;
 pub mod loopback;
 pub mod marking;
+pub mod pages;
 pub mod pcap;
 mod queue;
 pub(crate) mod sys;
