@@ -132,7 +132,8 @@ impl NetworkBuilder {
             seed,
             ties,
             hosts,
-            ports: Vec::new(),
+            // Of a star, where each host has a NIC and the switch a port for it.
+            ports: Vec::with_capacity(2 * hosts as usize),
             switches: (0..switches).map(|_| Switch::new(hosts as usize)).collect(),
             pools: Vec::new(),
         }

@@ -2,8 +2,9 @@
 //!
 //! The first place is in the endpoint itself: most hosts of a simulation have one connection, and
 //! then host, slot and connection are one piece of memory, found without following a pointer. The
-//! others are in chunks. The first chunk grows as a `Vec` does; those after it are made whole, so
-//! that however many connections there are, one more never moves more than a chunk of them.
+//! others are in chunks, each twice as large as the one before. The first chunk grows as a `Vec`
+//! does; those after it are made whole, so that however many connections there are, one more never
+//! moves more than the first chunk's, and many lie side by side, in large pages where there are any.
 
 use super::ListenerId;
 use crate::conn::{Connection, TcpTypes};
@@ -93,13 +94,13 @@ impl<T: TcpTypes> Aligned<T> {
     }
 }
 
-/// Slots in the largest chunk.
+/// Slots in the first chunk.
 const CHUNK: usize = 64;
 
 /// The slots of an endpoint. There are only more with time.
 #[repr(C)] // The first last: see `Endpoint`.
 pub(super) struct Slots<T: TcpTypes> {
-    /// Of [`CHUNK`] slots each, but for the last.
+    /// Each for [`slots_of`] so many.
     chunks: Vec<Vec<Aligned<T>>>,
     len: usize,
     first: Slot<T>,
@@ -137,7 +138,7 @@ impl<T: TcpTypes> Slots<T> {
         }
         let (chunk, _) = place_of(index);
         if chunk == self.chunks.len() {
-            let whole = if chunk == 0 { 0 } else { CHUNK };
+            let whole = if chunk == 0 { 0 } else { slots_of(chunk) };
             self.chunks.push(Vec::with_capacity(whole));
         }
         self.chunks[chunk].push(Aligned(slot));
@@ -187,11 +188,18 @@ impl<T: TcpTypes> IndexMut<usize> for Slots<T> {
     }
 }
 
+/// Slots in a chunk.
+const fn slots_of(chunk: usize) -> usize {
+    CHUNK << chunk
+}
+
 /// Chunk and place in it of a slot after the first; of the first, none that exists.
 #[inline]
 const fn place_of(index: usize) -> (usize, usize) {
-    let after = index.wrapping_sub(1);
-    (after / CHUNK, after % CHUNK)
+    // The chunks begin where this is a power of two.
+    let at = index.wrapping_add(CHUNK - 1);
+    let log2 = (at | CHUNK).ilog2();
+    ((log2 - CHUNK.ilog2()) as usize, at ^ 1 << log2)
 }
 
 #[cfg(test)]
@@ -223,8 +231,12 @@ mod tests {
             assert!(!moved || (1..=CHUNK).contains(&index), "{index} moved");
         }
         assert!(slots.iter().map(|s| s.generation).eq(0..500));
-        assert!(slots.chunks.iter().all(|c| c.len() <= CHUNK));
+        let lens: Vec<_> = slots.chunks.iter().map(Vec::len).collect();
+        assert_eq!(lens, [64, 128, 256, 51]);
         assert_eq!(place_of(1), (0, 0));
+        assert_eq!(place_of(64), (0, 63));
         assert_eq!(place_of(65), (1, 0));
+        assert_eq!(place_of(192), (1, 127));
+        assert_eq!(place_of(193), (2, 0));
     }
 }
