@@ -129,13 +129,13 @@ impl<A: App> Host for TcpHost<A> {
 
     #[inline]
     fn expect_this_packet(&self, packet: &SimPacket) {
-        self.tcp.expect_packet_of(&packet.for_receiver());
+        self.tcp.expect_packet_of(|| packet.for_receiver());
     }
 
     #[inline]
     fn prepare_packet(&self, packet: &SimPacket) {
-        let tuple = packet.for_receiver();
-        self.tcp.prepare_packet(&tuple, packet.payload_len());
+        self.tcp
+            .prepare_packet(|| packet.for_receiver(), packet.payload_len());
     }
 
     #[inline]

@@ -161,9 +161,9 @@ pub struct World<H: Host, T: Tap<H::Packet> = NoTap> {
     events_before_now: u64,
     limits: Limits,
     tap: T,
-    /// Packets that hosts were told to expect after the last event, and after the one before.
-    told: Vec<(HostId, u32)>,
-    expected: Vec<(HostId, u32)>,
+    /// Packets that hosts were told to expect after the last event and after the one before, those
+    /// of the older first.
+    told: [Vec<(HostId, u32)>; 2],
     /// Hosts whose lines were asked for.
     asked: Recent,
     /// Those told of their timer, and of them those told after the last one fired.
@@ -203,8 +203,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
             events_before_now: 0,
             limits: Limits::default(),
             tap,
-            told: Vec::new(),
-            expected: Vec::new(),
+            told: [Vec::new(), Vec::new()],
             asked: Recent::new(),
             told_of_timer: Recent::new(),
             timers_told: Vec::new(),
@@ -343,20 +342,28 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
     /// that were told two events ago.
     #[inline]
     fn look_ahead(&mut self) {
-        for (host, slot) in self.expected.drain(..) {
+        let [older, newer] = &mut self.told;
+        for &(host, slot) in older.iter() {
             self.hosts[host.index()].prepare_packet(self.network.packet(slot));
         }
-        std::mem::swap(&mut self.expected, &mut self.told);
-        std::mem::swap(&mut self.told, &mut self.network.heads);
-        for &(host, slot) in &self.told {
+        if !older.is_empty() || !newer.is_empty() {
+            older.clear();
+            std::mem::swap(older, newer);
+        }
+        if self.network.heads.is_empty() {
+            return;
+        }
+        std::mem::swap(newer, &mut self.network.heads);
+        for &(host, slot) in newer.iter() {
             let packet = self.network.packet(slot);
             prefetch(packet);
+            let at_it = &self.hosts[host.index()];
             if self.asked.is_news(host.0) {
-                self.hosts[host.index()].expect_packet();
+                at_it.expect_packet();
                 prefetch(&self.slots[host.index()]);
                 self.network.expect_nic(host);
             } else {
-                self.hosts[host.index()].expect_this_packet(packet);
+                at_it.expect_this_packet(packet);
             }
         }
     }

@@ -22,18 +22,18 @@ impl<T: TcpTypes> Endpoint<T> {
     }
 
     /// The same of an endpoint that was told so a moment ago already, and so is at hand: it is a
-    /// packet of the connection `tuple`.
+    /// packet of the connection `tuple`, which is asked for if there are several.
     #[inline]
-    pub fn expect_packet_of(&self, tuple: &FourTuple) {
+    pub fn expect_packet_of(&self, tuple: impl FnOnce() -> FourTuple) {
         if self.slots.len() > 1 {
-            self.few.demux.expect(tuple);
+            self.few.demux.expect(&tuple());
         }
     }
 
     /// The packet of [`expect_packet`](Self::expect_packet), some hundred nanoseconds later: it is
-    /// of the connection `tuple` and has so much payload.
+    /// of the connection `tuple`, which is asked for if there are several, and has so much payload.
     #[inline]
-    pub fn prepare_packet(&self, tuple: &FourTuple, payload_len: usize) {
+    pub fn prepare_packet(&self, tuple: impl FnOnce() -> FourTuple, payload_len: usize) {
         if self.slots.len() == 1 {
             if payload_len == 0 {
                 self.prefetch_first_sender();
@@ -43,7 +43,7 @@ impl<T: TcpTypes> Endpoint<T> {
             }
             return;
         }
-        let Some(number) = self.few.demux.lookup(tuple) else {
+        let Some(number) = self.few.demux.lookup(&tuple()) else {
             return;
         };
         self.wheel.expect(number);
