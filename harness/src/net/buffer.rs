@@ -60,6 +60,44 @@ impl Capacity {
     }
 }
 
+/// A [`Capacity`] in one word: bytes, or packets with the highest bit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limit(u64);
+
+impl Limit {
+    const PACKETS: u64 = 1 << 63;
+    /// More than there is.
+    const UNLIMITED: u64 = Self::PACKETS - 1;
+
+    pub(crate) fn new(capacity: Capacity) -> Self {
+        Self(match capacity {
+            Capacity::Unlimited => Self::UNLIMITED,
+            Capacity::Packets(n) => Self::PACKETS | u64::from(n),
+            Capacity::Bytes(n) => n.get().min(Self::UNLIMITED),
+        })
+    }
+
+    #[inline]
+    pub(crate) const fn capacity(self) -> Capacity {
+        match self.0 {
+            Self::UNLIMITED => Capacity::Unlimited,
+            n if n & Self::PACKETS != 0 => Capacity::Packets(n as u32),
+            n => Capacity::Bytes(ByteCount::new(n)),
+        }
+    }
+
+    /// [`Capacity::admits`].
+    #[inline]
+    pub(crate) const fn admits(self, depth: Depth, len: u32) -> bool {
+        // The highest bit is the sign.
+        if (self.0 as i64) < 0 {
+            depth.packets < self.0 as u32
+        } else {
+            depth.bytes + len as u64 <= self.0
+        }
+    }
+}
+
 /// A buffer that ports share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolSpec {

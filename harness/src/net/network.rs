@@ -430,7 +430,7 @@ impl<P: Packet> Network<P> {
 
     /// The packet in slot `i` is now the next one of a link to `to`: asks for what its arrival
     /// will touch, so that it comes from memory while other events are handled.
-    #[inline]
+    #[inline(always)]
     fn expect(&mut self, to: Node, i: u32) {
         match to {
             Node::Host(host) => self.heads.push((HostId(host), i)),
@@ -557,8 +557,17 @@ impl<P: Packet> Network<P> {
         self.ports[port.index()].held()
     }
 
-    /// The integral of a port's queue from the start to `now`.
-    pub fn queue_area(&mut self, now: SimTime, port: PortId) -> QueueArea {
+    /// Integrates a port's queue over time, for [`Self::queue_area`]. To be called before the run.
+    ///
+    /// # Panics
+    /// If the port has taken a packet.
+    pub fn measure_queue(&mut self, port: PortId) {
+        self.ports[port.index()].measure();
+    }
+
+    /// The integral of a port's queue from the start to `now`; `None` without
+    /// [`Self::measure_queue`].
+    pub fn queue_area(&mut self, now: SimTime, port: PortId) -> Option<QueueArea> {
         self.bring_up(port.0, now);
         self.ports[port.index()].area(now, &self.slab)
     }

@@ -9,7 +9,7 @@
 
 use crate::sim::time::SimTime;
 
-use super::buffer::{Capacity, InService};
+use super::buffer::{Capacity, Depth, InService, Limit};
 
 /// A NIC.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,34 +33,36 @@ impl NicSpec {
     }
 }
 
-/// What a host may know of its NIC before it sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a host may know of its NIC before it sends. Worked out when it asks.
+#[derive(Clone, Copy, Debug)]
 pub struct NicRoom {
-    /// Packets that are certain to be taken; 0 also where the limit is in bytes and is reached.
-    pub packets: u32,
-    /// Bytes that are certain to be taken, counted as the NIC counts them.
-    pub bytes: u64,
-    /// Packets in the NIC now, the one on the wire included.
-    pub queued: u32,
+    pub(crate) limit: Limit,
+    /// As the limit counts.
+    pub(crate) depth: Depth,
+    pub(crate) queued: u32,
 }
 
 impl NicRoom {
-    pub(crate) fn new(capacity: Capacity, packets: u32, bytes: u64, queued: u32) -> Self {
-        let (room_packets, room_bytes) = match capacity {
-            Capacity::Unlimited => (u32::MAX, u64::MAX),
-            Capacity::Packets(n) => {
-                let room = n.saturating_sub(packets);
-                (room, if room == 0 { 0 } else { u64::MAX })
-            }
-            Capacity::Bytes(n) => {
-                let room = n.get().saturating_sub(bytes);
-                (if room == 0 { 0 } else { u32::MAX }, room)
-            }
-        };
-        Self {
-            packets: room_packets,
-            bytes: room_bytes,
-            queued,
+    /// Packets that are certain to be taken; 0 also where the limit is in bytes and is reached.
+    pub fn packets(&self) -> u32 {
+        match self.limit.capacity() {
+            Capacity::Packets(n) => n.saturating_sub(self.depth.packets),
+            Capacity::Bytes(_) if self.bytes() == 0 => 0,
+            Capacity::Unlimited | Capacity::Bytes(_) => u32::MAX,
         }
+    }
+
+    /// Bytes that are certain to be taken, counted as the NIC counts them.
+    pub fn bytes(&self) -> u64 {
+        match self.limit.capacity() {
+            Capacity::Bytes(n) => n.get().saturating_sub(self.depth.bytes),
+            Capacity::Packets(_) if self.packets() == 0 => 0,
+            Capacity::Unlimited | Capacity::Packets(_) => u64::MAX,
+        }
+    }
+
+    /// Packets in the NIC now, the one on the wire included.
+    pub const fn queued(&self) -> u32 {
+        self.queued
     }
 }

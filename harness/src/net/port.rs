@@ -17,11 +17,11 @@ use crate::sim::time::SimTime;
 use narrows::prefetch::{prefetch, prefetch_span};
 
 use super::aqm::{Aqm, AqmSpec};
-use super::buffer::{Capacity, Depth, InService};
+use super::buffer::{Capacity, Depth, InService, Limit};
 use super::impair::Impairments;
 use super::link::{Framing, Transmitter};
 use super::nic::NicRoom;
-use super::stats::{PortStats, QueueArea, QueueTrace};
+use super::stats::{Credit, PortStats, QueueArea, QueueTrace};
 
 /// A pool by its number in the topology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,7 +64,7 @@ pub(crate) enum Node {
 }
 
 /// A port at work. The first cache line is what a packet touches when it reaches the end of the
-/// link, that and the next two when it is queued.
+/// link, that and the next one when it is queued.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Port {
@@ -87,16 +87,14 @@ pub(crate) struct Port {
     /// [`super::topology::TieOrder::WaitedLast`].
     pub(crate) waited_last: bool,
     tx: Transmitter,
-    pub(crate) capacity: Capacity,
-    /// Greatest send overhead; zero for none.
-    overhead: SimTime,
-    random: Stream,
+    limit: Limit,
     pub(crate) stats: PortStats,
 }
 
 const _: () = assert!(
-    std::mem::offset_of!(Port, tx) == 64 && std::mem::offset_of!(Port, stats) == 128,
-    "what each packet touches is three cache lines"
+    std::mem::offset_of!(Port, tx) == 64
+        && std::mem::offset_of!(Port, stats) + std::mem::offset_of!(PortStats, marks) == 128,
+    "what each packet touches is two cache lines"
 );
 
 /// What most ports have not.
@@ -104,7 +102,40 @@ const _: () = assert!(
 struct Rare {
     aqm: Option<Box<Aqm>>,
     impair: Option<Box<Impairments>>,
+    overhead: Option<Overhead>,
     trace: Option<QueueTrace>,
+    credit: Option<Credit>,
+}
+
+/// The random time before the first bit of a packet.
+#[derive(Debug)]
+struct Overhead {
+    most: SimTime,
+    random: Stream,
+}
+
+impl Rare {
+    /// When the first bit of a packet is ready that comes now.
+    fn ready(&mut self, now: SimTime) -> SimTime {
+        match &mut self.overhead {
+            None => now,
+            Some(overhead) => now + overhead.random.jitter(overhead.most),
+        }
+    }
+
+    /// The queue is so long now, if that is to be recorded.
+    fn record(&mut self, at: SimTime, queued: Depth) {
+        if let Some(trace) = &mut self.trace {
+            trace.record(at, queued);
+        }
+    }
+
+    /// A packet is queued for so long, if that is measured.
+    fn credit(&mut self, span: SimTime, len: u32) {
+        if let Some(credit) = &mut self.credit {
+            credit.add(span, len);
+        }
+    }
 }
 
 /// What a port is made of.
@@ -118,6 +149,7 @@ pub(crate) struct PortParts {
     pub(crate) capacity: Capacity,
     pub(crate) pool: u32,
     pub(crate) aqm: Option<Box<Aqm>>,
+    /// Greatest send overhead; zero for none.
     pub(crate) overhead: SimTime,
     /// Of the overhead.
     pub(crate) random: Stream,
@@ -126,6 +158,10 @@ pub(crate) struct PortParts {
 
 impl Port {
     pub(crate) fn new(parts: PortParts) -> Self {
+        let overhead = (parts.overhead != SimTime::ZERO).then_some(Overhead {
+            most: parts.overhead,
+            random: parts.random,
+        });
         Self {
             head: NIL,
             tail: NIL,
@@ -138,18 +174,19 @@ impl Port {
             framing: parts.framing,
             in_service: parts.in_service,
             waited_last: false,
-            capacity: parts.capacity,
+            limit: Limit::new(parts.capacity),
             pool: parts.pool,
             pool_knows: false,
-            overhead: parts.overhead,
-            random: parts.random,
-            rare: (parts.aqm.is_some() || parts.impair.is_some()).then(|| {
-                Box::new(Rare {
-                    aqm: parts.aqm,
-                    impair: parts.impair,
-                    trace: None,
-                })
-            }),
+            rare: (parts.aqm.is_some() || parts.impair.is_some() || overhead.is_some()).then(
+                || {
+                    Box::new(Rare {
+                        aqm: parts.aqm,
+                        impair: parts.impair,
+                        overhead,
+                        ..Rare::default()
+                    })
+                },
+            ),
             stats: PortStats::default(),
         }
     }
@@ -170,7 +207,9 @@ impl Port {
             self.queued.packets -= 1;
             self.queued.bytes -= u64::from(hop.buffered);
             self.cursor = hop.next;
-            self.record(hop.depart);
+            if let Some(rare) = &mut self.rare {
+                rare.record(hop.depart, self.queued);
+            }
         }
         before - self.queued.bytes
     }
@@ -196,7 +235,7 @@ impl Port {
     /// Whether the port's own limit admits `len` bytes behind `depth`.
     #[inline]
     pub(crate) fn admits(&self, depth: Depth, len: u32) -> bool {
-        self.capacity.admits(depth, len)
+        self.limit.admits(depth, len)
             || (self.in_service == InService::NotCounted && self.cursor == NIL)
     }
 
@@ -228,9 +267,9 @@ impl Port {
         slab: &mut Slab<P>,
     ) -> (SimTime, Option<SimTime>) {
         let head_of_line = now.max(self.tx.free_at());
-        let ready = match self.overhead {
-            SimTime::ZERO => now,
-            most => now + self.random.jitter(most),
+        let ready = match &mut self.rare {
+            None => now,
+            Some(rare) => rare.ready(now),
         };
         let depart = self.tx.send(ready, self.framing.wire_len(len));
         let hop = slab.hop_mut(i);
@@ -240,16 +279,17 @@ impl Port {
             InService::Counted => depart,
             InService::NotCounted => head_of_line,
         };
-        let span = u128::from((until - now).as_picos());
-        self.stats.area_packets += span;
-        self.stats.area_bytes += span * u128::from(len);
-        let arrives = self.append(now, i, len, slab).then(|| depart + self.delay);
+        let arrives = self.append(i, len, slab).then(|| depart + self.delay);
+        if let Some(rare) = &mut self.rare {
+            rare.credit(until - now, len);
+            rare.record(now, self.queued);
+        }
         (depart, arrives)
     }
 
     /// Puts slot `i` at the end of the chain; whether it is first on the link.
     #[inline(always)]
-    fn append<P>(&mut self, now: SimTime, i: u32, len: u32, slab: &mut Slab<P>) -> bool {
+    fn append<P>(&mut self, i: u32, len: u32, slab: &mut Slab<P>) -> bool {
         let hop = slab.hop_mut(i);
         hop.buffered = len;
         hop.next = NIL;
@@ -263,7 +303,6 @@ impl Port {
         let depth = self.depth(slab);
         self.stats.max_packets = self.stats.max_packets.max(depth.packets);
         self.stats.max_bytes = self.stats.max_bytes.max(depth.bytes);
-        self.record(now);
         let first = self.head == NIL;
         if first {
             self.head = i;
@@ -302,7 +341,7 @@ impl Port {
     /// Asks for what every packet touches: all but the last counters.
     #[inline]
     pub(crate) fn prefetch(&self) {
-        prefetch_span(self, 3 * 64);
+        prefetch_span(self, 2 * 64);
     }
 
     /// The discipline.
@@ -334,16 +373,6 @@ impl Port {
         self.rare.as_mut()?.trace.take()
     }
 
-    /// Records the queue, if it is to be recorded.
-    #[inline]
-    fn record(&mut self, at: SimTime) {
-        if let Some(rare) = &mut self.rare
-            && let Some(trace) = &mut rare.trace
-        {
-            trace.record(at, self.queued);
-        }
-    }
-
     /// Asks for the packet behind the first: in a long queue it has lain untouched for long.
     #[inline]
     pub(crate) fn expect_behind<P>(&self, slab: &Slab<P>) {
@@ -369,24 +398,29 @@ impl Port {
     /// The room that a host may count on. Settle first.
     #[inline]
     pub(crate) fn room<P>(&self, slab: &Slab<P>) -> NicRoom {
-        let depth = self.depth(slab);
-        NicRoom::new(
-            self.capacity,
-            depth.packets,
-            depth.bytes,
-            self.queued.packets,
-        )
+        NicRoom {
+            limit: self.limit,
+            depth: self.depth(slab),
+            queued: self.queued.packets,
+        }
     }
 
-    /// The integral of the queue until `now`. Settle first.
-    pub(crate) fn area<P>(&self, now: SimTime, slab: &Slab<P>) -> QueueArea {
+    /// Integrates the queue from now on, before the port has taken anything.
+    pub(crate) fn measure(&mut self) {
+        assert_eq!(self.stats.packets, 0, "from the first packet on");
+        self.rare.get_or_insert_default().credit = Some(Credit::default());
+    }
+
+    /// The integral of the queue until `now`, if it is measured. Settle first.
+    pub(crate) fn area<P>(&self, now: SimTime, slab: &Slab<P>) -> Option<QueueArea> {
+        let credit = self.rare.as_ref()?.credit?;
         let mut area = QueueArea {
-            packets: self.stats.area_packets,
-            bytes: self.stats.area_bytes,
+            packets: credit.packets,
+            bytes: credit.bytes,
             until: now,
         };
         if self.decides_at_head() {
-            return self.area_at_head(now, slab, area);
+            return Some(self.area_at_head(now, slab, area));
         }
         // Takes back what the packets still queued have been credited with for after `now`.
         let mut previous = SimTime::ZERO;
@@ -403,6 +437,6 @@ impl Port {
             previous = hop.depart;
             i = hop.next;
         }
-        area
+        Some(area)
     }
 }

@@ -54,21 +54,18 @@ impl DropReason {
     }
 }
 
-/// Counters of a port and its link.
+/// Counters of a port and its link. What each packet moves comes first.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct PortStats {
-    /// Integral of the queue over time, of the packets taken so far until they have left.
-    pub(crate) area_packets: u128,
-    pub(crate) area_bytes: u128,
     /// Packets taken.
     pub packets: u64,
     /// Their bytes as the buffer counts them.
     pub bytes: u64,
-    /// The greatest queue in packets, measured after a packet is taken, as the port counts.
-    pub max_packets: u32,
-    /// The same in bytes.
+    /// The greatest queue in bytes, measured after a packet is taken, as the port counts.
     pub max_bytes: u64,
+    /// The same in packets.
+    pub max_packets: u32,
     /// Packets marked with Congestion Experienced.
     pub marks: u64,
     /// Packets that the link delivered twice.
@@ -94,6 +91,24 @@ impl PortStats {
     #[inline]
     pub(crate) fn count_drop(&mut self, reason: DropReason) {
         self.drops[reason as usize] += 1;
+    }
+}
+
+/// The integral of a queue over time, of the packets taken so far until they have left.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Credit {
+    /// In packet picoseconds.
+    pub(crate) packets: u128,
+    /// In byte picoseconds.
+    pub(crate) bytes: u128,
+}
+
+impl Credit {
+    /// A packet of `len` bytes is queued for `span`.
+    pub(crate) fn add(&mut self, span: SimTime, len: u32) {
+        let span = u128::from(span.as_picos());
+        self.packets += span;
+        self.bytes += span * u128::from(len);
     }
 }
 

@@ -147,15 +147,16 @@ fn the_queue_area_is_exact_at_any_time() {
         let mut w = World::new(network, Blaster::hosts(3, burst(1)));
         let port = client_port(w.network());
         w.network_mut().trace_queue(port);
+        w.network_mut().measure_queue(port);
         w.start_all(1, SimTime::ZERO, SimTime::ZERO);
         let begin = S + 25 * US;
         for (at, area) in [(begin + S * 3 / 2, half), (begin + 4 * S, whole)] {
             assert_eq!(w.run_until(ps(at)), Outcome::Reached);
-            let measured = w.network_mut().queue_area(ps(at), port);
+            let measured = w.network_mut().queue_area(ps(at), port).unwrap();
             assert_eq!(measured.packets, u128::from(area));
             assert_eq!(measured.bytes, u128::from(area) * 1_040);
         }
-        let end = w.network_mut().queue_area(ps(begin + 4 * S), port);
+        let end = w.network_mut().queue_area(ps(begin + 4 * S), port).unwrap();
         let expected = u128::from(whole) * 1_000 / u128::from(begin + 4 * S);
         assert_eq!(
             u128::from(end.mean_millipackets_since(&QueueArea::START)),
@@ -202,6 +203,7 @@ fn drops_at_the_head_are_accounted_for() {
         let mut w = World::new(network, Blaster::hosts(3, blast));
         let port = client_port(w.network());
         w.network_mut().trace_queue(port);
+        w.network_mut().measure_queue(port);
         w.start_all(1, SimTime::ZERO, SimTime::ZERO);
         let end = 2 * 1_000 * US;
         for i in 1..=questions {
@@ -210,7 +212,7 @@ fn drops_at_the_head_are_accounted_for() {
             assert!(matches!(outcome, Outcome::Reached | Outcome::Idle));
             w.network_mut().queued(at, port);
         }
-        let area = w.network_mut().queue_area(ps(end), port);
+        let area = w.network_mut().queue_area(ps(end), port).unwrap();
         let stats = w.network().stats(port).clone();
         let trace = w.network_mut().take_queue_trace(ps(end), port).unwrap();
         let held = w.network_mut().queued(ps(end), port).packets;
@@ -622,7 +624,7 @@ impl Host for Script {
     }
     fn poll_transmit(&mut self, now: Instant, room: NicRoom) -> Option<BlastPacket> {
         self.rooms.push(room);
-        if self.holds_back && room.packets == 0 {
+        if self.holds_back && room.packets() == 0 {
             return None;
         }
         let packet = self.to_send.pop()?;
@@ -727,10 +729,10 @@ fn a_full_nic_refuses_or_holds_back() {
     assert_eq!(w.hosts()[1].calls, sent);
     let room = |n| w.hosts()[1].rooms[n];
     assert_eq!(
-        (room(0).packets, room(1).packets, room(2).packets),
+        (room(0).packets(), room(1).packets(), room(2).packets()),
         (2, 1, 0)
     );
-    assert_eq!((room(2).bytes, room(2).queued), (0, 2));
+    assert_eq!((room(2).bytes(), room(2).queued()), (0, 2));
 }
 
 #[test]

@@ -90,8 +90,10 @@ impl Port {
             self.stats.packets -= 1;
             self.stats.bytes -= u64::from(hop.buffered);
             self.stats.count_drop(DropReason::Early);
-            self.credit(at - arrived, hop.buffered);
-            self.record(at);
+            if let Some(rare) = &mut self.rare {
+                rare.credit(at - arrived, hop.buffered);
+                rare.record(at, self.queued);
+            }
             return u64::from(hop.buffered);
         }
         let depart = self.tx.send(at, self.framing.wire_len(hop.buffered));
@@ -99,7 +101,9 @@ impl Port {
             InService::Counted => depart,
             InService::NotCounted => at,
         };
-        self.credit(until - arrived, hop.buffered);
+        if let Some(rare) = &mut self.rare {
+            rare.credit(until - arrived, hop.buffered);
+        }
         let hop = slab.hop_mut(i);
         hop.depart = depart;
         hop.waited = at > arrived;
@@ -108,12 +112,6 @@ impl Port {
             slab.body_mut(i).mark_ce();
         }
         0
-    }
-
-    fn credit(&mut self, span: SimTime, len: u32) {
-        let span = u128::from(span.as_picos());
-        self.stats.area_packets += span;
-        self.stats.area_bytes += span * u128::from(len);
     }
 
     /// Takes the packet in slot `i`, of `len` bytes in the buffer; the port is settled. Returns when
@@ -130,7 +128,10 @@ impl Port {
         if let Some(codel) = self.codel_mut() {
             codel.arrivals.push_back(now);
         }
-        let first = self.append(now, i, len, slab);
+        let first = self.append(i, len, slab);
+        if let Some(rare) = &mut self.rare {
+            rare.record(now, self.queued);
+        }
         // It has its turn if nothing was there, and is not dropped then: it has not waited.
         self.settle_at_head(now, slab);
         let arrives = self.head_arrival(slab).filter(|_| first);

@@ -194,6 +194,7 @@ fn run<T: Tap<SimPacket>>(
         hosts.push(host);
     }
     let mut world = World::with_tap(network, hosts, tap);
+    world.network_mut().measure_queue(port);
     // All listen before the first SYN can arrive, which is at the earliest at the same instant
     // but after all starts.
     for h in 0..spec.hosts.len() as u32 {
@@ -432,7 +433,10 @@ fn snapshot<T: Tap<SimPacket>>(
     world: &mut FlowsWorld<T>,
 ) -> Snapshot {
     let at = world.now();
-    let area = world.network_mut().queue_area(at, port);
+    let area = world
+        .network_mut()
+        .queue_area(at, port)
+        .expect("measured from the start");
     let queued = world.network_mut().queued(at, port);
     let mut delivered = vec![ByteCount::ZERO; spec.flows.len()];
     let mut senders = vec![SenderStats::default(); spec.flows.len()];
