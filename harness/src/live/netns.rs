@@ -151,9 +151,16 @@ impl AsFd for Namespace {
 
 /// The namespace of a thread is its own affair, and gone with it.
 fn in_thread<R: Send>(f: impl FnOnce() -> R + Send) -> io::Result<R> {
+    let mut result = None;
+    run_in_thread(Box::new(|| result = Some(f())))?;
+    Ok(result.expect("the thread ended without a panic"))
+}
+
+/// For one type, since starting a thread is a lot of code to compile for each that is asked for.
+fn run_in_thread(f: Box<dyn FnOnce() + Send + '_>) -> io::Result<()> {
     thread::scope(
         |scope| match thread::Builder::new().spawn_scoped(scope, f)?.join() {
-            Ok(result) => Ok(result),
+            Ok(()) => Ok(()),
             Err(panic) => std::panic::resume_unwind(panic),
         },
     )
