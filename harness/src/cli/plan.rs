@@ -126,10 +126,10 @@ pub(super) fn plan(
 }
 
 fn each<T: Clone>(list: &Option<List<T>>, make: impl Fn(T) -> Setting) -> Vec<Setting> {
-    list.iter()
-        .flat_map(|l| l.0.iter().cloned())
-        .map(make)
-        .collect()
+    match list {
+        Some(list) => list.0.iter().cloned().map(make).collect(),
+        None => Vec::new(),
+    }
 }
 
 /// Options that take one value.
