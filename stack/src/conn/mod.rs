@@ -317,10 +317,10 @@ impl<T: TcpTypes> Connection<T> {
     /// The parts that a segment without data touches; with data it touches little of the sender.
     pub(crate) const TOUCHED: [Range<usize>; 3] = {
         let snd = offset_of!(Self, snd);
-        let [una, policy] = Sender::<T::Congestion, T::Rto>::TOUCHED;
+        let [any, board, policy] = Sender::<T::Congestion, T::Rto>::TOUCHED;
         [
-            0..snd + 64,
-            snd + 64..snd + una.end,
+            0..snd + any.end,
+            snd + board.start..snd + board.end,
             snd + policy.start..snd + policy.end,
         ]
     };

@@ -73,10 +73,10 @@ impl<T: TcpTypes> Slot<T> {
 
     /// The parts that a segment touches: any segment the first, one without data all of them.
     pub(super) const TOUCHED: [Range<usize>; 3] = {
-        let [any, una, policy] = Connection::<T>::TOUCHED;
+        let [any, board, policy] = Connection::<T>::TOUCHED;
         [
             0..Self::CONN + any.end,
-            Self::CONN + una.start..Self::CONN + una.end,
+            Self::CONN + board.start..Self::CONN + board.end,
             Self::CONN + policy.start..Self::CONN + policy.end,
         ]
     };

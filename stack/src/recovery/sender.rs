@@ -101,6 +101,8 @@ pub struct Sender<C, R> {
     /// Data beyond [`Self::answered`] is lost: the next window's loss, for which the window
     /// answers when the episode is over (RFC 5681 section 4.3, RFC 6675 section 5).
     pub(super) lost_beyond: bool,
+    /// A D-SACK has reported what was never retransmitted: the network duplicates.
+    pub(super) network_duplicates: bool,
     /// How much [`Self::fruitless`] has grown since somebody asked.
     pub(super) sent_in_vain: u8,
     /// What `cc` wants; asked once.
@@ -117,6 +119,10 @@ pub struct Sender<C, R> {
     /// No new data before this: a mark came for a window of one segment.
     pub(super) held_until: Instant,
     pub(super) armed_rto: Duration,
+    /// When the timer would have fired that the last retransmission restarted.
+    pub(super) rto_before: Sparse<Instant>,
+    /// One past the highest sequence number ever retransmitted.
+    pub(super) retransmitted_to: AbsSeq,
     pub(super) rtt: RttEstimator,
     /// From the first segment on that was paced.
     pub(super) pacer: Option<Box<Pacer>>,
@@ -131,20 +137,14 @@ pub struct Sender<C, R> {
     pub(super) lowered_at: Instant,
     /// SND.NXT when the window was last lowered: what of it lies below, that has answered for.
     pub(super) answered: AbsSeq,
-    /// One past the highest sequence number ever retransmitted.
-    pub(super) retransmitted_to: AbsSeq,
-    /// A D-SACK has reported what was never retransmitted: the network duplicates.
-    pub(super) network_duplicates: bool,
-    /// When the timer would have fired that the last retransmission restarted.
-    pub(super) rto_before: Sparse<Instant>,
     pub(super) rng: Rng,
     /// But for `segments`.
     pub(super) stats: SenderStats,
 }
 
 impl<C, R> Sender<C, R> {
-    /// The parts that an ACK touches.
-    pub(crate) const TOUCHED: [Range<usize>; 2] = {
+    /// The parts that a segment touches: any segment the first, an ACK all of them.
+    pub(crate) const TOUCHED: [Range<usize>; 3] = {
         let cc = offset_of!(Self, cc);
         // The place is as long as the longest algorithm; Reno's window is within this.
         let used = if size_of::<C>() < 96 {
@@ -153,7 +153,9 @@ impl<C, R> Sender<C, R> {
             96
         };
         [
-            0..offset_of!(Self, board) + Scoreboard::TOUCHED,
+            0..offset_of!(Self, board) + Scoreboard::ASKED,
+            offset_of!(Self, board) + Scoreboard::ASKED
+                ..offset_of!(Self, board) + Scoreboard::TOUCHED,
             offset_of!(Self, policy)..cc + used,
         ]
     };

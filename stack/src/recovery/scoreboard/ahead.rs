@@ -5,7 +5,10 @@ use crate::prefetch::{prefetch, prefetch_span};
 use std::mem::offset_of;
 
 impl Scoreboard {
-    /// So many bytes from the start are what each ACK touches.
+    /// So many bytes from the start are what any segment touches: whether there is anything on it.
+    pub(crate) const ASKED: usize = offset_of!(Self, waiting);
+
+    /// So many are what each ACK touches.
     pub(crate) const TOUCHED: usize = offset_of!(Self, high_sacked);
 
     /// Reads a word of each cache line that an ACK of new data touches, as
