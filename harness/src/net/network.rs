@@ -450,7 +450,7 @@ impl<P: Packet> Network<P> {
     #[inline]
     pub(crate) fn expect_nic(&self, host: HostId) {
         if let Some(port) = self.ports.get(host.index()) {
-            port.prefetch();
+            port.prefetch_nic();
         }
     }
 

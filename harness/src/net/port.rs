@@ -14,7 +14,9 @@ use crate::sim::rng::Stream;
 use crate::sim::slab::{NIL, Slab};
 use crate::sim::time::SimTime;
 
-use narrows::prefetch::{prefetch, prefetch_span};
+use std::mem::offset_of;
+
+use narrows::prefetch::{prefetch, prefetch_part, prefetch_span};
 
 use super::aqm::{Aqm, AqmSpec};
 use super::buffer::{Capacity, Depth, InService, Limit};
@@ -78,7 +80,8 @@ pub(crate) struct Port {
     pub(crate) to: Node,
     pub(crate) delay: SimTime,
     rare: Option<Box<Rare>>,
-    queued: Depth,
+    queued_bytes: u64,
+    queued_packets: u32,
     pub(crate) pool: u32,
     /// Whether the pool's heap of departures names this port.
     pub(crate) pool_knows: bool,
@@ -86,14 +89,16 @@ pub(crate) struct Port {
     in_service: InService,
     /// [`super::topology::TieOrder::WaitedLast`].
     pub(crate) waited_last: bool,
+    /// Whether there is an overhead.
+    delays: bool,
     tx: Transmitter,
     limit: Limit,
     pub(crate) stats: PortStats,
+    overhead: Overhead,
 }
 
 const _: () = assert!(
-    std::mem::offset_of!(Port, tx) == 64
-        && std::mem::offset_of!(Port, stats) + std::mem::offset_of!(PortStats, marks) == 128,
+    offset_of!(Port, tx) == 64 && offset_of!(Port, stats) + offset_of!(PortStats, marks) == 128,
     "what each packet touches is two cache lines"
 );
 
@@ -102,7 +107,6 @@ const _: () = assert!(
 struct Rare {
     aqm: Option<Box<Aqm>>,
     impair: Option<Box<Impairments>>,
-    overhead: Option<Overhead>,
     trace: Option<QueueTrace>,
     credit: Option<Credit>,
 }
@@ -115,14 +119,6 @@ struct Overhead {
 }
 
 impl Rare {
-    /// When the first bit of a packet is ready that comes now.
-    fn ready(&mut self, now: SimTime) -> SimTime {
-        match &mut self.overhead {
-            None => now,
-            Some(overhead) => now + overhead.random.jitter(overhead.most),
-        }
-    }
-
     /// The queue is so long now, if that is to be recorded.
     fn record(&mut self, at: SimTime, queued: Depth) {
         if let Some(trace) = &mut self.trace {
@@ -158,15 +154,12 @@ pub(crate) struct PortParts {
 
 impl Port {
     pub(crate) fn new(parts: PortParts) -> Self {
-        let overhead = (parts.overhead != SimTime::ZERO).then_some(Overhead {
-            most: parts.overhead,
-            random: parts.random,
-        });
         Self {
             head: NIL,
             tail: NIL,
             cursor: NIL,
-            queued: Depth::default(),
+            queued_bytes: 0,
+            queued_packets: 0,
             tx: parts.tx,
             delay: parts.delay,
             to: parts.to,
@@ -177,16 +170,18 @@ impl Port {
             limit: Limit::new(parts.capacity),
             pool: parts.pool,
             pool_knows: false,
-            rare: (parts.aqm.is_some() || parts.impair.is_some() || overhead.is_some()).then(
-                || {
-                    Box::new(Rare {
-                        aqm: parts.aqm,
-                        impair: parts.impair,
-                        overhead,
-                        ..Rare::default()
-                    })
-                },
-            ),
+            delays: parts.overhead != SimTime::ZERO,
+            rare: (parts.aqm.is_some() || parts.impair.is_some()).then(|| {
+                Box::new(Rare {
+                    aqm: parts.aqm,
+                    impair: parts.impair,
+                    ..Rare::default()
+                })
+            }),
+            overhead: Overhead {
+                most: parts.overhead,
+                random: parts.random,
+            },
             stats: PortStats::default(),
         }
     }
@@ -194,7 +189,7 @@ impl Port {
     /// Lets leave what leaves until `now`; returns the bytes that frees.
     #[inline]
     pub(crate) fn settle<P>(&mut self, now: SimTime, slab: &Slab<P>) -> u64 {
-        let before = self.queued.bytes;
+        let before = self.queued_bytes;
         while self.cursor != NIL {
             let hop = slab.hop(self.cursor);
             if hop.depart > now {
@@ -204,31 +199,35 @@ impl Port {
                 }
                 break;
             }
-            self.queued.packets -= 1;
-            self.queued.bytes -= u64::from(hop.buffered);
+            self.queued_packets -= 1;
+            self.queued_bytes -= u64::from(hop.buffered);
             self.cursor = hop.next;
+            let queued = self.held();
             if let Some(rare) = &mut self.rare {
-                rare.record(hop.depart, self.queued);
+                rare.record(hop.depart, queued);
             }
         }
-        before - self.queued.bytes
+        before - self.queued_bytes
     }
 
     /// Everything queued, the packet in service included. Settle first.
     #[inline]
     pub(crate) fn held(&self) -> Depth {
-        self.queued
+        Depth {
+            packets: self.queued_packets,
+            bytes: self.queued_bytes,
+        }
     }
 
     /// The queue as the port counts it. Settle first.
     #[inline]
     pub(crate) fn depth<P>(&self, slab: &Slab<P>) -> Depth {
         if self.in_service == InService::Counted || self.cursor == NIL {
-            return self.queued;
+            return self.held();
         }
         Depth {
-            packets: self.queued.packets - 1,
-            bytes: self.queued.bytes - u64::from(slab.hop(self.cursor).buffered),
+            packets: self.queued_packets - 1,
+            bytes: self.queued_bytes - u64::from(slab.hop(self.cursor).buffered),
         }
     }
 
@@ -267,9 +266,10 @@ impl Port {
         slab: &mut Slab<P>,
     ) -> (SimTime, Option<SimTime>) {
         let head_of_line = now.max(self.tx.free_at());
-        let ready = match &mut self.rare {
-            None => now,
-            Some(rare) => rare.ready(now),
+        let ready = if self.delays {
+            now + self.overhead.random.jitter(self.overhead.most)
+        } else {
+            now
         };
         let depart = self.tx.send(ready, self.framing.wire_len(len));
         let hop = slab.hop_mut(i);
@@ -280,9 +280,10 @@ impl Port {
             InService::NotCounted => head_of_line,
         };
         let arrives = self.append(i, len, slab).then(|| depart + self.delay);
+        let queued = self.held();
         if let Some(rare) = &mut self.rare {
             rare.credit(until - now, len);
-            rare.record(now, self.queued);
+            rare.record(now, queued);
         }
         (depart, arrives)
     }
@@ -295,8 +296,8 @@ impl Port {
         hop.next = NIL;
         self.stats.packets += 1;
         self.stats.bytes += u64::from(len);
-        self.queued.packets += 1;
-        self.queued.bytes += u64::from(len);
+        self.queued_packets += 1;
+        self.queued_bytes += u64::from(len);
         if self.cursor == NIL {
             self.cursor = i;
         }
@@ -342,6 +343,13 @@ impl Port {
     #[inline]
     pub(crate) fn prefetch(&self) {
         prefetch_span(self, 2 * 64);
+    }
+
+    /// The same of a NIC, which may have a send overhead.
+    #[inline]
+    pub(crate) fn prefetch_nic(&self) {
+        self.prefetch();
+        prefetch_part(self, offset_of!(Self, overhead)..size_of::<Self>());
     }
 
     /// The discipline.
@@ -401,7 +409,7 @@ impl Port {
         NicRoom {
             limit: self.limit,
             depth: self.depth(slab),
-            queued: self.queued.packets,
+            queued: self.queued_packets,
         }
     }
 

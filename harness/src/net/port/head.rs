@@ -57,7 +57,7 @@ impl Port {
         let hop = *slab.hop(i);
         let (free, behind) = (
             self.tx.free_at(),
-            self.queued.bytes - u64::from(hop.buffered),
+            self.queued_bytes - u64::from(hop.buffered),
         );
         let Some(codel) = self.codel_mut() else {
             return 0;
@@ -85,14 +85,15 @@ impl Port {
             if self.tail == i {
                 self.tail = before;
             }
-            self.queued.packets -= 1;
-            self.queued.bytes = behind;
+            self.queued_packets -= 1;
+            self.queued_bytes = behind;
             self.stats.packets -= 1;
             self.stats.bytes -= u64::from(hop.buffered);
             self.stats.count_drop(DropReason::Early);
+            let queued = self.held();
             if let Some(rare) = &mut self.rare {
                 rare.credit(at - arrived, hop.buffered);
-                rare.record(at, self.queued);
+                rare.record(at, queued);
             }
             return u64::from(hop.buffered);
         }
@@ -129,8 +130,9 @@ impl Port {
             codel.arrivals.push_back(now);
         }
         let first = self.append(i, len, slab);
+        let queued = self.held();
         if let Some(rare) = &mut self.rare {
-            rare.record(now, self.queued);
+            rare.record(now, queued);
         }
         // It has its turn if nothing was there, and is not dropped then: it has not waited.
         self.settle_at_head(now, slab);
