@@ -8,8 +8,8 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::fmt::Write;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Who watches.
@@ -46,7 +46,7 @@ pub struct Progress {
     /// What is counted: `runs`.
     noun: &'static str,
     count: usize,
-    done: AtomicUsize,
+    done: Arc<AtomicUsize>,
     started: Instant,
     last_line: Option<Mutex<Instant>>,
 }
@@ -55,24 +55,10 @@ impl Progress {
     /// For `count` things called `noun` that together cost `cost`.
     pub fn new(watcher: Watcher, noun: &'static str, count: usize, cost: u64) -> Self {
         let started = Instant::now();
+        let done = Arc::new(AtomicUsize::new(0));
         let bar = (watcher == Watcher::Terminal).then(|| {
-            let bar = ProgressBar::with_draw_target(Some(cost), ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template(
-                "{bar:24.cyan/dim} {percent:>3}%  {msg}  {elapsed}{left}",
-            )
-            .unwrap_or_else(|_| ProgressStyle::default_bar())
-            .with_key("left", |state: &ProgressState, w: &mut dyn Write| {
-                // Before the first is done there is nothing to reckon with.
-                if state.pos() > 0 {
-                    let _ = write!(w, ", {} to go", seconds(state.eta()));
-                }
-            })
-            .with_key("elapsed", |state: &ProgressState, w: &mut dyn Write| {
-                let _ = write!(w, "{}", seconds(state.elapsed()));
-            })
-            .progress_chars("━━─");
-            bar.set_style(style);
-            bar.set_message(format!("0/{count} {noun}"));
+            let target = ProgressDrawTarget::stderr();
+            let bar = bar(target, noun, count, cost, Arc::clone(&done));
             bar.enable_steady_tick(TICK);
             bar
         });
@@ -81,7 +67,7 @@ impl Progress {
             bar,
             noun,
             count,
-            done: AtomicUsize::new(0),
+            done,
             started,
             last_line,
         }
@@ -98,7 +84,9 @@ impl Progress {
             && last.elapsed() >= PAUSE
         {
             *last = Instant::now();
-            eprintln!("narrows: {text} in {}", seconds(self.started.elapsed()));
+            let took = self.started.elapsed();
+            let rate = rate(done, took, self.noun).unwrap_or_default();
+            eprintln!("narrows: {text} in {}, {rate}", seconds(took));
         }
     }
 
@@ -116,10 +104,133 @@ impl Progress {
     }
 }
 
+/// The bar: percent of the cost, how many are `done`, at which rate, and how long the rest takes.
+fn bar(
+    target: ProgressDrawTarget,
+    noun: &'static str,
+    count: usize,
+    cost: u64,
+    done: Arc<AtomicUsize>,
+) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(cost), target);
+    let template = "{bar:24.cyan/dim} {percent:>3}%  {msg}{rate}  {elapsed}{left}";
+    let style = ProgressStyle::with_template(template)
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .with_key("rate", move |state: &ProgressState, w: &mut dyn Write| {
+            let done = done.load(Ordering::Relaxed);
+            if let Some(rate) = rate(done, state.elapsed(), noun) {
+                let _ = write!(w, ", {rate}");
+            }
+        })
+        .with_key("left", |state: &ProgressState, w: &mut dyn Write| {
+            // Before the first is done there is nothing to reckon with.
+            if state.pos() > 0 {
+                let _ = write!(w, ", {} to go", seconds(state.eta()));
+            }
+        })
+        .with_key("elapsed", |state: &ProgressState, w: &mut dyn Write| {
+            let _ = write!(w, "{}", seconds(state.elapsed()));
+        })
+        .progress_chars("━━─");
+    bar.set_style(style);
+    bar.set_message(format!("0/{count} {noun}"));
+    bar
+}
+
+/// `12.3 runs/s`, in the unit of time that makes it at least one; nothing before the first is done.
+fn rate(done: usize, took: Duration, noun: &str) -> Option<String> {
+    let took = took.as_secs_f64();
+    if done == 0 || took <= 0.0 {
+        return None;
+    }
+    let per_second = done as f64 / took;
+    let (rate, unit) = match per_second {
+        r if r >= 1.0 => (r, "s"),
+        r if r >= 1.0 / 60.0 => (r * 60.0, "min"),
+        r => (r * 3_600.0, "h"),
+    };
+    Some(match rate {
+        100.0.. => format!("{rate:.0} {noun}/{unit}"),
+        _ => format!("{rate:.1} {noun}/{unit}"),
+    })
+}
+
 /// `12 s`, `3:05 min`.
 fn seconds(d: Duration) -> String {
     match d.as_secs() {
         s @ 0..100 => format!("{s} s"),
         s => format!("{}:{:02} min", s / 60, s % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use indicatif::TermLike;
+    use std::io;
+
+    #[test]
+    fn rates_of_fast_and_slow_runs() {
+        let of = |done, millis| rate(done, Duration::from_millis(millis), "runs");
+        for (done, millis, text) in [
+            (1_234, 1_000, "1234 runs/s"),
+            (7, 2_000, "3.5 runs/s"),
+            (1, 8_000, "7.5 runs/min"),
+            (2, 3_600_000, "2.0 runs/h"),
+        ] {
+            assert_eq!(of(done, millis).as_deref(), Some(text));
+        }
+        assert_eq!(of(0, 1_000), None);
+        assert_eq!(of(1, 0), None);
+    }
+
+    /// A terminal that remembers what was written.
+    #[derive(Clone, Debug, Default)]
+    struct Seen(Arc<Mutex<String>>);
+
+    impl TermLike for Seen {
+        fn width(&self) -> u16 {
+            120
+        }
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn write_line(&self, text: &str) -> io::Result<()> {
+            self.write_str(text)
+        }
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.0.lock().unwrap().push_str(text);
+            Ok(())
+        }
+        fn clear_line(&self) -> io::Result<()> {
+            Ok(())
+        }
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_bar_tells_count_rate_and_time_left() {
+        let seen = Seen::default();
+        let target = ProgressDrawTarget::term_like(Box::new(seen.clone()));
+        let done = Arc::new(AtomicUsize::new(3));
+        let bar = bar(target, "runs", 9, 90, Arc::clone(&done));
+        bar.set_message("3/9 runs");
+        bar.set_position(30);
+        bar.force_draw();
+        let text = seen.0.lock().unwrap().clone();
+        for part in ["33%", "3/9 runs, ", " runs/", " to go"] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
     }
 }
