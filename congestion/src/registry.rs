@@ -33,6 +33,9 @@ pub type CongestionRegistry = Registry<dyn CongestionFactory>;
 /// RTO policies by name.
 pub type RtoRegistry = Registry<dyn RtoFactory>;
 
+/// Makes a factory from a name that is a duration, given as text.
+type ByDuration<F> = fn(&str) -> Result<Arc<F>, String>;
+
 /// Makes a factory from the text after `name:`, or says what is wrong with that text.
 type Make<F> = Arc<dyn Fn(Option<&str>) -> Result<Arc<F>, String> + Send + Sync>;
 
@@ -41,7 +44,7 @@ pub struct Registry<F: ?Sized> {
     kind: &'static str,
     entries: Vec<Entry<F>>,
     /// How a name that is a duration is read.
-    by_duration: Option<fn(Duration) -> Arc<F>>,
+    by_duration: Option<ByDuration<F>>,
 }
 
 /// One entry of a [`Registry`].
@@ -152,7 +155,10 @@ impl<F: ?Sized> Registry<F> {
         if let (Some(make), Ok(value)) = (self.by_duration, Duration::from_str(&spec))
             && !value.is_zero()
         {
-            return Ok(make(value));
+            return make(&spec).map_err(|message| LookupError::Parameter {
+                usage: "TIME".to_owned(),
+                message: format!("{} '{spec}': {message}", self.kind),
+            });
         }
         Err(LookupError::Unknown {
             kind: self.kind,
@@ -292,7 +298,7 @@ impl Registry<dyn RtoFactory> {
     /// with that floor.
     pub fn standard() -> Self {
         let mut r = Self::empty("RTO policy");
-        r.by_duration = Some(|value| shared(presets::floor(value)));
+        r.by_duration = Some(floor);
         for (preset, about) in [
             (presets::rfc6298(), "RFC 6298: floor 1 s"),
             (
@@ -320,7 +326,7 @@ impl Registry<dyn RtoFactory> {
             "floor",
             "floor:TIME[,initial=TIME,max=TIME,granularity=TIME,randomized=on|off]",
             "RFC 6298 with any floor; a bare TIME means the same",
-            |p| preset_with(presets::floor(Duration::ZERO), Some(presets::floor), p),
+            |p| floor(p.ok_or("needs a time")?),
         );
         r.register_with(
             "fixed",
@@ -375,7 +381,11 @@ fn preset_with(
     if let Floor::Rto(min) = policy.floor
         && min > policy.max
     {
-        return Err(format!("the floor {min} is above the cap {}", policy.max));
+        let max = policy.max;
+        return Err(format!(
+            "the floor {min} is above the cap {max}; allowed is up to {max}, or a greater cap as \
+             in floor:{min},max={min}"
+        ));
     }
     if policy.max < SHORTEST_CAP {
         return Err(format!(
@@ -384,6 +394,12 @@ fn preset_with(
         ));
     }
     Ok(shared(policy))
+}
+
+/// RFC 6298 with the floor that `text` begins with.
+fn floor(text: &str) -> Result<Arc<dyn RtoFactory>, String> {
+    let none = presets::floor(Duration::ZERO);
+    preset_with(none, Some(presets::floor), Some(text))
 }
 
 /// A factory whose connections all use one and the same policy.
@@ -591,11 +607,41 @@ mod tests {
             "floor:0s",
             "fixed:abc",
             "floor:90s",
+            "90s",
             "linux:min=1s",
             "0ms",
             "5h",
         ] {
             assert!(r.get(bad).is_err(), "{bad}");
+        }
+    }
+
+    /// A bare time is held to the range that the same floor by name is held to.
+    #[test]
+    fn a_bare_time_is_the_floor_of_that_name() {
+        let r = RtoRegistry::standard();
+        let build = |spec: &str| r.get(spec).map(|f| f.build()).map_err(|e| e.to_string());
+        for time in ["1us", "60s"] {
+            let (bare, named) = (
+                build(time).unwrap(),
+                build(&format!("floor:{time}")).unwrap(),
+            );
+            let mut e = RttEstimator::new();
+            e.on_sample(Duration::from_micros(100), crate::Instant::ZERO);
+            let rto = |p: &dyn crate::RtoPolicy| p.rto(&e, &RtoContext::default());
+            assert_eq!(rto(&*bare), rto(&*named), "{time}");
+        }
+        for time in ["60001ms", "100s"] {
+            for spec in [time.to_owned(), format!("floor:{time}")] {
+                let Err(error) = build(&spec) else {
+                    panic!("{spec} is taken");
+                };
+                assert!(
+                    error.contains("above the cap 60s; allowed is up to 60s"),
+                    "{error}"
+                );
+            }
+            assert!(build(&format!("floor:{time},max={time}")).is_ok());
         }
     }
 

@@ -1,6 +1,7 @@
 //! What can be named on the command line.
 
 use crate::scenario::incast::Incast;
+use narrows::congestion::registry::LookupError;
 use narrows::congestion::{CongestionRegistry, RtoRegistry};
 use narrows::recovery::detector::{self, DetectorRegistry};
 use std::sync::Arc;
@@ -165,7 +166,8 @@ impl Catalog {
                 .map(drop)
                 .map_err(|e| e.to_string()),
             Kind::Rto => self.rto.get(name).map(drop).map_err(|e| {
-                if name.starts_with(|c: char| c.is_ascii_digit()) {
+                let unknown = matches!(e, LookupError::Unknown { .. });
+                if unknown && name.starts_with(|c: char| c.is_ascii_digit()) {
                     format!("{e}; or a time longer than zero with its unit, such as 5ms")
                 } else {
                     e.to_string()
