@@ -1,6 +1,6 @@
 //! Values as people write them.
 //!
-//! Sizes: `kB`, `KB`, `MB` and `GB` are powers of 1000, `KiB`, `MiB`, `GiB` of 1024, as in IEC
+//! Sizes: `kB`, `KB`, `MB`, `GB` and `TB` are powers of 1000, `KiB` to `TiB` of 1024, as in IEC
 //! 80000-13. Papers that write "256KB" for a power of two mean `256KiB`; the defaults of the
 //! scenarios do, too.
 
@@ -149,6 +149,8 @@ fn size_factor(unit: &str) -> Option<u64> {
         "ki" | "kib" => 1 << 10,
         "mi" | "mib" => 1 << 20,
         "gi" | "gib" => 1 << 30,
+        "t" | "tb" => 1_000_000_000_000,
+        "ti" | "tib" => 1 << 40,
         _ => return None,
     })
 }
@@ -568,6 +570,9 @@ mod tests {
             ("1_000", 1_000),
             ("64K", 64_000),
             ("64Ki", 65_536),
+            ("1TiB", 1 << 40),
+            ("2TB", 2_000_000_000_000),
+            ("0.5Ti", 1 << 39),
         ] {
             assert_eq!(size(text), Ok(ByteCount::new(bytes)), "{text}");
         }
@@ -604,11 +609,30 @@ mod tests {
             1_000_000,
             1 << 20,
             123_456_789,
+            1 << 30,
+            5_000_000_000,
+            1 << 40,
+            3_000_000_000_000,
         ] {
             let b = ByteCount::new(n);
             assert_eq!(size(&Size(b).to_string()), Ok(b));
             let q = QueueLimit::Bytes(b);
             assert_eq!(queue(&q.to_string()), Ok(q));
+        }
+        for ns in [
+            1,
+            1_500,
+            25_000,
+            499_000_000,
+            1_000_000_000,
+            1_000_000_000_000_000,
+        ] {
+            let d = Duration::from_nanos(ns);
+            assert_eq!(duration(&d.to_string()), Ok(d));
+        }
+        for bps in [1_000, 64_500, 1_000_000, 2_500_000_000, 1_000_000_000_000] {
+            let r = Rate::from_bits_per_sec(bps);
+            assert_eq!(rate(&r.to_string()), Ok(r), "{r}");
         }
         for d in [DelayedAck::Off, delayed_ack("40ms").unwrap()] {
             assert_eq!(delayed_ack(&d.to_string()), Ok(d));

@@ -6,7 +6,7 @@
 
 use super::story::Story;
 use super::summary::Summary;
-use crate::scenario::spec::{Aqm, BlockSize, Length, QueueLimit};
+use crate::scenario::spec::{Aqm, BlockSize, Length, QueueLimit, idle_restart_name};
 use crate::scenario::{IncastRun, PlannedRun, SweepSpec};
 use serde::Serialize;
 use std::io::{self, Write};
@@ -349,7 +349,10 @@ pub fn settings(sweep: &SweepSpec) -> Vec<(String, String)> {
     rows.push(("ties", net.ties.name().to_owned()));
     rows.push(("congestion control", tcp.congestion.clone()));
     rows.push(("RTO policy", tcp.rto.clone()));
-    rows.push(("window after idle", format!("{:?}", tcp.idle_restart)));
+    rows.push((
+        "window after idle",
+        idle_restart_name(tcp.idle_restart).to_owned(),
+    ));
     rows.push((
         "undo of spurious reductions",
         if tcp.undo_spurious { "on" } else { "off" }.to_owned(),

@@ -214,11 +214,11 @@ pub enum Ties {
 }
 
 impl Ties {
-    /// The name in reports.
+    /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Shuffled => "shuffled",
-            Self::WaitedLast => "waited last",
+            Self::WaitedLast => "waited-last",
         }
     }
 }
@@ -337,6 +337,16 @@ impl TcpSpec {
     }
 }
 
+/// The name of a rule for idle connections on the command line.
+pub const fn idle_restart_name(rule: IdleRestart) -> &'static str {
+    match rule {
+        IdleRestart::Keep => "keep",
+        IdleRestart::Rfc5681 => "rfc5681",
+        IdleRestart::Rfc2861 => "rfc2861",
+        IdleRestart::Rfc7661 => "rfc7661",
+    }
+}
+
 /// Bytes of an IPv4 and a TCP header without options.
 pub const IP_TCP_HEADERS: u32 = 40;
 
@@ -345,9 +355,9 @@ pub const IP_TCP_HEADERS: u32 = 40;
 pub enum EcnUse {
     /// What the congestion control asks for: DCTCP does, Reno and CUBIC run without.
     Auto,
-    /// None.
+    /// None; not with a congestion control that asks for ECN.
     Off,
-    /// RFC 3168.
+    /// RFC 3168; not with a congestion control that asks for another feedback.
     Classic,
 }
 
@@ -394,6 +404,8 @@ impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let n = self.0.get();
         let units = [
+            (1 << 40, "TiB"),
+            (1_000_000_000_000, "TB"),
             (1 << 30, "GiB"),
             (1 << 20, "MiB"),
             (1_000_000_000, "GB"),
@@ -560,6 +572,7 @@ mod tests {
             (1_000_000, "1MB"),
             (65_535, "65535B"),
             (0, "0B"),
+            (1 << 40, "1TiB"),
         ] {
             assert_eq!(Size(ByteCount::new(n)).to_string(), text);
         }
