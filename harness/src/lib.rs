@@ -31,6 +31,7 @@ pub mod host;
 pub mod live;
 pub mod net;
 pub mod peer;
+mod place;
 pub mod report;
 pub mod scenario;
 pub mod script;

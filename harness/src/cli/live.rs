@@ -177,7 +177,7 @@ struct HostArgs {
     #[arg(long, default_value = "accept", help_heading = TCP)]
     ecn: EcnArg,
     /// Send and receive buffer of a connection.
-    #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = values::size, help_heading = TCP)]
+    #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = values::allowed("1B to 1GiB", values::size), help_heading = TCP)]
     buffer: ByteCount,
     /// Acknowledge every segment at once.
     #[arg(long, help_heading = TCP)]
@@ -308,6 +308,7 @@ impl HostArgs {
             let why = catalog.check(kind, name).err().unwrap_or_default();
             usage(option, name, &why)
         };
+        output::apart(&[output::Wanted::file("pcap", self.pcap.as_deref())])?;
         let usual = TcpConfig::default();
         let buffer = self.buffer.as_usize();
         let mut tcp = TcpConfig {

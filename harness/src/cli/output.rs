@@ -1,8 +1,72 @@
 //! Files that are whole or not there, and a standard output that may go away.
 
+use super::{Stop, usage};
+use crate::place::{self, Place};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+
+/// What an option wants to write, before anything is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    option: &'static str,
+    path: Option<&'a Path>,
+    dash: Dash,
+}
+
+/// What a path of `-` means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dash {
+    /// Standard output.
+    Stdout,
+    /// Nothing: the option writes files.
+    Refused,
+}
+
+impl<'a> Wanted<'a> {
+    /// Data for programs, by `--option`: `-` is standard output.
+    pub const fn data(option: &'static str, path: Option<&'a Path>) -> Self {
+        let dash = Dash::Stdout;
+        Self { option, path, dash }
+    }
+
+    /// A file, by `--option`.
+    pub const fn file(option: &'static str, path: Option<&'a Path>) -> Self {
+        let dash = Dash::Refused;
+        Self { option, path, dash }
+    }
+}
+
+/// Every output has a place of its own, or the one would overwrite the other.
+///
+/// # Errors
+/// A usage error that names the option and what to do.
+pub(super) fn apart(all: &[Wanted<'_>]) -> Result<(), Stop> {
+    let mut places: Vec<(&'static str, Place)> = Vec::new();
+    for wanted in all {
+        let Some(path) = wanted.path else { continue };
+        let option = wanted.option;
+        if path == Path::new("-") && wanted.dash == Dash::Refused {
+            let why = "it goes to a file: give its name (./- for a file of that name)";
+            return Err(usage(option, "-", why));
+        }
+        let place = Place::of(path);
+        if let Some((first, _)) = places.iter().find(|(_, other)| place.clashes(other)) {
+            let why = match place {
+                Place::Descriptor(1) => format!("--{first} goes to standard output already"),
+                _ => format!("--{first} goes to the same file: give each a file of its own"),
+            };
+            return Err(usage(option, &path.display().to_string(), &why));
+        }
+        places.push((option, place));
+    }
+    Ok(())
+}
+
+/// Whether `path` is standard output: `-`, or the system's names for it.
+pub fn is_stdout(path: &Path) -> bool {
+    Place::of(path) == Place::Descriptor(1)
+}
 
 /// A result that could not be written.
 #[derive(Debug)]
@@ -67,6 +131,15 @@ impl OutputFile {
             error,
             hint: None,
         };
+        if let Some(file) = place::open_already(path) {
+            let file = file.map_err(fail)?;
+            return Ok(Self {
+                what,
+                path: path.to_owned(),
+                temporary: None,
+                file: BufWriter::new(file),
+            });
+        }
         // Through a link, so that the link stays one.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         match fs::metadata(&target) {
@@ -167,14 +240,14 @@ pub enum Sink {
 }
 
 impl Sink {
-    /// Nowhere without a `path`, standard output for `-`.
+    /// Nowhere without a `path`, standard output for `-` and what else [`is_stdout`].
     ///
     /// # Errors
     /// As for [`OutputFile::create`].
     pub fn open(what: &'static str, path: Option<&Path>) -> Result<Self, OutputError> {
         match path {
             None => Ok(Self::None),
-            Some(path) if path == Path::new("-") => Ok(Self::Stdout),
+            Some(path) if is_stdout(path) => Ok(Self::Stdout),
             Some(path) => OutputFile::create(what, path).map(Self::File),
         }
     }

@@ -1,6 +1,6 @@
 //! `narrows script`: runs packetdrill scripts.
 
-use super::output::{self, OutputFile};
+use super::output::{self, OutputFile, Wanted};
 use super::{Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop};
 use crate::script::diagnostic::Kind;
 use crate::script::{Options, Profile, Report, report, suite};
@@ -43,6 +43,10 @@ pub(super) struct ScriptArgs {
 }
 
 pub(super) fn run(args: &ScriptArgs, console: &mut Console<'_>) -> Result<u8, Stop> {
+    output::apart(&[
+        Wanted::data("json", args.json.as_deref()),
+        Wanted::data("junit", args.junit.as_deref()),
+    ])?;
     let files = suite::find(&args.paths).map_err(failed)?;
     let options = Options {
         profile: args.profile,
@@ -65,7 +69,7 @@ pub(super) fn run(args: &ScriptArgs, console: &mut Console<'_>) -> Result<u8, St
     let machine_reads = [&args.json, &args.junit]
         .into_iter()
         .flatten()
-        .any(|p| p == Path::new("-"));
+        .any(|p| output::is_stdout(p));
     let text = summary(&reports, args.verbose);
     if machine_reads {
         output::print(console.stderr, &text)?;
@@ -130,7 +134,7 @@ fn summary(reports: &[Report], verbose: bool) -> String {
 }
 
 fn write(path: &Path, text: &str, console: &mut Console<'_>) -> Result<(), Stop> {
-    if path == Path::new("-") {
+    if output::is_stdout(path) {
         output::print(console.stdout, text)?;
         return Ok(());
     }

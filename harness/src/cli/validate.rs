@@ -3,7 +3,7 @@
 use super::args::ValidateArgs;
 use super::catalog::nearest;
 use super::incast::command_line;
-use super::output::{OutputError, OutputFile, Sink, print};
+use super::output::{OutputError, OutputFile, Sink, Wanted, apart, print};
 use super::progress::{Progress, Watcher};
 use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, usage};
 use crate::report::table::Colour;
@@ -37,6 +37,12 @@ pub(super) fn run<R>(
         print(console.stdout, &list(&checks))?;
         return Ok(EXIT_OK);
     }
+    let chapter = args.docs.as_ref().map(|dir| dir.join(CHAPTER));
+    apart(&[
+        Wanted::file("docs", chapter.as_deref()),
+        Wanted::file("report", args.report.as_deref()),
+        Wanted::data("json", args.json.as_deref()),
+    ])?;
     let report = args.report.as_deref();
     let report = report
         .map(|path| OutputFile::create("report", path))

@@ -1,6 +1,7 @@
 //! The file of a capture whose device is dropped by the driver: what goes wrong while writing is
 //! kept until somebody asks.
 
+use crate::place;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -29,8 +30,9 @@ pub struct CaptureOutcome {
 /// When it cannot be created.
 pub fn create(path: &Path) -> io::Result<(CaptureFile, CaptureOutcome)> {
     let failure = Failure::default();
+    let file = place::open_already(path).unwrap_or_else(|| File::create(path))?;
     let file = CaptureFile {
-        out: BufWriter::with_capacity(1 << 20, File::create(path)?),
+        out: BufWriter::with_capacity(1 << 20, file),
         failure: failure.clone(),
     };
     let path = path.to_owned();
