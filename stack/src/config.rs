@@ -245,7 +245,7 @@ impl TcpConfig {
         if let InitialWindow::Segments(n) = self.initial_window {
             range(
                 "initial_window",
-                (1..=1_000).contains(&n),
+                (1..=InitialWindow::MAX_SEGMENTS).contains(&n),
                 "1 to 1000 segments",
             )?;
         }
@@ -394,6 +394,9 @@ pub enum InitialWindow {
 }
 
 impl InitialWindow {
+    /// The most that [`InitialWindow::Segments`] may say.
+    pub const MAX_SEGMENTS: u32 = 1_000;
+
     /// In bytes, for segments of `mss`.
     pub fn bytes(self, mss: ByteCount) -> ByteCount {
         match self {

@@ -3,6 +3,7 @@
 use super::values::{self, List};
 use crate::scenario::spec::{Aqm, DelayedAck, EcnUse, Impair, QueueLimit, SharedBuffer};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use narrows::config::InitialWindow;
 use narrows::{ByteCount, Duration, Rate};
 use std::path::PathBuf;
 
@@ -23,8 +24,8 @@ pub(super) enum Command {
     /// of port buffer. An option that says LIST takes several values separated by commas; each
     /// is tried with every other.
     ///
-    /// Sizes: kB (or KB), MB are powers of 1000; KiB, MiB of 1024. Times: ns, us, ms, s. Rates:
-    /// bits per second, 1Gb/s or 10G. Queues: 64p for packets, or a size.
+    /// Sizes: kB (or KB) to TB are powers of 1000; KiB to TiB of 1024. Times: ns, us, ms, s.
+    /// Rates: bits per second, 1Gb/s or 10G. Queues: 64p for packets, or a size.
     Incast(Box<IncastArgs>),
     /// Send long flows or single transfers over one bottleneck, and look at it closely.
     ///
@@ -225,7 +226,7 @@ pub(super) struct IncastArgs {
     #[arg(long, value_name = "POLICY LIST", value_parser = values::list(values::allowed("1 to 64 segments, 1us to 499ms", values::delayed_ack)), help_heading = TCP)]
     pub(super) delayed_ack: Option<List<DelayedAck>>,
     /// Initial window in segments [default: 10].
-    #[arg(long, visible_alias = "iw", value_name = "N LIST", value_parser = values::list(values::whole(1, 10_000)), help_heading = TCP)]
+    #[arg(long, visible_alias = "iw", value_name = "N LIST", value_parser = values::list(values::whole(1, InitialWindow::MAX_SEGMENTS)), help_heading = TCP)]
     pub(super) initial_window: Option<List<u32>>,
     /// Cap of the receive window, or off [default: off].
     #[arg(long, value_name = "SIZE LIST", value_parser = values::list(values::allowed("a segment to 1GiB", values::receive_window)), help_heading = TCP)]

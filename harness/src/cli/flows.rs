@@ -1,7 +1,7 @@
 //! `narrows flows`: a few flows over one bottleneck, looked at closely.
 
 use super::catalog::Kind;
-use super::output::{OutputFile, Sink, print};
+use super::output::{OutputFile, Sink, Wanted, apart, print};
 use super::values::{self, List};
 use super::{App, Console, EXIT_INTERRUPTED, EXIT_OK, Stop, usage};
 use crate::report::chart::{Axis, Chart, Draw, Series, Theme};
@@ -11,6 +11,7 @@ use crate::scenario::flows::{
 use crate::scenario::spec::{Aqm, DelayedAck, Impair, QueueLimit, SharedBuffer};
 use crate::scenario::{RunContext, ScenarioError};
 use clap::{Args, ValueEnum};
+use narrows::config::InitialWindow;
 use narrows::{ByteCount, Duration, Rate};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -85,7 +86,7 @@ pub(super) struct FlowsArgs {
     #[arg(long, value_name = "HOW", default_value = "off", value_parser = values::allowed("1 to 64 segments, 1us to 499ms", values::delayed_ack), help_heading = TCP)]
     delayed_ack: DelayedAck,
     /// Initial window in segments.
-    #[arg(long, visible_alias = "iw", value_name = "N", default_value = "10", value_parser = values::whole(1, 10_000), help_heading = TCP)]
+    #[arg(long, visible_alias = "iw", value_name = "N", default_value = "10", value_parser = values::whole(1, InitialWindow::MAX_SEGMENTS), help_heading = TCP)]
     initial_window: u32,
     /// Seed of all randomness.
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::seed, help_heading = TCP)]
@@ -147,6 +148,13 @@ pub(super) fn run<R>(
         }
     }
     let spec = spec(args);
+    apart(&[
+        Wanted::data("json", args.json.as_deref()),
+        Wanted::file("svg", args.svg.as_deref()),
+        Wanted::file("pcap", args.pcap.as_deref()),
+        Wanted::file("trace", args.trace.as_deref()),
+    ])?;
+    spec.validate().map_err(|e| told(args, e))?;
     let json = Sink::open("JSON", args.json.as_deref())?;
     let svg = args.svg.as_deref();
     let svg = svg.map(|p| OutputFile::create("plot", p)).transpose()?;
@@ -172,12 +180,7 @@ pub(super) fn run<R>(
             print(console.stderr, "narrows: interrupted\n")?;
             return Ok(EXIT_INTERRUPTED);
         }
-        Err(ScenarioError::Invalid {
-            option,
-            given,
-            allowed,
-        }) => return Err(usage(option, &given, &allowed)),
-        Err(e) => return Err(usage("cc", &args.cc.0.join(","), &e.to_string())),
+        Err(e) => return Err(told(args, e)),
     };
     for file in [pcap, trace].into_iter().flatten() {
         file.finish()?;
@@ -191,6 +194,37 @@ pub(super) fn run<R>(
     let human = table(&spec, &run);
     print(console.stdout, if machine_reads { &text } else { &human })?;
     Ok(EXIT_OK)
+}
+
+/// An error of the scenario in the words of the command line: some of its values have no option
+/// of their own.
+fn told(args: &FlowsArgs, error: ScenarioError) -> Stop {
+    let (option, given, allowed) = match error {
+        ScenarioError::Invalid {
+            option,
+            given,
+            allowed,
+        } => (option, given, allowed),
+        ScenarioError::UnknownName { option, given } => {
+            (option, given, "see `narrows list`".to_owned())
+        }
+        e => return Stop::Failed(e.to_string()),
+    };
+    match (option, args.shared_buffer) {
+        ("buffer", Some(_)) => usage("shared-buffer", &given, &allowed),
+        ("alpha", Some(_)) => usage("shared-buffer", &format!("alpha {given}"), &allowed),
+        ("rate", _) => {
+            let why = "allowed is 1kb/s to 100Gb/s: the senders' links are ten times as fast";
+            usage("rate", &args.rate.to_string(), why)
+        }
+        ("delay", _) => usage("rtt", &args.rtt.to_string(), "allowed is 0s to 40s"),
+        ("start", _) => {
+            let why = format!("a flow would begin at {given}, after --duration: {allowed}");
+            usage("apart", &args.apart.to_string(), &why)
+        }
+        ("samples", _) => usage("interval", &given, &allowed),
+        _ => usage(option, &given, &allowed),
+    }
 }
 
 fn spec(args: &FlowsArgs) -> FlowsSpec {

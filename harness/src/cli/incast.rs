@@ -2,8 +2,8 @@
 
 use super::args::IncastArgs;
 use super::catalog::{Catalog, Kind};
-use super::output::{OutputFile, Sink, print};
-use super::plan::{BadValue, plan};
+use super::output::{OutputFile, Sink, Wanted, apart, print};
+use super::plan::{BadValue, expand, plan};
 use super::progress::{Progress, Watcher};
 use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, usage};
 use crate::report::plot::{self, Quantity, Theme};
@@ -32,10 +32,16 @@ struct Outputs {
 
 impl Outputs {
     fn open(args: &IncastArgs) -> Result<Self, Stop> {
-        let stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
-        if stdout(&args.json) && stdout(&args.csv) {
-            return Err(usage("csv", "-", "--json goes to standard output already"));
-        }
+        let report =
+            (!args.no_report).then(|| args.report.as_deref().unwrap_or(Path::new(DEFAULT_REPORT)));
+        apart(&[
+            Wanted::file("report", report),
+            Wanted::data("json", args.json.as_deref()),
+            Wanted::data("csv", args.csv.as_deref()),
+            Wanted::file("svg", args.svg.as_deref()),
+            Wanted::file("pcap", args.pcap.as_deref()),
+            Wanted::file("trace", args.trace.as_deref()),
+        ])?;
         let open = |what, path: &Option<PathBuf>| -> Result<Option<OutputFile>, Stop> {
             Ok(path
                 .as_deref()
@@ -80,7 +86,7 @@ pub(super) fn run<R: IncastRunner>(
 ) -> Result<u8, Stop> {
     let sweep = plan(args, &app.catalog, &app.defaults)
         .map_err(|BadValue { option, given, why }| usage(option, &given, &why))?;
-    let planned = planned(&sweep)?;
+    let planned = planned(args, &app.catalog, &sweep)?;
     for (option, what, path) in [
         ("pcap", "a capture", &args.pcap),
         ("trace", "a trace", &args.trace),
@@ -162,15 +168,13 @@ pub(super) fn run<R: IncastRunner>(
 }
 
 /// The runs of `sweep`; what it does not allow is told as the option that asked for it.
-pub(super) fn planned(sweep: &SweepSpec) -> Result<Vec<PlannedRun>, Stop> {
-    sweep.expand().map_err(|e| match e {
-        ScenarioError::Invalid {
-            option,
-            given,
-            allowed,
-        } => usage(option, &given, &allowed),
-        other => usage("servers", "", &other.to_string()),
-    })
+pub(super) fn planned(
+    args: &IncastArgs,
+    catalog: &Catalog,
+    sweep: &SweepSpec,
+) -> Result<Vec<PlannedRun>, Stop> {
+    expand(args, catalog, sweep)
+        .map_err(|BadValue { option, given, why }| usage(option, &given, &why))
 }
 
 /// The one run of a capture or trace. What was written before an interruption or error is kept.

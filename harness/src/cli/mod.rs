@@ -87,7 +87,6 @@ enum Stop {
     /// A result could not be written.
     Output(OutputError),
     /// Something else could not be done.
-    #[cfg(target_os = "linux")]
     Failed(String),
 }
 
@@ -173,7 +172,6 @@ impl<R: IncastRunner> App<R> {
                 let _ = output::print(console.stderr, &format!("narrows: {e}\n"));
                 EXIT_FAILED
             }
-            #[cfg(target_os = "linux")]
             Err(Stop::Failed(why)) => {
                 let _ = output::print(console.stderr, &format!("narrows: {why}\n"));
                 EXIT_FAILED

@@ -6,7 +6,8 @@ use super::values::List;
 use crate::scenario::spec::{
     BlockSize, Framing, Length, QueueCounting, QueueLimit, RequestOrder, Ties,
 };
-use crate::scenario::{Axis, IncastSpec, Setting, SweepSpec};
+use crate::scenario::tcp::check_ecn;
+use crate::scenario::{Axis, IncastSpec, PlannedRun, ScenarioError, Setting, SweepSpec};
 use narrows::config::IdleRestart;
 
 /// What runs when no option says otherwise.
@@ -72,6 +73,18 @@ pub(super) fn plan(
             defaults.rto.clone(),
         ),
     };
+    if let (Length::Time(t), Some(limit), None, None) =
+        (base.length, args.time_limit, args.blocks, args.duration)
+    {
+        return Err(BadValue {
+            option: "time-limit",
+            given: limit.to_string(),
+            why: format!(
+                "--preset {preset} runs for {t} and not for a number of blocks: give --duration \
+                 {limit}, or --blocks, too"
+            ),
+        });
+    }
     single_values(args, &mut base);
     if let Some(List(names)) = &args.cc {
         cc.clone_from(names);
@@ -123,6 +136,71 @@ pub(super) fn plan(
         axes,
         repetitions: args.repetitions.max(1),
     })
+}
+
+/// The runs of `sweep`, which `args` asked for. Whatever cannot be is told before anything runs.
+pub(super) fn expand(
+    args: &IncastArgs,
+    catalog: &Catalog,
+    sweep: &SweepSpec,
+) -> Result<Vec<PlannedRun>, BadValue> {
+    let told = |e| match e {
+        ScenarioError::Invalid {
+            option,
+            given,
+            allowed,
+        } => BadValue {
+            option,
+            given,
+            why: allowed + &origin(args, option),
+        },
+        other => BadValue {
+            option: "servers",
+            given: String::new(),
+            why: other.to_string(),
+        },
+    };
+    let planned = sweep.expand().map_err(told)?;
+    for variant in sweep.variants() {
+        let tcp = sweep.variant_spec(&variant).tcp;
+        // Names were looked up when the sweep was planned.
+        if let Ok(congestion) = catalog.congestion.get(&tcp.congestion) {
+            check_ecn(&tcp, &*congestion).map_err(told)?;
+        }
+        let detector = catalog.detectors.get(&tcp.loss_detector);
+        if let (true, true, Ok(detector)) = (args.sack.is_some(), tcp.sack, detector)
+            && !detector.build().uses_sack()
+        {
+            let name = &tcp.loss_detector;
+            return Err(BadValue {
+                option: "sack",
+                given: format!("on with --loss {name}"),
+                why: format!(
+                    "{name} works without SACK, which is not negotiated then: choose --loss sack \
+                     or rack, or leave --sack out"
+                ),
+            });
+        }
+    }
+    Ok(planned)
+}
+
+/// Where the value of `option` comes from, if not from the command line.
+fn origin(args: &IncastArgs, option: &str) -> String {
+    let given = match option {
+        "buffer" => args.buffer.is_some(),
+        "server-nic" => args.server_nic.is_some(),
+        "client-nic" => args.client_nic.is_some(),
+        "mss" => args.mss.is_some(),
+        "rwnd" => args.rwnd.is_some(),
+        "sack" => args.sack.is_some(),
+        _ => true,
+    };
+    match (given, args.preset.as_str()) {
+        (true, _) => String::new(),
+        (false, DEFAULT_PRESET) => format!("; it is the default: give --{option}, too"),
+        (false, preset) => format!("; it comes from --preset {preset}: give --{option}, too"),
+    }
 }
 
 fn each<T: Clone>(list: &Option<List<T>>, make: impl Fn(T) -> Setting) -> Vec<Setting> {

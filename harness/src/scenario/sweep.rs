@@ -203,12 +203,44 @@ impl SweepSpec {
         spec
     }
 
+    /// How many runs it is; more than 128 bits can say is the most that they can.
+    pub fn count(&self) -> u128 {
+        let axes = self.axes.iter().map(|axis| axis.values.len() as u128);
+        axes.chain([self.servers.len() as u128, u128::from(self.repetitions)])
+            .fold(1, u128::saturating_mul)
+    }
+
+    /// A sweep of more than [`MAX_RUNS`] is refused before it takes the memory.
+    fn check_count(&self) -> Result<(), ScenarioError> {
+        let count = self.count();
+        if count <= u128::from(MAX_RUNS) {
+            return Ok(());
+        }
+        let (servers, repetitions) = (self.servers.len(), self.repetitions);
+        let (option, given) = match repetitions as usize >= servers {
+            true => ("repetitions", repetitions.to_string()),
+            false => ("servers", format!("{servers} server counts")),
+        };
+        let others = count / (servers as u128 * u128::from(repetitions)).max(1);
+        Err(ScenarioError::Invalid {
+            option,
+            given,
+            allowed: format!(
+                "with {servers} server counts, {repetitions} repetitions and {others} \
+                 combinations of what else is varied these are {count} runs, and a sweep has at \
+                 most {MAX_RUNS}: give fewer --servers, --repetitions or values in the other lists"
+            ),
+        })
+    }
+
     /// Every run: by variant, then servers, then repetition. The order, and with it every
     /// seed, depends on nothing but the sweep itself.
     ///
     /// # Errors
-    /// When a combination is impossible; see [`IncastSpec::validate`].
+    /// When a combination is impossible, see [`IncastSpec::validate`], or there are more than
+    /// [`MAX_RUNS`].
     pub fn expand(&self) -> Result<Vec<PlannedRun>, ScenarioError> {
+        self.check_count()?;
         let mut runs = Vec::new();
         for (index, variant) in self.variants().iter().enumerate() {
             let spec = self.variant_spec(variant);
@@ -232,6 +264,9 @@ impl SweepSpec {
         Ok(runs)
     }
 }
+
+/// Most runs of a sweep: their plan takes some hundred bytes each.
+pub const MAX_RUNS: u32 = 1_000_000;
 
 /// The seed of a repetition.
 ///
@@ -324,6 +359,26 @@ mod tests {
         assert_eq!(s.variants().len(), 1);
         assert_eq!(s.variants()[0].label, "reno / linux");
         assert_eq!(s.expand().unwrap().len(), 4);
+    }
+
+    #[test]
+    fn too_many_runs_are_counted_and_not_expanded() {
+        let mut s = sweep();
+        assert_eq!(s.count(), s.expand().unwrap().len() as u128);
+        s.servers = (1..=10_000).collect();
+        s.repetitions = 10_000;
+        match s.expand() {
+            Err(ScenarioError::Invalid {
+                option, allowed, ..
+            }) => {
+                assert_eq!(option, "repetitions");
+                assert!(allowed.contains("600000000 runs") && allowed.contains("1000000"));
+            }
+            other => panic!("{:?}", other.map(|runs| runs.len())),
+        }
+        s.axes = vec![Axis::new(vec![Setting::Sack(true); 16]); 40];
+        assert_eq!(s.count(), u128::MAX);
+        assert!(s.expand().is_err());
     }
 
     #[test]

@@ -6,8 +6,33 @@ use narrows::ByteCount;
 use narrows::config::{
     AckPolicy, EcnMode, InitialWindow, RecoverySending, SpuriousDetection, TcpConfig, TimestampMode,
 };
-use narrows::congestion::{CongestionRegistry, RtoRegistry};
+use narrows::congestion::{CongestionFactory, CongestionRegistry, EcnNeed, FlowStart, RtoRegistry};
 use narrows::recovery::detector::DetectorRegistry;
+
+/// Whether `spec` has the ECN that its congestion control works with: a connection negotiates
+/// what the congestion control needs, whatever else is configured, and a run by another name
+/// would be a mistake.
+pub(crate) fn check_ecn(
+    spec: &TcpSpec,
+    congestion: &dyn CongestionFactory,
+) -> Result<(), ScenarioError> {
+    let segment = ByteCount::new(1_460);
+    let need = congestion.build(&FlowStart::new(segment, segment)).needs();
+    let feedback = match (spec.ecn, need.ecn) {
+        (EcnUse::Off | EcnUse::Classic, EcnNeed::Dctcp) => "the ECN feedback of RFC 8257",
+        (EcnUse::Off, EcnNeed::Classic) => "ECN",
+        _ => return Ok(()),
+    };
+    let (ecn, cc) = (spec.ecn.name(), &spec.congestion);
+    Err(ScenarioError::Invalid {
+        option: "ecn",
+        given: format!("{ecn} with --cc {cc}"),
+        allowed: format!(
+            "{cc} needs {feedback}: choose --ecn auto, or --cc without {cc}; to see it without \
+             marks, --ecn-threshold off"
+        ),
+    })
+}
 
 /// The TCP that `spec` describes, on a path with `mtu`.
 pub(crate) fn config(
@@ -21,10 +46,12 @@ pub(crate) fn config(
         option,
         given: given.to_owned(),
     };
+    let congestion = congestion
+        .get(&spec.congestion)
+        .map_err(|_| unknown("cc", &spec.congestion))?;
+    check_ecn(spec, &*congestion)?;
     let config = TcpConfig {
-        congestion: congestion
-            .get(&spec.congestion)
-            .map_err(|_| unknown("cc", &spec.congestion))?,
+        congestion,
         rto: rto.get(&spec.rto).map_err(|_| unknown("rto", &spec.rto))?,
         detector: detectors
             .get(&spec.loss_detector)
@@ -74,4 +101,98 @@ pub(crate) fn config(
         .validate()
         .map_err(|e| ScenarioError::Internal(e.to_string()))?;
     Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::IncastSpec;
+    use narrows::Duration;
+    use narrows::recovery::detector;
+
+    fn configured(spec: &IncastSpec) -> Result<TcpConfig, ScenarioError> {
+        spec.validate()?;
+        let (cc, rto) = (CongestionRegistry::standard(), RtoRegistry::standard());
+        config(&spec.tcp, spec.net.mtu, &cc, &rto, &detector::standard())
+    }
+
+    /// The ends of each range that a scenario allows are allowed by the stack, too, and what is
+    /// beyond is told as the user's value.
+    #[test]
+    fn a_scenario_allows_what_the_stack_does() {
+        type Set = fn(&mut IncastSpec);
+        let ends: [(Set, Set); 8] = [
+            (
+                |s| s.tcp.initial_window = InitialWindow::MAX_SEGMENTS,
+                |s| s.tcp.initial_window = InitialWindow::MAX_SEGMENTS + 1,
+            ),
+            (|s| s.tcp.initial_window = 1, |s| s.tcp.initial_window = 0),
+            (|s| s.net.mtu = 104, |s| s.net.mtu = 103),
+            (
+                |s| {
+                    s.net.mtu = 65_535;
+                    s.net.port_buffer = crate::scenario::spec::QueueLimit::Packets(1);
+                },
+                |s| s.net.mtu = 65_536,
+            ),
+            (|s| s.tcp.mss = Some(64), |s| s.tcp.mss = Some(63)),
+            (
+                |s| s.tcp.receive_window = Some(ByteCount::new(1 << 30)),
+                |s| s.tcp.receive_window = Some(ByteCount::new((1 << 30) + 1)),
+            ),
+            (
+                |s| s.tcp.timer_tick = Duration::from_secs(1),
+                |s| s.tcp.timer_tick = Duration::from_nanos(1_000_000_001),
+            ),
+            (
+                |s| {
+                    s.tcp.delayed_ack = DelayedAck::On {
+                        segments: 64,
+                        timeout: Duration::from_millis(499),
+                    };
+                },
+                |s| {
+                    s.tcp.delayed_ack = DelayedAck::On {
+                        segments: 2,
+                        timeout: Duration::from_millis(500),
+                    };
+                },
+            ),
+        ];
+        for (i, (last, beyond)) in ends.into_iter().enumerate() {
+            let mut spec = IncastSpec::default();
+            last(&mut spec);
+            configured(&spec).unwrap_or_else(|e| panic!("{i}: {e}"));
+            beyond(&mut spec);
+            let refused = configured(&spec);
+            assert!(
+                matches!(refused, Err(ScenarioError::Invalid { .. })),
+                "{i}: {refused:?}"
+            );
+        }
+    }
+
+    /// Whoever asks for an ECN gets that one or is told.
+    #[test]
+    fn ecn_is_what_was_asked_for() {
+        for (cc, ecn, mode) in [
+            ("reno", EcnUse::Auto, Some(EcnMode::Off)),
+            ("reno", EcnUse::Off, Some(EcnMode::Off)),
+            ("cubic", EcnUse::Classic, Some(EcnMode::Classic)),
+            ("dctcp", EcnUse::Auto, Some(EcnMode::Off)),
+            ("dctcp", EcnUse::Off, None),
+            ("dctcp:g=1/32", EcnUse::Classic, None),
+        ] {
+            let mut spec = IncastSpec::default();
+            spec.tcp.congestion = cc.to_owned();
+            spec.tcp.ecn = ecn;
+            match configured(&spec) {
+                Ok(config) => assert_eq!(Some(config.ecn), mode, "{cc}, {ecn:?}"),
+                Err(e) => {
+                    assert_eq!(mode, None, "{cc}, {ecn:?}: {e}");
+                    assert!(e.to_string().starts_with("--ecn: "), "{e}");
+                }
+            }
+        }
+    }
 }

@@ -5,6 +5,7 @@ use super::spec::{
     Aqm, BlockSize, Codel, DelayedAck, Framing, IP_TCP_HEADERS, Impair, IncastSpec, Length,
     QueueLimit, Red, Share, Size, TcpSpec,
 };
+use narrows::config::InitialWindow;
 use narrows::{ByteCount, Duration, Rate};
 
 impl IncastSpec {
@@ -130,7 +131,13 @@ pub(super) fn check_queue(
                 Framing::None => 0,
                 Framing::Ethernet => 18,
             };
-            within(option, b.get(), u64::from(mtu) + frame, 1 << 40, size_text)
+            let least = u64::from(mtu) + frame;
+            if (least..=MAX_QUEUE).contains(&b.get()) {
+                return Ok(());
+            }
+            let (least, most) = (size_text(least), size_text(MAX_QUEUE));
+            let allowed = format!("allowed is {least} to {most}: a packet of --mtu {mtu} must fit");
+            invalid(option, size_text(b.get()), &allowed)
         }
     }
 }
@@ -152,24 +159,24 @@ pub(super) fn check_aqm(aqm: Aqm) -> Result<(), ScenarioError> {
 /// TCP on a path with `mtu`, which is in its range.
 pub(super) fn check_tcp(tcp: &TcpSpec, mtu: u32) -> Result<(), ScenarioError> {
     let mss_max = u64::from(mtu - IP_TCP_HEADERS);
-    if let Some(mss) = tcp.mss {
-        within("mss", u64::from(mss), 64, mss_max, |n| n.to_string())?;
+    if let Some(mss) = tcp.mss.filter(|n| !(64..=mss_max).contains(&u64::from(*n))) {
+        let allowed = format!("allowed is 64 to {mss_max} with --mtu {mtu}");
+        return invalid("mss", mss.to_string(), &allowed);
     }
     within(
         "initial-window",
         u64::from(tcp.initial_window),
         1,
-        10_000,
+        u64::from(InitialWindow::MAX_SEGMENTS),
         |n| n.to_string(),
     )?;
     if let Some(rwnd) = tcp.receive_window {
-        within(
-            "rwnd",
-            rwnd.get(),
-            u64::from(tcp.effective_mss(mtu)),
-            1 << 30,
-            size_text,
-        )?;
+        let least = u64::from(tcp.effective_mss(mtu));
+        if !(least..=MAX_WINDOW).contains(&rwnd.get()) {
+            let (least, most) = (size_text(least), size_text(MAX_WINDOW));
+            let allowed = format!("allowed is {least} to {most}: a segment must fit");
+            return invalid("rwnd", size_text(rwnd.get()), &allowed);
+        }
     }
     within(
         "tick",
@@ -192,7 +199,7 @@ pub(super) fn check_tcp(tcp: &TcpSpec, mtu: u32) -> Result<(), ScenarioError> {
         return invalid(
             "sack",
             "off with --loss sack".to_owned(),
-            "choose --loss newreno or reno, or leave SACK on",
+            "choose --loss newreno or reno, or --sack on",
         );
     }
     Ok(())
@@ -211,6 +218,8 @@ pub(super) fn time_text(n: u64) -> String {
 /// Most servers in one run.
 pub const MAX_SERVERS: u64 = 60_000;
 pub(super) const MAX_BLOCK: u64 = 1 << 40;
+const MAX_QUEUE: u64 = 1 << 40;
+const MAX_WINDOW: u64 = 1 << 30;
 pub(super) const MAX_TIME: u64 = 1_000_000_000_000_000;
 
 fn check_red(red: Red) -> Result<(), ScenarioError> {

@@ -2,7 +2,7 @@
 
 use crate::cli::args::IncastArgs;
 use crate::cli::incast::{command_line, explained, planned};
-use crate::cli::output::{OutputFile, Sink, print};
+use crate::cli::output::{OutputFile, Sink, Wanted, apart, print};
 use crate::cli::plan::{BadValue, DEFAULT_PRESET, plan};
 use crate::cli::progress::{Progress, Watcher};
 use crate::cli::values::{self, List};
@@ -22,7 +22,7 @@ use narrows::{ByteCount, Duration, Rate};
 use narrows_congestion::EcnNeed;
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 const TRAFFIC: &str = "Traffic";
@@ -57,26 +57,26 @@ pub(super) struct LiveIncastArgs {
     #[arg(long, value_name = "WHOSE", default_value = "ours", help_heading = TRAFFIC)]
     senders: SendersArg,
     /// What each server sends for a block [default: 64KiB].
-    #[arg(long, value_name = "SIZE", value_parser = values::size, help_heading = TRAFFIC, conflicts_with = "block")]
+    #[arg(long, value_name = "SIZE", value_parser = values::allowed("1B to 1TiB", values::size), help_heading = TRAFFIC, conflicts_with = "block")]
     sru: Option<ByteCount>,
     /// Size of a block, whatever the number of servers, in place of --sru.
-    #[arg(long, value_name = "SIZE", value_parser = values::size, help_heading = TRAFFIC)]
+    #[arg(long, value_name = "SIZE", value_parser = values::allowed("1B to 1TiB", values::size), help_heading = TRAFFIC)]
     block: Option<ByteCount>,
     /// Blocks to read in a run.
     #[arg(long, value_name = "N", default_value = "10", value_parser = values::whole(1, 1_000_000), help_heading = TRAFFIC)]
     blocks: u32,
     /// Give a run up after this long.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::positive_duration, help_heading = TRAFFIC)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::allowed("1us to 1000000s", values::positive_duration), help_heading = TRAFFIC)]
     time_limit: Duration,
     /// Each server waits up to this long, at random, before it answers.
-    #[arg(long, value_name = "TIME", default_value = "10us", value_parser = values::duration, help_heading = TRAFFIC)]
+    #[arg(long, value_name = "TIME", default_value = "10us", value_parser = values::allowed("0s to 10s", values::duration), help_heading = TRAFFIC)]
     jitter: Duration,
 
     /// Rate of every link.
     #[arg(long, value_name = "RATE", default_value = "200Mb/s", value_parser = values::rate, help_heading = NETWORK)]
     rate: Rate,
     /// One-way delay of every link; a round trip passes four.
-    #[arg(long, value_name = "TIME", default_value = "25us", value_parser = values::duration, help_heading = NETWORK)]
+    #[arg(long, value_name = "TIME", default_value = "25us", value_parser = values::allowed("0s to 10s", values::duration), help_heading = NETWORK)]
     delay: Duration,
     /// Buffer of the port to the client; in packets: room for so many full ones.
     #[arg(long, value_name = "QUEUE", default_value = "32KiB", value_parser = values::allowed("a packet to 1TiB", values::queue), help_heading = NETWORK)]
@@ -225,10 +225,13 @@ struct Outputs {
 
 impl Outputs {
     fn open(args: &LiveIncastArgs) -> Result<Self, Stop> {
-        let stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
-        if stdout(&args.json) && stdout(&args.csv) {
-            return Err(usage("csv", "-", "--json goes to standard output already"));
-        }
+        apart(&[
+            Wanted::file("report", args.report.as_deref()),
+            Wanted::data("json", args.json.as_deref()),
+            Wanted::data("csv", args.csv.as_deref()),
+            Wanted::file("svg", args.svg.as_deref()),
+            Wanted::file("pcap", args.pcap.as_deref()),
+        ])?;
         let report = match &args.report {
             None => None,
             Some(path) => Some((path.clone(), OutputFile::create("report", path)?)),
@@ -250,7 +253,7 @@ pub(super) fn run<R: IncastRunner>(
     console: &mut Console<'_>,
 ) -> Result<u8, Stop> {
     let sweep = args.sweep(app)?;
-    let planned = planned(&sweep)?;
+    let planned = planned(&args.simulated(), &app.catalog, &sweep)?;
     if let (Some(path), true) = (&args.pcap, planned.len() > 1) {
         let why = format!(
             "a capture is of one run, and this is {}: give one value each to --servers, --cc, \

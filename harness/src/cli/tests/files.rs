@@ -51,6 +51,103 @@ fn a_folder_that_cannot_be_written_stops_before_the_first_run() {
     );
 }
 
+/// Two outputs to one file are refused before anything runs, whatever its spelling.
+#[test]
+fn each_output_has_a_file_of_its_own() {
+    let dir = folder("same");
+    let d = dir.display();
+    fs::write(dir.join("old"), "old").unwrap();
+    fs::create_dir(dir.join("sub")).unwrap();
+    let one = "incast -n 2 --cc reno --rto 1ms";
+    let mut cases = vec![
+        (format!("{one} --csv {d}/x --json {d}/x"), "--csv", "--json"),
+        (
+            format!("{one} --csv {d}/x --json {d}/./x"),
+            "--csv",
+            "--json",
+        ),
+        (
+            format!("{one} --csv {d}/x --json {d}/sub/../x"),
+            "--csv",
+            "--json",
+        ),
+        (
+            format!("{one} --report {d}/x --svg {d}/x"),
+            "--svg",
+            "--report",
+        ),
+        (
+            format!("{one} --svg narrows-report.html"),
+            "--svg",
+            "--report",
+        ),
+        (
+            format!("{one} --pcap {d}/x --trace {d}/x"),
+            "--trace",
+            "--pcap",
+        ),
+        (
+            format!("{one} --pcap {d}/old --json {d}/old"),
+            "--pcap",
+            "--json",
+        ),
+        (format!("flows --json {d}/x --svg {d}/x"), "--svg", "--json"),
+        (
+            format!("script {d} --json {d}/x --junit {d}/x"),
+            "--junit",
+            "--json",
+        ),
+        (
+            format!("validate --docs {d} --report {d}/VALIDATION.md"),
+            "--report",
+            "--docs",
+        ),
+        (
+            format!("validate --report {d}/x --json {d}/x"),
+            "--json",
+            "--report",
+        ),
+    ];
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("old", dir.join("link")).unwrap();
+        cases.push((
+            format!("{one} --csv {d}/old --json {d}/link"),
+            "--csv",
+            "--json",
+        ));
+    }
+    let before = files_in(&dir);
+    for (line, option, first) in cases {
+        let ran = narrows(&line);
+        assert_eq!(ran.code, EXIT_USAGE, "{line}: {}{}", ran.out, ran.err);
+        let why = format!("for '{option}': {first} goes to the same file");
+        assert!(ran.err.contains(&why), "{line}: {}", ran.err);
+        assert_eq!(files_in(&dir), before, "{line}");
+    }
+    #[cfg(unix)]
+    assert_eq!(
+        narrows(&format!(
+            "{one} --no-report --csv /dev/null --svg /dev/null"
+        ))
+        .code,
+        EXIT_OK
+    );
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn settings_read_as_they_are_typed() {
+    let ran = narrows(
+        "incast -n 2 --no-report --json --idle-restart rfc2861 --ties waited-last --request 1KiB",
+    );
+    let value: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let text = value["settings"].to_string();
+    for part in ["rfc2861", "waited-last", "1KiB"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_loses_nothing_else() {

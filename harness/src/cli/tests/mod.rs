@@ -113,10 +113,7 @@ fn errors_name_option_range_and_near_match() {
             &["'-1us' for '--delay", "allowed is 0s to 10s"],
         ),
         ("incast -n -1", &["'-1' for '--servers", "from 1 to 60000"]),
-        (
-            "incast --iw 0",
-            &["'0' for '--initial-window", "1 to 10000"],
-        ),
+        ("incast --iw 0", &["'0' for '--initial-window", "1 to 1000"]),
         ("incast --sru -4", &["--sru", "allowed is 1B to 1TiB"]),
         (
             "incast --codel 5ms",
@@ -181,7 +178,135 @@ fn errors_name_option_range_and_near_match() {
         ("incast --mss 9000", &["'9000' for '--mss'", "64 to 1460"]),
         (
             "incast --initial-window 0",
-            &["--initial-window", "1 to 10000"],
+            &["--initial-window", "1 to 1000"],
+        ),
+        (
+            "incast --initial-window 1001",
+            &["'1001' for '--initial-window", "1 to 1000"],
+        ),
+        (
+            "flows --initial-window 5000",
+            &["'5000' for '--initial-window", "1 to 1000"],
+        ),
+        (
+            "incast --cc reno,dctcp --ecn off",
+            &["'off with --cc dctcp' for '--ecn'", "choose --ecn auto"],
+        ),
+        (
+            "incast --cc dctcp --ecn auto,classic",
+            &["'classic with --cc dctcp' for '--ecn'", "RFC 8257"],
+        ),
+        (
+            "incast --loss newreno --sack on,off",
+            &["'on with --loss newreno' for '--sack'", "leave --sack out"],
+        ),
+        (
+            "incast --loss sack,reno --sack on",
+            &["'on with --loss reno' for '--sack'", "--loss sack or rack"],
+        ),
+        (
+            "incast --preset fast08 --time-limit 1s",
+            &[
+                "'1s' for '--time-limit'",
+                "--preset fast08 runs for 20s",
+                "--duration 1s",
+            ],
+        ),
+        (
+            "incast --preset fast08 --loss sack",
+            &[
+                "--loss sack",
+                "it comes from --preset fast08: give --sack, too",
+                "--sack on",
+            ],
+        ),
+        (
+            "incast --preset fast08 --mtu 500",
+            &[
+                "'1000' for '--mss'",
+                "460 with --mtu 500",
+                "from --preset fast08",
+            ],
+        ),
+        (
+            "incast --mtu 65535",
+            &[
+                "'64KiB' for '--buffer'",
+                "--mtu 65535",
+                "it is the default: give --buffer, too",
+            ],
+        ),
+        (
+            "incast -n 1-10000 -r 10000",
+            &[
+                "'10000' for '--repetitions'",
+                "900000000 runs",
+                "at most 1000000",
+            ],
+        ),
+        (
+            "incast -n 1-10000 -r 12",
+            &["'10000 server counts' for '--servers'", "1080000 runs"],
+        ),
+        (
+            "incast --rto 100s",
+            &[
+                "'100s' for '--rto'",
+                "allowed is up to 60s",
+                "floor:100s,max=100s",
+            ],
+        ),
+        (
+            "incast --rto floor:100s",
+            &["'floor:100s' for '--rto'", "allowed is up to 60s"],
+        ),
+        (
+            "incast --sru 2TiB",
+            &["'2TiB' for '--sru'", "allowed is 1B to 1TiB"],
+        ),
+        (
+            "flows --rate 200Gb/s",
+            &["'200Gb/s' for '--rate'", "1kb/s to 100Gb/s", "ten times"],
+        ),
+        (
+            "flows --shared-buffer 4MB:2000000",
+            &["'alpha 2000000' for '--shared-buffer'", "1 to 1048576"],
+        ),
+        (
+            "flows --shared-buffer 1kB",
+            &["'1kB' for '--shared-buffer'", "allowed is"],
+        ),
+        ("flows --rtt 41s", &["'41s' for '--rtt'", "0s to 40s"]),
+        (
+            "flows --apart 2s",
+            &["'2s' for '--apart'", "after --duration"],
+        ),
+        (
+            "flows --svg x --plot cwnd --interval 50ns",
+            &["'50ns' for '--interval'", "allowed is 100ns"],
+        ),
+        (
+            "incast --json --csv /dev/stdout",
+            &["--csv", "--json goes to standard output already"],
+        ),
+        (
+            "incast --report -",
+            &["'-' for '--report'", "give its name"],
+        ),
+        ("incast --svg -", &["'-' for '--svg'", "give its name"]),
+        (
+            "incast -n 2 --cc reno --rto 1ms --pcap -",
+            &["'-' for '--pcap'", "give its name"],
+        ),
+        (
+            "incast -n 2 --cc reno --rto 1ms --trace -",
+            &["'-' for '--trace'", "give its name"],
+        ),
+        ("flows --pcap -", &["'-' for '--pcap'", "give its name"]),
+        ("flows --trace -", &["'-' for '--trace'", "give its name"]),
+        (
+            "validate --report -",
+            &["'-' for '--report'", "give its name"],
         ),
         ("incast --repetitions 0", &["--repetitions", "1 to 10000"]),
         ("incast --sack off", &["--sack", "newreno"]),
@@ -288,7 +413,7 @@ fn options_reach_the_runs() {
         seen.lock().unwrap().push(spec.clone());
         fake::run(spec, ctx)
     };
-    let line = "incast -n 4 --cc dctcp:g=1/32,floor=1 --rto 5ms --buffer 64p --ecn-threshold 20p \
+    let line = "incast -n 4 --cc cubic:l=2,fast-convergence=off --rto 5ms --buffer 64p --ecn-threshold 20p \
         --block 1MB --blocks 7 --time-limit 9s --rate 10G --delay 5us --jitter 0 --tick 10ms \
         --loss rack --prr off --limited-transmit off --timestamps on --ecn classic \
         --delayed-ack 2/40ms --initial-window 2 --rwnd 64KiB --mss 1000 --mtu 1040 --framing none \
@@ -314,7 +439,7 @@ fn options_reach_the_runs() {
         "link_rate: 10Gb/s, link_delay: 5us, framing: None, mtu: 1040",
         "port_buffer: Packets(64), queue_counting: WithInService, aqm: EcnStep(Packets(20))",
         "server_nic: Packets(50), client_nic: Packets(10)",
-        "congestion: \"dctcp:g=1/32,floor=1\", rto: \"5ms\", loss_detector: \"rack\"",
+        "congestion: \"cubic:l=2,fast-convergence=off\", rto: \"5ms\", loss_detector: \"rack\"",
         "sack: true, prr: false, limited_transmit: false, timestamps: true, ecn: Classic",
         "delayed_ack: On { segments: 2, timeout: 40ms }",
         "initial_window: 2, receive_window: Some(65536B), mss: Some(1000), timer_tick: 10ms",
