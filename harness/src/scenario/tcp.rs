@@ -172,6 +172,20 @@ mod tests {
         }
     }
 
+    /// The stack's own words have the bound that everything else takes from its constant.
+    #[test]
+    fn the_stack_names_its_greatest_initial_window() {
+        let config = TcpConfig {
+            initial_window: InitialWindow::Segments(InitialWindow::MAX_SEGMENTS + 1),
+            ..TcpConfig::default()
+        };
+        let allowed = format!("1 to {} segments", InitialWindow::MAX_SEGMENTS);
+        assert_eq!(
+            config.validate().map_err(|e| e.allowed),
+            Err(allowed.as_str())
+        );
+    }
+
     /// Whoever asks for an ECN gets that one or is told.
     #[test]
     fn ecn_is_what_was_asked_for() {
