@@ -2,8 +2,9 @@
 
 use super::catalog::Kind;
 use super::output::{OutputFile, Sink, Wanted, apart, print};
+use super::recorder::Recorders;
 use super::values::{self, List};
-use super::{App, Console, EXIT_INTERRUPTED, EXIT_OK, Stop, usage};
+use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, tell, usage};
 use crate::report::chart::{Axis, Chart, Draw, Series, Theme};
 use crate::scenario::flows::{
     FlowOutcome, FlowSample, Flows, FlowsRun, FlowsSpec, Load, Loss, PortBuffer, Record,
@@ -162,8 +163,7 @@ pub(super) fn run<R>(
         let path = path.as_deref();
         path.map(|p| OutputFile::create(what, p)).transpose()
     };
-    let mut pcap = open("capture", &args.pcap)?;
-    let mut trace = open("trace", &args.trace)?;
+    let mut recorders = Recorders::of(open("capture", &args.pcap)?, open("trace", &args.trace)?);
     let runner = Flows {
         congestion: Arc::clone(&catalog.congestion),
         rto: Arc::clone(&catalog.rto),
@@ -171,8 +171,8 @@ pub(super) fn run<R>(
     };
     let ctx = RunContext {
         cancel: Some(console.cancel),
-        capture: pcap.as_mut().map(|file| file as _),
-        trace: trace.as_mut().map(|file| file as _),
+        capture: recorders.capture.as_mut().map(|file| file as _),
+        trace: recorders.trace.as_mut().map(|file| file as _),
     };
     let run = match runner.run(&spec, ctx) {
         Ok(run) => run,
@@ -182,18 +182,29 @@ pub(super) fn run<R>(
         }
         Err(e) => return Err(told(args, e)),
     };
-    for file in [pcap, trace].into_iter().flatten() {
-        file.finish()?;
-    }
+    let mut broken = recorders.finish();
     if let Some(file) = svg {
         let drawn = chart(&spec, &run, args.plot).svg(Theme::Paper);
-        file.finish_with(drawn.as_bytes())?;
+        broken.extend(file.finish_with(drawn.as_bytes()).err());
     }
     let machine_reads = json.is_stdout();
-    let text = json.finish_with(|| record(&spec, &run))?;
+    let text = json.finish_with(|| record(&spec, &run));
+    let text = text.unwrap_or_else(|e| {
+        broken.push(e);
+        String::new()
+    });
+    // Whatever could not be written, what was computed is told.
     let human = table(&spec, &run);
-    print(console.stdout, if machine_reads { &text } else { &human })?;
-    Ok(EXIT_OK)
+    let told = print(console.stdout, if machine_reads { &text } else { &human });
+    broken.extend(told.err());
+    for error in &broken {
+        tell(error, console);
+    }
+    Ok(if broken.is_empty() {
+        EXIT_OK
+    } else {
+        EXIT_FAILED
+    })
 }
 
 /// An error of the scenario in the words of the command line: some of its values have no option

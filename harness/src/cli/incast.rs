@@ -5,7 +5,8 @@ use super::catalog::{Catalog, Kind};
 use super::output::{OutputFile, Sink, Wanted, apart, print};
 use super::plan::{BadValue, expand, plan};
 use super::progress::{Progress, Watcher};
-use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, usage};
+use super::recorder::Recorders;
+use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, tell, usage};
 use crate::report::plot::{self, Quantity, Theme};
 use crate::report::records::{self, FORMAT_VERSION, PointRecord, RunRecord, SweepRecord};
 use crate::report::story::Story;
@@ -107,6 +108,7 @@ pub(super) fn run<R: IncastRunner>(
         .map(|p| cost(&p.spec))
         .fold(0_u64, u64::saturating_add);
     let progress = Progress::new(watcher, "runs", planned.len(), total);
+    let mut broken = Vec::new();
     let results = match (outputs.pcap.take(), outputs.trace.take()) {
         (None, None) => {
             let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -115,7 +117,12 @@ pub(super) fn run<R: IncastRunner>(
                 progress.step(s.cost)
             })
         }
-        (pcap, trace) => watched(app, &planned, (pcap, trace), console)?,
+        (pcap, trace) => {
+            let mut recorders = Recorders::of(pcap, trace);
+            let results = watched(app, &planned, &mut recorders, console);
+            broken = recorders.finish();
+            results
+        }
     };
     let took = progress.finish();
     let interrupted = console.cancel.load(Ordering::Relaxed);
@@ -158,9 +165,13 @@ pub(super) fn run<R: IncastRunner>(
     } else {
         print(console.stdout, &human)
     };
+    for error in &broken {
+        tell(error, console);
+    }
     written?;
     told?;
-    Ok(match (interrupted, results.failures.is_empty()) {
+    let well = results.failures.is_empty() && broken.is_empty();
+    Ok(match (interrupted, well) {
         (true, _) => EXIT_INTERRUPTED,
         (false, true) => EXIT_OK,
         (false, false) => EXIT_FAILED,
@@ -177,19 +188,19 @@ pub(super) fn planned(
         .map_err(|BadValue { option, given, why }| usage(option, &given, &why))
 }
 
-/// The one run of a capture or trace. What was written before an interruption or error is kept.
+/// The one run of a capture or trace. What is recorded before an interruption or error is kept.
 fn watched<R: IncastRunner>(
     app: &App<R>,
     planned: &[PlannedRun],
-    (mut pcap, mut trace): (Option<OutputFile>, Option<OutputFile>),
+    recorders: &mut Recorders,
     console: &Console<'_>,
-) -> Result<SweepResults, Stop> {
+) -> SweepResults {
     let mut results = SweepResults::default();
     for (index, p) in planned.iter().enumerate() {
         let ctx = RunContext {
             cancel: Some(console.cancel),
-            capture: pcap.as_mut().map(|file| file as _),
-            trace: trace.as_mut().map(|file| file as _),
+            capture: recorders.capture.as_mut().map(|file| file as _),
+            trace: recorders.trace.as_mut().map(|file| file as _),
         };
         match guarded(&app.runner, &p.spec, ctx) {
             Ok(run) => results.runs.push(Some(run)),
@@ -201,10 +212,7 @@ fn watched<R: IncastRunner>(
             }
         }
     }
-    for file in [pcap, trace].into_iter().flatten() {
-        file.finish()?;
-    }
-    Ok(results)
+    results
 }
 
 /// Write every file; the text for standard output, and the report's path. The first error is

@@ -10,6 +10,7 @@ mod live;
 pub mod output;
 pub mod plan;
 pub mod progress;
+mod recorder;
 mod script;
 mod validate;
 pub mod values;
@@ -169,7 +170,7 @@ impl<R: IncastRunner> App<R> {
                 EXIT_USAGE
             }
             Err(Stop::Output(e)) => {
-                let _ = output::print(console.stderr, &format!("narrows: {e}\n"));
+                tell(&e, console);
                 EXIT_FAILED
             }
             Err(Stop::Failed(why)) => {
@@ -225,6 +226,11 @@ fn columns() -> usize {
         said
     };
     columns.unwrap_or(COLUMNS).clamp(80, 200)
+}
+
+/// That something could not be written; nobody is left to tell if this fails.
+fn tell(error: &OutputError, console: &mut Console<'_>) {
+    let _ = output::print(console.stderr, &format!("narrows: {error}\n"));
 }
 
 /// A usage error in clap's words: the option, the value, why not.

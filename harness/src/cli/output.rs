@@ -193,6 +193,34 @@ impl OutputFile {
         }
     }
 
+    /// Write what fits of `bytes` at once, past any buffer: for who has to know what arrived.
+    /// Not to be mixed with writing through the buffer.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub fn write_unbuffered(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.get_mut().write(bytes)
+    }
+
+    /// `error` ended the writing (unbuffered): the file is its first `len` bytes, if there are
+    /// any. What to tell.
+    #[must_use]
+    pub fn broke_off(mut self, len: u64, error: io::Error) -> OutputError {
+        let kept = self.temporary.as_ref().is_some_and(|temporary| {
+            let cut = self.file.get_ref().set_len(len);
+            len > 0 && cut.and_then(|()| fs::rename(temporary, &self.path)).is_ok()
+        });
+        if kept {
+            self.temporary = None;
+        }
+        OutputError {
+            what: self.what,
+            path: self.path.clone(),
+            error,
+            hint: kept.then_some("what was written before that is kept"),
+        }
+    }
+
     /// Write all of `bytes` and finish.
     ///
     /// # Errors
@@ -338,6 +366,33 @@ mod tests {
         let missing = dir.join("no/such/r.csv");
         let e = OutputFile::create("CSV", &missing).unwrap_err().to_string();
         assert!(e.contains("CSV") && e.contains("no/such"), "{e}");
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn what_broke_off_keeps_its_beginning_if_it_has_one() {
+        let dir = folder("broke-off");
+        let path = dir.join("r.pcapng");
+        let full = || io::Error::from(io::ErrorKind::StorageFull);
+        let broken = |text: &[u8], len| {
+            let mut f = OutputFile::create("capture", &path).unwrap();
+            assert_eq!(f.write_unbuffered(text).unwrap(), text.len());
+            f.broke_off(len, full()).to_string()
+        };
+        let said = broken(b"block, blo", 6);
+        assert!(
+            said.contains("the capture to") && said.contains("kept"),
+            "{said}"
+        );
+        assert_eq!(fs::read(&path).unwrap(), b"block,");
+        // Nothing does not take the place of something.
+        let said = broken(b"bl", 0);
+        assert!(
+            said.contains("r.pcapng") && !said.contains("kept"),
+            "{said}"
+        );
+        assert_eq!(fs::read(&path).unwrap(), b"block,");
+        assert_eq!(files(&dir), ["r.pcapng"]);
         fs::remove_dir_all(&dir).unwrap();
     }
 

@@ -28,7 +28,9 @@ pub use validate::MAX_SERVERS;
 pub struct RunContext<'a> {
     /// Set when the user wants the run to stop; look at it every few thousand events.
     pub cancel: Option<&'a AtomicBool>,
-    /// Where to write a packet capture (pcapng), if one was asked for.
+    /// Where to write a packet capture (pcapng), if one was asked for. A run whose capture or
+    /// trace ended in an error gives no result: a writer that is to look on, and no more, keeps its
+    /// errors to itself.
     pub capture: Option<&'a mut (dyn io::Write + Send)>,
     /// Where to write what the connections decide ([`crate::host::trace`]), if it was asked for.
     pub trace: Option<&'a mut (dyn io::Write + Send)>,

@@ -167,6 +167,39 @@ fn a_full_disk_loses_nothing_else() {
     fs::remove_dir_all(&dir).unwrap();
 }
 
+/// The run is the result; its capture and its trace only look on.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_for_what_is_recorded_keeps_the_run() {
+    let catalog = Catalog::default();
+    let runner = catalog.incast();
+    let app = App::new(catalog, runner);
+    let one = "incast -n 2 --cc reno --rto linux --sru 64KiB --blocks 2 --no-report";
+    let run = |more: &str| narrows_with(&app, &format!("{one} {more}"), &AtomicBool::new(false));
+    // All but the last line, which has the time that it took.
+    let table = |ran: &Ran| {
+        let lines = ran.out.trim_end().rsplit_once('\n');
+        lines.expect("lines").0.to_owned()
+    };
+    let well = run("");
+    assert_eq!(well.code, EXIT_OK, "{}", well.err);
+    for (options, said) in [
+        ("--pcap /dev/full", &["capture"][..]),
+        ("--trace /dev/full", &["trace"]),
+        ("--pcap /dev/full --trace /dev/full", &["capture", "trace"]),
+    ] {
+        let ran = run(options);
+        assert_eq!(ran.code, EXIT_FAILED, "{options}");
+        assert_eq!(table(&ran), table(&well), "{options}");
+        let errors: Vec<&str> = ran.err.lines().collect();
+        assert_eq!(errors.len(), said.len(), "{}", ran.err);
+        for (error, what) in errors.iter().zip(said) {
+            let whole = format!("cannot write the {what} to /dev/full: ");
+            assert!(error.contains(&whole) && error.contains("space"), "{error}");
+        }
+    }
+}
+
 #[test]
 fn an_interrupted_sweep_reports_what_is_finished() {
     let dir = folder("interrupted");

@@ -43,6 +43,25 @@ fn json_and_a_plot() {
     fs::remove_dir_all(&dir).unwrap();
 }
 
+/// Whatever cannot be written, the run is told.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_loses_nothing_else() {
+    let well = narrows(SHORT);
+    for (option, what) in [
+        ("--pcap", "capture"),
+        ("--trace", "trace"),
+        ("--svg", "plot"),
+        ("--json", "JSON"),
+    ] {
+        let ran = narrows(&format!("{SHORT} {option} /dev/full"));
+        assert_eq!(ran.code, EXIT_FAILED, "{option}");
+        let whole = format!("cannot write the {what} to /dev/full: ");
+        assert!(ran.err.contains(&whole), "{}", ran.err);
+        assert_eq!(ran.out, well.out, "{option}");
+    }
+}
+
 #[test]
 fn mistakes_are_named() {
     for (options, parts) in [
