@@ -1,9 +1,9 @@
 //! `--trace`: what the connections of a run decide, as JSON lines.
 
-use narrows::ByteCount;
+use narrows::{ByteCount, Duration};
 use narrows_harness::scenario::incast::Incast;
-use narrows_harness::scenario::spec::{Impair, Share, SharedBuffer};
-use narrows_harness::scenario::{IncastRunner, IncastSpec, Outcome, RunContext};
+use narrows_harness::scenario::spec::{BlockSize, Impair, ImpairedWay, Share, SharedBuffer};
+use narrows_harness::scenario::{IncastRunner, IncastSpec, Outcome, RunContext, TimeoutCounts};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -108,6 +108,60 @@ fn an_impaired_link_is_told_of_and_the_data_arrives() {
     assert_eq!(run.outcome, Outcome::Completed);
     assert!(run.drops.impaired > 3, "{:?}", run.drops);
     assert!(lines.iter().any(|l| l["event"] == "retransmit"));
+}
+
+/// Handshakes of both sides, requests, data; connections that live, and that died.
+#[test]
+fn what_is_counted_are_the_timeouts_of_the_trace() {
+    let percent = |n: u32| Share(n * 10_000_000);
+    let mut seen = TimeoutCounts::default();
+    for (loss, on, servers, seeds) in [
+        (30, ImpairedWay::Both, 4, 0..6),
+        (60, ImpairedWay::Both, 2, 0..4),
+        (100, ImpairedWay::Both, 2, 0..1),
+        (100, ImpairedWay::Data, 2, 0..1),
+        (100, ImpairedWay::Acks, 2, 0..1),
+        (3, ImpairedWay::Both, 16, 0..1),
+    ] {
+        for seed in seeds {
+            let mut spec = collapsing();
+            (spec.servers, spec.seed) = (servers, seed);
+            spec.block = BlockSize::Sru(ByteCount::new(16 << 10));
+            spec.net.impair = Impair {
+                loss: percent(loss),
+                on,
+                ..Impair::default()
+            };
+            let (run, lines) = traced(&spec);
+            let what = format!("{loss} % on {on:?}, seed {seed}");
+            let fired = |cause: &dyn Fn(&str) -> bool, client: Option<bool>| {
+                let of = lines.iter().filter(|l| {
+                    l["event"] == "timeout"
+                        && cause(l["cause"].as_str().expect("a cause"))
+                        && client.is_none_or(|client| (l["host"] == 0) == client)
+                });
+                of.count() as u64
+            };
+            let t = run.timeouts;
+            assert_eq!(t.total(), fired(&|_| true, None), "{what}");
+            assert_eq!(t.handshake, fired(&|c| c == "handshake", None), "{what}");
+            assert_eq!(t.other, fired(&|c| c != "handshake", Some(true)), "{what}");
+            let again = |client: bool| {
+                let of = lines.iter().filter(|l| l["event"] == "retransmit");
+                of.filter(|l| (l["host"] == 0) == client).count() as u64
+            };
+            assert_eq!(run.retransmitted_packets, again(false), "{what}");
+            seen.handshake += t.handshake;
+            seen.other += t.other;
+            seen.retransmission_lost += t.retransmission_lost;
+            if loss == 100 {
+                assert_eq!(run.outcome, Outcome::ConnectionLost, "{what}");
+                assert_eq!(run.simulated, Duration::ZERO, "nothing was asked for");
+                assert!(t.handshake > 10, "{what}: {t:?}");
+            }
+        }
+    }
+    assert!(seen.handshake > 50 && seen.other > 0 && seen.retransmission_lost > 0);
 }
 
 /// With one port in use a pool of alpha 1 gives it half of all memory.

@@ -254,6 +254,8 @@ fn a_full_backlog_drops_syns_until_there_is_room() {
     }
     let stats = host.listener_stats(l).unwrap();
     assert_eq!((stats.embryonic, stats.failed, stats.accepted), (0, 4, 0));
+    // Three, each twice in vain.
+    assert_eq!(host.stats().handshake_timeouts, 6);
     assert_eq!(host.connections(), 0);
     assert!(events(&mut host).is_empty());
     shake(&mut host, now, &from(9), 50);

@@ -112,7 +112,7 @@ impl RunRecord {
             timeouts_full_window: run.timeouts.full_window,
             timeouts_tail: run.timeouts.tail,
             timeouts_retransmission_lost: run.timeouts.retransmission_lost,
-            timeouts_other: run.timeouts.other,
+            timeouts_other: run.timeouts.handshake + run.timeouts.other,
             fast_retransmits: run.fast_retransmits,
             drops: run.drops.total(),
             drops_port_full: run.drops.port_full,

@@ -43,7 +43,8 @@ pub struct Point {
     pub usual_share: f64,
     /// Timeouts.
     pub timeouts: f64,
-    /// Timeouts for each completed block; `None` if no block was completed.
+    /// Timeouts for each completed block, without those of handshakes, which come before the
+    /// first; `None` if no block was completed.
     pub timeouts_per_block: Option<f64>,
     /// Dropped packets.
     pub drops: f64,
@@ -76,6 +77,8 @@ impl Point {
             .collect();
         times.sort_unstable();
         let timeouts = sum(|r| r.timeouts.total());
+        // No block waits for a handshake.
+        let waited = sum(|r| r.timeouts.established());
         let data = sum(|r| r.data_packets);
         let again = sum(|r| r.retransmitted_packets);
         Some(Self {
@@ -86,7 +89,7 @@ impl Point {
                 / link_rate.bits_per_sec().max(1) as f64
                 * slowest_tenth(&times),
             timeouts: timeouts / n,
-            timeouts_per_block: (!times.is_empty()).then(|| timeouts / times.len() as f64),
+            timeouts_per_block: (!times.is_empty()).then(|| waited / times.len() as f64),
             drops: sum(|r| r.drops.total()) / n,
             marks: sum(|r| r.marks) / n,
             retransmitted: if data > 0.0 { again / data } else { 0.0 },

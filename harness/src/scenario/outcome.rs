@@ -12,11 +12,12 @@ pub struct IncastRun {
     /// Payload bytes that reached the client's application.
     pub payload: ByteCount,
     /// Simulated time from the first request to the last byte of the last block, or to the end
-    /// of the run if it was cut by time.
+    /// of the run if it was cut by time. Zero if there was no request, because a connection could
+    /// not be opened.
     pub simulated: Duration,
     /// For each completed block, the time from its request to its last byte, in block order.
     pub block_times: Vec<Duration>,
-    /// Retransmission timeouts at the servers.
+    /// Retransmission timeouts, of all hosts.
     pub timeouts: TimeoutCounts,
     /// Fast-recovery episodes entered.
     pub fast_retransmits: u64,
@@ -74,13 +75,21 @@ pub struct TimeoutCounts {
     pub tail: u64,
     /// A retransmission was lost.
     pub retransmission_lost: u64,
-    /// The handshake, a request, or a cause that could not be told.
+    /// A SYN or SYN-ACK was not answered.
+    pub handshake: u64,
+    /// A request, or a cause that could not be told.
     pub other: u64,
 }
 
 impl TimeoutCounts {
     /// All of them.
     pub const fn total(&self) -> u64 {
+        self.established().saturating_add(self.handshake)
+    }
+
+    /// Those of open connections: what counts in studies whose connections are open from the
+    /// start.
+    pub const fn established(&self) -> u64 {
         self.full_window
             .saturating_add(self.tail)
             .saturating_add(self.retransmission_lost)

@@ -194,8 +194,18 @@ impl<T: TcpTypes> Connection<T> {
         }
     }
 
+    /// The SYNs have not been exchanged yet.
+    pub(crate) fn is_opening(&self) -> bool {
+        matches!(self.state, State::SynSent | State::SynReceived(_))
+    }
+
+    /// How often our SYN or SYN-ACK went unanswered until its timer fired.
+    pub fn handshake_timeouts(&self) -> u32 {
+        self.handshake.retries
+    }
+
     pub(super) fn on_handshake_timeout(&mut self, now: Instant) {
-        if !matches!(self.state, State::SynSent | State::SynReceived(_)) {
+        if !self.is_opening() {
             return;
         }
         self.handshake.retries += 1;

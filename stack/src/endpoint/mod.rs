@@ -177,6 +177,9 @@ pub struct EndpointStats {
     pub cookies_failed: u64,
     /// ICMP errors about TCP segments.
     pub icmp_errors: u64,
+    /// SYNs and SYN-ACKs that went unanswered until their timer fired, of all connections: those
+    /// that came to nothing, too.
+    pub handshake_timeouts: u64,
 }
 
 /// What leaves next.
@@ -419,7 +422,14 @@ impl<T: TcpTypes> Endpoint<T> {
                 .get_mut(slot as usize)
                 .and_then(|s| s.conn.as_mut())
             {
-                conn.handle_timeout(now);
+                if conn.is_opening() {
+                    let before = conn.handshake_timeouts();
+                    conn.handle_timeout(now);
+                    let timeouts = conn.handshake_timeouts() - before;
+                    self.few.stats.handshake_timeouts += u64::from(timeouts);
+                } else {
+                    conn.handle_timeout(now);
+                }
                 self.after_input(slot);
             }
         }

@@ -309,6 +309,7 @@ impl Stage<'_> {
             let Role::Server(server) = &host.app else {
                 continue;
             };
+            run.timeouts.handshake += host.interface.endpoint().stats().handshake_timeouts;
             // At the end the client leaves.
             if server.lost && blocks.outcome != Some(Outcome::Completed) {
                 blocks.outcome = Some(Outcome::ConnectionLost);
@@ -396,6 +397,7 @@ impl Stage<'_> {
         let conns = client.conns.iter();
         let conns = conns.filter_map(|id| host.interface.endpoint().connection(*id));
         run.timeouts.other += conns.map(|c| c.sender_stats().timeouts).sum::<u64>();
+        run.timeouts.handshake = host.interface.endpoint().stats().handshake_timeouts;
         run.drops = DropCounts {
             port_full: seen.drops,
             client_nic: host.refused,

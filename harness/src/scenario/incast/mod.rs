@@ -233,6 +233,8 @@ fn collect(
     };
     let mut timeouts = TimeoutCounts::default();
     for (i, host) in hosts.iter().enumerate() {
+        // Of connections that nobody has heard of, too.
+        timeouts.handshake += host.tcp().stats().handshake_timeouts;
         let conns: &[ConnId] = match &host.app {
             Role::Client(client) => &client.conn_ids,
             Role::Server(server) => server.conn.as_slice(),

@@ -53,7 +53,7 @@ fn runs(bench: &Bench<'_>, spec: &IncastSpec) -> Result<[Vec<f64>; 2], ScenarioE
             return Err(ScenarioError::Internal(how));
         }
         found[0].push(run.goodput.bits_per_sec() as f64 / 1e6);
-        found[1].push(run.timeouts.total() as f64);
+        found[1].push(run.timeouts.established() as f64);
     }
     Ok(found)
 }

@@ -155,7 +155,7 @@ fn goodput(runs: &[IncastRun]) -> Vec<f64> {
 
 /// Timeouts a block; the last block, which the end of the run cuts, counts.
 fn timeouts(runs: &[IncastRun]) -> Vec<f64> {
-    let of = |r: &IncastRun| r.timeouts.total() as f64 / (r.block_times.len() + 1) as f64;
+    let of = |r: &IncastRun| r.timeouts.established() as f64 / (r.block_times.len() + 1) as f64;
     runs.iter().map(of).collect()
 }
 

@@ -145,7 +145,7 @@ impl Cell {
                 return Err(ScenarioError::Internal(how));
             }
             found.goodput.push(run.goodput.bits_per_sec() as f64 / 1e6);
-            found.timeouts.push(run.timeouts.total() as f64);
+            found.timeouts.push(run.timeouts.established() as f64);
         }
         Ok(found)
     }
