@@ -14,6 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Goodput below this share of the loss-free goodput is called collapse.
 pub const COLLAPSE_SHARE: f64 = 0.5;
 
+/// A sentence names no more than this: the variants of the default sweep.
+const MOST_NAMED: usize = 9;
+/// Of more, it names so many and says how many others there are.
+const SOME_NAMED: usize = 3;
+
 /// Where each variant of a sweep collapses.
 #[derive(Clone, Debug)]
 pub struct Story {
@@ -80,15 +85,27 @@ fn tell_collapse(summary: &Summary, onset: &[Option<usize>], out: &mut Vec<Strin
             .or_default()
             .push(&v.variant.label);
     }
-    let wheres: Vec<String> = by_onset
-        .iter()
-        .map(|(n, labels)| format!("at {} for {}", servers(*n), list(labels)))
-        .collect();
+    let at = |(n, labels): (&u32, &Vec<&str>)| format!("at {} for {}", servers(*n), named(labels));
+    let wheres = match (by_onset.first_key_value(), by_onset.last_key_value()) {
+        (Some(first), Some(last)) if collapsed.len() > MOST_NAMED => {
+            let of = format!(
+                "for {} of {} variants",
+                collapsed.len(),
+                summary.variants.len()
+            );
+            if first.0 == last.0 {
+                format!("{of}, {}", at(first))
+            } else {
+                format!("{of}: first {}; last {}", at(first), at(last))
+            }
+        }
+        _ => by_onset.iter().map(at).collect::<Vec<_>>().join("; "),
+    };
     let worst = collapsed
         .iter()
         .flat_map(|(v, _)| v.points.iter().map(move |p| (v, p)))
         .min_by(|a, b| a.1.share.total_cmp(&b.1.share));
-    let mut text = format!("Incast collapse sets in {}.", wheres.join("; "));
+    let mut text = format!("Incast collapse sets in {wheres}.");
     if let Some((v, p)) = worst {
         let why = match p.timeouts_per_block {
             Some(t) if t > 0.0 => format!(", with {} timeouts a block", short(t)),
@@ -109,7 +126,7 @@ fn tell_collapse(summary: &Summary, onset: &[Option<usize>], out: &mut Vec<Strin
     if !early.is_empty() {
         text += &format!(
             " Before that, a few slow blocks already take more than half of the mean goodput: {}.",
-            list(&early)
+            named(&early)
         );
     }
     out.push(text);
@@ -157,15 +174,24 @@ fn tell_cures(
             if who.len() == *of {
                 always.push(label);
             } else {
-                let labels: Vec<&str> = who
-                    .iter()
-                    .map(|i| summary.variants[*i].variant.label.as_str())
-                    .collect();
-                sometimes.push(format!("{label} cured it only for {}", list(&labels)));
+                sometimes.push((label, who, *of));
             }
         }
+        let names: usize = sometimes.iter().map(|(_, who, _)| who.len()).sum();
+        let sometimes: Vec<String> = sometimes
+            .into_iter()
+            .map(|(label, who, of)| {
+                let whom = if names > MOST_NAMED {
+                    format!("{} of the {of} variants that it was tried for", who.len())
+                } else {
+                    let variants = who.iter().map(|i| &summary.variants[*i].variant);
+                    list(&variants.map(|v| v.label.as_str()).collect::<Vec<_>>())
+                };
+                format!("{label} cured it only for {whom}")
+            })
+            .collect();
         if !always.is_empty() {
-            let which = any_of(&always);
+            let which = shortened(&always, "or", "others");
             out.push(format!(
                 "Changing nothing but the {} to {which} cured it wherever it was tried.",
                 axis.title
@@ -175,7 +201,7 @@ fn tell_cures(
             out.push(format!(
                 "Of the other choices of {}, {}.",
                 axis.title,
-                list(&sometimes)
+                shortened(&sometimes, "and", "others cured it only for some")
             ));
         }
     }
@@ -252,7 +278,7 @@ fn tell_survivors(summary: &Summary, onset: &[Option<usize>], out: &mut Vec<Stri
             labels.len()
         )
     } else {
-        format!("{} held {range}{but}: {floor}.", list(&labels))
+        format!("{} held {range}{but}: {floor}.", named(&labels))
     });
 }
 
@@ -267,13 +293,14 @@ fn tell_incomplete(summary: &Summary, out: &mut Vec<String>) {
                 .filter(|p| p.incomplete > 0)
                 .map(|p| p.servers.to_string())
                 .collect();
-            (!at.is_empty()).then(|| format!("{} at {}", v.variant.label, list(&at)))
+            let at = shortened(&at, "and", "other numbers of servers");
+            (!at.is_empty()).then(|| format!("{} at {at}", v.variant.label))
         })
         .collect();
     if !cut.is_empty() {
         out.push(format!(
             "Not every run came to its end (time limit, stall or lost connection): {}.",
-            list(&cut)
+            named(&cut)
         ));
     }
     if summary.finished < summary.planned {
@@ -312,8 +339,20 @@ fn list<S: AsRef<str>>(items: &[S]) -> String {
     joined(items, "and")
 }
 
-fn any_of<S: AsRef<str>>(items: &[S]) -> String {
-    joined(items, "or")
+/// All of `items` if they are few, else the first of them and how many more there are.
+fn named<S: AsRef<str>>(items: &[S]) -> String {
+    shortened(items, "and", "more")
+}
+
+/// As a list whose last member comes after `word`; what is left out are so many `rest`.
+fn shortened<S: AsRef<str>>(items: &[S], word: &str, rest: &str) -> String {
+    if items.len() <= MOST_NAMED {
+        return joined(items, word);
+    }
+    let (some, others) = items.split_at(SOME_NAMED);
+    let mut words: Vec<String> = some.iter().map(|i| i.as_ref().to_owned()).collect();
+    words.push(format!("{} {rest}", others.len()));
+    joined(&words, word)
 }
 
 fn joined<S: AsRef<str>>(items: &[S], word: &str) -> String {
@@ -405,6 +444,59 @@ mod tests {
             text.contains("dctcp cured it only for reno / linux"),
             "{text}"
         );
+    }
+
+    /// However large the sweep, what is told can be read; and the numbers are right.
+    #[test]
+    fn many_variants_are_counted_and_some_named() {
+        let cc: Vec<String> = (0..20).map(|i| format!("c{i:02}")).collect();
+        let cc: Vec<&str> = cc.iter().map(String::as_str).collect();
+        let goodput: Vec<[u64; 3]> = (0..20)
+            .flat_map(|i| {
+                let linux = if i < 5 {
+                    [950, 130, 140]
+                } else {
+                    [950, 940, 90 + i]
+                };
+                let fine = if i < 8 {
+                    [950, 950, 300]
+                } else {
+                    [950, 950, 880]
+                };
+                [linux, fine]
+            })
+            .collect();
+        let s = story(&cc, &["linux", "1ms"], &goodput);
+        assert_eq!(s.onset.iter().flatten().count(), 28);
+        let text = s.sentences.join(" ");
+        for part in [
+            "Incast collapse sets in for 28 of 40 variants: first at 8 servers for c00 / linux, \
+             c01 / linux, c02 / linux, c03 / linux and c04 / linux; last at 64 servers for \
+             c00 / 1ms, c01 / 1ms, c02 / 1ms and 20 more. The worst is c05 / linux with 64 \
+             servers: 9.5 % of the link",
+            "Of the other choices of RTO policy, 1ms cured it only for 12 of the 20 variants that \
+             it was tried for.",
+            "Of the other choices of congestion control, c08 cured it only for 8 of the 27 \
+             variants that it was tried for, c09 ",
+            "it was tried for and 9 others cured it only for some.",
+            "The other 12 variants held up to 64 servers: never below 88 % of the link",
+        ] {
+            assert!(text.contains(part), "{part}\nin {text}");
+        }
+        assert!(text.len() < 1_000, "{} {text}", text.len());
+        // One of all, by itself: nothing is first and last.
+        let s = story(&cc, &["linux", "1ms"], &[[950, 100, 100]; 40]);
+        let alone = "sets in for 40 of 40 variants, at 8 servers for c00 / linux, c00 / 1ms, \
+                     c01 / linux and 37 more.";
+        assert!(s.sentences[0].contains(alone), "{:?}", s.sentences);
+    }
+
+    #[test]
+    fn a_list_is_whole_or_says_what_it_leaves_out() {
+        let all: Vec<String> = (0..12).map(|i| i.to_string()).collect();
+        assert_eq!(named(&all[..9]), "0, 1, 2, 3, 4, 5, 6, 7 and 8");
+        assert_eq!(named(&all[..10]), "0, 1, 2 and 7 more");
+        assert_eq!(shortened(&all, "or", "others"), "0, 1, 2 or 9 others");
     }
 
     #[test]
