@@ -3,7 +3,7 @@
 //! Own code rather than a library: it must read in a paper column, be told apart without
 //! colour, follow the page's light or dark theme, and cost the build nothing.
 
-use super::chart::ink::{FONTS, Inks, Shape, dash, filled, hollow};
+use super::chart::ink::{DASHES, FONTS, Inks, Shape, dash, filled, hollow};
 use super::legend::Legend;
 use super::summary::{Point, Summary};
 use super::table::mbps;
@@ -17,7 +17,7 @@ pub(super) const LEFT: f64 = 78.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 16.0;
 const PLOT_HEIGHT: f64 = 300.0;
-const FONT: f64 = 14.0;
+pub(super) const FONT: f64 = 14.0;
 
 /// What is plotted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -327,7 +327,7 @@ fn series(
         let _ = writeln!(
             b,
             r#"<path d="{d}" fill="none" stroke="{colour}" stroke-width="2" stroke-linejoin="round"{}/>"#,
-            dash(st.line)
+            dash(line_look(st.line).0)
         );
     }
     for (n, y, ci) in points {
@@ -345,16 +345,33 @@ fn series(
     }
 }
 
+/// How many lines of one colour look different: each dash with each marker.
+pub(super) const LINES: usize = DASHES.len() * MARKERS.len();
+
 /// Shapes alternate filled and hollow, so that neighbours differ even where they touch.
+const MARKERS: [(Shape, bool, f64); 10] = [
+    (Shape::Circle, true, 1.0),
+    (Shape::Square, false, 1.0),
+    (Shape::Up, true, 1.0),
+    (Shape::Diamond, false, 1.0),
+    (Shape::Down, true, 1.0),
+    (Shape::Circle, false, 0.93),
+    (Shape::Square, true, 1.0),
+    (Shape::Up, false, 1.0),
+    (Shape::Diamond, true, 1.0),
+    (Shape::Down, false, 1.0),
+];
+
+/// Dash and marker of line number `line`. Both change from one line to the next; when the same
+/// pairs would come again, after their least common multiple, the markers move on by one.
+pub(super) const fn line_look(line: usize) -> (usize, usize) {
+    const ROUND: usize = 30;
+    let line = line % LINES;
+    (line % DASHES.len(), (line + line / ROUND) % MARKERS.len())
+}
+
 pub(super) fn marker(b: &mut String, line: usize, x: f64, y: f64, colour: &str, paper: &str) {
-    let (shape, full, size) = match line % 6 {
-        0 => (Shape::Circle, true, 1.0),
-        1 => (Shape::Square, false, 1.0),
-        2 => (Shape::Up, true, 1.0),
-        3 => (Shape::Diamond, false, 1.0),
-        4 => (Shape::Down, true, 1.0),
-        _ => (Shape::Circle, false, 0.93),
-    };
+    let (shape, full, size) = MARKERS[line_look(line).1];
     let paint = if full {
         filled(colour, paper)
     } else {

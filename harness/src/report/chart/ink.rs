@@ -20,7 +20,8 @@ pub const PALETTE: [&str; 7] = [
 /// Of every text.
 pub(in crate::report) const FONTS: &str = "Helvetica, Arial, 'Liberation Sans', sans-serif";
 
-const DASHES: [&str; 6] = ["", "7 4", "2 3.5", "10 3 2 3", "1 5", "12 4"];
+/// Dashes and gaps; the first line is unbroken.
+pub(in crate::report) const DASHES: [&str; 6] = ["", "7 4", "2 3.5", "10 3 2 3", "1 5", "12 4"];
 
 /// The colours of everything but the lines.
 #[derive(Clone, Copy)]

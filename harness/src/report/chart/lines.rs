@@ -1,6 +1,6 @@
 //! The series: lines, steps, markers, dots, and their spread.
 
-use super::ink::{Inks, Shape, dash, escape, filled, paint};
+use super::ink::{Inks, PALETTE, Shape, dash, escape, filled, paint};
 use super::scale::Place;
 use super::{Draw, Role, Series};
 use std::collections::BTreeSet;
@@ -20,8 +20,9 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// Series number `index` of `all`. Colour and marker come from its group; the second name of
-    /// ours in a group has another marker and a line of dashes and dots.
+    /// Series number `index` of `all`. Colour and marker come from its group, and where colours
+    /// come again other dashes do; the second name of ours in a group has another marker and a line
+    /// of dashes and dots.
     pub(super) fn of(all: &[Series], index: usize, inks: Inks) -> Self {
         let me = &all[index];
         let twin = |s: &&Series| (s.group, s.role) == (me.group, me.role);
@@ -36,7 +37,7 @@ impl Look {
         let stroke = match me.role {
             Role::Ours => format!(
                 r#" stroke-width="2"{}"#,
-                dash(if nth == 0 { 0 } else { 2 + nth })
+                dash(if nth == 0 { 0 } else { 2 + nth } + me.group / PALETTE.len())
             ),
             // Ours may cover it: broad and pale it shows on both sides.
             Role::Reference if bare(me) && all.iter().any(|s| s.role == Role::Ours && bare(s)) => {

@@ -245,6 +245,26 @@ fn what_lies_on_each_other_is_seen() {
     }
 }
 
+/// As those of `narrows flows` with many flows.
+#[test]
+fn lines_differ_where_colours_come_again() {
+    let flow = |group| Series {
+        draw: Draw::Line,
+        group,
+        ..series("", &[(0.0, 0.0), (1.0, group as f64)])
+    };
+    let svg = sound(&Chart {
+        series: (0..20).map(flow).collect(),
+        ..Chart::default()
+    });
+    let looks: std::collections::BTreeSet<&str> = svg
+        .split("stroke=")
+        .filter(|s| s.contains(r#"stroke-width="2""#))
+        .map(|s| s.split("/>").next().unwrap())
+        .collect();
+    assert_eq!(looks.len(), 20, "{looks:?}");
+}
+
 #[test]
 fn a_million_points_make_a_small_file() {
     let points: Vec<(f64, f64)> = (0..1_000_000)
