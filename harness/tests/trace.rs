@@ -114,10 +114,11 @@ fn an_impaired_link_is_told_of_and_the_data_arrives() {
 #[test]
 fn what_is_counted_are_the_timeouts_of_the_trace() {
     let percent = |n: u32| Share(n * 10_000_000);
-    let mut seen = TimeoutCounts::default();
+    let (mut seen, mut died) = (TimeoutCounts::default(), 0);
     for (loss, on, servers, seeds) in [
         (30, ImpairedWay::Both, 4, 0..6),
         (60, ImpairedWay::Both, 2, 0..4),
+        (75, ImpairedWay::Both, 2, 0..8),
         (100, ImpairedWay::Both, 2, 0..1),
         (100, ImpairedWay::Data, 2, 0..1),
         (100, ImpairedWay::Acks, 2, 0..1),
@@ -126,6 +127,7 @@ fn what_is_counted_are_the_timeouts_of_the_trace() {
         for seed in seeds {
             let mut spec = collapsing();
             (spec.servers, spec.seed) = (servers, seed);
+            spec.tcp.rto = if loss == 75 { "1ms" } else { "linux" }.to_owned();
             spec.block = BlockSize::Sru(ByteCount::new(16 << 10));
             spec.net.impair = Impair {
                 loss: percent(loss),
@@ -151,6 +153,11 @@ fn what_is_counted_are_the_timeouts_of_the_trace() {
                 of.filter(|l| (l["host"] == 0) == client).count() as u64
             };
             assert_eq!(run.retransmitted_packets, again(false), "{what}");
+            died += lines
+                .iter()
+                .filter(|l| l["event"] == "state" && l["from"] == "established")
+                .filter(|l| l["why"] == "connection timed out")
+                .count();
             seen.handshake += t.handshake;
             seen.other += t.other;
             seen.retransmission_lost += t.retransmission_lost;
@@ -162,6 +169,7 @@ fn what_is_counted_are_the_timeouts_of_the_trace() {
         }
     }
     assert!(seen.handshake > 50 && seen.other > 0 && seen.retransmission_lost > 0);
+    assert!(died > 1, "connections with data");
 }
 
 /// With one port in use a pool of alpha 1 gives it half of all memory.

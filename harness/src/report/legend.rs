@@ -1,6 +1,6 @@
 //! The key below a plot, and which colour, dash and marker each variant has.
 
-use super::chart::ink::{Inks, dash, escape, paint, text_width};
+use super::chart::ink::{DASHES, Inks, dash, escape, paint, text_width};
 use super::chart::{PALETTE, Theme};
 use super::plot::{FONT, LEFT, LINES, Style, WIDTH, line_look, marker};
 use super::summary::Summary;
@@ -33,8 +33,8 @@ enum Key {
 const INDENT: f64 = 160.0;
 /// Where they begin that stand below it, or have none.
 const MARGIN: f64 = 12.0;
-/// From the beginning of a key to its label.
-const SAMPLE: f64 = 38.0;
+/// From the end of a key's piece of line to its label.
+const GAP: f64 = 8.0;
 const TITLE_FONT: f64 = 13.0;
 /// No text goes beyond this.
 const EDGE: f64 = WIDTH - 4.0;
@@ -107,6 +107,16 @@ impl Legend {
         }
     }
 
+    /// How long the piece of line in a key is: where markers come with several dashes, the dash has
+    /// to show on both sides of the marker.
+    fn sample(&self) -> f64 {
+        if self.styles.iter().all(|(_, line)| *line < DASHES.len()) {
+            30.0
+        } else {
+            46.0
+        }
+    }
+
     /// What is to be said where variants look the same after all.
     fn caveat(&self) -> Option<String> {
         let look = |(colour, line): &(usize, usize)| (colour % PALETTE.len(), line_look(*line));
@@ -144,9 +154,11 @@ impl Legend {
     /// Draw below `top`; the height taken. Keys flow into as many lines as they need.
     pub(super) fn draw(&self, b: &mut String, top: f64, inks: Inks) -> f64 {
         let Inks { ink, faint, .. } = inks;
+        let sample = self.sample();
+        let natural = |label: &str| sample + GAP + label.chars().count() as f64 * 7.4 + 16.0;
         let mut y = top + 16.0;
         for row in &self.rows {
-            let indent = match row.layout() {
+            let indent = match row.layout(sample + GAP) {
                 Layout::Bare => LEFT,
                 Layout::Beside => {
                     let _ = writeln!(
@@ -172,7 +184,9 @@ impl Legend {
                 }
             };
             let mut x = indent;
-            let natural = |label: &str| SAMPLE + label.chars().count() as f64 * 7.4 + 16.0;
+            // Many keys stand in columns.
+            let most = row.keys.iter().map(|(label, _)| natural(label));
+            let most = most.fold(0.0, f64::max);
             for (column, (label, key)) in row.keys.iter().enumerate() {
                 // Keys of the rows stand below each other where the widest still fits.
                 let widest = self
@@ -181,8 +195,12 @@ impl Legend {
                     .filter_map(|r| r.keys.get(column).map(|k| natural(&k.0)))
                     .fold(0.0, f64::max);
                 let fits = indent + widest * row.keys.len() as f64 <= WIDTH;
-                let width = if fits { widest } else { natural(label) };
-                let drawn = SAMPLE + text_width(label, FONT);
+                let width = match () {
+                    () if fits => widest,
+                    () if row.keys.len() > DASHES.len() => most,
+                    () => natural(label),
+                };
+                let drawn = sample + GAP + text_width(label, FONT);
                 if x > indent && x + drawn.max(width - 16.0) > EDGE {
                     x = indent;
                     y += 22.0;
@@ -193,14 +211,14 @@ impl Legend {
                     self.members(*key)
                 );
                 self.key(b, *key, x, y, inks);
-                let lines = wrapped(label, " / ", EDGE - x - SAMPLE, FONT);
+                let lines = wrapped(label, " / ", EDGE - x - sample - GAP, FONT);
                 for (i, line) in lines.iter().enumerate() {
                     y += if i == 0 { 0.0 } else { 18.0 };
                     let _ = write!(
                         b,
                         r#"<text x="{tx:.1}" y="{ty:.1}" fill="{ink}">{}</text>"#,
                         escape(line),
-                        tx = x + SAMPLE,
+                        tx = x + sample + GAP,
                         ty = y + 5.0,
                     );
                 }
@@ -241,12 +259,13 @@ impl Legend {
     }
 
     fn key(&self, b: &mut String, key: Key, x: f64, y: f64, inks: Inks) {
+        let sample = self.sample();
         let (colour, line) = match key {
             Key::Colour(i) => {
                 let colour = paint(i, inks.theme);
                 let _ = write!(
                     b,
-                    r#"<rect x="{x:.1}" y="{ry:.1}" width="30" height="8" rx="2" fill="{colour}"/>"#,
+                    r#"<rect x="{x:.1}" y="{ry:.1}" width="{sample}" height="8" rx="2" fill="{colour}"/>"#,
                     ry = y - 4.0
                 );
                 return;
@@ -259,10 +278,10 @@ impl Legend {
         };
         let _ = write!(
             b,
-            r#"<path d="M{x:.1} {y:.1}h30" stroke="{colour}" stroke-width="2" fill="none"{}/>"#,
+            r#"<path d="M{x:.1} {y:.1}h{sample}" stroke="{colour}" stroke-width="2" fill="none"{}/>"#,
             dash(line_look(line).0)
         );
-        marker(b, line, x + 15.0, y, &colour, inks.paper);
+        marker(b, line, x + sample / 2.0, y, &colour, inks.paper);
     }
 }
 
@@ -278,15 +297,16 @@ enum Layout {
 }
 
 impl LegendRow {
-    fn layout(&self) -> Layout {
+    /// `before`: what stands before a label.
+    fn layout(&self, before: f64) -> Layout {
         let widest = |room: f64| {
             let mut labels = self.keys.iter().map(|(label, _)| text_width(label, FONT));
             labels.all(|width| width <= room)
         };
-        if self.title.is_empty() && widest(EDGE - LEFT - SAMPLE) {
+        if self.title.is_empty() && widest(EDGE - LEFT - before) {
             Layout::Bare
         } else if text_width(&self.title, TITLE_FONT) <= INDENT - 14.0
-            && widest(EDGE - INDENT - SAMPLE)
+            && widest(EDGE - INDENT - before)
         {
             Layout::Beside
         } else {
@@ -395,7 +415,7 @@ mod tests {
             )]),
             sweep(vec![buffers(9), rto()]),
             sweep(vec![buffers(40)]),
-            sweep(vec![cc(), buffers(60)]),
+            sweep(vec![cc(), buffers(70)]),
             sweep(vec![cc(), buffers(100)]),
             sweep(vec![names(Setting::Congestion, &[&long, "reno"]), rto()]),
             sweep(vec![rto(), names(Setting::LossDetector, &[&long, "sack"])]),
@@ -411,7 +431,7 @@ mod tests {
     #[test]
     fn each_dash_comes_with_each_marker() {
         let looks: BTreeSet<_> = (0..LINES).map(line_look).collect();
-        assert_eq!((looks.len(), LINES), (60, 60));
+        assert_eq!((looks.len(), LINES), (70, 70));
         for (line, next) in (0..LINES).zip(1..LINES) {
             let (a, b) = (line_look(line), line_look(next));
             assert!(a.0 != b.0 && a.1 != b.1, "{line}: {a:?} {b:?}");
@@ -440,7 +460,7 @@ mod tests {
     fn a_picture_of_too_many_lines_says_so() {
         let (legend, svg) = drawn(&sweep(vec![buffers(50), buffers(10)]));
         assert_eq!(legend.styles.len(), 500);
-        assert!(svg.contains("500 variants, of which only 420 can be drawn differently"));
+        assert!(svg.contains("500 variants, of which only 490 can be drawn differently"));
     }
 
     #[test]

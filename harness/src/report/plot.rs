@@ -362,12 +362,10 @@ const MARKERS: [(Shape, bool, f64); 10] = [
     (Shape::Down, false, 1.0),
 ];
 
-/// Dash and marker of line number `line`. Both change from one line to the next; when the same
-/// pairs would come again, after their least common multiple, the markers move on by one.
+/// Dash and marker of line number `line`. Both change from one line to the next, and since their
+/// numbers have no common divisor, each comes with each.
 pub(super) const fn line_look(line: usize) -> (usize, usize) {
-    const ROUND: usize = 30;
-    let line = line % LINES;
-    (line % DASHES.len(), (line + line / ROUND) % MARKERS.len())
+    (line % DASHES.len(), line % MARKERS.len())
 }
 
 pub(super) fn marker(b: &mut String, line: usize, x: f64, y: f64, colour: &str, paper: &str) {

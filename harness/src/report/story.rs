@@ -8,7 +8,7 @@
 //! the link rate.
 
 use super::summary::{Point, Summary, VariantSummary};
-use crate::scenario::SweepSpec;
+use crate::scenario::{Axis, SweepSpec};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Goodput below this share of the loss-free goodput is called collapse.
@@ -51,7 +51,7 @@ impl Story {
         if ran == 0 {
             sentences.push("No run was finished, so there is nothing to tell.".to_owned());
         } else {
-            tell_collapse(summary, &onset, &mut sentences);
+            tell_collapse(sweep, summary, &onset, &mut sentences);
             tell_cures(sweep, summary, &onset, &mut sentences);
             tell_survivors(summary, &onset, &mut sentences);
         }
@@ -68,7 +68,12 @@ fn best<'a>(points: impl IntoIterator<Item = &'a Point>) -> Option<f64> {
         .reduce(f64::max)
 }
 
-fn tell_collapse(summary: &Summary, onset: &[Option<usize>], out: &mut Vec<String>) {
+fn tell_collapse(
+    sweep: &SweepSpec,
+    summary: &Summary,
+    onset: &[Option<usize>],
+    out: &mut Vec<String>,
+) {
     let collapsed: Vec<(&VariantSummary, usize)> = summary
         .variants
         .iter()
@@ -85,21 +90,11 @@ fn tell_collapse(summary: &Summary, onset: &[Option<usize>], out: &mut Vec<Strin
             .or_default()
             .push(&v.variant.label);
     }
-    let at = |(n, labels): (&u32, &Vec<&str>)| format!("at {} for {}", servers(*n), named(labels));
-    let wheres = match (by_onset.first_key_value(), by_onset.last_key_value()) {
-        (Some(first), Some(last)) if collapsed.len() > MOST_NAMED => {
-            let of = format!(
-                "for {} of {} variants",
-                collapsed.len(),
-                summary.variants.len()
-            );
-            if first.0 == last.0 {
-                format!("{of}, {}", at(first))
-            } else {
-                format!("{of}: first {}; last {}", at(first), at(last))
-            }
-        }
-        _ => by_onset.iter().map(at).collect::<Vec<_>>().join("; "),
+    let wheres = if collapsed.len() > MOST_NAMED {
+        many(sweep, summary, onset, &by_onset)
+    } else {
+        let at = |(n, labels): (&u32, &Vec<&str>)| at(*n, &list(labels));
+        by_onset.iter().map(at).collect::<Vec<_>>().join("; ")
     };
     let worst = collapsed
         .iter()
@@ -130,6 +125,45 @@ fn tell_collapse(summary: &Summary, onset: &[Option<usize>], out: &mut Vec<Strin
         );
     }
     out.push(text);
+}
+
+fn at(n: u32, who: &str) -> String {
+    format!("at {} for {who}", servers(n))
+}
+
+/// How many variants collapse, which they are if one value makes them so, and the first and the
+/// last of them.
+fn many(
+    sweep: &SweepSpec,
+    summary: &Summary,
+    onset: &[Option<usize>],
+    by_onset: &BTreeMap<u32, Vec<&str>>,
+) -> String {
+    let all = summary.variants.len();
+    let collapsed = onset.iter().flatten().count();
+    let value_of_all = |(a, axis): (usize, &Axis)| {
+        let mut values = (0..axis.values.len()).filter(|value| {
+            let has = |v: &VariantSummary| v.variant.picks[a] == *value;
+            let pairs = summary.variants.iter().zip(onset);
+            pairs.clone().all(|(v, o)| o.is_some() == has(v))
+        });
+        Some(axis.values[values.next()?].label())
+    };
+    let mut text = format!("for {collapsed} of {all} variants");
+    let value = sweep.axes.iter().enumerate().find_map(value_of_all);
+    if let Some(value) = value.filter(|_| collapsed < all) {
+        text += &format!(", all those with {value}");
+    }
+    let some = |labels: &[&str]| shortened(labels, SOME_NAMED, "and", "more");
+    match (by_onset.first_key_value(), by_onset.last_key_value()) {
+        (Some(first), Some(last)) if first.0 < last.0 => {
+            let (first, last) = (at(*first.0, &some(first.1)), at(*last.0, &some(last.1)));
+            text += &format!(": first {first}; last {last}");
+        }
+        (Some((n, labels)), _) => text += &format!(", {}", at(*n, &some(labels))),
+        (None, _) => {}
+    }
+    text
 }
 
 /// The slowest tenth of the blocks takes more than half of the goodput.
@@ -191,7 +225,7 @@ fn tell_cures(
             })
             .collect();
         if !always.is_empty() {
-            let which = shortened(&always, "or", "others");
+            let which = shortened(&always, MOST_NAMED, "or", "others");
             out.push(format!(
                 "Changing nothing but the {} to {which} cured it wherever it was tried.",
                 axis.title
@@ -201,7 +235,12 @@ fn tell_cures(
             out.push(format!(
                 "Of the other choices of {}, {}.",
                 axis.title,
-                shortened(&sometimes, "and", "others cured it only for some")
+                shortened(
+                    &sometimes,
+                    MOST_NAMED,
+                    "and",
+                    "others cured it only for some"
+                )
             ));
         }
     }
@@ -293,7 +332,7 @@ fn tell_incomplete(summary: &Summary, out: &mut Vec<String>) {
                 .filter(|p| p.incomplete > 0)
                 .map(|p| p.servers.to_string())
                 .collect();
-            let at = shortened(&at, "and", "other numbers of servers");
+            let at = shortened(&at, MOST_NAMED, "and", "other numbers of servers");
             (!at.is_empty()).then(|| format!("{} at {at}", v.variant.label))
         })
         .collect();
@@ -341,12 +380,13 @@ fn list<S: AsRef<str>>(items: &[S]) -> String {
 
 /// All of `items` if they are few, else the first of them and how many more there are.
 fn named<S: AsRef<str>>(items: &[S]) -> String {
-    shortened(items, "and", "more")
+    shortened(items, MOST_NAMED, "and", "more")
 }
 
-/// As a list whose last member comes after `word`; what is left out are so many `rest`.
-fn shortened<S: AsRef<str>>(items: &[S], word: &str, rest: &str) -> String {
-    if items.len() <= MOST_NAMED {
+/// As a list whose last member comes after `word`; of more than `most`, what is left out are so many
+/// `rest`.
+fn shortened<S: AsRef<str>>(items: &[S], most: usize, word: &str, rest: &str) -> String {
+    if items.len() <= most {
         return joined(items, word);
     }
     let (some, others) = items.split_at(SOME_NAMED);
@@ -369,7 +409,7 @@ fn joined<S: AsRef<str>>(items: &[S], word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Axis, IncastRun, IncastSpec, Setting, TimeoutCounts};
+    use crate::scenario::{IncastRun, IncastSpec, Setting, TimeoutCounts};
     use narrows::{Duration, Rate};
 
     /// Goodput in Mb/s by variant and servers 1, 8, 64; below 900 with timeouts.
@@ -471,7 +511,7 @@ mod tests {
         let text = s.sentences.join(" ");
         for part in [
             "Incast collapse sets in for 28 of 40 variants: first at 8 servers for c00 / linux, \
-             c01 / linux, c02 / linux, c03 / linux and c04 / linux; last at 64 servers for \
+             c01 / linux, c02 / linux and 2 more; last at 64 servers for \
              c00 / 1ms, c01 / 1ms, c02 / 1ms and 20 more. The worst is c05 / linux with 64 \
              servers: 9.5 % of the link",
             "Of the other choices of RTO policy, 1ms cured it only for 12 of the 20 variants that \
@@ -484,6 +524,10 @@ mod tests {
             assert!(text.contains(part), "{part}\nin {text}");
         }
         assert!(text.len() < 1_000, "{} {text}", text.len());
+        let one: Vec<[u64; 3]> = (0..20).flat_map(|_| [[950, 940, 100], [950; 3]]).collect();
+        let s = story(&cc, &["linux", "1ms"], &one);
+        let with = "sets in for 20 of 40 variants, all those with linux, at 64 servers for c00";
+        assert!(s.sentences[0].contains(with), "{:?}", s.sentences);
         // One of all, by itself: nothing is first and last.
         let s = story(&cc, &["linux", "1ms"], &[[950, 100, 100]; 40]);
         let alone = "sets in for 40 of 40 variants, at 8 servers for c00 / linux, c00 / 1ms, \
@@ -496,7 +540,10 @@ mod tests {
         let all: Vec<String> = (0..12).map(|i| i.to_string()).collect();
         assert_eq!(named(&all[..9]), "0, 1, 2, 3, 4, 5, 6, 7 and 8");
         assert_eq!(named(&all[..10]), "0, 1, 2 and 7 more");
-        assert_eq!(shortened(&all, "or", "others"), "0, 1, 2 or 9 others");
+        assert_eq!(
+            shortened(&all, MOST_NAMED, "or", "others"),
+            "0, 1, 2 or 9 others"
+        );
     }
 
     #[test]

@@ -21,7 +21,8 @@ pub const PALETTE: [&str; 7] = [
 pub(in crate::report) const FONTS: &str = "Helvetica, Arial, 'Liberation Sans', sans-serif";
 
 /// Dashes and gaps; the first line is unbroken.
-pub(in crate::report) const DASHES: [&str; 6] = ["", "7 4", "2 3.5", "10 3 2 3", "1 5", "12 4"];
+pub(in crate::report) const DASHES: [&str; 7] =
+    ["", "7 4", "2 3.5", "10 3 2 3", "1 5", "12 4", "9 3 2 3 2 3"];
 
 /// The colours of everything but the lines.
 #[derive(Clone, Copy)]
