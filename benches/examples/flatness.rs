@@ -89,6 +89,6 @@ fn cost(spec: &IncastSpec, times: u32) -> Cost {
     Cost {
         nanos: least,
         packets: last.data_packets * u64::from(times),
-        timeouts: last.timeouts.total() * u64::from(times),
+        timeouts: last.timeouts.established() * u64::from(times),
     }
 }

@@ -19,7 +19,7 @@ fn main() {
         "{servers} servers: {} data packets, {} events, {} timeouts, simulated {}",
         run.data_packets,
         run.events,
-        run.timeouts.total(),
+        run.timeouts.established(),
         run.simulated,
     );
 }
