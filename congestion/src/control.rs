@@ -80,6 +80,13 @@ pub trait CongestionControl: Debug + Send {
         let _ = (idle, restart_window, flow);
     }
 
+    /// Congestion window validation has found a window that does not tell what the path holds.
+    /// `cwnd` never grows by it. Comes only where the connection's configuration asks for
+    /// RFC 2861 or RFC 7661.
+    fn on_unvalidated(&mut self, what: Unvalidated, flow: &FlowView<'_>) {
+        let _ = (what, flow);
+    }
+
     /// `bytes` of new data or retransmission left.
     fn on_sent(&mut self, bytes: ByteCount, flow: &FlowView<'_>) {
         let _ = (bytes, flow);
@@ -139,6 +146,9 @@ impl<T: CongestionControl + ?Sized> CongestionControl for Box<T> {
     }
     fn on_idle_restart(&mut self, idle: Duration, restart_window: ByteCount, flow: &FlowView<'_>) {
         (**self).on_idle_restart(idle, restart_window, flow);
+    }
+    fn on_unvalidated(&mut self, what: Unvalidated, flow: &FlowView<'_>) {
+        (**self).on_unvalidated(what, flow);
     }
     fn on_sent(&mut self, bytes: ByteCount, flow: &FlowView<'_>) {
         (**self).on_sent(bytes, flow);
@@ -273,6 +283,25 @@ pub enum Spurious {
     /// Fast recovery was entered for data that was only reordered or delayed (RFC 4015 with
     /// timestamps, RFC 3708 with D-SACK).
     FastRetransmit,
+}
+
+/// A window that does not tell what the path holds (RFC 2861 section 2, RFC 7661 section 4.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unvalidated {
+    /// It was not used for long: `cwnd` comes down to `window`, and `ssthresh`, at least 3/4 of
+    /// the old `cwnd`, remembers it (RFC 2861 section 3.2, RFC 7661 section 4.4.3).
+    Unused {
+        /// The window to go on with, no more than `cwnd`.
+        window: ByteCount,
+    },
+    /// Congestion met it while it was not used: `cwnd` comes down to `window`, half of what the
+    /// path was seen to hold, and `ssthresh` goes with it (RFC 7661 section 4.4.1). Comes after
+    /// [`CongestionControl::on_congestion_event`], and when the recovery is over.
+    Exceeded {
+        /// The window to go on with.
+        window: ByteCount,
+    },
 }
 
 /// What an algorithm wants of the connection it runs on.

@@ -2,7 +2,7 @@
 
 use crate::control::{
     AckSample, CongestionControl, CongestionEvent, EcnNeed, FlowStart, FlowView, Needs, Spurious,
-    Variable,
+    Unvalidated, Variable,
 };
 use crate::slow_start::SlowStart;
 use crate::units::{ByteCount, Duration};
@@ -147,6 +147,9 @@ impl CongestionControl for Dctcp {
     }
     fn on_idle_restart(&mut self, _: Duration, restart_window: ByteCount, flow: &FlowView<'_>) {
         self.window.restart(restart_window, flow.mss);
+    }
+    fn on_unvalidated(&mut self, what: Unvalidated, flow: &FlowView<'_>) {
+        self.window.unvalidated(what, flow.mss);
     }
     fn on_deflate(&mut self, window: ByteCount, flow: &FlowView<'_>) {
         self.window.lower_cwnd(window, flow.mss);

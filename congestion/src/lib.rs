@@ -118,7 +118,7 @@ pub mod window;
 
 pub use control::{
     AckSample, CaState, CongestionControl, CongestionEvent, CongestionFactory, EcnNeed, FlowStart,
-    FlowView, Needs, Spurious, Variable,
+    FlowView, Needs, Spurious, Unvalidated, Variable,
 };
 pub use cubic::{Cubic, CubicConfig};
 pub use dctcp::{Dctcp, DctcpConfig};

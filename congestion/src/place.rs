@@ -5,7 +5,7 @@
 //! those of others keep their boxes.
 
 use crate::control::{
-    AckSample, CongestionControl, CongestionEvent, FlowView, Needs, Spurious, Variable,
+    AckSample, CongestionControl, CongestionEvent, FlowView, Needs, Spurious, Unvalidated, Variable,
 };
 use crate::cubic::Cubic;
 use crate::dctcp::Dctcp;
@@ -124,6 +124,9 @@ impl CongestionControl for AnyCongestion {
     }
     fn on_idle_restart(&mut self, idle: Duration, restart_window: ByteCount, flow: &FlowView<'_>) {
         each!(self, cc => cc.on_idle_restart(idle, restart_window, flow));
+    }
+    fn on_unvalidated(&mut self, what: Unvalidated, flow: &FlowView<'_>) {
+        each!(self, cc => cc.on_unvalidated(what, flow));
     }
     fn on_sent(&mut self, bytes: ByteCount, flow: &FlowView<'_>) {
         each!(self, cc => cc.on_sent(bytes, flow));

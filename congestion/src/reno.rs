@@ -4,7 +4,7 @@
 //! "NewReno" or "SACK" of the literature.
 
 use crate::control::{
-    AckSample, CongestionControl, CongestionEvent, FlowStart, FlowView, Spurious,
+    AckSample, CongestionControl, CongestionEvent, FlowStart, FlowView, Spurious, Unvalidated,
 };
 use crate::slow_start::SlowStart;
 use crate::units::{ByteCount, Duration};
@@ -83,6 +83,9 @@ impl CongestionControl for Reno {
     }
     fn on_idle_restart(&mut self, _: Duration, restart_window: ByteCount, flow: &FlowView<'_>) {
         self.window.restart(restart_window, flow.mss);
+    }
+    fn on_unvalidated(&mut self, what: Unvalidated, flow: &FlowView<'_>) {
+        self.window.unvalidated(what, flow.mss);
     }
     fn on_deflate(&mut self, window: ByteCount, flow: &FlowView<'_>) {
         match self.end {

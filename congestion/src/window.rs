@@ -1,7 +1,7 @@
 //! The congestion window and what the RFC 5681 family does with it, so that an algorithm stays
 //! short: byte-counted growth, the halving, the loss window, restart after idle, undo.
 
-use crate::control::{AckSample, FlowStart, FlowView, Spurious};
+use crate::control::{AckSample, FlowStart, FlowView, Spurious, Unvalidated};
 use crate::units::ByteCount;
 
 /// No window grows beyond this, 1 TiB: a thousand times what a scaled TCP window can use
@@ -164,6 +164,23 @@ impl Window {
         self.lower_cwnd(restart_window, mss);
     }
 
+    /// A window that was not validated comes down. One that was not used leaves its memory in
+    /// `ssthresh`, which never falls by it: at least 3/4 of what it was (RFC 2861 section 3.2,
+    /// RFC 7661 section 4.4.3). One that met congestion takes `ssthresh` with it, to two segments
+    /// at least (RFC 7661 section 4.4.1, RFC 5681 equation 4).
+    pub fn unvalidated(&mut self, what: Unvalidated, mss: ByteCount) {
+        match what {
+            Unvalidated::Unused { window } => {
+                self.ssthresh = self.ssthresh.max(self.cwnd.mul_ratio(3, 4));
+                self.lower_cwnd(window, mss);
+            }
+            Unvalidated::Exceeded { window } => {
+                self.lower_cwnd(window, mss);
+                self.ssthresh = self.cwnd.max(segment(mss) * 2);
+            }
+        }
+    }
+
     /// `cwnd` comes down to `to`, at least one segment; it never rises by it, except to one
     /// segment.
     pub fn lower_cwnd(&mut self, to: ByteCount, mss: ByteCount) {
@@ -277,6 +294,32 @@ mod tests {
         assert_eq!(w.cwnd(), MSS * 5);
         w.on_mss_change(MSS, MSS * 9);
         assert_eq!((w.cwnd(), w.ssthresh()), (MSS * 9, MSS * 18));
+    }
+
+    /// RFC 2861 section 3.2: halving leaves three quarters in ssthresh, which never falls.
+    #[test]
+    fn an_unused_window_is_remembered_by_ssthresh() {
+        for (ssthresh, after) in [(8_000, 15_000), (18_000, 18_000), (u64::MAX, u64::MAX)] {
+            let mut w = window(20_000, ssthresh);
+            w.unvalidated(Unvalidated::Unused { window: MSS * 10 }, MSS);
+            assert_eq!((w.cwnd(), w.ssthresh().get()), (MSS * 10, after));
+        }
+        let mut w = window(20_000, 8_000);
+        w.unvalidated(Unvalidated::Unused { window: MSS * 30 }, MSS);
+        assert_eq!(w.cwnd(), MSS * 20, "never up");
+        let nothing = ByteCount::ZERO;
+        w.unvalidated(Unvalidated::Unused { window: nothing }, MSS);
+        assert_eq!(w.cwnd(), MSS);
+    }
+
+    /// RFC 7661 section 4.4.1: at least one segment, and ssthresh equals cwnd but for its floor.
+    #[test]
+    fn a_window_that_was_exceeded_takes_ssthresh_along() {
+        for (to, cwnd, ssthresh) in [(6, 6, 6), (1, 1, 2), (0, 1, 2), (30, 20, 20)] {
+            let mut w = window(20_000, 90_000);
+            w.unvalidated(Unvalidated::Exceeded { window: MSS * to }, MSS);
+            assert_eq!((w.cwnd(), w.ssthresh()), (MSS * cwnd, MSS * ssthresh));
+        }
     }
 
     #[test]

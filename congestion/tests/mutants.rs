@@ -4,7 +4,7 @@
 use narrows_congestion::testing::{Kit, Promise, conformance};
 use narrows_congestion::{
     AckSample, ByteCount, CaState, CongestionControl, CongestionEvent, Duration, FlowStart,
-    FlowView, Needs, Rate, Spurious,
+    FlowView, Needs, Rate, Spurious, Unvalidated,
 };
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +19,10 @@ enum Bug {
     GrowsOnCongestion,
     GrowsOnSending,
     GrowsOnIdle,
+    GrowsWhenUnused,
+    GrowsWhenExceeded,
+    NoMinimumWhenUnused,
+    ForgetsUnusedWindow,
     GrowsOnRecoveryExit,
     InflatesOnDuplicateAcks,
     CutsAgainOnMarkedAcks,
@@ -277,6 +281,28 @@ impl CongestionControl for Specimen {
             _ => self.cwnd = self.cwnd.min(restart_window.get()).max(self.mss),
         }
     }
+    fn on_unvalidated(&mut self, what: Unvalidated, _: &FlowView<'_>) {
+        match (what, self.bug) {
+            (Unvalidated::Unused { .. }, Bug::GrowsWhenUnused) => self.cwnd += self.mss,
+            (Unvalidated::Exceeded { .. }, Bug::GrowsWhenExceeded) => self.cwnd += self.mss,
+            (Unvalidated::Unused { window }, Bug::NoMinimumWhenUnused) => {
+                self.cwnd = self.cwnd.min(window.get());
+            }
+            (Unvalidated::Unused { window }, _) => {
+                let memory = match self.bug {
+                    Bug::ForgetsUnusedWindow => window.get().max(2 * self.mss),
+                    _ => self.ssthresh.max(self.cwnd / 4 * 3),
+                };
+                self.ssthresh = memory;
+                self.cwnd = self.cwnd.min(window.get()).max(self.mss);
+            }
+            (Unvalidated::Exceeded { window }, _) => {
+                self.cwnd = self.cwnd.min(window.get()).max(self.mss);
+                self.ssthresh = self.cwnd.max(2 * self.mss);
+            }
+            _ => {}
+        }
+    }
     fn on_sent(&mut self, bytes: ByteCount, _: &FlowView<'_>) {
         if self.is(Bug::GrowsOnSending) {
             self.cwnd += bytes.get() / 100;
@@ -319,6 +345,10 @@ fn each_mutant_is_caught_for_the_right_reason() {
         (Bug::GrowsOnCongestion, Promise::NoGrowthWithoutAck),
         (Bug::GrowsOnSending, Promise::NoGrowthWithoutAck),
         (Bug::GrowsOnIdle, Promise::NoGrowthWithoutAck),
+        (Bug::GrowsWhenUnused, Promise::NoGrowthWithoutAck),
+        (Bug::GrowsWhenExceeded, Promise::NoGrowthWithoutAck),
+        (Bug::NoMinimumWhenUnused, Promise::MinimumWindow),
+        (Bug::ForgetsUnusedWindow, Promise::RemembersUnusedWindow),
         (Bug::GrowsOnRecoveryExit, Promise::NoGrowthWithoutAck),
         (Bug::InflatesOnDuplicateAcks, Promise::GrowthBounded),
         (Bug::CutsAgainOnMarkedAcks, Promise::OneCutPerWindow),

@@ -431,47 +431,44 @@ impl LostSyn {
     }
 }
 
-/// What an idle period does to the window.
+/// What becomes of a window that the application does not use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdleRestart {
     /// Nothing.
     Keep,
-    /// Back to the restart window after one RTO (RFC 5681 section 4.1).
+    /// Back to the restart window after an idle RTO (RFC 5681 section 4.1).
     Rfc5681,
-    /// Halved for each RTO of idling, down to the restart window (RFC 2861 section 3.1).
+    /// Congestion window validation as of RFC 2861 (historic): halved for each idle RTO, down to
+    /// the restart window, and half-way down to what was used for each RTO in which the
+    /// application was the limit. `ssthresh` remembers 3/4 of it.
     Rfc2861,
-    /// Kept for the five minutes that a window stays worth having, then halved for each further
-    /// five minutes (RFC 7661 section 4.4.1).
+    /// Congestion window validation as of RFC 7661: kept for five minutes in which less than half
+    /// of it was used, and then halved. Meanwhile it does not grow unless it is full, segments
+    /// leave paced, and congestion is answered for with what was used.
     Rfc7661,
 }
 
 impl IdleRestart {
-    /// RFC 7661 section 4.4: the non-validated period.
-    const NON_VALIDATED_PERIOD: Duration = Duration::from_secs(300);
-
-    /// The window to go on with after `idle`, where the rule says that it changes. `restart`:
-    /// the restart window of RFC 5681, no more than `cwnd`.
+    /// The window to go on with after `idle`, where the rule has it change by that alone; RFC
+    /// 7661 goes by more. `offered`: the largest window that the peer has offered; `restart`: the
+    /// restart window of RFC 5681, no more than `cwnd`.
     pub fn window(
         self,
         cwnd: ByteCount,
+        offered: ByteCount,
         restart: ByteCount,
         idle: Duration,
         rto: Duration,
     ) -> Option<ByteCount> {
-        let (period, halved) = match self {
-            Self::Keep => return None,
-            Self::Rfc5681 => (rto, false),
-            Self::Rfc2861 => (rto, true),
-            Self::Rfc7661 => (Self::NON_VALIDATED_PERIOD, true),
-        };
-        if idle <= period {
-            return None;
+        match self {
+            Self::Rfc5681 if idle > rto => Some(restart),
+            Self::Rfc2861 if idle >= rto => {
+                let times = (idle.as_nanos() / rto.as_nanos().max(1)).min(63);
+                let halved = ByteCount::new(cwnd.min(offered).get() >> times);
+                Some(halved.max(restart))
+            }
+            Self::Keep | Self::Rfc5681 | Self::Rfc2861 | Self::Rfc7661 => None,
         }
-        if !halved {
-            return Some(restart);
-        }
-        let times = (idle.as_nanos() / period.as_nanos().max(1)).min(63);
-        Some(ByteCount::new(cwnd.get() >> times).max(restart))
     }
 }
 
@@ -558,24 +555,27 @@ mod tests {
 
     #[test]
     fn idle_restart_rules() {
-        let (cwnd, restart) = (ByteCount::new(80_000), ByteCount::new(10_000));
+        let bytes = ByteCount::new;
+        let (cwnd, restart) = (bytes(80_000), bytes(10_000));
         let rto = Duration::from_millis(200);
-        let after =
-            |rule: IdleRestart, idle| rule.window(cwnd, restart, idle, rto).map(ByteCount::get);
+        let offering = |offered, rule: IdleRestart, idle| {
+            let window = rule.window(cwnd, bytes(offered), restart, idle, rto);
+            window.map(ByteCount::get)
+        };
+        let after = |rule, idle| offering(1 << 20, rule, idle);
         let long = Duration::from_millis(450);
         assert_eq!(after(IdleRestart::Keep, long), None);
         assert_eq!(after(IdleRestart::Rfc5681, rto), None);
         assert_eq!(after(IdleRestart::Rfc5681, long), Some(10_000));
+        let short = rto - Duration::from_nanos(1);
+        assert_eq!(after(IdleRestart::Rfc2861, short), None);
+        assert_eq!(after(IdleRestart::Rfc2861, rto), Some(40_000));
         assert_eq!(after(IdleRestart::Rfc2861, long), Some(20_000));
-        assert_eq!(
-            after(IdleRestart::Rfc2861, Duration::from_secs(9)),
-            Some(10_000)
-        );
-        assert_eq!(after(IdleRestart::Rfc7661, Duration::from_secs(299)), None);
-        assert_eq!(
-            after(IdleRestart::Rfc7661, Duration::from_secs(301)),
-            Some(40_000)
-        );
+        let longer = Duration::from_secs(9);
+        assert_eq!(after(IdleRestart::Rfc2861, longer), Some(10_000));
+        // Half of what the peer ever admitted.
+        assert_eq!(offering(30_000, IdleRestart::Rfc2861, rto), Some(15_000));
+        assert_eq!(after(IdleRestart::Rfc7661, Duration::from_secs(301)), None);
     }
 
     #[test]

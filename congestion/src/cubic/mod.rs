@@ -3,7 +3,7 @@
 pub mod curve;
 
 use crate::control::{
-    AckSample, CongestionControl, CongestionEvent, FlowStart, FlowView, Spurious, Variable,
+    AckSample, CongestionControl, CongestionEvent, FlowStart, FlowView, Spurious, Unvalidated, Variable,
 };
 use crate::slow_start::SlowStart;
 use crate::units::{ByteCount, Duration, Instant};
@@ -263,6 +263,19 @@ impl CongestionControl for Cubic {
         // The first data after silence: what passed since the last ACK was idle.
         if flow.in_flight <= bytes {
             self.last = flow.now;
+        }
+    }
+    fn on_unvalidated(&mut self, what: Unvalidated, flow: &FlowView<'_>) {
+        let before = self.window.cwnd();
+        self.window.unvalidated(what, flow.mss);
+        if self.window.cwnd() < before {
+            self.restart_epoch();
+        }
+        // The curve leads back to what the path was seen to hold, not to what was not used.
+        if let Unvalidated::Exceeded { window } = what {
+            let held = Some(window.max(flow.mss) * 2);
+            self.curve.w_max = self.curve.w_max.min(held);
+            self.curve.cwnd_prior = self.curve.cwnd_prior.min(held);
         }
     }
     fn on_deflate(&mut self, window: ByteCount, flow: &FlowView<'_>) {

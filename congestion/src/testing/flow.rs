@@ -4,7 +4,7 @@ use super::promise::{Promise, Violation};
 use super::scenarios::{Scenario, Tolerance};
 use crate::control::{
     AckSample, CaState, CongestionControl, CongestionEvent, CongestionFactory, FlowStart, FlowView,
-    Spurious,
+    Spurious, Unvalidated,
 };
 use crate::rtt::RttEstimator;
 use crate::units::{ByteCount, Duration, Instant, Rate};
@@ -366,6 +366,30 @@ impl Flow {
         });
     }
 
+    /// The window was not used for long: half of it is left.
+    pub(super) fn unused(&mut self) {
+        let before = self.cc.ssthresh();
+        let window = self.cc.cwnd() / 2;
+        self.unvalidated(Unvalidated::Unused { window });
+        let after = self.cc.ssthresh();
+        if after < before {
+            self.violated(Promise::RemembersUnusedWindow, || {
+                format!("ssthresh {before} became {after} when the window was not used")
+            });
+        }
+    }
+
+    /// Congestion met a window of which half was used: after the cut, half of that is left.
+    pub(super) fn exceeded(&mut self) {
+        let window = self.cc.cwnd() / 2;
+        self.cut_to = None;
+        self.unvalidated(Unvalidated::Exceeded { window });
+    }
+
+    fn unvalidated(&mut self, what: Unvalidated) {
+        self.call(Call::Unvalidated, |cc, flow| cc.on_unvalidated(what, flow));
+    }
+
     /// The segment size becomes `mss`.
     pub(super) fn change_mss(&mut self, mss: u64) {
         let was = ByteCount::new(self.mss);
@@ -522,6 +546,7 @@ enum Call {
     Exit,
     Spurious,
     Idle,
+    Unvalidated,
     Sent,
     Mss,
 }

@@ -28,6 +28,8 @@ pub enum Promise {
     ReducesOnEcn,
     /// Within a window of data `cwnd` falls once.
     OneCutPerWindow,
+    /// `ssthresh` does not fall when a window is found unused.
+    RemembersUnusedWindow,
     /// A timeout leaves `cwnd` at no more than one segment.
     LossWindow,
     /// Loss and the first timeout set `ssthresh` below the old window, to two segments or more.
@@ -66,6 +68,7 @@ impl Promise {
             Self::ReducesOnLoss => "RFC 5681 section 3.2",
             Self::ReducesOnEcn => "RFC 3168 section 6.1.2, RFC 8257 section 3.4",
             Self::OneCutPerWindow => "RFC 3168 section 6.1.2, RFC 8257 section 3.5",
+            Self::RemembersUnusedWindow => "RFC 2861 section 3.2, RFC 7661 section 4.4.3",
             Self::LossWindow => "RFC 5681 section 3.1 (loss window)",
             Self::LowersSsthresh => "RFC 5681 equation 4",
             Self::KeepsSsthreshOnBackoff => "RFC 5681 section 3.1 (retransmitted segment)",

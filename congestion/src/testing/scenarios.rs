@@ -35,7 +35,7 @@ const fn scenario(name: &'static str, script: fn(&mut Flow)) -> Scenario {
     }
 }
 
-pub(super) static SCENARIOS: [Scenario; 20] = [
+pub(super) static SCENARIOS: [Scenario; 22] = [
     Scenario {
         scales: Some(Tolerance::Exact),
         ..scenario("slow start", slow_start)
@@ -60,6 +60,8 @@ pub(super) static SCENARIOS: [Scenario; 20] = [
     scenario("spurious fast retransmit", spurious_fast_retransmit),
     scenario("spurious without a reduction", spurious_nothing),
     scenario("idle", idle),
+    scenario("unused window", unused),
+    scenario("exceeded window", exceeded),
     Scenario {
         scales: None,
         ..scenario("segment size changes", mss_changes)
@@ -260,6 +262,39 @@ fn idle(flow: &mut Flow) {
     flow.loss_episode();
     flow.rounds(4);
     flow.idle(Duration::from_secs(3_600));
+    let from = flow.cwnd();
+    flow.rounds(12);
+    expect_growth(flow, from);
+}
+
+fn unused(flow: &mut Flow) {
+    flow.rounds(5);
+    flow.set_limited(false);
+    flow.rounds(2);
+    flow.unused();
+    flow.rounds(2);
+    flow.set_limited(true);
+    let from = flow.cwnd();
+    flow.rounds(12);
+    expect_growth(flow, from);
+    flow.loss_episode();
+    flow.rounds(3);
+    // Down to the least there is.
+    for _ in 0..20 {
+        flow.unused();
+    }
+    let from = flow.cwnd();
+    flow.rounds(12);
+    expect_growth(flow, from);
+}
+
+fn exceeded(flow: &mut Flow) {
+    flow.rounds(5);
+    for _ in 0..8 {
+        flow.loss_episode();
+        flow.exceeded();
+        flow.rounds(2);
+    }
     let from = flow.cwnd();
     flow.rounds(12);
     expect_growth(flow, from);

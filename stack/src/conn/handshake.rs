@@ -168,6 +168,8 @@ impl<T: TcpTypes> Connection<T> {
             .filter(|_| !retransmitted)
             .map(|sent| now.since(sent));
         self.snd.begin(mss, policy, cc, rtt, now);
+        let rule = self.config.idle_restart;
+        self.snd.validate_window(rule, start.initial_window, now);
         self.window
             .init(tcp.window, !tcp.flags.contains(Flags::SYN), tcp.seq, 1);
         self.set_state(State::Established, now);

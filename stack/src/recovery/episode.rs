@@ -204,7 +204,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 self.stats.ce_bytes += sample.delivered_ce.get();
             }
             // The view is of the flow as this ACK found it: was the window the limit?
-            let limited = self.cwnd_limited_since(prior_una);
+            let limited = if self.validates {
+                self.validate_ack(prior_una, now)
+            } else {
+                self.cwnd_limited_since(prior_una)
+            };
             self.with_cc_limited(now, limited, |cc, view| cc.on_ack(&sample, view));
         }
 
@@ -403,6 +407,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if was != CaState::Cwr {
             self.with_cc(now, |cc, view| cc.on_recovery_exit(view));
         }
+        self.validate_recovery_end(now);
         // RFC 6582 section 3.2 step 3, first choice: without SACK the losses of the window were
         // in `pipe` until this ACK, and now would all leave at once as new data.
         let counted_losses = !self.policy.sack && self.policy.recovery == RecoverySending::Pipe;

@@ -23,6 +23,8 @@ mod timers;
 pub mod tlp;
 mod undo;
 mod unsent;
+mod validate;
+mod validation;
 
 pub use detector::{DetectorFactory, LossDetector};
 pub use episode::AckInput;

@@ -112,11 +112,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The window answers for a loss.
     fn lower_window(&mut self, flight: Flight, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
         trace(TraceEvent::Congestion(CongestionEvent::Loss));
-        self.with_cc(now, |cc, view| {
-            let mut view = *view;
-            view.flight_size = flight.size;
-            cc.on_congestion_event(CongestionEvent::Loss, &view)
-        });
+        self.answer_congestion(CongestionEvent::Loss, flight.size, now);
         // After a timeout slow start sends, not PRR.
         if self.ca_state != CaState::Loss {
             self.start_prr(flight.recover_fs);
@@ -140,11 +136,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         now: Instant,
         trace: &mut impl FnMut(TraceEvent),
     ) {
-        self.with_cc(now, |cc, view| {
-            let mut view = *view;
-            view.flight_size = flight.size;
-            cc.on_congestion_event(event, &view);
-        });
+        self.answer_congestion(event, flight.size, now);
         self.recover = self.nxt;
         self.note_answered(now);
         self.undo = None;

@@ -8,6 +8,7 @@ use super::scoreboard::{AbsSeq, Scoreboard, SentSegment};
 use super::spurious::{Frto, UndoRecord};
 use super::stats::SenderStats;
 use super::tlp::TlpEpisode;
+use super::validation::Validation;
 use crate::config::{PacingMode, RecoverySending, SpuriousDetection};
 use crate::prefetch::{prefetch, prefetch_part};
 use crate::rng::Rng;
@@ -105,7 +106,9 @@ pub struct Sender<C, R> {
     pub(super) network_duplicates: bool,
     /// How much [`Self::fruitless`] has grown since somebody asked.
     pub(super) sent_in_vain: u8,
-    /// What `cc` wants; asked once.
+    /// There is a [`Self::validation`].
+    pub(super) validates: bool,
+    /// What `cc` wants; asked once. Pacing also while the window is not validated.
     pub(super) needs: Needs,
     /// [`SenderStats::segments`].
     pub(super) segments: u64,
@@ -140,6 +143,8 @@ pub struct Sender<C, R> {
     pub(super) rng: Rng,
     /// But for `segments`.
     pub(super) stats: SenderStats,
+    /// What is known of a window that is not used, where the configuration asks.
+    pub(super) validation: Option<Box<Validation>>,
 }
 
 impl<C, R> Sender<C, R> {
@@ -246,6 +251,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             held_until: Instant::ZERO,
             segments: 0,
             stats: SenderStats::default(),
+            validates: false,
+            validation: None,
         }
     }
 
@@ -462,6 +469,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             return;
         };
         let bytes = segment.len();
+        if !segment.was_retransmitted() {
+            self.validate_retransmission(bytes);
+        }
         self.retransmitted_to = self.retransmitted_to.max(segment.end);
         let tx = self.rate.on_sent(now, false);
         self.board.on_retransmit(start, now, tx);
@@ -497,6 +507,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.stats.tail_loss_probes += 1;
         }
         self.with_cc(now, |cc, view| cc.on_sent(bytes, view));
+        if self.validates && !retransmission {
+            self.validate_send(now);
+        }
     }
 
     /// Until when pacing holds back the next segment, if it does.
@@ -570,11 +583,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// When data or a retransmission last left.
     pub fn last_sent_at(&self) -> Instant {
         self.last_sent_at
-    }
-
-    /// The application sends again after `idle`, long enough that the window becomes `restart`.
-    pub fn on_idle_restart(&mut self, idle: Duration, restart: ByteCount, now: Instant) {
-        self.with_cc(now, |cc, view| cc.on_idle_restart(idle, restart, view));
     }
 
     /// There is nothing to send though the window would admit it: rate samples taken now measure

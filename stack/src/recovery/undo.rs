@@ -91,10 +91,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.lost_beyond = false;
         if !taken_back {
             self.with_cc(input.now, |cc, view| cc.on_recovery_exit(view));
+            self.validate_recovery_end(input.now);
             return;
         }
         self.stats.undone += 1;
         trace(TraceEvent::Undo(kind));
         self.with_cc(input.now, |cc, view| cc.on_spurious(kind, view));
+        self.validate_undo();
     }
 }

@@ -98,6 +98,10 @@ impl<T: TcpTypes> Connection<T> {
             NextSegment::Blocked => {
                 if new.is_none() && self.snd.nxt() == self.send_buf.end() + 1 {
                     self.snd.on_app_limited();
+                    if self.snd.validates_window() {
+                        let offered = ByteCount::new(self.window.max_wnd);
+                        self.snd.validate_empty_queue(offered, now);
+                    }
                 }
                 None
             }
@@ -291,7 +295,8 @@ impl<T: TcpTypes> Connection<T> {
         self.timers.stop(Timer::DelayedAck);
     }
 
-    /// RFC 5681 section 4.1: no burst after an idle period longer than the RTO.
+    /// RFC 5681 section 4.1: no burst after an idle period longer than the RTO; or what the
+    /// configuration has in its place.
     fn after_idle(&mut self, now: Instant) {
         let last = self.snd.last_sent_at();
         if last == Instant::ZERO {
@@ -301,8 +306,11 @@ impl<T: TcpTypes> Connection<T> {
         let cwnd = self.snd.congestion().cwnd();
         let restart = self.initial_window(self.snd.mss()).min(cwnd);
         let rto = self.snd.current_rto();
-        if let Some(window) = self.config.idle_restart.window(cwnd, restart, idle, rto) {
-            self.snd.on_idle_restart(idle, window, now);
+        let rule = self.config.idle_restart;
+        let offered = ByteCount::new(self.window.max_wnd);
+        let restart = rule.window(cwnd, offered, restart, idle, rto);
+        if restart.is_some() || self.snd.validates_window() {
+            self.snd.before_idle_send(idle, restart, now);
         }
     }
 

@@ -1,0 +1,219 @@
+//! Where a sender has its window validated: when it sends, when ACKs come, and on congestion.
+
+use super::scoreboard::AbsSeq;
+use super::sender::Sender;
+use super::validation::{NewCwv, UsedWindow, Validation};
+use crate::config::IdleRestart;
+use narrows_congestion::{
+    ByteCount, CaState, CongestionControl, CongestionEvent, Duration, Instant, RtoPolicy,
+    Unvalidated,
+};
+
+impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
+    /// Validates the window by `rule` from here on; `initial_window` is IW.
+    pub fn validate_window(&mut self, rule: IdleRestart, initial_window: ByteCount, now: Instant) {
+        self.validation = match rule {
+            IdleRestart::Keep | IdleRestart::Rfc5681 => None,
+            IdleRestart::Rfc2861 => Some(Box::new(Validation::Decay(UsedWindow::new(now)))),
+            IdleRestart::Rfc7661 => {
+                Some(Box::new(Validation::Preserve(NewCwv::new(initial_window))))
+            }
+        };
+        self.validates = self.validation.is_some();
+    }
+
+    /// Whether the window is validated.
+    #[inline]
+    pub(crate) fn validates_window(&self) -> bool {
+        self.validates
+    }
+
+    /// The window is not known to hold what the path does (RFC 7661 section 4.3): it is kept, and
+    /// does not grow unless it is full.
+    pub fn is_non_validated(&self) -> bool {
+        match self.validation.as_deref() {
+            Some(Validation::Preserve(cwv)) => cwv.is_non_validated(),
+            Some(Validation::Decay(_)) | None => false,
+        }
+    }
+
+    /// New data is about to leave, with nothing outstanding, after `idle`. `restart`: the window
+    /// that the rule for idling leaves, if it changes it.
+    pub(crate) fn before_idle_send(
+        &mut self,
+        idle: Duration,
+        restart: Option<ByteCount>,
+        now: Instant,
+    ) {
+        match (self.validation.as_deref_mut(), restart) {
+            (None, Some(window)) => {
+                self.with_cc(now, |cc, view| cc.on_idle_restart(idle, window, view));
+            }
+            (Some(Validation::Decay(used)), Some(window)) => {
+                used.restart(now);
+                self.window_unused(window, now);
+            }
+            (Some(Validation::Preserve(_)), _) => self.validate_send(now),
+            (_, None) => {}
+        }
+    }
+
+    /// New data has left, or is about to.
+    #[cold]
+    pub(super) fn validate_send(&mut self, now: Instant) {
+        let settled = self.is_settled();
+        let flight = ByteCount::new(self.nxt - self.una);
+        let full = self.is_full(flight);
+        let (una, cwnd, rtt) = (self.una, self.cc.cwnd(), self.round_trip());
+        let lowered = match self.validation.as_deref_mut() {
+            Some(Validation::Decay(used)) => {
+                if full || !settled {
+                    used.restart(now);
+                } else {
+                    used.on_sent(flight);
+                }
+                None
+            }
+            Some(Validation::Preserve(cwv)) if settled => cwv.on_sent(una, cwnd, rtt, now),
+            Some(Validation::Preserve(_)) | None => None,
+        };
+        if let Some(window) = lowered {
+            self.window_unused(window, now);
+        }
+        self.pace_what_is_not_validated();
+    }
+
+    /// All that the application has given has left; `peer_window` is the largest that the peer
+    /// has offered (RFC 2861 section 3.2).
+    #[cold]
+    pub(crate) fn validate_empty_queue(&mut self, peer_window: ByteCount, now: Instant) {
+        if !self.is_settled() {
+            return;
+        }
+        let window = self.cc.cwnd().min(peer_window);
+        let rto = self.current_rto();
+        if let Some(Validation::Decay(used)) = self.validation.as_deref_mut()
+            && let Some(window) = used.on_empty_queue(window, rto, now)
+        {
+            self.window_unused(window, now);
+        }
+    }
+
+    /// An ACK has come that found SND.UNA at `prior_una`. Whether the window was the limit: where
+    /// it is not validated it must have been full.
+    #[cold]
+    pub(super) fn validate_ack(&mut self, prior_una: AbsSeq, now: Instant) -> bool {
+        let flight = ByteCount::new(self.nxt - prior_una);
+        let full = self.limited_until > prior_una || self.is_full(flight);
+        let (advanced, cwnd, rtt) = (self.una > prior_una, self.cc.cwnd(), self.round_trip());
+        let settled = self.is_settled();
+        let lowered = match self.validation.as_deref_mut() {
+            Some(Validation::Preserve(cwv)) if settled => {
+                cwv.on_ack(prior_una, advanced, cwnd, rtt, now)
+            }
+            Some(Validation::Preserve(_) | Validation::Decay(_)) | None => None,
+        };
+        if let Some(window) = lowered {
+            self.window_unused(window, now);
+        }
+        self.pace_what_is_not_validated();
+        if self.is_non_validated() {
+            full
+        } else {
+            self.cwnd_limited_since(prior_una)
+        }
+    }
+
+    /// The congestion control answers for congestion with `flight` outstanding, or where the
+    /// window is not validated with what of it was used.
+    pub(super) fn answer_congestion(
+        &mut self,
+        event: CongestionEvent,
+        flight: ByteCount,
+        now: Instant,
+    ) {
+        let (outstanding, rtt) = (flight.min(self.cc.cwnd()), self.round_trip());
+        let used = match self.validation.as_deref_mut() {
+            Some(Validation::Preserve(cwv)) => cwv.on_congestion(outstanding, rtt, now),
+            Some(Validation::Decay(_)) | None => None,
+        };
+        self.with_cc(now, |cc, view| {
+            let mut view = *view;
+            view.flight_size = used.unwrap_or(flight);
+            cc.on_congestion_event(event, &view);
+        });
+        if let Some(used) = used {
+            self.window_exceeded(used / 2, now);
+            self.pace_what_is_not_validated();
+        }
+    }
+
+    /// `bytes` leave again for the first time.
+    pub(super) fn validate_retransmission(&mut self, bytes: ByteCount) {
+        if let Some(Validation::Preserve(cwv)) = self.validation.as_deref_mut() {
+            cwv.on_first_retransmission(bytes);
+        }
+    }
+
+    /// An episode of recovery is over.
+    pub(super) fn validate_recovery_end(&mut self, now: Instant) {
+        match self.validation.as_deref_mut() {
+            Some(Validation::Preserve(cwv)) => {
+                if let Some(window) = cwv.on_recovery_end() {
+                    self.window_exceeded(window, now);
+                }
+            }
+            Some(Validation::Decay(used)) => used.restart(now),
+            None => {}
+        }
+    }
+
+    /// The retransmission timer fired.
+    pub(super) fn validate_timeout(&mut self, now: Instant) {
+        match self.validation.as_deref_mut() {
+            Some(Validation::Preserve(cwv)) => {
+                cwv.begin_anew();
+                self.pace_what_is_not_validated();
+            }
+            Some(Validation::Decay(used)) => used.restart(now),
+            None => {}
+        }
+    }
+
+    /// There was no congestion after all.
+    pub(super) fn validate_undo(&mut self) {
+        if let Some(Validation::Preserve(cwv)) = self.validation.as_deref_mut() {
+            cwv.on_undo();
+            self.pace_what_is_not_validated();
+        }
+    }
+
+    /// No loss recovery and no reduction is under way.
+    fn is_settled(&self) -> bool {
+        matches!(self.ca_state, CaState::Open | CaState::Disorder)
+    }
+
+    /// No further full segment fits beside `flight` (RFC 7661 section 4.5.3).
+    fn is_full(&self, flight: ByteCount) -> bool {
+        flight + self.mss > self.cc.cwnd()
+    }
+
+    fn round_trip(&self) -> Duration {
+        self.rtt.srtt().unwrap_or_default()
+    }
+
+    fn window_unused(&mut self, window: ByteCount, now: Instant) {
+        let what = Unvalidated::Unused { window };
+        self.with_cc(now, |cc, view| cc.on_unvalidated(what, view));
+    }
+
+    fn window_exceeded(&mut self, window: ByteCount, now: Instant) {
+        let what = Unvalidated::Exceeded { window };
+        self.with_cc(now, |cc, view| cc.on_unvalidated(what, view));
+    }
+
+    /// RFC 7661 section 4.4.2: no burst of a window that is not validated.
+    fn pace_what_is_not_validated(&mut self) {
+        self.needs.pacing = self.cc.needs().pacing || self.is_non_validated();
+    }
+}
