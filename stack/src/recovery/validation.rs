@@ -324,3 +324,244 @@ impl NewCwv {
         self.loss = None;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(100);
+    const RTO: Duration = Duration::from_secs(1);
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_secs(1_000) + Duration::from_millis(ms)
+    }
+    fn kb(n: u64) -> ByteCount {
+        ByteCount::new(n * 1_000)
+    }
+
+    /// RFC 2861 section 3.2: half-way down to what was used, once for each RTO.
+    #[test]
+    fn rfc2861_3_2_an_application_limited_window_decays() {
+        let mut used = UsedWindow::new(at(0));
+        let mut window = kb(32);
+        let mut seen = Vec::new();
+        for step in 1..=20 {
+            used.on_sent(kb(4));
+            used.on_sent(kb(2));
+            if let Some(to) = used.on_empty_queue(window, RTO, at(step * 250)) {
+                window = to;
+                seen.push((step, window.get()));
+            }
+        }
+        assert_eq!(
+            seen,
+            [
+                (4, 18_000),
+                (8, 11_000),
+                (12, 7_500),
+                (16, 5_750),
+                (20, 4_875)
+            ]
+        );
+    }
+
+    #[test]
+    fn rfc2861_3_2_a_full_window_begins_anew() {
+        let mut used = UsedWindow::new(at(0));
+        used.on_sent(kb(4));
+        used.restart(at(900));
+        used.on_sent(kb(2));
+        assert_eq!(used.on_empty_queue(kb(32), RTO, at(1_899)), None);
+        used.on_sent(kb(2));
+        // What was used before does not count.
+        assert_eq!(used.on_empty_queue(kb(32), RTO, at(1_900)), Some(kb(17)));
+    }
+
+    /// It is judged after sending, not by the time that passes with ACKs coming.
+    #[test]
+    fn rfc2861_3_2_only_after_sending() {
+        let mut used = UsedWindow::new(at(0));
+        assert_eq!(used.on_empty_queue(kb(32), RTO, at(5_000)), None);
+        used.on_sent(kb(2));
+        assert_eq!(used.on_empty_queue(kb(32), RTO, at(5_000)), Some(kb(17)));
+        assert_eq!(used.on_empty_queue(kb(32), RTO, at(9_000)), None);
+    }
+
+    /// Figure 1 of RFC 7661: 5, 3, nothing, 4, 2; then the first of them is too old.
+    #[test]
+    fn rfc7661_4_5_1_the_largest_sample_of_the_period() {
+        let mut pipe = PipeAck::default();
+        let period = PipeAck::period(RTT);
+        for (ms, sample) in [(0, 5), (100, 1), (200, 3), (600, 4), (800, 2)] {
+            pipe.record(kb(sample), at(ms), period);
+        }
+        assert_eq!(pipe.value(RTT, at(999)), Some(kb(5)));
+        assert_eq!(pipe.value(RTT, at(1_000)), Some(kb(4)));
+        assert_eq!(pipe.value(RTT, at(1_700)), Some(kb(2)));
+        // Long after, nothing was acknowledged in the period: that is zero, not undefined.
+        assert_eq!(pipe.value(RTT, at(9_000)), Some(kb(0)));
+        pipe.reset();
+        assert_eq!(pipe.value(RTT, at(9_000)), None);
+    }
+
+    /// RFC 7661 section 4.2: max(3 RTT, 1 s).
+    #[test]
+    fn rfc7661_4_2_the_sampling_period() {
+        assert_eq!(PipeAck::period(RTT), Duration::from_secs(1));
+        assert_eq!(PipeAck::period(RTT * 10), Duration::from_secs(3));
+    }
+
+    /// RFC 7661 section 4.2: what was acknowledged in one RTT, no matter when the next ACK comes.
+    #[test]
+    fn rfc7661_4_2_a_sample_is_of_one_round_trip() {
+        let mut pipe = PipeAck::default();
+        pipe.open(7_000, at(0));
+        assert_eq!(pipe.close(9_000, RTT, at(99)), Sampled::NotNow);
+        assert_eq!(pipe.value(RTT, at(99)), None);
+        assert_eq!(pipe.close(12_000, RTT, at(800)), Sampled::Now);
+        assert_eq!(pipe.value(RTT, at(800)), Some(kb(5)));
+        // It counts from the end of its round trip.
+        assert_eq!(pipe.value(RTT, at(1_099)), Some(kb(5)));
+        assert_eq!(pipe.value(RTT, at(1_100)), Some(kb(0)));
+        assert_eq!(pipe.close(12_000, RTT, at(1_800)), Sampled::NotNow);
+    }
+
+    /// One ACK a round trip, of `bytes` each, from SND.UNA `una`, `n` times.
+    fn rounds(cwv: &mut NewCwv, una: &mut u64, bytes: u64, cwnd: u64, ms: &mut u64, n: u64) {
+        for _ in 0..n {
+            assert_eq!(cwv.on_ack(*una, true, kb(cwnd), RTT, at(*ms)), None);
+            *una += bytes * 1_000;
+            *ms += 100;
+        }
+    }
+
+    fn rig(cwnd: u64, used: u64) -> (NewCwv, u64, u64) {
+        let mut cwv = NewCwv::new(kb(10));
+        let (mut una, mut ms) = (1, 0);
+        rounds(&mut cwv, &mut una, cwnd, cwnd, &mut ms, 5);
+        assert!(!cwv.is_non_validated());
+        // The samples of the full window leave the sampling period.
+        rounds(&mut cwv, &mut una, used, cwnd, &mut ms, 20);
+        (cwv, una, ms)
+    }
+
+    /// RFC 7661 sections 4.1 and 4.2: no judgement before the first sample.
+    #[test]
+    fn rfc7661_4_1_begins_validated_and_undefined() {
+        let mut cwv = NewCwv::new(kb(10));
+        assert_eq!(cwv.on_sent(1, kb(40), RTT, at(0)), None);
+        assert_eq!(cwv.on_ack(1, true, kb(40), RTT, at(0)), None);
+        assert_eq!(cwv.on_sent(1_001, kb(40), RTT, at(99)), None);
+        assert!(!cwv.is_non_validated());
+        assert_eq!(cwv.on_ack(1_001, true, kb(40), RTT, at(100)), None);
+        assert!(cwv.is_non_validated(), "1 kB of 40");
+    }
+
+    /// RFC 7661 section 4.3: pipeACK >= cwnd / 2 validates.
+    #[test]
+    fn rfc7661_4_3_the_phases() {
+        for (used, non_validated) in [(20, false), (21, false), (19, true), (1, true)] {
+            let (cwv, ..) = rig(40, used);
+            assert_eq!(cwv.is_non_validated(), non_validated, "{used} of 40 kB");
+        }
+        // And back, with the first round trip that used half.
+        let (mut cwv, mut una, mut ms) = rig(40, 4);
+        rounds(&mut cwv, &mut una, 20, 40, &mut ms, 1);
+        assert!(cwv.is_non_validated());
+        rounds(&mut cwv, &mut una, 20, 40, &mut ms, 1);
+        assert!(!cwv.is_non_validated());
+    }
+
+    /// RFC 7661 section 4.4.3, and 4.5.2: once for each period, not below IW.
+    #[test]
+    fn rfc7661_4_4_3_after_five_minutes_half_is_left() {
+        for (periods, left) in [(1, 40), (2, 20), (3, 10), (4, 10), (90, 10)] {
+            let (mut cwv, una, ms) = rig(80, 4);
+            let Phase::NonValidated { since } = cwv.phase else {
+                panic!("{:?}", cwv.phase);
+            };
+            // The last sample of the full window was taken at 500 ms and counted a second; its
+            // part had begun up to 200 ms before.
+            assert!((at(1_300)..=at(1_500)).contains(&since), "{since:?}");
+            assert!(at(ms) > since);
+            let end = since + NewCwv::NVP * periods;
+            let mut again = NewCwv {
+                pipe_ack: PipeAck::default(),
+                ..cwv
+            };
+            assert_eq!(again.on_sent(una, kb(80), RTT, since + NewCwv::NVP), None);
+            let past = end + Duration::from_nanos(1);
+            assert_eq!(again.on_sent(una, kb(80), RTT, past), Some(kb(left)));
+            assert_eq!(again.on_sent(una, kb(left), RTT, past + RTT), None);
+            assert!(again.is_non_validated());
+            cwv = again;
+            // A window below IW stays.
+            let later = past + NewCwv::NVP;
+            assert_eq!(cwv.on_sent(una, kb(6), RTT, later), Some(kb(6)));
+        }
+    }
+
+    /// RFC 7661 section 4.4.3: also where the phase ends with an ACK.
+    #[test]
+    fn rfc7661_4_4_3_leaving_the_phase_late_lowers_the_window() {
+        let (mut cwv, una, ms) = rig(80, 4);
+        let ms = ms + 300_000;
+        assert_eq!(cwv.on_ack(una, true, kb(80), RTT, at(ms)), Some(kb(40)));
+    }
+
+    /// An idle sender enters the phase when its samples run out, not when it sends again.
+    #[test]
+    fn rfc7661_4_5_2_an_idle_sender_entered_the_phase_before() {
+        let mut cwv = NewCwv::new(kb(10));
+        let (mut una, mut ms) = (1, 0);
+        rounds(&mut cwv, &mut una, 40, 40, &mut ms, 5);
+        assert_eq!(cwv.on_sent(una, kb(40), RTT, at(1_000)), None);
+        assert!(!cwv.is_non_validated());
+        assert_eq!(cwv.on_sent(una, kb(40), RTT, at(200_000)), None);
+        assert!(cwv.is_non_validated());
+        assert_eq!(cwv.on_sent(una, kb(40), RTT, at(301_600)), Some(kb(20)));
+    }
+
+    /// RFC 7661 section 4.4.1: max(pipeACK, LossFlightSize), and less R at the end.
+    #[test]
+    fn rfc7661_4_4_1_congestion_is_answered_with_what_was_used() {
+        for (flight, capacity) in [(2, 8), (8, 8), (30, 30)] {
+            let (mut cwv, una, ms) = rig(40, 8);
+            assert_eq!(
+                cwv.on_congestion(kb(flight), RTT, at(ms)),
+                Some(kb(capacity))
+            );
+            assert!(
+                !cwv.is_non_validated(),
+                "an indication of congestion ends it"
+            );
+            // A second one is the congestion control's own affair.
+            assert_eq!(cwv.on_congestion(kb(flight), RTT, at(ms)), None);
+            cwv.on_first_retransmission(kb(1));
+            cwv.on_first_retransmission(kb(2));
+            assert_eq!(cwv.on_recovery_end(), Some(kb(capacity - 3) / 2));
+            assert!(cwv.pipe_ack.is_undefined());
+            assert_eq!(cwv.on_sent(una, kb(40), RTT, at(ms + 9_000)), None);
+            assert!(!cwv.is_non_validated());
+        }
+    }
+
+    #[test]
+    fn rfc7661_4_4_1_a_validated_window_is_answered_for_as_ever() {
+        let (mut cwv, _, ms) = rig(40, 40);
+        assert_eq!(cwv.on_congestion(kb(40), RTT, at(ms)), None);
+        cwv.on_first_retransmission(kb(1));
+        assert_eq!(cwv.on_recovery_end(), None);
+        assert!(cwv.pipe_ack.is_undefined());
+    }
+
+    #[test]
+    fn what_was_no_congestion_leaves_the_phase_as_it_was() {
+        let (mut cwv, _, ms) = rig(40, 8);
+        let phase = cwv.phase;
+        cwv.on_congestion(kb(8), RTT, at(ms));
+        cwv.on_undo();
+        assert!(cwv.is_non_validated());
+        assert_eq!(cwv.phase, phase);
+    }
+}
