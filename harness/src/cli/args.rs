@@ -92,9 +92,9 @@ pub(super) enum IdleArg {
     Keep,
     /// Back to the initial window after an RTO.
     Rfc5681,
-    /// Halved for each RTO.
+    /// Window validation of RFC 2861: halved for each idle RTO, less for each RTO not filled.
     Rfc2861,
-    /// Kept for five minutes.
+    /// Window validation of RFC 7661: kept for five minutes not half used, then halved.
     Rfc7661,
 }
 

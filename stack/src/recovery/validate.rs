@@ -11,6 +11,7 @@ use narrows_congestion::{
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Validates the window by `rule` from here on; `initial_window` is IW.
+    #[inline(never)] // Once a connection.
     pub fn validate_window(&mut self, rule: IdleRestart, initial_window: ByteCount, now: Instant) {
         self.validation = match rule {
             IdleRestart::Keep | IdleRestart::Rfc5681 => None,
@@ -39,6 +40,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// New data is about to leave, with nothing outstanding, after `idle`. `restart`: the window
     /// that the rule for idling leaves, if it changes it.
+    #[inline(never)] // Once a pause.
     pub(crate) fn before_idle_send(
         &mut self,
         idle: Duration,

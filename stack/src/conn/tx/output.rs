@@ -297,6 +297,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// RFC 5681 section 4.1: no burst after an idle period longer than the RTO; or what the
     /// configuration has in its place.
+    #[inline(never)] // Once a pause.
     fn after_idle(&mut self, now: Instant) {
         let last = self.snd.last_sent_at();
         if last == Instant::ZERO {
