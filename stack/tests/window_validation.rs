@@ -282,6 +282,33 @@ fn rfc7661_4_4_1_congestion_in_the_non_validated_phase() {
     }
 }
 
+/// Section 4.2: ACKs of a recovery, though they come round trips apart, give no sample: without
+/// one no phase is entered.
+#[test]
+fn rfc7661_4_2_nothing_is_measured_in_recovery() {
+    let mut rig = Rig::new(config(IdleRestart::Rfc7661, "sack"));
+    rig.lab.write(16);
+    rig.lab.wait(RTT);
+    let first = rig.acked;
+    for k in 2..=8 {
+        rig.lab.sack(first, &[(first + 1, first + k)]);
+    }
+    // Partial ACKs of a segment each.
+    for k in 1..=6 {
+        rig.lab.wait(RTT * 3);
+        rig.lab.sack(first + k, &[(first + k + 1, first + 8)]);
+        assert_eq!(rig.lab.conn.sender().ca_state(), CaState::Recovery);
+        assert!(!rig.is_non_validated());
+    }
+    rig.acked += 16;
+    rig.lab.ack(rig.acked);
+    assert_eq!(rig.lab.conn.sender().ca_state(), CaState::Open);
+    // Nor has what was measured before outlasted it: sending after a pause judges nothing.
+    rig.lab.wait(Duration::from_secs(30));
+    rig.lab.write(1);
+    assert!(!rig.is_non_validated());
+}
+
 /// The same with the window validated: RFC 5681's halving.
 #[test]
 fn rfc7661_4_4_1_congestion_in_the_validated_phase() {

@@ -265,6 +265,7 @@ fn title(file: &str) -> &'static str {
         "rfc1122" => "Requirements for Internet hosts (parts that touch TCP)",
         "rfc1191" => "Path MTU discovery",
         "rfc2018" => "Selective acknowledgement",
+        "rfc2861" => "Congestion window validation (historic)",
         "rfc2883" => "Duplicate SACK",
         "rfc3042" => "Limited transmit",
         "rfc3168" => "Explicit congestion notification",
@@ -279,6 +280,7 @@ fn title(file: &str) -> &'static str {
         "rfc6675" => "SACK-based loss recovery",
         "rfc6928" => "Initial window of 10",
         "rfc7323" => "Window scale, timestamps, PAWS",
+        "rfc7661" => "Congestion window validation",
         "rfc8200" => "IPv6 (parts that touch TCP)",
         "rfc8201" => "Path MTU discovery for IPv6",
         "rfc8257" => "DCTCP",
@@ -309,6 +311,11 @@ fn held_against(file: &str) -> &'static str {
             "its text (sections 4 to 13). Temporary addresses, DHCP, DNS, service discovery and \
              mobility (sections 6.4, 6.5, 7 to 9 and 12) are not in the list"
         }
+        "rfc2861" => {
+            "its text (section 3). It is historic, obsoleted by RFC 7661, and has no key words: \
+             the steps are those of its pseudo-code"
+        }
+        "rfc7661" => "its text (section 4)",
         "rfc8257" => "its text (sections 3.2 to 4.2)",
         "rfc5927" => {
             "its text (sections 4 to 7). It is informational, has no key words of its own, and \
