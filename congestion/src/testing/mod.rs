@@ -1,10 +1,12 @@
 //! A conformance kit: run it over an algorithm of your own before it meets a network.
 //!
 //! [`conformance`] drives a [`CongestionControl`](crate::CongestionControl) through scripted
-//! flows (slow start, application limits, loss, ECN, timeouts, spurious ones, idle, segment-size
-//! changes, tiny and huge ACKs) with several segment sizes and RTTs from zero to one second, and
-//! names each broken [`Promise`] with its source. Each flow is run again, at another time of day
-//! and with doubled segments, which finds hidden clocks, hidden state and packets taken for bytes.
+//! flows (slow start, application limits, loss, ECN, timeouts, spurious ones, idle, windows that
+//! are not used, segment-size changes, tiny and huge ACKs) with several segment sizes and RTTs from
+//! zero to one second, and names each broken [`Promise`] with its source. Each flow is run again,
+//! at another time of day and with doubled segments, which finds hidden clocks, hidden state and
+//! packets taken for bytes. A clock is found only if what it does differs between two runs a moment
+//! apart: one that acts by whole seconds mostly reads the same in both, and passes.
 //! [`rto_conformance`] does the same for an [`RtoPolicy`](crate::RtoPolicy).
 //!
 //! ```

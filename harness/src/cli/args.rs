@@ -213,7 +213,7 @@ pub(super) struct IncastArgs {
     /// Undo of reductions that prove unnecessary: F-RTO, Eifel, D-SACK [default: on].
     #[arg(long, value_name = "on|off", value_parser = values::switch, help_heading = TCP)]
     pub(super) undo: Option<bool>,
-    /// What a pause between blocks does to the window [default: keep].
+    /// What becomes of a window that is not used, as between blocks [default: keep].
     #[arg(long, value_name = "RULE", help_heading = TCP)]
     pub(super) idle_restart: Option<IdleArg>,
     /// Timestamps, in microseconds [default: on].

@@ -324,7 +324,7 @@ pub struct TcpSpec {
     pub mss: Option<u32>,
     /// Resolution of the hosts' timers; zero is exact.
     pub timer_tick: Duration,
-    /// What a pause between blocks does to the window.
+    /// What becomes of a window that is not used, as between blocks.
     pub idle_restart: IdleRestart,
     /// Undo reductions that prove unnecessary (F-RTO, Eifel, D-SACK).
     pub undo_spurious: bool,
