@@ -267,15 +267,21 @@ fn rfc7661_4_4_no_growth_unless_it_is_full() {
 /// ssthresh is cwnd, and pipeACK undefined.
 #[test]
 fn rfc7661_4_4_1_congestion_in_the_non_validated_phase() {
-    for detector in ["sack", "rack"] {
+    for (cc, detector) in [
+        ("reno", "sack"),
+        ("reno", "rack"),
+        ("cubic", "sack"),
+        ("dctcp", "rack"),
+    ] {
         // LossFlightSize 6 > pipeACK 4, R 1; then pipeACK 6 > LossFlightSize 4.
         for (used, lost_of, during, after) in [(4, 6, 3_000, 2_500), (6, 4, 3_000, 2_500)] {
-            let mut rig = Rig::new(config(IdleRestart::Rfc7661, detector));
+            let config = config(IdleRestart::Rfc7661, detector);
+            let mut rig = Rig::new(lab::congestion(config, cc));
             rig.trickle(used, ms(200), Duration::from_secs(20));
             assert!(rig.is_non_validated());
             assert_eq!(rig.lab.cwnd(), 16);
             let seen = rig.loss(lost_of);
-            assert_eq!(seen, (during, after), "{detector}: {used} {lost_of}");
+            assert_eq!(seen, (during, after), "{cc}, {detector}: {used} {lost_of}");
             assert_eq!(rig.ssthresh(), after);
             assert!(!rig.is_non_validated());
         }
@@ -318,6 +324,26 @@ fn rfc7661_4_4_1_congestion_in_the_validated_phase() {
     // Until there is a new sample, nothing is judged.
     rig.lab.write(1);
     assert!(!rig.is_non_validated());
+}
+
+/// A reduction that proves unfounded leaves the phase, and the window, as they were.
+#[test]
+fn an_undo_restores_the_window_that_was_kept() {
+    let mut dsack = config(IdleRestart::Rfc7661, "sack");
+    dsack.spurious.dsack = true;
+    let mut rig = Rig::new(dsack);
+    rig.trickle(4, ms(200), Duration::from_secs(20));
+    rig.lab.write(8);
+    rig.lab.wait(RTT);
+    let first = rig.acked;
+    for k in 2..=5 {
+        rig.lab.sack(first, &[(first + 1, first + k)]);
+    }
+    assert_eq!((rig.bytes(), rig.is_non_validated()), (4 * MSS, false));
+    // The first segment was only late: its copy is reported as one.
+    rig.lab.sack(first + 5, &[(first, first + 1)]);
+    assert_eq!(rig.lab.undone(), 1);
+    assert_eq!((rig.lab.cwnd(), rig.is_non_validated()), (16, true));
 }
 
 /// Section 4.4: a timeout is answered for as RFC 5681 says.
