@@ -46,7 +46,7 @@ pub struct TcpConfig {
     pub initial_window: InitialWindow,
     /// What becomes of it where the SYN or SYN-ACK had to be retransmitted.
     pub lost_syn: LostSyn,
-    /// What to do with the window after an idle period.
+    /// What becomes of a window that the application does not use.
     pub idle_restart: IdleRestart,
     /// Nagle's algorithm (RFC 9293 section 3.7.4).
     pub nagle: bool,

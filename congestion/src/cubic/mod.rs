@@ -3,7 +3,8 @@
 pub mod curve;
 
 use crate::control::{
-    AckSample, CongestionControl, CongestionEvent, FlowStart, FlowView, Spurious, Unvalidated, Variable,
+    AckSample, CongestionControl, CongestionEvent, FlowStart, FlowView, Spurious, Unvalidated,
+    Variable,
 };
 use crate::slow_start::SlowStart;
 use crate::units::{ByteCount, Duration, Instant};
