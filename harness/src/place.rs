@@ -29,10 +29,22 @@ impl Place {
         Self::File(whole.unwrap_or_else(|| path.to_owned()))
     }
 
-    /// Whether what goes to the one would be lost in the other; in `/dev/null` all is to be.
+    /// Whether what goes to the one would be lost in the other; a device such as `/dev/null` keeps
+    /// nothing that could be.
     pub(crate) fn clashes(&self, other: &Self) -> bool {
-        self == other && *self != Self::File("/dev/null".into())
+        self == other && !matches!(self, Self::File(path) if is_device(path))
     }
+}
+
+#[cfg(unix)]
+fn is_device(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    fs::metadata(path).is_ok_and(|file| file.file_type().is_char_device())
+}
+
+#[cfg(not(unix))]
+fn is_device(_: &Path) -> bool {
+    false
 }
 
 /// The folder that `path` is in.
