@@ -48,18 +48,6 @@ pub struct Depth {
     pub bytes: u64,
 }
 
-impl Capacity {
-    /// Whether a packet of `len` fits behind `depth`.
-    #[inline]
-    pub const fn admits(self, depth: Depth, len: u32) -> bool {
-        match self {
-            Self::Unlimited => true,
-            Self::Packets(n) => depth.packets < n,
-            Self::Bytes(n) => depth.bytes + len as u64 <= n.get(),
-        }
-    }
-}
-
 /// A [`Capacity`] in one word: bytes, or packets with the highest bit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limit(u64);
@@ -86,7 +74,7 @@ impl Limit {
         }
     }
 
-    /// [`Capacity::admits`].
+    /// Whether a packet of `len` fits behind `depth`.
     #[inline]
     pub(crate) const fn admits(self, depth: Depth, len: u32) -> bool {
         // The highest bit is the sign.
@@ -230,9 +218,16 @@ mod tests {
             packets: 3,
             bytes: 3_000,
         };
-        assert!(Capacity::Packets(4).admits(depth, 9_000));
-        assert!(!Capacity::Packets(3).admits(depth, 1));
-        assert!(Capacity::Bytes(ByteCount::new(4_000)).admits(depth, 1_000));
-        assert!(!Capacity::Bytes(ByteCount::new(4_000)).admits(depth, 1_001));
+        let admits = |capacity, len| {
+            let limit = Limit::new(capacity);
+            assert_eq!(limit.capacity(), capacity);
+            limit.admits(depth, len)
+        };
+        assert!(admits(Capacity::Unlimited, u32::MAX));
+        assert!(admits(Capacity::Packets(4), 9_000));
+        assert!(!admits(Capacity::Packets(3), 1));
+        assert!(admits(Capacity::Packets(u32::MAX), 1) && !admits(Capacity::Packets(0), 1));
+        assert!(admits(Capacity::Bytes(ByteCount::new(4_000)), 1_000));
+        assert!(!admits(Capacity::Bytes(ByteCount::new(4_000)), 1_001));
     }
 }
