@@ -49,17 +49,13 @@ impl Outputs {
                 .map(|p| OutputFile::create(what, p))
                 .transpose()?)
         };
-        let named = args
-            .report
-            .clone()
-            .or_else(|| Some(PathBuf::from(DEFAULT_REPORT)));
-        let report = match named.filter(|_| !args.no_report) {
+        let report = match report {
             Some(path) => {
-                let file = OutputFile::create("report", &path).map_err(|e| match args.report {
+                let file = OutputFile::create("report", path).map_err(|e| match args.report {
                     Some(_) => e,
                     None => e.with_hint("choose a place with --report FILE, or --no-report"),
                 })?;
-                Some((path, file))
+                Some((path.to_owned(), file))
             }
             None => None,
         };
