@@ -4,15 +4,23 @@
 //! each packet's event dearer, and indexed by host, so that there is never more than one entry
 //! per host and cancelling one leaves nothing behind. Timers at one time fire in the order of
 //! their host's number.
+//!
+//! # How
+//! A tournament: the times of eight hosts lie side by side in a cache line, the least of each
+//! eight in a row above, and so on up to a single eight. To arm a timer is to write its time and
+//! the least of one eight a row, as far up as something changes. Which eights they are is known
+//! beforehand, so they are read all at once; in a heap each is known by what was in the one
+//! before. The first few timers are taken out of it and held in their order.
 
 use super::time::SimTime;
 
-const ABSENT: u32 = u32::MAX;
-/// Children per node: half the levels of a binary heap, and four keys fill a cache line.
-const ARITY: usize = 4;
+/// Times side by side.
+const FAN: usize = 8;
+/// So many of the first are held in their order, if there are so many.
+const KNOWN: usize = 3;
 
 /// Time and host in one number, which is compared without a branch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry(u128);
 
 impl Entry {
@@ -33,148 +41,186 @@ impl Entry {
 }
 
 /// Timers by host number, smallest `(time, number)` first.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Timers {
-    heap: Vec<Entry>,
-    /// Where in `heap` each host's entry is.
-    place: Vec<u32>,
+    /// Ascending, `known` of them: [`KNOWN`] unless there are no others, and room for one more.
+    first: [Entry; KNOWN + 1],
+    known: usize,
+    /// All later than those.
+    others: Tournament,
 }
 
 impl Timers {
     /// For hosts 0 to `hosts` - 1, none armed.
     pub fn new(hosts: usize) -> Self {
         Self {
-            heap: Vec::with_capacity(hosts),
-            place: vec![ABSENT; hosts],
+            first: [Entry::default(); KNOWN + 1],
+            known: 0,
+            others: Tournament::new(hosts),
         }
     }
 
     /// The time of the next timer; [`SimTime::MAX`] if none is armed.
     #[inline]
     pub fn next_time(&self) -> SimTime {
-        self.heap.first().map_or(SimTime::MAX, |e| e.time())
+        self.first().first().map_or(SimTime::MAX, |e| e.time())
     }
 
     /// The host whose timer is next.
     pub fn next_id(&self) -> Option<u32> {
-        self.heap.first().map(|e| e.id())
+        self.first().first().map(|e| e.id())
     }
 
     /// The hosts whose timers are the next three.
     #[inline]
-    pub(crate) fn next_three(&self) -> [Option<u32>; 3] {
-        let children = |at: usize| {
-            let nodes = at * ARITY + 1..=at * ARITY + ARITY;
-            nodes.filter_map(|at| Some((*self.heap.get(at)?, at)))
-        };
-        // The second is a child of the first, and the third of either.
-        let second = children(0).min();
-        let third = second.and_then(|second| {
-            let others = children(0).filter(|&child| child != second);
-            others.chain(children(second.1)).min()
-        });
-        [
-            self.next_id(),
-            second.map(|(e, _)| e.id()),
-            third.map(|(e, _)| e.id()),
-        ]
+    pub(crate) fn next_three(&self) -> impl Iterator<Item = u32> + '_ {
+        self.first().iter().take(KNOWN).map(|e| e.id())
     }
 
     /// When host `id`'s timer is armed for.
-    #[inline]
     pub fn armed(&self, id: u32) -> Option<SimTime> {
-        let at = *self.place.get(id as usize)?;
-        self.heap.get(at as usize).map(|e| e.time())
+        let first = self.first().iter().find(|e| e.id() == id);
+        first.map_or_else(|| self.others.armed(id), |e| Some(e.time()))
     }
 
-    /// Arms host `id`'s timer for exactly `time`.
+    /// Arms host `id`'s timer for exactly `time`; [`SimTime::MAX`] disarms it.
     ///
     /// # Panics
     /// If there is no such host.
     pub fn set(&mut self, id: u32, time: SimTime) {
         let entry = Entry::new(time, id);
-        let at = self.place[id as usize];
-        if at == ABSENT {
-            self.heap.push(entry);
-            self.sift_up(self.heap.len() - 1, entry);
-        } else if entry < self.heap[at as usize] {
-            self.sift_up(at as usize, entry);
+        let was_first = self.take_out(id);
+        if self.first().last().is_some_and(|&last| entry < last) {
+            if !was_first {
+                self.others.set(id, SimTime::MAX);
+            }
+            self.put_in(entry);
         } else {
-            self.sift_down(at as usize, entry);
+            self.others.set(id, time);
+        }
+        while self.known < KNOWN
+            && let Some(next) = self.others.take_first()
+        {
+            self.first[self.known] = next;
+            self.known += 1;
         }
     }
 
     /// Disarms host `id`'s timer.
+    ///
+    /// # Panics
+    /// If there is no such host.
     pub fn cancel(&mut self, id: u32) {
-        let Some(at) = self
-            .place
-            .get(id as usize)
-            .copied()
-            .filter(|&at| at != ABSENT)
-        else {
-            return;
-        };
-        self.place[id as usize] = ABSENT;
-        let Some(last) = self.heap.pop() else { return };
-        let at = at as usize;
-        if at < self.heap.len() {
-            if last < self.heap[at] {
-                self.sift_up(at, last);
-            } else {
-                self.sift_down(at, last);
-            }
-        }
-    }
-
-    /// Puts `entry` at `at`, which is free, or nearer to the top.
-    fn sift_up(&mut self, mut at: usize, entry: Entry) {
-        while at > 0 {
-            let parent = (at - 1) / ARITY;
-            if self.heap[parent] <= entry {
-                break;
-            }
-            self.put(at, self.heap[parent]);
-            at = parent;
-        }
-        self.put(at, entry);
-    }
-
-    /// Puts `entry` at `at`, which is free, or farther from the top.
-    fn sift_down(&mut self, mut at: usize, entry: Entry) {
-        loop {
-            let first = at * ARITY + 1;
-            let (least, child) = match self.heap.get(first..first + ARITY) {
-                // Two pairs, and their winners.
-                Some(&[a, b, c, d]) => {
-                    let left = if b < a { (first + 1, b) } else { (first, a) };
-                    let right = if d < c {
-                        (first + 3, d)
-                    } else {
-                        (first + 2, c)
-                    };
-                    if right.1 < left.1 { right } else { left }
-                }
-                _ => {
-                    let last = self.heap.len();
-                    let Some(least) = (first..last).min_by_key(|&i| self.heap[i]) else {
-                        break;
-                    };
-                    (least, self.heap[least])
-                }
-            };
-            if entry <= child {
-                break;
-            }
-            self.put(at, child);
-            at = least;
-        }
-        self.put(at, entry);
+        self.set(id, SimTime::MAX);
     }
 
     #[inline]
-    fn put(&mut self, at: usize, entry: Entry) {
-        self.heap[at] = entry;
-        self.place[entry.id() as usize] = at as u32;
+    fn first(&self) -> &[Entry] {
+        &self.first[..self.known]
+    }
+
+    /// Takes host `id` out of the first; false if it is none of them.
+    fn take_out(&mut self, id: u32) -> bool {
+        let Some(at) = self.first().iter().position(|e| e.id() == id) else {
+            return false;
+        };
+        self.first.copy_within(at + 1..self.known, at);
+        self.known -= 1;
+        true
+    }
+
+    /// Puts in what is before the last of the first.
+    fn put_in(&mut self, entry: Entry) {
+        let at = self.first().partition_point(|&e| e < entry);
+        self.first.copy_within(at..self.known, at + 1);
+        self.first[at] = entry;
+        self.known += 1;
+        if self.known > KNOWN {
+            self.known = KNOWN;
+            let last = self.first[KNOWN];
+            self.others.set(last.id(), last.time());
+        }
+    }
+}
+
+/// The times of all hosts, and which is the least.
+#[derive(Clone, Debug)]
+struct Tournament {
+    /// Row after row, that of the hosts first.
+    eights: Vec<Eight>,
+    /// Where each row starts.
+    rows: Vec<usize>,
+    hosts: usize,
+    least: SimTime,
+}
+
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Eight([SimTime; FAN]);
+
+impl Eight {
+    const NONE: Self = Self([SimTime::MAX; FAN]);
+
+    #[inline]
+    fn least(&self) -> SimTime {
+        let [a, b, c, d, e, f, g, h] = self.0;
+        (a.min(b).min(c.min(d))).min(e.min(f).min(g.min(h)))
+    }
+}
+
+impl Tournament {
+    fn new(hosts: usize) -> Self {
+        let (mut rows, mut len, mut width) = (Vec::new(), 0, hosts);
+        loop {
+            rows.push(len);
+            width = width.div_ceil(FAN).max(1);
+            len += width;
+            if width == 1 {
+                break;
+            }
+        }
+        Self {
+            eights: vec![Eight::NONE; len],
+            rows,
+            hosts,
+            least: SimTime::MAX,
+        }
+    }
+
+    fn armed(&self, id: u32) -> Option<SimTime> {
+        let eight = self.eights.get(id as usize / FAN)?;
+        Some(eight.0[id as usize % FAN]).filter(|&time| time != SimTime::MAX)
+    }
+
+    fn set(&mut self, id: u32, time: SimTime) {
+        assert!((id as usize) < self.hosts, "there is no host {id}");
+        let (mut at, mut least) = (id as usize, time);
+        for row in &self.rows {
+            let eight = &mut self.eights[row + at / FAN];
+            let place = &mut eight.0[at % FAN];
+            if *place == least {
+                return;
+            }
+            *place = least;
+            least = eight.least();
+            at /= FAN;
+        }
+        self.least = least;
+    }
+
+    /// Takes out the first, by time and then by number.
+    fn take_first(&mut self) -> Option<Entry> {
+        if self.least == SimTime::MAX {
+            return None;
+        }
+        let mut at = 0;
+        for row in self.rows.iter().rev() {
+            let eight = &self.eights[row + at];
+            at = at * FAN + eight.0.iter().position(|&time| time == self.least)?;
+        }
+        let first = Entry::new(self.least, at as u32);
+        self.set(at as u32, SimTime::MAX);
+        Some(first)
     }
 }
 
@@ -203,10 +249,10 @@ mod tests {
     proptest! {
         #[test]
         fn behaves_as_a_table(
-            ops in proptest::collection::vec((0u8..3, 0u32..20, 0u64..50), 1..300)
+            ops in proptest::collection::vec((0u8..3, 0u32..70, 0u64..50), 1..400)
         ) {
-            let mut t = Timers::new(20);
-            let mut model = [None::<SimTime>; 20];
+            let mut t = Timers::new(70);
+            let mut model = [None::<SimTime>; 70];
             for (op, id, ps) in ops {
                 let time = SimTime::from_picos(ps);
                 let slot = &mut model[id as usize];
@@ -221,13 +267,14 @@ mod tests {
                     }
                 }
                 let mut all: Vec<_> =
-                    (0..20u32).filter_map(|i| Some((model[i as usize]?, i))).collect();
+                    (0..70u32).filter_map(|i| Some((model[i as usize]?, i))).collect();
                 all.sort_unstable();
                 let next = all.first().copied();
                 prop_assert_eq!(t.next_id(), next.map(|n| n.1));
-                prop_assert_eq!(t.next_three(), [0, 1, 2].map(|n| all.get(n).map(|n| n.1)));
+                let three: Vec<_> = t.next_three().collect();
+                prop_assert!(three.into_iter().eq(all.iter().take(3).map(|n| n.1)));
                 prop_assert_eq!(t.next_time(), next.map_or(SimTime::MAX, |n| n.0));
-                for i in 0..20 {
+                for i in 0..70 {
                     prop_assert_eq!(t.armed(i), model[i as usize]);
                 }
             }

@@ -375,7 +375,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
         for host in self.timers_told.drain(..) {
             self.hosts[host.index()].prepare_timeout();
         }
-        for host in self.timers.next_three().into_iter().flatten() {
+        for host in self.timers.next_three() {
             if self.told_of_timer.is_news(host) {
                 let host = HostId(host);
                 self.hosts[host.index()].expect_timeout();
