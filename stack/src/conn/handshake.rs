@@ -230,7 +230,8 @@ impl<T: TcpTypes> Connection<T> {
     /// The SYN or SYN-ACK that is due.
     pub(super) fn syn_header(&mut self, now: Instant) -> (Ecn, TcpHeader) {
         let answer = matches!(self.state, State::SynReceived(_));
-        let mut tcp = self.header(self.iss, Flags::SYN);
+        let mut tcp = TcpHeader::default();
+        self.begin(&mut tcp, self.iss, Flags::SYN);
         tcp.options.mss = Some(self.config.mss);
         tcp.options.sack_permitted = self.wants_sack() && (!answer || self.handshake.peer_sack);
         if self.config.window_scaling && (!answer || self.handshake.peer_wscale.is_some()) {

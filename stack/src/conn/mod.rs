@@ -62,7 +62,7 @@ use timestamps::Timestamping;
 use user::EventSet;
 
 pub(crate) use handshake::default_mss;
-pub(crate) use tx::Output;
+pub(crate) use tx::{Made, Output};
 pub use types::{Boxed, TcpTypes};
 pub use user::{Event, SendError};
 
@@ -400,11 +400,12 @@ impl<T: TcpTypes> Connection<T> {
         &mut self,
         now: Instant,
     ) -> Option<(IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>)> {
-        let out = self.output(now)?;
+        let mut out = Output::default();
+        let Made = self.output(now, &mut out)?;
         Some(self.packet(out))
     }
 
-    /// What [`output`](Self::output) decided on, as a packet.
+    /// What [`output`](Self::output) made, as a packet.
     #[inline]
     pub(crate) fn packet(
         &mut self,

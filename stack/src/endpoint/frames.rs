@@ -4,7 +4,7 @@
 use super::{Endpoint, ListenerId, NextOutput};
 use crate::buffer::RecvRing;
 use crate::conn::state::State;
-use crate::conn::{Connection, TcpTypes};
+use crate::conn::{Connection, Made, Output, TcpTypes};
 use crate::sparse::Sparse;
 use crate::wire::{IpHeader, TcpHeader};
 use narrows_congestion::{ByteCount, Instant};
@@ -52,11 +52,11 @@ impl<T: TcpTypes> Endpoint<T> {
     }
 
     /// Payload of a full segment of the connection that sends `next`.
-    pub(crate) fn size_of(&self, next: &NextOutput) -> ByteCount {
+    pub(crate) fn size_of(&self, next: NextOutput) -> ByteCount {
         match next {
-            NextOutput::Stray(..) => ByteCount::MAX,
-            NextOutput::Conn(slot, _) => {
-                match self.slots.get(*slot as usize).and_then(|s| s.conn.as_ref()) {
+            NextOutput::Stray(_) => ByteCount::MAX,
+            NextOutput::Conn(slot) => {
+                match self.slots.get(slot as usize).and_then(|s| s.conn.as_ref()) {
                     Some(conn) => conn.sender().mss(),
                     None => ByteCount::MAX,
                 }
@@ -65,11 +65,11 @@ impl<T: TcpTypes> Endpoint<T> {
     }
 
     /// Where `next` goes.
-    pub(crate) fn destination_of(&self, next: &NextOutput) -> Option<IpAddr> {
+    pub(crate) fn destination_of(&self, next: NextOutput) -> Option<IpAddr> {
         match next {
-            NextOutput::Stray(ip, _) => Some(ip.dst),
-            NextOutput::Conn(slot, _) => {
-                let conn = self.slots.get(*slot as usize)?.conn.as_ref()?;
+            NextOutput::Stray(ip) => Some(ip.dst),
+            NextOutput::Conn(slot) => {
+                let conn = self.slots.get(slot as usize)?.conn.as_ref()?;
                 Some(conn.remote().ip())
             }
         }
@@ -77,13 +77,14 @@ impl<T: TcpTypes> Endpoint<T> {
 
     /// The acknowledgement that the last packet given to
     /// [`handle_packet`](Self::handle_packet) is owed at once because it came out of order.
-    pub(crate) fn disorder_ack(&mut self, now: Instant) -> Option<NextOutput> {
+    pub(crate) fn disorder_ack(&mut self, now: Instant, out: &mut Output) -> Option<NextOutput> {
         let slot = std::mem::replace(&mut self.last_input, Sparse::NONE).get()?;
         let conn = self.slots.get_mut(slot as usize)?.conn.as_mut()?;
         if !conn.owes_disorder_ack() {
             return None;
         }
-        Some(NextOutput::Conn(slot, conn.output(now)?))
+        let Made = conn.output(now, out)?;
+        Some(NextOutput::Conn(slot))
     }
 }
 

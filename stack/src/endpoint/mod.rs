@@ -26,7 +26,7 @@ pub mod wheel;
 use crate::buffer::{RecvBuffer, SendBuffer};
 use crate::config::{ConfigError, TcpConfig};
 use crate::conn::state::State;
-use crate::conn::{Connection, Event, Output, TcpTypes};
+use crate::conn::{Connection, Event, Made, Output, TcpTypes};
 use crate::rng::Rng;
 use crate::sparse::Sparse;
 use crate::trace::TraceSink;
@@ -182,12 +182,13 @@ pub struct EndpointStats {
     pub handshake_timeouts: u64,
 }
 
-/// What leaves next.
+/// Whose the [`Output`] is that leaves next.
+#[derive(Clone, Copy)]
 pub(crate) enum NextOutput {
-    /// An answer to a packet that belongs to no connection.
-    Stray(IpHeader, TcpHeader),
-    /// Something of the connection in this slot.
-    Conn(u32, Output),
+    /// Nobody's: an answer to a packet that belongs to no connection.
+    Stray(IpHeader),
+    /// The connection's in this slot.
+    Conn(u32),
 }
 
 /// Gives a new connection the sink of its trace events, or none.
@@ -441,8 +442,9 @@ impl<T: TcpTypes> Endpoint<T> {
         &mut self,
         now: Instant,
     ) -> Option<(IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>)> {
-        let next = self.next_output(now, 0)?;
-        self.packet(next)
+        let mut out = Output::default();
+        let next = self.next_output(now, 0, &mut out)?;
+        self.packet(next, out)
     }
 
     /// As [`poll_transmit`](Self::poll_transmit), for a device that makes segments itself: a
@@ -459,34 +461,40 @@ impl<T: TcpTypes> Endpoint<T> {
         <T::Send as SendBuffer>::View<'_>,
         ByteCount,
     )> {
-        let next = self.next_output(now, max)?;
-        let size = self.size_of(&next);
-        let (ip, tcp, payload) = self.packet(next)?;
+        let mut out = Output::default();
+        let next = self.next_output(now, max, &mut out)?;
+        let size = self.size_of(next);
+        let (ip, tcp, payload) = self.packet(next, out)?;
         Some((ip, tcp, payload, size))
     }
 
-    /// What [`next_output`](Self::next_output) decided on, as a packet.
+    /// What [`next_output`](Self::next_output) made, as a packet.
     #[allow(clippy::type_complexity)] // As above.
     #[inline]
     pub(crate) fn packet(
         &mut self,
         next: NextOutput,
+        out: Output,
     ) -> Option<(IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>)> {
         match next {
-            NextOutput::Stray(ip, tcp) => Some((ip, tcp, self.few.empty.view(0..0))),
-            NextOutput::Conn(slot, out) => {
-                Some(self.slots[slot as usize].conn.as_mut()?.packet(out))
-            }
+            NextOutput::Stray(ip) => Some((ip, out.tcp, self.few.empty.view(0..0))),
+            NextOutput::Conn(slot) => Some(self.slots[slot as usize].conn.as_mut()?.packet(out)),
         }
     }
 
-    /// Which packet leaves next, of at most `max` bytes of payload where that is more than a
-    /// segment.
+    /// Writes the packet that leaves next into `out`, which is blank: at most `max` bytes of
+    /// payload where that is more than a segment.
     #[inline]
-    pub(crate) fn next_output(&mut self, now: Instant, max: u64) -> Option<NextOutput> {
+    pub(crate) fn next_output(
+        &mut self,
+        now: Instant,
+        max: u64,
+        out: &mut Output,
+    ) -> Option<NextOutput> {
         if self.has_strays {
             if let Some((ip, tcp)) = self.few.stray.pop_front() {
-                return Some(NextOutput::Stray(ip, tcp));
+                out.tcp = tcp;
+                return Some(NextOutput::Stray(ip));
             }
             self.has_strays = false;
         }
@@ -496,8 +504,8 @@ impl<T: TcpTypes> Endpoint<T> {
                 self.pop_dirty();
                 continue;
             };
-            if let Some(out) = conn.output_burst(now, max) {
-                return Some(NextOutput::Conn(slot, out));
+            if let Some(Made) = conn.output_burst(now, max, out) {
+                return Some(NextOutput::Conn(slot));
             }
             self.pop_dirty();
             self.settle(slot, now);

@@ -3,6 +3,7 @@
 use super::{ByteTcp, Interface, InterfaceConfig, Last, MAX_HEAD, OwnFrame, Refusal};
 use super::{Capabilities, Medium, Offload, PartialChecksum, Segmentation, TxFrame};
 use crate::buffer::BytesView;
+use crate::conn::Output;
 use crate::endpoint::NextOutput;
 use crate::neighbor::{Resolution, Solicitation};
 use crate::siphash::SipKey;
@@ -173,12 +174,15 @@ impl<T: ByteTcp> Interface<T> {
                 offload: self.current.offload,
             });
         }
+        let mut out = Output::default();
         let (next, mac) = loop {
-            let next = self.endpoint.next_output(now, self.link.max_burst)?;
-            match self.way_of(&next, now) {
+            let max = self.link.max_burst;
+            let next = self.endpoint.next_output(now, max, &mut out)?;
+            match self.way_of(next, now) {
                 Way::To(mac) => break (next, mac),
                 Way::Asked(neighbor) => {
-                    if let Some(frame) = self.detach(next, MacAddr::default())
+                    if let Some(frame) =
+                        self.detach(next, std::mem::take(&mut out), MacAddr::default())
                         && let Some(over) = self.neighbors.hold(neighbor, frame)
                     {
                         self.recycle(over.bytes);
@@ -191,14 +195,16 @@ impl<T: ByteTcp> Interface<T> {
                 }
                 Way::Nowhere => {
                     self.stats.unroutable += 1;
-                    if let Some(frame) = self.detach(next, MacAddr::default()) {
+                    if let Some(frame) =
+                        self.detach(next, std::mem::take(&mut out), MacAddr::default())
+                    {
                         self.tell_unreachable(&frame, Unreachable::Network, now);
                     }
                 }
             }
         };
-        let size = self.endpoint.size_of(&next);
-        let (ip, tcp, body) = self.endpoint.packet(next)?;
+        let size = self.endpoint.size_of(next);
+        let (ip, tcp, body) = self.endpoint.packet(next, out)?;
         let head = self
             .link
             .head(mac, (&ip, &tcp, &body), size, &mut self.head);
@@ -239,12 +245,13 @@ impl<T: ByteTcp> Interface<T> {
         if self.own.len() >= MAX_DUPLICATE_ACKS {
             return;
         }
-        let Some(next) = self.endpoint.disorder_ack(now) else {
+        let mut out = Output::default();
+        let Some(next) = self.endpoint.disorder_ack(now, &mut out) else {
             return;
         };
-        match self.way_of(&next, now) {
+        match self.way_of(next, now) {
             Way::To(mac) => {
-                if let Some(frame) = self.detach(next, mac) {
+                if let Some(frame) = self.detach(next, out, mac) {
                     self.own.push_back(frame);
                 }
             }
@@ -254,7 +261,7 @@ impl<T: ByteTcp> Interface<T> {
     }
 
     #[inline]
-    fn way_of(&mut self, next: &NextOutput, now: Instant) -> Way {
+    fn way_of(&mut self, next: NextOutput, now: Instant) -> Way {
         if self.link.capabilities.medium == Medium::Ip {
             return Way::To(MacAddr::default());
         }
@@ -272,10 +279,10 @@ impl<T: ByteTcp> Interface<T> {
     }
 
     /// A packet as a frame of our own.
-    fn detach(&mut self, next: NextOutput, mac: MacAddr) -> Option<OwnFrame> {
+    fn detach(&mut self, next: NextOutput, out: Output, mac: MacAddr) -> Option<OwnFrame> {
         let mut bytes = self.buffer();
-        let size = self.endpoint.size_of(&next);
-        let (ip, tcp, body) = self.endpoint.packet(next)?;
+        let size = self.endpoint.size_of(next);
+        let (ip, tcp, body) = self.endpoint.packet(next, out)?;
         let mut head = [0; MAX_HEAD];
         let (len, offload) = self
             .link

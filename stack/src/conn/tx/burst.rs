@@ -1,6 +1,6 @@
 //! Several segments as one: what a device with segmentation offload is given.
 
-use super::Output;
+use super::{Made, Output};
 use crate::buffer::SendBuffer;
 use crate::conn::{Connection, Fin, TcpTypes};
 use crate::recovery::NextSegment;
@@ -30,13 +30,18 @@ impl<T: TcpTypes> Connection<T> {
     /// Each segment has its place in the scoreboard, as if it had left on its own: only the
     /// packet is one. All but the last are [`mss`](crate::recovery::Sender::mss) long.
     #[inline]
-    pub(crate) fn output_burst(&mut self, now: Instant, max: u64) -> Option<Output> {
-        let mut out = self.output(now)?;
+    pub(crate) fn output_burst(
+        &mut self,
+        now: Instant,
+        max: u64,
+        out: &mut Output,
+    ) -> Option<Made> {
+        let made = self.output(now, out)?;
         let mss = self.snd.mss().get();
         let first = out.payload.end - out.payload.start;
         if first != mss || out.tcp.flags.intersects(SINGLE) || out.payload.end + 1 != self.snd.nxt()
         {
-            return Some(out);
+            return Some(made);
         }
         let count = self.full_segments(max.saturating_sub(first), now);
         if count > 0 {
@@ -71,7 +76,7 @@ impl<T: TcpTypes> Connection<T> {
                 break;
             }
         }
-        Some(out)
+        Some(made)
     }
 
     /// How many of the full segments that follow are to leave for sure, of `max` bytes at most.

@@ -4,4 +4,4 @@ mod burst;
 mod output;
 mod silly_window;
 
-pub(crate) use output::Output;
+pub(crate) use output::{Made, Output};

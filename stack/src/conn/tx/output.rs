@@ -13,40 +13,45 @@ use core::ops::Range;
 use narrows_congestion::{ByteCount, CongestionControl, Instant};
 
 /// A segment to send; `payload` is a range of stream offsets.
+///
+/// It is written where its reader has it, field by field: a processor that copies what it has just
+/// written in smaller pieces waits until all its earlier writes are in the cache.
+#[derive(Default)]
 pub(crate) struct Output {
     pub(in crate::conn) ecn: Ecn,
-    pub(in crate::conn) tcp: TcpHeader,
+    pub(crate) tcp: TcpHeader,
     pub(in crate::conn) payload: Range<u64>,
 }
 
+/// There is a segment in the [`Output`], which otherwise is as it was.
+pub(crate) struct Made;
+
 impl<T: TcpTypes> Connection<T> {
-    pub(crate) fn output(&mut self, now: Instant) -> Option<Output> {
+    /// Writes the next segment, if there is one, into `out`, which is blank.
+    pub(crate) fn output(&mut self, now: Instant, out: &mut Output) -> Option<Made> {
         if let Some(seq) = self.reset_due.take() {
-            return Some(self.reset(seq));
+            return Some(self.reset(seq, out));
         }
         match self.state {
             State::Closed(_) => return None,
             State::SynSent | State::SynReceived(_) => {
                 if self.handshake.due {
-                    let (ecn, tcp) = self.syn_header(now);
-                    return Some(Output {
-                        ecn,
-                        tcp,
-                        payload: self.nothing(),
-                    });
+                    (out.ecn, out.tcp) = self.syn_header(now);
+                    out.payload = self.nothing();
+                    return Some(Made);
                 }
                 if matches!(self.state, State::SynSent)
                     || !(self.ack.is_due() || self.challenge_due)
                 {
                     return None;
                 }
-                return Some(self.pure_ack(now));
+                return Some(self.pure_ack(now, out));
             }
             _ => {}
         }
         if let Some(past) = self.ack.take_past() {
             let was_due = self.ack.is_due();
-            let mut out = self.pure_ack(now);
+            let made = self.pure_ack(now, out);
             out.tcp.ack = self.rcv_seq(past.rcv_nxt);
             // The window counts from the older acknowledgement: the right edge stays where it is.
             let (read, mss) = (self.recv_buf.start(), self.payload_mss().get());
@@ -58,30 +63,30 @@ impl<T: TcpTypes> Connection<T> {
             if was_due {
                 self.ack.force();
             }
-            return Some(out);
+            return Some(made);
         }
         // SACK blocks would not fit beside a full segment: they go ahead on their own.
         if self.ack.is_due() && self.sack && (!self.ooo.is_empty() || self.ooo.has_dsack()) {
-            return Some(self.pure_ack(now));
+            return Some(self.pure_ack(now, out));
         }
         if self.state != State::TimeWait
-            && let Some(out) = self.data(now)
+            && let Some(made) = self.data(now, out)
         {
-            return Some(out);
+            return Some(made);
         }
         if std::mem::take(&mut self.probe_keepalive) {
-            let mut out = self.pure_ack(now);
+            let made = self.pure_ack(now, out);
             // RFC 9293 section 3.8.4: a sequence number the peer has had.
             out.tcp.seq = self.seq(self.snd.nxt()) - 1;
-            return Some(out);
+            return Some(made);
         }
-        (self.ack.is_due() || self.challenge_due).then(|| self.pure_ack(now))
+        (self.ack.is_due() || self.challenge_due).then(|| self.pure_ack(now, out))
     }
 
-    fn data(&mut self, now: Instant) -> Option<Output> {
+    fn data(&mut self, now: Instant, out: &mut Output) -> Option<Made> {
         let new = self.new_data(now);
         match self.snd.next_segment(now, new.is_some()) {
-            NextSegment::Retransmit(segment) => Some(self.retransmission(&segment, now)),
+            NextSegment::Retransmit(segment) => Some(self.retransmission(&segment, now, out)),
             NextSegment::New { allowance } => {
                 let (len, fin) = new?;
                 // Never a shorter segment because of the congestion window: wait for room.
@@ -89,7 +94,7 @@ impl<T: TcpTypes> Connection<T> {
                     self.snd.on_cwnd_limited();
                     return None;
                 }
-                Some(self.new_segment(len, fin, now))
+                Some(self.new_segment(len, fin, now, out))
             }
             NextSegment::Wait(at) => {
                 self.pace_at = Sparse::some(at);
@@ -164,7 +169,7 @@ impl<T: TcpTypes> Connection<T> {
         self.timers.arm_if_idle(Timer::Persist, now + wait);
     }
 
-    fn new_segment(&mut self, len: u64, fin: bool, now: Instant) -> Output {
+    fn new_segment(&mut self, len: u64, fin: bool, now: Instant, out: &mut Output) -> Made {
         if self.snd.is_idle() {
             self.after_idle(now);
         }
@@ -190,10 +195,10 @@ impl<T: TcpTypes> Connection<T> {
             self.timers.arm_if_idle(Timer::User, now + limit);
         }
         // RFC 3168 section 6.1.6: a window probe is neither ECN-capable nor says CWR.
-        self.segment(start, data_end, flags, !probe, now)
+        self.segment(start..data_end, flags, !probe, now, out)
     }
 
-    fn retransmission(&mut self, sent: &SentSegment, now: Instant) -> Output {
+    fn retransmission(&mut self, sent: &SentSegment, now: Instant, out: &mut Output) -> Made {
         let tsval = self.ts.in_use().then(|| self.ts.clock(now));
         self.snd.on_retransmit(sent.start, now, tsval);
         let stream_end = self.send_buf.end() + 1;
@@ -212,63 +217,58 @@ impl<T: TcpTypes> Connection<T> {
             };
             tracer(&mut self.trace, now)(event);
         }
-        self.segment(sent.start, data_end, flags, false, now)
+        self.segment(sent.start..data_end, flags, false, now, out)
     }
 
-    /// The segment with the bytes `[start, end)`.
+    /// The segment with the bytes of `range`.
     fn segment(
         &mut self,
-        start: AbsSeq,
-        end: AbsSeq,
+        range: Range<AbsSeq>,
         flags: Flags,
         new: bool,
         now: Instant,
-    ) -> Output {
-        let mut tcp = self.header(self.seq(start), flags);
+        out: &mut Output,
+    ) -> Made {
+        let Range { start, end } = range;
+        out.ecn = self.ecn.codepoint(new);
+        out.payload = start - 1..end - 1;
+        self.begin(&mut out.tcp, self.seq(start), flags);
         if let Some(up) = self.snd_up.get() {
             if start < up {
-                tcp.flags |= Flags::URG;
+                out.tcp.flags |= Flags::URG;
                 // RFC 9293 section 3.8.5 with RFC 6093's reading: the offset of what follows the
                 // urgent data.
-                tcp.urgent = u16::try_from(up - start).unwrap_or(u16::MAX);
+                out.tcp.urgent = u16::try_from(up - start).unwrap_or(u16::MAX);
             }
             if self.snd.una() >= up {
                 self.snd_up = Sparse::NONE;
             }
         }
-        self.complete(&mut tcp, false, now);
-        Output {
-            ecn: self.ecn.codepoint(new),
-            tcp,
-            payload: start - 1..end - 1,
-        }
+        self.complete(&mut out.tcp, false, now);
+        Made
     }
 
-    fn pure_ack(&mut self, now: Instant) -> Output {
+    fn pure_ack(&mut self, now: Instant, out: &mut Output) -> Made {
         self.traffic.pure_acks += 1;
-        let mut tcp = self.header(self.seq(self.snd.nxt()), Flags::ACK);
-        self.complete(&mut tcp, true, now);
-        Output {
-            ecn: self.ecn.codepoint(false),
-            tcp,
-            payload: self.nothing(),
-        }
+        out.ecn = self.ecn.codepoint(false);
+        out.payload = self.nothing();
+        self.begin(&mut out.tcp, self.seq(self.snd.nxt()), Flags::ACK);
+        self.complete(&mut out.tcp, true, now);
+        Made
     }
 
-    fn reset(&mut self, seq: Seq) -> Output {
-        let mut tcp = self.header(seq, Flags::RST);
+    fn reset(&mut self, seq: Seq, out: &mut Output) -> Made {
+        out.ecn = self.ecn.codepoint(false);
+        out.payload = self.nothing();
+        self.begin(&mut out.tcp, seq, Flags::RST);
         // The answer to an unacceptable ACK in SYN-SENT and SYN-RECEIVED takes its sequence number
         // from it and says no more. When we end the connection ourselves the peer may be in
         // SYN-SENT, where only an ACK makes a RST believable.
         if matches!(self.state, State::Closed(_)) {
-            tcp.flags |= Flags::ACK;
-            tcp.ack = self.rcv_nxt_seq();
+            out.tcp.flags |= Flags::ACK;
+            out.tcp.ack = self.rcv_nxt_seq();
         }
-        Output {
-            ecn: self.ecn.codepoint(false),
-            tcp,
-            payload: self.nothing(),
-        }
+        Made
     }
 
     /// Acknowledgement, window, ECE, options: what every segment of a synchronised connection
@@ -365,15 +365,12 @@ impl<T: TcpTypes> Connection<T> {
         self.ack.force();
     }
 
-    /// A header with ports and sequence number.
-    pub(in crate::conn) fn header(&self, seq: Seq, flags: Flags) -> TcpHeader {
-        TcpHeader {
-            src_port: self.ends.local_port,
-            dst_port: self.ends.remote_port,
-            seq,
-            flags,
-            ..TcpHeader::default()
-        }
+    /// Puts ports, sequence number and flags into a blank header.
+    pub(in crate::conn) fn begin(&self, tcp: &mut TcpHeader, seq: Seq, flags: Flags) {
+        tcp.src_port = self.ends.local_port;
+        tcp.dst_port = self.ends.remote_port;
+        tcp.seq = seq;
+        tcp.flags = flags;
     }
 
     /// The sequence number on the wire of an absolute one.
