@@ -65,13 +65,18 @@ impl<P> Slab<P> {
     }
 
     /// Takes a packet in; the caller has seen to it that there is room.
-    #[inline]
+    #[inline(always)] // A call would copy the packet once more.
     pub(crate) fn insert(&mut self, hop: Hop, body: P) -> u32 {
         if let Some(i) = self.free.pop() {
             self.hops[i as usize] = hop;
             self.bodies[i as usize] = body;
             return i;
         }
+        self.grow(hop, body)
+    }
+
+    #[cold]
+    fn grow(&mut self, hop: Hop, body: P) -> u32 {
         let i = self.hops.len() as u32;
         self.hops.push(hop);
         self.bodies.push(body);
