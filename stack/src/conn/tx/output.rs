@@ -367,6 +367,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// Puts ports, sequence number and flags into a blank header.
     pub(in crate::conn) fn begin(&self, tcp: &mut TcpHeader, seq: Seq, flags: Flags) {
+        debug_assert_eq!(*tcp, TcpHeader::default(), "of a segment before");
         tcp.src_port = self.ends.local_port;
         tcp.dst_port = self.ends.remote_port;
         tcp.seq = seq;
