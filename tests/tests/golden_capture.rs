@@ -615,7 +615,7 @@ fn kernel(listener: &TcpListener, rounds: &[(usize, usize)]) -> io::Result<()> {
         stream.write_all(&bytes)?;
         sent += down as u64;
     }
-    assert_eq!(stream.read(&mut [0])?, 0);
+    assert_eq!(stream.read_to_end(&mut Vec::new())?, 0);
     Ok(())
 }
 

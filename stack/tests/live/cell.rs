@@ -3,7 +3,7 @@
 
 use super::cable;
 use super::judge::{Exchange, KernelInfo, Lost, counted_alike, settled_alike};
-use super::live::host;
+use super::live::{host, read_some};
 use super::netns::{
     add_address, counter, counters, dropped_frames, eventually, in_namespace, sysctl, until,
 };
@@ -22,7 +22,7 @@ use narrows::driver::poll::{PollConfig, PollHandle, spawn};
 use narrows::driver::{Clock, LiveTcp};
 use narrows::interface::Medium;
 use std::fmt::Write as _;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::process::Command;
@@ -728,7 +728,7 @@ fn ss_agrees(ours: &TcpInfo, up: u64) {
 fn read(mut stream: &TcpStream, limit: u64) -> io::Result<u64> {
     let (mut at, mut buf) = (0, vec![0; 1 << 18]);
     while at < limit {
-        let n = stream.read(&mut buf)?;
+        let n = read_some(&mut stream, &mut buf)?;
         if n == 0 {
             break;
         }

@@ -1,12 +1,12 @@
 //! The kernel's TCP as the other side. Every byte is compared.
 #![allow(dead_code, unreachable_pub)] // Each test file uses a part of it.
 
-use super::live::{Client, Echo, data, host, pattern};
+use super::live::{Client, Echo, data, host, pattern, read_some};
 use narrows::config::TcpConfig;
 use narrows::device::Device;
 use narrows::driver::poll::{PollConfig, spawn};
 use narrows::interface::InterfaceStats;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub fn kernel_echoes(stream: TcpStream, total: u64) {
     });
     let (mut reader, mut at, mut buf) = (stream, 0, vec![0; 1 << 16]);
     loop {
-        let n = reader.read(&mut buf).unwrap();
+        let n = read_some(&mut reader, &mut buf).unwrap();
         if n == 0 {
             break;
         }
@@ -61,7 +61,7 @@ pub fn us_to_kernel(device: impl Device + 'static, at: &str, total: u64) -> Inte
         let (mut stream, _) = listener.accept().unwrap();
         let (mut buf, mut writer) = (vec![0; 1 << 16], stream.try_clone().unwrap());
         loop {
-            let n = stream.read(&mut buf).unwrap();
+            let n = read_some(&mut stream, &mut buf).unwrap();
             if n == 0 {
                 break;
             }

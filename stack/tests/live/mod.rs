@@ -10,7 +10,7 @@ use narrows::driver::{LiveTcp, secret};
 use narrows::endpoint::{ConnId, EndpointConfig, EndpointEvent};
 use narrows::interface::{Capabilities, Interface, InterfaceConfig};
 use narrows::wire::ethernet::MacAddr;
-use std::io;
+use std::io::{self, ErrorKind, Read};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -22,6 +22,16 @@ pub fn data(from: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     fill_pattern(from, &mut bytes);
     bytes
+}
+
+/// Reads some. A read with a time limit that the kernel interrupts is not begun anew by itself.
+pub fn read_some(stream: &mut impl Read, buf: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match stream.read(buf) {
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            read => return read,
+        }
+    }
 }
 
 /// Our side of a link: 10.77.0.`n` and fd77::`n`.
