@@ -27,6 +27,16 @@ struct Rig {
 }
 
 impl Rig {
+    /// Has lost once and grown since; its window, of which ssthresh is less than three quarters.
+    fn beyond_ssthresh(rule: IdleRestart) -> (Self, u64) {
+        let mut rig = Self::new(config(rule, "sack"));
+        rig.loss(16);
+        rig.full_windows(200);
+        let (cwnd, ssthresh) = (rig.bytes(), rig.ssthresh());
+        assert!(cwnd * 3 / 4 > ssthresh, "{cwnd} {ssthresh}");
+        (rig, cwnd)
+    }
+
     /// Has a window of 16 segments, all that it has sent acknowledged.
     fn new(config: TcpConfig) -> Self {
         let lab = Lab::connected(config, RTT);
@@ -127,11 +137,7 @@ fn rfc2861_3_2_the_window_decays_while_the_application_is_the_limit() {
 
 #[test]
 fn rfc2861_3_2_ssthresh_remembers_three_quarters() {
-    let mut rig = Rig::new(config(IdleRestart::Rfc2861, "sack"));
-    rig.loss(16);
-    rig.full_windows(200);
-    let (cwnd, ssthresh) = (rig.bytes(), rig.ssthresh());
-    assert!(cwnd * 3 / 4 > ssthresh, "{cwnd} {ssthresh}");
+    let (mut rig, cwnd) = Rig::beyond_ssthresh(IdleRestart::Rfc2861);
     // Idle: section 3.2, first part.
     let used = rig.lab.conn.sender().current_rto();
     rig.lab.wait(used);
@@ -199,11 +205,7 @@ fn rfc7661_4_4_the_window_is_kept_for_five_minutes() {
 /// Section 4.4.3: ssthresh = max(ssthresh, 3/4 cwnd), cwnd = max(cwnd / 2, IW).
 #[test]
 fn rfc7661_4_4_3_the_end_of_the_period() {
-    let mut rig = Rig::new(config(IdleRestart::Rfc7661, "sack"));
-    rig.loss(16);
-    rig.full_windows(200);
-    let (cwnd, ssthresh) = (rig.bytes(), rig.ssthresh());
-    assert!(cwnd * 3 / 4 > ssthresh, "{cwnd} {ssthresh}");
+    let (mut rig, cwnd) = Rig::beyond_ssthresh(IdleRestart::Rfc7661);
     for (periods, left) in [(1, cwnd / 2), (9, 2 * MSS)] {
         rig.lab.wait(Duration::from_secs(300 * periods + 2));
         rig.lab.write(1);

@@ -78,6 +78,13 @@ pub(super) static SCENARIOS: [Scenario; 22] = [
     scenario("rising RTT", rising_rtt),
 ];
 
+/// A dozen full windows make it grow.
+fn expect_growth_in_rounds(flow: &mut Flow) {
+    let from = flow.cwnd();
+    flow.rounds(12);
+    expect_growth(flow, from);
+}
+
 /// A window-limited flow must have grown by a segment since `from`.
 fn expect_growth(flow: &mut Flow, from: u64) {
     if flow.cwnd() < from.saturating_add(flow.mss()) {
@@ -95,9 +102,7 @@ fn slow_start(flow: &mut Flow) {
 }
 
 fn remembered(flow: &mut Flow) {
-    let from = flow.cwnd();
-    flow.rounds(12);
-    expect_growth(flow, from);
+    expect_growth_in_rounds(flow);
     flow.loss_episode();
     flow.rounds(5);
 }
@@ -106,9 +111,7 @@ fn sawtooth(flow: &mut Flow) {
     flow.rounds(5);
     for _ in 0..4 {
         flow.loss_episode();
-        let from = flow.cwnd();
-        flow.rounds(12);
-        expect_growth(flow, from);
+        expect_growth_in_rounds(flow);
     }
 }
 
@@ -129,17 +132,13 @@ fn limited_avoidance(flow: &mut Flow) {
     flow.set_limited(false);
     flow.rounds(40);
     flow.set_limited(true);
-    let from = flow.cwnd();
-    flow.rounds(12);
-    expect_growth(flow, from);
+    expect_growth_in_rounds(flow);
 }
 
 fn ecn(flow: &mut Flow) {
     flow.rounds(4);
     flow.ecn_window(Reaction::Reduce);
-    let from = flow.cwnd();
-    flow.rounds(12);
-    expect_growth(flow, from);
+    expect_growth_in_rounds(flow);
     flow.ecn_window(Reaction::Any);
     flow.rounds(4);
     flow.loss_episode();
@@ -154,9 +153,7 @@ fn ecn_every_window(flow: &mut Flow) {
     for _ in 0..60 {
         flow.ecn_window(Reaction::Any);
     }
-    let from = flow.cwnd();
-    flow.rounds(12);
-    expect_growth(flow, from);
+    expect_growth_in_rounds(flow);
 }
 
 fn local_drop(flow: &mut Flow) {
@@ -211,9 +208,7 @@ fn many_losses(flow: &mut Flow) {
     for _ in 0..20 {
         flow.loss_episode();
     }
-    let from = flow.cwnd();
-    flow.rounds(12);
-    expect_growth(flow, from);
+    expect_growth_in_rounds(flow);
     flow.timeout(1);
     for _ in 0..3 {
         flow.loss_episode();
@@ -262,9 +257,7 @@ fn idle(flow: &mut Flow) {
     flow.loss_episode();
     flow.rounds(4);
     flow.idle(Duration::from_secs(3_600));
-    let from = flow.cwnd();
-    flow.rounds(12);
-    expect_growth(flow, from);
+    expect_growth_in_rounds(flow);
 }
 
 fn unused(flow: &mut Flow) {
@@ -274,18 +267,14 @@ fn unused(flow: &mut Flow) {
     flow.unused();
     flow.rounds(2);
     flow.set_limited(true);
-    let from = flow.cwnd();
-    flow.rounds(12);
-    expect_growth(flow, from);
+    expect_growth_in_rounds(flow);
     flow.loss_episode();
     flow.rounds(3);
     // Down to the least there is.
     for _ in 0..20 {
         flow.unused();
     }
-    let from = flow.cwnd();
-    flow.rounds(12);
-    expect_growth(flow, from);
+    expect_growth_in_rounds(flow);
 }
 
 fn exceeded(flow: &mut Flow) {
@@ -295,9 +284,7 @@ fn exceeded(flow: &mut Flow) {
         flow.exceeded();
         flow.rounds(2);
     }
-    let from = flow.cwnd();
-    flow.rounds(12);
-    expect_growth(flow, from);
+    expect_growth_in_rounds(flow);
 }
 
 fn mss_changes(flow: &mut Flow) {

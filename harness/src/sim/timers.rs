@@ -74,7 +74,7 @@ impl Timers {
     /// The hosts whose timers are the next three.
     #[inline]
     pub(crate) fn next_three(&self) -> impl Iterator<Item = u32> + '_ {
-        self.first().iter().take(KNOWN).map(|e| e.id())
+        self.first().iter().map(|e| e.id())
     }
 
     /// When host `id`'s timer is armed for.
@@ -188,8 +188,9 @@ impl Tournament {
     }
 
     fn armed(&self, id: u32) -> Option<SimTime> {
-        let eight = self.eights.get(id as usize / FAN)?;
-        Some(eight.0[id as usize % FAN]).filter(|&time| time != SimTime::MAX)
+        let id = Some(id as usize).filter(|&id| id < self.hosts)?;
+        let time = self.eights[id / FAN].0[id % FAN];
+        (time != SimTime::MAX).then_some(time)
     }
 
     fn set(&mut self, id: u32, time: SimTime) {
@@ -244,6 +245,8 @@ mod tests {
         t.cancel(0);
         t.cancel(1);
         assert_eq!((t.next_time(), t.next_id()), (SimTime::MAX, None));
+        t.set(1, at(7));
+        assert!(t.armed(8).is_none(), "there is no such host");
     }
 
     proptest! {

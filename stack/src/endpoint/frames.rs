@@ -1,14 +1,12 @@
-//! What an interface asks of the endpoint beyond packets: where they go, how they are to be cut,
-//! and which acknowledgements cannot wait.
+//! What a driver asks of the endpoint beyond packets: of its listeners, of all connections at once,
+//! and which of them the last packet was for.
 
-use super::{Endpoint, ListenerId, NextOutput};
+use super::{Endpoint, ListenerId};
 use crate::buffer::RecvRing;
 use crate::conn::state::State;
-use crate::conn::{Connection, Made, Output, TcpTypes};
-use crate::sparse::Sparse;
+use crate::conn::{Connection, TcpTypes};
 use crate::wire::{IpHeader, TcpHeader};
-use narrows_congestion::{ByteCount, Instant};
-use std::net::IpAddr;
+use narrows_congestion::Instant;
 
 impl<T: TcpTypes> Endpoint<T> {
     /// Admit no more connections (`true`) while the user does not keep up with those accepted, or
@@ -49,42 +47,6 @@ impl<T: TcpTypes> Endpoint<T> {
         self.slots
             .iter()
             .filter_map(|slot| slot.conn.as_ref().map(Connection::state))
-    }
-
-    /// Payload of a full segment of the connection that sends `next`.
-    pub(crate) fn size_of(&self, next: NextOutput) -> ByteCount {
-        match next {
-            NextOutput::Stray(_) => ByteCount::MAX,
-            NextOutput::Conn(slot) => {
-                match self.slots.get(slot as usize).and_then(|s| s.conn.as_ref()) {
-                    Some(conn) => conn.sender().mss(),
-                    None => ByteCount::MAX,
-                }
-            }
-        }
-    }
-
-    /// Where `next` goes.
-    pub(crate) fn destination_of(&self, next: NextOutput) -> Option<IpAddr> {
-        match next {
-            NextOutput::Stray(ip) => Some(ip.dst),
-            NextOutput::Conn(slot) => {
-                let conn = self.slots.get(slot as usize)?.conn.as_ref()?;
-                Some(conn.remote().ip())
-            }
-        }
-    }
-
-    /// The acknowledgement that the last packet given to
-    /// [`handle_packet`](Self::handle_packet) is owed at once because it came out of order.
-    pub(crate) fn disorder_ack(&mut self, now: Instant, out: &mut Output) -> Option<NextOutput> {
-        let slot = std::mem::replace(&mut self.last_input, Sparse::NONE).get()?;
-        let conn = self.slots.get_mut(slot as usize)?.conn.as_mut()?;
-        if !conn.owes_disorder_ack() {
-            return None;
-        }
-        let Made = conn.output(now, out)?;
-        Some(NextOutput::Conn(slot))
     }
 }
 

@@ -16,6 +16,7 @@ mod icmp;
 pub mod isn;
 mod listen;
 pub mod metrics;
+mod output;
 mod places;
 mod slots;
 mod source;
@@ -23,10 +24,10 @@ mod strangers;
 mod table;
 pub mod wheel;
 
-use crate::buffer::{RecvBuffer, SendBuffer};
+use crate::buffer::RecvBuffer;
 use crate::config::{ConfigError, TcpConfig};
 use crate::conn::state::State;
-use crate::conn::{Connection, Event, Made, Output, TcpTypes};
+use crate::conn::{Connection, Event, TcpTypes};
 use crate::rng::Rng;
 use crate::sparse::Sparse;
 use crate::trace::TraceSink;
@@ -38,7 +39,7 @@ use events::Events;
 use isn::{EphemeralPorts, Secrets};
 use listen::Listener;
 use metrics::{MetricsCache, MetricsConfig};
-use narrows_congestion::{ByteCount, Instant};
+use narrows_congestion::Instant;
 use places::{LAST, Slots};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -49,6 +50,7 @@ use wheel::TimerWheel;
 
 pub use cookies::SynCookies;
 pub use listen::{ListenError, ListenerId, ListenerStats};
+pub(crate) use output::NextOutput;
 pub use source::SourceAddress;
 
 /// Values of an endpoint.
@@ -180,15 +182,6 @@ pub struct EndpointStats {
     /// SYNs and SYN-ACKs that went unanswered until their timer fired, of all connections: those
     /// that came to nothing, too.
     pub handshake_timeouts: u64,
-}
-
-/// Whose the [`Output`] is that leaves next.
-#[derive(Clone, Copy)]
-pub(crate) enum NextOutput {
-    /// Nobody's: an answer to a packet that belongs to no connection.
-    Stray(IpHeader),
-    /// The connection's in this slot.
-    Conn(u32),
 }
 
 /// Gives a new connection the sink of its trace events, or none.
@@ -433,82 +426,6 @@ impl<T: TcpTypes> Endpoint<T> {
                 }
                 self.after_input(slot);
             }
-        }
-    }
-
-    /// The next packet to send.
-    #[allow(clippy::type_complexity)] // Header, header, payload: what a packet is.
-    pub fn poll_transmit(
-        &mut self,
-        now: Instant,
-    ) -> Option<(IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>)> {
-        let mut out = Output::default();
-        let next = self.next_output(now, 0, &mut out)?;
-        self.packet(next, out)
-    }
-
-    /// As [`poll_transmit`](Self::poll_transmit), for a device that makes segments itself: a
-    /// packet may carry up to `max` bytes of new data, to be cut into segments of the size that
-    /// comes with it.
-    #[allow(clippy::type_complexity)] // As above, and the size.
-    pub fn poll_transmit_burst(
-        &mut self,
-        now: Instant,
-        max: u64,
-    ) -> Option<(
-        IpHeader,
-        TcpHeader,
-        <T::Send as SendBuffer>::View<'_>,
-        ByteCount,
-    )> {
-        let mut out = Output::default();
-        let next = self.next_output(now, max, &mut out)?;
-        let size = self.size_of(next);
-        let (ip, tcp, payload) = self.packet(next, out)?;
-        Some((ip, tcp, payload, size))
-    }
-
-    /// What [`next_output`](Self::next_output) made, as a packet.
-    #[allow(clippy::type_complexity)] // As above.
-    #[inline]
-    pub(crate) fn packet(
-        &mut self,
-        next: NextOutput,
-        out: Output,
-    ) -> Option<(IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>)> {
-        match next {
-            NextOutput::Stray(ip) => Some((ip, out.tcp, self.few.empty.view(0..0))),
-            NextOutput::Conn(slot) => Some(self.slots[slot as usize].conn.as_mut()?.packet(out)),
-        }
-    }
-
-    /// Writes the packet that leaves next into `out`, which is blank: at most `max` bytes of
-    /// payload where that is more than a segment.
-    #[inline]
-    pub(crate) fn next_output(
-        &mut self,
-        now: Instant,
-        max: u64,
-        out: &mut Output,
-    ) -> Option<NextOutput> {
-        if self.has_strays {
-            if let Some((ip, tcp)) = self.few.stray.pop_front() {
-                out.tcp = tcp;
-                return Some(NextOutput::Stray(ip));
-            }
-            self.has_strays = false;
-        }
-        loop {
-            let slot = self.first_dirty;
-            let Some(conn) = self.slots.get_mut(slot as usize)?.conn.as_mut() else {
-                self.pop_dirty();
-                continue;
-            };
-            if let Some(Made) = conn.output_burst(now, max, out) {
-                return Some(NextOutput::Conn(slot));
-            }
-            self.pop_dirty();
-            self.settle(slot, now);
         }
     }
 

@@ -1,0 +1,89 @@
+//! What a network tells of its ports, pools and packets.
+
+use super::{Network, Totals};
+use crate::net::buffer::Depth;
+use crate::net::packet::{HostId, Packet, PortId};
+use crate::net::port::{Node, PoolId};
+use crate::net::stats::{PortStats, QueueArea, QueueTrace};
+use crate::sim::time::SimTime;
+
+impl<P: Packet> Network<P> {
+    /// The port by which the network reaches a host last: its switch port, in a star.
+    pub fn port_to(&self, host: HostId) -> Option<PortId> {
+        let to = Node::Host(host.0);
+        self.ports
+            .iter()
+            .position(|p| p.to == to)
+            .map(|i| PortId(i as u32))
+    }
+
+    /// A host's NIC.
+    pub const fn nic(&self, host: HostId) -> PortId {
+        PortId(host.0)
+    }
+
+    /// Number of ports, NICs included.
+    pub fn ports(&self) -> u32 {
+        self.ports.len() as u32
+    }
+
+    /// The counters of a port.
+    ///
+    /// # Panics
+    /// If there is no such port; so do the other questions about a port.
+    pub fn stats(&self, port: PortId) -> &PortStats {
+        &self.ports[port.index()].stats
+    }
+
+    /// What a port holds at `now`, the packet in service included.
+    pub fn queued(&mut self, now: SimTime, port: PortId) -> Depth {
+        self.bring_up(port.0, now);
+        self.ports[port.index()].held()
+    }
+
+    /// Integrates a port's queue over time, for [`Self::queue_area`]. To be called before the run.
+    ///
+    /// # Panics
+    /// If the port has taken a packet.
+    pub fn measure_queue(&mut self, port: PortId) {
+        self.ports[port.index()].measure();
+    }
+
+    /// The integral of a port's queue from the start to `now`; `None` without
+    /// [`Self::measure_queue`].
+    pub fn queue_area(&mut self, now: SimTime, port: PortId) -> Option<QueueArea> {
+        self.bring_up(port.0, now);
+        self.ports[port.index()].area(now, &self.slab)
+    }
+
+    /// Starts to record a port's queue.
+    pub fn trace_queue(&mut self, port: PortId) {
+        self.ports[port.index()].trace();
+    }
+
+    /// Hands out what was recorded of a port's queue until `now`; recording ends.
+    pub fn take_queue_trace(&mut self, now: SimTime, port: PortId) -> Option<QueueTrace> {
+        self.bring_up(port.0, now);
+        self.ports[port.index()].take_trace()
+    }
+
+    /// Bytes in use in a pool at `now`, and the most there were.
+    pub fn pool_used(&mut self, now: SimTime, pool: PoolId) -> (u64, u64) {
+        self.settle_pool(pool.0, now);
+        let pool = &self.pools[pool.0 as usize];
+        (pool.used(), pool.max_used())
+    }
+
+    /// What became of all packets.
+    pub fn totals(&self) -> Totals {
+        Totals {
+            in_network: self.slab.len() as u64,
+            ..self.totals
+        }
+    }
+
+    /// Packets that links hold back now.
+    pub fn held_back(&self) -> u64 {
+        self.held
+    }
+}
