@@ -9,6 +9,7 @@ use narrows::config::{
     EcnMode, IdleRestart, InitialWindow, LocalDropPolicy, RecoverySending, TcpConfig,
 };
 use narrows::congestion::CaState;
+use narrows::trace::TimeoutCause;
 use narrows::wire::{Flags, Seq};
 
 fn window(config: TcpConfig, segments: u32) -> TcpConfig {
@@ -694,6 +695,46 @@ fn rfc2018_8_a_peer_that_reneges_does_not_stall_us() {
             }
             lab.log.clear();
             lab.ack(next);
+        }
+        assert_eq!(next, 10, "{detector}");
+    }
+}
+
+/// The same behind a closed window, where the timer only probes: the probe goes, for as long as the
+/// window is closed, and all of what was SACKed leaves again when it opens.
+#[test]
+fn rfc2018_8_a_peer_that_reneges_and_closes_its_window_is_probed() {
+    for detector in ["sack", "rack"] {
+        let mut lab = Lab::connected(window(textbook(detector), 10), ms(100));
+        lab.write(10);
+        lab.wait(ms(100));
+        for n in 2..=10 {
+            lab.sack(0, &[(1, n)]);
+        }
+        lab.wait(ms(100));
+        lab.window = 0;
+        lab.ack(1);
+        for _ in 0..8 {
+            let out = (0..5).map(|_| lab.timer()).find(|out| !out.is_empty());
+            let out = out.expect("a probe goes");
+            assert_eq!(segments(&out), [1], "{detector}");
+            lab.wait(ms(100));
+            lab.ack(1);
+        }
+        assert_eq!(
+            lab.timeouts().last(),
+            Some(&TimeoutCause::ZeroWindow),
+            "{detector}"
+        );
+        lab.window = 1_000_000;
+        let mut next = 1;
+        for _ in 0..20 {
+            lab.log.clear();
+            lab.ack(next);
+            lab.wait(Duration::from_secs(130));
+            for sent in segments(&lab.log) {
+                next += u64::from(sent == next);
+            }
         }
         assert_eq!(next, 10, "{detector}");
     }

@@ -270,6 +270,72 @@ fn rfc3168_6_1_2_a_mark_in_a_window_of_one_segment_waits_for_the_timer() {
     );
 }
 
+/// The peer must echo a mark on all its segments until CWR comes, and CWR goes on new data only:
+/// what of its own it sends meanwhile does not put that off.
+#[test]
+fn rfc3168_6_1_2_the_peers_own_segments_with_ece_do_not_hold_up_new_data() {
+    for control in ["fixed:1", "reno", "cubic"] {
+        let one = TcpConfig {
+            initial_window: narrows::config::InitialWindow::Segments(1),
+            ..lab::congestion(classic(), control)
+        };
+        let mut lab = Lab::connected_with(one, ms(100), Flags::ECE);
+        lab.write(20);
+        lab.wait(ms(100));
+        let (mut acked, mut theirs) = (1, 0);
+        let (mut next, mut cwr_after) = (lab.ack_now(MSS, &[], Flags::ECE), Vec::new());
+        let mut echoing = true;
+        while acked < 20 {
+            let begin = lab.now;
+            let rto = lab.conn.sender().current_rto();
+            // Each of theirs carries ECE, ten times a round trip.
+            while next.is_empty() {
+                let waited = lab.now.since(begin);
+                assert!(waited <= rto, "{control}: segment {acked} waits {waited}");
+                next.extend(lab.wait(ms(10)));
+                let flags = if echoing { Flags::ECE } else { Flags::NONE };
+                next.extend(lab.data(theirs, 100, Ecn::NotEct, flags));
+                next.retain(|o| o.len > 0);
+                theirs += 100;
+            }
+            if next.iter().any(|o| o.has(Flags::CWR)) {
+                cwr_after.push(acked);
+                echoing = false;
+            }
+            lab.wait(ms(50));
+            acked = next.last().unwrap().segment() + 1;
+            next = lab.ack(acked);
+        }
+        assert_eq!(cwr_after, [1], "{control}");
+        assert_eq!(lab.conn.sender_stats().timeouts, 0, "{control}");
+    }
+}
+
+/// Once a window: what the segment that waited draws may hold up the next, and nothing else.
+#[test]
+fn rfc3168_6_1_2_a_window_of_one_segment_is_held_up_once() {
+    let one = TcpConfig {
+        initial_window: narrows::config::InitialWindow::Segments(1),
+        ..lab::congestion(classic(), "fixed:1")
+    };
+    let mut lab = Lab::connected_with(one, ms(100), Flags::ECE);
+    lab.write(5);
+    lab.wait(ms(100));
+    let rto = lab.conn.sender().current_rto();
+    assert!(lab.ack_now(MSS, &[], Flags::ECE).is_empty());
+    lab.wait(rto / 2);
+    // Again, and with no news.
+    assert!(lab.ack_now(MSS, &[], Flags::ECE).is_empty());
+    let out = lab.wait(rto - rto / 2);
+    assert_eq!((segments(&out), out[0].has(Flags::CWR)), (vec![1], true));
+    // The peer echoes on: a mark of its own, and another timeout.
+    let rto = lab.conn.sender().current_rto();
+    lab.wait(ms(100));
+    assert!(lab.ack_now(2 * MSS, &[], Flags::ECE).is_empty());
+    assert!(lab.wait(rto - ms(1)).is_empty());
+    assert_eq!(segments(&lab.wait(ms(1))), [2]);
+}
+
 /// An ACK with ECE never leaves the window larger than it found it.
 #[test]
 fn rfc3168_6_1_2_an_ack_with_ece_does_not_grow_the_window() {

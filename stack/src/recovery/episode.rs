@@ -116,6 +116,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let prior_una = self.una;
         let advanced = input.ack > prior_una;
         let outstanding = self.nxt > prior_una;
+        let one_segment = input.ece && self.cc.cwnd() == self.mss;
 
         // The scoreboard.
         let mut seen = Delivered {
@@ -253,14 +254,16 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             trace(TraceEvent::Congestion(CongestionEvent::EcnEcho));
             self.enter_cwr(CongestionEvent::EcnEcho, flight, now, trace);
             self.stats.ecn_reductions += 1;
+            // A window of one segment cannot shrink: the timer slows the sender further (the same
+            // section), once for each window as well: the peer must repeat ECE, on segments of its
+            // own, too, until the CWR comes that only new data carries. Exact feedback, and windows
+            // below one segment, have means of their own.
+            if one_segment && !input.exact_ecn {
+                self.held_until = now + self.current_rto();
+            }
         }
         if self.ca_state == CaState::Cwr && self.is_idle() {
             self.leave_episode(trace, now);
-        }
-        // A window of one segment cannot shrink: the timer slows the sender further (the same
-        // section). Exact feedback, and windows below one segment, have means of their own.
-        if input.ece && !input.exact_ecn && self.cc.cwnd() == self.mss {
-            self.held_until = now + self.current_rto();
         }
 
         if self.ca_state == CaState::Open && (duplicate || !self.board.sacked().is_zero()) {

@@ -175,6 +175,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             pacer.forgive();
         }
         self.held_until = Instant::ZERO;
+        // A peer that discards what it SACKed must not stall us (RFC 2018 section 8).
+        if first.is_sacked() {
+            self.board.reset_sacked();
+        }
         trace(TraceEvent::Timeout {
             cause,
             rto: self.armed_rto,
@@ -188,10 +192,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.force_one = true;
             self.arm_rto(now);
             return;
-        }
-        // A peer that discards what it SACKed must not stall us (RFC 2018 section 8).
-        if first.is_sacked() {
-            self.board.reset_sacked();
         }
         let first_of_episode = self.ca_state != CaState::Loss || self.una >= self.recover;
         let retries = self.retries;
