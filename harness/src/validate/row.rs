@@ -22,6 +22,9 @@ pub struct Row {
     pub explained: Option<&'static str>,
     /// A remark.
     pub note: Option<String>,
+    /// Which result of ours is compared, where more than one row compares the same: they count
+    /// once.
+    pub result: Option<String>,
     /// How long the comparison took, in milliseconds; filled in by the runner.
     pub millis: u64,
 }
@@ -137,8 +140,16 @@ impl Row {
             tolerance,
             explained: None,
             note: None,
+            result: None,
             millis: 0,
         }
+    }
+
+    /// One of several rows that hold `result` of ours against something.
+    #[must_use]
+    pub fn of_result(mut self, result: impl Into<String>) -> Self {
+        self.result = Some(result.into());
+        self
     }
 
     /// If the row is outside its tolerance, the section `anchor` of docs/VALIDATION.md says why.
@@ -200,6 +211,16 @@ impl Tolerance {
 }
 
 impl Verdict {
+    /// How bad it is for a result that was judged; `None` if it was not.
+    pub const fn severity(self) -> Option<u8> {
+        match self {
+            Self::Agrees => Some(0),
+            Self::Explained => Some(1),
+            Self::Differs => Some(2),
+            Self::Shown | Self::Missing => None,
+        }
+    }
+
     /// One word.
     pub const fn name(self) -> &'static str {
         match self {

@@ -7,8 +7,11 @@ pub mod table;
 
 use crate::scenario::ScenarioError;
 use crate::validate::{CheckReport, Measured, Row, Verdict};
+use std::collections::BTreeMap;
 
-/// How many rows there are of each verdict, and what is not there.
+/// How many results there are of each verdict, and what is not there.
+///
+/// A result that several rows hold against several references counts once, by the worst of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Within their tolerance.
@@ -17,6 +20,8 @@ pub struct Tally {
     pub explained: usize,
     /// Outside.
     pub differ: usize,
+    /// Rows that compare a result which another row has counted.
+    pub repeated: usize,
     /// Shown without a judgement.
     pub shown: usize,
     /// Could not be had; each reason with the number of rows, in the order of the table.
@@ -34,9 +39,25 @@ impl Tally {
             unreached: planned.saturating_sub(reports.len()),
             ..Self::default()
         };
+        let mut shared: BTreeMap<&str, Verdict> = BTreeMap::new();
         for report in reports {
             for row in &report.rows {
-                tally.count(row);
+                match (&row.result, row.verdict()) {
+                    (Some(result), verdict) if verdict.severity().is_some() => {
+                        match shared.get_mut(result.as_str()) {
+                            None => {
+                                shared.insert(result, verdict);
+                            }
+                            Some(worst) => {
+                                tally.repeated += 1;
+                                if verdict.severity() > worst.severity() {
+                                    *worst = verdict;
+                                }
+                            }
+                        }
+                    }
+                    (_, verdict) => tally.count(verdict, &row.ours),
+                }
             }
             match &report.failure {
                 None => {}
@@ -44,11 +65,14 @@ impl Tally {
                 Some(e) => tally.failed.push((report.check.name, e.to_string())),
             }
         }
+        for verdict in shared.into_values() {
+            tally.count(verdict, &Measured::Text(String::new()));
+        }
         tally
     }
 
-    fn count(&mut self, row: &Row) {
-        match (row.verdict(), &row.ours) {
+    fn count(&mut self, verdict: Verdict, ours: &Measured) {
+        match (verdict, ours) {
             (Verdict::Agrees, _) => self.agree += 1,
             (Verdict::Explained, _) => self.explained += 1,
             (Verdict::Differs, _) => self.differ += 1,
@@ -75,8 +99,16 @@ impl Tally {
     pub fn sentences(&self) -> Vec<String> {
         let missing: usize = self.missing.iter().map(|(_, n)| n).sum();
         let rows = self.agree + self.explained + self.differ + missing;
+        let repeated = match self.repeated {
+            0 => String::new(),
+            n => format!(
+                " (in {} rows: a result that is held against several references counts once, by \
+                 the worst)",
+                rows + n
+            ),
+        };
         let mut text = format!(
-            "Of {} {} {}, {} and {}",
+            "Of {} {}{repeated} {}, {} and {}",
             rows,
             plural(rows, "comparison", "comparisons"),
             verb(self.agree, "agrees", "agree"),

@@ -18,12 +18,14 @@ pub struct ValidationRecord {
     pub command: String,
     /// The closing sentences.
     pub summary: Vec<String>,
-    /// Rows that agree.
+    /// Results that agree with all they are held against.
     pub agree: usize,
-    /// Rows outside their tolerance, explained.
+    /// Results outside a tolerance, explained.
     pub explained: usize,
-    /// Rows outside their tolerance.
+    /// Results outside a tolerance.
     pub differ: usize,
+    /// Rows about a result that another row has counted.
+    pub repeated: usize,
     /// Rows that could not be had.
     pub missing: usize,
     /// Rows without a judgement.
@@ -70,6 +72,8 @@ pub struct RowRecord {
     pub explained: Option<&'static str>,
     /// A remark.
     pub note: Option<String>,
+    /// The result of ours, where several rows compare the same one.
+    pub result: Option<String>,
     /// How long it took.
     pub seconds: f64,
 }
@@ -86,6 +90,7 @@ impl ValidationRecord {
             agree: tally.agree,
             explained: tally.explained,
             differ: tally.differ,
+            repeated: tally.repeated,
             missing: tally.missing.iter().map(|(_, n)| n).sum(),
             shown: tally.shown,
             checks: reports.iter().map(CheckRecord::of).collect(),
@@ -142,6 +147,7 @@ impl RowRecord {
             verdict: row.verdict().name(),
             explained: row.explained,
             note: row.note.clone(),
+            result: row.result.clone(),
             seconds: row.millis as f64 / 1e3,
         }
     }

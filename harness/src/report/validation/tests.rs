@@ -139,6 +139,48 @@ fn the_tally_says_what_agrees_and_why_something_is_missing() {
     );
 }
 
+/// What two peers and a table hold against the same result is one comparison, and no better than
+/// the worst of them.
+#[test]
+fn a_result_beside_several_references_counts_once() {
+    let beside = |reference, shared: bool| {
+        let row = row("N = 8", reference, 100.0);
+        if shared { row.of_result("N = 8") } else { row }
+    };
+    let tally = |rows: Vec<Row>| {
+        let report = CheckReport {
+            check: CHECKS[0],
+            rows,
+            figures: Vec::new(),
+            failure: None,
+            took: Duration::ZERO,
+        };
+        Tally::of(&[report], 1)
+    };
+    let counts = |t: &Tally| (t.agree, t.explained, t.differ, t.shown, t.repeated);
+    let apart = tally(vec![beside(100.0, false), beside(50.0, false)]);
+    assert_eq!(counts(&apart), (1, 0, 1, 0, 0));
+    let agree = tally(vec![beside(100.0, true), beside(100.5, true)]);
+    assert_eq!(counts(&agree), (1, 0, 0, 0, 1));
+    assert!(agree.sentences()[0].starts_with("Of 1 comparison (in 2 rows: "));
+    let mixed = tally(vec![
+        beside(100.0, true),
+        beside(50.0, true).explained("why"),
+        beside(99.9, true),
+    ]);
+    assert_eq!(counts(&mixed), (0, 1, 0, 0, 2));
+    let worst = tally(vec![
+        beside(50.0, true),
+        beside(50.0, true).explained("why"),
+    ]);
+    assert_eq!(counts(&worst), (0, 0, 1, 0, 1));
+    assert!(!worst.holds());
+    let mut shown = beside(1.0, true);
+    shown.tolerance = Tolerance::Shown;
+    let shown = tally(vec![shown, beside(100.0, true)]);
+    assert_eq!(counts(&shown), (1, 0, 0, 1, 0));
+}
+
 #[test]
 fn the_table_fits_from_80_columns_on() {
     use crate::report::table::Colour;

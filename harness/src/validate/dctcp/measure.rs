@@ -45,18 +45,6 @@ impl Teeth {
     }
 }
 
-impl Teeth {
-    /// Queues in packets of the model, where those of the run are tenths.
-    pub(super) fn in_parts(self) -> Self {
-        Self {
-            max: self.max / 10.0,
-            min: self.min / 10.0,
-            middle_min: self.middle_min / 10.0,
-            ..self
-        }
-    }
-}
-
 /// The shortest queue between each two times that it passes its middle upwards.
 fn valleys(queue: impl Iterator<Item = f64> + Clone) -> Vec<f64> {
     let low = queue.clone().fold(f64::INFINITY, f64::min);

@@ -2,19 +2,19 @@
 
 use super::measure::{Teeth, utilisation};
 use super::model::Sawtooth;
-use super::senders::as_in_the_model;
+use super::senders::{AfterCut, Growth, own_sender};
 use super::{go, long_lived};
 use crate::report::chart::{Axis, Chart, Draw, Role, Rule, RuleAt, Series};
 use crate::scenario::ScenarioError;
 use crate::scenario::flows::{FlowsRun, FlowsSpec, Record};
-use crate::scenario::spec::{Aqm, Framing, QueueLimit};
+use crate::scenario::spec::Framing;
 use crate::validate::reference::Table;
 use crate::validate::{Bench, Expected, Figure, Measured, Row, Tolerance};
 use narrows::{Duration, Rate};
 
 const RTT: Duration = Duration::from_micros(100);
 const MODEL: &str = "model of the DCTCP paper, SIGCOMM 2010, section 3.3";
-const FOLLOWS_RFC_3168: &str = "dctcp-alpha";
+const GROWS_BY_WINDOWS: &str = "dctcp-alpha";
 
 /// Packets as the model has them: 1500 bytes, nothing between.
 fn set_up(senders: u32, gbps: u64, k: u32) -> FlowsSpec {
@@ -93,16 +93,16 @@ fn with_prr(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
 
 fn rows(bench: &mut Bench<'_>, at: &str, n: u32, gbps: u64, k: u32, ours: &Teeth) {
     let model = model(n, gbps, k);
-    let row = |what, expected, ours, unit, tolerance| {
-        let what = format!("{at}: {what}");
+    let row = |what: &str, expected, ours, unit, tolerance| {
         Row::new(
-            what,
+            format!("{at}: {what}"),
             MODEL,
             expected,
             Measured::Value(ours),
             unit,
             tolerance,
         )
+        .of_result(result(at, what))
     };
     let value = Expected::Value;
     let two = Tolerance::Absolute(2.0);
@@ -124,7 +124,7 @@ fn rows(bench: &mut Bench<'_>, at: &str, n: u32, gbps: u64, k: u32, ours: &Teeth
             "{:.4} in the model without growth in the round of a cut",
             model.alpha_without_growth_in_the_cut()
         ))
-        .explained(FOLLOWS_RFC_3168),
+        .explained(GROWS_BY_WINDOWS),
     );
     bench.row(
         row(
@@ -134,7 +134,7 @@ fn rows(bench: &mut Bench<'_>, at: &str, n: u32, gbps: u64, k: u32, ours: &Teeth
             "RTT",
             Tolerance::Relative(0.2),
         )
-        .explained(FOLLOWS_RFC_3168),
+        .explained(GROWS_BY_WINDOWS),
     );
     bench.row(row(
         "utilisation",
@@ -145,38 +145,46 @@ fn rows(bench: &mut Bench<'_>, at: &str, n: u32, gbps: u64, k: u32, ours: &Teeth
     ));
 }
 
-/// The values of the reference, and the sender that the model describes.
+/// The values of the reference, and senders that differ from ours in when they grow.
 fn reference_rows(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
     let table = Table::parse(include_str!("../../../reference/dctcp_sawtooth.csv"));
     for line in table.lines() {
         let n = line.whole("n");
         let spec = set_up(n, 10, 40);
-        let ours = Teeth::of(&spec, &go(bench, &spec)?);
-        let theirs = Teeth::of(&spec, &as_in_the_model(bench, &spec, 1)?);
-        let fine = fine(&spec, 40);
-        let parts = Teeth::of(&fine, &as_in_the_model(bench, &fine, PARTS)?).in_parts();
+        let ours = go(bench, &spec)?;
+        let pausing = own_sender(bench, &spec, Growth::EachAck, AfterCut::Pauses)?;
+        let stepping = own_sender(bench, &spec, Growth::EachWindow, AfterCut::GrowsOn)?;
+        let model = own_sender(bench, &spec, Growth::EachAck, AfterCut::GrowsOn)?;
         let bound = |column| line.number(column).expect("a bound of alpha");
         let alpha = Expected::Range(bound("alpha_low"), bound("alpha_high"));
-        for (who, teeth) in [
+        // Between ours and the model's sender, each with one of the two differences.
+        let senders = [
             ("", ours),
-            (", growing in the round of a cut", theirs),
-            (", growing so and sending tenths of packets", parts),
-        ] {
+            (", growing on each ACK", pausing),
+            (", growing in the round of a cut", stepping),
+            (", growing on each ACK and in the round of a cut", model),
+        ];
+        for (i, (who, run)) in senders.into_iter().enumerate() {
+            let teeth = Teeth::of(&spec, &run);
             let row = |what: &str, expected, ours, unit| {
-                Row::new(
+                let row = Row::new(
                     format!("10 Gb/s, N = {n}{who}: {what}"),
                     table.source.clone(),
                     expected,
                     Measured::Value(ours),
                     unit,
-                    if unit.is_empty() {
-                        Tolerance::Relative(0.1)
-                    } else {
-                        Tolerance::Absolute(2.0)
+                    match (i, unit) {
+                        (1 | 2, _) => Tolerance::Shown,
+                        (_, "") => Tolerance::Relative(0.1),
+                        _ => Tolerance::Absolute(2.0),
                     },
-                )
+                );
+                match who {
+                    "" => row.of_result(result(&format!("10 Gb/s, N = {n}"), what)),
+                    _ => row,
+                }
             };
-            bench.row(row("alpha", alpha.clone(), teeth.alpha, "").explained(FOLLOWS_RFC_3168));
+            bench.row(row("alpha", alpha.clone(), teeth.alpha, "").explained(GROWS_BY_WINDOWS));
             if let Some(q) = line.number("q_max") {
                 bench.row(row("Qmax", Expected::Value(q), teeth.max, "packets"));
             }
@@ -188,16 +196,9 @@ fn reference_rows(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
     Ok(())
 }
 
-/// In how many segments a packet of the model is sent where whole segments are not to matter.
-const PARTS: u32 = 10;
-
-/// The same path for packets of a tenth: as many bytes, ten times the packets.
-fn fine(spec: &FlowsSpec, k: u32) -> FlowsSpec {
-    let mut fine = spec.clone();
-    fine.net.mtu = spec.net.mtu / PARTS;
-    fine.net.aqm = Aqm::EcnStep(QueueLimit::Packets(k * PARTS));
-    fine.net.nic = QueueLimit::Packets(1_000 * PARTS);
-    fine
+/// What of our sender is held against both the model and the reference.
+fn result(at: &str, what: &str) -> String {
+    format!("DCTCP sawtooth, {at}: {what}")
 }
 
 /// The queue over a few periods.

@@ -10,26 +10,46 @@ use narrows::congestion::{
 };
 use std::sync::Arc;
 
-/// The same run with a sender that grows on in the round trip of a cut, as the model's does; a
-/// packet of the model is `parts` segments.
-pub(super) fn as_in_the_model(
+/// When the window of the model's sender grows by a packet in a round trip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Growth {
+    /// By a packet once a window of bytes is acknowledged: what RFC 5681 section 3.1 recommends,
+    /// and what ours does.
+    EachWindow,
+    /// By `SMSS * SMSS / cwnd` on each ACK: RFC 5681 equation 3, which the section allows.
+    EachAck,
+}
+
+/// What the model's sender does in the round trip of a cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AfterCut {
+    /// Does not grow, as RFC 3168 section 6.1.2 asks.
+    Pauses,
+    /// Grows on, as in the model.
+    GrowsOn,
+}
+
+/// The same run with a sender of the comparison's own: `growth` and `after_cut` are all that it
+/// differs in from ours.
+pub(super) fn own_sender(
     bench: &Bench<'_>,
     spec: &FlowsSpec,
-    parts: u32,
+    growth: Growth,
+    after_cut: AfterCut,
 ) -> Result<FlowsRun, ScenarioError> {
     bench.checkpoint()?;
     let mut registry = CongestionRegistry::standard();
     registry.register(
-        "growing-dctcp",
-        "grows in the round of a cut",
-        move |s: &FlowStart| Growing::new(s, parts),
+        "model-dctcp",
+        "DCTCP with a choice of growth",
+        move |s: &FlowStart| ModelSender::new(s, growth, after_cut),
     );
     let runner = Flows {
         congestion: Arc::new(registry),
         ..Flows::default()
     };
     let mut spec = spec.clone();
-    spec.tcp.congestion = "growing-dctcp".to_owned();
+    spec.tcp.congestion = "model-dctcp".to_owned();
     let ctx = RunContext {
         cancel: Some(bench.cancel()),
         ..RunContext::default()
@@ -37,61 +57,72 @@ pub(super) fn as_in_the_model(
     runner.run(&spec, ctx)
 }
 
-/// DCTCP that does not heed RFC 3168 section 6.1.2, which wants no growth on ACKs that echo a
-/// mark.
+/// DCTCP whose growth is a choice.
 #[derive(Debug)]
-struct Growing {
+struct ModelSender {
+    /// Alpha, slow start, and the window where it grows once a window.
     inner: Dctcp,
-    parts: u64,
+    growth: Growth,
+    after_cut: AfterCut,
+    /// The window that grows on each ACK, from the first cut on.
+    window: Option<ByteCount>,
 }
 
-impl Growing {
-    fn new(start: &FlowStart, parts: u32) -> Self {
-        let parts = u64::from(parts);
-        let mut start = *start;
-        start.mss = start.mss * parts;
-        start.initial_window = start.initial_window * parts;
+impl ModelSender {
+    fn new(start: &FlowStart, growth: Growth, after_cut: AfterCut) -> Self {
         Self {
-            inner: Dctcp::new(&start),
-            parts,
+            inner: Dctcp::new(start),
+            growth,
+            after_cut,
+            window: None,
         }
     }
 
-    /// The flow in packets of the model, and never in the round of a cut.
     fn view<'a>(&self, flow: &FlowView<'a>) -> FlowView<'a> {
         let mut flow = *flow;
-        flow.mss = flow.mss * self.parts;
-        if flow.ca_state == CaState::Cwr {
+        if self.after_cut == AfterCut::GrowsOn && flow.ca_state == CaState::Cwr {
             flow.ca_state = CaState::Open;
         }
         flow
     }
 }
 
-impl CongestionControl for Growing {
+impl CongestionControl for ModelSender {
     fn name(&self) -> &'static str {
-        "growing-dctcp"
+        "model-dctcp"
     }
     fn cwnd(&self) -> ByteCount {
-        self.inner.cwnd()
+        self.window.unwrap_or_else(|| self.inner.cwnd())
     }
     fn ssthresh(&self) -> ByteCount {
-        self.inner.ssthresh()
+        self.window.unwrap_or_else(|| self.inner.ssthresh())
     }
     fn needs(&self) -> Needs {
         self.inner.needs()
     }
     fn on_ack(&mut self, ack: &AckSample, flow: &FlowView<'_>) {
         let flow = self.view(flow);
+        if let Some(cwnd) = &mut self.window
+            && flow.may_grow()
+            && !ack.acked.is_zero()
+        {
+            *cwnd += flow.mss.mul_ratio(flow.mss.get(), cwnd.get());
+        }
         self.inner.on_ack(ack, &flow);
     }
     fn on_congestion_event(&mut self, event: CongestionEvent, flow: &FlowView<'_>) {
         let flow = self.view(flow);
+        let cwnd = self.cwnd();
         self.inner.on_congestion_event(event, &flow);
+        if self.growth == Growth::EachAck {
+            // RFC 8257 section 3.4; nothing is lost in these runs.
+            let cut = cwnd.mul_ratio(self.inner.alpha_q32(), 1 << 33);
+            self.window = Some((cwnd - cut).max(flow.mss * 2));
+        }
     }
     fn on_rto(&mut self, consecutive: u32, flow: &FlowView<'_>) {
-        let flow = self.view(flow);
-        self.inner.on_rto(consecutive, &flow);
+        self.inner.on_rto(consecutive, flow);
+        self.window = None;
     }
     fn variables(&self, show: &mut dyn FnMut(&'static str, Variable)) {
         self.inner.variables(show);

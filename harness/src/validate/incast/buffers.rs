@@ -130,7 +130,8 @@ fn compare(bench: &mut Bench<'_>, table: &Table, line: &Line<'_>, found: &[Incas
         Measured::spread(&goodput(found)),
         "Mb/s",
         tolerance,
-    );
+    )
+    .of_result(stock(n, b));
     if transition {
         row = row.note("in the transition, where single packets decide");
     }

@@ -117,6 +117,11 @@ fn fast08(servers: u32, buffer: u32, secs: u64) -> IncastSpec {
     spec
 }
 
+/// The goodput of that cell of the set-up as it is, which several tables have.
+fn stock(servers: u32, buffer: u32) -> String {
+    format!("fast08, B = {buffer}, N = {servers}: goodput")
+}
+
 /// RFC 6298 with that floor, initially as in ns-2.
 fn floor(rto: Duration) -> String {
     format!("floor:{rto},initial=3s")

@@ -230,14 +230,15 @@ pub(super) fn beside(
 ) -> impl Iterator<Item = Row> {
     let (of_goodput, of_timeouts) = cell.tolerances();
     let row = |what: &str, theirs: Option<f64>, ours: &[f64], unit, tolerance: Tolerance| {
-        Some(Row::new(
+        let row = Row::new(
             format!("{}, beside {peer}: {what}", cell.name()),
             source,
             Expected::Value(theirs?),
             Measured::spread(ours),
             unit,
             tolerance,
-        ))
+        );
+        Some(row.of_result(format!("{}: {what}", cell.name())))
     };
     let [goodput, timeouts] = theirs;
     let rows = [
