@@ -37,3 +37,4 @@ pub mod scenario;
 pub mod script;
 pub mod sim;
 pub mod validate;
+pub mod version;

@@ -128,7 +128,8 @@ pub(super) fn run<R: IncastRunner>(
     let record = SweepRecord {
         format: "narrows-incast",
         format_version: FORMAT_VERSION,
-        narrows_version: env!("CARGO_PKG_VERSION").to_owned(),
+        narrows_version: crate::version::VERSION.to_owned(),
+        narrows_commit: crate::version::COMMIT,
         command: command_line(command),
         settings: records::settings(&sweep),
         names: explained(&app.catalog, &planned),
@@ -333,7 +334,8 @@ pub(super) fn explained(catalog: &Catalog, planned: &[PlannedRun]) -> Vec<(Strin
     rows
 }
 
-/// The command as a shell takes it.
+/// The command as a shell takes it, by the name of the program that ran: ours, or one of somebody
+/// who brought algorithms along.
 pub(super) fn command_line(args: &[OsString]) -> String {
     let quoted = |arg: &OsString| {
         let text = arg.to_string_lossy().into_owned();
@@ -344,9 +346,34 @@ pub(super) fn command_line(args: &[OsString]) -> String {
             format!("'{}'", text.replace('\'', r"'\''"))
         }
     };
-    let rest = args.iter().skip(1).map(quoted);
-    std::iter::once("narrows".to_owned())
-        .chain(rest)
+    let path = args.first().map(Path::new);
+    let program = path.and_then(Path::file_name).unwrap_or("narrows".as_ref());
+    std::iter::once(quoted(&program.to_owned()))
+        .chain(args.iter().skip(1).map(quoted))
         .collect::<Vec<_>>()
         .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recorded_command_names_the_program_that_ran() {
+        for (given, recorded) in [
+            (
+                &["/usr/bin/narrows", "incast", "-n", "4"][..],
+                "narrows incast -n 4",
+            ),
+            (
+                &["target/release/examples/own_rto", "incast", "--title=a b"],
+                "own_rto incast '--title=a b'",
+            ),
+            (&["./my tcp", "it's"], r"'my tcp' 'it'\''s'"),
+            (&[], "narrows"),
+        ] {
+            let args: Vec<OsString> = given.iter().map(OsString::from).collect();
+            assert_eq!(command_line(&args), recorded);
+        }
+    }
 }

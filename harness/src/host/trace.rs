@@ -26,6 +26,7 @@
 
 use super::{App, TcpHost};
 use crate::net::packet::HostId;
+use crate::version::{COMMIT, VERSION};
 use narrows::congestion::{CaState, CongestionEvent, Spurious};
 use narrows::conn::state::State;
 use narrows::endpoint::ConnId;
@@ -57,8 +58,8 @@ impl<'a> TraceLog<'a> {
     /// Begin with the line that names the format.
     pub fn new(out: &'a mut (dyn Write + Send)) -> Self {
         let head = format!(
-            "{{\"format\":\"narrows-trace\",\"format_version\":{FORMAT_VERSION},\"narrows_version\":\"{}\"}}\n",
-            env!("CARGO_PKG_VERSION")
+            "{{\"format\":\"narrows-trace\",\"format_version\":{FORMAT_VERSION},\"narrows_version\":\"{VERSION}\",\"narrows_commit\":{}}}\n",
+            COMMIT.map_or("null".to_owned(), |c| format!("\"{c}\""))
         );
         Self {
             out,

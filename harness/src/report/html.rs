@@ -24,7 +24,7 @@ pub(super) fn begin(o: &mut String, heading: &str, lead: &str, story: &[String])
          style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n\
          <title>{heading} - narrows</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
          <h1>{heading}</h1>\n<p class=\"lead\">{lead}</p>\n<section class=\"story\">\n",
-        version = env!("CARGO_PKG_VERSION"),
+        version = crate::version::text(),
         heading = escape(heading),
         lead = escape(lead),
     );
@@ -40,7 +40,7 @@ pub(super) fn again(o: &mut String, command: &str) {
         o,
         "<h2>Again</h2>\n<p>This page was made by narrows {version} with</p>\n\
          <pre><code>{command}</code></pre>\n",
-        version = env!("CARGO_PKG_VERSION"),
+        version = crate::version::text(),
         command = escape(command),
     );
 }

@@ -46,6 +46,8 @@ pub struct LiveRecord {
     pub format_version: u32,
     /// Version of narrows that ran it.
     pub narrows_version: String,
+    /// The commit that it was built from, see [`COMMIT`](crate::version::COMMIT).
+    pub narrows_commit: Option<&'static str>,
     /// The command line.
     pub command: String,
     /// Live.
@@ -61,6 +63,7 @@ impl LiveRecord {
             format: "narrows-live-incast",
             format_version: records::FORMAT_VERSION,
             narrows_version: live.narrows_version.clone(),
+            narrows_commit: live.narrows_commit,
             command: live.command.clone(),
             live,
             simulated,

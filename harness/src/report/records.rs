@@ -228,6 +228,8 @@ pub struct SweepRecord {
     pub format_version: u32,
     /// Version of narrows that ran it.
     pub narrows_version: String,
+    /// The commit that it was built from, see [`COMMIT`](crate::version::COMMIT).
+    pub narrows_commit: Option<&'static str>,
     /// The command line.
     pub command: String,
     /// Name and value of each setting, as people read them.

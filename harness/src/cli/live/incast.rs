@@ -387,7 +387,8 @@ impl Results {
         SweepRecord {
             format: "narrows-incast",
             format_version: FORMAT_VERSION,
-            narrows_version: env!("CARGO_PKG_VERSION").to_owned(),
+            narrows_version: crate::version::VERSION.to_owned(),
+            narrows_commit: crate::version::COMMIT,
             command: command_line(command),
             settings,
             names: explained(&app.catalog, &self.planned),

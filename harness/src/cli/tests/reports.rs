@@ -122,6 +122,7 @@ fn the_page_needs_nothing_from_elsewhere() {
         "default-src 'none'",
         "Incast collapse sets in",
         "narrows incast -n 1,8,64 -r 3 --report",
+        "made by narrows",
         env!("CARGO_PKG_VERSION"),
         "port buffer",
         "Seeds of the repetitions",

@@ -2,6 +2,7 @@
 
 use super::Tally;
 use crate::validate::{CheckReport, Expected, Measured, Row, Tolerance};
+use crate::version;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -14,6 +15,8 @@ pub struct ValidationRecord {
     pub format_version: u32,
     /// Version of narrows that ran it.
     pub narrows_version: String,
+    /// The commit that it was built from, see [`version::COMMIT`].
+    pub narrows_commit: Option<&'static str>,
     /// The command line.
     pub command: String,
     /// The closing sentences.
@@ -84,7 +87,8 @@ impl ValidationRecord {
         Self {
             format: "narrows-validation",
             format_version: crate::report::records::FORMAT_VERSION,
-            narrows_version: env!("CARGO_PKG_VERSION").to_owned(),
+            narrows_version: version::VERSION.to_owned(),
+            narrows_commit: version::COMMIT,
             command,
             summary: tally.sentences(),
             agree: tally.agree,
