@@ -7,7 +7,7 @@ mod pair;
 use lab::{Lab, MSS, ms, segments, textbook};
 use narrows::config::{
     EcnMode, IdleRestart, InitialWindow, Keepalive, PacingMode, RecoverySending, SpuriousDetection,
-    TcpConfig,
+    TcpConfig, TimestampMode,
 };
 use narrows::congestion::{
     AckSample, CaState, CongestionControl, CongestionEvent, FlowStart, FlowView, Needs, Reno,
@@ -28,6 +28,71 @@ const LINUX: PacingMode = PacingMode::On {
     slow_start_gain: 200,
     avoidance_gain: 120,
 };
+
+/// A host sleeps with data in flight, and the round trip that it measures then is as long as its
+/// sleep: it goes on at the pace of the path.
+#[test]
+fn a_clock_that_jumps_does_not_set_the_pace() {
+    for stamps in [TimestampMode::Off, TimestampMode::Millis] {
+        for hours in [0, 8] {
+            let config = TcpConfig {
+                pacing: LINUX,
+                timestamps: stamps,
+                send_buffer: 1 << 21,
+                ..TcpConfig::default()
+            };
+            let mut p = Pair::connected(config.clone(), config);
+            let data = bytes(1_000_000);
+            assert_eq!(p.client.send(&data, data.len()), Ok(data.len()));
+            p.run_for(Duration::from_micros(330));
+            assert!(!p.client.sender().is_idle() && p.server_got.len() < 200_000);
+            p.now = p.now + Duration::from_secs(10 + 3_600 * hours);
+            let woken = p.now;
+            while p.server_got.len() < data.len() {
+                p.run_for(ms(1));
+                let took = p.now.since(woken);
+                assert!(
+                    took < ms(200),
+                    "{stamps:?}, {hours} h: {}",
+                    p.server_got.len()
+                );
+            }
+            assert!(p.server_got == data);
+        }
+    }
+}
+
+/// A peer that echoes timestamps of long ago has its round trip taken for long (RFC 7323 section
+/// 4.3), and yet a pace of a window a second at least; once it tells the truth, that of the path.
+#[test]
+fn rfc7323_4_3_an_echo_of_long_ago_does_not_set_the_pace() {
+    let config = TcpConfig {
+        pacing: LINUX,
+        ..lab::stamped(textbook("sack"))
+    };
+    let mut lab = Lab::connected(config, ms(10));
+    lab.write(400);
+    lab.wait(ms(10));
+    // A timeout, so that only the echo tells; it says a quarter of an hour.
+    let sent = lab.timer();
+    assert_eq!(lab.conn.sender_stats().timeouts, 1);
+    let now = sent[0].tcp.options.timestamps.unwrap().val;
+    lab.echo = Some(now.wrapping_sub(900_000_000));
+    lab.ack(1);
+    assert!(lab.conn.sender().rtt().latest() > Duration::from_secs(800));
+    let begin = lab.now;
+    let mut acked = 1;
+    while acked < 400 {
+        lab.wait(ms(10));
+        let sent = segments(&lab.log).into_iter().max().unwrap() + 1;
+        while acked < sent {
+            acked += 1;
+            lab.ack(acked);
+        }
+        let took = lab.now.since(begin);
+        assert!(took < Duration::from_secs(3), "{acked} segments in {took}");
+    }
+}
 
 /// Ten segments in an RTT of 100 ms at twice the window each RTT: one every 5 ms.
 #[test]

@@ -286,6 +286,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             prr.on_ack(delivered.min(most), self.board.pipe(), self.mss, safe);
         }
 
+        if self.pacer.is_some() {
+            self.reconsider_pace(now);
+        }
+
         // Timers (RFC 6298 sections 5.2 and 5.3).
         if advanced {
             if self.una == self.nxt {

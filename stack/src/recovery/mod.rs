@@ -10,6 +10,7 @@ mod burst;
 pub mod detector;
 pub mod dup_thresh;
 mod episode;
+mod pace;
 pub mod pacer;
 pub mod prr;
 pub mod rack;

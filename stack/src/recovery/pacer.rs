@@ -71,6 +71,16 @@ impl Pacer {
         self.carry = 0;
     }
 
+    /// The rate is `rate` from here on: the next segment waits no longer than `bytes`, or a quantum,
+    /// take at it, whatever it was when the last one left.
+    pub fn hasten(&mut self, now: Instant, bytes: ByteCount, rate: Rate) {
+        let latest = now + rate.time_for(bytes.max(self.config.quantum));
+        if latest < self.next {
+            self.next = latest;
+            self.carry = 0;
+        }
+    }
+
     /// How long `bytes` take at `rate`, keeping the remainder.
     #[inline]
     fn time_for(&mut self, bytes: ByteCount, rate: Rate) -> Duration {
@@ -194,6 +204,19 @@ mod tests {
         }
         // 5 ms owed, and the one that may leave at any time.
         assert_eq!(sent, 6);
+    }
+
+    #[test]
+    fn a_faster_rate_shortens_the_wait_and_a_slower_one_does_not_lengthen_it() {
+        let mut p = Pacer::new();
+        p.on_sent(Instant::ZERO, MSS, Rate::from_bits_per_sec(1_448 * 8));
+        let second = Instant::ZERO + Duration::from_secs(1);
+        assert_eq!(p.next_send(Instant::ZERO), Some(second));
+        p.hasten(Instant::ZERO, MSS, Rate::from_bits_per_sec(8));
+        assert_eq!(p.next_send(Instant::ZERO), Some(second));
+        p.hasten(Instant::ZERO, MSS, Rate::from_bits_per_sec(1_448 * 8_000));
+        let ms = Instant::ZERO + Duration::from_millis(1);
+        assert_eq!(p.next_send(Instant::ZERO), Some(ms));
     }
 
     #[test]

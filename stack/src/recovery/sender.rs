@@ -14,7 +14,7 @@ use crate::prefetch::{prefetch, prefetch_part};
 use crate::rng::Rng;
 use crate::sparse::Sparse;
 use narrows_congestion::{
-    ByteCount, CaState, CongestionControl, Duration, FlowView, Instant, Needs, Rate, RtoPolicy,
+    ByteCount, CaState, CongestionControl, Duration, FlowView, Instant, Needs, RtoPolicy,
     RttEstimator,
 };
 use std::mem::offset_of;
@@ -510,38 +510,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if self.validates && !retransmission {
             self.validate_send(now);
         }
-    }
-
-    /// Until when pacing holds back the next segment, if it does.
-    #[inline]
-    pub(super) fn paced_until(&self, now: Instant) -> Option<Instant> {
-        self.pacer.as_ref()?.next_send(now)
-    }
-
-    /// Never zero: that would hold back everything, with no timer to end it.
-    pub(super) fn pacing_rate(&self) -> Option<Rate> {
-        self.desired_rate().filter(|rate| rate.bits_per_sec() > 0)
-    }
-
-    #[inline]
-    fn desired_rate(&self) -> Option<Rate> {
-        if let Some(rate) = self.cc.pacing_rate() {
-            return Some(rate);
-        }
-        let (slow_start_gain, avoidance_gain) = match self.policy.pacing {
-            PacingMode::On {
-                slow_start_gain,
-                avoidance_gain,
-            } => (slow_start_gain, avoidance_gain),
-            PacingMode::Off if self.needs.pacing => (200, 120),
-            PacingMode::Off => return None,
-        };
-        let gain = if self.cc.cwnd() < self.cc.ssthresh() {
-            slow_start_gain
-        } else {
-            avoidance_gain
-        };
-        Some(Rate::of(self.cc.cwnd(), self.rtt.srtt()?)?.mul_ratio(u64::from(gain), 100))
     }
 
     /// The segment that carried CWR never left.

@@ -1,0 +1,80 @@
+//! The pace: how fast the window is let out, where pacing is asked for.
+
+use super::sender::Sender;
+use crate::config::PacingMode;
+use narrows_congestion::{CongestionControl, Duration, Instant, Rate, RtoPolicy};
+
+/// A window is spread over no more than this. Where the round trip is longer, the window's own ACKs
+/// space what leaves; one second is where RFC 6298 (section 2.1) begins without knowing any.
+const LONGEST_PACED_RTT: Duration = Duration::from_secs(1);
+
+/// No pace holds a segment back for longer, not even that of a congestion control of the user's own:
+/// about what a timeout may be (RFC 6298 section 2.4).
+const SLOWEST_SEGMENT: Duration = Duration::from_secs(60);
+
+impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
+    /// Until when pacing holds back the next segment, if it does.
+    #[inline]
+    pub(super) fn paced_until(&self, now: Instant) -> Option<Instant> {
+        self.pacer.as_ref()?.next_send(now)
+    }
+
+    /// Never so slow that a segment takes longer than [`SLOWEST_SEGMENT`]; rate zero is none at all.
+    pub(super) fn pacing_rate(&self) -> Option<Rate> {
+        let rate = self.desired_rate().filter(|rate| rate.bits_per_sec() > 0)?;
+        // A segment in eight seconds is nowhere near: no division for each that leaves.
+        if rate.bits_per_sec() >= self.mss.get() {
+            return Some(rate);
+        }
+        Some(rate.max(Rate::of(self.mss, SLOWEST_SEGMENT)?))
+    }
+
+    /// The round trip over which a window is spread: SRTT, but not what a clock that jumped, or a
+    /// peer that echoes what it likes, has left in it.
+    fn paced_round_trip(&self) -> Option<Duration> {
+        // A sample of less than half the average says that the average is stale. Of zero it says
+        // nothing: the clock is coarse.
+        let latest = match self.rtt.latest() {
+            Duration::ZERO => Duration::MAX,
+            latest => latest.saturating_shl(1),
+        };
+        Some(self.rtt.srtt()?.min(latest).min(LONGEST_PACED_RTT))
+    }
+
+    /// An ACK has come: what is held back for longer than a round trip was paced by another rate, or
+    /// is not to be paced any more.
+    pub(super) fn reconsider_pace(&mut self, now: Instant) {
+        let next = self.paced_until(now);
+        if next.is_none_or(|next| next <= now + self.rtt.latest()) {
+            return;
+        }
+        let rate = self.pacing_rate();
+        if let Some(pacer) = &mut self.pacer {
+            match rate {
+                Some(rate) => pacer.hasten(now, self.mss, rate),
+                None => pacer.forgive(),
+            }
+        }
+    }
+
+    #[inline]
+    fn desired_rate(&self) -> Option<Rate> {
+        if let Some(rate) = self.cc.pacing_rate() {
+            return Some(rate);
+        }
+        let (slow_start_gain, avoidance_gain) = match self.policy.pacing {
+            PacingMode::On {
+                slow_start_gain,
+                avoidance_gain,
+            } => (slow_start_gain, avoidance_gain),
+            PacingMode::Off if self.needs.pacing => (200, 120),
+            PacingMode::Off => return None,
+        };
+        let gain = if self.cc.cwnd() < self.cc.ssthresh() {
+            slow_start_gain
+        } else {
+            avoidance_gain
+        };
+        Some(Rate::of(self.cc.cwnd(), self.paced_round_trip()?)?.mul_ratio(u64::from(gain), 100))
+    }
+}
