@@ -36,7 +36,13 @@ enum Bug {
     TimeoutKeepsSsthresh,
     EveryTimeoutLowersSsthresh,
     IgnoresLoss,
+    IgnoresLocalDrop,
     IgnoresEcn,
+    IgnoresEcnAfterTheFirst,
+    IgnoresIdle,
+    IgnoresLongIdle,
+    IgnoresUnused,
+    IgnoresExceeded,
     LossKeepsSsthresh,
     SsthreshBelowTwoSegments,
     NeverGrows,
@@ -71,6 +77,7 @@ struct Specimen {
     mss: u64,
     before: Option<(u64, u64)>,
     dead: bool,
+    echoed: bool,
     reads: Cell<u64>,
 }
 
@@ -103,6 +110,7 @@ impl Specimen {
             mss,
             before: None,
             dead: false,
+            echoed: false,
             reads: Cell::new(0),
         }
     }
@@ -222,7 +230,13 @@ impl CongestionControl for Specimen {
     fn on_congestion_event(&mut self, event: CongestionEvent, flow: &FlowView<'_>) {
         match event {
             CongestionEvent::Loss if self.is(Bug::IgnoresLoss) => return,
+            CongestionEvent::LocalDrop if self.is(Bug::IgnoresLocalDrop) => return,
             CongestionEvent::EcnEcho if self.is(Bug::IgnoresEcn) => return,
+            CongestionEvent::EcnEcho if self.is(Bug::IgnoresEcnAfterTheFirst) => {
+                if std::mem::replace(&mut self.echoed, true) {
+                    return;
+                }
+            }
             _ => {}
         }
         self.before = Some((self.cwnd, self.ssthresh));
@@ -274,8 +288,10 @@ impl CongestionControl for Specimen {
             _ => {}
         }
     }
-    fn on_idle_restart(&mut self, _: Duration, restart_window: ByteCount, _: &FlowView<'_>) {
+    fn on_idle_restart(&mut self, idle: Duration, restart_window: ByteCount, _: &FlowView<'_>) {
         match self.bug {
+            Bug::IgnoresIdle => {}
+            Bug::IgnoresLongIdle if idle >= Duration::from_secs(30) => {}
             Bug::GrowsOnIdle => self.cwnd *= 2,
             Bug::StopsGrowingAfterIdle => self.dead = true,
             _ => self.cwnd = self.cwnd.min(restart_window.get()).max(self.mss),
@@ -285,6 +301,8 @@ impl CongestionControl for Specimen {
         match (what, self.bug) {
             (Unvalidated::Unused { .. }, Bug::GrowsWhenUnused) => self.cwnd += self.mss,
             (Unvalidated::Exceeded { .. }, Bug::GrowsWhenExceeded) => self.cwnd += self.mss,
+            (Unvalidated::Unused { .. }, Bug::IgnoresUnused) => {}
+            (Unvalidated::Exceeded { .. }, Bug::IgnoresExceeded) => {}
             (Unvalidated::Unused { window }, Bug::NoMinimumWhenUnused) => {
                 self.cwnd = self.cwnd.min(window.get());
             }
@@ -365,7 +383,13 @@ fn each_mutant_is_caught_for_the_right_reason() {
             Promise::KeepsSsthreshOnBackoff,
         ),
         (Bug::IgnoresLoss, Promise::ReducesOnLoss),
+        (Bug::IgnoresLocalDrop, Promise::ReducesOnLoss),
         (Bug::IgnoresEcn, Promise::ReducesOnEcn),
+        (Bug::IgnoresEcnAfterTheFirst, Promise::ReducesOnEcn),
+        (Bug::IgnoresIdle, Promise::RestartsAfterIdle),
+        (Bug::IgnoresLongIdle, Promise::RestartsAfterIdle),
+        (Bug::IgnoresUnused, Promise::LowersUnvalidatedWindow),
+        (Bug::IgnoresExceeded, Promise::LowersUnvalidatedWindow),
         (Bug::LossKeepsSsthresh, Promise::LowersSsthresh),
         (Bug::SsthreshBelowTwoSegments, Promise::LowersSsthresh),
         (Bug::NeverGrows, Promise::GrowsWhenLimited),
@@ -406,6 +430,9 @@ fn narrow_bugs_break_one_promise_only() {
         Bug::GrowsWhileApplicationLimited,
         Bug::IgnoresGrowthAfterTimeout,
         Bug::IgnoresEcn,
+        Bug::IgnoresEcnAfterTheFirst,
+        Bug::IgnoresIdle,
+        Bug::IgnoresUnused,
         Bug::CutsAgainOnMarkedAcks,
         Bug::EveryTimeoutLowersSsthresh,
         Bug::UndoDoubles,
@@ -476,6 +503,12 @@ fn windows_below_one_segment_need_a_declaration() {
         fn on_rto(&mut self, consecutive: u32, flow: &FlowView<'_>) {
             self.0.on_rto(consecutive, flow);
             self.0.cwnd = flow.mss.get() / 2;
+        }
+        fn on_idle_restart(&mut self, idle: Duration, window: ByteCount, flow: &FlowView<'_>) {
+            self.0.on_idle_restart(idle, window, flow);
+        }
+        fn on_unvalidated(&mut self, what: Unvalidated, flow: &FlowView<'_>) {
+            self.0.on_unvalidated(what, flow);
         }
     }
     conformance(&|start: &FlowStart| SubSegment(Specimen::new(Bug::NoMinimumWindow, start)))

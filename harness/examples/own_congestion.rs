@@ -13,21 +13,18 @@
 
 use narrows_congestion::{
     AckSample, ByteCount, CongestionControl, CongestionEvent, Duration, FlowStart, FlowView,
-    SlowStart, window::Window,
+    SlowStart, Unvalidated, window::Window,
 };
 
 /// How long packets may wait in queues: a quarter of what the port of the default scenario holds.
 const TARGET: Duration = Duration::from_micros(130);
 
 #[derive(Debug)]
-pub(crate) struct Hold {
-    window: Window,
-}
+pub(crate) struct Hold(Window);
 
 impl Hold {
     pub(crate) fn new(start: &FlowStart) -> Self {
-        let window = Window::new(start);
-        Self { window }
+        Self(Window::new(start))
     }
 }
 
@@ -36,30 +33,36 @@ impl CongestionControl for Hold {
         "hold"
     }
     fn cwnd(&self) -> ByteCount {
-        self.window.cwnd()
+        self.0.cwnd()
     }
     fn ssthresh(&self) -> ByteCount {
-        self.window.ssthresh()
+        self.0.ssthresh()
     }
     fn on_ack(&mut self, ack: &AckSample, flow: &FlowView<'_>) {
-        let bytes = SlowStart::default().on_ack(&mut self.window, ack, flow);
-        let (cwnd, rtt) = (self.window.cwnd(), ack.rtt.unwrap_or_default());
+        let bytes = SlowStart::default().on_ack(&mut self.0, ack, flow);
+        let (cwnd, rtt) = (self.0.cwnd(), ack.rtt.unwrap_or_default());
         let allowed = flow.rtt.min().unwrap_or(rtt) + TARGET;
         if rtt <= allowed {
-            self.window.congestion_avoidance(bytes, flow.mss);
+            self.0.congestion_avoidance(bytes, flow.mss);
         } else if ack.round_start && flow.may_grow() {
             let kept = cwnd.mul_ratio(allowed.as_nanos(), rtt.as_nanos());
-            self.window.reduce(kept.max(cwnd / 2), flow);
+            self.0.reduce(kept.max(cwnd / 2), flow);
         }
     }
     fn on_congestion_event(&mut self, _: CongestionEvent, flow: &FlowView<'_>) {
-        self.window.reduce(self.window.flight(flow) / 2, flow);
+        self.0.reduce(self.0.flight(flow) / 2, flow);
     }
     fn on_rto(&mut self, consecutive: u32, flow: &FlowView<'_>) {
-        self.window.timeout(consecutive, flow.flight_size / 2, flow);
+        self.0.timeout(consecutive, flow.flight_size / 2, flow);
+    }
+    fn on_idle_restart(&mut self, _: Duration, window: ByteCount, flow: &FlowView<'_>) {
+        self.0.restart(window, flow.mss);
+    }
+    fn on_unvalidated(&mut self, what: Unvalidated, flow: &FlowView<'_>) {
+        self.0.unvalidated(what, flow.mss);
     }
     fn on_mss_change(&mut self, was: ByteCount, flow: &FlowView<'_>) {
-        self.window.on_mss_change(was, flow.mss);
+        self.0.on_mss_change(was, flow.mss);
     }
 }
 

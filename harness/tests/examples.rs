@@ -40,7 +40,9 @@ fn lines_of_algorithm(source: &str) -> usize {
         .split_once("\n// That was the")
         .expect("the end of the algorithm is marked");
     let code = algorithm.lines().skip_while(|l| !l.starts_with("use "));
-    code.filter(|l| !l.trim().is_empty()).count()
+    let code = code.map(str::trim);
+    code.filter(|l| !l.is_empty() && !l.starts_with("//"))
+        .count()
 }
 
 /// The value of `column` in each row of a CSV without quoted cells.

@@ -310,6 +310,20 @@ impl Flow {
         self.cut_to = None;
     }
 
+    /// Two windows of data in a row with nothing but echoes, well after the first reduction.
+    pub(super) fn ecn_again(&mut self) {
+        let before = self.cc.cwnd();
+        for _ in 0..2 {
+            self.ecn_window(Reaction::Any);
+        }
+        let after = self.cc.cwnd();
+        if after >= before && before.get() >= 4 * self.mss {
+            self.violated(Promise::ReducesOnEcn, || {
+                format!("cwnd {before} became {after} though two whole windows were marked")
+            });
+        }
+    }
+
     /// A timeout, the `consecutive`-th in a row: all that was in flight is lost.
     pub(super) fn timeout(&mut self, consecutive: u32) {
         self.now = self.now + self.path.rtt * 4 + Duration::from_millis(1);
@@ -360,10 +374,17 @@ impl Flow {
             self.ack(bytes, false);
         }
         self.now = self.now + idle;
-        let restart = ByteCount::new(self.mss * 10).min(self.cc.cwnd());
+        let before = self.cc.cwnd();
+        let restart = ByteCount::new(self.mss * 10).min(before);
         self.call(Call::Idle, |cc, flow| {
             cc.on_idle_restart(idle, restart, flow)
         });
+        let after = self.cc.cwnd();
+        if after > restart.max(ByteCount::new(self.mss)) {
+            self.violated(Promise::RestartsAfterIdle, || {
+                format!("cwnd {before} became {after}, not {restart}, after {idle} without traffic")
+            });
+        }
     }
 
     /// The window was not used for long: half of it is left.
@@ -387,7 +408,15 @@ impl Flow {
     }
 
     fn unvalidated(&mut self, what: Unvalidated) {
+        let before = self.cc.cwnd();
         self.call(Call::Unvalidated, |cc, flow| cc.on_unvalidated(what, flow));
+        let (Unvalidated::Unused { window } | Unvalidated::Exceeded { window }) = what;
+        let after = self.cc.cwnd();
+        if after > window.max(ByteCount::new(self.mss)) {
+            self.violated(Promise::LowersUnvalidatedWindow, || {
+                format!("cwnd {before} became {after} on {what:?}")
+            });
+        }
     }
 
     /// The segment size becomes `mss`.

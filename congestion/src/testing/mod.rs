@@ -218,6 +218,8 @@ mod tests {
             Promise::LossWindow,
             Promise::LowersSsthresh,
             Promise::GrowsAfterTimeout,
+            Promise::RestartsAfterIdle,
+            Promise::LowersUnvalidatedWindow,
         ] {
             kit = kit.except(promise);
         }

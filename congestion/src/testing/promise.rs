@@ -22,12 +22,17 @@ pub enum Promise {
     GrowthBounded,
     /// A window-limited flow without congestion grows by a segment in some ten round trips.
     GrowsWhenLimited,
-    /// A loss reduces `cwnd`.
+    /// A loss, or a local drop that counts as one, reduces `cwnd`.
     ReducesOnLoss,
-    /// The first ECN echo of a flow reduces `cwnd`.
+    /// The first ECN echo of a flow reduces `cwnd`, and so do those of later windows if whole windows
+    /// are marked.
     ReducesOnEcn,
     /// Within a window of data `cwnd` falls once.
     OneCutPerWindow,
+    /// `cwnd` comes down to the restart window when sending resumes after a pause.
+    RestartsAfterIdle,
+    /// `cwnd` comes down to what is asked for when a window proves not to be validated.
+    LowersUnvalidatedWindow,
     /// `ssthresh` does not fall when a window is found unused.
     RemembersUnusedWindow,
     /// A timeout leaves `cwnd` at no more than one segment.
@@ -68,6 +73,10 @@ impl Promise {
             Self::ReducesOnLoss => "RFC 5681 section 3.2",
             Self::ReducesOnEcn => "RFC 3168 section 6.1.2, RFC 8257 section 3.4",
             Self::OneCutPerWindow => "RFC 3168 section 6.1.2, RFC 8257 section 3.5",
+            Self::RestartsAfterIdle => "RFC 5681 section 4.1",
+            Self::LowersUnvalidatedWindow => {
+                "RFC 2861 section 3.2, RFC 7661 sections 4.4.1 and 4.4.3"
+            }
             Self::RemembersUnusedWindow => "RFC 2861 section 3.2, RFC 7661 section 4.4.3",
             Self::LossWindow => "RFC 5681 section 3.1 (loss window)",
             Self::LowersSsthresh => "RFC 5681 equation 4",

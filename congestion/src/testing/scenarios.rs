@@ -143,6 +143,11 @@ fn ecn(flow: &mut Flow) {
     flow.rounds(4);
     flow.loss_episode();
     flow.rounds(4);
+    // Each window that is marked is answered for, however late in the flow.
+    for _ in 0..2 {
+        flow.rounds(12);
+        flow.ecn_again();
+    }
 }
 
 /// The switch marks everything for long: the window must hold at its floor, not vanish, and
@@ -158,7 +163,7 @@ fn ecn_every_window(flow: &mut Flow) {
 
 fn local_drop(flow: &mut Flow) {
     flow.rounds(3);
-    flow.congestion(CongestionEvent::LocalDrop, Reaction::Any);
+    flow.congestion(CongestionEvent::LocalDrop, Reaction::Reduce);
     flow.set_state(CaState::Cwr);
     flow.rounds(1);
     flow.leave_recovery();
@@ -255,6 +260,8 @@ fn idle(flow: &mut Flow) {
     flow.idle(Duration::from_secs(2));
     flow.rounds(3);
     flow.loss_episode();
+    flow.rounds(4);
+    flow.idle(Duration::from_secs(30));
     flow.rounds(4);
     flow.idle(Duration::from_secs(3_600));
     expect_growth_in_rounds(flow);
