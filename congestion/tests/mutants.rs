@@ -228,15 +228,13 @@ impl CongestionControl for Specimen {
         self.grow(delivered);
     }
     fn on_congestion_event(&mut self, event: CongestionEvent, flow: &FlowView<'_>) {
+        let echoed = self.echoed;
+        self.echoed |= event == CongestionEvent::EcnEcho;
         match event {
             CongestionEvent::Loss if self.is(Bug::IgnoresLoss) => return,
             CongestionEvent::LocalDrop if self.is(Bug::IgnoresLocalDrop) => return,
             CongestionEvent::EcnEcho if self.is(Bug::IgnoresEcn) => return,
-            CongestionEvent::EcnEcho if self.is(Bug::IgnoresEcnAfterTheFirst) => {
-                if std::mem::replace(&mut self.echoed, true) {
-                    return;
-                }
-            }
+            CongestionEvent::EcnEcho if self.is(Bug::IgnoresEcnAfterTheFirst) && echoed => return,
             _ => {}
         }
         self.before = Some((self.cwnd, self.ssthresh));

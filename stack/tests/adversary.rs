@@ -1,0 +1,444 @@
+//! A hostile peer with random schedules: it echoes congestion on every segment, closes and opens its
+//! window, SACKs and reneges, lies about timestamps, sends data of its own among all that, and the
+//! clock of the host jumps. Then it behaves, and what must hold is held by an oracle that shares no
+//! code with the TCP: both streams are whole, byte by byte, within a stated time, and neither the
+//! scoreboard nor the buffers have grown beyond what the configuration allows.
+//!
+//! `NARROWS_ADVERSARY_RUNS` says how many schedules are tried, `NARROWS_ADVERSARY_SEED` which is the
+//! first. A failure names its seed.
+
+mod pair;
+
+use narrows::config::TcpConfig;
+use narrows::conn::Event;
+use narrows::conn::state::State;
+use narrows::rng::Rng;
+use narrows::wire::{Ecn, Flags, SackBlock, Seq, TcpHeader, Timestamps};
+use narrows::{Duration, Instant};
+use pair::weather::{CONTROLS, Choice, TIMERS};
+use pair::{Conn, opening};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+const ISS: u32 = u32::MAX - 9_000;
+const IRS: u32 = u32::MAX - 700;
+const SHIFT: u8 = 7;
+const RTT: Duration = Duration::from_millis(20);
+/// No timeout of any policy here is longer.
+const LONGEST_RTO: Duration = Duration::from_secs(120);
+/// From when the peer behaves until all has arrived: what waits for a timer may wait for the longest
+/// there is, what is sent then may meet the marks and the closed window of before, and a round trip
+/// of hours in the estimator makes the next timeout as long again.
+const PATIENCE: Duration = Duration::from_secs(4 * 120);
+
+fn byte(at: u64, up: bool) -> u8 {
+    (at.wrapping_mul(2_654_435_761).wrapping_add(u64::from(up)) >> 13) as u8
+}
+
+/// What the TCP has sent, held by its offset.
+struct Sent {
+    offset: u64,
+    len: u64,
+    cwr: bool,
+    tsval: Option<u32>,
+    edge: u64,
+}
+
+struct Rig {
+    seed: u64,
+    rng: Rng,
+    now: Instant,
+    conn: Conn,
+    choice: Choice,
+    stamps: bool,
+    /// Bytes of ours, given to the TCP and to arrive.
+    size: u64,
+    given: u64,
+    /// The peer: which bytes it holds, and all before `next`.
+    held: Vec<bool>,
+    next: u64,
+    window: u64,
+    echo: u32,
+    echoing: bool,
+    /// The peer's own stream: how much it has sent, and the TCP acknowledged; how much the user read.
+    theirs: u64,
+    sent: u64,
+    acked: u64,
+    read: u64,
+    packets: u64,
+}
+
+impl Rig {
+    fn new(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let mut below = |n: u64| rng.next_u64() % n;
+        let detectors = narrows::recovery::detector::registry().len() as u64;
+        let choice = Choice {
+            control: below(CONTROLS.len() as u64) as usize,
+            timer: below(TIMERS.len() as u64) as usize,
+            detector: below(detectors) as usize,
+            sack: below(4) > 0,
+            stamps: below(3) as u8,
+            prr: below(2) > 0,
+            limited_transmit: below(2) > 0,
+            spurious: below(2) > 0,
+            ecn: below(4) as u8,
+            ack: below(3) as u8,
+            nagle: below(2) > 0,
+            mss: 200 + below(1_260) as u16,
+            send_buffer: 2_000 + below(100_000) as usize,
+            recv_buffer: 2_000 + below(100_000) as usize,
+            window: 1 + below(12) as u32,
+            tick: below(4) as u8,
+            paced: below(2) > 0,
+            ranges: 1 + below(20) as usize,
+        };
+        let config = TcpConfig {
+            data_retry_time: Duration::MAX,
+            orphan_stall: None,
+            keepalive: None,
+            user_timeout: None,
+            ..choice.config()
+        };
+        let now = Instant::ZERO + Duration::from_secs(1_000);
+        let mut syn = header(Flags::SYN | Flags::ECE | Flags::CWR, IRS, 0);
+        syn.options.mss = Some(1_460);
+        syn.options.window_scale = Some(SHIFT);
+        syn.options.sack_permitted = true;
+        syn.options.timestamps = Some(Timestamps { val: 7, ecr: 0 });
+        let conn = Conn::accept(Arc::new(config), opening(true, ISS), &syn, now);
+        let size = 1_000 + below(60_000);
+        let theirs = below(30_000);
+        let mut rig = Self {
+            seed,
+            rng,
+            now,
+            conn,
+            choice,
+            stamps: false,
+            size,
+            given: 0,
+            held: vec![false; size as usize],
+            next: 0,
+            window: 1 << 20,
+            echo: 0,
+            echoing: false,
+            theirs,
+            sent: 0,
+            acked: 0,
+            read: 0,
+            packets: 0,
+        };
+        let (_, syn_ack, _) = rig.conn.poll_transmit(now).expect("a SYN-ACK");
+        rig.stamps = syn_ack.options.timestamps.is_some();
+        rig.echo = syn_ack.options.timestamps.map_or(0, |t| t.val);
+        rig.now = rig.now + RTT;
+        rig.segment(0, &[], Flags::NONE, rig.echo, 0);
+        assert!(matches!(rig.conn.state(), State::Established), "{seed}");
+        rig
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.rng.next_u64() % n.max(1)
+    }
+
+    fn often(&mut self, per_cent: u64) -> bool {
+        self.below(100) < per_cent
+    }
+
+    /// A segment from the peer: `len` bytes of its own stream.
+    fn segment(&mut self, len: u64, sack: &[(u64, u64)], flags: Flags, echo: u32, at: u64) {
+        let mut tcp = header(
+            Flags::ACK | flags,
+            IRS.wrapping_add(1 + at as u32),
+            self.next,
+        );
+        tcp.window = (self.window >> SHIFT) as u16;
+        if self.stamps {
+            let val = 8 + (self.now.as_nanos() / 1_000_000) as u32;
+            tcp.options.timestamps = Some(Timestamps { val, ecr: echo });
+        }
+        for (start, end) in sack.iter().take(3) {
+            tcp.options.sack.push(SackBlock {
+                start: Seq(ISS) + 1 + *start as u32,
+                end: Seq(ISS) + 1 + *end as u32,
+            });
+        }
+        let data: Vec<u8> = (at..at + len).map(|i| byte(i, false)).collect();
+        self.sent = self.sent.max(at + len);
+        self.conn.handle_segment(self.now, Ecn::NotEct, &tcp, &data);
+    }
+
+    /// The user writes and reads, and the TCP sends what it will.
+    fn settle(&mut self) -> Vec<Sent> {
+        let (seed, mut out) = (self.seed, Vec::new());
+        while let Some(event) = self.conn.poll_event() {
+            assert!(!matches!(event, Event::Closed(_)), "seed {seed}: {event:?}");
+        }
+        let more: Vec<u8> = (self.given..self.size.min(self.given + 5_000))
+            .map(|i| byte(i, true))
+            .collect();
+        self.given += self.conn.send(&more, more.len()).unwrap_or(0) as u64;
+        let mut got = Vec::new();
+        for part in self
+            .conn
+            .recv_buffer()
+            .peek(self.conn.readable_end())
+            .slices()
+        {
+            got.extend_from_slice(part);
+        }
+        for (i, b) in got.iter().enumerate() {
+            assert_eq!(*b, byte(self.read + i as u64, false), "seed {seed}: read");
+        }
+        self.read += got.len() as u64;
+        self.conn.consume(got.len() as u64, self.now);
+        while let Some((_, tcp, view)) = self.conn.poll_transmit(self.now) {
+            let offset = u64::from(tcp.seq.since(Seq(ISS) + 1));
+            let mut data = vec![0; view.slices().iter().map(|s| s.len()).sum()];
+            view.copy_to_slice(&mut data);
+            for (i, b) in data.iter().enumerate() {
+                assert_eq!(*b, byte(offset + i as u64, true), "seed {seed}: sent");
+            }
+            assert!(offset + data.len() as u64 <= self.given, "seed {seed}");
+            self.acked = self.acked.max(u64::from(tcp.ack.since(Seq(IRS) + 1)));
+            assert!(
+                self.acked <= self.sent,
+                "seed {seed}: acknowledges what was not sent"
+            );
+            out.push(Sent {
+                offset,
+                len: data.len() as u64,
+                cwr: tcp.flags.contains(Flags::CWR),
+                tsval: tcp.options.timestamps.map(|t| t.val),
+                edge: self.next + self.window,
+            });
+            assert!(out.len() < 2_000, "seed {seed}: no end of sending");
+        }
+        self.packets += out.len() as u64;
+        let board = self.conn.sender().scoreboard();
+        board.check_invariants();
+        let most = self.conn.config().max_outstanding_segments;
+        // Where the segment size falls one becomes several; it does not here.
+        assert!(board.len() <= most, "seed {seed}: {} records", board.len());
+        let held = self.conn.readable();
+        assert!(
+            held <= self.conn.config().recv_buffer as u64 + 128,
+            "seed {seed}"
+        );
+        out
+    }
+
+    /// A segment of ours arrives; `beyond`: the peer takes what lies outside its window, too.
+    fn arrives(&mut self, sent: &Sent, beyond: bool) {
+        if let Some(val) = sent.tsval {
+            self.echo = val;
+        }
+        self.echoing &= !sent.cwr;
+        let end = sent.offset + sent.len;
+        if end > sent.edge && !beyond {
+            return;
+        }
+        for at in sent.offset..end {
+            self.held[at as usize] = true;
+        }
+        while self.next < self.size && self.held[self.next as usize] {
+            self.next += 1;
+        }
+    }
+
+    /// Up to three runs that the peer holds beyond `next`.
+    fn blocks(&self) -> Vec<(u64, u64)> {
+        let (mut blocks, mut at) = (Vec::new(), self.next);
+        while at < self.size && blocks.len() < 3 {
+            if !self.held[at as usize] {
+                at += 1;
+                continue;
+            }
+            let start = at;
+            while at < self.size && self.held[at as usize] {
+                at += 1;
+            }
+            blocks.push((start, at));
+        }
+        blocks
+    }
+
+    /// What the peer SACKed is thrown away.
+    fn renege(&mut self) {
+        self.held[self.next as usize..].fill(false);
+    }
+
+    fn hostile_step(&mut self) {
+        // Time goes on with its timers, or jumps over them.
+        match self.below(40) {
+            0 => {
+                let jump = Duration::from_secs(1 << self.below(16));
+                self.now = self.now + jump;
+                self.conn.handle_timeout(self.now);
+            }
+            1..=4 => {
+                if let Some(at) = self.conn.poll_timeout() {
+                    self.now = self.now.max(at.min(self.now + LONGEST_RTO));
+                    self.conn.handle_timeout(self.now);
+                }
+            }
+            _ => {
+                let wait = Duration::from_micros(self.below(30_000));
+                self.now = self.now + wait;
+                self.conn.handle_timeout(self.now);
+            }
+        }
+        for sent in self.settle() {
+            let beyond = self.often(50);
+            if self.often(80) {
+                self.arrives(&sent, beyond);
+            }
+        }
+        match self.below(12) {
+            0..=2 => self.window = 0,
+            3 => self.window = self.below(3_000),
+            4..=6 => self.window = 1 << 20,
+            7 => self.renege(),
+            _ => {}
+        }
+        let mut sack = self.blocks();
+        if self.often(10) {
+            // Of anything, also of what was never sent.
+            let start = self.below(self.size);
+            sack.insert(0, (start, start + self.below(4_000)));
+        }
+        if self.often(20) {
+            sack.clear();
+        }
+        let flags = if self.often(80) {
+            Flags::ECE
+        } else {
+            Flags::NONE
+        };
+        let echo = match self.below(4) {
+            0 => self.echo.wrapping_sub(self.below(1 << 30) as u32),
+            _ => self.echo,
+        };
+        let ahead = self.acked + 2_000;
+        let (at, len) = if self.often(60) {
+            let at = self.acked + self.below(ahead.min(self.theirs).saturating_sub(self.acked));
+            (at, self.below(700).min(self.theirs.saturating_sub(at)))
+        } else {
+            (self.acked, 0)
+        };
+        for _ in 0..1 + self.below(4) {
+            self.segment(len, &sack, flags, echo, at);
+        }
+        let late = self.settle();
+        for sent in late {
+            if self.often(80) {
+                self.arrives(&sent, true);
+            }
+        }
+    }
+
+    /// From here on the peer does as the RFCs say, over a path that loses nothing. How long until all
+    /// has arrived.
+    fn behave(&mut self) -> Duration {
+        let begin = self.now;
+        self.window = 1 << 20;
+        self.echoing = true;
+        if self.often(50) {
+            self.renege();
+        }
+        let mut path: VecDeque<(Instant, Sent)> = VecDeque::new();
+        let mut due = self.now;
+        loop {
+            for sent in self.settle() {
+                path.push_back((self.now + RTT, sent));
+            }
+            if self.next == self.size && self.read == self.theirs {
+                return self.now.since(begin);
+            }
+            let took = self.now.since(begin);
+            assert!(
+                took <= PATIENCE,
+                "seed {}: after {took} {} of {} and {} of {}; {:?} {:?} {:?}",
+                self.seed,
+                self.next,
+                self.size,
+                self.read,
+                self.theirs,
+                self.choice,
+                self.conn,
+                self.conn.sender_stats(),
+            );
+            let timer = self.conn.poll_timeout();
+            let packet = path.front().map(|p| p.0);
+            // The peer sends of its own, and again what is not acknowledged, once a round trip.
+            let own = (self.acked < self.theirs || self.echoing).then_some(due);
+            let next = [timer, packet, own].into_iter().flatten().min();
+            self.now = self.now.max(next.unwrap_or(begin + PATIENCE * 2));
+            self.conn.handle_timeout(self.now);
+            while path.front().is_some_and(|p| p.0 <= self.now) {
+                let (_, sent) = path.pop_front().expect("there is one");
+                self.arrives(&sent, true);
+                if sent.len > 0 {
+                    let sack = self.blocks();
+                    let flags = self.ece();
+                    self.segment(0, &sack, flags, self.echo, self.acked);
+                }
+            }
+            if own.is_some_and(|at| at <= self.now) {
+                let len = (self.theirs - self.acked).min(500);
+                let flags = self.ece();
+                self.segment(len, &[], flags, self.echo, self.acked);
+                due = self.now + RTT;
+            }
+        }
+    }
+
+    /// RFC 3168 section 6.1.3: until CWR comes.
+    fn ece(&self) -> Flags {
+        if self.echoing {
+            Flags::ECE
+        } else {
+            Flags::NONE
+        }
+    }
+}
+
+fn header(flags: Flags, seq: u32, ack: u64) -> TcpHeader {
+    TcpHeader {
+        src_port: 80,
+        dst_port: 40_000,
+        seq: Seq(seq),
+        ack: if flags.contains(Flags::ACK) {
+            Seq(ISS) + 1 + ack as u32
+        } else {
+            Seq(0)
+        },
+        flags,
+        window: u16::MAX,
+        ..TcpHeader::default()
+    }
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name)
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(default)
+}
+
+#[test]
+fn a_peer_that_was_hostile_gets_all_once_it_behaves() {
+    let first = number("NARROWS_ADVERSARY_SEED", 1);
+    let runs = number("NARROWS_ADVERSARY_RUNS", 200);
+    let (mut longest, mut packets) = ((Duration::ZERO, 0), 0);
+    for seed in first..first + runs {
+        let mut rig = Rig::new(seed);
+        for _ in 0..rig.below(120) {
+            rig.hostile_step();
+        }
+        longest = longest.max((rig.behave(), seed));
+        packets += rig.packets;
+    }
+    println!("{runs} schedules, {packets} packets, longest {longest:?}");
+}
