@@ -214,3 +214,43 @@ fn prr_paces_the_reduction_for_an_ecn_mark_too() {
         (10, 10_000)
     );
 }
+
+/// RFC 5681 section 3.1: where segments become smaller the window keeps their number, and the
+/// reduction under way leads to that window.
+#[test]
+fn a_reduction_leads_to_the_smaller_window_of_a_smaller_path_mtu() {
+    let mut lab = twenty(RecoverySending::Prr);
+    for n in 2..=10 {
+        lab.sack(0, &[(1, n)]);
+    }
+    assert_eq!((lab.ssthresh(), state(&lab)), (10, CaState::Recovery));
+    lab.log.clear();
+    lab.conn.handle_path_mtu(lab.now, 540, 20);
+    assert_eq!(lab.conn.sender().mss().get(), MSS / 2);
+    lab.pump();
+    let cwnd = lab.conn.sender().congestion().cwnd().get();
+    assert_eq!(cwnd, 5_000, "ten segments");
+    // What leaves arrives, all of it, in order of its going.
+    let point = lab.conn.sender().nxt() - 1;
+    let mut held = vec![false; 300_000];
+    held[1_000..10_000].fill(true);
+    let (mut at, mut acked) = (0, 0);
+    while acked < point as usize {
+        lab.wait(ms(100));
+        let arrived = lab.log.len();
+        for k in at..arrived {
+            let (start, len) = (lab.log[k].offset as usize, lab.log[k].len as usize);
+            held[start..start + len].fill(true);
+            while held[acked] {
+                acked += 1;
+            }
+            lab.ack_now(acked as u64, &[], Flags::NONE);
+            let pipe = lab.conn.sender().scoreboard().pipe().get();
+            let over = state(&lab) != CaState::Recovery;
+            assert!(over || pipe <= cwnd + 500, "{pipe} in flight at {acked}");
+        }
+        assert!(arrived > at, "nothing left at {acked}");
+        at = arrived;
+    }
+    assert_eq!(lab.conn.sender_stats().timeouts, 0);
+}

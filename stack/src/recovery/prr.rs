@@ -85,6 +85,15 @@ impl Prr {
         self.sndcnt -= bytes;
     }
 
+    /// Segments are `mss` bytes from here on, no longer `was`, and the window has become `target`: it
+    /// keeps its number of segments, and so does what may leave (RFC 5681 section 3.1). What was
+    /// delivered and sent stays what it was, in bytes.
+    pub fn on_smaller_mss(&mut self, was: ByteCount, mss: ByteCount, target: ByteCount) {
+        self.ssthresh = self.ssthresh.min(target);
+        self.sndcnt = self.sndcnt.mul_ratio(mss.get(), was.get().max(1));
+        self.cwnd = self.cwnd.mul_ratio(mss.get(), was.get().max(1));
+    }
+
     /// `bytes` that counted as sent never left.
     pub fn on_unsent(&mut self, bytes: ByteCount) {
         self.prr_out -= bytes;

@@ -83,6 +83,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         let was = core::mem::replace(&mut self.mss, mss);
         self.with_cc(now, |cc, view| cc.on_mss_change(was, view));
+        let target = self.cc.ssthresh().min(self.cc.cwnd());
+        if let Some(prr) = self.prr.as_deref_mut()
+            && mss < was
+        {
+            prr.on_smaller_mss(was, mss, target);
+        }
     }
 
     /// Packets with more than `mss` bytes of payload do not pass: what left in such leaves again in
