@@ -347,6 +347,14 @@ impl Rig {
         if self.often(50) {
             self.renege();
         }
+        // Perhaps what opens the window is lost, and only a probe draws it out again.
+        let mut silent = self.next < self.size && self.often(50);
+        if silent {
+            self.window = 0;
+            let (sack, flags) = (self.blocks(), self.ece());
+            self.segment(0, &sack, flags, self.echo, self.acked);
+            self.window = 1 << 20;
+        }
         let mut path: VecDeque<(Instant, Sent)> = VecDeque::new();
         let mut due = self.now;
         loop {
@@ -372,7 +380,8 @@ impl Rig {
             let timer = self.conn.poll_timeout();
             let packet = path.front().map(|p| p.0);
             // The peer sends of its own, and again what is not acknowledged, once a round trip.
-            let own = (self.acked < self.theirs || self.echoing).then_some(due);
+            let speaks = self.acked < self.theirs || self.echoing;
+            let own = (speaks && !silent).then_some(due);
             let next = [timer, packet, own].into_iter().flatten().min();
             self.now = self.now.max(next.unwrap_or(begin + PATIENCE * 2));
             self.conn.handle_timeout(self.now);
@@ -380,6 +389,7 @@ impl Rig {
                 let (_, sent) = path.pop_front().expect("there is one");
                 self.arrives(&sent, true);
                 if sent.len > 0 {
+                    silent = false;
                     let sack = self.blocks();
                     let flags = self.ece();
                     self.segment(0, &sack, flags, self.echo, self.acked);
