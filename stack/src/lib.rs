@@ -82,6 +82,7 @@ pub mod device;
 pub mod driver;
 pub mod endpoint;
 pub mod interface;
+pub mod memory;
 pub mod neighbor;
 pub mod pcapng;
 pub mod prefetch;

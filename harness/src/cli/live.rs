@@ -16,6 +16,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use narrows::ByteCount;
 use narrows::config::{EcnMode, TcpConfig};
 use narrows::driver::tokio::StackStats;
+use narrows::driver::{RealTime, usual_memory};
+use narrows::memory::MemoryLimit;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
@@ -182,6 +184,14 @@ struct HostArgs {
     /// Acknowledge every segment at once.
     #[arg(long, help_heading = TCP)]
     no_delayed_ack: bool,
+    /// Memory of all connections together; short of it, windows are refused, then connections
+    /// [default: an eighth of the machine's].
+    #[arg(long, value_name = "SIZE", value_parser = values::allowed("64KiB to 1TiB", values::size), help_heading = TCP)]
+    memory: Option<ByteCount>,
+    /// Be scheduled in real time, with a priority of 1 to 99 [default: 1]: a flood of packets
+    /// waits then for none but us.
+    #[arg(long, value_name = "PRIORITY", num_args = 0..=1, default_missing_value = "1", value_parser = clap::value_parser!(u8).range(1..=99), help_heading = HOST)]
+    real_time: Option<u8>,
 }
 
 impl From<LiveError> for Stop {
@@ -196,6 +206,7 @@ pub(super) fn run<R: IncastRunner>(
     command: &[OsString],
     console: &mut Console<'_>,
 ) -> Result<u8, Stop> {
+    narrows::driver::return_large_blocks();
     match &args.command {
         LiveCommand::Up { lab, mtu, wait } => up(&lab.name, *mtu, *wait, console),
         LiveCommand::Down { lab } => {
@@ -337,6 +348,10 @@ impl HostArgs {
         if self.no_delayed_ack {
             tcp.ack = narrows::config::AckPolicy::IMMEDIATE;
         }
+        if let Some(memory) = self.memory.filter(|m| *m < ByteCount::new(64 << 10)) {
+            let why = "one connection takes a part of that; allowed is 64KiB to 1TiB";
+            return Err(usage("memory", &format!("{} bytes", memory.get()), why));
+        }
         tcp.validate().map_err(|e| {
             usage(
                 "buffer",
@@ -349,6 +364,8 @@ impl HostArgs {
             numbers: self.host.map_or(numbers, |n| n..=n),
             offload: !self.no_offload,
             tcp,
+            memory: self.memory.map_or_else(usual_memory, MemoryLimit::new),
+            real_time: self.real_time.and_then(RealTime::new),
             capture: self.pcap.clone(),
         })
     }
@@ -361,7 +378,7 @@ fn on_host<T>(
     grace: std::time::Duration,
     console: &mut Console<'_>,
     work: impl AsyncFnOnce(&Host, &mut dyn Write, &mut dyn Write) -> Result<T, LiveError>,
-) -> Result<Option<(T, StackStats)>, Stop> {
+) -> Result<(Option<T>, StackStats), Stop> {
     let runtime = runtime()?;
     let done: Result<_, LiveError> = runtime.block_on(async {
         let host = Host::start(config)?;
@@ -377,8 +394,7 @@ fn on_host<T>(
     });
     // A thread that waits for a terminal or a disk is not waited for.
     runtime.shutdown_background();
-    let (done, stats) = done?;
-    Ok(done.map(|done| (done, stats)))
+    Ok(done?)
 }
 
 fn serve<R>(
@@ -426,10 +442,29 @@ fn serve<R>(
         let ended = serve::first_of(running).await;
         ended.map_err(|e| LiveError::io("go on serving", e))
     };
-    on_host(config, serve::GRACE, console, work)?;
-    let text = format!("{} connections served\n", served.load(Ordering::Relaxed));
+    let (_, stats) = on_host(config, serve::GRACE, console, work)?;
+    let mut text = format!("{} connections served\n", served.load(Ordering::Relaxed));
+    text += &refusals(&stats);
     output::print(console.stdout, &text)?;
     Ok(EXIT_INTERRUPTED)
+}
+
+/// What was refused, if anything was.
+fn refusals(stats: &StackStats) -> String {
+    let (memory, strangers) = (&stats.memory, stats.endpoint.strangers_dropped);
+    let mut text = String::new();
+    let refused = memory.writes_refused + memory.text_dropped + memory.connections_refused;
+    if refused > 0 {
+        let limit = memory.limit.map_or(ByteCount::ZERO, |l| l.max());
+        text += &format!(
+            "short of memory ({limit}): {} connections refused, {} writes cut, {} segments dropped\n",
+            memory.connections_refused, memory.writes_refused, memory.text_dropped
+        );
+    }
+    if strangers > 0 {
+        text += &format!("{strangers} packets of strangers dropped: more than could be answered\n");
+    }
+    text
 }
 
 /// Tell at once; that nobody listens any more is no reason to stop.
@@ -464,7 +499,7 @@ fn get<R>(
         };
         transfer::get(host.stack(), source, out).await
     };
-    let Some((transfer, _)) = on_host(config, GRACE, console, work)? else {
+    let (Some(transfer), _) = on_host(config, GRACE, console, work)? else {
         return Ok(EXIT_INTERRUPTED);
     };
     let bad = transfer.status.filter(|s| !s.is_success());
@@ -504,7 +539,7 @@ fn send<R>(
     let work = async |host: &Host, out: &mut dyn Write, _: &mut dyn Write| {
         transfer::send(host.stack(), peer, text, Ending::Close, out).await
     };
-    let Some((transfer, _)) = on_host(config, GRACE, console, work)? else {
+    let (Some(transfer), _) = on_host(config, GRACE, console, work)? else {
         return Ok(EXIT_INTERRUPTED);
     };
     output::print(console.stderr, &format!("{}\n", transfer.sentence()))?;

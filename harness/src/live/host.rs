@@ -6,10 +6,14 @@ use super::lab::{self, Borrowed, Plugged};
 use narrows::config::TcpConfig;
 use narrows::device::pcap::Captured;
 use narrows::driver::tokio::{Stack, StackStats};
+use narrows::driver::{RealTime, secret};
+use narrows::endpoint::EndpointConfig;
 use narrows::interface::InterfaceConfig;
+use narrows::memory::MemoryLimit;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Which host, and how it behaves.
@@ -23,6 +27,10 @@ pub struct HostConfig {
     pub offload: bool,
     /// Its TCP.
     pub tcp: TcpConfig,
+    /// How much memory its connections may take together.
+    pub memory: MemoryLimit,
+    /// Schedule the thread that starts it in real time.
+    pub real_time: Option<RealTime>,
     /// Where to write what passes its interface.
     pub capture: Option<PathBuf>,
 }
@@ -43,6 +51,10 @@ impl Host {
     /// # Errors
     /// See [`LiveError`].
     pub fn start(config: HostConfig) -> Result<Self, LiveError> {
+        if let Some(priority) = config.real_time {
+            let doing = "be scheduled in real time";
+            priority.apply().map_err(|e| LiveError::io(doing, e))?;
+        }
         let borrowed = Borrowed::new(&config.lab, None)?;
         let capture = match &config.capture {
             None => None,
@@ -54,12 +66,17 @@ impl Host {
         let Plugged { number, tap } = borrowed.lab().plug(config.numbers, config.offload)?;
         let interface = InterfaceConfig::new(lab::mac(number), lab::networks(number));
         let failed = |e| LiveError::io("start the stack", e);
+        let endpoint = EndpointConfig {
+            memory: Some(config.memory),
+            ..EndpointConfig::new(Arc::new(config.tcp), secret().map_err(failed)?)
+        };
         let (stack, capture) = match capture {
-            None => (Stack::spawn(tap, interface, config.tcp), None),
+            None => (Stack::spawn_with(tap, interface, endpoint), None),
             Some((file, outcome)) => {
                 let name = tap.name().to_owned();
                 let device = Captured::new(tap, &name, file).map_err(failed)?;
-                (Stack::spawn(device, interface, config.tcp), Some(outcome))
+                let stack = Stack::spawn_with(device, interface, endpoint);
+                (stack, Some(outcome))
             }
         };
         Ok(Self {

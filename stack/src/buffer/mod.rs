@@ -3,8 +3,10 @@
 //! A connection counts in stream offsets (the first byte after SYN is offset 0) and leaves
 //! storing to a [`SendBuffer`] and a [`RecvBuffer`].
 
+use crate::memory::{Ledger, Need};
 use core::fmt::Debug;
 use core::ops::Range;
+use std::sync::Arc;
 
 pub mod ring;
 pub mod synthetic;
@@ -54,6 +56,43 @@ pub trait SendBuffer: Debug {
     fn view(&self, range: Range<u64>) -> Self::View<'_>;
     /// Bytes before `offset` are acknowledged: let them go.
     fn release(&mut self, offset: u64);
+
+    /// From now on its memory is counted in `ledger`. A buffer without memory has nothing to
+    /// count.
+    fn charge_to(&mut self, ledger: &Arc<Ledger>) {
+        let _ = ledger;
+    }
+    /// How many bytes it can have memory for, to hold `len` more: at most `capacity`, and that
+    /// if nobody counts.
+    fn afford(&mut self, len: usize, capacity: usize) -> usize {
+        let _ = len;
+        capacity
+    }
+    /// How many bytes it could hold now as far as memory goes; `None`: any number.
+    fn room(&self) -> Option<u64> {
+        None
+    }
+    /// Whether it holds memory that may be worth giving back.
+    fn is_large(&self) -> bool {
+        false
+    }
+    /// Give back what was not needed since the last call.
+    fn trim(&mut self) -> Trimmed {
+        Trimmed::Fits
+    }
+    /// Give back all that what is held does not need.
+    fn give_back(&mut self) {}
+    /// What is held will not be sent any more: give its memory back. The offsets stay.
+    fn forget_bytes(&mut self) {}
+}
+
+/// What a buffer is after it was trimmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trimmed {
+    /// As large as what is held needs.
+    Fits,
+    /// Larger: it was used lately.
+    Larger,
 }
 
 /// Bytes received and not yet read by the user.
@@ -69,4 +108,28 @@ pub trait RecvBuffer: Debug {
     fn start(&self) -> u64;
     /// The user has read everything before `offset`.
     fn release(&mut self, offset: u64);
+
+    /// As [`SendBuffer::charge_to`].
+    fn charge_to(&mut self, ledger: &Arc<Ledger>) {
+        let _ = ledger;
+    }
+    /// Up to which offset bytes can be written: `to`, or less if there is no memory for that.
+    fn afford(&mut self, to: u64, need: Need) -> u64 {
+        let _ = need;
+        to
+    }
+    /// As [`SendBuffer::room`], from [`start`](Self::start) on.
+    fn room(&self) -> Option<u64> {
+        None
+    }
+    /// As [`SendBuffer::is_large`].
+    fn is_large(&self) -> bool {
+        false
+    }
+    /// As [`SendBuffer::trim`].
+    fn trim(&mut self) -> Trimmed {
+        Trimmed::Fits
+    }
+    /// As [`SendBuffer::give_back`].
+    fn give_back(&mut self) {}
 }

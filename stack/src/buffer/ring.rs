@@ -2,11 +2,15 @@
 //!
 //! Both rings keep the byte at stream offset `o` in slot `o mod capacity`, with a power-of-two
 //! capacity, so an offset needs no translation and a release moves no byte. They own no memory
-//! until the first byte comes, double as they fill, and when they run empty give back what the
-//! last busy stretches did not come near to using.
+//! until the first byte comes and double as they fill. Each time they are asked to, they give back
+//! what they did not need since the last time: a steady load never reallocates, and an idle ring
+//! is as small as what it holds.
 
-use super::{Payload, RecvBuffer, SendBuffer};
-use core::ops::Range;
+use super::{Payload, RecvBuffer, SendBuffer, Trimmed};
+use crate::memory::{FLOOR, Ledger, Need};
+use core::ops::{Deref, DerefMut, Range};
+use narrows_congestion::ByteCount;
+use std::sync::Arc;
 
 /// Smallest allocation.
 const MIN_CAPACITY: usize = 1024;
@@ -83,16 +87,80 @@ impl PartialEq<[u8]> for BytesView<'_> {
     }
 }
 
+/// Bytes, counted where somebody counts: all but [`FLOOR`], which is every connection's.
+#[derive(Debug, Default)]
+struct Storage {
+    bytes: Box<[u8]>,
+    ledger: Option<Arc<Ledger>>,
+}
+
+impl Storage {
+    fn new(len: usize, ledger: Option<Arc<Ledger>>) -> Self {
+        if let Some(ledger) = &ledger {
+            ledger.charge(counted(len));
+        }
+        Self {
+            bytes: vec![0; len].into_boxed_slice(),
+            ledger,
+        }
+    }
+}
+
+impl Drop for Storage {
+    fn drop(&mut self) {
+        if let Some(ledger) = &self.ledger {
+            ledger.discharge(counted(self.bytes.len()));
+        }
+    }
+}
+
+/// A copy is counted nowhere.
+impl Clone for Storage {
+    fn clone(&self) -> Self {
+        Self {
+            bytes: self.bytes.clone(),
+            ledger: None,
+        }
+    }
+}
+
+impl Deref for Storage {
+    type Target = [u8];
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl DerefMut for Storage {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+}
+
+fn counted(len: usize) -> ByteCount {
+    ByteCount::new((len as u64).saturating_sub(FLOOR.get()))
+}
+
+/// Storage for `span` bytes.
+fn capacity_for(span: usize) -> usize {
+    match span {
+        0 => 0,
+        n => n.max(MIN_CAPACITY).next_power_of_two(),
+    }
+}
+
 /// What both rings share: storage, and the stretch of the stream that lies in it.
 #[derive(Clone, Debug, Default)]
 struct Ring {
     /// Empty, or a power of two long.
-    storage: Box<[u8]>,
+    storage: Storage,
     /// First offset held.
     start: u64,
     /// Offset after the last byte stored.
     end: u64,
-    /// Most bytes spanned lately: a maximum that loses a sixty-fourth each time the ring is empty.
+    /// Most bytes spanned since the ring was last trimmed.
     peak: usize,
 }
 
@@ -148,10 +216,11 @@ impl Ring {
     }
 
     /// Storage for `span` bytes, with what is held moved over.
+    #[cold]
     fn resize(&mut self, span: usize) {
-        let capacity = span.max(MIN_CAPACITY).next_power_of_two();
+        let ledger = self.storage.ledger.clone();
         let mut grown = Ring {
-            storage: vec![0; capacity].into_boxed_slice(),
+            storage: Storage::new(capacity_for(span), ledger),
             ..Self::default()
         };
         let mut at = self.start;
@@ -169,24 +238,77 @@ impl Ring {
     fn release(&mut self, offset: u64) {
         debug_assert!(offset <= self.end, "release of bytes that are not held");
         self.start = self.start.max(offset.min(self.end));
-        if self.start == self.end {
-            // Two doublings of slack: a steady load that drains the ring never reallocates. The
-            // peak fades, so that one short stretch among long ones gives nothing back: growing
-            // again means to zero and copy everything once per doubling.
-            if self.storage.len() > MIN_CAPACITY && self.storage.len() / 4 > self.peak {
-                self.storage = Box::default();
-                self.peak = 0;
-            }
-            self.peak -= self.peak.div_ceil(64);
+    }
+
+    /// Storage for `span` bytes, which are at least those held, if that is less than there is.
+    fn shrink(&mut self, span: usize) {
+        if capacity_for(span) < self.storage.len() {
+            self.resize(span);
         }
     }
 
     fn shrink_to_fit(&mut self) {
-        match self.span() {
-            0 => self.storage = Box::default(),
-            n if n.max(MIN_CAPACITY).next_power_of_two() < self.storage.len() => self.resize(n),
-            _ => {}
+        self.shrink(self.span());
+    }
+
+    fn is_large(&self) -> bool {
+        self.storage.len() > FLOOR.get() as usize
+    }
+
+    fn trim(&mut self) -> Trimmed {
+        let span = self.span();
+        let lately = std::mem::replace(&mut self.peak, span);
+        self.shrink(lately.max(span));
+        match capacity_for(span) < self.storage.len() && self.is_large() {
+            true => Trimmed::Larger,
+            false => Trimmed::Fits,
         }
+    }
+
+    /// The memory is counted in `ledger` from now on.
+    fn charge_to(&mut self, ledger: &Arc<Ledger>) {
+        ledger.charge(counted(self.storage.len()));
+        if let Some(before) = self.storage.ledger.replace(ledger.clone()) {
+            before.discharge(counted(self.storage.len()));
+        }
+    }
+
+    /// How many bytes it has storage for, after an attempt at `span`.
+    #[inline]
+    fn afford(&mut self, span: usize, need: Need) -> usize {
+        if span > self.storage.len() && self.storage.ledger.is_some() {
+            self.grow(span, need);
+            return self.storage.len();
+        }
+        span
+    }
+
+    /// As much of `span` as there is memory for; the floor always is there.
+    #[cold]
+    fn grow(&mut self, span: usize, need: Need) {
+        let Some(ledger) = &self.storage.ledger else {
+            return self.resize(span);
+        };
+        let mut capacity = capacity_for(span);
+        while !ledger.admits(counted(capacity), need) {
+            capacity /= 2;
+        }
+        if capacity > self.storage.len() {
+            self.resize(capacity);
+        }
+    }
+
+    /// What [`grow`](Self::grow) could make of it.
+    fn room(&self) -> Option<u64> {
+        let ledger = self.storage.ledger.as_ref()?;
+        let left = FLOOR + ledger.left(Need::Wanted);
+        let new = 1 << left.get().ilog2();
+        Some(new.max(self.storage.len() as u64))
+    }
+
+    fn forget_bytes(&mut self) {
+        let ledger = self.storage.ledger.clone();
+        self.storage = Storage::new(0, ledger);
     }
 }
 
@@ -236,6 +358,39 @@ impl SendBuffer for SendRing {
     fn release(&mut self, offset: u64) {
         self.0.release(offset);
     }
+    fn charge_to(&mut self, ledger: &Arc<Ledger>) {
+        self.0.charge_to(ledger);
+    }
+    fn afford(&mut self, len: usize, capacity: usize) -> usize {
+        let wanted = self.0.span().saturating_add(len).min(capacity);
+        if wanted <= self.0.storage.len() {
+            return capacity;
+        }
+        match self.0.afford(wanted, Need::Wanted) {
+            had if had < wanted => {
+                if let Some(ledger) = &self.0.storage.ledger {
+                    ledger.on_write_refused();
+                }
+                had
+            }
+            _ => capacity,
+        }
+    }
+    fn room(&self) -> Option<u64> {
+        self.0.room()
+    }
+    fn is_large(&self) -> bool {
+        self.0.is_large()
+    }
+    fn trim(&mut self) -> Trimmed {
+        self.0.trim()
+    }
+    fn give_back(&mut self) {
+        self.0.shrink_to_fit();
+    }
+    fn forget_bytes(&mut self) {
+        self.0.forget_bytes();
+    }
 }
 
 /// Bytes received, stored in any order within the window, read in order.
@@ -268,6 +423,10 @@ impl RecvRing {
     /// them there. `None` if something is held beyond.
     pub(crate) fn landing(&mut self, offset: u64, len: usize) -> Option<[&mut [u8]; 2]> {
         if self.ring.end > offset || self.ring.start > offset {
+            return None;
+        }
+        let span = (offset - self.ring.start) as usize + len;
+        if self.ring.afford(span, Need::Wanted) < span {
             return None;
         }
         self.ring.reach(offset + len as u64);
@@ -322,6 +481,26 @@ impl RecvBuffer for RecvRing {
     fn release(&mut self, offset: u64) {
         self.ring.release(offset);
     }
+    fn charge_to(&mut self, ledger: &Arc<Ledger>) {
+        self.ring.charge_to(ledger);
+    }
+    fn afford(&mut self, to: u64, need: Need) -> u64 {
+        let span = to.saturating_sub(self.ring.start);
+        let had = self.ring.afford(span as usize, need) as u64;
+        self.ring.start + had.min(span)
+    }
+    fn room(&self) -> Option<u64> {
+        self.ring.room()
+    }
+    fn is_large(&self) -> bool {
+        self.ring.is_large()
+    }
+    fn trim(&mut self) -> Trimmed {
+        self.ring.trim()
+    }
+    fn give_back(&mut self) {
+        self.ring.shrink_to_fit();
+    }
 }
 
 #[cfg(test)]
@@ -344,20 +523,19 @@ mod tests {
         assert_eq!(ring.memory(), MIN_CAPACITY);
         assert_eq!(ring.push(&bytes(10, 100_000), 100_000), 99_990);
         assert_eq!(ring.memory(), 1 << 17);
-        // Emptied after a busy stretch, or a short one soon after: kept. After a number of short
-        // ones: given back.
+        // Needed since it was last trimmed: kept, and that may be less the next time.
         ring.release(100_000);
+        assert_eq!(ring.trim(), Trimmed::Larger);
         assert_eq!(ring.memory(), 1 << 17);
         let mut at = 100_000;
-        for n in 0.. {
-            assert_eq!(ring.push(&bytes(at, 10), 100), 10);
-            at += 10;
-            ring.release(at);
-            if ring.memory() == 0 {
-                assert!((50..100).contains(&n), "{n}");
-                break;
-            }
-        }
+        assert_eq!(ring.push(&bytes(at, 10), 100), 10);
+        at += 10;
+        assert_eq!(ring.trim(), Trimmed::Fits);
+        assert_eq!(ring.memory(), MIN_CAPACITY);
+        ring.release(at);
+        assert_eq!(ring.trim(), Trimmed::Fits);
+        assert_eq!(ring.trim(), Trimmed::Fits);
+        assert_eq!(ring.memory(), 0);
         assert!(ring.view(at..at).is_empty());
         ring.push(&bytes(at, 5000), 5000);
         ring.release(at + 4990);

@@ -25,6 +25,7 @@ impl<T: TcpTypes> Connection<T> {
                     self.finish(CloseReason::Finished, now);
                 }
                 Timer::Linger => self.give_up(CloseReason::TimedOut, now),
+                Timer::Trim => self.trim(now),
             }
         }
         if matches!(self.state, State::Closed(_) | State::TimeWait) {

@@ -39,7 +39,7 @@ pub(crate) struct OfferedWindow {
     capacity: u64,
     clamp: u64,
     shift: u8,
-    /// Stream offset of the right edge last advertised; it never moves left.
+    /// Stream offset of the right edge last advertised; it moves left only when memory runs out.
     right_edge: u64,
     policy: Option<Box<dyn ReceiveWindow>>,
 }
@@ -75,6 +75,17 @@ impl OfferedWindow {
         self.right_edge
     }
 
+    /// The buffer can have this many bytes; no more than it was made for.
+    pub(crate) fn set_capacity(&mut self, capacity: u64) {
+        self.capacity = capacity;
+    }
+
+    /// What was offered beyond `edge` cannot be taken (RFC 9293 section 3.8.6 calls that
+    /// "shrinking the window").
+    pub(crate) fn retract(&mut self, edge: u64) {
+        self.right_edge = self.right_edge.min(edge);
+    }
+
     /// `bytes` of in-order data arrived.
     pub(crate) fn on_data(&mut self, bytes: u64, now: Instant) {
         if let Some(policy) = &mut self.policy {
@@ -97,7 +108,7 @@ impl OfferedWindow {
         let edge = nxt + free.min(limit).min(most);
         // Silly-window avoidance (RFC 9293 section 3.8.6.2.2): move by a segment or half the
         // buffer (of what there is to offer at most), or not at all.
-        let ceiling = self.clamp.min(limit);
+        let ceiling = self.clamp.min(limit).min(self.capacity);
         let step = mss.min(ceiling / 2).max(1);
         if edge >= self.right_edge + step {
             (edge, ceiling)

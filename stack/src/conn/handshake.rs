@@ -168,6 +168,7 @@ impl<T: TcpTypes> Connection<T> {
             .filter(|_| !retransmitted)
             .map(|sent| now.since(sent));
         self.snd.begin(mss, policy, cc, rtt, now);
+        self.limit_records();
         let rule = self.config.idle_restart;
         self.snd.validate_window(rule, start.initial_window, now);
         self.window
@@ -255,6 +256,7 @@ impl<T: TcpTypes> Connection<T> {
         } else {
             tcp.flags |= self.ecn.syn_flags(self.handshake.retries > 1);
         }
+        self.know_room();
         tcp.window = self
             .offered
             .advertise(0, 0, u64::from(self.config.mss), false, now);

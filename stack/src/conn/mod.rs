@@ -21,6 +21,7 @@ mod handshake;
 pub mod icmp;
 pub mod info;
 mod landing;
+mod memory;
 pub mod reassembly;
 mod rx;
 pub mod state;
@@ -34,6 +35,7 @@ use crate::buffer::{Payload, RecvBuffer, SendBuffer};
 use crate::config::{LocalDropPolicy, TcpConfig};
 use crate::endpoint::challenge::ConnectionBudget;
 use crate::endpoint::metrics::PathMetrics;
+use crate::memory::Charge;
 use crate::recovery::{AbsSeq, Sender};
 use crate::rng::Rng;
 use crate::sparse::Sparse;
@@ -175,6 +177,8 @@ pub struct Connection<T: TcpTypes> {
     challenge: ConnectionBudget,
     /// But for `traffic`.
     stats: ConnStats,
+    /// What is counted of it but its buffers.
+    charge: Charge,
 }
 
 /// Everything a connection needs at birth besides its configuration.
@@ -286,6 +290,7 @@ impl<T: TcpTypes> Connection<T> {
             established: false,
             traffic: Traffic::default(),
             stats: ConnStats::default(),
+            charge: Charge::default(),
             trace: None,
             config,
         }
@@ -460,6 +465,7 @@ impl<T: TcpTypes> Connection<T> {
         self.pace_at = Sparse::NONE;
         self.ack.clear();
         self.events.closed = true;
+        self.give_back();
     }
 
     /// The connection is over, and the peer is told by a RST where it has state.

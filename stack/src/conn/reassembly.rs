@@ -80,6 +80,22 @@ impl Reassembly {
         self.disorder.as_ref().map_or(0, |d| d.bytes)
     }
 
+    /// Bytes of memory owned.
+    pub(crate) fn memory(&self) -> usize {
+        self.disorder.as_ref().map_or(0, |d| {
+            size_of::<Disorder>() + d.held.capacity() * size_of::<Held>()
+        })
+    }
+
+    /// Bytes of memory it takes to hold one more range, if that is more than it owns.
+    pub(crate) fn memory_of_another(&self) -> usize {
+        match &self.disorder {
+            Some(d) if d.held.len() < d.held.capacity() => 0,
+            Some(d) => 2 * d.held.len().max(4) * size_of::<Held>(),
+            None => size_of::<Disorder>() + 4 * size_of::<Held>(),
+        }
+    }
+
     /// The ranges held, ascending.
     pub fn ranges(&self) -> impl ExactSizeIterator<Item = Range<u64>> + '_ {
         self.held().iter().map(|h| h.start..h.end)

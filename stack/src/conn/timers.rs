@@ -18,9 +18,11 @@ pub(crate) enum Timer {
     User,
     /// TIME-WAIT ends, or the patience with the peer of a connection that the user let go of.
     Linger,
+    /// Buffers that are larger than what was needed lately shrink.
+    Trim,
 }
 
-const COUNT: usize = 6;
+const COUNT: usize = 7;
 
 const fn bit(timer: Timer) -> u8 {
     1 << timer as u8
@@ -34,6 +36,7 @@ impl Timer {
         Self::Keepalive,
         Self::User,
         Self::Linger,
+        Self::Trim,
     ];
 }
 

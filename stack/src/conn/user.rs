@@ -70,7 +70,8 @@ impl<T: TcpTypes> Connection<T> {
         if self.fin != Fin::Open || !self.state.can_send() {
             return Err(SendError::Closing);
         }
-        let taken = self.send_buf.push(data, self.config.send_buffer);
+        let capacity = self.send_buf.afford(len, self.config.send_buffer);
+        let taken = self.send_buf.push(data, capacity);
         self.wants_room |= taken < len;
         Ok(taken)
     }
@@ -109,7 +110,9 @@ impl<T: TcpTypes> Connection<T> {
     pub fn consume(&mut self, n: u64, now: Instant) {
         let n = n.min(self.readable());
         self.recv_buf.release(self.recv_buf.start() + n);
+        self.trim_later(now);
         let mss = self.payload_mss().get();
+        self.know_room();
         if self.state.can_receive()
             && self
                 .offered
@@ -252,9 +255,11 @@ impl<T: TcpTypes> Connection<T> {
     pub fn unacknowledged(&self) -> u64 {
         self.send_buf.end().saturating_sub(self.send_buf.start())
     }
-    /// Room in the send buffer.
+    /// Room in the send buffer, as far as there is memory for it.
     pub fn send_room(&self) -> u64 {
-        (self.config.send_buffer as u64).saturating_sub(self.unacknowledged())
+        let most = self.config.send_buffer as u64;
+        let most = self.send_buf.room().map_or(most, |room| room.min(most));
+        most.saturating_sub(self.unacknowledged())
     }
     /// SND.WND: the peer's window in bytes.
     pub fn peer_window(&self) -> u64 {

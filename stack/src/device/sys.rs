@@ -277,6 +277,40 @@ pub(crate) fn exact_sleeps() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
 }
 
+/// Schedule this thread, and those that it makes, in real time: in turn with others of this
+/// priority (SCHED_RR), before all that have none.
+pub(crate) fn real_time(priority: u8) -> io::Result<()> {
+    let param = libc::sched_param {
+        sched_priority: priority.into(),
+    };
+    // SAFETY: the structure lives through the call, which only reads it; 0 is this thread.
+    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &raw const param) }).map(drop)
+}
+
+/// Bytes of memory that the machine has.
+pub(crate) fn physical_memory() -> Option<u64> {
+    // SAFETY: the calls take a number and give one.
+    let (pages, size) = unsafe {
+        (
+            libc::sysconf(libc::_SC_PHYS_PAGES),
+            libc::sysconf(libc::_SC_PAGESIZE),
+        )
+    };
+    let (pages, size) = (u64::try_from(pages).ok()?, u64::try_from(size).ok()?);
+    pages.checked_mul(size)
+}
+
+/// Let blocks of 64 KiB and more go back to the system when they are freed. The allocator of the
+/// GNU C library keeps what is of a size that was freed before, up to 32 MiB, and with it whatever
+/// lies below.
+pub(crate) fn return_large_blocks() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: the call takes numbers and changes how much is kept, not what is allocated.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 64 << 10);
+    }
+}
+
 /// Keep this thread on one core.
 pub(crate) fn pin_to(core: usize) -> io::Result<()> {
     if core >= libc::CPU_SETSIZE as usize {

@@ -95,6 +95,7 @@ impl<T: ByteTcp, D: Device> Engine<T, D> {
             0 => RECEIVE_BATCH,
             _ => RECEIVE_SUPER_FRAMES,
         };
+        interface.endpoint_mut().begin_batch();
         let (mut frames, mut bytes) = (0, 0);
         while frames < RECEIVE_BATCH && bytes < BATCH_BYTES {
             let mut sink = Sink {

@@ -13,7 +13,8 @@ pub mod tokio;
 use crate::buffer::{RecvRing, SendRing};
 use crate::conn::Boxed;
 use crate::device::sys;
-use narrows_congestion::Instant;
+use crate::memory::MemoryLimit;
+use narrows_congestion::{ByteCount, Instant};
 use std::io;
 
 /// The TCP of live hosts: bytes in rings, algorithms by value.
@@ -29,6 +30,52 @@ impl Clock {
     pub fn now(self) -> Instant {
         sys::monotonic()
     }
+}
+
+/// Priority of a thread that is scheduled in real time: 1 to 99.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RealTime(u8);
+
+impl RealTime {
+    /// The lowest: before everything that is not scheduled in real time.
+    pub const LOWEST: Self = Self(1);
+
+    /// That priority; `None` if it is not 1 to 99.
+    pub const fn new(priority: u8) -> Option<Self> {
+        match priority {
+            1..=99 => Some(Self(priority)),
+            _ => None,
+        }
+    }
+
+    /// Schedule the calling thread so from now on, in turn with others of its priority, and the
+    /// threads it makes afterwards.
+    ///
+    /// A packet waits in the device while other threads run, and a full device drops: under a
+    /// flood of packets that is what holds established connections up. A thread that
+    /// [spins](poll::Waiting::Spin) in real time needs a core of its own.
+    ///
+    /// # Errors
+    /// `PermissionDenied` without CAP_SYS_NICE, or RLIMIT_RTPRIO.
+    pub fn apply(self) -> io::Result<()> {
+        sys::real_time(self.0).map_err(|e| {
+            let why = format!("real-time priority {} (it takes CAP_SYS_NICE): {e}", self.0);
+            io::Error::new(e.kind(), why)
+        })
+    }
+}
+
+/// The limit that a host gets that is not given one: an eighth of the machine's memory, as Linux
+/// gives its TCP about a tenth.
+pub fn usual_memory() -> MemoryLimit {
+    let all = sys::physical_memory().unwrap_or(8 << 30);
+    MemoryLimit::new(ByteCount::new(all / 8))
+}
+
+/// Let the allocator give large blocks back to the system as soon as they are free; for the start
+/// of a program. With the GNU C library, one that has held many large buffers else never does.
+pub fn return_large_blocks() {
+    sys::return_large_blocks();
 }
 
 /// Sixteen bytes of the operating system that nobody can guess, for

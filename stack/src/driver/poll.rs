@@ -1,8 +1,8 @@
 //! A driver that is a thread: it polls the device, the timers and an [`Application`], and waits by
 //! sleeping or by spinning.
 
-use super::Clock;
 use super::engine::{Engine, Received, Sent};
+use super::{Clock, RealTime};
 use crate::device::{Device, sys};
 use crate::endpoint::EndpointEvent;
 use crate::interface::{ByteTcp, Interface};
@@ -71,6 +71,8 @@ pub struct PollConfig {
     pub core: Option<usize>,
     /// The thread's name; `None`: `narrows`.
     pub name: Option<String>,
+    /// Schedule the thread in real time.
+    pub real_time: Option<RealTime>,
 }
 
 /// What other threads can do to the driver's thread.
@@ -210,6 +212,9 @@ impl<A, T: ByteTcp, D> Drop for PollHandle<A, T, D> {
 
 fn prepare(config: &PollConfig) -> io::Result<()> {
     sys::exact_sleeps();
+    if let Some(priority) = config.real_time {
+        priority.apply()?;
+    }
     match config.core {
         Some(core) => sys::pin_to(core),
         None => Ok(()),

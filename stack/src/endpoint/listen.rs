@@ -155,6 +155,12 @@ impl Listener {
         self.stats.embryonic += 1;
     }
 
+    /// What was admitted cannot be opened for want of memory.
+    pub(super) fn on_no_memory(&mut self) {
+        self.stats.embryonic = self.stats.embryonic.saturating_sub(1);
+        self.stats.dropped += 1;
+    }
+
     pub(super) fn on_established(&mut self) {
         self.stats.embryonic = self.stats.embryonic.saturating_sub(1);
         self.stats.accepted += 1;

@@ -28,6 +28,7 @@ use crate::buffer::RecvBuffer;
 use crate::config::{ConfigError, TcpConfig};
 use crate::conn::state::State;
 use crate::conn::{Connection, Event, TcpTypes};
+use crate::memory::{Ledger, MemoryLimit, MemoryStats, Need};
 use crate::rng::Rng;
 use crate::sparse::Sparse;
 use crate::trace::TraceSink;
@@ -45,13 +46,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use strangers::sane_source;
+use strangers::{StrangerBudget, sane_source};
 use wheel::TimerWheel;
 
 pub use cookies::SynCookies;
 pub use listen::{ListenError, ListenerId, ListenerStats};
 pub(crate) use output::NextOutput;
 pub use source::SourceAddress;
+pub use strangers::StrangerLimit;
 
 /// Values of an endpoint.
 #[derive(Clone, Debug)]
@@ -74,6 +76,12 @@ pub struct EndpointConfig {
     /// Where [`Endpoint::connect`] asks for the local address if it is given none; `None`: it must
     /// be given.
     pub source: Option<Arc<dyn SourceAddress>>,
+    /// How much is done for strangers while packets come in batches; `None`: whatever they ask
+    /// for.
+    pub strangers: Option<StrangerLimit>,
+    /// How much memory the connections may take together, see [`memory`](crate::memory); `None`:
+    /// what their own buffers allow, times their number.
+    pub memory: Option<MemoryLimit>,
 }
 
 impl EndpointConfig {
@@ -88,6 +96,8 @@ impl EndpointConfig {
             reset_strangers: true,
             syn_cookies: SynCookies::default(),
             source: None,
+            strangers: Some(StrangerLimit::default()),
+            memory: None,
         }
     }
 }
@@ -135,6 +145,8 @@ pub enum ConnectError {
     /// The addresses are of different families, or one is unspecified, broadcast or multicast, or
     /// the remote port is zero.
     BadAddress,
+    /// The endpoint's [memory](EndpointConfig::memory) is used up.
+    NoMemory,
     /// The configuration is out of range.
     Config(ConfigError),
 }
@@ -149,6 +161,9 @@ impl fmt::Display for ConnectError {
             Self::BadAddress => {
                 f.write_str("local and remote address must be of one family and complete")
             }
+            Self::NoMemory => f.write_str(
+                "the endpoint's connections take all the memory they may: close some, or raise EndpointConfig::memory",
+            ),
             Self::Config(e) => e.fmt(f),
         }
     }
@@ -161,7 +176,12 @@ impl std::error::Error for ConnectError {}
 pub struct EndpointStats {
     /// Packets for no connection and no listener.
     pub strangers: u64,
-    /// RSTs sent to them.
+    /// ... and those of them, SYNs too, that were dropped unanswered because there were too many
+    /// ([`EndpointConfig::strangers`]).
+    pub strangers_dropped: u64,
+    /// Batches in which a driver handed packets over.
+    pub batches: u64,
+    /// RSTs sent to strangers.
     pub resets_sent: u64,
     /// SYNs dropped because a backlog was full.
     pub backlog_drops: u64,
@@ -224,6 +244,8 @@ struct Few<T: TcpTypes> {
     /// For the payload of packets that have none.
     empty: T::Send,
     stats: EndpointStats,
+    ledger: Option<Arc<Ledger>>,
+    strangers: StrangerBudget,
     tracer: Option<Tracer>,
     demux: Demux,
     stray: VecDeque<(IpHeader, TcpHeader)>,
@@ -256,6 +278,8 @@ impl<T: TcpTypes> Endpoint<T> {
             tracer: None,
             empty: T::Send::default(),
             stats: EndpointStats::default(),
+            ledger: config.memory.map(Ledger::new),
+            strangers: StrangerBudget::Unlimited,
             config,
         };
         Ok(Self {
@@ -351,6 +375,9 @@ impl<T: TcpTypes> Endpoint<T> {
         let tuple = FourTuple { local, remote };
         if self.few.demux.lookup(&tuple).is_some() {
             return Err(ConnectError::InUse);
+        }
+        if !self.has_memory() {
+            return Err(ConnectError::NoMemory);
         }
         self.few.stats.active_opens += 1;
         let opening = self.opening(tuple, now);
@@ -502,6 +529,24 @@ impl<T: TcpTypes> Endpoint<T> {
     /// Counters.
     pub fn stats(&self) -> &EndpointStats {
         &self.few.stats
+    }
+
+    /// What the connections take of the [memory](EndpointConfig::memory) they may.
+    pub fn memory_stats(&self) -> MemoryStats {
+        let ledger = self.few.ledger.as_ref();
+        ledger.map_or_else(MemoryStats::default, |l| l.stats())
+    }
+
+    /// There is memory for one more connection; if not, that one is refused.
+    fn has_memory(&self) -> bool {
+        let Some(ledger) = &self.few.ledger else {
+            return true;
+        };
+        let admitted = ledger.admits(Connection::<T>::LEAST, Need::Owed);
+        if !admitted {
+            ledger.on_connection_refused();
+        }
+        admitted
     }
 
     /// Counters of a listener.

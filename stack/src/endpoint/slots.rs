@@ -143,6 +143,11 @@ impl<T: TcpTypes> Endpoint<T> {
         // Both callers have looked: there is no such connection.
         let entered = self.few.demux.insert(&tuple, slot);
         debug_assert!(entered.is_ok(), "{tuple:?} twice");
+        if let Some(ledger) = &self.few.ledger
+            && let Some(conn) = self.slots[slot as usize].conn.as_mut()
+        {
+            conn.charge_to(ledger);
+        }
         let id = self.id(slot);
         if let Some(tracer) = &mut self.few.tracer
             && let Some(conn) = self.slots[slot as usize].conn.as_mut()

@@ -13,10 +13,73 @@ use narrows_congestion::Instant;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+/// How much is done for strangers, as against established connections: only a driver that takes
+/// packets in batches ([`Endpoint::begin_batch`]) can tell that it is too much.
+///
+/// Under a flood the batches are full, and a batch serves [`per_batch`](Self::per_batch) strangers;
+/// the others cost no more than looking them up. While there is time to spare batches are many and
+/// small, and whoever comes is served; a crowd may come at once, as many as
+/// [`burst`](Self::burst).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StrangerLimit {
+    /// Packets of strangers served for each batch.
+    pub per_batch: u32,
+    /// ... and how many that were not can be made up for later.
+    pub burst: u32,
+}
+
+impl Default for StrangerLimit {
+    fn default() -> Self {
+        Self {
+            per_batch: 8,
+            burst: 1_024,
+        }
+    }
+}
+
+/// How many strangers are served yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum StrangerBudget {
+    /// Nobody takes packets in batches.
+    Unlimited,
+    Left(u32),
+}
+
+impl StrangerBudget {
+    fn refill(&mut self, limit: StrangerLimit) {
+        let left = match *self {
+            Self::Unlimited => limit.burst,
+            Self::Left(left) => left.saturating_add(limit.per_batch).min(limit.burst),
+        };
+        *self = Self::Left(left);
+    }
+
+    fn take(&mut self) -> bool {
+        match self {
+            Self::Unlimited => true,
+            Self::Left(left) => {
+                let served = *left > 0;
+                *left = left.saturating_sub(1);
+                served
+            }
+        }
+    }
+}
+
 /// Resets and other answers to strangers waiting to be sent; more are not answered.
 const MAX_STRAY: usize = 64;
 
 impl<T: TcpTypes> Endpoint<T> {
+    /// The driver begins to hand over a batch of packets: so many of strangers are served with it
+    /// as [`EndpointConfig::strangers`](super::EndpointConfig::strangers) says. Without a call all
+    /// are.
+    pub fn begin_batch(&mut self) {
+        self.few.stats.batches += 1;
+        if let Some(limit) = self.few.config.strangers {
+            self.few.strangers.refill(limit);
+        }
+    }
+
     /// A packet for no connection (RFC 9293 sections 3.10.7.1 and 3.10.7.2).
     pub(super) fn on_stranger(
         &mut self,
@@ -27,6 +90,11 @@ impl<T: TcpTypes> Endpoint<T> {
         payload: <T::Recv as RecvBuffer>::Payload<'_>,
         iss: Option<Seq>,
     ) {
+        // A RST asks for nothing.
+        if !tcp.flags.contains(Flags::RST) && !self.few.strangers.take() {
+            self.few.stats.strangers_dropped += 1;
+            return;
+        }
         let listener = self
             .few
             .demux
@@ -36,6 +104,18 @@ impl<T: TcpTypes> Endpoint<T> {
             && let Some(listener) = self.few.listeners.get_mut(&id)
         {
             match listener.admit(tcp, self.few.config.syn_cookies, now) {
+                // The peer tries again; an answer to a cookie comes with its data.
+                Admission::Open(_) if !self.has_memory() => {
+                    self.few.stats.backlog_drops += 1;
+                    if let Some(listener) = self.few.listeners.get_mut(&id) {
+                        listener.on_no_memory();
+                    }
+                    return;
+                }
+                Admission::Cookie(_) if !self.has_memory() => {
+                    self.few.stats.backlog_drops += 1;
+                    return;
+                }
                 Admission::Open(config) => {
                     self.few.stats.passive_opens += 1;
                     let mut opening = self.opening(tuple, now);
@@ -50,6 +130,7 @@ impl<T: TcpTypes> Endpoint<T> {
                 }
                 Admission::Cookie(config) => return self.send_cookie(now, tuple, config, tcp),
                 Admission::MaybeCookie(config) => match self.few.cookies.open(&tuple, tcp, now) {
+                    Some(_) if !self.has_memory() => return,
                     Some(syn) => {
                         let conn = self.open_cookie(now, tuple, config, tcp, &syn);
                         let slot = self.add(tuple, conn, Some(ListenerId(id)), now);

@@ -225,6 +225,11 @@ impl Scoreboard {
         self.records.len()
     }
 
+    /// Give back the memory of records that are not in use.
+    pub(crate) fn trim(&mut self) {
+        self.records.shrink_to_fit();
+    }
+
     /// SND.UNA: the lowest outstanding sequence number.
     pub fn una(&self) -> AbsSeq {
         self.una

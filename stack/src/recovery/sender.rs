@@ -538,6 +538,21 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
     }
 
+    /// At most `count` segments outstanding from now on.
+    pub(crate) fn limit_records(&mut self, count: usize) {
+        self.policy.max_segments = count;
+    }
+
+    /// How many segments may be outstanding.
+    pub(crate) fn record_limit(&self) -> usize {
+        self.policy.max_segments
+    }
+
+    /// Give back the memory of records that are not in use.
+    pub(crate) fn trim_records(&mut self) {
+        self.board.trim();
+    }
+
     /// Whether the loss detector needs SACK negotiated.
     pub fn detector_uses_sack(&self) -> bool {
         self.detector.uses_sack()

@@ -137,6 +137,7 @@ impl<T: TcpTypes> Connection<T> {
     fn on_progress(&mut self, ack: AbsSeq, now: Instant) {
         let data_end = self.send_buf.end() + 1;
         self.send_buf.release(ack.min(data_end) - 1);
+        self.trim_later(now);
         if self.wants_room && self.send_room() > 0 {
             self.wants_room = false;
             self.events.writable = true;
@@ -163,6 +164,7 @@ impl<T: TcpTypes> Connection<T> {
         self.timers.stop_all();
         self.snd.stop_timers();
         self.set_state(State::TimeWait, now);
+        self.give_back();
         self.timers.arm(Timer::Linger, now + self.config.time_wait);
     }
 

@@ -3,6 +3,7 @@
 use super::check::Placed;
 use crate::buffer::{Payload, RecvBuffer};
 use crate::conn::ecn::MarkEffect;
+use crate::conn::memory::TextRoom;
 use crate::conn::reassembly::Inserted;
 use crate::conn::timers::Timer;
 use crate::conn::{Connection, TcpTypes};
@@ -33,9 +34,18 @@ impl<T: TcpTypes> Connection<T> {
         // What lies before the first byte of the stream (a SYN's place) has no offset.
         let skip = usize::try_from(-seg.start).unwrap_or(0).min(seg.text_len);
         let start = (seg.start + skip as i64) as u64;
-        let end = start + (seg.text_len - skip) as u64;
-        let buf = &mut self.recv_buf;
+        let mut end = start + (seg.text_len - skip) as u64;
         let before = self.rcv_nxt;
+        if let TextRoom::Before(kept) = self.room_for_text(start, end) {
+            if start <= before {
+                self.offered.retract(kept.max(before));
+            }
+            if kept <= start.max(before) {
+                return;
+            }
+            end = kept;
+        }
+        let buf = &mut self.recv_buf;
         let outcome = self.ooo.insert(start..end, before, |new| {
             let from = skip + (new.start - start) as usize;
             buf.write(
@@ -55,10 +65,12 @@ impl<T: TcpTypes> Connection<T> {
             }
             Inserted::FilledGap { rcv_nxt } => {
                 self.rcv_nxt = rcv_nxt;
+                self.recharge();
                 self.ack.force();
             }
             Inserted::OutOfOrder => {
                 self.stats.out_of_order_in += 1;
+                self.recharge();
                 self.ack.on_disorder(&self.config.ack, now);
             }
             Inserted::Duplicate => {

@@ -55,6 +55,7 @@ impl<T: TcpTypes> Connection<T> {
             out.tcp.ack = self.rcv_seq(past.rcv_nxt);
             // The window counts from the older acknowledgement: the right edge stays where it is.
             let (read, mss) = (self.recv_buf.start(), self.payload_mss().get());
+            self.know_room();
             out.tcp.window = self.offered.advertise(past.rcv_nxt, read, mss, true, now);
             out.tcp.flags = out.tcp.flags.without(Flags::ECE);
             if past.ece {
@@ -100,6 +101,7 @@ impl<T: TcpTypes> Connection<T> {
                 self.pace_at = Sparse::some(at);
                 None
             }
+            NextSegment::Blocked if new.is_some() && self.has_more_records() => self.data(now, out),
             NextSegment::Blocked => {
                 if new.is_none() && self.snd.nxt() == self.send_buf.end() + 1 {
                     self.snd.on_app_limited();
@@ -279,6 +281,7 @@ impl<T: TcpTypes> Connection<T> {
             tcp.flags |= Flags::ECE;
         }
         let mss = self.payload_mss().get();
+        self.know_room();
         tcp.window = self
             .offered
             .advertise(self.rcv_nxt, self.recv_buf.start(), mss, true, now);

@@ -42,11 +42,12 @@ pub use stream::TcpStream;
 pub use trace::TraceStream;
 
 use super::engine::Engine;
-use super::{Clock, LiveTcp, secret};
+use super::{Clock, LiveTcp, secret, usual_memory};
 use crate::config::TcpConfig;
 use crate::device::{Device, DeviceStats, sys::TimerFd};
 use crate::endpoint::{ConnectError, EndpointConfig, EndpointStats, ListenError};
 use crate::interface::{Interface, InterfaceConfig, InterfaceStats};
+use crate::memory::MemoryStats;
 use shared::{Phase, Shared, ended};
 use std::fmt;
 use std::future::poll_fn;
@@ -101,11 +102,14 @@ pub struct StackStats {
     pub device: DeviceStats,
     /// Connections in all states.
     pub connections: usize,
+    /// What they take of the memory they may.
+    pub memory: MemoryStats,
 }
 
 impl Stack {
     /// A host with the addresses of `interface` on `device`, whose sockets behave as `tcp` says
-    /// unless they say otherwise. Starts a task on the current runtime.
+    /// unless they say otherwise, and whose connections take [so much](usual_memory) memory at
+    /// most. Starts a task on the current runtime.
     ///
     /// # Errors
     /// `InvalidInput` for a configuration out of range; when there are no more file descriptors.
@@ -117,7 +121,10 @@ impl Stack {
         interface: InterfaceConfig,
         tcp: TcpConfig,
     ) -> io::Result<Self> {
-        let endpoint = EndpointConfig::new(Arc::new(tcp), secret()?);
+        let endpoint = EndpointConfig {
+            memory: Some(usual_memory()),
+            ..EndpointConfig::new(Arc::new(tcp), secret()?)
+        };
         Self::spawn_with(device, interface, endpoint)
     }
 
@@ -188,6 +195,7 @@ impl Stack {
             endpoint: *interface.endpoint().stats(),
             device: core.engine.device.stats(),
             connections: interface.endpoint().connections(),
+            memory: interface.endpoint().memory_stats(),
         }
     }
 
@@ -231,6 +239,7 @@ fn connect_error(e: ConnectError) -> io::Error {
     let kind = match e {
         ConnectError::NoPort => io::ErrorKind::AddrNotAvailable,
         ConnectError::InUse => io::ErrorKind::AddrInUse,
+        ConnectError::NoMemory => io::ErrorKind::OutOfMemory,
         ConnectError::BadAddress | ConnectError::Config(_) => io::ErrorKind::InvalidInput,
     };
     io::Error::new(kind, e)
