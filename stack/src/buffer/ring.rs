@@ -12,6 +12,8 @@ use core::ops::{Deref, DerefMut, Range};
 use narrows_congestion::ByteCount;
 use std::sync::Arc;
 
+/// Where nobody counts, this much is not worth a timer that gives it back.
+const KEPT: usize = 64 << 10;
 /// Smallest allocation.
 const MIN_CAPACITY: usize = 1024;
 
@@ -252,7 +254,11 @@ impl Ring {
     }
 
     fn is_large(&self) -> bool {
-        self.storage.len() > FLOOR.get() as usize
+        self.storage.len()
+            > match self.storage.ledger {
+                Some(_) => FLOOR.get() as usize,
+                None => KEPT,
+            }
     }
 
     fn trim(&mut self) -> Trimmed {

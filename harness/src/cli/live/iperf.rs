@@ -85,7 +85,7 @@ pub(super) fn run<R>(
                 }
             }
         };
-        let done = on_host(config, serve::GRACE, console, work)?;
+        let (done, _) = on_host(config, serve::GRACE, console, work)?;
         return Ok(match done {
             Some(_) => EXIT_OK,
             None => EXIT_INTERRUPTED,
@@ -112,7 +112,7 @@ pub(super) fn run<R>(
     let work = async |host: &Host, _: &mut dyn Write, _: &mut dyn Write| {
         iperf::client::run(host.stack(), &request).await
     };
-    let Some((summary, _)) = on_host(config, GRACE, console, work)? else {
+    let (Some(summary), _) = on_host(config, GRACE, console, work)? else {
         return Ok(EXIT_INTERRUPTED);
     };
     output::print(console.stdout, &report(&summary))?;
