@@ -139,6 +139,7 @@ fn poll_config(waiting: Waiting, core: Option<usize>) -> PollConfig {
         waiting,
         name: Some(OUR_THREAD.to_owned()),
         core,
+        ..PollConfig::default()
     }
 }
 
