@@ -43,6 +43,7 @@ struct Flood {
 }
 
 impl Flood {
+    #[allow(clippy::disallowed_methods)] // A flood has a rate.
     fn start(from: SocketAddr, to: SocketAddr) -> Self {
         // SAFETY: the call takes numbers and gives a descriptor that is nobody else's.
         let socket = unsafe {
