@@ -394,6 +394,53 @@ fn curl_fetches_from_our_server() {
     check_capture(&capture);
 }
 
+/// What our server answers to `sent`, the client's side closed behind it.
+fn answer(lab: &TestLab, sent: &str) -> String {
+    let mut nc = lab.kernel(&["nc", "-N", "-w", "20", "10.77.0.1", "80"]);
+    let nc = nc.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut nc = nc.spawn().unwrap();
+    nc.stdin.take().unwrap().write_all(sent.as_bytes()).unwrap();
+    let heard = nc.wait_with_output().unwrap();
+    String::from_utf8_lossy(&heard.stdout).into_owned()
+}
+
+#[test]
+fn a_client_that_has_closed_its_side_gets_its_answer() {
+    let Some(lab) = TestLab::new(&["nc"]) else {
+        return;
+    };
+    let folder = lab.file("www");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("page"), data(1_000)).unwrap();
+    let server = lab.serve(&["serve", "--http", folder.to_str().unwrap()]);
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n");
+    for _ in 0..10 {
+        let heard = answer(&lab, &get("/page"));
+        assert!(heard.starts_with("HTTP/1.1 200 "), "{heard:?}");
+    }
+    let two = answer(&lab, &(get("/page") + &get("/no")));
+    assert!(two.contains(" 200 OK") && two.contains(" 404 "), "{two:?}");
+    let long = answer(&lab, &get(&format!("/{}", "x".repeat(7_000))));
+    assert!(long.starts_with("HTTP/1.1 414 "), "{long:?}");
+    let post = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3000000\r\n\r\n".to_owned();
+    let post = answer(&lab, &(post + &"x".repeat(3_000_000)));
+    assert!(post.starts_with("HTTP/1.1 405 "), "{post:?}");
+    server.stop();
+}
+
+#[test]
+fn exec_passes_arguments_on_as_they_are() {
+    let Some(lab) = TestLab::new(&["printf"]) else {
+        return;
+    };
+    let arguments = [
+        "-s", "-1", "--help", "-D", "-.5", "--", "-x", "", "--lab", "--n=-1",
+    ];
+    let mut printf = lab.live(&["exec", "printf", "<%s>"]);
+    let said = text(printf.args(arguments));
+    assert_eq!(said, format!("<{}>", arguments.join("><")));
+}
+
 /// The checksum that a program of the kernel's side computes of what curl gives it.
 fn curl_sum(lab: &TestLab, url: &str) -> String {
     let pipe = format!("set -o pipefail; curl -sSf {url} | sha256sum");

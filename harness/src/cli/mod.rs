@@ -7,6 +7,7 @@ mod incast;
 mod list;
 #[cfg(target_os = "linux")]
 mod live;
+mod negative;
 pub mod output;
 pub mod plan;
 pub mod progress;
@@ -19,8 +20,8 @@ use crate::scenario::IncastRunner;
 use crate::validate::Check;
 use args::{Cli, Command};
 use catalog::Catalog;
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 use output::OutputError;
 use plan::Defaults;
 use std::ffi::OsString;
@@ -134,7 +135,7 @@ impl<R: IncastRunner> App<R> {
     /// Run with `args`, the program's name first; the exit code.
     pub fn run(&self, args: impl IntoIterator<Item = OsString>, console: &mut Console<'_>) -> u8 {
         let args: Vec<OsString> = args.into_iter().collect();
-        let outcome = Cli::try_parse_from(joined(&args))
+        let outcome = Cli::try_parse_from(negative::joined(&args, &Cli::command()))
             .map_err(Stop::Usage)
             .and_then(|cli| match cli.command {
                 Command::Incast(incast) => incast::run(self, &incast, &args, console),
@@ -178,38 +179,6 @@ impl<R: IncastRunner> App<R> {
                 EXIT_FAILED
             }
         }
-    }
-}
-
-/// `--delay -1us` as `--delay=-1us`: a number below zero is a value that is not allowed, and not an
-/// option that does not exist.
-fn joined(args: &[OsString]) -> Vec<OsString> {
-    let mut out: Vec<OsString> = Vec::new();
-    for arg in args {
-        let text = arg.to_string_lossy();
-        let negative = text
-            .strip_prefix('-')
-            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit() || c == '.'));
-        match out.last_mut().filter(|_| negative) {
-            Some(option) if is_option(option) => {
-                let long = option.to_string_lossy().starts_with("--");
-                option.push(if long { "=" } else { "" });
-                option.push(arg);
-            }
-            _ => out.push(arg.clone()),
-        }
-    }
-    out
-}
-
-/// `--name` or `-n`, without a value.
-fn is_option(arg: &OsString) -> bool {
-    let text = arg.to_string_lossy();
-    let name = |c: char| c.is_ascii_alphabetic() || c == '-';
-    match (text.strip_prefix("--"), text.strip_prefix('-')) {
-        (Some(long), _) => !long.is_empty() && long.chars().all(name),
-        (None, Some(short)) => short.len() == 1 && short.chars().all(name),
-        (None, None) => false,
     }
 }
 

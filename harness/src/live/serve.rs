@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::sync::Semaphore;
 
 /// Bytes read or written in one go.
 const CHUNK: usize = 128 << 10;
@@ -110,7 +111,12 @@ pub async fn listen(host: &Host, port: u16) -> Result<Vec<TcpListener>, LiveErro
     Ok(listeners)
 }
 
-/// Run `serve` for each connection, as a task, until the stack ends. Counts them in `served`.
+/// Connections that a service has at a time. Whoever comes then waits until one has ended, in the
+/// listener's backlog and then outside.
+const CONNECTIONS: usize = 4096;
+
+/// Run `serve` for each connection, as a task, until the stack ends; [`CONNECTIONS`] at a time.
+/// Counts them in `served`.
 ///
 /// # Errors
 /// What ended it.
@@ -122,10 +128,17 @@ pub async fn accept_loop<F>(
 where
     F: Future<Output = ()> + Send + 'static,
 {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
+        let place = places.clone().acquire_owned().await;
+        let place = place.map_err(io::Error::other)?;
         let (stream, peer) = listener.accept().await?;
         served.fetch_add(1, Ordering::Relaxed);
-        tokio::spawn(serve(stream, peer));
+        let serving = serve(stream, peer);
+        tokio::spawn(async move {
+            serving.await;
+            drop(place);
+        });
     }
 }
 
