@@ -298,8 +298,8 @@ fn wrong_scripts_fail_with_a_message_that_says_why() {
             &["no system call `epoll_create`", "setsockopt"],
         ),
         (
-            "+0 setsockopt(4, SOL_TCP, TCP_CORK, [1], 4) = 0",
-            &["no option `TCP_CORK`"],
+            "+0 setsockopt(4, SOL_TCP, TCP_DEFER_ACCEPT, [1], 4) = 0",
+            &["no option `TCP_DEFER_ACCEPT`"],
         ),
         (
             "0.05 < . 1:1(0) ack 1 win 5",

@@ -14,6 +14,7 @@ const FIELDS: &[(&str, usize, usize)] = &[
     ("lost", 32, 4),
     ("retrans", 36, 4),
     ("last_data_sent", 44, 4),
+    ("pmtu", 60, 4),
     ("rtt", 68, 4),
     ("rttvar", 72, 4),
     ("snd_ssthresh", 76, 4),

@@ -81,7 +81,7 @@ fn a_program_in_c_drives_a_connection() {
         "--so_flags: no profile 'windows'",
         "packetdrill_interface_init(): no table",
         "no packet leaves, and no timer is armed",
-        "no option `TCP_CORK`",
+        "no option `TCP_DEFER_ACCEPT`",
         "no socket option 77 of level 77 is known",
         "epoll_create() is not there",
     ] {

@@ -227,7 +227,7 @@ static void settings(int fd)
     CHECK(t.getsockopt(t.userdata, fd, IPPROTO_TCP, TCP_NODELAY, &got, &len) == 0);
     CHECK(got == 1 && len == sizeof(got));
     errno = 0;
-    CHECK(t.setsockopt(t.userdata, fd, IPPROTO_TCP, TCP_CORK, &on, sizeof(on)) == -1);
+    CHECK(t.setsockopt(t.userdata, fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &on, sizeof(on)) == -1);
     CHECK(errno == ENOPROTOOPT);
     errno = 0;
     CHECK(t.setsockopt(t.userdata, fd, 77, 77, &on, sizeof(on)) == -1 && errno == ENOPROTOOPT);

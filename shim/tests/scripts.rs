@@ -106,7 +106,7 @@ fn wrong_scripts_fail_with_a_message_that_says_why() {
             "the packet left too late",
         ),
         (
-            "+0 setsockopt(4, SOL_TCP, TCP_CORK, [1], 4) = 0",
+            "+0 setsockopt(4, SOL_TCP, TCP_DEFER_ACCEPT, [1], 4) = 0",
             "got: -1 ENOPROTOOPT",
         ),
         (

@@ -4,6 +4,7 @@ use crate::conn::acknowledge::AcknowledgeFactory;
 use crate::conn::ecn::EcnFeedbackFactory;
 use crate::conn::flow_window::ReceiveWindowFactory;
 use crate::conn::icmp::IcmpPolicy;
+use crate::conn::mtu_probing::MtuProbing;
 use crate::endpoint::challenge::ChallengeLimit;
 use crate::recovery::detector::DetectorFactory;
 use crate::recovery::rack::RackTlp;
@@ -50,6 +51,12 @@ pub struct TcpConfig {
     pub idle_restart: IdleRestart,
     /// Nagle's algorithm (RFC 9293 section 3.7.4).
     pub nagle: bool,
+    /// Begin corked ([`Connection::set_cork`](crate::conn::Connection::set_cork)).
+    pub cork: bool,
+    /// Take no more from the user while so many bytes are unsent, though the send buffer has room,
+    /// and tell of room when less than half of them are left (`TCP_NOTSENT_LOWAT` in Linux's
+    /// tcp(7)): what is queued can still be chosen late. `None`: the send buffer is the limit.
+    pub notsent_lowat: Option<ByteCount>,
     /// When to acknowledge.
     pub ack: AckPolicy,
     /// A policy of the user's own in place of `ack`.
@@ -106,6 +113,8 @@ pub struct TcpConfig {
     pub challenge_acks: ChallengeLimit,
     /// What ICMP errors may do.
     pub icmp: IcmpPolicy,
+    /// Find the path's MTU without the help of routers (RFC 4821).
+    pub mtu_probing: MtuProbing,
     /// Tell the user of ICMP errors and of many retransmissions (RFC 9293 SHLD-20: can be off).
     pub report_soft_errors: bool,
     /// Retransmissions of the same segment, or of the SYN, before the user is told (R1 of RFC 9293
@@ -138,6 +147,8 @@ impl Default for TcpConfig {
             lost_syn: LostSyn::Rfc5681,
             idle_restart: IdleRestart::Rfc5681,
             nagle: true,
+            cork: false,
+            notsent_lowat: None,
             ack: AckPolicy::default(),
             acknowledge: None,
             ecn_feedback: None,
@@ -162,6 +173,7 @@ impl Default for TcpConfig {
             pacing: PacingMode::Off,
             challenge_acks: ChallengeLimit::RFC5961,
             icmp: IcmpPolicy::default(),
+            mtu_probing: MtuProbing::default(),
             report_soft_errors: true,
             retries_before_report: 3,
             dscp: 0,
@@ -267,6 +279,29 @@ impl TcpConfig {
                 "times above zero",
             )?;
         }
+        range(
+            "notsent_lowat",
+            self.notsent_lowat.is_none_or(|l| !l.is_zero()),
+            "at least 1 byte",
+        )?;
+        let MtuProbing {
+            base_mss,
+            floor_mss,
+            threshold,
+            interval,
+            ..
+        } = self.mtu_probing;
+        range(
+            "mtu_probing.floor_mss",
+            (64..=base_mss).contains(&floor_mss),
+            "64 bytes to base_mss",
+        )?;
+        range("mtu_probing.threshold", threshold >= 2, "at least 2 bytes")?;
+        range(
+            "mtu_probing.interval",
+            !interval.is_zero(),
+            "a time above zero",
+        )?;
         range("dscp", self.dscp < 64, "0 to 63")?;
         range("hop_limit", self.hop_limit > 0, "1 to 255")?;
         range(

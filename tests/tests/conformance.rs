@@ -270,6 +270,7 @@ fn title(file: &str) -> &'static str {
         "rfc3042" => "Limited transmit",
         "rfc3168" => "Explicit congestion notification",
         "rfc3708" => "Spurious retransmissions by D-SACK",
+        "rfc4821" => "Packetization layer path MTU discovery (with RFC 8899)",
         "rfc5681" => "Congestion control",
         "rfc5682" => "F-RTO",
         "rfc5927" => "ICMP attacks against TCP",
@@ -314,6 +315,10 @@ fn held_against(file: &str) -> &'static str {
         "rfc2861" => {
             "its text (section 3). It is historic, obsoleted by RFC 7661, and has no key words: \
              the steps are those of its pseudo-code"
+        }
+        "rfc4821" => {
+            "quotations of its text (sections 5 to 10), not the whole of it: STEP where none was at \
+             hand. The rows 8899 are what RFC 8899 adds for TCP's search"
         }
         "rfc7661" => "its text (section 4)",
         "rfc8257" => "its text (sections 3.2 to 4.2)",

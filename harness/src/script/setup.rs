@@ -10,6 +10,7 @@ use narrows::config::{
 };
 use narrows::congestion::registry::Registry;
 use narrows::congestion::{CongestionFactory, RtoFactory};
+use narrows::conn::mtu_probing::MtuProbingMode;
 use narrows::endpoint::challenge::ChallengeLimit;
 use narrows::recovery::detector;
 use narrows::{ByteCount, Duration};
@@ -23,9 +24,7 @@ const WITHOUT_EFFECT: &[&str] = &[
     "net.ipv4.tcp_limit_output_bytes",
     "net.ipv4.tcp_min_tso_segs",
     "net.ipv4.tcp_moderate_rcvbuf",
-    "net.ipv4.tcp_mtu_probing",
     "net.ipv4.tcp_no_metrics_save",
-    "net.ipv4.tcp_notsent_lowat",
     "net.ipv4.tcp_pacing_ca_ratio",
     "net.ipv4.tcp_pacing_ss_ratio",
     "net.ipv4.tcp_syncookies",
@@ -216,6 +215,24 @@ fn largest(value: &str) -> Result<usize, String> {
     Ok(number(last)? as usize)
 }
 
+/// Linux's numbers.
+const MTU_PROBING: [(&str, MtuProbingMode); 3] = [
+    ("0", MtuProbingMode::Off),
+    ("1", MtuProbingMode::AfterBlackHole),
+    ("2", MtuProbingMode::Always),
+];
+
+fn size(value: &str) -> Result<u16, String> {
+    u16::try_from(number(value)?).map_err(|_| "at most 65535".to_owned())
+}
+
+/// `TCP_NOTSENT_LOWAT`: all that 32 bits can say is no limit.
+fn lowat(value: &str) -> Result<Option<ByteCount>, String> {
+    let none = value.trim() == "-1";
+    let bytes = if none { u32::MAX } else { count(value)? };
+    Ok(Some(ByteCount::from(bytes)).filter(|_| bytes != u32::MAX))
+}
+
 fn keepalive(tcp: &mut TcpConfig) -> &mut Keepalive {
     tcp.keepalive.get_or_insert_with(Keepalive::default)
 }
@@ -267,6 +284,13 @@ fn linux(knob: &str, value: &str, tcp: &mut TcpConfig) -> Known {
         "keepalive_time" => keepalive(tcp).idle = Duration::from_secs(number(value)?),
         "keepalive_intvl" => keepalive(tcp).interval = Duration::from_secs(number(value)?),
         "keepalive_probes" => keepalive(tcp).probes = count(value)?,
+        "notsent_lowat" => tcp.notsent_lowat = lowat(value)?,
+        "mtu_probing" => tcp.mtu_probing.mode = one_of(value, &MTU_PROBING)?,
+        "base_mss" => tcp.mtu_probing.base_mss = size(value)?,
+        "mtu_probe_floor" => tcp.mtu_probing.floor_mss = size(value)?.max(64),
+        "probe_threshold" => tcp.mtu_probing.threshold = size(value)?,
+        "probe_interval" => tcp.mtu_probing.interval = Duration::from_secs(number(value)?),
+        "retries1" => tcp.retries_before_report = count(value)?,
         "fin_timeout" => tcp.fin_wait_2 = Some(Duration::from_secs(number(value)?)),
         "fastopen" if number(value)? == 0 => {}
         _ => return Ok(false),
@@ -349,7 +373,7 @@ fn own(knob: &str, value: &str, tcp: &mut TcpConfig) -> Known {
         "eifel" => tcp.spurious.eifel = switch(value)?,
         "dsack" => tcp.spurious.dsack = switch(value)?,
         "mss" => {
-            tcp.mss = u16::try_from(number(value)?).map_err(|_| "at most 65535".to_owned())?;
+            tcp.mss = size(value)?;
         }
         "sack" => tcp.sack = switch(value)?,
         "timestamps" => {
@@ -387,6 +411,20 @@ fn own(knob: &str, value: &str, tcp: &mut TcpConfig) -> Known {
             tcp.idle_restart = one_of(value, &rules)?;
         }
         "nagle" => tcp.nagle = switch(value)?,
+        "cork" => tcp.cork = switch(value)?,
+        "notsent_lowat" => tcp.notsent_lowat = lowat(value)?,
+        "mtu_probing" => {
+            let modes = [
+                ("off", MtuProbingMode::Off),
+                ("black-hole", MtuProbingMode::AfterBlackHole),
+                ("always", MtuProbingMode::Always),
+            ];
+            tcp.mtu_probing.mode = one_of(value, &modes)?;
+        }
+        "mtu_probe_base_mss" => tcp.mtu_probing.base_mss = size(value)?,
+        "mtu_probe_floor_mss" => tcp.mtu_probing.floor_mss = size(value)?,
+        "mtu_probe_threshold" => tcp.mtu_probing.threshold = size(value)?,
+        "mtu_probe_interval_ms" => tcp.mtu_probing.interval = millis(value)?,
         "ack_delay_ms" => tcp.ack.delay = millis(value)?,
         "ack_every" => tcp.ack.every = count(value)?,
         "quick_acks" => tcp.ack.quick_acks = count(value)?,

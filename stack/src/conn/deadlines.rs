@@ -46,6 +46,9 @@ impl<T: TcpTypes> Connection<T> {
             self.snd.on_pto(new_data, now, &mut trace);
         }
         drop(trace);
+        if self.path_mtu.search.is_some() {
+            self.settle_mtu_probe(now);
+        }
         if self
             .snd
             .rto_deadline()
@@ -72,6 +75,9 @@ impl<T: TcpTypes> Connection<T> {
         }
         self.settle_path_mtu(now);
         let (fruitless, r1) = (self.snd.fruitless(), self.config.retries_before_report);
+        if fruitless >= r1 {
+            self.suspect_black_hole(now);
+        }
         let before = fruitless.saturating_sub(more);
         if before < r1 && r1 <= fruitless {
             self.report(SoftError::Retransmitting);

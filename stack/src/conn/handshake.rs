@@ -129,6 +129,7 @@ impl<T: TcpTypes> Connection<T> {
         self.mss_out = self
             .negotiated_mss()
             .min(self.path_mtu.mss(self.ip_header()));
+        self.begin_mtu_probing(now);
         if self.config.window_scaling
             && let Some(shift) = syn.options.window_scale
         {

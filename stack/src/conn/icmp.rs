@@ -5,6 +5,7 @@
 //! outstanding, does not end a connection that was open, and makes segments smaller only if
 //! nothing speaks against it (RFC 5927 sections 4.1, 5.2 and 7.2; RFC 5461 section 4.1).
 
+use super::mtu_probing::MtuSearch;
 use super::state::{CloseReason, Origin, State};
 use super::{Connection, TcpTypes};
 use crate::recovery::AbsSeq;
@@ -71,6 +72,9 @@ pub enum IcmpOutcome {
     Reported,
     /// Segments are smaller from now on.
     PathMtu(u32),
+    /// It is about a probe of the path's MTU, or nothing that would be smaller: segments stay as
+    /// they are.
+    ProbeTooBig,
     /// Segments will be smaller if the quoted one times out: larger ones have arrived before.
     PathMtuPending,
     /// The connection is closed.
@@ -90,6 +94,8 @@ pub(super) struct PathMtu {
     arrived: u64,
     /// A claim that contradicts it, and the segment it is about.
     pending: Option<Box<(AbsSeq, u32)>>,
+    /// The search for a larger one by probes.
+    pub(super) search: Option<Box<MtuSearch>>,
 }
 
 /// Sizes of links there are, for routers that do not tell theirs (RFC 1191 section 7.1).
@@ -106,6 +112,7 @@ impl PathMtu {
             since: Sparse::NONE,
             arrived: 0,
             pending: None,
+            search: None,
         }
     }
 
@@ -117,6 +124,11 @@ impl PathMtu {
         if self.pending.as_ref().is_some_and(|claim| una > claim.0) {
             self.pending = None;
         }
+    }
+
+    /// Payload of no more than this arrives now.
+    pub(super) fn forget_arrived(&mut self, payload: u64) {
+        self.arrived = self.arrived.min(payload);
     }
 
     /// The largest MSS that the path takes.
@@ -194,6 +206,12 @@ impl<T: TcpTypes> Connection<T> {
         self.path_mtu.mtu = None;
         self.path_mtu.since = Sparse::NONE;
         let mss = self.negotiated_mss();
+        // Where routers have been seen not to tell, probes find out.
+        let limit = u32::from(mss) + 20 + self.ip_header() as u32;
+        if let Some(search) = &mut self.path_mtu.search {
+            search.restart(limit, now);
+            return;
+        }
         if mss > self.mss_out {
             self.mss_out = mss;
             let payload = self.payload_mss();
@@ -245,6 +263,9 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     fn on_packet_too_big(&mut self, at: AbsSeq, mtu: u32, now: Instant) -> IcmpOutcome {
+        if self.config.icmp.path_mtu && self.is_probe_too_big(at, mtu, now) {
+            return IcmpOutcome::ProbeTooBig;
+        }
         let header = self.ip_header();
         let size = u32::from(self.mss_out) + 20 + header as u32;
         let mtu = match mtu {
@@ -293,7 +314,11 @@ impl<T: TcpTypes> Connection<T> {
         self.path_mtu.since = Sparse::some(now);
         let header = self.ip_header();
         let payload = (mss_of(mtu as usize, header) as u64).saturating_sub(self.options());
-        self.path_mtu.arrived = self.path_mtu.arrived.min(payload);
+        self.path_mtu.forget_arrived(payload);
+        if let Some(search) = &mut self.path_mtu.search {
+            search.on_too_big(mtu, now);
+            self.drop_mtu_probe();
+        }
         // While opening there is nothing to cut yet: the peer's SYN finds the limit.
         if matches!(self.state, State::SynSent) {
             return;

@@ -22,6 +22,7 @@ pub mod icmp;
 pub mod info;
 mod landing;
 mod memory;
+pub mod mtu_probing;
 pub mod reassembly;
 mod rx;
 pub mod state;
@@ -61,7 +62,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use timers::Timers;
 use timestamps::Timestamping;
-use user::EventSet;
+use tx::{Hold, More};
+use user::{EventSet, Lack};
 
 pub(crate) use handshake::default_mss;
 pub(crate) use tx::{Made, Output};
@@ -92,6 +94,12 @@ pub struct ConnStats {
     pub segments_out: u64,
     /// Segments received, unacceptable ones included.
     pub segments_in: u64,
+    /// Probes of the path's MTU sent (RFC 4821).
+    pub mtu_probes: u64,
+    /// ... of which were lost.
+    pub mtu_probes_lost: u64,
+    /// Times that nothing large seemed to pass any more, and segments became smaller.
+    pub mtu_black_holes: u64,
 }
 
 /// Those of [`ConnStats`] that every segment moves.
@@ -135,9 +143,9 @@ pub struct Connection<T: TcpTypes> {
     sack: bool,
     fin: Fin,
     fin_received: bool,
-    nagle: bool,
-    /// The last call of `send` took less than it was offered.
-    wants_room: bool,
+    hold: Hold,
+    /// What the last call of `send` lacked, if it took less than it was offered.
+    lacks: Lack,
     /// The persist timer fired: send what the window admits, or one byte.
     probe_window: bool,
     /// The user will neither send nor read any more.
@@ -168,6 +176,8 @@ pub struct Connection<T: TcpTypes> {
     snd: Sender<T::Congestion, T::Rto>,
 
     // Few.
+    /// What is queued up to here leaves though the user holds back what is not a full segment.
+    pushed_to: Sparse<AbsSeq>,
     handshake: Handshake,
     /// RCV.UP.
     rcv_up: Option<u64>,
@@ -242,6 +252,7 @@ impl<T: TcpTypes> Connection<T> {
         Self {
             ends: Ends::new(opening.local, opening.remote),
             state,
+            pushed_to: Sparse::NONE,
             handshake: Handshake::default(),
             iss: opening.iss,
             snd,
@@ -249,8 +260,12 @@ impl<T: TcpTypes> Connection<T> {
             send_buf: T::Send::default(),
             fin: Fin::Open,
             snd_up: Sparse::NONE,
-            nagle: config.nagle,
-            wants_room: false,
+            hold: Hold {
+                nagle: config.nagle,
+                corked: config.cork,
+                more: More::No,
+            },
+            lacks: Lack::Nothing,
             probe_window: false,
             probe_sent: Sparse::NONE,
             pace_at: Sparse::NONE,

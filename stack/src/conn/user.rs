@@ -3,13 +3,14 @@
 use super::icmp::SoftError;
 use super::state::{CloseReason, State};
 use super::timers::Timer;
+use super::tx::More;
 use super::{ConnStats, Connection, Fin, TcpTypes, Traffic};
 use crate::buffer::{RecvBuffer, SendBuffer};
 use crate::config::{Keepalive, TcpConfig};
 use crate::recovery::{Sender, SenderStats};
 use crate::sparse::Sparse;
 use crate::trace::TraceSink;
-use narrows_congestion::{Duration, Instant};
+use narrows_congestion::{ByteCount, Duration, Instant};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,7 +22,8 @@ pub enum Event {
     Connected,
     /// There is more to read than before.
     Readable,
-    /// There is room to send again after [`Connection::send`] took less than offered.
+    /// There is room to send again after [`Connection::send`] took less than offered. With
+    /// [`TcpConfig::notsent_lowat`], less than half of that is unsent.
     Writable,
     /// The peer announced urgent data (RFC 9293 section 3.8.5).
     Urgent,
@@ -70,9 +72,39 @@ impl<T: TcpTypes> Connection<T> {
         if self.fin != Fin::Open || !self.state.can_send() {
             return Err(SendError::Closing);
         }
-        let capacity = self.send_buf.afford(len, self.config.send_buffer);
+        let most = match self.config.notsent_lowat {
+            Some(_) => (self.unacknowledged() + self.send_room()) as usize,
+            None => self.config.send_buffer,
+        };
+        let capacity = self.send_buf.afford(len, most);
         let taken = self.send_buf.push(data, capacity);
-        self.wants_room |= taken < len;
+        if taken < len {
+            self.lacks = match self.config.notsent_lowat {
+                Some(_) => Lack::FewerUnsent,
+                None => Lack::Room,
+            };
+        }
+        if taken > 0 {
+            self.hold.more = More::No;
+        }
+        Ok(taken)
+    }
+
+    /// The same; more is to come: until then a segment that is not full waits, but not longer than
+    /// until the next acknowledgement, and not longer than 200 ms or an RTO (`MSG_MORE` in Linux's
+    /// send(2)). Neither Nagle's algorithm nor its absence makes it leave before.
+    ///
+    /// # Errors
+    /// When the sending side is closed.
+    pub fn send_more(
+        &mut self,
+        data: <T::Send as SendBuffer>::Source<'_>,
+        len: usize,
+    ) -> Result<usize, SendError> {
+        let taken = self.send(data, len)?;
+        if taken > 0 {
+            self.hold.more = More::Held;
+        }
         Ok(taken)
     }
 
@@ -161,9 +193,30 @@ impl<T: TcpTypes> Connection<T> {
         self.give_up(CloseReason::Aborted, now);
     }
 
-    /// Turn Nagle's algorithm off (`true`) or on.
+    /// Turn Nagle's algorithm off (`true`) or on. Off, what is queued leaves, though it be
+    /// [corked](Self::set_cork); what is queued from then on is held again.
     pub fn set_nodelay(&mut self, nodelay: bool) {
-        self.nagle = !nodelay;
+        self.hold.nagle = !nodelay;
+        if nodelay {
+            self.pushed_to = Sparse::some(self.send_buf.end() + 1);
+        }
+    }
+
+    /// Hold back segments that are not full (`true`), or no more: then Nagle's algorithm alone has
+    /// a say in what is queued. With nothing in flight what is held leaves after 200 ms, or an RTO
+    /// if that is longer (`TCP_CORK` in Linux's tcp(7)).
+    pub fn set_cork(&mut self, corked: bool) {
+        self.hold.corked = corked;
+        if !corked {
+            self.hold.release();
+        }
+    }
+
+    /// Take no more from the user while so much is unsent; `None`: as much as the send buffer
+    /// holds. See [`TcpConfig::notsent_lowat`].
+    pub fn set_notsent_lowat(&mut self, lowat: Option<ByteCount>) {
+        Arc::make_mut(&mut self.config).notsent_lowat = lowat.filter(|l| !l.is_zero());
+        self.look_for_room();
     }
 
     /// The differentiated services code point of what is sent from now on, six bits (RFC 9293
@@ -201,10 +254,7 @@ impl<T: TcpTypes> Connection<T> {
     /// already stays.
     pub fn set_send_buffer(&mut self, bytes: usize) {
         Arc::make_mut(&mut self.config).send_buffer = bytes.clamp(1, 1 << 30);
-        if self.wants_room && self.send_room() > 0 {
-            self.wants_room = false;
-            self.events.writable = true;
-        }
+        self.look_for_room();
     }
 
     /// Send trace events to `sink` from now on.
@@ -255,11 +305,29 @@ impl<T: TcpTypes> Connection<T> {
     pub fn unacknowledged(&self) -> u64 {
         self.send_buf.end().saturating_sub(self.send_buf.start())
     }
-    /// Room in the send buffer, as far as there is memory for it.
+    /// Bytes queued that have never been sent.
+    pub fn unsent(&self) -> u64 {
+        (self.send_buf.end() + 1).saturating_sub(self.snd.nxt().max(1))
+    }
+    /// How much [`send`](Self::send) would take: the room in the send buffer, as far as there is
+    /// memory for it, less where
+    /// [`TcpConfig::notsent_lowat`] says so.
     pub fn send_room(&self) -> u64 {
         let most = self.config.send_buffer as u64;
         let most = self.send_buf.room().map_or(most, |room| room.min(most));
-        most.saturating_sub(self.unacknowledged())
+        let room = most.saturating_sub(self.unacknowledged());
+        let Some(lowat) = self.config.notsent_lowat else {
+            return room;
+        };
+        match lowat.get().saturating_sub(self.unsent()) {
+            0 => 0,
+            // Whole segments, lest small ones leave.
+            left => room.min(left.max(self.snd.mss().get())),
+        }
+    }
+    /// Whether segments that are not full are held back.
+    pub fn is_corked(&self) -> bool {
+        self.hold.corked
     }
     /// SND.WND: the peer's window in bytes.
     pub fn peer_window(&self) -> u64 {
@@ -280,6 +348,36 @@ impl<T: TcpTypes> Connection<T> {
     /// The configuration.
     pub fn config(&self) -> &Arc<TcpConfig> {
         &self.config
+    }
+}
+
+/// What a call of [`Connection::send`] lacked that took less than it was offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lack {
+    Nothing,
+    Room,
+    /// There is a limit to what may be unsent, and perhaps that was reached.
+    FewerUnsent,
+}
+
+impl<T: TcpTypes> Connection<T> {
+    /// Where the user waits for it, tells of room to send. Where that hangs on what is unsent, not
+    /// before half of what may be is gone: a wake-up for each segment costs more than it gives.
+    pub(super) fn look_for_room(&mut self) {
+        let lowat = self.config.notsent_lowat.map(ByteCount::get);
+        let enough = lowat.is_none_or(|lowat| self.unsent() * 2 < lowat);
+        if self.lacks != Lack::Nothing && enough && self.send_room() > 0 {
+            self.lacks = Lack::Nothing;
+            self.events.writable = true;
+        }
+    }
+
+    /// New data has left.
+    #[inline]
+    pub(super) fn look_for_fewer_unsent(&mut self) {
+        if self.lacks == Lack::FewerUnsent {
+            self.look_for_room();
+        }
     }
 }
 

@@ -45,7 +45,7 @@ impl<T: TcpTypes> Endpoint<T> {
     )> {
         let mut out = Output::default();
         let next = self.next_output(now, max, &mut out)?;
-        let size = self.size_of(next);
+        let size = self.size_of(next, &out);
         let (ip, tcp, payload) = self.packet(next, out)?;
         Some((ip, tcp, payload, size))
     }
@@ -94,13 +94,13 @@ impl<T: TcpTypes> Endpoint<T> {
         }
     }
 
-    /// Payload of a full segment of the connection that sends `next`.
-    pub(crate) fn size_of(&self, next: NextOutput) -> ByteCount {
+    /// Payload of the segments into which a device cuts `next`.
+    pub(crate) fn size_of(&self, next: NextOutput, out: &Output) -> ByteCount {
         match next {
             NextOutput::Stray(_) => ByteCount::MAX,
             NextOutput::Conn(slot) => {
                 match self.slots.get(slot as usize).and_then(|s| s.conn.as_ref()) {
-                    Some(conn) => conn.sender().mss(),
+                    Some(conn) => conn.cut_at(out.payload_start(), out.payload_len()),
                     None => ByteCount::MAX,
                 }
             }

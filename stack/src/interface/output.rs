@@ -203,7 +203,7 @@ impl<T: ByteTcp> Interface<T> {
                 }
             }
         };
-        let size = self.endpoint.size_of(next);
+        let size = self.endpoint.size_of(next, &out);
         let (ip, tcp, body) = self.endpoint.packet(next, out)?;
         let head = self
             .link
@@ -281,7 +281,7 @@ impl<T: ByteTcp> Interface<T> {
     /// A packet as a frame of our own.
     fn detach(&mut self, next: NextOutput, out: Output, mac: MacAddr) -> Option<OwnFrame> {
         let mut bytes = self.buffer();
-        let size = self.endpoint.size_of(next);
+        let size = self.endpoint.size_of(next, &out);
         let (ip, tcp, body) = self.endpoint.packet(next, out)?;
         let mut head = [0; MAX_HEAD];
         let (len, offload) = self

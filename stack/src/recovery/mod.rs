@@ -10,6 +10,7 @@ mod burst;
 pub mod detector;
 pub mod dup_thresh;
 mod episode;
+mod mtu_probe;
 mod pace;
 pub mod pacer;
 pub mod prr;
@@ -29,6 +30,7 @@ mod validation;
 
 pub use detector::{DetectorFactory, LossDetector};
 pub use episode::AckInput;
+pub use mtu_probe::ProbeFate;
 pub use scoreboard::{AbsSeq, Scoreboard, SentSegment};
 pub use sender::{NextSegment, Sender, SenderPolicy};
 pub use stats::SenderStats;

@@ -37,6 +37,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         now: Instant,
         trace: &mut impl FnMut(TraceEvent),
     ) {
+        if self.mtu_probe.is_some() && self.lost_probe_alone() {
+            return;
+        }
         let bytes = pipe_before - self.board.pipe();
         self.stats.lost_bytes += bytes.get();
         trace(TraceEvent::Lost { bytes });

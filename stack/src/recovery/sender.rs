@@ -1,6 +1,7 @@
 //! The sender: its state, and what may leave now.
 
 use super::detector::LossDetector;
+use super::mtu_probe::MtuProbe;
 use super::pacer::Pacer;
 use super::prr::Prr;
 use super::rate::RateEstimator;
@@ -145,6 +146,8 @@ pub struct Sender<C, R> {
     pub(super) stats: SenderStats,
     /// What is known of a window that is not used, where the configuration asks.
     pub(super) validation: Option<Box<Validation>>,
+    /// A probe of the path's MTU.
+    pub(super) mtu_probe: Option<Box<MtuProbe>>,
 }
 
 impl<C, R> Sender<C, R> {
@@ -253,6 +256,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             stats: SenderStats::default(),
             validates: false,
             validation: None,
+            mtu_probe: None,
         }
     }
 

@@ -19,6 +19,7 @@ const NUMBERS: &[(&str, i64)] = &[
     ("MSG_DONTWAIT", 0x40),
     ("MSG_WAITALL", 0x100),
     ("MSG_NOSIGNAL", 0x4000),
+    ("MSG_MORE", 0x8000),
     ("POLLIN", 1),
     ("POLLPRI", 2),
     ("POLLOUT", 4),

@@ -23,11 +23,13 @@ pub const MSG_DONTWAIT: i32 = 0x40;
 pub const MSG_WAITALL: i32 = 0x100;
 /// No signal with [`Errno::EPIPE`].
 pub const MSG_NOSIGNAL: i32 = 0x4000;
+/// More is to come: what makes no full segment waits for it.
+pub const MSG_MORE: i32 = 0x8000;
 
 /// Flags that receiving knows.
 pub const RECEIVE_FLAGS: i32 = MSG_PEEK | MSG_DONTWAIT | MSG_WAITALL | MSG_TRUNC | MSG_NOSIGNAL;
 /// Flags that sending knows.
-pub const SEND_FLAGS: i32 = MSG_OOB | MSG_DONTWAIT | MSG_NOSIGNAL;
+pub const SEND_FLAGS: i32 = MSG_OOB | MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE;
 
 /// Can be read.
 pub const POLLIN: i16 = 1;

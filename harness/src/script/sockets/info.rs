@@ -5,7 +5,7 @@ use super::socket::Conn;
 use super::{Seen, Sockets};
 use crate::script::profile::Profile;
 use narrows::congestion::{CaState, CongestionControl};
-use narrows::conn::info::state_number;
+use narrows::conn::info::{TcpInfo, state_number};
 use narrows::{ByteCount, Duration, Instant};
 
 /// `ssthresh` before the first congestion, as Linux has it.
@@ -60,6 +60,7 @@ impl Facts<'_> {
             "rcv_wscale" => i128::from(self.seen?.own.window_scale.unwrap_or(0)),
             "rto" => micros(sender.current_rto()),
             "snd_mss" => i128::from(sender.mss().get()),
+            "pmtu" => i128::from(TcpInfo::of(conn, self.now).tcpi_pmtu),
             "advmss" => i128::from(conn.config().mss),
             "unacked" => board.len() as i128,
             "sacked" => count(&|s| s.is_sacked()) + i128::from(board.reno_sacked()),

@@ -1,7 +1,8 @@
 //! Data: `read` and its kin, `write` and its kin.
 
 use super::call::{
-    Answer, Fd, Gave, MSG_DONTWAIT, MSG_OOB, MSG_PEEK, MSG_WAITALL, RECEIVE_FLAGS, SEND_FLAGS, Text,
+    Answer, Fd, Gave, MSG_DONTWAIT, MSG_MORE, MSG_OOB, MSG_PEEK, MSG_WAITALL, RECEIVE_FLAGS,
+    SEND_FLAGS, Text,
 };
 use super::errno::Errno;
 use super::socket::{Progress, Reply, Role, peer_closed};
@@ -12,8 +13,8 @@ type Tried = Result<Reply, Stuck>;
 
 /// What is said of other flags.
 pub const FLAGS_KNOWN: &str = "these flags are not known; there are MSG_DONTWAIT, MSG_NOSIGNAL, \
-                               MSG_OOB for sending, MSG_PEEK, MSG_TRUNC and MSG_WAITALL for \
-                               receiving";
+                               MSG_MORE and MSG_OOB for sending, MSG_PEEK, MSG_TRUNC and \
+                               MSG_WAITALL for receiving";
 
 impl Sockets {
     pub(super) fn receive(&mut self, fd: Fd, room: usize, flags: i32) -> Tried {
@@ -92,9 +93,12 @@ impl Sockets {
         let room = usize::try_from(conn.send_room()).unwrap_or(usize::MAX);
         let left = text.len - progress.written.min(text.len);
         let bytes = text.bytes(progress.written, left.min(room));
-        let sent = match flags & MSG_OOB {
-            0 => conn.send(&bytes, left),
-            _ => conn.send_urgent(&bytes, left),
+        let sent = if flags & MSG_OOB != 0 {
+            conn.send_urgent(&bytes, left)
+        } else if flags & MSG_MORE != 0 {
+            conn.send_more(&bytes, left)
+        } else {
+            conn.send(&bytes, left)
         };
         let Ok(taken) = sent else {
             return Ok(Errno::EPIPE.into());

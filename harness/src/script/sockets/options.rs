@@ -29,8 +29,8 @@ const WITHOUT_EFFECT: &[&str] = &[
 
 /// What a socket has where nothing was set.
 const KNOWN: &str = "SO_ERROR, SO_KEEPALIVE, SO_LINGER, SO_RCVBUF, SO_SNDBUF, TCP_CONGESTION, \
-                     TCP_KEEPCNT, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_LINGER2, TCP_MAXSEG, \
-                     TCP_NODELAY, TCP_SYNCNT, TCP_USER_TIMEOUT, TCP_WINDOW_CLAMP, IP_TOS, IP_TTL";
+                     TCP_CORK, TCP_KEEPCNT, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_LINGER2, TCP_MAXSEG, \
+                     TCP_NODELAY, TCP_NOTSENT_LOWAT, TCP_SYNCNT, TCP_USER_TIMEOUT, TCP_WINDOW_CLAMP, IP_TOS, IP_TTL";
 
 impl Sockets {
     pub(super) fn set_option(&mut self, fd: Fd, name: &str, value: &OptionValue) -> Tried {
@@ -98,6 +98,24 @@ impl Sockets {
                 socket.tcp.nagle = n == 0;
                 if let Some(conn) = &mut open {
                     conn.set_nodelay(n != 0);
+                }
+                return Ok(());
+            }
+            "TCP_CORK" => {
+                socket.tcp.cork = n != 0;
+                if let Some(conn) = &mut open {
+                    conn.set_cork(n != 0);
+                }
+                return Ok(());
+            }
+            "TCP_NOTSENT_LOWAT" => {
+                let lowat = match n {
+                    0 => self.tcp.notsent_lowat,
+                    n => Some(ByteCount::new(n as u64)),
+                };
+                socket.tcp.notsent_lowat = lowat;
+                if let Some(conn) = &mut open {
+                    conn.set_notsent_lowat(lowat);
                 }
                 return Ok(());
             }
@@ -178,6 +196,7 @@ impl Sockets {
             }
             "TCP_MAXSEG" => conn.map_or(i64::from(tcp.mss), |c| c.sender().mss().get() as i64),
             "TCP_NODELAY" => i64::from(!tcp.nagle),
+            "TCP_CORK" => i64::from(tcp.cork),
             "SO_SNDBUF" => tcp.send_buffer as i64,
             "SO_RCVBUF" if profile == Profile::Freebsd => {
                 let whole = tcp.window_clamp.map_or(65_536, |c| c.get() as i64);

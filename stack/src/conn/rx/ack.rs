@@ -4,6 +4,7 @@ use super::check::Placed;
 use crate::buffer::SendBuffer;
 use crate::conn::state::{CloseReason, State};
 use crate::conn::timers::Timer;
+use crate::conn::user::Lack;
 use crate::conn::{Connection, Fin, TcpTypes, may_send_new, tracer};
 use crate::recovery::{AbsSeq, AckInput};
 use crate::trace::TraceEvent;
@@ -51,6 +52,7 @@ impl<T: TcpTypes> Connection<T> {
         let una = self.snd.una();
         let ack = una + distance;
         let window_changed = self.window.update(tcp.window, tcp.seq, ack);
+        self.hold.release();
 
         let mut blocks = [(0, 0); 4];
         let (count, dsack) = if self.sack && !tcp.options.sack.is_empty() {
@@ -84,6 +86,9 @@ impl<T: TcpTypes> Connection<T> {
             can_send_new: self.can_send_new(ack),
         };
         self.snd.on_ack(&input, &mut tracer(&mut self.trace, now));
+        if self.path_mtu.search.is_some() {
+            self.settle_mtu_probe(now);
+        }
         if self.trace.is_some() && distance > 0 {
             self.trace_window(now);
         }
@@ -126,6 +131,9 @@ impl<T: TcpTypes> Connection<T> {
             can_send_new: self.can_send_new(una),
         };
         self.snd.on_ack(&input, &mut tracer(&mut self.trace, now));
+        if self.path_mtu.search.is_some() {
+            self.settle_mtu_probe(now);
+        }
     }
 
     /// There is unsent data that the peer's window admits with SND.UNA at `una`.
@@ -138,9 +146,8 @@ impl<T: TcpTypes> Connection<T> {
         let data_end = self.send_buf.end() + 1;
         self.send_buf.release(ack.min(data_end) - 1);
         self.trim_later(now);
-        if self.wants_room && self.send_room() > 0 {
-            self.wants_room = false;
-            self.events.writable = true;
+        if self.lacks != Lack::Nothing {
+            self.look_for_room();
         }
         self.timers.stop(Timer::User);
         if let Some(limit) = self.config.user_timeout

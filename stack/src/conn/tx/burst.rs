@@ -49,7 +49,7 @@ impl<T: TcpTypes> Connection<T> {
             self.snd.on_sent_full(count, now);
             self.traffic.segments_out += count;
             out.payload.end += count * mss;
-            if self.snd.nxt() == self.send_buf.end() + 1 {
+            if self.snd.nxt() == self.send_buf.end() + 1 && self.hold.pushes() {
                 out.tcp.flags |= Flags::PSH;
             }
         }
@@ -69,13 +69,14 @@ impl<T: TcpTypes> Connection<T> {
             self.snd.on_sent_new(end, now);
             self.traffic.segments_out += 1;
             out.payload.end += len;
-            if end == self.send_buf.end() + 1 {
+            if end == self.send_buf.end() + 1 && self.hold.pushes() {
                 out.tcp.flags |= Flags::PSH;
             }
             if len < mss {
                 break;
             }
         }
+        self.look_for_fewer_unsent();
         Some(made)
     }
 

@@ -5,3 +5,4 @@ mod output;
 mod silly_window;
 
 pub(crate) use output::{Made, Output};
+pub(super) use silly_window::{Hold, More};

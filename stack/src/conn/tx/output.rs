@@ -1,7 +1,8 @@
 //! What leaves next: RST, SYN, retransmissions, new data, probes, acknowledgements.
 
-use super::silly_window::{Facts, may_leave};
+use super::silly_window::{Facts, LONGEST_HOLD, may_leave};
 use crate::buffer::{RecvBuffer, SendBuffer};
+use crate::conn::mtu_probing::NextProbe;
 use crate::conn::state::State;
 use crate::conn::timers::Timer;
 use crate::conn::{Connection, Fin, TcpTypes, may_send_new, tracer};
@@ -10,7 +11,7 @@ use crate::sparse::Sparse;
 use crate::trace::TraceEvent;
 use crate::wire::{Ecn, Flags, Seq, TcpHeader};
 use core::ops::Range;
-use narrows_congestion::{ByteCount, CongestionControl, Instant};
+use narrows_congestion::{ByteCount, CongestionControl, Duration, Instant};
 
 /// A segment to send; `payload` is a range of stream offsets.
 ///
@@ -21,6 +22,17 @@ pub(crate) struct Output {
     pub(in crate::conn) ecn: Ecn,
     pub(crate) tcp: TcpHeader,
     pub(in crate::conn) payload: Range<u64>,
+}
+
+impl Output {
+    /// The stream offset of its payload.
+    pub(crate) fn payload_start(&self) -> u64 {
+        self.payload.start
+    }
+    /// Bytes of payload.
+    pub(crate) fn payload_len(&self) -> u64 {
+        self.payload.end - self.payload.start
+    }
 }
 
 /// There is a segment in the [`Output`], which otherwise is as it was.
@@ -87,13 +99,31 @@ impl<T: TcpTypes> Connection<T> {
     fn data(&mut self, now: Instant, out: &mut Output) -> Option<Made> {
         let new = self.new_data(now);
         match self.snd.next_segment(now, new.is_some()) {
-            NextSegment::Retransmit(segment) => Some(self.retransmission(&segment, now, out)),
+            NextSegment::Retransmit(segment) => {
+                let segment = self.snd.fit(segment);
+                Some(self.retransmission(&segment, now, out))
+            }
             NextSegment::New { allowance } => {
                 let (len, fin) = new?;
                 // Never a shorter segment because of the congestion window: wait for room.
                 if allowance.get() < len {
                     self.snd.on_cwnd_limited();
                     return None;
+                }
+                if self.path_mtu.search.is_some() {
+                    match self.mtu_probe(len, allowance, now) {
+                        NextProbe::None => {}
+                        NextProbe::Payload(len) => {
+                            let start = self.snd.nxt();
+                            let made = self.new_segment(len, false, now, out);
+                            self.snd.on_mtu_probe(start);
+                            return Some(made);
+                        }
+                        NextProbe::Wait => {
+                            self.snd.on_cwnd_limited();
+                            return None;
+                        }
+                    }
                 }
                 Some(self.new_segment(len, fin, now, out))
             }
@@ -124,7 +154,7 @@ impl<T: TcpTypes> Connection<T> {
             && !self.probe_window
         {
             if nxt < data_end && self.snd.is_idle() {
-                self.arm_persist(now);
+                self.arm_persist(Duration::ZERO, now);
             }
             return None;
         }
@@ -145,29 +175,38 @@ impl<T: TcpTypes> Connection<T> {
             self.probe_window = false;
             return None;
         }
+        let held = self.hold.by_user();
         let facts = Facts {
             len,
             drains,
             mss,
             max_wnd: self.window.max_wnd,
             idle: self.snd.is_idle(),
-            nagle: self.nagle,
-            final_or_urgent: fin || self.snd_up.get().is_some_and(|up| nxt < up),
+            nagle: self.hold.nagle,
+            held,
+            urgent: fin
+                || self.snd_up.get().is_some_and(|up| nxt < up)
+                || (held && self.pushed_to.get().is_some_and(|to| nxt + len <= to)),
             overridden: self.probe_window,
         };
         if may_leave(facts) {
             return Some((len, fin));
         }
         if self.snd.is_idle() {
-            self.arm_persist(now);
+            let least = if held && drains {
+                LONGEST_HOLD
+            } else {
+                Duration::ZERO
+            };
+            self.arm_persist(least, now);
         }
         None
     }
 
-    /// Data waits for the peer's window and nothing outstanding will ask for it
+    /// Data waits for the peer's window, or for the user, and nothing outstanding will ask for it
     /// (RFC 9293 section 3.8.6.1).
-    fn arm_persist(&mut self, now: Instant) {
-        let wait = self.snd.current_rto();
+    fn arm_persist(&mut self, least: Duration, now: Instant) {
+        let wait = self.snd.current_rto().max(least);
         self.timers.arm_if_idle(Timer::Persist, now + wait);
     }
 
@@ -175,7 +214,7 @@ impl<T: TcpTypes> Connection<T> {
         if self.snd.is_idle() {
             self.after_idle(now);
         }
-        self.probe_window = false;
+        let overdue = std::mem::take(&mut self.probe_window);
         self.timers.stop(Timer::Persist);
         let start = self.snd.nxt();
         let data_end = start + len;
@@ -183,7 +222,7 @@ impl<T: TcpTypes> Connection<T> {
         if fin {
             flags |= Flags::FIN;
         }
-        if len > 0 && data_end == self.send_buf.end() + 1 {
+        if len > 0 && data_end == self.send_buf.end() + 1 && (overdue || self.hold.pushes()) {
             flags |= Flags::PSH;
         }
         let probe = data_end > self.snd.una() + self.window.wnd;
@@ -196,6 +235,7 @@ impl<T: TcpTypes> Connection<T> {
         if let Some(limit) = self.config.user_timeout {
             self.timers.arm_if_idle(Timer::User, now + limit);
         }
+        self.look_for_fewer_unsent();
         // RFC 3168 section 6.1.6: a window probe is neither ECN-capable nor says CWR.
         self.segment(start..data_end, flags, !probe, now, out)
     }
@@ -209,7 +249,7 @@ impl<T: TcpTypes> Connection<T> {
         if sent.end > stream_end {
             flags |= Flags::FIN;
         }
-        if data_end == stream_end && data_end > sent.start {
+        if data_end == stream_end && data_end > sent.start && self.hold.pushes() {
             flags |= Flags::PSH;
         }
         if self.trace.is_some() {
@@ -354,7 +394,12 @@ impl<T: TcpTypes> Connection<T> {
             let back = (self.seq(self.snd.nxt())).since(tcp.seq);
             if let Some(start) = self.snd.nxt().checked_sub(u64::from(back)) {
                 // A burst is many segments: the last of them goes back first.
-                let mss = self.snd.mss().get();
+                let mut mss = self.snd.mss().get();
+                if self.snd.is_mtu_probe(start) {
+                    mss = mss.max(payload_len as u64);
+                    self.stats.mtu_probes -= 1;
+                    self.drop_mtu_probe();
+                }
                 let segments = (payload_len as u64).div_ceil(mss).max(1);
                 for k in (0..segments).rev() {
                     self.snd.on_local_drop(start + k * mss, congestion, now);

@@ -1,5 +1,52 @@
 //! Whether a segment shorter than full may leave: Nagle's algorithm and silly-window avoidance
-//! at the sender (RFC 9293 sections 3.7.4 and 3.8.6.2.1).
+//! at the sender (RFC 9293 sections 3.7.4 and 3.8.6.2.1), and what the user wants held back.
+
+use narrows_congestion::Duration;
+
+/// What the user holds back leaves after this, or an RTO if that is longer, with nothing in flight
+/// (`TCP_CORK` in Linux's tcp(7)).
+pub(super) const LONGEST_HOLD: Duration = Duration::from_millis(200);
+
+/// What the last call that queued data said of more to come (`MSG_MORE` in Linux's send(2)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::conn) enum More {
+    /// Nothing.
+    No,
+    /// More comes: a segment that is not full waits for it, until the next acknowledgement.
+    Held,
+    /// That has come.
+    Released,
+}
+
+/// What holds back a segment that is not full, besides the peer's window.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::conn) struct Hold {
+    /// Nagle's algorithm is on.
+    pub(in crate::conn) nagle: bool,
+    /// The user has corked it (`TCP_CORK`).
+    pub(in crate::conn) corked: bool,
+    pub(in crate::conn) more: More,
+}
+
+impl Hold {
+    /// The user wants it held, whatever Nagle's algorithm says.
+    pub(super) fn by_user(self) -> bool {
+        self.corked || self.more == More::Held
+    }
+
+    /// What is queued is all there is for now: its last segment says PSH (RFC 9293 MUST-61).
+    pub(in crate::conn) fn pushes(self) -> bool {
+        self.more == More::No
+    }
+
+    /// What is held because more comes waits no longer: an acknowledgement came, say.
+    #[inline]
+    pub(in crate::conn) fn release(&mut self) {
+        if self.more == More::Held {
+            self.more = More::Released;
+        }
+    }
+}
 
 /// What decides.
 #[derive(Clone, Copy, Debug)]
@@ -16,8 +63,10 @@ pub(super) struct Facts {
     pub(super) idle: bool,
     /// Nagle's algorithm is on.
     pub(super) nagle: bool,
-    /// A FIN goes with it, or the data is urgent.
-    pub(super) final_or_urgent: bool,
+    /// The user wants it held back ([`Hold::by_user`]).
+    pub(super) held: bool,
+    /// A FIN goes with it, or the data is urgent, or the user wants it to leave.
+    pub(super) urgent: bool,
     /// The persist timer has overridden the rule.
     pub(super) overridden: bool,
 }
@@ -25,7 +74,7 @@ pub(super) struct Facts {
 /// The four cases of RFC 9293 section 3.8.6.2.1.
 pub(super) fn may_leave(f: Facts) -> bool {
     f.len >= f.mss
-        || (f.drains && (f.idle || !f.nagle || f.final_or_urgent))
+        || (f.drains && (f.urgent || (!f.held && (f.idle || !f.nagle))))
         || ((f.idle || !f.nagle) && f.max_wnd > 0 && f.len >= f.max_wnd / 2)
         || f.overridden
 }
@@ -41,7 +90,8 @@ mod tests {
         max_wnd: 10_000,
         idle: false,
         nagle: true,
-        final_or_urgent: false,
+        held: false,
+        urgent: false,
         overridden: false,
     };
 
@@ -57,7 +107,7 @@ mod tests {
             ..SMALL
         }));
         assert!(may_leave(Facts {
-            final_or_urgent: true,
+            urgent: true,
             ..SMALL
         }));
         assert!(may_leave(Facts {
@@ -65,6 +115,30 @@ mod tests {
             drains: false,
             ..SMALL
         }));
+    }
+
+    #[test]
+    fn what_the_user_holds_waits_though_nagle_would_not() {
+        let held = Facts {
+            held: true,
+            idle: true,
+            nagle: false,
+            ..SMALL
+        };
+        assert!(!may_leave(held));
+        for leaves in [
+            Facts {
+                urgent: true,
+                ..held
+            },
+            Facts {
+                overridden: true,
+                ..held
+            },
+            Facts { len: 1_000, ..held },
+        ] {
+            assert!(may_leave(leaves), "{leaves:?}");
+        }
     }
 
     #[test]

@@ -16,6 +16,15 @@ use std::time::Duration;
 use tokio::io::{Interest, ReadBuf, Ready};
 use tokio::task::coop::poll_proceed;
 
+/// What follows a piece that is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Then {
+    /// Nothing that is known of.
+    Nothing,
+    /// More: what makes no full segment waits for it.
+    More,
+}
+
 /// What the halves of a stream share.
 pub(super) struct Conn {
     pub(super) stack: Arc<Inner>,
@@ -170,8 +179,13 @@ impl Conn {
         at_once(taken)
     }
 
-    /// Queue as much of `bufs` as there is room for.
-    fn poll_put(&self, cx: Option<&Context<'_>>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+    /// Queue as much of `bufs` as there is room for; `then`: what follows it.
+    fn poll_put(
+        &self,
+        cx: Option<&Context<'_>>,
+        bufs: &[IoSlice<'_>],
+        then: Then,
+    ) -> Poll<io::Result<usize>> {
         let shared = &self.stack.shared;
         let done = shared.with(|core, _| {
             let alive = core.alive();
@@ -183,7 +197,11 @@ impl Conn {
             }
             let (mut total, mut all) = (0, true);
             for buf in bufs.iter().filter(|b| !b.is_empty()) {
-                match conn.send(buf, buf.len()) {
+                let sent = match then {
+                    Then::Nothing => conn.send(buf, buf.len()),
+                    Then::More => conn.send_more(buf, buf.len()),
+                };
+                match sent {
                     Ok(n) => {
                         total += n;
                         all = n == buf.len();
@@ -215,17 +233,18 @@ impl Conn {
         &self,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
+        then: Then,
     ) -> Poll<io::Result<usize>> {
         let turn = ready!(poll_proceed(cx));
-        let put = self.poll_put(Some(cx), bufs);
+        let put = self.poll_put(Some(cx), bufs, then);
         if put.is_ready() {
             turn.made_progress();
         }
         put
     }
 
-    pub(super) fn try_write(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        at_once(self.poll_put(None, bufs))
+    pub(super) fn try_write(&self, bufs: &[IoSlice<'_>], then: Then) -> io::Result<usize> {
+        at_once(self.poll_put(None, bufs, then))
     }
 
     /// No more will be written.

@@ -6,8 +6,9 @@ use super::listener::TcpListener;
 use super::stream::TcpStream;
 use super::{Stack, connect_error, listen_error};
 use crate::config::{Keepalive, TcpConfig};
+use crate::conn::mtu_probing::MtuProbingMode;
 use crate::recovery::detector::DetectorFactory;
-use narrows_congestion::{CongestionFactory, RtoFactory};
+use narrows_congestion::{ByteCount, CongestionFactory, RtoFactory};
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
@@ -125,6 +126,21 @@ impl TcpSocket {
     /// None; the signature is tokio's.
     pub fn nodelay(&self) -> io::Result<bool> {
         Ok(!self.tcp.nagle)
+    }
+
+    /// Take no more while so many bytes are unsent; see
+    /// [`TcpStream::set_notsent_lowat`].
+    ///
+    /// # Errors
+    /// None; the signature is as tokio's are.
+    pub fn set_notsent_lowat(&mut self, lowat: Option<u32>) -> io::Result<()> {
+        self.tcp.notsent_lowat = lowat.map(ByteCount::from).filter(|l| !l.is_zero());
+        Ok(())
+    }
+
+    /// Find the path's MTU by probes, or do not; off unless said.
+    pub fn set_mtu_probing(&mut self, mode: MtuProbingMode) {
+        self.tcp.mtu_probing.mode = mode;
     }
 
     /// Probe idle peers with the usual times.

@@ -1,6 +1,6 @@
 //! The halves of a stream, as those of `tokio::net::tcp`.
 
-use super::conn::Conn;
+use super::conn::{Conn, Then};
 use super::stream::TcpStream;
 use std::fmt;
 use std::future::poll_fn;
@@ -207,7 +207,7 @@ macro_rules! writing {
             /// # Errors
             /// `WouldBlock` if there is none; otherwise as writing.
             pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
-                self.conn().try_write(&[IoSlice::new(buf)])
+                self.conn().try_write(&[IoSlice::new(buf)], Then::Nothing)
             }
 
             /// Write what there is room for of several buffers.
@@ -215,7 +215,23 @@ macro_rules! writing {
             /// # Errors
             /// `WouldBlock` if there is none; otherwise as writing.
             pub fn try_write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-                self.conn().try_write(bufs)
+                self.conn().try_write(bufs, Then::Nothing)
+            }
+
+            /// As [`TcpStream::write_more`].
+            ///
+            /// # Errors
+            /// As writing.
+            pub async fn write_more(&self, buf: &[u8]) -> io::Result<usize> {
+                poll_fn(|cx| self.conn().poll_write(cx, &[IoSlice::new(buf)], Then::More)).await
+            }
+
+            /// As [`TcpStream::try_write_more`].
+            ///
+            /// # Errors
+            /// `WouldBlock` if there is no room; otherwise as writing.
+            pub fn try_write_more(&self, buf: &[u8]) -> io::Result<usize> {
+                self.conn().try_write(&[IoSlice::new(buf)], Then::More)
             }
         }
 
@@ -225,14 +241,14 @@ macro_rules! writing {
                 cx: &mut Context<'_>,
                 buf: &[u8],
             ) -> Poll<io::Result<usize>> {
-                self.conn().poll_write(cx, &[IoSlice::new(buf)])
+                self.conn().poll_write(cx, &[IoSlice::new(buf)], Then::Nothing)
             }
             fn poll_write_vectored(
                 self: Pin<&mut Self>,
                 cx: &mut Context<'_>,
                 bufs: &[IoSlice<'_>],
             ) -> Poll<io::Result<usize>> {
-                self.conn().poll_write(cx, bufs)
+                self.conn().poll_write(cx, bufs, Then::Nothing)
             }
             fn is_write_vectored(&self) -> bool {
                 true

@@ -1,6 +1,6 @@
 //! A connection with the face of `tokio::net::TcpStream`.
 
-use super::conn::{Conn, at_once};
+use super::conn::{Conn, Then, at_once};
 use super::shared::error_of;
 use super::socket::TcpSocket;
 use super::split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
@@ -10,6 +10,7 @@ use crate::config::Keepalive;
 use crate::conn::info::TcpInfo;
 use crate::conn::state::CloseReason;
 use crate::driver::Clock;
+use narrows_congestion::ByteCount;
 use std::fmt;
 use std::future::poll_fn;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -150,7 +151,7 @@ impl TcpStream {
     /// # Errors
     /// `WouldBlock` if there is none; otherwise as writing.
     pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
-        self.conn.try_write(&[IoSlice::new(buf)])
+        self.conn.try_write(&[IoSlice::new(buf)], Then::Nothing)
     }
 
     /// Write what there is room for of several buffers.
@@ -158,7 +159,25 @@ impl TcpStream {
     /// # Errors
     /// `WouldBlock` if there is none; otherwise as writing.
     pub fn try_write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.conn.try_write(bufs)
+        self.conn.try_write(bufs, Then::Nothing)
+    }
+
+    /// Write what there is room for; more is to come: until then, what makes no full segment waits,
+    /// but not longer than until the next acknowledgement, and not longer than 200 ms or an RTO
+    /// (`MSG_MORE` in Linux's send(2)).
+    ///
+    /// # Errors
+    /// As writing.
+    pub async fn write_more(&self, buf: &[u8]) -> io::Result<usize> {
+        poll_fn(|cx| self.conn.poll_write(cx, &[IoSlice::new(buf)], Then::More)).await
+    }
+
+    /// As [`write_more`](Self::write_more), without waiting for room.
+    ///
+    /// # Errors
+    /// `WouldBlock` if there is none; otherwise as writing.
+    pub fn try_write_more(&self, buf: &[u8]) -> io::Result<usize> {
+        self.conn.try_write(&[IoSlice::new(buf)], Then::More)
     }
 
     /// Call `f` if the stream can be read or written, as `interest` says.
@@ -211,6 +230,54 @@ impl TcpStream {
         conn.nodelay.store(nodelay, Ordering::Relaxed);
         conn.stack.shared.with(|core, _| {
             core.sock(conn.id)?.1.set_nodelay(nodelay);
+            Ok(())
+        })
+    }
+
+    /// Whether segments that are not full are held back.
+    ///
+    /// # Errors
+    /// When the stack was shut down.
+    pub fn cork(&self) -> io::Result<bool> {
+        let mut core = self.conn.stack.shared.lock();
+        Ok(core.sock(self.conn.id)?.1.is_corked())
+    }
+
+    /// Hold back segments that are not full (`true`), or no more. With nothing in flight what is
+    /// held leaves after 200 ms, or an RTO if that is longer (`TCP_CORK` in Linux's tcp(7)).
+    ///
+    /// # Errors
+    /// When the stack was shut down.
+    pub fn set_cork(&self, corked: bool) -> io::Result<()> {
+        let conn = &self.conn;
+        conn.stack.shared.with(|core, _| {
+            core.sock(conn.id)?.1.set_cork(corked);
+            Ok(())
+        })
+    }
+
+    /// What [`set_notsent_lowat`](Self::set_notsent_lowat) has set.
+    ///
+    /// # Errors
+    /// When the stack was shut down.
+    pub fn notsent_lowat(&self) -> io::Result<Option<u32>> {
+        let mut core = self.conn.stack.shared.lock();
+        let lowat = core.sock(self.conn.id)?.1.config().notsent_lowat;
+        Ok(lowat.map(|l| u32::try_from(l.get()).unwrap_or(u32::MAX)))
+    }
+
+    /// Take no more while so many bytes are unsent, though the send buffer has room, and be writable
+    /// again when less than half of them are left: what is written can still be chosen late, and
+    /// memory is not filled for slow paths. `None`, or 0: the send buffer is the limit
+    /// (`TCP_NOTSENT_LOWAT` in Linux's tcp(7)).
+    ///
+    /// # Errors
+    /// When the stack was shut down.
+    pub fn set_notsent_lowat(&self, lowat: Option<u32>) -> io::Result<()> {
+        let lowat = lowat.map(ByteCount::from);
+        let conn = &self.conn;
+        conn.stack.shared.with(|core, _| {
+            core.sock(conn.id)?.1.set_notsent_lowat(lowat);
             Ok(())
         })
     }
@@ -347,14 +414,15 @@ impl AsyncWrite for TcpStream {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.conn.poll_write(cx, &[IoSlice::new(buf)])
+        self.conn
+            .poll_write(cx, &[IoSlice::new(buf)], Then::Nothing)
     }
     fn poll_write_vectored(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.conn.poll_write(cx, bufs)
+        self.conn.poll_write(cx, bufs, Then::Nothing)
     }
     fn is_write_vectored(&self) -> bool {
         true
