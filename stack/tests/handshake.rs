@@ -420,3 +420,58 @@ fn the_syn_may_be_the_last_sequence_number() {
     }
     let _ = (IRS, Instant::ZERO);
 }
+
+/// RFC 6298 section 3: whatever made the SYN-ACK leave a second time, its answer measures nothing;
+/// and RFC 5681 section 3.1: it was lost.
+#[test]
+fn rfc6298_3_a_syn_ack_sent_again_for_a_repeated_syn_measures_nothing() {
+    let (mut l, _) = Lone::syn_received(plain(), &syn().mss(1_000));
+    l.wait(Duration::from_millis(875));
+    let again = Lone::one(l.recv(syn().mss(1_000)));
+    assert!(again.is(SYN | ACK), "{again:?}");
+    l.wait(Duration::from_micros(100));
+    l.recv(ack(0, 0));
+    assert_eq!(l.state(), State::Established);
+    assert_eq!(l.conn.handshake_timeouts(), 0, "our own timer did not fire");
+    assert_eq!(l.conn.sender().rtt().samples(), 0, "Karn's rule");
+    l.conn.send(&bytes(10_000), 10_000).unwrap();
+    assert_eq!(l.settle().len(), 1, "the initial window after a loss");
+
+    let (mut l, _) = Lone::syn_received(plain(), &syn());
+    l.wait(Duration::from_micros(100));
+    l.recv(ack(0, 0));
+    let rtt = l.conn.sender().rtt().srtt();
+    assert_eq!(rtt, Some(Duration::from_micros(100)));
+}
+
+/// SYNs that cross: what answers may be the answer to our SYN or to our SYN-ACK.
+#[test]
+fn rfc6298_3_a_simultaneous_open_measures_nothing_and_has_lost_nothing() {
+    let (mut l, _) = Lone::syn_sent(plain());
+    l.wait(Duration::from_millis(900));
+    Lone::one(l.recv(syn().mss(1_000)));
+    l.wait(Duration::from_millis(3));
+    l.recv(ack(0, 0));
+    assert_eq!(l.state(), State::Established);
+    assert_eq!(l.conn.sender().rtt().samples(), 0);
+    l.conn.send(&bytes(20_000), 20_000).unwrap();
+    assert_eq!(l.settle().len(), 10);
+}
+
+/// The round trip begins when the SYN leaves, not when the device refused it.
+#[test]
+fn a_syn_that_the_device_refused_measures_from_when_it_left() {
+    for refused in 1..4 {
+        let (mut l, out) = Lone::syn_sent(plain());
+        let mut tcp = out.tcp;
+        for _ in 0..refused {
+            l.conn.handle_local_drop(l.now, &tcp, 0);
+            l.now = l.now + Duration::from_millis(20);
+            tcp = Lone::one(l.settle()).tcp;
+        }
+        l.wait(Duration::from_millis(3));
+        l.recv(syn_ack());
+        let rtt = l.conn.sender().rtt().srtt();
+        assert_eq!(rtt, Some(Duration::from_millis(3)), "refused {refused} times");
+    }
+}

@@ -23,12 +23,53 @@ const MIN_MSS: u16 = 64;
 pub(super) struct Handshake {
     /// It is to be sent (again).
     pub(super) due: bool,
+    /// When it was to leave for the first time.
     pub(super) sent_at: Option<Instant>,
+    pub(super) transmissions: Transmissions,
+    /// How often it went unanswered until its timer fired.
     pub(super) retries: u32,
+    /// How often the peer's SYN came again, and our SYN-ACK was sent again for it.
+    pub(super) asked_again: u32,
     /// What the peer's SYN offered, so that our SYN-ACK does not offer more.
     pub(super) peer_wscale: Option<u8>,
     pub(super) peer_sack: bool,
     pub(super) peer_mss: Option<u16>,
+}
+
+/// How often our SYN, be it with an ACK, has left, for whatever reason. Its answer measures a
+/// round trip only if it left once: that to a segment sent again may be to either (Karn's rule,
+/// RFC 6298 section 3).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum Transmissions {
+    #[default]
+    None,
+    Once(Instant),
+    /// More often, or when is not known.
+    Ambiguous,
+}
+
+impl Transmissions {
+    pub(super) fn on_sent(&mut self, now: Instant) {
+        *self = match self {
+            Self::None => Self::Once(now),
+            Self::Once(_) | Self::Ambiguous => Self::Ambiguous,
+        };
+    }
+
+    /// The last one never left.
+    pub(super) fn on_refused(&mut self) {
+        if let Self::Once(_) = self {
+            *self = Self::None;
+        }
+    }
+
+    /// The round trip that an answer now measures.
+    fn rtt(self, now: Instant) -> Option<Duration> {
+        match self {
+            Self::Once(sent) => Some(now.since(sent)),
+            Self::None | Self::Ambiguous => None,
+        }
+    }
 }
 
 /// The MSS of a peer whose SYN names none.
@@ -155,19 +196,13 @@ impl<T: TcpTypes> Connection<T> {
         let mut start = FlowStart::new(mss, self.initial_window(mss));
         start.initial_ssthresh = self.initial_ssthresh.unwrap_or(start.initial_ssthresh);
         let cc = T::congestion(&self.config, &start);
-        let retransmitted = self.handshake.retries > 0;
-        let floor = if retransmitted {
+        let floor = if self.handshake.retries > 0 {
             self.config.rto_after_syn_timeout
         } else {
             Duration::ZERO
         };
         let policy = sender_policy(&self.config, self.sack, floor);
-        // Karn's rule: an answer to a retransmitted SYN measures nothing.
-        let rtt = self
-            .handshake
-            .sent_at
-            .filter(|_| !retransmitted)
-            .map(|sent| now.since(sent));
+        let rtt = self.handshake.transmissions.rtt(now);
         self.snd.begin(mss, policy, cc, rtt, now);
         self.limit_records();
         let rule = self.config.idle_restart;
@@ -191,7 +226,8 @@ impl<T: TcpTypes> Connection<T> {
     /// The initial window; one segment after the SYN had to be retransmitted, as
     /// [`TcpConfig::lost_syn`](crate::config::TcpConfig::lost_syn) has it.
     pub(super) fn initial_window(&self, mss: ByteCount) -> ByteCount {
-        if self.config.lost_syn.resets(self.handshake.retries) {
+        let lost = self.handshake.retries + self.handshake.asked_again;
+        if self.config.lost_syn.resets(lost) {
             mss
         } else {
             self.config.initial_window.bytes(mss)
@@ -264,6 +300,7 @@ impl<T: TcpTypes> Connection<T> {
         if self.handshake.sent_at.is_none() {
             self.handshake.sent_at = Some(now);
         }
+        self.handshake.transmissions.on_sent(now);
         self.handshake.due = false;
         let rto = self.snd.draw_rto();
         self.timers.arm(Timer::Handshake, now + rto);
@@ -272,7 +309,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// The SYN-ACK was sent some time ago: its answer measures no round trip.
     pub(crate) fn forget_when_syn_ack_was_sent(&mut self) {
-        self.handshake.sent_at = None;
+        self.handshake.transmissions = Transmissions::Ambiguous;
     }
 
     /// The congestion control that the connection runs, by name.

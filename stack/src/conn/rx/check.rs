@@ -36,7 +36,10 @@ impl<T: TcpTypes> Connection<T> {
             && !rst
             && tcp.seq == self.irs
         {
-            self.handshake.due = true;
+            // Unless the one before has not left yet.
+            if !std::mem::replace(&mut self.handshake.due, true) {
+                self.handshake.asked_again = self.handshake.asked_again.saturating_add(1);
+            }
             return None;
         }
         // RFC 5961 section 4.2: a SYN is never a reason to tear down, wherever it lies.

@@ -385,6 +385,7 @@ impl<T: TcpTypes> Connection<T> {
         }
         if tcp.flags.contains(Flags::SYN) {
             self.handshake.due = true;
+            self.handshake.transmissions.on_refused();
             return;
         }
         if tcp.flags.contains(Flags::CWR) {
