@@ -87,6 +87,65 @@ fn cookies_are_sent_only_when_the_backlog_is_full() {
     assert_eq!(host.stats().cookies_accepted, 1);
 }
 
+/// What two hosts are configured to is agreed on as without cookies, or less, whichever of them
+/// goes without an option; and nobody is kept out for it. The client's timestamps are not
+/// answered by a server without them (RFC 7323 section 3.2), so nothing can ride in them.
+#[test]
+fn rfc7323_3_2_clients_that_offer_more_than_the_server_has_get_in() {
+    let stamps = [TimestampMode::Off, TimestampMode::Millis, TimestampMode::Micros];
+    for (client, server) in stamps.iter().flat_map(|c| stamps.map(|s| (*c, s))) {
+        for bits in 0..64_u32 {
+            let has = |bit: u32| bits & 1 << bit != 0;
+            let tcp = |timestamps, shift: u32| TcpConfig {
+                timestamps,
+                sack: has(shift),
+                window_scaling: has(shift + 1),
+                ecn: [EcnMode::Off, EcnMode::Classic][usize::from(has(shift + 2))],
+                ..TcpConfig::default()
+            };
+            let mut n = Net::new(config(tcp(client, 0), 1), always(tcp(server, 3)));
+            n.b.listen(addr("10.0.0.2:80"), 4, None).unwrap();
+            let c = n.connect();
+            n.run(MS);
+            let context = format!("{client:?} {server:?} {bits:06b}");
+            assert_eq!(n.b.stats().cookies_accepted, 1, "{context}");
+            let s = n.accepted()[0];
+            assert_eq!(write(&mut n.a, c, b"hello"), 5);
+            assert_eq!(write(&mut n.b, s, &bytes(200_000)), 200_000);
+            let mut received = Vec::new();
+            for _ in 0..300 {
+                n.run(MS);
+                received.extend(read(&mut n.a, c, n.now));
+            }
+            assert!(received == bytes(200_000), "{context}: {}", received.len());
+            assert_eq!(read(&mut n.b, s, n.now), b"hello", "{context}");
+            let [a, b] = [n.a.connection(c).unwrap(), n.b.connection(s).unwrap()];
+            assert_eq!(a.sack_in_use(), b.sack_in_use(), "{context}");
+            assert_eq!(a.ecn_in_use(), b.ecn_in_use(), "{context}");
+        }
+    }
+}
+
+/// RFC 7323 section 3.2: the option where it was not agreed on is ignored.
+#[test]
+fn rfc7323_3_2_timestamps_that_were_not_agreed_on_do_not_spoil_a_cookie() {
+    let mut host = Host::new(always(TcpConfig {
+        timestamps: TimestampMode::Off,
+        ..TcpConfig::default()
+    }))
+    .unwrap();
+    let l = host.listen(addr(S), 4, None).unwrap();
+    let stamp = Some(Timestamps { val: 9, ecr: 77 });
+    let mut syn = packet(C, S, SYN, 1, 0);
+    syn.1.options.timestamps = stamp;
+    let out = give(&mut host, start(), &syn);
+    assert_eq!(out[0].1.options.timestamps, None);
+    let mut answer = packet(C, S, ACK, 2, out[0].1.seq.0.wrapping_add(1));
+    answer.1.options.timestamps = stamp;
+    give(&mut host, start() + MS, &answer);
+    assert_eq!(host.listener_stats(l).unwrap().accepted, 1);
+}
+
 /// A SYN-ACK by cookie must offer no more than the connection will have.
 #[test]
 fn without_timestamps_a_cookie_offers_no_options() {

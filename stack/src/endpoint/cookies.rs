@@ -10,6 +10,7 @@
 //! a retransmission of the SYN-ACK by us; the peer repeats its SYN.
 
 use super::demux::FourTuple;
+use crate::config::{TcpConfig, TimestampMode};
 use crate::siphash::SipKey;
 use crate::wire::{Flags, Seq, TcpHeader, TcpOptions, Timestamps};
 use narrows_congestion::{Duration, Instant};
@@ -62,19 +63,18 @@ impl Cookies {
     }
 
     /// The SYN, as far as it is known, that `ack` completes a handshake for; `None` if it
-    /// answers no cookie of ours.
+    /// answers no cookie of ours. `config` is that of the listener.
     pub(super) fn open(
         &self,
         tuple: &FourTuple,
         ack: &TcpHeader,
+        config: &TcpConfig,
         now: Instant,
     ) -> Option<TcpHeader> {
         let cookie = ack.ack - 1;
         let irs = ack.seq - 1;
-        let bits = match ack.options.timestamps {
-            Some(ts) => ts.ecr & TIMESTAMP_BITS,
-            None => NO_TIMESTAMPS,
-        };
+        let echo = ack.options.timestamps.filter(|_| has_timestamps(config));
+        let bits = echo.map_or(NO_TIMESTAMPS, |ts| ts.ecr & TIMESTAMP_BITS);
         let mss = (cookie.0 >> 24) & 7;
         // The counter in the cookie has five bits: only the two periods that may be meant are
         // tried.
@@ -96,10 +96,16 @@ impl Cookies {
     }
 }
 
+/// The answer of such a listener has the option, if the SYN has.
+fn has_timestamps(config: &TcpConfig) -> bool {
+    config.timestamps != TimestampMode::Off
+}
+
 /// `syn` with what a cookie cannot tell taken out, so that the answer offers no more than the
-/// connection will have. `default_mss` is the peer's if its SYN names none.
-pub(super) fn reduce(syn: &TcpHeader, default_mss: u16) -> TcpHeader {
-    let timestamps = syn.options.timestamps;
+/// connection will have; timestamps, too, where the listener's `config` has none: what rides in
+/// them would not come back. `default_mss` is the peer's if its SYN names none.
+pub(super) fn reduce(syn: &TcpHeader, config: &TcpConfig, default_mss: u16) -> TcpHeader {
+    let timestamps = syn.options.timestamps.filter(|_| has_timestamps(config));
     let fancy = timestamps.is_some();
     let mss = MSS[mss_index(syn.options.mss.unwrap_or(default_mss)) as usize];
     TcpHeader {
@@ -181,7 +187,7 @@ fn syn(ack: &TcpHeader, irs: Seq, mss: u32, bits: u32) -> TcpHeader {
             mss: Some(MSS[mss as usize & 7]),
             window_scale: (fancy && scale != NO_SCALE).then_some(scale as u8),
             sack_permitted: fancy && bits & SACK != 0,
-            timestamps: ack.options.timestamps.map(|ts| Timestamps {
+            timestamps: (ack.options.timestamps.filter(|_| fancy)).map(|ts| Timestamps {
                 val: ts.val,
                 ecr: 0,
             }),
@@ -248,8 +254,13 @@ mod tests {
                 },
                 false,
             ),
+            &TcpConfig::default(),
             536,
         )
+    }
+
+    fn open(c: &Cookies, tuple: &FourTuple, ack: &TcpHeader, now: Instant) -> Option<TcpHeader> {
+        c.open(tuple, ack, &TcpConfig::default(), now)
     }
 
     #[test]
@@ -257,8 +268,7 @@ mod tests {
         let (c, syn) = (cookies(), plain());
         let good = |made, seen| {
             let cookie = c.make(&tuple(9), &syn, at(made));
-            c.open(&tuple(9), &answer(&syn, cookie, 0), at(seen))
-                .is_some()
+            open(&c, &tuple(9), &answer(&syn, cookie, 0), at(seen)).is_some()
         };
         assert!(good(0, 0) && good(0, 127) && good(63, 127) && good(64, 191));
         assert!(!good(0, 128) && !good(63, 128) && !good(64, 0));
@@ -271,8 +281,8 @@ mod tests {
         let (c, syn) = (cookies(), plain());
         let cookie = c.make(&tuple(9), &syn, at(5));
         let honest = answer(&syn, cookie, 0);
-        assert!(c.open(&tuple(9), &honest, at(5)).is_some());
-        assert!(c.open(&tuple(8), &honest, at(5)).is_none());
+        assert!(open(&c, &tuple(9), &honest, at(5)).is_some());
+        assert!(open(&c, &tuple(8), &honest, at(5)).is_none());
         for forged in [
             TcpHeader {
                 seq: honest.seq + 1,
@@ -299,10 +309,10 @@ mod tests {
                 ..honest.clone()
             },
         ] {
-            assert!(c.open(&tuple(9), &forged, at(5)).is_none(), "{forged:?}");
+            assert!(open(&c, &tuple(9), &forged, at(5)).is_none(), "{forged:?}");
         }
         let others = Cookies::new(SipKey::new(1, 3));
-        assert!(others.open(&tuple(9), &honest, at(5)).is_none());
+        assert!(open(&others, &tuple(9), &honest, at(5)).is_none());
     }
 
     proptest! {
@@ -313,7 +323,10 @@ mod tests {
             (sack, ecn) in any::<(bool, bool)>(),
             timestamps in proptest::option::of(any::<u32>()),
             clock in any::<u32>(),
+            stamps in any::<bool>(),
         ) {
+            let mode = if stamps { TimestampMode::Micros } else { TimestampMode::Off };
+            let config = TcpConfig { timestamps: mode, ..TcpConfig::default() };
             let options = TcpOptions {
                 mss,
                 window_scale: scale,
@@ -322,10 +335,10 @@ mod tests {
                 ..TcpOptions::default()
             };
             let given = syn_with(options, ecn);
-            let syn = reduce(&given, 536);
+            let syn = reduce(&given, &config, 536);
             let cookie = cookies().make(&tuple(9), &syn, at(1_000));
             let ack = answer(&syn, cookie, clock);
-            let back = cookies().open(&tuple(9), &ack, at(1_000)).unwrap();
+            let back = cookies().open(&tuple(9), &ack, &config, at(1_000)).unwrap();
             prop_assert_eq!(&back.options, &syn.options);
             prop_assert_eq!((back.seq, back.flags), (syn.seq, syn.flags));
             // Never more than the peer said.

@@ -129,7 +129,11 @@ impl<T: TcpTypes> Endpoint<T> {
                     return;
                 }
                 Admission::Cookie(config) => return self.send_cookie(now, tuple, config, tcp),
-                Admission::MaybeCookie(config) => match self.few.cookies.open(&tuple, tcp, now) {
+                Admission::MaybeCookie(config) => match self
+                    .few
+                    .cookies
+                    .open(&tuple, tcp, &config, now)
+                {
                     Some(_) if !self.has_memory() => return,
                     Some(syn) => {
                         let conn = self.open_cookie(now, tuple, config, tcp, &syn);
@@ -175,7 +179,7 @@ impl<T: TcpTypes> Endpoint<T> {
             return;
         }
         self.few.stats.cookies_sent += 1;
-        let syn = cookies::reduce(syn, default_mss(tuple.remote.ip()));
+        let syn = cookies::reduce(syn, &config, default_mss(tuple.remote.ip()));
         let mut opening = self.opening(tuple, now);
         opening.iss = self.few.cookies.make(&tuple, &syn, now);
         let mut conn = Connection::<T>::accept(config, opening, &syn, now);
