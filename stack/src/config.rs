@@ -311,7 +311,8 @@ impl TcpConfig {
         )
     }
 
-    /// The shift of the window scale option that `recv_buffer` needs (RFC 7323 section 2.2).
+    /// The shift of the window scale option that `recv_buffer` needs (RFC 7323 section 2.2), or
+    /// less, so that a `window_clamp` below its unit can be told.
     pub fn window_shift(&self) -> u8 {
         if !self.window_scaling {
             return 0;
@@ -320,7 +321,10 @@ impl TcpConfig {
         while shift < 14 && (self.recv_buffer >> shift) > usize::from(u16::MAX) {
             shift += 1;
         }
-        shift
+        match self.window_clamp {
+            Some(clamp) => shift.min(clamp.get().max(1).ilog2() as u8),
+            None => shift,
+        }
     }
 }
 

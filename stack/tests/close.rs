@@ -499,3 +499,40 @@ fn exchange_and_close_with_any_loss() {
         );
     }
 }
+
+/// RFC 9293 section 3.10.7.4, first: after the peer's FIN its sequence space ends, and what claims
+/// to come from beyond is answered with where we are, empty or not, however TIME-WAIT was reached.
+#[test]
+fn what_comes_from_beyond_the_fin_is_answered() {
+    let through_closing = || {
+        let mut l = in_state(State::Closing, plain());
+        l.recv(ack(1, 1));
+        l
+    };
+    let ways = [in_state(State::TimeWait, plain()), through_closing()];
+    for mut l in ways {
+        assert_eq!(l.state(), State::TimeWait);
+        assert!(l.recv(ack(1, 1)).is_empty(), "right where we are");
+        for beyond in [
+            ack(2, 1),
+            ack(11, 1),
+            ack(30_000, 1),
+            text(1, 1, b"x"),
+            text(9, 1, b"x"),
+        ] {
+            let out = Lone::one(l.recv(beyond));
+            assert!(out.is_pure_ack());
+            assert_eq!((out.seq, out.ack), (1, 1));
+        }
+        assert_eq!(l.state(), State::TimeWait);
+    }
+    for state in [State::CloseWait, State::Closing, State::LastAck] {
+        let mut l = in_state(state, plain());
+        let (peer, ours) = positions(state);
+        assert!(
+            Lone::one(l.recv(ack(peer + 5, ours))).is_pure_ack(),
+            "{state:?}"
+        );
+        assert_eq!(l.state(), state);
+    }
+}

@@ -4,15 +4,15 @@ mod hosts;
 mod pair;
 
 use hosts::*;
-use narrows::Duration;
 use narrows::config::{TcpConfig, TimestampMode};
 use narrows::conn::Event;
 use narrows::conn::state::{CloseReason, State};
 use narrows::endpoint::metrics::MetricsConfig;
 use narrows::endpoint::{
-    ConnId, ConnectError, EndpointConfig, EndpointEvent, ListenError, SynCookies,
+    ConnId, ConnectError, EndpointConfig, EndpointEvent, ListenError, ListenerId, SynCookies,
 };
 use narrows::wire::{Flags, Seq, Timestamps};
+use narrows::{Duration, Instant};
 use pair::bytes;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -529,7 +529,8 @@ fn rfc6191_reuse_of_time_wait() {
     assert!(!reused(Some(500), 900, None));
     // It did not.
     assert!(reused(None, 1, Some(1)), "the new one will have timestamps");
-    assert!(reused(None, 1_002, None), "a larger number");
+    assert!(reused(None, 1_003, None), "a larger number");
+    assert!(!reused(None, 1_002, None), "RCV.NXT, as Linux and FreeBSD");
     assert!(!reused(None, 1_001, None), "that of the FIN");
     assert!(!reused(None, 900, None));
 }
@@ -581,21 +582,98 @@ fn time_wait_stays_when_nobody_listens() {
     }
 }
 
-/// Nor does one that the listener has no room for.
+/// A host in TIME-WAIT whose listener lets SYN cookies in as `cookies` has it, and the old
+/// connection's next sequence number.
+fn in_time_wait(cookies: SynCookies) -> (Host, ListenerId, Seq) {
+    let tcp = TcpConfig {
+        timestamps: TimestampMode::Off,
+        ..TcpConfig::default()
+    };
+    let mut host = Host::new(EndpointConfig {
+        syn_cookies: cookies,
+        ..config(tcp, 7)
+    })
+    .unwrap();
+    let listener = host.listen(addr(S), 16, None).unwrap();
+    let nxt = shake(&mut host, start(), C, 1_000);
+    let Some(EndpointEvent::Accepted { conn, .. }) = host.poll_event() else {
+        panic!()
+    };
+    host.release(conn, start());
+    drain(&mut host, start());
+    let end = nxt.wrapping_add(1);
+    give(&mut host, start(), &packet(C, S, FIN | ACK, 1_001, end));
+    assert_eq!(states(&host), [State::TimeWait]);
+    (host, listener, Seq(end))
+}
+
+/// Timers first: it is later.
+fn give_later(host: &mut Host, now: Instant, p: &Packet) -> Vec<Packet> {
+    host.handle_timeout(now);
+    give(host, now, p)
+}
+
+fn states(host: &Host) -> Vec<State> {
+    host.connection_states().collect()
+}
+
+/// Nor does one that the listener has no room for, or who does not keep up with accepting. Nothing
+/// is said to it: the peer would answer an ACK by a RST, which would end TIME-WAIT (RFC 1337).
+#[test]
+fn time_wait_stays_when_the_listener_takes_nobody() {
+    for cookies in [SynCookies::Off, SynCookies::WhenFull, SynCookies::Always] {
+        let (mut host, listener, _) = in_time_wait(cookies);
+        host.pause_listener(listener, true);
+        let out = give_later(&mut host, start() + SEC, &packet(C, S, SYN, 5_000, 0));
+        assert!(out.is_empty(), "{out:?}");
+        assert_eq!(states(&host), [State::TimeWait]);
+        let stats = host.stats();
+        assert_eq!((stats.time_wait_reuses, stats.backlog_drops), (0, 1));
+        assert_eq!(host.listener_stats(listener).unwrap().dropped, 1);
+        // The SYN comes again in better times.
+        host.pause_listener(listener, false);
+        let out = give_later(&mut host, start() + SEC * 2, &packet(C, S, SYN, 5_000, 0));
+        assert_eq!(out[0].1.flags, SYN | ACK);
+        assert_eq!(host.stats().time_wait_reuses, 1);
+    }
+}
+
+/// With cookies on, the backlog does not bound who takes the place of a connection.
 #[test]
 fn time_wait_stays_when_the_backlog_is_full() {
-    for (embryonic, reused) in [(15, 1), (16, 0)] {
-        let (_, mut host) = reopen(None, 900, None);
+    use SynCookies::{Off, WhenFull};
+    for (cookies, embryonic, reused) in [(Off, 15, 1), (Off, 16, 0), (WhenFull, 16, 1)] {
+        let (mut host, ..) = in_time_wait(cookies);
         for n in 0..embryonic {
-            give(
-                &mut host,
-                start(),
-                &packet(&format!("10.0.1.{n}:7"), S, SYN, 1, 0),
-            );
+            let other = format!("10.0.1.{n}:7");
+            give(&mut host, start(), &packet(&other, S, SYN, 1, 0));
         }
-        give(&mut host, start(), &packet(C, S, SYN, 5_000, 0));
-        assert_eq!(host.stats().time_wait_reuses, reused, "{embryonic}");
+        let out = give(&mut host, start(), &packet(C, S, SYN, 5_000, 0));
+        assert_eq!(out.len() as u64, reused, "{cookies:?} {embryonic}");
+        assert_eq!(host.stats().time_wait_reuses, reused);
+        let stays = states(&host).contains(&State::TimeWait);
+        assert_eq!(stays, reused == 0, "{cookies:?} {embryonic}");
     }
+}
+
+/// RFC 9293 MAY-2: the initial sequence number lies beyond all that the old connection used, which
+/// that of a cookie does by chance only. Whoever comes in that way has a state of its own.
+#[test]
+fn rfc9293_may_2_a_new_incarnation_begins_beyond_the_old_one_and_not_with_a_cookie() {
+    let (mut host, listener, end) = in_time_wait(SynCookies::Always);
+    let sent = host.stats().cookies_sent;
+    let out = give_later(&mut host, start() + SEC, &packet(C, S, SYN, 5_000, 0));
+    let first = out[0].1.seq;
+    assert!(first.after(end), "{first:?} {end:?}");
+    assert_eq!(host.stats().cookies_sent, sent);
+    assert_eq!(host.listener_stats(listener).unwrap().embryonic, 1);
+    give_later(
+        &mut host,
+        start() + SEC,
+        &packet(C, S, ACK, 5_001, first.0.wrapping_add(1)),
+    );
+    assert_eq!(host.listener_stats(listener).unwrap().accepted, 2);
+    assert_eq!(states(&host), [State::Established]);
 }
 
 /// Nor does one with a FIN, which no listener takes.

@@ -472,6 +472,10 @@ fn a_syn_that_the_device_refused_measures_from_when_it_left() {
         l.wait(Duration::from_millis(3));
         l.recv(syn_ack());
         let rtt = l.conn.sender().rtt().srtt();
-        assert_eq!(rtt, Some(Duration::from_millis(3)), "refused {refused} times");
+        assert_eq!(
+            rtt,
+            Some(Duration::from_millis(3)),
+            "refused {refused} times"
+        );
     }
 }

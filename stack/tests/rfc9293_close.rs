@@ -176,7 +176,7 @@ fn may_2_a_new_syn_reopens_from_time_wait() {
     let answer = give(&mut h, now, SYN, 900, 0, None).unwrap();
     assert_eq!(answer.flags, ACK, "an old one is answered, not believed");
     assert_eq!(h.stats().time_wait_reuses, 0);
-    let answer = give(&mut h, now, SYN, 1_000, 0, None).unwrap();
+    let answer = give(&mut h, now, SYN, 1_001, 0, None).unwrap();
     assert_eq!(answer.flags, SYN | ACK);
     assert!(answer.seq.after(our_last));
     assert_eq!(h.stats().time_wait_reuses, 1);

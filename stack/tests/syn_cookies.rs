@@ -92,7 +92,11 @@ fn cookies_are_sent_only_when_the_backlog_is_full() {
 /// answered by a server without them (RFC 7323 section 3.2), so nothing can ride in them.
 #[test]
 fn rfc7323_3_2_clients_that_offer_more_than_the_server_has_get_in() {
-    let stamps = [TimestampMode::Off, TimestampMode::Millis, TimestampMode::Micros];
+    let stamps = [
+        TimestampMode::Off,
+        TimestampMode::Millis,
+        TimestampMode::Micros,
+    ];
     for (client, server) in stamps.iter().flat_map(|c| stamps.map(|s| (*c, s))) {
         for bits in 0..64_u32 {
             let has = |bit: u32| bits & 1 << bit != 0;

@@ -2,14 +2,16 @@
 
 mod pair;
 
-use narrows::Duration;
 use narrows::config::{AckPolicy, TcpConfig};
 use narrows::conn::Event;
+use narrows::conn::flow_window::ReceiveWindow;
 use narrows::conn::state::State;
 use narrows::wire::Flags;
+use narrows::{Duration, Instant};
 use narrows_congestion::ByteCount;
 use pair::lone::{Lone, Out, ack, plain, seg, syn_ack, text};
 use pair::{Fate, Pair, bytes};
+use std::sync::Arc;
 
 const FIN: Flags = Flags::FIN;
 const MS: Duration = Duration::from_millis(1);
@@ -100,6 +102,57 @@ fn a_clamp_smaller_than_a_segment_does_not_wedge() {
         let data = bytes(5_000);
         p.transfer(&data, SEC * 300);
         assert!(p.server_got == data, "{clamp}: {}", p.server_got.len());
+    }
+}
+
+/// RFC 7323 section 2.2: the scale is that of the largest window there will be, so that a clamp far
+/// below the buffer can still be told. Below the unit of the buffer's own scale it was told as 0.
+#[test]
+fn rfc7323_2_2_a_clamp_below_a_unit_of_the_buffers_scale_does_not_wedge() {
+    for (buffer, clamp) in [
+        (1 << 20, 1),
+        (1 << 20, 15),
+        (1 << 20, 500),
+        (1 << 28, 3_000),
+    ] {
+        let config = TcpConfig {
+            recv_buffer: buffer,
+            window_clamp: Some(ByteCount::new(clamp)),
+            ..TcpConfig::default()
+        };
+        assert_eq!(config.validate(), Ok(()));
+        let mut p = Pair::connected(TcpConfig::default(), config);
+        let data = bytes(200);
+        p.transfer(&data, SEC * 300);
+        assert!(p.server_got == data, "{clamp}: {}", p.server_got.len());
+    }
+}
+
+/// The same of a policy that would offer less than can be told; zero is zero.
+#[test]
+fn a_policy_below_a_unit_of_the_scale_does_not_wedge() {
+    #[derive(Debug)]
+    struct Little(u64);
+    impl ReceiveWindow for Little {
+        fn limit(&mut self, _free: ByteCount, _now: Instant) -> ByteCount {
+            ByteCount::new(self.0)
+        }
+    }
+    for (limit, arrives) in [(1, true), (31, true), (100, true), (0, false)] {
+        let config = TcpConfig {
+            receive_window: Some(Arc::new(move || Little(limit))),
+            ..TcpConfig::default()
+        };
+        let mut p = Pair::connected(TcpConfig::default(), config);
+        let data = bytes(200);
+        p.transfer(&data, SEC * 100);
+        // Bytes that probe a closed window are taken by nobody.
+        assert_eq!(
+            p.server_got == data,
+            arrives,
+            "{limit}: {}",
+            p.server_got.len()
+        );
     }
 }
 

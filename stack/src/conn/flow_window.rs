@@ -9,7 +9,9 @@ use std::fmt::Debug;
 /// What decides how much of the free buffer is offered; for schemes like ICTCP that steer the
 /// sender from the receiver's side.
 pub trait ReceiveWindow: Debug + Send {
-    /// The largest window to offer now, given `free` bytes of buffer.
+    /// The largest window to offer now, given `free` bytes of buffer. What is neither zero nor as
+    /// much as one unit of the window scale (RFC 7323 section 2) counts as one: it could not be
+    /// told, and the window would be closed.
     fn limit(&mut self, free: ByteCount, now: Instant) -> ByteCount;
     /// `bytes` of in-order data arrived.
     fn on_data(&mut self, bytes: ByteCount, now: Instant) {
@@ -70,6 +72,11 @@ impl OfferedWindow {
         self.shift
     }
 
+    /// The least that the window field of a scaled segment can say, besides nothing.
+    fn granule(&self) -> u64 {
+        1 << self.shift
+    }
+
     /// The offset up to which data is acceptable.
     pub(crate) fn right_edge(&self) -> u64 {
         self.right_edge
@@ -100,16 +107,19 @@ impl OfferedWindow {
         let held = nxt.saturating_sub(read);
         let free = self.capacity.saturating_sub(held);
         let limit = match &mut self.policy {
-            Some(policy) => policy.limit(ByteCount::new(free), now).get(),
+            Some(policy) => match policy.limit(ByteCount::new(free), now).get() {
+                0 => 0,
+                limit => limit.max(self.granule()),
+            },
             None => self.clamp,
         };
         // Nor more than the field can say.
         let most = self.clamp.min(u64::from(u16::MAX) << self.shift);
         let edge = nxt + free.min(limit).min(most);
         // Silly-window avoidance (RFC 9293 section 3.8.6.2.2): move by a segment or half the
-        // buffer (of what there is to offer at most), or not at all.
+        // buffer (of what there is to offer at most), or not at all; nor by less than can be told.
         let ceiling = self.clamp.min(limit).min(self.capacity);
-        let step = mss.min(ceiling / 2).max(1);
+        let step = mss.min(ceiling / 2).max(self.granule());
         if edge >= self.right_edge + step {
             (edge, ceiling)
         } else {
@@ -153,7 +163,9 @@ impl OfferedWindow {
         let offered = self.right_edge.saturating_sub(nxt);
         // As Linux: only a window that has run down to half and can double is worth a segment of
         // its own; a wide one goes with the acknowledgements, whose rhythm is not ours to set.
-        gain >= mss.min(ceiling / 2).max(1) && offered * 2 <= ceiling && gain >= offered
+        gain >= mss.min(ceiling / 2).max(self.granule())
+            && offered * 2 <= ceiling
+            && gain >= offered
     }
 }
 
@@ -239,6 +251,20 @@ mod tests {
         assert!(!w.update_is_due(10_000, 999, 1_000, T));
         assert!(w.update_is_due(10_000, 1_000, 1_000, T));
         assert_eq!(w.advertise(10_000, 1_000, 1_000, true, T), 1_000);
+    }
+
+    /// Where a unit of the scale is more than a segment: it would say what the last one said.
+    #[test]
+    fn an_update_that_cannot_be_told_is_not_due() {
+        let mut w = OfferedWindow::new(1 << 30, None, None);
+        w.set_shift(14);
+        assert_eq!(w.advertise(0, 0, 536, true, T), u16::MAX);
+        let full = 1 << 30;
+        assert_eq!(w.advertise(full - (1 << 14), 0, 536, true, T), 1);
+        assert_eq!(w.advertise(full, 0, 536, true, T), 0);
+        assert!(!w.update_is_due(full, (1 << 14) - 1, 536, T));
+        assert!(w.update_is_due(full, 1 << 14, 536, T));
+        assert_eq!(w.advertise(full, 1 << 14, 536, true, T), 1);
     }
 
     #[test]

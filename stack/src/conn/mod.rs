@@ -391,7 +391,8 @@ impl<T: TcpTypes> Connection<T> {
     /// A new SYN may take the place of this connection in TIME-WAIT (RFC 6191 section 2,
     /// RFC 9293 MAY-2).
     pub(crate) fn time_wait_yields_to(&self, syn: &TcpHeader) -> bool {
-        let beyond = syn.seq.after_eq(self.rcv_nxt_seq());
+        // As Linux and FreeBSD have it: at RCV.NXT it may be what the old incarnation sent last.
+        let beyond = syn.seq.after(self.rcv_nxt_seq());
         match syn.options.timestamps.filter(|_| self.ts.wanted()) {
             // The new incarnation will have timestamps, the old one had none.
             Some(_) if !self.ts.in_use() => true,

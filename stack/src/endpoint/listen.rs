@@ -131,6 +131,18 @@ impl Listener {
         Admission::Open(self.tcp.clone())
     }
 
+    /// A SYN takes the place of a connection in TIME-WAIT: with this configuration, if at all. With
+    /// cookies on the backlog does not bound these, as it does not bound those who come by cookie:
+    /// they take no place that is not taken already.
+    pub(super) fn admit_again(&mut self, cookies: SynCookies) -> Option<Arc<TcpConfig>> {
+        if self.paused || (cookies == SynCookies::Off && !self.has_room()) {
+            self.stats.dropped += 1;
+            return None;
+        }
+        self.stats.embryonic += 1;
+        Some(self.tcp.clone())
+    }
+
     /// While paused, SYNs are dropped as if the backlog were full.
     pub(super) fn set_paused(&mut self, paused: bool) {
         self.paused = paused;
@@ -146,7 +158,7 @@ impl Listener {
     }
 
     /// The backlog is not full.
-    pub(super) fn has_room(&self) -> bool {
+    fn has_room(&self) -> bool {
         self.stats.embryonic < self.backlog
     }
 

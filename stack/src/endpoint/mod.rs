@@ -403,23 +403,15 @@ impl<T: TcpTypes> Endpoint<T> {
                 .get_mut(slot as usize)
                 .and_then(|s| s.conn.as_mut())
         {
-            let syn =
+            if conn.state() == State::TimeWait
                 // What a listener would admit: a SYN that opens nothing must not end TIME-WAIT.
-                tcp.flags.contains(Flags::SYN)
-                    && !tcp.flags.intersects(Flags::ACK | Flags::RST | Flags::FIN);
-            let listened = || {
-                let id = self.few.demux.listener(tuple.local)?;
-                self.few.listeners.get(&id)
-            };
-            if syn
-                && conn.state() == State::TimeWait
+                && tcp.flags.contains(Flags::SYN)
+                && !tcp.flags.intersects(Flags::ACK | Flags::RST | Flags::FIN)
                 && conn.time_wait_yields_to(tcp)
-                && listened().is_some_and(|l| l.has_room())
+                && let Some(id) = self.few.demux.listener(tuple.local)
             {
-                self.few.stats.time_wait_reuses += 1;
                 let iss = conn.next_incarnation_iss();
-                self.remove(slot);
-                self.on_stranger(now, tuple, ip, tcp, payload, Some(iss));
+                self.on_new_incarnation(now, slot, iss, tuple, ListenerId(id), tcp);
                 return;
             }
             conn.handle_segment(now, ip.ecn, tcp, payload);
@@ -432,7 +424,7 @@ impl<T: TcpTypes> Endpoint<T> {
             self.after_input(slot);
             return;
         }
-        self.on_stranger(now, tuple, ip, tcp, payload, None);
+        self.on_stranger(now, tuple, ip, tcp, payload);
     }
 
     /// Timers are due; see [`poll_timeout`](Self::poll_timeout).

@@ -7,7 +7,7 @@ use super::demux::FourTuple;
 use super::listen::{Admission, ListenerId};
 use crate::buffer::{Payload, RecvBuffer};
 use crate::config::TcpConfig;
-use crate::conn::{Connection, TcpTypes, default_mss};
+use crate::conn::{Connection, Opening, TcpTypes, default_mss};
 use crate::wire::{Ecn, Flags, IpHeader, Seq, TcpHeader};
 use narrows_congestion::Instant;
 use std::net::IpAddr;
@@ -88,7 +88,6 @@ impl<T: TcpTypes> Endpoint<T> {
         ip: &IpHeader,
         tcp: &TcpHeader,
         payload: <T::Recv as RecvBuffer>::Payload<'_>,
-        iss: Option<Seq>,
     ) {
         // A RST asks for nothing.
         if !tcp.flags.contains(Flags::RST) && !self.few.strangers.take() {
@@ -117,11 +116,8 @@ impl<T: TcpTypes> Endpoint<T> {
                     return;
                 }
                 Admission::Open(config) => {
-                    self.few.stats.passive_opens += 1;
-                    let mut opening = self.opening(tuple, now);
-                    opening.iss = iss.unwrap_or(opening.iss);
-                    let conn = Connection::accept(config, opening, tcp, now);
-                    self.add(tuple, conn, Some(ListenerId(id)), now);
+                    let opening = self.opening(tuple, now);
+                    self.open_for(now, tuple, opening, config, ListenerId(id), tcp);
                     return;
                 }
                 Admission::Full => {
@@ -129,23 +125,21 @@ impl<T: TcpTypes> Endpoint<T> {
                     return;
                 }
                 Admission::Cookie(config) => return self.send_cookie(now, tuple, config, tcp),
-                Admission::MaybeCookie(config) => match self
-                    .few
-                    .cookies
-                    .open(&tuple, tcp, &config, now)
-                {
-                    Some(_) if !self.has_memory() => return,
-                    Some(syn) => {
-                        let conn = self.open_cookie(now, tuple, config, tcp, &syn);
-                        let slot = self.add(tuple, conn, Some(ListenerId(id)), now);
-                        if let Some(conn) = self.slots[slot as usize].conn.as_mut() {
-                            conn.handle_segment(now, ip.ecn, tcp, payload);
+                Admission::MaybeCookie(config) => {
+                    match self.few.cookies.open(&tuple, tcp, &config, now) {
+                        Some(_) if !self.has_memory() => return,
+                        Some(syn) => {
+                            let conn = self.open_cookie(now, tuple, config, tcp, &syn);
+                            let slot = self.add(tuple, conn, Some(ListenerId(id)), now);
+                            if let Some(conn) = self.slots[slot as usize].conn.as_mut() {
+                                conn.handle_segment(now, ip.ecn, tcp, payload);
+                            }
+                            self.after_input(slot);
+                            return;
                         }
-                        self.after_input(slot);
-                        return;
+                        None => self.few.stats.cookies_failed += 1,
                     }
-                    None => self.few.stats.cookies_failed += 1,
-                },
+                }
                 Admission::Ignore => return,
                 Admission::Reset => {}
             }
@@ -163,6 +157,53 @@ impl<T: TcpTypes> Endpoint<T> {
         answer.hop_limit = self.few.config.tcp.hop_limit;
         self.few.stray.push_back((answer, reset));
         self.has_strays = true;
+    }
+
+    /// A SYN that may take the place of the connection in `slot`, which is in TIME-WAIT
+    /// (RFC 9293 MAY-2, RFC 6191): it does if `listener` admits it, with state of its own and an
+    /// initial sequence number beyond the old connection's, which a cookie does not have.
+    /// Otherwise nothing happens. An answer would be worse than none: the peer would reset what it
+    /// does not know, and end TIME-WAIT by that (RFC 1337); its SYN comes again.
+    pub(super) fn on_new_incarnation(
+        &mut self,
+        now: Instant,
+        slot: u32,
+        iss: Seq,
+        tuple: FourTuple,
+        listener: ListenerId,
+        syn: &TcpHeader,
+    ) {
+        let cookies = self.few.config.syn_cookies;
+        let has_memory = self.has_memory();
+        let admitted = (self.few.listeners.get_mut(&listener.0))
+            .filter(|_| has_memory)
+            .and_then(|listener| listener.admit_again(cookies));
+        let Some(config) = admitted else {
+            self.few.stats.backlog_drops += 1;
+            return;
+        };
+        self.few.stats.time_wait_reuses += 1;
+        self.remove(slot);
+        let opening = Opening {
+            iss,
+            ..self.opening(tuple, now)
+        };
+        self.open_for(now, tuple, opening, config, listener, syn);
+    }
+
+    /// Open a connection for a SYN that `listener` admitted.
+    fn open_for(
+        &mut self,
+        now: Instant,
+        tuple: FourTuple,
+        opening: Opening,
+        config: Arc<TcpConfig>,
+        listener: ListenerId,
+        syn: &TcpHeader,
+    ) {
+        self.few.stats.passive_opens += 1;
+        let conn = Connection::accept(config, opening, syn, now);
+        self.add(tuple, conn, Some(listener), now);
     }
 
     /// Answer a SYN with a cookie. The answer is that of a connection made for the purpose, so

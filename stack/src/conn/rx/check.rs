@@ -53,7 +53,11 @@ impl<T: TcpTypes> Connection<T> {
         let base = self.rcv_nxt as i64 + i64::from(self.fin_received);
         let start = base + distance;
         let len = text_len as i64 + i64::from(syn) + i64::from(fin);
-        let edge = (self.offered.right_edge() as i64).max(base);
+        // Nothing comes after the FIN.
+        let edge = match self.fin_received {
+            true => base,
+            false => (self.offered.right_edge() as i64).max(base),
+        };
 
         // PAWS comes before the window check (RFC 7323 section 5.3), but never for a RST.
         if self.ts.in_use() && !rst {
@@ -103,7 +107,7 @@ impl<T: TcpTypes> Connection<T> {
         // Text beyond the right edge is cut off, and the FIN with it. With a closed window all
         // of it goes, the ACK is processed all the same (RFC 9293 MUST-66).
         let room = (edge - start).max(0);
-        // Nothing comes after the FIN.
+        // Nor after one that came out of order.
         let room = self
             .peer_fin
             .get()

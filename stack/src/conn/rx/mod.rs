@@ -81,7 +81,9 @@ impl<T: TcpTypes> Connection<T> {
         }
         let reason = match self.state {
             State::SynReceived(Origin::Active) => CloseReason::Refused,
-            State::Closing | State::LastAck | State::TimeWait => CloseReason::Finished,
+            // Both sides have said all, and have heard that the other did. Before, the peer may
+            // not have had it all (RFC 9293 section 3.10.7.4 says nothing of what the user hears).
+            State::TimeWait => CloseReason::Finished,
             _ => CloseReason::Reset,
         };
         self.finish(reason, now);
