@@ -441,6 +441,54 @@ fn exec_passes_arguments_on_as_they_are() {
     assert_eq!(said, format!("<{}>", arguments.join("><")));
 }
 
+/// AF_XDP where a TAP is otherwise, and each host by the address that it has by itself.
+#[test]
+fn hosts_on_af_xdp_and_their_link_local_addresses() {
+    let Some(lab) = TestLab::new(&["curl"]) else {
+        return;
+    };
+    let folder = lab.file("www");
+    fs::create_dir(&folder).unwrap();
+    let page = data(3_000_000);
+    let path = folder.join("page");
+    fs::write(&path, &page).unwrap();
+    let capture = lab.file("xdp.pcapng");
+    let server = lab.serve(&[
+        "serve",
+        "--echo",
+        "--http",
+        folder.to_str().unwrap(),
+        "--device",
+        "xdp",
+        "--pcap",
+        capture.to_str().unwrap(),
+    ]);
+    for host in ["10.77.0.1", "[fd77::1]", "[fe80::77:ff:fe00:1%25eth0]"] {
+        let url = format!("http://{host}/page");
+        let got = output(&mut lab.kernel(&["curl", "-gsSf", &url])).stdout;
+        assert!(got == page, "{} bytes from {host}", got.len());
+    }
+    // A second server finds the place taken; clients of ours by either device.
+    let again = lab.live(&["serve", "--echo", "--device", "xdp"]).output();
+    let said = String::from_utf8_lossy(&again.unwrap().stderr).into_owned();
+    assert!(said.contains("host 1 is taken"), "{said}");
+    let again = lab.live(&["serve", "--echo"]).output();
+    let said = String::from_utf8_lossy(&again.unwrap().stderr).into_owned();
+    assert!(said.contains("host 1 is taken"), "{said}");
+    for device in ["tap", "xdp"] {
+        let to = "[fe80::77:ff:fe00:1%eth0]:7";
+        let path = path.to_str().unwrap();
+        let back = output(&mut lab.live(&["send", to, path, "--device", device]));
+        assert!(back.stdout == page, "{} bytes came back", back.stdout.len());
+    }
+    let status = text(&mut lab.live(&["status"]));
+    assert_eq!(status.matches("narrows at").count(), 1, "{status}");
+    server.stop();
+    let status = text(&mut lab.live(&["status"]));
+    assert!(!status.contains("narrows at"), "{status}");
+    check_capture(&capture);
+}
+
 /// The checksum that a program of the kernel's side computes of what curl gives it.
 fn curl_sum(lab: &TestLab, url: &str) -> String {
     let pipe = format!("set -o pipefail; curl -sSf {url} | sha256sum");

@@ -307,6 +307,43 @@ fn rfc8504_6_6_a_connection_is_opened_from_the_address_that_fits() {
     }
 }
 
+/// RFC 4291 section 2.1 and appendix A: an interface of Ethernet with IPv6 has a link-local address.
+#[test]
+fn rfc4291_2_1_an_interface_has_a_link_local_address() {
+    let mac = MacAddr([0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde]);
+    let of = |own: &[&str], medium| {
+        let own = own.iter().map(|a| a.parse().unwrap()).collect();
+        let config = InterfaceConfig::new(mac, own);
+        let endpoint = EndpointConfig::new(Arc::new(TcpConfig::default()), [1; 16]);
+        let host = Host::new(config, endpoint, Capabilities::plain(medium, 1_500)).unwrap();
+        host.addresses().map(|a| a.to_string()).collect::<Vec<_>>()
+    };
+    // The example of appendix A.
+    let (made, given) = ("fe80::3656:78ff:fe9a:bcde", "2001:db8::1");
+    for (own, medium, all) in [
+        (
+            &["2001:db8::1/64"][..],
+            Medium::Ethernet,
+            &[given, made][..],
+        ),
+        (
+            &["fe80::1/64", "2001:db8::1/64"],
+            Medium::Ethernet,
+            &[given, "fe80::1"],
+        ),
+        (
+            &["2001:db8::1/64", "fe80::1/64"],
+            Medium::Ethernet,
+            &[given, "fe80::1"],
+        ),
+        (&["2001:db8::1/64"], Medium::Ip, &[given]),
+        (&["10.0.0.1/24"], Medium::Ethernet, &["10.0.0.1"]),
+        (&[], Medium::Ethernet, &[]),
+    ] {
+        assert_eq!(of(own, medium), all, "{own:?} {medium:?}");
+    }
+}
+
 /// Section 5.7.1: "packet too big" reaches the connection whose packet it quotes, whatever its code
 /// says (RFC 4443 section 3.2), and what leaves from then on passes.
 #[test]

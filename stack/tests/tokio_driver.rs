@@ -6,18 +6,25 @@ mod live;
 use live::{data, pattern};
 use narrows::Instant;
 use narrows::config::{Keepalive, TcpConfig};
+use narrows::congestion::control::FlowStart;
+use narrows::congestion::fixed::Fixed;
 use narrows::congestion::rto::presets;
 use narrows::congestion::{dctcp::Dctcp, reno::Reno};
 use narrows::device::fault::{Fault, Faults, Faulty};
 use narrows::device::loopback::Loopback;
 use narrows::device::{Device, DeviceStats, Refused};
 use narrows::driver::tokio::{Stack, TcpListener, TcpSocket, TcpStream};
-use narrows::interface::{Capabilities, InterfaceConfig, Medium, RxFrame, TxFrame};
+use narrows::driver::{Clock, LiveTcp};
+use narrows::endpoint::EndpointConfig;
+use narrows::interface::{Capabilities, Interface, InterfaceConfig, Medium, RxFrame, TxFrame};
 use narrows::recovery::dup_thresh::Sack6675;
 use narrows::trace::TraceEvent;
 use narrows::wire::ethernet::MacAddr;
+use std::collections::VecDeque;
+use std::io::Write as _;
 use std::io::{ErrorKind, IoSlice, IoSliceMut};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -126,6 +133,114 @@ async fn faults_are_survived() {
     let client = Stack::spawn(a, config(1), TcpConfig::default()).unwrap();
     let server = Stack::spawn(b, config(2), TcpConfig::default()).unwrap();
     echo_over(client, server, SERVER, 500_000).await;
+}
+
+/// A device whose other end is a host without a driver, which answers within the call: what it may
+/// send is there at once.
+struct Instantly {
+    peer: Interface<LiveTcp>,
+    queue: VecDeque<Vec<u8>>,
+    /// One end has something to read, always.
+    ends: (UnixStream, UnixStream),
+}
+
+impl Instantly {
+    /// The peer connects to [`SERVER`] and sends `bytes`, without regard to congestion.
+    fn sending(bytes: usize) -> Self {
+        let tcp = TcpConfig {
+            congestion: Arc::new(|start: &FlowStart| Fixed::segments(start, 1 << 20)),
+            send_buffer: bytes,
+            ..TcpConfig::default()
+        };
+        let endpoint = EndpointConfig::new(Arc::new(tcp), [7; 16]);
+        let mut peer = Interface::new(config(1), endpoint, PLAIN).unwrap();
+        let at = SERVER.parse().unwrap();
+        let now = Clock.now();
+        let id = peer.connect(now, None, at, None).unwrap();
+        let conn = peer.endpoint_mut().connection_mut(id).unwrap();
+        assert_eq!(conn.send(data(0, bytes).as_slice(), bytes), Ok(bytes));
+        let (mut a, b) = UnixStream::pair().unwrap();
+        a.write_all(b"x").unwrap();
+        Self {
+            peer,
+            queue: VecDeque::new(),
+            ends: (b, a),
+        }
+    }
+
+    fn collect(&mut self, now: Instant) {
+        while let Some(frame) = self.peer.poll_frame(now) {
+            let mut bytes = Vec::new();
+            frame.append_to(&mut bytes);
+            self.queue.push_back(bytes);
+        }
+    }
+}
+
+impl Device for Instantly {
+    fn capabilities(&self) -> Capabilities {
+        PLAIN
+    }
+    fn receive(
+        &mut self,
+        now: Instant,
+        budget: usize,
+        sink: &mut dyn FnMut(&RxFrame<'_>),
+    ) -> std::io::Result<usize> {
+        self.peer.handle_timeout(now);
+        self.collect(now);
+        let count = self.queue.len().min(budget);
+        for frame in self.queue.drain(..count) {
+            sink(&RxFrame::plain(&frame));
+        }
+        Ok(count)
+    }
+    fn transmit(&mut self, now: Instant, frame: &TxFrame<'_>) -> Result<(), Refused> {
+        let mut bytes = Vec::new();
+        frame.append_to(&mut bytes);
+        self.peer.handle_frame(now, &RxFrame::plain(&bytes));
+        self.collect(now);
+        Ok(())
+    }
+    fn poll_timeout(&self) -> Option<Instant> {
+        match self.queue.is_empty() {
+            true => self.peer.poll_timeout(),
+            false => Some(Instant::ZERO),
+        }
+    }
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.ends.0.as_fd()
+    }
+    fn stats(&self) -> DeviceStats {
+        DeviceStats::default()
+    }
+}
+
+/// Who has been woken reads before more is received: a reader that keeps up never lets the window
+/// fill, however much has arrived meanwhile.
+#[tokio::test]
+async fn a_reader_that_keeps_up_is_never_left_behind() {
+    const TOTAL: usize = 20 << 20;
+    const BATCH: usize = 64 * 1460;
+    let server = Stack::spawn(
+        Instantly::sending(TOTAL),
+        config(2),
+        TcpConfig {
+            recv_buffer: 4 << 20,
+            ..TcpConfig::default()
+        },
+    )
+    .unwrap();
+    let listener = TcpListener::bind(&server, SERVER).await.unwrap();
+    let (mut stream, _) = timeout(LONG, listener.accept()).await.unwrap().unwrap();
+    let (mut total, mut most, mut buf) = (0, 0, vec![0; 8 << 20]);
+    while total < TOTAL {
+        let n = timeout(LONG, stream.read(&mut buf)).await.unwrap().unwrap();
+        assert!(n > 0, "the end after {total}");
+        total += n;
+        most = most.max(n);
+    }
+    assert!(most <= 2 * BATCH, "{most} bytes waited");
 }
 
 /// The device has room for a few frames only: writers wait for it, and nobody is forgotten.

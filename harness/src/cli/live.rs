@@ -7,7 +7,7 @@ use super::catalog::{Catalog, Kind};
 use super::output;
 use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, usage, values};
 use crate::live::host::{Host, HostConfig};
-use crate::live::lab::{self, Borrowed, Down, Lab, Up};
+use crate::live::lab::{self, Borrowed, Down, Lab, Plug, Up};
 use crate::live::serve::{self, Service};
 use crate::live::transfer::{self, Ending, Source, Text};
 use crate::live::{LiveError, cancelled, http, runtime};
@@ -152,6 +152,31 @@ enum EcnArg {
     Dctcp,
 }
 
+/// What a host of ours is connected with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum DeviceArg {
+    /// A TAP interface.
+    Tap,
+    /// AF_XDP, at one end of a veth.
+    Xdp,
+}
+
+impl DeviceArg {
+    const fn plug(self, offload: bool) -> Plug {
+        match self {
+            Self::Tap => Plug::Tap { offload },
+            Self::Xdp => Plug::Xdp,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Tap => "a TAP",
+            Self::Xdp => "AF_XDP",
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 struct HostArgs {
     /// The lab, which is made for as long as needed if it is not up.
@@ -160,6 +185,9 @@ struct HostArgs {
     /// Be 10.77.0.N [default: 1 for servers, one that is free for clients].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=250), help_heading = HOST)]
     host: Option<u8>,
+    /// What it is connected with. With xdp every segment is a frame of its own.
+    #[arg(long, value_name = "DEVICE", default_value = "tap", help_heading = HOST)]
+    device: DeviceArg,
     /// No checksum and segmentation offload: every segment is a frame of its own.
     #[arg(long, help_heading = HOST)]
     no_offload: bool,
@@ -362,7 +390,7 @@ impl HostArgs {
         Ok(HostConfig {
             lab: self.name.clone(),
             numbers: self.host.map_or(numbers, |n| n..=n),
-            offload: !self.no_offload,
+            plug: self.device.plug(!self.no_offload),
             tcp,
             memory: self.memory.map_or_else(usual_memory, MemoryLimit::new),
             real_time: self.real_time.and_then(RealTime::new),

@@ -2,6 +2,7 @@
 
 use narrows::device::marking::MarkingError;
 use narrows::device::tap::TapError;
+use narrows::device::xdp::XdpError;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -42,6 +43,8 @@ pub enum LiveError {
     NoHostFree,
     /// An interface could not be opened.
     Tap(TapError),
+    /// An interface could not be opened with AF_XDP.
+    Xdp(XdpError),
     /// Something that was said on the command line makes no sense.
     Invalid(String),
     /// Anything else of the operating system, or of a peer.
@@ -128,6 +131,7 @@ impl fmt::Display for LiveError {
             ),
             Self::NoHostFree => f.write_str("all 250 hosts of the lab are taken"),
             Self::Tap(e) => write!(f, "{e}"),
+            Self::Xdp(e) => write!(f, "{e}"),
             Self::Invalid(text) => f.write_str(text),
             Self::Io { doing, source } => write!(f, "cannot {doing}: {source}"),
         }
@@ -138,6 +142,7 @@ impl std::error::Error for LiveError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Tap(e) => Some(e),
+            Self::Xdp(e) => Some(e),
             Self::NoMarking(e) => Some(e),
             Self::Io { source, .. } => Some(source),
             _ => None,

@@ -2,7 +2,7 @@
 
 use super::LiveError;
 use super::capture::{self, CaptureOutcome};
-use super::lab::{self, Borrowed, Plugged};
+use super::lab::{self, Borrowed, Cable, Plug, Plugged};
 use narrows::config::TcpConfig;
 use narrows::device::pcap::Captured;
 use narrows::driver::tokio::{Stack, StackStats};
@@ -23,8 +23,8 @@ pub struct HostConfig {
     pub lab: String,
     /// The numbers to try, in this order.
     pub numbers: RangeInclusive<u8>,
-    /// Checksum and segmentation offload.
-    pub offload: bool,
+    /// How it is connected.
+    pub plug: Plug,
     /// Its TCP.
     pub tcp: TcpConfig,
     /// How much memory its connections may take together.
@@ -42,6 +42,7 @@ pub struct Host {
     stack: Stack,
     capture: Option<CaptureOutcome>,
     number: u8,
+    _cable: Cable,
     borrowed: Borrowed,
 }
 
@@ -63,7 +64,12 @@ impl Host {
                 Some(capture::create(path).map_err(|e| LiveError::io(doing(), e))?)
             }
         };
-        let Plugged { number, tap } = borrowed.lab().plug(config.numbers, config.offload)?;
+        let Plugged {
+            number,
+            port,
+            device,
+            cable,
+        } = borrowed.lab().plug(config.numbers, config.plug)?;
         let interface = InterfaceConfig::new(lab::mac(number), lab::networks(number));
         let failed = |e| LiveError::io("start the stack", e);
         let endpoint = EndpointConfig {
@@ -71,10 +77,9 @@ impl Host {
             ..EndpointConfig::new(Arc::new(config.tcp), secret().map_err(failed)?)
         };
         let (stack, capture) = match capture {
-            None => (Stack::spawn_with(tap, interface, endpoint), None),
+            None => (Stack::spawn_with(device, interface, endpoint), None),
             Some((file, outcome)) => {
-                let name = tap.name().to_owned();
-                let device = Captured::new(tap, &name, file).map_err(failed)?;
+                let device = Captured::new(device, &port, file).map_err(failed)?;
                 let stack = Stack::spawn_with(device, interface, endpoint);
                 (stack, Some(outcome))
             }
@@ -83,6 +88,7 @@ impl Host {
             stack: stack.map_err(failed)?,
             capture,
             number,
+            _cable: cable,
             borrowed,
         })
     }
@@ -107,9 +113,11 @@ impl Host {
         lab::addresses(self.number)
     }
 
-    /// `port` at each of its addresses.
-    pub fn sockets(&self, port: u16) -> [SocketAddr; 2] {
-        self.addresses().map(|ip| SocketAddr::new(ip, port))
+    /// `port` at each of its addresses, the link-local one among them.
+    pub fn sockets(&self, port: u16) -> [SocketAddr; 3] {
+        let [v4, v6] = self.addresses();
+        let link_local = lab::mac(self.number).link_local().into();
+        [v4, v6, link_local].map(|ip| SocketAddr::new(ip, port))
     }
 
     /// Let connections end, `grace` at most, and stop; what was counted.

@@ -2,24 +2,25 @@
 //!
 //! ```text
 //!   namespace NAME             namespace NAME-switch
-//!   eth0 10.77.0.254/24  <-->  kernel -- switch (bridge) -- host1, host2, ... (TAP)
+//!   eth0 10.77.0.254/24  <-->  kernel -- switch (bridge) -- host1, host2, ... (TAP, or veth)
 //!        fd77::fe/64                                        10.77.0.1, fd77::1 ...
 //! ```
 //!
-//! The TAP of one of our hosts belongs to the program that runs it, and is gone with it however it
-//! ends. The namespaces get their names last and lose them first: what is interrupted before has
+//! The TAP of one of our hosts belongs to the program that runs it, and so does the namespace in
+//! which its veth ends; they are gone with it however it ends. The namespaces get their names last and lose them first: what is interrupted before has
 //! left nothing, and what has a name can be recognised as ours by a remark on its `lo`. So no file
 //! has to say what was made.
 
 mod owned;
+mod plug;
 
 pub(super) use owned::{KernelHost, Port, Watch};
 pub use owned::{OWNED_PREFIX, Owned, sweep};
+pub use plug::{Cable, Plug, Plugged};
 
 use super::LiveError;
 use super::netlink::{Link, LinkKind, Netlink};
 use super::netns::{self, Named, Namespace};
-use narrows::device::tap::{Tap, TapConfig};
 use narrows::interface::Cidr;
 use narrows::wire::ethernet::MacAddr;
 use nix::errno::Errno;
@@ -38,8 +39,6 @@ pub const HOSTS: RangeInclusive<u8> = 1..=250;
 pub const KERNEL: u8 = 254;
 /// The MTU of a lab that is not told otherwise.
 pub const MTU: u32 = 1500;
-/// Frames that a TAP keeps for us: a receive buffer's worth of small ones.
-const QUEUE: u32 = 10_000;
 
 const SWITCH: &str = "switch";
 const PORT: &str = "kernel";
@@ -103,15 +102,6 @@ pub struct Status {
     pub hosts: Vec<u8>,
     /// Processes of the kernel's host.
     pub processes: Vec<u32>,
-}
-
-/// A host of ours at the switch.
-#[derive(Debug)]
-pub struct Plugged {
-    /// Its number.
-    pub number: u8,
-    /// Its interface.
-    pub tap: Tap,
 }
 
 /// What is there of a lab.
@@ -211,41 +201,6 @@ impl Lab {
             hosts,
             processes: processes.map_err(|e| LiveError::io("look for processes", e))?,
         })
-    }
-
-    /// Connect a host of ours: the first of `numbers` that is free.
-    ///
-    /// # Errors
-    /// [`LiveError::HostTaken`] if there was only one number, and others.
-    pub fn plug(&self, numbers: RangeInclusive<u8>, offload: bool) -> Result<Plugged, LiveError> {
-        let config = TapConfig {
-            mtu: Some(self.mtu as usize),
-            offload,
-            queue: Some(QUEUE),
-            ..TapConfig::default()
-        };
-        let taken = match numbers.start() == numbers.end() {
-            true => LiveError::HostTaken(*numbers.start()),
-            false => LiveError::NoHostFree,
-        };
-        let open = || {
-            for number in numbers {
-                match Tap::open(&format!("{HOST}{number}"), &config) {
-                    Ok(tap) => return Ok(Plugged { number, tap }),
-                    Err(e) if e.source.raw_os_error() == Some(Errno::EBUSY as i32) => {}
-                    Err(e) => return Err(LiveError::Tap(e)),
-                }
-            }
-            Err(taken)
-        };
-        let plugged = self.switch.run(open);
-        let plugged = plugged.map_err(|e| LiveError::io("enter the lab", e))??;
-        within(&self.switch, "connect the host", |netlink| {
-            let bridge = netlink.link(SWITCH)?.index;
-            let tap = netlink.link(plugged.tap.name())?.index;
-            netlink.set_port_of(tap, bridge)
-        })?;
-        Ok(plugged)
     }
 
     /// Become a program on the kernel's host: the process is this one, so that whoever waits for

@@ -10,6 +10,7 @@ use hyper_util::rt::TokioIo;
 use narrows::Duration;
 use narrows::conn::info::TcpInfo;
 use narrows::driver::tokio::{Stack, TcpStream};
+use std::borrow::Cow;
 use std::fmt;
 use std::future::poll_fn;
 use std::io::{self, Read, Write};
@@ -93,12 +94,22 @@ pub struct Transfer {
     pub info: Option<TcpInfo>,
 }
 
+/// `[fe80::1%eth0]:80` as `[fe80::1]:80`: a host of ours has one interface, and knows no name of
+/// the kernel's.
+fn without_zone(host: &str) -> Cow<'_, str> {
+    let zone = host.split_once('%').and_then(|(addr, rest)| {
+        let (_, rest) = rest.split_once(']')?;
+        Some(format!("{addr}]{rest}"))
+    });
+    zone.map_or(host.into(), Cow::Owned)
+}
+
 /// Connect; `host` may be a name.
 ///
 /// # Errors
 /// See [`LiveError`].
 pub async fn connect(stack: &Stack, host: &str) -> Result<TcpStream, LiveError> {
-    let stream = TcpStream::connect(stack, host).await;
+    let stream = TcpStream::connect(stack, without_zone(host).as_ref()).await;
     stream.map_err(|source| LiveError::Io {
         doing: format!("connect to {host}"),
         source,
@@ -317,6 +328,19 @@ impl Transfer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn zones_are_the_kernels() {
+        for (host, without) in [
+            ("[fe80::1%eth0]:80", "[fe80::1]:80"),
+            ("[fe80::1%25eth0]:80", "[fe80::1]:80"),
+            ("[fe80::1]:80", "[fe80::1]:80"),
+            ("10.77.0.1:80", "10.77.0.1:80"),
+            ("100%:80", "100%:80"),
+        ] {
+            assert_eq!(without_zone(host), without);
+        }
+    }
 
     #[test]
     fn sources() {

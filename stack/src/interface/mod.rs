@@ -50,7 +50,8 @@ impl<T: TcpTypes<Send = SendRing, Recv = RecvRing>> ByteTcp for T {}
 pub struct InterfaceConfig {
     /// Our hardware address; without meaning on [`Medium::Ip`].
     pub mac: MacAddr,
-    /// Our addresses.
+    /// Our addresses. Where one is of IPv6 and none link-local, the hardware address makes one more
+    /// on [`Medium::Ethernet`]: every interface has one (RFC 4291 section 2.1).
     pub addresses: Vec<Cidr>,
     /// Routers, at most one of each family, for what is in none of the networks of `addresses`.
     pub gateways: Vec<IpAddr>,
@@ -144,6 +145,20 @@ pub struct InterfaceStats {
     pub answers_dropped: u64,
 }
 
+/// The addresses of an interface of Ethernet.
+fn with_link_local(config: &InterfaceConfig) -> Vec<Cidr> {
+    let mut addresses = config.addresses.clone();
+    let mut ours = addresses.iter().filter_map(|c| match c.addr() {
+        IpAddr::V6(addr) => Some(addr.is_unicast_link_local()),
+        IpAddr::V4(_) => None,
+    });
+    let missing = ours.next().is_some_and(|first| !first) && !ours.any(|is| is);
+    if missing {
+        addresses.extend(Cidr::new(config.mac.link_local().into(), 64));
+    }
+    addresses
+}
+
 /// A frame of the interface's own: ARP, ICMP, or one that waited for its neighbour's address.
 #[derive(Debug, Default)]
 struct OwnFrame {
@@ -216,12 +231,16 @@ impl<T: ByteTcp> Interface<T> {
         for &(addr, mac) in &config.fixed_neighbors {
             neighbors.fix(addr, mac, Instant::ZERO);
         }
+        let addresses = match capabilities.medium {
+            Medium::Ethernet => with_link_local(&config),
+            Medium::Ip => config.addresses.clone(),
+        };
         let tcp = endpoint.tcp.clone();
         let link = Link::new(&config, capabilities, &endpoint.secret);
         Ok(Self {
             endpoint: Endpoint::new(endpoint)?,
             link,
-            addresses: Addresses::new(&config.addresses, &config.gateways),
+            addresses: Addresses::new(&addresses, &config.gateways),
             mss: config.mss,
             echo: config.echo,
             tcp,

@@ -2,6 +2,7 @@
 
 use super::error::{EmitError, Layer, ParseError, room, split_header};
 use core::fmt;
+use core::net::Ipv6Addr;
 
 const TPID_8021Q: u16 = 0x8100;
 
@@ -16,6 +17,16 @@ impl MacAddr {
     /// Whether it addresses a group, the broadcast address among them.
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 != 0
+    }
+
+    /// The link-local IPv6 address that an interface with this address has by itself (RFC 4291
+    /// appendix A).
+    pub fn link_local(self) -> Ipv6Addr {
+        let [a, b, c, d, e, g] = self.0;
+        let pair = |high, low| u16::from_be_bytes([high, low]);
+        // The bit that says whether an address is given worldwide is the other way round.
+        let word = [pair(a ^ 2, b), pair(c, 0xff), pair(0xfe, d), pair(e, g)];
+        Ipv6Addr::new(0xfe80, 0, 0, 0, word[0], word[1], word[2], word[3])
     }
 }
 

@@ -1,5 +1,6 @@
 //! `narrows live incast`.
 
+use super::DeviceArg;
 use crate::cli::args::IncastArgs;
 use crate::cli::incast::{command_line, explained, planned};
 use crate::cli::output::{OutputFile, Sink, Wanted, apart, print};
@@ -72,6 +73,9 @@ pub(super) struct LiveIncastArgs {
     #[arg(long, value_name = "TIME", default_value = "10us", value_parser = values::allowed("0s to 10s", values::duration), help_heading = TRAFFIC)]
     jitter: Duration,
 
+    /// What hosts of ours are connected with.
+    #[arg(long, value_name = "DEVICE", default_value = "tap", help_heading = NETWORK)]
+    device: DeviceArg,
     /// Rate of every link.
     #[arg(long, value_name = "RATE", default_value = "200Mb/s", value_parser = values::rate, help_heading = NETWORK)]
     rate: Rate,
@@ -286,7 +290,8 @@ pub(super) fn run<R: IncastRunner>(
             false => {
                 let tcp = our_tcp(app, p)?;
                 let pcap = args.pcap.as_deref();
-                incast::run(&lab, &p.spec, &tcp, *senders, pcap, console.cancel)?
+                let plug = args.device.plug(false);
+                incast::run(&lab, &p.spec, &tcp, *senders, plug, pcap, console.cancel)?
             }
         };
         if let Some(percent) = run.as_ref().map(LiveRun::still_percent)
@@ -374,6 +379,10 @@ impl Results {
             SendersArg::Kernel => "the kernel's, to ours",
         };
         settings.insert(0, ("senders, live".to_owned(), senders.to_owned()));
+        settings.insert(
+            1,
+            ("device, live".to_owned(), args.device.name().to_owned()),
+        );
         if let QueueLimit::Packets(_) = args.buffer {
             let bytes = incast::port_bytes(args.buffer, args.mtu);
             settings.push(("port buffer, live".to_owned(), format!("{} B", bytes.get())));

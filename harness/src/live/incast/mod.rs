@@ -20,7 +20,7 @@ mod waiter;
 
 use super::LiveError;
 use super::capture;
-use super::lab::{self, KernelHost, Owned, Port};
+use super::lab::{self, KernelHost, Owned, Plug, Port};
 use super::shaper::{QueueStats, RouteRules, Shape};
 use crate::scenario::incast::blocks::{Answers, Blocks};
 use crate::scenario::spec::{Aqm, DelayedAck, IncastSpec, QueueLimit};
@@ -101,7 +101,8 @@ pub fn check(spec: &IncastSpec, senders: Senders) -> Result<(), LiveError> {
     Ok(())
 }
 
-/// Run `spec` in `lab`, with `tcp` on our side; `None`: `cancel` was set. What passes our hosts is
+/// Run `spec` in `lab`, with `tcp` on our side and our hosts connected by
+/// `plug`; `None`: `cancel` was set. What passes our hosts is
 /// written to `capture`.
 ///
 /// # Errors
@@ -111,6 +112,7 @@ pub fn run(
     spec: &IncastSpec,
     tcp: &TcpConfig,
     senders: Senders,
+    plug: Plug,
     capture: Option<&Path>,
     cancel: &AtomicBool,
 ) -> Result<Option<LiveRun>, LiveError> {
@@ -129,6 +131,7 @@ pub fn run(
     };
     let stage = Stage {
         lab,
+        plug,
         spec,
         tcp,
         content: Arc::new(Content::new()),
@@ -156,6 +159,7 @@ pub fn run(
 /// A run's parts.
 struct Stage<'a> {
     lab: &'a Owned,
+    plug: Plug,
     spec: &'a IncastSpec,
     tcp: Arc<TcpConfig>,
     content: Arc<Content>,
@@ -269,7 +273,7 @@ impl Stage<'_> {
         let mut watch = self.lab.shape(Port::Kernel, &port)?;
         let mut rack = self.rack(self.spec.servers as usize, file)?;
         for (number, answers) in self.servers().zip(self.answers()) {
-            let plugged = self.lab.lab().plug(number..=number, false)?;
+            let plugged = self.lab.lab().plug(number..=number, self.plug)?;
             let server = Server::new(address(number), answers, self.content.clone());
             rack.add(plugged, self.wire, &self.tcp, Role::Server(server))?;
         }
@@ -341,7 +345,7 @@ impl Stage<'_> {
         rto_min: Option<u32>,
     ) -> Result<Option<LiveRun>, LiveError> {
         let mut rack = self.rack(1, file)?;
-        let plugged = self.lab.lab().plug(OUR_CLIENT..=OUR_CLIENT, false)?;
+        let plugged = self.lab.lab().plug(OUR_CLIENT..=OUR_CLIENT, self.plug)?;
         let port = port(self.spec, ecn(&self.tcp).is_some());
         let mut watch = self.lab.shape(Port::Host(OUR_CLIENT), &port)?;
         let rules = RouteRules {

@@ -8,7 +8,6 @@ use crate::live::lab::{self, Plugged};
 use crate::sim::rng::{Component, Stream};
 use narrows::buffer::BytesView;
 use narrows::config::TcpConfig;
-use narrows::device::tap::Tap;
 use narrows::device::{Device, Refused};
 use narrows::driver::poll::Application;
 use narrows::driver::{Clock, LiveTcp, secret};
@@ -39,7 +38,8 @@ pub(super) struct Wire {
 
 /// A host.
 pub(super) struct Host<A> {
-    tap: Tap,
+    device: Box<dyn Device>,
+    _cable: lab::Cable,
     pub(super) interface: Interface<LiveTcp>,
     pub(super) app: A,
     out: Cable,
@@ -104,25 +104,32 @@ impl<A: Application<LiveTcp>> Rack<A> {
     /// Add a host that runs `app`.
     pub(super) fn add(
         &mut self,
-        Plugged { number, tap }: Plugged,
+        plugged: Plugged,
         wire: Wire,
         tcp: &Arc<TcpConfig>,
         app: A,
     ) -> Result<(), LiveError> {
+        let Plugged {
+            number,
+            port,
+            device,
+            cable,
+        } = plugged;
         let failed = |e| LiveError::io("start a host", e);
         let config = InterfaceConfig::new(lab::mac(number), lab::networks(number));
         let endpoint = EndpointConfig::new(tcp.clone(), secret().map_err(failed)?);
-        let interface = Interface::new(config, endpoint, tap.capabilities())
+        let interface = Interface::new(config, endpoint, device.capabilities())
             .map_err(|e| LiveError::Invalid(e.to_string()))?;
         let token = self.hosts.len() as u64;
-        self.waiter.add(tap.fd(), token).map_err(failed)?;
+        self.waiter.add(device.fd(), token).map_err(failed)?;
         let capture = self.capture.as_mut().map(|capture| {
             let what = format!("10.77.0.{number}");
             let writer = &mut capture.writer;
-            writer.interface_of(LinkType::Ethernet, tap.name(), &what)
+            writer.interface_of(LinkType::Ethernet, &port, &what)
         });
         self.hosts.push(Host {
-            tap,
+            device,
+            _cable: cable,
             interface,
             app,
             out: Cable::new(Some(wire.rate), wire.delay, wire.mtu).with_overhead(
@@ -152,11 +159,13 @@ impl<A: Application<LiveTcp>> Rack<A> {
             let now = Clock.now();
             for token in waiter.ready() {
                 if let Some(host) = hosts.get_mut(token as usize) {
-                    let back = &mut host.back;
-                    let take = &mut |frame: &RxFrame<'_>| {
-                        back.send(now, |out| out.extend_from_slice(frame.bytes));
-                    };
-                    host.tap.receive(now, BATCH, take)?;
+                    host.hear(now)?;
+                }
+            }
+            for host in hosts.iter_mut() {
+                // What the device itself has kept back.
+                if host.device.poll_timeout().is_some_and(|at| at <= now) {
+                    host.hear(now)?;
                 }
             }
             for host in hosts.iter_mut() {
@@ -198,6 +207,15 @@ impl<A: Application<LiveTcp>> Rack<A> {
 }
 
 impl<A: Application<LiveTcp>> Host<A> {
+    /// Take what has arrived at its interface, a batch at most.
+    fn hear(&mut self, now: Instant) -> io::Result<()> {
+        let back = &mut self.back;
+        let take = &mut |frame: &RxFrame<'_>| {
+            back.send(now, |out| out.extend_from_slice(frame.bytes));
+        };
+        self.device.receive(now, BATCH, take).map(|_| ())
+    }
+
     /// Whatever is due.
     fn turn(&mut self, now: Instant, mut capture: Option<&mut Capture>) {
         let Self {
@@ -252,7 +270,10 @@ impl<A: Application<LiveTcp>> Host<A> {
     /// The next frame reaches the switch.
     fn leave(&mut self, now: Instant) -> io::Result<()> {
         let Self {
-            tap, out, refused, ..
+            device,
+            out,
+            refused,
+            ..
         } = self;
         let mut outcome = Ok(());
         out.arrive(now, |frame| {
@@ -261,8 +282,8 @@ impl<A: Application<LiveTcp>> Host<A> {
                 body: BytesView::new(&[], &[]),
                 offload: Offload::NONE,
             };
-            match tap.transmit(now, &frame) {
-                Ok(()) => outcome = tap.flush(now),
+            match device.transmit(now, &frame) {
+                Ok(()) => outcome = device.flush(now),
                 Err(Refused::Gone(e)) => outcome = Err(e),
                 Err(Refused::Full | Refused::Down) => *refused += 1,
             }
@@ -277,6 +298,7 @@ impl<A: Application<LiveTcp>> Host<A> {
             .then(|| self.out.full_until(now).unwrap_or(now));
         let times = [
             self.interface.poll_timeout(),
+            self.device.poll_timeout(),
             self.app.poll_timeout(),
             self.out.next(),
             self.back.next(),

@@ -138,21 +138,29 @@ impl Shared {
     }
 }
 
+/// Whether tasks were woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Woken {
+    None,
+    Some,
+}
+
 /// Wakes everyone, the lock released.
 pub(super) trait Release {
-    fn release(self);
+    fn release(self) -> Woken;
 }
 
 impl Release for MutexGuard<'_, Core> {
-    fn release(mut self) {
+    fn release(mut self) -> Woken {
         if self.wakes.is_empty() {
-            return;
+            return Woken::None;
         }
         let wakes = std::mem::take(&mut self.wakes);
         drop(self);
         for waker in wakes {
             waker.wake();
         }
+        Woken::Some
     }
 }
 

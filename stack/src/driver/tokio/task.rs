@@ -2,7 +2,7 @@
 
 use super::super::Clock;
 use super::super::engine::{Received, Sent};
-use super::shared::{Core, Phase, Release, Shared};
+use super::shared::{Core, Phase, Release, Shared, Woken};
 use crate::device::sys::TimerFd;
 use narrows_congestion::Instant;
 use std::future::poll_fn;
@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::task::yield_now;
 
 /// Rounds before other tasks have their turn.
 const ROUNDS: usize = 16;
@@ -44,6 +45,9 @@ impl Sources {
 enum Round {
     /// There may be more to do.
     Again,
+    /// There may be more to do, and others were woken: they go first. Whoever reads then does so
+    /// while the bytes are in the processor's cache, and before the window is full.
+    Yield,
     /// Everything that could wake the task has been asked to.
     Wait,
     /// The driver has ended.
@@ -52,18 +56,30 @@ enum Round {
 
 /// Drive until the stack is shut down or its device is gone.
 pub(super) async fn drive(shared: Arc<Shared>, sources: Sources) {
-    poll_fn(|cx| {
+    let turn = |cx: &mut Context<'_>| {
         for _ in 0..ROUNDS {
             match round(&shared, &sources, cx) {
                 Round::Again => {}
+                Round::Yield => break,
                 Round::Wait => return Poll::Pending,
-                Round::Over => return Poll::Ready(()),
+                Round::Over => return Poll::Ready(Turn::Over),
             }
         }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
+        Poll::Ready(Turn::Others)
+    };
+    while let Turn::Others = poll_fn(turn).await {
+        // Waking the task itself would not do: the future that a runtime of one thread blocks on
+        // has its turn after 61 tasks only, unless there are none.
+        yield_now().await;
+    }
+}
+
+/// How the task's turn has ended.
+enum Turn {
+    /// Others have theirs.
+    Others,
+    /// For good.
+    Over,
 }
 
 fn round(shared: &Shared, sources: &Sources, cx: &mut Context<'_>) -> Round {
@@ -76,8 +92,12 @@ fn round(shared: &Shared, sources: &Sources, cx: &mut Context<'_>) -> Round {
         }
     };
     let over = matches!(core.phase, Phase::Ended(_));
-    core.release();
-    if over { Round::Over } else { outcome }
+    let woken = core.release();
+    match (over, outcome, woken) {
+        (true, ..) => Round::Over,
+        (false, Round::Again, Woken::Some) => Round::Yield,
+        (false, outcome, _) => outcome,
+    }
 }
 
 fn try_round(core: &mut Core, sources: &Sources, cx: &mut Context<'_>) -> io::Result<Round> {
