@@ -1,0 +1,107 @@
+//! A path that takes smaller packets than either end knows, and says nothing: the kernel's bridge
+//! drops what is too large for a port. Ours finds its way (RFC 4821), and so does the kernel's TCP.
+#![cfg(feature = "tokio")]
+
+#[path = "live/netns.rs"]
+mod netns;
+
+use narrows::config::TcpConfig;
+use narrows::conn::mtu_probing::MtuProbingMode;
+use narrows::device::tap::{Tap, TapConfig};
+use narrows::driver::tokio::{Stack, TcpSocket};
+use narrows::interface::InterfaceConfig;
+use narrows::wire::ethernet::MacAddr;
+use netns::{add_address, ethtool, in_own_namespace};
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+/// What `ethtool -K` calls tso and gso: the bridge lets packets pass that are still to be cut, ours too.
+const SET_TSO: u32 = 0x1f;
+const SET_GSO: u32 = 0x24;
+const LONG: Duration = Duration::from_secs(100);
+
+fn ip(args: &str) {
+    let output = Command::new("ip").args(args.split(' ')).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "ip {args}: {said}");
+}
+
+/// A TAP for us and a cable to the kernel's 10.77.0.9, all of 1,500 bytes, but for the port in
+/// between: `mtu`.
+fn lay(mtu: u32) -> Tap {
+    let config = TapConfig {
+        offload: false,
+        ..TapConfig::default()
+    };
+    let tap = Tap::open("nw%d", &config).unwrap();
+    ip("link add nwb0 type bridge");
+    ip(&format!(
+        "link add nwp0 mtu {mtu} type veth peer name nwp1 mtu 1500"
+    ));
+    ip(&format!("link set {} master nwb0", tap.name()));
+    ip("link set nwp0 master nwb0");
+    for link in ["nwb0", "nwp0", "nwp1"] {
+        ip(&format!("link set {link} up"));
+    }
+    for end in ["nwp0", "nwp1"] {
+        ethtool(end, SET_TSO, 0);
+        ethtool(end, SET_GSO, 0);
+    }
+    add_address("nwp1", "10.77.0.9".parse().unwrap(), 24);
+    tap
+}
+
+/// 2 MB there and back.
+async fn both_ways(stack: &Stack, mode: MtuProbingMode) -> u32 {
+    let theirs = tokio::net::TcpListener::bind("10.77.0.9:0").await.unwrap();
+    let mut socket = TcpSocket::new_v4(stack).unwrap();
+    socket.set_mtu_probing(mode);
+    let (ours, theirs) = tokio::join!(
+        socket.connect(theirs.local_addr().unwrap()),
+        theirs.accept()
+    );
+    let (mut ours, (mut theirs, _)) = (ours.unwrap(), theirs.unwrap());
+    let data: Vec<u8> = (0..2_000_000_u32).map(|i| (i ^ (i >> 9)) as u8).collect();
+    let mut got = vec![0; data.len()];
+    let (sent, read) = tokio::join!(ours.write_all(&data), theirs.read_exact(&mut got));
+    sent.unwrap();
+    read.unwrap();
+    assert!(got == data);
+    got.fill(0);
+    let (sent, read) = tokio::join!(theirs.write_all(&data), ours.read_exact(&mut got));
+    sent.unwrap();
+    read.unwrap();
+    assert!(got == data);
+    ours.info().unwrap().tcpi_pmtu
+}
+
+#[test]
+fn rfc4821_a_bridge_that_drops_in_silence_is_passed_both_ways() {
+    if Command::new("ip").arg("-V").output().is_err() {
+        assert!(std::env::var("CI").is_err(), "there is no `ip` command");
+        eprintln!("SKIPPED: there is no `ip` command");
+        return;
+    }
+    in_own_namespace(|| {
+        // The kernel's own way out of the hole.
+        fs::write("/proc/sys/net/ipv4/tcp_mtu_probing", "1").unwrap();
+        let tap = lay(1_300);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let addresses = vec!["10.77.0.1/24".parse().unwrap()];
+            let interface = InterfaceConfig::new(MacAddr([2, 0x77, 0, 0, 0, 1]), addresses);
+            let stack = Stack::spawn(tap, interface, TcpConfig::default()).unwrap();
+            for mode in [MtuProbingMode::AfterBlackHole, MtuProbingMode::Always] {
+                let pmtu = timeout(LONG, both_ways(&stack, mode)).await.unwrap();
+                assert!((1_293..=1_300).contains(&pmtu), "{mode:?}: {pmtu}");
+            }
+            stack.shutdown(LONG).await.unwrap();
+        });
+    });
+}
