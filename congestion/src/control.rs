@@ -182,7 +182,10 @@ pub enum Variable {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AckSample {
-    /// Bytes newly acknowledged by the cumulative acknowledgement (SND.UNA moved by this much).
+    /// Bytes newly acknowledged by the cumulative acknowledgement (SND.UNA moved by this much):
+    /// N of RFC 5681 section 3.1 and RFC 3465 section 2, by which a window grows. A duplicate ACK
+    /// has none; the ACK that fills a hole has what SACK had reported above it as well, so that
+    /// a path which reorders lets a window grow as any other does.
     pub acked: ByteCount,
     /// Bytes newly delivered: `acked` less what SACK had already reported, plus what SACK
     /// reports now.

@@ -2,7 +2,7 @@
 
 use crate::control::{AckSample, FlowView};
 use crate::units::Duration;
-use crate::window::{Window, newly_acked, segment};
+use crate::window::{Window, segment};
 
 /// MIN_RTT_THRESH of RFC 9406 section 4.3.
 pub const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
@@ -108,7 +108,7 @@ impl HyStart {
     }
 
     fn grow(&self, window: &mut Window, ack: &AckSample, flow: &FlowView<'_>) {
-        let bytes = newly_acked(ack);
+        let bytes = ack.acked;
         let limited = if self.paced {
             bytes
         } else {

@@ -3,7 +3,7 @@
 use crate::control::{AckSample, CaState, FlowView};
 use crate::hystart::{HyStart, Phase};
 use crate::units::ByteCount;
-use crate::window::{Window, newly_acked, segment};
+use crate::window::{Window, segment};
 
 /// The slow start of a flow, with its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,9 +52,9 @@ impl SlowStart {
                 } else {
                     self.limit()
                 };
-                window.slow_start(newly_acked(ack), segment(flow.mss) * u64::from(segments))
+                window.slow_start(ack.acked, segment(flow.mss) * u64::from(segments))
             }
-            _ => newly_acked(ack),
+            _ => ack.acked,
         }
     }
 

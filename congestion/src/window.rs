@@ -1,25 +1,12 @@
 //! The congestion window and what the RFC 5681 family does with it, so that an algorithm stays
 //! short: byte-counted growth, the halving, the loss window, restart after idle, undo.
 
-use crate::control::{AckSample, FlowStart, FlowView, Spurious, Unvalidated};
+use crate::control::{FlowStart, FlowView, Spurious, Unvalidated};
 use crate::units::ByteCount;
 
 /// No window grows beyond this, 1 TiB: a thousand times what a scaled TCP window can use
 /// (RFC 7323 section 2.2), small enough that no product of two windows overflows 128 bits.
 pub const MAX_WINDOW: ByteCount = ByteCount::new(1 << 40);
-
-/// Bytes that one ACK contributes to window growth.
-///
-/// RFC 5681 section 3.1 grows on ACKs that cumulatively acknowledge new data, so a duplicate ACK
-/// counts nothing. Bytes that SACK had reported before are not counted again when the hole
-/// closes, so the ACK that ends a recovery is no jump.
-pub fn newly_acked(ack: &AckSample) -> ByteCount {
-    if ack.acked.is_zero() {
-        ByteCount::ZERO
-    } else {
-        ack.delivered
-    }
-}
 
 /// `cwnd` and `ssthresh`, with the steps that Reno, CUBIC and DCTCP share.
 ///

@@ -452,7 +452,7 @@ fn rfc5681_4_3_a_recovery_without_a_reduction_answers_for_nothing_new() {
     assert_eq!((state(&lab), lab.reductions()), (CaState::Recovery, 0));
     // So is 5, as it left after it.
     let end = nxt(&lab);
-    lab.wait(ms(97));
+    lab.wait(ms(100));
     lab.sack(5, &[(6, end)]);
     let sent = segments(&lab.log).iter().filter(|s| **s == 5).count();
     assert_eq!((sent, lab.reductions()), (3, 1));

@@ -85,6 +85,110 @@ fn rfc8985_6_2_step_4_after_reordering_even_three_sacked_segments_wait() {
     assert_eq!(lab.conn.sender_stats().retransmits, 0);
 }
 
+/// RFC 2883 section 5.2: a segment that was only late, and was sent again before it came, is
+/// reordering too. Its timestamp tells, or that nothing is that fast, or a D-SACK. What is late
+/// after that is waited for, in recovery as well.
+#[test]
+fn rfc8985_6_2_step_3_what_was_sent_again_before_it_came_is_reordering() {
+    for timestamps in [false, true] {
+        for cumulative in [true, false] {
+            let config = if timestamps { stamped(rack()) } else { rack() };
+            let mut lab = forty_in_flight(config);
+            let stamp = lab.log.first().and_then(|o| o.tcp.options.timestamps);
+            let echo = stamp.map(|t| t.val);
+            // Unless it is to fill the hole at SND.UNA, there is another below.
+            let (una, late) = if cumulative { (0, 0) } else { (0, 1) };
+            for n in late + 2..=late + 12 {
+                lab.echo = echo;
+                lab.sack(una, &[(late + 1, n)]);
+            }
+            let left = segments(&lab.log[40..]);
+            assert!(left.contains(&late), "{timestamps} {cumulative} {left:?}");
+            let seen = |lab: &Lab| lab.conn.sender().scoreboard().reordering().segments;
+            assert_eq!(seen(&lab), 0);
+            lab.wait(ms(5));
+            // The retransmission cannot have arrived.
+            lab.echo = echo;
+            if cumulative {
+                lab.ack(12);
+            } else {
+                lab.sack(0, &[(late, late + 12)]);
+            }
+            assert_eq!(seen(&lab), 1, "{timestamps} {cumulative}");
+            // 19 is late by less than a quarter of min_RTT.
+            let una = if cumulative { 19 } else { 0 };
+            let before = lab.conn.sender_stats().retransmits;
+            for n in 21..=30 {
+                lab.echo = echo;
+                if cumulative {
+                    lab.sack(una, &[(20, n)]);
+                } else {
+                    lab.sack(una, &[(20, n), (late, 19)]);
+                }
+            }
+            lab.wait(ms(20));
+            assert_eq!(lab.conn.sender_stats().retransmits, before);
+        }
+    }
+}
+
+/// RFC 5681 section 3.1, RFC 3465 section 2.1: a window grows by what is cumulatively acknowledged,
+/// in however many pieces. A path on which a segment of each window is late, so that all the rest
+/// is SACKed first and acknowledged at once, lets it grow as one that is in order does.
+#[test]
+fn rfc3465_2_1_a_window_grows_as_fast_when_segments_are_late() {
+    for name in ["reno", "cubic", "dctcp"] {
+        let grown = |late: bool| {
+            let mut lab = forty_in_flight(lab::congestion(rack(), name));
+            // Reordering is seen, then 2 is lost: congestion avoidance.
+            lab.sack(0, &[(1, 2)]);
+            lab.ack(2);
+            lab.sack(2, &[(3, 40)]);
+            lab.wait(ms(130));
+            lab.ack(lab.conn.sender().nxt() / MSS);
+            assert_eq!((lab.reductions(), state(&lab)), (1, CaState::Open));
+            let begun = lab.conn.sender().congestion().cwnd().get();
+            for _ in 0..10 {
+                let from = lab.conn.sender().una() / MSS;
+                let to = lab.conn.sender().nxt() / MSS;
+                lab.wait(ms(90));
+                for n in from + 1..to {
+                    if late {
+                        lab.sack(from, &[(from + 1, n + 1)]);
+                    } else {
+                        lab.ack(n);
+                    }
+                }
+                lab.wait(ms(10));
+                lab.ack(to);
+                lab.write(40);
+            }
+            assert_eq!(lab.conn.sender_stats().retransmits, 1);
+            lab.conn.sender().congestion().cwnd().get() - begun
+        };
+        let (in_order, late) = (grown(false), grown(true));
+        assert!(in_order >= 4 * MSS, "{name}: {in_order}");
+        assert!(late >= in_order * 9 / 10, "{name}: {late}, {in_order}");
+    }
+}
+
+/// A hole that its retransmission has filled says nothing of reordering.
+#[test]
+fn rfc8985_6_2_step_3_a_retransmission_that_arrives_is_none() {
+    for timestamps in [false, true] {
+        let config = if timestamps { stamped(rack()) } else { rack() };
+        let mut lab = forty_in_flight(config);
+        for n in 2..=4 {
+            lab.sack(0, &[(1, n)]);
+        }
+        assert!(segments(&lab.log[40..]).contains(&0));
+        lab.wait(ms(100));
+        lab.ack(4);
+        let board = lab.conn.sender().scoreboard();
+        assert_eq!(board.reordering().segments, 0, "{timestamps}");
+    }
+}
+
 #[test]
 fn rfc8985_6_lost_retransmission_is_found_without_a_timeout() {
     let mut lab = spaced(rack());

@@ -183,6 +183,7 @@ fn must_20_progress_ends_the_count_of_lost_retransmissions() {
             small_ones_pass(&mut lab, first, passed);
         }
         assert!(lab.conn.sender().fruitless() > 2);
+        lab.wait(MS * 100);
         passed = lab.conn.sender().nxt() - 1;
         lab.ack_now(passed, &[], Flags::NONE);
         assert_eq!(lab.conn.sender().fruitless(), 0);

@@ -333,8 +333,9 @@ fn huge_acks(flow: &mut Flow) {
     for bytes in [1 << 20, 1 << 40, u64::MAX / 2, u64::MAX] {
         flow.ack(bytes, false);
         flow.ack(bytes, true);
-        flow.ack_parts(bytes, 0, false);
+        // SACKed first, then acknowledged.
         flow.ack_parts(0, bytes, false);
+        flow.ack_parts(bytes, 0, false);
     }
     flow.loss_episode();
     flow.ack(u64::MAX, false);

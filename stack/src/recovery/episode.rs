@@ -51,6 +51,38 @@ enum Episode {
     Ended,
 }
 
+/// A delivered segment that had been sent more than once.
+#[derive(Clone, Copy)]
+struct Again {
+    start: AbsSeq,
+    end: AbsSeq,
+    /// When it last left.
+    sent_at: Instant,
+    /// It was acknowledged cumulatively.
+    cumulative: bool,
+}
+
+impl Again {
+    fn of(s: &SentSegment, cumulative: bool) -> Self {
+        Self {
+            start: s.start,
+            end: s.end,
+            sent_at: s.sent_at,
+            cumulative,
+        }
+    }
+
+    /// Whether an earlier transmission of it was delivered: its timestamp says so (`echo`), or
+    /// the last cannot be here yet (RFC 8985 section 6.2 step 2).
+    fn was_needless(&self, now: Instant, echo: Option<Duration>, min: Option<Duration>) -> bool {
+        let took = now.since(self.sent_at);
+        // A SACK of what fills no hole at SND.UNA echoes a timestamp from before (RFC 7323
+        // section 4.3).
+        let echoed = self.cumulative && echo.is_some_and(|echo| echo > took + ECHO_ERROR);
+        echoed || min.is_some_and(|min| took < min)
+    }
+}
+
 /// What the ACK delivered, gathered while the scoreboard is walked.
 #[derive(Default)]
 pub(super) struct Delivered {
@@ -64,6 +96,8 @@ pub(super) struct Delivered {
     pub(super) repaired: bool,
     /// Never-retransmitted data from before the recovery point.
     pub(super) original: bool,
+    /// Of what was sent more than once that which was sent last.
+    again: Option<Again>,
     /// Of the window nothing was SACKed before, and the D-SACK begins at SND.UNA.
     pub(super) first_news: bool,
     segments: u32,
@@ -79,6 +113,10 @@ impl Delivered {
         }
         if s.was_retransmitted() {
             self.repaired |= cumulative;
+            let again = Again::of(s, cumulative);
+            if self.again.is_none_or(|a| a.sent_at <= again.sent_at) {
+                self.again = Some(again);
+            }
             return;
         }
         if self.newest_clean.is_none_or(later) {
@@ -124,6 +162,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 && self.board.sacked().is_zero(),
             ..Delivered::default()
         };
+        let sacked_before = self.board.highest_sacked();
         let recover = self.recover;
         let rate = &mut self.rate;
         let mut delivered = self.board.ack(input.ack, |s| {
@@ -141,6 +180,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         };
         delivered += newly_sacked;
         self.una = input.ack;
+        if let (Some(again), Some(highest)) = (seen.again, sacked_before) {
+            self.look_for_overtaken(&again, highest, input);
+        }
 
         // Duplicate ACKs (RFC 5681 section 2). Without SACK each stands for a delivered segment.
         let duplicate = if self.policy.sack {
@@ -301,6 +343,18 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.arm_pto(now);
         } else if !self.may_probe() {
             self.pto_at = Sparse::NONE;
+        }
+    }
+
+    /// A segment that was sent again has been delivered; up to `highest` the peer had SACKed. If it
+    /// was not the retransmission that arrived, the first transmission was only late: the path
+    /// reorders (RFC 2883 section 5.2), though the reordering alone, which RFC 8985 section 6.2
+    /// step 3 looks for among what was sent once, had made a retransmission of it.
+    #[cold]
+    fn look_for_overtaken(&mut self, again: &Again, highest: AbsSeq, input: &AckInput<'_>) {
+        if again.end < highest && again.was_needless(input.now, input.timestamp_rtt, self.rtt.min())
+        {
+            self.board.note_overtaken(again.start, highest);
         }
     }
 

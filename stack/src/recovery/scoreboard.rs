@@ -108,8 +108,8 @@ impl SentSegment {
 /// Deliveries that came in another order than the transmissions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reordering {
-    /// How many segments that were sent only once were delivered after a later one, in the
-    /// life of the connection.
+    /// How many segments were delivered by their first transmission after a later one, in the life
+    /// of the connection.
     pub segments: u64,
     /// The furthest that a delivered segment lay below the highest delivered one.
     pub extent: ByteCount,
@@ -583,6 +583,15 @@ impl Scoreboard {
     pub fn set_reno_sacked(&mut self, segments: u32, mss: ByteCount) {
         self.reno_sacked = segments;
         self.reno_bytes = mss.get().saturating_mul(u64::from(segments));
+    }
+
+    /// A segment that starts at `start` was delivered after a later one, though data up to
+    /// `highest` had been SACKed before. [`Self::ack`] and [`Self::sack`] see it of what was sent
+    /// once; of the rest it takes other evidence which copy arrived.
+    pub fn note_overtaken(&mut self, start: AbsSeq, highest: AbsSeq) {
+        self.reordering.segments += 1;
+        let extent = ByteCount::new(highest.saturating_sub(start));
+        self.reordering.extent = self.reordering.extent.max(extent);
     }
 
     /// What was seen of reordering.

@@ -2,7 +2,7 @@
 //! counters that every change of state keeps.
 
 use super::{AbsSeq, ID_MASK, List, Mark, NIL, Scoreboard, SentSegment};
-use narrows_congestion::{ByteCount, Instant};
+use narrows_congestion::Instant;
 use std::cmp::Reverse;
 
 /// Counts the records that are touched, so that a test can bound the cost.
@@ -163,9 +163,7 @@ impl Scoreboard {
     #[inline]
     pub(super) fn note_delivery(&mut self, record: &SentSegment, highest: AbsSeq) {
         if record.end < highest && record.transmissions == 1 {
-            self.reordering.segments += 1;
-            let extent = ByteCount::new(highest - record.start);
-            self.reordering.extent = self.reordering.extent.max(extent);
+            self.note_overtaken(record.start, highest);
         }
     }
 
