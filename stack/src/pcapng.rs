@@ -2,6 +2,7 @@
 //!
 //! Little-endian, one section, times in nanoseconds.
 
+use narrows_congestion::ByteCount;
 use std::io::{self, Write};
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
@@ -70,6 +71,8 @@ pub struct Writer<W: Write> {
     /// Blocks not yet written, all whole.
     pending: Vec<u8>,
     interfaces: u32,
+    /// Bytes kept of a packet; 0 is all, as in the file.
+    snap_length: u32,
     failed: Option<io::Error>,
 }
 
@@ -83,6 +86,7 @@ impl<W: Write> Writer<W> {
             out,
             pending: Vec::with_capacity(BUFFER + 4096),
             interfaces: 0,
+            snap_length: 0,
             failed: None,
         };
         writer.block(SECTION_HEADER, |b| {
@@ -102,17 +106,29 @@ impl<W: Write> Writer<W> {
         }
     }
 
+    /// Keep of each packet no more than its first `bytes` (at least one), or all: the snap length.
+    /// To be called before the first interface is described, since libpcap reads only files whose
+    /// interfaces have one.
+    pub fn set_snap_length(&mut self, bytes: Option<ByteCount>) {
+        let bytes = bytes.map_or(0, |n| n.get().max(1));
+        self.snap_length = u32::try_from(bytes).unwrap_or(u32::MAX);
+    }
+
     /// Describe an interface of IP packets; they can be captured there from now on.
+    ///
+    /// libpcap 1.10 and what is built on it (tcpdump, tcptrace) refuse files with a second
+    /// interface of this kind.
     pub fn interface(&mut self, name: &str, description: &str) -> Interface {
         self.interface_of(LinkType::Raw, name, description)
     }
 
     /// Describe an interface; packets can be captured there from now on.
     pub fn interface_of(&mut self, link: LinkType, name: &str, description: &str) -> Interface {
+        let snap_length = self.snap_length;
         self.block(INTERFACE_DESCRIPTION, |b| {
             u16_to(b, link as u16);
             u16_to(b, 0);
-            u32_to(b, 0); // No limit on the captured length.
+            u32_to(b, snap_length);
             option(b, IF_NAME, name.as_bytes());
             option(b, IF_DESCRIPTION, description.as_bytes());
             option(b, IF_TSRESOL, &[NANOSECONDS]);
@@ -130,13 +146,17 @@ impl<W: Write> Writer<W> {
             return;
         }
         let len = u32::try_from(record.bytes.len()).unwrap_or(u32::MAX);
+        let kept = match self.snap_length {
+            0 => record.bytes,
+            most => &record.bytes[..record.bytes.len().min(most as usize)],
+        };
         self.block(ENHANCED_PACKET, |b| {
             u32_to(b, record.interface.0);
             u32_to(b, (record.nanos >> 32) as u32);
             u32_to(b, record.nanos as u32);
-            u32_to(b, len); // Captured.
+            u32_to(b, kept.len() as u32); // Captured.
             u32_to(b, len); // On the wire.
-            padded(b, record.bytes);
+            padded(b, kept);
             let flags: u32 = match record.direction {
                 Direction::Inbound => 0b01,
                 Direction::Outbound => 0b10,
@@ -291,6 +311,37 @@ mod tests {
             0, 0, 0, 0, 64, 0, 0, 0,
         ];
         assert_eq!(disk.written, expected);
+    }
+
+    #[test]
+    fn a_snap_length_cuts_what_is_kept_and_not_what_is_said_of_the_wire() {
+        for (snap, kept) in [(None, 5), (Some(3), 3), (Some(5), 5), (Some(0), 1)] {
+            let mut file = Vec::new();
+            let mut w = Writer::new(&mut file, "", "", "").unwrap();
+            w.set_snap_length(snap.map(ByteCount::new));
+            let interface = w.interface("", "");
+            w.packet(&Record {
+                interface,
+                nanos: 0,
+                direction: Direction::Inbound,
+                comment: None,
+                bytes: &[1, 2, 3, 4, 5],
+            });
+            w.finish().unwrap();
+            let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
+            let interface = word(4) as usize;
+            let packet = interface + word(interface + 4) as usize;
+            let limit = snap.map_or(0, |n| n.max(1)) as u32;
+            assert_eq!(word(interface + 12), limit, "the interface's snap length");
+            assert_eq!(
+                (word(packet + 20), word(packet + 24)),
+                (kept, 5),
+                "{snap:?}"
+            );
+            let end = packet + word(packet + 4) as usize;
+            assert_eq!(end, file.len());
+            assert_eq!(word(end - 4) as usize, end - packet);
+        }
     }
 
     #[test]

@@ -128,6 +128,11 @@ impl<T: TcpTypes> Connection<T> {
         self.rcv_nxt - self.recv_buf.start()
     }
 
+    /// Bytes that have arrived, and cannot be read because others before them have not.
+    pub fn out_of_order(&self) -> u64 {
+        self.ooo.bytes()
+    }
+
     /// The receive buffer; bytes up to [`readable_end`](Self::readable_end) are in order.
     pub fn recv_buffer(&self) -> &T::Recv {
         &self.recv_buf

@@ -4,7 +4,7 @@ use super::{Device, DeviceStats, Refused, sys};
 use crate::interface::{Capabilities, Medium, PartialChecksum, RxChecksum, RxFrame, TxFrame};
 use crate::pcapng::{Direction, Interface, LinkType, Record, Writer};
 use crate::wire::checksum::Sum;
-use narrows_congestion::Instant;
+use narrows_congestion::{ByteCount, Instant};
 use std::fmt;
 use std::io::{self, Write};
 use std::os::fd::BorrowedFd;
@@ -29,6 +29,19 @@ impl<D: Device, W: Write + Send> Captured<D, W> {
     /// # Errors
     /// When the header cannot be written. Later errors come with [`finish`](Self::finish).
     pub fn new(device: D, name: &str, out: W) -> io::Result<Self> {
+        Self::with_snap_length(device, name, out, None)
+    }
+
+    /// The same, with no more than the first `snap_length` bytes of each frame.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn with_snap_length(
+        device: D,
+        name: &str,
+        out: W,
+        snap_length: Option<ByteCount>,
+    ) -> io::Result<Self> {
         let mut file = Writer::new(
             out,
             concat!("narrows ", env!("CARGO_PKG_VERSION")),
@@ -36,6 +49,7 @@ impl<D: Device, W: Write + Send> Captured<D, W> {
             "Checksums left to the device are completed here; packets longer than the MTU are \
              super-frames, cut or merged by the device.",
         )?;
+        file.set_snap_length(snap_length);
         let link = match device.capabilities().medium {
             Medium::Ethernet => LinkType::Ethernet,
             Medium::Ip => LinkType::Raw,
