@@ -1,13 +1,19 @@
 //! Captures, read back by code that shares nothing with the writer: the blocks by the reader
 //! below, the packets by smoltcp.
 
-use narrows::{ByteCount, Duration};
+use narrows::{ByteCount, Duration, Rate};
+use narrows_harness::scenario::flows::{Flows, FlowsSpec};
 use narrows_harness::scenario::incast::Incast;
-use narrows_harness::scenario::spec::{Aqm, BlockSize, Length, QueueLimit};
-use narrows_harness::scenario::{IncastRun, IncastRunner, IncastSpec, Outcome, RunContext};
+use narrows_harness::scenario::spec::{
+    Aqm, BlockSize, Codel, Impair, ImpairedWay, Length, QueueLimit, Share,
+};
+use narrows_harness::scenario::{
+    IncastRun, IncastRunner, IncastSpec, Outcome, Recording, RunContext, ScenarioError,
+};
 use smoltcp::wire::{IpProtocol, Ipv4Address, Ipv4Packet, TcpOption, TcpPacket};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// A packet as a reader of the file sees it.
 struct Seen<'a> {
@@ -170,7 +176,7 @@ fn a_reader_finds_every_packet_once_and_whole() {
         file.application,
         concat!("narrows ", env!("CARGO_PKG_VERSION"))
     );
-    assert_eq!(file.interfaces, ["switch", "elsewhere"]);
+    assert_eq!(file.interfaces, ["switch"], "libpcap refuses a second one");
     assert!(file.packets.is_sorted_by_key(|p| p.nanos));
     assert!(
         file.packets
@@ -249,22 +255,269 @@ fn drops_and_marks_are_in_the_comments() {
     }
 }
 
+/// What a NIC refuses leaves later: shown twice, it would look sent again.
 #[test]
-fn what_a_nic_refuses_is_shown_elsewhere() {
+fn what_a_nic_refuses_is_no_drop_and_not_in_the_capture() {
     let mut spec = small(1);
     spec.net.server_nic = QueueLimit::Packets(2);
+    spec.net.port_buffer = QueueLimit::Packets(1_000);
     spec.tcp.initial_window = 10;
     let (run, file) = captured(&spec);
-    let packets = read(&file).packets;
-    assert!(run.drops.server_nic > 0, "{run:?}");
-    let refused = packets.iter().filter(|p| p.interface == 1);
-    assert!(
-        refused
-            .clone()
-            .all(|p| p.comment == Some("refused: NIC full"))
+    assert!(run.refused.server > 0, "{run:?}");
+    assert_eq!(run.drops.total(), 0);
+    let file = read(&file);
+    let data = file.packets.iter().filter(|p| {
+        let (_, tcp) = parse(p);
+        p.outbound && !tcp.payload().is_empty()
+    });
+    assert_eq!(data.count() as u64, run.payload.get().div_ceil(1_000));
+    assert!(file.packets.iter().all(|p| p.comment.is_none()));
+    assert!(file.packets.is_sorted_by_key(|p| p.nanos));
+}
+
+/// Each packet stands once, whatever the links do to it, and what was lost says so.
+#[test]
+fn what_a_link_loses_stands_once_with_its_fate() {
+    for on in [ImpairedWay::Data, ImpairedWay::Acks, ImpairedWay::Both] {
+        let mut spec = small(10);
+        spec.net.port_buffer = QueueLimit::Packets(1_000);
+        spec.net.impair = Impair {
+            loss: Share(20_000_000),
+            reorder: Share(20_000_000),
+            hold: (Duration::from_micros(50), Duration::from_micros(100)),
+            on,
+            ..Impair::default()
+        };
+        let (run, file) = captured(&spec);
+        let file = read(&file);
+        assert!(run.drops.impaired > 20, "{on:?} {run:?}");
+        let lost = file.packets.iter();
+        let lost = lost.filter(|p| p.comment == Some("lost on a link"));
+        let outbound: Vec<bool> = lost.clone().map(|p| p.outbound).collect();
+        assert_eq!(outbound.len() as u64, run.drops.impaired, "{on:?}");
+        assert_eq!(outbound.contains(&true), on != ImpairedWay::Acks);
+        assert_eq!(outbound.contains(&false), on != ImpairedWay::Data);
+        assert!(file.packets.is_sorted_by_key(|p| p.nanos));
+        let data = file.packets.iter().filter(|p| {
+            let (_, tcp) = parse(p);
+            p.outbound && !tcp.payload().is_empty()
+        });
+        assert_eq!(data.count() as u64, run.data_packets, "{on:?}");
+    }
+}
+
+/// A queue that decides at its head tells late; the packet stands where it arrived.
+#[test]
+fn what_is_dropped_or_marked_at_the_head_stands_once() {
+    for cc in ["reno", "dctcp"] {
+        let mut spec = small(20);
+        spec.net.port_buffer = QueueLimit::Packets(1_000);
+        spec.tcp.congestion = cc.to_owned();
+        spec.tcp.initial_window = 10;
+        spec.net.aqm = Aqm::Codel(Codel {
+            target: Duration::from_micros(20),
+            interval: Duration::from_micros(400),
+            ce_threshold: None,
+        });
+        let (run, file) = captured(&spec);
+        let file = read(&file);
+        let count = |what| {
+            let those = file.packets.iter().filter(|p| p.comment == Some(what));
+            those.count() as u64
+        };
+        assert!(run.drops.port_early + run.marks > 3, "{cc} {run:?}");
+        assert_eq!(count("dropped: early"), run.drops.port_early, "{cc}");
+        assert_eq!(count("marked CE"), run.marks, "{cc}");
+        let ce = file.packets.iter().filter(|p| parse(p).0.ecn() == 3);
+        assert_eq!(ce.count() as u64, run.marks, "{cc}");
+        assert!(file.packets.is_sorted_by_key(|p| p.nanos));
+    }
+}
+
+/// Takes so many bytes, then says that the disk is full.
+struct Disk(usize);
+
+impl std::io::Write for Disk {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let n = bytes.len().min(self.0);
+        self.0 -= n;
+        match n {
+            0 => Err(std::io::ErrorKind::StorageFull.into()),
+            n => Ok(n),
+        }
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A caller whose writer fails has the result all the same, and what failed is in it.
+#[test]
+fn who_cannot_write_gets_the_result() {
+    let spec = small(1);
+    let plain = Incast::default().run(&spec, RunContext::default()).unwrap();
+    let flows = FlowsSpec {
+        duration: Duration::from_millis(5),
+        ..FlowsSpec::long_lived(1, Rate::from_gbps(1), Duration::from_micros(100))
+    };
+    let plain_flows = Flows::default().run(&flows, RunContext::default()).unwrap();
+    for room in [0, 300, 70_000] {
+        let (mut capture, mut trace) = (Disk(room), Disk(room.min(300)));
+        let mut run = Incast::default()
+            .run(
+                &spec,
+                RunContext {
+                    capture: Some(&mut capture),
+                    trace: Some(&mut trace),
+                    ..RunContext::default()
+                },
+            )
+            .expect("a result");
+        let what: Vec<Recording> = run.unrecorded.iter().map(|u| u.what).collect();
+        assert_eq!(what, [Recording::Trace, Recording::Capture], "{room}");
+        let full = std::io::ErrorKind::StorageFull;
+        assert!(run.unrecorded.iter().all(|u| u.kind == full));
+        run.unrecorded.clear();
+        assert_eq!(run, plain, "{room}");
+
+        let mut capture = Disk(room);
+        let mut run = Flows::default()
+            .run(
+                &flows,
+                RunContext {
+                    capture: Some(&mut capture),
+                    ..RunContext::default()
+                },
+            )
+            .expect("a result");
+        let failed = std::mem::take(&mut run.unrecorded);
+        let said: Vec<String> = failed.iter().map(ToString::to_string).collect();
+        assert!(
+            said[0].starts_with("cannot write the capture: "),
+            "{said:?}"
+        );
+        assert_eq!(run, plain_flows, "{room}");
+    }
+}
+
+/// An interruption keeps what was captured and traced until then: whole blocks, whole lines.
+#[test]
+fn an_interrupted_run_keeps_what_it_recorded() {
+    let spec = FlowsSpec::long_lived(1, Rate::from_gbps(1), Duration::from_micros(100));
+    let cancel = AtomicBool::new(false);
+    let seen = AtomicUsize::new(0);
+    let stop = |done: u64, all: u64| {
+        assert!(done <= all, "{done} of {all}");
+        if seen.fetch_add(1, Ordering::Relaxed) == 3 {
+            cancel.store(true, Ordering::Relaxed);
+        }
+    };
+    let (mut capture, mut trace) = (Vec::new(), Vec::new());
+    let ran = Flows::default().run(
+        &spec,
+        RunContext {
+            cancel: Some(&cancel),
+            capture: Some(&mut capture),
+            trace: Some(&mut trace),
+            progress: Some(&stop),
+            ..RunContext::default()
+        },
     );
-    assert_eq!(refused.count() as u64, run.drops.server_nic);
-    assert!(packets.is_sorted_by_key(|p| p.nanos));
+    assert!(matches!(ran, Err(ScenarioError::Cancelled)), "{ran:?}");
+    let packets = read(&capture).packets;
+    assert!(packets.len() > 10_000, "{}", packets.len());
+    let trace = String::from_utf8(trace).unwrap();
+    assert!(trace.ends_with("}\n"));
+    let last: u64 = {
+        let line = trace.lines().last().unwrap();
+        let ns = line.trim_start_matches("{\"ns\":").split(',').next();
+        ns.unwrap().parse().unwrap()
+    };
+    let end = packets.last().unwrap().nanos;
+    assert!(
+        last.abs_diff(end) < 1_000_000,
+        "both to the end: {last} {end}"
+    );
+}
+
+#[test]
+fn a_snap_length_keeps_headers_and_says_how_long_packets_were() {
+    let spec = small(1);
+    let whole = captured(&spec).1;
+    let mut file = Vec::new();
+    let ctx = RunContext {
+        capture: Some(&mut file),
+        snap_length: Some(ByteCount::new(60)),
+        ..RunContext::default()
+    };
+    let run = Incast::default().run(&spec, ctx).unwrap();
+    assert_eq!(run, captured(&spec).0);
+    assert!(file.len() < whole.len() / 3);
+    // Blocks one by one: what is kept is the beginning of what was.
+    let blocks = |file: &[u8]| {
+        let (mut at, mut all) = (0, Vec::new());
+        while at < file.len() {
+            let len = u32_at(file, at + 4) as usize;
+            all.push(file[at..at + len].to_vec());
+            at += len;
+        }
+        all
+    };
+    let (cut, whole) = (blocks(&file), blocks(&whole));
+    assert_eq!(cut.len(), whole.len());
+    assert_eq!(u32_at(&cut[1], 12), 60, "the interface says so");
+    for (cut, whole) in cut.iter().zip(&whole).skip(2) {
+        let (kept, len) = (u32_at(cut, 20) as usize, u32_at(cut, 24));
+        assert_eq!(kept, 60.min(len as usize));
+        assert_eq!(len, u32_at(whole, 24));
+        assert_eq!(cut[28..28 + kept], whole[28..28 + kept]);
+    }
+}
+
+/// What reads captures besides Wireshark: each takes the file whole.
+#[test]
+fn tcpdump_tcptrace_and_tshark_read_it() {
+    let mut spec = small(2);
+    spec.net.impair = Impair {
+        loss: Share(10_000_000),
+        ..Impair::default()
+    };
+    let (run, file) = captured(&spec);
+    let packets = read(&file).packets.len();
+    let path = std::env::temp_dir().join(format!("narrows-{}.pcapng", std::process::id()));
+    std::fs::write(&path, &file).unwrap();
+    let said = |program: &str, options: &[&str]| {
+        let mut command = std::process::Command::new(program);
+        let ran = command.args(options).arg(&path).output().ok()?;
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        let (out, err) = (text(&ran.stdout), text(&ran.stderr));
+        assert!(ran.status.success(), "{program}: {out}{err}");
+        Some(out)
+    };
+    if let Some(text) = said("tcpdump", &["-nn", "-t", "-r"]) {
+        assert_eq!(text.lines().count(), packets, "tcpdump");
+    }
+    if let Some(text) = said("tcptrace", &["-nl"]) {
+        let all = format!("{packets} packets seen, {packets} TCP packets traced");
+        assert!(text.contains(&all), "{text}");
+        // Each repeated segment is one of the run's own.
+        let again = text.lines().flat_map(|l| {
+            let mut words = l.split("rexmt data pkts:").skip(1);
+            let counts = words.next().unwrap_or("").split_whitespace();
+            let counts: Vec<u64> = counts.filter_map(|w| w.parse().ok()).collect();
+            counts
+                .into_iter()
+                .chain(words.flat_map(|w| w.trim().parse().ok()))
+        });
+        assert_eq!(again.sum::<u64>(), run.retransmitted_packets, "{text}");
+    }
+    if let Some(text) = said(
+        "tshark",
+        &["-n", "-T", "fields", "-e", "frame.number", "-r"],
+    ) {
+        assert_eq!(text.lines().count(), packets, "tshark");
+    }
+    std::fs::remove_file(path).unwrap();
 }
 
 /// A line for each packet, then one hash over everything.

@@ -25,6 +25,7 @@ fn narrows(app: &App<Incast>, line: &str) -> (u8, String, String) {
         stderr: &mut err,
         colour: false,
         columns: 100,
+        wrap: narrows_harness::cli::Wrap::default(),
         stderr_terminal: false,
         cancel: &AtomicBool::new(false),
     };

@@ -266,6 +266,9 @@ pub(super) struct IncastArgs {
     /// Capture every packet of a single run as pcapng with nanosecond times.
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(super) pcap: Option<PathBuf>,
+    /// Keep the first so many bytes of each packet in the capture [default: all].
+    #[arg(long, value_name = "SIZE", value_parser = values::snap_length, requires = "pcap", help_heading = OUTPUT)]
+    pub(super) snaplen: Option<ByteCount>,
     /// Write what every connection of a single run decides as JSON lines: windows, losses,
     /// timeouts with their cause.
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]

@@ -1,14 +1,18 @@
 //! `narrows flows`: a few flows over one bottleneck, looked at closely.
 
 use super::catalog::Kind;
+use super::marking::{asks_for_ecn, never_marks};
 use super::output::{OutputFile, Sink, Wanted, apart, print};
+use super::progress::{Progress, Watcher};
 use super::recorder::Recorders;
 use super::values::{self, List};
 use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, tell, usage};
 use crate::report::chart::{Axis, Chart, Draw, Series, Theme};
+use crate::report::story::named;
 use crate::scenario::flows::{
     FlowOutcome, FlowSample, Flows, FlowsRun, FlowsSpec, Load, Loss, PortBuffer, Record,
 };
+use crate::scenario::parallel::part;
 use crate::scenario::spec::{Aqm, DelayedAck, Impair, QueueLimit, SharedBuffer};
 use crate::scenario::{RunContext, ScenarioError};
 use clap::{Args, ValueEnum};
@@ -27,9 +31,10 @@ const OUTPUT: &str = "Output";
 /// The options of `narrows flows`.
 #[derive(Debug, Args)]
 pub(super) struct FlowsArgs {
-    /// Flows, each from a host of its own to the same receiver.
-    #[arg(short = 'n', long, value_name = "N", default_value = "2", value_parser = values::whole(1, 10_000), help_heading = TRAFFIC)]
-    senders: u32,
+    /// Flows, each from a host of its own to the same receiver [default: 2, or one for each in
+    /// --cc].
+    #[arg(short = 'n', long, value_name = "N", value_parser = values::whole(1, 10_000), help_heading = TRAFFIC)]
+    senders: Option<u32>,
     /// What each flow sends [default: data without end].
     #[arg(long, value_name = "SIZE", value_parser = values::allowed("1B to 1TiB", values::size), help_heading = TRAFFIC)]
     size: Option<ByteCount>,
@@ -74,8 +79,8 @@ pub(super) struct FlowsArgs {
     #[arg(long, value_name = "N", value_parser = values::at_least(3), help_heading = NETWORK, conflicts_with = "impair")]
     lose_each: Option<u64>,
 
-    /// Congestion controls, dealt out to the flows in turn.
-    #[arg(long, value_name = "LIST", default_value = "cubic", value_parser = values::names, help_heading = TCP)]
+    /// Congestion controls, dealt out to the flows in turn; one may be there several times.
+    #[arg(long, value_name = "LIST", default_value = "cubic", value_parser = values::names_in_turn, help_heading = TCP)]
     cc: List<String>,
     /// RTO policy.
     #[arg(long, value_name = "NAME", default_value = "linux", help_heading = TCP)]
@@ -99,6 +104,9 @@ pub(super) struct FlowsArgs {
     /// Capture every packet as pcapng with nanosecond times.
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pcap: Option<PathBuf>,
+    /// Keep the first so many bytes of each packet in the capture [default: all].
+    #[arg(long, value_name = "SIZE", value_parser = values::snap_length, requires = "pcap", help_heading = OUTPUT)]
+    snaplen: Option<ByteCount>,
     /// Write what every connection decides as JSON lines: windows, losses, timeouts with their
     /// cause.
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
@@ -109,9 +117,46 @@ pub(super) struct FlowsArgs {
     /// What is drawn.
     #[arg(long, value_name = "WHAT", default_value = "queue", requires = "svg", help_heading = OUTPUT)]
     plot: Plot,
-    /// How often flows are looked at for a plot.
-    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = values::allowed("100ns to 1000000s", values::positive_duration), requires = "svg", help_heading = OUTPUT)]
-    interval: Duration,
+    /// How often flows are looked at for a plot; the queue is drawn whenever it changes
+    /// [default: 1ms].
+    #[arg(long, value_name = "TIME", value_parser = values::allowed("100ns to 1000000s", values::positive_duration), requires = "svg", help_heading = OUTPUT)]
+    interval: Option<Duration>,
+    /// No progress, and of the result only what the bottleneck did.
+    #[arg(short, long, help_heading = OUTPUT)]
+    quiet: bool,
+}
+
+const INTERVAL: Duration = Duration::from_millis(1);
+
+impl FlowsArgs {
+    /// How many flows there are.
+    fn flows(&self) -> usize {
+        let asked = self.senders.map(|n| n as usize);
+        asked.unwrap_or_else(|| self.cc.0.len().max(2))
+    }
+
+    /// No option is taken and then left alone.
+    fn check(&self) -> Result<(), Stop> {
+        let (flows, named) = (self.flows(), self.cc.0.len());
+        if named > flows {
+            let why = format!(
+                "{named} are dealt out to {flows} flows, which leaves {} without one: give -n \
+                 {named}",
+                self.cc.0[flows..].join(", ")
+            );
+            return Err(usage("cc", &self.cc.0.join(","), &why));
+        }
+        if flows == 1 && !self.apart.is_zero() {
+            let why = "there is one flow: give -n 2 or more";
+            return Err(usage("apart", &self.apart.to_string(), why));
+        }
+        if let (Some(interval), Plot::Queue) = (self.interval, self.plot) {
+            let why = "the queue is drawn whenever it changes: leave --interval out, or give \
+                       another --plot";
+            return Err(usage("interval", &interval.to_string(), why));
+        }
+        Ok(())
+    }
 }
 
 /// What is drawn over time.
@@ -148,6 +193,7 @@ pub(super) fn run<R>(
                 .map_err(|why| usage(option, name, &why))?;
         }
     }
+    args.check()?;
     let spec = spec(args);
     apart(&[
         Wanted::data("json", args.json.as_deref()),
@@ -169,20 +215,32 @@ pub(super) fn run<R>(
         rto: Arc::clone(&catalog.rto),
         detectors: Arc::clone(&catalog.detectors),
     };
+    let watcher = Watcher::of(args.quiet, console.stderr_terminal);
+    let cost = spec.duration.as_nanos();
+    let progress = Progress::new(watcher, "runs", 1, cost);
+    let within = |done, all| progress.within(0, part(cost, done, all));
     let ctx = RunContext {
         cancel: Some(console.cancel),
         capture: recorders.capture.as_mut().map(|file| file as _),
+        snap_length: args.snaplen,
         trace: recorders.trace.as_mut().map(|file| file as _),
+        progress: Some(&within),
     };
-    let run = match runner.run(&spec, ctx) {
+    let ran = runner.run(&spec, ctx);
+    progress.finish();
+    // What was recorded before an interruption or error is kept.
+    let mut broken = recorders.finish();
+    let run = match ran {
         Ok(run) => run,
         Err(ScenarioError::Cancelled) => {
-            print(console.stderr, "narrows: interrupted\n")?;
+            console.say_aside(interrupted(args))?;
+            for error in &broken {
+                tell(error, console);
+            }
             return Ok(EXIT_INTERRUPTED);
         }
         Err(e) => return Err(told(args, e)),
     };
-    let mut broken = recorders.finish();
     if let Some(file) = svg {
         let drawn = chart(&spec, &run, args.plot).svg(Theme::Paper);
         broken.extend(file.finish_with(drawn.as_bytes()).err());
@@ -194,8 +252,19 @@ pub(super) fn run<R>(
         String::new()
     });
     // Whatever could not be written, what was computed is told.
-    let human = table(&spec, &run);
-    let told = print(console.stdout, if machine_reads { &text } else { &human });
+    let mut human = if args.quiet {
+        String::new()
+    } else {
+        table(&spec, &run) + "\n"
+    };
+    human += &summary(&run);
+    human += &hints(app, args, &spec, &run);
+    let told = if machine_reads {
+        let told = print(console.stdout, &text);
+        told.and(console.say_aside(&hints(app, args, &spec, &run)))
+    } else {
+        console.say(&human)
+    };
     broken.extend(told.err());
     for error in &broken {
         tell(error, console);
@@ -205,6 +274,14 @@ pub(super) fn run<R>(
     } else {
         EXIT_FAILED
     })
+}
+
+/// What an interrupted run leaves.
+fn interrupted(args: &FlowsArgs) -> &'static str {
+    match (&args.pcap, &args.trace) {
+        (None, None) => "narrows: interrupted\n",
+        _ => "narrows: interrupted; what was recorded until then is kept\n",
+    }
 }
 
 /// An error of the scenario in the words of the command line: some of its values have no option
@@ -239,7 +316,7 @@ fn told(args: &FlowsArgs, error: ScenarioError) -> Stop {
 }
 
 fn spec(args: &FlowsArgs) -> FlowsSpec {
-    let mut spec = FlowsSpec::long_lived(args.senders, args.rate, args.rtt);
+    let mut spec = FlowsSpec::long_lived(args.flows() as u32, args.rate, args.rtt);
     for host in &mut spec.hosts[1..] {
         host.rate = args.rate.mul_ratio(10, 1);
     }
@@ -274,7 +351,10 @@ fn spec(args: &FlowsArgs) -> FlowsSpec {
     spec.seed = args.seed;
     let drawn = args.svg.as_ref().map(|_| args.plot);
     spec.record = Record {
-        samples: drawn.and_then(|plot| (plot != Plot::Queue).then_some(args.interval)),
+        samples: drawn.and_then(|plot| {
+            let interval = args.interval.unwrap_or(INTERVAL);
+            (plot != Plot::Queue).then_some(interval)
+        }),
         queue: drawn == Some(Plot::Queue),
     };
     spec
@@ -298,22 +378,31 @@ fn table(spec: &FlowsSpec, run: &FlowsRun) -> String {
             .transfers
             .first()
             .map_or("-".to_owned(), |t| t.took.to_string());
-        let (end, warm) = (&flow.at_end, &flow.at_warm_up);
+        // Over before anything was counted.
+        let goodput = match flow.active {
+            Duration::ZERO => "-".to_owned(),
+            _ => flow.goodput.to_string(),
+        };
         let _ = writeln!(
             out,
-            "{:>5}  {:<wide$}  {:>12}  {done:>10}  {:>8}  {:>8}  {:>9}",
+            "{:>5}  {:<wide$}  {goodput:>12}  {done:>10}  {:>8}  {:>8}  {:>9}",
             i + 1,
             name_of(spec, i),
-            flow.goodput.to_string(),
-            end.segments - warm.segments,
-            end.retransmits - warm.retransmits,
+            flow.counted(|s| s.segments),
+            flow.counted(|s| s.retransmits),
             flow.timeouts(),
         );
     }
+    out
+}
+
+/// What the bottleneck did, and how long it all took.
+fn summary(run: &FlowsRun) -> String {
+    let mut out = String::new();
     let b = &run.bottleneck;
     let _ = writeln!(
         out,
-        "\nbottleneck: {:.1} % busy, goodput {}, queue {:.1} packets on average and {} at most, \
+        "bottleneck: {:.1} % busy, goodput {}, queue {:.1} packets on average and {} at most, \
          {} marked, {} dropped, {} lost",
         b.utilisation_ppm as f64 / 1e4,
         run.goodput(),
@@ -330,6 +419,44 @@ fn table(spec: &FlowsSpec, run: &FlowsRun) -> String {
         run.simulated,
         run.measured
     );
+    out
+}
+
+/// What makes the result other than was perhaps expected.
+fn hints<R>(app: &App<R>, args: &FlowsArgs, spec: &FlowsSpec, run: &FlowsRun) -> String {
+    let mut out = String::new();
+    let buffer = match spec.net.buffer {
+        PortBuffer::Own(limit) => Some(limit),
+        PortBuffer::Shared(_) => None,
+    };
+    let asks = |name: &&String| {
+        let congestion = app.catalog.congestion.get(name);
+        congestion.is_ok_and(|c| asks_for_ecn(&*c, spec.tcp.ecn))
+    };
+    let mut asking: Vec<&String> = args.cc.0.iter().filter(asks).collect();
+    asking.dedup();
+    if let (Some(reason), false) = (never_marks(spec.net.aqm, buffer), asking.is_empty()) {
+        let _ = writeln!(
+            out,
+            "No packet is ever marked, and {} asks for ECN: {reason}. What lowers its window is \
+             loss alone.",
+            named(&asking)
+        );
+    }
+    if run.measured == Duration::ZERO {
+        let _ = writeln!(
+            out,
+            "All was over before the warm-up of {}, and nothing is counted: give a shorter \
+             --warm-up.",
+            spec.warm_up
+        );
+    }
+    if args.svg.is_some() && args.plot == Plot::Alpha {
+        let shown = run.flows.iter().flat_map(|f| &f.samples);
+        if shown.filter_map(|s| s.fraction("alpha")).next().is_none() {
+            out += "The plot is empty: none of the congestion controls has an alpha.\n";
+        }
+    }
     out
 }
 
@@ -353,31 +480,37 @@ struct FlowRecord<'a> {
     cc: &'a str,
     start_ns: u64,
     goodput_bps: u64,
+    /// From the start of the run; what else is counted is so after the warm-up.
     delivered_bytes: u64,
+    received_bytes: u64,
+    /// What the goodput is over.
+    active_ns: u64,
     completed_ns: Option<u64>,
     segments: u64,
     retransmits: u64,
     timeouts: u64,
+    /// Of those, of SYNs and SYN-ACKs.
+    timeouts_handshake: u64,
     fast_recoveries: u64,
     ecn_reductions: u64,
 }
 
 /// For programs.
 fn record(spec: &FlowsSpec, run: &FlowsRun) -> String {
-    let flow = |(i, f): (usize, &FlowOutcome)| {
-        let (end, warm) = (f.at_end, f.at_warm_up);
-        FlowRecord {
-            cc: name_of(spec, i),
-            start_ns: spec.flows[i].start.as_nanos(),
-            goodput_bps: f.goodput.bits_per_sec(),
-            delivered_bytes: f.delivered.get(),
-            completed_ns: f.transfers.first().map(|t| t.took.as_nanos()),
-            segments: end.segments - warm.segments,
-            retransmits: end.retransmits - warm.retransmits,
-            timeouts: f.timeouts(),
-            fast_recoveries: end.fast_recoveries - warm.fast_recoveries,
-            ecn_reductions: end.ecn_reductions - warm.ecn_reductions,
-        }
+    let flow = |(i, f): (usize, &FlowOutcome)| FlowRecord {
+        cc: name_of(spec, i),
+        start_ns: spec.flows[i].start.as_nanos(),
+        goodput_bps: f.goodput.bits_per_sec(),
+        delivered_bytes: f.delivered.get(),
+        received_bytes: f.received.get(),
+        active_ns: f.active.as_nanos(),
+        completed_ns: f.transfers.first().map(|t| t.took.as_nanos()),
+        segments: f.counted(|s| s.segments),
+        retransmits: f.counted(|s| s.retransmits),
+        timeouts: f.timeouts(),
+        timeouts_handshake: f.handshake_timeouts,
+        fast_recoveries: f.counted(|s| s.fast_recoveries),
+        ecn_reductions: f.counted(|s| s.ecn_reductions),
     };
     let b = &run.bottleneck;
     let record = RunRecord {
@@ -447,7 +580,7 @@ fn points(samples: &[FlowSample], plot: Plot) -> Vec<(f64, f64)> {
     let time = |s: &FlowSample| s.at.as_nanos() as f64 / 1e6;
     if plot == Plot::Goodput {
         let rate = |w: &[FlowSample]| {
-            let bits = (w[1].delivered - w[0].delivered).get() as f64 * 8.0;
+            let bits = w[1].received.saturating_sub(w[0].received).get() as f64 * 8.0;
             let micros = w[1].at.since(w[0].at).as_nanos() as f64 / 1e3;
             (time(&w[1]), bits / micros)
         };

@@ -2,6 +2,7 @@
 
 use super::args::IncastArgs;
 use super::catalog::{Catalog, Kind};
+use super::marking::{asks_for_ecn, never_marks};
 use super::output::{OutputFile, Sink, Wanted, apart, print};
 use super::plan::{BadValue, expand, plan};
 use super::progress::{Progress, Watcher};
@@ -9,11 +10,12 @@ use super::recorder::Recorders;
 use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, tell, usage};
 use crate::report::plot::{self, Quantity, Theme};
 use crate::report::records::{self, FORMAT_VERSION, PointRecord, RunRecord, SweepRecord};
-use crate::report::story::Story;
+use crate::report::story::{Story, named};
 use crate::report::table::{self, Colour};
 use crate::report::{Summary, html};
-use crate::scenario::parallel::{SweepResults, cost, guarded, run_sweep};
+use crate::scenario::parallel::{SweepResults, cost, guarded, part, run_sweep};
 use crate::scenario::{IncastRunner, PlannedRun, RunContext, ScenarioError, SweepSpec};
+use narrows::ByteCount;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -110,12 +112,16 @@ pub(super) fn run<R: IncastRunner>(
             let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
             let threads = args.threads.map_or(cores, |n| n as usize);
             run_sweep(&planned, &app.runner, threads, console.cancel, &|s| {
-                progress.step(s.cost)
+                progress.of(s)
             })
         }
         (pcap, trace) => {
             let mut recorders = Recorders::of(pcap, trace);
-            let results = watched(app, &planned, &mut recorders, console);
+            let watch = Watched {
+                snap_length: args.snaplen,
+                progress: &progress,
+            };
+            let results = watched(app, &planned, &mut recorders, &watch, console);
             broken = recorders.finish();
             results
         }
@@ -124,14 +130,15 @@ pub(super) fn run<R: IncastRunner>(
     let interrupted = console.cancel.load(Ordering::Relaxed);
 
     let summary = Summary::of(&sweep, &results.runs);
-    let story = Story::of(&sweep, &summary);
+    let mut story = Story::of(&sweep, &summary);
+    story.sentences.extend(unmarked(&app.catalog, &sweep));
     let record = SweepRecord {
         format: "narrows-incast",
         format_version: FORMAT_VERSION,
         narrows_version: crate::version::VERSION.to_owned(),
         narrows_commit: crate::version::COMMIT,
         command: command_line(command),
-        settings: records::settings(&sweep),
+        settings: records::settings(&sweep, &app.catalog.detectors),
         names: explained(&app.catalog, &planned),
         summary: story.sentences.clone(),
         planned: planned.len(),
@@ -158,9 +165,9 @@ pub(super) fn run<R: IncastRunner>(
     // Whatever could not be written, what was computed is told.
     let told = if on_stdout {
         let told = print(console.stdout, &machine);
-        print(console.stderr, &human).and(told)
+        console.say_aside(&human).and(told)
     } else {
-        print(console.stdout, &human)
+        console.say(&human)
     };
     for error in &broken {
         tell(error, console);
@@ -185,19 +192,30 @@ pub(super) fn planned(
         .map_err(|BadValue { option, given, why }| usage(option, &given, &why))
 }
 
+/// How the run of a capture or trace is watched.
+struct Watched<'a> {
+    snap_length: Option<ByteCount>,
+    progress: &'a Progress,
+}
+
 /// The one run of a capture or trace. What is recorded before an interruption or error is kept.
 fn watched<R: IncastRunner>(
     app: &App<R>,
     planned: &[PlannedRun],
     recorders: &mut Recorders,
+    watch: &Watched<'_>,
     console: &Console<'_>,
 ) -> SweepResults {
     let mut results = SweepResults::default();
     for (index, p) in planned.iter().enumerate() {
+        let cost = cost(&p.spec);
+        let progress = |done, all| watch.progress.within(index, part(cost, done, all));
         let ctx = RunContext {
             cancel: Some(console.cancel),
             capture: recorders.capture.as_mut().map(|file| file as _),
+            snap_length: watch.snap_length,
             trace: recorders.trace.as_mut().map(|file| file as _),
+            progress: Some(&progress),
         };
         match guarded(&app.runner, &p.spec, ctx) {
             Ok(run) => results.runs.push(Some(run)),
@@ -312,6 +330,33 @@ fn failures(planned: &[PlannedRun], results: &SweepResults) -> String {
         let _ = writeln!(text, "and {} more runs failed", results.failures.len() - 5);
     }
     text
+}
+
+/// A hint about the variants that ask for ECN at a port that marks nothing.
+pub(super) fn unmarked(catalog: &Catalog, sweep: &SweepSpec) -> Option<String> {
+    let mut labels = Vec::new();
+    let mut reasons: Vec<String> = Vec::new();
+    for variant in sweep.variants() {
+        let spec = sweep.variant_spec(&variant);
+        let Ok(congestion) = catalog.congestion.get(&spec.tcp.congestion) else {
+            continue;
+        };
+        let reason = never_marks(spec.net.aqm, Some(spec.net.port_buffer));
+        if let (true, Some(reason)) = (asks_for_ecn(&*congestion, spec.tcp.ecn), reason) {
+            labels.push(variant.label);
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
+        }
+    }
+    (!labels.is_empty()).then(|| {
+        format!(
+            "No packet is ever marked for {}, and ECN was asked for: {}. What lowers the window \
+             there is loss alone.",
+            named(&labels),
+            named(&reasons)
+        )
+    })
 }
 
 /// What each algorithm of the sweep is, in the order of its runs.

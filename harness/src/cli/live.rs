@@ -194,6 +194,9 @@ struct HostArgs {
     /// Capture every frame as pcapng with nanosecond times.
     #[arg(long, value_name = "FILE", help_heading = HOST)]
     pcap: Option<PathBuf>,
+    /// Keep the first so many bytes of each frame in the capture [default: all].
+    #[arg(long, value_name = "SIZE", value_parser = values::snap_length, requires = "pcap", help_heading = HOST)]
+    snaplen: Option<ByteCount>,
     /// Congestion control.
     #[arg(long, value_name = "NAME", default_value = "cubic", help_heading = TCP)]
     cc: String,
@@ -395,6 +398,7 @@ impl HostArgs {
             memory: self.memory.map_or_else(usual_memory, MemoryLimit::new),
             real_time: self.real_time.and_then(RealTime::new),
             capture: self.pcap.clone(),
+            snap_length: self.snaplen,
         })
     }
 }
@@ -542,7 +546,7 @@ fn get<R>(
     if let Some(file) = file {
         file.finish()?;
     }
-    output::print(console.stderr, &format!("{}\n", transfer.sentence()))?;
+    console.say_aside(&format!("{}\n", transfer.sentence()))?;
     Ok(EXIT_OK)
 }
 
@@ -570,6 +574,6 @@ fn send<R>(
     let (Some(transfer), _) = on_host(config, GRACE, console, work)? else {
         return Ok(EXIT_INTERRUPTED);
     };
-    output::print(console.stderr, &format!("{}\n", transfer.sentence()))?;
+    console.say_aside(&format!("{}\n", transfer.sentence()))?;
     Ok(EXIT_OK)
 }

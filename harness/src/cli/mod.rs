@@ -7,6 +7,7 @@ mod incast;
 mod list;
 #[cfg(target_os = "linux")]
 mod live;
+mod marking;
 mod negative;
 pub mod output;
 pub mod plan;
@@ -68,10 +69,34 @@ pub struct Console<'a> {
     pub colour: bool,
     /// How wide tables may be.
     pub columns: usize,
+    /// Where sentences are wrapped.
+    pub wrap: Wrap,
     /// Standard error is a terminal.
     pub stderr_terminal: bool,
     /// Set by Ctrl-C.
     pub cancel: &'a AtomicBool,
+}
+
+/// At how many columns the lines that people read are wrapped, between words; not at all where no
+/// screen is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wrap {
+    /// On standard output.
+    pub stdout: Option<usize>,
+    /// On standard error.
+    pub stderr: Option<usize>,
+}
+
+impl Console<'_> {
+    /// Tell people `text` on standard output.
+    fn say(&mut self, text: &str) -> Result<(), OutputError> {
+        output::print(self.stdout, &output::wrapped(text, self.wrap.stdout))
+    }
+
+    /// Tell people `text` on standard error.
+    fn say_aside(&mut self, text: &str) -> Result<(), OutputError> {
+        output::print(self.stderr, &output::wrapped(text, self.wrap.stderr))
+    }
 }
 
 impl std::fmt::Debug for Console<'_> {
@@ -124,6 +149,7 @@ impl<R: IncastRunner> App<R> {
         let mut console = Console {
             colour: wants_colour && io::stdout().is_terminal(),
             columns: columns(),
+            wrap: wrap(),
             stderr_terminal: io::stderr().is_terminal(),
             stdout: &mut io::stdout().lock(),
             stderr: &mut io::stderr(),
@@ -167,7 +193,7 @@ impl<R: IncastRunner> App<R> {
                     };
                 }
                 // Nobody is left to tell if this fails.
-                let _ = output::print(console.stderr, &rendered);
+                let _ = console.say_aside(&rendered);
                 EXIT_USAGE
             }
             Err(Stop::Output(e)) => {
@@ -175,7 +201,7 @@ impl<R: IncastRunner> App<R> {
                 EXIT_FAILED
             }
             Err(Stop::Failed(why)) => {
-                let _ = output::print(console.stderr, &format!("narrows: {why}\n"));
+                let _ = console.say_aside(&format!("narrows: {why}\n"));
                 EXIT_FAILED
             }
         }
@@ -184,22 +210,36 @@ impl<R: IncastRunner> App<R> {
 
 /// How wide the terminal is, within what tables can make use of; [`COLUMNS`] without one.
 fn columns() -> usize {
+    screen(io::stdout().is_terminal())
+        .unwrap_or(COLUMNS)
+        .clamp(80, 200)
+}
+
+/// Where sentences are wrapped.
+fn wrap() -> Wrap {
+    let least = |columns: usize| columns.max(20);
+    Wrap {
+        stdout: screen(io::stdout().is_terminal()).map(least),
+        stderr: screen(io::stderr().is_terminal()).map(least),
+    }
+}
+
+/// How wide the screen is: as `COLUMNS` says, or as a terminal does.
+fn screen(terminal: bool) -> Option<usize> {
     let said = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
     let asked = || {
         let (terminal_size::Width(width), _) = terminal_size::terminal_size()?;
         Some(usize::from(width))
     };
-    let columns = if io::stdout().is_terminal() {
-        said.or_else(asked)
-    } else {
-        said
-    };
-    columns.unwrap_or(COLUMNS).clamp(80, 200)
+    match terminal {
+        true => said.or_else(asked),
+        false => said,
+    }
 }
 
 /// That something could not be written; nobody is left to tell if this fails.
 fn tell(error: &OutputError, console: &mut Console<'_>) {
-    let _ = output::print(console.stderr, &format!("narrows: {error}\n"));
+    let _ = console.say_aside(&format!("narrows: {error}\n"));
 }
 
 /// A usage error in clap's words: the option, the value, why not.

@@ -58,9 +58,50 @@ pub(super) fn apart(all: &[Wanted<'_>]) -> Result<(), Stop> {
             };
             return Err(usage(option, &path.display().to_string(), &why));
         }
+        if let Some(other) = other_format(option, path) {
+            let [own, ..] = formats(option) else { continue };
+            let name = path.with_extension(own);
+            let why = format!(
+                "what it holds is {}, whatever its name says: not .{other} but {}",
+                own.to_uppercase(),
+                name.display()
+            );
+            return Err(usage(option, &path.display().to_string(), &why));
+        }
         places.push((option, place));
     }
     Ok(())
+}
+
+/// The extensions of what `--option` writes; the first is the usual one.
+fn formats(option: &str) -> &'static [&'static str] {
+    match option {
+        "csv" => &["csv"],
+        "json" => &["json"],
+        "junit" => &["xml"],
+        "pcap" => &["pcapng", "pcap", "cap", "ntar"],
+        "report" => &["html", "htm", "xhtml"],
+        "svg" => &["svg"],
+        "trace" => &["jsonl", "ndjson", "json"],
+        _ => &[],
+    }
+}
+
+/// Extensions that name a format, of which an output has at most its own.
+const KNOWN: [&str; 27] = [
+    "cap", "csv", "doc", "docx", "eps", "gif", "htm", "html", "jpeg", "jpg", "json", "jsonl", "md",
+    "ndjson", "ntar", "pcap", "pcapng", "pdf", "png", "ps", "svg", "tsv", "webp", "xhtml", "xls",
+    "xlsx", "xml",
+];
+
+/// The extension of `path`, if it names another format than that which `--option` writes.
+fn other_format(option: &str, path: &Path) -> Option<String> {
+    let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+    let own = formats(option);
+    let other = !own.is_empty()
+        && !own.contains(&extension.as_str())
+        && KNOWN.contains(&extension.as_str());
+    other.then_some(extension)
 }
 
 /// Whether `path` is standard output: `-`, or the system's names for it.
@@ -298,6 +339,48 @@ impl Sink {
     }
 }
 
+/// `text` with its lines wrapped between words where they are wider than `columns`. What colours them
+/// takes no room.
+pub(super) fn wrapped(text: &str, columns: Option<usize>) -> String {
+    let Some(columns) = columns else {
+        return text.to_owned();
+    };
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        if width(line) <= columns {
+            out += line;
+            continue;
+        }
+        let mut at = 0;
+        for word in line.split_inclusive(' ') {
+            let wide = width(word.trim_end());
+            if at > 0 && at + wide > columns {
+                out.truncate(out.trim_end_matches(' ').len());
+                out.push('\n');
+                at = 0;
+            }
+            out += word;
+            at += width(word);
+        }
+    }
+    out
+}
+
+/// Columns that `text` takes on a screen.
+fn width(text: &str) -> usize {
+    let mut columns = 0;
+    let mut escaped = false;
+    for c in text.chars() {
+        match (escaped, c) {
+            (true, 'm') => escaped = false,
+            (false, '\x1b') => escaped = true,
+            (true, _) | (false, '\n') => {}
+            (false, _) => columns += 1,
+        }
+    }
+    columns
+}
+
 /// Write `text`; that the reader has gone (`| head`) is fine, other errors are not.
 ///
 /// # Errors
@@ -404,6 +487,20 @@ mod tests {
         assert!(e.contains("/dev/full") && e.contains("space"), "{e}");
         let mut full = OpenOptions::new().write(true).open("/dev/full").unwrap();
         assert!(print(&mut full, "x").is_err());
+    }
+
+    #[test]
+    fn lines_are_wrapped_between_words() {
+        let text = "one two three four\n\nshort\nanother-long-word-here so\n";
+        assert_eq!(wrapped(text, None), text);
+        assert_eq!(
+            wrapped(text, Some(10)),
+            "one two\nthree four\n\nshort\nanother-long-word-here\nso\n"
+        );
+        assert_eq!(wrapped(text, Some(18)).lines().next(), text.lines().next());
+        let coloured = "\x1b[31mred\x1b[0m one\n";
+        assert_eq!(wrapped(coloured, Some(7)), coloured);
+        assert_eq!(wrapped(coloured, Some(6)), coloured.replace(' ', "\n"));
     }
 
     #[test]

@@ -6,10 +6,12 @@
     reason = "the command line is where the clock is read"
 )]
 
+use crate::scenario::parallel::{Phase, Step};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Who watches.
@@ -47,8 +49,20 @@ pub struct Progress {
     noun: &'static str,
     count: usize,
     done: Arc<AtomicUsize>,
+    /// What all of them cost.
+    cost: u64,
+    spent: Mutex<Spent>,
     started: Instant,
     last_line: Option<Mutex<Instant>>,
+}
+
+/// What is done, by cost.
+#[derive(Debug, Default)]
+struct Spent {
+    /// Of all.
+    total: u64,
+    /// Of those under way, by number.
+    under_way: BTreeMap<usize, u64>,
 }
 
 impl Progress {
@@ -68,6 +82,8 @@ impl Progress {
             noun,
             count,
             done,
+            cost,
+            spent: Mutex::default(),
             started,
             last_line,
         }
@@ -75,19 +91,65 @@ impl Progress {
 
     /// One of them is done, which cost `cost`.
     pub fn step(&self, cost: u64) {
-        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
-        let text = format!("{done}/{} {}", self.count, self.noun);
+        self.spent(|spent| spent.total = spent.total.saturating_add(cost));
+        self.done.fetch_add(1, Ordering::Relaxed);
+        self.show();
+    }
+
+    /// A run of a sweep has come so far.
+    pub fn of(&self, step: Step) {
+        match step.phase {
+            Phase::Running => self.within(step.index, step.cost),
+            Phase::Ended => self.ended(step.index, step.cost),
+        }
+    }
+
+    /// Number `index` is under way, and `cost` of it done.
+    pub fn within(&self, index: usize, cost: u64) {
+        self.spent(|spent| spent.move_to(index, cost));
+        self.show();
+    }
+
+    /// Number `index`, which cost `cost`, is done.
+    pub fn ended(&self, index: usize, cost: u64) {
+        self.spent(|spent| {
+            spent.move_to(index, cost);
+            spent.under_way.remove(&index);
+        });
+        self.done.fetch_add(1, Ordering::Relaxed);
+        self.show();
+    }
+
+    fn spent<T>(&self, change: impl FnOnce(&mut Spent) -> T) -> T {
+        change(&mut self.spent.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn show(&self) {
+        let text = || {
+            let done = self.done.load(Ordering::Relaxed);
+            format!("{done}/{} {}", self.count, self.noun)
+        };
         if let Some(bar) = &self.bar {
-            bar.set_message(text);
-            bar.inc(cost);
+            bar.set_message(text());
+            bar.set_position(self.spent(|spent| spent.total));
         } else if let Some(Ok(mut last)) = self.last_line.as_ref().map(Mutex::lock)
             && last.elapsed() >= PAUSE
         {
             *last = Instant::now();
-            let took = self.started.elapsed();
-            let rate = rate(done, took, self.noun).unwrap_or_default();
-            eprintln!("narrows: {text} in {}, {rate}", seconds(took));
+            eprintln!("narrows: {}", self.line(&text(), self.started.elapsed()));
         }
+    }
+
+    /// `3/90 runs, 41 %, in 35 s, 5.1 runs/min`.
+    fn line(&self, text: &str, took: Duration) -> String {
+        let spent = self.spent(|spent| u128::from(spent.total));
+        let percent = spent * 100 / u128::from(self.cost.max(1));
+        let mut line = format!("{text}, {percent} %, in {}", seconds(took));
+        if let Some(rate) = rate(self.done.load(Ordering::Relaxed), took, self.noun) {
+            line += ", ";
+            line += &rate;
+        }
+        line
     }
 
     /// How much time has passed.
@@ -101,6 +163,14 @@ impl Progress {
             bar.finish_and_clear();
         }
         self.started.elapsed()
+    }
+}
+
+impl Spent {
+    /// Of number `index`, `cost` is done.
+    fn move_to(&mut self, index: usize, cost: u64) {
+        let before = self.under_way.insert(index, cost).unwrap_or(0);
+        self.total = self.total.saturating_sub(before).saturating_add(cost);
     }
 }
 
@@ -217,6 +287,22 @@ mod tests {
         fn flush(&self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    /// A long run moves before it ends, and counts once.
+    #[test]
+    fn a_run_under_way_counts_for_what_is_done_of_it() {
+        let progress = Progress::new(Watcher::Nobody, "runs", 2, 200);
+        let line = || progress.line("x", Duration::from_secs(20));
+        assert_eq!(line(), "x, 0 %, in 20 s");
+        progress.within(1, 40);
+        progress.within(0, 10);
+        progress.within(1, 60);
+        assert_eq!(line(), "x, 35 %, in 20 s");
+        progress.ended(1, 100);
+        assert_eq!(line(), "x, 55 %, in 20 s, 3.0 runs/min");
+        progress.ended(0, 100);
+        assert_eq!(line(), "x, 100 %, in 20 s, 6.0 runs/min");
     }
 
     #[test]

@@ -146,9 +146,9 @@ pub(super) fn run<R>(
     }
     let told = if on_stdout {
         let told = print(console.stdout, &machine);
-        print(console.stderr, &human).and(told)
+        console.say_aside(&human).and(told)
     } else {
-        print(console.stdout, &human)
+        console.say(&human)
     };
     written?;
     told?;

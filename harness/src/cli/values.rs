@@ -40,9 +40,30 @@ pub fn allowed<T>(
     move |text| parse(text).map_err(|why| format!("{why}; allowed is {range}"))
 }
 
+/// How many bytes of a packet a capture keeps. libpcap reads up to 262,144.
+pub fn snap_length(text: &str) -> Result<ByteCount, String> {
+    const RANGE: &str = "allowed is 40B to 256KiB";
+    match size(text) {
+        Ok(n) if (40..=256 << 10).contains(&n.get()) => Ok(n),
+        Ok(_) => Err(RANGE.to_owned()),
+        Err(why) => Err(format!("{why}; {RANGE}")),
+    }
+}
+
 /// Names, lower case; which ones exist is checked against the catalog later. A name may carry
 /// parameters with commas of their own: `reno,dctcp:g=1/32,floor=1` is two names.
 pub fn names(text: &str) -> Result<List<String>, String> {
+    let List(names) = names_in_turn(text)?;
+    for (i, name) in names.iter().enumerate() {
+        if names[..i].contains(name) {
+            return Err(format!("'{name}' is there twice"));
+        }
+    }
+    Ok(List(names))
+}
+
+/// The same for what is dealt out in turn: a name may come again.
+pub fn names_in_turn(text: &str) -> Result<List<String>, String> {
     let mut names: Vec<String> = Vec::new();
     for item in text.split(',') {
         let item = item.trim().to_lowercase();
@@ -54,11 +75,6 @@ pub fn names(text: &str) -> Result<List<String>, String> {
             Some(last) => *last = format!("{last},{item}"),
             None if item.is_empty() => return Err("a name is missing".to_owned()),
             None => names.push(item),
-        }
-    }
-    for (i, name) in names.iter().enumerate() {
-        if names[..i].contains(name) {
-            return Err(format!("'{name}' is there twice"));
         }
     }
     Ok(List(names))
@@ -393,7 +409,7 @@ pub fn whole(min: u32, max: u32) -> impl Fn(&str) -> Result<u32, String> + Clone
 }
 
 /// Server counts: single numbers, ranges `A-B` (every number) or `A-B+STEP`, doublings `A..Bx2`,
-/// and lists of these. Sorted, each once.
+/// and lists of these. Sorted; none may be there twice.
 pub fn servers(text: &str) -> Result<List<u32>, String> {
     let mut all = Vec::new();
     for item in text.split(',') {
@@ -403,8 +419,10 @@ pub fn servers(text: &str) -> Result<List<u32>, String> {
         }
     }
     all.sort_unstable();
-    all.dedup();
-    Ok(List(all))
+    match all.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(twice) => Err(format!("'{}' is there twice", twice[0])),
+        None => Ok(List(all)),
+    }
 }
 
 fn server_range(item: &str, out: &mut Vec<u32>) -> Result<(), String> {
@@ -696,7 +714,7 @@ mod tests {
     fn server_counts() {
         for (text, expected) in [
             ("16", vec![16]),
-            ("8,4,16,4", vec![4, 8, 16]),
+            ("8,4,16", vec![4, 8, 16]),
             ("1-4", vec![1, 2, 3, 4]),
             ("1..4", vec![1, 2, 3, 4]),
             ("1..64x2", vec![1, 2, 4, 8, 16, 32, 64]),
@@ -711,6 +729,10 @@ mod tests {
             "", "0", "60001", "4-", "-4", "8-4", "1..64x1", "1..64x0", "a", "1,,2", "1-9x2+1",
         ] {
             assert!(servers(text).is_err(), "{text}");
+        }
+        for (text, twice) in [("4,4", 4), ("1-8,4", 4), ("1-8,8-64+8", 8)] {
+            let why = format!("'{twice}' is there twice");
+            assert_eq!(servers(text), Err(why), "{text}");
         }
         assert!(servers("0").unwrap_err().contains("1 to 60000"));
         assert!(servers("8-4").unwrap_err().contains("empty"));

@@ -2,58 +2,90 @@
 //!
 //! The capture is taken where an incast is decided: at the switch, on the link of one host, the
 //! client. A packet appears once, at the instant when it reaches the queue that it has to pass;
-//! if that queue drops or marks it, a comment says so. So the capture holds each packet of a
-//! star's client in the order in which the switch saw them, the dropped ones where they would
-//! have stood, and a reader's analysis of retransmissions, duplicate ACKs and round trips (which
-//! then hold the queueing delay) comes out right. Taken at the client the dropped packets would
-//! be missing; taken at both, each packet would look like a retransmission of itself.
+//! what becomes of it there and on the link behind is its comment: marked, dropped, lost. So the
+//! capture holds each packet of a star's client in the order in which the switch saw them, the
+//! dropped ones where they would have stood, and a reader's analysis of retransmissions, duplicate
+//! ACKs and round trips (which then hold the queueing delay) comes out right. Taken at the client
+//! the dropped packets would be missing; taken at both, each packet would look like a
+//! retransmission of itself.
 //!
-//! What the switch never sees stands on an interface of its own: packets that a host's NIC
-//! refused or a link lost.
+//! What the host's own link lost on its way to the switch stands where it was lost, once as well.
+//! What a NIC refused was never sent, and is not there: its TCP sends it later.
+//!
+//! There is one interface: libpcap reads no more of raw IP.
 
 use super::{SimPacket, address_of};
-use crate::net::packet::HostId;
+use crate::net::packet::{HostId, Packet};
 use crate::net::stats::DropReason;
 use crate::sim::tap::{Tap, TapEvent};
 use crate::sim::time::SimTime;
+use narrows::ByteCount;
+use narrows::endpoint::demux::FourTuple;
 use narrows::pcapng::{Direction, Interface, Record, Writer};
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
+
+const MARKED: &str = "marked CE";
 
 /// A tap that writes pcapng: at the switch, on the link of one host.
 ///
 /// Packets on their way to that host are outbound, packets from it inbound. Times are those of
 /// the run, which begins at 0, rounded down to nanoseconds.
 pub struct Capture<'a> {
-    file: Writer<&'a mut (dyn Write + Send)>,
+    /// `None` once it is finished.
+    file: Option<Writer<&'a mut (dyn Write + Send)>>,
     /// Whose link it is.
     host: HostId,
     at_switch: Interface,
-    elsewhere: Interface,
+    /// Seen and not written: the first has not met its fate.
+    waiting: VecDeque<Seen>,
+    /// How many were written.
+    written: u64,
+    /// By connection and direction, which of those waiting have not met their fate, by number.
+    open: HashMap<FourTuple, VecDeque<u64>>,
     scratch: Vec<u8>,
 }
 
-impl<'a> Capture<'a> {
-    /// Begin a capture on the link of host 0, the client.
-    ///
-    /// # Errors
-    /// When the header cannot be written.
-    pub fn new(out: &'a mut (dyn Write + Send)) -> io::Result<Self> {
-        Self::of_host(out, HostId(0))
-    }
+/// A packet that the switch has seen.
+struct Seen {
+    at: SimTime,
+    direction: Direction,
+    comment: Option<&'static str>,
+    packet: SimPacket,
+    fate: Fate,
+}
 
-    /// Begin a capture on the link of `host`.
+/// What is known of a packet's fate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// The queue may still drop it.
+    Queue,
+    /// It leaves the queue; the link may lose it.
+    Link,
+    /// All.
+    Known,
+}
+
+impl<'a> Capture<'a> {
+    /// Begin a capture on the link of `host`, with the first `snap_length` bytes of each packet,
+    /// or all.
     ///
     /// # Errors
     /// When the header cannot be written.
-    pub fn of_host(out: &'a mut (dyn Write + Send), host: HostId) -> io::Result<Self> {
+    pub fn new(
+        out: &'a mut (dyn Write + Send),
+        host: HostId,
+        snap_length: Option<ByteCount>,
+    ) -> io::Result<Self> {
         let mut file = Writer::new(
             out,
             concat!("narrows ", env!("CARGO_PKG_VERSION")),
             "narrows simulated network",
             "Simulated; time 0 is the start of the run. Each packet stands where it reaches the \
-             switch's queue. Find what was dropped or marked there with the display filters \
-             frame.comment contains \"dropped\" and frame.comment contains \"marked\".",
+             switch's queue. Find what was dropped, lost or marked with the display filters \
+             frame.comment contains \"dropped\", \"lost\" and \"marked\".",
         )?;
+        file.set_snap_length(snap_length);
         let at_switch = file.interface(
             "switch",
             &format!(
@@ -62,15 +94,13 @@ impl<'a> Capture<'a> {
                 address_of(host)
             ),
         );
-        let elsewhere = file.interface(
-            "elsewhere",
-            "packets that a host's NIC refused or a link lost",
-        );
         Ok(Self {
-            file,
+            file: Some(file),
             host,
             at_switch,
-            elsewhere,
+            waiting: VecDeque::new(),
+            written: 0,
+            open: HashMap::new(),
             scratch: Vec::new(),
         })
     }
@@ -79,62 +109,163 @@ impl<'a> Capture<'a> {
     ///
     /// # Errors
     /// The first error that occurred while writing.
-    pub fn finish(self) -> io::Result<()> {
-        self.file.finish()
+    pub fn finish(mut self) -> io::Result<()> {
+        self.write_rest();
+        self.file.take().map_or(Ok(()), Writer::finish)
     }
 
-    fn write(
-        &mut self,
-        at: SimTime,
-        interface: Interface,
-        comment: Option<&str>,
-        packet: &SimPacket,
-    ) {
+    /// Which way `packet` goes on the host's link, if it passes there.
+    fn direction(&self, packet: &SimPacket) -> Option<Direction> {
+        let ends = packet.for_receiver();
         let host = address_of(self.host);
-        let ip = packet.parts().0;
-        let direction = if ip.dst == host {
-            Direction::Outbound
-        } else if ip.src == host {
-            Direction::Inbound
+        if ends.local.ip() == host {
+            Some(Direction::Outbound)
+        } else if ends.remote.ip() == host {
+            Some(Direction::Inbound)
         } else {
+            None
+        }
+    }
+
+    /// The switch sees `packet`.
+    fn see(&mut self, at: SimTime, packet: &SimPacket, comment: Option<&'static str>, fate: Fate) {
+        let Some(direction) = self.direction(packet) else {
             return;
         };
-        packet.write(&mut self.scratch);
-        let bytes = &self.scratch;
-        self.file.packet(&Record {
-            interface,
-            nanos: at.as_nanos(),
+        if fate != Fate::Known {
+            let number = self.written + self.waiting.len() as u64;
+            let open = self.open.entry(packet.for_receiver()).or_default();
+            open.push_back(number);
+        }
+        self.waiting.push_back(Seen {
+            at,
             direction,
             comment,
-            bytes,
+            packet: packet.clone(),
+            fate,
         });
+        self.write_known();
+    }
+
+    /// `packet`, of which no more was known than `fates`, has met its fate; whether the switch has
+    /// seen it. Links deliver in order, so it is the first of its connection, or near it.
+    fn settle(
+        &mut self,
+        packet: &SimPacket,
+        fates: &[Fate],
+        comment: Option<&'static str>,
+    ) -> bool {
+        let ends = packet.for_receiver();
+        let Some(open) = self.open.get_mut(&ends) else {
+            return false;
+        };
+        let at = |number: u64| (number - self.written) as usize;
+        let this = |number: &u64| {
+            let seen = &self.waiting[at(*number)];
+            fates.contains(&seen.fate) && same_segment(&seen.packet, packet)
+        };
+        let Some(place) = open.iter().position(this) else {
+            return false;
+        };
+        let Some(number) = open.remove(place) else {
+            return false;
+        };
+        if open.is_empty() {
+            self.open.remove(&ends);
+        }
+        let seen = &mut self.waiting[at(number)];
+        seen.fate = Fate::Known;
+        seen.comment = comment.or(seen.comment);
+        // A queue that decides at its head has marked it since.
+        if packet.is_ce() && !seen.packet.is_ce() {
+            seen.packet.mark_ce();
+            seen.comment = comment.or(Some(MARKED));
+        }
+        self.write_known();
+        true
+    }
+
+    /// Write the first ones, up to the first whose fate is open.
+    fn write_known(&mut self) {
+        while self.waiting.front().is_some_and(|s| s.fate == Fate::Known) {
+            self.write_first();
+        }
+    }
+
+    fn write_rest(&mut self) {
+        while !self.waiting.is_empty() {
+            self.write_first();
+        }
+        self.open.clear();
+    }
+
+    fn write_first(&mut self) {
+        let (Some(seen), Some(file)) = (self.waiting.pop_front(), &mut self.file) else {
+            return;
+        };
+        self.written += 1;
+        seen.packet.write(&mut self.scratch);
+        file.packet(&Record {
+            interface: self.at_switch,
+            nanos: seen.at.as_nanos(),
+            direction: seen.direction,
+            comment: seen.comment,
+            bytes: &self.scratch,
+        });
+    }
+}
+
+/// Whether both are the same segment, whatever a queue marked or a link damaged.
+fn same_segment(a: &SimPacket, b: &SimPacket) -> bool {
+    let ((_, a, a_payload), (_, b, b_payload)) = (a.parts(), b.parts());
+    a == b && a_payload == b_payload
+}
+
+impl Drop for Capture<'_> {
+    /// What an interrupted run has shown is kept.
+    fn drop(&mut self) {
+        self.write_rest();
     }
 }
 
 impl Tap<SimPacket> for Capture<'_> {
     fn event(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket) {
         match event {
-            // Shown when it reaches the switch, or when it is lost before.
-            TapEvent::NicSent { .. } | TapEvent::Received { .. } => {}
-            TapEvent::PortQueued { marked, .. } => {
-                self.write(at, self.at_switch, marked.then_some("marked CE"), packet);
-            }
-            TapEvent::Dropped { reason, .. } => {
-                let (interface, what) = match reason {
-                    DropReason::Lost => (self.elsewhere, "lost on a link"),
-                    DropReason::Full => (self.at_switch, "dropped: full"),
-                    DropReason::OverThreshold => {
-                        (self.at_switch, "dropped: over its share of the buffer pool")
-                    }
-                    DropReason::PoolExhausted => (self.at_switch, "dropped: buffer pool exhausted"),
-                    DropReason::Early => (self.at_switch, "dropped: early"),
-                    DropReason::NoRoute => (self.at_switch, "dropped: no route"),
-                    DropReason::PacketLimit => (self.at_switch, "dropped: packet limit"),
+            // Shown when it reaches the switch.
+            TapEvent::NicSent { .. } | TapEvent::NicRefused { .. } => {}
+            TapEvent::PortQueued {
+                marked, departs, ..
+            } => {
+                let fate = match departs {
+                    SimTime::MAX => Fate::Queue,
+                    _ => Fate::Link,
                 };
-                self.write(at, interface, Some(what), packet);
+                self.see(at, packet, marked.then_some(MARKED), fate);
             }
-            TapEvent::NicRefused { .. } => {
-                self.write(at, self.elsewhere, Some("refused: NIC full"), packet);
+            TapEvent::Received { .. } => {
+                self.settle(packet, &[Fate::Queue, Fate::Link], None);
+            }
+            TapEvent::Dropped { port, reason } => {
+                let what = match reason {
+                    DropReason::Lost => "lost on a link",
+                    DropReason::Full => "dropped: full",
+                    DropReason::OverThreshold => "dropped: over its share of the buffer pool",
+                    DropReason::PoolExhausted => "dropped: buffer pool exhausted",
+                    DropReason::Early => "dropped: early",
+                    DropReason::NoRoute => "dropped: no route",
+                    DropReason::PacketLimit => "dropped: packet limit",
+                };
+                // A host's NIC is the port with its number: what its link loses was never seen.
+                let at_nic = address_of(HostId(port.0)) == packet.for_receiver().remote.ip();
+                let seen = match reason {
+                    DropReason::Lost if at_nic => false,
+                    DropReason::Lost => self.settle(packet, &[Fate::Queue, Fate::Link], Some(what)),
+                    DropReason::Early => self.settle(packet, &[Fate::Queue], Some(what)),
+                    _ => false,
+                };
+                if !seen {
+                    self.see(at, packet, Some(what), Fate::Known);
+                }
             }
         }
     }

@@ -168,6 +168,11 @@ impl SimPacket {
         }
     }
 
+    /// It carries Congestion Experienced.
+    pub fn is_ce(&self) -> bool {
+        self.ecn == Ecn::Ce
+    }
+
     /// The link damaged it.
     pub fn is_corrupt(&self) -> bool {
         self.corrupt

@@ -3,6 +3,7 @@
 use super::LiveError;
 use super::capture::{self, CaptureOutcome};
 use super::lab::{self, Borrowed, Cable, Plug, Plugged};
+use narrows::ByteCount;
 use narrows::config::TcpConfig;
 use narrows::device::pcap::Captured;
 use narrows::driver::tokio::{Stack, StackStats};
@@ -33,6 +34,8 @@ pub struct HostConfig {
     pub real_time: Option<RealTime>,
     /// Where to write what passes its interface.
     pub capture: Option<PathBuf>,
+    /// How many bytes of each frame it keeps; all if `None`.
+    pub snap_length: Option<ByteCount>,
 }
 
 /// A running host. The lab goes with it if it was made for it.
@@ -79,7 +82,8 @@ impl Host {
         let (stack, capture) = match capture {
             None => (Stack::spawn_with(device, interface, endpoint), None),
             Some((file, outcome)) => {
-                let device = Captured::new(device, &port, file).map_err(failed)?;
+                let device = Captured::with_snap_length(device, &port, file, config.snap_length)
+                    .map_err(failed)?;
                 let stack = Stack::spawn_with(device, interface, endpoint);
                 (stack, Some(outcome))
             }

@@ -4,10 +4,11 @@ use super::chart::Theme;
 use super::chart::ink::escape;
 use super::plot::{self, Quantity};
 use super::records::{PointRecord, SweepRecord};
-use super::story::Story;
+use super::story::{MOST_NAMED, Story, shortened};
 use super::summary::Summary;
 use super::table::{count, mbps, time};
 use crate::scenario::SweepSpec;
+use crate::scenario::spec::{IncastSpec, QueueLimit, Size};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("../../assets/report.css");
@@ -110,12 +111,33 @@ pub fn page(sweep: &SweepSpec, summary: &Summary, story: &Story, record: &SweepR
 }
 
 fn lead(sweep: &SweepSpec) -> String {
-    let net = &sweep.base.net;
+    let buffer = each(sweep, |spec| match spec.net.shared_buffer {
+        Some(shared) if QueueLimit::Bytes(shared.size) == spec.net.port_buffer => {
+            format!("{} that all ports share", Size(shared.size))
+        }
+        Some(shared) => {
+            let (own, all) = (spec.net.port_buffer, Size(shared.size));
+            format!("{own} out of {all} that all ports share")
+        }
+        None => spec.net.port_buffer.to_string(),
+    });
+    let rate = each(sweep, |spec| spec.net.link_rate.to_string());
     format!(
         "A client reads blocks striped over many servers, all at once, through one switch port \
-         with a buffer of {}, over links of {}.",
-        net.port_buffer, net.link_rate
+         with a buffer of {buffer}, over links of {rate}."
     )
+}
+
+/// Each value that the runs of `sweep` have, in the order of the sweep: `32KiB, 64KiB or 1MiB`.
+pub(super) fn each(sweep: &SweepSpec, value: impl Fn(&IncastSpec) -> String) -> String {
+    let mut values: Vec<String> = Vec::new();
+    for variant in sweep.variants() {
+        let value = value(&sweep.variant_spec(&variant));
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    shortened(&values, MOST_NAMED, "or", "others")
 }
 
 fn numbers(o: &mut String, summary: &Summary, story: &Story) {

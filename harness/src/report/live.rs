@@ -207,12 +207,12 @@ fn line(name: &str, variant: &VariantSummary, group: usize, quantity: Quantity) 
 pub fn page(sweep: &SweepSpec, both: &Comparison, record: &LiveRecord) -> String {
     let mut out = String::new();
     let o = &mut out;
-    let net = &sweep.base.net;
     let lead = format!(
         "A client reads blocks striped over many servers, all at once, through one port of a \
          switch: a bridge of the kernel's, whose port to the client has a rate of {} and a buffer \
          of {}. Beside it, the same in the simulator.",
-        net.link_rate, net.port_buffer
+        html::each(sweep, |spec| spec.net.link_rate.to_string()),
+        html::each(sweep, |spec| spec.net.port_buffer.to_string()),
     );
     html::begin(o, "TCP incast, live", &lead, &both.sentences());
     let note = match both.simulated {

@@ -8,11 +8,12 @@ use super::story::Story;
 use super::summary::Summary;
 use crate::scenario::spec::{Aqm, BlockSize, Length, QueueLimit, idle_restart_name};
 use crate::scenario::{IncastRun, PlannedRun, SweepSpec};
+use narrows::recovery::detector::DetectorRegistry;
 use serde::Serialize;
 use std::io::{self, Write};
 
 /// Version of the JSON and CSV layout.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// One run, flat: a row of the CSV, an element of `runs` in the JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -65,12 +66,16 @@ pub struct RunRecord {
     pub drops_port_full: u64,
     /// Of those, early by queue management.
     pub drops_port_early: u64,
-    /// Of those, refused by a server's NIC queue.
-    pub drops_server_nic: u64,
-    /// Of those, refused by the client's NIC queue.
-    pub drops_client_nic: u64,
+    /// Of those, at a full port to a server.
+    pub drops_port_server: u64,
+    /// Of those, at a host's device (live only).
+    pub drops_device: u64,
     /// Of those, by an impairment.
     pub drops_impaired: u64,
+    /// Packets that a server's NIC queue refused; they were sent later and are no drops.
+    pub refused_server_nic: u64,
+    /// Packets that the client's NIC queue refused.
+    pub refused_client_nic: u64,
     /// CE marks.
     pub marks: u64,
     /// Data packets sent, retransmissions included.
@@ -117,9 +122,11 @@ impl RunRecord {
             drops: run.drops.total(),
             drops_port_full: run.drops.port_full,
             drops_port_early: run.drops.port_early,
-            drops_server_nic: run.drops.server_nic,
-            drops_client_nic: run.drops.client_nic,
+            drops_port_server: run.drops.port_server,
+            drops_device: run.drops.device,
             drops_impaired: run.drops.impaired,
+            refused_server_nic: run.refused.server,
+            refused_client_nic: run.refused.client,
             marks: run.marks,
             data_packets: run.data_packets,
             retransmitted_packets: run.retransmitted_packets,
@@ -183,7 +190,7 @@ fn cell(value: &serde_json::Value) -> String {
 }
 
 /// The columns of the CSV.
-pub const HEADER: [&str; 33] = [
+pub const HEADER: [&str; 35] = [
     "variant",
     "congestion",
     "rto",
@@ -208,9 +215,11 @@ pub const HEADER: [&str; 33] = [
     "drops",
     "drops_port_full",
     "drops_port_early",
-    "drops_server_nic",
-    "drops_client_nic",
+    "drops_port_server",
+    "drops_device",
     "drops_impaired",
+    "refused_server_nic",
+    "refused_client_nic",
     "marks",
     "data_packets",
     "retransmitted_packets",
@@ -302,7 +311,9 @@ impl PointRecord {
 }
 
 /// The settings that all runs of a sweep share, and the lists of those that vary.
-pub fn settings(sweep: &SweepSpec) -> Vec<(String, String)> {
+///
+/// What `detectors` knows to work without SACK negotiates none, whatever the spec says.
+pub fn settings(sweep: &SweepSpec, detectors: &DetectorRegistry) -> Vec<(String, String)> {
     let (base, net, tcp) = (&sweep.base, &sweep.base.net, &sweep.base.tcp);
     let onoff = |on: bool| if on { "on" } else { "off" }.to_owned();
     let size = |b| crate::scenario::spec::Size(b).to_string();
@@ -368,7 +379,7 @@ pub fn settings(sweep: &SweepSpec) -> Vec<(String, String)> {
         },
     ));
     rows.push(("loss detector", tcp.loss_detector.clone()));
-    rows.push(("SACK", onoff(tcp.sack)));
+    rows.push(("SACK", sack(sweep, detectors)));
     rows.push(("PRR", onoff(tcp.prr)));
     rows.push(("limited transmit", onoff(tcp.limited_transmit)));
     rows.push(("timestamps", onoff(tcp.timestamps)));
@@ -391,6 +402,7 @@ pub fn settings(sweep: &SweepSpec) -> Vec<(String, String)> {
                 .collect(),
         );
         match rows.iter_mut().find(|(name, _)| *name == axis.title) {
+            Some(_) if axis.title == "SACK" => {}
             Some(row) => row.1 = values,
             None => rows.push((axis.title, values)),
         }
@@ -398,4 +410,76 @@ pub fn settings(sweep: &SweepSpec) -> Vec<(String, String)> {
     rows.into_iter()
         .map(|(name, value)| (name.to_owned(), value))
         .collect()
+}
+
+/// Whether SACK is negotiated, by loss detector where that differs.
+fn sack(sweep: &SweepSpec, detectors: &DetectorRegistry) -> String {
+    let mut with: Vec<String> = Vec::new();
+    let mut without: Vec<String> = Vec::new();
+    let (mut on, mut off) = (false, false);
+    for variant in sweep.variants() {
+        let tcp = sweep.variant_spec(&variant).tcp;
+        let detector = detectors.get(&tcp.loss_detector);
+        let uses = detector.is_ok_and(|d| d.build().uses_sack());
+        let list = if uses { &mut with } else { &mut without };
+        if !list.contains(&tcp.loss_detector) {
+            list.push(tcp.loss_detector);
+        }
+        on |= uses && tcp.sack;
+        off |= !tcp.sack;
+    }
+    let given = match (on, off) {
+        (true, true) => "on, off",
+        (true, false) => "on",
+        (false, _) => return "off".to_owned(),
+    };
+    if without.is_empty() {
+        given.to_owned()
+    } else {
+        format!(
+            "{given} with {}, off with {}",
+            with.join(", "),
+            without.join(", ")
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{Axis, IncastSpec, Setting};
+    use narrows::recovery::detector;
+
+    #[test]
+    fn the_settings_say_what_is_negotiated() {
+        let said = |loss: &[&str], sack: &[bool]| {
+            let loss = loss.iter().map(|l| Setting::LossDetector((*l).to_owned()));
+            let mut axes = vec![Axis::new(loss.collect())];
+            if !sack.is_empty() {
+                axes.push(Axis::new(
+                    sack.iter().map(|on| Setting::Sack(*on)).collect(),
+                ));
+            }
+            let sweep = SweepSpec {
+                base: IncastSpec::default(),
+                servers: vec![1],
+                axes,
+                repetitions: 1,
+            };
+            let rows = settings(&sweep, &detector::standard());
+            let rows: Vec<_> = rows
+                .into_iter()
+                .filter(|(name, _)| name == "SACK")
+                .collect();
+            assert_eq!(rows.len(), 1);
+            rows[0].1.clone()
+        };
+        assert_eq!(said(&["sack"], &[]), "on");
+        assert_eq!(said(&["newreno"], &[]), "off");
+        assert_eq!(said(&["reno", "newreno"], &[]), "off");
+        let both = "on with sack, rack, off with newreno";
+        assert_eq!(said(&["sack", "newreno", "rack"], &[]), both);
+        assert_eq!(said(&["rack"], &[true, false]), "on, off");
+        assert_eq!(said(&["rack"], &[false]), "off");
+    }
 }

@@ -11,11 +11,14 @@ pub mod sweep;
 pub(crate) mod tcp;
 mod validate;
 
+use narrows::ByteCount;
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub use outcome::{DropCounts, IncastRun, Outcome, QueuePeak, TimeoutCounts};
+pub use outcome::{
+    DropCounts, IncastRun, NicRefusals, Outcome, QueuePeak, Recording, TimeoutCounts, Unrecorded,
+};
 pub use spec::IncastSpec;
 pub use sweep::{Axis, PlannedRun, Setting, SweepSpec, Variant};
 pub use validate::MAX_SERVERS;
@@ -28,18 +31,30 @@ pub use validate::MAX_SERVERS;
 pub struct RunContext<'a> {
     /// Set when the user wants the run to stop; look at it every few thousand events.
     pub cancel: Option<&'a AtomicBool>,
-    /// Where to write a packet capture (pcapng), if one was asked for. A run whose capture or
-    /// trace ended in an error gives no result: a writer that is to look on, and no more, keeps its
-    /// errors to itself.
+    /// Where to write a packet capture (pcapng), if one was asked for. If it cannot be written, the
+    /// run goes on without it, and its result says so ([`Unrecorded`]).
     pub capture: Option<&'a mut (dyn io::Write + Send)>,
-    /// Where to write what the connections decide ([`crate::host::trace`]), if it was asked for.
+    /// How many bytes of each packet the capture keeps; all if `None`.
+    pub snap_length: Option<ByteCount>,
+    /// Where to write what the connections decide ([`crate::host::trace`]), if it was asked for;
+    /// for its errors the same holds.
     pub trace: Option<&'a mut (dyn io::Write + Send)>,
+    /// Told now and then, every few thousand events, how much of the run is done, of how much:
+    /// bytes or nanoseconds, as the run has it.
+    pub progress: Option<&'a (dyn Fn(u64, u64) + Sync)>,
 }
 
 impl RunContext<'_> {
     /// Whether the run should stop now, with [`ScenarioError::Cancelled`].
     pub fn cancelled(&self) -> bool {
         self.cancel.is_some_and(|flag| flag.load(Ordering::Relaxed))
+    }
+
+    /// Tell who watches that `done` of `all` is done.
+    pub fn report(&self, done: u64, all: u64) {
+        if let Some(progress) = self.progress {
+            progress(done, all);
+        }
     }
 }
 
@@ -58,8 +73,9 @@ pub trait IncastRunner: Sync {
     /// Simulate `spec` to its end.
     ///
     /// # Errors
-    /// When the spec cannot be run, the capture cannot be written, or the run was cancelled. A
-    /// run that hits its time limit is not an error but an [`Outcome`].
+    /// When the spec cannot be run, or the run was cancelled. A run that hits its time limit is
+    /// not an error but an [`Outcome`], and a capture that could not be written is a part of the
+    /// result ([`Unrecorded`]).
     fn run(&self, spec: &IncastSpec, ctx: RunContext<'_>) -> Result<IncastRun, ScenarioError>;
 }
 
@@ -92,10 +108,6 @@ pub enum ScenarioError {
         /// What was given.
         given: String,
     },
-    /// The capture could not be written.
-    Capture(io::Error),
-    /// The trace could not be written.
-    Trace(io::Error),
     /// The user interrupted the run.
     Cancelled,
     /// The run broke one of the simulator's own rules; always a bug.
@@ -118,19 +130,10 @@ impl fmt::Display for ScenarioError {
                     "--{option}: nothing is called '{given}'; see `narrows list`"
                 )
             }
-            Self::Capture(e) => write!(f, "cannot write the capture: {e}"),
-            Self::Trace(e) => write!(f, "cannot write the trace: {e}"),
             Self::Cancelled => f.write_str("interrupted"),
             Self::Internal(what) => write!(f, "internal error, please report it: {what}"),
         }
     }
 }
 
-impl std::error::Error for ScenarioError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Capture(e) | Self::Trace(e) => Some(e),
-            _ => None,
-        }
-    }
-}
+impl std::error::Error for ScenarioError {}

@@ -1,6 +1,8 @@
 //! What one incast run gave.
 
 use narrows::{ByteCount, Duration, Rate};
+use std::fmt;
+use std::io;
 
 /// The result of one run. The same spec gives the same value, bit for bit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +25,8 @@ pub struct IncastRun {
     pub fast_retransmits: u64,
     /// Packets lost, by where.
     pub drops: DropCounts,
+    /// Packets that full NIC queues refused; their TCP sent them later.
+    pub refused: NicRefusals,
     /// Packets that got a CE mark.
     pub marks: u64,
     /// Packets with payload that the servers sent, retransmissions included.
@@ -33,6 +37,8 @@ pub struct IncastRun {
     pub max_queue: QueuePeak,
     /// Simulator events handled; a measure of work, not of the network.
     pub events: u64,
+    /// What could not be written of capture and trace. The numbers are whole all the same.
+    pub unrecorded: Vec<Unrecorded>,
 }
 
 /// How a run ended.
@@ -102,14 +108,64 @@ impl TimeoutCounts {
 pub struct DropCounts {
     /// The port to the client was full.
     pub port_full: u64,
-    /// Queue management dropped early (RED).
+    /// Queue management dropped early (RED, CoDel).
     pub port_early: u64,
-    /// A server's own NIC queue refused the packet.
-    pub server_nic: u64,
-    /// The queue of the client's NIC or of its link to the switch refused the packet.
-    pub client_nic: u64,
+    /// A port to a server was full: a request or an ACK.
+    pub port_server: u64,
+    /// Live: a host's device had no room for a frame that its TCP had sent.
+    pub device: u64,
     /// Lost to an impairment that was asked for.
     pub impaired: u64,
+}
+
+/// Packets that a host's own NIC queue refused. They were not sent and so not lost: they go back
+/// to the TCP, as `ENOBUFS` does, and leave when there is room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct NicRefusals {
+    /// At the servers.
+    pub server: u64,
+    /// At the client.
+    pub client: u64,
+}
+
+/// What a run was to write besides its result, and could not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unrecorded {
+    /// Which.
+    pub what: Recording,
+    /// The error's kind.
+    pub kind: io::ErrorKind,
+    /// The error in words.
+    pub why: String,
+}
+
+/// What a run writes besides its result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Recording {
+    /// The capture.
+    Capture,
+    /// The trace.
+    Trace,
+}
+
+impl Unrecorded {
+    pub(crate) fn new(what: Recording, error: &io::Error) -> Self {
+        Self {
+            what,
+            kind: error.kind(),
+            why: error.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Unrecorded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.what {
+            Recording::Capture => "capture",
+            Recording::Trace => "trace",
+        };
+        write!(f, "cannot write the {what}: {}", self.why)
+    }
 }
 
 impl DropCounts {
@@ -117,8 +173,8 @@ impl DropCounts {
     pub const fn total(&self) -> u64 {
         self.port_full
             .saturating_add(self.port_early)
-            .saturating_add(self.server_nic)
-            .saturating_add(self.client_nic)
+            .saturating_add(self.port_server)
+            .saturating_add(self.device)
             .saturating_add(self.impaired)
     }
 }

@@ -23,16 +23,28 @@ pub struct SweepResults {
 /// Tells how far a sweep is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Index of the run that ended.
+    /// Index of the run.
     pub index: usize,
-    /// Its [`cost`].
+    /// What is done of its [`cost`]; all once it ended.
     pub cost: u64,
+    /// How far it is.
+    pub phase: Phase,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Under way.
+    Running,
+    /// It ended, well or not.
+    Ended,
 }
 
 /// Run all of `planned` on `threads` threads until done, or until `cancel` is set.
 ///
-/// `on_step` is called from the workers after each run, failed ones included. A run that panics
-/// counts as failed and takes no other with it.
+/// `on_step` is called from the workers now and then during a run, if the runner tells how far it
+/// is, and after each, failed ones included. A run that panics counts as failed and takes no other
+/// with it.
 pub fn run_sweep(
     planned: &[PlannedRun],
     runner: &dyn IncastRunner,
@@ -50,8 +62,16 @@ pub fn run_sweep(
                 break;
             };
             let spec = &planned[index].spec;
+            let progress = |done, all| {
+                on_step(Step {
+                    index,
+                    cost: part(cost(spec), done, all),
+                    phase: Phase::Running,
+                });
+            };
             let ctx = RunContext {
                 cancel: Some(cancel),
+                progress: Some(&progress),
                 ..RunContext::default()
             };
             let result = guarded(runner, spec, ctx);
@@ -61,6 +81,7 @@ pub fn run_sweep(
             on_step(Step {
                 index,
                 cost: cost(spec),
+                phase: Phase::Ended,
             });
         }
     };
@@ -117,6 +138,12 @@ pub fn cost(spec: &IncastSpec) -> u64 {
     payload.max(1)
 }
 
+/// Of `cost`, what `done` of `all` is.
+pub fn part(cost: u64, done: u64, all: u64) -> u64 {
+    let (done, all) = (u128::from(done.min(all)), u128::from(all.max(1)));
+    (u128::from(cost) * done / all) as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,13 +188,35 @@ mod tests {
         let plan = plan();
         let cancel = AtomicBool::new(false);
         let count = AtomicUsize::new(0);
-        let results = run_sweep(&plan, &fake, 1, &cancel, &|_| {
+        let results = run_sweep(&plan, &fake, 1, &cancel, &|step| {
+            assert_eq!(step.phase, Phase::Ended, "it tells nothing on the way");
             if count.fetch_add(1, Ordering::Relaxed) == 6 {
                 cancel.store(true, Ordering::Relaxed);
             }
         });
         assert_eq!(results.runs.iter().flatten().count(), 7);
         assert!(results.failures.is_empty());
+    }
+
+    #[test]
+    fn a_run_that_tells_how_far_it_is_is_passed_on() {
+        let plan = plan();
+        let halves = |spec: &IncastSpec, ctx: RunContext<'_>| {
+            ctx.report(2, 4);
+            ctx.report(9, 4);
+            fake(spec, ctx)
+        };
+        let seen = Mutex::new(Vec::new());
+        run_sweep(&plan[..1], &halves, 1, &AtomicBool::new(false), &|step| {
+            seen.lock().unwrap().push((step.cost, step.phase));
+        });
+        let all = cost(&plan[0].spec);
+        let steps = [
+            (all / 2, Phase::Running),
+            (all, Phase::Running),
+            (all, Phase::Ended),
+        ];
+        assert_eq!(*seen.lock().unwrap(), steps);
     }
 
     #[test]

@@ -125,7 +125,7 @@ pub(super) fn check_queue(
     framing: Framing,
 ) -> Result<(), ScenarioError> {
     match limit {
-        QueueLimit::Packets(p) => within(option, u64::from(p), 1, 1 << 30, |n| format!("{n}p")),
+        QueueLimit::Packets(p) => within(option, u64::from(p), 1, MAX_PACKETS, |n| format!("{n}p")),
         QueueLimit::Bytes(b) => {
             let frame = match framing {
                 Framing::None => 0,
@@ -146,10 +146,12 @@ pub(super) fn check_aqm(aqm: Aqm) -> Result<(), ScenarioError> {
     match aqm {
         Aqm::None => Ok(()),
         Aqm::EcnStep(QueueLimit::Packets(p)) => {
-            within("ecn-threshold", u64::from(p), 0, 1 << 30, |n| n.to_string())
+            within("ecn-threshold", u64::from(p), 0, MAX_PACKETS, |n| {
+                format!("{n}p")
+            })
         }
         Aqm::EcnStep(QueueLimit::Bytes(b)) => {
-            within("ecn-threshold", b.get(), 0, 1 << 40, size_text)
+            within("ecn-threshold", b.get(), 0, MAX_QUEUE, size_text)
         }
         Aqm::Red(red) => check_red(red),
         Aqm::Codel(codel) => check_codel(codel),
@@ -219,6 +221,7 @@ pub(super) fn time_text(n: u64) -> String {
 pub const MAX_SERVERS: u64 = 60_000;
 pub(super) const MAX_BLOCK: u64 = 1 << 40;
 const MAX_QUEUE: u64 = 1 << 40;
+const MAX_PACKETS: u64 = 1 << 30;
 const MAX_WINDOW: u64 = 1 << 30;
 pub(super) const MAX_TIME: u64 = 1_000_000_000_000_000;
 
@@ -234,6 +237,10 @@ fn check_red(red: Red) -> Result<(), ScenarioError> {
             format!("{}:{}", red.min, red.max),
             "the minimum must be below the maximum, both in packets or both in bytes",
         );
+    }
+    match red.max {
+        QueueLimit::Packets(p) => within("red", u64::from(p), 1, MAX_PACKETS, |n| format!("{n}p"))?,
+        QueueLimit::Bytes(b) => within("red", b.get(), 1, MAX_QUEUE, size_text)?,
     }
     within("red", u64::from(red.max_permille), 1, 1_000, |n| {
         format!("{}%", n as f64 / 10.0)

@@ -2,7 +2,7 @@
 
 use super::DeviceArg;
 use crate::cli::args::IncastArgs;
-use crate::cli::incast::{command_line, explained, planned};
+use crate::cli::incast::{command_line, explained, planned, unmarked};
 use crate::cli::output::{OutputFile, Sink, Wanted, apart, print};
 use crate::cli::plan::{BadValue, DEFAULT_PRESET, plan};
 use crate::cli::progress::{Progress, Watcher};
@@ -313,7 +313,7 @@ pub(super) fn run<R: IncastRunner>(
         false => {
             let progress = Progress::new(watcher, "simulated runs", planned.len(), total);
             let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-            let step = |s: crate::scenario::parallel::Step| progress.step(s.cost);
+            let step = |s| progress.of(s);
             let results = run_sweep(&planned, &app.runner, cores, console.cancel, &step);
             progress.finish();
             Some(results.runs)
@@ -373,7 +373,7 @@ impl Results {
         runs: &[Option<IncastRun>],
         command: &[OsString],
     ) -> SweepRecord {
-        let mut settings = records::settings(&self.sweep);
+        let mut settings = records::settings(&self.sweep, &app.catalog.detectors);
         let senders = match args.senders {
             SendersArg::Ours => "ours, to the kernel",
             SendersArg::Kernel => "the kernel's, to ours",
@@ -447,6 +447,9 @@ fn tell<R>(
     for sentence in both.sentences() {
         let _ = writeln!(human, "{sentence}");
     }
+    if let Some(hint) = unmarked(&app.catalog, sweep) {
+        let _ = writeln!(human, "{hint}");
+    }
     human += &lateness(&results.late);
     human += &differences(args, results.latched);
     let machine = outputs.json.finish_with(|| {
@@ -473,9 +476,9 @@ fn tell<R>(
     let told = match (&machine, on_stdout) {
         (Ok(machine), true) => {
             let told = print(console.stdout, machine);
-            print(console.stderr, &human).and(told)
+            console.say_aside(&human).and(told)
         }
-        _ => print(console.stdout, &human),
+        _ => console.say(&human),
     };
     machine?;
     written?;

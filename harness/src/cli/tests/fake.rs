@@ -2,7 +2,8 @@
 
 use crate::scenario::spec::{Length, QueueLimit};
 use crate::scenario::{
-    DropCounts, IncastRun, IncastSpec, Outcome, QueuePeak, RunContext, ScenarioError, TimeoutCounts,
+    DropCounts, IncastRun, IncastSpec, Outcome, QueuePeak, Recording, RunContext, ScenarioError,
+    TimeoutCounts, Unrecorded,
 };
 use narrows::{ByteCount, Duration, Rate};
 
@@ -12,11 +13,13 @@ pub(crate) fn run(spec: &IncastSpec, ctx: RunContext<'_>) -> Result<IncastRun, S
     if ctx.cancelled() {
         return Err(ScenarioError::Cancelled);
     }
-    if let Some(out) = ctx.capture {
-        out.write_all(b"fake").map_err(ScenarioError::Capture)?;
-    }
-    if let Some(out) = ctx.trace {
-        out.write_all(b"{}\n").map_err(ScenarioError::Trace)?;
+    let mut unrecorded = Vec::new();
+    for (what, out, text) in [
+        (Recording::Capture, ctx.capture, &b"fake"[..]),
+        (Recording::Trace, ctx.trace, b"{}\n"),
+    ] {
+        let written = out.map_or(Ok(()), |out| out.write_all(text));
+        unrecorded.extend(written.err().map(|e| Unrecorded::new(what, &e)));
     }
     let buffer = match spec.net.port_buffer {
         QueueLimit::Packets(p) => u64::from(p),
@@ -84,5 +87,7 @@ pub(crate) fn run(spec: &IncastSpec, ctx: RunContext<'_>) -> Result<IncastRun, S
             bytes: ByteCount::new(buffer.min(n * 10) * 1_518),
         },
         events: packets * 6,
+        unrecorded,
+        ..IncastRun::default()
     })
 }

@@ -41,6 +41,10 @@ pub(super) fn narrows_in<R: IncastRunner>(
         stderr: &mut err,
         colour: false,
         columns,
+        wrap: Wrap {
+            stdout: (columns < COLUMNS).then_some(columns),
+            stderr: (columns < COLUMNS).then_some(columns),
+        },
         stderr_terminal: false,
         cancel,
     };
@@ -309,6 +313,40 @@ fn errors_name_option_range_and_near_match() {
             &["'-' for '--report'", "give its name"],
         ),
         ("incast --repetitions 0", &["--repetitions", "1 to 10000"]),
+        (
+            "incast -n 4,4",
+            &["'4,4' for '--servers", "'4' is there twice"],
+        ),
+        ("incast --cc reno,reno", &["--cc", "'reno' is there twice"]),
+        (
+            "incast --svg x.pdf",
+            &["'x.pdf' for '--svg'", "SVG", "not .pdf but x.svg"],
+        ),
+        ("flows --svg x.PNG", &["'x.PNG' for '--svg'", "x.svg"]),
+        ("incast --json x.csv", &["'x.csv' for '--json'", "x.json"]),
+        ("incast --csv x.json", &["'x.json' for '--csv'", "x.csv"]),
+        (
+            "incast --report x.pdf",
+            &["'x.pdf' for '--report'", "x.html"],
+        ),
+        (
+            "flows --pcap x.json",
+            &["'x.json' for '--pcap'", "x.pcapng"],
+        ),
+        ("flows --trace x.csv", &["'x.csv' for '--trace'", "x.jsonl"]),
+        (
+            "validate --report x.md",
+            &["'x.md' for '--report'", "x.html"],
+        ),
+        ("incast --snaplen 96", &["--snaplen", "--pcap"]),
+        (
+            "incast -n 2 --cc reno --rto 1ms --pcap x --snaplen 1MB",
+            &["--snaplen", "40B to 256KiB"],
+        ),
+        (
+            "incast --red 10p:2000000000p:5",
+            &["'2000000000p' for '--red'", "1073741824p"],
+        ),
         ("incast --sack off", &["--sack", "newreno"]),
         ("incast --order sorted", &["--order", "shuffled, fixed"]),
         (

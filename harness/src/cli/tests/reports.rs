@@ -41,16 +41,103 @@ fn nothing_is_wider_than_100_columns_but_sentences() {
     }
 }
 
+/// Sentences, too, and no word is broken.
 #[test]
 fn a_screen_of_80_columns_is_enough() {
-    for line in ["incast --no-report", "incast -r 3 --no-report"] {
-        let ran = narrows_in(80, &app(), line, &AtomicBool::new(false));
-        let sentence = |l: &&str| l.contains(". ") || l.ends_with('.');
-        for row in ran.out.lines().filter(|l| !sentence(l)) {
+    let interrupted = AtomicBool::new(true);
+    let going_on = AtomicBool::new(false);
+    for (line, cancel) in [
+        ("incast --no-report", &going_on),
+        ("incast -r 3 --no-report", &going_on),
+        (
+            "incast -n 1-64 --cc reno,cubic --rto 1ms,5ms --no-report",
+            &going_on,
+        ),
+        ("incast --no-report", &interrupted),
+        ("incast --json - --no-report", &going_on),
+        (
+            "incast --cc dctcp --ecn-threshold off --no-report",
+            &going_on,
+        ),
+        (
+            "flows --duration 5ms --cc dctcp --ecn-threshold off",
+            &going_on,
+        ),
+        ("incast -n 1-10000 -r 10000", &going_on),
+    ] {
+        let narrow = narrows_in(80, &app(), line, cancel);
+        let wide = narrows_in(COLUMNS, &app(), line, cancel);
+        let human = |ran: Ran| match line.contains("--json") {
+            true => ran.err,
+            false => ran.out + &ran.err,
+        };
+        let (narrow, wide) = (human(narrow), human(wide));
+        for row in narrow.lines() {
             assert!(row.chars().count() <= 80, "{row}");
         }
-        assert!(ran.out.contains("collapse"));
-        assert!(ran.out.contains("N=64"), "the whole matrix");
+        // The table has shorter words where there is less room.
+        let prose = |text: &str| -> Vec<String> {
+            let whole = |w: &&str| *w != "goodput" && w.chars().all(char::is_alphabetic);
+            let words = text.split_whitespace().filter(whole);
+            words.map(str::to_owned).collect()
+        };
+        assert_eq!(prose(&narrow), prose(&wide), "{line}");
+    }
+    let ran = narrows_in(80, &app(), "incast --no-report", &going_on);
+    assert!(ran.out.contains("collapse"));
+    assert!(ran.out.contains("N=64"), "the whole matrix");
+}
+
+/// The page's first sentence has each value of what is swept.
+#[test]
+fn the_lead_names_all_values_of_a_list() {
+    let page = written(
+        "lead",
+        "-n 2 --cc reno --rto 1ms --buffer 32KiB,64KiB,1MiB --rate 1G,10G --report",
+    );
+    assert!(
+        page.contains("with a buffer of 32KiB, 64KiB or 1MiB, over links of 1Gb/s or 10Gb/s."),
+        "{}",
+        page.lines().find(|l| l.contains("class=\"lead\"")).unwrap()
+    );
+    let page = written(
+        "lead-shared",
+        "-n 2 --cc reno --rto 1ms --shared-buffer 4MB --report",
+    );
+    assert!(page.contains("with a buffer of 4MB that all ports share,"));
+}
+
+/// What is negotiated is what is said.
+#[test]
+fn without_sack_the_settings_say_so() {
+    let page = written("sack", "-n 2 --cc reno --rto 1ms --loss newreno --report");
+    assert!(page.contains("SACK</th><td>off<"));
+}
+
+#[test]
+fn marks_that_cannot_come_are_told() {
+    for (options, said) in [
+        (
+            "--ecn-threshold off --cc reno,dctcp --rto linux,1ms",
+            "No packet is ever marked for dctcp / linux and dctcp / 1ms, and ECN was asked for: \
+             the port's queue management is drop-tail.",
+        ),
+        (
+            "--ecn-threshold 100p --buffer 64p --cc reno --rto 1ms --ecn classic",
+            "for reno / 1ms, and ECN was asked for: the threshold of 100p is not below the buffer \
+             of 64p.",
+        ),
+        (
+            "--preset fast08 --cc dctcp",
+            "No packet is ever marked for dctcp",
+        ),
+    ] {
+        let ran = narrows(&format!("incast -n 2 --no-report {options}"));
+        assert!(ran.out.contains(said), "{options}: {}", ran.out);
+    }
+    for options in ["--cc dctcp", "--cc reno --ecn-threshold off"] {
+        let ran = narrows(&format!("incast -n 2 --no-report {options}"));
+        assert!(!ran.out.contains("ever marked"), "{options}: {}", ran.out);
     }
 }
 
@@ -79,7 +166,7 @@ fn the_json() {
     header.sort_unstable();
     assert_eq!(fields, header);
     assert_eq!(value["format"], "narrows-incast");
-    assert_eq!(value["format_version"], 1);
+    assert_eq!(value["format_version"], 2);
     assert_eq!(
         value["command"],
         "narrows incast -n 8 --cc reno --rto linux --seed 5 --no-report --json -q"
@@ -145,6 +232,7 @@ fn the_page_escapes_what_it_shows() {
         stderr: &mut err,
         colour: false,
         columns: 100,
+        wrap: Wrap::default(),
         stderr_terminal: false,
         cancel: &cancel,
     };

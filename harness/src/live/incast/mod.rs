@@ -332,7 +332,7 @@ impl Stage<'_> {
         }
         run.drops = DropCounts {
             port_full: seen.drops,
-            server_nic: rack.hosts.iter().map(|h| h.refused).sum(),
+            device: rack.hosts.iter().map(|h| h.refused).sum(),
             ..DropCounts::default()
         };
         run.marks = seen.marks;
@@ -404,7 +404,7 @@ impl Stage<'_> {
         run.timeouts.handshake = host.interface.endpoint().stats().handshake_timeouts;
         run.drops = DropCounts {
             port_full: seen.drops,
-            client_nic: host.refused,
+            device: host.refused,
             ..DropCounts::default()
         };
         run.marks = seen.marks;

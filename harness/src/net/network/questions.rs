@@ -56,6 +56,15 @@ impl<P: Packet> Network<P> {
         self.ports[port.index()].area(now, &self.slab)
     }
 
+    /// Forgets the longest queue that a port has had until `now`: what it counts from here on.
+    pub fn restart_peak(&mut self, now: SimTime, port: PortId) {
+        self.bring_up(port.0, now);
+        let port = &mut self.ports[port.index()];
+        let depth = port.depth(&self.slab);
+        port.stats.max_packets = depth.packets;
+        port.stats.max_bytes = depth.bytes;
+    }
+
     /// Starts to record a port's queue.
     pub fn trace_queue(&mut self, port: PortId) {
         self.ports[port.index()].trace();

@@ -10,8 +10,10 @@ use narrows::config::TcpConfig;
 use narrows::conn::Event;
 use narrows::endpoint::{ConnId, EndpointEvent, ListenerId};
 use narrows::{ByteCount, Instant};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Flow i listens on this plus i.
@@ -31,8 +33,28 @@ pub(super) struct Host {
     to_open: Vec<(Instant, End)>,
     jitter: SimTime,
     random: Stream,
+    unfinished: Unfinished,
     /// What went wrong, if something did.
     pub(super) broken: Option<Broken>,
+}
+
+/// How many flows of the run have something to do: those without end for ever.
+#[derive(Clone, Debug)]
+pub(super) struct Unfinished(Rc<Cell<usize>>);
+
+impl Unfinished {
+    pub(super) fn new(flows: usize) -> Self {
+        Self(Rc::new(Cell::new(flows)))
+    }
+
+    pub(super) fn any(&self) -> bool {
+        self.0.get() > 0
+    }
+
+    /// One is done.
+    fn finish(&self) {
+        self.0.set(self.0.get().saturating_sub(1));
+    }
 }
 
 /// Why a run's numbers are not what was asked for.
@@ -90,7 +112,12 @@ pub(super) struct Receiving {
 
 impl Host {
     /// Host `id`; `tcp` has the configuration of each flow.
-    pub(super) fn new(spec: &FlowsSpec, id: u32, tcp: &[Arc<TcpConfig>]) -> Self {
+    pub(super) fn new(
+        spec: &FlowsSpec,
+        id: u32,
+        tcp: &[Arc<TcpConfig>],
+        unfinished: &Unfinished,
+    ) -> Self {
         let mut host = Self {
             id: HostId(id),
             senders: Vec::new(),
@@ -100,6 +127,7 @@ impl Host {
             to_open: Vec::new(),
             jitter: SimTime::from_duration(spec.jitter),
             random: Stream::new(spec.seed, Component::Start, u64::from(id)),
+            unfinished: unfinished.clone(),
             broken: None,
         };
         for ((flow, f), tcp) in spec.flows.iter().enumerate().zip(tcp) {
@@ -276,11 +304,37 @@ impl Host {
             took: now.since(r.began),
             timeouts: 0,
         });
+        let all = match r.line.load {
+            Load::Asked(asked) => asked.times as usize,
+            Load::Unlimited | Load::Bytes(_) => 1,
+        };
+        if r.transfers.len() == all {
+            self.unfinished.finish();
+        }
         self.ask(tcp, now, i);
     }
 }
 
+impl Line {
+    pub(super) fn load(&self) -> Load {
+        self.load
+    }
+
+    /// SYNs or SYN-ACKs of this end that went unanswered.
+    pub(super) fn handshake_timeouts(&self, tcp: &SimEndpoint) -> u64 {
+        let conn = self.conn.and_then(|id| tcp.connection(id));
+        conn.map_or(0, |c| u64::from(c.handshake_timeouts()))
+    }
+}
+
 impl Receiving {
+    /// Bytes that have arrived, also those that wait for others before them.
+    pub(super) fn received(&self, tcp: &SimEndpoint) -> ByteCount {
+        let conn = self.line.conn.and_then(|id| tcp.connection(id));
+        let held = conn.map_or(0, |c| c.readable() + c.out_of_order());
+        self.delivered + ByteCount::new(held)
+    }
+
     fn group(&self) -> Option<u32> {
         match self.line.load {
             Load::Asked(asked) => Some(asked.group),

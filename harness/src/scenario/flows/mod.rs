@@ -15,7 +15,7 @@ pub use spec::{Asked, FlowNet, FlowSpec, FlowsSpec, HostSpec, Load, Loss, PortBu
 pub use validate::MAX_FLOWS;
 
 use super::spec::ImpairedWay;
-use super::{Outcome, RunContext, ScenarioError, network, tcp};
+use super::{Outcome, Recording, RunContext, ScenarioError, Unrecorded, network, tcp};
 use crate::host::capture::Capture;
 use crate::host::trace::TraceLog;
 use crate::host::{SimPacket, TcpHost};
@@ -31,12 +31,12 @@ use crate::sim::rng::Probability;
 use crate::sim::tap::{NoTap, Tap};
 use crate::sim::time::SimTime;
 use crate::sim::world::{Outcome as WorldOutcome, World};
-use apps::{Broken, Host};
+use apps::{Broken, Host, Unfinished};
 use narrows::config::TcpConfig;
 use narrows::congestion::{CongestionControl, CongestionRegistry, RtoRegistry};
 use narrows::recovery::SenderStats;
 use narrows::recovery::detector::{self, DetectorRegistry};
-use narrows::{ByteCount, Rate};
+use narrows::{ByteCount, Duration, Instant, Rate};
 use std::sync::Arc;
 
 /// How often the cancellation flag is looked at, in host events.
@@ -68,7 +68,7 @@ impl Flows {
     /// Simulate `spec` to its end.
     ///
     /// # Errors
-    /// When the spec cannot be run, the capture cannot be written, or the run was cancelled.
+    /// When the spec cannot be run, or the run was cancelled.
     pub fn run(&self, spec: &FlowsSpec, ctx: RunContext<'_>) -> Result<FlowsRun, ScenarioError> {
         spec.validate()?;
         let tcp = spec
@@ -77,15 +77,21 @@ impl Flows {
             .map(|flow| self.tcp_config(spec, flow))
             .collect::<Result<Vec<_>, _>>()?;
         let mut ctx = ctx;
-        match ctx.capture.take() {
-            None => run(spec, &tcp, ctx, NoTap).map(|(result, NoTap)| result),
-            Some(out) => {
-                let tap = Capture::new(out).map_err(ScenarioError::Capture)?;
+        let capture = ctx.capture.take();
+        let at = HostId(spec.bottleneck);
+        let capture = capture.map(|out| Capture::new(out, at, ctx.snap_length));
+        let (mut result, written) = match capture {
+            None => (run(spec, &tcp, ctx, NoTap)?.0, Ok(())),
+            Some(Err(e)) => (run(spec, &tcp, ctx, NoTap)?.0, Err(e)),
+            Some(Ok(tap)) => {
                 let (result, tap) = run(spec, &tcp, ctx, tap)?;
-                tap.finish().map_err(ScenarioError::Capture)?;
-                Ok(result)
+                (result, tap.finish())
             }
-        }
+        };
+        let failed = written.err();
+        let failed = failed.map(|e| Unrecorded::new(Recording::Capture, &e));
+        result.unrecorded.extend(failed);
+        Ok(result)
     }
 
     /// The TCP at both ends of `flow`.
@@ -184,8 +190,9 @@ fn run<T: Tap<SimPacket>>(
         .port_to(HostId(spec.bottleneck))
         .ok_or_else(|| internal(&"the bottleneck has no port"))?;
     let mut hosts = Vec::with_capacity(spec.hosts.len());
+    let unfinished = Unfinished::new(spec.flows.len());
     for id in 0..spec.hosts.len() as u32 {
-        let app = Host::new(spec, id, tcp);
+        let app = Host::new(spec, id, tcp, &unfinished);
         let mut host = TcpHost::new(HostId(id), tcp[0].clone(), app, spec.seed, spec.wire)
             .map_err(|e| internal(&e))?;
         if let Some(trace) = &trace {
@@ -205,7 +212,7 @@ fn run<T: Tap<SimPacket>>(
     let mut cancelled = false;
     let ended = loop {
         let until = watch.next();
-        let outcome = world.run(until, |_| {
+        let outcome = world.run(until, |world| {
             countdown -= 1;
             if countdown == 0 {
                 countdown = CANCEL_INTERVAL;
@@ -213,44 +220,38 @@ fn run<T: Tap<SimPacket>>(
                 if let Some(trace) = &mut trace {
                     trace.drain();
                 }
+                let now = world.now().to_duration();
+                ctx.report(now.as_nanos(), spec.duration.as_nanos());
             }
-            !cancelled
+            !cancelled && unfinished.any()
         });
         // A run with short spans may never count down.
         cancelled |= ctx.cancelled();
-        if cancelled {
-            return Err(ScenarioError::Cancelled);
-        }
-        if outcome != WorldOutcome::Reached || watch.look(&mut world) == Next::End {
+        if cancelled || outcome != WorldOutcome::Reached || watch.look(&mut world) == Next::End {
             break outcome;
         }
     };
-    if let Some(trace) = trace {
-        trace.finish().map_err(ScenarioError::Trace)?;
+    let traced = trace.map_or(Ok(()), TraceLog::finish);
+    if cancelled {
+        return Err(ScenarioError::Cancelled);
     }
     let outcome = match ended {
         WorldOutcome::Reached => Outcome::Completed,
-        WorldOutcome::Idle if is_done(spec, world.hosts()) => Outcome::Completed,
+        WorldOutcome::Stopped | WorldOutcome::Idle if !unfinished.any() => {
+            watch.last_look(&world);
+            Outcome::Completed
+        }
         WorldOutcome::Idle => Outcome::Stalled,
         other => {
             return Err(internal(&format_args!("the world ended with {other:?}")));
         }
     };
-    let result = watch.finish(&mut world, outcome);
+    let mut result = watch.finish(&mut world, outcome);
+    let failed = traced.err();
+    let failed = failed.map(|e| Unrecorded::new(Recording::Trace, &e));
+    result.unrecorded.extend(failed);
     let (_, _, tap) = world.into_parts();
     Ok((result, tap))
-}
-
-/// Whether every transfer that ends has ended.
-fn is_done(spec: &FlowsSpec, hosts: &[TcpHost<Host>]) -> bool {
-    hosts
-        .iter()
-        .flat_map(|h| &h.app.receivers)
-        .all(|r| match spec.flows[r.line.flow].load {
-            Load::Unlimited => false,
-            Load::Bytes(_) => r.transfers.len() == 1,
-            Load::Asked(asked) => r.transfers.len() == asked.times as usize,
-        })
 }
 
 /// Whether the run goes on.
@@ -272,8 +273,13 @@ struct Watch<'a> {
 /// The counters at the end of the warm-up.
 struct Snapshot {
     at: SimTime,
+    /// Bytes that the applications have.
     delivered: Vec<ByteCount>,
+    /// Bytes that have arrived.
+    received: Vec<ByteCount>,
     senders: Vec<SenderStats>,
+    /// Handshake timeouts of both ends.
+    handshakes: Vec<u64>,
     stats: PortStats,
     area: QueueArea,
     queued: Depth,
@@ -306,6 +312,7 @@ impl<'a> Watch<'a> {
         let now = world.now();
         if self.warm.is_none() && now >= SimTime::from_duration(self.spec.warm_up) {
             self.warm = Some(snapshot(self.spec, self.port, world));
+            world.network_mut().restart_peak(now, self.port);
             if self.spec.record.queue {
                 world.network_mut().trace_queue(self.port);
             }
@@ -320,6 +327,13 @@ impl<'a> Watch<'a> {
             Next::End
         } else {
             Next::Goes
+        }
+    }
+
+    /// The run is over before its time.
+    fn last_look<T: Tap<SimPacket>>(&mut self, world: &FlowsWorld<T>) {
+        if self.spec.record.samples.is_some() {
+            self.sample(world);
         }
     }
 
@@ -342,16 +356,20 @@ impl<'a> Watch<'a> {
                     in_flight: sender.scoreboard().pipe(),
                     srtt: sender.rtt().srtt(),
                     delivered: ByteCount::ZERO,
+                    received: ByteCount::ZERO,
                     timeouts: sender.stats().timeouts,
                     variables,
                 });
             }
         }
-        for r in world.hosts().iter().flat_map(|h| &h.app.receivers) {
-            if let Some(sample) = self.sampled[r.line.flow].last_mut()
-                && sample.at == at
-            {
-                sample.delivered = r.delivered;
+        for host in world.hosts() {
+            for r in &host.app.receivers {
+                if let Some(sample) = self.sampled[r.line.flow].last_mut()
+                    && sample.at == at
+                {
+                    sample.delivered = r.delivered;
+                    sample.received = r.received(host.tcp());
+                }
             }
         }
     }
@@ -382,15 +400,22 @@ impl<'a> Watch<'a> {
             .enumerate()
             .map(|(i, samples)| FlowOutcome {
                 delivered: end.delivered[i],
-                goodput: Rate::of(end.delivered[i] - warm.delivered[i], measured)
-                    .unwrap_or_default(),
+                received: end.received[i].saturating_sub(warm.received[i]),
+                active: Duration::ZERO,
+                goodput: Rate::default(),
                 transfers: Vec::new(),
                 at_warm_up: warm.senders[i],
                 at_end: end.senders[i],
+                handshake_timeouts: end.handshakes[i].saturating_sub(warm.handshakes[i]),
                 samples,
             })
             .collect();
         transfers(world.hosts(), &mut flows);
+        let span = (warm.at.to_instant(), end.at.to_instant());
+        for (flow, spec) in flows.iter_mut().zip(&self.spec.flows) {
+            flow.active = active(spec, flow, span);
+            flow.goodput = Rate::of(flow.received, flow.active).unwrap_or_default();
+        }
         let network = world.network();
         let switch = (self.spec.hosts.len() as u32..network.ports()).map(PortId);
         let (mut switch_drops, mut marks) = (0, 0);
@@ -407,7 +432,29 @@ impl<'a> Watch<'a> {
             switch_drops,
             marks,
             events: world.events(),
+            unrecorded: Vec::new(),
         }
+    }
+}
+
+/// For how much of the time from `from` to `to` a flow had something to do: from its start on, and
+/// until its last transfer was complete.
+fn active(spec: &FlowSpec, flow: &FlowOutcome, (from, to): (Instant, Instant)) -> Duration {
+    let all = match spec.load {
+        Load::Unlimited => usize::MAX,
+        Load::Bytes(_) => 1,
+        Load::Asked(asked) => asked.times as usize,
+    };
+    let last = flow
+        .transfers
+        .last()
+        .filter(|_| flow.transfers.len() >= all);
+    let done = last.map_or(to, |t| to.min(t.began + t.took));
+    let start = from.max(Instant::ZERO + spec.start);
+    if start < done {
+        done.since(start)
+    } else {
+        Duration::ZERO
     }
 }
 
@@ -416,12 +463,19 @@ fn transfers(hosts: &[TcpHost<Host>], flows: &mut [FlowOutcome]) {
     for r in hosts.iter().flat_map(|h| &h.app.receivers) {
         flows[r.line.flow].transfers.clone_from(&r.transfers);
     }
-    for s in hosts.iter().flat_map(|h| &h.app.senders) {
+    for (host, s) in hosts
+        .iter()
+        .flat_map(|h| h.app.senders.iter().map(move |s| (h, s)))
+    {
         let flow = &mut flows[s.line.flow];
         let before = &s.timeouts_before;
         for (k, transfer) in flow.transfers.iter_mut().enumerate() {
             let after = before.get(k + 1).copied().unwrap_or(flow.at_end.timeouts);
-            transfer.timeouts = after - before.get(k).copied().unwrap_or(0);
+            transfer.timeouts = after.saturating_sub(before.get(k).copied().unwrap_or(0));
+        }
+        // A transfer that nobody asks for begins with its SYN.
+        if let (Load::Bytes(_), Some(first)) = (s.line.load(), flow.transfers.first_mut()) {
+            first.timeouts += s.line.handshake_timeouts(host.tcp());
         }
     }
 }
@@ -439,12 +493,17 @@ fn snapshot<T: Tap<SimPacket>>(
         .expect("measured from the start");
     let queued = world.network_mut().queued(at, port);
     let mut delivered = vec![ByteCount::ZERO; spec.flows.len()];
+    let mut received = delivered.clone();
     let mut senders = vec![SenderStats::default(); spec.flows.len()];
+    let mut handshakes = vec![0; spec.flows.len()];
     for host in world.hosts() {
         for r in &host.app.receivers {
             delivered[r.line.flow] = r.delivered;
+            received[r.line.flow] = r.received(host.tcp());
+            handshakes[r.line.flow] += r.line.handshake_timeouts(host.tcp());
         }
         for s in &host.app.senders {
+            handshakes[s.line.flow] += s.line.handshake_timeouts(host.tcp());
             if let Some(conn) = s.line.conn.and_then(|id| host.tcp().connection(id)) {
                 senders[s.line.flow] = conn.sender_stats();
             }
@@ -453,7 +512,9 @@ fn snapshot<T: Tap<SimPacket>>(
     Snapshot {
         at,
         delivered,
+        received,
         senders,
+        handshakes,
         stats: world.network().stats(port).clone(),
         area,
         queued,

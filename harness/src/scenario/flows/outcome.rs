@@ -1,7 +1,7 @@
 //! What a run of flows gave.
 
 use crate::net::stats::DropReason;
-use crate::scenario::Outcome;
+use crate::scenario::{Outcome, Unrecorded};
 use narrows::congestion::Variable;
 use narrows::recovery::SenderStats;
 use narrows::{ByteCount, Duration, Instant, Rate};
@@ -26,14 +26,23 @@ pub struct FlowsRun {
     pub marks: u64,
     /// Simulator events handled.
     pub events: u64,
+    /// What could not be written of capture and trace. The numbers are whole all the same.
+    pub unrecorded: Vec<Unrecorded>,
 }
 
 /// What one flow did.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowOutcome {
-    /// Bytes that reached the receiver's application.
+    /// Bytes that reached the receiver's application, from the start of the run.
     pub delivered: ByteCount,
-    /// ... after the warm-up, as a rate.
+    /// Bytes that reached the receiver after the warm-up, each counted when it came first: also
+    /// those that wait there for others before them. Counted when the application gets them, what
+    /// came before the warm-up ended could count after it, and be more than the line carries.
+    pub received: ByteCount,
+    /// The time after the warm-up in which the flow had something to do: from its start to the
+    /// completion of its last transfer.
+    pub active: Duration,
+    /// What was received over that time.
     pub goodput: Rate,
     /// Its transfers, as they were completed.
     pub transfers: Vec<Transfer>,
@@ -41,6 +50,8 @@ pub struct FlowOutcome {
     pub at_warm_up: SenderStats,
     /// The sender's counters at the end.
     pub at_end: SenderStats,
+    /// SYNs and SYN-ACKs of both ends that went unanswered after the warm-up.
+    pub handshake_timeouts: u64,
     /// What it looked like on the way, if that was asked for.
     pub samples: Vec<FlowSample>,
 }
@@ -52,7 +63,8 @@ pub struct Transfer {
     pub began: Instant,
     /// Until its last byte reached the application.
     pub took: Duration,
-    /// Timeouts of the sender meanwhile.
+    /// Timeouts of the sender meanwhile, those of its handshake included where the transfer began
+    /// with it.
     pub timeouts: u64,
 }
 
@@ -71,7 +83,9 @@ pub struct FlowSample {
     pub srtt: Option<Duration>,
     /// Bytes that have reached the receiver's application.
     pub delivered: ByteCount,
-    /// Timeouts so far.
+    /// Bytes that have reached the receiver, also those that wait for others before them.
+    pub received: ByteCount,
+    /// Timeouts so far, without the handshake's.
     pub timeouts: u64,
     /// What the congestion control shows of its own: `("alpha", Fraction(..))`.
     pub variables: Vec<(&'static str, Variable)>,
@@ -88,7 +102,7 @@ pub struct PortOutcome {
     pub mean_queue_millipackets: u64,
     /// The same in bytes.
     pub mean_queue_bytes: u64,
-    /// The longest queue since the start of the run, warm-up included, in packets.
+    /// The longest queue after the warm-up, in packets.
     pub max_queue_packets: u32,
     /// Packets taken.
     pub packets: u64,
@@ -116,22 +130,27 @@ pub struct QueueSample {
 }
 
 impl FlowsRun {
-    /// All flows' goodput.
+    /// All flows' goodput: what they received over the time that was measured.
     pub fn goodput(&self) -> Rate {
-        let sum = self.flows.iter().map(|f| f.goodput.bits_per_sec()).sum();
-        Rate::from_bits_per_sec(sum)
+        let sum = self.flows.iter().map(|f| f.received).sum();
+        Rate::of(sum, self.measured).unwrap_or_default()
     }
 
-    /// Timeouts of all flows after the warm-up.
+    /// Timeouts of all flows after the warm-up, handshakes included.
     pub fn timeouts(&self) -> u64 {
         self.flows.iter().map(FlowOutcome::timeouts).sum()
     }
 }
 
 impl FlowOutcome {
-    /// Timeouts after the warm-up.
-    pub const fn timeouts(&self) -> u64 {
-        self.at_end.timeouts - self.at_warm_up.timeouts
+    /// Timeouts after the warm-up, those of the handshake included.
+    pub fn timeouts(&self) -> u64 {
+        self.counted(|s| s.timeouts) + self.handshake_timeouts
+    }
+
+    /// What a counter of the sender counted after the warm-up.
+    pub fn counted(&self, counter: impl Fn(&SenderStats) -> u64) -> u64 {
+        counter(&self.at_end).saturating_sub(counter(&self.at_warm_up))
     }
 }
 

@@ -146,7 +146,8 @@ fn timeouts_are_counted_with_their_transfer() {
         .map(|t| t.timeouts)
         .sum();
     assert!(run.timeouts() > 10, "{}", run.timeouts());
-    assert_eq!(by_transfer, run.timeouts());
+    let handshakes: u64 = run.flows.iter().map(|f| f.handshake_timeouts).sum();
+    assert_eq!(by_transfer + handshakes, run.timeouts());
     let late = Duration::from_millis(100);
     assert!(
         run.flows
@@ -241,5 +242,118 @@ fn drops_that_follow_each_other_are_no_mistakes() {
             (0, 0, run.bottleneck.early),
             "{detector}"
         );
+    }
+}
+
+/// The line is 10 Gb/s: what was received before the warm-up ended and read after it is not of the
+/// time after.
+#[test]
+fn no_flow_receives_more_than_the_line_carries() {
+    let mut spec = FlowsSpec::long_lived(3, Rate::from_gbps(10), Duration::from_micros(60));
+    for host in &mut spec.hosts[1..] {
+        host.rate = Rate::from_gbps(100);
+    }
+    spec.net.buffer = PortBuffer::Own(QueueLimit::Bytes(ByteCount::new(512 << 10)));
+    spec.duration = Duration::from_millis(300);
+    spec.record.samples = Some(Duration::from_millis(1));
+    let mut late = 0;
+    for warm_up in [40, 100] {
+        spec.warm_up = Duration::from_millis(warm_up);
+        let run = go(&spec);
+        let line = spec.hosts[0].rate.bits_per_sec();
+        assert!(run.goodput().bits_per_sec() < line, "{}", run.goodput());
+        let received: ByteCount = run.flows.iter().map(|f| f.received).sum();
+        assert!(received <= spec.hosts[0].rate.bytes_in(run.measured));
+        for flow in &run.flows {
+            for pair in flow.samples.windows(2) {
+                let bytes = pair[1].received - pair[0].received;
+                let most = spec.hosts[0].rate.bytes_in(pair[1].at.since(pair[0].at));
+                assert!(bytes <= most + ByteCount::new(1_538), "{bytes} of {most}");
+                late += u32::from(pair[1].delivered - pair[0].delivered > most);
+            }
+        }
+    }
+    assert!(
+        late > 0,
+        "a hole delays what is delivered, or this tests nothing"
+    );
+}
+
+/// A transfer's goodput is over its own time, and a run ends with the last transfer.
+#[test]
+fn idle_time_is_not_divided_by() {
+    let mut spec = long(2);
+    spec.duration = Duration::from_secs(1);
+    spec.warm_up = Duration::ZERO;
+    spec.flows[1].start = Duration::from_millis(50);
+    for flow in &mut spec.flows {
+        flow.load = Load::Bytes(ByteCount::new(2_000_000));
+    }
+    spec.record.samples = Some(Duration::from_millis(1));
+    let run = go(&spec);
+    assert_eq!(run.outcome, Outcome::Completed);
+    for flow in &run.flows {
+        let took = flow.transfers[0].took;
+        assert_eq!(flow.active, took);
+        let goodput = Rate::of(ByteCount::new(2_000_000), took).unwrap();
+        assert_eq!(flow.goodput, goodput);
+        assert!(goodput.bits_per_sec() > 850_000_000, "{goodput}");
+        let last = flow.samples.last().unwrap();
+        assert_eq!(last.received, ByteCount::new(2_000_000), "the last look");
+    }
+    let end = run.flows[1].transfers[0].took + Duration::from_millis(50);
+    assert_eq!((run.simulated, run.measured), (end, end));
+    let both = Rate::of(ByteCount::new(4_000_000), end).unwrap();
+    assert_eq!(run.goodput(), both);
+
+    // A flow that begins after the warm-up is not charged for the time before.
+    let mut spec = long(2);
+    spec.flows[1].start = Duration::from_millis(40);
+    let run = go(&spec);
+    let active: Vec<_> = run.flows.iter().map(|f| f.active).collect();
+    assert_eq!(active, [40, 20].map(Duration::from_millis));
+}
+
+#[test]
+fn the_longest_queue_is_that_after_the_warm_up() {
+    let mut spec = long(20);
+    spec.tcp.congestion = "dctcp".to_owned();
+    spec.net.aqm = Aqm::EcnStep(QueueLimit::Packets(20));
+    spec.record.queue = true;
+    spec.warm_up = Duration::ZERO;
+    let whole = go(&spec).bottleneck;
+    spec.warm_up = Duration::from_millis(20);
+    let warm = go(&spec).bottleneck;
+    // All initial windows at once; DCTCP stays near its threshold then.
+    assert!(warm.max_queue_packets < whole.max_queue_packets);
+    let traced = |b: &PortOutcome| b.queue.iter().map(|q| q.packets).max().unwrap();
+    assert_eq!(warm.max_queue_packets, traced(&warm));
+    assert_eq!(whole.max_queue_packets, traced(&whole));
+}
+
+#[test]
+fn handshake_timeouts_count() {
+    let mut spec = long(20);
+    spec.warm_up = Duration::ZERO;
+    spec.duration = Duration::from_secs(20);
+    spec.net.loss = Loss::Random(200_000_000);
+    for flow in &mut spec.flows {
+        flow.load = Load::Bytes(ByteCount::new(1_000));
+    }
+    let run = go(&spec);
+    let handshakes: u64 = run.flows.iter().map(|f| f.handshake_timeouts).sum();
+    assert!(handshakes > 1, "{run:?}");
+    let data: u64 = run.flows.iter().map(|f| f.at_end.timeouts).sum();
+    assert_eq!(run.timeouts(), data + handshakes);
+    for flow in &run.flows {
+        let transfer = flow.transfers[0];
+        // The receiver's SYN-ACKs are no timeouts of the sender.
+        let sender = flow.at_end.timeouts..=flow.timeouts();
+        assert!(
+            sender.contains(&transfer.timeouts),
+            "{transfer:?} {sender:?}"
+        );
+        let late = Duration::from_secs(1);
+        assert!(flow.handshake_timeouts == 0 || transfer.took > late);
     }
 }

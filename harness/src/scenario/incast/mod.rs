@@ -9,8 +9,8 @@ mod network;
 
 use super::spec::{IncastSpec, Length};
 use super::{
-    DropCounts, IncastRun, IncastRunner, Outcome, QueuePeak, RunContext, ScenarioError,
-    TimeoutCounts, tcp,
+    DropCounts, IncastRun, IncastRunner, NicRefusals, Outcome, QueuePeak, Recording, RunContext,
+    ScenarioError, TimeoutCounts, Unrecorded, tcp,
 };
 use crate::host::capture::Capture;
 use crate::host::trace::TraceLog;
@@ -58,17 +58,21 @@ impl Default for Incast {
 
 impl IncastRunner for Incast {
     fn run(&self, spec: &IncastSpec, ctx: RunContext<'_>) -> Result<IncastRun, ScenarioError> {
-        match ctx.capture {
-            None => self.watch(spec, ctx, NoTap).map(|(result, NoTap)| result),
-            Some(_) => {
-                let mut ctx = ctx;
-                let out = ctx.capture.take().expect("matched above");
-                let tap = Capture::new(out).map_err(ScenarioError::Capture)?;
+        let mut ctx = ctx;
+        let capture = ctx.capture.take();
+        let capture = capture.map(|out| Capture::new(out, CLIENT, ctx.snap_length));
+        let (mut result, written) = match capture {
+            None => (self.watch(spec, ctx, NoTap)?.0, Ok(())),
+            Some(Err(e)) => (self.watch(spec, ctx, NoTap)?.0, Err(e)),
+            Some(Ok(tap)) => {
                 let (result, tap) = self.watch(spec, ctx, tap)?;
-                tap.finish().map_err(ScenarioError::Capture)?;
-                Ok(result)
+                (result, tap.finish())
             }
-        }
+        };
+        let failed = written.err();
+        let failed = failed.map(|e| Unrecorded::new(Recording::Capture, &e));
+        result.unrecorded.extend(failed);
+        Ok(result)
     }
 }
 
@@ -142,6 +146,8 @@ fn run<T: Tap<SimPacket>>(
                 if let Some(trace) = &mut trace {
                     trace.drain();
                 }
+                let (done, all) = progress(spec, client(w), w.now().to_instant());
+                ctx.report(done, all);
             }
             let client = client(w);
             !cancelled
@@ -161,9 +167,7 @@ fn run<T: Tap<SimPacket>>(
             (outcome, ..) => break outcome,
         }
     };
-    if let Some(trace) = trace {
-        trace.finish().map_err(ScenarioError::Trace)?;
-    }
+    let traced = trace.map_or(Ok(()), TraceLog::finish);
     if cancelled {
         return Err(ScenarioError::Cancelled);
     }
@@ -190,7 +194,26 @@ fn run<T: Tap<SimPacket>>(
             )));
         }
     };
-    Ok((collect(spec, &hosts, &network, outcome, now, events), tap))
+    let mut result = collect(spec, &hosts, &network, outcome, now, events);
+    let failed = traced.err();
+    let failed = failed.map(|e| Unrecorded::new(Recording::Trace, &e));
+    result.unrecorded.extend(failed);
+    Ok((result, tap))
+}
+
+/// How much of the run is done, of how much.
+fn progress(spec: &IncastSpec, client: &Client, now: Instant) -> (u64, u64) {
+    match spec.length {
+        Length::Blocks { blocks, .. } => {
+            let all = spec.block.total(spec.servers).get();
+            let all = all.saturating_mul(u64::from(blocks));
+            (client.blocks.payload.get(), all)
+        }
+        Length::Time(t) => {
+            let since = client.blocks.began.map(|began| now.since(began));
+            (since.map_or(0, |d| d.as_nanos()), t.as_nanos())
+        }
+    }
 }
 
 type IncastWorld<T> = World<TcpHost<Role>, T>;
@@ -254,7 +277,7 @@ fn collect(
         }
     }
     result.timeouts = timeouts;
-    let mut drops = DropCounts::default();
+    let (mut drops, mut refused) = (DropCounts::default(), NicRefusals::default());
     let nics = hosts.len() as u32;
     for port in (0..network.ports()).map(PortId) {
         let s = network.stats(port);
@@ -264,10 +287,12 @@ fn collect(
         drops.impaired += s.dropped(DropReason::Lost);
         drops.port_early += s.dropped(DropReason::Early);
         result.marks += s.marks;
-        if port.0 == CLIENT.0 || port.0 > nics {
-            drops.client_nic += full;
+        if port.0 == CLIENT.0 {
+            refused.client += full;
         } else if port.0 < nics {
-            drops.server_nic += full;
+            refused.server += full;
+        } else if port.0 > nics {
+            drops.port_server += full;
         } else {
             drops.port_full += full;
             result.max_queue = QueuePeak {
@@ -279,5 +304,6 @@ fn collect(
     // The receiver's checksum drops what a link damaged.
     drops.impaired += hosts.iter().map(|h| h.corrupt_in).sum::<u64>();
     result.drops = drops;
+    result.refused = refused;
     result
 }
