@@ -2,7 +2,7 @@
 
 mod lab;
 
-use lab::{Lab, MSS, ms, segments, textbook};
+use lab::{Lab, MSS, congestion, ms, segments, textbook};
 use narrows::config::{EcnMode, InitialWindow, RecoverySending, TcpConfig};
 use narrows::congestion::CaState;
 use narrows::wire::Flags;
@@ -213,6 +213,84 @@ fn prr_paces_the_reduction_for_an_ecn_mark_too() {
         (lab.pipe(), lab.conn.sender().congestion().ssthresh().get()),
         (10, 10_000)
     );
+}
+
+/// A flight that the application kept below the target of a reduction is not to be reduced: what it
+/// writes next leaves as far as the window admits, without waiting for an ACK to let it.
+#[test]
+fn rfc9937_4_a_mark_that_finds_less_in_flight_than_its_target_leaves_the_window_open() {
+    for recovery in [RecoverySending::Prr, RecoverySending::Pipe] {
+        let config = TcpConfig {
+            recovery,
+            ecn: EcnMode::Dctcp,
+            initial_window: InitialWindow::Segments(100),
+            ..congestion(textbook("sack"), "dctcp")
+        };
+        let mut lab = Lab::connected_with(config, ms(100), Flags::ECE);
+        lab.write(2);
+        lab.wait(ms(100));
+        lab.ack_now(MSS, &[], Flags::ECE);
+        assert_eq!((state(&lab), lab.reductions()), (CaState::Cwr, 1));
+        let window = lab.cwnd();
+        assert!((40..100).contains(&window), "{window}");
+        // 1 is still in flight.
+        assert_eq!(lab.write(200).len() as u64, window - 1, "{recovery:?}");
+        assert_eq!(lab.pipe(), window);
+        // The reduction is over with the window that it found.
+        lab.wait(ms(100));
+        lab.ack(2);
+        assert_eq!((state(&lab), lab.reductions()), (CaState::Open, 1));
+    }
+}
+
+/// RFC 5681 section 3.2, RFC 3042: nor do duplicate ACKs without SACK widen that window, but for
+/// two segments.
+#[test]
+fn rfc3042_duplicate_acks_let_two_segments_out_of_a_window_that_a_mark_lowered() {
+    let config = TcpConfig {
+        recovery: RecoverySending::Pipe,
+        ecn: EcnMode::Classic,
+        initial_window: InitialWindow::Segments(20),
+        dup_thresh: 30,
+        ..textbook("newreno")
+    };
+    let mut lab = Lab::connected_with(config, ms(100), Flags::ECE);
+    lab.write(200);
+    lab.wait(ms(100));
+    lab.ack_now(MSS, &[], Flags::ECE);
+    for n in 2..=12 {
+        lab.ack(n);
+    }
+    assert_eq!((state(&lab), lab.cwnd()), (CaState::Cwr, 10));
+    let before = lab.conn.sender_stats().segments;
+    for _ in 0..8 {
+        lab.ack(12);
+    }
+    assert_eq!(state(&lab), CaState::Cwr);
+    assert_eq!(lab.conn.sender_stats().segments - before, 2);
+}
+
+/// RFC 9937 section 6.2: what a recovery could have sent, had the application had it, leaves when
+/// it has, between ACKs, and no more than fills the target.
+#[test]
+fn rfc9937_6_2_what_an_application_writes_between_acks_leaves() {
+    let config = TcpConfig {
+        initial_window: InitialWindow::Segments(20),
+        ..textbook("sack")
+    };
+    for (acked, room) in [(7, 2), (11, 4), (20, 9)] {
+        let mut lab = Lab::connected(config.clone(), ms(100));
+        lab.write(20);
+        lab.wait(ms(100));
+        for n in 2..=acked {
+            lab.sack(0, &[(1, n)]);
+        }
+        assert_eq!((state(&lab), lab.ssthresh()), (CaState::Recovery, 10));
+        lab.wait(ms(10));
+        let left = segments(&lab.write(200));
+        assert_eq!(left.len() as u64, room, "{acked}");
+        assert!(lab.pipe() <= 10.max(21 - acked + room), "{acked}");
+    }
 }
 
 /// RFC 5681 section 3.1: where segments become smaller the window keeps their number, and the

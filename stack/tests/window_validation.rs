@@ -317,7 +317,68 @@ fn rfc7661_4_2_nothing_is_measured_in_recovery() {
     assert!(!rig.is_non_validated());
 }
 
-/// The same with the window validated: RFC 5681's halving.
+/// Duplicate ACKs say nothing of loss here, however many: a sample may end while they come.
+fn tolerant() -> TcpConfig {
+    TcpConfig {
+        dup_thresh: 100,
+        limited_transmit: false,
+        ..config(IdleRestart::Rfc7661, "sack")
+    }
+}
+
+/// Section 4.2: what was SACKed within the round trip was delivered in it. A hole that outlasts the
+/// sample does not make it less, and the window is validated.
+#[test]
+fn rfc7661_4_2_a_sample_that_ends_in_a_hole_counts_what_was_sacked() {
+    let config = TcpConfig {
+        initial_window: InitialWindow::Segments(8),
+        ..tolerant()
+    };
+    let mut lab = Lab::connected(config, RTT);
+    lab.write(8);
+    lab.wait(RTT);
+    lab.ack(1);
+    for n in 3..=8 {
+        lab.sack(1, &[(2, n)]);
+    }
+    lab.wait(RTT * 3 / 2);
+    lab.ack(8);
+    assert_eq!(lab.conn.sender().ca_state(), CaState::Open);
+    assert!(!lab.conn.sender().is_non_validated(), "7 of 9 in flight");
+}
+
+/// Nor does what the hole held back count in the sample of the round trip that it is filled in:
+/// pipeACK is no more than was ever delivered in one.
+#[test]
+fn rfc7661_4_2_a_hole_that_is_filled_is_not_delivered_anew() {
+    let mut rig = Rig::new(tolerant());
+    rig.trickle(3, ms(150), Duration::from_secs(3));
+    assert_eq!((rig.is_non_validated(), rig.lab.cwnd()), (true, 16));
+    let first = rig.acked;
+    rig.lab.write(5);
+    rig.lab.wait(RTT);
+    rig.acknowledge(1);
+    for n in 3..=5 {
+        rig.lab.sack(first + 1, &[(first + 2, first + n)]);
+    }
+    rig.lab.wait(ms(50));
+    rig.lab.write(5);
+    rig.lab.wait(RTT);
+    rig.acked = first + 5;
+    rig.lab.ack(rig.acked);
+    rig.acknowledge(5);
+    for _ in 0..3 {
+        rig.lab.wait(ms(50));
+        rig.round(5);
+        assert!(
+            rig.is_non_validated(),
+            "five a round trip, of {}",
+            rig.lab.cwnd()
+        );
+    }
+}
+
+/// A loss in the validated phase: RFC 5681's halving.
 #[test]
 fn rfc7661_4_4_1_congestion_in_the_validated_phase() {
     let mut rig = Rig::new(config(IdleRestart::Rfc7661, "sack"));

@@ -248,7 +248,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             }
             // The view is of the flow as this ACK found it: was the window the limit?
             let limited = if self.validates {
-                self.validate_ack(prior_una, now)
+                self.validate_ack(prior_una, delivered, now)
             } else {
                 self.cwnd_limited_since(prior_una)
             };

@@ -144,8 +144,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.note_answered(now);
         self.undo = None;
         self.set_ca_state(CaState::Cwr, trace);
-        // With nothing in flight there are no ACKs to spread it over.
-        if !self.is_idle() {
+        // With nothing in flight there are no ACKs to spread it over; with less than the window will
+        // be, there is nothing to spread, and what the application writes next need not wait for
+        // them.
+        if !self.is_idle() && flight.recover_fs > self.reduced_window() {
             self.start_prr(flight.recover_fs);
         }
         // After a reduction for whatever reason (RFC 3168 section 6.1.2).
@@ -175,11 +177,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     fn start_prr(&mut self, flight: ByteCount) {
         self.prr = match self.policy.recovery {
-            RecoverySending::Prr => {
-                let target = self.cc.ssthresh().min(self.cc.cwnd());
-                Some(Box::new(Prr::new(flight, target)))
-            }
+            RecoverySending::Prr => Some(Box::new(Prr::new(flight, self.reduced_window()))),
             RecoverySending::Pipe => None,
         };
+    }
+
+    /// Where the reduction of the window leads.
+    pub(super) fn reduced_window(&self) -> ByteCount {
+        self.cc.ssthresh().min(self.cc.cwnd())
     }
 }

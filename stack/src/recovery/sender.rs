@@ -366,7 +366,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             }
             // RFC 5681: outside of fast recovery duplicate ACKs do not widen the window, save for
             // the two segments of RFC 3042. `pipe` has left out what each of them stands for.
-            (CaState::Open | CaState::Disorder | CaState::Loss, _) if !self.policy.sack => {
+            (CaState::Open | CaState::Disorder | CaState::Cwr | CaState::Loss, _)
+                if !self.policy.sack =>
+            {
                 let granted = if self.policy.limited_transmit {
                     LIMITED_TRANSMIT
                 } else {

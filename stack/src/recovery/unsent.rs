@@ -83,7 +83,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         let was = core::mem::replace(&mut self.mss, mss);
         self.with_cc(now, |cc, view| cc.on_mss_change(was, view));
-        let target = self.cc.ssthresh().min(self.cc.cwnd());
+        let target = self.reduced_window();
         if let Some(prr) = self.prr.as_deref_mut()
             && mss < was
         {

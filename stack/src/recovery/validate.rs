@@ -66,7 +66,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let settled = self.is_settled();
         let flight = ByteCount::new(self.nxt - self.una);
         let full = self.is_full(flight);
-        let (una, cwnd, rtt) = (self.una, self.cc.cwnd(), self.round_trip());
+        let (delivered, cwnd, rtt) = (self.delivered(), self.cc.cwnd(), self.round_trip());
         let lowered = match self.validation.as_deref_mut() {
             Some(Validation::Decay(used)) => {
                 if full || !settled {
@@ -76,7 +76,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 }
                 None
             }
-            Some(Validation::Preserve(cwv)) if settled => cwv.on_sent(una, cwnd, rtt, now),
+            Some(Validation::Preserve(cwv)) if settled => cwv.on_sent(delivered, cwnd, rtt, now),
             Some(Validation::Preserve(_)) | None => None,
         };
         if let Some(window) = lowered {
@@ -101,17 +101,28 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
     }
 
-    /// An ACK has come that found SND.UNA at `prior_una`. Whether the window was the limit: where
-    /// it is not validated it must have been full.
+    /// An ACK has come that found SND.UNA at `prior_una`, and delivered `newly`. Whether the window
+    /// was the limit: where it is not validated it must have been full.
     #[cold]
-    pub(super) fn validate_ack(&mut self, prior_una: AbsSeq, now: Instant) -> bool {
+    pub(super) fn validate_ack(
+        &mut self,
+        prior_una: AbsSeq,
+        newly: ByteCount,
+        now: Instant,
+    ) -> bool {
         let flight = ByteCount::new(self.nxt - prior_una);
         let full = self.limited_until > prior_una || self.is_full(flight);
-        let (advanced, cwnd, rtt) = (self.una > prior_una, self.cc.cwnd(), self.round_trip());
+        let (cwnd, rtt) = (self.cc.cwnd(), self.round_trip());
+        let before = if self.policy.sack {
+            self.delivered().saturating_sub(newly.get())
+        } else {
+            prior_una
+        };
+        let anything = self.delivered() > before;
         let settled = self.is_settled();
         let lowered = match self.validation.as_deref_mut() {
             Some(Validation::Preserve(cwv)) if settled => {
-                cwv.on_ack(prior_una, advanced, cwnd, rtt, now)
+                cwv.on_ack(before, anything, cwnd, rtt, now)
             }
             Some(Validation::Preserve(_) | Validation::Decay(_)) | None => None,
         };
@@ -188,6 +199,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             cwv.on_undo();
             self.pace_what_is_not_validated();
         }
+    }
+
+    /// All that was ever delivered, as far as ACKs and SACKs tell (RFC 7661 section 4.2). Without
+    /// SACK a duplicate ACK does not say what it is of.
+    fn delivered(&self) -> u64 {
+        self.una + self.board.sacked().get()
     }
 
     /// No loss recovery and no reduction is under way.

@@ -69,7 +69,7 @@ const PARTS: usize = 5;
 /// The acknowledged size of the network pipe (RFC 7661 sections 4.2 and 4.5.1).
 #[derive(Debug, Default)]
 pub(super) struct PipeAck {
-    /// The round trip that is being measured: when it began, and SND.UNA then.
+    /// The round trip that is being measured: when it began, and how much was delivered by then.
     round: Option<(Instant, u64)>,
     /// The largest sample of each part that had one, and when the part began; the oldest is
     /// written over.
@@ -83,18 +83,18 @@ impl PipeAck {
         (rtt * 3).max(Duration::from_secs(1))
     }
 
-    /// Begins to measure a round trip with an ACK that found SND.UNA at `una`, unless one is
+    /// Begins to measure a round trip with an ACK that found `delivered` delivered, unless one is
     /// being measured.
-    fn open(&mut self, una: u64, now: Instant) {
-        self.round.get_or_insert((now, una));
+    fn open(&mut self, delivered: u64, now: Instant) {
+        self.round.get_or_insert((now, delivered));
     }
 
-    /// Takes the sample if the round trip is over; until now SND.UNA was `una`.
-    fn close(&mut self, una: u64, rtt: Duration, now: Instant) -> Sampled {
+    /// Takes the sample if the round trip is over; until now `delivered` was delivered.
+    fn close(&mut self, delivered: u64, rtt: Duration, now: Instant) -> Sampled {
         match self.round {
             Some((began, from)) if now.since(began) >= rtt => {
                 self.round = None;
-                let acked = ByteCount::new(una.saturating_sub(from));
+                let acked = ByteCount::new(delivered.saturating_sub(from));
                 self.record(acked, began + rtt, Self::period(rtt));
                 Sampled::Now
             }
@@ -201,21 +201,21 @@ impl NewCwv {
         matches!(self.phase, Phase::NonValidated { .. }) && self.loss.is_none()
     }
 
-    /// An ACK comes that finds SND.UNA at `una`, and moves it if `advanced`. Outside of loss
-    /// recovery only: in it nothing is measured. The window to go on with, should the
-    /// non-validated period be over.
+    /// An ACK comes that finds `delivered` bytes of all delivered, and tells of more if `anything`.
+    /// Outside of loss recovery only: in it nothing is measured. The window to go on with, should
+    /// the non-validated period be over.
     pub(super) fn on_ack(
         &mut self,
-        una: u64,
-        advanced: bool,
+        delivered: u64,
+        anything: bool,
         cwnd: ByteCount,
         rtt: Duration,
         now: Instant,
     ) -> Option<ByteCount> {
-        let sampled = self.pipe_ack.close(una, rtt, now);
+        let sampled = self.pipe_ack.close(delivered, rtt, now);
         // Before the first measurement of the RTT nothing can be measured over one.
-        if advanced && !rtt.is_zero() {
-            self.pipe_ack.open(una, now);
+        if anything && !rtt.is_zero() {
+            self.pipe_ack.open(delivered, now);
         }
         match sampled {
             Sampled::Now => self.judge(cwnd, rtt, now),
@@ -223,10 +223,10 @@ impl NewCwv {
         }
     }
 
-    /// New data leaves, all before `una` being acknowledged. As [`on_ack`](Self::on_ack).
+    /// New data leaves, `delivered` bytes of all being delivered. As [`on_ack`](Self::on_ack).
     pub(super) fn on_sent(
         &mut self,
-        una: u64,
+        delivered: u64,
         cwnd: ByteCount,
         rtt: Duration,
         now: Instant,
@@ -236,7 +236,7 @@ impl NewCwv {
             // they do, cwnd may have grown beyond what the last round trip could show.
             Phase::Validated { until } if until.is_some_and(|until| now <= until) => None,
             Phase::Validated { .. } => {
-                self.pipe_ack.close(una, rtt, now);
+                self.pipe_ack.close(delivered, rtt, now);
                 self.judge(cwnd, rtt, now)
             }
             Phase::NonValidated { .. } => self.end_of_period(cwnd, now),
