@@ -152,6 +152,60 @@ fn rfc5681_4_3_an_undone_recovery_leaves_nothing_to_answer_for() {
     assert_eq!((state(&lab), lab.reductions()), (CaState::Open, before + 1));
 }
 
+/// But for what is certain: of a segment beyond that was sent again, and of which no D-SACK came
+/// from a peer that sends them, one copy was lost. The window answers for that, once. A segment
+/// that was only late, or a peer that sends no D-SACKs, costs nothing.
+#[test]
+fn rfc5681_4_3_a_loss_beyond_an_undone_recovery_is_answered_for() {
+    for (tells, late) in [(true, false), (true, true), (false, false)] {
+        let config = stamped(TcpConfig {
+            limited_transmit: false,
+            spurious: SpuriousDetection {
+                eifel: true,
+                ..SpuriousDetection::OFF
+            },
+            ..textbook("sack")
+        });
+        let mut lab = flight(config, 20, 600, Flags::NONE);
+        let old = lab.log.last().unwrap().tcp.options.timestamps.unwrap().val;
+        for n in 2..=20 {
+            lab.echo = Some(old);
+            lab.sack(0, &[(1, n)]);
+        }
+        assert_eq!((state(&lab), lab.reductions()), (CaState::Recovery, 1));
+        lab.wait(ms(100));
+        let sent = nxt(&lab);
+        let hole = sent - 4;
+        for n in hole + 2..=sent {
+            lab.echo = Some(old);
+            lab.sack(0, &[(hole + 1, n), (1, hole)]);
+        }
+        let again = segments(&lab.log).iter().filter(|s| **s == hole).count();
+        assert_eq!(again, 2, "repaired in the recovery");
+        lab.wait(ms(50));
+        lab.echo = Some(old);
+        lab.sack(hole, &[(hole + 1, sent)]);
+        assert_eq!((lab.undone(), lab.reductions()), (1, 1));
+        if tells {
+            // The copy of the segment that was late.
+            lab.sack(hole, &[(0, 1), (hole + 1, sent)]);
+        }
+        lab.wait(ms(50));
+        lab.ack(sent);
+        if late {
+            lab.sack(sent, &[(hole, hole + 1)]);
+        }
+        for _ in 0..4 {
+            lab.wait(ms(100));
+            let all = nxt(&lab);
+            lab.ack(all);
+        }
+        let expected = if tells && !late { 2 } else { 1 };
+        assert_eq!(lab.reductions(), expected, "{tells} {late}");
+        assert!(lab.conn.sender_stats().timeouts == 0);
+    }
+}
+
 /// A sender that a mark for 0 to 19 has slowed, and that has heard of 19 segments since. What left
 /// after the reduction is in flight.
 fn after_a_mark(detector: &str) -> Lab {

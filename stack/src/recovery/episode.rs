@@ -260,7 +260,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let bare_duplicate =
             !advanced && input.pure && input.sack.is_empty() && input.dsack.is_none();
         self.tail_loss_probe_ack(input, bare_duplicate, flight, trace);
-        self.detect_spurious(input, advanced, &seen, newly_sacked, trace);
+        self.detect_spurious(input, advanced, &seen, newly_sacked, flight, trace);
         let left = advanced && self.leave_episode(trace, now) == Episode::Ended;
 
         // Loss detection.

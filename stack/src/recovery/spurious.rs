@@ -20,6 +20,31 @@ pub struct UndoRecord {
     /// Whether anything was retransmitted at all.
     retransmitted: bool,
     copies: Copies,
+    beyond: Beyond,
+}
+
+/// What was sent again of what left after the reduction: that was not answered for, and if the
+/// reduction is taken back, nothing has answered for it.
+#[derive(Clone, Debug, Default)]
+struct Beyond {
+    copies: Vec<Copied>,
+    /// A D-SACK has come since the reduction: the peer tells of duplicates.
+    peer_tells: bool,
+    /// The reduction was taken back.
+    taken_back: bool,
+    /// What was outstanding when it was is acknowledged: the round trip after that one has begun.
+    second: bool,
+}
+
+/// Whether what a reduction that was taken back had repaired beyond its window was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RepairedBeyond {
+    /// It is not known yet.
+    Undecided,
+    /// Some of it was.
+    Lost,
+    /// Nothing says so.
+    Unproven,
 }
 
 /// What was retransmitted, for D-SACKs to account for (RFC 3708 section 3).
@@ -84,6 +109,7 @@ impl UndoRecord {
             first_retransmission: None,
             retransmitted: false,
             copies: Copies::Once(Vec::new()),
+            beyond: Beyond::default(),
         }
     }
 
@@ -108,6 +134,57 @@ impl UndoRecord {
             self.retransmitted = true;
         }
         self.copies.add(segment);
+        if segment.start >= self.range.1 && !segment.was_retransmitted() {
+            self.beyond.copies.push(Copied {
+                start: segment.start,
+                end: segment.end,
+                duplicate: false,
+            });
+        }
+    }
+
+    /// The reduction is taken back, with SND.NXT at `nxt`: what is to be remembered of it, if
+    /// anything.
+    pub fn taken_back(mut self: Box<Self>, nxt: AbsSeq) -> Option<Box<Self>> {
+        if self.beyond.copies.is_empty() {
+            return None;
+        }
+        self.beyond.taken_back = true;
+        self.ended = Some(nxt);
+        Some(self)
+    }
+
+    /// Whether it was taken back.
+    pub fn is_taken_back(&self) -> bool {
+        self.beyond.taken_back
+    }
+
+    /// A D-SACK has come, whatever it proves.
+    pub fn note_dsack(&mut self, (start, end): (AbsSeq, AbsSeq)) {
+        self.beyond.peer_tells = true;
+        for copy in &mut self.beyond.copies {
+            copy.duplicate |= start < copy.end && copy.start < end;
+        }
+    }
+
+    /// The reduction was taken back, and now SND.UNA is `una`, SND.NXT `nxt`. Of a segment that was
+    /// sent twice a peer that tells of duplicates reports one, unless either was lost. That has
+    /// come once what left after the undo is acknowledged; a round trip more is for what the
+    /// network reorders.
+    pub fn repaired_beyond(&mut self, una: AbsSeq, nxt: AbsSeq) -> RepairedBeyond {
+        if !self.is_over(una) {
+            return RepairedBeyond::Undecided;
+        }
+        if !core::mem::replace(&mut self.beyond.second, true) {
+            self.ended = Some(nxt);
+            return RepairedBeyond::Undecided;
+        }
+        let once = self.beyond.copies.iter().any(|copy| !copy.duplicate);
+        if self.beyond.peer_tells && once {
+            RepairedBeyond::Lost
+        } else {
+            RepairedBeyond::Unproven
+        }
     }
 
     /// Eifel detection (RFC 3522 section 3.2): an ACK that moves SND.UNA to `una`, past the first

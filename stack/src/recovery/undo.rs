@@ -1,20 +1,25 @@
 //! What an ACK proves about the last reduction: if it was unfounded, it is taken back.
 
 use super::episode::{AckInput, Delivered};
+use super::reduction::Flight;
 use super::scoreboard::AbsSeq;
 use super::sender::Sender;
-use super::spurious::{Frto, FrtoFacts, FrtoVerdict};
+use super::spurious::{Frto, FrtoFacts, FrtoVerdict, RepairedBeyond};
 use crate::trace::TraceEvent;
-use narrows_congestion::{ByteCount, CaState, CongestionControl, RtoPolicy, Spurious};
+use narrows_congestion::{
+    ByteCount, CaState, CongestionControl, CongestionEvent, RtoPolicy, Spurious,
+};
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
-    /// Looks for it in an ACK, with what that delivered; `advanced`: SND.UNA moved.
+    /// Looks for it in an ACK, with what that delivered; `advanced`: SND.UNA moved; `flight`: what was
+    /// outstanding before it.
     pub(super) fn detect_spurious(
         &mut self,
         input: &AckInput<'_>,
         advanced: bool,
         seen: &Delivered,
         newly_sacked: ByteCount,
+        flight: Flight,
         trace: &mut impl FnMut(TraceEvent),
     ) {
         let highest = input
@@ -40,6 +45,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         // RFC 3708 section 3 step A.4: that a D-SACK means a copy of ours is not to be relied on.
         self.network_duplicates |= input.dsack.is_some_and(|d| d.0 >= self.retransmitted_to);
         let Some(undo) = &mut self.undo else { return };
+        if let Some(dsack) = input.dsack {
+            undo.note_dsack(dsack);
+        }
+        if undo.is_taken_back() {
+            self.judge_repaired_beyond(flight, input, trace);
+            return;
+        }
         let spurious = &self.policy.spurious;
         let eifel = spurious.eifel && advanced && undo.eifel(input.ack, input.tsecr);
         let dsack = spurious.dsack
@@ -52,6 +64,32 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.undo_reduction(kind, input, trace);
         } else if undo.is_over(input.ack) {
             self.undo = None;
+        }
+    }
+
+    /// What a reduction that was taken back had repaired of the window after its own is answered for
+    /// once it is certain that it was lost (RFC 5681 section 4.3).
+    #[cold]
+    fn judge_repaired_beyond(
+        &mut self,
+        flight: Flight,
+        input: &AckInput<'_>,
+        trace: &mut impl FnMut(TraceEvent),
+    ) {
+        let Some(undo) = &mut self.undo else { return };
+        let verdict = undo.repaired_beyond(self.una, self.nxt);
+        if verdict == RepairedBeyond::Undecided {
+            return;
+        }
+        self.undo = None;
+        if verdict == RepairedBeyond::Unproven {
+            return;
+        }
+        if matches!(self.ca_state, CaState::Open | CaState::Disorder) {
+            trace(TraceEvent::Congestion(CongestionEvent::Loss));
+            self.enter_cwr(CongestionEvent::Loss, flight, input.now, trace);
+        } else {
+            self.lost_beyond = true;
         }
     }
 
@@ -69,7 +107,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if taken_back {
             self.answered = self.undo.as_ref().map_or(self.una, |undo| undo.answered);
         }
-        self.undo = None;
+        let nxt = self.nxt;
+        self.undo = self.undo.take().and_then(|undo| undo.taken_back(nxt));
         self.prr = None;
         self.force_one = false;
         self.frto = Frto::Off;
