@@ -917,3 +917,50 @@ fn rfc1191_3_1_the_mss_option_does_not_follow_the_path_mtu() {
     let again = Lone::one(l.next_timer());
     assert_eq!(again.tcp.options.mss, Some(1_000));
 }
+
+/// RFC 5927 section 7: a stepping stone of claims, each a byte less than the one before, is believed
+/// a few times about a path and not 1,411; and however many connections there are to that host, none
+/// is touched before it sends.
+#[test]
+fn rfc5927_7_claims_about_a_path_are_budgeted_and_cost_its_connections_nothing() {
+    let tcp = Arc::new(TcpConfig::default());
+    let (mut a, mut b, first, now) = connected_hosts(EndpointConfig::new(tcp, [1; 16]));
+    let mut others: Vec<_> = (0..200)
+        .map(|_| {
+            let to = addr("10.0.0.2:80");
+            let id = a.connect(now, addr("10.0.0.1:0"), to, None).unwrap();
+            for _ in 0..3 {
+                carry(now, &mut a, &mut b);
+                carry(now, &mut b, &mut a);
+            }
+            b.handle_timeout(now);
+            while a.poll_event().is_some() || b.poll_event().is_some() {}
+            id
+        })
+        .collect();
+    others.retain(|id| a.connection(*id).unwrap().state() == State::Established);
+    assert!(others.len() > 100, "{}", others.len());
+    let conn = a.connection_mut(first).unwrap();
+    conn.send(&bytes(1_448), 1_448).unwrap();
+    let sent = wire(&mut a, now);
+    let mut believed = 0;
+    for mtu in (89..1_500).rev() {
+        let error = router_says(too_big(mtu), "10.9.9.9", &sent[0]).unwrap();
+        believed += u32::from(matches!(
+            a.handle_icmp(now, &error),
+            IcmpOutcome::PathMtu(_)
+        ));
+    }
+    assert!((1..=16).contains(&believed), "{believed}");
+    assert!(a.stats().path_mtu_refused > 1_000);
+    let mss = |a: &Host, id| a.connection(id).unwrap().sender().mss().get();
+    assert!(others.iter().all(|id| mss(&a, *id) == 1_448));
+    // A genuine one of a moment later is.
+    wire(&mut a, now + SEC);
+    let error = router_says(too_big(600), "10.9.9.9", &sent[0]).unwrap();
+    assert_eq!(a.handle_icmp(now + SEC, &error), IcmpOutcome::PathMtu(600));
+    // And each hears of it in time.
+    let sender = a.connection_mut(others[7]).unwrap();
+    sender.send(&bytes(1_448), 1_448).unwrap();
+    assert_eq!(wire(&mut a, now + SEC)[0].len(), 600);
+}

@@ -1,11 +1,14 @@
 //! ICMP errors find the connection that they are about (RFC 9293 MUST-54).
 
-use super::Endpoint;
 use super::demux::FourTuple;
 use super::metrics::PathMetrics;
+use super::paths::News;
+use super::places::Slot;
+use super::{Endpoint, Few};
 use crate::conn::TcpTypes;
 use crate::conn::icmp::IcmpOutcome;
 use crate::wire::IcmpError;
+use crate::wire::icmp::IcmpErrorKind;
 use narrows_congestion::Instant;
 use std::net::IpAddr;
 
@@ -29,18 +32,25 @@ impl<T: TcpTypes> Endpoint<T> {
         else {
             return IcmpOutcome::Ignored;
         };
+        let host = tuple.remote.ip();
+        if matches!(error.kind, IcmpErrorKind::PacketTooBig { .. })
+            && !self.few.paths.may_believe(host, now)
+        {
+            self.few.stats.path_mtu_refused += 1;
+            return IcmpOutcome::Ignored;
+        }
         let outcome = conn.handle_icmp(now, error);
         if let IcmpOutcome::PathMtu(mtu) = outcome {
-            self.share_path_mtu(now, slot, tuple.remote.ip(), mtu);
+            self.share_path_mtu(now, host, mtu);
         }
         self.after_input(slot);
         outcome
     }
 
-    /// The connection in slot `from` believes that packets to `host` must not be larger than `mtu`:
-    /// so do the others, and those to come (RFC 1191 section 6.2, RFC 8201 section 5.2). A host
-    /// looks through its connections once for each step down, of which there are few.
-    fn share_path_mtu(&mut self, now: Instant, from: u32, host: IpAddr, mtu: u32) {
+    /// A connection believes that packets to `host` must not be larger than `mtu`: so do the
+    /// others, when they next have something to do, and those to come (RFC 1191 section 6.2,
+    /// RFC 8201 section 5.2).
+    fn share_path_mtu(&mut self, now: Instant, host: IpAddr, mtu: u32) {
         if let Some(metrics) = &mut self.few.metrics {
             let learned = PathMetrics {
                 path_mtu: Some(mtu),
@@ -48,14 +58,20 @@ impl<T: TcpTypes> Endpoint<T> {
             };
             metrics.update(host, &learned, now);
         }
-        for slot in 0..self.slots.len() as u32 {
-            if let Some(conn) = self.slots[slot as usize].conn.as_mut()
-                && slot != from
-                && conn.remote().ip() == host
-            {
-                conn.share_path_mtu(now, mtu);
-                self.touch(slot);
-            }
+        self.few.paths.learn(host, mtu, &mut self.news, now);
+    }
+}
+
+impl<T: TcpTypes> Few<T> {
+    /// What routers have said since the connection in `slot` last heard of it; `news` is the last
+    /// that there is.
+    #[cold]
+    pub(super) fn tell_news(&self, slot: &mut Slot<T>, news: News, now: Instant) {
+        let heard = std::mem::replace(&mut slot.news, news);
+        if let Some(conn) = slot.conn.as_mut()
+            && let Some(mtu) = self.paths.since(conn.remote().ip(), heard, now)
+        {
+            conn.share_path_mtu(now, mtu);
         }
     }
 }

@@ -1,12 +1,11 @@
 //! Numbers that must not be guessed: initial sequence numbers (RFC 6528), timestamp offsets
-//! (RFC 7323 section 5.4) and ephemeral ports (RFC 6056).
+//! (RFC 7323 section 5.4) and where ephemeral ports begin (RFC 6056; [`ports`](super::ports)).
 //!
 //! All are the same keyed hash of the addresses, each with a key of its own.
 
 use super::demux::FourTuple;
 use crate::siphash::SipKey;
 use crate::wire::Seq;
-use core::ops::RangeInclusive;
 use narrows_congestion::Instant;
 use std::net::{IpAddr, SocketAddr};
 
@@ -61,66 +60,11 @@ impl Secrets {
         self.timestamp.sip24(tuple.words()) as u32
     }
 
-    /// `F` of RFC 6056 section 3.3.3: of the tuple without the local port.
-    fn port_offset(&self, local: IpAddr, remote: SocketAddr) -> u32 {
+    /// `F` and `G` of RFC 6056 section 3.3.4, in the lower and the upper half: of the tuple without
+    /// the local port.
+    pub(super) fn port_hash(&self, local: IpAddr, remote: SocketAddr) -> u64 {
         let tuple = FourTuple::new(SocketAddr::new(local, 0), remote);
-        self.port.sip24(tuple.words()) as u32
-    }
-}
-
-/// Chooses local ports for active opens, RFC 6056 section 3.3.3 (algorithm 3): a hash of the
-/// destination gives the place to start, a counter moves on from there.
-///
-/// To one destination ports come in sequence, so that one is reused as late as can be; what
-/// sequence another sees is hidden from each.
-#[derive(Clone, Debug)]
-pub struct EphemeralPorts {
-    first: u16,
-    count: u32,
-    next: u32,
-}
-
-impl EphemeralPorts {
-    /// The dynamic ports of IANA, 49152 to 65535 (RFC 6335 section 6).
-    pub const DYNAMIC: RangeInclusive<u16> = 49_152..=65_535;
-
-    /// Choose from `range`; port 0 is left out.
-    pub fn new(range: RangeInclusive<u16>) -> Self {
-        let first = (*range.start()).max(1);
-        let count = (u32::from(*range.end()) + 1).saturating_sub(u32::from(first));
-        Self {
-            first,
-            count,
-            next: 0,
-        }
-    }
-
-    /// A port for a connection from `local` to `remote` that `is_free` agrees to; `None` if it
-    /// agrees to none of the range. Each port is asked for at most once.
-    pub fn choose(
-        &mut self,
-        secrets: &Secrets,
-        local: IpAddr,
-        remote: SocketAddr,
-        mut is_free: impl FnMut(u16) -> bool,
-    ) -> Option<u16> {
-        let offset = secrets.port_offset(local, remote);
-        for _ in 0..self.count {
-            // Reduced before it is added: no jump where the sum would pass 2^32.
-            let step = (offset % self.count + self.next) % self.count;
-            self.next = (self.next + 1) % self.count;
-            let port = self.first + step as u16;
-            if is_free(port) {
-                return Some(port);
-            }
-        }
-        None
-    }
-}
-
-impl Default for EphemeralPorts {
-    fn default() -> Self {
-        Self::new(Self::DYNAMIC)
+        self.port.sip24(tuple.words())
     }
 }
 
@@ -133,10 +77,6 @@ mod tests {
 
     fn tuple(local_port: u16, remote: &str) -> FourTuple {
         FourTuple::new(SocketAddr::new(LOCAL, local_port), remote.parse().unwrap())
-    }
-
-    fn peer(host: u8) -> SocketAddr {
-        SocketAddr::from(([10, 0, 0, host], 80))
     }
 
     /// RFC 6528 section 3: M ticks every 4 us and wraps, F is fixed per four-tuple.
@@ -183,61 +123,5 @@ mod tests {
         );
         let later = Instant::ZERO + Duration::from_secs(1);
         assert_ne!(s.isn(later, &t), s.isn(Instant::ZERO, &t));
-    }
-
-    #[test]
-    fn ports_to_one_destination_are_used_in_turn() {
-        let s = Secrets::new(1, 2);
-        let mut ports = EphemeralPorts::new(100..=109);
-        let mut choose = || ports.choose(&s, LOCAL, peer(2), |_| true).unwrap();
-        let mut seen: Vec<u16> = (0..10).map(|_| choose()).collect();
-        assert_eq!(choose(), seen[0]);
-        assert!(
-            seen.windows(2)
-                .all(|w| w[1] == w[0] + 1 || (w[0], w[1]) == (109, 100))
-        );
-        seen.sort_unstable();
-        assert_eq!(seen, (100..=109).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn a_full_range_is_searched_once_and_the_last_free_port_is_found() {
-        let s = Secrets::new(1, 2);
-        let mut ports = EphemeralPorts::default();
-        let mut asked = 0;
-        let full = ports.choose(&s, LOCAL, peer(2), |_| {
-            asked += 1;
-            false
-        });
-        assert_eq!((full, asked), (None, 16_384));
-        // Every port there is can be found, in a range that does not divide 2^16.
-        let mut ports = EphemeralPorts::new(0..=65_535);
-        for want in [1, 40_000, 65_535, 2] {
-            assert_eq!(
-                ports.choose(&s, LOCAL, peer(2), |port| port == want),
-                Some(want)
-            );
-        }
-    }
-
-    #[test]
-    fn odd_ranges() {
-        let s = Secrets::new(1, 2);
-        #[allow(clippy::reversed_empty_ranges)] // What is tested.
-        for (range, want) in [(10..=5, None), (0..=0, None), (0..=1, Some(1))] {
-            let mut ports = EphemeralPorts::new(range);
-            assert_eq!(ports.choose(&s, LOCAL, peer(2), |_| true), want);
-        }
-    }
-
-    #[test]
-    fn where_the_sequence_starts_depends_on_the_destination() {
-        let s = Secrets::new(1, 2);
-        let mut first: Vec<Option<u16>> = (1..=8)
-            .map(|host| EphemeralPorts::default().choose(&s, LOCAL, peer(host), |_| true))
-            .collect();
-        first.sort_unstable();
-        first.dedup();
-        assert_eq!(first.len(), 8);
     }
 }

@@ -17,7 +17,9 @@ pub mod isn;
 mod listen;
 pub mod metrics;
 mod output;
+mod paths;
 mod places;
+pub mod ports;
 mod slots;
 mod source;
 mod strangers;
@@ -37,11 +39,13 @@ use challenge::{ChallengeLimit, EndpointBudget, Verdict};
 use cookies::Cookies;
 use demux::{Demux, FourTuple, LastFound};
 use events::Events;
-use isn::{EphemeralPorts, Secrets};
+use isn::Secrets;
 use listen::Listener;
 use metrics::{MetricsCache, MetricsConfig};
 use narrows_congestion::Instant;
+use paths::{News, Paths};
 use places::{LAST, Slots};
+use ports::EphemeralPorts;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::net::SocketAddr;
@@ -199,6 +203,9 @@ pub struct EndpointStats {
     pub cookies_failed: u64,
     /// ICMP errors about TCP segments.
     pub icmp_errors: u64,
+    /// Routers' claims that packets are too big which nobody looked at: there were too many about
+    /// the path to that host.
+    pub path_mtu_refused: u64,
     /// SYNs and SYN-ACKs that went unanswered until their timer fired, of all connections: those
     /// that came to nothing, too.
     pub handshake_timeouts: u64,
@@ -220,6 +227,8 @@ pub struct Endpoint<T: TcpTypes> {
     last_found: LastFound,
     /// The connection that a packet was given to last.
     last_input: Sparse<u32>,
+    /// The last that routers said of paths: who has not heard it asks [`Few::paths`].
+    news: News,
     /// Whether there are strays, which are in the box.
     has_strays: bool,
     events: Events,
@@ -238,6 +247,7 @@ struct Few<T: TcpTypes> {
     secrets: Secrets,
     cookies: Cookies,
     ports: EphemeralPorts,
+    paths: Paths,
     metrics: Option<MetricsCache>,
     challenge: EndpointBudget,
     rng: Rng,
@@ -261,19 +271,21 @@ impl<T: TcpTypes> Endpoint<T> {
         let key = u128::from_le_bytes(config.secret);
         let (k0, k1) = (key as u64, (key >> 64) as u64);
         let secrets = Secrets::new(k0, k1);
+        let seed = k0 ^ k1.rotate_left(32);
         let few = Few {
             free: Vec::new(),
             demux: Demux::new(secrets.table()),
             listeners: BTreeMap::new(),
             next_listener: 0,
-            ports: EphemeralPorts::new(config.ports.clone()),
+            ports: EphemeralPorts::new(config.ports.clone(), Rng::stream(seed, 2)),
             metrics: config
                 .metrics
                 .map(|m| MetricsCache::new(m, *secrets.table())),
+            paths: Paths::default(),
             challenge: EndpointBudget::new(config.challenge_acks),
             cookies: Cookies::new(*secrets.cookie()),
             secrets,
-            rng: Rng::stream(k0 ^ k1.rotate_left(32), 1),
+            rng: Rng::stream(seed, 1),
             stray: VecDeque::new(),
             tracer: None,
             empty: T::Send::default(),
@@ -288,6 +300,7 @@ impl<T: TcpTypes> Endpoint<T> {
             last_dirty: LAST,
             last_found: LastFound::NONE,
             last_input: Sparse::NONE,
+            news: News::default(),
             has_strays: false,
             events: Events::default(),
             wheel: TimerWheel::new(),

@@ -82,7 +82,11 @@ impl<T: TcpTypes> Endpoint<T> {
         }
         loop {
             let slot = self.first_dirty;
-            let Some(conn) = self.slots.get_mut(slot as usize)?.conn.as_mut() else {
+            let s = self.slots.get_mut(slot as usize)?;
+            if s.news != self.news {
+                self.few.tell_news(s, self.news, now);
+            }
+            let Some(conn) = s.conn.as_mut() else {
                 self.pop_dirty();
                 continue;
             };

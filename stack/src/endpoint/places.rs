@@ -7,6 +7,7 @@
 //! moves more than the first chunk's, and many lie side by side, in large pages where there are any.
 
 use super::ListenerId;
+use super::paths::News;
 use crate::conn::{Connection, TcpTypes};
 use crate::prefetch::prefetch_part;
 use std::mem::offset_of;
@@ -21,6 +22,8 @@ pub(super) struct Slot<T: TcpTypes> {
     pub(super) next_dirty: u32,
     /// The user has let go of it: it is removed when it is closed.
     pub(super) released: bool,
+    /// What the connection has heard of paths.
+    pub(super) news: News,
     pub(super) listener: Option<ListenerId>,
     pub(super) conn: Place<T>,
 }
@@ -62,6 +65,7 @@ impl<T: TcpTypes> Slot<T> {
         generation: 0,
         next_dirty: NOT_QUEUED,
         released: false,
+        news: News::NONE,
         listener: None,
         conn: Place::Free,
     };

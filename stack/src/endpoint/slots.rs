@@ -97,6 +97,7 @@ impl<T: TcpTypes> Endpoint<T> {
             };
             if self.few.demux.lookup(&tuple) == Some(slot) {
                 self.few.demux.remove(&tuple);
+                self.few.ports.on_closed(&tuple);
                 self.last_found = LastFound::NONE;
                 if let Some(metrics) = &mut self.few.metrics {
                     metrics.update(tuple.remote.ip(), &learned_by(conn), now);
@@ -121,10 +122,12 @@ impl<T: TcpTypes> Endpoint<T> {
         now: Instant,
     ) -> u32 {
         let conn = Place::Taken(conn);
+        let news = self.news;
         let slot = match self.few.free.pop() {
             Some(slot) => {
                 let s = &mut self.slots[slot as usize];
                 s.released = false;
+                s.news = news;
                 s.listener = listener;
                 s.conn = conn;
                 slot
@@ -134,6 +137,7 @@ impl<T: TcpTypes> Endpoint<T> {
                     generation: 0,
                     next_dirty: NOT_QUEUED,
                     released: false,
+                    news,
                     listener,
                     conn,
                 });
@@ -143,6 +147,7 @@ impl<T: TcpTypes> Endpoint<T> {
         // Both callers have looked: there is no such connection.
         let entered = self.few.demux.insert(&tuple, slot);
         debug_assert!(entered.is_ok(), "{tuple:?} twice");
+        self.few.ports.on_opened(&tuple);
         if let Some(ledger) = &self.few.ledger
             && let Some(conn) = self.slots[slot as usize].conn.as_mut()
         {
@@ -160,11 +165,13 @@ impl<T: TcpTypes> Endpoint<T> {
 
     pub(super) fn remove(&mut self, slot: u32) {
         if let Some(conn) = self.slots[slot as usize].conn.as_ref() {
-            self.last_found = LastFound::NONE;
-            self.few.demux.remove(&FourTuple {
+            let tuple = FourTuple {
                 local: conn.local(),
                 remote: conn.remote(),
-            });
+            };
+            self.last_found = LastFound::NONE;
+            self.few.demux.remove(&tuple);
+            self.few.ports.on_closed(&tuple);
         }
         let id = self.id(slot);
         if !self.slots[slot as usize].released {
