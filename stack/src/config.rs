@@ -6,6 +6,7 @@ use crate::conn::flow_window::ReceiveWindowFactory;
 use crate::conn::icmp::IcmpPolicy;
 use crate::conn::mtu_probing::MtuProbing;
 use crate::endpoint::challenge::ChallengeLimit;
+use crate::fast_open::FastOpen;
 use crate::recovery::detector::DetectorFactory;
 use crate::recovery::rack::RackTlp;
 use narrows_congestion::{
@@ -120,6 +121,8 @@ pub struct TcpConfig {
     /// Retransmissions of the same segment, or of the SYN, before the user is told (R1 of RFC 9293
     /// section 3.8.3; SHLD-10: at least 3).
     pub retries_before_report: u32,
+    /// TCP Fast Open (RFC 7413): data on SYNs. Off by default, as its section 6 asks for.
+    pub fast_open: FastOpen,
     /// Differentiated services code point of what is sent, six bits (RFC 9293 MUST-48).
     pub dscp: u8,
     /// Time to live, or hop limit, of what is sent (RFC 9293 MUST-49).
@@ -176,6 +179,7 @@ impl Default for TcpConfig {
             mtu_probing: MtuProbing::default(),
             report_soft_errors: true,
             retries_before_report: 3,
+            fast_open: FastOpen::default(),
             dscp: 0,
             hop_limit: 64,
         }

@@ -81,6 +81,7 @@ pub mod device;
 #[cfg(feature = "device")]
 pub mod driver;
 pub mod endpoint;
+pub mod fast_open;
 pub mod interface;
 pub mod memory;
 pub mod neighbor;

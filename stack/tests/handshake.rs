@@ -152,7 +152,7 @@ fn rfc9293_3_10_7_3_fifth_neither_syn_nor_rst_is_dropped() {
 #[test]
 fn simultaneous_open_by_hand() {
     let (mut l, _) = Lone::syn_sent(plain());
-    let out = Lone::one(l.recv(syn().mss(700).data(b"ignored")));
+    let out = Lone::one(l.recv(syn().mss(700)));
     assert!(out.is(SYN | ACK), "{out:?}");
     assert_eq!((out.seq, out.ack), (-1, 0));
     assert_eq!(l.state(), State::SynReceived(Origin::Active));
@@ -163,6 +163,21 @@ fn simultaneous_open_by_hand() {
     assert_eq!(l.state(), State::Established);
     assert_eq!(l.events, [Event::Connected]);
     assert_eq!(l.send(&bytes(2_000))[0].data.len(), 700);
+}
+
+/// RFC 9293 section 3.10.7.3: text and FIN of a SYN wait until the connection is established.
+#[test]
+fn rfc9293_3_10_7_3_text_of_a_syn_is_queued() {
+    let (mut l, _) = Lone::syn_sent(plain());
+    let out = Lone::one(l.recv(syn().and(FIN).data(b"early")));
+    assert_eq!((out.seq, out.ack), (-1, 0), "not acknowledged yet");
+    assert_eq!(l.conn.readable(), 0);
+    let out = Lone::one(l.recv(syn_ack()));
+    assert_eq!(out.ack, 6);
+    assert_eq!(l.state(), State::CloseWait);
+    assert_eq!(l.conn.readable(), 5);
+    let view = l.conn.recv_buffer().peek(l.conn.readable_end());
+    assert!(view == b"early"[..]);
 }
 
 /// The SYN-ACK of a simultaneous open alone completes it, as figure 8 draws it.

@@ -340,3 +340,27 @@ fn no_timer_survives_the_end() {
     l.settle();
     assert_eq!(l.conn.poll_timeout(), None);
 }
+
+/// RFC 7323 section 3.2 (once agreed) and 5.2 (what answers a segment of no connection).
+#[test]
+fn rfc7323_3_2_and_5_2_a_rst_has_timestamps() {
+    let config = || TcpConfig {
+        timestamps: narrows::config::TimestampMode::Millis,
+        ..plain()
+    };
+    let mut l = Lone::established_by(config(), pair::lone::syn_ack().mss(1_000).ts(70, 0));
+    l.conn.abort(l.now);
+    let out = Lone::one(l.settle());
+    assert!(out.has(RST));
+    let option = out.tcp.options.timestamps.expect("agreed");
+    assert_eq!(option.ecr, 70);
+    assert_ne!(option.val, 0);
+
+    let (mut l, _) = Lone::syn_sent(config());
+    let out = Lone::one(l.recv(seg(SYN | ACK, -1, 5).ts(99, 0)));
+    assert!(out.has(RST));
+    let option = out.tcp.options.timestamps.expect("of what it answers");
+    assert_eq!((option.val, option.ecr), (0, 99));
+    let out = Lone::one(l.recv(seg(ACK, 0, 5)));
+    assert_eq!(out.tcp.options.timestamps, None, "nothing to echo");
+}

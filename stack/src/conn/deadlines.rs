@@ -28,8 +28,11 @@ impl<T: TcpTypes> Connection<T> {
                 Timer::Trim => self.trim(now),
             }
         }
-        if matches!(self.state, State::Closed(_) | State::TimeWait) {
-            return;
+        match self.state {
+            State::Closed(_) | State::TimeWait => return,
+            // Until the SYN-ACK is answered its timer speaks for what was sent after it.
+            State::SynReceived(_) => return self.snd.postpone_timers(now),
+            _ => {}
         }
         let mut trace = tracer(&mut self.trace, now);
         if self.snd.reorder_deadline().is_some_and(|at| at <= now) {

@@ -77,6 +77,11 @@ impl OfferedWindow {
         1 << self.shift
     }
 
+    /// The largest window that is ever offered.
+    pub(crate) fn most(&self) -> u64 {
+        self.clamp
+    }
+
     /// The offset up to which data is acceptable.
     pub(crate) fn right_edge(&self) -> u64 {
         self.right_edge

@@ -1,5 +1,6 @@
 //! Opening a connection: our SYN, the peer's, and what they agree on (RFC 9293 section 3.5).
 
+use super::fast_open::FastOpen;
 use super::icmp::SoftError;
 use super::state::{CloseReason, Origin, State};
 use super::timers::Timer;
@@ -34,6 +35,15 @@ pub(super) struct Handshake {
     pub(super) peer_wscale: Option<u8>,
     pub(super) peer_sack: bool,
     pub(super) peer_mss: Option<u16>,
+    /// Bytes of text that came with the peer's SYN and wait in the receive buffer.
+    pub(super) text: u16,
+    /// A FIN came behind them.
+    pub(super) peer_fin: bool,
+    /// TSval of a segment that a RST answers in SYN-SENT.
+    pub(super) refused_tsval: Option<u32>,
+    pub(super) fast_open: Option<Box<FastOpen>>,
+    /// When it was given up.
+    pub(super) over_at: Instant,
 }
 
 /// How often our SYN, be it with an ACK, has left, for whatever reason. Its answer measures a
@@ -111,10 +121,11 @@ impl<T: TcpTypes> Connection<T> {
     ) {
         let ack = tcp.flags.contains(Flags::ACK);
         // First, check the ACK bit. Only our SYN can be acknowledged.
-        if ack && tcp.ack != self.iss + 1 {
+        if ack && !self.acknowledges_syn(tcp.ack) {
             self.stats.unacceptable_in += 1;
             if !tcp.flags.contains(Flags::RST) {
                 self.reset_due = Some(tcp.ack);
+                self.handshake.refused_tsval = tcp.options.timestamps.map(|t| t.val);
             }
             return;
         }
@@ -134,6 +145,7 @@ impl<T: TcpTypes> Connection<T> {
         if ack {
             self.ecn.on_syn_ack(tcp.flags);
             self.timers.stop(Timer::Handshake);
+            self.on_syn_acknowledged(tcp, now);
             self.establish(tcp, now);
             self.ack.force();
             // Data or FIN on the SYN-ACK.
@@ -144,6 +156,7 @@ impl<T: TcpTypes> Connection<T> {
         } else {
             // Simultaneous open.
             self.ecn.on_syn(tcp.flags);
+            self.queue_syn_text(tcp, payload);
             self.set_state(State::SynReceived(Origin::Active), now);
             self.handshake.due = true;
         }
@@ -181,6 +194,11 @@ impl<T: TcpTypes> Connection<T> {
         self.window.init(syn.window, false, syn.seq, 0);
     }
 
+    /// The largest MSS that we and the path take.
+    pub(crate) fn largest_mss(&self) -> u16 {
+        self.config.mss.min(self.path_mtu.mss(self.ip_header()))
+    }
+
     /// The effective MSS (RFC 9293 MUST-16), the path aside.
     pub(super) fn negotiated_mss(&self) -> u16 {
         self.handshake
@@ -192,29 +210,45 @@ impl<T: TcpTypes> Connection<T> {
 
     /// The handshake is complete: the sender gets the values it settled.
     pub(super) fn establish(&mut self, tcp: &TcpHeader, now: Instant) {
-        let mss = self.payload_mss();
-        let mut start = FlowStart::new(mss, self.initial_window(mss));
-        start.initial_ssthresh = self.initial_ssthresh.unwrap_or(start.initial_ssthresh);
-        let cc = T::congestion(&self.config, &start);
-        let floor = if self.handshake.retries > 0 {
-            self.config.rto_after_syn_timeout
-        } else {
-            Duration::ZERO
-        };
-        let policy = sender_policy(&self.config, self.sack, floor);
         let rtt = self.handshake.transmissions.rtt(now);
-        self.snd.begin(mss, policy, cc, rtt, now);
-        self.limit_records();
-        let rule = self.config.idle_restart;
-        self.snd.validate_window(rule, start.initial_window, now);
-        self.window
-            .init(tcp.window, !tcp.flags.contains(Flags::SYN), tcp.seq, 1);
+        if self.is_early() {
+            self.confirm_early(rtt, self.rto_floor(), now);
+        } else {
+            self.begin_sending(rtt, now);
+        }
+        self.window.init(
+            tcp.window,
+            !tcp.flags.contains(Flags::SYN),
+            tcp.seq,
+            self.snd.una(),
+        );
         self.set_state(State::Established, now);
         self.established = true;
         self.events.connected = true;
         self.arm_keepalive(now);
         if self.fin == Fin::Queued {
             self.set_state(State::FinWait1, now);
+        }
+    }
+
+    /// The sender gets the values that the SYNs have settled; `rtt` is what they measured.
+    pub(super) fn begin_sending(&mut self, rtt: Option<Duration>, now: Instant) {
+        let mss = self.payload_mss();
+        let mut start = FlowStart::new(mss, self.initial_window(mss));
+        start.initial_ssthresh = self.initial_ssthresh.unwrap_or(start.initial_ssthresh);
+        let cc = T::congestion(&self.config, &start);
+        let policy = sender_policy(&self.config, self.sack, self.rto_floor());
+        self.snd.begin(mss, policy, cc, rtt, now);
+        self.limit_records();
+        let rule = self.config.idle_restart;
+        self.snd.validate_window(rule, start.initial_window, now);
+    }
+
+    /// The RTO is at least this until the first sample (RFC 6298 section 5.7).
+    fn rto_floor(&self) -> Duration {
+        match self.handshake.retries {
+            0 => Duration::ZERO,
+            _ => self.config.rto_after_syn_timeout,
         }
     }
 
@@ -288,15 +322,16 @@ impl<T: TcpTypes> Connection<T> {
         }
         if answer {
             tcp.flags |= Flags::ACK | self.ecn.syn_ack_flags();
-            tcp.ack = self.irs + 1;
+            tcp.ack = self.rcv_nxt_seq();
             self.ack.on_sent(tcp.ack);
         } else {
             tcp.flags |= self.ecn.syn_flags(self.handshake.retries > 1);
         }
         self.know_room();
+        let (received, read) = (self.rcv_nxt, self.recv_buf.start());
         tcp.window = self
             .offered
-            .advertise(0, 0, u64::from(self.config.mss), false, now);
+            .advertise(received, read, u64::from(self.config.mss), false, now);
         if self.handshake.sent_at.is_none() {
             self.handshake.sent_at = Some(now);
         }

@@ -321,6 +321,7 @@ impl<T: TcpTypes> Connection<T> {
         }
         // While opening there is nothing to cut yet: the peer's SYN finds the limit.
         if matches!(self.state, State::SynSent) {
+            self.on_syn_too_big();
             return;
         }
         self.handle_path_mtu(now, mtu as usize, header);

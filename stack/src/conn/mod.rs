@@ -16,6 +16,7 @@ pub mod acknowledge;
 mod deadlines;
 pub mod ecn;
 mod ends;
+mod fast_open;
 pub mod flow_window;
 mod handshake;
 pub mod icmp;
@@ -65,7 +66,9 @@ use timestamps::Timestamping;
 use tx::{Hold, More};
 use user::{EventSet, Lack};
 
+pub(crate) use fast_open::Early;
 pub(crate) use handshake::default_mss;
+pub(crate) use timestamps::echo_only;
 pub(crate) use tx::{Made, Output};
 pub use types::{Boxed, TcpTypes};
 pub use user::{Event, SendError};
@@ -218,7 +221,7 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     /// Open passively on `syn`, an acceptable SYN that a listener received: a SYN-ACK will be
-    /// sent.
+    /// sent. Its text is the caller's matter.
     pub fn accept(config: Arc<TcpConfig>, opening: Opening, syn: &TcpHeader, now: Instant) -> Self {
         let mut conn = Self::new(config, opening, State::SynReceived(Origin::Passive));
         conn.last_received = now;
@@ -475,6 +478,7 @@ impl<T: TcpTypes> Connection<T> {
         if matches!(self.state, State::Closed(_)) {
             return;
         }
+        self.handshake.over_at = now;
         self.set_state(State::Closed(reason), now);
         self.timers.stop_all();
         self.snd.stop_timers();

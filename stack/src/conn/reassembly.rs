@@ -168,6 +168,14 @@ impl Reassembly {
         self.disorder = None;
     }
 
+    /// The duplicate that waits to be reported is not.
+    pub fn forget_dsack(&mut self) {
+        if let Some(d) = &mut self.disorder {
+            d.dsack = None;
+        }
+        self.let_go_of_memory();
+    }
+
     #[inline]
     fn held(&self) -> &[Held] {
         self.disorder.as_ref().map_or(&[], |d| &d.held)

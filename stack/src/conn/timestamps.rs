@@ -113,6 +113,12 @@ impl Timestamping {
     }
 }
 
+/// The option of a RST that answers a segment of no connection: that one's TSval, and no clock
+/// (RFC 7323 section 5.2).
+pub(crate) const fn echo_only(tsval: u32) -> Timestamps {
+    Timestamps { val: 0, ecr: tsval }
+}
+
 /// `a < b` on the circle of timestamps.
 fn before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0

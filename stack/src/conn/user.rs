@@ -57,7 +57,8 @@ impl std::error::Error for SendError {}
 
 impl<T: TcpTypes> Connection<T> {
     /// Queue data for sending; how many bytes were taken. Less than offered when the send buffer
-    /// is full: [`Event::Writable`] tells when there is room.
+    /// is full: [`Event::Writable`] tells when there is room. A SYN that waits for data
+    /// ([`fast_open`](Self::fast_open)) leaves, with none if there is none.
     ///
     /// # Errors
     /// When the sending side is closed.
@@ -86,6 +87,9 @@ impl<T: TcpTypes> Connection<T> {
         }
         if taken > 0 {
             self.hold.more = More::No;
+        }
+        if self.state == State::SynSent {
+            self.stop_waiting_for_data();
         }
         Ok(taken)
     }

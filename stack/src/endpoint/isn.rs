@@ -17,6 +17,7 @@ pub struct Secrets {
     port: SipKey,
     table: SipKey,
     cookie: SipKey,
+    fast_open: SipKey,
 }
 
 impl Secrets {
@@ -30,6 +31,7 @@ impl Secrets {
             port: master.derive(3),
             table: master.derive(4),
             cookie: master.derive(5),
+            fast_open: master.derive(6),
         }
     }
 
@@ -41,6 +43,11 @@ impl Secrets {
     /// The key of SYN cookies.
     pub fn cookie(&self) -> &SipKey {
         &self.cookie
+    }
+
+    /// The key of Fast Open cookies.
+    pub fn fast_open(&self) -> &SipKey {
+        &self.fast_open
     }
 
     /// The initial sequence number of a connection opened at `now`: `M + F(localip, localport,

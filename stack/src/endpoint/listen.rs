@@ -2,8 +2,11 @@
 
 use super::cookies::{self, SynCookies};
 use crate::config::{ConfigError, TcpConfig};
+use crate::conn::Early;
+use crate::fast_open::FastOpen;
 use crate::wire::{Flags, TcpHeader};
-use narrows_congestion::Instant;
+use narrows_congestion::{Duration, Instant};
+use std::collections::VecDeque;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -48,6 +51,10 @@ pub struct ListenerStats {
     pub dropped: u64,
 }
 
+/// How long after its SYN a connection that was reset counts as pending: as long as the SYN-ACK
+/// would have been repeated, as Linux has it.
+const RESET_COUNTS: Duration = Duration::from_secs(60);
+
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) local: SocketAddr,
@@ -57,6 +64,12 @@ pub(super) struct Listener {
     cookies_until: Option<Instant>,
     /// The user does not keep up with accepting.
     paused: bool,
+    /// Connections that their users have and no third segment has confirmed (RFC 7413
+    /// section 5.1).
+    fast_open_pending: u32,
+    /// Those among them that a RST has ended count until these instants: who sends SYNs with
+    /// another's address must not free their places.
+    fast_open_reset: VecDeque<Instant>,
     pub(super) stats: ListenerStats,
 }
 
@@ -85,6 +98,8 @@ impl Listener {
             tcp,
             cookies_until: None,
             paused: false,
+            fast_open_pending: 0,
+            fast_open_reset: VecDeque::new(),
             stats: ListenerStats::default(),
         }
     }
@@ -171,6 +186,31 @@ impl Listener {
     pub(super) fn on_no_memory(&mut self) {
         self.stats.embryonic = self.stats.embryonic.saturating_sub(1);
         self.stats.dropped += 1;
+    }
+
+    /// Whether one more connection may be given to its user before its handshake is complete; it
+    /// counts from now on.
+    pub(super) fn take_fast_open(&mut self, most: u32, now: Instant) -> bool {
+        while self.fast_open_reset.front().is_some_and(|at| *at <= now) {
+            self.fast_open_reset.pop_front();
+        }
+        let pending = self.fast_open_pending as usize + self.fast_open_reset.len();
+        let room = pending < most as usize;
+        self.fast_open_pending += u32::from(room);
+        room
+    }
+
+    /// One that counted counts no more, or not for ever.
+    pub(super) fn on_early(&mut self, news: Early) {
+        self.fast_open_pending = self.fast_open_pending.saturating_sub(1);
+        if let Early::Reset { since } = news {
+            self.fast_open_reset.push_back(since + RESET_COUNTS);
+        }
+    }
+
+    /// Of connections that are opened from now on.
+    pub(super) fn change_fast_open(&mut self, change: impl FnOnce(&mut FastOpen)) {
+        change(&mut Arc::make_mut(&mut self.tcp).fast_open);
     }
 
     pub(super) fn on_established(&mut self) {

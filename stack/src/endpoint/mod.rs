@@ -11,6 +11,7 @@ pub mod challenge;
 mod cookies;
 pub mod demux;
 mod events;
+mod fast_open;
 mod frames;
 mod icmp;
 pub mod isn;
@@ -30,6 +31,7 @@ use crate::buffer::RecvBuffer;
 use crate::config::{ConfigError, TcpConfig};
 use crate::conn::state::State;
 use crate::conn::{Connection, Event, TcpTypes};
+use crate::fast_open::{FastOpenClient, FastOpenKeys};
 use crate::memory::{Ledger, MemoryLimit, MemoryStats, Need};
 use crate::rng::Rng;
 use crate::sparse::Sparse;
@@ -86,6 +88,9 @@ pub struct EndpointConfig {
     /// How much memory the connections may take together, see [`memory`](crate::memory); `None`:
     /// what their own buffers allow, times their number.
     pub memory: Option<MemoryLimit>,
+    /// Servers whose Fast Open cookie is remembered, and services that did not take it
+    /// (RFC 7413 section 4.1.3), together.
+    pub fast_open_memory: u32,
 }
 
 impl EndpointConfig {
@@ -102,6 +107,7 @@ impl EndpointConfig {
             source: None,
             strangers: Some(StrangerLimit::default()),
             memory: None,
+            fast_open_memory: 1_024,
         }
     }
 }
@@ -209,6 +215,18 @@ pub struct EndpointStats {
     /// SYNs and SYN-ACKs that went unanswered until their timer fired, of all connections: those
     /// that came to nothing, too.
     pub handshake_timeouts: u64,
+    /// Connections given to their user before the handshake was complete, by a Fast Open cookie.
+    pub fast_open_accepted: u64,
+    /// Fast Open cookies sent.
+    pub fast_open_cookies_sent: u64,
+    /// Fast Open cookies that came and were not good.
+    pub fast_open_bad_cookies: u64,
+    /// Good ones that were passed over because too many connections were pending.
+    pub fast_open_overflows: u64,
+    /// Active opens whose SYN had data that was taken, all of it.
+    pub fast_open_passed: u64,
+    /// Active opens with Fast Open that met a negative response (RFC 7413 section 4.1.3.1).
+    pub fast_open_failed: u64,
 }
 
 /// Gives a new connection the sink of its trace events, or none.
@@ -249,6 +267,8 @@ struct Few<T: TcpTypes> {
     ports: EphemeralPorts,
     paths: Paths,
     metrics: Option<MetricsCache>,
+    fast_open: fast_open::Memory,
+    fast_open_keys: FastOpenKeys,
     challenge: EndpointBudget,
     rng: Rng,
     /// For the payload of packets that have none.
@@ -284,6 +304,8 @@ impl<T: TcpTypes> Endpoint<T> {
             paths: Paths::default(),
             challenge: EndpointBudget::new(config.challenge_acks),
             cookies: Cookies::new(*secrets.cookie()),
+            fast_open: fast_open::Memory::new(config.fast_open_memory, *secrets.table()),
+            fast_open_keys: FastOpenKeys::of(*secrets.fast_open()),
             secrets,
             rng: Rng::stream(seed, 1),
             stray: VecDeque::new(),
@@ -351,6 +373,7 @@ impl<T: TcpTypes> Endpoint<T> {
             if s.listener == Some(listener)
                 && let Some(conn) = s.conn.as_mut()
                 && matches!(conn.state(), State::SynReceived(_))
+                && !conn.is_early()
             {
                 s.released = true;
                 conn.abort(now);
@@ -394,7 +417,16 @@ impl<T: TcpTypes> Endpoint<T> {
         }
         self.few.stats.active_opens += 1;
         let opening = self.opening(tuple, now);
-        let slot = self.add(tuple, Connection::connect(tcp, opening, now), None, now);
+        let fast_open = tcp.fast_open.client;
+        let mut conn = Connection::connect(tcp, opening, now);
+        if fast_open != FastOpenClient::Off {
+            let largest = conn.largest_mss();
+            let memory = &mut self.few.fast_open;
+            if let Some(start) = memory.start::<T>(&tuple, fast_open, largest, now) {
+                conn.use_fast_open(start);
+            }
+        }
+        let slot = self.add(tuple, conn, None, now);
         Ok(self.id(slot))
     }
 
@@ -423,8 +455,7 @@ impl<T: TcpTypes> Endpoint<T> {
                 && conn.time_wait_yields_to(tcp)
                 && let Some(id) = self.few.demux.listener(tuple.local)
             {
-                let iss = conn.next_incarnation_iss();
-                self.on_new_incarnation(now, slot, iss, tuple, ListenerId(id), tcp);
+                self.on_new_incarnation(now, slot, tuple, ListenerId(id), tcp, payload);
                 return;
             }
             conn.handle_segment(now, ip.ecn, tcp, payload);

@@ -6,6 +6,7 @@ use super::places::{LAST, NOT_QUEUED, Place, Slot};
 use super::{ConnId, Endpoint, EndpointEvent, ListenerId};
 use crate::conn::state::{CloseReason, State};
 use crate::conn::{Connection, Event, Opening, TcpTypes};
+use crate::fast_open::{FastOpenStatus, Finding};
 use narrows_congestion::{ByteCount, CongestionControl, Instant};
 use std::net::{IpAddr, SocketAddr};
 
@@ -54,6 +55,25 @@ impl<T: TcpTypes> Endpoint<T> {
             return;
         };
         while let Some(event) = conn.poll_event() {
+            let ends_opening = matches!(event, Event::Connected | Event::Closed(_));
+            if ends_opening && let Some(report) = conn.take_fast_open_report() {
+                let tuple = FourTuple::new(conn.local(), conn.remote());
+                self.few.fast_open.learn(&tuple, &report);
+                let stats = &mut self.few.stats;
+                stats.fast_open_passed += u64::from(conn.fast_open() == FastOpenStatus::Accepted);
+                stats.fast_open_failed += u64::from(report.finding == Finding::Fails);
+            }
+            if ends_opening && conn.is_early() {
+                if let Some(id) = s.listener
+                    && let Some(news) = conn.take_early()
+                    && let Some(listener) = self.few.listeners.get_mut(&id.0)
+                {
+                    listener.on_early(news);
+                }
+                if event == Event::Connected && conn.was_handed_over() {
+                    continue;
+                }
+            }
             if let (Event::Connected, Some(id)) = (event, s.listener)
                 && let Some(listener) = self.few.listeners.get_mut(&id.0)
             {
@@ -66,6 +86,7 @@ impl<T: TcpTypes> Endpoint<T> {
             }
             if let (Event::Closed(_), Some(id)) = (event, s.listener)
                 && !conn.was_established()
+                && !conn.is_early()
             {
                 // Nobody has heard of it.
                 if let Some(listener) = self.few.listeners.get_mut(&id.0) {

@@ -4,10 +4,11 @@
 use super::Endpoint;
 use super::cookies;
 use super::demux::FourTuple;
+use super::fast_open::Opening as FastOpening;
 use super::listen::{Admission, ListenerId};
 use crate::buffer::{Payload, RecvBuffer};
 use crate::config::TcpConfig;
-use crate::conn::{Connection, Opening, TcpTypes, default_mss};
+use crate::conn::{Connection, Opening, TcpTypes, default_mss, echo_only};
 use crate::wire::{Ecn, Flags, IpHeader, Seq, TcpHeader};
 use narrows_congestion::Instant;
 use std::net::IpAddr;
@@ -117,7 +118,7 @@ impl<T: TcpTypes> Endpoint<T> {
                 }
                 Admission::Open(config) => {
                     let opening = self.opening(tuple, now);
-                    self.open_for(now, tuple, opening, config, ListenerId(id), tcp);
+                    self.open_for(now, opening, config, ListenerId(id), tcp, payload);
                     return;
                 }
                 Admission::Full => {
@@ -168,10 +169,10 @@ impl<T: TcpTypes> Endpoint<T> {
         &mut self,
         now: Instant,
         slot: u32,
-        iss: Seq,
         tuple: FourTuple,
         listener: ListenerId,
         syn: &TcpHeader,
+        payload: <T::Recv as RecvBuffer>::Payload<'_>,
     ) {
         let cookies = self.few.config.syn_cookies;
         let has_memory = self.has_memory();
@@ -183,27 +184,39 @@ impl<T: TcpTypes> Endpoint<T> {
             return;
         };
         self.few.stats.time_wait_reuses += 1;
+        let mut opening = self.opening(tuple, now);
+        if let Some(conn) = self.slots[slot as usize].conn.as_ref() {
+            opening.iss = conn.next_incarnation_iss();
+        }
         self.remove(slot);
-        let opening = Opening {
-            iss,
-            ..self.opening(tuple, now)
-        };
-        self.open_for(now, tuple, opening, config, listener, syn);
+        self.open_for(now, opening, config, listener, syn, payload);
     }
 
     /// Open a connection for a SYN that `listener` admitted.
     fn open_for(
         &mut self,
         now: Instant,
-        tuple: FourTuple,
         opening: Opening,
         config: Arc<TcpConfig>,
         listener: ListenerId,
         syn: &TcpHeader,
+        payload: <T::Recv as RecvBuffer>::Payload<'_>,
     ) {
         self.few.stats.passive_opens += 1;
-        let conn = Connection::accept(config, opening, syn, now);
-        self.add(tuple, conn, Some(listener), now);
+        let tuple = FourTuple::new(opening.local, opening.remote);
+        let how = self.judge_fast_open(listener.0, &tuple, syn, payload.len(), &config, now);
+        let mut conn = Connection::accept(config, opening, syn, now);
+        match how {
+            FastOpening::Ordinary(answer) => {
+                conn.queue_syn_text(syn, payload);
+                if let Some(answer) = answer {
+                    conn.answer_fast_open(answer, now);
+                }
+            }
+            FastOpening::Early(answer) => conn.accept_early(syn, payload, answer, now),
+        }
+        let slot = self.add(tuple, conn, Some(listener), now);
+        self.after_input(slot);
     }
 
     /// Answer a SYN with a cookie. The answer is that of a connection made for the purpose, so
@@ -275,6 +288,7 @@ fn reset_for(ip: &IpHeader, tcp: &TcpHeader, payload_len: usize) -> (IpHeader, T
         reset.flags |= Flags::ACK;
         reset.ack = tcp.seq + payload_len as u32 + syn + fin;
     }
+    reset.options.timestamps = tcp.options.timestamps.map(|t| echo_only(t.val));
     let answer = IpHeader {
         src: ip.dst,
         dst: ip.src,

@@ -559,6 +559,40 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.board.trim();
     }
 
+    /// Everything before `start` left with the SYN, and is acknowledged by its answer.
+    pub fn start_at(&mut self, start: AbsSeq) {
+        if self.is_idle() {
+            self.una = start;
+            self.nxt = start;
+            self.board.set_start(start);
+        }
+    }
+
+    /// The handshake of a sender that has [begun](Self::begin) before it was complete is: `rtt` is
+    /// what it measured, `floor` that of the RTO until there is a sample, `cc` begins anew.
+    pub fn confirm(&mut self, cc: Option<C>, rtt: Option<Duration>, floor: Duration, now: Instant) {
+        self.policy.rto_floor_before_sample = floor;
+        self.backoff = 0;
+        if let Some(cc) = cc {
+            self.cc = cc;
+        }
+        if let Some(rtt) = rtt {
+            self.rtt.on_sample(rtt, now);
+            self.rto.on_rtt_sample(rtt, now);
+        }
+        if !self.is_idle() {
+            self.arm_rto(now);
+        }
+    }
+
+    /// The timers wait: what must come first has one of its own.
+    pub fn postpone_timers(&mut self, now: Instant) {
+        self.pto_at = Sparse::NONE;
+        if self.rto_at.get().is_some_and(|at| at <= now) {
+            self.arm_rto(now);
+        }
+    }
+
     /// Whether the loss detector needs SACK negotiated.
     pub fn detector_uses_sack(&self) -> bool {
         self.detector.uses_sack()

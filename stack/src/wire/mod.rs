@@ -7,6 +7,7 @@ pub mod arp;
 pub mod checksum;
 pub mod error;
 pub mod ethernet;
+pub mod fast_open;
 pub mod icmp;
 pub mod ip;
 pub mod ipv4;
@@ -21,6 +22,7 @@ pub mod tcp;
 mod tests;
 
 pub use error::{EmitError, Layer, OptionError, ParseError};
+pub use fast_open::{FastOpenCookie, FastOpenForm, FastOpenOption};
 pub use icmp::{IcmpError, IcmpErrorKind, IcmpMessage, IcmpPacket, QuotedSegment};
 pub use ip::{Ecn, IpHeader};
 pub use ndp::NdpMessage;

@@ -236,7 +236,7 @@ impl TcpOptions {
     ///
     /// The order is that of the common stacks, each part a multiple of four: MSS; SACK permitted
     /// or NOPs, with timestamps; NOP and window scale; NOPs and SACK, as many blocks as fit; then
-    /// the unknown ones as they are, and zeros.
+    /// the unknown ones as they are, and zeros (NOPs after a Fast Open option).
     ///
     /// # Errors
     /// [`EmitError::OptionsTooLong`] and [`EmitError::BufferTooSmall`].
@@ -281,7 +281,7 @@ impl TcpOptions {
             head.copy_from_slice(unknown);
             out.rest = tail;
         }
-        out.rest.fill(END);
+        out.rest.fill(self.padding());
         Ok(len)
     }
 }

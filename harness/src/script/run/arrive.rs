@@ -74,8 +74,10 @@ impl Machine<'_> {
             flow.on_end_of_opening();
         }
         let seq = s.seq.wrapping_add(flow.peer_shift(s.flags));
+        // The SYN takes a number, and the text stands behind it.
+        let first = seq.wrapping_add(u32::from(s.flags.contains(Flags::SYN)));
         let text: Vec<u8> = (0..s.len as u32)
-            .map(|i| peer_byte(seq.wrapping_add(i)))
+            .map(|i| peer_byte(first.wrapping_add(i)))
             .collect();
         let tcp = TcpHeader {
             src_port: flow.remote,

@@ -11,29 +11,26 @@ use crate::trace::TraceEvent;
 use crate::wire::{Flags, TcpHeader};
 use narrows_congestion::{CongestionControl, Instant};
 
+/// What became of the check of SEG.ACK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AckCheck {
+    /// The segment is to be processed further.
+    Acceptable,
+    /// It has been dealt with.
+    Answered,
+}
+
 impl<T: TcpTypes> Connection<T> {
-    /// Whether SEG.ACK is acceptable; completes the handshake in SYN-RECEIVED. `false`: the
-    /// segment has been dealt with.
-    pub(super) fn check_ack(&mut self, now: Instant, tcp: &TcpHeader, _seg: &Placed) -> bool {
-        if matches!(self.state, State::SynReceived(_)) {
-            if tcp.ack != self.iss + 1 {
-                self.stats.unacceptable_in += 1;
-                self.reset_due = Some(tcp.ack);
-                return false;
-            }
-            self.timers.stop(Timer::Handshake);
-            self.handshake.due = false;
-            self.establish(tcp, now);
-            return true;
-        }
+    /// Whether SEG.ACK is acceptable in a synchronised state.
+    pub(super) fn check_ack(&mut self, now: Instant, tcp: &TcpHeader) -> AckCheck {
         let distance = self.ack_distance(tcp);
         let ahead = self.snd.nxt() - self.snd.una();
         // RFC 5961 section 5.2: SND.UNA - MAX.SND.WND <= SEG.ACK <= SND.NXT.
         if distance > ahead as i64 || distance < -(self.window.max_wnd as i64) {
             self.challenge_ack(now);
-            return false;
+            return AckCheck::Answered;
         }
-        true
+        AckCheck::Acceptable
     }
 
     /// SEG.ACK - SND.UNA.

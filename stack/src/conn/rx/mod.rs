@@ -3,6 +3,7 @@
 mod ack;
 mod check;
 mod fin;
+mod opening;
 mod text;
 
 use super::state::{CloseReason, Origin, State};
@@ -11,6 +12,7 @@ use crate::buffer::{Payload, RecvBuffer};
 use crate::endpoint::challenge::Verdict;
 use crate::sparse::Sparse;
 use crate::wire::{Ecn, Flags, Seq, TcpHeader};
+use ack::AckCheck;
 use check::Placed;
 use narrows_congestion::Instant;
 
@@ -47,28 +49,46 @@ impl<T: TcpTypes> Connection<T> {
         self.last_received = now;
         self.keepalive_sent = 0;
         // ACK.
-        if !tcp.flags.contains(Flags::ACK) || !self.check_ack(now, tcp, &seg) {
+        if !tcp.flags.contains(Flags::ACK) {
             return;
         }
+        if matches!(self.state, State::SynReceived(_)) {
+            return self.on_segment_syn_received(now, ecn, tcp, seg, payload);
+        }
+        if self.check_ack(now, tcp) == AckCheck::Acceptable {
+            self.on_acknowledged(now, ecn, tcp, &seg, payload);
+        }
+    }
+
+    /// The rest of a segment whose acknowledgement is acceptable.
+    #[inline]
+    fn on_acknowledged(
+        &mut self,
+        now: Instant,
+        ecn: Ecn,
+        tcp: &TcpHeader,
+        seg: &Placed,
+        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+    ) {
         if let Some(option) = tcp.options.timestamps
             && self.ts.in_use()
         {
             self.ts
                 .on_segment(option, tcp.seq, self.ack.last_sent(), now);
         }
-        self.on_ack(now, tcp, &seg);
+        self.on_ack(now, tcp, seg);
         self.settle_probe();
         if matches!(self.state, State::Closed(_)) {
             return;
         }
         if tcp.flags.contains(Flags::URG) && self.state.can_receive() {
-            self.on_urgent(tcp.urgent, &seg);
+            self.on_urgent(tcp.urgent, seg);
         }
         if seg.text_len > 0 {
-            self.on_text(now, ecn, tcp, &seg, payload);
+            self.on_text(now, ecn, tcp, seg, payload);
         }
         if seg.fin || self.peer_fin.is_some() {
-            self.on_fin(now, &seg);
+            self.on_fin(now, seg);
         }
         self.arm_keepalive(now);
     }

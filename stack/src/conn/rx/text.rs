@@ -84,15 +84,21 @@ impl<T: TcpTypes> Connection<T> {
             Inserted::Empty => {}
         }
         let new = self.rcv_nxt - before;
-        if new > 0 && self.orphan {
+        if new > 0 {
+            self.on_new_text(new, now);
+        }
+    }
+
+    /// RCV.NXT has moved over `new` bytes.
+    #[inline]
+    pub(in crate::conn) fn on_new_text(&mut self, new: u64, now: Instant) {
+        if self.orphan {
             // RFC 9293 SHLD-3: nobody will read it.
             self.abort(now);
             return;
         }
-        if new > 0 {
-            self.traffic.bytes_in += new;
-            self.offered.on_data(new, now);
-            self.events.readable = true;
-        }
+        self.traffic.bytes_in += new;
+        self.offered.on_data(new, now);
+        self.events.readable = true;
     }
 }

@@ -5,6 +5,7 @@ use crate::buffer::{RecvBuffer, SendBuffer};
 use crate::conn::mtu_probing::NextProbe;
 use crate::conn::state::State;
 use crate::conn::timers::Timer;
+use crate::conn::timestamps::echo_only;
 use crate::conn::{Connection, Fin, TcpTypes, may_send_new, tracer};
 use crate::recovery::{AbsSeq, NextSegment, SentSegment};
 use crate::sparse::Sparse;
@@ -42,19 +43,25 @@ impl<T: TcpTypes> Connection<T> {
     /// Writes the next segment, if there is one, into `out`, which is blank.
     pub(crate) fn output(&mut self, now: Instant, out: &mut Output) -> Option<Made> {
         if let Some(seq) = self.reset_due.take() {
-            return Some(self.reset(seq, out));
+            return Some(self.reset(seq, now, out));
         }
         match self.state {
             State::Closed(_) => return None,
             State::SynSent | State::SynReceived(_) => {
                 if self.handshake.due {
                     (out.ecn, out.tcp) = self.syn_header(now);
-                    out.payload = self.nothing();
+                    self.ride_on_syn(out);
                     return Some(Made);
                 }
-                if matches!(self.state, State::SynSent)
-                    || !(self.ack.is_due() || self.challenge_due)
+                if matches!(self.state, State::SynSent) {
+                    return None;
+                }
+                if self.is_early()
+                    && let Some(made) = self.data(now, out)
                 {
+                    return Some(made);
+                }
+                if !(self.ack.is_due() || self.challenge_due) {
                     return None;
                 }
                 return Some(self.pure_ack(now, out));
@@ -299,7 +306,7 @@ impl<T: TcpTypes> Connection<T> {
         Made
     }
 
-    fn reset(&mut self, seq: Seq, out: &mut Output) -> Made {
+    fn reset(&mut self, seq: Seq, now: Instant, out: &mut Output) -> Made {
         out.ecn = self.ecn.codepoint(false);
         out.payload = self.nothing();
         self.begin(&mut out.tcp, seq, Flags::RST);
@@ -310,6 +317,12 @@ impl<T: TcpTypes> Connection<T> {
             out.tcp.flags |= Flags::ACK;
             out.tcp.ack = self.rcv_nxt_seq();
         }
+        // RFC 7323 sections 3.2 and 5.2: once agreed; before, an echo of what it answers.
+        out.tcp.options.timestamps = if self.ts.in_use() {
+            Some(self.ts.option(now))
+        } else {
+            self.handshake.refused_tsval.take().map(echo_only)
+        };
         Made
     }
 

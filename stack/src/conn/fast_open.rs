@@ -1,0 +1,361 @@
+//! Fast Open in a connection (RFC 7413 section 4.2): what rides on the SYN and the SYN-ACK, and
+//! what their answers say. All of it is over with the handshake.
+
+use super::state::{CloseReason, Origin, State};
+use super::tx::Output;
+use super::{Connection, TcpTypes};
+use crate::buffer::{Payload, RecvBuffer, SendBuffer};
+use crate::fast_open::{FastOpenReport, FastOpenStart, FastOpenStatus, Finding};
+use crate::wire::options::MAX_OPTIONS_LEN;
+use crate::wire::{FastOpenOption, Seq, TcpHeader};
+use narrows_congestion::{Duration, FlowStart, Instant};
+
+/// Fast Open of one connection.
+#[derive(Debug)]
+pub(super) struct FastOpen {
+    status: FastOpenStatus,
+    side: Side,
+}
+
+#[derive(Debug)]
+enum Side {
+    Client {
+        start: FastOpenStart,
+        /// Bytes of data that have left on a SYN.
+        sent: u64,
+        /// A router said that such a SYN is too big.
+        too_big: bool,
+        report: Option<FastOpenReport>,
+    },
+    Server {
+        /// The option of the SYN-ACK.
+        answer: Option<FastOpenOption>,
+        stage: Stage,
+        /// The user has been told of it.
+        told: bool,
+        /// When the SYN came.
+        since: Instant,
+    },
+}
+
+/// How far a passive open has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It waits for the handshake like any other.
+    Ordinary,
+    /// The user has it, and it counts as pending.
+    Pending,
+    /// It counts no more.
+    Settled,
+}
+
+/// How a connection that was given to its user early goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Early {
+    /// The handshake is complete.
+    Confirmed,
+    /// It ended before, by a RST of the peer; when its SYN came.
+    Reset { since: Instant },
+    /// It ended before.
+    Failed,
+}
+
+impl<T: TcpTypes> Connection<T> {
+    /// Use Fast Open for this active open; to be said before anything else.
+    pub fn use_fast_open(&mut self, start: FastOpenStart) {
+        let status = if start.takes_data() {
+            // The SYN waits for data.
+            self.handshake.due = false;
+            FastOpenStatus::Waiting
+        } else {
+            FastOpenStatus::Requested
+        };
+        let side = Side::Client {
+            start,
+            sent: 0,
+            too_big: false,
+            report: None,
+        };
+        self.handshake.fast_open = Some(Box::new(FastOpen { status, side }));
+    }
+
+    /// How far Fast Open has come.
+    pub fn fast_open(&self) -> FastOpenStatus {
+        let fast_open = self.handshake.fast_open.as_ref();
+        fast_open.map_or(FastOpenStatus::Unused, |f| f.status)
+    }
+
+    /// Bytes of data that the SYN can still take along.
+    pub fn syn_room(&self) -> u64 {
+        match self.handshake.fast_open.as_deref() {
+            Some(FastOpen {
+                status: FastOpenStatus::Waiting,
+                side: Side::Client { start, .. },
+            }) => u64::from(start.room).saturating_sub(self.send_buf.end()),
+            _ => 0,
+        }
+    }
+
+    /// The user has called `send` in SYN-SENT: a SYN that waits for data leaves now.
+    pub(super) fn stop_waiting_for_data(&mut self) {
+        if self.fast_open() == FastOpenStatus::Waiting {
+            self.handshake.due = true;
+        }
+    }
+
+    /// The option of our SYN or SYN-ACK, and the data that rides on it. Neither is sent again when
+    /// the timer has fired (RFC 7413 section 4.2.2).
+    pub(super) fn ride_on_syn(&mut self, out: &mut Output) {
+        let queued = self.send_buf.end();
+        out.payload = queued..queued;
+        if self.handshake.retries > 0 {
+            return;
+        }
+        let Some(FastOpen { status, side }) = self.handshake.fast_open.as_deref_mut() else {
+            return;
+        };
+        let option = match (self.state, &*side) {
+            (State::SynSent, Side::Client { start, too_big, .. }) if !too_big => start.option,
+            (State::SynReceived(Origin::Passive), Side::Server { answer, .. }) => *answer,
+            _ => return,
+        };
+        if let Some(option) = option {
+            out.tcp.options.set_fast_open(option);
+            if out.tcp.options.wire_len() > MAX_OPTIONS_LEN {
+                // No room: an ordinary handshake.
+                out.tcp.options.unknown = None;
+                if let Side::Client { .. } = side {
+                    *status = FastOpenStatus::Unused;
+                }
+                return;
+            }
+        }
+        if let Side::Client { start, sent, .. } = side
+            && start.takes_data()
+        {
+            let len = queued.min(u64::from(start.room));
+            *sent = len.max(*sent);
+            *status = if len > 0 {
+                FastOpenStatus::Sent
+            } else {
+                FastOpenStatus::Requested
+            };
+            out.payload = 0..len;
+        }
+    }
+
+    /// SEG.ACK acknowledges our SYN, and nothing that was not sent with or after it.
+    pub(super) fn acknowledges_syn(&self, ack: Seq) -> bool {
+        let sent = match self.handshake.fast_open.as_deref() {
+            Some(FastOpen {
+                side: Side::Client { sent, .. },
+                ..
+            }) => *sent,
+            Some(_) => self.snd.nxt().saturating_sub(1),
+            None => 0,
+        };
+        u64::from(ack.since(self.iss + 1)) <= sent
+    }
+
+    /// The SYN of an active open is acknowledged, by `tcp`, with as much of its data as the peer
+    /// has taken. What is left counts as never sent: it leaves with the first ACK.
+    pub(super) fn on_syn_acknowledged(&mut self, tcp: &TcpHeader, now: Instant) {
+        let taken = u64::from(tcp.ack.since(self.iss + 1));
+        let retried = self.handshake.retries > 0;
+        let Some(FastOpen {
+            status,
+            side:
+                Side::Client {
+                    start,
+                    sent,
+                    too_big,
+                    report,
+                },
+        }) = self.handshake.fast_open.as_deref_mut()
+        else {
+            return;
+        };
+        let brought = tcp.options.fast_open();
+        let cookie = brought.and_then(|o| o.cookie.map(|c| (o.form, c)));
+        let lost = retried && taken == 0 && cookie.is_none();
+        let finding = if taken > 0 || (retried && cookie.is_some()) {
+            Finding::Passes
+        } else if lost || *too_big || (*sent > 0 && cookie.is_none()) {
+            Finding::Fails
+        } else {
+            Finding::Nothing
+        };
+        *status = match *status {
+            FastOpenStatus::Sent if taken == *sent => FastOpenStatus::Accepted,
+            FastOpenStatus::Sent | FastOpenStatus::Requested if lost => FastOpenStatus::Lost,
+            FastOpenStatus::Sent => FastOpenStatus::Refused,
+            other => other,
+        };
+        *report = Some(FastOpenReport {
+            at: now,
+            requested: start.option.filter(|o| o.cookie.is_none()).map(|o| o.form),
+            // One that was not asked for is not kept (RFC 7413 section 7.3).
+            cookie: cookie.filter(|_| start.option.is_some()),
+            mss: tcp.options.mss,
+            finding,
+        });
+        if taken > 0 {
+            self.snd.start_at(1 + taken);
+            self.send_buf.release(taken);
+            self.look_for_room();
+        }
+    }
+
+    /// A router says that a packet was too big while our SYN is outstanding: one with data goes
+    /// again at once, without.
+    pub(super) fn on_syn_too_big(&mut self) {
+        if let Some(FastOpen {
+            side: Side::Client { sent, too_big, .. },
+            ..
+        }) = self.handshake.fast_open.as_deref_mut()
+            && *sent > 0
+            && !std::mem::replace(too_big, true)
+        {
+            self.handshake.due = true;
+        }
+    }
+
+    /// What an active open has found out, once.
+    pub(crate) fn take_fast_open_report(&mut self) -> Option<FastOpenReport> {
+        let failed = matches!(self.state, State::Closed(_)) && !self.established;
+        let over_at = self.handshake.over_at;
+        let FastOpen { status, side } = self.handshake.fast_open.as_deref_mut()?;
+        let Side::Client { start, report, .. } = side else {
+            return None;
+        };
+        let told = report.take();
+        let tried = matches!(*status, FastOpenStatus::Sent | FastOpenStatus::Requested);
+        if told.is_some() || !failed || !tried {
+            return told;
+        }
+        // No answer at all, or an error in its stead (RFC 7413 section 4.1.3.1). A refusal is none:
+        // it came.
+        *status = FastOpenStatus::Lost;
+        let refused = self.state == State::Closed(CloseReason::Refused);
+        Some(FastOpenReport {
+            at: over_at,
+            requested: start.option.filter(|o| o.cookie.is_none()).map(|o| o.form),
+            cookie: None,
+            mss: None,
+            finding: if refused {
+                Finding::Nothing
+            } else {
+                Finding::Fails
+            },
+        })
+    }
+
+    // ---- The server.
+
+    /// The SYN-ACK of a passive open is to carry `answer`.
+    pub(crate) fn answer_fast_open(&mut self, answer: FastOpenOption, now: Instant) {
+        self.serve_fast_open(Some(answer), Stage::Ordinary, now);
+    }
+
+    fn serve_fast_open(&mut self, answer: Option<FastOpenOption>, stage: Stage, since: Instant) {
+        let side = Side::Server {
+            answer,
+            stage,
+            told: false,
+            since,
+        };
+        let status = FastOpenStatus::Unused;
+        self.handshake.fast_open = Some(Box::new(FastOpen { status, side }));
+    }
+
+    /// The SYN of a passive open is vouched for: its data is the user's, who may answer before the
+    /// handshake is complete (RFC 7413 section 4.2.2). `answer`: a new cookie.
+    pub(crate) fn accept_early(
+        &mut self,
+        syn: &TcpHeader,
+        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+        answer: Option<FastOpenOption>,
+        now: Instant,
+    ) {
+        self.serve_fast_open(answer, Stage::Pending, now);
+        let room = (self.config.recv_buffer as u64).min(self.offered.most());
+        let kept = payload.len().min(room.min(u64::from(u16::MAX)) as usize);
+        if kept > 0 {
+            self.recv_buf.write(0, payload.slice(0..kept));
+            self.rcv_nxt = kept as u64;
+            self.on_new_text(kept as u64, now);
+            if let Some(fast_open) = &mut self.handshake.fast_open {
+                fast_open.status = FastOpenStatus::Accepted;
+            }
+        }
+        self.begin_sending(None, now);
+        self.window.init(syn.window, false, syn.seq, 1);
+        self.events.connected = true;
+    }
+
+    /// The user has this connection, though its handshake may not be complete.
+    pub(crate) fn is_early(&self) -> bool {
+        matches!(
+            self.handshake.fast_open.as_deref(),
+            Some(FastOpen {
+                side: Side::Server {
+                    stage: Stage::Pending | Stage::Settled,
+                    ..
+                },
+                ..
+            })
+        )
+    }
+
+    /// Whether the user has been told of an early connection; it has from now on.
+    pub(crate) fn was_handed_over(&mut self) -> bool {
+        match self.handshake.fast_open.as_deref_mut() {
+            Some(FastOpen {
+                side: Side::Server { told, .. },
+                ..
+            }) => std::mem::replace(told, true),
+            _ => false,
+        }
+    }
+
+    /// How an early connection goes on; told once.
+    pub(crate) fn take_early(&mut self) -> Option<Early> {
+        let state = self.state;
+        let established = self.established;
+        let Some(FastOpen {
+            side: Side::Server { stage, since, .. },
+            ..
+        }) = self.handshake.fast_open.as_deref_mut()
+        else {
+            return None;
+        };
+        let news = match state {
+            _ if established => Early::Confirmed,
+            State::Closed(CloseReason::Reset) => Early::Reset { since: *since },
+            State::Closed(_) => Early::Failed,
+            _ => return None,
+        };
+        (*stage == Stage::Pending).then(|| {
+            *stage = Stage::Settled;
+            news
+        })
+    }
+
+    /// The handshake of an early connection is complete: what the sender was not told then.
+    pub(super) fn confirm_early(&mut self, rtt: Option<Duration>, floor: Duration, now: Instant) {
+        let restart = self.config.lost_syn.resets(self.handshake.retries);
+        let mss = self.snd.mss();
+        let cc = restart.then(|| {
+            let mut start = FlowStart::new(mss, mss);
+            start.initial_ssthresh = self.initial_ssthresh.unwrap_or(start.initial_ssthresh);
+            T::congestion(&self.config, &start)
+        });
+        self.snd.confirm(cc, rtt, floor, now);
+    }
+
+    /// The largest payload of a SYN to a peer with this MSS: what options of it, or of middleboxes,
+    /// may take is left.
+    pub(crate) fn syn_payload(mss: u16) -> u16 {
+        mss.saturating_sub(MAX_OPTIONS_LEN as u16)
+    }
+}

@@ -1,0 +1,77 @@
+//! The segment that completes a handshake, and the text of a SYN, which waits for it (RFC 9293
+//! sections 3.10.7.2 and 3.10.7.3).
+
+use super::check::Placed;
+use crate::buffer::{Payload, RecvBuffer};
+use crate::conn::state::State;
+use crate::conn::timers::Timer;
+use crate::conn::{Connection, TcpTypes};
+use crate::sparse::Sparse;
+use crate::wire::{Ecn, Flags, TcpHeader};
+use narrows_congestion::Instant;
+
+impl<T: TcpTypes> Connection<T> {
+    /// The text, and the FIN, of a SYN are kept until the handshake is complete; the SYN-ACK does
+    /// not acknowledge them, and the peer may send them again. No more than a segment is kept.
+    pub(crate) fn queue_syn_text(
+        &mut self,
+        syn: &TcpHeader,
+        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+    ) {
+        let room = usize::from(self.config.mss).min(self.config.recv_buffer);
+        let kept = payload.len().min(room);
+        let whole = kept == payload.len();
+        self.handshake.peer_fin = whole && syn.flags.contains(Flags::FIN);
+        self.handshake.text = kept as u16;
+        if kept > 0 {
+            self.recv_buf.write(0, payload.slice(0..kept));
+        }
+    }
+
+    /// An acceptable segment in SYN-RECEIVED: the handshake is complete if it acknowledges our SYN.
+    #[cold]
+    pub(super) fn on_segment_syn_received(
+        &mut self,
+        now: Instant,
+        ecn: Ecn,
+        tcp: &TcpHeader,
+        seg: Placed,
+        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+    ) {
+        if !self.acknowledges_syn(tcp.ack) {
+            self.stats.unacceptable_in += 1;
+            self.reset_due = Some(tcp.ack);
+            return;
+        }
+        self.timers.stop(Timer::Handshake);
+        self.handshake.due = false;
+        self.on_syn_acknowledged(tcp, now);
+        self.establish(tcp, now);
+        let queued = self.deliver_syn_text(now);
+        if matches!(self.state, State::Closed(_)) {
+            return;
+        }
+        self.on_acknowledged(now, ecn, tcp, &seg, payload);
+        if queued > 0 && seg.start < queued as i64 && seg.text_len > 0 {
+            // It was not acknowledged: sending it again was right, and is not worth a report.
+            self.ooo.forget_dsack();
+        }
+    }
+
+    /// What came with the SYN is the user's now. How many bytes.
+    fn deliver_syn_text(&mut self, now: Instant) -> u64 {
+        let offered = self.offered.right_edge();
+        let kept = u64::from(std::mem::take(&mut self.handshake.text));
+        let text = kept.min(offered);
+        if std::mem::take(&mut self.handshake.peer_fin) && text == kept {
+            self.peer_fin = Sparse::some(text);
+            self.ack.force();
+        }
+        if text > 0 {
+            self.rcv_nxt = text;
+            self.ack.force();
+            self.on_new_text(text, now);
+        }
+        text
+    }
+}

@@ -1,0 +1,346 @@
+//! Fast Open of a host (RFC 7413): what clients remember of servers, and what a listener makes of
+//! a SYN.
+
+use super::Endpoint;
+use super::demux::FourTuple;
+use super::listen::ListenerId;
+use crate::config::TcpConfig;
+use crate::conn::{Connection, TcpTypes, default_mss};
+use crate::fast_open::{
+    CookieCheck, FastOpenClient, FastOpenKeys, FastOpenReport, FastOpenStart, Finding,
+};
+use crate::siphash::SipKey;
+use crate::wire::{FastOpenCookie, FastOpenForm, FastOpenOption, TcpHeader};
+use hashbrown::HashTable;
+use narrows_congestion::{Duration, Instant};
+use std::net::{IpAddr, SocketAddr};
+
+/// Without a cached MSS: what every host takes (RFC 7413 section 4.1.3). With one, no more than
+/// this, lest the SYN be cut to pieces or dropped on its way.
+const fn largest_mss(remote: IpAddr) -> u16 {
+    match remote {
+        IpAddr::V4(_) => 1_460,
+        IpAddr::V6(_) => 1_440,
+    }
+}
+
+/// One negative response in a row may be chance; after the second Fast Open rests for four of
+/// these, and twice as long after each further one, as Linux has it.
+const REST: Duration = Duration::from_secs(60);
+const MOST_DOUBLINGS: u8 = 10;
+
+/// Of a path, or with a port of a service on it (RFC 7413 section 4.1.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Key {
+    local: IpAddr,
+    remote: IpAddr,
+    port: u16,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Known {
+    Server {
+        cookie: Option<(FastOpenForm, FastOpenCookie)>,
+        mss: Option<u16>,
+        /// How to ask next time.
+        form: FastOpenForm,
+        /// The other form has been tried.
+        tried: bool,
+    },
+    Failing {
+        in_a_row: u8,
+        last: Instant,
+    },
+}
+
+struct Entry {
+    key: Key,
+    known: Known,
+    /// Used since the hand last came by.
+    used: bool,
+}
+
+/// Cookies by address pair, failures by address pair and port. When full, what was not used for
+/// longest, or nearly so, makes room (the clock algorithm).
+pub(super) struct Memory {
+    secret: SipKey,
+    capacity: usize,
+    index: HashTable<u32>,
+    entries: Vec<Entry>,
+    hand: usize,
+}
+
+impl Memory {
+    pub(super) fn new(capacity: u32, secret: SipKey) -> Self {
+        Self {
+            secret,
+            capacity: capacity as usize,
+            index: HashTable::new(),
+            entries: Vec::new(),
+            hand: 0,
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.index.clear();
+        self.entries.clear();
+        self.hand = 0;
+    }
+
+    fn get(&mut self, key: Key) -> Option<&mut Known> {
+        let entries = &self.entries;
+        let found = self.index.find(hash(&self.secret, &key), |&at| {
+            entries.get(at as usize).is_some_and(|e| e.key == key)
+        });
+        let at = *found? as usize;
+        let entry = self.entries.get_mut(at)?;
+        entry.used = true;
+        Some(&mut entry.known)
+    }
+
+    /// Remember `known`, if need be in place of something else.
+    fn put(&mut self, key: Key, known: Known) {
+        if let Some(old) = self.get(key) {
+            *old = known;
+            return;
+        }
+        let entry = Entry {
+            key,
+            known,
+            used: false,
+        };
+        let at = if self.entries.len() < self.capacity {
+            self.entries.push(entry);
+            self.entries.len() - 1
+        } else {
+            let Some(at) = self.victim() else {
+                return;
+            };
+            self.unlist(at);
+            self.entries[at] = entry;
+            at
+        };
+        let Self {
+            secret,
+            index,
+            entries,
+            ..
+        } = self;
+        index.insert_unique(hash(secret, &key), at as u32, |&at| {
+            hash(secret, &entries[at as usize].key)
+        });
+    }
+
+    fn unlist(&mut self, at: usize) {
+        let hash = hash(&self.secret, &self.entries[at].key);
+        if let Ok(found) = self.index.find_entry(hash, |&place| place as usize == at) {
+            found.remove();
+        }
+    }
+
+    fn victim(&mut self) -> Option<usize> {
+        loop {
+            let at = self.hand;
+            let entry = self.entries.get_mut(at)?;
+            self.hand = (at + 1) % self.capacity;
+            if !std::mem::take(&mut entry.used) {
+                return Some(at);
+            }
+        }
+    }
+
+    /// How an active open is to begin; `None`: without Fast Open. `largest`: the MSS that we and
+    /// the path take.
+    pub(super) fn start<T: TcpTypes>(
+        &mut self,
+        tuple: &FourTuple,
+        client: FastOpenClient,
+        largest: u16,
+        now: Instant,
+    ) -> Option<FastOpenStart> {
+        let (path, service) = keys(tuple);
+        if let Some(Known::Failing { in_a_row, last }) = self.get(service)
+            && *in_a_row > 1
+            && now.since(*last) < REST * (1 << (*in_a_row).min(MOST_DOUBLINGS))
+        {
+            return None;
+        }
+        let (cookie, mss, form) = match self.get(path) {
+            Some(Known::Server {
+                cookie, mss, form, ..
+            }) => (*cookie, *mss, *form),
+            _ => (None, None, FastOpenForm::Standard),
+        };
+        let remote = tuple.remote.ip();
+        let mss = mss.unwrap_or(default_mss(remote)).min(largest_mss(remote));
+        let room = Connection::<T>::syn_payload(mss.min(largest));
+        let option = match (client, cookie) {
+            (FastOpenClient::Off, _) => return None,
+            (FastOpenClient::WithoutCookie, _) => None,
+            (FastOpenClient::Cookie, Some((form, cookie))) => Some(FastOpenOption {
+                form,
+                cookie: Some(cookie),
+            }),
+            (FastOpenClient::Cookie, None) => Some(FastOpenOption { form, cookie: None }),
+        };
+        Some(FastOpenStart { option, room })
+    }
+
+    /// An active open has been answered, or has failed.
+    pub(super) fn learn(&mut self, tuple: &FourTuple, report: &FastOpenReport) {
+        let (path, service) = keys(tuple);
+        match report.finding {
+            Finding::Passes => {
+                if let Some(Known::Failing { in_a_row, .. }) = self.get(service) {
+                    *in_a_row = 0;
+                }
+            }
+            Finding::Fails => {
+                let before = match self.get(service) {
+                    Some(Known::Failing { in_a_row, .. }) => *in_a_row,
+                    _ => 0,
+                };
+                let in_a_row = before.saturating_add(1);
+                let last = report.at;
+                self.put(service, Known::Failing { in_a_row, last });
+            }
+            Finding::Nothing => {}
+        }
+        let (old_cookie, old_mss, old_form, old_tried) = match self.get(path) {
+            Some(Known::Server {
+                cookie,
+                mss,
+                form,
+                tried,
+            }) => (*cookie, *mss, *form, *tried),
+            _ => (None, None, FastOpenForm::Standard, false),
+        };
+        // Asked and not given one: the next time in the other form, once.
+        let unanswered = report.requested.is_some()
+            && report.cookie.is_none()
+            && report.finding == Finding::Nothing
+            && report.mss.is_some();
+        let (form, tried) = match report.requested {
+            Some(FastOpenForm::Standard) if unanswered && !old_tried => {
+                (FastOpenForm::Experimental, true)
+            }
+            Some(FastOpenForm::Experimental) if unanswered => (FastOpenForm::Standard, true),
+            _ => (old_form, old_tried),
+        };
+        let cookie = report.cookie.or(old_cookie);
+        let mss = report.mss.or(old_mss);
+        if cookie.is_some() || mss.is_some() {
+            let known = Known::Server {
+                cookie,
+                mss,
+                form,
+                tried,
+            };
+            self.put(path, known);
+        }
+    }
+}
+
+fn keys(tuple: &FourTuple) -> (Key, Key) {
+    let (local, remote) = (tuple.local.ip(), tuple.remote.ip());
+    let of = |port| Key {
+        local,
+        remote,
+        port,
+    };
+    // Port 0 is nobody's.
+    (of(0), of(tuple.remote.port()))
+}
+
+fn hash(secret: &SipKey, key: &Key) -> u64 {
+    let tuple = FourTuple {
+        local: SocketAddr::new(key.local, 0),
+        remote: SocketAddr::new(key.remote, key.port),
+    };
+    secret.sip13(tuple.words())
+}
+
+/// What is to become of a SYN.
+pub(super) enum Opening {
+    /// An ordinary handshake, perhaps with a cookie in the SYN-ACK.
+    Ordinary(Option<FastOpenOption>),
+    /// Its data is taken; perhaps there is a new cookie.
+    Early(Option<FastOpenOption>),
+}
+
+impl<T: TcpTypes> Endpoint<T> {
+    /// RFC 7413 section 4.2.2, of a SYN with `len` bytes of data that `listener` has admitted.
+    pub(super) fn judge_fast_open(
+        &mut self,
+        listener: u32,
+        tuple: &FourTuple,
+        syn: &TcpHeader,
+        len: usize,
+        config: &TcpConfig,
+        now: Instant,
+    ) -> Opening {
+        let policy = config.fast_open;
+        let option = syn.options.fast_open();
+        if policy.pending == 0 || (option.is_none() && !policy.without_cookie) {
+            return Opening::Ordinary(None);
+        }
+        let keys = policy.keys.unwrap_or(self.few.fast_open_keys);
+        let (client, server) = (tuple.remote.ip(), tuple.local.ip());
+        let fresh = |form| FastOpenOption {
+            form,
+            cookie: Some(keys.cookie(client, server)),
+        };
+        let came = option.and_then(|o| o.cookie.map(|c| (o.form, c)));
+        let (good, answer) = match (option, came) {
+            _ if policy.without_cookie && len > 0 => (true, None),
+            (_, Some((form, cookie))) => match keys.check(client, server, &cookie) {
+                CookieCheck::Current => (true, None),
+                CookieCheck::Previous => (true, Some(fresh(form))),
+                CookieCheck::Bad => {
+                    self.few.stats.fast_open_bad_cookies += 1;
+                    (false, Some(fresh(form)))
+                }
+            },
+            (Some(request), None) => (false, Some(fresh(request.form))),
+            (None, None) => (false, None),
+        };
+        if !good {
+            self.few.stats.fast_open_cookies_sent += u64::from(answer.is_some());
+            return Opening::Ordinary(answer);
+        }
+        let room = self
+            .few
+            .listeners
+            .get_mut(&listener)
+            .is_some_and(|l| l.take_fast_open(policy.pending, now));
+        if !room {
+            self.few.stats.fast_open_overflows += 1;
+            return Opening::Ordinary(None);
+        }
+        self.few.stats.fast_open_accepted += 1;
+        Opening::Early(answer)
+    }
+
+    /// The keys of Fast Open cookies from now on, of listeners whose configuration names none.
+    pub fn set_fast_open_keys(&mut self, keys: FastOpenKeys) {
+        self.few.fast_open_keys = keys;
+    }
+
+    /// The keys of a listener's Fast Open cookies from now on, and how many connections may be
+    /// pending ([`FastOpen::pending`](crate::fast_open::FastOpen::pending)).
+    pub fn set_listener_fast_open(
+        &mut self,
+        listener: ListenerId,
+        change: impl FnOnce(&mut crate::fast_open::FastOpen),
+    ) {
+        if let Some(listener) = self.few.listeners.get_mut(&listener.0) {
+            listener.change_fast_open(change);
+        }
+    }
+
+    /// Cookies of servers, and what is known of paths that do not let Fast Open pass, are
+    /// forgotten.
+    pub fn forget_fast_open(&mut self) {
+        self.few.fast_open.clear();
+    }
+}
