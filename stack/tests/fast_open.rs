@@ -179,6 +179,28 @@ fn rfc7413_4_2_2_data_on_the_syn_is_the_users_before_the_handshake_is_complete()
 }
 
 #[test]
+fn rfc7413_4_1_1_in_a_segment_without_syn_it_is_ignored() {
+    let (mut net, _) = net(10);
+    let id = net.connect();
+    net.run(SEC);
+    let on_b = net.accepted()[0];
+    let conn = net.b.connection_mut(on_b).unwrap();
+    conn.send(b"hi", 2).unwrap();
+    let mut data = drain(&mut net.b, net.now).remove(0);
+    data.1.options.set_fast_open(FastOpenOption {
+        form: FastOpenForm::Standard,
+        cookie: FastOpenCookie::new(&[9; 8]),
+    });
+    back(&mut net, &data);
+    assert_eq!(read(&mut net.a, id, net.now), b"hi");
+    let id = net.connect();
+    send(&mut net, id, b"x");
+    let syn = caught(&mut net);
+    let (a, b) = (addr("10.0.0.1:0").ip(), addr("10.0.0.2:0").ip());
+    assert_eq!(cookie_of(&syn.1), Some(KEY.cookie(a, b)));
+}
+
+#[test]
 fn rfc7413_4_1_3_the_syn_carries_no_more_than_the_cached_mss_and_the_rest_follows() {
     let (mut net, _) = net(10);
     fetch(&mut net);

@@ -281,6 +281,7 @@ fn title(file: &str) -> &'static str {
         "rfc6675" => "SACK-based loss recovery",
         "rfc6928" => "Initial window of 10",
         "rfc7323" => "Window scale, timestamps, PAWS",
+        "rfc7413" => "TCP Fast Open",
         "rfc7661" => "Congestion window validation",
         "rfc8200" => "IPv6 (parts that touch TCP)",
         "rfc8201" => "Path MTU discovery for IPv6",
@@ -320,6 +321,7 @@ fn held_against(file: &str) -> &'static str {
             "quotations of its text (sections 5 to 10), not the whole of it: STEP where none was at \
              hand. The rows 8899 are what RFC 8899 adds for TCP's search"
         }
+        "rfc7413" => "a reading of its sections 4 to 6, and not each sentence of them",
         "rfc7661" => "its text (section 4)",
         "rfc8257" => "its text (sections 3.2 to 4.2)",
         "rfc5927" => {

@@ -4,6 +4,7 @@ use narrows::config::{
     AckPolicy, IdleRestart, InitialWindow, RecoverySending, SpuriousDetection, TcpConfig,
 };
 use narrows::congestion::{FlowStart, reno::Reno, rto::presets};
+use narrows::fast_open::{FastOpen, FastOpenClient};
 use narrows::recovery::detector;
 use narrows::{ByteCount, Duration};
 use std::fmt;
@@ -65,6 +66,11 @@ impl Profile {
                 recv_buffer: 15 << 20,
                 window_clamp: Some(ByteCount::new(65_535)),
                 syn_retries: 6,
+                // What sockets that ask for it may do.
+                fast_open: FastOpen {
+                    client: FastOpenClient::Cookie,
+                    ..FastOpen::default()
+                },
                 ..TcpConfig::default()
             },
             Self::Freebsd => TcpConfig {

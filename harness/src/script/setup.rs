@@ -4,6 +4,7 @@
 //! `narrows.NAME` for the rest. Anything else is refused by name: a test that silently runs with
 //! other settings than it asked for is worse than none.
 
+use super::sockets::fast_open::AS_BACKLOG;
 use narrows::config::{
     EcnMode, IdleRestart, InitialWindow, Keepalive, PacingMode, RecoverySending, TcpConfig,
     TimestampMode,
@@ -12,6 +13,7 @@ use narrows::congestion::registry::Registry;
 use narrows::congestion::{CongestionFactory, RtoFactory};
 use narrows::conn::mtu_probing::MtuProbingMode;
 use narrows::endpoint::challenge::ChallengeLimit;
+use narrows::fast_open::{FastOpenClient, FastOpenKeys};
 use narrows::recovery::detector;
 use narrows::{ByteCount, Duration};
 use std::sync::Arc;
@@ -21,6 +23,7 @@ use std::sync::Arc;
 const WITHOUT_EFFECT: &[&str] = &[
     "net.ipv4.tcp_autocorking",
     "net.ipv4.tcp_fack",
+    "net.ipv4.tcp_fastopen_blackhole_timeout_sec",
     "net.ipv4.tcp_limit_output_bytes",
     "net.ipv4.tcp_min_tso_segs",
     "net.ipv4.tcp_moderate_rcvbuf",
@@ -80,6 +83,8 @@ fn linux_test_defaults(tcp: &mut TcpConfig) {
     tcp.idle_restart = IdleRestart::Keep;
     tcp.ecn = EcnMode::Off;
     tcp.syn_retries = 5;
+    fast_open(0x403, tcp);
+    tcp.fast_open.keys = fast_open_keys("a1a1a1a1-b2b2b2b2-c3c3c3c3-d4d4d4d4").ok();
 }
 
 /// Split as a shell does, with double and single quotes; redirections are left out.
@@ -292,10 +297,47 @@ fn linux(knob: &str, value: &str, tcp: &mut TcpConfig) -> Known {
         "probe_interval" => tcp.mtu_probing.interval = Duration::from_secs(number(value)?),
         "retries1" => tcp.retries_before_report = count(value)?,
         "fin_timeout" => tcp.fin_wait_2 = Some(Duration::from_secs(number(value)?)),
-        "fastopen" if number(value)? == 0 => {}
+        "fastopen" => fast_open(number(value)?, tcp),
+        "fastopen_key" => tcp.fast_open.keys = Some(fast_open_keys(value)?),
         _ => return Ok(false),
     }
     Ok(true)
+}
+
+/// The bits of `net.ipv4.tcp_fastopen`.
+fn fast_open(bits: u64, tcp: &mut TcpConfig) {
+    tcp.fast_open.client = match (bits & 1, bits & 4) {
+        (0, _) => FastOpenClient::Off,
+        (_, 0) => FastOpenClient::Cookie,
+        _ => FastOpenClient::WithoutCookie,
+    };
+    let all_listeners = bits & 0x402 == 0x402;
+    tcp.fast_open.pending = if all_listeners { AS_BACKLOG } else { 0 };
+    tcp.fast_open.without_cookie = bits & 0x202 == 0x202;
+}
+
+/// `a0bf63f7-ed803d81-cd641d30-cebc4a90`: four numbers, which lie in memory low byte first. After a
+/// comma the key before.
+fn fast_open_keys(value: &str) -> Result<FastOpenKeys, String> {
+    let key = |text: &str| -> Option<[u8; 16]> {
+        let mut key = [0; 16];
+        let mut parts = text.trim().split('-');
+        for at in key.chunks_exact_mut(4) {
+            let part = u32::from_str_radix(parts.next()?, 16).ok()?;
+            at.copy_from_slice(&part.to_le_bytes());
+        }
+        parts.next().is_none().then_some(key)
+    };
+    let (current, before) = match value.split_once(',') {
+        Some((current, before)) => (current, Some(before)),
+        None => (value, None),
+    };
+    let keys = match (key(current), before.map(key)) {
+        (Some(current), None) => Some(FastOpenKeys::new(&current)),
+        (Some(current), Some(Some(before))) => Some(FastOpenKeys::new(&before).rotate(&current)),
+        _ => None,
+    };
+    keys.ok_or_else(|| "a key is XXXXXXXX-XXXXXXXX-XXXXXXXX-XXXXXXXX".to_owned())
 }
 
 fn freebsd(knob: &str, value: &str, tcp: &mut TcpConfig) -> Known {
@@ -514,7 +556,7 @@ mod tests {
             ("sysctl narrows.sack=2", "wants 0 or 1"),
             ("sysctl narrows.dup_thresh=0", "dup_thresh"),
             ("sysctl narrows.detector=fack", "rack-notlp"),
-            ("sysctl net.ipv4.tcp_fastopen=3", "`net.ipv4.tcp_fastopen`"),
+            ("sysctl net.ipv4.tcp_fastopen_key=1-2-3", "a key is"),
             ("sysctl narrows.sack", "NAME=VALUE"),
             ("sysctl narrows.congestion=vegas", "vegas"),
         ] {

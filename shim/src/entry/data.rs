@@ -1,9 +1,11 @@
 //! Data: pieces of the caller's memory, read and written.
 
 use super::{on, piece};
+use crate::address;
 use crate::shared::{Shared, report};
 use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
-use narrows_harness::script::sockets::{Call, Errno, Form, Gave, MSG_TRUNC, Text};
+use narrows_harness::script::sockets::{Call, Errno, Form, Gave, MSG_FASTOPEN, MSG_TRUNC, Text};
+use std::net::SocketAddr;
 use std::ptr;
 use std::slice;
 
@@ -179,6 +181,7 @@ unsafe fn transmit(
     form: Form,
     pieces: &Pieces,
     flags: c_int,
+    to: Option<SocketAddr>,
 ) -> Result<i64, Errno> {
     let mut bytes = Vec::new();
     for (base, len) in pieces {
@@ -193,8 +196,25 @@ unsafe fn transmit(
         parts: pieces.iter().map(|(_, len)| *len).collect(),
         flags,
         text: Text::of(bytes),
+        to,
     };
     shared.call_on(fd, call)?.result
+}
+
+/// Where a write that connects goes; others need no address.
+///
+/// # Safety
+/// `addr` is null or leads to `len` bytes.
+unsafe fn destination(
+    addr: *const sockaddr,
+    len: socklen_t,
+    flags: c_int,
+) -> Result<Option<SocketAddr>, Errno> {
+    if flags & MSG_FASTOPEN == 0 || addr.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { address::read(addr, len) }.map(Some)
 }
 
 pub(super) unsafe extern "C" fn write(
@@ -206,7 +226,7 @@ pub(super) unsafe extern "C" fn write(
     on(u, |shared| {
         let pieces = vec![piece(buf.cast_mut(), count, false)?];
         // SAFETY: the caller's promise.
-        unsafe { transmit(shared, fd, Form::Plain, &pieces, 0) }
+        unsafe { transmit(shared, fd, Form::Plain, &pieces, 0, None) }
     }) as ssize_t
 }
 
@@ -220,7 +240,7 @@ pub(super) unsafe extern "C" fn writev(
         // SAFETY: the caller's promise.
         let pieces = unsafe { counted(parts, count) }?;
         // SAFETY: the caller's promise.
-        unsafe { transmit(shared, fd, Form::Vector, &pieces, 0) }
+        unsafe { transmit(shared, fd, Form::Vector, &pieces, 0, None) }
     }) as ssize_t
 }
 
@@ -234,7 +254,7 @@ pub(super) unsafe extern "C" fn send(
     on(u, |shared| {
         let pieces = vec![piece(buf.cast_mut(), len, false)?];
         // SAFETY: the caller's promise.
-        unsafe { transmit(shared, fd, Form::Flags, &pieces, flags) }
+        unsafe { transmit(shared, fd, Form::Flags, &pieces, flags, None) }
     }) as ssize_t
 }
 
@@ -244,13 +264,15 @@ pub(super) unsafe extern "C" fn sendto(
     buf: *const c_void,
     len: size_t,
     flags: c_int,
-    _addr: *const sockaddr,
-    _addr_len: socklen_t,
+    addr: *const sockaddr,
+    addr_len: socklen_t,
 ) -> ssize_t {
     on(u, |shared| {
         let pieces = vec![piece(buf.cast_mut(), len, false)?];
+        // SAFETY: the caller's promise: null, or an address of that length.
+        let to = unsafe { destination(addr, addr_len, flags) }?;
         // SAFETY: the caller's promise.
-        unsafe { transmit(shared, fd, Form::Address, &pieces, flags) }
+        unsafe { transmit(shared, fd, Form::Address, &pieces, flags, to) }
     }) as ssize_t
 }
 
@@ -272,7 +294,9 @@ pub(super) unsafe extern "C" fn sendmsg(
         }
         // SAFETY: the caller's promise.
         let pieces = unsafe { pieces(message.msg_iov, message.msg_iovlen) }?;
+        // SAFETY: the caller's promise: null, or an address of that length.
+        let to = unsafe { destination(message.msg_name.cast(), message.msg_namelen, flags) }?;
         // SAFETY: the caller's promise.
-        unsafe { transmit(shared, fd, Form::Message, &pieces, flags) }
+        unsafe { transmit(shared, fd, Form::Message, &pieces, flags, to) }
     }) as ssize_t
 }

@@ -98,6 +98,7 @@ pub(super) unsafe extern "C" fn setsockopt(
                 let word = bytes.split(|b| *b == 0).next().unwrap_or_default();
                 OptionValue::Word(String::from_utf8_lossy(word).into_owned())
             }
+            "TCP_FASTOPEN_KEY" => OptionValue::Bytes(bytes.to_vec()),
             _ => OptionValue::Number(int(0)?.into()),
         };
         let name = name.to_owned();

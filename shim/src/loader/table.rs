@@ -159,7 +159,8 @@ impl Table {
                 parts,
                 flags,
                 text,
-            } => Ok(self.send(*fd, *form, parts, *flags, text)),
+                to,
+            } => Ok(self.send(*fd, *form, parts, *flags, text, *to)),
             Call::Close { fd } => done(ask!(self, close, *fd)),
             Call::Shutdown { fd, read, write } => {
                 let how = match (read, write) {
@@ -233,7 +234,20 @@ impl Table {
         answer
     }
 
-    fn send(&self, fd: Fd, form: Form, parts: &[usize], flags: c_int, text: &Text) -> Answer {
+    fn send(
+        &self,
+        fd: Fd,
+        form: Form,
+        parts: &[usize],
+        flags: c_int,
+        text: &Text,
+        to: Option<SocketAddr>,
+    ) -> Answer {
+        let mut to = to.map_or_else(Vec::new, |to| address::bytes(to, to.is_ipv6()));
+        let (addr, addr_len) = match to.len() {
+            0 => (ptr::null_mut(), 0),
+            n => (to.as_mut_ptr(), n as socklen_t),
+        };
         let mut at = 0;
         let mut memory: Vec<Vec<u8>> = Vec::new();
         for part in parts {
@@ -249,9 +263,14 @@ impl Table {
             Form::Plain => ask!(self, write, fd, base, len),
             Form::Flags => ask!(self, send, fd, base, len, flags),
             Form::Vector => ask!(self, writev, fd, vector.as_ptr(), vector.len() as c_int),
-            Form::Address => ask!(self, sendto, fd, base, len, flags, ptr::null(), 0),
+            Form::Address => {
+                let addr = addr.cast_const().cast::<sockaddr>();
+                ask!(self, sendto, fd, base, len, flags, addr, addr_len)
+            }
             Form::Message => {
-                let message = message(&mut vector);
+                let mut message = message(&mut vector);
+                message.msg_name = addr.cast();
+                message.msg_namelen = addr_len;
                 ask!(self, sendmsg, fd, &raw const message, flags)
             }
         })
@@ -262,6 +281,7 @@ impl Table {
         let bytes: Vec<u8> = match value {
             OptionValue::Number(n) => (*n as c_int).to_ne_bytes().to_vec(),
             OptionValue::Word(word) => word.as_bytes().to_vec(),
+            OptionValue::Bytes(bytes) => bytes.clone(),
             OptionValue::Linger(seconds) => [
                 c_int::from(seconds.is_some()),
                 seconds.map_or(0, |s| s as c_int),

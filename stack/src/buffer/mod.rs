@@ -101,7 +101,7 @@ pub trait RecvBuffer: Debug {
     type Payload<'a>: Payload;
 
     /// Store `data` at stream `offset`. The connection never passes a byte before
-    /// [`start`](Self::start), nor the same byte twice, nor one beyond `start() + capacity` of
+    /// [`start`](Self::start), nor the same byte twice (but for the text of a SYN that comes again), nor one beyond `start() + capacity` of
     /// its receive window.
     fn write(&mut self, offset: u64, data: Self::Payload<'_>);
     /// Offset of the first byte still held.

@@ -278,7 +278,7 @@ impl<T: TcpTypes> Connection<T> {
         now: Instant,
     ) {
         self.serve_fast_open(answer, Stage::Pending, now);
-        let room = (self.config.recv_buffer as u64).min(self.offered.most());
+        let room = self.syn_text_room().min(self.offered.most());
         let kept = payload.len().min(room.min(u64::from(u16::MAX)) as usize);
         if kept > 0 {
             self.recv_buf.write(0, payload.slice(0..kept));

@@ -9,7 +9,7 @@ use super::listen::{Admission, ListenerId};
 use crate::buffer::{Payload, RecvBuffer};
 use crate::config::TcpConfig;
 use crate::conn::{Connection, Opening, TcpTypes, default_mss, echo_only};
-use crate::wire::{Ecn, Flags, IpHeader, Seq, TcpHeader};
+use crate::wire::{Ecn, Flags, IpHeader, TcpHeader};
 use narrows_congestion::Instant;
 use std::net::IpAddr;
 use std::sync::Arc;

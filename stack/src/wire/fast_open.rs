@@ -117,8 +117,7 @@ impl TcpOptions {
     /// What fills up the space behind [`unknown`](Self::unknown) options: NOPs behind a Fast Open
     /// option, as the common stacks have it.
     pub(super) fn padding(&self) -> u8 {
-        let first = self.unknown.as_deref().and_then(|u| u.first());
-        u8::from(first == Some(&FAST_OPEN))
+        u8::from(self.fast_open().is_some())
     }
 }
 

@@ -8,8 +8,8 @@ use crate::script::ast::{self, Expr};
 use crate::script::diagnostic::Diagnostic;
 use crate::script::flow::{Stream, peer_byte};
 use crate::script::sockets::{
-    Answer, Call, Fd, Gave, MSG_PEEK, O_NONBLOCK, OptionValue, POLLERR, POLLHUP, POLLIN, POLLNVAL,
-    POLLOUT, POLLRDHUP, RECEIVE_FLAGS, SEND_FLAGS, Text,
+    Answer, Call, Fd, Form, Gave, MSG_FASTOPEN, MSG_PEEK, O_NONBLOCK, OptionValue, POLLERR,
+    POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDHUP, RECEIVE_FLAGS, SEND_FLAGS, Text,
 };
 use std::net::SocketAddr;
 
@@ -89,7 +89,7 @@ impl Machine<'_> {
             "socket" => self.socket(call)?,
             "bind" => {
                 let fd = self.live(call)?;
-                let mut at = call.address(self.local_address())?;
+                let mut at = call.address(1, self.local_address())?;
                 at.set_ip(self.settings.local);
                 Call::Bind { fd, at }
             }
@@ -107,7 +107,7 @@ impl Machine<'_> {
             "connect" => {
                 let fd = self.live(call)?;
                 let port = self.settings.connect_port;
-                let to = call.address(SocketAddr::new(self.settings.remote, port))?;
+                let to = call.address(1, SocketAddr::new(self.settings.remote, port))?;
                 Call::Connect { fd, to }
             }
             "read" | "readv" | "recv" | "recvfrom" | "recvmsg" => {
@@ -200,6 +200,12 @@ impl Machine<'_> {
         let (_, descriptor) = self.descriptor(call)?;
         let (fd, stream) = (descriptor.live, descriptor.stream);
         let data = data(call, SEND_FLAGS)?;
+        let remote = SocketAddr::new(self.settings.remote, self.settings.connect_port);
+        let to = match (data.flags & MSG_FASTOPEN, data.form) {
+            (0, _) => None,
+            (_, Form::Address) => Some(call.address(4, remote)?),
+            _ => Some(remote),
+        };
         let stream = &mut self.streams[stream];
         let len = data.parts.iter().sum();
         let mut given = data.text;
@@ -214,6 +220,7 @@ impl Machine<'_> {
             parts: data.parts,
             flags: data.flags,
             text,
+            to,
         })
     }
 
@@ -231,6 +238,10 @@ impl Machine<'_> {
                 OptionValue::Word(String::from_utf8_lossy(text).into_owned())
             }
             ("TCP_CONGESTION", _) => OptionValue::Word(String::new()),
+            ("TCP_FASTOPEN_KEY", Expr::Text(key)) => {
+                let len = call.size(4)?.min(key.len());
+                OptionValue::Bytes(key[..len].to_vec())
+            }
             (_, value) => match number(value) {
                 Some(n) if (0..1 << 31).contains(&n) => OptionValue::Number(n),
                 _ => {
@@ -259,7 +270,7 @@ impl Machine<'_> {
 
     /// The call is under way, or has returned: what packets will be its.
     pub(super) fn begun(&mut self, call: &ast::Call, asked: &Call, failed: bool) {
-        let Call::Connect { to, .. } = asked else {
+        let (Call::Connect { to, .. } | Call::Send { to: Some(to), .. }) = asked else {
             return;
         };
         let Ok((fd, _)) = self.descriptor(call) else {

@@ -223,7 +223,9 @@ impl Machine<'_> {
         if sent.payload.is_empty() {
             return Ok(());
         }
-        let offset = self.flows[flow].offset(sent.tcp.seq.0);
+        // The SYN takes a number, and the text stands behind it.
+        let syn = u32::from(sent.tcp.flags.contains(Flags::SYN));
+        let offset = self.flows[flow].offset(sent.tcp.seq.0.wrapping_add(syn));
         let stream = self.streams.iter().rfind(|s| s.flow == Some(flow));
         if let (Some(offset), Some(stream)) = (offset, stream)
             && stream.holds(offset, &sent.payload)

@@ -26,7 +26,6 @@ const CONSTANTS: &[(&str, i128)] = &[
     ("TCPI_OPT_SACK", 2),
     ("TCPI_OPT_WSCALE", 4),
     ("TCPI_OPT_ECN", 8),
-    // Never set: there is no Fast Open.
     ("TCPI_OPT_SYN_DATA", 32),
 ];
 

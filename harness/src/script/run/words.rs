@@ -13,6 +13,7 @@ const NUMBERS: &[(&str, i64)] = &[
     ("SOCK_STREAM", 1),
     ("SOCK_NONBLOCK", 0o4000),
     ("SOCK_CLOEXEC", 0o2000000),
+    ("MSG_FASTOPEN", 0x2000_0000),
     ("MSG_OOB", 1),
     ("MSG_PEEK", 2),
     ("MSG_TRUNC", 0x20),
@@ -110,10 +111,10 @@ impl Call {
         }
     }
 
-    /// The address that the second argument says: `...` is the default; a port of its own in
+    /// The address that the `n`-th argument says: `...` is the default; a port of its own in
     /// `{sa_family=AF_INET, sin_port=htons(80), sin_addr=inet_addr("192.0.2.1")}`.
-    pub(super) fn address(&self, default: SocketAddr) -> Result<SocketAddr, Diagnostic> {
-        let e = self.arg(1)?;
+    pub(super) fn address(&self, n: usize, default: SocketAddr) -> Result<SocketAddr, Diagnostic> {
+        let e = self.arg(n)?;
         let Expr::Record(_) = e else {
             return match e {
                 Expr::Ellipsis => Ok(default),

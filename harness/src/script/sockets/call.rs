@@ -26,10 +26,13 @@ pub const MSG_NOSIGNAL: i32 = 0x4000;
 /// More is to come: what makes no full segment waits for it.
 pub const MSG_MORE: i32 = 0x8000;
 
+/// Connect, and send on the SYN what fits (RFC 7413).
+pub const MSG_FASTOPEN: i32 = 0x2000_0000;
+
 /// Flags that receiving knows.
 pub const RECEIVE_FLAGS: i32 = MSG_PEEK | MSG_DONTWAIT | MSG_WAITALL | MSG_TRUNC | MSG_NOSIGNAL;
 /// Flags that sending knows.
-pub const SEND_FLAGS: i32 = MSG_OOB | MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE;
+pub const SEND_FLAGS: i32 = MSG_OOB | MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_FASTOPEN;
 
 /// Can be read.
 pub const POLLIN: i16 = 1;
@@ -106,6 +109,8 @@ pub enum OptionValue {
     Number(i64),
     /// A name.
     Word(String),
+    /// Bytes.
+    Bytes(Vec<u8>),
     /// `struct linger`: on with so many seconds, or off.
     Linger(Option<u64>),
 }
@@ -145,6 +150,8 @@ pub enum Call {
         parts: Vec<usize>,
         flags: i32,
         text: Text,
+        /// Where to, for a socket that is not connected.
+        to: Option<SocketAddr>,
     },
     Close {
         fd: Fd,

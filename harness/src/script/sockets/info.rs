@@ -6,6 +6,7 @@ use super::{Seen, Sockets};
 use crate::script::profile::Profile;
 use narrows::congestion::{CaState, CongestionControl};
 use narrows::conn::info::{TcpInfo, state_number};
+use narrows::fast_open::FastOpenStatus;
 use narrows::{ByteCount, Duration, Instant};
 
 /// `ssthresh` before the first congestion, as Linux has it.
@@ -105,6 +106,7 @@ impl Facts<'_> {
             | i128::from(conn.sack_in_use()) << 1
             | i128::from(both(|o| o.window_scale.is_some())) << 2
             | i128::from(conn.ecn_in_use()) << 3
+            | i128::from(conn.fast_open() == FastOpenStatus::Accepted) << 5
     }
 
     /// In segments, rounded down; in bytes with FreeBSD's profile.

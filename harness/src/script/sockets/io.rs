@@ -1,20 +1,22 @@
 //! Data: `read` and its kin, `write` and its kin.
 
 use super::call::{
-    Answer, Fd, Gave, MSG_DONTWAIT, MSG_MORE, MSG_OOB, MSG_PEEK, MSG_WAITALL, RECEIVE_FLAGS,
-    SEND_FLAGS, Text,
+    Answer, Fd, Gave, MSG_DONTWAIT, MSG_FASTOPEN, MSG_MORE, MSG_OOB, MSG_PEEK, MSG_WAITALL,
+    RECEIVE_FLAGS, SEND_FLAGS, Text,
 };
 use super::errno::Errno;
+use super::fast_open::{Begun, is_opening};
 use super::socket::{Progress, Reply, Role, peer_closed};
 use super::{Sockets, Stuck, refused};
 use narrows::conn::state::State;
+use std::net::SocketAddr;
 
 type Tried = Result<Reply, Stuck>;
 
 /// What is said of other flags.
 pub const FLAGS_KNOWN: &str = "these flags are not known; there are MSG_DONTWAIT, MSG_NOSIGNAL, \
-                               MSG_MORE and MSG_OOB for sending, MSG_PEEK, MSG_TRUNC and \
-                               MSG_WAITALL for receiving";
+                               MSG_FASTOPEN, MSG_MORE and MSG_OOB for sending, MSG_PEEK, \
+                               MSG_TRUNC and MSG_WAITALL for receiving";
 
 impl Sockets {
     pub(super) fn receive(&mut self, fd: Fd, room: usize, flags: i32) -> Tried {
@@ -62,10 +64,24 @@ impl Sockets {
         fd: Fd,
         text: &Text,
         flags: i32,
+        to: Option<SocketAddr>,
         progress: &mut Progress,
     ) -> Tried {
         if flags & !SEND_FLAGS != 0 {
             return refused(FLAGS_KNOWN);
+        }
+        let Some(socket) = self.sockets.get(&fd) else {
+            return Ok(Errno::EBADF.into());
+        };
+        let nonblocking = socket.nonblocking || flags & MSG_DONTWAIT != 0;
+        if flags & MSG_FASTOPEN != 0
+            && let Some(to) = to
+            && let Begun::Is(reply) = self.open_by_writing(fd, to, text, nonblocking, progress)?
+        {
+            return Ok(reply);
+        }
+        if let Some(reply) = self.ride(fd, text, nonblocking, progress) {
+            return Ok(reply);
         }
         let Some(socket) = self.sockets.get_mut(&fd) else {
             return Ok(Errno::EBADF.into());
@@ -73,7 +89,6 @@ impl Sockets {
         let Role::Conn(id) = socket.role else {
             return Ok(Errno::EPIPE.into());
         };
-        let nonblocking = socket.nonblocking || flags & MSG_DONTWAIT != 0;
         if let Some(errno) = socket.error(&self.host) {
             socket.error_told = true;
             return Ok(match progress.written {
@@ -85,8 +100,8 @@ impl Sockets {
             return Ok(Errno::EPIPE.into());
         };
         match conn.state() {
-            State::SynSent | State::SynReceived(_) => return Ok(Reply::not_now(nonblocking)),
-            State::Established | State::CloseWait => {}
+            _ if is_opening(conn) => return Ok(Reply::not_now(nonblocking)),
+            State::SynReceived(_) | State::Established | State::CloseWait => {}
             _ => return Ok(Errno::EPIPE.into()),
         }
         // No more is made than there is room for: the rest when it is.

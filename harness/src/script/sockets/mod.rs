@@ -32,6 +32,7 @@
 
 mod call;
 mod errno;
+pub(super) mod fast_open;
 mod info;
 mod io;
 mod open;
@@ -265,6 +266,9 @@ impl Sockets {
     /// # Errors
     /// What is not known, by name.
     pub fn setup(&mut self, line: &str) -> Result<(), String> {
+        if line.contains("tcp_metrics") {
+            self.host.forget_fast_open();
+        }
         setup::apply(line, &mut self.tcp)
     }
 
@@ -466,8 +470,12 @@ impl Sockets {
                 fd, parts, flags, ..
             } => self.receive(*fd, total(parts), *flags),
             Call::Send {
-                fd, text, flags, ..
-            } => self.send(*fd, text, *flags, progress),
+                fd,
+                text,
+                flags,
+                to,
+                ..
+            } => self.send(*fd, text, *flags, *to, progress),
             Call::Close { fd } => self.close(*fd),
             Call::Shutdown { fd, read, write } => self.shutdown(*fd, *read, *write),
             Call::SetOption { fd, name, value } => self.set_option(*fd, name, value),

@@ -2,10 +2,12 @@
 
 use super::call::{Answer, Fd, Gave};
 use super::errno::Errno;
+use super::fast_open::AS_BACKLOG;
 use super::socket::{Progress, Reply, Role, Socket};
 use super::{Sockets, Stuck, local_address, refused};
 use narrows::conn::state::State;
 use narrows::endpoint::{ConnectError, ListenError};
+use narrows::fast_open::{FastOpenClient, FastOpenStatus};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -44,7 +46,11 @@ impl Sockets {
         let Some(at) = socket.bound else {
             return refused("the socket must be bound to a port");
         };
-        let tcp = Arc::new(socket.tcp.clone());
+        let mut tcp = socket.tcp.clone();
+        if tcp.fast_open.pending == AS_BACKLOG {
+            tcp.fast_open.pending = u32::try_from(backlog).unwrap_or(AS_BACKLOG).max(1);
+        }
+        let tcp = Arc::new(tcp);
         // As the stacks do: a backlog of one admits one more than it says.
         match self.host.listen(at, backlog.saturating_add(1), Some(tcp)) {
             Ok(id) => {
@@ -86,6 +92,39 @@ impl Sockets {
             Role::Fresh => {}
             Role::Conn(_) => return Ok(self.connect_again(fd, progress.tried)),
         }
+        let fast_open = match socket.options.get("TCP_FASTOPEN_CONNECT") {
+            Some(1..) => socket.tcp.fast_open.client,
+            _ => FastOpenClient::Off,
+        };
+        let nonblocking = socket.nonblocking;
+        match self.begin_to_connect(fd, to, fast_open)? {
+            Reply::Block => {}
+            failed => return Ok(failed),
+        }
+        let Some(socket) = self.sockets.get_mut(&fd) else {
+            return Ok(Errno::EBADF.into());
+        };
+        let conn = socket.conn(&self.host);
+        if conn.is_some_and(|c| c.fast_open() == FastOpenStatus::Waiting) {
+            socket.connect_told = true;
+            return Ok(Reply::of(0));
+        }
+        Ok(match nonblocking {
+            true => Errno::EINPROGRESS.into(),
+            false => Reply::Block,
+        })
+    }
+
+    /// The socket begins to connect, and does not wait for the end of it; or an error.
+    pub(super) fn begin_to_connect(
+        &mut self,
+        fd: Fd,
+        to: SocketAddr,
+        fast_open: FastOpenClient,
+    ) -> Tried {
+        let Some(socket) = self.sockets.get(&fd) else {
+            return Ok(Errno::EBADF.into());
+        };
         let own = match to.is_ipv4() == self.config.local.is_ipv4() {
             true => self.config.local,
             false => local_address(to.is_ipv6()),
@@ -94,17 +133,14 @@ impl Sockets {
         if local.ip().is_unspecified() {
             local.set_ip(own);
         }
-        let nonblocking = socket.nonblocking;
-        let tcp = Arc::new(socket.tcp.clone());
-        match self.host.connect(self.now, local, to, Some(tcp)) {
+        let mut tcp = socket.tcp.clone();
+        tcp.fast_open.client = fast_open;
+        match self.host.connect(self.now, local, to, Some(Arc::new(tcp))) {
             Ok(id) => {
                 if let Some(socket) = self.sockets.get_mut(&fd) {
                     socket.role = Role::Conn(id);
                 }
-                Ok(match nonblocking {
-                    true => Errno::EINPROGRESS.into(),
-                    false => Reply::Block,
-                })
+                Ok(Reply::Block)
             }
             Err(ConnectError::InUse | ConnectError::NoPort) => Ok(Errno::EADDRNOTAVAIL.into()),
             Err(e) => refused(e),

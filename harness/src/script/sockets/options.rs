@@ -29,8 +29,10 @@ const WITHOUT_EFFECT: &[&str] = &[
 
 /// What a socket has where nothing was set.
 const KNOWN: &str = "SO_ERROR, SO_KEEPALIVE, SO_LINGER, SO_RCVBUF, SO_SNDBUF, TCP_CONGESTION, \
-                     TCP_CORK, TCP_KEEPCNT, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_LINGER2, TCP_MAXSEG, \
-                     TCP_NODELAY, TCP_NOTSENT_LOWAT, TCP_SYNCNT, TCP_USER_TIMEOUT, TCP_WINDOW_CLAMP, IP_TOS, IP_TTL";
+                     TCP_CORK, TCP_FASTOPEN, TCP_FASTOPEN_CONNECT, TCP_FASTOPEN_KEY, \
+                     TCP_FASTOPEN_NO_COOKIE, TCP_KEEPCNT, TCP_KEEPIDLE, TCP_KEEPINTVL, \
+                     TCP_LINGER2, TCP_MAXSEG, TCP_NODELAY, TCP_NOTSENT_LOWAT, TCP_SYNCNT, \
+                     TCP_USER_TIMEOUT, TCP_WINDOW_CLAMP, IP_TOS, IP_TTL";
 
 impl Sockets {
     pub(super) fn set_option(&mut self, fd: Fd, name: &str, value: &OptionValue) -> Tried {
@@ -42,6 +44,9 @@ impl Sockets {
             ("SO_LINGER", OptionValue::Linger(seconds)) => {
                 socket.linger = *seconds;
                 return Ok(Reply::of(0));
+            }
+            ("TCP_FASTOPEN_KEY", OptionValue::Bytes(key)) => {
+                return self.set_fast_open_key(fd, key);
             }
             ("TCP_CONGESTION", OptionValue::Word(_)) => 0,
             (_, OptionValue::Number(n)) if (0..1 << 31).contains(n) => *n,
@@ -76,6 +81,9 @@ impl Sockets {
     fn set_number(&mut self, fd: Fd, name: &str, n: i64) -> Result<(), Stuck> {
         if WITHOUT_EFFECT.contains(&name) {
             return Ok(());
+        }
+        if name.starts_with("TCP_FASTOPEN") {
+            return self.set_fast_open(fd, name, n);
         }
         // Linux takes twice what is asked for, for its own book-keeping.
         let doubled = u32::from(self.config.profile == Profile::Linux);

@@ -4,6 +4,7 @@ use super::call::{
     Answer, Fd, Gave, O_NONBLOCK, O_RDWR, POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDHUP,
 };
 use super::errno::Errno;
+use super::fast_open::is_opening;
 use super::socket::{Progress, Reply, Role, peer_closed};
 use super::{Sockets, Stuck, refused};
 use narrows::Duration;
@@ -71,8 +72,7 @@ impl Sockets {
                 if matches!(state, State::Closed(_)) {
                     ready |= POLLHUP | POLLOUT;
                 }
-                let opening = matches!(state, State::SynSent | State::SynReceived(_));
-                if !opening && conn.send_room() > 0 {
+                if !is_opening(conn) && conn.send_room() > 0 {
                     ready |= POLLOUT;
                 }
                 ready

@@ -18,14 +18,20 @@ impl<T: TcpTypes> Connection<T> {
         syn: &TcpHeader,
         payload: <T::Recv as RecvBuffer>::Payload<'_>,
     ) {
-        let room = usize::from(self.config.mss).min(self.config.recv_buffer);
-        let kept = payload.len().min(room);
+        let room = u64::from(self.config.mss).min(self.syn_text_room());
+        let kept = payload.len().min(room as usize);
         let whole = kept == payload.len();
         self.handshake.peer_fin = whole && syn.flags.contains(Flags::FIN);
         self.handshake.text = kept as u16;
         if kept > 0 {
             self.recv_buf.write(0, payload.slice(0..kept));
         }
+    }
+
+    /// Bytes of text that there is memory for.
+    pub(in crate::conn) fn syn_text_room(&self) -> u64 {
+        let buffer = self.config.recv_buffer as u64;
+        self.recv_buf.room().unwrap_or(buffer).min(buffer)
     }
 
     /// An acceptable segment in SYN-RECEIVED: the handshake is complete if it acknowledges our SYN.
@@ -47,6 +53,13 @@ impl<T: TcpTypes> Connection<T> {
         self.handshake.due = false;
         self.on_syn_acknowledged(tcp, now);
         self.establish(tcp, now);
+        if !self.handshake.peer_fin
+            && seg.start == 0
+            && seg.text_len >= usize::from(self.handshake.text)
+        {
+            // All of it has come again.
+            self.handshake.text = 0;
+        }
         let queued = self.deliver_syn_text(now);
         if matches!(self.state, State::Closed(_)) {
             return;
