@@ -66,11 +66,13 @@ impl Flow {
     /// Our SYN leaves with `live`, which the script calls `script`, and acknowledges `acked`. What
     /// it is called counts in the first SYN of an incarnation: one that comes again is compared.
     pub(super) fn on_syn(&mut self, live: u32, script: u32, acked: Option<u32>) {
-        // The latest SYN of the peer's that it can be the answer to, data and all.
+        // The SYN of the peer's that it is the answer to, with some of its text or none.
         let theirs = acked.map(|ack| {
             let last = ack.wrapping_sub(1);
-            let answered = |isn: &&u32| last.wrapping_sub(**isn) <= u32::from(u16::MAX);
-            *self.peer_isns.iter().rfind(answered).unwrap_or(&last)
+            let text = |isn: &u32| last.wrapping_sub(*isn);
+            let answered = |isn: &u32| text(isn) <= u32::from(u16::MAX);
+            let seen = self.peer_isns.iter().copied();
+            seen.filter(answered).min_by_key(text).unwrap_or(last)
         });
         if self.opening && (theirs.is_none() || theirs == self.peer_isn) {
             return;
