@@ -15,10 +15,13 @@ use std::path::PathBuf;
 
 /// Scripts that cannot pass through the interface, and why.
 const CANNOT: &[(&str, &str)] = &[
+    ("fast-open/client-errors.pkt", LATER),
     ("rto/from-the-estimate.pkt", RTT),
     ("rto/karn.pkt", RTT),
     ("rto/second-sample.pkt", RTT),
 ];
+/// It sets the host up anew in its course.
+const LATER: &str = "the C interface takes set-up before the first step only";
 /// It asserts an RTT to the microsecond, and here each look at the clock takes one.
 const RTT: &str = "got: tcpi_rtt =";
 
