@@ -115,7 +115,7 @@ pub async fn listen(host: &Host, port: u16) -> Result<Vec<TcpListener>, LiveErro
 /// listener's backlog and then outside.
 const CONNECTIONS: usize = 4096;
 
-/// Run `serve` for each connection, as a task, until the stack ends; [`CONNECTIONS`] at a time.
+/// Run `serve` for each connection, as a task, until the stack ends; a bounded number at a time.
 /// Counts them in `served`.
 ///
 /// # Errors
