@@ -200,7 +200,14 @@ fn ten_thousand_connections() {
             let stats = stack.stats();
             assert_eq!(stats.endpoint.active_opens, 5_000);
             assert_eq!(stats.endpoint.passive_opens, 5_000);
-            assert_eq!(counter("TcpExt", "TCPChallengeACK"), 0);
+            // A SYN or SYN-ACK sent again, because a queue overflowed, is answered so once the
+            // other side is past it.
+            let repeated = ["TCPSynRetrans", "TCPTimeouts", "TCPLossProbes"]
+                .map(|name| counter("TcpExt", name))
+                .iter()
+                .sum();
+            let challenges = counter("TcpExt", "TCPChallengeACK");
+            assert!(challenges <= repeated, "{challenges} > {repeated}");
         });
     });
 }

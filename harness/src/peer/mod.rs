@@ -209,6 +209,9 @@ impl OurFlow {
             // What came before the peer's FIN is still being read.
             State::TimeWait => FlowEnd::Open,
             State::Closed(CloseReason::Finished) if self.fin_seen && self.waits => FlowEnd::Open,
+            // The peer's TIME-WAIT can end before one of our FINs gets through, or an answer to
+            // it; what came over is for the peer to say.
+            State::Closed(CloseReason::Reset) if whole => FlowEnd::Finished,
             State::Closed(_) => FlowEnd::Failed,
             _ => FlowEnd::Open,
         }
