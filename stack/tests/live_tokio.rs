@@ -140,6 +140,107 @@ fn over_af_xdp() {
     }
 }
 
+/// RFC 7413 with the kernel as client, and then as server: a first connection fetches the cookie,
+/// and the data of the second one's SYN is taken.
+#[test]
+fn rfc7413_fast_open_both_ways() {
+    in_own_namespace(|| {
+        std::fs::write("/proc/sys/net/ipv4/tcp_fastopen", "3").unwrap();
+        run(async {
+            let stack = Stack::spawn(tap(), interface(), TcpConfig::default()).unwrap();
+            let mut socket = TcpSocket::new_v4(&stack).unwrap();
+            socket.bind("10.77.0.1:7".parse().unwrap()).unwrap();
+            socket.set_fast_open_backlog(5);
+            let ours = socket.listen(5).unwrap();
+            for round in 0..2 {
+                let at = "10.77.0.1:7".parse().unwrap();
+                let kernel = tokio::task::spawn_blocking(move || open_by_writing(at, b"question"));
+                let (mut stream, _) = ours.accept().await.unwrap();
+                let mut got = [0; 8];
+                stream.read_exact(&mut got).await.unwrap();
+                assert_eq!(&got, b"question", "{round}");
+                stream.write_all(b"answer").await.unwrap();
+                let mut kernel = kernel.await.unwrap();
+                let mut answer = [0; 6];
+                std::io::Read::read_exact(&mut kernel, &mut answer).unwrap();
+                assert_eq!(&answer, b"answer");
+                let taken = counter("TcpExt", "TCPFastOpenActive");
+                assert_eq!(taken, round, "by the kernel's count");
+            }
+
+            let theirs = tokio::net::TcpListener::bind("10.77.0.9:7").await.unwrap();
+            set_tcp_option(&theirs, libc::TCP_FASTOPEN, 5);
+            for round in 0..2 {
+                let mut socket = TcpSocket::new_v4(&stack).unwrap();
+                socket.set_fast_open(true);
+                let at = "10.77.0.9:7".parse().unwrap();
+                let mut stream = socket.connect(at).await.unwrap();
+                stream.write_all(b"question").await.unwrap();
+                let (mut kernel, _) = theirs.accept().await.unwrap();
+                let mut got = [0; 8];
+                kernel.read_exact(&mut got).await.unwrap();
+                assert_eq!(&got, b"question");
+                kernel.write_all(b"answer").await.unwrap();
+                let mut answer = [0; 6];
+                stream.read_exact(&mut answer).await.unwrap();
+                assert_eq!(&answer, b"answer");
+                let taken = counter("TcpExt", "TCPFastOpenPassive");
+                assert_eq!(taken, round, "by the kernel's count");
+            }
+            stack.shutdown(LONG).await.unwrap();
+        });
+    });
+}
+
+fn set_tcp_option(socket: &impl AsRawFd, option: libc::c_int, value: libc::c_int) {
+    // SAFETY: the value outlives the call, and its length is given.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            option,
+            (&raw const value).cast(),
+            size_of_val(&value) as libc::socklen_t,
+        )
+    };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// A connection of the kernel's whose SYN carries `data` if it can.
+fn open_by_writing(to: std::net::SocketAddrV4, data: &[u8]) -> std::net::TcpStream {
+    use std::os::fd::FromRawFd;
+    let addr = libc::sockaddr_in {
+        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_port: to.port().to_be(),
+        sin_addr: libc::in_addr {
+            s_addr: u32::from(*to.ip()).to_be(),
+        },
+        sin_zero: [0; 8],
+    };
+    // SAFETY: the descriptor is new and its only owner is the stream; data and address outlive the
+    // call, and their lengths are given.
+    unsafe {
+        let fd = libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0);
+        assert!(fd >= 0, "{}", std::io::Error::last_os_error());
+        let stream = std::net::TcpStream::from_raw_fd(fd);
+        let sent = libc::sendto(
+            fd,
+            data.as_ptr().cast(),
+            data.len(),
+            libc::MSG_FASTOPEN,
+            (&raw const addr).cast(),
+            size_of_val(&addr) as libc::socklen_t,
+        );
+        assert_eq!(
+            sent,
+            data.len() as isize,
+            "{}",
+            std::io::Error::last_os_error()
+        );
+        stream
+    }
+}
+
 /// Opened, used and closed, many at once, by us and by the kernel in turn.
 #[test]
 fn ten_thousand_connections() {

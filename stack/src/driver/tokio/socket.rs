@@ -7,6 +7,7 @@ use super::stream::TcpStream;
 use super::{Stack, connect_error, listen_error};
 use crate::config::{Keepalive, TcpConfig};
 use crate::conn::mtu_probing::MtuProbingMode;
+use crate::fast_open::{FastOpenClient, FastOpenStatus};
 use crate::recovery::detector::DetectorFactory;
 use narrows_congestion::{ByteCount, CongestionFactory, RtoFactory};
 use std::fmt;
@@ -211,6 +212,24 @@ impl TcpSocket {
         Ok(u32::try_from(self.tcp.recv_buffer).unwrap_or(u32::MAX))
     }
 
+    /// Use TCP Fast Open (RFC 7413) to connect, if the data written first may reach the application
+    /// twice. Once the server's cookie is known, [`connect`](Self::connect) returns at once, and
+    /// the SYN leaves with the first write: of a server that speaks first nothing comes before.
+    pub fn set_fast_open(&mut self, fast_open: bool) {
+        self.tcp.fast_open.client = if fast_open {
+            FastOpenClient::Cookie
+        } else {
+            FastOpenClient::Off
+        };
+    }
+
+    /// Accept data on SYNs that bring a good cookie, while fewer connections than `pending` have
+    /// been accepted so and not completed their handshake; 0: none. The same data may reach the
+    /// application twice.
+    pub fn set_fast_open_backlog(&mut self, pending: u32) {
+        self.tcp.fast_open.pending = pending;
+    }
+
     /// The address that [`bind`](Self::bind) was given, or none at all.
     ///
     /// # Errors
@@ -237,19 +256,24 @@ impl TcpSocket {
         let unspecified = self.unspecified();
         let tcp = Arc::new(self.tcp);
         let inner = self.stack.inner.clone();
-        let (id, local) = inner.shared.with(|core, now| {
+        let (id, local, waits) = inner.shared.with(|core, now| {
             core.check_open()?;
             let interface = &mut core.engine.interface;
             let id = interface
                 .connect(now, local, addr, Some(tcp))
                 .map_err(connect_error)?;
-            let local = interface.endpoint().connection(id).map(|c| c.local());
+            let conn = interface.endpoint().connection(id);
+            let local = conn.map(|c| c.local());
+            let waits = conn.is_some_and(|c| c.fast_open() == FastOpenStatus::Waiting);
             core.adopt(id, false);
-            io::Result::Ok((id, local))
+            io::Result::Ok((id, local, waits))
         })?;
         let local = local.unwrap_or(SocketAddr::new(unspecified, 0));
         let conn = Arc::new(Conn::new(inner, id, local, addr, nodelay, self.linger));
-        poll_fn(|cx| conn.poll_connected(cx)).await?;
+        // The SYN of a fast open waits for data.
+        if !waits {
+            poll_fn(|cx| conn.poll_connected(cx)).await?;
+        }
         Ok(TcpStream { conn })
     }
 
