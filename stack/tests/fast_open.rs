@@ -517,3 +517,52 @@ fn the_memory_of_cookies_is_bounded() {
     let all = (2..40).filter(|h| known(&mut net, *h)).count();
     assert_eq!(all, 4);
 }
+
+/// What a user writes and closes at once arrives whole, and then the FIN: with the SYN if the
+/// server takes it, after the handshake if it does not (no place, or the SYN is lost).
+#[test]
+fn rfc7413_4_2_2_data_of_a_syn_that_is_closed_at_once_arrives() {
+    for (case, pending) in [("taken", 10), ("refused", 0), ("lost", 10)] {
+        for released in [false, true] {
+            let (mut net, _) = net(10);
+            fetch(&mut net);
+            let at = addr("10.0.0.2:81");
+            net.b.listen(at, 16, Some(server(pending).into())).unwrap();
+            let id = net
+                .a
+                .connect(net.now, addr("10.0.0.1:0"), at, None)
+                .unwrap();
+            assert_eq!(status(&net.a, id), FastOpenStatus::Waiting, "{case}");
+            send(&mut net, id, b"question");
+            if case == "lost" {
+                assert_eq!(caught(&mut net).2, b"question");
+            }
+            match released {
+                true => net.a.release(id, net.now),
+                false => net.a.connection_mut(id).unwrap().close(net.now),
+            }
+            net.run(SEC * 5);
+            let [conn] = net.accepted()[..] else {
+                panic!("{case}: {:?}", net.b_events);
+            };
+            assert_eq!(read(&mut net.b, conn, net.now), b"question", "{case}");
+            let state = net.b.connection(conn).unwrap().state();
+            assert_eq!(state, State::CloseWait, "{case}");
+        }
+    }
+}
+
+/// Nothing was written: there is nothing that a close could lose (RFC 9293 section 3.10.4).
+#[test]
+fn rfc9293_3_10_4_a_syn_that_waits_for_data_is_not_sent_after_a_close() {
+    let (mut net, _) = net(10);
+    fetch(&mut net);
+    let id = net.connect();
+    assert_eq!(status(&net.a, id), FastOpenStatus::Waiting);
+    net.a.connection_mut(id).unwrap().close(net.now);
+    assert_eq!(
+        net.a.connection(id).unwrap().state(),
+        State::Closed(CloseReason::Aborted)
+    );
+    assert!(drain(&mut net.a, net.now).is_empty());
+}

@@ -564,6 +564,65 @@ async fn what_was_written_leaves_though_the_stream_is_dropped() {
     assert!(got == sent);
 }
 
+/// A first connection fetches the cookie; the SYN of the next ones waits for what is written.
+#[tokio::test]
+async fn rfc7413_what_a_fast_open_writes_leaves_though_it_is_closed_at_once() {
+    let (client, server) = stacks();
+    let at = SERVER.parse().unwrap();
+    let open = || async {
+        let mut socket = TcpSocket::new_v4(&client).unwrap();
+        socket.set_fast_open(true);
+        socket.connect(at).await
+    };
+    let mut socket = TcpSocket::new_v4(&server).unwrap();
+    socket.bind(at).unwrap();
+    socket.set_fast_open_backlog(5);
+    let listener = socket.listen(5).unwrap();
+    drop(open().await.unwrap());
+    drop(listener.accept().await.unwrap());
+    let early = || server.stats().endpoint.fast_open_accepted;
+    assert_eq!(early(), 0);
+
+    // Dropped at once, with more than a SYN takes.
+    let sent = data(0, 100_000);
+    let mut a = open().await.unwrap();
+    a.write_all(&sent).await.unwrap();
+    drop(a);
+    let (mut b, _) = listener.accept().await.unwrap();
+    let mut got = Vec::new();
+    timeout(LONG, b.read_to_end(&mut got))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(got == sent);
+    assert_eq!(early(), 1);
+
+    // A question, all of it, and its answer.
+    let mut a = open().await.unwrap();
+    a.write_all(b"question").await.unwrap();
+    a.shutdown().await.unwrap();
+    let (mut b, _) = listener.accept().await.unwrap();
+    let mut got = Vec::new();
+    b.read_to_end(&mut got).await.unwrap();
+    assert_eq!(got, b"question");
+    b.write_all(b"answer").await.unwrap();
+    drop(b);
+    got.clear();
+    timeout(LONG, a.read_to_end(&mut got))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(got, b"answer");
+    assert_eq!(early(), 2);
+
+    // What connect cannot tell yet comes with what is called next.
+    drop(listener);
+    let mut a = open().await.unwrap();
+    a.write_all(b"question").await.unwrap();
+    let refused = a.read(&mut [0; 1]).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+}
+
 #[tokio::test]
 async fn halves_are_reunited_with_their_own_kind_only() {
     let (client, server) = stacks();

@@ -103,6 +103,12 @@ impl<T: TcpTypes> Connection<T> {
         }
     }
 
+    /// There is data that our SYN takes along, or took, though the peer may not have it yet.
+    pub(super) fn syn_takes_data_along(&self) -> bool {
+        let status = self.fast_open();
+        matches!(status, FastOpenStatus::Waiting | FastOpenStatus::Sent) && self.send_buf.end() > 0
+    }
+
     /// The option of our SYN or SYN-ACK, and the data that rides on it. Neither is sent again when
     /// the timer has fired (RFC 7413 section 4.2.2).
     pub(super) fn ride_on_syn(&mut self, out: &mut Output) {

@@ -163,18 +163,22 @@ impl<T: TcpTypes> Connection<T> {
         }
     }
 
-    /// No more will be sent: a FIN follows what is queued. Receiving goes on.
+    /// No more will be sent: a FIN follows what is queued. Receiving goes on. In SYN-SENT it is over
+    /// (RFC 9293 section 3.10.4), unless what was queued is for the SYN to take along
+    /// ([`fast_open`](Self::fast_open)).
     pub fn close(&mut self, now: Instant) {
         match self.state {
             // Nothing was said to the peer that needs taking back.
-            State::SynSent => self.finish(CloseReason::Aborted, now),
-            State::SynReceived(_) | State::Established | State::CloseWait
+            State::SynSent if !self.syn_takes_data_along() => {
+                self.finish(CloseReason::Aborted, now);
+            }
+            State::SynSent | State::SynReceived(_) | State::Established | State::CloseWait
                 if self.fin == Fin::Open =>
             {
                 self.fin = Fin::Queued;
                 match self.state {
-                    // In SYN-RECEIVED the change waits for the handshake.
-                    State::SynReceived(_) => {}
+                    // The change waits for the handshake.
+                    State::SynSent | State::SynReceived(_) => {}
                     State::CloseWait => self.set_state(State::LastAck, now),
                     _ => self.set_state(State::FinWait1, now),
                 }

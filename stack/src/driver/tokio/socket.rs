@@ -214,7 +214,8 @@ impl TcpSocket {
 
     /// Use TCP Fast Open (RFC 7413) to connect, if the data written first may reach the application
     /// twice. Once the server's cookie is known, [`connect`](Self::connect) returns at once, and
-    /// the SYN leaves with the first write: of a server that speaks first nothing comes before.
+    /// the SYN leaves with the first write: of a server that speaks first nothing comes before, and
+    /// a refusal is an error of what is called then.
     pub fn set_fast_open(&mut self, fast_open: bool) {
         self.tcp.fast_open.client = if fast_open {
             FastOpenClient::Cookie
