@@ -568,6 +568,135 @@ fn drop_below(socket: &impl AsRawFd, at_least: libc::c_int) {
 /// Not in `libc`.
 const IP_MINTTL: libc::c_int = 21;
 
+/// A connection whose own timers come too late to matter, and the kernel's end of it.
+async fn patient(stack: &Stack, listener: &tokio::net::TcpListener) -> Both {
+    let mut socket = TcpSocket::new_v4(stack).unwrap();
+    socket.set_nodelay(true).unwrap();
+    socket.set_rto(|| presets::floor(narrows::Duration::from_secs(50)));
+    socket.set_detector(Sack6675::new);
+    let at = "10.77.0.9:7".parse().unwrap();
+    let (ours, theirs) = tokio::join!(socket.connect(at), listener.accept());
+    (ours.unwrap(), theirs.unwrap().0)
+}
+
+type Both = (TcpStream, tokio::net::TcpStream);
+
+/// The kernel counts the segments that bring `total` bytes.
+async fn segments_of(theirs: &mut tokio::net::TcpStream, total: usize) -> u32 {
+    let mut got = vec![0; total];
+    theirs.read_exact(&mut got).await.unwrap();
+    assert!(got == data(0, total), "wrong bytes");
+    KernelInfo::of(theirs).data_segs_in
+}
+
+/// `TCP_CORK` and `MSG_MORE` (Linux's tcp(7), send(2)): pieces of 100 bytes, each of which would
+/// leave as it is written, make full segments.
+#[test]
+fn what_is_corked_or_has_more_to_come_makes_full_segments() {
+    in_own_namespace(|| {
+        run(async {
+            let stack = Stack::spawn(tap(), interface(), TcpConfig::default()).unwrap();
+            let listener = tokio::net::TcpListener::bind("10.77.0.9:7").await.unwrap();
+            let sent = data(0, 3_000);
+            let pieces = || sent.chunks(100);
+
+            let (ours, mut theirs) = patient(&stack, &listener).await;
+            for piece in pieces() {
+                assert_eq!(ours.try_write(piece).unwrap(), 100);
+            }
+            assert_eq!(segments_of(&mut theirs, 3_000).await, 30, "plain");
+
+            let (ours, mut theirs) = patient(&stack, &listener).await;
+            ours.set_cork(true).unwrap();
+            assert!(ours.cork().unwrap());
+            for piece in pieces() {
+                assert_eq!(ours.try_write(piece).unwrap(), 100);
+            }
+            // Two are full, and the rest waits, though all else is acknowledged.
+            let full = 2 * usize::try_from(KernelInfo::of(&theirs).rcv_mss).unwrap();
+            assert_eq!(full, 2 * 1_448);
+            assert_eq!(segments_of(&mut theirs, full).await, 2, "corked");
+            while ours.info().unwrap().tcpi_unacked > 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            assert_eq!(ours.info().unwrap().tcpi_notsent_bytes, 3_000 - full as u64);
+            ours.set_cork(false).unwrap();
+            assert!(!ours.cork().unwrap());
+            theirs.read_exact(&mut vec![0; 3_000 - full]).await.unwrap();
+            assert_eq!(KernelInfo::of(&theirs).data_segs_in, 3, "corked");
+
+            // An acknowledgement would let it go: nothing is full before the last piece.
+            let (ours, mut theirs) = patient(&stack, &listener).await;
+            let (_, mut half) = ours.into_split();
+            for piece in pieces().take(7) {
+                assert_eq!(half.write_more(piece).await.unwrap(), 100);
+            }
+            for piece in pieces().skip(7).take(6) {
+                assert_eq!(half.try_write_more(piece).unwrap(), 100);
+            }
+            half.write_all(&sent[1_300..1_400]).await.unwrap();
+            assert_eq!(segments_of(&mut theirs, 1_400).await, 1, "more");
+        });
+    });
+}
+
+/// `TCP_NOTSENT_LOWAT` (Linux's tcp(7)): with a peer that reads nothing, no more is taken than its
+/// window and the mark; without, the send buffer is the limit.
+#[test]
+fn unsent_data_stays_below_its_mark() {
+    const MARK: u64 = 20_000;
+    in_own_namespace(|| {
+        run(async {
+            let stack = Stack::spawn(tap(), interface(), TcpConfig::default()).unwrap();
+            let listener = tokio::net::TcpListener::bind("10.77.0.9:7").await.unwrap();
+            let mut socket = TcpSocket::new_v4(&stack).unwrap();
+            socket.set_notsent_lowat(Some(MARK as u32)).unwrap();
+            let at = "10.77.0.9:7".parse().unwrap();
+            let (ours, theirs) = tokio::join!(socket.connect(at), listener.accept());
+            let (ours, mut theirs) = (ours.unwrap(), theirs.unwrap().0);
+            assert_eq!(ours.notsent_lowat().unwrap(), Some(MARK as u32));
+
+            let unsent = || ours.info().unwrap().tcpi_notsent_bytes;
+            let mut at = 0;
+            // Until it has taken nothing since the peer's window closed.
+            let mut closed_at = None;
+            while closed_at != Some(at) {
+                let closed = ours.info().unwrap().tcpi_snd_wnd == 0;
+                closed_at = closed.then_some(at);
+                while let Ok(n) = ours.try_write(&data(at, 3_000)) {
+                    at += n as u64;
+                    // A whole segment is taken where less would do.
+                    assert!(unsent() < MARK + 1_448, "{}", unsent());
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            assert!(unsent() > MARK - 3_000, "{}", unsent());
+
+            // More room at once, as far as the send buffer goes.
+            ours.set_notsent_lowat(None).unwrap();
+            assert_eq!(ours.notsent_lowat().unwrap(), None);
+            ours.writable().await.unwrap();
+            while let Ok(n) = ours.try_write(&data(at, 3_000)) {
+                at += n as u64;
+            }
+            assert!(unsent() > 10 * MARK, "{}", unsent());
+
+            // The mark lies below what is unsent now: writable again when half of it is left.
+            ours.set_notsent_lowat(Some(MARK as u32)).unwrap();
+            let wait = async {
+                ours.writable().await.unwrap();
+                assert!(unsent() < MARK / 2, "{}", unsent());
+            };
+            let read = async {
+                let mut got = vec![0; at as usize];
+                theirs.read_exact(&mut got).await.unwrap();
+                assert!(got == data(0, at as usize), "wrong bytes");
+            };
+            tokio::join!(wait, read);
+        });
+    });
+}
+
 /// Nobody is behind that address: the neighbour does not answer.
 #[test]
 fn no_listener_and_no_neighbour() {
