@@ -66,6 +66,8 @@ pub struct TcpConfig {
     pub ecn_feedback: Option<Arc<dyn EcnFeedbackFactory>>,
     /// Bytes of unacknowledged and unsent data held for the user.
     pub send_buffer: usize,
+    /// How much of `send_buffer` is used.
+    pub send_buffer_use: SendBufferUse,
     /// Bytes of received data held for the user; the largest window ever offered.
     pub recv_buffer: usize,
     /// Never offer a larger window than this, whatever the buffer holds.
@@ -156,6 +158,7 @@ impl Default for TcpConfig {
             acknowledge: None,
             ecn_feedback: None,
             send_buffer: 1 << 20,
+            send_buffer_use: SendBufferUse::default(),
             recv_buffer: 1 << 20,
             window_clamp: None,
             max_outstanding_segments: 65_536,
@@ -423,6 +426,19 @@ pub enum EcnMode {
     Classic,
     /// Offer and accept, feedback as in RFC 8257 section 3.2.
     Dctcp,
+}
+
+/// How much of [`TcpConfig::send_buffer`] is used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SendBufferUse {
+    /// All of it, as soon as the user writes as much.
+    #[default]
+    Whole,
+    /// What is in flight, and as much again that is unsent, or 128 KiB if that is more. What lay
+    /// beyond would wait, and be cold in the processor's cache by the time it is sent. (Linux
+    /// sizes a send buffer by twice the congestion window, `tcp_sndbuf_expand`; a window that was
+    /// opened once says nothing of what a fast device has in flight now.)
+    ByFlight,
 }
 
 /// The initial window.

@@ -2,7 +2,7 @@
 
 mod pair;
 
-use narrows::config::{AckPolicy, TcpConfig};
+use narrows::config::{AckPolicy, SendBufferUse, TcpConfig};
 use narrows::conn::Event;
 use narrows::conn::flow_window::ReceiveWindow;
 use narrows::conn::state::State;
@@ -916,6 +916,41 @@ fn a_full_send_buffer_says_when_there_is_room() {
     assert_eq!(l.conn.send_room(), 1_000);
     l.recv(ack(0, 3_000));
     assert_eq!(l.events, [Event::Writable], "once");
+}
+
+/// What is written far ahead of the window would only wait. The whole arrives nevertheless, the
+/// user being told of room each time; and all of the buffer is used once somebody sets its size.
+#[test]
+fn a_send_buffer_used_by_flight_holds_little_that_is_unsent() {
+    const ALL: usize = 3_000_000;
+    let config = TcpConfig {
+        send_buffer_use: SendBufferUse::ByFlight,
+        window_scaling: true,
+        ..plain()
+    };
+    let mut l = Lone::established_by(config, syn_ack().mss(1_000).scale(7));
+    let (mut written, mut acked, mut most) = (0, 0, 0);
+    l.events.push(Event::Writable);
+    while acked < ALL as u64 {
+        if std::mem::take(&mut l.events).contains(&Event::Writable) {
+            let left = ALL - written;
+            written += l.conn.send(&bytes(left), left).unwrap();
+            l.settle();
+        }
+        let unsent = l.conn.unsent();
+        let flight = l.conn.unacknowledged() - unsent;
+        assert!(
+            flight > 0,
+            "{written} written, {acked} acknowledged: nothing leaves"
+        );
+        assert!(unsent <= 128 << 10 || unsent <= flight);
+        most = most.max(flight);
+        acked += flight.min(2_000);
+        l.recv(ack(0, acked as i64).win(u16::MAX));
+    }
+    assert!(most > 300_000, "the window opened to {most} only");
+    l.conn.set_send_buffer(1 << 20);
+    assert_eq!(l.conn.send(&bytes(ALL), ALL), Ok(1 << 20));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::live::{LiveError, cancelled, http, runtime};
 use crate::scenario::IncastRunner;
 use clap::{Args, Subcommand, ValueEnum};
 use narrows::ByteCount;
-use narrows::config::{EcnMode, TcpConfig};
+use narrows::config::{EcnMode, SendBufferUse, TcpConfig};
 use narrows::driver::tokio::StackStats;
 use narrows::driver::{RealTime, usual_memory};
 use narrows::memory::MemoryLimit;
@@ -373,6 +373,7 @@ impl HostArgs {
                 EcnArg::Dctcp => EcnMode::Dctcp,
             },
             send_buffer: buffer,
+            send_buffer_use: SendBufferUse::ByFlight,
             recv_buffer: buffer,
             ..usual
         };

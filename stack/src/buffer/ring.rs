@@ -1,10 +1,11 @@
 //! Real bytes: growable rings addressed by stream offset.
 //!
-//! Both rings keep the byte at stream offset `o` in slot `o mod capacity`, with a power-of-two
-//! capacity, so an offset needs no translation and a release moves no byte. They own no memory
-//! until the first byte comes and double as they fill. Each time they are asked to, they give back
-//! what they did not need since the last time: a steady load never reallocates, and an idle ring
-//! is as small as what it holds.
+//! Both rings keep the byte at stream offset `o` in slot `o - base mod capacity`, with a
+//! power-of-two capacity, so a release moves no byte. An emptied ring begins at its first slot
+//! again: what is written and read in turn stays in the processor's cache, however large the ring
+//! once was. They own no memory until the first byte comes and double as they fill. Each time they
+//! are asked to, they give back what they did not need since the last time: a steady load never
+//! reallocates, and an idle ring is as small as what it holds.
 
 use super::{Payload, RecvBuffer, SendBuffer, Trimmed};
 use crate::memory::{FLOOR, Ledger, Need};
@@ -158,6 +159,8 @@ fn capacity_for(span: usize) -> usize {
 struct Ring {
     /// Empty, or a power of two long.
     storage: Storage,
+    /// The offset that the first slot is for, or was.
+    base: u64,
     /// First offset held.
     start: u64,
     /// Offset after the last byte stored.
@@ -172,7 +175,7 @@ impl Ring {
     }
 
     fn slot(&self, offset: u64) -> usize {
-        offset as usize & self.storage.len().saturating_sub(1)
+        (offset - self.base) as usize & self.storage.len().saturating_sub(1)
     }
 
     /// The slots of `[from, to)`, at most one capacity long, as two index ranges.
@@ -223,6 +226,7 @@ impl Ring {
         let ledger = self.storage.ledger.clone();
         let mut grown = Ring {
             storage: Storage::new(capacity_for(span), ledger),
+            base: self.start,
             ..Self::default()
         };
         let mut at = self.start;
@@ -235,11 +239,15 @@ impl Ring {
             at = to;
         }
         self.storage = grown.storage;
+        self.base = grown.base;
     }
 
     fn release(&mut self, offset: u64) {
         debug_assert!(offset <= self.end, "release of bytes that are not held");
         self.start = self.start.max(offset.min(self.end));
+        if self.start == self.end {
+            self.base = self.start;
+        }
     }
 
     /// Storage for `span` bytes, which are at least those held, if that is less than there is.
@@ -548,6 +556,22 @@ mod tests {
         ring.shrink_to_fit();
         assert_eq!(ring.memory(), MIN_CAPACITY);
         assert!(ring.view(at + 4990..at + 5000) == bytes(at + 4990, 10)[..]);
+    }
+
+    /// However much the ring held once, what is written and let go in turn lies in the same place.
+    #[test]
+    fn an_emptied_ring_begins_at_its_first_slot() {
+        let mut ring = SendRing::new();
+        ring.push(&bytes(0, 50_000), 50_000);
+        let mut at = 50_000;
+        for _ in 0..100 {
+            ring.release(at);
+            ring.push(&bytes(at, 700), 50_000);
+            let held = ring.view(at..at + 700);
+            assert!(held == bytes(at, 700)[..]);
+            assert_eq!(held.slices()[0].as_ptr(), ring.0.storage.as_ptr());
+            at += 700;
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::timers::Timer;
 use super::tx::More;
 use super::{ConnStats, Connection, Fin, TcpTypes, Traffic};
 use crate::buffer::{RecvBuffer, SendBuffer};
-use crate::config::{Keepalive, TcpConfig};
+use crate::config::{Keepalive, SendBufferUse, TcpConfig};
 use crate::recovery::{Sender, SenderStats};
 use crate::sparse::Sparse;
 use crate::trace::TraceSink;
@@ -23,7 +23,8 @@ pub enum Event {
     /// There is more to read than before.
     Readable,
     /// There is room to send again after [`Connection::send`] took less than offered. With
-    /// [`TcpConfig::notsent_lowat`], less than half of that is unsent.
+    /// [`TcpConfig::notsent_lowat`] or [`SendBufferUse::ByFlight`], less than half of what may be
+    /// unsent is.
     Writable,
     /// The peer announced urgent data (RFC 9293 section 3.8.5).
     Urgent,
@@ -73,14 +74,15 @@ impl<T: TcpTypes> Connection<T> {
         if self.fin != Fin::Open || !self.state.can_send() {
             return Err(SendError::Closing);
         }
-        let most = match self.config.notsent_lowat {
+        let unsent = self.unsent_limit();
+        let most = match unsent {
             Some(_) => (self.unacknowledged() + self.send_room()) as usize,
             None => self.config.send_buffer,
         };
         let capacity = self.send_buf.afford(len, most);
         let taken = self.send_buf.push(data, capacity);
         if taken < len {
-            self.lacks = match self.config.notsent_lowat {
+            self.lacks = match unsent {
                 Some(_) => Lack::FewerUnsent,
                 None => Lack::Room,
             };
@@ -264,9 +266,11 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     /// Hold at most this many bytes of unacknowledged and unsent data from now on; what is held
-    /// already stays.
+    /// already stays. All of it is used then ([`SendBufferUse::Whole`]).
     pub fn set_send_buffer(&mut self, bytes: usize) {
-        Arc::make_mut(&mut self.config).send_buffer = bytes.clamp(1, 1 << 30);
+        let config = Arc::make_mut(&mut self.config);
+        config.send_buffer = bytes.clamp(1, 1 << 30);
+        config.send_buffer_use = SendBufferUse::Whole;
         self.look_for_room();
     }
 
@@ -329,10 +333,10 @@ impl<T: TcpTypes> Connection<T> {
         let most = self.config.send_buffer as u64;
         let most = self.send_buf.room().map_or(most, |room| room.min(most));
         let room = most.saturating_sub(self.unacknowledged());
-        let Some(lowat) = self.config.notsent_lowat else {
+        let Some(limit) = self.unsent_limit() else {
             return room;
         };
-        match lowat.get().saturating_sub(self.unsent()) {
+        match limit.saturating_sub(self.unsent()) {
             0 => 0,
             // Whole segments, lest small ones leave.
             left => room.min(left.max(self.snd.mss().get())),
@@ -364,6 +368,9 @@ impl<T: TcpTypes> Connection<T> {
     }
 }
 
+/// What may be unsent by [`SendBufferUse::ByFlight`], however little is in flight.
+const LEAST_UNSENT: u64 = 128 << 10;
+
 /// What a call of [`Connection::send`] lacked that took less than it was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lack {
@@ -374,11 +381,24 @@ pub(super) enum Lack {
 }
 
 impl<T: TcpTypes> Connection<T> {
+    /// How much may be unsent, if something less than the send buffer bounds that.
+    fn unsent_limit(&self) -> Option<u64> {
+        let lowat = self.config.notsent_lowat.map(ByteCount::get);
+        match self.config.send_buffer_use {
+            SendBufferUse::Whole => lowat,
+            SendBufferUse::ByFlight => {
+                let flight = self.unacknowledged().saturating_sub(self.unsent());
+                let limit = flight.max(LEAST_UNSENT);
+                Some(lowat.map_or(limit, |lowat| lowat.min(limit)))
+            }
+        }
+    }
+
     /// Where the user waits for it, tells of room to send. Where that hangs on what is unsent, not
     /// before half of what may be is gone: a wake-up for each segment costs more than it gives.
     pub(super) fn look_for_room(&mut self) {
-        let lowat = self.config.notsent_lowat.map(ByteCount::get);
-        let enough = lowat.is_none_or(|lowat| self.unsent() * 2 < lowat);
+        let limit = self.unsent_limit();
+        let enough = limit.is_none_or(|limit| self.unsent() * 2 < limit);
         if self.lacks != Lack::Nothing && enough && self.send_room() > 0 {
             self.lacks = Lack::Nothing;
             self.events.writable = true;

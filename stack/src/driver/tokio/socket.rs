@@ -5,7 +5,7 @@ use super::conn::Conn;
 use super::listener::TcpListener;
 use super::stream::TcpStream;
 use super::{Stack, connect_error, listen_error};
-use crate::config::{Keepalive, TcpConfig};
+use crate::config::{Keepalive, SendBufferUse, TcpConfig};
 use crate::conn::mtu_probing::MtuProbingMode;
 use crate::fast_open::{FastOpenClient, FastOpenStatus};
 use crate::recovery::detector::DetectorFactory;
@@ -178,12 +178,14 @@ impl TcpSocket {
         Ok(())
     }
 
-    /// Bytes held to be sent and acknowledged.
+    /// Bytes held to be sent and acknowledged. All of them are used then
+    /// ([`SendBufferUse::Whole`](crate::config::SendBufferUse::Whole)).
     ///
     /// # Errors
     /// None; the signature is tokio's.
     pub fn set_send_buffer_size(&mut self, size: u32) -> io::Result<()> {
         self.tcp.send_buffer = size as usize;
+        self.tcp.send_buffer_use = SendBufferUse::Whole;
         Ok(())
     }
 
