@@ -292,6 +292,61 @@ fn the_kernels_client_acknowledges_as_told() {
     assert!(frames < data * 7 / 4, "{frames} frames for {data}");
 }
 
+/// With AF_XDP at our end the kernel leaves its checksums to us, on either side of the run, and
+/// what is captured of them is whole.
+#[test]
+fn hosts_of_ours_on_af_xdp() {
+    let Some(place) = Place::new() else { return };
+    for senders in ["ours", "kernel"] {
+        let capture = place.file("xdp.pcapng");
+        let all = place.json(&[
+            "--device",
+            "xdp",
+            "--senders",
+            senders,
+            "-n",
+            "3",
+            "--rto",
+            "linux",
+            "--blocks",
+            "2",
+            "--rate",
+            "50Mb/s",
+            "--no-simulation",
+            "--pcap",
+            &capture,
+            "--snaplen",
+            "96",
+        ]);
+        let run = run(&all, "live", "linux");
+        assert_eq!(run["outcome"], "completed", "{run}");
+        assert_eq!(number(run, "payload_bytes"), 2 * 3 * (64 << 10), "{run}");
+        let bad = "tcp.checksum.status == 0 && tcp.len == 0";
+        let mut tshark = Command::new("tshark");
+        let given = ["-o", "tcp.check_checksum:TRUE", "-r", &capture];
+        let Ok(output) = tshark.args(given).args(["-Y", bad]).output() else {
+            continue;
+        };
+        assert!(
+            output.status.success() && output.stdout.is_empty(),
+            "{output:?}"
+        );
+        let mut tshark = Command::new("tshark");
+        let fields = ["-T", "fields", "-e", "frame.cap_len", "-e", "frame.len"];
+        let output = succeed(tshark.args(["-r", &capture]).args(fields));
+        let text = String::from_utf8(output.stdout).unwrap();
+        let sizes = text.lines().map(|line| {
+            let (kept, long) = line.split_once('\t').unwrap();
+            (kept.parse::<u32>().unwrap(), long.parse::<u32>().unwrap())
+        });
+        let (all, cut) = sizes.fold((0, 0), |(all, cut), (kept, long)| {
+            assert_eq!(kept, long.min(96));
+            (all + 1, cut + u32::from(kept < long))
+        });
+        assert!(cut > 100 && cut < all, "{cut} of {all}");
+    }
+}
+
 #[test]
 fn results_are_laid_out_as_simulated_ones() {
     let Some(place) = Place::new() else { return };

@@ -1,9 +1,8 @@
 //! Writes what passes a device as a capture file.
 
 use super::{Device, DeviceStats, Refused, sys};
-use crate::interface::{Capabilities, Medium, PartialChecksum, RxChecksum, RxFrame, TxFrame};
+use crate::interface::{Capabilities, Medium, RxChecksum, RxFrame, TxFrame};
 use crate::pcapng::{Direction, Interface, LinkType, Record, Writer};
-use crate::wire::checksum::Sum;
 use narrows_congestion::{ByteCount, Instant};
 use std::fmt;
 use std::io::{self, Write};
@@ -79,20 +78,6 @@ impl<D: Device, W: Write + Send> Captured<D, W> {
     }
 }
 
-/// The frame in `bytes` as it would be with the checksum done.
-fn complete(bytes: &mut [u8], partial: PartialChecksum) {
-    let start = usize::from(partial.start);
-    let Some(segment) = bytes.get_mut(start..) else {
-        return;
-    };
-    // The field holds the sum of the pseudo-header, which counts.
-    let sum = Sum::of(segment).checksum();
-    let at = usize::from(partial.offset);
-    if let Some(field) = segment.get_mut(at..at + 2) {
-        field.copy_from_slice(&sum.to_be_bytes());
-    }
-}
-
 impl<D: Device, W: Write + Send> Device for Captured<D, W> {
     fn capabilities(&self) -> Capabilities {
         self.device.capabilities()
@@ -115,7 +100,7 @@ impl<D: Device, W: Write + Send> Device for Captured<D, W> {
             scratch.clear();
             scratch.extend_from_slice(frame.bytes);
             if let RxChecksum::Partial(partial) = frame.checksum {
-                complete(scratch, partial);
+                partial.complete(scratch);
             }
             file.packet(&Record {
                 interface: *interface,
@@ -133,7 +118,7 @@ impl<D: Device, W: Write + Send> Device for Captured<D, W> {
         self.scratch.clear();
         frame.append_to(&mut self.scratch);
         if let Some(partial) = frame.offload.checksum {
-            complete(&mut self.scratch, partial);
+            partial.complete(&mut self.scratch);
         }
         self.file.packet(&Record {
             interface: self.interface,

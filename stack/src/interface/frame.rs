@@ -1,6 +1,7 @@
 //! Frames as they cross between interface and device, with what the device does for us.
 
 use crate::buffer::BytesView;
+use crate::wire::checksum::Sum;
 
 /// What a device carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,21 @@ pub struct PartialChecksum {
     pub start: u16,
     /// Where from there the checksum is stored.
     pub offset: u16,
+}
+
+impl PartialChecksum {
+    /// Complete it in `frame`, which is whole.
+    pub fn complete(self, frame: &mut [u8]) {
+        let Some(segment) = frame.get_mut(usize::from(self.start)..) else {
+            return;
+        };
+        // The field holds the sum of the pseudo-header, which counts.
+        let sum = Sum::of(segment).checksum();
+        let at = usize::from(self.offset);
+        if let Some(field) = segment.get_mut(at..at + 2) {
+            field.copy_from_slice(&sum.to_be_bytes());
+        }
+    }
 }
 
 /// A frame of several segments.

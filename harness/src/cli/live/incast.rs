@@ -8,14 +8,14 @@ use crate::cli::plan::{BadValue, DEFAULT_PRESET, plan};
 use crate::cli::progress::{Progress, Watcher};
 use crate::cli::values::{self, List};
 use crate::cli::{App, Console, EXIT_INTERRUPTED, EXIT_OK, Stop, usage};
-use crate::live::incast::{self, LiveRun, MAX_SERVERS, Senders};
+use crate::live::incast::{self, Capture, LiveContext, LiveRun, MAX_SERVERS, Senders};
 use crate::live::lab::{self, OWNED_PREFIX, Owned};
 use crate::report::Summary;
 use crate::report::chart::Theme;
 use crate::report::live::{Comparison, LiveRecord, Quantity, Side, page};
 use crate::report::records::{self, FORMAT_VERSION, PointRecord, RunRecord, SweepRecord};
 use crate::report::table::{self, Colour};
-use crate::scenario::parallel::{cost, run_sweep};
+use crate::scenario::parallel::{cost, part, run_sweep};
 use crate::scenario::spec::{Aqm, DelayedAck, EcnUse, QueueCounting, QueueLimit};
 use crate::scenario::{IncastRun, IncastRunner, PlannedRun, SweepSpec, tcp};
 use clap::{Args, ValueEnum};
@@ -137,6 +137,9 @@ pub(super) struct LiveIncastArgs {
     /// Capture every frame at our hosts in a single live run as pcapng.
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pcap: Option<PathBuf>,
+    /// Keep the first so many bytes of each frame in the capture [default: all].
+    #[arg(long, value_name = "SIZE", value_parser = values::snap_length, requires = "pcap", help_heading = OUTPUT)]
+    snaplen: Option<ByteCount>,
     /// No progress, no table: only what happened, and errors.
     #[arg(short, long, help_heading = OUTPUT)]
     quiet: bool,
@@ -284,14 +287,23 @@ pub(super) fn run<R: IncastRunner>(
     let mut live: Vec<Option<IncastRun>> = Vec::with_capacity(planned.len());
     let mut late = Vec::new();
     let (exact_echo, mut latched) = (incast::echoes_each_mark(), false);
-    for (p, senders) in planned.iter().zip(&senders) {
+    for (index, (p, senders)) in planned.iter().zip(&senders).enumerate() {
         let run = match console.cancel.load(Ordering::Relaxed) {
             true => None,
             false => {
                 let tcp = our_tcp(app, p)?;
-                let pcap = args.pcap.as_deref();
+                let capture = args.pcap.as_deref().map(|path| Capture {
+                    path,
+                    snap_length: args.snaplen,
+                });
                 let plug = args.device.plug(false);
-                incast::run(&lab, &p.spec, &tcp, *senders, plug, pcap, console.cancel)?
+                let within = |done, all| progress.within(index, part(cost(&p.spec), done, all));
+                let ctx = LiveContext {
+                    capture,
+                    cancel: console.cancel,
+                    progress: &within,
+                };
+                incast::run(&lab, &p.spec, &tcp, *senders, plug, ctx)?
             }
         };
         if let Some(percent) = run.as_ref().map(LiveRun::still_percent)
@@ -303,7 +315,7 @@ pub(super) fn run<R: IncastRunner>(
             && !exact_echo
             && incast::ecn(&our_tcp(app, p)?) == Some(EcnNeed::Dctcp);
         live.push(run.map(|live| live.run));
-        progress.step(cost(&p.spec));
+        progress.ended(index, cost(&p.spec));
     }
     progress.finish();
     drop(lab);

@@ -339,6 +339,7 @@ fn errors_name_option_range_and_near_match() {
             &["'x.md' for '--report'", "x.html"],
         ),
         ("incast --snaplen 96", &["--snaplen", "--pcap"]),
+        ("live incast --snaplen 96", &["--snaplen", "--pcap"]),
         (
             "incast -n 2 --cc reno --rto 1ms --pcap x --snaplen 1MB",
             &["--snaplen", "40B to 256KiB"],

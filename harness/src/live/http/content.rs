@@ -10,7 +10,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::task::JoinHandle;
 
-/// Bytes of a file that are read in one go.
+/// Bytes of a file that are read in one go: no more than the connection has taken already, so that
+/// what waits here for one that takes nothing, which no limit of the endpoint's memory counts, is
+/// little.
+const FIRST: u64 = 16 << 10;
 const CHUNK: u64 = 256 << 10;
 
 /// What is sent.
@@ -40,14 +43,26 @@ pub(in crate::live) struct Extent {
     pub(super) at: u64,
     /// How many.
     pub(super) left: u64,
+    /// How many of them have been given already.
+    pub(super) given: u64,
 }
 
 impl Extent {
+    pub(super) fn new(at: u64, left: u64) -> Self {
+        Self { at, left, given: 0 }
+    }
+
     fn skip(self, count: u64) -> Self {
         Self {
             at: self.at + count,
             left: self.left - count,
+            given: self.given + count,
         }
+    }
+
+    /// How many are read next.
+    fn chunk(self) -> usize {
+        self.left.min(self.given.clamp(FIRST, CHUNK)) as usize
     }
 }
 
@@ -107,7 +122,7 @@ impl Body for Content {
 
 /// The next chunk, as much of it as is in memory; `None`: nothing is, or nobody knows.
 fn read_at_once(file: &File, extent: Extent) -> io::Result<Option<Bytes>> {
-    let mut bytes = vec![0; extent.left.min(CHUNK) as usize];
+    let mut bytes = vec![0; extent.chunk()];
     let pieces = &mut [IoSliceMut::new(&mut bytes)];
     match preadv2(file, pieces, extent.at, ReadWriteFlags::NOWAIT) {
         Ok(0) => Err(cut_short()),
@@ -124,7 +139,7 @@ fn read_at_once(file: &File, extent: Extent) -> io::Result<Option<Bytes>> {
 
 /// The next chunk, whatever it takes.
 fn read(file: File, extent: Extent) -> io::Result<(File, Bytes)> {
-    let mut bytes = vec![0; extent.left.min(CHUNK) as usize];
+    let mut bytes = vec![0; extent.chunk()];
     let read = file.read_exact_at(&mut bytes, extent.at);
     read.map_err(|e| match e.kind() {
         io::ErrorKind::UnexpectedEof => cut_short(),
@@ -139,4 +154,24 @@ fn cut_short() -> io::Error {
         io::ErrorKind::UnexpectedEof,
         "the file has become shorter while it was sent",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What waits for one that takes nothing is what he has taken, or [`FIRST`].
+    #[test]
+    fn no_more_is_read_ahead_than_was_taken() {
+        let mut extent = Extent::new(7, 3 << 20);
+        let mut chunks = Vec::new();
+        while extent.left > 0 {
+            let chunk = extent.chunk() as u64;
+            assert!(chunk <= extent.given.max(FIRST) && chunk <= CHUNK);
+            chunks.push(chunk >> 10);
+            extent = extent.skip(chunk);
+        }
+        assert_eq!(chunks[..7], [16, 16, 32, 64, 128, 256, 256]);
+        assert_eq!(extent.at, 7 + (3 << 20));
+    }
 }

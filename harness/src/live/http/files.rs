@@ -140,7 +140,7 @@ fn open(at: &Path) -> Result<Found, StatusCode> {
 }
 
 fn whole(file: File, len: u64, kind: &'static str) -> Found {
-    let extent = Extent { at: 0, left: len };
+    let extent = Extent::new(0, len);
     let piece = Piece { file, extent };
     Found::File { piece, kind }
 }
@@ -299,7 +299,7 @@ mod tests {
                 let Some(Found::File { piece, kind }) = found else {
                     panic!("{path} is not found");
                 };
-                assert_eq!(piece.extent, Extent { at: 0, left: 4 });
+                assert_eq!(piece.extent, Extent::new(0, 4));
                 assert_eq!(kind, "text/plain; charset=utf-8");
             }
         }

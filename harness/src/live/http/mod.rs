@@ -159,7 +159,7 @@ fn whole_or_part(piece: Piece, kind: &'static str, range: Option<&str>) -> Respo
         None | Some(Part::Whole) => (extent, StatusCode::OK),
         Some(Part::Bytes(first, last)) => {
             let left = last - first + 1;
-            (Extent { at: first, left }, StatusCode::PARTIAL_CONTENT)
+            (Extent::new(first, left), StatusCode::PARTIAL_CONTENT)
         }
         Some(Part::Outside) => {
             let mut response = plain(StatusCode::RANGE_NOT_SATISFIABLE);
@@ -175,7 +175,7 @@ fn whole_or_part(piece: Piece, kind: &'static str, range: Option<&str>) -> Respo
     let headers = response.headers_mut();
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     if status == StatusCode::PARTIAL_CONTENT {
-        let Extent { at, left } = extent;
+        let Extent { at, left, .. } = extent;
         let value = format!("bytes {at}-{}/{len}", at + left - 1);
         if let Ok(value) = HeaderValue::from_str(&value) {
             headers.insert(CONTENT_RANGE, value);

@@ -39,7 +39,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 /// The most servers.
@@ -101,9 +101,28 @@ pub fn check(spec: &IncastSpec, senders: Senders) -> Result<(), LiveError> {
     Ok(())
 }
 
+/// What is written of the frames that pass our hosts.
+#[derive(Clone, Copy, Debug)]
+pub struct Capture<'a> {
+    /// To which file.
+    pub path: &'a Path,
+    /// Of each frame the first so many bytes; `None`: all.
+    pub snap_length: Option<ByteCount>,
+}
+
+/// What accompanies a run.
+#[derive(Clone, Copy)]
+pub struct LiveContext<'a> {
+    /// What passes our hosts is written there.
+    pub capture: Option<Capture<'a>>,
+    /// The run ends early once this is set.
+    pub cancel: &'a AtomicBool,
+    /// Hears now and then how many blocks are complete, of how many.
+    pub progress: &'a (dyn Fn(u64, u64) + Sync),
+}
+
 /// Run `spec` in `lab`, with `tcp` on our side and our hosts connected by
-/// `plug`; `None`: `cancel` was set. What passes our hosts is
-/// written to `capture`.
+/// `plug`; `None`: it was cancelled.
 ///
 /// # Errors
 /// See [`LiveError`]. That a connection was lost, or that the time was up, is an [`Outcome`].
@@ -113,17 +132,16 @@ pub fn run(
     tcp: &TcpConfig,
     senders: Senders,
     plug: Plug,
-    capture: Option<&Path>,
-    cancel: &AtomicBool,
+    ctx: LiveContext<'_>,
 ) -> Result<Option<LiveRun>, LiveError> {
     let tcp = Arc::new(TcpConfig {
         send_buffer: OUR_SEND_BUFFER,
         recv_buffer: tcp.recv_buffer.min(OUR_RECEIVE_BUFFER),
         ..tcp.clone()
     });
-    let (file, written) = match capture {
+    let (file, written) = match ctx.capture {
         None => (None, None),
-        Some(path) => {
+        Some(Capture { path, .. }) => {
             let doing = || format!("write the capture to {}", path.display());
             let (file, outcome) = capture::create(path).map_err(|e| LiveError::io(doing(), e))?;
             (Some(file), Some(outcome))
@@ -135,7 +153,8 @@ pub fn run(
         spec,
         tcp,
         content: Arc::new(Content::new()),
-        cancel,
+        complete: Arc::default(),
+        ctx,
         wire: Wire {
             rate: spec.net.link_rate,
             // The links at both ends.
@@ -163,7 +182,9 @@ struct Stage<'a> {
     spec: &'a IncastSpec,
     tcp: Arc<TcpConfig>,
     content: Arc<Content>,
-    cancel: &'a AtomicBool,
+    /// Blocks that are complete.
+    complete: Arc<AtomicU64>,
+    ctx: LiveContext<'a>,
     wire: Wire,
 }
 
@@ -254,12 +275,17 @@ impl Stage<'_> {
         (0..self.spec.servers).map(|server| Answers::new(self.spec, server))
     }
 
+    fn blocks(&self) -> Blocks {
+        Blocks::new(self.spec).counted_by(self.complete.clone())
+    }
+
     fn quick_ack(&self) -> bool {
         self.spec.tcp.delayed_ack == DelayedAck::Off
     }
 
     fn rack(&self, n: usize, file: Option<capture::CaptureFile>) -> Result<Rack<Role>, LiveError> {
-        Rack::new(n, file)
+        let snap_length = self.ctx.capture.and_then(|capture| capture.snap_length);
+        Rack::new(n, file, snap_length)
     }
 
     fn ours_send(&self, file: Option<capture::CaptureFile>) -> Result<Option<LiveRun>, LiveError> {
@@ -287,7 +313,7 @@ impl Stage<'_> {
                 ended.and(rack.finish()).map_err(going_on)
             });
             let client = scope.spawn(|| {
-                let blocks = Blocks::new(self.spec);
+                let blocks = self.blocks();
                 let run = || {
                     // What a free window is in the simulator.
                     let _ = fs::write("/proc/sys/net/ipv4/tcp_rmem", "4096 4194304 16777216");
@@ -301,7 +327,7 @@ impl Stage<'_> {
             stop.store(true, Ordering::Relaxed);
             (join(rack), join(client), peak)
         });
-        if self.cancel.load(Ordering::Relaxed) {
+        if self.ctx.cancel.load(Ordering::Relaxed) {
             return Ok(None);
         }
         ended?;
@@ -360,7 +386,7 @@ impl Stage<'_> {
             hosts.push(host);
         }
         let servers = self.servers().map(address).collect();
-        let client = Client::new(servers, Blocks::new(self.spec), self.content.clone());
+        let client = Client::new(servers, self.blocks(), self.content.clone());
         rack.add(plugged, self.wire, &self.tcp, Role::Client(client))?;
         let answers = self.answers().collect();
         let (over, stop) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -379,7 +405,7 @@ impl Stage<'_> {
             stop.store(true, Ordering::Relaxed);
             (join(rack), join(serving), peak)
         });
-        if self.cancel.load(Ordering::Relaxed) {
+        if self.ctx.cancel.load(Ordering::Relaxed) {
             return Ok(None);
         }
         ended?;
@@ -411,16 +437,22 @@ impl Stage<'_> {
         Ok(Some(complete(run, &rack, &client.blocks, peak)))
     }
 
-    /// Look at the port until the run is `over` or interrupted: its longest queue, and what it
-    /// has seen in the end.
+    /// Look at the port until the run is `over` or interrupted, and tell how far it is: the port's
+    /// longest queue, and what it has seen in the end.
     fn look_until(
         &self,
         over: &AtomicBool,
         watch: &mut lab::Watch,
     ) -> Result<(QueuePeak, QueueStats), LiveError> {
         let mut peak = QueuePeak::default();
+        let (mut told, all) = (0, Blocks::wanted(self.spec));
         loop {
-            let last = over.load(Ordering::Acquire) || self.cancel.load(Ordering::Relaxed);
+            let complete = self.complete.load(Ordering::Relaxed);
+            if complete > told {
+                told = complete;
+                (self.ctx.progress)(complete, all);
+            }
+            let last = over.load(Ordering::Acquire) || self.ctx.cancel.load(Ordering::Relaxed);
             let seen = watch
                 .look()
                 .map_err(|e| LiveError::io("look at the port", e))?;

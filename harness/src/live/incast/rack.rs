@@ -12,9 +12,9 @@ use narrows::device::{Device, Refused};
 use narrows::driver::poll::Application;
 use narrows::driver::{Clock, LiveTcp, secret};
 use narrows::endpoint::EndpointConfig;
-use narrows::interface::{Interface, InterfaceConfig, Offload, RxFrame, TxFrame};
+use narrows::interface::{Interface, InterfaceConfig, Offload, RxChecksum, RxFrame, TxFrame};
 use narrows::pcapng::{self, Direction, LinkType, Record};
-use narrows::{Duration, Instant, Rate};
+use narrows::{ByteCount, Duration, Instant, Rate};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,9 +77,13 @@ impl Capture {
 }
 
 impl<A: Application<LiveTcp>> Rack<A> {
-    /// For `n` hosts; what passes them goes to `capture`.
+    /// For `n` hosts; what passes them goes to `capture`, of each frame the first `snap_length` bytes.
     #[allow(clippy::disallowed_methods, reason = "a capture says what time it was")]
-    pub(super) fn new(n: usize, capture: Option<CaptureFile>) -> Result<Self, LiveError> {
+    pub(super) fn new(
+        n: usize,
+        capture: Option<CaptureFile>,
+        snap_length: Option<ByteCount>,
+    ) -> Result<Self, LiveError> {
         let failed = |e| LiveError::io("start the hosts", e);
         let capture = match capture {
             None => None,
@@ -88,8 +92,10 @@ impl<A: Application<LiveTcp>> Rack<A> {
                 let real = since.map_or(0, |d| d.as_nanos() as u64);
                 let application = concat!("narrows ", env!("CARGO_PKG_VERSION"));
                 let writer = pcapng::Writer::new(file, application, "Linux", "a live incast");
+                let mut writer = writer.map_err(failed)?;
+                writer.set_snap_length(snap_length);
                 Some(Capture {
-                    writer: writer.map_err(failed)?,
+                    writer,
                     epoch: real.saturating_sub(Clock.now().as_nanos()),
                 })
             }
@@ -211,7 +217,13 @@ impl<A: Application<LiveTcp>> Host<A> {
     fn hear(&mut self, now: Instant) -> io::Result<()> {
         let back = &mut self.back;
         let take = &mut |frame: &RxFrame<'_>| {
-            back.send(now, |out| out.extend_from_slice(frame.bytes));
+            back.send(now, |out| {
+                out.extend_from_slice(frame.bytes);
+                // What crosses is whole frames: AF_XDP gives the kernel's as they left its TCP.
+                if let RxChecksum::Partial(partial) = frame.checksum {
+                    partial.complete(out);
+                }
+            });
         };
         self.device.receive(now, BATCH, take).map(|_| ())
     }

@@ -7,6 +7,8 @@ use crate::sim::rng::{Component, Stream};
 use crate::sim::time::SimTime;
 use narrows::{ByteCount, Duration, Instant};
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What the client does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +35,8 @@ pub(crate) struct Blocks {
     pub(crate) payload: ByteCount,
     pub(crate) times: Vec<Duration>,
     pub(crate) outcome: Option<Outcome>,
+    /// Where somebody sees how many are complete.
+    count: Option<Arc<AtomicU64>>,
 }
 
 impl Blocks {
@@ -47,7 +51,24 @@ impl Blocks {
             payload: ByteCount::ZERO,
             times: Vec::new(),
             outcome: None,
+            count: None,
             spec: spec.clone(),
+        }
+    }
+
+    /// The same; `count` has the number of complete blocks at any time.
+    pub(crate) fn counted_by(self, count: Arc<AtomicU64>) -> Self {
+        Self {
+            count: Some(count),
+            ..self
+        }
+    }
+
+    /// How many blocks there are to be; 0: as many as the time allows.
+    pub(crate) fn wanted(spec: &IncastSpec) -> u64 {
+        match spec.length {
+            Length::Blocks { blocks, .. } => blocks.into(),
+            Length::Time(_) => 0,
         }
     }
 
@@ -88,6 +109,9 @@ impl Blocks {
             return Next::Wait;
         }
         self.times.push(now.since(self.asked_at));
+        if let Some(count) = &self.count {
+            count.store(self.times.len() as u64, Ordering::Relaxed);
+        }
         match self.spec.length {
             Length::Blocks { blocks, .. } if self.times.len() >= blocks as usize => {
                 self.outcome = Some(Outcome::Completed);
