@@ -17,6 +17,9 @@ use tokio::time::{Instant, Sleep, sleep, timeout, timeout_at};
 /// How long a peer may take for the head of a request, from the connection's beginning or the
 /// response before it.
 const HEAD: Duration = Duration::from_secs(30);
+/// Bytes of a response that hyper may have before it asks for more, which no limit of the
+/// endpoint's memory counts; and the longest head of a request.
+const BUFFER: usize = 32 << 10;
 /// How long he may leave what we send lying.
 const STALL: Duration = Duration::from_secs(60);
 /// How long he may be silent after our last word before we hang up (RFC 9112 section 9.6), and how
@@ -55,6 +58,7 @@ where
         .half_close(true)
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
+        .max_buf_size(BUFFER)
         .serve_connection(TokioIo::new(Patient::new(stream)), service);
     // What a peer does wrong is answered by hyper, and ends his connection only.
     let done = poll_fn(|cx| connection.poll_without_shutdown(cx)).await;
@@ -254,6 +258,44 @@ mod tests {
             assert_eq!(ended.await.1, Ended::Stalled);
             assert!(begin.elapsed() >= STALL);
             assert!(begin.elapsed() < STALL + SILENCE);
+        });
+    }
+
+    /// What is read for one that takes nothing is little, however much he asked for.
+    #[test]
+    fn little_is_read_ahead_for_one_that_takes_nothing() {
+        use super::super::content::{Extent, Piece};
+        use std::os::unix::fs::FileExt;
+        with_time(async {
+            let path = std::env::temp_dir().join(format!("nwahead-{}", std::process::id()));
+            let mut options = std::fs::File::options();
+            let file = options.read(true).write(true).create(true).truncate(true);
+            let file = file.open(&path).unwrap();
+            std::fs::remove_file(&path).unwrap();
+            file.set_len(1 << 20).unwrap();
+            let (mut peer, stream) = duplex(1_000);
+            let of = file.try_clone().unwrap();
+            let serving = tokio::spawn(serve(stream, move |_| {
+                let file = of.try_clone().unwrap();
+                let extent = Extent::new(0, 1 << 20);
+                async move { Response::new(Content::File(Piece { file, extent })) }
+            }));
+            peer.write_all(b"GET / HTTP/1.1\r\nhost: h\r\n\r\n")
+                .await
+                .unwrap();
+            sleep(STALL / 2).await;
+            // What is written there now comes unless it was read before.
+            file.write_all_at(&vec![1; 1 << 20], 0).unwrap();
+            let mut got = vec![0; 1 << 20];
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(peer.read_u8().await.unwrap());
+            }
+            peer.read_exact(&mut got).await.unwrap();
+            let ahead = got.iter().filter(|byte| **byte == 0).count();
+            assert!((1_000..=3 * BUFFER).contains(&ahead), "{ahead}");
+            drop(peer);
+            assert_eq!(serving.await.unwrap().1, Ended::Done);
         });
     }
 

@@ -16,6 +16,10 @@ const QUEUE: u32 = 10_000;
 /// Frames that AF_XDP keeps for us: a receive buffer's worth of full ones.
 const RING: u32 = 4096;
 
+/// How often, and after which pauses, a port's carrier is looked at: for ten seconds.
+const CARRIER_LOOKS: u32 = 2_000;
+const CARRIER_PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
+
 /// What a host of ours is connected with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plug {
@@ -148,11 +152,22 @@ impl Lab {
         }))
     }
 
+    /// Make `port` one of the switch's. A bridge forwards nothing before the kernel has found out
+    /// about the carrier, which it does in its own time; without the wait the questions for a
+    /// neighbour are over before.
+    #[allow(clippy::disallowed_methods, reason = "live, time passes by itself")]
     fn connect(&self, port: &str) -> Result<(), LiveError> {
         within(&self.switch, "connect the host", |netlink| {
             let bridge = netlink.link(SWITCH)?.index;
-            let port = netlink.link(port)?.index;
-            netlink.set_port_of(port, bridge)
+            let own = netlink.link(port)?.index;
+            netlink.set_port_of(own, bridge)?;
+            for _ in 0..CARRIER_LOOKS {
+                if netlink.link(port)?.running {
+                    break;
+                }
+                std::thread::sleep(CARRIER_PAUSE);
+            }
+            Ok(())
         })
     }
 }

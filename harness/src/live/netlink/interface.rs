@@ -22,6 +22,8 @@ pub(in crate::live) struct Link {
     pub(in crate::live) alias: Option<String>,
     pub(in crate::live) kind: LinkKind,
     pub(in crate::live) mtu: u32,
+    /// Frames pass: the kernel has found out about its carrier.
+    pub(in crate::live) running: bool,
 }
 
 /// What an interface is, as far as a lab is made of it.
@@ -53,6 +55,7 @@ impl Link {
             alias: None,
             kind: LinkKind::Other,
             mtu: 0,
+            running: u32_at(header, 8).unwrap_or_default() & libc::IFF_RUNNING as u32 != 0,
         };
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         for attribute in attributes {
@@ -277,6 +280,7 @@ mod tests {
             alias: Some("ours".to_owned()),
             kind,
             mtu: 9000,
+            running: false,
         };
         assert_eq!(read("bridge"), expected(LinkKind::Bridge));
         assert_eq!(read("veth"), expected(LinkKind::Veth));
