@@ -11,7 +11,7 @@ use narrows::device::tap::{Tap, TapConfig};
 use narrows::driver::tokio::{Stack, TcpSocket};
 use narrows::interface::InterfaceConfig;
 use narrows::wire::ethernet::MacAddr;
-use netns::{add_address, ethtool, in_own_namespace};
+use netns::{add_address, await_running, ethtool, in_own_namespace};
 use std::fs;
 use std::process::Command;
 use std::time::Duration;
@@ -51,6 +51,7 @@ fn lay(mtu: u32) -> Tap {
         ethtool(end, SET_GSO, 0);
     }
     add_address("nwp1", "10.77.0.9".parse().unwrap(), 24);
+    await_running(&[tap.name(), "nwb0", "nwp0", "nwp1"]);
     tap
 }
 
@@ -59,11 +60,10 @@ async fn both_ways(stack: &Stack, mode: MtuProbingMode) -> u32 {
     let theirs = tokio::net::TcpListener::bind("10.77.0.9:0").await.unwrap();
     let mut socket = TcpSocket::new_v4(stack).unwrap();
     socket.set_mtu_probing(mode);
-    let (ours, theirs) = tokio::join!(
-        socket.connect(theirs.local_addr().unwrap()),
-        theirs.accept()
-    );
-    let (mut ours, (mut theirs, _)) = (ours.unwrap(), theirs.unwrap());
+    // One that fails must not wait for the other.
+    let connecting = socket.connect(theirs.local_addr().unwrap());
+    let (ours, theirs) = tokio::try_join!(connecting, theirs.accept()).unwrap();
+    let (mut ours, (mut theirs, _)) = (ours, theirs);
     let data: Vec<u8> = (0..2_000_000_u32).map(|i| (i ^ (i >> 9)) as u8).collect();
     let mut got = vec![0; data.len()];
     let (sent, read) = tokio::join!(ours.write_all(&data), theirs.read_exact(&mut got));

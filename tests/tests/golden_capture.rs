@@ -14,7 +14,9 @@
 //! window is constant and holds a whole flight, each packet that arrives is answered before the
 //! next is looked at, each segment is acknowledged, and timeouts are constant: ours so long that no
 //! stall of the machine reaches them unless the script wants one, the kernel's likewise and without
-//! loss probes. Tail loss probes are left out for that reason on our side too.
+//! loss probes. Tail loss probes are left out for that reason on our side too. What the kernel
+//! would put off to answer it with something else (SACKs, and what comes while its program is at
+//! work on the connection) it answers at once.
 #![cfg(target_os = "linux")]
 
 #[path = "../../stack/tests/live/netns.rs"]
@@ -558,9 +560,16 @@ impl Script {
         ] {
             netns::sysctl(name, value);
         }
-        // Not every kernel has it.
+        // Not every kernel has these: the timeout, an ACK for all that was kept while a program was
+        // at work on the connection, and SACKs that wait for others.
         let patience = (PATIENCE.as_nanos() / 1000).to_string();
-        let _ = std::fs::write("/proc/sys/net/ipv4/tcp_rto_min_us", patience);
+        for (name, value) in [
+            ("tcp_rto_min_us", patience.as_str()),
+            ("tcp_backlog_ack_defer", "0"),
+            ("tcp_comp_sack_nr", "0"),
+        ] {
+            let _ = std::fs::write(format!("/proc/sys/net/ipv4/{name}"), value);
+        }
         let config = TapConfig {
             offload: false,
             mtu: Some(1500),

@@ -200,6 +200,23 @@ pub fn until(what: &str, so: impl FnMut() -> bool) {
     assert!(eventually(so), "in vain: {what}");
 }
 
+/// Wait until `interfaces` are said to run. The kernel finds out about carriers in a thread of its
+/// own, in its own time, and until then a bridge forwards nothing from or to a port.
+pub fn await_running(interfaces: &[&str]) {
+    for name in interfaces {
+        until(&format!("{name} runs"), || {
+            let output = std::process::Command::new("ip")
+                .args(["link", "show", name])
+                .output();
+            let text = String::from_utf8_lossy(&output.unwrap().stdout).into_owned();
+            // A TAP's state is unknown for ever.
+            ["state UP", "state UNKNOWN"]
+                .iter()
+                .any(|state| text.contains(state))
+        });
+    }
+}
+
 /// An `ethtool_value` command on `interface`, such as turning an offload off.
 pub fn ethtool(interface: &str, command: u32, value: u32) {
     #[repr(C)]
