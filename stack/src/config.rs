@@ -5,6 +5,7 @@ use crate::conn::ecn::EcnFeedbackFactory;
 use crate::conn::flow_window::ReceiveWindowFactory;
 use crate::conn::icmp::IcmpPolicy;
 use crate::conn::mtu_probing::MtuProbing;
+use crate::conn::reassembly::Reassembly;
 use crate::endpoint::challenge::ChallengeLimit;
 use crate::fast_open::FastOpen;
 use crate::recovery::detector::DetectorFactory;
@@ -77,8 +78,9 @@ pub struct TcpConfig {
     pub max_outstanding_segments: usize,
     /// Steers the offered window from the receiver's side; `None` offers what fits the buffer.
     pub receive_window: Option<Arc<dyn ReceiveWindowFactory>>,
-    /// Ranges of out-of-order data remembered; more are dropped.
-    pub max_out_of_order_ranges: usize,
+    /// Ranges of out-of-order data remembered, 128 bytes of memory at most for each; more are
+    /// dropped. `None`: as many as [`out_of_order_ranges`](Self::out_of_order_ranges) says.
+    pub max_out_of_order_ranges: Option<usize>,
     /// Resolution of the host's timers: deadlines fire on multiples of it. Zero: exact.
     pub timer_tick: Duration,
     /// How often a SYN or SYN-ACK is retransmitted before giving up: 7 with a first timeout of
@@ -163,7 +165,7 @@ impl Default for TcpConfig {
             window_clamp: None,
             max_outstanding_segments: 65_536,
             receive_window: None,
-            max_out_of_order_ranges: 256,
+            max_out_of_order_ranges: None,
             timer_tick: Duration::ZERO,
             syn_retries: 7,
             syn_retry_time: Duration::from_secs(180),
@@ -238,7 +240,7 @@ impl TcpConfig {
         )?;
         range(
             "max_out_of_order_ranges",
-            (1..=65_536).contains(&self.max_out_of_order_ranges),
+            (self.max_out_of_order_ranges).is_none_or(|n| (1..=65_536).contains(&n)),
             "1 to 65536",
         )?;
         range(
@@ -316,6 +318,15 @@ impl TcpConfig {
             self.window_clamp.is_none_or(|w| w >= ByteCount::new(1)),
             "at least 1 byte",
         )
+    }
+
+    /// Ranges of out-of-order data remembered. Where
+    /// [`max_out_of_order_ranges`](Self::max_out_of_order_ranges) does not say: as many as the
+    /// receive buffer has room for where every other of the smallest segments, 64 bytes each, is
+    /// lost, so that they take no more memory than it; 256 at least, 65,536 at most.
+    pub fn out_of_order_ranges(&self) -> usize {
+        self.max_out_of_order_ranges
+            .unwrap_or_else(|| (self.recv_buffer / Reassembly::RANGE_MEMORY).clamp(256, 65_536))
     }
 
     /// The shift of the window scale option that `recv_buffer` needs (RFC 7323 section 2.2), or

@@ -323,7 +323,7 @@ fn out_of_order_bytes_take_the_window_and_no_more() {
     for (buffer, ranges) in [(20_000, 4), (60_000, 256), (60_000, 65_536)] {
         let mut l = Lone::established(TcpConfig {
             recv_buffer: buffer,
-            max_out_of_order_ranges: ranges,
+            max_out_of_order_ranges: Some(ranges),
             ..plain()
         });
         let mut worst = 0;
@@ -369,7 +369,7 @@ fn overlapping_rewrites_never_change_what_was_taken() {
     for _ in 0..200 {
         const LEN: usize = 400;
         let mut l = Lone::established(TcpConfig {
-            max_out_of_order_ranges: LEN,
+            max_out_of_order_ranges: Some(LEN),
             ..plain()
         });
         let mut model = [None; LEN];

@@ -104,7 +104,7 @@ fn config() -> impl Strategy<Value = TcpConfig> {
                 sack,
                 window_scaling: scaling,
                 recv_buffer,
-                max_out_of_order_ranges: ranges,
+                max_out_of_order_ranges: Some(ranges),
                 ecn: if ecn {
                     EcnMode::Dctcp
                 } else {
@@ -171,7 +171,7 @@ proptest! {
         ranges in 1..6_usize,
     ) {
         let data = pair::bytes(2_700);
-        let mut l = Lone::established(TcpConfig { max_out_of_order_ranges: ranges, ..plain() });
+        let mut l = Lone::established(TcpConfig { max_out_of_order_ranges: Some(ranges), ..plain() });
         let mut got = Vec::new();
         for (at, len) in pieces {
             l.recv(pair::lone::text(at as i64, 0, &data[at..at + len]));

@@ -7,6 +7,7 @@ mod hosts;
 use hosts::*;
 use narrows::ByteCount;
 use narrows::config::{TcpConfig, TimestampMode};
+use narrows::conn::reassembly::{Inserted, Reassembly};
 use narrows::conn::state::State;
 use narrows::endpoint::{ConnId, ConnectError, EndpointConfig, EndpointEvent, SynCookies};
 use narrows::memory::{FLOOR, MemoryLimit};
@@ -527,5 +528,37 @@ fn whatever_peers_and_users_do_the_limit_holds() {
         assert!(got >= 400 * KIB, "seed {seed}: {got} of the honest peer");
         let peak = siege.peak();
         assert!(peak <= LIMIT + MIB + siege.beside(), "seed {seed}: {peak}");
+    }
+}
+
+/// Whatever the order in which they come, and however thinly the removal of others leaves them.
+#[test]
+fn a_range_out_of_order_takes_no_more_than_is_said() {
+    const RANGES: u64 = 65_536;
+    let _alone = alone();
+    let place = |order: u64, n: u64| match order {
+        0 => n,
+        1 => RANGES - 1 - n,
+        _ => n * 40_503 % RANGES,
+    };
+    for order in 0..3 {
+        let before = HELD.load(Relaxed);
+        let mut ranges = Reassembly::new(RANGES as usize);
+        let held = |ranges: &Reassembly| {
+            let bytes = HELD.load(Relaxed) - before;
+            let said = KIB + ranges.ranges().len() * Reassembly::RANGE_MEMORY;
+            assert!(bytes <= said, "order {order}: {bytes}, said {said}");
+        };
+        for n in 0..RANGES {
+            let at = 1 + 2 * place(order, n);
+            assert_eq!(ranges.insert(at..at + 1, 0, |_| {}), Inserted::OutOfOrder);
+            held(&ranges);
+        }
+        // Gaps close in an order that leaves some everywhere.
+        for n in 1..RANGES {
+            let at = 2 * ((n * 40_503) % RANGES).max(1);
+            let _ = ranges.insert(at..at + 1, 0, |_| {});
+            held(&ranges);
+        }
     }
 }

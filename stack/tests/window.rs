@@ -366,7 +366,7 @@ fn out_of_order_text_is_acknowledged_at_once() {
 #[test]
 fn out_of_order_ranges_are_bounded() {
     let config = TcpConfig {
-        max_out_of_order_ranges: 4,
+        max_out_of_order_ranges: Some(4),
         ..plain()
     };
     let mut l = Lone::established(config);

@@ -70,7 +70,7 @@ impl Lab {
             window_scaling: bits & 2 == 0,
             recv_buffer: if bits & 4 == 0 { 20_000 } else { 200_000 },
             send_buffer: 20_000,
-            max_out_of_order_ranges: 4,
+            max_out_of_order_ranges: Some(4),
             ..TcpConfig::default()
         };
         let endpoint = EndpointConfig::new(Arc::new(tcp), [bits; 16]);

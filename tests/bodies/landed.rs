@@ -79,7 +79,7 @@ impl Lab {
                     0 => TcpConfig::default().timestamps,
                     _ => narrows::config::TimestampMode::Off,
                 },
-                max_out_of_order_ranges: 4,
+                max_out_of_order_ranges: Some(4),
                 ..TcpConfig::default()
             };
             let endpoint = EndpointConfig::new(Arc::new(tcp), [bits; 16]);

@@ -54,7 +54,7 @@ fn config(input: &mut Input<'_>) -> TcpConfig {
         sack: bit(0),
         window_scaling: bit(1),
         recv_buffer: [20_000, 100_000, 1, 700][which / 32 % 4],
-        max_out_of_order_ranges: 1 + which % 8,
+        max_out_of_order_ranges: Some(1 + which % 8),
         ecn: match bit(2) {
             true => EcnMode::Dctcp,
             false => EcnMode::Classic,

@@ -419,6 +419,13 @@ fn summary(run: &FlowsRun) -> String {
         run.simulated,
         run.measured
     );
+    let discarded: u64 = run.flows.iter().map(|f| f.out_of_order_dropped).sum();
+    if discarded > 0 {
+        let _ = writeln!(
+            out,
+            "receivers discarded {discarded} segments: there were more gaps than they remember"
+        );
+    }
     out
 }
 
@@ -491,6 +498,8 @@ struct FlowRecord<'a> {
     timeouts: u64,
     /// Of those, of SYNs and SYN-ACKs.
     timeouts_handshake: u64,
+    /// Segments that the receiver did not keep.
+    out_of_order_dropped: u64,
     fast_recoveries: u64,
     ecn_reductions: u64,
 }
@@ -509,6 +518,7 @@ fn record(spec: &FlowsSpec, run: &FlowsRun) -> String {
         retransmits: f.counted(|s| s.retransmits),
         timeouts: f.timeouts(),
         timeouts_handshake: f.handshake_timeouts,
+        out_of_order_dropped: f.out_of_order_dropped,
         fast_recoveries: f.counted(|s| s.fast_recoveries),
         ecn_reductions: f.counted(|s| s.ecn_reductions),
     };

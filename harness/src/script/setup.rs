@@ -473,7 +473,7 @@ fn own(knob: &str, value: &str, tcp: &mut TcpConfig) -> Known {
         "send_buffer" => tcp.send_buffer = number(value)? as usize,
         "recv_buffer" => tcp.recv_buffer = number(value)? as usize,
         "window_clamp" => tcp.window_clamp = Some(ByteCount::new(number(value)?)),
-        "max_out_of_order_ranges" => tcp.max_out_of_order_ranges = number(value)? as usize,
+        "max_out_of_order_ranges" => tcp.max_out_of_order_ranges = Some(number(value)? as usize),
         "syn_retries" => tcp.syn_retries = count(value)?,
         "syn_retry_time_ms" => tcp.syn_retry_time = millis(value)?,
         "data_retries" => tcp.data_retries = count(value)?,

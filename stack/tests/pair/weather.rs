@@ -400,7 +400,7 @@ impl Choice {
             },
             send_buffer: self.send_buffer,
             recv_buffer: self.recv_buffer,
-            max_out_of_order_ranges: self.ranges,
+            max_out_of_order_ranges: Some(self.ranges),
             timer_tick: Duration::from_millis([0, 0, 1, 10][usize::from(self.tick) % 4]),
             syn_retries: 1_000_000,
             syn_retry_time: Duration::ZERO,

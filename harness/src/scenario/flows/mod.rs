@@ -280,6 +280,8 @@ struct Snapshot {
     senders: Vec<SenderStats>,
     /// Handshake timeouts of both ends.
     handshakes: Vec<u64>,
+    /// Segments that the receivers did not keep.
+    discarded: Vec<u64>,
     stats: PortStats,
     area: QueueArea,
     queued: Depth,
@@ -407,6 +409,7 @@ impl<'a> Watch<'a> {
                 at_warm_up: warm.senders[i],
                 at_end: end.senders[i],
                 handshake_timeouts: end.handshakes[i].saturating_sub(warm.handshakes[i]),
+                out_of_order_dropped: end.discarded[i].saturating_sub(warm.discarded[i]),
                 samples,
             })
             .collect();
@@ -496,11 +499,15 @@ fn snapshot<T: Tap<SimPacket>>(
     let mut received = delivered.clone();
     let mut senders = vec![SenderStats::default(); spec.flows.len()];
     let mut handshakes = vec![0; spec.flows.len()];
+    let mut discarded = handshakes.clone();
     for host in world.hosts() {
         for r in &host.app.receivers {
             delivered[r.line.flow] = r.delivered;
             received[r.line.flow] = r.received(host.tcp());
             handshakes[r.line.flow] += r.line.handshake_timeouts(host.tcp());
+            if let Some(conn) = r.line.conn.and_then(|id| host.tcp().connection(id)) {
+                discarded[r.line.flow] = conn.stats().out_of_order_dropped;
+            }
         }
         for s in &host.app.senders {
             handshakes[s.line.flow] += s.line.handshake_timeouts(host.tcp());
@@ -515,6 +522,7 @@ fn snapshot<T: Tap<SimPacket>>(
         received,
         senders,
         handshakes,
+        discarded,
         stats: world.network().stats(port).clone(),
         area,
         queued,

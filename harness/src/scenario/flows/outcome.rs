@@ -52,6 +52,9 @@ pub struct FlowOutcome {
     pub at_end: SenderStats,
     /// SYNs and SYN-ACKs of both ends that went unanswered after the warm-up.
     pub handshake_timeouts: u64,
+    /// Segments that the receiver discarded after the warm-up, since they lay in more pieces than
+    /// it remembers (`max_out_of_order_ranges`); they were sent again.
+    pub out_of_order_dropped: u64,
     /// What it looked like on the way, if that was asked for.
     pub samples: Vec<FlowSample>,
 }
