@@ -91,8 +91,6 @@ pub(crate) fn config(
         },
         send_buffer: 1 << 30,
         recv_buffer: spec.receive_window.map_or(16 << 20, ByteCount::as_usize),
-        // What is published of simulated runs was made with so many.
-        max_out_of_order_ranges: Some(256),
         window_scaling: spec
             .receive_window
             .is_none_or(|w| w.get() > u64::from(u16::MAX)),
