@@ -241,6 +241,24 @@ fn the_first_segment_may_carry_data() {
     assert_eq!(host.connection(id).unwrap().sender().rtt().srtt(), None);
 }
 
+/// The acknowledgement and the first data are lost, what follows is not: it must not be reset, for
+/// the first comes again.
+#[test]
+fn what_follows_lost_data_does_not_end_a_connection_by_cookie() {
+    let mut host = Host::new(always(TcpConfig::default())).unwrap();
+    let l = host.listen(addr(S), 4, None).unwrap();
+    let out = give(&mut host, start(), &packet(C, S, SYN, 1, 0));
+    let nxt = out[0].1.seq.0.wrapping_add(1);
+    let mut later = packet(C, S, ACK, 7, nxt);
+    later.2 = b"world".to_vec();
+    assert!(give(&mut host, start() + MS, &later).is_empty());
+    assert_eq!((host.connections(), host.stats().cookies_failed), (0, 1));
+    let mut first = packet(C, S, ACK, 2, nxt);
+    first.2 = b"hello".to_vec();
+    give(&mut host, start() + MS, &first);
+    assert_eq!(host.listener_stats(l).unwrap().accepted, 1);
+}
+
 /// Answers that cannot leave wait in a bounded queue; a SYN that finds it full is dropped like one
 /// beyond a backlog.
 #[test]

@@ -138,7 +138,14 @@ impl<T: TcpTypes> Endpoint<T> {
                             self.after_input(slot);
                             return;
                         }
-                        None => self.few.stats.cookies_failed += 1,
+                        None => {
+                            self.few.stats.cookies_failed += 1;
+                            // What comes later than the answer to a cookie, which was lost or
+                            // found no room: that comes again, unless a RST ended it.
+                            if payload.len() > 0 {
+                                return;
+                            }
+                        }
                     }
                 }
                 Admission::Ignore => return,
