@@ -113,6 +113,26 @@ fn rfc5681_4_3_a_second_reduction_answers_for_all_that_was_sent_before_it() {
     assert_eq!((lab.reductions(), state(&lab)), (2, CaState::Open));
 }
 
+/// Of 20 segments the first is late, not lost: what its ACKs echo says so. The recovery it sets off
+/// sends new data, of which `hole` is missing; TSval of the originals, `hole`, and SND.NXT, in
+/// segments.
+fn late_first_then_a_hole(lab: &mut Lab) -> (u32, u64, u64) {
+    let old = lab.log.last().unwrap().tcp.options.timestamps.unwrap().val;
+    for n in 2..=20 {
+        lab.echo = Some(old);
+        lab.sack(0, &[(1, n)]);
+    }
+    assert_eq!((state(lab), lab.reductions()), (CaState::Recovery, 1));
+    lab.wait(ms(100));
+    let sent = nxt(lab);
+    let hole = sent - 4;
+    for n in hole + 2..=sent {
+        lab.echo = Some(old);
+        lab.sack(0, &[(hole + 1, n), (1, hole)]);
+    }
+    (old, hole, sent)
+}
+
 /// A reduction that is taken back takes with it what was to be answered for at its end.
 #[test]
 fn rfc5681_4_3_an_undone_recovery_leaves_nothing_to_answer_for() {
@@ -126,19 +146,7 @@ fn rfc5681_4_3_an_undone_recovery_leaves_nothing_to_answer_for() {
         ..textbook("sack")
     });
     let mut lab = flight(config, 20, 300, Flags::ECE);
-    let old = lab.log.last().unwrap().tcp.options.timestamps.unwrap().val;
-    for n in 2..=20 {
-        lab.echo = Some(old);
-        lab.sack(0, &[(1, n)]);
-    }
-    assert_eq!((state(&lab), lab.reductions()), (CaState::Recovery, 1));
-    lab.wait(ms(100));
-    let sent = nxt(&lab);
-    let hole = sent - 4;
-    for n in hole + 2..=sent {
-        lab.echo = Some(old);
-        lab.sack(0, &[(hole + 1, n), (1, hole)]);
-    }
+    let (old, hole, sent) = late_first_then_a_hole(&mut lab);
     lab.echo = Some(old);
     lab.sack(hole, &[(hole + 1, sent)]);
     assert_eq!(lab.undone(), 1);
@@ -167,19 +175,7 @@ fn rfc5681_4_3_a_loss_beyond_an_undone_recovery_is_answered_for() {
             ..textbook("sack")
         });
         let mut lab = flight(config, 20, 600, Flags::NONE);
-        let old = lab.log.last().unwrap().tcp.options.timestamps.unwrap().val;
-        for n in 2..=20 {
-            lab.echo = Some(old);
-            lab.sack(0, &[(1, n)]);
-        }
-        assert_eq!((state(&lab), lab.reductions()), (CaState::Recovery, 1));
-        lab.wait(ms(100));
-        let sent = nxt(&lab);
-        let hole = sent - 4;
-        for n in hole + 2..=sent {
-            lab.echo = Some(old);
-            lab.sack(0, &[(hole + 1, n), (1, hole)]);
-        }
+        let (old, hole, sent) = late_first_then_a_hole(&mut lab);
         let again = segments(&lab.log).iter().filter(|s| **s == hole).count();
         assert_eq!(again, 2, "repaired in the recovery");
         lab.wait(ms(50));

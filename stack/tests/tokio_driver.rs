@@ -549,6 +549,16 @@ async fn errors_are_those_of_the_standard_library() {
     assert!(a.take_error().unwrap().is_none());
 }
 
+/// The peer sends this, and nothing more.
+async fn gets(stream: &mut TcpStream, sent: &[u8]) {
+    let mut got = Vec::new();
+    timeout(LONG, stream.read_to_end(&mut got))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(got == sent);
+}
+
 #[tokio::test]
 async fn what_was_written_leaves_though_the_stream_is_dropped() {
     let (client, server) = stacks();
@@ -556,12 +566,7 @@ async fn what_was_written_leaves_though_the_stream_is_dropped() {
     let sent = data(0, 300_000);
     a.write_all(&sent).await.unwrap();
     drop(a);
-    let mut got = Vec::new();
-    timeout(LONG, b.read_to_end(&mut got))
-        .await
-        .unwrap()
-        .unwrap();
-    assert!(got == sent);
+    gets(&mut b, &sent).await;
 }
 
 /// A first connection fetches the cookie; the SYN of the next ones waits for what is written.
@@ -589,12 +594,7 @@ async fn rfc7413_what_a_fast_open_writes_leaves_though_it_is_closed_at_once() {
     a.write_all(&sent).await.unwrap();
     drop(a);
     let (mut b, _) = listener.accept().await.unwrap();
-    let mut got = Vec::new();
-    timeout(LONG, b.read_to_end(&mut got))
-        .await
-        .unwrap()
-        .unwrap();
-    assert!(got == sent);
+    gets(&mut b, &sent).await;
     assert_eq!(early(), 1);
 
     // A question, all of it, and its answer.

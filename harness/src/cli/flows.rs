@@ -1,5 +1,7 @@
 //! `narrows flows`: a few flows over one bottleneck, looked at closely.
 
+mod chart;
+
 use super::catalog::Kind;
 use super::marking::{asks_for_ecn, never_marks};
 use super::output::{OutputFile, Sink, Wanted, apart, print};
@@ -7,14 +9,15 @@ use super::progress::{Progress, Watcher};
 use super::recorder::Recorders;
 use super::values::{self, List};
 use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, tell, usage};
-use crate::report::chart::{Axis, Chart, Draw, Series, Theme};
+use crate::report::chart::Theme;
 use crate::report::story::named;
 use crate::scenario::flows::{
-    FlowOutcome, FlowSample, Flows, FlowsRun, FlowsSpec, Load, Loss, PortBuffer, Record,
+    FlowOutcome, Flows, FlowsRun, FlowsSpec, Load, Loss, PortBuffer, Record,
 };
 use crate::scenario::parallel::part;
 use crate::scenario::spec::{Aqm, DelayedAck, Impair, QueueLimit, SharedBuffer};
 use crate::scenario::{RunContext, ScenarioError};
+use chart::chart;
 use clap::{Args, ValueEnum};
 use narrows::config::InitialWindow;
 use narrows::{ByteCount, Duration, Rate};
@@ -539,71 +542,4 @@ fn record(spec: &FlowsSpec, run: &FlowsRun) -> String {
     let mut text = serde_json::to_string_pretty(&record).unwrap_or_default();
     text.push('\n');
     text
-}
-
-/// What was asked for, over time.
-fn chart(spec: &FlowsSpec, run: &FlowsRun, plot: Plot) -> Chart {
-    let label = match plot {
-        Plot::Queue => "Queue (packets)",
-        Plot::Cwnd => "Congestion window (kB)",
-        Plot::Goodput => "Goodput (Mb/s)",
-        Plot::Rtt => "Smoothed RTT (µs)",
-        Plot::Alpha => "alpha",
-    };
-    let series = if plot == Plot::Queue {
-        let queue = run.bottleneck.queue.iter();
-        vec![Series {
-            name: "queue".to_owned(),
-            draw: Draw::Steps,
-            points: queue
-                .map(|q| (q.at_picos as f64 / 1e9, f64::from(q.packets)))
-                .collect(),
-            ..Series::default()
-        }]
-    } else {
-        let flow = |(group, f): (usize, &FlowOutcome)| Series {
-            name: format!("{} {}", group + 1, name_of(spec, group)),
-            draw: Draw::Line,
-            group,
-            points: points(&f.samples, plot),
-            ..Series::default()
-        };
-        run.flows.iter().enumerate().map(flow).collect()
-    };
-    Chart {
-        title: format!("{label} over time"),
-        x: Axis {
-            label: "Time (ms)".to_owned(),
-            ..Axis::default()
-        },
-        y: Axis {
-            label: label.to_owned(),
-            ..Axis::default()
-        },
-        series,
-        rules: Vec::new(),
-    }
-}
-
-/// A flow's samples as points.
-fn points(samples: &[FlowSample], plot: Plot) -> Vec<(f64, f64)> {
-    let time = |s: &FlowSample| s.at.as_nanos() as f64 / 1e6;
-    if plot == Plot::Goodput {
-        let rate = |w: &[FlowSample]| {
-            let bits = w[1].received.saturating_sub(w[0].received).get() as f64 * 8.0;
-            let micros = w[1].at.since(w[0].at).as_nanos() as f64 / 1e3;
-            (time(&w[1]), bits / micros)
-        };
-        return samples.windows(2).map(rate).collect();
-    }
-    let value = |s: &FlowSample| match plot {
-        Plot::Cwnd => Some(s.cwnd.get() as f64 / 1e3),
-        Plot::Rtt => s.srtt.map(|t| t.as_nanos() as f64 / 1e3),
-        Plot::Alpha => s.fraction("alpha"),
-        Plot::Queue | Plot::Goodput => None,
-    };
-    samples
-        .iter()
-        .filter_map(|s| Some((time(s), value(s)?)))
-        .collect()
 }

@@ -101,8 +101,8 @@ pub trait RecvBuffer: Debug {
     type Payload<'a>: Payload;
 
     /// Store `data` at stream `offset`. The connection never passes a byte before
-    /// [`start`](Self::start), nor the same byte twice (but for the text of a SYN that comes again), nor one beyond `start() + capacity` of
-    /// its receive window.
+    /// [`start`](Self::start), nor the same byte twice (but for the text of a SYN that comes again),
+    /// nor one beyond `start() + capacity` of its receive window.
     fn write(&mut self, offset: u64, data: Self::Payload<'_>);
     /// Offset of the first byte still held.
     fn start(&self) -> u64;

@@ -10,10 +10,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::task::JoinHandle;
 
-/// Bytes of a file that are read in one go: no more than the connection has taken already, so that
-/// what waits here for one that takes nothing, which no limit of the endpoint's memory counts, is
-/// little.
+/// Bytes of a file that are read first. No more than the connection has taken already is read in
+/// one go: what waits for one that takes nothing, which no limit of the endpoint's memory counts,
+/// is little.
 const FIRST: u64 = 16 << 10;
+/// ... and at most.
 const CHUNK: u64 = 256 << 10;
 
 /// What is sent.
