@@ -11,8 +11,7 @@ use narrows::device::tap::{Tap, TapConfig};
 use narrows::driver::tokio::{Stack, TcpSocket};
 use narrows::interface::InterfaceConfig;
 use narrows::wire::ethernet::MacAddr;
-use netns::{add_address, await_running, ethtool, in_own_namespace};
-use std::fs;
+use netns::{add_address, await_running, ethtool, in_own_namespace, sysctl};
 use std::process::Command;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -21,7 +20,8 @@ use tokio::time::timeout;
 /// What `ethtool -K` calls tso and gso: the bridge lets packets pass that are still to be cut, ours too.
 const SET_TSO: u32 = 0x1f;
 const SET_GSO: u32 = 0x24;
-const LONG: Duration = Duration::from_secs(100);
+/// Ends what hangs. Both ways take eight seconds, most of them between timeouts.
+const LONG: Duration = Duration::from_secs(300);
 
 fn ip(args: &str) {
     let output = Command::new("ip").args(args.split(' ')).output().unwrap();
@@ -29,29 +29,47 @@ fn ip(args: &str) {
     assert!(output.status.success(), "ip {args}: {said}");
 }
 
-/// A TAP for us and a cable to the kernel's 10.77.0.9, all of 1,500 bytes, but for the port in
-/// between: `mtu`.
+/// A TAP for us and a cable to the kernel's 10.77.0.9, all of 1,500 bytes, and between their bridges
+/// one of `mtu`. The kernel's own cable must not be that one: its sender hears of what its own cable
+/// drops, and that is no silence. When not even the first packet counts as sent (seen after a
+/// handshake of a second, when packets leave one by one) it tries the same size every half second,
+/// as with a closed window, never looks for a smaller one, and gives up.
 fn lay(mtu: u32) -> Tap {
     let config = TapConfig {
         offload: false,
         ..TapConfig::default()
     };
     let tap = Tap::open("nw%d", &config).unwrap();
-    ip("link add nwb0 type bridge");
-    ip(&format!(
-        "link add nwp0 mtu {mtu} type veth peer name nwp1 mtu 1500"
-    ));
-    ip(&format!("link set {} master nwb0", tap.name()));
-    ip("link set nwp0 master nwb0");
-    for link in ["nwb0", "nwp0", "nwp1"] {
+    for bridge in ["nwb0", "nwb1"] {
+        ip(&format!("link add {bridge} type bridge"));
+    }
+    for (mtu, left, right) in [(mtu, "nwn0", "nwn1"), (1_500, "nwp0", "nwp1")] {
+        ip(&format!(
+            "link add {left} mtu {mtu} type veth peer name {right} mtu {mtu}"
+        ));
+        for end in [left, right] {
+            ethtool(end, SET_TSO, 0);
+            ethtool(end, SET_GSO, 0);
+        }
+    }
+    let ports = [
+        (tap.name(), "nwb0"),
+        ("nwn0", "nwb0"),
+        ("nwn1", "nwb1"),
+        ("nwp0", "nwb1"),
+    ];
+    for (port, bridge) in ports {
+        ip(&format!("link set {port} master {bridge}"));
+    }
+    // The bridges are the kernel's, too, and would answer for the cable's address.
+    sysctl("net/ipv4/conf/all/arp_ignore", "1");
+    let links = ["nwb0", "nwb1", "nwn0", "nwn1", "nwp0", "nwp1"];
+    for link in links {
         ip(&format!("link set {link} up"));
     }
-    for end in ["nwp0", "nwp1"] {
-        ethtool(end, SET_TSO, 0);
-        ethtool(end, SET_GSO, 0);
-    }
     add_address("nwp1", "10.77.0.9".parse().unwrap(), 24);
-    await_running(&[tap.name(), "nwb0", "nwp0", "nwp1"]);
+    await_running(&[tap.name()]);
+    await_running(&links);
     tap
 }
 
@@ -66,14 +84,10 @@ async fn both_ways(stack: &Stack, mode: MtuProbingMode) -> u32 {
     let (mut ours, (mut theirs, _)) = (ours, theirs);
     let data: Vec<u8> = (0..2_000_000_u32).map(|i| (i ^ (i >> 9)) as u8).collect();
     let mut got = vec![0; data.len()];
-    let (sent, read) = tokio::join!(ours.write_all(&data), theirs.read_exact(&mut got));
-    sent.unwrap();
-    read.unwrap();
+    tokio::try_join!(ours.write_all(&data), theirs.read_exact(&mut got)).unwrap();
     assert!(got == data);
     got.fill(0);
-    let (sent, read) = tokio::join!(theirs.write_all(&data), ours.read_exact(&mut got));
-    sent.unwrap();
-    read.unwrap();
+    tokio::try_join!(theirs.write_all(&data), ours.read_exact(&mut got)).unwrap();
     assert!(got == data);
     ours.info().unwrap().tcpi_pmtu
 }
@@ -87,7 +101,7 @@ fn rfc4821_a_bridge_that_drops_in_silence_is_passed_both_ways() {
     }
     in_own_namespace(|| {
         // The kernel's own way out of the hole.
-        fs::write("/proc/sys/net/ipv4/tcp_mtu_probing", "1").unwrap();
+        sysctl("net/ipv4/tcp_mtu_probing", "1");
         let tap = lay(1_300);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
