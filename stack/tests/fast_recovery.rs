@@ -398,6 +398,67 @@ fn rfc6675_4_rule_4_one_rescue_retransmission_of_the_tail() {
 }
 
 #[test]
+fn rfc6675_4_rule_4_the_rescue_of_a_hole_and_the_tail() {
+    // 0 and 9 of ten are lost. The ACK for the first leaves nothing SACKed, and the rescue leaves.
+    let mut lab = Lab::connected(window(textbook("sack"), 10), ms(100));
+    lab.write(10);
+    lab.wait(ms(100));
+    for n in 2..=9 {
+        lab.sack(0, &[(1, n)]);
+    }
+    assert_eq!(segments(&lab.log)[10..], [0]);
+    lab.wait(ms(100));
+    assert_eq!(segments(&lab.ack(9)), [9]);
+    // Once: whatever else comes of that flight.
+    lab.wait(ms(50));
+    assert_eq!(segments(&lab.ack(9)), []);
+    assert_eq!(segments(&lab.ack(9)), []);
+    lab.wait(ms(50));
+    lab.ack(10);
+    assert_eq!(
+        (lab.conn.sender_stats().timeouts, state(&lab)),
+        (0, CaState::Open)
+    );
+    // Nothing is outstanding, nothing is rescued.
+    lab.wait(ms(100));
+    assert_eq!(segments(&lab.log).len(), 12);
+}
+
+#[test]
+fn rfc6675_4_rule_4_no_rescue_where_new_data_may_leave_or_the_window_is_full() {
+    // New data waits: rule 2 comes first.
+    let mut lab = Lab::connected(window(textbook("sack"), 10), ms(100));
+    lab.write(30);
+    lab.wait(ms(100));
+    for n in 2..=9 {
+        lab.sack(0, &[(1, n)]);
+    }
+    lab.wait(ms(100));
+    let sent = segments(&lab.ack(9));
+    assert!(
+        !sent.is_empty() && sent.iter().all(|n| *n >= 10),
+        "{sent:?}"
+    );
+    // All ACKs but one for the first were lost, and the pipe has no room for another segment.
+    let pipe = TcpConfig {
+        recovery: RecoverySending::Pipe,
+        ..textbook("sack")
+    };
+    let mut lab = Lab::connected(window(pipe, 10), ms(100));
+    lab.write(10);
+    lab.wait(ms(100));
+    lab.sack(0, &[(1, 4)]);
+    assert_eq!(segments(&lab.log)[10..], [0]);
+    lab.wait(ms(100));
+    assert_eq!(
+        (segments(&lab.ack(4)), lab.pipe(), lab.cwnd()),
+        (vec![], 6, 5)
+    );
+    assert_eq!((segments(&lab.ack(5)), lab.pipe()), (vec![], 5));
+    assert_eq!(segments(&lab.ack(6)), [9]);
+}
+
+#[test]
 fn one_congestion_event_per_window_whatever_is_lost() {
     for detector in ["newreno", "sack", "rack"] {
         let mut lab = flight(textbook(detector), 20);

@@ -52,7 +52,7 @@ use narrows_harness::sim::world::{Outcome, World};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 /// Payload of a full segment: an MTU of 1500 less headers with timestamps.
 const MSS: usize = 1448;
@@ -445,10 +445,12 @@ impl Script {
 
 // ---- Over TAP
 
-/// Writes down what we send, and gives what arrives one frame at a time.
+/// Writes down what we send, gives what arrives one frame at a time, and tells how many bytes of ours
+/// are acknowledged.
 struct Recorded<D> {
     device: D,
     sent: Vec<Vec<u8>>,
+    acked: mpsc::Sender<u64>,
 }
 
 impl<D: Device> Device for Recorded<D> {
@@ -461,7 +463,14 @@ impl<D: Device> Device for Recorded<D> {
         budget: usize,
         sink: &mut dyn FnMut(&RxFrame<'_>),
     ) -> io::Result<usize> {
-        self.device.receive(now, budget.min(1), sink)
+        let (sent, acked) = (&self.sent, &self.acked);
+        self.device.receive(now, budget.min(1), &mut |frame| {
+            if let Some(bytes) = acknowledged(sent, frame.bytes) {
+                // The kernel's program no longer listens once it has all.
+                let _ = acked.send(bytes);
+            }
+            sink(frame);
+        })
     }
     fn transmit(&mut self, now: Instant, frame: &TxFrame<'_>) -> Result<(), Refused> {
         let mut bytes = Vec::new();
@@ -484,6 +493,13 @@ impl<D: Device> Device for Recorded<D> {
     fn stats(&self) -> DeviceStats {
         self.device.stats()
     }
+}
+
+/// How many bytes of ours, the first of whose packets is in `sent`, a frame from the peer acknowledges.
+fn acknowledged(sent: &[Vec<u8>], frame: &[u8]) -> Option<u64> {
+    let packet = |bytes| Packet::parse(bytes, ChecksumPolicy::Verify).ok();
+    let (theirs, syn) = (packet(&frame[14..])?, packet(sent.first()?)?);
+    Some(theirs.tcp.ack.since(syn.tcp.seq + 1).into())
 }
 
 /// Our side.
@@ -583,9 +599,11 @@ impl Script {
             min_len: 50,
             ..Faults::default()
         };
+        let (acked, arrived) = mpsc::channel();
         let device = Recorded {
             device: Faulty::new(tap, 1, losing(&self.lose), losing(&self.lose_theirs)),
             sent: Vec::new(),
+            acked,
         };
         let network = format!("{}/24", address_of(US)).parse().unwrap();
         let interface = InterfaceConfig::new(MacAddr([2, 0, 0, 0, 0, 1]), vec![network]);
@@ -593,7 +611,7 @@ impl Script {
         let interface = Interface::new(interface, endpoint, device.capabilities()).unwrap();
         let listener = TcpListener::bind((address_of(THEM), THEIR_PORT)).unwrap();
         let rounds = self.rounds.clone();
-        let kernel = std::thread::spawn(move || kernel(&listener, &rounds));
+        let kernel = std::thread::spawn(move || kernel(&listener, &rounds, &arrived));
         let app = LiveSide {
             progress: Progress::new(&self.rounds),
             received: 0,
@@ -609,12 +627,26 @@ impl Script {
     }
 }
 
-/// The kernel's application.
-fn kernel(listener: &TcpListener, rounds: &[(usize, usize)]) -> io::Result<()> {
+/// The kernel's application. It keeps away from the connection while a flight arrives: of what comes
+/// while a program is at work on it, the kernel makes one segment of several, and one ACK.
+fn kernel(
+    listener: &TcpListener,
+    rounds: &[(usize, usize)],
+    arrived: &mpsc::Receiver<u64>,
+) -> io::Result<()> {
+    let (mut got, mut sent, mut acked) = (0, 0, None);
+    let mut flight = |end: u64| {
+        while acked < Some(end) {
+            let more = arrived.recv().map_err(io::Error::other)?;
+            acked = acked.max(Some(more));
+        }
+        io::Result::Ok(())
+    };
+    flight((rounds[0].0 * MSS) as u64)?;
     let (mut stream, _) = listener.accept()?;
     stream.set_nodelay(true)?;
-    let (mut got, mut sent) = (0, 0);
     for &(up, down) in rounds {
+        flight(got + (up * MSS) as u64)?;
         let mut bytes = vec![0; up * MSS];
         stream.read_exact(&mut bytes)?;
         assert_eq!(check_pattern(got, &bytes), None);

@@ -167,7 +167,8 @@ impl LossDetector for Sack6675 {
     }
 
     fn speculate(&mut self, board: &mut Scoreboard, recovery_point: AbsSeq) -> Option<SentSegment> {
-        let highest = board.highest_sacked()?;
+        // Rule 4 needs no SACKed data: the ACK that filled the hole may have covered all of it.
+        let highest = board.highest_sacked().unwrap_or(0);
         let mut from = self.high_speculated.max(board.una());
         while let Some(&next) = board.next_unsacked(from) {
             if next.start >= highest {
@@ -421,6 +422,21 @@ mod tests {
             next.map(|r| r.start / MSS)
         };
         assert_eq!(speculate(), Some(11), "the highest outstanding");
+        assert_eq!(speculate(), None, "one for each recovery");
+    }
+
+    /// ... also where the ACK that filled the hole left nothing SACKed: a hole, and the tail.
+    #[test]
+    fn rfc6675_4_the_rescue_needs_no_sacked_data() {
+        let mut rig = Rig::new(Sack6675::new(), 10);
+        rig.ack(0, &[(1, 9)]);
+        assert_eq!(rig.retransmit(), Some(0));
+        rig.ack(9, &[]);
+        let mut speculate = || {
+            let next = rig.detector.speculate(&mut rig.board, rig.recovery_point);
+            next.map(|r| r.start / MSS)
+        };
+        assert_eq!(speculate(), Some(9));
         assert_eq!(speculate(), None, "one for each recovery");
     }
 
