@@ -195,6 +195,31 @@ fn rfc4821_7_7_there_is_a_smallest_size() {
     assert_eq!(conn.stats().mtu_black_holes, 1);
 }
 
+/// RFC 4821 section 7.7: what counts is the size of the segment that was sent in vain. One of the
+/// base size still goes too far after a probe has made those behind it larger, and so does one that
+/// never was a full one.
+#[test]
+fn rfc4821_7_7_a_segment_no_larger_than_the_base_may_be_too_large() {
+    let mut l = always(true);
+    l.send(&bytes(20_000));
+    l.recv(ack(0, 1_242));
+    assert_eq!(TcpInfo::of(&l.conn, l.now).tcpi_pmtu, 1_282);
+    let mut least = usize::MAX;
+    while l.conn.stats().mtu_black_holes == 0 {
+        assert!(l.conn.sender_stats().timeouts < 10, "{least}");
+        let out = l.next_timer();
+        least = out.iter().map(|o| o.data.len()).fold(least, usize::min);
+    }
+    assert_eq!(least, 512);
+    assert_eq!(TcpInfo::of(&l.conn, l.now).tcpi_pmtu, 552);
+    for mode in [MtuProbingMode::AfterBlackHole, MtuProbingMode::Always] {
+        let (mut p, _) = black_hole(config(mode), TcpConfig::default(), 600);
+        p.transfer(&bytes(900), SEC * 60);
+        assert_eq!(p.server_got, bytes(900), "{mode:?}");
+        assert_eq!(p.client.stats().mtu_black_holes, 1, "{mode:?}");
+    }
+}
+
 // ---- Probes.
 
 /// ESTABLISHED with probing from the beginning, MSS 1,460 and no timestamps: segments of 1,024.
@@ -345,6 +370,47 @@ fn rfc4821_7_6_3_a_timeout_is_answered_as_any_other() {
     assert_eq!(out.last().unwrap().seq, 0);
 }
 
+/// RFC 4821 section 7.3: where the window does not bear a probe halfway up, and where much is lost it
+/// never may, one of twice the size is tried. Its loss does not rule out all that is above.
+#[test]
+fn rfc4821_7_3_a_small_window_bears_a_small_probe() {
+    let begun = || {
+        let small = MtuProbing {
+            base_mss: 128,
+            ..probing(MtuProbingMode::Always)
+        };
+        let config = TcpConfig {
+            timestamps: TimestampMode::Off,
+            window_scaling: false,
+            initial_window: InitialWindow::Segments(6),
+            mtu_probing: small,
+            ..TcpConfig::default()
+        };
+        let mut l = Lone::established_by(config, syn_ack().mss(1_460).sack_ok());
+        let out = l.send(&bytes(60_000));
+        assert_eq!(lengths(&out), [256, 128, 128, 128, 128]);
+        l
+    };
+    let mut l = begun();
+    l.recv(ack(0, 256));
+    assert_eq!(TcpInfo::of(&l.conn, l.now).tcpi_pmtu, 296);
+    let mut l = begun();
+    l.now = l.now + RTT;
+    l.recv(ack(0, 0).sack(&[(256, all(&l))]));
+    l.wait(Duration::from_millis(20));
+    assert_eq!(l.conn.stats().mtu_probes_lost, 1);
+    assert_eq!(l.conn.sender_stats().fast_recoveries, 0);
+    for _ in 0..20 {
+        l.now = l.now + RTT;
+        let out = l.recv(ack(0, all(&l)));
+        if let Some(probe) = out.iter().find(|o| o.data.len() > 128) {
+            assert!([256, 794].contains(&probe.data.len()), "{probe:?}");
+            return;
+        }
+    }
+    panic!("no probe any more: {:?}", l.conn.stats());
+}
+
 /// A device that cuts large packets leaves a probe whole, and one that refuses it costs nothing.
 #[test]
 fn a_probe_that_never_left_is_made_again() {
@@ -490,5 +556,73 @@ proptest! {
         if loss == 0 {
             prop_assert!(pmtu(&p) as usize <= second, "{} of {}", pmtu(&p), second);
         }
+    }
+}
+
+/// A path that from its packet `from` on drops what is larger than `mtu`, and at all times loses
+/// `loss` of a hundred packets and delays each by up to a round trip.
+struct Narrowing {
+    mtu: usize,
+    from: u64,
+    loss: u64,
+    rtt: Duration,
+    seed: u64,
+}
+
+impl Narrowing {
+    /// A transfer over it: the connections, and how long it took.
+    fn transfer(&self, client: TcpConfig, data: &[u8], limit: Duration) -> (Pair, Duration) {
+        let Self {
+            mtu,
+            from,
+            loss,
+            rtt,
+            seed,
+        } = *self;
+        let mut p = Pair::new(client, TcpConfig::default());
+        p.delay = rtt / 2;
+        p.run_for(SEC);
+        let mut state = seed | 1;
+        let mut left = 0;
+        p.path = Box::new(move |seen, _| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            left += u64::from(seen.from_client);
+            if state % 100 < loss || left > from && wire_len(seen) > mtu {
+                return Fate::Drop;
+            }
+            Fate::Delay(rtt * (state >> 32) / (1 << 32))
+        });
+        let took = p.transfer(data, limit);
+        (p, took)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// However the path narrows, loses and delays, down to what every IPv4 host takes (RFC 1122
+    /// section 3.3.2): all gets through, and in minutes. Of 40,000 of these the slowest took 149 s.
+    /// With an MSS of 256 from the start, 5 % lost and a round trip of 88 ms, which needs no search,
+    /// the slowest of 1,000 took 65 s.
+    #[test]
+    fn rfc4821_7_7_a_path_that_narrows_is_passed_in_minutes(
+        mtu in 576_usize..1_500,
+        from in 0_u64..400,
+        loss in 0_u64..6,
+        rtt_us in 100_u64..100_000,
+        len in prop_oneof![Just(1_000_usize), Just(10_000), Just(300_000)],
+        always in any::<bool>(),
+        sack in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let mode = if always { MtuProbingMode::Always } else { MtuProbingMode::AfterBlackHole };
+        let client = TcpConfig { sack, ..config(mode) };
+        let rtt = Duration::from_micros(rtt_us);
+        let path = Narrowing { mtu, from, loss, rtt, seed };
+        let data = bytes(len);
+        let (p, _) = path.transfer(client, &data, SEC * 400);
+        prop_assert!(p.server_got == data, "{} of {len}: {:?}", p.server_got.len(), p.client.stats());
     }
 }

@@ -38,9 +38,10 @@ pub enum MtuProbingMode {
     /// 0: never. Routers are believed ([`IcmpPolicy`](super::icmp::IcmpPolicy)), and where they
     /// are silent a connection may stall.
     Off,
-    /// 1: once nothing large seems to pass any more: a segment larger than
+    /// 1: once nothing large seems to pass any more: a segment larger than half of
     /// [`MtuProbing::base_mss`] was sent again in vain
-    /// [`retries_before_report`](crate::config::TcpConfig::retries_before_report) times.
+    /// [`retries_before_report`](crate::config::TcpConfig::retries_before_report) times. One that is
+    /// larger than all of it leaves in that size then, another one in half, and so on.
     AfterBlackHole,
     /// 2: from the beginning, with small segments.
     Always,
@@ -186,7 +187,8 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     /// The first segment has been sent in vain as often as R1 says, or more: perhaps nothing that
-    /// large passes (RFC 4821 section 7.7). What is smaller than the base was not lost for its size.
+    /// large passes (RFC 4821 section 7.7). Its own size counts, not that of those behind it, which
+    /// a probe may have made larger. What the next smaller size would not cut was not lost for it.
     pub(super) fn suspect_black_hole(&mut self, now: Instant) {
         let MtuProbing {
             mode,
@@ -198,14 +200,15 @@ impl<T: TcpTypes> Connection<T> {
             return;
         }
         let (base, floor) = (self.at_least(base_mss), self.at_least(floor_mss));
-        let mss = if self.mss_out > base {
+        let options = u64::from(self.mss_out).saturating_sub(self.payload_mss().get());
+        let payload_of = |mss: u16| u64::from(mss).saturating_sub(options);
+        let first = self.snd.scoreboard().first().map_or(0, |s| s.len().get());
+        let mss = if self.mss_out > base && first > payload_of(base) {
             base
         } else {
-            (self.mss_out / 2).max(floor)
+            (self.mss_out.min(base) / 2).max(floor)
         };
-        let options = u64::from(self.mss_out).saturating_sub(self.payload_mss().get());
-        let payload = u64::from(mss).saturating_sub(options);
-        let first = self.snd.scoreboard().first().map_or(0, |s| s.len().get());
+        let payload = payload_of(mss);
         if mss >= self.mss_out || first <= payload {
             return;
         }
@@ -261,10 +264,16 @@ impl<T: TcpTypes> Connection<T> {
             search.restart(limit, now);
         }
         let size = search.next(low, probing.threshold)?;
-        let payload = mss + u64::from(size - low);
-        let needed = payload + mss * (u64::from(self.config.dup_thresh) + 1);
-        let queued = (self.send_buf.end() + 1).saturating_sub(self.snd.nxt());
+        let follow = mss * (u64::from(self.config.dup_thresh) + 1);
         let cwnd = self.snd.congestion().cwnd().get();
+        // Where much is lost a window of small segments never bears one of several.
+        let payload = match mss + u64::from(size - low) {
+            halfway if halfway + follow > cwnd => halfway.min(2 * mss),
+            halfway => halfway,
+        };
+        let size = low + (payload - mss) as u32;
+        let needed = payload + follow;
+        let queued = (self.send_buf.end() + 1).saturating_sub(self.snd.nxt());
         (queued.min(self.window.wnd).min(cwnd) >= needed).then_some((size, payload))
     }
 
@@ -291,7 +300,11 @@ impl<T: TcpTypes> Connection<T> {
                 }
             }
             ProbeFate::Lost => {
-                search.on_lost(size, now);
+                // Of a small one that may be chance: it takes more to give up all that is above.
+                match search.next(low, self.config.mtu_probing.threshold) {
+                    Some(halfway) if size < halfway => search.on_inconclusive(size, now),
+                    _ => search.on_lost(size, now),
+                }
                 self.stats.mtu_probes_lost += 1;
             }
             ProbeFate::Inconclusive => {
