@@ -139,10 +139,13 @@ impl<T: TcpTypes> Connection<T> {
     /// The user has read, or the peer has acknowledged: later it is looked what is needed no more.
     #[inline]
     pub(super) fn trim_later(&mut self, now: Instant) {
+        if self.timers.is_armed(Timer::Trim) {
+            return;
+        }
         if self.send_buf.is_large() || self.recv_buf.is_large() {
             match self.state {
                 State::TimeWait | State::Closed(_) => self.give_back(),
-                _ => self.timers.arm_if_idle(Timer::Trim, now + LATELY),
+                _ => self.timers.arm(Timer::Trim, now + LATELY),
             }
         }
     }

@@ -104,6 +104,7 @@ pub(super) struct Delivered {
 }
 
 impl Delivered {
+    #[inline]
     fn add(&mut self, s: &SentSegment, recover: AbsSeq, cumulative: bool) {
         self.segments += 1;
         let this = NewestDelivered::of(s);

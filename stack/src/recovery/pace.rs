@@ -20,6 +20,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     /// Never so slow that a segment takes longer than [`SLOWEST_SEGMENT`]; rate zero is none at all.
+    #[inline(always)] // Asked for each segment, and most often there is none.
     pub(super) fn pacing_rate(&self) -> Option<Rate> {
         let rate = self.desired_rate().filter(|rate| rate.bits_per_sec() > 0)?;
         // A segment in eight seconds is nowhere near: no division for each that leaves.

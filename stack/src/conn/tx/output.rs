@@ -103,51 +103,56 @@ impl<T: TcpTypes> Connection<T> {
         (self.ack.is_due() || self.challenge_due).then(|| self.pure_ack(now, out))
     }
 
+    #[inline]
     fn data(&mut self, now: Instant, out: &mut Output) -> Option<Made> {
-        let new = self.new_data(now);
-        match self.snd.next_segment(now, new.is_some()) {
-            NextSegment::Retransmit(segment) => {
-                let segment = self.snd.fit(segment);
-                Some(self.retransmission(&segment, now, out))
-            }
-            NextSegment::New { allowance } => {
-                let (len, fin) = new?;
-                // Never a shorter segment because of the congestion window: wait for room.
-                if allowance.get() < len {
-                    self.snd.on_cwnd_limited();
-                    return None;
+        loop {
+            let new = self.new_data(now);
+            match self.snd.next_segment(now, new.is_some()) {
+                NextSegment::Retransmit(segment) => {
+                    let segment = self.snd.fit(segment);
+                    return Some(self.retransmission(&segment, now, out));
                 }
-                if self.path_mtu.search.is_some() {
-                    match self.mtu_probe(len, allowance, now) {
+                NextSegment::New { allowance } => {
+                    let (mut len, mut fin) = new?;
+                    // Never a shorter segment because of the congestion window: wait for room.
+                    if allowance.get() < len {
+                        self.snd.on_cwnd_limited();
+                        return None;
+                    }
+                    let next = match self.path_mtu.search.is_some() {
+                        true => self.mtu_probe(len, allowance, now),
+                        false => NextProbe::None,
+                    };
+                    match next {
                         NextProbe::None => {}
-                        NextProbe::Payload(len) => {
-                            let start = self.snd.nxt();
-                            let made = self.new_segment(len, false, now, out);
-                            self.snd.on_mtu_probe(start);
-                            return Some(made);
-                        }
+                        NextProbe::Payload(longer) => (len, fin) = (longer, false),
                         NextProbe::Wait => {
                             self.snd.on_cwnd_limited();
                             return None;
                         }
                     }
-                }
-                Some(self.new_segment(len, fin, now, out))
-            }
-            NextSegment::Wait(at) => {
-                self.pace_at = Sparse::some(at);
-                None
-            }
-            NextSegment::Blocked if new.is_some() && self.has_more_records() => self.data(now, out),
-            NextSegment::Blocked => {
-                if new.is_none() && self.snd.nxt() == self.send_buf.end() + 1 {
-                    self.snd.on_app_limited();
-                    if self.snd.validates_window() {
-                        let offered = ByteCount::new(self.window.max_wnd);
-                        self.snd.validate_empty_queue(offered, now);
+                    let start = self.snd.nxt();
+                    let made = self.new_segment(len, fin, now, out);
+                    if let NextProbe::Payload(_) = next {
+                        self.snd.on_mtu_probe(start);
                     }
+                    return Some(made);
                 }
-                None
+                NextSegment::Wait(at) => {
+                    self.pace_at = Sparse::some(at);
+                    return None;
+                }
+                NextSegment::Blocked if new.is_some() && self.has_more_records() => {}
+                NextSegment::Blocked => {
+                    if new.is_none() && self.snd.nxt() == self.send_buf.end() + 1 {
+                        self.snd.on_app_limited();
+                        if self.snd.validates_window() {
+                            let offered = ByteCount::new(self.window.max_wnd);
+                            self.snd.validate_empty_queue(offered, now);
+                        }
+                    }
+                    return None;
+                }
             }
         }
     }
@@ -181,6 +186,9 @@ impl<T: TcpTypes> Connection<T> {
         if len == 0 && !fin {
             self.probe_window = false;
             return None;
+        }
+        if len >= mss {
+            return Some((len, fin));
         }
         let held = self.hold.by_user();
         let facts = Facts {
@@ -217,6 +225,7 @@ impl<T: TcpTypes> Connection<T> {
         self.timers.arm_if_idle(Timer::Persist, now + wait);
     }
 
+    #[inline(always)] // Its one caller does little else.
     fn new_segment(&mut self, len: u64, fin: bool, now: Instant, out: &mut Output) -> Made {
         if self.snd.is_idle() {
             self.after_idle(now);
