@@ -3,8 +3,8 @@
 //! sends again although it was on its way already, and held against what the kernel's TCP sends
 //! again on the same path, and against how many packets were late (RFC 8985 section 6.2).
 //!
-//! Nothing here is a matter of time: a machine that is busy delivers in heaps, but in the order of
-//! what was due when.
+//! The path and our senders run in real time, as far as the machine lets them. Where it stood still
+//! all the same, a transfer says nothing about who sends again too early, and all is done again.
 #![cfg(feature = "device")]
 
 mod live;
@@ -18,7 +18,7 @@ use narrows::conn::Event;
 use narrows::device::Device;
 use narrows::device::tap::{Tap, TapConfig};
 use narrows::driver::poll::{Application, PollConfig, spawn};
-use narrows::driver::{Clock, LiveTcp};
+use narrows::driver::{Clock, LiveTcp, RealTime};
 use narrows::endpoint::{ConnId, EndpointEvent};
 use narrows::interface::{Interface, Offload, TxFrame};
 use narrows::rng::Rng;
@@ -42,6 +42,13 @@ const LATE: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(10)
 const SEED: u64 = 1;
 /// Of a transfer, in bytes.
 const TOTAL: usize = 4_000_000;
+/// A quarter of the round trip, for which RACK waits at first: where nothing was carried for so long,
+/// what was sent again was sent in good faith.
+const STANDSTILL: Duration = Duration::from_millis(5);
+/// How often it is tried to have the machine go on for as long as three transfers take.
+const TRIES: u32 = 20;
+/// Before all that other tests do at the same time.
+const PRIORITY: u8 = 20;
 /// Preamble, check sequence and gap of a frame.
 const AROUND: u64 = 24;
 const ETHERNET: usize = 14;
@@ -60,6 +67,8 @@ struct Seen {
     again: u64,
     /// Packets that found the queue full.
     dropped: u64,
+    /// The longest time for which nothing was carried, though something was due perhaps.
+    stood_still: Duration,
 }
 
 /// Which bytes of a transfer passed: the first one's number, and by byte.
@@ -84,6 +93,10 @@ struct Path {
     /// What is on its way: when it is due, which came first; to which end.
     on_its_way: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
     count: u64,
+    /// When it was last looked what is due.
+    looked_at: Instant,
+    /// The longest time between two looks since the last packet of data.
+    stood_still: Duration,
     /// When the bottleneck has sent all that waits.
     idle_at: Instant,
     rng: Rng,
@@ -97,6 +110,8 @@ impl Path {
             ends,
             on_its_way: BTreeMap::new(),
             count: 0,
+            looked_at: Clock.now(),
+            stood_still: Duration::ZERO,
             idle_at: Instant::ZERO,
             rng: Rng::new(SEED),
             seen: BTreeMap::new(),
@@ -106,7 +121,12 @@ impl Path {
     /// Carry until `stop` is set.
     #[allow(clippy::disallowed_methods)] // It waits for the kernel.
     fn run(mut self, stop: &AtomicBool) -> Vec<(IpAddr, Seen)> {
+        if let Some(priority) = real_time() {
+            priority.apply().unwrap();
+        }
         while !stop.load(Ordering::Acquire) {
+            let looked_at = std::mem::replace(&mut self.looked_at, Clock.now());
+            self.stood_still = self.stood_still.max(self.looked_at.since(looked_at));
             self.deliver();
             let mut arrived = false;
             for from in 0..2 {
@@ -153,6 +173,10 @@ impl Path {
         let mut due = self.idle_at + ONE_WAY;
         if let Some((from, seq, len)) = data {
             let (seen, passed) = self.seen.entry(from).or_default();
+            let stood_still = std::mem::take(&mut self.stood_still);
+            if seen.passed > 0 {
+                seen.stood_still = seen.stood_still.max(stood_still);
+            }
             seen.pass(passed, seq, len);
             if self.rng.below(ONE_IN.into()) == 0 {
                 due = due + LATE[self.rng.below(2) as usize];
@@ -327,10 +351,43 @@ fn we_send(number: u8, timestamps: bool, offload: bool) {
         done: false,
     };
     let host = host(number, tcp, tap.capabilities());
-    let ended = spawn(PollConfig::default(), host, tap, bulk)
-        .unwrap()
-        .join();
+    let config = PollConfig {
+        real_time: real_time(),
+        ..PollConfig::default()
+    };
+    let ended = spawn(config, host, tap, bulk).unwrap().join();
     ended.outcome.unwrap();
+}
+
+/// Three transfers over a path: the kernel's, and ours with and without offload.
+fn transfers(timestamps: bool) -> [Seen; 3] {
+    prepare(timestamps);
+    let (path, far) = mpsc::channel();
+    let sink = std::thread::spawn(move || {
+        in_namespace("the sink", move || sink(timestamps, 3, &path)).unwrap();
+    });
+    let far = far.recv().expect("a namespace of the sink's own");
+    ip("link add nwb0 type bridge");
+    let near = plain("nwa0");
+    ip("link set nwa0 master nwb0");
+    ip("link set nwb0 up");
+    add_address("nwb0", "10.77.0.9".parse().unwrap(), 24);
+    await_running(&["nwa0", "nwb0"]);
+    let stop = AtomicBool::new(false);
+    let seen = std::thread::scope(|scope| {
+        let path = scope.spawn(|| Path::new([near, far]).run(&stop));
+        kernel_sends();
+        we_send(1, timestamps, true);
+        we_send(2, timestamps, false);
+        sink.join().unwrap();
+        stop.store(true, Ordering::Release);
+        path.join().unwrap()
+    });
+    ["10.77.0.9", "10.77.0.1", "10.77.0.2"].map(|address| {
+        let address: IpAddr = address.parse().unwrap();
+        let found = seen.iter().find(|(who, _)| *who == address);
+        found.unwrap().1.clone()
+    })
 }
 
 /// Late packets make ours send again no more than they make the kernel's, and a part of those that
@@ -341,37 +398,17 @@ fn late_packets(timestamps: bool) {
         eprintln!("SKIPPED: there is no `ip` command");
         return;
     }
-    in_own_namespace(move || {
-        prepare(timestamps);
-        let (path, far) = mpsc::channel();
-        let sink = std::thread::spawn(move || {
-            in_namespace("the sink", move || sink(timestamps, 3, &path)).unwrap();
-        });
-        let far = far.recv().expect("a namespace of the sink's own");
-        ip("link add nwb0 type bridge");
-        let near = plain("nwa0");
-        ip("link set nwa0 master nwb0");
-        ip("link set nwb0 up");
-        add_address("nwb0", "10.77.0.9".parse().unwrap(), 24);
-        await_running(&["nwa0", "nwb0"]);
-        let stop = AtomicBool::new(false);
-        let seen = std::thread::scope(|scope| {
-            let path = scope.spawn(|| Path::new([near, far]).run(&stop));
-            kernel_sends();
-            we_send(1, timestamps, true);
-            we_send(2, timestamps, false);
-            sink.join().unwrap();
-            stop.store(true, Ordering::Release);
-            path.join().unwrap()
-        });
-        let of = |address: &str| {
-            let address: IpAddr = address.parse().unwrap();
-            let found = seen.iter().find(|(who, _)| *who == address);
-            found.unwrap().1.clone()
-        };
-        let kernels = of("10.77.0.9");
+    for _ in 0..TRIES {
+        let (tell, told) = mpsc::channel();
+        in_own_namespace(move || tell.send(transfers(timestamps)).unwrap());
+        let seen = told.recv().unwrap();
+        if let Some(one) = seen.iter().find(|one| one.stood_still > STANDSTILL) {
+            eprintln!("once more: {one:?}");
+            continue;
+        }
+        let [kernels, offloaded, plain] = seen;
         eprintln!("the kernel's: {kernels:?}");
-        for (offload, ours) in [(true, of("10.77.0.1")), (false, of("10.77.0.2"))] {
+        for (offload, ours) in [(true, offloaded), (false, plain)] {
             eprintln!("ours, offload {offload}: {ours:?}");
             assert!(ours.late > 50, "seed {SEED}: {ours:?}");
             let most = kernels.again + ours.late / 2;
@@ -380,7 +417,16 @@ fn late_packets(timestamps: bool) {
                 "seed {SEED}, timestamps {timestamps}, offload {offload}: {ours:?}; kernel {kernels:?}"
             );
         }
-    });
+        return;
+    }
+    eprintln!("NOT JUDGED: in each of {TRIES} tries the machine stood still for {STANDSTILL}");
+}
+
+/// Going first, if we may have that.
+fn real_time() -> Option<RealTime> {
+    let priority = RealTime::new(PRIORITY)?;
+    let tried = std::thread::spawn(move || priority.apply());
+    tried.join().unwrap().is_ok().then_some(priority)
 }
 
 #[test]
