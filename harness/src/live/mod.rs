@@ -5,6 +5,7 @@
 //! [`http`], [`transfer`], [`iperf`] and [`incast`] are what runs there.
 
 pub mod capture;
+mod crowd;
 mod error;
 pub mod host;
 pub mod http;

@@ -1,6 +1,7 @@
 //! The small services of old: echo (RFC 862), discard (RFC 863), character generator (RFC 864).
 
 use super::LiveError;
+use super::crowd::Crowd;
 use super::host::Host;
 use narrows::driver::tokio::{TcpListener, TcpStream};
 use std::future::{Future, poll_fn};
@@ -129,15 +130,19 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let crowd = Crowd::default();
     loop {
         let place = places.clone().acquire_owned().await;
         let place = place.map_err(io::Error::other)?;
         let (stream, peer) = listener.accept().await?;
         served.fetch_add(1, Ordering::Relaxed);
         let serving = serve(stream, peer);
+        let crowd = crowd.clone();
         tokio::spawn(async move {
+            crowd.comes();
             serving.await;
             drop(place);
+            crowd.goes().await;
         });
     }
 }

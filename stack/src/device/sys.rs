@@ -311,6 +311,15 @@ pub(crate) fn return_large_blocks() {
     }
 }
 
+/// Give what is free back to the system.
+pub(crate) fn return_free_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: the call takes a number; what is allocated stays where it is.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Keep this thread on one core.
 pub(crate) fn pin_to(core: usize) -> io::Result<()> {
     if core >= libc::CPU_SETSIZE as usize {

@@ -78,6 +78,13 @@ pub fn return_large_blocks() {
     sys::return_large_blocks();
 }
 
+/// Have the allocator give back what is free, of any size, for after a crowd. With the GNU C library
+/// small blocks are kept otherwise for as long as anything lies above them. Takes milliseconds
+/// where there is much.
+pub fn return_free_memory() {
+    sys::return_free_memory();
+}
+
 /// Sixteen bytes of the operating system that nobody can guess, for
 /// [`EndpointConfig::secret`](crate::endpoint::EndpointConfig::secret).
 ///
