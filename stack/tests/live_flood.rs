@@ -21,7 +21,7 @@ use narrows::driver::poll::{PollConfig, spawn};
 use narrows::endpoint::StrangerLimit;
 use narrows::rng::Rng;
 use narrows::wire::{Ecn, Flags, IpHeader, Packet, Seq, TcpHeader};
-use netns::{add_address, counter, in_own_namespace};
+use netns::{PATIENCE, add_address, counter, in_own_namespace};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
@@ -140,7 +140,7 @@ fn stands_a_flood(offload: bool, real_time: Option<RealTime>) {
         ..PollConfig::default()
     };
     let server = spawn(config, server, tap, Echo::new("10.77.0.1:7")).unwrap();
-    let connect = || TcpStream::connect_timeout(&at, Duration::from_secs(60)).unwrap();
+    let connect = || TcpStream::connect_timeout(&at, PATIENCE).unwrap();
 
     // One that was there before, and one after the other that comes.
     let before = connect();

@@ -11,17 +11,14 @@ use narrows::device::tap::{Tap, TapConfig};
 use narrows::driver::tokio::{Stack, TcpSocket};
 use narrows::interface::InterfaceConfig;
 use narrows::wire::ethernet::MacAddr;
-use netns::{add_address, await_running, ethtool, in_own_namespace, sysctl};
+use netns::{PATIENCE, add_address, await_running, ethtool, in_own_namespace, sysctl};
 use std::process::Command;
-use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 /// What `ethtool -K` calls tso and gso: the bridge lets packets pass that are still to be cut, ours too.
 const SET_TSO: u32 = 0x1f;
 const SET_GSO: u32 = 0x24;
-/// Ends what hangs. Both ways take eight seconds, most of them between timeouts.
-const LONG: Duration = Duration::from_secs(300);
 
 fn ip(args: &str) {
     let output = Command::new("ip").args(args.split(' ')).output().unwrap();
@@ -112,10 +109,10 @@ fn rfc4821_a_bridge_that_drops_in_silence_is_passed_both_ways() {
             let interface = InterfaceConfig::new(MacAddr([2, 0x77, 0, 0, 0, 1]), addresses);
             let stack = Stack::spawn(tap, interface, TcpConfig::default()).unwrap();
             for mode in [MtuProbingMode::AfterBlackHole, MtuProbingMode::Always] {
-                let pmtu = timeout(LONG, both_ways(&stack, mode)).await.unwrap();
+                let pmtu = timeout(PATIENCE, both_ways(&stack, mode)).await.unwrap();
                 assert!((1_293..=1_300).contains(&pmtu), "{mode:?}: {pmtu}");
             }
-            stack.shutdown(LONG).await.unwrap();
+            stack.shutdown(PATIENCE).await.unwrap();
         });
     });
 }

@@ -19,10 +19,9 @@ use narrows::device::pcap::Captured;
 use narrows::device::tap::{Tap, TapConfig};
 use narrows::driver::poll::{PollConfig, spawn};
 use narrows::interface::Medium;
-use netns::{add_address, counter, in_own_namespace, sysctl};
+use netns::{PATIENCE, add_address, counter, in_own_namespace, sysctl};
 use std::net::TcpStream;
 use std::process::Command;
-use std::time::Duration;
 
 const MB: u64 = 1 << 20;
 
@@ -130,7 +129,7 @@ fn several_queues() {
         let clients: Vec<_> = (0..16)
             .map(|_| {
                 let at = "10.77.0.1:7".parse().unwrap();
-                let stream = TcpStream::connect_timeout(&at, Duration::from_secs(10)).unwrap();
+                let stream = TcpStream::connect_timeout(&at, PATIENCE).unwrap();
                 std::thread::spawn(move || kernel_echoes(stream, MB))
             })
             .collect();

@@ -24,7 +24,7 @@ use narrows::driver::secret;
 use narrows::endpoint::EndpointConfig;
 use narrows::interface::{Interface, InterfaceConfig};
 use narrows::wire::ethernet::MacAddr;
-use netns::{ethtool, in_own_namespace, sysctl};
+use netns::{PATIENCE, ethtool, in_own_namespace, sysctl};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ fn incomplete_checksums() {
 
 fn echo_once() {
     let at = "10.77.0.1:7".parse().unwrap();
-    let mut stream = TcpStream::connect_timeout(&at, Duration::from_secs(10)).unwrap();
+    let mut stream = TcpStream::connect_timeout(&at, PATIENCE).unwrap();
     stream.write_all(&data(0, 1000)).unwrap();
     let mut back = [0; 1000];
     stream.read_exact(&mut back).unwrap();
@@ -122,7 +122,7 @@ fn super_frames_in_skb_mode_are_named() {
         let server = host(1, TcpConfig::default(), xdp.capabilities());
         let server = spawn(PollConfig::default(), server, xdp, Echo::new("10.77.0.1:7")).unwrap();
         let at = "10.77.0.1:7".parse().unwrap();
-        let mut stream = TcpStream::connect_timeout(&at, Duration::from_secs(10)).unwrap();
+        let mut stream = TcpStream::connect_timeout(&at, PATIENCE).unwrap();
         // Nobody may be there any more to take it all.
         stream.set_nonblocking(true).unwrap();
         assert!(stream.write(&data(0, 100_000)).unwrap() > 10_000);
@@ -195,7 +195,7 @@ fn a_program_in_the_other_mode_is_waited_for() {
             assert_eq!(refused.source.raw_os_error(), Some(libc::EEXIST));
             assert!(refused.to_string().contains("another XDP program"));
             let second = std::thread::scope(|scope| {
-                let waiting = scope.spawn(|| open_other(narrows::Duration::from_secs(60)));
+                let waiting = scope.spawn(|| open_other(PATIENCE.into()));
                 std::thread::sleep(Duration::from_millis(50));
                 drop(first);
                 waiting.join().unwrap()
@@ -283,7 +283,7 @@ fn several_queues() {
             let clients: Vec<_> = (0..24)
                 .map(|_| {
                     let at = "10.77.0.1:7".parse().unwrap();
-                    let stream = TcpStream::connect_timeout(&at, Duration::from_secs(20)).unwrap();
+                    let stream = TcpStream::connect_timeout(&at, PATIENCE).unwrap();
                     std::thread::spawn(move || kernel_echoes(stream, MB / 4))
                 })
                 .collect();

@@ -33,7 +33,8 @@ use tokio::time::timeout;
 
 const PLAIN: Capabilities = Capabilities::plain(Medium::Ethernet, 1500);
 const OFFLOAD: Capabilities = Capabilities::offload(Medium::Ethernet, 1500);
-const LONG: Duration = Duration::from_secs(20);
+/// Longer than anything takes, on however busy a machine: only what hangs reaches it.
+const LONG: Duration = Duration::from_secs(300);
 const SERVER: &str = "10.77.0.2:7000";
 
 fn config(n: u8) -> InterfaceConfig {
@@ -338,9 +339,12 @@ async fn a_full_device_is_waited_for_asleep() {
             tokio::spawn(async move { TcpStream::connect(&client, SERVER).await })
         })
         .collect();
+    while client.stats().interface.refused == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
     tokio::time::sleep(Duration::from_millis(200)).await;
     let refused = client.stats().interface.refused;
-    assert!((1..1_000).contains(&refused), "{refused}");
+    assert!(refused < 1_000, "{refused}");
     // Room again: the rest comes.
     let mut frames = 0;
     while frames < 100 {
@@ -394,7 +398,7 @@ async fn ten_thousand_connections() {
             drop(place);
         });
     }
-    timeout(3 * LONG, tasks.join_all()).await.unwrap();
+    timeout(LONG, tasks.join_all()).await.unwrap();
     client.shutdown(LONG).await.unwrap();
     assert_eq!(client.stats().endpoint.active_opens, 10_000);
     assert_eq!(server.stats().endpoint.passive_opens, 10_000);
@@ -413,7 +417,8 @@ async fn a_peer_that_vanishes() {
     let server = Stack::spawn(b, config(2), TcpConfig::default()).unwrap();
     let listener = TcpListener::bind(&server, SERVER).await.unwrap();
     let mut socket = TcpSocket::new_v4(&client).unwrap();
-    socket.config_mut().user_timeout = Some(narrows::Duration::from_millis(300));
+    // The handshake has no more.
+    socket.config_mut().user_timeout = Some(narrows::Duration::from_secs(3));
     let (stream, _peer) = tokio::join!(socket.connect(SERVER.parse().unwrap()), listener.accept());
     let mut stream = stream.unwrap();
     stream.write_all(&data(0, 200_000)).await.unwrap();
@@ -494,16 +499,22 @@ async fn a_slow_reader_holds_the_writer_back() {
     let (mut a, mut b) = connected(&client, &server).await;
     let chunk = vec![7; 1 << 16];
     let mut written = 0;
-    while let Ok(n) = timeout(Duration::from_millis(200), a.write(&chunk)).await {
-        written += n.unwrap();
-        assert!(written < 10 << 20, "nothing holds it back");
+    // Until it has taken nothing since the peer's window closed.
+    let mut closed_at = None;
+    while closed_at != Some(written) {
+        let closed = a.info().unwrap().tcpi_snd_wnd == 0;
+        closed_at = closed.then_some(written);
+        loop {
+            match a.try_write(&chunk) {
+                Ok(n) => written += n,
+                Err(e) => break assert_eq!(e.kind(), ErrorKind::WouldBlock),
+            }
+            assert!(written < 10 << 20, "nothing holds it back");
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
     // Two buffers full.
     assert!(written >= 1 << 20, "{written}");
-    assert_eq!(
-        a.try_write(&chunk).unwrap_err().kind(),
-        ErrorKind::WouldBlock
-    );
     let reader = tokio::spawn(async move {
         let (mut total, mut buf) = (0, vec![0; 1 << 16]);
         loop {
@@ -729,7 +740,11 @@ async fn a_full_backlog_holds_peers_back() {
     let mut streams = Vec::new();
     loop {
         let mut next = Box::pin(TcpStream::connect(&client, SERVER));
-        match timeout(Duration::from_millis(100), &mut next).await {
+        let patience = match streams.len() {
+            ..2 => LONG,
+            _ => Duration::from_millis(100),
+        };
+        match timeout(patience, &mut next).await {
             Ok(stream) => streams.push(stream.unwrap()),
             Err(_) => {
                 for _ in 0..streams.len() {
@@ -766,7 +781,8 @@ async fn a_socket_has_algorithms_of_its_own() {
     assert_eq!(info.tcpi_snd_mss, 1448);
     assert!(info.tcpi_bytes_sent >= 100_000 && info.tcpi_rtt > 0);
     // The floor of Linux would be 200 ms.
-    assert!(info.tcpi_rto < 200_000, "{info:?}");
+    let measured = info.tcpi_rtt + 4 * info.tcpi_rttvar;
+    assert!(info.tcpi_rto < 200_000.max(2 * measured), "{info:?}");
     assert_eq!(b.info().unwrap().tcpi_bytes_received, 100_000);
     a.set_keepalive(Some(Keepalive::default())).unwrap();
     let mut socket = TcpSocket::new_v4(&client).unwrap();
@@ -816,14 +832,14 @@ async fn shutdown_waits_and_then_resets() {
     let (mut a, mut b) = connected(&client, &server).await;
     let listener = TcpListener::bind(&client, "10.77.0.1:1").await.unwrap();
     a.write_all(b"bye").await.unwrap();
+    let mut bye = [0; 3];
+    b.read_exact(&mut bye).await.unwrap();
     let (ended, accepted) = tokio::join!(
         client.shutdown(Duration::from_millis(50)),
         listener.accept()
     );
     ended.unwrap();
     assert!(accepted.is_err());
-    let mut bye = [0; 3];
-    b.read_exact(&mut bye).await.unwrap();
     let reset = timeout(LONG, b.read(&mut bye)).await.unwrap().unwrap_err();
     assert_eq!(reset.kind(), ErrorKind::ConnectionReset);
     assert!(a.write(b"x").await.is_err());

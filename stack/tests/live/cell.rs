@@ -5,9 +5,10 @@ use super::cable;
 use super::judge::{Exchange, KernelInfo, Lost, counted_alike, settled_alike};
 use super::live::{host, read_some};
 use super::netns::{
-    add_address, counter, counters, dropped_frames, eventually, in_namespace, sysctl, until,
+    PATIENCE, add_address, counter, counters, dropped_frames, eventually, in_namespace, sysctl,
+    until,
 };
-use super::transfer::{Begin, Board, DOWN, Open, Order, PATIENCE, Seen, Then, Transfer, UP};
+use super::transfer::{Begin, Board, DOWN, Open, Order, Seen, Then, Transfer, UP};
 use super::wire::{Syns, Wire};
 use narrows::config::TcpConfig;
 use narrows::conn::info::{

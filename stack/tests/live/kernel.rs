@@ -2,19 +2,17 @@
 #![allow(dead_code, unreachable_pub)] // Each test file uses a part of it.
 
 use super::live::{Client, Echo, data, host, pattern, read_some};
+use super::netns::PATIENCE;
 use narrows::config::TcpConfig;
 use narrows::device::Device;
 use narrows::driver::poll::{PollConfig, spawn};
 use narrows::interface::InterfaceStats;
 use std::io::Write;
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::time::Duration;
 
 /// The kernel sends `total` bytes to `stream` and reads them back.
 pub fn kernel_echoes(stream: TcpStream, total: u64) {
-    stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut writer = stream.try_clone().unwrap();
     let sender = std::thread::spawn(move || {
         let mut at = 0;
@@ -44,7 +42,7 @@ pub fn kernel_to_us(device: impl Device + 'static, at: &str, total: u64) -> Inte
     let server = host(1, TcpConfig::default(), device.capabilities());
     let server = spawn(PollConfig::default(), server, device, Echo::new(at)).unwrap();
     let at = at.parse().unwrap();
-    let stream = TcpStream::connect_timeout(&at, Duration::from_secs(10)).unwrap();
+    let stream = TcpStream::connect_timeout(&at, PATIENCE).unwrap();
     kernel_echoes(stream, total);
     let ended = server.stop();
     ended.outcome.unwrap();

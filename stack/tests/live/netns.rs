@@ -7,6 +7,9 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+/// Longer than anything takes, on however busy a machine: only what hangs reaches it.
+pub const PATIENCE: Duration = Duration::from_secs(300);
+
 /// Run `test` in a namespace of its own. Where that cannot be the test is skipped, loudly; with
 /// `CI=true` it fails.
 pub fn in_own_namespace(test: impl FnOnce() + Send + 'static) {
@@ -104,22 +107,17 @@ pub fn add_address(interface: &str, addr: IpAddr, prefix: u8) {
 }
 
 /// The kernel lets go of an address's first doubts (IFA_F_TENTATIVE) in its own time.
-#[allow(clippy::disallowed_methods)] // It waits for the kernel.
 fn await_address(addr: Ipv6Addr) {
     let wanted: String = addr.octets().iter().map(|b| format!("{b:02x}")).collect();
-    for _ in 0..500 {
+    until(&format!("{addr} becomes usable"), || {
         let text = fs::read_to_string("/proc/thread-self/net/if_inet6").unwrap();
         let flags = text
             .lines()
             .find(|line| line.starts_with(&wanted))
             .and_then(|line| line.split_whitespace().nth(4))
             .and_then(|flags| u32::from_str_radix(flags, 16).ok());
-        if flags.is_some_and(|flags| flags & 0x40 == 0) {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("{addr} does not become usable");
+        flags.is_some_and(|flags| flags & 0x40 == 0)
+    });
 }
 
 fn control<T>(family: libc::c_int, code: libc::c_ulong, request: *mut T) {
@@ -184,14 +182,15 @@ pub fn dropped_frames() -> u64 {
     dropped.flatten().sum()
 }
 
-/// Try until it is so, for as long as anyone can have patience.
+/// Try until it is so, for as long as [`PATIENCE`] lasts.
 #[allow(clippy::disallowed_methods)] // It waits for the kernel, and for other threads.
 pub fn eventually(mut so: impl FnMut() -> bool) -> bool {
-    for _ in 0..2_000 {
+    let pause = Duration::from_millis(8);
+    for _ in 0..PATIENCE.as_nanos() / pause.as_nanos() {
         if so() {
             return true;
         }
-        std::thread::sleep(Duration::from_millis(8));
+        std::thread::sleep(pause);
     }
     false
 }

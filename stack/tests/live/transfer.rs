@@ -3,6 +3,7 @@
 
 use super::bytes::Stream;
 use super::live::Host;
+use super::netns::PATIENCE;
 use narrows::Instant;
 use narrows::conn::Event;
 use narrows::conn::info::TcpInfo;
@@ -13,7 +14,6 @@ use narrows::endpoint::{ConnId, EndpointEvent};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
 
 /// What crosses to the kernel, and what crosses to us.
 pub const UP: Stream = Stream(1 << 40);
@@ -88,9 +88,6 @@ pub struct Board {
     changed: Condvar,
     wanted: Mutex<Wanted>,
 }
-
-/// Longer than anything takes; only what hangs reaches it.
-pub const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Board {
     pub fn order(&self, order: Order) {
