@@ -65,6 +65,8 @@ const IPV6_LEAST_MSS: u16 = 1_280 - 60;
 /// Probes of one size that told nothing, before the next size is tried (MAX_PROBES of RFC 8899
 /// section 5.1.2).
 const MAX_TRIES: u8 = 3;
+/// After a timeout the next probe waits so many times as long (RFC 4821 section 7.6.3).
+const HEADWAYS_AFTER_TIMEOUT: u64 = 5;
 
 /// Whether a probe leaves next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +92,8 @@ pub(super) struct MtuSearch {
     tries: (u32, u8),
     /// When something was last learnt.
     since: Instant,
+    /// No probe leaves before: the last was lost.
+    rest: Instant,
 }
 
 impl MtuSearch {
@@ -100,6 +104,7 @@ impl MtuSearch {
             probe: None,
             tries: (0, 0),
             since: now,
+            rest: now,
         }
     }
 
@@ -107,6 +112,7 @@ impl MtuSearch {
     pub(super) fn restart(&mut self, limit: u32, now: Instant) {
         *self = Self {
             probe: self.probe,
+            rest: self.rest,
             ..Self::new(limit, now)
         };
     }
@@ -255,7 +261,8 @@ impl<T: TcpTypes> Connection<T> {
         let (low, limit) = (self.packet_of(self.mss_out), self.mtu_limit());
         let mss = self.snd.mss().get();
         let search = self.path_mtu.search.as_deref_mut()?;
-        if len < mss || !self.snd.may_probe_mtu() || self.snd_up.is_some() {
+        let resting = now < search.rest;
+        if len < mss || resting || !self.snd.may_probe_mtu() || self.snd_up.is_some() {
             return None;
         }
         if search.next(low, probing.threshold).is_none()
@@ -284,6 +291,7 @@ impl<T: TcpTypes> Connection<T> {
             return;
         };
         let low = self.packet_of(self.mss_out);
+        let headway = self.mtu_probe_headway();
         let Some(search) = self.path_mtu.search.as_deref_mut() else {
             return;
         };
@@ -305,13 +313,27 @@ impl<T: TcpTypes> Connection<T> {
                     Some(halfway) if size < halfway => search.on_inconclusive(size, now),
                     _ => search.on_lost(size, now),
                 }
+                search.rest = now + headway;
                 self.stats.mtu_probes_lost += 1;
             }
-            ProbeFate::Inconclusive => {
+            ProbeFate::Inconclusive | ProbeFate::TimedOut => {
                 search.on_inconclusive(size, now);
+                if fate == ProbeFate::TimedOut {
+                    search.rest = now + headway * HEADWAYS_AFTER_TIMEOUT;
+                }
                 self.stats.mtu_probes_lost += 1;
             }
         }
+    }
+
+    /// How long no probe follows one that was lost: as many round trips as the window has segments,
+    /// about what lies between two losses by congestion. Of that one congestion control hears
+    /// nothing (RFC 4821 sections 4 and 7.6.2).
+    fn mtu_probe_headway(&self) -> Duration {
+        let mss = self.snd.mss().get().max(1);
+        let segments = self.snd.congestion().cwnd().get().div_ceil(mss);
+        let round_trip = self.snd.rtt().srtt().unwrap_or(Duration::from_secs(1));
+        round_trip * segments
     }
 
     /// A router says that the packet at `at` is too big for a link of `mtu` bytes (0: an old one
@@ -322,10 +344,12 @@ impl<T: TcpTypes> Connection<T> {
         if !self.snd.is_mtu_probe(at) || (1..low).contains(&mtu) {
             return false;
         }
+        let headway = self.mtu_probe_headway();
         if let Some(search) = self.path_mtu.search.as_deref_mut()
             && let Some(size) = search.probe.filter(|size| mtu < *size)
         {
             search.probe = None;
+            search.rest = now + headway;
             search.on_lost(size, now);
             if mtu > 0 {
                 search.on_too_big(mtu, now);

@@ -14,6 +14,8 @@ pub enum ProbeFate {
     Lost,
     /// It was lost with others, or sent again on suspicion.
     Inconclusive,
+    /// It was sent again after a timeout.
+    TimedOut,
 }
 
 /// A probe, from its sending until somebody has asked what became of it.
@@ -112,7 +114,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             return segment;
         }
         if self.is_mtu_probe(segment.start) {
-            self.settle_probe(ProbeFate::Inconclusive);
+            self.settle_probe(match self.ca_state {
+                CaState::Loss => ProbeFate::TimedOut,
+                _ => ProbeFate::Inconclusive,
+            });
         }
         self.board.split_at_mss(self.mss);
         self.board.get(segment.start).copied().unwrap_or(segment)
