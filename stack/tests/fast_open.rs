@@ -8,7 +8,12 @@ use narrows::conn::Event;
 use narrows::conn::state::{CloseReason, Origin, State};
 use narrows::endpoint::{ConnId, EndpointEvent, ListenerId};
 use narrows::fast_open::{FastOpen, FastOpenClient, FastOpenKeys, FastOpenStatus};
-use narrows::wire::{FastOpenCookie, FastOpenForm, FastOpenOption, TcpHeader};
+use narrows::wire::icmp::Unreachable;
+use narrows::wire::{
+    FastOpenCookie, FastOpenForm, FastOpenOption, IcmpError, IcmpErrorKind, QuotedSegment,
+    TcpHeader,
+};
+use std::net::SocketAddr;
 
 const KEY: FastOpenKeys = FastOpenKeys::new(&[7; 16]);
 
@@ -121,6 +126,36 @@ fn rfc7413_6_it_is_off_unless_asked_for() {
     });
     let answer = pass(&mut net, &syn);
     assert_eq!(answer[0].1.options.fast_open(), None);
+}
+
+/// Section 4.2: a cookie that is good is ignored where the application has not turned it on.
+#[test]
+fn rfc7413_4_2_where_it_is_off_cookies_are_ignored() {
+    let (mut net, listener) = net(10);
+    fetch(&mut net);
+    net.b.set_listener_fast_open(listener, |f| f.pending = 0);
+    let id = net.connect();
+    send(&mut net, id, b"GET /");
+    let syn = caught(&mut net);
+    assert!(cookie_of(&syn.1).is_some() && syn.2.len() == 5);
+    let answer = pass(&mut net, &syn);
+    assert_eq!(answer[0].1.options.fast_open(), None);
+    assert_eq!(answer[0].1.ack, syn.1.seq + 1);
+    assert!(accepted(&mut net.b).is_empty());
+    assert_eq!(net.b.stats().fast_open_accepted, 0);
+}
+
+/// Sections 4.2.1 and 4.2.2: a client without a cookie asks for one, and sends its data later.
+#[test]
+fn rfc7413_4_2_2_without_a_cookie_no_data_rides_on_the_syn() {
+    let (mut net, _) = net(10);
+    let id = net.connect();
+    send(&mut net, id, b"GET /");
+    let syn = caught(&mut net);
+    assert!(syn.1.flags.contains(SYN) && syn.2.is_empty());
+    let answer = pass(&mut net, &syn);
+    let out = back(&mut net, &answer[0]);
+    assert_eq!(&out[0].2[..], b"GET /");
 }
 
 #[test]
@@ -382,6 +417,41 @@ fn rfc7413_4_1_3_1_negative_responses_stop_it_for_a_while() {
     assert!(path_drops_data(&mut net), "and is tried again");
     wait(&mut net, SEC * 300);
     assert!(!path_drops_data(&mut net), "and rests twice as long");
+}
+
+/// Section 4.1.3.1: so are data that is not acknowledged, and ICMP errors.
+#[test]
+fn rfc7413_4_1_3_1_data_not_taken_and_icmp_errors_are_negative_responses() {
+    for icmp in [false, true] {
+        let (mut net, listener) = net(10);
+        fetch(&mut net);
+        net.b.set_listener_fast_open(listener, |f| f.pending = 0);
+        for negative in 1..=3 {
+            let id = net.connect();
+            let waits = status(&net.a, id) == FastOpenStatus::Waiting;
+            assert_eq!(waits, negative < 3, "{negative}, ICMP {icmp}");
+            send(&mut net, id, b"x");
+            let syn = caught(&mut net);
+            assert_eq!(syn.2.len(), usize::from(waits));
+            if icmp {
+                let (src, dst) = (addr("10.0.0.1:0"), addr("10.0.0.2:80"));
+                let segment = QuotedSegment {
+                    src: SocketAddr::new(src.ip(), syn.1.src_port),
+                    dst,
+                    seq: syn.1.seq,
+                };
+                let kind = IcmpErrorKind::Unreachable(Unreachable::Protocol);
+                net.a.handle_icmp(net.now, &IcmpError { kind, segment });
+                let failed = net.a.connection(id).map(|c| c.state());
+                assert!(failed.is_none_or(|s| matches!(s, State::Closed(_))));
+            } else {
+                let answer = pass(&mut net, &syn);
+                assert_eq!(answer[0].1.ack, syn.1.seq + 1);
+                back(&mut net, &answer[0]);
+            }
+            wait(&mut net, MS);
+        }
+    }
 }
 
 #[test]

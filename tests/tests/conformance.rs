@@ -318,10 +318,9 @@ fn held_against(file: &str) -> &'static str {
              the steps are those of its pseudo-code"
         }
         "rfc4821" => {
-            "quotations of its text (sections 5 to 10), not the whole of it: STEP where none was at \
-             hand. The rows 8899 are what RFC 8899 adds for TCP's search"
+            "its text (sections 2 to 10). The rows 8899 are what RFC 8899 adds for TCP's search"
         }
-        "rfc7413" => "a reading of its sections 4 to 6, and not each sentence of them",
+        "rfc7413" => "its text (sections 2 to 9, with the errata 4238 and 4239)",
         "rfc7661" => "its text (section 4)",
         "rfc8257" => "its text (sections 3.2 to 4.2)",
         "rfc5927" => {
