@@ -46,7 +46,7 @@ const TOTAL: usize = 4_000_000;
 /// what was sent again was sent in good faith.
 const STANDSTILL: Duration = Duration::from_millis(5);
 /// How often it is tried to have the machine go on for as long as three transfers take.
-const TRIES: u32 = 20;
+const TRIES: u32 = 5;
 /// Before all that other tests do at the same time.
 const PRIORITY: u8 = 20;
 /// Preamble, check sequence and gap of a frame.
