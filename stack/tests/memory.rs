@@ -15,17 +15,21 @@ use narrows::rng::Rng;
 use narrows::wire::{Flags, Seq, TcpHeader};
 use narrows::{Duration, Instant};
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::cell::Cell;
 
 struct Counting;
 
-static HELD: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
+thread_local! {
+    // Of this thread alone: what runs the tests allocates beside them, in one of its own, and hands
+    // some over. So it does not begin with zero.
+    static HELD: Cell<usize> = const { Cell::new(1 << 40) };
+    static PEAK: Cell<usize> = const { Cell::new(0) };
+}
 
 fn took(bytes: usize) {
-    let held = HELD.fetch_add(bytes, Relaxed) + bytes;
-    PEAK.fetch_max(held, Relaxed);
+    let held = HELD.get() + bytes;
+    HELD.set(held);
+    PEAK.set(PEAK.get().max(held));
 }
 
 // SAFETY: every call is that of `System` with the same arguments, and gives what it gives.
@@ -41,7 +45,7 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.alloc_zeroed(layout) }
     }
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Relaxed);
+        HELD.set(HELD.get() - layout.size());
         // SAFETY: as above; the block is from `System`.
         unsafe { System.dealloc(block, layout) }
     }
@@ -49,12 +53,6 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-/// One test at a time: they count the same bytes.
-fn alone() -> MutexGuard<'static, ()> {
-    static ONE: Mutex<()> = Mutex::new(());
-    ONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -98,8 +96,8 @@ struct Siege {
 
 impl Siege {
     fn new(limit: usize, syn_cookies: SynCookies) -> Self {
-        let before = HELD.load(Relaxed);
-        PEAK.store(before, Relaxed);
+        let before = HELD.get();
+        PEAK.set(before);
         let mut host = Host::new(EndpointConfig {
             memory: Some(MemoryLimit::new(ByteCount::new(limit as u64))),
             syn_cookies,
@@ -116,11 +114,11 @@ impl Siege {
     }
 
     fn held(&self) -> usize {
-        HELD.load(Relaxed).saturating_sub(self.before)
+        HELD.get().saturating_sub(self.before)
     }
 
     fn peak(&self) -> usize {
-        PEAK.load(Relaxed).saturating_sub(self.before)
+        PEAK.get().saturating_sub(self.before)
     }
 
     /// What the test itself and the endpoint's tables may take beside the limit: places for
@@ -225,7 +223,6 @@ impl Siege {
 /// connections, and not a byte beyond the limit is held. When the users read, all is as before.
 #[test]
 fn windows_are_refused_first_and_connections_then() {
-    let _one = alone();
     const LIMIT: usize = 8 * MIB;
     let mut siege = Siege::new(LIMIT, SynCookies::WhenFull);
     let (mut small_window_at, mut refused_at) = (None, None);
@@ -300,7 +297,6 @@ fn windows_are_refused_first_and_connections_then() {
 /// there is memory to spare, and never takes what others need.
 #[test]
 fn bytes_at_the_far_end_of_the_window_take_what_is_to_spare() {
-    let _one = alone();
     const LIMIT: usize = 8 * MIB;
     let mut siege = Siege::new(LIMIT, SynCookies::WhenFull);
     for _ in 0..100 {
@@ -330,7 +326,6 @@ fn bytes_at_the_far_end_of_the_window_take_what_is_to_spare() {
 /// memory comes back when the connections are gone, and one that acknowledges gets all of its.
 #[test]
 fn unread_responses_take_what_there_is_and_give_it_back() {
-    let _one = alone();
     // A quarter of it is for connections.
     const LIMIT: usize = 128 * MIB;
     const PEERS: usize = 2_000;
@@ -387,7 +382,6 @@ fn unread_responses_take_what_there_is_and_give_it_back() {
 /// TIME-WAIT needs neither buffers nor records, and an idle connection holds what is in it.
 #[test]
 fn time_wait_and_idle_connections_are_small() {
-    let _one = alone();
     const BYTES: usize = 900_000;
     let text = vec![b't'; BYTES];
     for limit in [None, Some(64 * MIB)] {
@@ -398,7 +392,7 @@ fn time_wait_and_idle_connections_are_small() {
         };
         let mut net = Net::new(with(1), with(2));
         net.b.listen(addr(S), 64, None).unwrap();
-        let before = HELD.load(Relaxed);
+        let before = HELD.get();
         let mut pairs = Vec::new();
         for _ in 0..8 {
             let a = net.connect();
@@ -416,7 +410,7 @@ fn time_wait_and_idle_connections_are_small() {
             (net.a_events, net.b_events) = (Vec::new(), Vec::new());
         };
         of_the_net(&mut net);
-        let idle = HELD.load(Relaxed).saturating_sub(before) / pairs.len();
+        let idle = HELD.get().saturating_sub(before) / pairs.len();
         assert!(idle <= 12 * KIB, "{idle} bytes for an idle pair");
         for &(a, b) in &pairs {
             assert_eq!(write(&mut net.a, a, &text), BYTES);
@@ -430,7 +424,7 @@ fn time_wait_and_idle_connections_are_small() {
             assert!(net.b.connection(b).is_none());
         }
         of_the_net(&mut net);
-        let waiting = HELD.load(Relaxed).saturating_sub(before) / pairs.len();
+        let waiting = HELD.get().saturating_sub(before) / pairs.len();
         assert!(waiting <= 6 * KIB, "{waiting} bytes for one in TIME-WAIT");
     }
 }
@@ -438,7 +432,6 @@ fn time_wait_and_idle_connections_are_small() {
 /// A connection that goes through a SYN cookie is counted and refused as any other.
 #[test]
 fn answers_to_cookies_are_refused_without_memory() {
-    let _one = alone();
     let mut siege = Siege::new(256 * KIB, SynCookies::Always);
     let mut opened = 0;
     for _ in 0..200 {
@@ -459,7 +452,6 @@ fn answers_to_cookies_are_refused_without_memory() {
 /// what stands beside it, and the honest ones get through.
 #[test]
 fn whatever_peers_and_users_do_the_limit_holds() {
-    let _one = alone();
     const LIMIT: usize = 4 * MIB;
     for seed in 0..40 {
         let mut rng = Rng::new(seed);
@@ -535,17 +527,16 @@ fn whatever_peers_and_users_do_the_limit_holds() {
 #[test]
 fn a_range_out_of_order_takes_no_more_than_is_said() {
     const RANGES: u64 = 65_536;
-    let _alone = alone();
     let place = |order: u64, n: u64| match order {
         0 => n,
         1 => RANGES - 1 - n,
         _ => n * 40_503 % RANGES,
     };
     for order in 0..3 {
-        let before = HELD.load(Relaxed);
+        let before = HELD.get();
         let mut ranges = Reassembly::new(RANGES as usize);
         let held = |ranges: &Reassembly| {
-            let bytes = HELD.load(Relaxed) - before;
+            let bytes = HELD.get() - before;
             let said = KIB + ranges.ranges().len() * Reassembly::RANGE_MEMORY;
             assert!(bytes <= said, "order {order}: {bytes}, said {said}");
         };
