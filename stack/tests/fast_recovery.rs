@@ -28,6 +28,14 @@ fn flight(config: TcpConfig, n: u32) -> Lab {
     lab
 }
 
+/// ... and with ten in flight and nothing more.
+fn ten(config: TcpConfig) -> Lab {
+    let mut lab = Lab::connected(window(config, 10), ms(100));
+    lab.write(10);
+    lab.wait(ms(100));
+    lab
+}
+
 fn state(lab: &Lab) -> CaState {
     lab.conn.sender().ca_state()
 }
@@ -364,9 +372,7 @@ fn rfc6675_4_nextseg_prefers_lost_then_new_then_unjudged() {
         "{sent:?}"
     );
     // Nothing new: rule 3 sends 5 on suspicion.
-    let mut lab = Lab::connected(window(textbook("sack"), 10), ms(100));
-    lab.write(10);
-    lab.wait(ms(100));
+    let mut lab = ten(textbook("sack"));
     lab.sack(0, &[(1, 5)]);
     lab.sack(0, &[(7, 8), (1, 5)]);
     assert_eq!(segments(&lab.log)[10..], [0, 5, 6]);
@@ -375,9 +381,7 @@ fn rfc6675_4_nextseg_prefers_lost_then_new_then_unjudged() {
 #[test]
 fn rfc6675_4_rule_4_one_rescue_retransmission_of_the_tail() {
     // 0, 2 and 9 of ten are lost, nothing new to send: the rescue repairs 9 without a timeout.
-    let mut lab = Lab::connected(window(textbook("sack"), 10), ms(100));
-    lab.write(10);
-    lab.wait(ms(100));
+    let mut lab = ten(textbook("sack"));
     for n in 4..=9 {
         lab.sack(0, &[(1, 2), (3, n)]);
     }
@@ -400,9 +404,7 @@ fn rfc6675_4_rule_4_one_rescue_retransmission_of_the_tail() {
 #[test]
 fn rfc6675_4_rule_4_the_rescue_of_a_hole_and_the_tail() {
     // 0 and 9 of ten are lost. The ACK for the first leaves nothing SACKed, and the rescue leaves.
-    let mut lab = Lab::connected(window(textbook("sack"), 10), ms(100));
-    lab.write(10);
-    lab.wait(ms(100));
+    let mut lab = ten(textbook("sack"));
     for n in 2..=9 {
         lab.sack(0, &[(1, n)]);
     }
@@ -444,9 +446,7 @@ fn rfc6675_4_rule_4_no_rescue_where_new_data_may_leave_or_the_window_is_full() {
         recovery: RecoverySending::Pipe,
         ..textbook("sack")
     };
-    let mut lab = Lab::connected(window(pipe, 10), ms(100));
-    lab.write(10);
-    lab.wait(ms(100));
+    let mut lab = ten(pipe);
     lab.sack(0, &[(1, 4)]);
     assert_eq!(segments(&lab.log)[10..], [0]);
     lab.wait(ms(100));

@@ -92,7 +92,11 @@ fn tshark_finds_nothing_wrong() {
                 "_ws.malformed || tcp.checksum.status == \"Bad\" || ip.checksum.status == \"Bad\" \
                  || tcp.analysis.ack_lost_segment || tcp.analysis.lost_segment",
             );
-            let unchecked = tshark("tcp && tcp.checksum.status != \"Good\"");
+            // Linux writes a checksum of zero as 0xffff (`skb_checksum_help`), for TCP too.
+            let unchecked = tshark(
+                "tcp && tcp.checksum.status != \"Good\" \
+                 && !(ip.src == 10.77.0.9 && tcp.checksum == 0xffff)",
+            );
             std::fs::remove_file(&path).unwrap();
             let all = match all {
                 Ok(all) => all,

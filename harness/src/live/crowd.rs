@@ -13,7 +13,7 @@ impl Crowd {
         self.with(Count::comes);
     }
 
-    /// One goes. If he was the last of many to go this takes a while.
+    /// One goes. If with him half of a crowd has gone this takes a while.
     pub(super) async fn goes(&self) {
         if self.with(Count::goes) {
             tokio::time::sleep(AFTER).await;

@@ -11,6 +11,7 @@ pub mod detector;
 pub mod dup_thresh;
 mod episode;
 mod mtu_probe;
+mod opening;
 mod pace;
 pub mod pacer;
 pub mod prr;

@@ -523,27 +523,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.cwr_due = true;
     }
 
-    /// The handshake is complete and has settled these values; `rtt` is what it measured.
-    pub fn begin(
-        &mut self,
-        mss: ByteCount,
-        policy: SenderPolicy,
-        cc: C,
-        rtt: Option<Duration>,
-        now: Instant,
-    ) {
-        self.mss = mss;
-        self.policy = policy;
-        self.needs = cc.needs();
-        self.rate = RateEstimator::of(&self.needs);
-        self.cc = cc;
-        self.backoff = 0;
-        if let Some(rtt) = rtt {
-            self.rtt.on_sample(rtt, now);
-            self.rto.on_rtt_sample(rtt, now);
-        }
-    }
-
     /// At most `count` segments outstanding from now on.
     pub(crate) fn limit_records(&mut self, count: usize) {
         self.policy.max_segments = count;
@@ -557,40 +536,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Give back the memory of records that are not in use.
     pub(crate) fn trim_records(&mut self) {
         self.board.trim();
-    }
-
-    /// Everything before `start` left with the SYN, and is acknowledged by its answer.
-    pub fn start_at(&mut self, start: AbsSeq) {
-        if self.is_idle() {
-            self.una = start;
-            self.nxt = start;
-            self.board.set_start(start);
-        }
-    }
-
-    /// The handshake of a sender that has [begun](Self::begin) before it was complete is: `rtt` is
-    /// what it measured, `floor` that of the RTO until there is a sample, `cc` begins anew.
-    pub fn confirm(&mut self, cc: Option<C>, rtt: Option<Duration>, floor: Duration, now: Instant) {
-        self.policy.rto_floor_before_sample = floor;
-        self.backoff = 0;
-        if let Some(cc) = cc {
-            self.cc = cc;
-        }
-        if let Some(rtt) = rtt {
-            self.rtt.on_sample(rtt, now);
-            self.rto.on_rtt_sample(rtt, now);
-        }
-        if !self.is_idle() {
-            self.arm_rto(now);
-        }
-    }
-
-    /// The timers wait: what must come first has one of its own.
-    pub fn postpone_timers(&mut self, now: Instant) {
-        self.pto_at = Sparse::NONE;
-        if self.rto_at.get().is_some_and(|at| at <= now) {
-            self.arm_rto(now);
-        }
     }
 
     /// Whether the loss detector needs SACK negotiated.

@@ -187,9 +187,6 @@ impl<T: TcpTypes> Connection<T> {
             self.probe_window = false;
             return None;
         }
-        if len >= mss {
-            return Some((len, fin));
-        }
         let held = self.hold.by_user();
         let facts = Facts {
             len,

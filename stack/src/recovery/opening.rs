@@ -1,0 +1,65 @@
+//! What the handshake settles.
+
+use super::rate::RateEstimator;
+use super::scoreboard::AbsSeq;
+use super::sender::{Sender, SenderPolicy};
+use crate::sparse::Sparse;
+use narrows_congestion::{ByteCount, CongestionControl, Duration, Instant, RtoPolicy};
+
+impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
+    /// The handshake is complete and has settled these values; `rtt` is what it measured.
+    pub fn begin(
+        &mut self,
+        mss: ByteCount,
+        policy: SenderPolicy,
+        cc: C,
+        rtt: Option<Duration>,
+        now: Instant,
+    ) {
+        self.mss = mss;
+        self.policy = policy;
+        self.needs = cc.needs();
+        self.rate = RateEstimator::of(&self.needs);
+        self.cc = cc;
+        self.backoff = 0;
+        self.learn_round_trip(rtt, now);
+    }
+
+    /// Everything before `start` left with the SYN, and is acknowledged by its answer.
+    pub fn start_at(&mut self, start: AbsSeq) {
+        if self.is_idle() {
+            self.una = start;
+            self.nxt = start;
+            self.board.set_start(start);
+        }
+    }
+
+    /// The handshake of a sender that has [begun](Self::begin) before it was complete is: `rtt` is
+    /// what it measured, `floor` that of the RTO until there is a sample, `cc` begins anew.
+    pub fn confirm(&mut self, cc: Option<C>, rtt: Option<Duration>, floor: Duration, now: Instant) {
+        self.policy.rto_floor_before_sample = floor;
+        self.backoff = 0;
+        if let Some(cc) = cc {
+            self.cc = cc;
+        }
+        self.learn_round_trip(rtt, now);
+        if !self.is_idle() {
+            self.arm_rto(now);
+        }
+    }
+
+    /// The timers wait: what must come first has one of its own.
+    pub fn postpone_timers(&mut self, now: Instant) {
+        self.pto_at = Sparse::NONE;
+        if self.rto_at.get().is_some_and(|at| at <= now) {
+            self.arm_rto(now);
+        }
+    }
+
+    fn learn_round_trip(&mut self, rtt: Option<Duration>, now: Instant) {
+        if let Some(rtt) = rtt {
+            self.rtt.on_sample(rtt, now);
+            self.rto.on_rtt_sample(rtt, now);
+        }
+    }
+}
