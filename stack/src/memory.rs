@@ -201,6 +201,11 @@ impl Charge {
         self.ledger.as_ref()
     }
 
+    /// What is charged.
+    pub(crate) fn bytes(&self) -> ByteCount {
+        self.bytes
+    }
+
     /// It is `bytes` now.
     pub(crate) fn set(&mut self, bytes: ByteCount) {
         if let Some(ledger) = &self.ledger {

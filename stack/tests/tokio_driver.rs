@@ -5,6 +5,7 @@ mod live;
 
 use live::{data, pattern};
 use narrows::Instant;
+use narrows::buffer::Bytes;
 use narrows::config::{Keepalive, TcpConfig};
 use narrows::congestion::control::FlowStart;
 use narrows::congestion::fixed::Fixed;
@@ -28,7 +29,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::time::timeout;
 
 const PLAIN: Capabilities = Capabilities::plain(Medium::Ethernet, 1500);
@@ -78,7 +79,7 @@ fn echo_server(listener: TcpListener) {
 
 /// Send `total` bytes and expect them back, at once.
 async fn echo(stream: TcpStream, total: usize) {
-    let (mut read, mut write) = stream.into_split();
+    let (read, mut write) = stream.into_split();
     let writer = tokio::spawn(async move {
         let mut at = 0;
         while at < total {
@@ -88,6 +89,11 @@ async fn echo(stream: TcpStream, total: usize) {
         }
         // Dropping the half closes it.
     });
+    expect_data(read, total).await;
+    writer.await.unwrap();
+}
+
+async fn expect_data(mut read: impl AsyncRead + Unpin, total: usize) {
     let (mut got, mut buf) = (0, vec![0; 1 << 16]);
     loop {
         let n = read.read(&mut buf).await.unwrap();
@@ -102,7 +108,6 @@ async fn echo(stream: TcpStream, total: usize) {
         got += n;
     }
     assert_eq!(got, total);
-    writer.await.unwrap();
 }
 
 async fn echo_over(client: Stack, server: Stack, to: &str, total: usize) {
@@ -476,6 +481,59 @@ async fn vectored_writes_keep_their_order() {
     let mut text = String::new();
     b.read_to_string(&mut text).await.unwrap();
     assert_eq!(text, "one two three");
+}
+
+/// Chunks, shared and copied, and slices between them are one stream; a chunk that has to wait
+/// waits as any write.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn chunks_and_slices_are_one_stream() {
+    let faults = || Faults {
+        rates: vec![(Fault::Drop, 2_000), (Fault::Reorder(3), 2_000)],
+        ..Faults::default()
+    };
+    let (a, b) = Loopback::pair(OFFLOAD, 1 << 20).unwrap();
+    let client = Stack::spawn(
+        Faulty::new(a, 5, faults(), faults()),
+        config(1),
+        TcpConfig::default(),
+    );
+    let server = Stack::spawn(b, config(2), TcpConfig::default());
+    let (a, b) = connected(&client.unwrap(), &server.unwrap()).await;
+    let lengths = [300, 500_000, 65_536, 65_535, 17, 200_000, 1 << 20];
+    let total = 3 * lengths.iter().sum::<usize>();
+    let reader = tokio::spawn(expect_data(b, total));
+    let (_, mut write) = a.into_split();
+    let mut at = 0;
+    let (mut waited, mut shared) = (0, 0);
+    for (i, len) in (0..).zip(lengths.repeat(3)) {
+        let mut chunk = Bytes::from(data(at, len));
+        at += len as u64;
+        if i % 3 == 2 {
+            timeout(LONG, write.write_all(&chunk))
+                .await
+                .unwrap()
+                .unwrap();
+            continue;
+        }
+        while !chunk.is_empty() {
+            let before = chunk.len();
+            let n = match write.try_write_chunk(&mut chunk) {
+                Err(e) => {
+                    assert_eq!((e.kind(), chunk.len()), (ErrorKind::WouldBlock, before));
+                    waited += 1;
+                    let written = write.write_chunk(&mut chunk);
+                    timeout(LONG, written).await.unwrap().unwrap()
+                }
+                Ok(n) => n,
+            };
+            assert_eq!(n, before - chunk.len());
+            shared += usize::from(n >= 65_536);
+        }
+    }
+    assert_eq!(at as usize, total);
+    assert!(waited > 0 && shared > 10, "{waited} {shared}");
+    drop(write);
+    timeout(LONG, reader).await.unwrap().unwrap();
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 //! Our TCP under the poll driver.
 
+use super::kernel::CHUNK;
 use narrows::Instant;
+use narrows::buffer::Bytes;
 use narrows::conn::Event;
 use narrows::driver::LiveTcp;
 use narrows::driver::poll::Application;
@@ -27,15 +29,22 @@ pub(crate) struct Server {
     at: SocketAddr,
     role: Role,
     chunk: Vec<u8>,
+    /// What the source sends again and again, and what is left of it this time.
+    source: Bytes,
+    rest: Bytes,
 }
 
 impl Server {
     /// At `at`.
     pub(crate) fn new(at: SocketAddr, role: Role) -> Self {
+        // As long as what the kernel's user writes in a call.
+        let source = Bytes::from(vec![7; CHUNK]);
         Self {
             at,
             role,
             chunk: vec![7; 64 << 10],
+            rest: source.clone(),
+            source,
         }
     }
 
@@ -45,7 +54,11 @@ impl Server {
         };
         match &self.role {
             Role::Source => {
-                while conn.send(&self.chunk, self.chunk.len()).ok() == Some(self.chunk.len()) {}
+                while conn.send_chunk(&mut self.rest).is_ok_and(|n| n > 0) {
+                    if self.rest.is_empty() {
+                        self.rest = self.source.clone();
+                    }
+                }
             }
             Role::Sink(counter) => {
                 // In place: no copy of the application's own.

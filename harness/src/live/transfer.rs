@@ -8,6 +8,7 @@ use hyper::header::{HOST, USER_AGENT};
 use hyper::{Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use narrows::Duration;
+use narrows::buffer::Bytes;
 use narrows::conn::info::TcpInfo;
 use narrows::driver::tokio::{Stack, TcpStream};
 use std::borrow::Cow;
@@ -226,10 +227,13 @@ pub async fn send(
         let mut sent = 0;
         match text {
             Text::Pattern(total) => {
-                let chunk: Vec<u8> = (0..CHUNK).map(|i| i as u8).collect();
+                let chunk: Bytes = (0..CHUNK).map(|i| i as u8).collect();
                 while sent < total {
                     let n = (total - sent).min(CHUNK as u64) as usize;
-                    write.write_all(&chunk[..n]).await.map_err(failed)?;
+                    let mut chunk = chunk.slice(..n);
+                    while !chunk.is_empty() {
+                        write.write_chunk(&mut chunk).await.map_err(failed)?;
+                    }
                     sent += n as u64;
                 }
             }
@@ -240,8 +244,11 @@ pub async fn send(
                         doing: "read what is to be sent".to_owned(),
                         source,
                     })?;
-                    write.write_all(&chunk).await.map_err(failed)?;
                     sent += chunk.len() as u64;
+                    let mut chunk = Bytes::from(chunk);
+                    while !chunk.is_empty() {
+                        write.write_chunk(&mut chunk).await.map_err(failed)?;
+                    }
                 }
             }
         }

@@ -9,9 +9,12 @@ use core::ops::Range;
 use std::sync::Arc;
 
 pub mod ring;
+pub mod send;
 pub mod synthetic;
 
-pub use ring::{BytesView, RecvRing, SendRing};
+pub use bytes::Bytes;
+pub use ring::{BytesView, RecvRing};
+pub use send::SendRing;
 pub use synthetic::{Synthetic, SyntheticRecv, SyntheticSend};
 
 /// The payload of a segment.

@@ -7,7 +7,7 @@
 //! are asked to, they give back what they did not need since the last time: a steady load never
 //! reallocates, and an idle ring is as small as what it holds.
 
-use super::{Payload, RecvBuffer, SendBuffer, Trimmed};
+use super::{Payload, RecvBuffer, Trimmed};
 use crate::memory::{FLOOR, Ledger, Need};
 use core::ops::{Deref, DerefMut, Range};
 use narrows_congestion::ByteCount;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Where nobody counts, this much is not worth a timer that gives it back.
 const KEPT: usize = 64 << 10;
 /// Smallest allocation.
-const MIN_CAPACITY: usize = 1024;
+pub(super) const MIN_CAPACITY: usize = 1024;
 
 /// A stretch of a ring: two slices, one after the other, of which the second is empty unless the
 /// stretch wraps.
@@ -156,7 +156,7 @@ fn capacity_for(span: usize) -> usize {
 
 /// What both rings share: storage, and the stretch of the stream that lies in it.
 #[derive(Clone, Debug, Default)]
-struct Ring {
+pub(super) struct Ring {
     /// Empty, or a power of two long.
     storage: Storage,
     /// The offset that the first slot is for, or was.
@@ -170,8 +170,27 @@ struct Ring {
 }
 
 impl Ring {
-    fn span(&self) -> usize {
+    pub(super) fn start(&self) -> u64 {
+        self.start
+    }
+
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    #[inline]
+    pub(super) fn span(&self) -> usize {
         (self.end - self.start) as usize
+    }
+
+    /// Bytes of memory owned.
+    pub(super) fn memory(&self) -> usize {
+        self.storage.len()
+    }
+
+    /// Who counts its memory.
+    pub(super) fn ledger(&self) -> Option<&Arc<Ledger>> {
+        self.storage.ledger.as_ref()
     }
 
     fn slot(&self, offset: u64) -> usize {
@@ -186,7 +205,8 @@ impl Ring {
         (at..at + first, 0..len - first)
     }
 
-    fn view(&self, from: u64, to: u64) -> BytesView<'_> {
+    #[inline]
+    pub(super) fn view(&self, from: u64, to: u64) -> BytesView<'_> {
         let (a, b) = self.slots(from, to);
         BytesView::new(&self.storage[a], &self.storage[b])
     }
@@ -220,6 +240,25 @@ impl Ring {
         self.storage[b].copy_from_slice(tail);
     }
 
+    /// Store behind what is held; grows as needed.
+    #[inline]
+    pub(super) fn append(&mut self, data: &[u8]) {
+        self.write(self.end, data);
+    }
+
+    /// What is held lies in one piece.
+    pub(super) fn straighten(&mut self) {
+        let [_, wrapped] = self.view(self.start, self.end).slices();
+        if !wrapped.is_empty() {
+            self.resize(self.span());
+        }
+    }
+
+    /// The stream goes on at `offset`; nothing is held.
+    pub(super) fn skip_to(&mut self, offset: u64) {
+        (self.base, self.start, self.end) = (offset, offset, offset);
+    }
+
     /// Storage for `span` bytes, with what is held moved over.
     #[cold]
     fn resize(&mut self, span: usize) {
@@ -242,7 +281,7 @@ impl Ring {
         self.base = grown.base;
     }
 
-    fn release(&mut self, offset: u64) {
+    pub(super) fn release(&mut self, offset: u64) {
         debug_assert!(offset <= self.end, "release of bytes that are not held");
         self.start = self.start.max(offset.min(self.end));
         if self.start == self.end {
@@ -257,11 +296,11 @@ impl Ring {
         }
     }
 
-    fn shrink_to_fit(&mut self) {
+    pub(super) fn shrink_to_fit(&mut self) {
         self.shrink(self.span());
     }
 
-    fn is_large(&self) -> bool {
+    pub(super) fn is_large(&self) -> bool {
         self.storage.len()
             > match self.storage.ledger {
                 Some(_) => FLOOR.get() as usize,
@@ -269,7 +308,7 @@ impl Ring {
             }
     }
 
-    fn trim(&mut self) -> Trimmed {
+    pub(super) fn trim(&mut self) -> Trimmed {
         let span = self.span();
         let lately = std::mem::replace(&mut self.peak, span);
         self.shrink(lately.max(span));
@@ -280,7 +319,7 @@ impl Ring {
     }
 
     /// The memory is counted in `ledger` from now on.
-    fn charge_to(&mut self, ledger: &Arc<Ledger>) {
+    pub(super) fn charge_to(&mut self, ledger: &Arc<Ledger>) {
         ledger.charge(counted(self.storage.len()));
         if let Some(before) = self.storage.ledger.replace(ledger.clone()) {
             before.discharge(counted(self.storage.len()));
@@ -289,7 +328,7 @@ impl Ring {
 
     /// How many bytes it has storage for, after an attempt at `span`.
     #[inline]
-    fn afford(&mut self, span: usize, need: Need) -> usize {
+    pub(super) fn afford(&mut self, span: usize, need: Need) -> usize {
         if span > self.storage.len() && self.storage.ledger.is_some() {
             self.grow(span, need);
             return self.storage.len();
@@ -313,97 +352,16 @@ impl Ring {
     }
 
     /// What [`grow`](Self::grow) could make of it.
-    fn room(&self) -> Option<u64> {
+    pub(super) fn room(&self) -> Option<u64> {
         let ledger = self.storage.ledger.as_ref()?;
         let left = FLOOR + ledger.left(Need::Wanted);
         let new = 1 << left.get().ilog2();
         Some(new.max(self.storage.len() as u64))
     }
 
-    fn forget_bytes(&mut self) {
+    pub(super) fn forget_bytes(&mut self) {
         let ledger = self.storage.ledger.clone();
         self.storage = Storage::new(0, ledger);
-    }
-}
-
-/// Bytes to send, copied in from the user's slices.
-#[derive(Clone, Debug, Default)]
-pub struct SendRing(Ring);
-
-impl SendRing {
-    /// An empty ring at offset 0, without memory.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Bytes of memory owned.
-    pub fn memory(&self) -> usize {
-        self.0.storage.len()
-    }
-
-    /// Give back the memory that what is held does not need.
-    pub fn shrink_to_fit(&mut self) {
-        self.0.shrink_to_fit();
-    }
-}
-
-impl SendBuffer for SendRing {
-    type Source<'a> = &'a [u8];
-    type View<'a> = BytesView<'a>;
-
-    fn push(&mut self, source: &[u8], capacity: usize) -> usize {
-        let taken = source.len().min(capacity.saturating_sub(self.0.span()));
-        self.0.write(self.0.end, &source[..taken]);
-        taken
-    }
-    fn end(&self) -> u64 {
-        self.0.end
-    }
-    fn start(&self) -> u64 {
-        self.0.start
-    }
-    fn view(&self, range: Range<u64>) -> BytesView<'_> {
-        assert!(
-            self.0.start <= range.start && range.start <= range.end && range.end <= self.0.end,
-            "view of bytes that are not held"
-        );
-        self.0.view(range.start, range.end)
-    }
-    fn release(&mut self, offset: u64) {
-        self.0.release(offset);
-    }
-    fn charge_to(&mut self, ledger: &Arc<Ledger>) {
-        self.0.charge_to(ledger);
-    }
-    fn afford(&mut self, len: usize, capacity: usize) -> usize {
-        let wanted = self.0.span().saturating_add(len).min(capacity);
-        if wanted <= self.0.storage.len() {
-            return capacity;
-        }
-        match self.0.afford(wanted, Need::Wanted) {
-            had if had < wanted => {
-                if let Some(ledger) = &self.0.storage.ledger {
-                    ledger.on_write_refused();
-                }
-                had
-            }
-            _ => capacity,
-        }
-    }
-    fn room(&self) -> Option<u64> {
-        self.0.room()
-    }
-    fn is_large(&self) -> bool {
-        self.0.is_large()
-    }
-    fn trim(&mut self) -> Trimmed {
-        self.0.trim()
-    }
-    fn give_back(&mut self) {
-        self.0.shrink_to_fit();
-    }
-    fn forget_bytes(&mut self) {
-        self.0.forget_bytes();
     }
 }
 
@@ -528,61 +486,6 @@ mod tests {
     }
 
     #[test]
-    fn memory_follows_what_is_held() {
-        let mut ring = SendRing::new();
-        assert_eq!(ring.memory(), 0);
-        assert_eq!(ring.push(&[], 100), 0);
-        assert_eq!(ring.memory(), 0);
-        assert_eq!(ring.push(&bytes(0, 10), 100), 10);
-        assert_eq!(ring.memory(), MIN_CAPACITY);
-        assert_eq!(ring.push(&bytes(10, 100_000), 100_000), 99_990);
-        assert_eq!(ring.memory(), 1 << 17);
-        // Needed since it was last trimmed: kept, and that may be less the next time.
-        ring.release(100_000);
-        assert_eq!(ring.trim(), Trimmed::Larger);
-        assert_eq!(ring.memory(), 1 << 17);
-        let mut at = 100_000;
-        assert_eq!(ring.push(&bytes(at, 10), 100), 10);
-        at += 10;
-        assert_eq!(ring.trim(), Trimmed::Fits);
-        assert_eq!(ring.memory(), MIN_CAPACITY);
-        ring.release(at);
-        assert_eq!(ring.trim(), Trimmed::Fits);
-        assert_eq!(ring.trim(), Trimmed::Fits);
-        assert_eq!(ring.memory(), 0);
-        assert!(ring.view(at..at).is_empty());
-        ring.push(&bytes(at, 5000), 5000);
-        ring.release(at + 4990);
-        ring.shrink_to_fit();
-        assert_eq!(ring.memory(), MIN_CAPACITY);
-        assert!(ring.view(at + 4990..at + 5000) == bytes(at + 4990, 10)[..]);
-    }
-
-    /// However much the ring held once, what is written and let go in turn lies in the same place.
-    #[test]
-    fn an_emptied_ring_begins_at_its_first_slot() {
-        let mut ring = SendRing::new();
-        ring.push(&bytes(0, 50_000), 50_000);
-        let mut at = 50_000;
-        for _ in 0..100 {
-            ring.release(at);
-            ring.push(&bytes(at, 700), 50_000);
-            let held = ring.view(at..at + 700);
-            assert!(held == bytes(at, 700)[..]);
-            assert_eq!(held.slices()[0].as_ptr(), ring.0.storage.as_ptr());
-            at += 700;
-        }
-    }
-
-    #[test]
-    fn a_smaller_capacity_takes_nothing_more() {
-        let mut ring = SendRing::new();
-        assert_eq!(ring.push(&[1; 50], 50), 50);
-        assert_eq!(ring.push(&[1; 50], 20), 0);
-        assert_eq!(ring.view(0..50).len(), 50);
-    }
-
-    #[test]
     fn out_of_order_writes_read_in_order() {
         let mut ring = RecvRing::new();
         ring.write(3000, &bytes(3000, 500));
@@ -601,30 +504,6 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(128))]
-        #[test]
-        fn send_ring_is_a_queue(ops in prop::collection::vec((0usize..3000, 0usize..3000, 1usize..9000), 1..60)) {
-            let mut ring = SendRing::new();
-            for (push, release, capacity) in ops {
-                let (start, end) = (ring.start(), ring.end());
-                let held = (end - start) as usize;
-                let taken = ring.push(&bytes(end, push), capacity);
-                prop_assert_eq!(taken, push.min(capacity.saturating_sub(held)));
-                let end = end + taken as u64;
-                prop_assert_eq!(ring.end(), end);
-                prop_assert!(ring.view(start..end) == bytes(start, (end - start) as usize)[..]);
-                let (a, b) = (start + (end - start) / 3, end - (end - start) / 3);
-                let part = ring.view(a..b);
-                prop_assert!(part == bytes(a, (b - a) as usize)[..]);
-                let half = part.len() / 2;
-                prop_assert!(part.slice(half..part.len()) == bytes(a, part.len())[half..]);
-                prop_assert!(part.slice(0..half) == bytes(a, half)[..]);
-                prop_assert_eq!(part.iter().count(), part.len());
-                ring.release((start + release as u64).min(end));
-                prop_assert_eq!(ring.start(), (start + release as u64).min(end));
-                prop_assert!(ring.memory() <= (2 * 9000usize).next_power_of_two());
-            }
-        }
-
         #[test]
         fn recv_ring_keeps_every_order(
             chunks in prop::collection::vec((1usize..2000, any::<u32>()), 1..20),

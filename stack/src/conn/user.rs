@@ -5,11 +5,12 @@ use super::state::{CloseReason, State};
 use super::timers::Timer;
 use super::tx::More;
 use super::{ConnStats, Connection, Fin, TcpTypes, Traffic};
-use crate::buffer::{RecvBuffer, SendBuffer};
+use crate::buffer::{RecvBuffer, SendBuffer, SendRing};
 use crate::config::{Keepalive, SendBufferUse, TcpConfig};
 use crate::recovery::{Sender, SenderStats};
 use crate::sparse::Sparse;
 use crate::trace::TraceSink;
+use bytes::Bytes;
 use narrows_congestion::{ByteCount, Duration, Instant};
 use std::fmt;
 use std::net::SocketAddr;
@@ -68,6 +69,19 @@ impl<T: TcpTypes> Connection<T> {
         data: <T::Send as SendBuffer>::Source<'_>,
         len: usize,
     ) -> Result<usize, SendError> {
+        self.queue(len, |buf, most| {
+            let capacity = buf.afford(len, most);
+            buf.push(data, capacity)
+        })
+    }
+
+    /// Queues what `push` puts into the buffer of what `len` bytes are offered, given how many
+    /// bytes the buffer may hold; how many were taken.
+    fn queue(
+        &mut self,
+        len: usize,
+        push: impl FnOnce(&mut T::Send, usize) -> usize,
+    ) -> Result<usize, SendError> {
         if let State::Closed(reason) = self.state {
             return Err(SendError::Closed(reason));
         }
@@ -79,8 +93,7 @@ impl<T: TcpTypes> Connection<T> {
             Some(_) => (self.unacknowledged() + self.send_room()) as usize,
             None => self.config.send_buffer,
         };
-        let capacity = self.send_buf.afford(len, most);
-        let taken = self.send_buf.push(data, capacity);
+        let taken = push(&mut self.send_buf, most);
         if taken < len {
             self.lacks = match unsent {
                 Some(_) => Lack::FewerUnsent,
@@ -365,6 +378,19 @@ impl<T: TcpTypes> Connection<T> {
     /// The configuration.
     pub fn config(&self) -> &Arc<TcpConfig> {
         &self.config
+    }
+}
+
+impl<T: TcpTypes<Send = SendRing>> Connection<T> {
+    /// As [`send`](Self::send), without a copy where that is worth it: what is taken is split off
+    /// the front of `chunk`, and held until it is acknowledged. A chunk of
+    /// [`MIN_SHARED`](crate::buffer::send::MIN_SHARED) bytes or more may be taken beyond the send
+    /// buffer, by less than twice as many.
+    ///
+    /// # Errors
+    /// When the sending side is closed.
+    pub fn send_chunk(&mut self, chunk: &mut Bytes) -> Result<usize, SendError> {
+        self.queue(chunk.len(), |buf, most| buf.push_chunk(chunk, most))
     }
 }
 

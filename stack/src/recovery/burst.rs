@@ -32,10 +32,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             return;
         }
         let tx = self.rate.on_sent(now, self.is_idle());
-        for _ in 0..count {
-            self.nxt += self.mss.get();
-            self.board.push(self.nxt, now, tx);
-        }
+        self.board.push_burst(count, self.mss, now, tx);
+        self.nxt = self.board.end();
         self.segments += count;
         self.last_sent_at = now;
         let bytes = self.mss * count;

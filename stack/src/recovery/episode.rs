@@ -104,9 +104,10 @@ pub(super) struct Delivered {
 }
 
 impl Delivered {
+    /// `s` stands for `count` segments.
     #[inline]
-    fn add(&mut self, s: &SentSegment, recover: AbsSeq, cumulative: bool) {
-        self.segments += 1;
+    fn add(&mut self, s: &SentSegment, count: u32, recover: AbsSeq, cumulative: bool) {
+        self.segments += count;
         let this = NewestDelivered::of(s);
         let later = |n: SentSegment| !NewestDelivered::of(&n).sent_after(&this);
         if self.newest.is_none_or(later) {
@@ -166,9 +167,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let sacked_before = self.board.highest_sacked();
         let recover = self.recover;
         let rate = &mut self.rate;
-        let mut delivered = self.board.ack(input.ack, |s| {
+        let mut delivered = self.board.ack(input.ack, |s, count| {
             rate.on_delivered(&s.tx, s.sent_at, s.len(), now);
-            seen.add(s, recover, true);
+            seen.add(s, count, recover, true);
         });
         let cumulative_segments = seen.segments;
         let newly_sacked = if input.sack.is_empty() {
@@ -176,7 +177,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         } else {
             self.board.sack(input.sack, |s| {
                 rate.on_delivered(&s.tx, s.sent_at, s.len(), now);
-                seen.add(s, recover, false);
+                seen.add(s, 1, recover, false);
             })
         };
         delivered += newly_sacked;

@@ -330,6 +330,22 @@ mod tests {
         assert!(!e.on_sent(us(151), true).app_limited());
     }
 
+    /// As [`Scoreboard::ack`](crate::recovery::Scoreboard::ack) tells of what left together.
+    #[test]
+    fn a_burst_in_two_parts_is_measured_as_segment_by_segment() {
+        let mut one_by_one = RateEstimator::new();
+        for round in 0..3 {
+            let (sent, now) = (us(1_000 * round), us(1_000 * round + 100));
+            let tx = one_by_one.on_sent(sent, true);
+            let mut in_two = one_by_one.clone();
+            (0..7).for_each(|_| one_by_one.on_delivered(&tx, sent, SEG, now));
+            in_two.on_delivered(&tx, sent, SEG, now);
+            in_two.on_delivered(&tx, sent, SEG * 6, now);
+            assert_eq!(format!("{in_two:?}"), format!("{one_by_one:?}"));
+            assert_eq!(in_two.sample(now), one_by_one.sample(now));
+        }
+    }
+
     #[test]
     fn rounds_are_counted_once_per_window() {
         let mut e = RateEstimator::new();

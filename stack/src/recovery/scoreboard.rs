@@ -336,13 +336,22 @@ impl Scoreboard {
         }
     }
 
+    /// `count` segments of `len` bytes of new data were sent at once.
+    pub fn push_burst(&mut self, count: u64, len: ByteCount, now: Instant, tx: TxSnapshot) {
+        self.records.reserve(count as usize);
+        for _ in 0..count {
+            self.push(self.end + len.get(), now, tx);
+        }
+    }
+
     /// A cumulative ACK: drops what lies wholly below `ack` and trims a record that it covers
-    /// in part. Calls `each` for every dropped record that was not SACKed before.
+    /// in part. Calls `each` for every dropped record that was not SACKed before; several that
+    /// were sent at once, and once, may come as one that covers them all, with their number.
     ///
     /// Returns the bytes newly delivered, that is acknowledged and not SACKed before. Call it
     /// before [`Self::sack`] with the blocks of the same segment.
     #[inline]
-    pub fn ack(&mut self, ack: AbsSeq, mut each: impl FnMut(&SentSegment)) -> ByteCount {
+    pub fn ack(&mut self, ack: AbsSeq, mut each: impl FnMut(&SentSegment, u32)) -> ByteCount {
         let ack = ack.min(self.end);
         if ack <= self.una {
             return ByteCount::ZERO;
@@ -375,7 +384,17 @@ impl Scoreboard {
             dropped += 1;
             if mark != Mark::Sacked {
                 self.note_delivery(&first, self.high_sacked);
-                each(&first);
+                each(&first, 1);
+            }
+            if let Some(next) = self.records.front()
+                && next.sent_at == first.sent_at
+                && next.end <= ack
+                && self.high_sacked <= first.end
+                && let Some((rest, count)) = self.drop_burst(first.sent_at, ack)
+            {
+                dropped += count as usize;
+                delivered += rest.len().get();
+                each(&rest, count);
             }
         }
         self.una = ack;

@@ -1,11 +1,12 @@
 //! The data connections of a test, on our end.
 
 use super::{StreamResults, stream_id};
+use narrows::buffer::Bytes;
 use narrows::driver::tokio::{Stack, TcpStream};
 use narrows::{Duration, Instant};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -143,7 +144,7 @@ async fn receive(stream: &mut TcpStream, block: usize, bytes: &AtomicU64) -> std
 
 async fn send(stream: &mut TcpStream, work: &Work, bytes: &AtomicU64) -> std::io::Result<()> {
     // Not all the same, so that nothing on the way can make less of it.
-    let block: Vec<u8> = (0..work.block).map(|i| (i * 7 + (i >> 8)) as u8).collect();
+    let block: Bytes = (0..work.block).map(|i| (i * 7 + (i >> 8)) as u8).collect();
     let begin = work.stack.clock().now();
     loop {
         let mut len = block.len();
@@ -155,11 +156,10 @@ async fn send(stream: &mut TcpStream, work: &Work, bytes: &AtomicU64) -> std::io
                 return Ok(());
             }
         }
-        let mut rest = &block[..len];
+        let mut rest = block.slice(..len);
         while !rest.is_empty() {
-            let n = stream.write(rest).await?;
+            let n = stream.write_chunk(&mut rest).await?;
             bytes.fetch_add(n as u64, Ordering::Relaxed);
-            rest = &rest[n..];
         }
         pace(work, begin, bytes.load(Ordering::Relaxed)).await;
     }

@@ -2,9 +2,11 @@
 
 use super::Inner;
 use super::shared::error_of;
-use crate::conn::SendError;
 use crate::conn::state::{CloseReason, State};
+use crate::conn::{Connection, SendError};
+use crate::driver::LiveTcp;
 use crate::endpoint::ConnId;
+use bytes::Bytes;
 use std::fmt;
 use std::future::poll_fn;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -23,6 +25,41 @@ pub(super) enum Then {
     Nothing,
     /// More: what makes no full segment waits for it.
     More,
+}
+
+/// What is written.
+pub(super) enum Data<'a> {
+    /// Copies of these; what follows them.
+    Copied(&'a [IoSlice<'a>], Then),
+    /// The front of this, shared where that is worth it.
+    Shared(&'a mut Bytes),
+}
+
+impl Data<'_> {
+    /// Queue as much of it as there is room for; how much, and whether that is all.
+    fn queue(self, conn: &mut Connection<LiveTcp>) -> Result<(usize, bool), SendError> {
+        match self {
+            Self::Copied(bufs, then) => {
+                let (mut total, mut all) = (0, true);
+                for buf in bufs.iter().filter(|b| !b.is_empty()) {
+                    let n = match then {
+                        Then::Nothing => conn.send(buf, buf.len()),
+                        Then::More => conn.send_more(buf, buf.len()),
+                    }?;
+                    total += n;
+                    all = n == buf.len();
+                    if !all {
+                        break;
+                    }
+                }
+                Ok((total, all))
+            }
+            Self::Shared(chunk) => {
+                let taken = conn.send_chunk(chunk)?;
+                Ok((taken, chunk.is_empty()))
+            }
+        }
+    }
 }
 
 /// What the halves of a stream share.
@@ -179,13 +216,8 @@ impl Conn {
         at_once(taken)
     }
 
-    /// Queue as much of `bufs` as there is room for; `then`: what follows it.
-    fn poll_put(
-        &self,
-        cx: Option<&Context<'_>>,
-        bufs: &[IoSlice<'_>],
-        then: Then,
-    ) -> Poll<io::Result<usize>> {
+    /// Queue as much of `data` as there is room for.
+    fn poll_put(&self, cx: Option<&Context<'_>>, data: Data<'_>) -> Poll<io::Result<usize>> {
         let shared = &self.stack.shared;
         let done = shared.with(|core, _| {
             let alive = core.alive();
@@ -195,25 +227,9 @@ impl Conn {
                 Some(CloseReason::Finished) => return Err(io::ErrorKind::BrokenPipe.into()),
                 Some(reason) => return Err(error_of(reason)),
             }
-            let (mut total, mut all) = (0, true);
-            for buf in bufs.iter().filter(|b| !b.is_empty()) {
-                let sent = match then {
-                    Then::Nothing => conn.send(buf, buf.len()),
-                    Then::More => conn.send_more(buf, buf.len()),
-                };
-                match sent {
-                    Ok(n) => {
-                        total += n;
-                        all = n == buf.len();
-                    }
-                    Err(SendError::Closing | SendError::Closed(_)) => {
-                        return Err(io::ErrorKind::BrokenPipe.into());
-                    }
-                }
-                if !all {
-                    break;
-                }
-            }
+            let (total, all) = data.queue(conn).map_err(|e| match e {
+                SendError::Closing | SendError::Closed(_) => io::ErrorKind::BrokenPipe,
+            })?;
             if total > 0 || all {
                 return Ok(Some(total));
             }
@@ -232,19 +248,18 @@ impl Conn {
     pub(super) fn poll_write(
         &self,
         cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-        then: Then,
+        data: Data<'_>,
     ) -> Poll<io::Result<usize>> {
         let turn = ready!(poll_proceed(cx));
-        let put = self.poll_put(Some(cx), bufs, then);
+        let put = self.poll_put(Some(cx), data);
         if put.is_ready() {
             turn.made_progress();
         }
         put
     }
 
-    pub(super) fn try_write(&self, bufs: &[IoSlice<'_>], then: Then) -> io::Result<usize> {
-        at_once(self.poll_put(None, bufs, then))
+    pub(super) fn try_write(&self, data: Data<'_>) -> io::Result<usize> {
+        at_once(self.poll_put(None, data))
     }
 
     /// No more will be written.

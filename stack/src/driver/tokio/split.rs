@@ -1,7 +1,8 @@
 //! The halves of a stream, as those of `tokio::net::tcp`.
 
-use super::conn::{Conn, Then};
+use super::conn::{Conn, Data, Then};
 use super::stream::TcpStream;
+use bytes::Bytes;
 use std::fmt;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -207,7 +208,7 @@ macro_rules! writing {
             /// # Errors
             /// `WouldBlock` if there is none; otherwise as writing.
             pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
-                self.conn().try_write(&[IoSlice::new(buf)], Then::Nothing)
+                self.conn().try_write(Data::Copied(&[IoSlice::new(buf)], Then::Nothing))
             }
 
             /// Write what there is room for of several buffers.
@@ -215,7 +216,7 @@ macro_rules! writing {
             /// # Errors
             /// `WouldBlock` if there is none; otherwise as writing.
             pub fn try_write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-                self.conn().try_write(bufs, Then::Nothing)
+                self.conn().try_write(Data::Copied(bufs, Then::Nothing))
             }
 
             /// As [`TcpStream::write_more`].
@@ -223,7 +224,7 @@ macro_rules! writing {
             /// # Errors
             /// As writing.
             pub async fn write_more(&self, buf: &[u8]) -> io::Result<usize> {
-                poll_fn(|cx| self.conn().poll_write(cx, &[IoSlice::new(buf)], Then::More)).await
+                poll_fn(|cx| self.conn().poll_write(cx, Data::Copied(&[IoSlice::new(buf)], Then::More))).await
             }
 
             /// As [`TcpStream::try_write_more`].
@@ -231,7 +232,23 @@ macro_rules! writing {
             /// # Errors
             /// `WouldBlock` if there is no room; otherwise as writing.
             pub fn try_write_more(&self, buf: &[u8]) -> io::Result<usize> {
-                self.conn().try_write(&[IoSlice::new(buf)], Then::More)
+                self.conn().try_write(Data::Copied(&[IoSlice::new(buf)], Then::More))
+            }
+
+            /// As [`TcpStream::write_chunk`].
+            ///
+            /// # Errors
+            /// As writing.
+            pub async fn write_chunk(&self, chunk: &mut Bytes) -> io::Result<usize> {
+                poll_fn(|cx| self.conn().poll_write(cx, Data::Shared(chunk))).await
+            }
+
+            /// As [`TcpStream::try_write_chunk`].
+            ///
+            /// # Errors
+            /// `WouldBlock` if there is no room; otherwise as writing.
+            pub fn try_write_chunk(&self, chunk: &mut Bytes) -> io::Result<usize> {
+                self.conn().try_write(Data::Shared(chunk))
             }
         }
 
@@ -241,14 +258,14 @@ macro_rules! writing {
                 cx: &mut Context<'_>,
                 buf: &[u8],
             ) -> Poll<io::Result<usize>> {
-                self.conn().poll_write(cx, &[IoSlice::new(buf)], Then::Nothing)
+                self.conn().poll_write(cx, Data::Copied(&[IoSlice::new(buf)], Then::Nothing))
             }
             fn poll_write_vectored(
                 self: Pin<&mut Self>,
                 cx: &mut Context<'_>,
                 bufs: &[IoSlice<'_>],
             ) -> Poll<io::Result<usize>> {
-                self.conn().poll_write(cx, bufs, Then::Nothing)
+                self.conn().poll_write(cx, Data::Copied(bufs, Then::Nothing))
             }
             fn is_write_vectored(&self) -> bool {
                 true

@@ -1,6 +1,6 @@
 //! A connection with the face of `tokio::net::TcpStream`.
 
-use super::conn::{Conn, Then, at_once};
+use super::conn::{Conn, Data, Then, at_once};
 use super::shared::error_of;
 use super::socket::TcpSocket;
 use super::split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
@@ -10,6 +10,7 @@ use crate::config::Keepalive;
 use crate::conn::info::TcpInfo;
 use crate::conn::state::CloseReason;
 use crate::driver::Clock;
+use bytes::Bytes;
 use narrows_congestion::ByteCount;
 use std::fmt;
 use std::future::poll_fn;
@@ -151,7 +152,8 @@ impl TcpStream {
     /// # Errors
     /// `WouldBlock` if there is none; otherwise as writing.
     pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
-        self.conn.try_write(&[IoSlice::new(buf)], Then::Nothing)
+        self.conn
+            .try_write(Data::Copied(&[IoSlice::new(buf)], Then::Nothing))
     }
 
     /// Write what there is room for of several buffers.
@@ -159,7 +161,7 @@ impl TcpStream {
     /// # Errors
     /// `WouldBlock` if there is none; otherwise as writing.
     pub fn try_write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.conn.try_write(bufs, Then::Nothing)
+        self.conn.try_write(Data::Copied(bufs, Then::Nothing))
     }
 
     /// Write what there is room for; more is to come: until then, what makes no full segment waits,
@@ -169,7 +171,11 @@ impl TcpStream {
     /// # Errors
     /// As writing.
     pub async fn write_more(&self, buf: &[u8]) -> io::Result<usize> {
-        poll_fn(|cx| self.conn.poll_write(cx, &[IoSlice::new(buf)], Then::More)).await
+        poll_fn(|cx| {
+            self.conn
+                .poll_write(cx, Data::Copied(&[IoSlice::new(buf)], Then::More))
+        })
+        .await
     }
 
     /// As [`write_more`](Self::write_more), without waiting for room.
@@ -177,7 +183,26 @@ impl TcpStream {
     /// # Errors
     /// `WouldBlock` if there is none; otherwise as writing.
     pub fn try_write_more(&self, buf: &[u8]) -> io::Result<usize> {
-        self.conn.try_write(&[IoSlice::new(buf)], Then::More)
+        self.conn
+            .try_write(Data::Copied(&[IoSlice::new(buf)], Then::More))
+    }
+
+    /// Write the front of `chunk`, what there is room for, without a copy where that is worth it: a
+    /// chunk of [`MIN_SHARED`](crate::buffer::send::MIN_SHARED) bytes or more is shared until the
+    /// peer has acknowledged it, a shorter one copied. How much it was, which `chunk` has no more.
+    ///
+    /// # Errors
+    /// As writing.
+    pub async fn write_chunk(&self, chunk: &mut Bytes) -> io::Result<usize> {
+        poll_fn(|cx| self.conn.poll_write(cx, Data::Shared(chunk))).await
+    }
+
+    /// As [`write_chunk`](Self::write_chunk), without waiting for room.
+    ///
+    /// # Errors
+    /// `WouldBlock` if there is none; otherwise as writing.
+    pub fn try_write_chunk(&self, chunk: &mut Bytes) -> io::Result<usize> {
+        self.conn.try_write(Data::Shared(chunk))
     }
 
     /// Call `f` if the stream can be read or written, as `interest` says.
@@ -415,14 +440,14 @@ impl AsyncWrite for TcpStream {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         self.conn
-            .poll_write(cx, &[IoSlice::new(buf)], Then::Nothing)
+            .poll_write(cx, Data::Copied(&[IoSlice::new(buf)], Then::Nothing))
     }
     fn poll_write_vectored(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.conn.poll_write(cx, bufs, Then::Nothing)
+        self.conn.poll_write(cx, Data::Copied(bufs, Then::Nothing))
     }
     fn is_write_vectored(&self) -> bool {
         true

@@ -160,6 +160,43 @@ impl Scoreboard {
         self.runs_above -= u32::from(!self.is_sacked(index + 1));
     }
 
+    /// Drops the first records as far as they lie below `ack`, left together at `sent_at`, and
+    /// nothing has happened to them since: one record that covers them, and their number.
+    #[inline(never)] // For devices that cut super-frames.
+    pub(super) fn drop_burst(
+        &mut self,
+        sent_at: Instant,
+        ack: AbsSeq,
+    ) -> Option<(SentSegment, u32)> {
+        let first = self.records.front()?;
+        let (start, order, tx) = (first.start, first.order, first.tx);
+        let mut id = self.flight.head;
+        let mut count = 0;
+        let mut last = None;
+        for r in &self.records {
+            let untouched = r.mark == Mark::Sent && r.transmissions == 1;
+            let together = r.sent_at == sent_at && r.order == order && r.tx == tx;
+            if !(untouched && together) || r.end > ack || id != self.id(count) {
+                break;
+            }
+            step!(self);
+            id = r.next;
+            count += 1;
+            last = Some(r);
+        }
+        let all = SentSegment { start, ..*last? };
+        self.records.drain(..count);
+        self.base = self.id(count);
+        self.flight.head = id;
+        if id == NIL {
+            self.flight.tail = NIL;
+        } else {
+            let head = self.index(id);
+            self.records[head].prev = NIL;
+        }
+        Some((all, count as u32))
+    }
+
     #[inline]
     pub(super) fn note_delivery(&mut self, record: &SentSegment, highest: AbsSeq) {
         if record.end < highest && record.transmissions == 1 {

@@ -1,0 +1,557 @@
+//! Bytes to send: copied in from the user's slices, or shared with the user.
+//!
+//! What is copied lies in a ring. From the first shared chunk on, until everything held is
+//! acknowledged, the stream is a list of pieces behind the ring: chunks, and blocks for what is
+//! copied in between. A view has two slices, so no piece but the first and the last is shorter than
+//! the longest view; a block that would be is filled up from the chunk behind it.
+
+use super::ring::{BytesView, Ring};
+use super::{SendBuffer, Trimmed};
+use crate::memory::{Charge, Ledger, Need};
+use bytes::{Buf, Bytes};
+use core::ops::Range;
+use narrows_congestion::ByteCount;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The longest view: an IP packet's payload is shorter. A chunk of less is copied.
+pub const MIN_SHARED: usize = 64 << 10;
+
+/// Bytes to send, in a ring and in chunks that the user shares.
+#[derive(Debug, Default)]
+pub struct SendRing {
+    ring: Ring,
+    /// What follows the ring's end.
+    pieces: Option<Box<Pieces>>,
+}
+
+/// The stream from the ring's end on.
+#[derive(Debug, Default)]
+struct Pieces {
+    list: VecDeque<Piece>,
+    /// Offset of the first byte held here.
+    start: u64,
+    /// Offset after the last one.
+    end: u64,
+    /// Blocks by their size, chunks by what was taken of them.
+    charge: Charge,
+}
+
+#[derive(Debug)]
+struct Piece {
+    /// Offset of its first byte.
+    start: u64,
+    bytes: Stored,
+}
+
+#[derive(Debug)]
+enum Stored {
+    /// A block of [`MIN_SHARED`] bytes.
+    Copied(Vec<u8>),
+    Shared(Bytes),
+}
+
+impl Stored {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Copied(block) => block,
+            Self::Shared(chunk) => chunk,
+        }
+    }
+
+    /// Bytes of memory it keeps.
+    fn memory(&self) -> ByteCount {
+        ByteCount::new(match self {
+            Self::Copied(block) => block.capacity(),
+            Self::Shared(chunk) => chunk.len(),
+        } as u64)
+    }
+}
+
+impl Piece {
+    fn end(&self) -> u64 {
+        self.start + self.bytes.as_slice().len() as u64
+    }
+
+    /// The part of `range` that lies in it.
+    fn part(&self, range: &Range<u64>) -> &[u8] {
+        let bytes = self.bytes.as_slice();
+        let within = |offset: u64| (offset.saturating_sub(self.start) as usize).min(bytes.len());
+        &bytes[within(range.start)..within(range.end)]
+    }
+}
+
+impl Pieces {
+    fn new(at: u64, ledger: Option<&Arc<Ledger>>) -> Box<Self> {
+        Box::new(Self {
+            start: at,
+            end: at,
+            charge: ledger.map_or_else(Charge::default, |l| Charge::new(l, ByteCount::ZERO)),
+            ..Self::default()
+        })
+    }
+
+    fn add(&mut self, bytes: Stored) {
+        self.charge.set(self.charge.bytes() + bytes.memory());
+        self.list.push_back(Piece {
+            start: self.end,
+            bytes,
+        });
+    }
+
+    /// Room in the block at the end.
+    fn last_room(&self) -> usize {
+        match self.list.back().map(|p| &p.bytes) {
+            Some(Stored::Copied(block)) => MIN_SHARED - block.len(),
+            _ => 0,
+        }
+    }
+
+    /// Copies all of `source`, block by block.
+    fn copy(&mut self, mut source: &[u8]) {
+        while !source.is_empty() {
+            if self.last_room() == 0 {
+                self.add(Stored::Copied(Vec::with_capacity(MIN_SHARED)));
+            }
+            let n = source.len().min(self.last_room());
+            let (now, rest) = source.split_at(n);
+            if let Some(Stored::Copied(block)) = self.list.back_mut().map(|p| &mut p.bytes) {
+                block.extend_from_slice(now);
+            }
+            self.end += n as u64;
+            source = rest;
+        }
+    }
+
+    fn share(&mut self, chunk: Bytes) {
+        let len = chunk.len() as u64;
+        self.add(Stored::Shared(chunk));
+        self.end += len;
+    }
+
+    fn view(&self, range: &Range<u64>) -> BytesView<'_> {
+        let behind = self.list.partition_point(|p| p.end() <= range.start);
+        let mut parts = self.list.range(behind..).map(|p| p.part(range));
+        let mut next = || parts.next().unwrap_or_default();
+        let view = BytesView::new(next(), next());
+        assert_eq!(
+            view.len() as u64,
+            range.end - range.start,
+            "a view is no longer than MIN_SHARED"
+        );
+        view
+    }
+
+    fn release(&mut self, offset: u64) {
+        self.start = self.start.max(offset.min(self.end));
+        while let Some(first) = self.list.front()
+            && first.end() <= offset
+        {
+            let memory = first.bytes.memory();
+            self.charge.set(self.charge.bytes() - memory);
+            self.list.pop_front();
+        }
+    }
+}
+
+impl SendRing {
+    /// An empty ring at offset 0, without memory.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Bytes of memory owned. What the user shares is the user's.
+    pub fn memory(&self) -> usize {
+        let blocks = self.pieces.iter().flat_map(|p| &p.list);
+        let owned = blocks.map(|p| match &p.bytes {
+            Stored::Copied(block) => block.capacity(),
+            Stored::Shared(_) => 0,
+        });
+        self.ring.memory() + owned.sum::<usize>()
+    }
+
+    /// Give back the memory that what is held does not need.
+    pub fn shrink_to_fit(&mut self) {
+        self.ring.shrink_to_fit();
+    }
+
+    /// Append from the front of `chunk`, without a copy where that is worth it, what fits while
+    /// holding at most `capacity` bytes; how much was taken, which `chunk` has no more.
+    ///
+    /// Of a chunk of [`MIN_SHARED`] bytes or more at least so much is taken if there is room for
+    /// any, and all if less than that would be left: twice `MIN_SHARED` more than `capacity` at
+    /// most. A copy is made of what is shorter. Chunks are counted where memory is, and copied as
+    /// far as there is room for a copy where there is none for them.
+    pub fn push_chunk(&mut self, chunk: &mut Bytes, capacity: usize) -> usize {
+        let room = capacity.saturating_sub(self.span());
+        if room == 0 || chunk.is_empty() {
+            return 0;
+        }
+        let mut taken = chunk.len().min(room.max(MIN_SHARED));
+        if chunk.len() - taken < MIN_SHARED {
+            taken = chunk.len();
+        }
+        let filled = self.to_fill();
+        if taken < filled + MIN_SHARED || !self.admits(taken) {
+            let capacity = self.afford(chunk.len().min(room), capacity);
+            let taken = self.push(chunk, capacity);
+            chunk.advance(taken);
+            return taken;
+        }
+        let at = self.end();
+        self.ring.straighten();
+        let ledger = self.ring.ledger();
+        let pieces = self.pieces.get_or_insert_with(|| Pieces::new(at, ledger));
+        pieces.copy(&chunk.split_to(filled));
+        pieces.share(chunk.split_to(taken - filled));
+        taken
+    }
+
+    fn span(&self) -> usize {
+        (self.end() - self.start()) as usize
+    }
+
+    /// How much is to be copied before a chunk can be shared: a piece with another on each side
+    /// has the length of a view.
+    fn to_fill(&self) -> usize {
+        match &self.pieces {
+            Some(pieces) if pieces.list.len() > 1 || self.ring.span() > 0 => pieces.last_room(),
+            _ => 0,
+        }
+    }
+
+    fn admits(&self, len: usize) -> bool {
+        let bytes = ByteCount::new(len as u64);
+        (self.ring.ledger()).is_none_or(|ledger| ledger.admits(bytes, Need::Wanted))
+    }
+}
+
+impl SendBuffer for SendRing {
+    type Source<'a> = &'a [u8];
+    type View<'a> = BytesView<'a>;
+
+    #[inline]
+    fn push(&mut self, source: &[u8], capacity: usize) -> usize {
+        let taken = source.len().min(capacity.saturating_sub(self.span()));
+        match &mut self.pieces {
+            None => self.ring.append(&source[..taken]),
+            Some(pieces) => pieces.copy(&source[..taken]),
+        }
+        taken
+    }
+    #[inline]
+    fn end(&self) -> u64 {
+        match &self.pieces {
+            None => self.ring.end(),
+            Some(pieces) => pieces.end,
+        }
+    }
+    #[inline]
+    fn start(&self) -> u64 {
+        match &self.pieces {
+            Some(pieces) if self.ring.span() == 0 => pieces.start,
+            _ => self.ring.start(),
+        }
+    }
+    #[inline]
+    fn view(&self, range: Range<u64>) -> BytesView<'_> {
+        assert!(
+            self.start() <= range.start && range.start <= range.end && range.end <= self.end(),
+            "view of bytes that are not held"
+        );
+        let split = self.ring.end();
+        match &self.pieces {
+            Some(pieces) if range.start >= split => pieces.view(&range),
+            Some(pieces) if range.end > split => {
+                let [first, _] = self.ring.view(range.start, split).slices();
+                let [second, _] = pieces.view(&(split..range.end)).slices();
+                BytesView::new(first, second)
+            }
+            _ => self.ring.view(range.start, range.end),
+        }
+    }
+    #[inline]
+    fn release(&mut self, offset: u64) {
+        self.ring.release(offset.min(self.ring.end()));
+        if let Some(pieces) = &mut self.pieces {
+            pieces.release(offset);
+            if self.ring.span() == 0 && pieces.start == pieces.end {
+                self.ring.skip_to(pieces.end);
+                self.pieces = None;
+            }
+        }
+    }
+    fn charge_to(&mut self, ledger: &Arc<Ledger>) {
+        self.ring.charge_to(ledger);
+        if let Some(pieces) = &mut self.pieces {
+            pieces.charge = Charge::new(ledger, pieces.charge.bytes());
+        }
+    }
+    fn afford(&mut self, len: usize, capacity: usize) -> usize {
+        let held = self.span();
+        let wanted = held.saturating_add(len).min(capacity);
+        let had = match &self.pieces {
+            None => self.ring.afford(wanted, Need::Wanted),
+            Some(pieces) => {
+                let last = pieces.last_room();
+                let blocks = wanted.saturating_sub(held + last).div_ceil(MIN_SHARED) * MIN_SHARED;
+                if self.admits(blocks) {
+                    return capacity;
+                }
+                held + last
+            }
+        };
+        if had >= wanted {
+            return capacity;
+        }
+        if let Some(ledger) = self.ring.ledger() {
+            ledger.on_write_refused();
+        }
+        had
+    }
+    fn room(&self) -> Option<u64> {
+        match &self.pieces {
+            None => self.ring.room(),
+            Some(pieces) => {
+                let left = self.ring.ledger()?.left(Need::Wanted).get();
+                let blocks = left / MIN_SHARED as u64 * MIN_SHARED as u64;
+                Some(self.span() as u64 + pieces.last_room() as u64 + blocks)
+            }
+        }
+    }
+    fn is_large(&self) -> bool {
+        self.ring.is_large()
+    }
+    fn trim(&mut self) -> Trimmed {
+        self.ring.trim()
+    }
+    fn give_back(&mut self) {
+        self.ring.shrink_to_fit();
+    }
+    fn forget_bytes(&mut self) {
+        self.ring.forget_bytes();
+        if let Some(pieces) = &mut self.pieces {
+            pieces.list.clear();
+            pieces.charge.set(ByteCount::ZERO);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Payload;
+    use super::super::ring::MIN_CAPACITY;
+    use super::super::synthetic::pattern;
+    use super::*;
+    use crate::memory::MemoryLimit;
+    use proptest::prelude::*;
+
+    fn bytes(from: u64, len: usize) -> Vec<u8> {
+        (from..from + len as u64).map(pattern).collect()
+    }
+
+    #[test]
+    fn memory_follows_what_is_held() {
+        let mut ring = SendRing::new();
+        assert_eq!(ring.memory(), 0);
+        assert_eq!(ring.push(&[], 100), 0);
+        assert_eq!(ring.memory(), 0);
+        assert_eq!(ring.push(&bytes(0, 10), 100), 10);
+        assert_eq!(ring.memory(), MIN_CAPACITY);
+        assert_eq!(ring.push(&bytes(10, 100_000), 100_000), 99_990);
+        assert_eq!(ring.memory(), 1 << 17);
+        // Needed since it was last trimmed: kept, and that may be less the next time.
+        ring.release(100_000);
+        assert_eq!(ring.trim(), Trimmed::Larger);
+        assert_eq!(ring.memory(), 1 << 17);
+        let mut at = 100_000;
+        assert_eq!(ring.push(&bytes(at, 10), 100), 10);
+        at += 10;
+        assert_eq!(ring.trim(), Trimmed::Fits);
+        assert_eq!(ring.memory(), MIN_CAPACITY);
+        ring.release(at);
+        assert_eq!(ring.trim(), Trimmed::Fits);
+        assert_eq!(ring.trim(), Trimmed::Fits);
+        assert_eq!(ring.memory(), 0);
+        assert!(ring.view(at..at).is_empty());
+        ring.push(&bytes(at, 5000), 5000);
+        ring.release(at + 4990);
+        ring.shrink_to_fit();
+        assert_eq!(ring.memory(), MIN_CAPACITY);
+        assert!(ring.view(at + 4990..at + 5000) == bytes(at + 4990, 10)[..]);
+    }
+
+    /// However much the ring held once, what is written and let go in turn lies in the same place.
+    #[test]
+    fn an_emptied_ring_begins_at_its_first_slot() {
+        let mut ring = SendRing::new();
+        ring.push(&bytes(0, 50_000), 50_000);
+        let first = ring.view(0..1).slices()[0].as_ptr();
+        let mut at = 50_000;
+        for _ in 0..100 {
+            ring.release(at);
+            ring.push(&bytes(at, 700), 50_000);
+            let held = ring.view(at..at + 700);
+            assert!(held == bytes(at, 700)[..]);
+            assert_eq!(held.slices()[0].as_ptr(), first);
+            at += 700;
+        }
+    }
+
+    #[test]
+    fn a_smaller_capacity_takes_nothing_more() {
+        let mut ring = SendRing::new();
+        assert_eq!(ring.push(&[1; 50], 50), 50);
+        assert_eq!(ring.push(&[1; 50], 20), 0);
+        assert_eq!(ring.view(0..50).len(), 50);
+    }
+
+    /// What is shared is the user's own memory, before and after it was split.
+    #[test]
+    fn a_long_chunk_is_not_copied() {
+        let mut ring = SendRing::new();
+        ring.push(&bytes(0, 300), usize::MAX);
+        let chunk = Bytes::from(bytes(300, 3 * MIN_SHARED));
+        let mut rest = chunk.clone();
+        assert_eq!(ring.push_chunk(&mut rest, MIN_SHARED), MIN_SHARED);
+        assert_eq!(ring.push_chunk(&mut rest, usize::MAX), 2 * MIN_SHARED);
+        assert!(rest.is_empty());
+        assert_eq!(ring.memory(), MIN_CAPACITY);
+        let part = |from: u64, to: u64| ring.view(from..to).slices().map(<[u8]>::as_ptr);
+        assert_eq!(part(0, 400)[1], chunk.as_ptr());
+        assert_eq!(part(1_300, 1_400)[0], chunk[1_000..].as_ptr());
+        assert!(ring.view(0..60_000) == bytes(0, 60_000)[..]);
+        let end = ring.end();
+        ring.release(end);
+        assert!(chunk.is_unique(), "let go");
+        // The ring has its turn again.
+        assert_eq!(ring.push(&bytes(end, 10), 100), 10);
+        assert!(ring.view(end..end + 10) == bytes(end, 10)[..]);
+    }
+
+    #[test]
+    fn a_short_chunk_is_copied() {
+        let mut ring = SendRing::new();
+        let mut chunk = Bytes::from(bytes(0, MIN_SHARED - 1));
+        assert_eq!(ring.push_chunk(&mut chunk, 1_000), 1_000);
+        assert_eq!(chunk[..], bytes(1_000, MIN_SHARED - 1_001));
+        assert_eq!(ring.push_chunk(&mut chunk, 1_000), 0);
+        assert_eq!(ring.push_chunk(&mut Bytes::new(), 2_000), 0);
+        assert!(ring.view(0..1_000) == bytes(0, 1_000)[..]);
+        assert!(ring.memory() > 0);
+    }
+
+    /// A header before each chunk, as a server of files writes them: no more is copied than a
+    /// view is long for each.
+    #[test]
+    fn headers_between_chunks() {
+        let mut ring = SendRing::new();
+        for _ in 0..5 {
+            let at = ring.end();
+            assert_eq!(ring.push(&bytes(at, 200), usize::MAX), 200);
+            let at = ring.end();
+            let mut chunk = Bytes::from(bytes(at, 4 * MIN_SHARED));
+            assert_eq!(ring.push_chunk(&mut chunk, usize::MAX), 4 * MIN_SHARED);
+        }
+        assert_eq!(ring.memory(), MIN_CAPACITY + 4 * MIN_SHARED);
+        for from in (0..ring.end() - MIN_SHARED as u64).step_by(777) {
+            let view = ring.view(from..from + MIN_SHARED as u64);
+            assert!(view == bytes(from, MIN_SHARED)[..]);
+        }
+    }
+
+    /// Chunks are counted where memory is; where there is none for them, nothing is shared, and
+    /// the floor is there for a copy.
+    #[test]
+    fn chunks_are_counted() {
+        let max = ByteCount::new(400_000);
+        let ledger = Ledger::new(MemoryLimit::new(max).with_pressure(max));
+        let used = || ledger.stats().used.get();
+        let mut ring = SendRing::new();
+        ring.charge_to(&ledger);
+        let mut chunk = Bytes::from(bytes(0, 3 * MIN_SHARED));
+        assert_eq!(ring.push_chunk(&mut chunk, usize::MAX), 3 * MIN_SHARED);
+        assert_eq!(used(), 3 * MIN_SHARED as u64);
+        let mut second = SendRing::new();
+        second.charge_to(&ledger);
+        let mut chunk = Bytes::from(bytes(0, 4 * MIN_SHARED));
+        let taken = second.push_chunk(&mut chunk, usize::MAX);
+        assert!((4_096..4 * MIN_SHARED).contains(&taken), "{taken}");
+        assert!(used() <= max.get() && ledger.stats().writes_refused == 1);
+        assert_eq!(chunk[..], bytes(taken as u64, 4 * MIN_SHARED - taken));
+        ring.release(2 * MIN_SHARED as u64);
+        ring.forget_bytes();
+        ring.release(3 * MIN_SHARED as u64);
+        second.release(taken as u64);
+        second.give_back();
+        assert_eq!(used(), 0);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+        #[test]
+        fn send_ring_is_a_queue(ops in prop::collection::vec((0usize..3000, 0usize..3000, 1usize..9000), 1..60)) {
+            let mut ring = SendRing::new();
+            for (push, release, capacity) in ops {
+                let (start, end) = (ring.start(), ring.end());
+                let held = (end - start) as usize;
+                let taken = ring.push(&bytes(end, push), capacity);
+                prop_assert_eq!(taken, push.min(capacity.saturating_sub(held)));
+                let end = end + taken as u64;
+                prop_assert_eq!(ring.end(), end);
+                prop_assert!(ring.view(start..end) == bytes(start, (end - start) as usize)[..]);
+                let (a, b) = (start + (end - start) / 3, end - (end - start) / 3);
+                let part = ring.view(a..b);
+                prop_assert!(part == bytes(a, (b - a) as usize)[..]);
+                let half = part.len() / 2;
+                prop_assert!(part.slice(half..part.len()) == bytes(a, part.len())[half..]);
+                prop_assert!(part.slice(0..half) == bytes(a, half)[..]);
+                prop_assert_eq!(part.iter().count(), part.len());
+                ring.release((start + release as u64).min(end));
+                prop_assert_eq!(ring.start(), (start + release as u64).min(end));
+                prop_assert!(ring.memory() <= (2 * 9000usize).next_power_of_two());
+            }
+        }
+
+
+        /// Slices and chunks in any order are one stream, of which every view is right.
+        #[test]
+        fn slices_and_chunks_are_a_queue(
+            ops in prop::collection::vec((any::<bool>(), 0usize..300_000, 0usize..300_000, 0u64..=100), 1..25),
+        ) {
+            let mut ring = SendRing::new();
+            for (shared, len, room, released) in ops {
+                let (start, end) = (ring.start(), ring.end());
+                let data = bytes(end, len);
+                let held = (end - start) as usize;
+                let capacity = held + room;
+                let taken = if shared {
+                    let mut chunk = Bytes::from(data);
+                    let taken = ring.push_chunk(&mut chunk, capacity);
+                    prop_assert_eq!(chunk.len(), len - taken);
+                    let over = if len < MIN_SHARED { 0 } else { 2 * MIN_SHARED };
+                    prop_assert!(taken <= room + over && taken >= len.min(room));
+                    prop_assert!(room > 0 || taken == 0);
+                    taken
+                } else {
+                    let taken = ring.push(&data, capacity);
+                    prop_assert_eq!(taken, len.min(room));
+                    taken
+                };
+                let end = end + taken as u64;
+                prop_assert_eq!((ring.start(), ring.end()), (start, end));
+                let mut at = start;
+                while at < end {
+                    let to = (at + MIN_SHARED as u64).min(end);
+                    prop_assert!(ring.view(at..to) == bytes(at, (to - at) as usize)[..]);
+                    at += 9_973;
+                }
+                ring.release(start + (end - start) * released / 100);
+                prop_assert_eq!(ring.start(), start + (end - start) * released / 100);
+            }
+            ring.release(ring.end());
+            ring.give_back();
+            prop_assert_eq!(ring.memory(), 0);
+        }
+    }
+}
