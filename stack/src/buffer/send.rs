@@ -130,8 +130,9 @@ impl Pieces {
     }
 
     fn view(&self, range: &Range<u64>) -> BytesView<'_> {
-        let behind = self.list.partition_point(|p| p.end() <= range.start);
-        let mut parts = self.list.range(behind..).map(|p| p.part(range));
+        // From the end: what is new leaves there.
+        let first = self.list.iter().rposition(|p| p.start <= range.start);
+        let mut parts = (self.list.range(first.unwrap_or(0)..)).map(|p| p.part(range));
         let mut next = || parts.next().unwrap_or_default();
         let view = BytesView::new(next(), next());
         assert_eq!(

@@ -5,6 +5,8 @@
 //!
 //! With `device/` this is the only place where clocks are read and the operating system is called.
 
+#[cfg(feature = "tokio")]
+mod busy_poll;
 mod engine;
 pub mod poll;
 #[cfg(feature = "tokio")]

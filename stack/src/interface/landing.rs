@@ -16,12 +16,15 @@ const MUCH: usize = 8 << 10;
 const ROOM: usize = 65_536;
 
 impl<T: ByteTcp> Interface<T> {
-    /// A packet with `len` bytes of payload has come: where will the next one go?
+    /// A packet with `len` bytes of payload has come: where will the next one go? To where two in
+    /// a row have gone: several senders take turns in no order, and a wrong guess costs two copies.
     pub(super) fn expect(&mut self, len: usize) {
-        self.landing = match len >= MUCH {
-            true => self.endpoint.last_input(),
-            false => None,
-        };
+        self.landing = None;
+        if len >= MUCH {
+            let sender = self.endpoint.last_input();
+            let before = std::mem::replace(&mut self.last_sender, sender);
+            self.landing = sender.filter(|_| sender == before);
+        }
     }
 
     /// Where the payload of the next frame is to go, if one much like the last is expected.

@@ -212,6 +212,8 @@ pub struct Interface<T: ByteTcp> {
     last: Last,
     /// The connection that is in the midst of receiving much.
     landing: Option<u32>,
+    /// Who sent the last one that carried much.
+    last_sender: Option<u32>,
     /// For a frame that landed where it should not have.
     stray: Vec<u8>,
     stats: InterfaceStats,
@@ -251,6 +253,7 @@ impl<T: ByteTcp> Interface<T> {
             head: [0; MAX_HEAD],
             last: Last::Nothing,
             landing: None,
+            last_sender: None,
             stray: Vec::new(),
             stats: InterfaceStats::default(),
         })

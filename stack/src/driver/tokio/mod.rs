@@ -41,6 +41,7 @@ pub use split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf
 pub use stream::TcpStream;
 pub use trace::TraceStream;
 
+use super::busy_poll::BusyPoll;
 use super::engine::Engine;
 use super::{Clock, LiveTcp, secret, usual_memory};
 use crate::config::TcpConfig;
@@ -197,6 +198,19 @@ impl Stack {
             connections: interface.endpoint().connections(),
             memory: interface.endpoint().memory_stats(),
         }
+    }
+
+    /// Look for frames for up to `limit` before the driver sleeps, 60 us unless it is set; zero:
+    /// sleep at once.
+    ///
+    /// A peer that answers within that time is answered without a wake-up, which takes 5 to 60 us,
+    /// at the price of the processor's time. How long is looked follows how long frames were
+    /// waited for; where looking catches none it ends, and is tried again ever more rarely. Other
+    /// tasks of the runtime have their turn meanwhile. (Of the kernel's sockets this is
+    /// `SO_BUSY_POLL`, with a fixed time.)
+    pub fn set_busy_poll(&self, limit: Duration) {
+        let mut core = self.inner.shared.lock();
+        core.busy_poll = BusyPoll::new(limit.into());
     }
 
     /// The clock by which times of this stack are given.

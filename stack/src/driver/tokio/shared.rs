@@ -1,5 +1,6 @@
 //! What streams, listeners and the driver's task share: one lock around the TCP and its device.
 
+use super::super::busy_poll::BusyPoll;
 use super::super::engine::{Engine, Sent};
 use super::super::{Clock, LiveTcp};
 use crate::conn::icmp::SoftError;
@@ -80,6 +81,8 @@ pub(super) struct Core {
     pub(super) kicked: bool,
     /// The driver's task, while it waits.
     pub(super) driver: Option<Waker>,
+    /// Whether it looks for frames before it waits.
+    pub(super) busy_poll: BusyPoll,
     /// Tasks to wake when the lock is released.
     wakes: Vec<Waker>,
     /// Tasks that wait for the driver to end.
@@ -103,6 +106,7 @@ impl Shared {
             armed: None,
             kicked: false,
             driver: None,
+            busy_poll: BusyPoll::new(EARLY),
             wakes: Vec::new(),
             ending: WakerSet::default(),
             port: Clock.now().as_nanos() as u16,

@@ -1,6 +1,7 @@
 //! The driver's task: it receives, runs timers, and sends what the users' tasks could not.
 
 use super::super::Clock;
+use super::super::busy_poll::Idle;
 use super::super::engine::{Received, Sent};
 use super::shared::{Core, Phase, Release, Shared, Woken};
 use crate::device::sys::TimerFd;
@@ -45,8 +46,9 @@ impl Sources {
 enum Round {
     /// There may be more to do.
     Again,
-    /// There may be more to do, and others were woken: they go first. Whoever reads then does so
-    /// while the bytes are in the processor's cache, and before the window is full.
+    /// There may be more to do, and others go first: those that were woken, so that whoever reads
+    /// does so while the bytes are in the processor's cache, and before the window is full; or
+    /// anybody, since there is no more to do than to look for frames.
     Yield,
     /// Everything that could wake the task has been asked to.
     Wait,
@@ -122,8 +124,9 @@ fn try_round(core: &mut Core, sources: &Sources, cx: &mut Context<'_>) -> io::Re
     match sources.device.poll_read_ready(cx)? {
         Poll::Ready(mut guard) => {
             again = true;
-            if core.engine.receive(now)? == Received::Nothing {
-                guard.clear_ready();
+            match core.engine.receive(now)? {
+                Received::Nothing => guard.clear_ready(),
+                Received::All | Received::Some => core.busy_poll.on_arrival(now),
             }
         }
         Poll::Pending
@@ -161,6 +164,9 @@ fn try_round(core: &mut Core, sources: &Sources, cx: &mut Context<'_>) -> io::Re
     core.arm()?;
     if again || core.is_due_soon(now) {
         return Ok(Round::Again);
+    }
+    if core.busy_poll.on_idle(now) == Idle::Look {
+        return Ok(Round::Yield);
     }
     core.driver = Some(cx.waker().clone());
     Ok(Round::Wait)
