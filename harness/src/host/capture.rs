@@ -2,7 +2,7 @@
 //!
 //! The capture is taken where an incast is decided: at the switch, on the link of one host, the
 //! client. A packet appears once, at the instant when it reaches the queue that it has to pass;
-//! what becomes of it there and on the link behind is its comment: marked, dropped, lost. So the
+//! what becomes of it there and on the link behind is its comment: marked, trimmed, dropped, lost. So the
 //! capture holds each packet of a star's client in the order in which the switch saw them, the
 //! dropped ones where they would have stood, and a reader's analysis of retransmissions, duplicate
 //! ACKs and round trips (which then hold the queueing delay) comes out right. Taken at the client
@@ -26,6 +26,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 
 const MARKED: &str = "marked CE";
+const TRIMMED: &str = "trimmed: payload cut";
 
 /// A tap that writes pcapng: at the switch, on the link of one host.
 ///
@@ -185,6 +186,21 @@ impl<'a> Capture<'a> {
         true
     }
 
+    /// Something has happened to `packet` in its queue, which is not its fate.
+    fn comment(&mut self, packet: &SimPacket, comment: &'static str) {
+        let Some(open) = self.open.get(&packet.for_receiver()) else {
+            return;
+        };
+        let at = |number: &u64| (number - self.written) as usize;
+        let this = |i: &usize| {
+            let seen = &self.waiting[*i];
+            seen.fate == Fate::Queue && same_segment(&seen.packet, packet)
+        };
+        if let Some(i) = open.iter().map(at).find(this) {
+            self.waiting[i].comment = Some(comment);
+        }
+    }
+
     /// Write the first ones, up to the first whose fate is open.
     fn write_known(&mut self) {
         while self.waiting.front().is_some_and(|s| s.fate == Fate::Known) {
@@ -234,14 +250,22 @@ impl Tap<SimPacket> for Capture<'_> {
             // Shown when it reaches the switch.
             TapEvent::NicSent { .. } | TapEvent::NicRefused { .. } => {}
             TapEvent::PortQueued {
-                marked, departs, ..
+                marked,
+                trimmed,
+                departs,
+                ..
             } => {
                 let fate = match departs {
                     SimTime::MAX => Fate::Queue,
                     _ => Fate::Link,
                 };
+                if trimmed {
+                    let whole = packet.clone().untrimmed();
+                    return self.see(at, &whole, Some(TRIMMED), fate);
+                }
                 self.see(at, packet, marked.then_some(MARKED), fate);
             }
+            TapEvent::Trimmed { .. } => self.comment(packet, TRIMMED),
             TapEvent::Received { .. } => {
                 self.settle(packet, &[Fate::Queue, Fate::Link], None);
             }
@@ -254,13 +278,17 @@ impl Tap<SimPacket> for Capture<'_> {
                     DropReason::Early => "dropped: early",
                     DropReason::NoRoute => "dropped: no route",
                     DropReason::PacketLimit => "dropped: packet limit",
+                    DropReason::PushOut => "dropped: pushed out",
+                    DropReason::HeaderQueueFull => "dropped: header queue full",
                 };
                 // A host's NIC is the port with its number: what its link loses was never seen.
                 let at_nic = address_of(HostId(port.0)) == packet.for_receiver().remote.ip();
                 let seen = match reason {
                     DropReason::Lost if at_nic => false,
                     DropReason::Lost => self.settle(packet, &[Fate::Queue, Fate::Link], Some(what)),
-                    DropReason::Early => self.settle(packet, &[Fate::Queue], Some(what)),
+                    DropReason::Early | DropReason::PushOut | DropReason::HeaderQueueFull => {
+                        self.settle(packet, &[Fate::Queue], Some(what))
+                    }
                     _ => false,
                 };
                 if !seen {

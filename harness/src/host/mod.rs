@@ -56,6 +56,9 @@ pub struct TcpHost<A> {
     pub app: A,
     /// Packets whose checksum failed.
     pub corrupt_in: u64,
+    /// Packets whose payload a switch had cut. A TCP can make nothing of them (their checksum is
+    /// that of the whole segment), so they are counted here, and to the TCP they are lost.
+    pub trimmed_in: u64,
     scratch: Vec<u8>,
     tcp: SimEndpoint,
 }
@@ -82,6 +85,7 @@ impl<A: App> TcpHost<A> {
             app,
             wire,
             corrupt_in: 0,
+            trimmed_in: 0,
             scratch: Vec::new(),
         })
     }
@@ -94,6 +98,16 @@ impl<A: App> TcpHost<A> {
     /// The TCP and the application, to do something to them from outside.
     pub fn parts_mut(&mut self) -> (&mut SimEndpoint, &mut A) {
         (&mut self.tcp, &mut self.app)
+    }
+
+    /// A packet has come that did not come through whole.
+    #[cold]
+    fn discard(&mut self, packet: &SimPacket) {
+        if packet.is_corrupt() {
+            self.corrupt_in += 1;
+        } else {
+            self.trimmed_in += 1;
+        }
     }
 
     fn tell(&mut self, now: Instant) {
@@ -140,9 +154,8 @@ impl<A: App> Host for TcpHost<A> {
 
     #[inline]
     fn handle_packet(&mut self, now: Instant, packet: &SimPacket) {
-        if packet.is_corrupt() {
-            self.corrupt_in += 1;
-            return;
+        if !packet.is_intact() {
+            return self.discard(packet);
         }
         let (ip, tcp, payload) = packet.parts();
         self.tcp.handle_packet(now, &ip, &tcp, payload);

@@ -41,11 +41,23 @@ pub struct SimPacket {
     ecn: Ecn,
     dscp: u8,
     hop_limit: u8,
-    corrupt: bool,
+    damage: Damage,
     rare: Option<Box<Rare>>,
 }
 
 const _: () = assert!(size_of::<SimPacket>() == 64, "one cache line");
+
+/// What the network has done to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Damage {
+    None,
+    /// A link has damaged it.
+    Corrupt,
+    /// A switch has cut its payload.
+    Trimmed,
+    /// Both.
+    TrimmedAndCorrupt,
+}
 
 /// What few packets have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +118,7 @@ impl SimPacket {
             ecn: ip.ecn,
             dscp: ip.dscp,
             hop_limit: ip.hop_limit,
-            corrupt: false,
+            damage: Damage::None,
             rare: Rare::of(v6, tcp),
         }
     }
@@ -173,20 +185,37 @@ impl SimPacket {
         self.ecn == Ecn::Ce
     }
 
-    /// The link damaged it.
+    /// A link damaged it.
     pub fn is_corrupt(&self) -> bool {
-        self.corrupt
+        matches!(self.damage, Damage::Corrupt | Damage::TrimmedAndCorrupt)
     }
 
-    /// The packet as bytes, from the IP header on, into `buf`.
+    /// It came through whole.
+    #[inline]
+    pub fn is_intact(&self) -> bool {
+        self.damage == Damage::None
+    }
+
+    /// As it was before a switch cut its payload.
+    pub(super) fn untrimmed(mut self) -> Self {
+        self.damage = match self.damage {
+            Damage::None | Damage::Trimmed => Damage::None,
+            Damage::Corrupt | Damage::TrimmedAndCorrupt => Damage::Corrupt,
+        };
+        self
+    }
+
+    /// The packet as bytes, from the IP header on, into `buf`. Of one that was trimmed its headers,
+    /// which still speak of the whole.
     pub fn write(&self, buf: &mut Vec<u8>) {
         let (ip, tcp, payload) = self.parts();
-        let len = self.wire_len() as usize;
+        let len = (self.header_len() + self.payload) as usize;
         buf.resize(len, 0);
         let written = wire::packet::emit(&ip, &tcp, &payload, buf)
             .expect("a packet of our own stack fits its own length");
         debug_assert_eq!(written, len);
-        if self.corrupt
+        buf.truncate(self.wire_len() as usize);
+        if self.is_corrupt()
             && let Some(last) = buf.last_mut()
         {
             *last ^= 1;
@@ -219,7 +248,12 @@ impl SimPacket {
 impl Packet for SimPacket {
     #[inline]
     fn wire_len(&self) -> u32 {
-        let headers = match &self.rare {
+        let payload = if self.is_trimmed() { 0 } else { self.payload };
+        self.header_len() + payload
+    }
+    #[inline]
+    fn header_len(&self) -> u32 {
+        match &self.rare {
             None => {
                 PLAIN
                     + if self.timestamps.is_some() {
@@ -232,8 +266,7 @@ impl Packet for SimPacket {
                 let (ip, tcp, _) = self.parts();
                 (ip.wire_len() + tcp.wire_len()) as u32
             }
-        };
-        headers + self.payload
+        }
     }
     #[inline]
     fn destination(&self) -> HostId {
@@ -259,7 +292,25 @@ impl Packet for SimPacket {
         self.ecn = Ecn::Ce;
     }
     fn corrupt(&mut self, _noise: u64) {
-        self.corrupt = true;
+        self.damage = if self.is_trimmed() {
+            Damage::TrimmedAndCorrupt
+        } else {
+            Damage::Corrupt
+        };
+    }
+    fn dscp(&self) -> u8 {
+        self.dscp
+    }
+    fn trim(&mut self) {
+        self.damage = if self.is_corrupt() {
+            Damage::TrimmedAndCorrupt
+        } else {
+            Damage::Trimmed
+        };
+    }
+    #[inline]
+    fn is_trimmed(&self) -> bool {
+        matches!(self.damage, Damage::Trimmed | Damage::TrimmedAndCorrupt)
     }
 }
 

@@ -7,7 +7,7 @@
 //! so a port may exceed its threshold by less than a packet; the pool itself is never exceeded.
 //!
 //! Leaves out: room reserved for a port, headroom for pause, cells (a packet takes its bytes),
-//! and push-out of packets that are in already.
+//! and push-out of packets that are in at other ports.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -128,7 +128,14 @@ impl Pool {
     /// Whether a port that holds `held` bytes may take `len` more.
     #[inline]
     pub(crate) fn verdict(&self, held: u64, len: u32) -> PoolVerdict {
-        let free = self.spec.size.get().saturating_sub(self.used);
+        self.verdict_after(0, held, len)
+    }
+
+    /// The same once `freed` bytes have been given back.
+    #[inline]
+    pub(crate) fn verdict_after(&self, freed: u64, held: u64, len: u32) -> PoolVerdict {
+        let used = self.used.saturating_sub(freed);
+        let free = self.spec.size.get().saturating_sub(used);
         if u64::from(len) > free {
             return PoolVerdict::Exhausted;
         }

@@ -4,7 +4,9 @@
 //! A port that serves first in, first out at a constant rate knows on arrival when a packet's
 //! last bit will leave, so it is told at once when it will reach the next node: one event a hop.
 //! Departures themselves are looked at only when somebody asks for the length of the queue. A
-//! link delivers in order, so only its first packet has an event.
+//! link delivers in order, so only its first packet has an event. Where a [`discipline`] decides in
+//! turn a packet's departure is computed when its turn has come, by whoever looks next, and a hop is
+//! one event all the same.
 //!
 //! # Order at one instant
 //! A departure at an instant frees its place for an arrival at the same instant. Arrivals at one
@@ -12,16 +14,14 @@
 //! packets before its timer.
 //!
 //! # Left out
-//! Priorities and other schedulers than first in, first out; cut-through switching (a switch
-//! forwards when the last bit is in); the delay of the switch itself (add it to the link's);
-//! rates that change and pause frames. For those the seam is [`port`]: it alone computes
-//! departures, the packets that have not left are a chain from its cursor, and an event whose
-//! time is not that of the chain's head is stale and ignored, so departures can be computed
-//! again.
+//! Cut-through switching (a switch forwards when the last bit is in); the delay of the switch itself
+//! (add it to the link's); rates that change and pause frames. For those the seam is [`port`]: it
+//! alone computes departures, the packets that have not left are a chain from its cursor, and an
+//! event whose time is not that of the chain's head is stale and ignored, so departures can be
+//! computed again.
 
-pub mod aqm;
 pub mod buffer;
-pub mod codel;
+pub mod discipline;
 pub mod impair;
 pub mod link;
 pub mod network;
@@ -32,8 +32,8 @@ pub mod stats;
 pub mod switch;
 pub mod topology;
 
-pub use aqm::AqmSpec;
 pub use buffer::{Capacity, InService, PoolSpec};
+pub use discipline::{DisciplineError, DisciplineSpec};
 pub use impair::{ImpairSpec, When};
 pub use link::{Framing, LinkSpec};
 pub use network::Network;

@@ -2,6 +2,7 @@
 //!
 //! Knows nothing of hosts but their number; [`crate::sim::World`] drives it.
 
+mod in_turn;
 mod questions;
 
 use std::cmp::Reverse;
@@ -12,8 +13,8 @@ use crate::sim::slab::{Hop, NIL, Slab};
 use crate::sim::tap::{Tap, TapEvent};
 use crate::sim::time::SimTime;
 
-use super::aqm::Verdict;
 use super::buffer::{Pool, PoolVerdict};
+use super::discipline::tail::TailVerdict;
 use super::nic::NicRoom;
 use super::packet::{HostId, Packet, PortId};
 use super::port::{NO_POOL, Node, Port};
@@ -200,12 +201,10 @@ impl<P: Packet> Network<P> {
         if port.head_arrival(&self.slab) != Some(now) {
             return None; // Stale: the link's head is due at another time.
         }
-        if port.head_is_queued() {
-            if port.decides_at_head() {
-                self.settle_at_head(at, now, tap);
-            } else {
-                self.settle(at, now);
-            }
+        if port.decides_in_turn() {
+            self.settle_in_turn(at, now, tap);
+        } else if port.head_is_queued() {
+            self.settle(at, now);
         }
         let port = &mut self.ports[at as usize];
         let i = port.pop(&self.slab)?;
@@ -304,15 +303,15 @@ impl<P: Packet> Network<P> {
     /// The packet in slot `i` arrives at the queue of switch port `at`.
     #[inline]
     fn enqueue<T: Tap<P>>(&mut self, now: SimTime, at: u32, i: u32, tap: &mut T) {
+        if self.ports[at as usize].decides_in_turn() {
+            return self.enqueue_in_turn(now, at, i, tap);
+        }
         let hop = *self.slab.hop(i);
         let pool = self.ports[at as usize].pool;
         if pool == NO_POOL {
             self.ports[at as usize].settle(now, &self.slab);
         } else {
             self.settle_pool(pool, now);
-        }
-        if self.ports[at as usize].decides_at_head() {
-            self.settle_at_head(at, now, tap);
         }
         let port = &mut self.ports[at as usize];
         let len = port.buffer_len(hop.l3_len);
@@ -334,14 +333,14 @@ impl<P: Packet> Network<P> {
             }
         }
         let idle_since = port.idle_since();
-        let verdict = match port.aqm_mut() {
-            None => Verdict::Pass,
-            Some(aqm) => aqm.on_arrival(now, depth, idle_since, hop.ecn_capable),
+        let verdict = match port.tail_rule_mut() {
+            None => TailVerdict::Pass,
+            Some(rule) => rule.on_arrival(now, depth, idle_since, hop.ecn_capable),
         };
         let marked = match verdict {
-            Verdict::Pass => false,
-            Verdict::Drop => return self.discard(now, at, i, DropReason::Early, tap),
-            Verdict::Mark => {
+            TailVerdict::Pass => false,
+            TailVerdict::Drop => return self.discard(now, at, i, DropReason::Early, tap),
+            TailVerdict::Mark => {
                 port.stats.marks += 1;
                 self.slab.body_mut(i).mark_ce();
                 true
@@ -364,6 +363,7 @@ impl<P: Packet> Network<P> {
                 TapEvent::PortQueued {
                     port: PortId(at),
                     marked,
+                    trimmed: false,
                     departs,
                 },
                 self.slab.body(i),
@@ -375,23 +375,26 @@ impl<P: Packet> Network<P> {
     #[inline(always)]
     fn push(&mut self, now: SimTime, at: u32, i: u32, len: u32) -> SimTime {
         let port = &mut self.ports[at as usize];
-        let (departs, arrives) = if port.decides_at_head() {
-            port.push_at_head(now, i, len, &mut self.slab)
-        } else {
-            port.push(now, i, len, &mut self.slab)
-        };
+        let (departs, arrives) = port.push(now, i, len, &mut self.slab);
         if let Some(time) = arrives {
-            self.events.push(Event {
-                time,
-                rank: port.head_rank(&self.slab),
-                id: at,
-            });
-            if self.looks_ahead {
-                let to = port.to;
-                self.expect(to, i);
-            }
+            self.first_on_link(at, i, time);
         }
         departs
+    }
+
+    /// The packet in slot `i` is the first on port `at`'s link and arrives at `time`.
+    #[inline(always)]
+    fn first_on_link(&mut self, at: u32, i: u32, time: SimTime) {
+        let port = &self.ports[at as usize];
+        self.events.push(Event {
+            time,
+            rank: port.head_rank(&self.slab),
+            id: at,
+        });
+        if self.looks_ahead {
+            let to = port.to;
+            self.expect(to, i);
+        }
     }
 
     #[cold]
@@ -480,30 +483,6 @@ impl<P: Packet> Network<P> {
         }
     }
 
-    /// Brings a port that decides at the head of its queue up to `now`, and tells of what it
-    /// dropped: now, so that whoever listens hears all in order.
-    #[cold]
-    fn settle_at_head<T: Tap<P>>(&mut self, at: u32, now: SimTime, tap: &mut T) {
-        self.bring_up(at, now);
-        for i in self.ports[at as usize].take_dropped() {
-            self.forget(now, at, i, DropReason::Early, tap);
-        }
-    }
-
-    /// Brings a port of either kind up to `now`, and what it frees back to its pool.
-    fn bring_up(&mut self, at: u32, now: SimTime) {
-        if !self.ports[at as usize].decides_at_head() {
-            return self.settle(at, now);
-        }
-        let port = &mut self.ports[at as usize];
-        let freed = port.settle_at_head(now, &mut self.slab);
-        if port.pool != NO_POOL
-            && let Some(pool) = self.pools.get_mut(port.pool as usize)
-        {
-            pool.give_back(freed);
-        }
-    }
-
     /// Brings all ports of a pool up to `now`, looking only at those that something leaves.
     fn settle_pool(&mut self, pool: u32, now: SimTime) {
         let pool = &mut self.pools[pool as usize];
@@ -513,8 +492,8 @@ impl<P: Packet> Network<P> {
             }
             pool.departures.pop();
             let port = &mut self.ports[at as usize];
-            let freed = if port.decides_at_head() {
-                port.settle_at_head(now, &mut self.slab)
+            let freed = if port.decides_in_turn() {
+                port.settle_in_turn(now, &mut self.slab)
             } else {
                 port.settle(now, &self.slab)
             };

@@ -42,4 +42,23 @@ pub trait Packet: Clone {
     /// Damages it, so that the receiver's checksum fails; `noise` may choose where. A packet
     /// that Ethernet would discard for its frame check may note that here.
     fn corrupt(&mut self, noise: u64);
+
+    /// Its differentiated services code point, 0 to 63 (RFC 2474).
+    fn dscp(&self) -> u8 {
+        0
+    }
+
+    /// What [`Self::wire_len`] would be without its payload.
+    fn header_len(&self) -> u32 {
+        self.wire_len()
+    }
+
+    /// Cuts its payload: from now on it is [`Self::header_len`] long. Called only where that is less
+    /// than its length.
+    fn trim(&mut self) {}
+
+    /// Whether its payload has been cut.
+    fn is_trimmed(&self) -> bool {
+        false
+    }
 }

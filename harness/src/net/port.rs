@@ -1,14 +1,15 @@
 //! An output port: its queue, its transmitter, and the link behind it.
 //!
-//! Models one first-in, first-out queue that is served at the link's rate, with a limit of its
-//! own, a share of a pool, and a queue discipline at its tail or its head. A host's NIC is such a
-//! port too.
+//! Models a queue that is served at the link's rate, with a limit of its own, a share of a pool, and
+//! a [queue discipline](super::discipline). A host's NIC is such a port too.
 //!
-//! The packets from the queue's head to the far end of the link are one chain of slots in the
-//! order of their departure. The cursor splits it: what is before has left and is on the link,
-//! what is from there on is queued. It moves when somebody looks.
+//! The packets whose departure is known, up to the far end of the link, are one chain of slots in
+//! that order. The cursor splits it: what is before has left and is on the link, what is from there
+//! on is queued. It moves when somebody looks. With a first-in, first-out queue each packet joins
+//! the chain when it arrives; with a discipline that decides in turn ([`in_turn`]) when its turn
+//! comes, and of what is queued only the packet in service is in the chain.
 
-mod head;
+pub(crate) mod in_turn;
 
 use crate::sim::rng::Stream;
 use crate::sim::slab::{NIL, Slab};
@@ -18,12 +19,14 @@ use std::mem::offset_of;
 
 use narrows::prefetch::{prefetch, prefetch_part, prefetch_span};
 
-use super::aqm::{Aqm, AqmSpec};
 use super::buffer::{Capacity, Depth, InService, Limit};
+use super::discipline::tail::TailRule;
+use super::discipline::{DisciplineSpec, Queue};
 use super::impair::Impairments;
 use super::link::{Framing, Transmitter};
 use super::nic::NicRoom;
 use super::stats::{Credit, PortStats, QueueArea, QueueTrace};
+use in_turn::InTurn;
 
 /// A pool by its number in the topology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,7 +41,7 @@ pub struct PortSpec {
     /// always counts it: its memory is in use.)
     pub in_service: InService,
     /// Its discipline.
-    pub aqm: AqmSpec,
+    pub discipline: DisciplineSpec,
     /// The pool that its packets take room from as well.
     pub pool: Option<PoolId>,
 }
@@ -49,7 +52,7 @@ impl PortSpec {
         Self {
             capacity,
             in_service: InService::Counted,
-            aqm: AqmSpec::None,
+            discipline: DisciplineSpec::DropTail,
             pool: None,
         }
     }
@@ -105,7 +108,8 @@ const _: () = assert!(
 /// What most ports have not.
 #[derive(Debug, Default)]
 struct Rare {
-    aqm: Option<Box<Aqm>>,
+    tail_rule: Option<Box<TailRule>>,
+    in_turn: Option<Box<InTurn>>,
     impair: Option<Box<Impairments>>,
     trace: Option<QueueTrace>,
     credit: Option<Credit>,
@@ -144,7 +148,7 @@ pub(crate) struct PortParts {
     pub(crate) in_service: InService,
     pub(crate) capacity: Capacity,
     pub(crate) pool: u32,
-    pub(crate) aqm: Option<Box<Aqm>>,
+    pub(crate) queue: Queue,
     /// Greatest send overhead; zero for none.
     pub(crate) overhead: SimTime,
     /// Of the overhead.
@@ -154,6 +158,11 @@ pub(crate) struct PortParts {
 
 impl Port {
     pub(crate) fn new(parts: PortParts) -> Self {
+        let (tail_rule, in_turn) = match parts.queue {
+            Queue::Fifo(rule) => (rule, None),
+            Queue::InTurn(discipline) => (None, Some(InTurn::new(discipline))),
+        };
+        let rare = tail_rule.is_some() || in_turn.is_some() || parts.impair.is_some();
         Self {
             head: NIL,
             tail: NIL,
@@ -171,9 +180,10 @@ impl Port {
             pool: parts.pool,
             pool_knows: false,
             delays: parts.overhead != SimTime::ZERO,
-            rare: (parts.aqm.is_some() || parts.impair.is_some()).then(|| {
+            rare: rare.then(|| {
                 Box::new(Rare {
-                    aqm: parts.aqm,
+                    tail_rule,
+                    in_turn,
                     impair: parts.impair,
                     ..Rare::default()
                 })
@@ -294,10 +304,7 @@ impl Port {
         let hop = slab.hop_mut(i);
         hop.buffered = len;
         hop.next = NIL;
-        self.stats.packets += 1;
-        self.stats.bytes += u64::from(len);
-        self.queued_packets += 1;
-        self.queued_bytes += u64::from(len);
+        self.count(len);
         if self.cursor == NIL {
             self.cursor = i;
         }
@@ -312,6 +319,15 @@ impl Port {
         }
         self.tail = i;
         first
+    }
+
+    /// A packet of `len` bytes is taken.
+    #[inline(always)]
+    fn count(&mut self, len: u32) {
+        self.stats.packets += 1;
+        self.stats.bytes += u64::from(len);
+        self.queued_packets += 1;
+        self.queued_bytes += u64::from(len);
     }
 
     /// The rank of the first packet's arrival among others of the same instant.
@@ -352,16 +368,10 @@ impl Port {
         prefetch_part(self, offset_of!(Self, overhead)..size_of::<Self>());
     }
 
-    /// The discipline.
+    /// What it does at the tail besides dropping what does not fit.
     #[inline]
-    fn aqm(&self) -> Option<&Aqm> {
-        self.rare.as_ref()?.aqm.as_deref()
-    }
-
-    /// The discipline.
-    #[inline]
-    pub(crate) fn aqm_mut(&mut self) -> Option<&mut Aqm> {
-        self.rare.as_mut()?.aqm.as_deref_mut()
+    pub(crate) fn tail_rule_mut(&mut self) -> Option<&mut TailRule> {
+        self.rare.as_mut()?.tail_rule.as_deref_mut()
     }
 
     /// What the link does to packets.
@@ -421,15 +431,15 @@ impl Port {
 
     /// The integral of the queue until `now`, if it is measured. Settle first.
     pub(crate) fn area<P>(&self, now: SimTime, slab: &Slab<P>) -> Option<QueueArea> {
+        if self.decides_in_turn() {
+            return self.area_in_turn(now, slab);
+        }
         let credit = self.rare.as_ref()?.credit?;
         let mut area = QueueArea {
             packets: credit.packets,
             bytes: credit.bytes,
             until: now,
         };
-        if self.decides_at_head() {
-            return Some(self.area_at_head(now, slab, area));
-        }
         // Takes back what the packets still queued have been credited with for after `now`.
         let mut previous = SimTime::ZERO;
         let mut i = self.cursor;

@@ -1,7 +1,8 @@
 //! What a port counts, and the trace of its queue.
 //!
-//! The mean queue is exact: each packet adds the time it is queued for when it is taken, so the
-//! sum over packets is the integral over time of the queue, in integers.
+//! The mean queue is exact and in integers. Where departures are known on arrival each packet adds
+//! the time it is queued for when it is taken, and the sum over packets is the integral over time of
+//! the queue; where a discipline decides in turn the integral is taken step by step.
 
 use crate::sim::time::SimTime;
 
@@ -26,11 +27,16 @@ pub enum DropReason {
     NoRoute = 5,
     /// The network held as many packets as the limits of the run allow.
     PacketLimit = 6,
+    /// It waited, or was about to, and made room for another: it was of the fattest queue (FQ-CoDel,
+    /// DRR), or of a lower class (strict priority).
+    PushOut = 7,
+    /// There was no room for its payload, and none in the queue of headers (trimming).
+    HeaderQueueFull = 8,
 }
 
 impl DropReason {
     /// All, in order.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Full,
         Self::OverThreshold,
         Self::PoolExhausted,
@@ -38,6 +44,8 @@ impl DropReason {
         Self::Lost,
         Self::NoRoute,
         Self::PacketLimit,
+        Self::PushOut,
+        Self::HeaderQueueFull,
     ];
 
     /// A short name for tables.
@@ -50,6 +58,8 @@ impl DropReason {
             Self::Lost => "lost",
             Self::NoRoute => "no-route",
             Self::PacketLimit => "packet-limit",
+            Self::PushOut => "push-out",
+            Self::HeaderQueueFull => "header-queue-full",
         }
     }
 }
@@ -58,7 +68,7 @@ impl DropReason {
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct PortStats {
-    /// Packets taken.
+    /// Packets taken, but for those dropped since.
     pub packets: u64,
     /// Their bytes as the buffer counts them.
     pub bytes: u64,
@@ -74,6 +84,9 @@ pub struct PortStats {
     pub corrupted: u64,
     /// Packets that the link held back.
     pub held: u64,
+    /// Packets whose payload was cut here and whose header went on: to a TCP they are lost, to
+    /// [`Totals`](super::network::Totals) they are not.
+    pub trimmed: u64,
     pub(crate) drops: [u64; DropReason::ALL.len()],
 }
 
@@ -94,7 +107,8 @@ impl PortStats {
     }
 }
 
-/// The integral of a queue over time, of the packets taken so far until they have left.
+/// The integral of a queue over time: of the packets taken so far until they have left, or until
+/// the queue last changed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Credit {
     /// In packet picoseconds.
@@ -106,9 +120,15 @@ pub(crate) struct Credit {
 impl Credit {
     /// A packet of `len` bytes is queued for `span`.
     pub(crate) fn add(&mut self, span: SimTime, len: u32) {
+        let bytes = len.into();
+        self.add_queue(span, Depth { packets: 1, bytes });
+    }
+
+    /// The queue was so long for `span`.
+    pub(crate) fn add_queue(&mut self, span: SimTime, queue: Depth) {
         let span = u128::from(span.as_picos());
-        self.packets += span;
-        self.bytes += span * u128::from(len);
+        self.packets += span * u128::from(queue.packets);
+        self.bytes += span * u128::from(queue.bytes);
     }
 }
 

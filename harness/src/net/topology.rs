@@ -8,8 +8,8 @@ use std::fmt;
 use crate::sim::rng::{Component, Stream};
 use crate::sim::time::SimTime;
 
-use super::aqm::{Aqm, AqmSpec, Threshold};
 use super::buffer::{Pool, PoolSpec};
+use super::discipline::{DisciplineError, DisciplineSpec};
 use super::impair::Impairments;
 use super::link::{LinkSpec, Transmitter};
 use super::network::Network;
@@ -70,8 +70,8 @@ pub enum TopologyError {
     Pool(PoolId),
     /// A pool's alpha has a zero denominator.
     Alpha(PoolId),
-    /// RED's thresholds: minimum not below maximum, different units, or a weight above 2^-20.
-    Red(PortId),
+    /// A port's queue discipline cannot be built.
+    Discipline(PortId, DisciplineError),
     /// The least extra delay of a link's reordering is above the greatest.
     Reorder(PortId),
     /// More hosts or ports than there are numbers for.
@@ -90,12 +90,7 @@ impl fmt::Display for TopologyError {
             }
             Self::Pool(p) => write!(f, "there is no buffer pool {}", p.0),
             Self::Alpha(p) => write!(f, "alpha of buffer pool {} has a zero denominator", p.0),
-            Self::Red(p) => write!(
-                f,
-                "RED at port {}: the thresholds need one unit and min < max, the weight at \
-                 most 20 bits",
-                p.0
-            ),
+            Self::Discipline(p, e) => write!(f, "the queue of port {}: {e}", p.0),
             Self::Reorder(p) => {
                 write!(
                     f,
@@ -160,7 +155,7 @@ impl NetworkBuilder {
         let port = PortSpec {
             capacity: spec.capacity,
             in_service: spec.in_service,
-            aqm: AqmSpec::None,
+            discipline: DisciplineSpec::DropTail,
             pool: None,
         };
         self.add(&port, link, Node::Switch(to.0), spec.overhead)
@@ -201,16 +196,6 @@ impl NetworkBuilder {
             .ok_or(TopologyError::TooLarge)?;
         let at = PortId(id);
         let tx = Transmitter::new(link.rate).ok_or(TopologyError::Rate(at))?;
-        if let AqmSpec::Red(red) = &spec.aqm {
-            let ordered = match (red.min, red.max) {
-                (Threshold::Packets(a), Threshold::Packets(b)) => a < b,
-                (Threshold::Bytes(a), Threshold::Bytes(b)) => a < b && b < 1 << 40,
-                _ => false,
-            };
-            if !ordered || red.weight_log2 > 20 {
-                return Err(TopologyError::Red(at));
-            }
-        }
         if link.impair.reorder_min > link.impair.reorder_max {
             return Err(TopologyError::Reorder(at));
         }
@@ -220,6 +205,10 @@ impl NetworkBuilder {
             Some(p) => return Err(TopologyError::Pool(p)),
         };
         let (seed, number) = (self.seed, u64::from(id));
+        let queue = spec
+            .discipline
+            .build(|| Stream::new(seed, Component::Aqm, number))
+            .map_err(|e| TopologyError::Discipline(at, e))?;
         self.ports.push(Port::new(PortParts {
             tx,
             delay: link.delay,
@@ -229,7 +218,7 @@ impl NetworkBuilder {
             in_service: spec.in_service,
             capacity: spec.capacity,
             pool,
-            aqm: Aqm::new(&spec.aqm, || Stream::new(seed, Component::Aqm, number)),
+            queue,
             overhead,
             random: Stream::new(seed, Component::Overhead, number),
             impair: Impairments::new(&link.impair, seed, number),

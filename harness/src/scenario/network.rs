@@ -1,9 +1,11 @@
 //! A scenario's words about links and queues as the simulator's.
 
 use super::spec::{Aqm, Framing, Impair, QueueCounting, QueueLimit, Share, SharedBuffer};
-use crate::net::aqm::{AboveMax, AqmSpec, NotCapable, RedSpec, Threshold};
 use crate::net::buffer::{Capacity, InService, PoolSpec};
-use crate::net::codel::CodelSpec;
+use crate::net::discipline::DisciplineSpec;
+use crate::net::discipline::codel::CodelSpec;
+use crate::net::discipline::red::{AboveMax, RedSpec};
+use crate::net::discipline::tail::{NotCapable, Threshold};
 use crate::net::impair::{ImpairSpec, When};
 use crate::net::link::{self, LinkSpec};
 use crate::sim::rng::Probability;
@@ -67,19 +69,19 @@ pub(super) fn impairments(spec: Impair) -> ImpairSpec {
     }
 }
 
-/// Queue management at a port of `rate` for packets of `mtu`.
-pub(super) fn aqm(aqm: Aqm, rate: Rate, mtu: u32) -> AqmSpec {
+/// The discipline of a port of `rate` for packets of `mtu`.
+pub(super) fn discipline(aqm: Aqm, rate: Rate, mtu: u32) -> DisciplineSpec {
     let threshold = |limit| match limit {
         QueueLimit::Bytes(b) => Threshold::Bytes(b.get()),
         QueueLimit::Packets(p) => Threshold::Packets(p),
     };
     match aqm {
-        Aqm::None => AqmSpec::None,
-        Aqm::EcnStep(k) => AqmSpec::Step {
+        Aqm::None => DisciplineSpec::DropTail,
+        Aqm::EcnStep(k) => DisciplineSpec::EcnStep {
             threshold: threshold(k),
             not_capable: NotCapable::Pass,
         },
-        Aqm::Red(red) => AqmSpec::Red(RedSpec {
+        Aqm::Red(red) => DisciplineSpec::Red(RedSpec {
             min: threshold(red.min),
             max: threshold(red.max),
             max_p: Probability::ratio(u64::from(red.max_permille), 1_000),
@@ -89,7 +91,7 @@ pub(super) fn aqm(aqm: Aqm, rate: Rate, mtu: u32) -> AqmSpec {
             above_max: AboveMax::Drop,
             not_capable: NotCapable::Drop,
         }),
-        Aqm::Codel(codel) => AqmSpec::Codel(CodelSpec {
+        Aqm::Codel(codel) => DisciplineSpec::Codel(CodelSpec {
             target: SimTime::from_duration(codel.target),
             interval: SimTime::from_duration(codel.interval),
             // With or without framing: one packet.

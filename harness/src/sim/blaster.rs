@@ -30,11 +30,24 @@ pub struct BlastPacket {
     pub marked: bool,
     /// Whether it has been damaged.
     pub corrupt: bool,
+    /// Its DSCP.
+    pub dscp: u8,
+    /// Whether its payload has been cut.
+    pub trimmed: bool,
+}
+
+impl BlastPacket {
+    /// Of its length, what is header: that of IPv4 and TCP.
+    pub const HEADER: u32 = 40;
 }
 
 impl Packet for BlastPacket {
     fn wire_len(&self) -> u32 {
-        self.len
+        if self.trimmed {
+            self.header_len()
+        } else {
+            self.len
+        }
     }
     fn destination(&self) -> HostId {
         self.to
@@ -50,6 +63,18 @@ impl Packet for BlastPacket {
     }
     fn corrupt(&mut self, _: u64) {
         self.corrupt = true;
+    }
+    fn dscp(&self) -> u8 {
+        self.dscp
+    }
+    fn header_len(&self) -> u32 {
+        self.len.min(Self::HEADER)
+    }
+    fn trim(&mut self) {
+        self.trimmed = true;
+    }
+    fn is_trimmed(&self) -> bool {
+        self.trimmed
     }
 }
 
@@ -68,6 +93,8 @@ pub struct Blast {
     pub timeout: Option<Duration>,
     /// Whether its packets may be marked.
     pub ecn_capable: bool,
+    /// Their DSCP.
+    pub dscp: u8,
 }
 
 /// A host of the window protocol: host 0 is the client, the others are servers.
@@ -84,6 +111,8 @@ pub struct Blaster {
     pub marks: u64,
     /// Damaged packets received; they are counted in nothing else.
     pub corrupt: u64,
+    /// Packets received without their payload; neither are they.
+    pub trimmed: u64,
     /// Packets that the NIC refused.
     pub refused: u64,
     /// When the last packet arrived.
@@ -107,6 +136,7 @@ impl Blaster {
             acks: 0,
             marks: 0,
             corrupt: 0,
+            trimmed: 0,
             refused: 0,
             last_arrival: Instant::ZERO,
             timeouts: 0,
@@ -143,6 +173,10 @@ impl Host for Blaster {
         self.last_arrival = now;
         if packet.corrupt {
             self.corrupt += 1;
+            return;
+        }
+        if packet.trimmed {
+            self.trimmed += 1;
             return;
         }
         self.marks += u64::from(packet.marked);
@@ -189,6 +223,8 @@ impl Host for Blaster {
             ecn_capable: self.blast.ecn_capable,
             marked: false,
             corrupt: false,
+            dscp: self.blast.dscp,
+            trimmed: false,
         })
     }
 

@@ -35,8 +35,15 @@ pub enum TapEvent {
         port: PortId,
         /// Whether the port marked it with Congestion Experienced.
         marked: bool,
+        /// Whether the port cut its payload.
+        trimmed: bool,
         /// When its last bit leaves; [`SimTime::MAX`] if the discipline decides that later.
         departs: SimTime,
+    },
+    /// A switch port cut the payload of a packet that it had taken.
+    Trimmed {
+        /// The port.
+        port: PortId,
     },
     /// A port or a link dropped it.
     Dropped {

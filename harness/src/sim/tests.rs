@@ -5,15 +5,17 @@ use proptest::prelude::*;
 
 use super::blaster::{Blast, BlastPacket, Blaster};
 use super::{Host, Limits, NoTap, Outcome, SimTime, Tap, TapEvent, World};
-use crate::net::aqm::{NotCapable, RedSpec, Threshold};
-use crate::net::codel::CodelSpec;
+use crate::net::discipline::codel::CodelSpec;
+use crate::net::discipline::drr::DrrSpec;
+use crate::net::discipline::red::RedSpec;
+use crate::net::discipline::tail::{NotCapable, Threshold};
 use crate::net::port::PoolId;
 use crate::net::stats::QueueArea;
 use crate::net::topology::{Endpoint, NetworkBuilder, SwitchId};
 use crate::net::{
-    AqmSpec, Attachment, Capacity, DropReason, Framing, HostId, ImpairSpec, InService, LinkSpec,
-    Network, NicRoom, NicSpec, Packet as _, PoolSpec, PortId, PortSpec, StarSpec, TieOrder,
-    TopologyError, When,
+    Attachment, Capacity, DisciplineError, DisciplineSpec, DropReason, Framing, HostId, ImpairSpec,
+    InService, LinkSpec, Network, NicRoom, NicSpec, Packet as _, PoolSpec, PortId, PortSpec,
+    StarSpec, TieOrder, TopologyError, When,
 };
 use crate::sim::queue::Event;
 use crate::sim::rng::Probability;
@@ -47,6 +49,7 @@ fn burst(packets: u64) -> Blast {
         ack_len: 40,
         timeout: None,
         ecn_capable: true,
+        dscp: 0,
     }
 }
 
@@ -189,7 +192,7 @@ fn drops_at_the_head_are_accounted_for() {
         } else {
             InService::NotCounted
         };
-        a.port.aqm = AqmSpec::Codel(CodelSpec {
+        a.port.discipline = DisciplineSpec::Codel(CodelSpec {
             target: SimTime::from_micros(50),
             interval: SimTime::from_micros(100),
             max_packet: 1_040,
@@ -251,6 +254,8 @@ fn send_all(network: &mut Network<BlastPacket>, pairs: &[(u32, u32)]) {
             ecn_capable: false,
             marked: false,
             corrupt: false,
+            dscp: 0,
+            trimmed: false,
         };
         network
             .send(SimTime::ZERO, HostId(from), packet, &mut NoTap)
@@ -328,7 +333,7 @@ fn a_pool_gets_back_what_leaves_any_of_its_ports() {
 fn the_step_marks_what_finds_more_than_k() {
     for (ecn_capable, marks, early) in [(true, 6, 0), (false, 0, 6)] {
         let mut a = attach(Capacity::Unlimited);
-        a.port.aqm = AqmSpec::Step {
+        a.port.discipline = DisciplineSpec::EcnStep {
             threshold: Threshold::Packets(3),
             not_capable: NotCapable::Drop,
         };
@@ -398,7 +403,7 @@ fn a_seed_gives_one_log() {
             reorder_min: SimTime::from_micros(1),
             reorder_max: SimTime::from_micros(90),
         };
-        a.port.aqm = AqmSpec::Red(RedSpec {
+        a.port.discipline = DisciplineSpec::Red(RedSpec {
             min: Threshold::Packets(5),
             max: Threshold::Packets(15),
             max_p: Probability::ratio(1, 10),
@@ -596,6 +601,29 @@ fn nonsense_is_refused() {
         build(|s| s.hosts[0].up.impair.reorder_min = SimTime::MAX),
         TopologyError::Reorder(PortId(0))
     );
+    let interval = DisciplineSpec::Codel(CodelSpec {
+        target: SimTime::ZERO,
+        interval: SimTime::ZERO,
+        max_packet: 1_500,
+        ce_threshold: None,
+    });
+    let drr = |queues, quantum| DisciplineSpec::Drr(DrrSpec::Flows { queues, quantum });
+    let out = |field, value, least, most| DisciplineError::OutOfRange {
+        field,
+        value,
+        least,
+        most,
+    };
+    for (discipline, error) in [
+        (interval, DisciplineError::CodelInterval),
+        (drr(0, 1_500), out("queues", 0, 1, 65_536)),
+        (drr(1, 255), out("quantum", 255, 256, 1 << 20)),
+    ] {
+        let mut spec = StarSpec::uniform(2, &attach(Capacity::Packets(1)), 1);
+        spec.hosts[1].port.discipline = discipline;
+        let built = spec.build::<BlastPacket>().map(|_| ());
+        assert_eq!(built, Err(TopologyError::Discipline(PortId(3), error)));
+    }
 }
 
 /// A host whose calls are recorded and whose answers are set from outside.
@@ -652,6 +680,8 @@ fn packet(from: u32, to: u32) -> BlastPacket {
         ecn_capable: false,
         marked: false,
         corrupt: false,
+        dscp: 0,
+        trimmed: false,
     }
 }
 
@@ -831,10 +861,10 @@ prop_compose! {
         a.port.pool = pool.map(|_| PoolId(0));
         if let Some(k) = step {
             let threshold = Threshold::Packets(k);
-            a.port.aqm = AqmSpec::Step { threshold, not_capable: NotCapable::Pass };
+            a.port.discipline = DisciplineSpec::EcnStep { threshold, not_capable: NotCapable::Pass };
         }
         if let Some((target, more, ce)) = codel {
-            a.port.aqm = AqmSpec::Codel(CodelSpec {
+            a.port.discipline = DisciplineSpec::Codel(CodelSpec {
                 target: SimTime::from_micros(target),
                 interval: SimTime::from_micros(target + more),
                 max_packet: 1_058,
@@ -863,7 +893,7 @@ proptest! {
         let servers = spec.hosts.len() as u32 - 1;
         let blast = Blast {
             packets: 60, window, len: 1_040, ack_len: 40,
-            timeout: Some(Duration::from_micros(700)), ecn_capable: true,
+            timeout: Some(Duration::from_micros(700)), ecn_capable: true, dscp: 0,
         };
         let network = spec.build().unwrap();
         let mut w = World::with_tap(network, Blaster::hosts(servers, blast), Log::default());

@@ -160,7 +160,7 @@ fn star(spec: &FlowsSpec) -> StarSpec {
             port: PortSpec {
                 capacity,
                 in_service: network::in_service(net.queue_counting),
-                aqm: network::aqm(net.aqm, host.rate, net.mtu),
+                discipline: network::discipline(net.aqm, host.rate, net.mtu),
                 pool,
             },
             down,

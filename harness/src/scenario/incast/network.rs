@@ -7,7 +7,7 @@ use crate::net::link::LinkSpec;
 use crate::net::nic::NicSpec;
 use crate::net::port::{PoolId, PortSpec};
 use crate::net::topology::{Attachment, StarSpec, TieOrder};
-use crate::scenario::network::{self, aqm, capacity, impairments, in_service, link};
+use crate::scenario::network::{self, capacity, discipline, impairments, in_service, link};
 use crate::scenario::spec::{ImpairedWay, IncastSpec, Ties};
 use crate::sim::time::SimTime;
 
@@ -45,7 +45,7 @@ pub(super) fn star(spec: &IncastSpec) -> StarSpec {
         nic: NicSpec::new(capacity(net.client_nic)),
         up: impaired([ImpairedWay::Both, ImpairedWay::Acks]),
         port: PortSpec {
-            aqm: aqm(net.aqm, net.link_rate, net.mtu),
+            discipline: discipline(net.aqm, net.link_rate, net.mtu),
             in_service,
             pool,
             ..PortSpec::new(network::port_capacity(net.port_buffer, net.queue_counting))

@@ -5,12 +5,15 @@
 //! is dropped, and another after `interval / sqrt(count)` each time, until a packet has waited less
 //! than the target. What is ECN-capable is marked instead of dropped and goes on.
 //!
-//! `Codel::at_head` is the pseudocode of RFC 8289 sections 5.3 to 5.6 turned inside out: it is
-//! asked for one packet at a time, and after a drop for the next one at the same instant. Variables
-//! have its names. Leaves out: flow queues (RFC 8290).
+//! `ControlLaw::at_head` is the pseudocode of RFC 8289 sections 5.3 to 5.6 turned inside out: it
+//! is asked for one packet at a time, and after a drop for the next one at the same instant.
+//! Variables have its names. [`super::fq_codel`] has one of these queues for each flow.
 
-use std::collections::VecDeque;
-
+use super::packet_queue::PacketQueue;
+use super::spec::DisciplineError;
+use super::{Discipline, Effects, Queued, Room, Verdict};
+use crate::net::buffer::Depth;
+use crate::net::stats::DropReason;
 use crate::sim::time::SimTime;
 
 /// Parameters of CoDel.
@@ -27,9 +30,75 @@ pub struct CodelSpec {
     pub ce_threshold: Option<SimTime>,
 }
 
+impl CodelSpec {
+    /// Whether the values are in range.
+    pub(super) fn check(&self) -> Result<(), DisciplineError> {
+        if self.interval == SimTime::ZERO {
+            return Err(DisciplineError::CodelInterval);
+        }
+        Ok(())
+    }
+}
+
+/// A queue under the control of CoDel.
+#[derive(Debug)]
+pub(crate) struct CodelQueue {
+    pub(super) packets: PacketQueue,
+    law: ControlLaw,
+}
+
+impl CodelQueue {
+    pub(crate) fn new(spec: CodelSpec) -> Self {
+        Self {
+            packets: PacketQueue::new(),
+            law: ControlLaw::new(spec),
+        }
+    }
+
+    /// The next packet to send, after those that are dropped before it; `None` if none waits.
+    pub(super) fn pop(&mut self, now: SimTime, effects: &mut Effects) -> Option<Queued> {
+        loop {
+            let packet = self.packets.pop_head()?;
+            let head = Head {
+                sojourn: now - packet.arrived,
+                behind: self.packets.depth().bytes,
+                ecn_capable: packet.ecn_capable,
+            };
+            match self.law.at_head(now, head) {
+                Fate::Drop => effects.drop(packet, DropReason::Early),
+                Fate::Mark => {
+                    effects.mark(packet);
+                    return Some(packet);
+                }
+                Fate::Send => return Some(packet),
+            }
+        }
+    }
+}
+
+impl Discipline for CodelQueue {
+    fn enqueue(&mut self, packet: Queued, room: &Room<'_>, _: &mut Effects) -> Verdict {
+        match room.check(packet.len, Depth::default()) {
+            Ok(()) => {
+                self.packets.push(packet);
+                Verdict::Queue
+            }
+            Err(reason) => Verdict::Drop(reason),
+        }
+    }
+
+    fn dequeue(&mut self, now: SimTime, effects: &mut Effects) -> Option<Queued> {
+        self.pop(now, effects)
+    }
+
+    fn depth(&self) -> Depth {
+        self.packets.depth()
+    }
+}
+
 /// What becomes of a packet at the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+enum Fate {
     /// It goes on the wire.
     Send,
     /// It goes on the wire with Congestion Experienced.
@@ -40,12 +109,12 @@ pub(crate) enum Fate {
 
 /// The packet at the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
+struct Head {
     /// How long it has waited.
-    pub(crate) sojourn: SimTime,
+    sojourn: SimTime,
     /// Bytes queued behind it.
-    pub(crate) behind: u64,
-    pub(crate) ecn_capable: bool,
+    behind: u64,
+    ecn_capable: bool,
 }
 
 /// Whether packets are being dropped.
@@ -65,9 +134,9 @@ enum Hit {
     Again,
 }
 
-/// CoDel at work.
+/// CoDel's state.
 #[derive(Debug)]
-pub(crate) struct Codel {
+struct ControlLaw {
     spec: CodelSpec,
     state: State,
     /// Why the packet before was dropped, if that was at this instant.
@@ -77,16 +146,10 @@ pub(crate) struct Codel {
     drop_next: SimTime,
     count: u64,
     lastcount: u64,
-    /// When each waiting packet came, in the order of the queue.
-    pub(crate) arrivals: VecDeque<SimTime>,
-    /// The packet sent last: while it is on the link, the one before the head.
-    pub(crate) sent: u32,
-    /// Packets dropped that nobody has been told of.
-    pub(crate) dropped: Vec<u32>,
 }
 
-impl Codel {
-    pub(crate) fn new(spec: CodelSpec) -> Self {
+impl ControlLaw {
+    fn new(spec: CodelSpec) -> Self {
         Self {
             spec,
             state: State::Passing,
@@ -95,14 +158,11 @@ impl Codel {
             drop_next: SimTime::ZERO,
             count: 0,
             lastcount: 0,
-            arrivals: VecDeque::new(),
-            sent: crate::sim::slab::NIL,
-            dropped: Vec::new(),
         }
     }
 
     /// The transmitter is free at `now`, and `head` is next.
-    pub(crate) fn at_head(&mut self, now: SimTime, head: Head) -> Fate {
+    fn at_head(&mut self, now: SimTime, head: Head) -> Fate {
         let ok_to_drop = self.ok_to_drop(now, head);
         let before = std::mem::replace(&mut self.dropped_for, Hit::None);
         let hit = match (self.state, ok_to_drop) {
@@ -190,8 +250,8 @@ mod tests {
     const TARGET: SimTime = SimTime::from_millis(5);
     const INTERVAL: SimTime = SimTime::from_millis(100);
 
-    fn codel() -> Codel {
-        Codel::new(CodelSpec {
+    fn codel() -> ControlLaw {
+        ControlLaw::new(CodelSpec {
             target: TARGET,
             interval: INTERVAL,
             max_packet: 1_500,
@@ -210,7 +270,7 @@ mod tests {
     /// Packets that all waited `sojourn`, one each 100 us from `from` to `to`; when those that
     /// were hit left, in microseconds.
     fn hits(
-        codel: &mut Codel,
+        codel: &mut ControlLaw,
         sojourn: SimTime,
         from: u64,
         to: u64,

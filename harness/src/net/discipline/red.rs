@@ -1,59 +1,14 @@
-//! Marking and early drop.
+//! Random early detection (Floyd and Jacobson, IEEE/ACM ToN 1993) at the tail of a queue.
 //!
-//! Two disciplines are decided when a packet arrives, on the queue that it finds (itself not
-//! counted; the packet in service as the port counts it):
-//! - step: above K the packet is marked (DCTCP, SIGCOMM 2010 section 3.1: "if the queue occupancy
-//!   is greater than K upon its arrival");
-//! - RED (Floyd and Jacobson, IEEE/ACM ToN 1993) with an average that decays while idle, marks
-//!   spaced evenly, and the gentle slope if asked for.
-//!
-//! The third, [CoDel](super::codel), is decided when a packet has come to the head of the queue.
-//!
-//! All in integers: averages in units of 2^-20, probabilities of 2^-32. Leaves out: the
-//! packet's size as a weight in RED's byte mode, adaptive RED.
+//! With an average that decays while idle, marks spaced evenly, and the gentle slope if asked for.
+//! All in integers: averages in units of 2^-20, probabilities of 2^-32. Leaves out: the packet's
+//! size as a weight in RED's byte mode, adaptive RED.
 
+use super::spec::DisciplineError;
+use super::tail::{NotCapable, TailVerdict, Threshold};
+use crate::net::buffer::Depth;
 use crate::sim::rng::{Probability, Stream};
 use crate::sim::time::SimTime;
-
-use super::buffer::Depth;
-use super::codel::{Codel, CodelSpec};
-
-/// A queue length to compare with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Threshold {
-    /// In packets.
-    Packets(u32),
-    /// In bytes.
-    Bytes(u64),
-}
-
-impl Threshold {
-    /// The length of the queue in the unit of the threshold.
-    #[inline]
-    const fn measure(self, depth: Depth) -> u64 {
-        match self {
-            Self::Packets(_) => depth.packets as u64,
-            Self::Bytes(_) => depth.bytes,
-        }
-    }
-    #[inline]
-    const fn value(self) -> u64 {
-        match self {
-            Self::Packets(n) => n as u64,
-            Self::Bytes(n) => n,
-        }
-    }
-}
-
-/// What happens to a packet that would be marked but is not ECN-capable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum NotCapable {
-    /// It is dropped (RFC 3168 section 5, and what switches do).
-    #[default]
-    Drop,
-    /// It passes unmarked.
-    Pass,
-}
 
 /// What RED does where it would drop or mark every packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -86,95 +41,18 @@ pub struct RedSpec {
     pub not_capable: NotCapable,
 }
 
-/// A discipline and its parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum AqmSpec {
-    /// None: drop-tail.
-    #[default]
-    None,
-    /// Marks above a threshold of the instantaneous queue.
-    Step {
-        /// K: a packet that finds more than this is marked.
-        threshold: Threshold,
-        /// Packets that cannot be marked.
-        not_capable: NotCapable,
-    },
-    /// Random early detection.
-    Red(RedSpec),
-    /// Controlled delay (RFC 8289).
-    Codel(CodelSpec),
-}
-
-/// What a discipline decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Pass,
-    Mark,
-    Drop,
-}
-
-/// A discipline at work.
-#[derive(Debug)]
-pub(crate) enum Aqm {
-    Step {
-        threshold: Threshold,
-        not_capable: NotCapable,
-    },
-    Red(Red),
-    Codel(Codel),
-}
-
-impl Aqm {
-    /// `stream` feeds RED. `None`: no discipline.
-    pub(crate) fn new(spec: &AqmSpec, stream: impl FnOnce() -> Stream) -> Option<Box<Self>> {
-        Some(Box::new(match *spec {
-            AqmSpec::None => return None,
-            AqmSpec::Step {
-                threshold,
-                not_capable,
-            } => Self::Step {
-                threshold,
-                not_capable,
-            },
-            AqmSpec::Red(spec) => Self::Red(Red::new(spec, stream())),
-            AqmSpec::Codel(spec) => Self::Codel(Codel::new(spec)),
-        }))
-    }
-
-    /// A packet arrives and finds `depth`; the port has been idle since `idle_since` if it is.
-    #[inline]
-    pub(crate) fn on_arrival(
-        &mut self,
-        now: SimTime,
-        depth: Depth,
-        idle_since: Option<SimTime>,
-        ecn_capable: bool,
-    ) -> Verdict {
-        match self {
-            Self::Step {
-                threshold,
-                not_capable,
-            } => {
-                if threshold.measure(depth) <= threshold.value() {
-                    Verdict::Pass
-                } else if ecn_capable {
-                    Verdict::Mark
-                } else {
-                    not_capable.verdict()
-                }
-            }
-            Self::Red(red) => red.on_arrival(now, depth, idle_since, ecn_capable),
-            Self::Codel(_) => Verdict::Pass,
+impl RedSpec {
+    /// Whether the values are in range.
+    pub(super) fn check(&self) -> Result<(), DisciplineError> {
+        let ordered = match (self.min, self.max) {
+            (Threshold::Packets(a), Threshold::Packets(b)) => a < b,
+            (Threshold::Bytes(a), Threshold::Bytes(b)) => a < b && b < 1 << 40,
+            _ => false,
+        };
+        if !ordered {
+            return Err(DisciplineError::RedThresholds);
         }
-    }
-}
-
-impl NotCapable {
-    const fn verdict(self) -> Verdict {
-        match self {
-            Self::Drop => Verdict::Drop,
-            Self::Pass => Verdict::Pass,
-        }
+        DisciplineError::within("weight_log2", self.weight_log2.into(), 0, 20)
     }
 }
 
@@ -201,7 +79,7 @@ enum Zone {
 }
 
 impl Red {
-    fn new(spec: RedSpec, stream: Stream) -> Self {
+    pub(crate) fn new(spec: RedSpec, stream: Stream) -> Self {
         Self {
             spec,
             stream,
@@ -210,28 +88,28 @@ impl Red {
         }
     }
 
-    fn on_arrival(
+    pub(crate) fn on_arrival(
         &mut self,
         now: SimTime,
         depth: Depth,
         idle_since: Option<SimTime>,
         ecn_capable: bool,
-    ) -> Verdict {
+    ) -> TailVerdict {
         self.update_average(self.spec.min.measure(depth), idle_since.map(|t| now - t));
         match self.zone() {
             Zone::Below => {
                 self.count = None;
-                Verdict::Pass
+                TailVerdict::Pass
             }
             Zone::Between(p) => {
                 let count = self.count.map_or(0, |c| c + 1);
                 self.count = Some(count);
                 if !chosen(p, count, self.stream.next_u32()) {
-                    return Verdict::Pass;
+                    return TailVerdict::Pass;
                 }
                 self.count = Some(0);
                 if ecn_capable {
-                    Verdict::Mark
+                    TailVerdict::Mark
                 } else {
                     self.spec.not_capable.verdict()
                 }
@@ -239,9 +117,9 @@ impl Red {
             Zone::Above => {
                 self.count = Some(0);
                 match (self.spec.above_max, ecn_capable) {
-                    (AboveMax::Mark, true) => Verdict::Mark,
+                    (AboveMax::Mark, true) => TailVerdict::Mark,
                     (AboveMax::Mark, false) => self.spec.not_capable.verdict(),
-                    (AboveMax::Drop, _) => Verdict::Drop,
+                    (AboveMax::Drop, _) => TailVerdict::Drop,
                 }
             }
         }
@@ -341,29 +219,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_step_marks_strictly_above_its_threshold() {
-        let spec = AqmSpec::Step {
-            threshold: Threshold::Packets(20),
-            not_capable: NotCapable::Drop,
-        };
-        let mut aqm = Aqm::new(&spec, || unreachable!()).unwrap();
-        let mut at = |n, ecn| aqm.on_arrival(SimTime::ZERO, packets(n), None, ecn);
-        assert_eq!(at(20, true), Verdict::Pass);
-        assert_eq!(at(21, true), Verdict::Mark);
-        assert_eq!(at(21, false), Verdict::Drop);
-        let spec = AqmSpec::Step {
-            threshold: Threshold::Bytes(30_000),
-            not_capable: NotCapable::Pass,
-        };
-        let mut aqm = Aqm::new(&spec, || unreachable!()).unwrap();
-        let mut at = |n, ecn| aqm.on_arrival(SimTime::ZERO, packets(n), None, ecn);
-        assert_eq!(
-            [at(20, true), at(21, true), at(21, false)],
-            [Verdict::Pass, Verdict::Mark, Verdict::Pass]
-        );
-    }
-
     /// Weight 1/4, by hand: 0 -> 2 (8/4) -> 3.5 -> 4.625; then 16 idle steps of 3/4 each leave
     /// 1.0022599 % of 4.625, and an empty queue takes another quarter off.
     #[test]
@@ -426,9 +281,9 @@ mod tests {
     #[test]
     fn above_the_maximum_the_setting_decides() {
         for (above_max, ecn, expected) in [
-            (AboveMax::Drop, true, Verdict::Drop),
-            (AboveMax::Mark, true, Verdict::Mark),
-            (AboveMax::Mark, false, Verdict::Drop),
+            (AboveMax::Drop, true, TailVerdict::Drop),
+            (AboveMax::Mark, true, TailVerdict::Mark),
+            (AboveMax::Mark, false, TailVerdict::Drop),
         ] {
             let mut r = red(RedSpec {
                 above_max,
@@ -451,7 +306,7 @@ mod tests {
             ..spec()
         });
         let marks = (0..100_000)
-            .filter(|_| r.on_arrival(SimTime::ZERO, packets(10), None, true) == Verdict::Mark)
+            .filter(|_| r.on_arrival(SimTime::ZERO, packets(10), None, true) == TailVerdict::Mark)
             .count();
         assert!((9_500..11_000).contains(&marks), "{marks}");
     }

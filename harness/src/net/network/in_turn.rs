@@ -1,0 +1,113 @@
+//! Ports whose discipline decides in turn, among the others. Apart from the rest, because most
+//! networks have none.
+
+use std::cmp::Reverse;
+
+use super::Network;
+use crate::net::buffer::Pool;
+use crate::net::packet::{Packet, PortId};
+use crate::net::port::NO_POOL;
+use crate::net::port::in_turn::{Arrival, Done};
+use crate::sim::tap::{Tap, TapEvent};
+use crate::sim::time::SimTime;
+
+impl<P: Packet> Network<P> {
+    /// The packet in slot `i` arrives at the queue of switch port `at`, which decides in turn.
+    #[cold]
+    pub(super) fn enqueue_in_turn<T: Tap<P>>(
+        &mut self,
+        now: SimTime,
+        at: u32,
+        i: u32,
+        tap: &mut T,
+    ) {
+        let pool = self.ports[at as usize].pool;
+        if pool != NO_POOL {
+            self.settle_pool(pool, now);
+        }
+        self.settle_in_turn(at, now, tap);
+        let port = &mut self.ports[at as usize];
+        let idle = port.head().is_none();
+        let shared = self.pools.get(pool as usize);
+        let (arrival, freed) = port.offer(now, i, shared, &mut self.slab);
+        self.give_back(pool, freed);
+        self.tell_done(at, now, tap);
+        let (len, marked, trimmed) = match arrival {
+            Arrival::Dropped(reason) => return self.discard(now, at, i, reason, tap),
+            Arrival::Waits {
+                len,
+                marked,
+                trimmed,
+            } => (len, marked, trimmed),
+        };
+        if let Some(pool) = self.pools.get_mut(pool as usize) {
+            pool.take(len);
+        }
+        // Where nothing was in service it has its turn at once.
+        self.bring_up(at, now);
+        let port = &mut self.ports[at as usize];
+        if let Some(departs) = port.next_departure(&self.slab)
+            && let Some(pool) = self.pools.get_mut(pool as usize)
+            && !port.pool_knows
+        {
+            port.pool_knows = true;
+            pool.departures.push(Reverse((departs, at)));
+        }
+        if idle && let (Some(first), Some(time)) = (port.head(), port.head_arrival(&self.slab)) {
+            self.first_on_link(at, first, time);
+        }
+        if T::ACTIVE {
+            tap.event(
+                now,
+                TapEvent::PortQueued {
+                    port: PortId(at),
+                    marked,
+                    trimmed,
+                    departs: self.slab.hop(i).depart,
+                },
+                self.slab.body(i),
+            );
+        }
+        self.tell_done(at, now, tap);
+    }
+
+    /// Brings a port that decides in turn up to `now`, and tells what was done to packets there:
+    /// now, so that whoever listens hears all in order.
+    #[cold]
+    pub(super) fn settle_in_turn<T: Tap<P>>(&mut self, at: u32, now: SimTime, tap: &mut T) {
+        self.bring_up(at, now);
+        self.tell_done(at, now, tap);
+    }
+
+    /// Tells what was done to packets of port `at`, and forgets those that were dropped.
+    fn tell_done<T: Tap<P>>(&mut self, at: u32, now: SimTime, tap: &mut T) {
+        for (i, done) in self.ports[at as usize].take_done() {
+            match done {
+                Done::Dropped(reason) => self.forget(now, at, i, reason, tap),
+                Done::Trimmed if T::ACTIVE => {
+                    let event = TapEvent::Trimmed { port: PortId(at) };
+                    tap.event(now, event, self.slab.body(i));
+                }
+                Done::Trimmed => {}
+            }
+        }
+    }
+
+    /// Brings a port of either kind up to `now`, and what it frees back to its pool.
+    pub(super) fn bring_up(&mut self, at: u32, now: SimTime) {
+        let port = &mut self.ports[at as usize];
+        if !port.decides_in_turn() {
+            return self.settle(at, now);
+        }
+        let pool = port.pool;
+        let freed = port.settle_in_turn(now, &mut self.slab);
+        self.give_back(pool, freed);
+    }
+
+    fn give_back(&mut self, pool: u32, bytes: u64) {
+        let pool: Option<&mut Pool> = self.pools.get_mut(pool as usize);
+        if let Some(pool) = pool {
+            pool.give_back(bytes);
+        }
+    }
+}
