@@ -75,7 +75,7 @@ enum Queues {
     Classes {
         map: DscpMap,
         quanta: [u32; CLASSES],
-        queues: [Flow; CLASSES],
+        queues: Box<[Flow; CLASSES]>,
     },
 }
 
