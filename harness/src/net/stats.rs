@@ -48,6 +48,15 @@ impl DropReason {
         Self::HeaderQueueFull,
     ];
 
+    /// Those that say that there was no room.
+    pub const ROOM: [Self; 5] = [
+        Self::Full,
+        Self::OverThreshold,
+        Self::PoolExhausted,
+        Self::PushOut,
+        Self::HeaderQueueFull,
+    ];
+
     /// A short name for tables.
     pub const fn name(self) -> &'static str {
         match self {
@@ -94,6 +103,11 @@ impl PortStats {
     /// Packets dropped for a reason.
     pub const fn dropped(&self, reason: DropReason) -> u64 {
         self.drops[reason as usize]
+    }
+
+    /// Packets dropped because there was no room: for them, or for those they gave way to.
+    pub fn dropped_for_room(&self) -> u64 {
+        DropReason::ROOM.iter().map(|r| self.dropped(*r)).sum()
     }
 
     /// Packets dropped for any reason.

@@ -257,23 +257,24 @@ mod tests {
         assert_eq!(fq.depth(), Depth::default());
     }
 
-    /// Two flows with a backlog, one packet of a quantum each in turn, and one that sends little. Its
-    /// first packet goes next. Its second comes while it is still on its way through the old queues,
-    /// and waits for its turn there: else flows that come and go would starve the others. Its third
-    /// comes when it has left them, and goes next again.
+    /// Three flows with a backlog, one packet of a quantum each in turn, and one that sends little.
+    /// Its first packet goes next. Its second comes while its queue, empty, is on its way through the
+    /// old ones, and waits for its turn there: else flows that come and go would starve the others.
+    /// Its third comes when it has left them, and goes next again.
     #[test]
     fn rfc8290_4_2_a_sparse_flow_goes_first_and_cannot_starve_the_others() {
         let mut fq = fq(spec());
-        for flow in [1, 2] {
+        for flow in 1..=3 {
             takes(&mut fq, (1..=5).map(|n| of(flow, n, 1_514)));
         }
-        assert_eq!(serve(&mut fq, NOW, 4), [101, 201, 102, 202]);
-        takes(&mut fq, [of(3, 1, 100)]);
-        assert_eq!(serve(&mut fq, NOW, 2), [301, 103]);
-        takes(&mut fq, [of(3, 2, 100)]);
-        assert_eq!(serve(&mut fq, NOW, 2), [302, 203]);
-        takes(&mut fq, [of(3, 3, 100)]);
-        assert_eq!(serve(&mut fq, NOW, 9), [303, 104, 204, 105, 205]);
+        assert_eq!(serve(&mut fq, NOW, 6), [101, 201, 301, 102, 202, 302]);
+        takes(&mut fq, [of(4, 1, 100)]);
+        assert_eq!(serve(&mut fq, NOW, 2), [401, 103]);
+        takes(&mut fq, [of(4, 2, 100)]);
+        assert_eq!(serve(&mut fq, NOW, 3), [203, 402, 303]);
+        takes(&mut fq, [of(4, 3, 100)]);
+        let rest = [403, 104, 204, 304, 105, 205, 305];
+        assert_eq!(serve(&mut fq, NOW, 99), rest);
     }
 
     /// At 5000 bytes: the 500 that come push out half of the 4000 of flow 1, from its head.

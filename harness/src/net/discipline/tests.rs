@@ -445,6 +445,35 @@ proptest! {
     }
 }
 
+/// A pool of 10,000 bytes, all taken, of which the port holds 9000: what is pushed out here is free
+/// for the packet that arrives, whether the pool was exhausted or the port over its share.
+#[test]
+fn what_is_pushed_out_goes_back_to_the_pool() {
+    // Over its share while held - freed >= free + freed: 9000 and 1000 at first.
+    for (size, alpha_num, refused, needed) in [
+        (10_000, 100, DropReason::PoolExhausted, 1_000),
+        (11_000, 1, DropReason::OverThreshold, 4_001),
+    ] {
+        let mut pool = Pool::new(PoolSpec {
+            size: ByteCount::new(size),
+            alpha_num,
+            alpha_den: 1,
+        });
+        pool.take(10_000);
+        let bytes = |bytes| Depth { packets: 1, bytes };
+        let room = Room {
+            limit: Limit::new(Capacity::Unlimited),
+            depth: bytes(9_000),
+            passes: false,
+            held: 9_000,
+            pool: Some(&pool),
+        };
+        assert_eq!(room.check(1_000, bytes(0)), Err(refused));
+        assert_eq!(room.check(1_000, bytes(needed - 1)), Err(refused));
+        assert_eq!(room.check(1_000, bytes(needed)), Ok(()));
+    }
+}
+
 /// One sender's share of what the first `millis` of a congested port have sent, in bytes.
 fn bytes_by_sender(run: &Run, millis: u64) -> [u64; HOSTS as usize] {
     let mut bytes = [0; HOSTS as usize];

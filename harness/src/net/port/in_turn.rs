@@ -183,7 +183,6 @@ impl Port {
         if let Arrival::Waits { len, .. } = arrival {
             let hop = slab.hop_mut(i);
             hop.depart = SimTime::MAX;
-            hop.next = NIL;
             hop.buffered = len;
             self.count(len);
             let depth = self.depth(slab);

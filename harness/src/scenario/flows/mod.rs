@@ -559,7 +559,7 @@ fn port_outcome<T: Tap<SimPacket>>(
         max_queue_packets: end.stats.max_packets,
         packets,
         marks: end.stats.marks - warm.stats.marks,
-        full: outcome::NO_ROOM.iter().map(|r| dropped(*r)).sum(),
+        full: end.stats.dropped_for_room() - warm.stats.dropped_for_room(),
         early: dropped(DropReason::Early),
         lost: dropped(DropReason::Lost),
         queue: trace

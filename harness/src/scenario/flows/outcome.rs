@@ -1,6 +1,5 @@
 //! What a run of flows gave.
 
-use crate::net::stats::DropReason;
 use crate::scenario::{Outcome, Unrecorded};
 use narrows::congestion::Variable;
 use narrows::recovery::SenderStats;
@@ -166,9 +165,3 @@ impl FlowSample {
         })
     }
 }
-
-pub(super) const NO_ROOM: [DropReason; 3] = [
-    DropReason::Full,
-    DropReason::OverThreshold,
-    DropReason::PoolExhausted,
-];

@@ -281,9 +281,7 @@ fn collect(
     let nics = hosts.len() as u32;
     for port in (0..network.ports()).map(PortId) {
         let s = network.stats(port);
-        let full = s.dropped(DropReason::Full)
-            + s.dropped(DropReason::OverThreshold)
-            + s.dropped(DropReason::PoolExhausted);
+        let full = s.dropped_for_room();
         drops.impaired += s.dropped(DropReason::Lost);
         drops.port_early += s.dropped(DropReason::Early);
         result.marks += s.marks;
