@@ -6,7 +6,7 @@
 //! The packets whose departure is known, up to the far end of the link, are one chain of slots in
 //! that order. The cursor splits it: what is before has left and is on the link, what is from there
 //! on is queued. It moves when somebody looks. With a first-in, first-out queue each packet joins
-//! the chain when it arrives; with a discipline that decides in turn ([`in_turn`]) when its turn
+//! the chain when it arrives; with a discipline that decides in turn (`port/in_turn.rs`) when its turn
 //! comes, and of what is queued only the packet in service is in the chain.
 
 pub(crate) mod in_turn;
