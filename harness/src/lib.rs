@@ -29,6 +29,7 @@ pub mod cli;
 pub mod host;
 #[cfg(target_os = "linux")]
 pub mod live;
+mod near_match;
 pub mod net;
 pub mod peer;
 mod place;

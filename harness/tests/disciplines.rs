@@ -12,7 +12,7 @@ use narrows_harness::net::discipline::strict_priority::StrictPrioritySpec;
 use narrows_harness::net::discipline::trimming::TrimmingSpec;
 use narrows_harness::net::{
     Attachment, Capacity, DisciplineSpec, DropReason, HostId, LinkSpec, NicSpec, PortSpec,
-    PortStats, StarSpec,
+    PortStats, Star, TieOrder,
 };
 use narrows_harness::peer::{Close, Flow, FlowEnd, MixedHost, Open, OurFlows, Read};
 use narrows_harness::sim::{NoTap, SimTime, Tap, World};
@@ -78,7 +78,7 @@ fn run<T: Tap<SimPacket>>(
         port: PortSpec::new(Capacity::Packets(1_000)),
         down: link,
     };
-    let mut star = StarSpec::uniform(SENDERS as usize + 1, &attachment, 7);
+    let mut star = Star::uniform(SENDERS as usize + 1, &attachment);
     star.hosts[0].port = PortSpec {
         discipline: discipline.clone(),
         ..PortSpec::new(Capacity::Packets(limit))
@@ -112,7 +112,8 @@ fn run<T: Tap<SimPacket>>(
     let receiving: Vec<_> = (1..=SENDERS).map(receive).collect();
     let mut hosts = vec![host(0, &receiving)];
     hosts.extend((1..=SENDERS).map(|h| host(h, &[send(h)])));
-    let mut world = World::with_tap(star.build().unwrap(), hosts, tap);
+    let network = star.graph().unwrap().build(7, TieOrder::default());
+    let mut world = World::with_tap(network.unwrap(), hosts, tap);
     for h in 0..=SENDERS {
         world.start_at(HostId(h), SimTime::ZERO);
     }

@@ -40,12 +40,13 @@ use narrows::wire::{ChecksumPolicy, Flags, Packet};
 use narrows::{Duration, Instant, Rate};
 use narrows_harness::host::{App, SimEndpoint, SimPacket, TcpHost, address_of};
 use narrows_harness::net::buffer::Capacity;
+use narrows_harness::net::graph::{Attachment, TieOrder};
 use narrows_harness::net::impair::{ImpairSpec, When};
 use narrows_harness::net::link::LinkSpec;
 use narrows_harness::net::nic::NicSpec;
 use narrows_harness::net::packet::HostId;
 use narrows_harness::net::port::PortSpec;
-use narrows_harness::net::topology::{Attachment, StarSpec};
+use narrows_harness::net::topology::Star;
 use narrows_harness::sim::tap::{Tap as Listener, TapEvent};
 use narrows_harness::sim::time::SimTime;
 use narrows_harness::sim::world::{Outcome, World};
@@ -420,7 +421,7 @@ impl Script {
             port: PortSpec::new(Capacity::Unlimited),
             down: losing(&self.lose_theirs),
         };
-        let mut spec = StarSpec::uniform(2, &attachment, 1);
+        let mut spec = Star::uniform(2, &attachment);
         (spec.hosts[1].up, spec.hosts[1].down) = (clean.clone(), clean);
         let side = |to| SimSide {
             progress: Progress::new(&self.rounds),
@@ -435,7 +436,8 @@ impl Script {
             host(US, self.tcp.clone(), Some(them)),
             host(THEM, like_linux(), None),
         ];
-        let mut world = World::with_tap(spec.build().unwrap(), hosts, Sent::default());
+        let network = spec.graph().unwrap().build(1, TieOrder::default());
+        let mut world = World::with_tap(network.unwrap(), hosts, Sent::default());
         world.start_at(THEM, SimTime::ZERO);
         world.start_at(US, SimTime::ZERO);
         assert_eq!(world.run_until(SimTime::from_secs(1000)), Outcome::Idle);

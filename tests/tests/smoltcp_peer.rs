@@ -7,12 +7,13 @@ use narrows::recovery::detector;
 use narrows::{ByteCount, Duration, Rate};
 use narrows_harness::host::{TcpHost, address_of};
 use narrows_harness::net::buffer::Capacity;
+use narrows_harness::net::graph::{Attachment, TieOrder};
 use narrows_harness::net::impair::{ImpairSpec, When};
 use narrows_harness::net::link::{Framing, LinkSpec};
 use narrows_harness::net::nic::NicSpec;
 use narrows_harness::net::packet::HostId;
 use narrows_harness::net::port::PortSpec;
-use narrows_harness::net::topology::{Attachment, StarSpec};
+use narrows_harness::net::topology::Star;
 use narrows_harness::peer::smoltcp::{SmoltcpConfig, SmoltcpCongestion};
 use narrows_harness::peer::{
     Close, Flow, FlowEnd, FlowReport, MixedHost, Open, OurFlows, Read, SmoltcpHost,
@@ -130,7 +131,7 @@ struct Run {
     ended: SimTime,
 }
 
-fn star(hosts: usize, impair: &ImpairSpec, nic: Capacity, port: Capacity, seed: u64) -> StarSpec {
+fn star(hosts: usize, impair: &ImpairSpec, nic: Capacity, port: Capacity) -> Star {
     let clean =
         LinkSpec::new(Rate::from_gbps(1), SimTime::from_micros(25)).with_framing(Framing::Ethernet);
     let attachment = Attachment {
@@ -142,11 +143,12 @@ fn star(hosts: usize, impair: &ImpairSpec, nic: Capacity, port: Capacity, seed: 
             ..clean
         },
     };
-    StarSpec::uniform(hosts, &attachment, seed)
+    Star::uniform(hosts, &attachment)
 }
 
-fn world(spec: &StarSpec, hosts: Vec<MixedHost<OurFlows>>) -> Hosts {
-    let mut world = World::new(spec.build().unwrap(), hosts);
+fn world(star: &Star, seed: u64, hosts: Vec<MixedHost<OurFlows>>) -> Hosts {
+    let network = star.graph().unwrap().build(seed, TieOrder::default());
+    let mut world = World::new(network.unwrap(), hosts);
     world.set_limits(Limits {
         events: 50_000_000,
         events_at_once: 100_000,
@@ -191,13 +193,7 @@ fn drive(world: &mut Hosts, patience: Duration, what: &dyn std::fmt::Debug) -> S
 }
 
 fn run(case: &Case) -> Run {
-    let spec = star(
-        2,
-        &case.impair,
-        case.nic,
-        Capacity::Packets(1_000),
-        case.seed,
-    );
+    let spec = star(2, &case.impair, case.nic, Capacity::Packets(1_000));
     let addr = |h, port| SocketAddr::new(address_of(HostId(h)), port);
     let open = |active, h: u32| match active {
         true => Open::Active {
@@ -222,7 +218,11 @@ fn run(case: &Case) -> Run {
     let app = OurFlows::new(id, &[ours]);
     let us = TcpHost::new(id, Arc::new(case.ours.clone()), app, case.seed, true).unwrap();
     let them = SmoltcpHost::new(them, case.theirs, &[theirs], case.seed);
-    let mut world = world(&spec, vec![MixedHost::Ours(us), MixedHost::Smoltcp(them)]);
+    let mut world = world(
+        &spec,
+        case.seed,
+        vec![MixedHost::Ours(us), MixedHost::Smoltcp(them)],
+    );
     let longest = drive(&mut world, case.patience, case);
     let reports = |h: usize| world.hosts()[h].reports();
     let MixedHost::Ours(us) = &world.hosts()[0] else {
@@ -618,7 +618,6 @@ fn an_incast_completes_whoever_serves() {
             &clean,
             Capacity::Packets(1_000),
             Capacity::Packets(16),
-            7,
         );
         let hosts = (0..=SERVERS).map(|h| {
             let id = HostId(h);
@@ -652,7 +651,7 @@ fn an_incast_completes_whoever_serves() {
                 MixedHost::Ours(TcpHost::new(id, Arc::new(config()), app, 7, true).unwrap())
             }
         });
-        let mut world = world(&spec, hosts.collect());
+        let mut world = world(&spec, 7, hosts.collect());
         drive(&mut world, Duration::from_secs(70), &smoltcp_serves);
         let client = world.hosts()[0].reports();
         for report in &client {

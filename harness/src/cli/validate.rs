@@ -1,11 +1,11 @@
 //! `narrows validate`: run the checks, print the table, keep it.
 
 use super::args::ValidateArgs;
-use super::catalog::nearest;
 use super::incast::command_line;
 use super::output::{OutputError, OutputFile, Sink, Wanted, apart, print};
 use super::progress::{Progress, Watcher};
 use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, usage};
+use crate::near_match::nearest;
 use crate::report::table::Colour;
 use crate::report::validation::chapter::{self, Sections};
 use crate::report::validation::records::ValidationRecord;

@@ -4,7 +4,7 @@
 //! 80000-13. Papers that write "256KB" for a power of two mean `256KiB`; the defaults of the
 //! scenarios do, too.
 
-use super::catalog::nearest;
+use crate::near_match::nearest;
 use crate::scenario::MAX_SERVERS;
 use crate::scenario::spec::{
     Aqm, Codel, DelayedAck, EcnUse, Impair, ImpairedWay, QueueLimit, Red, Share, SharedBuffer,

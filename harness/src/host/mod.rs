@@ -7,7 +7,7 @@ pub mod capture;
 mod packet;
 pub mod trace;
 
-pub use packet::{SimPacket, address_of};
+pub use packet::{SimPacket, address_of, ipv6_address_of};
 
 use crate::net::nic::NicRoom;
 use crate::net::packet::HostId;

@@ -7,11 +7,19 @@ use narrows::endpoint::demux::FourTuple;
 use narrows::wire::{
     self, ChecksumPolicy, Ecn, Flags, IpHeader, Seq, TcpHeader, TcpOptions, Timestamps,
 };
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The address of a host: 10.0.0.1 for host 0, and so on.
+/// The IPv4 address of a host: 10.0.0.1 for host 0, and so on.
 pub fn address_of(host: HostId) -> IpAddr {
     IpAddr::V4(Ipv4Addr::from_bits(FIRST + host.0))
+}
+
+/// The IPv6 address of a host, with the IPv4 address at its end: `fd00::a00:1` for host 0, and so
+/// on (a unique local address, RFC 4193). A host answers to both.
+pub fn ipv6_address_of(host: HostId) -> IpAddr {
+    IpAddr::V6(Ipv6Addr::from_bits(
+        0xfd00 << 112 | u128::from(FIRST + host.0),
+    ))
 }
 
 const FIRST: u32 = 0x0a00_0001;
@@ -275,13 +283,27 @@ impl Packet for SimPacket {
             IpAddr::V6(v6) => HostId((v6.to_bits() as u32).wrapping_sub(FIRST)),
         }
     }
+    /// Of addresses and ports, all their bits, IPv4 and IPv6 alike.
     fn flow_hash(&self) -> u32 {
-        let ports = u32::from(self.src_port) << 16 | u32::from(self.dst_port);
-        let hosts = match self.ends() {
-            (IpAddr::V4(s), IpAddr::V4(d)) => s.to_bits().rotate_left(16) ^ d.to_bits(),
-            (s, d) => s.to_canonical().is_ipv4() as u32 ^ u32::from(d.is_ipv4()),
+        // Multiplied with odd numbers that have no pattern, and the high half folded in.
+        let mix = |h: u64, word: u64| {
+            let h = (h ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            h ^ h >> 32
         };
-        (ports ^ hosts).wrapping_mul(0x9e37_79b9)
+        let hosts = match self.ends() {
+            (IpAddr::V4(s), IpAddr::V4(d)) => {
+                mix(0, u64::from(s.to_bits()) << 32 | u64::from(d.to_bits()))
+            }
+            (s, d) => [s, d].into_iter().fold(0, |h, address| {
+                let bits = match address {
+                    IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
+                    IpAddr::V6(v6) => v6.to_bits(),
+                };
+                mix(mix(h, (bits >> 64) as u64), bits as u64)
+            }),
+        };
+        let ports = u64::from(self.src_port) << 16 | u64::from(self.dst_port);
+        (mix(hosts, ports) >> 32) as u32
     }
     #[inline]
     fn is_ecn_capable(&self) -> bool {
@@ -389,6 +411,67 @@ mod tests {
                     );
                 }
             }
+        }
+    }
+
+    fn of_flow(src: IpAddr, dst: IpAddr, ports: (u16, u16)) -> SimPacket {
+        let ip = IpHeader {
+            src,
+            dst,
+            ecn: Ecn::NotEct,
+            dscp: 0,
+            hop_limit: 64,
+        };
+        let tcp = TcpHeader {
+            src_port: ports.0,
+            dst_port: ports.1,
+            ..TcpHeader::default()
+        };
+        SimPacket::new(ip, tcp, Synthetic { offset: 0, len: 0 })
+    }
+
+    /// Neighbours in address and port, as racks have them, spread over equal paths; no two of them
+    /// have one hash, and each field counts. IPv4 and IPv6 alike.
+    #[test]
+    fn flows_hash_by_all_of_their_addresses_and_ports() {
+        for address in [address_of, ipv6_address_of] {
+            let mut hashes = std::collections::BTreeSet::new();
+            let mut sixteenths = [0u32; 16];
+            for src in 0..64 {
+                for port in 0..64 {
+                    let (src, dst) = (address(HostId(src)), address(HostId(100 + src % 8)));
+                    let packet = of_flow(src, dst, (49_152 + port, 80));
+                    assert_eq!(packet.destination().0, 100 + src_of(&packet) % 8);
+                    let hash = packet.flow_hash();
+                    assert_eq!(hash, packet.through_bytes(&mut Vec::new()).flow_hash());
+                    sixteenths[(hash >> 28) as usize] += 1;
+                    assert!(hashes.insert(hash), "two flows with one hash");
+                }
+            }
+            // 256 each; five standard deviations.
+            assert!(
+                sixteenths.iter().all(|n| n.abs_diff(256) < 78),
+                "{sixteenths:?}"
+            );
+            let [a, b, c] = [1, 2, 3].map(|h| address(HostId(h)));
+            let hash = |src, dst, ports| of_flow(src, dst, ports).flow_hash();
+            let hashes = [
+                hash(a, b, (1, 2)),
+                hash(c, b, (1, 2)),
+                hash(a, c, (1, 2)),
+                hash(a, b, (3, 2)),
+                hash(a, b, (1, 3)),
+                hash(b, a, (2, 1)),
+            ];
+            let distinct: std::collections::BTreeSet<_> = hashes.into_iter().collect();
+            assert_eq!(distinct.len(), hashes.len());
+        }
+    }
+
+    fn src_of(packet: &SimPacket) -> u32 {
+        match packet.ends().0 {
+            IpAddr::V4(v4) => v4.to_bits() - FIRST,
+            IpAddr::V6(v6) => v6.to_bits() as u32 - FIRST,
         }
     }
 }

@@ -10,7 +10,7 @@
 //!
 //! # Order at one instant
 //! A departure at an instant frees its place for an arrival at the same instant. Arrivals at one
-//! instant are handled in the order of their link's rank ([`topology::TieOrder`]), a host's
+//! instant are handled in the order of their link's rank ([`graph::TieOrder`]), a host's
 //! packets before its timer.
 //!
 //! # Left out
@@ -22,23 +22,30 @@
 
 pub mod buffer;
 pub mod discipline;
+pub mod graph;
 pub mod impair;
 pub mod link;
+pub mod multipath;
 pub mod network;
 pub mod nic;
 pub mod packet;
 pub mod port;
+#[cfg(test)]
+mod rig;
+pub mod routes;
 pub mod stats;
-pub mod switch;
+mod switch;
 pub mod topology;
 
 pub use buffer::{Capacity, InService, PoolSpec};
 pub use discipline::{DisciplineError, DisciplineSpec};
+pub use graph::{Attachment, Egress, Graph, Override, TieOrder, TopologyError};
 pub use impair::{ImpairSpec, When};
 pub use link::{Framing, LinkSpec};
+pub use multipath::{Multipath, PathChoice, Salt};
 pub use network::Network;
 pub use nic::{NicRoom, NicSpec};
 pub use packet::{HostId, Packet, PortId};
 pub use port::PortSpec;
 pub use stats::{DropReason, PortStats};
-pub use topology::{Attachment, StarSpec, TieOrder, TopologyError};
+pub use topology::{Dumbbell, FatTree, FreeGraph, LeafSpine, ParkingLot, Star};

@@ -19,7 +19,7 @@ use super::nic::NicRoom;
 use super::packet::{HostId, Packet, PortId};
 use super::port::{NO_POOL, Node, Port};
 use super::stats::DropReason;
-use super::switch::Switch;
+use super::switch::{Home, Switch};
 
 /// Set in the id of an event that is a packet held back, not the head of a link.
 const HELD: u32 = 1 << 31;
@@ -38,7 +38,8 @@ pub struct Network<P> {
     ports: Vec<Port>,
     switches: Vec<Switch>,
     pools: Vec<Pool>,
-    hosts: u32,
+    /// By host.
+    homes: Vec<Home>,
     pub(crate) events: EventQueue,
     held: u64,
     /// Whether what the next event will touch is asked for before.
@@ -73,17 +74,18 @@ pub struct Totals {
 impl<P: Packet> Network<P> {
     /// Host `h`'s NIC is port `h`.
     pub(crate) fn new(
-        hosts: u32,
+        homes: Vec<Home>,
         ports: Vec<Port>,
         switches: Vec<Switch>,
         pools: Vec<Pool>,
     ) -> Self {
+        let hosts = homes.len() as u32;
         Self {
             slab: Slab::new(DEFAULT_PACKET_LIMIT),
             ports,
             switches,
             pools,
-            hosts,
+            homes,
             events: EventQueue::default(),
             held: 0,
             looks_ahead: hosts > FEW_HOSTS,
@@ -96,7 +98,7 @@ impl<P: Packet> Network<P> {
 
     /// Number of hosts.
     pub fn hosts(&self) -> u32 {
-        self.hosts
+        self.homes.len() as u32
     }
 
     /// Refuses packets at the NICs while the network holds `limit` of them (at most 2^31); the
@@ -250,7 +252,12 @@ impl<P: Packet> Network<P> {
             }
             Node::Switch(s) => {
                 let hop = self.slab.hop(i);
-                match self.switches[s as usize].route(hop.dst, hop.flow) {
+                let port = match self.homes.get(hop.dst as usize) {
+                    None => None,
+                    Some(home) if home.switch == s => Some(home.port),
+                    Some(home) => self.switches[s as usize].route(now, home.edge, hop.flow),
+                };
+                match port {
                     Some(port) => self.enqueue(now, port, i, tap),
                     None => self.discard(now, from, i, DropReason::NoRoute, tap),
                 }
@@ -441,7 +448,11 @@ impl<P: Packet> Network<P> {
             Node::Host(host) => self.heads.push((HostId(host), i)),
             Node::Switch(switch) => {
                 let hop = self.slab.hop(i);
-                let port = self.switches[switch as usize].route(hop.dst, hop.flow);
+                let port = match self.homes.get(hop.dst as usize) {
+                    None => None,
+                    Some(home) if home.switch == switch => Some(home.port),
+                    Some(home) => self.switches[switch as usize].foresee(home.edge, hop.flow),
+                };
                 if let Some(port) = port.filter(|&p| self.asked.is_news(p))
                     && let Some(port) = self.ports.get(port as usize)
                 {

@@ -28,7 +28,7 @@ use super::nic::NicRoom;
 use super::stats::{Credit, PortStats, QueueArea, QueueTrace};
 use in_turn::InTurn;
 
-/// A pool by its number in the topology.
+/// A pool by its number: among those of its switch in a spec, in the network at work among all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PoolId(pub u32);
 
@@ -90,7 +90,7 @@ pub(crate) struct Port {
     pub(crate) pool_knows: bool,
     framing: Framing,
     in_service: InService,
-    /// [`super::topology::TieOrder::WaitedLast`].
+    /// [`super::graph::TieOrder::WaitedLast`].
     pub(crate) waited_last: bool,
     /// Whether there is an overhead.
     delays: bool,

@@ -1,287 +1,244 @@
-//! Putting a network together: a star, or any graph of switches.
+//! The usual shapes of networks, as values that give a [`Graph`].
 //!
-//! In a star N hosts hang on one switch, each by a link of its own in each direction. Host 0 is
-//! the client. Host h's NIC is port h, the switch port that leads to it is port N + h.
+//! Each shape is a file: a spec with its sizes and links, `graph()` that builds it, and its entry
+//! in [`Topologies`], by which it is found under a name. Hosts are `h0`, `h1`, ... in all of them,
+//! with their [`super::HostId`]; single links and tiers get other values by
+//! [`super::graph::Override`].
+
+mod dumbbell;
+mod fat_tree;
+mod free;
+mod leaf_spine;
+mod parking_lot;
+mod star;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
 
-use crate::sim::rng::{Component, Stream};
-use crate::sim::time::SimTime;
+use super::buffer::PoolSpec;
+use super::graph::{Attachment, Egress, Graph, NameKind, SwitchSpec, TopologyError};
+use super::multipath::Multipath;
+use crate::near_match::nearest;
 
-use super::buffer::{Pool, PoolSpec};
-use super::discipline::{DisciplineError, DisciplineSpec};
-use super::impair::Impairments;
-use super::link::{LinkSpec, Transmitter};
-use super::network::Network;
-use super::nic::NicSpec;
-use super::packet::{HostId, Packet, PortId};
-use super::port::{NO_POOL, Node, PoolId, Port, PortParts, PortSpec};
-use super::switch::Switch;
+pub use dumbbell::Dumbbell;
+pub use fat_tree::FatTree;
+pub use free::{FreeGraph, FreeLink, Way};
+pub use leaf_spine::LeafSpine;
+pub use parking_lot::ParkingLot;
+pub use star::Star;
 
-/// Which of the packets that arrive at one instant is handled first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum TieOrder {
-    /// The one on the link with the lower number: always the same winner.
-    ByLink,
-    /// By a random order of the links, drawn once from the seed: no bias towards low numbers
-    /// over several seeds.
-    #[default]
-    Shuffled,
-    /// First those that found their link idle, then those that had waited behind another packet;
-    /// among each as [`TieOrder::Shuffled`]. A simulator that handles events of one instant in
-    /// the order in which they were scheduled (ns-2) does this: of two packets that reach a full
-    /// queue together, the one is dropped that an enlarged window sent after its predecessor.
-    WaitedLast,
-}
-
-/// How a host hangs on the switch.
+/// What the links, NICs, queues and switches of a shape are unless overridden.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attachment {
-    /// Its NIC.
-    pub nic: NicSpec,
-    /// From the host to the switch.
-    pub up: LinkSpec,
-    /// The switch's queue towards the host.
-    pub port: PortSpec,
-    /// From the switch to the host.
-    pub down: LinkSpec,
-}
-
-/// A star.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StarSpec {
-    /// The hosts; the first is the client.
-    pub hosts: Vec<Attachment>,
-    /// Pools for the switch's ports.
+pub struct Defaults {
+    /// How each host hangs on its switch.
+    pub host: Attachment,
+    /// Each switch's output towards another switch.
+    pub trunk: Egress,
+    /// Buffer pools of each switch, which ports name by their place in this list.
     pub pools: Vec<PoolSpec>,
-    /// Seed of the run.
-    pub seed: u64,
-    /// Order of simultaneous arrivals.
-    pub ties: TieOrder,
+    /// How each switch chooses among equal paths.
+    pub multipath: Multipath,
 }
 
-/// Why a network cannot be built.
+/// A size of a shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum TopologyError {
-    /// A link's rate is zero or more than 8 Tb/s.
-    Rate(PortId),
-    /// A port names a pool that does not exist.
-    Pool(PoolId),
-    /// A pool's alpha has a zero denominator.
-    Alpha(PoolId),
-    /// A port's queue discipline cannot be built.
-    Discipline(PortId, DisciplineError),
-    /// The least extra delay of a link's reordering is above the greatest.
-    Reorder(PortId),
-    /// More hosts or ports than there are numbers for.
-    TooLarge,
+pub struct Parameter {
+    /// Its name: `leaves`.
+    pub name: &'static str,
+    /// What it counts.
+    pub about: &'static str,
+    /// What it is unless given.
+    pub default: u32,
+    /// What it may be.
+    pub range: RangeInclusive<u32>,
 }
 
-impl fmt::Display for TopologyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Rate(p) => {
-                write!(
-                    f,
-                    "the rate of link {} is not between 1 b/s and 8 Tb/s",
-                    p.0
-                )
-            }
-            Self::Pool(p) => write!(f, "there is no buffer pool {}", p.0),
-            Self::Alpha(p) => write!(f, "alpha of buffer pool {} has a zero denominator", p.0),
-            Self::Discipline(p, e) => write!(f, "the queue of port {}: {e}", p.0),
-            Self::Reorder(p) => {
-                write!(
-                    f,
-                    "reordering on link {}: the least delay is above the greatest",
-                    p.0
-                )
-            }
-            Self::TooLarge => write!(f, "too many hosts"),
-        }
-    }
-}
+/// The sizes of a shape, each in its range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sizes(Vec<(&'static str, u32)>);
 
-impl std::error::Error for TopologyError {}
-
-/// A switch by its number in the builder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct SwitchId(pub u32);
-
-/// Builds a network port by port. All NICs come first, in the order of their hosts.
-#[derive(Debug)]
-pub struct NetworkBuilder {
-    seed: u64,
-    ties: TieOrder,
-    hosts: u32,
-    ports: Vec<Port>,
-    switches: Vec<Switch>,
-    pools: Vec<Pool>,
-}
-
-impl NetworkBuilder {
-    /// `hosts` hosts and `switches` switches, not yet connected.
-    pub fn new(seed: u64, ties: TieOrder, hosts: u32, switches: u32) -> Self {
-        Self {
-            seed,
-            ties,
-            hosts,
-            // Of a star, where each host has a NIC and the switch a port for it.
-            ports: Vec::with_capacity(2 * hosts as usize),
-            switches: (0..switches).map(|_| Switch::new(hosts as usize)).collect(),
-            pools: Vec::new(),
-        }
-    }
-
-    /// Adds a pool.
-    pub fn pool(&mut self, spec: &PoolSpec) -> Result<PoolId, TopologyError> {
-        let id = PoolId(self.pools.len() as u32);
-        if spec.alpha_den == 0 {
-            return Err(TopologyError::Alpha(id));
-        }
-        self.pools.push(Pool::new(spec.clone()));
-        Ok(id)
-    }
-
-    /// Connects the next host's NIC with a switch. To be called once for each host before any
-    /// [`Self::port`].
-    pub fn nic(
-        &mut self,
-        spec: &NicSpec,
-        link: &LinkSpec,
-        to: SwitchId,
-    ) -> Result<PortId, TopologyError> {
-        let port = PortSpec {
-            capacity: spec.capacity,
-            in_service: spec.in_service,
-            discipline: DisciplineSpec::DropTail,
-            pool: None,
-        };
-        self.add(&port, link, Node::Switch(to.0), spec.overhead)
-    }
-
-    /// Adds an output port to a switch; routes decide which packets it gets.
-    pub fn port(
-        &mut self,
-        spec: &PortSpec,
-        link: &LinkSpec,
-        to: Endpoint,
-    ) -> Result<PortId, TopologyError> {
-        let to = match to {
-            Endpoint::Host(h) => Node::Host(h.0),
-            Endpoint::Switch(s) => Node::Switch(s.0),
-        };
-        self.add(spec, link, to, SimTime::ZERO)
-    }
-
-    /// At `switch`, packets for `host` leave by one of `ports`, chosen by flow.
-    pub fn route(&mut self, switch: SwitchId, host: HostId, ports: &[PortId]) {
-        let ports: Vec<u32> = ports.iter().map(|p| p.0).collect();
-        if let Some(s) = self.switches.get_mut(switch.0 as usize) {
-            s.set_route(host.0, &ports);
-        }
-    }
-
-    fn add(
-        &mut self,
-        spec: &PortSpec,
-        link: &LinkSpec,
-        to: Node,
-        overhead: SimTime,
-    ) -> Result<PortId, TopologyError> {
-        let id = u32::try_from(self.ports.len())
-            .ok()
-            .filter(|&id| id < 1 << 31)
-            .ok_or(TopologyError::TooLarge)?;
-        let at = PortId(id);
-        let tx = Transmitter::new(link.rate).ok_or(TopologyError::Rate(at))?;
-        if link.impair.reorder_min > link.impair.reorder_max {
-            return Err(TopologyError::Reorder(at));
-        }
-        let pool = match spec.pool {
-            None => NO_POOL,
-            Some(p) if (p.0 as usize) < self.pools.len() => p.0,
-            Some(p) => return Err(TopologyError::Pool(p)),
-        };
-        let (seed, number) = (self.seed, u64::from(id));
-        let queue = spec
-            .discipline
-            .build(|| Stream::new(seed, Component::Aqm, number))
-            .map_err(|e| TopologyError::Discipline(at, e))?;
-        self.ports.push(Port::new(PortParts {
-            tx,
-            delay: link.delay,
-            to,
-            rank: id,
-            framing: link.framing,
-            in_service: spec.in_service,
-            capacity: spec.capacity,
-            pool,
-            queue,
-            overhead,
-            random: Stream::new(seed, Component::Overhead, number),
-            impair: Impairments::new(&link.impair, seed, number),
-        }));
-        Ok(at)
-    }
-
-    /// The network.
+impl Sizes {
+    /// A size by the name of its parameter.
     ///
     /// # Panics
-    /// If a host has no NIC: that is a mistake of the caller, not of its input.
-    pub fn build<P: Packet>(mut self) -> Network<P> {
-        let nics = self.ports.iter().take(self.hosts as usize);
-        assert!(
-            nics.filter(|p| matches!(p.to, Node::Switch(_))).count() == self.hosts as usize,
-            "each host needs a NIC before any switch has a port"
-        );
-        if self.ties != TieOrder::ByLink {
-            let mut ranks: Vec<u32> = (0..self.ports.len() as u32).collect();
-            Stream::new(self.seed, Component::Ties, 0).shuffle(&mut ranks);
-            for (port, rank) in self.ports.iter_mut().zip(ranks) {
-                port.rank = rank;
-                port.waited_last = self.ties == TieOrder::WaitedLast;
-            }
-        }
-        Network::new(self.hosts, self.ports, self.switches, self.pools)
+    /// If the shape does not list such a parameter: that is a mistake of the shape.
+    pub fn get(&self, name: &str) -> u32 {
+        let size = self.0.iter().find(|(known, _)| *known == name);
+        size.expect("a parameter that the topology lists").1
     }
 }
 
-/// Where a switch's link ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Endpoint {
-    /// At a host.
-    Host(HostId),
-    /// At another switch.
-    Switch(SwitchId),
+type Make = dyn Fn(&Sizes, &Defaults) -> Result<Graph, TopologyError> + Send + Sync;
+
+/// A shape of network under a name.
+#[derive(Clone)]
+pub struct Topology {
+    name: &'static str,
+    about: &'static str,
+    parameters: Vec<Parameter>,
+    make: Arc<Make>,
 }
 
-impl StarSpec {
-    /// The same attachment for each of `hosts` hosts, no pools.
-    pub fn uniform(hosts: usize, attachment: &Attachment, seed: u64) -> Self {
+impl fmt::Debug for Topology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Topology")
+            .field("name", &self.name)
+            .field("parameters", &self.parameters)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Topology {
+    /// A shape: `about` says in a line what it is, and `make` builds one of these sizes.
+    pub fn new(
+        name: &'static str,
+        about: &'static str,
+        parameters: impl Into<Vec<Parameter>>,
+        make: impl Fn(&Sizes, &Defaults) -> Result<Graph, TopologyError> + Send + Sync + 'static,
+    ) -> Self {
         Self {
-            hosts: vec![attachment.clone(); hosts],
-            pools: Vec::new(),
-            seed,
-            ties: TieOrder::default(),
+            name,
+            about,
+            parameters: parameters.into(),
+            make: Arc::new(make),
         }
     }
 
-    /// The network.
-    pub fn build<P: Packet>(&self) -> Result<Network<P>, TopologyError> {
-        let n = u32::try_from(self.hosts.len()).map_err(|_| TopologyError::TooLarge)?;
-        let mut b = NetworkBuilder::new(self.seed, self.ties, n, 1);
-        for pool in &self.pools {
-            b.pool(pool)?;
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// A line that says what it is.
+    pub fn about(&self) -> &'static str {
+        self.about
+    }
+
+    /// Its sizes.
+    pub fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
+    /// One of these sizes; those not given have their defaults.
+    ///
+    /// # Errors
+    /// If there is no such size, one is out of range or given twice, or what the shape itself
+    /// finds wrong.
+    pub fn graph(
+        &self,
+        sizes: &[(&str, u32)],
+        defaults: &Defaults,
+    ) -> Result<Graph, TopologyError> {
+        let mut all: Vec<(&'static str, u32)> = self
+            .parameters
+            .iter()
+            .map(|p| (p.name, p.default))
+            .collect();
+        for (n, &(name, value)) in sizes.iter().enumerate() {
+            let Some(at) = self.parameters.iter().position(|p| p.name == name) else {
+                let names = self.parameters.iter().map(|p| p.name);
+                return Err(TopologyError::Unknown {
+                    kind: NameKind::Parameter,
+                    name: name.to_owned(),
+                    near: nearest(name, names).map(str::to_owned),
+                });
+            };
+            if sizes[..n].iter().any(|(earlier, _)| *earlier == name) {
+                return Err(TopologyError::Duplicate {
+                    name: name.to_owned(),
+                    taken_by: NameKind::Parameter,
+                });
+            }
+            let range = &self.parameters[at].range;
+            if !range.contains(&value) {
+                return Err(TopologyError::Parameter {
+                    topology: self.name.to_owned(),
+                    name: name.to_owned(),
+                    value,
+                    must: format!("from {} to {}", range.start(), range.end()),
+                });
+            }
+            all[at].1 = value;
         }
-        for host in &self.hosts {
-            b.nic(&host.nic, &host.up, SwitchId(0))?;
+        (self.make)(&Sizes(all), defaults)
+    }
+}
+
+/// Shapes by name; users add theirs.
+#[derive(Clone, Debug)]
+pub struct Topologies(Vec<Topology>);
+
+impl Default for Topologies {
+    fn default() -> Self {
+        Self::standard()
+    }
+}
+
+impl Topologies {
+    /// Star, dumbbell, parking lot, leaf-spine and fat-tree.
+    pub fn standard() -> Self {
+        Self(vec![
+            star::topology(),
+            dumbbell::topology(),
+            parking_lot::topology(),
+            leaf_spine::topology(),
+            fat_tree::topology(),
+        ])
+    }
+
+    /// Adds a shape; one of the same name is replaced.
+    pub fn register(&mut self, topology: Topology) {
+        match self.0.iter_mut().find(|t| t.name == topology.name) {
+            Some(old) => *old = topology,
+            None => self.0.push(topology),
         }
-        for (h, host) in (0..n).map(HostId).zip(&self.hosts) {
-            let port = b.port(&host.port, &host.down, Endpoint::Host(h))?;
-            b.route(SwitchId(0), h, &[port]);
-        }
-        Ok(b.build())
+    }
+
+    /// All shapes, in the order of registration.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = &Topology> {
+        self.0.iter()
+    }
+
+    /// The shape with a name.
+    ///
+    /// # Errors
+    /// With the near match, if there is none.
+    pub fn get(&self, name: &str) -> Result<&Topology, TopologyError> {
+        let found = self.0.iter().find(|t| t.name == name);
+        found.ok_or_else(|| TopologyError::Unknown {
+            kind: NameKind::Topology,
+            name: name.to_owned(),
+            near: nearest(name, self.0.iter().map(|t| t.name)).map(str::to_owned),
+        })
+    }
+}
+
+/// That a size of a shape is in its range.
+fn at_least(
+    topology: &'static str,
+    name: &'static str,
+    value: u32,
+    least: u32,
+) -> Result<(), TopologyError> {
+    if value >= least {
+        return Ok(());
+    }
+    Err(TopologyError::Parameter {
+        topology: topology.to_owned(),
+        name: name.to_owned(),
+        value,
+        must: format!("at least {least}"),
+    })
+}
+
+/// A switch with these pools.
+fn switch(name: String, tier: &str, pools: &[PoolSpec], multipath: Multipath) -> SwitchSpec {
+    SwitchSpec {
+        pools: pools.to_vec(),
+        multipath,
+        ..SwitchSpec::new(name, tier)
     }
 }

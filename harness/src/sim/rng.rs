@@ -37,6 +37,10 @@ pub enum Component {
     Scenario = 10,
     /// A retransmission timeout policy that draws.
     Rto = 11,
+    /// Salt of a switch's hash; 0 is the one that all share.
+    PathSalt = 12,
+    /// Paths that a switch draws.
+    Path = 13,
 }
 
 /// The random stream of one component.
@@ -140,7 +144,7 @@ impl Probability {
 }
 
 /// The finaliser of SplitMix64 (Steele, Lea and Flood 2014): a bijection that spreads every bit.
-const fn mix(key: u64) -> u64 {
+pub(crate) const fn mix(key: u64) -> u64 {
     let z = key.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

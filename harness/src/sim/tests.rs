@@ -9,13 +9,13 @@ use crate::net::discipline::codel::CodelSpec;
 use crate::net::discipline::drr::DrrSpec;
 use crate::net::discipline::red::RedSpec;
 use crate::net::discipline::tail::{NotCapable, Threshold};
+use crate::net::graph::{Egress, PortProblem, SwitchSpec};
 use crate::net::port::PoolId;
 use crate::net::stats::QueueArea;
-use crate::net::topology::{Endpoint, NetworkBuilder, SwitchId};
 use crate::net::{
-    Attachment, Capacity, DisciplineError, DisciplineSpec, DropReason, Framing, HostId, ImpairSpec,
-    InService, LinkSpec, Network, NicRoom, NicSpec, Packet as _, PoolSpec, PortId, PortSpec,
-    StarSpec, TieOrder, TopologyError, When,
+    Attachment, Capacity, DisciplineError, DisciplineSpec, DropReason, Framing, Graph, HostId,
+    ImpairSpec, InService, LinkSpec, Network, NicRoom, NicSpec, Packet as _, PoolSpec, PortId,
+    PortSpec, Star, TieOrder, TopologyError, When,
 };
 use crate::sim::queue::Event;
 use crate::sim::rng::Probability;
@@ -41,6 +41,35 @@ fn attach(capacity: Capacity) -> Attachment {
     }
 }
 
+/// A star and the run that it is for.
+#[derive(Clone, Debug)]
+struct StarRun {
+    hosts: Vec<Attachment>,
+    pools: Vec<PoolSpec>,
+    seed: u64,
+    ties: TieOrder,
+}
+
+impl StarRun {
+    fn uniform(hosts: usize, attachment: &Attachment, seed: u64) -> Self {
+        let Star { hosts, pools } = Star::uniform(hosts, attachment);
+        Self {
+            hosts,
+            pools,
+            seed,
+            ties: TieOrder::default(),
+        }
+    }
+
+    fn build<P: crate::net::Packet>(&self) -> Result<Network<P>, TopologyError> {
+        let star = Star {
+            hosts: self.hosts.clone(),
+            pools: self.pools.clone(),
+        };
+        star.graph()?.build(self.seed, self.ties)
+    }
+}
+
 fn burst(packets: u64) -> Blast {
     Blast {
         packets,
@@ -63,7 +92,7 @@ impl Tap<BlastPacket> for Log {
     }
 }
 
-fn run(spec: &StarSpec, blast: Blast) -> World<Blaster, Log> {
+fn run(spec: &StarRun, blast: Blast) -> World<Blaster, Log> {
     let servers = spec.hosts.len() as u32 - 1;
     let network = spec.build().unwrap();
     let mut w = World::with_tap(network, Blaster::hosts(servers, blast), Log::default());
@@ -84,7 +113,7 @@ fn a_block_takes_the_closed_form_through_the_bottleneck() {
         let mut a = attach(Capacity::Unlimited);
         a.up.rate = Rate::from_gbps(gbps);
         a.down.rate = Rate::from_gbps(gbps);
-        let mut w = run(&StarSpec::uniform(servers + 1, &a, 1), burst(packets));
+        let mut w = run(&StarRun::uniform(servers + 1, &a, 1), burst(packets));
         let byte_times = |n: u64| n * 1_040 * 8_000 / gbps;
         let at_switch = byte_times(1) + 25 * US;
         let expected = at_switch + byte_times(packets * servers as u64) + 25 * US;
@@ -121,7 +150,7 @@ fn drops_are_those_counted_by_hand() {
     ] {
         let mut a = attach(capacity);
         a.port.in_service = in_service;
-        let w = run(&StarSpec::uniform(4, &a, 1), burst(4));
+        let w = run(&StarRun::uniform(4, &a, 1), burst(4));
         let stats = w.network().stats(client_port(w.network()));
         assert_eq!(
             stats.dropped(DropReason::Full),
@@ -146,7 +175,7 @@ fn the_queue_area_is_exact_at_any_time() {
     ] {
         let mut a = attach(Capacity::Unlimited);
         a.port.in_service = in_service;
-        let network = StarSpec::uniform(4, &a, 1).build().unwrap();
+        let network = StarRun::uniform(4, &a, 1).build().unwrap();
         let mut w = World::new(network, Blaster::hosts(3, burst(1)));
         let port = client_port(w.network());
         w.network_mut().trace_queue(port);
@@ -198,7 +227,7 @@ fn drops_at_the_head_are_accounted_for() {
             max_packet: 1_040,
             ce_threshold: None,
         });
-        let network = StarSpec::uniform(4, &a, 1).build().unwrap();
+        let network = StarRun::uniform(4, &a, 1).build().unwrap();
         let blast = Blast {
             ecn_capable: false,
             ..burst(40)
@@ -274,7 +303,7 @@ fn dynamic_thresholds_follow_the_formula() {
     for (num, den, ports, each) in [(1, 1, 1, 6), (1, 1, 2, 4), (1, 2, 1, 4), (1, 2, 2, 3)] {
         let mut a = attach(Capacity::Unlimited);
         a.port.pool = Some(PoolId(0));
-        let mut spec = StarSpec::uniform(42, &a, 1);
+        let mut spec = StarRun::uniform(42, &a, 1);
         let size = ByteCount::new(12_000);
         spec.pools = vec![PoolSpec {
             size,
@@ -307,7 +336,7 @@ fn dynamic_thresholds_follow_the_formula() {
 fn a_pool_gets_back_what_leaves_any_of_its_ports() {
     let mut a = attach(Capacity::Unlimited);
     a.port.pool = Some(PoolId(0));
-    let mut spec = StarSpec::uniform(12, &a, 1);
+    let mut spec = StarRun::uniform(12, &a, 1);
     // A threshold so high that only the pool's size limits.
     spec.pools = vec![PoolSpec {
         size: ByteCount::new(3_000),
@@ -341,7 +370,7 @@ fn the_step_marks_what_finds_more_than_k() {
             ecn_capable,
             ..burst(1)
         };
-        let w = run(&StarSpec::uniform(11, &a, 1), blast);
+        let w = run(&StarRun::uniform(11, &a, 1), blast);
         let stats = w.network().stats(client_port(w.network()));
         assert_eq!(
             (stats.marks, stats.dropped(DropReason::Early)),
@@ -354,7 +383,7 @@ fn the_step_marks_what_finds_more_than_k() {
 #[test]
 fn ties_go_by_link_or_by_a_shuffle_of_the_seed() {
     let first = |ties, seed| {
-        let mut spec = StarSpec::uniform(9, &attach(Capacity::Packets(1)), seed);
+        let mut spec = StarRun::uniform(9, &attach(Capacity::Packets(1)), seed);
         spec.ties = ties;
         let w = run(&spec, burst(1));
         let winner = w.hosts().iter().position(|h| h.acks == 1).unwrap();
@@ -373,7 +402,7 @@ fn ties_go_by_link_or_by_a_shuffle_of_the_seed() {
 #[test]
 fn ties_can_put_packets_last_that_waited_in_their_nic() {
     let acks = |ties, seed| {
-        let mut spec = StarSpec::uniform(3, &attach(Capacity::Packets(2)), seed);
+        let mut spec = StarRun::uniform(3, &attach(Capacity::Packets(2)), seed);
         spec.ties = ties;
         let rate = spec.hosts[1].up.rate;
         spec.hosts[1].up.rate = Rate::from_bits_per_sec(rate.bits_per_sec() * 2);
@@ -419,7 +448,7 @@ fn a_seed_gives_one_log() {
             timeout: Some(Duration::from_millis(1)),
             ..burst(1)
         };
-        let network = StarSpec::uniform(hosts, &a, seed).build().unwrap();
+        let network = StarRun::uniform(hosts, &a, seed).build().unwrap();
         let mut w = World::with_tap(
             network,
             Blaster::hosts(hosts as u32 - 1, blast),
@@ -488,7 +517,7 @@ impl Host for Told {
 #[test]
 fn looking_ahead_tells_of_packets_and_changes_nothing() {
     let run = |looks_ahead| {
-        let spec = StarSpec::uniform(9, &attach(Capacity::Packets(30)), 1);
+        let spec = StarRun::uniform(9, &attach(Capacity::Packets(30)), 1);
         let mut network = spec.build().unwrap();
         network.looks_ahead = looks_ahead;
         let blast = Blast {
@@ -523,7 +552,7 @@ fn looking_ahead_tells_of_packets_and_changes_nothing() {
 /// An event that its link does not wait for is nobody's packet.
 #[test]
 fn stale_events_are_ignored() {
-    let spec = StarSpec::uniform(2, &attach(Capacity::Unlimited), 1);
+    let spec = StarRun::uniform(2, &attach(Capacity::Unlimited), 1);
     let mut w = World::new(spec.build().unwrap(), Blaster::hosts(1, burst(2)));
     w.start_all(1, SimTime::ZERO, SimTime::ZERO);
     for ns in [1, 20_000, 66_640] {
@@ -542,52 +571,72 @@ fn stale_events_are_ignored() {
 /// Two switches with two equal links between them: each flow keeps to one.
 #[test]
 fn flows_spread_over_equal_paths() {
-    let mut b = NetworkBuilder::new(1, TieOrder::ByLink, 17, 2);
-    let nic = NicSpec::new(Capacity::Unlimited);
-    b.nic(&nic, &gigabit(), SwitchId(1)).unwrap();
-    for _ in 1..17 {
-        b.nic(&nic, &gigabit(), SwitchId(0)).unwrap();
+    let mut graph = Graph::new();
+    let switches = ["s0", "s1"].map(|name| graph.switch(SwitchSpec::new(name, "switch")).unwrap());
+    for (n, host) in (0..).zip(graph.hosts_by_number(17).unwrap()) {
+        let switch = switches[usize::from(n == 0)];
+        graph
+            .attach(host, switch, &attach(Capacity::Unlimited))
+            .unwrap();
     }
-    let spec = PortSpec::new(Capacity::Unlimited);
-    let trunk = [0; 2].map(|_| {
-        b.port(&spec, &gigabit(), Endpoint::Switch(SwitchId(1)))
-            .unwrap()
-    });
-    let client = b
-        .port(&spec, &gigabit(), Endpoint::Host(HostId(0)))
-        .unwrap();
-    b.route(SwitchId(0), HostId(0), &trunk);
-    b.route(SwitchId(1), HostId(0), &[client]);
-    let mut w = World::with_tap(b.build(), Blaster::hosts(16, burst(3)), Log::default());
+    let egress = Egress {
+        port: PortSpec::new(Capacity::Unlimited),
+        link: gigabit(),
+    };
+    for _ in 0..2 {
+        graph
+            .trunk(switches[0], switches[1], &egress, &egress)
+            .unwrap();
+    }
+    let network = graph.build(1, TieOrder::ByLink).unwrap();
+    let mut w = World::with_tap(network, Blaster::hosts(16, burst(3)), Log::default());
     w.start_all(1, SimTime::ZERO, SimTime::ZERO);
     assert_eq!(w.run_until(SimTime::MAX), Outcome::Idle);
     assert_eq!(w.hosts()[0].data, 48);
-    let used = trunk.map(|p| w.network().stats(p).packets);
-    assert!(
-        used.iter().all(|&n| n > 0 && n % 3 == 0) && used[0] + used[1] == 48,
-        "{used:?}"
-    );
-    // The acknowledgements find no route back at switch 1, and that is said.
-    assert_eq!(
-        w.network().stats(PortId(0)).dropped(DropReason::NoRoute),
-        48
-    );
+    for trunk in [["s0->s1#1", "s0->s1#2"], ["s1->s0#1", "s1->s0#2"]] {
+        let used = trunk.map(|p| w.network().stats(graph.port(p).unwrap()).packets);
+        assert!(
+            used.iter().all(|&n| n > 0 && n % 3 == 0) && used[0] + used[1] == 48,
+            "{used:?}"
+        );
+    }
+}
+
+/// What is for nobody finds no route, and that is said.
+#[test]
+fn packets_for_nobody_are_dropped_and_counted() {
+    let mut network = StarRun::uniform(2, &attach(Capacity::Unlimited), 1)
+        .build()
+        .unwrap();
+    network
+        .send(SimTime::ZERO, HostId(1), packet(1, 7), &mut NoTap)
+        .unwrap();
+    while let Some(event) = network.events.pop_until(SimTime::MAX) {
+        assert_eq!(network.handle(event, &mut NoTap), None);
+    }
+    let stats = network.stats(PortId(1));
+    assert_eq!(stats.dropped(DropReason::NoRoute), 1);
+    assert_eq!(network.totals().dropped, 1);
 }
 
 #[test]
 fn nonsense_is_refused() {
-    let build = |change: fn(&mut StarSpec)| {
-        let mut spec = StarSpec::uniform(2, &attach(Capacity::Packets(1)), 1);
+    let build = |change: fn(&mut StarRun)| {
+        let mut spec = StarRun::uniform(2, &attach(Capacity::Packets(1)), 1);
         change(&mut spec);
         spec.build::<BlastPacket>().map(|_| ()).unwrap_err()
     };
+    let wrong = |port: &str, problem| TopologyError::Port {
+        port: port.to_owned(),
+        problem,
+    };
     assert_eq!(
         build(|s| s.hosts[1].up.rate = Rate::from_bits_per_sec(0)),
-        TopologyError::Rate(PortId(1))
+        wrong("h1->s0", PortProblem::Rate)
     );
     assert_eq!(
         build(|s| s.hosts[1].port.pool = Some(PoolId(0))),
-        TopologyError::Pool(PoolId(0))
+        wrong("s0->h1", PortProblem::Pool(PoolId(0)))
     );
     assert_eq!(
         build(|s| s.pools = vec![PoolSpec {
@@ -595,11 +644,14 @@ fn nonsense_is_refused() {
             alpha_num: 1,
             alpha_den: 0
         }]),
-        TopologyError::Alpha(PoolId(0))
+        TopologyError::Alpha {
+            switch: "s0".to_owned(),
+            pool: PoolId(0)
+        }
     );
     assert_eq!(
         build(|s| s.hosts[0].up.impair.reorder_min = SimTime::MAX),
-        TopologyError::Reorder(PortId(0))
+        wrong("h0->s0", PortProblem::Reorder)
     );
     let interval = DisciplineSpec::Codel(CodelSpec {
         target: SimTime::ZERO,
@@ -619,10 +671,10 @@ fn nonsense_is_refused() {
         (drr(0, 1_500), out("queues", 0, 1, 65_536)),
         (drr(1, 255), out("quantum", 255, 256, 1 << 20)),
     ] {
-        let mut spec = StarSpec::uniform(2, &attach(Capacity::Packets(1)), 1);
+        let mut spec = StarRun::uniform(2, &attach(Capacity::Packets(1)), 1);
         spec.hosts[1].port.discipline = discipline;
         let built = spec.build::<BlastPacket>().map(|_| ());
-        assert_eq!(built, Err(TopologyError::Discipline(PortId(3), error)));
+        assert_eq!(built, Err(wrong("s0->h1", PortProblem::Discipline(error))));
     }
 }
 
@@ -688,7 +740,7 @@ fn packet(from: u32, to: u32) -> BlastPacket {
 fn scripts(nic: Capacity) -> World<Script> {
     let mut a = attach(Capacity::Unlimited);
     a.nic.capacity = nic;
-    let network = StarSpec::uniform(2, &a, 1).build().unwrap();
+    let network = StarRun::uniform(2, &a, 1).build().unwrap();
     World::new(network, vec![Script::default(), Script::default()])
 }
 
@@ -797,7 +849,7 @@ fn every_way_to_end_has_its_name() {
     assert_eq!(w.run_until(SimTime::MAX), Outcome::TimeLimit);
     assert_eq!(w.now(), SimTime::from_nanos(9));
 
-    let network = StarSpec::uniform(2, &attach(Capacity::Unlimited), 1)
+    let network = StarRun::uniform(2, &attach(Capacity::Unlimited), 1)
         .build()
         .unwrap();
     let mut w = World::new(network, Blaster::hosts(1, burst(100)));
@@ -805,7 +857,7 @@ fn every_way_to_end_has_its_name() {
     assert_eq!(w.run_while(|w| w.hosts()[0].data < 10), Outcome::Stopped);
     assert_eq!(w.hosts()[0].data, 10);
 
-    let mut network = StarSpec::uniform(2, &attach(Capacity::Unlimited), 1)
+    let mut network = StarRun::uniform(2, &attach(Capacity::Unlimited), 1)
         .build()
         .unwrap();
     network.set_packet_limit(5);
@@ -843,7 +895,7 @@ prop_compose! {
         ethernet in any::<bool>(),
         overhead in 0u64..2_000,
         seed in any::<u64>(),
-    ) -> StarSpec {
+    ) -> StarRun {
         let framing = if ethernet { Framing::Ethernet } else { Framing::None };
         let (loss, corrupt, duplicate, reorder) = losses;
         let mut a = attach(caps.0);
@@ -871,7 +923,7 @@ prop_compose! {
                 ce_threshold: ce.map(SimTime::from_micros),
             });
         }
-        let mut spec = StarSpec::uniform(hosts, &a, seed);
+        let mut spec = StarRun::uniform(hosts, &a, seed);
         spec.pools = pool.map(|(size, alpha_num)| PoolSpec {
             size: ByteCount::new(size), alpha_num, alpha_den: 4,
         }).into_iter().collect();

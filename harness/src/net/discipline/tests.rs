@@ -17,7 +17,7 @@ use crate::net::port::PoolId;
 use crate::net::stats::{PortStats, QueueArea};
 use crate::net::{
     Attachment, HostId, InService, LinkSpec, Network, NicSpec, Packet as _, PoolSpec, PortId,
-    PortSpec, StarSpec, TieOrder,
+    PortSpec, Star, TieOrder,
 };
 use crate::sim::blaster::BlastPacket;
 use crate::sim::rng::Probability;
@@ -65,7 +65,7 @@ fn port_of(host: u32) -> PortId {
     PortId(HOSTS + host)
 }
 
-fn star(port: PortSpec, pool: Option<PoolSpec>) -> StarSpec {
+fn star(port: PortSpec, pool: Option<PoolSpec>) -> Star {
     let fast = LinkSpec::new(Rate::from_gbps(100), SimTime::ZERO);
     let attachment = Attachment {
         nic: NicSpec::new(Capacity::Unlimited),
@@ -73,15 +73,15 @@ fn star(port: PortSpec, pool: Option<PoolSpec>) -> StarSpec {
         port,
         down: LinkSpec::new(Rate::from_gbps(1), DELAY),
     };
-    let mut spec = StarSpec::uniform(HOSTS as usize, &attachment, 1);
-    spec.ties = TieOrder::ByLink;
+    let mut spec = Star::uniform(HOSTS as usize, &attachment);
     spec.pools = pool.into_iter().collect();
     spec
 }
 
 /// Runs it; with `looks` somebody asks for everything at these times too.
-fn run(spec: &StarSpec, sent: &[Sent], looks: &[SimTime]) -> Run {
-    let mut network: Network<BlastPacket> = spec.build().unwrap();
+fn run(spec: &Star, sent: &[Sent], looks: &[SimTime]) -> Run {
+    let mut network: Network<BlastPacket> =
+        spec.graph().unwrap().build(1, TieOrder::ByLink).unwrap();
     let mut log = Log::default();
     for host in 0..RECEIVERS {
         network.measure_queue(port_of(host));

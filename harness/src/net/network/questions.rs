@@ -3,18 +3,14 @@
 use super::{Network, Totals};
 use crate::net::buffer::Depth;
 use crate::net::packet::{HostId, Packet, PortId};
-use crate::net::port::{Node, PoolId};
+use crate::net::port::PoolId;
 use crate::net::stats::{PortStats, QueueArea, QueueTrace};
 use crate::sim::time::SimTime;
 
 impl<P: Packet> Network<P> {
     /// The port by which the network reaches a host last: its switch port, in a star.
     pub fn port_to(&self, host: HostId) -> Option<PortId> {
-        let to = Node::Host(host.0);
-        self.ports
-            .iter()
-            .position(|p| p.to == to)
-            .map(|i| PortId(i as u32))
+        self.homes.get(host.index()).map(|home| PortId(home.port))
     }
 
     /// A host's NIC.

@@ -20,13 +20,14 @@ use crate::host::capture::Capture;
 use crate::host::trace::TraceLog;
 use crate::host::{SimPacket, TcpHost};
 use crate::net::buffer::{Capacity, Depth};
+use crate::net::graph::{Attachment, TieOrder};
 use crate::net::impair::When;
 use crate::net::network::Network;
 use crate::net::nic::NicSpec;
 use crate::net::packet::{HostId, PortId};
 use crate::net::port::{PoolId, PortSpec};
 use crate::net::stats::{DropReason, PortStats, QueueArea};
-use crate::net::topology::{Attachment, StarSpec, TieOrder};
+use crate::net::topology::Star;
 use crate::sim::rng::Probability;
 use crate::sim::tap::{NoTap, Tap};
 use crate::sim::time::SimTime;
@@ -119,7 +120,7 @@ impl Flows {
 }
 
 /// The star that the spec describes.
-fn star(spec: &FlowsSpec) -> StarSpec {
+fn star(spec: &FlowsSpec) -> Star {
     let net = &spec.net;
     let (capacity, pool, pools) = match net.buffer {
         PortBuffer::Own(limit) => {
@@ -166,11 +167,9 @@ fn star(spec: &FlowsSpec) -> StarSpec {
             down,
         }
     };
-    StarSpec {
+    Star {
         hosts: spec.hosts.iter().enumerate().map(attach).collect(),
         pools,
-        seed: spec.seed,
-        ties: TieOrder::Shuffled,
     }
 }
 
@@ -185,7 +184,10 @@ fn run<T: Tap<SimPacket>>(
 ) -> Result<(FlowsRun, T), ScenarioError> {
     let mut trace = ctx.trace.take().map(TraceLog::new);
     let internal = |e: &dyn std::fmt::Display| ScenarioError::Internal(e.to_string());
-    let network: Network<SimPacket> = star(spec).build().map_err(|e| internal(&e))?;
+    let network: Network<SimPacket> = star(spec)
+        .graph()
+        .and_then(|graph| graph.build(spec.seed, TieOrder::Shuffled))
+        .map_err(|e| internal(&e))?;
     let port = network
         .port_to(HostId(spec.bottleneck))
         .ok_or_else(|| internal(&"the bottleneck has no port"))?;

@@ -109,9 +109,8 @@ fn run<T: Tap<SimPacket>>(
     tap: T,
 ) -> Result<(IncastRun, T), ScenarioError> {
     let mut trace = ctx.trace.take().map(TraceLog::new);
-    let network: Network<SimPacket> = network::star(spec)
-        .build()
-        .map_err(|e| ScenarioError::Internal(e.to_string()))?;
+    let network: Network<SimPacket> =
+        network::network(spec).map_err(|e| ScenarioError::Internal(e.to_string()))?;
     let mut hosts = Vec::with_capacity(spec.servers as usize + 1);
     for h in 0..=spec.servers {
         let app = if h == 0 {

@@ -1,18 +1,21 @@
 //! The network of an incast: a star whose port to the client is what is studied.
 
 use super::CLIENT;
+use crate::host::SimPacket;
 use crate::net::buffer::Capacity;
+use crate::net::graph::{Attachment, TieOrder, TopologyError};
 use crate::net::impair::ImpairSpec;
 use crate::net::link::LinkSpec;
+use crate::net::network::Network;
 use crate::net::nic::NicSpec;
 use crate::net::port::{PoolId, PortSpec};
-use crate::net::topology::{Attachment, StarSpec, TieOrder};
+use crate::net::topology::Star;
 use crate::scenario::network::{self, capacity, discipline, impairments, in_service, link};
 use crate::scenario::spec::{ImpairedWay, IncastSpec, Ties};
 use crate::sim::time::SimTime;
 
-/// The star that the spec describes.
-pub(super) fn star(spec: &IncastSpec) -> StarSpec {
+/// The network that the spec describes.
+pub(super) fn network(spec: &IncastSpec) -> Result<Network<SimPacket>, TopologyError> {
     let net = &spec.net;
     let link = link(net.link_rate, net.link_delay, net.framing);
     let in_service = in_service(net.queue_counting);
@@ -54,13 +57,16 @@ pub(super) fn star(spec: &IncastSpec) -> StarSpec {
     };
     let mut hosts = vec![server; spec.servers as usize + 1];
     hosts[CLIENT.index()] = client;
-    StarSpec {
+    Star {
         hosts,
         pools: pools.into_iter().collect(),
-        seed: spec.seed,
-        ties: match net.ties {
+    }
+    .graph()?
+    .build(
+        spec.seed,
+        match net.ties {
             Ties::Shuffled => TieOrder::Shuffled,
             Ties::WaitedLast => TieOrder::WaitedLast,
         },
-    }
+    )
 }

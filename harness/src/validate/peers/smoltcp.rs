@@ -2,12 +2,13 @@
 
 use crate::host::{TcpHost, address_of};
 use crate::net::buffer::Capacity;
+use crate::net::graph::{Attachment, TieOrder};
 use crate::net::impair::{ImpairSpec, When};
 use crate::net::link::LinkSpec;
 use crate::net::nic::NicSpec;
 use crate::net::packet::HostId;
 use crate::net::port::PortSpec;
-use crate::net::topology::{Attachment, StarSpec, TieOrder};
+use crate::net::topology::Star;
 use crate::peer::smoltcp::SmoltcpConfig;
 use crate::peer::{Close, Flow, FlowEnd, MixedHost, Open, OurFlows, Read, SmoltcpHost};
 use crate::scenario::ScenarioError;
@@ -68,8 +69,9 @@ impl Transfer {
     pub(super) fn run(&self, seed: u64) -> Result<Duration, ScenarioError> {
         let internal = |what: String| ScenarioError::Internal(what);
         let network = self
-            .star(seed)
-            .build()
+            .star()
+            .graph()
+            .and_then(|graph| graph.build(seed, TieOrder::Shuffled))
             .map_err(|e| internal(e.to_string()))?;
         let mut hosts = vec![self.host(RECEIVER, self.receiver, &self.receiving(), seed)?];
         for h in (1..=self.senders).map(HostId) {
@@ -97,7 +99,7 @@ impl Transfer {
         }
     }
 
-    fn star(&self, seed: u64) -> StarSpec {
+    fn star(&self) -> Star {
         let link = LinkSpec::new(self.rate, SimTime::from_duration(self.delay));
         let attachment = Attachment {
             nic: NicSpec::new(Capacity::Packets(1_000)),
@@ -105,8 +107,7 @@ impl Transfer {
             port: PortSpec::new(Capacity::Packets(1_000)),
             down: link,
         };
-        let mut star = StarSpec::uniform(self.senders as usize + 1, &attachment, seed);
-        star.ties = TieOrder::Shuffled;
+        let mut star = Star::uniform(self.senders as usize + 1, &attachment);
         let receiver = &mut star.hosts[RECEIVER.index()];
         receiver.port = PortSpec::new(self.buffer);
         if !self.lost.is_empty() {
