@@ -94,6 +94,9 @@ pub(super) struct FlowsArgs {
     /// When the receiver acknowledges: off, or SEGMENTS/TIME.
     #[arg(long, value_name = "HOW", default_value = "off", value_parser = values::allowed("1 to 64 segments, 1us to 499ms", values::delayed_ack), help_heading = TCP)]
     delayed_ack: DelayedAck,
+    /// Timestamps, in microseconds.
+    #[arg(long, value_name = "on|off", default_value = "on", value_parser = values::switch, action = clap::ArgAction::Set, help_heading = TCP)]
+    timestamps: bool,
     /// Initial window in segments.
     #[arg(long, visible_alias = "iw", value_name = "N", default_value = "10", value_parser = values::whole(1, InitialWindow::MAX_SEGMENTS), help_heading = TCP)]
     initial_window: u32,
@@ -344,6 +347,7 @@ fn spec(args: &FlowsArgs) -> FlowsSpec {
     spec.tcp.rto.clone_from(&args.rto);
     spec.tcp.loss_detector.clone_from(&args.loss);
     spec.tcp.delayed_ack = args.delayed_ack;
+    spec.tcp.timestamps = args.timestamps;
     spec.tcp.initial_window = args.initial_window;
     spec.duration = args.duration;
     let warm_up = match args.size {
