@@ -213,6 +213,13 @@ impl SimPacket {
         self
     }
 
+    /// Of headers that few packets have.
+    #[cold]
+    fn rare_header_len(&self) -> u32 {
+        let (ip, tcp, _) = self.parts();
+        (ip.wire_len() + tcp.wire_len()) as u32
+    }
+
     /// The packet as bytes, from the IP header on, into `buf`. Of one that was trimmed its headers,
     /// which still speak of the whole.
     pub fn write(&self, buf: &mut Vec<u8>) {
@@ -270,10 +277,7 @@ impl Packet for SimPacket {
                         0
                     }
             }
-            Some(_) => {
-                let (ip, tcp, _) = self.parts();
-                (ip.wire_len() + tcp.wire_len()) as u32
-            }
+            Some(_) => self.rare_header_len(),
         }
     }
     #[inline]

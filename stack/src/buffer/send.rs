@@ -221,6 +221,25 @@ impl SendRing {
         }
     }
 
+    /// As [`view`](SendBuffer::view), where there are pieces.
+    #[inline(never)] // Most connections have none.
+    fn view_across(&self, range: Range<u64>) -> BytesView<'_> {
+        assert!(
+            self.start() <= range.start && range.start <= range.end && range.end <= self.end(),
+            "view of bytes that are not held"
+        );
+        let split = self.ring.end();
+        match &self.pieces {
+            Some(pieces) if range.start >= split => pieces.view(&range),
+            Some(pieces) if range.end > split => {
+                let [first, _] = self.ring.view(range.start, split).slices();
+                let [second, _] = pieces.view(&(split..range.end)).slices();
+                BytesView::new(first, second)
+            }
+            _ => self.ring.view(range.start, range.end),
+        }
+    }
+
     fn admits(&self, len: usize) -> bool {
         let bytes = ByteCount::new(len as u64);
         (self.ring.ledger()).is_none_or(|ledger| ledger.admits(bytes, Need::Wanted))
@@ -256,30 +275,26 @@ impl SendBuffer for SendRing {
     }
     #[inline]
     fn view(&self, range: Range<u64>) -> BytesView<'_> {
+        if self.pieces.is_some() {
+            return self.view_across(range);
+        }
+        let ring = &self.ring;
         assert!(
-            self.start() <= range.start && range.start <= range.end && range.end <= self.end(),
+            ring.start() <= range.start && range.start <= range.end && range.end <= ring.end(),
             "view of bytes that are not held"
         );
-        let split = self.ring.end();
-        match &self.pieces {
-            Some(pieces) if range.start >= split => pieces.view(&range),
-            Some(pieces) if range.end > split => {
-                let [first, _] = self.ring.view(range.start, split).slices();
-                let [second, _] = pieces.view(&(split..range.end)).slices();
-                BytesView::new(first, second)
-            }
-            _ => self.ring.view(range.start, range.end),
-        }
+        ring.view(range.start, range.end)
     }
     #[inline]
     fn release(&mut self, offset: u64) {
+        let Some(pieces) = &mut self.pieces else {
+            return self.ring.release(offset);
+        };
         self.ring.release(offset.min(self.ring.end()));
-        if let Some(pieces) = &mut self.pieces {
-            pieces.release(offset);
-            if self.ring.span() == 0 && pieces.start == pieces.end {
-                self.ring.skip_to(pieces.end);
-                self.pieces = None;
-            }
+        pieces.release(offset);
+        if self.ring.span() == 0 && pieces.start == pieces.end {
+            self.ring.skip_to(pieces.end);
+            self.pieces = None;
         }
     }
     fn charge_to(&mut self, ledger: &Arc<Ledger>) {

@@ -384,6 +384,7 @@ impl<T: TcpTypes> Endpoint<T> {
     }
 
     /// A packet arrived whose checksums are good.
+    #[inline]
     pub fn handle_packet(
         &mut self,
         now: Instant,

@@ -20,6 +20,7 @@ pub(crate) enum NextOutput {
 impl<T: TcpTypes> Endpoint<T> {
     /// The next packet to send.
     #[allow(clippy::type_complexity)] // Header, header, payload: what a packet is.
+    #[inline]
     pub fn poll_transmit(
         &mut self,
         now: Instant,

@@ -18,7 +18,6 @@
 
 use crate::recovery::rate::TxSnapshot;
 pub use judge::Judged;
-use links::step;
 use narrows_congestion::{ByteCount, Instant};
 use std::collections::{VecDeque, vec_deque};
 
@@ -359,43 +358,37 @@ impl Scoreboard {
         let mut delivered = 0;
         let judged = self.index(self.frontier);
         let mut dropped = 0;
+        let mut sent_at = Instant::MAX;
         while let Some(first) = self.records.front() {
             if first.end > ack {
                 break;
             }
-            step!(self);
-            let mark = first.mark;
-            let len = first.end - first.start;
-            if mark == Mark::Sacked {
-                self.sacked -= len;
-                self.sacked_records -= 1;
-                if dropped >= judged {
-                    self.leave_sacked_above(0);
-                }
-            } else {
-                delivered += len;
-                self.uncount(mark, len);
-                self.unlink_from(0, mark);
-            }
-            let Some(first) = self.records.pop_front() else {
-                break;
+            let together = first.sent_at == sent_at && self.high_sacked <= first.start;
+            sent_at = first.sent_at;
+            let burst = match together {
+                true => self.drop_burst(sent_at, ack),
+                false => None,
             };
-            self.base = self.base.wrapping_add(1) & ID_MASK;
-            dropped += 1;
-            if mark != Mark::Sacked {
-                self.note_delivery(&first, self.high_sacked);
-                each(&first, 1);
-            }
-            if let Some(next) = self.records.front()
-                && next.sent_at == first.sent_at
-                && next.end <= ack
-                && self.high_sacked <= first.end
-                && let Some((rest, count)) = self.drop_burst(first.sent_at, ack)
-            {
-                dropped += count as usize;
-                delivered += rest.len().get();
-                each(&rest, count);
-            }
+            let (record, count) = match burst {
+                Some((all, count)) => {
+                    delivered += all.end - all.start;
+                    dropped += count as usize;
+                    (all, count)
+                }
+                None => {
+                    let Some(first) = self.drop_first(dropped >= judged) else {
+                        break;
+                    };
+                    dropped += 1;
+                    if first.mark == Mark::Sacked {
+                        continue;
+                    }
+                    delivered += first.end - first.start;
+                    self.note_delivery(&first, self.high_sacked);
+                    (first, 1)
+                }
+            };
+            each(&record, count);
         }
         self.una = ack;
         if dropped > judged {

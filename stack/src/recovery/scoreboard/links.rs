@@ -160,6 +160,28 @@ impl Scoreboard {
         self.runs_above -= u32::from(!self.is_sacked(index + 1));
     }
 
+    /// Drops the first record; `above`: it is at or above the frontier.
+    #[inline(always)] // Once an ACK, in its one caller.
+    pub(super) fn drop_first(&mut self, above: bool) -> Option<SentSegment> {
+        step!(self);
+        let SentSegment {
+            start, end, mark, ..
+        } = *self.records.front()?;
+        let len = end - start;
+        if mark == Mark::Sacked {
+            self.sacked -= len;
+            self.sacked_records -= 1;
+            if above {
+                self.leave_sacked_above(0);
+            }
+        } else {
+            self.uncount(mark, len);
+            self.unlink_from(0, mark);
+        }
+        self.base = self.base.wrapping_add(1) & ID_MASK;
+        self.records.pop_front()
+    }
+
     /// Drops the first records as far as they lie below `ack`, left together at `sent_at`, and
     /// nothing has happened to them since: one record that covers them, and their number.
     #[inline(never)] // For devices that cut super-frames.
