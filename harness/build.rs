@@ -36,7 +36,13 @@ fn checked_out(package: &Path) -> Option<String> {
         let path = git(root, &["rev-parse", "--git-path", file])?;
         println!("cargo::rerun-if-changed={}", root.join(path).display());
     }
-    for sources in ["congestion/src", "stack/src", "harness/src"] {
+    for sources in [
+        "congestion/src",
+        "stack/src",
+        "harness/net/src",
+        "harness/script/src",
+        "harness/src",
+    ] {
         println!("cargo::rerun-if-changed={}", root.join(sources).display());
     }
     git(

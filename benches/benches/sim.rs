@@ -3,8 +3,8 @@
 
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
 use narrows_benches::incast::{run, spec};
-use narrows_harness::sim::SimTime;
-use narrows_harness::sim::queue::{Event, EventQueue};
+use narrows_net::sim::SimTime;
+use narrows_net::sim::queue::{Event, EventQueue};
 use std::hint::black_box;
 use std::time::Duration;
 

@@ -26,16 +26,14 @@
 //! ```
 
 pub mod cli;
-pub mod host;
 #[cfg(target_os = "linux")]
 pub mod live;
-mod near_match;
-pub mod net;
 pub mod peer;
 mod place;
 pub mod report;
 pub mod scenario;
-pub mod script;
-pub mod sim;
 pub mod validate;
 pub mod version;
+
+pub use narrows_net::{host, net, sim};
+pub use narrows_script as script;

@@ -3,19 +3,19 @@
 
 use narrows::config::TcpConfig;
 use narrows::{Instant, Rate};
-use narrows_harness::host::capture::Capture;
-use narrows_harness::host::{SimPacket, TcpHost, address_of};
-use narrows_harness::net::discipline::codel::CodelSpec;
-use narrows_harness::net::discipline::drr::DrrSpec;
-use narrows_harness::net::discipline::fq_codel::FqCodelSpec;
-use narrows_harness::net::discipline::strict_priority::StrictPrioritySpec;
-use narrows_harness::net::discipline::trimming::TrimmingSpec;
-use narrows_harness::net::{
+use narrows_harness::peer::{Close, Flow, FlowEnd, MixedHost, Open, OurFlows, Read};
+use narrows_net::host::capture::Capture;
+use narrows_net::host::{SimPacket, TcpHost, address_of};
+use narrows_net::net::discipline::codel::CodelSpec;
+use narrows_net::net::discipline::drr::DrrSpec;
+use narrows_net::net::discipline::fq_codel::FqCodelSpec;
+use narrows_net::net::discipline::strict_priority::StrictPrioritySpec;
+use narrows_net::net::discipline::trimming::TrimmingSpec;
+use narrows_net::net::{
     Attachment, Capacity, DisciplineSpec, DropReason, HostId, LinkSpec, NicSpec, PortSpec,
     PortStats, Star, TieOrder,
 };
-use narrows_harness::peer::{Close, Flow, FlowEnd, MixedHost, Open, OurFlows, Read};
-use narrows_harness::sim::{NoTap, SimTime, Tap, World};
+use narrows_net::sim::{NoTap, SimTime, Tap, World};
 use std::net::SocketAddr;
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Our own scripts (harness/scripts), and that they can fail.
 
-use narrows_harness::script::ast::{Action, Direction, Event};
-use narrows_harness::script::{Defines, Options, Profile, Report, parse, run, suite};
+use narrows_script::ast::{Action, Direction, Event};
+use narrows_script::{Defines, Options, Profile, Report, parse, run, suite};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;

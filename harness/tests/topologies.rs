@@ -7,15 +7,15 @@ use narrows::config::TcpConfig;
 use narrows::conn::Event;
 use narrows::endpoint::{ConnId, EndpointEvent};
 use narrows::{ByteCount, Instant, Rate};
-use narrows_harness::host::{App, SimEndpoint, SimPacket, TcpHost, address_of, ipv6_address_of};
-use narrows_harness::net::graph::{Override, TierCounters};
-use narrows_harness::net::multipath::FLOWLET_ENTRIES;
-use narrows_harness::net::topology::{Defaults, Topologies};
-use narrows_harness::net::{
+use narrows_net::host::{App, SimEndpoint, SimPacket, TcpHost, address_of, ipv6_address_of};
+use narrows_net::net::graph::{Override, TierCounters};
+use narrows_net::net::multipath::FLOWLET_ENTRIES;
+use narrows_net::net::topology::{Defaults, Topologies};
+use narrows_net::net::{
     Attachment, Capacity, DropReason, Egress, Framing, Graph, HostId, LinkSpec, Multipath, NicSpec,
     PathChoice, PortSpec, Salt, TieOrder,
 };
-use narrows_harness::sim::{Outcome, SimTime, World};
+use narrows_net::sim::{Outcome, SimTime, World};
 
 const PORT: u16 = 80;
 

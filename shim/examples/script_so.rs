@@ -41,8 +41,8 @@ fn main() {
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
 mod linux {
-    use narrows_harness::script::{Options, run_on, suite};
     use narrows_packetdrill::loader::{Given, Library};
+    use narrows_script::{Options, run_on, suite};
     use std::path::{Path, PathBuf};
 
     const USAGE: &str = "usage: script_so FILE.so [--profile rfc|linux|freebsd] [--so-flags FLAGS | \

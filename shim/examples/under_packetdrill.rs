@@ -41,8 +41,8 @@ fn main() {
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
 mod linux {
-    use narrows_harness::script::{Options, Profile, suite};
     use narrows_packetdrill::original::{Rewritten, rewrite};
+    use narrows_script::{Options, Profile, suite};
     use std::fs::{self, File};
     use std::path::{Path, PathBuf};
     use std::process::{Command, ExitStatus, Stdio};

@@ -1,7 +1,7 @@
 //! `struct sockaddr` and what it says.
 
 use libc::{AF_INET, AF_INET6, sa_family_t, sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
-use narrows_harness::script::sockets::Errno;
+use narrows_script::sockets::Errno;
 use std::mem::size_of;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ptr;

@@ -5,7 +5,7 @@
 //! that was closed behind our back, and perhaps given away again by the kernel, is not.
 
 use libc::c_int;
-use narrows_harness::script::sockets::{Errno, Fd};
+use narrows_script::sockets::{Errno, Fd};
 use std::mem::MaybeUninit;
 
 /// What stands behind a descriptor of the caller's.

@@ -4,9 +4,9 @@
 //! profile=linux; mtu=9000; local=192.168.0.1; sysctl -q narrows.detector=rack; narrows.ecn=off
 //! ```
 
-use narrows_harness::script::Profile;
-use narrows_harness::script::sockets::{Config, local_address};
-use narrows_harness::script::stack::Wanted;
+use narrows_script::Profile;
+use narrows_script::sockets::{Config, local_address};
+use narrows_script::stack::Wanted;
 use std::time::Duration;
 
 /// Everything that the flags set.

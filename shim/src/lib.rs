@@ -4,7 +4,7 @@
 //! it, calls its `packetdrill_interface_init`, and from then on makes every call of the script,
 //! sends and sniffs every packet, and reads the clock through the functions that it was given. This
 //! crate, as `libnarrows_packetdrill.so`, is such an object: the sockets in virtual time that
-//! `narrows script` runs on ([`narrows_harness::script::sockets`]), behind that interface.
+//! `narrows script` runs on ([`narrows_script::sockets`]), behind that interface.
 //!
 //! - `abi`: the interface, as a C compiler lays it out. `include/narrows_packetdrill.h` says the
 //!   same in C.

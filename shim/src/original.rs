@@ -14,11 +14,11 @@
 use crate::{flags, numbers};
 use narrows::Duration;
 use narrows::wire::Flags;
-use narrows_harness::script::ast::{Action, Body, Direction, Options as TcpOptions};
-use narrows_harness::script::ast::{Segment, Span, TcpOption, When};
-use narrows_harness::script::sockets::{Config, Stuck};
-use narrows_harness::script::stack::Wanted;
-use narrows_harness::script::{Options, parse, run_on};
+use narrows_script::ast::{Action, Body, Direction, Options as TcpOptions};
+use narrows_script::ast::{Segment, Span, TcpOption, When};
+use narrows_script::sockets::{Config, Stuck};
+use narrows_script::stack::Wanted;
+use narrows_script::{Options, parse, run_on};
 
 /// Microseconds that looks at the clock may add to an RTT.
 pub const LOOKS: u32 = 20;
@@ -294,7 +294,7 @@ fn offered(syn: &Segment) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use narrows_harness::script::Profile;
+    use narrows_script::Profile;
 
     fn rewritten(source: &str) -> Rewritten {
         rewrite("a.pkt", source, &Options::default()).unwrap()

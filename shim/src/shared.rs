@@ -22,7 +22,7 @@ use crate::flags::Flags;
 use crate::threads;
 use libc::c_int;
 use narrows::{Duration as Virtual, Instant};
-use narrows_harness::script::sockets::{Answer, Call, CallId, Errno, Fd, Outcome, Sockets, Stuck};
+use narrows_script::sockets::{Answer, Call, CallId, Errno, Fd, Outcome, Sockets, Stuck};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

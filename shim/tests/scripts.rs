@@ -8,9 +8,9 @@
 
 mod common;
 
-use narrows_harness::script::ast::{Action, Direction};
-use narrows_harness::script::{Defines, Options, Profile, Report, parse, run_on, suite};
 use narrows_packetdrill::loader::{Given, Library};
+use narrows_script::ast::{Action, Direction};
+use narrows_script::{Defines, Options, Profile, Report, parse, run_on, suite};
 use std::path::PathBuf;
 
 /// Scripts that cannot pass through the interface, and why.

@@ -12,8 +12,8 @@
 
 mod common;
 
-use narrows_harness::script::sockets::{Call, Errno};
 use narrows_packetdrill::loader::Library;
+use narrows_script::sockets::{Call, Errno};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! Packetdrill scripts: whatever the text, it is read or refused with a place and a reason; what
 //! can be read can be run.
 
-use narrows_harness::script::{Defines, Options, parse, run as run_script};
+use narrows_script::{Defines, Options, parse, run as run_script};
 
 pub(super) fn run(data: &[u8]) {
     let text = String::from_utf8_lossy(data);

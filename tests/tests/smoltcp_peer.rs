@@ -5,22 +5,22 @@ use narrows::config::{AckPolicy, EcnMode, RecoverySending, TcpConfig, TimestampM
 use narrows::congestion::{CongestionRegistry, RtoRegistry};
 use narrows::recovery::detector;
 use narrows::{ByteCount, Duration, Rate};
-use narrows_harness::host::{TcpHost, address_of};
-use narrows_harness::net::buffer::Capacity;
-use narrows_harness::net::graph::{Attachment, TieOrder};
-use narrows_harness::net::impair::{ImpairSpec, When};
-use narrows_harness::net::link::{Framing, LinkSpec};
-use narrows_harness::net::nic::NicSpec;
-use narrows_harness::net::packet::HostId;
-use narrows_harness::net::port::PortSpec;
-use narrows_harness::net::topology::Star;
 use narrows_harness::peer::smoltcp::{SmoltcpConfig, SmoltcpCongestion};
 use narrows_harness::peer::{
     Close, Flow, FlowEnd, FlowReport, MixedHost, Open, OurFlows, Read, SmoltcpHost,
 };
-use narrows_harness::sim::rng::Probability;
-use narrows_harness::sim::time::SimTime;
-use narrows_harness::sim::world::{Limits, Outcome, World};
+use narrows_net::host::{TcpHost, address_of};
+use narrows_net::net::buffer::Capacity;
+use narrows_net::net::graph::{Attachment, TieOrder};
+use narrows_net::net::impair::{ImpairSpec, When};
+use narrows_net::net::link::{Framing, LinkSpec};
+use narrows_net::net::nic::NicSpec;
+use narrows_net::net::packet::HostId;
+use narrows_net::net::port::PortSpec;
+use narrows_net::net::topology::Star;
+use narrows_net::sim::rng::Probability;
+use narrows_net::sim::time::SimTime;
+use narrows_net::sim::world::{Limits, Outcome, World};
 use proptest::prelude::*;
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! What can be named on the command line.
 
-use crate::near_match::nearest;
 use crate::scenario::incast::Incast;
 use narrows::congestion::registry::LookupError;
 use narrows::congestion::{CongestionRegistry, RtoRegistry};
 use narrows::recovery::detector::{self, DetectorRegistry};
+use narrows_net::near_match::nearest;
 use std::sync::Arc;
 
 /// One name.

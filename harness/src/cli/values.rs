@@ -4,12 +4,12 @@
 //! 80000-13. Papers that write "256KB" for a power of two mean `256KiB`; the defaults of the
 //! scenarios do, too.
 
-use crate::near_match::nearest;
 use crate::scenario::MAX_SERVERS;
 use crate::scenario::spec::{
     Aqm, Codel, DelayedAck, EcnUse, Impair, ImpairedWay, QueueLimit, Red, Share, SharedBuffer,
 };
 use narrows::{ByteCount, Duration, Rate};
+use narrows_net::near_match::nearest;
 
 /// One or more values of an option, separated by commas.
 #[derive(Clone, Debug, PartialEq, Eq)]

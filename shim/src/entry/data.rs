@@ -4,7 +4,7 @@ use super::{on, piece};
 use crate::address;
 use crate::shared::{Shared, report};
 use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
-use narrows_harness::script::sockets::{Call, Errno, Form, Gave, MSG_FASTOPEN, MSG_TRUNC, Text};
+use narrows_script::sockets::{Call, Errno, Form, Gave, MSG_FASTOPEN, MSG_TRUNC, Text};
 use std::net::SocketAddr;
 use std::ptr;
 use std::slice;

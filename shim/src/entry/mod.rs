@@ -16,7 +16,7 @@ use crate::flags::Flags;
 use crate::shared::{Shared, report};
 use data::{read, readv, recv, recvfrom, recvmsg, send, sendmsg, sendto, write, writev};
 use libc::{c_char, c_int, c_ulong, c_void, size_t};
-use narrows_harness::script::sockets::Errno;
+use narrows_script::sockets::Errno;
 use network::{
     epoll_create, epoll_ctl, epoll_wait, gettimeofday, netdev_receive, netdev_send, pipe, splice,
     usleep,

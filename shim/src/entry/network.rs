@@ -4,7 +4,7 @@ use super::{answer, on, piece};
 use crate::abi::Timezone;
 use crate::shared::report;
 use libc::{c_int, c_longlong, c_uint, c_void, epoll_event, loff_t, size_t, timeval, useconds_t};
-use narrows_harness::script::sockets::Errno;
+use narrows_script::sockets::Errno;
 use std::ptr;
 use std::slice;
 

@@ -5,7 +5,7 @@ use crate::numbers::{self, SO_MEMINFO, TCP_CC_INFO};
 use crate::shared::{Shared, report};
 use crate::tcp_info;
 use libc::{c_int, c_ulong, c_void, linger, nfds_t, pollfd, socklen_t};
-use narrows_harness::script::sockets::{Call, Errno, Gave, O_NONBLOCK, OptionValue};
+use narrows_script::sockets::{Call, Errno, Gave, O_NONBLOCK, OptionValue};
 use std::ptr;
 use std::slice;
 

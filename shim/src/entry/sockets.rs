@@ -4,7 +4,7 @@ use super::on;
 use crate::address;
 use crate::shared::report;
 use libc::{c_int, c_void, sockaddr, socklen_t};
-use narrows_harness::script::sockets::{Call, Errno, Gave};
+use narrows_script::sockets::{Call, Errno, Gave};
 
 pub(super) unsafe extern "C" fn socket(
     u: *mut c_void,

@@ -5,10 +5,10 @@ use super::second_thread::{Desk, Work, second_thread};
 use crate::tcp_info;
 use crate::threads;
 use narrows::{Duration, Instant};
-use narrows_harness::script::sockets::{
+use narrows_script::sockets::{
     Answer, BEGIN, Call, CallId, Errno, Fd, Finished, Gave, Outcome, Stuck,
 };
-use narrows_harness::script::stack::{Departed, Stack, Takes};
+use narrows_script::stack::{Departed, Stack, Takes};
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};

@@ -2,7 +2,7 @@
 
 use super::Table;
 use crate::threads;
-use narrows_harness::script::sockets::{Answer, Call, CallId, Stuck};
+use narrows_script::sockets::{Answer, Call, CallId, Stuck};
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

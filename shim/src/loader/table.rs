@@ -3,7 +3,7 @@
 use crate::abi::PacketdrillInterface;
 use crate::{address, numbers};
 use libc::{c_int, c_void, iovec, linger, msghdr, pollfd, sockaddr, socklen_t, timeval};
-use narrows_harness::script::sockets::{
+use narrows_script::sockets::{
     Answer, Call, Errno, Fd, Form, Gave, O_NONBLOCK, O_RDWR, OptionValue, Stuck, Text,
 };
 use std::net::SocketAddr;

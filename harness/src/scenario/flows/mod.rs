@@ -32,6 +32,7 @@ use crate::sim::rng::Probability;
 use crate::sim::tap::{NoTap, Tap};
 use crate::sim::time::SimTime;
 use crate::sim::world::{Outcome as WorldOutcome, World};
+use crate::version::{COMMIT, VERSION};
 use apps::{Broken, Host, Unfinished};
 use narrows::config::TcpConfig;
 use narrows::congestion::{CongestionControl, CongestionRegistry, RtoRegistry};
@@ -182,7 +183,10 @@ fn run<T: Tap<SimPacket>>(
     mut ctx: RunContext<'_>,
     tap: T,
 ) -> Result<(FlowsRun, T), ScenarioError> {
-    let mut trace = ctx.trace.take().map(TraceLog::new);
+    let mut trace = ctx
+        .trace
+        .take()
+        .map(|out| TraceLog::new(out, VERSION, COMMIT));
     let internal = |e: &dyn std::fmt::Display| ScenarioError::Internal(e.to_string());
     let network: Network<SimPacket> = star(spec)
         .graph()

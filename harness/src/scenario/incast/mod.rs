@@ -21,6 +21,7 @@ use crate::net::stats::DropReason;
 use crate::sim::tap::{NoTap, Tap};
 use crate::sim::time::SimTime;
 use crate::sim::world::{Outcome as WorldOutcome, World};
+use crate::version::{COMMIT, VERSION};
 use apps::{Client, Role, Server};
 use narrows::config::TcpConfig;
 use narrows::congestion::{CongestionRegistry, RtoRegistry};
@@ -108,7 +109,10 @@ fn run<T: Tap<SimPacket>>(
     mut ctx: RunContext<'_>,
     tap: T,
 ) -> Result<(IncastRun, T), ScenarioError> {
-    let mut trace = ctx.trace.take().map(TraceLog::new);
+    let mut trace = ctx
+        .trace
+        .take()
+        .map(|out| TraceLog::new(out, VERSION, COMMIT));
     let network: Network<SimPacket> =
         network::network(spec).map_err(|e| ScenarioError::Internal(e.to_string()))?;
     let mut hosts = Vec::with_capacity(spec.servers as usize + 1);

@@ -1,8 +1,8 @@
 //! What assertions know: constants, and the connection's `TCP_INFO`.
 
-use crate::script::code::Value;
-use crate::script::sockets::Fd;
-use crate::script::stack::Stack;
+use crate::code::Value;
+use crate::sockets::Fd;
+use crate::stack::Stack;
 
 /// Names that are always known.
 const CONSTANTS: &[(&str, i128)] = &[

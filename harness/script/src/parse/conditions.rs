@@ -1,9 +1,9 @@
 //! `#ifdef`, `#ifndef`, `#if`, `#else`, `#endif`: parts for one stack only.
 
 use super::Defines;
-use crate::script::ast::Span;
-use crate::script::cursor::Read;
-use crate::script::diagnostic::Diagnostic;
+use crate::ast::Span;
+use crate::cursor::Read;
+use crate::diagnostic::Diagnostic;
 
 /// One open block.
 struct Block {

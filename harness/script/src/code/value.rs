@@ -5,7 +5,7 @@ use std::fmt;
 
 /// What an expression gives.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::script) enum Value {
+pub(crate) enum Value {
     /// `True`, `False`.
     Bool(bool),
     /// A whole number.

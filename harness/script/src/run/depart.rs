@@ -1,14 +1,12 @@
 //! Packets that the TCP under test sends, against those that the script expects.
 
 use super::Machine;
-use crate::script::ast::{
-    Body, Direction, EcnField, IpFields, Options, Packet, Segment, TcpOption,
-};
-use crate::script::diagnostic::Diagnostic;
-use crate::script::flow::tsval;
-use crate::script::matcher::{Left, Match, compare};
-use crate::script::segment;
-use crate::script::stack::{Departed, NextTimer};
+use crate::ast::{Body, Direction, EcnField, IpFields, Options, Packet, Segment, TcpOption};
+use crate::diagnostic::Diagnostic;
+use crate::flow::tsval;
+use crate::matcher::{Left, Match, compare};
+use crate::segment;
+use crate::stack::{Departed, NextTimer};
 use narrows::Instant;
 use narrows::wire::{Ecn, Flags};
 
@@ -187,7 +185,7 @@ impl Machine<'_> {
                     urgent: flags.contains(Flags::URG).then_some(sent.tcp.urgent),
                     options: Options::List(options),
                 }),
-                span: crate::script::ast::Span::default(),
+                span: crate::ast::Span::default(),
             },
             tos,
             ttl: sent.ip.hop_limit,

@@ -159,7 +159,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::{Options, run};
+    use crate::{Options, run};
 
     fn reports() -> Vec<Report> {
         let options = Options::default();

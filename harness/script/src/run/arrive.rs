@@ -1,10 +1,10 @@
 //! Packets that the script's peer sends.
 
 use super::Machine;
-use crate::script::ast::{Body, EcnField, Icmp, Options, Packet, Segment, TcpOption};
-use crate::script::diagnostic::Diagnostic;
-use crate::script::flow::peer_byte;
-use crate::script::segment;
+use crate::ast::{Body, EcnField, Icmp, Options, Packet, Segment, TcpOption};
+use crate::diagnostic::Diagnostic;
+use crate::flow::peer_byte;
+use crate::segment;
 use narrows::wire::icmp::{IcmpErrorKind, TimeExceeded, Unreachable};
 use narrows::wire::{
     Ecn, EmitError, Flags, IcmpMessage, IcmpPacket, IpHeader, OptionPolicy, Seq, TcpHeader,

@@ -1,7 +1,7 @@
 //! What the grammar takes and what it says of the rest.
 
 use super::*;
-use crate::script::ast::{Body, Direction, Expr, Options, TcpOption};
+use crate::ast::{Body, Direction, Expr, Options, TcpOption};
 use narrows::Duration;
 use narrows::wire::Flags;
 use proptest::prelude::*;
@@ -83,10 +83,7 @@ fn ports_icmp_and_accurate_ecn() {
 fn conditions_keep_line_numbers() {
     let source = "#ifdef LINUX\n0 bad line here(\n#else\n0 `true`\n#endif\n#ifndef LINUX\n0 < X 0:0(0)\n#endif";
     let e = parse(source, &Defines::new()).unwrap_err();
-    assert_eq!(
-        crate::script::diagnostic::position(source, e.span.start).line,
-        7
-    );
+    assert_eq!(crate::diagnostic::position(source, e.span.start).line, 7);
     let linux = Defines::from([("LINUX".to_owned(), "1".to_owned())]);
     assert!(parse("#ifdef !LINUX\noops\n#endif\n0 `true`", &linux).is_ok());
     assert!(error("#ifdef A\n").contains("#endif"));
@@ -154,6 +151,6 @@ proptest! {
         let at = at % source.len();
         source[at] = byte;
         let source = String::from_utf8_lossy(&source).into_owned();
-        let _ = crate::script::run("m", &source, &crate::script::Options::default());
+        let _ = crate::run("m", &source, &crate::Options::default());
     }
 }

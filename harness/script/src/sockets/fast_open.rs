@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 type Tried = Result<Reply, Stuck>;
 
 /// Stands for as many pending requests as the listener's backlog is long.
-pub(in crate::script) const AS_BACKLOG: u32 = u32::MAX;
+pub(crate) const AS_BACKLOG: u32 = u32::MAX;
 
 /// What a write is that may begin the connection.
 pub(super) enum Begun {

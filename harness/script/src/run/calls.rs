@@ -4,10 +4,10 @@
 use super::Machine;
 use super::arguments::{NO_DESCRIPTOR, data, entries, said};
 use super::words::{number, same_errno};
-use crate::script::ast::{self, Expr};
-use crate::script::diagnostic::Diagnostic;
-use crate::script::flow::{Stream, peer_byte};
-use crate::script::sockets::{
+use crate::ast::{self, Expr};
+use crate::diagnostic::Diagnostic;
+use crate::flow::{Stream, peer_byte};
+use crate::sockets::{
     Answer, Call, Fd, Form, Gave, MSG_FASTOPEN, MSG_PEEK, O_NONBLOCK, OptionValue, POLLERR,
     POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDHUP, RECEIVE_FLAGS, SEND_FLAGS, Text,
 };

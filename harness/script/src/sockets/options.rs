@@ -4,8 +4,8 @@ use super::call::{Answer, Fd, Gave, OptionValue};
 use super::errno::Errno;
 use super::socket::{Reply, Role, Socket};
 use super::{Sockets, Stuck, refused};
-use crate::script::profile::Profile;
-use crate::script::setup;
+use crate::profile::Profile;
+use crate::setup;
 use narrows::config::Keepalive;
 use narrows::{ByteCount, Duration};
 

@@ -1,11 +1,9 @@
 //! Packet lines: `< S 0:0(0) win 1000 <mss 1460>`.
 
 use super::Defines;
-use crate::script::ast::{
-    Body, Direction, EcnField, Icmp, IpFields, Options, Packet, Segment, TcpOption,
-};
-use crate::script::cursor::{Cursor, Read};
-use crate::script::diagnostic::Diagnostic;
+use crate::ast::{Body, Direction, EcnField, Icmp, IpFields, Options, Packet, Segment, TcpOption};
+use crate::cursor::{Cursor, Read};
+use crate::diagnostic::Diagnostic;
 use narrows::ByteCount;
 use narrows::wire::{Ecn, Flags};
 

@@ -3,7 +3,7 @@
 use super::call::Fd;
 use super::socket::Conn;
 use super::{Seen, Sockets};
-use crate::script::profile::Profile;
+use crate::profile::Profile;
 use narrows::congestion::{CaState, CongestionControl};
 use narrows::conn::info::{TcpInfo, state_number};
 use narrows::fast_open::FastOpenStatus;

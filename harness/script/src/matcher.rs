@@ -148,8 +148,8 @@ fn comparable(option: &TcpOption) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::ast::Action;
-    use crate::script::parse::{Defines, parse};
+    use crate::ast::Action;
+    use crate::parse::{Defines, parse};
 
     fn packet(line: &str) -> Packet {
         let script = parse(&format!("0 {line}"), &Defines::new()).unwrap();

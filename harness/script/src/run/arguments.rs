@@ -1,9 +1,9 @@
 //! Arguments that have a form of their own: those of calls for data, of `poll` and `ioctl`.
 
 use super::words::number;
-use crate::script::ast::{self, Expr};
-use crate::script::diagnostic::Diagnostic;
-use crate::script::sockets::{FLAGS_KNOWN, Fd, Form};
+use crate::ast::{self, Expr};
+use crate::diagnostic::Diagnostic;
+use crate::sockets::{FLAGS_KNOWN, Fd, Form};
 
 /// A descriptor that no stack has.
 pub(super) const NO_DESCRIPTOR: Fd = Fd::MAX;

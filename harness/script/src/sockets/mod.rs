@@ -13,8 +13,8 @@
 //!
 //! ```
 //! use narrows::Duration;
-//! use narrows_harness::script::Profile;
-//! use narrows_harness::script::sockets::{Call, Config, Outcome, Sockets};
+//! use narrows_script::Profile;
+//! use narrows_script::sockets::{Call, Config, Outcome, Sockets};
 //!
 //! let mut sockets = Sockets::new(&Config::new(Profile::Rfc, "192.168.0.1".parse()?))?;
 //! let Outcome::Done(socket) = sockets.call(Call::Socket { nonblocking: false })? else {

@@ -1,8 +1,8 @@
 //! A call's arguments as the script writes them, and what they stand for.
 
-use crate::script::ast::{Call, Expr};
-use crate::script::diagnostic::Diagnostic;
-use crate::script::sockets::Errno;
+use crate::ast::{Call, Expr};
+use crate::diagnostic::Diagnostic;
+use crate::sockets::Errno;
 use std::net::{IpAddr, SocketAddr};
 
 /// Names that stand for numbers, as Linux has them.

@@ -2,7 +2,7 @@
 
 /// The most similar of `names`, if it is at most a third of its letters away or starts with
 /// what was given. The first of equals.
-pub(crate) fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let given = given.to_lowercase();
     names
         .filter_map(|name| {

@@ -1,9 +1,9 @@
 //! System calls: `+0...0.1 read(4, ..., 1000) = 1000`.
 
 use super::Defines;
-use crate::script::ast::{Call, Expr};
-use crate::script::cursor::{Cursor, Read};
-use crate::script::diagnostic::Diagnostic;
+use crate::ast::{Call, Expr};
+use crate::cursor::{Cursor, Read};
+use crate::diagnostic::Diagnostic;
 
 /// How deep lists and records may nest.
 const MAX_DEPTH: usize = 24;

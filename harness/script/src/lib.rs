@@ -5,7 +5,7 @@
 //! docs/SCRIPTS.md has the language and its limits.
 //!
 //! ```
-//! use narrows_harness::script::{Options, run};
+//! use narrows_script::{Options, run};
 //!
 //! let report = run(
 //!     "hello.pkt",

@@ -26,7 +26,6 @@
 
 use super::{App, TcpHost};
 use crate::net::packet::HostId;
-use crate::version::{COMMIT, VERSION};
 use narrows::congestion::{CaState, CongestionEvent, Spurious};
 use narrows::conn::state::State;
 use narrows::endpoint::ConnId;
@@ -55,11 +54,12 @@ impl std::fmt::Debug for TraceLog<'_> {
 }
 
 impl<'a> TraceLog<'a> {
-    /// Begin with the line that names the format.
-    pub fn new(out: &'a mut (dyn Write + Send)) -> Self {
+    /// Begin with the line that names the format, and the program that writes it: its version, and
+    /// the commit that it was made from, if it knows.
+    pub fn new(out: &'a mut (dyn Write + Send), version: &str, commit: Option<&str>) -> Self {
         let head = format!(
-            "{{\"format\":\"narrows-trace\",\"format_version\":{FORMAT_VERSION},\"narrows_version\":\"{VERSION}\",\"narrows_commit\":{}}}\n",
-            COMMIT.map_or("null".to_owned(), |c| format!("\"{c}\""))
+            "{{\"format\":\"narrows-trace\",\"format_version\":{FORMAT_VERSION},\"narrows_version\":\"{version}\",\"narrows_commit\":{}}}\n",
+            commit.map_or("null".to_owned(), |c| format!("\"{c}\""))
         );
         Self {
             out,
