@@ -130,9 +130,8 @@ impl Pieces {
     }
 
     fn view(&self, range: &Range<u64>) -> BytesView<'_> {
-        // From the end: what is new leaves there.
-        let first = self.list.iter().rposition(|p| p.start <= range.start);
-        let mut parts = (self.list.range(first.unwrap_or(0)..)).map(|p| p.part(range));
+        let behind = self.list.partition_point(|p| p.start <= range.start);
+        let mut parts = (self.list.range(behind.saturating_sub(1)..)).map(|p| p.part(range));
         let mut next = || parts.next().unwrap_or_default();
         let view = BytesView::new(next(), next());
         assert_eq!(
@@ -179,21 +178,19 @@ impl SendRing {
     /// Append from the front of `chunk`, without a copy where that is worth it, what fits while
     /// holding at most `capacity` bytes; how much was taken, which `chunk` has no more.
     ///
-    /// Of a chunk of [`MIN_SHARED`] bytes or more at least so much is taken if there is room for
-    /// any, and all if less than that would be left: twice `MIN_SHARED` more than `capacity` at
-    /// most. A copy is made of what is shorter. Chunks are counted where memory is, and copied as
-    /// far as there is room for a copy where there is none for them.
+    /// Of a chunk of [`MIN_SHARED`] bytes or more at least so much is shared if there is room for
+    /// any, and all if less than that would be left: less than twice `MIN_SHARED` more than
+    /// `capacity`. Before that a block that is not full is filled from it, which may be all that
+    /// there is room for. A copy is made of what is shorter. Chunks are counted where memory is, and
+    /// copied as far as there is room for a copy where there is none for them.
     pub fn push_chunk(&mut self, chunk: &mut Bytes, capacity: usize) -> usize {
         let room = capacity.saturating_sub(self.span());
         if room == 0 || chunk.is_empty() {
             return 0;
         }
-        let mut taken = chunk.len().min(room.max(MIN_SHARED));
-        if chunk.len() - taken < MIN_SHARED {
-            taken = chunk.len();
-        }
-        let filled = self.to_fill();
-        if taken < filled + MIN_SHARED || !self.admits(taken) {
+        let to_fill = self.to_fill();
+        let memory = self.memory_left();
+        if chunk.len() < to_fill + MIN_SHARED || memory < MIN_SHARED {
             let capacity = self.afford(chunk.len().min(room), capacity);
             let taken = self.push(chunk, capacity);
             chunk.advance(taken);
@@ -203,9 +200,23 @@ impl SendRing {
         self.ring.straighten();
         let ledger = self.ring.ledger();
         let pieces = self.pieces.get_or_insert_with(|| Pieces::new(at, ledger));
+        let filled = to_fill.min(room);
         pieces.copy(&chunk.split_to(filled));
-        pieces.share(chunk.split_to(taken - filled));
-        taken
+        if room == filled {
+            return filled;
+        }
+        let mut shared = (room - filled).max(MIN_SHARED);
+        if chunk.len().saturating_sub(shared) < MIN_SHARED {
+            shared = chunk.len();
+        }
+        if shared > memory {
+            shared = memory;
+            if let Some(ledger) = ledger {
+                ledger.on_write_refused();
+            }
+        }
+        pieces.share(chunk.split_to(shared));
+        filled + shared
     }
 
     fn span(&self) -> usize {
@@ -240,9 +251,15 @@ impl SendRing {
         }
     }
 
-    fn admits(&self, len: usize) -> bool {
-        let bytes = ByteCount::new(len as u64);
-        (self.ring.ledger()).is_none_or(|ledger| ledger.admits(bytes, Need::Wanted))
+    /// Bytes that may be charged, as far as anyone counts.
+    fn memory_left(&self) -> usize {
+        let left = |ledger: &Arc<Ledger>| ledger.left(Need::Wanted).get() as usize;
+        self.ring.ledger().map_or(usize::MAX, left)
+    }
+
+    /// Bytes of blocks that there is memory for.
+    fn blocks_left(&self) -> usize {
+        self.memory_left() / MIN_SHARED * MIN_SHARED
     }
 }
 
@@ -308,14 +325,7 @@ impl SendBuffer for SendRing {
         let wanted = held.saturating_add(len).min(capacity);
         let had = match &self.pieces {
             None => self.ring.afford(wanted, Need::Wanted),
-            Some(pieces) => {
-                let last = pieces.last_room();
-                let blocks = wanted.saturating_sub(held + last).div_ceil(MIN_SHARED) * MIN_SHARED;
-                if self.admits(blocks) {
-                    return capacity;
-                }
-                held + last
-            }
+            Some(pieces) => (held + pieces.last_room()).saturating_add(self.blocks_left()),
         };
         if had >= wanted {
             return capacity;
@@ -329,9 +339,8 @@ impl SendBuffer for SendRing {
         match &self.pieces {
             None => self.ring.room(),
             Some(pieces) => {
-                let left = self.ring.ledger()?.left(Need::Wanted).get();
-                let blocks = left / MIN_SHARED as u64 * MIN_SHARED as u64;
-                Some(self.span() as u64 + pieces.last_room() as u64 + blocks)
+                self.ring.ledger()?;
+                Some((self.span() + pieces.last_room() + self.blocks_left()) as u64)
             }
         }
     }
@@ -476,6 +485,42 @@ mod tests {
         }
     }
 
+    /// The same where there is never room for more than half a block: the block behind a header is
+    /// filled once, and then the rest of the chunk is shared.
+    #[test]
+    fn a_header_before_a_chunk_costs_one_block_however_little_room_there_is() {
+        let mut ring = SendRing::new();
+        let hold = |ring: &SendRing| (ring.end() - ring.start()) as usize;
+        let mut first = Bytes::from(bytes(0, MIN_SHARED));
+        ring.push_chunk(&mut first, usize::MAX);
+        ring.push(&bytes(ring.end(), 200), usize::MAX);
+        let mut chunk = Bytes::from(bytes(ring.end(), 16 * MIN_SHARED));
+        while !chunk.is_empty() {
+            let capacity = hold(&ring) + MIN_SHARED / 2;
+            assert!(ring.push_chunk(&mut chunk, capacity) > 0);
+        }
+        assert_eq!(ring.memory(), MIN_SHARED);
+        let (from, to) = (ring.end() - 60_000, ring.end());
+        assert!(ring.view(from..to) == bytes(from, 60_000)[..]);
+    }
+
+    /// What the user is told that there is room for is taken, with pieces as without.
+    #[test]
+    fn what_there_is_room_for_is_taken() {
+        let max = ByteCount::new(6 * MIN_SHARED as u64);
+        let ledger = Ledger::new(MemoryLimit::new(max).with_pressure(max));
+        let mut ring = SendRing::new();
+        ring.charge_to(&ledger);
+        ring.push_chunk(&mut Bytes::from(bytes(0, MIN_SHARED)), usize::MAX);
+        let room = (ring.room().unwrap() - ring.end()) as usize;
+        assert_eq!(room, 5 * MIN_SHARED);
+        let capacity = ring.afford(10 * MIN_SHARED, usize::MAX);
+        let data = bytes(MIN_SHARED as u64, 10 * MIN_SHARED);
+        assert_eq!(ring.push(&data, capacity), room);
+        assert_eq!(ledger.stats().writes_refused, 1);
+        assert_eq!(ring.room(), Some(ring.end() - ring.start()));
+    }
+
     /// Chunks are counted where memory is; where there is none for them, nothing is shared, and
     /// the floor is there for a copy.
     #[test]
@@ -546,8 +591,8 @@ mod tests {
                     let taken = ring.push_chunk(&mut chunk, capacity);
                     prop_assert_eq!(chunk.len(), len - taken);
                     let over = if len < MIN_SHARED { 0 } else { 2 * MIN_SHARED };
-                    prop_assert!(taken <= room + over && taken >= len.min(room));
-                    prop_assert!(room > 0 || taken == 0);
+                    prop_assert!(taken <= room + over);
+                    prop_assert_eq!(taken > 0, room > 0 && len > 0);
                     taken
                 } else {
                     let taken = ring.push(&data, capacity);

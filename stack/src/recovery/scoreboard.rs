@@ -358,15 +358,16 @@ impl Scoreboard {
         let mut delivered = 0;
         let judged = self.index(self.frontier);
         let mut dropped = 0;
-        let mut sent_at = Instant::MAX;
+        let mut before = None;
         while let Some(first) = self.records.front() {
             if first.end > ack {
                 break;
             }
-            let together = first.sent_at == sent_at && self.high_sacked <= first.start;
-            sent_at = first.sent_at;
+            let this = Some((first.sent_at, first.order, first.tx));
+            let together = this == before && self.high_sacked <= first.start;
+            before = this;
             let burst = match together {
-                true => self.drop_burst(sent_at, ack),
+                true => self.drop_burst(ack),
                 false => None,
             };
             let (record, count) = match burst {

@@ -37,7 +37,7 @@ pub enum PathChoice {
         /// A flow that is silent for longer begins another flowlet.
         gap: SimTime,
         /// Entries of the switch's table, 16 bytes each; flows that share an entry are one flow.
-        /// [`FLOWLET_ENTRIES`] in hardware. At least one.
+        /// [`FLOWLET_ENTRIES`] in hardware. At least one, at most [`MOST_ENTRIES`].
         entries: u32,
     },
     /// For each packet, at random.
@@ -46,6 +46,9 @@ pub enum PathChoice {
 
 /// Entries of the flowlet table of CONGA's leaf switches (SIGCOMM 2014, section 3.4).
 pub const FLOWLET_ENTRIES: u32 = 1 << 16;
+
+/// Most entries of a flowlet table: 256 MiB a switch.
+pub const MOST_ENTRIES: u32 = 1 << 24;
 
 /// What goes into the hash beside the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -58,9 +61,12 @@ pub enum Salt {
 }
 
 impl Multipath {
-    /// Whether it can be: a flowlet table needs an entry.
+    /// Whether it can be: a flowlet table has 1 to [`MOST_ENTRIES`] entries.
     pub const fn is_possible(&self) -> bool {
-        !matches!(self.per, PathChoice::Flowlet { entries: 0, .. })
+        match self.per {
+            PathChoice::Flowlet { entries, .. } => 1 <= entries && entries <= MOST_ENTRIES,
+            PathChoice::Flow | PathChoice::Packet => true,
+        }
     }
 }
 

@@ -59,7 +59,9 @@ pub trait Tap<P> {
     /// Whether to call [`Tap::event`] at all.
     const ACTIVE: bool = true;
 
-    /// `event` happened to `packet` at `at`. A marked packet is shown as it goes on.
+    /// `event` happened to `packet` at `at`. A marked packet is shown as it goes on. What a queue
+    /// discipline did to a packet that waited is told when its port is looked at next, with that
+    /// time, which may be as much later as a packet takes to the far end of the link.
     fn event(&mut self, at: SimTime, event: TapEvent, packet: &P);
 }
 

@@ -203,8 +203,8 @@ impl Stack {
     /// Look for frames for up to `limit` before the driver sleeps, 60 us unless it is set; zero:
     /// sleep at once.
     ///
-    /// A peer that answers within that time is answered without a wake-up, which takes 5 to 60 us,
-    /// at the price of the processor's time. How long is looked follows how long frames were
+    /// What a peer sends within that time after its last frame was served is served without a
+    /// wake-up, which takes 5 to 60 us, at the price of the processor's time. How long is looked follows how long frames were
     /// waited for; where looking catches none it ends, and is tried again ever more rarely. Other
     /// tasks of the runtime have their turn meanwhile. (Of the kernel's sockets this is
     /// `SO_BUSY_POLL`, with a fixed time.)

@@ -182,16 +182,12 @@ impl Scoreboard {
         self.records.pop_front()
     }
 
-    /// Drops the first records as far as they lie below `ack`, left together at `sent_at`, and
-    /// nothing has happened to them since: one record that covers them, and their number.
+    /// Drops the first records as far as they lie below `ack`, left together, and nothing has
+    /// happened to them since: one record that covers them, and their number.
     #[inline(never)] // For devices that cut super-frames.
-    pub(super) fn drop_burst(
-        &mut self,
-        sent_at: Instant,
-        ack: AbsSeq,
-    ) -> Option<(SentSegment, u32)> {
+    pub(super) fn drop_burst(&mut self, ack: AbsSeq) -> Option<(SentSegment, u32)> {
         let first = self.records.front()?;
-        let (start, order, tx) = (first.start, first.order, first.tx);
+        let (start, sent_at, order, tx) = (first.start, first.sent_at, first.order, first.tx);
         let mut id = self.flight.head;
         let mut count = 0;
         let mut last = None;

@@ -176,6 +176,10 @@ impl Drr {
 
 impl Discipline for Drr {
     fn enqueue(&mut self, packet: Queued, room: &Room<'_>, effects: &mut Effects) -> Verdict {
+        // What does not fit though all went steals nothing.
+        if let Err(reason) = room.check(packet.len, self.depth) {
+            return Verdict::Drop(reason);
+        }
         let mut freed = Depth::default();
         while let Err(reason) = room.check(packet.len, freed) {
             let Some(stolen) = self.steal(effects) else {

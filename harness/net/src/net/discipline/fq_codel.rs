@@ -137,6 +137,10 @@ impl FqCodel {
 impl Discipline for FqCodel {
     /// Section 4.1.
     fn enqueue(&mut self, packet: Queued, room: &Room<'_>, effects: &mut Effects) -> Verdict {
+        // What does not fit though all went drives nothing out.
+        if let Err(reason) = room.check(packet.len, self.depth) {
+            return Verdict::Drop(reason);
+        }
         let number = self.flows.of(packet.flow);
         let flow = self.flows.get(number);
         let codel = self.spec.codel;
@@ -299,15 +303,15 @@ mod tests {
         }
     }
 
-    /// The packet that arrives counts among the others: alone in a queue that takes nothing it is
-    /// the fattest itself.
+    /// What arrives makes the fattest flow give way, unless it would not fit though all gave way.
     #[test]
-    fn rfc8290_4_1_the_packet_that_arrives_may_be_the_one_that_goes() {
+    fn rfc8290_4_1_the_fattest_flow_gives_way_where_that_helps() {
         let mut fq = fq(spec());
-        let packet = of(1, 1, 1_000);
-        let (_, effects) = arrive(&mut fq, packet, Capacity::Packets(0));
-        assert_eq!(effects, [Effect::Drop(packet, DropReason::PushOut)]);
-        assert!(serve(&mut fq, NOW, 9).is_empty());
+        takes(&mut fq, [of(1, 0, 1_000)]);
+        let (verdict, effects) = arrive(&mut fq, of(1, 1, 1_000), Capacity::Packets(0));
+        assert_eq!(verdict, Verdict::Drop(DropReason::Full));
+        assert!(effects.is_empty());
+        assert_eq!(serve(&mut fq, NOW, 9).len(), 1);
         // A thin flow that arrives where a fat one fills the port stays.
         takes(&mut fq, (1..=9).map(|n| of(1, n, 1_000)));
         let (_, effects) = arrive(&mut fq, of(2, 1, 1_000), Capacity::Packets(9));

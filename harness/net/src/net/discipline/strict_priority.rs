@@ -59,6 +59,20 @@ impl StrictPriority {
         Some(self.leave(&packet))
     }
 
+    /// What waits in lower classes, if that gives way.
+    fn may_be_pushed_out_by(&self, class: usize) -> Depth {
+        let lower = match self.spec.at_limit {
+            AtLimit::DropArriving => 0,
+            AtLimit::PushOut => class,
+        };
+        let mut sum = Depth::default();
+        for depth in self.classes[..lower].iter().map(PacketQueue::depth) {
+            sum.packets += depth.packets;
+            sum.bytes += depth.bytes;
+        }
+        sum
+    }
+
     /// `packet` no longer waits; what it took.
     fn leave(&mut self, packet: &Queued) -> Depth {
         let bytes = u64::from(packet.len);
@@ -71,13 +85,13 @@ impl StrictPriority {
 impl Discipline for StrictPriority {
     fn enqueue(&mut self, packet: Queued, room: &Room<'_>, effects: &mut Effects) -> Verdict {
         let class = self.spec.map.class_of(packet.dscp);
+        // What does not fit though all below it went drives nothing out.
+        if let Err(reason) = room.check(packet.len, self.may_be_pushed_out_by(class)) {
+            return Verdict::Drop(reason);
+        }
         let mut freed = Depth::default();
         while let Err(reason) = room.check(packet.len, freed) {
-            let pushed = match self.spec.at_limit {
-                AtLimit::DropArriving => None,
-                AtLimit::PushOut => self.push_out(class, effects),
-            };
-            let Some(pushed) = pushed else {
+            let Some(pushed) = self.push_out(class, effects) else {
                 return Verdict::Drop(reason);
             };
             freed.packets += pushed.packets;

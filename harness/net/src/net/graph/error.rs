@@ -1,5 +1,6 @@
 //! Why a topology is impossible.
 
+use crate::net::multipath::MOST_ENTRIES;
 use std::fmt;
 
 use super::NodeId;
@@ -151,7 +152,7 @@ pub enum TopologyError {
         /// Which.
         pool: PoolId,
     },
-    /// A flowlet table has no entries.
+    /// A flowlet table has no entries, or too many.
     FlowletTable {
         /// Whose table.
         switch: String,
@@ -270,7 +271,7 @@ impl fmt::Display for TopologyError {
             ),
             Self::FlowletTable { switch } => write!(
                 f,
-                "switch {switch}: a flowlet table needs at least one entry"
+                "switch {switch}: a flowlet table has 1 to {MOST_ENTRIES} entries"
             ),
             Self::Parameter {
                 topology,

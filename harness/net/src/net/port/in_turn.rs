@@ -185,9 +185,12 @@ impl Port {
             hop.depart = SimTime::MAX;
             hop.buffered = len;
             self.count(len);
-            let depth = self.depth(slab);
-            self.stats.max_packets = self.stats.max_packets.max(depth.packets);
-            self.stats.max_bytes = self.stats.max_bytes.max(depth.bytes);
+            // It goes into service at once where none is, and may not count there.
+            if self.in_service == InService::Counted || self.cursor != NIL {
+                let depth = self.depth(slab);
+                self.stats.max_packets = self.stats.max_packets.max(depth.packets);
+                self.stats.max_bytes = self.stats.max_bytes.max(depth.bytes);
+            }
             self.record(now);
         }
         if let Some(rare) = &mut self.rare {
