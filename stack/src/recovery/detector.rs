@@ -435,7 +435,7 @@ mod tests {
                 }
                 let mut newest = None;
                 let mut each = |r: &SentSegment| newest = Some(NewestDelivered::of(r));
-                let acked = board.ack(board.una() + ack * 10, |r, _| each(r));
+                let acked = board.ack(board.una() + ack * 10, &mut each);
                 let from = board.una() + from * 10;
                 let sacked = if sack_ok && from < board.end() {
                     board.sack(&[(from, (from + len * 10).min(board.end()))], &mut each)

@@ -251,7 +251,7 @@ mod tests {
 
         /// An ACK for the first `ack` segments of the connection, with SACK blocks in segments.
         fn ack(&mut self, ack: u64, blocks: &[(u64, u64)]) -> Verdict {
-            let delivered = self.board.ack(1 + ack * MSS, |_, _| {});
+            let delivered = self.board.ack(1 + ack * MSS, |_| {});
             let blocks: Vec<_> = blocks
                 .iter()
                 .map(|b| (1 + b.0 * MSS, 1 + b.1 * MSS))

@@ -43,6 +43,9 @@ pub struct AckInput<'a> {
 /// An RTT by the timestamp of a clock in milliseconds is wrong by up to this much.
 const ECHO_ERROR: Duration = Duration::from_millis(1);
 
+/// An ACK of so many full segments may be of bursts.
+const BURST: u64 = 4;
+
 /// What became of the episode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Episode {
@@ -104,10 +107,9 @@ pub(super) struct Delivered {
 }
 
 impl Delivered {
-    /// `s` stands for `count` segments.
     #[inline]
-    fn add(&mut self, s: &SentSegment, count: u32, recover: AbsSeq, cumulative: bool) {
-        self.segments += count;
+    fn add(&mut self, s: &SentSegment, recover: AbsSeq, cumulative: bool) {
+        self.segments += 1;
         let this = NewestDelivered::of(s);
         let later = |n: SentSegment| !NewestDelivered::of(&n).sent_after(&this);
         if self.newest.is_none_or(later) {
@@ -167,9 +169,17 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let sacked_before = self.board.highest_sacked();
         let recover = self.recover;
         let rate = &mut self.rate;
-        let mut delivered = self.board.ack(input.ack, |s, count| {
+        let mut delivered = ByteCount::ZERO;
+        if input.ack - prior_una >= BURST * self.mss.get() {
+            delivered = self.board.ack_bursts(input.ack, |s, count| {
+                rate.on_delivered(&s.tx, s.sent_at, s.len(), now);
+                seen.add(s, recover, true);
+                seen.segments += count - 1;
+            });
+        }
+        delivered += self.board.ack(input.ack, |s| {
             rate.on_delivered(&s.tx, s.sent_at, s.len(), now);
-            seen.add(s, count, recover, true);
+            seen.add(s, recover, true);
         });
         let cumulative_segments = seen.segments;
         let newly_sacked = if input.sack.is_empty() {
@@ -177,7 +187,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         } else {
             self.board.sack(input.sack, |s| {
                 rate.on_delivered(&s.tx, s.sent_at, s.len(), now);
-                seen.add(s, 1, recover, false);
+                seen.add(s, recover, false);
             })
         };
         delivered += newly_sacked;

@@ -251,7 +251,7 @@ mod tests {
                     newest = Some(this);
                 }
             };
-            let acked = self.board.ack(ack * MSS, |r, _| each(r));
+            let acked = self.board.ack(ack * MSS, &mut each);
             let blocks: Vec<_> = blocks.iter().map(|b| (b.0 * MSS, b.1 * MSS)).collect();
             let sacked = self.board.sack(&blocks, &mut each);
             let mut facts = AckFacts::new(us(at), ByteCount::new(MSS), &self.rtt);

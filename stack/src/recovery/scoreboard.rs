@@ -18,6 +18,7 @@
 
 use crate::recovery::rate::TxSnapshot;
 pub use judge::Judged;
+use links::step;
 use narrows_congestion::{ByteCount, Instant};
 use std::collections::{VecDeque, vec_deque};
 
@@ -343,14 +344,37 @@ impl Scoreboard {
         }
     }
 
+    /// The bursts at the bottom that an ACK covers, each dropped at once; to be called before
+    /// [`Self::ack`], which does the rest. Calls `each` for the first record of a burst and, as one
+    /// that covers them all, for the others with their number. Nothing happens where data is SACKed.
+    ///
+    /// Returns the bytes newly delivered.
+    #[inline(never)] // For devices that cut super-frames.
+    pub fn ack_bursts(
+        &mut self,
+        ack: AbsSeq,
+        mut each: impl FnMut(&SentSegment, u32),
+    ) -> ByteCount {
+        let before = self.una;
+        let ack = ack.min(self.end);
+        while self.sacked == 0
+            && let Some((first, others)) = self.drop_burst(ack)
+        {
+            each(&first, 1);
+            if let Some((others, count)) = others {
+                each(&others, count);
+            }
+        }
+        ByteCount::new(self.una - before)
+    }
+
     /// A cumulative ACK: drops what lies wholly below `ack` and trims a record that it covers
-    /// in part. Calls `each` for every dropped record that was not SACKed before; several that
-    /// were sent at once, and once, may come as one that covers them all, with their number.
+    /// in part. Calls `each` for every dropped record that was not SACKed before.
     ///
     /// Returns the bytes newly delivered, that is acknowledged and not SACKed before. Call it
     /// before [`Self::sack`] with the blocks of the same segment.
     #[inline]
-    pub fn ack(&mut self, ack: AbsSeq, mut each: impl FnMut(&SentSegment, u32)) -> ByteCount {
+    pub fn ack(&mut self, ack: AbsSeq, mut each: impl FnMut(&SentSegment)) -> ByteCount {
         let ack = ack.min(self.end);
         if ack <= self.una {
             return ByteCount::ZERO;
@@ -358,38 +382,33 @@ impl Scoreboard {
         let mut delivered = 0;
         let judged = self.index(self.frontier);
         let mut dropped = 0;
-        let mut before = None;
         while let Some(first) = self.records.front() {
             if first.end > ack {
                 break;
             }
-            let this = Some((first.sent_at, first.order, first.tx));
-            let together = this == before && self.high_sacked <= first.start;
-            before = this;
-            let burst = match together {
-                true => self.drop_burst(ack),
-                false => None,
-            };
-            let (record, count) = match burst {
-                Some((all, count)) => {
-                    delivered += all.end - all.start;
-                    dropped += count as usize;
-                    (all, count)
+            step!(self);
+            let mark = first.mark;
+            let len = first.end - first.start;
+            if mark == Mark::Sacked {
+                self.sacked -= len;
+                self.sacked_records -= 1;
+                if dropped >= judged {
+                    self.leave_sacked_above(0);
                 }
-                None => {
-                    let Some(first) = self.drop_first(dropped >= judged) else {
-                        break;
-                    };
-                    dropped += 1;
-                    if first.mark == Mark::Sacked {
-                        continue;
-                    }
-                    delivered += first.end - first.start;
-                    self.note_delivery(&first, self.high_sacked);
-                    (first, 1)
-                }
+            } else {
+                delivered += len;
+                self.uncount(mark, len);
+                self.unlink_from(0, mark);
+            }
+            let Some(first) = self.records.pop_front() else {
+                break;
             };
-            each(&record, count);
+            self.base = self.base.wrapping_add(1) & ID_MASK;
+            dropped += 1;
+            if mark != Mark::Sacked {
+                self.note_delivery(&first, self.high_sacked);
+                each(&first);
+            }
         }
         self.una = ack;
         if dropped > judged {

@@ -160,51 +160,37 @@ impl Scoreboard {
         self.runs_above -= u32::from(!self.is_sacked(index + 1));
     }
 
-    /// Drops the first record; `above`: it is at or above the frontier.
-    #[inline(always)] // Once an ACK, in its one caller.
-    pub(super) fn drop_first(&mut self, above: bool) -> Option<SentSegment> {
-        step!(self);
-        let SentSegment {
-            start, end, mark, ..
-        } = *self.records.front()?;
-        let len = end - start;
-        if mark == Mark::Sacked {
-            self.sacked -= len;
-            self.sacked_records -= 1;
-            if above {
-                self.leave_sacked_above(0);
-            }
-        } else {
-            self.uncount(mark, len);
-            self.unlink_from(0, mark);
-        }
-        self.base = self.base.wrapping_add(1) & ID_MASK;
-        self.records.pop_front()
-    }
-
     /// Drops the first records as far as they lie below `ack`, left together, and nothing has
-    /// happened to them since: one record that covers them, and their number.
-    #[inline(never)] // For devices that cut super-frames.
-    pub(super) fn drop_burst(&mut self, ack: AbsSeq) -> Option<(SentSegment, u32)> {
-        let first = self.records.front()?;
-        let (start, sent_at, order, tx) = (first.start, first.sent_at, first.order, first.tx);
+    /// happened to them since: the first, and the others as one with their number.
+    pub(super) fn drop_burst(
+        &mut self,
+        ack: AbsSeq,
+    ) -> Option<(SentSegment, Option<(SentSegment, u32)>)> {
+        let first = *self.records.front()?;
         let mut id = self.flight.head;
         let mut count = 0;
-        let mut last = None;
+        let mut last = first;
         for r in &self.records {
             let untouched = r.mark == Mark::Sent && r.transmissions == 1;
-            let together = r.sent_at == sent_at && r.order == order && r.tx == tx;
+            let together = r.sent_at == first.sent_at && r.order == first.order && r.tx == first.tx;
             if !(untouched && together) || r.end > ack || id != self.id(count) {
                 break;
             }
             step!(self);
             id = r.next;
             count += 1;
-            last = Some(r);
+            last = *r;
         }
-        let all = SentSegment { start, ..*last? };
+        if count == 0 {
+            return None;
+        }
+        let judged = self.index(self.frontier);
         self.records.drain(..count);
         self.base = self.id(count);
+        self.una = last.end;
+        if count > judged {
+            self.frontier = self.base;
+        }
         self.flight.head = id;
         if id == NIL {
             self.flight.tail = NIL;
@@ -212,7 +198,9 @@ impl Scoreboard {
             let head = self.index(id);
             self.records[head].prev = NIL;
         }
-        Some((all, count as u32))
+        let start = first.end;
+        let others = (count > 1).then_some((SentSegment { start, ..last }, count as u32 - 1));
+        Some((first, others))
     }
 
     #[inline]

@@ -75,7 +75,7 @@ fn pipe_follows_every_transition() {
     assert_eq!((board.pipe().get(), board.lost().get()), (0, 7 * MSS));
     board.reset_sacked();
     assert_eq!((board.sacked().get(), board.pipe().get()), (0, 3 * MSS));
-    assert_eq!(board.ack(10 * MSS, |_, _| {}).get(), 10 * MSS);
+    assert_eq!(board.ack(10 * MSS, |_| {}).get(), 10 * MSS);
     assert!(board.is_empty());
     board.check_invariants();
 }
@@ -94,7 +94,7 @@ fn duplicate_acks_stand_for_segments() {
 fn partial_ack_trims_and_sack_takes_whole_records_only() {
     let mut board = board_of(4);
     let mut seen = Vec::new();
-    assert_eq!(board.ack(1_500, |r, _| seen.push(r.start)).get(), 1_500);
+    assert_eq!(board.ack(1_500, |r| seen.push(r.start)).get(), 1_500);
     assert_eq!(seen, [0]);
     assert_eq!(
         board.first().map(|r| (r.start, r.end)),
@@ -106,8 +106,8 @@ fn partial_ack_trims_and_sack_takes_whole_records_only() {
     assert_eq!(board.sack(&[(1_500, 3_000)], |_| {}).get(), 0);
     assert_eq!(board.sack(&[(2_500, 9_000)], |_| {}).get(), 1_000);
     // A renege, or an ACK inside SACKed data: nothing is delivered twice.
-    assert_eq!(board.ack(2_500, |_, _| panic!("was SACKed")).get(), 0);
-    assert_eq!(board.ack(1, |_, _| panic!("old")).get(), 0);
+    assert_eq!(board.ack(2_500, |_| panic!("was SACKed")).get(), 0);
+    assert_eq!(board.ack(1, |_| panic!("old")).get(), 0);
     assert_eq!(board.outstanding().get(), 1_500);
     board.check_invariants();
 }
@@ -131,19 +131,19 @@ fn only_what_never_left_can_be_forgotten() {
 #[test]
 fn reordering_is_seen() {
     let mut board = board_of(10);
-    board.ack(2 * MSS, |_, _| {});
+    board.ack(2 * MSS, |_| {});
     sack(&mut board, &[(3, 5)]);
     assert_eq!(board.reordering(), Reordering::default());
     board.mark_lost(2 * MSS);
     board.on_retransmit(2 * MSS, at(20), TxSnapshot::default());
-    board.ack(5 * MSS, |_, _| {});
+    board.ack(5 * MSS, |_| {});
     assert_eq!(board.reordering(), Reordering::default());
     sack(&mut board, &[(6, 8), (9, 10)]);
     assert_eq!(board.reordering(), Reordering::default());
     sack(&mut board, &[(8, 10), (6, 8)]);
     assert_eq!(board.reordering().segments, 1);
     assert_eq!(board.reordering().extent.get(), 2 * MSS);
-    board.ack(10 * MSS, |_, _| {});
+    board.ack(10 * MSS, |_| {});
     assert_eq!(board.reordering().segments, 2);
     assert_eq!(board.reordering().extent.get(), 5 * MSS);
 }
@@ -471,10 +471,16 @@ fn apply(op: &Op, now: u64, m: &mut Naive, board: &mut Scoreboard) {
         Op::Ack(p) => {
             let ack = place(m, *p);
             let (mut each, mut records) = (0, board.len());
-            let bytes = board.ack(ack, |r, count| {
+            let mut bytes = board.ack_bursts(ack, |r, count| {
                 assert!(!r.is_sacked());
                 each += r.len().get();
                 records -= count as usize;
+            });
+            board.check_invariants();
+            bytes += board.ack(ack, |r| {
+                assert!(!r.is_sacked());
+                each += r.len().get();
+                records -= 1;
             });
             assert!(each <= bytes.get());
             assert!(records >= board.len(), "what was SACKed goes unsaid");
@@ -675,7 +681,7 @@ fn steps_per_record(n: u64, detector: &mut dyn LossDetector, dropped: impl Fn(u6
                 newest = Some(this);
             }
         };
-        let advanced = !board.ack(ack, |r, _| each(r)).is_zero();
+        let advanced = !board.ack(ack, &mut each).is_zero();
         let newly = board.sack(&blocks, &mut each);
         let mut facts = AckFacts::new(at(now), ByteCount::new(MSS), &rtt);
         facts.una_advanced = advanced;
