@@ -330,7 +330,7 @@ mod tests {
         assert!(!e.on_sent(us(151), true).app_limited());
     }
 
-    /// As [`Scoreboard::ack`](crate::recovery::Scoreboard::ack) tells of what left together.
+    /// As [`Scoreboard::ack_bursts`](crate::recovery::Scoreboard::ack_bursts) tells of what left together.
     #[test]
     fn a_burst_in_two_parts_is_measured_as_segment_by_segment() {
         let mut one_by_one = RateEstimator::new();

@@ -357,12 +357,17 @@ impl Scoreboard {
     ) -> ByteCount {
         let before = self.una;
         let ack = ack.min(self.end);
-        while self.sacked == 0
-            && let Some((first, others)) = self.drop_burst(ack)
-        {
+        while self.sacked == 0 {
+            let count = self.burst_below(ack);
+            if count == 0 {
+                break;
+            }
+            let (first, last) = (self.records[0], self.records[count - 1]);
+            self.drop_burst(count, &last);
             each(&first, 1);
-            if let Some((others, count)) = others {
-                each(&others, count);
+            if count > 1 {
+                let start = first.end;
+                each(&SentSegment { start, ..last }, count as u32 - 1);
             }
         }
         ByteCount::new(self.una - before)

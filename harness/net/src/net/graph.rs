@@ -216,7 +216,7 @@ impl Graph {
     ///
     /// # Errors
     /// If its name or its tier's is taken or is none, a pool's alpha has a zero denominator, or a
-    /// flowlet table has no entries.
+    /// flowlet table has no entries, or too many.
     pub fn switch(&mut self, spec: SwitchSpec) -> Result<SwitchId, TopologyError> {
         self.room_for("switches", self.switches.len(), MAX_HOSTS)?;
         let id = SwitchId(self.switches.len() as u32);
@@ -372,7 +372,7 @@ impl Graph {
     /// Sets how all switches choose among equal paths.
     ///
     /// # Errors
-    /// If a flowlet table has no entries.
+    /// If a flowlet table has no entries, or too many.
     pub fn set_multipath(&mut self, multipath: Multipath) -> Result<(), TopologyError> {
         for switch in &mut self.switches {
             if !multipath.is_possible() {

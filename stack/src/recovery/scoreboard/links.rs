@@ -160,29 +160,31 @@ impl Scoreboard {
         self.runs_above -= u32::from(!self.is_sacked(index + 1));
     }
 
-    /// Drops the first records as far as they lie below `ack`, left together, and nothing has
-    /// happened to them since: the first, and the others as one with their number.
-    pub(super) fn drop_burst(
-        &mut self,
-        ack: AbsSeq,
-    ) -> Option<(SentSegment, Option<(SentSegment, u32)>)> {
-        let first = *self.records.front()?;
+    /// How many of the first records lie below `ack`, left together, and had nothing happen to them
+    /// since.
+    pub(super) fn burst_below(&self, ack: AbsSeq) -> usize {
+        let Some(first) = self.records.front() else {
+            return 0;
+        };
         let mut id = self.flight.head;
         let mut count = 0;
-        let mut last = first;
         for r in &self.records {
             let untouched = r.mark == Mark::Sent && r.transmissions == 1;
             let together = r.sent_at == first.sent_at && r.order == first.order && r.tx == first.tx;
             if !(untouched && together) || r.end > ack || id != self.id(count) {
                 break;
             }
-            step!(self);
             id = r.next;
             count += 1;
-            last = *r;
         }
-        if count == 0 {
-            return None;
+        count
+    }
+
+    /// Drops a [burst](Self::burst_below) of `count` records, of which `last` is the last.
+    pub(super) fn drop_burst(&mut self, count: usize, last: &SentSegment) {
+        #[cfg(test)]
+        {
+            self.steps += count as u64;
         }
         let judged = self.index(self.frontier);
         self.records.drain(..count);
@@ -191,16 +193,13 @@ impl Scoreboard {
         if count > judged {
             self.frontier = self.base;
         }
-        self.flight.head = id;
-        if id == NIL {
+        self.flight.head = last.next;
+        if last.next == NIL {
             self.flight.tail = NIL;
         } else {
-            let head = self.index(id);
+            let head = self.index(last.next);
             self.records[head].prev = NIL;
         }
-        let start = first.end;
-        let others = (count > 1).then_some((SentSegment { start, ..last }, count as u32 - 1));
-        Some((first, others))
     }
 
     #[inline]

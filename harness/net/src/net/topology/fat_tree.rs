@@ -37,7 +37,7 @@ impl FatTree {
     ///
     /// # Errors
     /// If k is odd or out of range, a pool's alpha has a zero denominator, or a flowlet table has
-    /// no entries.
+    /// no entries, or too many.
     pub fn graph(&self) -> Result<Graph, TopologyError> {
         if !(2..=MAX_K).contains(&self.k) || !self.k.is_multiple_of(2) {
             return Err(TopologyError::Parameter {

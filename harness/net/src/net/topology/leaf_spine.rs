@@ -38,7 +38,7 @@ impl LeafSpine {
     ///
     /// # Errors
     /// If there is nothing of something, a pool's alpha has a zero denominator, a flowlet table
-    /// has no entries, or there are too many hosts or links.
+    /// has no entries or too many, or there are too many hosts or links.
     pub fn graph(&self) -> Result<Graph, TopologyError> {
         at_least(NAME, "leaves", self.leaves, 1)?;
         at_least(NAME, "spines", self.spines, 1)?;
