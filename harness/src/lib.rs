@@ -31,9 +31,9 @@ pub mod live;
 pub mod peer;
 mod place;
 pub mod report;
-pub mod scenario;
-pub mod validate;
-pub mod version;
 
+pub mod validate;
+
+pub use narrows_experiment::{scenario, version};
 pub use narrows_net::{host, net, sim};
 pub use narrows_script as script;

@@ -15,7 +15,7 @@ pub mod progress;
 mod recorder;
 mod script;
 mod validate;
-pub mod values;
+pub use narrows_experiment::values;
 
 use crate::scenario::IncastRunner;
 use crate::validate::Check;

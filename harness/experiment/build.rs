@@ -26,7 +26,7 @@ fn packaged(package: &Path) -> Option<String> {
 
 /// The commit of the checkout that this package is in, and whether it was changed since.
 fn checked_out(package: &Path) -> Option<String> {
-    let root = package.parent()?;
+    let root = package.parent()?.parent()?;
     // Not of a checkout that somebody has this package's sources somewhere below.
     let top = git(root, &["rev-parse", "--show-toplevel"])?;
     if std::fs::canonicalize(top).ok()? != std::fs::canonicalize(root).ok()? {
@@ -40,6 +40,7 @@ fn checked_out(package: &Path) -> Option<String> {
         "congestion/src",
         "stack/src",
         "harness/net/src",
+        "harness/experiment/src",
         "harness/script/src",
         "harness/src",
     ] {

@@ -4,7 +4,7 @@
 //! same connections. Models hosts without CPU time and an application that reads at once.
 
 mod apps;
-pub(crate) mod blocks;
+pub mod blocks;
 mod network;
 
 use super::spec::{IncastSpec, Length};

@@ -8,7 +8,7 @@ pub mod outcome;
 pub mod parallel;
 pub mod spec;
 pub mod sweep;
-pub(crate) mod tcp;
+pub mod tcp;
 mod validate;
 
 use narrows::ByteCount;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What the client does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub enum Next {
     /// Wait for more.
     Wait,
     /// Ask for the next block.
@@ -23,24 +23,30 @@ pub(crate) enum Next {
 
 /// The client: asks for blocks and waits for them.
 #[derive(Debug)]
-pub(crate) struct Blocks {
+pub struct Blocks {
     spec: IncastSpec,
     order: Stream,
     /// By server: bytes of the block still to come.
     missing: Vec<u64>,
     unfinished: u32,
     asked_at: Instant,
-    pub(crate) began: Option<Instant>,
-    pub(crate) last_byte: Instant,
-    pub(crate) payload: ByteCount,
-    pub(crate) times: Vec<Duration>,
-    pub(crate) outcome: Option<Outcome>,
+    /// When it asked for the first block.
+    pub began: Option<Instant>,
+    /// When the last byte so far came.
+    pub last_byte: Instant,
+    /// All that has come.
+    pub payload: ByteCount,
+    /// How long each complete block took.
+    pub times: Vec<Duration>,
+    /// How it ended, if it has.
+    pub outcome: Option<Outcome>,
     /// Where somebody sees how many are complete.
     count: Option<Arc<AtomicU64>>,
 }
 
 impl Blocks {
-    pub(crate) fn new(spec: &IncastSpec) -> Self {
+    /// The client of `spec`, which has asked for nothing.
+    pub fn new(spec: &IncastSpec) -> Self {
         Self {
             order: Stream::new(spec.seed, Component::Scenario, 0),
             missing: vec![0; spec.servers as usize],
@@ -57,7 +63,7 @@ impl Blocks {
     }
 
     /// The same; `count` has the number of complete blocks at any time.
-    pub(crate) fn counted_by(self, count: Arc<AtomicU64>) -> Self {
+    pub fn counted_by(self, count: Arc<AtomicU64>) -> Self {
         Self {
             count: Some(count),
             ..self
@@ -65,7 +71,7 @@ impl Blocks {
     }
 
     /// How many blocks there are to be; 0: as many as the time allows.
-    pub(crate) fn wanted(spec: &IncastSpec) -> u64 {
+    pub fn wanted(spec: &IncastSpec) -> u64 {
         match spec.length {
             Length::Blocks { blocks, .. } => blocks.into(),
             Length::Time(_) => 0,
@@ -73,12 +79,12 @@ impl Blocks {
     }
 
     /// How long a request is.
-    pub(crate) fn request(&self) -> usize {
+    pub fn request(&self) -> usize {
         self.spec.request.size.as_usize()
     }
 
     /// The next block begins; in which order to ask.
-    pub(crate) fn ask(&mut self, now: Instant) -> Vec<usize> {
+    pub fn ask(&mut self, now: Instant) -> Vec<usize> {
         let n = self.spec.servers;
         self.began.get_or_insert(now);
         self.asked_at = now;
@@ -94,7 +100,7 @@ impl Blocks {
     }
 
     /// `n` right bytes came from `server`.
-    pub(crate) fn took(&mut self, server: usize, n: u64, now: Instant) -> Next {
+    pub fn took(&mut self, server: usize, n: u64, now: Instant) -> Next {
         self.payload += ByteCount::new(n);
         self.last_byte = now;
         let Some(missing) = self.missing.get_mut(server) else {
@@ -122,7 +128,7 @@ impl Blocks {
     }
 
     /// When the time is up.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
+    pub fn deadline(&self) -> Option<Instant> {
         let limit = match self.spec.length {
             Length::Blocks { time_limit, .. } => time_limit,
             Length::Time(time) => time,
@@ -131,7 +137,7 @@ impl Blocks {
     }
 
     /// The time is up, if it is.
-    pub(crate) fn look_at(&mut self, now: Instant) {
+    pub fn look_at(&mut self, now: Instant) {
         if self.outcome.is_none() && self.deadline().is_some_and(|at| at <= now) {
             self.outcome = Some(match self.spec.length {
                 Length::Blocks { .. } => Outcome::TimeLimit,
@@ -144,7 +150,7 @@ impl Blocks {
     }
 
     /// From the first request to the last byte, or to the end of the time.
-    pub(crate) fn took_in_all(&self) -> Duration {
+    pub fn took_in_all(&self) -> Duration {
         self.began
             .map_or(Duration::ZERO, |began| self.last_byte.since(began))
     }
@@ -152,7 +158,7 @@ impl Blocks {
 
 /// A server: answers each request with its share of a block.
 #[derive(Debug)]
-pub(crate) struct Answers {
+pub struct Answers {
     share: u64,
     request: u64,
     jitter: SimTime,
@@ -168,7 +174,8 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
-    pub(crate) fn new(spec: &IncastSpec, server: u32) -> Self {
+    /// Server number `server` of `spec`, which was asked for nothing.
+    pub fn new(spec: &IncastSpec, server: u32) -> Self {
         Self {
             share: spec.block.share(server, spec.servers).get(),
             request: spec.request.size.get(),
@@ -182,7 +189,7 @@ impl Answers {
     }
 
     /// `n` bytes of requests came.
-    pub(crate) fn hear(&mut self, n: u64, now: Instant) {
+    pub fn hear(&mut self, n: u64, now: Instant) {
         self.heard += n;
         while self.heard >= self.request {
             self.heard -= self.request;
@@ -193,12 +200,12 @@ impl Answers {
     }
 
     /// When the next answer begins.
-    pub(crate) fn next(&self) -> Option<Instant> {
+    pub fn next(&self) -> Option<Instant> {
         self.due.front().copied()
     }
 
     /// Begin the answers that are due.
-    pub(crate) fn begin(&mut self, now: Instant) {
+    pub fn begin(&mut self, now: Instant) {
         while self.due.front().is_some_and(|at| *at <= now) {
             self.due.pop_front();
             self.waiting += self.share;
@@ -206,17 +213,17 @@ impl Answers {
     }
 
     /// Bytes to send that the TCP has not taken.
-    pub(crate) fn waiting(&self) -> u64 {
+    pub fn waiting(&self) -> u64 {
         self.waiting
     }
 
     /// Bytes that it has.
-    pub(crate) fn sent(&self) -> u64 {
+    pub fn sent(&self) -> u64 {
         self.sent
     }
 
     /// The TCP has taken `n` bytes of it.
-    pub(crate) fn take(&mut self, n: usize) {
+    pub fn take(&mut self, n: usize) {
         self.waiting -= n as u64;
         self.sent += n as u64;
     }

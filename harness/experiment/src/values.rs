@@ -322,7 +322,7 @@ pub fn impair(text: &str) -> Result<Impair, String> {
 }
 
 /// A share of all packets: `0.1%`, `1/1000` or `0.001`.
-fn share(text: &str) -> Result<Share, String> {
+pub fn share(text: &str) -> Result<Share, String> {
     const HELP: &str = "expected a share such as 0.1%, 1/1000 or 0.001, at most 100%";
     let parts = match (text.strip_suffix('%'), text.split_once('/')) {
         (Some(percent), _) => scaled(percent.trim(), 10_000_000),

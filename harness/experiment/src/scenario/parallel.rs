@@ -119,7 +119,8 @@ pub fn guarded(
         .unwrap_or_else(|panic| Err(ScenarioError::Internal(panic_text(panic.as_ref()))))
 }
 
-pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
+/// What a thread said when it panicked.
+pub fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "panic".to_owned())

@@ -12,10 +12,7 @@ use narrows::recovery::detector::DetectorRegistry;
 /// Whether `spec` has the ECN that its congestion control works with: a connection negotiates
 /// what the congestion control needs, whatever else is configured, and a run by another name
 /// would be a mistake.
-pub(crate) fn check_ecn(
-    spec: &TcpSpec,
-    congestion: &dyn CongestionFactory,
-) -> Result<(), ScenarioError> {
+pub fn check_ecn(spec: &TcpSpec, congestion: &dyn CongestionFactory) -> Result<(), ScenarioError> {
     let segment = ByteCount::new(1_460);
     let need = congestion.build(&FlowStart::new(segment, segment)).needs();
     let feedback = match (spec.ecn, need.ecn) {
@@ -35,7 +32,7 @@ pub(crate) fn check_ecn(
 }
 
 /// The TCP that `spec` describes, on a path with `mtu`.
-pub(crate) fn config(
+pub fn config(
     spec: &TcpSpec,
     mtu: u32,
     congestion: &CongestionRegistry,

@@ -149,7 +149,8 @@ pub enum Recording {
 }
 
 impl Unrecorded {
-    pub(crate) fn new(what: Recording, error: &io::Error) -> Self {
+    /// `what` could not be written because of `error`.
+    pub fn new(what: Recording, error: &io::Error) -> Self {
         Self {
             what,
             kind: error.kind(),

@@ -1,0 +1,193 @@
+//! What a knob may be.
+
+use super::Quantity;
+use crate::scenario::spec::{QueueLimit, Size};
+use narrows::{ByteCount, Duration, Rate};
+use std::fmt;
+
+/// A value from a fixed set.
+pub trait Choice: Copy + PartialEq + 'static {
+    /// The values with their names.
+    const ALL: &'static [(Self, &'static str)];
+}
+
+/// What a knob may be: its unit and its range.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// A number of bytes.
+    Size {
+        /// The least.
+        least: u64,
+        /// The most.
+        most: u64,
+    },
+    /// A time, in nanoseconds.
+    Time {
+        /// The least.
+        least: u64,
+        /// The most.
+        most: u64,
+    },
+    /// A rate, from 1 kb/s to 1 Tb/s.
+    Rate,
+    /// The length of a queue in bytes or packets.
+    Queue {
+        /// The least, in either unit.
+        least: u64,
+    },
+    /// A whole number.
+    Whole {
+        /// The least.
+        least: u64,
+        /// The most.
+        most: u64,
+    },
+    /// A share from nothing to all.
+    Share,
+    /// On or off.
+    Switch,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A name that a registry knows, which may carry parameters: the kind of registry.
+    Name(&'static str),
+    /// Nodes of the network, as `h0..h7`, a group or a tier.
+    Hosts,
+    /// Ports of the network, as `leaf1->h3` or `leaf->spine`.
+    Ports,
+    /// Text with a syntax of its own, which is given for an example.
+    Text(&'static str),
+    /// Several of these.
+    List(&'static Kind),
+    /// One of these, or a word for none.
+    Or(&'static str, &'static Kind),
+}
+
+/// Most bytes or packets of a queue.
+const MAX_QUEUE: u64 = 1 << 40;
+const MAX_PACKETS: u64 = 1 << 30;
+
+impl Kind {
+    /// Any time up to 10^6 seconds.
+    pub const TIME: Self = Self::Time {
+        least: 0,
+        most: 1_000_000_000_000_000,
+    };
+    /// A time of a microsecond to 10^6 seconds.
+    pub const SPAN: Self = Self::Time {
+        least: 1_000,
+        most: 1_000_000_000_000_000,
+    };
+
+    /// The value that `text` says.
+    ///
+    /// # Errors
+    /// What is expected, with the range, if it is none or out of range.
+    pub fn read<Q: Quantity>(&self, text: &str) -> Result<Q, String> {
+        let value = Q::read(text).map_err(|why| self.with_range(why))?;
+        match value.measure() {
+            Some(n) if !self.allows(n) => Err(self.with_range(format!("{text} is out of range"))),
+            _ => Ok(value),
+        }
+    }
+
+    fn with_range(&self, why: String) -> String {
+        match self.range() {
+            Some(range) if !why.contains(&range) => format!("{why}; allowed is {range}"),
+            _ => why,
+        }
+    }
+
+    /// Whether it may be so many of its base unit.
+    fn allows(&self, n: u64) -> bool {
+        match *self {
+            Self::Size { least, most }
+            | Self::Time { least, most }
+            | Self::Whole { least, most } => (least..=most).contains(&n),
+            Self::Queue { least } => (least..=MAX_QUEUE).contains(&n),
+            Self::Or(_, kind) | Self::List(kind) => kind.allows(n),
+            _ => true,
+        }
+    }
+
+    /// The range for people, if there is one: `1us to 10s`, `on or off`.
+    pub fn range(&self) -> Option<String> {
+        let size = |n| Size(ByteCount::new(n));
+        Some(match *self {
+            Self::Size { least, most } => format!("{} to {}", size(least), size(most)),
+            Self::Time { least, most } => {
+                let time = Duration::from_nanos;
+                format!("{} to {}", time(least), time(most))
+            }
+            Self::Rate => {
+                let rate = Rate::from_bits_per_sec;
+                format!("{} to {}", rate(1_000), rate(1_000_000_000_000))
+            }
+            Self::Queue { least } => {
+                format!("{least}p to {MAX_PACKETS}p, or up to {}", size(MAX_QUEUE))
+            }
+            Self::Whole {
+                least,
+                most: u64::MAX,
+            } => format!("{least} and more"),
+            Self::Whole { least, most } => format!("{least} to {most}"),
+            Self::Share => "0% to 100%".to_owned(),
+            Self::Switch => "on or off".to_owned(),
+            Self::Choice(words) => words.join(", "),
+            Self::Or(word, kind) => match kind.range() {
+                Some(range) => format!("{word}, or {range}"),
+                None => word.to_owned(),
+            },
+            Self::List(kind) => return kind.range(),
+            Self::Name(_) | Self::Hosts | Self::Ports | Self::Text(_) => return None,
+        })
+    }
+
+    /// The unit in which a column has it, as a suffix of its name would say it; empty for a word
+    /// or a bare number.
+    pub const fn unit(&self) -> &'static str {
+        match self {
+            Self::Size { .. } => "bytes",
+            Self::Time { .. } => "ns",
+            Self::Rate => "bit/s",
+            Self::Share => "ppb",
+            Self::Or(_, kind) | Self::List(kind) => kind.unit(),
+            _ => "",
+        }
+    }
+
+    /// A line that says what it is and how to write it.
+    pub fn noun(&self) -> String {
+        match self {
+            Self::Size { .. } => "size, such as 64KiB or 100kB".to_owned(),
+            Self::Time { .. } => "time, such as 25us or 1.5ms".to_owned(),
+            Self::Rate => "rate, such as 1Gb/s".to_owned(),
+            Self::Queue { .. } => "queue length, such as 64KiB or 100p".to_owned(),
+            Self::Whole { .. } => "whole number".to_owned(),
+            Self::Share => "share, such as 1%, 1/1000 or 0.01".to_owned(),
+            Self::Switch => "switch".to_owned(),
+            Self::Choice(_) => "word".to_owned(),
+            Self::Name(registry) => format!("name of a {registry} (see narrows list)"),
+            Self::Hosts => "hosts, such as h0..h7, a group or *".to_owned(),
+            Self::Ports => "ports, such as s0->h0 or leaf->spine".to_owned(),
+            Self::Text(example) => format!("text, such as {example}"),
+            Self::List(kind) => format!("list: {}", kind.noun()),
+            Self::Or(word, kind) => format!("{word}, or {}", kind.noun()),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.noun())
+    }
+}
+
+/// A queue's length in its own unit.
+pub(super) fn queue_length(limit: QueueLimit) -> u64 {
+    match limit {
+        QueueLimit::Bytes(bytes) => bytes.get(),
+        // So that a number of packets beyond the range is beyond that of bytes.
+        QueueLimit::Packets(packets) if u64::from(packets) > MAX_PACKETS => u64::MAX,
+        QueueLimit::Packets(packets) => packets.into(),
+    }
+}

@@ -1,0 +1,275 @@
+//! Values that a knob reads and shows.
+
+use super::Choice;
+use super::kind::queue_length;
+use crate::scenario::spec::{
+    DelayedAck, EcnUse, Framing, Impair, QueueCounting, QueueLimit, Share, SharedBuffer, Size, Ties,
+};
+use crate::values;
+use narrows::config::IdleRestart;
+use narrows::{ByteCount, Duration, Rate};
+use narrows_net::near_match::nearest;
+
+/// A value as a file has it. What is shown reads back as the same value.
+pub trait Quantity: Sized {
+    /// The value that `text` says.
+    ///
+    /// # Errors
+    /// What is expected instead.
+    fn read(text: &str) -> Result<Self, String>;
+    /// As a file has it; `None` if it is not set.
+    fn show(&self) -> Option<String>;
+    /// How many of its base unit, for a range; `None` if there is none.
+    fn measure(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl Quantity for ByteCount {
+    fn read(text: &str) -> Result<Self, String> {
+        values::size(text)
+    }
+    fn show(&self) -> Option<String> {
+        Some(Size(*self).to_string())
+    }
+    fn measure(&self) -> Option<u64> {
+        Some(self.get())
+    }
+}
+
+impl Quantity for Duration {
+    fn read(text: &str) -> Result<Self, String> {
+        values::duration(text)
+    }
+    fn show(&self) -> Option<String> {
+        let ns = self.as_nanos();
+        let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+        let whole = units.iter().find(|(unit, _)| ns.is_multiple_of(*unit));
+        Some(match whole {
+            Some((unit, name)) => format!("{}{name}", ns / unit),
+            None => format!("{ns}ns"),
+        })
+    }
+    fn measure(&self) -> Option<u64> {
+        Some(self.as_nanos())
+    }
+}
+
+impl Quantity for Rate {
+    fn read(text: &str) -> Result<Self, String> {
+        values::rate(text)
+    }
+    fn show(&self) -> Option<String> {
+        let bps = self.bits_per_sec();
+        let units = [(1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")];
+        let whole = units.iter().find(|(unit, _)| bps.is_multiple_of(*unit));
+        Some(match whole {
+            Some((unit, name)) => format!("{}{name}b/s", bps / unit),
+            None => format!("{bps}b/s"),
+        })
+    }
+}
+
+impl Quantity for QueueLimit {
+    fn read(text: &str) -> Result<Self, String> {
+        values::queue(text)
+    }
+    fn show(&self) -> Option<String> {
+        Some(self.to_string())
+    }
+    fn measure(&self) -> Option<u64> {
+        Some(queue_length(*self))
+    }
+}
+
+impl Quantity for bool {
+    fn read(text: &str) -> Result<Self, String> {
+        values::switch(text)
+    }
+    fn show(&self) -> Option<String> {
+        Some(if *self { "on" } else { "off" }.to_owned())
+    }
+}
+
+impl Quantity for u64 {
+    fn read(text: &str) -> Result<Self, String> {
+        values::seed(text)
+    }
+    fn show(&self) -> Option<String> {
+        Some(self.to_string())
+    }
+    fn measure(&self) -> Option<u64> {
+        Some(*self)
+    }
+}
+
+impl Quantity for u32 {
+    fn read(text: &str) -> Result<Self, String> {
+        values::whole(0, u32::MAX)(text)
+    }
+    fn show(&self) -> Option<String> {
+        Some(self.to_string())
+    }
+    fn measure(&self) -> Option<u64> {
+        Some((*self).into())
+    }
+}
+
+impl Quantity for String {
+    fn read(text: &str) -> Result<Self, String> {
+        Ok(text.to_owned())
+    }
+    fn show(&self) -> Option<String> {
+        Some(self.clone())
+    }
+}
+
+impl Quantity for Share {
+    fn read(text: &str) -> Result<Self, String> {
+        values::share(text)
+    }
+    fn show(&self) -> Option<String> {
+        let whole = self.0 / 10_000_000;
+        let rest = format!("{:07}", self.0 % 10_000_000);
+        let rest = rest.trim_end_matches('0');
+        let point = if rest.is_empty() { "" } else { "." };
+        Some(format!("{whole}{point}{rest}%"))
+    }
+}
+
+impl Quantity for Impair {
+    fn read(text: &str) -> Result<Self, String> {
+        match text {
+            "none" | "off" => Ok(Self::default()),
+            _ => values::impair(text),
+        }
+    }
+    fn show(&self) -> Option<String> {
+        Some(self.to_string())
+    }
+}
+
+impl Quantity for DelayedAck {
+    fn read(text: &str) -> Result<Self, String> {
+        values::delayed_ack(text)
+    }
+    fn show(&self) -> Option<String> {
+        Some(match self {
+            Self::Off => "off".to_owned(),
+            Self::On { segments, timeout } => {
+                format!("{segments}/{}", timeout.show().unwrap_or_default())
+            }
+        })
+    }
+}
+
+impl Quantity for SharedBuffer {
+    fn read(text: &str) -> Result<Self, String> {
+        values::shared_buffer(text)
+    }
+    fn show(&self) -> Option<String> {
+        let (num, den) = self.alpha;
+        let size = Size(self.size);
+        Some(match den {
+            1 => format!("{size}:{num}"),
+            _ => format!("{size}:{num}/{den}"),
+        })
+    }
+}
+
+/// A value that may be left out: `off` and `none` say so.
+impl<Q: Quantity> Quantity for Option<Q> {
+    fn read(text: &str) -> Result<Self, String> {
+        match text {
+            "off" | "none" => Ok(None),
+            _ => Q::read(text).map(Some),
+        }
+    }
+    fn show(&self) -> Option<String> {
+        self.as_ref().and_then(Q::show)
+    }
+    fn measure(&self) -> Option<u64> {
+        self.as_ref().and_then(Q::measure)
+    }
+}
+
+/// Several values, with commas between them; at least one, none twice.
+impl<Q: Quantity + PartialEq> Quantity for Vec<Q> {
+    fn read(text: &str) -> Result<Self, String> {
+        let mut values = Self::new();
+        for item in text.split(',').map(str::trim) {
+            let value = Q::read(item)?;
+            if values.contains(&value) {
+                return Err(format!("'{item}' is there twice"));
+            }
+            values.push(value);
+        }
+        Ok(values)
+    }
+    fn show(&self) -> Option<String> {
+        let items: Vec<String> = self.iter().filter_map(Q::show).collect();
+        (!items.is_empty()).then(|| items.join(","))
+    }
+    /// The least that is out of any range shows that one is: the greatest and the least are asked
+    /// for one after the other by whoever has a range.
+    fn measure(&self) -> Option<u64> {
+        self.iter().filter_map(Q::measure).max()
+    }
+}
+
+impl<C: Choice> Quantity for C {
+    fn read(text: &str) -> Result<Self, String> {
+        if let Some((value, _)) = C::ALL.iter().find(|(_, name)| *name == text) {
+            return Ok(*value);
+        }
+        let names = C::ALL.iter().map(|(_, name)| *name);
+        Err(match nearest(text, names.clone()) {
+            Some(near) => format!("there is no '{text}'; did you mean '{near}'?"),
+            None => {
+                let names: Vec<&str> = names.collect();
+                format!("there is no '{text}'; it is one of {}", names.join(", "))
+            }
+        })
+    }
+    fn show(&self) -> Option<String> {
+        let of = C::ALL.iter().find(|(value, _)| value == self);
+        of.map(|(_, name)| (*name).to_owned())
+    }
+}
+
+impl Choice for Framing {
+    const ALL: &'static [(Self, &'static str)] =
+        &[(Self::Ethernet, "ethernet"), (Self::None, "none")];
+}
+
+impl Choice for QueueCounting {
+    const ALL: &'static [(Self, &'static str)] = &[
+        (Self::Waiting, "waiting"),
+        (Self::WithInService, "with-in-service"),
+        (Self::Ns2, "ns-2"),
+    ];
+}
+
+impl Choice for Ties {
+    const ALL: &'static [(Self, &'static str)] = &[
+        (Self::Shuffled, "shuffled"),
+        (Self::WaitedLast, "waited-last"),
+    ];
+}
+
+impl Choice for EcnUse {
+    const ALL: &'static [(Self, &'static str)] = &[
+        (Self::Auto, "auto"),
+        (Self::Classic, "classic"),
+        (Self::Off, "off"),
+    ];
+}
+
+impl Choice for IdleRestart {
+    const ALL: &'static [(Self, &'static str)] = &[
+        (Self::Keep, "keep"),
+        (Self::Rfc5681, "rfc5681"),
+        (Self::Rfc2861, "rfc2861"),
+        (Self::Rfc7661, "rfc7661"),
+    ];
+}

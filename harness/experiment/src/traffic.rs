@@ -1,0 +1,240 @@
+//! Traffic: what the hosts of an experiment send each other.
+//!
+//! A kind of traffic is a file: its knobs, and the [`Role`]s that it gives to hosts. A role is a
+//! part of the application of one host: it opens and accepts connections of its own, and hears of
+//! no others, so that several kinds share hosts and network. Kinds have names in [`TrafficKinds`];
+//! users add theirs.
+
+mod bulk;
+mod host;
+mod log;
+mod role;
+
+pub use bulk::Bulk;
+pub use host::{Broken, HostApp, Opened};
+pub use log::{Log, Transfer};
+pub use role::{Io, Role, RoleEvent};
+
+use crate::knob::Section;
+use crate::net::graph::{Graph, TopologyError};
+use crate::net::packet::HostId;
+use crate::sim::rng::{Component, Stream};
+use narrows_net::near_match::nearest;
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A kind of traffic with its knobs set.
+pub trait Traffic: Section + Send + Sync {
+    /// The same in a box.
+    fn clone_box(&self) -> Box<dyn Traffic>;
+
+    /// Gives hosts their roles.
+    ///
+    /// # Errors
+    /// Which knob cannot be that on this network, and why.
+    fn place(&self, on: &mut Placement<'_>) -> Result<(), TrafficError>;
+}
+
+impl Clone for Box<dyn Traffic> {
+    fn clone(&self) -> Self {
+        self.clone_box()
+    }
+}
+
+/// Why a traffic cannot be on a network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrafficError {
+    /// The knob.
+    pub key: &'static str,
+    /// Why it cannot be that.
+    pub why: String,
+}
+
+impl TrafficError {
+    /// `key` cannot be that, because of `why`.
+    pub fn new(key: &'static str, why: impl Into<String>) -> Self {
+        Self {
+            key,
+            why: why.into(),
+        }
+    }
+}
+
+impl fmt::Display for TrafficError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.key, self.why)
+    }
+}
+
+impl std::error::Error for TrafficError {}
+
+/// Where a traffic puts its roles.
+#[derive(Debug)]
+pub struct Placement<'a> {
+    graph: &'a Graph,
+    seed: u64,
+    number: u16,
+    pub(crate) roles: Vec<(HostId, Box<dyn Role>)>,
+    pub(crate) ends: Ends,
+}
+
+/// When a traffic is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ends {
+    /// Never.
+    Never,
+    /// After so many calls of [`Io::finish`].
+    After(usize),
+}
+
+impl<'a> Placement<'a> {
+    /// Traffic `number` of an experiment on `graph`, in a run with `seed`.
+    pub fn new(graph: &'a Graph, number: u16, seed: u64) -> Self {
+        Self {
+            graph,
+            seed,
+            number,
+            roles: Vec::new(),
+            ends: Ends::After(0),
+        }
+    }
+
+    /// The network.
+    pub fn graph(&self) -> &'a Graph {
+        self.graph
+    }
+
+    /// The hosts that knob `key` names by `pattern`; none twice, in the order of their numbers.
+    ///
+    /// # Errors
+    /// If it names none.
+    pub fn hosts(&self, key: &'static str, pattern: &str) -> Result<Vec<HostId>, TrafficError> {
+        let named = self.graph.resolve_hosts(pattern);
+        let hosts = named.map_err(|e: TopologyError| TrafficError::new(key, e.to_string()))?;
+        if hosts.is_empty() {
+            return Err(TrafficError::new(key, format!("'{pattern}' names no host")));
+        }
+        Ok(hosts)
+    }
+
+    /// A random stream of this traffic; `host` and `use_` keep several apart. The first traffic of
+    /// an experiment has the streams that its hosts have by their numbers.
+    pub fn stream(&self, component: Component, host: u64) -> Stream {
+        Stream::new(self.seed, component, u64::from(self.number) << 32 | host)
+    }
+
+    /// Gives `host` a role. A host may have several.
+    pub fn role(&mut self, host: HostId, role: impl Role + 'static) {
+        self.roles.push((host, Box::new(role)));
+    }
+
+    /// The traffic is over after `more` further calls of [`Io::finish`].
+    pub fn ends_after(&mut self, more: usize) {
+        if let Ends::After(calls) = &mut self.ends {
+            *calls += more;
+        }
+    }
+
+    /// The traffic is never over.
+    pub fn never_ends(&mut self) {
+        self.ends = Ends::Never;
+    }
+}
+
+/// State that the roles of a traffic share, on whichever hosts: a run has one thread.
+pub type Shared<T> = Rc<std::cell::RefCell<T>>;
+
+type Make = dyn Fn() -> Box<dyn Traffic> + Send + Sync;
+
+/// A kind of traffic under a name.
+#[derive(Clone)]
+pub struct TrafficKind {
+    name: &'static str,
+    about: &'static str,
+    make: Arc<Make>,
+}
+
+impl fmt::Debug for TrafficKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TrafficKind").field(&self.name).finish()
+    }
+}
+
+impl TrafficKind {
+    /// A kind: `about` says in a line what it is, and its knobs are what `T` has by default.
+    pub fn new<T: Traffic + Default + 'static>(name: &'static str, about: &'static str) -> Self {
+        Self {
+            name,
+            about,
+            make: Arc::new(|| Box::<T>::default()),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// A line that says what it is.
+    pub fn about(&self) -> &'static str {
+        self.about
+    }
+
+    /// One with default knobs.
+    pub fn traffic(&self) -> Box<dyn Traffic> {
+        (self.make)()
+    }
+}
+
+/// Kinds of traffic by name.
+#[derive(Clone, Debug)]
+pub struct TrafficKinds(Vec<TrafficKind>);
+
+impl Default for TrafficKinds {
+    fn default() -> Self {
+        Self::standard()
+    }
+}
+
+impl TrafficKinds {
+    /// What narrows brings along.
+    pub fn standard() -> Self {
+        Self(vec![TrafficKind::new::<Bulk>(
+            "bulk",
+            "transfers of a size, or without end, from some hosts to others",
+        )])
+    }
+
+    /// Adds a kind; one of the same name is replaced.
+    pub fn register(&mut self, kind: TrafficKind) {
+        match self.0.iter_mut().find(|k| k.name == kind.name) {
+            Some(old) => *old = kind,
+            None => self.0.push(kind),
+        }
+    }
+
+    /// All kinds, in the order of registration.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = &TrafficKind> {
+        self.0.iter()
+    }
+
+    /// The kind with a name.
+    ///
+    /// # Errors
+    /// A sentence with the near match, if there is none.
+    pub fn get(&self, name: &str) -> Result<&TrafficKind, String> {
+        let found = self.0.iter().find(|k| k.name == name);
+        found.ok_or_else(|| {
+            let names = || self.0.iter().map(|k| k.name);
+            match nearest(name, names()) {
+                Some(near) => format!("there is no traffic '{name}'; did you mean '{near}'?"),
+                None => {
+                    let names: Vec<&str> = names().collect();
+                    let known = names.join(", ");
+                    format!("there is no traffic '{name}'; kinds are {known}")
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,316 @@
+//! The application of a host: its roles, and whose each connection is.
+
+use super::log::Log;
+use super::role::{Io, Role, RoleEvent};
+use crate::host::{App, SimEndpoint, address_of, ipv6_address_of};
+use crate::net::packet::HostId;
+use narrows::Instant;
+use narrows::config::TcpConfig;
+use narrows::conn::Event;
+use narrows::conn::state::CloseReason;
+use narrows::endpoint::{ConnId, EndpointEvent, ListenerId};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+/// Traffic number i listens on this plus i.
+const FIRST_PORT: u16 = 5_001;
+
+/// The application of a host.
+#[derive(Debug)]
+pub struct HostApp {
+    parts: Parts,
+    roles: Vec<Box<dyn Role>>,
+    /// When the timer of each role is due.
+    timers: Vec<Option<Instant>>,
+    /// The first of them, and of the starts.
+    next: Option<Instant>,
+    /// Roles that are still to start, the next one last.
+    to_start: Vec<(Instant, u32)>,
+}
+
+/// What roles share on a host.
+#[derive(Debug)]
+pub(super) struct Parts {
+    pub(super) host: HostId,
+    pub(super) log: Log,
+    pub(super) listeners: Vec<(ListenerId, u32)>,
+    pub(super) broken: Option<Broken>,
+    family: Family,
+    /// By role: traffic and TCP.
+    of_role: Vec<(u16, Arc<TcpConfig>)>,
+    /// By connection index: which of `opened` it is.
+    ends: Vec<u32>,
+    opened: Vec<Opened>,
+}
+
+/// IPv4 or IPv6.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Family {
+    /// 10.0.0.0/8.
+    #[default]
+    Ipv4,
+    /// fd00::/8.
+    Ipv6,
+}
+
+/// A connection that a role opened or accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// Which.
+    pub conn: ConnId,
+    /// Which traffic of the experiment, from 0.
+    pub traffic: u16,
+    /// The host at the other end.
+    pub peer: HostId,
+    /// Who opened it.
+    pub opener: Opener,
+    role: u32,
+    /// This side wants no more of it.
+    closing: bool,
+}
+
+/// Who opened a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opener {
+    /// This host.
+    Here,
+    /// Its peer.
+    There,
+}
+
+/// Why a run's numbers are not what was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// A connection could not be opened, gave up, or was reset.
+    Lost,
+    /// The TCP delivered a wrong byte.
+    Corrupt,
+}
+
+const NOBODY: u32 = u32::MAX;
+
+impl HostApp {
+    /// A host without roles.
+    pub fn new(host: HostId, family: Family, log: Log) -> Self {
+        Self {
+            parts: Parts {
+                host,
+                log,
+                listeners: Vec::new(),
+                broken: None,
+                family,
+                of_role: Vec::new(),
+                ends: Vec::new(),
+                opened: Vec::new(),
+            },
+            roles: Vec::new(),
+            timers: Vec::new(),
+            next: None,
+            to_start: Vec::new(),
+        }
+    }
+
+    /// Gives the host a role of `traffic`, whose connections have `tcp` and which begins at
+    /// `start`.
+    pub fn add(&mut self, role: Box<dyn Role>, traffic: u16, tcp: Arc<TcpConfig>, start: Instant) {
+        let number = self.roles.len() as u32;
+        self.roles.push(role);
+        self.timers.push(None);
+        self.parts.of_role.push((traffic, tcp));
+        self.to_start.push((start, number));
+    }
+
+    /// The connections that its roles have opened and accepted, in that order.
+    pub fn opened(&self) -> &[Opened] {
+        &self.parts.opened
+    }
+
+    /// What went wrong, if something did.
+    pub fn broken(&self) -> Option<Broken> {
+        self.parts.broken
+    }
+
+    fn with(
+        &mut self,
+        tcp: &mut SimEndpoint,
+        now: Instant,
+        role: u32,
+        call: impl FnOnce(&mut dyn Role, &mut Io<'_>),
+    ) {
+        let mut io = Io {
+            tcp,
+            now,
+            role,
+            parts: &mut self.parts,
+        };
+        let role = role as usize;
+        call(&mut *self.roles[role], &mut io);
+        let timer = self.roles[role].poll_timeout();
+        if timer != self.timers[role] {
+            self.timers[role] = timer;
+            self.find_next();
+        }
+    }
+
+    fn find_next(&mut self) {
+        let start = self.to_start.last().map(|(at, _)| *at);
+        let timers = self.timers.iter().flatten().copied();
+        self.next = timers.chain(start).min();
+    }
+
+    fn start_due(&mut self, tcp: &mut SimEndpoint, now: Instant) {
+        while let Some(&(at, role)) = self.to_start.last()
+            && at <= now
+        {
+            self.to_start.pop();
+            self.with(tcp, now, role, |role, io| role.start(io));
+        }
+        self.find_next();
+    }
+}
+
+impl App for HostApp {
+    fn start(&mut self, tcp: &mut SimEndpoint, now: Instant) {
+        for role in 0..self.roles.len() as u32 {
+            self.with(tcp, now, role, |role, io| role.open(io));
+        }
+        // Stable, so that of one start they come in their order.
+        self.to_start.sort_by_key(|(at, _)| *at);
+        self.to_start.reverse();
+        self.start_due(tcp, now);
+    }
+
+    #[inline]
+    fn event(&mut self, tcp: &mut SimEndpoint, now: Instant, event: EndpointEvent) {
+        let (conn, event) = match event {
+            EndpointEvent::Conn { conn, event } => {
+                let event = match event {
+                    Event::Readable => RoleEvent::Readable,
+                    Event::Writable => RoleEvent::Writable,
+                    Event::Connected => RoleEvent::Connected,
+                    Event::PeerClosed => RoleEvent::PeerClosed,
+                    Event::Closed(reason) => {
+                        if !self.parts.was_to_close(conn, reason) {
+                            self.parts.broken.get_or_insert(Broken::Lost);
+                        }
+                        RoleEvent::Closed
+                    }
+                    Event::Urgent | Event::SoftError(_) => return,
+                };
+                (conn, event)
+            }
+            EndpointEvent::Accepted { listener, conn } => {
+                let Some(&(_, role)) = self.parts.listeners.iter().find(|(l, _)| *l == listener)
+                else {
+                    return;
+                };
+                let remote = tcp.connection(conn).map(|c| c.remote().ip());
+                let peer = remote.and_then(host_at);
+                self.parts.attach(conn, role, peer);
+                let opened = self.parts.opened.last_mut();
+                if let Some(opened) = opened {
+                    opened.opener = Opener::There;
+                }
+                (conn, RoleEvent::Accepted)
+            }
+        };
+        if let Some(role) = self.parts.role_of(conn) {
+            self.with(tcp, now, role, |role, io| role.event(io, conn, event));
+        }
+    }
+
+    fn timeout(&mut self, tcp: &mut SimEndpoint, now: Instant) {
+        self.start_due(tcp, now);
+        for role in 0..self.roles.len() as u32 {
+            if self.timers[role as usize].is_some_and(|at| at <= now) {
+                self.with(tcp, now, role, |role, io| role.timeout(io));
+            }
+        }
+    }
+
+    #[inline]
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.next
+    }
+}
+
+impl Parts {
+    pub(super) fn port_of(&self, role: u32) -> u16 {
+        FIRST_PORT + self.of_role[role as usize].0
+    }
+
+    pub(super) fn traffic_of(&self, role: u32) -> u16 {
+        self.of_role[role as usize].0
+    }
+
+    pub(super) fn tcp_of(&self, role: u32) -> Arc<TcpConfig> {
+        self.of_role[role as usize].1.clone()
+    }
+
+    pub(super) fn address(&self, host: HostId) -> IpAddr {
+        match self.family {
+            Family::Ipv4 => address_of(host),
+            Family::Ipv6 => ipv6_address_of(host),
+        }
+    }
+
+    pub(super) fn any(&self) -> IpAddr {
+        match self.family {
+            Family::Ipv4 => Ipv4Addr::UNSPECIFIED.into(),
+            Family::Ipv6 => Ipv6Addr::UNSPECIFIED.into(),
+        }
+    }
+
+    pub(super) fn attach(&mut self, conn: ConnId, role: u32, peer: Option<HostId>) {
+        let index = conn.index();
+        if self.ends.len() <= index {
+            self.ends.resize(index + 1, NOBODY);
+        }
+        self.ends[index] = self.opened.len() as u32;
+        self.opened.push(Opened {
+            conn,
+            traffic: self.traffic_of(role),
+            peer: peer.unwrap_or(self.host),
+            opener: Opener::Here,
+            role,
+            closing: false,
+        });
+    }
+
+    fn of(&self, conn: ConnId) -> Option<&Opened> {
+        let end = self.ends.get(conn.index())?;
+        let opened = self.opened.get(*end as usize)?;
+        (opened.conn == conn).then_some(opened)
+    }
+
+    #[inline]
+    fn role_of(&self, conn: ConnId) -> Option<u32> {
+        self.of(conn).map(|opened| opened.role)
+    }
+
+    pub(super) fn peer(&self, conn: ConnId) -> Option<HostId> {
+        self.of(conn).map(|opened| opened.peer)
+    }
+
+    pub(super) fn close(&mut self, conn: ConnId) {
+        if let Some(&end) = self.ends.get(conn.index())
+            && let Some(opened) = self.opened.get_mut(end as usize)
+        {
+            opened.closing = true;
+        }
+    }
+
+    /// Whether a connection that is over was to be.
+    fn was_to_close(&self, conn: ConnId, reason: CloseReason) -> bool {
+        reason == CloseReason::Finished && self.of(conn).is_some_and(|opened| opened.closing)
+    }
+}
+
+/// The host with an address.
+fn host_at(address: IpAddr) -> Option<HostId> {
+    let host = match address {
+        IpAddr::V4(v4) => HostId((u32::from(v4) & 0x00ff_ffff).checked_sub(1)?),
+        IpAddr::V6(v6) => HostId(((u128::from(v6) & 0x00ff_ffff) as u32).checked_sub(1)?),
+    };
+    (address_of(host) == address || ipv6_address_of(host) == address).then_some(host)
+}

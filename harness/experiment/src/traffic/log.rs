@@ -1,0 +1,94 @@
+//! What the roles of a run tell of it: transfers, and whether they are done.
+
+use crate::net::packet::HostId;
+use narrows::{ByteCount, Duration, Instant};
+use std::cell::{Ref, RefCell};
+use std::rc::Rc;
+
+/// A completed transfer: a block, an answer, a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// Which traffic of the experiment, from 0.
+    pub traffic: u16,
+    /// The host that it was for.
+    pub to: HostId,
+    /// The host that it came from; `None` if from several.
+    pub from: Option<HostId>,
+    /// When it was asked for, or its connection opened.
+    pub began: Instant,
+    /// Until its last byte reached the application.
+    pub took: Duration,
+    /// Payload.
+    pub size: ByteCount,
+}
+
+/// What all roles of a run write to.
+#[derive(Clone, Debug, Default)]
+pub struct Log(Rc<RefCell<Written>>);
+
+#[derive(Debug, Default)]
+struct Written {
+    transfers: Vec<Transfer>,
+    /// Payload that applications have read.
+    delivered: ByteCount,
+    /// By traffic: calls of `finish` that are missing; `None` without end.
+    unfinished: Vec<Option<usize>>,
+    /// How many traffics are not over.
+    going: usize,
+}
+
+impl Log {
+    /// A traffic is added, the next one, over after so many calls of [`Self::finish`].
+    pub fn add(&self, calls: Option<usize>) {
+        let mut log = self.0.borrow_mut();
+        log.unfinished.push(calls);
+        log.going += usize::from(calls != Some(0));
+    }
+
+    /// A part of a traffic is done.
+    pub(crate) fn finish(&self, traffic: u16) {
+        let mut log = self.0.borrow_mut();
+        let left = log.unfinished.get_mut(usize::from(traffic));
+        if let Some(Some(calls)) = left
+            && *calls > 0
+        {
+            *calls -= 1;
+            if *calls == 0 {
+                log.going -= 1;
+            }
+        }
+    }
+
+    pub(crate) fn record(&self, transfer: Transfer) {
+        self.0.borrow_mut().transfers.push(transfer);
+    }
+
+    pub(crate) fn deliver(&self, bytes: u64) {
+        self.0.borrow_mut().delivered += ByteCount::new(bytes);
+    }
+
+    /// Whether there is a traffic that is not over.
+    pub fn goes_on(&self) -> bool {
+        self.0.borrow().going > 0
+    }
+
+    /// Whether there is a traffic without end.
+    pub fn is_endless(&self) -> bool {
+        self.0.borrow().unfinished.contains(&None)
+    }
+
+    /// Payload that applications have read so far.
+    pub fn delivered(&self) -> ByteCount {
+        self.0.borrow().delivered
+    }
+
+    /// The transfers so far, as they were completed.
+    pub fn transfers(&self) -> Ref<'_, [Transfer]> {
+        Ref::map(self.0.borrow(), |log| log.transfers.as_slice())
+    }
+
+    /// Takes the transfers out.
+    pub fn take_transfers(&self) -> Vec<Transfer> {
+        std::mem::take(&mut self.0.borrow_mut().transfers)
+    }
+}

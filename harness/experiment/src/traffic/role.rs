@@ -1,0 +1,187 @@
+//! A role: a part of the application of one host.
+
+use super::host::{Broken, Parts};
+use super::log::Transfer;
+use crate::host::SimEndpoint;
+use crate::net::packet::HostId;
+use narrows::endpoint::ConnId;
+use narrows::{ByteCount, Instant};
+use std::fmt;
+use std::net::SocketAddr;
+
+/// A part of the application of one host, as a traffic gives it.
+pub trait Role: fmt::Debug {
+    /// The run begins: the time to listen, before anybody connects.
+    fn open(&mut self, io: &mut Io<'_>) {
+        let _ = io;
+    }
+
+    /// The traffic begins.
+    fn start(&mut self, io: &mut Io<'_>) {
+        let _ = io;
+    }
+
+    /// Something happened to a connection of this role.
+    fn event(&mut self, io: &mut Io<'_>, conn: ConnId, event: RoleEvent);
+
+    /// The time that it named has come.
+    fn timeout(&mut self, io: &mut Io<'_>) {
+        let _ = io;
+    }
+
+    /// When it wants [`Self::timeout`] to be called. Asked after each other call.
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+}
+
+/// What happens to a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoleEvent {
+    /// A peer has opened it, to where the role listens.
+    Accepted,
+    /// It is open, as the role asked.
+    Connected,
+    /// There is something to [`Io::read`].
+    Readable,
+    /// There is room to [`Io::send`] after it took less than offered.
+    Writable,
+    /// The peer will send nothing more.
+    PeerClosed,
+    /// It is over, as both sides wanted. One that gives up or is reset ends the run as broken
+    /// instead.
+    Closed,
+}
+
+/// What a role can do.
+pub struct Io<'a> {
+    pub(super) tcp: &'a mut SimEndpoint,
+    pub(super) now: Instant,
+    pub(super) role: u32,
+    pub(super) parts: &'a mut Parts,
+}
+
+impl fmt::Debug for Io<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Io")
+            .field("host", &self.parts.host)
+            .field("now", &self.now)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Io<'_> {
+    /// Now.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// The host.
+    pub fn host(&self) -> HostId {
+        self.parts.host
+    }
+
+    /// Accept connections to this traffic. Once in a role, in [`Role::open`].
+    pub fn listen(&mut self) {
+        let port = self.parts.port_of(self.role);
+        let any = SocketAddr::new(self.parts.any(), port);
+        let tcp = self.parts.tcp_of(self.role);
+        match self.tcp.listen(any, LISTEN_BACKLOG, Some(tcp)) {
+            Ok(listener) => self.parts.listeners.push((listener, self.role)),
+            Err(_) => self.parts.broken = Some(Broken::Lost),
+        }
+    }
+
+    /// Open a connection to the role of this traffic that listens at `peer`; `None`, and the run
+    /// is over as broken, if there are no more ports.
+    pub fn connect(&mut self, peer: HostId) -> Option<ConnId> {
+        let local = SocketAddr::new(self.parts.address(self.parts.host), 0);
+        let remote = SocketAddr::new(self.parts.address(peer), self.parts.port_of(self.role));
+        let tcp = self.parts.tcp_of(self.role);
+        match self.tcp.connect(self.now, local, remote, Some(tcp)) {
+            Ok(conn) => {
+                self.parts.attach(conn, self.role, Some(peer));
+                Some(conn)
+            }
+            Err(_) => {
+                self.parts.broken = Some(Broken::Lost);
+                None
+            }
+        }
+    }
+
+    /// Send up to `n` bytes; how many were taken. When it is less, [`RoleEvent::Writable`] says
+    /// that there is room again.
+    pub fn send(&mut self, conn: ConnId, n: u64) -> u64 {
+        let offer = usize::try_from(n).unwrap_or(usize::MAX);
+        let Some(conn) = self.tcp.connection_mut(conn) else {
+            return 0;
+        };
+        conn.send(offer, offer).unwrap_or(0) as u64
+    }
+
+    /// Read all there is; how many bytes.
+    #[inline]
+    pub fn read(&mut self, conn: ConnId) -> u64 {
+        let Some(conn) = self.tcp.connection_mut(conn) else {
+            return 0;
+        };
+        let n = conn.readable();
+        conn.consume(n, self.now);
+        if conn.recv_buffer().mismatched > 0 {
+            self.parts.broken = Some(Broken::Corrupt);
+            debug_assert!(false, "corrupt stream");
+        }
+        self.parts.log.deliver(n);
+        n
+    }
+
+    /// Send what there is, and nothing more after it.
+    pub fn close(&mut self, conn: ConnId) {
+        self.parts.close(conn);
+        if let Some(conn) = self.tcp.connection_mut(conn) {
+            conn.close(self.now);
+        }
+    }
+
+    /// Who is at the other end of a connection.
+    pub fn peer(&self, conn: ConnId) -> Option<HostId> {
+        self.parts.peer(conn)
+    }
+
+    /// The port of the opener of a connection: with its host it is known by this at both ends.
+    pub fn opener_port(&self, conn: ConnId) -> Option<u16> {
+        let conn = self.tcp.connection(conn)?;
+        let (local, remote) = (conn.local().port(), conn.remote().port());
+        Some(if local == self.parts.port_of(self.role) {
+            remote
+        } else {
+            local
+        })
+    }
+
+    /// The TCP of the host, for what has no words here.
+    pub fn tcp(&mut self) -> &mut SimEndpoint {
+        self.tcp
+    }
+
+    /// A transfer to this host is complete: `from` whom, since when, of how much.
+    pub fn complete(&mut self, from: Option<HostId>, began: Instant, size: ByteCount) {
+        self.parts.log.record(Transfer {
+            traffic: self.parts.traffic_of(self.role),
+            to: self.parts.host,
+            from,
+            began,
+            took: self.now.since(began),
+            size,
+        });
+    }
+
+    /// A part of the traffic is done, of those that [`super::Placement::ends_after`] counted.
+    pub fn finish(&mut self) {
+        self.parts.log.finish(self.parts.traffic_of(self.role));
+    }
+}
+
+/// Connections that may wait to be accepted: every host of a rack may open several at once.
+const LISTEN_BACKLOG: usize = 4_096;
