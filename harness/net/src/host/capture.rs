@@ -280,12 +280,19 @@ impl Tap<SimPacket> for Capture<'_> {
                     DropReason::PacketLimit => "dropped: packet limit",
                     DropReason::PushOut => "dropped: pushed out",
                     DropReason::HeaderQueueFull => "dropped: header queue full",
+                    DropReason::LinkDown => "lost: the link went down",
+                    DropReason::NicReset => "lost: the NIC was reset",
+                    DropReason::RingFull => "dropped: the host was paused and its ring full",
                 };
                 // A host's NIC is the port with its number: what its link loses was never seen.
                 let at_nic = address_of(HostId(port.0)) == packet.for_receiver().remote.ip();
                 let seen = match reason {
-                    DropReason::Lost if at_nic => false,
-                    DropReason::Lost => self.settle(packet, &[Fate::Queue, Fate::Link], Some(what)),
+                    DropReason::Lost
+                    | DropReason::LinkDown
+                    | DropReason::NicReset
+                    | DropReason::RingFull => {
+                        !at_nic && self.settle(packet, &[Fate::Queue, Fate::Link], Some(what))
+                    }
                     DropReason::Early | DropReason::PushOut | DropReason::HeaderQueueFull => {
                         self.settle(packet, &[Fate::Queue], Some(what))
                     }

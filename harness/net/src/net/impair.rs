@@ -25,6 +25,17 @@ pub enum When {
     EachNth(u64),
 }
 
+impl When {
+    /// The same with packet numbers in ascending order.
+    fn in_order(&self) -> Self {
+        let mut when = self.clone();
+        if let Self::Packets(numbers) = &mut when {
+            numbers.sort_unstable();
+        }
+        when
+    }
+}
+
 /// What happens on a link.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ImpairSpec {
@@ -71,12 +82,8 @@ struct Kind {
 
 impl Kind {
     fn new(when: &When, seed: u64, component: Component, link: u64) -> Self {
-        let mut when = when.clone();
-        if let When::Packets(numbers) = &mut when {
-            numbers.sort_unstable();
-        }
         Self {
-            when,
+            when: when.in_order(),
             stream: Stream::new(seed, component, link),
         }
     }
@@ -102,15 +109,20 @@ pub(crate) struct Impairments {
     reorder: Kind,
     hold_min: SimTime,
     hold_max: SimTime,
+    /// Whether the host at the far end takes nothing now.
+    pub(crate) deaf: bool,
 }
 
 impl Impairments {
     /// `None` if the link is clean.
     pub(crate) fn new(spec: &ImpairSpec, seed: u64, link: u64) -> Option<Box<Self>> {
-        if spec.is_clean() {
-            return None;
-        }
-        Some(Box::new(Self {
+        (!spec.is_clean()).then(|| Self::of(spec, seed, link))
+    }
+
+    /// Also of a clean link.
+    pub(crate) fn of(spec: &ImpairSpec, seed: u64, link: u64) -> Box<Self> {
+        Box::new(Self {
+            deaf: false,
             number: 0,
             loss: Kind::new(&spec.loss, seed, Component::Loss, link),
             corrupt: Kind::new(&spec.corrupt, seed, Component::Corrupt, link),
@@ -118,7 +130,18 @@ impl Impairments {
             reorder: Kind::new(&spec.reorder, seed, Component::Reorder, link),
             hold_min: spec.reorder_min,
             hold_max: spec.reorder_max,
-        }))
+        })
+    }
+
+    /// From now on this happens. Packets are counted anew; the streams go on.
+    pub(crate) fn retune(&mut self, spec: &ImpairSpec) {
+        self.number = 0;
+        self.loss.when = spec.loss.in_order();
+        self.corrupt.when = spec.corrupt.in_order();
+        self.duplicate.when = spec.duplicate.in_order();
+        self.reorder.when = spec.reorder.in_order();
+        self.hold_min = spec.reorder_min;
+        self.hold_max = spec.reorder_max;
     }
 
     /// The fate of the next packet of the link.

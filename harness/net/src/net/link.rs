@@ -139,6 +139,32 @@ impl Transmitter {
         self.free_at
     }
 
+    /// The same transmitter at another rate: what it has been given leaves as it was computed, but
+    /// for what is below a picosecond. `None` as for [`Self::new`].
+    pub(crate) fn at_rate(&self, rate: Rate) -> Option<Self> {
+        let new = Self::new(rate)?;
+        Some(Self {
+            free_at: self.free_at,
+            ..new
+        })
+    }
+
+    /// Forgets what it has been given, and is free from `at` on; with [`SimTime::MAX`] it has
+    /// stopped, and what it is given leaves then.
+    pub(crate) fn restart(&mut self, at: SimTime) {
+        self.free_at = at;
+        if let Some(rest) = &mut self.rest {
+            rest.free_at = 0;
+        }
+    }
+
+    /// The time that `bytes` take where it is free, rounded down.
+    pub(crate) fn span(&self, bytes: u32) -> SimTime {
+        let mut idle = self.clone();
+        idle.restart(SimTime::ZERO);
+        idle.send(SimTime::ZERO, bytes)
+    }
+
     /// When everything given so far has left.
     #[inline]
     pub const fn free_at(&self) -> SimTime {

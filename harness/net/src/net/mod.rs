@@ -15,12 +15,13 @@
 //!
 //! # Left out
 //! Cut-through switching (a switch forwards when the last bit is in); the delay of the switch itself
-//! (add it to the link's); rates that change and pause frames. For those the seam is [`port`]: it
-//! alone computes departures, the packets that have not left are a chain from its cursor, and an
-//! event whose time is not that of the chain's head is stale and ignored, so departures can be
-//! computed again.
+//! (add it to the link's); pause frames. For those the seam is [`port`]: it alone computes
+//! departures, the packets that have not left are a chain from its cursor, and an event whose time is
+//! not that of the chain's head is stale and ignored, so departures can be computed again, as they
+//! are when a link's rate [changes](change).
 
 pub mod buffer;
+pub mod change;
 pub mod discipline;
 pub mod graph;
 pub mod impair;
@@ -38,6 +39,7 @@ mod switch;
 pub mod topology;
 
 pub use buffer::{Capacity, InService, PoolSpec};
+pub use change::{Change, ChangeError};
 pub use discipline::{DisciplineError, DisciplineSpec};
 pub use graph::{Attachment, Egress, Graph, Override, TieOrder, TopologyError};
 pub use impair::{ImpairSpec, When};

@@ -2,6 +2,7 @@
 //!
 //! Knows nothing of hosts but their number; [`crate::sim::World`] drives it.
 
+mod change;
 mod in_turn;
 mod questions;
 
@@ -18,8 +19,11 @@ use super::discipline::tail::TailVerdict;
 use super::nic::NicRoom;
 use super::packet::{HostId, Packet, PortId};
 use super::port::{NO_POOL, Node, Port};
+use super::routes::Fabric;
 use super::stats::DropReason;
 use super::switch::{Home, Switch};
+pub(crate) use change::Concerns;
+use change::{CHANGES, Changes};
 
 /// Set in the id of an event that is a packet held back, not the head of a link.
 const HELD: u32 = 1 << 31;
@@ -52,6 +56,10 @@ pub struct Network<P> {
     /// Set once a packet was refused because of the packet limit.
     pub(crate) overflowed: bool,
     totals: Totals,
+    /// What has become different since it was built; `None` before anything has.
+    changes: Option<Box<Changes>>,
+    fabric: Fabric,
+    seed: u64,
 }
 
 /// What became of all packets so far.
@@ -72,12 +80,14 @@ pub struct Totals {
 }
 
 impl<P: Packet> Network<P> {
-    /// Host `h`'s NIC is port `h`.
+    /// Host `h`'s NIC is port `h`. What is drawn later is drawn for `seed`.
     pub(crate) fn new(
         homes: Vec<Home>,
         ports: Vec<Port>,
         switches: Vec<Switch>,
         pools: Vec<Pool>,
+        fabric: Fabric,
+        seed: u64,
     ) -> Self {
         let hosts = homes.len() as u32;
         Self {
@@ -93,6 +103,9 @@ impl<P: Packet> Network<P> {
             asked: Recent::new(),
             overflowed: false,
             totals: Totals::default(),
+            changes: None,
+            fabric,
+            seed,
         }
     }
 
@@ -101,10 +114,11 @@ impl<P: Packet> Network<P> {
         self.homes.len() as u32
     }
 
-    /// Refuses packets at the NICs while the network holds `limit` of them (at most 2^31); the
+    /// Refuses packets at the NICs while the network holds `limit` of them (less than 2^31); the
     /// run then ends with [`crate::sim::Outcome::PacketLimit`].
     pub fn set_packet_limit(&mut self, limit: usize) {
-        self.slab = Slab::new(limit.min(HELD as usize));
+        // The last number is that of another event.
+        self.slab = Slab::new(limit.min(HELD as usize - 1));
     }
 
     /// A host gives a packet to its NIC. `Err`: refused, and here it is again.
@@ -179,10 +193,13 @@ impl<P: Packet> Network<P> {
         self.ports[host.index()].room(&self.slab)
     }
 
-    /// When a host's NIC next has more room.
+    /// When a host's NIC next has more room, or may have: while its link is down nobody knows.
     pub fn nic_next_departure(&mut self, now: SimTime, host: HostId) -> Option<SimTime> {
         self.settle(host.0, now);
-        self.ports[host.index()].next_departure(&self.slab)
+        match self.ports[host.index()].next_departure(&self.slab) {
+            Some(SimTime::MAX) => self.nic_works_at(host),
+            next => next,
+        }
     }
 
     /// Does what `event` is about. If a packet reaches a host: which host, and the packet's slot,
@@ -191,10 +208,16 @@ impl<P: Packet> Network<P> {
     pub(crate) fn handle<T: Tap<P>>(&mut self, event: Event, tap: &mut T) -> Option<(HostId, u32)> {
         let now = event.time;
         if event.id & HELD != 0 {
+            if event.id == CHANGES {
+                return self.handle_due(now, tap);
+            }
             let i = event.id & !HELD;
             self.held -= 1;
             // While held back, a packet's link is where the next packet's slot would be.
             let port = self.slab.hop(i).next;
+            if self.is_kept_from_host(now, port, i, tap) {
+                return None;
+            }
             let to = self.ports[port as usize].to;
             return self.arrive(now, port, to, i, tap);
         }
@@ -225,6 +248,23 @@ impl<P: Packet> Network<P> {
             self.expect(to, next);
         }
         let port = &mut self.ports[at as usize];
+        if port.impair_mut().is_some() && self.impair(now, at, i, tap) {
+            return None;
+        }
+        self.arrive(now, at, to, i, tap)
+    }
+
+    /// The packet in slot `i`, which is on no chain, reaches the end of port `at`'s link.
+    #[cold]
+    fn reach_end<T: Tap<P>>(
+        &mut self,
+        now: SimTime,
+        at: u32,
+        i: u32,
+        tap: &mut T,
+    ) -> Option<(HostId, u32)> {
+        let port = &mut self.ports[at as usize];
+        let to = port.to;
         if port.impair_mut().is_some() && self.impair(now, at, i, tap) {
             return None;
         }
@@ -289,7 +329,9 @@ impl<P: Packet> Network<P> {
             let copy = self.slab.insert(hop, copy);
             self.hold(at, copy, now);
         }
-        let Some(extra) = fate.hold else { return false };
+        let Some(extra) = fate.hold else {
+            return self.is_kept_from_host(now, at, i, tap);
+        };
         self.ports[at as usize].stats.held += 1;
         self.hold(at, i, now + extra);
         true

@@ -9,6 +9,7 @@
 //! the chain when it arrives; with a discipline that decides in turn (`port/in_turn.rs`) when its turn
 //! comes, and of what is queued only the packet in service is in the chain.
 
+mod change;
 pub(crate) mod in_turn;
 
 use crate::sim::rng::Stream;
@@ -285,13 +286,16 @@ impl Port {
         let hop = slab.hop_mut(i);
         hop.depart = depart;
         hop.waited = head_of_line > now;
-        let until = match self.in_service {
-            InService::Counted => depart,
-            InService::NotCounted => head_of_line,
-        };
-        let arrives = self.append(i, len, slab).then(|| depart + self.delay);
+        // What a stopped transmitter is given departs never, and has no event.
+        let first = self.append(i, len, slab) && depart != SimTime::MAX;
+        let arrives = first.then(|| depart + self.delay);
         let queued = self.held();
         if let Some(rare) = &mut self.rare {
+            let until = match self.in_service {
+                InService::Counted => depart,
+                InService::NotCounted if self.cursor == i => now,
+                InService::NotCounted => head_of_line,
+            };
             rare.credit(until - now, len);
             rare.record(now, queued);
         }
@@ -435,12 +439,17 @@ impl Port {
             return self.area_in_turn(now, slab);
         }
         let credit = self.rare.as_ref()?.credit?;
-        let mut area = QueueArea {
-            packets: credit.packets,
-            bytes: credit.bytes,
+        let ahead = self.credit_ahead(now, slab);
+        Some(QueueArea {
+            packets: credit.packets - ahead.packets,
+            bytes: credit.bytes - ahead.bytes,
             until: now,
-        };
-        // Takes back what the packets still queued have been credited with for after `now`.
+        })
+    }
+
+    /// What the packets still queued have been credited with for after `now`, first in, first out.
+    fn credit_ahead<P>(&self, now: SimTime, slab: &Slab<P>) -> Credit {
+        let mut ahead = Credit::default();
         let mut previous = SimTime::ZERO;
         let mut i = self.cursor;
         while i != NIL {
@@ -449,12 +458,10 @@ impl Port {
                 InService::Counted => hop.depart,
                 InService::NotCounted => previous,
             };
-            let after = u128::from((until - now).as_picos());
-            area.packets -= after;
-            area.bytes -= after * u128::from(hop.buffered);
+            ahead.add(until - now, hop.buffered);
             previous = hop.depart;
             i = hop.next;
         }
-        Some(area)
+        ahead
     }
 }

@@ -4,7 +4,7 @@
 //! protocol whose links cost the same. One search for each switch that has hosts, backwards from
 //! it, so that the work grows with switches times links and not with the hosts.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::graph::{Graph, NodeId, SwitchId, TopologyError};
 use super::packet::{HostId, PortId};
@@ -20,6 +20,60 @@ pub struct Routes {
     pub(super) tables: Vec<Table>,
     /// By port, what it leads to.
     leads_to: Vec<NodeId>,
+    pub(super) fabric: Fabric,
+}
+
+/// What tables are computed from: the links between switches.
+#[derive(Debug, Default)]
+pub(crate) struct Fabric {
+    switches: usize,
+    /// In the order of their ports; the two ways of a link follow each other.
+    trunks: Vec<Trunk>,
+    /// The switches that have hosts, by [`Home::edge`].
+    edges: Vec<u32>,
+}
+
+/// One way of a link between switches.
+#[derive(Clone, Copy, Debug)]
+struct Trunk {
+    from: u32,
+    to: u32,
+    port: u32,
+}
+
+impl Fabric {
+    /// The port at the other end of a link between switches.
+    pub(super) fn twin(&self, port: u32) -> Option<u32> {
+        let at = self.trunks.binary_search_by_key(&port, |t| t.port).ok()?;
+        self.trunks.get(at ^ 1).map(|t| t.port)
+    }
+
+    /// The tables of all switches, once they know that the ports in `known` lead nowhere. Of the
+    /// others each leaves out those of its own that are in `dead`.
+    pub(super) fn tables(&self, known: &BTreeSet<u32>, dead: &BTreeSet<u32>) -> Vec<Table> {
+        let mut out: Vec<Vec<(u32, u32)>> = vec![Vec::new(); self.switches];
+        let alive = || self.trunks.iter().filter(|t| !known.contains(&t.port));
+        for trunk in alive() {
+            out[trunk.from as usize].push((trunk.to, trunk.port));
+        }
+        let mut into = None;
+        if !known.is_empty() {
+            let into = into.insert(vec![Vec::new(); self.switches]);
+            for trunk in alive() {
+                into[trunk.to as usize].push((trunk.from, trunk.port));
+            }
+        }
+        // With both ways of every link, what is near a switch is what it is near to.
+        let into = into.as_deref().unwrap_or(&out);
+        let mut tables: Vec<TableBuilder> = (0..self.switches)
+            .map(|_| TableBuilder::new(self.edges.len()))
+            .collect();
+        let mut search = Search::new(self.switches);
+        for (edge, &switch) in (0..).zip(&self.edges) {
+            search.fill(switch, edge, (&out, into), dead, &mut tables);
+        }
+        tables.into_iter().map(TableBuilder::finish).collect()
+    }
 }
 
 impl Routes {
@@ -34,7 +88,7 @@ impl Routes {
             };
             graph.host_count() as usize
         ];
-        let mut neighbours: Vec<Vec<(u32, u32)>> = vec![Vec::new(); switches];
+        let mut trunks = Vec::new();
         let mut leads_to = Vec::with_capacity(graph.port_count() as usize);
         for port in graph.ports() {
             let Some((from, to)) = graph.ends(port) else {
@@ -43,7 +97,11 @@ impl Routes {
             leads_to.push(to);
             match (from, to) {
                 (NodeId::Switch(a), NodeId::Switch(b)) => {
-                    neighbours[a.index()].push((b.0, port.0));
+                    trunks.push(Trunk {
+                        from: a.0,
+                        to: b.0,
+                        port: port.0,
+                    });
                 }
                 (from, NodeId::Host(host)) => {
                     let home = &mut homes[host.index()];
@@ -62,17 +120,17 @@ impl Routes {
                 most: MAX_ENTRIES,
             });
         }
-        let mut tables: Vec<TableBuilder> = (0..switches)
-            .map(|_| TableBuilder::new(edges.len()))
-            .collect();
-        let mut search = Search::new(switches);
-        for (edge, &switch) in (0..).zip(&edges) {
-            search.fill(switch, edge, &neighbours, &mut tables);
-        }
+        let fabric = Fabric {
+            switches,
+            trunks,
+            edges,
+        };
+        let none = BTreeSet::new();
         Ok(Self {
             homes,
-            tables: tables.into_iter().map(TableBuilder::finish).collect(),
+            tables: fabric.tables(&none, &none),
             leads_to,
+            fabric,
         })
     }
 
@@ -169,6 +227,9 @@ fn number_edges(homes: &mut [Home], switches: usize) -> Vec<u32> {
     edges
 }
 
+/// Of each switch, the other end and the port of its links.
+type Neighbours = [Vec<(u32, u32)>];
+
 /// A search from one switch; kept from one to the next for its memory.
 struct Search {
     distance: Vec<u32>,
@@ -185,13 +246,14 @@ impl Search {
         }
     }
 
-    /// Sets in all tables which ports lead to `goal`. Links go both ways, so what is near it is
-    /// what it is near to.
+    /// Sets in all tables which ports lead to `goal`, but for those that are dead. Of each switch
+    /// `out` has what it leads to, and `into` what leads to it.
     fn fill(
         &mut self,
         goal: u32,
         edge: u32,
-        neighbours: &[Vec<(u32, u32)>],
+        (out, into): (&Neighbours, &Neighbours),
+        dead: &BTreeSet<u32>,
         tables: &mut [TableBuilder],
     ) {
         self.distance.fill(u32::MAX);
@@ -202,11 +264,16 @@ impl Search {
             if at != goal {
                 let nearer = |&&(next, _): &&(u32, u32)| self.distance[next as usize] < distance;
                 self.ports.clear();
-                let nearer = neighbours[at as usize].iter().filter(nearer);
-                self.ports.extend(nearer.map(|&(_, port)| port));
+                let nearer = out[at as usize].iter().filter(nearer);
+                let ports = nearer.map(|&(_, port)| port);
+                if dead.is_empty() {
+                    self.ports.extend(ports);
+                } else {
+                    self.ports.extend(ports.filter(|port| !dead.contains(port)));
+                }
                 tables[at as usize].set(edge, &self.ports);
             }
-            for &(next, _) in &neighbours[at as usize] {
+            for &(next, _) in &into[at as usize] {
                 let seen = &mut self.distance[next as usize];
                 if *seen == u32::MAX {
                     *seen = distance + 1;

@@ -32,11 +32,17 @@ pub enum DropReason {
     PushOut = 7,
     /// There was no room for its payload, and none in the queue of headers (trimming).
     HeaderQueueFull = 8,
+    /// It was on the wire when the link went down.
+    LinkDown = 9,
+    /// The host's NIC was reset: what it held to send, and what reached it meanwhile.
+    NicReset = 10,
+    /// The host was paused and its receive ring full.
+    RingFull = 11,
 }
 
 impl DropReason {
     /// All, in order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::Full,
         Self::OverThreshold,
         Self::PoolExhausted,
@@ -46,6 +52,9 @@ impl DropReason {
         Self::PacketLimit,
         Self::PushOut,
         Self::HeaderQueueFull,
+        Self::LinkDown,
+        Self::NicReset,
+        Self::RingFull,
     ];
 
     /// Those that say that there was no room.
@@ -69,6 +78,9 @@ impl DropReason {
             Self::PacketLimit => "packet-limit",
             Self::PushOut => "push-out",
             Self::HeaderQueueFull => "header-queue-full",
+            Self::LinkDown => "link-down",
+            Self::NicReset => "nic-reset",
+            Self::RingFull => "ring-full",
         }
     }
 }

@@ -139,6 +139,11 @@ impl Switch {
         }
     }
 
+    /// Forwards by another table from now on; what it remembers of flowlets stays.
+    pub(crate) fn set_table(&mut self, table: Table) {
+        self.table = table;
+    }
+
     /// The port for a packet to hosts at `edge`, of a flow with this hash, that comes at `now`.
     #[inline]
     pub(crate) fn route(&mut self, now: SimTime, edge: u32, flow: u32) -> Option<u32> {

@@ -12,11 +12,12 @@ use super::time::SimTime;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TapEvent {
-    /// A host gave it to its NIC; its last bit leaves at `departs`.
+    /// A host gave it to its NIC; its last bit leaves at `departs`, unless something
+    /// [changes](crate::net::change) before.
     NicSent {
         /// The sender.
         host: HostId,
-        /// When its last bit leaves.
+        /// When its last bit leaves; [`SimTime::MAX`] while its link is down.
         departs: SimTime,
     },
     /// A host's NIC refused it.
@@ -37,7 +38,8 @@ pub enum TapEvent {
         marked: bool,
         /// Whether the port cut its payload.
         trimmed: bool,
-        /// When its last bit leaves; [`SimTime::MAX`] if the discipline decides that later.
+        /// When its last bit leaves; [`SimTime::MAX`] if the discipline decides that later, or the
+        /// link is down.
         departs: SimTime,
     },
     /// A switch port cut the payload of a packet that it had taken.

@@ -18,7 +18,8 @@ use super::rng::{Component, Stream};
 use super::tap::{NoTap, Tap};
 use super::time::SimTime;
 use super::timers::Timers;
-use crate::net::network::Network;
+use crate::net::change::{Change, ChangeError};
+use crate::net::network::{Concerns, Network};
 use crate::net::nic::NicRoom;
 use crate::net::packet::{HostId, Packet};
 
@@ -219,7 +220,9 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
     pub fn start_at(&mut self, host: HostId, time: SimTime) {
         let time = time.max(self.now);
         self.slots[host.index()].start = time;
-        self.arm(host);
+        if !self.network.is_paused(host) {
+            self.arm(host);
+        }
     }
 
     /// Starts each host at `time` and up to `jitter` later, drawn from a stream of its own.
@@ -253,9 +256,58 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
         &mut self.hosts[host.index()]
     }
 
-    /// Asks a host for packets and its timeout after something was done to it from outside.
+    /// Asks a host for packets and its timeout after something was done to it from outside. One
+    /// that pauses is asked when it goes on.
     pub fn kick(&mut self, host: HostId) {
-        self.serve(host);
+        if self.network.is_paused(host) {
+            self.slots[host.index()].nic_wake = self.now;
+        } else {
+            self.serve(host);
+        }
+    }
+
+    /// Makes a change at this time, after all that has happened at it; see
+    /// [`net::change`](crate::net::change).
+    ///
+    /// # Errors
+    /// What cannot be; nothing has changed then.
+    pub fn apply(&mut self, change: &Change) -> Result<(), ChangeError> {
+        match self.network.apply(self.now, change, &mut self.tap)? {
+            Concerns::Network => {}
+            Concerns::Nic(host) => self.nic_changed(host),
+            Concerns::Pause(host, until) => {
+                // Nothing arms it for earlier: it is asked for nothing until then.
+                self.slots[host.index()].armed = until;
+                self.timers.set(host.0, until);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets time pass until `time` where nothing is left to happen ([`Outcome::Idle`]), for
+    /// [`Self::apply`] then; otherwise does nothing.
+    pub fn pass(&mut self, time: SimTime) {
+        if self.is_idle() {
+            self.now = self.now.max(time);
+        }
+    }
+
+    /// A host's NIC has more room, or will have it at another time.
+    fn nic_changed(&mut self, host: HostId) {
+        let room = self.network.nic_room(self.now, host);
+        if room.packets() > 0 && room.bytes() > 0 {
+            return self.kick(host);
+        }
+        let wake = self.network.nic_next_departure(self.now, host);
+        self.slots[host.index()].nic_wake = wake.unwrap_or(SimTime::MAX);
+        if !self.network.is_paused(host) {
+            self.arm(host);
+        }
+    }
+
+    /// Whether nothing is left to happen.
+    fn is_idle(&self) -> bool {
+        self.network.events.is_empty() && self.timers.next_id().is_none()
     }
 
     /// The network.
@@ -388,7 +440,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
 
     /// Nothing is due until `end`.
     fn ended(&mut self, time: SimTime, end: SimTime) -> Outcome {
-        if self.network.events.is_empty() && self.timers.next_id().is_none() {
+        if self.is_idle() {
             return Outcome::Idle;
         }
         self.now = self.now.max(end);

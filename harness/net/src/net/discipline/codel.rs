@@ -11,7 +11,7 @@
 
 use super::packet_queue::PacketQueue;
 use super::spec::DisciplineError;
-use super::{Discipline, Effects, Queued, Room, Verdict};
+use super::{Discipline, DisciplineSpec, Effects, Queued, Retuned, Room, Verdict};
 use crate::net::buffer::Depth;
 use crate::net::stats::DropReason;
 use crate::sim::time::SimTime;
@@ -55,6 +55,11 @@ impl CodelQueue {
         }
     }
 
+    /// The control law goes on from where it is with other values.
+    pub(super) fn set_spec(&mut self, spec: CodelSpec) {
+        self.law.spec = spec;
+    }
+
     /// The next packet to send, after those that are dropped before it; `None` if none waits.
     pub(super) fn pop(&mut self, now: SimTime, effects: &mut Effects) -> Option<Queued> {
         loop {
@@ -93,6 +98,14 @@ impl Discipline for CodelQueue {
 
     fn depth(&self) -> Depth {
         self.packets.depth()
+    }
+
+    fn retune(&mut self, spec: &DisciplineSpec) -> Retuned {
+        let DisciplineSpec::Codel(spec) = spec else {
+            return Retuned::No;
+        };
+        self.set_spec(*spec);
+        Retuned::Yes
     }
 }
 

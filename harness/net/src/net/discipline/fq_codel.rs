@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use super::classify::FlowQueues;
 use super::codel::{CodelQueue, CodelSpec};
 use super::spec::DisciplineError;
-use super::{Discipline, Effect, Effects, Queued, Room, Verdict};
+use super::{Discipline, DisciplineSpec, Effect, Effects, Queued, Retuned, Room, Verdict};
 use crate::net::buffer::Depth;
 use crate::net::stats::DropReason;
 use crate::sim::rng::Stream;
@@ -204,6 +204,22 @@ impl Discipline for FqCodel {
 
     fn depth(&self) -> Depth {
         self.depth
+    }
+
+    /// Not with another number of queues: flows would change theirs.
+    fn retune(&mut self, spec: &DisciplineSpec) -> Retuned {
+        let spec = match spec {
+            DisciplineSpec::FqCodel(spec) if spec.queues == self.spec.queues => *spec,
+            _ => return Retuned::No,
+        };
+        self.spec = spec;
+        let known: Vec<u32> = self.flows.iter().map(|(n, _)| n).collect();
+        for n in known {
+            if let Some(queue) = &mut self.flows.get(n).queue {
+                queue.set_spec(spec.codel);
+            }
+        }
+        Retuned::Yes
     }
 }
 

@@ -95,6 +95,21 @@ pub trait Discipline: fmt::Debug + Send {
 
     /// What waits here.
     fn depth(&self) -> Depth;
+
+    /// Goes on with other parameters, and with what waits, if `spec` is of its kind and it can.
+    fn retune(&mut self, spec: &DisciplineSpec) -> Retuned {
+        let _ = spec;
+        Retuned::No
+    }
+}
+
+/// Whether a discipline has taken other parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retuned {
+    /// They hold from now on.
+    Yes,
+    /// It is as it was.
+    No,
 }
 
 /// What a discipline does to packets, in order. The port carries it out when the call returns.

@@ -88,6 +88,16 @@ impl Red {
         }
     }
 
+    /// Goes on with other values: with the average, if that is in the same unit.
+    pub(crate) fn retune(&mut self, spec: RedSpec) {
+        let unit = |spec: &RedSpec| std::mem::discriminant(&spec.min);
+        if unit(&spec) != unit(&self.spec) {
+            self.average = 0;
+            self.count = None;
+        }
+        self.spec = spec;
+    }
+
     pub(crate) fn on_arrival(
         &mut self,
         now: SimTime,

@@ -63,7 +63,12 @@ impl Graph {
     /// As [`Self::check`]; or the tables would be too large.
     pub fn build<P: Packet>(&self, seed: u64, ties: TieOrder) -> Result<Network<P>, TopologyError> {
         self.check()?;
-        let Routes { homes, tables, .. } = Routes::of(self)?;
+        let Routes {
+            homes,
+            tables,
+            fabric,
+            ..
+        } = Routes::of(self)?;
         let mut ranks: Vec<u32> = (0..self.port_count()).collect();
         if ties != TieOrder::ByLink {
             Stream::new(seed, Component::Ties, 0).shuffle(&mut ranks);
@@ -85,6 +90,8 @@ impl Graph {
             ports,
             switches.collect(),
             pools.cloned().map(Pool::new).collect(),
+            fabric,
+            seed,
         ))
     }
 

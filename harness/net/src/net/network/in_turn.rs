@@ -53,7 +53,9 @@ impl<P: Packet> Network<P> {
             port.pool_knows = true;
             pool.departures.push(Reverse((departs, at)));
         }
-        if idle && let (Some(first), Some(time)) = (port.head(), port.head_arrival(&self.slab)) {
+        let due = port.head_arrival(&self.slab);
+        let due = due.filter(|&time| idle && time != SimTime::MAX);
+        if let (Some(first), Some(time)) = (port.head(), due) {
             self.first_on_link(at, first, time);
         }
         if T::ACTIVE {

@@ -14,7 +14,9 @@
 //! own queue.
 
 use crate::net::buffer::{InService, Pool};
-use crate::net::discipline::{Discipline, Effect, Effects, Queued, Room, Verdict};
+use crate::net::discipline::{
+    Discipline, DisciplineSpec, Effect, Effects, Queued, Retuned, Room, Verdict,
+};
 use crate::net::packet::Packet;
 use crate::net::stats::{DropReason, QueueArea};
 use crate::sim::slab::{NIL, Slab};
@@ -264,6 +266,25 @@ impl Port {
         let turn = self.rare.as_mut().and_then(|rare| rare.in_turn.as_mut());
         turn.map(|turn| std::mem::take(&mut turn.untold))
             .unwrap_or_default()
+    }
+
+    /// The queue has been what it is, and somebody is about to change it.
+    pub(super) fn integrate_until<P>(&mut self, now: SimTime, slab: &Slab<P>) {
+        let turn = self.rare.as_mut().and_then(|rare| rare.in_turn.take());
+        if let Some(mut turn) = turn {
+            self.integrate(now, &mut turn, slab);
+            if let Some(rare) = &mut self.rare {
+                rare.in_turn = Some(turn);
+            }
+        }
+    }
+
+    /// Gives the discipline other parameters, if it takes them.
+    pub(super) fn retune_in_turn(&mut self, spec: &DisciplineSpec) -> Retuned {
+        match self.rare.as_mut().and_then(|rare| rare.in_turn.as_mut()) {
+            Some(turn) => turn.discipline.retune(spec),
+            None => Retuned::No,
+        }
     }
 
     /// The queue has been what it is since it last changed, and changes at `at`.

@@ -1,0 +1,545 @@
+//! What changes of a network while it runs ([`Change`]), and what comes of it later: packets that
+//! were on a link whose delay became another, hosts that wake, routes that become known.
+//!
+//! All this is cold. A network in which nothing has changed has one empty pointer for it: what is
+//! to come is one more source of events, and packets for a host that takes none are caught where
+//! links do harm.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::{HELD, Network};
+use crate::net::change::{Change, ChangeError};
+use crate::net::discipline::Retuned;
+use crate::net::packet::{HostId, Packet, PortId};
+use crate::net::port::{NO_POOL, Node};
+use crate::net::stats::DropReason;
+use crate::sim::queue::Event;
+use crate::sim::rng::{Component, Stream};
+use crate::sim::tap::Tap;
+use crate::sim::time::SimTime;
+
+/// The id of the event of what is to come. No packet held back has it: slots end before.
+pub(super) const CHANGES: u32 = u32::MAX;
+const _: () = assert!(CHANGES & HELD != 0);
+
+/// What is different from how the network was built, and what is to come of it.
+#[derive(Debug)]
+pub(super) struct Changes {
+    /// By time, then in the order in which it was put here.
+    due: BTreeMap<(SimTime, u64), Due>,
+    sequence: u64,
+    /// Time of the event; [`SimTime::MAX`] for none. Another one is stale.
+    armed: SimTime,
+    /// How long until all switches know of a link.
+    convergence: SimTime,
+    /// Ports whose link is down.
+    down: BTreeSet<u32>,
+    /// Those that all switches know of.
+    known: BTreeSet<u32>,
+    tables_are_old: bool,
+    pauses: BTreeMap<u32, Pause>,
+    /// Until when the NICs of hosts are being reset.
+    resets: BTreeMap<u32, SimTime>,
+}
+
+impl Default for Changes {
+    fn default() -> Self {
+        Self {
+            due: BTreeMap::new(),
+            sequence: 0,
+            armed: SimTime::MAX,
+            convergence: SimTime::ZERO,
+            down: BTreeSet::new(),
+            known: BTreeSet::new(),
+            tables_are_old: false,
+            pauses: BTreeMap::new(),
+            resets: BTreeMap::new(),
+        }
+    }
+}
+
+/// What is to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Due {
+    /// The packet in slot `slot` reaches the far end of port `port`'s link.
+    Arrives { port: u32, slot: u32 },
+    /// A host goes on, or takes the next of the packets that waited for it.
+    Wakes(HostId),
+    /// A NIC works again.
+    NicWorks(HostId),
+    /// The switches forward by tables that are new.
+    Tables,
+    /// All switches know of the link of a port.
+    Known { port: u32, down: bool },
+}
+
+/// A host that pauses.
+#[derive(Debug)]
+struct Pause {
+    until: SimTime,
+    ring: u32,
+    /// Slots of the packets that have come.
+    waiting: VecDeque<u32>,
+}
+
+/// What [`crate::sim::World`] has to do after a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Concerns {
+    /// Nothing.
+    Network,
+    /// A host's NIC may have room sooner, or later.
+    Nic(HostId),
+    /// The host does nothing until then.
+    Pause(HostId, SimTime),
+}
+
+impl Changes {
+    fn put(&mut self, time: SimTime, due: Due) {
+        // What comes at the end of time never does.
+        if time != SimTime::MAX {
+            self.due.insert((time, self.sequence), due);
+            self.sequence += 1;
+        }
+    }
+}
+
+impl<P: Packet> Network<P> {
+    /// Sets how long it takes until all switches know that a link between switches went down or
+    /// came up; none unless set. With [`SimTime::MAX`] they never know by themselves
+    /// ([`Change::Routes`]). For links that change from now on.
+    pub fn set_convergence(&mut self, after: SimTime) {
+        self.changes_mut().convergence = after;
+    }
+
+    /// The port that sends the other way on a port's link; `None` if there is no such port.
+    pub fn other_end(&self, port: PortId) -> Option<PortId> {
+        if let Some(home) = self.homes.get(port.index()) {
+            return Some(PortId(home.port));
+        }
+        match self.ports.get(port.index())?.to {
+            Node::Host(host) => Some(PortId(host)),
+            Node::Switch(_) => self.fabric.twin(port.0).map(PortId),
+        }
+    }
+
+    /// Whether a port's link is up.
+    ///
+    /// # Panics
+    /// If there is no such port.
+    pub fn link_is_up(&self, port: PortId) -> bool {
+        assert!(port.index() < self.ports.len(), "no port {}", port.0);
+        let changes = self.changes.as_ref();
+        !changes.is_some_and(|changes| changes.down.contains(&port.0))
+    }
+
+    /// Whether a host pauses.
+    pub fn is_paused(&self, host: HostId) -> bool {
+        let changes = self.changes.as_ref();
+        changes.is_some_and(|changes| changes.pauses.contains_key(&host.0))
+    }
+
+    fn changes_mut(&mut self) -> &mut Changes {
+        self.changes.get_or_insert_default()
+    }
+
+    /// Makes a change; what [`crate::sim::World`] has to do then.
+    pub(crate) fn apply<T: Tap<P>>(
+        &mut self,
+        now: SimTime,
+        change: &Change,
+        tap: &mut T,
+    ) -> Result<Concerns, ChangeError> {
+        if let Some(port) = change.port()
+            && port.index() >= self.ports.len()
+        {
+            let ports = self.ports.len() as u32;
+            return Err(ChangeError::NoPort { port, ports });
+        }
+        let concerns = match *change {
+            Change::Rate { port, rate } => {
+                let changed = self.change_port(port, now, tap, |network| {
+                    let port = &mut network.ports[port.index()];
+                    port.set_rate(now, rate, &mut network.slab)
+                });
+                changed.ok_or(ChangeError::Rate { rate })?;
+                self.concerns(port)
+            }
+            Change::Delay { port, delay } => {
+                self.change_port(port, now, tap, |network| {
+                    network.detach_wire(port.0);
+                    network.ports[port.index()].set_delay(delay);
+                });
+                Concerns::Network
+            }
+            Change::Faults { port, ref impair } => {
+                if impair.reorder_min > impair.reorder_max {
+                    return Err(ChangeError::Reorder);
+                }
+                let seed = self.seed;
+                self.ports[port.index()].set_impairments(impair, seed, port.0.into());
+                Concerns::Network
+            }
+            Change::LinkDown { port } => {
+                if self.changes_mut().down.insert(port.0) {
+                    self.link_down(port, now, tap);
+                    self.link_changed(port, now, true);
+                }
+                self.concerns(port)
+            }
+            Change::LinkUp { port } => {
+                if self.changes_mut().down.remove(&port.0) {
+                    self.resume(port, now, tap);
+                    self.link_changed(port, now, false);
+                }
+                self.concerns(port)
+            }
+            Change::Capacity { port, capacity } => {
+                self.bring_up(port.0, now);
+                self.ports[port.index()].set_capacity(capacity);
+                self.concerns(port)
+            }
+            Change::Discipline {
+                port,
+                ref discipline,
+            } => {
+                if port.0 < self.hosts() {
+                    return Err(ChangeError::NicHasNone { port });
+                }
+                discipline.check().map_err(ChangeError::Discipline)?;
+                // What was due has its turn by the old values.
+                if self.ports[port.index()].decides_in_turn() {
+                    self.settle_in_turn(port.0, now, tap);
+                }
+                let stream = Stream::new(self.seed, Component::Aqm, port.0.into());
+                let port_at_work = &mut self.ports[port.index()];
+                match port_at_work.set_discipline(discipline, || stream) {
+                    Retuned::Yes => Concerns::Network,
+                    Retuned::No => {
+                        let to = discipline.name();
+                        return Err(ChangeError::OtherDiscipline { port, to });
+                    }
+                }
+            }
+            Change::Pause { host, span, ring } => {
+                self.known_host(host)?;
+                let until = self.pause(host, now + span, ring);
+                Concerns::Pause(host, until)
+            }
+            Change::NicReset { host, span } => {
+                self.known_host(host)?;
+                self.reset_nic(host, now, now + span, tap);
+                Concerns::Nic(host)
+            }
+            Change::Routes => {
+                let changes = self.changes_mut();
+                changes.known = changes.down.clone();
+                changes.tables_are_old = true;
+                self.renew_tables();
+                Concerns::Network
+            }
+        };
+        self.arm_changes();
+        Ok(concerns)
+    }
+
+    fn known_host(&self, host: HostId) -> Result<(), ChangeError> {
+        let hosts = self.hosts();
+        if host.0 < hosts {
+            Ok(())
+        } else {
+            Err(ChangeError::NoHost { host, hosts })
+        }
+    }
+
+    /// Whom a change of a port's queue concerns.
+    fn concerns(&self, port: PortId) -> Concerns {
+        if port.0 < self.hosts() {
+            Concerns::Nic(HostId(port.0))
+        } else {
+            Concerns::Network
+        }
+    }
+
+    /// Does something to a port that moves departures: before, it is brought up to now; after, its
+    /// pool has what has become free and knows when the next packet leaves, and there is an event
+    /// for the first packet on the link.
+    fn change_port<T: Tap<P>, R>(
+        &mut self,
+        port: PortId,
+        now: SimTime,
+        tap: &mut T,
+        change: impl FnOnce(&mut Self) -> R,
+    ) -> R {
+        let at = port.0;
+        self.settle_either(at, now, tap);
+        let before = &self.ports[port.index()];
+        let (arrival, held) = (before.head_arrival(&self.slab), before.held().bytes);
+        let done = change(self);
+        let after = &self.ports[port.index()];
+        let (pool, held_now) = (after.pool, after.held().bytes);
+        if pool != NO_POOL
+            && let Some(pool) = self.pools.get_mut(pool as usize)
+        {
+            pool.give_back(held - held_now);
+        }
+        // The next one has its turn, if the one in service is gone.
+        self.settle_either(at, now, tap);
+        let Self {
+            ports, pools, slab, ..
+        } = self;
+        let port = &mut ports[port.index()];
+        if let Some(pool) = pools.get_mut(port.pool as usize) {
+            pool.departures.retain(|entry| entry.0.1 != at);
+            let next = port.next_departure(slab);
+            port.pool_knows = next.is_some();
+            pool.departures
+                .extend(next.map(|next| std::cmp::Reverse((next, at))));
+        }
+        let due = port.head_arrival(slab);
+        if due != arrival
+            && let Some(time) = due.filter(|&time| time != SimTime::MAX)
+        {
+            let rank = port.head_rank(slab);
+            self.events.push(Event { time, rank, id: at });
+        }
+        done
+    }
+
+    /// Brings a port of either kind up to `now` and tells what was done to packets there.
+    fn settle_either<T: Tap<P>>(&mut self, at: u32, now: SimTime, tap: &mut T) {
+        if self.ports[at as usize].decides_in_turn() {
+            self.settle_in_turn(at, now, tap);
+        } else {
+            self.settle(at, now);
+        }
+    }
+
+    /// What is on a port's wire arrives each for itself from now on. The port is settled.
+    fn detach_wire(&mut self, at: u32) {
+        let wire = self.ports[at as usize].detach_wire(&self.slab);
+        let changes = self.changes_mut();
+        for (time, slot) in wire {
+            changes.put(time, Due::Arrives { port: at, slot });
+        }
+    }
+
+    fn link_down<T: Tap<P>>(&mut self, port: PortId, now: SimTime, tap: &mut T) {
+        let mut lost = Vec::new();
+        self.change_port(port, now, tap, |network| {
+            network.detach_wire(port.0);
+            network.changes_mut().due.retain(|_, due| match *due {
+                Due::Arrives { port: at, slot } if at == port.0 => {
+                    lost.push(slot);
+                    false
+                }
+                _ => true,
+            });
+            let port = &mut network.ports[port.index()];
+            lost.extend(port.stop(now, &mut network.slab));
+        });
+        for slot in lost {
+            self.discard(now, port.0, slot, DropReason::LinkDown, tap);
+        }
+    }
+
+    /// A port's transmitter goes on, unless something else stops it.
+    fn resume<T: Tap<P>>(&mut self, port: PortId, now: SimTime, tap: &mut T) {
+        let changes = self.changes_mut();
+        if !changes.down.contains(&port.0) && !changes.resets.contains_key(&port.0) {
+            self.change_port(port, now, tap, |network| {
+                network.ports[port.index()].resume(now, &mut network.slab);
+            });
+        }
+    }
+
+    /// A link between switches went down or came up: its own switch knows at once.
+    fn link_changed(&mut self, port: PortId, now: SimTime, down: bool) {
+        if self.fabric.twin(port.0).is_none() {
+            return;
+        }
+        let changes = self.changes_mut();
+        changes.put(now, Due::Tables);
+        let known = now + changes.convergence;
+        let port = port.0;
+        changes.put(known, Due::Known { port, down });
+    }
+
+    /// A host pauses; until when.
+    fn pause(&mut self, host: HostId, until: SimTime, ring: u32) -> SimTime {
+        let pause = self.changes_mut().pauses.entry(host.0);
+        let pause = pause.or_insert(Pause {
+            until,
+            ring,
+            waiting: VecDeque::new(),
+        });
+        pause.ring = ring;
+        pause.until = pause.until.max(until);
+        let until = pause.until;
+        self.changes_mut().put(until, Due::Wakes(host));
+        self.tell_link_to(host);
+        until
+    }
+
+    fn reset_nic<T: Tap<P>>(&mut self, host: HostId, now: SimTime, until: SimTime, tap: &mut T) {
+        let changes = self.changes_mut();
+        let end = changes.resets.entry(host.0).or_insert(until);
+        *end = until.max(*end);
+        let end = *end;
+        changes.put(end, Due::NicWorks(host));
+        self.tell_link_to(host);
+        let mut lost = Vec::new();
+        self.change_port(PortId(host.0), now, tap, |network| {
+            network.detach_wire(host.0);
+            let nic = &mut network.ports[host.index()];
+            lost.extend(nic.stop(now, &mut network.slab));
+            lost.extend(nic.flush(now, &mut network.slab));
+        });
+        for slot in lost {
+            self.discard(now, host.0, slot, DropReason::NicReset, tap);
+        }
+    }
+
+    /// The link to a host learns whether the host takes what arrives.
+    fn tell_link_to(&mut self, host: HostId) {
+        let Some(at) = self.port_to(host) else { return };
+        let changes = self.changes_mut();
+        let deaf = changes.pauses.contains_key(&host.0) || changes.resets.contains_key(&host.0);
+        let seed = self.seed;
+        self.ports[at.index()].set_deaf(deaf, seed, at.0.into());
+    }
+
+    /// Whether the host at the end of port `at`'s link does not take the packet in slot `i`, which
+    /// then waits in its ring or is lost.
+    #[cold]
+    pub(super) fn is_kept_from_host<T: Tap<P>>(
+        &mut self,
+        now: SimTime,
+        at: u32,
+        i: u32,
+        tap: &mut T,
+    ) -> bool {
+        let port = &mut self.ports[at as usize];
+        let deaf = port.impair_mut().is_some_and(|impair| impair.deaf);
+        let (Node::Host(host), true) = (port.to, deaf) else {
+            return false;
+        };
+        let changes = self.changes_mut();
+        let reset = changes.resets.contains_key(&host);
+        match changes.pauses.get_mut(&host) {
+            _ if reset => self.discard(now, at, i, DropReason::NicReset, tap),
+            None => return false,
+            Some(pause) if pause.waiting.len() < pause.ring as usize => pause.waiting.push_back(i),
+            Some(_) => self.discard(now, at, i, DropReason::RingFull, tap),
+        }
+        true
+    }
+
+    /// When a NIC's stopped transmitter goes on, if that is known.
+    pub(super) fn nic_works_at(&self, host: HostId) -> Option<SimTime> {
+        let changes = self.changes.as_ref()?;
+        let end = changes.resets.get(&host.0).copied();
+        end.filter(|_| !changes.down.contains(&host.0))
+    }
+
+    /// Does what has come due of changes. If a packet reaches a host: as [`Network::handle`].
+    #[cold]
+    pub(super) fn handle_due<T: Tap<P>>(
+        &mut self,
+        now: SimTime,
+        tap: &mut T,
+    ) -> Option<(HostId, u32)> {
+        let changes = self.changes_mut();
+        if changes.armed != now {
+            return None; // Stale.
+        }
+        changes.armed = SimTime::MAX;
+        let mut arrived = None;
+        while arrived.is_none()
+            && let Some(entry) = self.changes_mut().due.first_entry()
+            && entry.key().0 <= now
+        {
+            match entry.remove() {
+                Due::Arrives { port, slot } => {
+                    self.renew_tables();
+                    arrived = self.reach_end(now, port, slot, tap);
+                }
+                Due::Wakes(host) => arrived = self.wake(now, host, tap),
+                Due::NicWorks(host) => {
+                    let resets = &mut self.changes_mut().resets;
+                    if resets.get(&host.0).is_some_and(|&end| end <= now) {
+                        resets.remove(&host.0);
+                        self.tell_link_to(host);
+                        self.resume(PortId(host.0), now, tap);
+                    }
+                }
+                Due::Tables => self.changes_mut().tables_are_old = true,
+                Due::Known { port, down } => {
+                    let changes = self.changes_mut();
+                    if down {
+                        changes.known.insert(port);
+                    } else {
+                        changes.known.remove(&port);
+                    }
+                    changes.tables_are_old = true;
+                }
+            }
+        }
+        self.renew_tables();
+        self.arm_changes();
+        arrived
+    }
+
+    /// A host takes the next packet that waits for it, or goes on.
+    fn wake<T: Tap<P>>(
+        &mut self,
+        now: SimTime,
+        host: HostId,
+        tap: &mut T,
+    ) -> Option<(HostId, u32)> {
+        let at = self.port_to(host)?;
+        let changes = self.changes_mut();
+        let pause = changes.pauses.get_mut(&host.0)?;
+        if pause.until > now {
+            return None; // It has been told to pause for longer.
+        }
+        if let Some(slot) = pause.waiting.pop_front() {
+            changes.put(now, Due::Wakes(host));
+            return self.arrive(now, at.0, Node::Host(host.0), slot, tap);
+        }
+        changes.pauses.remove(&host.0);
+        self.tell_link_to(host);
+        None
+    }
+
+    /// Has an event for what comes first.
+    fn arm_changes(&mut self) {
+        let Some(changes) = &mut self.changes else {
+            return;
+        };
+        if let Some((&(time, _), _)) = changes.due.first_key_value()
+            && time < changes.armed
+        {
+            changes.armed = time;
+            // After all else of its instant.
+            self.events.push(Event {
+                time,
+                rank: u32::MAX,
+                id: CHANGES,
+            });
+        }
+    }
+
+    /// Computes the switches' tables anew if links have changed.
+    fn renew_tables(&mut self) {
+        let Some(changes) = &mut self.changes else {
+            return;
+        };
+        if !std::mem::replace(&mut changes.tables_are_old, false) {
+            return;
+        }
+        let tables = self.fabric.tables(&changes.known, &changes.down);
+        for (switch, table) in self.switches.iter_mut().zip(tables) {
+            switch.set_table(table);
+        }
+    }
+}
