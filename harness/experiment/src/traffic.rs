@@ -5,18 +5,34 @@
 //! no others, so that several kinds share hosts and network. Kinds have names in [`TrafficKinds`];
 //! users add theirs.
 
+mod alarms;
+mod arrivals;
 mod bulk;
 mod host;
 mod log;
+mod messages;
+#[cfg(test)]
+mod rig;
 mod role;
+mod rpc;
+mod size;
+mod synchronised_read;
+mod writes;
 
-pub use bulk::Bulk;
-pub use host::{Broken, HostApp, Opened};
+pub use alarms::Alarms;
+pub use arrivals::{Arrivals, Pause, exponential, neg_ln};
+pub use bulk::{Bulk, Pairs};
+pub use host::{Broken, Family, HostApp, Opened, Opener};
 pub use log::{Log, Transfer};
+pub use messages::{Counts, Messenger, Wires};
 pub use role::{Io, Role, RoleEvent};
+pub use rpc::{NoDelay, Rpc};
+pub use size::{CdfError, Mean, SizeCdf, SizeDistribution};
+pub use synchronised_read::SynchronisedRead;
+pub use writes::WritePattern;
 
 use crate::knob::Section;
-use crate::net::graph::{Graph, TopologyError};
+use crate::net::graph::{Graph, NodeId, TopologyError};
 use crate::net::packet::HostId;
 use crate::sim::rng::{Component, Stream};
 use narrows_net::near_match::nearest;
@@ -118,6 +134,45 @@ impl<'a> Placement<'a> {
         Ok(hosts)
     }
 
+    /// The one host that knob `key` names.
+    ///
+    /// # Errors
+    /// If it names none or several.
+    pub fn host(&self, key: &'static str, pattern: &str) -> Result<HostId, TrafficError> {
+        match self.hosts(key, pattern)?[..] {
+            [host] => Ok(host),
+            ref hosts => Err(TrafficError::new(
+                key,
+                format!("'{pattern}' names {} hosts; it has to be one", hosts.len()),
+            )),
+        }
+    }
+
+    /// The hosts that knob `key` names, none of which may be `but`; `*` is all others.
+    ///
+    /// # Errors
+    /// If it names none, or `but`.
+    pub fn others(
+        &self,
+        key: &'static str,
+        pattern: &str,
+        but: HostId,
+    ) -> Result<Vec<HostId>, TrafficError> {
+        let mut hosts = self.hosts(key, pattern)?;
+        let name = self.graph.node_name(NodeId::Host(but));
+        if pattern.trim() == "*" {
+            hosts.retain(|host| *host != but);
+        } else if hosts.contains(&but) {
+            let why = format!("{name} is at the other end and cannot be among '{pattern}'");
+            return Err(TrafficError::new(key, why));
+        }
+        if hosts.is_empty() {
+            let why = format!("there is no host but {name}");
+            return Err(TrafficError::new(key, why));
+        }
+        Ok(hosts)
+    }
+
     /// A random stream of this traffic; `host` and `use_` keep several apart. The first traffic of
     /// an experiment has the streams that its hosts have by their numbers.
     pub fn stream(&self, component: Component, host: u64) -> Stream {
@@ -200,10 +255,17 @@ impl Default for TrafficKinds {
 impl TrafficKinds {
     /// What narrows brings along.
     pub fn standard() -> Self {
-        Self(vec![TrafficKind::new::<Bulk>(
-            "bulk",
-            "transfers of a size, or without end, from some hosts to others",
-        )])
+        Self(vec![
+            TrafficKind::new::<Bulk>(
+                "bulk",
+                "transfers of a size, or without end, from some hosts to others",
+            ),
+            TrafficKind::new::<SynchronisedRead>(
+                "synchronised-read",
+                "a client reads blocks that are striped over servers: incast",
+            ),
+            TrafficKind::new::<Rpc>("rpc", "calls and replies, one at a time on each connection"),
+        ])
     }
 
     /// Adds a kind; one of the same name is replaced.

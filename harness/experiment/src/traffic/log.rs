@@ -29,10 +29,12 @@ pub struct Log(Rc<RefCell<Written>>);
 #[derive(Debug, Default)]
 struct Written {
     transfers: Vec<Transfer>,
-    /// Payload that applications have read.
+    /// Payload that applications have read, without requests and the like.
     delivered: ByteCount,
     /// By traffic: calls of `finish` that are missing; `None` without end.
     unfinished: Vec<Option<usize>>,
+    /// By traffic: transfers that an application gave up on.
+    failed: Vec<u64>,
     /// How many traffics are not over.
     going: usize,
 }
@@ -42,6 +44,7 @@ impl Log {
     pub fn add(&self, calls: Option<usize>) {
         let mut log = self.0.borrow_mut();
         log.unfinished.push(calls);
+        log.failed.push(0);
         log.going += usize::from(calls != Some(0));
     }
 
@@ -56,6 +59,12 @@ impl Log {
             if *calls == 0 {
                 log.going -= 1;
             }
+        }
+    }
+
+    pub(crate) fn fail(&self, traffic: u16) {
+        if let Some(failed) = self.0.borrow_mut().failed.get_mut(usize::from(traffic)) {
+            *failed += 1;
         }
     }
 
@@ -77,7 +86,13 @@ impl Log {
         self.0.borrow().unfinished.contains(&None)
     }
 
-    /// Payload that applications have read so far.
+    /// Transfers of a traffic that an application gave up on so far.
+    pub fn failed(&self, traffic: u16) -> u64 {
+        let log = self.0.borrow();
+        log.failed.get(usize::from(traffic)).copied().unwrap_or(0)
+    }
+
+    /// Payload that applications have read so far, without requests and the like.
     pub fn delivered(&self) -> ByteCount {
         self.0.borrow().delivered
     }

@@ -120,9 +120,18 @@ impl Io<'_> {
         conn.send(offer, offer).unwrap_or(0) as u64
     }
 
-    /// Read all there is; how many bytes.
+    /// Read all there is; how many bytes. They count as delivered ([`super::Log::delivered`]).
     #[inline]
     pub fn read(&mut self, conn: ConnId) -> u64 {
+        let n = self.read_control(conn);
+        self.parts.log.deliver(n);
+        n
+    }
+
+    /// The same of what is not what the traffic is for, as requests: it does not count as
+    /// delivered, so that what is delivered is the sum of all transfers once all are complete.
+    #[inline]
+    pub fn read_control(&mut self, conn: ConnId) -> u64 {
         let Some(conn) = self.tcp.connection_mut(conn) else {
             return 0;
         };
@@ -132,8 +141,14 @@ impl Io<'_> {
             self.parts.broken = Some(Broken::Corrupt);
             debug_assert!(false, "corrupt stream");
         }
-        self.parts.log.deliver(n);
         n
+    }
+
+    /// Turn Nagle's algorithm off (`true`) or on for a connection, whatever its configuration says.
+    pub fn set_nodelay(&mut self, conn: ConnId, nodelay: bool) {
+        if let Some(conn) = self.tcp.connection_mut(conn) {
+            conn.set_nodelay(nodelay);
+        }
     }
 
     /// Send what there is, and nothing more after it.
@@ -175,6 +190,11 @@ impl Io<'_> {
             took: self.now.since(began),
             size,
         });
+    }
+
+    /// A transfer to this host has failed: the application gave up on it.
+    pub fn fail(&mut self) {
+        self.parts.log.fail(self.parts.traffic_of(self.role));
     }
 
     /// A part of the traffic is done, of those that [`super::Placement::ends_after`] counted.

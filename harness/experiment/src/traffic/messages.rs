@@ -1,0 +1,240 @@
+//! Messages on connections: what each means to who reads it, and where it ends.
+
+use super::role::Io;
+use super::{Placement, Shared};
+use crate::net::packet::HostId;
+use narrows::endpoint::ConnId;
+use std::collections::{BTreeMap, VecDeque};
+
+/// The connections of a traffic and the messages on their way, which its roles share: payload is
+/// a pattern and says nothing, so that who sends a message notes here what it is and how long.
+#[derive(Debug)]
+pub struct Wires<M>(Shared<Table<M>>);
+
+impl<M> Default for Wires<M> {
+    fn default() -> Self {
+        Self(Shared::new(
+            Table {
+                channels: Vec::new(),
+                by_port: BTreeMap::new(),
+            }
+            .into(),
+        ))
+    }
+}
+
+impl<M> Wires<M> {
+    /// What a role of the traffic needs to take part.
+    pub fn end(&self) -> Messenger<M> {
+        Messenger {
+            wires: self.0.clone(),
+            ends: Vec::new(),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Table<M> {
+    channels: Vec<Channel<M>>,
+    /// By host and port of the opener, until its peer has accepted.
+    by_port: BTreeMap<(HostId, u16), u32>,
+}
+
+/// A connection: from its opener, and to it.
+#[derive(Debug)]
+struct Channel<M>([Way<M>; 2]);
+
+#[derive(Debug)]
+struct Way<M> {
+    /// Bytes that the send buffer has not taken.
+    unwritten: u64,
+    /// Bytes that were read and are of no complete message.
+    read: u64,
+    /// Messages that were not read to their end, with their sizes.
+    under_way: VecDeque<(u64, M)>,
+}
+
+impl<M> Way<M> {
+    const fn new() -> Self {
+        Self {
+            unwritten: 0,
+            read: 0,
+            under_way: VecDeque::new(),
+        }
+    }
+}
+
+/// The connections of one role, by their index, for sending and receiving messages.
+#[derive(Debug)]
+pub struct Messenger<M> {
+    wires: Shared<Table<M>>,
+    ends: Vec<Option<End>>,
+}
+
+/// A connection of a role.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    conn: ConnId,
+    channel: u32,
+    /// Which of the ways is from here.
+    out: u8,
+    tag: u32,
+}
+
+/// What of a message counts as delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counts {
+    /// It is what the traffic is for.
+    Delivered,
+    /// A request or the like.
+    Control,
+}
+
+impl<M> Messenger<M> {
+    /// Opens a connection, as [`Io::connect`]. `tag` is what the role knows it by.
+    pub fn connect(&mut self, io: &mut Io<'_>, peer: HostId, tag: u32) -> Option<ConnId> {
+        let conn = io.connect(peer)?;
+        let port = io.opener_port(conn)?;
+        let channel = {
+            let mut table = self.wires.borrow_mut();
+            let channel = table.channels.len() as u32;
+            table.channels.push(Channel([Way::new(), Way::new()]));
+            table.by_port.insert((io.host(), port), channel);
+            channel
+        };
+        self.attach(End {
+            conn,
+            channel,
+            out: 0,
+            tag,
+        });
+        Some(conn)
+    }
+
+    /// A connection was accepted, which its opener knows by [`Self::connect`].
+    pub fn accept(&mut self, io: &Io<'_>, conn: ConnId, tag: u32) {
+        let key = io.peer(conn).zip(io.opener_port(conn));
+        let channel = key.and_then(|key| self.wires.borrow_mut().by_port.remove(&key));
+        if let Some(channel) = channel {
+            self.attach(End {
+                conn,
+                channel,
+                out: 1,
+                tag,
+            });
+        }
+    }
+
+    fn attach(&mut self, end: End) {
+        let index = end.conn.index();
+        if self.ends.len() <= index {
+            self.ends.resize(index + 1, None);
+        }
+        self.ends[index] = Some(end);
+    }
+
+    #[inline]
+    fn end(&self, conn: ConnId) -> Option<End> {
+        let end = (*self.ends.get(conn.index())?)?;
+        (end.conn == conn).then_some(end)
+    }
+
+    /// What the role knows a connection by.
+    #[inline]
+    pub fn tag(&self, conn: ConnId) -> Option<u32> {
+        self.end(conn).map(|end| end.tag)
+    }
+
+    /// Whether this role opened it.
+    #[inline]
+    pub fn opened(&self, conn: ConnId) -> bool {
+        self.end(conn).is_some_and(|end| end.out == 0)
+    }
+
+    /// Sends a message of `size` bytes, at least one.
+    pub fn send(&mut self, io: &mut Io<'_>, conn: ConnId, size: u64, message: M) {
+        self.announce(conn, size, message);
+        self.write(io, conn, size);
+    }
+
+    /// The next `size` bytes that will be written are a message.
+    pub fn announce(&mut self, conn: ConnId, size: u64, message: M) {
+        debug_assert!(size > 0, "an empty message never arrives");
+        if let Some(end) = self.end(conn) {
+            let mut table = self.wires.borrow_mut();
+            let way = &mut table.channels[end.channel as usize].0[usize::from(end.out)];
+            way.under_way.push_back((size, message));
+        }
+    }
+
+    /// Writes `n` bytes of what was announced; those that do not fit follow when there is room.
+    pub fn write(&mut self, io: &mut Io<'_>, conn: ConnId, n: u64) {
+        let Some(end) = self.end(conn) else {
+            return;
+        };
+        let mut table = self.wires.borrow_mut();
+        let way = &mut table.channels[end.channel as usize].0[usize::from(end.out)];
+        way.unwritten += n;
+        if way.unwritten > 0 {
+            way.unwritten -= io.send(conn, way.unwritten);
+        }
+    }
+
+    /// There is room: writes what did not fit.
+    pub fn writable(&mut self, io: &mut Io<'_>, conn: ConnId) {
+        self.write(io, conn, 0);
+    }
+
+    /// Reads all there is; [`Self::next`] has the messages that it completes.
+    #[inline]
+    pub fn read(&mut self, io: &mut Io<'_>, conn: ConnId, counts: Counts) {
+        let n = match counts {
+            Counts::Delivered => io.read(conn),
+            Counts::Control => io.read_control(conn),
+        };
+        if let Some(end) = self.end(conn) {
+            let mut table = self.wires.borrow_mut();
+            let way = &mut table.channels[end.channel as usize].0[usize::from(1 - end.out)];
+            way.read += n;
+        }
+    }
+
+    /// The next message that was read to its end, and its size.
+    #[inline]
+    pub fn next(&mut self, conn: ConnId) -> Option<(u64, M)> {
+        let end = self.end(conn)?;
+        let mut table = self.wires.borrow_mut();
+        let way = &mut table.channels[end.channel as usize].0[usize::from(1 - end.out)];
+        let (size, _) = way.under_way.front()?;
+        if *size > way.read {
+            return None;
+        }
+        way.read -= size;
+        way.under_way.pop_front()
+    }
+}
+
+/// The random streams that a host of a traffic has besides those of its start.
+#[derive(Clone, Copy, Debug)]
+#[repr(u64)]
+#[allow(dead_code)]
+pub(super) enum Draws {
+    /// When it begins something.
+    Arrivals = 1,
+    /// With whom.
+    Peers = 2,
+    /// How large.
+    Sizes = 3,
+    /// How long it waits before it asks.
+    Pauses = 4,
+    /// How long it waits before it answers.
+    Service = 5,
+}
+
+impl Draws {
+    /// The stream of `host` for this.
+    pub(super) fn stream(self, on: &Placement<'_>, host: HostId) -> crate::sim::rng::Stream {
+        let component = crate::sim::rng::Component::Scenario;
+        on.stream(component, u64::from(host.0) << 4 | self as u64)
+    }
+}
