@@ -6,11 +6,15 @@
 //! users add theirs.
 
 mod alarms;
+mod all_to_all;
 mod arrivals;
 mod bulk;
+mod choose;
+mod fan_out;
 mod host;
 mod log;
 mod messages;
+mod opening;
 #[cfg(test)]
 mod rig;
 mod role;
@@ -20,8 +24,11 @@ mod synchronised_read;
 mod writes;
 
 pub use alarms::Alarms;
+pub use all_to_all::AllToAll;
 pub use arrivals::{Arrivals, Pause, exponential, neg_ln};
 pub use bulk::{Bulk, Pairs};
+pub use choose::Skew;
+pub use fan_out::{FanOut, Offered, Recorded};
 pub use host::{Broken, Family, HostApp, Opened, Opener};
 pub use log::{Log, Transfer};
 pub use messages::{Counts, Messenger, Wires};

@@ -36,8 +36,9 @@ impl<M> Wires<M> {
 #[derive(Debug)]
 struct Table<M> {
     channels: Vec<Channel<M>>,
-    /// By host and port of the opener, until its peer has accepted.
-    by_port: BTreeMap<(HostId, u16), u32>,
+    /// By the opener, its port and its peer, until that has accepted. The same port may lead to
+    /// several peers.
+    by_port: BTreeMap<(HostId, u16, HostId), u32>,
 }
 
 /// A connection: from its opener, and to it.
@@ -99,7 +100,7 @@ impl<M> Messenger<M> {
             let mut table = self.wires.borrow_mut();
             let channel = table.channels.len() as u32;
             table.channels.push(Channel([Way::new(), Way::new()]));
-            table.by_port.insert((io.host(), port), channel);
+            table.by_port.insert((io.host(), port, peer), channel);
             channel
         };
         self.attach(End {
@@ -114,7 +115,11 @@ impl<M> Messenger<M> {
     /// A connection was accepted, which its opener knows by [`Self::connect`].
     pub fn accept(&mut self, io: &Io<'_>, conn: ConnId, tag: u32) {
         let key = io.peer(conn).zip(io.opener_port(conn));
-        let channel = key.and_then(|key| self.wires.borrow_mut().by_port.remove(&key));
+        let channel = key.and_then(|(peer, port)| {
+            let key = (peer, port, io.host());
+            self.wires.borrow_mut().by_port.remove(&key)
+        });
+        debug_assert!(channel.is_some(), "nobody has opened this connection");
         if let Some(channel) = channel {
             self.attach(End {
                 conn,

@@ -164,7 +164,8 @@ impl Io<'_> {
         self.parts.peer(conn)
     }
 
-    /// The port of the opener of a connection: with its host it is known by this at both ends.
+    /// The port of the opener of a connection: with the hosts it is known by this at both ends.
+    /// Connections of a host to different peers may have the same.
     pub fn opener_port(&self, conn: ConnId) -> Option<u16> {
         let conn = self.tcp.connection(conn)?;
         let (local, remote) = (conn.local().port(), conn.remote().port());
