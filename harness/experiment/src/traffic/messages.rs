@@ -41,9 +41,14 @@ struct Table<M> {
     by_port: BTreeMap<(HostId, u16, HostId), u32>,
 }
 
-/// A connection: from its opener, and to it.
+/// A connection.
 #[derive(Debug)]
-struct Channel<M>([Way<M>; 2]);
+struct Channel<M> {
+    /// From its opener, and to it.
+    ways: [Way<M>; 2],
+    /// What its opener knows it by.
+    tag: u32,
+}
 
 #[derive(Debug)]
 struct Way<M> {
@@ -99,7 +104,10 @@ impl<M> Messenger<M> {
         let channel = {
             let mut table = self.wires.borrow_mut();
             let channel = table.channels.len() as u32;
-            table.channels.push(Channel([Way::new(), Way::new()]));
+            table.channels.push(Channel {
+                ways: [Way::new(), Way::new()],
+                tag,
+            });
             table.by_port.insert((io.host(), port, peer), channel);
             channel
         };
@@ -112,22 +120,37 @@ impl<M> Messenger<M> {
         Some(conn)
     }
 
-    /// A connection was accepted, which its opener knows by [`Self::connect`].
+    /// A connection was accepted, which its opener knows by [`Self::connect`]; here it is `tag`.
     pub fn accept(&mut self, io: &Io<'_>, conn: ConnId, tag: u32) {
+        self.accept_with(io, conn, |_| tag);
+    }
+
+    /// The same; here it is what it is to its opener, which is returned.
+    pub fn accept_as_opened(&mut self, io: &Io<'_>, conn: ConnId) -> Option<u32> {
+        self.accept_with(io, conn, |openers| openers)
+    }
+
+    fn accept_with(
+        &mut self,
+        io: &Io<'_>,
+        conn: ConnId,
+        tag: impl FnOnce(u32) -> u32,
+    ) -> Option<u32> {
         let key = io.peer(conn).zip(io.opener_port(conn));
-        let channel = key.and_then(|(peer, port)| {
-            let key = (peer, port, io.host());
-            self.wires.borrow_mut().by_port.remove(&key)
+        let found = key.and_then(|(peer, port)| {
+            let mut table = self.wires.borrow_mut();
+            let channel = table.by_port.remove(&(peer, port, io.host()))?;
+            Some((channel, tag(table.channels[channel as usize].tag)))
         });
-        debug_assert!(channel.is_some(), "nobody has opened this connection");
-        if let Some(channel) = channel {
-            self.attach(End {
-                conn,
-                channel,
-                out: 1,
-                tag,
-            });
-        }
+        debug_assert!(found.is_some(), "nobody has opened this connection");
+        let (channel, tag) = found?;
+        self.attach(End {
+            conn,
+            channel,
+            out: 1,
+            tag,
+        });
+        Some(tag)
     }
 
     fn attach(&mut self, end: End) {
@@ -167,7 +190,7 @@ impl<M> Messenger<M> {
         debug_assert!(size > 0, "an empty message never arrives");
         if let Some(end) = self.end(conn) {
             let mut table = self.wires.borrow_mut();
-            let way = &mut table.channels[end.channel as usize].0[usize::from(end.out)];
+            let way = &mut table.channels[end.channel as usize].ways[usize::from(end.out)];
             way.under_way.push_back((size, message));
         }
     }
@@ -178,7 +201,7 @@ impl<M> Messenger<M> {
             return;
         };
         let mut table = self.wires.borrow_mut();
-        let way = &mut table.channels[end.channel as usize].0[usize::from(end.out)];
+        let way = &mut table.channels[end.channel as usize].ways[usize::from(end.out)];
         way.unwritten += n;
         if way.unwritten > 0 {
             way.unwritten -= io.send(conn, way.unwritten);
@@ -199,7 +222,7 @@ impl<M> Messenger<M> {
         };
         if let Some(end) = self.end(conn) {
             let mut table = self.wires.borrow_mut();
-            let way = &mut table.channels[end.channel as usize].0[usize::from(1 - end.out)];
+            let way = &mut table.channels[end.channel as usize].ways[usize::from(1 - end.out)];
             way.read += n;
         }
     }
@@ -209,7 +232,7 @@ impl<M> Messenger<M> {
     pub fn next(&mut self, conn: ConnId) -> Option<(u64, M)> {
         let end = self.end(conn)?;
         let mut table = self.wires.borrow_mut();
-        let way = &mut table.channels[end.channel as usize].0[usize::from(1 - end.out)];
+        let way = &mut table.channels[end.channel as usize].ways[usize::from(1 - end.out)];
         let (size, _) = way.under_way.front()?;
         if *size > way.read {
             return None;
