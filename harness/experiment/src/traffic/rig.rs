@@ -162,9 +162,12 @@ impl Rig {
         self.at(Duration::ZERO, traffic)
     }
 
-    pub(super) fn at(mut self, start: Duration, traffic: impl Traffic + 'static) -> Self {
-        self.traffics
-            .push((Box::new(traffic), Instant::ZERO + start));
+    pub(super) fn at(self, start: Duration, traffic: impl Traffic + 'static) -> Self {
+        self.boxed(start, Box::new(traffic))
+    }
+
+    pub(super) fn boxed(mut self, start: Duration, traffic: Box<dyn Traffic>) -> Self {
+        self.traffics.push((traffic, Instant::ZERO + start));
         self
     }
 

@@ -325,9 +325,9 @@ impl Role for Node {
     fn event(&mut self, io: &mut Io<'_>, conn: ConnId, event: RoleEvent) {
         match event {
             RoleEvent::Accepted => {
-                if self.messages.accept_as_opened(io, conn) == Some(FIRST_HOST) {
-                    self.controls.push(conn);
-                }
+                let tag = self.messages.accept_as_opened(io, conn);
+                let waits = tag == Some(FIRST_HOST);
+                self.controls.extend(waits.then_some(conn));
             }
             RoleEvent::Connected => {
                 let begins = self.opening.connected();
