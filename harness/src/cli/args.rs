@@ -32,6 +32,19 @@ pub(super) enum Command {
     /// Goodput of each flow, utilisation and queue of the bottleneck; --svg draws queue, window,
     /// goodput, RTT or DCTCP's alpha over time.
     Flows(Box<super::flows::FlowsArgs>),
+    /// Run an experiment from a file, or one that ships by name.
+    ///
+    /// A file says what to run: network, hosts, traffic, probes, and what is varied. `narrows show
+    /// NAME` prints one that ships, `narrows keys` what can be set.
+    Run(Box<super::run::RunArgs>),
+    /// Print the file of an experiment that ships; it runs as printed.
+    Show(super::keys::ShowArgs),
+    /// Show every key of experiments: what it means, its type, range and default.
+    Keys(super::keys::KeysArgs),
+    /// Put the results of the parts of an experiment together.
+    Merge(super::keys::MergeArgs),
+    /// Compare two folders of results: which metrics moved beyond their intervals.
+    Diff(super::keys::DiffArgs),
     /// Run this TCP against the kernel's, over TAP, in a lab of network namespaces.
     ///
     /// `serve`, `get`, `send` and `iperf3` make the lab for as long as they need it; `up` makes it

@@ -4,7 +4,13 @@ use crate::scenario::incast::Incast;
 use narrows::congestion::registry::LookupError;
 use narrows::congestion::{CongestionRegistry, RtoRegistry};
 use narrows::recovery::detector::{self, DetectorRegistry};
+use narrows_experiment::metric::Metrics;
+use narrows_experiment::model::network::GRAPH;
+use narrows_experiment::probe::ProbeKinds;
+use narrows_experiment::registry::Registry;
+use narrows_experiment::traffic::TrafficKinds;
 use narrows_net::near_match::nearest;
+use narrows_net::net::topology::Topologies;
 use std::sync::Arc;
 
 /// One name.
@@ -43,16 +49,31 @@ pub enum Kind {
     Scenario,
     /// `--preset`.
     Preset,
+    /// Experiments that ship.
+    Experiment,
+    /// `network.topology`.
+    Topology,
+    /// `traffic.NAME.kind`.
+    Traffic,
+    /// `probe.NAME.kind`.
+    Probe,
+    /// What is measured.
+    Metric,
 }
 
 impl Kind {
     /// All kinds, in the order of `narrows list`.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 10] = [
         Self::Congestion,
         Self::Rto,
         Self::LossDetector,
         Self::Scenario,
         Self::Preset,
+        Self::Experiment,
+        Self::Topology,
+        Self::Traffic,
+        Self::Probe,
+        Self::Metric,
     ];
 
     /// The name in running text.
@@ -63,6 +84,11 @@ impl Kind {
             Self::LossDetector => "loss detector",
             Self::Scenario => "scenario",
             Self::Preset => "preset",
+            Self::Experiment => "experiment",
+            Self::Topology => "topology",
+            Self::Traffic => "traffic",
+            Self::Probe => "probe",
+            Self::Metric => "metric",
         }
     }
 
@@ -76,6 +102,11 @@ impl Kind {
             Self::LossDetector => "Loss detectors (--loss)",
             Self::Scenario => "Scenarios",
             Self::Preset => "Presets of incast (--preset)",
+            Self::Experiment => "Experiments that ship (narrows run NAME)",
+            Self::Topology => "Topologies (network.topology)",
+            Self::Traffic => "Traffic (traffic.NAME.kind)",
+            Self::Probe => "Probes (probe.NAME.kind)",
+            Self::Metric => "Metrics",
         }
     }
 }
@@ -90,6 +121,14 @@ pub struct Catalog {
     pub rto: Arc<RtoRegistry>,
     /// Loss detectors.
     pub detectors: Arc<DetectorRegistry>,
+    /// Shapes of networks.
+    pub topologies: Topologies,
+    /// Kinds of traffic.
+    pub traffic: TrafficKinds,
+    /// Kinds of probes.
+    pub probes: ProbeKinds,
+    /// What is measured of experiments.
+    pub metrics: Metrics,
     /// Scenarios.
     pub scenarios: Vec<Entry>,
     /// Presets.
@@ -103,6 +142,10 @@ impl Default for Catalog {
             congestion: Arc::new(CongestionRegistry::standard()),
             rto: Arc::new(RtoRegistry::standard()),
             detectors: Arc::new(detector::standard()),
+            topologies: Topologies::standard(),
+            traffic: TrafficKinds::standard(),
+            probes: ProbeKinds::standard(),
+            metrics: Metrics::standard(),
             scenarios: vec![
                 Entry::new(
                     "incast",
@@ -137,6 +180,19 @@ impl Catalog {
         }
     }
 
+    /// What an experiment can name.
+    pub fn registry(&self) -> Registry {
+        Registry {
+            congestion: Arc::clone(&self.congestion),
+            rto: Arc::clone(&self.rto),
+            detectors: Arc::clone(&self.detectors),
+            topologies: self.topologies.clone(),
+            traffic: self.traffic.clone(),
+            probes: self.probes.clone(),
+            metrics: self.metrics.clone(),
+        }
+    }
+
     /// The names of one kind.
     pub fn entries(&self, kind: Kind) -> Vec<Entry> {
         fn of<F: ?Sized>(e: &narrows::congestion::registry::Entry<F>) -> Entry {
@@ -152,6 +208,28 @@ impl Catalog {
             Kind::LossDetector => self.detectors.entries().map(of).collect(),
             Kind::Scenario => self.scenarios.clone(),
             Kind::Preset => self.presets.clone(),
+            Kind::Experiment => {
+                let all = narrows_experiment::shipped::ALL.iter();
+                all.map(|s| Entry::new(s.name, s.title())).collect()
+            }
+            Kind::Topology => {
+                let shapes = self.topologies.entries();
+                let shapes = shapes.map(|t| Entry::new(t.name(), t.about()));
+                let graph = Entry::new(GRAPH, "nodes and links by name");
+                shapes.chain([graph]).collect()
+            }
+            Kind::Traffic => {
+                let kinds = self.traffic.entries();
+                kinds.map(|t| Entry::new(t.name(), t.about())).collect()
+            }
+            Kind::Probe => {
+                let kinds = self.probes.entries();
+                kinds.map(|p| Entry::new(p.name(), p.about())).collect()
+            }
+            Kind::Metric => {
+                let all = self.metrics.entries();
+                all.map(|m| Entry::new(m.name, m.meaning)).collect()
+            }
         }
     }
 

@@ -4,6 +4,7 @@ mod args;
 pub mod catalog;
 mod flows;
 mod incast;
+mod keys;
 mod list;
 #[cfg(target_os = "linux")]
 mod live;
@@ -13,6 +14,7 @@ pub mod output;
 pub mod plan;
 pub mod progress;
 mod recorder;
+mod run;
 mod script;
 mod validate;
 pub use narrows_experiment::values;
@@ -115,6 +117,8 @@ enum Stop {
     Output(OutputError),
     /// Something else could not be done.
     Failed(String),
+    /// What was given cannot be; the text says it all.
+    Wrong(String),
 }
 
 impl From<OutputError> for Stop {
@@ -168,6 +172,11 @@ impl<R: IncastRunner> App<R> {
                 Command::Flows(flows) => flows::run(self, &flows, console),
                 #[cfg(target_os = "linux")]
                 Command::Live(live) => live::run(self, &live, &args, console),
+                Command::Run(args) => run::run(self, &args, console),
+                Command::Show(args) => keys::show(&args, console),
+                Command::Keys(args) => keys::keys(self, &args, console),
+                Command::Merge(args) => keys::put_together(self, &args, console),
+                Command::Diff(args) => keys::diff(self, &args, console),
                 Command::Script(args) => script::run(&args, console),
                 Command::Validate(validate) => validate::run(self, &validate, &args, console),
                 Command::List { parameters } => {
@@ -199,6 +208,10 @@ impl<R: IncastRunner> App<R> {
             Err(Stop::Output(e)) => {
                 tell(&e, console);
                 EXIT_FAILED
+            }
+            Err(Stop::Wrong(text)) => {
+                let _ = output::print(console.stderr, &text);
+                EXIT_USAGE
             }
             Err(Stop::Failed(why)) => {
                 let _ = console.say_aside(&format!("narrows: {why}\n"));

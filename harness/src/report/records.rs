@@ -96,7 +96,8 @@ impl RunRecord {
         let spec = &planned.spec;
         let mut times = run.block_times.clone();
         times.sort_unstable();
-        let q = |percent| super::stats::quantile(&times, percent).map(|d| d.as_nanos());
+        let q =
+            |percent| narrows_experiment::stats::quantile(&times, percent).map(|d| d.as_nanos());
         Self {
             variant: variant.to_owned(),
             congestion: spec.tcp.congestion.clone(),

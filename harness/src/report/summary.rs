@@ -1,8 +1,8 @@
 //! Runs gathered into points: one for each variant and number of servers.
 
-use super::stats::{Estimate, quantile};
 use crate::scenario::{IncastRun, Outcome, SweepSpec, Variant};
 use narrows::{Duration, Rate};
+use narrows_experiment::stats::{Estimate, quantile};
 
 /// A sweep as far as it was run.
 #[derive(Clone, Debug)]

@@ -1,9 +1,9 @@
 //! The table for terminals: at most 100 columns wide, or 80 where there are no more.
 
-use super::stats::Estimate;
 use super::story::Story;
 use super::summary::{Point, Summary};
 use narrows::Duration;
+use narrows_experiment::stats::Estimate;
 use std::fmt::Write;
 
 /// Whether escape sequences may be used.

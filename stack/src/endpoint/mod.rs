@@ -446,7 +446,9 @@ impl<T: TcpTypes> Endpoint<T> {
         }
     }
 
-    /// A packet that [`poll_transmit`](Self::poll_transmit) gave was refused by the device.
+    /// A packet that [`poll_transmit`](Self::poll_transmit) gave was refused by the device. When
+    /// there is room again another connection has its turn first, if one waits: one that always
+    /// has more to send would keep all others from sending otherwise.
     pub fn handle_local_drop(
         &mut self,
         now: Instant,
@@ -463,6 +465,9 @@ impl<T: TcpTypes> Endpoint<T> {
         };
         if let Some(conn) = self.slots[slot as usize].conn.as_mut() {
             conn.handle_local_drop(now, tcp, payload_len);
+            if self.first_dirty == slot {
+                self.pop_dirty();
+            }
             self.touch(slot);
         }
     }

@@ -35,3 +35,34 @@ pub struct SenderStats {
     /// Data segments sent, retransmissions included.
     pub segments: u64,
 }
+
+impl SenderStats {
+    /// What was counted since `earlier`, which are counters of the same sender.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            retransmits: self.retransmits.saturating_sub(earlier.retransmits),
+            retransmitted_bytes: self
+                .retransmitted_bytes
+                .saturating_sub(earlier.retransmitted_bytes),
+            timeouts: self.timeouts.saturating_sub(earlier.timeouts),
+            timeouts_full_window: self
+                .timeouts_full_window
+                .saturating_sub(earlier.timeouts_full_window),
+            timeouts_tail: self.timeouts_tail.saturating_sub(earlier.timeouts_tail),
+            timeouts_retransmission: self
+                .timeouts_retransmission
+                .saturating_sub(earlier.timeouts_retransmission),
+            fast_recoveries: self.fast_recoveries.saturating_sub(earlier.fast_recoveries),
+            lost_again: self.lost_again.saturating_sub(earlier.lost_again),
+            ecn_reductions: self.ecn_reductions.saturating_sub(earlier.ecn_reductions),
+            lost_bytes: self.lost_bytes.saturating_sub(earlier.lost_bytes),
+            tail_loss_probes: self
+                .tail_loss_probes
+                .saturating_sub(earlier.tail_loss_probes),
+            undone: self.undone.saturating_sub(earlier.undone),
+            local_drops: self.local_drops.saturating_sub(earlier.local_drops),
+            ce_bytes: self.ce_bytes.saturating_sub(earlier.ce_bytes),
+            segments: self.segments.saturating_sub(earlier.segments),
+        }
+    }
+}

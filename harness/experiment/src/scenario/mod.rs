@@ -3,13 +3,13 @@
 mod faults;
 pub mod flows;
 pub mod incast;
-mod network;
+pub(crate) mod network;
 pub mod outcome;
 pub mod parallel;
 pub mod spec;
 pub mod sweep;
 pub mod tcp;
-mod validate;
+pub(crate) mod validate;
 
 use narrows::ByteCount;
 use std::fmt;

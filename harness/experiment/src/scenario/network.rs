@@ -13,7 +13,7 @@ use crate::sim::time::SimTime;
 use narrows::{ByteCount, Duration, Rate};
 
 /// A clean link.
-pub(super) fn link(rate: Rate, delay: Duration, framing: Framing) -> LinkSpec {
+pub(crate) fn link(rate: Rate, delay: Duration, framing: Framing) -> LinkSpec {
     LinkSpec::new(rate, SimTime::from_duration(delay)).with_framing(match framing {
         Framing::None => link::Framing::None,
         Framing::Ethernet => link::Framing::Ethernet,
@@ -21,7 +21,7 @@ pub(super) fn link(rate: Rate, delay: Duration, framing: Framing) -> LinkSpec {
 }
 
 /// A queue's limit.
-pub(super) fn capacity(limit: QueueLimit) -> Capacity {
+pub(crate) fn capacity(limit: QueueLimit) -> Capacity {
     match limit {
         QueueLimit::Bytes(b) => Capacity::Bytes(b),
         QueueLimit::Packets(p) => Capacity::Packets(p),
@@ -29,7 +29,7 @@ pub(super) fn capacity(limit: QueueLimit) -> Capacity {
 }
 
 /// The limit of a switch port that counts as `counting` says.
-pub(super) fn port_capacity(limit: QueueLimit, counting: QueueCounting) -> Capacity {
+pub(crate) fn port_capacity(limit: QueueLimit, counting: QueueCounting) -> Capacity {
     capacity(match counting {
         QueueCounting::Ns2 => limit.one_less(),
         QueueCounting::Waiting | QueueCounting::WithInService => limit,
@@ -37,7 +37,7 @@ pub(super) fn port_capacity(limit: QueueLimit, counting: QueueCounting) -> Capac
 }
 
 /// A buffer that ports share.
-pub(super) fn pool(shared: SharedBuffer) -> PoolSpec {
+pub(crate) fn pool(shared: SharedBuffer) -> PoolSpec {
     PoolSpec {
         size: shared.size,
         alpha_num: shared.alpha.0,
@@ -46,7 +46,7 @@ pub(super) fn pool(shared: SharedBuffer) -> PoolSpec {
 }
 
 /// Whether the packet in service counts.
-pub(super) fn in_service(counting: QueueCounting) -> InService {
+pub(crate) fn in_service(counting: QueueCounting) -> InService {
     match counting {
         QueueCounting::Waiting | QueueCounting::Ns2 => InService::NotCounted,
         QueueCounting::WithInService => InService::Counted,
@@ -54,7 +54,7 @@ pub(super) fn in_service(counting: QueueCounting) -> InService {
 }
 
 /// What goes wrong on a link.
-pub(super) fn impairments(spec: Impair) -> ImpairSpec {
+pub(crate) fn impairments(spec: Impair) -> ImpairSpec {
     let when = |share: Share| match share.0 {
         0 => When::Never,
         n => When::Chance(Probability::ratio(u64::from(n), u64::from(Share::ALL.0))),
@@ -70,7 +70,7 @@ pub(super) fn impairments(spec: Impair) -> ImpairSpec {
 }
 
 /// The discipline of a port of `rate` for packets of `mtu`.
-pub(super) fn discipline(aqm: Aqm, rate: Rate, mtu: u32) -> DisciplineSpec {
+pub(crate) fn discipline(aqm: Aqm, rate: Rate, mtu: u32) -> DisciplineSpec {
     let threshold = |limit| match limit {
         QueueLimit::Bytes(b) => Threshold::Bytes(b.get()),
         QueueLimit::Packets(p) => Threshold::Packets(p),

@@ -54,42 +54,34 @@ pub fn run_sweep(
 ) -> SweepResults {
     let mut order: Vec<usize> = (0..planned.len()).collect();
     order.sort_by_key(|&i| std::cmp::Reverse(cost(&planned[i].spec)));
-    let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, Result<IncastRun, ScenarioError>)>> = Mutex::new(Vec::new());
-    let worker = || {
-        while !cancel.load(Ordering::Relaxed) {
-            let Some(&index) = order.get(next.fetch_add(1, Ordering::Relaxed)) else {
-                break;
-            };
-            let spec = &planned[index].spec;
-            let progress = |done, all| {
-                on_step(Step {
-                    index,
-                    cost: part(cost(spec), done, all),
-                    phase: Phase::Running,
-                });
-            };
-            let ctx = RunContext {
-                cancel: Some(cancel),
-                progress: Some(&progress),
-                ..RunContext::default()
-            };
-            let result = guarded(runner, spec, ctx);
-            done.lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push((index, result));
+    each(order.len(), threads, |nth| {
+        if cancel.load(Ordering::Relaxed) {
+            return;
+        }
+        let index = order[nth];
+        let spec = &planned[index].spec;
+        let progress = |done, all| {
             on_step(Step {
                 index,
-                cost: cost(spec),
-                phase: Phase::Ended,
+                cost: part(cost(spec), done, all),
+                phase: Phase::Running,
             });
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..threads.min(planned.len()) {
-            scope.spawn(worker);
-        }
-        worker();
+        };
+        let ctx = RunContext {
+            cancel: Some(cancel),
+            progress: Some(&progress),
+            ..RunContext::default()
+        };
+        let result = guarded(runner, spec, ctx);
+        done.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push((index, result));
+        on_step(Step {
+            index,
+            cost: cost(spec),
+            phase: Phase::Ended,
+        });
     });
     let mut results = SweepResults {
         runs: planned.iter().map(|_| None).collect(),
@@ -104,6 +96,27 @@ pub fn run_sweep(
     }
     results.failures.sort_by_key(|(index, _)| *index);
     results
+}
+
+/// Does `work` for each number below `count`, on so many threads: each takes the next one that is
+/// left.
+pub fn each(count: usize, threads: usize, work: impl Fn(usize) + Sync) {
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        loop {
+            let nth = next.fetch_add(1, Ordering::Relaxed);
+            if nth >= count {
+                break;
+            }
+            work(nth);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.min(count) {
+            scope.spawn(worker);
+        }
+        worker();
+    });
 }
 
 /// One run; a panic becomes [`ScenarioError::Internal`].

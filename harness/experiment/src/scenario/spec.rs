@@ -328,6 +328,8 @@ pub struct TcpSpec {
     pub idle_restart: IdleRestart,
     /// Undo reductions that prove unnecessary (F-RTO, Eifel, D-SACK).
     pub undo_spurious: bool,
+    /// Nagle's algorithm: a small segment waits while another is unacknowledged.
+    pub nagle: bool,
 }
 
 impl TcpSpec {
@@ -473,6 +475,7 @@ impl Default for IncastSpec {
                 // persistent connections do is kept.
                 idle_restart: IdleRestart::Keep,
                 undo_spurious: true,
+                nagle: false,
             },
             seed: 1,
             repetition: 0,

@@ -77,7 +77,7 @@ pub fn config(
         },
         initial_window: InitialWindow::Segments(spec.initial_window),
         idle_restart: spec.idle_restart,
-        nagle: false,
+        nagle: spec.nagle,
         ack: match spec.delayed_ack {
             DelayedAck::Off => AckPolicy::IMMEDIATE,
             DelayedAck::On { segments, timeout } => AckPolicy {

@@ -118,7 +118,7 @@ pub(super) fn check_impair(impair: Impair) -> Result<(), ScenarioError> {
 }
 
 /// A queue must hold at least one full packet, or no full segment ever passes.
-pub(super) fn check_queue(
+pub(crate) fn check_queue(
     option: &'static str,
     limit: QueueLimit,
     mtu: u32,
@@ -159,7 +159,7 @@ pub(super) fn check_aqm(aqm: Aqm) -> Result<(), ScenarioError> {
 }
 
 /// TCP on a path with `mtu`, which is in its range.
-pub(super) fn check_tcp(tcp: &TcpSpec, mtu: u32) -> Result<(), ScenarioError> {
+pub(crate) fn check_tcp(tcp: &TcpSpec, mtu: u32) -> Result<(), ScenarioError> {
     let mss_max = u64::from(mtu - IP_TCP_HEADERS);
     if let Some(mss) = tcp.mss.filter(|n| !(64..=mss_max).contains(&u64::from(*n))) {
         let allowed = format!("allowed is 64 to {mss_max} with --mtu {mtu}");

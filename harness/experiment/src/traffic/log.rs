@@ -35,6 +35,8 @@ struct Written {
     unfinished: Vec<Option<usize>>,
     /// By traffic: transfers that an application gave up on.
     failed: Vec<u64>,
+    /// Calls of `finish` that counted.
+    finished: u64,
     /// How many traffics are not over.
     going: usize,
 }
@@ -56,9 +58,9 @@ impl Log {
             && *calls > 0
         {
             *calls -= 1;
-            if *calls == 0 {
-                log.going -= 1;
-            }
+            let over = *calls == 0;
+            log.finished += 1;
+            log.going -= usize::from(over);
         }
     }
 
@@ -74,6 +76,15 @@ impl Log {
 
     pub(crate) fn deliver(&self, bytes: u64) {
         self.0.borrow_mut().delivered += ByteCount::new(bytes);
+    }
+
+    /// How many parts of the traffics are done, of how many; an endless one counts as one that is
+    /// not.
+    pub fn progress(&self) -> (u64, u64) {
+        let log = self.0.borrow();
+        let left = |u: &Option<usize>| u.map_or(1, |calls| calls as u64);
+        let left: u64 = log.unfinished.iter().map(left).sum();
+        (log.finished, log.finished + left)
     }
 
     /// Whether there is a traffic that is not over.

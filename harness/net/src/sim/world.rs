@@ -320,6 +320,11 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
         &mut self.network
     }
 
+    /// The hosts, and the network for questions that look at a queue now.
+    pub fn parts_mut(&mut self) -> (&[H], &mut Network<H::Packet>) {
+        (&self.hosts, &mut self.network)
+    }
+
     /// Who listens.
     pub fn tap_mut(&mut self) -> &mut T {
         &mut self.tap

@@ -64,8 +64,16 @@ impl Graph {
 
     fn apply_one(&mut self, it: &Override) -> Result<(), TopologyError> {
         let ports = self.select(&it.on)?;
+        self.apply_to(&ports, it)
+    }
+
+    /// Applies an override to these ports, whatever it says that it is on.
+    ///
+    /// # Errors
+    /// If it sets what one of them does not have. All are as they were then.
+    pub fn apply_to(&mut self, ports: &[PortId], it: &Override) -> Result<(), TopologyError> {
         // All before any, so that an error leaves the graph as it was.
-        for &port in &ports {
+        for &port in ports {
             if let Some(problem) = it.problem(port.index() < self.hosts.len()) {
                 return Err(TopologyError::Port {
                     port: self.port_name(port),
@@ -73,7 +81,7 @@ impl Graph {
                 });
             }
         }
-        for port in ports {
+        for &port in ports {
             self.set(port, it);
         }
         Ok(())

@@ -1,0 +1,128 @@
+//! Runs the runs of a plan on several threads.
+
+use crate::model::Invalid;
+use crate::plan::{Plan, PlannedRun};
+use crate::registry::Registry;
+use crate::run::{RunError, RunOutcome};
+use crate::scenario::RunContext;
+use crate::scenario::parallel::{self, Phase, Step};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// What one run costs, as far as anybody knows before: for progress, nothing else.
+const COST: u64 = 1_000_000;
+
+/// What is told on the way.
+#[derive(Clone, Copy)]
+pub struct Listener<'a> {
+    /// How far a run is: its number among those to do, of [`total_cost`].
+    pub step: &'a (dyn Fn(Step) + Sync),
+    /// A run ended. Never called twice at once. Whether to go on.
+    pub ended: &'a (dyn Fn(PlannedRun, Result<RunOutcome, RunError>) -> GoOn + Sync),
+}
+
+impl std::fmt::Debug for Listener<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Listener").finish_non_exhaustive()
+    }
+}
+
+/// Whether to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GoOn {
+    /// With the next run.
+    Yes,
+    /// Begin no other.
+    No,
+}
+
+/// The cost of so many runs, as [`Listener::step`] counts it.
+pub const fn total_cost(runs: usize) -> u64 {
+    COST * runs as u64
+}
+
+/// Does `runs` in their order on `threads` threads, until done or `cancel` is set. A run that
+/// panics is an error of its own.
+pub fn execute(
+    plan: &Plan,
+    registry: &Registry,
+    runs: &[PlannedRun],
+    threads: usize,
+    cancel: &AtomicBool,
+    listener: Listener<'_>,
+) {
+    let one = Mutex::new(());
+    let stop = AtomicBool::new(false);
+    parallel::each(runs.len(), threads, |index| {
+        if stop.load(Ordering::Relaxed) || cancel.load(Ordering::Relaxed) {
+            return;
+        }
+        let run = runs[index];
+        let progress = |done, all| {
+            (listener.step)(Step {
+                index,
+                cost: parallel::part(COST, done, all),
+                phase: Phase::Running,
+            });
+        };
+        let ctx = RunContext {
+            cancel: Some(cancel),
+            progress: Some(&progress),
+            ..RunContext::default()
+        };
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let experiment = plan.experiment(run, registry)?;
+            experiment.run(registry, ctx)
+        }));
+        let outcome = outcome.unwrap_or_else(|panic| {
+            let text = parallel::panic_text(panic.as_ref());
+            Err(RunError::Internal(text))
+        });
+        let _one = one.lock().unwrap_or_else(PoisonError::into_inner);
+        if (listener.ended)(run, outcome) == GoOn::No {
+            stop.store(true, Ordering::Relaxed);
+        }
+        (listener.step)(Step {
+            index,
+            cost: COST,
+            phase: Phase::Ended,
+        });
+    });
+}
+
+/// Of a plan, what a dry run tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Estimate {
+    /// Runs.
+    pub runs: usize,
+    /// Hosts of the largest network.
+    pub hosts: u32,
+    /// Its ports.
+    pub ports: u32,
+    /// Packets that the busiest run could have at most, over its whole duration.
+    pub packets: u64,
+}
+
+impl Plan {
+    /// What it would take.
+    ///
+    /// # Errors
+    /// Of the first point that is impossible.
+    pub fn estimate(&self, registry: &Registry) -> Result<Estimate, Invalid> {
+        let mut all = Estimate {
+            runs: self.runs(),
+            hosts: 0,
+            ports: 0,
+            packets: 0,
+        };
+        for point in 0..self.points() {
+            let experiment = self.at(point, registry)?;
+            let size = experiment.size(registry)?;
+            all.hosts = all.hosts.max(size.hosts);
+            all.ports = all.ports.max(size.ports);
+            all.packets = all.packets.max(size.packets);
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,302 @@
+//! The metrics that narrows brings along.
+
+use super::{Better, Measured, Metric, Scope};
+use crate::net::stats::DropReason;
+use crate::run::{FlowOutcome, PortOutcome};
+use crate::traffic::Transfer;
+use Better::{Higher, Lower, Neither};
+
+/// Transfers of the scope that began after the warm-up.
+fn transfers<'a>(scope: &'a Scope<'_>) -> impl Iterator<Item = &'a Transfer> {
+    let (run, traffic) = (scope.run, scope.traffic);
+    let from = run.measured_from;
+    run.transfers
+        .iter()
+        .filter(move |t| traffic.is_none_or(|n| n == t.traffic) && t.began >= from)
+}
+
+/// Flows of the scope.
+fn flows<'a>(scope: &'a Scope<'_>) -> impl Iterator<Item = &'a FlowOutcome> {
+    let traffic = scope.traffic;
+    let wanted = move |f: &&FlowOutcome| traffic.is_none_or(|n| n == f.traffic);
+    scope.run.flows.iter().filter(wanted)
+}
+
+fn sum(scope: &Scope<'_>, of: impl Fn(&FlowOutcome) -> u64) -> Option<Measured> {
+    Some(Measured::Count(flows(scope).map(of).sum()))
+}
+
+/// A sum over ports, of the whole run only.
+fn ports(scope: &Scope<'_>, of: impl Fn(&PortOutcome) -> u64) -> Option<Measured> {
+    if scope.traffic.is_some() {
+        return None;
+    }
+    Some(Measured::Count(scope.run.ports.iter().map(of).sum()))
+}
+
+fn switch_ports(scope: &Scope<'_>, of: impl Fn(&PortOutcome) -> u64) -> Option<Measured> {
+    ports(scope, |p| if p.nic { 0 } else { of(p) })
+}
+
+fn seconds(scope: &Scope<'_>) -> Option<f64> {
+    let ns = scope.run.measured.as_nanos();
+    (ns > 0).then_some(ns as f64 / 1e9)
+}
+
+/// The value below which a share of the latencies lies (nearest rank, as IEEE 1003's `sort`ed
+/// list has it), in parts per 1000.
+fn percentile(scope: &Scope<'_>, permille: usize) -> Option<Measured> {
+    let mut all: Vec<u64> = transfers(scope).map(|t| t.took.as_nanos()).collect();
+    if all.is_empty() {
+        return None;
+    }
+    let rank = (all.len() * permille).div_ceil(1_000).clamp(1, all.len());
+    let (_, value, _) = all.select_nth_unstable(rank - 1);
+    Some(Measured::Count(*value))
+}
+
+fn mean_latency(scope: &Scope<'_>) -> Option<Measured> {
+    let (mut n, mut sum) = (0_u64, 0_u128);
+    for t in transfers(scope) {
+        n += 1;
+        sum += u128::from(t.took.as_nanos());
+    }
+    (n > 0).then(|| Measured::Ratio(sum as f64 / n as f64))
+}
+
+/// Jain's index of what the flows received: (sum x)^2 / (n sum x^2).
+fn fairness(scope: &Scope<'_>) -> Option<Measured> {
+    let received: Vec<f64> = flows(scope)
+        .map(|f| f.received.get() as f64)
+        .filter(|x| *x > 0.0)
+        .collect();
+    let n = flows(scope).count();
+    let (sum, squares) = (
+        received.iter().sum::<f64>(),
+        received.iter().map(|x| x * x).sum::<f64>(),
+    );
+    (n > 1 && squares > 0.0).then(|| Measured::Ratio(sum * sum / (n as f64 * squares)))
+}
+
+/// All of them.
+pub(super) fn all() -> Vec<Metric> {
+    vec![
+        Metric::new(
+            ("goodput", "goodput", "bit/s"),
+            Higher,
+            "Payload that reached applications after the warm-up, over that time.",
+            |s| {
+                let bits: u64 = flows(s).map(|f| f.received.get() * 8).sum();
+                Some(Measured::Ratio(bits as f64 / seconds(s)?))
+            },
+        ),
+        Metric::new(
+            ("received", "payload received", "bytes"),
+            Neither,
+            "Payload that reached applications after the warm-up.",
+            |s| sum(s, |f| f.received.get()),
+        ),
+        Metric::new(
+            ("transfers", "transfers", ""),
+            Neither,
+            "Transfers that began after the warm-up and were completed: blocks, replies, queries, chunks.",
+            |s| Some(Measured::Count(transfers(s).count() as u64)),
+        ),
+        Metric::new(
+            ("transfers_per_s", "transfers a second", "1/s"),
+            Higher,
+            "Completed transfers over the time after the warm-up.",
+            |s| Some(Measured::Ratio(transfers(s).count() as f64 / seconds(s)?)),
+        ),
+        Metric::new(
+            ("latency.mean", "mean latency", "ns"),
+            Lower,
+            "Mean time of a transfer, from when it was asked for to its last byte.",
+            mean_latency,
+        ),
+        Metric::new(
+            ("latency.p50", "median latency", "ns"),
+            Lower,
+            "Half of the transfers took no longer.",
+            |s| percentile(s, 500),
+        ),
+        Metric::new(
+            ("latency.p95", "p95 latency", "ns"),
+            Lower,
+            "95 % of the transfers took no longer.",
+            |s| percentile(s, 950),
+        ),
+        Metric::new(
+            ("latency.p99", "p99 latency", "ns"),
+            Lower,
+            "99 % of the transfers took no longer.",
+            |s| percentile(s, 990),
+        ),
+        Metric::new(
+            ("latency.p999", "p99.9 latency", "ns"),
+            Lower,
+            "99.9 % of the transfers took no longer.",
+            |s| percentile(s, 999),
+        ),
+        Metric::new(
+            ("latency.max", "longest latency", "ns"),
+            Lower,
+            "The longest time of a transfer.",
+            |s| percentile(s, 1_000),
+        ),
+        Metric::new(
+            ("fairness", "Jain's index", ""),
+            Higher,
+            "Jain's index of what the flows received: 1 is equal, 1/n is all to one.",
+            fairness,
+        ),
+        Metric::new(
+            ("drops", "drops", ""),
+            Lower,
+            "Packets that switch ports dropped after the warm-up, for whatever reason but a lossy link.",
+            |s| switch_ports(s, PortOutcome::dropped_by_queue),
+        ),
+        Metric::new(
+            ("drops_per_s", "drops a second", "1/s"),
+            Lower,
+            "The same over the time after the warm-up.",
+            |s| {
+                let drops = switch_ports(s, PortOutcome::dropped_by_queue)?;
+                Some(Measured::Ratio(drops.value() / seconds(s)?))
+            },
+        ),
+        Metric::new(
+            ("drops.early", "early drops", ""),
+            Lower,
+            "Of those, packets that queue management dropped early.",
+            |s| switch_ports(s, |p| p.dropped(DropReason::Early)),
+        ),
+        Metric::new(
+            ("drops.link", "lost on links", ""),
+            Lower,
+            "Packets that links lost.",
+            |s| ports(s, |p| p.dropped(DropReason::Lost)),
+        ),
+        Metric::new(
+            ("trimmed", "trimmed", ""),
+            Lower,
+            "Packets whose payload a switch cut.",
+            |s| ports(s, |p| p.trimmed),
+        ),
+        Metric::new(
+            ("refused", "refused by NICs", ""),
+            Lower,
+            "Packets that full NIC queues refused; their TCP sent them later.",
+            |s| ports(s, |p| if p.nic { p.dropped_by_queue() } else { 0 }),
+        ),
+        Metric::new(
+            ("marks", "CE marks", ""),
+            Neither,
+            "Packets that got a CE mark.",
+            |s| ports(s, |p| p.marks),
+        ),
+        Metric::new(
+            ("max_queue", "longest queue", "bytes"),
+            Neither,
+            "The longest queue of any switch port after the warm-up, as the port counts.",
+            |s| {
+                let queues = s.run.ports.iter().filter(|p| !p.nic);
+                let most = queues.map(|p| p.max_bytes).max()?;
+                s.traffic.is_none().then_some(Measured::Count(most))
+            },
+        ),
+        Metric::new(
+            ("utilisation", "highest utilisation", ""),
+            Neither,
+            "Share of the time after the warm-up in which the busiest link carried a frame.",
+            |s| {
+                let busiest = s.run.ports.iter().map(|p| p.utilisation_ppm).max()?;
+                let share = busiest as f64 / 1e6;
+                s.traffic.is_none().then_some(Measured::Ratio(share))
+            },
+        ),
+        Metric::new(
+            ("segments", "data segments", ""),
+            Neither,
+            "Segments with data that were sent, retransmissions included.",
+            |s| sum(s, |f| f.sender.segments),
+        ),
+        Metric::new(
+            ("retransmits", "retransmissions", ""),
+            Lower,
+            "Of those, retransmissions.",
+            |s| sum(s, |f| f.sender.retransmits),
+        ),
+        Metric::new(
+            ("retransmit_share", "retransmitted share", ""),
+            Lower,
+            "Retransmissions over data segments.",
+            |s| {
+                let all = sum(s, |f| f.sender.segments)?.value();
+                let again = sum(s, |f| f.sender.retransmits)?.value();
+                (all > 0.0).then(|| Measured::Ratio(again / all))
+            },
+        ),
+        Metric::new(
+            ("fast_recoveries", "fast recoveries", ""),
+            Neither,
+            "Fast-recovery episodes entered.",
+            |s| sum(s, |f| f.sender.fast_recoveries),
+        ),
+        Metric::new(
+            ("timeouts", "timeouts", ""),
+            Lower,
+            "Retransmission timeouts, handshakes included.",
+            |s| sum(s, FlowOutcome::timeouts),
+        ),
+        Metric::new(
+            ("timeouts.full_window", "whole-window timeouts", ""),
+            Lower,
+            "Timeouts because the whole window was lost: no ACK could come back (FAST 2008).",
+            |s| sum(s, |f| f.sender.timeouts_full_window),
+        ),
+        Metric::new(
+            ("timeouts.tail", "tail timeouts", ""),
+            Lower,
+            "Timeouts because the tail of a window was lost: too few duplicate ACKs.",
+            |s| sum(s, |f| f.sender.timeouts_tail),
+        ),
+        Metric::new(
+            (
+                "timeouts.retransmission",
+                "lost-retransmission timeouts",
+                "",
+            ),
+            Lower,
+            "Timeouts because a retransmission was lost.",
+            |s| sum(s, |f| f.sender.timeouts_retransmission),
+        ),
+        Metric::new(
+            ("timeouts.handshake", "handshake timeouts", ""),
+            Lower,
+            "SYNs and SYN-ACKs that were not answered in time.",
+            |s| sum(s, |f| f.handshake_timeouts),
+        ),
+        Metric::new(
+            ("ecn_reductions", "ECN reductions", ""),
+            Neither,
+            "Reductions of a window because of ECN.",
+            |s| sum(s, |f| f.sender.ecn_reductions),
+        ),
+        Metric::new(
+            ("simulated", "simulated time", "ns"),
+            Neither,
+            "Simulated time of the run.",
+            |s| {
+                let ns = s.run.simulated.as_nanos();
+                s.traffic.is_none().then_some(Measured::Count(ns))
+            },
+        ),
+        Metric::new(
+            ("events", "events", ""),
+            Neither,
+            "Simulator events: a measure of work, not of the network.",
+            |s| s.traffic.is_none().then_some(Measured::Count(s.run.events)),
+        ),
+    ]
+}

@@ -1,0 +1,82 @@
+//! `[[change]]`: what changes while an experiment runs.
+
+use super::settings::Settings;
+use crate::knob;
+use crate::knob::{Choice, Kind, Knob, Knobs};
+use narrows::Duration;
+
+/// A change while an experiment runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// When, and for how long.
+    pub when: When,
+    /// What is set at the ports then: keys of `link` and `queue`.
+    pub set: Settings,
+}
+
+/// When a change comes, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct When {
+    /// When it comes.
+    pub at: Duration,
+    /// After this it is as it was.
+    pub during: Option<Duration>,
+    /// It comes again and again.
+    pub every: Option<Duration>,
+    /// Ports, or hosts.
+    pub on: String,
+    /// What happens.
+    pub what: What,
+}
+
+/// What happens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum What {
+    /// Keys of `link` and `queue` are set.
+    #[default]
+    Set,
+    /// Links are down.
+    LinkDown,
+    /// Hosts do nothing: packets wait.
+    Pause,
+    /// NICs lose what is queued, and what comes meanwhile.
+    RingLoss,
+}
+
+impl Choice for What {
+    const ALL: &'static [(Self, &'static str)] = &[
+        (Self::Set, "set"),
+        (Self::LinkDown, "link-down"),
+        (Self::Pause, "pause"),
+        (Self::RingLoss, "ring-loss"),
+    ];
+}
+
+impl Default for Change {
+    fn default() -> Self {
+        Self {
+            when: When {
+                at: Duration::ZERO,
+                during: None,
+                every: None,
+                on: String::new(),
+                what: What::Set,
+            },
+            set: Settings::default(),
+        }
+    }
+}
+
+impl Knobs for When {
+    const TABLE: &'static [Knob<Self>] = &[
+        knob! { at: "at", "time of change", Kind::TIME, "When it comes." },
+        knob! { during: "for", "duration of change", Kind::Or("off", &Kind::SPAN),
+        "After this it is as it was; off is for good." },
+        knob! { every: "every", "period of change", Kind::Or("off", &Kind::SPAN),
+        "It comes again and again; off is once." },
+        knob! { on: "on", "place of change", Kind::Ports,
+        "Ports (set, link-down) as s0->h0, or hosts (pause, ring-loss) as h3." },
+        knob! { what: "what", "change", Kind::Choice(&["set", "link-down", "pause", "ring-loss"]),
+        "Set the keys of link and queue that stand beside it; take links down; let hosts do nothing while packets wait; let NICs lose their ring." },
+    ];
+}

@@ -1,0 +1,246 @@
+//! `queue`: the buffer of a switch port, and its discipline.
+
+use crate::knob;
+use crate::knob::{Choice, Kind, Knob, Knobs, Quantity, Section};
+use crate::net::discipline::DisciplineSpec;
+use crate::net::discipline::codel::CodelSpec;
+use crate::net::discipline::drr::DrrSpec;
+use crate::net::discipline::fq_codel::FqCodelSpec;
+use crate::net::discipline::red::{AboveMax, RedSpec};
+use crate::net::discipline::strict_priority::StrictPrioritySpec;
+use crate::net::discipline::tail::{NotCapable, Threshold};
+use crate::net::discipline::trimming::TrimmingSpec;
+use crate::net::link;
+use crate::net::port::{PoolId, PortSpec};
+use crate::scenario::network::{capacity, in_service, port_capacity};
+use crate::scenario::spec::{QueueCounting, QueueLimit, Share};
+use crate::sim::rng::Probability;
+use crate::sim::time::SimTime;
+use narrows::{ByteCount, Duration, Rate};
+
+/// The queue of a switch port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// What it holds.
+    pub limit: QueueLimit,
+    /// Whether the packet being transmitted takes buffer space.
+    pub counting: QueueCounting,
+    /// Which packet goes next, and which are marked or dropped.
+    pub discipline: Discipline,
+    /// ECN step: packets that find this much are marked.
+    pub threshold: Option<QueueLimit>,
+    /// RED: the average from which it marks or drops.
+    pub min: Option<QueueLimit>,
+    /// RED: the average from which it does so with every packet.
+    pub max: Option<QueueLimit>,
+    /// RED: the probability at the maximum.
+    pub probability: Option<Share>,
+    /// RED: the average moves by 2^-weight.
+    pub weight: Option<u32>,
+    /// CoDel, FQ-CoDel: the waiting time that may stand.
+    pub target: Option<Duration>,
+    /// CoDel, FQ-CoDel: for how long it may stand above.
+    pub interval: Option<Duration>,
+    /// CoDel, FQ-CoDel: packets that waited longer are marked at once.
+    pub ce_threshold: Option<Duration>,
+    /// FQ-CoDel, DRR: what a flow may send in its turn.
+    pub quantum: Option<ByteCount>,
+    /// FQ-CoDel, DRR: number of flow queues.
+    pub flows: Option<u32>,
+    /// Trimming: what the queue of headers holds.
+    pub headers: Option<QueueLimit>,
+}
+
+/// The queue disciplines by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Discipline {
+    /// First in, first out; what does not fit is dropped.
+    #[default]
+    DropTail,
+    /// Marks above a threshold (RFC 8257 section 3.1).
+    EcnStep,
+    /// Random early detection.
+    Red,
+    /// Controlled delay (RFC 8289).
+    Codel,
+    /// Flow queues with controlled delay (RFC 8290).
+    FqCodel,
+    /// Deficit round robin.
+    Drr,
+    /// The highest traffic class first.
+    StrictPriority,
+    /// Payloads are cut where there is no room, headers go first (NDP).
+    Trimming,
+}
+
+impl Choice for Discipline {
+    const ALL: &'static [(Self, &'static str)] = &[
+        (Self::DropTail, "drop-tail"),
+        (Self::EcnStep, "ecn-step"),
+        (Self::Red, "red"),
+        (Self::Codel, "codel"),
+        (Self::FqCodel, "fq-codel"),
+        (Self::Drr, "drr"),
+        (Self::StrictPriority, "strict-priority"),
+        (Self::Trimming, "trimming"),
+    ];
+}
+
+impl Default for Queue {
+    /// 64 KiB, drop-tail, waiting packets count.
+    fn default() -> Self {
+        Self {
+            limit: QueueLimit::Bytes(ByteCount::new(64 << 10)),
+            counting: QueueCounting::Waiting,
+            discipline: Discipline::DropTail,
+            threshold: None,
+            min: None,
+            max: None,
+            probability: None,
+            weight: None,
+            target: None,
+            interval: None,
+            ce_threshold: None,
+            quantum: None,
+            flows: None,
+            headers: None,
+        }
+    }
+}
+
+impl Knobs for Queue {
+    const TABLE: &'static [Knob<Self>] = &[
+        knob! { limit: "limit", "port buffer", Kind::Queue { least: 1 },
+        "What the queue holds, in bytes or packets." },
+        knob! { counting: "counting", "queue counting", Kind::Choice(&["waiting", "with-in-service", "ns-2"]),
+        "Whether the packet being transmitted takes buffer space; ns-2: it does not, and one packet less than the limit is kept." },
+        knob! { discipline: "discipline", "queue discipline",
+        Kind::Choice(&["drop-tail", "ecn-step", "red", "codel", "fq-codel", "drr", "strict-priority", "trimming"]),
+        "Which packet goes next, and which are marked or dropped.", "RFC 7567" },
+        knob! { threshold: "threshold", "marking threshold", Kind::Or("off", &Kind::Queue { least: 0 }),
+        "Of ecn-step: K, from which ECN-capable packets are marked. Others pass [30kB].", "RFC 8257 section 3.1" },
+        knob! { min: "min", "RED minimum", Kind::Or("off", &Kind::Queue { least: 0 }),
+        "Of red: the average from which packets are marked or dropped at random [20p]." },
+        knob! { max: "max", "RED maximum", Kind::Or("off", &Kind::Queue { least: 1 }),
+        "Of red: the average from which every packet is [60p]." },
+        knob! { probability: "probability", "RED probability", Kind::Or("off", &Kind::Share),
+        "Of red: the probability at the maximum [10%]." },
+        knob! { weight: "weight", "RED weight", Kind::Or("off", &Kind::Whole { least: 0, most: 20 }),
+        "Of red: the average moves by 2^-weight of the difference at each arrival [9]." },
+        knob! { target: "target", "CoDel target", Kind::Or("off", &Kind::Time { least: 100, most: 100_000_000_000 }),
+        "Of codel, fq-codel: the waiting time that may stand [5ms].", "RFC 8289 section 4.3" },
+        knob! { interval: "interval", "CoDel interval", Kind::Or("off", &Kind::Time { least: 100, most: 100_000_000_000 }),
+        "Of codel, fq-codel: for how long it may stand above [100ms].", "RFC 8289 section 4.4" },
+        knob! { ce_threshold: "ce_threshold", "CE threshold", Kind::Or("off", &Kind::Time { least: 100, most: 100_000_000_000 }),
+        "Of codel, fq-codel: ECN-capable packets that waited longer are marked at once." },
+        knob! { quantum: "quantum", "quantum", Kind::Or("off", &Kind::Size { least: 256, most: 1 << 20 }),
+        "Of fq-codel, drr: what a flow may send in its turn [1514B].", "RFC 8290 section 5.2.4" },
+        knob! { flows: "flows", "flow queues", Kind::Or("off", &Kind::Whole { least: 1, most: 65_536 }),
+        "Of fq-codel, drr: number of flow queues [1024].", "RFC 8290 section 5.2.6" },
+        knob! { headers: "headers", "header queue", Kind::Or("off", &Kind::Queue { least: 1 }),
+        "Of trimming: what the queue of headers holds [as much as the limit]." },
+    ];
+}
+
+/// The keys that only some disciplines have, with those.
+const ONLY: [(&str, &[Discipline]); 11] = [
+    ("threshold", &[Discipline::EcnStep]),
+    ("min", &[Discipline::Red]),
+    ("max", &[Discipline::Red]),
+    ("probability", &[Discipline::Red]),
+    ("weight", &[Discipline::Red]),
+    ("target", &[Discipline::Codel, Discipline::FqCodel]),
+    ("interval", &[Discipline::Codel, Discipline::FqCodel]),
+    ("ce_threshold", &[Discipline::Codel, Discipline::FqCodel]),
+    ("quantum", &[Discipline::FqCodel, Discipline::Drr]),
+    ("flows", &[Discipline::FqCodel, Discipline::Drr]),
+    ("headers", &[Discipline::Trimming]),
+];
+
+impl Queue {
+    /// Whether the values go together.
+    ///
+    /// # Errors
+    /// The key that does not, and why.
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        for (key, of) in ONLY {
+            if self.get(key).is_some() && !of.contains(&self.discipline) {
+                let has = self.discipline.show().unwrap_or_default();
+                let of: Vec<String> = of.iter().filter_map(Quantity::show).collect();
+                let of = of.join(" and ");
+                return Err((key, format!("{has} has none: it is a value of {of}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// As the network takes it, before a wire of `rate` with packets of `mtu`.
+    pub fn spec(&self, rate: Rate, mtu: u32, pool: Option<PoolId>) -> PortSpec {
+        PortSpec {
+            discipline: self.discipline_spec(rate, mtu),
+            in_service: in_service(self.counting),
+            pool,
+            ..PortSpec::new(port_capacity(self.limit, self.counting))
+        }
+    }
+
+    fn discipline_spec(&self, rate: Rate, mtu: u32) -> DisciplineSpec {
+        let threshold = |limit| match limit {
+            QueueLimit::Bytes(b) => Threshold::Bytes(b.get()),
+            QueueLimit::Packets(p) => Threshold::Packets(p),
+        };
+        let time = |given: Option<Duration>, else_ms| {
+            SimTime::from_duration(given.unwrap_or(Duration::from_millis(else_ms)))
+        };
+        let codel = CodelSpec {
+            target: time(self.target, 5),
+            interval: time(self.interval, 100),
+            // With or without framing: one packet.
+            max_packet: link::Framing::Ethernet.buffer_len(mtu).into(),
+            ce_threshold: self.ce_threshold.map(SimTime::from_duration),
+        };
+        let quantum = self.quantum.map(|q| q.get() as u32);
+        match self.discipline {
+            Discipline::DropTail => DisciplineSpec::DropTail,
+            Discipline::EcnStep => DisciplineSpec::EcnStep {
+                threshold: threshold(
+                    self.threshold
+                        .unwrap_or(QueueLimit::Bytes(ByteCount::new(30_000))),
+                ),
+                not_capable: NotCapable::Pass,
+            },
+            Discipline::Red => {
+                let share = self.probability.unwrap_or(Share(Share::ALL.0 / 10));
+                DisciplineSpec::Red(RedSpec {
+                    min: threshold(self.min.unwrap_or(QueueLimit::Packets(20))),
+                    max: threshold(self.max.unwrap_or(QueueLimit::Packets(60))),
+                    max_p: Probability::ratio(share.0.into(), Share::ALL.0.into()),
+                    weight_log2: self.weight.unwrap_or(9),
+                    gentle: false,
+                    idle_step: SimTime::from_duration(rate.time_for(ByteCount::from(mtu))),
+                    above_max: AboveMax::Drop,
+                    not_capable: NotCapable::Drop,
+                })
+            }
+            Discipline::Codel => DisciplineSpec::Codel(codel),
+            Discipline::FqCodel => {
+                let of_rfc = FqCodelSpec::new(codel);
+                DisciplineSpec::FqCodel(FqCodelSpec {
+                    quantum: quantum.unwrap_or(of_rfc.quantum),
+                    queues: self.flows.unwrap_or(of_rfc.queues),
+                    ..of_rfc
+                })
+            }
+            Discipline::Drr => DisciplineSpec::Drr(DrrSpec::Flows {
+                quantum: quantum.unwrap_or(1_514),
+                queues: self.flows.unwrap_or(1_024),
+            }),
+            Discipline::StrictPriority => {
+                DisciplineSpec::StrictPriority(StrictPrioritySpec::default())
+            }
+            Discipline::Trimming => DisciplineSpec::Trimming(TrimmingSpec::new(capacity(
+                self.headers.unwrap_or(self.limit),
+            ))),
+        }
+    }
+}

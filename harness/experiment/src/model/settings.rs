@@ -1,0 +1,41 @@
+//! Settings: knobs that are different somewhere, in the order in which they were given.
+
+/// Keys with values, each key once: of two for one key the later holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings(Vec<(String, String)>);
+
+impl Settings {
+    /// Sets a key.
+    pub fn set(&mut self, key: &str, value: &str) {
+        match self.0.iter_mut().find(|(known, _)| known == key) {
+            Some((_, old)) => value.clone_into(old),
+            None => self.0.push((key.to_owned(), value.to_owned())),
+        }
+    }
+
+    /// The value of a key, if it is set.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(known, _)| known == key);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// Whether a key is set.
+    pub fn has(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// Whether a key that begins like this is set.
+    pub fn has_any(&self, prefix: &str) -> bool {
+        self.0.iter().any(|(key, _)| key.starts_with(prefix))
+    }
+
+    /// All.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (&**key, &**value))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}

@@ -1,0 +1,310 @@
+//! A plan: the runs of an experiment, in a fixed order, with derived seeds.
+
+use crate::knob::KnobError;
+use crate::model::{Experiment, Invalid};
+use crate::registry::Registry;
+use crate::scenario::sweep::{MAX_RUNS, derive_seed};
+use std::fmt;
+
+/// The runs of an experiment: the product of its sweep, and repetitions of each point.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    base: Experiment,
+    /// How many values each axis has.
+    lengths: Vec<usize>,
+    points: usize,
+}
+
+/// One run of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PlannedRun {
+    /// Which repetition, from 0.
+    pub repetition: u32,
+    /// Which point of the sweep, from 0; the first axis varies slowest.
+    pub point: usize,
+}
+
+/// A part of a plan: of N equal ones, the I-th from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// Which.
+    pub number: u32,
+    /// Of how many.
+    pub of: u32,
+}
+
+impl Shard {
+    /// All of it.
+    pub const WHOLE: Self = Self { number: 1, of: 1 };
+
+    /// Whether the run that comes `nth` in the plan is in this part.
+    pub const fn has(self, nth: usize) -> bool {
+        nth % self.of as usize == self.number as usize - 1
+    }
+}
+
+impl std::str::FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const HELP: &str = "expected I/N, the I-th of N parts, such as 1/8";
+        let (number, of) = text.split_once('/').ok_or(HELP)?;
+        let number = number.trim().parse().map_err(|_| HELP)?;
+        let of = of.trim().parse().map_err(|_| HELP)?;
+        if of == 0 || of > MAX_RUNS || !(1..=of).contains(&number) {
+            return Err(format!("{HELP}: I is from 1 to N"));
+        }
+        Ok(Self { number, of })
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.number, self.of)
+    }
+}
+
+impl Plan {
+    /// The plan of `experiment`. Every point is set; [`Self::check`] looks whether each can run.
+    ///
+    /// # Errors
+    /// The key that cannot be varied, or cannot be that, and if there are more than a million runs.
+    pub fn new(experiment: &Experiment, registry: &Registry) -> Result<Self, Invalid> {
+        let lengths: Vec<usize> = experiment.sweep.iter().map(|a| a.values.len()).collect();
+        let points = lengths
+            .iter()
+            .try_fold(1_usize, |n, len| n.checked_mul(*len));
+        let repetitions = experiment.run.repetitions as usize;
+        let runs = points.and_then(|n| n.checked_mul(repetitions));
+        let Some(points) = points.filter(|_| runs.is_some_and(|n| n <= MAX_RUNS as usize)) else {
+            let runs = runs.map_or("too many to count".to_owned(), |n| n.to_string());
+            let why = format!(
+                "the sweep and {repetitions} repetitions make {runs} runs, and at most {MAX_RUNS} \
+                 are possible: give fewer values"
+            );
+            return Err(Invalid::new("sweep", why));
+        };
+        let plan = Self {
+            base: experiment.clone(),
+            lengths,
+            points,
+        };
+        // Each value alone, so that an error names it.
+        for axis in &plan.base.sweep {
+            for value in &axis.values {
+                let mut tried = plan.base.clone();
+                set(&mut tried, registry, &axis.key, value)?;
+            }
+        }
+        Ok(plan)
+    }
+
+    /// The experiment.
+    pub fn base(&self) -> &Experiment {
+        &self.base
+    }
+
+    /// How many points the sweep has.
+    pub fn points(&self) -> usize {
+        self.points
+    }
+
+    /// How many runs there are.
+    pub fn runs(&self) -> usize {
+        self.points * self.base.run.repetitions as usize
+    }
+
+    /// The runs of a part: by repetition first, so that what is done covers the whole sweep.
+    pub fn part(&self, shard: Shard) -> impl Iterator<Item = PlannedRun> {
+        let points = self.points;
+        let all = (0..self.base.run.repetitions).flat_map(move |repetition| {
+            (0..points).map(move |point| PlannedRun { repetition, point })
+        });
+        all.enumerate()
+            .filter_map(move |(nth, run)| shard.has(nth).then_some(run))
+    }
+
+    /// The values of a point, one of each axis.
+    pub fn values(&self, point: usize) -> Vec<&str> {
+        let mut rest = point;
+        let mut values: Vec<&str> = self
+            .base
+            .sweep
+            .iter()
+            .zip(&self.lengths)
+            .rev()
+            .map(|(axis, len)| {
+                let value = axis.values[rest % len].as_str();
+                rest /= len;
+                value
+            })
+            .collect();
+        values.reverse();
+        values
+    }
+
+    /// The experiment at a point.
+    ///
+    /// # Errors
+    /// Values that do not go together.
+    pub fn at(&self, point: usize, registry: &Registry) -> Result<Experiment, Invalid> {
+        let mut experiment = self.base.clone();
+        for (axis, value) in self.base.sweep.iter().zip(self.values(point)) {
+            set(&mut experiment, registry, &axis.key, value)?;
+        }
+        Ok(experiment)
+    }
+
+    /// The seed of a run: all points share that of a repetition, unless the seed itself is varied,
+    /// so that what differs between two of them is not the dice.
+    pub fn seed(&self, run: PlannedRun) -> u64 {
+        let axes = self.base.sweep.iter().zip(self.values(run.point));
+        let varied = axes.filter(|(axis, _)| axis.key == "run.seed").last();
+        let seed = varied.and_then(|(_, value)| value.parse().ok());
+        derive_seed(seed.unwrap_or(self.base.run.seed), run.repetition)
+    }
+
+    /// The experiment of a run.
+    ///
+    /// # Errors
+    /// As [`Self::at`].
+    pub fn experiment(&self, run: PlannedRun, registry: &Registry) -> Result<Experiment, Invalid> {
+        let mut experiment = self.at(run.point, registry)?;
+        experiment.run.seed = self.seed(run);
+        Ok(experiment)
+    }
+
+    /// Whether each point can run.
+    ///
+    /// # Errors
+    /// Of the first that cannot: the key, why, and at which values.
+    pub fn check(&self, registry: &Registry) -> Result<(), Invalid> {
+        for point in 0..self.points {
+            let checked = self.at(point, registry).and_then(|e| e.check(registry));
+            checked.map_err(|e| {
+                let at = self.label(point);
+                if at.is_empty() {
+                    return e;
+                }
+                Invalid::new(e.key, format!("{} (with {at})", e.why))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What a point is, in keys and values; nothing without a sweep.
+    pub fn label(&self, point: usize) -> String {
+        let pairs = self.base.sweep.iter().zip(self.values(point));
+        let pairs: Vec<String> = pairs
+            .map(|(axis, v)| format!("{} = {v}", axis.key))
+            .collect();
+        pairs.join(", ")
+    }
+}
+
+fn set(
+    experiment: &mut Experiment,
+    registry: &Registry,
+    key: &str,
+    value: &str,
+) -> Result<(), Invalid> {
+    experiment.set(registry, key, value).map_err(|e| {
+        let why = match &e {
+            KnobError::Unknown { .. } => e.to_string(),
+            KnobError::Value { why } => format!("'{value}': {why}"),
+        };
+        Invalid::new(format!("sweep.{}", crate::model::quoted(key)), why)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(repetitions: u32) -> Plan {
+        let registry = Registry::default();
+        let mut e = Experiment::default();
+        for (key, value) in [
+            ("traffic.copy.kind", "bulk"),
+            ("traffic.copy.size", "20kB"),
+            ("network.hosts", "3"),
+        ] {
+            e.set(&registry, key, value).unwrap();
+        }
+        e.run.repetitions = repetitions;
+        for (key, values) in [
+            ("host.tcp.congestion", "reno,cubic"),
+            ("network.hosts", "2-4"),
+        ] {
+            e.set(&registry, &format!("sweep.\"{key}\""), values)
+                .unwrap();
+        }
+        Plan::new(&e, &registry).unwrap()
+    }
+
+    #[test]
+    fn the_first_axis_varies_slowest_and_repetitions_go_round() {
+        let plan = plan(2);
+        assert_eq!((plan.points(), plan.runs()), (6, 12));
+        assert_eq!(plan.values(0), ["reno", "2"]);
+        assert_eq!(plan.values(2), ["reno", "4"]);
+        assert_eq!(plan.values(3), ["cubic", "2"]);
+        let runs: Vec<PlannedRun> = plan.part(Shard::WHOLE).collect();
+        assert!(runs.is_sorted());
+        assert_eq!(
+            runs[6],
+            PlannedRun {
+                repetition: 1,
+                point: 0
+            }
+        );
+        let registry = Registry::default();
+        let of = |n: usize| plan.experiment(runs[n], &registry).unwrap();
+        assert_eq!(of(4).host.tcp.congestion, "cubic");
+        assert_eq!((of(0).run.seed, of(5).run.seed), (1, 1));
+        assert_eq!(of(6).run.seed, derive_seed(1, 1));
+        plan.check(&registry).unwrap();
+    }
+
+    #[test]
+    fn shards_are_the_whole_and_do_not_overlap() {
+        let plan = plan(3);
+        for of in [1, 2, 5, 18, 40] {
+            let mut all: Vec<PlannedRun> = (1..=of)
+                .flat_map(|number| plan.part(Shard { number, of }))
+                .collect();
+            all.sort();
+            let whole: Vec<PlannedRun> = plan.part(Shard::WHOLE).collect();
+            assert_eq!(all, whole, "{of}");
+        }
+        for (text, ok) in [
+            ("1/8", true),
+            ("8/8", true),
+            ("9/8", false),
+            ("0/8", false),
+            ("1", false),
+        ] {
+            assert_eq!(text.parse::<Shard>().is_ok(), ok, "{text}");
+        }
+    }
+
+    #[test]
+    fn one_impossible_point_is_found_before_anything_runs() {
+        let registry = Registry::default();
+        let mut e = plan(1).base;
+        e.vary(
+            "network.mtu",
+            (0..300).map(|n| (200 + n).to_string()).collect(),
+        )
+        .unwrap();
+        e.set(&registry, "host.tcp.mss", "300").unwrap();
+        let plan = Plan::new(&e, &registry).unwrap();
+        let error = plan.check(&registry).unwrap_err();
+        assert_eq!(error.key, "host.tcp.mss");
+        assert!(error.why.contains("network.mtu = 200"), "{error}");
+        e.vary("network.mtu", vec!["1500".into(), "15OO".into()])
+            .unwrap();
+        let error = Plan::new(&e, &registry).unwrap_err();
+        assert!(error.to_string().contains("15OO"), "{error}");
+    }
+}

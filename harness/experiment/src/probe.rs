@@ -1,0 +1,210 @@
+//! Probes: what is looked at while an experiment runs.
+//!
+//! A kind of probe is a file: its knobs, and the [`Instrument`]s that it puts into a run. An
+//! instrument looks at the run at instants that it names and changes nothing. Kinds have names in
+//! [`ProbeKinds`]; users add theirs.
+
+mod flow;
+mod queue;
+mod rate;
+
+pub use flow::FlowProbe;
+pub use queue::QueueProbe;
+pub use rate::RateProbe;
+
+use crate::host::{SimPacket, TcpHost};
+use crate::knob::Section;
+use crate::metric::Measured;
+use crate::model::Invalid;
+use crate::net::graph::Graph;
+use crate::net::network::Network;
+use crate::net::packet::PortId;
+use crate::registry::unknown;
+use crate::sim::time::SimTime;
+use crate::traffic::HostApp;
+use std::fmt;
+use std::sync::Arc;
+
+/// A kind of probe with its knobs set.
+pub trait Probe: Section + Send + Sync {
+    /// The same in a box.
+    fn clone_box(&self) -> Box<dyn Probe>;
+
+    /// The instruments of a run.
+    ///
+    /// # Errors
+    /// Which knob cannot be that on this network, and why; the key is the knob's own.
+    fn place(&self, on: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid>;
+}
+
+impl Clone for Box<dyn Probe> {
+    fn clone(&self) -> Self {
+        self.clone_box()
+    }
+}
+
+/// Where a probe is placed.
+#[derive(Clone, Copy, Debug)]
+pub struct Site<'a> {
+    /// The network.
+    pub graph: &'a Graph,
+    /// The traffics, by name, in their order.
+    pub traffic: &'a [String],
+    /// The run's seed.
+    pub seed: u64,
+    /// Which probe of the experiment it is, from 0.
+    pub number: u64,
+}
+
+impl Site<'_> {
+    /// The ports that `key` names by a pattern.
+    ///
+    /// # Errors
+    /// If it names none.
+    pub fn ports(&self, key: &str, pattern: &str) -> Result<Vec<PortId>, Invalid> {
+        self.graph
+            .select(pattern)
+            .map_err(|e| Invalid::new(key, e.to_string()))
+    }
+}
+
+/// A run as an instrument sees it.
+#[derive(Debug)]
+pub struct View<'a> {
+    /// Now.
+    pub now: SimTime,
+    /// The hosts.
+    pub hosts: &'a [TcpHost<HostApp>],
+    /// The network, for questions.
+    pub network: &'a mut Network<SimPacket>,
+}
+
+/// Something that looks at a run.
+pub trait Instrument: fmt::Debug {
+    /// Before anything happens.
+    fn prepare(&mut self, view: &mut View<'_>) {
+        let _ = view;
+    }
+    /// The warm-up is over: what is measured begins here.
+    fn begin(&mut self, view: &mut View<'_>);
+    /// When to look next; `None` for not again. Asked after each other call but `prepare`.
+    fn next(&self) -> Option<SimTime>;
+    /// It is that time.
+    fn look(&mut self, view: &mut View<'_>);
+    /// The run is over; what was seen.
+    fn finish(&mut self, view: &mut View<'_>) -> Reading;
+}
+
+/// What an instrument saw.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reading {
+    /// What it looked at: `s0->h0`, `h3:5001`.
+    pub of: String,
+    /// Numbers: the name of each, its unit, its value.
+    pub values: Vec<(String, &'static str, Measured)>,
+    /// What it saw on the way, if that was asked for.
+    pub series: Option<Series>,
+}
+
+/// A table of numbers over time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Series {
+    /// Names of the columns, with their units: `time_ns`, `queue_bytes`.
+    pub columns: Vec<String>,
+    /// A number for each column; none where there is nothing to say.
+    pub rows: Vec<Vec<Option<f64>>>,
+}
+
+type Make = dyn Fn() -> Box<dyn Probe> + Send + Sync;
+
+/// A kind of probe under a name.
+#[derive(Clone)]
+pub struct ProbeKind {
+    name: &'static str,
+    about: &'static str,
+    make: Arc<Make>,
+}
+
+impl fmt::Debug for ProbeKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ProbeKind").field(&self.name).finish()
+    }
+}
+
+impl ProbeKind {
+    /// A kind: `about` says in a line what it shows, and its knobs are what `P` has by default.
+    pub fn new<P: Probe + Default + 'static>(name: &'static str, about: &'static str) -> Self {
+        Self {
+            name,
+            about,
+            make: Arc::new(|| Box::<P>::default()),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// A line that says what it shows.
+    pub fn about(&self) -> &'static str {
+        self.about
+    }
+
+    /// One with default knobs.
+    pub fn probe(&self) -> Box<dyn Probe> {
+        (self.make)()
+    }
+}
+
+/// Kinds of probes by name.
+#[derive(Clone, Debug)]
+pub struct ProbeKinds(Vec<ProbeKind>);
+
+impl Default for ProbeKinds {
+    fn default() -> Self {
+        Self::standard()
+    }
+}
+
+impl ProbeKinds {
+    /// What narrows brings along.
+    pub fn standard() -> Self {
+        Self(vec![
+            ProbeKind::new::<QueueProbe>(
+                "queue",
+                "the queue of ports: time-weighted mean, high water, and its course",
+            ),
+            ProbeKind::new::<RateProbe>(
+                "rate",
+                "the rate of a counter of ports, polled at several periods as switch pollers do",
+            ),
+            ProbeKind::new::<FlowProbe>(
+                "flow",
+                "window, threshold, flight, RTT, RTO and the variables of senders over time",
+            ),
+        ])
+    }
+
+    /// Adds a kind; one of the same name is replaced.
+    pub fn register(&mut self, kind: ProbeKind) {
+        match self.0.iter_mut().find(|k| k.name == kind.name) {
+            Some(old) => *old = kind,
+            None => self.0.push(kind),
+        }
+    }
+
+    /// All kinds, in the order of registration.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = &ProbeKind> {
+        self.0.iter()
+    }
+
+    /// The kind with a name.
+    ///
+    /// # Errors
+    /// A sentence with the near match, if there is none.
+    pub fn get(&self, name: &str) -> Result<&ProbeKind, String> {
+        let found = self.0.iter().find(|k| k.name == name);
+        found.ok_or_else(|| unknown("probe", name, self.0.iter().map(|k| k.name)))
+    }
+}

@@ -1,0 +1,202 @@
+//! Registry: everything that an experiment can name, and what its knobs are.
+
+use crate::knob::About;
+use crate::knob::{Knobs, Section};
+use crate::metric::Metrics;
+use crate::model::network::{Common, GRAPH};
+use crate::model::{Expect, Experiment, Link, Nic, Path, Queue, Run, Show, change};
+use crate::net::topology::Topologies;
+use crate::probe::ProbeKinds;
+use crate::scenario::spec::TcpSpec;
+use crate::traffic::TrafficKinds;
+use narrows::congestion::registry::LookupError;
+use narrows::congestion::{CongestionRegistry, RtoRegistry};
+use narrows::recovery::detector::{self, DetectorRegistry};
+use narrows_net::near_match::nearest;
+use std::sync::Arc;
+
+/// Everything that an experiment can name. A user's own go in beside ours.
+#[derive(Clone, Debug)]
+pub struct Registry {
+    /// Congestion controls.
+    pub congestion: Arc<CongestionRegistry>,
+    /// RTO policies.
+    pub rto: Arc<RtoRegistry>,
+    /// Loss detectors.
+    pub detectors: Arc<DetectorRegistry>,
+    /// Shapes of networks.
+    pub topologies: Topologies,
+    /// Kinds of traffic.
+    pub traffic: TrafficKinds,
+    /// Kinds of probes.
+    pub probes: ProbeKinds,
+    /// What is measured.
+    pub metrics: Metrics,
+}
+
+impl Default for Registry {
+    /// What narrows brings along.
+    fn default() -> Self {
+        Self {
+            congestion: Arc::new(CongestionRegistry::standard()),
+            rto: Arc::new(RtoRegistry::standard()),
+            detectors: Arc::new(detector::standard()),
+            topologies: Topologies::standard(),
+            traffic: TrafficKinds::standard(),
+            probes: ProbeKinds::standard(),
+            metrics: Metrics::standard(),
+        }
+    }
+}
+
+/// A section as `narrows keys` lists it.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// The key up to the knob's own: `traffic.NAME`.
+    pub at: String,
+    /// Of which kind of traffic or probe, if of one.
+    pub of: Option<&'static str>,
+    /// The knobs, each with its default.
+    pub knobs: Vec<(About, Option<String>)>,
+}
+
+impl Registry {
+    /// Every knob there is, by section.
+    pub fn sections(&self) -> Vec<Listed> {
+        fn listed(at: &str, of: Option<&'static str>, section: &dyn Section) -> Listed {
+            Listed {
+                at: at.to_owned(),
+                of,
+                knobs: section
+                    .knobs()
+                    .into_iter()
+                    .map(|about| (about, section.get(about.key)))
+                    .collect(),
+            }
+        }
+        let usual = Experiment::default();
+        let mut all = vec![
+            listed("network", None, &usual.network.common),
+            listed("network.link", None, &usual.network.link),
+            listed("network.queue", None, &usual.network.queue),
+            listed("host.nic", None, &usual.host.nic),
+            listed("host.tcp", None, &usual.host.tcp),
+        ];
+        for kind in self.traffic.entries() {
+            all.push(listed("traffic.NAME", Some(kind.name()), &*kind.traffic()));
+        }
+        for kind in self.probes.entries() {
+            all.push(listed("probe.NAME", Some(kind.name()), &*kind.probe()));
+        }
+        all.push(listed("change.N", None, &change::Change::default().when));
+        all.push(listed("run", None, &usual.run));
+        all.push(listed("show", None, &usual.show));
+        all.push(listed("expect.N", None, &Expect::default()));
+        all
+    }
+
+    /// What the knob is that `key` sets in `experiment`.
+    pub fn about(&self, experiment: &Experiment, key: &str) -> Option<About> {
+        fn of<S: Knobs>(key: &str) -> Option<About> {
+            let knob = S::TABLE.iter().find(|knob| knob.about.key == key)?;
+            Some(knob.about)
+        }
+        let path = Path::parse(key).ok()?;
+        match path.words().as_slice() {
+            ["network", "port", _, "link", key]
+            | ["network", "trunk", "link", key]
+            | ["change", _, "link", key]
+            | ["network", "link", key] => of::<Link>(key),
+            ["network", "port", _, "queue", key]
+            | ["network", "trunk", "queue", key]
+            | ["change", _, "queue", key]
+            | ["network", "queue", key] => of::<Queue>(key),
+            ["network", key] => of::<Common>(key),
+            ["host", "nic", key] | ["group", _, "nic", key] => of::<Nic>(key),
+            ["host", "tcp", key] | ["group", _, "tcp", key] | ["traffic", _, "tcp", key] => {
+                of::<TcpSpec>(key)
+            }
+            ["traffic", name, key] => {
+                let traffic = experiment.traffic.iter().find(|t| t.name == *name)?;
+                traffic.spec.knobs().into_iter().find(|k| k.key == *key)
+            }
+            ["probe", name, key] => {
+                let probe = experiment.probes.iter().find(|p| p.name == *name)?;
+                probe.spec.knobs().into_iter().find(|k| k.key == *key)
+            }
+            ["change", _, key] => of::<change::When>(key),
+            ["run", key] => of::<Run>(key),
+            ["show", key] => of::<Show>(key),
+            ["expect", _, key] => of::<Expect>(key),
+            _ => None,
+        }
+    }
+
+    /// Whether there is such a shape of network.
+    pub(crate) fn check_topology(&self, name: &str) -> Result<(), String> {
+        if name == GRAPH || self.topologies.get(name).is_ok() {
+            return Ok(());
+        }
+        let names = self.topologies.entries().map(|t| t.name()).chain([GRAPH]);
+        let names: Vec<&str> = names.collect();
+        Err(unknown("topology", name, names.into_iter()))
+    }
+
+    /// Whether the value of a key of TCP, if it is a name, is one that there is.
+    pub(crate) fn check_tcp_name(&self, key: &str, value: &str) -> Result<(), String> {
+        fn checked<F: ?Sized>(
+            noun: &str,
+            value: &str,
+            found: Result<Arc<F>, LookupError>,
+            names: Vec<&str>,
+        ) -> Result<(), String> {
+            let Err(e) = found else {
+                return Ok(());
+            };
+            let name = value.split(':').next().unwrap_or(value);
+            Err(if names.contains(&name) {
+                e.to_string()
+            } else {
+                unknown(noun, name, names.into_iter())
+            })
+        }
+        match key {
+            "congestion" => {
+                let names = self.congestion.entries().map(|e| e.name()).collect();
+                checked(
+                    "congestion control",
+                    value,
+                    self.congestion.get(value),
+                    names,
+                )
+            }
+            "rto" => {
+                let names = self.rto.entries().map(|e| e.name()).collect();
+                checked("RTO policy", value, self.rto.get(value), names)
+            }
+            "loss_detection" => {
+                let names = self.detectors.entries().map(|e| e.name()).collect();
+                checked("loss detector", value, self.detectors.get(value), names)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// There is no `name`.
+pub(crate) fn unknown<'a>(
+    noun: &str,
+    name: &str,
+    names: impl Iterator<Item = &'a str> + Clone,
+) -> String {
+    match nearest(name, names.clone()) {
+        Some(near) => format!("there is no {noun} '{name}'; did you mean '{near}'?"),
+        None => {
+            let known: Vec<&str> = names.collect();
+            format!(
+                "there is no {noun} '{name}'; known are {}",
+                known.join(", ")
+            )
+        }
+    }
+}

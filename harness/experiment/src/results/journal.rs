@@ -1,0 +1,114 @@
+//! The journal: a line of JSON for each finished run.
+
+use super::tables::metric_columns;
+use crate::plan::{Plan, PlannedRun};
+use crate::registry::Registry;
+use crate::run::RunOutcome;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+
+/// A finished run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Which run of the plan.
+    pub run: PlannedRun,
+    /// Its seed.
+    pub seed: u64,
+    /// How it ended.
+    pub outcome: String,
+    /// The values of the axes there.
+    pub values: Vec<String>,
+    /// Columns with their values, as text so that no digit is lost.
+    pub metrics: Vec<(String, String)>,
+    /// Of each table in `parts`: its header, and from which byte to which the rows of the run are.
+    pub(super) rows: Vec<(String, String, u64, u64)>,
+}
+
+/// A line as it is read.
+#[derive(Deserialize)]
+struct Line<'a> {
+    point: usize,
+    repetition: u32,
+    seed: u64,
+    outcome: String,
+    set: BTreeMap<String, String>,
+    #[serde(borrow)]
+    metrics: BTreeMap<String, &'a RawValue>,
+    rows: BTreeMap<String, (String, u64, u64)>,
+}
+
+impl Record {
+    /// What `run` of `plan` gave, without rows of tables.
+    pub fn of(plan: &Plan, run: PlannedRun, outcome: &RunOutcome, registry: &Registry) -> Self {
+        let named = registry.metrics.of_run(outcome);
+        let values = plan.values(run.point);
+        Self {
+            run,
+            seed: plan.seed(run),
+            outcome: outcome.outcome.name().to_owned(),
+            values: values.into_iter().map(str::to_owned).collect(),
+            metrics: metric_columns(&named),
+            rows: Vec::new(),
+        }
+    }
+
+    /// A metric by its column.
+    pub fn metric(&self, column: &str) -> Option<f64> {
+        let (_, value) = self.metrics.iter().find(|(name, _)| name == column)?;
+        value.parse().ok()
+    }
+
+    /// The line, without its end.
+    pub(super) fn line(&self, axes: &[String]) -> String {
+        let text = |text: &str| serde_json::Value::from(text).to_string();
+        let set = axes.iter().zip(&self.values);
+        let set: Vec<String> = set
+            .map(|(key, value)| format!("{}:{}", text(key), text(value)))
+            .collect();
+        let metrics = self.metrics.iter();
+        let metrics: Vec<String> = metrics
+            .map(|(name, value)| format!("{}:{value}", text(name)))
+            .collect();
+        let rows = self.rows.iter();
+        let rows: Vec<String> = rows
+            .map(|(table, header, from, to)| {
+                format!("{}:[{},{from},{to}]", text(table), text(header))
+            })
+            .collect();
+        format!(
+            "{{\"point\":{},\"repetition\":{},\"seed\":{},\"outcome\":{},\"set\":{{{}}},\
+             \"metrics\":{{{}}},\"rows\":{{{}}}}}",
+            self.run.point,
+            self.run.repetition,
+            self.seed,
+            text(&self.outcome),
+            set.join(","),
+            metrics.join(","),
+            rows.join(","),
+        )
+    }
+
+    /// What a line says; `None` if it is not whole.
+    pub(super) fn parse(line: &str, axes: &[String]) -> Option<Self> {
+        let line: Line<'_> = serde_json::from_str(line).ok()?;
+        let values = axes.iter().map(|key| line.set.get(key).cloned());
+        let metrics = line.metrics.into_iter();
+        let rows = line.rows.into_iter();
+        Some(Self {
+            run: PlannedRun {
+                point: line.point,
+                repetition: line.repetition,
+            },
+            seed: line.seed,
+            outcome: line.outcome,
+            values: values.collect::<Option<_>>()?,
+            metrics: metrics
+                .map(|(name, value)| (name, value.get().to_owned()))
+                .collect(),
+            rows: rows
+                .map(|(table, (header, from, to))| (table, header, from, to))
+                .collect(),
+        })
+    }
+}

@@ -1,0 +1,267 @@
+//! The tables of results: columns, and the rows of a run.
+
+use crate::metric::Named;
+use crate::model::Experiment;
+use crate::net::stats::DropReason;
+use crate::plan::PlannedRun;
+use crate::registry::Registry;
+use crate::run::RunOutcome;
+use std::fmt::Write;
+
+/// The name of a column: what it is and its unit, `latency.p99_ns`.
+pub fn column(name: &str, unit: &str) -> String {
+    let unit = match unit {
+        "bit/s" => "bps",
+        "1/s" => "per_s",
+        unit => unit,
+    };
+    if unit.is_empty() || name.ends_with(&format!("_{unit}")) {
+        return name.to_owned();
+    }
+    format!("{name}_{unit}")
+}
+
+/// A cell of CSV (RFC 4180).
+pub(super) fn cell(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        return format!("\"{}\"", text.replace('"', "\"\""));
+    }
+    text.to_owned()
+}
+
+/// The rows that a run adds to the tables, by table, each with its header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunTables {
+    /// Name of the file, its header, the rows.
+    pub tables: Vec<(String, String, String)>,
+}
+
+/// What each row begins with.
+const KEY: &str = "point,repetition";
+
+impl RunTables {
+    /// The rows of a run.
+    pub fn of(run: PlannedRun, outcome: &RunOutcome) -> Self {
+        let key = format!("{},{}", run.point, run.repetition);
+        let mut tables = vec![
+            flows(&key, outcome),
+            transfers(&key, outcome),
+            ports(&key, outcome),
+        ];
+        for table in series(&key, outcome) {
+            tables.push(table);
+        }
+        Self { tables }
+    }
+}
+
+fn host(outcome: &RunOutcome, number: u32) -> String {
+    let name = outcome.hosts.get(number as usize);
+    name.map_or_else(|| format!("h{number}"), |name| cell(name))
+}
+
+fn traffic(outcome: &RunOutcome, number: u16) -> String {
+    let name = outcome.traffic.get(usize::from(number));
+    name.map_or_else(String::new, |name| cell(name))
+}
+
+type Table = (String, String, String);
+
+fn flows(key: &str, outcome: &RunOutcome) -> Table {
+    let header = format!(
+        "{KEY},traffic,from,to,port,received_bytes,goodput_bps,segments,retransmits,timeouts,\
+         timeouts.full_window,timeouts.tail,timeouts.retransmission,timeouts.handshake,\
+         fast_recoveries,ecn_reductions,lost_bytes,ce_bytes"
+    );
+    let seconds = outcome.measured.as_nanos() as f64 / 1e9;
+    let mut rows = String::new();
+    for f in &outcome.flows {
+        let goodput = match seconds > 0.0 {
+            true => format!("{}", f.received.get() as f64 * 8.0 / seconds),
+            false => String::new(),
+        };
+        let s = &f.sender;
+        let _ = writeln!(
+            rows,
+            "{key},{},{},{},{},{},{goodput},{},{},{},{},{},{},{},{},{},{},{}",
+            traffic(outcome, f.traffic),
+            host(outcome, f.from),
+            host(outcome, f.to),
+            f.port,
+            f.received.get(),
+            s.segments,
+            s.retransmits,
+            f.timeouts(),
+            s.timeouts_full_window,
+            s.timeouts_tail,
+            s.timeouts_retransmission,
+            f.handshake_timeouts,
+            s.fast_recoveries,
+            s.ecn_reductions,
+            s.lost_bytes,
+            s.ce_bytes,
+        );
+    }
+    ("flows".to_owned(), header, rows)
+}
+
+fn transfers(key: &str, outcome: &RunOutcome) -> Table {
+    let header = format!("{KEY},traffic,to,from,began_ns,took_ns,size_bytes");
+    let mut rows = String::new();
+    for t in &outcome.transfers {
+        let from = t.from.map_or_else(String::new, |h| host(outcome, h.0));
+        let began = t.began.since(narrows::Instant::ZERO).as_nanos();
+        let _ = writeln!(
+            rows,
+            "{key},{},{},{from},{began},{},{}",
+            traffic(outcome, t.traffic),
+            host(outcome, t.to.0),
+            t.took.as_nanos(),
+            t.size.get(),
+        );
+    }
+    ("transfers".to_owned(), header, rows)
+}
+
+fn ports(key: &str, outcome: &RunOutcome) -> Table {
+    let mut header = format!(
+        "{KEY},port,from_tier,to_tier,packets,bytes,utilisation,max_queue_packets,\
+         max_queue_bytes,marks,trimmed"
+    );
+    for reason in DropReason::ALL {
+        let _ = write!(header, ",drops.{}", reason.name());
+    }
+    let mut rows = String::new();
+    for p in &outcome.ports {
+        let dropped: u64 = DropReason::ALL.iter().map(|r| p.dropped(*r)).sum();
+        if p.packets == 0 && dropped == 0 {
+            continue;
+        }
+        let _ = write!(
+            rows,
+            "{key},{},{},{},{},{},{},{},{},{},{}",
+            cell(&p.name),
+            cell(&p.tiers.0),
+            cell(&p.tiers.1),
+            p.packets,
+            p.bytes,
+            p.utilisation_ppm as f64 / 1e6,
+            p.max_packets,
+            p.max_bytes,
+            p.marks,
+            p.trimmed,
+        );
+        for reason in DropReason::ALL {
+            let _ = write!(rows, ",{}", p.dropped(reason));
+        }
+        rows.push('\n');
+    }
+    ("ports".to_owned(), header, rows)
+}
+
+/// A table for each probe that has series. The instruments of a probe may differ in columns: those
+/// of the first are there, and what others have beside is named in a row's own column.
+fn series(key: &str, outcome: &RunOutcome) -> Vec<Table> {
+    let mut tables: Vec<Table> = Vec::new();
+    for (probe, reading) in &outcome.readings {
+        let Some(series) = &reading.series else {
+            continue;
+        };
+        let name = format!("series-{probe}");
+        let at = tables.iter().position(|(known, _, _)| *known == name);
+        let at = at.unwrap_or_else(|| {
+            let header = format!("{KEY},of,time_ns,what,value");
+            tables.push((name, header, String::new()));
+            tables.len() - 1
+        });
+        let rows = &mut tables[at].2;
+        let of = cell(&reading.of);
+        for row in &series.rows {
+            let time = row.first().copied().flatten().unwrap_or_default();
+            for (what, value) in series.columns.iter().zip(row).skip(1) {
+                if let Some(value) = value {
+                    let _ = writeln!(rows, "{key},{of},{time},{},{value}", cell(what));
+                }
+            }
+        }
+    }
+    tables
+}
+
+/// The header and the row of a run in `runs.csv`, by the columns of all runs.
+pub(super) struct RunColumns {
+    /// Keys that are varied.
+    axes: Vec<String>,
+    /// Keys that are set to something else than usual, with their values.
+    constant: Vec<(String, String)>,
+    metrics: Vec<String>,
+}
+
+impl RunColumns {
+    pub(super) fn new(experiment: &Experiment, registry: &Registry, metrics: Vec<String>) -> Self {
+        let axes: Vec<String> = experiment.sweep.iter().map(|a| a.key.clone()).collect();
+        let usual = Experiment::default();
+        let constant = experiment.entries().into_iter().filter_map(|entry| {
+            let crate::model::Value::One(value) = entry.value else {
+                return None;
+            };
+            let first = entry.key.split('.').next().unwrap_or_default();
+            let told = matches!(
+                first,
+                "network" | "host" | "group" | "traffic" | "change" | "run"
+            );
+            let varied = axes.contains(&entry.key);
+            // The seed has a column of its own.
+            let own = entry.key == "run.seed" || entry.key == "run.repetitions";
+            let same = usual.get(&entry.key).as_deref() == Some(value.as_str());
+            (told && !varied && !own && !same).then_some((entry.key, value))
+        });
+        let constant = constant.collect();
+        let _ = registry;
+        Self {
+            constant,
+            axes,
+            metrics,
+        }
+    }
+
+    pub(super) fn header(&self) -> String {
+        let keys = self
+            .axes
+            .iter()
+            .chain(self.constant.iter().map(|(key, _)| key));
+        let all: Vec<String> = ["point", "repetition", "seed", "outcome"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain(keys.cloned())
+            .chain(self.metrics.iter().cloned())
+            .map(|name| cell(&name))
+            .collect();
+        all.join(",")
+    }
+
+    /// `value` says what a metric's column holds.
+    pub(super) fn row(
+        &self,
+        first: [String; 4],
+        values: &[String],
+        value: impl Fn(&str) -> Option<String>,
+    ) -> String {
+        let all: Vec<String> = first
+            .into_iter()
+            .chain(values.iter().cloned())
+            .chain(self.constant.iter().map(|(_, value)| value.clone()))
+            .chain(self.metrics.iter().map(|m| value(m).unwrap_or_default()))
+            .map(|text| cell(&text))
+            .collect();
+        all.join(",")
+    }
+}
+
+/// The columns of what was measured of a run.
+pub(super) fn metric_columns(named: &[Named]) -> Vec<(String, String)> {
+    named
+        .iter()
+        .map(|n| (column(&n.name, n.unit), n.value.to_string()))
+        .collect()
+}

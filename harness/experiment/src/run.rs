@@ -1,0 +1,187 @@
+//! One run of an experiment.
+
+mod outcome;
+mod prepare;
+mod watch;
+
+pub use outcome::{FlowOutcome, PortOutcome, RunOutcome};
+pub use prepare::{Prepared, Size};
+
+use crate::host::trace::TraceLog;
+use crate::host::{SimPacket, TcpHost};
+use crate::model::{Experiment, Invalid};
+use crate::net::packet::HostId;
+use crate::registry::Registry;
+use crate::scenario::{Outcome, Recording, RunContext, Unrecorded};
+use crate::sim::tap::{NoTap, Tap};
+use crate::sim::time::SimTime;
+use crate::sim::world::{Outcome as Ended, World};
+use crate::traffic::{Broken, HostApp};
+use crate::version::{COMMIT, VERSION};
+use std::fmt;
+use watch::{Next, Watch};
+
+/// How often the cancellation flag is looked at, in host events.
+const CANCEL_INTERVAL: u32 = 4_096;
+
+/// Why a run gave no result.
+#[derive(Debug)]
+pub enum RunError {
+    /// The experiment is impossible.
+    Invalid(Invalid),
+    /// The user interrupted it.
+    Cancelled,
+    /// It broke one of the simulator's own rules; always a bug.
+    Internal(String),
+}
+
+impl From<Invalid> for RunError {
+    fn from(e: Invalid) -> Self {
+        Self::Invalid(e)
+    }
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid(e) => e.fmt(f),
+            Self::Cancelled => f.write_str("interrupted"),
+            Self::Internal(what) => write!(f, "internal error, please report it: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+/// The world of a run.
+pub(crate) type RunWorld<T> = World<TcpHost<HostApp>, T>;
+
+impl Experiment {
+    /// Runs it once, with its own seed; what its sweep and repetitions say is left alone. The same
+    /// experiment gives the same outcome, bit for bit.
+    ///
+    /// # Errors
+    /// When it is impossible, or the run was cancelled.
+    pub fn run(&self, registry: &Registry, ctx: RunContext<'_>) -> Result<RunOutcome, RunError> {
+        let prepared = Prepared::new(self, registry)?;
+        simulate(self, prepared, ctx, NoTap).map(|(outcome, _)| outcome)
+    }
+
+    /// Whether it can be run: everything but the run itself.
+    ///
+    /// # Errors
+    /// Which key is impossible, and why.
+    pub fn check(&self, registry: &Registry) -> Result<(), Invalid> {
+        Prepared::new(self, registry).map(drop)
+    }
+}
+
+fn simulate<T: Tap<SimPacket>>(
+    experiment: &Experiment,
+    prepared: Prepared,
+    mut ctx: RunContext<'_>,
+    tap: T,
+) -> Result<(RunOutcome, T), RunError> {
+    let mut trace = ctx
+        .trace
+        .take()
+        .map(|out| TraceLog::new(out, VERSION, COMMIT));
+    let Prepared {
+        graph,
+        network,
+        hosts: apps,
+        instruments,
+        log,
+    } = prepared;
+    let run = &experiment.run;
+    let mut hosts = Vec::with_capacity(apps.len());
+    for (n, (app, tcp)) in apps.into_iter().enumerate() {
+        let id = HostId(n as u32);
+        let mut host = TcpHost::new(id, tcp, app, run.seed, run.wire)
+            .map_err(|e| RunError::Internal(e.to_string()))?;
+        if let Some(trace) = &trace {
+            trace.listen(id, &mut host);
+        }
+        hosts.push(host);
+    }
+    let count = hosts.len() as u32;
+    let mut world = World::with_tap(network, hosts, tap);
+    let mut watch = Watch::new(experiment, &graph, instruments);
+    watch.prepare(&mut world);
+    // All listen before the first SYN can arrive, which is at the earliest at the same instant
+    // but after all starts.
+    for host in 0..count {
+        world.start_at(HostId(host), SimTime::ZERO);
+    }
+    let mut countdown = CANCEL_INTERVAL;
+    let mut cancelled = false;
+    let mut broken = None;
+    let ended = loop {
+        let outcome = world.run(watch.next(), |world| {
+            countdown -= 1;
+            if countdown == 0 {
+                countdown = CANCEL_INTERVAL;
+                cancelled = ctx.cancelled();
+                if let Some(trace) = &mut trace {
+                    trace.drain();
+                }
+                let time = (
+                    world.now().to_duration().as_nanos(),
+                    run.duration.as_nanos(),
+                );
+                let (done, all) = further(time, log.progress());
+                ctx.report(done, all);
+                broken = broken_at(world.hosts());
+            }
+            !cancelled && broken.is_none() && log.goes_on()
+        });
+        // A run with short spans may never count down.
+        cancelled |= ctx.cancelled();
+        if cancelled || outcome != Ended::Reached || watch.look(&mut world) == Next::End {
+            break outcome;
+        }
+    };
+    let traced = trace.map_or(Ok(()), TraceLog::finish);
+    if cancelled {
+        return Err(RunError::Cancelled);
+    }
+    let outcome = match (broken_at(world.hosts()), ended) {
+        (Some(Broken::Corrupt), _) => Outcome::CorruptData,
+        (Some(Broken::Lost), _) => Outcome::ConnectionLost,
+        (None, Ended::Reached) if log.is_endless() || !log.goes_on() => Outcome::Completed,
+        (None, Ended::Reached) => Outcome::TimeLimit,
+        (None, Ended::Stopped | Ended::Idle) if !log.goes_on() => Outcome::Completed,
+        (None, Ended::Idle) => Outcome::Stalled,
+        (None, other) => {
+            return Err(RunError::Internal(format!(
+                "the world ended with {other:?}"
+            )));
+        }
+    };
+    let mut result = watch.finish(&mut world, outcome, &log);
+    let failed = traced.err();
+    let failed = failed.map(|e| Unrecorded::new(Recording::Trace, &e));
+    result.unrecorded.extend(failed);
+    let (_, _, tap) = world.into_parts();
+    Ok((result, tap))
+}
+
+/// The share that is the larger of two: a run is over when its time is, or all it has to do.
+fn further(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
+    let larger = u128::from(a.0) * u128::from(b.1) >= u128::from(b.0) * u128::from(a.1);
+    if larger { a } else { b }
+}
+
+/// What went wrong at one of the hosts; a wrong byte before anything else.
+fn broken_at(hosts: &[TcpHost<HostApp>]) -> Option<Broken> {
+    let mut all = hosts.iter().filter_map(|host| host.app.broken());
+    let first = all.next()?;
+    Some(if all.any(|b| b == Broken::Corrupt) {
+        Broken::Corrupt
+    } else {
+        first
+    })
+}
+
+#[cfg(test)]
+mod tests;

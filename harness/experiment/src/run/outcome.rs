@@ -1,0 +1,101 @@
+//! What a run gave.
+
+use crate::net::stats::DropReason;
+use crate::probe::Reading;
+use crate::scenario::{Outcome, Unrecorded};
+use crate::traffic::Transfer;
+use narrows::recovery::SenderStats;
+use narrows::{ByteCount, Duration, Instant};
+
+/// The result of one run. The same experiment gives the same value, bit for bit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunOutcome {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Simulated time.
+    pub simulated: Duration,
+    /// ... after the warm-up.
+    pub measured: Duration,
+    /// When the warm-up ended.
+    pub measured_from: Instant,
+    /// Simulator events handled.
+    pub events: u64,
+    /// The names of the traffics.
+    pub traffic: Vec<String>,
+    /// The names of the hosts, by number.
+    pub hosts: Vec<String>,
+    /// Each direction of each connection in which data was sent.
+    pub flows: Vec<FlowOutcome>,
+    /// Each port.
+    pub ports: Vec<PortOutcome>,
+    /// Transfers, as they were completed, those of the warm-up included.
+    pub transfers: Vec<Transfer>,
+    /// What the probes saw, with their names.
+    pub readings: Vec<(String, Reading)>,
+    /// What could not be written on the way. The numbers are whole all the same.
+    pub unrecorded: Vec<Unrecorded>,
+}
+
+/// What went one way over a connection after the warm-up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FlowOutcome {
+    /// Which traffic, from 0.
+    pub traffic: u16,
+    /// The sending host.
+    pub from: u32,
+    /// The receiving host.
+    pub to: u32,
+    /// The port of the side that opened the connection.
+    pub port: u16,
+    /// In-order bytes that arrived.
+    pub received: ByteCount,
+    /// The sender's counters.
+    pub sender: SenderStats,
+    /// SYNs or SYN-ACKs of the sending side that were not answered in time.
+    pub handshake_timeouts: u64,
+}
+
+impl FlowOutcome {
+    /// Timeouts, those of the handshake included.
+    pub fn timeouts(&self) -> u64 {
+        self.sender.timeouts + self.handshake_timeouts
+    }
+}
+
+/// What a port and its link did after the warm-up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortOutcome {
+    /// Its name.
+    pub name: String,
+    /// The tiers of where it stands and where it leads.
+    pub tiers: (String, String),
+    /// Whether it is a host's NIC.
+    pub nic: bool,
+    /// Share of the time that its link was busy, in millionths; give or take a frame.
+    pub utilisation_ppm: u64,
+    /// Packets taken, but for those dropped since.
+    pub packets: u64,
+    /// Their bytes as the buffer counts them.
+    pub bytes: u64,
+    /// Packets marked.
+    pub marks: u64,
+    /// Packets whose payload was cut.
+    pub trimmed: u64,
+    /// The longest queue, as the port counts.
+    pub max_packets: u32,
+    /// The same in bytes.
+    pub max_bytes: u64,
+    pub(super) drops: [u64; DropReason::ALL.len()],
+}
+
+impl PortOutcome {
+    /// Packets dropped for a reason.
+    pub fn dropped(&self, reason: DropReason) -> u64 {
+        self.drops[reason as usize]
+    }
+
+    /// Packets that the queue dropped: not those that the link lost.
+    pub fn dropped_by_queue(&self) -> u64 {
+        self.drops.iter().sum::<u64>() - self.dropped(DropReason::Lost)
+    }
+}

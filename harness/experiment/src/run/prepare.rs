@@ -1,0 +1,318 @@
+//! From an experiment to the parts of a run: network, hosts with their roles and TCP, instruments.
+
+use crate::host::SimPacket;
+use crate::model::{Experiment, Invalid, Members, Path, Settings, set_tcp};
+use crate::net::graph::{Graph, NodeId, TopologyError};
+use crate::net::network::Network;
+use crate::net::packet::HostId;
+use crate::probe::{Instrument, Site};
+use crate::registry::Registry;
+use crate::scenario::spec::TcpSpec;
+use crate::scenario::validate::check_tcp;
+use crate::scenario::{ScenarioError, tcp};
+use crate::traffic::{Ends, Family, HostApp, Log, Placement};
+use narrows::config::TcpConfig;
+use narrows::{ByteCount, Instant};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The parts of a run, whole and possible.
+#[derive(Debug)]
+pub struct Prepared {
+    pub(super) graph: Graph,
+    pub(super) network: Network<SimPacket>,
+    /// By number: its application, and the TCP of connections that no traffic asks for.
+    pub(super) hosts: Vec<(HostApp, Arc<TcpConfig>)>,
+    /// With the names of their probes.
+    pub(super) instruments: Vec<(String, Box<dyn Instrument>)>,
+    pub(super) log: Log,
+}
+
+/// Bytes of an IPv6 and a TCP header without options.
+const IPV6_TCP_HEADERS: u32 = 60;
+
+impl Prepared {
+    /// Everything of `experiment` but its sweep.
+    ///
+    /// # Errors
+    /// Which key is impossible, and why.
+    pub fn new(experiment: &Experiment, registry: &Registry) -> Result<Self, Invalid> {
+        let run = &experiment.run;
+        if run.warm_up >= run.duration {
+            let why = "nothing is left to measure: it must be shorter than run.duration";
+            return Err(Invalid::new("run.warm_up", why));
+        }
+        let graph = graph(experiment, registry)?;
+        let of_group = memberships(experiment, &graph)?;
+        let mut configs = Configs {
+            experiment,
+            registry,
+            made: BTreeMap::new(),
+        };
+        let log = Log::default();
+        let mut hosts = Vec::with_capacity(of_group.len());
+        for (n, groups) in of_group.iter().enumerate() {
+            let family = experiment.network.common.ip;
+            let app = HostApp::new(HostId(n as u32), family, log.clone());
+            hosts.push((app, configs.of(groups, None)?));
+        }
+        if experiment.traffic.is_empty() {
+            let why = "there is no traffic: add a [[traffic]] with a name and a kind";
+            return Err(Invalid::new("traffic", why));
+        }
+        for (number, traffic) in experiment.traffic.iter().enumerate() {
+            let at = format!("traffic.{}", traffic.name);
+            let mut placement = Placement::new(&graph, number as u16, run.seed);
+            let placed = traffic.spec.place(&mut placement);
+            placed.map_err(|e| Invalid::new(format!("{at}.{}", e.key), e.why))?;
+            let start = Instant::ZERO + traffic.start;
+            log.add(match placement.ends {
+                Ends::Never => None,
+                Ends::After(calls) => Some(calls),
+            });
+            for (host, role) in placement.roles {
+                let config = configs.of(&of_group[host.index()], Some(number))?;
+                hosts[host.index()]
+                    .0
+                    .add(role, number as u16, config, start);
+            }
+        }
+        let names: Vec<String> = experiment.traffic.iter().map(|t| t.name.clone()).collect();
+        let mut instruments = Vec::new();
+        for (number, probe) in experiment.probes.iter().enumerate() {
+            let site = Site {
+                graph: &graph,
+                traffic: &names,
+                seed: run.seed,
+                number: number as u64,
+            };
+            let placed = probe.spec.place(&site).map_err(|e| {
+                let at = format!("probe.{}.{}", probe.name, e.key);
+                Invalid::new(at, e.why)
+            })?;
+            instruments.extend(placed.into_iter().map(|i| (probe.name.clone(), i)));
+        }
+        let network = graph
+            .build(run.seed, experiment.network.tie_order())
+            .map_err(|e| Invalid::new("network", e.to_string()))?;
+        Ok(Self {
+            graph,
+            network,
+            hosts,
+            instruments,
+            log,
+        })
+    }
+}
+
+/// How large a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Hosts.
+    pub hosts: u32,
+    /// Ports, NICs included.
+    pub ports: u32,
+    /// Full packets that the hosts' links could carry in the whole duration: no run has more.
+    pub packets: u64,
+}
+
+impl Experiment {
+    /// How large a run of it is; that it is possible is checked on the way.
+    ///
+    /// # Errors
+    /// Which key is impossible, and why.
+    pub fn size(&self, registry: &Registry) -> Result<Size, Invalid> {
+        let prepared = Prepared::new(self, registry)?;
+        let graph = &prepared.graph;
+        let packet = ByteCount::from(self.network.common.mtu);
+        let mut packets = 0_u64;
+        let hosts = prepared.hosts.len() as u32;
+        for host in (0..hosts).map(HostId) {
+            if let Some(egress) = graph.host_egress(host) {
+                let bytes = egress.link.rate.bytes_in(self.run.duration);
+                packets = packets.saturating_add(bytes.get() / packet.get().max(1));
+            }
+        }
+        Ok(Size {
+            hosts,
+            ports: graph.port_count(),
+            packets,
+        })
+    }
+}
+
+/// The graph with its groups.
+fn graph(experiment: &Experiment, registry: &Registry) -> Result<Graph, Invalid> {
+    let counted: Option<u32> = experiment
+        .groups
+        .iter()
+        .filter_map(|group| match group.members {
+            Members::Count(n) => Some(n),
+            Members::Named(_) => None,
+        })
+        .reduce(u32::saturating_add);
+    let network = &experiment.network;
+    if let (Some(_), Some(_)) = (
+        counted,
+        network.sizes.iter().find(|(key, _)| key == "hosts"),
+    ) {
+        let why =
+            "the groups have sizes, which say how many hosts there are: give one or the other";
+        return Err(Invalid::new("network.hosts", why));
+    }
+    let mut graph = network.graph(&registry.topologies, &experiment.host.nic, counted)?;
+    let mut next = 0;
+    for group in &experiment.groups {
+        let at = Path::new(vec!["group".to_owned(), group.name.clone()]).to_string();
+        let invalid = |e: TopologyError| Invalid::new(format!("{at}.hosts"), e.to_string());
+        let members: Vec<NodeId> = match &group.members {
+            Members::Count(n) => {
+                let of = next..next + n;
+                next += n;
+                of.map(|h| NodeId::Host(HostId(h))).collect()
+            }
+            Members::Named(patterns) => {
+                // What is not a group names hosts: `[group.h3.tcp]`.
+                let own = [group.name.clone()];
+                let named = if patterns.is_empty() {
+                    &own[..]
+                } else {
+                    patterns
+                };
+                let mut all = Vec::new();
+                for pattern in named {
+                    let hosts = graph.resolve_hosts(pattern).map_err(invalid)?;
+                    all.extend(hosts.into_iter().map(NodeId::Host));
+                }
+                if patterns.is_empty() {
+                    continue;
+                }
+                all
+            }
+        };
+        graph
+            .group(group.name.clone(), members)
+            .map_err(|e| Invalid::new(at.clone(), e.to_string()))?;
+    }
+    Ok(graph)
+}
+
+/// By host: the groups whose settings it has, in their order.
+fn memberships(experiment: &Experiment, graph: &Graph) -> Result<Vec<Vec<usize>>, Invalid> {
+    let hosts = graph
+        .nodes()
+        .filter(|n| matches!(n, NodeId::Host(_)))
+        .count();
+    let mut of = vec![Vec::new(); hosts];
+    for (n, group) in experiment.groups.iter().enumerate() {
+        if group.settings.is_empty() {
+            continue;
+        }
+        let at = format!("group.{}", group.name);
+        let members = graph
+            .resolve_hosts(&group.name)
+            .map_err(|e| Invalid::new(at.clone(), e.to_string()))?;
+        if group.settings.has_any("nic.") {
+            let why = "a group's NIC is set by network.port.\"GROUP->*\" for its link; nic keys are of [host] only";
+            return Err(Invalid::new(format!("{at}.nic"), why));
+        }
+        for host in members {
+            of[host.index()].push(n);
+        }
+    }
+    Ok(of)
+}
+
+/// TCP configurations, each made once.
+struct Configs<'a> {
+    experiment: &'a Experiment,
+    registry: &'a Registry,
+    made: BTreeMap<(Vec<usize>, Option<usize>), Arc<TcpConfig>>,
+}
+
+impl Configs<'_> {
+    /// The TCP of a host of these groups, for connections of a traffic.
+    fn of(&mut self, groups: &[usize], traffic: Option<usize>) -> Result<Arc<TcpConfig>, Invalid> {
+        let key = (groups.to_vec(), traffic);
+        if let Some(made) = self.made.get(&key) {
+            return Ok(made.clone());
+        }
+        let mut spec = self.experiment.host.tcp.clone();
+        let mut at = "host.tcp".to_owned();
+        for &group in groups {
+            let group = &self.experiment.groups[group];
+            self.put(
+                &mut spec,
+                group
+                    .settings
+                    .iter()
+                    .filter_map(|(key, value)| Some((key.strip_prefix("tcp.")?, value))),
+            );
+            at = format!("group.{}.tcp", group.name);
+        }
+        if let Some(traffic) = traffic.map(|n| &self.experiment.traffic[n]) {
+            let own: &Settings = &traffic.tcp;
+            self.put(&mut spec, own.iter());
+            if !own.is_empty() {
+                at = format!("traffic.{}.tcp", traffic.name);
+            }
+        }
+        let common = &self.experiment.network.common;
+        if common.ip == Family::Ipv6 && spec.mss.is_none() {
+            spec.mss = Some(common.mtu.saturating_sub(IPV6_TCP_HEADERS));
+        }
+        let made = self.config(&spec).map_err(|e| invalid(&at, e))?;
+        self.made.insert(key, made.clone());
+        Ok(made)
+    }
+
+    fn put<'s>(&self, spec: &mut TcpSpec, settings: impl Iterator<Item = (&'s str, &'s str)>) {
+        for (key, value) in settings {
+            // Each was tried when it was set.
+            let _ = set_tcp(self.registry, spec, key, value);
+        }
+    }
+
+    fn config(&self, spec: &TcpSpec) -> Result<Arc<TcpConfig>, ScenarioError> {
+        let mtu = self.experiment.network.common.mtu;
+        check_tcp(spec, mtu)?;
+        let registry = self.registry;
+        let mut config = tcp::config(
+            spec,
+            mtu,
+            &registry.congestion,
+            &registry.rto,
+            &registry.detectors,
+        )?;
+        // What fits the receive window must fit the scoreboard, too.
+        let segments = config.recv_buffer / usize::from(config.mss).max(1);
+        config.max_outstanding_segments = config.max_outstanding_segments.max(segments);
+        Ok(Arc::new(config))
+    }
+}
+
+/// An error about an option of the scenarios as one about a key.
+fn invalid(at: &str, e: ScenarioError) -> Invalid {
+    let key = |option: &str| match option {
+        "cc" => "congestion".to_owned(),
+        "loss" => "loss_detection".to_owned(),
+        "rwnd" => "receive_window".to_owned(),
+        "tick" => "timer_tick".to_owned(),
+        other => other.replace('-', "_"),
+    };
+    match e {
+        ScenarioError::Invalid {
+            option,
+            given,
+            allowed,
+        } => Invalid::new(
+            format!("{at}.{}", key(option)),
+            format!("{given} is not possible: {allowed}"),
+        ),
+        ScenarioError::UnknownName { option, given } => Invalid::new(
+            format!("{at}.{}", key(option)),
+            format!("nothing is called '{given}'; see `narrows list`"),
+        ),
+        other => Invalid::new(at, other.to_string()),
+    }
+}

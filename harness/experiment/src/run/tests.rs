@@ -1,0 +1,178 @@
+//! Runs of whole experiments.
+
+use crate::file::Loaded;
+use crate::registry::Registry;
+use crate::run::RunOutcome;
+use crate::scenario::{Outcome, RunContext};
+
+fn run(text: &str) -> RunOutcome {
+    let registry = Registry::default();
+    let loaded = Loaded::parse("x.toml", text, &registry).unwrap_or_else(|e| panic!("{e}"));
+    let outcome = loaded.experiment.run(&registry, RunContext::default());
+    outcome.unwrap_or_else(|e| panic!("{e}"))
+}
+
+const COPY: &str = r#"
+[network]
+topology = "leaf-spine"
+leaves = 2
+spines = 2
+hosts = 4
+link = { rate = "10Gb/s", delay = "1us" }
+queue = { limit = "128KiB", discipline = "ecn-step", threshold = "90kB" }
+[host.tcp]
+congestion = "dctcp"
+[[traffic]]
+name = "copy"
+kind = "bulk"
+from = "rack0"
+to = "rack1"
+size = "400kB"
+[[traffic]]
+name = "noise"
+kind = "bulk"
+from = "h7"
+to = "h0"
+start = "1ms"
+[[probe]]
+name = "q"
+kind = "queue"
+on = "leaf1->host"
+series = "polled"
+every = "100us"
+[[probe]]
+name = "p"
+kind = "rate"
+on = "leaf1->h7"
+every = ["1ms", "100us"]
+[[probe]]
+name = "f"
+kind = "flow"
+on = "h0..h1"
+[run]
+duration = "10ms"
+warm_up = "500us"
+"#;
+
+#[test]
+fn what_comes_in_has_been_sent() {
+    let outcome = run(COPY);
+    assert_eq!(outcome.outcome, Outcome::Completed);
+    assert_eq!(outcome.simulated.as_nanos(), 10_000_000);
+    assert_eq!(outcome.measured.as_nanos(), 9_500_000);
+    let copies = outcome.transfers.iter().filter(|t| t.traffic == 0);
+    assert_eq!(copies.count(), 16);
+    let registry = Registry::default();
+    let of = |name: &str| {
+        let all = registry.metrics.of_run(&outcome);
+        let found = all.iter().find(|n| n.name == name);
+        found.unwrap_or_else(|| panic!("no {name}")).value.value()
+    };
+    assert!(of("noise.goodput") > 5e9, "{}", of("noise.goodput"));
+    assert!(of("copy.received") <= 6.4e6 && of("copy.received") > 3e6);
+    assert!(of("marks") > 0.0);
+    assert!(of("utilisation") <= 1.001);
+    assert!(of("fairness") > 0.0 && of("copy.fairness") <= 1.0);
+    assert!(of("q.leaf1->h7.max_bytes") >= of("q.leaf1->h7.mean_bytes"));
+    assert!(of("p.leaf1->h7.max.100us") >= of("p.leaf1->h7.max.1ms"));
+    assert!(of("max_queue") <= 131_072.0);
+}
+
+#[test]
+fn the_same_experiment_gives_the_same_bits() {
+    let (a, b) = (run(COPY), run(COPY));
+    assert_eq!(a, b);
+    let wired = run(&COPY.replace("[run]", "[run]\nwire = true"));
+    assert_eq!(a, wired);
+}
+
+#[test]
+fn ip_version_six_runs_too() {
+    let text = COPY.replace("leaves = 2", "leaves = 2\nip = \"v6\"");
+    let outcome = run(&text.replace("\"10ms\"", "\"2s\""));
+    assert_eq!(outcome.outcome, Outcome::Completed);
+    let copies = outcome.transfers.iter().filter(|t| t.traffic == 0);
+    assert_eq!(copies.count(), 16);
+}
+
+#[test]
+fn a_run_ends_when_its_traffic_does_or_says_that_it_was_cut() {
+    let finite = COPY
+        .split("[[traffic]]\nname = \"noise\"")
+        .collect::<Vec<_>>();
+    let rest = finite[1].split_once("[[probe]]").unwrap().1;
+    let text = format!("{}[[probe]]{rest}", finite[0]);
+    let outcome = run(&text);
+    assert_eq!(outcome.outcome, Outcome::Completed);
+    assert!(outcome.simulated.as_nanos() < 10_000_000);
+    let outcome = run(&text.replace("\"10ms\"", "\"600us\""));
+    assert_eq!(outcome.outcome, Outcome::TimeLimit);
+}
+
+#[test]
+fn an_own_group_has_an_own_tcp() {
+    let text = COPY.replace(
+        "[[traffic]]\nname = \"copy\"",
+        "[group.old]\nhosts = \"h0..h1\"\n[group.old.tcp]\ninitial_window = 1\ncongestion = \"reno\"\n[[traffic]]\nname = \"copy\"",
+    );
+    let outcome = run(&text);
+    let first = |host: &str| {
+        let reading = outcome
+            .readings
+            .iter()
+            .find(|(p, r)| p == "f" && r.of.starts_with(host));
+        let (_, reading) = reading.unwrap();
+        reading.series.as_ref().unwrap().rows[0].clone()
+    };
+    assert_eq!(first("h0").len(), 9, "Reno shows no alpha");
+    let plain = run(COPY);
+    let reading = plain.readings.iter().find(|(p, _)| p == "f").unwrap();
+    let columns = &reading.1.series.as_ref().unwrap().columns;
+    assert!(columns.contains(&"alpha".to_owned()), "{columns:?}");
+}
+
+/// An endless sender whose window is larger than its host's NIC queue keeps that full; what else
+/// the host has to send gets its turn all the same.
+#[test]
+fn an_endless_sender_starves_no_other_connection_of_its_host() {
+    let text = r#"
+[network]
+hosts = 3
+link = { rate = "1Gb/s", delay = "10us" }
+queue = { limit = "10MB" }
+[host.nic]
+tx_queue = "50p"
+[[traffic]]
+name = "noise"
+kind = "bulk"
+from = "h0"
+to = "h1"
+[[traffic]]
+name = "copy"
+kind = "bulk"
+from = "h2"
+to = "h0"
+size = "1MB"
+start = "50ms"
+[[traffic]]
+name = "answer"
+kind = "bulk"
+from = "h0"
+to = "h2"
+size = "1MB"
+start = "50ms"
+[run]
+duration = "400ms"
+"#;
+    let outcome = run(text);
+    let of = |traffic: u16| {
+        let mut all = outcome
+            .transfers
+            .iter()
+            .filter(move |t| t.traffic == traffic);
+        all.next().map(|t| t.took.as_millis())
+    };
+    // 8 ms by itself; acknowledgements, or half the line, behind the noise.
+    assert!(of(1).is_some_and(|ms| ms < 60), "{:?}", of(1));
+    assert!(of(2).is_some_and(|ms| ms < 60), "{:?}", of(2));
+}

@@ -1,0 +1,309 @@
+//! Looks at a run at the instants that its warm-up, its probes and its end name.
+
+use super::RunWorld;
+use super::outcome::{FlowOutcome, PortOutcome, RunOutcome};
+use crate::host::SimPacket;
+use crate::model::Experiment;
+use crate::net::buffer::Depth;
+use crate::net::graph::{Graph, NodeId};
+use crate::net::link::Framing;
+use crate::net::packet::{HostId, PortId};
+use crate::net::stats::{DropReason, PortStats};
+use crate::probe::{Instrument, View};
+use crate::scenario::Outcome;
+use crate::sim::tap::Tap;
+use crate::sim::time::SimTime;
+use crate::traffic::{Log, Opener};
+use narrows::recovery::SenderStats;
+use narrows::{ByteCount, Rate};
+use std::collections::BTreeMap;
+
+/// Whether the run goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    Goes,
+    End,
+}
+
+/// Looks at a run.
+pub(super) struct Watch<'a> {
+    experiment: &'a Experiment,
+    graph: &'a Graph,
+    instruments: Vec<(String, Box<dyn Instrument>)>,
+    warm: Option<Snapshot>,
+}
+
+/// The counters at one instant.
+struct Snapshot {
+    at: SimTime,
+    /// By host, by connection in its order of opening.
+    ends: Vec<Vec<End>>,
+    /// By port.
+    ports: Vec<(PortStats, Depth)>,
+}
+
+/// One end of a connection.
+#[derive(Clone, Copy, Default)]
+struct End {
+    sender: SenderStats,
+    bytes_in: u64,
+    handshake_timeouts: u64,
+}
+
+impl<'a> Watch<'a> {
+    pub(super) fn new(
+        experiment: &'a Experiment,
+        graph: &'a Graph,
+        instruments: Vec<(String, Box<dyn Instrument>)>,
+    ) -> Self {
+        Self {
+            experiment,
+            graph,
+            instruments,
+            warm: None,
+        }
+    }
+
+    pub(super) fn prepare<T: Tap<SimPacket>>(&mut self, world: &mut RunWorld<T>) {
+        self.each(world, |instrument, view| instrument.prepare(view));
+    }
+
+    fn each<T: Tap<SimPacket>>(
+        &mut self,
+        world: &mut RunWorld<T>,
+        mut call: impl FnMut(&mut dyn Instrument, &mut View<'_>),
+    ) {
+        let now = world.now();
+        let (hosts, network) = world.parts_mut();
+        let mut view = View {
+            now,
+            hosts,
+            network,
+        };
+        for (_, instrument) in &mut self.instruments {
+            call(&mut **instrument, &mut view);
+        }
+    }
+
+    fn end(&self) -> SimTime {
+        SimTime::from_duration(self.experiment.run.duration)
+    }
+
+    fn warm_up(&self) -> SimTime {
+        SimTime::from_duration(self.experiment.run.warm_up)
+    }
+
+    /// When to look next.
+    pub(super) fn next(&self) -> SimTime {
+        if self.warm.is_none() {
+            return self.warm_up().min(self.end());
+        }
+        let probes = self.instruments.iter().filter_map(|(_, i)| i.next()).min();
+        probes.map_or(self.end(), |at| at.min(self.end()))
+    }
+
+    pub(super) fn look<T: Tap<SimPacket>>(&mut self, world: &mut RunWorld<T>) -> Next {
+        let now = world.now();
+        if self.warm.is_none() && now >= self.warm_up() {
+            self.warm = Some(Snapshot::take(world));
+            for port in (0..world.network().ports()).map(PortId) {
+                world.network_mut().restart_peak(now, port);
+            }
+            self.each(world, |instrument, view| instrument.begin(view));
+        }
+        self.each(world, |instrument, view| {
+            if instrument.next().is_some_and(|at| at <= now) {
+                instrument.look(view);
+            }
+        });
+        if now >= self.end() {
+            Next::End
+        } else {
+            Next::Goes
+        }
+    }
+
+    pub(super) fn finish<T: Tap<SimPacket>>(
+        mut self,
+        world: &mut RunWorld<T>,
+        outcome: Outcome,
+        log: &Log,
+    ) -> RunOutcome {
+        let end = Snapshot::take(world);
+        let warm = match self.warm.take() {
+            Some(warm) => warm,
+            // It was over before the warm-up was: there is nothing to measure.
+            None => {
+                self.each(world, |instrument, view| instrument.begin(view));
+                Snapshot::take(world)
+            }
+        };
+        let mut readings = Vec::new();
+        let names: Vec<String> = self
+            .instruments
+            .iter()
+            .map(|(name, _)| name.clone())
+            .collect();
+        self.each(world, |instrument, view| {
+            readings.push(instrument.finish(view))
+        });
+        let readings = names.into_iter().zip(readings);
+        let hosts = self.graph.nodes().filter_map(|node| match node {
+            NodeId::Host(_) => Some(self.graph.node_name(node).to_owned()),
+            NodeId::Switch(_) => None,
+        });
+        RunOutcome {
+            outcome,
+            simulated: end.at.to_duration(),
+            measured: (end.at - warm.at).to_duration(),
+            measured_from: warm.at.to_instant(),
+            events: world.events(),
+            traffic: self
+                .experiment
+                .traffic
+                .iter()
+                .map(|t| t.name.clone())
+                .collect(),
+            hosts: hosts.collect(),
+            flows: flows(world, &warm, &end),
+            ports: self.ports(&warm, &end),
+            transfers: log.take_transfers(),
+            readings: readings.filter(|(_, r)| !r.of.is_empty()).collect(),
+            unrecorded: Vec::new(),
+        }
+    }
+
+    fn ports(&self, warm: &Snapshot, end: &Snapshot) -> Vec<PortOutcome> {
+        let span = (end.at - warm.at).as_nanos().max(1);
+        let mut all = Vec::with_capacity(end.ports.len());
+        for (port, (before, after)) in self.graph.ports().zip(warm.ports.iter().zip(&end.ports)) {
+            let ((was, queued_then), (is, queued_now)) = (before, after);
+            let Some((from, to)) = self.graph.ends(port) else {
+                continue;
+            };
+            let (packets, bytes) = (is.packets - was.packets, is.bytes - was.bytes);
+            // Sent is what was taken, and was there before, and is not there now.
+            let sent = (packets + u64::from(queued_then.packets))
+                .saturating_sub(u64::from(queued_now.packets));
+            let sent_bytes = (bytes + queued_then.bytes).saturating_sub(queued_now.bytes);
+            let (rate, gap) = self.wire(from, port);
+            let busy = rate.time_for(ByteCount::new(sent_bytes + sent * gap));
+            let ppm = u128::from(busy.as_nanos()) * 1_000_000 / u128::from(span);
+            let mut drops = [0; DropReason::ALL.len()];
+            for (sum, reason) in drops.iter_mut().zip(DropReason::ALL) {
+                *sum = is.dropped(reason) - was.dropped(reason);
+            }
+            all.push(PortOutcome {
+                name: self.graph.port_name(port),
+                tiers: (
+                    self.graph.tier(from).to_owned(),
+                    self.graph.tier(to).to_owned(),
+                ),
+                nic: matches!(from, NodeId::Host(_)),
+                utilisation_ppm: u64::try_from(ppm).unwrap_or(u64::MAX),
+                packets,
+                bytes,
+                marks: is.marks - was.marks,
+                trimmed: is.trimmed - was.trimmed,
+                max_packets: is.max_packets,
+                max_bytes: is.max_bytes,
+                drops,
+            });
+        }
+        all
+    }
+
+    /// The rate of a port's wire, and what a frame takes on it beyond what the buffer counts.
+    fn wire(&self, from: NodeId, port: PortId) -> (Rate, u64) {
+        let link = match from {
+            NodeId::Host(host) => self.graph.host_egress(host).map(|e| &e.link),
+            NodeId::Switch(_) => self.graph.switch_egress(port).map(|e| &e.link),
+        };
+        let gap = |framing| match framing {
+            Framing::None => 0,
+            Framing::Ethernet => 20,
+        };
+        link.map_or((Rate::from_gbps(1), 0), |l| (l.rate, gap(l.framing)))
+    }
+}
+
+impl Snapshot {
+    fn take<T: Tap<SimPacket>>(world: &mut RunWorld<T>) -> Self {
+        let at = world.now();
+        let ends = world.hosts().iter().map(|host| {
+            let end = |opened: &crate::traffic::Opened| {
+                let conn = host.tcp().connection(opened.conn);
+                conn.map_or(End::default(), |conn| End {
+                    sender: conn.sender_stats(),
+                    // Also what waits for others before it: counted when a gap closes, what came
+                    // before the warm-up could count after it.
+                    bytes_in: conn.stats().bytes_in + conn.out_of_order(),
+                    handshake_timeouts: conn.handshake_timeouts().into(),
+                })
+            };
+            host.app.opened().iter().map(end).collect()
+        });
+        let ends = ends.collect();
+        let ports = (0..world.network().ports()).map(PortId).map(|port| {
+            let queued = world.network_mut().queued(at, port);
+            (world.network().stats(port).clone(), queued)
+        });
+        Self {
+            at,
+            ports: ports.collect(),
+            ends,
+        }
+    }
+}
+
+/// A connection, as both its ends know it: traffic, opener, its port, listener.
+type Key = (u16, HostId, u16, HostId);
+
+/// Each direction of each connection in which data was sent.
+fn flows<T: Tap<SimPacket>>(
+    world: &RunWorld<T>,
+    warm: &Snapshot,
+    end: &Snapshot,
+) -> Vec<FlowOutcome> {
+    let mut all: Vec<FlowOutcome> = Vec::new();
+    // By connection and sending host.
+    let mut places: BTreeMap<(Key, HostId), usize> = BTreeMap::new();
+    let mut arrived: Vec<((Key, HostId), u64)> = Vec::new();
+    for (h, host) in world.hosts().iter().enumerate() {
+        let id = HostId(h as u32);
+        for (n, opened) in host.app.opened().iter().enumerate() {
+            let Some(conn) = host.tcp().connection(opened.conn) else {
+                continue;
+            };
+            let key = match opened.opener {
+                Opener::Here => (opened.traffic, id, conn.local().port(), opened.peer),
+                Opener::There => (opened.traffic, opened.peer, conn.remote().port(), id),
+            };
+            let now = end.ends[h][n];
+            let then = warm.ends[h].get(n).copied().unwrap_or_default();
+            arrived.push((
+                (key, opened.peer),
+                now.bytes_in.saturating_sub(then.bytes_in),
+            ));
+            if now.sender.segments == 0 && now.handshake_timeouts == 0 {
+                continue;
+            }
+            places.insert((key, id), all.len());
+            all.push(FlowOutcome {
+                traffic: opened.traffic,
+                from: id.0,
+                to: opened.peer.0,
+                port: key.2,
+                received: ByteCount::ZERO,
+                sender: now.sender.since(&then.sender),
+                handshake_timeouts: now.handshake_timeouts - then.handshake_timeouts,
+            });
+        }
+    }
+    for (key, bytes) in arrived {
+        if let Some(&at) = places.get(&key) {
+            all[at].received = ByteCount::new(bytes);
+        }
+    }
+    all
+}

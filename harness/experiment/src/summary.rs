@@ -1,0 +1,149 @@
+//! What the runs of a plan say together: a mean with its interval for each point and metric, and
+//! whether what was expected came out.
+
+use crate::metric::Metrics;
+use crate::model::{Expect, Invalid};
+use crate::plan::Plan;
+use crate::results::{Record, column};
+use crate::stats::Estimate;
+
+/// The runs of a plan that ended, by point.
+#[derive(Clone, Debug)]
+pub struct Summary<'a> {
+    plan: &'a Plan,
+    points: Vec<Vec<&'a Record>>,
+}
+
+/// What became of an expectation at a point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// The metric.
+    pub metric: String,
+    /// The bound, as the experiment has it.
+    pub bound: String,
+    /// The point, in keys and values.
+    pub point: String,
+    /// What was measured.
+    pub found: Option<Estimate>,
+    /// Whether it holds.
+    pub holds: Holds,
+}
+
+/// Whether something holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// It does.
+    Yes,
+    /// It does not.
+    No,
+    /// No run of the point ended with a value.
+    Unknown,
+}
+
+impl<'a> Summary<'a> {
+    /// Of these runs.
+    pub fn new(plan: &'a Plan, records: &'a [Record]) -> Self {
+        let mut points = vec![Vec::new(); plan.points()];
+        for record in records {
+            if let Some(point) = points.get_mut(record.run.point) {
+                point.push(record);
+            }
+        }
+        for point in &mut points {
+            point.sort_by_key(|r| r.run.repetition);
+        }
+        Self { plan, points }
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &'a Plan {
+        self.plan
+    }
+
+    /// The finished runs of a point, by repetition.
+    pub fn runs(&self, point: usize) -> &[&'a Record] {
+        &self.points[point]
+    }
+
+    /// A metric at a point, by its column.
+    pub fn estimate(&self, point: usize, column: &str) -> Option<Estimate> {
+        let all: Vec<f64> = self.points[point]
+            .iter()
+            .filter_map(|r| r.metric(column))
+            .collect();
+        Estimate::of(&all)
+    }
+
+    /// The column of a metric or of a probe's value, by its name.
+    pub fn column_of(&self, metrics: &Metrics, name: &str) -> Option<String> {
+        if let Some(metric) = metrics.get(name) {
+            return Some(column(name, metric.unit));
+        }
+        // Of a probe: its unit is in its own table.
+        let records = self.points.iter().flatten();
+        let mut columns = records.flat_map(|r| r.metrics.iter().map(|(c, _)| c));
+        let found = columns.find(|c| {
+            let rest = c.strip_prefix(name);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+        });
+        found.cloned()
+    }
+
+    /// What became of each expectation, at each point that it is about.
+    ///
+    /// # Errors
+    /// An expectation without metric or bound, or about a key that is not varied.
+    pub fn verdicts(&self, metrics: &Metrics) -> Result<Vec<Verdict>, Invalid> {
+        let mut all = Vec::new();
+        for (n, expect) in self.plan.base().expect.iter().enumerate() {
+            let missing =
+                |key: &str| Invalid::new(format!("expect.{n}"), format!("has no '{key}'"));
+            let metric = expect.that.as_ref().ok_or_else(|| missing("that"))?;
+            let bound = expect.is.ok_or_else(|| missing("is"))?;
+            let shown = crate::knob::Quantity::show(&bound).unwrap_or_default();
+            let column = self.column_of(metrics, metric);
+            for point in 0..self.plan.points() {
+                if !self.concerns(n, expect, point)? {
+                    continue;
+                }
+                let found = column.as_ref().and_then(|c| self.estimate(point, c));
+                all.push(Verdict {
+                    metric: metric.clone(),
+                    bound: shown.clone(),
+                    point: self.plan.label(point),
+                    found,
+                    holds: match found {
+                        None => Holds::Unknown,
+                        Some(e) if bound.holds(e.mean) => Holds::Yes,
+                        Some(_) => Holds::No,
+                    },
+                });
+            }
+        }
+        Ok(all)
+    }
+
+    /// Whether an expectation is about a point.
+    fn concerns(&self, n: usize, expect: &Expect, point: usize) -> Result<bool, Invalid> {
+        let axes = &self.plan.base().sweep;
+        let values = self.plan.values(point);
+        for (key, value) in expect.place.iter() {
+            let Some(at) = axes.iter().position(|axis| axis.key == key) else {
+                let known: Vec<&str> = axes.iter().map(|a| a.key.as_str()).collect();
+                let why = format!("'{key}' is not varied; what is: {}", known.join(", "));
+                return Err(Invalid::new(format!("expect.{n}.where"), why));
+            };
+            if !axes[at].values.iter().any(|v| v == value) {
+                let why = format!(
+                    "'{key}' is never '{value}': it is {}",
+                    axes[at].values.join(", ")
+                );
+                return Err(Invalid::new(format!("expect.{n}.where"), why));
+            }
+            if values[at] != value {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,378 @@
+//! `narrows run`: an experiment from a file or by name.
+
+use super::output::{OutputFile, Wanted, apart, print};
+use super::progress::{Progress, Watcher};
+use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop};
+use crate::report::points;
+use crate::report::table::Colour;
+use clap::Args;
+use narrows_experiment::execute::{GoOn, Listener, execute, total_cost};
+use narrows_experiment::file::{FileErrors, Loaded, Source};
+use narrows_experiment::model::{Experiment, Invalid, Path as Key};
+use narrows_experiment::plan::{Plan, PlannedRun, Shard};
+use narrows_experiment::registry::Registry;
+use narrows_experiment::results::{Folder, FolderError, Record};
+use narrows_experiment::run::RunError;
+use narrows_experiment::shipped::{self, Shipped};
+use narrows_experiment::summary::{Holds, Summary, Verdict};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+
+const WHAT: &str = "What runs";
+const OUTPUT: &str = "Output";
+
+#[derive(Debug, Args)]
+pub(super) struct RunArgs {
+    /// A file, or the name of an experiment that ships (see `narrows list`).
+    #[arg(value_name = "FILE|NAME")]
+    experiment: String,
+    /// Set a key to another value: host.tcp.congestion=dctcp. Several times for several keys; see
+    /// `narrows keys`.
+    #[arg(long, value_name = "KEY=VALUE", help_heading = WHAT)]
+    set: Vec<String>,
+    /// Vary a key: run.seed=1-8, or host.tcp.congestion=reno,cubic. In place of what the file
+    /// says of that key.
+    #[arg(long, value_name = "KEY=LIST", help_heading = WHAT)]
+    sweep: Vec<String>,
+    /// Runs of each point; with more than one: mean and 95 % confidence interval.
+    #[arg(short, long, value_name = "N", help_heading = WHAT)]
+    repetitions: Option<String>,
+    /// Seed of everything random.
+    #[arg(long, value_name = "N", help_heading = WHAT)]
+    seed: Option<String>,
+    /// Only the I-th of N parts of the runs; `narrows merge` puts them together.
+    #[arg(long, value_name = "I/N", requires = "out", help_heading = WHAT)]
+    shard: Option<Shard>,
+    /// Show how many runs there are and how large, and run none.
+    #[arg(long, help_heading = WHAT)]
+    dry_run: bool,
+    /// End with exit code 1 if what the experiment expects does not come out.
+    #[arg(long, help_heading = WHAT)]
+    check: bool,
+    /// Runs at the same time [default: one for each core]; changes no result.
+    #[arg(short = 'j', long, value_name = "N", value_parser = super::values::whole(1, 1_024), help_heading = WHAT)]
+    threads: Option<u32>,
+
+    /// Put everything into this folder, and go on there if it has some of it already.
+    #[arg(short, long, value_name = "DIR", help_heading = OUTPUT)]
+    out: Option<PathBuf>,
+    /// Write what was expected and what came out as JUnit XML.
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    junit: Option<PathBuf>,
+    /// No progress, no table: only what happened, and errors.
+    #[arg(short, long, help_heading = OUTPUT)]
+    quiet: bool,
+}
+
+/// The text of what `name` names: a file, or what ships.
+fn read(name: &str) -> Result<(String, String), Stop> {
+    // A file by its looks, or because it is there.
+    let looks_like_a_file = name.ends_with(".toml") || name.contains(['/', '\\']);
+    if !looks_like_a_file {
+        if let Ok(shipped) = Shipped::get(name) {
+            return Ok((format!("<{name}>"), shipped.text.to_owned()));
+        }
+    }
+    match fs::read_to_string(name) {
+        Ok(text) => Ok((name.to_owned(), text)),
+        Err(_) if !looks_like_a_file => {
+            let all: Vec<&str> = shipped::ALL.iter().map(|s| s.name).collect();
+            let near = match Shipped::get(name) {
+                Err(Some(near)) => format!("did you mean '{near}'?"),
+                _ => format!("experiments that ship are {}", all.join(", ")),
+            };
+            Err(Stop::Failed(format!(
+                "there is no file and no experiment '{name}'; {near}"
+            )))
+        }
+        Err(e) => Err(Stop::Failed(format!("cannot read {name}: {e}"))),
+    }
+}
+
+/// What is wrong with a file.
+fn wrong(errors: &FileErrors) -> Stop {
+    let n = errors.errors.len();
+    let count = match n {
+        1 => String::new(),
+        n => format!("\n\n{n} mistakes"),
+    };
+    Stop::Wrong(format!("{errors}{count}\n"))
+}
+
+fn impossible(source: &Source, e: &Invalid) -> Stop {
+    Stop::Wrong(format!("{}\n", source.locate(e)))
+}
+
+/// Puts what the options say into the experiment.
+fn apply(experiment: &mut Experiment, registry: &Registry, args: &RunArgs) -> Result<(), Stop> {
+    let pair = |option: &'static str, text: &str| {
+        let found = text
+            .split_once('=')
+            .map(|(k, v)| (k.trim().to_owned(), v.trim().to_owned()));
+        let help = "expected KEY=VALUE; `narrows keys` lists the keys";
+        found.ok_or_else(|| super::usage(option, text, help))
+    };
+    // `dctcp:g=1/32` has an equals sign of its own, and so may a quoted key: the first one counts.
+    for text in &args.set {
+        let (key, value) = pair("set", text)?;
+        let key = long_name(experiment, &key);
+        let parsed = Key::parse(&key).map_or_else(|_| key.clone(), |key| key.to_string());
+        // A value in place of those of a sweep.
+        experiment.sweep.retain(|axis| axis.key != parsed);
+        let set = experiment.set(registry, &key, &value);
+        set.map_err(|e| super::usage("set", text, &e.to_string()))?;
+    }
+    for (option, key, value) in [
+        ("repetitions", "run.repetitions", &args.repetitions),
+        ("seed", "run.seed", &args.seed),
+    ] {
+        if let Some(value) = value {
+            let set = experiment.set(registry, key, value);
+            set.map_err(|e| super::usage(option, value, &e.to_string()))?;
+        }
+    }
+    for text in &args.sweep {
+        let (key, values) = pair("sweep", text)?;
+        let key = long_name(experiment, &key);
+        let key = format!("sweep.{}", narrows_experiment::model::quoted(&key));
+        let varied = experiment.set(registry, &key, &values);
+        varied.map_err(|e| super::usage("sweep", text, &e.to_string()))?;
+    }
+    Ok(())
+}
+
+/// The key that a short name of the experiment stands for.
+fn long_name(experiment: &Experiment, key: &str) -> String {
+    experiment.short.get(key).unwrap_or(key).to_owned()
+}
+
+/// Run it; the exit code.
+pub(super) fn run<R>(app: &App<R>, args: &RunArgs, console: &mut Console<'_>) -> Result<u8, Stop> {
+    apart(&[Wanted::file("junit", args.junit.as_deref())])?;
+    let registry = app.catalog.registry();
+    let (name, text) = read(&args.experiment)?;
+    let loaded = Loaded::parse(&name, &text, &registry).map_err(|e| wrong(&e))?;
+    let (mut experiment, source) = (loaded.experiment, loaded.source);
+    apply(&mut experiment, &registry, args)?;
+    let plan = Plan::new(&experiment, &registry).map_err(|e| impossible(&source, &e))?;
+    check_metrics(&plan, &registry).map_err(|e| impossible(&source, &e))?;
+    if args.dry_run {
+        let size = plan
+            .estimate(&registry)
+            .map_err(|e| impossible(&source, &e))?;
+        let mut text = format!(
+            "{} runs: {} points, {} repetitions\n",
+            size.runs,
+            plan.points(),
+            experiment.run.repetitions
+        );
+        let _ = writeln!(
+            text,
+            "largest network: {} hosts, {} ports; a run has at most {} full packets",
+            size.hosts, size.ports, size.packets
+        );
+        for point in 0..plan.points().min(40) {
+            let _ = writeln!(text, "  {}", plan.label(point));
+        }
+        if plan.points() > 40 {
+            let _ = writeln!(text, "  and {} more points", plan.points() - 40);
+        }
+        print(console.stdout, &text)?;
+        return Ok(EXIT_OK);
+    }
+    plan.check(&registry).map_err(|e| impossible(&source, &e))?;
+    let junit = args.junit.as_deref();
+    let junit = junit
+        .map(|path| OutputFile::create("JUnit", path))
+        .transpose()?;
+    let mut store = Store::open(args, &plan, &registry)?;
+    let finished = work(args, &plan, &registry, &mut store, console)?;
+    store.finish(&plan, &registry)?;
+    let records = store.records();
+    let summary = Summary::new(&plan, records);
+    let verdicts = summary
+        .verdicts(&registry.metrics)
+        .map_err(|e| impossible(&source, &e))?;
+    if !args.quiet {
+        let colour = if console.colour {
+            Colour::Ansi
+        } else {
+            Colour::Plain
+        };
+        let table = points::table(&summary, &registry, colour);
+        print(console.stdout, &table)?;
+        print(console.stdout, &points::verdicts(&verdicts, colour))?;
+    }
+    if let Some(file) = junit {
+        let text = points::junit(&experiment.title, &verdicts);
+        file.finish_with(text.as_bytes())?;
+    }
+    if let Some(out) = &args.out {
+        let count = records.len();
+        let all = plan.runs();
+        let rest = if count < all {
+            format!(" of {all}")
+        } else {
+            String::new()
+        };
+        let text = format!("narrows: {count}{rest} runs are in {}\n", out.display());
+        if !args.quiet {
+            console.say_aside(&text)?;
+        }
+    }
+    if console.cancel.load(Ordering::Relaxed) {
+        console.say_aside("narrows: interrupted; what was finished is above\n")?;
+        return Ok(EXIT_INTERRUPTED);
+    }
+    let failed = |v: &Verdict| v.holds != Holds::Yes;
+    let unmet = args.check && verdicts.iter().any(failed);
+    Ok(if finished == Finished::All && !unmet {
+        EXIT_OK
+    } else {
+        EXIT_FAILED
+    })
+}
+
+/// Whether what is shown and expected can be measured.
+fn check_metrics(plan: &Plan, registry: &Registry) -> Result<(), Invalid> {
+    let base = plan.base();
+    let traffic: Vec<&str> = base.traffic.iter().map(|t| t.name.as_str()).collect();
+    let probes: Vec<&str> = base.probes.iter().map(|p| p.name.as_str()).collect();
+    let check = |key: String, name: &str| {
+        let checked = registry.metrics.check(name, &traffic, &probes);
+        checked.map_err(|why| Invalid::new(key, why))
+    };
+    for name in &base.show.y {
+        check("show.y".to_owned(), name)?;
+    }
+    for (n, expect) in base.expect.iter().enumerate() {
+        if let Some(name) = &expect.that {
+            check(format!("expect.{n}.that"), name)?;
+        }
+    }
+    if let Some(x) = &base.show.x
+        && !base.sweep.iter().any(|axis| axis.key == *x)
+    {
+        let varied: Vec<&str> = base.sweep.iter().map(|a| a.key.as_str()).collect();
+        let why = format!("'{x}' is not varied; what is: {}", varied.join(", "));
+        return Err(Invalid::new("show.x", why));
+    }
+    Ok(())
+}
+
+/// Where the runs are kept.
+enum Store {
+    Folder(Folder),
+    Memory(Vec<Record>),
+}
+
+fn folder_error(e: FolderError) -> Stop {
+    Stop::Failed(e.to_string())
+}
+
+impl Store {
+    fn open(args: &RunArgs, plan: &Plan, registry: &Registry) -> Result<Self, Stop> {
+        Ok(match &args.out {
+            None => Self::Memory(Vec::new()),
+            Some(path) => Self::Folder(Folder::open(path, plan, registry).map_err(folder_error)?),
+        })
+    }
+
+    fn records(&self) -> &[Record] {
+        match self {
+            Self::Folder(folder) => folder.records(),
+            Self::Memory(records) => records,
+        }
+    }
+
+    fn finish(&mut self, plan: &Plan, registry: &Registry) -> Result<(), Stop> {
+        match self {
+            Self::Folder(folder) => folder.write_tables(plan, registry).map_err(folder_error),
+            Self::Memory(_) => Ok(()),
+        }
+    }
+}
+
+/// How the work ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Finished {
+    All,
+    NotAll,
+}
+
+/// Runs what is missing.
+fn work(
+    args: &RunArgs,
+    plan: &Plan,
+    registry: &Registry,
+    store: &mut Store,
+    console: &mut Console<'_>,
+) -> Result<Finished, Stop> {
+    let shard = args.shard.unwrap_or(Shard::WHOLE);
+    let runs: Vec<PlannedRun> = match &*store {
+        Store::Folder(folder) => plan.missing(shard, &folder.done()),
+        Store::Memory(_) => plan.part(shard).collect(),
+    };
+    let had = store.records().len();
+    if had > 0 && !args.quiet {
+        let text = format!(
+            "narrows: {had} runs are there already, {} to go\n",
+            runs.len()
+        );
+        console.say_aside(&text)?;
+    }
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = args.threads.map_or(cores, |n| n as usize);
+    let watcher = Watcher::of(args.quiet, console.stderr_terminal);
+    let progress = Progress::new(watcher, "runs", runs.len(), total_cost(runs.len()));
+    let kept = Mutex::new((store, Vec::<String>::new(), None::<Stop>));
+    let ended = |run: PlannedRun, outcome| {
+        let mut kept = kept
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (store, failures, stop) = &mut *kept;
+        match outcome {
+            Ok(outcome) => match store {
+                Store::Memory(records) => {
+                    records.push(Record::of(plan, run, &outcome, registry));
+                }
+                Store::Folder(folder) => {
+                    if let Err(e) = folder.add(plan, run, &outcome, registry) {
+                        *stop = Some(folder_error(e));
+                        return GoOn::No;
+                    }
+                }
+            },
+            Err(RunError::Cancelled) => {}
+            Err(e) => {
+                let seed = plan.seed(run);
+                failures.push(format!("{} (seed {seed}): {e}", plan.label(run.point)));
+            }
+        }
+        GoOn::Yes
+    };
+    let step = |step| progress.of(step);
+    let listener = Listener {
+        step: &step,
+        ended: &ended,
+    };
+    execute(plan, registry, &runs, threads, console.cancel, listener);
+    progress.finish();
+    let (_, failures, stop) = kept
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some(stop) = stop {
+        return Err(stop);
+    }
+    for failure in &failures {
+        console.say_aside(&format!("narrows: a run failed: {failure}\n"))?;
+    }
+    Ok(if failures.is_empty() {
+        Finished::All
+    } else {
+        Finished::NotAll
+    })
+}

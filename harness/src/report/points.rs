@@ -1,0 +1,256 @@
+//! The table of any experiment: a row for each point of its sweep.
+
+use super::chart::ink::escape;
+use super::table::{BOLD, Colour, DIM, GREEN, RED};
+use narrows::{ByteCount, Duration, Rate};
+use narrows_experiment::model::Experiment;
+use narrows_experiment::registry::Registry;
+use narrows_experiment::scenario::spec::Size;
+use narrows_experiment::stats::Estimate;
+use narrows_experiment::summary::{Holds, Summary, Verdict};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// What is shown of an experiment that does not say.
+const USUAL: [&str; 5] = ["goodput", "latency.p50", "latency.p99", "drops", "timeouts"];
+
+/// The metrics that are shown: names with their columns.
+pub fn shown(summary: &Summary<'_>, registry: &Registry) -> Vec<(String, String)> {
+    let own = &summary.plan().base().show.y;
+    let names: Vec<String> = if own.is_empty() {
+        USUAL.map(str::to_owned).to_vec()
+    } else {
+        own.clone()
+    };
+    let columns = names.into_iter().filter_map(|name| {
+        let column = summary.column_of(&registry.metrics, &name)?;
+        let seen =
+            (0..summary.plan().points()).any(|point| summary.estimate(point, &column).is_some());
+        seen.then_some((name, column))
+    });
+    columns.collect()
+}
+
+/// A row for each point; what is varied, then what is shown.
+pub fn table(summary: &Summary<'_>, registry: &Registry, colour: Colour) -> String {
+    let plan = summary.plan();
+    let metrics = shown(summary, registry);
+    let axes = &plan.base().sweep;
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut head: Vec<String> = axes
+        .iter()
+        .map(|axis| plan.base().title_of(registry, &axis.key))
+        .collect();
+    head.extend(metrics.iter().map(|(name, _)| name.clone()));
+    let marks: Vec<String> = (0..plan.points()).map(|p| note(summary, p)).collect();
+    for point in 0..plan.points() {
+        let mut row: Vec<String> = plan.values(point).into_iter().map(str::to_owned).collect();
+        for (_, column) in &metrics {
+            let estimate = summary.estimate(point, column);
+            row.push(estimate.map_or_else(|| "-".to_owned(), |e| cell(&e, unit_of(column))));
+        }
+        rows.push(row);
+    }
+    let width = |i: usize| {
+        let cells = rows.iter().map(|row| row[i].chars().count());
+        cells.chain([head[i].chars().count()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let line = |cells: &[String]| {
+        let mut line = String::new();
+        for (i, (text, width)) in cells.iter().zip(&widths).enumerate() {
+            let gap = if i == 0 { "" } else { "  " };
+            let _ = match i < axes.len() {
+                true => write!(line, "{gap}{text:<width$}"),
+                false => write!(line, "{gap}{text:>width$}"),
+            };
+        }
+        line.trim_end().to_owned()
+    };
+    let mut out = String::new();
+    if !plan.base().title.is_empty() {
+        let _ = writeln!(out, "{}", colour.wrap(BOLD, &plan.base().title));
+    }
+    let _ = writeln!(out, "{}", colour.wrap(DIM, &line(&head)));
+    for (row, mark) in rows.iter().zip(&marks) {
+        let _ = writeln!(out, "{}{mark}", line(row));
+    }
+    out
+}
+
+/// What is to be known about the runs of a point: that some did not end well, or are missing.
+fn note(summary: &Summary<'_>, point: usize) -> String {
+    let runs = summary.runs(point);
+    let wanted = summary.plan().base().run.repetitions as usize;
+    let mut notes = Vec::new();
+    if runs.len() < wanted {
+        notes.push(format!("{} of {wanted} runs", runs.len()));
+    }
+    let mut bad: Vec<&str> = runs
+        .iter()
+        .map(|r| r.outcome.as_str())
+        .filter(|o| *o != "completed")
+        .collect();
+    bad.sort_unstable();
+    bad.dedup();
+    notes.extend(bad.into_iter().map(str::to_owned));
+    match notes.is_empty() {
+        true => String::new(),
+        false => format!("  ({})", notes.join(", ")),
+    }
+}
+
+/// The unit that the name of a column ends with.
+fn unit_of(column: &str) -> &'static str {
+    let units = [
+        ("_bps", "bit/s"),
+        ("_per_s", "1/s"),
+        ("_ns", "ns"),
+        ("_bytes", "bytes"),
+    ];
+    let found = units.iter().find(|(end, _)| column.ends_with(end));
+    found.map_or("", |(_, unit)| unit)
+}
+
+/// A number with its unit, and its interval if it has one.
+pub fn cell(e: &Estimate, unit: &str) -> String {
+    let mean = number(e.mean, unit);
+    match e.ci95 {
+        Some(ci) if ci > 0.0 => format!("{mean} ±{}", number(ci, unit)),
+        _ => mean,
+    }
+}
+
+/// A number for people, three digits or more.
+pub fn number(x: f64, unit: &str) -> String {
+    let whole = x.round().max(0.0);
+    match unit {
+        "ns" => {
+            // Three digits are enough for eyes.
+            let digits = 10_f64.powf((whole.max(1.0).log10().floor() - 2.0).max(0.0));
+            Duration::from_nanos(((whole / digits).round() * digits) as u64).to_string()
+        }
+        "bit/s" => {
+            let digits = 10_f64.powf((whole.max(1.0).log10().floor() - 2.0).max(0.0));
+            Rate::from_bits_per_sec(((whole / digits).round() * digits) as u64).to_string()
+        }
+        "bytes" if whole >= 1e4 => format!("{:.4}", whole / 1e3)
+            .trim_end_matches('0')
+            .trim_end_matches('.')
+            .split_once('.')
+            .map_or_else(
+                || Size(ByteCount::new(whole as u64)).to_string(),
+                |_| format!("{:.1} kB", whole / 1e3),
+            ),
+        _ if x == x.trunc() && x.abs() < 1e15 => format!("{x:.0}"),
+        _ if x.abs() >= 100.0 => format!("{x:.1}"),
+        _ => {
+            let text = format!("{x:.4}");
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        }
+    }
+}
+
+/// A line for each expectation.
+pub fn verdicts(all: &[Verdict], colour: Colour) -> String {
+    let mut out = String::new();
+    for v in all {
+        let (code, word) = match v.holds {
+            Holds::Yes => (GREEN, "holds"),
+            Holds::No => (RED, "fails"),
+            Holds::Unknown => (RED, "unknown"),
+        };
+        let at = if v.point.is_empty() {
+            String::new()
+        } else {
+            format!(" with {}", v.point)
+        };
+        let found = v.found.map_or_else(
+            || "no run gave a value".to_owned(),
+            |e| format!("{}", e.mean),
+        );
+        let word = colour.wrap(code, word);
+        let _ = writeln!(out, "{word}: {} {}{at}: {found}", v.metric, v.bound);
+    }
+    out
+}
+
+/// The expectations as JUnit has tests.
+pub fn junit(title: &str, all: &[Verdict]) -> String {
+    let failures = all.iter().filter(|v| v.holds != Holds::Yes).count();
+    let mut out = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"{}\" tests=\"{}\" \
+         failures=\"{failures}\">\n",
+        escape(title),
+        all.len()
+    );
+    for v in all {
+        let name = format!("{} {} {}", v.metric, v.bound, v.point);
+        let _ = write!(out, "  <testcase name=\"{}\"", escape(name.trim()));
+        match (v.holds, v.found) {
+            (Holds::Yes, _) => out.push_str("/>\n"),
+            (_, found) => {
+                let found = found.map_or_else(|| "no value".to_owned(), |e| e.mean.to_string());
+                let _ = writeln!(out, "><failure message=\"{}\"/></testcase>", escape(&found));
+            }
+        }
+    }
+    out.push_str("</testsuite>\n");
+    out
+}
+
+type Points = BTreeMap<Vec<String>, BTreeMap<String, Estimate>>;
+
+/// What is different between two results at the points that both have: metrics whose intervals do
+/// not meet, or whose single values differ. `None` if nothing is.
+pub fn moved(
+    (a, points_a): (&Experiment, Points),
+    (b, points_b): (&Experiment, Points),
+    all: bool,
+    colour: Colour,
+) -> Option<String> {
+    let keys: Vec<&str> = a.sweep.iter().map(|axis| axis.key.as_str()).collect();
+    let other: Vec<&str> = b.sweep.iter().map(|axis| axis.key.as_str()).collect();
+    if keys != other {
+        return None;
+    }
+    let mut out = String::new();
+    let mut any = false;
+    for (values, metrics) in &points_a {
+        let Some(others) = points_b.get(values) else {
+            continue;
+        };
+        let mut lines = Vec::new();
+        for (column, here) in metrics {
+            let Some(there) = others.get(column) else {
+                continue;
+            };
+            let (ci_a, ci_b) = (here.ci95.unwrap_or(0.0), there.ci95.unwrap_or(0.0));
+            let beyond = (here.mean - there.mean).abs() > ci_a + ci_b;
+            any |= beyond;
+            if beyond || all {
+                let unit = unit_of(column);
+                let ratio = there.mean / here.mean;
+                let change = match ratio.is_finite() && here.mean != 0.0 {
+                    true => format!("  x{ratio:.3}"),
+                    false => String::new(),
+                };
+                let sign = if beyond { "*" } else { " " };
+                lines.push(format!(
+                    "  {sign} {column}: {} | {}{change}",
+                    cell(here, unit),
+                    cell(there, unit)
+                ));
+            }
+        }
+        if !lines.is_empty() {
+            let pairs = keys.iter().zip(values);
+            let at: Vec<String> = pairs.map(|(k, v)| format!("{k} = {v}")).collect();
+            let _ = writeln!(out, "{}", colour.wrap(BOLD, &at.join(", ")));
+            for line in lines {
+                let _ = writeln!(out, "{line}");
+            }
+        }
+    }
+    (any || all && !out.is_empty()).then_some(out)
+}
