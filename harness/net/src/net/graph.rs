@@ -41,8 +41,8 @@ pub const HOST_TIER: &str = "host";
 
 /// The most hosts: what 10.0.0.0/8 has addresses for.
 const MAX_HOSTS: usize = (1 << 24) - 2;
-/// The most ports: event ids have 31 bits.
-const MAX_PORTS: usize = (1 << 31) - 1;
+/// The most ports: some 5 GB of them. (Event ids have 31 bits.)
+const MAX_PORTS: usize = 1 << 23;
 
 /// A switch, numbered from 0 in the order in which switches were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -186,6 +186,23 @@ impl Graph {
             groups: Vec::new(),
             names: BTreeMap::from([(HOST_TIER.to_owned(), Named::Tier(0))]),
         }
+    }
+
+    /// A graph without nodes that is to have so many, and links between its switches: refused
+    /// before it takes memory if that is too much.
+    pub(crate) fn sized(hosts: u64, switches: u64, trunks: u64) -> Result<Self, TopologyError> {
+        let ports = hosts.saturating_add(trunks).saturating_mul(2);
+        for (what, count, most) in [
+            ("hosts", hosts, MAX_HOSTS),
+            ("switches", switches, MAX_HOSTS),
+            ("ports", ports, MAX_PORTS),
+        ] {
+            if count > most as u64 {
+                let most = most as u64;
+                return Err(TopologyError::TooLarge { what, most });
+            }
+        }
+        Ok(Self::new())
     }
 
     /// Adds a host, which has the next number.

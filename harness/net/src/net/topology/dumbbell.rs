@@ -41,7 +41,8 @@ impl Dumbbell {
     /// # Errors
     /// If a pool's alpha has a zero denominator, or there are too many hosts.
     pub fn graph(&self) -> Result<Graph, TopologyError> {
-        let mut graph = Graph::new();
+        let hosts = self.left.len() as u64 + self.right.len() as u64;
+        let mut graph = Graph::sized(hosts, 2, 1)?;
         let mut side = |n, name, hosts: &[Attachment]| -> Result<SwitchId, TopologyError> {
             let spec = switch(format!("s{n}"), "switch", &self.pools, Multipath::default());
             let switch = graph.switch(spec)?;

@@ -48,7 +48,8 @@ impl FatTree {
             });
         }
         let half = self.k / 2;
-        let mut graph = Graph::new();
+        let k = u64::from(self.k);
+        let mut graph = Graph::sized(k.pow(3) / 4, 5 * k.pow(2) / 4, k.pow(3) / 2)?;
         let mut tier = |tier: &str, name: &str, count| {
             (0..count)
                 .map(|n| {

@@ -81,7 +81,9 @@ impl FreeGraph {
     /// If a name is taken, unknown or none, a host has two links, or a link leads from a node to
     /// itself.
     pub fn graph(&self) -> Result<Graph, TopologyError> {
-        let mut graph = Graph::new();
+        let [hosts, switches, links] =
+            [self.hosts.len(), self.switches.len(), self.links.len()].map(|n| n as u64);
+        let mut graph = Graph::sized(hosts, switches, links.saturating_sub(hosts))?;
         for name in &self.hosts {
             graph.host(name)?;
         }

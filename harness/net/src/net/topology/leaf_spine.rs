@@ -43,7 +43,10 @@ impl LeafSpine {
         at_least(NAME, "leaves", self.leaves, 1)?;
         at_least(NAME, "spines", self.spines, 1)?;
         at_least(NAME, "links", self.links, 1)?;
-        let mut graph = Graph::new();
+        let [leaves, spines, hosts, links] =
+            [self.leaves, self.spines, self.hosts, self.links].map(u64::from);
+        let trunks = (leaves * spines).saturating_mul(links);
+        let mut graph = Graph::sized(leaves * hosts, leaves + spines, trunks)?;
         let mut tier = |tier: &str, count| {
             (0..count)
                 .map(|n| {

@@ -37,7 +37,10 @@ impl ParkingLot {
             self.bottlenecks.len() as u32,
             1,
         )?;
-        let mut graph = Graph::new();
+        let links = self.bottlenecks.len() as u64;
+        let crossing = u64::from(self.cross).saturating_mul(links);
+        let pairs = crossing.saturating_add(self.long.into());
+        let mut graph = Graph::sized(pairs.saturating_mul(2), links + 1, links)?;
         let switches = (0..=self.bottlenecks.len())
             .map(|n| {
                 let name = format!("s{n}");

@@ -29,7 +29,7 @@ impl Star {
     /// # Errors
     /// If a pool's alpha has a zero denominator, or there are too many hosts.
     pub fn graph(&self) -> Result<Graph, TopologyError> {
-        let mut graph = Graph::new();
+        let mut graph = Graph::sized(self.hosts.len() as u64, 1, 0)?;
         let s0 = graph.switch(switch(
             "s0".to_owned(),
             "switch",

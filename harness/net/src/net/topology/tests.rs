@@ -125,6 +125,60 @@ fn the_tables_of_a_large_leaf_spine_are_small() {
     }
 }
 
+/// All sizes in their ranges, and the product is not: refused at once, before there is a node.
+#[test]
+fn what_is_too_large_takes_no_memory_before_it_is_refused() {
+    let refused = |name, sizes: &[(&str, u32)]| {
+        let made = Topologies::standard()
+            .get(name)
+            .unwrap()
+            .graph(sizes, &defaults());
+        made.unwrap_err().to_string()
+    };
+    let sizes = [("leaves", 4_096), ("spines", 1_024), ("links", 64)];
+    let ports = "too many ports: at most 8388608 fit, build a smaller network";
+    assert_eq!(refused("leaf-spine", &sizes), ports);
+    let hosts = "too many hosts: at most 16777214 fit, build a smaller network";
+    let sizes = [("bottlenecks", 10_000), ("cross", 10_000)];
+    assert_eq!(refused("parking-lot", &sizes), hosts);
+    let least = LeafSpine {
+        leaves: u32::MAX,
+        spines: u32::MAX,
+        hosts: u32::MAX,
+        links: u32::MAX,
+        host: attachment(),
+        trunk: egress(),
+        pools: Vec::new(),
+        multipath: Multipath::default(),
+    };
+    assert_eq!(least.graph().unwrap_err().to_string(), hosts);
+    // The counts beforehand are those of the graph.
+    let made = [
+        ("star", [("hosts", 9)].as_slice(), (9, 1, 0)),
+        ("dumbbell", &[("left", 3), ("right", 4)], (7, 2, 1)),
+        (
+            "parking-lot",
+            &[("bottlenecks", 3), ("long", 2), ("cross", 1)],
+            (10, 4, 3),
+        ),
+        (
+            "leaf-spine",
+            &[("leaves", 3), ("spines", 2), ("hosts", 5), ("links", 2)],
+            (15, 5, 12),
+        ),
+        ("fat-tree", &[("k", 4)], (16, 20, 32)),
+    ];
+    for (name, sizes, (hosts, switches, trunks)) in made {
+        let graph = make(name, sizes);
+        assert_eq!(
+            (graph.host_count(), graph.switch_count()),
+            (hosts, switches),
+            "{name}"
+        );
+        assert_eq!(graph.port_count(), 2 * (hosts + trunks), "{name}");
+    }
+}
+
 #[test]
 fn a_dumbbell_has_one_way_between_its_sides() {
     let mut dumbbell = Dumbbell::uniform(3, &attachment(), &egress());
