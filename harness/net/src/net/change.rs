@@ -13,7 +13,8 @@
 //!   were to wait behind others have no overhead then.
 //! - **Delay** ([`Change::Delay`]): packets that have left keep theirs, the packet being sent has
 //!   the new one. If it is shorter they are overtaken, as when light takes another fibre: on a link
-//!   whose delay never changes no packet overtakes another.
+//!   whose delay never changes no packet overtakes another. They come after all others that arrive
+//!   at the same instant.
 //! - **Faults** ([`Change::Faults`]): hold for packets that reach the far end from now on, those on
 //!   the wire too. [`When::Packets`](super::When::Packets) and `EachNth` count from the change on;
 //!   the random streams go on where they were.

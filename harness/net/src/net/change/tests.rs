@@ -303,6 +303,7 @@ fn a_queue_fills_while_its_link_is_down() {
                 b.send(1, 0, 1_000);
             }
             b.run(ps(S));
+            assert!(b.network.events.is_empty(), "what waits has no event");
             assert_eq!(b.fates.dropped.len(), 10 - fit);
             assert!(b.fates.dropped.iter().all(|d| d.2 == DropReason::Full));
             b.apply(&Change::LinkUp { port: QUEUE }).unwrap();
@@ -478,6 +479,77 @@ fn codel_takes_other_values_while_packets_wait() {
         assert!(b.network.stats(QUEUE).marks > 3);
         assert_eq!(b.fates.delivered.len(), 100);
     }
+}
+
+/// The next packet is chosen when the link goes down, whoever looks later: it has waited for 4 us
+/// then, and not for 100.
+#[test]
+fn a_packet_has_its_turn_when_the_link_goes_down() {
+    let mut b = unlimited(DisciplineSpec::Codel(CodelSpec {
+        target: SimTime::from_secs(1),
+        interval: SimTime::from_secs(1),
+        max_packet: 0,
+        ce_threshold: Some(ps(50 * US)),
+    }));
+    for _ in 0..3 {
+        b.send(1, 0, 1_000);
+    }
+    b.run(ps(1_000 + 4 * US));
+    b.apply(&Change::LinkDown { port: QUEUE }).unwrap();
+    b.run(ps(100 * US));
+    b.apply(&Change::LinkUp { port: QUEUE }).unwrap();
+    b.run(SimTime::MAX);
+    assert_eq!(
+        (b.fates.delivered.len(), b.network.stats(QUEUE).marks),
+        (2, 1)
+    );
+}
+
+/// Three packets at once in an idle NIC with an overhead of up to 100 us, at 8 us each: where it
+/// was idle before a packet it still is, until the same instant, and where it was not the next one
+/// follows at once. A packet whose overhead has not ended is not on the wire.
+#[test]
+fn an_overhead_that_leaves_the_wire_idle_is_not_shortened() {
+    let network = |seed| {
+        let mut a = crate::net::rig::attachment();
+        a.nic.overhead = SimTime::from_micros(100);
+        let graph = Star::uniform(2, &a).graph().unwrap();
+        Bench::new(graph.build(seed, TieOrder::default()).unwrap())
+    };
+    let port = PortId(1);
+    let mut idle = 0;
+    for seed in 0..50 {
+        let run = |rate: Option<Rate>| {
+            let mut b = network(seed);
+            for _ in 0..3 {
+                b.send(1, 0, 1_000);
+            }
+            if let Some(rate) = rate {
+                b.apply(&Change::Rate { port, rate }).unwrap();
+            }
+            let mut left = Vec::new();
+            while let Some(at) = b.network.nic_next_departure(b.now, HostId(1)) {
+                left.push(at.as_picos());
+                b.run(at);
+            }
+            left
+        };
+        let (slow, fast) = (run(None), run(Some(Rate::from_gbps(2))));
+        assert_eq!(slow.len(), 3);
+        let mut free = 0;
+        let mut was_free = 0;
+        for (slow, fast) in slow.into_iter().zip(fast) {
+            let start = if slow - S > was_free {
+                idle += 1;
+                slow - S
+            } else {
+                free
+            };
+            assert_eq!(fast, start + S / 2, "seed {seed}");
+            (was_free, free) = (slow, fast);
+        }
+    }
+    assert!(idle > 60 && idle < 140, "{idle} of 150 found the wire idle");
 }
 
 #[test]

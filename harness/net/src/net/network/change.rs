@@ -287,6 +287,7 @@ impl<P: Packet> Network<P> {
         let Self {
             ports, pools, slab, ..
         } = self;
+        let all = ports.len();
         let port = &mut ports[port.index()];
         if let Some(pool) = pools.get_mut(port.pool as usize) {
             pool.departures.retain(|entry| entry.0.1 != at);
@@ -294,6 +295,7 @@ impl<P: Packet> Network<P> {
             port.pool_knows = next.is_some();
             pool.departures
                 .extend(next.map(|next| std::cmp::Reverse((next, at))));
+            debug_assert!(pool.departures.len() <= all, "one entry a port");
         }
         let due = port.head_arrival(slab);
         if due != arrival

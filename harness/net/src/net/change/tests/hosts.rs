@@ -7,8 +7,8 @@ use narrows_congestion::{Instant, Rate};
 use super::{Fates, packet};
 use crate::net::change::{Change, RECEIVE_RING};
 use crate::net::{
-    Attachment, Capacity, DropReason, HostId, LinkSpec, NicRoom, NicSpec, PortId, PortSpec, Star,
-    TieOrder,
+    Attachment, Capacity, DropReason, HostId, ImpairSpec, LinkSpec, NicRoom, NicSpec, PortId,
+    PortSpec, Star, TieOrder, When,
 };
 use crate::sim::blaster::BlastPacket;
 use crate::sim::{Host, Outcome, SimTime, World};
@@ -354,4 +354,78 @@ fn a_nic_that_becomes_slower_takes_packets_later() {
     let expected = [(1, at(36)), (2, at(52)), (3, at(68))];
     assert_eq!(w.hosts()[0].got, expected);
     assert_eq!(w.hosts()[1].refused, 0);
+}
+
+/// A host that pauses does not go on because its NIC has room or will have it.
+#[test]
+fn a_change_of_its_nic_does_not_wake_a_host() {
+    let nic = PortId(1);
+    for patient in [true, false] {
+        let mut talker = Talker::new(1, 0, std::iter::repeat_n(us(0), 2));
+        talker.patient = patient;
+        let mut w = world(Capacity::Packets(1), vec![Talker::new(0, 1, []), talker]);
+        w.run_until(us(4));
+        let (host, span, ring) = (HostId(1), us(96), RECEIVE_RING);
+        w.apply(&Change::Pause { host, span, ring }).unwrap();
+        for capacity in [Capacity::Packets(1), Capacity::Unlimited] {
+            w.apply(&Change::Capacity {
+                port: nic,
+                capacity,
+            })
+            .unwrap();
+            w.start_at(host, us(6));
+        }
+        idle(&mut w);
+        let at = |n| us(n).to_instant();
+        assert_eq!(w.hosts()[0].got, [(1, at(36)), (2, at(136))]);
+    }
+}
+
+/// A link that holds back every packet for 50 us holds it until the host has paused, or its NIC
+/// is being reset.
+#[test]
+fn what_a_link_held_back_finds_the_host_as_it_is_then() {
+    let late = ImpairSpec {
+        reorder: When::EachNth(1),
+        reorder_min: us(50),
+        reorder_max: us(50),
+        ..ImpairSpec::default()
+    };
+    for reset in [false, true] {
+        let sends = [us(0), us(10)];
+        let mut w = world(
+            Capacity::Unlimited,
+            vec![Talker::new(0, 1, []), Talker::new(1, 0, sends)],
+        );
+        let host = HostId(0);
+        let port = w.network().port_to(host).unwrap();
+        let impair = late.clone();
+        w.apply(&Change::Faults { port, impair }).unwrap();
+        w.run_until(us(60));
+        let (span, ring) = (us(30), RECEIVE_RING);
+        w.apply(&match reset {
+            false => Change::Pause { host, span, ring },
+            true => Change::NicReset { host, span },
+        })
+        .unwrap();
+        idle(&mut w);
+        let at = |n| us(n).to_instant();
+        let got = [(1, at(90)), (2, at(96))];
+        assert_eq!(w.hosts()[0].got, got[usize::from(reset)..]);
+    }
+}
+
+/// A reset that is asked for twice lasts until the later end.
+#[test]
+fn a_reset_lasts_until_its_later_end() {
+    let mut w = world(
+        Capacity::Unlimited,
+        vec![Talker::new(0, 1, []), Talker::new(1, 0, [us(10)])],
+    );
+    for span in [20, 50, 30] {
+        let (host, span) = (HostId(1), us(span));
+        w.apply(&Change::NicReset { host, span }).unwrap();
+    }
+    idle(&mut w);
+    assert_eq!(w.hosts()[0].got, [(1, us(50 + 36).to_instant())]);
 }
