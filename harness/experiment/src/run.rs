@@ -1,5 +1,6 @@
 //! One run of an experiment.
 
+mod changes;
 mod outcome;
 mod prepare;
 mod watch;
@@ -91,6 +92,7 @@ fn simulate<T: Tap<SimPacket>>(
         network,
         hosts: apps,
         instruments,
+        changes,
         log,
     } = prepared;
     let run = &experiment.run;
@@ -106,7 +108,7 @@ fn simulate<T: Tap<SimPacket>>(
     }
     let count = hosts.len() as u32;
     let mut world = World::with_tap(network, hosts, tap);
-    let mut watch = Watch::new(experiment, &graph, instruments);
+    let mut watch = Watch::new(experiment, &graph, instruments, changes);
     watch.prepare(&mut world);
     // All listen before the first SYN can arrive, which is at the earliest at the same instant
     // but after all starts.
@@ -137,8 +139,14 @@ fn simulate<T: Tap<SimPacket>>(
         });
         // A run with short spans may never count down.
         cancelled |= ctx.cancelled();
-        if cancelled || outcome != Ended::Reached || watch.look(&mut world) == Next::End {
+        // Nothing is left to happen but what changes: a link may come up again.
+        if outcome == Ended::Idle && log.goes_on() && watch.next() < watch.end() {
+            world.pass(watch.next());
+        } else if cancelled || outcome != Ended::Reached {
             break outcome;
+        }
+        if watch.look(&mut world)? == Next::End {
+            break Ended::Reached;
         }
     };
     let traced = trace.map_or(Ok(()), TraceLog::finish);

@@ -388,12 +388,12 @@ mod tests {
             fabric = fabric.boxed(start, kind.traffic());
         }
         for rig in [star, fabric] {
-            let ran = rig.run(Duration::from_millis(500));
+            let ran = rig.run(Duration::from_millis(2_000));
             for (kind, number) in TrafficKinds::standard().entries().zip(0..) {
                 let any = ran.transfers().iter().any(|t| t.traffic == number);
                 assert!(any || kind.name() == "bulk", "{}", kind.name());
             }
-            assert_eq!(rig.run(Duration::from_millis(500)).bits(), ran.bits());
+            assert_eq!(rig.run(Duration::from_millis(2_000)).bits(), ran.bits());
         }
     }
 

@@ -174,7 +174,8 @@ impl Port {
         section.set(key, value)
     }
 
-    fn with(mut self, settings: &Settings) -> Self {
+    /// The same with what `settings` say.
+    pub(crate) fn with(mut self, settings: &Settings) -> Self {
         for (key, value) in settings.iter() {
             // Each was tried when it was set.
             let _ = self.set(key, value);
@@ -288,6 +289,27 @@ impl Network {
             }
         }
         Ok(graph)
+    }
+
+    /// A port as it is before anything changes.
+    pub(crate) fn port_at(&self, graph: &Graph, port: PortId) -> Result<Port, Invalid> {
+        let trunk = matches!(
+            graph.ends(port),
+            Some((NodeId::Switch(_), NodeId::Switch(_)))
+        );
+        let mut is = self.plain();
+        if trunk {
+            is = is.with(&self.trunk);
+        }
+        for (pattern, settings) in &self.ports {
+            let named = graph
+                .select(pattern)
+                .map_err(|e| Invalid::new(format!("network.port.\"{pattern}\""), e.to_string()))?;
+            if named.contains(&port) {
+                is = is.with(settings);
+            }
+        }
+        Ok(is)
     }
 
     /// What `settings` change of a port that then is `port`.

@@ -48,6 +48,9 @@ impl RunTables {
             transfers(&key, outcome),
             ports(&key, outcome),
         ];
+        if !outcome.changes.is_empty() {
+            tables.push(changes(&key, outcome));
+        }
         for table in series(&key, outcome) {
             tables.push(table);
         }
@@ -157,6 +160,15 @@ fn ports(key: &str, outcome: &RunOutcome) -> Table {
         rows.push('\n');
     }
     ("ports".to_owned(), header, rows)
+}
+
+fn changes(key: &str, outcome: &RunOutcome) -> Table {
+    let mut rows = String::new();
+    for (at, what) in &outcome.changes {
+        let at = at.since(narrows::Instant::ZERO).as_nanos();
+        let _ = writeln!(rows, "{key},{at},{}", cell(what));
+    }
+    ("changes".to_owned(), format!("{KEY},time_ns,what"), rows)
 }
 
 /// A table for each probe that has series. The instruments of a probe may differ in columns: those

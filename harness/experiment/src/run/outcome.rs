@@ -32,6 +32,8 @@ pub struct RunOutcome {
     pub transfers: Vec<Transfer>,
     /// What the probes saw, with their names.
     pub readings: Vec<(String, Reading)>,
+    /// What changed on the way, and when.
+    pub changes: Vec<(Instant, String)>,
     /// What could not be written on the way. The numbers are whole all the same.
     pub unrecorded: Vec<Unrecorded>,
 }

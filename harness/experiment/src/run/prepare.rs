@@ -1,5 +1,6 @@
 //! From an experiment to the parts of a run: network, hosts with their roles and TCP, instruments.
 
+use super::changes::Changes;
 use crate::host::SimPacket;
 use crate::model::{Experiment, Invalid, Members, Path, Settings, set_tcp};
 use crate::net::graph::{Graph, NodeId, TopologyError};
@@ -25,6 +26,7 @@ pub struct Prepared {
     pub(super) hosts: Vec<(HostApp, Arc<TcpConfig>)>,
     /// With the names of their probes.
     pub(super) instruments: Vec<(String, Box<dyn Instrument>)>,
+    pub(super) changes: Changes,
     pub(super) log: Log,
 }
 
@@ -92,14 +94,19 @@ impl Prepared {
             })?;
             instruments.extend(placed.into_iter().map(|i| (probe.name.clone(), i)));
         }
-        let network = graph
-            .build(run.seed, experiment.network.tie_order())
-            .map_err(|e| Invalid::new("network", e.to_string()))?;
+        let build = || {
+            graph
+                .build(run.seed, experiment.network.tie_order())
+                .map_err(|e| Invalid::new("network", e.to_string()))
+        };
+        let network = build()?;
+        let changes = Changes::new(experiment, &graph, build)?;
         Ok(Self {
             graph,
             network,
             hosts,
             instruments,
+            changes,
             log,
         })
     }

@@ -176,3 +176,136 @@ duration = "400ms"
     assert!(of(1).is_some_and(|ms| ms < 60), "{:?}", of(1));
     assert!(of(2).is_some_and(|ms| ms < 60), "{:?}", of(2));
 }
+
+const CHANGING: &str = r#"
+[network]
+hosts = 2
+link = { rate = "1Gb/s", delay = "10us" }
+queue = { limit = "256KiB" }
+[[traffic]]
+name = "copy"
+kind = "bulk"
+from = "h1"
+to = "h0"
+[[probe]]
+name = "p"
+kind = "rate"
+on = "s0->h0"
+every = ["10ms"]
+[run]
+duration = "100ms"
+"#;
+
+/// The readings of the poller, in Mb/s.
+fn rates(outcome: &RunOutcome) -> Vec<u64> {
+    let (_, reading) = outcome.readings.iter().find(|(p, _)| p == "p").unwrap();
+    let rows = reading.series.as_ref().unwrap().rows.iter();
+    rows.map(|row| (row[1].unwrap() / 1e6) as u64).collect()
+}
+
+#[test]
+fn a_link_changes_its_rate_and_back() {
+    let text = format!(
+        "{CHANGING}[[change]]\nat = \"30ms\"\nfor = \"20ms\"\non = \"s0->h0\"\nlink = {{ rate = \"100Mb/s\" }}\n"
+    );
+    let outcome = run(&text);
+    let rates = rates(&outcome);
+    for (n, rate) in rates.iter().enumerate() {
+        let expected = if (3..5).contains(&n) {
+            90..101
+        } else {
+            800..1_001
+        };
+        // What is lost at the change is made up for first.
+        assert!(
+            expected.contains(rate) || n == 0 || n == 5,
+            "{n}: {rates:?}"
+        );
+    }
+    let made: Vec<&str> = outcome
+        .changes
+        .iter()
+        .map(|(_, what)| what.as_str())
+        .collect();
+    assert_eq!(
+        made,
+        [
+            "link.rate = 100Mb/s at s0->h0",
+            "end of link.rate = 100Mb/s at s0->h0"
+        ]
+    );
+}
+
+#[test]
+fn a_link_goes_down_again_and_again() {
+    let text = format!(
+        "{CHANGING}[[change]]\nat = \"20ms\"\nfor = \"10ms\"\nevery = \"40ms\"\non = \"s0<->h0\"\nwhat = \"link-down\"\n"
+    )
+    .replace("[run]", "[host.tcp]\nrto = \"1ms\"\n[run]");
+    let outcome = run(&text);
+    let rates = rates(&outcome);
+    assert_eq!((rates[2], rates[6]), (0, 0), "{rates:?}");
+    assert!(
+        rates[1] > 800 && rates[4] > 500 && rates[8] > 500,
+        "{rates:?}"
+    );
+    // The last comes as the run ends.
+    assert_eq!(outcome.changes.len(), 5);
+}
+
+#[test]
+fn hosts_pause_and_lose_their_rings() {
+    for what in ["pause", "ring-loss"] {
+        let text = format!(
+            "{CHANGING}[[change]]\nat = \"40ms\"\nfor = \"10ms\"\non = \"h1\"\nwhat = \"{what}\"\n"
+        )
+        // What a NIC holds is sent while its host pauses.
+        .replace("[run]", "[host]\nnic.tx_queue = \"20p\"\ntcp.rto = \"1ms\"\n[run]");
+        let rates = rates(&run(&text));
+        assert!(
+            rates[4] < 100 && rates[3] > 800 && rates[8] > 500,
+            "{what}: {rates:?}"
+        );
+    }
+}
+
+#[test]
+fn impossible_changes_are_refused_before_anything_runs() {
+    let registry = Registry::default();
+    for (change, key, part) in [
+        ("on = \"s0->h9\"\nwhat = \"link-down\"", "change.0.on", "h9"),
+        ("on = \"s0->h0\"", "change.0.what", "nothing is set"),
+        (
+            "on = \"h0\"\nwhat = \"pause\"",
+            "change.0.for",
+            "for how long",
+        ),
+        ("what = \"link-down\"", "change.0.on", "where"),
+        (
+            "on = \"h0->s0\"\nqueue = { discipline = \"codel\" }",
+            "change.0.queue.discipline",
+            "NIC",
+        ),
+        (
+            "on = \"s0->h0\"\nqueue = { threshold = \"9p\" }",
+            "change.0.queue.threshold",
+            "drop-tail",
+        ),
+        (
+            "on = \"s0->h0\"\nfor = \"2s\"\nevery = \"1s\"\nwhat = \"link-down\"",
+            "change.0.for",
+            "again",
+        ),
+        (
+            "on = \"s0->h0\"\nlink = { framing = \"none\" }",
+            "change.0.link.framing",
+            "cannot change",
+        ),
+    ] {
+        let text = format!("{CHANGING}[[change]]\nat = \"1ms\"\n{change}\n");
+        let loaded = Loaded::parse("x.toml", &text, &registry).unwrap_or_else(|e| panic!("{e}"));
+        let e = loaded.experiment.check(&registry).unwrap_err();
+        assert_eq!(e.key, key, "{change}: {e}");
+        assert!(e.why.contains(part), "{change}: {e}");
+    }
+}

@@ -1,7 +1,8 @@
 //! Looks at a run at the instants that its warm-up, its probes and its end name.
 
-use super::RunWorld;
+use super::changes::Changes;
 use super::outcome::{FlowOutcome, PortOutcome, RunOutcome};
+use super::{RunError, RunWorld};
 use crate::host::SimPacket;
 use crate::model::Experiment;
 use crate::net::buffer::Depth;
@@ -30,6 +31,7 @@ pub(super) struct Watch<'a> {
     experiment: &'a Experiment,
     graph: &'a Graph,
     instruments: Vec<(String, Box<dyn Instrument>)>,
+    changes: Changes,
     warm: Option<Snapshot>,
 }
 
@@ -55,11 +57,13 @@ impl<'a> Watch<'a> {
         experiment: &'a Experiment,
         graph: &'a Graph,
         instruments: Vec<(String, Box<dyn Instrument>)>,
+        changes: Changes,
     ) -> Self {
         Self {
             experiment,
             graph,
             instruments,
+            changes,
             warm: None,
         }
     }
@@ -85,7 +89,8 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn end(&self) -> SimTime {
+    /// When the run ends.
+    pub(super) fn end(&self) -> SimTime {
         SimTime::from_duration(self.experiment.run.duration)
     }
 
@@ -95,15 +100,27 @@ impl<'a> Watch<'a> {
 
     /// When to look next.
     pub(super) fn next(&self) -> SimTime {
-        if self.warm.is_none() {
-            return self.warm_up().min(self.end());
-        }
-        let probes = self.instruments.iter().filter_map(|(_, i)| i.next()).min();
-        probes.map_or(self.end(), |at| at.min(self.end()))
+        let change = self.changes.next();
+        let next = if self.warm.is_none() {
+            Some(self.warm_up())
+        } else {
+            self.instruments.iter().filter_map(|(_, i)| i.next()).min()
+        };
+        let next = next.into_iter().chain(change).min();
+        next.map_or(self.end(), |at| at.min(self.end()))
     }
 
-    pub(super) fn look<T: Tap<SimPacket>>(&mut self, world: &mut RunWorld<T>) -> Next {
+    /// Looks, and changes what is to be changed.
+    pub(super) fn look<T: Tap<SimPacket>>(
+        &mut self,
+        world: &mut RunWorld<T>,
+    ) -> Result<Next, RunError> {
         let now = world.now();
+        for change in self.changes.take_due(now) {
+            // Each was tried before.
+            let changed = world.apply(&change);
+            changed.map_err(|e| RunError::Internal(e.to_string()))?;
+        }
         if self.warm.is_none() && now >= self.warm_up() {
             self.warm = Some(Snapshot::take(world));
             for port in (0..world.network().ports()).map(PortId) {
@@ -116,11 +133,11 @@ impl<'a> Watch<'a> {
                 instrument.look(view);
             }
         });
-        if now >= self.end() {
+        Ok(if now >= self.end() {
             Next::End
         } else {
             Next::Goes
-        }
+        })
     }
 
     pub(super) fn finish<T: Tap<SimPacket>>(
@@ -138,6 +155,7 @@ impl<'a> Watch<'a> {
                 Snapshot::take(world)
             }
         };
+        let changes = std::mem::take(&mut self.changes).made();
         let mut readings = Vec::new();
         let names: Vec<String> = self
             .instruments
@@ -169,6 +187,10 @@ impl<'a> Watch<'a> {
             ports: self.ports(&warm, &end),
             transfers: log.take_transfers(),
             readings: readings.filter(|(_, r)| !r.of.is_empty()).collect(),
+            changes: changes
+                .into_iter()
+                .map(|(at, what)| (at.to_instant(), what))
+                .collect(),
             unrecorded: Vec::new(),
         }
     }

@@ -15,7 +15,7 @@ use crate::net::port::{NO_POOL, Node};
 use crate::net::stats::DropReason;
 use crate::sim::queue::Event;
 use crate::sim::rng::{Component, Stream};
-use crate::sim::tap::Tap;
+use crate::sim::tap::{NoTap, Tap};
 use crate::sim::time::SimTime;
 
 /// The id of the event of what is to come. No packet held back has it: slots end before.
@@ -140,6 +140,14 @@ impl<P: Packet> Network<P> {
 
     fn changes_mut(&mut self) -> &mut Changes {
         self.changes.get_or_insert_default()
+    }
+
+    /// Makes a change to a network that nothing has been sent through: to see whether it can be.
+    ///
+    /// # Errors
+    /// As [`World::apply`](crate::sim::World::apply).
+    pub fn try_change(&mut self, change: &Change) -> Result<(), ChangeError> {
+        self.apply(SimTime::ZERO, change, &mut NoTap).map(drop)
     }
 
     /// Makes a change; what [`crate::sim::World`] has to do then.

@@ -1,0 +1,261 @@
+//! The changes of a run: when each comes, what it is to the network, and how it is undone.
+
+use crate::host::SimPacket;
+use crate::model::change::What;
+use crate::model::{Change as Asked, Experiment, Invalid};
+use crate::net::change::{Change, RECEIVE_RING};
+use crate::net::graph::Graph;
+use crate::net::network::Network;
+use crate::net::packet::PortId;
+use crate::sim::time::SimTime;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// The changes of a run, by time.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    asked: Vec<Prepared>,
+    /// When something comes, which of them, and whether it is undone then; the next one on top.
+    due: BinaryHeap<Reverse<(SimTime, usize, Way)>>,
+    made: Vec<(SimTime, String)>,
+}
+
+/// Whether a change comes or goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Way {
+    // A change that ends when the next begins ends first.
+    Undo,
+    Make,
+}
+
+#[derive(Debug)]
+struct Prepared {
+    make: Vec<Change>,
+    undo: Vec<Change>,
+    during: Option<SimTime>,
+    every: Option<SimTime>,
+    what: String,
+}
+
+impl Changes {
+    /// Those of `experiment`, tried on `scratch`, a network of its own.
+    ///
+    /// # Errors
+    /// Which of them is impossible, and why.
+    pub(super) fn new(
+        experiment: &Experiment,
+        graph: &Graph,
+        scratch: impl FnOnce() -> Result<Network<SimPacket>, Invalid>,
+    ) -> Result<Self, Invalid> {
+        let mut all = Self::default();
+        if experiment.changes.is_empty() {
+            return Ok(all);
+        }
+        let mut scratch = scratch()?;
+        for (n, asked) in experiment.changes.iter().enumerate() {
+            let prepared = prepare(n, asked, experiment, graph)?;
+            for change in prepared.make.iter().chain(&prepared.undo) {
+                scratch.try_change(change).map_err(|e| {
+                    let at = format!("change.{n}.{}", key_of(asked));
+                    Invalid::new(at, e.to_string())
+                })?;
+            }
+            let at = SimTime::from_duration(asked.when.at);
+            all.due.push(Reverse((at, n, Way::Make)));
+            all.asked.push(prepared);
+        }
+        Ok(all)
+    }
+
+    /// When the next one comes.
+    pub(super) fn next(&self) -> Option<SimTime> {
+        self.due.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    /// What is to be changed now.
+    pub(super) fn take_due(&mut self, now: SimTime) -> Vec<Change> {
+        let mut changes = Vec::new();
+        while let Some(&Reverse((at, n, way))) = self.due.peek()
+            && at <= now
+        {
+            self.due.pop();
+            let asked = &self.asked[n];
+            match way {
+                Way::Undo => {
+                    changes.extend(asked.undo.iter().cloned());
+                    self.made.push((at, format!("end of {}", asked.what)));
+                }
+                Way::Make => {
+                    changes.extend(asked.make.iter().cloned());
+                    self.made.push((at, asked.what.clone()));
+                    if let Some(during) = asked.during {
+                        self.due.push(Reverse((at + during, n, Way::Undo)));
+                    }
+                    if let Some(every) = asked.every {
+                        self.due.push(Reverse((at + every, n, Way::Make)));
+                    }
+                }
+            }
+        }
+        changes
+    }
+
+    /// What was changed, and when.
+    pub(super) fn made(self) -> Vec<(SimTime, String)> {
+        self.made
+    }
+}
+
+/// The key that says what a change does.
+fn key_of(asked: &Asked) -> String {
+    match (asked.when.what, asked.set.iter().next()) {
+        (What::Set, Some((key, _))) => key.to_owned(),
+        _ => "what".to_owned(),
+    }
+}
+
+fn prepare(
+    n: usize,
+    asked: &Asked,
+    experiment: &Experiment,
+    graph: &Graph,
+) -> Result<Prepared, Invalid> {
+    let when = &asked.when;
+    let invalid = |key: &str, why: String| Invalid::new(format!("change.{n}.{key}"), why);
+    if when.on.is_empty() {
+        return Err(invalid("on", "where is it? Name ports or hosts".to_owned()));
+    }
+    let span = when.during.map(SimTime::from_duration);
+    let every = when.every.map(SimTime::from_duration);
+    if let (Some(during), Some(every)) = (when.during, when.every)
+        && during >= every
+    {
+        let why =
+            format!("it lasts {during} and comes again after {every}: it must be over by then");
+        return Err(invalid("for", why));
+    }
+    if when.what != What::Set
+        && let Some((key, _)) = asked.set.iter().next()
+    {
+        let why = "is set by what = \"set\" only".to_owned();
+        return Err(invalid(key, why));
+    }
+    let ports = || {
+        let ports = graph.select(&when.on);
+        ports.map_err(|e| invalid("on", e.to_string()))
+    };
+    let hosts = || {
+        let hosts = graph.resolve_hosts(&when.on);
+        hosts.map_err(|e| invalid("on", e.to_string()))
+    };
+    let needs_span = || {
+        let why = "for how long? Give 'for'".to_owned();
+        span.ok_or_else(|| invalid("for", why))
+    };
+    let (mut make, mut undo) = (Vec::new(), Vec::new());
+    let what = match when.what {
+        What::Set => {
+            if asked.set.is_empty() {
+                let why = "nothing is set: give keys of link or queue, as link.rate".to_owned();
+                return Err(invalid("what", why));
+            }
+            for port in ports()? {
+                let (there, back) = of_port(n, asked, experiment, graph, port)?;
+                make.extend(there);
+                undo.extend(back);
+            }
+            let set: Vec<String> = asked
+                .set
+                .iter()
+                .map(|(k, v)| format!("{k} = {v}"))
+                .collect();
+            set.join(", ")
+        }
+        What::LinkDown => {
+            for port in ports()? {
+                make.push(Change::LinkDown { port });
+                undo.push(Change::LinkUp { port });
+            }
+            "link down".to_owned()
+        }
+        What::Pause => {
+            let span = needs_span()?;
+            let ring = RECEIVE_RING;
+            let pause = |host| Change::Pause { host, span, ring };
+            make.extend(hosts()?.into_iter().map(pause));
+            "pause".to_owned()
+        }
+        What::RingLoss => {
+            let span = needs_span()?;
+            let reset = |host| Change::NicReset { host, span };
+            make.extend(hosts()?.into_iter().map(reset));
+            "ring loss".to_owned()
+        }
+    };
+    Ok(Prepared {
+        make,
+        undo,
+        during: span,
+        every,
+        what: format!("{what} at {}", when.on),
+    })
+}
+
+/// What the settings of a change are at one port, and what is there now.
+fn of_port(
+    n: usize,
+    asked: &Asked,
+    experiment: &Experiment,
+    graph: &Graph,
+    port: PortId,
+) -> Result<(Vec<Change>, Vec<Change>), Invalid> {
+    let invalid = |key: &str, why: String| Invalid::new(format!("change.{n}.{key}"), why);
+    let was = experiment.network.port_at(graph, port)?;
+    let is = was.with(&asked.set);
+    is.queue
+        .check()
+        .map_err(|(key, why)| invalid(&format!("queue.{key}"), why))?;
+    let mtu = experiment.network.common.mtu;
+    let of = |p: &crate::model::network::Port| {
+        let mut all = Vec::new();
+        let link = p.link.spec();
+        if asked.set.has("link.rate") {
+            let rate = link.rate;
+            all.push(Change::Rate { port, rate });
+        }
+        if asked.set.has("link.delay") {
+            let delay = link.delay;
+            all.push(Change::Delay { port, delay });
+        }
+        let faults = ["loss", "corrupt", "duplicate", "reorder", "hold"];
+        if faults
+            .iter()
+            .any(|key| asked.set.has(&format!("link.{key}")))
+        {
+            let impair = link.impair;
+            all.push(Change::Faults { port, impair });
+        }
+        if asked.set.has_any("queue.") {
+            let spec = p.queue.spec(p.link.rate, mtu, None);
+            let (capacity, discipline) = (spec.capacity, spec.discipline);
+            all.push(Change::Capacity { port, capacity });
+            let only_the_limit = asked
+                .set
+                .iter()
+                .all(|(key, _)| !key.starts_with("queue.") || key == "queue.limit");
+            if !only_the_limit {
+                all.push(Change::Discipline { port, discipline });
+            }
+        }
+        all
+    };
+    for key in ["link.framing", "queue.counting"] {
+        if asked.set.has(key) {
+            return Err(invalid(
+                key,
+                "cannot change while a network runs".to_owned(),
+            ));
+        }
+    }
+    Ok((of(&is), of(&was)))
+}
