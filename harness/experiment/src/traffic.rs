@@ -198,7 +198,7 @@ impl<'a> Placement<'a> {
     /// The traffic is over after `more` further calls of [`Io::finish`].
     pub fn ends_after(&mut self, more: usize) {
         if let Ends::After(calls) = &mut self.ends {
-            *calls += more;
+            *calls = calls.saturating_add(more);
         }
     }
 
@@ -384,17 +384,83 @@ mod tests {
         let mut fabric = Rig::leaf_spine(2, 2).ipv6();
         for (kind, n) in TrafficKinds::standard().entries().zip(0..) {
             let start = Duration::from_millis(n);
-            star = star.boxed(start, kind.traffic());
-            fabric = fabric.boxed(start, kind.traffic());
+            let mut traffic = kind.traffic();
+            if kind.name() == "bulk" {
+                traffic.set("size", "1MB").unwrap();
+            }
+            star = star.boxed(start, traffic.clone());
+            fabric = fabric.boxed(start, traffic);
         }
         for rig in [star, fabric] {
             let ran = rig.run(Duration::from_millis(2_000));
             for (kind, number) in TrafficKinds::standard().entries().zip(0..) {
                 let any = ran.transfers().iter().any(|t| t.traffic == number);
-                assert!(any || kind.name() == "bulk", "{}", kind.name());
+                assert!(any, "{}", kind.name());
             }
             assert_eq!(rig.run(Duration::from_millis(2_000)).bits(), ran.bits());
         }
+    }
+
+    /// The same from a file: sizes, pauses and write patterns as people write them.
+    #[test]
+    fn every_kind_runs_from_a_file() {
+        let file = r#"
+            [network]
+            topology = "star"
+            hosts = 8
+            link = { rate = "1Gb/s", delay = "5us" }
+            queue = { limit = "256KiB" }
+            [[traffic]]
+            name = "copy"
+            kind = "bulk"
+            size = "1MB"
+            [[traffic]]
+            name = "read"
+            kind = "synchronised-read"
+            block = "1MB"
+            batch = 4
+            [[traffic]]
+            name = "call"
+            kind = "rpc"
+            reply_writes = "1+1+1+1+n"
+            pause = "exponential:1ms"
+            start = "5ms"
+            [[traffic]]
+            name = "get"
+            kind = "fan-out"
+            load = "250Mb/s"
+            k = 3
+            size = "1kB|30kB"
+            [[traffic]]
+            name = "shuffle"
+            kind = "all-to-all"
+            size = "web-search"
+            parallel = 2
+            [[traffic]]
+            name = "sum"
+            kind = "ring"
+            size = "1MB"
+            barrier = true
+            [[traffic]]
+            name = "burst"
+            kind = "on-off"
+            rate = "100Mb/s"
+            [run]
+            duration = "300ms"
+        "#;
+        let registry = crate::registry::Registry::default();
+        let loaded = crate::file::Loaded::parse("x.toml", file, &registry);
+        let experiment = loaded.unwrap_or_else(|e| panic!("{e}")).experiment;
+        let run = || {
+            let context = crate::scenario::RunContext::default();
+            experiment.run(&registry, context).unwrap().transfers
+        };
+        let transfers = run();
+        for (kind, number) in TrafficKinds::standard().entries().zip(0..) {
+            let any = transfers.iter().any(|t| t.traffic == number);
+            assert!(any, "{}", kind.name());
+        }
+        assert_eq!(run(), transfers);
     }
 
     #[test]

@@ -215,12 +215,13 @@ impl Traffic for FanOut {
             };
             on.role(host, node);
         }
-        match (self.queries, self.record) {
-            (Some(queries), Recorded::Query) => on.ends_after(hosts.len() * queries as usize),
-            (Some(queries), Recorded::Reply) => {
-                on.ends_after(hosts.len() * queries as usize * self.servers_per_query as usize);
-            }
-            (None, _) => on.never_ends(),
+        let each = match self.record {
+            Recorded::Query => hosts.len(),
+            Recorded::Reply => hosts.len().saturating_mul(self.servers_per_query as usize),
+        };
+        match self.queries {
+            Some(queries) => on.ends_after(each.saturating_mul(queries as usize)),
+            None => on.never_ends(),
         }
         Ok(())
     }
@@ -286,7 +287,7 @@ impl Node {
             if at > io.now() {
                 return;
             }
-            self.arrived += 1;
+            self.arrived = self.arrived.saturating_add(1);
             arrivals.advance();
             if self.fan.queries.is_some_and(|all| self.arrived >= all) {
                 self.arrivals = None;

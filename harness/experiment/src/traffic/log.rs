@@ -83,8 +83,9 @@ impl Log {
     pub fn progress(&self) -> (u64, u64) {
         let log = self.0.borrow();
         let left = |u: &Option<usize>| u.map_or(1, |calls| calls as u64);
-        let left: u64 = log.unfinished.iter().map(left).sum();
-        (log.finished, log.finished + left)
+        let unfinished = log.unfinished.iter().map(left);
+        let left = unfinished.fold(0, u64::saturating_add);
+        (log.finished, log.finished.saturating_add(left))
     }
 
     /// Whether there is a traffic that is not over.

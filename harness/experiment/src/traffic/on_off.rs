@@ -129,7 +129,8 @@ impl Traffic for OnOff {
         }
         match self.bursts {
             Some(bursts) => {
-                on.ends_after(pairs.len() * self.connections as usize * bursts as usize);
+                let each = pairs.len().saturating_mul(self.connections as usize);
+                on.ends_after(each.saturating_mul(bursts as usize));
             }
             None => on.never_ends(),
         }
@@ -193,7 +194,7 @@ impl Sender {
         );
         if line.written == line.size {
             *line = Line {
-                bursts: line.bursts + 1,
+                bursts: line.bursts.saturating_add(1),
                 began: io.now(),
                 size: self.traffic.size.draw(&mut self.sizes).get(),
                 written: 0,

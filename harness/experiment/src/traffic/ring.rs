@@ -182,9 +182,10 @@ impl Traffic for Ring {
             on.role(host, node);
         }
         match (self.rounds, self.record) {
-            (Some(rounds), RingRecord::Round) => on.ends_after(rounds as usize * n),
+            (Some(rounds), RingRecord::Round) => on.ends_after((rounds as usize).saturating_mul(n)),
             (Some(rounds), RingRecord::Chunk) => {
-                on.ends_after(rounds as usize * n * self.chunks(n).steps() as usize);
+                let each = n.saturating_mul(self.chunks(n).steps() as usize);
+                on.ends_after(each.saturating_mul(rounds as usize));
             }
             (None, _) => on.never_ends(),
         }

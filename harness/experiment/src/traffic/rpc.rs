@@ -190,7 +190,10 @@ impl Traffic for Rpc {
             );
         }
         match self.calls {
-            Some(calls) => on.ends_after(pairs.len() * self.connections as usize * calls as usize),
+            Some(calls) => {
+                let each = pairs.len().saturating_mul(self.connections as usize);
+                on.ends_after(each.saturating_mul(calls as usize));
+            }
             None => on.never_ends(),
         }
         Ok(())
@@ -254,7 +257,7 @@ impl Client {
         let Some(conn) = line.conn else {
             return;
         };
-        line.calls += 1;
+        line.calls = line.calls.wrapping_add(1);
         line.asked = Some(io.now());
         if let Some(timeout) = self.rpc.timeout
             && !line.armed
