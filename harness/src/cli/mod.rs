@@ -172,7 +172,7 @@ impl<R: IncastRunner> App<R> {
                 Command::Flows(flows) => flows::run(self, &flows, console),
                 #[cfg(target_os = "linux")]
                 Command::Live(live) => live::run(self, &live, &args, console),
-                Command::Run(args) => run::run(self, &args, console),
+                Command::Run(run) => run::run(self, &run, &args, console),
                 Command::Show(args) => keys::show(&args, console),
                 Command::Keys(args) => keys::keys(self, &args, console),
                 Command::Merge(args) => keys::put_together(self, &args, console),

@@ -1,10 +1,12 @@
 //! `narrows run`: an experiment from a file or by name.
 
+use super::incast::command_line;
 use super::output::{OutputFile, Wanted, apart, print};
 use super::progress::{Progress, Watcher};
 use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop};
-use crate::report::points;
+use crate::report::chart::Theme;
 use crate::report::table::Colour;
+use crate::report::{points, study};
 use clap::Args;
 use narrows_experiment::execute::{GoOn, Listener, execute, total_cost};
 use narrows_experiment::file::{FileErrors, Loaded, Source};
@@ -15,6 +17,7 @@ use narrows_experiment::results::{Folder, FolderError, Record};
 use narrows_experiment::run::RunError;
 use narrows_experiment::shipped::{self, Shipped};
 use narrows_experiment::summary::{Holds, Summary, Verdict};
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
@@ -150,7 +153,12 @@ fn long_name(experiment: &Experiment, key: &str) -> String {
 }
 
 /// Run it; the exit code.
-pub(super) fn run<R>(app: &App<R>, args: &RunArgs, console: &mut Console<'_>) -> Result<u8, Stop> {
+pub(super) fn run<R>(
+    app: &App<R>,
+    args: &RunArgs,
+    command: &[OsString],
+    console: &mut Console<'_>,
+) -> Result<u8, Stop> {
     apart(&[Wanted::file("junit", args.junit.as_deref())])?;
     let registry = app.catalog.registry();
     let (name, text) = read(&args.experiment)?;
@@ -196,6 +204,15 @@ pub(super) fn run<R>(app: &App<R>, args: &RunArgs, console: &mut Console<'_>) ->
     let verdicts = summary
         .verdicts(&registry.metrics)
         .map_err(|e| impossible(&source, &e))?;
+    if let Store::Folder(folder) = &store {
+        write_report(
+            folder,
+            &summary,
+            &registry,
+            &verdicts,
+            &command_line(command),
+        )?;
+    }
     if !args.quiet {
         let colour = if console.colour {
             Colour::Ansi
@@ -234,6 +251,29 @@ pub(super) fn run<R>(app: &App<R>, args: &RunArgs, console: &mut Console<'_>) ->
     } else {
         EXIT_FAILED
     })
+}
+
+/// The report, its figures, and the numbers of each.
+fn write_report(
+    folder: &Folder,
+    summary: &Summary<'_>,
+    registry: &Registry,
+    verdicts: &[Verdict],
+    command: &str,
+) -> Result<(), Stop> {
+    let mut figures = study::figures(summary, registry);
+    figures.extend(study::from_folder(summary, folder).map_err(folder_error)?);
+    for figure in &figures {
+        let svg = figure.chart.svg(Theme::Paper);
+        for (end, text) in [("svg", svg), ("csv", figure.csv())] {
+            let name = format!("{}.{end}", figure.name);
+            folder.write_file(&name, &text).map_err(folder_error)?;
+        }
+    }
+    let page = study::page(summary, registry, &figures, verdicts, command);
+    folder
+        .write_file("report.html", &page)
+        .map_err(folder_error)
 }
 
 /// Whether what is shown and expected can be measured.

@@ -8,6 +8,7 @@ pub mod plot;
 pub mod points;
 pub mod records;
 pub mod story;
+pub mod study;
 pub mod summary;
 pub mod table;
 pub mod validation;

@@ -1,7 +1,7 @@
 //! What a knob may be.
 
 use super::Quantity;
-use crate::scenario::spec::{QueueLimit, Size};
+use crate::scenario::spec::{QueueLimit, Share, Size};
 use narrows::{ByteCount, Duration, Rate};
 use std::fmt;
 
@@ -142,6 +142,24 @@ impl Kind {
         })
     }
 
+    /// A value in its base unit: bytes, nanoseconds, bits per second, packets, a share of one.
+    /// `None` for what is no number.
+    pub fn base(&self, text: &str) -> Option<f64> {
+        Some(match self {
+            Self::Size { .. } => ByteCount::read(text).ok()?.get() as f64,
+            Self::Time { .. } => Duration::read(text).ok()?.as_nanos() as f64,
+            Self::Rate => Rate::read(text).ok()?.bits_per_sec() as f64,
+            Self::Queue { .. } => queue_length(QueueLimit::read(text).ok()?) as f64,
+            Self::Whole { .. } => u64::read(text).ok()? as f64,
+            Self::Share => {
+                let share = Share::read(text).ok()?;
+                f64::from(share.0) / f64::from(Share::ALL.0)
+            }
+            Self::Or(_, kind) => return kind.base(text),
+            _ => return None,
+        })
+    }
+
     /// The unit in which a column has it, as a suffix of its name would say it; empty for a word
     /// or a bare number.
     pub const fn unit(&self) -> &'static str {
@@ -149,7 +167,6 @@ impl Kind {
             Self::Size { .. } => "bytes",
             Self::Time { .. } => "ns",
             Self::Rate => "bit/s",
-            Self::Share => "ppb",
             Self::Or(_, kind) | Self::List(kind) => kind.unit(),
             _ => "",
         }

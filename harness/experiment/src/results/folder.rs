@@ -340,6 +340,37 @@ impl Folder {
         fs::rename(&new, &path).map_err(io_error("write", &path))
     }
 
+    /// The rows that a run has in a table, as text; nothing if it has none.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn rows(&self, record: &Record, table: &str) -> Result<String, FolderError> {
+        let Some((_, _, from, to)) = record.rows.iter().find(|(t, ..)| t == table) else {
+            return Ok(String::new());
+        };
+        let part = self.path.join(PARTS).join(table);
+        let mut text = String::new();
+        let read = File::open(&part).and_then(|mut file| {
+            file.seek(SeekFrom::Start(*from))?;
+            file.take(to - from).read_to_string(&mut text)
+        });
+        read.map_err(io_error("read", &part))?;
+        Ok(text)
+    }
+
+    /// The tables that a run has rows in.
+    pub fn tables_of<'r>(&self, record: &'r Record) -> impl Iterator<Item = &'r str> {
+        record.rows.iter().map(|(table, ..)| table.as_str())
+    }
+
+    /// Writes a file of one's own beside the tables.
+    ///
+    /// # Errors
+    /// If it cannot be written; an older one is as it was then.
+    pub fn write_file(&self, name: &str, text: &str) -> Result<(), FolderError> {
+        write_whole(&self.path.join(name), text.as_bytes())
+    }
+
     /// The results of a folder that is finished or not, to look at.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! The tables of results: columns, and the rows of a run.
 
+use crate::knob::Kind;
 use crate::metric::Named;
 use crate::model::Experiment;
 use crate::net::stats::DropReason;
@@ -202,16 +203,19 @@ fn series(key: &str, outcome: &RunOutcome) -> Vec<Table> {
 
 /// The header and the row of a run in `runs.csv`, by the columns of all runs.
 pub(super) struct RunColumns {
-    /// Keys that are varied.
-    axes: Vec<String>,
-    /// Keys that are set to something else than usual, with their values.
+    /// Keys that are varied, with what they may be.
+    axes: Vec<(String, Option<Kind>)>,
+    /// Keys that are set to something else than usual, with their cells.
     constant: Vec<(String, String)>,
     metrics: Vec<String>,
 }
 
 impl RunColumns {
     pub(super) fn new(experiment: &Experiment, registry: &Registry, metrics: Vec<String>) -> Self {
-        let axes: Vec<String> = experiment.sweep.iter().map(|a| a.key.clone()).collect();
+        let kind_of = |key: &str| registry.about(experiment, key).map(|about| about.kind);
+        let axes = experiment.sweep.iter();
+        let axes: Vec<(String, Option<Kind>)> =
+            axes.map(|a| (a.key.clone(), kind_of(&a.key))).collect();
         let usual = Experiment::default();
         let constant = experiment.entries().into_iter().filter_map(|entry| {
             let crate::model::Value::One(value) = entry.value else {
@@ -222,14 +226,15 @@ impl RunColumns {
                 first,
                 "network" | "host" | "group" | "traffic" | "change" | "run"
             );
-            let varied = axes.contains(&entry.key);
+            let varied = axes.iter().any(|(key, _)| *key == entry.key);
             // The seed has a column of its own.
             let own = entry.key == "run.seed" || entry.key == "run.repetitions";
             let same = usual.get(&entry.key).as_deref() == Some(value.as_str());
-            (told && !varied && !own && !same).then_some((entry.key, value))
+            let kind = kind_of(&entry.key);
+            let cell = (knob_column(&entry.key, kind), in_base_unit(kind, &value));
+            (told && !varied && !own && !same).then_some(cell)
         });
         let constant = constant.collect();
-        let _ = registry;
         Self {
             constant,
             axes,
@@ -238,14 +243,13 @@ impl RunColumns {
     }
 
     pub(super) fn header(&self) -> String {
-        let keys = self
-            .axes
-            .iter()
-            .chain(self.constant.iter().map(|(key, _)| key));
+        let axes = self.axes.iter().map(|(key, kind)| knob_column(key, *kind));
+        let constant = self.constant.iter().map(|(column, _)| column.clone());
+        let keys = axes.chain(constant);
         let all: Vec<String> = ["point", "repetition", "seed", "outcome"]
             .map(str::to_owned)
             .into_iter()
-            .chain(keys.cloned())
+            .chain(keys)
             .chain(self.metrics.iter().cloned())
             .map(|name| cell(&name))
             .collect();
@@ -261,13 +265,30 @@ impl RunColumns {
     ) -> String {
         let all: Vec<String> = first
             .into_iter()
-            .chain(values.iter().cloned())
+            .chain(
+                self.axes
+                    .iter()
+                    .zip(values)
+                    .map(|((_, kind), value)| in_base_unit(*kind, value)),
+            )
             .chain(self.constant.iter().map(|(_, value)| value.clone()))
             .chain(self.metrics.iter().map(|m| value(m).unwrap_or_default()))
             .map(|text| cell(&text))
             .collect();
         all.join(",")
     }
+}
+
+/// The column of a knob, with its unit if it has one.
+fn knob_column(key: &str, kind: Option<Kind>) -> String {
+    column(key, kind.map_or("", |kind| kind.unit()))
+}
+
+/// A knob's value as a column has it: a number in its base unit where it has one.
+fn in_base_unit(kind: Option<Kind>, value: &str) -> String {
+    let base = kind.filter(|kind| !kind.unit().is_empty() || matches!(kind, Kind::Share));
+    let base = base.and_then(|kind| kind.base(value));
+    base.map_or_else(|| value.to_owned(), |n| n.to_string())
 }
 
 /// The columns of what was measured of a run.
