@@ -1,6 +1,6 @@
 //! All-to-all: each host sends to each other, as in a shuffle.
 
-use super::messages::{Counts, Draws, Messenger, Wires};
+use super::messages::{Channels, Counts, Draws, Messenger};
 use super::opening::{Begins, Opening, SETUP, SETUP_KIND};
 use super::size::SizeDistribution;
 use super::{Io, Placement, Role, RoleEvent, Traffic, TrafficError};
@@ -63,7 +63,7 @@ impl Traffic for AllToAll {
         if hosts.len() < 2 {
             return Err(TrafficError::new("hosts", "it takes two hosts at least"));
         }
-        let wires = Wires::<Message>::default();
+        let channels = Channels::<Message>::default();
         for &host in &hosts {
             let peers: Vec<HostId> = hosts.iter().copied().filter(|p| *p != host).collect();
             let mut turns: Vec<u32> = (0..peers.len() as u32).collect();
@@ -75,7 +75,7 @@ impl Traffic for AllToAll {
                 parallel,
                 all_at_once: parallel >= peers.len(),
                 sizes: Draws::Sizes.stream(on, host),
-                messages: wires.end(),
+                messages: channels.messenger(),
                 opening: Opening::new(),
                 peers,
                 turns,

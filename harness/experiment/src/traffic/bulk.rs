@@ -1,6 +1,6 @@
 //! Bulk: transfers of a size, or without end.
 
-use super::messages::{Counts, Messenger, Wires};
+use super::messages::{Channels, Counts, Messenger};
 use super::{Io, Placement, Role, RoleEvent, Traffic, TrafficError};
 use crate::knob;
 use crate::knob::{Choice, Kind, Knob, Knobs};
@@ -115,7 +115,7 @@ impl Traffic for Bulk {
         let from = on.hosts("from", &self.from)?;
         let to = on.hosts("to", &self.to)?;
         let pairs = self.pairs.of(&from, &to)?;
-        let wires = Wires::<Instant>::default();
+        let channels = Channels::<Instant>::default();
         let mut senders: BTreeMap<HostId, Vec<(Duration, HostId)>> = BTreeMap::new();
         let mut late = Duration::ZERO;
         for &(from, to) in &pairs {
@@ -132,7 +132,7 @@ impl Traffic for Bulk {
                     size: self.size,
                     to_open: transfers,
                     started: None,
-                    messages: wires.end(),
+                    messages: channels.messenger(),
                 },
             );
         }
@@ -143,7 +143,7 @@ impl Traffic for Bulk {
             on.role(
                 host,
                 Receiver {
-                    messages: wires.end(),
+                    messages: channels.messenger(),
                 },
             );
         }

@@ -2,7 +2,7 @@
 
 use super::arrivals::Arrivals;
 use super::choose::{Chooser, Skew};
-use super::messages::{Counts, Draws, Messenger, Wires};
+use super::messages::{Channels, Counts, Draws, Messenger};
 use super::opening::{Begins, Opening, SETUP, SETUP_KIND};
 use super::size::SizeDistribution;
 use super::{Io, Placement, Role, RoleEvent, Traffic, TrafficError};
@@ -184,7 +184,7 @@ impl Traffic for FanOut {
             Some(servers) => on.hosts("servers", servers)?,
             None => hosts.clone(),
         };
-        let wires = Wires::<Message>::default();
+        let channels = Channels::<Message>::default();
         let mut all: Vec<HostId> = hosts.iter().chain(&servers).copied().collect();
         all.sort_unstable();
         all.dedup();
@@ -199,7 +199,7 @@ impl Traffic for FanOut {
             }
             let node = Node {
                 fan: self.clone(),
-                messages: wires.end(),
+                messages: channels.messenger(),
                 opening: Opening::new(),
                 chooser: Chooser::new(peers.len(), self.skew),
                 peers,

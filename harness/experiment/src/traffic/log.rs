@@ -42,7 +42,7 @@ struct Written {
 }
 
 impl Log {
-    /// A traffic is added, the next one, over after so many calls of [`Self::finish`].
+    /// A traffic is added, the next one, over after so many calls of [`super::Io::finish`].
     pub fn add(&self, calls: Option<usize>) {
         let mut log = self.0.borrow_mut();
         log.unfinished.push(calls);

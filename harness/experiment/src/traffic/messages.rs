@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, VecDeque};
 /// The connections of a traffic and the messages on their way, which its roles share: payload is
 /// a pattern and says nothing, so that who sends a message notes here what it is and how long.
 #[derive(Debug)]
-pub struct Wires<M>(Shared<Table<M>>);
+pub struct Channels<M>(Shared<Table<M>>);
 
-impl<M> Default for Wires<M> {
+impl<M> Default for Channels<M> {
     fn default() -> Self {
         Self(Shared::new(
             Table {
@@ -23,11 +23,11 @@ impl<M> Default for Wires<M> {
     }
 }
 
-impl<M> Wires<M> {
+impl<M> Channels<M> {
     /// What a role of the traffic needs to take part.
-    pub fn end(&self) -> Messenger<M> {
+    pub fn messenger(&self) -> Messenger<M> {
         Messenger {
-            wires: self.0.clone(),
+            table: self.0.clone(),
             ends: Vec::new(),
         }
     }
@@ -73,7 +73,7 @@ impl<M> Way<M> {
 /// The connections of one role, by their index, for sending and receiving messages.
 #[derive(Debug)]
 pub struct Messenger<M> {
-    wires: Shared<Table<M>>,
+    table: Shared<Table<M>>,
     ends: Vec<Option<End>>,
 }
 
@@ -102,7 +102,7 @@ impl<M> Messenger<M> {
         let conn = io.connect(peer)?;
         let port = io.opener_port(conn)?;
         let channel = {
-            let mut table = self.wires.borrow_mut();
+            let mut table = self.table.borrow_mut();
             let channel = table.channels.len() as u32;
             table.channels.push(Channel {
                 ways: [Way::new(), Way::new()],
@@ -138,7 +138,7 @@ impl<M> Messenger<M> {
     ) -> Option<u32> {
         let key = io.peer(conn).zip(io.opener_port(conn));
         let found = key.and_then(|(peer, port)| {
-            let mut table = self.wires.borrow_mut();
+            let mut table = self.table.borrow_mut();
             let channel = table.by_port.remove(&(peer, port, io.host()))?;
             Some((channel, tag(table.channels[channel as usize].tag)))
         });
@@ -189,7 +189,7 @@ impl<M> Messenger<M> {
     pub fn announce(&mut self, conn: ConnId, size: u64, message: M) {
         debug_assert!(size > 0, "an empty message never arrives");
         if let Some(end) = self.end(conn) {
-            let mut table = self.wires.borrow_mut();
+            let mut table = self.table.borrow_mut();
             let way = &mut table.channels[end.channel as usize].ways[usize::from(end.out)];
             way.under_way.push_back((size, message));
         }
@@ -200,7 +200,7 @@ impl<M> Messenger<M> {
         let Some(end) = self.end(conn) else {
             return;
         };
-        let mut table = self.wires.borrow_mut();
+        let mut table = self.table.borrow_mut();
         let way = &mut table.channels[end.channel as usize].ways[usize::from(end.out)];
         way.unwritten += n;
         if way.unwritten > 0 {
@@ -221,7 +221,7 @@ impl<M> Messenger<M> {
             Counts::Control => io.read_control(conn),
         };
         if let Some(end) = self.end(conn) {
-            let mut table = self.wires.borrow_mut();
+            let mut table = self.table.borrow_mut();
             let way = &mut table.channels[end.channel as usize].ways[usize::from(1 - end.out)];
             way.read += n;
         }
@@ -231,7 +231,7 @@ impl<M> Messenger<M> {
     #[inline]
     pub fn next(&mut self, conn: ConnId) -> Option<(u64, M)> {
         let end = self.end(conn)?;
-        let mut table = self.wires.borrow_mut();
+        let mut table = self.table.borrow_mut();
         let way = &mut table.channels[end.channel as usize].ways[usize::from(1 - end.out)];
         let (size, _) = way.under_way.front()?;
         if *size > way.read {
@@ -245,7 +245,6 @@ impl<M> Messenger<M> {
 /// The random streams that a host of a traffic has besides those of its start.
 #[derive(Clone, Copy, Debug)]
 #[repr(u64)]
-#[allow(dead_code)]
 pub(super) enum Draws {
     /// When it begins something.
     Arrivals = 1,

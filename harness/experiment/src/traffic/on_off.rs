@@ -3,7 +3,7 @@
 use super::alarms::Alarms;
 use super::arrivals::Pause;
 use super::bulk::Pairs;
-use super::messages::{Counts, Draws, Messenger, Wires};
+use super::messages::{Channels, Counts, Draws, Messenger};
 use super::opening::{Begins, Opening, SETUP, SETUP_KIND};
 use super::size::SizeDistribution;
 use super::{Io, Placement, Role, RoleEvent, Traffic, TrafficError};
@@ -101,7 +101,7 @@ impl Traffic for OnOff {
         let from = on.hosts("from", &self.from)?;
         let to = on.hosts("to", &self.to)?;
         let pairs = self.pairs.of(&from, &to)?;
-        let wires = Wires::<Instant>::default();
+        let channels = Channels::<Instant>::default();
         let mut senders: BTreeMap<HostId, Vec<HostId>> = BTreeMap::new();
         for &(from, to) in &pairs {
             let peers = senders.entry(from).or_default();
@@ -110,7 +110,7 @@ impl Traffic for OnOff {
         for (host, peers) in senders {
             let sender = Sender {
                 traffic: self.clone(),
-                messages: wires.end(),
+                messages: channels.messenger(),
                 opening: Opening::new(),
                 lines: vec![Line::default(); peers.len()],
                 peers,
@@ -124,7 +124,7 @@ impl Traffic for OnOff {
         receivers.sort_unstable();
         receivers.dedup();
         for host in receivers {
-            let messages = wires.end();
+            let messages = channels.messenger();
             on.role(host, Receiver { messages });
         }
         match self.bursts {

@@ -1,6 +1,6 @@
 //! Ring: collective operations of hosts that send to the next one each.
 
-use super::messages::{Counts, Messenger, Wires};
+use super::messages::{Channels, Counts, Messenger};
 use super::opening::{Begins, Opening, SETUP, SETUP_KIND};
 use super::{Io, Placement, Role, RoleEvent, Traffic, TrafficError};
 use crate::knob;
@@ -157,7 +157,7 @@ impl Traffic for Ring {
             let why = format!("there is not a byte for each of {n} chunks");
             return Err(TrafficError::new("size", why));
         }
-        let wires = Wires::<Message>::default();
+        let channels = Channels::<Message>::default();
         for (rank, &host) in hosts.iter().enumerate() {
             let mut peers = vec![hosts[(rank + 1) % n]];
             if self.barrier && rank > 0 {
@@ -167,7 +167,7 @@ impl Traffic for Ring {
                 chunks: self.chunks(n),
                 rank: rank as u64,
                 ring: self.clone(),
-                messages: wires.end(),
+                messages: channels.messenger(),
                 opening: Opening::new(),
                 peers,
                 sent: 0,

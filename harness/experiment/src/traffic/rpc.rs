@@ -3,7 +3,7 @@
 use super::alarms::Alarms;
 use super::arrivals::Pause;
 use super::bulk::Pairs;
-use super::messages::{Counts, Draws, Messenger, Wires};
+use super::messages::{Channels, Counts, Draws, Messenger};
 use super::size::SizeDistribution;
 use super::writes::{WritePattern, Writer};
 use super::{Io, Placement, Role, RoleEvent, Traffic, TrafficError};
@@ -147,7 +147,7 @@ impl Traffic for Rpc {
             "to" => TrafficError::new("servers", "no client has a server other than itself"),
             _ => e,
         })?;
-        let wires = Wires::<Message>::default();
+        let channels = Channels::<Message>::default();
         let mut by_client: BTreeMap<HostId, Vec<HostId>> = BTreeMap::new();
         for &(client, server) in &pairs {
             let to_call = by_client.entry(client).or_default();
@@ -161,7 +161,7 @@ impl Traffic for Rpc {
             on.role(
                 host,
                 Client {
-                    messages: wires.end(),
+                    messages: channels.messenger(),
                     writer: Writer::new(self.request_writes.clone(), self.write_gap),
                     lines: servers.into_iter().map(Line::new).collect(),
                     alarms: Alarms::default(),
@@ -179,7 +179,7 @@ impl Traffic for Rpc {
             on.role(
                 host,
                 Server {
-                    messages: wires.end(),
+                    messages: channels.messenger(),
                     writer: Writer::new(self.reply_writes.clone(), self.write_gap),
                     conns: Vec::new(),
                     alarms: Alarms::default(),

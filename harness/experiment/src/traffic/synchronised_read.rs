@@ -1,6 +1,6 @@
 //! Synchronised read: a client reads blocks that are striped over servers.
 
-use super::messages::{Counts, Messenger, Wires};
+use super::messages::{Channels, Counts, Messenger};
 use super::{Io, Placement, Role, RoleEvent, Traffic, TrafficError};
 use crate::knob;
 use crate::knob::{About, Choice, Kind, Knob, Knobs, Quantity};
@@ -138,13 +138,13 @@ impl Traffic for SynchronisedRead {
             let why = format!("there is not a byte for each of {n} servers");
             return Err(TrafficError::new("block", why));
         }
-        let wires = Wires::<u32>::default();
+        let channels = Channels::<u32>::default();
         for (&host, number) in servers.iter().zip(0..) {
             let random = on.stream(Component::Start, u64::from(number) + 1);
             on.role(
                 host,
                 Server {
-                    messages: wires.end(),
+                    messages: channels.messenger(),
                     share: share(number),
                     jitter: SimTime::from_duration(self.jitter),
                     random,
@@ -158,7 +158,7 @@ impl Traffic for SynchronisedRead {
             client,
             Client {
                 read: self.clone(),
-                messages: wires.end(),
+                messages: channels.messenger(),
                 order,
                 conns: Vec::new(),
                 connected: 0,
