@@ -158,8 +158,8 @@ impl Plan {
     /// The seed of a run: all points share that of a repetition, unless the seed itself is varied,
     /// so that what differs between two of them is not the dice.
     pub fn seed(&self, run: PlannedRun) -> u64 {
-        let axes = self.base.sweep.iter().zip(self.values(run.point));
-        let varied = axes.filter(|(axis, _)| axis.key == "run.seed").last();
+        let mut axes = self.base.sweep.iter().zip(self.values(run.point));
+        let varied = axes.find(|(axis, _)| axis.key == "run.seed");
         let seed = varied.and_then(|(_, value)| value.parse().ok());
         derive_seed(seed.unwrap_or(self.base.run.seed), run.repetition)
     }

@@ -143,6 +143,7 @@ fn apply(experiment: &mut Experiment, registry: &Registry, args: &RunArgs) -> Re
         let key = format!("sweep.{}", narrows_experiment::model::quoted(&key));
         let varied = experiment.set(registry, &key, &values);
         varied.map_err(|e| super::usage("sweep", text, &e.to_string()))?;
+        Plan::new(experiment, registry).map_err(|e| super::usage("sweep", text, &e.why))?;
     }
     Ok(())
 }

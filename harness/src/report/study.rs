@@ -108,8 +108,7 @@ pub fn figures(summary: &Summary<'_>, registry: &Registry) -> Vec<Figure> {
         .collect();
     let numeric = numbers.iter().all(Option::is_some);
     let most = numbers.iter().flatten().copied().fold(0.0, f64::max);
-    let unit = kind.map_or("", |k| k.unit());
-    let (by, name) = shown_unit(unit, most);
+    let (by, name) = axis_unit(kind, &base.sweep[at].values, &numbers, most);
     let (x_label, x_of): (String, Vec<f64>) = if numeric {
         let of = numbers.iter().flatten().map(|n| n / by);
         (label(&title, name), of.collect())
@@ -130,7 +129,7 @@ pub fn figures(summary: &Summary<'_>, registry: &Registry) -> Vec<Figure> {
         .map(|(name, column)| {
             let lines = lines(summary, at, &x_of, &column);
             let unit = points::unit_of(&column);
-            let all = lines.values().flatten();
+            let all = lines.iter().flat_map(|(_, points)| points);
             let most = all.map(|(_, y, ci)| y + ci).fold(0.0, f64::max);
             let (by, shown) = shown_unit(unit, most);
             let metric = registry.metrics.get(&name);
@@ -177,6 +176,27 @@ pub fn figures(summary: &Summary<'_>, registry: &Registry) -> Vec<Figure> {
         .collect()
 }
 
+/// The unit of an axis: of a queue's length as its values have it, and of bytes in powers of two
+/// where all are.
+fn axis_unit(
+    kind: Option<Kind>,
+    values: &[String],
+    numbers: &[Option<f64>],
+    most: f64,
+) -> (f64, &'static str) {
+    let in_packets = values.iter().all(|v| v.ends_with('p'));
+    let unit = match kind {
+        Some(Kind::Queue { .. }) if in_packets => return (1.0, "packets"),
+        Some(Kind::Queue { .. }) => "bytes",
+        kind => kind.map_or("", |k| k.unit()),
+    };
+    let binary = |n: &Option<f64>| n.is_some_and(|n| n % 1024.0 == 0.0);
+    if unit == "bytes" && most >= 1024.0 && numbers.iter().all(binary) {
+        return (1024.0, "KiB");
+    }
+    shown_unit(unit, most)
+}
+
 fn number_of(kind: Option<Kind>, value: &str) -> Option<f64> {
     match kind {
         Some(kind) => kind.base(value),
@@ -201,10 +221,10 @@ fn lines(
     at: usize,
     x_of: &[f64],
     column: &str,
-) -> BTreeMap<String, Vec<(f64, f64, f64)>> {
+) -> Vec<(String, Vec<(f64, f64, f64)>)> {
     let plan = summary.plan();
     let axes = &plan.base().sweep;
-    let mut lines: BTreeMap<String, Vec<(f64, f64, f64)>> = BTreeMap::new();
+    let mut lines: Vec<(String, Vec<(f64, f64, f64)>)> = Vec::new();
     for point in 0..plan.points() {
         let values = plan.values(point);
         let others: Vec<&str> = values
@@ -221,7 +241,12 @@ fn lines(
         let x = nth.and_then(|n| x_of.get(n)).copied();
         if let (Some(x), Some(e)) = (x, summary.estimate(point, column)) {
             let ci = e.ci95.unwrap_or(0.0);
-            lines.entry(line).or_default().push((x, e.mean, ci));
+            let known = lines.iter().position(|(name, _)| *name == line);
+            let known = known.unwrap_or_else(|| {
+                lines.push((line, Vec::new()));
+                lines.len() - 1
+            });
+            lines[known].1.push((x, e.mean, ci));
         }
     }
     lines

@@ -170,7 +170,7 @@ impl Poller {
     }
 
     fn wait(&mut self) {
-        self.due = self.due + self.every;
+        self.due += self.every;
         self.next = Some(self.due + self.random.jitter(self.late));
     }
 

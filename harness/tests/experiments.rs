@@ -1,0 +1,380 @@
+//! `narrows run`, `show`, `keys`, `merge` and `diff`, as a user runs them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+const FILE: &str = r#"
+title = "Copies that meet"
+[network]
+hosts = 4
+queue = { limit = "40p" }
+[[traffic]]
+name = "copy"
+kind = "bulk"
+from = "h1..h3"
+to = "h0"
+size = "200kB"
+[[probe]]
+name = "port"
+kind = "queue"
+on = "s0->h0"
+series = "polled"
+every = "1ms"
+[run]
+repetitions = 2
+[sweep]
+"host.tcp.congestion" = ["reno", "cubic"]
+"network.link.delay" = ["5us", "50us"]
+[show]
+x = "network.link.delay"
+y = ["goodput", "latency.p99", "drops"]
+[[expect]]
+that = "goodput"
+is = "> 1Mb/s"
+"#;
+
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("narrows-run-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        fs::write(path.join("x.toml"), FILE).unwrap();
+        Self(path)
+    }
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_narrows"));
+        command.args(args).current_dir(&self.0);
+        command
+    }
+    fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.0.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+const TABLES: [&str; 8] = [
+    "runs.csv",
+    "flows.csv",
+    "transfers.csv",
+    "ports.csv",
+    "series-port.csv",
+    "figure-goodput.csv",
+    "figure-goodput.svg",
+    "figure-cdf.csv",
+];
+
+fn tables(scratch: &Scratch, folder: &str) -> Vec<String> {
+    let read = |name: &&str| scratch.read(&format!("{folder}/{name}"));
+    TABLES.iter().map(read).collect()
+}
+
+#[test]
+fn a_file_gives_a_table_and_a_folder() {
+    let s = Scratch::new("folder");
+    let ran = s.run(&["run", "x.toml", "--out", "all"]);
+    assert_eq!(ran.status.code(), Some(0), "{}", err(&ran));
+    let text = out(&ran);
+    for part in [
+        "Copies that meet",
+        "congestion control",
+        "link delay",
+        "latency.p99",
+        "holds: goodput",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let all = tables(&s, "all");
+    assert_eq!(all[0].lines().count(), 9, "{}", all[0]);
+    let report = s.read("all/report.html");
+    for part in [
+        "<svg",
+        "Copies that meet",
+        "run x.toml --out all",
+        "network.queue.limit",
+    ] {
+        assert!(report.contains(part), "{part}");
+    }
+    // The experiment in the folder gives the same.
+    let again = s.run(&["run", "all/experiment.toml", "--out", "again", "-q"]);
+    assert_eq!(again.status.code(), Some(0), "{}", err(&again));
+    assert_eq!(all, tables(&s, "again"));
+    let same = s.run(&["diff", "all", "again"]);
+    assert_eq!(same.status.code(), Some(0), "{}", out(&same));
+}
+
+#[test]
+fn threads_and_shards_change_nothing() {
+    let s = Scratch::new("shards");
+    assert!(
+        s.run(&["run", "x.toml", "--out", "one", "-j", "1", "-q"])
+            .status
+            .success()
+    );
+    for n in 1..=3 {
+        let (shard, folder) = (format!("{n}/3"), format!("part{n}"));
+        let ran = s.run(&["run", "x.toml", "--out", &folder, "--shard", &shard, "-q"]);
+        assert!(ran.status.success(), "{}", err(&ran));
+    }
+    let merged = s.run(&["merge", "whole", "part1", "part2", "part3"]);
+    assert!(merged.status.success(), "{}", err(&merged));
+    assert!(err(&merged).contains("8 runs"), "{}", err(&merged));
+    for name in &TABLES[..5] {
+        assert_eq!(
+            s.read(&format!("one/{name}")),
+            s.read(&format!("whole/{name}")),
+            "{name}"
+        );
+    }
+    // The figures come with the next run, which has nothing to do.
+    assert!(
+        s.run(&["run", "x.toml", "--out", "whole", "-q"])
+            .status
+            .success()
+    );
+    assert_eq!(tables(&s, "one"), tables(&s, "whole"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_killed_run_goes_on_where_it_was() {
+    let s = Scratch::new("killed");
+    let sets = ["--set", "traffic.copy.size=3MB", "-r", "8"];
+    let args = |out: &'static str| [&["run", "x.toml", "-q", "--out", out][..], &sets].concat();
+    let mut child = s
+        .command(&args("cut"))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let journal = s.0.join("cut/runs.jsonl");
+    let begun = || fs::metadata(&journal).is_ok_and(|m| m.len() > 2_000);
+    for _ in 0..6_000 {
+        if begun() || child.try_wait().unwrap().is_some() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(begun());
+    let finished = s.read("cut/runs.jsonl").matches("\"outcome\"").count();
+    let ran = s.run(&args("cut"));
+    assert!(ran.status.success(), "{}", err(&ran));
+    assert!(finished >= 1);
+    assert!(s.run(&args("whole")).status.success());
+    assert_eq!(tables(&s, "cut"), tables(&s, "whole"));
+}
+
+/// A file may be at most so long: what a full disk is to a write.
+#[cfg(unix)]
+#[test]
+fn a_full_disk_is_told_and_loses_nothing() {
+    let s = Scratch::new("full");
+    let narrows = env!("CARGO_BIN_EXE_narrows");
+    // In blocks of 512 bytes; the signal that comes with it is ignored, so that the write fails.
+    let script = format!("trap '' XFSZ; ulimit -f 24; exec {narrows} run x.toml --out o -q -j 1");
+    let ran = Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(&s.0)
+        .output()
+        .unwrap();
+    assert_eq!(ran.status.code(), Some(1), "{}", err(&ran));
+    assert!(err(&ran).contains("cannot write"), "{}", err(&ran));
+    let finished = s.read("o/runs.jsonl").matches("\"outcome\"").count();
+    let ran = s.run(&["run", "x.toml", "--out", "o"]);
+    assert!(ran.status.success(), "{}", err(&ran));
+    if finished > 0 {
+        assert!(
+            err(&ran).contains(&format!("{finished} runs are there")),
+            "{}",
+            err(&ran)
+        );
+    }
+    assert!(
+        s.run(&["run", "x.toml", "--out", "whole", "-q"])
+            .status
+            .success()
+    );
+    assert_eq!(tables(&s, "o"), tables(&s, "whole"));
+}
+
+#[test]
+fn options_set_and_vary() {
+    let s = Scratch::new("options");
+    let ran = s.run(&[
+        "run",
+        "x.toml",
+        "--set",
+        "network.link.delay=1ms",
+        "--sweep",
+        "host.tcp.congestion=dctcp,reno,cubic:hystart=off",
+        "-r",
+        "1",
+        "--seed",
+        "7",
+        "--out",
+        "o",
+    ]);
+    let wrong = err(&ran);
+    if !ran.status.success() {
+        // A parameter that CUBIC does not have is told with its option.
+        assert!(
+            wrong.contains("--sweep") && wrong.contains("cubic"),
+            "{wrong}"
+        );
+    }
+    let ran = s.run(&[
+        "run",
+        "x.toml",
+        "--set",
+        "network.link.delay=1ms",
+        "--sweep",
+        "host.tcp.congestion=dctcp:g=1/32,floor=1,reno",
+        "-r",
+        "1",
+        "--seed",
+        "7",
+        "--out",
+        "o",
+    ]);
+    assert!(ran.status.success(), "{}", err(&ran));
+    let runs = s.read("o/runs.csv");
+    assert_eq!(runs.lines().count(), 3, "{runs}");
+    assert!(
+        runs.contains("\"dctcp:g=1/32,floor=1\"") && runs.contains(",1000000,"),
+        "{runs}"
+    );
+}
+
+#[test]
+fn mistakes_are_told_with_what_to_do() {
+    let s = Scratch::new("mistakes");
+    let with = |name: &str, from: &str, to: &str| {
+        assert!(FILE.contains(from), "{from}");
+        fs::write(s.0.join(name), FILE.replacen(from, to, 1)).unwrap();
+    };
+    with("typo.toml", "kind = \"bulk\"", "kind = \"bulc\"");
+    with("range.toml", "\"50us\"]", "\"50s\"]");
+    with("later.toml", "to = \"h0\"", "to = \"h7\"");
+    with("metric.toml", "\"drops\"]", "\"dropps\"]");
+    with("nokind.toml", "kind = \"queue\"", "");
+    with("syntax.toml", "hosts = 4", "hosts = = 4");
+    let cases: [(&[&str], &str); 14] = [
+        (&["run", "typo.toml"], "did you mean 'bulk'?"),
+        (&["run", "range.toml"], "0ns to 10s"),
+        (&["run", "later.toml"], "to = \"h7\""),
+        (&["run", "metric.toml"], "did you mean 'drops'?"),
+        (&["run", "nokind.toml"], "has no kind"),
+        (&["run", "syntax.toml"], "syntax.toml:4"),
+        (&["run", "nowhere.toml"], "cannot read nowhere.toml"),
+        (&["run", "two-sender"], "did you mean 'two-senders'?"),
+        (
+            &["run", "x.toml", "--set", "host.tcp.rtt=1"],
+            "did you mean 'rto'?",
+        ),
+        (&["run", "x.toml", "--set", "seed"], "KEY=VALUE"),
+        (&["run", "x.toml", "--shard", "1/2"], "--out"),
+        (
+            &["run", "x.toml", "--sweep", "network.hosts=1"],
+            "no sender",
+        ),
+        (&["keys", "nothing-like-it"], "no key has"),
+        (&["merge", "o", "not-there"], "cannot read"),
+    ];
+    for (args, part) in cases {
+        let ran = s.run(args);
+        let text = err(&ran);
+        assert!(matches!(ran.status.code(), Some(1 | 2)), "{args:?}: {text}");
+        assert!(text.contains(part), "{args:?}: {text}");
+        assert!(out(&ran).is_empty(), "{args:?}: {}", out(&ran));
+    }
+}
+
+#[test]
+fn an_expectation_that_fails_is_an_exit_code_and_a_junit_failure() {
+    let s = Scratch::new("expect");
+    fs::write(s.0.join("y.toml"), FILE.replace("> 1Mb/s", "> 10Gb/s")).unwrap();
+    let ran = s.run(&["run", "y.toml", "-r", "1", "--junit", "j.xml"]);
+    assert_eq!(
+        ran.status.code(),
+        Some(0),
+        "without --check it is only told"
+    );
+    assert!(out(&ran).contains("fails: goodput"), "{}", out(&ran));
+    let ran = s.run(&["run", "y.toml", "-r", "1", "--check", "-q"]);
+    assert_eq!(ran.status.code(), Some(1));
+    let junit = s.read("j.xml");
+    assert!(
+        junit.contains("failures=\"4\"") && junit.contains("<failure"),
+        "{junit}"
+    );
+}
+
+#[test]
+fn everything_that_has_a_key_is_listed() {
+    let s = Scratch::new("keys");
+    let keys = out(&s.run(&["keys"]));
+    for key in [
+        "host.tcp.congestion",
+        "network.queue.threshold",
+        "network.leaves (leaf-spine)",
+        "traffic.NAME.size (bulk)",
+        "probe.NAME.every (rate)",
+        "change.N.at",
+        "expect.N.that",
+    ] {
+        assert!(keys.contains(key), "{key}");
+    }
+    assert!(out(&s.run(&["keys", "nagle"])).contains("TCP_NODELAY"));
+    let list = out(&s.run(&["list"]));
+    for name in [
+        "leaf-spine",
+        "fan-out",
+        "two-senders",
+        "latency.p99",
+        "rate",
+    ] {
+        assert!(list.contains(name), "{name}");
+    }
+}
+
+#[test]
+fn what_is_shown_runs_as_printed() {
+    let s = Scratch::new("show");
+    let text = out(&s.run(&["show", "two-senders"]));
+    fs::write(s.0.join("shown.toml"), &text).unwrap();
+    let quick = [
+        "--set",
+        "run.duration=50ms",
+        "--set",
+        "run.warm_up=10ms",
+        "-r",
+        "1",
+    ];
+    let by_file = s.run(&[&["run", "shown.toml"][..], &quick].concat());
+    let by_name = s.run(&[&["run", "two-senders"][..], &quick].concat());
+    assert!(by_file.status.success(), "{}", err(&by_file));
+    assert_eq!(out(&by_file), out(&by_name));
+    let dry = out(&s.run(&["run", "two-senders", "--dry-run"]));
+    assert!(dry.starts_with("27 runs"), "{dry}");
+    assert!(!Path::new("narrows-report.html").exists());
+}
