@@ -1,5 +1,10 @@
 //! `narrows run`, `show`, `keys`, `merge` and `diff`, as a user runs them.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test that kills a process waits for it to have begun"
+)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

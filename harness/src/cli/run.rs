@@ -74,10 +74,8 @@ pub(super) struct RunArgs {
 fn read(name: &str) -> Result<(String, String), Stop> {
     // A file by its looks, or because it is there.
     let looks_like_a_file = name.ends_with(".toml") || name.contains(['/', '\\']);
-    if !looks_like_a_file {
-        if let Ok(shipped) = Shipped::get(name) {
-            return Ok((format!("<{name}>"), shipped.text.to_owned()));
-        }
+    if !looks_like_a_file && let Ok(shipped) = Shipped::get(name) {
+        return Ok((format!("<{name}>"), shipped.text.to_owned()));
     }
     match fs::read_to_string(name) {
         Ok(text) => Ok((name.to_owned(), text)),
@@ -306,7 +304,7 @@ fn check_metrics(plan: &Plan, registry: &Registry) -> Result<(), Invalid> {
 
 /// Where the runs are kept.
 enum Store {
-    Folder(Folder),
+    Folder(Box<Folder>),
     Memory(Vec<Record>),
 }
 
@@ -318,7 +316,10 @@ impl Store {
     fn open(args: &RunArgs, plan: &Plan, registry: &Registry) -> Result<Self, Stop> {
         Ok(match &args.out {
             None => Self::Memory(Vec::new()),
-            Some(path) => Self::Folder(Folder::open(path, plan, registry).map_err(folder_error)?),
+            Some(path) => {
+                let folder = Folder::open(path, plan, registry).map_err(folder_error)?;
+                Self::Folder(Box::new(folder))
+            }
         })
     }
 

@@ -215,16 +215,14 @@ fn spacing(values: &[f64]) -> Scale {
     }
 }
 
+/// A line's name, and its points: x, mean and half interval.
+type Line = (String, Vec<(f64, f64, f64)>);
+
 /// By the values of the other axes: x, mean and half interval.
-fn lines(
-    summary: &Summary<'_>,
-    at: usize,
-    x_of: &[f64],
-    column: &str,
-) -> Vec<(String, Vec<(f64, f64, f64)>)> {
+fn lines(summary: &Summary<'_>, at: usize, x_of: &[f64], column: &str) -> Vec<Line> {
     let plan = summary.plan();
     let axes = &plan.base().sweep;
-    let mut lines: Vec<(String, Vec<(f64, f64, f64)>)> = Vec::new();
+    let mut lines: Vec<Line> = Vec::new();
     for point in 0..plan.points() {
         let values = plan.values(point);
         let others: Vec<&str> = values
