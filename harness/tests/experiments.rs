@@ -383,3 +383,21 @@ fn what_is_shown_runs_as_printed() {
     assert!(dry.starts_with("27 runs"), "{dry}");
     assert!(!Path::new("narrows-report.html").exists());
 }
+
+#[test]
+fn schema_completions_and_pages_are_made_of_what_there_is() {
+    let s = Scratch::new("generate");
+    let schema = out(&s.run(&["generate", "schema"]));
+    let value: serde_json::Value = serde_json::from_str(&schema).unwrap();
+    assert_eq!(value["properties"]["network"]["type"], "object");
+    for shell in ["bash", "zsh", "fish"] {
+        let script = out(&s.run(&["generate", "completions", shell]));
+        assert!(script.contains("dry-run"), "{shell}");
+    }
+    let made = s.run(&["generate", "man", "."]);
+    assert!(made.status.success(), "{}", err(&made));
+    assert!(s.read("narrows-run.1").contains("KEY=VALUE"));
+    assert!(s.read("narrows-live-incast.1").contains("narrows"));
+    let nowhere = s.run(&["generate", "man", "not/there"]);
+    assert_eq!(nowhere.status.code(), Some(1));
+}

@@ -45,6 +45,8 @@ pub(super) enum Command {
     Merge(super::keys::MergeArgs),
     /// Compare two folders of results: which metrics moved beyond their intervals.
     Diff(super::keys::DiffArgs),
+    /// Make files for editors, shells and manuals: a JSON schema, completions, manual pages.
+    Generate(super::generate::GenerateArgs),
     /// Run this TCP against the kernel's, over TAP, in a lab of network namespaces.
     ///
     /// `serve`, `get`, `send` and `iperf3` make the lab for as long as they need it; `up` makes it

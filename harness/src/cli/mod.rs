@@ -3,6 +3,7 @@
 mod args;
 pub mod catalog;
 mod flows;
+mod generate;
 mod incast;
 mod keys;
 mod list;
@@ -177,6 +178,7 @@ impl<R: IncastRunner> App<R> {
                 Command::Keys(args) => keys::keys(self, &args, console),
                 Command::Merge(args) => keys::put_together(self, &args, console),
                 Command::Diff(args) => keys::diff(self, &args, console),
+                Command::Generate(args) => generate::run(self, &args, console),
                 Command::Script(args) => script::run(&args, console),
                 Command::Validate(validate) => validate::run(self, &validate, &args, console),
                 Command::List { parameters } => {
