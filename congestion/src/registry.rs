@@ -55,6 +55,27 @@ pub struct Entry<F: ?Sized> {
     make: Make<F>,
 }
 
+impl<F: ?Sized> Clone for Registry<F> {
+    fn clone(&self) -> Self {
+        Self {
+            kind: self.kind,
+            entries: self.entries.clone(),
+            by_duration: self.by_duration,
+        }
+    }
+}
+
+impl<F: ?Sized> Clone for Entry<F> {
+    fn clone(&self) -> Self {
+        Self {
+            name: self.name.clone(),
+            usage: self.usage.clone(),
+            about: self.about.clone(),
+            make: Arc::clone(&self.make),
+        }
+    }
+}
+
 impl<F: ?Sized> Entry<F> {
     /// The name, lower case.
     pub fn name(&self) -> &str {

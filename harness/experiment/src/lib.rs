@@ -1,8 +1,14 @@
 //! Experiments on the simulated network of [`narrows_net`], as data.
 //!
+//! - [`builder`] builds an experiment in Rust, [`study`] runs all of it and reads its results;
+//!   [`file`] reads one from TOML, [`results`] keeps it in a folder.
+//! - [`registry`] has everything that an experiment can name: a user's own topology, traffic,
+//!   probe, metric or congestion control is one file and one registration there. See
+//!   `docs/EXPERIMENTS.md`, and `examples/own_experiment`.
 //! - [`scenario`] has the incast and the flows over one bottleneck, their sweeps and their runs.
 //! - [`values`] reads quantities as people write them: `256KiB`, `1Gb/s`, `64p`.
 
+pub mod builder;
 pub mod execute;
 pub mod file;
 pub mod knob;
@@ -17,9 +23,11 @@ pub mod scenario;
 pub mod schema;
 pub mod shipped;
 pub mod stats;
+pub mod study;
 pub mod summary;
 pub mod traffic;
 pub mod values;
 pub mod version;
 
-use narrows_net::{host, net, sim};
+pub use narrows;
+pub use narrows_net::{host, net, sim};

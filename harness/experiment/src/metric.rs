@@ -7,7 +7,8 @@
 mod standard;
 
 use crate::registry::unknown;
-use crate::run::RunOutcome;
+use crate::run::{FlowOutcome, RunOutcome};
+use crate::traffic::Transfer;
 use std::fmt;
 use std::sync::Arc;
 
@@ -46,6 +47,23 @@ pub struct Scope<'a> {
     pub run: &'a RunOutcome,
     /// Of one traffic, by its number; of all if `None`.
     pub traffic: Option<u16>,
+}
+
+impl<'a> Scope<'a> {
+    /// Transfers of the scope that began after the warm-up.
+    pub fn transfers(&self) -> impl Iterator<Item = &'a Transfer> + use<'a> {
+        let Self { run, traffic } = *self;
+        let of = move |t: &&Transfer| traffic.is_none_or(|n| n == t.traffic);
+        let transfers = run.transfers.iter().filter(of);
+        transfers.filter(move |t| t.began >= run.measured_from)
+    }
+
+    /// Flows of the scope.
+    pub fn flows(&self) -> impl Iterator<Item = &'a FlowOutcome> + use<'a> {
+        let Self { run, traffic } = *self;
+        let of = move |f: &&FlowOutcome| traffic.is_none_or(|n| n == f.traffic);
+        run.flows.iter().filter(of)
+    }
 }
 
 /// What is better.

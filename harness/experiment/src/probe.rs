@@ -22,6 +22,7 @@ use crate::net::packet::PortId;
 use crate::registry::unknown;
 use crate::sim::time::SimTime;
 use crate::traffic::HostApp;
+use std::any::TypeId;
 use std::fmt;
 use std::sync::Arc;
 
@@ -122,6 +123,7 @@ type Make = dyn Fn() -> Box<dyn Probe> + Send + Sync;
 pub struct ProbeKind {
     name: &'static str,
     about: &'static str,
+    type_id: TypeId,
     make: Arc<Make>,
 }
 
@@ -137,6 +139,7 @@ impl ProbeKind {
         Self {
             name,
             about,
+            type_id: TypeId::of::<P>(),
             make: Arc::new(|| Box::<P>::default()),
         }
     }
@@ -197,6 +200,12 @@ impl ProbeKinds {
     /// All kinds, in the order of registration.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = &ProbeKind> {
         self.0.iter()
+    }
+
+    /// The kind whose probes are of type `P`, the last registered of several.
+    pub fn kind_of<P: Probe + 'static>(&self) -> Option<&ProbeKind> {
+        let wanted = TypeId::of::<P>();
+        self.0.iter().rfind(|k| k.type_id == wanted)
     }
 
     /// The kind with a name.

@@ -61,6 +61,21 @@ pub struct Listed {
 }
 
 impl Registry {
+    /// The congestion controls, to add one's own.
+    pub fn congestion_mut(&mut self) -> &mut CongestionRegistry {
+        Arc::make_mut(&mut self.congestion)
+    }
+
+    /// The RTO policies, to add one's own.
+    pub fn rto_mut(&mut self) -> &mut RtoRegistry {
+        Arc::make_mut(&mut self.rto)
+    }
+
+    /// The loss detectors, to add one's own.
+    pub fn detectors_mut(&mut self) -> &mut DetectorRegistry {
+        Arc::make_mut(&mut self.detectors)
+    }
+
     /// Every knob there is, by section.
     pub fn sections(&self) -> Vec<Listed> {
         fn listed(at: &str, of: Option<&'static str>, section: &dyn Section) -> Listed {

@@ -76,17 +76,7 @@ impl<'a> Summary<'a> {
 
     /// The column of a metric or of a probe's value, by its name.
     pub fn column_of(&self, metrics: &Metrics, name: &str) -> Option<String> {
-        if let Some(metric) = metrics.get(name) {
-            return Some(column(name, metric.unit));
-        }
-        // Of a probe: its unit is in its own table.
-        let records = self.points.iter().flatten();
-        let mut columns = records.flat_map(|r| r.metrics.iter().map(|(c, _)| c));
-        let found = columns.find(|c| {
-            let rest = c.strip_prefix(name);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
-        });
-        found.cloned()
+        column_of(metrics, self.points.iter().flatten().copied(), name)
     }
 
     /// What became of each expectation, at each point that it is about.
@@ -146,4 +136,22 @@ impl<'a> Summary<'a> {
         }
         Ok(true)
     }
+}
+
+/// The column of a metric or of a probe's value, by its name.
+pub(crate) fn column_of<'a>(
+    metrics: &Metrics,
+    records: impl Iterator<Item = &'a Record>,
+    name: &str,
+) -> Option<String> {
+    if let Some(metric) = metrics.get(name) {
+        return Some(column(name, metric.unit));
+    }
+    // Of a probe: its unit is in its own table.
+    let mut columns = records.flat_map(|r| r.metrics.iter().map(|(c, _)| c));
+    let found = columns.find(|c| {
+        let rest = c.strip_prefix(name);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+    });
+    found.cloned()
 }

@@ -144,6 +144,7 @@ use crate::net::graph::{Graph, NodeId, TopologyError};
 use crate::net::packet::HostId;
 use crate::sim::rng::{Component, Stream};
 use narrows_net::near_match::nearest;
+use std::any::TypeId;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -315,6 +316,7 @@ type Make = dyn Fn() -> Box<dyn Traffic> + Send + Sync;
 pub struct TrafficKind {
     name: &'static str,
     about: &'static str,
+    type_id: TypeId,
     make: Arc<Make>,
 }
 
@@ -330,6 +332,7 @@ impl TrafficKind {
         Self {
             name,
             about,
+            type_id: TypeId::of::<T>(),
             make: Arc::new(|| Box::<T>::default()),
         }
     }
@@ -397,6 +400,12 @@ impl TrafficKinds {
     /// All kinds, in the order of registration.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = &TrafficKind> {
         self.0.iter()
+    }
+
+    /// The kind whose traffics are of type `T`, the last registered of several.
+    pub fn kind_of<T: Traffic + 'static>(&self) -> Option<&TrafficKind> {
+        let wanted = TypeId::of::<T>();
+        self.0.iter().rfind(|k| k.type_id == wanted)
     }
 
     /// The kind with a name.

@@ -3,27 +3,10 @@
 use super::{Better, Measured, Metric, Scope};
 use crate::net::stats::DropReason;
 use crate::run::{FlowOutcome, PortOutcome};
-use crate::traffic::Transfer;
 use Better::{Higher, Lower, Neither};
 
-/// Transfers of the scope that began after the warm-up.
-fn transfers<'a>(scope: &'a Scope<'_>) -> impl Iterator<Item = &'a Transfer> {
-    let (run, traffic) = (scope.run, scope.traffic);
-    let from = run.measured_from;
-    run.transfers
-        .iter()
-        .filter(move |t| traffic.is_none_or(|n| n == t.traffic) && t.began >= from)
-}
-
-/// Flows of the scope.
-fn flows<'a>(scope: &'a Scope<'_>) -> impl Iterator<Item = &'a FlowOutcome> {
-    let traffic = scope.traffic;
-    let wanted = move |f: &&FlowOutcome| traffic.is_none_or(|n| n == f.traffic);
-    scope.run.flows.iter().filter(wanted)
-}
-
 fn sum(scope: &Scope<'_>, of: impl Fn(&FlowOutcome) -> u64) -> Option<Measured> {
-    Some(Measured::Count(flows(scope).map(of).sum()))
+    Some(Measured::Count(scope.flows().map(of).sum()))
 }
 
 /// A sum over ports, of the whole run only.
@@ -46,7 +29,7 @@ fn seconds(scope: &Scope<'_>) -> Option<f64> {
 /// The value below which a share of the latencies lies (nearest rank, as IEEE 1003's `sort`ed
 /// list has it), in parts per 1000.
 fn percentile(scope: &Scope<'_>, permille: usize) -> Option<Measured> {
-    let mut all: Vec<u64> = transfers(scope).map(|t| t.took.as_nanos()).collect();
+    let mut all: Vec<u64> = scope.transfers().map(|t| t.took.as_nanos()).collect();
     if all.is_empty() {
         return None;
     }
@@ -57,7 +40,7 @@ fn percentile(scope: &Scope<'_>, permille: usize) -> Option<Measured> {
 
 fn mean_latency(scope: &Scope<'_>) -> Option<Measured> {
     let (mut n, mut sum) = (0_u64, 0_u128);
-    for t in transfers(scope) {
+    for t in scope.transfers() {
         n += 1;
         sum += u128::from(t.took.as_nanos());
     }
@@ -66,11 +49,12 @@ fn mean_latency(scope: &Scope<'_>) -> Option<Measured> {
 
 /// Jain's index of what the flows received: (sum x)^2 / (n sum x^2).
 fn fairness(scope: &Scope<'_>) -> Option<Measured> {
-    let received: Vec<f64> = flows(scope)
+    let received: Vec<f64> = scope
+        .flows()
         .map(|f| f.received.get() as f64)
         .filter(|x| *x > 0.0)
         .collect();
-    let n = flows(scope).count();
+    let n = scope.flows().count();
     let (sum, squares) = (
         received.iter().sum::<f64>(),
         received.iter().map(|x| x * x).sum::<f64>(),
@@ -86,7 +70,7 @@ pub(super) fn all() -> Vec<Metric> {
             Higher,
             "Payload that reached applications after the warm-up, over that time.",
             |s| {
-                let bits: u64 = flows(s).map(|f| f.received.get() * 8).sum();
+                let bits: u64 = s.flows().map(|f| f.received.get() * 8).sum();
                 Some(Measured::Ratio(bits as f64 / seconds(s)?))
             },
         ),
@@ -100,13 +84,13 @@ pub(super) fn all() -> Vec<Metric> {
             ("transfers", "transfers", ""),
             Neither,
             "Transfers that began after the warm-up and were completed: blocks, replies, queries, chunks.",
-            |s| Some(Measured::Count(transfers(s).count() as u64)),
+            |s| Some(Measured::Count(s.transfers().count() as u64)),
         ),
         Metric::new(
             ("transfers_per_s", "transfers a second", "1/s"),
             Higher,
             "Completed transfers over the time after the warm-up.",
-            |s| Some(Measured::Ratio(transfers(s).count() as f64 / seconds(s)?)),
+            |s| Some(Measured::Ratio(s.transfers().count() as f64 / seconds(s)?)),
         ),
         Metric::new(
             ("latency.mean", "mean latency", "ns"),
