@@ -144,7 +144,7 @@ impl Builder<'_> {
     }
 
     /// Hosts that have a name together, by a pattern such as `h0..h7`, and what is different
-    /// there: keys of `tcp` and `nic`.
+    /// there: keys of `tcp`.
     pub fn group(self, name: &str, hosts: &str, keys: impl FnOnce(Keys) -> Keys) -> Self {
         let at = format!("group.{}", quoted(name));
         self.set(&format!("{at}.hosts"), hosts).part(at, keys)

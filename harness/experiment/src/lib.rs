@@ -31,3 +31,8 @@ pub mod version;
 
 pub use narrows;
 pub use narrows_net::{host, net, sim};
+
+/// The guide: its code is run as printed.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/EXPERIMENTS.md")]
+struct Guide;

@@ -6,7 +6,7 @@ use narrows_experiment::narrows::endpoint::ConnId;
 use narrows_experiment::narrows::{ByteCount, Duration, Instant};
 use narrows_experiment::net::packet::HostId;
 use narrows_experiment::traffic::{
-    Counts, Io, Messenger, Placement, Role, RoleEvent, Traffic, TrafficError, TrafficKind, Wires,
+    Channels, Counts, Io, Messenger, Placement, Role, RoleEvent, Traffic, TrafficError, TrafficKind,
 };
 
 pub(crate) fn kind() -> TrafficKind {
@@ -53,7 +53,7 @@ impl Traffic for Mirror {
         if hosts.len() < 2 {
             return Err(TrafficError::new("hosts", "at least two are needed"));
         }
-        let wires = Wires::<Instant>::default();
+        let channels = Channels::<Instant>::default();
         for (n, &host) in hosts.iter().enumerate() {
             let peer = hosts[(n + hosts.len() / 2) % hosts.len()];
             on.role(
@@ -65,10 +65,10 @@ impl Traffic for Mirror {
                     left: self.count,
                     every: self.every,
                     size: self.size,
-                    messages: wires.end(),
+                    messages: channels.messenger(),
                 },
             );
-            let messages = wires.end();
+            let messages = channels.messenger();
             on.role(host, Receiver { messages });
         }
         on.ends_after(hosts.len() * self.count as usize);
