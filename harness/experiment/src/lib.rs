@@ -1,7 +1,7 @@
 //! Experiments on the simulated network of [`narrows_net`], as data.
 //!
 //! - [`builder`] builds an experiment in Rust, [`study`] runs all of it and reads its results;
-//!   [`file`] reads one from TOML, [`results`] keeps it in a folder.
+//!   [`mod@file`] reads one from TOML, [`results`] keeps it in a folder.
 //! - [`registry`] has everything that an experiment can name: a user's own topology, traffic,
 //!   probe, metric or congestion control is one file and one registration there. See
 //!   `docs/EXPERIMENTS.md`, and `examples/own_experiment`.
