@@ -300,7 +300,7 @@ fn mistakes_are_told_with_what_to_do() {
         (&["run", "x.toml", "--shard", "1/2"], "--out"),
         (
             &["run", "x.toml", "--sweep", "network.hosts=1"],
-            "no sender",
+            "no host 'h1'",
         ),
         (&["keys", "nothing-like-it"], "no key has"),
         (&["merge", "o", "not-there"], "cannot read"),

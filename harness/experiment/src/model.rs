@@ -491,6 +491,24 @@ impl Experiment {
         Ok(())
     }
 
+    /// Takes a key out of the sweep, because it is to have one value: what is shown over it is shown
+    /// over another, and what is expected at other values of it is not expected.
+    pub fn settle(&mut self, key: &str, value: &str) {
+        let before = self.sweep.len();
+        self.sweep.retain(|axis| axis.key != key);
+        if self.sweep.len() == before {
+            return;
+        }
+        if self.show.x.as_deref() == Some(key) {
+            self.show.x = None;
+        }
+        self.expect
+            .retain(|e| e.place.get(key).is_none_or(|at| at == value));
+        for expect in &mut self.expect {
+            expect.place.remove(key);
+        }
+    }
+
     /// Everything that is set, as [`Self::set`] takes it: an experiment made of these alone is this
     /// one. What its default would be is there, too.
     pub fn entries(&self) -> Vec<Entry> {

@@ -18,10 +18,7 @@ pub fn schema(registry: &Registry) -> Value {
     let mut network = of::<Common>(&|key| get(&usual.network.common, key));
     let shapes = registry.topologies.entries().map(|t| t.name());
     let shapes: Vec<&str> = shapes.chain([GRAPH]).collect();
-    network.insert(
-        "topology".to_owned(),
-        json!({ "enum": shapes, "description": "The shape of the network.", "default": "star" }),
-    );
+    network["topology"]["enum"] = json!(shapes);
     for shape in registry.topologies.entries() {
         for size in shape.parameters() {
             let (least, most) = (size.range.start(), size.range.end());

@@ -121,8 +121,7 @@ fn apply(experiment: &mut Experiment, registry: &Registry, args: &RunArgs) -> Re
         let (key, value) = pair("set", text)?;
         let key = long_name(experiment, &key);
         let parsed = Key::parse(&key).map_or_else(|_| key.clone(), |key| key.to_string());
-        // A value in place of those of a sweep.
-        experiment.sweep.retain(|axis| axis.key != parsed);
+        experiment.settle(&parsed, &value);
         let set = experiment.set(registry, &key, &value);
         set.map_err(|e| super::usage("set", text, &e.to_string()))?;
     }

@@ -19,6 +19,11 @@ impl Settings {
         found.map(|(_, value)| value.as_str())
     }
 
+    /// Sets a key no longer.
+    pub fn remove(&mut self, key: &str) {
+        self.0.retain(|(known, _)| known != key);
+    }
+
     /// Whether a key is set.
     pub fn has(&self, key: &str) -> bool {
         self.get(key).is_some()
