@@ -202,6 +202,17 @@ mod tests {
         }
     }
 
+    /// A size of a shape and a knob of every network cannot have one name.
+    #[test]
+    fn sizes_and_knobs_of_networks_have_names_of_their_own() {
+        for shape in Registry::default().topologies.entries() {
+            for size in shape.parameters() {
+                let taken = Common::TABLE.iter().any(|k| k.about.key == size.name);
+                assert!(!taken, "{}", size.name);
+            }
+        }
+    }
+
     #[test]
     fn the_schema_names_kinds_and_shapes() {
         let schema = schema(&Registry::default());

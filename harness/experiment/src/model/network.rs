@@ -140,7 +140,7 @@ impl Knobs for Common {
         "Which of several packets that reach a switch at one instant comes first: by an order drawn once, or those that waited in their NIC last (ns-2)." },
         knob! { host_names: "host_names", "hosts", Kind::List(&Kind::Text("a,b")), "Of graph: its hosts." },
         knob! { switches: "switches", "switches", Kind::List(&Kind::Text("s1,s2")), "Of graph: its switches." },
-        knob! { links: "links", "links", Kind::List(&Kind::Text("a - s1")), "Of graph: its links, each as A - B." },
+        knob! { links: "cables", "cables", Kind::List(&Kind::Text("a - s1")), "Of graph: its links, each as A - B." },
     ];
 }
 
@@ -366,7 +366,7 @@ impl Network {
     /// The graph whose nodes and links are listed.
     fn listed(&self, defaults: &Defaults) -> Result<Graph, Invalid> {
         if let Some((key, _)) = self.sizes.first() {
-            let why = "a graph has no sizes: list host_names, switches and links";
+            let why = "a graph has no sizes: list host_names, switches and cables";
             return Err(Invalid::new(format!("network.{key}"), why));
         }
         let host = &defaults.host;
@@ -375,8 +375,8 @@ impl Network {
         let mut links = Vec::new();
         for link in &self.common.links {
             let Some((a, b)) = link.split_once(" - ") else {
-                let why = format!("'{link}' is not a link: write A - B");
-                return Err(Invalid::new("network.links", why));
+                let why = format!("'{link}' is not a cable: write A - B");
+                return Err(Invalid::new("network.cables", why));
             };
             let (a, b) = (a.trim(), b.trim());
             let trunk = !is_host(a) && !is_host(b);
@@ -399,6 +399,6 @@ impl Network {
             groups: Vec::new(),
         }
         .graph()
-        .map_err(|e| Invalid::new("network.links", e.to_string()))
+        .map_err(|e| Invalid::new("network.cables", e.to_string()))
     }
 }

@@ -309,3 +309,30 @@ fn impossible_changes_are_refused_before_anything_runs() {
         assert!(e.why.contains(part), "{change}: {e}");
     }
 }
+
+#[test]
+fn a_graph_is_listed_by_name() {
+    let text = r#"
+[network]
+topology = "graph"
+host_names = ["a", "b", "c"]
+switches = ["left", "right"]
+cables = ["a - left", "b - left", "left - right", "right - c"]
+[network.port."left->right"]
+link = { rate = "100Mb/s" }
+[[traffic]]
+name = "copy"
+kind = "bulk"
+from = "a"
+to = "c"
+size = "1MB"
+[run]
+duration = "2s"
+"#;
+    let outcome = run(text);
+    assert_eq!(outcome.outcome, Outcome::Completed);
+    // 1 MB at 95 Mb/s of payload.
+    let took = outcome.transfers[0].took.as_millis();
+    assert!((84..200).contains(&took), "{took} ms");
+    assert_eq!(outcome.ports.iter().filter(|p| p.packets > 0).count(), 6);
+}
