@@ -81,7 +81,7 @@ pub struct Group {
     pub name: String,
     /// Which hosts: a pattern, or how many.
     pub members: Members,
-    /// What is different: keys of `nic` and `tcp`.
+    /// What is different: keys of `tcp`, each after `tcp.`.
     pub settings: Settings,
 }
 
@@ -306,16 +306,18 @@ impl Experiment {
                 let help = "expected a whole number from 1 to 100000";
                 Some(Members::Count(n.ok_or_else(|| KnobError::value(help))?))
             }
-            ["nic", key] => {
-                self.host.nic.clone().set(key, value)?;
-                None
-            }
             ["tcp", key] => {
                 set_tcp(registry, &mut self.host.tcp.clone(), key, value)?;
                 None
             }
+            ["nic", ..] => {
+                return Err(KnobError::value(format!(
+                    "all hosts have one NIC, that of host.nic; the link of a group is \
+                     network.port.\"{name}->*\""
+                )));
+            }
             other => {
-                let known = ["hosts", "size", "nic", "tcp"];
+                let known = ["hosts", "size", "tcp"];
                 return Err(KnobError::unknown(&other.join("."), known.into_iter()));
             }
         };

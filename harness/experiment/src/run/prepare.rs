@@ -219,10 +219,6 @@ fn memberships(experiment: &Experiment, graph: &Graph) -> Result<Vec<Vec<usize>>
         let members = graph
             .resolve_hosts(&group.name)
             .map_err(|e| Invalid::new(at.clone(), e.to_string()))?;
-        if group.settings.has_any("nic.") {
-            let why = "a group's NIC is set by network.port.\"GROUP->*\" for its link; nic keys are of [host] only";
-            return Err(Invalid::new(format!("{at}.nic"), why));
-        }
         for host in members {
             of[host.index()].push(n);
         }
@@ -298,6 +294,23 @@ impl Configs<'_> {
     }
 }
 
+/// What is said of options, of keys.
+fn in_keys(text: &str) -> String {
+    let keys = [
+        ("--ecn-threshold", "network.queue.threshold"),
+        ("--ecn", "ecn"),
+        ("--loss", "loss_detection"),
+        ("--sack", "sack"),
+        ("--cc", "congestion"),
+        ("--mtu", "network.mtu"),
+    ];
+    let mut text = text.to_owned();
+    for (option, key) in keys {
+        text = text.replace(option, key);
+    }
+    text
+}
+
 /// An error about an option of the scenarios as one about a key.
 fn invalid(at: &str, e: ScenarioError) -> Invalid {
     let key = |option: &str| match option {
@@ -314,7 +327,11 @@ fn invalid(at: &str, e: ScenarioError) -> Invalid {
             allowed,
         } => Invalid::new(
             format!("{at}.{}", key(option)),
-            format!("{given} is not possible: {allowed}"),
+            format!(
+                "{given} is not possible: {allowed}",
+                given = in_keys(&given),
+                allowed = in_keys(&allowed)
+            ),
         ),
         ScenarioError::UnknownName { option, given } => Invalid::new(
             format!("{at}.{}", key(option)),
