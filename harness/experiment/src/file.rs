@@ -240,6 +240,8 @@ fn walk(
     let words: Vec<&str> = path.iter().map(String::as_str).collect();
     let rank = match words.as_slice() {
         ["network", "topology"] | ["traffic" | "probe", _, "kind"] => 0,
+        // Whatever has keys may use them.
+        ["short", ..] => 0,
         ["sweep", ..] => 2,
         _ => 1,
     };

@@ -25,7 +25,7 @@ pub use queue::Queue;
 pub use run::Run;
 pub use settings::Settings;
 
-use crate::knob::{About, KnobError, Knobs, Section};
+use crate::knob::{About, Kind, KnobError, Knobs, Section};
 use crate::probe::Probe;
 use crate::registry::Registry;
 use crate::scenario::spec::{IncastSpec, TcpSpec};
@@ -81,7 +81,7 @@ pub struct Group {
     pub name: String,
     /// Which hosts: a pattern, or how many.
     pub members: Members,
-    /// What is different: keys of `tcp`, each after `tcp.`.
+    /// What is different: keys of `nic` and `tcp`.
     pub settings: Settings,
 }
 
@@ -192,8 +192,10 @@ impl Experiment {
     ///
     /// # Errors
     /// If there is no such key, or it cannot be that.
+    ///
+    /// A short name is its key.
     pub fn set(&mut self, registry: &Registry, key: &str, value: &str) -> Result<(), KnobError> {
-        let path = Path::parse(key).map_err(KnobError::value)?;
+        let path = Path::parse(self.long_name(key)).map_err(KnobError::value)?;
         let words = path.words();
         match words.as_slice() {
             ["title"] => value.clone_into(&mut self.title),
@@ -210,9 +212,10 @@ impl Experiment {
             ["change", number, rest @ ..] => self.set_change(number, rest, value)?,
             ["run", key] => self.run.set(key, value)?,
             ["sweep", key] => self.set_sweep(key, value)?,
+            ["show", "x"] => self.show.set("x", &self.axis_name(value))?,
             ["show", key] => self.show.set(key, value)?,
             ["expect", number, rest @ ..] => self.set_expect(number, rest, value)?,
-            ["short", name] => self.short.set(name, value),
+            ["short", name] => self.set_short(name, value)?,
             [first, ..] if PARTS.contains(first) => {
                 return Err(KnobError::value(format!(
                     "'{key}' names no value; `narrows keys {first}` lists what can be set there"
@@ -310,14 +313,12 @@ impl Experiment {
                 set_tcp(registry, &mut self.host.tcp.clone(), key, value)?;
                 None
             }
-            ["nic", ..] => {
-                return Err(KnobError::value(format!(
-                    "all hosts have one NIC, that of host.nic; the link of a group is \
-                     network.port.\"{name}->*\""
-                )));
+            ["nic", key] => {
+                self.host.nic.clone().set(key, value)?;
+                None
             }
             other => {
-                let known = ["hosts", "size", "tcp"];
+                let known = ["hosts", "size", "nic", "tcp"];
                 return Err(KnobError::unknown(&other.join("."), known.into_iter()));
             }
         };
@@ -371,9 +372,7 @@ impl Experiment {
         };
         match words {
             ["start"] => {
-                traffic.start = crate::knob::Kind::TIME
-                    .read(value)
-                    .map_err(KnobError::value)?;
+                traffic.start = Kind::TIME.read(value).map_err(KnobError::value)?;
                 Ok(())
             }
             ["tcp", key] => {
@@ -453,12 +452,35 @@ impl Experiment {
         }
         match words {
             ["where", key] => {
-                self.expect[at].place.set(key, value);
+                let key = self.axis_name(key);
+                self.expect[at].place.set(&key, value);
                 Ok(())
             }
             [key] => self.expect[at].set(key, value),
             other => Err(KnobError::unknown(&other.join("."), ["where"].into_iter())),
         }
+    }
+
+    fn set_short(&mut self, name: &str, key: &str) -> Result<(), KnobError> {
+        check_name(name)?;
+        if PARTS.contains(&name) {
+            let why = format!("'{name}' is a part of every experiment: choose another short name");
+            return Err(KnobError::value(why));
+        }
+        let path = Path::parse(key).map_err(KnobError::value)?;
+        self.short.set(name, &path.to_string());
+        Ok(())
+    }
+
+    /// The key that a short name stands for; a key stands for itself.
+    pub fn long_name<'k>(&'k self, key: &'k str) -> &'k str {
+        self.short.get(key).unwrap_or(key)
+    }
+
+    /// A key, or what a short name stands for, as an axis of the sweep has it.
+    pub fn axis_name(&self, key: &str) -> String {
+        let key = self.long_name(key);
+        Path::parse(key).map_or_else(|_| key.to_owned(), |path| path.to_string())
     }
 
     /// Varies a key over `values`, which have commas between them; `1..64x2`, `1-8` and `8-64+8`
@@ -468,13 +490,13 @@ impl Experiment {
         self.vary(key, values)
     }
 
-    /// Varies a key over `values`: in place of the axis that it has, or as the one that varies
-    /// fastest.
+    /// Varies a key, or what a short name stands for, over `values`: in place of the axis that it
+    /// has, or as the one that varies fastest.
     ///
     /// # Errors
     /// If it is no key, there is no value, or one is there twice.
     pub fn vary(&mut self, key: &str, values: Vec<String>) -> Result<(), KnobError> {
-        let path = Path::parse(key).map_err(KnobError::value)?;
+        let path = Path::parse(self.long_name(key)).map_err(KnobError::value)?;
         if values.is_empty() {
             return Err(KnobError::value("expected at least one value"));
         }
@@ -544,13 +566,13 @@ impl Experiment {
                 &format!("{at}.start"),
                 crate::knob::Quantity::show(&traffic.start).unwrap_or_default(),
             );
-            all.section(&at, &*traffic.spec);
+            all.kind(&at, &*traffic.spec);
             all.settings(&format!("{at}.tcp"), &traffic.tcp);
         }
         for probe in &self.probes {
             let at = format!("probe.{}", quoted(&probe.name));
             all.word(&format!("{at}.kind"), &probe.kind);
-            all.section(&at, &*probe.spec);
+            all.kind(&at, &*probe.spec);
         }
         for (n, change) in self.changes.iter().enumerate() {
             let at = format!("change.{n}");
@@ -635,6 +657,19 @@ impl Entries {
     fn section(&mut self, at: &str, section: &dyn Section) {
         for About { key, .. } in section.knobs() {
             if let Some(value) = section.get(key) {
+                self.push(&format!("{at}.{key}"), value);
+            }
+        }
+    }
+
+    /// A section with a type of its own, whose default may be a value where it says `off`.
+    fn kind(&mut self, at: &str, section: &dyn Section) {
+        for About { key, kind, .. } in section.knobs() {
+            let word = match kind {
+                Kind::Or(word, _) => Some(word.to_owned()),
+                _ => None,
+            };
+            if let Some(value) = section.get(key).or(word) {
                 self.push(&format!("{at}.{key}"), value);
             }
         }

@@ -145,7 +145,7 @@ fn simulate<T: Tap<SimPacket>>(
         } else if cancelled || outcome != Ended::Reached {
             break outcome;
         }
-        if watch.look(&mut world)? == Next::End {
+        if watch.look(&mut world, &log)? == Next::End {
             break Ended::Reached;
         }
     };

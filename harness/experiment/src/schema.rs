@@ -47,6 +47,7 @@ pub fn schema(registry: &Registry) -> Value {
             "size",
             json!({ "type": "integer", "minimum": 1, "description": "How many hosts it has." }),
         ),
+        ("nic", nic()),
         ("tcp", tcp()),
     ]));
     let mut changes = of::<change::When>(&|_| None);

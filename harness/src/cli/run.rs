@@ -119,9 +119,7 @@ fn apply(experiment: &mut Experiment, registry: &Registry, args: &RunArgs) -> Re
     // `dctcp:g=1/32` has an equals sign of its own, and so may a quoted key: the first one counts.
     for text in &args.set {
         let (key, value) = pair("set", text)?;
-        let key = long_name(experiment, &key);
-        let parsed = Key::parse(&key).map_or_else(|_| key.clone(), |key| key.to_string());
-        experiment.settle(&parsed, &value);
+        experiment.settle(&experiment.axis_name(&key), &value);
         let set = experiment.set(registry, &key, &value);
         set.map_err(|e| super::usage("set", text, &e.to_string()))?;
     }
@@ -136,18 +134,12 @@ fn apply(experiment: &mut Experiment, registry: &Registry, args: &RunArgs) -> Re
     }
     for text in &args.sweep {
         let (key, values) = pair("sweep", text)?;
-        let key = long_name(experiment, &key);
         let key = format!("sweep.{}", narrows_experiment::model::quoted(&key));
         let varied = experiment.set(registry, &key, &values);
         varied.map_err(|e| super::usage("sweep", text, &e.to_string()))?;
         Plan::new(experiment, registry).map_err(|e| super::usage("sweep", text, &e.why))?;
     }
     Ok(())
-}
-
-/// The key that a short name of the experiment stands for.
-fn long_name(experiment: &Experiment, key: &str) -> String {
-    experiment.short.get(key).unwrap_or(key).to_owned()
 }
 
 /// Run it; the exit code.

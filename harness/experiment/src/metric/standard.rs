@@ -93,6 +93,16 @@ pub(super) fn all() -> Vec<Metric> {
             |s| Some(Measured::Ratio(s.transfers().count() as f64 / seconds(s)?)),
         ),
         Metric::new(
+            ("failed", "failed transfers", ""),
+            Lower,
+            "Transfers that their application gave up on after the warm-up: calls that timed out.",
+            |s| {
+                let failed = s.run.failed.iter().zip(0_u16..);
+                let of = failed.filter(|(_, n)| s.traffic.is_none_or(|wanted| wanted == *n));
+                Some(Measured::Count(of.map(|(failed, _)| *failed).sum()))
+            },
+        ),
+        Metric::new(
             ("latency.mean", "mean latency", "ns"),
             Lower,
             "Mean time of a transfer, from when it was asked for to its last byte.",

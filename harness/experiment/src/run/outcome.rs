@@ -30,6 +30,8 @@ pub struct RunOutcome {
     pub ports: Vec<PortOutcome>,
     /// Transfers, as they were completed, those of the warm-up included.
     pub transfers: Vec<Transfer>,
+    /// By traffic: transfers that its application gave up on after the warm-up.
+    pub failed: Vec<u64>,
     /// What the probes saw, with their names.
     pub readings: Vec<(String, Reading)>,
     /// What changed on the way, and when.

@@ -2,10 +2,11 @@
 
 use super::changes::Changes;
 use crate::host::SimPacket;
+use crate::knob::Section;
 use crate::model::{Experiment, Invalid, Members, Path, Settings, set_tcp};
-use crate::net::graph::{Graph, NodeId, TopologyError};
+use crate::net::graph::{Graph, NodeId, Override, TopologyError};
 use crate::net::network::Network;
-use crate::net::packet::HostId;
+use crate::net::packet::{HostId, PortId};
 use crate::probe::{Instrument, Site};
 use crate::registry::Registry;
 use crate::scenario::spec::TcpSpec;
@@ -44,8 +45,9 @@ impl Prepared {
             let why = "nothing is left to measure: it must be shorter than run.duration";
             return Err(Invalid::new("run.warm_up", why));
         }
-        let graph = graph(experiment, registry)?;
+        let mut graph = graph(experiment, registry)?;
         let of_group = memberships(experiment, &graph)?;
+        set_nics(experiment, &mut graph, &of_group)?;
         let mut configs = Configs {
             experiment,
             registry,
@@ -224,6 +226,42 @@ fn memberships(experiment: &Experiment, graph: &Graph) -> Result<Vec<Vec<usize>>
         }
     }
     Ok(of)
+}
+
+/// Gives hosts the NICs of their groups.
+fn set_nics(
+    experiment: &Experiment,
+    graph: &mut Graph,
+    of_group: &[Vec<usize>],
+) -> Result<(), Invalid> {
+    for (host, groups) in of_group.iter().enumerate() {
+        let mut nic = experiment.host.nic;
+        let (mut queue, mut overhead, mut at) = (false, false, None);
+        for &group in groups {
+            let group = &experiment.groups[group];
+            for (key, value) in group.settings.iter() {
+                if let Some(key) = key.strip_prefix("nic.") {
+                    // Each was tried when it was set.
+                    let _ = nic.set(key, value);
+                    queue |= key == "tx_queue";
+                    overhead |= key == "overhead";
+                    at = Some(&group.name);
+                }
+            }
+        }
+        let Some(at) = at else { continue };
+        let spec = nic.spec();
+        let nic = Override {
+            capacity: queue.then_some(spec.capacity),
+            overhead: overhead.then_some(spec.overhead),
+            ..Override::default()
+        };
+        // NICs have the numbers of their hosts.
+        graph
+            .apply_to(&[PortId(host as u32)], &nic)
+            .map_err(|e| Invalid::new(format!("group.{at}.nic"), e.to_string()))?;
+    }
+    Ok(())
 }
 
 /// TCP configurations, each made once.

@@ -42,6 +42,8 @@ struct Snapshot {
     ends: Vec<Vec<End>>,
     /// By port.
     ports: Vec<(PortStats, Depth)>,
+    /// By traffic.
+    failed: Vec<u64>,
 }
 
 /// One end of a connection.
@@ -114,6 +116,7 @@ impl<'a> Watch<'a> {
     pub(super) fn look<T: Tap<SimPacket>>(
         &mut self,
         world: &mut RunWorld<T>,
+        log: &Log,
     ) -> Result<Next, RunError> {
         let now = world.now();
         for change in self.changes.take_due(now) {
@@ -122,7 +125,7 @@ impl<'a> Watch<'a> {
             changed.map_err(|e| RunError::Internal(e.to_string()))?;
         }
         if self.warm.is_none() && now >= self.warm_up() {
-            self.warm = Some(Snapshot::take(world));
+            self.warm = Some(Snapshot::take(world, log));
             for port in (0..world.network().ports()).map(PortId) {
                 world.network_mut().restart_peak(now, port);
             }
@@ -146,13 +149,13 @@ impl<'a> Watch<'a> {
         outcome: Outcome,
         log: &Log,
     ) -> RunOutcome {
-        let end = Snapshot::take(world);
+        let end = Snapshot::take(world, log);
         let warm = match self.warm.take() {
             Some(warm) => warm,
             // It was over before the warm-up was: there is nothing to measure.
             None => {
                 self.each(world, |instrument, view| instrument.begin(view));
-                Snapshot::take(world)
+                Snapshot::take(world, log)
             }
         };
         let changes = std::mem::take(&mut self.changes).made();
@@ -186,6 +189,12 @@ impl<'a> Watch<'a> {
             flows: flows(world, &warm, &end),
             ports: self.ports(&warm, &end),
             transfers: log.take_transfers(),
+            failed: end
+                .failed
+                .iter()
+                .zip(&warm.failed)
+                .map(|(is, was)| is - was)
+                .collect(),
             readings: readings.filter(|(_, r)| !r.of.is_empty()).collect(),
             changes: changes
                 .into_iter()
@@ -250,7 +259,7 @@ impl<'a> Watch<'a> {
 }
 
 impl Snapshot {
-    fn take<T: Tap<SimPacket>>(world: &mut RunWorld<T>) -> Self {
+    fn take<T: Tap<SimPacket>>(world: &mut RunWorld<T>, log: &Log) -> Self {
         let at = world.now();
         let ends = world.hosts().iter().map(|host| {
             let end = |opened: &crate::traffic::Opened| {
@@ -274,6 +283,7 @@ impl Snapshot {
             at,
             ports: ports.collect(),
             ends,
+            failed: log.all_failed(),
         }
     }
 }

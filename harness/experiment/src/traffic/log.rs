@@ -104,6 +104,11 @@ impl Log {
         log.failed.get(usize::from(traffic)).copied().unwrap_or(0)
     }
 
+    /// The same of all traffics, in their order.
+    pub fn all_failed(&self) -> Vec<u64> {
+        self.0.borrow().failed.clone()
+    }
+
     /// Payload that applications have read so far, without requests and the like.
     pub fn delivered(&self) -> ByteCount {
         self.0.borrow().delivered
