@@ -10,7 +10,7 @@ use crate::report::{points, study};
 use clap::Args;
 use narrows_experiment::execute::{GoOn, Listener, execute, total_cost};
 use narrows_experiment::file::{FileErrors, Loaded, Source};
-use narrows_experiment::model::{Experiment, Invalid, Path as Key};
+use narrows_experiment::model::{Experiment, Invalid};
 use narrows_experiment::plan::{Plan, PlannedRun, Shard};
 use narrows_experiment::registry::Registry;
 use narrows_experiment::results::{Folder, FolderError, Record};
