@@ -1,6 +1,6 @@
 //! A plan: the runs of an experiment, in a fixed order, with derived seeds.
 
-use crate::knob::KnobError;
+use crate::knob::{KnobError, Quantity};
 use crate::model::{Experiment, Invalid};
 use crate::registry::Registry;
 use crate::scenario::sweep::{MAX_RUNS, derive_seed};
@@ -70,6 +70,18 @@ impl Plan {
     /// # Errors
     /// The key that cannot be varied, or cannot be that, and if there are more than a million runs.
     pub fn new(experiment: &Experiment, registry: &Registry) -> Result<Self, Invalid> {
+        for axis in &experiment.sweep {
+            let part = axis.key.split('.').next().unwrap_or_default();
+            let parts = [
+                "network", "host", "group", "traffic", "probe", "change", "run",
+            ];
+            let kind = axis.key.ends_with(".kind");
+            if !parts.contains(&part) || axis.key == "run.repetitions" || kind {
+                let why = "it cannot be varied: it changes no run, or has other keys each time";
+                let key = format!("sweep.{}", crate::model::quoted(&axis.key));
+                return Err(Invalid::new(key, why));
+            }
+        }
         let lengths: Vec<usize> = experiment.sweep.iter().map(|a| a.values.len()).collect();
         let points = lengths
             .iter()
@@ -160,7 +172,7 @@ impl Plan {
     pub fn seed(&self, run: PlannedRun) -> u64 {
         let mut axes = self.base.sweep.iter().zip(self.values(run.point));
         let varied = axes.find(|(axis, _)| axis.key == "run.seed");
-        let seed = varied.and_then(|(_, value)| value.parse().ok());
+        let seed = varied.and_then(|(_, value)| u64::read(value).ok());
         derive_seed(seed.unwrap_or(self.base.run.seed), run.repetition)
     }
 

@@ -6,6 +6,7 @@ use crate::model::{Expect, Invalid};
 use crate::plan::Plan;
 use crate::results::{Record, column};
 use crate::stats::Estimate;
+use std::collections::BTreeSet;
 
 /// The runs of a plan that ended, by point.
 #[derive(Clone, Debug)]
@@ -147,11 +148,10 @@ pub(crate) fn column_of<'a>(
     if let Some(metric) = metrics.get(name) {
         return Some(column(name, metric.unit));
     }
-    // Of a probe: its unit is in its own table.
-    let mut columns = records.flat_map(|r| r.metrics.iter().map(|(c, _)| c));
-    let found = columns.find(|c| {
-        let rest = c.strip_prefix(name);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
-    });
-    found.cloned()
+    // Of a probe: its column ends with a unit, of which there are these.
+    let columns = records.flat_map(|r| r.metrics.iter().map(|(c, _)| c.as_str()));
+    let there: BTreeSet<&str> = columns.filter(|c| c.starts_with(name)).collect();
+    let units = ["", "bytes", "packets", "ns", "bit/s", "1/s"];
+    let mut columns = units.iter().map(|unit| column(name, unit));
+    columns.find(|c| there.contains(c.as_str()))
 }

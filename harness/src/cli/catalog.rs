@@ -228,7 +228,7 @@ impl Catalog {
             }
             Kind::Metric => {
                 let all = self.metrics.entries();
-                all.map(|m| Entry::new(m.name, m.meaning)).collect()
+                all.map(|m| Entry::new(m.name, m.title)).collect()
             }
         }
     }

@@ -236,6 +236,11 @@ pub(super) fn diff<R>(
             let _ = writeln!(out, "set {key}: {} | {}", text(here), text(there));
         }
     }
+    if !a.1.iter().any(|r| b.1.iter().any(|o| o.values == r.values)) {
+        out += "no point of the sweep is in both\n";
+        print(console.stdout, &out)?;
+        return Ok(EXIT_FAILED);
+    }
     let colour = if console.colour {
         Colour::Ansi
     } else {
@@ -248,9 +253,7 @@ pub(super) fn diff<R>(
         colour,
     );
     let any = moved.is_some();
-    out += &moved.unwrap_or_else(|| {
-        "no point is in both, or no metric moved beyond its interval\n".to_owned()
-    });
+    out += &moved.unwrap_or_else(|| "no metric moved beyond its interval\n".to_owned());
     print(console.stdout, &out)?;
     Ok(if any { EXIT_FAILED } else { EXIT_OK })
 }

@@ -234,9 +234,12 @@ pub(super) fn run<R>(
         console.say_aside("narrows: interrupted; what was finished is above\n")?;
         return Ok(EXIT_INTERRUPTED);
     }
+    // A run that was cut by its time is what was asked for; these are not.
+    let broken = ["stalled", "connection-lost", "corrupt-data"];
+    let broken = records.iter().any(|r| broken.contains(&r.outcome.as_str()));
     let failed = |v: &Verdict| v.holds != Holds::Yes;
     let unmet = args.check && verdicts.iter().any(failed);
-    Ok(if finished == Finished::All && !unmet {
+    Ok(if finished == Finished::All && !unmet && !broken {
         EXIT_OK
     } else {
         EXIT_FAILED
@@ -283,6 +286,8 @@ fn check_metrics(plan: &Plan, registry: &Registry) -> Result<(), Invalid> {
             check(format!("expect.{n}.that"), name)?;
         }
     }
+    // What is expected can be looked up, whatever comes out.
+    Summary::new(plan, &[]).verdicts(&registry.metrics)?;
     if let Some(x) = &base.show.x
         && !base.sweep.iter().any(|axis| axis.key == *x)
     {

@@ -91,7 +91,7 @@ pub fn figures(summary: &Summary<'_>, registry: &Registry) -> Vec<Figure> {
         .show
         .x
         .clone()
-        .or_else(|| base.sweep.last().map(|axis| axis.key.clone()))
+        .or_else(|| base.sweep.first().map(|axis| axis.key.clone()))
     else {
         return Vec::new();
     };
@@ -134,6 +134,7 @@ pub fn figures(summary: &Summary<'_>, registry: &Registry) -> Vec<Figure> {
             let (by, shown) = shown_unit(unit, most);
             let metric = registry.metrics.get(&name);
             let title = metric.map_or(name.as_str(), |m| m.title);
+            let left_out = lines.len().saturating_sub(MOST_LINES);
             let series = lines.into_iter().take(MOST_LINES).enumerate();
             let series = series.map(|(group, (line, points))| Series {
                 name: line,
@@ -150,6 +151,10 @@ pub fn figures(summary: &Summary<'_>, registry: &Registry) -> Vec<Figure> {
             let caption = match reps {
                 1 => "One run for each point: --repetitions gives intervals.".to_owned(),
                 n => format!("Mean of {n} runs; bars are 95 % confidence intervals (Student's t)."),
+            };
+            let caption = match left_out {
+                0 => caption,
+                n => format!("{caption} {n} more lines are in runs.csv alone."),
             };
             let meaning = metric.map_or("", |m| m.meaning);
             Figure {
@@ -404,7 +409,7 @@ fn courses(summary: &Summary<'_>, folder: &Folder) -> Result<Vec<Figure>, Folder
         };
         let title = what.trim_end_matches(&end).replace('_', " ");
         Figure {
-            name: file_name(&format!("{table}-{what}")),
+            name: file_name(&format!("figure-{probe}-{what}")),
             heading: format!("{}, as probe {probe} saw it", label(&title, "")),
             caption: "First repetition of each point.".to_owned(),
             chart: Chart {

@@ -84,10 +84,10 @@ impl Kind {
     /// What is expected, with the range, if it is none or out of range.
     pub fn read<Q: Quantity>(&self, text: &str) -> Result<Q, String> {
         let value = Q::read(text).map_err(|why| self.with_range(why))?;
-        match value.measure() {
-            Some(n) if !self.allows(n) => Err(self.with_range(format!("{text} is out of range"))),
-            _ => Ok(value),
+        if value.measures().iter().all(|n| self.allows(*n)) {
+            return Ok(value);
         }
+        Err(self.with_range(format!("{text} is out of range")))
     }
 
     fn with_range(&self, why: String) -> String {

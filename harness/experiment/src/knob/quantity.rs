@@ -23,6 +23,10 @@ pub trait Quantity: Sized {
     fn measure(&self) -> Option<u64> {
         None
     }
+    /// The same of each part, where it has several.
+    fn measures(&self) -> Vec<u64> {
+        self.measure().into_iter().collect()
+    }
 }
 
 impl Quantity for ByteCount {
@@ -191,6 +195,9 @@ impl<Q: Quantity> Quantity for Option<Q> {
     fn measure(&self) -> Option<u64> {
         self.as_ref().and_then(Q::measure)
     }
+    fn measures(&self) -> Vec<u64> {
+        self.as_ref().map_or_else(Vec::new, Q::measures)
+    }
 }
 
 /// Several values, with commas between them; at least one, none twice.
@@ -210,10 +217,8 @@ impl<Q: Quantity + PartialEq> Quantity for Vec<Q> {
         let items: Vec<String> = self.iter().filter_map(Q::show).collect();
         (!items.is_empty()).then(|| items.join(","))
     }
-    /// The least that is out of any range shows that one is: the greatest and the least are asked
-    /// for one after the other by whoever has a range.
-    fn measure(&self) -> Option<u64> {
-        self.iter().filter_map(Q::measure).max()
+    fn measures(&self) -> Vec<u64> {
+        self.iter().flat_map(Q::measures).collect()
     }
 }
 

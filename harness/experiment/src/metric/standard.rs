@@ -47,14 +47,12 @@ fn mean_latency(scope: &Scope<'_>) -> Option<Measured> {
     (n > 0).then(|| Measured::Ratio(sum as f64 / n as f64))
 }
 
-/// Jain's index of what the flows received: (sum x)^2 / (n sum x^2).
+/// Jain's index of what the flows received: (sum x)^2 / (n sum x^2). Those that carry requests only
+/// are none of them; one that carries payload and got nothing is.
 fn fairness(scope: &Scope<'_>) -> Option<Measured> {
-    let received: Vec<f64> = scope
-        .flows()
-        .map(|f| f.received.get() as f64)
-        .filter(|x| *x > 0.0)
-        .collect();
-    let n = scope.flows().count();
+    let payload = scope.flows().filter(|f| !f.control);
+    let received: Vec<f64> = payload.map(|f| f.received.get() as f64).collect();
+    let n = received.len();
     let (sum, squares) = (
         received.iter().sum::<f64>(),
         received.iter().map(|x| x * x).sum::<f64>(),
@@ -147,7 +145,7 @@ pub(super) fn all() -> Vec<Metric> {
         Metric::new(
             ("drops", "drops", ""),
             Lower,
-            "Packets that switch ports dropped after the warm-up, for whatever reason but a lossy link.",
+            "Packets that queues of switch ports dropped after the warm-up, for want of room or early.",
             |s| switch_ports(s, PortOutcome::dropped_by_queue),
         ),
         Metric::new(
@@ -168,8 +166,12 @@ pub(super) fn all() -> Vec<Metric> {
         Metric::new(
             ("drops.link", "lost on links", ""),
             Lower,
-            "Packets that links lost.",
-            |s| ports(s, |p| p.dropped(DropReason::Lost)),
+            "Packets that links lost, those that were down included.",
+            |s| {
+                ports(s, |p| {
+                    p.dropped(DropReason::Lost) + p.dropped(DropReason::LinkDown)
+                })
+            },
         ),
         Metric::new(
             ("trimmed", "trimmed", ""),
@@ -181,7 +183,15 @@ pub(super) fn all() -> Vec<Metric> {
             ("refused", "refused by NICs", ""),
             Lower,
             "Packets that full NIC queues refused; their TCP sent them later.",
-            |s| ports(s, |p| if p.nic { p.dropped_by_queue() } else { 0 }),
+            |s| {
+                ports(s, |p| {
+                    if p.nic {
+                        p.dropped(DropReason::Full)
+                    } else {
+                        0
+                    }
+                })
+            },
         ),
         Metric::new(
             ("marks", "CE marks", ""),

@@ -19,6 +19,7 @@ use crate::scenario::spec::{SharedBuffer, Ties};
 use crate::sim::time::SimTime;
 use crate::traffic::Family;
 use narrows::Duration;
+use std::collections::BTreeMap;
 
 /// The network of an experiment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -268,24 +269,24 @@ impl Network {
                 .graph(&sizes, &defaults)
                 .map_err(|e| Invalid::new("network.topology", e.to_string()))?
         };
+        // By port, what it is by now: a later pattern changes what an earlier one left.
+        let mut changed: BTreeMap<PortId, Port> = BTreeMap::new();
         for (pattern, settings) in &self.ports {
             let at = format!("network.port.\"{pattern}\"");
-            let ports = graph.select(pattern).map_err(invalid(&at))?;
-            let is_trunk = |port: &PortId| {
-                matches!(
-                    graph.ends(*port),
-                    Some((NodeId::Switch(_), NodeId::Switch(_)))
-                )
-            };
-            let (trunks, others): (Vec<PortId>, Vec<PortId>) =
-                ports.iter().partition(|p| is_trunk(p));
-            for (ports, base) in [(trunks, trunk), (others, plain)] {
-                if !ports.is_empty() {
-                    let port = base.with(settings);
-                    checked(&port, &at)?;
-                    let change = self.change(&port, settings, pool);
-                    graph.apply_to(&ports, &change).map_err(invalid(&at))?;
+            for port in graph.select(pattern).map_err(invalid(&at))? {
+                let (from, to) = graph.ends(port).unzip();
+                let nic = matches!(from, Some(NodeId::Host(_)));
+                if nic && settings.has_any("queue.") {
+                    let why = "a NIC's queue is host.nic.tx_queue, or group.NAME.nic.tx_queue";
+                    return Err(Invalid::new(format!("{at}.queue"), why));
                 }
+                let between = !nic && matches!(to, Some(NodeId::Switch(_)));
+                let base = if between { trunk } else { plain };
+                let is = changed.get(&port).copied().unwrap_or(base).with(settings);
+                checked(&is, &at)?;
+                let change = self.change(&is, settings, pool);
+                graph.apply_to(&[port], &change).map_err(invalid(&at))?;
+                changed.insert(port, is);
             }
         }
         Ok(graph)

@@ -11,7 +11,10 @@ use crate::registry::unknown;
 use crate::sim::time::SimTime;
 use crate::traffic::{Opened, Opener};
 use narrows::congestion::{CongestionControl, Variable};
+use narrows::endpoint::ConnId;
 use narrows::{ByteCount, Duration};
+use std::cell::RefCell;
+use std::rc::Rc;
 
 /// What the senders of some hosts know and do: congestion window, threshold, bytes in flight, RTT,
 /// what was acknowledged, and the variables of the congestion control, looked at each period.
@@ -81,12 +84,14 @@ impl Probe for FlowProbe {
             .collect();
         let mut all: Vec<Box<dyn Instrument>> = Vec::new();
         for host in hosts {
-            for nth in 0..self.most {
+            let taken = Rc::new(RefCell::new(Vec::new()));
+            for _ in 0..self.most {
                 all.push(Box::new(Watch {
                     host,
                     names: names.clone(),
                     traffic,
-                    nth: nth as usize,
+                    taken: Rc::clone(&taken),
+                    watched: None,
                     every: SimTime::from_duration(self.every),
                     next: None,
                     variables: Vec::new(),
@@ -112,8 +117,10 @@ struct Watch {
     host: HostId,
     names: Vec<String>,
     traffic: Option<u16>,
-    /// Which of the host's connections that send.
-    nth: usize,
+    /// The host's connections that this one and its like watch.
+    taken: Rc<RefCell<Vec<ConnId>>>,
+    /// The connection, once one has sent that none of the others watches.
+    watched: Option<Opened>,
     every: SimTime,
     next: Option<SimTime>,
     /// What the congestion control shows of its own.
@@ -146,21 +153,26 @@ impl Instrument for Watch {
     fn look(&mut self, view: &mut View<'_>) {
         self.next = Some(view.now + self.every);
         let host = &view.hosts[self.host.index()];
-        let wanted = |o: &&Opened| self.traffic.is_none_or(|t| t == o.traffic);
-        // Those that have sent data.
-        let sends = |o: &&Opened| {
-            let conn = host.tcp().connection(o.conn);
-            conn.is_some_and(|c| c.sender_stats().segments > 0)
-        };
-        let Some(opened) = host
-            .app
-            .opened()
-            .iter()
-            .filter(wanted)
-            .filter(sends)
-            .nth(self.nth)
-        else {
-            return;
+        let opened = match self.watched {
+            Some(opened) => opened,
+            None => {
+                let sends = |o: &Opened| {
+                    let conn = host.tcp().connection(o.conn);
+                    conn.is_some_and(|c| c.sender_stats().segments > 0)
+                };
+                let mut taken = self.taken.borrow_mut();
+                let mut all = host.app.opened().iter();
+                let found = all.find(|o| {
+                    self.traffic.is_none_or(|t| t == o.traffic)
+                        && sends(o)
+                        && !taken.contains(&o.conn)
+                });
+                let Some(found) = found else {
+                    return;
+                };
+                taken.push(found.conn);
+                *self.watched.insert(*found)
+            }
         };
         let Some(conn) = host.tcp().connection(opened.conn) else {
             return;

@@ -237,8 +237,8 @@ impl Instrument for Poller {
                 columns: vec![
                     "time_ns".to_owned(),
                     match self.counter {
-                        Counter::Bits => "rate_bit_per_s".to_owned(),
-                        _ => "rate_per_s".to_owned(),
+                        Counter::Bits => format!("rate.{}_bit_per_s", self.label),
+                        _ => format!("rate.{}_per_s", self.label),
                     },
                 ],
                 rows: rows.collect(),

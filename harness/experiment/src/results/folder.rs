@@ -152,17 +152,21 @@ impl Folder {
         }
         fs::create_dir_all(&parts).map_err(io_error("create", &parts))?;
         let lock = lock(path)?;
-        let experiment = plan.base().clone();
+        let mut experiment = plan.base().clone();
         let file = path.join(EXPERIMENT);
         if file.exists() {
             let text = fs::read_to_string(&file).map_err(io_error("read", &file))?;
-            check_same(path, &text, &experiment, registry)?;
+            let there = check_same(path, &text, &experiment, registry)?;
+            // What was run stays.
+            let more = experiment.run.repetitions.max(there.run.repetitions);
+            experiment.run.repetitions = more;
         }
         let text = format!("{}\n{}", stamp(), text_of(&experiment));
         write_whole(&file, text.as_bytes())?;
         let axes: Vec<String> = experiment.sweep.iter().map(|a| a.key.clone()).collect();
         let journal_path = path.join(JOURNAL);
         let (records, whole) = read_journal(&journal_path, &axes)?;
+        let records = with_rows(&parts, records);
         let mut journal = OpenOptions::new()
             .create(true)
             .truncate(false)
@@ -401,7 +405,12 @@ impl Folder {
 /// If one is of another experiment or version, or cannot be read or written.
 pub fn merge(to: &Path, from: &[PathBuf], registry: &Registry) -> Result<usize, FolderError> {
     let first = from.first().map_or(to, PathBuf::as_path);
-    let (experiment, _) = Folder::read(first, registry)?;
+    let (mut experiment, _) = Folder::read(first, registry)?;
+    for path in from {
+        let (other, _) = Folder::read(path, registry)?;
+        let more = experiment.run.repetitions.max(other.run.repetitions);
+        experiment.run.repetitions = more;
+    }
     let plan = Plan::new(&experiment, registry).map_err(|_| FolderError::Broken {
         path: first.join(EXPERIMENT),
         line: 1,
@@ -481,7 +490,7 @@ fn check_same(
     text: &str,
     experiment: &Experiment,
     registry: &Registry,
-) -> Result<(), FolderError> {
+) -> Result<Experiment, FolderError> {
     let first = text.lines().next().unwrap_or_default();
     if first != stamp() {
         let found = first.strip_prefix("# Results of narrows ");
@@ -509,7 +518,8 @@ fn check_same(
         let of = entries.filter(|e| matters(&e.key));
         of.map(|e| (e.key, text(e.value))).collect()
     };
-    let (there, here) = (all(&there.experiment), all(experiment));
+    let whole = there.experiment;
+    let (there, here) = (all(&whole), all(experiment));
     let keys: BTreeSet<&String> = there.keys().chain(here.keys()).collect();
     let nothing = "nothing".to_owned();
     let differences: Vec<(String, String, String)> = keys
@@ -521,7 +531,7 @@ fn check_same(
         })
         .collect();
     if differences.is_empty() {
-        return Ok(());
+        return Ok(whole);
     }
     Err(FolderError::Other {
         path: path.to_owned(),
@@ -563,6 +573,21 @@ fn read_journal(path: &Path, axes: &[String]) -> Result<(Vec<Record>, u64), Fold
         }
     }
     Ok((records, whole))
+}
+
+/// Those of the runs whose rows are there: of others the machine lost some when it went down.
+fn with_rows(parts: &Path, records: Vec<Record>) -> Vec<Record> {
+    let mut lengths: BTreeMap<String, u64> = BTreeMap::new();
+    let mut has = |table: &String, to: u64| {
+        let length = lengths.entry(table.clone()).or_insert_with(|| {
+            let there = fs::metadata(parts.join(table));
+            there.map_or(0, |m| m.len())
+        });
+        to <= *length
+    };
+    let mut kept = records;
+    kept.retain(|r| r.rows.iter().all(|(table, _, _, to)| has(table, *to)));
+    kept
 }
 
 /// A file that is whole or as it was.

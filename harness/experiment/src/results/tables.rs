@@ -293,8 +293,10 @@ fn in_base_unit(kind: Option<Kind>, value: &str) -> String {
 
 /// The columns of what was measured of a run.
 pub(super) fn metric_columns(named: &[Named]) -> Vec<(String, String)> {
+    // What is no number has no place in JSON.
     named
         .iter()
+        .filter(|n| n.value.value().is_finite())
         .map(|n| (column(&n.name, n.unit), n.value.to_string()))
         .collect()
 }

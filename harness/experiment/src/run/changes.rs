@@ -4,7 +4,7 @@ use crate::host::SimPacket;
 use crate::model::change::What;
 use crate::model::{Change as Asked, Experiment, Invalid};
 use crate::net::change::{Change, RECEIVE_RING};
-use crate::net::graph::Graph;
+use crate::net::graph::{Graph, NodeId};
 use crate::net::network::Network;
 use crate::net::packet::PortId;
 use crate::sim::time::SimTime;
@@ -61,10 +61,46 @@ impl Changes {
                 })?;
             }
             let at = SimTime::from_duration(asked.when.at);
+            if let Some((other, port)) = all.overlapping(&prepared, at, experiment) {
+                let why = format!(
+                    "overlaps change.{other} at {}: what is undone first would undo the other, too",
+                    graph.port_name(port)
+                );
+                return Err(Invalid::new(format!("change.{n}.at"), why));
+            }
             all.due.push(Reverse((at, n, Way::Make)));
             all.asked.push(prepared);
         }
         Ok(all)
+    }
+
+    /// An earlier one of the list that is about the same of a port at the same time, where one of
+    /// the two is undone.
+    fn overlapping(
+        &self,
+        new: &Prepared,
+        at: SimTime,
+        experiment: &Experiment,
+    ) -> Option<(usize, PortId)> {
+        let end = |at: SimTime, p: &Prepared| match (p.every, p.during) {
+            (None, Some(during)) => at + during,
+            _ => SimTime::MAX,
+        };
+        let aspects = |p: &Prepared| -> Vec<(PortId, &'static str)> {
+            let of = p.make.iter();
+            of.filter_map(|c| Some((c.port()?, aspect(c)))).collect()
+        };
+        let mine = aspects(new);
+        self.asked.iter().enumerate().find_map(|(n, other)| {
+            let began = SimTime::from_duration(experiment.changes[n].when.at);
+            let meet = at < end(began, other) && began < end(at, new);
+            if !meet || (new.during.is_none() && other.during.is_none()) {
+                return None;
+            }
+            let theirs = aspects(other);
+            let both = mine.iter().find(|a| theirs.contains(a))?;
+            Some((n, both.0))
+        })
     }
 
     /// When the next one comes.
@@ -106,6 +142,17 @@ impl Changes {
     }
 }
 
+/// What of a port a change is about: two of one cannot be in force at once.
+fn aspect(change: &Change) -> &'static str {
+    match change {
+        Change::Rate { .. } => "rate",
+        Change::Delay { .. } => "delay",
+        Change::Faults { .. } => "faults",
+        Change::LinkDown { .. } | Change::LinkUp { .. } => "link",
+        _ => "queue",
+    }
+}
+
 /// The key that says what a change does.
 fn key_of(asked: &Asked) -> String {
     match (asked.when.what, asked.set.iter().next()) {
@@ -132,6 +179,10 @@ fn prepare(
     {
         let why =
             format!("it lasts {during} and comes again after {every}: it must be over by then");
+        return Err(invalid("for", why));
+    }
+    if every.is_some() && span.is_none() {
+        let why = "it comes again and again: for how long each time? Give 'for'".to_owned();
         return Err(invalid("for", why));
     }
     if when.what != What::Set
@@ -210,6 +261,10 @@ fn of_port(
     port: PortId,
 ) -> Result<(Vec<Change>, Vec<Change>), Invalid> {
     let invalid = |key: &str, why: String| Invalid::new(format!("change.{n}.{key}"), why);
+    if matches!(graph.ends(port), Some((NodeId::Host(_), _))) && asked.set.has_any("queue.") {
+        let why = "a NIC's queue cannot change while a network runs".to_owned();
+        return Err(invalid("queue", why));
+    }
     let was = experiment.network.port_at(graph, port)?;
     let is = was.with(&asked.set);
     is.queue

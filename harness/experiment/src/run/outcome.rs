@@ -51,8 +51,10 @@ pub struct FlowOutcome {
     pub to: u32,
     /// The port of the side that opened the connection.
     pub port: u16,
-    /// In-order bytes that arrived.
+    /// Bytes that arrived, those that wait for others before them included.
     pub received: ByteCount,
+    /// It carries requests, and no payload that a transfer counts.
+    pub control: bool,
     /// The sender's counters.
     pub sender: SenderStats,
     /// SYNs or SYN-ACKs of the sending side that were not answered in time.
@@ -77,7 +79,7 @@ pub struct PortOutcome {
     pub nic: bool,
     /// Share of the time that its link was busy, in millionths; give or take a frame.
     pub utilisation_ppm: u64,
-    /// Packets taken, but for those dropped since.
+    /// Packets that left.
     pub packets: u64,
     /// Their bytes as the buffer counts them.
     pub bytes: u64,
@@ -98,8 +100,10 @@ impl PortOutcome {
         self.drops[reason as usize]
     }
 
-    /// Packets that the queue dropped: not those that the link lost.
+    /// Packets that the queue dropped, for want of room or early: not those that were lost on the
+    /// link, found no route, or met a host that was not there.
     pub fn dropped_by_queue(&self) -> u64 {
-        self.drops.iter().sum::<u64>() - self.dropped(DropReason::Lost)
+        let room: u64 = DropReason::ROOM.iter().map(|r| self.dropped(*r)).sum();
+        room + self.dropped(DropReason::Early) + self.dropped(DropReason::PacketLimit)
     }
 }

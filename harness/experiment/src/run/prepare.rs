@@ -161,6 +161,13 @@ fn graph(experiment: &Experiment, registry: &Registry) -> Result<Graph, Invalid>
         })
         .reduce(u32::saturating_add);
     let network = &experiment.network;
+    if counted.is_some() && network.common.topology != "star" {
+        let sized = |g: &&crate::model::Group| matches!(g.members, Members::Count(_));
+        let group = experiment.groups.iter().find(sized);
+        let name = group.map_or("", |g| g.name.as_str());
+        let why = "only a star has as many hosts as its groups: name the group's hosts instead";
+        return Err(Invalid::new(format!("group.{name}.size"), why));
+    }
     if let (Some(_), Some(_)) = (
         counted,
         network.sizes.iter().find(|(key, _)| key == "hosts"),

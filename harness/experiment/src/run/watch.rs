@@ -154,6 +154,10 @@ impl<'a> Watch<'a> {
             Some(warm) => warm,
             // It was over before the warm-up was: there is nothing to measure.
             None => {
+                let now = world.now();
+                for port in (0..world.network().ports()).map(PortId) {
+                    world.network_mut().restart_peak(now, port);
+                }
                 self.each(world, |instrument, view| instrument.begin(view));
                 Snapshot::take(world, log)
             }
@@ -212,11 +216,15 @@ impl<'a> Watch<'a> {
             let Some((from, to)) = self.graph.ends(port) else {
                 continue;
             };
-            let (packets, bytes) = (is.packets - was.packets, is.bytes - was.bytes);
-            // Sent is what was taken, and was there before, and is not there now.
-            let sent = (packets + u64::from(queued_then.packets))
-                .saturating_sub(u64::from(queued_now.packets));
-            let sent_bytes = (bytes + queued_then.bytes).saturating_sub(queued_now.bytes);
+            // What was taken and is not there any more has left: a packet that is dropped while it
+            // waits is taken back.
+            let left = |stats: &PortStats, queued: &Depth| {
+                let packets = stats.packets.saturating_sub(queued.packets.into());
+                (packets, stats.bytes.saturating_sub(queued.bytes))
+            };
+            let (then, now) = (left(was, queued_then), left(is, queued_now));
+            let sent = now.0.saturating_sub(then.0);
+            let sent_bytes = now.1.saturating_sub(then.1);
             let (rate, gap) = self.wire(from, port);
             let busy = rate.time_for(ByteCount::new(sent_bytes + sent * gap));
             let ppm = u128::from(busy.as_nanos()) * 1_000_000 / u128::from(span);
@@ -232,8 +240,8 @@ impl<'a> Watch<'a> {
                 ),
                 nic: matches!(from, NodeId::Host(_)),
                 utilisation_ppm: u64::try_from(ppm).unwrap_or(u64::MAX),
-                packets,
-                bytes,
+                packets: sent,
+                bytes: sent_bytes,
                 marks: is.marks - was.marks,
                 trimmed: is.trimmed - was.trimmed,
                 max_packets: is.max_packets,
@@ -300,7 +308,7 @@ fn flows<T: Tap<SimPacket>>(
     let mut all: Vec<FlowOutcome> = Vec::new();
     // By connection and sending host.
     let mut places: BTreeMap<(Key, HostId), usize> = BTreeMap::new();
-    let mut arrived: Vec<((Key, HostId), u64)> = Vec::new();
+    let mut arrived: Vec<((Key, HostId), u64, bool)> = Vec::new();
     for (h, host) in world.hosts().iter().enumerate() {
         let id = HostId(h as u32);
         for (n, opened) in host.app.opened().iter().enumerate() {
@@ -313,10 +321,8 @@ fn flows<T: Tap<SimPacket>>(
             };
             let now = end.ends[h][n];
             let then = warm.ends[h].get(n).copied().unwrap_or_default();
-            arrived.push((
-                (key, opened.peer),
-                now.bytes_in.saturating_sub(then.bytes_in),
-            ));
+            let bytes = now.bytes_in.saturating_sub(then.bytes_in);
+            arrived.push(((key, opened.peer), bytes, opened.control));
             if now.sender.segments == 0 && now.handshake_timeouts == 0 {
                 continue;
             }
@@ -327,14 +333,16 @@ fn flows<T: Tap<SimPacket>>(
                 to: opened.peer.0,
                 port: key.2,
                 received: ByteCount::ZERO,
+                control: false,
                 sender: now.sender.since(&then.sender),
                 handshake_timeouts: now.handshake_timeouts - then.handshake_timeouts,
             });
         }
     }
-    for (key, bytes) in arrived {
+    for (key, bytes, control) in arrived {
         if let Some(&at) = places.get(&key) {
             all[at].received = ByteCount::new(bytes);
+            all[at].control = control;
         }
     }
     all

@@ -64,6 +64,8 @@ pub struct Opened {
     pub peer: HostId,
     /// Who opened it.
     pub opener: Opener,
+    /// Requests came over it, which no transfer counts.
+    pub control: bool,
     role: u32,
     /// This side wants no more of it.
     closing: bool,
@@ -272,6 +274,7 @@ impl Parts {
             traffic: self.traffic_of(role),
             peer: peer.unwrap_or(self.host),
             opener: Opener::Here,
+            control: false,
             role,
             closing: false,
         });
@@ -290,6 +293,14 @@ impl Parts {
 
     pub(super) fn peer(&self, conn: ConnId) -> Option<HostId> {
         self.of(conn).map(|opened| opened.peer)
+    }
+
+    pub(super) fn mark_control(&mut self, conn: ConnId) {
+        if let Some(&end) = self.ends.get(conn.index())
+            && let Some(opened) = self.opened.get_mut(end as usize)
+        {
+            opened.control = true;
+        }
     }
 
     pub(super) fn close(&mut self, conn: ConnId) {

@@ -123,7 +123,7 @@ impl Io<'_> {
     /// Read all there is; how many bytes. They count as delivered ([`super::Log::delivered`]).
     #[inline]
     pub fn read(&mut self, conn: ConnId) -> u64 {
-        let n = self.read_control(conn);
+        let n = self.take(conn);
         self.parts.log.deliver(n);
         n
     }
@@ -132,6 +132,12 @@ impl Io<'_> {
     /// delivered, so that what is delivered is the sum of all transfers once all are complete.
     #[inline]
     pub fn read_control(&mut self, conn: ConnId) -> u64 {
+        self.parts.mark_control(conn);
+        self.take(conn)
+    }
+
+    #[inline]
+    fn take(&mut self, conn: ConnId) -> u64 {
         let Some(conn) = self.tcp.connection_mut(conn) else {
             return 0;
         };
