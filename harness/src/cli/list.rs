@@ -5,8 +5,6 @@ use std::fmt::Write;
 
 /// Every name with its line, by kind; with `parameters` also how each is written.
 pub(super) fn text(catalog: &Catalog, parameters: bool, bold: bool) -> String {
-    let names = Kind::ALL.iter().flat_map(|kind| catalog.entries(*kind));
-    let width = names.map(|e| e.name.chars().count()).max().unwrap_or(0);
     let mut out = String::new();
     for kind in Kind::ALL {
         let gap = if out.is_empty() { "" } else { "\n" };
@@ -16,7 +14,10 @@ pub(super) fn text(catalog: &Catalog, parameters: bool, bold: bool) -> String {
             ("", "")
         };
         let _ = writeln!(out, "{gap}{on}{}{off}", kind.heading());
-        for e in catalog.entries(kind) {
+        let entries = catalog.entries(kind);
+        let names = entries.iter().map(|e| e.name.chars().count());
+        let width = names.max().unwrap_or(0);
+        for e in entries {
             let _ = writeln!(out, "  {:<width$}  {}", e.name, e.summary);
             if parameters && e.usage != e.name {
                 let _ = writeln!(out, "  {:<width$}    {}", "", e.usage);
