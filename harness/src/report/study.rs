@@ -138,7 +138,12 @@ pub fn figures(summary: &Summary<'_>, registry: &Registry) -> Vec<Figure> {
             let series = lines.into_iter().take(MOST_LINES).enumerate();
             let series = series.map(|(group, (line, points))| Series {
                 name: line,
-                draw: Draw::LineMarkers,
+                // Between words there is nothing.
+                draw: if numeric {
+                    Draw::LineMarkers
+                } else {
+                    Draw::Markers
+                },
                 group,
                 points: points.iter().map(|(x, y, _)| (*x, y / by)).collect(),
                 spread: points
