@@ -68,24 +68,19 @@ impl CongestionControl for Hold {
 
 // That was the algorithm. From here on: the command that knows it.
 
-use narrows_congestion::{CongestionRegistry, testing};
+use narrows_congestion::testing;
 use narrows_harness::cli::{App, catalog::Catalog};
 use narrows_harness::scenario::incast::Incast;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 /// The `narrows` command with one more name.
 pub(crate) fn app() -> App<Incast> {
-    let mut congestion = CongestionRegistry::standard();
-    congestion.register(
+    let mut catalog = Catalog::default();
+    catalog.registry.congestion_mut().register(
         "hold",
         "holds the queueing delay at 130 us, without ECN",
         Hold::new,
     );
-    let catalog = Catalog {
-        congestion: Arc::new(congestion),
-        ..Catalog::default()
-    };
     let runner = catalog.incast();
     App::new(catalog, runner)
 }

@@ -43,7 +43,6 @@ impl LossDetector for Early {
 
 // That was the detector. From here on: the command that knows it.
 
-use narrows::recovery::detector;
 use narrows_harness::cli::{App, catalog::Catalog};
 use narrows_harness::scenario::incast::Incast;
 use std::process::ExitCode;
@@ -51,16 +50,12 @@ use std::sync::Arc;
 
 /// The `narrows` command with one more name.
 pub(crate) fn app() -> App<Incast> {
-    let mut detectors = detector::standard();
-    detectors.register_arc(
+    let mut catalog = Catalog::default();
+    catalog.registry.detectors_mut().register_arc(
         "early",
         "sack, content with fewer where few are outstanding (RFC 5827)",
         Arc::new(Early::default),
     );
-    let catalog = Catalog {
-        detectors: Arc::new(detectors),
-        ..Catalog::default()
-    };
     let runner = catalog.incast();
     App::new(catalog, runner)
 }

@@ -41,24 +41,19 @@ impl RtoPolicy for Peak {
 
 // That was the policy. From here on: the command that knows it.
 
-use narrows_congestion::{RtoRegistry, testing};
+use narrows_congestion::testing;
 use narrows_harness::cli::{App, catalog::Catalog};
 use narrows_harness::scenario::incast::Incast;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 /// The `narrows` command with one more name.
 pub(crate) fn app() -> App<Incast> {
-    let mut rto = RtoRegistry::standard();
-    rto.register(
+    let mut catalog = Catalog::default();
+    catalog.registry.rto_mut().register(
         "peak",
         "5/4 of the longest round trip, which fades slowly",
         Peak::default,
     );
-    let catalog = Catalog {
-        rto: Arc::new(rto),
-        ..Catalog::default()
-    };
     let runner = catalog.incast();
     App::new(catalog, runner)
 }

@@ -17,10 +17,19 @@
 //! beside are made of that when a command ends, in the order of the plan, so that they are the same
 //! whichever process, thread or shard ran what and when.
 
+mod assemble;
+mod error;
 mod folder;
 mod journal;
+mod merge;
 mod tables;
 
-pub use folder::{Folder, FolderError, merge};
+pub use error::FolderError;
+pub use folder::Folder;
 pub use journal::Record;
-pub use tables::{RunTables, column};
+pub use merge::merge;
+pub use tables::{RunTables, cell, column};
+
+const EXPERIMENT: &str = "experiment.toml";
+const JOURNAL: &str = "runs.jsonl";
+const PARTS: &str = "parts";

@@ -60,10 +60,15 @@ pub fn student_t_975(degrees: usize) -> f64 {
 /// The `percent` quantile of `sorted` by nearest rank: the smallest value that at least
 /// `percent` of a hundred do not exceed. `None` without values.
 pub fn quantile(sorted: &[Duration], percent: u32) -> Option<Duration> {
-    let rank = (sorted.len() * percent.min(100) as usize)
-        .div_ceil(100)
-        .max(1);
-    sorted.get(rank - 1).copied()
+    let at = nearest_rank(sorted.len(), percent as usize * 10)?;
+    sorted.get(at).copied()
+}
+
+/// Which of `count` values in order is the quantile of `permille` by nearest rank; `None` without
+/// values.
+pub fn nearest_rank(count: usize, permille: usize) -> Option<usize> {
+    let rank = (count * permille.min(1_000)).div_ceil(1_000).max(1);
+    (count > 0).then(|| rank - 1)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! whether what was expected came out.
 
 use crate::metric::Metrics;
+use crate::model::expect::Bound;
 use crate::model::{Expect, Invalid};
 use crate::plan::Plan;
 use crate::results::{Record, column};
@@ -20,8 +21,10 @@ pub struct Summary<'a> {
 pub struct Verdict {
     /// The metric.
     pub metric: String,
-    /// The bound, as the experiment has it.
-    pub bound: String,
+    /// Its column, with its unit; none if no run had it.
+    pub column: Option<String>,
+    /// What it is compared with.
+    pub bound: Bound,
     /// The point, in keys and values.
     pub point: String,
     /// What was measured.
@@ -91,7 +94,6 @@ impl<'a> Summary<'a> {
                 |key: &str| Invalid::new(format!("expect.{n}"), format!("has no '{key}'"));
             let metric = expect.that.as_ref().ok_or_else(|| missing("that"))?;
             let bound = expect.is.ok_or_else(|| missing("is"))?;
-            let shown = crate::knob::Quantity::show(&bound).unwrap_or_default();
             let column = self.column_of(metrics, metric);
             for point in 0..self.plan.points() {
                 if !self.concerns(n, expect, point)? {
@@ -100,7 +102,8 @@ impl<'a> Summary<'a> {
                 let found = column.as_ref().and_then(|c| self.estimate(point, c));
                 all.push(Verdict {
                     metric: metric.clone(),
-                    bound: shown.clone(),
+                    column: column.clone(),
+                    bound,
                     point: self.plan.label(point),
                     found,
                     holds: match found {

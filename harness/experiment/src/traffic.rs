@@ -113,6 +113,7 @@ mod log;
 mod messages;
 mod on_off;
 mod opening;
+mod receiver;
 #[cfg(test)]
 mod rig;
 mod ring;
@@ -132,6 +133,7 @@ pub use host::{Broken, Family, HostApp, Opened, Opener};
 pub use log::{Log, Transfer};
 pub use messages::{Channels, Counts, Messenger};
 pub use on_off::OnOff;
+pub use receiver::Receiver;
 pub use ring::{Operation, Ring, RingRecord};
 pub use role::{Io, Role, RoleEvent};
 pub use rpc::{NoDelay, Rpc};

@@ -42,9 +42,9 @@ pub(super) enum Command {
     /// Show every key of experiments: what it means, its type, range and default.
     Keys(super::keys::KeysArgs),
     /// Put the results of the parts of an experiment together.
-    Merge(super::keys::MergeArgs),
+    Merge(super::results::MergeArgs),
     /// Compare two folders of results: which metrics moved beyond their intervals.
-    Diff(super::keys::DiffArgs),
+    Diff(super::results::DiffArgs),
     /// Make files for editors, shells and manuals: a JSON schema, completions, manual pages.
     Generate(super::generate::GenerateArgs),
     /// Run this TCP against the kernel's, over TAP, in a lab of network namespaces.

@@ -2,15 +2,9 @@
 
 use crate::scenario::incast::Incast;
 use narrows::congestion::registry::LookupError;
-use narrows::congestion::{CongestionRegistry, RtoRegistry};
-use narrows::recovery::detector::{self, DetectorRegistry};
-use narrows_experiment::metric::Metrics;
 use narrows_experiment::model::network::GRAPH;
-use narrows_experiment::probe::ProbeKinds;
 use narrows_experiment::registry::Registry;
-use narrows_experiment::traffic::TrafficKinds;
 use narrows_net::near_match::nearest;
-use narrows_net::net::topology::Topologies;
 use std::sync::Arc;
 
 /// One name.
@@ -115,20 +109,8 @@ impl Kind {
 /// do; [`Catalog::incast`] is a runner that knows them, too.
 #[derive(Clone, Debug)]
 pub struct Catalog {
-    /// Congestion controls.
-    pub congestion: Arc<CongestionRegistry>,
-    /// RTO policies.
-    pub rto: Arc<RtoRegistry>,
-    /// Loss detectors.
-    pub detectors: Arc<DetectorRegistry>,
-    /// Shapes of networks.
-    pub topologies: Topologies,
-    /// Kinds of traffic.
-    pub traffic: TrafficKinds,
-    /// Kinds of probes.
-    pub probes: ProbeKinds,
-    /// What is measured of experiments.
-    pub metrics: Metrics,
+    /// What an experiment can name: algorithms, topologies, traffic, probes, metrics.
+    pub registry: Registry,
     /// Scenarios.
     pub scenarios: Vec<Entry>,
     /// Presets.
@@ -139,13 +121,7 @@ impl Default for Catalog {
     /// What narrows brings along.
     fn default() -> Self {
         Self {
-            congestion: Arc::new(CongestionRegistry::standard()),
-            rto: Arc::new(RtoRegistry::standard()),
-            detectors: Arc::new(detector::standard()),
-            topologies: Topologies::standard(),
-            traffic: TrafficKinds::standard(),
-            probes: ProbeKinds::standard(),
-            metrics: Metrics::standard(),
+            registry: Registry::default(),
             scenarios: vec![
                 Entry::new(
                     "incast",
@@ -174,22 +150,9 @@ impl Catalog {
     /// A simulator that runs what has a name here.
     pub fn incast(&self) -> Incast {
         Incast {
-            congestion: Arc::clone(&self.congestion),
-            rto: Arc::clone(&self.rto),
-            detectors: Arc::clone(&self.detectors),
-        }
-    }
-
-    /// What an experiment can name.
-    pub fn registry(&self) -> Registry {
-        Registry {
-            congestion: Arc::clone(&self.congestion),
-            rto: Arc::clone(&self.rto),
-            detectors: Arc::clone(&self.detectors),
-            topologies: self.topologies.clone(),
-            traffic: self.traffic.clone(),
-            probes: self.probes.clone(),
-            metrics: self.metrics.clone(),
+            congestion: Arc::clone(&self.registry.congestion),
+            rto: Arc::clone(&self.registry.rto),
+            detectors: Arc::clone(&self.registry.detectors),
         }
     }
 
@@ -203,9 +166,9 @@ impl Catalog {
             }
         }
         match kind {
-            Kind::Congestion => self.congestion.entries().map(of).collect(),
-            Kind::Rto => self.rto.entries().map(of).collect(),
-            Kind::LossDetector => self.detectors.entries().map(of).collect(),
+            Kind::Congestion => self.registry.congestion.entries().map(of).collect(),
+            Kind::Rto => self.registry.rto.entries().map(of).collect(),
+            Kind::LossDetector => self.registry.detectors.entries().map(of).collect(),
             Kind::Scenario => self.scenarios.clone(),
             Kind::Preset => self.presets.clone(),
             Kind::Experiment => {
@@ -213,21 +176,21 @@ impl Catalog {
                 all.map(|s| Entry::new(s.name, s.title())).collect()
             }
             Kind::Topology => {
-                let shapes = self.topologies.entries();
+                let shapes = self.registry.topologies.entries();
                 let shapes = shapes.map(|t| Entry::new(t.name(), t.about()));
                 let graph = Entry::new(GRAPH, "nodes and links by name");
                 shapes.chain([graph]).collect()
             }
             Kind::Traffic => {
-                let kinds = self.traffic.entries();
+                let kinds = self.registry.traffic.entries();
                 kinds.map(|t| Entry::new(t.name(), t.about())).collect()
             }
             Kind::Probe => {
-                let kinds = self.probes.entries();
+                let kinds = self.registry.probes.entries();
                 kinds.map(|p| Entry::new(p.name(), p.about())).collect()
             }
             Kind::Metric => {
-                let all = self.metrics.entries();
+                let all = self.registry.metrics.entries();
                 all.map(|m| Entry::new(m.name, m.title)).collect()
             }
         }
@@ -240,11 +203,12 @@ impl Catalog {
     pub fn check(&self, kind: Kind, name: &str) -> Result<(), String> {
         match kind {
             Kind::Congestion => self
+                .registry
                 .congestion
                 .get(name)
                 .map(drop)
                 .map_err(|e| e.to_string()),
-            Kind::Rto => self.rto.get(name).map(drop).map_err(|e| {
+            Kind::Rto => self.registry.rto.get(name).map(drop).map_err(|e| {
                 let unknown = matches!(e, LookupError::Unknown { .. });
                 if unknown && name.starts_with(|c: char| c.is_ascii_digit()) {
                     format!("{e}; or a time longer than zero with its unit, such as 5ms")
@@ -253,6 +217,7 @@ impl Catalog {
                 }
             }),
             Kind::LossDetector => self
+                .registry
                 .detectors
                 .get(name)
                 .map(drop)

@@ -217,9 +217,9 @@ pub(super) fn run<R>(
     };
     let mut recorders = Recorders::of(open("capture", &args.pcap)?, open("trace", &args.trace)?);
     let runner = Flows {
-        congestion: Arc::clone(&catalog.congestion),
-        rto: Arc::clone(&catalog.rto),
-        detectors: Arc::clone(&catalog.detectors),
+        congestion: Arc::clone(&catalog.registry.congestion),
+        rto: Arc::clone(&catalog.registry.rto),
+        detectors: Arc::clone(&catalog.registry.detectors),
     };
     let watcher = Watcher::of(args.quiet, console.stderr_terminal);
     let cost = spec.duration.as_nanos();
@@ -444,7 +444,7 @@ fn hints<R>(app: &App<R>, args: &FlowsArgs, spec: &FlowsSpec, run: &FlowsRun) ->
         PortBuffer::Shared(_) => None,
     };
     let asks = |name: &&String| {
-        let congestion = app.catalog.congestion.get(name);
+        let congestion = app.catalog.registry.congestion.get(name);
         congestion.is_ok_and(|c| asks_for_ecn(&*c, spec.tcp.ecn))
     };
     let mut asking: Vec<&String> = args.cc.0.iter().filter(asks).collect();

@@ -40,7 +40,7 @@ pub(super) fn run<R>(
 ) -> Result<u8, Stop> {
     match &args.what {
         What::Schema => {
-            let schema = schema(&app.catalog.registry());
+            let schema = schema(&app.catalog.registry);
             print(console.stdout, &format!("{schema:#}\n"))?;
         }
         What::Completions { shell } => {

@@ -138,7 +138,7 @@ pub(super) fn run<R: IncastRunner>(
         narrows_version: crate::version::VERSION.to_owned(),
         narrows_commit: crate::version::COMMIT,
         command: command_line(command),
-        settings: records::settings(&sweep, &app.catalog.detectors),
+        settings: records::settings(&sweep, &app.catalog.registry.detectors),
         names: explained(&app.catalog, &planned),
         summary: story.sentences.clone(),
         planned: planned.len(),
@@ -338,7 +338,7 @@ pub(super) fn unmarked(catalog: &Catalog, sweep: &SweepSpec) -> Option<String> {
     let mut reasons: Vec<String> = Vec::new();
     for variant in sweep.variants() {
         let spec = sweep.variant_spec(&variant);
-        let Ok(congestion) = catalog.congestion.get(&spec.tcp.congestion) else {
+        let Ok(congestion) = catalog.registry.congestion.get(&spec.tcp.congestion) else {
             continue;
         };
         let reason = never_marks(spec.net.aqm, Some(spec.net.port_buffer));

@@ -355,14 +355,17 @@ impl HostArgs {
         let buffer = self.buffer.as_usize();
         let mut tcp = TcpConfig {
             congestion: catalog
+                .registry
                 .congestion
                 .get(&self.cc)
                 .map_err(|_| unknown("cc", Kind::Congestion, &self.cc))?,
             rto: catalog
+                .registry
                 .rto
                 .get(&self.rto)
                 .map_err(|_| unknown("rto", Kind::Rto, &self.rto))?,
             detector: catalog
+                .registry
                 .detectors
                 .get(&self.loss)
                 .map_err(|_| unknown("loss", Kind::LossDetector, &self.loss))?,

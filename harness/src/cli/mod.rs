@@ -15,6 +15,7 @@ pub mod output;
 pub mod plan;
 pub mod progress;
 mod recorder;
+mod results;
 mod run;
 mod script;
 mod validate;
@@ -176,8 +177,8 @@ impl<R: IncastRunner> App<R> {
                 Command::Run(run) => run::run(self, &run, &args, console),
                 Command::Show(args) => keys::show(&args, console),
                 Command::Keys(args) => keys::keys(self, &args, console),
-                Command::Merge(args) => keys::put_together(self, &args, console),
-                Command::Diff(args) => keys::diff(self, &args, console),
+                Command::Merge(args) => results::merge(self, &args, console),
+                Command::Diff(args) => results::diff(self, &args, console),
                 Command::Generate(args) => generate::run(self, &args, console),
                 Command::Script(args) => script::run(&args, console),
                 Command::Validate(validate) => validate::run(self, &validate, &args, console),

@@ -164,10 +164,10 @@ pub(super) fn expand(
     for variant in sweep.variants() {
         let tcp = sweep.variant_spec(&variant).tcp;
         // Names were looked up when the sweep was planned.
-        if let Ok(congestion) = catalog.congestion.get(&tcp.congestion) {
+        if let Ok(congestion) = catalog.registry.congestion.get(&tcp.congestion) {
             check_ecn(&tcp, &*congestion).map_err(told)?;
         }
-        let detector = catalog.detectors.get(&tcp.loss_detector);
+        let detector = catalog.registry.detectors.get(&tcp.loss_detector);
         if let (true, true, Ok(detector)) = (args.sack.is_some(), tcp.sack, detector)
             && !detector.build().uses_sack()
         {

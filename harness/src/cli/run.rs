@@ -150,16 +150,16 @@ pub(super) fn run<R>(
     console: &mut Console<'_>,
 ) -> Result<u8, Stop> {
     apart(&[Wanted::file("junit", args.junit.as_deref())])?;
-    let registry = app.catalog.registry();
+    let registry = &app.catalog.registry;
     let (name, text) = read(&args.experiment)?;
-    let loaded = Loaded::parse(&name, &text, &registry).map_err(|e| wrong(&e))?;
+    let loaded = Loaded::parse(&name, &text, registry).map_err(|e| wrong(&e))?;
     let (mut experiment, source) = (loaded.experiment, loaded.source);
-    apply(&mut experiment, &registry, args)?;
-    let plan = Plan::new(&experiment, &registry).map_err(|e| impossible(&source, &e))?;
-    check_metrics(&plan, &registry).map_err(|e| impossible(&source, &e))?;
+    apply(&mut experiment, registry, args)?;
+    let plan = Plan::new(&experiment, registry).map_err(|e| impossible(&source, &e))?;
+    check_metrics(&plan, registry).map_err(|e| impossible(&source, &e))?;
     if args.dry_run {
         let size = plan
-            .estimate(&registry)
+            .estimate(registry)
             .map_err(|e| impossible(&source, &e))?;
         let mut text = format!(
             "{} runs: {} points, {} repetitions\n",
@@ -181,14 +181,14 @@ pub(super) fn run<R>(
         print(console.stdout, &text)?;
         return Ok(EXIT_OK);
     }
-    plan.check(&registry).map_err(|e| impossible(&source, &e))?;
+    plan.check(registry).map_err(|e| impossible(&source, &e))?;
     let junit = args.junit.as_deref();
     let junit = junit
         .map(|path| OutputFile::create("JUnit", path))
         .transpose()?;
-    let mut store = Store::open(args, &plan, &registry)?;
-    let finished = work(args, &plan, &registry, &mut store, console)?;
-    store.finish(&plan, &registry)?;
+    let mut store = Store::open(args, &plan, registry)?;
+    let finished = work(args, &plan, registry, &mut store, console)?;
+    store.finish(registry)?;
     let records = store.records();
     let summary = Summary::new(&plan, records);
     let verdicts = summary
@@ -198,7 +198,7 @@ pub(super) fn run<R>(
         write_report(
             folder,
             &summary,
-            &registry,
+            registry,
             &verdicts,
             &command_line(command),
         )?;
@@ -209,7 +209,7 @@ pub(super) fn run<R>(
         } else {
             Colour::Plain
         };
-        let table = points::table(&summary, &registry, colour);
+        let table = points::table(&summary, registry, colour);
         print(console.stdout, &table)?;
         print(console.stdout, &points::verdicts(&verdicts, colour))?;
     }
@@ -326,9 +326,9 @@ impl Store {
         }
     }
 
-    fn finish(&mut self, plan: &Plan, registry: &Registry) -> Result<(), Stop> {
+    fn finish(&self, registry: &Registry) -> Result<(), Stop> {
         match self {
-            Self::Folder(folder) => folder.write_tables(plan, registry).map_err(folder_error),
+            Self::Folder(folder) => folder.write_tables(registry).map_err(folder_error),
             Self::Memory(_) => Ok(()),
         }
     }

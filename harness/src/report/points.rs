@@ -4,6 +4,7 @@ use super::chart::ink::escape;
 use super::table::{BOLD, Colour, DIM, GREEN, RED};
 use narrows::{ByteCount, Duration, Rate};
 use narrows_experiment::model::Experiment;
+use narrows_experiment::model::expect::Bound;
 use narrows_experiment::registry::Registry;
 use narrows_experiment::scenario::spec::Size;
 use narrows_experiment::stats::Estimate;
@@ -124,24 +125,20 @@ pub fn cell(e: &Estimate, unit: &str) -> String {
 /// A number for people, three digits or more.
 pub fn number(x: f64, unit: &str) -> String {
     let whole = x.round().max(0.0);
+    // Three digits are enough for eyes.
+    let digits = 10_f64.powf((whole.max(1.0).log10().floor() - 2.0).max(0.0));
+    let rounded = ((whole / digits).round() * digits) as u64;
     match unit {
-        "ns" => {
-            // Three digits are enough for eyes.
-            let digits = 10_f64.powf((whole.max(1.0).log10().floor() - 2.0).max(0.0));
-            Duration::from_nanos(((whole / digits).round() * digits) as u64).to_string()
+        "ns" => Duration::from_nanos(rounded).to_string(),
+        "bit/s" => Rate::from_bits_per_sec(rounded).to_string(),
+        "bytes" if whole >= 1e4 => {
+            let exact = Size(ByteCount::new(whole as u64)).to_string();
+            // Where it is no round number its bytes say nothing.
+            match x == whole && exact.len() <= 6 {
+                true => exact,
+                false => format!("{:.1} kB", x / 1e3),
+            }
         }
-        "bit/s" => {
-            let digits = 10_f64.powf((whole.max(1.0).log10().floor() - 2.0).max(0.0));
-            Rate::from_bits_per_sec(((whole / digits).round() * digits) as u64).to_string()
-        }
-        "bytes" if whole >= 1e4 => format!("{:.4}", whole / 1e3)
-            .trim_end_matches('0')
-            .trim_end_matches('.')
-            .split_once('.')
-            .map_or_else(
-                || Size(ByteCount::new(whole as u64)).to_string(),
-                |_| format!("{:.1} kB", whole / 1e3),
-            ),
         _ if x == x.trunc() && x.abs() < 1e15 => format!("{x:.0}"),
         _ if x.abs() >= 100.0 => format!("{x:.1}"),
         _ => {
@@ -165,14 +162,24 @@ pub fn verdicts(all: &[Verdict], colour: Colour) -> String {
         } else {
             format!(" with {}", v.point)
         };
-        let found = v.found.map_or_else(
-            || "no run gave a value".to_owned(),
-            |e| format!("{}", e.mean),
-        );
+        let found = found(v).unwrap_or_else(|| "no run gave a value".to_owned());
         let word = colour.wrap(code, word);
-        let _ = writeln!(out, "{word}: {} {}{at}: {found}", v.metric, v.bound);
+        let _ = writeln!(out, "{word}: {} {}{at}: {found}", v.metric, bound(v));
     }
     out
+}
+
+fn unit(v: &Verdict) -> &'static str {
+    v.column.as_deref().map_or("", unit_of)
+}
+
+fn bound(v: &Verdict) -> String {
+    let Bound { relation, value } = v.bound;
+    format!("{} {}", relation.sign(), number(value, unit(v)))
+}
+
+fn found(v: &Verdict) -> Option<String> {
+    v.found.map(|e| cell(&e, unit(v)))
 }
 
 /// The expectations as JUnit has tests.
@@ -185,12 +192,12 @@ pub fn junit(title: &str, all: &[Verdict]) -> String {
         all.len()
     );
     for v in all {
-        let name = format!("{} {} {}", v.metric, v.bound, v.point);
+        let name = format!("{} {} {}", v.metric, bound(v), v.point);
         let _ = write!(out, "  <testcase name=\"{}\"", escape(name.trim()));
         match (v.holds, v.found) {
             (Holds::Yes, _) => out.push_str("/>\n"),
-            (_, found) => {
-                let found = found.map_or_else(|| "no value".to_owned(), |e| e.mean.to_string());
+            (_, _) => {
+                let found = found(v).unwrap_or_else(|| "no value".to_owned());
                 let _ = writeln!(out, "><failure message=\"{}\"/></testcase>", escape(&found));
             }
         }

@@ -182,10 +182,7 @@ pub fn write_csv(records: &[RunRecord], out: &mut dyn Write) -> io::Result<()> {
 fn cell(value: &serde_json::Value) -> String {
     match value {
         serde_json::Value::Null => String::new(),
-        serde_json::Value::String(s) if s.contains([',', '"', '\n', '\r']) => {
-            format!("\"{}\"", s.replace('"', "\"\""))
-        }
-        serde_json::Value::String(s) => s.clone(),
+        serde_json::Value::String(s) => narrows_experiment::results::cell(s),
         other => other.to_string(),
     }
 }

@@ -6,9 +6,8 @@ use super::html;
 use super::points;
 use super::table::Colour;
 use narrows_experiment::knob::Kind;
-use narrows_experiment::model::Value;
 use narrows_experiment::registry::Registry;
-use narrows_experiment::results::{Folder, FolderError, Record};
+use narrows_experiment::results::{Folder, FolderError, Record, cell};
 use narrows_experiment::summary::{Holds, Summary, Verdict};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -29,22 +28,15 @@ pub struct Figure {
 impl Figure {
     /// Its numbers: a row for each point of each line.
     pub fn csv(&self) -> String {
-        let quoted = |text: &str| {
-            let plain = !text.contains([',', '"', '\n']);
-            match plain {
-                true => text.to_owned(),
-                false => format!("\"{}\"", text.replace('"', "\"\"")),
-            }
-        };
         let mut out = format!(
             "line,{},{},least,greatest\n",
-            quoted(&self.chart.x.label),
-            quoted(&self.chart.y.label)
+            cell(&self.chart.x.label),
+            cell(&self.chart.y.label)
         );
         for series in &self.chart.series {
             for (n, (x, y)) in series.points.iter().enumerate() {
                 let (least, most) = series.spread.get(n).copied().unwrap_or((*y, *y));
-                let _ = writeln!(out, "{},{x},{y},{least},{most}", quoted(&series.name));
+                let _ = writeln!(out, "{},{x},{y},{least},{most}", cell(&series.name));
             }
         }
         out
@@ -495,11 +487,7 @@ pub fn page(
     }
     let _ = write!(o, "<h2>Settings</h2>\n<table class=\"settings\">\n");
     for entry in base.entries() {
-        let value = match entry.value {
-            Value::One(value) => value,
-            Value::List(values) => values.join(", "),
-        };
-        let (key, value) = (escape(&entry.key), escape(&value));
+        let (key, value) = (escape(&entry.key), escape(&entry.value.to_string()));
         let _ = writeln!(o, "<tr><th scope=\"row\">{key}</th><td>{value}</td></tr>");
     }
     let _ = writeln!(o, "</table>");

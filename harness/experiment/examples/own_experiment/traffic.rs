@@ -6,7 +6,8 @@ use narrows_experiment::narrows::endpoint::ConnId;
 use narrows_experiment::narrows::{ByteCount, Duration, Instant};
 use narrows_experiment::net::packet::HostId;
 use narrows_experiment::traffic::{
-    Channels, Counts, Io, Messenger, Placement, Role, RoleEvent, Traffic, TrafficError, TrafficKind,
+    Channels, Io, Messenger, Placement, Receiver, Role, RoleEvent, Traffic, TrafficError,
+    TrafficKind,
 };
 
 pub(crate) fn kind() -> TrafficKind {
@@ -69,7 +70,7 @@ impl Traffic for Mirror {
                 },
             );
             let messages = channels.messenger();
-            on.role(host, Receiver { messages });
+            on.role(host, Receiver::new(messages));
         }
         on.ends_after(hosts.len() * self.count as usize);
         Ok(())
@@ -114,30 +115,5 @@ impl Role for Sender {
 
     fn poll_timeout(&self) -> Option<Instant> {
         self.next
-    }
-}
-
-#[derive(Debug)]
-struct Receiver {
-    messages: Messenger<Instant>,
-}
-
-impl Role for Receiver {
-    fn open(&mut self, io: &mut Io<'_>) {
-        io.listen();
-    }
-
-    fn event(&mut self, io: &mut Io<'_>, conn: ConnId, event: RoleEvent) {
-        match event {
-            RoleEvent::Accepted => self.messages.accept(io, conn, 0),
-            RoleEvent::Readable => {
-                self.messages.read(io, conn, Counts::Delivered);
-                while let Some((size, began)) = self.messages.next(conn) {
-                    io.complete(io.peer(conn), began, ByteCount::new(size));
-                    io.finish();
-                }
-            }
-            _ => {}
-        }
     }
 }

@@ -3,6 +3,7 @@
 use super::{Better, Measured, Metric, Scope};
 use crate::net::stats::DropReason;
 use crate::run::{FlowOutcome, PortOutcome};
+use crate::stats::nearest_rank;
 use Better::{Higher, Lower, Neither};
 
 fn sum(scope: &Scope<'_>, of: impl Fn(&FlowOutcome) -> u64) -> Option<Measured> {
@@ -26,15 +27,11 @@ fn seconds(scope: &Scope<'_>) -> Option<f64> {
     (ns > 0).then_some(ns as f64 / 1e9)
 }
 
-/// The value below which a share of the latencies lies (nearest rank, as IEEE 1003's `sort`ed
-/// list has it), in parts per 1000.
+/// A quantile of the latencies by nearest rank, in parts per 1000.
 fn percentile(scope: &Scope<'_>, permille: usize) -> Option<Measured> {
     let mut all: Vec<u64> = scope.transfers().map(|t| t.took.as_nanos()).collect();
-    if all.is_empty() {
-        return None;
-    }
-    let rank = (all.len() * permille).div_ceil(1_000).clamp(1, all.len());
-    let (_, value, _) = all.select_nth_unstable(rank - 1);
+    let at = nearest_rank(all.len(), permille)?;
+    let (_, value, _) = all.select_nth_unstable(at);
     Some(Measured::Count(*value))
 }
 

@@ -43,6 +43,12 @@ impl Relation {
         (Self::More, ">"),
         (Self::Equal, "="),
     ];
+
+    /// As it is written: `<=`.
+    pub fn sign(self) -> &'static str {
+        let found = Self::ALL.iter().find(|(relation, _)| *relation == self);
+        found.map_or("", |(_, sign)| sign)
+    }
 }
 
 impl Bound {
@@ -70,8 +76,7 @@ impl Quantity for Bound {
         Ok(Self { relation, value })
     }
     fn show(&self) -> Option<String> {
-        let sign = Relation::ALL.iter().find(|(r, _)| *r == self.relation)?.1;
-        Some(format!("{sign} {}", self.value))
+        Some(format!("{} {}", self.relation.sign(), self.value))
     }
 }
 

@@ -1,12 +1,16 @@
 //! The journal: a line of JSON for each finished run.
 
+use super::error::{FolderError, io_error};
 use super::tables::metric_columns;
+use super::{JOURNAL, PARTS};
 use crate::plan::{Plan, PlannedRun};
 use crate::registry::Registry;
 use crate::run::RunOutcome;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::{fs, io};
 
 /// A finished run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,4 +115,64 @@ impl Record {
                 .collect(),
         })
     }
+}
+
+/// Whether a journal is what its records say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Journal {
+    /// It is.
+    Whole,
+    /// A line is half written, or the rows of a run are gone: it has to be written anew.
+    Damaged,
+}
+
+/// The finished runs of a folder whose rows are there.
+pub(super) fn read(folder: &Path, axes: &[String]) -> Result<(Vec<Record>, Journal), FolderError> {
+    let path = &folder.join(JOURNAL);
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), Journal::Whole)),
+        Err(e) => return Err(io_error("read", path)(e)),
+    };
+    let mut records = Vec::new();
+    let mut state = Journal::Whole;
+    let mut seen = BTreeSet::new();
+    let (parts, mut lengths) = (folder.join(PARTS), BTreeMap::new());
+    let lines: Vec<&[u8]> = text.split_inclusive(|b| *b == b'\n').collect();
+    for (n, line) in lines.iter().enumerate() {
+        let parsed = std::str::from_utf8(line)
+            .ok()
+            .filter(|line| line.ends_with('\n'))
+            .and_then(|line| Record::parse(line, axes));
+        match parsed {
+            Some(record) => {
+                if has_rows(&mut lengths, &parts, &record) && seen.insert(record.run) {
+                    records.push(record);
+                } else {
+                    state = Journal::Damaged;
+                }
+            }
+            // The last one may be half written.
+            None if n + 1 == lines.len() => state = Journal::Damaged,
+            None => {
+                return Err(FolderError::Broken {
+                    path: path.to_owned(),
+                    line: n + 1,
+                });
+            }
+        }
+    }
+    Ok((records, state))
+}
+
+/// Whether the rows of a run are in the tables: of some the machine may have lost them when it went
+/// down.
+fn has_rows(lengths: &mut BTreeMap<String, u64>, parts: &Path, record: &Record) -> bool {
+    record.rows.iter().all(|(table, _, _, to)| {
+        let length = lengths.entry(table.clone()).or_insert_with(|| {
+            let there = fs::metadata(parts.join(table));
+            there.map_or(0, |m| m.len())
+        });
+        to <= length
+    })
 }

@@ -23,7 +23,7 @@ pub fn column(name: &str, unit: &str) -> String {
 }
 
 /// A cell of CSV (RFC 4180).
-pub(super) fn cell(text: &str) -> String {
+pub fn cell(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         return format!("\"{}\"", text.replace('"', "\"\""));
     }

@@ -1,6 +1,7 @@
 //! Bulk: transfers of a size, or without end.
 
-use super::messages::{Channels, Counts, Messenger};
+use super::messages::{Channels, Messenger};
+use super::receiver::Receiver;
 use super::{Io, Placement, Role, RoleEvent, Traffic, TrafficError};
 use crate::knob;
 use crate::knob::{Choice, Kind, Knob, Knobs};
@@ -140,12 +141,7 @@ impl Traffic for Bulk {
         receivers.sort_unstable();
         receivers.dedup();
         for host in receivers {
-            on.role(
-                host,
-                Receiver {
-                    messages: channels.messenger(),
-                },
-            );
+            on.role(host, Receiver::new(channels.messenger()));
         }
         match self.size {
             Some(_) => on.ends_after(pairs.len() * self.connections as usize),
@@ -205,31 +201,6 @@ impl Role for Sender {
     fn poll_timeout(&self) -> Option<Instant> {
         let (after, _) = self.to_open.last()?;
         Some(self.started? + *after)
-    }
-}
-
-#[derive(Debug)]
-struct Receiver {
-    messages: Messenger<Instant>,
-}
-
-impl Role for Receiver {
-    fn open(&mut self, io: &mut Io<'_>) {
-        io.listen();
-    }
-
-    fn event(&mut self, io: &mut Io<'_>, conn: ConnId, event: RoleEvent) {
-        match event {
-            RoleEvent::Accepted => self.messages.accept(io, conn, 0),
-            RoleEvent::Readable => {
-                self.messages.read(io, conn, Counts::Delivered);
-                while let Some((size, began)) = self.messages.next(conn) {
-                    io.complete(io.peer(conn), began, ByteCount::new(size));
-                    io.finish();
-                }
-            }
-            _ => {}
-        }
     }
 }
 

@@ -3,8 +3,9 @@
 use super::alarms::Alarms;
 use super::arrivals::Pause;
 use super::bulk::Pairs;
-use super::messages::{Channels, Counts, Draws, Messenger};
+use super::messages::{Channels, Draws, Messenger};
 use super::opening::{Begins, Opening, SETUP, SETUP_KIND};
+use super::receiver::Receiver;
 use super::size::SizeDistribution;
 use super::{Io, Placement, Role, RoleEvent, Traffic, TrafficError};
 use crate::knob;
@@ -125,7 +126,7 @@ impl Traffic for OnOff {
         receivers.dedup();
         for host in receivers {
             let messages = channels.messenger();
-            on.role(host, Receiver { messages });
+            on.role(host, Receiver::new(messages));
         }
         match self.bursts {
             Some(bursts) => {
@@ -253,31 +254,6 @@ impl Role for Sender {
 
     fn poll_timeout(&self) -> Option<Instant> {
         self.alarms.next().or(self.opening.poll_timeout())
-    }
-}
-
-#[derive(Debug)]
-struct Receiver {
-    messages: Messenger<Instant>,
-}
-
-impl Role for Receiver {
-    fn open(&mut self, io: &mut Io<'_>) {
-        io.listen();
-    }
-
-    fn event(&mut self, io: &mut Io<'_>, conn: ConnId, event: RoleEvent) {
-        match event {
-            RoleEvent::Accepted => self.messages.accept(io, conn, 0),
-            RoleEvent::Readable => {
-                self.messages.read(io, conn, Counts::Delivered);
-                while let Some((size, began)) = self.messages.next(conn) {
-                    io.complete(io.peer(conn), began, ByteCount::new(size));
-                    io.finish();
-                }
-            }
-            _ => {}
-        }
     }
 }
 

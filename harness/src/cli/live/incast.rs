@@ -357,9 +357,9 @@ fn our_tcp<R>(app: &App<R>, p: &PlannedRun) -> Result<narrows::config::TcpConfig
     let config = tcp::config(
         &spec.tcp,
         spec.net.mtu,
-        &catalog.congestion,
-        &catalog.rto,
-        &catalog.detectors,
+        &catalog.registry.congestion,
+        &catalog.registry.rto,
+        &catalog.registry.detectors,
     );
     config.map_err(|e| Stop::Failed(e.to_string()))
 }
@@ -385,7 +385,7 @@ impl Results {
         runs: &[Option<IncastRun>],
         command: &[OsString],
     ) -> SweepRecord {
-        let mut settings = records::settings(&self.sweep, &app.catalog.detectors);
+        let mut settings = records::settings(&self.sweep, &app.catalog.registry.detectors);
         let senders = match args.senders {
             SendersArg::Ours => "ours, to the kernel",
             SendersArg::Kernel => "the kernel's, to ours",

@@ -426,13 +426,10 @@ fn list_shows_every_name_with_a_line() {
 /// A user's own algorithm is found by name, in the list and on the command line.
 #[test]
 fn own_names_work_like_ours() {
-    use narrows::congestion::{CongestionRegistry, FlowStart, Reno};
-    let mut registry = CongestionRegistry::standard();
-    registry.register("mine", "an experiment", |s: &FlowStart| Reno::new(s));
-    let catalog = Catalog {
-        congestion: Arc::new(registry),
-        ..Catalog::default()
-    };
+    use narrows::congestion::{FlowStart, Reno};
+    let mut catalog = Catalog::default();
+    let congestion = catalog.registry.congestion_mut();
+    congestion.register("mine", "an experiment", |s: &FlowStart| Reno::new(s));
     let app = App::new(catalog, fake::run);
     let cancel = AtomicBool::new(false);
     assert!(

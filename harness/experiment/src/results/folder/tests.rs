@@ -1,3 +1,4 @@
+use super::super::merge;
 use super::*;
 use crate::scenario::RunContext;
 
@@ -54,7 +55,7 @@ fn go_on(path: &Path, plan: &Plan, shard: Shard, most: usize) -> Folder {
         let outcome = experiment.run(&registry, RunContext::default()).unwrap();
         folder.add(plan, run, &outcome, &registry).unwrap();
     }
-    folder.write_tables(plan, &registry).unwrap();
+    folder.write_tables(&registry).unwrap();
     folder
 }
 
@@ -204,4 +205,26 @@ fn a_line_that_was_changed_is_told() {
     fs::write(&file, text.replacen("\"seed\"", "\"sead\"", 1)).unwrap();
     let e = Folder::open(&path, &plan, &Registry::default()).unwrap_err();
     assert!(matches!(e, FolderError::Broken { line: 1, .. }), "{e}");
+}
+
+/// A machine that went down may have kept a run's line and not its rows.
+#[test]
+fn a_run_whose_rows_are_lost_is_run_again() {
+    let scratch = Scratch::new("rows");
+    let plan = plan(TEXT);
+    let (whole, path) = (scratch.at("whole"), scratch.at("lost"));
+    drop(go_on(&whole, &plan, Shard::WHOLE, 100));
+    drop(go_on(&path, &plan, Shard::WHOLE, 5));
+    let part = path.join(PARTS).join("flows");
+    let file = OpenOptions::new().write(true).open(&part).unwrap();
+    file.set_len(fs::metadata(&part).unwrap().len() / 2)
+        .unwrap();
+    let folder = Folder::open(&path, &plan, &Registry::default()).unwrap();
+    assert!((1..5).contains(&folder.records().len()));
+    drop(folder);
+    drop(go_on(&path, &plan, Shard::WHOLE, 100));
+    // Nor does what was lost come back when the tables have grown over it.
+    let folder = go_on(&path, &plan, Shard::WHOLE, 0);
+    assert_eq!(folder.records().len(), 8);
+    assert_eq!(tables(&path), tables(&whole));
 }

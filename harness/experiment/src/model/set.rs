@@ -1,0 +1,394 @@
+//! Setting keys from text.
+
+use super::network::Port;
+use super::{
+    Axis, Change, Expect, Experiment, Group, Members, NamedProbe, NamedTraffic, PARTS, Path,
+    Settings, path,
+};
+use crate::knob::{Kind, KnobError, Section};
+use crate::registry::Registry;
+use crate::scenario::spec::TcpSpec;
+use narrows::Duration;
+
+impl Experiment {
+    /// Sets what a key names. Traffic and probes are there once their `kind` is set; changes and
+    /// expectations, which have no names, have numbers from 0, and come into being in order.
+    ///
+    /// # Errors
+    /// If there is no such key, or it cannot be that.
+    ///
+    /// A short name is its key.
+    pub fn set(&mut self, registry: &Registry, key: &str, value: &str) -> Result<(), KnobError> {
+        let path = Path::parse(self.long_name(key)).map_err(KnobError::value)?;
+        let words = path.words();
+        match words.as_slice() {
+            ["title"] => value.clone_into(&mut self.title),
+            ["about"] => value.clone_into(&mut self.about),
+            ["network", rest @ ..] => self.set_network(registry, rest, value)?,
+            ["host", "nic", key] => self.host.nic.set(key, value)?,
+            ["host", "tcp", key] => set_tcp(registry, &mut self.host.tcp, key, value)?,
+            ["host", other, ..] => {
+                return Err(KnobError::unknown(other, ["nic", "tcp"].into_iter()));
+            }
+            ["group", name, rest @ ..] => self.set_group(registry, name, rest, value)?,
+            ["traffic", name, rest @ ..] => self.set_traffic(registry, name, rest, value)?,
+            ["probe", name, key] => self.set_probe(registry, name, key, value)?,
+            ["change", number, rest @ ..] => self.set_change(number, rest, value)?,
+            ["run", key] => self.run.set(key, value)?,
+            ["sweep", key] => self.set_sweep(key, value)?,
+            ["show", "x"] => self.show.set("x", &self.axis_name(value))?,
+            ["show", key] => self.show.set(key, value)?,
+            ["expect", number, rest @ ..] => self.set_expect(number, rest, value)?,
+            ["short", name] => self.set_short(name, value)?,
+            [first, ..] if PARTS.contains(first) => {
+                return Err(KnobError::value(format!(
+                    "'{key}' names no value; `narrows keys {first}` lists what can be set there"
+                )));
+            }
+            [first, ..] => return Err(KnobError::unknown(first, PARTS.into_iter())),
+            [] => return Err(KnobError::unknown("", PARTS.into_iter())),
+        }
+        Ok(())
+    }
+
+    fn set_network(
+        &mut self,
+        registry: &Registry,
+        words: &[&str],
+        value: &str,
+    ) -> Result<(), KnobError> {
+        let network = &mut self.network;
+        match words {
+            ["link", key] => network.link.set(key, value),
+            ["queue", key] => network.queue.set(key, value),
+            ["trunk", section, key] => {
+                let key = format!("{section}.{key}");
+                try_port(network.plain(), &key, value)?;
+                network.trunk.set(&key, value);
+                Ok(())
+            }
+            ["port", pattern, section, key] => {
+                let key = format!("{section}.{key}");
+                try_port(network.plain(), &key, value)?;
+                match network.ports.iter_mut().find(|(known, _)| known == pattern) {
+                    Some((_, settings)) => settings.set(&key, value),
+                    None => {
+                        let mut settings = Settings::default();
+                        settings.set(&key, value);
+                        network.ports.push(((*pattern).to_owned(), settings));
+                    }
+                }
+                Ok(())
+            }
+            ["topology"] => {
+                registry.check_topology(value).map_err(KnobError::value)?;
+                network.common.set("topology", value)
+            }
+            [key] => match network.common.set(key, value) {
+                Err(KnobError::Unknown { mut known, .. }) => {
+                    let shape = registry.topologies.get(&network.common.topology);
+                    let sizes = shape.map_or(&[][..], |shape| shape.parameters());
+                    let Some(size) = sizes.iter().find(|p| p.name == *key) else {
+                        known.extend(sizes.iter().map(|p| p.name.to_owned()));
+                        known.extend(["link", "queue", "trunk", "port"].map(str::to_owned));
+                        return Err(KnobError::unknown(key, known.iter().map(String::as_str)));
+                    };
+                    let number = value.replace('_', "").parse().ok();
+                    let Some(number) = number.filter(|n| size.range.contains(n)) else {
+                        let (least, most) = (size.range.start(), size.range.end());
+                        return Err(KnobError::value(format!(
+                            "expected a whole number from {least} to {most}"
+                        )));
+                    };
+                    match network.sizes.iter_mut().find(|(known, _)| known == key) {
+                        Some((_, old)) => *old = number,
+                        None => network.sizes.push(((*key).to_owned(), number)),
+                    }
+                    Ok(())
+                }
+                other => other,
+            },
+            other => Err(KnobError::unknown(
+                &other.join("."),
+                ["link", "queue", "trunk", "port"].into_iter(),
+            )),
+        }
+    }
+
+    fn set_group(
+        &mut self,
+        registry: &Registry,
+        name: &str,
+        words: &[&str],
+        value: &str,
+    ) -> Result<(), KnobError> {
+        let at = self.groups.iter().position(|g| g.name == name);
+        let members = match words {
+            ["hosts"] => Some(Members::Named(
+                value.split(',').map(|p| p.trim().to_owned()).collect(),
+            )),
+            ["size"] => {
+                let n = value.replace('_', "").parse::<u32>().ok();
+                let n = n.filter(|n| (1..=100_000).contains(n));
+                let help = "expected a whole number from 1 to 100000";
+                Some(Members::Count(n.ok_or_else(|| KnobError::value(help))?))
+            }
+            ["tcp", key] => {
+                set_tcp(registry, &mut self.host.tcp.clone(), key, value)?;
+                None
+            }
+            ["nic", key] => {
+                self.host.nic.clone().set(key, value)?;
+                None
+            }
+            other => {
+                let known = ["hosts", "size", "nic", "tcp"];
+                return Err(KnobError::unknown(&other.join("."), known.into_iter()));
+            }
+        };
+        let at = at.unwrap_or_else(|| {
+            self.groups.push(Group {
+                name: name.to_owned(),
+                members: Members::Named(Vec::new()),
+                settings: Settings::default(),
+            });
+            self.groups.len() - 1
+        });
+        match members {
+            Some(members) => self.groups[at].members = members,
+            None => self.groups[at].settings.set(&words.join("."), value),
+        }
+        Ok(())
+    }
+
+    fn set_traffic(
+        &mut self,
+        registry: &Registry,
+        name: &str,
+        words: &[&str],
+        value: &str,
+    ) -> Result<(), KnobError> {
+        if words == ["kind"] {
+            let kind = registry.traffic.get(value).map_err(KnobError::value)?;
+            let spec = kind.traffic();
+            match self.traffic.iter_mut().find(|t| t.name == name) {
+                Some(known) if known.kind == value => {}
+                Some(known) => {
+                    value.clone_into(&mut known.kind);
+                    known.spec = spec;
+                }
+                None => {
+                    check_name(name)?;
+                    self.traffic.push(NamedTraffic {
+                        name: name.to_owned(),
+                        kind: value.to_owned(),
+                        start: Duration::ZERO,
+                        tcp: Settings::default(),
+                        spec,
+                    });
+                }
+            }
+            return Ok(());
+        }
+        let names: Vec<String> = self.traffic.iter().map(|t| t.name.clone()).collect();
+        let Some(traffic) = self.traffic.iter_mut().find(|t| t.name == name) else {
+            return Err(KnobError::unknown(name, names.iter().map(String::as_str)));
+        };
+        match words {
+            ["start"] => {
+                traffic.start = Kind::TIME.read(value).map_err(KnobError::value)?;
+                Ok(())
+            }
+            ["tcp", key] => {
+                set_tcp(registry, &mut self.host.tcp.clone(), key, value)?;
+                traffic.tcp.set(key, value);
+                Ok(())
+            }
+            [key] => match traffic.spec.set(key, value) {
+                Err(KnobError::Unknown { mut known, .. }) => {
+                    known.extend(["kind", "start", "tcp"].map(str::to_owned));
+                    Err(KnobError::unknown(key, known.iter().map(String::as_str)))
+                }
+                other => other,
+            },
+            other => Err(KnobError::unknown(&other.join("."), ["tcp"].into_iter())),
+        }
+    }
+
+    fn set_probe(
+        &mut self,
+        registry: &Registry,
+        name: &str,
+        key: &str,
+        value: &str,
+    ) -> Result<(), KnobError> {
+        if key == "kind" {
+            let spec = registry.probes.get(value).map_err(KnobError::value)?;
+            match self.probes.iter_mut().find(|p| p.name == name) {
+                Some(known) if known.kind == value => {}
+                Some(known) => {
+                    value.clone_into(&mut known.kind);
+                    known.spec = spec.probe();
+                }
+                None => {
+                    check_name(name)?;
+                    self.probes.push(NamedProbe {
+                        name: name.to_owned(),
+                        kind: value.to_owned(),
+                        spec: spec.probe(),
+                    });
+                }
+            }
+            return Ok(());
+        }
+        let names: Vec<String> = self.probes.iter().map(|p| p.name.clone()).collect();
+        match self.probes.iter_mut().find(|p| p.name == name) {
+            Some(probe) => probe.spec.set(key, value),
+            None => Err(KnobError::unknown(name, names.iter().map(String::as_str))),
+        }
+    }
+
+    fn set_change(&mut self, number: &str, words: &[&str], value: &str) -> Result<(), KnobError> {
+        let at = nth(number, self.changes.len())?;
+        if at == self.changes.len() {
+            self.changes.push(Change::default());
+        }
+        let change = &mut self.changes[at];
+        match words {
+            [section @ ("link" | "queue"), key] => {
+                let key = format!("{section}.{key}");
+                try_port(self.network.plain(), &key, value)?;
+                change.set.set(&key, value);
+                Ok(())
+            }
+            [key] => change.when.set(key, value),
+            other => Err(KnobError::unknown(
+                &other.join("."),
+                ["link", "queue"].into_iter(),
+            )),
+        }
+    }
+
+    fn set_expect(&mut self, number: &str, words: &[&str], value: &str) -> Result<(), KnobError> {
+        let at = nth(number, self.expect.len())?;
+        if at == self.expect.len() {
+            self.expect.push(Expect::default());
+        }
+        match words {
+            ["where", key] => {
+                let key = self.axis_name(key);
+                self.expect[at].place.set(&key, value);
+                Ok(())
+            }
+            [key] => self.expect[at].set(key, value),
+            other => Err(KnobError::unknown(&other.join("."), ["where"].into_iter())),
+        }
+    }
+
+    fn set_short(&mut self, name: &str, key: &str) -> Result<(), KnobError> {
+        check_name(name)?;
+        if PARTS.contains(&name) {
+            let why = format!("'{name}' is a part of every experiment: choose another short name");
+            return Err(KnobError::value(why));
+        }
+        let path = Path::parse(key).map_err(KnobError::value)?;
+        self.short.set(name, &path.to_string());
+        Ok(())
+    }
+
+    /// The key that a short name stands for; a key stands for itself.
+    pub fn long_name<'k>(&'k self, key: &'k str) -> &'k str {
+        self.short.get(key).unwrap_or(key)
+    }
+
+    /// A key, or what a short name stands for, as an axis of the sweep has it.
+    pub fn axis_name(&self, key: &str) -> String {
+        let key = self.long_name(key);
+        Path::parse(key).map_or_else(|_| key.to_owned(), |path| path.to_string())
+    }
+
+    /// Varies a key over `values`, which have commas between them; `1..64x2`, `1-8` and `8-64+8`
+    /// are whole numbers.
+    fn set_sweep(&mut self, key: &str, values: &str) -> Result<(), KnobError> {
+        let values = path::list(values).map_err(KnobError::value)?;
+        self.vary(key, values)
+    }
+
+    /// Varies a key, or what a short name stands for, over `values`: in place of the axis that it
+    /// has, or as the one that varies fastest.
+    ///
+    /// # Errors
+    /// If it is no key, there is no value, or one is there twice.
+    pub fn vary(&mut self, key: &str, values: Vec<String>) -> Result<(), KnobError> {
+        let path = Path::parse(self.long_name(key)).map_err(KnobError::value)?;
+        if values.is_empty() {
+            return Err(KnobError::value("expected at least one value"));
+        }
+        if let Some(twice) = (1..values.len()).find(|&i| values[..i].contains(&values[i])) {
+            let why = format!("'{}' is there twice", values[twice]);
+            return Err(KnobError::value(why));
+        }
+        let axis = Axis {
+            key: path.to_string(),
+            values,
+        };
+        match self.sweep.iter_mut().find(|known| known.key == axis.key) {
+            Some(known) => *known = axis,
+            None => self.sweep.push(axis),
+        }
+        Ok(())
+    }
+
+    /// Takes a key out of the sweep, because it is to have one value: what is shown over it is shown
+    /// over another, and what is expected at other values of it is not expected.
+    pub fn settle(&mut self, key: &str, value: &str) {
+        let before = self.sweep.len();
+        self.sweep.retain(|axis| axis.key != key);
+        if self.sweep.len() == before {
+            return;
+        }
+        if self.show.x.as_deref() == Some(key) {
+            self.show.x = None;
+        }
+        self.expect
+            .retain(|e| e.place.get(key).is_none_or(|at| at == value));
+        for expect in &mut self.expect {
+            expect.place.remove(key);
+        }
+    }
+}
+
+/// Sets a key of TCP; names are looked up.
+pub(crate) fn set_tcp(
+    registry: &Registry,
+    tcp: &mut TcpSpec,
+    key: &str,
+    value: &str,
+) -> Result<(), KnobError> {
+    registry
+        .check_tcp_name(key, value)
+        .map_err(KnobError::value)?;
+    tcp.set(key, value)
+}
+
+/// Whether a port could have this.
+fn try_port(mut plain: Port, key: &str, value: &str) -> Result<(), KnobError> {
+    plain.set(key, value)
+}
+
+/// The number of one of `len` things, or of the next one.
+fn nth(number: &str, len: usize) -> Result<usize, KnobError> {
+    let at = number.parse::<usize>().ok().filter(|at| *at <= len);
+    at.ok_or_else(|| KnobError::value(format!("'{number}' is not a number from 0 to {len}")))
+}
+
+/// A name stands in keys, columns and file names.
+fn check_name(name: &str) -> Result<(), KnobError> {
+    let letters = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    if !name.is_empty() && name.len() <= 60 && name.chars().all(letters) {
+        return Ok(());
+    }
+    Err(KnobError::value(format!(
+        "'{name}' is not a name: letters, digits, - and _, at most 60"
+    )))
+}

@@ -1,0 +1,55 @@
+//! Putting the parts of an experiment together.
+
+use super::error::{FolderError, io_error};
+use super::folder::{Folder, check_same};
+use super::{EXPERIMENT, PARTS};
+use crate::plan::Plan;
+use crate::registry::Registry;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// Puts the runs of `from` into the folder at `to`, which is new or has some of them; how many
+/// were put in.
+///
+/// # Errors
+/// If one is of another experiment or version, or cannot be read or written.
+pub fn merge(to: &Path, from: &[PathBuf], registry: &Registry) -> Result<usize, FolderError> {
+    let parts = from.iter().map(|path| Folder::read(path, registry));
+    let parts = parts.collect::<Result<Vec<_>, _>>()?;
+    let Some((mut experiment, _)) = parts.first().cloned() else {
+        return Ok(0);
+    };
+    for (path, (other, _)) in from.iter().zip(&parts) {
+        check_same(path, other, &experiment)?;
+        let more = experiment.run.repetitions.max(other.run.repetitions);
+        experiment.run.repetitions = more;
+    }
+    let plan = Plan::new(&experiment, registry).map_err(|_| FolderError::Broken {
+        path: from[0].join(EXPERIMENT),
+        line: 1,
+    })?;
+    let mut all = Folder::open(to, &plan, registry)?;
+    let mut done = all.done();
+    let mut added = 0;
+    for (path, (_, records)) in from.iter().zip(parts) {
+        for mut record in records {
+            if !done.insert(record.run) {
+                continue;
+            }
+            for (table, _, start, end) in &mut record.rows {
+                let part = path.join(PARTS).join(&*table);
+                let mut file = File::open(&part).map_err(io_error("read", &part))?;
+                let mut rows = vec![0; usize::try_from(*end - *start).unwrap_or(usize::MAX)];
+                file.seek(SeekFrom::Start(*start))
+                    .and_then(|_| file.read_exact(&mut rows))
+                    .map_err(io_error("read", &part))?;
+                (*start, *end) = all.append(table, &rows)?;
+            }
+            all.write_record(record)?;
+            added += 1;
+        }
+    }
+    all.write_tables(registry)?;
+    Ok(added)
+}
