@@ -25,7 +25,7 @@ pub use network::Network;
 pub use nic::Nic;
 pub use path::{Path, quoted};
 pub use queue::Queue;
-pub use run::Run;
+pub use run::{Clock, Run};
 pub(crate) use set::set_tcp;
 pub use settings::Settings;
 

@@ -5,9 +5,10 @@ mod outcome;
 mod prepare;
 mod watch;
 
-pub use outcome::{FlowOutcome, PortOutcome, RunOutcome};
+pub use outcome::{FlowOutcome, HostOutcome, PortOutcome, RunOutcome};
 pub use prepare::{Prepared, Size};
 
+use crate::host::capture::Capture;
 use crate::host::trace::TraceLog;
 use crate::host::{SimPacket, TcpHost};
 use crate::model::{Experiment, Invalid};
@@ -63,9 +64,40 @@ impl Experiment {
     ///
     /// # Errors
     /// When it is impossible, or the run was cancelled.
-    pub fn run(&self, registry: &Registry, ctx: RunContext<'_>) -> Result<RunOutcome, RunError> {
+    pub fn run(
+        &self,
+        registry: &Registry,
+        mut ctx: RunContext<'_>,
+    ) -> Result<RunOutcome, RunError> {
+        let capture = ctx.capture.take();
+        let capture = capture.map(|out| Capture::new(out, ctx.capture_at, ctx.snap_length));
+        let (mut outcome, written) = match capture {
+            None => (self.watch(registry, ctx, NoTap)?.0, Ok(())),
+            Some(Err(e)) => (self.watch(registry, ctx, NoTap)?.0, Err(e)),
+            Some(Ok(tap)) => {
+                let (outcome, tap) = self.watch(registry, ctx, tap)?;
+                (outcome, tap.finish())
+            }
+        };
+        let failed = written.err();
+        let failed = failed.map(|e| Unrecorded::new(Recording::Capture, &e));
+        outcome.unrecorded.extend(failed);
+        Ok(outcome)
+    }
+
+    /// The same, watched by a tap of the caller's, which sees each packet at hosts and switches. A
+    /// capture in `ctx` is left alone.
+    ///
+    /// # Errors
+    /// Those of [`Self::run`].
+    pub fn watch<T: Tap<SimPacket>>(
+        &self,
+        registry: &Registry,
+        ctx: RunContext<'_>,
+        tap: T,
+    ) -> Result<(RunOutcome, T), RunError> {
         let prepared = Prepared::new(self, registry)?;
-        simulate(self, prepared, ctx, NoTap).map(|(outcome, _)| outcome)
+        simulate(self, prepared, ctx, tap)
     }
 
     /// Whether it can be run: everything but the run itself.
@@ -109,7 +141,7 @@ fn simulate<T: Tap<SimPacket>>(
     let count = hosts.len() as u32;
     let mut world = World::with_tap(network, hosts, tap);
     let mut watch = Watch::new(experiment, &graph, instruments, changes);
-    watch.prepare(&mut world);
+    watch.prepare(&mut world, &log);
     // All listen before the first SYN can arrive, which is at the earliest at the same instant
     // but after all starts.
     for host in 0..count {
@@ -117,8 +149,8 @@ fn simulate<T: Tap<SimPacket>>(
     }
     let mut countdown = CANCEL_INTERVAL;
     let mut cancelled = false;
-    let mut broken = None;
     let ended = loop {
+        let waits = watch.waits();
         let outcome = world.run(watch.next(), |world| {
             countdown -= 1;
             if countdown == 0 {
@@ -133,14 +165,16 @@ fn simulate<T: Tap<SimPacket>>(
                 );
                 let (done, all) = further(time, log.progress());
                 ctx.report(done, all);
-                broken = broken_at(world.hosts());
             }
-            !cancelled && broken.is_none() && log.goes_on()
+            !cancelled && log.goes_on() && !(waits && log.first_send().is_some())
         });
         // A run with short spans may never count down.
         cancelled |= ctx.cancelled();
         // Nothing is left to happen but what changes: a link may come up again.
-        if outcome == Ended::Idle && log.goes_on() && watch.next() < watch.end() {
+        if outcome == Ended::Stopped && waits && !cancelled && log.goes_on() {
+            watch.start(world.now());
+            continue;
+        } else if outcome == Ended::Idle && log.goes_on() && watch.next() < watch.end() {
             world.pass(watch.next());
         } else if cancelled || outcome != Ended::Reached {
             break outcome;

@@ -5,7 +5,6 @@ use narrows::congestion::registry::LookupError;
 use narrows_experiment::model::network::GRAPH;
 use narrows_experiment::registry::Registry;
 use narrows_net::near_match::nearest;
-use std::sync::Arc;
 
 /// One name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,9 +149,7 @@ impl Catalog {
     /// A simulator that runs what has a name here.
     pub fn incast(&self) -> Incast {
         Incast {
-            congestion: Arc::clone(&self.registry.congestion),
-            rto: Arc::clone(&self.registry.rto),
-            detectors: Arc::clone(&self.registry.detectors),
+            registry: self.registry.clone(),
         }
     }
 

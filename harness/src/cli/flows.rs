@@ -231,6 +231,7 @@ pub(super) fn run<R>(
         snap_length: args.snaplen,
         trace: recorders.trace.as_mut().map(|file| file as _),
         progress: Some(&within),
+        ..RunContext::default()
     };
     let ran = runner.run(&spec, ctx);
     progress.finish();

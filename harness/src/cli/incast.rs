@@ -216,6 +216,7 @@ fn watched<R: IncastRunner>(
             snap_length: watch.snap_length,
             trace: recorders.trace.as_mut().map(|file| file as _),
             progress: Some(&progress),
+            ..RunContext::default()
         };
         match guarded(&app.runner, &p.spec, ctx) {
             Ok(run) => results.runs.push(Some(run)),

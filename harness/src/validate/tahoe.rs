@@ -56,11 +56,10 @@ fn runner() -> Incast {
     let mut detectors = detector::standard();
     let go_back = Arc::new(GoBack::default);
     detectors.register_arc(TAHOE, "goes back to the first hole", go_back);
-    Incast {
-        congestion: Arc::new(congestion),
-        detectors: Arc::new(detectors),
-        ..Incast::default()
-    }
+    let mut runner = Incast::default();
+    runner.registry.congestion = Arc::new(congestion);
+    runner.registry.detectors = Arc::new(detectors);
+    runner
 }
 
 /// Condemns everything on the third duplicate ACK: again and again, as ns-2 has it, but after a

@@ -22,6 +22,14 @@ fn switch_ports(scope: &Scope<'_>, of: impl Fn(&PortOutcome) -> u64) -> Option<M
     ports(scope, |p| if p.nic { 0 } else { of(p) })
 }
 
+/// SYNs and SYN-ACKs without an answer: of a run those of connections that came to nothing, too.
+fn handshakes(scope: &Scope<'_>) -> u64 {
+    match scope.traffic {
+        Some(_) => scope.flows().map(|f| f.handshake_timeouts).sum(),
+        None => scope.run.hosts.iter().map(|h| h.handshake_timeouts).sum(),
+    }
+}
+
 fn seconds(scope: &Scope<'_>) -> Option<f64> {
     let ns = scope.run.measured.as_nanos();
     (ns > 0).then_some(ns as f64 / 1e9)
@@ -163,11 +171,13 @@ pub(super) fn all() -> Vec<Metric> {
         Metric::new(
             ("drops.link", "lost on links", ""),
             Lower,
-            "Packets that links lost, those that were down included.",
+            "Packets that links lost, those that were down included, and that they damaged, which checksums dropped.",
             |s| {
-                ports(s, |p| {
+                let lost = ports(s, |p| {
                     p.dropped(DropReason::Lost) + p.dropped(DropReason::LinkDown)
-                })
+                })?;
+                let damaged = s.run.hosts.iter().map(|h| h.damaged as f64).sum::<f64>();
+                Some(Measured::Count((lost.value() + damaged) as u64))
             },
         ),
         Metric::new(
@@ -248,7 +258,10 @@ pub(super) fn all() -> Vec<Metric> {
             ("timeouts", "timeouts", ""),
             Lower,
             "Retransmission timeouts, handshakes included.",
-            |s| sum(s, FlowOutcome::timeouts),
+            |s| {
+                let sent = s.flows().map(|f| f.sender.timeouts).sum::<u64>();
+                Some(Measured::Count(sent + handshakes(s)))
+            },
         ),
         Metric::new(
             ("timeouts.full_window", "whole-window timeouts", ""),
@@ -276,7 +289,7 @@ pub(super) fn all() -> Vec<Metric> {
             ("timeouts.handshake", "handshake timeouts", ""),
             Lower,
             "SYNs and SYN-ACKs that were not answered in time.",
-            |s| sum(s, |f| f.handshake_timeouts),
+            |s| Some(Measured::Count(handshakes(s))),
         ),
         Metric::new(
             ("ecn_reductions", "ECN reductions", ""),

@@ -1,5 +1,7 @@
 //! Settings: knobs that are different somewhere, in the order in which they were given.
 
+use crate::knob::{Quantity, Section};
+
 /// Keys with values, each key once: of two for one key the later holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings(Vec<(String, String)>);
@@ -10,6 +12,22 @@ impl Settings {
         match self.0.iter_mut().find(|(known, _)| known == key) {
             Some((_, old)) => value.clone_into(old),
             None => self.0.push((key.to_owned(), value.to_owned())),
+        }
+    }
+
+    /// Sets a key to a quantity as a file has it.
+    pub fn set_quantity(&mut self, key: &str, value: &impl Quantity) {
+        if let Some(text) = value.show() {
+            self.set(key, &text);
+        }
+    }
+
+    /// Sets all knobs of a section that have values, at a key.
+    pub fn set_section(&mut self, at: &str, section: &dyn Section) {
+        for knob in section.knobs() {
+            if let Some(text) = section.get(knob.key) {
+                self.set(&format!("{at}.{}", knob.key), &text);
+            }
         }
     }
 

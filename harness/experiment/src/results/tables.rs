@@ -60,8 +60,8 @@ impl RunTables {
 }
 
 fn host(outcome: &RunOutcome, number: u32) -> String {
-    let name = outcome.hosts.get(number as usize);
-    name.map_or_else(|| format!("h{number}"), |name| cell(name))
+    let host = outcome.hosts.get(number as usize);
+    host.map_or_else(|| format!("h{number}"), |host| cell(&host.name))
 }
 
 fn traffic(outcome: &RunOutcome, number: u16) -> String {

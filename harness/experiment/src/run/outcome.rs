@@ -16,14 +16,16 @@ pub struct RunOutcome {
     pub simulated: Duration,
     /// ... after the warm-up.
     pub measured: Duration,
-    /// When the warm-up ended.
+    /// From when it is measured: the end of the warm-up, or when time began to count.
     pub measured_from: Instant,
     /// Simulator events handled.
     pub events: u64,
     /// The names of the traffics.
     pub traffic: Vec<String>,
-    /// The names of the hosts, by number.
-    pub hosts: Vec<String>,
+    /// The hosts, by number.
+    pub hosts: Vec<HostOutcome>,
+    /// Payload that applications have read after the warm-up, without requests and the like.
+    pub delivered: ByteCount,
     /// Each direction of each connection in which data was sent.
     pub flows: Vec<FlowOutcome>,
     /// Each port.
@@ -68,6 +70,18 @@ impl FlowOutcome {
     }
 }
 
+/// What a host did after the warm-up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostOutcome {
+    /// Its name.
+    pub name: String,
+    /// SYNs and SYN-ACKs of it that were not answered in time, those of connections that came to
+    /// nothing included.
+    pub handshake_timeouts: u64,
+    /// Packets that a link had damaged: its checksums dropped them.
+    pub damaged: u64,
+}
+
 /// What a port and its link did after the warm-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortOutcome {
@@ -95,6 +109,11 @@ pub struct PortOutcome {
 }
 
 impl PortOutcome {
+    /// Packets dropped for want of room.
+    pub fn dropped_for_room(&self) -> u64 {
+        DropReason::ROOM.iter().map(|r| self.dropped(*r)).sum()
+    }
+
     /// Packets dropped for a reason.
     pub fn dropped(&self, reason: DropReason) -> u64 {
         self.drops[reason as usize]
@@ -103,7 +122,8 @@ impl PortOutcome {
     /// Packets that the queue dropped, for want of room or early: not those that were lost on the
     /// link, found no route, or met a host that was not there.
     pub fn dropped_by_queue(&self) -> u64 {
-        let room: u64 = DropReason::ROOM.iter().map(|r| self.dropped(*r)).sum();
-        room + self.dropped(DropReason::Early) + self.dropped(DropReason::PacketLimit)
+        self.dropped_for_room()
+            + self.dropped(DropReason::Early)
+            + self.dropped(DropReason::PacketLimit)
     }
 }

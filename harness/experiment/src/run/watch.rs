@@ -1,10 +1,10 @@
 //! Looks at a run at the instants that its warm-up, its probes and its end name.
 
 use super::changes::Changes;
-use super::outcome::{FlowOutcome, PortOutcome, RunOutcome};
+use super::outcome::{FlowOutcome, HostOutcome, PortOutcome, RunOutcome};
 use super::{RunError, RunWorld};
 use crate::host::SimPacket;
-use crate::model::Experiment;
+use crate::model::{Clock, Experiment};
 use crate::net::buffer::Depth;
 use crate::net::graph::{Graph, NodeId};
 use crate::net::link::Framing;
@@ -32,6 +32,8 @@ pub(super) struct Watch<'a> {
     graph: &'a Graph,
     instruments: Vec<(String, Box<dyn Instrument>)>,
     changes: Changes,
+    /// When time begins to count, once it is known.
+    clock: Option<SimTime>,
     warm: Option<Snapshot>,
 }
 
@@ -44,6 +46,9 @@ struct Snapshot {
     ports: Vec<(PortStats, Depth)>,
     /// By traffic.
     failed: Vec<u64>,
+    /// By host: handshake timeouts, damaged packets.
+    hosts: Vec<(u64, u64)>,
+    delivered: ByteCount,
 }
 
 /// One end of a connection.
@@ -66,12 +71,40 @@ impl<'a> Watch<'a> {
             graph,
             instruments,
             changes,
+            clock: match experiment.run.clock {
+                Clock::Start => Some(SimTime::ZERO),
+                Clock::FirstSend => None,
+            },
             warm: None,
         }
     }
 
-    pub(super) fn prepare<T: Tap<SimPacket>>(&mut self, world: &mut RunWorld<T>) {
+    /// Whether time does not count yet.
+    pub(super) fn waits(&self) -> bool {
+        self.clock.is_none()
+    }
+
+    /// Time counts from `now` on.
+    pub(super) fn start(&mut self, now: SimTime) {
+        self.clock = Some(now);
+    }
+
+    /// Before the first event; without a warm-up it is measured from here on.
+    pub(super) fn prepare<T: Tap<SimPacket>>(&mut self, world: &mut RunWorld<T>, log: &Log) {
         self.each(world, |instrument, view| instrument.prepare(view));
+        if self.warm_up() == SimTime::ZERO {
+            self.begin(world, log);
+        }
+    }
+
+    /// The warm-up is over.
+    fn begin<T: Tap<SimPacket>>(&mut self, world: &mut RunWorld<T>, log: &Log) {
+        let now = world.now();
+        self.warm = Some(Snapshot::take(world, log));
+        for port in (0..world.network().ports()).map(PortId) {
+            world.network_mut().restart_peak(now, port);
+        }
+        self.each(world, |instrument, view| instrument.begin(view));
     }
 
     fn each<T: Tap<SimPacket>>(
@@ -93,11 +126,18 @@ impl<'a> Watch<'a> {
 
     /// When the run ends.
     pub(super) fn end(&self) -> SimTime {
-        SimTime::from_duration(self.experiment.run.duration)
+        let duration = SimTime::from_duration(self.experiment.run.duration);
+        self.clock.map_or(SimTime::MAX, |clock| clock + duration)
     }
 
+    /// Without a warm-up all counts, handshakes included, whenever time begins to.
     fn warm_up(&self) -> SimTime {
-        SimTime::from_duration(self.experiment.run.warm_up)
+        let warm_up = SimTime::from_duration(self.experiment.run.warm_up);
+        match self.clock {
+            _ if warm_up == SimTime::ZERO => warm_up,
+            Some(clock) => clock + warm_up,
+            None => SimTime::MAX,
+        }
     }
 
     /// When to look next.
@@ -125,11 +165,7 @@ impl<'a> Watch<'a> {
             changed.map_err(|e| RunError::Internal(e.to_string()))?;
         }
         if self.warm.is_none() && now >= self.warm_up() {
-            self.warm = Some(Snapshot::take(world, log));
-            for port in (0..world.network().ports()).map(PortId) {
-                world.network_mut().restart_peak(now, port);
-            }
-            self.each(world, |instrument, view| instrument.begin(view));
+            self.begin(world, log);
         }
         self.each(world, |instrument, view| {
             if instrument.next().is_some_and(|at| at <= now) {
@@ -149,19 +185,13 @@ impl<'a> Watch<'a> {
         outcome: Outcome,
         log: &Log,
     ) -> RunOutcome {
-        let end = Snapshot::take(world, log);
-        let warm = match self.warm.take() {
-            Some(warm) => warm,
+        if self.warm.is_none() {
             // It was over before the warm-up was: there is nothing to measure.
-            None => {
-                let now = world.now();
-                for port in (0..world.network().ports()).map(PortId) {
-                    world.network_mut().restart_peak(now, port);
-                }
-                self.each(world, |instrument, view| instrument.begin(view));
-                Snapshot::take(world, log)
-            }
-        };
+            self.begin(world, log);
+        }
+        let end = Snapshot::take(world, log);
+        let warm = self.warm.take();
+        let warm = warm.unwrap_or_else(|| Snapshot::take(world, log));
         let changes = std::mem::take(&mut self.changes).made();
         let mut readings = Vec::new();
         let names: Vec<String> = self
@@ -174,14 +204,23 @@ impl<'a> Watch<'a> {
         });
         let readings = names.into_iter().zip(readings);
         let hosts = self.graph.nodes().filter_map(|node| match node {
-            NodeId::Host(_) => Some(self.graph.node_name(node).to_owned()),
+            NodeId::Host(host) => {
+                let (is, was) = (end.hosts[host.index()], warm.hosts[host.index()]);
+                Some(HostOutcome {
+                    name: self.graph.node_name(node).to_owned(),
+                    handshake_timeouts: is.0 - was.0,
+                    damaged: is.1 - was.1,
+                })
+            }
             NodeId::Switch(_) => None,
         });
+        let measured_from = self.clock.map_or(end.at, |clock| warm.at.max(clock));
+        let measured_from = measured_from.to_instant();
         RunOutcome {
             outcome,
             simulated: end.at.to_duration(),
-            measured: (end.at - warm.at).to_duration(),
-            measured_from: warm.at.to_instant(),
+            measured: end.at.to_instant().since(measured_from),
+            measured_from,
             events: world.events(),
             traffic: self
                 .experiment
@@ -190,6 +229,7 @@ impl<'a> Watch<'a> {
                 .map(|t| t.name.clone())
                 .collect(),
             hosts: hosts.collect(),
+            delivered: end.delivered.saturating_sub(warm.delivered),
             flows: flows(world, &warm, &end),
             ports: self.ports(&warm, &end),
             transfers: log.take_transfers(),
@@ -209,7 +249,8 @@ impl<'a> Watch<'a> {
     }
 
     fn ports(&self, warm: &Snapshot, end: &Snapshot) -> Vec<PortOutcome> {
-        let span = (end.at - warm.at).as_nanos().max(1);
+        let from = self.clock.map_or(end.at, |clock| warm.at.max(clock));
+        let span = (end.at - from).as_nanos().max(1);
         let mut all = Vec::with_capacity(end.ports.len());
         for (port, (before, after)) in self.graph.ports().zip(warm.ports.iter().zip(&end.ports)) {
             let ((was, queued_then), (is, queued_now)) = (before, after);
@@ -287,9 +328,14 @@ impl Snapshot {
             let queued = world.network_mut().queued(at, port);
             (world.network().stats(port).clone(), queued)
         });
+        let ports = ports.collect();
+        let hosts = world.hosts().iter();
+        let hosts = hosts.map(|host| (host.tcp().stats().handshake_timeouts, host.corrupt_in));
         Self {
             at,
-            ports: ports.collect(),
+            hosts: hosts.collect(),
+            delivered: log.delivered(),
+            ports,
             ends,
             failed: log.all_failed(),
         }

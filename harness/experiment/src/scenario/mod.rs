@@ -11,6 +11,8 @@ pub mod sweep;
 pub mod tcp;
 pub(crate) mod validate;
 
+use crate::net::packet::HostId;
+use crate::run::RunError;
 use narrows::ByteCount;
 use std::fmt;
 use std::io;
@@ -34,6 +36,8 @@ pub struct RunContext<'a> {
     /// Where to write a packet capture (pcapng), if one was asked for. If it cannot be written, the
     /// run goes on without it, and its result says so ([`Unrecorded`]).
     pub capture: Option<&'a mut (dyn io::Write + Send)>,
+    /// Whose link the capture is taken on, at the switch.
+    pub capture_at: HostId,
     /// How many bytes of each packet the capture keeps; all if `None`.
     pub snap_length: Option<ByteCount>,
     /// Where to write what the connections decide ([`crate::host::trace`]), if it was asked for;
@@ -137,3 +141,14 @@ impl fmt::Display for ScenarioError {
 }
 
 impl std::error::Error for ScenarioError {}
+
+impl From<RunError> for ScenarioError {
+    /// Of a spec that was found possible before.
+    fn from(e: RunError) -> Self {
+        match e {
+            RunError::Cancelled => Self::Cancelled,
+            RunError::Internal(what) => Self::Internal(what),
+            RunError::Invalid(e) => Self::Internal(e.to_string()),
+        }
+    }
+}

@@ -34,7 +34,9 @@ pub(super) struct Parts {
     pub(super) host: HostId,
     pub(super) log: Log,
     pub(super) listeners: Vec<(ListenerId, u32)>,
-    pub(super) broken: Option<Broken>,
+    broken: Option<Broken>,
+    /// An application of this host has sent.
+    has_sent: bool,
     family: Family,
     /// By role: traffic and TCP.
     of_role: Vec<(u16, Arc<TcpConfig>)>,
@@ -100,6 +102,7 @@ impl HostApp {
                 log,
                 listeners: Vec::new(),
                 broken: None,
+                has_sent: false,
                 family,
                 of_role: Vec::new(),
                 ends: Vec::new(),
@@ -193,7 +196,7 @@ impl App for HostApp {
                     Event::PeerClosed => RoleEvent::PeerClosed,
                     Event::Closed(reason) => {
                         if !self.parts.was_to_close(conn, reason) {
-                            self.parts.broken.get_or_insert(Broken::Lost);
+                            self.parts.break_off(Broken::Lost);
                         }
                         RoleEvent::Closed
                     }
@@ -237,6 +240,24 @@ impl App for HostApp {
 }
 
 impl Parts {
+    /// Something went wrong, and the run is over; a wrong byte counts before anything else.
+    pub(super) fn break_off(&mut self, how: Broken) {
+        self.broken = match self.broken {
+            Some(Broken::Corrupt) => Some(Broken::Corrupt),
+            Some(Broken::Lost) | None => Some(how),
+        };
+        self.log.break_off();
+    }
+
+    /// An application of this host sends.
+    #[inline]
+    pub(super) fn note_send(&mut self, now: Instant) {
+        if !self.has_sent {
+            self.has_sent = true;
+            self.log.send(now);
+        }
+    }
+
     pub(super) fn port_of(&self, role: u32) -> u16 {
         FIRST_PORT + self.of_role[role as usize].0
     }

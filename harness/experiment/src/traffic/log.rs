@@ -39,6 +39,10 @@ struct Written {
     finished: u64,
     /// How many traffics are not over.
     going: usize,
+    /// When an application sent for the first time.
+    first_send: Option<Instant>,
+    /// Something went wrong: nothing goes on.
+    broken: bool,
 }
 
 impl Log {
@@ -88,9 +92,25 @@ impl Log {
         (log.finished, log.finished.saturating_add(left))
     }
 
-    /// Whether there is a traffic that is not over.
+    /// Whether there is a traffic that is not over, and nothing went wrong.
     pub fn goes_on(&self) -> bool {
-        self.0.borrow().going > 0
+        let log = self.0.borrow();
+        log.going > 0 && !log.broken
+    }
+
+    /// Nothing goes on after what went wrong.
+    pub(super) fn break_off(&self) {
+        self.0.borrow_mut().broken = true;
+    }
+
+    /// An application sends.
+    pub(super) fn send(&self, now: Instant) {
+        self.0.borrow_mut().first_send.get_or_insert(now);
+    }
+
+    /// When an application sent for the first time.
+    pub fn first_send(&self) -> Option<Instant> {
+        self.0.borrow().first_send
     }
 
     /// Whether there is a traffic without end.

@@ -88,7 +88,7 @@ impl Io<'_> {
         let tcp = self.parts.tcp_of(self.role);
         match self.tcp.listen(any, LISTEN_BACKLOG, Some(tcp)) {
             Ok(listener) => self.parts.listeners.push((listener, self.role)),
-            Err(_) => self.parts.broken = Some(Broken::Lost),
+            Err(_) => self.parts.break_off(Broken::Lost),
         }
     }
 
@@ -104,7 +104,7 @@ impl Io<'_> {
                 Some(conn)
             }
             Err(_) => {
-                self.parts.broken = Some(Broken::Lost);
+                self.parts.break_off(Broken::Lost);
                 None
             }
         }
@@ -113,6 +113,7 @@ impl Io<'_> {
     /// Send up to `n` bytes; how many were taken. When it is less, [`RoleEvent::Writable`] says
     /// that there is room again.
     pub fn send(&mut self, conn: ConnId, n: u64) -> u64 {
+        self.parts.note_send(self.now);
         let offer = usize::try_from(n).unwrap_or(usize::MAX);
         let Some(conn) = self.tcp.connection_mut(conn) else {
             return 0;
@@ -144,7 +145,7 @@ impl Io<'_> {
         let n = conn.readable();
         conn.consume(n, self.now);
         if conn.recv_buffer().mismatched > 0 {
-            self.parts.broken = Some(Broken::Corrupt);
+            self.parts.break_off(Broken::Corrupt);
             debug_assert!(false, "corrupt stream");
         }
         n

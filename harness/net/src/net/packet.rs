@@ -1,7 +1,7 @@
 //! What the network needs to know of a packet.
 
 /// A host, numbered from 0. In a star, host 0 is the client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostId(pub u32);
 
 /// An output port with the link behind it: a host's NIC or a switch port.

@@ -51,11 +51,9 @@ pub(super) fn incast(bench: &Bench<'_>, spec: &IncastSpec) -> Result<IncastRun, 
         "no fast retransmission restarts the timer",
         runs_on,
     );
-    let runner = Incast {
-        congestion: Arc::new(congestion),
-        detectors: Arc::new(detectors),
-        ..Incast::default()
-    };
+    let mut runner = Incast::default();
+    runner.registry.congestion = Arc::new(congestion);
+    runner.registry.detectors = Arc::new(detectors);
     let ctx = RunContext {
         cancel: Some(bench.cancel()),
         ..RunContext::default()
