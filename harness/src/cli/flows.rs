@@ -24,7 +24,6 @@ use narrows::{ByteCount, Duration, Rate};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 const TRAFFIC: &str = "Traffic";
 const NETWORK: &str = "Network";
@@ -217,9 +216,7 @@ pub(super) fn run<R>(
     };
     let mut recorders = Recorders::of(open("capture", &args.pcap)?, open("trace", &args.trace)?);
     let runner = Flows {
-        congestion: Arc::clone(&catalog.registry.congestion),
-        rto: Arc::clone(&catalog.registry.rto),
-        detectors: Arc::clone(&catalog.registry.detectors),
+        registry: catalog.registry.clone(),
     };
     let watcher = Watcher::of(args.quiet, console.stderr_terminal);
     let cost = spec.duration.as_nanos();

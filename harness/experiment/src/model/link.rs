@@ -22,6 +22,8 @@ pub struct Link {
     pub framing: Framing,
     /// Packets lost at random.
     pub loss: Share,
+    /// Every n-th packet is lost, in place of `loss`.
+    pub lose_each: Option<u64>,
     /// Packets damaged on the way, so that the receiver's checksum fails.
     pub corrupt: Share,
     /// Packets delivered twice.
@@ -71,6 +73,7 @@ impl Default for Link {
             delay: Duration::from_micros(25),
             framing: Framing::Ethernet,
             loss: Share(0),
+            lose_each: None,
             corrupt: Share(0),
             duplicate: Share(0),
             reorder: Share(0),
@@ -90,6 +93,8 @@ impl Knobs for Link {
         knob! { framing: "framing", "framing", Kind::Choice(&["ethernet", "none"]),
         "What a packet takes on the wire besides its IP bytes: Ethernet's header, check sequence, preamble and gap, or nothing.", "IEEE 802.3" },
         knob! { loss: "loss", "loss", Kind::Share, "Packets that the link loses, each independently." },
+        knob! { lose_each: "lose_each", "regular loss", Kind::Or("off", &Kind::Whole { least: 3, most: u64::MAX }),
+        "Every n-th packet is lost, retransmissions counted like others; in place of loss." },
         knob! { corrupt: "corrupt", "corruption", Kind::Share,
         "Packets that the link damages, so that the receiver's checksum fails." },
         knob! { duplicate: "duplicate", "duplication", Kind::Share, "Packets that the link delivers twice." },
@@ -100,7 +105,29 @@ impl Knobs for Link {
     ];
 }
 
+/// The keys of what goes wrong on a link.
+pub(crate) const IMPAIRMENTS: [&str; 6] = [
+    "loss",
+    "lose_each",
+    "corrupt",
+    "duplicate",
+    "reorder",
+    "hold",
+];
+
 impl Link {
+    /// Whether the values go together.
+    ///
+    /// # Errors
+    /// The key that does not, and why.
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        if self.lose_each.is_some() && self.loss != Share(0) {
+            let why = "packets are lost at random already (loss): give one or the other";
+            return Err(("lose_each", why.to_owned()));
+        }
+        Ok(())
+    }
+
     /// As the network takes it.
     pub fn spec(&self) -> LinkSpec {
         LinkSpec {
@@ -116,7 +143,7 @@ impl Link {
             n => When::Chance(Probability::ratio(u64::from(n), u64::from(Share::ALL.0))),
         };
         ImpairSpec {
-            loss: when(self.loss),
+            loss: self.lose_each.map_or(when(self.loss), When::EachNth),
             corrupt: when(self.corrupt),
             duplicate: when(self.duplicate),
             reorder: when(self.reorder),

@@ -1,7 +1,7 @@
 //! `network`: topology, links, queues.
 
 use super::Invalid;
-use super::link::Link;
+use super::link::{IMPAIRMENTS, Link};
 use super::queue::Queue;
 use super::settings::Settings;
 use crate::knob;
@@ -170,6 +170,16 @@ impl Port {
         }
     }
 
+    /// Whether the values go together.
+    ///
+    /// # Errors
+    /// The key that does not, and why.
+    pub(crate) fn check(&self) -> Result<(), (String, String)> {
+        let at = |section: &str, (key, why): (&str, String)| (format!("{section}.{key}"), why);
+        self.queue.check().map_err(|e| at("queue", e))?;
+        self.link.check().map_err(|e| at("link", e))
+    }
+
     pub(super) fn set(&mut self, key: &str, value: &str) -> Result<(), KnobError> {
         let (section, key) = self.section(key)?;
         section.set(key, value)
@@ -220,9 +230,8 @@ impl Network {
         let plain = self.plain();
         let trunk = plain.with(&self.trunk);
         let checked = |port: &Port, at: &str| {
-            port.queue
-                .check()
-                .map_err(|(key, why)| Invalid::new(format!("{at}.queue.{key}"), why))
+            port.check()
+                .map_err(|(key, why)| Invalid::new(format!("{at}.{key}"), why))
         };
         checked(&plain, "network")?;
         checked(&trunk, "network.trunk")?;
@@ -284,7 +293,10 @@ impl Network {
                 let base = if between { trunk } else { plain };
                 let is = changed.get(&port).copied().unwrap_or(base).with(settings);
                 checked(&is, &at)?;
-                let change = self.change(&is, settings, pool);
+                let mut change = self.change(&is, settings, pool);
+                if nic {
+                    change.discipline = None;
+                }
                 graph.apply_to(&[port], &change).map_err(invalid(&at))?;
                 changed.insert(port, is);
             }
@@ -318,7 +330,6 @@ impl Network {
         let set = |key: &str| settings.has(key);
         let link = &port.link;
         let wire = link.spec();
-        let impaired = ["loss", "corrupt", "duplicate", "reorder", "hold"];
         let queue = settings.has_any("queue.");
         let spec = port.queue.spec(link.rate, self.common.mtu, pool);
         Override {
@@ -326,14 +337,15 @@ impl Network {
             rate: set("link.rate").then_some(link.rate),
             delay: set("link.delay").then(|| SimTime::from_duration(link.delay)),
             framing: set("link.framing").then_some(wire.framing),
-            impair: impaired
+            impair: IMPAIRMENTS
                 .iter()
                 .any(|key| set(&format!("link.{key}")))
                 .then(|| link.impairments()),
             capacity: queue.then_some(spec.capacity),
             in_service: queue.then_some(spec.in_service),
             overhead: None,
-            discipline: queue.then_some(spec.discipline),
+            // Its times may be those of packets on the wire.
+            discipline: (queue || set("link.rate")).then_some(spec.discipline),
             pool: None,
         }
     }

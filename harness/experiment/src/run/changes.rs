@@ -2,6 +2,7 @@
 
 use crate::host::SimPacket;
 use crate::model::change::What;
+use crate::model::link::IMPAIRMENTS;
 use crate::model::{Change as Asked, Experiment, Invalid};
 use crate::net::change::{Change, RECEIVE_RING};
 use crate::net::graph::{Graph, NodeId};
@@ -267,9 +268,7 @@ fn of_port(
     }
     let was = experiment.network.port_at(graph, port)?;
     let is = was.with(&asked.set);
-    is.queue
-        .check()
-        .map_err(|(key, why)| invalid(&format!("queue.{key}"), why))?;
+    is.check().map_err(|(key, why)| invalid(&key, why))?;
     let mtu = experiment.network.common.mtu;
     let of = |p: &crate::model::network::Port| {
         let mut all = Vec::new();
@@ -282,8 +281,7 @@ fn of_port(
             let delay = link.delay;
             all.push(Change::Delay { port, delay });
         }
-        let faults = ["loss", "corrupt", "duplicate", "reorder", "hold"];
-        if faults
+        if IMPAIRMENTS
             .iter()
             .any(|key| asked.set.has(&format!("link.{key}")))
         {

@@ -281,6 +281,8 @@ struct Configs<'a> {
 impl Configs<'_> {
     /// The TCP of a host of these groups, for connections of a traffic.
     fn of(&mut self, groups: &[usize], traffic: Option<usize>) -> Result<Arc<TcpConfig>, Invalid> {
+        // Traffics without words about TCP have that of the host.
+        let traffic = traffic.filter(|n| !self.experiment.traffic[*n].tcp.is_empty());
         let key = (groups.to_vec(), traffic);
         if let Some(made) = self.made.get(&key) {
             return Ok(made.clone());
@@ -301,9 +303,7 @@ impl Configs<'_> {
         if let Some(traffic) = traffic.map(|n| &self.experiment.traffic[n]) {
             let own: &Settings = &traffic.tcp;
             self.put(&mut spec, own.iter());
-            if !own.is_empty() {
-                at = format!("traffic.{}.tcp", traffic.name);
-            }
+            at = format!("traffic.{}.tcp", traffic.name);
         }
         let common = &self.experiment.network.common;
         if common.ip == Family::Ipv6 && spec.mss.is_none() {

@@ -1,6 +1,7 @@
 //! Runs of whole experiments.
 
 use crate::file::Loaded;
+use crate::net::stats::DropReason;
 use crate::registry::Registry;
 use crate::run::RunOutcome;
 use crate::scenario::{Outcome, RunContext};
@@ -409,6 +410,69 @@ duration = "50ms"
     assert!(value(&outcome, "marks") > 0.0);
     let most = value(&outcome, "max_queue");
     assert!(most <= 10_000.0, "{most}");
+}
+
+/// RED forgets by the time that a packet takes on the wire behind it.
+#[test]
+fn a_discipline_has_the_rate_of_its_own_port() {
+    let text = |link: &str, port: &str| {
+        format!(
+            r#"
+[network]
+hosts = 3
+link = {{ rate = "{link}", delay = "1ms" }}
+queue = {{ limit = "200p", discipline = "red" }}
+{port}
+[[traffic]]
+name = "copy"
+kind = "bulk"
+size = "2MB"
+[run]
+duration = "10s"
+"#
+        )
+    };
+    let slow = r#"[network.port."s0->h0".link]
+rate = "100Mb/s""#;
+    let all = |is: &str| format!("{slow}\n[network.port.\"s0->h0\".queue]\nlimit = \"{is}\"");
+    let plain = run(&text("1Gb/s", slow));
+    assert!(plain.ports[3].dropped_by_queue() > 0);
+    // What is set again and not changed, changes nothing.
+    assert_eq!(plain, run(&text("1Gb/s", &all("200p"))));
+}
+
+#[test]
+fn packets_are_lost_regularly() {
+    let text = |link: &str| {
+        format!(
+            r#"
+[network]
+hosts = 2
+[network.port."s0->h0".link]
+{link}
+[[traffic]]
+name = "copy"
+kind = "bulk"
+size = "2MB"
+"#
+        )
+    };
+    let lost = run(&text("lose_each = 100"));
+    let port = &lost.ports[2];
+    assert_eq!(port.dropped(DropReason::Lost), port.packets / 100);
+    assert_eq!(lost.outcome, Outcome::Completed);
+    let registry = Registry::default();
+    let both = text("lose_each = 100\nloss = \"1%\"");
+    let loaded = Loaded::parse("x.toml", &both, &registry);
+    let refused = loaded.map(|l| l.experiment.check(&registry).map_err(|e| e.to_string()));
+    let why = match refused {
+        Ok(checked) => checked.unwrap_err(),
+        Err(e) => e.to_string(),
+    };
+    assert!(
+        why.contains("lose_each") && why.contains("one or the other"),
+        "{why}"
+    );
 }
 
 #[test]

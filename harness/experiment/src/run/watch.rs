@@ -143,12 +143,9 @@ impl<'a> Watch<'a> {
     /// When to look next.
     pub(super) fn next(&self) -> SimTime {
         let change = self.changes.next();
-        let next = if self.warm.is_none() {
-            Some(self.warm_up())
-        } else {
-            self.instruments.iter().filter_map(|(_, i)| i.next()).min()
-        };
-        let next = next.into_iter().chain(change).min();
+        let warm_up = self.warm.is_none().then(|| self.warm_up());
+        let looks = self.instruments.iter().filter_map(|(_, i)| i.next());
+        let next = looks.chain(warm_up).chain(change).min();
         next.map_or(self.end(), |at| at.min(self.end()))
     }
 

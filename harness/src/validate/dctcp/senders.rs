@@ -44,10 +44,8 @@ pub(super) fn own_sender(
         "DCTCP with a choice of growth",
         move |s: &FlowStart| ModelSender::new(s, growth, after_cut),
     );
-    let runner = Flows {
-        congestion: Arc::new(registry),
-        ..Flows::default()
-    };
+    let mut runner = Flows::default();
+    runner.registry.congestion = Arc::new(registry);
     let mut spec = spec.clone();
     spec.tcp.congestion = "model-dctcp".to_owned();
     let ctx = RunContext {

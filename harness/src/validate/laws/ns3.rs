@@ -191,10 +191,8 @@ fn go(bench: &Bench<'_>, spec: &FlowsSpec) -> Result<FlowsRun, ScenarioError> {
             }
         },
     );
-    let runner = Flows {
-        congestion: Arc::new(registry),
-        ..Flows::default()
-    };
+    let mut runner = Flows::default();
+    runner.registry.congestion = Arc::new(registry);
     let ctx = RunContext {
         cancel: Some(bench.cancel()),
         ..RunContext::default()

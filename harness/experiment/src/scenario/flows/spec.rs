@@ -178,6 +178,11 @@ impl FlowsSpec {
 }
 
 impl FlowSpec {
+    /// Its congestion control among the flows of `spec`.
+    pub(super) fn congestion_in<'a>(&'a self, spec: &'a FlowsSpec) -> &'a String {
+        self.congestion.as_ref().unwrap_or(&spec.tcp.congestion)
+    }
+
     /// A flow without end from `from` to `to`, from the beginning.
     pub fn unlimited(from: u32, to: u32) -> Self {
         Self {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::scenario::spec::{Aqm, Codel, QueueLimit, SharedBuffer};
-use narrows::{Duration, Instant};
+use narrows::{ByteCount, Duration, Instant};
 
 fn go(spec: &FlowsSpec) -> FlowsRun {
     Flows::default()
