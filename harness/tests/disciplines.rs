@@ -4,7 +4,7 @@
 use narrows::config::TcpConfig;
 use narrows::{Instant, Rate};
 use narrows_harness::peer::{Close, Flow, FlowEnd, MixedHost, Open, OurFlows, Read};
-use narrows_net::host::capture::Capture;
+use narrows_net::host::capture::{Capture, Link};
 use narrows_net::host::{SimPacket, TcpHost, address_of};
 use narrows_net::net::discipline::codel::CodelSpec;
 use narrows_net::net::discipline::drr::DrrSpec;
@@ -63,14 +63,8 @@ struct Ended {
     dropped: u64,
 }
 
-/// Senders 1 and up send to host 0 at once; the first one's packets carry `dscp`.
-fn run<T: Tap<SimPacket>>(
-    discipline: &DisciplineSpec,
-    limit: u32,
-    dscp: u8,
-    wire: bool,
-    tap: T,
-) -> Ended {
+/// Host 0 behind a port with the discipline.
+fn star(discipline: &DisciplineSpec, limit: u32) -> Star {
     let link = LinkSpec::new(Rate::from_gbps(1), SimTime::from_micros(10));
     let attachment = Attachment {
         nic: NicSpec::new(Capacity::Packets(1_000)),
@@ -83,6 +77,18 @@ fn run<T: Tap<SimPacket>>(
         discipline: discipline.clone(),
         ..PortSpec::new(Capacity::Packets(limit))
     };
+    star
+}
+
+/// Senders 1 and up send to host 0 at once; the first one's packets carry `dscp`.
+fn run<T: Tap<SimPacket>>(
+    discipline: &DisciplineSpec,
+    limit: u32,
+    dscp: u8,
+    wire: bool,
+    tap: T,
+) -> Ended {
+    let star = star(discipline, limit);
     let host = |id: u32, flows: &[Flow]| {
         let tcp = TcpConfig {
             dscp: if id == 1 { dscp } else { 0 },
@@ -184,7 +190,9 @@ fn a_flow_of_a_higher_class_goes_first() {
 fn a_capture_tells_what_each_discipline_did() {
     for (discipline, limit) in disciplines() {
         let mut file = Vec::new();
-        let mut capture = Capture::new(&mut file, HostId(0), None).unwrap();
+        let graph = star(&discipline, limit).graph().unwrap();
+        let link = Link::of(&graph, HostId(0), address_of(HostId(0))).unwrap();
+        let mut capture = Capture::new(&mut file, link, None).unwrap();
         let ended = run(&discipline, limit, 0, false, &mut capture);
         capture.finish().unwrap();
         let count = |what: &str| {

@@ -315,6 +315,54 @@ fn mistakes_are_told_with_what_to_do() {
 }
 
 #[test]
+fn one_run_is_recorded() {
+    let scratch = Scratch::new("record");
+    let many = scratch.run(&["run", "x.toml", "--pcap", "c.pcapng"]);
+    assert_eq!(many.status.code(), Some(2));
+    let told = err(&many);
+    let how = "--set host.tcp.congestion=VALUE --set network.link.delay=VALUE -r 1";
+    assert!(told.contains("this is 8") && told.contains(how), "{told}");
+    let one = [
+        "run",
+        "x.toml",
+        "--set",
+        "host.tcp.congestion=reno",
+        "--set",
+        "network.link.delay=5us",
+        "-r",
+        "1",
+    ];
+    let run = |more: &[&str]| scratch.run(&[&one[..], more].concat());
+    let plain = run(&[]);
+    let recorded = run(&[
+        "--pcap",
+        "c.pcapng",
+        "--pcap-at",
+        "h2",
+        "--trace",
+        "t.jsonl",
+    ]);
+    assert_eq!(recorded.status.code(), Some(0), "{}", err(&recorded));
+    assert_eq!(out(&plain), out(&recorded));
+    let trace = fs::read_to_string(scratch.0.join("t.jsonl")).unwrap();
+    assert!(trace.lines().count() > 10, "{trace}");
+    let capture = fs::read(scratch.0.join("c.pcapng")).unwrap();
+    let address = b"the link of 10.0.0.3";
+    assert!(capture.windows(address.len()).any(|w| w == address));
+    let nobody = run(&["--pcap", "d.pcapng", "--pcap-at", "h9"]);
+    assert_eq!(nobody.status.code(), Some(2));
+    assert!(err(&nobody).contains("one host"), "{}", err(&nobody));
+    let folder = ["--out", "results"];
+    assert_eq!(run(&folder).status.code(), Some(0));
+    let again = run(&[&folder[..], &["--pcap", "e.pcapng"]].concat());
+    assert_eq!(again.status.code(), Some(1));
+    assert!(err(&again).contains("another folder"), "{}", err(&again));
+    for file in ["d.pcapng", "e.pcapng"] {
+        assert!(!scratch.0.join(file).exists(), "{file}");
+    }
+}
+
+#[test]
 fn an_expectation_that_fails_is_an_exit_code_and_a_junit_failure() {
     let s = Scratch::new("expect");
     fs::write(s.0.join("y.toml"), FILE.replace("> 1Mb/s", "> 10Gb/s")).unwrap();

@@ -43,15 +43,17 @@ pub const fn total_cost(runs: usize) -> u64 {
 }
 
 /// Does `runs` in their order on `threads` threads, until done or `cancel` is set. A run that
-/// panics is an error of its own.
+/// panics is an error of its own. What `first` says of capture and trace is for the first of them.
 pub fn execute(
     plan: &Plan,
     registry: &Registry,
     runs: &[PlannedRun],
     threads: usize,
     cancel: &AtomicBool,
+    first: RunContext<'_>,
     listener: Listener<'_>,
 ) {
+    let first = Mutex::new(Some(first));
     let one = Mutex::new(());
     let stop = AtomicBool::new(false);
     parallel::each(runs.len(), threads, |index| {
@@ -66,11 +68,19 @@ pub fn execute(
                 phase: Phase::Running,
             });
         };
-        let ctx = RunContext {
+        let mut ctx = RunContext {
             cancel: Some(cancel),
             progress: Some(&progress),
             ..RunContext::default()
         };
+        if index == 0
+            && let Some(first) = first.lock().unwrap_or_else(PoisonError::into_inner).take()
+        {
+            ctx.capture = first.capture.map(|out| out as _);
+            ctx.capture_at = first.capture_at;
+            ctx.snap_length = first.snap_length;
+            ctx.trace = first.trace.map(|out| out as _);
+        }
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let experiment = plan.experiment(run, registry)?;
             experiment.run(registry, ctx)

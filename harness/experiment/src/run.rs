@@ -8,10 +8,11 @@ mod watch;
 pub use outcome::{FlowOutcome, HostOutcome, PortOutcome, RunOutcome};
 pub use prepare::{Prepared, Size};
 
-use crate::host::capture::Capture;
+use crate::host::capture::{Capture, Link};
 use crate::host::trace::TraceLog;
 use crate::host::{SimPacket, TcpHost};
 use crate::model::{Experiment, Invalid};
+use crate::net::graph::NodeId;
 use crate::net::packet::HostId;
 use crate::registry::Registry;
 use crate::scenario::{Outcome, Recording, RunContext, Unrecorded};
@@ -21,6 +22,7 @@ use crate::sim::world::{Outcome as Ended, World};
 use crate::traffic::{Broken, HostApp};
 use crate::version::{COMMIT, VERSION};
 use std::fmt;
+use std::io;
 use watch::{Next, Watch};
 
 /// How often the cancellation flag is looked at, in host events.
@@ -69,13 +71,22 @@ impl Experiment {
         registry: &Registry,
         mut ctx: RunContext<'_>,
     ) -> Result<RunOutcome, RunError> {
+        let prepared = Prepared::new(self, registry)?;
         let capture = ctx.capture.take();
-        let capture = capture.map(|out| Capture::new(out, ctx.capture_at, ctx.snap_length));
+        let capture = capture.map(|out| {
+            let host = ctx.capture_at;
+            let address = self.network.common.ip.address_of(host);
+            let link = Link::of(&prepared.graph, host, address).ok_or_else(|| {
+                let name = prepared.graph.node_name(NodeId::Host(host));
+                io::Error::other(format!("{name} has no link to capture on"))
+            });
+            Capture::new(out, link?, ctx.snap_length)
+        });
         let (mut outcome, written) = match capture {
-            None => (self.watch(registry, ctx, NoTap)?.0, Ok(())),
-            Some(Err(e)) => (self.watch(registry, ctx, NoTap)?.0, Err(e)),
+            None => (simulate(self, prepared, ctx, NoTap)?.0, Ok(())),
+            Some(Err(e)) => (simulate(self, prepared, ctx, NoTap)?.0, Err(e)),
             Some(Ok(tap)) => {
-                let (outcome, tap) = self.watch(registry, ctx, tap)?;
+                let (outcome, tap) = simulate(self, prepared, ctx, tap)?;
                 (outcome, tap.finish())
             }
         };

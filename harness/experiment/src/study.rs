@@ -7,6 +7,7 @@ use crate::plan::{Plan, PlannedRun, Shard};
 use crate::registry::Registry;
 use crate::results::Record;
 use crate::run::RunError;
+use crate::scenario::RunContext;
 use crate::stats::Estimate;
 use crate::summary::{self, Summary};
 use std::fmt;
@@ -95,7 +96,16 @@ impl Study {
             },
         };
         let cancel = AtomicBool::new(false);
-        execute(&plan, registry, &runs, threads.max(1), &cancel, listener);
+        let plain = RunContext::default();
+        execute(
+            &plan,
+            registry,
+            &runs,
+            threads.max(1),
+            &cancel,
+            plain,
+            listener,
+        );
         let (mut records, failed) = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some((run, error)) = failed {
             return Err(StudyError::Run {

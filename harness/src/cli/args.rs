@@ -1,5 +1,6 @@
 //! The options.
 
+use super::recorder::RecordArgs;
 use super::values::{self, List};
 use crate::scenario::spec::{Aqm, DelayedAck, EcnUse, Impair, QueueLimit, SharedBuffer};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -278,16 +279,8 @@ pub(super) struct IncastArgs {
     /// Write a line for each run as CSV; - is standard output.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = OUTPUT)]
     pub(super) csv: Option<PathBuf>,
-    /// Capture every packet of a single run as pcapng with nanosecond times.
-    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
-    pub(super) pcap: Option<PathBuf>,
-    /// Keep the first so many bytes of each packet in the capture [default: all].
-    #[arg(long, value_name = "SIZE", value_parser = values::snap_length, requires = "pcap", help_heading = OUTPUT)]
-    pub(super) snaplen: Option<ByteCount>,
-    /// Write what every connection of a single run decides as JSON lines: windows, losses,
-    /// timeouts with their cause.
-    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
-    pub(super) trace: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) record: RecordArgs,
     /// No progress, no table: only what happened, and errors.
     #[arg(short, long, help_heading = OUTPUT)]
     pub(super) quiet: bool,

@@ -6,7 +6,7 @@ use super::catalog::Kind;
 use super::marking::{asks_for_ecn, never_marks};
 use super::output::{OutputFile, Sink, Wanted, apart, print};
 use super::progress::{Progress, Watcher};
-use super::recorder::Recorders;
+use super::recorder::RecordArgs;
 use super::values::{self, List};
 use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, tell, usage};
 use crate::report::chart::Theme;
@@ -106,16 +106,8 @@ pub(super) struct FlowsArgs {
     /// Write the result as JSON (`-`: to standard output, in place of the table).
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     json: Option<PathBuf>,
-    /// Capture every packet as pcapng with nanosecond times.
-    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
-    pcap: Option<PathBuf>,
-    /// Keep the first so many bytes of each packet in the capture [default: all].
-    #[arg(long, value_name = "SIZE", value_parser = values::snap_length, requires = "pcap", help_heading = OUTPUT)]
-    snaplen: Option<ByteCount>,
-    /// Write what every connection decides as JSON lines: windows, losses, timeouts with their
-    /// cause.
-    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
-    trace: Option<PathBuf>,
+    #[command(flatten)]
+    record: RecordArgs,
     /// Draw --plot as SVG.
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     svg: Option<PathBuf>,
@@ -200,21 +192,18 @@ pub(super) fn run<R>(
     }
     args.check()?;
     let spec = spec(args);
+    let [pcap, trace] = args.record.wanted();
     apart(&[
         Wanted::data("json", args.json.as_deref()),
         Wanted::file("svg", args.svg.as_deref()),
-        Wanted::file("pcap", args.pcap.as_deref()),
-        Wanted::file("trace", args.trace.as_deref()),
+        pcap,
+        trace,
     ])?;
     spec.validate().map_err(|e| told(args, e))?;
     let json = Sink::open("JSON", args.json.as_deref())?;
     let svg = args.svg.as_deref();
     let svg = svg.map(|p| OutputFile::create("plot", p)).transpose()?;
-    let open = |what, path: &Option<PathBuf>| {
-        let path = path.as_deref();
-        path.map(|p| OutputFile::create(what, p)).transpose()
-    };
-    let mut recorders = Recorders::of(open("capture", &args.pcap)?, open("trace", &args.trace)?);
+    let mut recorders = args.record.open()?;
     let runner = Flows {
         registry: catalog.registry.clone(),
     };
@@ -224,11 +213,8 @@ pub(super) fn run<R>(
     let within = |done, all| progress.within(0, part(cost, done, all));
     let ctx = RunContext {
         cancel: Some(console.cancel),
-        capture: recorders.capture.as_mut().map(|file| file as _),
-        snap_length: args.snaplen,
-        trace: recorders.trace.as_mut().map(|file| file as _),
         progress: Some(&within),
-        ..RunContext::default()
+        ..recorders.context()
     };
     let ran = runner.run(&spec, ctx);
     progress.finish();
@@ -282,9 +268,10 @@ pub(super) fn run<R>(
 
 /// What an interrupted run leaves.
 fn interrupted(args: &FlowsArgs) -> &'static str {
-    match (&args.pcap, &args.trace) {
-        (None, None) => "narrows: interrupted\n",
-        _ => "narrows: interrupted; what was recorded until then is kept\n",
+    if args.record.is_any() {
+        "narrows: interrupted; what was recorded until then is kept\n"
+    } else {
+        "narrows: interrupted\n"
     }
 }
 

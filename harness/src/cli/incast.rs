@@ -15,7 +15,6 @@ use crate::report::table::{self, Colour};
 use crate::report::{Summary, html};
 use crate::scenario::parallel::{SweepResults, cost, guarded, part, run_sweep};
 use crate::scenario::{IncastRunner, PlannedRun, RunContext, ScenarioError, SweepSpec};
-use narrows::ByteCount;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -29,21 +28,21 @@ struct Outputs {
     svg: Option<OutputFile>,
     json: Sink,
     csv: Sink,
-    pcap: Option<OutputFile>,
-    trace: Option<OutputFile>,
+    recorders: Recorders,
 }
 
 impl Outputs {
     fn open(args: &IncastArgs) -> Result<Self, Stop> {
         let report =
             (!args.no_report).then(|| args.report.as_deref().unwrap_or(Path::new(DEFAULT_REPORT)));
+        let [pcap, trace] = args.record.wanted();
         apart(&[
             Wanted::file("report", report),
             Wanted::data("json", args.json.as_deref()),
             Wanted::data("csv", args.csv.as_deref()),
             Wanted::file("svg", args.svg.as_deref()),
-            Wanted::file("pcap", args.pcap.as_deref()),
-            Wanted::file("trace", args.trace.as_deref()),
+            pcap,
+            trace,
         ])?;
         let open = |what, path: &Option<PathBuf>| -> Result<Option<OutputFile>, Stop> {
             Ok(path
@@ -66,8 +65,7 @@ impl Outputs {
             svg: open("plot", &args.svg)?,
             json: Sink::open("JSON", args.json.as_deref())?,
             csv: Sink::open("CSV", args.csv.as_deref())?,
-            pcap: open("capture", &args.pcap)?,
-            trace: open("trace", &args.trace)?,
+            recorders: args.record.open()?,
         })
     }
 
@@ -86,19 +84,8 @@ pub(super) fn run<R: IncastRunner>(
     let sweep = plan(args, &app.catalog, &app.defaults)
         .map_err(|BadValue { option, given, why }| usage(option, &given, &why))?;
     let planned = planned(args, &app.catalog, &sweep)?;
-    for (option, what, path) in [
-        ("pcap", "a capture", &args.pcap),
-        ("trace", "a trace", &args.trace),
-    ] {
-        if let (Some(path), true) = (path, planned.len() > 1) {
-            let why = format!(
-                "{what} is of one run, and this is {}: give one value each to --servers, --cc, \
-                 --rto and the other lists",
-                planned.len()
-            );
-            return Err(usage(option, &path.display().to_string(), &why));
-        }
-    }
+    let how = "give one value each to --servers, --cc, --rto and the other lists";
+    args.record.check(planned.len(), how)?;
     let mut outputs = Outputs::open(args)?;
     let watcher = Watcher::of(args.quiet, console.stderr_terminal);
     let total = planned
@@ -107,24 +94,17 @@ pub(super) fn run<R: IncastRunner>(
         .fold(0_u64, u64::saturating_add);
     let progress = Progress::new(watcher, "runs", planned.len(), total);
     let mut broken = Vec::new();
-    let results = match (outputs.pcap.take(), outputs.trace.take()) {
-        (None, None) => {
-            let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-            let threads = args.threads.map_or(cores, |n| n as usize);
-            run_sweep(&planned, &app.runner, threads, console.cancel, &|s| {
-                progress.of(s)
-            })
-        }
-        (pcap, trace) => {
-            let mut recorders = Recorders::of(pcap, trace);
-            let watch = Watched {
-                snap_length: args.snaplen,
-                progress: &progress,
-            };
-            let results = watched(app, &planned, &mut recorders, &watch, console);
-            broken = recorders.finish();
-            results
-        }
+    let results = if args.record.is_any() {
+        let mut recorders = std::mem::take(&mut outputs.recorders);
+        let results = watched(app, &planned, &mut recorders, &progress, console);
+        broken = recorders.finish();
+        results
+    } else {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let threads = args.threads.map_or(cores, |n| n as usize);
+        run_sweep(&planned, &app.runner, threads, console.cancel, &|s| {
+            progress.of(s)
+        })
     };
     let took = progress.finish();
     let interrupted = console.cancel.load(Ordering::Relaxed);
@@ -192,31 +172,22 @@ pub(super) fn planned(
         .map_err(|BadValue { option, given, why }| usage(option, &given, &why))
 }
 
-/// How the run of a capture or trace is watched.
-struct Watched<'a> {
-    snap_length: Option<ByteCount>,
-    progress: &'a Progress,
-}
-
 /// The one run of a capture or trace. What is recorded before an interruption or error is kept.
 fn watched<R: IncastRunner>(
     app: &App<R>,
     planned: &[PlannedRun],
     recorders: &mut Recorders,
-    watch: &Watched<'_>,
+    progress: &Progress,
     console: &Console<'_>,
 ) -> SweepResults {
     let mut results = SweepResults::default();
     for (index, p) in planned.iter().enumerate() {
         let cost = cost(&p.spec);
-        let progress = |done, all| watch.progress.within(index, part(cost, done, all));
+        let within = |done, all| progress.within(index, part(cost, done, all));
         let ctx = RunContext {
             cancel: Some(console.cancel),
-            capture: recorders.capture.as_mut().map(|file| file as _),
-            snap_length: watch.snap_length,
-            trace: recorders.trace.as_mut().map(|file| file as _),
-            progress: Some(&progress),
-            ..RunContext::default()
+            progress: Some(&within),
+            ..recorders.context()
         };
         match guarded(&app.runner, &p.spec, ctx) {
             Ok(run) => results.runs.push(Some(run)),

@@ -1,7 +1,77 @@
 //! A file that a run writes as it goes, a capture or a trace: if it breaks off, the run does not.
 
-use super::output::{OutputError, OutputFile};
+use super::output::{OutputError, OutputFile, Wanted};
+use super::{Stop, usage, values};
+use crate::scenario::RunContext;
+use clap::Args;
+use narrows::ByteCount;
 use std::io::{self, Write};
+use std::path::PathBuf;
+
+/// What is recorded of a run.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Output")]
+pub(super) struct RecordArgs {
+    /// Capture every packet of a single run as pcapng with nanosecond times.
+    #[arg(long, value_name = "FILE")]
+    pub(super) pcap: Option<PathBuf>,
+    /// Keep the first so many bytes of each packet in the capture [default: all].
+    #[arg(long, value_name = "SIZE", value_parser = values::snap_length, requires = "pcap")]
+    snaplen: Option<ByteCount>,
+    /// Write what every connection of a single run decides as JSON lines: windows, losses,
+    /// timeouts with their cause.
+    #[arg(long, value_name = "FILE")]
+    pub(super) trace: Option<PathBuf>,
+}
+
+impl RecordArgs {
+    /// The files that are wanted.
+    pub(super) fn wanted(&self) -> [Wanted<'_>; 2] {
+        [
+            Wanted::file("pcap", self.pcap.as_deref()),
+            Wanted::file("trace", self.trace.as_deref()),
+        ]
+    }
+
+    /// Whether anything is.
+    pub(super) const fn is_any(&self) -> bool {
+        self.pcap.is_some() || self.trace.is_some()
+    }
+
+    /// Of `runs` runs one is recorded, if it is the only one; `how` says what makes it so.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub(super) fn check(&self, runs: usize, how: &str) -> Result<(), Stop> {
+        for (option, what, path) in [
+            ("pcap", "a capture", &self.pcap),
+            ("trace", "a trace", &self.trace),
+        ] {
+            if let (Some(path), true) = (path, runs > 1) {
+                let why = format!("{what} is of one run, and this is {runs}: {how}");
+                return Err(usage(option, &path.display().to_string(), &why));
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the files.
+    ///
+    /// # Errors
+    /// If that cannot be done.
+    pub(super) fn open(&self) -> Result<Recorders, Stop> {
+        let open = |what, unit, path: &Option<PathBuf>| {
+            let path = path.as_deref();
+            let file = path.map(|p| OutputFile::create(what, p)).transpose()?;
+            Ok::<_, Stop>(file.map(|file| Recorder::of(unit, file)))
+        };
+        Ok(Recorders {
+            capture: open("capture", Unit::Block, &self.pcap)?,
+            trace: open("trace", Unit::Line, &self.trace)?,
+            snap_length: self.snaplen,
+        })
+    }
+}
 
 /// What a file consists of: it may end after any one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +161,7 @@ impl Write for Direct {
 
 impl Recorder<Direct> {
     /// Record in `file`.
-    pub(super) const fn of(unit: Unit, file: OutputFile) -> Self {
+    const fn of(unit: Unit, file: OutputFile) -> Self {
         Self::new(unit, Direct(file))
     }
 
@@ -107,18 +177,22 @@ impl Recorder<Direct> {
     }
 }
 
-/// What is recorded of a run.
+/// The files that a run writes.
 #[derive(Debug, Default)]
 pub(super) struct Recorders {
-    pub(super) capture: Option<Recorder<Direct>>,
-    pub(super) trace: Option<Recorder<Direct>>,
+    capture: Option<Recorder<Direct>>,
+    trace: Option<Recorder<Direct>>,
+    snap_length: Option<ByteCount>,
 }
 
 impl Recorders {
-    pub(super) fn of(capture: Option<OutputFile>, trace: Option<OutputFile>) -> Self {
-        Self {
-            capture: capture.map(|file| Recorder::of(Unit::Block, file)),
-            trace: trace.map(|file| Recorder::of(Unit::Line, file)),
+    /// The context of a run that is recorded.
+    pub(super) fn context(&mut self) -> RunContext<'_> {
+        RunContext {
+            capture: self.capture.as_mut().map(|file| file as _),
+            snap_length: self.snap_length,
+            trace: self.trace.as_mut().map(|file| file as _),
+            ..RunContext::default()
         }
     }
 

@@ -3,7 +3,8 @@
 use super::incast::command_line;
 use super::output::{OutputFile, Wanted, apart, print};
 use super::progress::{Progress, Watcher};
-use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop};
+use super::recorder::RecordArgs;
+use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, tell};
 use crate::report::chart::Theme;
 use crate::report::table::Colour;
 use crate::report::{points, study};
@@ -15,8 +16,10 @@ use narrows_experiment::plan::{Plan, PlannedRun, Shard};
 use narrows_experiment::registry::Registry;
 use narrows_experiment::results::{Folder, FolderError, Record};
 use narrows_experiment::run::RunError;
+use narrows_experiment::scenario::RunContext;
 use narrows_experiment::shipped::{self, Shipped};
 use narrows_experiment::summary::{Holds, Summary, Verdict};
+use narrows_net::net::packet::HostId;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
@@ -65,6 +68,11 @@ pub(super) struct RunArgs {
     /// Write what was expected and what came out as JUnit XML.
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     junit: Option<PathBuf>,
+    #[command(flatten)]
+    record: RecordArgs,
+    /// The host at whose link, at its switch, the capture is taken [default: the first].
+    #[arg(long, value_name = "HOST", requires = "pcap", help_heading = OUTPUT)]
+    pcap_at: Option<String>,
     /// No progress, no table: only what happened, and errors.
     #[arg(short, long, help_heading = OUTPUT)]
     quiet: bool,
@@ -149,7 +157,8 @@ pub(super) fn run<R>(
     command: &[OsString],
     console: &mut Console<'_>,
 ) -> Result<u8, Stop> {
-    apart(&[Wanted::file("junit", args.junit.as_deref())])?;
+    let [pcap, trace] = args.record.wanted();
+    apart(&[Wanted::file("junit", args.junit.as_deref()), pcap, trace])?;
     let registry = &app.catalog.registry;
     let (name, text) = read(&args.experiment)?;
     let loaded = Loaded::parse(&name, &text, registry).map_err(|e| wrong(&e))?;
@@ -182,12 +191,33 @@ pub(super) fn run<R>(
         return Ok(EXIT_OK);
     }
     plan.check(registry).map_err(|e| impossible(&source, &e))?;
+    let capture_at = recorded_at(args, &plan, registry)?;
     let junit = args.junit.as_deref();
     let junit = junit
         .map(|path| OutputFile::create("JUnit", path))
         .transpose()?;
     let mut store = Store::open(args, &plan, registry)?;
-    let finished = work(args, &plan, registry, &mut store, console)?;
+    let runs: Vec<PlannedRun> = match &store {
+        Store::Folder(folder) => plan.missing(args.shard.unwrap_or(Shard::WHOLE), &folder.done()),
+        Store::Memory(_) => plan.part(args.shard.unwrap_or(Shard::WHOLE)).collect(),
+    };
+    if args.record.is_any() && runs.is_empty() {
+        let why = "the folder of --out has this run already, and no other is left to record: give \
+                   another folder";
+        return Err(Stop::Failed(why.to_owned()));
+    }
+    let mut recorders = args.record.open()?;
+    let first = RunContext {
+        capture_at,
+        ..recorders.context()
+    };
+    let finished = work(args, &plan, registry, &runs, first, &mut store, console);
+    // What was recorded before an interruption or error is kept.
+    let broken = recorders.finish();
+    for error in &broken {
+        tell(error, console);
+    }
+    let finished = finished?;
     store.finish(registry)?;
     let records = store.records();
     let summary = Summary::new(&plan, records);
@@ -235,15 +265,41 @@ pub(super) fn run<R>(
         return Ok(EXIT_INTERRUPTED);
     }
     // A run that was cut by its time is what was asked for; these are not.
-    let broken = ["stalled", "connection-lost", "corrupt-data"];
-    let broken = records.iter().any(|r| broken.contains(&r.outcome.as_str()));
+    let wrong = ["stalled", "connection-lost", "corrupt-data"];
+    let wrong = records.iter().any(|r| wrong.contains(&r.outcome.as_str()));
     let failed = |v: &Verdict| v.holds != Holds::Yes;
     let unmet = args.check && verdicts.iter().any(failed);
-    Ok(if finished == Finished::All && !unmet && !broken {
-        EXIT_OK
-    } else {
-        EXIT_FAILED
-    })
+    Ok(
+        if finished == Finished::All && !unmet && !wrong && broken.is_empty() {
+            EXIT_OK
+        } else {
+            EXIT_FAILED
+        },
+    )
+}
+
+/// Whether one run can be recorded, and at which host.
+fn recorded_at(args: &RunArgs, plan: &Plan, registry: &Registry) -> Result<HostId, Stop> {
+    if !args.record.is_any() {
+        return Ok(HostId(0));
+    }
+    let mut how = Vec::new();
+    let base = plan.base();
+    let values = base.sweep.iter().filter(|axis| axis.values.len() > 1);
+    how.extend(values.map(|axis| format!("--set {}=VALUE", axis.key)));
+    if base.run.repetitions > 1 {
+        how.push("-r 1".to_owned());
+    }
+    let shard = args.shard.unwrap_or(Shard::WHOLE);
+    let how = format!("choose one with {}", how.join(" "));
+    args.record.check(plan.part(shard).count(), &how)?;
+    let (Some(name), Some(run)) = (&args.pcap_at, plan.part(shard).next()) else {
+        return Ok(HostId(0));
+    };
+    let experiment = plan.experiment(run, registry);
+    let host = experiment.and_then(|e| e.host_named(registry, name));
+    let host = host.map_err(|e| Stop::Failed(e.to_string()))?;
+    host.ok_or_else(|| super::usage("pcap-at", name, "expected the name of one host, as h0"))
 }
 
 /// The report, its figures, and the numbers of each.
@@ -341,19 +397,16 @@ enum Finished {
     NotAll,
 }
 
-/// Runs what is missing.
+/// Does `runs`, the first of them with what `first` says of capture and trace.
 fn work(
     args: &RunArgs,
     plan: &Plan,
     registry: &Registry,
+    runs: &[PlannedRun],
+    first: RunContext<'_>,
     store: &mut Store,
     console: &mut Console<'_>,
 ) -> Result<Finished, Stop> {
-    let shard = args.shard.unwrap_or(Shard::WHOLE);
-    let runs: Vec<PlannedRun> = match &*store {
-        Store::Folder(folder) => plan.missing(shard, &folder.done()),
-        Store::Memory(_) => plan.part(shard).collect(),
-    };
     let had = store.records().len();
     if had > 0 && !args.quiet {
         let text = format!(
@@ -397,7 +450,15 @@ fn work(
         step: &step,
         ended: &ended,
     };
-    execute(plan, registry, &runs, threads, console.cancel, listener);
+    execute(
+        plan,
+        registry,
+        runs,
+        threads,
+        console.cancel,
+        first,
+        listener,
+    );
     progress.finish();
     let (_, failures, stop) = kept
         .into_inner()

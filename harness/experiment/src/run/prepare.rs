@@ -126,6 +126,18 @@ pub struct Size {
 }
 
 impl Experiment {
+    /// The host with a name, or `None` if it names none or several.
+    ///
+    /// # Errors
+    /// Which key is impossible, and why.
+    pub fn host_named(&self, registry: &Registry, name: &str) -> Result<Option<HostId>, Invalid> {
+        let graph = Prepared::new(self, registry)?.graph;
+        Ok(match graph.resolve_hosts(name).as_deref() {
+            Ok([host]) => Some(*host),
+            _ => None,
+        })
+    }
+
     /// How large a run of it is; that it is possible is checked on the way.
     ///
     /// # Errors

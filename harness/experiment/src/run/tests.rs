@@ -532,3 +532,71 @@ duration = "40ms"
     names.dedup();
     assert_eq!(names.len(), 4, "{names:?}");
 }
+
+/// Packets in a capture: blocks of kind 6 of pcapng.
+fn packets(capture: &[u8]) -> u64 {
+    let word = |at: usize| u32::from_le_bytes(capture[at..at + 4].try_into().unwrap());
+    let (mut at, mut count) = (0, 0);
+    while at < capture.len() {
+        count += u64::from(word(at) == 6);
+        at += word(at + 4) as usize;
+    }
+    count
+}
+
+/// In a network of several switches the capture is of the host's link alone, and each packet is
+/// there once: those that its NIC sent, and those that came to the port to it.
+#[test]
+fn a_capture_behind_several_switches_is_of_one_link() {
+    let mut commented = 0;
+    for ip in ["v4", "v6"] {
+        let text = COPY.replace("[network]", &format!("[network]\nip = \"{ip}\""));
+        let text = text.replace("warm_up = \"500us\"", "");
+        let registry = Registry::default();
+        let loaded = Loaded::parse("x.toml", &text, &registry).unwrap();
+        for host in ["h7", "h0"] {
+            let mut file = Vec::new();
+            let at = loaded.experiment.host_named(&registry, host).unwrap();
+            let ctx = RunContext {
+                capture: Some(&mut file),
+                capture_at: at.unwrap(),
+                ..RunContext::default()
+            };
+            let outcome = loaded.experiment.run(&registry, ctx).unwrap();
+            assert_eq!(outcome, run(&text), "who is watched does the same");
+            let at = |name: &str| outcome.ports.iter().find(|p| p.name == name).unwrap();
+            let leaf = if host == "h7" { "leaf1" } else { "leaf0" };
+            let (nic, port) = (
+                at(&format!("{host}->{leaf}")),
+                at(&format!("{leaf}->{host}")),
+            );
+            let passed = nic.packets + port.packets + port.dropped_by_queue();
+            let (found, waits) = (packets(&file), 100);
+            assert!(
+                found > 1_000 && found.abs_diff(passed) <= waits,
+                "{found} {passed}"
+            );
+            let comments = |what: &[u8]| file.windows(what.len()).filter(|w| *w == what).count();
+            // Those at the port to the host, and what it sent met at ports further on.
+            let here = || {
+                outcome
+                    .ports
+                    .iter()
+                    .filter(|p| p.name.starts_with(&format!("{leaf}->")))
+            };
+            let (dropped, marked) = (
+                comments(b"dropped: full") as u64,
+                comments(b"marked CE") as u64,
+            );
+            let all: u64 = here().map(|p| p.dropped_for_room()).sum();
+            assert!(
+                (port.dropped_for_room()..=all).contains(&dropped),
+                "{dropped} {all}"
+            );
+            let all: u64 = here().map(|p| p.marks).sum();
+            assert!((port.marks..=all).contains(&marked), "{marked} {all}");
+            commented += marked;
+        }
+    }
+    assert!(commented > 0);
+}

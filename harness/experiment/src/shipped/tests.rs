@@ -247,7 +247,8 @@ fn unmet(name: &str) -> Vec<String> {
         },
     };
     let never = AtomicBool::new(false);
-    execute(&plan, &registry, &runs, 2, &never, listener);
+    let plain = RunContext::default();
+    execute(&plan, &registry, &runs, 2, &never, plain, listener);
     let records = records.into_inner().unwrap();
     let summary = Summary::new(&plan, &records);
     let verdicts = summary.verdicts(&registry.metrics).unwrap();

@@ -55,6 +55,16 @@ pub enum Family {
     Ipv6,
 }
 
+impl Family {
+    /// The address of a host.
+    pub fn address_of(self, host: HostId) -> IpAddr {
+        match self {
+            Self::Ipv4 => address_of(host),
+            Self::Ipv6 => ipv6_address_of(host),
+        }
+    }
+}
+
 /// A connection that a role opened or accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opened {
@@ -271,10 +281,7 @@ impl Parts {
     }
 
     pub(super) fn address(&self, host: HostId) -> IpAddr {
-        match self.family {
-            Family::Ipv4 => address_of(host),
-            Family::Ipv6 => ipv6_address_of(host),
-        }
+        self.family.address_of(host)
     }
 
     pub(super) fn any(&self) -> IpAddr {

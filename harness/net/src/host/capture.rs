@@ -1,7 +1,7 @@
 //! Writes what a run sends as a capture file.
 //!
 //! The capture is taken where an incast is decided: at the switch, on the link of one host, the
-//! client. A packet appears once, at the instant when it reaches the queue that it has to pass;
+//! client ([`Link`]). A packet appears once, at the instant when it reaches the queue that it has to pass;
 //! what becomes of it there and on the link behind is its comment: marked, trimmed, dropped, lost. So the
 //! capture holds each packet of a star's client in the order in which the switch saw them, the
 //! dropped ones where they would have stood, and a reader's analysis of retransmissions, duplicate
@@ -9,13 +9,18 @@
 //! the dropped packets would be missing; taken at both, each packet would look like a
 //! retransmission of itself.
 //!
+//! In a network of several switches it is the switch that the host is connected with. What other
+//! switches and links do is not in the capture: a packet to the host that was dropped before that
+//! switch is missing, and one from the host that was dropped behind it looks like any other.
+//!
 //! What the host's own link lost on its way to the switch stands where it was lost, once as well.
 //! What a NIC refused was never sent, and is not there: its TCP sends it later.
 //!
 //! There is one interface: libpcap reads no more of raw IP.
 
-use super::{SimPacket, address_of};
-use crate::net::packet::{HostId, Packet};
+use super::SimPacket;
+use crate::net::graph::{Graph, NodeId};
+use crate::net::packet::{HostId, Packet, PortId};
 use crate::net::stats::DropReason;
 use crate::sim::tap::{Tap, TapEvent};
 use crate::sim::time::SimTime;
@@ -24,9 +29,70 @@ use narrows::endpoint::demux::FourTuple;
 use narrows::pcapng::{Direction, Interface, Record, Writer};
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
+use std::net::IpAddr;
 
 const MARKED: &str = "marked CE";
 const TRIMMED: &str = "trimmed: payload cut";
+
+/// The link of a host, as its switch sees it.
+#[derive(Clone, Debug)]
+pub struct Link {
+    host: HostId,
+    address: IpAddr,
+    /// By port: whether it is one of that switch, and which host it leads to.
+    ports: Vec<Option<Leads>>,
+}
+
+/// Where a port of the switch leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leads {
+    To(HostId),
+    Further,
+}
+
+impl Link {
+    /// The link of `host`, which has `address`; `None` if it has no link.
+    pub fn of(graph: &Graph, host: HostId, address: IpAddr) -> Option<Self> {
+        let (_, switch) = graph.ends(PortId(host.0))?;
+        let leads = |port| match graph.ends(port)? {
+            (from, NodeId::Host(host)) if from == switch => Some(Leads::To(host)),
+            (from, NodeId::Switch(_)) if from == switch => Some(Leads::Further),
+            _ => None,
+        };
+        Some(Self {
+            host,
+            address,
+            ports: graph.ports().map(leads).collect(),
+        })
+    }
+
+    /// Which way `packet` goes on the link, if it passes there.
+    fn direction(&self, packet: &SimPacket) -> Option<Direction> {
+        let ends = packet.for_receiver();
+        if ends.local.ip() == self.address {
+            Some(Direction::Outbound)
+        } else if ends.remote.ip() == self.address {
+            Some(Direction::Inbound)
+        } else {
+            None
+        }
+    }
+
+    /// Whether `port` belongs to the switch.
+    fn is_here(&self, port: PortId) -> bool {
+        self.ports.get(port.index()).is_some_and(Option::is_some)
+    }
+
+    /// Whether `port` is the NIC at the link.
+    fn is_nic(&self, port: PortId) -> bool {
+        port.0 == self.host.0
+    }
+
+    /// Whether nothing is between the switch and `host`.
+    fn is_next(&self, host: HostId) -> bool {
+        self.ports.contains(&Some(Leads::To(host)))
+    }
+}
 
 /// A tap that writes pcapng: at the switch, on the link of one host.
 ///
@@ -35,8 +101,7 @@ const TRIMMED: &str = "trimmed: payload cut";
 pub struct Capture<'a> {
     /// `None` once it is finished.
     file: Option<Writer<&'a mut (dyn Write + Send)>>,
-    /// Whose link it is.
-    host: HostId,
+    link: Link,
     at_switch: Interface,
     /// Seen and not written: the first has not met its fate.
     waiting: VecDeque<Seen>,
@@ -68,14 +133,14 @@ enum Fate {
 }
 
 impl<'a> Capture<'a> {
-    /// Begin a capture on the link of `host`, with the first `snap_length` bytes of each packet,
+    /// Begin a capture on `link`, with the first `snap_length` bytes of each packet,
     /// or all.
     ///
     /// # Errors
     /// When the header cannot be written.
     pub fn new(
         out: &'a mut (dyn Write + Send),
-        host: HostId,
+        link: Link,
         snap_length: Option<ByteCount>,
     ) -> io::Result<Self> {
         let mut file = Writer::new(
@@ -92,12 +157,12 @@ impl<'a> Capture<'a> {
             &format!(
                 "at the switch, the link of {}: outbound is towards it, on arrival at the port's \
                  queue; inbound is from it",
-                address_of(host)
+                link.address
             ),
         );
         Ok(Self {
             file: Some(file),
-            host,
+            link,
             at_switch,
             waiting: VecDeque::new(),
             written: 0,
@@ -115,22 +180,9 @@ impl<'a> Capture<'a> {
         self.file.take().map_or(Ok(()), Writer::finish)
     }
 
-    /// Which way `packet` goes on the host's link, if it passes there.
-    fn direction(&self, packet: &SimPacket) -> Option<Direction> {
-        let ends = packet.for_receiver();
-        let host = address_of(self.host);
-        if ends.local.ip() == host {
-            Some(Direction::Outbound)
-        } else if ends.remote.ip() == host {
-            Some(Direction::Inbound)
-        } else {
-            None
-        }
-    }
-
     /// The switch sees `packet`.
     fn see(&mut self, at: SimTime, packet: &SimPacket, comment: Option<&'static str>, fate: Fate) {
-        let Some(direction) = self.direction(packet) else {
+        let Some(direction) = self.link.direction(packet) else {
             return;
         };
         if fate != Fate::Known {
@@ -148,11 +200,12 @@ impl<'a> Capture<'a> {
         self.write_known();
     }
 
-    /// `packet`, of which no more was known than `fates`, has met its fate; whether the switch has
-    /// seen it. Links deliver in order, so it is the first of its connection, or near it.
+    /// `packet`, of which no more was known than `fates`, has met its fate, with or without CE
+    /// (`ce`); whether the switch has seen it. Links deliver in order, so it is the first of its connection, or near it.
     fn settle(
         &mut self,
         packet: &SimPacket,
+        ce: bool,
         fates: &[Fate],
         comment: Option<&'static str>,
     ) -> bool {
@@ -178,12 +231,21 @@ impl<'a> Capture<'a> {
         seen.fate = Fate::Known;
         seen.comment = comment.or(seen.comment);
         // A queue that decides at its head has marked it since.
-        if packet.is_ce() && !seen.packet.is_ce() {
+        if ce && !seen.packet.is_ce() {
             seen.packet.mark_ce();
             seen.comment = comment.or(Some(MARKED));
         }
         self.write_known();
         true
+    }
+
+    /// `packet` is somewhere else, where it may have been `marked`: if it came by here, it has left.
+    fn left(&mut self, packet: &SimPacket, marked: bool) {
+        if self.link.direction(packet) != Some(Direction::Inbound) {
+            return;
+        }
+        let ce = packet.is_ce() && !marked;
+        self.settle(packet, ce, &[Fate::Queue, Fate::Link], None);
     }
 
     /// Something has happened to `packet` in its queue, which is not its fate.
@@ -249,6 +311,9 @@ impl Tap<SimPacket> for Capture<'_> {
         match event {
             // Shown when it reaches the switch.
             TapEvent::NicSent { .. } | TapEvent::NicRefused { .. } => {}
+            TapEvent::PortQueued { port, marked, .. } if !self.link.is_here(port) => {
+                self.left(packet, marked);
+            }
             TapEvent::PortQueued {
                 marked,
                 trimmed,
@@ -265,9 +330,20 @@ impl Tap<SimPacket> for Capture<'_> {
                 }
                 self.see(at, packet, marked.then_some(MARKED), fate);
             }
-            TapEvent::Trimmed { .. } => self.comment(packet, TRIMMED),
-            TapEvent::Received { .. } => {
-                self.settle(packet, &[Fate::Queue, Fate::Link], None);
+            TapEvent::Trimmed { port } => {
+                if self.link.is_here(port) {
+                    self.comment(packet, TRIMMED);
+                }
+            }
+            TapEvent::Received { host } => {
+                if self.link.is_next(host) {
+                    self.settle(packet, packet.is_ce(), &[Fate::Queue, Fate::Link], None);
+                }
+            }
+            TapEvent::Dropped { port, .. }
+                if !self.link.is_here(port) && !self.link.is_nic(port) =>
+            {
+                self.left(packet, false);
             }
             TapEvent::Dropped { port, reason } => {
                 let what = match reason {
@@ -284,17 +360,23 @@ impl Tap<SimPacket> for Capture<'_> {
                     DropReason::NicReset => "lost: the NIC was reset",
                     DropReason::RingFull => "dropped: the host was paused and its ring full",
                 };
-                // A host's NIC is the port with its number: what its link loses was never seen.
-                let at_nic = address_of(HostId(port.0)) == packet.for_receiver().remote.ip();
+                // What the NIC's link loses was never seen.
+                let at_nic = self.link.is_nic(port);
                 let seen = match reason {
                     DropReason::Lost
                     | DropReason::LinkDown
                     | DropReason::NicReset
                     | DropReason::RingFull => {
-                        !at_nic && self.settle(packet, &[Fate::Queue, Fate::Link], Some(what))
+                        !at_nic
+                            && self.settle(
+                                packet,
+                                packet.is_ce(),
+                                &[Fate::Queue, Fate::Link],
+                                Some(what),
+                            )
                     }
                     DropReason::Early | DropReason::PushOut | DropReason::HeaderQueueFull => {
-                        self.settle(packet, &[Fate::Queue], Some(what))
+                        self.settle(packet, packet.is_ce(), &[Fate::Queue], Some(what))
                     }
                     _ => false,
                 };
