@@ -127,6 +127,60 @@ fn a_file_gives_a_table_and_a_folder() {
     assert_eq!(same.status.code(), Some(0), "{}", out(&same));
 }
 
+/// What a report says is what was measured: differences are beyond the intervals, losses have a
+/// place, and nothing is said of single runs.
+#[test]
+fn a_report_says_what_was_measured() {
+    let s = Scratch::new("report");
+    let ran = s.run(&[
+        "run",
+        "x.toml",
+        "--out",
+        "all",
+        "-q",
+        "--set",
+        "network.queue.limit=20p",
+    ]);
+    assert!(ran.status.success(), "{}", err(&ran));
+    let report = s.read("all/report.html");
+    for part in [
+        "8 runs: 4 points, 2 repetitions of each.",
+        "<h2>What differs</h2>",
+        "link delay 50us against 5us",
+        "<h2>Drops by place</h2>",
+        "s0-&gt;h0",
+        "<th>full</th>",
+        "<h2>Timeouts by class</h2>",
+        "Distribution of transfer times",
+        "Queue (packets) of s0-&gt;h0, seen by probe port",
+        "series-port.csv",
+        "host.tcp.congestion",
+        "narrows run experiment.toml --out again",
+    ] {
+        assert!(report.contains(part), "{part}");
+    }
+    let single = ["-r", "1", "--out", "one", "-q"];
+    let ran = s.run(&[&["run", "x.toml"], &single[..]].concat());
+    assert!(ran.status.success(), "{}", err(&ran));
+    let report = s.read("one/report.html");
+    assert!(report.contains("One run for each point"), "{report}");
+    assert!(!report.contains("<h2>What differs</h2>"));
+    // Words on an axis are words in its numbers.
+    let words = [
+        "--set",
+        "show.x=host.tcp.congestion",
+        "--out",
+        "words",
+        "-q",
+    ];
+    let ran = s.run(&[&["run", "x.toml"], &words[..]].concat());
+    assert!(ran.status.success(), "{}", err(&ran));
+    let numbers = s.read("words/figure-goodput.csv");
+    assert!(numbers.contains("5us,cubic,"), "{numbers}");
+    let svg = s.read("words/figure-goodput.svg");
+    assert!(svg.contains(">cubic</text>"), "{svg}");
+}
+
 #[test]
 fn threads_and_shards_change_nothing() {
     let s = Scratch::new("shards");
@@ -150,12 +204,7 @@ fn threads_and_shards_change_nothing() {
             "{name}"
         );
     }
-    // The figures come with the next run, which has nothing to do.
-    assert!(
-        s.run(&["run", "x.toml", "--out", "whole", "-q"])
-            .status
-            .success()
-    );
+    assert!(s.read("whole/report.html").contains("8 runs: 4 points"));
     assert_eq!(tables(&s, "one"), tables(&s, "whole"));
 }
 

@@ -27,8 +27,8 @@ mod tables;
 pub use error::FolderError;
 pub use folder::Folder;
 pub use journal::Record;
-pub use merge::merge;
-pub use tables::{RunTables, cell, column};
+pub use merge::{Merged, merge};
+pub use tables::{RunTables, cell, cells, column};
 
 const EXPERIMENT: &str = "experiment.toml";
 const JOURNAL: &str = "runs.jsonl";

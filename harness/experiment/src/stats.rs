@@ -33,6 +33,12 @@ impl Estimate {
             samples: samples.len(),
         })
     }
+
+    /// Whether the intervals of two means do not meet; of single samples, whether they differ.
+    pub fn differs_from(&self, other: &Self) -> bool {
+        let reach = self.ci95.unwrap_or(0.0) + other.ci95.unwrap_or(0.0);
+        (self.mean - other.mean).abs() > reach
+    }
 }
 
 /// The 97.5 % quantile of Student's t distribution, which bounds a two-sided 95 % interval.
@@ -101,6 +107,26 @@ mod tests {
             12.7062,
             1e-9,
         );
+    }
+
+    #[test]
+    fn means_differ_where_their_intervals_do_not_meet() {
+        let of = |mean, ci95| Estimate {
+            mean,
+            ci95,
+            samples: 2,
+        };
+        let one = of(10.0, Some(1.0));
+        for (other, differs) in [
+            (of(11.9, Some(1.0)), false),
+            (of(12.0, Some(1.0)), false),
+            (of(12.1, Some(1.0)), true),
+            (of(7.9, Some(1.0)), true),
+            (of(11.5, None), true),
+        ] {
+            assert_eq!(one.differs_from(&other), differs, "{other:?}");
+            assert_eq!(other.differs_from(&one), differs, "{other:?}");
+        }
     }
 
     /// Published quantiles (any table of the t distribution).

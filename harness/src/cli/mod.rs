@@ -177,7 +177,7 @@ impl<R: IncastRunner> App<R> {
                 Command::Run(run) => run::run(self, &run, &args, console),
                 Command::Show(args) => keys::show(&args, console),
                 Command::Keys(args) => keys::keys(self, &args, console),
-                Command::Merge(args) => results::merge(self, &args, console),
+                Command::Merge(merge) => results::merge(self, &merge, &args, console),
                 Command::Diff(args) => results::diff(self, &args, console),
                 Command::Generate(args) => generate::run(self, &args, console),
                 Command::Script(args) => script::run(&args, console),

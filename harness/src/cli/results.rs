@@ -1,14 +1,18 @@
 //! `narrows merge` and `diff`: folders of results.
 
+use super::incast::command_line;
 use super::output::print;
 use super::{App, Console, EXIT_FAILED, EXIT_OK, Stop};
 use crate::report::points;
+use crate::report::study::Report;
 use crate::report::table::Colour;
 use clap::Args;
 use narrows_experiment::model::Experiment;
-use narrows_experiment::results::{self, Folder, Record};
+use narrows_experiment::results::{self, Folder, FolderError, Merged, Record};
 use narrows_experiment::stats::Estimate;
+use narrows_experiment::summary::Summary;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -39,12 +43,36 @@ pub(super) struct DiffArgs {
 pub(super) fn merge<R>(
     app: &App<R>,
     args: &MergeArgs,
+    command: &[OsString],
     console: &mut Console<'_>,
 ) -> Result<u8, Stop> {
     let registry = &app.catalog.registry;
-    let added = results::merge(&args.out, &args.parts, registry);
-    let added = added.map_err(|e| Stop::Failed(e.to_string()))?;
-    let text = format!("narrows: {added} runs put into {}\n", args.out.display());
+    let failed = |e: FolderError| Stop::Failed(e.to_string());
+    let merged = results::merge(&args.out, &args.parts, registry).map_err(failed)?;
+    let Merged {
+        folder,
+        plan,
+        added,
+    } = merged;
+    let records = folder.records();
+    let summary = Summary::new(&plan, records);
+    let verdicts = summary.verdicts(&registry.metrics);
+    let report = Report {
+        summary: &summary,
+        registry,
+        folder: &folder,
+        verdicts: &verdicts.map_err(|e| Stop::Failed(e.to_string()))?,
+        command: &command_line(command),
+    };
+    report.write().map_err(failed)?;
+    let rest = match plan.runs() {
+        all if all > records.len() => format!(", {} of {all} are there", records.len()),
+        _ => String::new(),
+    };
+    let text = format!(
+        "narrows: {added} runs put into {}{rest}\n",
+        args.out.display()
+    );
     console.say_aside(&text)?;
     Ok(EXIT_OK)
 }

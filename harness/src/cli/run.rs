@@ -5,9 +5,9 @@ use super::output::{OutputFile, Wanted, apart, print};
 use super::progress::{Progress, Watcher};
 use super::recorder::RecordArgs;
 use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, tell};
-use crate::report::chart::Theme;
+use crate::report::points;
+use crate::report::study::Report;
 use crate::report::table::Colour;
-use crate::report::{points, study};
 use clap::Args;
 use narrows_experiment::execute::{GoOn, Listener, execute, total_cost};
 use narrows_experiment::file::{FileErrors, Loaded, Source};
@@ -225,13 +225,14 @@ pub(super) fn run<R>(
         .verdicts(&registry.metrics)
         .map_err(|e| impossible(&source, &e))?;
     if let Store::Folder(folder) = &store {
-        write_report(
-            folder,
-            &summary,
+        let report = Report {
+            summary: &summary,
             registry,
-            &verdicts,
-            &command_line(command),
-        )?;
+            folder,
+            verdicts: &verdicts,
+            command: &command_line(command),
+        };
+        report.write().map_err(folder_error)?;
     }
     if !args.quiet {
         let colour = if console.colour {
@@ -300,29 +301,6 @@ fn recorded_at(args: &RunArgs, plan: &Plan, registry: &Registry) -> Result<HostI
     let host = experiment.and_then(|e| e.host_named(registry, name));
     let host = host.map_err(|e| Stop::Failed(e.to_string()))?;
     host.ok_or_else(|| super::usage("pcap-at", name, "expected the name of one host, as h0"))
-}
-
-/// The report, its figures, and the numbers of each.
-fn write_report(
-    folder: &Folder,
-    summary: &Summary<'_>,
-    registry: &Registry,
-    verdicts: &[Verdict],
-    command: &str,
-) -> Result<(), Stop> {
-    let mut figures = study::figures(summary, registry);
-    figures.extend(study::from_folder(summary, folder).map_err(folder_error)?);
-    for figure in &figures {
-        let svg = figure.chart.svg(Theme::Paper);
-        for (end, text) in [("svg", svg), ("csv", figure.csv())] {
-            let name = format!("{}.{end}", figure.name);
-            folder.write_file(&name, &text).map_err(folder_error)?;
-        }
-    }
-    let page = study::page(summary, registry, &figures, verdicts, command);
-    folder
-        .write_file("report.html", &page)
-        .map_err(folder_error)
 }
 
 /// Whether what is shown and expected can be measured.

@@ -148,7 +148,7 @@ impl Comparison {
             x: Axis {
                 label: "Number of servers".to_owned(),
                 scale: Scale::Log2,
-                range: None,
+                ..Axis::default()
             },
             y: Axis {
                 label: match quantity {
@@ -161,6 +161,7 @@ impl Comparison {
                     (Quantity::Goodput, Some(link)) => Some((0.0, link * ROOM)),
                     _ => Some((0.0, (most * ROOM).max(1.0))),
                 },
+                ..Axis::default()
             },
             series,
             rules: match (quantity, link) {

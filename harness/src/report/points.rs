@@ -3,6 +3,7 @@
 use super::chart::ink::escape;
 use super::table::{BOLD, Colour, DIM, GREEN, RED};
 use narrows::{ByteCount, Duration, Rate};
+use narrows_experiment::metric::Metric;
 use narrows_experiment::model::Experiment;
 use narrows_experiment::model::expect::Bound;
 use narrows_experiment::registry::Registry;
@@ -32,26 +33,68 @@ pub fn shown(summary: &Summary<'_>, registry: &Registry) -> Vec<(String, String)
     columns.collect()
 }
 
-/// A row for each point; what is varied, then what is shown.
-pub fn table(summary: &Summary<'_>, registry: &Registry, colour: Colour) -> String {
+/// The title of a metric as columns have it: with the traffic it is of, if it is of one; of a
+/// probe's value its name.
+pub(super) fn title_of(metric: Option<&Metric>, name: &str) -> String {
+    match metric {
+        None => name.to_owned(),
+        Some(metric) => match name.strip_suffix(metric.name) {
+            None | Some("") => metric.title.to_owned(),
+            Some(of) => format!("{} of {}", metric.title, of.trim_end_matches('.')),
+        },
+    }
+}
+
+/// What stands above the columns of metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Heads {
+    /// As files have them: `latency.p99`.
+    Names,
+    /// As people do: `p99 latency`.
+    Titles,
+}
+
+/// A row for each point: what is varied, what is shown, and what is to be known of its runs.
+pub(super) struct Rows {
+    pub(super) head: Vec<String>,
+    /// How many columns are of keys.
+    pub(super) axes: usize,
+    pub(super) rows: Vec<Vec<String>>,
+}
+
+/// The rows of a table.
+pub(super) fn rows(summary: &Summary<'_>, registry: &Registry, heads: Heads) -> Rows {
     let plan = summary.plan();
     let metrics = shown(summary, registry);
     let axes = &plan.base().sweep;
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    let mut head: Vec<String> = axes
+    let keys = axes
         .iter()
-        .map(|axis| plan.base().title_of(registry, &axis.key))
-        .collect();
-    head.extend(metrics.iter().map(|(name, _)| name.clone()));
-    let marks: Vec<String> = (0..plan.points()).map(|p| note(summary, p)).collect();
-    for point in 0..plan.points() {
-        let mut row: Vec<String> = plan.values(point).into_iter().map(str::to_owned).collect();
-        for (_, column) in &metrics {
+        .map(|axis| plan.base().title_of(registry, &axis.key));
+    let names = metrics.iter().map(|(name, _)| match heads {
+        Heads::Names => name.clone(),
+        Heads::Titles => title_of(registry.metrics.get(name), name),
+    });
+    let head = keys.chain(names).collect();
+    let row = |point| {
+        let keys = plan.values(point).into_iter().map(str::to_owned);
+        let cells = metrics.iter().map(|(_, column)| {
             let estimate = summary.estimate(point, column);
-            row.push(estimate.map_or_else(|| "-".to_owned(), |e| cell(&e, unit_of(column))));
-        }
-        rows.push(row);
+            estimate.map_or_else(|| "-".to_owned(), |e| cell(&e, unit_of(column)))
+        });
+        let note = std::iter::once(note(summary, point));
+        keys.chain(cells).chain(note).collect()
+    };
+    Rows {
+        head,
+        axes: axes.len(),
+        rows: (0..plan.points()).map(row).collect(),
     }
+}
+
+/// A row for each point; what is varied, then what is shown.
+pub fn table(summary: &Summary<'_>, registry: &Registry, colour: Colour) -> String {
+    let plan = summary.plan();
+    let Rows { head, axes, rows } = rows(summary, registry, Heads::Names);
     let width = |i: usize| {
         let cells = rows.iter().map(|row| row[i].chars().count());
         cells.chain([head[i].chars().count()]).max().unwrap_or(0)
@@ -61,7 +104,7 @@ pub fn table(summary: &Summary<'_>, registry: &Registry, colour: Colour) -> Stri
         let mut line = String::new();
         for (i, (text, width)) in cells.iter().zip(&widths).enumerate() {
             let gap = if i == 0 { "" } else { "  " };
-            let _ = match i < axes.len() {
+            let _ = match i < axes {
                 true => write!(line, "{gap}{text:<width$}"),
                 false => write!(line, "{gap}{text:>width$}"),
             };
@@ -73,8 +116,13 @@ pub fn table(summary: &Summary<'_>, registry: &Registry, colour: Colour) -> Stri
         let _ = writeln!(out, "{}", colour.wrap(BOLD, &plan.base().title));
     }
     let _ = writeln!(out, "{}", colour.wrap(DIM, &line(&head)));
-    for (row, mark) in rows.iter().zip(&marks) {
-        let _ = writeln!(out, "{}{mark}", line(row));
+    for row in &rows {
+        let (cells, note) = row.split_at(head.len());
+        let note = match note.concat().as_str() {
+            "" => String::new(),
+            note => format!("  ({note})"),
+        };
+        let _ = writeln!(out, "{}{note}", line(cells));
     }
     out
 }
@@ -95,10 +143,7 @@ fn note(summary: &Summary<'_>, point: usize) -> String {
     bad.sort_unstable();
     bad.dedup();
     notes.extend(bad.into_iter().map(str::to_owned));
-    match notes.is_empty() {
-        true => String::new(),
-        false => format!("  ({})", notes.join(", ")),
-    }
+    notes.join(", ")
 }
 
 /// The unit that the name of a column ends with.
@@ -140,10 +185,14 @@ pub fn number(x: f64, unit: &str) -> String {
             }
         }
         _ if x == x.trunc() && x.abs() < 1e15 => format!("{x:.0}"),
-        _ if x.abs() >= 100.0 => format!("{x:.1}"),
+        // Four digits, but whole numbers whole.
         _ => {
-            let text = format!("{x:.4}");
-            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+            let digits = (3.0 - x.abs().log10().floor()).clamp(0.0, 9.0) as usize;
+            let text = format!("{x:.digits$}");
+            match text.contains('.') {
+                true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+                false => text,
+            }
         }
     }
 }
@@ -232,8 +281,7 @@ pub fn moved(
             let Some(there) = others.get(column) else {
                 continue;
             };
-            let (ci_a, ci_b) = (here.ci95.unwrap_or(0.0), there.ci95.unwrap_or(0.0));
-            let beyond = (here.mean - there.mean).abs() > ci_a + ci_b;
+            let beyond = here.differs_from(there);
             any |= beyond;
             if beyond || all {
                 let unit = unit_of(column);

@@ -103,6 +103,13 @@ impl Folder {
         Ok(text)
     }
 
+    /// The header of a table that a run has rows in.
+    pub fn header<'r>(&self, record: &'r Record, table: &str) -> Option<&'r str> {
+        let mut rows = record.rows.iter();
+        let (_, header, ..) = rows.find(|(t, ..)| t == table)?;
+        Some(header)
+    }
+
     /// The tables that a run has rows in.
     pub fn tables_of<'r>(&self, record: &'r Record) -> impl Iterator<Item = &'r str> {
         record.rows.iter().map(|(table, ..)| table.as_str())

@@ -9,16 +9,28 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// Puts the runs of `from` into the folder at `to`, which is new or has some of them; how many
-/// were put in.
+/// What was put together.
+#[derive(Debug)]
+pub struct Merged {
+    /// The folder, with its tables.
+    pub folder: Folder,
+    /// The plan of all parts.
+    pub plan: Plan,
+    /// How many runs were put in.
+    pub added: usize,
+}
+
+/// Puts the runs of `from`, of which there is at least one, into the folder at `to`, which is new
+/// or has some of them.
 ///
 /// # Errors
 /// If one is of another experiment or version, or cannot be read or written.
-pub fn merge(to: &Path, from: &[PathBuf], registry: &Registry) -> Result<usize, FolderError> {
+pub fn merge(to: &Path, from: &[PathBuf], registry: &Registry) -> Result<Merged, FolderError> {
     let parts = from.iter().map(|path| Folder::read(path, registry));
     let parts = parts.collect::<Result<Vec<_>, _>>()?;
     let Some((mut experiment, _)) = parts.first().cloned() else {
-        return Ok(0);
+        let error = std::io::Error::new(std::io::ErrorKind::InvalidInput, "there are no parts");
+        return Err(io_error("merge into", to)(error));
     };
     for (path, (other, _)) in from.iter().zip(&parts) {
         check_same(path, other, &experiment)?;
@@ -51,5 +63,9 @@ pub fn merge(to: &Path, from: &[PathBuf], registry: &Registry) -> Result<usize, 
         }
     }
     all.write_tables(registry)?;
-    Ok(added)
+    Ok(Merged {
+        folder: all,
+        plan,
+        added,
+    })
 }

@@ -7,6 +7,7 @@ use crate::net::stats::DropReason;
 use crate::plan::PlannedRun;
 use crate::registry::Registry;
 use crate::run::RunOutcome;
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// The name of a column: what it is and its unit, `latency.p99_ns`.
@@ -28,6 +29,29 @@ pub fn cell(text: &str) -> String {
         return format!("\"{}\"", text.replace('"', "\"\""));
     }
     text.to_owned()
+}
+
+/// The cells of a row as [`cell`] writes them.
+pub fn cells(row: &str) -> Vec<Cow<'_, str>> {
+    if !row.contains('"') {
+        return row.split(',').map(Cow::Borrowed).collect();
+    }
+    let mut all = vec![String::new()];
+    let mut quoted = false;
+    let mut chars = row.chars().peekable();
+    while let Some(c) = chars.next() {
+        let last = all.len() - 1;
+        match c {
+            '"' if quoted && chars.peek() == Some(&'"') => {
+                chars.next();
+                all[last].push('"');
+            }
+            '"' => quoted = !quoted,
+            ',' if !quoted => all.push(String::new()),
+            c => all[last].push(c),
+        }
+    }
+    all.into_iter().map(Cow::Owned).collect()
 }
 
 /// The rows that a run adds to the tables, by table, each with its header.
@@ -299,4 +323,21 @@ pub(super) fn metric_columns(named: &[Named]) -> Vec<(String, String)> {
         .filter(|n| n.value.value().is_finite())
         .map(|n| (column(&n.name, n.unit), n.value.to_string()))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_read_back() {
+        for texts in [
+            &["a", "b", ""][..],
+            &["a,b", "say \"x\"", "c"],
+            &["\"", ",", "\",\""],
+        ] {
+            let row: Vec<String> = texts.iter().map(|t| cell(t)).collect();
+            assert_eq!(cells(&row.join(",")), texts, "{row:?}");
+        }
+    }
 }

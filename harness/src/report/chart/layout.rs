@@ -4,7 +4,7 @@ use super::ink::{FONTS, Inks, Theme, escape, text_width};
 use super::lines::{Frame, Look};
 use super::rules::{self, Ground, ROW};
 use super::scale::{Label, Place, Tick, Wish, prefixed};
-use super::{Chart, Draw, Role, RuleAt, Scale, key};
+use super::{Axis, Chart, Draw, Role, RuleAt, Scale, key};
 use std::fmt::Write;
 
 /// Width of the picture. In a column of 8.5 cm its text is 7.5 points high.
@@ -38,11 +38,14 @@ pub(super) fn svg(chart: &Chart, theme: Theme) -> String {
     let (x, y) = places(chart);
     let (x_factor, x_label) = prefixed(&chart.x, x.ends().1.abs().max(x.ends().0.abs()));
     let (y_factor, y_label) = prefixed(&chart.y, y.ends().1.abs().max(y.ends().0.abs()));
-    let x_ticks = x.ticks(
-        if chart.x.scale == Scale::Log10 { 8 } else { 6 },
-        &occurring(chart),
-        x_factor,
-    );
+    let x_ticks = match words(chart) {
+        words if words.is_empty() => x.ticks(
+            if chart.x.scale == Scale::Log10 { 8 } else { 6 },
+            &occurring(chart),
+            x_factor,
+        ),
+        words => words,
+    };
     let y_ticks = y.ticks(6, &[], y_factor);
 
     let widest = y_ticks
@@ -52,6 +55,8 @@ pub(super) fn svg(chart: &Chart, theme: Theme) -> String {
         .fold(0.0, f64::max);
     let name = if y_label.is_empty() { 4.0 } else { 26.0 };
     let left = name + widest + 12.0;
+    let slant = Slant::of(&x_ticks, chart.x.words.len(), WIDTH - left - 6.0);
+    let left = left.max(slant.left);
     let last = x_ticks.iter().rev().find_map(|t| t.label.as_ref());
     let right = 6.0 + last.map_or(0.0, |l| width(l) / 2.0);
     let lay = |right: f64| {
@@ -86,8 +91,8 @@ pub(super) fn svg(chart: &Chart, theme: Theme) -> String {
     grid(b, &y_ticks, &y, area, inks);
     rules::lines(b, chart, &x, &y, area, inks);
     series(b, chart, &looks, &x, &y, area, inks);
-    axes(b, (&x_ticks, &x), (&y_ticks, &y), area, inks);
-    names(b, (&x_label, &y_label), area, inks);
+    axes(b, (&x_ticks, &x, slant), (&y_ticks, &y), area, inks);
+    names(b, (&x_label, &y_label), area, slant.height, inks);
     for (middle, row, label) in above {
         let _ = writeln!(
             b,
@@ -107,7 +112,7 @@ pub(super) fn svg(chart: &Chart, theme: Theme) -> String {
             inks.faint
         );
     }
-    let foot = area.bottom() + if x_label.is_empty() { 30.0 } else { 52.0 };
+    let foot = area.bottom() + slant.height + if x_label.is_empty() { 30.0 } else { 52.0 };
     let height = foot + key::draw(b, &chart.series, &looks, (area.left, foot), inks);
 
     let mut out = String::new();
@@ -125,6 +130,55 @@ pub(super) fn svg(chart: &Chart, theme: Theme) -> String {
     }
     let _ = write!(out, "\n{body}</svg>\n");
     out
+}
+
+/// Ticks at the words of the horizontal axis; none if it has numbers.
+fn words(chart: &Chart) -> Vec<Tick> {
+    let shown = |word: &String| match word.chars().count() {
+        n if n > LONGEST_WORD => word.chars().take(LONGEST_WORD - 1).chain(['…']).collect(),
+        _ => word.clone(),
+    };
+    let ticks = chart.x.words.iter().enumerate().map(|(n, word)| Tick {
+        value: n as f64,
+        label: Some(Label::Text(shown(word))),
+    });
+    ticks.collect()
+}
+
+/// Longer words at an axis are cut.
+const LONGEST_WORD: usize = 24;
+
+/// How the words of the horizontal axis stand: level if they fit, slanted otherwise.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slant {
+    on: bool,
+    /// How much more room they take below the axis, and at least left of it.
+    height: f64,
+    left: f64,
+}
+
+impl Slant {
+    /// Of 30 degrees.
+    const SINE: f64 = 0.5;
+    const COSINE: f64 = 0.866;
+
+    fn of(ticks: &[Tick], words: usize, room: f64) -> Self {
+        let widths: Vec<f64> = ticks
+            .iter()
+            .filter_map(|t| t.label.as_ref())
+            .map(width)
+            .collect();
+        let widest = widths.iter().copied().fold(0.0, f64::max);
+        if words == 0 || widest + 8.0 <= room / words as f64 {
+            return Self::default();
+        }
+        let first = widths.first().copied().unwrap_or(0.0);
+        Self {
+            on: true,
+            height: (widest * Self::SINE - 6.0).max(0.0),
+            left: first * Self::COSINE - room / words as f64 / 2.0 + 8.0,
+        }
+    }
 }
 
 /// Both axes over the data and the rules.
@@ -146,7 +200,16 @@ fn places(chart: &Chart) -> (Place, Place) {
     }));
     let side = if markers { 0.035 } else { 0.0 };
     let wish = |air, zero| Wish { zero, air };
-    let x = Place::new(&chart.x, xs, wish((side, side), 0.1), (0.0, WIDTH));
+    let words = chart.x.words.len();
+    let x_axis = match words {
+        0 => chart.x.clone(),
+        n => Axis {
+            range: Some((-0.5, n as f64 - 0.5)),
+            scale: Scale::Linear,
+            ..chart.x.clone()
+        },
+    };
+    let x = Place::new(&x_axis, xs, wish((side, side), 0.1), (0.0, WIDTH));
     let y = Place::new(&chart.y, ys, wish((0.05, 0.06), 0.6), (0.0, HEIGHT));
     (x, y)
 }
@@ -237,7 +300,7 @@ fn grid(b: &mut String, ticks: &[Tick], y: &Place, area: Area, inks: Inks) {
 
 fn axes(
     b: &mut String,
-    (x_ticks, x): (&[Tick], &Place),
+    (x_ticks, x, slant): (&[Tick], &Place, Slant),
     (y_ticks, y): (&[Tick], &Place),
     area: Area,
     inks: Inks,
@@ -251,12 +314,16 @@ fn axes(
         let label = t
             .label
             .as_ref()
-            .filter(|l| at - width(l) / 2.0 > last + 5.0);
+            .filter(|l| slant.on || at - width(l) / 2.0 > last + 5.0);
         let length = if label.is_some() { 6.0 } else { 3.5 };
         let _ = write!(d, "M{at:.1} {bottom:.1}v{length}");
         if let Some(label) = label {
             last = at + width(label) / 2.0;
-            text(&mut labels, label, (at, bottom + 21.0), "middle", inks);
+            if slant.on {
+                slanted(&mut labels, label, (at + 4.0, bottom + 18.0), inks);
+            } else {
+                text(&mut labels, label, (at, bottom + 21.0), "middle", inks);
+            }
         }
     }
     let mut last = f64::INFINITY;
@@ -277,6 +344,17 @@ fn axes(
     );
 }
 
+/// A word that ends at a place, from below.
+fn slanted(b: &mut String, label: &Label, (x, y): (f64, f64), inks: Inks) {
+    let Label::Text(word) = label else { return };
+    let _ = write!(
+        b,
+        r#"<text transform="translate({x:.1} {y:.1}) rotate(-30)" text-anchor="end" fill="{}">{}</text>"#,
+        inks.ink,
+        escape(word)
+    );
+}
+
 fn text(b: &mut String, label: &Label, (x, y): (f64, f64), anchor: &str, inks: Inks) {
     let inner = match label {
         Label::Text(t) => escape(t),
@@ -292,14 +370,14 @@ fn text(b: &mut String, label: &Label, (x, y): (f64, f64), anchor: &str, inks: I
     );
 }
 
-fn names(b: &mut String, (x, y): (&str, &str), area: Area, inks: Inks) {
+fn names(b: &mut String, (x, y): (&str, &str), area: Area, lower: f64, inks: Inks) {
     let middle = area.top + area.height / 2.0;
     if !x.is_empty() {
         let _ = writeln!(
             b,
             r#"<text x="{:.1}" y="{:.1}" text-anchor="middle" fill="{}">{}</text>"#,
             area.left + area.width / 2.0,
-            area.bottom() + 41.0,
+            area.bottom() + 41.0 + lower,
             inks.ink,
             escape(x)
         );

@@ -181,7 +181,11 @@ impl Frame<'_> {
                     .spread
                     .get(i)
                     .map_or(String::new(), |(a, b)| format!(" ({a} to {b})"));
-                let tip = format!("{}: {}, {}{spread}", series.name, p.0, p.1);
+                let name = match series.name.as_str() {
+                    "" => String::new(),
+                    name => format!("{name}: "),
+                };
+                let tip = format!("{name}{}, {}{spread}", p.0, p.1);
                 let _ = write!(b, "<g><title>{}</title>", escape(&tip));
                 look.marker_below(b, x, y, self.inks, others);
                 b.push_str("</g>");

@@ -51,6 +51,8 @@ pub struct Axis {
     pub scale: Scale,
     /// From where to where; found from the data where `None`.
     pub range: Option<(f64, f64)>,
+    /// Words at 0, 1, 2 and so on, where values are no numbers; for the horizontal axis.
+    pub words: Vec<String>,
 }
 
 /// How values are spaced.

@@ -7,7 +7,7 @@ fn axis(label: &str, scale: Scale) -> Axis {
     Axis {
         label: label.to_owned(),
         scale,
-        range: None,
+        ..Axis::default()
     }
 }
 

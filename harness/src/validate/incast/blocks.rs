@@ -77,11 +77,13 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
                 label: "Block time (ms)".to_owned(),
                 scale: Scale::Linear,
                 range: Some((0.0, 700.0)),
+                ..Axis::default()
             },
             y: Axis {
                 label: "Share of blocks".to_owned(),
                 scale: Scale::Linear,
                 range: Some((0.0, 1.0)),
+                ..Axis::default()
             },
             series,
             rules: [1.0, 2.0, 3.0]

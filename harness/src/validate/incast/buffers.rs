@@ -100,12 +100,13 @@ pub(super) fn collapsed(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
             x: Axis {
                 label: "Servers".to_owned(),
                 scale: Scale::Log2,
-                range: None,
+                ..Axis::default()
             },
             y: Axis {
                 label: "Goodput (Mb/s)".to_owned(),
                 scale: Scale::Linear,
                 range: Some((0.0, 1_000.0)),
+                ..Axis::default()
             },
             series,
             rules: vec![Rule {

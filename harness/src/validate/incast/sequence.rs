@@ -201,6 +201,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
             label: label.to_owned(),
             scale: Scale::Linear,
             range,
+            ..Axis::default()
         };
         bench.figure(Figure {
             name,

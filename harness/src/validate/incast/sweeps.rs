@@ -165,12 +165,13 @@ pub(super) fn rto_min(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
             x: Axis {
                 label: "Timeout: fixed, or the minimum (ms)".to_owned(),
                 scale: Scale::Log10,
-                range: None,
+                ..Axis::default()
             },
             y: Axis {
                 label: "Goodput (Mb/s)".to_owned(),
                 scale: Scale::Linear,
                 range: Some((0.0, 1_000.0)),
+                ..Axis::default()
             },
             series,
             rules: Vec::new(),

@@ -210,12 +210,12 @@ pub(super) fn figure(series: Vec<Series>) -> Figure {
             x: Axis {
                 label: "Loss rate p".to_owned(),
                 scale: Scale::Log10,
-                range: None,
+                ..Axis::default()
             },
             y: Axis {
                 label: "Mean window (segments)".to_owned(),
                 scale: Scale::Log10,
-                range: None,
+                ..Axis::default()
             },
             series,
             rules: Vec::new(),
