@@ -498,3 +498,152 @@ fn schema_completions_and_pages_are_made_of_what_there_is() {
     let nowhere = s.run(&["generate", "man", "not/there"]);
     assert_eq!(nowhere.status.code(), Some(1));
 }
+
+/// What a file or an option says that cannot be is told, with what would be right.
+#[test]
+fn mistakes_are_told_where_they_are() {
+    let s = Scratch::new("mistakes");
+    let with = |more: &str| fs::write(s.0.join("y.toml"), FILE.to_owned() + more).unwrap();
+    let dry = |args: &[&str]| {
+        let ran = s.run(&[&["run", "y.toml", "--dry-run"], args].concat());
+        assert_eq!(ran.status.code(), Some(2), "{args:?}: {}", out(&ran));
+        err(&ran)
+    };
+    with("[short]\ncc = \"host.tcp.congetsion\"\n");
+    let text = dry(&[]);
+    assert!(text.contains("did you mean 'congestion'"), "{text}");
+    assert!(text.contains("cc = \"host.tcp.congetsion\""), "{text}");
+    with("[short]\nb = \"traffic.get.size\"\n");
+    assert!(dry(&[]).contains("there is no 'get' here"));
+    with("[[traffic]]\nname = 3\nkind = \"bulk\"\n");
+    assert!(dry(&[]).contains("a traffic's name is a word in quotes"));
+    with("[[expect]]\nthat = \"nope.drops\"\nis = \"> 1\"\n");
+    assert!(dry(&[]).contains("there is no metric 'nope.drops'"));
+    with("");
+    let text = dry(&["--set", "network.trunk.link.rate=1Gb/s"]);
+    assert!(text.contains("no links between switches"), "{text}");
+    let text = dry(&["--seed", "3", "--sweep", "run.seed=1-4"]);
+    assert!(text.contains("leave out one of the two"), "{text}");
+    let text = dry(&["--sweep", "network.link.delay=1ms,1000us"]);
+    assert!(text.contains("are one value"), "{text}");
+}
+
+/// A value is the same however it is written, and a metric by whichever of its names.
+#[test]
+fn values_and_metrics_have_several_names() {
+    let s = Scratch::new("names");
+    let more = "[[expect]]\nthat = \"traffic.copy.goodput\"\nis = \"> 2Mb/s\"\n\
+                where = { \"network.link.delay\" = \"50000ns\" }\n\
+                [[expect]]\nthat = \"copy.drops\"\nis = \">= 0\"\n";
+    fs::write(s.0.join("y.toml"), FILE.to_owned() + more).unwrap();
+    let ran = s.run(&["run", "y.toml", "--check", "-r", "1"]);
+    assert!(ran.status.success(), "{}{}", out(&ran), err(&ran));
+    let text = out(&ran);
+    assert!(
+        text.contains("holds: traffic.copy.goodput > 2Mb/s with"),
+        "{text}"
+    );
+    // What is expected at 50 us is expected still where the key is set to that.
+    let set = ["--set", "network.link.delay=50000ns", "-r", "1"];
+    let text = out(&s.run(&[&["run", "y.toml"], &set[..]].concat()));
+    assert_eq!(
+        text.matches("holds: traffic.copy.goodput").count(),
+        2,
+        "{text}"
+    );
+    let set = ["--set", "network.link.delay=5us", "-r", "1"];
+    let text = out(&s.run(&[&["run", "y.toml"], &set[..]].concat()));
+    assert!(!text.contains("holds: traffic.copy.goodput"), "{text}");
+    // Of several traffics each has columns of its own; what they share is the run's.
+    let two = "[[traffic]]\nname = \"back\"\nkind = \"bulk\"\nfrom = \"h0\"\nto = \"h1\"\nsize = \"20kB\"\n";
+    fs::write(s.0.join("z.toml"), FILE.to_owned() + two).unwrap();
+    let ran = s.run(&["run", "z.toml", "-r", "1", "-q", "--out", "two"]);
+    assert!(ran.status.success(), "{}", err(&ran));
+    let runs = s.read("two/runs.csv");
+    let head = runs.lines().next().unwrap_or_default();
+    for column in [
+        "copy.goodput_bps",
+        "back.latency.p99_ns",
+        "traffic.back.start_ns",
+    ] {
+        assert!(head.split(',').any(|c| c == column), "{column}: {head}");
+    }
+    let ran = s.run(&["run", "z.toml", "--dry-run", "--set", "show.y=back.drops"]);
+    assert!(err(&ran).contains("of the whole run"), "{}", err(&ran));
+}
+
+/// Another kind keeps the keys that both have, and says which it does not.
+#[test]
+fn another_kind_says_what_does_not_apply() {
+    let s = Scratch::new("kind");
+    let set = [
+        "--set",
+        "traffic.copy.kind=all-to-all",
+        "--out",
+        "o",
+        "-q",
+        "-r",
+        "1",
+    ];
+    let ran = s.run(&[&["run", "x.toml"], &set[..]].concat());
+    assert!(ran.status.success(), "{}", err(&ran));
+    let text = err(&ran);
+    assert!(text.contains("no such from:"), "{text}");
+    assert!(
+        s.read("o/experiment.toml")
+            .contains("traffic.copy.size = \"200kB\"")
+    );
+}
+
+/// A distribution lies beside the experiment that names it, and results do not need it.
+#[test]
+fn distributions_are_beside_their_experiment() {
+    let s = Scratch::new("sizes");
+    fs::create_dir(s.0.join("sub")).unwrap();
+    fs::write(s.0.join("sub/few.cdf"), "1kB 0.5\n10kB 1\n").unwrap();
+    fs::write(s.0.join("sub/many.cdf"), "10kB 0.5\n100kB 1\n").unwrap();
+    let text = "network.hosts = 3\n[[traffic]]\nname = \"get\"\nkind = \"fan-out\"\nk = 1\n\
+                size = \"file:few.cdf\"\nload = \"50Mb/s\"\n[run]\nduration = \"20ms\"\n";
+    fs::write(s.0.join("sub/x.toml"), text).unwrap();
+    let ran = s.run(&["run", "sub/x.toml", "-q", "--out", "one"]);
+    assert!(ran.status.success(), "{}", err(&ran));
+    let sweep = "[sweep]\n\"traffic.get.size\" = [\"file:few.cdf\", \"file:many.cdf\"]\n";
+    fs::write(s.0.join("sub/y.toml"), text.to_owned() + sweep).unwrap();
+    let ran = s.run(&["run", "sub/y.toml", "-q", "--out", "two"]);
+    assert!(ran.status.success(), "{}", err(&ran));
+    let ran = s.run(&["run", "two/experiment.toml", "-q", "--out", "two"]);
+    assert!(ran.status.success(), "{}", err(&ran));
+    fs::remove_file(s.0.join("sub/few.cdf")).unwrap();
+    let ran = s.run(&["run", "one/experiment.toml", "-q", "--out", "again"]);
+    assert!(ran.status.success(), "{}", err(&ran));
+    assert_eq!(s.read("one/runs.csv"), s.read("again/runs.csv"));
+}
+
+/// What was finished when a run is interrupted is in the report, which says that it is partial.
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_leaves_a_report() {
+    let s = Scratch::new("interrupted");
+    let sets = ["--set", "traffic.copy.size=30MB", "-r", "20", "-j", "1"];
+    let mut child = s
+        .command(&[&["run", "x.toml", "--out", "o"], &sets[..]].concat())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let journal = s.0.join("o/runs.jsonl");
+    for _ in 0..6_000 {
+        if fs::metadata(&journal).is_ok_and(|m| m.len() > 100) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let interrupt = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(interrupt.unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let report = s.read("o/report.html");
+    assert!(report.contains("Partial: "), "{report}");
+    assert!(report.contains(" of 80 runs."), "{report}");
+}

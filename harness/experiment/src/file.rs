@@ -7,6 +7,7 @@
 use crate::knob::KnobError;
 use crate::model::{Experiment, Invalid, PARTS, Path, Value};
 use crate::registry::Registry;
+use crate::traffic::SizeDistribution;
 use std::fmt;
 use std::ops::Range;
 use toml::Spanned;
@@ -103,16 +104,50 @@ impl Loaded {
         for leaf in leaves {
             let key = Path::new(leaf.path.clone()).to_string();
             source.places.push((key.clone(), leaf.key_at.clone()));
+            let leaf = beside(&source, &experiment, registry, leaf, &key);
             if let Err((at, what)) = put(&mut experiment, registry, &leaf, &key) {
                 errors.push(source.error(at, what));
             }
         }
         if errors.is_empty() {
-            return Ok(Self { experiment, source });
+            match experiment.check_short(registry) {
+                Ok(()) => return Ok(Self { experiment, source }),
+                Err(e) => errors.push(source.locate(&e)),
+            }
         }
         errors.sort_by_key(|e| (e.line, e.column));
         Err(FileErrors { errors })
     }
+}
+
+/// A leaf whose paths of files are beside the experiment's own file.
+fn beside(
+    source: &Source,
+    experiment: &Experiment,
+    registry: &Registry,
+    leaf: Leaf,
+    key: &str,
+) -> Leaf {
+    let key = match leaf.path.as_slice() {
+        [part, rest @ ..] if part == "sweep" => rest.join("."),
+        [part, _, place, key] if part == "expect" && place == "where" => key.clone(),
+        _ => key.to_owned(),
+    };
+    let about = registry.about(experiment, experiment.long_name(&key));
+    if !about.is_some_and(|about| SizeDistribution::is_kind(&about.kind)) {
+        return leaf;
+    }
+    let folder = std::path::Path::new(&source.name).parent();
+    let moved = |text: String| match (SizeDistribution::file(&text), folder) {
+        (Some(path), Some(folder)) => format!("file:{}", folder.join(path).display()),
+        _ => text,
+    };
+    let value = match leaf.value {
+        Text::One(text) => Text::One(moved(text)),
+        Text::List(all) => Text::List(all.into_iter().map(|(t, at)| (moved(t), at)).collect()),
+        Text::Bad(why) => Text::Bad(why),
+    };
+    Leaf { value, ..leaf }
 }
 
 /// Sets what a leaf says.
@@ -173,6 +208,15 @@ fn flatten(
                         continue;
                     };
                     let named = matches!(part, "traffic" | "probe");
+                    let words = ["name", "kind"].map(|key| Some((key, table.get(key)?)));
+                    let no_text =
+                        |(_, v): &(&str, &Spanned<DeValue<'_>>)| v.get_ref().as_str().is_none();
+                    let wrong = words.into_iter().flatten().find(no_text);
+                    if let Some((key, value)) = wrong.filter(|_| named) {
+                        let what = format!("a {part}'s {key} is a word in quotes");
+                        errors.push(source.error(value.span(), what));
+                        continue;
+                    }
                     let text = |key: &str| table.get(key).and_then(|v| v.get_ref().as_str());
                     let word = match (named, text("name").or_else(|| text("kind"))) {
                         (false, _) => n.to_string(),

@@ -77,6 +77,15 @@ pub enum Better {
     Neither,
 }
 
+/// Of what a metric can be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// Of a run, and of each of its traffics.
+    Traffic,
+    /// Of a run only: its traffics share the ports, and the time.
+    Run,
+}
+
 type Get = dyn Fn(&Scope<'_>) -> Option<Measured> + Send + Sync;
 
 /// Something that is measured.
@@ -92,6 +101,8 @@ pub struct Metric {
     pub better: Better,
     /// What it is, in a sentence.
     pub meaning: &'static str,
+    /// Of what it can be told.
+    pub of: Of,
     get: Arc<Get>,
 }
 
@@ -115,12 +126,25 @@ impl Metric {
             unit,
             better,
             meaning,
+            of: Of::Traffic,
             get: Arc::new(get),
+        }
+    }
+
+    /// The same of the run alone.
+    #[must_use]
+    pub fn of_run(self) -> Self {
+        Self {
+            of: Of::Run,
+            ..self
         }
     }
 
     /// Its value.
     pub fn of(&self, scope: &Scope<'_>) -> Option<Measured> {
+        if self.of == Of::Run && scope.traffic.is_some() {
+            return None;
+        }
         (self.get)(scope)
     }
 }
@@ -203,16 +227,33 @@ impl Metrics {
         of(name).or_else(|| name.split_once('.').and_then(|(_, rest)| of(rest)))
     }
 
-    /// Whether `name` is a metric of an experiment with these traffics and probes.
+    /// A metric of an experiment with these traffics and probes, as columns have it: `traffic.`
+    /// before the name of a traffic may be left out, and that of the only one, too.
     ///
     /// # Errors
     /// A sentence with the near match, if it is none.
-    pub fn check(&self, name: &str, traffic: &[&str], probes: &[&str]) -> Result<(), String> {
-        let known = |name: &str| self.0.iter().any(|m| m.name == name);
-        let (first, rest) = name.split_once('.').unwrap_or((name, ""));
-        if known(name) || probes.contains(&first) || traffic.contains(&first) && known(rest) {
-            return Ok(());
+    pub fn named(&self, name: &str, traffic: &[&str], probes: &[&str]) -> Result<String, String> {
+        let find = |name: &str| self.0.iter().find(|m| m.name == name);
+        let short = name.strip_prefix("traffic.").unwrap_or(name);
+        let (first, rest) = short.split_once('.').unwrap_or((short, ""));
+        if find(name).is_some() {
+            return Ok(name.to_owned());
         }
-        Err(unknown("metric", name, self.0.iter().map(|m| m.name)))
+        match find(rest).filter(|_| traffic.contains(&first)) {
+            Some(_) if traffic.len() == 1 => return Ok(rest.to_owned()),
+            Some(metric) if metric.of == Of::Run => {
+                return Err(format!(
+                    "'{rest}' is of the whole run, in which the traffics share ports and time: \
+                     there is none of '{first}' alone"
+                ));
+            }
+            Some(_) => return Ok(short.to_owned()),
+            None => {}
+        }
+        if probes.contains(&first) {
+            return Ok(name.to_owned());
+        }
+        let of = if traffic.contains(&first) { rest } else { name };
+        Err(unknown("metric", of, self.0.iter().map(|m| m.name)))
     }
 }

@@ -4,6 +4,7 @@ use crate::knob::{KnobError, Quantity};
 use crate::model::{Experiment, Invalid};
 use crate::registry::Registry;
 use crate::scenario::sweep::{MAX_RUNS, derive_seed};
+use crate::traffic::SizeDistribution;
 use std::fmt;
 
 /// The runs of an experiment: the product of its sweep, and repetitions of each point.
@@ -96,8 +97,10 @@ impl Plan {
             );
             return Err(Invalid::new("sweep", why));
         };
+        let mut base = experiment.clone();
+        settle_values(&mut base, registry)?;
         let plan = Self {
-            base: experiment.clone(),
+            base,
             lengths,
             points,
         };
@@ -212,6 +215,53 @@ impl Plan {
             .collect();
         pairs.join(", ")
     }
+}
+
+/// Makes each value of the sweep mean the same wherever it is read, and each `where` one of them.
+fn settle_values(base: &mut Experiment, registry: &Registry) -> Result<(), Invalid> {
+    let absolute = |experiment: &Experiment, key: &str, value: &mut String| {
+        let sizes = registry.about(experiment, key);
+        let sizes = sizes.is_some_and(|about| SizeDistribution::is_kind(&about.kind));
+        let path = SizeDistribution::file(value).filter(|_| sizes);
+        if let Some(path) = path.and_then(|path| std::path::absolute(path).ok()) {
+            *value = format!("file:{}", path.display());
+        }
+    };
+    let mut sweep = base.sweep.clone();
+    for axis in &mut sweep {
+        for value in &mut axis.values {
+            absolute(base, &axis.key, value);
+        }
+        let values = &axis.values;
+        let same = |a: &str, b: &str| registry.same_value(base, &axis.key, a, b);
+        let twice = (0..values.len()).find_map(|n| {
+            let before = values[..n].iter().find(|v| same(v, &values[n]))?;
+            Some((before, &values[n]))
+        });
+        if let Some((a, b)) = twice {
+            let key = format!("sweep.{}", crate::model::quoted(&axis.key));
+            return Err(Invalid::new(key, format!("'{a}' and '{b}' are one value")));
+        }
+    }
+    let mut expects = base.expect.clone();
+    for expect in &mut expects {
+        let places: Vec<(String, String)> = expect
+            .place
+            .iter()
+            .map(|(k, v)| (k.to_owned(), v.to_owned()))
+            .collect();
+        for (key, mut value) in places {
+            absolute(base, &key, &mut value);
+            let axis = sweep.iter().find(|axis| axis.key == key);
+            let mut values = axis.into_iter().flat_map(|axis| &axis.values);
+            if let Some(known) = values.find(|v| registry.same_value(base, &key, v, &value)) {
+                expect.place.set(&key, known);
+            }
+        }
+    }
+    base.sweep = sweep;
+    base.expect = expects;
+    Ok(())
 }
 
 fn set(

@@ -1,14 +1,14 @@
 //! Registry: everything that an experiment can name, and what its knobs are.
 
 use crate::knob::About;
-use crate::knob::{Knobs, Section};
+use crate::knob::{Kind, KnobError, Knobs, Section};
 use crate::metric::Metrics;
 use crate::model::network::{Common, GRAPH};
 use crate::model::{Expect, Experiment, Link, Nic, Path, Queue, Run, Show, change};
 use crate::net::topology::Topologies;
 use crate::probe::ProbeKinds;
 use crate::scenario::spec::TcpSpec;
-use crate::traffic::TrafficKinds;
+use crate::traffic::{Traffic, TrafficKinds};
 use narrows::congestion::registry::LookupError;
 use narrows::congestion::{CongestionRegistry, RtoRegistry};
 use narrows::recovery::detector::{self, DetectorRegistry};
@@ -48,6 +48,15 @@ impl Default for Registry {
         }
     }
 }
+
+/// What every traffic has beside the knobs of its kind.
+const START: About = About {
+    key: "start",
+    title: "start",
+    meaning: "When it begins.",
+    kind: Kind::TIME,
+    source: "",
+};
 
 /// A section as `narrows keys` lists it.
 #[derive(Clone, Debug)]
@@ -131,6 +140,7 @@ impl Registry {
             ["host", "tcp", key] | ["group", _, "tcp", key] | ["traffic", _, "tcp", key] => {
                 of::<TcpSpec>(key)
             }
+            ["traffic", _, "start"] => Some(START),
             ["traffic", name, key] => {
                 let traffic = experiment.traffic.iter().find(|t| t.name == *name)?;
                 traffic.spec.knobs().into_iter().find(|k| k.key == *key)
@@ -145,6 +155,18 @@ impl Registry {
             ["expect", _, key] => of::<Expect>(key),
             _ => None,
         }
+    }
+
+    /// A traffic of a kind, as it is without being set.
+    pub(crate) fn traffic_of(&self, kind: &str) -> Result<Box<dyn Traffic>, KnobError> {
+        let kind = self.traffic.get(kind).map_err(KnobError::value)?;
+        Ok(kind.traffic())
+    }
+
+    /// Whether two texts are one value of a key: `1ms` and `1000us`.
+    pub fn same_value(&self, experiment: &Experiment, key: &str, a: &str, b: &str) -> bool {
+        let about = self.about(experiment, key);
+        a == b || about.is_some_and(|about| about.kind.same(a, b))
     }
 
     /// Whether there is such a shape of network.

@@ -225,12 +225,9 @@ impl<'a> Point<'a> {
             metrics,
             records,
         } = self.study;
-        let base = plan.base();
-        let traffic: Vec<&str> = base.traffic.iter().map(|t| t.name.as_str()).collect();
-        let probes: Vec<&str> = base.probes.iter().map(|p| p.name.as_str()).collect();
-        let checked = metrics.check(name, &traffic, &probes);
-        checked.map_err(|why| Invalid::new(name, why))?;
-        let column = summary::column_of(metrics, records.iter(), name);
+        let named = summary::metric_name(metrics, plan.base(), name);
+        let named = named.map_err(|why| Invalid::new(name, why))?;
+        let column = summary::column_of(metrics, records.iter(), &named);
         let values: Vec<f64> = column.map_or_else(Vec::new, |column| {
             let runs = self.runs().iter();
             runs.filter_map(|r| r.metric(&column)).collect()

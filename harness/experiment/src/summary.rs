@@ -3,7 +3,7 @@
 
 use crate::metric::Metrics;
 use crate::model::expect::Bound;
-use crate::model::{Expect, Invalid};
+use crate::model::{Expect, Experiment, Invalid};
 use crate::plan::Plan;
 use crate::results::{Record, column};
 use crate::stats::Estimate;
@@ -80,7 +80,8 @@ impl<'a> Summary<'a> {
 
     /// The column of a metric or of a probe's value, by its name.
     pub fn column_of(&self, metrics: &Metrics, name: &str) -> Option<String> {
-        column_of(metrics, self.points.iter().flatten().copied(), name)
+        let name = metric_name(metrics, self.plan.base(), name).ok()?;
+        column_of(metrics, self.points.iter().flatten().copied(), &name)
     }
 
     /// What became of each expectation, at each point that it is about.
@@ -140,6 +141,21 @@ impl<'a> Summary<'a> {
         }
         Ok(true)
     }
+}
+
+/// The name of a metric of an experiment, as columns have it.
+///
+/// # Errors
+/// A sentence with the near match, if it is none.
+pub fn metric_name(
+    metrics: &Metrics,
+    experiment: &Experiment,
+    name: &str,
+) -> Result<String, String> {
+    let traffic = experiment.traffic.iter().map(|t| t.name.as_str());
+    let probes = experiment.probes.iter().map(|p| p.name.as_str());
+    let (traffic, probes): (Vec<_>, Vec<_>) = (traffic.collect(), probes.collect());
+    metrics.named(name, &traffic, &probes)
 }
 
 /// The column of a metric or of a probe's value, by its name.

@@ -18,7 +18,7 @@ use narrows_experiment::results::{Folder, FolderError, Record};
 use narrows_experiment::run::RunError;
 use narrows_experiment::scenario::RunContext;
 use narrows_experiment::shipped::{self, Shipped};
-use narrows_experiment::summary::{Holds, Summary, Verdict};
+use narrows_experiment::summary::{Holds, Summary, Verdict, metric_name};
 use narrows_net::net::packet::HostId;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -115,8 +115,12 @@ fn impossible(source: &Source, e: &Invalid) -> Stop {
     Stop::Wrong(format!("{}\n", source.locate(e)))
 }
 
-/// Puts what the options say into the experiment.
-fn apply(experiment: &mut Experiment, registry: &Registry, args: &RunArgs) -> Result<(), Stop> {
+/// Puts what the options say into the experiment; what is to be known of it.
+fn apply(
+    experiment: &mut Experiment,
+    registry: &Registry,
+    args: &RunArgs,
+) -> Result<Vec<String>, Stop> {
     let pair = |option: &'static str, text: &str| {
         let found = text
             .split_once('=')
@@ -124,30 +128,54 @@ fn apply(experiment: &mut Experiment, registry: &Registry, args: &RunArgs) -> Re
         let help = "expected KEY=VALUE; `narrows keys` lists the keys";
         found.ok_or_else(|| super::usage(option, text, help))
     };
+    let mut notes = Vec::new();
+    // Keys with the option that set them.
+    let mut settled: Vec<(String, &'static str)> = Vec::new();
     // `dctcp:g=1/32` has an equals sign of its own, and so may a quoted key: the first one counts.
     for text in &args.set {
         let (key, value) = pair("set", text)?;
-        experiment.settle(&experiment.axis_name(&key), &value);
+        let axis = experiment.axis_name(&key);
+        experiment.settle(registry, &axis, &value);
+        let lost = experiment.lost_by(registry, &key, &value);
         let set = experiment.set(registry, &key, &value);
         set.map_err(|e| super::usage("set", text, &e.to_string()))?;
+        if !lost.is_empty() {
+            let lost = lost.join(", ");
+            notes.push(format!(
+                "{axis} is {value}, which has no such {lost}: what was set there does not apply"
+            ));
+        }
+        settled.push((axis, "--set"));
     }
     for (option, key, value) in [
         ("repetitions", "run.repetitions", &args.repetitions),
         ("seed", "run.seed", &args.seed),
     ] {
         if let Some(value) = value {
+            experiment.settle(registry, key, value);
             let set = experiment.set(registry, key, value);
             set.map_err(|e| super::usage(option, value, &e.to_string()))?;
+            let option = if key == "run.seed" {
+                "--seed"
+            } else {
+                "--repetitions"
+            };
+            settled.push((key.to_owned(), option));
         }
     }
     for text in &args.sweep {
         let (key, values) = pair("sweep", text)?;
+        let axis = experiment.axis_name(&key);
+        if let Some((_, option)) = settled.iter().find(|(known, _)| *known == axis) {
+            let why = format!("{option} gives {axis} one value: leave out one of the two");
+            return Err(super::usage("sweep", text, &why));
+        }
         let key = format!("sweep.{}", narrows_experiment::model::quoted(&key));
         let varied = experiment.set(registry, &key, &values);
         varied.map_err(|e| super::usage("sweep", text, &e.to_string()))?;
         Plan::new(experiment, registry).map_err(|e| super::usage("sweep", text, &e.why))?;
     }
-    Ok(())
+    Ok(notes)
 }
 
 /// Run it; the exit code.
@@ -163,7 +191,9 @@ pub(super) fn run<R>(
     let (name, text) = read(&args.experiment)?;
     let loaded = Loaded::parse(&name, &text, registry).map_err(|e| wrong(&e))?;
     let (mut experiment, source) = (loaded.experiment, loaded.source);
-    apply(&mut experiment, registry, args)?;
+    for note in apply(&mut experiment, registry, args)? {
+        console.say_aside(&format!("narrows: {note}\n"))?;
+    }
     let plan = Plan::new(&experiment, registry).map_err(|e| impossible(&source, &e))?;
     check_metrics(&plan, registry).map_err(|e| impossible(&source, &e))?;
     if args.dry_run {
@@ -306,11 +336,9 @@ fn recorded_at(args: &RunArgs, plan: &Plan, registry: &Registry) -> Result<HostI
 /// Whether what is shown and expected can be measured.
 fn check_metrics(plan: &Plan, registry: &Registry) -> Result<(), Invalid> {
     let base = plan.base();
-    let traffic: Vec<&str> = base.traffic.iter().map(|t| t.name.as_str()).collect();
-    let probes: Vec<&str> = base.probes.iter().map(|p| p.name.as_str()).collect();
     let check = |key: String, name: &str| {
-        let checked = registry.metrics.check(name, &traffic, &probes);
-        checked.map_err(|why| Invalid::new(key, why))
+        let named = metric_name(&registry.metrics, base, name);
+        named.map(|_| ()).map_err(|why| Invalid::new(key, why))
     };
     for name in &base.show.y {
         check("show.y".to_owned(), name)?;

@@ -160,6 +160,22 @@ impl Kind {
         })
     }
 
+    /// Whether two texts are one value: `1ms` and `1000us`.
+    pub fn same(&self, a: &str, b: &str) -> bool {
+        if a == b {
+            return true;
+        }
+        match self {
+            Self::Or(_, kind) => kind.same(a, b),
+            // A length in packets is none in bytes.
+            Self::Queue { .. } => {
+                let read = |text| QueueLimit::read(text).ok();
+                read(a).is_some() && read(a) == read(b)
+            }
+            _ => self.base(a).is_some() && self.base(a) == self.base(b),
+        }
+    }
+
     /// The unit in which a column has it, as a suffix of its name would say it; empty for a word
     /// or a bare number.
     pub const fn unit(&self) -> &'static str {

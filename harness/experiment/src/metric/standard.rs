@@ -10,11 +10,8 @@ fn sum(scope: &Scope<'_>, of: impl Fn(&FlowOutcome) -> u64) -> Option<Measured> 
     Some(Measured::Count(scope.flows().map(of).sum()))
 }
 
-/// A sum over ports, of the whole run only.
+/// A sum over ports.
 fn ports(scope: &Scope<'_>, of: impl Fn(&PortOutcome) -> u64) -> Option<Measured> {
-    if scope.traffic.is_some() {
-        return None;
-    }
     Some(Measured::Count(scope.run.ports.iter().map(of).sum()))
 }
 
@@ -152,7 +149,8 @@ pub(super) fn all() -> Vec<Metric> {
             Lower,
             "Packets that queues of switch ports dropped after the warm-up, for want of room or early.",
             |s| switch_ports(s, PortOutcome::dropped_by_queue),
-        ),
+        )
+        .of_run(),
         Metric::new(
             ("drops_per_s", "drops a second", "1/s"),
             Lower,
@@ -161,13 +159,15 @@ pub(super) fn all() -> Vec<Metric> {
                 let drops = switch_ports(s, PortOutcome::dropped_by_queue)?;
                 Some(Measured::Ratio(drops.value() / seconds(s)?))
             },
-        ),
+        )
+        .of_run(),
         Metric::new(
             ("drops.early", "early drops", ""),
             Lower,
             "Of those, packets that queue management dropped early.",
             |s| switch_ports(s, |p| p.dropped(DropReason::Early)),
-        ),
+        )
+        .of_run(),
         Metric::new(
             ("drops.link", "lost on links", ""),
             Lower,
@@ -179,13 +179,15 @@ pub(super) fn all() -> Vec<Metric> {
                 let damaged = s.run.hosts.iter().map(|h| h.damaged as f64).sum::<f64>();
                 Some(Measured::Count((lost.value() + damaged) as u64))
             },
-        ),
+        )
+        .of_run(),
         Metric::new(
             ("trimmed", "trimmed", ""),
             Lower,
             "Packets whose payload a switch cut.",
             |s| ports(s, |p| p.trimmed),
-        ),
+        )
+        .of_run(),
         Metric::new(
             ("refused", "refused by NICs", ""),
             Lower,
@@ -199,13 +201,15 @@ pub(super) fn all() -> Vec<Metric> {
                     }
                 })
             },
-        ),
+        )
+        .of_run(),
         Metric::new(
             ("marks", "CE marks", ""),
             Neither,
             "Packets that got a CE mark.",
             |s| ports(s, |p| p.marks),
-        ),
+        )
+        .of_run(),
         Metric::new(
             ("max_queue", "longest queue", "bytes"),
             Neither,
@@ -213,9 +217,10 @@ pub(super) fn all() -> Vec<Metric> {
             |s| {
                 let queues = s.run.ports.iter().filter(|p| !p.nic);
                 let most = queues.map(|p| p.max_bytes).max()?;
-                s.traffic.is_none().then_some(Measured::Count(most))
+                Some(Measured::Count(most))
             },
-        ),
+        )
+        .of_run(),
         Metric::new(
             ("utilisation", "highest utilisation", ""),
             Neither,
@@ -223,9 +228,10 @@ pub(super) fn all() -> Vec<Metric> {
             |s| {
                 let busiest = s.run.ports.iter().map(|p| p.utilisation_ppm).max()?;
                 let share = busiest as f64 / 1e6;
-                s.traffic.is_none().then_some(Measured::Ratio(share))
+                Some(Measured::Ratio(share))
             },
-        ),
+        )
+        .of_run(),
         Metric::new(
             ("segments", "data segments", ""),
             Neither,
@@ -303,14 +309,16 @@ pub(super) fn all() -> Vec<Metric> {
             "Simulated time of the run.",
             |s| {
                 let ns = s.run.simulated.as_nanos();
-                s.traffic.is_none().then_some(Measured::Count(ns))
+                Some(Measured::Count(ns))
             },
-        ),
+        )
+        .of_run(),
         Metric::new(
             ("events", "events", ""),
             Neither,
             "Simulator events: a measure of work, not of the network.",
-            |s| s.traffic.is_none().then_some(Measured::Count(s.run.events)),
-        ),
+            |s| Some(Measured::Count(s.run.events)),
+        )
+        .of_run(),
     ]
 }

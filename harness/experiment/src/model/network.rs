@@ -278,6 +278,21 @@ impl Network {
                 .graph(&sizes, &defaults)
                 .map_err(|e| Invalid::new("network.topology", e.to_string()))?
         };
+        if let Some((key, _)) = self.trunk.iter().next() {
+            let ports = (0..graph.port_count()).map(PortId);
+            let between = |port| {
+                let ends = graph.ends(port);
+                matches!(ends, Some((NodeId::Switch(_), NodeId::Switch(_))))
+            };
+            if !ports.into_iter().any(between) {
+                let why = format!(
+                    "a {} of these sizes has no links between switches, which trunk is about: set \
+                     network.{key}, or network.port.\"PORTS\".{key}",
+                    self.common.topology
+                );
+                return Err(Invalid::new(format!("network.trunk.{key}"), why));
+            }
+        }
         // By port, what it is by now: a later pattern changes what an earlier one left.
         let mut changed: BTreeMap<PortId, Port> = BTreeMap::new();
         for (pattern, settings) in &self.ports {

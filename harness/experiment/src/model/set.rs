@@ -2,8 +2,8 @@
 
 use super::network::Port;
 use super::{
-    Axis, Change, Expect, Experiment, Group, Members, NamedProbe, NamedTraffic, PARTS, Path,
-    Settings, path,
+    Axis, Change, Expect, Experiment, Group, Invalid, Members, NamedProbe, NamedTraffic, PARTS,
+    Path, Settings, path, quoted,
 };
 use crate::knob::{Kind, KnobError, Section};
 use crate::registry::Registry;
@@ -174,6 +174,12 @@ impl Experiment {
             match self.traffic.iter_mut().find(|t| t.name == name) {
                 Some(known) if known.kind == value => {}
                 Some(known) => {
+                    // What both kinds have stays as it is.
+                    let old = kept(&*known.spec, &*registry.traffic_of(&known.kind)?);
+                    let mut spec = spec;
+                    for (key, value) in old {
+                        let _ = spec.set(key, &value);
+                    }
                     value.clone_into(&mut known.kind);
                     known.spec = spec;
                 }
@@ -213,6 +219,33 @@ impl Experiment {
             },
             other => Err(KnobError::unknown(&other.join("."), ["tcp"].into_iter())),
         }
+    }
+
+    /// The keys that are set of a traffic and that it would not have if `key` were `value`, because
+    /// that is another kind; none if `key` is no kind of a traffic.
+    pub fn lost_by(&self, registry: &Registry, key: &str, value: &str) -> Vec<String> {
+        let Ok(path) = Path::parse(self.long_name(key)) else {
+            return Vec::new();
+        };
+        let ["traffic", name, "kind"] = path.words()[..] else {
+            return Vec::new();
+        };
+        let Some(traffic) = self.traffic.iter().find(|t| t.name == name) else {
+            return Vec::new();
+        };
+        let kinds = (
+            registry.traffic_of(&traffic.kind),
+            registry.traffic_of(value),
+        );
+        let (Ok(usual), Ok(mut other)) = kinds else {
+            return Vec::new();
+        };
+        if traffic.kind == value {
+            return Vec::new();
+        }
+        let mut lost = kept(&*traffic.spec, &*usual);
+        lost.retain(|(key, value)| other.set(key, value).is_err());
+        lost.into_iter().map(|(key, _)| key.to_owned()).collect()
     }
 
     fn set_probe(
@@ -296,6 +329,47 @@ impl Experiment {
         Ok(())
     }
 
+    /// Whether each short name is one of a key that there is.
+    ///
+    /// # Errors
+    /// Of the first that is not.
+    pub fn check_short(&self, registry: &Registry) -> Result<(), Invalid> {
+        for (name, key) in self.short.iter() {
+            self.check_key(registry, key).map_err(|e| {
+                let why = format!("it is to be short for {key}, which is no key: {e}");
+                Invalid::new(format!("short.{}", quoted(name)), why)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Whether there is such a key here.
+    fn check_key(&self, registry: &Registry, key: &str) -> Result<(), KnobError> {
+        let path = Path::parse(key).map_err(KnobError::value)?;
+        let there = |n: &str, len: usize| n.parse::<usize>().is_ok_and(|n| n < len);
+        match path.words()[..] {
+            ["group", name, ..] if self.groups.iter().all(|g| g.name != name) => {
+                let names = self.groups.iter().map(|g| g.name.as_str());
+                return Err(KnobError::unknown(name, names));
+            }
+            ["change", n, ..] if !there(n, self.changes.len()) => {
+                return Err(KnobError::value(format!("there is no change {n}")));
+            }
+            ["expect", n, ..] if !there(n, self.expect.len()) => {
+                return Err(KnobError::value(format!("there is no expect {n}")));
+            }
+            [part] if part != "title" && part != "about" => {
+                return Err(KnobError::value("it names no value"));
+            }
+            _ => {}
+        }
+        // Whether it can be that is not the question.
+        match self.clone().set(registry, key, "") {
+            Err(e @ KnobError::Unknown { .. }) => Err(e),
+            _ => Ok(()),
+        }
+    }
+
     /// The key that a short name stands for; a key stands for itself.
     pub fn long_name<'k>(&'k self, key: &'k str) -> &'k str {
         self.short.get(key).unwrap_or(key)
@@ -341,7 +415,7 @@ impl Experiment {
 
     /// Takes a key out of the sweep, because it is to have one value: what is shown over it is shown
     /// over another, and what is expected at other values of it is not expected.
-    pub fn settle(&mut self, key: &str, value: &str) {
+    pub fn settle(&mut self, registry: &Registry, key: &str, value: &str) {
         let before = self.sweep.len();
         self.sweep.retain(|axis| axis.key != key);
         if self.sweep.len() == before {
@@ -350,12 +424,22 @@ impl Experiment {
         if self.show.x.as_deref() == Some(key) {
             self.show.x = None;
         }
-        self.expect
-            .retain(|e| e.place.get(key).is_none_or(|at| at == value));
+        let mut expect = std::mem::take(&mut self.expect);
+        let same = |at: &str| registry.same_value(self, key, at, value);
+        expect.retain(|e| e.place.get(key).is_none_or(same));
+        self.expect = expect;
         for expect in &mut self.expect {
             expect.place.remove(key);
         }
     }
+}
+
+/// What is set of a section and not as it is in `usual`.
+fn kept(section: &dyn Section, usual: &dyn Section) -> Vec<(&'static str, String)> {
+    let knobs = section.knobs().into_iter();
+    let set = knobs.filter_map(|about| Some((about.key, section.get(about.key)?)));
+    set.filter(|(key, value)| usual.get(key).as_ref() != Some(value))
+        .collect()
 }
 
 /// Sets a key of TCP; names are looked up.

@@ -7,13 +7,15 @@ use crate::values;
 use narrows::ByteCount;
 use narrows_net::near_match::nearest;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 /// How large the transfers of a traffic are.
 ///
 /// Written as `100kB`; as `1kB|10kB|1MB`, each equally likely; as the name of a distribution that
 /// narrows brings along, `web-search` or `data-mining`; or as `file:PATH`, a [`SizeCdf`], which is
-/// read at once, so that a run needs no files.
+/// read at once and shown as `cdf:1kB 0.5|10kB 1`, so that neither a run nor its results need the
+/// file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SizeDistribution {
     /// All of one size.
@@ -27,6 +29,9 @@ pub enum SizeDistribution {
 /// The least and the greatest size.
 const SIZES: std::ops::RangeInclusive<u64> = 1..=1 << 40;
 
+/// What a distribution that is written out begins with.
+const WRITTEN_OUT: &str = "cdf:";
+
 /// Distributions that narrows brings along.
 const SHIPPED: [(&str, &str); 2] = [
     ("web-search", include_str!("size/web-search.cdf")),
@@ -35,7 +40,8 @@ const SHIPPED: [(&str, &str); 2] = [
 
 impl SizeDistribution {
     /// The kind of a knob that is one.
-    pub const KIND: Kind = Kind::Text("100kB, 1kB|10kB|1MB, web-search, data-mining or file:PATH");
+    pub const KIND: Kind =
+        Kind::Text("100kB, 1kB|10kB|1MB, web-search, data-mining, file:PATH or cdf:1kB 0.5|10kB 1");
 
     /// One of `size`.
     pub const fn fixed(size: ByteCount) -> Self {
@@ -50,6 +56,19 @@ impl SizeDistribution {
             Self::Cdf(cdf) => cdf.at(random.below(CERTAIN)),
         };
         size.max(ByteCount::new(1))
+    }
+
+    /// Whether a knob is one, or none.
+    pub(crate) fn is_kind(kind: &Kind) -> bool {
+        match kind {
+            Kind::Or(_, kind) => Self::is_kind(kind),
+            kind => *kind == Self::KIND,
+        }
+    }
+
+    /// The path of a value that is read from a file.
+    pub(crate) fn file(value: &str) -> Option<&Path> {
+        value.strip_prefix("file:").map(Path::new)
     }
 
     /// What sizes are on average, exactly but for the rounding of each to whole bytes.
@@ -174,6 +193,23 @@ impl SizeCdf {
         })
     }
 
+    /// The same, with its points as its name.
+    fn written_out(self) -> Self {
+        let point = |p: &Point| {
+            let fraction = format!("{:09}", p.share % CERTAIN);
+            let fraction = match fraction.trim_end_matches('0') {
+                "" => String::new(),
+                digits => format!(".{digits}"),
+            };
+            format!("{} {}{fraction}", Size(p.size), p.share / CERTAIN)
+        };
+        let points: Vec<String> = self.points.iter().map(point).collect();
+        Self {
+            name: format!("{WRITTEN_OUT}{}", points.join("|")),
+            ..self
+        }
+    }
+
     /// The distribution with a name that narrows brings along.
     fn shipped(name: &str) -> Option<Result<Self, CdfError>> {
         let (name, text) = SHIPPED.iter().find(|(known, _)| *known == name)?;
@@ -258,7 +294,15 @@ impl Quantity for SizeDistribution {
             let read = std::fs::read_to_string(path);
             let read = read.map_err(|e| format!("cannot read {path}: {e}"))?;
             let cdf = SizeCdf::read(text, &read).map_err(|e| format!("{path}: {e}"))?;
-            return Ok(Self::Cdf(Arc::new(cdf)));
+            return Ok(Self::Cdf(Arc::new(cdf.written_out())));
+        }
+        if let Some(points) = text.strip_prefix(WRITTEN_OUT) {
+            let cdf = SizeCdf::read(text, &points.replace('|', "\n"));
+            let cdf = cdf.map_err(|e| match e.line {
+                Some(n) => format!("point {n}: {}", e.why),
+                None => e.why,
+            })?;
+            return Ok(Self::Cdf(Arc::new(cdf.written_out())));
         }
         if let Some(cdf) = SizeCdf::shipped(text) {
             return Ok(Self::Cdf(Arc::new(cdf.map_err(|e| e.to_string())?)));
@@ -333,6 +377,7 @@ mod tests {
             ("websearch", "did you mean 'web-search'"),
             ("pareto", "such as 100kB"),
             ("file:/nowhere/at.all", "cannot read /nowhere/at.all"),
+            ("cdf:1kB 0.5|2kB", "point 2: expected a size and a share"),
         ] {
             let e = SizeDistribution::read(text).unwrap_err();
             assert!(e.contains(why), "{text}: {e}");
@@ -346,7 +391,10 @@ mod tests {
         let text = format!("file:{}", path.display());
         let size = read(&text);
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(size.show(), Some(text.clone()));
+        // It is written out, so that the file may go.
+        let out = "cdf:1kB 0.5|2kB 0.75|10kB 1";
+        assert_eq!(size.show().as_deref(), Some(out));
+        assert_eq!(read(out), size);
         // 1/2 of 1000, 1/4 of 1500, 1/4 of 6000.
         assert_eq!(size.mean().rounded(), ByteCount::new(500 + 375 + 1_500));
         assert_eq!(size.most(), ByteCount::new(10_000));
