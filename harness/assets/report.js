@@ -1,8 +1,9 @@
 'use strict';
 // Hover values and hiding of lines. Without script the page shows the same plots and numbers.
 (() => {
-  const { variants, points } = JSON.parse(document.getElementById('data').textContent);
-  const servers = [...new Set(points.map(p => p.servers))].sort((a, b) => a - b);
+  const data = document.getElementById('data');
+  const points = data ? JSON.parse(data.textContent).points : [];
+  // By name: a variant is hidden in all figures.
   const hidden = new Set();
   const rate = v => (v / 1e6).toFixed(v >= 99.95e6 ? 0 : v >= 9.995e6 ? 1 : 2);
   const time = ns => ns == null ? '-' : ns >= 1e9 ? (ns / 1e9).toPrecision(3) + ' s'
@@ -13,17 +14,23 @@
     return e;
   };
 
-  for (const key of document.querySelectorAll('.key')) {
-    const mine = key.dataset.variants.split(' ').filter(s => s !== '').map(Number);
+  const named = key => JSON.parse(key.dataset.names);
+  const keys = [...document.querySelectorAll('.key')];
+  const series = [...document.querySelectorAll('.series')];
+  const there = new Set(series.map(s => s.dataset.name));
+  for (const key of keys) {
+    const mine = named(key).filter(name => there.has(name));
+    if (mine.length === 0) continue;
     key.setAttribute('tabindex', '0');
     key.setAttribute('role', 'button');
     const toggle = () => {
-      const hide = mine.some(v => !hidden.has(v));
-      for (const v of mine) hide ? hidden.add(v) : hidden.delete(v);
-      for (const s of document.querySelectorAll('.series'))
-        s.classList.toggle('off', hidden.has(Number(s.dataset.variant)));
-      for (const k of document.querySelectorAll('.key'))
-        k.classList.toggle('off', k.dataset.variants.split(' ').every(v => hidden.has(Number(v))));
+      const hide = mine.some(name => !hidden.has(name));
+      for (const name of mine) hide ? hidden.add(name) : hidden.delete(name);
+      for (const s of series) s.classList.toggle('off', hidden.has(s.dataset.name));
+      for (const k of keys) {
+        const names = named(k);
+        k.classList.toggle('off', names.length > 0 && names.every(name => hidden.has(name)));
+      }
     };
     key.addEventListener('click', toggle);
     key.addEventListener('keydown', e => {
@@ -31,12 +38,10 @@
     });
   }
 
-  for (const figure of document.querySelectorAll('figure')) {
+  for (const figure of data ? document.querySelectorAll('figure[data-value]') : []) {
     const svg = figure.querySelector('svg');
     const [left, top, width, height] = svg.dataset.plot.split(' ').map(Number);
-    const first = Math.log2(servers[0]), last = Math.log2(servers[servers.length - 1]);
-    const x = n => last > first
-      ? left + 14 + (width - 28) * (Math.log2(n) - first) / (last - first) : left + width / 2;
+    const places = svg.dataset.x.split(' ').map(place => place.split(':').map(Number));
     const cursor = document.createElementNS('http://www.w3.org/2000/svg', 'path');
     cursor.setAttribute('class', 'cursor');
     const tip = text('div', '');
@@ -45,24 +50,25 @@
     svg.append(cursor);
     figure.append(tip);
     const value = p => figure.dataset.value === 'goodput' ? p.goodput_bps : -(p.block_median_ns ?? Infinity);
-    const colour = v => {
-      const mark = svg.querySelector(`.series[data-variant="${v}"] [stroke^="var(--s"], .series[data-variant="${v}"] [fill^="var(--s"]`);
-      if (!mark) return 'none';
-      return [mark.getAttribute('stroke'), mark.getAttribute('fill')].find(c => c && c.startsWith('var(--s'));
+    const colour = name => {
+      const paints = [...svg.querySelectorAll('.series')].filter(s => s.dataset.name === name)
+        .flatMap(s => [...s.querySelectorAll('[stroke], [fill]')])
+        .flatMap(e => [e.getAttribute('stroke'), e.getAttribute('fill')]);
+      return paints.find(paint => paint && paint.startsWith('var(--s')) ?? 'none';
     };
     const hide = () => { tip.hidden = true; cursor.setAttribute('d', ''); };
     svg.addEventListener('pointerleave', hide);
     svg.addEventListener('pointermove', e => {
       const at = new DOMPoint(e.clientX, e.clientY).matrixTransform(svg.getScreenCTM().inverse());
       if (at.x < left || at.x > left + width || at.y < top || at.y > top + height) return hide();
-      const n = servers.reduce((a, b) => Math.abs(x(b) - at.x) < Math.abs(x(a) - at.x) ? b : a);
-      const here = points.filter(p => p.servers === n && !hidden.has(variants.indexOf(p.variant)))
+      const [n, x] = places.reduce((a, b) => Math.abs(b[1] - at.x) < Math.abs(a[1] - at.x) ? b : a);
+      const here = points.filter(p => p.servers === n && !hidden.has(p.variant))
         .sort((a, b) => value(b) - value(a));
       const table = document.createElement('table');
       for (const p of here) {
         const row = table.insertRow(), name = row.insertCell();
         const swatch = document.createElement('i');
-        swatch.style.background = colour(variants.indexOf(p.variant));
+        swatch.style.background = colour(p.variant);
         name.append(swatch, p.variant);
         const ci = p.goodput_ci95_bps == null ? '' : ' ± ' + rate(p.goodput_ci95_bps);
         row.insertCell().textContent = rate(p.goodput_bps) + ci + ' Mb/s';
@@ -72,7 +78,7 @@
       }
       tip.replaceChildren(text('b', n === 1 ? '1 server' : n + ' servers'), table);
       tip.hidden = false;
-      cursor.setAttribute('d', `M${x(n)} ${top}v${height}`);
+      cursor.setAttribute('d', `M${x} ${top}v${height}`);
       const box = figure.getBoundingClientRect();
       const px = e.clientX - box.left, py = e.clientY - box.top;
       tip.style.left = (px + tip.offsetWidth + 24 > box.width ? Math.max(0, px - tip.offsetWidth - 16) : px + 16) + 'px';

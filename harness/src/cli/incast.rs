@@ -8,7 +8,8 @@ use super::plan::{BadValue, expand, plan};
 use super::progress::{Progress, Watcher};
 use super::recorder::Recorders;
 use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, tell, usage};
-use crate::report::plot::{self, Quantity, Theme};
+use crate::report::chart::Theme;
+use crate::report::plot::{self, Quantity};
 use crate::report::records::{self, FORMAT_VERSION, PointRecord, RunRecord, SweepRecord};
 use crate::report::story::{Story, named};
 use crate::report::table::{self, Colour};
@@ -236,7 +237,7 @@ fn save(
         }
     }
     if let Some(file) = outputs.svg {
-        let svg = plot::svg(sweep, summary, Quantity::Goodput, Theme::Paper);
+        let svg = plot::chart(sweep, summary, Quantity::Goodput).svg(Theme::Paper);
         keep(file.finish_with(svg.as_bytes()));
     }
     let mut path = None;

@@ -46,15 +46,28 @@ pub(super) fn again(o: &mut String, command: &str) {
     );
 }
 
-/// End a page; with data, the script that makes plots answer is there too.
-pub(super) fn end(o: &mut String, data: Option<&str>) {
+/// What the plots of a page do.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Plots<'a> {
+    /// Nothing: the page has no script.
+    Stand,
+    /// They hide lines whose key is clicked.
+    Hide,
+    /// They tell values, which are in this JSON, too.
+    Tell(&'a str),
+}
+
+/// End a page.
+pub(super) fn end(o: &mut String, plots: Plots<'_>) {
     let _ = writeln!(o, "</main>");
-    if let Some(data) = data {
-        let _ = write!(
+    if let Plots::Tell(data) = plots {
+        let _ = writeln!(
             o,
-            "<script type=\"application/json\" id=\"data\">{data}</script>\n\
-             <script>\n{SCRIPT}</script>\n"
+            "<script type=\"application/json\" id=\"data\">{data}</script>"
         );
+    }
+    if !matches!(plots, Plots::Stand) {
+        let _ = writeln!(o, "<script>\n{SCRIPT}</script>");
     }
     let _ = write!(o, "</body>\n</html>\n");
 }
@@ -64,8 +77,8 @@ pub fn page(sweep: &SweepSpec, summary: &Summary, story: &Story, record: &SweepR
     let mut out = String::new();
     let o = &mut out;
     begin(o, "TCP incast", &lead(sweep), &story.sentences);
-    let goodput = plot::svg(sweep, summary, Quantity::Goodput, Theme::Page);
-    let times = plot::svg(sweep, summary, Quantity::BlockTime, Theme::Page);
+    let goodput = plot::chart(sweep, summary, Quantity::Goodput).svg(Theme::Page);
+    let times = plot::chart(sweep, summary, Quantity::BlockTime).svg(Theme::Page);
     let note = if summary.repetitions > 1 {
         format!(
             "Mean of {} runs; bars are 95 % confidence intervals (Student's t). ",
@@ -106,7 +119,7 @@ pub fn page(sweep: &SweepSpec, summary: &Summary, story: &Story, record: &SweepR
          repetitions); median and p99 are of the blocks of all repetitions. Same version, \
          command and seed: same numbers.</p>"
     );
-    end(o, Some(&script_data(summary, &record.points)));
+    end(o, Plots::Tell(&script_data(summary, &record.points)));
     out
 }
 

@@ -171,6 +171,7 @@ impl Comparison {
                 }],
                 _ => Vec::new(),
             },
+            ..Chart::default()
         }
     }
 }
@@ -201,6 +202,7 @@ fn line(name: &str, variant: &VariantSummary, group: usize, quantity: Quantity) 
             .map(|p| (f64::from(p.servers), value(p).unwrap_or(0.0)))
             .collect(),
         spread: shown().map(spread).filter(|_| spreads).collect(),
+        ..Series::default()
     }
 }
 
@@ -243,7 +245,7 @@ pub fn page(sweep: &SweepSpec, both: &Comparison, record: &LiveRecord) -> String
         "<p>Live results depend on the machine and on what else it does; simulated ones depend on \
          the settings alone.</p>"
     );
-    html::end(o, None);
+    html::end(o, html::Plots::Hide);
     out
 }
 

@@ -2,7 +2,6 @@
 
 pub mod chart;
 pub mod html;
-mod legend;
 pub mod live;
 pub mod plot;
 pub mod points;

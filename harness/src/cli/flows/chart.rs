@@ -1,7 +1,7 @@
 //! What `narrows flows --svg` draws.
 
 use super::{Plot, name_of};
-use crate::report::chart::{Axis, Chart, Draw, Series};
+use crate::report::chart::{Axis, Chart, Draw, Key, Series, Variants};
 use crate::scenario::flows::{FlowOutcome, FlowSample, FlowsRun, FlowsSpec};
 
 /// What was asked for, over time.
@@ -13,6 +13,11 @@ pub(super) fn chart(spec: &FlowsSpec, run: &FlowsRun, plot: Plot) -> Chart {
         Plot::Rtt => "Smoothed RTT (µs)",
         Plot::Alpha => "alpha",
     };
+    let names = run.flows.iter().enumerate();
+    let names: Vec<String> = names
+        .map(|(flow, _)| format!("{} {}", flow + 1, name_of(spec, flow)))
+        .collect();
+    let looks = Variants::unmarked(&names);
     let series = if plot == Plot::Queue {
         let queue = run.bottleneck.queue.iter();
         vec![Series {
@@ -24,10 +29,10 @@ pub(super) fn chart(spec: &FlowsSpec, run: &FlowsRun, plot: Plot) -> Chart {
             ..Series::default()
         }]
     } else {
-        let flow = |(group, f): (usize, &FlowOutcome)| Series {
-            name: format!("{} {}", group + 1, name_of(spec, group)),
+        let flow = |(number, f): (usize, &FlowOutcome)| Series {
+            name: names[number].clone(),
             draw: Draw::Line,
-            group,
+            style: looks.style(number),
             points: points(&f.samples, plot),
             ..Series::default()
         };
@@ -42,6 +47,10 @@ pub(super) fn chart(spec: &FlowsSpec, run: &FlowsRun, plot: Plot) -> Chart {
         y: Axis {
             label: label.to_owned(),
             ..Axis::default()
+        },
+        key: match plot {
+            Plot::Queue => Key::Names,
+            _ => looks.key(),
         },
         series,
         rules: Vec::new(),

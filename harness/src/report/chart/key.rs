@@ -1,6 +1,6 @@
 //! The key below a chart.
 
-use super::ink::{Inks, Shape, escape, text_width};
+use super::ink::{Inks, Shape, Theme, escape, text_width};
 use super::layout::{KEY_FONT, WIDTH};
 use super::lines::{DASHED, Look};
 use super::{Draw, Role, Series};
@@ -98,6 +98,8 @@ pub(super) fn draw(
         let (column, row) = (i / rows, i % rows);
         let x = left + column as f64 * (widest + BETWEEN);
         let y = top + 12.0 + row as f64 * LINE;
+        let (begin, end) = group(&[e.name.as_str()], inks);
+        b.push_str(&begin);
         sample(b, e, x, y, inks);
         let tx = x + SAMPLE + GAP;
         let squeeze = if tx + text_width(&e.name, KEY_FONT) > WIDTH {
@@ -110,13 +112,24 @@ pub(super) fn draw(
         };
         let _ = writeln!(
             b,
-            r#"<text x="{tx:.1}" y="{:.1}" font-size="{KEY_FONT}" fill="{}"{squeeze}>{}</text>"#,
+            r#"<text x="{tx:.1}" y="{:.1}" font-size="{KEY_FONT}" fill="{}"{squeeze}>{}</text>{end}"#,
             y + 4.8,
             inks.ink,
             escape(&e.name)
         );
     }
     rows as f64 * LINE + 4.0
+}
+
+/// Around a key of the series with these names, for the script of a page: what begins it, and what
+/// ends it.
+pub(super) fn group(names: &[&str], inks: Inks) -> (String, &'static str) {
+    if inks.theme == Theme::Paper {
+        return (String::new(), "");
+    }
+    let names = serde_json::json!(names).to_string();
+    let begin = format!(r#"<g class="key" data-names="{}">"#, escape(&names));
+    (begin, "</g>")
 }
 
 fn sample(b: &mut String, e: &Entry, x: f64, y: f64, inks: Inks) {

@@ -2,15 +2,16 @@
 
 use super::ink::{FONTS, Inks, Theme, escape, text_width};
 use super::lines::{Frame, Look};
+use super::rows::Rows;
 use super::rules::{self, Ground, ROW};
 use super::scale::{Label, Place, Tick, Wish, prefixed};
-use super::{Axis, Chart, Draw, Role, RuleAt, Scale, key};
+use super::{Axis, Chart, Draw, Key, Role, RuleAt, Scale, Series, key};
 use std::fmt::Write;
 
 /// Width of the picture. In a column of 8.5 cm its text is 7.5 points high.
-pub(super) const WIDTH: f64 = 480.0;
+pub(in crate::report) const WIDTH: f64 = 480.0;
 const HEIGHT: f64 = 250.0;
-const FONT: f64 = 15.0;
+pub(in crate::report) const FONT: f64 = 15.0;
 pub(super) const KEY_FONT: f64 = 14.5;
 pub(super) const SMALL: f64 = 13.0;
 
@@ -59,6 +60,9 @@ pub(super) fn svg(chart: &Chart, theme: Theme) -> String {
     let left = left.max(slant.left);
     let last = x_ticks.iter().rev().find_map(|t| t.label.as_ref());
     let right = 6.0 + last.map_or(0.0, |l| width(l) / 2.0);
+    let looks: Vec<Look> = (0..chart.series.len())
+        .map(|i| Look::of(&chart.series, i, inks))
+        .collect();
     let lay = |right: f64| {
         let mut area = Area {
             left,
@@ -71,7 +75,7 @@ pub(super) fn svg(chart: &Chart, theme: Theme) -> String {
         let rows = above.iter().map(|(_, row, _)| row + 1).max().unwrap_or(0);
         area.top += rows as f64 * ROW;
         let y = y.clone().between(area.bottom(), area.top);
-        let ground = covered(chart, &x, &y, area, inks);
+        let ground = covered(chart, &looks, &x, &y, area, inks);
         let beside = rules::beside(chart, &y, ground);
         (area, x, y, above, beside)
     };
@@ -83,9 +87,6 @@ pub(super) fn svg(chart: &Chart, theme: Theme) -> String {
     }
     let (area, x, y, above, beside) = laid;
 
-    let looks: Vec<Look> = (0..chart.series.len())
-        .map(|i| Look::of(&chart.series, i, inks))
-        .collect();
     let mut body = String::new();
     let b = &mut body;
     grid(b, &y_ticks, &y, area, inks);
@@ -113,12 +114,23 @@ pub(super) fn svg(chart: &Chart, theme: Theme) -> String {
         );
     }
     let foot = area.bottom() + slant.height + if x_label.is_empty() { 30.0 } else { 52.0 };
-    let height = foot + key::draw(b, &chart.series, &looks, (area.left, foot), inks);
+    let height = foot
+        + match &chart.key {
+            Key::Names => key::draw(b, &chart.series, &looks, (area.left, foot), inks),
+            Key::Rows { rows, note } => Rows {
+                rows,
+                note: note.as_deref(),
+                series: &chart.series,
+                inks,
+            }
+            .draw(b, (area.left, foot)),
+        };
 
     let mut out = String::new();
     let _ = write!(
         out,
-        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0}" width="{WIDTH}" height="{height:.0}" font-family="{FONTS}" font-size="{FONT}" role="img"><title>{}</title>"#,
+        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0}" width="{WIDTH}" height="{height:.0}" font-family="{FONTS}" font-size="{FONT}" role="img"{}><title>{}</title>"#,
+        places_of(chart, &x, area, theme),
         escape(&chart.title)
     );
     if theme == Theme::Paper {
@@ -181,6 +193,27 @@ impl Slant {
     }
 }
 
+/// For the script of a page: where the data is, and where each value of x that it has.
+fn places_of(chart: &Chart, x: &Place, area: Area, theme: Theme) -> String {
+    let values = occurring(chart);
+    if theme == Theme::Paper || values.len() > MOST_PLACES {
+        return String::new();
+    }
+    let places = values.iter().filter_map(|v| Some((*v, x.at(*v)?)));
+    let places: Vec<String> = places.map(|(v, at)| format!("{v}:{at:.1}")).collect();
+    format!(
+        r#" data-plot="{:.1} {:.1} {:.1} {:.1}" data-x="{}""#,
+        area.left,
+        area.top,
+        area.width,
+        area.height,
+        places.join(" ")
+    )
+}
+
+/// With more values of x than this one does not point at a single one.
+const MOST_PLACES: usize = 200;
+
 /// Both axes over the data and the rules.
 fn places(chart: &Chart) -> (Place, Place) {
     let series = || chart.series.iter();
@@ -224,7 +257,7 @@ fn occurring(chart: &Chart) -> Vec<f64> {
 }
 
 /// What ground the series cover.
-fn covered(chart: &Chart, x: &Place, y: &Place, area: Area, inks: Inks) -> Ground {
+fn covered(chart: &Chart, looks: &[Look], x: &Place, y: &Place, area: Area, inks: Inks) -> Ground {
     let frame = Frame {
         x,
         y,
@@ -232,8 +265,8 @@ fn covered(chart: &Chart, x: &Place, y: &Place, area: Area, inks: Inks) -> Groun
         tips: false,
     };
     let mut ground = Ground::new(area);
-    for s in &chart.series {
-        for piece in frame.pieces(s) {
+    for (s, look) in chart.series.iter().zip(looks) {
+        for piece in frame.pieces(s, look) {
             match s.draw {
                 Draw::Dots | Draw::Markers => piece.iter().for_each(|p| ground.add(&[*p])),
                 _ => ground.add(&piece),
@@ -276,14 +309,32 @@ fn series(
         r#"<svg x="{l:.1}" y="{t:.1}" width="{w:.1}" height="{h:.1}" viewBox="{l:.1} {t:.1} {w:.1} {h:.1}">"#
     );
     for (s, look) in all() {
+        let (begin, end) = group(s, inks);
+        b.push_str(&begin);
         frame.line(b, s, look);
+        b.push_str(end);
     }
     b.push_str("</svg>\n");
     let drawn: Vec<_> = all().collect();
     for (i, (s, look)) in drawn.iter().enumerate() {
         let over: Vec<_> = drawn[i + 1..].iter().map(|(s, _)| *s).collect();
+        let (begin, end) = group(s, inks);
+        b.push_str(&begin);
         frame.markers(b, s, look, &over);
+        b.push_str(end);
     }
+}
+
+/// Around what is drawn of a series, for the script of a page: what begins it, and what ends it.
+fn group(series: &Series, inks: Inks) -> (String, &'static str) {
+    if inks.theme == Theme::Paper {
+        return (String::new(), "");
+    }
+    let name = escape(&series.name);
+    (
+        format!(r#"<g class="series" data-name="{name}">"#),
+        "</g>\n",
+    )
 }
 
 fn grid(b: &mut String, ticks: &[Tick], y: &Place, area: Area, inks: Inks) {

@@ -1,8 +1,8 @@
 //! The series: lines, steps, markers, dots, and their spread.
 
-use super::ink::{Inks, PALETTE, Shape, dash, escape, filled, paint};
+use super::ink::{DASHES, Inks, PALETTE, Shape, dash, escape, filled, hollow, paint};
 use super::scale::Place;
-use super::{Draw, Role, Series};
+use super::{Draw, Role, Series, Style};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -17,6 +17,33 @@ pub(super) struct Look {
     pub(super) role: Role,
     /// The attributes of its line: dash and width.
     pub(super) stroke: String,
+    /// Dash and marker by number, where it is a variant.
+    pub(super) line: Option<usize>,
+    /// How far to the side it is drawn.
+    pub(super) dodge: f64,
+}
+
+/// How many lines of one colour look different: each dash with each marker.
+pub(super) const LINES: usize = DASHES.len() * MARKERS.len();
+
+/// Shapes alternate filled and hollow, so that neighbours differ even where they touch.
+const MARKERS: [(Shape, bool, f64); 10] = [
+    (Shape::Circle, true, 1.0),
+    (Shape::Square, false, 1.0),
+    (Shape::Up, true, 1.0),
+    (Shape::Diamond, false, 1.0),
+    (Shape::Down, true, 1.0),
+    (Shape::Circle, false, 0.93),
+    (Shape::Square, true, 1.0),
+    (Shape::Up, false, 1.0),
+    (Shape::Diamond, true, 1.0),
+    (Shape::Down, false, 1.0),
+];
+
+/// Dash and marker of line number `line`. Both change from one line to the next, and since their
+/// numbers have no common divisor, each comes with each.
+pub(super) const fn line_look(line: usize) -> (usize, usize) {
+    (line % DASHES.len(), line % MARKERS.len())
 }
 
 impl Look {
@@ -25,6 +52,9 @@ impl Look {
     /// of dashes and dots.
     pub(super) fn of(all: &[Series], index: usize, inks: Inks) -> Self {
         let me = &all[index];
+        if let Style::Variant { colour, line } = me.style {
+            return Self::of_variant((colour, line), dodge(all, colour), inks);
+        }
         let twin = |s: &&Series| (s.group, s.role) == (me.group, me.role);
         let mut names: Vec<&str> = Vec::new();
         for s in all[..=index].iter().filter(twin) {
@@ -51,6 +81,20 @@ impl Look {
             shape: Shape::ALL[(me.group + nth) % Shape::ALL.len()],
             role: me.role,
             stroke,
+            line: None,
+            dodge: 0.0,
+        }
+    }
+
+    /// A variant with a colour, and a dash and marker.
+    pub(super) fn of_variant((colour, line): (usize, usize), dodge: f64, inks: Inks) -> Self {
+        Self {
+            colour: paint(colour, inks.theme),
+            shape: MARKERS[line_look(line).1].0,
+            role: Role::Ours,
+            stroke: format!(r#" stroke-width="2"{}"#, dash(line_look(line).0)),
+            line: Some(line),
+            dodge,
         }
     }
 
@@ -61,6 +105,11 @@ impl Look {
 
     /// The same below so many others of ours, which it looks out from.
     fn marker_below(&self, b: &mut String, x: f64, y: f64, inks: Inks, others: usize) {
+        if let Some(line) = self.line {
+            let (shape, full, size) = MARKERS[line_look(line).1];
+            let paint = if full { filled } else { hollow };
+            return shape.draw(b, x, y, size, &paint(&self.colour, inks.paper));
+        }
         match self.role {
             Role::Ours => {
                 let paint = filled(&self.colour, inks.paper);
@@ -76,6 +125,16 @@ impl Look {
             }
         }
     }
+}
+
+/// How far to the side variants of a colour are drawn, so that colours with the same values all show.
+fn dodge(all: &[Series], colour: usize) -> f64 {
+    let colours = all.iter().filter_map(|s| match s.style {
+        Style::Variant { colour, .. } => Some(colour + 1),
+        Style::Group => None,
+    });
+    let colours = colours.max().unwrap_or(1).min(PALETTE.len()) as f64;
+    ((colour % PALETTE.len()) as f64 - (colours - 1.0) / 2.0) * (9.0 / colours).min(3.0)
 }
 
 /// Dashes for a bare line of the reference's. Where several lie on each other, each fills the gaps
@@ -114,10 +173,11 @@ impl Frame<'_> {
     }
 
     /// The unbroken pieces of a series on the page, thinned to what can be seen.
-    pub(super) fn pieces(&self, series: &Series) -> Vec<Vec<Point>> {
+    pub(super) fn pieces(&self, series: &Series, look: &Look) -> Vec<Vec<Point>> {
         let mut pieces = vec![Vec::new()];
         for p in &series.points {
-            match (self.at(*p), pieces.last_mut()) {
+            let at = self.at(*p).map(|(x, y)| (x + look.dodge, y));
+            match (at, pieces.last_mut()) {
                 (Some(at), Some(piece)) => piece.push(at),
                 (None, Some(piece)) if piece.is_empty() => {}
                 _ => pieces.push(Vec::new()),
@@ -145,7 +205,7 @@ impl Frame<'_> {
             return;
         }
         if series.draw != Draw::Markers {
-            for piece in self.pieces(series).iter().filter(|p| p.len() > 1) {
+            for piece in self.pieces(series, look).iter().filter(|p| p.len() > 1) {
                 let _ = writeln!(
                     b,
                     r#"<path d="{}" fill="none" stroke="{}"{} stroke-linejoin="round"/>"#,
@@ -176,6 +236,7 @@ impl Frame<'_> {
                 .iter()
                 .filter(|o| o.role == series.role && self.covers(o, (x, y)));
             let others = covering.count();
+            let x = x + look.dodge;
             if self.tips {
                 let spread = series
                     .spread
@@ -215,6 +276,7 @@ impl Frame<'_> {
                 continue;
             };
             if (a - z).abs() >= 0.5 {
+                let x = x + look.dodge;
                 let (l, r) = (x - 3.2, x + 3.2);
                 let _ = write!(
                     d,
@@ -372,5 +434,16 @@ mod tests {
             stepped(&[(0.0, 5.0), (2.0, 7.0)]),
             [(0.0, 5.0), (2.0, 5.0), (2.0, 7.0)]
         );
+    }
+
+    #[test]
+    fn each_dash_comes_with_each_marker() {
+        let looks: BTreeSet<_> = (0..LINES).map(line_look).collect();
+        assert_eq!((looks.len(), LINES), (70, 70));
+        for (line, next) in (0..LINES).zip(1..LINES) {
+            let (a, b) = (line_look(line), line_look(next));
+            assert!(a.0 != b.0 && a.1 != b.1, "{line}: {a:?} {b:?}");
+        }
+        assert_eq!([0, 1, 5].map(line_look), [(0, 0), (1, 1), (5, 5)]);
     }
 }

@@ -7,14 +7,17 @@
 
 pub(super) mod ink;
 mod key;
-mod layout;
+pub(super) mod layout;
 mod lines;
+mod rows;
 mod rules;
 mod scale;
 #[cfg(test)]
 pub(crate) mod tests;
+mod variants;
 
 pub use ink::{PALETTE, Theme};
+pub use variants::{Variants, Varied};
 
 /// What is drawn.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,6 +32,8 @@ pub struct Chart {
     pub series: Vec<Series>,
     /// Straight lines that mark a value: a threshold, the link rate.
     pub rules: Vec<Rule>,
+    /// What is said below.
+    pub key: Key,
 }
 
 impl Chart {
@@ -76,12 +81,65 @@ pub struct Series {
     pub draw: Draw,
     /// Whose it is.
     pub role: Role,
+    /// From where it has its look.
+    pub style: Style,
     /// Series of one group have one colour: ours and the reference for the same setting.
     pub group: usize,
     /// x and y.
     pub points: Vec<(f64, f64)>,
     /// Least and greatest y of each point; empty, or as long as `points`.
     pub spread: Vec<(f64, f64)>,
+}
+
+/// What the key below a chart says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Key {
+    /// The name of each series.
+    #[default]
+    Names,
+    /// What colours, and dashes with markers, stand for; [`Variants`] makes these.
+    Rows {
+        /// The rows.
+        rows: Vec<KeyRow>,
+        /// What is to be said below them.
+        note: Option<String>,
+    },
+}
+
+/// A row of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRow {
+    /// What the values are of: `congestion control`.
+    pub title: String,
+    /// The values, and what stands for each.
+    pub keys: Vec<(String, Stands)>,
+}
+
+/// What stands for a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stands {
+    /// A colour.
+    Colour(usize),
+    /// Dash and marker.
+    Line(usize),
+    /// Both, as the series with this number has them.
+    Series(usize),
+}
+
+/// From where a series has its look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Style {
+    /// Colour and marker from its group, dash from its role and name.
+    #[default]
+    Group,
+    /// As a variant among others: any two that differ in colour or line look different, and colours
+    /// with the same values stand beside each other.
+    Variant {
+        /// Number of the colour.
+        colour: usize,
+        /// Number of dash and marker.
+        line: usize,
+    },
 }
 
 /// How a series is drawn.

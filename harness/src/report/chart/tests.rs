@@ -100,6 +100,7 @@ fn text_is_escaped() {
                 label: "<X>".to_owned(),
             },
         ],
+        ..Chart::default()
     };
     let svg = sound(&chart);
     for text in ["&lt;script&gt;", "&lt;Y&gt;", "&lt;X&gt;", "&lt;/svg&gt;"] {

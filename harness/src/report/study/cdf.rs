@@ -114,6 +114,7 @@ fn figure(summary: &Summary<'_>, of: Option<&str>, lines: Vec<(String, Vec<f64>)
             },
             series: series.collect(),
             rules: Vec::new(),
+            ..Chart::default()
         },
     }
 }

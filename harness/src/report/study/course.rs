@@ -201,6 +201,7 @@ fn figure(summary: &Summary<'_>, column: Column, marks: &[(f64, String)]) -> Fig
             },
             rules: rules.collect(),
             series,
+            ..Chart::default()
         },
     }
 }

@@ -91,7 +91,7 @@ impl Report<'_> {
              <code>narrows run experiment.toml --out again</code> gives the same numbers with this \
              version, on any machine and with any number of threads.</p>"
         );
-        html::end(o, None);
+        html::end(o, html::Plots::Hide);
         Ok(out)
     }
 }

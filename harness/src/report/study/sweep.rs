@@ -1,7 +1,7 @@
 //! A figure for each metric that is shown, over a key that is varied.
 
-use super::{Figure, MOST_LINES, file_name, label, shown_unit};
-use crate::report::chart::{Axis, Chart, Draw, Scale, Series};
+use super::{Figure, file_name, label, shown_unit};
+use crate::report::chart::{Axis, Chart, Draw, Scale, Series, Variants, Varied};
 use crate::report::points;
 use narrows_experiment::knob::Kind;
 use narrows_experiment::registry::Registry;
@@ -55,22 +55,23 @@ pub(super) fn figures(summary: &Summary<'_>, registry: &Registry) -> Vec<Figure>
                 side_by_side(&mut lines);
             }
             let unit = points::unit_of(&column);
-            let all = lines.iter().flat_map(|(_, points)| points);
+            let looks = looks(summary, registry, at, &lines);
+            let all = lines.iter().flat_map(|line| &line.points);
             let most = all.map(|p| p.most).fold(0.0, f64::max);
             let (by, shown) = shown_unit(unit, most);
             let metric = registry.metrics.get(&name);
             let title = metric.map_or(name.as_str(), |m| m.title);
             let left_out = lines.len().saturating_sub(MOST_LINES);
             let series = lines.into_iter().take(MOST_LINES).enumerate();
-            let series = series.map(|(group, (line, points))| Series {
-                name: line,
+            let series = series.map(|(number, Line { name, points, .. })| Series {
+                name,
                 // Between words there is nothing.
                 draw: if numeric {
                     Draw::LineMarkers
                 } else {
                     Draw::Markers
                 },
-                group,
+                style: looks.style(number),
                 points: points.iter().map(|p| (p.x, p.mean / by)).collect(),
                 spread: points.iter().map(|p| (p.least / by, p.most / by)).collect(),
                 ..Series::default()
@@ -108,7 +109,8 @@ pub(super) fn figures(summary: &Summary<'_>, registry: &Registry) -> Vec<Figure>
                         ..Axis::default()
                     },
                     series: series.collect(),
-                    rules: Vec::new(),
+                    key: looks.key(),
+                    ..Chart::default()
                 },
             }
         })
@@ -162,8 +164,32 @@ struct Point {
     most: f64,
 }
 
-/// A line's name, and its points.
-type Line = (String, Vec<Point>);
+/// A line of a figure.
+struct Line {
+    name: String,
+    /// The values of the other axes, by number.
+    picks: Vec<usize>,
+    points: Vec<Point>,
+}
+
+/// More lines than this are not drawn.
+const MOST_LINES: usize = 100;
+
+/// How `lines` look, of which axis `at` is not one.
+fn looks(summary: &Summary<'_>, registry: &Registry, at: usize, lines: &[Line]) -> Variants {
+    let base = summary.plan().base();
+    let others = base.sweep.iter().enumerate().filter(|(n, _)| *n != at);
+    let axes: Vec<Varied> = others
+        .map(|(_, axis)| Varied {
+            title: base.title_of(registry, &axis.key),
+            values: axis.values.clone(),
+        })
+        .collect();
+    let lines = &lines[..lines.len().min(MOST_LINES)];
+    let picks: Vec<&[usize]> = lines.iter().map(|l| l.picks.as_slice()).collect();
+    let names: Vec<String> = lines.iter().map(|l| l.name.clone()).collect();
+    Variants::of(&axes, &picks, &names)
+}
 
 /// Whether intervals reach below 0 where no value does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,8 +202,8 @@ enum Cut {
 fn side_by_side(lines: &mut [Line]) {
     let n = lines.len().min(MOST_LINES);
     let width = 0.6 / n.max(1) as f64;
-    for (nth, (_, points)) in lines.iter_mut().take(n).enumerate() {
-        for point in points {
+    for (nth, line) in lines.iter_mut().take(n).enumerate() {
+        for point in &mut line.points {
             point.x += (nth as f64 - (n - 1) as f64 / 2.0) * width;
         }
     }
@@ -200,20 +226,26 @@ fn lines(summary: &Summary<'_>, at: usize, x_of: &[f64], column: &str) -> (Vec<L
             .filter_map(|(n, v)| (n != at).then_some(*v))
             .collect();
         let line = others.join(" / ");
+        let number = |n: usize| axes[n].values.iter().position(|v| v == values[n]);
+        let picks = (0..axes.len()).filter(|n| *n != at).filter_map(number);
         let nth = axes[at].values.iter().position(|v| v == values[at]);
         let x = nth.and_then(|n| x_of.get(n)).copied();
         if let (Some(x), Some(e)) = (x, summary.estimate(point, column)) {
             let ci = e.ci95.unwrap_or(0.0);
-            let known = lines.iter().position(|(name, _)| *name == line);
+            let known = lines.iter().position(|known| known.name == line);
             let known = known.unwrap_or_else(|| {
-                lines.push((line, Vec::new()));
+                lines.push(Line {
+                    name: line,
+                    picks: picks.collect(),
+                    points: Vec::new(),
+                });
                 lines.len() - 1
             });
             let mut least = e.mean - ci;
             if least < 0.0 && !negative {
                 (least, cut) = (0.0, Cut::AtZero);
             }
-            lines[known].1.push(Point {
+            lines[known].points.push(Point {
                 x,
                 mean: e.mean,
                 least,

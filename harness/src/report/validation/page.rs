@@ -34,7 +34,7 @@ pub fn page(reports: &[CheckReport], tally: &Tally, command: &str) -> String {
         check(o, report);
     }
     html::again(o, command);
-    html::end(o, None);
+    html::end(o, html::Plots::Stand);
     out
 }
 

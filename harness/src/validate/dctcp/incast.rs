@@ -264,6 +264,7 @@ fn line(name: &str, group: usize, found: &[(u32, Answers)]) -> Series {
             .map(|(n, answers)| (f64::from(*n), answers.late * 100.0))
             .collect(),
         spread: Vec::new(),
+        ..Series::default()
     }
 }
 
@@ -287,6 +288,7 @@ fn figure(name: &'static str, port: &str, series: Vec<Series>) -> Figure {
             },
             series,
             rules: Vec::new(),
+            ..Chart::default()
         },
     }
 }

@@ -252,6 +252,7 @@ fn queue_figure(run: &FlowsRun, model: Sawtooth) -> Figure {
                 rule(model.q_max(), "model: Qmax = K + N"),
                 rule(model.q_min(), "model: Qmin"),
             ],
+            ..Chart::default()
         },
     }
 }
@@ -290,6 +291,7 @@ pub(super) fn thresholds(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
             group,
             points,
             spread: Vec::new(),
+            ..Series::default()
         });
     }
     bench.figure(Figure {
@@ -312,6 +314,7 @@ pub(super) fn thresholds(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
                 at: RuleAt::X(enough),
                 label: "C RTT / 7".to_owned(),
             }],
+            ..Chart::default()
         },
     });
     Ok(())

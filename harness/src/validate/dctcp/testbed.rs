@@ -106,6 +106,7 @@ fn distribution(queues: &[(&str, FlowsRun)]) -> Figure {
             group,
             points,
             spread: Vec::new(),
+            ..Series::default()
         }
     });
     Figure {
@@ -126,6 +127,7 @@ fn distribution(queues: &[(&str, FlowsRun)]) -> Figure {
             },
             series: series.collect(),
             rules: Vec::new(),
+            ..Chart::default()
         },
     }
 }
@@ -240,6 +242,7 @@ fn shares(flows: &[FlowOutcome], joins: Instant) -> Figure {
                 .filter(|(ms, _)| (-50.0..=200.0).contains(ms))
                 .collect(),
             spread: Vec::new(),
+            ..Series::default()
         }
     });
     Figure {
@@ -261,6 +264,7 @@ fn shares(flows: &[FlowOutcome], joins: Instant) -> Figure {
             },
             series: series.collect(),
             rules: Vec::new(),
+            ..Chart::default()
         },
     }
 }

@@ -95,6 +95,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
                     },
                 })
                 .to_vec(),
+            ..Chart::default()
         },
     });
     Ok(())
@@ -187,5 +188,6 @@ fn distribution(n: u32, group: usize, blocks: &[Vec<Block>]) -> Series {
         group,
         points,
         spread: Vec::new(),
+        ..Series::default()
     }
 }

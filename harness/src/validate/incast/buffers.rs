@@ -113,6 +113,7 @@ pub(super) fn collapsed(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
                 at: RuleAt::Y(CEILING),
                 label: "payload's share of the link".to_owned(),
             }],
+            ..Chart::default()
         },
     });
     Ok(())

@@ -157,6 +157,7 @@ pub(super) fn curves(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
             },
             series,
             rules: Vec::new(),
+            ..Chart::default()
         },
     });
     Ok(())
@@ -170,6 +171,7 @@ fn theirs(name: &str, group: usize, points: impl Iterator<Item = (f64, f64)>) ->
         group,
         points: points.collect(),
         spread: Vec::new(),
+        ..Series::default()
     }
 }
 

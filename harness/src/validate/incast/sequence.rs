@@ -155,6 +155,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
         group,
         points,
         spread: Vec::new(),
+        ..Series::default()
     };
     let acked = points(&|w| match w {
         What::Acked(n) => Some(n),

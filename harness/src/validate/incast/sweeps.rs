@@ -175,6 +175,7 @@ pub(super) fn rto_min(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
             },
             series,
             rules: Vec::new(),
+            ..Chart::default()
         },
     });
     Ok(())

@@ -46,6 +46,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
         group: 0,
         points,
         spread: Vec::new(),
+        ..Series::default()
     };
     let ours = epochs.iter().flat_map(|e| e.ours.iter().copied());
     let ours = ours.map(|(t, w)| (t - begin, w)).collect();
@@ -72,6 +73,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
             },
             series,
             rules: Vec::new(),
+            ..Chart::default()
         },
     });
     Ok(())

@@ -101,6 +101,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
             group,
             points: window,
             spread: Vec::new(),
+            ..Series::default()
         });
     }
     let theirs = table
@@ -113,6 +114,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
         group: 3,
         points: theirs.collect(),
         spread: Vec::new(),
+        ..Series::default()
     });
     bench.figure(Figure {
         name: "cubic-codel",
@@ -131,6 +133,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
             },
             series,
             rules: Vec::new(),
+            ..Chart::default()
         },
     });
     Ok(())

@@ -98,6 +98,7 @@ pub(super) fn rows(
                 group,
                 points,
                 spread: Vec::new(),
+                ..Series::default()
             });
         }
     }
@@ -219,6 +220,7 @@ pub(super) fn figure(series: Vec<Series>) -> Figure {
             },
             series,
             rules: Vec::new(),
+            ..Chart::default()
         },
     }
 }

@@ -233,6 +233,7 @@ pub(super) fn convergence(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
             },
             series,
             rules: Vec::new(),
+            ..Chart::default()
         },
     });
     Ok(())
@@ -261,6 +262,7 @@ fn rates(run: &FlowsRun, flow: usize, group: usize, name: &str) -> Series {
         group,
         points: samples.windows(2).map(rate).collect(),
         spread: Vec::new(),
+        ..Series::default()
     }
 }
 

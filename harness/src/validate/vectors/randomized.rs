@@ -91,6 +91,7 @@ fn figure(draws: &[Vec<f64>]) -> Figure {
             group: backoff,
             points: points.map(share).collect(),
             spread: Vec::new(),
+            ..Series::default()
         }
     });
     let mut series: Vec<_> = ours.collect();
@@ -101,6 +102,7 @@ fn figure(draws: &[Vec<f64>]) -> Figure {
         group: BACKOFFS,
         points: vec![(1.0, 0.0), (1.5, 1.0)],
         spread: Vec::new(),
+        ..Series::default()
     });
     Figure {
         name: "randomised-timeout",
@@ -121,6 +123,7 @@ fn figure(draws: &[Vec<f64>]) -> Figure {
             },
             series,
             rules: Vec::new(),
+            ..Chart::default()
         },
     }
 }
