@@ -647,3 +647,148 @@ fn an_interrupted_run_leaves_a_report() {
     assert!(report.contains("Partial: "), "{report}");
     assert!(report.contains(" of 80 runs."), "{report}");
 }
+
+/// A stand-in for Slurm's `sbatch`, which does each task at once, the second one in two goes: the
+/// first is killed.
+#[cfg(unix)]
+const SBATCH: &str = r#"#!/bin/sh
+here=$(dirname "$0")
+echo "$@" >> "$here/log"
+for arg; do
+    case $arg in
+        --array=1-*) last=${arg#--array=1-} ;;
+        --dependency=*) merge=yes ;;
+    esac
+    script=$arg
+done
+if [ -n "$merge" ]; then
+    sh "$script" > "$here/merge.log" 2>&1
+    echo "42;here"
+    exit
+fi
+n=1
+while [ $n -le $last ]; do
+    export SLURM_ARRAY_TASK_ID=$n
+    if [ $n -eq 2 ]; then
+        sh "$script" & task=$!
+        sleep 0.05
+        kill -9 $task
+        wait $task
+    fi
+    sh "$script" || exit 1
+    n=$((n + 1))
+done
+echo 41
+"#;
+
+/// With a `sbatch` of one's own on the path.
+#[cfg(unix)]
+fn with_sbatch(s: &Scratch, script: &str, args: &[&str]) -> Output {
+    use std::os::unix::fs::PermissionsExt;
+    let bin = s.0.join("bin");
+    fs::create_dir_all(&bin).unwrap();
+    fs::write(bin.join("sbatch"), script).unwrap();
+    fs::set_permissions(bin.join("sbatch"), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", bin.display());
+    s.command(args).env("PATH", path).output().unwrap()
+}
+
+#[cfg(unix)]
+#[test]
+fn slurm_gives_what_one_process_does() {
+    let s = Scratch::new("slurm");
+    let file = ["run", "x.toml", "-r", "3"];
+    let options = [
+        "--slurm=5",
+        "--sbatch=--partition=long",
+        "--out",
+        "it's all",
+    ];
+    let submit = || with_sbatch(&s, SBATCH, &[&file[..], &options].concat());
+    let ran = submit();
+    assert_eq!(ran.status.code(), Some(0), "{}", err(&ran));
+    let text = err(&ran);
+    let said = "job 41 does 12 runs in 5 tasks, job 42 puts them into";
+    assert!(text.contains(said), "{text}");
+    let log = s.read("bin/log");
+    for part in [
+        "--array=1-5",
+        "--requeue",
+        "--partition=long",
+        "--dependency=afterany:41",
+    ] {
+        assert!(log.contains(part), "{part}: {log}");
+    }
+    let one = s.run(&[&file[..], &["--out", "one", "-q"]].concat());
+    assert!(one.status.success(), "{}", err(&one));
+    assert_eq!(tables(&s, "it's all"), tables(&s, "one"));
+    assert!(s.read("it's all/report.html").contains("12 runs: 4 points"));
+    // Again: nothing is left to do.
+    let ran = submit();
+    assert_eq!(ran.status.code(), Some(0), "{}", err(&ran));
+    assert!(err(&ran).contains("all 12 runs are in"), "{}", err(&ran));
+    assert_eq!(s.read("bin/log"), log);
+}
+
+#[cfg(unix)]
+#[test]
+fn what_slurm_does_not_take_is_told() {
+    let s = Scratch::new("refused");
+    let args = ["run", "x.toml", "--slurm", "--out", "o"];
+    let refuse = "#!/bin/sh\necho 'sbatch: error: invalid partition' >&2\nexit 1\n";
+    let ran = with_sbatch(&s, refuse, &args);
+    assert_eq!(ran.status.code(), Some(1));
+    assert!(err(&ran).contains("invalid partition"), "{}", err(&ran));
+    let ran = s
+        .command(&args)
+        .env("PATH", s.0.join("nowhere"))
+        .output()
+        .unwrap();
+    assert_eq!(ran.status.code(), Some(1));
+    assert!(
+        err(&ran).contains("there is no sbatch here"),
+        "{}",
+        err(&ran)
+    );
+    // An array whose parts nothing will merge is told, with how to.
+    let second = "#!/bin/sh\ncase \"$*\" in *afterany*) exit 1 ;; esac\necho 41\n";
+    let ran = with_sbatch(&s, second, &args);
+    assert!(
+        err(&ran).contains("job 41 runs all the same"),
+        "{}",
+        err(&ran)
+    );
+}
+
+#[test]
+fn a_dry_run_says_what_it_takes() {
+    let s = Scratch::new("dry");
+    let ran = s.run(&["run", "x.toml", "--dry-run", "-j", "1", "--out", "o"]);
+    assert!(ran.status.success(), "{}", err(&ran));
+    let text = out(&ran);
+    for part in [
+        "8 runs: 4 points, 2 repetitions",
+        "time: about ",
+        " on 1 thread (tried 4 of 4 points in ",
+        ", to the end)",
+        "network.link.delay = 50us",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(
+        text.contains("memory: about "),
+        cfg!(target_os = "linux"),
+        "{text}"
+    );
+    assert!(!s.0.join("o").exists());
+    // What is longer than a trial is cut.
+    let long = [
+        "--set",
+        "traffic.copy.size=off",
+        "--set",
+        "run.duration=100000s",
+    ];
+    let ran = s.run(&[&["run", "x.toml", "--dry-run"], &long[..]].concat());
+    assert!(ran.status.success(), "{}", err(&ran));
+    assert!(out(&ran).contains("cut at "), "{}", out(&ran));
+}

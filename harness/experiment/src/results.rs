@@ -30,6 +30,9 @@ pub use journal::Record;
 pub use merge::{Merged, merge};
 pub use tables::{RunTables, cell, cells, column};
 
+/// The folder, in one of results, of jobs that a cluster does for it.
+pub const SLURM: &str = "slurm";
+
 const EXPERIMENT: &str = "experiment.toml";
 const JOURNAL: &str = "runs.jsonl";
 const PARTS: &str = "parts";

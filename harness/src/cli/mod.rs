@@ -2,6 +2,7 @@
 
 mod args;
 pub mod catalog;
+mod dry_run;
 mod flows;
 mod generate;
 mod incast;
@@ -18,6 +19,7 @@ mod recorder;
 mod results;
 mod run;
 mod script;
+mod slurm;
 mod validate;
 pub use narrows_experiment::values;
 

@@ -1,9 +1,11 @@
 //! `narrows run`: an experiment from a file or by name.
 
+use super::dry_run::Dry;
 use super::incast::command_line;
 use super::output::{OutputFile, Wanted, apart, print};
 use super::progress::{Progress, Watcher};
 use super::recorder::RecordArgs;
+use super::slurm::{Jobs, Submitted};
 use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, tell};
 use crate::report::points;
 use crate::report::study::Report;
@@ -21,9 +23,8 @@ use narrows_experiment::shipped::{self, Shipped};
 use narrows_experiment::summary::{Holds, Summary, Verdict, metric_name};
 use narrows_net::net::packet::HostId;
 use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
@@ -52,7 +53,18 @@ pub(super) struct RunArgs {
     /// Only the I-th of N parts of the runs; `narrows merge` puts them together.
     #[arg(long, value_name = "I/N", requires = "out", help_heading = WHAT)]
     shard: Option<Shard>,
-    /// Show how many runs there are and how large, and run none.
+    /// Have Slurm run it: submits an array job of N shards, and a job that merges them into the
+    /// folder of --out.
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "16",
+        value_parser = super::values::whole(1, 1_000), requires = "out",
+        conflicts_with_all = ["shard", "dry_run", "check", "junit", "threads", "pcap", "trace"], help_heading = WHAT)]
+    slurm: Option<u32>,
+    /// With --slurm: an option of sbatch, such as --sbatch=--partition=long. Several times for
+    /// several.
+    #[arg(long, value_name = "OPTION", requires = "slurm", allow_hyphen_values = true, help_heading = WHAT)]
+    sbatch: Vec<String>,
+    /// Show how many runs there are and how large, what time and memory they need by some trials
+    /// of a few seconds, and do nothing else.
     #[arg(long, help_heading = WHAT)]
     dry_run: bool,
     /// End with exit code 1 if what the experiment expects does not come out.
@@ -197,26 +209,14 @@ pub(super) fn run<R>(
     let plan = Plan::new(&experiment, registry).map_err(|e| impossible(&source, &e))?;
     check_metrics(&plan, registry).map_err(|e| impossible(&source, &e))?;
     if args.dry_run {
-        let size = plan
-            .estimate(registry)
-            .map_err(|e| impossible(&source, &e))?;
-        let mut text = format!(
-            "{} runs: {} points, {} repetitions\n",
-            size.runs,
-            plan.points(),
-            experiment.run.repetitions
-        );
-        let _ = writeln!(
-            text,
-            "largest network: {} hosts, {} ports; a run has at most {} full packets",
-            size.hosts, size.ports, size.packets
-        );
-        for point in 0..plan.points().min(40) {
-            let _ = writeln!(text, "  {}", plan.label(point));
-        }
-        if plan.points() > 40 {
-            let _ = writeln!(text, "  and {} more points", plan.points() - 40);
-        }
+        let dry = Dry {
+            plan: &plan,
+            registry,
+            shard: args.shard.unwrap_or(Shard::WHOLE),
+            threads: threads(args),
+            cancel: console.cancel,
+        };
+        let text = dry.text().map_err(|e| impossible(&source, &e))?;
         print(console.stdout, &text)?;
         return Ok(EXIT_OK);
     }
@@ -226,6 +226,9 @@ pub(super) fn run<R>(
     let junit = junit
         .map(|path| OutputFile::create("JUnit", path))
         .transpose()?;
+    if let (Some(tasks), Some(out)) = (args.slurm, &args.out) {
+        return submit(args, tasks, out, &plan, registry, console);
+    }
     let mut store = Store::open(args, &plan, registry)?;
     let runs: Vec<PlannedRun> = match &store {
         Store::Folder(folder) => plan.missing(args.shard.unwrap_or(Shard::WHOLE), &folder.done()),
@@ -307,6 +310,52 @@ pub(super) fn run<R>(
             EXIT_FAILED
         },
     )
+}
+
+/// Runs at the same time.
+fn threads(args: &RunArgs) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    args.threads.map_or(cores, |n| n as usize)
+}
+
+/// Has Slurm run it.
+fn submit(
+    args: &RunArgs,
+    tasks: u32,
+    out: &Path,
+    plan: &Plan,
+    registry: &Registry,
+    console: &mut Console<'_>,
+) -> Result<u8, Stop> {
+    // The folder says whether it has results of something else, and what is left to run.
+    let folder = Folder::open(out, plan, registry).map_err(folder_error)?;
+    let missing = plan.missing(Shard::WHOLE, &folder.done()).len();
+    drop(folder);
+    if missing == 0 {
+        let text = format!(
+            "narrows: all {} runs are in {}\n",
+            plan.runs(),
+            out.display()
+        );
+        console.say_aside(&text)?;
+        return Ok(EXIT_OK);
+    }
+    let jobs = Jobs {
+        out,
+        tasks: tasks.min(u32::try_from(plan.runs()).unwrap_or(u32::MAX)),
+        options: &args.sbatch,
+    };
+    let Submitted { array, merge } = jobs.submit()?;
+    if !args.quiet {
+        let text = format!(
+            "narrows: job {array} does {} runs in {} tasks, job {merge} puts them into {}\n",
+            plan.runs(),
+            jobs.tasks,
+            out.display()
+        );
+        console.say_aside(&text)?;
+    }
+    Ok(EXIT_OK)
 }
 
 /// Whether one run can be recorded, and at which host.
@@ -421,8 +470,6 @@ fn work(
         );
         console.say_aside(&text)?;
     }
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = args.threads.map_or(cores, |n| n as usize);
     let watcher = Watcher::of(args.quiet, console.stderr_terminal);
     let progress = Progress::new(watcher, "runs", runs.len(), total_cost(runs.len()));
     let kept = Mutex::new((store, Vec::<String>::new(), None::<Stop>));
@@ -460,7 +507,7 @@ fn work(
         plan,
         registry,
         runs,
-        threads,
+        threads(args),
         console.cancel,
         first,
         listener,
