@@ -165,6 +165,27 @@ fn a_report_says_what_was_measured() {
     let report = s.read("one/report.html");
     assert!(report.contains("One run for each point"), "{report}");
     assert!(!report.contains("<h2>What differs</h2>"));
+    // What makes no difference is not called one.
+    let same = [
+        "--set",
+        "host.tcp.congestion=reno",
+        "--set",
+        "network.link.delay=5us",
+        "--sweep",
+        "run.wire=off,on",
+        "--out",
+        "same",
+        "-q",
+    ];
+    let ran = s.run(&[&["run", "x.toml"], &same[..]].concat());
+    assert!(ran.status.success(), "{}", err(&ran));
+    let report = s.read("same/report.html");
+    let none = "No pair that was compared differs beyond the 95 % intervals: goodput, ";
+    assert!(report.contains(none), "{report}");
+    assert!(
+        !report.contains("higher") && !report.contains("lower"),
+        "{report}"
+    );
     // Words on an axis are words in its numbers.
     let words = [
         "--set",

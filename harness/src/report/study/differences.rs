@@ -16,7 +16,7 @@ pub(super) struct Differences {
 }
 
 /// Of an axis, so many values are compared with the first.
-const MOST_COMPARED: usize = 3;
+pub(super) const MOST_COMPARED: usize = 7;
 
 /// A value of an axis beside the first one.
 struct Compared<'a> {
@@ -84,7 +84,7 @@ pub(super) fn differences(summary: &Summary<'_>, registry: &Registry) -> Differe
             }
         }
         if !none.is_empty() {
-            lines.push(format!("No difference: {}.", none.join("; ")));
+            lines.push(format!("Not beyond the intervals: {}.", none.join("; ")));
         }
         match (by.is_empty(), lines.is_empty()) {
             (false, _) => differ.push(format!("{title} (by {})", by.join(", "))),
@@ -97,13 +97,15 @@ pub(super) fn differences(summary: &Summary<'_>, registry: &Registry) -> Differe
         |text: &str, all: Vec<String>| (!all.is_empty()).then(|| text.to_owned() + &all.join(", "));
     let parts = [
         part("Beyond the 95 % intervals differ: ", differ),
-        part("no difference beyond them: ", alike),
+        part("in no pair that was compared: ", alike),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     let text = parts.join("; ") + ".";
     let summary =
-        (!parts.is_empty()).then(|| match text.strip_prefix("no difference beyond them") {
-            Some(rest) => format!("No difference beyond the 95 % intervals{rest}"),
+        (!parts.is_empty()).then(|| match text.strip_prefix("in no pair that was compared") {
+            Some(rest) => {
+                format!("No pair that was compared differs beyond the 95 % intervals{rest}")
+            }
             None => text,
         });
     Differences { summary, metrics }

@@ -11,7 +11,7 @@ use super::chart::{Chart, Theme};
 use super::html;
 use super::points;
 use super::table::Colour;
-use differences::{Differences, differences};
+use differences::{Differences, MOST_COMPARED, differences};
 use narrows_experiment::model::{Entry, Experiment, quoted};
 use narrows_experiment::registry::Registry;
 use narrows_experiment::results::{Folder, FolderError, cell};
@@ -285,8 +285,9 @@ fn what_differs(out: &mut String, differences: &Differences) {
     let _ = writeln!(
         out,
         "<h2>What differs</h2>\n<p class=\"note\">A difference is one beyond the 95 % intervals: \
-         they do not meet. The values compared are of one key, all others equal. Of many such \
-         pairs a few may differ by chance.</p>"
+         they do not meet. Where all repetitions gave the same, the interval is 0. Each value of a \
+         key is compared with the first, of more than {MOST_COMPARED} others only the last, all \
+         other keys equal. Of many such pairs a few may differ by chance.</p>"
     );
     for (title, lines) in &differences.metrics {
         let _ = writeln!(out, "<h3>{}</h3>\n<ul>", escape(&label(title, "")));
