@@ -609,7 +609,7 @@ fn another_kind_says_what_does_not_apply() {
     let ran = s.run(&[&["run", "x.toml"], &set[..]].concat());
     assert!(ran.status.success(), "{}", err(&ran));
     let text = err(&ran);
-    assert!(text.contains("no such from:"), "{text}");
+    assert!(text.contains("which has no from:"), "{text}");
     assert!(
         s.read("o/experiment.toml")
             .contains("traffic.copy.size = \"200kB\"")

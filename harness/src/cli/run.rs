@@ -53,8 +53,8 @@ pub(super) struct RunArgs {
     /// Only the I-th of N parts of the runs; `narrows merge` puts them together.
     #[arg(long, value_name = "I/N", requires = "out", help_heading = WHAT)]
     shard: Option<Shard>,
-    /// Have Slurm run it: submits an array job of N shards, and a job that merges them into the
-    /// folder of --out.
+    /// Have Slurm run it: submits an array job of N shards, 16 unless given, and a job that merges
+    /// them into the folder of --out.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "16",
         value_parser = super::values::whole(1, 1_000), requires = "out",
         conflicts_with_all = ["shard", "dry_run", "check", "junit", "threads", "pcap", "trace"], help_heading = WHAT)]
@@ -154,7 +154,7 @@ fn apply(
         if !lost.is_empty() {
             let lost = lost.join(", ");
             notes.push(format!(
-                "{axis} is {value}, which has no such {lost}: what was set there does not apply"
+                "{axis} is {value}, which has no {lost}: what was set there does not apply"
             ));
         }
         settled.push((axis, "--set"));
