@@ -34,9 +34,16 @@ fn golden() -> Vec<(String, Table)> {
 }
 
 fn given(command: &str) -> Table {
-    let (how, read): (&[&str], fn(&str) -> Table) = match command.split(' ').next() {
-        Some("incast") => (&["--no-report", "--quiet", "--csv", "-"], of_csv),
-        Some("flows") => (&["--json", "-"], of_json),
+    let one: &[&str] = match command.contains(" -r ") {
+        true => &[],
+        false => &["-r", "1"],
+    };
+    let (how, read): (Vec<&str>, fn(&str) -> Table) = match command.split(' ').next() {
+        Some("incast") => (
+            [one, &["--no-report", "--quiet", "--csv", "-"]].concat(),
+            of_csv,
+        ),
+        Some("flows") => (vec!["--json", "-"], of_json),
         other => panic!("no command {other:?}"),
     };
     let ran = Command::new(env!("CARGO_BIN_EXE_narrows"))

@@ -254,9 +254,10 @@ pub(super) struct IncastArgs {
     /// Seed of everything random [default: 1].
     #[arg(long, value_name = "N", value_parser = values::seed, help_heading = SWEEP)]
     pub(super) seed: Option<u64>,
-    /// Runs of each point; with more than one: mean and 95 % confidence interval.
-    #[arg(short, long, value_name = "N", default_value = "1", value_parser = values::whole(1, 10_000), help_heading = SWEEP)]
-    pub(super) repetitions: u32,
+    /// Runs of each point; with more than one: mean and 95 % confidence interval [default: 3, or 1
+    /// with --pcap or --trace].
+    #[arg(short, long, value_name = "N", value_parser = values::whole(1, 10_000), help_heading = SWEEP)]
+    pub(super) repetitions: Option<u32>,
     /// Runs at the same time [default: one for each core]; changes no result.
     #[arg(short = 'j', long, value_name = "N", value_parser = values::whole(1, 1_024), help_heading = SWEEP)]
     pub(super) threads: Option<u32>,

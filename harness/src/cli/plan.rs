@@ -19,6 +19,8 @@ pub struct Defaults {
     pub congestion: Vec<String>,
     /// RTO policies, coarse to fine.
     pub rto: Vec<String>,
+    /// Runs of each point, since one incast can mislead by a factor of three.
+    pub repetitions: u32,
 }
 
 impl Default for Defaults {
@@ -28,6 +30,7 @@ impl Default for Defaults {
             servers: vec![1, 2, 4, 8, 12, 16, 24, 32, 48, 64],
             congestion: names(["reno", "cubic", "dctcp"]),
             rto: names(["linux", "1ms", "fine"]),
+            repetitions: 3,
         }
     }
 }
@@ -134,7 +137,11 @@ pub(super) fn plan(
         base,
         servers,
         axes,
-        repetitions: args.repetitions.max(1),
+        repetitions: match args.repetitions {
+            Some(given) => given.max(1),
+            None if args.record.is_any() => 1,
+            None => defaults.repetitions,
+        },
     })
 }
 

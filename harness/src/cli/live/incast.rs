@@ -177,7 +177,7 @@ impl LiveIncastArgs {
             ecn_threshold: Some(self.ecn_threshold.clone()),
             ecn: Some(self.ecn.clone()),
             seed: Some(self.seed),
-            repetitions: self.repetitions,
+            repetitions: Some(self.repetitions),
             ..IncastArgs::default()
         }
     }

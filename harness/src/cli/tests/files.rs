@@ -36,7 +36,7 @@ fn a_folder_that_cannot_be_written_stops_before_the_first_run() {
         count.fetch_add(1, Ordering::Relaxed);
         fake::run(spec, ctx)
     };
-    let app = App::new(Catalog::default(), runner);
+    let app = once(App::new(Catalog::default(), runner));
     for option in ["--report", "--json", "--csv", "--svg"] {
         let line = format!("incast {option} /no/such/folder/x");
         let ran = narrows_with(&app, &line, &AtomicBool::new(false));
@@ -173,7 +173,7 @@ fn a_full_disk_loses_nothing_else() {
 fn a_full_disk_for_what_is_recorded_keeps_the_run() {
     let catalog = Catalog::default();
     let runner = catalog.incast();
-    let app = App::new(catalog, runner);
+    let app = once(App::new(catalog, runner));
     let one = "incast -n 2 --cc reno --rto linux --sru 64KiB --blocks 2 --no-report";
     let run = |more: &str| narrows_with(&app, &format!("{one} {more}"), &AtomicBool::new(false));
     // All but the last line, which has the time that it took.
@@ -212,7 +212,7 @@ fn an_interrupted_sweep_reports_what_is_finished() {
         }
         fake::run(spec, ctx)
     };
-    let app = App::new(Catalog::default(), runner);
+    let app = once(App::new(Catalog::default(), runner));
     let line = format!("incast -j 1 --report {}", report.display());
     let ran = narrows_with(&app, &line, &cancel);
     assert_eq!(ran.code, EXIT_INTERRUPTED);
@@ -246,7 +246,7 @@ fn failed_runs_are_told_and_the_rest_kept() {
         assert!(spec.servers < 32, "too many");
         fake::run(spec, ctx)
     };
-    let app = App::new(Catalog::default(), runner);
+    let app = once(App::new(Catalog::default(), runner));
     let ran = narrows_with(&app, "incast --no-report", &AtomicBool::new(false));
     assert_eq!(ran.code, EXIT_FAILED);
     for part in [

@@ -16,7 +16,13 @@ pub(super) struct Ran {
 }
 
 pub(super) fn app() -> App<impl IncastRunner> {
-    App::new(Catalog::default(), fake::run)
+    once(App::new(Catalog::default(), fake::run))
+}
+
+/// One run of each point where no option says otherwise.
+pub(super) fn once<R>(mut app: App<R>) -> App<R> {
+    app.defaults.repetitions = 1;
+    app
 }
 
 /// Run `narrows` with the words of `line`.
@@ -430,7 +436,7 @@ fn own_names_work_like_ours() {
     let mut catalog = Catalog::default();
     let congestion = catalog.registry.congestion_mut();
     congestion.register("mine", "an experiment", |s: &FlowStart| Reno::new(s));
-    let app = App::new(catalog, fake::run);
+    let app = once(App::new(catalog, fake::run));
     let cancel = AtomicBool::new(false);
     assert!(
         narrows_with(&app, "list", &cancel)
@@ -458,7 +464,7 @@ fn options_reach_the_runs() {
         --shared-buffer 4MB:1/4 --impair loss=0.1%,on=data \
         --ties waited-last --undo off --idle-restart rfc5681";
     let ran = narrows_with(
-        &App::new(Catalog::default(), runner),
+        &once(App::new(Catalog::default(), runner)),
         line,
         &AtomicBool::new(false),
     );
@@ -498,7 +504,7 @@ fn the_habits_of_a_preset_have_names() {
         seen.lock().unwrap().push(spec.clone());
         fake::run(spec, ctx)
     };
-    let app = App::new(Catalog::default(), runner);
+    let app = once(App::new(Catalog::default(), runner));
     let run = |line: &str| {
         let ran = narrows_with(&app, line, &AtomicBool::new(false));
         assert_eq!(ran.code, EXIT_OK, "{line}: {}", ran.err);
@@ -531,4 +537,22 @@ fn presets_are_a_start_that_options_change() {
         "{}",
         ran.out
     );
+}
+
+#[test]
+fn a_point_is_run_three_times_but_once_where_it_is_recorded() {
+    let count = |options: &str| {
+        let app = App::new(Catalog::default(), fake::run);
+        let dir = folder("times");
+        let file = dir.join("x.pcapng").display().to_string();
+        let line = format!("incast -n 4 --cc reno --rto linux --no-report --csv - {options}");
+        let line = line.replace("FILE", &file);
+        let ran = narrows_with(&app, &line, &AtomicBool::new(false));
+        assert_eq!(ran.code, EXIT_OK, "{}", ran.err);
+        fs::remove_dir_all(&dir).unwrap();
+        ran.out.lines().count() - 1
+    };
+    assert_eq!(count(""), 3);
+    assert_eq!(count("-r 2"), 2);
+    assert_eq!(count("--pcap FILE"), 1);
 }
