@@ -68,7 +68,42 @@
 //! # }
 //! ```
 
+//!
+//! # Features
+//!
+//! None is on by default: the core needs no operating system's network.
+//!
+//! - `device`: TAP, TUN and AF_XDP (module `device`) and a driver on a thread (`driver::poll`). Linux only.
+//! - `tokio`: `driver::tokio`, streams and listeners with the names and behaviour of
+//!   `tokio::net`. Turns `device` on.
+//!
+//! With `tokio`, a client on a TAP interface:
+//!
+//! ```no_run
+//! # #[cfg(feature = "tokio")]
+//! # async fn client() -> Result<(), Box<dyn std::error::Error>> {
+//! use narrows::config::TcpConfig;
+//! use narrows::device::tap::{Tap, TapConfig};
+//! use narrows::driver::tokio::{Stack, TcpStream};
+//! use narrows::interface::InterfaceConfig;
+//! use narrows::wire::ethernet::MacAddr;
+//! use tokio::io::{AsyncReadExt, AsyncWriteExt};
+//!
+//! let tap = Tap::open("narrows0", &TapConfig::default())?;
+//! let mac = MacAddr([2, 0, 0, 0, 0, 1]);
+//! let interface = InterfaceConfig::new(mac, vec!["10.0.0.1/24".parse()?]);
+//! let stack = Stack::spawn(tap, interface, TcpConfig::default())?;
+//!
+//! let mut stream = TcpStream::connect(&stack, "10.0.0.2:80").await?;
+//! stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await?;
+//! let mut answer = String::new();
+//! stream.read_to_string(&mut answer).await?;
+//! # Ok(())
+//! # }
+//! ```
+
 #![deny(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(all(feature = "device", not(target_os = "linux")))]
 compile_error!("the features `device` and `tokio` of narrows need Linux");
@@ -86,9 +121,13 @@ pub mod interface;
 pub mod memory;
 pub mod neighbor;
 pub mod pcapng;
+// For the simulator and the benches.
+#[doc(hidden)]
 pub mod prefetch;
 pub mod recovery;
 pub mod rng;
+// For the simulator and the benches.
+#[doc(hidden)]
 pub mod siphash;
 mod sparse;
 pub mod trace;

@@ -13,13 +13,17 @@ mod episode;
 mod mtu_probe;
 mod opening;
 mod pace;
+#[doc(hidden)]
 pub mod pacer;
+#[doc(hidden)]
 pub mod prr;
 pub mod rack;
+#[doc(hidden)]
 pub mod rate;
 mod reduction;
 pub mod scoreboard;
 mod sender;
+#[doc(hidden)]
 pub mod spurious;
 mod stats;
 mod timers;
