@@ -75,7 +75,8 @@ fn the_algorithms_conform() {
 #[test]
 fn the_congestion_control_runs_by_name_and_avoids_the_collapse() {
     let app = own_congestion::app();
-    let line = "incast --cc reno,hold --rto linux --servers 2,12 --blocks 8 --no-report --csv -";
+    let line =
+        "incast --cc reno,hold --rto linux --servers 2,12 --blocks 8 -r 1 --no-report --csv -";
     let (code, csv, err) = narrows(&app, line);
     assert_eq!(code, EXIT_OK, "{err}");
     assert_eq!(
@@ -98,7 +99,7 @@ fn the_congestion_control_runs_by_name_and_avoids_the_collapse() {
 #[test]
 fn the_rto_policy_runs_by_name_and_cures_the_collapse() {
     let app = own_rto::app();
-    let line = "incast --cc reno --rto linux,peak --servers 12 --blocks 8 --no-report --csv -";
+    let line = "incast --cc reno --rto linux,peak --servers 12 --blocks 8 -r 1 --no-report --csv -";
     let (code, csv, err) = narrows(&app, line);
     assert_eq!(code, EXIT_OK, "{err}");
     assert_eq!(column(&csv, "rto"), ["linux", "peak"]);
@@ -112,7 +113,7 @@ fn the_rto_policy_runs_by_name_and_cures_the_collapse() {
 #[test]
 fn the_detector_runs_by_name_and_saves_timeouts() {
     let app = own_detector::app();
-    let line = "incast --cc reno --rto linux --loss sack,early --servers 12 --blocks 8 \
+    let line = "incast --cc reno --rto linux --loss sack,early --servers 12 --blocks 8 -r 1 \
         --no-report --csv -";
     let (code, csv, err) = narrows(&app, line);
     assert_eq!(code, EXIT_OK, "{err}");
