@@ -40,6 +40,7 @@
 
   for (const figure of data ? document.querySelectorAll('figure[data-value]') : []) {
     const svg = figure.querySelector('svg');
+    if (svg.dataset.x === undefined) continue;
     const [left, top, width, height] = svg.dataset.plot.split(' ').map(Number);
     const places = svg.dataset.x.split(' ').map(place => place.split(':').map(Number));
     const cursor = document.createElementNS('http://www.w3.org/2000/svg', 'path');

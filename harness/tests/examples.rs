@@ -7,13 +7,13 @@ use narrows_harness::scenario::incast::Incast;
 use std::ffi::OsString;
 use std::sync::atomic::AtomicBool;
 
-#[allow(dead_code)] // Its `main`.
+#[allow(dead_code, reason = "its main")]
 #[path = "../examples/own_congestion.rs"]
 mod own_congestion;
-#[allow(dead_code)] // Its `main`.
+#[allow(dead_code, reason = "its main")]
 #[path = "../examples/own_detector.rs"]
 mod own_detector;
-#[allow(dead_code)] // Its `main`.
+#[allow(dead_code, reason = "its main")]
 #[path = "../examples/own_rto.rs"]
 mod own_rto;
 

@@ -384,6 +384,35 @@ fn mistakes_are_told_with_what_to_do() {
     }
 }
 
+/// An incast overflows late in a sweep: what the report says holds for all points.
+#[test]
+fn drops_are_told_wherever_they_are() {
+    let s = Scratch::new("late");
+    let sizes: Vec<String> = (1..=30).map(|n| format!("{n}00B")).collect();
+    let few = format!("traffic.copy.size={}", sizes.join(","));
+    let base = ["run", "x.toml", "--set", "host.tcp.congestion=reno"];
+    let base = [
+        &base[..],
+        &["--set", "network.link.delay=5us", "-r", "1", "-q"],
+    ]
+    .concat();
+    let none = s.run(&[&base[..], &["--sweep", &few, "--out", "none"]].concat());
+    assert!(none.status.code().is_some(), "{}", err(&none));
+    assert!(
+        s.read("none/report.html")
+            .contains("No port dropped or refused")
+    );
+    let late = few + ",2MB";
+    let some = s.run(&[&base[..], &["--sweep", &late, "--out", "some"]].concat());
+    assert!(some.status.code().is_some(), "{}", err(&some));
+    let report = s.read("some/report.html");
+    assert!(!report.contains("No port dropped"), "{report}");
+    assert!(
+        report.contains("At 30 other points there were none."),
+        "{report}"
+    );
+}
+
 #[test]
 fn one_run_is_recorded() {
     let scratch = Scratch::new("record");
@@ -744,6 +773,19 @@ fn slurm_gives_what_one_process_does() {
     assert!(one.status.success(), "{}", err(&one));
     assert_eq!(tables(&s, "it's all"), tables(&s, "one"));
     assert!(s.read("it's all/report.html").contains("12 runs: 4 points"));
+    // What the folder has already is not run again.
+    let first = s.run(&["run", "x.toml", "-r", "1", "--out", "it's all too", "-q"]);
+    assert!(first.status.success(), "{}", err(&first));
+    let more = [&file[..], &options[..3], &["it's all too"]].concat();
+    let ran = with_sbatch(&s, SBATCH, &more);
+    assert!(err(&ran).contains("does 8 runs"), "{}", err(&ran));
+    let lines = |n: u32| {
+        let journal = format!("it's all too/slurm/part{n}/runs.jsonl");
+        fs::read_to_string(s.0.join(journal)).map_or(0, |text| text.lines().count())
+    };
+    assert_eq!((1..=5).map(lines).sum::<usize>(), 8);
+    assert_eq!(tables(&s, "it's all too"), tables(&s, "one"));
+    fs::write(s.0.join("bin/log"), &log).unwrap();
     // Again: nothing is left to do.
     let ran = submit();
     assert_eq!(ran.status.code(), Some(0), "{}", err(&ran));
@@ -756,6 +798,12 @@ fn slurm_gives_what_one_process_does() {
 fn what_slurm_does_not_take_is_told() {
     let s = Scratch::new("refused");
     let args = ["run", "x.toml", "--slurm", "--out", "o"];
+    for option in ["--array=1-4%2", "--dep=singleton", "-o log", "--parsable"] {
+        let option = format!("--sbatch={option}");
+        let ran = with_sbatch(&s, SBATCH, &[&args[..], &[&option]].concat());
+        assert_eq!(ran.status.code(), Some(2), "{option}");
+        assert!(err(&ran).contains("narrows sets it"), "{}", err(&ran));
+    }
     let refuse = "#!/bin/sh\necho 'sbatch: error: invalid partition' >&2\nexit 1\n";
     let ran = with_sbatch(&s, refuse, &args);
     assert_eq!(ran.status.code(), Some(1));

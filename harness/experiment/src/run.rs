@@ -185,7 +185,12 @@ fn simulate<T: Tap<SimPacket>>(
         if outcome == Ended::Stopped && waits && !cancelled && log.goes_on() {
             watch.start(world.now());
             continue;
-        } else if outcome == Ended::Idle && log.goes_on() && watch.next() < watch.end() {
+        } else if outcome == Ended::Idle
+            && log.goes_on()
+            && watch.next() < watch.end()
+            // Who has not sent in all that time never will.
+            && !(waits && world.now().to_duration() >= run.duration)
+        {
             world.pass(watch.next());
         } else if cancelled || outcome != Ended::Reached {
             break outcome;

@@ -85,7 +85,10 @@ pub(super) fn run<R: IncastRunner>(
     let sweep = plan(args, &app.catalog, &app.defaults)
         .map_err(|BadValue { option, given, why }| usage(option, &given, &why))?;
     let planned = planned(args, &app.catalog, &sweep)?;
-    let how = "give one value each to --servers, --cc, --rto and the other lists";
+    let how = match planned.len() / sweep.repetitions as usize {
+        0 | 1 => "-r 1 makes it one",
+        _ => "give one value each to --servers, --cc, --rto and the other lists, and no -r",
+    };
     args.record.check(planned.len(), how)?;
     let mut outputs = Outputs::open(args)?;
     let watcher = Watcher::of(args.quiet, console.stderr_terminal);

@@ -22,6 +22,7 @@ use narrows_experiment::scenario::RunContext;
 use narrows_experiment::shipped::{self, Shipped};
 use narrows_experiment::summary::{Holds, Summary, Verdict, metric_name};
 use narrows_net::net::packet::HostId;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -53,11 +54,14 @@ pub(super) struct RunArgs {
     /// Only the I-th of N parts of the runs; `narrows merge` puts them together.
     #[arg(long, value_name = "I/N", requires = "out", help_heading = WHAT)]
     shard: Option<Shard>,
+    /// Leave out the runs that this folder of results has already.
+    #[arg(long, value_name = "DIR", requires = "out", help_heading = WHAT)]
+    except: Option<PathBuf>,
     /// Have Slurm run it: submits an array job of N shards, 16 unless given, and a job that merges
     /// them into the folder of --out.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "16",
         value_parser = super::values::whole(1, 1_000), requires = "out",
-        conflicts_with_all = ["shard", "dry_run", "check", "junit", "threads", "pcap", "trace"], help_heading = WHAT)]
+        conflicts_with_all = ["shard", "except", "dry_run", "check", "junit", "threads", "pcap", "trace"], help_heading = WHAT)]
     slurm: Option<u32>,
     /// With --slurm: an option of sbatch, such as --sbatch=--partition=long. Several times for
     /// several.
@@ -88,6 +92,13 @@ pub(super) struct RunArgs {
     /// No progress, no table: only what happened, and errors.
     #[arg(short, long, help_heading = OUTPUT)]
     quiet: bool,
+}
+
+impl RunArgs {
+    /// Which of the runs are asked for.
+    fn part(&self) -> Shard {
+        self.shard.unwrap_or(Shard::WHOLE)
+    }
 }
 
 /// The text of what `name` names: a file, or what ships.
@@ -212,11 +223,14 @@ pub(super) fn run<R>(
         let dry = Dry {
             plan: &plan,
             registry,
-            shard: args.shard.unwrap_or(Shard::WHOLE),
+            shard: args.part(),
             threads: threads(args),
             cancel: console.cancel,
         };
         let text = dry.text().map_err(|e| impossible(&source, &e))?;
+        if console.cancel.load(Ordering::Relaxed) {
+            return Ok(EXIT_INTERRUPTED);
+        }
         print(console.stdout, &text)?;
         return Ok(EXIT_OK);
     }
@@ -230,10 +244,14 @@ pub(super) fn run<R>(
         return submit(args, tasks, out, &plan, registry, console);
     }
     let mut store = Store::open(args, &plan, registry)?;
-    let runs: Vec<PlannedRun> = match &store {
-        Store::Folder(folder) => plan.missing(args.shard.unwrap_or(Shard::WHOLE), &folder.done()),
-        Store::Memory(_) => plan.part(args.shard.unwrap_or(Shard::WHOLE)).collect(),
+    let mut done = match &store {
+        Store::Folder(folder) => folder.done(),
+        Store::Memory(_) => BTreeSet::new(),
     };
+    if let Some(path) = &args.except {
+        done.extend(Folder::done_in(path, &plan, registry).map_err(folder_error)?);
+    }
+    let runs = plan.missing(args.part(), &done);
     if args.record.is_any() && runs.is_empty() {
         let why = "the folder of --out has this run already, and no other is left to record: give \
                    another folder";
@@ -342,14 +360,13 @@ fn submit(
     }
     let jobs = Jobs {
         out,
-        tasks: tasks.min(u32::try_from(plan.runs()).unwrap_or(u32::MAX)),
+        tasks: tasks.min(u32::try_from(missing).unwrap_or(u32::MAX)),
         options: &args.sbatch,
     };
     let Submitted { array, merge } = jobs.submit()?;
     if !args.quiet {
         let text = format!(
-            "narrows: job {array} does {} runs in {} tasks, job {merge} puts them into {}\n",
-            plan.runs(),
+            "narrows: job {array} does {missing} runs in {} tasks, job {merge} puts them into {}\n",
             jobs.tasks,
             out.display()
         );
@@ -370,10 +387,9 @@ fn recorded_at(args: &RunArgs, plan: &Plan, registry: &Registry) -> Result<HostI
     if base.run.repetitions > 1 {
         how.push("-r 1".to_owned());
     }
-    let shard = args.shard.unwrap_or(Shard::WHOLE);
     let how = format!("choose one with {}", how.join(" "));
-    args.record.check(plan.part(shard).count(), &how)?;
-    let (Some(name), Some(run)) = (&args.pcap_at, plan.part(shard).next()) else {
+    args.record.check(plan.part(args.part()).count(), &how)?;
+    let (Some(name), Some(run)) = (&args.pcap_at, plan.part(args.part()).next()) else {
         return Ok(HostId(0));
     };
     let experiment = plan.experiment(run, registry);

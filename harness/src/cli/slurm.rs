@@ -3,10 +3,9 @@
 //! What the jobs need is in the folder of `--out`: the whole experiment, their scripts, a folder
 //! for each part, and their logs. Both jobs may be started again, and go on where they were.
 
-use super::Stop;
 use super::output::OutputFile;
+use super::{Stop, usage};
 use narrows_experiment::results::SLURM;
-use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
@@ -33,18 +32,27 @@ pub(super) struct Jobs<'a> {
     pub(super) options: &'a [String],
 }
 
+/// Options of `sbatch` that the jobs have of their own,
+const OWN: [&str; 4] = ["--array", "--dependency", "--output", "--parsable"];
+/// and in short.
+const OWN_SHORT: [&str; 3] = ["-a", "-d", "-o"];
+
 impl Jobs<'_> {
     /// Writes the scripts and submits them.
     ///
     /// # Errors
     /// If a script cannot be written, or `sbatch` does not take it.
     pub(super) fn submit(&self) -> Result<Submitted, Stop> {
+        self.check()?;
         let narrows = std::env::current_exe().map_err(|e| failed("find this program", &e))?;
         let out = std::path::absolute(self.out).map_err(|e| failed("find the folder", &e))?;
         let folder = out.join(SLURM);
         fs::create_dir_all(&folder)
             .map_err(|e| failed(&format!("create {}", folder.display()), &e))?;
         let part = folder.join("part");
+        // Slurm replaces what begins with a percent sign.
+        let place = word(&folder)?.replace('%', "%%");
+        let log = |name: &str| format!("{place}/{name}");
         let [narrows, out, parts] = [&narrows, &out, &part].map(|path| quoted(path));
         let (narrows, out, parts) = (narrows?, out?, parts?);
         let array = write(
@@ -60,18 +68,13 @@ impl Jobs<'_> {
         let tasks = format!("--array=1-{}", self.tasks);
         let array = self.sbatch(
             "narrows",
-            &folder.join("task-%a.log"),
+            &log("task-%a.log"),
             &[&tasks, "--requeue"],
             &array,
         )?;
         // Whatever became of the parts: what there is of them is merged.
         let after = format!("--dependency=afterany:{array}");
-        let merge = self.sbatch(
-            "narrows-merge",
-            &folder.join("merge.log"),
-            &[&after],
-            &merge,
-        );
+        let merge = self.sbatch("narrows-merge", &log("merge.log"), &[&after], &merge);
         let merge = merge.map_err(|e| match e {
             Stop::Failed(why) => Stop::Failed(format!(
                 "{why}\njob {array} runs all the same: merge its parts with `sh {}` when it is done",
@@ -82,14 +85,28 @@ impl Jobs<'_> {
         Ok(Submitted { array, merge })
     }
 
+    /// Options that both jobs need for themselves are refused.
+    fn check(&self) -> Result<(), Stop> {
+        for option in self.options {
+            let name = option.split(['=', ' ']).next().unwrap_or_default();
+            // sbatch takes any beginning that only one has.
+            let long = |own: &str| name.len() > 3 && own.starts_with(name);
+            let short = |own: &str| !option.starts_with("--") && option.starts_with(own);
+            if OWN.iter().any(|own| long(own)) || OWN_SHORT.iter().any(|own| short(own)) {
+                let why =
+                    "narrows sets it for its two jobs; --slurm=N says how many tasks there are";
+                return Err(usage("sbatch", option, why));
+            }
+        }
+        Ok(())
+    }
+
     /// Submits a script; the number of the job.
-    fn sbatch(&self, name: &str, log: &Path, own: &[&str], script: &Path) -> Result<String, Stop> {
-        let mut output = OsString::from("--output=");
-        output.push(log);
+    fn sbatch(&self, name: &str, log: &str, own: &[&str], script: &Path) -> Result<String, Stop> {
         let done = Command::new("sbatch")
             .args(["--parsable", "--open-mode=append"])
             .arg(format!("--job-name={name}"))
-            .arg(output)
+            .arg(format!("--output={log}"))
             .args(own)
             .args(self.options)
             .arg(script)
@@ -130,24 +147,28 @@ fn write(folder: &Path, name: &str, text: &str) -> Result<PathBuf, Stop> {
     Ok(path)
 }
 
-/// A path as a word of a shell's.
-fn quoted(path: &Path) -> Result<String, Stop> {
-    let text = path.to_str().ok_or_else(|| {
+/// A path as text.
+fn word(path: &Path) -> Result<&str, Stop> {
+    path.to_str().ok_or_else(|| {
         Stop::Failed(format!(
             "{} is no UTF-8, which a script needs",
             path.display()
         ))
-    })?;
-    Ok(format!("'{}'", text.replace('\'', r"'\''")))
+    })
 }
 
-/// A task runs a part into a folder of its own, on as many threads as it has processors.
+/// A path as a word of a shell's.
+fn quoted(path: &Path) -> Result<String, Stop> {
+    Ok(format!("'{}'", word(path)?.replace('\'', r"'\''")))
+}
+
+/// A task runs what is missing of a part into a folder of its own, on as many threads as it has processors.
 fn array_script(narrows: &str, out: &str, parts: &str, tasks: u32) -> String {
     format!(
         "#!/bin/sh\n\
          exec {narrows} run {out}/experiment.toml --quiet \\\n    \
          --shard \"$SLURM_ARRAY_TASK_ID/{tasks}\" --threads \"${{SLURM_CPUS_PER_TASK:-1}}\" \\\n    \
-         --out {parts}\"$SLURM_ARRAY_TASK_ID\"\n"
+         --except {out} --out {parts}\"$SLURM_ARRAY_TASK_ID\"\n"
     )
 }
 

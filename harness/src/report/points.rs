@@ -197,6 +197,17 @@ pub fn number(x: f64, unit: &str) -> String {
     }
 }
 
+/// A number with its unit and all its digits.
+fn exact(x: f64, unit: &str) -> String {
+    let whole = x.round().max(0.0) as u64;
+    match unit {
+        "ns" => Duration::from_nanos(whole).to_string(),
+        "bit/s" => Rate::from_bits_per_sec(whole).to_string(),
+        "bytes" => Size(ByteCount::new(whole)).to_string(),
+        _ => x.to_string(),
+    }
+}
+
 /// A line for each expectation.
 pub fn verdicts(all: &[Verdict], colour: Colour) -> String {
     let mut out = String::new();
@@ -224,11 +235,17 @@ fn unit(v: &Verdict) -> &'static str {
 
 fn bound(v: &Verdict) -> String {
     let Bound { relation, value } = v.bound;
-    format!("{} {}", relation.sign(), number(value, unit(v)))
+    format!("{} {}", relation.sign(), exact(value, unit(v)))
 }
 
 fn found(v: &Verdict) -> Option<String> {
-    v.found.map(|e| cell(&e, unit(v)))
+    let (e, unit) = (v.found?, unit(v));
+    // Where the bound reads the same, more digits say on which side it is.
+    let close = number(e.mean, unit) == number(v.bound.value, unit);
+    Some(match close {
+        true => exact(e.mean, unit),
+        false => cell(&e, unit),
+    })
 }
 
 /// The expectations as JUnit has tests.

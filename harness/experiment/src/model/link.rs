@@ -22,7 +22,7 @@ pub struct Link {
     pub framing: Framing,
     /// Packets lost at random.
     pub loss: Share,
-    /// Every n-th packet is lost, in place of `loss`.
+    /// Every n-th packet is lost; not together with `loss`.
     pub lose_each: Option<u64>,
     /// Packets damaged on the way, so that the receiver's checksum fails.
     pub corrupt: Share,
@@ -94,7 +94,7 @@ impl Knobs for Link {
         "What a packet takes on the wire besides its IP bytes: Ethernet's header, check sequence, preamble and gap, or nothing.", "IEEE 802.3" },
         knob! { loss: "loss", "loss", Kind::Share, "Packets that the link loses, each independently." },
         knob! { lose_each: "lose_each", "regular loss", Kind::Or("off", &Kind::Whole { least: 3, most: u64::MAX }),
-        "Every n-th packet is lost, retransmissions counted like others; in place of loss." },
+        "Every n-th packet is lost, retransmissions counted like others; not together with loss." },
         knob! { corrupt: "corrupt", "corruption", Kind::Share,
         "Packets that the link damages, so that the receiver's checksum fails." },
         knob! { duplicate: "duplicate", "duplication", Kind::Share, "Packets that the link delivers twice." },

@@ -187,6 +187,22 @@ impl Folder {
     }
 }
 
+impl Folder {
+    /// The runs of `plan` that a folder has by now; another process may be writing to it.
+    ///
+    /// # Errors
+    /// If it is none, cannot be read, or is of another experiment.
+    pub fn done_in(
+        path: &Path,
+        plan: &Plan,
+        registry: &Registry,
+    ) -> Result<BTreeSet<PlannedRun>, FolderError> {
+        let (there, records) = Self::read(path, registry)?;
+        check_same(path, &there, plan.base())?;
+        Ok(records.iter().map(|r| r.run).collect())
+    }
+}
+
 impl Plan {
     /// The runs of a part that `done` has not.
     pub fn missing(&self, shard: Shard, done: &BTreeSet<PlannedRun>) -> Vec<PlannedRun> {

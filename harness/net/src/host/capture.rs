@@ -27,7 +27,7 @@ use crate::sim::time::SimTime;
 use narrows::ByteCount;
 use narrows::endpoint::demux::FourTuple;
 use narrows::pcapng::{Direction, Interface, Record, Writer};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, Write};
 use std::net::IpAddr;
 
@@ -39,30 +39,42 @@ const TRIMMED: &str = "trimmed: payload cut";
 pub struct Link {
     host: HostId,
     address: IpAddr,
-    /// By port: whether it is one of that switch, and which host it leads to.
-    ports: Vec<Option<Leads>>,
+    /// By port.
+    ports: Vec<Stands>,
 }
 
-/// Where a port of the switch leads.
+/// Where a port stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Leads {
-    To(HostId),
-    Further,
+enum Stands {
+    /// At the switch, leading to a host,
+    Before(HostId),
+    /// or to another switch.
+    Here,
+    /// At a switch next to it.
+    Next,
+    /// Anywhere else.
+    Away,
 }
 
 impl Link {
     /// The link of `host`, which has `address`; `None` if it has no link.
     pub fn of(graph: &Graph, host: HostId, address: IpAddr) -> Option<Self> {
         let (_, switch) = graph.ends(PortId(host.0))?;
-        let leads = |port| match graph.ends(port)? {
-            (from, NodeId::Host(host)) if from == switch => Some(Leads::To(host)),
-            (from, NodeId::Switch(_)) if from == switch => Some(Leads::Further),
-            _ => None,
+        let ends = || graph.ports().map(|port| graph.ends(port));
+        let near: HashSet<NodeId> = ends()
+            .flatten()
+            .filter_map(|(from, to)| (from == switch).then_some(to))
+            .collect();
+        let stands = |ends: Option<(NodeId, NodeId)>| match ends {
+            Some((from, NodeId::Host(host))) if from == switch => Stands::Before(host),
+            Some((from, _)) if from == switch => Stands::Here,
+            Some((from @ NodeId::Switch(_), _)) if near.contains(&from) => Stands::Next,
+            _ => Stands::Away,
         };
         Some(Self {
             host,
             address,
-            ports: graph.ports().map(leads).collect(),
+            ports: ends().map(stands).collect(),
         })
     }
 
@@ -78,9 +90,14 @@ impl Link {
         }
     }
 
+    fn stands(&self, port: PortId) -> Stands {
+        let stands = self.ports.get(port.index());
+        stands.copied().unwrap_or(Stands::Away)
+    }
+
     /// Whether `port` belongs to the switch.
     fn is_here(&self, port: PortId) -> bool {
-        self.ports.get(port.index()).is_some_and(Option::is_some)
+        matches!(self.stands(port), Stands::Before(_) | Stands::Here)
     }
 
     /// Whether `port` is the NIC at the link.
@@ -90,7 +107,7 @@ impl Link {
 
     /// Whether nothing is between the switch and `host`.
     fn is_next(&self, host: HostId) -> bool {
-        self.ports.contains(&Some(Leads::To(host)))
+        self.ports.contains(&Stands::Before(host))
     }
 }
 
@@ -239,9 +256,12 @@ impl<'a> Capture<'a> {
         true
     }
 
-    /// `packet` is somewhere else, where it may have been `marked`: if it came by here, it has left.
-    fn left(&mut self, packet: &SimPacket, marked: bool) {
-        if self.link.direction(packet) != Some(Direction::Inbound) {
+    /// `packet` is at `port` of another switch, where it may have been `marked`: if it came from here,
+    /// it has left. That is asked at the next switch alone: further on an equal one that is still
+    /// here would be taken for it.
+    fn left(&mut self, port: PortId, packet: &SimPacket, marked: bool) {
+        let from_here = self.link.direction(packet) == Some(Direction::Inbound);
+        if !from_here || self.link.stands(port) != Stands::Next {
             return;
         }
         let ce = packet.is_ce() && !marked;
@@ -312,7 +332,7 @@ impl Tap<SimPacket> for Capture<'_> {
             // Shown when it reaches the switch.
             TapEvent::NicSent { .. } | TapEvent::NicRefused { .. } => {}
             TapEvent::PortQueued { port, marked, .. } if !self.link.is_here(port) => {
-                self.left(packet, marked);
+                self.left(port, packet, marked);
             }
             TapEvent::PortQueued {
                 marked,
@@ -343,7 +363,7 @@ impl Tap<SimPacket> for Capture<'_> {
             TapEvent::Dropped { port, .. }
                 if !self.link.is_here(port) && !self.link.is_nic(port) =>
             {
-                self.left(packet, false);
+                self.left(port, packet, false);
             }
             TapEvent::Dropped { port, reason } => {
                 let what = match reason {
@@ -364,6 +384,8 @@ impl Tap<SimPacket> for Capture<'_> {
                 let at_nic = self.link.is_nic(port);
                 let seen = match reason {
                     DropReason::Lost
+                    // Of the next switch, if it comes from a port of this one.
+                    | DropReason::NoRoute
                     | DropReason::LinkDown
                     | DropReason::NicReset
                     | DropReason::RingFull => {

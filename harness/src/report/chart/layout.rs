@@ -212,7 +212,7 @@ fn places_of(chart: &Chart, x: &Place, area: Area, theme: Theme) -> String {
 }
 
 /// With more values of x than this one does not point at a single one.
-const MOST_PLACES: usize = 200;
+const MOST_PLACES: usize = 2_000;
 
 /// Both axes over the data and the rules.
 fn places(chart: &Chart) -> (Place, Place) {

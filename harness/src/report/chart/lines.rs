@@ -351,38 +351,26 @@ impl Frame<'_> {
     }
 }
 
-/// At most four points for a column of pixels: the first, the last, and the extremes between.
+/// At most four points for a column of pixels.
 fn thinned(points: Vec<Point>) -> Vec<Point> {
     if points.len() < 1_500 {
         return points;
     }
-    let mut out = Vec::new();
-    let mut rest = points.as_slice();
-    while let Some((first, _)) = rest.first() {
-        let column = first.floor();
-        let end = rest
-            .iter()
-            .position(|(x, _)| x.floor() != column)
-            .unwrap_or(rest.len());
-        let (here, after) = rest.split_at(end);
-        let by = |f: fn(f64, f64) -> bool| {
-            (0..here.len()).fold(
-                0,
-                |best, i| if f(here[i].1, here[best].1) { i } else { best },
-            )
-        };
-        let mut keep = [0, by(|a, b| a < b), by(|a, b| a > b), here.len() - 1];
-        keep.sort_unstable();
-        let mut last = None;
-        for i in keep {
-            if last != Some(i) {
-                out.push(here[i]);
-            }
-            last = Some(i);
-        }
-        rest = after;
-    }
-    out
+    let columns = points.chunk_by(|a, b| a.0.floor() == b.0.floor());
+    columns.flat_map(extremes).collect()
+}
+
+/// The first of some points, the last, and the least and greatest between; none twice.
+pub(in crate::report) fn extremes(here: &[Point]) -> impl Iterator<Item = Point> {
+    let by = |f: fn(f64, f64) -> bool| {
+        let better = |best: usize, i: usize| if f(here[i].1, here[best].1) { i } else { best };
+        (0..here.len()).fold(0, better)
+    };
+    let last = here.len().saturating_sub(1);
+    let mut keep = vec![0, by(|a, b| a < b), by(|a, b| a > b), last];
+    keep.sort_unstable();
+    keep.dedup();
+    keep.into_iter().filter_map(|i| here.get(i).copied())
 }
 
 /// Each value holds until the next point.

@@ -17,6 +17,7 @@ pub(crate) mod tests;
 mod variants;
 
 pub use ink::{PALETTE, Theme};
+pub(super) use lines::extremes;
 pub use variants::{Variants, Varied};
 
 /// What is drawn.

@@ -1,15 +1,18 @@
 //! What the probes saw over time.
 
 use super::{Figure, MOST_LINES, file_name, label, point_name, shown_unit};
-use crate::report::chart::{Axis, Chart, Draw, Rule, RuleAt, Series};
+use crate::report::chart::{Axis, Chart, Draw, Rule, RuleAt, Series, extremes};
 use narrows_experiment::model::Experiment;
 use narrows_experiment::results::{Folder, FolderError, Record, cells};
 use narrows_experiment::summary::Summary;
+use std::collections::HashSet;
 
 /// Most stretches of time whose extremes a line keeps.
 const STRETCHES: usize = 1_000;
 /// Most marks that have a name.
 const MOST_NAMED: usize = 6;
+/// Most marks: more would cover the lines.
+const MOST_MARKS: usize = 200;
 
 type Points = Vec<(f64, f64)>;
 
@@ -45,12 +48,22 @@ pub(super) fn figures(summary: &Summary<'_>, folder: &Folder) -> Result<Vec<Figu
         // Those that all have: where a change is varied its mark would be of one line only.
         marks = Some(match marks {
             None => here,
-            Some(before) => before.into_iter().filter(|m| here.contains(m)).collect(),
+            Some(before) => common(before, &here),
         });
     }
     let marks = marks.unwrap_or_default();
     let figures = columns.into_iter();
     Ok(figures.map(|c| figure(summary, c, &marks)).collect())
+}
+
+/// Those of two lists in the order of time that are in both.
+fn common(mut before: Vec<(f64, String)>, here: &[(f64, String)]) -> Vec<(f64, String)> {
+    let here: HashSet<(u64, &str)> = here
+        .iter()
+        .map(|(at, what)| (at.to_bits(), what.as_str()))
+        .collect();
+    before.retain(|(at, what)| here.contains(&(at.to_bits(), what.as_str())));
+    before
 }
 
 /// When something changed in a run, and what.
@@ -173,11 +186,14 @@ fn figure(summary: &Summary<'_>, column: Column, marks: &[(f64, String)]) -> Fig
     if thin {
         caption += "Of each thousandth of the time its extremes. ";
     }
-    if marks.len() > MOST_NAMED {
-        caption += &format!("Upright lines are changes, {} in all. ", marks.len());
+    match marks.len() {
+        n if n > MOST_MARKS => caption += &format!("{n} changes, too many to be marked. "),
+        n if n > MOST_NAMED => caption += &format!("Upright lines are changes, {n} in all. "),
+        _ => {}
     }
     caption += &format!("All readings are in {table}.csv.");
-    let rules = marks.iter().filter(|(at, _)| *at <= last);
+    let marked = marks.iter().filter(|_| marks.len() <= MOST_MARKS);
+    let rules = marked.filter(|(at, _)| *at <= last);
     let rules = rules.map(|(at, what)| Rule {
         at: RuleAt::X(at / by_x),
         label: match marks.len() {
@@ -223,16 +239,7 @@ fn thinned(points: Points, last: f64) -> Points {
     let stretch = |p: &(f64, f64)| (p.0 / last.max(1.0) * STRETCHES as f64) as usize;
     let mut out = Vec::new();
     for here in points.chunk_by(|a, b| stretch(a) == stretch(b)) {
-        let by = |f: fn(f64, f64) -> bool| {
-            (0..here.len()).fold(
-                0,
-                |best, i| if f(here[i].1, here[best].1) { i } else { best },
-            )
-        };
-        let mut keep = vec![0, by(|a, b| a < b), by(|a, b| a > b), here.len() - 1];
-        keep.sort_unstable();
-        keep.dedup();
-        out.extend(keep.into_iter().map(|i| here[i]));
+        out.extend(extremes(here));
     }
     out
 }

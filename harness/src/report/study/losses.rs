@@ -6,7 +6,7 @@ use crate::report::points;
 use narrows_experiment::registry::Registry;
 use narrows_experiment::results::{Folder, FolderError, cells};
 use narrows_experiment::summary::Summary;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// So many points are shown,
@@ -14,8 +14,10 @@ const MOST_POINTS: usize = 24;
 /// and of each so many ports.
 const MOST_PORTS: usize = 6;
 
-/// Drops of a port by cause, in the order of the columns.
-type Drops = Vec<u64>;
+/// Drops of a port by cause.
+type Drops = BTreeMap<String, u64>;
+/// By port.
+type Ports = BTreeMap<String, Drops>;
 
 /// The column of packets that a full NIC queue refused, which the port counts as dropped.
 const REFUSED: &str = "refused";
@@ -27,69 +29,52 @@ pub(super) fn drops(
     folder: &Folder,
 ) -> Result<(), FolderError> {
     let plan = summary.plan();
-    let mut causes: Vec<String> = Vec::new();
-    let mut by_point: Vec<(usize, BTreeMap<String, Drops>)> = Vec::new();
-    for point in 0..plan.points().min(MOST_POINTS) {
-        let mut ports: BTreeMap<String, Drops> = BTreeMap::new();
-        for record in summary.runs(point) {
-            let header = cells(folder.header(record, "ports").unwrap_or_default());
-            for row in folder.rows(record, "ports")?.lines() {
-                let row = cells(row);
-                let of = |name: &str| {
-                    let at = header.iter().position(|h| *h == name)?;
-                    row.get(at).map(|cell| cell.to_string())
-                };
-                let Some(port) = of("port") else { continue };
-                let nic = of("from_tier").is_some_and(|tier| tier == "host");
-                for (name, cell) in header.iter().zip(&row) {
-                    let Some(cause) = name.strip_prefix("drops.") else {
-                        continue;
-                    };
-                    let count = cell.parse::<u64>().unwrap_or(0);
-                    if count == 0 {
-                        continue;
-                    }
-                    let cause = match (nic, cause) {
-                        (true, "full") => REFUSED,
-                        (_, cause) => cause,
-                    };
-                    let known = causes.iter().position(|c| c == cause);
-                    let at = known.unwrap_or_else(|| {
-                        causes.push(cause.to_owned());
-                        causes.len() - 1
-                    });
-                    let drops = ports.entry(port.clone()).or_default();
-                    drops.resize(drops.len().max(at + 1), 0);
-                    drops[at] += count;
-                }
-            }
+    let begun = (0..plan.points()).filter(|point| !summary.runs(*point).is_empty());
+    let (mut lossy, mut clean) = (Vec::new(), 0);
+    let mut more = 0;
+    for point in begun {
+        let ports = dropped_at(summary, folder, point)?;
+        match (ports.is_empty(), lossy.len() < MOST_POINTS) {
+            (true, _) => clean += 1,
+            (false, true) => lossy.push((point, ports)),
+            (false, false) => more += 1,
         }
-        by_point.push((point, ports));
+    }
+    if lossy.is_empty() && clean == 0 {
+        return Ok(());
     }
     let _ = writeln!(out, "<h2>Drops by place</h2>");
-    if by_point.iter().all(|(_, ports)| ports.is_empty()) {
+    if lossy.is_empty() {
         let _ = writeln!(
             out,
             "<p>No port dropped or refused a packet after the warm-up.</p>"
         );
         return Ok(());
     }
+    let all = lossy.iter().flat_map(|(_, ports)| ports.values());
+    let causes: BTreeSet<String> = all.flat_map(|drops| drops.keys().cloned()).collect();
     let mut note = "Packets after the warm-up, by port and cause".to_owned();
     if plan.base().run.repetitions > 1 {
         note += "; means of the repetitions";
     }
     note += ". ports.csv has each run.";
-    if causes.iter().any(|c| c == REFUSED) {
+    if causes.contains(REFUSED) {
         note += " What a full NIC queue refused its TCP sent later.";
     }
-    if plan.points() > MOST_POINTS {
-        note += &format!(" The first {MOST_POINTS} of {} points.", plan.points());
+    match clean {
+        0 => {}
+        1 => note += " At 1 other point there were none.",
+        n => note += &format!(" At {n} other points there were none."),
+    }
+    if more > 0 {
+        let all = lossy.len() + more;
+        note += &format!(" The first {MOST_POINTS} of {all} points that had some.");
     }
     let head: Vec<String> = std::iter::once("port".to_owned())
         .chain(causes.iter().cloned())
         .collect();
-    let groups = by_point.into_iter().map(|(point, ports)| {
-        let rows = port_rows(ports, causes.len(), summary.runs(point).len());
+    let groups = lossy.into_iter().map(|(point, ports)| {
+        let rows = port_rows(ports, &causes, summary.runs(point).len());
         (plan.label(point), rows)
     });
     html_table(out, &head, 1, groups.collect());
@@ -97,30 +82,63 @@ pub(super) fn drops(
     Ok(())
 }
 
-/// The ports that dropped most, and the others together.
-fn port_rows(ports: BTreeMap<String, Drops>, causes: usize, runs: usize) -> Vec<Vec<String>> {
-    let mut ports: Vec<(String, Drops)> = ports.into_iter().collect();
-    ports.sort_by_key(|(_, drops)| std::cmp::Reverse(drops.iter().sum::<u64>()));
-    if ports.is_empty() {
-        return vec![vec!["none".to_owned()]];
-    }
-    if ports.len() > MOST_PORTS + 1 {
-        let rest = ports.split_off(MOST_PORTS);
-        let mut sum = vec![0; causes];
-        for (_, drops) in &rest {
-            for (sum, n) in sum.iter_mut().zip(drops) {
-                *sum += n;
+/// What was dropped at a point, over all its runs.
+fn dropped_at(summary: &Summary<'_>, folder: &Folder, point: usize) -> Result<Ports, FolderError> {
+    let mut ports = Ports::new();
+    for record in summary.runs(point) {
+        let header = cells(folder.header(record, "ports").unwrap_or_default());
+        let at = |name: &str| header.iter().position(|h| *h == name);
+        let (Some(port_at), tier_at) = (at("port"), at("from_tier")) else {
+            continue;
+        };
+        for row in folder.rows(record, "ports")?.lines() {
+            let row = cells(row);
+            let Some(port) = row.get(port_at) else {
+                continue;
+            };
+            let tier = tier_at.and_then(|at| row.get(at));
+            let nic = tier.is_some_and(|tier| *tier == "host");
+            for (name, cell) in header.iter().zip(&row) {
+                let Some(cause) = name.strip_prefix("drops.") else {
+                    continue;
+                };
+                let count = cell.parse::<u64>().unwrap_or(0);
+                if count == 0 {
+                    continue;
+                }
+                let cause = match (nic, cause) {
+                    (true, "full") => REFUSED,
+                    (_, cause) => cause,
+                };
+                let drops = ports.entry(port.to_string()).or_default();
+                *drops.entry(cause.to_owned()).or_default() += count;
             }
         }
-        ports.push((format!("{} other ports", rest.len()), sum));
+    }
+    Ok(ports)
+}
+
+/// The ports that dropped most, and the others together.
+fn port_rows(ports: Ports, causes: &BTreeSet<String>, runs: usize) -> Vec<Vec<String>> {
+    let mut ports: Vec<(String, Drops)> = ports.into_iter().collect();
+    ports.sort_by_key(|(_, drops)| std::cmp::Reverse(drops.values().sum::<u64>()));
+    if ports.len() > MOST_PORTS + 1 {
+        let rest = ports.split_off(MOST_PORTS);
+        let name = format!("{} other ports", rest.len());
+        let mut sum = Drops::new();
+        for (cause, n) in rest.into_iter().flat_map(|(_, drops)| drops) {
+            *sum.entry(cause).or_default() += n;
+        }
+        ports.push((name, sum));
     }
     let row = |(port, drops): (String, Drops)| {
-        let cell = |n: usize| match drops.get(n).copied().unwrap_or(0) {
-            0 => String::new(),
-            n => points::number(n as f64 / runs.max(1) as f64, ""),
+        let cell = |cause: &String| match drops.get(cause) {
+            None => String::new(),
+            Some(n) => points::number(*n as f64 / runs.max(1) as f64, ""),
         };
-        let cells = (0..causes).map(cell);
-        std::iter::once(port).chain(cells).collect()
+        std::iter::once(port)
+            .chain(causes.iter().map(cell))
+            .collect()
     };
     ports.into_iter().map(row).collect()
 }
@@ -142,6 +160,9 @@ pub(super) fn timeouts(out: &mut String, summary: &Summary<'_>, registry: &Regis
             .estimate(point, "timeouts")
             .is_some_and(|e| e.mean > 0.0)
     };
+    if (0..plan.points()).all(|point| summary.runs(point).is_empty()) {
+        return;
+    }
     let _ = writeln!(out, "<h2>Timeouts by class</h2>");
     if !(0..plan.points()).any(some) {
         let _ = writeln!(

@@ -60,7 +60,7 @@ pub(super) fn figures(summary: &Summary<'_>, registry: &Registry) -> Vec<Figure>
             let most = all.map(|p| p.most).fold(0.0, f64::max);
             let (by, shown) = shown_unit(unit, most);
             let metric = registry.metrics.get(&name);
-            let title = metric.map_or(name.as_str(), |m| m.title);
+            let title = points::title_of(metric, &name);
             let left_out = lines.len().saturating_sub(MOST_LINES);
             let series = lines.into_iter().take(MOST_LINES).enumerate();
             let series = series.map(|(number, Line { name, points, .. })| Series {
@@ -94,7 +94,7 @@ pub(super) fn figures(summary: &Summary<'_>, registry: &Registry) -> Vec<Figure>
             let meaning = metric.map_or("", |m| m.meaning);
             Figure {
                 name: file_name(&format!("figure-{name}")),
-                heading: label(title, ""),
+                heading: label(&title, ""),
                 caption: format!("{meaning} {caption}").trim().to_owned(),
                 chart: Chart {
                     title: format!("{title} by {x_label}"),
@@ -105,7 +105,7 @@ pub(super) fn figures(summary: &Summary<'_>, registry: &Registry) -> Vec<Figure>
                         ..Axis::default()
                     },
                     y: Axis {
-                        label: label(title, shown),
+                        label: label(&title, shown),
                         ..Axis::default()
                     },
                     series: series.collect(),

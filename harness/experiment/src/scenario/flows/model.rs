@@ -125,7 +125,7 @@ impl FlowsSpec {
                 }
                 match net.loss {
                     Loss::None => {}
-                    Loss::EachNth(n) => down.lose_each = Some(n),
+                    Loss::EachNth(n) => (down.lose_each, down.loss) = (Some(n), Share(0)),
                     Loss::Random(ppb) => down.loss = Share(ppb),
                 }
             }
