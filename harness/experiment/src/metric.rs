@@ -79,7 +79,7 @@ pub enum Better {
 
 /// Of what a metric can be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Of {
+pub enum Whose {
     /// Of a run, and of each of its traffics.
     Traffic,
     /// Of a run only: its traffics share the ports, and the time.
@@ -102,7 +102,7 @@ pub struct Metric {
     /// What it is, in a sentence.
     pub meaning: &'static str,
     /// Of what it can be told.
-    pub of: Of,
+    pub whose: Whose,
     get: Arc<Get>,
 }
 
@@ -126,7 +126,7 @@ impl Metric {
             unit,
             better,
             meaning,
-            of: Of::Traffic,
+            whose: Whose::Traffic,
             get: Arc::new(get),
         }
     }
@@ -135,14 +135,14 @@ impl Metric {
     #[must_use]
     pub fn of_run(self) -> Self {
         Self {
-            of: Of::Run,
+            whose: Whose::Run,
             ..self
         }
     }
 
     /// Its value.
     pub fn of(&self, scope: &Scope<'_>) -> Option<Measured> {
-        if self.of == Of::Run && scope.traffic.is_some() {
+        if self.whose == Whose::Run && scope.traffic.is_some() {
             return None;
         }
         (self.get)(scope)
@@ -241,7 +241,7 @@ impl Metrics {
         }
         match find(rest).filter(|_| traffic.contains(&first)) {
             Some(_) if traffic.len() == 1 => return Ok(rest.to_owned()),
-            Some(metric) if metric.of == Of::Run => {
+            Some(metric) if metric.whose == Whose::Run => {
                 return Err(format!(
                     "'{rest}' is of the whole run, in which the traffics share ports and time: \
                      there is none of '{first}' alone"

@@ -336,14 +336,7 @@ impl Configs<'_> {
     fn config(&self, spec: &TcpSpec) -> Result<Arc<TcpConfig>, ScenarioError> {
         let mtu = self.experiment.network.common.mtu;
         check_tcp(spec, mtu)?;
-        let registry = self.registry;
-        let mut config = tcp::config(
-            spec,
-            mtu,
-            &registry.congestion,
-            &registry.rto,
-            &registry.detectors,
-        )?;
+        let mut config = tcp::config(spec, mtu, self.registry)?;
         // What fits the receive window must fit the scoreboard, too.
         let segments = config.recv_buffer / usize::from(config.mss).max(1);
         config.max_outstanding_segments = config.max_outstanding_segments.max(segments);

@@ -2,12 +2,12 @@
 
 use super::ScenarioError;
 use super::spec::{DelayedAck, EcnUse, TcpSpec};
+use crate::registry::Registry;
 use narrows::ByteCount;
 use narrows::config::{
     AckPolicy, EcnMode, InitialWindow, RecoverySending, SpuriousDetection, TcpConfig, TimestampMode,
 };
-use narrows::congestion::{CongestionFactory, CongestionRegistry, EcnNeed, FlowStart, RtoRegistry};
-use narrows::recovery::detector::DetectorRegistry;
+use narrows::congestion::{CongestionFactory, EcnNeed, FlowStart};
 
 /// Whether `spec` has the ECN that its congestion control works with: a connection negotiates
 /// what the congestion control needs, whatever else is configured, and a run by another name
@@ -32,25 +32,24 @@ pub fn check_ecn(spec: &TcpSpec, congestion: &dyn CongestionFactory) -> Result<(
 }
 
 /// The TCP that `spec` describes, on a path with `mtu`.
-pub fn config(
-    spec: &TcpSpec,
-    mtu: u32,
-    congestion: &CongestionRegistry,
-    rto: &RtoRegistry,
-    detectors: &DetectorRegistry,
-) -> Result<TcpConfig, ScenarioError> {
+pub fn config(spec: &TcpSpec, mtu: u32, registry: &Registry) -> Result<TcpConfig, ScenarioError> {
     let unknown = |option, given: &str| ScenarioError::UnknownName {
         option,
         given: given.to_owned(),
     };
-    let congestion = congestion
+    let congestion = registry
+        .congestion
         .get(&spec.congestion)
         .map_err(|_| unknown("cc", &spec.congestion))?;
     check_ecn(spec, &*congestion)?;
     let config = TcpConfig {
         congestion,
-        rto: rto.get(&spec.rto).map_err(|_| unknown("rto", &spec.rto))?,
-        detector: detectors
+        rto: registry
+            .rto
+            .get(&spec.rto)
+            .map_err(|_| unknown("rto", &spec.rto))?,
+        detector: registry
+            .detectors
             .get(&spec.loss_detector)
             .map_err(|_| unknown("loss", &spec.loss_detector))?,
         recovery: if spec.prr {
@@ -105,12 +104,10 @@ mod tests {
     use super::*;
     use crate::scenario::IncastSpec;
     use narrows::Duration;
-    use narrows::recovery::detector;
 
     fn configured(spec: &IncastSpec) -> Result<TcpConfig, ScenarioError> {
         spec.validate()?;
-        let (cc, rto) = (CongestionRegistry::standard(), RtoRegistry::standard());
-        config(&spec.tcp, spec.net.mtu, &cc, &rto, &detector::standard())
+        config(&spec.tcp, spec.net.mtu, &Registry::default())
     }
 
     /// The ends of each range that a scenario allows are allowed by the stack, too, and what is

@@ -13,13 +13,12 @@ use crate::net::nic::NicSpec;
 use crate::net::packet::HostId;
 use crate::net::port::PortSpec;
 use crate::net::topology::{LeafSpine, Star};
+use crate::registry::Registry;
 use crate::scenario::IncastSpec;
 use crate::scenario::tcp;
 use crate::sim::time::SimTime;
 use crate::sim::world::{Outcome, World};
 use narrows::config::{AckPolicy, TcpConfig};
-use narrows::congestion::{CongestionRegistry, RtoRegistry};
-use narrows::recovery::detector;
 use narrows::{ByteCount, Duration, Instant, Rate};
 use std::sync::Arc;
 
@@ -74,9 +73,8 @@ pub(super) struct Ran {
 
 /// What the TCP of incasts is.
 pub(super) fn tcp() -> TcpConfig {
-    let (cc, rto) = (CongestionRegistry::standard(), RtoRegistry::standard());
     let spec = IncastSpec::default();
-    tcp::config(&spec.tcp, spec.net.mtu, &cc, &rto, &detector::standard()).unwrap()
+    tcp::config(&spec.tcp, spec.net.mtu, &Registry::default()).unwrap()
 }
 
 impl Rig {

@@ -354,13 +354,7 @@ pub(super) fn run<R: IncastRunner>(
 
 fn our_tcp<R>(app: &App<R>, p: &PlannedRun) -> Result<narrows::config::TcpConfig, Stop> {
     let (spec, catalog) = (&p.spec, &app.catalog);
-    let config = tcp::config(
-        &spec.tcp,
-        spec.net.mtu,
-        &catalog.registry.congestion,
-        &catalog.registry.rto,
-        &catalog.registry.detectors,
-    );
+    let config = tcp::config(&spec.tcp, spec.net.mtu, &catalog.registry);
     config.map_err(|e| Stop::Failed(e.to_string()))
 }
 

@@ -113,7 +113,6 @@ fn figure(summary: &Summary<'_>, of: Option<&str>, lines: Vec<(String, Vec<f64>)
                 ..Axis::default()
             },
             series: series.collect(),
-            rules: Vec::new(),
             ..Chart::default()
         },
     }

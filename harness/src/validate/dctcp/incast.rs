@@ -287,7 +287,6 @@ fn figure(name: &'static str, port: &str, series: Vec<Series>) -> Figure {
                 ..Axis::default()
             },
             series,
-            rules: Vec::new(),
             ..Chart::default()
         },
     }

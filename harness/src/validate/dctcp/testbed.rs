@@ -126,7 +126,6 @@ fn distribution(queues: &[(&str, FlowsRun)]) -> Figure {
                 ..Axis::default()
             },
             series: series.collect(),
-            rules: Vec::new(),
             ..Chart::default()
         },
     }
@@ -263,7 +262,6 @@ fn shares(flows: &[FlowOutcome], joins: Instant) -> Figure {
                 ..Axis::default()
             },
             series: series.collect(),
-            rules: Vec::new(),
             ..Chart::default()
         },
     }

@@ -156,7 +156,6 @@ pub(super) fn curves(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
                 ..Axis::default()
             },
             series,
-            rules: Vec::new(),
             ..Chart::default()
         },
     });

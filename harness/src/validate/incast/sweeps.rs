@@ -174,7 +174,6 @@ pub(super) fn rto_min(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
                 ..Axis::default()
             },
             series,
-            rules: Vec::new(),
             ..Chart::default()
         },
     });

@@ -72,7 +72,6 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
                 ..Axis::default()
             },
             series,
-            rules: Vec::new(),
             ..Chart::default()
         },
     });

@@ -132,7 +132,6 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
                 ..Axis::default()
             },
             series,
-            rules: Vec::new(),
             ..Chart::default()
         },
     });

@@ -219,7 +219,6 @@ pub(super) fn figure(series: Vec<Series>) -> Figure {
                 ..Axis::default()
             },
             series,
-            rules: Vec::new(),
             ..Chart::default()
         },
     }

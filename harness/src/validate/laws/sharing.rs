@@ -232,7 +232,6 @@ pub(super) fn convergence(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
                 ..Axis::default()
             },
             series,
-            rules: Vec::new(),
             ..Chart::default()
         },
     });

@@ -122,7 +122,6 @@ fn figure(draws: &[Vec<f64>]) -> Figure {
                 ..Axis::default()
             },
             series,
-            rules: Vec::new(),
             ..Chart::default()
         },
     }

@@ -21,6 +21,7 @@ use crate::net::packet::HostId;
 use crate::registry::Registry;
 use crate::run::RunOutcome;
 use narrows::{Duration, Instant, Rate};
+use std::collections::BTreeSet;
 use watch::Seen;
 
 /// Runs flows with the algorithms of a registry.
@@ -49,18 +50,11 @@ impl Flows {
 
     /// Names, in the words of the options.
     fn check_names(&self, spec: &FlowsSpec) -> Result<(), ScenarioError> {
-        let Registry {
-            congestion,
-            rto,
-            detectors,
-            ..
-        } = &self.registry;
         let mut words = spec.tcp.clone();
-        let mut own: Vec<&String> = spec.flows.iter().map(|f| f.congestion_in(spec)).collect();
-        own.dedup();
-        for name in own {
+        let names: BTreeSet<&String> = spec.flows.iter().map(|f| f.congestion_in(spec)).collect();
+        for name in names {
             words.congestion.clone_from(name);
-            tcp::config(&words, spec.net.mtu, congestion, rto, detectors)?;
+            tcp::config(&words, spec.net.mtu, &self.registry)?;
         }
         Ok(())
     }

@@ -37,13 +37,7 @@ impl Incast {
     /// Whether `spec` can be run, in the words of its options.
     fn check(&self, spec: &IncastSpec) -> Result<(), ScenarioError> {
         spec.validate()?;
-        let Registry {
-            congestion,
-            rto,
-            detectors,
-            ..
-        } = &self.registry;
-        tcp::config(&spec.tcp, spec.net.mtu, congestion, rto, detectors).map(drop)
+        tcp::config(&spec.tcp, spec.net.mtu, &self.registry).map(drop)
     }
 
     /// Runs `spec` with a tap of the caller's, which sees each packet at the hosts and at the
