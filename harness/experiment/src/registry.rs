@@ -4,12 +4,14 @@ use crate::knob::About;
 use crate::knob::{Kind, KnobError, Knobs, Section};
 use crate::metric::Metrics;
 use crate::model::network::{Common, GRAPH};
+use crate::model::queue::Discipline;
 use crate::model::{Expect, Experiment, Link, Nic, Path, Queue, Run, Show, change};
+use crate::net::discipline::DisciplineRegistry;
 use crate::net::topology::Topologies;
 use crate::probe::ProbeKinds;
 use crate::scenario::spec::TcpSpec;
 use crate::traffic::{Traffic, TrafficKinds};
-use narrows::congestion::registry::LookupError;
+use narrows::congestion::registry::{Entry, LookupError};
 use narrows::congestion::{CongestionRegistry, RtoRegistry};
 use narrows::recovery::detector::{self, DetectorRegistry};
 use narrows_net::near_match::nearest;
@@ -24,6 +26,8 @@ pub struct Registry {
     pub rto: Arc<RtoRegistry>,
     /// Loss detectors.
     pub detectors: Arc<DetectorRegistry>,
+    /// Queue disciplines of one's own; [`Discipline`] names those that narrows brings along.
+    pub disciplines: Arc<DisciplineRegistry>,
     /// Shapes of networks.
     pub topologies: Topologies,
     /// Kinds of traffic.
@@ -41,6 +45,7 @@ impl Default for Registry {
             congestion: Arc::new(CongestionRegistry::standard()),
             rto: Arc::new(RtoRegistry::standard()),
             detectors: Arc::new(detector::standard()),
+            disciplines: Arc::new(DisciplineRegistry::empty("queue discipline")),
             topologies: Topologies::standard(),
             traffic: TrafficKinds::standard(),
             probes: ProbeKinds::standard(),
@@ -83,6 +88,30 @@ impl Registry {
     /// The loss detectors, to add one's own.
     pub fn detectors_mut(&mut self) -> &mut DetectorRegistry {
         Arc::make_mut(&mut self.detectors)
+    }
+
+    /// The queue disciplines of one's own, to add one. The names of [`Discipline::STANDARD`] are
+    /// taken: an experiment that names one of them has that.
+    ///
+    /// ```
+    /// use narrows_experiment::model::Experiment;
+    /// use narrows_experiment::net::discipline::codel::{CodelQueue, CodelSpec};
+    /// use narrows_experiment::registry::Registry;
+    /// use narrows_experiment::sim::rng::Stream;
+    /// use std::sync::Arc;
+    ///
+    /// let mut registry = Registry::default();
+    /// let datacenter = |_: Stream| CodelQueue::new(CodelSpec::default());
+    /// let disciplines = registry.disciplines_mut();
+    /// disciplines.register_arc("mine", "CoDel under another name", Arc::new(datacenter));
+    ///
+    /// let mut experiment = Experiment::default();
+    /// experiment.set(&registry, "network.queue.discipline", "mine").unwrap();
+    /// let error = experiment.set(&registry, "network.queue.discipline", "mime").unwrap_err();
+    /// assert!(error.to_string().contains("did you mean 'mine'?"));
+    /// ```
+    pub fn disciplines_mut(&mut self) -> &mut DisciplineRegistry {
+        Arc::make_mut(&mut self.disciplines)
     }
 
     /// Every knob there is, by section.
@@ -179,24 +208,25 @@ impl Registry {
         Err(unknown("topology", name, names.into_iter()))
     }
 
+    /// Whether the value of a key of `queue`, if it is a name, is one that there is.
+    pub(crate) fn check_queue_name(&self, key: &str, value: &str) -> Result<(), String> {
+        let standard = || Discipline::STANDARD.into_iter().map(|(_, name, _)| name);
+        if key != "discipline" || standard().any(|name| name == value) {
+            return Ok(());
+        }
+        let own = || self.disciplines.entries().map(Entry::name);
+        if let Some(taken) = own().find(|own| standard().any(|name| name == *own)) {
+            return Err(format!(
+                "narrows brings a queue discipline '{taken}' along: register yours under another name"
+            ));
+        }
+        let names = standard().chain(own());
+        let asked = "queue discipline";
+        checked(asked, value, self.disciplines.get(value), names.collect())
+    }
+
     /// Whether the value of a key of TCP, if it is a name, is one that there is.
     pub(crate) fn check_tcp_name(&self, key: &str, value: &str) -> Result<(), String> {
-        fn checked<F: ?Sized>(
-            noun: &str,
-            value: &str,
-            found: Result<Arc<F>, LookupError>,
-            names: Vec<&str>,
-        ) -> Result<(), String> {
-            let Err(e) = found else {
-                return Ok(());
-            };
-            let name = value.split(':').next().unwrap_or(value);
-            Err(if names.contains(&name) {
-                e.to_string()
-            } else {
-                unknown(noun, name, names.into_iter())
-            })
-        }
         match key {
             "congestion" => {
                 let names = self.congestion.entries().map(|e| e.name()).collect();
@@ -236,4 +266,22 @@ pub(crate) fn unknown<'a>(
             )
         }
     }
+}
+
+/// Whether a registry has found what `value` names.
+fn checked<F: ?Sized>(
+    noun: &str,
+    value: &str,
+    found: Result<Arc<F>, LookupError>,
+    names: Vec<&str>,
+) -> Result<(), String> {
+    let Err(e) = found else {
+        return Ok(());
+    };
+    let name = value.split(':').next().unwrap_or(value);
+    Err(if names.contains(&name) {
+        e.to_string()
+    } else {
+        unknown(noun, name, names.into_iter())
+    })
 }

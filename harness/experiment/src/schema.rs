@@ -2,6 +2,7 @@
 
 use crate::knob::{About, Kind, Knobs, Quantity};
 use crate::model::network::{Common, GRAPH};
+use crate::model::queue::Discipline;
 use crate::model::{Expect, Experiment, Link, Nic, Queue, Run, Show, change};
 use crate::registry::Registry;
 use crate::scenario::spec::TcpSpec;
@@ -11,7 +12,12 @@ use serde_json::{Map, Value, json};
 pub fn schema(registry: &Registry) -> Value {
     let usual = Experiment::default();
     let link = || object(of::<Link>(&|key| get(&usual.network.link, key)));
-    let queue = || object(of::<Queue>(&|key| get(&usual.network.queue, key)));
+    let disciplines = disciplines(registry);
+    let queue = || {
+        let mut queue = of::<Queue>(&|key| get(&usual.network.queue, key));
+        queue["discipline"]["anyOf"] = disciplines.clone();
+        object(queue)
+    };
     let nic = || object(of::<Nic>(&|key| get(&usual.host.nic, key)));
     let tcp = || object(of::<TcpSpec>(&|key| get(&usual.host.tcp, key)));
     let port = || object(table([("link", link()), ("queue", queue())]));
@@ -84,6 +90,17 @@ pub fn schema(registry: &Registry) -> Value {
     whole["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     whole["title"] = json!("An experiment of narrows");
     whole
+}
+
+/// The names of queue disciplines; those of one's own may carry parameters.
+fn disciplines(registry: &Registry) -> Value {
+    let standard = Discipline::STANDARD.into_iter();
+    let standard = standard.map(|(_, name, about)| json!({ "const": name, "description": about }));
+    let own = registry.disciplines.entries().map(|own| {
+        let pattern = format!("^{}(:.*)?$", own.name());
+        json!({ "pattern": pattern, "description": own.about() })
+    });
+    standard.chain(own).collect()
 }
 
 fn get(section: &dyn crate::knob::Section, key: &str) -> Option<String> {

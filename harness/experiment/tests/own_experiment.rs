@@ -1,10 +1,16 @@
-//! The worked example: its own topology, traffic, probe, metric and congestion control.
+//! The worked example: its own topology, queue discipline, traffic, probe, metric and congestion
+//! control.
 
 #[path = "../examples/own_experiment/main.rs"]
 #[allow(dead_code, reason = "its main")]
 mod own;
 
 use narrows_experiment::file::{Loaded, text_of};
+use narrows_experiment::model::Experiment;
+use narrows_experiment::net::stats::DropReason;
+use narrows_experiment::registry::Registry;
+use narrows_experiment::run::RunOutcome;
+use narrows_experiment::scenario::RunContext;
 use narrows_experiment::study::Study;
 
 #[test]
@@ -39,6 +45,47 @@ fn an_experiment_of_ones_own_runs_and_is_measured() {
     assert_ne!(busy("reno", "4ms"), busy("gentle", "4ms"));
     let table = own::table(&study).unwrap();
     assert_eq!(table.lines().count(), 5, "{table}");
+}
+
+/// Where it queues the oldest packet makes room: nothing that arrives is dropped.
+#[test]
+fn a_queue_of_ones_own_drops_from_the_front() {
+    let registry = own::registry();
+    let mut experiment = own::experiment(&registry).unwrap();
+    let key = "network.trunk.queue.discipline";
+    experiment.set(&registry, key, "drop-front").unwrap();
+    let ctx = RunContext::default;
+    let run = experiment.run(&registry, ctx()).unwrap();
+    let dropped = |of: &RunOutcome, reason| -> u64 {
+        let trunks = of.ports.iter().filter(|p| p.tiers.0 == p.tiers.1);
+        trunks.map(|p| p.dropped(reason)).sum()
+    };
+    assert!(dropped(&run, DropReason::PushOut) > 0);
+    assert_eq!(dropped(&run, DropReason::Full), 0);
+    experiment.set(&registry, key, "drop-tail").unwrap();
+    let tail = experiment.run(&registry, ctx()).unwrap();
+    assert_eq!(dropped(&tail, DropReason::PushOut), 0);
+    assert!(dropped(&tail, DropReason::Full) > 0);
+    let wrong = experiment.set(&registry, key, "drop-font").unwrap_err();
+    assert!(
+        wrong.to_string().contains("did you mean 'drop-front'?"),
+        "{wrong}"
+    );
+    let with = experiment.set(&registry, key, "drop-front:3").unwrap_err();
+    assert!(with.to_string().contains("takes no parameters"), "{with}");
+    experiment.set(&registry, key, "drop-front").unwrap();
+    let other = "network.trunk.queue.threshold";
+    experiment.set(&registry, other, "30kB").unwrap();
+    let wrong = experiment.check(&registry).unwrap_err().to_string();
+    assert!(wrong.contains("drop-front has none"), "{wrong}");
+    // Where it is not registered, its name says nothing.
+    let key = "network.queue.discipline";
+    let unknown = Experiment::default().set(&Registry::default(), key, "drop-front");
+    let unknown = unknown.unwrap_err().to_string();
+    assert!(
+        unknown.contains("there is no queue discipline 'drop-front'"),
+        "{unknown}"
+    );
 }
 
 /// What was built is a file like any other.

@@ -3,6 +3,7 @@
 use crate::scenario::incast::Incast;
 use narrows::congestion::registry::LookupError;
 use narrows_experiment::model::network::GRAPH;
+use narrows_experiment::model::queue::Discipline;
 use narrows_experiment::registry::Registry;
 use narrows_net::near_match::nearest;
 
@@ -38,6 +39,8 @@ pub enum Kind {
     Rto,
     /// `--loss`.
     LossDetector,
+    /// `network.queue.discipline`.
+    Discipline,
     /// Subcommands that run something.
     Scenario,
     /// `--preset`.
@@ -56,10 +59,11 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of `narrows list`.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Congestion,
         Self::Rto,
         Self::LossDetector,
+        Self::Discipline,
         Self::Scenario,
         Self::Preset,
         Self::Experiment,
@@ -75,6 +79,7 @@ impl Kind {
             Self::Congestion => "congestion control",
             Self::Rto => "RTO policy",
             Self::LossDetector => "loss detector",
+            Self::Discipline => "queue discipline",
             Self::Scenario => "scenario",
             Self::Preset => "preset",
             Self::Experiment => "experiment",
@@ -93,6 +98,7 @@ impl Kind {
                 "RTO policies (--rto); a bare time such as 5ms is RFC 6298 with that floor"
             }
             Self::LossDetector => "Loss detectors (--loss)",
+            Self::Discipline => "Queue disciplines (network.queue.discipline)",
             Self::Scenario => "Scenarios",
             Self::Preset => "Presets of incast (--preset)",
             Self::Experiment => "Experiments that ship (narrows run NAME)",
@@ -166,6 +172,12 @@ impl Catalog {
             Kind::Congestion => self.registry.congestion.entries().map(of).collect(),
             Kind::Rto => self.registry.rto.entries().map(of).collect(),
             Kind::LossDetector => self.registry.detectors.entries().map(of).collect(),
+            Kind::Discipline => {
+                let standard = Discipline::STANDARD.into_iter();
+                let standard = standard.map(|(_, name, about)| Entry::new(name, about));
+                let own = self.registry.disciplines.entries().map(of);
+                standard.chain(own).collect()
+            }
             Kind::Scenario => self.scenarios.clone(),
             Kind::Preset => self.presets.clone(),
             Kind::Experiment => {

@@ -1,5 +1,5 @@
-//! An experiment of which everything is one's own: topology, traffic, probe, metric and congestion
-//! control, each in a file and registered in a line. The same words stand in TOML files then.
+//! An experiment of which everything is one's own: topology, queue discipline, traffic, probe, metric
+//! and congestion control, each in a file and registered in a line. The same words stand in TOML files then.
 //!
 //! ```text
 //! cargo run --release -p narrows-experiment --example own_experiment
@@ -8,6 +8,7 @@
 mod congestion;
 mod metric;
 mod probe;
+mod queue;
 mod topology;
 mod traffic;
 
@@ -22,6 +23,7 @@ use std::fmt::Write as _;
 pub(crate) fn registry() -> Registry {
     let mut registry = Registry::default();
     registry.topologies.register(topology::rack_ring());
+    queue::register(registry.disciplines_mut());
     registry.traffic.register(traffic::kind());
     registry.probes.register(probe::kind());
     registry.metrics.register(metric::stretch());

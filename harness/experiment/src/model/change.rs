@@ -37,6 +37,8 @@ pub enum What {
     Set,
     /// Links are down.
     LinkDown,
+    /// Routes leave links between switches out, which go on working.
+    Withdraw,
     /// Hosts do nothing: packets wait.
     Pause,
     /// NICs lose what is queued, and what comes meanwhile.
@@ -47,6 +49,7 @@ impl Choice for What {
     const ALL: &'static [(Self, &'static str)] = &[
         (Self::Set, "set"),
         (Self::LinkDown, "link-down"),
+        (Self::Withdraw, "withdraw"),
         (Self::Pause, "pause"),
         (Self::RingLoss, "ring-loss"),
     ];
@@ -75,8 +78,8 @@ impl Knobs for When {
         knob! { every: "every", "period of change", Kind::Or("off", &Kind::SPAN),
         "It comes again and again; off is once." },
         knob! { on: "on", "place of change", Kind::Ports,
-        "Ports (set, link-down) as s0->h0, or hosts (pause, ring-loss) as h3." },
-        knob! { what: "what", "change", Kind::Choice(&["set", "link-down", "pause", "ring-loss"]),
-        "Set the keys of link and queue that stand beside it; take links down; let hosts do nothing while packets wait; let NICs lose their ring." },
+        "Ports (set, link-down, withdraw) as s0->h0, or hosts (pause, ring-loss) as h3." },
+        knob! { what: "what", "change", Kind::Choice(&["set", "link-down", "withdraw", "pause", "ring-loss"]),
+        "Set the keys of link and queue that stand beside it; take links down; have routes leave out links between switches, which go on working; let hosts do nothing while packets wait; let NICs lose their ring." },
     ];
 }

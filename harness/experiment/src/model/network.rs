@@ -12,8 +12,9 @@ use crate::net::graph::{
 };
 use crate::net::multipath::{FLOWLET_ENTRIES, Multipath, PathChoice, Salt};
 use crate::net::packet::PortId;
-use crate::net::port::PoolId;
-use crate::net::topology::{Defaults, FreeGraph, FreeLink, Topologies, Topology, Way};
+use crate::net::port::{PoolId, PortSpec};
+use crate::net::topology::{Defaults, FreeGraph, FreeLink, Topology, Way};
+use crate::registry::Registry;
 use crate::scenario::network as words;
 use crate::scenario::spec::{SharedBuffer, Ties};
 use crate::sim::time::SimTime;
@@ -55,6 +56,8 @@ pub struct Common {
     pub flowlet_gap: Duration,
     /// What goes into a switch's hash.
     pub salt: Salt,
+    /// How long until all switches know that a link between switches is a route no more, or again.
+    pub convergence: Duration,
     /// Which of several packets that reach a switch at one instant comes first.
     pub ties: Ties,
     /// Of a graph: its hosts.
@@ -109,6 +112,7 @@ impl Default for Network {
                 multipath: Per::Flow,
                 flowlet_gap: Duration::from_micros(500),
                 salt: Salt::PerSwitch,
+                convergence: Duration::ZERO,
                 ties: Ties::Shuffled,
                 host_names: Vec::new(),
                 switches: Vec::new(),
@@ -137,6 +141,8 @@ impl Knobs for Common {
         "Of flowlet: a flow that is silent for longer begins another flowlet.", "CONGA (SIGCOMM 2014) section 3.4" },
         knob! { salt: "salt", "hash salt", Kind::Choice(&["per-switch", "common"]),
         "What goes into a switch's hash beside the flow: a number of its own, or one that all share, which polarises." },
+        knob! { convergence: "convergence", "route convergence", Kind::TIME,
+        "How long until all switches know that a link between switches went down, was withdrawn, or came back; its own switch knows at once." },
         knob! { ties: "ties", "ties", Kind::Choice(&["shuffled", "waited-last"]),
         "Which of several packets that reach a switch at one instant comes first: by an order drawn once, or those that waited in their NIC last (ns-2)." },
         knob! { host_names: "host_names", "hosts", Kind::List(&Kind::Text("a,b")), "Of graph: its hosts." },
@@ -146,7 +152,7 @@ impl Knobs for Common {
 }
 
 /// The sections of a port: those that `trunk` and `port` can change.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Port {
     /// Its wire.
     pub link: Link,
@@ -200,7 +206,7 @@ impl Network {
     pub(super) fn plain(&self) -> Port {
         Port {
             link: self.link,
-            queue: self.queue,
+            queue: self.queue.clone(),
         }
     }
 
@@ -223,12 +229,12 @@ impl Network {
     /// Which key is impossible, and why.
     pub(crate) fn graph(
         &self,
-        shapes: &Topologies,
+        registry: &Registry,
         nic: &super::nic::Nic,
         hosts: Option<u32>,
     ) -> Result<Graph, Invalid> {
         let plain = self.plain();
-        let trunk = plain.with(&self.trunk);
+        let trunk = plain.clone().with(&self.trunk);
         let checked = |port: &Port, at: &str| {
             port.check()
                 .map_err(|(key, why)| Invalid::new(format!("{at}.{key}"), why))
@@ -242,18 +248,23 @@ impl Network {
             .map(words::pool)
             .into_iter()
             .collect();
-        let egress = |port: &Port| Egress {
-            port: port.queue.spec(port.link.rate, self.common.mtu, pool),
-            link: port.link.spec(),
+        let queue = |port: &Port, at: &str| {
+            let queue = &port.queue;
+            let (rate, mtu) = (port.link.rate, self.common.mtu);
+            let spec = queue.spec(rate, mtu, pool, &registry.disciplines);
+            spec.map_err(|(key, why)| Invalid::new(format!("{at}.queue.{key}"), why))
         };
         let defaults = Defaults {
             host: Attachment {
                 nic: nic.spec(),
                 up: plain.link.spec(),
-                port: egress(&plain).port,
+                port: queue(&plain, "network")?,
                 down: plain.link.spec(),
             },
-            trunk: egress(&trunk),
+            trunk: Egress {
+                port: queue(&trunk, "network.trunk")?,
+                link: trunk.link.spec(),
+            },
             pools,
             multipath: self.multipath(),
         };
@@ -264,7 +275,8 @@ impl Network {
         let mut graph = if self.common.topology == GRAPH {
             self.listed(&defaults)?
         } else {
-            let shape = shapes
+            let shape = registry
+                .topologies
                 .get(&self.common.topology)
                 .map_err(invalid("network.topology"))?;
             let mut sizes: Vec<(&str, u32)> =
@@ -305,10 +317,10 @@ impl Network {
                     return Err(Invalid::new(format!("{at}.queue"), why));
                 }
                 let between = !nic && matches!(to, Some(NodeId::Switch(_)));
-                let base = if between { trunk } else { plain };
-                let is = changed.get(&port).copied().unwrap_or(base).with(settings);
+                let base = if between { &trunk } else { &plain };
+                let is = changed.get(&port).unwrap_or(base).clone().with(settings);
                 checked(&is, &at)?;
-                let mut change = self.change(&is, settings, pool);
+                let mut change = Self::change(&is, queue(&is, &at)?, settings);
                 if nic {
                     change.discipline = None;
                 }
@@ -340,13 +352,12 @@ impl Network {
         Ok(is)
     }
 
-    /// What `settings` change of a port that then is `port`.
-    fn change(&self, port: &Port, settings: &Settings, pool: Option<PoolId>) -> Override {
+    /// What `settings` change of a port that then is `port`, with `spec` for its queue.
+    fn change(port: &Port, spec: PortSpec, settings: &Settings) -> Override {
         let set = |key: &str| settings.has(key);
         let link = &port.link;
         let wire = link.spec();
         let queue = settings.has_any("queue.");
-        let spec = port.queue.spec(link.rate, self.common.mtu, pool);
         Override {
             on: String::new(),
             rate: set("link.rate").then_some(link.rate),

@@ -1,8 +1,7 @@
 //! `queue`: the buffer of a switch port, and its discipline.
 
 use crate::knob;
-use crate::knob::{Choice, Kind, Knob, Knobs, Quantity, Section};
-use crate::net::discipline::DisciplineSpec;
+use crate::knob::{Kind, Knob, Knobs, Quantity, Section};
 use crate::net::discipline::codel::CodelSpec;
 use crate::net::discipline::drr::DrrSpec;
 use crate::net::discipline::fq_codel::FqCodelSpec;
@@ -10,6 +9,7 @@ use crate::net::discipline::red::{AboveMax, RedSpec};
 use crate::net::discipline::strict_priority::StrictPrioritySpec;
 use crate::net::discipline::tail::{NotCapable, Threshold};
 use crate::net::discipline::trimming::TrimmingSpec;
+use crate::net::discipline::{DisciplineRegistry, DisciplineSpec, OwnDiscipline};
 use crate::net::link;
 use crate::net::port::{PoolId, PortSpec};
 use crate::scenario::network::{capacity, in_service, port_capacity};
@@ -19,7 +19,7 @@ use crate::sim::time::SimTime;
 use narrows::{ByteCount, Duration, Rate};
 
 /// The queue of a switch port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Queue {
     /// What it holds.
     pub limit: QueueLimit,
@@ -52,7 +52,7 @@ pub struct Queue {
 }
 
 /// The queue disciplines by name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Discipline {
     /// First in, first out; what does not fit is dropped.
     #[default]
@@ -71,19 +71,72 @@ pub enum Discipline {
     StrictPriority,
     /// Payloads are cut where there is no room, headers go first (NDP).
     Trimming,
+    /// One of the registry's, with its parameters if it has any: `mine`, `mine:bands=4`.
+    Own(String),
 }
 
-impl Choice for Discipline {
-    const ALL: &'static [(Self, &'static str)] = &[
-        (Self::DropTail, "drop-tail"),
-        (Self::EcnStep, "ecn-step"),
-        (Self::Red, "red"),
-        (Self::Codel, "codel"),
-        (Self::FqCodel, "fq-codel"),
-        (Self::Drr, "drr"),
-        (Self::StrictPriority, "strict-priority"),
-        (Self::Trimming, "trimming"),
+impl Discipline {
+    /// Those that narrows brings along, each with its name and a line that says what it is.
+    pub const STANDARD: [(Self, &'static str, &'static str); 8] = [
+        (
+            Self::DropTail,
+            "drop-tail",
+            "first in, first out; what does not fit is dropped",
+        ),
+        (
+            Self::EcnStep,
+            "ecn-step",
+            "marks what finds more than a threshold (RFC 8257 section 3.1)",
+        ),
+        (
+            Self::Red,
+            "red",
+            "random early detection by the average queue (Floyd and Jacobson 1993)",
+        ),
+        (
+            Self::Codel,
+            "codel",
+            "controlled delay: drops or marks by waiting time (RFC 8289)",
+        ),
+        (
+            Self::FqCodel,
+            "fq-codel",
+            "a queue for each flow with controlled delay (RFC 8290)",
+        ),
+        (
+            Self::Drr,
+            "drr",
+            "a queue for each flow, deficit round robin (SIGCOMM 1995)",
+        ),
+        (
+            Self::StrictPriority,
+            "strict-priority",
+            "the highest traffic class first, by DSCP",
+        ),
+        (
+            Self::Trimming,
+            "trimming",
+            "cuts payloads where there is no room, headers first (NDP, SIGCOMM 2017)",
+        ),
     ];
+}
+
+impl Quantity for Discipline {
+    /// Whether the registry has what is not of the standard ones is asked where a key is set.
+    fn read(text: &str) -> Result<Self, String> {
+        let mut standard = Self::STANDARD.into_iter();
+        let found = standard.find(|(_, name, _)| *name == text);
+        Ok(found.map_or_else(|| Self::Own(text.to_owned()), |(known, ..)| known))
+    }
+
+    fn show(&self) -> Option<String> {
+        if let Self::Own(text) = self {
+            return Some(text.clone());
+        }
+        let mut standard = Self::STANDARD.into_iter();
+        let (_, name, _) = standard.find(|(known, ..)| known == self)?;
+        Some(name.to_owned())
+    }
 }
 
 impl Default for Queue {
@@ -114,8 +167,7 @@ impl Knobs for Queue {
         "What the queue holds, in bytes or packets." },
         knob! { counting: "counting", "queue counting", Kind::Choice(&["waiting", "with-in-service", "ns-2"]),
         "Whether the packet being transmitted takes buffer space; ns-2: it does not, and one packet less than the limit is kept." },
-        knob! { discipline: "discipline", "queue discipline",
-        Kind::Choice(&["drop-tail", "ecn-step", "red", "codel", "fq-codel", "drr", "strict-priority", "trimming"]),
+        knob! { discipline: "discipline", "queue discipline", Kind::Name("queue discipline"),
         "Which packet goes next, and which are marked or dropped.", "RFC 7567" },
         knob! { threshold: "threshold", "marking threshold", Kind::Or("off", &Kind::Queue { least: 0 }),
         "Of ecn-step: K, from which ECN-capable packets are marked. Others pass [30kB].", "RFC 8257 section 3.1" },
@@ -175,16 +227,31 @@ impl Queue {
     }
 
     /// As the network takes it, before a wire of `rate` with packets of `mtu`.
-    pub fn spec(&self, rate: Rate, mtu: u32, pool: Option<PoolId>) -> PortSpec {
-        PortSpec {
-            discipline: self.discipline_spec(rate, mtu),
+    ///
+    /// # Errors
+    /// The key that names what `own` does not have, and why.
+    pub fn spec(
+        &self,
+        rate: Rate,
+        mtu: u32,
+        pool: Option<PoolId>,
+        own: &DisciplineRegistry,
+    ) -> Result<PortSpec, (&'static str, String)> {
+        let discipline = self.discipline_spec(rate, mtu, own);
+        Ok(PortSpec {
+            discipline: discipline.map_err(|why| ("discipline", why))?,
             in_service: in_service(self.counting),
             pool,
             ..PortSpec::new(port_capacity(self.limit, self.counting))
-        }
+        })
     }
 
-    fn discipline_spec(&self, rate: Rate, mtu: u32) -> DisciplineSpec {
+    fn discipline_spec(
+        &self,
+        rate: Rate,
+        mtu: u32,
+        own: &DisciplineRegistry,
+    ) -> Result<DisciplineSpec, String> {
         let threshold = |limit| match limit {
             QueueLimit::Bytes(b) => Threshold::Bytes(b.get()),
             QueueLimit::Packets(p) => Threshold::Packets(p),
@@ -200,7 +267,7 @@ impl Queue {
             ce_threshold: self.ce_threshold.map(SimTime::from_duration),
         };
         let quantum = self.quantum.map(|q| q.get() as u32);
-        match self.discipline {
+        Ok(match &self.discipline {
             Discipline::DropTail => DisciplineSpec::DropTail,
             Discipline::EcnStep => DisciplineSpec::EcnStep {
                 threshold: threshold(
@@ -241,6 +308,10 @@ impl Queue {
             Discipline::Trimming => DisciplineSpec::Trimming(TrimmingSpec::new(capacity(
                 self.headers.unwrap_or(self.limit),
             ))),
-        }
+            Discipline::Own(text) => {
+                let factory = own.get(text).map_err(|e| e.to_string())?;
+                DisciplineSpec::Own(OwnDiscipline::new(text, factory))
+            }
+        })
     }
 }

@@ -33,7 +33,7 @@ impl Experiment {
             ["group", name, rest @ ..] => self.set_group(registry, name, rest, value)?,
             ["traffic", name, rest @ ..] => self.set_traffic(registry, name, rest, value)?,
             ["probe", name, key] => self.set_probe(registry, name, key, value)?,
-            ["change", number, rest @ ..] => self.set_change(number, rest, value)?,
+            ["change", number, rest @ ..] => self.set_change(registry, number, rest, value)?,
             ["run", key] => self.run.set(key, value)?,
             ["sweep", key] => self.set_sweep(key, value)?,
             ["show", "x"] => self.show.set("x", &self.axis_name(value))?,
@@ -60,16 +60,19 @@ impl Experiment {
         let network = &mut self.network;
         match words {
             ["link", key] => network.link.set(key, value),
-            ["queue", key] => network.queue.set(key, value),
+            ["queue", key] => {
+                check_queue(registry, key, value)?;
+                network.queue.set(key, value)
+            }
             ["trunk", section, key] => {
                 let key = format!("{section}.{key}");
-                try_port(network.plain(), &key, value)?;
+                try_port(registry, network.plain(), &key, value)?;
                 network.trunk.set(&key, value);
                 Ok(())
             }
             ["port", pattern, section, key] => {
                 let key = format!("{section}.{key}");
-                try_port(network.plain(), &key, value)?;
+                try_port(registry, network.plain(), &key, value)?;
                 match network.ports.iter_mut().find(|(known, _)| known == pattern) {
                     Some((_, settings)) => settings.set(&key, value),
                     None => {
@@ -281,7 +284,13 @@ impl Experiment {
         }
     }
 
-    fn set_change(&mut self, number: &str, words: &[&str], value: &str) -> Result<(), KnobError> {
+    fn set_change(
+        &mut self,
+        registry: &Registry,
+        number: &str,
+        words: &[&str],
+        value: &str,
+    ) -> Result<(), KnobError> {
         let at = nth(number, self.changes.len())?;
         if at == self.changes.len() {
             self.changes.push(Change::default());
@@ -290,7 +299,7 @@ impl Experiment {
         match words {
             [section @ ("link" | "queue"), key] => {
                 let key = format!("{section}.{key}");
-                try_port(self.network.plain(), &key, value)?;
+                try_port(registry, self.network.plain(), &key, value)?;
                 change.set.set(&key, value);
                 Ok(())
             }
@@ -456,8 +465,17 @@ pub(crate) fn set_tcp(
 }
 
 /// Whether a port could have this.
-fn try_port(mut plain: Port, key: &str, value: &str) -> Result<(), KnobError> {
+fn try_port(registry: &Registry, mut plain: Port, key: &str, value: &str) -> Result<(), KnobError> {
+    if let Some(key) = key.strip_prefix("queue.") {
+        check_queue(registry, key, value)?;
+    }
     plain.set(key, value)
+}
+
+/// Names of a queue are looked up.
+fn check_queue(registry: &Registry, key: &str, value: &str) -> Result<(), KnobError> {
+    let known = registry.check_queue_name(key, value);
+    known.map_err(KnobError::value)
 }
 
 /// The number of one of `len` things, or of the next one.

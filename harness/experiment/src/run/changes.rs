@@ -8,6 +8,7 @@ use crate::net::change::{Change, RECEIVE_RING};
 use crate::net::graph::{Graph, NodeId};
 use crate::net::network::Network;
 use crate::net::packet::PortId;
+use crate::registry::Registry;
 use crate::sim::time::SimTime;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -45,6 +46,7 @@ impl Changes {
     /// Which of them is impossible, and why.
     pub(super) fn new(
         experiment: &Experiment,
+        registry: &Registry,
         graph: &Graph,
         scratch: impl FnOnce() -> Result<Network<SimPacket>, Invalid>,
     ) -> Result<Self, Invalid> {
@@ -54,7 +56,7 @@ impl Changes {
         }
         let mut scratch = scratch()?;
         for (n, asked) in experiment.changes.iter().enumerate() {
-            let prepared = prepare(n, asked, experiment, graph)?;
+            let prepared = prepare(n, asked, experiment, registry, graph)?;
             for change in prepared.make.iter().chain(&prepared.undo) {
                 scratch.try_change(change).map_err(|e| {
                     let at = format!("change.{n}.{}", key_of(asked));
@@ -150,6 +152,7 @@ fn aspect(change: &Change) -> &'static str {
         Change::Delay { .. } => "delay",
         Change::Faults { .. } => "faults",
         Change::LinkDown { .. } | Change::LinkUp { .. } => "link",
+        Change::Withdraw { .. } | Change::Advertise { .. } => "route",
         _ => "queue",
     }
 }
@@ -166,6 +169,7 @@ fn prepare(
     n: usize,
     asked: &Asked,
     experiment: &Experiment,
+    registry: &Registry,
     graph: &Graph,
 ) -> Result<Prepared, Invalid> {
     let when = &asked.when;
@@ -212,7 +216,7 @@ fn prepare(
                 return Err(invalid("what", why));
             }
             for port in ports()? {
-                let (there, back) = of_port(n, asked, experiment, graph, port)?;
+                let (there, back) = of_port(n, asked, experiment, registry, graph, port)?;
                 make.extend(there);
                 undo.extend(back);
             }
@@ -229,6 +233,13 @@ fn prepare(
                 undo.push(Change::LinkUp { port });
             }
             "link down".to_owned()
+        }
+        What::Withdraw => {
+            for port in ports()? {
+                make.push(Change::Withdraw { port });
+                undo.push(Change::Advertise { port });
+            }
+            "route withdrawn".to_owned()
         }
         What::Pause => {
             let span = needs_span()?;
@@ -258,6 +269,7 @@ fn of_port(
     n: usize,
     asked: &Asked,
     experiment: &Experiment,
+    registry: &Registry,
     graph: &Graph,
     port: PortId,
 ) -> Result<(Vec<Change>, Vec<Change>), Invalid> {
@@ -267,10 +279,10 @@ fn of_port(
         return Err(invalid("queue", why));
     }
     let was = experiment.network.port_at(graph, port)?;
-    let is = was.with(&asked.set);
+    let is = was.clone().with(&asked.set);
     is.check().map_err(|(key, why)| invalid(&key, why))?;
     let mtu = experiment.network.common.mtu;
-    let of = |p: &crate::model::network::Port| {
+    let of = |p: &crate::model::network::Port| -> Result<Vec<Change>, Invalid> {
         let mut all = Vec::new();
         let link = p.link.spec();
         if asked.set.has("link.rate") {
@@ -289,7 +301,8 @@ fn of_port(
             all.push(Change::Faults { port, impair });
         }
         if asked.set.has_any("queue.") {
-            let spec = p.queue.spec(p.link.rate, mtu, None);
+            let spec = p.queue.spec(p.link.rate, mtu, None, &registry.disciplines);
+            let spec = spec.map_err(|(key, why)| invalid(&format!("queue.{key}"), why))?;
             let (capacity, discipline) = (spec.capacity, spec.discipline);
             all.push(Change::Capacity { port, capacity });
             let only_the_limit = asked
@@ -300,7 +313,7 @@ fn of_port(
                 all.push(Change::Discipline { port, discipline });
             }
         }
-        all
+        Ok(all)
     };
     for key in ["link.framing", "queue.counting"] {
         if asked.set.has(key) {
@@ -310,5 +323,5 @@ fn of_port(
             ));
         }
     }
-    Ok((of(&is), of(&was)))
+    Ok((of(&is)?, of(&was)?))
 }

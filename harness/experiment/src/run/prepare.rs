@@ -12,6 +12,7 @@ use crate::registry::Registry;
 use crate::scenario::spec::TcpSpec;
 use crate::scenario::validate::check_tcp;
 use crate::scenario::{ScenarioError, tcp};
+use crate::sim::time::SimTime;
 use crate::traffic::{Ends, Family, HostApp, Log, Placement};
 use narrows::config::TcpConfig;
 use narrows::{ByteCount, Instant};
@@ -101,8 +102,12 @@ impl Prepared {
                 .build(run.seed, experiment.network.tie_order())
                 .map_err(|e| Invalid::new("network", e.to_string()))
         };
-        let network = build()?;
-        let changes = Changes::new(experiment, &graph, build)?;
+        let mut network = build()?;
+        if !experiment.network.common.convergence.is_zero() {
+            let after = SimTime::from_duration(experiment.network.common.convergence);
+            network.set_convergence(after);
+        }
+        let changes = Changes::new(experiment, registry, &graph, build)?;
         Ok(Self {
             graph,
             network,
@@ -188,7 +193,7 @@ fn graph(experiment: &Experiment, registry: &Registry) -> Result<Graph, Invalid>
             "the groups have sizes, which say how many hosts there are: give one or the other";
         return Err(Invalid::new("network.hosts", why));
     }
-    let mut graph = network.graph(&registry.topologies, &experiment.host.nic, counted)?;
+    let mut graph = network.graph(registry, &experiment.host.nic, counted)?;
     let mut next = 0;
     for group in &experiment.groups {
         let at = Path::new(vec!["group".to_owned(), group.name.clone()]).to_string();

@@ -254,6 +254,39 @@ fn a_link_goes_down_again_and_again() {
     assert_eq!(outcome.changes.len(), 5);
 }
 
+/// The leaf takes another spine at once. A spine that has no other way drops until the leaf knows.
+#[test]
+fn a_route_is_withdrawn_for_a_while() {
+    let no_route = |outcome: &RunOutcome| -> u64 {
+        let ports = outcome.ports.iter();
+        ports.map(|p| p.dropped(DropReason::NoRoute)).sum()
+    };
+    let with = |convergence: &str, on: &str| {
+        let change = format!("[[change]]\nat = \"2ms\"\non = \"{on}\"\nwhat = \"withdraw\"\n");
+        let network = format!("[network]\nconvergence = \"{convergence}\"\n");
+        let endless = COPY.replace("size = \"400kB\"\n", "");
+        run(&format!(
+            "{}{change}",
+            endless.replace("[network]\n", &network)
+        ))
+    };
+    let bytes = |outcome: &RunOutcome, name: &str| {
+        let port = outcome.ports.iter().find(|p| p.name == name);
+        port.map_or(0, |p| p.bytes)
+    };
+    for (convergence, on, lossless) in [
+        ("0s", "leaf0->spine0", true),
+        ("3ms", "leaf0->spine0", true),
+        ("3ms", "spine0->leaf1", false),
+    ] {
+        let outcome = with(convergence, on);
+        assert_eq!(no_route(&outcome) == 0, lossless, "{convergence} {on}");
+        let (out, other) = (bytes(&outcome, on), bytes(&outcome, "leaf0->spine1"));
+        assert!(out > 0 && 3 * out < other, "{on}: {out} of {other}");
+        assert_eq!(outcome.changes.len(), 1);
+    }
+}
+
 #[test]
 fn hosts_pause_and_lose_their_rings() {
     for what in ["pause", "ring-loss"] {
@@ -282,6 +315,11 @@ fn impossible_changes_are_refused_before_anything_runs() {
             "for how long",
         ),
         ("what = \"link-down\"", "change.0.on", "where"),
+        (
+            "on = \"s0->h0\"\nwhat = \"withdraw\"",
+            "change.0.what",
+            "no route",
+        ),
         (
             "on = \"h0->s0\"\nqueue = { discipline = \"codel\" }",
             "change.0.queue",

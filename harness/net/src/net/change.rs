@@ -132,6 +132,16 @@ pub enum Change {
         /// For so long; [`SimTime::MAX`] for ever.
         span: SimTime,
     },
+    /// Routes leave a link between switches out, one way, though it works. Nothing if they do.
+    Withdraw {
+        /// The port that sends.
+        port: PortId,
+    },
+    /// Routes may use a link again, one way. Nothing if they may.
+    Advertise {
+        /// The port that sends.
+        port: PortId,
+    },
     /// All switches know now which links work, whatever the convergence time.
     Routes,
 }
@@ -146,7 +156,9 @@ impl Change {
             | Self::LinkDown { port }
             | Self::LinkUp { port }
             | Self::Capacity { port, .. }
-            | Self::Discipline { port, .. } => Some(port),
+            | Self::Discipline { port, .. }
+            | Self::Withdraw { port }
+            | Self::Advertise { port } => Some(port),
             Self::Pause { .. } | Self::NicReset { .. } | Self::Routes => None,
         }
     }
@@ -164,7 +176,9 @@ impl Change {
             | Self::LinkDown { port }
             | Self::LinkUp { port }
             | Self::Capacity { port, .. }
-            | Self::Discipline { port, .. } => *port = other,
+            | Self::Discipline { port, .. }
+            | Self::Withdraw { port }
+            | Self::Advertise { port } => *port = other,
             Self::Pause { .. } | Self::NicReset { .. } | Self::Routes => return None,
         }
         Some(change)
@@ -172,7 +186,7 @@ impl Change {
 }
 
 /// Why a change cannot be made. Nothing has changed then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChangeError {
     /// There is no such port.
@@ -201,6 +215,11 @@ pub enum ChangeError {
         /// The port.
         port: PortId,
     },
+    /// The link is one to a host, which is no route.
+    NoRoute {
+        /// The port.
+        port: PortId,
+    },
     /// A value of the discipline is out of range.
     Discipline(DisciplineError),
     /// The port's discipline cannot become this one while the network runs.
@@ -208,7 +227,7 @@ pub enum ChangeError {
         /// The port.
         port: PortId,
         /// What it was to be.
-        to: &'static str,
+        to: String,
     },
 }
 
@@ -240,6 +259,11 @@ impl fmt::Display for ChangeError {
             Self::NicHasNone { port } => write!(
                 f,
                 "port {} is a host's NIC, which has no queue discipline",
+                port.0
+            ),
+            Self::NoRoute { port } => write!(
+                f,
+                "port {} is at the link of a host, which is no route: name a link between switches",
                 port.0
             ),
             Self::Discipline(error) => error.fmt(f),

@@ -73,7 +73,7 @@ impl IncastSpec {
         };
         let studied = Queue {
             limit: net.port_buffer,
-            ..wide.with_aqm(net.aqm)
+            ..wide.clone().with_aqm(net.aqm)
         };
         let mut down = Settings::default();
         down.set_section("queue", &studied);

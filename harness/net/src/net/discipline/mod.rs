@@ -8,7 +8,8 @@
 //!   head, mark, trim, or drop another packet than the one that arrives.
 //!
 //! [`DisciplineSpec`] names them all. A new one is a file here and a case there; one of your own
-//! outside this crate is a [`Discipline`] behind [`DisciplineSpec::Own`].
+//! outside this crate is a [`Discipline`] behind [`DisciplineSpec::Own`], by name in a
+//! [`DisciplineRegistry`].
 //!
 //! # When a discipline is asked
 //! Turns are taken when somebody looks at the port, each at its own time and in order, and all that
@@ -36,7 +37,9 @@ use crate::sim::time::SimTime;
 
 pub use packet_queue::PacketQueue;
 pub(crate) use spec::Queue;
-pub use spec::{DisciplineError, DisciplineSpec, OwnDiscipline};
+pub use spec::{
+    DisciplineError, DisciplineFactory, DisciplineRegistry, DisciplineSpec, OwnDiscipline,
+};
 
 /// A packet in a queue, as far as a discipline may know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,6 +12,7 @@ use super::strict_priority::{StrictPriority, StrictPrioritySpec};
 use super::tail::{NotCapable, TailRule, Threshold};
 use super::trimming::{Trimming, TrimmingSpec};
 use crate::sim::rng::Stream;
+use narrows::congestion::registry::Registry;
 
 /// The queue discipline of a port.
 ///
@@ -104,23 +105,45 @@ impl fmt::Display for DisciplineError {
 
 impl std::error::Error for DisciplineError {}
 
-/// A discipline from outside this crate: what builds it for each port that has it.
+/// Builds the discipline of each port that has it. A closure is one:
+/// `|_: Stream| Mine::new(4)`.
+pub trait DisciplineFactory: Send + Sync {
+    /// The discipline of one port, which draws from `stream` and from nothing else.
+    fn build(&self, stream: Stream) -> Box<dyn Discipline>;
+}
+
+impl<F, D> DisciplineFactory for F
+where
+    F: Fn(Stream) -> D + Send + Sync,
+    D: Discipline + 'static,
+{
+    fn build(&self, stream: Stream) -> Box<dyn Discipline> {
+        Box::new(self(stream))
+    }
+}
+
+/// Disciplines from outside this crate by name; a name may carry parameters: `mine:bands=4`.
+pub type DisciplineRegistry = Registry<dyn DisciplineFactory>;
+
+/// A discipline from outside this crate.
 #[derive(Clone)]
 pub struct OwnDiscipline {
-    name: &'static str,
-    build: Arc<dyn Fn(Stream) -> Box<dyn Discipline> + Send + Sync>,
+    name: Arc<str>,
+    factory: Arc<dyn DisciplineFactory>,
 }
 
 impl OwnDiscipline {
-    /// `build` is given the random stream of the port's discipline.
-    pub fn new(
-        name: &'static str,
-        build: impl Fn(Stream) -> Box<dyn Discipline> + Send + Sync + 'static,
-    ) -> Self {
+    /// What `factory` builds, under a name.
+    pub fn new(name: &str, factory: Arc<dyn DisciplineFactory>) -> Self {
         Self {
-            name,
-            build: Arc::new(build),
+            name: name.into(),
+            factory,
         }
+    }
+
+    /// Its name, with its parameters if it was given any.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 }
 
@@ -131,9 +154,9 @@ impl fmt::Debug for OwnDiscipline {
 }
 
 impl PartialEq for OwnDiscipline {
-    /// Whether both are built by the same function.
+    /// Whether both are built by the same factory.
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.build, &other.build)
+        Arc::ptr_eq(&self.factory, &other.factory)
     }
 }
 
@@ -150,7 +173,7 @@ pub(crate) enum Queue {
 
 impl DisciplineSpec {
     /// Its name, as in a file: `fq-codel`.
-    pub const fn name(&self) -> &'static str {
+    pub fn name(&self) -> &str {
         match self {
             Self::DropTail => "drop-tail",
             Self::EcnStep { .. } => "ecn-step",
@@ -160,7 +183,7 @@ impl DisciplineSpec {
             Self::Drr(_) => "drr",
             Self::StrictPriority(_) => "strict-priority",
             Self::Trimming(_) => "trimming",
-            Self::Own(own) => own.name,
+            Self::Own(own) => own.name(),
         }
     }
 
@@ -200,7 +223,7 @@ impl DisciplineSpec {
             Self::Drr(spec) => Queue::InTurn(Box::new(Drr::new(spec, stream()))),
             Self::StrictPriority(spec) => Queue::InTurn(Box::new(StrictPriority::new(*spec))),
             Self::Trimming(spec) => Queue::InTurn(Box::new(Trimming::new(*spec, stream()))),
-            Self::Own(own) => Queue::InTurn((own.build)(stream())),
+            Self::Own(own) => Queue::InTurn(own.factory.build(stream())),
         })
     }
 }

@@ -3,6 +3,8 @@
 //! The oracle is the log of a tap: it knows when each packet came to a port and when it reached the
 //! far end of the link, and nothing of disciplines.
 
+use std::sync::Arc;
+
 use narrows_congestion::{ByteCount, Rate};
 use proptest::prelude::*;
 
@@ -19,6 +21,7 @@ use crate::net::{
     Attachment, HostId, InService, LinkSpec, Network, NicSpec, Packet as _, PoolSpec, PortId,
     PortSpec, Star, TieOrder,
 };
+use crate::sim::Stream;
 use crate::sim::blaster::BlastPacket;
 use crate::sim::rng::Probability;
 use crate::sim::{Tap, TapEvent};
@@ -314,7 +317,10 @@ impl Discipline for Lifo {
 }
 
 fn own() -> DisciplineSpec {
-    DisciplineSpec::Own(OwnDiscipline::new("lifo", |_| Box::<Lifo>::default()))
+    DisciplineSpec::Own(OwnDiscipline::new(
+        "lifo",
+        Arc::new(|_: Stream| Lifo::default()),
+    ))
 }
 
 fn discipline() -> impl Strategy<Value = DisciplineSpec> {

@@ -34,7 +34,9 @@ pub(super) struct Changes {
     convergence: SimTime,
     /// Ports whose link is down.
     down: BTreeSet<u32>,
-    /// Those that all switches know of.
+    /// Ports whose link routes leave out though it works.
+    withdrawn: BTreeSet<u32>,
+    /// Those of either kind that all switches know of.
     known: BTreeSet<u32>,
     tables_are_old: bool,
     pauses: BTreeMap<u32, Pause>,
@@ -50,6 +52,7 @@ impl Default for Changes {
             armed: SimTime::MAX,
             convergence: SimTime::ZERO,
             down: BTreeSet::new(),
+            withdrawn: BTreeSet::new(),
             known: BTreeSet::new(),
             tables_are_old: false,
             pauses: BTreeMap::new(),
@@ -69,8 +72,8 @@ enum Due {
     NicWorks(HostId),
     /// The switches forward by tables that are new.
     Tables,
-    /// All switches know of the link of a port.
-    Known { port: u32, down: bool },
+    /// All switches know whether the link of a port is out.
+    Known { port: u32, out: bool },
 }
 
 /// A host that pauses.
@@ -100,6 +103,16 @@ impl Changes {
             self.due.insert((time, self.sequence), due);
             self.sequence += 1;
         }
+    }
+
+    /// Whether a port's link is no route.
+    fn is_out(&self, port: PortId) -> bool {
+        self.down.contains(&port.0) || self.withdrawn.contains(&port.0)
+    }
+
+    /// The ports whose links are no route.
+    fn out(&self) -> BTreeSet<u32> {
+        self.down.union(&self.withdrawn).copied().collect()
     }
 }
 
@@ -188,16 +201,18 @@ impl<P: Packet> Network<P> {
                 Concerns::Network
             }
             Change::LinkDown { port } => {
+                let was_out = self.changes_mut().is_out(port);
                 if self.changes_mut().down.insert(port.0) {
                     self.link_down(port, now, tap);
-                    self.link_changed(port, now, true);
+                    self.route_changed(port, now, was_out);
                 }
                 self.concerns(port)
             }
             Change::LinkUp { port } => {
+                let was_out = self.changes_mut().is_out(port);
                 if self.changes_mut().down.remove(&port.0) {
                     self.resume(port, now, tap);
-                    self.link_changed(port, now, false);
+                    self.route_changed(port, now, was_out);
                 }
                 self.concerns(port)
             }
@@ -223,7 +238,7 @@ impl<P: Packet> Network<P> {
                 match port_at_work.set_discipline(discipline, || stream) {
                     Retuned::Yes => Concerns::Network,
                     Retuned::No => {
-                        let to = discipline.name();
+                        let to = discipline.name().to_owned();
                         return Err(ChangeError::OtherDiscipline { port, to });
                     }
                 }
@@ -238,9 +253,22 @@ impl<P: Packet> Network<P> {
                 self.reset_nic(host, now, now + span, tap);
                 Concerns::Nic(host)
             }
+            Change::Withdraw { port } | Change::Advertise { port } => {
+                if self.fabric.twin(port.0).is_none() {
+                    return Err(ChangeError::NoRoute { port });
+                }
+                let changes = self.changes_mut();
+                let was_out = changes.is_out(port);
+                match change {
+                    Change::Withdraw { .. } => changes.withdrawn.insert(port.0),
+                    _ => changes.withdrawn.remove(&port.0),
+                };
+                self.route_changed(port, now, was_out);
+                Concerns::Network
+            }
             Change::Routes => {
                 let changes = self.changes_mut();
-                changes.known = changes.down.clone();
+                changes.known = changes.out();
                 changes.tables_are_old = true;
                 self.renew_tables();
                 Concerns::Network
@@ -362,16 +390,17 @@ impl<P: Packet> Network<P> {
         }
     }
 
-    /// A link between switches went down or came up: its own switch knows at once.
-    fn link_changed(&mut self, port: PortId, now: SimTime, down: bool) {
-        if self.fabric.twin(port.0).is_none() {
-            return;
-        }
+    /// A link between switches may have become a route or none: its own switch knows at once.
+    fn route_changed(&mut self, port: PortId, now: SimTime, was_out: bool) {
+        let between = self.fabric.twin(port.0).is_some();
         let changes = self.changes_mut();
-        changes.put(now, Due::Tables);
-        let known = now + changes.convergence;
-        let port = port.0;
-        changes.put(known, Due::Known { port, down });
+        let out = changes.is_out(port);
+        if between && out != was_out {
+            changes.put(now, Due::Tables);
+            let known = now + changes.convergence;
+            let port = port.0;
+            changes.put(known, Due::Known { port, out });
+        }
     }
 
     /// A host pauses; until when.
@@ -483,9 +512,9 @@ impl<P: Packet> Network<P> {
                     }
                 }
                 Due::Tables => self.changes_mut().tables_are_old = true,
-                Due::Known { port, down } => {
+                Due::Known { port, out } => {
                     let changes = self.changes_mut();
-                    if down {
+                    if out {
                         changes.known.insert(port);
                     } else {
                         changes.known.remove(&port);
@@ -547,7 +576,7 @@ impl<P: Packet> Network<P> {
         if !std::mem::replace(&mut changes.tables_are_old, false) {
             return;
         }
-        let tables = self.fabric.tables(&changes.known, &changes.down);
+        let tables = self.fabric.tables(&changes.known, &changes.out());
         for (switch, table) in self.switches.iter_mut().zip(tables) {
             switch.set_table(table);
         }

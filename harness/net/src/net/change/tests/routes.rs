@@ -6,7 +6,7 @@ use narrows_congestion::{ByteCount, Duration, Rate};
 use proptest::prelude::*;
 
 use super::{Bench, fifo_in_turn, ps, red};
-use crate::net::change::Change;
+use crate::net::change::{Change, ChangeError};
 use crate::net::graph::{Graph, NodeId, SwitchId};
 use crate::net::port::PoolId;
 use crate::net::rig::{attachment, defaults, egress};
@@ -159,6 +159,40 @@ fn without_another_path_there_is_no_route() {
     assert_eq!(round(&mut b, ms(3)), (16, 0));
 }
 
+/// A link that is drained loses nothing: what waits at it is sent, and nothing else takes it. That
+/// it goes down meanwhile, and comes up, makes no route of it.
+#[test]
+fn a_route_that_is_withdrawn_loses_nothing() {
+    let graph = leaf_spine(2);
+    let mut b = Bench::new(graph.build(3, TieOrder::default()).unwrap());
+    let ups = [port(&graph, 0, 2), port(&graph, 0, 3)];
+    for from in 0..4 {
+        for to in 4..8 {
+            b.send(from, to, 1_000);
+        }
+    }
+    // The first have reached the leaf and wait there.
+    b.run(SimTime::from_micros(30));
+    let sent = packets(&b, &ups);
+    b.apply(&Change::Withdraw { port: ups[0] }).unwrap();
+    b.run(ms(1));
+    assert_eq!((b.fates.delivered.len(), b.fates.dropped.len()), (16, 0));
+    let drained = packets(&b, &ups);
+    assert!(drained[0] >= sent[0]);
+    assert_eq!(round(&mut b, ms(2)), (16, 0));
+    assert_eq!(packets(&b, &ups), [drained[0], drained[1] + 16]);
+    b.apply(&Change::LinkDown { port: ups[0] }).unwrap();
+    b.apply(&Change::LinkUp { port: ups[0] }).unwrap();
+    assert_eq!(round(&mut b, ms(3)), (16, 0));
+    assert_eq!(packets(&b, &ups), [drained[0], drained[1] + 32]);
+    b.apply(&Change::Advertise { port: ups[0] }).unwrap();
+    assert_eq!(round(&mut b, ms(4)), (16, 0));
+    assert!(packets(&b, &ups)[0] > drained[0]);
+    let nic = PortId(0);
+    let refused = b.apply(&Change::Withdraw { port: nic });
+    assert_eq!(refused, Err(ChangeError::NoRoute { port: nic }));
+}
+
 /// A change of anything, drawn.
 #[derive(Clone, Debug)]
 struct Drawn {
@@ -222,13 +256,15 @@ impl Drawn {
                     red(small)
                 },
             },
+            11 => Change::Withdraw { port },
+            12 | 13 => Change::Advertise { port },
             _ => Change::Routes,
         }
     }
 }
 
 fn drawn() -> impl Strategy<Value = Drawn> {
-    (0u64..40_000_000, 0u8..12, any::<u32>(), any::<u64>()).prop_map(
+    (0u64..40_000_000, 0u8..15, any::<u32>(), any::<u64>()).prop_map(
         |(after, kind, place, value)| Drawn {
             after,
             kind,
@@ -323,7 +359,14 @@ fn everything(steps: &[Drawn], in_turn: bool, convergence: u64, seed: u64) -> (u
         world.pass(time);
         let change = step.change(ports, hosts);
         let done = world.apply(&change);
-        let refused = matches!(change, Change::Discipline { .. }) && in_turn;
+        let refused = match &change {
+            Change::Discipline { .. } => in_turn,
+            Change::Withdraw { port } | Change::Advertise { port } => {
+                let (from, to) = graph.ends(*port).unwrap();
+                matches!(from, NodeId::Host(_)) || matches!(to, NodeId::Host(_))
+            }
+            _ => false,
+        };
         assert!(done.is_ok() || refused, "{change:?}: {done:?}");
         check(&mut world);
     }
