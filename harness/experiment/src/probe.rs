@@ -7,10 +7,12 @@
 mod flow;
 mod queue;
 mod rate;
+mod time_sequence;
 
 pub use flow::FlowProbe;
 pub use queue::QueueProbe;
 pub use rate::RateProbe;
+pub use time_sequence::TimeSequenceProbe;
 
 use crate::host::{SimPacket, TcpHost};
 use crate::knob::Section;
@@ -20,10 +22,13 @@ use crate::net::graph::Graph;
 use crate::net::network::Network;
 use crate::net::packet::PortId;
 use crate::registry::unknown;
+use crate::sim::tap::TapEvent;
 use crate::sim::time::SimTime;
 use crate::traffic::HostApp;
 use std::any::TypeId;
+use std::cell::RefCell;
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// A kind of probe with its knobs set.
@@ -80,8 +85,23 @@ pub struct View<'a> {
     pub network: &'a mut Network<SimPacket>,
 }
 
+/// What hears of each packet at hosts and switches.
+pub trait PacketListener: fmt::Debug {
+    /// `event` happened to `packet` at `at`; as [`Tap::event`](crate::sim::tap::Tap::event).
+    fn packet(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket);
+}
+
+/// A listener of an instrument, which it shares with the run.
+pub type Listener = Rc<RefCell<dyn PacketListener>>;
+
 /// Something that looks at a run.
 pub trait Instrument: fmt::Debug {
+    /// What is to hear of each packet of the run, if the instrument needs that; asked once, before
+    /// anything happens. A run in which nothing listens pays nothing for it.
+    fn listener(&self) -> Option<Listener> {
+        None
+    }
+
     /// Before anything happens.
     fn prepare(&mut self, view: &mut View<'_>) {
         let _ = view;
@@ -185,6 +205,10 @@ impl ProbeKinds {
             ProbeKind::new::<FlowProbe>(
                 "flow",
                 "window, threshold, flight, RTT, RTO and the variables of senders over time",
+            ),
+            ProbeKind::new::<TimeSequenceProbe>(
+                "time-sequence",
+                "each segment and acknowledgement of a flow: sent, sent again, acknowledged, window",
             ),
         ])
     }

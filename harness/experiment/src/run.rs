@@ -14,9 +14,10 @@ use crate::host::{SimPacket, TcpHost};
 use crate::model::{Experiment, Invalid};
 use crate::net::graph::NodeId;
 use crate::net::packet::HostId;
+use crate::probe::Listener;
 use crate::registry::Registry;
 use crate::scenario::{Outcome, Recording, RunContext, Unrecorded};
-use crate::sim::tap::{NoTap, Tap};
+use crate::sim::tap::{NoTap, Tap, TapEvent};
 use crate::sim::time::SimTime;
 use crate::sim::world::{Outcome as Ended, World};
 use crate::traffic::{Broken, HostApp};
@@ -82,14 +83,22 @@ impl Experiment {
             });
             Capture::new(out, link?, ctx.snap_length)
         });
-        let (mut outcome, written) = match capture {
-            None => (simulate(self, prepared, ctx, NoTap)?.0, Ok(())),
-            Some(Err(e)) => (simulate(self, prepared, ctx, NoTap)?.0, Err(e)),
-            Some(Ok(tap)) => {
-                let (outcome, tap) = simulate(self, prepared, ctx, tap)?;
-                (outcome, tap.finish())
-            }
+        let (capture, failed) = match capture.transpose() {
+            Ok(capture) => (capture, Ok(())),
+            Err(e) => (None, Err(e)),
         };
+        let listeners = listeners(&prepared);
+        let (mut outcome, capture) = if capture.is_none() && listeners.is_empty() {
+            (simulate(self, prepared, ctx, NoTap)?.0, None)
+        } else {
+            let tap = Heard {
+                tap: capture,
+                listeners,
+            };
+            let (outcome, heard) = simulate(self, prepared, ctx, tap)?;
+            (outcome, heard.tap)
+        };
+        let written = failed.and_then(|()| capture.map_or(Ok(()), Capture::finish));
         let failed = written.err();
         let failed = failed.map(|e| Unrecorded::new(Recording::Capture, &e));
         outcome.unrecorded.extend(failed);
@@ -108,7 +117,9 @@ impl Experiment {
         tap: T,
     ) -> Result<(RunOutcome, T), RunError> {
         let prepared = Prepared::new(self, registry)?;
-        simulate(self, prepared, ctx, tap)
+        let listeners = listeners(&prepared);
+        let (outcome, heard) = simulate(self, prepared, ctx, Heard { tap, listeners })?;
+        Ok((outcome, heard.tap))
     }
 
     /// Whether it can be run: everything but the run itself.
@@ -118,6 +129,30 @@ impl Experiment {
     pub fn check(&self, registry: &Registry) -> Result<(), Invalid> {
         Prepared::new(self, registry).map(drop)
     }
+}
+
+/// A tap, and what instruments hear.
+struct Heard<T> {
+    tap: T,
+    listeners: Vec<Listener>,
+}
+
+impl<T: Tap<SimPacket>> Tap<SimPacket> for Heard<T> {
+    fn event(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket) {
+        if T::ACTIVE {
+            self.tap.event(at, event, packet);
+        }
+        for listener in &self.listeners {
+            listener.borrow_mut().packet(at, event, packet);
+        }
+    }
+}
+
+/// What listens to a run.
+fn listeners(prepared: &Prepared) -> Vec<Listener> {
+    let all = prepared.instruments.iter();
+    all.filter_map(|(_, instrument)| instrument.listener())
+        .collect()
 }
 
 fn simulate<T: Tap<SimPacket>>(

@@ -450,6 +450,58 @@ duration = "50ms"
     assert!(most <= 10_000.0, "{most}");
 }
 
+/// The graph has each segment that the sender counts, and ends where the stream does; it changes
+/// nothing.
+#[test]
+fn a_time_sequence_has_every_segment() {
+    let text = r#"
+[network]
+hosts = 3
+link = { rate = "100Mb/s", delay = "100us", lose_each = 40 }
+[[traffic]]
+name = "copy"
+kind = "bulk"
+from = "h1"
+size = "1MB"
+[run]
+duration = "10s"
+"#;
+    let plain = run(text);
+    let probe = "[[probe]]\nname = \"s\"\nkind = \"time-sequence\"\non = \"h1\"\n";
+    let watched = run(&format!("{text}{probe}"));
+    assert_eq!(
+        (&plain.flows, plain.simulated),
+        (&watched.flows, watched.simulated)
+    );
+    let sender = &watched.flows[0].sender;
+    let (_, reading) = &watched.readings[0];
+    assert!(reading.of.starts_with("h1->h0:"), "{}", reading.of);
+    let value = |name: &str| {
+        let found = reading.values.iter().find(|v| v.0 == name);
+        found.unwrap().2.value() as u64
+    };
+    assert!(sender.retransmits > 0);
+    assert_eq!(value("segments"), sender.segments);
+    assert_eq!(value("again"), sender.retransmits);
+    let series = reading.series.as_ref().unwrap();
+    let column = |name: &str| -> Vec<f64> {
+        let at = series.columns.iter().position(|c| c == name).unwrap();
+        series.rows.iter().filter_map(|row| row[at]).collect()
+    };
+    let (sent, acked) = (column("sent_bytes"), column("acked_bytes"));
+    assert!(sent.is_sorted() && acked.is_sorted() && column("time_ns").is_sorted());
+    assert_eq!(sent.last(), Some(&1e6));
+    // The run is over when the last byte is there, and before its acknowledgement is.
+    assert!(acked.last().is_some_and(|last| *last > 9e5));
+    assert_eq!(
+        sent.len() + column("again_bytes").len(),
+        value("segments") as usize
+    );
+    assert!(!column("sacked_bytes").is_empty());
+    let window = column("window_bytes");
+    assert!(window.iter().zip(&acked).all(|(w, a)| w >= a), "{window:?}");
+}
+
 /// RED forgets by the time that a packet takes on the wire behind it.
 #[test]
 fn a_discipline_has_the_rate_of_its_own_port() {

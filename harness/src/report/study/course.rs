@@ -1,5 +1,7 @@
 //! What the probes saw over time.
 
+mod sequence;
+
 use super::{Figure, MOST_LINES, file_name, label, point_name, shown_unit};
 use crate::report::chart::{Axis, Chart, Draw, Rule, RuleAt, Series, extremes};
 use narrows_experiment::model::Experiment;
@@ -52,8 +54,38 @@ pub(super) fn figures(summary: &Summary<'_>, folder: &Folder) -> Result<Vec<Figu
         });
     }
     let marks = marks.unwrap_or_default();
+    let (sequences, columns): (Vec<_>, Vec<_>) = columns
+        .into_iter()
+        .partition(|c| kind(summary.plan().base(), probe_of(&c.table)) == "time-sequence");
     let figures = columns.into_iter();
-    Ok(figures.map(|c| figure(summary, c, &marks)).collect())
+    let mut figures: Vec<Figure> = figures.map(|c| figure(summary, c, &marks)).collect();
+    figures.extend(sequence::figures(summary, &sequences, &marks));
+    Ok(figures)
+}
+
+/// The probe whose readings a table has.
+fn probe_of(table: &str) -> &str {
+    table.trim_start_matches("series-")
+}
+
+/// The kind of a probe.
+fn kind<'e>(base: &'e Experiment, probe: &str) -> &'e str {
+    let found = base.probes.iter().find(|p| p.name == probe);
+    found.map_or("", |p| p.kind.as_str())
+}
+
+/// Changes as rules of a chart whose time is in units of `by` nanoseconds and ends at `last`.
+fn rules(marks: &[(f64, String)], by: f64, last: f64) -> Vec<Rule> {
+    let marked = marks.iter().filter(|_| marks.len() <= MOST_MARKS);
+    let marked = marked.filter(|(at, _)| *at <= last);
+    let rules = marked.map(|(at, what)| Rule {
+        at: RuleAt::X(at / by),
+        label: match marks.len() {
+            n if n > MOST_NAMED => String::new(),
+            _ => what.clone(),
+        },
+    });
+    rules.collect()
 }
 
 /// Those of two lists in the order of time that are in both.
@@ -137,7 +169,7 @@ fn figure(summary: &Summary<'_>, column: Column, marks: &[(f64, String)]) -> Fig
     let (by_x, unit_x) = shown_unit("ns", last);
     let unit = unit_of(&what);
     let (by_y, unit_y) = shown_unit(unit, most);
-    let probe = table.trim_start_matches("series-").to_owned();
+    let probe = probe_of(&table).to_owned();
     let title = title(&what, unit);
     let mut thin = false;
     let alone = lines.len() == 1;
@@ -192,15 +224,6 @@ fn figure(summary: &Summary<'_>, column: Column, marks: &[(f64, String)]) -> Fig
         _ => {}
     }
     caption += &format!("All readings are in {table}.csv.");
-    let marked = marks.iter().filter(|_| marks.len() <= MOST_MARKS);
-    let rules = marked.filter(|(at, _)| *at <= last);
-    let rules = rules.map(|(at, what)| Rule {
-        at: RuleAt::X(at / by_x),
-        label: match marks.len() {
-            n if n > MOST_NAMED => String::new(),
-            _ => what.clone(),
-        },
-    });
     Figure {
         name: file_name(&format!("figure-{probe}-{what}")),
         heading: format!("{}{whose}, seen by probe {probe}", label(&title, unit_y)),
@@ -215,7 +238,7 @@ fn figure(summary: &Summary<'_>, column: Column, marks: &[(f64, String)]) -> Fig
                 label: label(&title, unit_y),
                 ..Axis::default()
             },
-            rules: rules.collect(),
+            rules: rules(marks, by_x, last),
             series,
             ..Chart::default()
         },
@@ -224,9 +247,8 @@ fn figure(summary: &Summary<'_>, column: Column, marks: &[(f64, String)]) -> Fig
 
 /// A queue keeps its length until something comes or goes.
 fn draw(base: &Experiment, probe: &str) -> Draw {
-    let kind = base.probes.iter().find(|p| p.name == probe);
-    match kind.map(|p| p.kind.as_str()) {
-        Some("queue") => Draw::Steps,
+    match kind(base, probe) {
+        "queue" => Draw::Steps,
         _ => Draw::Line,
     }
 }
