@@ -2,6 +2,7 @@
 //! number of hosts. An element is a data packet sent, retransmissions included.
 
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
+use narrows_benches::fabric;
 use narrows_benches::incast::{run, spec};
 use narrows_net::sim::SimTime;
 use narrows_net::sim::queue::{Event, EventQueue};
@@ -54,6 +55,22 @@ fn flatness(c: &mut Criterion) {
     group.finish();
 }
 
+/// 256 hosts on a leaf-spine, as many connections as there are pairs.
+fn leaf_spine(c: &mut Criterion) {
+    let mut group = c.benchmark_group("sim/leaf-spine-256");
+    group.sampling_mode(SamplingMode::Flat).sample_size(10);
+    group
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(4));
+    for (name, text) in fabric::FILES {
+        let experiment = fabric::load(text);
+        let packets = || fabric::data_packets(&fabric::run(&experiment));
+        group.throughput(Throughput::Elements(packets()));
+        group.bench_function(name, |b| b.iter(packets));
+    }
+    group.finish();
+}
+
 /// One pop and one push with that many events waiting, 100 ns to 100 us ahead.
 fn event_queue(c: &mut Criterion) {
     let mut group = c.benchmark_group("sim/event-queue");
@@ -84,6 +101,7 @@ fn main() {
     let mut c = Criterion::default().configure_from_args();
     incast(&mut c);
     flatness(&mut c);
+    leaf_spine(&mut c);
     event_queue(&mut c);
     c.final_summary();
 }
