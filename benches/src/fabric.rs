@@ -46,3 +46,17 @@ pub fn run(experiment: &Experiment) -> RunOutcome {
 pub fn data_packets(run: &RunOutcome) -> u64 {
     run.flows.iter().map(|flow| flow.sender.segments).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_can_be_run() {
+        let large = ("2,000", include_str!("../experiments/fabric-2000.toml"));
+        for (name, text) in FILES.into_iter().chain([large]) {
+            let checked = load(text).check(&Registry::default());
+            checked.unwrap_or_else(|e| panic!("{name}: {e}"));
+        }
+    }
+}

@@ -307,7 +307,8 @@ pub(super) fn run<R>(
         } else {
             String::new()
         };
-        let text = format!("narrows: {count}{rest} runs are in {}\n", out.display());
+        let runs = if count == 1 { "run is" } else { "runs are" };
+        let text = format!("narrows: {count}{rest} {runs} in {}\n", out.display());
         if !args.quiet {
             console.say_aside(&text)?;
         }
