@@ -42,7 +42,7 @@ fn a_trace_holds_every_timeout_with_its_cause_and_changes_nothing() {
             .expect("a run")
     );
     assert_eq!(lines[0]["format"], "narrows-trace");
-    assert_eq!(lines[0]["format_version"], 1);
+    assert_eq!(lines[0]["format_version"], 2);
 
     let mut last = 0;
     let mut events: BTreeMap<&str, u64> = BTreeMap::new();
@@ -51,7 +51,14 @@ fn a_trace_holds_every_timeout_with_its_cause_and_changes_nothing() {
         let ns = line["ns"].as_u64().expect("a time");
         assert!(ns >= last, "{line}");
         last = ns;
-        assert!(line["host"].as_u64().expect("a host") <= 16);
+        // What is of no connection is of a port or an application.
+        let host = line["host"].as_u64();
+        assert_eq!(host.is_some(), line["conn"].is_u64(), "{line}");
+        assert!(host.is_none_or(|host| host <= 16));
+        let of_none = ["drop", "transfer"]
+            .map(Some)
+            .contains(&line["event"].as_str());
+        assert_eq!(host.is_none(), of_none, "{line}");
         *events
             .entry(line["event"].as_str().expect("an event"))
             .or_default() += 1;
@@ -67,7 +74,22 @@ fn a_trace_holds_every_timeout_with_its_cause_and_changes_nothing() {
     assert_eq!(of("tail"), run.timeouts.tail);
     assert_eq!(of("retransmission-lost"), run.timeouts.retransmission_lost);
     assert_eq!(events["retransmit"], run.retransmitted_packets);
+    let drops = || lines.iter().filter(|l| l["event"] == "drop");
+    assert_eq!(drops().count() as u64, run.drops.port_full);
+    assert!(drops().all(|l| l["port"] == "s0->h0" && l["reason"] == "full"));
+    assert!(drops().all(|l| {
+        l["to"]
+            .as_str()
+            .is_some_and(|to| to.starts_with("10.0.0.1:"))
+    }));
+    let blocks: Vec<&Value> = lines.iter().filter(|l| l["event"] == "transfer").collect();
+    assert_eq!(blocks.len(), run.block_times.len());
+    for (block, took) in blocks.iter().zip(&run.block_times) {
+        assert_eq!(block["took_ns"].as_u64(), Some(took.as_nanos()));
+    }
     let known = [
+        "drop",
+        "transfer",
         "open",
         "state",
         "window",

@@ -3,6 +3,7 @@
 mod changes;
 mod outcome;
 mod prepare;
+mod trace;
 mod watch;
 
 pub use outcome::{FlowOutcome, HostOutcome, PortOutcome, RunOutcome};
@@ -22,8 +23,10 @@ use crate::sim::time::SimTime;
 use crate::sim::world::{Outcome as Ended, World};
 use crate::traffic::{Broken, HostApp};
 use crate::version::{COMMIT, VERSION};
+use std::cell::RefCell;
 use std::fmt;
 use std::io;
+use std::rc::Rc;
 use watch::{Next, Watch};
 
 /// How often the cancellation flag is looked at, in host events.
@@ -87,15 +90,15 @@ impl Experiment {
             Ok(capture) => (capture, Ok(())),
             Err(e) => (None, Err(e)),
         };
-        let listeners = listeners(&prepared);
+        let (trace, listeners) = listening(self, &prepared, &mut ctx);
         let (mut outcome, capture) = if capture.is_none() && listeners.is_empty() {
-            (simulate(self, prepared, ctx, NoTap)?.0, None)
+            (simulate(self, prepared, ctx, trace, NoTap)?.0, None)
         } else {
             let tap = Heard {
                 tap: capture,
                 listeners,
             };
-            let (outcome, heard) = simulate(self, prepared, ctx, tap)?;
+            let (outcome, heard) = simulate(self, prepared, ctx, trace, tap)?;
             (outcome, heard.tap)
         };
         let written = failed.and_then(|()| capture.map_or(Ok(()), Capture::finish));
@@ -113,12 +116,13 @@ impl Experiment {
     pub fn watch<T: Tap<SimPacket>>(
         &self,
         registry: &Registry,
-        ctx: RunContext<'_>,
+        mut ctx: RunContext<'_>,
         tap: T,
     ) -> Result<(RunOutcome, T), RunError> {
         let prepared = Prepared::new(self, registry)?;
-        let listeners = listeners(&prepared);
-        let (outcome, heard) = simulate(self, prepared, ctx, Heard { tap, listeners })?;
+        let (trace, listeners) = listening(self, &prepared, &mut ctx);
+        let tap = Heard { tap, listeners };
+        let (outcome, heard) = simulate(self, prepared, ctx, trace, tap)?;
         Ok((outcome, heard.tap))
     }
 
@@ -148,23 +152,37 @@ impl<T: Tap<SimPacket>> Tap<SimPacket> for Heard<T> {
     }
 }
 
-/// What listens to a run.
-fn listeners(prepared: &Prepared) -> Vec<Listener> {
+/// The trace of a run, if one is wanted, and what hears of its packets.
+fn listening<'a>(
+    experiment: &Experiment,
+    prepared: &Prepared,
+    ctx: &mut RunContext<'a>,
+) -> (Option<TraceLog<'a>>, Vec<Listener>) {
     let all = prepared.instruments.iter();
-    all.filter_map(|(_, instrument)| instrument.listener())
-        .collect()
+    let mut listeners: Vec<Listener> = all.filter_map(|(_, i)| i.listener()).collect();
+    let out = ctx.trace.take();
+    let trace = out.map(|out| TraceLog::new(out, VERSION, COMMIT));
+    if let Some(trace) = &trace {
+        let ports = trace::Ports::new(trace.lines(), &prepared.graph);
+        listeners.push(Rc::new(RefCell::new(ports)));
+        let names = experiment.traffic.iter().map(|t| t.name.clone());
+        trace::listen(
+            &prepared.log,
+            trace.lines(),
+            names.collect(),
+            &prepared.graph,
+        );
+    }
+    (trace, listeners)
 }
 
 fn simulate<T: Tap<SimPacket>>(
     experiment: &Experiment,
     prepared: Prepared,
-    mut ctx: RunContext<'_>,
+    ctx: RunContext<'_>,
+    mut trace: Option<TraceLog<'_>>,
     tap: T,
 ) -> Result<(RunOutcome, T), RunError> {
-    let mut trace = ctx
-        .trace
-        .take()
-        .map(|out| TraceLog::new(out, VERSION, COMMIT));
     let Prepared {
         graph,
         network,

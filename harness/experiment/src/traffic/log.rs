@@ -3,6 +3,7 @@
 use crate::net::packet::HostId;
 use narrows::{ByteCount, Duration, Instant};
 use std::cell::{Ref, RefCell};
+use std::fmt;
 use std::rc::Rc;
 
 /// A completed transfer: a block, an answer, a step.
@@ -43,6 +44,39 @@ struct Written {
     first_send: Option<Instant>,
     /// Something went wrong: nothing goes on.
     broken: bool,
+    listener: Listener,
+}
+
+/// Something that an application did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Did {
+    /// A transfer is complete.
+    Transfer(Transfer),
+    /// A host gave up on a transfer.
+    Failed {
+        /// Which traffic of the experiment, from 0.
+        traffic: u16,
+        /// The host that it was for.
+        to: HostId,
+    },
+}
+
+/// Who hears of what applications did.
+#[derive(Default)]
+struct Listener(Option<Box<dyn FnMut(Instant, Did)>>);
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Listener").field(&self.0.is_some()).finish()
+    }
+}
+
+impl Written {
+    fn tell(&mut self, now: Instant, did: Did) {
+        if let Some(listener) = &mut self.listener.0 {
+            listener(now, did);
+        }
+    }
 }
 
 impl Log {
@@ -68,14 +102,23 @@ impl Log {
         }
     }
 
-    pub(crate) fn fail(&self, traffic: u16) {
-        if let Some(failed) = self.0.borrow_mut().failed.get_mut(usize::from(traffic)) {
+    pub(crate) fn fail(&self, traffic: u16, to: HostId, now: Instant) {
+        let mut log = self.0.borrow_mut();
+        if let Some(failed) = log.failed.get_mut(usize::from(traffic)) {
             *failed += 1;
         }
+        log.tell(now, Did::Failed { traffic, to });
     }
 
     pub(crate) fn record(&self, transfer: Transfer) {
-        self.0.borrow_mut().transfers.push(transfer);
+        let mut log = self.0.borrow_mut();
+        log.transfers.push(transfer);
+        log.tell(transfer.began + transfer.took, Did::Transfer(transfer));
+    }
+
+    /// Has `listener` told of what applications do from now on.
+    pub fn listen(&self, listener: impl FnMut(Instant, Did) + 'static) {
+        self.0.borrow_mut().listener = Listener(Some(Box::new(listener)));
     }
 
     pub(crate) fn deliver(&self, bytes: u64) {

@@ -202,7 +202,8 @@ impl Io<'_> {
 
     /// A transfer to this host has failed: the application gave up on it.
     pub fn fail(&mut self) {
-        self.parts.log.fail(self.parts.traffic_of(self.role));
+        let traffic = self.parts.traffic_of(self.role);
+        self.parts.log.fail(traffic, self.parts.host, self.now);
     }
 
     /// A part of the traffic is done, of those that [`super::Placement::ends_after`] counted.

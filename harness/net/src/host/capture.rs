@@ -350,6 +350,8 @@ impl Tap<SimPacket> for Capture<'_> {
                 }
                 self.see(at, packet, marked.then_some(MARKED), fate);
             }
+            // It is seen to be marked when it comes out.
+            TapEvent::Marked { .. } => {}
             TapEvent::Trimmed { port } => {
                 if self.link.is_here(port) {
                     self.comment(packet, TRIMMED);

@@ -1,7 +1,8 @@
-//! Writes what the connections of a run decide, as JSON lines.
+//! Writes what happens in a run, as JSON lines: what connections decide, and what whoever has
+//! [`Lines`] tells beside.
 //!
-//! The first line names format and version. Each other line is one event of one connection, in
-//! the order of time:
+//! The first line names format and version. Each other line is one event, in the order of time; of
+//! a connection:
 //!
 //! ```text
 //! {"ns":115840,"host":3,"conn":0,"event":"window","cwnd":14480,"ssthresh":null,...}
@@ -32,23 +33,23 @@ use narrows::endpoint::ConnId;
 use narrows::endpoint::demux::FourTuple;
 use narrows::trace::{TimeoutCause, TraceEvent, TraceSink};
 use narrows::{ByteCount, Instant};
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Version of the format.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// A trace that is being written.
 pub struct TraceLog<'a> {
     out: &'a mut (dyn Write + Send),
-    lines: Arc<Mutex<String>>,
+    lines: Lines,
     /// The first error; nothing is written after it.
     result: io::Result<()>,
 }
 
-impl std::fmt::Debug for TraceLog<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for TraceLog<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TraceLog").finish_non_exhaustive()
     }
 }
@@ -63,17 +64,22 @@ impl<'a> TraceLog<'a> {
         );
         Self {
             out,
-            lines: Arc::new(Mutex::new(head)),
+            lines: Lines(Arc::new(Mutex::new(head))),
             result: Ok(()),
         }
     }
 
+    /// For those who tell of other things than connections.
+    pub fn lines(&self) -> Lines {
+        self.lines.clone()
+    }
+
     /// Listen to every connection that `host` will have.
     pub fn listen<A: App>(&self, id: HostId, host: &mut TcpHost<A>) {
-        let lines = Arc::clone(&self.lines);
+        let lines = self.lines.clone();
         let listen = move |now: Instant, conn: ConnId, tuple: &FourTuple| {
             let sink = Sink {
-                lines: Arc::clone(&lines),
+                lines: lines.clone(),
                 host: id.0,
                 conn: conn.index(),
             };
@@ -88,7 +94,7 @@ impl<'a> TraceLog<'a> {
 
     /// Hand what has gathered to the file; to be called now and then.
     pub fn drain(&mut self) {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.lines.0.lock().unwrap_or_else(PoisonError::into_inner);
         if self.result.is_ok() {
             self.result = self.out.write_all(lines.as_bytes());
         }
@@ -106,16 +112,33 @@ impl<'a> TraceLog<'a> {
     }
 }
 
+/// The lines of a trace that have not been written.
+#[derive(Clone, Debug)]
+pub struct Lines(Arc<Mutex<String>>);
+
+impl Lines {
+    /// Adds a line: an event at `now`, with `fields`, each as `,"name":value`.
+    pub fn add(&self, now: Instant, event: &str, fields: fmt::Arguments<'_>) {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            lines,
+            "{{\"ns\":{},\"event\":\"{event}\"{fields}}}",
+            now.as_nanos()
+        );
+    }
+}
+
 /// One connection's.
 struct Sink {
-    lines: Arc<Mutex<String>>,
+    lines: Lines,
     host: u32,
     conn: usize,
 }
 
 impl Sink {
     fn line(&self, now: Instant, event: &str, fields: impl FnOnce(&mut String)) {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.lines.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (host, conn) = (self.host, self.conn);
         let _ = write!(
             lines,

@@ -62,7 +62,7 @@ impl Tap<Probe> for Journey {
             TapEvent::Received { host } => self.received.push((host, *packet)),
             TapEvent::NicRefused { .. } => self.refused += 1,
             TapEvent::Dropped { port, reason } => self.drops.push((port, reason)),
-            TapEvent::NicSent { .. } | TapEvent::Trimmed { .. } => {}
+            TapEvent::NicSent { .. } | TapEvent::Marked { .. } | TapEvent::Trimmed { .. } => {}
         }
     }
 }

@@ -42,6 +42,11 @@ pub enum TapEvent {
         /// link is down.
         departs: SimTime,
     },
+    /// A switch port marked a packet that it had taken with Congestion Experienced.
+    Marked {
+        /// The port.
+        port: PortId,
+    },
     /// A switch port cut the payload of a packet that it had taken.
     Trimmed {
         /// The port.

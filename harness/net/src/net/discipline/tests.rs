@@ -186,7 +186,8 @@ fn visits(run: &Run, host: u32) -> (Vec<Visit>, u64) {
             (TapEvent::Received { .. }, Some(v)) => v.left = Some((at - DELAY, packet.wire_len())),
             (TapEvent::Dropped { reason, .. }, Some(v)) => v.dropped = Some((at, reason)),
             (TapEvent::Dropped { .. }, None) => refused += 1,
-            (TapEvent::Trimmed { .. }, Some(_)) | (TapEvent::NicSent { .. }, None) => {}
+            (TapEvent::Trimmed { .. } | TapEvent::Marked { .. }, Some(_))
+            | (TapEvent::NicSent { .. }, None) => {}
             other => panic!("{other:?} of {packet:?}"),
         }
     }

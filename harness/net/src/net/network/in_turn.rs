@@ -90,7 +90,11 @@ impl<P: Packet> Network<P> {
                     let event = TapEvent::Trimmed { port: PortId(at) };
                     tap.event(now, event, self.slab.body(i));
                 }
-                Done::Trimmed => {}
+                Done::Marked if T::ACTIVE => {
+                    let event = TapEvent::Marked { port: PortId(at) };
+                    tap.event(now, event, self.slab.body(i));
+                }
+                Done::Trimmed | Done::Marked => {}
             }
         }
     }

@@ -40,6 +40,7 @@ pub(super) struct InTurn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Done {
     Dropped(DropReason),
+    Marked,
     Trimmed,
 }
 
@@ -234,8 +235,10 @@ impl Port {
                 Effect::Mark(_) => {
                     self.stats.marks += 1;
                     slab.body_mut(slot).mark_ce();
-                    if let Some(Arrival::Waits { marked, .. }) = &mut new {
-                        *marked = true;
+                    match &mut new {
+                        Some(Arrival::Waits { marked, .. }) => *marked = true,
+                        Some(Arrival::Dropped(_)) => {}
+                        None => turn.untold.push((slot, Done::Marked)),
                     }
                 }
                 Effect::Trim(_, cut) => {

@@ -1,0 +1,118 @@
+//! What a trace tells beside what connections decide: what ports do to packets, what applications
+//! have done, and what changes.
+//!
+//! | `event` | fields |
+//! |---|---|
+//! | `drop` | `port`, `reason`, and the packet: `from`, `to`, `seq`, `bytes` of payload |
+//! | `mark`, `trim` | `port` and the packet: Congestion Experienced, and payload that was cut |
+//! | `refused` | `port`, a NIC that had no room, and the packet |
+//! | `transfer` | `traffic`, `from`, `to`, `bytes`, `took_ns`: the last byte is with the application |
+//! | `failed` | `traffic`, `to`: an application gave up on a transfer |
+
+use crate::host::SimPacket;
+use crate::host::trace::Lines;
+use crate::net::graph::{Graph, NodeId};
+use crate::net::packet::{HostId, PortId};
+use crate::probe::PacketListener;
+use crate::sim::tap::TapEvent;
+use crate::sim::time::SimTime;
+use crate::traffic::{Did, Log};
+
+/// Tells what ports do to packets.
+#[derive(Debug)]
+pub(super) struct Ports {
+    lines: Lines,
+    names: Vec<String>,
+}
+
+impl Ports {
+    pub(super) fn new(lines: Lines, graph: &Graph) -> Self {
+        Self {
+            lines,
+            names: graph.ports().map(|port| graph.port_name(port)).collect(),
+        }
+    }
+
+    fn tell(&self, at: SimTime, event: &str, port: PortId, why: Option<&str>, packet: &SimPacket) {
+        let port = self.names.get(port.index()).map_or("", String::as_str);
+        let why = why.map_or(String::new(), |why| format!(",\"reason\":\"{why}\""));
+        let (_, tcp, payload) = packet.parts();
+        let ends = packet.for_receiver();
+        self.lines.add(
+            at.to_instant(),
+            event,
+            format_args!(
+                ",\"port\":\"{port}\"{why},\"from\":\"{}\",\"to\":\"{}\",\"seq\":{},\"bytes\":{}",
+                ends.remote, ends.local, tcp.seq.0, payload.len
+            ),
+        );
+    }
+}
+
+impl PacketListener for Ports {
+    fn packet(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket) {
+        match event {
+            TapEvent::Dropped { port, reason } => {
+                self.tell(at, "drop", port, Some(reason.name()), packet);
+            }
+            TapEvent::PortQueued {
+                port,
+                marked,
+                trimmed,
+                ..
+            } => {
+                if marked {
+                    self.tell(at, "mark", port, None, packet);
+                }
+                if trimmed {
+                    self.tell(at, "trim", port, None, packet);
+                }
+            }
+            TapEvent::Marked { port } => self.tell(at, "mark", port, None, packet),
+            TapEvent::Trimmed { port } => self.tell(at, "trim", port, None, packet),
+            // A host's NIC has the host's number.
+            TapEvent::NicRefused { host } => {
+                self.tell(at, "refused", PortId(host.0), None, packet);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Has the applications of a run tell what they have done; `traffic` is by number.
+pub(super) fn listen(log: &Log, lines: Lines, traffic: Vec<String>, graph: &Graph) {
+    let hosts = graph.nodes().filter_map(|node| match node {
+        NodeId::Host(_) => Some(graph.node_name(node).to_owned()),
+        NodeId::Switch(_) => None,
+    });
+    let hosts: Vec<String> = hosts.collect();
+    log.listen(move |now, did| {
+        let traffic = |n: u16| traffic.get(usize::from(n)).map_or("", String::as_str);
+        let host = |host: HostId| hosts.get(host.index()).map_or("", String::as_str);
+        match did {
+            Did::Transfer(t) => {
+                let from = t.from.map_or("null".to_owned(), |h| format!("\"{}\"", host(h)));
+                lines.add(
+                    now,
+                    "transfer",
+                    format_args!(
+                        ",\"traffic\":\"{}\",\"from\":{from},\"to\":\"{}\",\"bytes\":{},\"took_ns\":{}",
+                        traffic(t.traffic),
+                        host(t.to),
+                        t.size.get(),
+                        t.took.as_nanos()
+                    ),
+                );
+            }
+            Did::Failed { traffic: n, to } => lines.add(
+                now,
+                "failed",
+                format_args!(
+                    ",\"traffic\":\"{}\",\"to\":\"{}\"",
+                    traffic(n),
+                    host(to)
+                ),
+            ),
+        }
+    });
+}
