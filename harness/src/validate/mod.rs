@@ -5,12 +5,13 @@
 //! reference values are data files in `harness/reference/`, read by [`mod@reference`].
 //!
 //! What lies outside its tolerance is a finding. When its mechanism is understood, the row
-//! names the section of docs/VALIDATION.md that explains it; it still shows as different.
+//! names the section in docs/validation that explains it; it still shows as different.
 
 mod dctcp;
 mod explained;
 mod incast;
 mod laws;
+pub mod origin;
 mod peers;
 pub mod reference;
 mod row;
@@ -43,6 +44,43 @@ impl std::fmt::Debug for Check {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Check").field("name", &self.name).finish()
     }
+}
+
+impl Check {
+    /// The first part of its name. The checks of a family share a chapter.
+    pub fn family(&self) -> &'static str {
+        self.name.split('/').next().unwrap_or(self.name)
+    }
+}
+
+/// The families, and what each is about.
+const FAMILIES: [(&str, &str); 5] = [
+    (
+        "incast",
+        "goodput, timeouts and block times when many servers answer one client at once",
+    ),
+    (
+        "vectors",
+        "figures that RFCs and papers print or that follow from their rules by arithmetic",
+    ),
+    (
+        "laws",
+        "windows of Reno and CUBIC under a given loss, over time, and beside each other",
+    ),
+    (
+        "peers",
+        "the same transfers and incasts in other simulators and with another TCP",
+    ),
+    (
+        "dctcp",
+        "queue, alpha, thresholds and incast of DCTCP, and its rules",
+    ),
+];
+
+/// What the checks of `family` are about.
+pub fn about(family: &str) -> Option<&'static str> {
+    let known = FAMILIES.iter().find(|(name, _)| *name == family);
+    known.map(|(_, what)| *what)
 }
 
 /// All checks, in the order of the report.

@@ -8,7 +8,7 @@ pub struct Row {
     /// What is compared: `N = 16, goodput`.
     pub what: String,
     /// Where the reference comes from: a paper and its table, an RFC and its section, a program
-    /// that was run, a formula.
+    /// that was run, a formula. [`super::origin`] says of its beginning what it is.
     pub source: String,
     /// The reference.
     pub reference: Expected,
@@ -18,7 +18,7 @@ pub struct Row {
     pub unit: &'static str,
     /// How far they may be apart.
     pub tolerance: Tolerance,
-    /// The section of docs/VALIDATION.md that explains a difference, as its anchor.
+    /// The section in docs/validation that explains a difference, as its anchor.
     pub explained: Option<&'static str>,
     /// A remark.
     pub note: Option<String>,
@@ -88,7 +88,7 @@ pub enum Tolerance {
 pub enum Verdict {
     /// Within the tolerance.
     Agrees,
-    /// Outside, and docs/VALIDATION.md says why.
+    /// Outside, and a section in docs/validation says why.
     Explained,
     /// Outside.
     Differs,
@@ -152,7 +152,7 @@ impl Row {
         self
     }
 
-    /// If the row is outside its tolerance, the section `anchor` of docs/VALIDATION.md says why.
+    /// If the row is outside its tolerance, the section `anchor` in docs/validation says why.
     #[must_use]
     pub fn explained(mut self, anchor: &'static str) -> Self {
         self.explained = Some(anchor);
