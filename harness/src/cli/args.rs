@@ -61,7 +61,7 @@ pub(super) enum Command {
     /// Hold narrows against what others measured, published or derived.
     ///
     /// Runs every comparison and prints one table: reference, ours, tolerance, verdict. Ends with
-    /// exit code 1 if something differs that docs/VALIDATION.md does not explain.
+    /// exit code 1 if something differs that nobody has explained in docs/validation.
     Validate(Box<ValidateArgs>),
     /// Show every congestion control, RTO policy, loss detector, scenario and preset by name.
     List {
@@ -307,8 +307,9 @@ pub(super) struct ValidateArgs {
     /// Write tables and figures as one HTML page.
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(super) report: Option<PathBuf>,
-    /// Write the tables into VALIDATION.md of this folder, between its two markers, and the
-    /// figures into the folder validation beside it.
+    /// Write what holds and how well into VALIDATION.md of this folder, between its two markers,
+    /// the tables of each family into validation/tables, and the figures into validation. Tables
+    /// and figures of an earlier run that this one does not have are removed.
     #[arg(long, value_name = "DIR", conflicts_with = "only", help_heading = OUTPUT)]
     pub(super) docs: Option<PathBuf>,
     /// No progress, no table: only what agrees and what does not, and errors.

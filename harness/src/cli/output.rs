@@ -119,6 +119,16 @@ pub struct OutputError {
 }
 
 impl OutputError {
+    /// `what` ("report") could not be written to `path`.
+    pub fn new(what: &'static str, path: &Path, error: io::Error) -> Self {
+        Self {
+            what,
+            path: path.to_owned(),
+            error,
+            hint: None,
+        }
+    }
+
     /// With a sentence on what to do.
     #[must_use]
     pub fn with_hint(self, hint: &'static str) -> Self {
@@ -166,12 +176,7 @@ impl OutputFile {
     /// # Errors
     /// If the folder does not exist or cannot be written, or `path` is a folder.
     pub fn create(what: &'static str, path: &Path) -> Result<Self, OutputError> {
-        let fail = |error| OutputError {
-            what,
-            path: path.to_owned(),
-            error,
-            hint: None,
-        };
+        let fail = |error| OutputError::new(what, path, error);
         if let Some(file) = place::open_already(path) {
             let file = file.map_err(fail)?;
             return Ok(Self {
@@ -225,12 +230,7 @@ impl OutputFile {
                 self.temporary = None;
                 Ok(())
             }
-            Err(error) => Err(OutputError {
-                what: self.what,
-                path: self.path.clone(),
-                error,
-                hint: None,
-            }),
+            Err(error) => Err(OutputError::new(self.what, &self.path, error)),
         }
     }
 
@@ -268,12 +268,7 @@ impl OutputFile {
     /// As for [`finish`](Self::finish).
     pub fn finish_with(mut self, bytes: &[u8]) -> Result<(), OutputError> {
         if let Err(error) = self.file.write_all(bytes) {
-            return Err(OutputError {
-                what: self.what,
-                path: self.path.clone(),
-                error,
-                hint: None,
-            });
+            return Err(OutputError::new(self.what, &self.path, error));
         }
         self.finish()
     }

@@ -1,25 +1,21 @@
 //! `narrows validate`: run the checks, print the table, keep it.
 
+mod docs;
+
 use super::args::ValidateArgs;
 use super::incast::command_line;
 use super::output::{OutputError, OutputFile, Sink, Wanted, apart, print};
 use super::progress::{Progress, Watcher};
 use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, usage};
 use crate::report::table::Colour;
-use crate::report::validation::chapter::{self, Sections};
 use crate::report::validation::records::ValidationRecord;
 use crate::report::validation::{Tally, page, table};
 use crate::validate::{Check, CheckReport, run_checks};
+use docs::Docs;
 use narrows_net::near_match::nearest;
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-
-/// The file of the documentation that holds the chapter, and the folder of what belongs to it.
-const CHAPTER: &str = "VALIDATION.md";
-const FOLDER: &str = "validation";
 
 /// Run it; the exit code.
 pub(super) fn run<R>(
@@ -37,9 +33,9 @@ pub(super) fn run<R>(
         print(console.stdout, &list(&checks))?;
         return Ok(EXIT_OK);
     }
-    let chapter = args.docs.as_ref().map(|dir| dir.join(CHAPTER));
+    let overview = args.docs.as_deref().map(docs::overview_in);
     apart(&[
-        Wanted::file("docs", chapter.as_deref()),
+        Wanted::file("docs", overview.as_deref()),
         Wanted::file("report", args.report.as_deref()),
         Wanted::data("json", args.json.as_deref()),
     ])?;
@@ -48,7 +44,8 @@ pub(super) fn run<R>(
         .map(|path| OutputFile::create("report", path))
         .transpose()?;
     let json = Sink::open("JSON", args.json.as_deref())?;
-    let docs = args.docs.as_deref().map(Docs::open).transpose()?;
+    let docs = args.docs.as_deref();
+    let docs = docs.map(|dir| Docs::open(dir, &checks)).transpose()?;
 
     let watcher = Watcher::of(args.quiet, console.stderr_terminal);
     let cost = |c: &Check| u64::from(c.seconds.max(1));
@@ -124,19 +121,18 @@ pub(super) fn run<R>(
                 "The documentation stays as it was: not all checks ended."
             );
         } else {
-            // What hangs on the machine comes last, and is not part of the chapter.
+            // What hangs on the machine comes last, and is not part of the documentation.
             let local = |r: &CheckReport| crate::validate::is_local(&r.check);
             let everywhere = &reports[..reports.iter().position(local).unwrap_or(reports.len())];
-            for row in chapter::unexplained(everywhere, &docs.sections) {
+            for fault in docs.faults(everywhere) {
                 code = EXIT_FAILED;
-                let _ = writeln!(
-                    human,
-                    "No section '{}' in {CHAPTER} or {FOLDER}/*.md, which '{}' names.",
-                    row.explained.unwrap_or_default(),
-                    row.what
-                );
+                let _ = writeln!(human, "{fault}");
             }
-            keep(docs.write(everywhere));
+            let mut changes = docs::Changes::default();
+            keep(docs.write(everywhere, &mut changes));
+            if !args.quiet {
+                let _ = write!(human, "\n{changes}");
+            }
         }
     }
     if !args.quiet {
@@ -198,70 +194,4 @@ fn list(checks: &[Check]) -> String {
         let _ = writeln!(out, "{:<width$}  {:>5} s  {}", c.name, c.seconds, c.what);
     }
     out
-}
-
-/// The documentation that the findings go into, open before the first check.
-struct Docs {
-    folder: PathBuf,
-    document: String,
-    file: OutputFile,
-    sections: Sections,
-}
-
-impl Docs {
-    fn open(dir: &Path) -> Result<Self, Stop> {
-        let bad = |why: &str| usage("docs", &dir.display().to_string(), why);
-        let path = dir.join(CHAPTER);
-        let document = fs::read_to_string(&path)
-            .map_err(|e| bad(&format!("cannot read {}: {e}", path.display())))?;
-        let own_words = chapter::replaced(&document, "").ok_or_else(|| {
-            bad(&format!(
-                "{} must hold the lines '{}' and '{}', each once",
-                path.display(),
-                chapter::BEGIN,
-                chapter::END
-            ))
-        })?;
-        let folder = dir.join(FOLDER);
-        let unusable = |e| bad(&format!("cannot use {}: {e}", folder.display()));
-        fs::create_dir_all(&folder).map_err(unusable)?;
-        // A file of its own that never gets its name: is it allowed?
-        drop(OutputFile::create("figures", &folder.join("figures"))?);
-        let mut sections = Sections::new();
-        let mut add = |text: &str, file: &str| {
-            for anchor in chapter::anchors(text) {
-                sections.entry(anchor).or_insert_with(|| file.to_owned());
-            }
-        };
-        add(&own_words, "");
-        let mut others: Vec<PathBuf> = Vec::new();
-        for entry in fs::read_dir(&folder).map_err(unusable)? {
-            others.push(entry.map_err(unusable)?.path());
-        }
-        others.sort();
-        for other in others
-            .iter()
-            .filter(|p| p.extension() == Some("md".as_ref()))
-        {
-            let text = fs::read_to_string(other).map_err(unusable)?;
-            let name = other.file_name().unwrap_or_default().to_string_lossy();
-            add(&text, &format!("{FOLDER}/{name}"));
-        }
-        Ok(Self {
-            file: OutputFile::create("table", &path)?,
-            folder,
-            document,
-            sections,
-        })
-    }
-
-    /// The figures first, so that the table never shows one that is not there.
-    fn write(self, reports: &[CheckReport]) -> Result<(), OutputError> {
-        for (name, svg) in chapter::figures(reports) {
-            OutputFile::create("figure", &self.folder.join(name))?.finish_with(svg.as_bytes())?;
-        }
-        let part = chapter::text(reports, &self.sections);
-        let whole = chapter::replaced(&self.document, &part).unwrap_or(self.document);
-        self.file.finish_with(whole.as_bytes())
-    }
 }

@@ -1,7 +1,8 @@
 //! `narrows validate`, over made-up checks.
 
 use super::*;
-use crate::report::validation::chapter::{BEGIN, END};
+use crate::report::validation::chapter::MARK;
+use crate::report::validation::overview::{BEGIN, END};
 use crate::report::validation::tests::CHECKS;
 use crate::validate::Check;
 
@@ -87,48 +88,114 @@ fn files() {
     assert!(ran.err.contains("cannot write the report"), "{}", ran.err);
 }
 
+/// A folder with a page that holds the markers, and with `explanation`, if any.
+fn documentation(name: &str, explanation: &str) -> PathBuf {
+    let dir = folder(name);
+    let page = format!("# Validation\n\nWords.\n{BEGIN}\n{END}\nMore.\n");
+    fs::write(dir.join("VALIDATION.md"), page).unwrap();
+    fs::create_dir_all(dir.join("validation/tables")).unwrap();
+    if !explanation.is_empty() {
+        fs::write(dir.join("validation/a.md"), explanation).unwrap();
+    }
+    dir
+}
+
+const WHY_16: &str = "## Why 16\n\nBecause.\n";
+
 #[test]
-fn the_documentation_is_written_between_its_markers_and_reproducibly() {
-    let dir = folder("validate-docs");
-    let d = dir.display();
-    let line = format!("--docs {d}");
-    let chapter = dir.join("VALIDATION.md");
+fn the_documentation_needs_a_page_with_both_markers() {
+    let dir = folder("validate-markers");
+    let line = format!("--docs {}", dir.display());
     let ran = validate(&CHECKS[..1], &line);
     assert_eq!(ran.code, EXIT_USAGE);
     assert!(ran.err.contains("cannot read"), "{}", ran.err);
-    fs::write(&chapter, "no markers").unwrap();
+    fs::write(dir.join("VALIDATION.md"), "no markers").unwrap();
     let ran = validate(&CHECKS[..1], &line);
     assert!(ran.err.contains(BEGIN) && ran.err.contains("each once"));
+    assert_eq!(files_in(&dir), ["VALIDATION.md"]);
+    fs::remove_dir_all(&dir).unwrap();
+}
 
-    let intro = "# Validation\n\nWords.\n";
-    fs::write(&chapter, format!("{intro}{BEGIN}\n{END}\nMore.\n")).unwrap();
+#[test]
+fn the_documentation_is_a_page_and_its_chapters_and_the_same_each_time() {
+    let dir = documentation("validate-docs", "");
+    let line = format!("--docs {}", dir.display());
     // The section that a row names is nowhere: all is written, and it is said.
     let ran = validate(&CHECKS[..1], &line);
     assert_eq!(ran.code, EXIT_FAILED);
     assert!(ran.out.contains("No section 'why-16'"), "{}", ran.out);
-    fs::write(dir.join("validation/a.md"), "## Why 16\n\nBecause.\n").unwrap();
-    let read = || {
-        let texts = [chapter.clone(), dir.join("validation/made-up.svg")];
-        texts.map(|p| fs::read_to_string(p).unwrap())
-    };
+    fs::write(dir.join("validation/a.md"), WHY_16).unwrap();
+    let files = [
+        "validation/made-up.svg",
+        "validation/tables/a.md",
+        "VALIDATION.md",
+    ];
+    let read = || files.map(|p| fs::read_to_string(dir.join(p)).unwrap());
     let ran = validate(&CHECKS[..1], &line);
     assert_eq!(ran.code, EXIT_OK, "{}{}", ran.out, ran.err);
+    let told: Vec<&str> = ran
+        .out
+        .lines()
+        .filter(|l| l.starts_with("Wrote "))
+        .collect();
+    let expected = files.map(|f| format!("Wrote {}", dir.join(f).display()));
+    assert_eq!(told, expected);
+    assert!(!ran.out.contains("Removed"), "{}", ran.out);
     let first = read();
-    assert!(first[0].starts_with(intro) && first[0].ends_with("More.\n"));
-    assert!(first[0].contains("(validation/a.md#why-16)"));
+    assert!(first[1].starts_with(MARK) && first[1].contains("(../a.md#why-16)"));
+    assert!(first[2].starts_with("# Validation\n\nWords.\n") && first[2].ends_with("More.\n"));
+    assert!(first[2].contains("(validation/tables/a.md)"));
+    assert!(first[2].contains("[Why 16](validation/a.md#why-16)"));
     validate(&CHECKS[..1], &format!("{line} -j 2"));
     assert_eq!(read(), first);
 
-    // A failed check leaves holes: the old table stays.
+    // A failed check leaves holes: all stays as it was.
     let ran = validate(&CHECKS, &line);
     assert_eq!(ran.code, EXIT_FAILED);
-    assert!(ran.out.contains("stays as it was"));
+    assert!(ran.out.contains("stays as it was") && !ran.out.contains("Wrote"));
     assert_eq!(read(), first);
     assert_eq!(
         validate(&CHECKS, &format!("{line} --only a")).code,
         EXIT_USAGE
     );
     assert_eq!(files_in(&dir), ["VALIDATION.md", "validation"]);
+    let below = ["a.md", "made-up.svg", "tables"];
+    assert_eq!(files_in(&dir.join("validation")), below);
+    assert_eq!(files_in(&dir.join("validation/tables")), ["a.md"]);
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn chapters_and_figures_of_families_that_are_gone_go_and_nothing_else() {
+    let dir = documentation("validate-stale", WHY_16);
+    let line = format!("--docs {}", dir.display());
+    let inside = dir.join("validation");
+    let gone = format!("{MARK}\n\n# gone\n\n![Old](../old.svg)\n\n![](../made-up.svg)\n");
+    for (name, text) in [
+        ("tables/gone.md", gone.as_str()),
+        ("old.svg", "<svg/>"),
+        ("kept.svg", "<svg/>"),
+        ("tables/own.md", "Words of a person. ![](../kept.svg)\n"),
+    ] {
+        fs::write(inside.join(name), text).unwrap();
+    }
+    let ran = validate(&CHECKS[..1], &line);
+    assert_eq!(ran.code, EXIT_OK, "{}{}", ran.out, ran.err);
+    for name in ["tables/gone.md", "old.svg"] {
+        let told = format!("Removed {}\n", inside.join(name).display());
+        assert!(ran.out.contains(&told), "{}", ran.out);
+    }
+    let left = ["a.md", "kept.svg", "made-up.svg", "tables"];
+    assert_eq!(files_in(&inside), left);
+    assert_eq!(files_in(&inside.join("tables")), ["a.md", "own.md"]);
+
+    // What a person wrote is not written over.
+    fs::write(inside.join("tables/a.md"), "Words of a person.\n").unwrap();
+    let ran = validate(&CHECKS[..1], &line);
+    assert_eq!(ran.code, EXIT_USAGE);
+    assert!(ran.err.contains("move it away"), "{}", ran.err);
+    let text = fs::read_to_string(inside.join("tables/a.md")).unwrap();
+    assert_eq!(text, "Words of a person.\n");
     fs::remove_dir_all(&dir).unwrap();
 }
 

@@ -1,61 +1,61 @@
-//! The chapter of docs/VALIDATION.md that the command writes, and the figures beside it.
+//! The chapter of a family: its checks at a glance, and every row and figure.
 //!
 //! Nothing in it depends on the machine or the time, so that the same program writes the same
 //! bytes.
 
+use super::markdown::{self, Sections, anchor, sentence, text_of};
+use super::score::Score;
 use super::{Tally, ours, remark};
 use crate::report::chart::Theme;
-use crate::validate::{CheckReport, Row, Verdict};
-use std::collections::BTreeMap;
+use crate::validate::{CheckReport, Row, Verdict, about};
 use std::fmt::Write;
 
-/// Before the generated part.
-pub const BEGIN: &str = "<!-- narrows validate --docs: from here on generated -->";
-/// After it.
-pub const END: &str = "<!-- narrows validate --docs: up to here generated -->";
+/// The first line of every chapter: it is ours to write again and to remove.
+pub const MARK: &str =
+    "<!-- Written by narrows validate --docs, which writes it anew: do not edit. -->";
 
-/// Where each section is: its anchor, and the file that holds it, as seen from the chapter.
-pub type Sections = BTreeMap<String, String>;
+/// From a chapter to the folder of the figures and of the documents that explain.
+const UP: &str = "../";
 
-/// The anchors of the headings of a Markdown file, as GitHub makes them.
-pub fn anchors(markdown: &str) -> Vec<String> {
-    let mut fenced = false;
-    let mut found: Vec<String> = Vec::new();
-    for line in markdown.lines() {
-        if line.trim_start().starts_with("```") {
-            fenced = !fenced;
-        }
-        let level = line.chars().take_while(|c| *c == '#').count();
-        let heading = line.get(level..).and_then(|l| l.strip_prefix(' '));
-        let Some(heading) = heading.filter(|_| !fenced && (1..=6).contains(&level)) else {
-            continue;
-        };
-        let kept = heading
-            .trim()
-            .chars()
-            .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
-        let anchor: String = kept
-            .flat_map(char::to_lowercase)
-            .map(|c| if c == ' ' { '-' } else { c })
-            .collect();
-        // The second of a name is numbered.
-        let before = found
-            .iter()
-            .filter(|f| {
-                let rest = f.strip_prefix(anchor.as_str());
-                rest == Some("")
-                    || rest.is_some_and(|r| {
-                        r.strip_prefix('-')
-                            .is_some_and(|n| n.parse::<u32>().is_ok())
-                    })
-            })
-            .count();
-        found.push(match before {
-            0 => anchor,
-            n => format!("{anchor}-{n}"),
-        });
-    }
-    found
+/// A chapter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chapter {
+    /// The name of its file.
+    pub file: String,
+    /// What the file holds.
+    pub text: String,
+}
+
+/// The name of the file for the chapter of `family`.
+pub fn file(family: &str) -> String {
+    format!("{family}.md")
+}
+
+/// A chapter for each family of `reports`, in their order.
+pub fn chapters(reports: &[CheckReport], sections: &Sections) -> Vec<Chapter> {
+    let chapter = |(family, reports): (&str, &[CheckReport])| Chapter {
+        file: file(family),
+        text: text(family, reports, sections),
+    };
+    families(reports).map(chapter).collect()
+}
+
+/// The reports of each family, which stand together.
+pub(super) fn families(reports: &[CheckReport]) -> impl Iterator<Item = (&str, &[CheckReport])> {
+    let same = |a: &CheckReport, b: &CheckReport| a.check.family() == b.check.family();
+    let named = |group: &'_ [CheckReport]| group.first().map(|r| r.check.family());
+    reports
+        .chunk_by(same)
+        .filter_map(move |group| Some((named(group)?, group)))
+}
+
+/// The figures that a chapter shows, as file names.
+pub fn figures_of(chapter: &str) -> Vec<&str> {
+    let images = chapter.lines().filter_map(|l| l.strip_prefix("!["));
+    let names = images.filter_map(|l| l.rsplit_once("](")?.1.strip_suffix(')')?.strip_prefix(UP));
+    names
+        .filter(|name| name.ends_with(".svg") && !name.contains(['/', '\\']))
+        .collect()
 }
 
 /// Explained rows whose section is nowhere.
@@ -65,36 +65,62 @@ pub fn unexplained<'a>(reports: &'a [CheckReport], sections: &Sections) -> Vec<&
     rows.filter(lost).collect()
 }
 
-/// `document` with the part between the markers written anew; `None` if they are not there, each
-/// once and in order.
-pub fn replaced(document: &str, part: &str) -> Option<String> {
-    let (before, rest) = document.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    let whole = !after.contains(BEGIN) && !after.contains(END);
-    whole.then(|| format!("{before}{BEGIN}\n\n{part}\n{END}{after}"))
-}
-
-/// The generated part: what agrees, and a section with table and figures for each check.
-pub fn text(reports: &[CheckReport], sections: &Sections) -> String {
-    let mut out = Tally::of(reports, reports.len()).sentences().join(" ");
-    out.push('\n');
-    let mut group = "";
+fn text(family: &str, reports: &[CheckReport], sections: &Sections) -> String {
+    let mut out = format!("{MARK}\n\n# {family}\n\n");
+    if let Some(what) = about(family) {
+        let _ = write!(out, "{}. ", sentence(what));
+    }
+    let _ = write!(
+        out,
+        "[Validation](../../VALIDATION.md) says how to read this.\n\n{}\n",
+        Tally::of(reports, reports.len()).sentences().join(" ")
+    );
+    glance(&mut out, reports);
     for report in reports {
-        let name = report.check.name;
-        let this = name.split('/').next().unwrap_or(name);
-        if this != group {
-            let _ = write!(out, "\n## {this}\n");
-            group = this;
-        }
         check(&mut out, report, sections);
     }
     out
 }
 
+/// A line for each check.
+fn glance(out: &mut String, reports: &[CheckReport]) {
+    markdown::head(
+        out,
+        &[
+            "check",
+            "what",
+            ">rows",
+            ">agree",
+            ">explained",
+            ">differ",
+            ">shown",
+            ">median off",
+            ">worst off",
+        ],
+    );
+    for report in reports {
+        let (name, score) = (report.check.name, Score::of(&report.rows));
+        markdown::line(
+            out,
+            &[
+                format!("[{name}](#{})", anchor(name)),
+                text_of(report.check.what),
+                score.judged().to_string(),
+                score.agree.to_string(),
+                score.explained.to_string(),
+                score.differ.to_string(),
+                score.shown.to_string(),
+                score.median(),
+                score.worst(),
+            ],
+        );
+    }
+}
+
 fn check(out: &mut String, report: &CheckReport, sections: &Sections) {
     let _ = write!(
         out,
-        "\n### {}\n\n{}.\n",
+        "\n## {}\n\n{}.\n",
         report.check.name,
         sentence(report.check.what)
     );
@@ -108,34 +134,33 @@ fn check(out: &mut String, report: &CheckReport, sections: &Sections) {
         );
     }
     if !rows.is_empty() {
-        let (head, rule) = if one_source {
-            ("", "")
-        } else {
-            (" source |", "---|")
-        };
-        let _ = write!(
-            out,
-            "\n| what |{head} reference | ours | tolerance | verdict |\n|---|{rule}--:|--:|---|---|\n"
-        );
+        let mut columns = vec![
+            "what",
+            "source",
+            ">reference",
+            ">ours",
+            "tolerance",
+            "verdict",
+        ];
+        columns.retain(|c| !one_source || *c != "source");
+        markdown::head(out, &columns);
     }
     for row in rows {
-        let source = if one_source {
-            String::new()
-        } else {
-            format!(" {} |", text_of(&row.source))
-        };
         let what = match remark(row) {
             Some(remark) => format!("{} *({})*", text_of(&row.what), text_of(&remark)),
             None => text_of(&row.what),
         };
-        let _ = writeln!(
-            out,
-            "| {what} |{source} {} | {} | {} | {} |",
+        let mut cells = vec![
+            what,
             text_of(&row.reference.to_string()),
             text_of(&ours(row)),
-            row.tolerance,
+            row.tolerance.to_string(),
             verdict(row, sections),
-        );
+        ];
+        if !one_source {
+            cells.insert(1, text_of(&row.source));
+        }
+        markdown::line(out, &cells);
     }
     if let Some(e) = &report.failure {
         let _ = write!(out, "\n**Failed: {}**\n", text_of(&e.to_string()));
@@ -143,7 +168,7 @@ fn check(out: &mut String, report: &CheckReport, sections: &Sections) {
     for figure in &report.figures {
         let _ = write!(
             out,
-            "\n![{}](validation/{}.svg)\n\n*{}*\n",
+            "\n![{}]({UP}{}.svg)\n\n*{}*\n",
             text_of(&figure.chart.title),
             figure.name,
             text_of(&figure.caption)
@@ -156,8 +181,8 @@ fn verdict(row: &Row, sections: &Sections) -> String {
     let link = row.explained.and_then(|a| Some((a, sections.get(a)?)));
     match (verdict, link) {
         (Verdict::Differs, _) => "**DIFFERS**".to_owned(),
-        (Verdict::Agrees | Verdict::Explained, Some((anchor, file))) => {
-            format!("[{}]({file}#{anchor})", verdict.name())
+        (Verdict::Agrees | Verdict::Explained, Some((anchor, section))) => {
+            format!("[{}]({UP}{}#{anchor})", verdict.name(), section.file)
         }
         _ => verdict.name().to_owned(),
     }
@@ -169,57 +194,4 @@ pub fn figures(reports: &[CheckReport]) -> Vec<(String, String)> {
     figures
         .map(|f| (format!("{}.svg", f.name), f.chart.svg(Theme::Paper)))
         .collect()
-}
-
-/// With a large first letter.
-fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|c| c.to_uppercase().to_string());
-    text_of(&(first.unwrap_or_default() + letters.as_str()))
-}
-
-/// Text that Markdown shows as it is, in a cell of a table too.
-fn text_of(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '|' | '*' | '_' | '<' | '>' | '`' | '\\' | '[' | ']' => {
-                out.push('\\');
-                out.push(c);
-            }
-            '\n' | '\r' => out.push(' '),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn anchors_are_those_of_github() {
-        let text = "# Why N* is 2.6, not 3\n```\n# no heading\n```\n## Reno & CUBIC\n#x\n## Twice\n## Twice\n";
-        assert_eq!(
-            anchors(text),
-            ["why-n-is-26-not-3", "reno--cubic", "twice", "twice-1"]
-        );
-    }
-
-    #[test]
-    fn only_what_is_between_the_markers_changes() {
-        let document = format!("intro\n{BEGIN}\nold\n{END}\nend\n");
-        let new = replaced(&document, "new\n").unwrap();
-        assert_eq!(new, format!("intro\n{BEGIN}\n\nnew\n\n{END}\nend\n"));
-        assert_eq!(replaced(&new, "new\n").unwrap(), new);
-        for bad in [
-            "",
-            BEGIN,
-            &format!("{END}{BEGIN}"),
-            &format!("{document}{document}"),
-        ] {
-            assert_eq!(replaced(bad, "new"), None);
-        }
-    }
 }

@@ -1,8 +1,12 @@
-//! What `narrows validate` found: counted, and as a table, a page, a chapter and a record.
+//! What `narrows validate` found: counted, and as a table, an HTML page, the documentation (an
+//! overview and its chapters) and a record.
 
 pub mod chapter;
+pub mod markdown;
+pub mod overview;
 pub mod page;
 pub mod records;
+pub mod score;
 pub mod table;
 
 use crate::scenario::ScenarioError;

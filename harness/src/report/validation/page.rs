@@ -80,7 +80,7 @@ fn check(o: &mut String, report: &CheckReport) {
         let mut small = remark(row).map_or(String::new(), |r| escape(&r));
         if let (Verdict::Explained, Some(anchor)) = (row.verdict(), row.explained) {
             let gap = if small.is_empty() { "" } else { "; " };
-            let _ = write!(small, "{gap}why: docs/VALIDATION.md, {}", escape(anchor));
+            let _ = write!(small, "{gap}why: docs/validation, {}", escape(anchor));
         }
         if !small.is_empty() {
             small = format!("<br><small>{small}</small>");

@@ -69,7 +69,7 @@ fn check(out: &mut String, report: &CheckReport, colour: Colour, columns: usize)
         }
         let mut below = remark(row);
         if let (Verdict::Explained, Some(anchor)) = (verdict, row.explained) {
-            let why = format!("why: docs/VALIDATION.md, {anchor}");
+            let why = format!("why: docs/validation, {anchor}");
             below = Some(below.map_or(why.clone(), |text| format!("{text}; {why}")));
         }
         for line in below.map_or(Vec::new(), |t| wrap(&t, columns.saturating_sub(4))) {

@@ -2,13 +2,14 @@
 
 use super::*;
 use crate::report::chart::{Chart, Role, Series};
+use crate::validate::origin::Origins;
 use crate::validate::{Bench, Check, Expected, Figure, Tolerance, run_checks};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 fn row(what: &str, reference: f64, ours: f64) -> Row {
     let (reference, ours) = (Expected::Value(reference), Measured::Value(ours));
-    let source = "A paper, table 1";
+    let source = "RFC 9438, section 5.1, tables 1 and 2";
     Row::new(
         what,
         source,
@@ -29,7 +30,7 @@ fn first(b: &mut Bench<'_>) -> Result<(), ScenarioError> {
     let spread = Measured::spread(&[1.0, 2.0, 3.0]);
     b.row(Row::new(
         "spread",
-        "A formula",
+        "sqrt(3 / 2p), Mathis et al., CCR 1997",
         Expected::AtLeast(1.0),
         spread,
         "",
@@ -59,7 +60,7 @@ fn second(b: &mut Bench<'_>) -> Result<(), ScenarioError> {
     let text = Measured::Text(list.clone());
     b.row(Row::new(
         "a list",
-        "RFC 9937",
+        "RFC 9937, figure 1",
         Expected::Exactly(list),
         text,
         "",
@@ -197,7 +198,7 @@ fn the_table_fits_from_80_columns_on() {
             "1 %",
             "explained",
             "DIFFERS",
-            "A formula",
+            "Mathis et al.",
             "why-16",
             "2 (1 to 3)",
             "missing: ns-3 is not installed",
@@ -214,26 +215,81 @@ fn the_table_fits_from_80_columns_on() {
     assert!(coloured.contains("\x1b[31mDIFFERS\x1b[0m"));
 }
 
+fn why_16() -> markdown::Sections {
+    markdown::sections("## Why 16\n", "a.md").collect()
+}
+
 #[test]
-fn the_chapter_links_explanations_and_embeds_figures() {
+fn a_chapter_links_explanations_and_embeds_figures() {
     let reports = reports();
-    let sections = [("why-16".to_owned(), "validation/a.md".to_owned())].into();
-    let text = chapter::text(&reports, &sections);
-    for part in [
-        "## a\n\n### a/first",
-        "| N = 16 \\| \\<b\\> *(a\\_b)* | A paper, table 1 | 152 | 170 Mb/s | 1 % | [explained](validation/a.md#why-16) |",
-        "![](validation/made-up.svg)\n\n*Two lines.*",
-        "**DIFFERS**",
-        "Reference: nobody.",
-        "| ns-3 *(missing: ns-3 is not installed)* | ns-3 | – | – | – | missing |",
-    ] {
-        assert!(text.contains(part), "{part} in\n{text}");
+    let sections = why_16();
+    let chapters = chapter::chapters(&reports, &sections);
+    let files: Vec<&str> = chapters.iter().map(|c| c.file.as_str()).collect();
+    assert_eq!(files, ["a.md", "b.md"]);
+    for (chapter, parts) in chapters.iter().zip([
+        &[
+            "\n# a\n",
+            "Of 6 comparisons 3 agree",
+            "| [a/first](#afirst) | Rows that agree and one that is explained | 3 | 2 | 1 | 0 | 0 | 0.09 % | +12 % |",
+            "\n## a/first\n",
+            "| N = 16 \\| \\<b\\> *(a\\_b)* | RFC 9438, section 5.1, tables 1 and 2 | 152 | 170 Mb/s | 1 % | [explained](../a.md#why-16) |",
+            "![](../made-up.svg)\n\n*Two lines.*",
+            "**DIFFERS**",
+            "| ns-3 *(missing: ns-3 is not installed)* | ns-3 | – | – | – | missing |",
+        ][..],
+        &["\n## b\n", "Reference: nobody."],
+    ]) {
+        let text = &chapter.text;
+        assert!(text.starts_with(chapter::MARK));
+        for part in parts {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+        assert_tables_are_even(text);
     }
+    assert_eq!(chapter::figures_of(&chapters[0].text), ["made-up.svg"]);
     assert!(chapter::unexplained(&reports, &sections).is_empty());
     assert_eq!(chapter::unexplained(&reports, &Default::default()).len(), 1);
     let figures = chapter::figures(&reports);
     assert_eq!(figures.len(), 1);
     assert!(figures[0].0 == "made-up.svg" && figures[0].1.starts_with("<svg"));
+}
+
+#[test]
+fn the_overview_says_how_well_families_and_references_hold() {
+    let reports = reports();
+    let origins = Origins::known();
+    let text = overview::text(&reports, &why_16(), &origins);
+    for part in [
+        "Of 6 comparisons 3 agree",
+        "| [a](validation/tables/a.md) |  | 5 | 3 | 1 | 1 | 12 % | 100 % | +100 % | 0 |",
+        "| [b](validation/tables/b.md) |  | 0 | 0 | 0 | 0 | – | – | – | 1 |",
+        "| all |  | 5 | 3 | 1 | 1 | 12 % | 100 % | +100 % | 1 |",
+        "\nRows shown without a verdict: 1. Not part of this page are `peers/ns-3-here`,",
+        "Tolerances, each with its rows: exact (2), 1 % (3).",
+        "| RFC | tables, figures, equations and rules of an RFC | 4 | 2 | 1 | 1 | 12 % | +100 % |",
+        "| a | **RFC 9937**: figures 1 and 2, ACK by ACK | RFC | exact | 1 | 1 | 0 | 0 | – | – |",
+        "- a: [Why 16](validation/a.md#why-16) (1 row, worst +12 %).",
+    ] {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+    assert!(!text.contains("| b | **"), "nothing was judged in\n{text}");
+    assert_tables_are_even(&text);
+    let undescribed = overview::undescribed(&reports, &origins);
+    let sources: Vec<&str> = undescribed.iter().map(|r| r.source.as_str()).collect();
+    assert_eq!(sources, ["ns-3", "nobody"]);
+}
+
+/// Each line of a table has as many cells as the line above it.
+fn assert_tables_are_even(markdown: &str) {
+    let cells = |line: &str| line.replace("\\|", "").matches('|').count();
+    let mut above = None;
+    for line in markdown.lines() {
+        let here = line.starts_with('|').then(|| cells(line));
+        if let (Some(above), Some(here)) = (above, here) {
+            assert_eq!(above, here, "{line}");
+        }
+        above = here;
+    }
 }
 
 #[test]
