@@ -1,8 +1,10 @@
 //! The quick checks of `narrows validate`, as tests, and the documentation that goes with them.
 
 use narrows_harness::report::validation::Tally;
-use narrows_harness::report::validation::chapter::{Sections, anchors, replaced};
-use narrows_harness::validate::{Verdict, checks, run_checks};
+use narrows_harness::report::validation::markdown::{Sections, anchors, sections};
+use narrows_harness::report::validation::overview::undescribed;
+use narrows_harness::validate::origin::Origins;
+use narrows_harness::validate::{Verdict, about, checks, full_checks, local_checks, run_checks};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,17 +40,13 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// Where an explanation may be: VALIDATION.md outside its generated part, and validation/*.md.
-fn sections() -> Sections {
-    let docs = root().join("docs");
-    let own = replaced(&read(&docs.join("VALIDATION.md")), "").expect("both markers, each once");
-    let mut all: Sections = anchors(&own)
-        .into_iter()
-        .map(|a| (a, String::new()))
-        .collect();
-    for file in files(&docs.join("validation"), ".md") {
-        let name = file.display().to_string();
-        all.extend(anchors(&read(&file)).into_iter().map(|a| (a, name.clone())));
+/// Where an explanation may be: docs/validation/*.md, and not the tables below it.
+fn explanations() -> Sections {
+    let folder = root().join("docs/validation");
+    let own = |file: &PathBuf| file.parent() == Some(folder.as_path());
+    let mut all = Sections::new();
+    for file in files(&folder, ".md").iter().filter(|f| own(f)) {
+        all.extend(sections(&read(file), &file.display().to_string()));
     }
     all
 }
@@ -77,6 +75,10 @@ fn quick_checks_agree() {
             report.check.name
         );
     }
+    let origins = Origins::known();
+    for row in undescribed(&reports, &origins) {
+        panic!("{}: {} is not in origins.tsv", row.what, row.source);
+    }
     let tally = Tally::of(&reports, quick.len());
     assert!(tally.holds(), "{wrong:#?} {:?}", tally.failed);
 }
@@ -92,10 +94,32 @@ fn names_are_paths_and_each_its_own() {
     }
 }
 
+#[test]
+fn every_family_is_described() {
+    for check in [checks(), full_checks(), local_checks()].concat() {
+        assert!(about(check.family()).is_some(), "{}", check.family());
+    }
+}
+
+/// The long checks' rows are not made here, but most have their sources from these tables.
+#[test]
+fn every_table_of_references_is_described() {
+    let origins = Origins::known();
+    let tables = files(&root().join("harness/reference"), ".csv");
+    assert!(!tables.is_empty());
+    for table in tables {
+        let text = read(&table);
+        let source = text.lines().find_map(|l| l.strip_prefix('#'));
+        let source = source.expect("a source").trim();
+        let what = table.display();
+        assert!(origins.of(source).is_some(), "{what}: {source}");
+    }
+}
+
 /// The long checks' rows are not made here, so the sources are read for what rows name.
 #[test]
 fn every_explanation_that_a_row_names_exists() {
-    let sections = sections();
+    let sections = explanations();
     let sources = files(&root().join("harness/src/validate"), ".rs");
     let texts: Vec<String> = sources.iter().map(|f| read(f)).collect();
     let all = texts.concat();
@@ -126,28 +150,65 @@ fn every_explanation_that_a_row_names_exists() {
     assert!(lost.is_empty(), "no such sections: {lost:#?}");
 }
 
-/// Figures of checks that are gone, or links to ones that were never made.
-#[test]
-fn figures_and_documents_belong_together() {
+/// The page, the documents that explain, and the chapters.
+fn documents() -> Vec<PathBuf> {
     let docs = root().join("docs");
-    let mut text = read(&docs.join("VALIDATION.md"));
-    for file in files(&docs.join("validation"), ".md") {
-        text += &read(&file).replace("](", "](validation/");
+    let mut all = vec![docs.join("VALIDATION.md")];
+    all.extend(files(&docs.join("validation"), ".md"));
+    all
+}
+
+/// Where the links and images of a document lead, without those that leave the repository.
+fn links(file: &Path) -> Vec<(PathBuf, Option<String>)> {
+    let text = read(file);
+    let targets = text
+        .match_indices("](")
+        .filter_map(|(at, start)| text[at + start.len()..].split(')').next());
+    let mut found = Vec::new();
+    for target in targets.filter(|t| !t.contains("://")) {
+        let (path, anchor) = match target.split_once('#') {
+            Some((path, anchor)) => (path, Some(anchor.to_owned())),
+            None => (target, None),
+        };
+        let path = match path {
+            "" => file.to_owned(),
+            path => file.parent().expect("a folder").join(path),
+        };
+        let path = path.canonicalize();
+        let path = path.unwrap_or_else(|e| panic!("{}: {target}: {e}", file.display()));
+        found.push((path, anchor));
     }
-    let made: BTreeSet<String> = files(&docs.join("validation"), ".svg")
+    found
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    for file in documents() {
+        for (path, anchor) in links(&file) {
+            let Some(anchor) = anchor else { continue };
+            assert!(
+                anchors(&read(&path)).contains(&anchor),
+                "{}: {} has no section '{anchor}'",
+                file.display(),
+                path.display()
+            );
+        }
+    }
+}
+
+/// No figures of checks that are gone.
+#[test]
+fn every_figure_is_shown() {
+    let svg = |p: &PathBuf| p.extension() == Some("svg".as_ref());
+    let made: BTreeSet<PathBuf> = files(&root().join("docs/validation"), ".svg")
         .iter()
-        .map(|p| {
-            p.file_name()
-                .expect("a file")
-                .to_string_lossy()
-                .into_owned()
-        })
+        .map(|p| p.canonicalize().expect("it is there"))
         .collect();
-    let shown: BTreeSet<String> = text
-        .match_indices("](validation/")
-        .filter_map(|(at, start)| text[at + start.len()..].split(')').next())
-        .filter(|target| target.ends_with(".svg"))
-        .map(str::to_owned)
+    let shown: BTreeSet<PathBuf> = documents()
+        .iter()
+        .flat_map(|file| links(file))
+        .map(|(path, _)| path)
+        .filter(svg)
         .collect();
     assert_eq!(made, shown);
 }
