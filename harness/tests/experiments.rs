@@ -8,6 +8,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 const FILE: &str = r#"
@@ -44,7 +45,10 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("narrows-run-{name}-{}", std::process::id()));
+        // Tests of one name run at the same time, too.
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let (id, number) = (std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(format!("narrows-run-{name}-{id}-{number}"));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         fs::write(path.join("x.toml"), FILE).unwrap();
