@@ -95,15 +95,36 @@ impl Registry {
     ///
     /// ```
     /// use narrows_experiment::model::Experiment;
-    /// use narrows_experiment::net::discipline::codel::{CodelQueue, CodelSpec};
+    /// use narrows_experiment::net::buffer::Depth;
+    /// use narrows_experiment::net::discipline::{
+    ///     Discipline, Effects, PacketQueue, Queued, Room, Verdict,
+    /// };
     /// use narrows_experiment::registry::Registry;
-    /// use narrows_experiment::sim::rng::Stream;
+    /// use narrows_experiment::sim::{rng::Stream, time::SimTime};
     /// use std::sync::Arc;
     ///
+    /// #[derive(Debug, Default)]
+    /// struct Fifo(PacketQueue);
+    ///
+    /// impl Discipline for Fifo {
+    ///     fn enqueue(&mut self, packet: Queued, room: &Room<'_>, _: &mut Effects) -> Verdict {
+    ///         if let Err(reason) = room.check(packet.len, Depth::default()) {
+    ///             return Verdict::Drop(reason);
+    ///         }
+    ///         self.0.push(packet);
+    ///         Verdict::Queue
+    ///     }
+    ///     fn dequeue(&mut self, _: SimTime, _: &mut Effects) -> Option<Queued> {
+    ///         self.0.pop_head()
+    ///     }
+    ///     fn depth(&self) -> Depth {
+    ///         self.0.depth()
+    ///     }
+    /// }
+    ///
     /// let mut registry = Registry::default();
-    /// let datacenter = |_: Stream| CodelQueue::new(CodelSpec::default());
     /// let disciplines = registry.disciplines_mut();
-    /// disciplines.register_arc("mine", "CoDel under another name", Arc::new(datacenter));
+    /// disciplines.register_arc("mine", "first in, first out", Arc::new(|_: Stream| Fifo::default()));
     ///
     /// let mut experiment = Experiment::default();
     /// experiment.set(&registry, "network.queue.discipline", "mine").unwrap();
