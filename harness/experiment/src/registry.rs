@@ -235,6 +235,12 @@ impl Registry {
         if key != "discipline" || standard().any(|name| name == value) {
             return Ok(());
         }
+        if let Some((name, _)) = value.split_once(':')
+            && standard().any(|known| known == name)
+        {
+            let why = "takes no parameters here: they are keys of queue (narrows keys queue)";
+            return Err(format!("{name} {why}"));
+        }
         let own = || self.disciplines.entries().map(Entry::name);
         if let Some(taken) = own().find(|own| standard().any(|name| name == *own)) {
             return Err(format!(

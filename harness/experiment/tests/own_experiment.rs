@@ -71,6 +71,8 @@ fn a_queue_of_ones_own_drops_from_the_front() {
         wrong.to_string().contains("did you mean 'drop-front'?"),
         "{wrong}"
     );
+    let with = experiment.set(&registry, key, "codel:3").unwrap_err();
+    assert!(with.to_string().contains("keys of queue"), "{with}");
     let with = experiment.set(&registry, key, "drop-front:3").unwrap_err();
     assert!(with.to_string().contains("takes no parameters"), "{with}");
     experiment.set(&registry, key, "drop-front").unwrap();
