@@ -4,9 +4,9 @@
 Builds `harness/reference/ns3/leaf_spine.cc` (Debian's libns3-dev, libgsl-dev, g++ and pkg-config)
 and the example `fabric`, and runs the same traffic with both, one after the other. A packet is a TCP
 segment with data that was sent, retransmissions included. Both stop after the same simulated time,
-a part of what the files say, since ns-3 takes many minutes for the whole. CPU is user time: of narrows that of
-the whole process, of ns-3 that of Simulator::Run alone, with the set-up beside it. Memory is the
-peak of the resident set. Nothing is asserted.
+a part of what the files say, since ns-3 takes many minutes for the whole. CPU is user time: of
+narrows that of the whole process, of ns-3 that of Simulator::Run alone, with the set-up beside it.
+Memory is the peak of the resident set. Nothing is asserted.
 
     benches/beside_ns3.py [--rounds 3] [--only shuffle] [--until 2ms] [--scheduler ns3::HeapScheduler]
 """

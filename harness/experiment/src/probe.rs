@@ -20,7 +20,7 @@ use crate::metric::Measured;
 use crate::model::Invalid;
 use crate::net::graph::Graph;
 use crate::net::network::Network;
-use crate::net::packet::PortId;
+use crate::net::packet::{HostId, PortId};
 use crate::registry::unknown;
 use crate::sim::tap::TapEvent;
 use crate::sim::time::SimTime;
@@ -72,6 +72,27 @@ impl Site<'_> {
             .select(pattern)
             .map_err(|e| Invalid::new(key, e.to_string()))
     }
+
+    /// The hosts that `key` names by a pattern.
+    ///
+    /// # Errors
+    /// If it names none.
+    pub fn hosts(&self, key: &str, pattern: &str) -> Result<Vec<HostId>, Invalid> {
+        let found = self.graph.resolve_hosts(pattern);
+        found.map_err(|e| Invalid::new(key, e.to_string()))
+    }
+}
+
+/// Most connections that a probe watches.
+const MOST_WATCHED: usize = 10_000;
+
+/// Whether a probe, on the hosts that its key `on` names, may watch so many connections.
+fn check_watched(connections: usize) -> Result<(), Invalid> {
+    if connections <= MOST_WATCHED {
+        return Ok(());
+    }
+    let why = format!("more than {MOST_WATCHED} connections: name fewer hosts");
+    Err(Invalid::new("on", why))
 }
 
 /// A run as an instrument sees it.

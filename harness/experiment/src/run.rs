@@ -94,7 +94,7 @@ impl Experiment {
         let (mut outcome, capture) = if capture.is_none() && listeners.is_empty() {
             (simulate(self, prepared, ctx, trace, NoTap)?.0, None)
         } else {
-            let tap = Heard {
+            let tap = TapAndListeners {
                 tap: capture,
                 listeners,
             };
@@ -121,7 +121,7 @@ impl Experiment {
     ) -> Result<(RunOutcome, T), RunError> {
         let prepared = Prepared::new(self, registry)?;
         let (trace, listeners) = listening(self, &prepared, &mut ctx);
-        let tap = Heard { tap, listeners };
+        let tap = TapAndListeners { tap, listeners };
         let (outcome, heard) = simulate(self, prepared, ctx, trace, tap)?;
         Ok((outcome, heard.tap))
     }
@@ -135,13 +135,13 @@ impl Experiment {
     }
 }
 
-/// A tap, and what instruments hear.
-struct Heard<T> {
+/// A tap, and what listens for instruments and the trace.
+struct TapAndListeners<T> {
     tap: T,
     listeners: Vec<Listener>,
 }
 
-impl<T: Tap<SimPacket>> Tap<SimPacket> for Heard<T> {
+impl<T: Tap<SimPacket>> Tap<SimPacket> for TapAndListeners<T> {
     fn event(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket) {
         if T::ACTIVE {
             self.tap.event(at, event, packet);

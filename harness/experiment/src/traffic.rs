@@ -130,7 +130,7 @@ pub use bulk::{Bulk, Pairs};
 pub use choose::Skew;
 pub use fan_out::{FanOut, Offered, Recorded};
 pub use host::{Broken, Family, HostApp, Opened, Opener};
-pub use log::{Did, Log, Transfer};
+pub use log::{AppEvent, Log, Transfer};
 pub use messages::{Channels, Counts, Messenger};
 pub use on_off::OnOff;
 pub use receiver::Receiver;

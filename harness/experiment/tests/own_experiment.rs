@@ -73,6 +73,11 @@ fn a_queue_of_ones_own_drops_from_the_front() {
     );
     let with = experiment.set(&registry, key, "codel:3").unwrap_err();
     assert!(with.to_string().contains("keys of queue"), "{with}");
+    let mut taken = own::registry();
+    let codel = registry.disciplines.get("drop-front").unwrap();
+    taken.disciplines_mut().register_arc("codel", "", codel);
+    let wrong = experiment.set(&taken, key, "codel").unwrap_err();
+    assert!(wrong.to_string().contains("under another name"), "{wrong}");
     let with = experiment.set(&registry, key, "drop-front:3").unwrap_err();
     assert!(with.to_string().contains("takes no parameters"), "{with}");
     experiment.set(&registry, key, "drop-front").unwrap();

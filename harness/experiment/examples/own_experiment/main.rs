@@ -1,5 +1,6 @@
 //! An experiment of which everything is one's own: topology, queue discipline, traffic, probe, metric
-//! and congestion control, each in a file and registered in a line. The same words stand in TOML files then.
+//! and congestion control, each in a file and registered in a line. The same words stand in TOML
+//! files then.
 //!
 //! ```text
 //! cargo run --release -p narrows-experiment --example own_experiment

@@ -1,6 +1,6 @@
 //! `flow`: what senders know and do, over time.
 
-use super::{Instrument, Probe, Reading, Series, Site, View};
+use super::{Instrument, Probe, Reading, Series, Site, View, check_watched};
 use crate::knob;
 use crate::knob::{Kind, Knob, Knobs};
 use crate::metric::Measured;
@@ -69,10 +69,7 @@ impl Probe for FlowProbe {
                 }
             },
         };
-        let hosts = on
-            .graph
-            .resolve_hosts(&self.on)
-            .map_err(|e| Invalid::new("on", e.to_string()))?;
+        let hosts = on.hosts("on", &self.on)?;
         let name = |host: HostId| on.graph.node_name(NodeId::Host(host)).to_owned();
         let names: Vec<String> = on
             .graph
@@ -100,17 +97,11 @@ impl Probe for FlowProbe {
                 }));
             }
             // A name for each host would be kept for each connection otherwise.
-            if all.len() > MOST_WATCHED {
-                let why = format!("more than {MOST_WATCHED} connections: name fewer hosts");
-                return Err(Invalid::new("on", why));
-            }
+            check_watched(all.len())?;
         }
         Ok(all)
     }
 }
-
-/// Most connections that a probe watches.
-const MOST_WATCHED: usize = 10_000;
 
 #[derive(Debug)]
 struct Watch {

@@ -1,6 +1,8 @@
 //! `time-sequence`: each segment of chosen flows and each acknowledgement, as its sender sees them.
 
-use super::{Instrument, Listener, PacketListener, Probe, Reading, Series, Site, View};
+use super::{
+    Instrument, Listener, PacketListener, Probe, Reading, Series, Site, View, check_watched,
+};
 use crate::host::{SimPacket, address_of, ipv6_address_of};
 use crate::knob;
 use crate::knob::{Kind, Knob, Knobs};
@@ -67,18 +69,14 @@ impl Probe for TimeSequenceProbe {
     }
 
     fn place(&self, on: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
-        let hosts = |key: &str, pattern: &str| {
-            let found = on.graph.resolve_hosts(pattern);
-            found.map_err(|e| Invalid::new(key, e.to_string()))
-        };
-        let receivers = hosts("to", &self.to)?;
+        let receivers = on.hosts("to", &self.to)?;
         let name = |host: HostId| on.graph.node_name(NodeId::Host(host)).to_owned();
         let peers = receivers.into_iter().flat_map(|host| {
             [address_of(host), ipv6_address_of(host)].map(|address| (address, name(host)))
         });
         let peers: Rc<HashMap<IpAddr, String>> = Rc::new(peers.collect());
         let mut all: Vec<Box<dyn Instrument>> = Vec::new();
-        for host in hosts("on", &self.on)? {
+        for host in on.hosts("on", &self.on)? {
             let seen = Rc::new(RefCell::new(Seen {
                 host,
                 name: name(host),
@@ -93,17 +91,11 @@ impl Probe for TimeSequenceProbe {
                 let seen = Rc::clone(&seen);
                 all.push(Box::new(Watch { seen, nth }));
             }
-            if all.len() > MOST_WATCHED {
-                let why = format!("more than {MOST_WATCHED} connections: name fewer hosts");
-                return Err(Invalid::new("on", why));
-            }
+            check_watched(all.len())?;
         }
         Ok(all)
     }
 }
-
-/// Most connections that a probe watches.
-const MOST_WATCHED: usize = 10_000;
 
 /// One of the flows of a host.
 #[derive(Debug)]
@@ -189,13 +181,11 @@ impl Seen {
         let nth = match (known, self.peers.get(&ends.remote.ip())) {
             (Some(nth), _) => nth,
             (None, Some(peer)) if self.flows.len() < self.most => {
+                // The opener's is ephemeral, above those that listen.
+                let port = ends.local.port().max(ends.remote.port());
                 self.flows.push(Flow {
                     ends,
-                    of: format!(
-                        "{}->{peer}:{}",
-                        self.name,
-                        ends.local.port().max(ends.remote.port())
-                    ),
+                    of: format!("{}->{peer}:{port}", self.name),
                     scale: self.scales.get(&ends).copied().unwrap_or(0),
                     first: tcp.seq + (payload.offset as u32).wrapping_neg(),
                     sent: payload.offset,

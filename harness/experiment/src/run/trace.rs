@@ -1,5 +1,5 @@
-//! What a trace tells beside what connections decide: what ports do to packets, what applications
-//! have done, and what changes.
+//! What a trace tells beside what connections decide: what ports do to packets, and what
+//! applications have done.
 //!
 //! | `event` | fields |
 //! |---|---|
@@ -16,7 +16,7 @@ use crate::net::packet::{HostId, PortId};
 use crate::probe::PacketListener;
 use crate::sim::tap::TapEvent;
 use crate::sim::time::SimTime;
-use crate::traffic::{Did, Log};
+use crate::traffic::{AppEvent, Log};
 
 /// Tells what ports do to packets.
 #[derive(Debug)]
@@ -86,11 +86,11 @@ pub(super) fn listen(log: &Log, lines: Lines, traffic: Vec<String>, graph: &Grap
         NodeId::Switch(_) => None,
     });
     let hosts: Vec<String> = hosts.collect();
-    log.listen(move |now, did| {
+    log.listen(move |now, event| {
         let traffic = |n: u16| traffic.get(usize::from(n)).map_or("", String::as_str);
         let host = |host: HostId| hosts.get(host.index()).map_or("", String::as_str);
-        match did {
-            Did::Transfer(t) => {
+        match event {
+            AppEvent::Transfer(t) => {
                 let from = t.from.map_or("null".to_owned(), |h| format!("\"{}\"", host(h)));
                 lines.add(
                     now,
@@ -104,7 +104,7 @@ pub(super) fn listen(log: &Log, lines: Lines, traffic: Vec<String>, graph: &Grap
                     ),
                 );
             }
-            Did::Failed { traffic: n, to } => lines.add(
+            AppEvent::Failed { traffic: n, to } => lines.add(
                 now,
                 "failed",
                 format_args!(

@@ -47,9 +47,9 @@ struct Written {
     listener: Listener,
 }
 
-/// Something that an application did.
+/// What an application has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Did {
+pub enum AppEvent {
     /// A transfer is complete.
     Transfer(Transfer),
     /// A host gave up on a transfer.
@@ -63,7 +63,7 @@ pub enum Did {
 
 /// Who hears of what applications did.
 #[derive(Default)]
-struct Listener(Option<Box<dyn FnMut(Instant, Did)>>);
+struct Listener(Option<Box<dyn FnMut(Instant, AppEvent)>>);
 
 impl fmt::Debug for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -72,9 +72,9 @@ impl fmt::Debug for Listener {
 }
 
 impl Written {
-    fn tell(&mut self, now: Instant, did: Did) {
+    fn tell(&mut self, now: Instant, event: AppEvent) {
         if let Some(listener) = &mut self.listener.0 {
-            listener(now, did);
+            listener(now, event);
         }
     }
 }
@@ -107,17 +107,17 @@ impl Log {
         if let Some(failed) = log.failed.get_mut(usize::from(traffic)) {
             *failed += 1;
         }
-        log.tell(now, Did::Failed { traffic, to });
+        log.tell(now, AppEvent::Failed { traffic, to });
     }
 
     pub(crate) fn record(&self, transfer: Transfer) {
         let mut log = self.0.borrow_mut();
         log.transfers.push(transfer);
-        log.tell(transfer.began + transfer.took, Did::Transfer(transfer));
+        log.tell(transfer.began + transfer.took, AppEvent::Transfer(transfer));
     }
 
     /// Has `listener` told of what applications do from now on.
-    pub fn listen(&self, listener: impl FnMut(Instant, Did) + 'static) {
+    pub fn listen(&self, listener: impl FnMut(Instant, AppEvent) + 'static) {
         self.0.borrow_mut().listener = Listener(Some(Box::new(listener)));
     }
 
