@@ -188,9 +188,12 @@ fn simulate<T: Tap<SimPacket>>(
         network,
         hosts: apps,
         instruments,
-        changes,
+        mut changes,
         log,
     } = prepared;
+    if let Some(trace) = &trace {
+        changes.trace(trace.lines());
+    }
     let run = &experiment.run;
     let mut hosts = Vec::with_capacity(apps.len());
     for (n, (app, tcp)) in apps.into_iter().enumerate() {

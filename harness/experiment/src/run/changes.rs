@@ -1,6 +1,7 @@
 //! The changes of a run: when each comes, what it is to the network, and how it is undone.
 
 use crate::host::SimPacket;
+use crate::host::trace::Lines;
 use crate::model::change::What;
 use crate::model::link::IMPAIRMENTS;
 use crate::model::{Change as Asked, Experiment, Invalid};
@@ -20,6 +21,7 @@ pub(super) struct Changes {
     /// When something comes, which of them, and whether it is undone then; the next one on top.
     due: BinaryHeap<Reverse<(SimTime, usize, Way)>>,
     made: Vec<(SimTime, String)>,
+    told: Option<Lines>,
 }
 
 /// Whether a change comes or goes.
@@ -106,6 +108,11 @@ impl Changes {
         })
     }
 
+    /// Has a trace told of each.
+    pub(super) fn trace(&mut self, lines: Lines) {
+        self.told = Some(lines);
+    }
+
     /// When the next one comes.
     pub(super) fn next(&self) -> Option<SimTime> {
         self.due.peek().map(|Reverse((at, ..))| *at)
@@ -123,10 +130,12 @@ impl Changes {
                 Way::Undo => {
                     changes.extend(asked.undo.iter().cloned());
                     self.made.push((at, format!("end of {}", asked.what)));
+                    super::trace::change(self.told.as_ref(), at, "undo", &asked.what);
                 }
                 Way::Make => {
                     changes.extend(asked.make.iter().cloned());
                     self.made.push((at, asked.what.clone()));
+                    super::trace::change(self.told.as_ref(), at, "make", &asked.what);
                     if let Some(during) = asked.during {
                         self.due.push(Reverse((at + during, n, Way::Undo)));
                     }

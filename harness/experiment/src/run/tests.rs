@@ -256,6 +256,37 @@ fn a_link_goes_down_again_and_again() {
 
 /// The leaf takes another spine at once. A spine that has no other way drops until the leaf knows.
 #[test]
+fn a_trace_tells_of_each_change_as_it_comes_and_goes() {
+    let text = format!(
+        "{CHANGING}[[change]]\nat = \"20ms\"\nfor = \"10ms\"\nevery = \"40ms\"\non = \"s0<->h0\"\nwhat = \"link-down\"\n"
+    );
+    let registry = Registry::default();
+    let loaded = Loaded::parse("x.toml", &text, &registry).unwrap_or_else(|e| panic!("{e}"));
+    let mut trace = Vec::new();
+    let ctx = RunContext {
+        trace: Some(&mut trace),
+        ..RunContext::default()
+    };
+    let outcome = loaded.experiment.run(&registry, ctx).expect("runs");
+    let trace = String::from_utf8(trace).expect("text");
+    let told: Vec<(u64, String, String)> = trace
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"))
+        .filter(|line| line["event"] == "change")
+        .map(|line| {
+            let text = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
+            (line["ns"].as_u64().unwrap_or(0), text("what"), text("way"))
+        })
+        .collect();
+    let made = outcome.changes.len();
+    assert!(made > 2, "{told:?}");
+    assert_eq!(told.len(), made);
+    let down = "link down at s0<->h0";
+    assert_eq!(told[0], (20_000_000, down.to_owned(), "make".to_owned()));
+    assert_eq!(told[1], (30_000_000, down.to_owned(), "undo".to_owned()));
+}
+
+#[test]
 fn a_route_is_withdrawn_for_a_while() {
     let no_route = |outcome: &RunOutcome| -> u64 {
         let ports = outcome.ports.iter();

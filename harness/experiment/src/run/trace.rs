@@ -1,5 +1,5 @@
-//! What a trace tells beside what connections decide: what ports do to packets, and what
-//! applications have done.
+//! What a trace tells beside what connections decide: what ports do to packets, what applications
+//! have done, and what changes.
 //!
 //! | `event` | fields |
 //! |---|---|
@@ -8,6 +8,7 @@
 //! | `refused` | `port`, a NIC that had no room, and the packet |
 //! | `transfer` | `traffic`, `from`, `to`, `bytes`, `took_ns`: the last byte is with the application |
 //! | `failed` | `traffic`, `to`: an application gave up on a transfer |
+//! | `change` | `what` of the experiment's `[[change]]`, and its `way`: `make`, or `undo` when its time is over |
 
 use crate::host::SimPacket;
 use crate::host::trace::Lines;
@@ -76,6 +77,18 @@ impl PacketListener for Ports {
             }
             _ => {}
         }
+    }
+}
+
+/// Tells a trace, if there is one, that something changes.
+pub(super) fn change(lines: Option<&Lines>, at: SimTime, way: &str, what: &str) {
+    if let Some(lines) = lines {
+        let what = serde_json::Value::from(what);
+        lines.add(
+            at.to_instant(),
+            "change",
+            format_args!(",\"what\":{what},\"way\":\"{way}\""),
+        );
     }
 }
 
