@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A leaf-spine of 256 hosts in narrows and in ns-3: packets a second and memory, in turns.
 
-Builds `harness/reference/ns3/leaf_spine.cc` (Debian's libns3-dev, libgsl-dev, g++ and pkg-config)
+Builds `harness/validate/reference/ns3/leaf_spine.cc` (Debian's libns3-dev, libgsl-dev, g++ and pkg-config)
 and the example `fabric`, and runs the same traffic with both, one after the other. A packet is a TCP
 segment with data that was sent, retransmissions included. Both stop after the same simulated time,
 a part of what the files say, since ns-3 takes many minutes for the whole. CPU is user time: of
@@ -22,7 +22,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SOURCE = ROOT / "harness/reference/ns3/leaf_spine.cc"
+SOURCE = ROOT / "harness/validate/reference/ns3/leaf_spine.cc"
 PACKAGES = ["core", "network", "internet", "point-to-point", "traffic-control"]
 # What the files of the experiments say, as options of the program for ns-3.
 TRAFFICS = {

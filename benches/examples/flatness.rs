@@ -14,7 +14,7 @@
 
 use narrows_benches::clock::Clock;
 use narrows_benches::incast::{paced, run, spec};
-use narrows_harness::scenario::{IncastRun, IncastSpec};
+use narrows_experiment::scenario::{IncastRun, IncastSpec};
 
 /// Packets that a line is about.
 const SEGMENTS: u64 = 450_000;

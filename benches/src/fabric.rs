@@ -4,7 +4,7 @@ use narrows_experiment::file::Loaded;
 use narrows_experiment::model::Experiment;
 use narrows_experiment::registry::Registry;
 use narrows_experiment::run::RunOutcome;
-use narrows_harness::scenario::RunContext;
+use narrows_experiment::scenario::RunContext;
 
 /// The files that the benches run, by the name of their traffic.
 pub const FILES: [(&str, &str); 2] = [

@@ -1,9 +1,9 @@
 //! Incast runs of a given size.
 
 use narrows::{ByteCount, Duration, Rate};
-use narrows_harness::scenario::incast::Incast;
-use narrows_harness::scenario::spec::{BlockSize, Length, QueueLimit};
-use narrows_harness::scenario::{IncastRun, IncastRunner, IncastSpec, Outcome, RunContext};
+use narrows_experiment::scenario::incast::Incast;
+use narrows_experiment::scenario::spec::{BlockSize, Length, QueueLimit};
+use narrows_experiment::scenario::{IncastRun, IncastRunner, IncastSpec, Outcome, RunContext};
 
 /// `blocks` synchronised reads of `sru` bytes from each of `servers` servers: 10 Gb/s, 25 us a
 /// link, 64 KiB of port buffer, NewReno with SACK, RTOmin 1 ms, an ACK per segment.

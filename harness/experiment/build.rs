@@ -42,7 +42,10 @@ fn checked_out(package: &Path) -> Option<String> {
         "harness/net/src",
         "harness/experiment/src",
         "harness/script/src",
-        "harness/src",
+        "harness/report/src",
+        "harness/lab/src",
+        "harness/validate/src",
+        "harness/cli/src",
     ] {
         println!("cargo::rerun-if-changed={}", root.join(sources).display());
     }

@@ -4,7 +4,7 @@
 //! ```text
 //! cargo build --release -p narrows-packetdrill
 //! cargo run --release -p narrows-packetdrill --example script_so -- \
-//!     target/release/libnarrows_packetdrill.so harness/scripts
+//!     target/release/libnarrows_packetdrill.so harness/script/scripts
 //! ```
 //!
 //! `--profile NAME` and `--so-flags FLAGS` go before the scripts. Another TCP's object will not

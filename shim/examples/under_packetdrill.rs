@@ -3,7 +3,7 @@
 //! ```text
 //! cargo build --release -p narrows-packetdrill
 //! cargo run --release -p narrows-packetdrill --example under_packetdrill -- \
-//!     /path/to/packetdrill target/release/libnarrows_packetdrill.so harness/scripts
+//!     /path/to/packetdrill target/release/libnarrows_packetdrill.so harness/script/scripts
 //! ```
 //!
 //! Each script is rewritten into what the original reads (`narrows_packetdrill::original`). Exit

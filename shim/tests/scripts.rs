@@ -1,4 +1,4 @@
-//! Our scripts (harness/scripts), played against the shared object through its C interface.
+//! Our scripts (harness/script/scripts), played against the shared object through its C interface.
 
 #![cfg(all(
     target_os = "linux",
@@ -26,7 +26,7 @@ const LATER: &str = "the C interface takes set-up before the first step only";
 const RTT: &str = "got: tcpi_rtt =";
 
 fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../harness/scripts")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../harness/script/scripts")
 }
 
 /// Time goes on by itself only when the script's thread is slow; here it never is to.
@@ -95,7 +95,7 @@ fn expected_packets_count_through_the_interface() {
     assert!(tried > 100, "{tried}");
 }
 
-const OPEN: &str = include_str!("../../harness/tests/opening.pkt");
+const OPEN: &str = include_str!("../../harness/script/tests/opening.pkt");
 
 /// Scripts that are wrong on purpose, and what is said of them.
 #[test]

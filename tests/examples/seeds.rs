@@ -8,7 +8,7 @@ fn main() -> std::io::Result<()> {
     for target in TARGETS {
         let folder = root.join("fuzz/seeds").join(target.name);
         std::fs::create_dir_all(&folder)?;
-        for (name, bytes) in seeds::of(target.name, &root.join("harness/scripts")) {
+        for (name, bytes) in seeds::of(target.name, &root.join("harness/script/scripts")) {
             std::fs::write(folder.join(name), bytes)?;
         }
     }

@@ -5,10 +5,6 @@ use narrows::config::{AckPolicy, EcnMode, RecoverySending, TcpConfig, TimestampM
 use narrows::congestion::{CongestionRegistry, RtoRegistry};
 use narrows::recovery::detector;
 use narrows::{ByteCount, Duration, Rate};
-use narrows_harness::peer::smoltcp::{SmoltcpConfig, SmoltcpCongestion};
-use narrows_harness::peer::{
-    Close, Flow, FlowEnd, FlowReport, MixedHost, Open, OurFlows, Read, SmoltcpHost,
-};
 use narrows_net::host::{TcpHost, address_of};
 use narrows_net::net::buffer::Capacity;
 use narrows_net::net::graph::{Attachment, TieOrder};
@@ -21,6 +17,10 @@ use narrows_net::net::topology::Star;
 use narrows_net::sim::rng::Probability;
 use narrows_net::sim::time::SimTime;
 use narrows_net::sim::world::{Limits, Outcome, World};
+use narrows_validate::peer::smoltcp::{SmoltcpConfig, SmoltcpCongestion};
+use narrows_validate::peer::{
+    Close, Flow, FlowEnd, FlowReport, MixedHost, Open, OurFlows, Read, SmoltcpHost,
+};
 use proptest::prelude::*;
 use std::net::SocketAddr;
 use std::sync::Arc;

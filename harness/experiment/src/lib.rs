@@ -7,6 +7,23 @@
 //!   `docs/EXPERIMENTS.md`, and `examples/own_experiment`.
 //! - [`scenario`] has the incast and the flows over one bottleneck, their sweeps and their runs.
 //! - [`values`] reads quantities as people write them: `256KiB`, `1Gb/s`, `64p`.
+//!
+//! # One run
+//!
+//! ```
+//! use narrows_experiment::scenario::incast::Incast;
+//! use narrows_experiment::scenario::{IncastRunner, IncastSpec, Outcome, RunContext};
+//!
+//! let mut spec = IncastSpec { servers: 8, ..IncastSpec::default() };
+//! spec.tcp.congestion = "dctcp".to_owned();
+//! spec.tcp.rto = "1ms".to_owned();
+//! let run = Incast::default().run(&spec, RunContext::default())?;
+//! assert_eq!(run.outcome, Outcome::Completed);
+//! assert!(run.goodput > narrows::Rate::from_mbps(800));
+//! // The same spec gives the same numbers, bit for bit.
+//! assert_eq!(run, Incast::default().run(&spec, RunContext::default())?);
+//! # Ok::<(), narrows_experiment::scenario::ScenarioError>(())
+//! ```
 
 pub mod builder;
 pub mod execute;
@@ -14,6 +31,7 @@ pub mod file;
 pub mod knob;
 pub mod metric;
 pub mod model;
+pub mod output_path;
 pub mod plan;
 pub mod probe;
 pub mod registry;

@@ -1,0 +1,547 @@
+//! `narrows run`: an experiment from a file or by name.
+
+use super::dry_run::Dry;
+use super::incast::command_line;
+use super::output::{OutputFile, Wanted, apart, print};
+use super::progress::{Progress, Watcher};
+use super::recorder::RecordArgs;
+use super::slurm::{Jobs, Submitted};
+use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, tell};
+use clap::Args;
+use narrows_experiment::execute::{GoOn, Listener, execute, total_cost};
+use narrows_experiment::file::{FileErrors, Loaded, Source};
+use narrows_experiment::model::{Experiment, Invalid};
+use narrows_experiment::plan::{Plan, PlannedRun, Shard};
+use narrows_experiment::registry::Registry;
+use narrows_experiment::results::{Folder, FolderError, Record};
+use narrows_experiment::run::RunError;
+use narrows_experiment::scenario::RunContext;
+use narrows_experiment::shipped::{self, Shipped};
+use narrows_experiment::summary::{Holds, Summary, Verdict, metric_name};
+use narrows_net::net::packet::HostId;
+use narrows_report::points;
+use narrows_report::study::Report;
+use narrows_report::table::Colour;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+
+const WHAT: &str = "What runs";
+const OUTPUT: &str = "Output";
+
+#[derive(Debug, Args)]
+pub(super) struct RunArgs {
+    /// A file, or the name of an experiment that ships (see `narrows list`).
+    #[arg(value_name = "FILE|NAME")]
+    experiment: String,
+    /// Set a key to another value: host.tcp.congestion=dctcp. Several times for several keys; see
+    /// `narrows keys`.
+    #[arg(long, value_name = "KEY=VALUE", help_heading = WHAT)]
+    set: Vec<String>,
+    /// Vary a key: run.seed=1-8, or host.tcp.congestion=reno,cubic. In place of what the file
+    /// says of that key.
+    #[arg(long, value_name = "KEY=LIST", help_heading = WHAT)]
+    sweep: Vec<String>,
+    /// Runs of each point; with more than one: mean and 95 % confidence interval.
+    #[arg(short, long, value_name = "N", help_heading = WHAT)]
+    repetitions: Option<String>,
+    /// Seed of everything random.
+    #[arg(long, value_name = "N", help_heading = WHAT)]
+    seed: Option<String>,
+    /// Only the I-th of N parts of the runs; `narrows merge` puts them together.
+    #[arg(long, value_name = "I/N", requires = "out", help_heading = WHAT)]
+    shard: Option<Shard>,
+    /// Leave out the runs that this folder of results has already.
+    #[arg(long, value_name = "DIR", requires = "out", help_heading = WHAT)]
+    except: Option<PathBuf>,
+    /// Have Slurm run it: submits an array job of N shards, 16 unless given, and a job that merges
+    /// them into the folder of --out.
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "16",
+        value_parser = super::values::whole(1, 1_000), requires = "out",
+        conflicts_with_all = ["shard", "except", "dry_run", "check", "junit", "threads", "pcap", "trace"], help_heading = WHAT)]
+    slurm: Option<u32>,
+    /// With --slurm: an option of sbatch, such as --sbatch=--partition=long. Several times for
+    /// several.
+    #[arg(long, value_name = "OPTION", requires = "slurm", allow_hyphen_values = true, help_heading = WHAT)]
+    sbatch: Vec<String>,
+    /// Show how many runs there are and how large, what time and memory they need by some trials
+    /// of a few seconds, and do nothing else.
+    #[arg(long, help_heading = WHAT)]
+    dry_run: bool,
+    /// End with exit code 1 if what the experiment expects does not come out.
+    #[arg(long, help_heading = WHAT)]
+    check: bool,
+    /// Runs at the same time [default: one for each core]; changes no result.
+    #[arg(short = 'j', long, value_name = "N", value_parser = super::values::whole(1, 1_024), help_heading = WHAT)]
+    threads: Option<u32>,
+
+    /// Put everything into this folder, and go on there if it has some of it already.
+    #[arg(short, long, value_name = "DIR", help_heading = OUTPUT)]
+    out: Option<PathBuf>,
+    /// Write what was expected and what came out as JUnit XML.
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    junit: Option<PathBuf>,
+    #[command(flatten)]
+    record: RecordArgs,
+    /// The host at whose link, at its switch, the capture is taken [default: the first].
+    #[arg(long, value_name = "HOST", requires = "pcap", help_heading = OUTPUT)]
+    pcap_at: Option<String>,
+    /// No progress, no table: only what happened, and errors.
+    #[arg(short, long, help_heading = OUTPUT)]
+    quiet: bool,
+}
+
+impl RunArgs {
+    /// Which of the runs are asked for.
+    fn part(&self) -> Shard {
+        self.shard.unwrap_or(Shard::WHOLE)
+    }
+}
+
+/// The text of what `name` names: a file, or what ships.
+fn read(name: &str) -> Result<(String, String), Stop> {
+    // A file by its looks, or because it is there.
+    let looks_like_a_file = name.ends_with(".toml") || name.contains(['/', '\\']);
+    if !looks_like_a_file && let Ok(shipped) = Shipped::get(name) {
+        return Ok((format!("<{name}>"), shipped.text.to_owned()));
+    }
+    match fs::read_to_string(name) {
+        Ok(text) => Ok((name.to_owned(), text)),
+        Err(_) if !looks_like_a_file => {
+            let all: Vec<&str> = shipped::ALL.iter().map(|s| s.name).collect();
+            let near = match Shipped::get(name) {
+                Err(Some(near)) => format!("did you mean '{near}'?"),
+                _ => format!("experiments that ship are {}", all.join(", ")),
+            };
+            Err(Stop::Failed(format!(
+                "there is no file and no experiment '{name}'; {near}"
+            )))
+        }
+        Err(e) => Err(Stop::Failed(format!("cannot read {name}: {e}"))),
+    }
+}
+
+/// What is wrong with a file.
+fn wrong(errors: &FileErrors) -> Stop {
+    let n = errors.errors.len();
+    let count = match n {
+        1 => String::new(),
+        n => format!("\n\n{n} mistakes"),
+    };
+    Stop::Wrong(format!("{errors}{count}\n"))
+}
+
+fn impossible(source: &Source, e: &Invalid) -> Stop {
+    Stop::Wrong(format!("{}\n", source.locate(e)))
+}
+
+/// Puts what the options say into the experiment; what is to be known of it.
+fn apply(
+    experiment: &mut Experiment,
+    registry: &Registry,
+    args: &RunArgs,
+) -> Result<Vec<String>, Stop> {
+    let pair = |option: &'static str, text: &str| {
+        let found = text
+            .split_once('=')
+            .map(|(k, v)| (k.trim().to_owned(), v.trim().to_owned()));
+        let help = "expected KEY=VALUE; `narrows keys` lists the keys";
+        found.ok_or_else(|| super::usage(option, text, help))
+    };
+    let mut notes = Vec::new();
+    // Keys with the option that set them.
+    let mut settled: Vec<(String, &'static str)> = Vec::new();
+    // `dctcp:g=1/32` has an equals sign of its own, and so may a quoted key: the first one counts.
+    for text in &args.set {
+        let (key, value) = pair("set", text)?;
+        let axis = experiment.axis_name(&key);
+        experiment.settle(registry, &axis, &value);
+        let lost = experiment.lost_by(registry, &key, &value);
+        let set = experiment.set(registry, &key, &value);
+        set.map_err(|e| super::usage("set", text, &e.to_string()))?;
+        if !lost.is_empty() {
+            let lost = lost.join(", ");
+            notes.push(format!(
+                "{axis} is {value}, which has no {lost}: what was set there does not apply"
+            ));
+        }
+        settled.push((axis, "--set"));
+    }
+    for (option, key, value) in [
+        ("repetitions", "run.repetitions", &args.repetitions),
+        ("seed", "run.seed", &args.seed),
+    ] {
+        if let Some(value) = value {
+            experiment.settle(registry, key, value);
+            let set = experiment.set(registry, key, value);
+            set.map_err(|e| super::usage(option, value, &e.to_string()))?;
+            let option = if key == "run.seed" {
+                "--seed"
+            } else {
+                "--repetitions"
+            };
+            settled.push((key.to_owned(), option));
+        }
+    }
+    for text in &args.sweep {
+        let (key, values) = pair("sweep", text)?;
+        let axis = experiment.axis_name(&key);
+        if let Some((_, option)) = settled.iter().find(|(known, _)| *known == axis) {
+            let why = format!("{option} gives {axis} one value: leave out one of the two");
+            return Err(super::usage("sweep", text, &why));
+        }
+        let key = format!("sweep.{}", narrows_experiment::model::quoted(&key));
+        let varied = experiment.set(registry, &key, &values);
+        varied.map_err(|e| super::usage("sweep", text, &e.to_string()))?;
+        Plan::new(experiment, registry).map_err(|e| super::usage("sweep", text, &e.why))?;
+    }
+    Ok(notes)
+}
+
+/// Run it; the exit code.
+pub(super) fn run<R>(
+    app: &App<R>,
+    args: &RunArgs,
+    command: &[OsString],
+    console: &mut Console<'_>,
+) -> Result<u8, Stop> {
+    let [pcap, trace] = args.record.wanted();
+    apart(&[Wanted::file("junit", args.junit.as_deref()), pcap, trace])?;
+    let registry = &app.catalog.registry;
+    let (name, text) = read(&args.experiment)?;
+    let loaded = Loaded::parse(&name, &text, registry).map_err(|e| wrong(&e))?;
+    let (mut experiment, source) = (loaded.experiment, loaded.source);
+    for note in apply(&mut experiment, registry, args)? {
+        console.say_aside(&format!("narrows: {note}\n"))?;
+    }
+    let plan = Plan::new(&experiment, registry).map_err(|e| impossible(&source, &e))?;
+    check_metrics(&plan, registry).map_err(|e| impossible(&source, &e))?;
+    if args.dry_run {
+        let dry = Dry {
+            plan: &plan,
+            registry,
+            shard: args.part(),
+            threads: threads(args),
+            cancel: console.cancel,
+        };
+        let text = dry.text().map_err(|e| impossible(&source, &e))?;
+        if console.cancel.load(Ordering::Relaxed) {
+            return Ok(EXIT_INTERRUPTED);
+        }
+        print(console.stdout, &text)?;
+        return Ok(EXIT_OK);
+    }
+    plan.check(registry).map_err(|e| impossible(&source, &e))?;
+    let capture_at = recorded_at(args, &plan, registry)?;
+    let junit = args.junit.as_deref();
+    let junit = junit
+        .map(|path| OutputFile::create("JUnit", path))
+        .transpose()?;
+    if let (Some(tasks), Some(out)) = (args.slurm, &args.out) {
+        return submit(args, tasks, out, &plan, registry, console);
+    }
+    let mut store = Store::open(args, &plan, registry)?;
+    let mut done = match &store {
+        Store::Folder(folder) => folder.done(),
+        Store::Memory(_) => BTreeSet::new(),
+    };
+    if let Some(path) = &args.except {
+        done.extend(Folder::done_in(path, &plan, registry).map_err(folder_error)?);
+    }
+    let runs = plan.missing(args.part(), &done);
+    if args.record.is_any() && runs.is_empty() {
+        let why = "the folder of --out has this run already, and no other is left to record: give \
+                   another folder";
+        return Err(Stop::Failed(why.to_owned()));
+    }
+    let mut recorders = args.record.open()?;
+    let first = RunContext {
+        capture_at,
+        ..recorders.context()
+    };
+    let finished = work(args, &plan, registry, &runs, first, &mut store, console);
+    // What was recorded before an interruption or error is kept.
+    let broken = recorders.finish();
+    for error in &broken {
+        tell(error, console);
+    }
+    let finished = finished?;
+    store.finish(registry)?;
+    let records = store.records();
+    let summary = Summary::new(&plan, records);
+    let verdicts = summary
+        .verdicts(&registry.metrics)
+        .map_err(|e| impossible(&source, &e))?;
+    if let Store::Folder(folder) = &store {
+        let report = Report {
+            summary: &summary,
+            registry,
+            folder,
+            verdicts: &verdicts,
+            command: &command_line(command),
+        };
+        report.write().map_err(folder_error)?;
+    }
+    if !args.quiet {
+        let colour = if console.colour {
+            Colour::Ansi
+        } else {
+            Colour::Plain
+        };
+        let table = points::table(&summary, registry, colour);
+        print(console.stdout, &table)?;
+        print(console.stdout, &points::verdicts(&verdicts, colour))?;
+    }
+    if let Some(file) = junit {
+        let text = points::junit(&experiment.title, &verdicts);
+        file.finish_with(text.as_bytes())?;
+    }
+    if let Some(out) = &args.out {
+        let count = records.len();
+        let all = plan.runs();
+        let rest = if count < all {
+            format!(" of {all}")
+        } else {
+            String::new()
+        };
+        let runs = if count == 1 { "run is" } else { "runs are" };
+        let text = format!("narrows: {count}{rest} {runs} in {}\n", out.display());
+        if !args.quiet {
+            console.say_aside(&text)?;
+        }
+    }
+    if console.cancel.load(Ordering::Relaxed) {
+        console.say_aside("narrows: interrupted; what was finished is above\n")?;
+        return Ok(EXIT_INTERRUPTED);
+    }
+    // A run that was cut by its time is what was asked for; these are not.
+    let wrong = ["stalled", "connection-lost", "corrupt-data"];
+    let wrong = records.iter().any(|r| wrong.contains(&r.outcome.as_str()));
+    let failed = |v: &Verdict| v.holds != Holds::Yes;
+    let unmet = args.check && verdicts.iter().any(failed);
+    Ok(
+        if finished == Finished::All && !unmet && !wrong && broken.is_empty() {
+            EXIT_OK
+        } else {
+            EXIT_FAILED
+        },
+    )
+}
+
+/// Runs at the same time.
+fn threads(args: &RunArgs) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    args.threads.map_or(cores, |n| n as usize)
+}
+
+/// Has Slurm run it.
+fn submit(
+    args: &RunArgs,
+    tasks: u32,
+    out: &Path,
+    plan: &Plan,
+    registry: &Registry,
+    console: &mut Console<'_>,
+) -> Result<u8, Stop> {
+    // The folder says whether it has results of something else, and what is left to run.
+    let folder = Folder::open(out, plan, registry).map_err(folder_error)?;
+    let missing = plan.missing(Shard::WHOLE, &folder.done()).len();
+    drop(folder);
+    if missing == 0 {
+        let text = format!(
+            "narrows: all {} runs are in {}\n",
+            plan.runs(),
+            out.display()
+        );
+        console.say_aside(&text)?;
+        return Ok(EXIT_OK);
+    }
+    let jobs = Jobs {
+        out,
+        tasks: tasks.min(u32::try_from(missing).unwrap_or(u32::MAX)),
+        options: &args.sbatch,
+    };
+    let Submitted { array, merge } = jobs.submit()?;
+    if !args.quiet {
+        let text = format!(
+            "narrows: job {array} does {missing} runs in {} tasks, job {merge} puts them into {}\n",
+            jobs.tasks,
+            out.display()
+        );
+        console.say_aside(&text)?;
+    }
+    Ok(EXIT_OK)
+}
+
+/// Whether one run can be recorded, and at which host.
+fn recorded_at(args: &RunArgs, plan: &Plan, registry: &Registry) -> Result<HostId, Stop> {
+    if !args.record.is_any() {
+        return Ok(HostId(0));
+    }
+    let mut how = Vec::new();
+    let base = plan.base();
+    let values = base.sweep.iter().filter(|axis| axis.values.len() > 1);
+    how.extend(values.map(|axis| format!("--set {}=VALUE", axis.key)));
+    if base.run.repetitions > 1 {
+        how.push("-r 1".to_owned());
+    }
+    let how = format!("choose one with {}", how.join(" "));
+    args.record.check(plan.part(args.part()).count(), &how)?;
+    let (Some(name), Some(run)) = (&args.pcap_at, plan.part(args.part()).next()) else {
+        return Ok(HostId(0));
+    };
+    let experiment = plan.experiment(run, registry);
+    let host = experiment.and_then(|e| e.host_named(registry, name));
+    let host = host.map_err(|e| Stop::Failed(e.to_string()))?;
+    host.ok_or_else(|| super::usage("pcap-at", name, "expected the name of one host, as h0"))
+}
+
+/// Whether what is shown and expected can be measured.
+fn check_metrics(plan: &Plan, registry: &Registry) -> Result<(), Invalid> {
+    let base = plan.base();
+    let check = |key: String, name: &str| {
+        let named = metric_name(&registry.metrics, base, name);
+        named.map(|_| ()).map_err(|why| Invalid::new(key, why))
+    };
+    for name in &base.show.y {
+        check("show.y".to_owned(), name)?;
+    }
+    for (n, expect) in base.expect.iter().enumerate() {
+        if let Some(name) = &expect.that {
+            check(format!("expect.{n}.that"), name)?;
+        }
+    }
+    // What is expected can be looked up, whatever comes out.
+    Summary::new(plan, &[]).verdicts(&registry.metrics)?;
+    if let Some(x) = &base.show.x
+        && !base.sweep.iter().any(|axis| axis.key == *x)
+    {
+        let varied: Vec<&str> = base.sweep.iter().map(|a| a.key.as_str()).collect();
+        let why = format!("'{x}' is not varied; what is: {}", varied.join(", "));
+        return Err(Invalid::new("show.x", why));
+    }
+    Ok(())
+}
+
+/// Where the runs are kept.
+enum Store {
+    Folder(Box<Folder>),
+    Memory(Vec<Record>),
+}
+
+fn folder_error(e: FolderError) -> Stop {
+    Stop::Failed(e.to_string())
+}
+
+impl Store {
+    fn open(args: &RunArgs, plan: &Plan, registry: &Registry) -> Result<Self, Stop> {
+        Ok(match &args.out {
+            None => Self::Memory(Vec::new()),
+            Some(path) => {
+                let folder = Folder::open(path, plan, registry).map_err(folder_error)?;
+                Self::Folder(Box::new(folder))
+            }
+        })
+    }
+
+    fn records(&self) -> &[Record] {
+        match self {
+            Self::Folder(folder) => folder.records(),
+            Self::Memory(records) => records,
+        }
+    }
+
+    fn finish(&self, registry: &Registry) -> Result<(), Stop> {
+        match self {
+            Self::Folder(folder) => folder.write_tables(registry).map_err(folder_error),
+            Self::Memory(_) => Ok(()),
+        }
+    }
+}
+
+/// How the work ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Finished {
+    All,
+    NotAll,
+}
+
+/// Does `runs`, the first of them with what `first` says of capture and trace.
+fn work(
+    args: &RunArgs,
+    plan: &Plan,
+    registry: &Registry,
+    runs: &[PlannedRun],
+    first: RunContext<'_>,
+    store: &mut Store,
+    console: &mut Console<'_>,
+) -> Result<Finished, Stop> {
+    let had = store.records().len();
+    if had > 0 && !args.quiet {
+        let text = format!(
+            "narrows: {had} runs are there already, {} to go\n",
+            runs.len()
+        );
+        console.say_aside(&text)?;
+    }
+    let watcher = Watcher::of(args.quiet, console.stderr_terminal);
+    let progress = Progress::new(watcher, "runs", runs.len(), total_cost(runs.len()));
+    let kept = Mutex::new((store, Vec::<String>::new(), None::<Stop>));
+    let ended = |run: PlannedRun, outcome| {
+        let mut kept = kept
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (store, failures, stop) = &mut *kept;
+        match outcome {
+            Ok(outcome) => match store {
+                Store::Memory(records) => {
+                    records.push(Record::of(plan, run, &outcome, registry));
+                }
+                Store::Folder(folder) => {
+                    if let Err(e) = folder.add(plan, run, &outcome, registry) {
+                        *stop = Some(folder_error(e));
+                        return GoOn::No;
+                    }
+                }
+            },
+            Err(RunError::Cancelled) => {}
+            Err(e) => {
+                let seed = plan.seed(run);
+                failures.push(format!("{} (seed {seed}): {e}", plan.label(run.point)));
+            }
+        }
+        GoOn::Yes
+    };
+    let step = |step| progress.of(step);
+    let listener = Listener {
+        step: &step,
+        ended: &ended,
+    };
+    execute(
+        plan,
+        registry,
+        runs,
+        threads(args),
+        console.cancel,
+        first,
+        listener,
+    );
+    progress.finish();
+    let (_, failures, stop) = kept
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some(stop) = stop {
+        return Err(stop);
+    }
+    for failure in &failures {
+        console.say_aside(&format!("narrows: a run failed: {failure}\n"))?;
+    }
+    Ok(if failures.is_empty() {
+        Finished::All
+    } else {
+        Finished::NotAll
+    })
+}

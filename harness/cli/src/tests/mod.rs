@@ -1,0 +1,560 @@
+use super::*;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+mod fake;
+mod files;
+mod flows;
+mod reports;
+mod validate;
+
+/// What a command did.
+pub(super) struct Ran {
+    pub(super) code: u8,
+    pub(super) out: String,
+    pub(super) err: String,
+}
+
+pub(super) fn app() -> App<impl IncastRunner> {
+    once(App::new(Catalog::default(), fake::run))
+}
+
+/// One run of each point where no option says otherwise.
+pub(super) fn once<R>(mut app: App<R>) -> App<R> {
+    app.defaults.repetitions = 1;
+    app
+}
+
+/// Run `narrows` with the words of `line`.
+pub(super) fn narrows(line: &str) -> Ran {
+    narrows_with(&app(), line, &AtomicBool::new(false))
+}
+
+pub(super) fn narrows_with<R: IncastRunner>(app: &App<R>, line: &str, cancel: &AtomicBool) -> Ran {
+    narrows_in(COLUMNS, app, line, cancel)
+}
+
+/// On a screen of so many columns.
+pub(super) fn narrows_in<R: IncastRunner>(
+    columns: usize,
+    app: &App<R>,
+    line: &str,
+    cancel: &AtomicBool,
+) -> Ran {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut console = Console {
+        stdout: &mut out,
+        stderr: &mut err,
+        colour: false,
+        columns,
+        wrap: Wrap {
+            stdout: (columns < COLUMNS).then_some(columns),
+            stderr: (columns < COLUMNS).then_some(columns),
+        },
+        stderr_terminal: false,
+        cancel,
+    };
+    let args = std::iter::once("narrows")
+        .chain(line.split_whitespace())
+        .map(OsString::from);
+    let code = app.run(args, &mut console);
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ran {
+        code,
+        out: text(out),
+        err: text(err),
+    }
+}
+
+/// An empty folder for one test.
+pub(super) fn folder(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("narrows-cli-{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).unwrap();
+    path
+}
+
+pub(super) fn files_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|e| e.unwrap().file_name().display().to_string())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn options_are_consistent() {
+    use clap::CommandFactory;
+    Cli::command().debug_assert();
+}
+
+/// What is wrong, the option, and what would be right.
+#[test]
+fn errors_name_option_range_and_near_match() {
+    for (line, parts) in [
+        (
+            "incast --cc cubik",
+            &["'cubik' for '--cc'", "did you mean 'cubic'?"][..],
+        ),
+        (
+            "incast --rto linus",
+            &["'linus' for '--rto'", "did you mean 'linux'?"],
+        ),
+        (
+            "incast --rto 5",
+            &["'5' for '--rto'", "with its unit, such as 5ms"],
+        ),
+        (
+            "incast --seed x",
+            &[
+                "'x' for '--seed",
+                "whole number from 0 to 18446744073709551615",
+            ],
+        ),
+        (
+            "incast --ecn-threshold 5",
+            &["expected off, packets or bytes"],
+        ),
+        ("incast --tick 5", &["expected exact or a time"]),
+        ("incast --seed -1", &["'-1' for '--seed", "from 0 to"]),
+        (
+            "incast --delay -1us",
+            &["'-1us' for '--delay", "allowed is 0s to 10s"],
+        ),
+        ("incast -n -1", &["'-1' for '--servers", "from 1 to 60000"]),
+        ("incast --iw 0", &["'0' for '--initial-window", "1 to 1000"]),
+        ("incast --sru -4", &["--sru", "allowed is 1B to 1TiB"]),
+        (
+            "incast --codel 5ms",
+            &["expected TARGET:INTERVAL", "allowed is 100ns to 100s"],
+        ),
+        (
+            "incast --codel 100ms:5ms",
+            &["'100ms:5ms' for '--codel'", "below the interval"],
+        ),
+        (
+            "flows --lose-each 2",
+            &["'2' for '--lose-each", "from 3 to"],
+        ),
+        ("flows --seed -1", &["'-1' for '--seed", "from 0 to"]),
+        ("flows --rtt -1us", &["--rtt", "allowed is 0s to 40s"]),
+        (
+            "flows --impair lose=1%",
+            &["--impair", "did you mean 'loss'?", "allowed is shares"],
+        ),
+        (
+            "incast --delayed-ack 2",
+            &["such as 2/40ms: the unit is missing"],
+        ),
+        (
+            "incast --loss rakc",
+            &["'rakc' for '--loss'", "did you mean 'rack'?"],
+        ),
+        (
+            "incast --preset fast8",
+            &["'fast8' for '--preset'", "did you mean 'fast08'?"],
+        ),
+        ("incast --cc dctcp:g=7", &["--cc", "fraction"]),
+        ("incast --servers 0", &["'0' for '--servers", "1 to 60000"]),
+        ("incast --servers 64-1", &["--servers", "empty"]),
+        ("incast --rate 5T", &["'5T' for '--rate", "1kb/s to 1Tb/s"]),
+        ("incast --rate 1GB/s", &["--rate", "bytes"]),
+        ("incast --delay 25", &["--delay", "unit is missing"]),
+        (
+            "incast --buffer 64",
+            &["--buffer", "packets (64p) or bytes (64B)"],
+        ),
+        (
+            "incast --buffer 1000B",
+            &["'1kB' for '--buffer'", "allowed is 1518B to"],
+        ),
+        (
+            "incast --shared-buffer 4MB:0",
+            &["'4MB:0' for '--shared-buffer", "above zero"],
+        ),
+        (
+            "incast --shared-buffer 1000B",
+            &["'1kB' for '--shared-buffer'", "allowed is 1518B to"],
+        ),
+        (
+            "incast --impair los=1%",
+            &["'los=1%' for '--impair", "did you mean 'loss'?"],
+        ),
+        (
+            "incast --impair loss=1%,reorder=1%,hold=0",
+            &["--impair", "longer than zero"],
+        ),
+        ("incast --mss 9000", &["'9000' for '--mss'", "64 to 1460"]),
+        (
+            "incast --initial-window 0",
+            &["--initial-window", "1 to 1000"],
+        ),
+        (
+            "incast --initial-window 1001",
+            &["'1001' for '--initial-window", "1 to 1000"],
+        ),
+        (
+            "flows --initial-window 5000",
+            &["'5000' for '--initial-window", "1 to 1000"],
+        ),
+        (
+            "incast --cc reno,dctcp --ecn off",
+            &["'off with --cc dctcp' for '--ecn'", "choose --ecn auto"],
+        ),
+        (
+            "incast --cc dctcp --ecn auto,classic",
+            &["'classic with --cc dctcp' for '--ecn'", "RFC 8257"],
+        ),
+        (
+            "incast --loss newreno --sack on,off",
+            &["'on with --loss newreno' for '--sack'", "leave --sack out"],
+        ),
+        (
+            "incast --loss sack,reno --sack on",
+            &["'on with --loss reno' for '--sack'", "--loss sack or rack"],
+        ),
+        (
+            "incast --preset fast08 --time-limit 1s",
+            &[
+                "'1s' for '--time-limit'",
+                "--preset fast08 runs for 20s",
+                "--duration 1s",
+            ],
+        ),
+        (
+            "incast --preset fast08 --loss sack",
+            &[
+                "--loss sack",
+                "it comes from --preset fast08: give --sack, too",
+                "--sack on",
+            ],
+        ),
+        (
+            "incast --preset fast08 --mtu 500",
+            &[
+                "'1000' for '--mss'",
+                "460 with --mtu 500",
+                "from --preset fast08",
+            ],
+        ),
+        (
+            "incast --mtu 65535",
+            &[
+                "'64KiB' for '--buffer'",
+                "--mtu 65535",
+                "it is the default: give --buffer, too",
+            ],
+        ),
+        (
+            "incast -n 1-10000 -r 10000",
+            &[
+                "'10000' for '--repetitions'",
+                "900000000 runs",
+                "at most 1000000",
+            ],
+        ),
+        (
+            "incast -n 1-10000 -r 12",
+            &["'10000 server counts' for '--servers'", "1080000 runs"],
+        ),
+        (
+            "incast --rto 100s",
+            &[
+                "'100s' for '--rto'",
+                "allowed is up to 60s",
+                "floor:100s,max=100s",
+            ],
+        ),
+        (
+            "incast --rto floor:100s",
+            &["'floor:100s' for '--rto'", "allowed is up to 60s"],
+        ),
+        (
+            "incast --sru 2TiB",
+            &["'2TiB' for '--sru'", "allowed is 1B to 1TiB"],
+        ),
+        (
+            "flows --rate 200Gb/s",
+            &["'200Gb/s' for '--rate'", "1kb/s to 100Gb/s", "ten times"],
+        ),
+        (
+            "flows --shared-buffer 4MB:2000000",
+            &["'alpha 2000000' for '--shared-buffer'", "1 to 1048576"],
+        ),
+        (
+            "flows --shared-buffer 1kB",
+            &["'1kB' for '--shared-buffer'", "allowed is"],
+        ),
+        ("flows --rtt 41s", &["'41s' for '--rtt'", "0s to 40s"]),
+        (
+            "flows --apart 2s",
+            &["'2s' for '--apart'", "after --duration"],
+        ),
+        (
+            "flows --svg x --plot cwnd --interval 50ns",
+            &["'50ns' for '--interval'", "allowed is 100ns"],
+        ),
+        (
+            "incast --json --csv /dev/stdout",
+            &["--csv", "--json goes to standard output already"],
+        ),
+        (
+            "incast --report -",
+            &["'-' for '--report'", "give its name"],
+        ),
+        ("incast --svg -", &["'-' for '--svg'", "give its name"]),
+        (
+            "incast -n 2 --cc reno --rto 1ms --pcap -",
+            &["'-' for '--pcap'", "give its name"],
+        ),
+        (
+            "incast -n 2 --cc reno --rto 1ms --trace -",
+            &["'-' for '--trace'", "give its name"],
+        ),
+        ("flows --pcap -", &["'-' for '--pcap'", "give its name"]),
+        ("flows --trace -", &["'-' for '--trace'", "give its name"]),
+        (
+            "validate --report -",
+            &["'-' for '--report'", "give its name"],
+        ),
+        ("incast --repetitions 0", &["--repetitions", "1 to 10000"]),
+        (
+            "incast -n 4,4",
+            &["'4,4' for '--servers", "'4' is there twice"],
+        ),
+        ("incast --cc reno,reno", &["--cc", "'reno' is there twice"]),
+        (
+            "incast --svg x.pdf",
+            &["'x.pdf' for '--svg'", "SVG", "not .pdf but x.svg"],
+        ),
+        ("flows --svg x.PNG", &["'x.PNG' for '--svg'", "x.svg"]),
+        ("incast --json x.csv", &["'x.csv' for '--json'", "x.json"]),
+        ("incast --csv x.json", &["'x.json' for '--csv'", "x.csv"]),
+        (
+            "incast --report x.pdf",
+            &["'x.pdf' for '--report'", "x.html"],
+        ),
+        (
+            "flows --pcap x.json",
+            &["'x.json' for '--pcap'", "x.pcapng"],
+        ),
+        ("flows --trace x.csv", &["'x.csv' for '--trace'", "x.jsonl"]),
+        (
+            "validate --report x.md",
+            &["'x.md' for '--report'", "x.html"],
+        ),
+        ("incast --snaplen 96", &["--snaplen", "--pcap"]),
+        ("live incast --snaplen 96", &["--snaplen", "--pcap"]),
+        (
+            "incast -n 2 --cc reno --rto 1ms --pcap x --snaplen 1MB",
+            &["--snaplen", "40B to 256KiB"],
+        ),
+        (
+            "incast --red 10p:2000000000p:5",
+            &["'2000000000p' for '--red'", "1073741824p"],
+        ),
+        ("incast --sack off", &["--sack", "newreno"]),
+        ("incast --order sorted", &["--order", "shuffled, fixed"]),
+        (
+            "incast --sru 1MB --block 1MB",
+            &["--sru", "--block", "cannot be used with"],
+        ),
+        (
+            "incast --blocks 3 --duration 1s",
+            &["--blocks", "--duration", "cannot be used with"],
+        ),
+        ("incast --bufer 64p", &["--bufer", "--buffer"]),
+        ("incats", &["incats", "incast"]),
+        (
+            "incast --json --csv",
+            &["--csv", "--json goes to standard output already"],
+        ),
+        (
+            "incast --pcap x.pcapng",
+            &["--pcap", "one run", "90", "--servers"],
+        ),
+        (
+            "incast --trace x.jsonl",
+            &["--trace", "a trace is of one run", "90"],
+        ),
+    ] {
+        let ran = narrows(line);
+        assert_eq!(ran.code, EXIT_USAGE, "{line}: {}{}", ran.out, ran.err);
+        for part in parts {
+            assert!(
+                ran.err.contains(part),
+                "{line}: no '{part}' in\n{}",
+                ran.err
+            );
+        }
+        assert!(ran.out.is_empty());
+    }
+}
+
+#[test]
+fn help_and_version_go_to_standard_output() {
+    for line in [
+        "--help",
+        "incast --help",
+        "help incast",
+        "validate --help",
+        "list --help",
+        "--version",
+    ] {
+        let ran = narrows(line);
+        assert_eq!((ran.code, ran.err.as_str()), (EXIT_OK, ""), "{line}");
+        assert!(!ran.out.is_empty());
+    }
+    assert_eq!(narrows("").code, EXIT_USAGE);
+}
+
+#[test]
+fn list_shows_every_name_with_a_line() {
+    let ran = narrows("list");
+    assert_eq!(ran.code, EXIT_OK);
+    let catalog = Catalog::default();
+    for kind in catalog::Kind::ALL {
+        for entry in catalog.entries(kind) {
+            let start = format!("{} ", entry.name);
+            let mut lines = ran.out.lines().filter(|l| l.trim().starts_with(&start));
+            assert!(lines.any(|l| l.contains(&entry.summary)), "{}", entry.name);
+        }
+    }
+    assert!(
+        ran.out.lines().all(|l| l.chars().count() <= 100),
+        "{}",
+        ran.out
+    );
+    assert!(narrows("list --parameters").out.contains("dctcp[:"));
+}
+
+/// A user's own algorithm is found by name, in the list and on the command line.
+#[test]
+fn own_names_work_like_ours() {
+    use narrows::congestion::{FlowStart, Reno};
+    let mut catalog = Catalog::default();
+    let congestion = catalog.registry.congestion_mut();
+    congestion.register("mine", "an experiment", |s: &FlowStart| Reno::new(s));
+    let app = once(App::new(catalog, fake::run));
+    let cancel = AtomicBool::new(false);
+    assert!(
+        narrows_with(&app, "list", &cancel)
+            .out
+            .contains("an experiment")
+    );
+    let ran = narrows_with(&app, "incast --cc mine -n 2 --no-report", &cancel);
+    assert_eq!(ran.code, EXIT_OK);
+    assert!(ran.out.contains("mine / 1ms"), "{}", ran.out);
+}
+
+#[test]
+fn options_reach_the_runs() {
+    let seen = std::sync::Mutex::new(Vec::new());
+    let runner = |spec: &narrows_experiment::scenario::IncastSpec,
+                  ctx: narrows_experiment::scenario::RunContext<'_>| {
+        seen.lock().unwrap().push(spec.clone());
+        fake::run(spec, ctx)
+    };
+    let line = "incast -n 4 --cc cubic:l=2,fast-convergence=off --rto 5ms --buffer 64p --ecn-threshold 20p \
+        --block 1MB --blocks 7 --time-limit 9s --rate 10G --delay 5us --jitter 0 --tick 10ms \
+        --loss rack --prr off --limited-transmit off --timestamps on --ecn classic \
+        --delayed-ack 2/40ms --initial-window 2 --rwnd 64KiB --mss 1000 --mtu 1040 --framing none \
+        --queue-counting with-in-service --server-nic 50p --client-nic 10p --request 1000B \
+        --order fixed --seed 9 --wire --no-report --quiet \
+        --shared-buffer 4MB:1/4 --impair loss=0.1%,on=data \
+        --ties waited-last --undo off --idle-restart rfc5681";
+    let ran = narrows_with(
+        &once(App::new(Catalog::default(), runner)),
+        line,
+        &AtomicBool::new(false),
+    );
+    assert_eq!(ran.code, EXIT_OK, "{}", ran.err);
+    let specs = seen.lock().unwrap();
+    assert_eq!(specs.len(), 1);
+    let text = format!("{:?}", specs[0]);
+    for part in [
+        "servers: 4,",
+        "Fixed(1000000B)",
+        "blocks: 7, time_limit: 9s",
+        "request: Request { size: 1000B, order: Fixed }",
+        "start_jitter: 0ns",
+        "link_rate: 10Gb/s, link_delay: 5us, framing: None, mtu: 1040",
+        "port_buffer: Packets(64), queue_counting: WithInService, aqm: EcnStep(Packets(20))",
+        "server_nic: Packets(50), client_nic: Packets(10)",
+        "congestion: \"cubic:l=2,fast-convergence=off\", rto: \"5ms\", loss_detector: \"rack\"",
+        "sack: true, prr: false, limited_transmit: false, timestamps: true, ecn: Classic",
+        "delayed_ack: On { segments: 2, timeout: 40ms }",
+        "initial_window: 2, receive_window: Some(65536B), mss: Some(1000), timer_tick: 10ms",
+        "shared_buffer: Some(SharedBuffer { size: 4000000B, alpha: (1, 4) })",
+        "impair: Impair { loss: Share(1000000), corrupt: Share(0),",
+        "on: Data }",
+        "ties: WaitedLast",
+        "idle_restart: Rfc5681, undo_spurious: false",
+        "seed: 9, repetition: 0, wire: true",
+    ] {
+        assert!(text.contains(part), "no '{part}' in\n{text}");
+    }
+}
+
+/// Each habit of ns-2 that the preset has can be taken from it.
+#[test]
+fn the_habits_of_a_preset_have_names() {
+    let seen = std::sync::Mutex::new(Vec::new());
+    let runner = |spec: &narrows_experiment::scenario::IncastSpec,
+                  ctx: narrows_experiment::scenario::RunContext<'_>| {
+        seen.lock().unwrap().push(spec.clone());
+        fake::run(spec, ctx)
+    };
+    let app = once(App::new(Catalog::default(), runner));
+    let run = |line: &str| {
+        let ran = narrows_with(&app, line, &AtomicBool::new(false));
+        assert_eq!(ran.code, EXIT_OK, "{line}: {}", ran.err);
+        format!("{:?}", seen.lock().unwrap().pop().unwrap())
+    };
+    let plain = "incast --no-report --quiet -n 4 --cc reno --rto 1ms";
+    let given = run(&format!("{plain} --queue-counting ns-2"));
+    assert!(given.contains("queue_counting: Ns2"), "{given}");
+    let preset = "incast --preset fast08 --no-report --quiet -n 4";
+    for (option, part) in [
+        ("--queue-counting waiting", "queue_counting: Waiting"),
+        ("--ties shuffled", "ties: Shuffled"),
+        ("--idle-restart keep", "idle_restart: Keep"),
+        ("--undo on", "undo_spurious: true"),
+        ("--cc reno", "congestion: \"reno\""),
+    ] {
+        assert!(!run(preset).contains(part), "{part} is the preset's own");
+        let given = run(&format!("{preset} {option}"));
+        assert!(given.contains(part), "{option}: {given}");
+    }
+}
+
+#[test]
+fn presets_are_a_start_that_options_change() {
+    let ran = narrows("incast --preset fast08 -n 4,8 --buffer 32p,256p --no-report");
+    assert_eq!(ran.code, EXIT_OK, "{}", ran.err);
+    assert!(
+        ran.out
+            .contains("reno:end=ssthresh / floor:200ms,initial=3s / buffer 256p"),
+        "{}",
+        ran.out
+    );
+}
+
+#[test]
+fn a_point_is_run_three_times_but_once_where_it_is_recorded() {
+    let count = |options: &str| {
+        let app = App::new(Catalog::default(), fake::run);
+        let dir = folder("times");
+        let file = dir.join("x.pcapng").display().to_string();
+        let line = format!("incast -n 4 --cc reno --rto linux --no-report --csv - {options}");
+        let line = line.replace("FILE", &file);
+        let ran = narrows_with(&app, &line, &AtomicBool::new(false));
+        assert_eq!(ran.code, EXIT_OK, "{}", ran.err);
+        fs::remove_dir_all(&dir).unwrap();
+        ran.out.lines().count() - 1
+    };
+    assert_eq!(count(""), 3);
+    assert_eq!(count("-r 2"), 2);
+    assert_eq!(count("--pcap FILE"), 1);
+}

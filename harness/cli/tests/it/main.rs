@@ -1,0 +1,8 @@
+//! The command, as a program and as a library.
+
+mod commands;
+mod examples;
+mod experiments;
+mod flows;
+mod outputs;
+mod scripts;

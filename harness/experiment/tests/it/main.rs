@@ -1,0 +1,7 @@
+//! Experiments, through the public face.
+
+mod capture;
+mod determinism;
+mod guide;
+mod own_experiment;
+mod trace;

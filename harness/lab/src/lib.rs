@@ -1,0 +1,48 @@
+//! The TCP on real wires of the kernel: a lab of network namespaces, and servers and clients in
+//! it on the tokio driver.
+//!
+//! [`lab`] makes and removes the lab, [`host`] puts one of our hosts into it. [`serve`],
+//! [`http`], [`transfer`], [`iperf`] and [`incast`] are what runs there.
+
+#![cfg(target_os = "linux")]
+
+pub mod capture;
+mod crowd;
+mod error;
+pub mod host;
+pub mod http;
+pub mod incast;
+pub mod iperf;
+pub mod lab;
+mod netlink;
+mod netns;
+pub mod serve;
+mod shaper;
+pub mod transfer;
+
+pub use error::LiveError;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How often it is looked whether Ctrl-C was pressed.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Until `cancel` is set.
+pub async fn cancelled(cancel: &AtomicBool) {
+    while !cancel.load(Ordering::Relaxed) {
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// A runtime for everything here: one thread, on which the stack's task and those of its users
+/// take turns.
+///
+/// # Errors
+/// When there are no more file descriptors.
+pub fn runtime() -> Result<tokio::runtime::Runtime, LiveError> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| LiveError::io("start the runtime", e))
+}

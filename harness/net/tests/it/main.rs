@@ -1,0 +1,4 @@
+//! The network, through its public face.
+
+mod change;
+mod topologies;
