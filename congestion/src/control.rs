@@ -82,7 +82,7 @@ pub trait CongestionControl: Debug + Send {
 
     /// Congestion window validation has found a window that does not tell what the path holds.
     /// `cwnd` never grows by it. Comes only where the connection's configuration asks for
-    /// RFC 2861 or RFC 7661.
+    /// RFC 2861 or RFC 7661, or for a [local-drop policy](crate::local_drop) that says so.
     fn on_unvalidated(&mut self, what: Unvalidated, flow: &FlowView<'_>) {
         let _ = (what, flow);
     }
@@ -302,6 +302,12 @@ pub enum Unvalidated {
     /// path was seen to hold, and `ssthresh` goes with it (RFC 7661 section 4.4.1). Comes after
     /// [`CongestionControl::on_congestion_event`], and when the recovery is over.
     Exceeded {
+        /// The window to go on with.
+        window: ByteCount,
+    },
+    /// The host's own device or queue refused a segment: `cwnd` comes down to `window`, and
+    /// `ssthresh` stays what it is ([`crate::local_drop`]).
+    Refused {
         /// The window to go on with.
         window: ByteCount,
     },

@@ -6,7 +6,8 @@
 //!   slow start or HyStart++ (RFC 9406).
 //! - [`RtoPolicy`] says how long to wait. [`StandardRto`] is RFC 6298 with every bound a value;
 //!   [`rto::presets`] are the values of papers and systems.
-//! - [`registry`] finds both by name, [`testing`] checks that they keep their promises.
+//! - [`LocalDropPolicy`] says what a segment means that the host's own device refused.
+//! - [`registry`] finds them by name, [`testing`] checks that they keep their promises.
 //!
 //! Facts come in as arguments, time among them; all arithmetic is in integers with their unit in
 //! the type ([`units`]). So the same calls give the same answers on every machine. The crate
@@ -112,6 +113,7 @@ pub mod cubic;
 pub mod dctcp;
 pub mod fixed;
 pub mod hystart;
+pub mod local_drop;
 pub mod place;
 pub mod registry;
 pub mod reno;
@@ -129,6 +131,7 @@ pub use control::{
 pub use cubic::{Cubic, CubicConfig};
 pub use dctcp::{Dctcp, DctcpConfig};
 pub use fixed::Fixed;
+pub use local_drop::{LocalDropPolicy, LocalDropRegistry, LocalDropRule};
 pub use place::{AnyCongestion, AnyRto};
 pub use registry::{CongestionRegistry, LookupError, RtoRegistry};
 pub use reno::Reno;

@@ -154,7 +154,8 @@ impl Window {
     /// A window that was not validated comes down. One that was not used leaves its memory in
     /// `ssthresh`, which never falls by it: at least 3/4 of what it was (RFC 2861 section 3.2,
     /// RFC 7661 section 4.4.3). One that met congestion takes `ssthresh` with it, to two segments
-    /// at least (RFC 7661 section 4.4.1, RFC 5681 equation 4).
+    /// at least (RFC 7661 section 4.4.1, RFC 5681 equation 4). One that the host's own device
+    /// refused comes down alone.
     pub fn unvalidated(&mut self, what: Unvalidated, mss: ByteCount) {
         match what {
             Unvalidated::Unused { window } => {
@@ -165,6 +166,7 @@ impl Window {
                 self.lower_cwnd(window, mss);
                 self.ssthresh = self.cwnd.max(segment(mss) * 2);
             }
+            Unvalidated::Refused { window } => self.lower_cwnd(window, mss),
         }
     }
 

@@ -14,7 +14,7 @@ enum Step {
     Timeout(u32),
     Exit,
     Spurious(bool),
-    Unvalidated(bool, u64),
+    Unvalidated(u8, u64),
     Idle(u64, u64),
     Sent(u64),
     Mss(u64),
@@ -42,7 +42,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0_u32..5).prop_map(Step::Timeout),
         1 => Just(Step::Exit),
         1 => any::<bool>().prop_map(Step::Spurious),
-        1 => (any::<bool>(), bytes()).prop_map(|(unused, to)| Step::Unvalidated(unused, to)),
+        1 => (0..3_u8, bytes()).prop_map(|(what, to)| Step::Unvalidated(what, to)),
         1 => (bytes(), bytes()).prop_map(|(idle, window)| Step::Idle(idle, window)),
         1 => bytes().prop_map(Step::Sent),
         1 => segment_size().prop_map(Step::Mss),
@@ -129,16 +129,22 @@ proptest! {
                         let idle = Duration::from_nanos(idle);
                         cc.on_idle_restart(idle, ByteCount::new(window), &flow);
                     }
-                    Step::Unvalidated(unused, window) => {
+                    Step::Unvalidated(what, window) => {
                         let window = ByteCount::new(window);
                         let ssthresh = cc.ssthresh();
-                        let what = match unused {
-                            true => Unvalidated::Unused { window },
-                            false => Unvalidated::Exceeded { window },
+                        let what = match what {
+                            0 => Unvalidated::Unused { window },
+                            1 => Unvalidated::Exceeded { window },
+                            _ => Unvalidated::Refused { window },
                         };
                         cc.on_unvalidated(what, &flow);
                         prop_assert!(cc.cwnd() <= before, "{name} {step:?}");
-                        prop_assert!(!unused || cc.ssthresh() >= ssthresh, "{name} {step:?}");
+                        let kept = match what {
+                            Unvalidated::Unused { .. } => cc.ssthresh() >= ssthresh,
+                            Unvalidated::Refused { .. } => cc.ssthresh() == ssthresh,
+                            _ => true,
+                        };
+                        prop_assert!(kept, "{name} {step:?}");
                     }
                     Step::Sent(n) => cc.on_sent(ByteCount::new(n), &flow),
                     Step::Mss(_) => cc.on_mss_change(was, &flow),

@@ -11,7 +11,8 @@ use crate::fast_open::FastOpen;
 use crate::recovery::detector::DetectorFactory;
 use crate::recovery::rack::RackTlp;
 use narrows_congestion::{
-    ByteCount, CongestionFactory, Duration, FlowStart, RtoFactory, cubic::Cubic, rto::presets,
+    ByteCount, CongestionFactory, Duration, FlowStart, LocalDropPolicy, LocalDropRule, RtoFactory,
+    cubic::Cubic, rto::presets,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -114,8 +115,8 @@ pub struct TcpConfig {
     /// FIN, before it is given up: a peer may keep its window closed for as long as it likes;
     /// `None`: for ever.
     pub orphan_stall: Option<Duration>,
-    /// What a segment refused by the local device means.
-    pub local_drop: LocalDropPolicy,
+    /// What it means that the local device or queue refused a segment (`ENOBUFS`).
+    pub local_drop: Arc<dyn LocalDropPolicy>,
     /// Spread segments in time.
     pub pacing: PacingMode,
     /// Challenge ACKs of a connection (RFC 5961 section 7).
@@ -181,7 +182,7 @@ impl Default for TcpConfig {
             time_wait: Duration::from_secs(60),
             fin_wait_2: Some(Duration::from_secs(60)),
             orphan_stall: Some(Duration::from_secs(300)),
-            local_drop: LocalDropPolicy::Requeue,
+            local_drop: Arc::new(LocalDropRule::Requeue),
             pacing: PacingMode::Off,
             challenge_acks: ChallengeLimit::RFC5961,
             icmp: IcmpPolicy::default(),
@@ -461,17 +462,6 @@ impl Default for Keepalive {
             probes: 9,
         }
     }
-}
-
-/// What it means that the local device or queue refused a segment (ENOBUFS).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LocalDropPolicy {
-    /// It never left: send it when there is room. No sign of congestion.
-    Requeue,
-    /// The same, and reduce the window as for a congestion mark (as Linux does).
-    Congestion,
-    /// Pretend it left; the network's loss recovery will find it.
-    Ignore,
 }
 
 /// Pacing of segments.

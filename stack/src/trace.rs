@@ -57,6 +57,12 @@ pub enum TraceEvent {
         /// Bytes newly marked.
         bytes: ByteCount,
     },
+    /// The local device or queue refused a segment. If the window answers for it
+    /// ([`TcpConfig::local_drop`](crate::TcpConfig::local_drop)), [`TraceEvent::Window`] follows.
+    LocalDrop {
+        /// Its payload.
+        bytes: ByteCount,
+    },
     /// Data was sent again.
     Retransmit {
         /// Stream offset of the first byte (0 is the first byte after SYN).

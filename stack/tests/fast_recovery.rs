@@ -5,12 +5,11 @@ mod lab;
 
 use lab::{Lab, MSS, congestion, ms, segments, textbook};
 use narrows::Duration;
-use narrows::config::{
-    EcnMode, IdleRestart, InitialWindow, LocalDropPolicy, RecoverySending, TcpConfig,
-};
-use narrows::congestion::CaState;
+use narrows::config::{EcnMode, IdleRestart, InitialWindow, RecoverySending, TcpConfig};
+use narrows::congestion::{CaState, LocalDropRule};
 use narrows::trace::TimeoutCause;
 use narrows::wire::{Flags, Seq};
+use std::sync::Arc;
 
 fn window(config: TcpConfig, segments: u32) -> TcpConfig {
     TcpConfig {
@@ -584,7 +583,7 @@ fn rfc5681_4_3_a_timeout_answers_for_the_next_window_too() {
 #[test]
 fn a_local_drop_within_a_recovery_is_not_answered_for_at_its_end() {
     let config = TcpConfig {
-        local_drop: LocalDropPolicy::Requeue,
+        local_drop: Arc::new(LocalDropRule::Requeue),
         ..without_limited_transmit("sack")
     };
     let mut lab = flight(config, 20);
@@ -959,13 +958,16 @@ fn rfc5681_4_1_restart_after_idle() {
 
 #[test]
 fn local_drop_policies() {
-    for (policy, cut) in [
-        (LocalDropPolicy::Requeue, false),
-        (LocalDropPolicy::Congestion, true),
-        (LocalDropPolicy::Ignore, false),
+    // `cwnd` after the refusal, in segments, and whether ssthresh falls.
+    for (policy, cwnd, cut) in [
+        (LocalDropRule::Requeue, 10, false),
+        (LocalDropRule::Reset, 1, false),
+        (LocalDropRule::MinusSegment, 9, false),
+        (LocalDropRule::Congestion, 4, true),
+        (LocalDropRule::Ignore, 10, false),
     ] {
         let config = TcpConfig {
-            local_drop: policy,
+            local_drop: Arc::new(policy),
             ..window(textbook("sack"), 10)
         };
         let mut lab = Lab::connected(config, ms(100));
@@ -973,12 +975,13 @@ fn local_drop_policies() {
         let last = out.last().unwrap().clone();
         lab.conn
             .handle_local_drop(lab.now, &last.tcp, last.len as usize);
+        assert_eq!(lab.cwnd(), cwnd, "{policy:?}");
         let again = segments(&lab.pump());
         match policy {
-            LocalDropPolicy::Ignore => assert_eq!(again, [0u64; 0]),
-            LocalDropPolicy::Requeue => assert_eq!(again, [9]),
+            LocalDropRule::Ignore => assert_eq!(again, [0u64; 0]),
+            LocalDropRule::Requeue => assert_eq!(again, [9]),
             // The reduced window says when.
-            LocalDropPolicy::Congestion => {
+            LocalDropRule::Reset | LocalDropRule::MinusSegment | LocalDropRule::Congestion => {
                 assert_eq!(again, [0u64; 0]);
                 let mut next = Vec::new();
                 for n in 1..=9 {

@@ -4,12 +4,14 @@
 mod pair;
 
 use narrows::Duration;
-use narrows::config::{AckPolicy, EcnMode, Keepalive, LocalDropPolicy, TcpConfig, TimestampMode};
+use narrows::config::{AckPolicy, EcnMode, Keepalive, TcpConfig, TimestampMode};
+use narrows::congestion::LocalDropRule;
 use narrows::conn::state::State;
 use narrows::wire::{Ecn, Flags, SackBlock, Seq, Timestamps};
 use pair::lone::{IRS, ISS, Lone, in_state, plain, seg, syn_ack};
 use pair::steps::{STATES, Step, drive};
 use proptest::prelude::*;
+use std::sync::Arc;
 
 /// Offsets near what matters: the edges of windows, the wrap, the far side of the circle.
 fn offset() -> impl Strategy<Value = i64> {
@@ -126,11 +128,11 @@ fn config() -> impl Strategy<Value = TcpConfig> {
                 } else {
                     TimestampMode::Off
                 },
-                local_drop: if keep {
-                    LocalDropPolicy::Congestion
+                local_drop: Arc::new(if keep {
+                    LocalDropRule::Congestion
                 } else {
-                    LocalDropPolicy::Requeue
-                },
+                    LocalDropRule::Requeue
+                }),
                 send_buffer: 30_000,
                 ..plain()
             },

@@ -3,7 +3,8 @@
 
 mod pair;
 
-use narrows::config::{AckPolicy, Keepalive, LocalDropPolicy, TcpConfig};
+use narrows::config::{AckPolicy, Keepalive, TcpConfig};
+use narrows::congestion::LocalDropRule;
 use narrows::conn::Event;
 use narrows::conn::icmp::SoftError;
 use narrows::conn::state::{CloseReason, State};
@@ -518,7 +519,7 @@ fn a_burst_refused_in_order_is_sent_whole() {
 #[test]
 fn under_ignore_the_timer_finds_it() {
     let mut l = Lone::established(TcpConfig {
-        local_drop: LocalDropPolicy::Ignore,
+        local_drop: Arc::new(LocalDropRule::Ignore),
         ..plain()
     });
     let out = Lone::one(l.send(b"data"));
@@ -530,7 +531,7 @@ fn under_ignore_the_timer_finds_it() {
 #[test]
 fn under_congestion_the_window_shrinks_once() {
     let mut l = Lone::established(TcpConfig {
-        local_drop: LocalDropPolicy::Congestion,
+        local_drop: Arc::new(LocalDropRule::Congestion),
         ..plain()
     });
     let cwnd = |l: &Lone| {

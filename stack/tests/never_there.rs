@@ -4,11 +4,10 @@
 mod lab;
 
 use lab::{Lab, MSS, ms, segments, stamped, textbook, us};
-use narrows::config::{
-    InitialWindow, LocalDropPolicy, RecoverySending, SpuriousDetection, TcpConfig,
-};
-use narrows::congestion::{CaState, CongestionControl};
+use narrows::config::{InitialWindow, RecoverySending, SpuriousDetection, TcpConfig};
+use narrows::congestion::{CaState, CongestionControl, LocalDropRule};
 use narrows::wire::Flags;
+use std::sync::Arc;
 
 /// `n` segments in flight, `total` written, an RTT later.
 fn flight(config: TcpConfig, n: u32, total: u64) -> Lab {
@@ -95,7 +94,7 @@ fn an_undo_does_not_bring_it_back() {
                 dsack: true,
                 ..SpuriousDetection::OFF
             },
-            local_drop: LocalDropPolicy::Requeue,
+            local_drop: Arc::new(LocalDropRule::Requeue),
             ..textbook("sack")
         };
         let mut lab = flight(config, 20, 60);
@@ -133,7 +132,7 @@ fn an_undo_does_not_bring_it_back() {
 #[test]
 fn after_a_refusal_of_everything_the_next_flight_is_a_window() {
     let config = TcpConfig {
-        local_drop: LocalDropPolicy::Congestion,
+        local_drop: Arc::new(LocalDropRule::Congestion),
         ..textbook("sack")
     };
     let mut lab = flight(config, 20, 20);
@@ -151,7 +150,7 @@ fn after_a_refusal_of_everything_the_next_flight_is_a_window() {
 #[test]
 fn a_refusal_ends_the_window_of_a_reduction_earlier() {
     let config = TcpConfig {
-        local_drop: LocalDropPolicy::Congestion,
+        local_drop: Arc::new(LocalDropRule::Congestion),
         initial_window: InitialWindow::Segments(20),
         ..textbook("rack-notlp")
     };

@@ -4,11 +4,10 @@
 mod lab;
 
 use lab::{Lab, MSS, congestion, ms, segments, stamped, textbook, us};
-use narrows::config::{
-    EcnMode, InitialWindow, LocalDropPolicy, RecoverySending, SpuriousDetection, TcpConfig,
-};
-use narrows::congestion::CaState;
+use narrows::config::{EcnMode, InitialWindow, RecoverySending, SpuriousDetection, TcpConfig};
+use narrows::congestion::{CaState, LocalDropRule};
 use narrows::wire::Flags;
+use std::sync::Arc;
 
 fn window(config: TcpConfig, segments: u32) -> TcpConfig {
     TcpConfig {
@@ -382,7 +381,7 @@ fn rfc3168_6_1_2_a_mark_on_the_last_segment_halves_the_next_flight() {
 fn refusals_of_everything_lower_the_window_once() {
     for flight in [1, 20] {
         let config = TcpConfig {
-            local_drop: LocalDropPolicy::Congestion,
+            local_drop: Arc::new(LocalDropRule::Congestion),
             ..window(textbook("sack"), 20)
         };
         let mut lab = Lab::connected(config, ms(100));
@@ -405,7 +404,7 @@ fn refusals_of_everything_lower_the_window_once() {
 /// window answers.
 fn refused(detector: &str, first: usize, count: usize) -> Lab {
     let config = TcpConfig {
-        local_drop: LocalDropPolicy::Congestion,
+        local_drop: Arc::new(LocalDropRule::Congestion),
         ..window(textbook(detector), 20)
     };
     let mut lab = Lab::connected(config, ms(100));

@@ -4,7 +4,8 @@ use super::input::Input;
 use crate::pair::lone::{ISS, Lone, in_state, plain, seg, syn_ack};
 use crate::pair::steps::{STATES, Step, drive};
 use narrows::Duration;
-use narrows::config::{AckPolicy, EcnMode, Keepalive, LocalDropPolicy, TcpConfig, TimestampMode};
+use narrows::config::{AckPolicy, EcnMode, Keepalive, TcpConfig, TimestampMode};
+use narrows::congestion::LocalDropRule;
 use narrows::recovery::detector;
 use narrows::wire::{Ecn, Flags, SackBlock, Timestamps};
 use std::sync::Arc;
@@ -73,10 +74,10 @@ fn config(input: &mut Input<'_>) -> TcpConfig {
             true => TimestampMode::Micros,
             false => TimestampMode::Off,
         },
-        local_drop: match bit(7) {
-            true => LocalDropPolicy::Congestion,
-            false => LocalDropPolicy::Requeue,
-        },
+        local_drop: Arc::new(match bit(7) {
+            true => LocalDropRule::Congestion,
+            false => LocalDropRule::Requeue,
+        }),
         send_buffer: 30_000,
         ..plain()
     }

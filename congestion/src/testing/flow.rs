@@ -410,7 +410,9 @@ impl Flow {
     fn unvalidated(&mut self, what: Unvalidated) {
         let before = self.cc.cwnd();
         self.call(Call::Unvalidated, |cc, flow| cc.on_unvalidated(what, flow));
-        let (Unvalidated::Unused { window } | Unvalidated::Exceeded { window }) = what;
+        let (Unvalidated::Unused { window }
+        | Unvalidated::Exceeded { window }
+        | Unvalidated::Refused { window }) = what;
         let after = self.cc.cwnd();
         if after > window.max(ByteCount::new(self.mss)) {
             self.violated(Promise::LowersUnvalidatedWindow, || {

@@ -12,7 +12,7 @@ use crate::probe::ProbeKinds;
 use crate::scenario::spec::TcpSpec;
 use crate::traffic::{Traffic, TrafficKinds};
 use narrows::congestion::registry::{Entry, LookupError};
-use narrows::congestion::{CongestionRegistry, RtoRegistry};
+use narrows::congestion::{CongestionRegistry, LocalDropRegistry, RtoRegistry};
 use narrows::recovery::detector::{self, DetectorRegistry};
 use narrows_net::near_match::nearest;
 use std::sync::Arc;
@@ -24,6 +24,8 @@ pub struct Registry {
     pub congestion: Arc<CongestionRegistry>,
     /// RTO policies.
     pub rto: Arc<RtoRegistry>,
+    /// Local-drop policies.
+    pub local_drop: Arc<LocalDropRegistry>,
     /// Loss detectors.
     pub detectors: Arc<DetectorRegistry>,
     /// Queue disciplines of one's own; [`Discipline`] names those that narrows brings along.
@@ -44,6 +46,7 @@ impl Default for Registry {
         Self {
             congestion: Arc::new(CongestionRegistry::standard()),
             rto: Arc::new(RtoRegistry::standard()),
+            local_drop: Arc::new(LocalDropRegistry::standard()),
             detectors: Arc::new(detector::standard()),
             disciplines: Arc::new(DisciplineRegistry::empty("queue discipline")),
             topologies: Topologies::standard(),
@@ -83,6 +86,11 @@ impl Registry {
     /// The RTO policies, to add one's own.
     pub fn rto_mut(&mut self) -> &mut RtoRegistry {
         Arc::make_mut(&mut self.rto)
+    }
+
+    /// The local-drop policies, to add one's own.
+    pub fn local_drop_mut(&mut self) -> &mut LocalDropRegistry {
+        Arc::make_mut(&mut self.local_drop)
     }
 
     /// The loss detectors, to add one's own.
@@ -230,6 +238,15 @@ impl Registry {
             "rto" => {
                 let names = self.rto.entries().map(|e| e.name()).collect();
                 checked("RTO policy", value, self.rto.get(value), names)
+            }
+            "local_drop" => {
+                let names = self.local_drop.entries().map(|e| e.name()).collect();
+                checked(
+                    "local-drop policy",
+                    value,
+                    self.local_drop.get(value),
+                    names,
+                )
             }
             "loss_detection" => {
                 let names = self.detectors.entries().map(|e| e.name()).collect();

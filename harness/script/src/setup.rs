@@ -10,7 +10,7 @@ use narrows::config::{
     TimestampMode,
 };
 use narrows::congestion::registry::Registry;
-use narrows::congestion::{CongestionFactory, RtoFactory};
+use narrows::congestion::{CongestionFactory, LocalDropRegistry, RtoFactory};
 use narrows::conn::mtu_probing::MtuProbingMode;
 use narrows::endpoint::challenge::ChallengeLimit;
 use narrows::fast_open::{FastOpenClient, FastOpenKeys};
@@ -400,6 +400,10 @@ fn own(knob: &str, value: &str, tcp: &mut TcpConfig) -> Known {
         "rto" => {
             let registry = Registry::<dyn RtoFactory>::standard();
             tcp.rto = registry.get(value.trim()).map_err(|e| e.to_string())?;
+        }
+        "local_drop" => {
+            let registry = LocalDropRegistry::standard();
+            tcp.local_drop = registry.get(value.trim()).map_err(|e| e.to_string())?;
         }
         "detector" => loss_detector(value.trim(), tcp)?,
         "recovery" => {

@@ -34,7 +34,7 @@ mod types;
 mod user;
 
 use crate::buffer::{Payload, RecvBuffer, SendBuffer};
-use crate::config::{LocalDropPolicy, TcpConfig};
+use crate::config::TcpConfig;
 use crate::endpoint::challenge::ConnectionBudget;
 use crate::endpoint::metrics::PathMetrics;
 use crate::memory::Charge;
@@ -49,6 +49,7 @@ use ends::Ends;
 use flow_window::{OfferedWindow, SendWindow};
 use handshake::Handshake;
 use icmp::{PathMtu, SoftError};
+use narrows_congestion::local_drop::LocalDropAnswer;
 use narrows_congestion::{
     ByteCount, CongestionControl, Duration, FlowStart, Instant, RttEstimator,
 };
@@ -372,12 +373,25 @@ impl<T: TcpTypes> Connection<T> {
     /// The device refused `tcp`, a header that [`poll_transmit`](Self::poll_transmit) gave, with
     /// `payload_len` bytes behind it: it never left. Poll again when there is room.
     pub fn handle_local_drop(&mut self, now: Instant, tcp: &TcpHeader, payload_len: usize) {
-        let congestion = match self.config.local_drop {
-            LocalDropPolicy::Ignore => return,
-            LocalDropPolicy::Requeue => false,
-            LocalDropPolicy::Congestion => true,
-        };
-        self.undo_transmit(now, tcp, payload_len, congestion);
+        let bytes = ByteCount::new(payload_len as u64);
+        let answer = self
+            .config
+            .local_drop
+            .on_local_drop(&self.snd.local_drop(bytes));
+        tracer(&mut self.trace, now)(TraceEvent::LocalDrop { bytes });
+        let cwnd = self.snd.congestion().cwnd();
+        if answer != LocalDropAnswer::Ignore {
+            let congestion = answer == LocalDropAnswer::Congestion;
+            self.undo_transmit(now, tcp, payload_len, congestion);
+        }
+        if let LocalDropAnswer::Window(window) = answer
+            && self.state.is_synchronized()
+        {
+            self.snd.window_refused(window, now);
+        }
+        if self.trace.is_some() && self.snd.congestion().cwnd() != cwnd {
+            self.trace_window(now);
+        }
     }
 
     /// A challenge ACK is to be sent; the endpoint may have reached its limit.

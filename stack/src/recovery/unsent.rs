@@ -5,11 +5,27 @@ use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
 use super::spurious::Frto;
 use crate::sparse::Sparse;
+use narrows_congestion::local_drop::LocalDrop;
 use narrows_congestion::{
-    ByteCount, CaState, CongestionControl, CongestionEvent, Instant, RtoPolicy,
+    ByteCount, CaState, CongestionControl, CongestionEvent, Instant, RtoPolicy, Unvalidated,
 };
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
+    /// What a policy is asked about: `bytes` of payload were refused.
+    pub(crate) fn local_drop(&self, bytes: ByteCount) -> LocalDrop {
+        let mut drop = LocalDrop::new(bytes, self.cc.cwnd(), self.mss);
+        drop.ssthresh = self.cc.ssthresh();
+        drop.in_flight = self.board.pipe();
+        drop.ca_state = self.ca_state;
+        drop
+    }
+
+    /// The window answers for a refusal by coming down to `window`.
+    pub(crate) fn window_refused(&mut self, window: ByteCount, now: Instant) {
+        let what = Unvalidated::Refused { window };
+        self.with_cc(now, |cc, view| cc.on_unvalidated(what, view));
+    }
+
     /// The device refused the segment that starts at `start`: it never left.
     pub fn on_local_drop(&mut self, start: AbsSeq, congestion: bool, now: Instant) {
         self.stats.local_drops += 1;

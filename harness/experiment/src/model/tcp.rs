@@ -38,6 +38,8 @@ impl Knobs for TcpSpec {
         "Greatest receive window; off is no cap." },
         knob! { mss: "mss", "MSS", Kind::Or("off", &Kind::Whole { least: 64, most: 65_495 }),
         "Largest segment payload; off is what the MTU leaves." },
+        knob! { local_drop: "local_drop", "local drop", Kind::Name("local-drop policy"),
+        "What a segment means that the host's own NIC queue refused.", "FreeBSD tcp_output, Linux tcp_enter_cwr" },
         knob! { timer_tick: "timer_tick", "timer tick", Kind::Time { least: 0, most: 1_000_000_000 },
         "Resolution of the hosts' timers; 0 is exact." },
     ];

@@ -330,6 +330,9 @@ pub struct TcpSpec {
     pub undo_spurious: bool,
     /// Nagle's algorithm: a small segment waits while another is unacknowledged.
     pub nagle: bool,
+    /// What a segment means that the host's own device refused, by registry name: `requeue`,
+    /// `reset`.
+    pub local_drop: String,
 }
 
 impl TcpSpec {
@@ -476,6 +479,7 @@ impl Default for IncastSpec {
                 idle_restart: IdleRestart::Keep,
                 undo_spurious: true,
                 nagle: false,
+                local_drop: "requeue".to_owned(),
             },
             seed: 1,
             repetition: 0,

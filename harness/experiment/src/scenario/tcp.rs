@@ -77,6 +77,10 @@ pub fn config(spec: &TcpSpec, mtu: u32, registry: &Registry) -> Result<TcpConfig
         initial_window: InitialWindow::Segments(spec.initial_window),
         idle_restart: spec.idle_restart,
         nagle: spec.nagle,
+        local_drop: registry
+            .local_drop
+            .get(&spec.local_drop)
+            .map_err(|_| unknown("local-drop", &spec.local_drop))?,
         ack: match spec.delayed_ack {
             DelayedAck::Off => AckPolicy::IMMEDIATE,
             DelayedAck::On { segments, timeout } => AckPolicy {

@@ -20,6 +20,7 @@
 //! | `recovery` | `from`, `to`: `open`, `disorder`, `cwr`, `recovery`, `loss` |
 //! | `congestion` | `sign`: `loss`, `ecn-echo`, `local-drop` |
 //! | `lost` | `bytes` newly marked lost |
+//! | `local-drop` | `bytes`: the host's own NIC queue refused a segment; a `window` follows if it answers for that |
 //! | `retransmit` | `offset` in the stream, `bytes` |
 //! | `timeout` | `cause`, `rto_ns`, `consecutive`, `flight_size` |
 //! | `tail-loss-probe` | |
@@ -204,6 +205,9 @@ impl TraceSink for Sink {
             }),
             TraceEvent::Lost { bytes } => {
                 self.line(now, "lost", |l| number(l, "bytes", Some(bytes.get())));
+            }
+            TraceEvent::LocalDrop { bytes } => {
+                self.line(now, "local-drop", |l| number(l, "bytes", Some(bytes.get())));
             }
             TraceEvent::Retransmit { offset, bytes } => self.line(now, "retransmit", |l| {
                 number(l, "offset", Some(*offset));

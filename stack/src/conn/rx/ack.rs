@@ -216,7 +216,7 @@ impl<T: TcpTypes> Connection<T> {
         (count, dsack)
     }
 
-    fn trace_window(&mut self, now: Instant) {
+    pub(in crate::conn) fn trace_window(&mut self, now: Instant) {
         let event = TraceEvent::Window {
             cwnd: self.snd.congestion().cwnd(),
             ssthresh: self.snd.congestion().ssthresh(),
