@@ -1,0 +1,358 @@
+//! Packets in, findings out: all connections of a capture.
+
+use crate::capture::Frame;
+use crate::connection::{Connection, Opened, Rules, Tracked};
+use crate::gap::Gap;
+use crate::half::Sighting;
+use crate::segment::{self, Content, Segment};
+use narrows::wire::Flags;
+use narrows::{Duration, Instant};
+use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+
+/// What is a gap, and how much is kept at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// A silence is a gap if it is longer than so many percent of the least RTT of the connection.
+    /// A sender that has sent its window is silent for a round trip, so it is more than 100.
+    pub share_percent: u32,
+    /// A silence is no gap if it is not longer than this.
+    pub floor: Duration,
+    /// Connections under observation at once. One more, and the one that was silent for the longest
+    /// time is given up: it counts as ended, and what comes of it later as a connection of its own.
+    pub connections: usize,
+    /// Stretches of unacknowledged data of each direction that are told apart. One more, and the
+    /// two oldest become one.
+    pub segments: usize,
+    /// Whether to cut flows into rounds.
+    pub rounds: bool,
+    /// Points to draw of each connection, at most.
+    pub points: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            share_percent: 200,
+            floor: Duration::from_micros(100),
+            connections: 100_000,
+            segments: 1_024,
+            rounds: false,
+            points: 0,
+        }
+    }
+}
+
+/// Something that was found.
+#[derive(Clone, Debug)]
+pub enum Finding {
+    /// A gap that is over.
+    Gap(Gap),
+    /// A connection that is over.
+    Connection(Box<Connection>),
+}
+
+/// What was seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Packets.
+    pub packets: u64,
+    /// Of these, TCP segments.
+    pub segments: u64,
+    /// Packets of something else.
+    pub other: u64,
+    /// Packets of which too little was captured.
+    pub short: u64,
+    /// Packets that were captured before: on another interface, or twice.
+    pub copies: u64,
+    /// Packets with a time before that of the one before them.
+    pub back_in_time: u64,
+    /// Connections.
+    pub connections: u64,
+    /// Connections that were given up because there were too many at once.
+    pub given_up: u64,
+    /// The first packet's time.
+    pub first: Option<Instant>,
+    /// The latest time.
+    pub last: Instant,
+}
+
+/// A connection by its ends, the lesser first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    addresses: [u128; 2],
+    ports: [u16; 2],
+    v6: bool,
+}
+
+impl Key {
+    fn of(a: SocketAddr, b: SocketAddr) -> Self {
+        let (a, b) = if a <= b { (a, b) } else { (b, a) };
+        let number = |ip: IpAddr| match ip {
+            IpAddr::V4(v4) => v4.to_bits().into(),
+            IpAddr::V6(v6) => v6.to_bits(),
+        };
+        Self {
+            addresses: [number(a.ip()), number(b.ip())],
+            ports: [a.port(), b.port()],
+            v6: a.is_ipv6(),
+        }
+    }
+}
+
+/// What a closed connection may still say.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// Observes the connections of a capture.
+///
+/// Call [`handle_packet`](Self::handle_packet) for each packet in the order of the capture, and
+/// [`poll_finding`](Self::poll_finding) until it gives nothing; at the end
+/// [`finish`](Self::finish), and poll again. A gap is found when it is over and a round trip later,
+/// so gaps of different connections come out of order.
+#[derive(Debug)]
+pub struct Analyzer {
+    config: Config,
+    rules: Rules,
+    index: HashMap<Key, usize>,
+    slots: Vec<Option<Box<(Key, Tracked)>>>,
+    free: Vec<usize>,
+    /// Connections by when they were last looked at: who is silent for the longest time is near the
+    /// front.
+    silent: VecDeque<(usize, u64)>,
+    closing: VecDeque<(usize, u64, Instant)>,
+    gaps: VecDeque<Gap>,
+    connections: VecDeque<Box<Connection>>,
+    seen: Seen,
+    recent: Option<(Key, usize)>,
+}
+
+impl Analyzer {
+    /// Observes as `config` says.
+    pub fn new(config: Config) -> Self {
+        Self {
+            rules: Rules {
+                share: config.share_percent.into(),
+                floor: config.floor,
+                segments: config.segments.max(4),
+                rounds: config.rounds,
+                points: config.points,
+            },
+            config,
+            index: HashMap::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            silent: VecDeque::new(),
+            closing: VecDeque::new(),
+            gaps: VecDeque::new(),
+            connections: VecDeque::new(),
+            seen: Seen::default(),
+            recent: None,
+        }
+    }
+
+    /// Takes a packet.
+    pub fn handle_packet(&mut self, frame: &Frame<'_>) {
+        self.seen.packets += 1;
+        self.seen.first.get_or_insert(frame.at);
+        if frame.at < self.seen.last {
+            self.seen.back_in_time += 1;
+        }
+        self.seen.last = self.seen.last.max(frame.at);
+        let Some((packet, head)) = frame.link.network(frame.bytes) else {
+            self.seen.other += 1;
+            return;
+        };
+        let original = frame.original.as_usize().saturating_sub(head);
+        match segment::parse(packet, original) {
+            Content::Tcp(segment) => {
+                self.seen.segments += 1;
+                let now = Sighting {
+                    at: frame.at,
+                    packet: frame.number,
+                };
+                self.handle_segment(now, frame.interface, &segment);
+            }
+            Content::TooBig { src, dst } => {
+                self.seen.other += 1;
+                let slot = self.index.get(&Key::of(src, dst)).copied();
+                if let Some(entry) = slot.and_then(|slot| self.slots.get_mut(slot)?.as_mut()) {
+                    let side = entry.1.side_of(src);
+                    entry.1.too_big(side);
+                }
+            }
+            Content::Other => self.seen.other += 1,
+            Content::Short => self.seen.short += 1,
+        }
+    }
+
+    /// Takes a segment that was seen at `now` on `interface`.
+    pub fn handle_segment(&mut self, now: Sighting, interface: u32, segment: &Segment) {
+        self.retire(now.at);
+        let key = Key::of(segment.src, segment.dst);
+        let known = match self.recent {
+            Some((recent, slot)) if recent == key => Some(slot),
+            _ => self.index.get(&key).copied(),
+        };
+        let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
+        let slot = match known {
+            Some(slot) if opens && self.is_over(slot, segment) => {
+                self.remove(slot, false);
+                self.add(key, now, segment)
+            }
+            Some(slot) => slot,
+            None => self.add(key, now, segment),
+        };
+        self.recent = Some((key, slot));
+        let Some((_, tracked)) = self.slots.get_mut(slot).and_then(|s| s.as_deref_mut()) else {
+            return;
+        };
+        let side = tracked.side_of(segment.src);
+        let closed = tracked.is_closed();
+        if !tracked.handle(now, interface, side, segment, &mut self.gaps) {
+            self.seen.copies += 1;
+        }
+        tracked.adapt(&self.rules);
+        if !closed && tracked.is_closed() {
+            self.closing.push_back((slot, tracked.id, now.at + LINGER));
+        }
+    }
+
+    fn is_over(&self, slot: usize, segment: &Segment) -> bool {
+        let entry = self.slots.get(slot).and_then(|s| s.as_deref());
+        entry.is_some_and(|(_, tracked)| {
+            tracked.is_over_for(tracked.side_of(segment.src), segment.seq)
+        })
+    }
+
+    fn add(&mut self, key: Key, now: Sighting, segment: &Segment) -> usize {
+        while self.index.len() >= self.config.connections.max(1) {
+            if !self.give_up_one() {
+                break;
+            }
+        }
+        let syn = segment.flags.contains(Flags::SYN);
+        let answers = segment.flags.contains(Flags::ACK);
+        let (src, dst) = (segment.src, segment.dst);
+        let src_is_client = match (syn, answers) {
+            (true, false) => true,
+            (true, true) => false,
+            _ => src.port() >= dst.port(),
+        };
+        let (client, server) = if src_is_client {
+            (src, dst)
+        } else {
+            (dst, src)
+        };
+        let opened = if syn {
+            Opened::Handshake
+        } else {
+            Opened::Midway
+        };
+        let id = self.seen.connections;
+        self.seen.connections += 1;
+        let mut tracked = Tracked::new(id, client, server, opened, now, &self.rules);
+        if self.rules.points > 0 {
+            tracked.keep_points(self.rules.points);
+        }
+        let entry = Some(Box::new((key, tracked)));
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot] = entry;
+                slot
+            }
+            None => {
+                self.slots.push(entry);
+                self.slots.len() - 1
+            }
+        };
+        self.index.insert(key, slot);
+        self.silent.push_back((slot, id));
+        slot
+    }
+
+    /// Gives up a connection that was silent for long: of those looked at, the first that said
+    /// nothing since it was last looked at.
+    fn give_up_one(&mut self) -> bool {
+        let mut best: Option<(usize, Instant)> = None;
+        for _ in 0..64.min(self.silent.len()) {
+            let Some((slot, id)) = self.silent.pop_front() else {
+                break;
+            };
+            let entry = self.slots.get(slot).and_then(|s| s.as_deref());
+            let Some((_, tracked)) = entry.filter(|(_, tracked)| tracked.id == id) else {
+                continue;
+            };
+            self.silent.push_back((slot, id));
+            if best.is_none_or(|(_, last)| tracked.last.at < last) {
+                best = Some((slot, tracked.last.at));
+            }
+        }
+        let Some((slot, _)) = best else {
+            return false;
+        };
+        self.seen.given_up += 1;
+        self.remove(slot, true);
+        true
+    }
+
+    /// Connections that were closed long enough are over.
+    fn retire(&mut self, now: Instant) {
+        while let Some(&(slot, id, at)) = self.closing.front() {
+            if at > now {
+                break;
+            }
+            self.closing.pop_front();
+            let entry = self.slots.get(slot).and_then(|s| s.as_deref());
+            if entry.is_some_and(|(_, tracked)| tracked.id == id) {
+                self.remove(slot, false);
+            }
+        }
+    }
+
+    fn remove(&mut self, slot: usize, dropped: bool) {
+        let Some(entry) = self.slots.get_mut(slot).and_then(Option::take) else {
+            return;
+        };
+        let (key, tracked) = *entry;
+        self.index.remove(&key);
+        self.recent = None;
+        self.free.push(slot);
+        let connection = tracked.finish(dropped, &mut self.gaps);
+        self.connections.push_back(Box::new(connection));
+        // Numbers of connections that are over are dropped when they are as many as those that are not.
+        if self.silent.len() > 2 * self.index.len() + 64 {
+            let slots = &self.slots;
+            self.silent.retain(|&(slot, id)| {
+                let entry = slots.get(slot).and_then(|s| s.as_deref());
+                entry.is_some_and(|(_, tracked)| tracked.id == id)
+            });
+        }
+    }
+
+    /// The capture is over: so are its connections.
+    pub fn finish(&mut self) {
+        let mut open: Vec<(u64, usize)> = Vec::new();
+        for (slot, entry) in self.slots.iter().enumerate() {
+            if let Some(entry) = entry {
+                open.push((entry.1.id, slot));
+            }
+        }
+        open.sort_unstable();
+        for (_, slot) in open {
+            self.remove(slot, false);
+        }
+    }
+
+    /// The next thing that was found: gaps before the connections they belong to.
+    pub fn poll_finding(&mut self) -> Option<Finding> {
+        if let Some(gap) = self.gaps.pop_front() {
+            return Some(Finding::Gap(gap));
+        }
+        self.connections.pop_front().map(Finding::Connection)
+    }
+
+    /// What was seen until now.
+    pub const fn seen(&self) -> &Seen {
+        &self.seen
+    }
+}

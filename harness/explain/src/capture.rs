@@ -1,0 +1,423 @@
+//! Capture files: pcap and pcapng in either byte order, plain or compressed, from a file or a pipe.
+//!
+//! [`pcap_parser`] reads the formats; here are compression, times, interfaces, and a word for how
+//! a capture ended. What could be read before a capture broke off counts.
+
+use crate::link::Link;
+use narrows::{ByteCount, Instant};
+use pcap_parser::pcapng::Block;
+use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
+use pcap_parser::{LegacyPcapReader, PcapBlockOwned, PcapError, PcapNGReader};
+use std::fmt;
+use std::io::{self, BufReader, Read};
+
+/// Bytes read at once.
+const BUFFER: usize = 1 << 18;
+/// The longest block that is read: super-frames have 64 KiB, and big TCP not much more than that.
+const LONGEST_BLOCK: usize = 16 << 20;
+/// Interfaces of a section beyond this are not told apart: a file may declare any number.
+const MOST_INTERFACES: usize = 1 << 16;
+
+/// One packet of a capture.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// Its place in the file, from 1, as other readers count.
+    pub number: u64,
+    /// When it was captured, since the epoch of the file.
+    pub at: Instant,
+    /// On which interface of the file, from 0.
+    pub interface: u32,
+    /// What it begins with.
+    pub link: Link,
+    /// What was kept of it.
+    pub bytes: &'a [u8],
+    /// How long it was.
+    pub original: ByteCount,
+}
+
+/// How a capture ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// With its last packet.
+    Complete,
+    /// In the middle of a block: it was cut off, or is still being written.
+    Truncated,
+    /// With something that is no block of a capture.
+    Garbled {
+        /// What the reader says of it.
+        why: String,
+    },
+    /// The file could not be read on.
+    Failed {
+        /// What the operating system or the decompressor says.
+        why: String,
+    },
+}
+
+/// What was read of a capture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contents {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of the file, decompressed.
+    pub bytes: u64,
+    /// Interfaces that were described.
+    pub interfaces: u32,
+    /// How it ended.
+    pub end: End,
+}
+
+impl fmt::Display for Contents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { packets, bytes, .. } = self;
+        match &self.end {
+            End::Complete => write!(f, "{packets} packets"),
+            End::Truncated => write!(
+                f,
+                "the capture ends in the middle of a packet, after {packets} whole ones and {bytes} bytes"
+            ),
+            End::Garbled { why } => write!(
+                f,
+                "after {packets} packets, at byte {bytes}, comes what is no packet ({why}); what follows is not read"
+            ),
+            End::Failed { why } => {
+                write!(
+                    f,
+                    "after {packets} packets the file cannot be read on: {why}"
+                )
+            }
+        }
+    }
+}
+
+/// Why a file is no capture.
+#[derive(Debug)]
+pub enum CaptureError {
+    /// It is empty.
+    Empty,
+    /// It begins like neither format.
+    Unknown {
+        /// Its first bytes, as many of four as there are.
+        magic: Vec<u8>,
+    },
+    /// It cannot be read.
+    Io(io::Error),
+}
+
+impl fmt::Display for CaptureError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("the file is empty"),
+            Self::Unknown { magic } => {
+                f.write_str("no capture: it begins with ")?;
+                for byte in magic {
+                    write!(f, "{byte:02x}")?;
+                }
+                f.write_str("; pcap, pcapng, and both compressed with gzip or zstd can be read")
+            }
+            Self::Io(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for CaptureError {}
+
+impl From<io::Error> for CaptureError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// The units of an interface's times.
+#[derive(Clone, Copy, Debug)]
+struct Interface {
+    link: Link,
+    /// Units a second.
+    resolution: u64,
+    /// Seconds to add.
+    offset: i64,
+}
+
+impl Interface {
+    fn instant(&self, units: u64) -> Instant {
+        const SECOND: u64 = 1_000_000_000;
+        let nanos = match self.resolution {
+            SECOND => units,
+            1_000_000 => units.saturating_mul(1_000),
+            0 => 0,
+            per_second => {
+                let wide = u128::from(units) * u128::from(SECOND) / u128::from(per_second);
+                u64::try_from(wide).unwrap_or(u64::MAX)
+            }
+        };
+        let shift = self.offset.unsigned_abs().saturating_mul(SECOND);
+        Instant::from_nanos(if self.offset < 0 {
+            nanos.saturating_sub(shift)
+        } else {
+            nanos.saturating_add(shift)
+        })
+    }
+}
+
+/// Reads a capture from `source` and hands each packet to `packet`, in the order of the file;
+/// `packet` also learns how many bytes have been read by then, decompressed.
+///
+/// # Errors
+/// When `source` is no capture at all. A capture that breaks off is no error: see [`Contents::end`].
+pub fn read(
+    source: impl Read + Send + 'static,
+    mut packet: impl FnMut(&Frame<'_>, u64),
+) -> Result<Contents, CaptureError> {
+    let mut source = decompressed(Box::new(source))?;
+    let magic = first_bytes(&mut source)?;
+    let whole = Full(io::Cursor::new(magic.clone()).chain(source));
+    let mut reader: Box<dyn PcapReaderIterator> = match magic[..] {
+        [] => return Err(CaptureError::Empty),
+        [0x0a, 0x0d, 0x0d, 0x0a] => match PcapNGReader::new(BUFFER, whole) {
+            Ok(reader) => Box::new(reader),
+            Err(error) => return began_badly(&error, magic),
+        },
+        [0xa1, 0xb2, ..] | [.., 0xb2, 0xa1] => match LegacyPcapReader::new(BUFFER, whole) {
+            Ok(reader) => Box::new(reader),
+            Err(error) => return began_badly(&error, magic),
+        },
+        _ => return Err(CaptureError::Unknown { magic }),
+    };
+    let mut interfaces: Vec<Interface> = Vec::new();
+    let mut contents = Contents {
+        packets: 0,
+        bytes: 0,
+        interfaces: 0,
+        end: End::Complete,
+    };
+    let mut capacity = BUFFER;
+    loop {
+        let consumed = match reader.next() {
+            Ok((offset, block)) => {
+                if let Some(frame) = frame_of(&block, &mut interfaces, &mut contents) {
+                    packet(&frame, contents.bytes);
+                }
+                offset
+            }
+            Err(PcapError::Eof) => break,
+            Err(PcapError::Incomplete(_)) => {
+                if let Err(error) = reader.refill() {
+                    contents.end = End::Failed { why: why(&error) };
+                    break;
+                }
+                continue;
+            }
+            Err(PcapError::BufferTooSmall) => {
+                capacity *= 2;
+                if capacity <= LONGEST_BLOCK && reader.grow(capacity) {
+                    if reader.refill().is_ok() {
+                        continue;
+                    }
+                    contents.end = End::Failed {
+                        why: "it cannot be read".to_owned(),
+                    };
+                } else {
+                    let why = format!("a block of more than {} MiB", LONGEST_BLOCK >> 20);
+                    contents.end = End::Garbled { why };
+                }
+                break;
+            }
+            Err(PcapError::UnexpectedEof) => {
+                contents.end = End::Truncated;
+                break;
+            }
+            Err(PcapError::ReadError) => {
+                let why = "reading failed, or what was compressed is damaged".to_owned();
+                contents.end = End::Failed { why };
+                break;
+            }
+            Err(error) => {
+                contents.end = End::Garbled { why: why(&error) };
+                break;
+            }
+        };
+        contents.bytes += consumed as u64;
+        reader.consume_noshift(consumed);
+    }
+    Ok(contents)
+}
+
+/// What `block` is: a packet, or something to be noted.
+fn frame_of<'a>(
+    block: &'a PcapBlockOwned<'_>,
+    interfaces: &mut Vec<Interface>,
+    contents: &mut Contents,
+) -> Option<Frame<'a>> {
+    let (interface, at, bytes, original) = match block {
+        PcapBlockOwned::LegacyHeader(header) => {
+            let nanoseconds = header.is_nanosecond_precision();
+            interfaces.push(Interface {
+                // The upper bits tell of a frame check sequence.
+                link: Link::of(header.network.0 as u32 & 0x0fff_ffff),
+                resolution: if nanoseconds {
+                    1_000_000_000
+                } else {
+                    1_000_000
+                },
+                offset: 0,
+            });
+            contents.interfaces = 1;
+            return None;
+        }
+        PcapBlockOwned::Legacy(packet) => {
+            let interface = interfaces.first()?;
+            let whole = u64::from(packet.ts_sec) * interface.resolution;
+            let at = interface.instant(whole + u64::from(packet.ts_usec));
+            (0, at, packet.data, packet.origlen)
+        }
+        PcapBlockOwned::NG(Block::SectionHeader(_)) => {
+            interfaces.clear();
+            return None;
+        }
+        PcapBlockOwned::NG(Block::InterfaceDescription(described)) => {
+            if interfaces.len() < MOST_INTERFACES {
+                interfaces.push(Interface {
+                    link: Link::of(described.linktype.0 as u32),
+                    resolution: described.ts_resolution().unwrap_or(1_000_000),
+                    offset: described.if_tsoffset,
+                });
+                contents.interfaces = contents.interfaces.max(interfaces.len() as u32);
+            }
+            return None;
+        }
+        PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
+            contents.packets += 1;
+            let interface = interfaces.get(packet.if_id as usize)?;
+            let units = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
+            let at = interface.instant(units);
+            contents.packets -= 1;
+            (packet.if_id, at, packet.packet_data(), packet.origlen)
+        }
+        // It has no time, so nothing can be said of when it was.
+        PcapBlockOwned::NG(Block::SimplePacket(_)) => {
+            contents.packets += 1;
+            return None;
+        }
+        PcapBlockOwned::NG(_) => return None,
+    };
+    contents.packets += 1;
+    Some(Frame {
+        number: contents.packets,
+        at,
+        interface,
+        link: interfaces.get(interface as usize)?.link,
+        bytes,
+        original: ByteCount::new(original.into()),
+    })
+}
+
+/// A file that begins like a capture and does not go on like one.
+fn began_badly(error: &PcapError<&[u8]>, magic: Vec<u8>) -> Result<Contents, CaptureError> {
+    let end = match error {
+        PcapError::Incomplete(_) | PcapError::UnexpectedEof | PcapError::Eof => End::Truncated,
+        PcapError::HeaderNotRecognized => return Err(CaptureError::Unknown { magic }),
+        other => End::Garbled { why: why(other) },
+    };
+    Ok(Contents {
+        packets: 0,
+        bytes: 0,
+        interfaces: 0,
+        end,
+    })
+}
+
+fn why(error: &PcapError<&[u8]>) -> String {
+    match error {
+        PcapError::NomError(_, kind) | PcapError::OwnedNomError(_, kind) => {
+            format!("a malformed block: {}", kind.description())
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Up to four bytes from the front; fewer if there are no more.
+fn first_bytes(source: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut magic = Vec::with_capacity(4);
+    source.take(4).read_to_end(&mut magic)?;
+    Ok(magic)
+}
+
+/// Reads as much as is asked for, until there is no more: readers of formats want the whole first
+/// block of their first read.
+struct Full<R>(R);
+
+impl<R: Read> Read for Full<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let mut n = 0;
+        while n < out.len() {
+            match self.0.read(&mut out[n..]) {
+                Ok(0) => break,
+                Ok(more) => n += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // What came before the error counts; it comes again.
+                Err(_) if n > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(n)
+    }
+}
+
+/// `source` without its compression, if it has one.
+fn decompressed(mut source: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
+    let magic = first_bytes(&mut source)?;
+    let compressed = match magic[..] {
+        [0x1f, 0x8b, ..] => Compression::Gzip,
+        [0x28, 0xb5, 0x2f, 0xfd] => Compression::Zstd,
+        _ => Compression::None,
+    };
+    let whole = io::Cursor::new(magic).chain(source);
+    Ok(match compressed {
+        Compression::None => Box::new(whole),
+        Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(
+            BufReader::with_capacity(BUFFER, whole),
+        )),
+        Compression::Zstd => Box::new(Zstd {
+            source: Some(BufReader::with_capacity(BUFFER, Box::new(whole))),
+            frame: None,
+        }),
+    })
+}
+
+enum Compression {
+    None,
+    Gzip,
+    Zstd,
+}
+
+type Buffered = BufReader<Box<dyn Read + Send>>;
+type ZstdFrame = ruzstd::decoding::StreamingDecoder<Buffered, ruzstd::decoding::FrameDecoder>;
+
+/// All frames of a zstd file, one after another: the decoder reads one.
+struct Zstd {
+    source: Option<Buffered>,
+    frame: Option<Box<ZstdFrame>>,
+}
+
+impl Read for Zstd {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        use std::io::BufRead;
+        loop {
+            if let Some(frame) = &mut self.frame {
+                let n = frame.read(out)?;
+                if n > 0 || out.is_empty() {
+                    return Ok(n);
+                }
+                self.source = self.frame.take().map(|frame| frame.into_inner());
+            }
+            let Some(mut source) = self.source.take() else {
+                return Ok(0);
+            };
+            if source.fill_buf()?.is_empty() {
+                return Ok(0);
+            }
+            let frame = ZstdFrame::new(source).map_err(io::Error::other)?;
+            self.frame = Some(Box::new(frame));
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! From what was seen around a gap to its cause: a pure function.
+//!
+//! The rules in the order in which they are asked. "Certain" is said only where the packets prove
+//! it at the place of the capture.
+
+use crate::gap::{Cause, Confidence, Evidence, Vantage};
+use narrows::Duration;
+
+/// What ended a gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// SYN or SYN-ACK again.
+    Syn,
+    /// Something that was sent before, or is missing from the capture.
+    Again { head: bool, tail: bool },
+    /// New data, while other data was outstanding and nothing had been heard.
+    New,
+    /// New data while nothing was outstanding.
+    Wrote,
+    /// A segment without data that acknowledges some.
+    Ack,
+    /// The peer's data, which acknowledges some as well.
+    Answer,
+    /// A window that was closed is open.
+    Opened,
+    /// A probe of a closed window.
+    Probe,
+}
+
+/// What an acknowledgement after a retransmission tells of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Aftermath {
+    /// Nothing that was noticed.
+    None,
+    /// It came too early to be caused by the retransmission.
+    Early,
+    /// It proves that both copies arrived, or that the first one caused it.
+    Needless,
+}
+
+/// The facts of a gap.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    pub(crate) length: Duration,
+    /// How long the retransmission timer had been running at least.
+    pub(crate) timer: Duration,
+    pub(crate) ended: Ended,
+    pub(crate) evidence: Evidence,
+    pub(crate) vantage: Vantage,
+    pub(crate) mss: u32,
+    /// Bytes above the first outstanding one that arrived, or duplicate acknowledgements.
+    pub(crate) heard: bool,
+    pub(crate) dup_acks: u32,
+    /// Timeouts before this one without an acknowledgement between.
+    pub(crate) timeouts: u16,
+    pub(crate) aftermath: Aftermath,
+    /// The sender had more to send than was outstanding.
+    pub(crate) more: bool,
+    /// What was sent again was missing from the capture.
+    pub(crate) missing: bool,
+    /// The segment that was sent again is larger than any that arrived, or a router said so.
+    pub(crate) too_large: bool,
+    /// The window was closed; whether a probe went out in the gap.
+    pub(crate) closed: bool,
+    pub(crate) probed: bool,
+    /// The largest segment that left when the gap was over.
+    pub(crate) released_largest: u32,
+    /// Earlier gaps of this sender that ended alike and were about as long.
+    pub(crate) alike: u16,
+}
+
+/// Floors of timeouts in use, in milliseconds.
+const FLOORS: [u64; 13] = [1_000, 500, 400, 300, 250, 200, 100, 50, 30, 20, 10, 5, 1];
+
+/// Whether a sender was silent for no longer than it takes to hear of its flight when queues are as
+/// long as they have been: nothing was wrong then.
+pub(crate) fn is_usual(facts: &Facts) -> bool {
+    let usual = facts.evidence.timeout;
+    matches!(facts.ended, Ended::Ack | Ended::New)
+        && !facts.closed
+        && usual.is_some_and(|usual| facts.length <= usual)
+}
+
+/// The cause, how sure it is, and the floor of the timeout if there is one.
+pub(crate) fn classify(facts: &Facts) -> (Cause, Confidence, Option<Duration>) {
+    use Confidence::{Certain, Guess, Likely};
+    let plain = |cause, confidence| (cause, confidence, None);
+    match facts.ended {
+        Ended::Syn => plain(Cause::SynRetried, Certain),
+        Ended::Wrote => plain(Cause::AppWroteNothing, wrote(facts)),
+        Ended::Probe => plain(Cause::WindowClosed, Certain),
+        Ended::Opened if facts.probed => plain(Cause::WindowUpdateLate, Guess),
+        Ended::Opened => plain(Cause::WindowClosed, Certain),
+        _ if facts.closed && facts.evidence.window.is_some_and(|w| w.is_zero()) => {
+            plain(Cause::WindowClosed, Likely)
+        }
+        Ended::Again { head, tail } => again(facts, head, tail),
+        // A probe may carry new data (RFC 8985 section 7.3), and an application may write any time.
+        Ended::New => plain(Cause::AppWroteNothing, Guess),
+        Ended::Answer => plain(Cause::AppWroteNothing, Likely),
+        Ended::Ack => {
+            let (cause, confidence) = ack(facts);
+            plain(cause, confidence)
+        }
+    }
+}
+
+/// At the sender nothing else looks like this; elsewhere a lost flight does.
+fn wrote(facts: &Facts) -> Confidence {
+    match facts.vantage {
+        Vantage::Sender => Confidence::Certain,
+        Vantage::Middle => Confidence::Likely,
+        Vantage::Receiver | Vantage::Unknown => Confidence::Guess,
+    }
+}
+
+fn again(facts: &Facts, head: bool, tail: bool) -> (Cause, Confidence, Option<Duration>) {
+    use Confidence::{Certain, Guess, Likely};
+    let e = &facts.evidence;
+    let floor = (facts.timeouts == 0).then(|| floor(facts)).flatten();
+    if facts.aftermath == Aftermath::Needless {
+        let cause = if tail && (!head || is_probe_time(facts)) {
+            Cause::TailLossProbe
+        } else {
+            Cause::TimeoutSpurious
+        };
+        return (cause, Certain, floor);
+    }
+    if facts.missing {
+        return match facts.vantage {
+            Vantage::Sender => (Cause::LocalDrop, Likely, floor),
+            _ if facts.dup_acks >= 3 => (Cause::TimeoutRetransmissionLost, Likely, floor),
+            _ => (Cause::TimeoutTail, Likely, floor),
+        };
+    }
+    if facts.too_large && (facts.timeouts > 0 || e.sends > 1) {
+        return (Cause::BlackHole, Likely, floor);
+    }
+    // A timeout sends the first one again; only a probe has the last (RFC 8985 section 7.3).
+    if tail && !head {
+        return (Cause::TailLossProbe, Likely, None);
+    }
+    if facts.timeouts > 0 || e.sends > 1 {
+        return (Cause::TimeoutRetransmissionLost, sure(facts), floor);
+    }
+    if facts.aftermath == Aftermath::Early {
+        return (Cause::TimeoutSpurious, Likely, floor);
+    }
+    if head && tail && is_probe_time(facts) {
+        return (Cause::TailLossProbe, Guess, None);
+    }
+    let whole = !facts.heard && (e.packets > 3 || facts.more);
+    let cause = if whole {
+        Cause::TimeoutWholeWindow
+    } else {
+        Cause::TimeoutTail
+    };
+    (cause, sure(facts), floor)
+}
+
+/// Whether a retransmission is proved to be a timer's: the first copy was seen on its way.
+fn sure(facts: &Facts) -> Confidence {
+    match facts.vantage {
+        Vantage::Sender | Vantage::Middle => Confidence::Likely,
+        Vantage::Receiver | Vantage::Unknown => Confidence::Guess,
+    }
+}
+
+/// Two round trips, and for a single packet what its acknowledgement may be delayed (RFC 8985
+/// section 7.2), but not as long as a timeout with a floor of 200 ms.
+fn is_probe_time(facts: &Facts) -> bool {
+    let e = &facts.evidence;
+    let Some(timeout) = e.timeout else {
+        return false;
+    };
+    let smoothed = e.rtt.unwrap_or(timeout).max(Duration::from_micros(1));
+    facts.length < Duration::from_millis(150)
+        && facts.length <= smoothed * 3 + Duration::from_millis(2)
+        && facts.timeouts == 0
+        && floor(facts).is_none_or(|floor| floor < Duration::from_millis(5))
+}
+
+/// The floor that a timeout kept to: one in use that is at most a little shorter than the gap, and
+/// well above what the RTT gives.
+fn floor(facts: &Facts) -> Option<Duration> {
+    let timeout = facts.evidence.timeout?;
+    if facts.timer < timeout.mul_ratio(3, 2) {
+        return None;
+    }
+    let slack = timeout.max(facts.timer.mul_ratio(1, 25));
+    let floors = FLOORS.iter().map(|ms| Duration::from_millis(*ms));
+    let mut fitting =
+        floors.filter(|floor| *floor <= facts.timer + slack / 8 && *floor + slack >= facts.timer);
+    fitting.next()
+}
+
+fn ack(facts: &Facts) -> (Cause, Confidence) {
+    use Confidence::{Guess, Likely};
+    let e = &facts.evidence;
+    let flight = e.flight.get();
+    let mss = u64::from(facts.mss.max(1));
+    // A receiver acknowledges at least every second full segment (RFC 5681 section 4.2), so a timer
+    // of its can have put off only an acknowledgement of less.
+    let delayable = flight < 2 * mss && !facts.heard;
+    let timer =
+        facts.length >= Duration::from_millis(5) && e.rtt.is_none_or(|rtt| facts.length >= rtt * 3);
+    if !(delayable && timer) {
+        let short = facts.length <= Duration::from_millis(5);
+        return if short && facts.alike >= 2 && !facts.heard && e.packets > 1 {
+            (Cause::Coalescing, Guess)
+        } else {
+            (Cause::PacketDelay, Guess)
+        };
+    }
+    let released = e.released.map_or(0, |b| b.get());
+    let small_last = u64::from(facts.released_largest) < mss;
+    match (e.packets, e.small) {
+        // Nagle lets one small segment out; two of them show that it was off.
+        (2.., 2..) if e.after_idle.is_some() || e.packets >= 2 => (Cause::PacketWindow, Likely),
+        (1, 1) if small_last && released > 0 => (Cause::NagleDelayedAck, Likely),
+        (1, 1) if released > 0 => (Cause::NagleDelayedAck, Guess),
+        _ if e.after_idle.is_some() && released > 0 => (Cause::IdleRestart, Guess),
+        _ => (Cause::DelayedAck, Likely),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narrows::ByteCount;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    fn facts(ended: Ended, length: Duration) -> Facts {
+        Facts {
+            length,
+            timer: length,
+            ended,
+            evidence: Evidence {
+                flight: ByteCount::new(14_600),
+                packets: 10,
+                rtt: Some(Duration::from_micros(200)),
+                timeout: Some(Duration::from_micros(400)),
+                sends: 1,
+                ..Evidence::default()
+            },
+            vantage: Vantage::Sender,
+            mss: 1_460,
+            heard: false,
+            dup_acks: 0,
+            timeouts: 0,
+            aftermath: Aftermath::None,
+            more: false,
+            missing: false,
+            too_large: false,
+            closed: false,
+            probed: false,
+            released_largest: 0,
+            alike: 0,
+        }
+    }
+
+    const HEAD: Ended = Ended::Again {
+        head: true,
+        tail: false,
+    };
+
+    #[test]
+    fn fast08_classes_of_timeouts() {
+        let whole = facts(HEAD, ms(200));
+        assert_eq!(classify(&whole).0, Cause::TimeoutWholeWindow);
+        assert_eq!(classify(&whole).2, Some(ms(200)));
+        let tail = Facts {
+            heard: true,
+            dup_acks: 2,
+            ..whole
+        };
+        assert_eq!(classify(&tail).0, Cause::TimeoutTail);
+        let mut again = whole;
+        again.evidence.sends = 2;
+        assert_eq!(classify(&again).0, Cause::TimeoutRetransmissionLost);
+    }
+
+    #[test]
+    fn floors_are_recognised_with_what_linux_adds_and_not_where_the_rtt_explains_the_timeout() {
+        for (length, floor) in [
+            (200_200, Some(200)),
+            (1_000_100, Some(1_000)),
+            (30_000, Some(30)),
+            (350, None),
+        ] {
+            let gap = facts(HEAD, Duration::from_micros(length));
+            assert_eq!(classify(&gap).2, floor.map(ms), "{length}");
+        }
+    }
+
+    #[test]
+    fn rfc8985_7_3_only_a_probe_sends_the_last_segment_first() {
+        let probe = facts(
+            Ended::Again {
+                head: false,
+                tail: true,
+            },
+            Duration::from_micros(500),
+        );
+        assert_eq!(classify(&probe).0, Cause::TailLossProbe);
+    }
+
+    #[test]
+    fn small_segments_tell_nagle_from_a_window_in_packets() {
+        let mut gap = facts(Ended::Ack, ms(40));
+        gap.evidence.released = Some(ByteCount::new(1));
+        gap.released_largest = 1;
+        for (packets, cause) in [(1, Cause::NagleDelayedAck), (3, Cause::PacketWindow)] {
+            gap.evidence.flight = ByteCount::new(packets.into());
+            (gap.evidence.packets, gap.evidence.small) = (packets, packets);
+            assert_eq!(classify(&gap).0, cause);
+        }
+        gap.evidence.flight = ByteCount::new(1_460);
+        (gap.evidence.packets, gap.evidence.small) = (1, 0);
+        assert_eq!(classify(&gap).0, Cause::DelayedAck);
+    }
+
+    #[test]
+    fn no_timer_of_a_receiver_puts_off_an_acknowledgement_of_two_full_segments() {
+        let gap = facts(Ended::Ack, ms(40));
+        assert_eq!(classify(&gap).0, Cause::PacketDelay);
+    }
+}

@@ -1,0 +1,854 @@
+//! A connection under observation: both directions, the gaps of each, and what is still to be seen
+//! before a gap has its cause.
+
+use crate::classify::{Aftermath, Ended, Facts, classify, is_usual};
+use crate::gap::{Cause, Evidence, Gap, Side, Vantage};
+use crate::half::{Acked, Again, Counts, Data, Half, RttEstimate, Sighting};
+use crate::rounds::{Mode, Round};
+use crate::segment::Segment;
+use narrows::wire::{Ecn, Flags, Seq};
+use narrows::{ByteCount, Duration, Instant};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+/// How a connection began, as far as it was captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opened {
+    /// With a SYN.
+    Handshake,
+    /// The capture began later.
+    Midway,
+}
+
+/// How a connection ended, as far as it was captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closed {
+    /// Both sides sent FIN.
+    Fin,
+    /// By a reset from this side.
+    Reset(Side),
+    /// The capture ended first.
+    Open,
+    /// It was the longest silent one when there were more than can be observed at once.
+    Dropped,
+}
+
+/// A connection, when no more is heard of it.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    /// Its number, in the order in which connections were first seen, from 0.
+    pub id: u64,
+    /// Client and server.
+    pub ends: [SocketAddr; 2],
+    /// How it began.
+    pub opened: Opened,
+    /// How it ended.
+    pub closed: Closed,
+    /// Its first packet.
+    pub first: Sighting,
+    /// Its last packet.
+    pub last: Sighting,
+    /// By side: what it sent.
+    pub counts: [Counts; 2],
+    /// By side: round-trip times from the place of the capture to the receiver and back.
+    pub rtt: [RttEstimate; 2],
+    /// By side: where the capture was taken.
+    pub vantage: [Vantage; 2],
+    /// The least RTT of the whole path, if both parts of it were seen.
+    pub path_rtt: Option<Duration>,
+    /// By cause: gaps and the time in them.
+    pub lost: Vec<(Cause, u64, Duration)>,
+    /// By side: the rounds, if they were asked for.
+    pub rounds: [Vec<Round>; 2],
+    /// By side: modes of the round-trip time, if rounds were asked for.
+    pub modes: [Vec<Mode>; 2],
+    /// What to draw, if that was asked for.
+    pub points: Vec<Point>,
+    /// Whether there was more to draw than was asked for.
+    pub points_cut: bool,
+}
+
+/// Something to draw in a time-sequence graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// When.
+    pub at: Instant,
+    /// The packet.
+    pub packet: u64,
+    /// Whose stream.
+    pub side: Side,
+    /// What.
+    pub kind: PointKind,
+    /// First byte, from the beginning of the stream.
+    pub from: u64,
+    /// After the last byte.
+    pub to: u64,
+}
+
+/// What a point is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PointKind {
+    /// Bytes that left for the first time.
+    Sent,
+    /// Bytes that left again.
+    Resent,
+    /// Bytes acknowledged.
+    Acked,
+    /// Bytes acknowledged selectively.
+    Sacked,
+    /// From the first byte not acknowledged to the end of the window.
+    Window,
+}
+
+impl PointKind {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sent => "sent",
+            Self::Resent => "resent",
+            Self::Acked => "acked",
+            Self::Sacked => "sacked",
+            Self::Window => "window",
+        }
+    }
+}
+
+/// What is a gap, and how much is kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    /// Percent of the RTT.
+    pub(crate) share: u64,
+    pub(crate) floor: Duration,
+    pub(crate) segments: usize,
+    pub(crate) rounds: bool,
+    pub(crate) points: usize,
+}
+
+/// A gap that is over, whose cause later packets decide.
+#[derive(Debug)]
+struct Pending {
+    facts: Facts,
+    start: Sighting,
+    end: Sighting,
+    wait: Wait,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Wait {
+    /// Whether the sender goes on at once: then it had been waiting.
+    Release { until: Instant, whole: bool },
+    /// What becomes of what was sent again.
+    Verify {
+        again: Again,
+        stamp: Option<u32>,
+        target: u64,
+        until: Option<Instant>,
+        acked: bool,
+    },
+}
+
+/// What is taken for the RTT while nothing is known of it.
+const UNKNOWN_RTT: Duration = Duration::from_millis(5);
+
+#[derive(Debug)]
+pub(crate) struct Tracked {
+    pub(crate) id: u64,
+    pub(crate) ends: [SocketAddr; 2],
+    opened: Opened,
+    pub(crate) first: Sighting,
+    pub(crate) last: Sighting,
+    last_data: Option<Sighting>,
+    half: [Half; 2],
+    interfaces: [Option<u32>; 2],
+    pending: [Option<Box<Pending>>; 2],
+    /// By side: how long everything had been idle before its latest flight, and packets since.
+    idle: [Option<(Duration, u32)>; 2],
+    alike: [(Duration, u16); 2],
+    too_big: [bool; 2],
+    path_rtt: Option<Duration>,
+    threshold: Duration,
+    reset: Option<Side>,
+    /// The last packet's marks, by side, to know one that was captured twice.
+    twin: [(u16, Seq, Seq, u32, u8); 2],
+    origin: [Option<u64>; 2],
+    lost: Vec<(Cause, u64, Duration)>,
+    points: Vec<Point>,
+    points_cut: bool,
+    rounds_wanted: bool,
+}
+
+impl Tracked {
+    pub(crate) fn new(
+        id: u64,
+        client: SocketAddr,
+        server: SocketAddr,
+        opened: Opened,
+        now: Sighting,
+        rules: &Rules,
+    ) -> Self {
+        let half = || Half::new(rules.segments, rules.rounds);
+        Self {
+            id,
+            ends: [client, server],
+            opened,
+            first: now,
+            last: now,
+            last_data: None,
+            half: [half(), half()],
+            interfaces: [None; 2],
+            pending: [None, None],
+            idle: [None; 2],
+            alike: [(Duration::ZERO, 0); 2],
+            too_big: [false; 2],
+            path_rtt: None,
+            threshold: (UNKNOWN_RTT * rules.share / 100).max(rules.floor),
+            reset: None,
+            twin: [(0, Seq(0), Seq(0), 0, 0); 2],
+            origin: [None; 2],
+            lost: Vec::new(),
+            points: Vec::new(),
+            points_cut: false,
+            rounds_wanted: rules.rounds,
+        }
+    }
+
+    /// Whether a SYN of `side` with this sequence number begins another connection: the one before is
+    /// over, or this is not its SYN (RFC 9293 section 3.10.7.4 has a SYN that fits nothing answered by
+    /// a challenge, so numbers far off are another's too).
+    pub(crate) fn is_over_for(&self, side: Side, seq: Seq) -> bool {
+        let half = &self.half[side.index()];
+        let same = half.syn.is_some_and(|(_, first)| first == seq);
+        !same
+            && (half.syn.is_some()
+                || self.reset.is_some()
+                || self.half.iter().all(|h| h.fin.is_some()))
+    }
+
+    /// Whether nothing more is expected.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.reset.is_some()
+            || self
+                .half
+                .iter()
+                .all(|half| half.fin.is_some_and(|fin| half.una >= fin))
+    }
+
+    pub(crate) fn side_of(&self, src: SocketAddr) -> Side {
+        if src == self.ends[0] {
+            Side::Client
+        } else {
+            Side::Server
+        }
+    }
+
+    /// A router refused a packet of this side as too big.
+    pub(crate) fn too_big(&mut self, side: Side) {
+        self.too_big[side.index()] = true;
+    }
+
+    /// Takes a segment; `false` if it is one that was seen before, at another place or twice.
+    pub(crate) fn handle(
+        &mut self,
+        now: Sighting,
+        interface: u32,
+        side: Side,
+        segment: &Segment,
+        out: &mut VecDeque<Gap>,
+    ) -> bool {
+        let (me, peer) = (side.index(), side.other().index());
+        // The same packets on another interface say nothing new.
+        if *self.interfaces[me].get_or_insert(interface) != interface {
+            return false;
+        }
+        let twin = (
+            segment.identification,
+            segment.seq,
+            segment.ack,
+            segment.len,
+            segment.hop_limit,
+        );
+        if segment.identification != 0 && self.twin[me] == twin && segment.len > 0 {
+            return false;
+        }
+        self.twin[me] = twin;
+        let now = Sighting {
+            at: now.at.max(self.last.at),
+            ..now
+        };
+        self.expire(now, out);
+        self.half[me].counts.packets += 1;
+        self.half[me].counts.bytes += u64::from(segment.len);
+        if segment.ecn == Ecn::Ce {
+            self.half[me].counts.marked += 1;
+            if let Some(detail) = &mut self.half[me].detail {
+                detail.meter.marked(1);
+            }
+        }
+        let syn = segment.flags.contains(Flags::SYN);
+        if syn {
+            self.half[peer].peer_syn(segment.options.mss, segment.options.window_scale);
+            self.half[me].syns = self.half[me].syns.saturating_add(1);
+            self.half[me].syn.get_or_insert((now, segment.seq));
+            let both = segment.options.window_scale.is_some();
+            self.half[peer].scaling(both);
+        }
+        let text = segment.len;
+        let fin = segment.flags.contains(Flags::FIN);
+        let space = text.saturating_add(syn.into()).saturating_add(fin.into());
+        let silent = self.half.iter().all(|half| half.flight() == 0);
+        if segment.flags.contains(Flags::RST) {
+            self.reset.get_or_insert(side);
+        } else {
+            if segment.flags.contains(Flags::ACK) {
+                self.acknowledges(now, side.other(), segment, space == 0, out);
+            }
+            if space > 0 {
+                self.sends(now, side, segment, space, silent, out);
+            }
+        }
+        if let Some(stamps) = segment.options.timestamps {
+            let [client, server] = &mut self.half;
+            let (mine, other) = match side {
+                Side::Client => (client, server),
+                Side::Server => (server, client),
+            };
+            mine.on_stamp(now.at, stamps, other, text > 0);
+        }
+        self.last = now;
+        true
+    }
+
+    /// An acknowledgement of what `side` sent.
+    fn acknowledges(
+        &mut self,
+        now: Sighting,
+        side: Side,
+        segment: &Segment,
+        bare: bool,
+        out: &mut VecDeque<Gap>,
+    ) {
+        let k = side.index();
+        let half = &self.half[k];
+        let waited = half.flight() > 0 || half.closed.is_some();
+        let gap = half
+            .last
+            .filter(|last| waited && now.at.since(last.at) > self.threshold);
+        let facts = gap.map(|start| (start, self.facts(side, now, start)));
+        let blocks: [(Seq, Seq); 4] = std::array::from_fn(|i| {
+            let block = segment.options.sack.as_slice().get(i);
+            block.map_or((Seq(0), Seq(0)), |block| (block.start, block.end))
+        });
+        let blocks = &blocks[..segment.options.sack.len()];
+        let syn = segment.flags.contains(Flags::SYN);
+        let half = &mut self.half[k];
+        let samples = half.rtt.samples;
+        let acked = half.on_ack(now, segment.ack, blocks, segment.window, syn, bare);
+        let resampled = half.rtt.samples != samples;
+        let una = half.una;
+        if let (Some(round), Some(detail)) = (acked.round, &mut half.detail) {
+            detail.rounds.push(round);
+        }
+        if segment.flags.contains(Flags::ECE)
+            && !syn
+            && acked.bytes > 0
+            && let Some(detail) = &mut half.detail
+        {
+            detail
+                .meter
+                .marked((acked.bytes / u64::from(half.largest.max(1))).max(1) as u32);
+        }
+        if resampled {
+            self.measure();
+        }
+        if acked.bytes > 0 {
+            self.point(now, side, PointKind::Acked, una - acked.bytes, una);
+        }
+        if acked.sacked > 0
+            && let Some(&(a, b)) = blocks.first()
+        {
+            let (a, b) = (self.half[k].offset(a), self.half[k].offset(b));
+            self.point(now, side, PointKind::Sacked, a, b);
+        }
+        if let Some(window) = self.half[k].window {
+            self.point(now, side, PointKind::Window, una, una + window);
+        }
+        self.verify(now, side, &acked, segment);
+        let event = acked.bytes > 0 || acked.sacked > 0 || acked.duplicate || acked.opened;
+        if event {
+            if let Some((start, mut facts)) = facts {
+                facts.ended = match () {
+                    () if acked.opened => Ended::Opened,
+                    () if bare => Ended::Ack,
+                    () => Ended::Answer,
+                };
+                facts.heard |= acked.sacked > 0 || acked.duplicate;
+                let whole = self.half[k].flight() == 0;
+                match facts.ended {
+                    Ended::Answer if whole && segment.len > 0 => {
+                        // What was written late is the peer's.
+                        self.settle(side, start, now, &facts, out);
+                    }
+                    Ended::Ack | Ended::Opened | Ended::Answer => {
+                        let until = now.at + self.release_time(side);
+                        self.wait(side, facts, start, now, Wait::Release { until, whole }, out);
+                    }
+                    _ => {}
+                }
+            }
+            self.half[k].last = Some(now);
+        }
+        if acked.opened {
+            self.half[k].closed = None;
+            self.half[k].probed = None;
+        }
+    }
+
+    /// Something of `side` that takes sequence space.
+    #[allow(clippy::too_many_arguments)]
+    fn sends(
+        &mut self,
+        now: Sighting,
+        side: Side,
+        segment: &Segment,
+        space: u32,
+        silent: bool,
+        out: &mut VecDeque<Gap>,
+    ) {
+        let k = side.index();
+        let half = &self.half[k];
+        let waited = half.flight() > 0 || half.closed.is_some();
+        let from = if waited {
+            half.last
+        } else {
+            self.last_data.filter(|_| silent)
+        };
+        let gap = from.filter(|start| now.at.since(start.at) > self.threshold);
+        let facts = gap.map(|start| (start, self.facts(side, now, start)));
+        let stamp = segment.options.timestamps.map(|stamps| stamps.val);
+        let largest_acked = half.largest_acked;
+        let before = half.last;
+        let data = self.half[k].on_data(now, segment.seq, space, segment.len, segment.flags);
+        let half = &self.half[k];
+        let (start, target) = (half.offset(segment.seq), half.nxt);
+        let kind = if matches!(data, Data::New { .. }) {
+            PointKind::Sent
+        } else {
+            PointKind::Resent
+        };
+        self.origin[k].get_or_insert(start);
+        self.point(now, side, kind, start, start + u64::from(space));
+        match data {
+            Data::New { .. } => {
+                self.released(side, now, segment.len);
+                if let Some((start, mut facts)) = facts
+                    && segment.len > 0
+                {
+                    facts.ended = if waited { Ended::New } else { Ended::Wrote };
+                    self.settle(side, start, now, &facts, out);
+                }
+                if silent
+                    && segment.len > 0
+                    && let Some(last) = self.last_data
+                    && now.at.since(last.at) > self.threshold.max(Duration::from_millis(1))
+                {
+                    self.idle[k] = Some((now.at.since(last.at), 0));
+                }
+                if let Some((_, packets)) = &mut self.idle[k] {
+                    *packets = packets.saturating_add(1);
+                }
+            }
+            Data::Again(again) => {
+                if let Some((start, mut facts)) = facts {
+                    facts.evidence.sends = again.sends;
+                    facts.evidence.earlier = (again.sends > 0).then_some(again.packet);
+                    let since = self.half[k]
+                        .progress
+                        .map_or(again.age, |at| now.at.since(at));
+                    facts.timer = again.age.min(since).max(facts.length);
+                    facts.missing = again.sends == 0;
+                    facts.too_large = self.too_big[k]
+                        || (segment.len > largest_acked && largest_acked > 0 && again.head);
+                    if segment.flags.contains(Flags::SYN) {
+                        facts.ended = Ended::Syn;
+                        self.settle(side, start, now, &facts, out);
+                    } else {
+                        facts.ended = Ended::Again {
+                            head: again.head,
+                            tail: again.tail,
+                        };
+                        let wait = Wait::Verify {
+                            again,
+                            stamp,
+                            target,
+                            until: None,
+                            acked: false,
+                        };
+                        self.wait(side, facts, start, now, wait, out);
+                        self.half[k].timeouts = self.half[k].timeouts.saturating_add(1);
+                    }
+                }
+            }
+            Data::Needless => {
+                if let Some(start) = before
+                    && now.at.since(start.at) > self.threshold
+                    && !segment.flags.contains(Flags::SYN)
+                {
+                    let mut facts = self.facts(side, now, start);
+                    facts.aftermath = Aftermath::Early;
+                    facts.evidence.sends = 1;
+                    facts.ended = Ended::Again {
+                        head: true,
+                        tail: false,
+                    };
+                    self.settle(side, start, now, &facts, out);
+                }
+            }
+            Data::Probe => {
+                if let Some((start, mut facts)) = facts {
+                    facts.ended = Ended::Probe;
+                    self.settle(side, start, now, &facts, out);
+                }
+            }
+        }
+        self.half[k].last = Some(now);
+        if segment.len > 0 && !matches!(data, Data::Probe) {
+            self.last_data = Some(now);
+        }
+    }
+
+    /// What is known of `side`'s flight while it waits since `start`.
+    fn facts(&self, side: Side, now: Sighting, start: Sighting) -> Facts {
+        let k = side.index();
+        let half = &self.half[k];
+        let mss = half.mss();
+        let (mut packets, mut small, mut sends) = (0_u32, 0_u32, 0);
+        for sent in half
+            .sent
+            .iter()
+            .filter(|sent| !sent.sacked && sent.sends > 0)
+        {
+            packets = packets.saturating_add(sent.packets.into());
+            small += u32::from(sent.end - sent.start < mss.into());
+            sends = sends.max(sent.sends);
+        }
+        let window = half.window.map(ByteCount::new);
+        let length = now.at.since(start.at);
+        let after_idle = self.idle[k]
+            .filter(|(_, since)| *since <= packets.max(1))
+            .map(|(idle, _)| idle);
+        let (alike_to, alike) = self.alike[k];
+        let alike = if alike_to.abs_diff(length) <= length / 4 {
+            alike
+        } else {
+            0
+        };
+        Facts {
+            length,
+            timer: length,
+            ended: Ended::Wrote,
+            evidence: Evidence {
+                flight: ByteCount::new(half.flight().saturating_sub(half.sacked)),
+                packets,
+                small,
+                rtt: self.path_rtt.or(half.rtt.min),
+                timeout: half
+                    .rtt
+                    .timeout()
+                    .map(|timeout| timeout + half.turn.unwrap_or_default()),
+                floor: None,
+                sends,
+                earlier: None,
+                window,
+                after_idle,
+                released: None,
+            },
+            vantage: self.vantage(side),
+            mss: mss.into(),
+            heard: half.sacked > 0 || half.dup_acks > 0,
+            dup_acks: half.dup_acks,
+            timeouts: half.timeouts,
+            aftermath: Aftermath::None,
+            more: false,
+            missing: false,
+            too_large: false,
+            closed: half.closed.is_some(),
+            probed: half.probed.is_some(),
+            released_largest: 0,
+            alike,
+        }
+    }
+
+    /// How long `side` takes at most to answer an acknowledgement with data, seen from here.
+    fn release_time(&self, side: Side) -> Duration {
+        let turn = self.half[side.index()].turn;
+        let other = self.half[side.other().index()].rtt.min;
+        let turn = turn.or(other).unwrap_or(self.threshold / 4);
+        turn * 2 + Duration::from_micros(100)
+    }
+
+    /// `side` had new data at `now`: was a gap waiting for that?
+    fn released(&mut self, side: Side, now: Sighting, len: u32) {
+        let Some(pending) = &mut self.pending[side.index()] else {
+            return;
+        };
+        match &mut pending.wait {
+            Wait::Release { until, .. } if now.at <= *until => {
+                let evidence = &mut pending.facts.evidence;
+                let before = evidence.released.unwrap_or_default();
+                evidence.released = Some(before + ByteCount::from(len));
+                pending.facts.released_largest = pending.facts.released_largest.max(len);
+            }
+            Wait::Verify { acked: true, .. } => pending.facts.more = true,
+            _ => {}
+        }
+    }
+
+    /// An acknowledgement tells of what was sent again.
+    fn verify(&mut self, now: Sighting, side: Side, acked: &Acked, segment: &Segment) {
+        let k = side.index();
+        let (least, vantage) = (self.half[k].rtt.min, self.vantage(side));
+        let una = self.half[k].una;
+        let after = self.path_rtt.unwrap_or(UNKNOWN_RTT) * 2 + Duration::from_micros(200);
+        let Some(pending) = &mut self.pending[k] else {
+            return;
+        };
+        let Wait::Verify {
+            again,
+            stamp,
+            target,
+            until,
+            acked: heard,
+        } = &mut pending.wait
+        else {
+            return;
+        };
+        if acked
+            .dsack
+            .is_some_and(|(start, end)| start < again.end && end > again.start)
+        {
+            pending.facts.aftermath = Aftermath::Needless;
+        } else if acked.bytes > 0 && !*heard && again.sends > 0 {
+            let echo = segment.options.timestamps.map(|stamps| stamps.ecr);
+            let older = matches!((echo, *stamp), (Some(echo), Some(stamp)) if (echo.wrapping_sub(stamp) as i32) < 0);
+            let soon = least.is_some_and(|least| now.at.since(pending.end.at) < least / 2);
+            if older {
+                pending.facts.aftermath = Aftermath::Needless;
+            } else if soon && matches!(vantage, Vantage::Sender | Vantage::Middle) {
+                pending.facts.aftermath = Aftermath::Early;
+            }
+        }
+        *heard |= acked.bytes > 0;
+        if una >= *target && until.is_none() {
+            *until = Some(now.at + after);
+        }
+    }
+
+    /// A gap whose cause later packets decide.
+    fn wait(
+        &mut self,
+        side: Side,
+        facts: Facts,
+        start: Sighting,
+        end: Sighting,
+        wait: Wait,
+        out: &mut VecDeque<Gap>,
+    ) {
+        self.conclude(side, out);
+        self.pending[side.index()] = Some(Box::new(Pending {
+            facts,
+            start,
+            end,
+            wait,
+        }));
+    }
+
+    /// Gaps that need wait no longer have their cause.
+    fn expire(&mut self, now: Sighting, out: &mut VecDeque<Gap>) {
+        for side in Side::BOTH {
+            let over = match self.pending[side.index()].as_deref().map(|p| p.wait) {
+                Some(
+                    Wait::Release { until, .. }
+                    | Wait::Verify {
+                        until: Some(until), ..
+                    },
+                ) => now.at > until,
+                _ => false,
+            };
+            if over {
+                self.conclude(side, out);
+            }
+        }
+    }
+
+    fn conclude(&mut self, side: Side, out: &mut VecDeque<Gap>) {
+        let Some(pending) = self.pending[side.index()].take() else {
+            return;
+        };
+        // Who has nothing more to send was not held up by the acknowledgement.
+        if let Wait::Release { whole: true, .. } = pending.wait
+            && pending.facts.evidence.released.is_none()
+        {
+            return;
+        }
+        self.settle(side, pending.start, pending.end, &pending.facts, out);
+    }
+
+    fn settle(
+        &mut self,
+        side: Side,
+        start: Sighting,
+        end: Sighting,
+        facts: &Facts,
+        out: &mut VecDeque<Gap>,
+    ) {
+        if is_usual(facts) {
+            return;
+        }
+        let (cause, confidence, floor) = classify(facts);
+        let k = side.index();
+        if matches!(facts.ended, Ended::Ack) {
+            let (before, n) = self.alike[k];
+            let alike = before.abs_diff(facts.length) <= facts.length / 4;
+            self.alike[k] = (facts.length, if alike { n.saturating_add(1) } else { 1 });
+        }
+        let waits = match facts.ended {
+            Ended::Answer => side.other(),
+            _ => side,
+        };
+        let evidence = Evidence {
+            floor,
+            ..facts.evidence
+        };
+        let gap = Gap {
+            connection: self.id,
+            side: waits,
+            start,
+            end,
+            cause,
+            confidence,
+            evidence,
+        };
+        match self.lost.iter_mut().find(|(c, ..)| *c == cause) {
+            Some((_, count, sum)) => {
+                *count += 1;
+                *sum += gap.length();
+            }
+            None => self.lost.push((cause, 1, gap.length())),
+        }
+        out.push_back(gap);
+    }
+
+    /// There is another round-trip time.
+    fn measure(&mut self) {
+        let total = Side::BOTH
+            .into_iter()
+            .filter_map(|side| self.total(side))
+            .min();
+        if total != self.path_rtt {
+            self.path_rtt = total;
+        }
+    }
+
+    /// The threshold follows the RTT.
+    pub(crate) fn adapt(&mut self, rules: &Rules) {
+        let rtt = self.path_rtt.unwrap_or(UNKNOWN_RTT);
+        self.threshold = rtt.mul_ratio(rules.share, 100).max(rules.floor);
+    }
+
+    /// The least RTT of `side`: from here to the receiver and back, and from here to the sender and
+    /// back.
+    fn total(&self, side: Side) -> Option<Duration> {
+        let half = &self.half[side.index()];
+        let near = match (half.turn, self.half[side.other().index()].rtt.min) {
+            (Some(turn), Some(other)) => Some(turn.min(other)),
+            (one, other) => one.or(other),
+        };
+        half.rtt.min.map(|far| far + near.unwrap_or_default())
+    }
+
+    /// Where the capture was taken, seen from `side`.
+    fn vantage(&self, side: Side) -> Vantage {
+        let half = &self.half[side.index()];
+        let other = self.half[side.other().index()].rtt.min;
+        let near = match (half.turn, other) {
+            (Some(turn), Some(other)) => turn.min(other),
+            (Some(one), None) | (None, Some(one)) => one,
+            (None, None) => return Vantage::Unknown,
+        };
+        let Some(far) = half.rtt.min else {
+            return Vantage::Unknown;
+        };
+        let all = (far + near).as_nanos().max(1);
+        match near.as_nanos().saturating_mul(100) / all {
+            0..=20 => Vantage::Sender,
+            21..=79 => Vantage::Middle,
+            _ => Vantage::Receiver,
+        }
+    }
+
+    fn point(&mut self, now: Sighting, side: Side, kind: PointKind, from: u64, to: u64) {
+        if self.points.capacity() == 0 {
+            return;
+        }
+        if self.points.len() == self.points.capacity() {
+            self.points_cut = true;
+            return;
+        }
+        let origin = *self.origin[side.index()].get_or_insert(from);
+        self.points.push(Point {
+            at: now.at,
+            packet: now.packet,
+            side,
+            kind,
+            from: from.saturating_sub(origin),
+            to: to.saturating_sub(origin),
+        });
+    }
+
+    /// Keep up to so many points from now on.
+    pub(crate) fn keep_points(&mut self, most: usize) {
+        self.points.reserve_exact(most);
+    }
+
+    /// No more is to be heard of it.
+    pub(crate) fn finish(mut self, dropped: bool, out: &mut VecDeque<Gap>) -> Connection {
+        for side in Side::BOTH {
+            self.conclude(side, out);
+        }
+        let closed = match self.reset {
+            Some(side) => Closed::Reset(side),
+            None if self.half.iter().all(|half| half.fin.is_some()) => Closed::Fin,
+            None if dropped => Closed::Dropped,
+            None => Closed::Open,
+        };
+        let vantage = Side::BOTH.map(|side| self.vantage(side));
+        let mut points = std::mem::take(&mut self.points);
+        points.shrink_to_fit();
+        let rounds_wanted = self.rounds_wanted;
+        let [client, server] = self.half;
+        let counts = [client.counts, server.counts];
+        let rtt = [client.rtt, server.rtt];
+        let detail = [client.detail, server.detail].map(|detail| {
+            let detail = detail.filter(|_| rounds_wanted).unwrap_or_default();
+            (detail.histogram.modes(), detail.rounds)
+        });
+        let [(client_modes, client_rounds), (server_modes, server_rounds)] = detail;
+        Connection {
+            id: self.id,
+            ends: self.ends,
+            opened: self.opened,
+            closed,
+            first: self.first,
+            last: self.last,
+            counts,
+            rtt,
+            vantage,
+            path_rtt: self.path_rtt,
+            lost: self.lost,
+            rounds: [client_rounds, server_rounds],
+            modes: [client_modes, server_modes],
+            points,
+            points_cut: self.points_cut,
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! A gap: a time in which a connection with something to do did nothing, and what it waited for.
+
+use crate::half::Sighting;
+use narrows::{ByteCount, Duration};
+use std::fmt;
+
+macro_rules! causes {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal, $text:literal, $tapo:literal;)+) => {
+        /// What a connection waited for.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum Cause {
+            $($(#[doc = $doc])+ $variant,)+
+        }
+
+        impl Cause {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// Its name in files.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+
+            /// The same for people.
+            pub const fn text(self) -> &'static str {
+                match self { $(Self::$variant => $text,)+ }
+            }
+
+            /// What TAPO (CoNEXT 2015) calls it; empty if it has no name for it.
+            pub const fn tapo(self) -> &'static str {
+                match self { $(Self::$variant => $tapo,)+ }
+            }
+        }
+    };
+}
+
+causes! {
+    /// A retransmission timeout: nothing of the flight arrived.
+    TimeoutWholeWindow = "timeout-whole-window", "timeout, whole window lost", "continuous loss";
+    /// A retransmission timeout: the end of a flight was lost, and too few duplicate
+    /// acknowledgements told of it.
+    TimeoutTail = "timeout-tail", "timeout, tail lost", "tail retransmission; small cwnd or rwnd";
+    /// A retransmission timeout: what had been sent again was lost as well.
+    TimeoutRetransmissionLost = "timeout-retransmission-lost", "timeout, retransmission lost", "double retransmission";
+    /// A retransmission timeout although nothing was lost.
+    TimeoutSpurious = "timeout-spurious", "timeout, spurious", "ACK delay or loss";
+    /// A tail loss probe (RFC 8985 section 7) was waited for.
+    TailLossProbe = "tail-loss-probe", "tail loss probe", "tail retransmission";
+    /// SYN or SYN-ACK was sent again.
+    SynRetried = "syn-retried", "SYN retried", "";
+    /// Packets of full size vanish without a word while smaller ones arrive (RFC 2923).
+    BlackHole = "mtu-black-hole", "path MTU black hole", "double retransmission";
+    /// The receiver put off its acknowledgement, and the sender was waiting for it.
+    DelayedAck = "delayed-ack", "delayed ACK", "ACK delay or loss";
+    /// Nagle's algorithm held back a small segment until a delayed acknowledgement came.
+    NagleDelayedAck = "nagle-delayed-ack", "Nagle waits for a delayed ACK", "ACK delay or loss";
+    /// A congestion window that counts packets was filled by small writes, and the acknowledgement
+    /// was delayed.
+    PacketWindow = "packet-window", "window in packets filled by small writes", "small cwnd or rwnd";
+    /// After an idle time the window was the initial one again (RFC 5681 section 4.1), and a delayed
+    /// acknowledgement was waited for.
+    IdleRestart = "idle-restart", "restart after idle", "small initial window";
+    /// The receiver's window was closed: its application read nothing.
+    WindowClosed = "window-closed", "receiver's window closed, application read nothing", "zero window";
+    /// The window had opened, and the sender learnt of it by a probe only.
+    WindowUpdateLate = "window-update-late", "window update late", "zero window";
+    /// The sender's own host dropped a packet.
+    LocalDrop = "local-drop", "sender's local drop", "resource constraint";
+    /// The application had written nothing.
+    AppWroteNothing = "app-wrote-nothing", "application wrote nothing", "data unavailable; client idle";
+    /// A network card held packets back to interrupt once for many.
+    Coalescing = "coalescing", "coalescing", "packet delay";
+    /// A switch told the sender's link to pause.
+    Pause = "pause", "pause", "packet delay";
+    /// Packets or acknowledgements took longer than usual, and nothing says why: queues, the
+    /// receiving host.
+    PacketDelay = "packet-delay", "packets delayed", "packet delay";
+    /// Nothing that was captured tells.
+    Unknown = "unknown", "unknown", "";
+}
+
+impl Cause {
+    /// Whether the retransmission timer ended the gap.
+    pub const fn is_timeout(self) -> bool {
+        matches!(
+            self,
+            Self::TimeoutWholeWindow
+                | Self::TimeoutTail
+                | Self::TimeoutRetransmissionLost
+                | Self::TimeoutSpurious
+        )
+    }
+
+    /// Whether the time was lost to the transport or the network; the rest waited for an
+    /// application.
+    pub const fn is_lost_time(self) -> bool {
+        !matches!(self, Self::AppWroteNothing)
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+/// How sure a cause is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Confidence {
+    /// Nothing speaks against it, something else would look alike.
+    Guess,
+    /// What else it could be is rare.
+    Likely,
+    /// What was captured proves it.
+    Certain,
+}
+
+impl Confidence {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Certain, Self::Likely, Self::Guess];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Guess => "guess",
+            Self::Likely => "likely",
+            Self::Certain => "certain",
+        }
+    }
+}
+
+impl fmt::Display for Confidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One of a connection's two ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Side {
+    /// The one that opened it; if that was not captured, the one with the higher port.
+    Client,
+    /// The other.
+    Server,
+}
+
+impl Side {
+    /// Both.
+    pub const BOTH: [Self; 2] = [Self::Client, Self::Server];
+
+    /// The other.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        }
+    }
+
+    pub(crate) const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// Where a capture was taken, seen from the sender of a direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Vantage {
+    /// At the sender, or close to it.
+    Sender,
+    /// On the way.
+    Middle,
+    /// At the receiver, or close to it.
+    Receiver,
+    /// Round trips of both parts of the path are not known.
+    Unknown,
+}
+
+impl Vantage {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sender => "sender",
+            Self::Middle => "middle",
+            Self::Receiver => "receiver",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// What was seen around a gap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Evidence {
+    /// Bytes outstanding.
+    pub flight: ByteCount,
+    /// Packets outstanding.
+    pub packets: u32,
+    /// Of these, packets of less than full size.
+    pub small: u32,
+    /// The least RTT of the connection by then.
+    pub rtt: Option<Duration>,
+    /// The timeout that SRTT and RTTVAR alone would give.
+    pub timeout: Option<Duration>,
+    /// The floor of the timeout that the length fits.
+    pub floor: Option<Duration>,
+    /// How often what ended the gap had been sent before.
+    pub sends: u16,
+    /// The packet that had it before.
+    pub earlier: Option<u64>,
+    /// The window that the receiver had offered.
+    pub window: Option<ByteCount>,
+    /// The flight left after an idle time of this length.
+    pub after_idle: Option<Duration>,
+    /// Bytes that left as soon as the gap was over.
+    pub released: Option<ByteCount>,
+}
+
+/// A gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// Whose connection: [`crate::Connection::id`].
+    pub connection: u64,
+    /// Whose sender stood still.
+    pub side: Side,
+    /// The last packet before it.
+    pub start: Sighting,
+    /// The packet that ended it.
+    pub end: Sighting,
+    /// What was waited for.
+    pub cause: Cause,
+    /// How sure that is.
+    pub confidence: Confidence,
+    /// What it follows from.
+    pub evidence: Evidence,
+}
+
+impl Gap {
+    /// How long it was.
+    pub fn length(&self) -> Duration {
+        self.end.at.since(self.start.at)
+    }
+
+    /// The evidence as a phrase.
+    pub fn because(&self) -> String {
+        let e = &self.evidence;
+        let mut parts = Vec::new();
+        if let Some(floor) = e.floor {
+            parts.push(format!("floor of {floor}"));
+        }
+        if e.sends > 1 && self.cause.is_timeout() {
+            parts.push(format!("sent {} times before", e.sends));
+        }
+        if let Some(earlier) = e.earlier {
+            parts.push(format!("packet {} repeats {earlier}", self.end.packet));
+        }
+        if e.packets > 0 {
+            let plural = if e.packets == 1 { "" } else { "s" };
+            let small = match e.small {
+                0 => String::new(),
+                n if n == e.packets => ", all small".to_owned(),
+                n => format!(", {n} small"),
+            };
+            parts.push(format!(
+                "{} packet{plural} ({}) out{small}",
+                e.packets, e.flight
+            ));
+        }
+        if let Some(idle) = e.after_idle {
+            parts.push(format!("after {idle} idle"));
+        }
+        if let Some(released) = e.released {
+            parts.push(format!("then {released} left at once"));
+        }
+        if let (Some(window), Cause::WindowClosed | Cause::WindowUpdateLate) =
+            (e.window, self.cause)
+        {
+            parts.push(format!("window {window}"));
+        }
+        if let Some(rtt) = e.rtt {
+            parts.push(format!("RTT {rtt}"));
+        }
+        parts.join(", ")
+    }
+}

@@ -1,0 +1,635 @@
+//! One direction of a connection: what its sender must know, rebuilt from what was captured.
+
+use crate::rounds::{Departure, Histogram, Round, RoundMeter};
+use narrows::wire::{Flags, Seq, Timestamps};
+use narrows::{ByteCount, Duration, Instant};
+use std::collections::VecDeque;
+
+/// A packet, and when it was captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sighting {
+    /// When.
+    pub at: Instant,
+    /// Its number in the capture.
+    pub packet: u64,
+}
+
+/// A stretch of the stream that is not acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// When it was first seen, or when its lack was noticed.
+    pub(crate) first: Instant,
+    /// When it was last seen, or when its lack was noticed.
+    pub(crate) last: Instant,
+    /// The packet that had it last.
+    pub(crate) packet: u64,
+    /// How often it was seen; 0: it is missing from the capture.
+    pub(crate) sends: u16,
+    pub(crate) sacked: bool,
+    /// What it counts as: a super-frame counts once, as where it was captured.
+    pub(crate) packets: u16,
+}
+
+/// What a segment with text, SYN or FIN is to the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Data {
+    /// Bytes that follow the last ones.
+    New {
+        /// What came before is missing.
+        hole: bool,
+    },
+    /// Bytes that were seen before, or whose lack was noticed.
+    Again(Again),
+    /// Bytes that had been acknowledged already when they were seen again.
+    Needless,
+    /// A keep-alive (RFC 1122 section 4.2.3.6) or a zero-window probe.
+    Probe,
+}
+
+/// How something was sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Again {
+    /// How often it was seen before; 0: it had been missing.
+    pub(crate) sends: u16,
+    /// It is the first that is not acknowledged.
+    pub(crate) head: bool,
+    /// It is the last that was sent.
+    pub(crate) tail: bool,
+    /// How long ago it was last seen, or its lack noticed.
+    pub(crate) age: Duration,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// The packet that had it before.
+    pub(crate) packet: u64,
+}
+
+/// What an acknowledgement is to the stream.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Acked {
+    /// Bytes acknowledged for the first time, in order.
+    pub(crate) bytes: u64,
+    /// Bytes acknowledged selectively for the first time.
+    pub(crate) sacked: u64,
+    /// It repeats the one before (RFC 5681 section 2).
+    pub(crate) duplicate: bool,
+    /// The window went from less than a segment to at least one.
+    pub(crate) opened: bool,
+    /// Its first block says that something arrived twice (RFC 2883).
+    pub(crate) dsack: Option<(u64, u64)>,
+    /// A round-trip time, of what was seen once only.
+    pub(crate) rtt: Option<Duration>,
+    /// The last packet of what was acknowledged.
+    pub(crate) packet: Option<u64>,
+    pub(crate) round: Option<Round>,
+}
+
+/// RFC 6298's estimator without a floor, and the least that was seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RttEstimate {
+    /// The least sample.
+    pub min: Option<Duration>,
+    /// SRTT.
+    pub smoothed: Option<Duration>,
+    /// RTTVAR.
+    pub variation: Duration,
+    /// Samples.
+    pub samples: u64,
+}
+
+impl RttEstimate {
+    fn add(&mut self, sample: Duration) {
+        self.samples += 1;
+        self.min = Some(self.min.map_or(sample, |min| min.min(sample)));
+        let Some(smoothed) = self.smoothed else {
+            (self.smoothed, self.variation) = (Some(sample), sample / 2);
+            return;
+        };
+        let off = smoothed.abs_diff(sample);
+        self.variation = self.variation.mul_ratio(3, 4) + off / 4;
+        self.smoothed = Some(smoothed.mul_ratio(7, 8) + sample / 8);
+    }
+
+    /// SRTT + 4 RTTVAR: the timeout of a sender whose floor is below it.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.smoothed.map(|smoothed| smoothed + self.variation * 4)
+    }
+}
+
+/// What is only kept on request.
+#[derive(Debug, Default)]
+pub(crate) struct Detail {
+    pub(crate) meter: RoundMeter,
+    pub(crate) rounds: Vec<Round>,
+    pub(crate) histogram: Histogram,
+}
+
+/// Where a sequence number of 0 is in the stream that is counted on: numbers before the first one
+/// seen have a place, too.
+const ORIGIN: u64 = 1 << 32;
+/// The largest segment until one was seen or announced (RFC 9293 section 3.7.1).
+const DEFAULT_MSS: u16 = 536;
+
+#[derive(Debug)]
+pub(crate) struct Half {
+    began: bool,
+    pub(crate) una: u64,
+    pub(crate) nxt: u64,
+    pub(crate) sent: VecDeque<Sent>,
+    /// Bytes of `sent` that are acknowledged selectively.
+    pub(crate) sacked: u64,
+    pub(crate) dup_acks: u32,
+    /// The peer's window, scaled; unknown until an acknowledgement was seen.
+    pub(crate) window: Option<u64>,
+    /// As it stood in the header last.
+    raw_window: u16,
+    /// The peer's shift, if its SYN was seen.
+    shift: Option<u8>,
+    shift_counts: bool,
+    /// The peer's MSS option.
+    pub(crate) announced: Option<u16>,
+    /// The largest segment that was seen and is no super-frame.
+    pub(crate) largest: u16,
+    /// The largest that was acknowledged.
+    pub(crate) largest_acked: u32,
+    pub(crate) rtt: RttEstimate,
+    /// From the peer's packet to the first new data of ours that echoes it: the way from the capture
+    /// to this sender and back.
+    pub(crate) turn: Option<Duration>,
+    /// The last thing that happened to this sender: something left, or news of it came.
+    pub(crate) last: Option<Sighting>,
+    /// This sender's latest timestamp, and when it was first seen.
+    stamp: Option<(u32, Instant)>,
+    pub(crate) fin: Option<u64>,
+    pub(crate) syn: Option<(Sighting, Seq)>,
+    pub(crate) syns: u16,
+    /// When window was found closed.
+    pub(crate) closed: Option<Sighting>,
+    /// Whether a probe of it was seen since.
+    pub(crate) probed: Option<Sighting>,
+    /// When something was acknowledged in order last: the retransmission timer began anew
+    /// (RFC 6298 section 5.3).
+    pub(crate) progress: Option<Instant>,
+    /// Timeouts in a row.
+    pub(crate) timeouts: u16,
+    pub(crate) counts: Counts,
+    blocks: [(u64, u64); 4],
+    pub(crate) detail: Option<Box<Detail>>,
+    most: usize,
+}
+
+/// What was counted of a direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets, those without text included.
+    pub packets: u64,
+    /// Bytes of text in them.
+    pub bytes: u64,
+    /// Packets with text that was seen before.
+    pub retransmitted: u64,
+    /// Packets with text that had been missing: lost before the place of the capture and sent again,
+    /// or overtaken.
+    pub filled: u64,
+    /// Packets with text that was acknowledged already.
+    pub needless: u64,
+    /// Duplicate acknowledgements that came for this direction.
+    pub duplicate_acks: u64,
+    /// Bytes that were acknowledged and never seen: the capture lacks them.
+    pub unseen: u64,
+    /// Packets with Congestion Experienced.
+    pub marked: u64,
+}
+
+impl Half {
+    pub(crate) fn new(most: usize, detail: bool) -> Self {
+        Self {
+            began: false,
+            una: ORIGIN,
+            nxt: ORIGIN,
+            sent: VecDeque::new(),
+            sacked: 0,
+            dup_acks: 0,
+            window: None,
+            raw_window: 0,
+            shift: None,
+            shift_counts: false,
+            announced: None,
+            largest: 0,
+            largest_acked: 0,
+            rtt: RttEstimate::default(),
+            turn: None,
+            last: None,
+            stamp: None,
+            fin: None,
+            syn: None,
+            syns: 0,
+            closed: None,
+            probed: None,
+            progress: None,
+            timeouts: 0,
+            counts: Counts::default(),
+            blocks: [(0, 0); 4],
+            detail: detail.then(Box::default),
+            most,
+        }
+    }
+
+    /// The place of `seq` in the stream.
+    pub(crate) fn offset(&self, seq: Seq) -> u64 {
+        let ahead = seq.0.wrapping_sub(self.una as u32) as i32;
+        self.una.saturating_add_signed(ahead.into())
+    }
+
+    fn begin(&mut self, seq: Seq) {
+        if !self.began {
+            self.began = true;
+            self.una = ORIGIN + u64::from(seq.0);
+            self.nxt = self.una;
+            if let Some(detail) = &mut self.detail {
+                detail.meter.begin(self.una);
+            }
+        }
+    }
+
+    /// Bytes that were sent and not acknowledged.
+    pub(crate) const fn flight(&self) -> u64 {
+        self.nxt - self.una
+    }
+
+    pub(crate) fn mss(&self) -> u16 {
+        match (self.announced, self.largest) {
+            (_, 0) => self.announced.unwrap_or(DEFAULT_MSS),
+            // What all segments of a long flow have; options make it less than announced.
+            (Some(announced), largest) => {
+                if largest >= announced.saturating_sub(40) {
+                    largest
+                } else {
+                    announced.saturating_sub(12)
+                }
+            }
+            (None, largest) => largest.max(DEFAULT_MSS),
+        }
+    }
+
+    /// The smoothed RTT at the place of the capture, or the least.
+    pub(crate) fn scaled(&self, raw: u16) -> u64 {
+        let shift = if self.shift_counts {
+            self.shift.unwrap_or(0).min(14)
+        } else {
+            0
+        };
+        u64::from(raw) << shift
+    }
+
+    /// The peer's SYN said this of what it wants to receive.
+    pub(crate) fn peer_syn(&mut self, mss: Option<u16>, shift: Option<u8>) {
+        self.announced = mss.or(Some(DEFAULT_MSS));
+        self.shift = shift;
+    }
+
+    /// Both SYNs are known: windows are scaled only if both want it.
+    pub(crate) fn scaling(&mut self, both: bool) {
+        self.shift_counts = both;
+    }
+
+    /// A segment of this sender with `len` bytes of sequence space from `seq` on.
+    pub(crate) fn on_data(
+        &mut self,
+        now: Sighting,
+        seq: Seq,
+        len: u32,
+        text: u32,
+        flags: Flags,
+    ) -> Data {
+        self.begin(seq);
+        let start = self.offset(seq);
+        let end = start + u64::from(len);
+        if text > 0 && text <= 9_000 {
+            self.largest = self.largest.max(text as u16);
+        }
+        if flags.contains(Flags::FIN) {
+            self.fin = Some(end);
+        }
+        let mss = u32::from(self.mss().max(1));
+        let packets = text.div_ceil(mss).clamp(1, u16::MAX.into()) as u16;
+        let data = self.place(now, start, end, packets, flags);
+        if let Some(detail) = &mut self.detail
+            && !matches!(data, Data::Probe)
+        {
+            detail.meter.sent(
+                now.at,
+                Departure {
+                    end: self.nxt,
+                    packets: packets.into(),
+                    resent: !matches!(data, Data::New { .. }),
+                    flight: ByteCount::new(self.nxt - self.una),
+                },
+            );
+        }
+        data
+    }
+
+    fn place(&mut self, now: Sighting, start: u64, end: u64, packets: u16, flags: Flags) -> Data {
+        if start >= self.nxt {
+            let hole = start > self.nxt;
+            if hole {
+                self.push(Sent {
+                    start: self.nxt,
+                    end: start,
+                    first: now.at,
+                    last: now.at,
+                    packet: now.packet,
+                    sends: 0,
+                    sacked: false,
+                    packets: ((start - self.nxt) / u64::from(self.mss().max(1))).clamp(1, 9_999)
+                        as u16,
+                });
+            }
+            if self.closed.is_some() && end - start <= 1 && !flags.contains(Flags::FIN) {
+                self.probed = Some(now);
+            }
+            self.push(Sent {
+                start,
+                end,
+                first: now.at,
+                last: now.at,
+                packet: now.packet,
+                sends: 1,
+                sacked: false,
+                packets,
+            });
+            self.nxt = end;
+            return Data::New { hole };
+        }
+        // A byte before what is next, of an idle connection or of one whose peer's window is closed.
+        if end - start <= 1
+            && !flags.contains(Flags::FIN)
+            && (self.flight() <= 1 && end <= self.nxt)
+        {
+            if self.closed.is_some() {
+                self.probed = Some(now);
+                return Data::Probe;
+            }
+            if end <= self.una {
+                return Data::Probe;
+            }
+        }
+        if end <= self.una {
+            self.counts.needless += 1;
+            return Data::Needless;
+        }
+        let head = start <= self.una;
+        let tail = end >= self.nxt;
+        if end > self.nxt {
+            // The text of two segments in one, or a super-frame cut anew: what is new is new.
+            let last = Sent {
+                start: self.nxt,
+                end,
+                first: now.at,
+                last: now.at,
+                packet: now.packet,
+                sends: 1,
+                sacked: false,
+                packets: 1,
+            };
+            self.push(last);
+            self.nxt = end;
+        }
+        self.split(start);
+        self.split(end);
+        let from = self.sent.partition_point(|sent| sent.end <= start);
+        let mut again: Option<Again> = None;
+        for sent in self
+            .sent
+            .range_mut(from..)
+            .take_while(|sent| sent.start < end)
+        {
+            if sent.packet == now.packet && sent.sends == 1 && sent.first == now.at {
+                continue; // What was appended above.
+            }
+            let fresh = again.is_none_or(|a| sent.sends < a.sends);
+            if fresh {
+                again = Some(Again {
+                    sends: sent.sends,
+                    head,
+                    tail,
+                    age: now.at.since(sent.last),
+                    start,
+                    end,
+                    packet: sent.packet,
+                });
+            }
+            if sent.sends == 0 {
+                sent.first = now.at;
+            }
+            sent.sends = sent.sends.saturating_add(1);
+            (sent.last, sent.packet) = (now.at, now.packet);
+        }
+        match again {
+            Some(again) => {
+                if again.sends == 0 {
+                    self.counts.filled += 1;
+                } else {
+                    self.counts.retransmitted += 1;
+                }
+                Data::Again(again)
+            }
+            None => Data::New { hole: false },
+        }
+    }
+
+    /// Has a boundary at `at`.
+    fn split(&mut self, at: u64) {
+        let index = self.sent.partition_point(|sent| sent.end <= at);
+        if let Some(sent) = self.sent.get_mut(index)
+            && sent.start < at
+        {
+            let mut rest = *sent;
+            sent.end = at;
+            rest.start = at;
+            sent.packets = (sent.packets / 2).max(1);
+            rest.packets = (rest.packets - rest.packets / 2).max(1);
+            self.sent.insert(index + 1, rest);
+        }
+    }
+
+    fn push(&mut self, sent: Sent) {
+        if self.sent.len() >= self.most {
+            // The two oldest become one: its times are the first's.
+            if let (Some(first), Some(second)) = (self.sent.pop_front(), self.sent.front_mut()) {
+                if first.sacked != second.sacked {
+                    let unsacked = if first.sacked { first } else { *second };
+                    self.sacked = self.sacked.saturating_sub(if first.sacked {
+                        first.end - first.start
+                    } else {
+                        second.end - second.start
+                    });
+                    second.sacked = unsacked.sacked;
+                }
+                second.start = first.start;
+                second.first = first.first;
+                second.sends = first.sends.max(second.sends);
+                second.packets = second.packets.saturating_add(first.packets);
+            }
+        }
+        self.sent.push_back(sent);
+    }
+
+    /// The peer acknowledges up to `ack`; `blocks` are its SACK blocks, `raw` its window.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn on_ack(
+        &mut self,
+        now: Sighting,
+        ack: Seq,
+        blocks: &[(Seq, Seq)],
+        raw: u16,
+        syn: bool,
+        bare: bool,
+    ) -> Acked {
+        self.begin(ack);
+        let mut result = Acked::default();
+        let to = self.offset(ack);
+        let before = self.window;
+        // The window of a SYN is never scaled (RFC 7323 section 2.2).
+        let window = if syn { raw.into() } else { self.scaled(raw) };
+        if to > self.una {
+            if to > self.nxt {
+                self.counts.unseen += to - self.nxt;
+                self.nxt = to;
+            }
+            result.bytes = to - self.una;
+            self.una = to;
+            self.dup_acks = 0;
+            let mut newest: Option<Sent> = None;
+            while let Some(front) = self.sent.front_mut() {
+                if front.end > to {
+                    if front.start < to {
+                        front.start = to;
+                    }
+                    break;
+                }
+                let sent = self.sent.pop_front().unwrap_or_else(|| unreachable!());
+                if sent.sacked {
+                    self.sacked = self.sacked.saturating_sub(sent.end - sent.start);
+                } else {
+                    self.largest_acked = self.largest_acked.max((sent.end - sent.start) as u32);
+                    if newest.is_none_or(|n| sent.sends != 1 || n.sends == 1) {
+                        newest = Some(sent);
+                    }
+                }
+                result.packet = Some(sent.packet);
+            }
+            if let Some(sent) = newest
+                && sent.sends == 1
+            {
+                result.rtt = Some(now.at.since(sent.first));
+            }
+            if let Some(detail) = &mut self.detail {
+                result.round = detail.meter.acked(now.at, to);
+            }
+        } else if to == self.una && bare && self.flight() > 0 && raw == self.raw_window && !syn {
+            self.dup_acks = self.dup_acks.saturating_add(1);
+            self.counts.duplicate_acks += 1;
+            result.duplicate = true;
+        }
+        self.on_sack(now, blocks, &mut result);
+        if to >= self.una {
+            self.window = Some(window);
+            self.raw_window = raw;
+            let mss = u64::from(self.mss());
+            let silly = mss.min(1.max(mss / 2));
+            let shut = |w: u64| w < silly;
+            match (before.map(shut), shut(window)) {
+                (Some(false) | None, true) if !syn => {
+                    self.closed = Some(now);
+                    self.probed = None;
+                }
+                (Some(true), false) => result.opened = true,
+                _ => {}
+            }
+        }
+        if let Some(sample) = result.rtt {
+            self.rtt.add(sample);
+            if let Some(detail) = &mut self.detail {
+                detail.histogram.add(sample);
+            }
+        }
+        if result.bytes > 0 {
+            self.timeouts = 0;
+            self.progress = Some(now.at);
+        }
+        result
+    }
+
+    fn on_sack(&mut self, now: Sighting, blocks: &[(Seq, Seq)], result: &mut Acked) {
+        for (i, &(start, end)) in blocks.iter().enumerate() {
+            let (start, end) = (self.offset(start), self.offset(end));
+            if end <= start {
+                continue;
+            }
+            let within = |(a, b): (u64, u64)| start >= a && end <= b;
+            let second = blocks
+                .get(1)
+                .map(|&(a, b)| (self.offset(a), self.offset(b)));
+            if i == 0 && (start < self.una || second.is_some_and(within)) {
+                result.dsack = Some((start, end));
+                continue;
+            }
+            if self.blocks[i.min(3)] == (start, end) {
+                continue;
+            }
+            // Blocks grow at their end: what was seen of this one is passed over.
+            let seen = self
+                .blocks
+                .iter()
+                .find(|b| b.0 == start && b.1 <= end && b.1 > start);
+            let from = seen.map_or(start, |b| b.1).max(self.una);
+            self.blocks[i.min(3)] = (start, end);
+            let mut index = self.sent.partition_point(|sent| sent.end <= from);
+            let mut newest: Option<Sent> = None;
+            while let Some(sent) = self.sent.get_mut(index) {
+                if sent.start >= end {
+                    break;
+                }
+                if !sent.sacked && sent.start >= start && sent.end <= end {
+                    sent.sacked = true;
+                    self.sacked += sent.end - sent.start;
+                    result.sacked += sent.end - sent.start;
+                    newest = Some(*sent);
+                }
+                index += 1;
+            }
+            if let Some(sent) = newest
+                && sent.sends == 1
+                && result.rtt.is_none()
+            {
+                result.rtt = Some(now.at.since(sent.first));
+            }
+        }
+    }
+
+    /// Notes this sender's timestamps, and what it echoes of the peer's: how long the way from here
+    /// to this sender and back takes at most.
+    pub(crate) fn on_stamp(
+        &mut self,
+        now: Instant,
+        stamps: Timestamps,
+        peer: &Self,
+        new_data: bool,
+    ) {
+        if self.stamp.is_none_or(|(value, _)| value != stamps.val) {
+            self.stamp = Some((stamps.val, now));
+        }
+        if let Some((value, at)) = peer.stamp
+            && new_data
+            && value == stamps.ecr
+        {
+            self.turned(now.since(at));
+        }
+    }
+
+    pub(crate) fn turned(&mut self, took: Duration) {
+        self.turn = Some(self.turn.map_or(took, |turn| turn.min(took)));
+    }
+}

@@ -1,0 +1,38 @@
+//! Why was a connection slow? From a capture, every gap found, named and summed.
+//!
+//! A capture comes in packet by packet ([`capture::read`] reads files), an [`Analyzer`] rebuilds
+//! what the sender of each direction must have known, and gives each [`Gap`] in which a connection
+//! with something to do did nothing, with its [`Cause`], and each [`Connection`] when it is over.
+//! There is no clock and no I/O in the analysis.
+//!
+//! ```no_run
+//! use narrows_explain::{Analyzer, Config, Finding, capture};
+//!
+//! let mut analyzer = Analyzer::new(Config::default());
+//! let file = std::fs::File::open("capture.pcapng")?;
+//! capture::read(file, |frame, _| analyzer.handle_packet(frame))?;
+//! analyzer.finish();
+//! while let Some(finding) = analyzer.poll_finding() {
+//!     if let Finding::Gap(gap) = finding {
+//!         println!("{}: {} ({}): {}", gap.length(), gap.cause, gap.confidence, gap.because());
+//!     }
+//! }
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+
+mod analyzer;
+pub mod capture;
+mod classify;
+mod connection;
+mod gap;
+mod half;
+mod ledger;
+pub mod link;
+pub mod rounds;
+pub mod segment;
+
+pub use analyzer::{Analyzer, Config, Finding, Seen};
+pub use connection::{Closed, Connection, Opened, Point, PointKind};
+pub use gap::{Cause, Confidence, Evidence, Gap, Side, Vantage};
+pub use half::{Counts, RttEstimate, Sighting};
+pub use ledger::{Ledger, Sum, pair};
