@@ -6,12 +6,12 @@ use crate::model::{Experiment, Invalid};
 use crate::plan::{Plan, PlannedRun, Shard};
 use crate::registry::Registry;
 use crate::results::Record;
-use crate::run::RunError;
+use crate::run::{RunError, RunOutcome};
 use crate::scenario::RunContext;
 use crate::stats::Estimate;
 use crate::summary::{self, Summary};
 use std::fmt;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// All runs of an experiment, each of which ended.
@@ -28,6 +28,8 @@ pub struct Study {
 pub enum StudyError {
     /// The experiment is impossible.
     Invalid(Invalid),
+    /// It was interrupted before all runs had ended.
+    Interrupted,
     /// A run gave no result.
     Run {
         /// Where in the sweep, in keys and values.
@@ -49,6 +51,7 @@ impl fmt::Display for StudyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Invalid(e) => e.fmt(f),
+            Self::Interrupted => f.write_str("interrupted"),
             Self::Run { point, seed, error } if point.is_empty() => {
                 write!(f, "the run with seed {seed}: {error}")
             }
@@ -72,6 +75,21 @@ impl Study {
         registry: &Registry,
         threads: usize,
     ) -> Result<Self, StudyError> {
+        let never = AtomicBool::new(false);
+        Self::run_with(experiment, registry, threads, &never, &|_, _| {})
+    }
+
+    /// The same until `cancel` is set; `heard` is told of each run that ended, with all that it gave.
+    ///
+    /// # Errors
+    /// As [`Self::run`], and if it was cancelled before all runs had ended.
+    pub fn run_with(
+        experiment: &Experiment,
+        registry: &Registry,
+        threads: usize,
+        cancel: &AtomicBool,
+        heard: &(dyn Fn(PlannedRun, RunOutcome) + Sync),
+    ) -> Result<Self, StudyError> {
         let plan = Plan::new(experiment, registry)?;
         plan.check(registry)?;
         let runs: Vec<PlannedRun> = plan.part(Shard::WHOLE).collect();
@@ -84,6 +102,7 @@ impl Study {
                 match outcome {
                     Ok(outcome) => {
                         records.push(Record::of(&plan, run, &outcome, registry));
+                        heard(run, outcome);
                         GoOn::Yes
                     }
                     Err(error) => {
@@ -95,18 +114,20 @@ impl Study {
                 }
             },
         };
-        let cancel = AtomicBool::new(false);
         let plain = RunContext::default();
         execute(
             &plan,
             registry,
             &runs,
             threads.max(1),
-            &cancel,
+            cancel,
             plain,
             listener,
         );
         let (mut records, failed) = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if records.len() < runs.len() && cancel.load(Ordering::Relaxed) {
+            return Err(StudyError::Interrupted);
+        }
         if let Some((run, error)) = failed {
             return Err(StudyError::Run {
                 point: plan.label(run.point),
@@ -125,6 +146,11 @@ impl Study {
     /// The plan.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// The metrics that its runs have.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// The runs, by point, then by repetition.

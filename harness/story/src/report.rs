@@ -1,0 +1,167 @@
+//! A story that was played, with a verdict for each claim.
+
+use crate::claims::{self, Claim};
+use crate::stage::{Extent, Played, Told, Untold};
+use crate::story::{Grid, Judged, Row, Story};
+use narrows_report::chart::Chart;
+
+/// What came out of a story.
+#[derive(Debug)]
+pub struct Report<'s> {
+    /// The story.
+    pub story: &'s Story,
+    /// How much was played.
+    pub extent: Extent,
+    /// The phenomenon in a sentence.
+    pub phenomenon: Told<String>,
+    /// Titles and tables of variants.
+    pub tables: Vec<(&'static str, Told<Grid>)>,
+    /// Each claim of the story, and those of other stories that it judges, in their order.
+    pub rows: Vec<ClaimReport>,
+    /// The figure.
+    pub figure: Option<Told<Chart>>,
+}
+
+/// A claim with what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimReport {
+    /// The claim.
+    pub claim: &'static Claim,
+    /// What was measured, in words; empty if nothing was.
+    pub measured: String,
+    /// What became of it.
+    pub verdict: Verdict,
+}
+
+/// What became of a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// What was to be shown is so.
+    Holds,
+    /// It is not, because.
+    Differs(&'static str),
+    /// It is not, and nobody has said why.
+    Unexplained,
+    /// What judges it has no value; why.
+    Unknown(String),
+    /// It runs with all rows only.
+    NeedsFull,
+    /// Nothing runs it; what it takes.
+    Open(&'static str),
+}
+
+impl Verdict {
+    /// It in a word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Differs(_) | Self::Unexplained => "differs",
+            Self::Unknown(_) => "unknown",
+            Self::NeedsFull => "not run",
+            Self::Open(_) => "open",
+        }
+    }
+
+    /// What is to be said beside the word.
+    pub fn why(&self) -> String {
+        match self {
+            Self::Holds => String::new(),
+            Self::Differs(why) => format!("because {why}"),
+            Self::Unexplained => "and nobody has said why".to_owned(),
+            Self::Unknown(why) => why.clone(),
+            Self::NeedsFull => "it takes --full".to_owned(),
+            Self::Open("") => "nothing runs it yet".to_owned(),
+            Self::Open(needs) => format!("nothing runs it yet; it takes {needs}"),
+        }
+    }
+
+    /// Whether it is a mistake: a difference without a reason, or a row without a value.
+    pub fn is_fault(&self) -> bool {
+        matches!(self, Self::Unexplained | Self::Unknown(_))
+    }
+}
+
+impl<'s> Report<'s> {
+    /// The report of what was played.
+    pub fn of(story: &'s Story, played: &Played) -> Self {
+        let told = claims::all().iter().filter_map(|claim| {
+            let row = story.rows.iter().find(|r| r.claim == claim.id);
+            match row {
+                Some(row) => Some(judged(claim, row, played)),
+                None if claim.story == story.name => Some(ClaimReport {
+                    claim,
+                    measured: String::new(),
+                    verdict: Verdict::Open(claim.needs),
+                }),
+                None => None,
+            }
+        });
+        let tables = story.tables.iter();
+        Self {
+            story,
+            extent: played.extent(),
+            phenomenon: (story.phenomenon)(played),
+            tables: tables.map(|t| (t.title, played.grid(t))).collect(),
+            rows: told.collect(),
+            figure: story.figure.map(|draw| draw(played)),
+        }
+    }
+
+    /// How many claims there are with a verdict, in its word.
+    pub fn count(&self, word: &str) -> usize {
+        self.rows
+            .iter()
+            .filter(|r| r.verdict.word() == word)
+            .count()
+    }
+
+    /// Whether something is a mistake: a row, the sentence, a table or the figure.
+    pub fn has_faults(&self) -> bool {
+        let lost = |untold: &Untold| *untold != Untold::NeedsFull;
+        self.rows.iter().any(|r| r.verdict.is_fault())
+            || self.phenomenon.as_ref().is_err_and(lost)
+            || self.tables.iter().any(|(_, t)| t.as_ref().is_err_and(lost))
+            || self
+                .figure
+                .as_ref()
+                .is_some_and(|f| f.as_ref().is_err_and(lost))
+    }
+
+    /// The verdicts in a sentence: `12 claims hold, 1 differs, 3 are open.`
+    pub fn tally(&self) -> String {
+        let said = ["holds", "differs", "unknown", "not run", "open"].map(|word| {
+            let n = self.count(word);
+            (n > 0).then(|| match (n, word) {
+                (1, "holds" | "differs") => format!("1 {word}"),
+                (n, "holds") => format!("{n} hold"),
+                (n, "differs") => format!("{n} differ"),
+                (1, word) => format!("1 is {word}"),
+                (n, word) => format!("{n} are {word}"),
+            })
+        });
+        let said: Vec<String> = said.into_iter().flatten().collect();
+        let n = self.rows.len();
+        let s = if n == 1 { "" } else { "s" };
+        format!("Of {n} claim{s} {}.", said.join(", "))
+    }
+}
+
+fn judged(claim: &'static Claim, row: &Row, played: &Played) -> ClaimReport {
+    let (measured, verdict) = match ((row.judge)(played), row.because) {
+        (Ok(finding), because) => {
+            let verdict = match (finding.judged, because) {
+                (Judged::Holds, _) => Verdict::Holds,
+                (Judged::Differs, Some(why)) => Verdict::Differs(why),
+                (Judged::Differs, None) => Verdict::Unexplained,
+            };
+            (finding.measured, verdict)
+        }
+        (Err(Untold::NeedsFull), _) => (String::new(), Verdict::NeedsFull),
+        (Err(Untold::Missing(why)), _) => (String::new(), Verdict::Unknown(why)),
+    };
+    ClaimReport {
+        claim,
+        measured,
+        verdict,
+    }
+}

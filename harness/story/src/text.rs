@@ -1,0 +1,152 @@
+//! A story for a terminal.
+
+use crate::report::{Report, Verdict};
+use crate::stories;
+use crate::story::Grid;
+use narrows_report::table::{BOLD, Colour, DIM, GREEN, RED, YELLOW};
+use std::fmt::Write;
+
+/// A line for each story.
+pub fn list() -> String {
+    let width = stories::listed()
+        .map(|(name, _)| name.len())
+        .max()
+        .unwrap_or(0);
+    let mut out = String::new();
+    for (name, about) in stories::listed() {
+        let open = match stories::get(name) {
+            Some(_) => "",
+            None => " (open: nothing runs it yet)",
+        };
+        let _ = writeln!(out, "{name:<width$}  {about}{open}");
+    }
+    out
+}
+
+/// All that a report says; lines are at most `columns` wide where words allow.
+pub fn report(report: &Report<'_>, colour: Colour, columns: usize) -> String {
+    let mut out = String::new();
+    match &report.phenomenon {
+        Ok(sentence) => out += &wrapped(&colour.wrap(BOLD, sentence), "", columns),
+        Err(why) => {
+            let _ = writeln!(out, "No sentence: {why}");
+        }
+    }
+    for (title, grid) in &report.tables {
+        let _ = writeln!(out, "\n{}", colour.wrap(BOLD, title));
+        match grid {
+            Ok(grid) => out += &table(grid, colour),
+            Err(why) => {
+                let _ = writeln!(out, "  {why}");
+            }
+        }
+    }
+    if let Some(Err(why)) = &report.figure {
+        let _ = writeln!(out, "\nNo figure: {why}");
+    }
+    let _ = writeln!(out, "\n{}", colour.wrap(BOLD, &report.tally()));
+    for row in &report.rows {
+        let code = match row.verdict {
+            Verdict::Holds => GREEN,
+            Verdict::Unexplained | Verdict::Unknown(_) => RED,
+            Verdict::Differs(_) => YELLOW,
+            Verdict::NeedsFull | Verdict::Open(_) => DIM,
+        };
+        let word = colour.wrap(code, &format!("{:<8}", row.verdict.word()));
+        let _ = write!(out, "{:<4} {word} ", row.claim.id);
+        let indent = " ".repeat(14);
+        out += wrapped(row.claim.says, &indent, columns).trim_start();
+        for text in [row.measured.as_str(), row.verdict.why().as_str()] {
+            if !text.is_empty() {
+                let text = wrapped(text, &indent, columns);
+                out += &text.lines().fold(String::new(), |mut all, line| {
+                    let _ = writeln!(all, "{}", colour.wrap(DIM, line));
+                    all
+                });
+            }
+        }
+    }
+    let _ = writeln!(out, "\n{}", colour.wrap(BOLD, "Next"));
+    for next in report.story.next {
+        out += &wrapped(next, "  ", columns);
+    }
+    out
+}
+
+/// A table with its columns below each other.
+pub fn table(grid: &Grid, colour: Colour) -> String {
+    let cell = |row: &[String], n: usize| row.get(n).cloned().unwrap_or_default();
+    let width = |n: usize| {
+        let cells = grid.rows.iter().chain([&grid.head]);
+        cells
+            .map(|row| cell(row, n).chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..grid.head.len()).map(width).collect();
+    let line = |row: &[String]| {
+        let cells = widths.iter().enumerate().map(|(n, width)| {
+            let text = cell(row, n);
+            match n < grid.words {
+                true => format!("{text:<width$}"),
+                false => format!("{text:>width$}"),
+            }
+        });
+        let cells: Vec<String> = cells.collect();
+        format!("  {}", cells.join("  ").trim_end())
+    };
+    let mut out = format!("{}\n", colour.wrap(DIM, &line(&grid.head)));
+    for row in &grid.rows {
+        let _ = writeln!(out, "{}", line(row));
+    }
+    out
+}
+
+/// Text in lines of at most `columns`, between words, each with `indent` before it.
+fn wrapped(text: &str, indent: &str, columns: usize) -> String {
+    let room = columns.saturating_sub(indent.len()).max(20);
+    let mut out = String::new();
+    let mut line = String::new();
+    for word in text.split(' ') {
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > room {
+            let _ = writeln!(out, "{indent}{line}");
+            line.clear();
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line += word;
+    }
+    let _ = writeln!(out, "{indent}{line}");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_wrap_and_none_is_lost() {
+        let text = "one two three four five six seven";
+        let lines = wrapped(text, "  ", 22);
+        assert!(
+            lines.lines().all(|l| l.len() <= 22 && l.starts_with("  ")),
+            "{lines}"
+        );
+        let words: Vec<&str> = lines.split_whitespace().collect();
+        assert_eq!(words.join(" "), text);
+    }
+
+    #[test]
+    fn numbers_stand_right_and_words_left() {
+        let grid = Grid {
+            head: vec!["cc".to_owned(), "drops".to_owned()],
+            words: 1,
+            rows: vec![vec!["cubic".to_owned(), "7".to_owned()]],
+        };
+        assert_eq!(
+            table(&grid, Colour::Plain),
+            "  cc     drops\n  cubic      7\n"
+        );
+    }
+}
