@@ -60,6 +60,11 @@ pub(super) enum Command {
     ///
     /// Folders are searched for .pkt files. Exit code 1 if any fails.
     Script(Box<super::script::ScriptArgs>),
+    /// Tell a story that narrows exists for: its claims as experiments, with a verdict each.
+    ///
+    /// Without a name: what stories there are. Ends with exit code 1 if a claim does not hold and
+    /// nobody has said why.
+    Story(super::story::StoryArgs),
     /// Hold narrows against what others measured, published or derived.
     ///
     /// Runs every comparison and prints one table: reference, ours, tolerance, verdict. Ends with

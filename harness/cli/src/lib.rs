@@ -24,6 +24,7 @@ mod results;
 mod run;
 mod script;
 mod slurm;
+mod story;
 mod validate;
 pub use narrows_experiment::{scenario, values};
 
@@ -187,6 +188,7 @@ impl<R: IncastRunner> App<R> {
                 Command::Diff(args) => results::diff(self, &args, console),
                 Command::Generate(args) => generate::run(self, &args, console),
                 Command::Script(args) => script::run(&args, console),
+                Command::Story(args) => story::run(self, &args, console),
                 Command::Validate(validate) => validate::run(self, &validate, &args, console),
                 Command::List { parameters } => {
                     let text = list::text(&self.catalog, parameters, console.colour);

@@ -147,7 +147,7 @@ fn note(summary: &Summary<'_>, point: usize) -> String {
 }
 
 /// The unit that the name of a column ends with.
-pub(super) fn unit_of(column: &str) -> &'static str {
+pub fn unit_of(column: &str) -> &'static str {
     let units = [
         ("_bps", "bit/s"),
         ("_per_s", "1/s"),

@@ -6,7 +6,7 @@ use narrows_experiment::file::Loaded;
 use narrows_experiment::knob::KnobError;
 use narrows_experiment::model::expect::number_in_base_unit;
 use narrows_experiment::model::{Experiment, Invalid};
-use narrows_experiment::plan::PlannedRun;
+use narrows_experiment::plan::{Plan, PlannedRun};
 use narrows_experiment::registry::Registry;
 use narrows_experiment::run::RunOutcome;
 use narrows_experiment::shipped::Shipped;
@@ -36,9 +36,7 @@ pub struct Stage<'a> {
     pub extent: Extent,
     /// Set by who interrupts.
     pub cancel: &'a AtomicBool,
-    /// Told before a scene of a story runs: which, and how many runs it has.
-    pub begins: &'a (dyn Fn(&Scene, usize) + Sync),
-    /// Told when one of its runs has ended.
+    /// Told when a run of a scene has ended.
     pub ended: &'a (dyn Fn() + Sync),
 }
 
@@ -81,7 +79,6 @@ impl<'a> Stage<'a> {
             threads: 1,
             extent: Extent::Usual,
             cancel: &NEVER,
-            begins: &|_, _| {},
             ended: &|| {},
         }
     }
@@ -94,13 +91,33 @@ impl<'a> Stage<'a> {
         Ok(Report::of(story, &self.play(story)?))
     }
 
+    /// The scenes of a story that run here.
+    fn scenes<'s>(&self, story: &'s Story) -> impl Iterator<Item = &'s Scene> + use<'s> {
+        let extent = self.extent;
+        let scenes = story.scenes.iter();
+        scenes.filter(move |s| s.when == When::Always || extent == Extent::Full)
+    }
+
+    /// How many runs a story has.
+    ///
+    /// # Errors
+    /// If a scene is impossible.
+    pub fn runs(&self, story: &Story) -> Result<usize, StageError> {
+        let runs = self.scenes(story).map(|scene| {
+            let failed = |why| StageError::Scene(scene.name, why);
+            let experiment = self.experiment(scene).map_err(failed)?;
+            let plan = Plan::new(&experiment, self.registry);
+            Ok(plan.map_err(|e| failed(e.to_string()))?.runs())
+        });
+        runs.sum()
+    }
+
     /// Runs the scenes of a story.
     ///
     /// # Errors
     /// As [`Self::report`].
     pub fn play(&self, story: &Story) -> Result<Played, StageError> {
-        let wanted = |s: &&Scene| s.when == When::Always || self.extent == Extent::Full;
-        let scenes = story.scenes.iter().filter(wanted);
+        let scenes = self.scenes(story);
         let scenes = scenes.map(|scene| Ok((*scene, self.scenery(scene)?)));
         Ok(Played {
             scenes: scenes.collect::<Result<_, _>>()?,
@@ -112,9 +129,6 @@ impl<'a> Stage<'a> {
     fn scenery(&self, scene: &Scene) -> Result<Scenery, StageError> {
         let failed = |why: String| StageError::Scene(scene.name, why);
         let experiment = self.experiment(scene).map_err(failed)?;
-        let runs = experiment.sweep.iter().map(|axis| axis.values.len());
-        let points: usize = runs.product();
-        (self.begins)(scene, points * experiment.run.repetitions as usize);
         let outcomes = Mutex::new(Vec::new());
         let ended = |run: PlannedRun, outcome: RunOutcome| {
             if scene.keep == Keep::Outcomes {
