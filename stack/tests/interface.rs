@@ -66,6 +66,7 @@ fn take_all(to: &mut Host, now: Instant, from: &mut VecDeque<Flying>) {
                 bytes: &frame.bytes,
                 checksum: frame.partial,
                 segment_size: None,
+                buffer: None,
             },
         );
     }
@@ -364,6 +365,7 @@ fn rfc1122_3_2_2_icmp_of_unknown_type_is_dropped_in_silence() {
                 bytes: &bytes,
                 checksum: RxChecksum::Unknown,
                 segment_size: None,
+                buffer: None,
             };
             a.handle_frame(now, &frame);
             send_all(&mut a, now, &mut sent);

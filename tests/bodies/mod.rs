@@ -5,13 +5,13 @@
 
 mod frames;
 mod input;
-mod landed;
 mod options;
 mod packets;
 mod schedules;
 mod scripts;
 pub mod seeds;
 mod segments;
+mod shared;
 
 /// A body by its name.
 #[derive(Clone, Copy, Debug)]
@@ -47,8 +47,8 @@ pub const TARGETS: [Target; 7] = [
         max_len: 2_048,
     },
     Target {
-        name: "landed",
-        run: landed::run,
+        name: "shared",
+        run: shared::run,
         max_len: 512,
     },
     Target {

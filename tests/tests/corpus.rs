@@ -47,8 +47,8 @@ fn frames() {
 }
 
 #[test]
-fn landed() {
-    replay("landed");
+fn shared() {
+    replay("shared");
 }
 
 #[test]

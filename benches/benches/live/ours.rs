@@ -62,7 +62,7 @@ impl Server {
             }
             Role::Sink(counter) => {
                 // In place: no copy of the application's own.
-                let n = conn.recv_buffer().peek(conn.readable_end()).len() as u64;
+                let n = conn.readable();
                 conn.consume(n, now);
                 counter.fetch_add(n, Ordering::Relaxed);
             }

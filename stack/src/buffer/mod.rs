@@ -8,12 +8,14 @@ use core::fmt::Debug;
 use core::ops::Range;
 use std::sync::Arc;
 
+pub mod recv;
 pub mod ring;
 pub mod send;
 pub mod synthetic;
 
 pub use bytes::Bytes;
-pub use ring::{BytesView, RecvRing};
+pub use recv::RecvRing;
+pub use ring::BytesView;
 pub use send::SendRing;
 pub use synthetic::{Synthetic, SyntheticRecv, SyntheticSend};
 

@@ -7,7 +7,7 @@
 //! are asked to, they give back what they did not need since the last time: a steady load never
 //! reallocates, and an idle ring is as small as what it holds.
 
-use super::{Payload, RecvBuffer, Trimmed};
+use super::{Payload, Trimmed};
 use crate::memory::{FLOOR, Ledger, Need};
 use core::ops::{Deref, DerefMut, Range};
 use narrows_congestion::ByteCount;
@@ -211,29 +211,18 @@ impl Ring {
         BytesView::new(&self.storage[a], &self.storage[b])
     }
 
-    /// Room for what lies before `to`; grows as needed.
-    fn reach(&mut self, to: u64) -> usize {
-        let span = (to.max(self.end) - self.start) as usize;
-        if span > self.storage.len() {
-            self.resize(span);
-        }
-        span
-    }
-
-    /// The bytes before `to` are held.
-    fn extend(&mut self, to: u64) {
-        let span = self.reach(to);
-        self.peak = self.peak.max(span);
-        self.end = self.end.max(to);
-    }
-
     /// Store at `offset`, which is at or after `start`; grows as needed.
-    fn write(&mut self, offset: u64, data: &[u8]) {
+    pub(super) fn write(&mut self, offset: u64, data: &[u8]) {
         if data.is_empty() {
             return;
         }
         let to = offset + data.len() as u64;
-        self.extend(to);
+        let span = (to.max(self.end) - self.start) as usize;
+        if span > self.storage.len() {
+            self.resize(span);
+        }
+        self.peak = self.peak.max(span);
+        self.end = self.end.max(to);
         let (a, b) = self.slots(offset, to);
         let (head, tail) = data.split_at(a.len());
         self.storage[a].copy_from_slice(head);
@@ -362,176 +351,5 @@ impl Ring {
     pub(super) fn forget_bytes(&mut self) {
         let ledger = self.storage.ledger.clone();
         self.storage = Storage::new(0, ledger);
-    }
-}
-
-/// Bytes received, stored in any order within the window, read in order.
-///
-/// A byte far ahead of [`start`](RecvBuffer::start) makes the ring as large as the distance: the
-/// receive window is what bounds its memory.
-#[derive(Clone, Debug, Default)]
-pub struct RecvRing {
-    ring: Ring,
-    /// Bytes from the end of what is held up to here are in their place, see
-    /// [`RecvRing::landing`].
-    landed: u64,
-}
-
-impl RecvRing {
-    /// An empty ring at offset 0, without memory.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The bytes from [`start`](RecvBuffer::start) to `available_end`, the end of the data in
-    /// order (RCV.NXT as a stream offset). Nothing if that lies before the start.
-    pub fn peek(&self, available_end: u64) -> BytesView<'_> {
-        let end = available_end.min(self.ring.end);
-        debug_assert_eq!(end, available_end, "peek beyond what was stored");
-        self.ring.view(self.ring.start, end.max(self.ring.start))
-    }
-
-    /// Where the `len` bytes at `offset` go, which is the end of what is held, for somebody to put
-    /// them there. `None` if something is held beyond.
-    pub(crate) fn landing(&mut self, offset: u64, len: usize) -> Option<[&mut [u8]; 2]> {
-        if self.ring.end > offset || self.ring.start > offset {
-            return None;
-        }
-        let span = (offset - self.ring.start) as usize + len;
-        if self.ring.afford(span, Need::Wanted) < span {
-            return None;
-        }
-        self.ring.reach(offset + len as u64);
-        let (a, b) = self.ring.slots(offset, offset + len as u64);
-        let (head, tail) = self.ring.storage.split_at_mut(a.start);
-        Some([&mut tail[..a.len()], &mut head[b]])
-    }
-
-    /// They are there: of these a write stores nothing.
-    pub(crate) fn set_landed(&mut self, offset: u64, len: usize) {
-        self.landed = offset + len as u64;
-    }
-
-    /// There is nothing more to be said of them.
-    pub(crate) fn forget_landed(&mut self) {
-        self.landed = 0;
-    }
-
-    /// Copy bytes in order, none from `available_end` on, to `buf` and let them go; how many.
-    pub fn read(&mut self, buf: &mut [u8], available_end: u64) -> usize {
-        let n = self.peek(available_end).copy_to_slice(buf);
-        self.ring.release(self.ring.start + n as u64);
-        n
-    }
-
-    /// Bytes of memory owned.
-    pub fn memory(&self) -> usize {
-        self.ring.storage.len()
-    }
-
-    /// Give back the memory that what is held does not need.
-    pub fn shrink_to_fit(&mut self) {
-        self.ring.shrink_to_fit();
-    }
-}
-
-impl RecvBuffer for RecvRing {
-    type Payload<'a> = &'a [u8];
-
-    fn write(&mut self, offset: u64, data: &[u8]) {
-        assert!(offset >= self.ring.start, "write before the start");
-        let to = offset + data.len() as u64;
-        if self.ring.end <= offset && to <= self.landed {
-            self.ring.extend(to);
-        } else {
-            self.ring.write(offset, data);
-        }
-    }
-    fn start(&self) -> u64 {
-        self.ring.start
-    }
-    fn release(&mut self, offset: u64) {
-        self.ring.release(offset);
-    }
-    fn charge_to(&mut self, ledger: &Arc<Ledger>) {
-        self.ring.charge_to(ledger);
-    }
-    fn afford(&mut self, to: u64, need: Need) -> u64 {
-        let span = to.saturating_sub(self.ring.start);
-        let had = self.ring.afford(span as usize, need) as u64;
-        self.ring.start + had.min(span)
-    }
-    fn room(&self) -> Option<u64> {
-        self.ring.room()
-    }
-    fn is_large(&self) -> bool {
-        self.ring.is_large()
-    }
-    fn trim(&mut self) -> Trimmed {
-        self.ring.trim()
-    }
-    fn give_back(&mut self) {
-        self.ring.shrink_to_fit();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::synthetic::pattern;
-    use super::*;
-    use proptest::prelude::*;
-
-    fn bytes(from: u64, len: usize) -> Vec<u8> {
-        (from..from + len as u64).map(pattern).collect()
-    }
-
-    #[test]
-    fn out_of_order_writes_read_in_order() {
-        let mut ring = RecvRing::new();
-        ring.write(3000, &bytes(3000, 500));
-        ring.write(0, &bytes(0, 1000));
-        let mut out = [0; 1500];
-        assert_eq!(ring.read(&mut out, 1000), 1000);
-        assert_eq!(out[..1000], bytes(0, 1000));
-        assert_eq!(ring.read(&mut out, 1000), 0);
-        ring.write(1000, &bytes(1000, 2000));
-        assert_eq!(ring.read(&mut out, 3500), 1500);
-        assert!(ring.peek(3500) == bytes(2500, 1000)[..]);
-        ring.release(3500);
-        assert_eq!(ring.start(), 3500);
-        assert!(ring.peek(3500).is_empty());
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(128))]
-        #[test]
-        fn recv_ring_keeps_every_order(
-            chunks in prop::collection::vec((1usize..2000, any::<u32>()), 1..20),
-            rounds in 1u64..4,
-            read in 1usize..5000,
-        ) {
-            let mut ring = RecvRing::new();
-            let mut base = 0;
-            for _ in 0..rounds {
-                let mut at = base;
-                let mut parts: Vec<_> = chunks.iter().map(|&(len, key)| {
-                    let part = (key, at, len);
-                    at += len as u64;
-                    part
-                }).collect();
-                parts.sort_unstable();
-                for (_, offset, len) in parts {
-                    ring.write(offset, &bytes(offset, len));
-                }
-                let mut out = vec![0; read];
-                while base < at {
-                    let n = ring.read(&mut out, at);
-                    prop_assert!(n > 0);
-                    prop_assert_eq!(&out[..n], &bytes(base, n)[..]);
-                    base += n as u64;
-                }
-                prop_assert_eq!(ring.start(), at);
-            }
-        }
     }
 }

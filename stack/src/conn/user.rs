@@ -166,6 +166,11 @@ impl<T: TcpTypes> Connection<T> {
     pub fn consume(&mut self, n: u64, now: Instant) {
         let n = n.min(self.readable());
         self.recv_buf.release(self.recv_buf.start() + n);
+        self.on_released(now);
+    }
+
+    /// The receive buffer has let go of something.
+    pub(super) fn on_released(&mut self, now: Instant) {
         self.trim_later(now);
         let mss = self.payload_mss().get();
         self.know_room();

@@ -320,6 +320,7 @@ impl<D: Device> Device for Faulty<D> {
                     bytes: &kept.bytes,
                     checksum: kept.rx.0,
                     segment_size: kept.rx.1,
+                    buffer: None,
                 });
             }
         };
@@ -347,7 +348,8 @@ impl<D: Device> Device for Faulty<D> {
                     sink(&RxFrame {
                         bytes: scratch,
                         checksum: RxChecksum::Unknown,
-                        ..*frame
+                        segment_size: frame.segment_size,
+                        buffer: None,
                     });
                 }
                 Some(fault @ (Fault::Reorder(_) | Fault::Delay(_))) => {

@@ -1,7 +1,7 @@
 //! A cable inside the process: what goes in at one end comes out at the other.
 
 use super::queue::FrameQueue;
-use super::{Device, DeviceStats, FrameSink, Refused, sys};
+use super::{Device, DeviceStats, Refused, sys};
 use crate::interface::{Capabilities, RxFrame, TxFrame};
 use narrows_congestion::Instant;
 use std::io;
@@ -42,14 +42,6 @@ impl Device for Loopback {
         sink: &mut dyn FnMut(&RxFrame<'_>),
     ) -> io::Result<usize> {
         self.0.receive(budget, sink)
-    }
-    fn receive_into(
-        &mut self,
-        _: Instant,
-        budget: usize,
-        sink: &mut dyn FrameSink,
-    ) -> io::Result<usize> {
-        self.0.receive_into(budget, sink)
     }
     fn transmit(&mut self, _: Instant, frame: &TxFrame<'_>) -> Result<(), Refused> {
         self.0.transmit(frame)

@@ -10,6 +10,7 @@
 //! With `driver/` this is the only place where the operating system is called.
 
 mod btf;
+mod buffers;
 pub mod fault;
 pub mod loopback;
 pub mod marking;
@@ -20,7 +21,7 @@ pub(crate) mod sys;
 pub mod tap;
 pub mod xdp;
 
-use crate::interface::{Capabilities, Landing, RxFrame, TxFrame};
+use crate::interface::{Capabilities, RxFrame, TxFrame};
 use narrows_congestion::Instant;
 use std::fmt;
 use std::io;
@@ -35,7 +36,7 @@ pub trait Device: Send {
     fn capabilities(&self) -> Capabilities;
 
     /// Give `sink` the frames that have arrived, `budget` at most; how many. Zero: there is none.
-    /// A frame is valid during the call only.
+    /// A frame is valid during the call only, but for its [buffer](RxFrame::buffer).
     ///
     /// # Errors
     /// When the device is gone for good.
@@ -45,19 +46,6 @@ pub trait Device: Send {
         budget: usize,
         sink: &mut dyn FnMut(&RxFrame<'_>),
     ) -> io::Result<usize>;
-
-    /// As [`receive`](Self::receive); a device that can lets payload land where `sink` wants it.
-    ///
-    /// # Errors
-    /// As [`receive`](Self::receive).
-    fn receive_into(
-        &mut self,
-        now: Instant,
-        budget: usize,
-        sink: &mut dyn FrameSink,
-    ) -> io::Result<usize> {
-        self.receive(now, budget, &mut |frame| sink.frame(frame))
-    }
 
     /// Send a frame, at the latest with the next [`flush`](Self::flush).
     ///
@@ -85,19 +73,6 @@ pub trait Device: Send {
 
     /// Counters.
     fn stats(&self) -> DeviceStats;
-}
-
-/// What received frames are given to.
-pub trait FrameSink {
-    /// A frame has arrived.
-    fn frame(&mut self, frame: &RxFrame<'_>);
-
-    /// Where the payload of the next frame is to go, if there is an expectation.
-    fn landing(&mut self) -> Option<Landing<'_>>;
-
-    /// A frame has arrived whose bytes, from [`Landing::head`] on, are at the beginning of
-    /// [`Landing::room`]. In `frame` anything stands in their place.
-    fn landed(&mut self, frame: &RxFrame<'_>);
 }
 
 /// Why a frame was not sent.
@@ -151,14 +126,6 @@ impl<D: Device + ?Sized> Device for Box<D> {
         sink: &mut dyn FnMut(&RxFrame<'_>),
     ) -> io::Result<usize> {
         (**self).receive(now, budget, sink)
-    }
-    fn receive_into(
-        &mut self,
-        now: Instant,
-        budget: usize,
-        sink: &mut dyn FrameSink,
-    ) -> io::Result<usize> {
-        (**self).receive_into(now, budget, sink)
     }
     fn transmit(&mut self, now: Instant, frame: &TxFrame<'_>) -> Result<(), Refused> {
         (**self).transmit(now, frame)

@@ -1,11 +1,12 @@
 //! Frames through a file descriptor that keeps them apart, one by one, with a virtio header where
 //! offloads are on.
 
-use super::{DeviceStats, FrameSink, Refused, sys};
-use crate::interface::{Capabilities, Landing, PartialChecksum, RxChecksum, RxFrame, TxFrame};
+use super::buffers::Buffers;
+use super::{DeviceStats, Refused, sys};
+use crate::interface::{Capabilities, PartialChecksum, RxChecksum, RxFrame, TxFrame};
 use std::fmt;
-use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, OwnedFd};
 
 /// A virtio_net_hdr, as the kernel has it without further options.
 pub(super) const VNET_LEN: usize = 10;
@@ -27,18 +28,22 @@ pub(super) struct FrameQueue {
     pub(super) stats: DeviceStats,
     /// Frames begin with a virtio header.
     offload: bool,
+    /// For the next frame.
     buffer: Box<[u8]>,
+    buffers: Buffers,
 }
 
 impl FrameQueue {
     /// Frames go through `fd`, with a virtio header if the capabilities have any offload.
     pub(super) fn new(fd: OwnedFd, capabilities: Capabilities) -> Self {
+        let buffers = Buffers::new(READ_BUFFER);
         Self {
             fd,
             capabilities,
             stats: DeviceStats::default(),
             offload: capabilities.checksum,
-            buffer: vec![0; READ_BUFFER].into_boxed_slice(),
+            buffer: buffers.take(),
+            buffers,
         }
     }
 
@@ -47,26 +52,9 @@ impl FrameQueue {
         budget: usize,
         sink: &mut dyn FnMut(&RxFrame<'_>),
     ) -> io::Result<usize> {
-        self.receive_into(budget, &mut Nowhere(sink))
-    }
-
-    pub(super) fn receive_into(
-        &mut self,
-        budget: usize,
-        sink: &mut dyn FrameSink,
-    ) -> io::Result<usize> {
         let mut received = 0;
         while received < budget {
-            let landing = match self.offload {
-                true => sink.landing(),
-                false => None,
-            };
-            // Behind the headers, the frame is elsewhere.
-            let head = landing.as_ref().map(|l| VNET_LEN + l.head);
-            let read = match landing {
-                Some(landing) => read_to(self.fd.as_fd(), &mut self.buffer, landing),
-                None => sys::read(self.fd.as_fd(), &mut self.buffer),
-            };
+            let read = sys::read(self.fd.as_fd(), &mut self.buffer);
             let len = match read {
                 Ok(len) if len > 0 => len,
                 // What has come is dealt with first; the next call tells the rest.
@@ -84,12 +72,18 @@ impl FrameQueue {
             };
             received += 1;
             self.stats.received += 1;
-            let Some(frame) = self.buffer.get(..len) else {
+            // What is kept of a short one is copied.
+            let shared = (len * 2 >= READ_BUFFER && self.offload).then(|| {
+                let buffer = std::mem::replace(&mut self.buffer, self.buffers.take());
+                self.buffers.share(buffer)
+            });
+            let buffer = shared.as_deref().unwrap_or(&self.buffer);
+            let Some(frame) = buffer.get(..len) else {
                 self.stats.bad += 1;
                 continue;
             };
             if !self.offload {
-                sink.frame(&RxFrame::plain(frame));
+                sink(&RxFrame::plain(frame));
                 continue;
             }
             let Some((checksum, segment_size, bytes)) = frame
@@ -100,15 +94,12 @@ impl FrameQueue {
                 continue;
             };
             self.stats.super_frames_in += u64::from(segment_size.is_some());
-            let frame = RxFrame {
+            sink(&RxFrame {
                 bytes,
                 checksum,
                 segment_size,
-            };
-            match head {
-                Some(head) if head < len => sink.landed(&frame),
-                _ => sink.frame(&frame),
-            }
+                buffer: shared.as_ref(),
+            });
         }
         Ok(received)
     }
@@ -143,29 +134,6 @@ impl FrameQueue {
             self.stats.refused += 1;
             return Err(refused);
         }
-    }
-}
-
-/// Read a frame whose bytes behind the headers go to `landing`.
-fn read_to(fd: BorrowedFd<'_>, buffer: &mut [u8], landing: Landing<'_>) -> io::Result<usize> {
-    let head = (VNET_LEN + landing.head).min(buffer.len());
-    let [first, second] = landing.room;
-    let pieces = [&mut buffer[..head], first, second];
-    sys::readv(fd, &mut pieces.map(IoSliceMut::new))
-}
-
-/// A sink that expects nothing.
-struct Nowhere<'a>(&'a mut dyn FnMut(&RxFrame<'_>));
-
-impl FrameSink for Nowhere<'_> {
-    fn frame(&mut self, frame: &RxFrame<'_>) {
-        (self.0)(frame);
-    }
-    fn landing(&mut self) -> Option<Landing<'_>> {
-        None
-    }
-    fn landed(&mut self, frame: &RxFrame<'_>) {
-        debug_assert!(false, "there was nowhere to land: {:?}", frame.checksum);
     }
 }
 

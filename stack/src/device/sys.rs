@@ -2,7 +2,7 @@
 #![allow(unsafe_code)] // Each block says why it is sound.
 
 use narrows_congestion::{Duration, Instant};
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
@@ -29,14 +29,6 @@ unsafe fn own(fd: RawFd) -> OwnedFd {
 pub(crate) fn read(fd: BorrowedFd<'_>, buf: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the pointer and length are those of a slice that is ours to write for the call.
     check_len(unsafe { libc::read(fd.as_raw_fd(), buf.as_mut_ptr().cast(), buf.len()) })
-}
-
-/// Read one frame or message into several pieces.
-pub(crate) fn readv(fd: BorrowedFd<'_>, pieces: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-    let count = libc::c_int::try_from(pieces.len()).unwrap_or(libc::c_int::MAX);
-    // SAFETY: `IoSliceMut` has the layout of `iovec` on Unix by its documentation, each describes
-    // memory that is ours to write for the call, and `count` is no more than there are.
-    check_len(unsafe { libc::readv(fd.as_raw_fd(), pieces.as_mut_ptr().cast(), count) })
 }
 
 /// Write one frame from several pieces.

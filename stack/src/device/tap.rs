@@ -6,7 +6,7 @@
 #![allow(unsafe_code)] // Each block says why it is sound.
 
 use super::queue::{FrameQueue, VNET_LEN};
-use super::{Device, DeviceStats, FrameSink, Refused, sys};
+use super::{Device, DeviceStats, Refused, sys};
 use crate::interface::{Capabilities, Medium, RxFrame, TxFrame};
 use narrows_congestion::{Duration, Instant};
 use std::ffi::CStr;
@@ -279,15 +279,6 @@ impl Device for Tap {
     ) -> io::Result<usize> {
         self.heartbeat = now + HEARTBEAT;
         self.queue.receive(budget, sink)
-    }
-    fn receive_into(
-        &mut self,
-        now: Instant,
-        budget: usize,
-        sink: &mut dyn FrameSink,
-    ) -> io::Result<usize> {
-        self.heartbeat = now + HEARTBEAT;
-        self.queue.receive_into(budget, sink)
     }
     fn transmit(&mut self, _: Instant, frame: &TxFrame<'_>) -> Result<(), Refused> {
         self.queue.transmit(frame)

@@ -1,7 +1,7 @@
 //! What both drivers do between two waits.
 
-use crate::device::{Device, FrameSink, Refused};
-use crate::interface::{ByteTcp, Interface, Landing, RxFrame};
+use crate::device::{Device, Refused};
+use crate::interface::{ByteTcp, Interface};
 use narrows_congestion::{Duration, Instant};
 use std::io;
 
@@ -34,27 +34,6 @@ enum Blocked {
     UntilWritable,
     /// Not before this time.
     Until(Instant),
-}
-
-/// Gives frames to the interface, and counts their bytes.
-struct Sink<'a, T: ByteTcp> {
-    interface: &'a mut Interface<T>,
-    now: Instant,
-    bytes: usize,
-}
-
-impl<T: ByteTcp> FrameSink for Sink<'_, T> {
-    fn frame(&mut self, frame: &RxFrame<'_>) {
-        self.bytes += frame.bytes.len();
-        self.interface.handle_frame(self.now, frame);
-    }
-    fn landing(&mut self) -> Option<Landing<'_>> {
-        self.interface.landing()
-    }
-    fn landed(&mut self, frame: &RxFrame<'_>) {
-        self.bytes += frame.bytes.len();
-        self.interface.handle_landed(self.now, frame);
-    }
 }
 
 /// How a round of receiving ended.
@@ -98,13 +77,10 @@ impl<T: ByteTcp, D: Device> Engine<T, D> {
         interface.endpoint_mut().begin_batch();
         let (mut frames, mut bytes) = (0, 0);
         while frames < RECEIVE_BATCH && bytes < BATCH_BYTES {
-            let mut sink = Sink {
-                interface,
-                now,
-                bytes: 0,
-            };
-            let received = device.receive_into(now, budget, &mut sink)?;
-            bytes += sink.bytes;
+            let received = device.receive(now, budget, &mut |frame| {
+                bytes += frame.bytes.len();
+                interface.handle_frame(now, frame);
+            })?;
             frames += received;
             if received < budget {
                 return Ok(match frames {

@@ -1,12 +1,14 @@
 //! What a driver asks of the endpoint beyond packets: of its listeners, of all connections at once,
-//! and which of them the last packet was for.
+//! and that payload may stay where it is.
 
+use super::demux::FourTuple;
 use super::{Endpoint, ListenerId};
-use crate::buffer::RecvRing;
+use crate::buffer::{Bytes, RecvRing};
 use crate::conn::state::State;
 use crate::conn::{Connection, TcpTypes};
 use crate::wire::{IpHeader, TcpHeader};
 use narrows_congestion::Instant;
+use std::net::SocketAddr;
 
 impl<T: TcpTypes> Endpoint<T> {
     /// Admit no more connections (`true`) while the user does not keep up with those accepted, or
@@ -51,44 +53,30 @@ impl<T: TcpTypes> Endpoint<T> {
 }
 
 impl<T: TcpTypes<Recv = RecvRing>> Endpoint<T> {
-    /// The connection that the last packet was given to.
-    pub(crate) fn last_input(&self) -> Option<u32> {
-        self.last_input.get()
-    }
-
-    /// Where the next payload of the connection in `slot` goes, with room for `len` bytes, and the
-    /// length of the headers before it.
-    pub(crate) fn landing(&mut self, slot: u32, len: usize) -> Option<(usize, [&mut [u8]; 2])> {
-        let conn = self.slots.get_mut(slot as usize)?.conn.as_mut()?;
-        conn.landing(len)
-    }
-
-    /// As [`handle_packet`](Self::handle_packet), where the `len` bytes of payload lie where
-    /// [`landing`](Self::landing) said; `payload` is as long and has other bytes. `None`: they
-    /// should not lie there, and nothing was done.
-    pub(crate) fn handle_landed(
+    /// As [`handle_packet`](Self::handle_packet), where `payload` lies in `buffer` and may stay there;
+    /// whether it does.
+    pub(crate) fn handle_shared(
         &mut self,
         now: Instant,
-        slot: u32,
         ip: &IpHeader,
         tcp: &TcpHeader,
         payload: &[u8],
-    ) -> Option<()> {
-        let conn = self.slots.get_mut(slot as usize)?.conn.as_mut()?;
-        let (local, remote) = (conn.local(), conn.remote());
-        let expected = (local.ip(), local.port()) == (ip.dst, tcp.dst_port)
-            && (remote.ip(), remote.port()) == (ip.src, tcp.src_port);
-        if !expected || !conn.has_landed(tcp, payload.len()) {
-            return None;
+        buffer: &Bytes,
+    ) -> bool {
+        let tuple = FourTuple {
+            local: SocketAddr::new(ip.dst, tcp.dst_port),
+            remote: SocketAddr::new(ip.src, tcp.src_port),
+        };
+        let slot = self.few.demux.lookup(&tuple);
+        if let Some(conn) = self.connection_in(slot) {
+            conn.offer_buffer(tcp, buffer);
         }
         self.handle_packet(now, ip, tcp, payload);
-        if let Some(conn) = self
-            .slots
-            .get_mut(slot as usize)
-            .and_then(|s| s.conn.as_mut())
-        {
-            conn.forget_landed();
-        }
-        Some(())
+        self.connection_in(slot)
+            .is_some_and(Connection::withdraw_buffer)
+    }
+
+    fn connection_in(&mut self, slot: Option<u32>) -> Option<&mut Connection<T>> {
+        self.slots.get_mut(slot? as usize)?.conn.as_mut()
     }
 }

@@ -1,6 +1,6 @@
 //! Frames as they cross between interface and device, with what the device does for us.
 
-use crate::buffer::BytesView;
+use crate::buffer::{Bytes, BytesView};
 use crate::wire::checksum::Sum;
 
 /// What a device carries.
@@ -142,16 +142,6 @@ pub enum RxChecksum {
     Partial(PartialChecksum),
 }
 
-/// Where the payload of the next frame is to go: at the end of what a connection has received in
-/// order.
-#[derive(Debug)]
-pub struct Landing<'a> {
-    /// Bytes before the payload, if the frame is the one that is expected.
-    pub head: usize,
-    /// Two places, the second following the first, with room for the largest frame.
-    pub room: [&'a mut [u8]; 2],
-}
-
 /// A received frame.
 #[derive(Clone, Copy, Debug)]
 pub struct RxFrame<'a> {
@@ -161,6 +151,9 @@ pub struct RxFrame<'a> {
     pub checksum: RxChecksum,
     /// It is several segments merged, each but the last with this much payload.
     pub segment_size: Option<u16>,
+    /// The buffer in which `bytes` lies, if it may be kept: payload in order that is half of it or
+    /// more stays there until the user has read it or taken it over.
+    pub buffer: Option<&'a Bytes>,
 }
 
 impl<'a> RxFrame<'a> {
@@ -170,6 +163,7 @@ impl<'a> RxFrame<'a> {
             bytes,
             checksum: RxChecksum::Unknown,
             segment_size: None,
+            buffer: None,
         }
     }
 }

@@ -1,6 +1,8 @@
 //! A frame arrives.
 
 use super::{ByteTcp, Interface, Medium, RxChecksum, RxFrame};
+use crate::buffer::Bytes;
+use crate::buffer::recv::is_worth_it;
 use crate::neighbor::Heard;
 use crate::wire::arp::{ArpOperation, ArpPacket};
 use crate::wire::ethernet::{EtherType, EthernetHeader, MacAddr};
@@ -26,7 +28,7 @@ impl<T: ByteTcp> Interface<T> {
                 Some(6) => EtherType::Ipv6,
                 _ => EtherType::Ipv4,
             };
-            self.on_packet(now, kind, frame.bytes, policy, None);
+            self.on_packet(now, kind, frame.bytes, policy, frame.buffer, None);
             return;
         }
         let Ok((ethernet, packet)) = EthernetHeader::parse(frame.bytes) else {
@@ -46,7 +48,7 @@ impl<T: ByteTcp> Interface<T> {
         match ethernet.ether_type {
             EtherType::Ipv4 | EtherType::Ipv6 => {
                 let kind = ethernet.ether_type;
-                self.on_packet(now, kind, packet, policy, Some(&ethernet));
+                self.on_packet(now, kind, packet, policy, frame.buffer, Some(&ethernet));
             }
             EtherType::Arp => self.on_arp(now, packet),
             EtherType::Other(_) => self.stats.other_ether_type += 1,
@@ -59,6 +61,7 @@ impl<T: ByteTcp> Interface<T> {
         kind: EtherType,
         bytes: &[u8],
         policy: ChecksumPolicy,
+        buffer: Option<&Bytes>,
         ethernet: Option<&EthernetHeader>,
     ) {
         // The EtherType and the packet must agree.
@@ -75,9 +78,14 @@ impl<T: ByteTcp> Interface<T> {
                     self.stats.other_address += 1;
                     return;
                 }
-                self.endpoint
-                    .handle_packet(now, &packet.ip, &packet.tcp, packet.payload);
-                self.expect(packet.payload.len());
+                let Packet { ip, tcp, payload } = packet;
+                match buffer.filter(|buffer| is_worth_it(payload.len(), buffer)) {
+                    None => self.endpoint.handle_packet(now, &ip, &tcp, payload),
+                    Some(buffer) => {
+                        let shared = self.endpoint.handle_shared(now, &ip, &tcp, payload, buffer);
+                        self.stats.shared += u64::from(shared);
+                    }
+                }
                 self.acknowledge_disorder(now);
             }
             Err(ParseError::Protocol(p))

@@ -16,13 +16,11 @@
 mod address;
 mod frame;
 mod input;
-mod landing;
 mod output;
 
 pub use address::{Cidr, CidrError};
 pub use frame::{
-    Capabilities, Landing, Medium, Offload, PartialChecksum, RxChecksum, RxFrame, Segmentation,
-    TxFrame,
+    Capabilities, Medium, Offload, PartialChecksum, RxChecksum, RxFrame, Segmentation, TxFrame,
 };
 
 use crate::buffer::{RecvRing, SendRing};
@@ -108,8 +106,8 @@ pub struct InterfaceStats {
     pub bytes_in: u64,
     /// Bytes of the frames given out.
     pub bytes_out: u64,
-    /// Frames received whose payload the device put where it belongs ([`Interface::landing`]).
-    pub landed: u64,
+    /// Frames received whose payload was left in the device's buffer ([`RxFrame::buffer`]).
+    pub shared: u64,
     /// Frames refused by the device.
     pub refused: u64,
     /// Frames cut off or with impossible headers.
@@ -210,12 +208,6 @@ pub struct Interface<T: ByteTcp> {
     current: OwnFrame,
     head: [u8; MAX_HEAD],
     last: Last,
-    /// The connection that is in the midst of receiving much.
-    landing: Option<u32>,
-    /// Who sent the last one that carried much.
-    last_sender: Option<u32>,
-    /// For a frame that landed where it should not have.
-    stray: Vec<u8>,
     stats: InterfaceStats,
 }
 
@@ -252,9 +244,6 @@ impl<T: ByteTcp> Interface<T> {
             current: OwnFrame::default(),
             head: [0; MAX_HEAD],
             last: Last::Nothing,
-            landing: None,
-            last_sender: None,
-            stray: Vec::new(),
             stats: InterfaceStats::default(),
         })
     }

@@ -139,12 +139,9 @@ impl Client {
                 break;
             }
         }
-        let view = conn.recv_buffer().peek(conn.readable_end());
-        let n = view.len() as u64;
-        let wrong = view
-            .iter()
-            .zip(self.got..)
-            .find(|&(byte, at)| byte != pattern(at));
+        let n = conn.readable();
+        let bytes = conn.recv_buffer().slices(conn.readable_end()).flatten();
+        let wrong = (bytes.copied().zip(self.got..)).find(|&(byte, at)| byte != pattern(at));
         if let Some((byte, at)) = wrong {
             self.outcome = Some(Err(format!("byte {at} is {byte}")));
         }

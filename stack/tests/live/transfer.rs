@@ -154,9 +154,8 @@ impl Transfer {
             return;
         };
         if !self.deaf {
-            let view = conn.recv_buffer().peek(conn.readable_end());
             let mut n = 0;
-            for part in view.slices() {
+            for part in conn.recv_buffer().slices(conn.readable_end()) {
                 let at = self.seen.got + n;
                 self.seen.wrong = self.seen.wrong.or(DOWN.first_wrong(at, part));
                 n += part.len() as u64;

@@ -127,9 +127,8 @@ impl Client {
         let Some(conn) = tcp.endpoint_mut().connection_mut(id) else {
             return;
         };
-        let view = conn.recv_buffer().peek(conn.readable_end());
         let mut n = 0;
-        for piece in view.slices() {
+        for piece in conn.recv_buffer().slices(conn.readable_end()) {
             if !self.content.is(self.heard[server] + n, piece) {
                 self.blocks.outcome = Some(Outcome::CorruptData);
             }

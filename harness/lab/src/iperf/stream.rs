@@ -126,16 +126,15 @@ impl Drop for Worker {
 async fn run(way: Way, stream: &mut TcpStream, work: &Work, bytes: &AtomicU64) {
     let outcome = match way {
         Way::Send => send(stream, work, bytes).await,
-        Way::Receive => receive(stream, work.block, bytes).await,
+        Way::Receive => receive(stream, bytes).await,
     };
     // That a connection ends before the test is told by the control connection.
     let _ = outcome;
 }
 
-async fn receive(stream: &mut TcpStream, block: usize, bytes: &AtomicU64) -> std::io::Result<()> {
-    let mut buf = vec![0; block.max(64 << 10)];
+async fn receive(stream: &mut TcpStream, bytes: &AtomicU64) -> std::io::Result<()> {
     loop {
-        match stream.read(&mut buf).await? {
+        match stream.read_chunk(usize::MAX).await?.len() {
             0 => return Ok(()),
             n => bytes.fetch_add(n as u64, Ordering::Relaxed),
         };

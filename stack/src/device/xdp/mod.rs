@@ -524,6 +524,7 @@ impl Device for Xdp {
                     .filter(|_| accept)
                     .map_or(RxChecksum::Unknown, RxChecksum::Partial),
                 segment_size: None,
+                buffer: None,
             });
             if !fill.has_room()? {
                 return Err(ring::broken("the kernel has more frames than there are"));

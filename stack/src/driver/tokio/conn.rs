@@ -7,6 +7,7 @@ use crate::conn::{Connection, SendError};
 use crate::driver::LiveTcp;
 use crate::endpoint::ConnId;
 use bytes::Bytes;
+use narrows_congestion::Instant;
 use std::fmt;
 use std::future::poll_fn;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -129,29 +130,25 @@ impl Conn {
         Poll::Pending
     }
 
-    /// Give what can be read to `take`, which says how much of it is to be let go. `None` in
-    /// place of a context: do not wait.
-    fn poll_take<R>(
+    /// Have `take` take what can be read. `None` in place of a context: do not wait.
+    fn poll_take<R: Default>(
         &self,
         cx: Option<&Context<'_>>,
-        take: impl FnOnce([&[u8]; 2]) -> (R, usize),
+        take: impl FnOnce(&mut Connection<LiveTcp>, Instant) -> R,
     ) -> Poll<io::Result<R>> {
         let shared = &self.stack.shared;
         let done = shared.with(|core, now| {
             let alive = core.alive();
             let (sock, conn) = core.sock(self.id)?;
             if conn.readable() > 0 || sock.peer_closed {
-                let view = conn.recv_buffer().peek(conn.readable_end());
-                let (result, used) = take(view.slices());
-                conn.consume(used as u64, now);
-                return Ok(Some(result));
+                return Ok(Some(take(conn, now)));
             }
             match sock.closed.take() {
                 None | Some(CloseReason::Finished) => {}
                 Some(reason) => return Err(error_of(reason)),
             }
             if let State::Closed(_) = conn.state() {
-                return Ok(Some(take([&[], &[]]).0));
+                return Ok(Some(R::default()));
             }
             alive?;
             if let Some(cx) = cx {
@@ -176,7 +173,10 @@ impl Conn {
         }
         // A task that could go on for ever lets others have their turn, as with tokio's streams.
         let turn = ready!(poll_proceed(cx));
-        let taken = self.poll_take(Some(cx), |parts| ((), put(parts, buf)));
+        let taken = self.poll_take(Some(cx), |conn, now| {
+            let n = put(conn, buf);
+            conn.consume(n as u64, now);
+        });
         if taken.is_ready() {
             turn.made_progress();
         }
@@ -188,32 +188,45 @@ impl Conn {
         cx: &Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<usize>> {
-        self.poll_take(Some(cx), |parts| (put(parts, buf), 0))
+        self.poll_take(Some(cx), |conn, _| put(conn, buf))
     }
 
     pub(super) fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
-        let mut buf = ReadBuf::new(buf);
-        let taken = self.poll_take(None, |parts| {
-            let n = put(parts, &mut buf);
-            (n, n)
+        self.try_read_vectored(&mut [IoSliceMut::new(buf)])
+    }
+
+    pub(super) fn try_read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let taken = self.poll_take(None, |conn, now| {
+            let mut total = 0;
+            for buf in bufs.iter_mut() {
+                let n = put(conn, &mut ReadBuf::new(buf));
+                conn.consume(n as u64, now);
+                total += n;
+            }
+            total
         });
         at_once(taken)
     }
 
-    pub(super) fn try_read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let taken = self.poll_take(None, |parts| {
-            let mut total = 0;
-            let [mut first, mut second] = parts;
-            for buf in bufs.iter_mut() {
-                let mut buf = ReadBuf::new(buf);
-                let n = put([first, second], &mut buf);
-                let of_first = n.min(first.len());
-                (first, second) = (&first[of_first..], &second[n - of_first..]);
-                total += n;
-            }
-            (total, total)
-        });
-        at_once(taken)
+    /// Take over what can be read, `most` bytes at most. Empty: there will be nothing more.
+    pub(super) fn poll_read_chunk(
+        &self,
+        cx: &mut Context<'_>,
+        most: usize,
+    ) -> Poll<io::Result<Bytes>> {
+        if most == 0 {
+            return Poll::Ready(Ok(Bytes::new()));
+        }
+        let turn = ready!(poll_proceed(cx));
+        let taken = self.poll_take(Some(cx), |conn, now| conn.recv_chunk(most, now));
+        if taken.is_ready() {
+            turn.made_progress();
+        }
+        taken
+    }
+
+    pub(super) fn try_read_chunk(&self, most: usize) -> io::Result<Bytes> {
+        at_once(self.poll_take(None, |conn, now| conn.recv_chunk(most, now)))
     }
 
     /// Queue as much of `data` as there is room for.
@@ -322,10 +335,10 @@ impl Conn {
     }
 }
 
-/// Copy to `buf` what fits; how much.
-fn put(parts: [&[u8]; 2], buf: &mut ReadBuf<'_>) -> usize {
+/// Copy to `buf` what can be read and fits; how much.
+fn put(conn: &Connection<LiveTcp>, buf: &mut ReadBuf<'_>) -> usize {
     let mut total = 0;
-    for part in parts {
+    for part in conn.recv_buffer().slices(conn.readable_end()) {
         let n = part.len().min(buf.remaining());
         buf.put_slice(&part[..n]);
         total += n;

@@ -176,6 +176,22 @@ macro_rules! reading {
             pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
                 self.conn().try_read(buf)
             }
+
+            /// As [`TcpStream::read_chunk`].
+            ///
+            /// # Errors
+            /// As reading.
+            pub async fn read_chunk(&self, most: usize) -> io::Result<Bytes> {
+                poll_fn(|cx| self.conn().poll_read_chunk(cx, most)).await
+            }
+
+            /// As [`TcpStream::try_read_chunk`].
+            ///
+            /// # Errors
+            /// `WouldBlock` if there is nothing; otherwise as reading.
+            pub fn try_read_chunk(&self, most: usize) -> io::Result<Bytes> {
+                self.conn().try_read_chunk(most)
+            }
         }
 
         impl AsyncRead for $half {

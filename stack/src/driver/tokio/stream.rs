@@ -147,6 +147,28 @@ impl TcpStream {
         self.conn.try_read_vectored(bufs)
     }
 
+    /// Take over what was received, `most` bytes at most, as soon as there is something: without a
+    /// copy what lies in a buffer of the device's, one buffer a call, and a copy of
+    /// [`MAX_COPIED`](crate::buffer::recv::MAX_COPIED) bytes at most of what does not. A device that
+    /// gives away its buffers is a TAP with offload, for frames of half a buffer (32 KiB) and more.
+    /// Empty: the peer sends nothing more, or `most` is 0.
+    ///
+    /// The device has the buffer again when the chunk and its clones are dropped.
+    ///
+    /// # Errors
+    /// As reading.
+    pub async fn read_chunk(&self, most: usize) -> io::Result<Bytes> {
+        poll_fn(|cx| self.conn.poll_read_chunk(cx, most)).await
+    }
+
+    /// As [`read_chunk`](Self::read_chunk), without waiting.
+    ///
+    /// # Errors
+    /// `WouldBlock` if there is nothing; otherwise as reading.
+    pub fn try_read_chunk(&self, most: usize) -> io::Result<Bytes> {
+        self.conn.try_read_chunk(most)
+    }
+
     /// Write what there is room for.
     ///
     /// # Errors

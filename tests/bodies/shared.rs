@@ -1,9 +1,9 @@
-//! Payload that a device reads right into a receive buffer, against the same payload in frames:
-//! two hosts get the same frames, the one as from a device that reads into several places. They
-//! must say, send and deliver the same, whatever arrives and wherever it was guessed to go.
+//! Payload that may stay in the buffer that it arrived in, against payload that is copied: two hosts
+//! get the same frames, the one as from a device that gives away its buffers. They must say, send
+//! and deliver the same, whatever arrives and however it is read.
 
 use super::input::Input;
-use narrows::buffer::{RecvRing, SendRing};
+use narrows::buffer::{Bytes, RecvRing, SendRing};
 use narrows::config::TcpConfig;
 use narrows::conn::Boxed;
 use narrows::endpoint::{ConnId, EndpointConfig, EndpointEvent};
@@ -24,12 +24,12 @@ const IP: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2
 const PORT: u16 = 80;
 /// The peer's port of the first connection.
 const FIRST: u16 = 5_000;
-/// Connections that send at once: the guess who is next goes wrong.
+/// Connections that send at once.
 const CONNS: usize = 2;
 const PEER_ISS: u32 = u32::MAX - 30_000;
 const MAX_STEPS: usize = 60;
-/// What stands in a frame in place of what has landed. Payload has other bytes.
-const ELSEWHERE: u8 = 0xee;
+/// What stands in a buffer before the frame, and behind it.
+const AROUND: [usize; 2] = [10, 100];
 /// How soon after its use a large buffer is looked at.
 const LATELY: Duration = Duration::from_secs(1);
 
@@ -57,7 +57,7 @@ struct Told {
 
 struct Lab {
     medium: Medium,
-    /// From frames; landed.
+    /// Copies; keeps buffers.
     hosts: [Host; 2],
     now: Instant,
     told: [Told; CONNS],
@@ -282,48 +282,50 @@ impl Lab {
                 offset: 16,
             }),
         };
-        let frame = |bytes| RxFrame {
+        let frame = |bytes, buffer| RxFrame {
             bytes,
             checksum,
             segment_size: None,
+            buffer,
         };
-        let [plain, landed] = &mut self.hosts;
-        plain.handle_frame(self.now, &frame(bytes));
-        let mut hole = bytes.to_vec();
-        let reads_into_several = landed.landing();
-        let has_landed = reads_into_several.is_some();
-        if let Some(landing) = reads_into_several {
-            let [first, second] = landing.room;
-            let from = landing.head.min(hole.len());
-            let body = &mut hole[from..];
-            assert!(first.len() + second.len() >= body.len(), "no room");
-            let (one, two) = body.split_at(body.len().min(first.len()));
-            first[..one.len()].copy_from_slice(one);
-            second[..two.len()].copy_from_slice(two);
-            body.fill(ELSEWHERE);
-        }
-        match has_landed {
-            true => landed.handle_landed(self.now, &frame(&hole)),
-            false => landed.handle_frame(self.now, &frame(&hole)),
-        }
+        let [plain, shared] = &mut self.hosts;
+        plain.handle_frame(self.now, &frame(bytes, None));
+        let [before, behind] = AROUND.map(|len| vec![0xee; len]);
+        let buffer = Bytes::from([&before, bytes, &behind].concat());
+        let bytes = &buffer[before.len()..before.len() + bytes.len()];
+        shared.handle_frame(self.now, &frame(bytes, Some(&buffer)));
         self.settle();
     }
 
     /// The user takes `most` bytes of connection `k`.
     fn read(&mut self, k: usize, most: usize) {
         let Some(id) = self.told[k].conn else { return };
-        let mut got: [Option<Vec<u8>>; 2] = [None, None];
-        for (host, got) in self.hosts.iter_mut().zip(&mut got) {
-            let Some(conn) = host.endpoint_mut().connection_mut(id) else {
-                continue;
-            };
-            let view = conn.recv_buffer().peek(conn.readable_end());
-            let bytes: Vec<u8> = view.iter().take(most).collect();
+        let [plain, shared] = &mut self.hosts;
+        let mut copied = None;
+        if let Some(conn) = plain.endpoint_mut().connection_mut(id) {
+            let bytes = conn.recv_buffer().slices(conn.readable_end()).flatten();
+            let bytes: Vec<u8> = bytes.copied().take(most).collect();
             conn.consume(bytes.len() as u64, self.now);
-            *got = Some(bytes);
+            copied = Some(bytes);
         }
-        let [plain, landed] = got;
-        assert!(plain == landed, "other bytes were delivered");
+        let mut kept = None;
+        if let Some(conn) = shared.endpoint_mut().connection_mut(id) {
+            let mut bytes: Vec<u8> = Vec::new();
+            if most.is_multiple_of(2) {
+                let all = conn.recv_buffer().slices(conn.readable_end()).flatten();
+                bytes.extend(all.take(most));
+                conn.consume(bytes.len() as u64, self.now);
+            }
+            while bytes.len() < most {
+                let chunk = conn.recv_chunk(most - bytes.len(), self.now);
+                if chunk.is_empty() {
+                    break;
+                }
+                bytes.extend_from_slice(&chunk);
+            }
+            kept = Some(bytes);
+        }
+        assert!(copied == kept, "other bytes were delivered");
         self.settle();
     }
 
@@ -356,17 +358,17 @@ impl Lab {
             });
             (frames, events, timers)
         });
-        let [(frames, events, timers), landed] = all;
-        assert_eq!(frames, landed.0, "other frames are sent");
-        assert_eq!(events, landed.1, "other things happen");
-        // Buffers grow otherwise where payload lands in them, and large ones are looked at a second
+        let [(frames, events, timers), shared] = all;
+        assert_eq!(frames, shared.0, "other frames are sent");
+        assert_eq!(events, shared.1, "other things happen");
+        // A ring does not grow where payload stays elsewhere, and large ones are looked at a second
         // after they were used. When a host wants to be called is not compared: that look has it
         // forget a call which it would have had for nothing.
         let looked_at = |at: Option<Instant>| at.is_some_and(|at| at.since(now) <= LATELY);
-        for (plain, landed) in timers.into_iter().zip(landed.2) {
+        for (plain, shared) in timers.into_iter().zip(shared.2) {
             assert!(
-                plain == landed || looked_at(plain) || looked_at(landed),
-                "another timer is set: {plain:?} and {landed:?}"
+                plain == shared || looked_at(plain) || looked_at(shared),
+                "another timer is set: {plain:?} and {shared:?}"
             );
         }
         for event in events {
