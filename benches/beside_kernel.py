@@ -41,6 +41,13 @@ def switch_namespace():
     return others[0]
 
 
+def use_cubic(namespace):
+    """As ours does, whatever the machine is set to: BBR paces by what it has measured."""
+    for route in json.loads(run("ip", "-j", "-n", namespace, "-4", "route")):
+        same = ["dev", route["dev"], "scope", route["scope"], "src", route["prefsrc"]]
+        run("ip", "-n", namespace, "route", "replace", route["dst"], *same, "congctl", "cubic")
+
+
 @contextlib.contextmanager
 def lab(narrows):
     run(narrows, "live", "up", "--lab", LAB)
@@ -54,6 +61,8 @@ def lab(narrows):
         run("ip", "-n", EXTRA, "addr", "add", f"{PEER}/24", "dev", "eth0")
         run("ip", "-n", EXTRA, "link", "set", "eth0", "up")
         run("ip", "-n", EXTRA, "link", "set", "lo", "up")
+        for host in (LAB, EXTRA):
+            use_cubic(host)
         yield
     finally:
         subprocess.run(["ip", "netns", "del", EXTRA], capture_output=True)

@@ -112,6 +112,7 @@ pub mod control;
 pub mod cubic;
 pub mod dctcp;
 pub mod fixed;
+pub mod hybrid;
 pub mod hystart;
 pub mod local_drop;
 pub mod place;

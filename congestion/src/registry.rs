@@ -242,7 +242,7 @@ impl Registry<dyn CongestionFactory> {
         let mut r = Self::empty("congestion control");
         r.register_with(
             "reno",
-            "reno[:slow-start=standard|hystart|hystart-paced,l=SEGMENTS,end=deflate|ssthresh]",
+            "reno[:slow-start=standard|hystart|hystart-paced|hybrid,l=SEGMENTS,end=deflate|ssthresh]",
             "RFC 5681 with byte counting; NewReno or SACK with the loss detector of that name",
             |p| {
                 let mut slow_start = SlowStart::STANDARD;
@@ -448,9 +448,10 @@ fn parse_slow_start(slow_start: &mut SlowStart, key: &str, value: &str) -> Resul
         ("slow-start", "standard") => SlowStart::STANDARD,
         ("slow-start", "hystart" | "hystart++") => SlowStart::HYSTART,
         ("slow-start", "hystart-paced") => SlowStart::HYSTART_PACED,
+        ("slow-start", "hybrid") => SlowStart::HYBRID,
         ("slow-start", _) => {
             return Err(format!(
-                "slow-start is standard, hystart or hystart-paced, not '{value}'"
+                "slow-start is standard, hystart, hystart-paced or hybrid, not '{value}'"
             ));
         }
         ("l", _) => SlowStart::Standard {
@@ -568,6 +569,7 @@ mod tests {
         );
         for good in [
             "reno:slow-start=hystart",
+            "cubic:slow-start=hybrid",
             "reno:l=1",
             "reno:end=ssthresh,slow-start=hystart",
             "cubic:fast-convergence=off,slow-start=standard",

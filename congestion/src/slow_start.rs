@@ -1,6 +1,7 @@
 //! Which slow start a flow uses, shared by Reno, CUBIC and DCTCP.
 
 use crate::control::{AckSample, CaState, FlowView};
+use crate::hybrid::Hybrid;
 use crate::hystart::{HyStart, Phase};
 use crate::units::ByteCount;
 use crate::window::{Window, segment};
@@ -17,6 +18,8 @@ pub enum SlowStart {
     },
     /// HyStart++ (RFC 9406) until the initial slow start ends, then [`SlowStart::STANDARD`].
     HyStart(HyStart),
+    /// Hybrid slow start until the initial slow start ends, then [`SlowStart::STANDARD`].
+    Hybrid(Hybrid),
 }
 
 impl SlowStart {
@@ -26,6 +29,8 @@ impl SlowStart {
     pub const HYSTART: Self = Self::HyStart(HyStart::new(false));
     /// HyStart++ for a sender that paces.
     pub const HYSTART_PACED: Self = Self::HyStart(HyStart::new(true));
+    /// Hybrid slow start, as in Linux's CUBIC.
+    pub const HYBRID: Self = Self::Hybrid(Hybrid::new());
 
     /// Grow `window` by this ACK if it is in slow start and may grow. Returns the bytes that
     /// are left for congestion avoidance: zero within slow start or where the window may not
@@ -45,6 +50,10 @@ impl SlowStart {
                 h.on_ack(window, ack, flow);
                 ByteCount::ZERO
             }
+            Self::Hybrid(h) if !h.is_done() && in_slow_start => {
+                h.on_ack(window, ack, flow);
+                ByteCount::ZERO
+            }
             _ if !flow.may_grow() => ByteCount::ZERO,
             _ if in_slow_start => {
                 let segments = if flow.ca_state == CaState::Loss {
@@ -60,15 +69,17 @@ impl SlowStart {
 
     /// Congestion or a timeout: the initial slow start is over.
     pub fn on_congestion(&mut self) {
-        if let Self::HyStart(h) = self {
-            h.finish();
+        match self {
+            Self::HyStart(h) => h.finish(),
+            Self::Hybrid(h) => h.finish(),
+            Self::Standard { .. } => {}
         }
     }
 
     fn limit(&self) -> u32 {
         match self {
             Self::Standard { limit } => (*limit).max(1),
-            Self::HyStart(_) => 2,
+            Self::HyStart(_) | Self::Hybrid(_) => 2,
         }
     }
 }

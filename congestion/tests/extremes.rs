@@ -72,7 +72,7 @@ proptest! {
         start.initial_ssthresh = ByteCount::new(ssthresh);
         for name in [
             "reno", "reno:slow-start=hystart", "cubic", "cubic:slow-start=hystart-paced",
-            "cubic:slow-start=standard", "dctcp", "dctcp:floor=1,g=1/1", "fixed", "fixed:7",
+            "cubic:slow-start=standard", "cubic:slow-start=hybrid", "dctcp", "dctcp:floor=1,g=1/1", "fixed", "fixed:7",
         ] {
             let mut cc = CongestionRegistry::standard().get(name).unwrap().build(&start);
             let mut est = RttEstimator::new();

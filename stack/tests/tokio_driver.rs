@@ -537,6 +537,39 @@ async fn chunks_and_slices_are_one_stream() {
 }
 
 #[tokio::test]
+async fn chunks_that_were_read_stay_as_they_are_while_others_arrive() {
+    let (client, server) = stacks_with(TcpConfig::default(), OFFLOAD);
+    let (a, b) = connected(&client, &server).await;
+    let (read, _write) = b.into_split();
+    let nothing = read.try_read_chunk(1).unwrap_err();
+    assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
+    assert!(read.read_chunk(0).await.unwrap().is_empty());
+    let total = 5_000_000;
+    let (_read, mut write) = a.into_split();
+    let writer = tokio::spawn(async move {
+        write.write_all(&data(0, total)).await.unwrap();
+    });
+    let mut chunks = Vec::new();
+    let mut got = 0;
+    loop {
+        let most = [usize::MAX, 10_000][chunks.len() % 2];
+        let chunk = timeout(LONG, read.read_chunk(most)).await.unwrap();
+        let chunk = chunk.unwrap();
+        if chunk.is_empty() {
+            break;
+        }
+        assert!(chunk.len() <= most);
+        got += chunk.len();
+        chunks.push(chunk);
+    }
+    writer.await.unwrap();
+    assert_eq!(got, total);
+    let bytes = chunks.iter().flatten().zip(0..);
+    let wrong = bytes.filter(|&(&byte, at)| byte != pattern(at)).count();
+    assert_eq!(wrong, 0);
+}
+
+#[tokio::test]
 async fn half_closed_streams_go_on_in_the_other_direction() {
     let (client, server) = stacks();
     let (mut a, mut b) = connected(&client, &server).await;

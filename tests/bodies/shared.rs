@@ -305,13 +305,16 @@ impl Lab {
         if let Some(conn) = plain.endpoint_mut().connection_mut(id) {
             let bytes = conn.recv_buffer().slices(conn.readable_end()).flatten();
             let bytes: Vec<u8> = bytes.copied().take(most).collect();
-            conn.consume(bytes.len() as u64, self.now);
+            // Nothing that was read is no look at the window.
+            if !bytes.is_empty() {
+                conn.consume(bytes.len() as u64, self.now);
+            }
             copied = Some(bytes);
         }
         let mut kept = None;
         if let Some(conn) = shared.endpoint_mut().connection_mut(id) {
             let mut bytes: Vec<u8> = Vec::new();
-            if most.is_multiple_of(2) {
+            if most.is_multiple_of(2) && conn.readable() > 0 && most > 0 {
                 let all = conn.recv_buffer().slices(conn.readable_end()).flatten();
                 bytes.extend(all.take(most));
                 conn.consume(bytes.len() as u64, self.now);

@@ -561,7 +561,7 @@ mod tests {
         use crate::hystart::Phase;
         let phase = |rig: &Rig| match rig.cc.slow_start {
             SlowStart::HyStart(h) => h.phase(),
-            SlowStart::Standard { .. } => panic!("it stays what it is"),
+            SlowStart::Standard { .. } | SlowStart::Hybrid(_) => panic!("it stays what it is"),
         };
         for conservative in [false, true] {
             let acks = |rig: &mut Rig, ms: u64| {

@@ -1,0 +1,200 @@
+//! Hybrid slow start: leave slow start when the path is full, before a queue is.
+//!
+//! S. Ha and I. Rhee, "Taming the elephants: New TCP slow start", Computer Networks 55 (2011), which
+//! RFC 9438 section 4.10 names beside HyStart++ and calls `[HR11]`; Linux's CUBIC has it. Two signs end
+//! slow start for good, and at once:
+//!
+//! - **A train of acknowledgements** that is longer than the way there, half of the least round trip: as
+//!   much is in flight as the path holds. HyStart++ has no such sign. Where a port's queue is no
+//!   longer than the path, it learns of the queue a round too late.
+//! - **Delay**: of the first eight acknowledgements of a round none was as early as an eighth above the
+//!   least round trip.
+//!
+//! Left out is what Linux adds for a sender that paces, whose trains are longer.
+
+use crate::control::{AckSample, FlowView};
+use crate::hystart::{L_UNPACED, N_RTT_SAMPLE, rtt_thresh};
+use crate::units::{Duration, Instant};
+use crate::window::{Window, segment};
+
+/// Acknowledgements of one train are no farther apart than this (Linux, `hystart_ack_delta_us`).
+pub const TRAIN_GAP: Duration = Duration::from_millis(2);
+/// Windows of fewer segments are not looked at (Linux, `hystart_low_window`).
+pub const LOW_WINDOW: u64 = 16;
+
+/// The state of one flow, for its initial slow start only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hybrid {
+    /// The least round trip so far; [`Duration::MAX`] before there is one.
+    least: Duration,
+    /// When the first acknowledgement of this round came.
+    round_began: Instant,
+    /// When the last one of the train came that began with the round.
+    train_end: Instant,
+    /// The least of the round's first samples, and how many there were.
+    round_least: Duration,
+    samples: u32,
+    done: bool,
+}
+
+impl Hybrid {
+    /// Nothing seen.
+    pub const fn new() -> Self {
+        Self {
+            least: Duration::MAX,
+            round_began: Instant::ZERO,
+            train_end: Instant::ZERO,
+            round_least: Duration::MAX,
+            samples: 0,
+            done: false,
+        }
+    }
+
+    /// Whether the initial slow start is over.
+    pub fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// Congestion was seen, or the timer fired: it is over.
+    pub fn finish(&mut self) {
+        self.done = true;
+    }
+
+    /// One ACK in slow start: the window grows by what it acknowledges, eight segments at most, and
+    /// slow start ends if there is a sign.
+    pub fn on_ack(&mut self, window: &mut Window, ack: &AckSample, flow: &FlowView<'_>) {
+        if ack.round_start {
+            self.round_began = flow.now;
+            self.train_end = flow.now;
+            self.round_least = Duration::MAX;
+            self.samples = 0;
+        }
+        let mss = segment(flow.mss);
+        if flow.may_grow() {
+            let increase = ack.acked.min(mss * L_UNPACED);
+            window.slow_start(increase, increase);
+        }
+        if let Some(rtt) = ack.rtt {
+            self.least = self.least.min(rtt);
+            if self.samples < N_RTT_SAMPLE {
+                self.round_least = self.round_least.min(rtt);
+                self.samples += 1;
+            }
+        }
+        let looked_at = window.cwnd() >= mss * LOW_WINDOW && self.least != Duration::MAX;
+        if looked_at && (self.is_long_train(flow.now) || self.is_late()) {
+            self.done = true;
+            window.end_slow_start();
+        }
+    }
+
+    fn is_long_train(&mut self, now: Instant) -> bool {
+        if now.since(self.train_end) > TRAIN_GAP {
+            return false;
+        }
+        self.train_end = now;
+        now.since(self.round_began) > self.least / 2
+    }
+
+    fn is_late(&self) -> bool {
+        self.samples >= N_RTT_SAMPLE && self.round_least > self.least + rtt_thresh(self.least)
+    }
+}
+
+impl Default for Hybrid {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::ByteCount;
+    use crate::{FlowStart, RttEstimator};
+
+    const MSS: ByteCount = ByteCount::new(1_000);
+
+    struct Rig {
+        hybrid: Hybrid,
+        window: Window,
+        est: RttEstimator,
+        now: Instant,
+    }
+
+    impl Rig {
+        fn new(segments: u64) -> Self {
+            Self {
+                hybrid: Hybrid::new(),
+                window: Window::new(&FlowStart::new(MSS, MSS * segments)),
+                est: RttEstimator::new(),
+                now: Instant::ZERO + Duration::from_secs(1),
+            }
+        }
+
+        /// A round of ACKs `gap` microseconds apart with a round trip of `rtt`; how many came
+        /// before slow start was over.
+        fn round(&mut self, acks: u32, gap: u64, rtt: u64) -> u32 {
+            for i in 0..acks {
+                let ack = AckSample {
+                    acked: MSS,
+                    delivered: MSS,
+                    rtt: Some(Duration::from_micros(rtt)),
+                    round_start: i == 0,
+                    ..AckSample::default()
+                };
+                let flow = FlowView::new(self.now, MSS, &self.est);
+                self.hybrid.on_ack(&mut self.window, &ack, &flow);
+                if self.hybrid.is_done() {
+                    return i;
+                }
+                self.now = self.now + Duration::from_micros(gap);
+            }
+            self.now = self.now + Duration::from_millis(10);
+            acks
+        }
+    }
+
+    /// The paper's section 4.1: a train longer than the way there.
+    #[test]
+    fn a_train_of_half_a_round_trip_ends_slow_start() {
+        let mut rig = Rig::new(20);
+        assert_eq!(rig.round(20, 500, 20_000), 20);
+        assert!(rig.window.in_slow_start());
+        // The 22nd comes 10.5 ms after the first.
+        assert_eq!(rig.round(40, 500, 20_000), 21);
+        assert_eq!(rig.window.cwnd(), MSS * (20 + 20 + 22));
+        assert_eq!(rig.window.ssthresh(), rig.window.cwnd());
+    }
+
+    #[test]
+    fn a_gap_ends_the_train_of_a_round() {
+        let mut rig = Rig::new(100);
+        assert_eq!(rig.round(30, 2_001, 20_000), 30);
+        assert_eq!(rig.round(30, 2_000, 20_000), 6);
+    }
+
+    /// The paper's section 4.2, with the bounds of Linux and RFC 9406: 4 to 16 ms.
+    #[test]
+    fn eight_late_acknowledgements_end_slow_start() {
+        for (rtt, late) in [(10_000, 14_001), (80_000, 90_001), (400_000, 416_001)] {
+            let mut rig = Rig::new(100);
+            assert_eq!(rig.round(30, 10, rtt), 30);
+            assert_eq!(rig.round(30, 10, late - 1), 30, "{rtt}");
+            assert_eq!(rig.round(30, 10, late), 7, "{rtt}");
+        }
+        // One of the eight that is early is enough to go on.
+        let mut rig = Rig::new(100);
+        rig.round(1, 10, 20_000);
+        rig.round(7, 10, 90_000);
+        assert!(!rig.hybrid.is_done());
+    }
+
+    #[test]
+    fn a_small_window_is_not_looked_at() {
+        let mut rig = Rig::new(4);
+        assert_eq!(rig.round(11, 1_900, 20_000), 11);
+        assert_eq!(rig.window.cwnd(), MSS * 15);
+        assert_eq!(rig.round(11, 1_900, 20_000), 6);
+    }
+}
