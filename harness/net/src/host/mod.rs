@@ -1,7 +1,8 @@
 //! A simulated host: the TCP of `narrows`, unchanged, and an application on top.
 //!
-//! Models a host whose CPU takes no time. The resolution of its timers is `timer_tick` of the
-//! TCP's configuration; what its NIC refuses comes back to the TCP as a local drop.
+//! Models a host whose CPU takes no time, unless its NIC says what packets cost
+//! ([`crate::net::nic::cpu`]). The resolution of its timers is `timer_tick` of the TCP's
+//! configuration; what its NIC refuses comes back to the TCP as a local drop.
 
 pub mod capture;
 mod packet;
@@ -43,6 +44,23 @@ pub trait App {
     }
 }
 
+/// What packets go through before they leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Output {
+    /// Nothing.
+    Plain,
+    /// More than that.
+    Through {
+        /// Serialise every packet and parse it again.
+        wire: bool,
+        /// Payload that the NIC takes as one packet.
+        burst: u32,
+    },
+}
+
+/// Most payload of one packet: the rest of the longest there is may be headers.
+const MAX_BURST: u32 = 65_535 - 40 - 60;
+
 /// So many bytes of a host, its application's first, most packets touch besides the TCP.
 const HEAD: usize = 64;
 
@@ -50,8 +68,7 @@ const HEAD: usize = 64;
 #[derive(Debug)]
 #[repr(C, align(64))] // What each packet touches of the application comes first there.
 pub struct TcpHost<A> {
-    /// Serialise every packet and parse it again.
-    wire: bool,
+    output: Output,
     /// The application.
     pub app: A,
     /// Packets whose checksum failed.
@@ -83,7 +100,11 @@ impl<A: App> TcpHost<A> {
         Ok(Self {
             tcp,
             app,
-            wire,
+            output: if wire {
+                Output::Through { wire, burst: 0 }
+            } else {
+                Output::Plain
+            },
             corrupt_in: 0,
             trimmed_in: 0,
             scratch: Vec::new(),
@@ -98,6 +119,37 @@ impl<A: App> TcpHost<A> {
     /// The TCP and the application, to do something to them from outside.
     pub fn parts_mut(&mut self) -> (&mut SimEndpoint, &mut A) {
         (&mut self.tcp, &mut self.app)
+    }
+
+    /// Hands its NIC up to so many bytes of payload as one packet, which the NIC cuts into segments:
+    /// [`NicSpec::segmentation`](crate::net::NicSpec::segmentation) of that NIC.
+    pub fn set_segmentation(&mut self, burst: u32) {
+        let burst = burst.min(MAX_BURST);
+        let wire = self.output != Output::Plain;
+        if burst > 0 {
+            self.output = Output::Through { wire, burst };
+        }
+    }
+
+    /// As [`Host::poll_transmit`], through more than nothing.
+    #[inline(never)]
+    fn transmit_through(&mut self, now: Instant, wire: bool, burst: u32) -> Option<SimPacket> {
+        loop {
+            if let Some((ip, tcp, payload, segment)) =
+                self.tcp.poll_transmit_burst(now, burst.into())
+            {
+                let packet = SimPacket::new(ip, tcp, payload);
+                let packet = if wire {
+                    packet.through_bytes(&mut self.scratch)
+                } else {
+                    packet
+                };
+                let segment = u32::try_from(segment.get()).unwrap_or(u32::MAX);
+                return Some(packet.cut_at(segment));
+            }
+            let event = self.tcp.poll_event()?;
+            self.app.event(&mut self.tcp, now, event);
+        }
     }
 
     /// A packet has come that did not come through whole.
@@ -172,14 +224,12 @@ impl<A: App> Host for TcpHost<A> {
 
     #[inline]
     fn poll_transmit(&mut self, now: Instant, _room: NicRoom) -> Option<SimPacket> {
+        if let Output::Through { wire, burst } = self.output {
+            return self.transmit_through(now, wire, burst);
+        }
         loop {
             if let Some((ip, tcp, payload)) = self.tcp.poll_transmit(now) {
-                let packet = SimPacket::new(ip, tcp, payload);
-                return Some(if self.wire {
-                    packet.through_bytes(&mut self.scratch)
-                } else {
-                    packet
-                });
+                return Some(SimPacket::new(ip, tcp, payload));
             }
             // Sending may have closed a connection or made room.
             let event = self.tcp.poll_event()?;

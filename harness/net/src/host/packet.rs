@@ -1,6 +1,8 @@
 //! The packets of the simulated network: parsed headers, payload without bytes.
 
-use crate::net::packet::{HostId, Packet};
+mod offload;
+
+use crate::net::packet::{HostId, Merge, Packet};
 use narrows::buffer::Synthetic;
 use narrows::buffer::synthetic::check_pattern;
 use narrows::endpoint::demux::FourTuple;
@@ -75,6 +77,8 @@ struct Rare {
     urgent: u16,
     /// But for timestamps.
     options: TcpOptions,
+    /// Payload of the segments that a NIC is to make of it; zero if it is one.
+    segment: u32,
 }
 
 impl Rare {
@@ -97,6 +101,7 @@ impl Rare {
                     timestamps: None,
                     ..tcp.options
                 },
+                segment: 0,
             })
         })
     }
@@ -337,6 +342,18 @@ impl Packet for SimPacket {
     #[inline]
     fn is_trimmed(&self) -> bool {
         matches!(self.damage, Damage::Trimmed | Damage::TrimmedAndCorrupt)
+    }
+    fn frames(&self) -> u32 {
+        self.count_frames()
+    }
+    fn split(&mut self) -> Option<Self> {
+        self.split_first()
+    }
+    fn leads(&self) -> bool {
+        self.may_lead()
+    }
+    fn merge(&mut self, next: &Self, segment: u32, most: u32) -> Merge {
+        self.merge_next(next, segment, most)
     }
 }
 

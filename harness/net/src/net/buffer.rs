@@ -48,7 +48,8 @@ pub struct Depth {
     pub bytes: u64,
 }
 
-/// A [`Capacity`] in one word: bytes, or packets with the highest bit.
+/// A [`Capacity`] in one word: bytes, or packets with the highest bit; or that somebody else is to
+/// be asked, which admits nothing by itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limit(u64);
 
@@ -56,6 +57,8 @@ impl Limit {
     const PACKETS: u64 = 1 << 63;
     /// More than there is.
     const UNLIMITED: u64 = Self::PACKETS - 1;
+    /// No packets, and a bit that no number of packets has.
+    pub(crate) const ASKED: Self = Self(Self::PACKETS | 1 << 32);
 
     pub(crate) fn new(capacity: Capacity) -> Self {
         Self(match capacity {
@@ -69,9 +72,16 @@ impl Limit {
     pub(crate) const fn capacity(self) -> Capacity {
         match self.0 {
             Self::UNLIMITED => Capacity::Unlimited,
+            n if n == Self::ASKED.0 => Capacity::Unlimited,
             n if n & Self::PACKETS != 0 => Capacity::Packets(n as u32),
             n => Capacity::Bytes(ByteCount::new(n)),
         }
+    }
+
+    /// Whether somebody else is to be asked.
+    #[inline]
+    pub(crate) const fn is_asked(self) -> bool {
+        self.0 == Self::ASKED.0
     }
 
     /// Whether a packet of `len` fits behind `depth`.
@@ -233,6 +243,7 @@ mod tests {
         assert!(admits(Capacity::Unlimited, u32::MAX));
         assert!(admits(Capacity::Packets(4), 9_000));
         assert!(!admits(Capacity::Packets(3), 1));
+        assert!(Limit::ASKED.is_asked() && !Limit::ASKED.admits(Depth::default(), 0));
         assert!(admits(Capacity::Packets(u32::MAX), 1) && !admits(Capacity::Packets(0), 1));
         assert!(admits(Capacity::Bytes(ByteCount::new(4_000)), 1_000));
         assert!(!admits(Capacity::Bytes(ByteCount::new(4_000)), 1_001));

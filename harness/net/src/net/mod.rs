@@ -47,7 +47,7 @@ pub use link::{Framing, LinkSpec};
 pub use multipath::{Multipath, PathChoice, Salt};
 pub use network::Network;
 pub use nic::{NicRoom, NicSpec};
-pub use packet::{HostId, Packet, PortId};
+pub use packet::{HostId, Merge, Packet, PortId};
 pub use port::PortSpec;
 pub use stats::{DropReason, PortStats};
 pub use topology::{Dumbbell, FatTree, FreeGraph, LeafSpine, ParkingLot, Star};

@@ -5,6 +5,8 @@
 mod change;
 mod in_turn;
 mod questions;
+mod receive;
+mod send;
 
 use std::cmp::Reverse;
 
@@ -17,6 +19,7 @@ use crate::sim::time::SimTime;
 use super::buffer::{Pool, PoolVerdict};
 use super::discipline::tail::TailVerdict;
 use super::nic::NicRoom;
+use super::nic::receive::Receiver;
 use super::packet::{HostId, Packet, PortId};
 use super::port::{NO_POOL, Node, Port};
 use super::routes::Fabric;
@@ -24,6 +27,7 @@ use super::stats::DropReason;
 use super::switch::{Home, Switch};
 pub(crate) use change::Concerns;
 use change::{CHANGES, Changes};
+use receive::RECEIVES;
 
 /// Set in the id of an event that is a packet held back, not the head of a link.
 const HELD: u32 = 1 << 31;
@@ -58,6 +62,8 @@ pub struct Network<P> {
     totals: Totals,
     /// What has become different since it was built; `None` before anything has.
     changes: Option<Box<Changes>>,
+    /// By host, as far as one has a receive side.
+    receivers: Vec<Option<Box<Receiver>>>,
     fabric: Fabric,
     seed: u64,
 }
@@ -104,6 +110,7 @@ impl<P: Packet> Network<P> {
             overflowed: false,
             totals: Totals::default(),
             changes: None,
+            receivers: Vec::new(),
             fabric,
             seed,
         }
@@ -114,11 +121,11 @@ impl<P: Packet> Network<P> {
         self.homes.len() as u32
     }
 
-    /// Refuses packets at the NICs while the network holds `limit` of them (less than 2^31); the
+    /// Refuses packets at the NICs while the network holds `limit` of them (less than 7 * 2^28); the
     /// run then ends with [`crate::sim::Outcome::PacketLimit`].
     pub fn set_packet_limit(&mut self, limit: usize) {
-        // The last number is that of another event.
-        self.slab = Slab::new(limit.min(HELD as usize - 1));
+        // The last numbers are those of other events.
+        self.slab = Slab::new(limit.min((RECEIVES & !HELD) as usize - 1));
     }
 
     /// A host gives a packet to its NIC. `Err`: refused, and here it is again.
@@ -149,6 +156,9 @@ impl<P: Packet> Network<P> {
         let len = port.buffer_len(l3_len);
         let admitted = port.admits(port.depth(&self.slab), len);
         if !admitted || self.slab.is_full() {
+            if port.is_asked() {
+                return self.send_asked(now, host, packet, tap);
+            }
             let reason = if admitted {
                 DropReason::PacketLimit
             } else {
@@ -196,7 +206,13 @@ impl<P: Packet> Network<P> {
     /// When a host's NIC next has more room, or may have: while its link is down nobody knows.
     pub fn nic_next_departure(&mut self, now: SimTime, host: HostId) -> Option<SimTime> {
         self.settle(host.0, now);
-        match self.ports[host.index()].next_departure(&self.slab) {
+        let port = &self.ports[host.index()];
+        let next = if port.is_asked() {
+            port.again(now, &self.slab)
+        } else {
+            port.next_departure(&self.slab)
+        };
+        match next {
             Some(SimTime::MAX) => self.nic_works_at(host),
             next => next,
         }
@@ -210,6 +226,9 @@ impl<P: Packet> Network<P> {
         if event.id & HELD != 0 {
             if event.id == CHANGES {
                 return self.handle_due(now, tap);
+            }
+            if event.id >= RECEIVES {
+                return self.handle_receiver(now, HostId(event.id - RECEIVES), tap);
             }
             let i = event.id & !HELD;
             self.held -= 1;

@@ -61,4 +61,38 @@ pub trait Packet: Clone {
     fn is_trimmed(&self) -> bool {
         false
     }
+
+    /// Frames that it leaves the NIC as: more than one for what a host with segmentation offload
+    /// hands over as one.
+    fn frames(&self) -> u32 {
+        1
+    }
+
+    /// Takes the first of its frames off; `None` once it is one frame itself.
+    fn split(&mut self) -> Option<Self> {
+        None
+    }
+
+    /// Whether receive offload may merge others into it.
+    fn leads(&self) -> bool {
+        false
+    }
+
+    /// Receive offload takes `next` into it, whose first segment had `segment` bytes of payload, if
+    /// that makes at most `most` bytes with its headers.
+    fn merge(&mut self, next: &Self, segment: u32, most: u32) -> Merge {
+        let _ = (next, segment, most);
+        Merge::No
+    }
+}
+
+/// What receive offload made of a packet and the aggregate before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Merge {
+    /// They do not go together: the aggregate is handed up as it is.
+    No,
+    /// It is part of it, and more may follow.
+    Yes,
+    /// It is part of it, as the last.
+    Last,
 }

@@ -9,6 +9,7 @@
 //! the chain when it arrives; with a discipline that decides in turn (`port/in_turn.rs`) when its turn
 //! comes, and of what is queued only the packet in service is in the chain.
 
+mod asked;
 mod change;
 pub(crate) mod in_turn;
 
@@ -26,6 +27,7 @@ use super::discipline::{DisciplineSpec, Queue};
 use super::impair::Impairments;
 use super::link::{Framing, Transmitter};
 use super::nic::NicRoom;
+use super::nic::transmit::Transmit;
 use super::stats::{Credit, PortStats, QueueArea, QueueTrace};
 use in_turn::InTurn;
 
@@ -114,6 +116,7 @@ struct Rare {
     impair: Option<Box<Impairments>>,
     trace: Option<QueueTrace>,
     credit: Option<Credit>,
+    transmit: Option<Box<Transmit>>,
 }
 
 /// The random time before the first bit of a packet.
@@ -276,12 +279,25 @@ impl Port {
         len: u32,
         slab: &mut Slab<P>,
     ) -> (SimTime, Option<SimTime>) {
-        let head_of_line = now.max(self.tx.free_at());
         let ready = if self.delays {
             now + self.overhead.random.jitter(self.overhead.most)
         } else {
             now
         };
+        self.push_ready(now, ready, i, len, slab)
+    }
+
+    /// The same of a packet whose first bit leaves at `ready` at the earliest.
+    #[inline(always)]
+    fn push_ready<P>(
+        &mut self,
+        now: SimTime,
+        ready: SimTime,
+        i: u32,
+        len: u32,
+        slab: &mut Slab<P>,
+    ) -> (SimTime, Option<SimTime>) {
+        let head_of_line = now.max(self.tx.free_at());
         let depart = self.tx.send(ready, self.framing.wire_len(len));
         let hop = slab.hop_mut(i);
         hop.depart = depart;

@@ -36,7 +36,7 @@ pub enum DropReason {
     LinkDown = 9,
     /// The host's NIC was reset: what it held to send, and what reached it meanwhile.
     NicReset = 10,
-    /// The host was paused and its receive ring full.
+    /// The host's receive ring was full: it was paused, or its processor too slow.
     RingFull = 11,
 }
 

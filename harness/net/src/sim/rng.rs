@@ -41,6 +41,8 @@ pub enum Component {
     PathSalt = 12,
     /// Paths that a switch draws.
     Path = 13,
+    /// Moments without a buffer at a NIC.
+    Buffers = 14,
 }
 
 /// The random stream of one component.

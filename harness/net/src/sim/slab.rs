@@ -64,6 +64,11 @@ impl<P> Slab<P> {
         self.free.is_empty() && self.hops.len() >= self.limit
     }
 
+    /// Packets that it would still take in.
+    pub(crate) fn room(&self) -> usize {
+        self.limit - self.len().min(self.limit)
+    }
+
     /// Takes a packet in; the caller has seen to it that there is room.
     #[inline(always)] // A call would copy the packet once more.
     pub(crate) fn insert(&mut self, hop: Hop, body: P) -> u32 {

@@ -7,6 +7,8 @@ use crate::net::buffer::Pool;
 use crate::net::impair::Impairments;
 use crate::net::link::{LinkSpec, Transmitter};
 use crate::net::network::Network;
+use crate::net::nic::NicSpec;
+use crate::net::nic::transmit::Transmit;
 use crate::net::packet::{HostId, Packet, PortId};
 use crate::net::port::{NO_POOL, Node, Port, PortParts, PortSpec};
 use crate::net::routes::Routes;
@@ -85,14 +87,20 @@ impl Graph {
             .zip(&self.switches)
             .zip(0..)
             .map(|((table, spec), n)| Switch::new(table, spec.multipath, seed, n));
-        Ok(Network::new(
+        let mut network = Network::new(
             homes,
             ports,
             switches.collect(),
             pools.cloned().map(Pool::new).collect(),
             fabric,
             seed,
-        ))
+        );
+        for (host, number) in self.hosts.iter().zip(0..) {
+            if let Some(cable) = &host.cable {
+                network.set_receiver(HostId(number), cable.egress.nic.receive);
+            }
+        }
+        Ok(network)
     }
 
     fn check_nodes(&self) -> Result<(), TopologyError> {
@@ -162,7 +170,7 @@ impl Graph {
                 in_service: cable.egress.nic.in_service,
                 ..PortSpec::new(cable.egress.nic.capacity)
             },
-            overhead: cable.egress.nic.overhead,
+            nic: Some(&cable.egress.nic),
             link: &cable.egress.link,
             to: cable.to,
             pools: 0..0,
@@ -176,7 +184,7 @@ impl Graph {
         let pools: Vec<Range<u32>> = pools.collect();
         nics.chain(self.outputs.iter().map(move |output| Sender {
             spec: output.egress.port.clone(),
-            overhead: SimTime::ZERO,
+            nic: None,
             link: &output.egress.link,
             to: output.to,
             pools: pools[output.from.index()].clone(),
@@ -187,7 +195,8 @@ impl Graph {
 /// A port, of a host or of a switch.
 struct Sender<'a> {
     spec: PortSpec,
-    overhead: SimTime,
+    /// Of a host's.
+    nic: Option<&'a NicSpec>,
     link: &'a LinkSpec,
     to: NodeId,
     /// The numbers in the network of its switch's pools.
@@ -237,11 +246,16 @@ impl Sender<'_> {
                 .discipline
                 .build(|| Stream::new(seed, Component::Aqm, number))
                 .map_err(PortProblem::Discipline)?,
-            overhead: self.overhead,
+            overhead: self.nic.map_or(SimTime::ZERO, |nic| nic.overhead),
             random: Stream::new(seed, Component::Overhead, number),
             impair: Impairments::new(&self.link.impair, seed, number),
         });
         port.waited_last = ties == TieOrder::WaitedLast;
+        if let Some(nic) = self.nic.filter(|nic| nic.is_asked()) {
+            let random = Stream::new(seed, Component::Buffers, number);
+            let transmit = Transmit::new(nic.capacity, nic.buffers, nic.shaper, random);
+            port.set_transmit(transmit);
+        }
         Ok(port)
     }
 }

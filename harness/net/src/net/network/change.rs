@@ -426,7 +426,7 @@ impl<P: Packet> Network<P> {
         let end = *end;
         changes.put(end, Due::NicWorks(host));
         self.tell_link_to(host);
-        let mut lost = Vec::new();
+        let mut lost = self.lose_rings(host);
         self.change_port(PortId(host.0), now, tap, |network| {
             network.detach_wire(host.0);
             let nic = &mut network.ports[host.index()];
@@ -438,11 +438,13 @@ impl<P: Packet> Network<P> {
         }
     }
 
-    /// The link to a host learns whether the host takes what arrives.
-    fn tell_link_to(&mut self, host: HostId) {
+    /// The link to a host learns whether the host takes what arrives as it does.
+    pub(super) fn tell_link_to(&mut self, host: HostId) {
         let Some(at) = self.port_to(host) else { return };
-        let changes = self.changes_mut();
-        let deaf = changes.pauses.contains_key(&host.0) || changes.resets.contains_key(&host.0);
+        let mut deaf = self.has_receiver(host);
+        if let Some(changes) = &self.changes {
+            deaf |= changes.pauses.contains_key(&host.0) || changes.resets.contains_key(&host.0);
+        }
         let seed = self.seed;
         self.ports[at.index()].set_deaf(deaf, seed, at.0.into());
     }
@@ -462,10 +464,17 @@ impl<P: Packet> Network<P> {
         let (Node::Host(host), true) = (port.to, deaf) else {
             return false;
         };
-        let changes = self.changes_mut();
-        let reset = changes.resets.contains_key(&host);
-        match changes.pauses.get_mut(&host) {
+        let has_receiver = self.has_receiver(HostId(host));
+        let changes = self.changes.as_mut();
+        let reset = changes
+            .as_ref()
+            .is_some_and(|c| c.resets.contains_key(&host));
+        let pause = changes.and_then(|changes| changes.pauses.get_mut(&host));
+        match pause {
             _ if reset => self.discard(now, at, i, DropReason::NicReset, tap),
+            None if has_receiver => {
+                self.reach_ring(now, at, HostId(host), i, tap);
+            }
             None => return false,
             Some(pause) if pause.waiting.len() < pause.ring as usize => pause.waiting.push_back(i),
             Some(_) => self.discard(now, at, i, DropReason::RingFull, tap),
@@ -543,10 +552,15 @@ impl<P: Packet> Network<P> {
         }
         if let Some(slot) = pause.waiting.pop_front() {
             changes.put(now, Due::Wakes(host));
+            if self.has_receiver(host) {
+                self.reach_ring(now, at.0, host, slot, tap);
+                return None;
+            }
             return self.arrive(now, at.0, Node::Host(host.0), slot, tap);
         }
         changes.pauses.remove(&host.0);
         self.tell_link_to(host);
+        self.arm_receiver(host, now);
         None
     }
 

@@ -79,6 +79,12 @@ impl<P: Packet> Network<P> {
         (pool.used(), pool.max_used())
     }
 
+    /// Sends that a host's NIC refused for want of a buffer
+    /// ([`TransmitBuffers`](crate::net::nic::TransmitBuffers)), not for a full queue.
+    pub fn without_buffer(&self, host: HostId) -> u64 {
+        self.ports[host.index()].without_buffer()
+    }
+
     /// What became of all packets.
     pub fn totals(&self) -> Totals {
         Totals {

@@ -106,10 +106,12 @@ impl Port {
         debug_assert!(self.is_stopped(), "it has not been stopped");
         self.recredited(now, slab, |port, slab| {
             port.tx.restart(now);
+            port.restart_shaper(now);
             let mut i = port.cursor;
             while i != NIL {
                 let hop = slab.hop_mut(i);
-                hop.depart = port.tx.send(now, port.framing.wire_len(hop.buffered));
+                let ready = port.shaped(now, hop.buffered);
+                hop.depart = port.tx.send(ready, port.framing.wire_len(hop.buffered));
                 i = hop.next;
             }
         });
@@ -165,7 +167,11 @@ impl Port {
 
     /// Sets the port's own limit.
     pub(crate) fn set_capacity(&mut self, capacity: Capacity) {
-        self.limit = Limit::new(capacity);
+        let limit = Limit::new(capacity);
+        match self.transmit_mut() {
+            Some(transmit) => transmit.limit = limit,
+            None => self.limit = limit,
+        }
     }
 
     /// Sets what the link, number `link` of the run with `seed`, does to packets.
