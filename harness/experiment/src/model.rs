@@ -22,7 +22,7 @@ pub use entries::{Entry, Value};
 pub use expect::{Expect, Show};
 pub use link::Link;
 pub use network::Network;
-pub use nic::Nic;
+pub use nic::{Cpu, Nic};
 pub use path::{Path, quoted};
 pub use queue::Queue;
 pub use run::{Clock, Run};
@@ -72,6 +72,8 @@ pub struct Experiment {
 pub struct Host {
     /// Its NIC.
     pub nic: Nic,
+    /// What packets cost it.
+    pub cpu: Cpu,
     /// Its TCP.
     pub tcp: TcpSpec,
 }
@@ -83,7 +85,7 @@ pub struct Group {
     pub name: String,
     /// Which hosts: a pattern, or how many.
     pub members: Members,
-    /// What is different: keys of `nic` and `tcp`.
+    /// What is different: keys of `nic`, `cpu` and `tcp`.
     pub settings: Settings,
 }
 
@@ -167,6 +169,7 @@ impl Default for Experiment {
             network: Network::default(),
             host: Host {
                 nic: Nic::default(),
+                cpu: Cpu::default(),
                 tcp: IncastSpec::default().tcp,
             },
             groups: Vec::new(),

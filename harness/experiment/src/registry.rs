@@ -5,7 +5,7 @@ use crate::knob::{Kind, KnobError, Knobs, Section};
 use crate::metric::Metrics;
 use crate::model::network::{Common, GRAPH};
 use crate::model::queue::Discipline;
-use crate::model::{Expect, Experiment, Link, Nic, Path, Queue, Run, Show, change};
+use crate::model::{Cpu, Expect, Experiment, Link, Nic, Path, Queue, Run, Show, change};
 use crate::net::discipline::DisciplineRegistry;
 use crate::net::topology::Topologies;
 use crate::probe::ProbeKinds;
@@ -123,6 +123,7 @@ impl Registry {
             listed("network.link", None, &usual.network.link),
             listed("network.queue", None, &usual.network.queue),
             listed("host.nic", None, &usual.host.nic),
+            listed("host.cpu", None, &usual.host.cpu),
             listed("host.tcp", None, &usual.host.tcp),
         ];
         for kind in self.traffic.entries() {
@@ -156,6 +157,7 @@ impl Registry {
             | ["network", "queue", key] => of::<Queue>(key),
             ["network", key] => of::<Common>(key),
             ["host", "nic", key] | ["group", _, "nic", key] => of::<Nic>(key),
+            ["host", "cpu", key] | ["group", _, "cpu", key] => of::<Cpu>(key),
             ["host", "tcp", key] | ["group", _, "tcp", key] | ["traffic", _, "tcp", key] => {
                 of::<TcpSpec>(key)
             }

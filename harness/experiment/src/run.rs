@@ -203,6 +203,8 @@ fn simulate<T: Tap<SimPacket>>(
         if let Some(trace) = &trace {
             trace.listen(id, &mut host);
         }
+        let egress = graph.host_egress(id);
+        host.set_segmentation(egress.map_or(0, |egress| egress.nic.segmentation));
         hosts.push(host);
     }
     let count = hosts.len() as u32;

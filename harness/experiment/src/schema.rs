@@ -3,7 +3,7 @@
 use crate::knob::{About, Kind, Knobs, Quantity};
 use crate::model::network::{Common, GRAPH};
 use crate::model::queue::Discipline;
-use crate::model::{Expect, Experiment, Link, Nic, Queue, Run, Show, change};
+use crate::model::{Cpu, Expect, Experiment, Link, Nic, Queue, Run, Show, change};
 use crate::registry::Registry;
 use crate::scenario::spec::TcpSpec;
 use serde_json::{Map, Value, json};
@@ -19,6 +19,7 @@ pub fn schema(registry: &Registry) -> Value {
         object(queue)
     };
     let nic = || object(of::<Nic>(&|key| get(&usual.host.nic, key)));
+    let cpu = || object(of::<Cpu>(&|key| get(&usual.host.cpu, key)));
     let tcp = || object(of::<TcpSpec>(&|key| get(&usual.host.tcp, key)));
     let port = || object(table([("link", link()), ("queue", queue())]));
     let mut network = of::<Common>(&|key| get(&usual.network.common, key));
@@ -54,6 +55,7 @@ pub fn schema(registry: &Registry) -> Value {
             json!({ "type": "integer", "minimum": 1, "description": "How many hosts it has." }),
         ),
         ("nic", nic()),
+        ("cpu", cpu()),
         ("tcp", tcp()),
     ]));
     let mut changes = of::<change::When>(&|_| None);
@@ -76,7 +78,10 @@ pub fn schema(registry: &Registry) -> Value {
         ("title", text("What it is, in a line.")),
         ("about", text("What it shows.")),
         ("network", object(network)),
-        ("host", object(table([("nic", nic()), ("tcp", tcp())]))),
+        (
+            "host",
+            object(table([("nic", nic()), ("cpu", cpu()), ("tcp", tcp())])),
+        ),
         ("group", each(group, "Hosts that have a name together.")),
         ("traffic", list(traffic.collect())),
         ("probe", list(probes.collect())),

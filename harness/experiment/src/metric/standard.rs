@@ -1,6 +1,7 @@
 //! The metrics that narrows brings along.
 
 use super::{Better, Measured, Metric, Scope};
+use crate::net::nic::HostStats;
 use crate::net::stats::DropReason;
 use crate::run::{FlowOutcome, PortOutcome};
 use crate::stats::nearest_rank;
@@ -30,6 +31,12 @@ fn handshakes(scope: &Scope<'_>) -> u64 {
 fn seconds(scope: &Scope<'_>) -> Option<f64> {
     let ns = scope.run.measured.as_nanos();
     (ns > 0).then_some(ns as f64 / 1e9)
+}
+
+/// What receive sides did, of hosts that have one; `None` if none has.
+fn work(scope: &Scope<'_>, of: impl Fn(&HostStats) -> u64) -> Option<u64> {
+    let all = scope.run.hosts.iter().filter_map(|host| host.work.as_ref());
+    all.map(of).reduce(|a, b| a + b)
 }
 
 /// A quantile of the latencies by nearest rank, in parts per 1000.
@@ -191,7 +198,7 @@ pub(super) fn all() -> Vec<Metric> {
         Metric::new(
             ("refused", "refused by NICs", ""),
             Lower,
-            "Packets that full NIC queues refused; their TCP sent them later.",
+            "Packets that NICs refused, whose queue was full or which had no buffer.",
             |s| {
                 ports(s, |p| {
                     if p.nic {
@@ -200,6 +207,64 @@ pub(super) fn all() -> Vec<Metric> {
                         0
                     }
                 })
+            },
+        )
+        .of_run(),
+        Metric::new(
+            ("refused.buffers", "refused without a buffer", ""),
+            Lower,
+            "Of those, packets for which there was no buffer, where NICs may have none (tx_buffers, refuse).",
+            |s| {
+                let all = s.run.hosts.iter().filter_map(|host| host.without_buffer);
+                all.reduce(|a, b| a + b).map(Measured::Count)
+            },
+        )
+        .of_run(),
+        Metric::new(
+            ("interrupts", "interrupts", ""),
+            Neither,
+            "Interrupts of receive queues, where hosts have rings (rx_frames, rx_usecs, gro, cpu).",
+            |s| work(s, |w| w.interrupts).map(Measured::Count),
+        )
+        .of_run(),
+        Metric::new(
+            ("aggregates", "aggregates", ""),
+            Neither,
+            "Packets with data that receive sides gave to TCPs there: one each that receive offload merged.",
+            |s| work(s, |w| w.aggregates).map(Measured::Count),
+        )
+        .of_run(),
+        Metric::new(
+            ("frames_per_aggregate", "frames an aggregate", ""),
+            Neither,
+            "Frames with data for each of those: 1 where nothing is merged.",
+            |s| {
+                let aggregates = work(s, |w| w.aggregates)?;
+                let frames = work(s, |w| w.data_frames)?;
+                (aggregates > 0).then(|| Measured::Ratio(frames as f64 / aggregates as f64))
+            },
+        )
+        .of_run(),
+        Metric::new(
+            ("drops.ring", "dropped by rings", ""),
+            Lower,
+            "Packets that found a full receive ring there.",
+            |s| {
+                work(s, |_| 0)?;
+                ports(s, |p| p.dropped(DropReason::RingFull))
+            },
+        )
+        .of_run(),
+        Metric::new(
+            ("cpu", "highest processor load", ""),
+            Neither,
+            "Share of the time after the warm-up in which the cores of the busiest host worked, where packets cost time (host.cpu.counts).",
+            |s| {
+                let measured = s.run.measured.as_nanos();
+                let all = s.run.hosts.iter().filter_map(|host| host.work.as_ref());
+                let load = all.map(|w| w.busy.as_nanos() as f64 / f64::from(w.cores));
+                let most = load.reduce(f64::max).filter(|most| *most > 0.0)?;
+                (measured > 0).then(|| Measured::Ratio(most / measured as f64))
             },
         )
         .of_run(),

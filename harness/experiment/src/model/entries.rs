@@ -22,6 +22,7 @@ impl Experiment {
             all.settings(&format!("network.port.{}", quoted(pattern)), settings);
         }
         all.section("host.nic", &self.host.nic);
+        all.section("host.cpu", &self.host.cpu);
         all.section("host.tcp", &self.host.tcp);
         for group in &self.groups {
             let at = format!("group.{}", quoted(&group.name));

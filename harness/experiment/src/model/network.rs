@@ -11,6 +11,7 @@ use crate::net::graph::{
     Attachment, Egress, Graph, NodeId, Override, SwitchSpec, TieOrder, TopologyError,
 };
 use crate::net::multipath::{FLOWLET_ENTRIES, Multipath, PathChoice, Salt};
+use crate::net::nic::NicSpec;
 use crate::net::packet::PortId;
 use crate::net::port::{PoolId, PortSpec};
 use crate::net::topology::{Defaults, FreeGraph, FreeLink, Topology, Way};
@@ -230,7 +231,7 @@ impl Network {
     pub(crate) fn graph(
         &self,
         registry: &Registry,
-        nic: &super::nic::Nic,
+        nic: NicSpec,
         hosts: Option<u32>,
     ) -> Result<Graph, Invalid> {
         let plain = self.plain();
@@ -256,7 +257,7 @@ impl Network {
         };
         let defaults = Defaults {
             host: Attachment {
-                nic: nic.spec(),
+                nic,
                 up: plain.link.spec(),
                 port: queue(&plain, "network")?,
                 down: plain.link.spec(),

@@ -26,9 +26,10 @@ impl Experiment {
             ["about"] => value.clone_into(&mut self.about),
             ["network", rest @ ..] => self.set_network(registry, rest, value)?,
             ["host", "nic", key] => self.host.nic.set(key, value)?,
+            ["host", "cpu", key] => self.host.cpu.set(key, value)?,
             ["host", "tcp", key] => set_tcp(registry, &mut self.host.tcp, key, value)?,
             ["host", other, ..] => {
-                return Err(KnobError::unknown(other, ["nic", "tcp"].into_iter()));
+                return Err(KnobError::unknown(other, ["nic", "cpu", "tcp"].into_iter()));
             }
             ["group", name, rest @ ..] => self.set_group(registry, name, rest, value)?,
             ["traffic", name, rest @ ..] => self.set_traffic(registry, name, rest, value)?,
@@ -144,8 +145,12 @@ impl Experiment {
                 self.host.nic.clone().set(key, value)?;
                 None
             }
+            ["cpu", key] => {
+                self.host.cpu.clone().set(key, value)?;
+                None
+            }
             other => {
-                let known = ["hosts", "size", "nic", "tcp"];
+                let known = ["hosts", "size", "nic", "cpu", "tcp"];
                 return Err(KnobError::unknown(&other.join("."), known.into_iter()));
             }
         };

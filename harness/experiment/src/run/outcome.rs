@@ -1,5 +1,6 @@
 //! What a run gave.
 
+use crate::net::nic::HostStats;
 use crate::net::stats::DropReason;
 use crate::probe::Reading;
 use crate::scenario::{Outcome, Unrecorded};
@@ -80,6 +81,10 @@ pub struct HostOutcome {
     pub handshake_timeouts: u64,
     /// Packets that a link had damaged: its checksums dropped them.
     pub damaged: u64,
+    /// Sends that its NIC refused for want of a buffer; `None` if there are always enough.
+    pub without_buffer: Option<u64>,
+    /// What its receive side and processor did; `None` if it takes each packet as it arrives.
+    pub work: Option<HostStats>,
 }
 
 /// What a port and its link did after the warm-up.

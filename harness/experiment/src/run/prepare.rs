@@ -3,10 +3,11 @@
 use super::changes::Changes;
 use crate::host::SimPacket;
 use crate::knob::Section;
-use crate::model::{Experiment, Invalid, Members, Path, Settings, set_tcp};
-use crate::net::graph::{Graph, NodeId, Override, TopologyError};
+use crate::model::{Experiment, Invalid, Members, Nic, Path, Settings, set_tcp};
+use crate::net::graph::{Graph, NodeId, TopologyError};
 use crate::net::network::Network;
-use crate::net::packet::{HostId, PortId};
+use crate::net::nic::NicSpec;
+use crate::net::packet::HostId;
 use crate::probe::{Instrument, Site};
 use crate::registry::Registry;
 use crate::scenario::spec::TcpSpec;
@@ -193,7 +194,9 @@ fn graph(experiment: &Experiment, registry: &Registry) -> Result<Graph, Invalid>
             "the groups have sizes, which say how many hosts there are: give one or the other";
         return Err(Invalid::new("network.hosts", why));
     }
-    let mut graph = network.graph(registry, &experiment.host.nic, counted)?;
+    let host = &experiment.host;
+    check_nic(experiment, &host.nic, "host")?;
+    let mut graph = network.graph(registry, host.nic.spec(&host.cpu), counted)?;
     let mut next = 0;
     for group in &experiment.groups {
         let at = Path::new(vec!["group".to_owned(), group.name.clone()]).to_string();
@@ -252,38 +255,49 @@ fn memberships(experiment: &Experiment, graph: &Graph) -> Result<Vec<Vec<usize>>
     Ok(of)
 }
 
-/// Gives hosts the NICs of their groups.
+/// Whether a NIC could be this, which `at` says.
+fn check_nic(experiment: &Experiment, nic: &Nic, at: &str) -> Result<(), Invalid> {
+    let known = nic.check(experiment.network.common.mtu);
+    known.map_err(|(key, why)| Invalid::new(format!("{at}.nic.{key}"), why))
+}
+
+/// Gives hosts the NICs and processors of their groups.
 fn set_nics(
     experiment: &Experiment,
     graph: &mut Graph,
     of_group: &[Vec<usize>],
 ) -> Result<(), Invalid> {
     for (host, groups) in of_group.iter().enumerate() {
-        let mut nic = experiment.host.nic;
+        let (mut nic, mut cpu) = (experiment.host.nic, experiment.host.cpu);
         let (mut queue, mut overhead, mut at) = (false, false, None);
         for &group in groups {
             let group = &experiment.groups[group];
             for (key, value) in group.settings.iter() {
+                // Each was tried when it was set.
                 if let Some(key) = key.strip_prefix("nic.") {
-                    // Each was tried when it was set.
                     let _ = nic.set(key, value);
                     queue |= key == "tx_queue";
                     overhead |= key == "overhead";
-                    at = Some(&group.name);
+                } else if let Some(key) = key.strip_prefix("cpu.") {
+                    let _ = cpu.set(key, value);
+                } else {
+                    continue;
                 }
+                at = Some(&group.name);
             }
         }
         let Some(at) = at else { continue };
-        let spec = nic.spec();
-        let nic = Override {
-            capacity: queue.then_some(spec.capacity),
-            overhead: overhead.then_some(spec.overhead),
-            ..Override::default()
-        };
-        // NICs have the numbers of their hosts.
-        graph
-            .apply_to(&[PortId(host as u32)], &nic)
-            .map_err(|e| Invalid::new(format!("group.{at}.nic"), e.to_string()))?;
+        check_nic(experiment, &nic, &format!("group.{at}"))?;
+        if let Some(is) = graph.nic_mut(HostId(host as u32)) {
+            // A link may have given it another queue.
+            let spec = nic.spec(&cpu);
+            *is = NicSpec {
+                capacity: if queue { spec.capacity } else { is.capacity },
+                overhead: if overhead { spec.overhead } else { is.overhead },
+                in_service: is.in_service,
+                ..spec
+            };
+        }
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use crate::model::{Clock, Experiment};
 use crate::net::buffer::Depth;
 use crate::net::graph::{Graph, NodeId};
 use crate::net::link::Framing;
+use crate::net::nic::HostStats;
 use crate::net::packet::{HostId, PortId};
 use crate::net::stats::{DropReason, PortStats};
 use crate::probe::{Instrument, View};
@@ -46,9 +47,18 @@ struct Snapshot {
     ports: Vec<(PortStats, Depth)>,
     /// By traffic.
     failed: Vec<u64>,
-    /// By host: handshake timeouts, damaged packets.
-    hosts: Vec<(u64, u64)>,
+    /// By host.
+    hosts: Vec<OfHost>,
     delivered: ByteCount,
+}
+
+/// What is counted of a host.
+#[derive(Clone, Copy, Default)]
+struct OfHost {
+    handshake_timeouts: u64,
+    damaged: u64,
+    without_buffer: Option<u64>,
+    work: Option<HostStats>,
 }
 
 /// One end of a connection.
@@ -202,11 +212,15 @@ impl<'a> Watch<'a> {
         let readings = names.into_iter().zip(readings);
         let hosts = self.graph.nodes().filter_map(|node| match node {
             NodeId::Host(host) => {
-                let (is, was) = (end.hosts[host.index()], warm.hosts[host.index()]);
+                let (is, was) = (&end.hosts[host.index()], &warm.hosts[host.index()]);
+                let work = is.work.zip(was.work);
+                let refused = is.without_buffer.zip(was.without_buffer);
                 Some(HostOutcome {
                     name: self.graph.node_name(node).to_owned(),
-                    handshake_timeouts: is.0 - was.0,
-                    damaged: is.1 - was.1,
+                    handshake_timeouts: is.handshake_timeouts - was.handshake_timeouts,
+                    damaged: is.damaged - was.damaged,
+                    without_buffer: refused.map(|(is, was)| is - was),
+                    work: work.map(|(is, was)| is.since(&was)),
                 })
             }
             NodeId::Switch(_) => None,
@@ -326,8 +340,13 @@ impl Snapshot {
             (world.network().stats(port).clone(), queued)
         });
         let ports = ports.collect();
-        let hosts = world.hosts().iter();
-        let hosts = hosts.map(|host| (host.tcp().stats().handshake_timeouts, host.corrupt_in));
+        let hosts = world.hosts().iter().zip((0..).map(HostId));
+        let hosts = hosts.map(|(host, id)| OfHost {
+            handshake_timeouts: host.tcp().stats().handshake_timeouts,
+            damaged: host.corrupt_in,
+            without_buffer: world.network().without_buffer(id),
+            work: world.network().host_stats(at, id),
+        });
         Self {
             at,
             hosts: hosts.collect(),

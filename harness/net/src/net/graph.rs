@@ -449,6 +449,12 @@ impl Graph {
         Some(&self.hosts.get(host.index())?.cable.as_ref()?.egress)
     }
 
+    /// The NIC of a host, to be changed before the network is built; `None` if it has no link.
+    pub fn nic_mut(&mut self, host: HostId) -> Option<&mut NicSpec> {
+        let cable = self.hosts.get_mut(host.index())?.cable.as_mut()?;
+        Some(&mut cable.egress.nic)
+    }
+
     /// The queue and the wire of a switch port; `None` for a NIC.
     pub fn switch_egress(&self, port: PortId) -> Option<&Egress> {
         let nth = port.index().checked_sub(self.hosts.len())?;

@@ -80,8 +80,9 @@ impl<P: Packet> Network<P> {
     }
 
     /// Sends that a host's NIC refused for want of a buffer
-    /// ([`TransmitBuffers`](crate::net::nic::TransmitBuffers)), not for a full queue.
-    pub fn without_buffer(&self, host: HostId) -> u64 {
+    /// ([`TransmitBuffers`](crate::net::nic::TransmitBuffers)), not for a full queue; `None` if there
+    /// are always enough.
+    pub fn without_buffer(&self, host: HostId) -> Option<u64> {
         self.ports[host.index()].without_buffer()
     }
 

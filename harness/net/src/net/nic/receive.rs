@@ -94,8 +94,25 @@ pub struct HostStats {
     pub calls: u64,
     /// Time that the cores have worked, summed.
     pub busy: SimTime,
-    /// The same of the one that has worked most.
-    pub busiest: SimTime,
+    /// Cores.
+    pub cores: u32,
+}
+
+impl HostStats {
+    /// What was done since it was `before`.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            interrupts: self.interrupts - before.interrupts,
+            polls: self.polls - before.polls,
+            data_frames: self.data_frames - before.data_frames,
+            aggregates: self.aggregates - before.aggregates,
+            acks: self.acks - before.acks,
+            calls: self.calls - before.calls,
+            busy: self.busy - before.busy,
+            cores: self.cores,
+        }
+    }
 }
 
 /// A packet as a poll hands it up.
@@ -377,8 +394,8 @@ impl Receiver {
     pub(crate) fn stats(&self, now: SimTime) -> HostStats {
         let busy = self.cores.iter().map(|core| core.time.busy(now));
         HostStats {
-            busy: busy.clone().fold(SimTime::ZERO, |sum, busy| sum + busy),
-            busiest: busy.max().unwrap_or(SimTime::ZERO),
+            busy: busy.fold(SimTime::ZERO, |sum, busy| sum + busy),
+            cores: self.cores.len() as u32,
             ..self.stats
         }
     }

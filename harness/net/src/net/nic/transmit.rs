@@ -119,8 +119,7 @@ pub(crate) struct Transmit {
     buffers: Buffers,
     pub(crate) shaper: Option<Shaper>,
     refused_by: Refusal,
-    /// Sends that were refused for want of a buffer.
-    pub(crate) without_buffer: u64,
+    without_buffer: u64,
 }
 
 impl Transmit {
@@ -180,6 +179,11 @@ impl Transmit {
             self.refused_by = by;
         }
         refused
+    }
+
+    /// Sends that were refused for want of a buffer; `None` if there are always enough.
+    pub(crate) fn without_buffer(&self) -> Option<u64> {
+        (!matches!(self.buffers, Buffers::Enough)).then_some(self.without_buffer)
     }
 
     /// When a host whose last packet was refused may try again.
@@ -290,7 +294,7 @@ mod tests {
         assert_eq!(t.offer(at, true, 4, frames(4, 1)), Err(Refusal::Buffers));
         // With nothing queued all are back.
         assert_eq!(t.offer(at, true, 4, frames(4, 0)), Ok(()));
-        assert_eq!(t.without_buffer, 3);
+        assert_eq!(t.without_buffer(), Some(3));
         assert_eq!(t.offer(at, false, 1, frames(4, 0)), Err(Refusal::Queue));
         assert_eq!(t.again(at, frames(4, 4)), Again::Departures(1));
     }

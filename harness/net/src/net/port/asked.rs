@@ -101,9 +101,8 @@ impl Port {
         }
     }
 
-    /// Sends refused so far for want of a buffer.
-    pub(crate) fn without_buffer(&self) -> u64 {
-        let transmit = self.rare.as_ref().and_then(|rare| rare.transmit.as_ref());
-        transmit.map_or(0, |transmit| transmit.without_buffer)
+    /// Sends refused so far for want of a buffer; `None` if there are always enough.
+    pub(crate) fn without_buffer(&self) -> Option<u64> {
+        self.rare.as_ref()?.transmit.as_ref()?.without_buffer()
     }
 }
