@@ -7,11 +7,13 @@
 mod flow;
 mod queue;
 mod rate;
+mod rtt;
 mod time_sequence;
 
 pub use flow::FlowProbe;
 pub use queue::QueueProbe;
 pub use rate::RateProbe;
+pub use rtt::RttProbe;
 pub use time_sequence::TimeSequenceProbe;
 
 use crate::host::{SimPacket, TcpHost};
@@ -226,6 +228,10 @@ impl ProbeKinds {
             ProbeKind::new::<FlowProbe>(
                 "flow",
                 "window, threshold, flight, RTT, RTO and the variables of senders over time",
+            ),
+            ProbeKind::new::<RttProbe>(
+                "rtt",
+                "round-trip times of a host's segments: quantiles, and their course",
             ),
             ProbeKind::new::<TimeSequenceProbe>(
                 "time-sequence",

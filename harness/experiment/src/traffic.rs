@@ -129,6 +129,7 @@ pub use arrivals::{Arrivals, Pause, exponential, neg_ln};
 pub use bulk::{Bulk, Pairs};
 pub use choose::Skew;
 pub use fan_out::{FanOut, Offered, Recorded};
+pub(crate) use host::listens_on;
 pub use host::{Broken, Family, HostApp, Opened, Opener};
 pub use log::{AppEvent, Log, Transfer};
 pub use messages::{Channels, Counts, Messenger};

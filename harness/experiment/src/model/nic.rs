@@ -107,7 +107,7 @@ impl Knobs for Nic {
         knob! { rx_usecs: "rx_usecs", "interrupt delay", Kind::Time { least: 0, most: MOST },
         "A receive queue interrupts when its first frame has waited so long, or by rx_frames; 0 leaves it to that.", "ethtool, rx-usecs" },
         knob! { gro: "gro", "receive offload", Kind::Or("off", &Kind::Size { least: 1_000, most: 65_535 }),
-        "Largest packet into which segments of a flow are merged that one poll takes (GRO, LRO), by the rules of Linux: a change of the congestion mark ends it. The TCP acknowledges what it is given, so less often." },
+        "Largest packet into which segments of a flow are merged that one poll takes (GRO, LRO), by the rules of Linux: a change of the congestion mark ends it, and so does another timestamp, which in experiments is in microseconds (host.tcp.timestamps). The TCP acknowledges what it is given, so less often." },
     ];
 }
 

@@ -15,6 +15,11 @@ use std::sync::Arc;
 /// Traffic number i listens on this plus i.
 const FIRST_PORT: u16 = 5_001;
 
+/// The port on which hosts listen for connections of a traffic.
+pub(crate) fn listens_on(traffic: u16) -> u16 {
+    FIRST_PORT + traffic
+}
+
 /// The application of a host.
 #[derive(Debug)]
 pub struct HostApp {
@@ -269,7 +274,7 @@ impl Parts {
     }
 
     pub(super) fn port_of(&self, role: u32) -> u16 {
-        FIRST_PORT + self.of_role[role as usize].0
+        listens_on(self.of_role[role as usize].0)
     }
 
     pub(super) fn traffic_of(&self, role: u32) -> u16 {

@@ -3,5 +3,6 @@
 mod capture;
 mod determinism;
 mod guide;
+mod host;
 mod own_experiment;
 mod trace;

@@ -105,3 +105,6 @@ impl NicRoom {
         self.queued
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -38,7 +38,9 @@ impl FlowsSpec {
                 nic: Nic {
                     tx_queue: self.net.nic,
                     overhead: self.net.nic_overhead,
+                    ..Nic::default()
                 },
+                cpu: d.host.cpu,
                 tcp: self.tcp.clone(),
             },
             traffic: traffic.collect(),

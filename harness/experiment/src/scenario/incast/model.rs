@@ -37,7 +37,9 @@ impl IncastSpec {
                 nic: Nic {
                     tx_queue: net.server_nic,
                     overhead: net.nic_overhead,
+                    ..Nic::default()
                 },
+                cpu: d.host.cpu,
                 tcp: self.tcp.clone(),
             },
             groups: vec![Group {

@@ -1,0 +1,207 @@
+//! What stands between a link and a TCP: rings, interrupts, offloads, buffers, a shaper, a processor;
+//! each held against what its own arithmetic says.
+
+use narrows_experiment::file::Loaded;
+use narrows_experiment::registry::Registry;
+use narrows_experiment::run::RunOutcome;
+use narrows_experiment::scenario::RunContext;
+
+/// Two hosts and what `more` says. Without timestamps, which are in microseconds: segments with
+/// different ones are not merged.
+fn run(rate: &str, more: &str) -> RunOutcome {
+    let text = format!(
+        r#"
+[network]
+topology = "star"
+hosts = 2
+link = {{ rate = "{rate}", delay = "10us", framing = "ethernet" }}
+queue = {{ limit = "4MiB" }}
+[host.tcp]
+timestamps = false
+[run]
+duration = "200ms"
+warm_up = "50ms"
+{more}
+"#
+    );
+    let registry = Registry::default();
+    let loaded = Loaded::parse("x.toml", &text, &registry).unwrap_or_else(|e| panic!("{e}"));
+    let outcome = loaded.experiment.run(&registry, RunContext::default());
+    outcome.unwrap_or_else(|e| panic!("{e}"))
+}
+
+const COPY: &str = r#"
+[[traffic]]
+name = "copy"
+kind = "bulk"
+from = "h1"
+to = "h0"
+"#;
+
+fn metric(run: &RunOutcome, name: &str) -> Option<f64> {
+    let all = Registry::default().metrics.of_run(run);
+    all.into_iter()
+        .find(|m| m.name == name)
+        .map(|m| m.value.value())
+}
+
+fn near(is: f64, expected: f64, part: f64) {
+    assert!((is / expected - 1.0).abs() < part, "{is} is not {expected}");
+}
+
+#[test]
+fn what_is_off_has_no_numbers_and_what_is_on_gives_the_same_each_time() {
+    let plain = run("10Gb/s", COPY);
+    for name in [
+        "interrupts",
+        "aggregates",
+        "cpu",
+        "drops.ring",
+        "refused.buffers",
+    ] {
+        assert_eq!(metric(&plain, name), None, "{name}");
+    }
+    let all = format!(
+        "{COPY}\n[host.nic]\ntso = \"64KiB\"\ngro = \"64KB\"\nrx_usecs = \"50us\"\nrx_frames = 32\n\
+         rx_queues = 2\nrefuse = \"0.1%\"\nshaper_rate = \"8Gb/s\"\nshaper_burst = \"200kB\"\n\
+         [host.cpu]\ncounts = true\ncores = 2\n"
+    );
+    let once = run("10Gb/s", &all);
+    assert_eq!(once, run("10Gb/s", &all));
+    assert!(metric(&once, "cpu").unwrap() > 0.0 && metric(&once, "refused.buffers").unwrap() > 0.0);
+    // Whether packets go through bytes on the way changes nothing.
+    let wire = all.replacen("[[traffic]]", "wire = true\n[[traffic]]", 1);
+    assert_eq!(once, run("10Gb/s", &wire));
+}
+
+/// A frame waits for the timer at each end: a call takes the two ages, and what it takes without.
+#[test]
+fn coalescing_adds_its_age_to_each_way_of_a_lonely_call() {
+    let call = "[[traffic]]\nname = \"ping\"\nkind = \"rpc\"\nclients = \"h1\"\nservers = \"h0\"\n\
+                request = \"100B\"\nreply = \"100B\"\ncalls = \"off\"\n[host.nic]\noverhead = \"0s\"\n";
+    let p50 = |more: &str| {
+        let outcome = run("10Gb/s", &format!("{call}{more}"));
+        metric(&outcome, "latency.p50").unwrap_or_else(|| panic!("no call: {more}"))
+    };
+    let direct = p50("");
+    for us in [50.0, 1_000.0] {
+        let held = p50(&format!("rx_usecs = \"{us}us\"\nrx_frames = 64\n"));
+        near(held - direct, 2.0 * us * 1e3, 0.001);
+    }
+    // At the first frame it is as if there were none.
+    near(p50("rx_usecs = \"1ms\"\nrx_frames = 1\n"), direct, 1e-9);
+}
+
+/// Full frames at 10 Gb/s are 1230.4 ns apart, so 32 of them are there before 50 us have passed: an
+/// interrupt for each 32, and each poll is one aggregate.
+#[test]
+fn a_busy_link_interrupts_by_frames_and_offload_makes_one_packet_of_them() {
+    let more = "[host.nic]\nrx_usecs = \"50us\"\nrx_frames = 32\n";
+    let apart = run("10Gb/s", &format!("{COPY}{more}"));
+    let receiver = apart.hosts[0].work.unwrap();
+    near(
+        receiver.data_frames as f64 / receiver.interrupts as f64,
+        32.0,
+        0.02,
+    );
+    assert_eq!(metric(&apart, "frames_per_aggregate"), Some(1.0));
+    let merged = run("10Gb/s", &format!("{COPY}{more}gro = \"64KB\"\n"));
+    let frames = metric(&merged, "frames_per_aggregate").unwrap();
+    assert!(frames > 28.0, "{frames}");
+    // The TCP acknowledges aggregates: as many ACKs reach the sender.
+    let (acks, before) = (
+        merged.hosts[1].work.unwrap().acks,
+        apart.hosts[1].work.unwrap().acks,
+    );
+    let aggregates = merged.hosts[0].work.unwrap().aggregates;
+    near(acks as f64, aggregates as f64, 0.02);
+    assert!(acks * 10 < before, "{acks} {before}");
+    for run in [&apart, &merged] {
+        near(metric(run, "goodput").unwrap(), 9.4e9, 0.02);
+    }
+}
+
+/// A core that takes 5 us for each frame handles 200,000 a second and no more, however fast the link:
+/// the ring overflows, TCP finds the rate, and the core is busy all the time.
+#[test]
+fn a_slow_core_is_the_bottleneck_and_its_ring_the_queue() {
+    let cpu = "[host.nic]\nrx_ring = 256\n[host.cpu]\ncounts = true\ninterrupt = \"0s\"\n\
+               packet = \"5us\"\nkilobyte = \"0s\"\nack = \"0s\"\ncall = \"0s\"\n";
+    let one_way = cpu.replace("[host.cpu]", "[group.h0.cpu]");
+    let slow = run("10Gb/s", &format!("{COPY}{one_way}"));
+    near(
+        metric(&slow, "goodput").unwrap(),
+        1_460.0 * 8.0 / 5e-6,
+        0.05,
+    );
+    assert!(metric(&slow, "cpu").unwrap() > 0.95);
+    assert!(metric(&slow, "drops.ring").unwrap() > 0.0);
+    assert_eq!(metric(&slow, "drops"), Some(0.0), "the switch drops none");
+    // With offload the same core keeps up: an aggregate costs what a frame did.
+    let more = "[group.h0.nic]\ngro = \"64KB\"\nrx_usecs = \"50us\"\nrx_frames = 32\n";
+    let offload = run("10Gb/s", &format!("{COPY}{one_way}{more}"));
+    near(metric(&offload, "goodput").unwrap(), 9.4e9, 0.02);
+    assert!(metric(&offload, "cpu").unwrap() < 0.2);
+}
+
+/// The bits of whole frames are what a token bucket counts.
+#[test]
+fn a_shaper_gives_its_rate_in_frames() {
+    let more = "[host.nic]\nshaper_rate = \"800Mb/s\"\nshaper_burst = \"30kB\"\n";
+    let shaped = run("10Gb/s", &format!("{COPY}{more}"));
+    near(
+        metric(&shaped, "goodput").unwrap(),
+        800e6 * 1_460.0 / 1_518.0,
+        0.002,
+    );
+    // At ticks of 10 ms a bucket of 100 kB gives 100 kB a tick: 80 Mb/s.
+    let tick = more.replace("30kB", "100kB") + "shaper_tick = \"10ms\"\n";
+    let ticks = run("10Gb/s", &format!("{COPY}{tick}"));
+    near(
+        metric(&ticks, "goodput").unwrap(),
+        80e6 * 1_460.0 / 1_518.0,
+        0.08,
+    );
+}
+
+/// The same bytes leave as the same frames, handed over 44 at a time.
+#[test]
+fn segmentation_offload_changes_what_the_host_hands_over_and_not_what_leaves() {
+    // A core that keeps up with single segments, so that the link is the limit of both.
+    let cpu = "[host.cpu]\ncounts = true\npacket = \"400ns\"\nack = \"100ns\"\n";
+    let single = run("10Gb/s", &format!("{COPY}{cpu}"));
+    let bursts = run(
+        "10Gb/s",
+        &format!("{COPY}{cpu}[host.nic]\ntso = \"64KiB\"\n"),
+    );
+    for run in [&single, &bursts] {
+        let mut nics = run.ports.iter().filter(|p| p.nic);
+        let frames = nics.find(|p| p.name.starts_with("h1")).unwrap().packets;
+        near(frames as f64, 812_744.0 * 0.15, 0.001);
+    }
+    let sender = |run: &RunOutcome| run.hosts[1].work.unwrap().busy.as_nanos() as f64;
+    assert!(
+        sender(&bursts) < 0.5 * sender(&single),
+        "{} {}",
+        sender(&bursts),
+        sender(&single)
+    );
+}
+
+/// Ten buffers that come back 10,000 a second let 10,000 frames a second out.
+#[test]
+fn buffers_at_a_rate_are_a_limit_of_the_rate() {
+    let more = "[group.h1.nic]\ntx_buffers = 10\ntx_refill = 10000\n";
+    let few = run("10Gb/s", &format!("{COPY}{more}"));
+    near(
+        metric(&few, "goodput").unwrap(),
+        10_000.0 * 1_460.0 * 8.0,
+        0.01,
+    );
+    assert!(metric(&few, "refused.buffers").unwrap() > 0.0);
+    assert_eq!(
+        metric(&few, "retransmits"),
+        Some(0.0),
+        "what is refused leaves later"
+    );
+}
