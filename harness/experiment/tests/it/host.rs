@@ -168,7 +168,7 @@ fn a_shaper_gives_its_rate_in_frames() {
 #[test]
 fn segmentation_offload_changes_what_the_host_hands_over_and_not_what_leaves() {
     // A core that keeps up with single segments, so that the link is the limit of both.
-    let cpu = "[host.cpu]\ncounts = true\npacket = \"400ns\"\nack = \"100ns\"\n";
+    let cpu = "[host.cpu]\ncounts = true\ninterrupt = \"0s\"\ncall = \"0s\"\npacket = \"400ns\"\nack = \"100ns\"\n";
     let single = run("10Gb/s", &format!("{COPY}{cpu}"));
     let bursts = run(
         "10Gb/s",
