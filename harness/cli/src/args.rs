@@ -56,6 +56,8 @@ pub(super) enum Command {
     /// to stay. Takes root.
     #[cfg(target_os = "linux")]
     Live(Box<super::live::LiveArgs>),
+    /// Say why connections were slow, from captures.
+    Explain(Box<super::explain::ExplainArgs>),
     /// Run packetdrill scripts against this TCP, in virtual time.
     ///
     /// Folders are searched for .pkt files. Exit code 1 if any fails.

@@ -7,6 +7,7 @@
 mod args;
 pub mod catalog;
 mod dry_run;
+mod explain;
 mod flows;
 mod generate;
 mod incast;
@@ -187,6 +188,7 @@ impl<R: IncastRunner> App<R> {
                 Command::Merge(merge) => results::merge(self, &merge, &args, console),
                 Command::Diff(args) => results::diff(self, &args, console),
                 Command::Generate(args) => generate::run(self, &args, console),
+                Command::Explain(explain) => explain::run(&explain, &args, console),
                 Command::Script(args) => script::run(&args, console),
                 Command::Story(args) => story::run(self, &args, console),
                 Command::Validate(validate) => validate::run(self, &validate, &args, console),

@@ -11,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 /// What is a gap, and how much is kept at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// A silence is a gap if it is longer than so many percent of the least RTT of the connection.
     /// A sender that has sent its window is silent for a round trip, so it is more than 100.
@@ -26,8 +26,10 @@ pub struct Config {
     pub segments: usize,
     /// Whether to cut flows into rounds.
     pub rounds: bool,
-    /// Points to draw of each connection, at most.
+    /// Points to draw of each connection in `draw`, at most.
     pub points: usize,
+    /// Connections to draw, by number; rounds are cut for these only, if there are any.
+    pub draw: Vec<u64>,
 }
 
 impl Default for Config {
@@ -39,6 +41,7 @@ impl Default for Config {
             segments: 1_024,
             rounds: false,
             points: 0,
+            draw: Vec::new(),
         }
     }
 }
@@ -250,8 +253,13 @@ impl Analyzer {
         };
         let id = self.seen.connections;
         self.seen.connections += 1;
-        let mut tracked = Tracked::new(id, client, server, opened, now, &self.rules);
-        if self.rules.points > 0 {
+        let drawn = self.config.draw.contains(&id);
+        let rules = Rules {
+            rounds: self.rules.rounds && (drawn || self.config.draw.is_empty()),
+            ..self.rules
+        };
+        let mut tracked = Tracked::new(id, client, server, opened, now, &rules);
+        if drawn && self.rules.points > 0 {
             tracked.keep_points(self.rules.points);
         }
         let entry = Some(Box::new((key, tracked)));

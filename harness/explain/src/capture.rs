@@ -165,13 +165,13 @@ impl Interface {
 /// # Errors
 /// When `source` is no capture at all. A capture that breaks off is no error: see [`Contents::end`].
 pub fn read(
-    source: impl Read + Send + 'static,
+    source: impl Read,
     mut packet: impl FnMut(&Frame<'_>, u64),
 ) -> Result<Contents, CaptureError> {
     let mut source = decompressed(Box::new(source))?;
     let magic = first_bytes(&mut source)?;
     let whole = Full(io::Cursor::new(magic.clone()).chain(source));
-    let mut reader: Box<dyn PcapReaderIterator> = match magic[..] {
+    let mut reader: Box<dyn PcapReaderIterator + '_> = match magic[..] {
         [] => return Err(CaptureError::Empty),
         [0x0a, 0x0d, 0x0d, 0x0a] => match PcapNGReader::new(BUFFER, whole) {
             Ok(reader) => Box::new(reader),
@@ -364,7 +364,7 @@ impl<R: Read> Read for Full<R> {
 }
 
 /// `source` without its compression, if it has one.
-fn decompressed(mut source: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
+fn decompressed<'a>(mut source: Box<dyn Read + 'a>) -> io::Result<Box<dyn Read + 'a>> {
     let magic = first_bytes(&mut source)?;
     let compressed = match magic[..] {
         [0x1f, 0x8b, ..] => Compression::Gzip,
@@ -390,16 +390,17 @@ enum Compression {
     Zstd,
 }
 
-type Buffered = BufReader<Box<dyn Read + Send>>;
-type ZstdFrame = ruzstd::decoding::StreamingDecoder<Buffered, ruzstd::decoding::FrameDecoder>;
+type Buffered<'a> = BufReader<Box<dyn Read + 'a>>;
+type ZstdFrame<'a> =
+    ruzstd::decoding::StreamingDecoder<Buffered<'a>, ruzstd::decoding::FrameDecoder>;
 
 /// All frames of a zstd file, one after another: the decoder reads one.
-struct Zstd {
-    source: Option<Buffered>,
-    frame: Option<Box<ZstdFrame>>,
+struct Zstd<'a> {
+    source: Option<Buffered<'a>>,
+    frame: Option<Box<ZstdFrame<'a>>>,
 }
 
-impl Read for Zstd {
+impl Read for Zstd<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         use std::io::BufRead;
         loop {

@@ -24,6 +24,7 @@ mod analyzer;
 pub mod capture;
 mod classify;
 mod connection;
+mod explanation;
 mod gap;
 mod half;
 mod ledger;
@@ -33,6 +34,7 @@ pub mod segment;
 
 pub use analyzer::{Analyzer, Config, Finding, Seen};
 pub use connection::{Closed, Connection, Opened, Point, PointKind};
+pub use explanation::{Explanation, Input, lost_time, main_cause};
 pub use gap::{Cause, Confidence, Evidence, Gap, Side, Vantage};
 pub use half::{Counts, RttEstimate, Sighting};
 pub use ledger::{Ledger, Sum, pair};

@@ -1,6 +1,7 @@
 //! From runs to something a person reads: table, sentences, plot, page, JSON and CSV.
 
 pub mod chart;
+pub mod explain;
 pub mod html;
 pub mod live;
 pub mod plot;

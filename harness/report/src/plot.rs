@@ -81,6 +81,7 @@ pub fn chart(sweep: &SweepSpec, summary: &Summary, quantity: Quantity) -> Chart 
         },
         y,
         series: series.collect(),
+        bands: Vec::new(),
         rules: link
             .map(|rate| Rule {
                 at: RuleAt::Y(rate),

@@ -53,6 +53,7 @@ pub(super) fn chart(spec: &FlowsSpec, run: &FlowsRun, plot: Plot) -> Chart {
             _ => looks.key(),
         },
         series,
+        bands: Vec::new(),
         rules: Vec::new(),
     }
 }

@@ -89,6 +89,7 @@ pub(super) fn svg(chart: &Chart, theme: Theme) -> String {
 
     let mut body = String::new();
     let b = &mut body;
+    rules::bands(b, chart, &x, area, inks);
     grid(b, &y_ticks, &y, area, inks);
     rules::lines(b, chart, &x, &y, area, inks);
     series(b, chart, &looks, &x, &y, area, inks);

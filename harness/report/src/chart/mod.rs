@@ -33,6 +33,8 @@ pub struct Chart {
     pub series: Vec<Series>,
     /// Straight lines that mark a value: a threshold, the link rate.
     pub rules: Vec<Rule>,
+    /// Shaded stretches of the horizontal axis.
+    pub bands: Vec<Band>,
     /// What is said below.
     pub key: Key,
 }
@@ -167,6 +169,19 @@ pub enum Role {
     Ours,
     /// The reference's: hollow, broken lines.
     Reference,
+}
+
+/// A shaded stretch of the horizontal axis, with its name above.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Band {
+    /// Where it begins.
+    pub from: f64,
+    /// Where it ends.
+    pub to: f64,
+    /// What it is; may be empty.
+    pub label: String,
+    /// Bands of one group have one colour, that of series of the group.
+    pub group: usize,
 }
 
 /// A marked value.

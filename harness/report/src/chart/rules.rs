@@ -4,7 +4,7 @@
 //! horizontal lines stand beside the line where nothing is drawn, or to the right of the chart if
 //! there is no such place.
 
-use super::ink::{Inks, escape, text_width};
+use super::ink::{Inks, escape, paint, text_width};
 use super::layout::{Area, SMALL};
 use super::scale::Place;
 use super::{Chart, RuleAt};
@@ -35,7 +35,25 @@ pub(super) fn lines(b: &mut String, chart: &Chart, x: &Place, y: &Place, area: A
     }
 }
 
-/// Names of the vertical lines with their place: middle of the text, and row from below.
+/// The shaded stretches, to be drawn before all else.
+pub(super) fn bands(b: &mut String, chart: &Chart, x: &Place, area: Area, inks: Inks) {
+    let inner = |at: f64| x.at(at).map(|at| at.clamp(area.left, area.right()));
+    for band in &chart.bands {
+        let (Some(from), Some(to)) = (inner(band.from), inner(band.to)) else {
+            continue;
+        };
+        let _ = writeln!(
+            b,
+            r#"<rect x="{from:.1}" y="{:.1}" width="{:.1}" height="{:.1}" fill="{}" fill-opacity="0.18"/>"#,
+            area.top,
+            (to - from).max(0.6),
+            area.height,
+            paint(band.group, inks.theme)
+        );
+    }
+}
+
+/// Names of the vertical lines and the bands with their place: middle of the text, and row from below.
 pub(super) fn above(chart: &Chart, x: &Place, area: Area) -> Vec<(f64, usize, String)> {
     let mut found: Vec<(f64, &str)> = chart
         .rules
@@ -45,6 +63,12 @@ pub(super) fn above(chart: &Chart, x: &Place, area: Area) -> Vec<(f64, usize, St
             _ => None,
         })
         .collect();
+    for band in chart.bands.iter().filter(|band| !band.label.is_empty()) {
+        found.extend(
+            x.at((band.from + band.to) / 2.0)
+                .map(|at| (at, &*band.label)),
+        );
+    }
     found.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut ends: Vec<f64> = Vec::new();
     found

@@ -1,0 +1,186 @@
+//! `narrows explain`: why was a connection slow?
+
+mod captures;
+mod files;
+
+use super::output::{self, Sink, Wanted};
+use super::{Console, EXIT_FAILED, EXIT_OK, Stop};
+use captures::Captures;
+use clap::Args;
+use narrows::Duration;
+use narrows_explain::capture::End;
+use narrows_explain::{Config, Explanation};
+use narrows_report::explain;
+use narrows_report::table::Colour;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// The options of `narrows explain`.
+#[derive(Debug, Args)]
+#[command(
+    about = "Say why connections were slow, from captures",
+    long_about = "Say why connections were slow: finds every gap in which a connection with something \
+                  to do did nothing, names what it waited for, and sums that up.\n\nCaptures are pcap \
+                  or pcapng, plain or compressed with gzip or zstd, from either end or between, cut off \
+                  or whole. Several that follow each other in time are one capture; those that overlap \
+                  were taken at several places, and are explained one by one."
+)]
+pub(super) struct ExplainArgs {
+    /// Captures; `-` is standard input.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// A silence is a gap if it is longer than so many percent of the RTT; a sender that has sent its
+    /// window is silent for 100.
+    #[arg(long, value_name = "PERCENT", default_value_t = 200, value_parser = clap::value_parser!(u32).range(101..=100_000))]
+    share: u32,
+    /// A silence is no gap if it is not longer than this.
+    #[arg(long, value_name = "TIME", default_value = "100us")]
+    floor: Duration,
+    /// The longest gaps to show.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    gaps: usize,
+    /// Show what each round trip of this connection sent (its number in the tables; repeatable).
+    #[arg(long, value_name = "NUMBER")]
+    rounds: Vec<u64>,
+    /// Connections under observation at once; one more, and the longest silent one is given up.
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    connections: u32,
+    /// Connections to draw: those that lost the most time.
+    #[arg(long, value_name = "N", default_value_t = 12)]
+    draw: usize,
+    /// Packets and acknowledgements of a connection to draw at most.
+    #[arg(long, value_name = "N", default_value_t = 200_000)]
+    points: usize,
+    /// Write all of it as JSON (`-`: to standard output).
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    json: Option<PathBuf>,
+    /// Write the gaps as CSV (`-`: to standard output).
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    csv: Option<PathBuf>,
+    /// Write time-sequence graphs for xplot into this folder, one for each direction.
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    xpl: Option<PathBuf>,
+    /// Write everything into this folder: page, figures, tables, events.
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    out: Option<PathBuf>,
+    /// Say nothing of the progress.
+    #[arg(long, short, help_heading = "Output")]
+    quiet: bool,
+}
+
+/// Gaps kept in full.
+const GAPS: usize = 200_000;
+/// Connections kept in full.
+const CONNECTIONS: usize = 100_000;
+
+pub(super) fn run(
+    args: &ExplainArgs,
+    command: &[OsString],
+    console: &mut Console<'_>,
+) -> Result<u8, Stop> {
+    output::apart(&[
+        Wanted::data("json", args.json.as_deref()),
+        Wanted::data("csv", args.csv.as_deref()),
+    ])?;
+    let config = Config {
+        share_percent: args.share,
+        floor: args.floor,
+        connections: args.connections as usize,
+        ..Config::default()
+    };
+    let captures = Captures {
+        paths: &args.files,
+        quiet: args.quiet,
+    };
+    let mut places = captures.explain(&config, GAPS, CONNECTIONS, console)?;
+    let draws = args.xpl.is_some() || args.out.is_some();
+    let wanted: Vec<Vec<u64>> = places
+        .iter()
+        .map(|place| {
+            let slow = place.slowest(if draws { args.draw } else { 0 });
+            let mut wanted: Vec<u64> = slow.iter().map(|c| c.id).collect();
+            wanted.extend(
+                args.rounds
+                    .iter()
+                    .filter(|id| place.connections.iter().any(|c| c.id == **id)),
+            );
+            wanted.sort_unstable();
+            wanted.dedup();
+            wanted
+        })
+        .collect();
+    if let Some(missing) = args
+        .rounds
+        .iter()
+        .find(|id| wanted.iter().all(|w| !w.contains(id)))
+    {
+        let known = places.iter().map(|p| p.seen.connections).max().unwrap_or(0);
+        let why = format!(
+            "there is no connection of that number; they go from 0 to {}",
+            known.saturating_sub(1)
+        );
+        return Err(super::usage("rounds", &missing.to_string(), &why));
+    }
+    if wanted.iter().any(|w| !w.is_empty()) {
+        captures.draw(&config, &wanted, args.points, &mut places, console)?;
+    }
+    let colour = if console.colour {
+        Colour::Ansi
+    } else {
+        Colour::Plain
+    };
+    let mut text = String::new();
+    for (n, place) in places.iter().enumerate() {
+        if n > 0 {
+            text.push_str("\n----\n\n");
+        }
+        text.push_str(&explain::text(place, args.gaps, colour));
+        for connection in place
+            .connections
+            .iter()
+            .filter(|c| args.rounds.contains(&c.id))
+        {
+            text.push_str(&explain::rounds(connection, colour));
+        }
+    }
+    let machine_reads = [&args.json, &args.csv]
+        .into_iter()
+        .flatten()
+        .any(|p| output::is_stdout(p));
+    if machine_reads {
+        output::print(console.stderr, &text)?;
+    } else {
+        output::print(console.stdout, &text)?;
+    }
+    type Render = fn(&Explanation) -> String;
+    for (what, path, render) in [
+        ("json", &args.json, explain::json as Render),
+        ("csv", &args.csv, explain::csv),
+    ] {
+        if let Some(path) = path {
+            let sink = Sink::open(what, Some(path))?;
+            let text = sink.finish_with(|| places.iter().map(render).collect())?;
+            output::print(console.stdout, &text)?;
+        }
+    }
+    files::write(
+        args.xpl.as_deref(),
+        args.out.as_deref(),
+        &places,
+        &super::incast::command_line(command),
+        console,
+    )?;
+    Ok(code(&places))
+}
+
+/// What was garbled has been told, and is a failure all the same.
+fn code(places: &[Explanation]) -> u8 {
+    let mut ends = places
+        .iter()
+        .flat_map(|place| &place.inputs)
+        .map(|input| &input.contents.end);
+    match ends.any(|end| matches!(end, End::Garbled { .. } | End::Failed { .. })) {
+        true => EXIT_FAILED,
+        false => EXIT_OK,
+    }
+}

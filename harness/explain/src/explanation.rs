@@ -1,0 +1,128 @@
+//! All that was found in captures, to be reported.
+
+use crate::analyzer::{Analyzer, Finding, Seen};
+use crate::capture::Contents;
+use crate::connection::Connection;
+use crate::gap::Cause;
+use crate::ledger::{Ledger, Sum, pair};
+use narrows::Duration;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// A file that was read.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// What it is called.
+    pub name: String,
+    /// What was in it.
+    pub contents: Contents,
+}
+
+/// All that was found.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// What was read.
+    pub inputs: Vec<Input>,
+    /// What was seen.
+    pub seen: Seen,
+    /// The gaps.
+    pub ledger: Ledger,
+    /// Connections in the order in which they were first seen; of more than a limit those with the
+    /// most lost time.
+    pub connections: Vec<Connection>,
+    /// Connections that are only counted.
+    pub forgotten: u64,
+    /// Gaps by hosts.
+    pub pairs: BTreeMap<[IpAddr; 2], Sum>,
+    most: usize,
+}
+
+impl Explanation {
+    /// Keeps up to so many gaps and connections in full.
+    pub fn new(gaps: usize, connections: usize) -> Self {
+        Self {
+            inputs: Vec::new(),
+            seen: Seen::default(),
+            ledger: Ledger::new(gaps),
+            connections: Vec::new(),
+            forgotten: 0,
+            pairs: BTreeMap::new(),
+            most: connections.max(1),
+        }
+    }
+
+    /// Takes what `analyzer` has found by now.
+    pub fn take(&mut self, analyzer: &mut Analyzer) {
+        while let Some(finding) = analyzer.poll_finding() {
+            match finding {
+                Finding::Gap(gap) => self.ledger.add(&gap),
+                Finding::Connection(connection) => self.add(*connection),
+            }
+        }
+        self.seen = *analyzer.seen();
+    }
+
+    fn add(&mut self, connection: Connection) {
+        let (count, lost) = lost_time(&connection);
+        if count > 0
+            && (self.pairs.len() < self.most || self.pairs.contains_key(&pair(connection.ends)))
+        {
+            let sum = self.pairs.entry(pair(connection.ends)).or_default();
+            sum.count += count;
+            sum.time += lost;
+        }
+        self.connections.push(connection);
+        if self.connections.len() >= self.most * 2 {
+            self.shorten();
+        }
+    }
+
+    /// Nothing more comes.
+    pub fn finish(&mut self) {
+        if self.connections.len() > self.most {
+            self.shorten();
+        }
+        self.connections.sort_by_key(|connection| connection.id);
+    }
+
+    fn shorten(&mut self) {
+        self.connections
+            .sort_by_key(|c| (Reverse(lost_time(c).1), c.id));
+        self.forgotten += self.connections.len().saturating_sub(self.most) as u64;
+        self.connections.truncate(self.most);
+    }
+
+    /// The connections that lost the most time, most first; none that lost nothing.
+    pub fn slowest(&self, most: usize) -> Vec<&Connection> {
+        let mut slow: Vec<_> = self
+            .connections
+            .iter()
+            .filter(|c| lost_time(c).0 > 0)
+            .collect();
+        slow.sort_by_key(|c| (Reverse(lost_time(c).1), c.id));
+        slow.truncate(most);
+        slow
+    }
+}
+
+/// Gaps in which a connection lost time to transport and network, and that time.
+pub fn lost_time(connection: &Connection) -> (u64, Duration) {
+    let lost = connection
+        .lost
+        .iter()
+        .filter(|(cause, ..)| cause.is_lost_time());
+    lost.fold((0, Duration::ZERO), |(count, time), (_, n, length)| {
+        (count + n, time + *length)
+    })
+}
+
+/// The cause of most of the lost time of a connection.
+pub fn main_cause(connection: &Connection) -> Option<Cause> {
+    let lost = connection
+        .lost
+        .iter()
+        .filter(|(cause, ..)| cause.is_lost_time());
+    lost.max_by_key(|(cause, _, time)| (*time, Reverse(*cause)))
+        .map(|(cause, ..)| *cause)
+}

@@ -1,0 +1,25 @@
+//! What captures explain, as text, figures, a page, and files for other tools.
+
+mod figures;
+mod page;
+mod records;
+mod text;
+mod xplot;
+
+pub use figures::{flight, round_trips, sequence, timeline};
+pub use page::page;
+pub use records::{connections_csv, csv, events, json, rounds_csv};
+pub use text::{rounds, text};
+pub use xplot::xplot;
+
+use narrows::{Duration, Instant};
+
+/// Seconds.
+fn seconds(time: Duration) -> f64 {
+    time.as_nanos() as f64 / 1e9
+}
+
+/// Seconds since `start`.
+fn since(start: Instant, at: Instant) -> f64 {
+    seconds(at.since(start))
+}

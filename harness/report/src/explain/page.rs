@@ -1,0 +1,172 @@
+//! One page that needs nothing from elsewhere: the ledger, and connections to zoom into.
+
+use super::figures::{busier, timeline};
+use super::text::short;
+use crate::chart::{Theme, ink::escape};
+use crate::html;
+use narrows::Instant;
+use narrows_explain::{Connection, Explanation, Gap, Side, lost_time, main_cause};
+use std::fmt::Write;
+
+const STYLE: &str = include_str!("../../assets/explain.css");
+const SCRIPT: &str = include_str!("../../assets/explain.js");
+/// Rows of a table in a page.
+const ROWS: usize = 200;
+
+/// The page. `drawn` are the connections that have points; `command` made it.
+pub fn page(explanation: &Explanation, drawn: &[Connection], command: &str) -> String {
+    let mut o = String::new();
+    let files: Vec<_> = explanation
+        .inputs
+        .iter()
+        .map(|i| format!("{}: {}", i.name, i.contents))
+        .collect();
+    html::begin(
+        &mut o,
+        "Why was it slow?",
+        &files.join("; "),
+        &explanation.ledger.story(),
+    );
+    let _ = writeln!(o, "<style>\n{STYLE}</style>");
+    causes(&mut o, explanation);
+    let _ = writeln!(
+        o,
+        "<h2>Connections over time</h2>\n<figure class=\"paper\">{}</figure>",
+        timeline(explanation).svg(Theme::Page)
+    );
+    let gaps = explanation.ledger.gaps();
+    if !drawn.is_empty() {
+        o.push_str(
+            "<h2>A connection closely</h2>\n<div id=\"viewer\"><p><select id=\"which\" aria-label=\"connection\"></select> \
+             <button id=\"all\">all of it</button> <span class=\"note\">wheel: zoom, drag: move, double click: all of it; \
+             point at a packet or a gap</span></p><canvas id=\"sequence\" height=\"420\"></canvas><canvas id=\"flight\" height=\"120\"></canvas>\
+             <p id=\"at\" class=\"note\"></p></div>\n",
+        );
+    }
+    connections(&mut o, explanation);
+    longest(&mut o, explanation, &gaps);
+    html::again(&mut o, command);
+    html::end(&mut o, html::Plots::Stand);
+    let script = format!(
+        "<script type=\"application/json\" id=\"explained\">{}</script>\n<script>\n{SCRIPT}</script>\n</body>",
+        data(drawn, &gaps)
+    );
+    if !drawn.is_empty() {
+        o = o.replacen("</body>", &script, 1);
+    }
+    o
+}
+
+fn causes(o: &mut String, explanation: &Explanation) {
+    o.push_str("<h2>What was waited for</h2>\n<div class=\"scroll\"><table class=\"numbers\"><thead><tr><th>gaps</th><th>time</th><th>longest</th><th class=\"word\">cause</th></tr></thead><tbody>\n");
+    for (cause, sum) in explanation.ledger.by_time() {
+        let _ = writeln!(
+            o,
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"word\">{}</td></tr>",
+            sum.count,
+            short(sum.time),
+            short(sum.longest),
+            cause.text()
+        );
+    }
+    o.push_str("</tbody></table></div>\n");
+}
+
+fn connections(o: &mut String, explanation: &Explanation) {
+    o.push_str("<h2>Connections that lost the most time</h2>\n<div class=\"scroll\"><table class=\"numbers\"><thead><tr><th>number</th><th>lost</th><th>gaps</th><th>lasted</th><th>resent</th><th>RTT</th><th class=\"word\">ends</th><th class=\"word\">most of it</th></tr></thead><tbody>\n");
+    for c in explanation.slowest(ROWS) {
+        let (count, lost) = lost_time(c);
+        let resent: u64 = c.counts.iter().map(|n| n.retransmitted + n.filled).sum();
+        let _ = writeln!(
+            o,
+            "<tr data-connection=\"{id}\"><td>{id}</td><td>{}</td><td>{count}</td><td>{}</td><td>{resent}</td><td>{}</td><td class=\"word\">{} &rarr; {}</td><td class=\"word\">{}</td></tr>",
+            short(lost),
+            short(c.last.at.since(c.first.at)),
+            c.path_rtt.map_or("?".to_owned(), short),
+            c.ends[0],
+            c.ends[1],
+            main_cause(c).map_or("", |cause| cause.text()),
+            id = c.id,
+        );
+    }
+    o.push_str("</tbody></table></div>\n");
+}
+
+fn longest(o: &mut String, explanation: &Explanation, gaps: &[Gap]) {
+    let mut gaps: Vec<&Gap> = gaps.iter().filter(|gap| gap.cause.is_lost_time()).collect();
+    gaps.sort_by_key(|gap| (std::cmp::Reverse(gap.length()), gap.start.at));
+    gaps.truncate(ROWS);
+    let origin = explanation.seen.first.unwrap_or(Instant::ZERO);
+    o.push_str("<h2>The longest gaps</h2>\n<div class=\"scroll\"><table class=\"numbers\"><thead><tr><th>at</th><th>length</th><th>connection</th><th>packets</th><th class=\"word\">cause</th><th class=\"word\">evidence</th></tr></thead><tbody>\n");
+    for gap in gaps {
+        let _ = writeln!(
+            o,
+            "<tr data-connection=\"{id}\" data-gap=\"{}\"><td>{}</td><td>{}</td><td>{id} {}</td><td>{}&ndash;{}</td><td class=\"word\">{} ({})</td><td class=\"word\">{}</td></tr>",
+            gap.start.packet,
+            short(gap.start.at.since(origin)),
+            short(gap.length()),
+            gap.side.name(),
+            gap.start.packet,
+            gap.end.packet,
+            gap.cause,
+            gap.confidence,
+            escape(&gap.because()),
+            id = gap.connection,
+        );
+    }
+    o.push_str("</tbody></table></div>\n");
+}
+
+/// What the viewer draws: by connection its ends, its points (each five numbers: nanoseconds and
+/// packets since the one before, kind, first byte, bytes) and its gaps.
+fn data(drawn: &[Connection], gaps: &[Gap]) -> String {
+    let mut o = String::from("[");
+    for (i, c) in drawn.iter().enumerate() {
+        let side = busier(c);
+        let _ = write!(
+            o,
+            "{}{{\"id\":{},\"name\":\"{} &rarr; {}, from the {}\",\"points\":[",
+            if i > 0 { "," } else { "" },
+            c.id,
+            c.ends[0],
+            c.ends[1],
+            side.name()
+        );
+        let (mut at, mut packet) = (c.first.at, 0);
+        for (n, p) in c.points.iter().filter(|p| p.side == side).enumerate() {
+            let _ = write!(
+                o,
+                "{}{},{},{},{},{}",
+                if n > 0 { "," } else { "" },
+                p.at.since(at).as_nanos(),
+                p.packet.saturating_sub(packet),
+                p.kind as u8,
+                p.from,
+                p.to.saturating_sub(p.from)
+            );
+            (at, packet) = (p.at, p.packet);
+        }
+        o.push_str("],\"gaps\":[");
+        let own = gaps.iter().filter(|gap| gap.connection == c.id);
+        for (n, gap) in own.enumerate() {
+            let _ = write!(
+                o,
+                "{}[{},{},\"{}\",{},\"{} ({}): {}\",{}]",
+                if n > 0 { "," } else { "" },
+                gap.start.at.since(c.first.at).as_nanos(),
+                gap.length().as_nanos(),
+                gap.cause.text(),
+                u8::from(gap.cause.is_lost_time()),
+                gap.side.name(),
+                gap.confidence,
+                gap.because(),
+                gap.start.packet
+            );
+        }
+        o.push_str("]}");
+    }
+    o.push(']');
+    o
+}
+
+const _: () = assert!(Side::Client as usize == 0);
