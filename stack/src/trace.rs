@@ -85,6 +85,25 @@ pub enum TraceEvent {
     TailLossProbe,
     /// The last reduction was spurious and has been undone.
     Undo(Spurious),
+    /// Nothing leaves for now; told each time that is found, also for the same reason as before.
+    Held(Held),
+    /// An acknowledgement was put off until its timer fired (RFC 9293 section 3.8.6.3).
+    DelayedAck,
+}
+
+/// Why nothing leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Held {
+    /// All that the user wrote is acknowledged: it has written nothing since.
+    Idle,
+    /// All that the user wrote has left, and some is not acknowledged.
+    Sent,
+    /// The congestion window has no room for what is queued.
+    CongestionWindow,
+    /// The peer's window has no room for what is queued.
+    ReceiveWindow,
+    /// Nagle's algorithm, or the user, holds back a segment that is not full.
+    Nagle,
 }
 
 /// Why the retransmission timer had to fire; the classes of the FAST 2008 paper, and a few more.

@@ -74,11 +74,10 @@ const FLOORS: [u64; 13] = [1_000, 500, 400, 300, 250, 200, 100, 50, 30, 20, 10, 
 
 /// Whether a sender was silent for no longer than it takes to hear of its flight when queues are as
 /// long as they have been: nothing was wrong then.
-pub(crate) fn is_usual(facts: &Facts) -> bool {
+pub(crate) fn is_usual(facts: &Facts, cause: Cause) -> bool {
     let usual = facts.evidence.timeout;
-    matches!(facts.ended, Ended::Ack | Ended::New)
-        && !facts.closed
-        && usual.is_some_and(|usual| facts.length <= usual)
+    let late = matches!(cause, Cause::PacketDelay | Cause::Coalescing) || facts.ended == Ended::New;
+    late && usual.is_some_and(|usual| facts.length <= usual)
 }
 
 /// The cause, how sure it is, and the floor of the timeout if there is one.

@@ -701,10 +701,10 @@ impl Tracked {
         facts: &Facts,
         out: &mut VecDeque<Gap>,
     ) {
-        if is_usual(facts) {
+        let (cause, confidence, floor) = classify(facts);
+        if is_usual(facts, cause) {
             return;
         }
-        let (cause, confidence, floor) = classify(facts);
         let k = side.index();
         if matches!(facts.ended, Ended::Ack) {
             let (before, n) = self.alike[k];

@@ -30,7 +30,11 @@ mod half;
 mod ledger;
 pub mod link;
 pub mod rounds;
+pub mod score;
 pub mod segment;
+#[cfg(feature = "simulate")]
+pub mod simulated;
+pub mod truth;
 
 pub use analyzer::{Analyzer, Config, Finding, Seen};
 pub use connection::{Closed, Connection, Opened, Point, PointKind};

@@ -17,7 +17,10 @@ impl<T: TcpTypes> Connection<T> {
         while let Some(timer) = self.timers.pop_due(now) {
             match timer {
                 Timer::Handshake => self.on_handshake_timeout(now),
-                Timer::DelayedAck => self.ack.force(),
+                Timer::DelayedAck => {
+                    self.ack.force();
+                    tracer(&mut self.trace, now)(TraceEvent::DelayedAck);
+                }
                 Timer::Persist => self.probe_window = true,
                 Timer::Keepalive => self.on_keepalive(now),
                 Timer::User => self.give_up(CloseReason::UserTimeout, now),

@@ -25,6 +25,8 @@
 //! | `timeout` | `cause`, `rto_ns`, `consecutive`, `flight_size` |
 //! | `tail-loss-probe` | |
 //! | `undo` | `spurious`: `timeout`, `fast-retransmit` |
+//! | `held` | `by`: why nothing leaves, when that is another reason than before: `idle`, `sent`, `congestion-window`, `receive-window`, `nagle` |
+//! | `delayed-ack` | the timer of a delayed acknowledgement fired |
 
 use super::{App, TcpHost};
 use crate::net::packet::HostId;
@@ -32,7 +34,7 @@ use narrows::congestion::{CaState, CongestionEvent, Spurious};
 use narrows::conn::state::State;
 use narrows::endpoint::ConnId;
 use narrows::endpoint::demux::FourTuple;
-use narrows::trace::{TimeoutCause, TraceEvent, TraceSink};
+use narrows::trace::{Held, TimeoutCause, TraceEvent, TraceSink};
 use narrows::{ByteCount, Instant};
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
@@ -83,6 +85,7 @@ impl<'a> TraceLog<'a> {
                 lines: lines.clone(),
                 host: id.0,
                 conn: conn.index(),
+                held: None,
             };
             let (local, remote) = (tuple.local, tuple.remote);
             sink.line(now, "open", |line| {
@@ -135,6 +138,8 @@ struct Sink {
     lines: Lines,
     host: u32,
     conn: usize,
+    /// Why nothing left when that was told last.
+    held: Option<Held>,
 }
 
 impl Sink {
@@ -240,6 +245,18 @@ impl TraceSink for Sink {
                 };
                 let _ = write!(l, ",\"spurious\":\"{spurious}\"");
             }),
+            TraceEvent::Held(held) if self.held.replace(*held) == Some(*held) => {}
+            TraceEvent::Held(held) => self.line(now, "held", |l| {
+                let by = match held {
+                    Held::Idle => "idle",
+                    Held::Sent => "sent",
+                    Held::CongestionWindow => "congestion-window",
+                    Held::ReceiveWindow => "receive-window",
+                    Held::Nagle => "nagle",
+                };
+                let _ = write!(l, ",\"by\":\"{by}\"");
+            }),
+            TraceEvent::DelayedAck => self.line(now, "delayed-ack", |_| {}),
             _ => self.line(now, "other", |_| {}),
         }
     }

@@ -9,7 +9,7 @@ use crate::conn::timestamps::echo_only;
 use crate::conn::{Connection, Fin, TcpTypes, may_send_new, tracer};
 use crate::recovery::{AbsSeq, NextSegment, SentSegment};
 use crate::sparse::Sparse;
-use crate::trace::TraceEvent;
+use crate::trace::{Held, TraceEvent};
 use crate::wire::{Ecn, Flags, Seq, TcpHeader};
 use core::ops::Range;
 use narrows_congestion::{ByteCount, CongestionControl, Duration, Instant};
@@ -100,7 +100,28 @@ impl<T: TcpTypes> Connection<T> {
             out.tcp.seq = self.seq(self.snd.nxt()) - 1;
             return Some(made);
         }
-        (self.ack.is_due() || self.challenge_due).then(|| self.pure_ack(now, out))
+        if self.ack.is_due() || self.challenge_due {
+            return Some(self.pure_ack(now, out));
+        }
+        if self.trace.is_some() {
+            self.trace_held(now);
+        }
+        None
+    }
+
+    /// Tells why nothing leaves.
+    #[cold]
+    fn trace_held(&mut self, now: Instant) {
+        let queued = (self.send_buf.end() + 1).saturating_sub(self.snd.nxt());
+        let usable = (self.snd.una() + self.window.wnd).saturating_sub(self.snd.nxt());
+        let held = match () {
+            () if queued == 0 && self.snd.is_idle() => Held::Idle,
+            () if queued == 0 => Held::Sent,
+            () if usable < queued.min(self.snd.mss().get()) => Held::ReceiveWindow,
+            () if self.new_data(now).is_none() => Held::Nagle,
+            () => Held::CongestionWindow,
+        };
+        tracer(&mut self.trace, now)(TraceEvent::Held(held));
     }
 
     #[inline]

@@ -1,0 +1,170 @@
+//! How often an explanation is right: found gaps against true ones.
+
+use crate::gap::{Cause, Confidence, Gap, Vantage};
+use crate::truth::TrueGap;
+use narrows::{Duration, Instant};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+/// A gap that was found, with whose it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    /// Whose: the end that stood still first.
+    pub ends: [SocketAddr; 2],
+    /// Where the capture was taken, seen from that end.
+    pub place: Vantage,
+    /// The gap.
+    pub gap: Gap,
+}
+
+/// What became of gaps of one cause, found or true.
+pub type Row = BTreeMap<Option<Cause>, u64>;
+
+/// The confusion matrices, by place of the capture.
+#[derive(Clone, Debug, Default)]
+pub struct Score {
+    /// By place and true cause: what was found instead; `None` is nothing.
+    pub truth: BTreeMap<(Vantage, Cause), Row>,
+    /// By place and found cause: what was true; `None` is nothing.
+    pub found: BTreeMap<(Vantage, Cause), Row>,
+    /// By place and confidence: gaps that were found, and of these the right ones.
+    pub confidence: BTreeMap<(Vantage, Confidence), (u64, u64)>,
+    /// Runs.
+    pub runs: u64,
+}
+
+/// Right, and all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// Right ones.
+    pub right: u64,
+    /// All.
+    pub all: u64,
+}
+
+impl Share {
+    /// In thousandths; `None` of nothing.
+    pub fn per_mille(self) -> Option<u64> {
+        (self.right * 1_000).checked_div(self.all)
+    }
+}
+
+/// Whether two names mean the same here: what no sender can tell from inside counts as what it is an
+/// explanation of.
+fn same(found: Cause, truth: Cause) -> bool {
+    let plain = |cause| match cause {
+        Cause::WindowUpdateLate => Cause::WindowClosed,
+        Cause::IdleRestart | Cause::PacketWindow => Cause::DelayedAck,
+        other => other,
+    };
+    plain(found) == plain(truth)
+}
+
+impl Score {
+    /// Enters a run: all true gaps of it, and what was found at one place. `slack` is how far times
+    /// of the place may be from those of the end, a round trip.
+    pub fn add(
+        &mut self,
+        place: Vantage,
+        truth: &[TrueGap],
+        found: &[Found],
+        slack: Duration,
+        counted: Duration,
+    ) {
+        let mut by_end: BTreeMap<[SocketAddr; 2], Vec<(usize, &TrueGap)>> = BTreeMap::new();
+        for (n, gap) in truth.iter().enumerate() {
+            by_end.entry(gap.ends).or_default().push((n, gap));
+        }
+        let mut explained: Vec<Option<Cause>> = vec![None; truth.len()];
+        for one in found.iter().filter(|one| one.place == place) {
+            let all = by_end.get(&one.ends).map_or(&[][..], Vec::as_slice);
+            // Of several that overlap the one of the same cause counts, or the longest common part.
+            let fitting = all.iter().filter(|(_, t)| overlap(t, &one.gap, slack));
+            let best =
+                fitting.max_by_key(|(_, t)| (same(one.gap.cause, t.cause), common(t, &one.gap)));
+            let truly = best.map(|(_, t)| t.cause);
+            let right = truly.is_some_and(|t| same(one.gap.cause, t));
+            if let Some((n, t)) = best
+                && !explained[*n].is_some_and(|before| same(before, t.cause))
+            {
+                explained[*n] = Some(one.gap.cause);
+            }
+            let row = self.found.entry((place, one.gap.cause)).or_default();
+            *row.entry(truly).or_default() += 1;
+            let (all, of_these) = self
+                .confidence
+                .entry((place, one.gap.confidence))
+                .or_default();
+            *all += 1;
+            *of_these += u64::from(right);
+        }
+        for (t, cause) in truth
+            .iter()
+            .zip(explained)
+            .filter(|(t, _)| t.length() > counted)
+        {
+            let row = self.truth.entry((place, t.cause)).or_default();
+            *row.entry(cause).or_default() += 1;
+        }
+    }
+
+    /// Joins the score of other runs.
+    pub fn join(&mut self, other: &Self) {
+        self.runs += other.runs;
+        for (mine, theirs) in [
+            (&mut self.truth, &other.truth),
+            (&mut self.found, &other.found),
+        ] {
+            for (key, row) in theirs {
+                let sums = mine.entry(*key).or_default();
+                for (cause, n) in row {
+                    *sums.entry(*cause).or_default() += n;
+                }
+            }
+        }
+        for (key, (all, right)) in &other.confidence {
+            let sums = self.confidence.entry(*key).or_default();
+            sums.0 += all;
+            sums.1 += right;
+        }
+    }
+
+    /// Of the true gaps of `cause` those that were found as such.
+    pub fn recall(&self, place: Vantage, cause: Cause) -> Share {
+        share(self.truth.get(&(place, cause)), cause)
+    }
+
+    /// Of the gaps found as `cause` those that are.
+    pub fn precision(&self, place: Vantage, cause: Cause) -> Share {
+        share(self.found.get(&(place, cause)), cause)
+    }
+}
+
+fn share(row: Option<&Row>, cause: Cause) -> Share {
+    let mut share = Share::default();
+    for (other, n) in row.into_iter().flatten() {
+        share.all += n;
+        share.right += if other.is_some_and(|other| same(other, cause)) {
+            *n
+        } else {
+            0
+        };
+    }
+    share
+}
+
+/// Whether they share at least half of the shorter one, give or take `slack`.
+fn overlap(truth: &TrueGap, gap: &Gap, slack: Duration) -> bool {
+    let common = common(truth, gap) + slack;
+    let shorter = truth.length().min(gap.length());
+    common.as_nanos() * 2 >= shorter.as_nanos() && near(truth, gap, slack)
+}
+
+fn near(truth: &TrueGap, gap: &Gap, slack: Duration) -> bool {
+    truth.start <= gap.end.at + slack && gap.start.at <= truth.end + slack
+}
+
+fn common(truth: &TrueGap, gap: &Gap) -> Duration {
+    let start: Instant = truth.start.max(gap.start.at);
+    truth.end.min(gap.end.at).since(start)
+}

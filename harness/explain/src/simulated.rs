@@ -1,0 +1,246 @@
+//! Simulated runs, explained from what a capture would show, with the truth beside it.
+
+mod grid;
+mod told;
+
+pub use grid::{Case, grid};
+
+use crate::analyzer::{Analyzer, Config, Finding};
+use crate::gap::{Gap, Vantage};
+use crate::half::Sighting;
+use crate::score::{Found, Score};
+use crate::segment::Segment;
+use crate::truth::{TrueGap, ends_of, true_gaps};
+use narrows::{Duration, Instant};
+use narrows_experiment::host::SimPacket;
+use narrows_experiment::file::Loaded;
+use narrows_experiment::model::Experiment;
+use narrows_experiment::net::stats::DropReason;
+use narrows_experiment::registry::Registry;
+use narrows_experiment::run::RunError;
+use narrows_experiment::scenario::RunContext;
+use narrows_experiment::sim::tap::{Tap, TapEvent};
+use narrows_experiment::sim::time::SimTime;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// A run: what was true and what was found.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// The gaps as they were.
+    pub truth: Vec<TrueGap>,
+    /// The gaps found in captures at the sender, in the middle and at the receiver.
+    pub found: Vec<Found>,
+}
+
+/// A capture: the packets of one place.
+#[derive(Debug)]
+struct Place {
+    analyzer: Analyzer,
+    packets: u64,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self {
+            analyzer: Analyzer::new(Config::default()),
+            packets: 0,
+        }
+    }
+
+    fn see(&mut self, at: Instant, interface: u32, packet: &SimPacket) {
+        self.packets += 1;
+        let (ip, tcp, payload) = packet.parts();
+        let segment = Segment {
+            src: SocketAddr::new(ip.src, tcp.src_port),
+            dst: SocketAddr::new(ip.dst, tcp.dst_port),
+            ecn: ip.ecn,
+            identification: 0,
+            hop_limit: ip.hop_limit,
+            seq: tcp.seq,
+            ack: tcp.ack,
+            flags: tcp.flags,
+            window: tcp.window,
+            options: tcp.options,
+            len: payload.len,
+        };
+        let packet = self.packets;
+        self.analyzer
+            .handle_segment(Sighting { at, packet }, interface, &segment);
+    }
+
+    /// The gaps, with the ends of their connections.
+    fn gaps(mut self) -> Vec<(Gap, [SocketAddr; 2])> {
+        self.analyzer.finish();
+        let mut gaps = Vec::new();
+        let mut ends: BTreeMap<u64, [SocketAddr; 2]> = BTreeMap::new();
+        while let Some(finding) = self.analyzer.poll_finding() {
+            match finding {
+                Finding::Gap(gap) => gaps.push(gap),
+                Finding::Connection(c) => {
+                    ends.insert(c.id, c.ends);
+                }
+            }
+        }
+        let with_ends = gaps
+            .into_iter()
+            .filter_map(|gap| Some((gap, *ends.get(&gap.connection)?)));
+        with_ends.collect()
+    }
+}
+
+/// Captures at every host and at the switches' ports. A switch's is taken where a packet reaches a
+/// queue, before it is dropped there; a host's where its card hands packets over.
+#[derive(Debug)]
+struct Places {
+    hosts: Vec<Place>,
+    middle: Place,
+}
+
+impl Places {
+    fn host(&mut self, host: usize) -> &mut Place {
+        while self.hosts.len() <= host {
+            self.hosts.push(Place::new());
+        }
+        &mut self.hosts[host]
+    }
+}
+
+impl Tap<SimPacket> for Places {
+    fn event(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket) {
+        let at = at.to_instant();
+        match event {
+            TapEvent::NicSent { host, .. } => self.host(host.index()).see(at, 0, packet),
+            TapEvent::Received { host } if packet.is_intact() => {
+                self.host(host.index()).see(at, 0, packet);
+            }
+            TapEvent::PortQueued { port, .. } => self.middle.see(at, port.0, packet),
+            TapEvent::Dropped {
+                port,
+                reason:
+                    DropReason::Full
+                    | DropReason::OverThreshold
+                    | DropReason::PoolExhausted
+                    | DropReason::Early
+                    | DropReason::PacketLimit,
+            } => self.middle.see(at, port.0, packet),
+            _ => {}
+        }
+    }
+}
+
+/// Runs `experiment` and explains it from captures alone.
+///
+/// # Errors
+/// Those of [`Experiment::run`].
+pub fn observe(
+    experiment: &Experiment,
+    registry: &Registry,
+    least: Duration,
+) -> Result<Observed, RunError> {
+    let mut trace = Vec::new();
+    let context = RunContext {
+        trace: Some(&mut trace),
+        ..RunContext::default()
+    };
+    let places = Places {
+        hosts: Vec::new(),
+        middle: Place::new(),
+    };
+    let (_, places) = experiment.watch(registry, context, places)?;
+    let truth = true_gaps(told::events(&trace), least);
+    let mut found = Vec::new();
+    let addresses: Vec<_> = (0..places.hosts.len())
+        .map(|n| {
+            let host = narrows_experiment::net::packet::HostId(n as u32);
+            experiment.network.common.ip.address_of(host)
+        })
+        .collect();
+    for (host, place) in places.hosts.into_iter().enumerate() {
+        for (gap, [client, server]) in place.gaps() {
+            let ends = ends_of(&gap, client, server);
+            let own = ends[0].ip() == addresses[host];
+            let place = if own {
+                Vantage::Sender
+            } else {
+                Vantage::Receiver
+            };
+            found.push(Found { ends, place, gap });
+        }
+    }
+    for (gap, [client, server]) in places.middle.gaps() {
+        let ends = ends_of(&gap, client, server);
+        found.push(Found {
+            ends,
+            place: Vantage::Middle,
+            gap,
+        });
+    }
+    Ok(Observed { truth, found })
+}
+
+/// Runs `cases` on `threads` threads and holds what is found against the truth. `done` is told the
+/// number of runs that have ended.
+///
+/// # Errors
+/// The first case that could not be run, and why.
+pub fn score(
+    cases: &[Case],
+    registry: &Registry,
+    threads: usize,
+    cancel: &AtomicBool,
+    done: impl Fn(usize) + Sync,
+) -> Result<Score, String> {
+    let next = AtomicUsize::new(0);
+    let ended = AtomicUsize::new(0);
+    let total = Mutex::new((Score::default(), None));
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(|| {
+                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if cancel.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let score = score_of(case, registry);
+                    let mut total = total.lock().unwrap_or_else(|e| e.into_inner());
+                    match score {
+                        Ok(score) => total.0.join(&score),
+                        Err(why) => {
+                            total.1.get_or_insert(why);
+                        }
+                    }
+                    drop(total);
+                    done(ended.fetch_add(1, Ordering::Relaxed) + 1);
+                }
+            });
+        }
+    });
+    let (score, failed) = total.into_inner().unwrap_or_else(|e| e.into_inner());
+    failed.map_or(Ok(score), Err)
+}
+
+/// One run.
+fn score_of(case: &Case, registry: &Registry) -> Result<Score, String> {
+    let loaded = Loaded::parse(&case.name, &case.text, registry)
+        .map_err(|e| format!("{}: {e}", case.name))?;
+    let experiment = loaded.experiment;
+    let observed =
+        observe(&experiment, registry, case.rtt).map_err(|e| format!("{}: {e}", case.name))?;
+    let mut score = Score {
+        runs: 1,
+        ..Score::default()
+    };
+    let counted = case.rtt * 5 / 2 + Duration::from_micros(200);
+    for place in [Vantage::Sender, Vantage::Middle, Vantage::Receiver] {
+        score.add(
+            place,
+            &observed.truth,
+            &observed.found,
+            case.rtt * 2,
+            counted,
+        );
+    }
+    Ok(score)
+}
