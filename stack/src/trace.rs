@@ -9,6 +9,12 @@ use narrows_congestion::{ByteCount, CaState, CongestionEvent, Duration, Instant,
 pub trait TraceSink: Send {
     /// `event` happened at `now`.
     fn event(&mut self, now: Instant, event: &TraceEvent);
+
+    /// Whether it wants [`TraceEvent::Held`], which comes each time that the connection is asked for a
+    /// segment and has none.
+    fn wants_held(&self) -> bool {
+        false
+    }
 }
 
 impl<F: FnMut(Instant, &TraceEvent) + Send> TraceSink for F {
@@ -85,7 +91,8 @@ pub enum TraceEvent {
     TailLossProbe,
     /// The last reduction was spurious and has been undone.
     Undo(Spurious),
-    /// Nothing leaves for now; told each time that is found, also for the same reason as before.
+    /// Nothing leaves for now; told to those who [want it](TraceSink::wants_held), each time that is
+    /// found, also for the same reason as before.
     Held(Held),
     /// An acknowledgement was put off until its timer fired (RFC 9293 section 3.8.6.3).
     DelayedAck,

@@ -100,6 +100,8 @@ fn a_trace_holds_every_timeout_with_its_cause_and_changes_nothing() {
         "timeout",
         "tail-loss-probe",
         "undo",
+        "held",
+        "delayed-ack",
     ];
     for event in events.keys() {
         assert!(known.contains(event), "{event}");

@@ -157,6 +157,10 @@ impl Sink {
 }
 
 impl TraceSink for Sink {
+    fn wants_held(&self) -> bool {
+        true
+    }
+
     fn event(&mut self, now: Instant, event: &TraceEvent) {
         // Writing to a string does not fail.
         match event {

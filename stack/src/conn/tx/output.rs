@@ -103,7 +103,7 @@ impl<T: TcpTypes> Connection<T> {
         if self.ack.is_due() || self.challenge_due {
             return Some(self.pure_ack(now, out));
         }
-        if self.trace.is_some() {
+        if self.trace.as_ref().is_some_and(|sink| sink.wants_held()) {
             self.trace_held(now);
         }
         None
