@@ -6,7 +6,6 @@ use narrows::driver::tokio::{Stack, TcpStream};
 use narrows::{Duration, Instant};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tokio::io::AsyncReadExt;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
