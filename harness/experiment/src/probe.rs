@@ -5,15 +5,19 @@
 //! [`ProbeKinds`]; users add theirs.
 
 mod flow;
+mod pause;
 mod queue;
 mod rate;
 mod rtt;
+mod tier;
 mod time_sequence;
 
 pub use flow::FlowProbe;
+pub use pause::PauseProbe;
 pub use queue::QueueProbe;
 pub use rate::RateProbe;
 pub use rtt::RttProbe;
+pub use tier::TierProbe;
 pub use time_sequence::TimeSequenceProbe;
 
 use crate::host::{SimPacket, TcpHost};
@@ -24,7 +28,7 @@ use crate::net::graph::Graph;
 use crate::net::network::Network;
 use crate::net::packet::{HostId, PortId};
 use crate::registry::unknown;
-use crate::sim::tap::TapEvent;
+use crate::sim::tap::{PauseEvent, TapEvent};
 use crate::sim::time::SimTime;
 use crate::traffic::HostApp;
 use std::any::TypeId;
@@ -112,6 +116,11 @@ pub struct View<'a> {
 pub trait PacketListener: fmt::Debug {
     /// `event` happened to `packet` at `at`; as [`Tap::event`](crate::sim::tap::Tap::event).
     fn packet(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket);
+
+    /// A pause frame was sent or obeyed; as [`Tap::pause`](crate::sim::tap::Tap::pause).
+    fn pause(&mut self, at: SimTime, event: PauseEvent) {
+        let _ = (at, event);
+    }
 }
 
 /// A listener of an instrument, which it shares with the run.
@@ -224,6 +233,14 @@ impl ProbeKinds {
             ProbeKind::new::<RateProbe>(
                 "rate",
                 "the rate of a counter of ports, polled at several periods as switch pollers do",
+            ),
+            ProbeKind::new::<TierProbe>(
+                "tier",
+                "offered, dropped and marked bits and the utilisation of all ports from one tier to another",
+            ),
+            ProbeKind::new::<PauseProbe>(
+                "pause",
+                "for how long pause frames hold ports, and how many there are",
             ),
             ProbeKind::new::<FlowProbe>(
                 "flow",

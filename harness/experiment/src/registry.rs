@@ -5,7 +5,7 @@ use crate::knob::{Kind, KnobError, Knobs, Section};
 use crate::metric::Metrics;
 use crate::model::network::{Common, GRAPH};
 use crate::model::queue::Discipline;
-use crate::model::{Cpu, Expect, Experiment, Link, Nic, Path, Queue, Run, Show, change};
+use crate::model::{Cpu, Expect, Experiment, Link, Nic, Path, Pause, Queue, Run, Show, change};
 use crate::net::discipline::DisciplineRegistry;
 use crate::net::topology::Topologies;
 use crate::probe::ProbeKinds;
@@ -122,6 +122,7 @@ impl Registry {
             listed("network", None, &usual.network.common),
             listed("network.link", None, &usual.network.link),
             listed("network.queue", None, &usual.network.queue),
+            listed("network.pause", None, &usual.network.pause),
             listed("host.nic", None, &usual.host.nic),
             listed("host.cpu", None, &usual.host.cpu),
             listed("host.tcp", None, &usual.host.tcp),
@@ -155,6 +156,7 @@ impl Registry {
             | ["network", "trunk", "queue", key]
             | ["change", _, "queue", key]
             | ["network", "queue", key] => of::<Queue>(key),
+            ["network", "pause", key] => of::<Pause>(key),
             ["network", key] => of::<Common>(key),
             ["host", "nic", key] | ["group", _, "nic", key] => of::<Nic>(key),
             ["host", "cpu", key] | ["group", _, "cpu", key] => of::<Cpu>(key),

@@ -18,7 +18,7 @@ use crate::net::packet::HostId;
 use crate::probe::Listener;
 use crate::registry::Registry;
 use crate::scenario::{Outcome, Recording, RunContext, Unrecorded};
-use crate::sim::tap::{NoTap, Tap, TapEvent};
+use crate::sim::tap::{NoTap, PauseEvent, Tap, TapEvent};
 use crate::sim::time::SimTime;
 use crate::sim::world::{Outcome as Ended, World};
 use crate::traffic::{Broken, HostApp};
@@ -148,6 +148,15 @@ impl<T: Tap<SimPacket>> Tap<SimPacket> for TapAndListeners<T> {
         }
         for listener in &self.listeners {
             listener.borrow_mut().packet(at, event, packet);
+        }
+    }
+
+    fn pause(&mut self, at: SimTime, event: PauseEvent) {
+        if T::ACTIVE {
+            self.tap.pause(at, event);
+        }
+        for listener in &self.listeners {
+            listener.borrow_mut().pause(at, event);
         }
     }
 }

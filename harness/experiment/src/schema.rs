@@ -3,7 +3,7 @@
 use crate::knob::{About, Kind, Knobs, Quantity};
 use crate::model::network::{Common, GRAPH};
 use crate::model::queue::Discipline;
-use crate::model::{Cpu, Expect, Experiment, Link, Nic, Queue, Run, Show, change};
+use crate::model::{Cpu, Expect, Experiment, Link, Nic, Pause, Queue, Run, Show, change};
 use crate::registry::Registry;
 use crate::scenario::spec::TcpSpec;
 use serde_json::{Map, Value, json};
@@ -42,6 +42,10 @@ pub fn schema(registry: &Registry) -> Value {
     network.extend(table([
         ("link", link()),
         ("queue", queue()),
+        (
+            "pause",
+            object(of::<Pause>(&|key| get(&usual.network.pause, key))),
+        ),
         ("trunk", port()),
         (
             "port",

@@ -22,6 +22,7 @@ macro_rules! shipped {
 
 /// All of them.
 pub const ALL: &[Shipped] = shipped![
+    "ce-merging",
     "dctcp-queue",
     "dumbbell",
     "enobufs",
@@ -31,10 +32,14 @@ pub const ALL: &[Shipped] = shipped![
     "link-failure",
     "microbursts",
     "modern",
+    "pause",
+    "pause-victim",
     "rack-coalesce",
+    "racks",
     "ring-all-reduce",
     "shuffle",
     "small-writes",
+    "split-output",
     "two-senders",
     "web-search",
 ];

@@ -276,6 +276,24 @@ pub(super) fn all() -> Vec<Metric> {
         )
         .of_run(),
         Metric::new(
+            ("pauses", "pause frames", ""),
+            Lower,
+            "Pause frames that switches sent to say that their memory fills up, those that renew a pause included.",
+            |s| ports(s, |p| p.pause.xoff_sent),
+        )
+        .of_run(),
+        Metric::new(
+            ("paused", "longest pause", ""),
+            Lower,
+            "Share of the time after the warm-up in which the port that was paused longest could not begin a frame.",
+            |s| {
+                let ports = s.run.ports.iter();
+                let longest = ports.map(|p| p.pause.paused.as_nanos()).max()?;
+                Some(Measured::Ratio(longest as f64 / 1e9 / seconds(s)?))
+            },
+        )
+        .of_run(),
+        Metric::new(
             ("max_queue", "longest queue", "bytes"),
             Neither,
             "The longest queue of any switch port after the warm-up, as the port counts.",

@@ -17,6 +17,7 @@ impl Experiment {
         }
         all.section("network.link", &self.network.link);
         all.section("network.queue", &self.network.queue);
+        all.section("network.pause", &self.network.pause);
         all.settings("network.trunk", &self.network.trunk);
         for (pattern, settings) in &self.network.ports {
             all.settings(&format!("network.port.{}", quoted(pattern)), settings);

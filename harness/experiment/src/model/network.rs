@@ -2,11 +2,13 @@
 
 use super::Invalid;
 use super::link::{IMPAIRMENTS, Link};
+use super::pause::{Flow, Pause};
 use super::queue::Queue;
 use super::settings::Settings;
 use crate::knob;
 use crate::knob::{Choice, Kind, Knob, KnobError, Knobs, Section};
 
+use crate::net::buffer::PoolSpec;
 use crate::net::graph::{
     Attachment, Egress, Graph, NodeId, Override, SwitchSpec, TieOrder, TopologyError,
 };
@@ -20,7 +22,7 @@ use crate::scenario::network as words;
 use crate::scenario::spec::{SharedBuffer, Ties};
 use crate::sim::time::SimTime;
 use crate::traffic::Family;
-use narrows::Duration;
+use narrows::{ByteCount, Duration};
 use std::collections::BTreeMap;
 
 /// The network of an experiment.
@@ -34,6 +36,8 @@ pub struct Network {
     pub link: Link,
     /// The queue of each switch port, likewise.
     pub queue: Queue,
+    /// Whether and how switches pause those who send to them.
+    pub pause: Pause,
     /// What is different at the links between switches.
     pub trunk: Settings,
     /// What is different at some ports, by their pattern; later ones come after earlier ones.
@@ -51,6 +55,8 @@ pub struct Common {
     pub ip: Family,
     /// Memory that all ports of a switch share.
     pub shared_buffer: Option<SharedBuffer>,
+    /// Of that, what each port has to itself.
+    pub port_reserve: ByteCount,
     /// For what a switch chooses among equal paths.
     pub multipath: Per,
     /// A flow that is silent for longer begins another flowlet.
@@ -110,6 +116,7 @@ impl Default for Network {
                 mtu: 1_500,
                 ip: Family::Ipv4,
                 shared_buffer: None,
+                port_reserve: ByteCount::ZERO,
                 multipath: Per::Flow,
                 flowlet_gap: Duration::from_micros(500),
                 salt: Salt::PerSwitch,
@@ -122,6 +129,7 @@ impl Default for Network {
             sizes: Vec::new(),
             link: Link::default(),
             queue: Queue::default(),
+            pause: Pause::default(),
             trunk: Settings::default(),
             ports: Vec::new(),
         }
@@ -136,6 +144,8 @@ impl Knobs for Common {
         knob! { ip: "ip", "IP version", Kind::Choice(&["v4", "v6"]), "Which IP the hosts use." },
         knob! { shared_buffer: "shared_buffer", "shared buffer", Kind::Or("off", &Kind::Text("4MB or 4MB:1/4")),
         "Memory that all ports of a switch share, each up to alpha times what is free, beside their own limits.", "Choudhury and Hahne 1998" },
+        knob! { port_reserve: "port_reserve", "port reserve", Kind::Size { least: 0, most: 1 << 40 },
+        "Of the shared buffer, what each port of a switch has to itself; only what it holds beyond that comes out of the pool that is left." },
         knob! { multipath: "multipath", "path choice", Kind::Choice(&["flow", "flowlet", "packet"]),
         "For what a switch chooses among equal paths.", "RFC 2992, CONGA (SIGCOMM 2014)" },
         knob! { flowlet_gap: "flowlet_gap", "flowlet gap", Kind::SPAN,
@@ -247,8 +257,20 @@ impl Network {
             .common
             .shared_buffer
             .map(words::pool)
+            .map(|pool| PoolSpec {
+                reserve: self.common.port_reserve,
+                ..pool
+            })
             .into_iter()
             .collect();
+        if self.common.port_reserve != ByteCount::ZERO && pool.is_none() {
+            let why = "is a part of the shared buffer: set network.shared_buffer, too";
+            return Err(Invalid::new("network.port_reserve", why));
+        }
+        if self.pause.mode != Flow::Off && pool.is_some() {
+            let why = "counts memory where packets come in: leave network.shared_buffer off";
+            return Err(Invalid::new("network.pause.mode", why));
+        }
         let queue = |port: &Port, at: &str| {
             let queue = &port.queue;
             let (rate, mtu) = (port.link.rate, self.common.mtu);
@@ -307,6 +329,7 @@ impl Network {
             }
         }
         // By port, what it is by now: a later pattern changes what an earlier one left.
+        graph.set_pause(self.pause.spec(self.common.mtu));
         let mut changed: BTreeMap<PortId, Port> = BTreeMap::new();
         for (pattern, settings) in &self.ports {
             let at = format!("network.port.\"{pattern}\"");

@@ -1,11 +1,12 @@
 //! `queue`: the buffer of a switch port, and its discipline.
 
 use crate::knob;
-use crate::knob::{Kind, Knob, Knobs, Quantity, Section};
+use crate::knob::{Choice, Kind, Knob, Knobs, Quantity, Section};
 use crate::net::discipline::codel::CodelSpec;
 use crate::net::discipline::drr::DrrSpec;
 use crate::net::discipline::fq_codel::FqCodelSpec;
 use crate::net::discipline::red::{AboveMax, RedSpec};
+use crate::net::discipline::split::{SplitSpec, Turns};
 use crate::net::discipline::strict_priority::StrictPrioritySpec;
 use crate::net::discipline::tail::{NotCapable, Threshold};
 use crate::net::discipline::trimming::TrimmingSpec;
@@ -49,6 +50,23 @@ pub struct Queue {
     pub flows: Option<u32>,
     /// Trimming: what the queue of headers holds.
     pub headers: Option<QueueLimit>,
+    /// Drop-tail, ECN step: queues by ingress that the buffer is split into.
+    pub split: Option<u32>,
+    /// How they take turns.
+    pub split_turns: Option<SplitTurns>,
+}
+
+/// How the queues of a split buffer take turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SplitTurns {
+    /// A packet each.
+    Packet,
+    /// Deficit round robin by bytes, a full packet in a turn.
+    Byte,
+}
+
+impl Choice for SplitTurns {
+    const ALL: &'static [(Self, &'static str)] = &[(Self::Packet, "packet"), (Self::Byte, "byte")];
 }
 
 /// The queue disciplines by name.
@@ -157,6 +175,8 @@ impl Default for Queue {
             quantum: None,
             flows: None,
             headers: None,
+            split: None,
+            split_turns: None,
         }
     }
 }
@@ -191,11 +211,15 @@ impl Knobs for Queue {
         "Of fq-codel, drr: number of flow queues [1024].", "RFC 8290 section 5.2.6" },
         knob! { headers: "headers", "header queue", Kind::Or("off", &Kind::Queue { least: 1 }),
         "Of trimming: what the queue of headers holds [as much as the limit]." },
+        knob! { split: "split", "split output", Kind::Or("off", &Kind::Whole { least: 1, most: 64 }),
+        "Of drop-tail, ecn-step: queues that the buffer is split into evenly; a packet goes to that of its ingress port modulo their number, and they are served in turn. A threshold is each queue's." },
+        knob! { split_turns: "split_turns", "turns of the split", Kind::Or("off", &Kind::Choice(&["packet", "byte"])),
+        "Of split: what a queue sends in its turn, a packet, or by deficit round robin a full packet's bytes [packet]." },
     ];
 }
 
 /// The keys that only some disciplines have, with those.
-const ONLY: [(&str, &[Discipline]); 11] = [
+const ONLY: [(&str, &[Discipline]); 13] = [
     ("threshold", &[Discipline::EcnStep]),
     ("min", &[Discipline::Red]),
     ("max", &[Discipline::Red]),
@@ -207,6 +231,8 @@ const ONLY: [(&str, &[Discipline]); 11] = [
     ("quantum", &[Discipline::FqCodel, Discipline::Drr]),
     ("flows", &[Discipline::FqCodel, Discipline::Drr]),
     ("headers", &[Discipline::Trimming]),
+    ("split", &[Discipline::DropTail, Discipline::EcnStep]),
+    ("split_turns", &[Discipline::DropTail, Discipline::EcnStep]),
 ];
 
 impl Queue {
@@ -222,6 +248,10 @@ impl Queue {
                 let of = of.join(" and ");
                 return Err((key, format!("{has} has none: it is a value of {of}")));
             }
+        }
+        if self.split_turns.is_some() && self.split.is_none() {
+            let why = "there are no queues to take turns: set split, too".to_owned();
+            return Err(("split_turns", why));
         }
         Ok(())
     }
@@ -239,10 +269,34 @@ impl Queue {
     ) -> Result<PortSpec, (&'static str, String)> {
         let discipline = self.discipline_spec(rate, mtu, own);
         Ok(PortSpec {
-            discipline: discipline.map_err(|why| ("discipline", why))?,
+            discipline: self.split(discipline.map_err(|why| ("discipline", why))?, mtu),
             in_service: in_service(self.counting),
             pool,
             ..PortSpec::new(port_capacity(self.limit, self.counting))
+        })
+    }
+
+    /// A first-in, first-out discipline in each queue of the split, if there is one.
+    fn split(&self, discipline: DisciplineSpec, mtu: u32) -> DisciplineSpec {
+        let Some(queues) = self.split else {
+            return discipline;
+        };
+        let step = match discipline {
+            DisciplineSpec::EcnStep {
+                threshold,
+                not_capable,
+            } => Some((threshold, not_capable)),
+            _ => None,
+        };
+        DisciplineSpec::Split(SplitSpec {
+            turns: match self.split_turns {
+                Some(SplitTurns::Byte) => Turns::Byte {
+                    quantum: link::Framing::Ethernet.buffer_len(mtu).max(256),
+                },
+                Some(SplitTurns::Packet) | None => Turns::Packet,
+            },
+            step,
+            ..SplitSpec::new(queues)
         })
     }
 

@@ -65,6 +65,7 @@ impl Experiment {
                 check_queue(registry, key, value)?;
                 network.queue.set(key, value)
             }
+            ["pause", key] => network.pause.set(key, value),
             ["trunk", section, key] => {
                 let key = format!("{section}.{key}");
                 try_port(registry, network.plain(), &key, value)?;
@@ -94,7 +95,8 @@ impl Experiment {
                     let sizes = shape.map_or(&[][..], |shape| shape.parameters());
                     let Some(size) = sizes.iter().find(|p| p.name == *key) else {
                         known.extend(sizes.iter().map(|p| p.name.to_owned()));
-                        known.extend(["link", "queue", "trunk", "port"].map(str::to_owned));
+                        known
+                            .extend(["link", "queue", "pause", "trunk", "port"].map(str::to_owned));
                         return Err(KnobError::unknown(key, known.iter().map(String::as_str)));
                     };
                     let number = value.replace('_', "").parse().ok();
@@ -114,7 +116,7 @@ impl Experiment {
             },
             other => Err(KnobError::unknown(
                 &other.join("."),
-                ["link", "queue", "trunk", "port"].into_iter(),
+                ["link", "queue", "pause", "trunk", "port"].into_iter(),
             )),
         }
     }

@@ -40,6 +40,8 @@ impl Knobs for TcpSpec {
         "Largest segment payload; off is what the MTU leaves." },
         knob! { local_drop: "local_drop", "local drop", Kind::Name("local-drop policy"),
         "What a segment means that the host's own NIC queue refused.", "FreeBSD tcp_output, Linux tcp_enter_cwr" },
+        knob! { dscp: "dscp", "DSCP", Kind::Whole { least: 0, most: 63 },
+        "Differentiated services code point of its packets; the upper three bits are the traffic class at switches.", "RFC 2474" },
         knob! { timer_tick: "timer_tick", "timer tick", Kind::Time { least: 0, most: 1_000_000_000 },
         "Resolution of the hosts' timers; 0 is exact." },
     ];

@@ -154,7 +154,8 @@ fn transfers(key: &str, outcome: &RunOutcome) -> Table {
 fn ports(key: &str, outcome: &RunOutcome) -> Table {
     let mut header = format!(
         "{KEY},port,from_tier,to_tier,packets,bytes,utilisation,max_queue_packets,\
-         max_queue_bytes,marks,trimmed"
+         max_queue_bytes,marks,trimmed,dropped_bytes,pause.xoff_sent,pause.xon_sent,\
+         pause.received,paused_ns,max_memory_bytes"
     );
     for reason in DropReason::ALL {
         let _ = write!(header, ",drops.{}", reason.name());
@@ -167,7 +168,7 @@ fn ports(key: &str, outcome: &RunOutcome) -> Table {
         }
         let _ = write!(
             rows,
-            "{key},{},{},{},{},{},{},{},{},{},{}",
+            "{key},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
             cell(&p.name),
             cell(&p.tiers.0),
             cell(&p.tiers.1),
@@ -178,6 +179,12 @@ fn ports(key: &str, outcome: &RunOutcome) -> Table {
             p.max_bytes,
             p.marks,
             p.trimmed,
+            p.dropped_bytes,
+            p.pause.xoff_sent,
+            p.pause.xon_sent,
+            p.pause.received,
+            p.pause.paused.as_nanos(),
+            p.pause.max_held,
         );
         for reason in DropReason::ALL {
             let _ = write!(rows, ",{}", p.dropped(reason));

@@ -4,6 +4,7 @@ use crate::host::SimPacket;
 use crate::host::trace::Lines;
 use crate::model::change::What;
 use crate::model::link::IMPAIRMENTS;
+use crate::model::pause::Flow;
 use crate::model::{Change as Asked, Experiment, Invalid};
 use crate::net::change::{Change, RECEIVE_RING};
 use crate::net::graph::{Graph, NodeId};
@@ -285,6 +286,11 @@ fn of_port(
     let invalid = |key: &str, why: String| Invalid::new(format!("change.{n}.{key}"), why);
     if matches!(graph.ends(port), Some((NodeId::Host(_), _))) && asked.set.has_any("queue.") {
         let why = "a NIC's queue cannot change while a network runs".to_owned();
+        return Err(invalid("queue", why));
+    }
+    if experiment.network.pause.mode != Flow::Off && asked.set.has_any("queue.") {
+        let why =
+            "queues of switches that pause stay as they are: leave network.pause off".to_owned();
         return Err(invalid("queue", why));
     }
     let was = experiment.network.port_at(graph, port)?;

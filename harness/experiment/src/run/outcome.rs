@@ -1,6 +1,7 @@
 //! What a run gave.
 
 use crate::net::nic::HostStats;
+use crate::net::pause::PauseStats;
 use crate::net::stats::DropReason;
 use crate::probe::Reading;
 use crate::scenario::{Outcome, Unrecorded};
@@ -110,6 +111,10 @@ pub struct PortOutcome {
     pub max_packets: u32,
     /// The same in bytes.
     pub max_bytes: u64,
+    /// Bytes of the packets that were dropped, as the buffer counts them.
+    pub dropped_bytes: u64,
+    /// Pause frames, and how long they held it; the most memory is of the whole run.
+    pub pause: PauseStats,
     pub(super) drops: [u64; DropReason::ALL.len()],
 }
 

@@ -5,6 +5,8 @@
 //! |---|---|
 //! | `drop` | `port`, `reason`, and the packet: `from`, `to`, `seq`, `bytes` of payload |
 //! | `mark`, `trim` | `port` and the packet: Congestion Experienced, and payload that was cut |
+//! | `xoff`, `xon` | `port`, a switch's that sends a pause frame or the end of one; with `classes` those that are meant, if not all |
+//! | `pause`, `resume` | `port`, which begins no frame, for `for_ns`; or goes on |
 //! | `refused` | `port`, a NIC that had no room, and the packet |
 //! | `transfer` | `traffic`, `from`, `to`, `bytes`, `took_ns`: the last byte is with the application |
 //! | `failed` | `traffic`, `to`: an application gave up on a transfer |
@@ -15,7 +17,7 @@ use crate::host::trace::Lines;
 use crate::net::graph::{Graph, NodeId};
 use crate::net::packet::{HostId, PortId};
 use crate::probe::PacketListener;
-use crate::sim::tap::TapEvent;
+use crate::sim::tap::{PauseEvent, PauseSignal, TapEvent};
 use crate::sim::time::SimTime;
 use crate::traffic::{AppEvent, Log};
 
@@ -77,6 +79,37 @@ impl PacketListener for Ports {
             }
             _ => {}
         }
+    }
+
+    fn pause(&mut self, at: SimTime, event: PauseEvent) {
+        let (event, port, classes, span) = match event {
+            PauseEvent::Sent {
+                port,
+                signal,
+                classes,
+            } => match signal {
+                PauseSignal::Xoff => ("xoff", port, classes, None),
+                PauseSignal::Xon => ("xon", port, classes, None),
+            },
+            PauseEvent::Obeyed {
+                port,
+                span,
+                classes,
+            } if span > SimTime::ZERO => ("pause", port, classes, Some(span)),
+            PauseEvent::Obeyed { port, classes, .. } => ("resume", port, classes, None),
+        };
+        let port = self.names.get(port.index()).map_or("", String::as_str);
+        let span = span.map_or(String::new(), |span| {
+            format!(",\"for_ns\":{}", span.as_nanos())
+        });
+        let classes = (0..8).filter(|class| classes != u8::MAX && classes >> class & 1 == 1);
+        let classes: Vec<String> = classes.map(|class| class.to_string()).collect();
+        let classes = match classes.is_empty() {
+            true => String::new(),
+            false => format!(",\"classes\":[{}]", classes.join(",")),
+        };
+        let fields = format_args!(",\"port\":\"{port}\"{span}{classes}");
+        self.lines.add(at.to_instant(), event, fields);
     }
 }
 

@@ -10,6 +10,7 @@ use crate::net::graph::{Graph, NodeId};
 use crate::net::link::Framing;
 use crate::net::nic::HostStats;
 use crate::net::packet::{HostId, PortId};
+use crate::net::pause::PauseStats;
 use crate::net::stats::{DropReason, PortStats};
 use crate::probe::{Instrument, View};
 use crate::scenario::Outcome;
@@ -44,7 +45,7 @@ struct Snapshot {
     /// By host, by connection in its order of opening.
     ends: Vec<Vec<End>>,
     /// By port.
-    ports: Vec<(PortStats, Depth)>,
+    ports: Vec<(PortStats, PauseStats, Depth)>,
     /// By traffic.
     failed: Vec<u64>,
     /// By host.
@@ -264,7 +265,7 @@ impl<'a> Watch<'a> {
         let span = (end.at - from).as_nanos().max(1);
         let mut all = Vec::with_capacity(end.ports.len());
         for (port, (before, after)) in self.graph.ports().zip(warm.ports.iter().zip(&end.ports)) {
-            let ((was, queued_then), (is, queued_now)) = (before, after);
+            let ((was, paused_then, queued_then), (is, paused_now, queued_now)) = (before, after);
             let Some((from, to)) = self.graph.ends(port) else {
                 continue;
             };
@@ -298,6 +299,8 @@ impl<'a> Watch<'a> {
                 trimmed: is.trimmed - was.trimmed,
                 max_packets: is.max_packets,
                 max_bytes: is.max_bytes,
+                dropped_bytes: is.dropped_bytes - was.dropped_bytes,
+                pause: paused_now.since(paused_then),
                 drops,
             });
         }
@@ -337,7 +340,8 @@ impl Snapshot {
         let ends = ends.collect();
         let ports = (0..world.network().ports()).map(PortId).map(|port| {
             let queued = world.network_mut().queued(at, port);
-            (world.network().stats(port).clone(), queued)
+            let pause = world.network().pause_stats(at, port);
+            (world.network().stats(port).clone(), pause, queued)
         });
         let ports = ports.collect();
         let hosts = world.hosts().iter().zip((0..).map(HostId));

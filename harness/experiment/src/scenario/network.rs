@@ -34,6 +34,7 @@ pub(crate) fn port_capacity(limit: QueueLimit, counting: QueueCounting) -> Capac
 pub(crate) fn pool(shared: SharedBuffer) -> PoolSpec {
     PoolSpec {
         size: shared.size,
+        reserve: narrows::ByteCount::ZERO,
         alpha_num: shared.alpha.0,
         alpha_den: shared.alpha.1,
     }

@@ -333,6 +333,8 @@ pub struct TcpSpec {
     /// What a segment means that the host's own device refused, by registry name: `requeue`,
     /// `reset`.
     pub local_drop: String,
+    /// Differentiated services code point of its packets, 0 to 63.
+    pub dscp: u32,
 }
 
 impl TcpSpec {
@@ -480,6 +482,7 @@ impl Default for IncastSpec {
                 undo_spurious: true,
                 nagle: false,
                 local_drop: "requeue".to_owned(),
+                dscp: 0,
             },
             seed: 1,
             repetition: 0,

@@ -75,6 +75,7 @@ pub fn config(spec: &TcpSpec, mtu: u32, registry: &Registry) -> Result<TcpConfig
             EcnUse::Classic => EcnMode::Classic,
         },
         initial_window: InitialWindow::Segments(spec.initial_window),
+        dscp: u8::try_from(spec.dscp).unwrap_or(0),
         idle_restart: spec.idle_restart,
         nagle: spec.nagle,
         local_drop: registry

@@ -5,4 +5,5 @@ mod determinism;
 mod guide;
 mod host;
 mod own_experiment;
+mod switches;
 mod trace;

@@ -6,8 +6,13 @@
 //! `alpha / (1 + n alpha)` of the pool. As in the paper the packet that arrives is not counted,
 //! so a port may exceed its threshold by less than a packet; the pool itself is never exceeded.
 //!
-//! Leaves out: room reserved for a port, headroom for pause, cells (a packet takes its bytes),
-//! and push-out of packets that are in at other ports.
+//! Each port may have a reserve of the memory to itself, as in the switches whose data sheets speak of
+//! a minimum for each port and a common pool (Cisco's Catalyst 3750-X: 2 MB for 24 ports): what it
+//! holds up to that is its own, what it holds beyond comes out of the common pool, whose rule then
+//! counts only that.
+//!
+//! Leaves out: headroom for pause (see [`super::pause`]), cells (a packet takes its bytes), and
+//! push-out of packets that are in at other ports.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -99,8 +104,10 @@ impl Limit {
 /// A buffer that ports share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolSpec {
-    /// Its size.
+    /// Its size, the reserves of its ports included.
     pub size: ByteCount,
+    /// What each of its ports has to itself.
+    pub reserve: ByteCount,
     /// Numerator of alpha.
     pub alpha_num: u32,
     /// Denominator of alpha; not zero.
@@ -119,6 +126,9 @@ pub(crate) enum PoolVerdict {
 #[derive(Debug)]
 pub(crate) struct Pool {
     spec: PoolSpec,
+    /// What ports share: all but their reserves.
+    common: u64,
+    /// Of that.
     used: u64,
     max_used: u64,
     /// Ports that hold something, by their next departure; may name one that has left since.
@@ -126,8 +136,13 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    pub(crate) fn new(spec: PoolSpec) -> Self {
+    /// Of so many ports.
+    pub(crate) fn new(spec: PoolSpec, ports: u32) -> Self {
         Self {
+            common: spec
+                .size
+                .get()
+                .saturating_sub(spec.reserve.get() * u64::from(ports)),
             spec,
             used: 0,
             max_used: 0,
@@ -144,10 +159,15 @@ impl Pool {
     /// The same once `freed` bytes have been given back.
     #[inline]
     pub(crate) fn verdict_after(&self, freed: u64, held: u64, len: u32) -> PoolVerdict {
-        let used = self.used.saturating_sub(freed);
-        let free = self.spec.size.get().saturating_sub(used);
-        if u64::from(len) > free {
+        let used = self.used.saturating_sub(self.shared(held, freed));
+        let free = self.common.saturating_sub(used);
+        let taken = self.shared(held, len.into());
+        if taken > free {
             return PoolVerdict::Exhausted;
+        }
+        let held = held.saturating_sub(self.spec.reserve.get());
+        if taken == 0 {
+            return PoolVerdict::Admit; // It is within the port's reserve.
         }
         let threshold = u128::from(self.spec.alpha_num) * u128::from(free);
         if u128::from(held) * u128::from(self.spec.alpha_den) < threshold {
@@ -157,14 +177,27 @@ impl Pool {
         }
     }
 
+    /// Of `bytes` on top of the `held` ones of a port, those that come out of the common pool.
     #[inline]
-    pub(crate) fn take(&mut self, len: u32) {
-        self.used += u64::from(len);
+    fn shared(&self, held: u64, bytes: u64) -> u64 {
+        let reserve = self.spec.reserve.get();
+        if reserve == 0 {
+            return bytes;
+        }
+        (held + bytes).saturating_sub(reserve) - held.saturating_sub(reserve)
+    }
+
+    /// A port that held so much takes `len` bytes.
+    #[inline]
+    pub(crate) fn take(&mut self, held: u64, len: u32) {
+        self.used += self.shared(held, len.into());
         self.max_used = self.max_used.max(self.used);
     }
 
+    /// `bytes` have left a port that still holds `held`.
     #[inline]
-    pub(crate) fn give_back(&mut self, bytes: u64) {
+    pub(crate) fn give_back(&mut self, held: u64, bytes: u64) {
+        let bytes = self.shared(held, bytes);
         debug_assert!(bytes <= self.used, "more given back than taken");
         self.used -= bytes;
     }
@@ -183,11 +216,57 @@ mod tests {
     use super::*;
 
     fn pool(size: u64, num: u32, den: u32) -> Pool {
-        Pool::new(PoolSpec {
+        with_reserve(size, 0, 0, (num, den))
+    }
+
+    fn with_reserve(size: u64, reserve: u64, ports: u32, (num, den): (u32, u32)) -> Pool {
+        let spec = PoolSpec {
             size: ByteCount::new(size),
+            reserve: ByteCount::new(reserve),
             alpha_num: num,
             alpha_den: den,
-        })
+        };
+        Pool::new(spec, ports)
+    }
+
+    /// n of 24 ports fed in turn: each at its reserve and alpha C / (1 + n alpha) of the common pool C.
+    #[test]
+    fn with_a_reserve_thresholds_settle_at_the_formula_beyond_it() {
+        for (num, den, n) in [(1, 1, 1), (1, 1, 4), (2, 1, 3), (1, 2, 24)] {
+            let (size, reserve) = (2_000_000, 20_000);
+            let mut pool = with_reserve(size, reserve, 24, (num, den));
+            let mut held = vec![0_u64; n as usize];
+            for _ in 0..size {
+                for h in &mut held {
+                    if pool.verdict(*h, 1) == PoolVerdict::Admit {
+                        pool.take(*h, 1);
+                        *h += 1;
+                    }
+                }
+            }
+            let common = size - 24 * reserve;
+            let expected =
+                reserve + common * u64::from(num) / (u64::from(den) + n * u64::from(num));
+            let near = |h: &u64| h.abs_diff(expected) <= 1;
+            assert!(held.iter().all(near), "{held:?} {expected}");
+            // What leaves, the last of it out of the reserve, gives the common pool what it had.
+            for h in held {
+                pool.give_back(0, h);
+            }
+            assert_eq!(pool.used(), 0);
+        }
+    }
+
+    #[test]
+    fn a_reserve_is_there_when_the_common_pool_is_not() {
+        let mut pool = with_reserve(3_000, 1_000, 2, (8, 1));
+        pool.take(0, 2_000);
+        assert_eq!(
+            (pool.used(), pool.verdict(0, 1_000)),
+            (1_000, PoolVerdict::Admit)
+        );
+        assert_eq!(pool.verdict(0, 1_001), PoolVerdict::Exhausted);
+        assert_eq!(pool.verdict_after(1_000, 1_000, 500), PoolVerdict::Admit);
     }
 
     /// n ports fed in turn until all are refused: each at alpha B / (1 + n alpha).
@@ -201,7 +280,7 @@ mod tests {
                 let before = pool.used();
                 for h in &mut held {
                     if pool.verdict(*h, 1) == PoolVerdict::Admit {
-                        pool.take(1);
+                        pool.take(*h, 1);
                         *h += 1;
                     }
                 }
@@ -221,11 +300,11 @@ mod tests {
     #[test]
     fn the_threshold_is_strict_and_the_pool_is_never_exceeded() {
         let mut p = pool(100, 1, 1);
-        p.take(50);
+        p.take(0, 50);
         assert_eq!(p.verdict(50, 1), PoolVerdict::OverThreshold);
         assert_eq!(p.verdict(49, 50), PoolVerdict::Admit);
         assert_eq!(p.verdict(0, 51), PoolVerdict::Exhausted);
-        p.give_back(50);
+        p.give_back(0, 50);
         assert_eq!((p.used(), p.max_used()), (0, 50));
     }
 

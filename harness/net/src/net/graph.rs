@@ -17,6 +17,7 @@ mod build;
 mod error;
 mod names;
 mod overrides;
+mod pause;
 mod tiers;
 
 #[cfg(test)]
@@ -29,6 +30,7 @@ use super::link::LinkSpec;
 use super::multipath::Multipath;
 use super::nic::NicSpec;
 use super::packet::{HostId, PortId};
+use super::pause::PauseSpec;
 use super::port::{PoolId, PortSpec};
 
 pub use build::TieOrder;
@@ -75,6 +77,9 @@ pub struct SwitchSpec {
     pub pools: Vec<PoolSpec>,
     /// How it chooses among equal paths.
     pub multipath: Multipath,
+    /// Whether and how it pauses those who send to it. Its ports' limits are then the memory for what
+    /// comes in by them.
+    pub pause: Option<PauseSpec>,
 }
 
 impl SwitchSpec {
@@ -85,6 +90,7 @@ impl SwitchSpec {
             tier: tier.into(),
             pools: Vec::new(),
             multipath: Multipath::default(),
+            pause: None,
         }
     }
 }
@@ -400,6 +406,13 @@ impl Graph {
             switch.multipath = multipath;
         }
         Ok(())
+    }
+
+    /// Sets whether and how all switches pause those who send to them.
+    pub fn set_pause(&mut self, pause: Option<PauseSpec>) {
+        for switch in &mut self.switches {
+            switch.pause = pause;
+        }
     }
 
     /// Number of hosts.

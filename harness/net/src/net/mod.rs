@@ -15,10 +15,10 @@
 //!
 //! # Left out
 //! Cut-through switching (a switch forwards when the last bit is in); the delay of the switch itself
-//! (add it to the link's); pause frames. For those the seam is [`port`]: it alone computes
-//! departures, the packets that have not left are a chain from its cursor, and an event whose time is
-//! not that of the chain's head is stale and ignored, so departures can be computed again, as they
-//! are when a link's rate [changes](change).
+//! (add it to the link's). [`port`] alone computes departures, the packets that have not left are a
+//! chain from its cursor, and an event whose time is not that of the chain's head is stale and
+//! ignored, so departures can be computed again, as they are when a link's rate [changes](change) or a
+//! NIC is told to [pause].
 
 pub mod buffer;
 pub mod change;
@@ -30,6 +30,7 @@ pub mod multipath;
 pub mod network;
 pub mod nic;
 pub mod packet;
+pub mod pause;
 pub mod port;
 #[cfg(test)]
 mod rig;
@@ -48,6 +49,7 @@ pub use multipath::{Multipath, PathChoice, Salt};
 pub use network::Network;
 pub use nic::{NicRoom, NicSpec};
 pub use packet::{HostId, Merge, Packet, PortId};
+pub use pause::{PauseKind, PauseSpec, PauseStats};
 pub use port::PortSpec;
 pub use stats::{DropReason, PortStats};
 pub use topology::{Dumbbell, FatTree, FreeGraph, LeafSpine, ParkingLot, Star};

@@ -4,6 +4,7 @@
 
 mod change;
 mod in_turn;
+mod pause;
 mod questions;
 mod receive;
 mod send;
@@ -27,6 +28,8 @@ use super::stats::DropReason;
 use super::switch::{Home, Switch};
 pub(crate) use change::Concerns;
 use change::{CHANGES, Changes};
+pub(crate) use pause::IngressParts;
+use pause::{PAUSES, Pausing};
 use receive::RECEIVES;
 
 /// Set in the id of an event that is a packet held back, not the head of a link.
@@ -64,6 +67,14 @@ pub struct Network<P> {
     changes: Option<Box<Changes>>,
     /// By host, as far as one has a receive side.
     receivers: Vec<Option<Box<Receiver>>>,
+    /// What switches that pause know; `None` where none does.
+    pausing: Option<Box<Pausing>>,
+    /// By port that leads to a switch: which of the switch's ports that is, from 0.
+    ingress: Box<[u32]>,
+    /// Hosts whose NICs have more room sooner or later than was said, for [`crate::sim::World`].
+    nics_moved: Vec<HostId>,
+    /// Whether the world has to look here after an event: for what is next, or for NICs.
+    pub(crate) attends: bool,
     fabric: Fabric,
     seed: u64,
 }
@@ -111,9 +122,44 @@ impl<P: Packet> Network<P> {
             totals: Totals::default(),
             changes: None,
             receivers: Vec::new(),
+            pausing: None,
+            ingress: Box::default(),
+            nics_moved: Vec::new(),
+            attends: hosts > FEW_HOSTS,
             fabric,
             seed,
         }
+    }
+
+    /// Numbers the ports of each switch by which packets come in.
+    pub(crate) fn set_ingress(&mut self, ingress: Vec<u32>) {
+        self.ingress = ingress.into();
+    }
+
+    /// The departures of a host's NIC have been computed anew.
+    fn nic_moved(&mut self, host: HostId) {
+        self.nics_moved.push(host);
+        self.attends = true;
+    }
+
+    /// Whether what the next event will touch is asked for before: for tests, which see that nothing
+    /// hangs on it.
+    #[cfg(test)]
+    pub(crate) fn set_look_ahead(&mut self, looks_ahead: bool) {
+        self.looks_ahead = looks_ahead;
+        self.attends = looks_ahead;
+    }
+
+    /// Whether there are such NICs.
+    #[inline]
+    pub(crate) fn has_moved(&self) -> bool {
+        !self.nics_moved.is_empty()
+    }
+
+    /// The hosts whose NICs have more room at another time than they were told.
+    pub(crate) fn take_moved(&mut self) -> Vec<HostId> {
+        self.attends = self.looks_ahead;
+        std::mem::take(&mut self.nics_moved)
     }
 
     /// Number of hosts.
@@ -165,7 +211,7 @@ impl<P: Packet> Network<P> {
                 DropReason::Full
             };
             self.overflowed |= admitted;
-            port.stats.count_drop(reason);
+            port.stats.count_drop(reason, len);
             if T::ACTIVE {
                 tap.event(now, TapEvent::NicRefused { host }, &packet);
             }
@@ -226,6 +272,10 @@ impl<P: Packet> Network<P> {
         if event.id & HELD != 0 {
             if event.id == CHANGES {
                 return self.handle_due(now, tap);
+            }
+            if event.id == PAUSES {
+                self.handle_pauses(now, tap);
+                return None;
             }
             if event.id >= RECEIVES {
                 return self.handle_receiver(now, HostId(event.id - RECEIVES), tap);
@@ -317,7 +367,7 @@ impl<P: Packet> Network<P> {
                     Some(home) => self.switches[s as usize].route(now, home.edge, hop.flow),
                 };
                 match port {
-                    Some(port) => self.enqueue(now, port, i, tap),
+                    Some(port) => self.enqueue(now, (from, port), i, tap),
                     None => self.discard(now, from, i, DropReason::NoRoute, tap),
                 }
                 None
@@ -368,11 +418,11 @@ impl<P: Packet> Network<P> {
         });
     }
 
-    /// The packet in slot `i` arrives at the queue of switch port `at`.
+    /// The packet in slot `i` arrives from port `from`'s link at the queue of switch port `at`.
     #[inline]
-    fn enqueue<T: Tap<P>>(&mut self, now: SimTime, at: u32, i: u32, tap: &mut T) {
+    fn enqueue<T: Tap<P>>(&mut self, now: SimTime, (from, at): (u32, u32), i: u32, tap: &mut T) {
         if self.ports[at as usize].decides_in_turn() {
-            return self.enqueue_in_turn(now, at, i, tap);
+            return self.enqueue_in_turn(now, (from, at), i, tap);
         }
         let hop = *self.slab.hop(i);
         let pool = self.ports[at as usize].pool;
@@ -418,8 +468,8 @@ impl<P: Packet> Network<P> {
         if pool != NO_POOL
             && let Some(pool) = self.pools.get_mut(pool as usize)
         {
-            pool.take(len);
             let port = &mut self.ports[at as usize];
+            pool.take(port.held().bytes - u64::from(len), len);
             if !port.pool_knows {
                 port.pool_knows = true;
                 pool.departures.push(Reverse((departs, at)));
@@ -474,7 +524,9 @@ impl<P: Packet> Network<P> {
         reason: DropReason,
         tap: &mut T,
     ) {
-        self.ports[at as usize].stats.count_drop(reason);
+        let port = &mut self.ports[at as usize];
+        let len = port.buffer_len(self.slab.hop(i).l3_len);
+        port.stats.count_drop(reason, len);
         self.forget(now, at, i, reason, tap);
     }
 
@@ -551,7 +603,7 @@ impl<P: Packet> Network<P> {
         if port.pool != NO_POOL
             && let Some(pool) = self.pools.get_mut(port.pool as usize)
         {
-            pool.give_back(freed);
+            pool.give_back(port.held().bytes, freed);
         }
     }
 
@@ -569,7 +621,7 @@ impl<P: Packet> Network<P> {
             } else {
                 port.settle(now, &self.slab)
             };
-            pool.give_back(freed);
+            pool.give_back(port.held().bytes, freed);
             match port.next_departure(&self.slab) {
                 Some(next) => pool.departures.push(Reverse((next, at))),
                 None => port.pool_knows = false,

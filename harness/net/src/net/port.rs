@@ -32,7 +32,7 @@ use super::stats::{Credit, PortStats, QueueArea, QueueTrace};
 use in_turn::InTurn;
 
 /// A pool by its number: among those of its switch in a spec, in the network at work among all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PoolId(pub u32);
 
 /// The queue of a switch port.
@@ -117,6 +117,8 @@ struct Rare {
     trace: Option<QueueTrace>,
     credit: Option<Credit>,
     transmit: Option<Box<Transmit>>,
+    /// Until when a [pause](super::pause) holds it, first in, first out.
+    held_until: SimTime,
 }
 
 /// The random time before the first bit of a packet.
@@ -256,6 +258,11 @@ impl Port {
     #[inline]
     pub(crate) fn buffer_len(&self, l3_len: u32) -> u32 {
         self.framing.buffer_len(l3_len)
+    }
+
+    /// The time that so many bytes take on the wire.
+    pub(crate) fn span_of(&self, bytes: u32) -> SimTime {
+        self.tx.span(bytes)
     }
 
     /// Since when nothing is queued, if so. Settle first.

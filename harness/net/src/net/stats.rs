@@ -108,6 +108,8 @@ pub struct PortStats {
     /// Packets whose payload was cut here and whose header went on: to a TCP they are lost, to
     /// [`Totals`](super::network::Totals) they are not.
     pub trimmed: u64,
+    /// Bytes of the packets that were dropped, as the buffer counts them.
+    pub dropped_bytes: u64,
     pub(crate) drops: [u64; DropReason::ALL.len()],
 }
 
@@ -128,8 +130,9 @@ impl PortStats {
     }
 
     #[inline]
-    pub(crate) fn count_drop(&mut self, reason: DropReason) {
+    pub(crate) fn count_drop(&mut self, reason: DropReason, len: u32) {
         self.drops[reason as usize] += 1;
+        self.dropped_bytes += u64::from(len);
     }
 }
 

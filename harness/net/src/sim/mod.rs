@@ -19,6 +19,6 @@ pub mod world;
 mod tests;
 
 pub use rng::{Component, Stream};
-pub use tap::{NoTap, Tap, TapEvent};
+pub use tap::{NoTap, PauseEvent, PauseSignal, Tap, TapEvent};
 pub use time::SimTime;
 pub use world::{Host, Limits, Outcome, World};

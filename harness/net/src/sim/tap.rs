@@ -61,6 +61,39 @@ pub enum TapEvent {
     },
 }
 
+/// What a pause frame says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PauseSignal {
+    /// Begin no frame.
+    Xoff,
+    /// Go on.
+    Xon,
+}
+
+/// What happened of [pause frames](crate::net::pause). Traffic classes are a bit each, all of them
+/// where the whole link is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PauseEvent {
+    /// A switch gave a port a pause frame to send.
+    Sent {
+        /// The port that sends it.
+        port: PortId,
+        /// What it says.
+        signal: PauseSignal,
+        /// To which classes.
+        classes: u8,
+    },
+    /// A pause frame reached a port, which obeys.
+    Obeyed {
+        /// The port, a NIC or a switch's.
+        port: PortId,
+        /// For how long it begins no frame; zero if it goes on.
+        span: SimTime,
+        /// Of which classes.
+        classes: u8,
+    },
+}
+
 /// Listens to a run.
 pub trait Tap<P> {
     /// Whether to call [`Tap::event`] at all.
@@ -70,6 +103,11 @@ pub trait Tap<P> {
     /// discipline did to a packet that waited is told when its port is looked at next, with that
     /// time, which may be as much later as a packet takes to the far end of the link.
     fn event(&mut self, at: SimTime, event: TapEvent, packet: &P);
+
+    /// A pause frame was sent or obeyed.
+    fn pause(&mut self, at: SimTime, event: PauseEvent) {
+        let _ = (at, event);
+    }
 }
 
 /// Nobody listens.
@@ -89,11 +127,19 @@ impl<P, T: Tap<P>> Tap<P> for Option<T> {
             tap.event(at, event, packet);
         }
     }
+    fn pause(&mut self, at: SimTime, event: PauseEvent) {
+        if let Some(tap) = self {
+            tap.pause(at, event);
+        }
+    }
 }
 
 impl<P, T: Tap<P>> Tap<P> for &mut T {
     const ACTIVE: bool = T::ACTIVE;
     fn event(&mut self, at: SimTime, event: TapEvent, packet: &P) {
         (**self).event(at, event, packet);
+    }
+    fn pause(&mut self, at: SimTime, event: PauseEvent) {
+        (**self).pause(at, event);
     }
 }

@@ -307,6 +307,7 @@ fn dynamic_thresholds_follow_the_formula() {
         let size = ByteCount::new(12_000);
         spec.pools = vec![PoolSpec {
             size,
+            reserve: ByteCount::ZERO,
             alpha_num: num,
             alpha_den: den,
         }];
@@ -340,6 +341,7 @@ fn a_pool_gets_back_what_leaves_any_of_its_ports() {
     // A threshold so high that only the pool's size limits.
     spec.pools = vec![PoolSpec {
         size: ByteCount::new(3_000),
+        reserve: ByteCount::ZERO,
         alpha_num: 1_000,
         alpha_den: 1,
     }];
@@ -519,7 +521,7 @@ fn looking_ahead_tells_of_packets_and_changes_nothing() {
     let run = |looks_ahead| {
         let spec = StarRun::uniform(9, &attach(Capacity::Packets(30)), 1);
         let mut network = spec.build().unwrap();
-        network.looks_ahead = looks_ahead;
+        network.set_look_ahead(looks_ahead);
         let blast = Blast {
             packets: 300,
             window: 5,
@@ -641,6 +643,7 @@ fn nonsense_is_refused() {
     assert_eq!(
         build(|s| s.pools = vec![PoolSpec {
             size: ByteCount::new(1),
+            reserve: ByteCount::ZERO,
             alpha_num: 1,
             alpha_den: 0
         }]),
@@ -925,7 +928,7 @@ prop_compose! {
         }
         let mut spec = StarRun::uniform(hosts, &a, seed);
         spec.pools = pool.map(|(size, alpha_num)| PoolSpec {
-            size: ByteCount::new(size), alpha_num, alpha_den: 4,
+            size: ByteCount::new(size), reserve: ByteCount::ZERO, alpha_num, alpha_den: 4,
         }).into_iter().collect();
         spec
     }

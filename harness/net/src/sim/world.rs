@@ -377,8 +377,8 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
                 return Outcome::Standstill;
             }
             let arrived = self.network.handle(event, &mut self.tap);
-            if self.network.looks_ahead {
-                self.look_ahead();
+            if self.network.attends {
+                self.attend();
             }
             if let Some((host, slot)) = arrived {
                 let now = self.now.to_instant();
@@ -391,6 +391,27 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
                 if !goes_on(self) {
                     return Outcome::Stopped;
                 }
+            }
+        }
+    }
+
+    /// Looks at what the network says after an event.
+    #[inline]
+    fn attend(&mut self) {
+        if self.network.looks_ahead {
+            self.look_ahead();
+        }
+        if self.network.has_moved() {
+            self.nics_moved();
+        }
+    }
+
+    /// Asks the hosts whose NICs have room at another time than was said.
+    #[cold]
+    fn nics_moved(&mut self) {
+        for host in self.network.take_moved() {
+            if !self.network.is_paused(host) {
+                self.nic_changed(host);
             }
         }
     }

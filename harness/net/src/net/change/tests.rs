@@ -144,6 +144,7 @@ fn through(port: PortSpec) -> Network<BlastPacket> {
         ],
         pools: vec![PoolSpec {
             size: ByteCount::new(1 << 40),
+            reserve: ByteCount::ZERO,
             alpha_num: 1_000,
             alpha_den: 1,
         }],

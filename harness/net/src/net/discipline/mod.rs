@@ -4,8 +4,8 @@
 //! - **First in, first out with a rule at the tail** ([`tail`]: drop-tail, ECN step, [`red`]). All
 //!   is decided when a packet arrives, so its departure is computed then.
 //! - **In turn**: a boxed [`Discipline`] that is asked for a packet each time the transmitter is
-//!   free ([`codel`], [`fq_codel`], [`drr`], [`strict_priority`], [`trimming`]). It may drop at the
-//!   head, mark, trim, or drop another packet than the one that arrives.
+//!   free ([`codel`], [`fq_codel`], [`drr`], [`strict_priority`], [`trimming`], [`split`]). It may
+//!   drop at the head, mark, trim, or drop another packet than the one that arrives.
 //!
 //! [`DisciplineSpec`] names them all. A new one is a file here and a case there; one of your own
 //! outside this crate is a [`Discipline`] behind [`DisciplineSpec::Own`], by name in a
@@ -25,6 +25,7 @@ pub mod fq_codel;
 mod packet_queue;
 pub mod red;
 mod spec;
+pub mod split;
 pub mod strict_priority;
 pub mod tail;
 pub mod trimming;
@@ -58,6 +59,8 @@ pub struct Queued {
     pub ecn_capable: bool,
     /// Whether another port has cut its payload.
     pub trimmed: bool,
+    /// The port of the switch that it came in by, from 0 in the order of the switch's links.
+    pub ingress: u32,
     /// When it arrived.
     pub arrived: SimTime,
 }
@@ -96,6 +99,21 @@ pub trait Discipline: fmt::Debug + Send {
     /// The transmitter is free at `now`: the packet that it sends next.
     fn dequeue(&mut self, now: SimTime, effects: &mut Effects) -> Option<Queued>;
 
+    /// The same while a [pause](crate::net::pause) holds all traffic classes but `classes`. One that
+    /// has no queue for each class gives nothing then.
+    fn dequeue_of(
+        &mut self,
+        classes: Classes,
+        now: SimTime,
+        effects: &mut Effects,
+    ) -> Option<Queued> {
+        if classes == Classes::ALL {
+            self.dequeue(now, effects)
+        } else {
+            None
+        }
+    }
+
     /// What waits here.
     fn depth(&self) -> Depth;
 
@@ -103,6 +121,20 @@ pub trait Discipline: fmt::Debug + Send {
     fn retune(&mut self, spec: &DisciplineSpec) -> Retuned {
         let _ = spec;
         Retuned::No
+    }
+}
+
+/// A set of traffic classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Classes(pub u8);
+
+impl Classes {
+    /// All of them.
+    pub const ALL: Self = Self(u8::MAX);
+
+    /// Whether a class is among them.
+    pub const fn has(self, class: usize) -> bool {
+        class < 8 && self.0 >> class & 1 == 1
     }
 }
 
@@ -217,6 +249,7 @@ pub(crate) mod testing {
             dscp: 0,
             ecn_capable: false,
             trimmed: false,
+            ingress: 0,
             arrived: SimTime::ZERO,
         }
     }

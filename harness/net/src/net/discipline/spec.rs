@@ -8,6 +8,7 @@ use super::codel::{CodelQueue, CodelSpec};
 use super::drr::{Drr, DrrSpec};
 use super::fq_codel::{FqCodel, FqCodelSpec};
 use super::red::{Red, RedSpec};
+use super::split::{Split, SplitSpec};
 use super::strict_priority::{StrictPriority, StrictPrioritySpec};
 use super::tail::{NotCapable, TailRule, Threshold};
 use super::trimming::{Trimming, TrimmingSpec};
@@ -43,6 +44,8 @@ pub enum DisciplineSpec {
     StrictPriority(StrictPrioritySpec),
     /// Payloads are cut where there is no room, and headers go first (NDP, SIGCOMM 2017).
     Trimming(TrimmingSpec),
+    /// Several first-in, first-out queues by ingress.
+    Split(SplitSpec),
     /// One from outside this crate.
     Own(OwnDiscipline),
 }
@@ -183,6 +186,7 @@ impl DisciplineSpec {
             Self::Drr(_) => "drr",
             Self::StrictPriority(_) => "strict-priority",
             Self::Trimming(_) => "trimming",
+            Self::Split(_) => "split",
             Self::Own(own) => own.name(),
         }
     }
@@ -201,6 +205,7 @@ impl DisciplineSpec {
             Self::FqCodel(spec) => spec.check(),
             Self::Drr(spec) => spec.check(),
             Self::Trimming(spec) => spec.check(),
+            Self::Split(spec) => spec.check(),
         }
     }
 
@@ -223,6 +228,7 @@ impl DisciplineSpec {
             Self::Drr(spec) => Queue::InTurn(Box::new(Drr::new(spec, stream()))),
             Self::StrictPriority(spec) => Queue::InTurn(Box::new(StrictPriority::new(*spec))),
             Self::Trimming(spec) => Queue::InTurn(Box::new(Trimming::new(*spec, stream()))),
+            Self::Split(spec) => Queue::InTurn(Box::new(Split::new(*spec))),
             Self::Own(own) => Queue::InTurn(own.factory.build(stream())),
         })
     }

@@ -7,7 +7,7 @@
 
 use super::classify::{CLASSES, DscpMap};
 use super::packet_queue::PacketQueue;
-use super::{Discipline, Effects, Queued, Room, Verdict};
+use super::{Classes, Discipline, Effects, Queued, Room, Verdict};
 use crate::net::buffer::Depth;
 use crate::net::stats::DropReason;
 use crate::sim::time::SimTime;
@@ -103,12 +103,14 @@ impl Discipline for StrictPriority {
         Verdict::Queue
     }
 
-    fn dequeue(&mut self, _: SimTime, _: &mut Effects) -> Option<Queued> {
-        let packet = self
-            .classes
-            .iter_mut()
-            .rev()
-            .find_map(PacketQueue::pop_head)?;
+    fn dequeue(&mut self, now: SimTime, effects: &mut Effects) -> Option<Queued> {
+        self.dequeue_of(Classes::ALL, now, effects)
+    }
+
+    fn dequeue_of(&mut self, classes: Classes, _: SimTime, _: &mut Effects) -> Option<Queued> {
+        let queues = self.classes.iter_mut().enumerate().rev();
+        let mut free = queues.filter(|(class, _)| classes.has(*class));
+        let packet = free.find_map(|(_, queue)| queue.pop_head())?;
         self.leave(&packet);
         Some(packet)
     }

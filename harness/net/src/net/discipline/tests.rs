@@ -12,6 +12,7 @@ use super::classify::{CLASSES, DscpMap};
 use super::codel::CodelSpec;
 use super::drr::DrrSpec;
 use super::fq_codel::FqCodelSpec;
+use super::split::{SplitSpec, Turns};
 use super::strict_priority::{AtLimit, StrictPrioritySpec};
 use super::trimming::{Control, TrimmingSpec};
 use super::*;
@@ -362,6 +363,13 @@ fn discipline() -> impl Strategy<Value = DisciplineSpec> {
             let map = DscpMap::default();
             DisciplineSpec::StrictPriority(StrictPrioritySpec { map, at_limit })
         }),
+        (1u32..4, proptest::option::of(256u32..4_000)).prop_map(|(queues, quantum)| {
+            let turns = quantum.map_or(Turns::Packet, |quantum| Turns::Byte { quantum });
+            DisciplineSpec::Split(SplitSpec {
+                turns,
+                ..SplitSpec::new(queues)
+            })
+        }),
         (headers, 1u32..12, 0u64..5, control).prop_map(|(headers, header_weight, p, control)| {
             DisciplineSpec::Trimming(TrimmingSpec {
                 headers,
@@ -413,7 +421,7 @@ proptest! {
             discipline: discipline.clone(),
         };
         let pool = pool.map(|(size, alpha_num)| PoolSpec {
-            size: ByteCount::new(size),
+            size: ByteCount::new(size), reserve: ByteCount::ZERO,
             alpha_num,
             alpha_den: 2,
         });
@@ -461,12 +469,16 @@ fn what_is_pushed_out_goes_back_to_the_pool() {
         (10_000, 100, DropReason::PoolExhausted, 1_000),
         (11_000, 1, DropReason::OverThreshold, 4_001),
     ] {
-        let mut pool = Pool::new(PoolSpec {
-            size: ByteCount::new(size),
-            alpha_num,
-            alpha_den: 1,
-        });
-        pool.take(10_000);
+        let mut pool = Pool::new(
+            PoolSpec {
+                size: ByteCount::new(size),
+                reserve: ByteCount::ZERO,
+                alpha_num,
+                alpha_den: 1,
+            },
+            1,
+        );
+        pool.take(0, 10_000);
         let bytes = |bytes| Depth { packets: 1, bytes };
         let room = Room {
             limit: Limit::new(Capacity::Unlimited),
@@ -572,6 +584,47 @@ fn a_high_class_that_never_pauses_starves_a_lower_one() {
         match at_limit {
             AtLimit::PushOut => assert!(bytes[2] <= 2 * 1_500, "{bytes:?}"),
             AtLimit::DropArriving => assert!(bytes[2] > bytes[7], "{bytes:?}"),
+        }
+    }
+}
+
+/// Senders of one packet size that fill a split port of two queues: the one that has a queue to
+/// itself gets half of the rate, and the two of the other queue what is left, however they share
+/// that. With a queue each they get a third each.
+#[test]
+fn a_split_port_gives_each_queue_its_part() {
+    let sent = streams(
+        &[(2, 1_500, 9_000), (3, 1_500, 9_100), (4, 1_500, 9_200)],
+        40,
+    );
+    let shares = |queues| {
+        let split = DisciplineSpec::Split(SplitSpec::new(queues));
+        let port = port(split, Capacity::Packets(100));
+        let bytes = bytes_by_sender(&run(&star(port, None), &sent, &[]), 40);
+        let all: u64 = bytes.iter().sum();
+        [2, 3, 4].map(|from: usize| bytes[from] * 1_000 / all)
+    };
+    let (two, three) = (shares(2), shares(3));
+    assert!(two[1].abs_diff(500) <= 5, "{two:?}");
+    assert!(three.iter().all(|s| s.abs_diff(333) <= 5), "{three:?}");
+}
+
+/// With one queue a split port does what a first-in, first-out one does, at the same times.
+#[test]
+fn a_split_port_of_one_queue_is_first_in_first_out() {
+    let sent = streams(&[(2, 1_500, 9_000), (3, 700, 5_000), (4, 41, 3_000)], 5);
+    for in_service in [InService::Counted, InService::NotCounted] {
+        for capacity in [Capacity::Packets(9), Capacity::Bytes(ByteCount::new(9_000))] {
+            let of = |discipline| {
+                let port = PortSpec {
+                    in_service,
+                    ..port(discipline, capacity)
+                };
+                let run = run(&star(port, None), &sent, &[]);
+                (run.stats, run.areas, run.traces)
+            };
+            let split = DisciplineSpec::Split(SplitSpec::new(1));
+            assert!(of(split) == of(DisciplineSpec::DropTail));
         }
     }
 }

@@ -1,16 +1,19 @@
 //! From a graph to the network at work.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::{Graph, NameKind, NodeId, PortProblem, TopologyError};
-use crate::net::buffer::Pool;
+use super::pause::queue_of;
+use super::{Graph, NameKind, NodeId, PortProblem, SwitchId, TopologyError};
+use crate::net::buffer::{Pool, PoolSpec};
 use crate::net::impair::Impairments;
 use crate::net::link::{LinkSpec, Transmitter};
 use crate::net::network::Network;
 use crate::net::nic::NicSpec;
 use crate::net::nic::transmit::Transmit;
 use crate::net::packet::{HostId, Packet, PortId};
-use crate::net::port::{NO_POOL, Node, Port, PortParts, PortSpec};
+use crate::net::pause::PauseSpec;
+use crate::net::port::{NO_POOL, Node, PoolId, Port, PortParts, PortSpec};
 use crate::net::routes::Routes;
 use crate::net::switch::Switch;
 use crate::sim::rng::{Component, Stream};
@@ -45,6 +48,35 @@ impl Graph {
             sender
                 .check()
                 .map_err(|problem| self.port_error(port, problem))?;
+        }
+        self.check_reserves()?;
+        self.check_pause()
+    }
+
+    /// The pools of all switches with their ports, in order.
+    fn pools_with_ports(&self) -> impl Iterator<Item = (&PoolSpec, Vec<PortId>)> {
+        let mut ports: BTreeMap<(SwitchId, PoolId), Vec<PortId>> = BTreeMap::new();
+        for (n, output) in self.outputs.iter().enumerate() {
+            if let Some(pool) = output.egress.port.pool {
+                let of = ports.entry((output.from, pool)).or_default();
+                of.push(self.port_of_output(n));
+            }
+        }
+        let pools = self.switches.iter().zip(0..).flat_map(|(switch, n)| {
+            let numbered = switch.pools.iter().zip(0..);
+            numbered.map(move |(pool, p)| (pool, (SwitchId(n), PoolId(p))))
+        });
+        pools.map(move |(pool, at)| (pool, ports.remove(&at).unwrap_or_default()))
+    }
+
+    /// That what the ports of a pool have to themselves is not more than there is.
+    fn check_reserves(&self) -> Result<(), TopologyError> {
+        for (pool, ports) in self.pools_with_ports() {
+            let needed = pool.reserve * ports.len() as u64;
+            let size = pool.size;
+            if let Some(first) = ports.first().filter(|_| needed > size) {
+                return Err(self.port_error(*first, PortProblem::Reserve { size, needed }));
+            }
         }
         Ok(())
     }
@@ -81,7 +113,8 @@ impl Graph {
             port.map_err(|problem| self.port_error(PortId(number), problem))
         });
         let ports = ports.collect::<Result<Vec<_>, _>>()?;
-        let pools = self.switches.iter().flat_map(|s| &s.pools);
+        let pools = self.pools_with_ports();
+        let pools = pools.map(|(spec, ports)| Pool::new(spec.clone(), ports.len() as u32));
         let switches = tables
             .into_iter()
             .zip(&self.switches)
@@ -91,7 +124,7 @@ impl Graph {
             homes,
             ports,
             switches.collect(),
-            pools.cloned().map(Pool::new).collect(),
+            pools.collect(),
             fabric,
             seed,
         );
@@ -100,6 +133,7 @@ impl Graph {
                 network.set_receiver(HostId(number), cable.egress.nic.receive);
             }
         }
+        self.set_ingress(&mut network)?;
         Ok(network)
     }
 
@@ -174,6 +208,7 @@ impl Graph {
             link: &cable.egress.link,
             to: cable.to,
             pools: 0..0,
+            pause: None,
         });
         let mut before = 0;
         let pools = self.switches.iter().map(|switch| {
@@ -188,6 +223,7 @@ impl Graph {
             link: &output.egress.link,
             to: output.to,
             pools: pools[output.from.index()].clone(),
+            pause: self.switches[output.from.index()].pause,
         }))
     }
 }
@@ -201,6 +237,8 @@ struct Sender<'a> {
     to: NodeId,
     /// The numbers in the network of its switch's pools.
     pools: Range<u32>,
+    /// How its switch pauses, if it does.
+    pause: Option<PauseSpec>,
 }
 
 impl Sender<'_> {
@@ -229,6 +267,10 @@ impl Sender<'_> {
 
     fn port(&self, at: PortId, rank: u32, seed: u64, ties: TieOrder) -> Result<Port, PortProblem> {
         let number = u64::from(at.0);
+        let spec = match self.pause {
+            None => self.spec.clone(),
+            Some(pause) => queue_of(&self.spec, pause)?,
+        };
         let mut port = Port::new(PortParts {
             tx: self.transmitter()?,
             delay: self.link.delay,
@@ -238,11 +280,10 @@ impl Sender<'_> {
             },
             rank,
             framing: self.link.framing,
-            in_service: self.spec.in_service,
-            capacity: self.spec.capacity,
+            in_service: spec.in_service,
+            capacity: spec.capacity,
             pool: self.pool()?,
-            queue: self
-                .spec
+            queue: spec
                 .discipline
                 .build(|| Stream::new(seed, Component::Aqm, number))
                 .map_err(PortProblem::Discipline)?,

@@ -1,6 +1,7 @@
 //! Why a topology is impossible.
 
 use crate::net::multipath::MOST_ENTRIES;
+use narrows_congestion::ByteCount;
 use std::fmt;
 
 use super::NodeId;
@@ -55,6 +56,25 @@ pub enum PortProblem {
     Discipline(DisciplineError),
     /// The least extra delay of its link's reordering is above the greatest.
     Reorder,
+    /// What the ports of its pool have to themselves is more than the pool.
+    Reserve {
+        /// The pool.
+        size: ByteCount,
+        /// The reserves together.
+        needed: ByteCount,
+    },
+    /// Its switch pauses, and its memory is too small for that.
+    Headroom {
+        /// What it has.
+        memory: ByteCount,
+        /// What it needs.
+        needed: ByteCount,
+    },
+    /// Its switch pauses, and it has something that does not go with that.
+    Pause {
+        /// What, and what to do.
+        why: &'static str,
+    },
     /// It is a host's NIC and has none of this.
     IsNic {
         /// What was to be set.
@@ -255,6 +275,23 @@ impl fmt::Display for TopologyError {
                     f,
                     "link {port}: the least delay of reordering is above the greatest"
                 ),
+                PortProblem::Reserve { size, needed } => write!(
+                    f,
+                    "port {port}: the ports of its buffer pool of {} bytes have {} bytes to \
+                     themselves together: lower the reserve",
+                    size.get(),
+                    needed.get()
+                ),
+                PortProblem::Headroom { memory, needed } => write!(
+                    f,
+                    "port {port}: its switch pauses, and of its memory of {} bytes it needs {} to \
+                     stay lossless after XOFF: give the queue a limit of so much and what is to wait",
+                    memory.get(),
+                    needed.get()
+                ),
+                PortProblem::Pause { why } => {
+                    write!(f, "port {port}: its switch pauses: {why}")
+                }
                 PortProblem::IsNic { field } => write!(
                     f,
                     "port {port} is a host's NIC and has no {field}: name ports of switches"

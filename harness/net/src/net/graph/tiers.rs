@@ -18,6 +18,8 @@ pub struct TierCounters {
     pub packets: u64,
     /// Their bytes as the buffers count them.
     pub bytes: u64,
+    /// Bytes of the packets that were dropped.
+    pub dropped_bytes: u64,
     /// Packets marked with Congestion Experienced.
     pub marks: u64,
     /// Packets whose payload was cut and whose header went on.
@@ -95,6 +97,7 @@ impl TierCounters {
             ports: 0,
             packets: 0,
             bytes: 0,
+            dropped_bytes: 0,
             marks: 0,
             trimmed: 0,
             duplicated: 0,
@@ -111,6 +114,7 @@ impl TierCounters {
         self.ports += 1;
         self.packets += stats.packets;
         self.bytes += stats.bytes;
+        self.dropped_bytes += stats.dropped_bytes;
         self.marks += stats.marks;
         self.trimmed += stats.trimmed;
         self.duplicated += stats.duplicated;

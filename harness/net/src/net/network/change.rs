@@ -299,7 +299,7 @@ impl<P: Packet> Network<P> {
     /// Does something to a port that moves departures: before, it is brought up to now; after, its
     /// pool has what has become free and knows when the next packet leaves, and there is an event
     /// for the first packet on the link.
-    fn change_port<T: Tap<P>, R>(
+    pub(super) fn change_port<T: Tap<P>, R>(
         &mut self,
         port: PortId,
         now: SimTime,
@@ -316,7 +316,7 @@ impl<P: Packet> Network<P> {
         if pool != NO_POOL
             && let Some(pool) = self.pools.get_mut(pool as usize)
         {
-            pool.give_back(held - held_now);
+            pool.give_back(held_now, held - held_now);
         }
         // The next one has its turn, if the one in service is gone.
         self.settle_either(at, now, tap);
@@ -340,6 +340,7 @@ impl<P: Packet> Network<P> {
             let rank = port.head_rank(slab);
             self.events.push(Event { time, rank, id: at });
         }
+        self.departure_moved(at);
         done
     }
 
@@ -376,8 +377,10 @@ impl<P: Packet> Network<P> {
             lost.extend(port.stop(now, &mut network.slab));
         });
         for slot in lost {
+            self.cross_off(slot, now, tap);
             self.discard(now, port.0, slot, DropReason::LinkDown, tap);
         }
+        self.arm_pauses();
     }
 
     /// A port's transmitter goes on, unless something else stops it.

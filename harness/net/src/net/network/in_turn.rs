@@ -8,16 +8,18 @@ use crate::net::buffer::Pool;
 use crate::net::packet::{Packet, PortId};
 use crate::net::port::NO_POOL;
 use crate::net::port::in_turn::{Arrival, Done};
+use crate::net::stats::DropReason;
 use crate::sim::tap::{Tap, TapEvent};
 use crate::sim::time::SimTime;
 
 impl<P: Packet> Network<P> {
-    /// The packet in slot `i` arrives at the queue of switch port `at`, which decides in turn.
+    /// The packet in slot `i` arrives from port `from`'s link at the queue of switch port `at`, which
+    /// decides in turn.
     #[cold]
     pub(super) fn enqueue_in_turn<T: Tap<P>>(
         &mut self,
         now: SimTime,
-        at: u32,
+        (from, at): (u32, u32),
         i: u32,
         tap: &mut T,
     ) {
@@ -25,15 +27,29 @@ impl<P: Packet> Network<P> {
         if pool != NO_POOL {
             self.settle_pool(pool, now);
         }
+        let has_room = self.comes_in(now, (from, at), i, tap);
         self.settle_in_turn(at, now, tap);
+        if !has_room {
+            self.discard(now, at, i, DropReason::Full, tap);
+            return self.arm_pauses();
+        }
+        let ingress = self.ingress.get(from as usize).copied().unwrap_or(0);
         let port = &mut self.ports[at as usize];
         let idle = port.head().is_none();
         let shared = self.pools.get(pool as usize);
-        let (arrival, freed) = port.offer(now, i, shared, &mut self.slab);
-        self.give_back(pool, freed);
+        let (arrival, freed) = port.offer(now, (i, ingress), shared, &mut self.slab);
+        let taken = match arrival {
+            Arrival::Waits { len, .. } => len.into(),
+            Arrival::Dropped(_) => 0,
+        };
+        let held = port.held().bytes - taken;
+        self.give_back(pool, held, freed);
         self.tell_done(at, now, tap);
         let (len, marked, trimmed) = match arrival {
-            Arrival::Dropped(reason) => return self.discard(now, at, i, reason, tap),
+            Arrival::Dropped(reason) => {
+                self.discard(now, at, i, reason, tap);
+                return self.arm_pauses();
+            }
             Arrival::Waits {
                 len,
                 marked,
@@ -41,7 +57,7 @@ impl<P: Packet> Network<P> {
             } => (len, marked, trimmed),
         };
         if let Some(pool) = self.pools.get_mut(pool as usize) {
-            pool.take(len);
+            pool.take(held, len);
         }
         // Where nothing was in service it has its turn at once.
         self.bring_up(at, now);
@@ -71,6 +87,11 @@ impl<P: Packet> Network<P> {
             );
         }
         self.tell_done(at, now, tap);
+        if self.pausing.is_some() {
+            self.departure_known(at);
+            self.has_come_in(now, (from, at), (i, len), tap);
+            self.arm_pauses();
+        }
     }
 
     /// Brings a port that decides in turn up to `now`, and tells what was done to packets there:
@@ -79,13 +100,22 @@ impl<P: Packet> Network<P> {
     pub(super) fn settle_in_turn<T: Tap<P>>(&mut self, at: u32, now: SimTime, tap: &mut T) {
         self.bring_up(at, now);
         self.tell_done(at, now, tap);
+        if self.pausing.is_some() {
+            // Before any of it arrives elsewhere and is counted there.
+            for slot in self.ports[at as usize].take_left() {
+                self.cross_off(slot, now, tap);
+            }
+        }
     }
 
     /// Tells what was done to packets of port `at`, and forgets those that were dropped.
     fn tell_done<T: Tap<P>>(&mut self, at: u32, now: SimTime, tap: &mut T) {
         for (i, done) in self.ports[at as usize].take_done() {
             match done {
-                Done::Dropped(reason) => self.forget(now, at, i, reason, tap),
+                Done::Dropped(reason) => {
+                    self.cross_off(i, now, tap);
+                    self.forget(now, at, i, reason, tap);
+                }
                 Done::Trimmed if T::ACTIVE => {
                     let event = TapEvent::Trimmed { port: PortId(at) };
                     tap.event(now, event, self.slab.body(i));
@@ -107,13 +137,14 @@ impl<P: Packet> Network<P> {
         }
         let pool = port.pool;
         let freed = port.settle_in_turn(now, &mut self.slab);
-        self.give_back(pool, freed);
+        let held = port.held().bytes;
+        self.give_back(pool, held, freed);
     }
 
-    fn give_back(&mut self, pool: u32, bytes: u64) {
+    fn give_back(&mut self, pool: u32, held: u64, bytes: u64) {
         let pool: Option<&mut Pool> = self.pools.get_mut(pool as usize);
         if let Some(pool) = pool {
-            pool.give_back(bytes);
+            pool.give_back(held, bytes);
         }
     }
 }

@@ -72,7 +72,7 @@ impl<P: Packet> Network<P> {
         self.ports[port.index()].take_trace()
     }
 
-    /// Bytes in use in a pool at `now`, and the most there were.
+    /// Bytes in use in a pool at `now`, and the most there were: those beyond the reserves of its ports.
     pub fn pool_used(&mut self, now: SimTime, pool: PoolId) -> (u64, u64) {
         self.settle_pool(pool.0, now);
         let pool = &self.pools[pool.0 as usize];

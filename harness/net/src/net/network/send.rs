@@ -30,7 +30,8 @@ impl<P: Packet> Network<P> {
                 DropReason::PacketLimit
             };
             self.overflowed |= !room;
-            port.stats.count_drop(reason);
+            let len = port.buffer_len(len);
+            port.stats.count_drop(reason, len);
             if T::ACTIVE {
                 tap.event(now, TapEvent::NicRefused { host }, &packet);
             }

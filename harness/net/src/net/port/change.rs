@@ -23,17 +23,48 @@ use crate::sim::time::SimTime;
 
 impl Port {
     /// Whether the transmitter has stopped.
-    fn is_stopped(&self) -> bool {
+    pub(super) fn is_stopped(&self) -> bool {
         self.tx.free_at() == SimTime::MAX
     }
 
-    /// Whether the first queued packet is on the wire. Of a NIC it may wait for its overhead.
+    /// Whether the first queued packet is on the wire. Of a NIC it may wait for its overhead, and
+    /// of a port that was paused for the end of that.
     fn is_in_service<P>(&self, now: SimTime, tx: &Transmitter, slab: &Slab<P>) -> bool {
         if self.cursor == NIL || tx.free_at() == SimTime::MAX {
             return false;
         }
         let hop = slab.hop(self.cursor);
-        !self.delays || hop.depart - tx.span(self.framing.wire_len(hop.buffered)) <= now
+        let waits = self.delays || self.held_until() != SimTime::ZERO;
+        // What is below a picosecond may have been carried over from the packet before.
+        let start = hop.depart - tx.span(self.framing.wire_len(hop.buffered));
+        !waits || start <= now + SimTime::from_picos(1)
+    }
+
+    /// Until when a pause holds it, first in, first out; zero if none ever did.
+    pub(super) fn held_until(&self) -> SimTime {
+        let rare = self.rare.as_ref();
+        rare.map_or(SimTime::ZERO, |rare| rare.held_until)
+    }
+
+    /// Begins no packet before `until`, first in, first out, which may end what held it before; from
+    /// when on it begins none.
+    pub(crate) fn hold<P>(&mut self, now: SimTime, until: SimTime, slab: &mut Slab<P>) -> SimTime {
+        debug_assert!(!self.decides_in_turn());
+        let busy = self.is_in_service(now, &self.tx, slab);
+        let from = if busy {
+            slab.hop(self.cursor).depart
+        } else {
+            now
+        };
+        let was_held = self.held_until() > now;
+        self.rare.get_or_insert_default().held_until = until;
+        if !self.is_stopped() {
+            let old = (!was_held).then(|| self.tx.clone());
+            self.recredited(now, slab, |port, slab| {
+                port.reschedule(now, busy, old.as_ref(), slab);
+            });
+        }
+        from
     }
 
     /// Sends at `rate` from now on; the packet on the wire keeps the rate that it began with.
@@ -48,31 +79,41 @@ impl Port {
         let old = std::mem::replace(&mut self.tx, new);
         let waits = self.cursor != NIL && !self.is_stopped() && !self.decides_in_turn();
         if waits {
-            self.recredited(now, slab, |port, slab| port.reschedule(now, &old, slab));
+            let busy = self.is_in_service(now, &old, slab);
+            let old = (self.held_until() <= now).then_some(&old);
+            self.recredited(now, slab, |port, slab| {
+                port.reschedule(now, busy, old, slab);
+            });
         }
         Some(())
     }
 
-    /// Computes the departures behind the packet on the wire anew. A packet that was to wait for
-    /// its overhead with the wire free still does so.
-    fn reschedule<P>(&mut self, now: SimTime, old: &Transmitter, slab: &mut Slab<P>) {
+    /// Computes the departures behind the packet on the wire anew, if one is there. A packet that was
+    /// to wait for its overhead with the wire free, as `old` says if nothing else held it, still does.
+    fn reschedule<P>(
+        &mut self,
+        now: SimTime,
+        busy: bool,
+        old: Option<&Transmitter>,
+        slab: &mut Slab<P>,
+    ) {
         let mut i = self.cursor;
         let mut previous = now;
-        self.tx.restart(now);
-        if self.is_in_service(now, old, slab) {
+        let ready = now.max(self.held_until());
+        if busy {
             let hop = slab.hop(i);
             previous = hop.depart;
-            self.tx.restart(hop.depart);
             i = hop.next;
         }
+        self.tx.restart(ready.max(previous));
         while i != NIL {
             let hop = slab.hop_mut(i);
             let wire = self.framing.wire_len(hop.buffered);
-            let start = hop.depart - old.span(wire);
+            let start = old.map_or(SimTime::ZERO, |old| hop.depart - old.span(wire));
             // Less is the remainder of the packets before.
             let idle = self.delays && start > previous + SimTime::from_picos(1);
             previous = hop.depart;
-            hop.depart = self.tx.send(if idle { start } else { now }, wire);
+            hop.depart = self.tx.send(if idle { start } else { ready }, wire);
             i = hop.next;
         }
     }
@@ -104,13 +145,14 @@ impl Port {
     /// A transmitter that was stopped goes on.
     pub(crate) fn resume<P>(&mut self, now: SimTime, slab: &mut Slab<P>) {
         debug_assert!(self.is_stopped(), "it has not been stopped");
+        let ready = now.max(self.held_until());
         self.recredited(now, slab, |port, slab| {
-            port.tx.restart(now);
+            port.tx.restart(ready);
             port.restart_shaper(now);
             let mut i = port.cursor;
             while i != NIL {
                 let hop = slab.hop_mut(i);
-                let ready = port.shaped(now, hop.buffered);
+                let ready = ready.max(port.shaped(now, hop.buffered));
                 hop.depart = port.tx.send(ready, port.framing.wire_len(hop.buffered));
                 i = hop.next;
             }

@@ -12,12 +12,18 @@
 //! the port is settled: so the next packet joins the chain before the last one has left it. A hop is
 //! one event, as elsewhere; what it costs more is two calls through a table and the discipline's
 //! own queue.
+//!
+//! # While it is held
+//! A port that is [paused](crate::net::pause), or whose wire a pause frame takes, begins no packet
+//! though some wait: then the network has an event for the end of that, and the turn is taken there.
 
 use crate::net::buffer::{InService, Pool};
+use crate::net::discipline::classify::CLASSES;
 use crate::net::discipline::{
-    Discipline, DisciplineSpec, Effect, Effects, Queued, Retuned, Room, Verdict,
+    Classes, Discipline, DisciplineSpec, Effect, Effects, Queued, Retuned, Room, Verdict,
 };
 use crate::net::packet::Packet;
+use crate::net::pause::pause_frame;
 use crate::net::stats::{DropReason, QueueArea};
 use crate::sim::slab::{NIL, Slab};
 use crate::sim::time::SimTime;
@@ -34,6 +40,10 @@ pub(super) struct InTurn {
     untold: Vec<(u32, Done)>,
     /// When the queue last changed.
     changed: SimTime,
+    /// Until when traffic classes are held, if any ever were.
+    held: Option<Box<[SimTime; CLASSES]>>,
+    /// Slots that have left since the last question, of a port that is to tell.
+    left: Option<Vec<u32>>,
 }
 
 /// What was done to a packet that had been taken.
@@ -63,7 +73,18 @@ impl InTurn {
             effects: Effects::default(),
             untold: Vec::new(),
             changed: SimTime::ZERO,
+            held: None,
+            left: None,
         })
+    }
+
+    /// The traffic classes that may be sent at `at`.
+    fn allowed(&self, at: SimTime) -> Classes {
+        let Some(held) = &self.held else {
+            return Classes::ALL;
+        };
+        let free = held.iter().zip(0..).filter(|(until, _)| **until <= at);
+        Classes(free.fold(0, |bits, (_, class)| bits | 1 << class))
     }
 }
 
@@ -92,12 +113,20 @@ impl Port {
                 }
                 free = hop.depart;
                 self.integrate(free, &mut turn, slab);
+                if let Some(left) = &mut turn.left {
+                    left.push(self.cursor);
+                }
                 self.cursor = NIL;
                 self.queued_packets -= 1;
                 self.queued_bytes -= u64::from(hop.buffered);
                 self.record(free);
             }
-            if self.queued_packets == 0 || !self.take_turn(free, &mut turn, slab) {
+            // A pause frame may have the wire.
+            if !self.is_stopped() {
+                free = free.max(self.tx.free_at());
+            }
+            let waits = self.queued_packets > 0 && free <= now;
+            if !waits || !self.take_turn(free, &mut turn, slab) {
                 break;
             }
         }
@@ -109,7 +138,11 @@ impl Port {
 
     /// The transmitter is free at `at` and something waits; whether it has a packet to send.
     fn take_turn<P: Packet>(&mut self, at: SimTime, turn: &mut InTurn, slab: &mut Slab<P>) -> bool {
-        let next = turn.discipline.dequeue(at, &mut turn.effects);
+        let allowed = turn.allowed(at);
+        let next = match allowed {
+            Classes::ALL => turn.discipline.dequeue(at, &mut turn.effects),
+            some => turn.discipline.dequeue_of(some, at, &mut turn.effects),
+        };
         self.integrate(at, turn, slab);
         self.apply(at, None, turn, slab);
         debug_assert_eq!(
@@ -118,8 +151,8 @@ impl Port {
             "the discipline has lost or made a packet"
         );
         let Some(Queued { slot, len, .. }) = next else {
-            debug_assert_eq!(
-                self.queued_packets, 0,
+            debug_assert!(
+                self.queued_packets == 0 || allowed != Classes::ALL,
                 "the discipline is not work conserving"
             );
             return false;
@@ -139,13 +172,14 @@ impl Port {
         true
     }
 
-    /// Shows the packet in slot `i` to the discipline; the port is settled. If it waits and nothing
+    /// Shows the packet in slot `i`, which came in by that port of the switch, to the discipline; the
+    /// port is settled. If it waits and nothing
     /// is in service its turn comes when the port is settled again. Returns what became of it, and
     /// the bytes that others have freed.
     pub(crate) fn offer<P: Packet>(
         &mut self,
         now: SimTime,
-        i: u32,
+        (i, ingress): (u32, u32),
         pool: Option<&Pool>,
         slab: &mut Slab<P>,
     ) -> (Arrival, u64) {
@@ -161,12 +195,15 @@ impl Port {
             dscp: body.dscp(),
             ecn_capable: hop.ecn_capable,
             trimmed: body.is_trimmed(),
+            ingress,
             arrived: now,
         };
         let room = Room {
             limit: self.limit,
             depth: self.depth(slab),
-            passes: self.in_service == InService::NotCounted && self.cursor == NIL,
+            passes: self.in_service == InService::NotCounted
+                && self.cursor == NIL
+                && self.queued_packets == 0,
             held: self.queued_bytes,
             pool,
         };
@@ -226,7 +263,7 @@ impl Port {
                     }
                     self.stats.packets -= 1;
                     self.stats.bytes -= u64::from(packet.len);
-                    self.stats.count_drop(reason);
+                    self.stats.count_drop(reason, packet.len);
                     self.queued_packets -= 1;
                     self.queued_bytes -= u64::from(packet.len);
                     turn.untold.push((slot, Done::Dropped(reason)));
@@ -269,6 +306,33 @@ impl Port {
         let turn = self.rare.as_mut().and_then(|rare| rare.in_turn.as_mut());
         turn.map(|turn| std::mem::take(&mut turn.untold))
             .unwrap_or_default()
+    }
+
+    /// Holds traffic classes until a time each, from now on; the port is settled.
+    pub(crate) fn hold_in_turn(&mut self, until: [SimTime; CLASSES]) {
+        if let Some(turn) = self.rare.as_mut().and_then(|rare| rare.in_turn.as_mut()) {
+            turn.held = Some(Box::new(until));
+        }
+    }
+
+    /// Puts a pause frame on the wire behind the packet in service; when its last bit leaves. The
+    /// port is settled.
+    pub(crate) fn send_pause(&mut self, now: SimTime) -> SimTime {
+        self.tx.send(now, pause_frame(self.framing))
+    }
+
+    /// Remembers from now on what leaves, for [`Self::take_left`].
+    pub(crate) fn tell_left(&mut self) {
+        if let Some(turn) = self.rare.as_mut().and_then(|rare| rare.in_turn.as_mut()) {
+            turn.left = Some(Vec::new());
+        }
+    }
+
+    /// The slots of the packets that have left since the last question.
+    pub(crate) fn take_left(&mut self) -> Vec<u32> {
+        let turn = self.rare.as_mut().and_then(|rare| rare.in_turn.as_mut());
+        let left = turn.and_then(|turn| turn.left.as_mut());
+        left.map(std::mem::take).unwrap_or_default()
     }
 
     /// The queue has been what it is, and somebody is about to change it.

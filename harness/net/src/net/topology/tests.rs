@@ -528,6 +528,7 @@ fn each_switch_has_its_own_pools() {
     host.port.pool = Some(PoolId(1));
     let pool = |size| PoolSpec {
         size: ByteCount::new(size),
+        reserve: ByteCount::ZERO,
         alpha_num: 1_000,
         alpha_den: 1,
     };

@@ -308,6 +308,7 @@ fn everything(steps: &[Drawn], in_turn: bool, convergence: u64, seed: u64) -> (u
         trunk: pooled(egress(), in_turn),
         pools: vec![PoolSpec {
             size: ByteCount::new(40_000),
+            reserve: ByteCount::ZERO,
             alpha_num: 2,
             alpha_den: 1,
         }],

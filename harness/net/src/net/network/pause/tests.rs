@@ -1,0 +1,397 @@
+//! What must hold of pauses, with packets sent at given times.
+
+use super::*;
+use crate::net::buffer::Capacity;
+use crate::net::discipline::DisciplineSpec;
+use crate::net::discipline::strict_priority::StrictPrioritySpec;
+use crate::net::discipline::tail::{NotCapable, Threshold};
+use crate::net::graph::{Attachment, Egress, Graph, Override, TieOrder};
+use crate::net::link::{Framing, LinkSpec};
+use crate::net::nic::NicSpec;
+use crate::net::port::PortSpec;
+use crate::net::topology::Dumbbell;
+use crate::sim::blaster::BlastPacket;
+use crate::sim::tap::{NoTap, TapEvent};
+use narrows_congestion::{ByteCount, Rate};
+use proptest::prelude::*;
+
+/// Hosts 0 to 2 on the left, 3 to 5 on the right, each side on a switch.
+const SIDE: u32 = 3;
+const HOSTS: u32 = 2 * SIDE;
+
+#[derive(Clone, Copy, Debug)]
+struct Links {
+    host: (u64, u64),
+    trunk: (u64, u64),
+    framing: Framing,
+    overhead: SimTime,
+}
+
+fn link((mbps, nanos): (u64, u64), framing: Framing) -> LinkSpec {
+    let rate = Rate::from_bits_per_sec(mbps * 1_000_000);
+    LinkSpec::new(rate, SimTime::from_nanos(nanos)).with_framing(framing)
+}
+
+fn dumbbell(links: Links, memory: u64, discipline: &DisciplineSpec, pause: PauseSpec) -> Graph {
+    let port = PortSpec {
+        discipline: discipline.clone(),
+        ..PortSpec::new(Capacity::Bytes(ByteCount::new(memory)))
+    };
+    let host = link(links.host, links.framing);
+    let attachment = Attachment {
+        nic: NicSpec {
+            overhead: links.overhead,
+            ..NicSpec::new(Capacity::Unlimited)
+        },
+        up: host.clone(),
+        port: port.clone(),
+        down: host,
+    };
+    let trunk = Egress {
+        port,
+        link: link(links.trunk, links.framing),
+    };
+    let spec = Dumbbell::uniform(SIDE as usize, &attachment, &trunk);
+    let mut graph = spec.graph().unwrap();
+    graph.set_pause(Some(pause));
+    graph
+}
+
+/// A packet that a host sends so long after the one before.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    gap: SimTime,
+    from: u32,
+    to: u32,
+    len: u32,
+    dscp: u8,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Log {
+    received: Vec<(SimTime, u64)>,
+    dropped: Vec<(SimTime, PortId)>,
+    pauses: Vec<(SimTime, PauseEvent)>,
+}
+
+impl Tap<BlastPacket> for Log {
+    fn event(&mut self, at: SimTime, event: TapEvent, packet: &BlastPacket) {
+        match event {
+            TapEvent::Received { .. } => self.received.push((at, packet.number)),
+            TapEvent::Dropped { port, .. } => self.dropped.push((at, port)),
+            _ => {}
+        }
+    }
+    fn pause(&mut self, at: SimTime, event: PauseEvent) {
+        self.pauses.push((at, event));
+    }
+}
+
+/// Runs until all has arrived; with `looks` somebody asks for all queues at these times.
+fn run(graph: &Graph, sent: &[Sent], looks: &[SimTime]) -> (Network<BlastPacket>, Log) {
+    let mut network: Network<BlastPacket> = graph.build(1, TieOrder::ByLink).unwrap();
+    let mut log = Log::default();
+    let handle = |network: &mut Network<BlastPacket>, log: &mut Log, until| {
+        while let Some(event) = network.events.pop_until(until) {
+            if let Some((_, slot)) = network.handle(event, log) {
+                network.release(slot);
+            }
+        }
+    };
+    let mut looks = looks.iter().peekable();
+    let mut now = SimTime::ZERO;
+    for (number, s) in (0..).zip(sent) {
+        now += s.gap;
+        while let Some(&at) = looks.next_if(|&&at| at < now) {
+            handle(&mut network, &mut log, at);
+            for port in (0..network.ports()).map(PortId) {
+                network.queued(at, port);
+            }
+        }
+        handle(&mut network, &mut log, now);
+        let packet = BlastPacket {
+            from: HostId(s.from),
+            to: HostId(s.to),
+            len: s.len,
+            number,
+            is_ack: false,
+            ecn_capable: true,
+            marked: false,
+            corrupt: false,
+            dscp: s.dscp,
+            trimmed: false,
+        };
+        network.send(now, HostId(s.from), packet, &mut log).unwrap();
+    }
+    handle(&mut network, &mut log, now + SimTime::from_secs(1_000));
+    (network, log)
+}
+
+fn sent() -> impl Strategy<Value = Vec<Sent>> {
+    let gap = prop_oneof![6 => Just(0u64), 2 => 0u64..12_000, 1 => 0u64..2_000_000];
+    let len = prop_oneof![3 => Just(1_500u32), 1 => 41u32..=1_500];
+    // Most go to one host, many across the trunk.
+    let to = prop_oneof![3 => Just(5u32), 1 => 0..HOSTS];
+    let one = (gap, 0..HOSTS, to, len, 0u8..4);
+    let one = one.prop_map(|(gap, from, to, len, class)| Sent {
+        gap: SimTime::from_nanos(gap),
+        from,
+        to: if from == to { (to + 1) % HOSTS } else { to },
+        len,
+        dscp: class << 3,
+    });
+    proptest::collection::vec(one, 1..600)
+}
+
+fn discipline() -> impl Strategy<Value = DisciplineSpec> {
+    prop_oneof![
+        2 => Just(DisciplineSpec::DropTail),
+        1 => Just(DisciplineSpec::EcnStep {
+            threshold: Threshold::Packets(3),
+            not_capable: NotCapable::Pass,
+        }),
+        1 => Just(DisciplineSpec::StrictPriority(StrictPrioritySpec::default())),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// Over rates, delays, memories, disciplines and ways to pause: nothing is dropped, no port's
+    /// memory overflows, everything arrives, nobody stays paused, and whoever looks changes nothing.
+    #[test]
+    fn headroom_never_overflows_and_nothing_is_lost(
+        host in (100u64..20_000, 0u64..40_000),
+        trunk in (100u64..20_000, 0u64..40_000),
+        ethernet: bool,
+        overhead in prop_oneof![Just(0u64), 0u64..5_000],
+        slack in 0u64..20_000,
+        quanta in prop_oneof![Just(u16::MAX), 20u16..2_000],
+        classes in prop_oneof![Just(None), Just(Some(0xffu8)), Just(Some(0x0fu8))],
+        discipline in discipline(),
+        sent in sent(),
+        looks in proptest::collection::vec(0u64..3_000_000, 0..20),
+    ) {
+        let framing = if ethernet { Framing::Ethernet } else { Framing::None };
+        let overhead = SimTime::from_nanos(overhead);
+        let links = Links { host, trunk, framing, overhead };
+        let pause = PauseSpec {
+            kind: classes.map_or(PauseKind::Link, |classes| PauseKind::Priority { classes }),
+            quanta,
+            ..PauseSpec::new(1_500)
+        };
+        let room = |of| pause.headroom(&link(of, framing), &link(of, framing)).get() + 1_600;
+        let memory = (room(host).max(room(trunk)) + slack) * 8;
+        let graph = dumbbell(links, memory, &discipline, pause);
+        let (network, log) = run(&graph, &sent, &[]);
+        let totals = network.totals();
+        prop_assert_eq!((totals.dropped, totals.in_network), (0, 0));
+        prop_assert_eq!(totals.delivered, sent.len() as u64);
+        let pausing = network.pausing.as_ref().unwrap();
+        for ingress in &pausing.ingresses {
+            let most = ingress.held.iter().map(Held::most).max().unwrap();
+            prop_assert!(most <= ingress.parts.thresholds.part);
+            prop_assert!(ingress.held.iter().all(|held| held.again.is_none()));
+        }
+        prop_assert!(pausing.accounts.iter().all(|account| account.ingress == NONE));
+        prop_assert!(pausing.switches.values().all(|switch| switch.told == 0));
+
+        let mut looks: Vec<_> = looks.into_iter().map(SimTime::from_nanos).collect();
+        looks.sort_unstable();
+        let (_, second) = run(&graph, &sent, &looks);
+        prop_assert_eq!(log, second);
+    }
+}
+
+fn gigabit(memory: u64, pause: PauseSpec) -> Graph {
+    let links = Links {
+        host: (1_000, 5_000),
+        trunk: (1_000, 5_000),
+        framing: Framing::Ethernet,
+        overhead: SimTime::ZERO,
+    };
+    dumbbell(links, memory, &DisciplineSpec::DropTail, pause)
+}
+
+/// So many full packets of a host to another at once.
+fn burst(from: u32, to: u32, packets: usize) -> Vec<Sent> {
+    let one = Sent {
+        gap: SimTime::ZERO,
+        from,
+        to,
+        len: 1_500,
+        dscp: 0,
+    };
+    vec![one; packets]
+}
+
+/// Two hosts send to a third one at once: a frame in service is finished, the pause frame goes ahead
+/// of what waits, and each is heard of after its time on the wire.
+#[test]
+fn annex_31b_a_pause_frame_goes_behind_the_frame_in_service_and_is_obeyed_after_one() {
+    let pause = PauseSpec {
+        xoff: Some(ByteCount::new(3 * 1_518)),
+        ..PauseSpec::new(1_500)
+    };
+    let graph = gigabit(40_000, pause);
+    let sent: Vec<Sent> = [burst(0, 2, 20), burst(1, 2, 20)].concat();
+    let (network, log) = run(&graph, &sent, &[]);
+    assert_eq!(network.totals().dropped, 0);
+    let (at, first) = log.pauses[0];
+    let back = match first {
+        PauseEvent::Sent {
+            port,
+            signal,
+            classes,
+        } => {
+            assert_eq!((signal, classes), (PauseSignal::Xoff, u8::MAX));
+            port
+        }
+        PauseEvent::Obeyed { .. } => panic!("{first:?}"),
+    };
+    let port = network.other_end(back).unwrap();
+    assert!(port.0 < 2, "a NIC of those who send");
+    // Nothing is on the way back: 84 bytes of wire, then 5 us.
+    let heard = at + SimTime::from_nanos(84 * 8) + SimTime::from_micros(5);
+    let span = SimTime::from_nanos(512 * 65_535);
+    let obeyed = PauseEvent::Obeyed {
+        port,
+        span,
+        classes: u8::MAX,
+    };
+    assert!(log.pauses.contains(&(heard, obeyed)), "{:?}", log.pauses);
+    let stats = network.pause_stats(SimTime::from_secs(1), port);
+    assert!(
+        stats.received > 1 && stats.paused > SimTime::ZERO,
+        "{stats:?}"
+    );
+    let sender = network.pause_stats(SimTime::from_secs(1), back);
+    assert_eq!(sender.xoff_sent, sender.xon_sent);
+    assert!(sender.max_held >= 3 * 1_518);
+}
+
+/// While memory stays full the pause is told again at half its time, and a port does not go on
+/// between.
+#[test]
+fn a_pause_is_renewed_at_half_its_time() {
+    let links = Links {
+        host: (1_000, 5_000),
+        trunk: (1_000, 5_000),
+        framing: Framing::Ethernet,
+        overhead: SimTime::ZERO,
+    };
+    let pause = PauseSpec {
+        // 1000 quanta: 512 us.
+        quanta: 1_000,
+        ..PauseSpec::new(1_500)
+    };
+    let mut graph = dumbbell(links, 40_000, &DisciplineSpec::DropTail, pause);
+    // The link to the last host is slow: what waits for it stays for long.
+    let slow = Override {
+        rate: Some(Rate::from_mbps(1)),
+        ..Override::on("s1<->h5")
+    };
+    graph.apply(&[slow]).unwrap();
+    let (network, log) = run(&graph, &burst(3, 5, 60), &[]);
+    assert_eq!(network.totals().dropped, 0);
+    let told = |&(at, event): &(SimTime, PauseEvent)| match event {
+        PauseEvent::Sent {
+            signal: PauseSignal::Xoff,
+            ..
+        } => Some(at),
+        _ => None,
+    };
+    let told: Vec<SimTime> = log.pauses.iter().filter_map(told).collect();
+    let half = SimTime::from_micros(256);
+    assert!(told.len() > 100);
+    assert_eq!(told[1] - told[0], half);
+    assert_eq!(told[2] - told[1], half);
+}
+
+/// Host 0 sends to host 5 across the trunk, which hosts of the right do too, and host 2 to host 3,
+/// to which nobody else does: its packets wait behind those of host 0 (head-of-line blocking).
+#[test]
+fn what_waits_for_a_paused_trunk_blocks_what_is_for_others() {
+    let of = |pause: bool| {
+        let mut graph = gigabit(30_000, PauseSpec::new(1_500));
+        if !pause {
+            graph.set_pause(None);
+        }
+        let mut sent = burst(0, 5, 300);
+        sent.extend(burst(4, 5, 300));
+        sent.extend(burst(3, 5, 300));
+        sent.extend(burst(2, 3, 200));
+        let (network, log) = run(&graph, &sent, &[]);
+        let victim = log.received.iter().filter(|(_, number)| *number >= 900);
+        (network.totals().dropped, victim.map(|(at, _)| *at).max())
+    };
+    let ((dropped, before), (none, after)) = (of(false), of(true));
+    assert!(dropped > 0 && none == 0);
+    // 200 packets of either take 4.9 ms on the trunk; a third of the last link's rate is as much as
+    // the other gets, and the victim gets no more.
+    assert!(before.unwrap() < SimTime::from_micros(5_000), "{before:?}");
+    assert!(after.unwrap() > SimTime::from_micros(6_000), "{after:?}");
+}
+
+/// PFC: the class that fills up is paused, another one goes on over the same links.
+#[test]
+fn a_paused_class_does_not_hold_others() {
+    let pause = PauseSpec {
+        kind: PauseKind::Priority { classes: 0xff },
+        ..PauseSpec::new(1_500)
+    };
+    let graph = gigabit(8 * 20_000, pause);
+    let mut sent = burst(0, 5, 300);
+    sent.extend(burst(4, 5, 300));
+    sent.extend(burst(3, 5, 300));
+    let bulk = sent.len() as u64;
+    // From a host of its own, so that its NIC is not paused.
+    sent.extend(burst(1, 4, 40).into_iter().map(|s| Sent { dscp: 8, ..s }));
+    let (network, log) = run(&graph, &sent, &[]);
+    assert_eq!(network.totals().dropped, 0);
+    let other = log.received.iter().filter(|(_, number)| *number >= bulk);
+    let last = other.map(|(at, _)| *at).max().unwrap();
+    assert!(last < SimTime::from_millis(2), "{last:?}");
+    let trunk = graph.port("s0->s1").unwrap();
+    let classes = log.pauses.iter().filter_map(|(_, event)| match event {
+        PauseEvent::Obeyed { port, classes, .. } if *port == trunk => Some(*classes),
+        _ => None,
+    });
+    let classes: Vec<u8> = classes.collect();
+    assert!(
+        !classes.is_empty() && classes.iter().all(|c| *c == 1),
+        "{classes:?}"
+    );
+}
+
+/// A port that cannot hold what still comes after XOFF is refused with what it needs.
+#[test]
+fn a_memory_without_headroom_is_refused() {
+    let graph = gigabit(5_000, PauseSpec::new(1_500));
+    let error = graph.build::<BlastPacket>(1, TieOrder::ByLink).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("its memory of 5000 bytes"), "{text}");
+    let mut network: Network<BlastPacket> = gigabit(50_000, PauseSpec::new(1_500))
+        .build(1, TieOrder::ByLink)
+        .unwrap();
+    assert!(
+        network
+            .send(SimTime::ZERO, HostId(0), packet(), &mut NoTap)
+            .is_ok()
+    );
+}
+
+fn packet() -> BlastPacket {
+    BlastPacket {
+        from: HostId(0),
+        to: HostId(1),
+        len: 1_500,
+        number: 0,
+        is_ack: false,
+        ecn_capable: false,
+        marked: false,
+        corrupt: false,
+        dscp: 0,
+        trimmed: false,
+    }
+}
