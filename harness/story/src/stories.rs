@@ -1,11 +1,19 @@
 //! The stories.
 
 pub mod incast;
+pub mod pause;
+pub mod rack_unfair;
+pub mod racks;
 
 use crate::story::Story;
 
 /// All that run. One file each, and a line here.
-pub const ALL: &[&Story] = &[&incast::STORY];
+pub const ALL: &[&Story] = &[
+    &incast::STORY,
+    &pause::STORY,
+    &rack_unfair::STORY,
+    &racks::STORY,
+];
 
 /// Those that are to be, in the order of the list: names, and a sentence for what does not run yet.
 const LISTED: &[(&str, &str)] = &[

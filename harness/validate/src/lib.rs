@@ -7,6 +7,7 @@
 //! What lies outside its tolerance is a finding. When its mechanism is understood, the row
 //! names the section in docs/validation that explains it; it still shows as different.
 
+mod buffers;
 mod dctcp;
 mod explained;
 mod incast;
@@ -60,7 +61,7 @@ impl Check {
 }
 
 /// The families, and what each is about.
-const FAMILIES: [(&str, &str); 5] = [
+const FAMILIES: [(&str, &str); 6] = [
     (
         "incast",
         "goodput, timeouts and block times when many servers answer one client at once",
@@ -81,6 +82,10 @@ const FAMILIES: [(&str, &str); 5] = [
         "dctcp",
         "queue, alpha, thresholds and incast of DCTCP, and its rules",
     ),
+    (
+        "buffers",
+        "what ports get of paused trunks, split outputs and shared pools",
+    ),
 ];
 
 /// What the checks of `family` are about.
@@ -97,6 +102,7 @@ pub fn checks() -> Vec<Check> {
     all.extend(laws::CHECKS);
     all.extend(peers::CHECKS);
     all.extend(dctcp::CHECKS);
+    all.extend(buffers::CHECKS);
     all
 }
 

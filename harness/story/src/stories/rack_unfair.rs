@@ -1,0 +1,136 @@
+//! `rack unfair`: an output buffer split by input shares its link among inputs, not flows.
+
+use crate::judge::Finding;
+use crate::stage::{Played, Told};
+use crate::story::{Column, Live, Row, Scene, Story, Table};
+use narrows_report::chart::{Axis, Chart, Rule, RuleAt, Series};
+
+/// The story.
+pub const STORY: Story = Story {
+    name: "rack unfair",
+    about: "Three senders to one receiver get 25, 25 and 50 % whatever their congestion control.",
+    scenes: &[Scene::new("share", "split-output").usually(&[("run.duration", "400ms")])],
+    tables: &[Table::points(
+        "Goodput of the three senders; the first and the third share a queue where it is split",
+        "share",
+        &[
+            Column::new("first", "first.goodput"),
+            Column::new("second", "alone.goodput"),
+            Column::new("third", "third.goodput"),
+            Column::new("fairness", "fairness"),
+        ],
+    )],
+    phenomenon,
+    rows: &[
+        Row::new("D7", quarters_and_a_half),
+        Row::new("D8", whatever_the_control),
+        Row::new("D9", two_queues_served_in_turn),
+    ],
+    figure: Some(figure),
+    next: &[
+        "narrows run split-output --sweep split=2,3,4",
+        "narrows run split-output --set turns=byte",
+    ],
+    live: Live::Cannot("the kernel's ports have no output that is split by input"),
+};
+
+const CONTROLS: [&str; 3] = ["reno", "cubic", "dctcp"];
+const SENDERS: [&str; 3] = ["first", "alone", "third"];
+
+/// The shares of the three senders, in percent.
+fn shares(played: &Played, split: &str, cc: &str) -> Told<[f64; 3]> {
+    let scene = played.scene("share")?;
+    let mut shares = [0.0; 3];
+    for (share, sender) in shares.iter_mut().zip(SENDERS) {
+        let at = [("split", split), ("cc", cc)];
+        *share = scene.value(&at, &format!("{sender}.goodput"))?;
+    }
+    let all: f64 = shares.iter().sum();
+    Ok(shares.map(|share| share / all * 100.0))
+}
+
+fn words([a, b, c]: [f64; 3]) -> String {
+    format!("{a:.1}, {b:.1} and {c:.1} %")
+}
+
+/// The most points that a share is off what it is to be.
+fn off(shares: [f64; 3], wanted: [f64; 3]) -> f64 {
+    let off = shares.iter().zip(wanted).map(|(is, was)| (is - was).abs());
+    off.fold(0.0, f64::max)
+}
+
+const SPLIT: [f64; 3] = [25.0, 50.0, 25.0];
+
+fn phenomenon(played: &Played) -> Told<String> {
+    let split = shares(played, "2", "dctcp")?;
+    let whole = shares(played, "off", "dctcp")?;
+    Ok(format!(
+        "Three DCTCP senders get {} through a port of two queues, and {} through one of one.",
+        words(split),
+        words(whole)
+    ))
+}
+
+fn quarters_and_a_half(played: &Played) -> Told<Finding> {
+    let shares = shares(played, "2", "dctcp")?;
+    let so = off(shares, SPLIT) <= 2.0;
+    Ok(Finding::is(
+        format!(
+            "DCTCP: {} against 25, 50 and 25, within 2 points",
+            words(shares)
+        ),
+        so,
+    ))
+}
+
+fn whatever_the_control(played: &Played) -> Told<Finding> {
+    let of = |cc: &&'static str| -> Told<Finding> {
+        let shares = shares(played, "2", cc)?;
+        let so = off(shares, SPLIT) <= 2.0;
+        Ok(Finding::is(format!("{cc}: {}", words(shares)), so))
+    };
+    let all: Vec<Finding> = CONTROLS.iter().map(of).collect::<Told<_>>()?;
+    Ok(Finding::all(all))
+}
+
+fn two_queues_served_in_turn(played: &Played) -> Told<Finding> {
+    // 1/(2 n_i): n_i is 2, 1 and 2; of one queue 1/3.
+    let split = off(shares(played, "2", "dctcp")?, SPLIT);
+    let whole = off(shares(played, "off", "dctcp")?, [100.0 / 3.0; 3]);
+    Ok(Finding::all([
+        Finding::at_most("split in two, points off 1/(2 n)", split, 2.0, ""),
+        Finding::at_most("not split, points off a third", whole, 5.0, ""),
+    ]))
+}
+
+fn figure(played: &Played) -> Told<Chart> {
+    let mut series = Vec::new();
+    for (group, cc) in CONTROLS.into_iter().enumerate() {
+        let shares = shares(played, "2", cc)?;
+        series.push(Series {
+            name: cc.to_owned(),
+            group,
+            points: (1..).map(f64::from).zip(shares).collect(),
+            ..Series::default()
+        });
+    }
+    Ok(Chart {
+        title: "Share of each sender through an output of two queues".to_owned(),
+        x: Axis {
+            label: "Sender".to_owned(),
+            range: Some((1.0, 3.0)),
+            ..Axis::default()
+        },
+        y: Axis {
+            label: "Share of the goodput (%)".to_owned(),
+            range: Some((0.0, 60.0)),
+            ..Axis::default()
+        },
+        series,
+        rules: vec![Rule {
+            at: RuleAt::Y(100.0 / 3.0),
+            label: "a third".to_owned(),
+        }],
+        ..Chart::default()
+    })
+}

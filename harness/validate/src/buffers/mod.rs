@@ -1,0 +1,181 @@
+//! Buffers of switches: pause frames, outputs that are split by input, pools with reserves, each held
+//! against the arithmetic of what it shares.
+
+use super::{Bench, Check, Expected, Measured, Row, Tolerance};
+use narrows::{ByteCount, Duration};
+use narrows_experiment::file::Loaded;
+use narrows_experiment::model::Experiment;
+use narrows_experiment::registry::Registry;
+use narrows_experiment::run::RunOutcome;
+use narrows_experiment::scenario::{RunContext, ScenarioError};
+use narrows_experiment::shipped::Shipped;
+
+/// The checks of this module.
+pub(super) const CHECKS: [Check; 3] = [
+    Check {
+        name: "buffers/pause",
+        what: "pause frames: what a paused trunk carries, and nothing dropped",
+        seconds: 10,
+        run: pause,
+    },
+    Check {
+        name: "buffers/split",
+        what: "an output split by input: 1/(2 n) for each of n flows of a queue",
+        seconds: 15,
+        run: split,
+    },
+    Check {
+        name: "buffers/pool",
+        what: "a pool with reserves: R + alpha C / (1 + n alpha) for each of n ports",
+        seconds: 5,
+        run: pool,
+    },
+];
+
+/// A shipped experiment with other values.
+fn with(name: &str, values: &[(&str, &str)]) -> Result<Experiment, ScenarioError> {
+    let registry = Registry::default();
+    let internal = |e: String| ScenarioError::Internal(e);
+    let shipped = Shipped::get(name).map_err(|_| internal(format!("no {name} ships")))?;
+    let loaded = Loaded::parse(name, shipped.text, &registry);
+    let mut experiment = loaded.map_err(|e| internal(e.to_string()))?.experiment;
+    for (key, value) in values {
+        let set = experiment.set(&registry, key, value);
+        set.map_err(|e| internal(format!("{key}: {e}")))?;
+    }
+    Ok(experiment)
+}
+
+fn run(bench: &Bench<'_>, experiment: &Experiment) -> Result<RunOutcome, ScenarioError> {
+    bench.checkpoint()?;
+    let ctx = RunContext {
+        cancel: Some(bench.cancel()),
+        ..RunContext::default()
+    };
+    let outcome = experiment.run(&Registry::default(), ctx);
+    outcome.map_err(|e| ScenarioError::Internal(e.to_string()))
+}
+
+/// What reached a traffic's receivers, in bits a second.
+fn goodput(run: &RunOutcome, traffic: &str) -> f64 {
+    let number = run.traffic.iter().position(|name| name == traffic);
+    let flows = run.flows.iter();
+    let flows = flows.filter(|f| Some(usize::from(f.traffic)) == number);
+    let bytes: ByteCount = flows.map(|f| f.received).sum();
+    bytes.get() as f64 * 8.0 / seconds(run.measured)
+}
+
+fn seconds(span: Duration) -> f64 {
+    span.as_nanos() as f64 / 1e9
+}
+
+/// A trunk that pause frames hold for a share d of the time, and that always has something to send,
+/// is busy for the rest; the victim's host has a fifth of what it carries, as have the other four.
+fn pause(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
+    for (racks, others) in [(1, "one"), (2, "two"), (3, "three")] {
+        let values = [("pause", "802.3x"), ("cc", "cubic"), ("racks", others)];
+        let ran = run(bench, &with("pause-victim", &values)?)?;
+        let port = ran.ports.iter().find(|p| p.name == "leaf0->spine0");
+        let port = port.ok_or_else(|| ScenarioError::Internal("no trunk".to_owned()))?;
+        let paused = port.pause.paused.as_nanos() as f64 / ran.measured.as_nanos() as f64;
+        let busy = port.utilisation_ppm as f64 / 1e4;
+        bench.row(Row::new(
+            format!("{racks} racks join, time that the paused trunk is busy"),
+            "a paused trunk: (1 - d) of its rate",
+            Expected::Value((1.0 - paused) * 100.0),
+            Measured::Value(busy),
+            "%",
+            Tolerance::Relative(0.02),
+        ));
+        let (victim, crowd) = (goodput(&ran, "victim"), goodput(&ran, "crowd"));
+        bench.row(Row::new(
+            format!("{racks} racks join, the victim's share of its trunk"),
+            "a paused trunk: each of its inputs alike",
+            Expected::Value(20.0),
+            Measured::Value(victim / (victim + crowd) * 100.0),
+            "%",
+            Tolerance::Absolute(3.0),
+        ));
+        // 40 Gb/s at the crowded port for so many inputs of the spine, a fifth of one's part.
+        let payload = (victim + crowd) / (busy / 100.0);
+        bench.row(Row::new(
+            format!("{racks} racks join, the victim's goodput"),
+            "a crowded port: each rack alike, a fifth of that for the victim's like",
+            Expected::Value(payload / (f64::from(racks) + 1.0) / 4.0 / 1e9),
+            Measured::Value(victim / 1e9),
+            "Gb/s",
+            Tolerance::Relative(0.2),
+        ));
+        let dropped: u64 = ran.ports.iter().map(|p| p.dropped_for_room()).sum();
+        bench.row(Row::new(
+            format!("{racks} racks join, packets dropped"),
+            "IEEE 802.3 Annex 31B with headroom: none",
+            Expected::Value(0.0),
+            Measured::Value(dropped as f64),
+            "",
+            Tolerance::Exact,
+        ));
+    }
+    Ok(())
+}
+
+fn split(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
+    for cc in ["reno", "cubic", "dctcp"] {
+        let values = [("split", "2"), ("cc", cc), ("run.duration", "400ms")];
+        let ran = run(bench, &with("split-output", &values)?)?;
+        let each = ["first", "alone", "third"].map(|name| goodput(&ran, name));
+        let all: f64 = each.iter().sum();
+        for (sender, share, wanted) in [("first", 0, 25.0), ("second", 1, 50.0), ("third", 2, 25.0)]
+        {
+            bench.row(Row::new(
+                format!("{cc}, share of the {sender} sender"),
+                "Brakmo et al., LPC 2018: 25, 50 and 25 %",
+                Expected::Value(wanted),
+                Measured::Value(each[share] / all * 100.0),
+                "%",
+                Tolerance::Absolute(2.0),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// 24 ports of 20 kB each and a common pool; n receivers that two senders each overrun.
+fn pool(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
+    const SIZE: f64 = 2_000_000.0;
+    const RESERVE: f64 = 20_000.0;
+    let common = SIZE - 24.0 * RESERVE;
+    for (receivers, alpha, text) in [(1, 1.0, "1/1"), (4, 1.0, "1/1"), (4, 0.5, "1/2")] {
+        let file = format!(
+            "title = \"A pool with reserves\"\n\
+             [network]\ntopology = \"star\"\nhosts = 24\nshared_buffer = \"2MB:{text}\"\n\
+             port_reserve = \"20kB\"\nlink = {{ rate = \"1Gb/s\", delay = \"5us\" }}\n\
+             queue = {{ limit = \"2MB\" }}\n\
+             [host.tcp]\nrto = \"10ms\"\nreceive_window = \"2MB\"\ninitial_window = 10\n\
+             [[traffic]]\nname = \"copy\"\nkind = \"bulk\"\nfrom = \"h8..h23\"\n\
+             to = \"h0..h{}\"\n\
+             [run]\nduration = \"300ms\"\nwarm_up = \"50ms\"\n",
+            receivers - 1
+        );
+        let loaded = Loaded::parse("pool", &file, &Registry::default());
+        let loaded = loaded.map_err(|e| ScenarioError::Internal(e.to_string()))?;
+        let ran = run(bench, &loaded.experiment)?;
+        let longest = (0..receivers).filter_map(|host| {
+            let name = format!("s0->h{host}");
+            let port = ran.ports.iter().find(|p| p.name == name)?;
+            Some(port.max_bytes as f64)
+        });
+        let n = f64::from(receivers);
+        bench.row(Row::new(
+            format!(
+                "{receivers} crowded ports, alpha {text}: the longest queue, mean of the ports"
+            ),
+            "Choudhury and Hahne 1998: alpha / (1 + n alpha) of the pool, beyond the reserve",
+            Expected::Value((RESERVE + common * alpha / (1.0 + n * alpha)) / 1e3),
+            Measured::Value(longest.sum::<f64>() / n / 1e3),
+            "kB",
+            Tolerance::Relative(0.05),
+        ));
+    }
+    Ok(())
+}
