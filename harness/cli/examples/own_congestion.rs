@@ -68,21 +68,19 @@ impl CongestionControl for Hold {
 
 // That was the algorithm. From here on: the command that knows it.
 
-use narrows_cli::scenario::incast::Incast;
 use narrows_cli::{App, catalog::Catalog};
 use narrows_congestion::testing;
 use std::process::ExitCode;
 
 /// The `narrows` command with one more name.
-pub(crate) fn app() -> App<Incast> {
+pub(crate) fn app() -> App {
     let mut catalog = Catalog::default();
     catalog.registry.congestion_mut().register(
         "hold",
         "holds the queueing delay at 130 us, without ECN",
         Hold::new,
     );
-    let runner = catalog.incast();
-    App::new(catalog, runner)
+    App::new(catalog)
 }
 
 fn main() -> ExitCode {

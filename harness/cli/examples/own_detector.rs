@@ -43,21 +43,19 @@ impl LossDetector for Early {
 
 // That was the detector. From here on: the command that knows it.
 
-use narrows_cli::scenario::incast::Incast;
 use narrows_cli::{App, catalog::Catalog};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 /// The `narrows` command with one more name.
-pub(crate) fn app() -> App<Incast> {
+pub(crate) fn app() -> App {
     let mut catalog = Catalog::default();
     catalog.registry.detectors_mut().register_arc(
         "early",
         "sack, content with fewer where few are outstanding (RFC 5827)",
         Arc::new(Early::default),
     );
-    let runner = catalog.incast();
-    App::new(catalog, runner)
+    App::new(catalog)
 }
 
 fn main() -> ExitCode {

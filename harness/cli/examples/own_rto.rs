@@ -41,21 +41,19 @@ impl RtoPolicy for Peak {
 
 // That was the policy. From here on: the command that knows it.
 
-use narrows_cli::scenario::incast::Incast;
 use narrows_cli::{App, catalog::Catalog};
 use narrows_congestion::testing;
 use std::process::ExitCode;
 
 /// The `narrows` command with one more name.
-pub(crate) fn app() -> App<Incast> {
+pub(crate) fn app() -> App {
     let mut catalog = Catalog::default();
     catalog.registry.rto_mut().register(
         "peak",
         "5/4 of the longest round trip, which fades slowly",
         Peak::default,
     );
-    let runner = catalog.incast();
-    App::new(catalog, runner)
+    App::new(catalog)
 }
 
 fn main() -> ExitCode {

@@ -1,10 +1,12 @@
 //! What can be named on the command line.
 
+use super::shorthand::incast::PRESETS;
 use narrows::congestion::registry::LookupError;
 use narrows_experiment::model::network::GRAPH;
 use narrows_experiment::model::queue::Discipline;
 use narrows_experiment::registry::Registry;
 use narrows_experiment::scenario::incast::Incast;
+use narrows_experiment::shipped::Shipped;
 use narrows_net::near_match::nearest;
 
 /// One name.
@@ -137,16 +139,13 @@ impl Default for Catalog {
                     "long flows or single transfers over one bottleneck, looked at closely",
                 ),
             ],
-            presets: vec![
-                Entry::new(
-                    super::plan::DEFAULT_PRESET,
-                    "1 Gb/s, 25 us per link, Ethernet, 64 KiB port, SRU 256 KiB, SACK, IW 10",
-                ),
-                Entry::new(
-                    super::plan::FAST08_PRESET,
-                    "the FAST 2008 study: 1000-byte segments, 64-packet port, NewReno, 20 s",
-                ),
-            ],
+            presets: PRESETS
+                .iter()
+                .filter_map(|(name, experiment)| {
+                    let found = Shipped::get(experiment).ok()?;
+                    Some(Entry::new(*name, found.title()))
+                })
+                .collect(),
         }
     }
 }
@@ -286,13 +285,6 @@ mod tests {
             catalog
                 .check(Kind::LossDetector, &spec.tcp.loss_detector)
                 .unwrap();
-        }
-        let defaults = crate::plan::Defaults::default();
-        for name in &defaults.congestion {
-            catalog.check(Kind::Congestion, name).unwrap();
-        }
-        for name in &defaults.rto {
-            catalog.check(Kind::Rto, name).unwrap();
         }
     }
 }

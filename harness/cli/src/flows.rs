@@ -172,11 +172,7 @@ enum Plot {
 }
 
 /// Run it; the exit code.
-pub(super) fn run<R>(
-    app: &App<R>,
-    args: &FlowsArgs,
-    console: &mut Console<'_>,
-) -> Result<u8, Stop> {
+pub(super) fn run(app: &App, args: &FlowsArgs, console: &mut Console<'_>) -> Result<u8, Stop> {
     let catalog = &app.catalog;
     let named = [
         (Kind::Rto, "rto", std::slice::from_ref(&args.rto)),
@@ -422,7 +418,7 @@ fn summary(run: &FlowsRun) -> String {
 }
 
 /// What makes the result other than was perhaps expected.
-fn hints<R>(app: &App<R>, args: &FlowsArgs, spec: &FlowsSpec, run: &FlowsRun) -> String {
+fn hints(app: &App, args: &FlowsArgs, spec: &FlowsSpec, run: &FlowsRun) -> String {
     let mut out = String::new();
     let buffer = match spec.net.buffer {
         PortBuffer::Own(limit) => Some(limit),

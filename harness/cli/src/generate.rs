@@ -33,11 +33,7 @@ enum What {
 }
 
 /// Run it; the exit code.
-pub(super) fn run<R>(
-    app: &App<R>,
-    args: &GenerateArgs,
-    console: &mut Console<'_>,
-) -> Result<u8, Stop> {
+pub(super) fn run(app: &App, args: &GenerateArgs, console: &mut Console<'_>) -> Result<u8, Stop> {
     match &args.what {
         What::Schema => {
             let schema = schema(&app.catalog.registry);

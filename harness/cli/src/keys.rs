@@ -22,11 +22,7 @@ pub(super) struct ShowArgs {
 }
 
 /// Every knob: key, title, type, range, default, meaning, source.
-pub(super) fn keys<R>(
-    app: &App<R>,
-    args: &KeysArgs,
-    console: &mut Console<'_>,
-) -> Result<u8, Stop> {
+pub(super) fn keys(app: &App, args: &KeysArgs, console: &mut Console<'_>) -> Result<u8, Stop> {
     let text = keys_text(
         &app.catalog.registry,
         args.pattern.as_deref(),

@@ -8,9 +8,9 @@ mod args;
 pub mod catalog;
 mod dry_run;
 mod explain;
+mod files;
 mod flows;
 mod generate;
-mod incast;
 mod keys;
 mod list;
 #[cfg(target_os = "linux")]
@@ -18,12 +18,12 @@ mod live;
 mod marking;
 mod negative;
 pub mod output;
-pub mod plan;
 pub mod progress;
 mod recorder;
 mod results;
 mod run;
 mod script;
+mod shorthand;
 mod slurm;
 mod story;
 mod validate;
@@ -33,12 +33,11 @@ use args::{Cli, Command};
 use catalog::Catalog;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
-use narrows_experiment::scenario::IncastRunner;
 use narrows_validate::Check;
 use output::OutputError;
-use plan::Defaults;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,18 +54,14 @@ pub const EXIT_INTERRUPTED: u8 = 130;
 /// Width of tables that do not go to a terminal.
 pub const COLUMNS: usize = 100;
 
-/// The command: names, a simulator to run, and what runs by default.
+/// The command: what can be named, and what it validates.
 ///
 /// A program of the user's own makes one with her algorithms in the catalog's registries and
 /// has the whole command line for them.
 #[derive(Debug)]
-pub struct App<R> {
+pub struct App {
     /// What can be named.
     pub catalog: Catalog,
-    /// Runs an incast.
-    pub runner: R,
-    /// What `narrows incast` does without options.
-    pub defaults: Defaults,
     /// What `narrows validate` runs.
     pub checks: Vec<Check>,
 }
@@ -137,13 +132,11 @@ impl From<OutputError> for Stop {
     }
 }
 
-impl<R: IncastRunner> App<R> {
-    /// The command with the given names and simulator, and our defaults.
-    pub fn new(catalog: Catalog, runner: R) -> Self {
+impl App {
+    /// The command with the given names, and our checks.
+    pub fn new(catalog: Catalog) -> Self {
         Self {
             catalog,
-            runner,
-            defaults: Defaults::default(),
             checks: [narrows_validate::checks(), narrows_validate::local_checks()].concat(),
         }
     }
@@ -178,7 +171,7 @@ impl<R: IncastRunner> App<R> {
         let outcome = Cli::try_parse_from(negative::joined(&args, &Cli::command()))
             .map_err(Stop::Usage)
             .and_then(|cli| match cli.command {
-                Command::Incast(incast) => incast::run(self, &incast, &args, console),
+                Command::Incast(incast) => shorthand::incast::run(self, &incast, &args, console),
                 Command::Flows(flows) => flows::run(self, &flows, console),
                 #[cfg(target_os = "linux")]
                 Command::Live(live) => live::run(self, &live, &args, console),
@@ -232,6 +225,26 @@ impl<R: IncastRunner> App<R> {
             }
         }
     }
+}
+
+/// The command as a shell takes it, by the name of the program that ran: ours, or one of somebody
+/// who brought algorithms along.
+fn command_line(args: &[OsString]) -> String {
+    let quoted = |arg: &OsString| {
+        let text = arg.to_string_lossy().into_owned();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+.,:/%@".contains(c);
+        if !text.is_empty() && text.chars().all(plain) {
+            text
+        } else {
+            format!("'{}'", text.replace('\'', r"'\''"))
+        }
+    };
+    let path = args.first().map(Path::new);
+    let program = path.and_then(Path::file_name).unwrap_or("narrows".as_ref());
+    std::iter::once(quoted(&program.to_owned()))
+        .chain(args.iter().skip(1).map(quoted))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// How wide the terminal is, within what tables can make use of; [`COLUMNS`] without one.

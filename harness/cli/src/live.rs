@@ -2,6 +2,7 @@
 
 mod incast;
 mod iperf;
+mod plan;
 
 use super::catalog::{Catalog, Kind};
 use super::output;
@@ -12,7 +13,6 @@ use narrows::config::{EcnMode, SendBufferUse, TcpConfig};
 use narrows::driver::tokio::StackStats;
 use narrows::driver::{RealTime, usual_memory};
 use narrows::memory::MemoryLimit;
-use narrows_experiment::scenario::IncastRunner;
 use narrows_lab::host::{Host, HostConfig};
 use narrows_lab::lab::{self, Borrowed, Down, Lab, Plug, Up};
 use narrows_lab::serve::{self, Service};
@@ -231,8 +231,8 @@ impl From<LiveError> for Stop {
     }
 }
 
-pub(super) fn run<R: IncastRunner>(
-    app: &App<R>,
+pub(super) fn run(
+    app: &App,
     args: &LiveArgs,
     command: &[OsString],
     console: &mut Console<'_>,
@@ -433,8 +433,8 @@ fn on_host<T>(
     Ok(done?)
 }
 
-fn serve<R>(
-    app: &App<R>,
+fn serve(
+    app: &App,
     small: Vec<Service>,
     http: Option<&Path>,
     port: Option<u16>,
@@ -516,8 +516,8 @@ fn say(out: &mut dyn Write, text: &str) -> Result<(), LiveError> {
 /// How long a client waits for its peer to close.
 const GRACE: std::time::Duration = std::time::Duration::from_secs(5);
 
-fn get<R>(
-    app: &App<R>,
+fn get(
+    app: &App,
     source: &Source,
     file: &Path,
     args: &HostArgs,
@@ -554,8 +554,8 @@ fn get<R>(
     Ok(EXIT_OK)
 }
 
-fn send<R>(
-    app: &App<R>,
+fn send(
+    app: &App,
     peer: &str,
     file: &Path,
     bytes: Option<ByteCount>,

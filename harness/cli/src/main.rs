@@ -10,7 +10,5 @@ use std::process::ExitCode;
 static MEMORY: narrows::device::pages::LargePages = narrows::device::pages::LargePages;
 
 fn main() -> ExitCode {
-    let catalog = Catalog::default();
-    let runner = catalog.incast();
-    App::new(catalog, runner).main()
+    App::new(Catalog::default()).main()
 }

@@ -1,8 +1,7 @@
 //! `narrows merge` and `diff`: folders of results.
 
-use super::incast::command_line;
 use super::output::print;
-use super::{App, Console, EXIT_FAILED, EXIT_OK, Stop};
+use super::{App, Console, EXIT_FAILED, EXIT_OK, Stop, command_line};
 use clap::Args;
 use narrows_experiment::model::Experiment;
 use narrows_experiment::results::{self, Folder, FolderError, Merged, Record};
@@ -40,8 +39,8 @@ pub(super) struct DiffArgs {
 }
 
 /// Puts parts together.
-pub(super) fn merge<R>(
-    app: &App<R>,
+pub(super) fn merge(
+    app: &App,
     args: &MergeArgs,
     command: &[OsString],
     console: &mut Console<'_>,
@@ -78,11 +77,7 @@ pub(super) fn merge<R>(
 }
 
 /// Two folders side by side: what is set differently, and which metrics moved.
-pub(super) fn diff<R>(
-    app: &App<R>,
-    args: &DiffArgs,
-    console: &mut Console<'_>,
-) -> Result<u8, Stop> {
+pub(super) fn diff(app: &App, args: &DiffArgs, console: &mut Console<'_>) -> Result<u8, Stop> {
     let registry = &app.catalog.registry;
     let read = |path: &Path| Folder::read(path, registry).map_err(|e| Stop::Failed(e.to_string()));
     let (a, b) = (read(&args.a)?, read(&args.b)?);

@@ -1,16 +1,16 @@
 //! `narrows run`: an experiment from a file or by name.
 
 use super::dry_run::Dry;
-use super::incast::command_line;
+use super::files::{Files, FilesArgs, Scratch};
 use super::output::{OutputFile, Wanted, apart, print};
 use super::progress::{Progress, Watcher};
 use super::recorder::RecordArgs;
 use super::slurm::{Jobs, Submitted};
-use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, tell};
+use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, command_line, tell};
 use clap::Args;
 use narrows_experiment::execute::{GoOn, Listener, execute, total_cost};
 use narrows_experiment::file::{FileErrors, Loaded, Source};
-use narrows_experiment::model::{Experiment, Invalid};
+use narrows_experiment::model::{Axis, Experiment, Invalid};
 use narrows_experiment::plan::{Plan, PlannedRun, Shard};
 use narrows_experiment::registry::Registry;
 use narrows_experiment::results::{Folder, FolderError, Record};
@@ -20,7 +20,7 @@ use narrows_experiment::shipped::{self, Shipped};
 use narrows_experiment::summary::{Holds, Summary, Verdict, metric_name};
 use narrows_net::net::packet::HostId;
 use narrows_report::points;
-use narrows_report::study::Report;
+use narrows_report::study::{self, Report};
 use narrows_report::table::Colour;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -37,6 +37,13 @@ pub(super) struct RunArgs {
     /// A file, or the name of an experiment that ships (see `narrows list`).
     #[arg(value_name = "FILE|NAME")]
     experiment: String,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// The options of whatever runs an experiment.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct Options {
     /// Set a key to another value: host.tcp.congestion=dctcp. Several times for several keys; see
     /// `narrows keys`.
     #[arg(long, value_name = "KEY=VALUE", help_heading = WHAT)]
@@ -47,7 +54,7 @@ pub(super) struct RunArgs {
     sweep: Vec<String>,
     /// Runs of each point; with more than one: mean and 95 % confidence interval.
     #[arg(short, long, value_name = "N", help_heading = WHAT)]
-    repetitions: Option<String>,
+    pub(super) repetitions: Option<String>,
     /// Seed of everything random.
     #[arg(long, value_name = "N", help_heading = WHAT)]
     seed: Option<String>,
@@ -81,11 +88,13 @@ pub(super) struct RunArgs {
     /// Put everything into this folder, and go on there if it has some of it already.
     #[arg(short, long, value_name = "DIR", help_heading = OUTPUT)]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    files: FilesArgs,
     /// Write what was expected and what came out as JUnit XML.
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     junit: Option<PathBuf>,
     #[command(flatten)]
-    record: RecordArgs,
+    pub(super) record: RecordArgs,
     /// The host at whose link, at its switch, the capture is taken [default: the first].
     #[arg(long, value_name = "HOST", requires = "pcap", help_heading = OUTPUT)]
     pcap_at: Option<String>,
@@ -94,11 +103,41 @@ pub(super) struct RunArgs {
     quiet: bool,
 }
 
-impl RunArgs {
+impl Options {
     /// Which of the runs are asked for.
     fn part(&self) -> Shard {
         self.shard.unwrap_or(Shard::WHOLE)
     }
+
+    /// Has a report written to `path` where nothing is said of results.
+    pub(super) fn report_by_default(&mut self, path: &str) {
+        if self.out.is_none() && self.slurm.is_none() {
+            self.files.report_by_default(path);
+        }
+    }
+
+    /// Puts what they say into the experiment; what is to be known of it.
+    pub(super) fn apply(
+        &self,
+        experiment: &mut Experiment,
+        registry: &Registry,
+    ) -> Result<Vec<String>, Stop> {
+        apply(experiment, registry, self)
+    }
+}
+
+/// The option that is short for a key.
+pub(super) type OptionOf<'a> = dyn Fn(&str) -> Option<&'static str> + 'a;
+
+/// What is to run.
+pub(super) struct Prepared<'a> {
+    pub(super) experiment: Experiment,
+    /// The file that it is from.
+    pub(super) source: Source,
+    /// The option that is short for a key, where a command has such options.
+    pub(super) short: Option<&'a OptionOf<'a>>,
+    /// Those that were given.
+    pub(super) asked: &'a BTreeSet<&'a str>,
 }
 
 /// The text of what `name` names: a file, or what ships.
@@ -134,15 +173,29 @@ fn wrong(errors: &FileErrors) -> Stop {
     Stop::Wrong(format!("{errors}{count}\n"))
 }
 
-fn impossible(source: &Source, e: &Invalid) -> Stop {
-    Stop::Wrong(format!("{}\n", source.locate(e)))
+/// A value that cannot be: by the option that is short for its key, or where it stands in the file.
+fn impossible(prepared: &Prepared<'_>, e: &Invalid) -> Stop {
+    let option = prepared.short.and_then(|short| Some((short(&e.key)?, e)));
+    let Some((option, e)) = option else {
+        return Stop::Wrong(format!("{}\n", prepared.source.locate(e)));
+    };
+    let axis = |axis: &&Axis| axis.key == e.key;
+    let value = match prepared.experiment.sweep.iter().find(axis) {
+        Some(axis) => axis.values.join(","),
+        None => prepared.experiment.get(&e.key).unwrap_or_default(),
+    };
+    let origin = match prepared.asked.contains(option) {
+        true => String::new(),
+        false => format!("; it is what the preset has: give --{option}, too"),
+    };
+    super::usage(option, &value, &format!("{}{origin}", e.why))
 }
 
 /// Puts what the options say into the experiment; what is to be known of it.
 fn apply(
     experiment: &mut Experiment,
     registry: &Registry,
-    args: &RunArgs,
+    args: &Options,
 ) -> Result<Vec<String>, Stop> {
     let pair = |option: &'static str, text: &str| {
         let found = text
@@ -202,23 +255,42 @@ fn apply(
 }
 
 /// Run it; the exit code.
-pub(super) fn run<R>(
-    app: &App<R>,
+pub(super) fn run(
+    app: &App,
     args: &RunArgs,
     command: &[OsString],
     console: &mut Console<'_>,
 ) -> Result<u8, Stop> {
-    let [pcap, trace] = args.record.wanted();
-    apart(&[Wanted::file("junit", args.junit.as_deref()), pcap, trace])?;
     let registry = &app.catalog.registry;
     let (name, text) = read(&args.experiment)?;
     let loaded = Loaded::parse(&name, &text, registry).map_err(|e| wrong(&e))?;
     let (mut experiment, source) = (loaded.experiment, loaded.source);
-    for note in apply(&mut experiment, registry, args)? {
+    for note in apply(&mut experiment, registry, &args.options)? {
         console.say_aside(&format!("narrows: {note}\n"))?;
     }
-    let plan = Plan::new(&experiment, registry).map_err(|e| impossible(&source, &e))?;
-    check_metrics(&plan, registry).map_err(|e| impossible(&source, &e))?;
+    let prepared = Prepared {
+        experiment,
+        source,
+        short: None,
+        asked: &BTreeSet::new(),
+    };
+    perform(app, prepared, &args.options, command, console)
+}
+
+/// Runs an experiment, and tells and keeps what came out; the exit code.
+pub(super) fn perform(
+    app: &App,
+    prepared: Prepared<'_>,
+    args: &Options,
+    command: &[OsString],
+    console: &mut Console<'_>,
+) -> Result<u8, Stop> {
+    let [pcap, trace] = args.record.wanted();
+    let own = [Wanted::file("junit", args.junit.as_deref()), pcap, trace];
+    apart(&[&own[..], &args.files.wanted()].concat())?;
+    let registry = &app.catalog.registry;
+    let plan = Plan::new(&prepared.experiment, registry).map_err(|e| impossible(&prepared, &e))?;
+    check_metrics(&plan, registry).map_err(|e| impossible(&prepared, &e))?;
     if args.dry_run {
         let dry = Dry {
             plan: &plan,
@@ -227,14 +299,15 @@ pub(super) fn run<R>(
             threads: threads(args),
             cancel: console.cancel,
         };
-        let text = dry.text().map_err(|e| impossible(&source, &e))?;
+        let text = dry.text().map_err(|e| impossible(&prepared, &e))?;
         if console.cancel.load(Ordering::Relaxed) {
             return Ok(EXIT_INTERRUPTED);
         }
         print(console.stdout, &text)?;
         return Ok(EXIT_OK);
     }
-    plan.check(registry).map_err(|e| impossible(&source, &e))?;
+    plan.check(registry)
+        .map_err(|e| impossible(&prepared, &e))?;
     let capture_at = recorded_at(args, &plan, registry)?;
     let junit = args.junit.as_deref();
     let junit = junit
@@ -243,9 +316,10 @@ pub(super) fn run<R>(
     if let (Some(tasks), Some(out)) = (args.slurm, &args.out) {
         return submit(args, tasks, out, &plan, registry, console);
     }
-    let mut store = Store::open(args, &plan, registry)?;
+    let files = args.files.open()?;
+    let mut store = Store::open(args, &files, &plan, registry)?;
     let mut done = match &store {
-        Store::Folder(folder) => folder.done(),
+        Store::Folder(folder, _) => folder.done(),
         Store::Memory(_) => BTreeSet::new(),
     };
     if let Some(path) = &args.except {
@@ -274,29 +348,56 @@ pub(super) fn run<R>(
     let summary = Summary::new(&plan, records);
     let verdicts = summary
         .verdicts(&registry.metrics)
-        .map_err(|e| impossible(&source, &e))?;
-    if let Store::Folder(folder) = &store {
+        .map_err(|e| impossible(&prepared, &e))?;
+    let on_stdout = files.data_on_stdout();
+    let (mut machine, mut written) = (String::new(), Ok(Vec::new()));
+    if let Store::Folder(folder, scratch) = &store {
+        let command = command_line(command);
         let report = Report {
             summary: &summary,
             registry,
             folder,
             verdicts: &verdicts,
-            command: &command_line(command),
+            command: &command,
         };
-        report.write().map_err(folder_error)?;
+        if scratch.is_none() {
+            report.write().map_err(folder_error)?;
+        }
+        (machine, written) = files.write(&report);
     }
+    // Whatever could not be written, what was computed is told.
+    let mut told = Ok(());
     if !args.quiet {
-        let colour = if console.colour {
-            Colour::Ansi
-        } else {
-            Colour::Plain
+        let colour = match console.colour && !on_stdout {
+            true => Colour::Ansi,
+            false => Colour::Plain,
         };
-        let table = points::table(&summary, registry, colour);
-        print(console.stdout, &table)?;
-        print(console.stdout, &points::verdicts(&verdicts, colour))?;
+        let mut text = points::table(&summary, registry, colour);
+        text += &points::verdicts(&verdicts, colour);
+        told = match on_stdout {
+            true => print(console.stderr, &text),
+            false => print(console.stdout, &text),
+        };
+        // Files say what they expect; a command that has none says what it saw.
+        if prepared.short.is_some() {
+            for sentence in study::said(&summary, registry) {
+                let line = sentence + "\n";
+                told = told.and(match on_stdout {
+                    true => console.say_aside(&line),
+                    false => console.say(&line),
+                });
+            }
+        }
     }
+    let told = told.and(print(console.stdout, &machine));
+    for path in written? {
+        if !args.quiet {
+            console.say_aside(&format!("narrows: the report is in {}\n", path.display()))?;
+        }
+    }
+    told?;
     if let Some(file) = junit {
-        let text = points::junit(&experiment.title, &verdicts);
+        let text = points::junit(&prepared.experiment.title, &verdicts);
         file.finish_with(text.as_bytes())?;
     }
     if let Some(out) = &args.out {
@@ -332,14 +433,14 @@ pub(super) fn run<R>(
 }
 
 /// Runs at the same time.
-fn threads(args: &RunArgs) -> usize {
+fn threads(args: &Options) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     args.threads.map_or(cores, |n| n as usize)
 }
 
 /// Has Slurm run it.
 fn submit(
-    args: &RunArgs,
+    args: &Options,
     tasks: u32,
     out: &Path,
     plan: &Plan,
@@ -377,7 +478,7 @@ fn submit(
 }
 
 /// Whether one run can be recorded, and at which host.
-fn recorded_at(args: &RunArgs, plan: &Plan, registry: &Registry) -> Result<HostId, Stop> {
+fn recorded_at(args: &Options, plan: &Plan, registry: &Registry) -> Result<HostId, Stop> {
     if !args.record.is_any() {
         return Ok(HostId(0));
     }
@@ -428,7 +529,8 @@ fn check_metrics(plan: &Plan, registry: &Registry) -> Result<(), Invalid> {
 
 /// Where the runs are kept.
 enum Store {
-    Folder(Box<Folder>),
+    /// A folder; one that is made for this command alone, and goes with it.
+    Folder(Box<Folder>, Option<Scratch>),
     Memory(Vec<Record>),
 }
 
@@ -437,26 +539,33 @@ fn folder_error(e: FolderError) -> Stop {
 }
 
 impl Store {
-    fn open(args: &RunArgs, plan: &Plan, registry: &Registry) -> Result<Self, Stop> {
-        Ok(match &args.out {
-            None => Self::Memory(Vec::new()),
-            Some(path) => {
-                let folder = Folder::open(path, plan, registry).map_err(folder_error)?;
-                Self::Folder(Box::new(folder))
+    fn open(args: &Options, files: &Files, plan: &Plan, registry: &Registry) -> Result<Self, Stop> {
+        let folder = |path: &Path, scratch| {
+            let folder = Folder::open(path, plan, registry).map_err(folder_error)?;
+            Ok(Self::Folder(Box::new(folder), scratch))
+        };
+        match &args.out {
+            Some(path) => folder(path, None),
+            // What files are made of.
+            None if files.any() => {
+                let scratch = Scratch::new()?;
+                let path = scratch.path().to_owned();
+                folder(&path, Some(scratch))
             }
-        })
+            None => Ok(Self::Memory(Vec::new())),
+        }
     }
 
     fn records(&self) -> &[Record] {
         match self {
-            Self::Folder(folder) => folder.records(),
+            Self::Folder(folder, _) => folder.records(),
             Self::Memory(records) => records,
         }
     }
 
     fn finish(&self, registry: &Registry) -> Result<(), Stop> {
         match self {
-            Self::Folder(folder) => folder.write_tables(registry).map_err(folder_error),
+            Self::Folder(folder, _) => folder.write_tables(registry).map_err(folder_error),
             Self::Memory(_) => Ok(()),
         }
     }
@@ -471,7 +580,7 @@ enum Finished {
 
 /// Does `runs`, the first of them with what `first` says of capture and trace.
 fn work(
-    args: &RunArgs,
+    args: &Options,
     plan: &Plan,
     registry: &Registry,
     runs: &[PlannedRun],
@@ -500,7 +609,7 @@ fn work(
                 Store::Memory(records) => {
                     records.push(Record::of(plan, run, &outcome, registry));
                 }
-                Store::Folder(folder) => {
+                Store::Folder(folder, _) => {
                     if let Err(e) = folder.add(plan, run, &outcome, registry) {
                         *stop = Some(folder_error(e));
                         return GoOn::No;

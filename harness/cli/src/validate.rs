@@ -3,10 +3,9 @@
 mod docs;
 
 use super::args::ValidateArgs;
-use super::incast::command_line;
 use super::output::{OutputError, OutputFile, Sink, Wanted, apart, print};
 use super::progress::{Progress, Watcher};
-use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, usage};
+use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, command_line, usage};
 use docs::Docs;
 use narrows_net::near_match::nearest;
 use narrows_report::table::Colour;
@@ -18,8 +17,8 @@ use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
 /// Run it; the exit code.
-pub(super) fn run<R>(
-    app: &App<R>,
+pub(super) fn run(
+    app: &App,
     args: &ValidateArgs,
     command: &[OsString],
     console: &mut Console<'_>,

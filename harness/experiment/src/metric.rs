@@ -58,6 +58,13 @@ impl<'a> Scope<'a> {
         transfers.filter(move |t| t.began >= run.measured_from)
     }
 
+    /// Payload that applications of the scope have read after the warm-up.
+    pub fn delivered(&self) -> narrows::ByteCount {
+        let all = self.run.delivered.iter().zip(0_u16..);
+        let of = all.filter(|(_, n)| self.traffic.is_none_or(|wanted| wanted == *n));
+        of.map(|(delivered, _)| *delivered).sum()
+    }
+
     /// Flows of the scope.
     pub fn flows(&self) -> impl Iterator<Item = &'a FlowOutcome> + use<'a> {
         let Self { run, traffic } = *self;

@@ -1,19 +1,19 @@
 //! `narrows live incast`.
 
 use super::DeviceArg;
-use crate::args::IncastArgs;
-use crate::incast::{command_line, explained, planned, unmarked};
+use super::plan::{self, BadValue, Lists, expand, explained, unmarked};
 use crate::output::{OutputFile, Sink, Wanted, apart, print};
-use crate::plan::{BadValue, DEFAULT_PRESET, plan};
 use crate::progress::{Progress, Watcher};
 use crate::values::{self, List};
-use crate::{App, Console, EXIT_INTERRUPTED, EXIT_OK, Stop, usage};
+use crate::{App, Console, EXIT_INTERRUPTED, EXIT_OK, Stop, command_line, usage};
 use clap::{Args, ValueEnum};
 use narrows::{ByteCount, Duration, Rate};
 use narrows_congestion::EcnNeed;
 use narrows_experiment::scenario::parallel::{cost, part, run_sweep};
-use narrows_experiment::scenario::spec::{Aqm, DelayedAck, EcnUse, QueueCounting, QueueLimit};
-use narrows_experiment::scenario::{IncastRun, IncastRunner, PlannedRun, SweepSpec, tcp};
+use narrows_experiment::scenario::spec::{
+    Aqm, BlockSize, DelayedAck, EcnUse, Length, QueueCounting, QueueLimit,
+};
+use narrows_experiment::scenario::{IncastRun, IncastSpec, PlannedRun, SweepSpec, tcp};
 use narrows_lab::incast::{self, Capture, LiveContext, LiveRun, MAX_SERVERS, Senders};
 use narrows_lab::lab::{self, OWNED_PREFIX, Owned};
 use narrows_report::Summary;
@@ -146,57 +146,65 @@ pub(super) struct LiveIncastArgs {
 }
 
 impl LiveIncastArgs {
-    fn rto(&self) -> List<String> {
+    fn rto(&self) -> Vec<String> {
         let usual = match self.senders {
             SendersArg::Ours => ["linux", "fine"],
             SendersArg::Kernel => ["linux", "5ms"],
         };
-        let usual = || List(usual.map(str::to_owned).to_vec());
-        self.rto.clone().unwrap_or_else(usual)
+        let usual = || usual.map(str::to_owned).to_vec();
+        let given = self.rto.as_ref().map(|list| list.0.clone());
+        given.unwrap_or_else(usual)
     }
 
-    /// The same as options of `narrows incast`.
-    fn simulated(&self) -> IncastArgs {
-        let sru = self.sru.unwrap_or(ByteCount::new(64 << 10));
-        IncastArgs {
-            preset: DEFAULT_PRESET.to_owned(),
-            servers: Some(self.servers.clone()),
-            sru: self.block.is_none().then(|| List(vec![sru])),
-            block: self.block.map(|block| List(vec![block])),
-            blocks: Some(self.blocks),
-            time_limit: Some(self.time_limit),
-            jitter: Some(List(vec![self.jitter])),
-            rate: Some(List(vec![self.rate])),
-            delay: Some(List(vec![self.delay])),
-            buffer: Some(List(vec![self.buffer])),
-            mtu: Some(self.mtu),
-            cc: Some(self.cc.clone()),
-            rto: Some(self.rto()),
-            loss: Some(self.loss.clone()),
-            delayed_ack: self.delayed_ack.then(|| List(vec![KERNEL_DELAYED_ACK])),
-            ecn_threshold: Some(self.ecn_threshold.clone()),
-            ecn: Some(self.ecn.clone()),
-            seed: Some(self.seed),
-            repetitions: Some(self.repetitions),
-            ..IncastArgs::default()
-        }
-    }
-
-    fn sweep<R>(&self, app: &App<R>) -> Result<SweepSpec, Stop> {
-        if let Some(n) = self.servers.0.iter().find(|n| **n > MAX_SERVERS) {
-            let why = format!("a live incast has up to {MAX_SERVERS} servers");
-            return Err(usage("servers", &n.to_string(), &why));
-        }
-        let plan = plan(&self.simulated(), &app.catalog, &app.defaults);
-        let mut sweep =
-            plan.map_err(|BadValue { option, given, why }| usage(option, &given, &why))?;
+    /// One run, whatever the lists say.
+    fn base(&self) -> IncastSpec {
+        let mut base = IncastSpec {
+            block: match (self.block, self.sru) {
+                (Some(block), _) => BlockSize::Fixed(block),
+                (None, sru) => BlockSize::Sru(sru.unwrap_or(ByteCount::new(64 << 10))),
+            },
+            length: Length::Blocks {
+                blocks: self.blocks,
+                time_limit: self.time_limit,
+            },
+            start_jitter: self.jitter,
+            seed: self.seed,
+            ..IncastSpec::default()
+        };
+        let net = &mut base.net;
+        net.link_rate = self.rate;
+        net.link_delay = self.delay;
+        net.port_buffer = self.buffer;
+        net.mtu = self.mtu;
         // A token bucket lets a packet go when it would have been transmitted.
-        sweep.base.net.queue_counting = QueueCounting::WithInService;
-        Ok(sweep)
+        net.queue_counting = QueueCounting::WithInService;
+        if self.delayed_ack {
+            base.tcp.delayed_ack = KERNEL_DELAYED_ACK;
+        }
+        base
+    }
+
+    fn sweep(&self, app: &App) -> Result<SweepSpec, BadValue> {
+        if let Some(n) = self.servers.0.iter().find(|n| **n > MAX_SERVERS) {
+            return Err(BadValue {
+                option: "servers",
+                given: n.to_string(),
+                why: format!("a live incast has up to {MAX_SERVERS} servers"),
+            });
+        }
+        let lists = Lists {
+            cc: &self.cc,
+            rto: &List(self.rto()),
+            loss: &self.loss,
+            ecn_threshold: &self.ecn_threshold,
+            ecn: &self.ecn,
+        };
+        let (servers, catalog) = (&self.servers.0, &app.catalog);
+        plan::sweep(self.base(), servers, self.repetitions, &lists, catalog)
     }
 
     /// Whose TCP sends in a run with `rto`.
-    fn senders(&self, spec: &narrows_experiment::scenario::IncastSpec) -> Result<Senders, Stop> {
+    fn senders(&self, spec: &IncastSpec) -> Result<Senders, Stop> {
         let given = &spec.tcp.rto;
         match self.senders {
             SendersArg::Ours => Ok(Senders::Ours),
@@ -253,14 +261,15 @@ impl Outputs {
     }
 }
 
-pub(super) fn run<R: IncastRunner>(
-    app: &App<R>,
+pub(super) fn run(
+    app: &App,
     args: &LiveIncastArgs,
     command: &[OsString],
     console: &mut Console<'_>,
 ) -> Result<u8, Stop> {
-    let sweep = args.sweep(app)?;
-    let planned = planned(&args.simulated(), &app.catalog, &sweep)?;
+    let bad = |BadValue { option, given, why }| usage(option, &given, &why);
+    let sweep = args.sweep(app).map_err(bad)?;
+    let planned = expand(&app.catalog, &sweep).map_err(bad)?;
     if let (Some(path), true) = (&args.pcap, planned.len() > 1) {
         let why = format!(
             "a capture is of one run, and this is {}: give one value each to --servers, --cc, \
@@ -326,7 +335,13 @@ pub(super) fn run<R: IncastRunner>(
             let progress = Progress::new(watcher, "simulated runs", planned.len(), total);
             let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
             let step = |s| progress.of(s);
-            let results = run_sweep(&planned, &app.runner, cores, console.cancel, &step);
+            let results = run_sweep(
+                &planned,
+                &app.catalog.incast(),
+                cores,
+                console.cancel,
+                &step,
+            );
             progress.finish();
             Some(results.runs)
         }
@@ -352,7 +367,7 @@ pub(super) fn run<R: IncastRunner>(
     })
 }
 
-fn our_tcp<R>(app: &App<R>, p: &PlannedRun) -> Result<narrows::config::TcpConfig, Stop> {
+fn our_tcp(app: &App, p: &PlannedRun) -> Result<narrows::config::TcpConfig, Stop> {
     let (spec, catalog) = (&p.spec, &app.catalog);
     let config = tcp::config(&spec.tcp, spec.net.mtu, &catalog.registry);
     config.map_err(|e| Stop::Failed(e.to_string()))
@@ -371,9 +386,9 @@ struct Results {
 }
 
 impl Results {
-    fn record<R>(
+    fn record(
         &self,
-        app: &App<R>,
+        app: &App,
         args: &LiveIncastArgs,
         side: &Side,
         runs: &[Option<IncastRun>],
@@ -415,8 +430,8 @@ impl Results {
     }
 }
 
-fn tell<R>(
-    app: &App<R>,
+fn tell(
+    app: &App,
     args: &LiveIncastArgs,
     results: &Results,
     outputs: Outputs,

@@ -55,11 +55,7 @@ pub(super) struct IperfArgs {
     host: HostArgs,
 }
 
-pub(super) fn run<R>(
-    app: &App<R>,
-    args: &IperfArgs,
-    console: &mut Console<'_>,
-) -> Result<u8, Stop> {
+pub(super) fn run(app: &App, args: &IperfArgs, console: &mut Console<'_>) -> Result<u8, Stop> {
     let report = |summary: &iperf::Summary| match args.json {
         true => serde_json::to_string(summary).unwrap_or_default() + "\n",
         false => summary.sentence() + "\n",

@@ -2,7 +2,6 @@ use super::*;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-mod fake;
 mod files;
 mod flows;
 mod reports;
@@ -15,14 +14,8 @@ pub(super) struct Ran {
     pub(super) err: String,
 }
 
-pub(super) fn app() -> App<impl IncastRunner> {
-    once(App::new(Catalog::default(), fake::run))
-}
-
-/// One run of each point where no option says otherwise.
-pub(super) fn once<R>(mut app: App<R>) -> App<R> {
-    app.defaults.repetitions = 1;
-    app
+pub(super) fn app() -> App {
+    App::new(Catalog::default())
 }
 
 /// Run `narrows` with the words of `line`.
@@ -30,14 +23,14 @@ pub(super) fn narrows(line: &str) -> Ran {
     narrows_with(&app(), line, &AtomicBool::new(false))
 }
 
-pub(super) fn narrows_with<R: IncastRunner>(app: &App<R>, line: &str, cancel: &AtomicBool) -> Ran {
+pub(super) fn narrows_with(app: &App, line: &str, cancel: &AtomicBool) -> Ran {
     narrows_in(COLUMNS, app, line, cancel)
 }
 
 /// On a screen of so many columns.
-pub(super) fn narrows_in<R: IncastRunner>(
+pub(super) fn narrows_in(
     columns: usize,
-    app: &App<R>,
+    app: &App,
     line: &str,
     cancel: &AtomicBool,
 ) -> Ran {
@@ -436,125 +429,146 @@ fn own_names_work_like_ours() {
     let mut catalog = Catalog::default();
     let congestion = catalog.registry.congestion_mut();
     congestion.register("mine", "an experiment", |s: &FlowStart| Reno::new(s));
-    let app = once(App::new(catalog, fake::run));
+    let app = App::new(catalog);
     let cancel = AtomicBool::new(false);
     assert!(
         narrows_with(&app, "list", &cancel)
             .out
             .contains("an experiment")
     );
-    let ran = narrows_with(&app, "incast --cc mine -n 2 --no-report", &cancel);
+    let line = "incast --cc reno,mine -n 2 --blocks 1 -r 1 --no-report";
+    let ran = narrows_with(&app, line, &cancel);
     assert_eq!(ran.code, EXIT_OK);
-    assert!(ran.out.contains("mine / 1ms"), "{}", ran.out);
+    assert!(ran.out.lines().any(|l| l.starts_with("mine")), "{}", ran.out);
+}
+
+/// The experiment of `line`, as the folder of its results has it.
+fn experiment(name: &str, line: &str) -> String {
+    let dir = folder(name);
+    let out = dir.join("out");
+    let ran = narrows(&format!("{line} --quiet --out {}", out.display()));
+    assert_eq!(ran.code, EXIT_OK, "{line}: {}", ran.err);
+    let text = fs::read_to_string(out.join("experiment.toml")).unwrap();
+    fs::remove_dir_all(&dir).unwrap();
+    text
 }
 
 #[test]
 fn options_reach_the_runs() {
-    let seen = std::sync::Mutex::new(Vec::new());
-    let runner = |spec: &narrows_experiment::scenario::IncastSpec,
-                  ctx: narrows_experiment::scenario::RunContext<'_>| {
-        seen.lock().unwrap().push(spec.clone());
-        fake::run(spec, ctx)
-    };
     let line = "incast -n 4 --cc cubic:l=2,fast-convergence=off --rto 5ms --buffer 64p --ecn-threshold 20p \
-        --block 1MB --blocks 7 --time-limit 9s --rate 10G --delay 5us --jitter 0 --tick 10ms \
+        --block 1MB --blocks 2 --time-limit 9s --rate 10G --delay 5us --jitter 0 --tick 10ms \
         --loss rack --prr off --limited-transmit off --timestamps on --ecn classic \
-        --delayed-ack 2/40ms --initial-window 2 --rwnd 64KiB --mss 1000 --mtu 1040 --framing none \
+        --delayed-ack 2/40ms --iw 2 --rwnd 64KiB --mss 1000 --mtu 1040 --framing none \
         --queue-counting with-in-service --server-nic 50p --client-nic 10p --request 1000B \
-        --order fixed --seed 9 --wire --no-report --quiet \
+        --order fixed --seed 9 --wire -r 1 \
         --shared-buffer 4MB:1/4 --impair loss=0.1%,on=data \
         --ties waited-last --undo off --idle-restart rfc5681";
-    let ran = narrows_with(
-        &once(App::new(Catalog::default(), runner)),
-        line,
-        &AtomicBool::new(false),
-    );
-    assert_eq!(ran.code, EXIT_OK, "{}", ran.err);
-    let specs = seen.lock().unwrap();
-    assert_eq!(specs.len(), 1);
-    let text = format!("{:?}", specs[0]);
+    let text = experiment("options", line);
     for part in [
-        "servers: 4,",
-        "Fixed(1000000B)",
-        "blocks: 7, time_limit: 9s",
-        "request: Request { size: 1000B, order: Fixed }",
-        "start_jitter: 0ns",
-        "link_rate: 10Gb/s, link_delay: 5us, framing: None, mtu: 1040",
-        "port_buffer: Packets(64), queue_counting: WithInService, aqm: EcnStep(Packets(20))",
-        "server_nic: Packets(50), client_nic: Packets(10)",
-        "congestion: \"cubic:l=2,fast-convergence=off\", rto: \"5ms\", loss_detector: \"rack\"",
-        "sack: true, prr: false, limited_transmit: false, timestamps: true, ecn: Classic",
-        "delayed_ack: On { segments: 2, timeout: 40ms }",
-        "initial_window: 2, receive_window: Some(65536B), mss: Some(1000), timer_tick: 10ms",
-        "shared_buffer: Some(SharedBuffer { size: 4000000B, alpha: (1, 4) })",
-        "impair: Impair { loss: Share(1000000), corrupt: Share(0),",
-        "on: Data }",
-        "ties: WaitedLast",
-        "idle_restart: Rfc5681, undo_spurious: false",
-        "seed: 9, repetition: 0, wire: true",
+        "size = 4",
+        "block = \"1MB\"",
+        "blocks = 2",
+        "duration = \"9s\"",
+        "request = \"1kB\"",
+        "order = \"fixed\"",
+        "jitter = \"0ns\"",
+        "rate = \"10Gb/s\"",
+        "delay = \"5us\"",
+        "framing = \"none\"",
+        "mtu = 1040",
+        "limit = \"64p\"",
+        "counting = \"with-in-service\"",
+        "discipline = \"ecn-step\"",
+        "threshold = \"20p\"",
+        "tx_queue = \"50p\"",
+        "tx_queue = \"10p\"",
+        "congestion = \"cubic:l=2,fast-convergence=off\"",
+        "rto = \"5ms\"",
+        "loss_detection = \"rack\"",
+        "prr = \"off\"",
+        "limited_transmit = \"off\"",
+        "ecn = \"classic\"",
+        "delayed_ack = \"2/40ms\"",
+        "initial_window = 2",
+        "receive_window = \"64KiB\"",
+        "mss = 1000",
+        "timer_tick = \"10ms\"",
+        "shared_buffer = \"4MB:1/4\"",
+        "loss = \"0.1%\"",
+        "ties = \"waited-last\"",
+        "idle_restart = \"rfc5681\"",
+        "undo = \"off\"",
+        "seed = 9",
+        "wire = \"on\"",
     ] {
-        assert!(text.contains(part), "no '{part}' in\n{text}");
+        let bare = part.replace('"', "");
+        let found = text.contains(part) || text.contains(&bare) || text.contains(&bare.replace(" off", " false").replace(" on", " true"));
+        assert!(found, "no '{part}' in\n{text}");
     }
+    assert!(!text.contains("[sweep]"), "{text}");
 }
 
 /// Each habit of ns-2 that the preset has can be taken from it.
 #[test]
 fn the_habits_of_a_preset_have_names() {
-    let seen = std::sync::Mutex::new(Vec::new());
-    let runner = |spec: &narrows_experiment::scenario::IncastSpec,
-                  ctx: narrows_experiment::scenario::RunContext<'_>| {
-        seen.lock().unwrap().push(spec.clone());
-        fake::run(spec, ctx)
-    };
-    let app = once(App::new(Catalog::default(), runner));
-    let run = |line: &str| {
-        let ran = narrows_with(&app, line, &AtomicBool::new(false));
-        assert_eq!(ran.code, EXIT_OK, "{line}: {}", ran.err);
-        format!("{:?}", seen.lock().unwrap().pop().unwrap())
-    };
-    let plain = "incast --no-report --quiet -n 4 --cc reno --rto 1ms";
-    let given = run(&format!("{plain} --queue-counting ns-2"));
-    assert!(given.contains("queue_counting: Ns2"), "{given}");
-    let preset = "incast --preset fast08 --no-report --quiet -n 4";
-    for (option, part) in [
-        ("--queue-counting waiting", "queue_counting: Waiting"),
-        ("--ties shuffled", "ties: Shuffled"),
-        ("--idle-restart keep", "idle_restart: Keep"),
-        ("--undo on", "undo_spurious: true"),
-        ("--cc reno", "congestion: \"reno\""),
-    ] {
-        assert!(!run(preset).contains(part), "{part} is the preset's own");
-        let given = run(&format!("{preset} {option}"));
-        assert!(given.contains(part), "{option}: {given}");
+    let line = "incast --preset fast08 -n 2 --duration 10ms -r 1 --queue-counting waiting --ties shuffled --idle-restart keep --cc reno --rto 1ms";
+    let text = experiment("habits", line);
+    for part in ["ns-2", "waited-last", "rfc5681", "end=ssthresh"] {
+        let own = text.lines().filter(|l| !l.starts_with("about")).any(|l| l.contains(part));
+        assert!(!own, "{part} is the preset's own:\n{text}");
     }
 }
 
 #[test]
 fn presets_are_a_start_that_options_change() {
-    let ran = narrows("incast --preset fast08 -n 4,8 --buffer 32p,256p --no-report");
+    let ran = narrows("incast --preset fast08 -n 2,4 --buffer 32p,256p --duration 10ms -r 1 --no-report");
     assert_eq!(ran.code, EXIT_OK, "{}", ran.err);
-    assert!(
-        ran.out
-            .contains("reno:end=ssthresh / floor:200ms,initial=3s / buffer 256p"),
-        "{}",
-        ran.out
-    );
+    assert_eq!(ran.out.lines().filter(|l| l.starts_with("32p") || l.starts_with("256p")).count(), 4, "{}", ran.out);
 }
 
 #[test]
 fn a_point_is_run_three_times_but_once_where_it_is_recorded() {
+    let dir = folder("times");
     let count = |options: &str| {
-        let app = App::new(Catalog::default(), fake::run);
-        let dir = folder("times");
         let file = dir.join("x.pcapng").display().to_string();
-        let line = format!("incast -n 4 --cc reno --rto linux --no-report --csv - {options}");
-        let line = line.replace("FILE", &file);
-        let ran = narrows_with(&app, &line, &AtomicBool::new(false));
+        let line = format!("incast -n 2 --cc reno --rto linux --blocks 1 --no-report --csv - {options}");
+        let ran = narrows(&line.replace("FILE", &file));
         assert_eq!(ran.code, EXIT_OK, "{}", ran.err);
-        fs::remove_dir_all(&dir).unwrap();
         ran.out.lines().count() - 1
     };
     assert_eq!(count(""), 3);
     assert_eq!(count("-r 2"), 2);
     assert_eq!(count("--pcap FILE"), 1);
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+/// A list is an axis; what is over x varies fastest, so that tables read along it.
+#[test]
+fn lists_are_tried_with_each_other() {
+    let ran = narrows("incast -n 1,2 --cc reno --rto linux --sru 4kB,8kB --blocks 1 -r 1 --csv - --no-report -q");
+    assert_eq!(ran.code, EXIT_OK, "{}", ran.err);
+    let rows: Vec<Vec<&str>> = ran.out.lines().map(|l| l.split(',').collect()).collect();
+    let column = |name: &str| rows[0].iter().position(|c| *c == name).unwrap();
+    let (servers, sru) = (column("group.servers.size"), column("traffic.read.sru_bytes"));
+    let seen: Vec<(&str, &str)> = rows[1..].iter().map(|row| (row[sru], row[servers])).collect();
+    assert_eq!(seen, [("4000", "1"), ("4000", "2"), ("8000", "1"), ("8000", "2")]);
+}
+
+#[test]
+fn a_recorded_command_names_the_program_that_ran() {
+    for (given, recorded) in [
+        (
+            &["/usr/bin/narrows", "incast", "-n", "4"][..],
+            "narrows incast -n 4",
+        ),
+        (
+            &["target/release/examples/own_rto", "incast", "--title=a b"],
+            "own_rto incast '--title=a b'",
+        ),
+        (&["./my tcp", "it's"], r"'my tcp' 'it'\''s'"),
+        (&[], "narrows"),
+    ] {
+        let args: Vec<OsString> = given.iter().map(OsString::from).collect();
+        assert_eq!(command_line(&args), recorded);
+    }
 }

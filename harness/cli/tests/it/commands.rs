@@ -5,6 +5,8 @@
 //! CHANGELOG.md has under "Simulation output changed", or for a command that was added there.
 
 use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Command;
 use std::{env, fs};
 
@@ -38,21 +40,138 @@ fn given(command: &str) -> Table {
         true => &[],
         false => &["-r", "1"],
     };
-    let (how, read): (Vec<&str>, fn(&str) -> Table) = match command.split(' ').next() {
-        Some("incast") => (
-            [one, &["--no-report", "--quiet", "--csv", "-"]].concat(),
-            of_csv,
-        ),
-        Some("flows") => (vec!["--json", "-"], of_json),
-        other => panic!("no command {other:?}"),
+    let narrows = |how: &[&str]| {
+        let ran = Command::new(env!("CARGO_BIN_EXE_narrows"))
+            .args(command.split(' ').chain(how.iter().copied()))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.success(), "{command}: {said}");
+        String::from_utf8(ran.stdout).unwrap()
     };
-    let ran = Command::new(env!("CARGO_BIN_EXE_narrows"))
-        .args(command.split(' ').chain(how.iter().copied()))
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success(), "{command}: {said}");
-    read(std::str::from_utf8(&ran.stdout).unwrap())
+    match command.split(' ').next() {
+        Some("incast") => {
+            let folder = env::temp_dir().join(format!("narrows-golden-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&folder);
+            let out = folder.to_str().unwrap();
+            narrows(&[one, &["--quiet", "--out", out]].concat());
+            let table = of_folder(&folder);
+            fs::remove_dir_all(&folder).unwrap();
+            table
+        }
+        Some("flows") => of_json(&narrows(&["--json", "-"])),
+        other => panic!("no command {other:?}"),
+    }
+}
+
+/// Rows of a table of results, by column.
+fn rows(folder: &Path, name: &str) -> Vec<BTreeMap<String, String>> {
+    let Table { header, rows } = of_csv(&fs::read_to_string(folder.join(name)).unwrap());
+    let named = |row: Vec<String>| header.iter().cloned().zip(row).collect();
+    rows.into_iter().map(named).collect()
+}
+
+/// The values of an incast, one row for each run, under the names of the golden file.
+fn of_folder(folder: &Path) -> Table {
+    type Row = BTreeMap<String, String>;
+    let [runs, flows, ports] = ["runs.csv", "flows.csv", "ports.csv"].map(|t| rows(folder, t));
+    let sum = |rows: &[&Row], columns: &[&str]| -> u64 {
+        let cells = rows.iter().flat_map(|row| columns.iter().map(|c| &row[*c]));
+        cells.map(|cell| cell.parse::<u64>().unwrap()).sum()
+    };
+    let room = [
+        "drops.full",
+        "drops.over-threshold",
+        "drops.pool-exhausted",
+        "drops.push-out",
+        "drops.header-queue-full",
+    ];
+    let mut table = Table::default();
+    for run in &runs {
+        let of = |row: &&Row| ["point", "repetition"].iter().all(|c| row[*c] == run[*c]);
+        let (flows, ports): (Vec<&Row>, Vec<&Row>) = (
+            flows.iter().filter(of).collect(),
+            ports.iter().filter(of).collect(),
+        );
+        let (client, servers): (Vec<&Row>, Vec<&Row>) =
+            flows.iter().partition(|flow| flow["from"] == "h0");
+        let switch = |row: &&&Row| row["port"].starts_with("s0->");
+        let to_client = |row: &&&Row| row["port"] == "s0->h0";
+        let ports_to = |which: &dyn Fn(&&&Row) -> bool| -> Vec<&Row> {
+            ports.iter().filter(which).copied().collect()
+        };
+        let studied = ports_to(&to_client);
+        let others = ports_to(&|row| switch(row) && !to_client(row));
+        let nic_of_client = ports_to(&|row| row["port"] == "h0->s0");
+        let nics = ports_to(&|row| !switch(row) && row["port"] != "h0->s0");
+        let (payload, time) = (&run["received_bytes"], &run["measured_ns"]);
+        let bits = payload.parse::<u128>().unwrap() * 8_000_000_000;
+        let full = sum(&studied, &room);
+        let early = sum(&ports, &["drops.early"]);
+        let server = sum(&others, &room);
+        let lost = sum(&[run], &["drops.link"]);
+        let whole = |n: u64| n.to_string();
+        let values = [
+            ("congestion", run["host.tcp.congestion"].clone()),
+            ("rto", run["host.tcp.rto"].clone()),
+            ("loss_detector", run["host.tcp.loss_detection"].clone()),
+            ("servers", run["group.servers.size"].clone()),
+            ("repetition", run["repetition"].clone()),
+            ("seed", run["seed"].clone()),
+            ("outcome", run["outcome"].clone()),
+            (
+                "goodput_bps",
+                (bits / time.parse::<u128>().unwrap()).to_string(),
+            ),
+            ("link_rate_bps", run["network.link.rate_bps"].clone()),
+            ("payload_bytes", payload.clone()),
+            ("simulated_ns", time.clone()),
+            ("blocks", run["transfers"].clone()),
+            ("block_median_ns", run["latency.p50_ns"].clone()),
+            ("block_p99_ns", run["latency.p99_ns"].clone()),
+            ("timeouts", run["timeouts"].clone()),
+            (
+                "timeouts_full_window",
+                whole(sum(&servers, &["timeouts.full_window"])),
+            ),
+            ("timeouts_tail", whole(sum(&servers, &["timeouts.tail"]))),
+            (
+                "timeouts_retransmission_lost",
+                whole(sum(&servers, &["timeouts.retransmission"])),
+            ),
+            (
+                "timeouts_other",
+                whole(sum(&client, &["timeouts"]) - sum(&client, &["timeouts.handshake"])),
+            ),
+            (
+                "fast_retransmits",
+                whole(sum(&servers, &["fast_recoveries"])),
+            ),
+            ("drops", whole(full + early + server + lost)),
+            ("drops_port_full", whole(full)),
+            ("drops_port_early", whole(early)),
+            ("drops_port_server", whole(server)),
+            ("drops_device", "0".to_owned()),
+            ("drops_impaired", whole(lost)),
+            ("refused_server_nic", whole(sum(&nics, &room))),
+            ("refused_client_nic", whole(sum(&nic_of_client, &room))),
+            ("marks", run["marks"].clone()),
+            ("data_packets", whole(sum(&servers, &["segments"]))),
+            (
+                "retransmitted_packets",
+                whole(sum(&servers, &["retransmits"])),
+            ),
+            (
+                "max_queue_packets",
+                whole(sum(&studied, &["max_queue_packets"])),
+            ),
+            ("max_queue_bytes", whole(sum(&studied, &["max_queue_bytes"]))),
+            ("events", run["events"].clone()),
+        ];
+        table.header = values.iter().map(|(name, _)| (*name).to_owned()).collect();
+        table.rows.push(values.into_iter().map(|(_, v)| v).collect());
+    }
+    table
 }
 
 fn of_csv(text: &str) -> Table {

@@ -1,7 +1,6 @@
 //! The worked examples keep what the documentation says of them: short, conforming, and known by
 //! name to the whole command.
 
-use narrows_cli::scenario::incast::Incast;
 use narrows_cli::{App, Console, EXIT_OK, EXIT_USAGE};
 use narrows_congestion::testing;
 use std::ffi::OsString;
@@ -18,7 +17,7 @@ mod own_detector;
 mod own_rto;
 
 /// Exit code, standard output and standard error of `narrows` with the words of `line`.
-fn narrows(app: &App<Incast>, line: &str) -> (u8, String, String) {
+fn narrows(app: &App, line: &str) -> (u8, String, String) {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut console = Console {
         stdout: &mut out,

@@ -75,17 +75,17 @@ pub(super) fn all() -> Vec<Metric> {
         Metric::new(
             ("goodput", "goodput", "bit/s"),
             Higher,
-            "Payload that reached applications after the warm-up, over that time.",
+            "Payload that applications have read after the warm-up, requests and the like left out, over that time.",
             |s| {
-                let bits: u64 = s.flows().map(|f| f.received.get() * 8).sum();
+                let bits = s.delivered().get() * 8;
                 Some(Measured::Ratio(bits as f64 / seconds(s)?))
             },
         ),
         Metric::new(
             ("received", "payload received", "bytes"),
             Neither,
-            "Payload that reached applications after the warm-up.",
-            |s| sum(s, |f| f.received.get()),
+            "Payload that applications have read after the warm-up, requests and the like left out.",
+            |s| Some(Measured::Count(s.delivered().get())),
         ),
         Metric::new(
             ("transfers", "transfers", ""),
@@ -394,6 +394,13 @@ pub(super) fn all() -> Vec<Metric> {
                 let ns = s.run.simulated.as_nanos();
                 Some(Measured::Count(ns))
             },
+        )
+        .of_run(),
+        Metric::new(
+            ("measured", "measured time", "ns"),
+            Neither,
+            "Simulated time that is measured: after the warm-up, and from when the clock of the run counts.",
+            |s| Some(Measured::Count(s.run.measured.as_nanos())),
         )
         .of_run(),
         Metric::new(

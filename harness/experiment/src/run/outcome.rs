@@ -26,8 +26,9 @@ pub struct RunOutcome {
     pub traffic: Vec<String>,
     /// The hosts, by number.
     pub hosts: Vec<HostOutcome>,
-    /// Payload that applications have read after the warm-up, without requests and the like.
-    pub delivered: ByteCount,
+    /// By traffic: payload that applications have read after the warm-up, without requests and the
+    /// like.
+    pub delivered: Vec<ByteCount>,
     /// Each direction of each connection in which data was sent.
     pub flows: Vec<FlowOutcome>,
     /// Each port.
@@ -42,6 +43,13 @@ pub struct RunOutcome {
     pub changes: Vec<(Instant, String)>,
     /// What could not be written on the way. The numbers are whole all the same.
     pub unrecorded: Vec<Unrecorded>,
+}
+
+impl RunOutcome {
+    /// Payload that all applications have read after the warm-up, without requests and the like.
+    pub fn delivered(&self) -> ByteCount {
+        self.delivered.iter().copied().sum()
+    }
 }
 
 /// What went one way over a connection after the warm-up.

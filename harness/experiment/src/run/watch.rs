@@ -50,7 +50,7 @@ struct Snapshot {
     failed: Vec<u64>,
     /// By host.
     hosts: Vec<OfHost>,
-    delivered: ByteCount,
+    delivered: Vec<ByteCount>,
 }
 
 /// What is counted of a host.
@@ -241,7 +241,12 @@ impl<'a> Watch<'a> {
                 .map(|t| t.name.clone())
                 .collect(),
             hosts: hosts.collect(),
-            delivered: end.delivered.saturating_sub(warm.delivered),
+            delivered: end
+                .delivered
+                .iter()
+                .zip(&warm.delivered)
+                .map(|(is, was)| is.saturating_sub(*was))
+                .collect(),
             flows: flows(world, &warm, &end),
             ports: self.ports(&warm, &end),
             transfers: log.take_transfers(),
@@ -354,7 +359,7 @@ impl Snapshot {
         Self {
             at,
             hosts: hosts.collect(),
-            delivered: log.delivered(),
+            delivered: log.all_delivered(),
             ports,
             ends,
             failed: log.all_failed(),

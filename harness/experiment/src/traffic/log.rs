@@ -30,8 +30,8 @@ pub struct Log(Rc<RefCell<Written>>);
 #[derive(Debug, Default)]
 struct Written {
     transfers: Vec<Transfer>,
-    /// Payload that applications have read, without requests and the like.
-    delivered: ByteCount,
+    /// By traffic: payload that applications have read, without requests and the like.
+    delivered: Vec<ByteCount>,
     /// By traffic: calls of `finish` that are missing; `None` without end.
     unfinished: Vec<Option<usize>>,
     /// By traffic: transfers that an application gave up on.
@@ -85,6 +85,7 @@ impl Log {
         let mut log = self.0.borrow_mut();
         log.unfinished.push(calls);
         log.failed.push(0);
+        log.delivered.push(ByteCount::ZERO);
         log.going += usize::from(calls != Some(0));
     }
 
@@ -121,8 +122,11 @@ impl Log {
         self.0.borrow_mut().listener = Listener(Some(Box::new(listener)));
     }
 
-    pub(crate) fn deliver(&self, bytes: u64) {
-        self.0.borrow_mut().delivered += ByteCount::new(bytes);
+    pub(crate) fn deliver(&self, traffic: u16, bytes: u64) {
+        let mut log = self.0.borrow_mut();
+        if let Some(delivered) = log.delivered.get_mut(usize::from(traffic)) {
+            *delivered += ByteCount::new(bytes);
+        }
     }
 
     /// How many parts of the traffics are done, of how many; an endless one counts as one that is
@@ -174,7 +178,12 @@ impl Log {
 
     /// Payload that applications have read so far, without requests and the like.
     pub fn delivered(&self) -> ByteCount {
-        self.0.borrow().delivered
+        self.0.borrow().delivered.iter().copied().sum()
+    }
+
+    /// The same by traffic, in their order.
+    pub fn all_delivered(&self) -> Vec<ByteCount> {
+        self.0.borrow().delivered.clone()
     }
 
     /// The transfers so far, as they were completed.

@@ -125,7 +125,8 @@ impl Io<'_> {
     #[inline]
     pub fn read(&mut self, conn: ConnId) -> u64 {
         let n = self.take(conn);
-        self.parts.log.deliver(n);
+        let traffic = self.parts.traffic_of(self.role);
+        self.parts.log.deliver(traffic, n);
         n
     }
 

@@ -12,9 +12,12 @@ use super::html;
 use super::points;
 use super::table::Colour;
 use differences::{Differences, MOST_COMPARED, differences};
+use narrows::ByteCount;
+use narrows::congestion::{EcnNeed, FlowStart};
 use narrows_experiment::model::{Entry, Experiment, quoted};
 use narrows_experiment::registry::Registry;
 use narrows_experiment::results::{Folder, FolderError, cell};
+use narrows_experiment::scenario::spec::EcnUse;
 use narrows_experiment::summary::{Holds, Summary, Verdict};
 use std::fmt::Write;
 
@@ -39,27 +42,44 @@ impl Report<'_> {
     /// # Errors
     /// If the folder cannot be read or written.
     pub fn write(&self) -> Result<(), FolderError> {
-        let Self {
-            summary,
-            registry,
-            folder,
-            ..
-        } = self;
-        let figures = Figures {
-            sweep: sweep::figures(summary, registry),
-            times: cdf::figures(summary, registry, folder)?,
-            series: course::figures(summary, folder)?,
-        };
+        let figures = self.figures()?;
+        let folder = self.folder;
         for figure in figures.all() {
             let svg = figure.chart.svg(Theme::Paper);
             for (end, text) in [("svg", svg), ("csv", figure.csv())] {
                 folder.write_file(&format!("{}.{end}", figure.name), &text)?;
             }
         }
-        folder.write_file("report.html", &self.page(&figures)?)
+        folder.write_file("report.html", &self.page(&figures, Beside::Tables)?)
     }
 
-    fn page(&self, figures: &Figures) -> Result<String, FolderError> {
+    /// The page, for a place of its own.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
+    pub fn alone(&self) -> Result<String, FolderError> {
+        self.page(&self.figures()?, Beside::Nothing)
+    }
+
+    /// The first figure as SVG, for a paper.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
+    pub fn figure(&self) -> Result<String, FolderError> {
+        let figures = self.figures()?;
+        let first = figures.all().next().map(|f| f.chart.clone());
+        Ok(first.unwrap_or_default().svg(Theme::Paper))
+    }
+
+    fn figures(&self) -> Result<Figures, FolderError> {
+        Ok(Figures {
+            sweep: sweep::figures(self.summary, self.registry),
+            times: cdf::figures(self.summary, self.registry, self.folder)?,
+            series: course::figures(self.summary, self.folder)?,
+        })
+    }
+
+    fn page(&self, figures: &Figures, beside: Beside) -> Result<String, FolderError> {
         let (summary, registry) = (self.summary, self.registry);
         let base = summary.plan().base();
         let mut out = String::new();
@@ -70,26 +90,37 @@ impl Report<'_> {
         };
         let differences = differences(summary, registry);
         let mut story = sentences(summary, self.verdicts);
+        story.extend(unmarked(summary, registry));
         story.extend(differences.summary.clone());
         html::begin(o, title, &base.about, &story);
-        draw(o, &figures.sweep);
-        numbers(o, summary, registry);
+        draw(o, &figures.sweep, beside);
+        numbers(o, summary, registry, beside);
         what_differs(o, &differences);
         if !self.verdicts.is_empty() {
             let text = points::verdicts(self.verdicts, Colour::Plain);
             let _ = write!(o, "<h2>Expected</h2>\n<pre>{}</pre>\n", escape(&text));
         }
-        draw(o, &figures.times);
+        draw(o, &figures.times, beside);
         losses::drops(o, summary, self.folder)?;
         losses::timeouts(o, summary, registry);
-        draw(o, &figures.series);
+        draw(o, &figures.series, beside);
         settings(o, base, registry);
         html::again(o, self.command);
         let _ = writeln!(
             o,
-            "<p><code>experiment.toml</code> beside this page has all of these settings: \
-             <code>narrows run experiment.toml --out again</code> gives the same numbers with this \
-             version, on any machine and with any number of threads.</p>"
+            "<p>{}</p>",
+            match beside {
+                Beside::Tables => {
+                    "<code>experiment.toml</code> beside this page has all of these settings: \
+                     <code>narrows run experiment.toml --out again</code> gives the same numbers \
+                     with this version, on any machine and with any number of threads."
+                }
+                Beside::Nothing => {
+                    "It gives the same numbers with this version, on any machine and with any \
+                     number of threads. With <code>--out DIR</code> it leaves every number of every \
+                     run in a folder."
+                }
+            }
         );
         html::end(o, html::Plots::Hide);
         Ok(out)
@@ -112,16 +143,30 @@ impl Figures {
     }
 }
 
-fn draw(out: &mut String, figures: &[Figure]) {
+/// What is in the folder of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beside {
+    /// The results, and the numbers of each figure.
+    Tables,
+    /// Nothing of it.
+    Nothing,
+}
+
+fn draw(out: &mut String, figures: &[Figure], beside: Beside) {
     for figure in figures {
+        let numbers = match beside {
+            Beside::Tables => {
+                format!(" Numbers: <code>{}.csv</code>.", escape(&figure.name))
+            }
+            Beside::Nothing => String::new(),
+        };
         let _ = write!(
             out,
-            "<h2>{}</h2>\n<figure class=\"paper\">\n{}<figcaption>{} Numbers: \
-             <code>{}.csv</code>.</figcaption>\n</figure>\n",
+            "<h2>{}</h2>\n<figure class=\"paper\">\n{}<figcaption>{}{numbers}\
+             </figcaption>\n</figure>\n",
             escape(&figure.heading),
             figure.chart.svg(Theme::Page),
             escape(&figure.caption),
-            escape(&figure.name),
         );
     }
 }
@@ -257,7 +302,7 @@ fn html_table(
 const MOST_ROWS: usize = 200;
 
 /// A row for each point.
-fn numbers(out: &mut String, summary: &Summary<'_>, registry: &Registry) {
+fn numbers(out: &mut String, summary: &Summary<'_>, registry: &Registry, beside: Beside) {
     let points::Rows {
         mut head,
         axes,
@@ -268,7 +313,11 @@ fn numbers(out: &mut String, summary: &Summary<'_>, registry: &Registry) {
     let left_out = rows.len().saturating_sub(MOST_ROWS);
     let rows = rows.into_iter().take(MOST_ROWS);
     html_table(out, &head, axes, vec![(String::new(), rows.collect())]);
-    let mut note = "runs.csv has every metric of every run in base units.".to_owned();
+    let mut note = match beside {
+        Beside::Tables => "runs.csv has every metric of every run in base units.",
+        Beside::Nothing => "With --csv FILE there is every metric of every run in base units.",
+    }
+    .to_owned();
     if summary.plan().base().run.repetitions > 1 {
         note = format!("Mean of the repetitions ± half of its 95 % interval; {note}");
     }
@@ -349,6 +398,53 @@ fn usual(base: &Experiment, registry: &Registry) -> Experiment {
 fn counted(n: usize, noun: &str) -> String {
     let s = if n == 1 { "" } else { "s" };
     format!("{n} {noun}{s}")
+}
+
+/// What can be said in words of runs whose table is shown: what differs, and what was asked for and
+/// did not come.
+pub fn said(summary: &Summary<'_>, registry: &Registry) -> Vec<String> {
+    let mut all: Vec<String> = unmarked(summary, registry).into_iter().collect();
+    all.extend(differences(summary, registry).summary);
+    all
+}
+
+/// Most points that a sentence names.
+const MOST_NAMED: usize = 3;
+
+/// Where connections negotiate ECN, packets were dropped, and none was marked.
+fn unmarked(summary: &Summary<'_>, registry: &Registry) -> Option<String> {
+    let plan = summary.plan();
+    let none = |point, name| summary.estimate(point, name).is_some_and(|e| e.mean == 0.0);
+    let asks = |point| {
+        let tcp = plan.at(point, registry).ok()?.host.tcp;
+        let congestion = registry.congestion.get(&tcp.congestion).ok()?;
+        let segment = ByteCount::new(1_460);
+        let need = congestion.build(&FlowStart::new(segment, segment)).needs();
+        Some(tcp.ecn == EcnUse::Classic || need.ecn != EcnNeed::Configured)
+    };
+    let points: Vec<usize> = (0..plan.points())
+        .filter(|p| none(*p, "marks") && !none(*p, "drops") && asks(*p) == Some(true))
+        .collect();
+    let names: Vec<String> = points
+        .iter()
+        .take(MOST_NAMED)
+        .map(|p| plan.label(*p))
+        .filter(|label| !label.is_empty())
+        .collect();
+    let at = match names.join("; ") {
+        names if names.is_empty() => String::new(),
+        names => format!(" with {names}"),
+    };
+    let more = match points.len().saturating_sub(MOST_NAMED) {
+        0 => String::new(),
+        n => format!(" and at {}", counted(n, "more point")),
+    };
+    (!points.is_empty()).then(|| {
+        format!(
+            "Where ECN was asked for, packets were dropped and none was marked{at}{more}: what \
+             lowers the window there is loss alone."
+        )
+    })
 }
 
 /// What can be said of what was measured, and no more.

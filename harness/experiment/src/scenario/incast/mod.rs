@@ -64,9 +64,9 @@ const CLIENT: u32 = 0;
 fn collect(run: &RunOutcome) -> IncastRun {
     let mut result = IncastRun {
         outcome: run.outcome,
-        payload: run.delivered,
+        payload: run.delivered(),
         simulated: run.measured,
-        goodput: Rate::of(run.delivered, run.measured).unwrap_or_default(),
+        goodput: Rate::of(run.delivered(), run.measured).unwrap_or_default(),
         block_times: run.transfers.iter().map(|t| t.took).collect(),
         events: run.events,
         unrecorded: run.unrecorded.clone(),
