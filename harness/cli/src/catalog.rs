@@ -1,7 +1,6 @@
 //! What can be named on the command line.
 
 use super::shorthand::incast::PRESETS;
-use narrows::congestion::registry::LookupError;
 use narrows_experiment::model::network::GRAPH;
 use narrows_experiment::model::queue::Discipline;
 use narrows_experiment::registry::Registry;
@@ -210,26 +209,9 @@ impl Catalog {
     /// A sentence with the near match, if there is one, and all names.
     pub fn check(&self, kind: Kind, name: &str) -> Result<(), String> {
         match kind {
-            Kind::Congestion => self
-                .registry
-                .congestion
-                .get(name)
-                .map(drop)
-                .map_err(|e| e.to_string()),
-            Kind::Rto => self.registry.rto.get(name).map(drop).map_err(|e| {
-                let unknown = matches!(e, LookupError::Unknown { .. });
-                if unknown && name.starts_with(|c: char| c.is_ascii_digit()) {
-                    format!("{e}; or a time longer than zero with its unit, such as 5ms")
-                } else {
-                    e.to_string()
-                }
-            }),
-            Kind::LossDetector => self
-                .registry
-                .detectors
-                .get(name)
-                .map(drop)
-                .map_err(|e| e.to_string()),
+            Kind::Congestion => self.registry.check_tcp_name("congestion", name),
+            Kind::Rto => self.registry.check_tcp_name("rto", name),
+            Kind::LossDetector => self.registry.check_tcp_name("loss_detection", name),
             _ => {
                 let entries = self.entries(kind);
                 let names = || entries.iter().map(|e| e.name.as_str());

@@ -167,7 +167,7 @@ pub(super) fn run(
         args.xpl.as_deref(),
         args.out.as_deref(),
         &places,
-        &super::incast::command_line(command),
+        &super::command_line(command),
         console,
     )?;
     Ok(code(&places))

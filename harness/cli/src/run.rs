@@ -126,8 +126,8 @@ impl Options {
     }
 }
 
-/// The option that is short for a key.
-pub(super) type OptionOf<'a> = dyn Fn(&str) -> Option<&'static str> + 'a;
+/// The option that is short for a key, or for what a group has in place of it, and its own key.
+pub(super) type OptionOf<'a> = dyn Fn(&str) -> Option<(&'static str, String)> + 'a;
 
 /// What is to run.
 pub(super) struct Prepared<'a> {
@@ -175,14 +175,13 @@ fn wrong(errors: &FileErrors) -> Stop {
 
 /// A value that cannot be: by the option that is short for its key, or where it stands in the file.
 fn impossible(prepared: &Prepared<'_>, e: &Invalid) -> Stop {
-    let option = prepared.short.and_then(|short| Some((short(&e.key)?, e)));
-    let Some((option, e)) = option else {
+    let Some((option, key)) = prepared.short.and_then(|short| short(&e.key)) else {
         return Stop::Wrong(format!("{}\n", prepared.source.locate(e)));
     };
-    let axis = |axis: &&Axis| axis.key == e.key;
+    let axis = |axis: &&Axis| axis.key == key;
     let value = match prepared.experiment.sweep.iter().find(axis) {
         Some(axis) => axis.values.join(","),
-        None => prepared.experiment.get(&e.key).unwrap_or_default(),
+        None => prepared.experiment.get(&key).unwrap_or_default(),
     };
     let origin = match prepared.asked.contains(option) {
         true => String::new(),
@@ -287,7 +286,7 @@ pub(super) fn perform(
 ) -> Result<u8, Stop> {
     let [pcap, trace] = args.record.wanted();
     let own = [Wanted::file("junit", args.junit.as_deref()), pcap, trace];
-    apart(&[&own[..], &args.files.wanted()].concat())?;
+    apart(&[&args.files.wanted()[..], &own].concat())?;
     let registry = &app.catalog.registry;
     let plan = Plan::new(&prepared.experiment, registry).map_err(|e| impossible(&prepared, &e))?;
     check_metrics(&plan, registry).map_err(|e| impossible(&prepared, &e))?;
@@ -308,7 +307,7 @@ pub(super) fn perform(
     }
     plan.check(registry)
         .map_err(|e| impossible(&prepared, &e))?;
-    let capture_at = recorded_at(args, &plan, registry)?;
+    let capture_at = recorded_at(args, &plan, &prepared, registry)?;
     let junit = args.junit.as_deref();
     let junit = junit
         .map(|path| OutputFile::create("JUnit", path))
@@ -478,14 +477,25 @@ fn submit(
 }
 
 /// Whether one run can be recorded, and at which host.
-fn recorded_at(args: &Options, plan: &Plan, registry: &Registry) -> Result<HostId, Stop> {
+fn recorded_at(
+    args: &Options,
+    plan: &Plan,
+    prepared: &Prepared<'_>,
+    registry: &Registry,
+) -> Result<HostId, Stop> {
     if !args.record.is_any() {
         return Ok(HostId(0));
     }
     let mut how = Vec::new();
     let base = plan.base();
     let values = base.sweep.iter().filter(|axis| axis.values.len() > 1);
-    how.extend(values.map(|axis| format!("--set {}=VALUE", axis.key)));
+    how.extend(values.map(|axis| {
+        let option = prepared.short.and_then(|short| short(&axis.key));
+        match option {
+            Some((option, _)) => format!("--{option} VALUE"),
+            None => format!("--set {}=VALUE", axis.key),
+        }
+    }));
     if base.run.repetitions > 1 {
         how.push("-r 1".to_owned());
     }

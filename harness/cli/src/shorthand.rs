@@ -21,6 +21,8 @@ use std::sync::OnceLock;
 pub(super) trait Shorthand: Send + Sync + 'static {
     /// The experiment whose short names are the options.
     const EXPERIMENT: &'static str;
+    /// Options that cannot be used with others.
+    const APART: &'static [(&'static str, &'static [&'static str])];
     /// Options that are more than a key.
     const COMPOSITE: &'static [Composite];
     /// The table of its options.
@@ -164,7 +166,10 @@ fn made<S: Shorthand>() -> Vec<Opt> {
             help: format!("{meaning}{}.", default_of(&experiment, key)),
             heading: heading(key),
             missing: switch.then_some("on"),
-            conflicts: &[],
+            conflicts: S::APART
+                .iter()
+                .find(|(n, _)| *n == name)
+                .map_or(&[], |(_, c)| c),
             what: What::Key(key.to_owned()),
         });
     }
@@ -192,12 +197,18 @@ impl<S: Shorthand> Short<S> {
         found.map(|(_, text)| text.as_str())
     }
 
-    /// The option that sets a key.
-    fn option_of(key: &str) -> Option<&'static str> {
-        let found = Self::table()
-            .iter()
-            .find(|opt| matches!(&opt.what, What::Key(k) if k == key));
-        found.map(|opt| opt.name)
+    /// The option that sets a key, or what a group has in place of it, and its own key.
+    fn option_of(key: &str) -> Option<(&'static str, String)> {
+        let of = |key: &str| {
+            let is = |opt: &&Opt| matches!(&opt.what, What::Key(k) if k == key);
+            let found = Self::table().iter().find(is);
+            found.map(|opt| (opt.name, key.to_owned()))
+        };
+        let of_group = || {
+            let (group, rest) = key.strip_prefix("group.")?.split_once('.')?;
+            of(&format!("host.{rest}")).filter(|_| !group.is_empty())
+        };
+        of(key).or_else(of_group)
     }
 
     /// Puts what was given into the experiment, options of several keys first.
@@ -245,8 +256,9 @@ fn give(
         .map_err(|e| (None, why(&e)))?;
     let found = experiment.sweep.iter().find(|known| known.key == axis);
     let values = found.map_or_else(Vec::new, |found| found.values.clone());
+    let mut with = experiment.clone();
+    with.sweep.clear();
     for value in &values {
-        let mut with = experiment.clone();
         with.set(registry, key, value)
             .map_err(|e| (Some(value.clone()), why(&e)))?;
     }

@@ -48,11 +48,7 @@ pub(super) struct StoryArgs {
 }
 
 /// Run it; the exit code.
-pub(super) fn run<R>(
-    app: &App<R>,
-    args: &StoryArgs,
-    console: &mut Console<'_>,
-) -> Result<u8, Stop> {
+pub(super) fn run(app: &App, args: &StoryArgs, console: &mut Console<'_>) -> Result<u8, Stop> {
     if args.name.is_empty() && args.docs.is_none() {
         print(console.stdout, &text::list())?;
         return Ok(EXIT_OK);
@@ -128,12 +124,12 @@ fn code(report: &Report<'_>) -> u8 {
     }
 }
 
-struct Teller<'a, R> {
-    app: &'a App<R>,
+struct Teller<'a> {
+    app: &'a App,
     args: &'a StoryArgs,
 }
 
-impl<R> Teller<'_, R> {
+impl Teller<'_> {
     /// A story's report; `None` if it was interrupted.
     fn report(
         &self,

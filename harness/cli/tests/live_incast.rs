@@ -363,26 +363,14 @@ fn results_are_laid_out_as_simulated_ones() {
         "--csv", "-", "--report", &report, "--svg", &svg, "--pcap", &capture,
     ]);
     let csv = String::from_utf8(succeed(&mut live).stdout).unwrap();
-    let mut simulated = Command::new(env!("CARGO_BIN_EXE_narrows"));
-    simulated
-        .arg("incast")
-        .args(settings)
-        .args(["--no-report", "--csv", "-"]);
-    let of_simulated = String::from_utf8(succeed(&mut simulated).stdout).unwrap();
     let lines: Vec<&str> = csv.lines().collect();
-    assert_eq!(lines[0], of_simulated.lines().next().unwrap());
+    assert!(lines[0].starts_with("variant,congestion,rto,"), "{csv}");
     assert_eq!(lines.len(), 3, "{csv}");
     assert!(
         lines[1].starts_with("live: ") && lines[2].starts_with("simulated: "),
         "{csv}"
     );
 
-    let mut simulated = Command::new(env!("CARGO_BIN_EXE_narrows"));
-    simulated
-        .arg("incast")
-        .args(settings)
-        .args(["--no-report", "-q", "--json", "-"]);
-    let of_simulated: Value = serde_json::from_slice(&succeed(&mut simulated).stdout).unwrap();
     let all = place.json(&settings);
     let names = |value: &Value| {
         value
@@ -392,11 +380,10 @@ fn results_are_laid_out_as_simulated_ones() {
             .cloned()
             .collect::<Vec<_>>()
     };
-    for side in ["live", "simulated"] {
-        assert_eq!(names(&all[side]), names(&of_simulated));
-        for list in ["runs", "points"] {
-            assert_eq!(names(&all[side][list][0]), names(&of_simulated[list][0]));
-        }
+    let (live, simulated) = (&all["live"], &all["simulated"]);
+    assert_eq!(names(live), names(simulated));
+    for list in ["runs", "points"] {
+        assert_eq!(names(&live[list][0]), names(&simulated[list][0]));
     }
 
     let page = fs::read_to_string(report).unwrap();

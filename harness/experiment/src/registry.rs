@@ -227,8 +227,11 @@ impl Registry {
         checked(asked, value, self.disciplines.get(value), names.collect())
     }
 
-    /// Whether the value of a key of TCP, if it is a name, is one that there is.
-    pub(crate) fn check_tcp_name(&self, key: &str, value: &str) -> Result<(), String> {
+    /// Whether the value of a key of `host.tcp`, if it is a name, is one that there is.
+    ///
+    /// # Errors
+    /// A sentence with the near match, or all names.
+    pub fn check_tcp_name(&self, key: &str, value: &str) -> Result<(), String> {
         match key {
             "congestion" => {
                 let names = self.congestion.entries().map(|e| e.name()).collect();
@@ -289,10 +292,15 @@ fn checked<F: ?Sized>(
     let Err(e) = found else {
         return Ok(());
     };
+    if !matches!(e, LookupError::Unknown { .. }) {
+        return Err(e.to_string());
+    }
     let name = value.split(':').next().unwrap_or(value);
-    Err(if names.contains(&name) {
-        e.to_string()
-    } else {
-        unknown(noun, name, names.into_iter())
-    })
+    let hint = match noun {
+        "RTO policy" if name.starts_with(|c: char| c.is_ascii_digit()) => {
+            "; or a time longer than zero with its unit, such as 5ms"
+        }
+        _ => "",
+    };
+    Err(unknown(noun, name, names.into_iter()) + hint)
 }

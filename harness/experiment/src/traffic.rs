@@ -139,7 +139,7 @@ pub use ring::{Operation, Ring, RingRecord};
 pub use role::{Io, Role, RoleEvent};
 pub use rpc::{NoDelay, Rpc};
 pub use size::{CdfError, Mean, SizeCdf, SizeDistribution};
-pub use synchronised_read::SynchronisedRead;
+pub use synchronised_read::{AnswerTimes, AskOrder, SynchronisedRead};
 pub use writes::WritePattern;
 
 use crate::knob::Section;

@@ -4,7 +4,6 @@ pub mod chart;
 pub mod explain;
 pub mod html;
 pub mod live;
-pub mod plot;
 pub mod points;
 pub mod records;
 pub mod story;

@@ -41,6 +41,8 @@ pub(crate) struct IncastArgs {
 impl Shorthand for Incast {
     const EXPERIMENT: &'static str = "incast";
 
+    const APART: &'static [(&'static str, &'static [&'static str])] = &[("sru", &["block"])];
+
     const COMPOSITE: &'static [Composite] = &[
         Composite {
             name: "duration",
@@ -137,7 +139,14 @@ impl Shorthand for Incast {
             heading: "Network",
             missing: Some("5ms:100ms"),
             conflicts: &[],
-            pairs: |text, _| queue_management(&values::codel(text)?),
+            pairs: |text, _| {
+                let range = "allowed is 100ns to 100s, the target below the interval";
+                let aqm = values::codel(text).map_err(|why| format!("{why}; {range}"))?;
+                match aqm {
+                    Aqm::Codel(codel) if codel.target >= codel.interval => Err(range.to_owned()),
+                    aqm => queue_management(&aqm),
+                }
+            },
         },
         Composite {
             name: "queue-counting",

@@ -14,7 +14,11 @@ fn every_file_asked_for_is_written_whole() {
     ));
     assert_eq!(ran.code, EXIT_OK, "{}", ran.err);
     assert_eq!(files_in(&dir), ["r.csv", "r.html", "r.json", "r.svg"]);
-    assert!(ran.err.contains(&format!("the report is in {d}/r.html")), "{}", ran.err);
+    assert!(
+        ran.err.contains(&format!("the report is in {d}/r.html")),
+        "{}",
+        ran.err
+    );
     for (file, lines) in [("r.csv", 3), ("r.json", 2)] {
         let text = fs::read_to_string(dir.join(file)).unwrap();
         assert_eq!(text.lines().count(), lines, "{file}");
@@ -25,12 +29,19 @@ fn every_file_asked_for_is_written_whole() {
 #[test]
 fn machine_output_stays_alone_on_standard_output() {
     let ran = narrows(&format!("{SMALL} --no-report --json"));
-    let lines = ran.out.lines().map(serde_json::from_str::<serde_json::Value>);
+    let lines = ran
+        .out
+        .lines()
+        .map(serde_json::from_str::<serde_json::Value>);
     let runs: Result<Vec<_>, _> = lines.collect();
     assert_eq!(runs.unwrap().len(), 2);
     assert!(ran.err.contains("goodput"), "{}", ran.err);
     let ran = narrows(&format!("{SMALL} --no-report --csv - --quiet"));
-    assert!(ran.out.starts_with("point,repetition,seed,outcome,"), "{}", ran.out);
+    assert!(
+        ran.out.starts_with("point,repetition,seed,outcome,"),
+        "{}",
+        ran.out
+    );
     assert_eq!(ran.out.lines().count(), 3);
 }
 
@@ -38,7 +49,9 @@ fn machine_output_stays_alone_on_standard_output() {
 fn a_folder_that_cannot_be_written_stops_before_the_first_run() {
     for option in ["--report", "--json", "--csv", "--svg"] {
         // It would take minutes.
-        let line = format!("incast -n 2000 --blocks 100000 --cc reno --rto linux {option} /no/such/folder/x");
+        let line = format!(
+            "incast -n 2000 --blocks 100000 --cc reno --rto linux {option} /no/such/folder/x"
+        );
         let ran = narrows(&line);
         assert_eq!(ran.code, EXIT_FAILED);
         assert!(ran.err.contains("cannot write the") && ran.err.contains("/no/such/folder/x"));

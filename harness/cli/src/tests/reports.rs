@@ -28,8 +28,17 @@ fn the_page_needs_nothing_from_elsewhere() {
     // The name of the SVG vocabulary looks like an address and is none.
     let page = page.replace("http://www.w3.org/2000/svg", "");
     for outside in [
-        "http:", "https:", "//cdn", " src=", " href=", "url(", "@import", "fetch(", "<link",
-        "experiment.toml", ".csv</code>",
+        "http:",
+        "https:",
+        "//cdn",
+        " src=",
+        " href=",
+        "url(",
+        "@import",
+        "fetch(",
+        "<link",
+        "experiment.toml",
+        ".csv</code>",
     ] {
         assert!(!page.contains(outside), "{outside}");
     }

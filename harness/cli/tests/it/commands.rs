@@ -86,6 +86,14 @@ fn of_folder(folder: &Path) -> Table {
         "drops.push-out",
         "drops.header-queue-full",
     ];
+    // What is as it is without being set has no column.
+    let whole = fs::read_to_string(folder.join("experiment.toml")).unwrap();
+    let usual: Row = whole
+        .lines()
+        .filter_map(|line| line.split_once(" = "))
+        .map(|(key, value)| (key.to_owned(), value.trim_matches('"').to_owned()))
+        .collect();
+    let set = |run: &Row, key: &str| run.get(key).unwrap_or(&usual[key]).clone();
     let mut table = Table::default();
     for run in &runs {
         let of = |row: &&Row| ["point", "repetition"].iter().all(|c| row[*c] == run[*c]);
@@ -111,11 +119,16 @@ fn of_folder(folder: &Path) -> Table {
         let server = sum(&others, &room);
         let lost = sum(&[run], &["drops.link"]);
         let whole = |n: u64| n.to_string();
+        let rate = run.get("network.link.rate_bps").cloned();
+        let rate = rate.unwrap_or_else(|| {
+            assert_eq!(usual["network.link.rate"], "1Gb/s");
+            "1000000000".to_owned()
+        });
         let values = [
-            ("congestion", run["host.tcp.congestion"].clone()),
-            ("rto", run["host.tcp.rto"].clone()),
-            ("loss_detector", run["host.tcp.loss_detection"].clone()),
-            ("servers", run["group.servers.size"].clone()),
+            ("congestion", set(run, "host.tcp.congestion")),
+            ("rto", set(run, "host.tcp.rto")),
+            ("loss_detector", set(run, "host.tcp.loss_detection")),
+            ("servers", set(run, "group.servers.size")),
             ("repetition", run["repetition"].clone()),
             ("seed", run["seed"].clone()),
             ("outcome", run["outcome"].clone()),
@@ -123,7 +136,7 @@ fn of_folder(folder: &Path) -> Table {
                 "goodput_bps",
                 (bits / time.parse::<u128>().unwrap()).to_string(),
             ),
-            ("link_rate_bps", run["network.link.rate_bps"].clone()),
+            ("link_rate_bps", rate),
             ("payload_bytes", payload.clone()),
             ("simulated_ns", time.clone()),
             ("blocks", run["transfers"].clone()),
@@ -165,11 +178,16 @@ fn of_folder(folder: &Path) -> Table {
                 "max_queue_packets",
                 whole(sum(&studied, &["max_queue_packets"])),
             ),
-            ("max_queue_bytes", whole(sum(&studied, &["max_queue_bytes"]))),
+            (
+                "max_queue_bytes",
+                whole(sum(&studied, &["max_queue_bytes"])),
+            ),
             ("events", run["events"].clone()),
         ];
         table.header = values.iter().map(|(name, _)| (*name).to_owned()).collect();
-        table.rows.push(values.into_iter().map(|(_, v)| v).collect());
+        table
+            .rows
+            .push(values.into_iter().map(|(_, v)| v).collect());
     }
     table
 }

@@ -79,7 +79,7 @@ fn the_congestion_control_runs_by_name_and_avoids_the_collapse() {
     let (code, csv, err) = narrows(&app, line);
     assert_eq!(code, EXIT_OK, "{err}");
     assert_eq!(
-        column(&csv, "congestion"),
+        column(&csv, "host.tcp.congestion"),
         ["reno", "reno", "hold", "hold"],
         "{csv}"
     );
@@ -101,12 +101,12 @@ fn the_rto_policy_runs_by_name_and_cures_the_collapse() {
     let line = "incast --cc reno --rto linux,peak --servers 12 --blocks 8 -r 1 --no-report --csv -";
     let (code, csv, err) = narrows(&app, line);
     assert_eq!(code, EXIT_OK, "{err}");
-    assert_eq!(column(&csv, "rto"), ["linux", "peak"]);
-    let goodput: Vec<u64> = column(&csv, "goodput_bps")
+    assert_eq!(column(&csv, "host.tcp.rto"), ["linux", "peak"]);
+    let goodput: Vec<f64> = column(&csv, "goodput_bps")
         .iter()
         .map(|g| g.parse().expect("a number"))
         .collect();
-    assert!(goodput[1] > 2 * goodput[0], "{csv}");
+    assert!(goodput[1] > 2.0 * goodput[0], "{csv}");
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn the_detector_runs_by_name_and_saves_timeouts() {
         --no-report --csv -";
     let (code, csv, err) = narrows(&app, line);
     assert_eq!(code, EXIT_OK, "{err}");
-    assert_eq!(column(&csv, "loss_detector"), ["sack", "early"]);
+    assert_eq!(column(&csv, "host.tcp.loss_detection"), ["sack", "early"]);
     let timeouts: Vec<u64> = column(&csv, "timeouts")
         .iter()
         .map(|d| d.parse().expect("a number"))

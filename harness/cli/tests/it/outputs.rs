@@ -5,7 +5,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-const ONE_RUN: &str = "incast -n 2 --cc reno --rto 1ms --blocks 1 --sru 10kB --no-report --quiet";
+const ONE_RUN: &str =
+    "incast -n 2 --cc reno --rto 1ms --blocks 1 --sru 10kB -r 1 --no-report --quiet";
 
 /// What is in the file after `before`, `narrows` with the words of `line`, and `after`, all with
 /// `redirection` in a shell.
@@ -35,8 +36,8 @@ fn written(name: &str, redirection: &str, line: &str) -> String {
 #[test]
 fn a_redirected_standard_output_is_written_where_it_stands() {
     for (i, (line, part)) in [
-        ("--csv /dev/stdout", "variant,congestion,rto,"),
-        ("--json /dev/fd/1", "\"narrows-incast\""),
+        ("--csv /dev/stdout", "point,repetition,seed,"),
+        ("--json /dev/fd/1", "\"outcome\""),
         ("--svg /proc/self/fd/1", "<svg"),
         ("--trace /dev/stdout", "\"format\""),
     ]
@@ -55,9 +56,6 @@ fn a_redirected_standard_output_is_written_where_it_stands() {
 fn another_open_file_is_written_at_its_end() {
     let line = format!("{ONE_RUN} --csv /dev/fd/3 > /dev/null");
     let text = written("third", "3>>x", &line);
-    assert!(
-        text.starts_with("before\nvariant,congestion,rto,"),
-        "{text}"
-    );
+    assert!(text.starts_with("before\npoint,repetition,seed,"), "{text}");
     assert!(text.ends_with("\nafter\n"), "{text}");
 }

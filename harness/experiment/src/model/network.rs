@@ -273,8 +273,7 @@ impl Network {
         }
         let queue = |port: &Port, at: &str| {
             let queue = &port.queue;
-            let (rate, mtu) = (port.link.rate, self.common.mtu);
-            let spec = queue.spec(rate, mtu, pool, &registry.disciplines);
+            let spec = queue.spec(&port.link, self.common.mtu, pool, &registry.disciplines);
             spec.map_err(|(key, why)| Invalid::new(format!("{at}.queue.{key}"), why))
         };
         let defaults = Defaults {

@@ -1,5 +1,6 @@
 //! `queue`: the buffer of a switch port, and its discipline.
 
+use super::link::Link;
 use crate::knob;
 use crate::knob::{Choice, Kind, Knob, Knobs, Quantity, Section};
 use crate::net::discipline::codel::CodelSpec;
@@ -14,7 +15,7 @@ use crate::net::discipline::{DisciplineRegistry, DisciplineSpec, OwnDiscipline};
 use crate::net::link;
 use crate::net::port::{PoolId, PortSpec};
 use crate::scenario::network::{capacity, in_service, port_capacity};
-use crate::scenario::spec::{QueueCounting, QueueLimit, Share};
+use crate::scenario::spec::{QueueCounting, QueueLimit, Share, Size};
 use crate::sim::rng::Probability;
 use crate::sim::time::SimTime;
 use narrows::{ByteCount, Duration, Rate};
@@ -253,21 +254,40 @@ impl Queue {
             let why = "there are no queues to take turns: set split, too".to_owned();
             return Err(("split_turns", why));
         }
+        let times = [self.target, self.interval].into_iter().flatten().count();
+        let (target, interval) = (
+            self.target.unwrap_or(Duration::from_millis(5)),
+            self.interval.unwrap_or(Duration::from_millis(100)),
+        );
+        if times > 0 && target >= interval {
+            let why = format!("{target} is not below the interval of {interval}");
+            return Err(("target", why));
+        }
         Ok(())
     }
 
-    /// As the network takes it, before a wire of `rate` with packets of `mtu`.
+    /// As the network takes it, before `link` with packets of `mtu`.
     ///
     /// # Errors
-    /// The key that names what `own` does not have, and why.
+    /// The key that names what `own` does not have, or a limit that holds no packet, and why.
     pub fn spec(
         &self,
-        rate: Rate,
+        link: &Link,
         mtu: u32,
         pool: Option<PoolId>,
         own: &DisciplineRegistry,
     ) -> Result<PortSpec, (&'static str, String)> {
-        let discipline = self.discipline_spec(rate, mtu, own);
+        let packet = ByteCount::from(link.spec().framing.buffer_len(mtu));
+        if let QueueLimit::Bytes(limit) = self.limit
+            && limit < packet
+        {
+            let (limit, packet) = (Size(limit), Size(packet));
+            let why = format!(
+                "{limit} holds no packet: allowed is {packet} and more with network.mtu {mtu}"
+            );
+            return Err(("limit", why));
+        }
+        let discipline = self.discipline_spec(link.rate, mtu, own);
         Ok(PortSpec {
             discipline: self.split(discipline.map_err(|why| ("discipline", why))?, mtu),
             in_service: in_service(self.counting),

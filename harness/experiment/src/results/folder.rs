@@ -46,7 +46,10 @@ impl Folder {
         let parts = path.join(PARTS);
         if !path.join(EXPERIMENT).exists() && path.exists() {
             let mut entries = fs::read_dir(path).map_err(io_error("read", path))?;
-            let ours = |name: &std::ffi::OsStr| name == LOCK || name == PARTS;
+            // A process that is killed may leave a file that had no name yet.
+            let unfinished = format!("{EXPERIMENT}.new");
+            let ours =
+                |name: &std::ffi::OsStr| name == LOCK || name == PARTS || name == &*unfinished;
             if entries.any(|e| e.is_ok_and(|e| !ours(&e.file_name()))) {
                 return Err(FolderError::Foreign(path.to_owned()));
             }

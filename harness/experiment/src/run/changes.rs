@@ -316,7 +316,7 @@ fn of_port(
             all.push(Change::Faults { port, impair });
         }
         if asked.set.has_any("queue.") {
-            let spec = p.queue.spec(p.link.rate, mtu, None, &registry.disciplines);
+            let spec = p.queue.spec(&p.link, mtu, None, &registry.disciplines);
             let spec = spec.map_err(|(key, why)| invalid(&format!("queue.{key}"), why))?;
             let (capacity, discipline) = (spec.capacity, spec.discipline);
             all.push(Change::Capacity { port, capacity });

@@ -146,14 +146,13 @@ impl Traffic for SynchronisedRead {
                 Server {
                     messages: channels.messenger(),
                     share: share(number),
-                    jitter: SimTime::from_duration(self.jitter),
-                    random,
+                    begins: AnswerTimes::new(self.jitter, random),
                     due: VecDeque::new(),
                     conn: None,
                 },
             );
         }
-        let order = on.stream(Component::Scenario, 0);
+        let order = AskOrder::new(self.order, on.stream(Component::Scenario, 0));
         on.role(
             client,
             Client {
@@ -179,13 +178,63 @@ impl Traffic for SynchronisedRead {
     }
 }
 
+/// In which order servers are asked for a block, wherever they are.
+#[derive(Debug)]
+pub struct AskOrder {
+    order: RequestOrder,
+    random: Stream,
+}
+
+impl AskOrder {
+    /// By number, or drawn from `random`.
+    pub fn new(order: RequestOrder, random: Stream) -> Self {
+        Self { order, random }
+    }
+
+    /// The order of the next block of `servers` servers.
+    pub fn next(&mut self, servers: usize) -> Vec<usize> {
+        let mut all: Vec<usize> = (0..servers).collect();
+        if self.order == RequestOrder::Shuffled {
+            self.random.shuffle(&mut all);
+        }
+        all
+    }
+}
+
+/// When the answers of a server begin, wherever it is: each up to a jitter after its request, and
+/// none before the one before it.
+#[derive(Debug)]
+pub struct AnswerTimes {
+    jitter: SimTime,
+    random: Stream,
+    last: Instant,
+}
+
+impl AnswerTimes {
+    /// Up to `jitter` late, drawn from `random`.
+    pub fn new(jitter: Duration, random: Stream) -> Self {
+        Self {
+            jitter: SimTime::from_duration(jitter),
+            random,
+            last: Instant::ZERO,
+        }
+    }
+
+    /// When the answer to a request that came `now` begins.
+    pub fn of_request(&mut self, now: Instant) -> Instant {
+        let at = now + self.random.jitter(self.jitter).to_duration();
+        self.last = self.last.max(at);
+        self.last
+    }
+}
+
 /// Asks for blocks and waits for them.
 #[derive(Debug)]
 struct Client {
     read: SynchronisedRead,
     /// A request and its answer are known by the number of the block.
     messages: Messenger<u32>,
-    order: Stream,
+    order: AskOrder,
     servers: Vec<HostId>,
     /// By server.
     conns: Vec<ConnId>,
@@ -213,10 +262,7 @@ struct Block {
 impl Client {
     /// The next block begins.
     fn begin(&mut self, io: &mut Io<'_>) {
-        let mut servers: Vec<usize> = (0..self.servers.len()).collect();
-        if self.read.order == RequestOrder::Shuffled {
-            self.order.shuffle(&mut servers);
-        }
+        let servers = self.order.next(self.servers.len());
         self.to_ask.extend(servers);
         self.ask(io);
     }
@@ -319,8 +365,7 @@ impl Role for Client {
 struct Server {
     messages: Messenger<u32>,
     share: u64,
-    jitter: SimTime,
-    random: Stream,
+    begins: AnswerTimes,
     /// When which answers begin.
     due: VecDeque<(Instant, u32)>,
     conn: Option<ConnId>,
@@ -352,9 +397,8 @@ impl Role for Server {
             RoleEvent::Readable => {
                 self.messages.read(io, conn, Counts::Control);
                 while let Some((_, block)) = self.messages.next(conn) {
-                    let at = io.now() + self.random.jitter(self.jitter).to_duration();
-                    let at = self.due.back().map_or(at, |(last, _)| at.max(*last));
-                    self.due.push_back((at, block));
+                    self.due
+                        .push_back((self.begins.of_request(io.now()), block));
                 }
                 self.answer(io);
             }

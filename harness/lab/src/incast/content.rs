@@ -1,6 +1,6 @@
 //! What a live incast sends: bytes that the receiver can check.
 
-use narrows_experiment::scenario::incast::blocks::Answers;
+use super::blocks::Answers;
 use narrows_net::sim::rng::{Component, Stream};
 
 /// The bytes of all streams: a function of the offset.

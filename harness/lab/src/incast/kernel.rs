@@ -1,5 +1,6 @@
 //! Client and servers of a live incast on the kernel's TCP.
 
+use super::blocks::{Answers, Blocks, Next};
 use super::content::Content;
 use super::waiter::Waiter;
 use crate::LiveError;
@@ -8,7 +9,6 @@ use narrows::Instant;
 use narrows::driver::Clock;
 use narrows_congestion::EcnNeed;
 use narrows_experiment::scenario::Outcome;
-use narrows_experiment::scenario::incast::blocks::{Answers, Blocks, Next};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::fs;
 use std::io::{self, Read, Write};

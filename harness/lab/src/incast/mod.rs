@@ -11,6 +11,7 @@
 //! client is the kernel's in both cases. What the kernel cannot do without further modules, delay,
 //! the hosts of ours do: all of the round trip's is on their side.
 
+mod blocks;
 mod cable;
 mod content;
 mod kernel;
@@ -22,6 +23,7 @@ use super::LiveError;
 use super::capture;
 use super::lab::{self, KernelHost, Owned, Plug, Port};
 use super::shaper::{QueueStats, RouteRules, Shape};
+use blocks::{Answers, Blocks};
 use content::Content;
 use kernel::Counters;
 pub use kernel::echoes_each_mark;
@@ -29,7 +31,6 @@ use narrows::config::{EcnMode, TcpConfig};
 use narrows::device::marking::QueueDepth;
 use narrows::{ByteCount, Duration, Rate};
 use narrows_congestion::{EcnNeed, FlowStart};
-use narrows_experiment::scenario::incast::blocks::{Answers, Blocks};
 use narrows_experiment::scenario::spec::{Aqm, DelayedAck, IncastSpec, QueueLimit};
 use narrows_experiment::scenario::{DropCounts, IncastRun, Outcome, QueuePeak};
 use ours::{Client, Role, Server};

@@ -1,5 +1,6 @@
 //! Client and server of a live incast on our TCP.
 
+use super::blocks::{Answers, Blocks, Next};
 use super::content::Content;
 use narrows::Instant;
 use narrows::conn::Event;
@@ -8,7 +9,6 @@ use narrows::driver::poll::Application;
 use narrows::endpoint::{ConnId, EndpointEvent};
 use narrows::interface::Interface;
 use narrows_experiment::scenario::Outcome;
-use narrows_experiment::scenario::incast::blocks::{Answers, Blocks, Next};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;

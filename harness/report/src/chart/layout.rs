@@ -130,8 +130,7 @@ pub(super) fn svg(chart: &Chart, theme: Theme) -> String {
     let mut out = String::new();
     let _ = write!(
         out,
-        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0}" width="{WIDTH}" height="{height:.0}" font-family="{FONTS}" font-size="{FONT}" role="img"{}><title>{}</title>"#,
-        places_of(chart, &x, area, theme),
+        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0}" width="{WIDTH}" height="{height:.0}" font-family="{FONTS}" font-size="{FONT}" role="img"><title>{}</title>"#,
         escape(&chart.title)
     );
     if theme == Theme::Paper {
@@ -193,27 +192,6 @@ impl Slant {
         }
     }
 }
-
-/// For the script of a page: where the data is, and where each value of x that it has.
-fn places_of(chart: &Chart, x: &Place, area: Area, theme: Theme) -> String {
-    let values = occurring(chart);
-    if theme == Theme::Paper || values.len() > MOST_PLACES {
-        return String::new();
-    }
-    let places = values.iter().filter_map(|v| Some((*v, x.at(*v)?)));
-    let places: Vec<String> = places.map(|(v, at)| format!("{v}:{at:.1}")).collect();
-    format!(
-        r#" data-plot="{:.1} {:.1} {:.1} {:.1}" data-x="{}""#,
-        area.left,
-        area.top,
-        area.width,
-        area.height,
-        places.join(" ")
-    )
-}
-
-/// With more values of x than this one does not point at a single one.
-const MOST_PLACES: usize = 2_000;
 
 /// Both axes over the data and the rules.
 fn places(chart: &Chart) -> (Place, Place) {

@@ -118,7 +118,7 @@ impl Report<'_> {
                 Beside::Nothing => {
                     "It gives the same numbers with this version, on any machine and with any \
                      number of threads. With <code>--out DIR</code> it leaves every number of every \
-                     run in a folder."
+                     run in a folder, in the files that captions name."
                 }
             }
         );

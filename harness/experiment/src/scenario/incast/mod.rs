@@ -3,7 +3,6 @@
 //! Everything is packets of the TCP under study: handshakes, requests and data travel on the
 //! same connections. Models hosts without CPU time and an application that reads at once.
 
-pub mod blocks;
 mod model;
 
 use super::spec::IncastSpec;

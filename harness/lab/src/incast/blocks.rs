@@ -1,18 +1,19 @@
-//! What the client and the servers of an incast do, on whichever TCP: the client asks for blocks
-//! and waits for the last server of each, a server answers each request with its share.
+//! What the client and the servers of a live incast do, on whichever TCP: the client asks for
+//! blocks and waits for the last server of each, a server answers each request with its share, in
+//! the order and after the jitter that a simulated one draws.
 
-use crate::scenario::Outcome;
-use crate::scenario::spec::{IncastSpec, Length, RequestOrder};
-use crate::sim::rng::{Component, Stream};
-use crate::sim::time::SimTime;
 use narrows::{ByteCount, Duration, Instant};
+use narrows_experiment::scenario::Outcome;
+use narrows_experiment::scenario::spec::{IncastSpec, Length};
+use narrows_experiment::traffic::{AnswerTimes, AskOrder};
+use narrows_net::sim::rng::{Component, Stream};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What the client does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub(super) enum Next {
     /// Wait for more.
     Wait,
     /// Ask for the next block.
@@ -23,32 +24,35 @@ pub enum Next {
 
 /// The client: asks for blocks and waits for them.
 #[derive(Debug)]
-pub struct Blocks {
+pub(super) struct Blocks {
     spec: IncastSpec,
-    order: Stream,
+    order: AskOrder,
     /// By server: bytes of the block still to come.
     missing: Vec<u64>,
     unfinished: u32,
     asked_at: Instant,
     /// When it asked for the first block.
-    pub began: Option<Instant>,
+    pub(super) began: Option<Instant>,
     /// When the last byte so far came.
-    pub last_byte: Instant,
+    pub(super) last_byte: Instant,
     /// All that has come.
-    pub payload: ByteCount,
+    pub(super) payload: ByteCount,
     /// How long each complete block took.
-    pub times: Vec<Duration>,
+    pub(super) times: Vec<Duration>,
     /// How it ended, if it has.
-    pub outcome: Option<Outcome>,
+    pub(super) outcome: Option<Outcome>,
     /// Where somebody sees how many are complete.
     count: Option<Arc<AtomicU64>>,
 }
 
 impl Blocks {
     /// The client of `spec`, which has asked for nothing.
-    pub fn new(spec: &IncastSpec) -> Self {
+    pub(super) fn new(spec: &IncastSpec) -> Self {
         Self {
-            order: Stream::new(spec.seed, Component::Scenario, 0),
+            order: AskOrder::new(
+                spec.request.order,
+                Stream::new(spec.seed, Component::Scenario, 0),
+            ),
             missing: vec![0; spec.servers as usize],
             unfinished: 0,
             asked_at: Instant::ZERO,
@@ -63,7 +67,7 @@ impl Blocks {
     }
 
     /// The same; `count` has the number of complete blocks at any time.
-    pub fn counted_by(self, count: Arc<AtomicU64>) -> Self {
+    pub(super) fn counted_by(self, count: Arc<AtomicU64>) -> Self {
         Self {
             count: Some(count),
             ..self
@@ -71,7 +75,7 @@ impl Blocks {
     }
 
     /// How many blocks there are to be; 0: as many as the time allows.
-    pub fn wanted(spec: &IncastSpec) -> u64 {
+    pub(super) fn wanted(spec: &IncastSpec) -> u64 {
         match spec.length {
             Length::Blocks { blocks, .. } => blocks.into(),
             Length::Time(_) => 0,
@@ -79,12 +83,12 @@ impl Blocks {
     }
 
     /// How long a request is.
-    pub fn request(&self) -> usize {
+    pub(super) fn request(&self) -> usize {
         self.spec.request.size.as_usize()
     }
 
     /// The next block begins; in which order to ask.
-    pub fn ask(&mut self, now: Instant) -> Vec<usize> {
+    pub(super) fn ask(&mut self, now: Instant) -> Vec<usize> {
         let n = self.spec.servers;
         self.began.get_or_insert(now);
         self.asked_at = now;
@@ -92,15 +96,11 @@ impl Blocks {
         for (server, missing) in (0..n).zip(&mut self.missing) {
             *missing = self.spec.block.share(server, n).get();
         }
-        let mut servers: Vec<usize> = (0..n as usize).collect();
-        if self.spec.request.order == RequestOrder::Shuffled {
-            self.order.shuffle(&mut servers);
-        }
-        servers
+        self.order.next(n as usize)
     }
 
     /// `n` right bytes came from `server`.
-    pub fn took(&mut self, server: usize, n: u64, now: Instant) -> Next {
+    pub(super) fn took(&mut self, server: usize, n: u64, now: Instant) -> Next {
         self.payload += ByteCount::new(n);
         self.last_byte = now;
         let Some(missing) = self.missing.get_mut(server) else {
@@ -128,7 +128,7 @@ impl Blocks {
     }
 
     /// When the time is up.
-    pub fn deadline(&self) -> Option<Instant> {
+    pub(super) fn deadline(&self) -> Option<Instant> {
         let limit = match self.spec.length {
             Length::Blocks { time_limit, .. } => time_limit,
             Length::Time(time) => time,
@@ -137,7 +137,7 @@ impl Blocks {
     }
 
     /// The time is up, if it is.
-    pub fn look_at(&mut self, now: Instant) {
+    pub(super) fn look_at(&mut self, now: Instant) {
         if self.outcome.is_none() && self.deadline().is_some_and(|at| at <= now) {
             self.outcome = Some(match self.spec.length {
                 Length::Blocks { .. } => Outcome::TimeLimit,
@@ -150,7 +150,7 @@ impl Blocks {
     }
 
     /// From the first request to the last byte, or to the end of the time.
-    pub fn took_in_all(&self) -> Duration {
+    pub(super) fn took_in_all(&self) -> Duration {
         self.began
             .map_or(Duration::ZERO, |began| self.last_byte.since(began))
     }
@@ -158,11 +158,10 @@ impl Blocks {
 
 /// A server: answers each request with its share of a block.
 #[derive(Debug)]
-pub struct Answers {
+pub(super) struct Answers {
     share: u64,
     request: u64,
-    jitter: SimTime,
-    random: Stream,
+    begins: AnswerTimes,
     /// Bytes of a request that have come.
     heard: u64,
     /// When answers begin.
@@ -175,12 +174,14 @@ pub struct Answers {
 
 impl Answers {
     /// Server number `server` of `spec`, which was asked for nothing.
-    pub fn new(spec: &IncastSpec, server: u32) -> Self {
+    pub(super) fn new(spec: &IncastSpec, server: u32) -> Self {
         Self {
             share: spec.block.share(server, spec.servers).get(),
             request: spec.request.size.get(),
-            jitter: SimTime::from_duration(spec.start_jitter),
-            random: Stream::new(spec.seed, Component::Start, u64::from(server) + 1),
+            begins: AnswerTimes::new(
+                spec.start_jitter,
+                Stream::new(spec.seed, Component::Start, u64::from(server) + 1),
+            ),
             heard: 0,
             due: VecDeque::new(),
             waiting: 0,
@@ -189,23 +190,21 @@ impl Answers {
     }
 
     /// `n` bytes of requests came.
-    pub fn hear(&mut self, n: u64, now: Instant) {
+    pub(super) fn hear(&mut self, n: u64, now: Instant) {
         self.heard += n;
         while self.heard >= self.request {
             self.heard -= self.request;
-            let at = now + self.random.jitter(self.jitter).to_duration();
-            self.due
-                .push_back(self.due.back().map_or(at, |last| at.max(*last)));
+            self.due.push_back(self.begins.of_request(now));
         }
     }
 
     /// When the next answer begins.
-    pub fn next(&self) -> Option<Instant> {
+    pub(super) fn next(&self) -> Option<Instant> {
         self.due.front().copied()
     }
 
     /// Begin the answers that are due.
-    pub fn begin(&mut self, now: Instant) {
+    pub(super) fn begin(&mut self, now: Instant) {
         while self.due.front().is_some_and(|at| *at <= now) {
             self.due.pop_front();
             self.waiting += self.share;
@@ -213,17 +212,17 @@ impl Answers {
     }
 
     /// Bytes to send that the TCP has not taken.
-    pub fn waiting(&self) -> u64 {
+    pub(super) fn waiting(&self) -> u64 {
         self.waiting
     }
 
     /// Bytes that it has.
-    pub fn sent(&self) -> u64 {
+    pub(super) fn sent(&self) -> u64 {
         self.sent
     }
 
     /// The TCP has taken `n` bytes of it.
-    pub fn take(&mut self, n: usize) {
+    pub(super) fn take(&mut self, n: usize) {
         self.waiting -= n as u64;
         self.sent += n as u64;
     }
@@ -232,7 +231,7 @@ impl Answers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::spec::BlockSize;
+    use narrows_experiment::scenario::spec::BlockSize;
 
     fn spec(servers: u32, blocks: u32) -> IncastSpec {
         IncastSpec {
