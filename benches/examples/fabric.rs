@@ -16,7 +16,7 @@ fn main() {
     let timeouts: u64 = run.flows.iter().map(|flow| flow.timeouts()).sum();
     println!("packets {}", data_packets(&run));
     println!("transfers {}", run.transfers.len());
-    println!("received {}", run.delivered.get());
+    println!("received {}", run.delivered().get());
     println!("timeouts {timeouts}");
     println!("simulated {:.9}", run.simulated.as_nanos() as f64 / 1e9);
     println!("events {}", run.events);
