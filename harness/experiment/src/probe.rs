@@ -236,7 +236,7 @@ impl ProbeKinds {
             ),
             ProbeKind::new::<TierProbe>(
                 "tier",
-                "offered, dropped and marked bits and the utilisation of all ports from one tier to another",
+                "offered, dropped and marked bits and utilisation of all ports between two tiers",
             ),
             ProbeKind::new::<PauseProbe>(
                 "pause",
