@@ -2,6 +2,7 @@
 
 mod captures;
 mod files;
+mod score;
 
 use super::output::{self, Sink, Wanted};
 use super::{Console, EXIT_FAILED, EXIT_OK, Stop};
@@ -27,8 +28,15 @@ use std::path::PathBuf;
 )]
 pub(super) struct ExplainArgs {
     /// Captures; `-` is standard input.
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "score", value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// Say how often explanations are right: runs a grid of simulated experiments, or so many of it,
+    /// explains them from captures alone and holds that against the truth.
+    #[arg(long, value_name = "RUNS", num_args = 0..=1, require_equals = true, conflicts_with = "files", help_heading = "Score")]
+    score: Option<Option<usize>>,
+    /// Write the score as a page of the documentation into this file.
+    #[arg(long, value_name = "FILE", requires = "score", help_heading = "Score")]
+    docs: Option<PathBuf>,
     /// A silence is a gap if it is longer than so many percent of the RTT; a sender that has sent its
     /// window is silent for 100.
     #[arg(long, value_name = "PERCENT", default_value_t = 200, value_parser = clap::value_parser!(u32).range(101..=100_000))]
@@ -82,6 +90,9 @@ pub(super) fn run(
         Wanted::data("json", args.json.as_deref()),
         Wanted::data("csv", args.csv.as_deref()),
     ])?;
+    if let Some(runs) = args.score {
+        return score::run(runs, args.docs.as_deref(), args.quiet, command, console);
+    }
     let config = Config {
         share_percent: args.share,
         floor: args.floor,

@@ -1,8 +1,8 @@
-//! How often explanations of a grid of simulated runs are right:
+//! How often explanations of a grid of simulated runs are right, as a page:
 //! `cargo run --release -p narrows-explain --features simulate --example score -- [CASES]`.
 
 use narrows_experiment::registry::Registry;
-use narrows_explain::simulated::{grid, score};
+use narrows_explain::simulated::{grid, page, score};
 use std::sync::atomic::AtomicBool;
 
 fn main() -> Result<(), String> {
@@ -15,23 +15,13 @@ fn main() -> Result<(), String> {
         &AtomicBool::new(false),
         |_| {},
     )?;
-    println!("{} runs", score.runs);
-    for (what, rows) in [("true", &score.truth), ("found", &score.found)] {
-        for ((place, cause), row) in rows {
-            let row: Vec<_> = row
-                .iter()
-                .map(|(c, n)| format!("{}: {n}", c.map_or("nothing", |c| c.name())))
-                .collect();
-            println!(
-                "{what} {} {}: {}",
-                place.name(),
-                cause.name(),
-                row.join(", ")
-            );
-        }
-    }
-    for ((place, confidence), (all, right)) in &score.confidence {
-        println!("{} {confidence}: {right} of {all}", place.name());
-    }
+    let how = wanted.map_or(String::new(), |n| format!("={n}"));
+    print!(
+        "{}",
+        page(
+            &score,
+            &format!("narrows explain --score{how} --docs docs/EXPLAIN.md")
+        )
+    );
     Ok(())
 }

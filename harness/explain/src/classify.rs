@@ -216,7 +216,8 @@ fn ack(facts: &Facts) -> (Cause, Confidence) {
     match (e.packets, e.small) {
         // Nagle lets one small segment out; two of them show that it was off.
         (2.., 2..) if e.after_idle.is_some() || e.packets >= 2 => (Cause::PacketWindow, Likely),
-        (1, 1) if small_last && released > 0 => (Cause::NagleDelayedAck, Likely),
+        // The end of what was written waits, though there is room for it.
+        (1, _) if small_last && released > 0 => (Cause::NagleDelayedAck, Likely),
         (1, 1) if released > 0 => (Cause::NagleDelayedAck, Guess),
         _ if e.after_idle.is_some() && released > 0 => (Cause::IdleRestart, Guess),
         _ => (Cause::DelayedAck, Likely),

@@ -153,15 +153,12 @@ fn share(row: Option<&Row>, cause: Cause) -> Share {
     share
 }
 
-/// Whether they share at least half of the shorter one, give or take `slack`.
+/// Whether they share at least half of the shorter one, give or take `slack`, and some of it in any
+/// case.
 fn overlap(truth: &TrueGap, gap: &Gap, slack: Duration) -> bool {
-    let common = common(truth, gap) + slack;
+    let common = common(truth, gap);
     let shorter = truth.length().min(gap.length());
-    common.as_nanos() * 2 >= shorter.as_nanos() && near(truth, gap, slack)
-}
-
-fn near(truth: &TrueGap, gap: &Gap, slack: Duration) -> bool {
-    truth.start <= gap.end.at + slack && gap.start.at <= truth.end + slack
+    !common.is_zero() && (common + slack).as_nanos() * 2 >= shorter.as_nanos()
 }
 
 fn common(truth: &TrueGap, gap: &Gap) -> Duration {

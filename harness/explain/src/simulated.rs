@@ -1,9 +1,11 @@
 //! Simulated runs, explained from what a capture would show, with the truth beside it.
 
 mod grid;
+mod page;
 mod told;
 
 pub use grid::{Case, grid};
+pub use page::page;
 
 use crate::analyzer::{Analyzer, Config, Finding};
 use crate::gap::{Gap, Vantage};
@@ -222,12 +224,18 @@ pub fn score(
 }
 
 /// One run.
-fn score_of(case: &Case, registry: &Registry) -> Result<Score, String> {
+///
+/// # Errors
+/// If it could not be run, and why.
+pub fn observed(case: &Case, registry: &Registry) -> Result<Observed, String> {
     let loaded = Loaded::parse(&case.name, &case.text, registry)
         .map_err(|e| format!("{}: {e}", case.name))?;
-    let experiment = loaded.experiment;
-    let observed =
-        observe(&experiment, registry, case.rtt).map_err(|e| format!("{}: {e}", case.name))?;
+    observe(&loaded.experiment, registry, case.rtt).map_err(|e| format!("{}: {e}", case.name))
+}
+
+/// One run's score.
+fn score_of(case: &Case, registry: &Registry) -> Result<Score, String> {
+    let observed = observed(case, registry)?;
     let mut score = Score {
         runs: 1,
         ..Score::default()
@@ -238,7 +246,7 @@ fn score_of(case: &Case, registry: &Registry) -> Result<Score, String> {
             place,
             &observed.truth,
             &observed.found,
-            case.rtt * 2,
+            case.rtt / 2,
             counted,
         );
     }

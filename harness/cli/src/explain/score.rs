@@ -1,0 +1,51 @@
+//! `narrows explain --score`: how often explanations are right.
+
+use super::super::output::{self, OutputFile};
+use super::super::progress::Watcher;
+use super::super::{Console, EXIT_INTERRUPTED, EXIT_OK, Stop, incast};
+use narrows_experiment::registry::Registry;
+use narrows_explain::simulated::{grid, page, score};
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+
+/// Between two words of the progress, in runs.
+const STEP: usize = 50;
+
+pub(super) fn run(
+    runs: Option<usize>,
+    docs: Option<&Path>,
+    quiet: bool,
+    command: &[OsString],
+    console: &mut Console<'_>,
+) -> Result<u8, Stop> {
+    let cases = grid(runs);
+    let all = cases.len();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let shows = Watcher::of(quiet, console.stderr_terminal) == Watcher::Terminal;
+    let stderr = Mutex::new(std::io::stderr());
+    let cancel = console.cancel;
+    let score = score(&cases, &Registry::default(), threads, cancel, |done| {
+        if shows
+            && done.is_multiple_of(STEP)
+            && let Ok(mut stderr) = stderr.lock()
+        {
+            let _ = write!(stderr, "\r{done} of {all} runs");
+        }
+    })
+    .map_err(Stop::Failed)?;
+    if shows {
+        output::print(console.stderr, "\r\x1b[K")?;
+    }
+    let text = page(&score, &incast::command_line(command));
+    match docs {
+        Some(path) => OutputFile::create("docs", path)?.finish_with(text.as_bytes())?,
+        None => output::print(console.stdout, &text)?,
+    }
+    match cancel.load(Ordering::Relaxed) {
+        true => Ok(EXIT_INTERRUPTED),
+        false => Ok(EXIT_OK),
+    }
+}

@@ -1,0 +1,98 @@
+//! The score as a page of the documentation.
+
+use crate::gap::{Cause, Confidence, Vantage};
+use crate::score::{Row, Score, Share};
+use std::fmt::Write;
+
+const PLACES: [Vantage; 3] = [Vantage::Sender, Vantage::Middle, Vantage::Receiver];
+
+/// Fewer gaps than this say nothing of a share.
+const FEW: u64 = 20;
+
+/// The page: precision and recall by cause and place of the capture, and what is taken for what.
+/// `command` makes it.
+pub fn page(score: &Score, command: &str) -> String {
+    let mut o = String::new();
+    let _ = write!(
+        o,
+        "# How good `narrows explain` is\n\n\
+         {} simulated runs (incast, small writes, lost packets, late packets, bursts, outages) were captured at the sender, at the switch \
+         before its queues, and at the receiver, and explained from these captures alone. What was true was told from inside: by \
+         the timers, windows and buffers of both ends. This page is made by\n\n```sh\n{command}\n```\n\n\
+         Recall: of the gaps that were, the share that was found and named so. Precision: of the gaps that were named so, the share \
+         that was. In percent, with the number of gaps; goal 95 each. A cause with fewer than {FEW} gaps is marked with `*`. \
+         A window in packets and a restart after idle count as what makes them long, the delayed ACK; a late window update \
+         as a closed window. Runs without a cause say nothing of it: no reader here stops reading, no path has a black hole, no link \
+         is paused.\n",
+        score.runs
+    );
+    o.push_str("\n| cause |");
+    for place in PLACES {
+        let _ = write!(o, " {0}: recall | {0}: precision |", place.name());
+    }
+    o.push_str("\n|---|");
+    o.push_str(&"---|".repeat(2 * PLACES.len()));
+    o.push('\n');
+    for cause in Cause::ALL {
+        let shares =
+            PLACES.map(|place| [score.recall(place, *cause), score.precision(place, *cause)]);
+        if shares.iter().flatten().all(|share| share.all == 0) {
+            continue;
+        }
+        let _ = write!(o, "| {cause} |");
+        for share in shares.iter().flatten() {
+            let _ = write!(o, " {} |", cell(*share));
+        }
+        o.push('\n');
+    }
+    o.push_str("\n## Confidence\n\nOf the gaps that were found, the share that was right.\n\n| place | certain | likely | guess |\n|---|---|---|---|\n");
+    for place in PLACES {
+        let _ = write!(o, "| {} |", place.name());
+        for confidence in Confidence::ALL {
+            let (all, right) = score
+                .confidence
+                .get(&(place, confidence))
+                .copied()
+                .unwrap_or_default();
+            let _ = write!(o, " {} |", cell(Share { right, all }));
+        }
+        o.push('\n');
+    }
+    for place in PLACES {
+        let _ = write!(
+            o,
+            "\n## What was true, and what was found at the {}\n\n",
+            place.name()
+        );
+        rows(&mut o, &score.truth, place);
+        let _ = write!(
+            o,
+            "\n## What was found at the {}, and what was true\n\n",
+            place.name()
+        );
+        rows(&mut o, &score.found, place);
+    }
+    o
+}
+
+fn rows(o: &mut String, rows: &std::collections::BTreeMap<(Vantage, Cause), Row>, place: Vantage) {
+    for ((_, cause), row) in rows.iter().filter(|((p, _), _)| *p == place) {
+        let mut row: Vec<_> = row.iter().collect();
+        row.sort_by_key(|(cause, n)| (std::cmp::Reverse(**n), **cause));
+        let row: Vec<_> = row
+            .iter()
+            .map(|(c, n)| format!("{} {n}", c.map_or("nothing", Cause::text)))
+            .collect();
+        let _ = writeln!(o, "- **{cause}**: {}", row.join("; "));
+    }
+}
+
+fn cell(share: Share) -> String {
+    match share.per_mille() {
+        None => "-".to_owned(),
+        Some(per_mille) => {
+            let few = if share.all < FEW { "*" } else { "" };
+            format!("{}.{} ({}){few}", per_mille / 10, per_mille % 10, share.all)
+        }
+    }
+}
