@@ -77,6 +77,12 @@ const FLOORS: [u64; 13] = [1_000, 500, 400, 300, 250, 200, 100, 50, 30, 20, 10, 
 pub(crate) fn is_usual(facts: &Facts, cause: Cause) -> bool {
     let usual = facts.evidence.timeout;
     let late = matches!(cause, Cause::PacketDelay | Cause::Coalescing) || facts.ended == Ended::New;
+    if facts.missing {
+        // What was lost on its way to the capture is sent again after a round trip or two, without any
+        // timer.
+        let rtt = facts.evidence.rtt.unwrap_or_default();
+        return facts.length <= rtt * 4 + Duration::from_millis(1);
+    }
     late && usual.is_some_and(|usual| facts.length <= usual)
 }
 
@@ -104,11 +110,10 @@ pub(crate) fn classify(facts: &Facts) -> (Cause, Confidence, Option<Duration>) {
     }
 }
 
-/// At the sender nothing else looks like this; elsewhere a lost flight does.
+/// A flight that was lost before the place of the capture looks like this, too.
 fn wrote(facts: &Facts) -> Confidence {
     match facts.vantage {
-        Vantage::Sender => Confidence::Certain,
-        Vantage::Middle => Confidence::Likely,
+        Vantage::Sender | Vantage::Middle => Confidence::Likely,
         Vantage::Receiver | Vantage::Unknown => Confidence::Guess,
     }
 }
@@ -123,7 +128,9 @@ fn again(facts: &Facts, head: bool, tail: bool) -> (Cause, Confidence, Option<Du
         } else {
             Cause::TimeoutSpurious
         };
-        return (cause, Certain, floor);
+        // Of several copies only one need have been needless.
+        let once = e.sends == 1 && facts.timeouts == 0;
+        return (cause, if once { Certain } else { Likely }, floor);
     }
     if facts.missing {
         return match facts.vantage {

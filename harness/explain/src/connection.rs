@@ -588,6 +588,9 @@ impl Tracked {
 
     /// `side` had new data at `now`: was a gap waiting for that?
     fn released(&mut self, side: Side, now: Sighting, len: u32) {
+        let soon = self.half[side.index()]
+            .last
+            .is_some_and(|last| now.at.since(last.at) <= self.release_time(side));
         let Some(pending) = &mut self.pending[side.index()] else {
             return;
         };
@@ -598,7 +601,7 @@ impl Tracked {
                 evidence.released = Some(before + ByteCount::from(len));
                 pending.facts.released_largest = pending.facts.released_largest.max(len);
             }
-            Wait::Verify { acked: true, .. } => pending.facts.more = true,
+            Wait::Verify { acked: true, .. } => pending.facts.more |= soon,
             _ => {}
         }
     }
