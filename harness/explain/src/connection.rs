@@ -388,6 +388,8 @@ impl Tracked {
                         // What was written late is the peer's.
                         self.settle(side, start, now, &facts, out);
                     }
+                    // What was sent again is answered: that is part of the gap before.
+                    Ended::Ack if self.verifies(side) => {}
                     Ended::Ack | Ended::Opened | Ended::Answer => {
                         let until = now.at + self.release_time(side);
                         self.wait(side, facts, start, now, Wait::Release { until, whole }, out);
@@ -644,6 +646,12 @@ impl Tracked {
         if una >= *target && until.is_none() {
             *until = Some(now.at + after);
         }
+    }
+
+    /// Whether it is still open what becomes of what `side` sent again.
+    fn verifies(&self, side: Side) -> bool {
+        let pending = self.pending[side.index()].as_deref();
+        pending.is_some_and(|pending| matches!(pending.wait, Wait::Verify { .. }))
     }
 
     /// A gap whose cause later packets decide.
