@@ -57,6 +57,12 @@ pub(super) enum Command {
     ///
     /// Folders are searched for .pkt files. Exit code 1 if any fails.
     Script(Box<super::script::ScriptArgs>),
+    /// Poll the counters of real interfaces at several periods, and show what a mean hides.
+    ///
+    /// Greatest reading over mean by period, bursts and gaps (readings above half of the line, as
+    /// IMC 2017 counts them), and how late its own looks came.
+    #[cfg(target_os = "linux")]
+    Meter(super::meter::MeterArgs),
     /// Tell a story that narrows exists for: its claims as experiments, with a verdict each.
     ///
     /// Without a name: what stories there are. Ends with exit code 1 if a claim does not hold and

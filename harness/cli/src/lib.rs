@@ -16,6 +16,8 @@ mod list;
 #[cfg(target_os = "linux")]
 mod live;
 mod marking;
+#[cfg(target_os = "linux")]
+mod meter;
 mod negative;
 pub mod output;
 pub mod progress;
@@ -183,6 +185,8 @@ impl App {
                 Command::Generate(args) => generate::run(self, &args, console),
                 Command::Explain(explain) => explain::run(&explain, &args, console),
                 Command::Script(args) => script::run(&args, console),
+                #[cfg(target_os = "linux")]
+                Command::Meter(args) => meter::run(self, &args, console),
                 Command::Story(args) => story::run(self, &args, console),
                 Command::Validate(validate) => validate::run(self, &validate, &args, console),
                 Command::List { parameters } => {

@@ -33,6 +33,7 @@ pub mod metric;
 pub mod model;
 pub mod output_path;
 pub mod plan;
+pub mod polling;
 pub mod probe;
 pub mod registry;
 pub mod results;

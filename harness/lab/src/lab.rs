@@ -42,7 +42,7 @@ pub const MTU: u32 = 1500;
 
 const SWITCH: &str = "switch";
 const PORT: &str = "kernel";
-const KERNEL_INTERFACE: &str = "eth0";
+pub(super) const KERNEL_INTERFACE: &str = "eth0";
 const HOST: &str = "host";
 
 /// The addresses of a host, IPv4 and IPv6.

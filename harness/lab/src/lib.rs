@@ -6,6 +6,7 @@
 
 #![cfg(target_os = "linux")]
 
+pub mod burst;
 pub mod capture;
 mod crowd;
 mod error;
@@ -14,6 +15,7 @@ pub mod http;
 pub mod incast;
 pub mod iperf;
 pub mod lab;
+pub mod meter;
 mod netlink;
 mod netns;
 pub mod serve;

@@ -92,6 +92,12 @@ impl Namespace {
         Ok(Self { file })
     }
 
+    /// That of a process.
+    pub(super) fn of_process(process: u32) -> io::Result<Self> {
+        let file = File::open(format!("/proc/{process}/ns/net"))?;
+        Ok(Self { file })
+    }
+
     /// Run `f` in it, on a thread of its own.
     pub(super) fn run<R: Send>(&self, f: impl FnOnce() -> R + Send) -> io::Result<R> {
         in_thread(|| {

@@ -126,7 +126,10 @@ impl<'a> Stage<'a> {
     }
 
     /// Runs a scene.
-    fn scenery(&self, scene: &Scene) -> Result<Scenery, StageError> {
+    ///
+    /// # Errors
+    /// As [`Self::report`].
+    pub fn scenery(&self, scene: &Scene) -> Result<Scenery, StageError> {
         let failed = |why: String| StageError::Scene(scene.name, why);
         let experiment = self.experiment(scene).map_err(failed)?;
         let outcomes = Mutex::new(Vec::new());
@@ -340,6 +343,22 @@ impl Scenery {
         match points.is_empty() {
             true => Err(missing(&format!("value of {metric}"))),
             false => Ok(points),
+        }
+    }
+
+    /// The values of all columns with this beginning and end, of the runs where keys have these
+    /// values: `port.` and `.max.1ms_bps` are what a probe on several ports says.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn matching(&self, at: &[(&str, &str)], begin: &str, end: &str) -> Told<Vec<f64>> {
+        let runs = self.points(at).flat_map(|p| p.runs());
+        let columns = runs.flat_map(|r| &r.metrics);
+        let fits = columns.filter(|(name, _)| name.starts_with(begin) && name.ends_with(end));
+        let values: Vec<f64> = fits.filter_map(|(_, value)| value.parse().ok()).collect();
+        match values.is_empty() {
+            true => Err(missing(&format!("value of {begin}*{end}"))),
+            false => Ok(values),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The stories.
 
+pub mod burst;
 pub mod incast;
 pub mod pause;
 pub mod rack_unfair;
@@ -9,6 +10,7 @@ use crate::story::Story;
 
 /// All that run. One file each, and a line here.
 pub const ALL: &[&Story] = &[
+    &burst::STORY,
     &incast::STORY,
     &pause::STORY,
     &rack_unfair::STORY,

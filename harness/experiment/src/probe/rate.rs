@@ -5,10 +5,13 @@ use crate::knob;
 use crate::knob::{Choice, Kind, Knob, Knobs, Quantity};
 use crate::metric::Measured;
 use crate::model::Invalid;
+use crate::net::graph::{Graph, NodeId};
 use crate::net::packet::PortId;
+use crate::polling::Readings;
+use crate::scenario::spec::Share;
 use crate::sim::rng::{Component, Stream};
 use crate::sim::time::SimTime;
-use narrows::Duration;
+use narrows::{Duration, Rate};
 
 /// The rate of a counter of ports, polled at several periods.
 ///
@@ -27,6 +30,9 @@ pub struct RateProbe {
     pub late: Duration,
     /// What a megabit is.
     pub mega: Mega,
+    /// A reading above this share of the line's rate is hot, and readings that are hot in a row are
+    /// a burst; `None`: bursts are not told.
+    pub hot: Option<Share>,
     /// Whether each reading is kept.
     pub series: bool,
 }
@@ -76,6 +82,7 @@ impl Default for RateProbe {
             every: vec![Duration::from_secs(1)],
             late: Duration::ZERO,
             mega: Mega::Decimal,
+            hot: None,
             series: true,
         }
     }
@@ -92,6 +99,8 @@ impl Knobs for RateProbe {
         "Each look comes up to this late, at random, and the reading is divided by the period all the same." },
         knob! { mega: "mega", "mega", Kind::Choice(&["10^6", "2^20"]),
         "What a mega is in the readings: 10^6, or 2^20 as some scripts have it." },
+        knob! { hot: "hot", "hot", Kind::Or("off", &Kind::Share),
+        "A reading above this share of the line's rate is hot; hot readings in a row are a burst, whose lengths and gaps are told. 50% is what Zhang et al. take (IMC 2017, section 5)." },
         knob! { series: "series", "series", Kind::Switch, "Whether each reading is kept." },
     ];
 }
@@ -126,6 +135,7 @@ impl Probe for RateProbe {
                     late: SimTime::from_duration(late),
                     random: Stream::new(on.seed, Component::Scenario, u64::MAX ^ id),
                     mega: self.mega,
+                    hot: self.hot.zip(line(on.graph, port)),
                     keep: self.series,
                     due: SimTime::ZERO,
                     next: None,
@@ -135,6 +145,14 @@ impl Probe for RateProbe {
             }
         }
         Ok(all)
+    }
+}
+
+/// The rate of the line behind a port.
+fn line(graph: &Graph, port: PortId) -> Option<Rate> {
+    match graph.ends(port)?.0 {
+        NodeId::Host(host) => Some(graph.host_egress(host)?.link.rate),
+        NodeId::Switch(_) => Some(graph.switch_egress(port)?.link.rate),
     }
 }
 
@@ -148,6 +166,8 @@ struct Poller {
     late: SimTime,
     random: Stream,
     mega: Mega,
+    /// What makes a reading hot: a share of the line's rate.
+    hot: Option<(Share, Rate)>,
     keep: bool,
     /// When the next look should be, and when it will be.
     due: SimTime,
@@ -208,24 +228,41 @@ impl Instrument for Poller {
             Counter::Bits => "bit/s",
             _ => "1/s",
         };
-        let n = self.readings.len();
-        let mut values = Vec::new();
-        if n > 0 {
-            let sum: u64 = self.readings.iter().map(|(_, moved)| moved).sum();
-            let most = self.readings.iter().map(|(_, moved)| *moved).max();
-            let (mean, max) = (self.rate(sum) / n as f64, self.rate(most.unwrap_or(0)));
-            let idle = self
+        let readings = Readings {
+            every: self.every.as_picos() / 1_000,
+            rates: self
                 .readings
                 .iter()
-                .filter(|(_, moved)| *moved == 0)
-                .count();
-            let name = |what: &str| format!("{what}.{}", self.label);
-            values.push((name("mean"), unit, Measured::Ratio(mean)));
-            values.push((name("max"), unit, Measured::Ratio(max)));
-            if mean > 0.0 {
-                values.push((name("max_over_mean"), "", Measured::Ratio(max / mean)));
+                .map(|(_, moved)| self.rate(*moved))
+                .collect(),
+        };
+        let mut values = Vec::new();
+        let mut tell = |what: &str, unit: &'static str, value: Option<f64>| {
+            let name = format!("{what}.{}", self.label);
+            values.extend(value.map(|value| (name, unit, Measured::Ratio(value))));
+        };
+        if let Some(whole) = readings.whole() {
+            let n = readings.rates.len() as f64;
+            tell("mean", unit, Some(whole.mean));
+            tell("max", unit, Some(whole.max));
+            tell("max_over_mean", "", whole.ratio());
+            tell("second.max_over_mean", "", readings.median_ratio());
+            tell("idle", "", Some(readings.idle() as f64 / n));
+            if let (Some((share, line)), Counter::Bits) = (self.hot, self.counter) {
+                let above = line.bits_per_sec() as f64 * f64::from(share.0) / 1e9;
+                let bursts = readings.bursts(above);
+                tell("hot", "", Some(bursts.hot as f64 / n));
+                tell("bursts", "", Some(bursts.lengths.len() as f64));
+                for (permille, name) in [(500, "p50"), (900, "p90")] {
+                    let ns = |ns: u64| ns as f64;
+                    tell(
+                        &format!("burst.{name}"),
+                        "ns",
+                        bursts.length(permille).map(ns),
+                    );
+                    tell(&format!("gap.{name}"), "ns", bursts.gap(permille).map(ns));
+                }
             }
-            values.push((name("idle"), "", Measured::Ratio(idle as f64 / n as f64)));
         }
         let rows = self
             .readings

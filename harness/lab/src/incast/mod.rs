@@ -19,6 +19,8 @@ mod ours;
 mod rack;
 mod waiter;
 
+pub(crate) use waiter::Waiter;
+
 use super::LiveError;
 use super::capture;
 use super::lab::{self, KernelHost, Owned, Plug, Port};

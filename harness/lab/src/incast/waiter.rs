@@ -17,7 +17,7 @@ const TIMER: u64 = u64::MAX;
 
 /// What is waited for, each with a token.
 #[derive(Debug)]
-pub(super) struct Waiter {
+pub(crate) struct Waiter {
     epoll: Epoll,
     timer: TimerFd,
     events: Vec<EpollEvent>,
@@ -26,7 +26,7 @@ pub(super) struct Waiter {
 
 impl Waiter {
     /// For `n` things.
-    pub(super) fn new(n: usize) -> io::Result<Self> {
+    pub(crate) fn new(n: usize) -> io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC)?;
         // Once for each time that it is set.
@@ -41,20 +41,20 @@ impl Waiter {
     }
 
     /// Wait for `fd` to be readable, too.
-    pub(super) fn add(&self, fd: impl AsFd, token: u64) -> io::Result<()> {
+    pub(crate) fn add(&self, fd: impl AsFd, token: u64) -> io::Result<()> {
         let event = EpollEvent::new(EpollFlags::EPOLLIN, token);
         Ok(self.epoll.add(fd, event)?)
     }
 
     /// Also say when there is room for writing, or no longer.
-    pub(super) fn set_writable(&self, fd: impl AsFd, token: u64, on: bool) -> io::Result<()> {
+    pub(crate) fn set_writable(&self, fd: impl AsFd, token: u64, on: bool) -> io::Result<()> {
         let mut flags = EpollFlags::EPOLLIN;
         flags.set(EpollFlags::EPOLLOUT, on);
         Ok(self.epoll.modify(fd, &mut EpollEvent::new(flags, token))?)
     }
 
     /// Until something is ready, or a little before `until`, or a while.
-    pub(super) fn wait(&mut self, until: Option<Instant>) -> io::Result<()> {
+    pub(crate) fn wait(&mut self, until: Option<Instant>) -> io::Result<()> {
         let left = until.map(|at| at.since(Clock.now()));
         let timeout = match left {
             Some(left) if left <= SPIN => EpollTimeout::ZERO,
@@ -74,7 +74,7 @@ impl Waiter {
     }
 
     /// The tokens of what is ready.
-    pub(super) fn ready(&self) -> impl Iterator<Item = u64> + '_ {
+    pub(crate) fn ready(&self) -> impl Iterator<Item = u64> + '_ {
         let events = self.events.iter().take(self.ready);
         events.map(EpollEvent::data).filter(|token| *token != TIMER)
     }

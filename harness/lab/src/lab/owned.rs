@@ -44,6 +44,8 @@ pub(crate) enum Port {
     Kernel,
     /// To a host of ours.
     Host(u8),
+    /// To a further host of the kernel's.
+    Further(u8),
 }
 
 impl Port {
@@ -51,6 +53,7 @@ impl Port {
         match self {
             Self::Kernel => PORT.to_owned(),
             Self::Host(n) => format!("{HOST}{n}"),
+            Self::Further(n) => format!("{SENDER}{n}"),
         }
     }
 }

@@ -1,82 +1,473 @@
-//! `incast`: servers that answer at once overfill one port.
+//! `incast`: servers that answer at once overfill one port, and the block waits for a timeout.
 
-use crate::judge::Finding;
-use crate::stage::{Played, Told};
-use crate::story::{Column, Live, Row, Scene, Story, Table};
+use crate::judge::{Finding, slope};
+use crate::stage::{Played, Scenery, Told, missing};
+use crate::story::{Column, Grid, Live, Row, Scene, Story, Table};
 use narrows_report::chart::{Axis, Chart, Rule, RuleAt, Scale, Series};
+use narrows_report::points::number;
 
 /// The story.
 pub const STORY: Story = Story {
     name: "incast",
     about: "Servers that answer at once overfill one port, and the block waits for a timeout.",
-    scenes: &[Scene::new("collapse", "incast")
-        .with(&[("cc", "reno"), ("sweep.rto", "linux,1ms,fine")])
-        .usually(&[("sweep.servers", "1,4,8,16,32,48"), ("blocks", "10")])],
-    tables: &[Table::points(
-        "Goodput by RTO policy and servers",
-        "collapse",
-        &[
-            Column::new("goodput", "goodput"),
-            Column::new("p99 block", "latency.p99"),
-            Column::new("timeouts", "timeouts"),
-        ],
-    )],
+    scenes: SCENES,
+    tables: &[
+        Table::own(
+            "Goodput by servers and timeout policy, in Mb/s",
+            goodput_table,
+        ),
+        Table::own(
+            "The price of buffers: servers before goodput halves",
+            price_table,
+        ),
+        Table::points(
+            "What does not help, at 16 servers: loss recovery",
+            "recovery",
+            REMEDY,
+        ),
+        Table::points("... the first window", "first-window", REMEDY),
+        Table::points(
+            "... and queue management with ECN, in the set-up of FAST 2008",
+            "queues",
+            REMEDY,
+        ),
+        Table::points(
+            "Application: at most so many servers at once",
+            "batch",
+            REMEDY,
+        ),
+        Table::points("... a larger unit of each server", "unit", REMEDY),
+        Table::points("... servers asked one after the other", "stagger", REMEDY),
+    ],
     phenomenon,
-    rows: &[Row::new("I5", goodput_falls_to_percents)],
+    rows: ROWS,
     figure: Some(figure),
-    next: &["narrows incast"],
+    next: &[
+        "`narrows incast`: the whole sweep, with a report",
+        "`narrows story pause`: flow control, on one switch and across trunks",
+        "`narrows validate --only incast`: held against FAST 2008, ns-2 and ns-3",
+        "`narrows live incast`: the same on wires of this machine's kernel",
+    ],
     live: Live::Open("`narrows live incast` has kernels and ours beside the simulation"),
 };
 
-const RATE: f64 = 1e9;
+const REMEDY: &[Column] = &[
+    Column::new("goodput", "goodput"),
+    Column::new("p99 block", "latency.p99"),
+    Column::new("timeouts", "timeouts"),
+    Column::new("drops", "drops"),
+];
 
-fn phenomenon(played: &Played) -> Told<String> {
-    let goodput = played
+/// The line.
+const LINE: f64 = 1e9;
+/// The buffers of the price, in the order of their size.
+const BUFFERS: [&str; 6] = ["32KiB", "64KiB", "128KiB", "256KiB", "512KiB", "1MiB"];
+const BUFFER_LIST: &str = "32KiB,64KiB,128KiB,256KiB,512KiB,1MiB";
+const RTOS: [&str; 3] = ["linux", "1ms", "fine"];
+
+/// Reno at 1 Gb/s through a port of 64 KiB, 16 servers: what most scenes have.
+const SCENES: &[Scene] = &[
+    Scene::new("collapse", "incast")
+        .with(&[
+            ("cc", "reno"),
+            ("sweep.rto", "linux,1ms,fine"),
+            ("sweep.servers", "1,2,4,6,8,12,16,24,32,47,64,128,256"),
+        ])
+        .usually(&[("blocks", "10")]),
+    Scene::new("blocks", "incast")
+        .with(&[
+            ("cc", "reno"),
+            ("rto", "linux"),
+            ("servers", "16"),
+            ("blocks", "40"),
+            ("probe.link.kind", "rate"),
+            ("probe.link.on", "s0->h0"),
+            ("probe.link.every", "1ms"),
+            ("probe.link.series", "off"),
+        ])
+        .keeping_outcomes(),
+    Scene::new("buffers", "incast")
+        .with(&[
+            ("cc", "reno"),
+            ("rto", "linux"),
+            ("sweep.buffer", BUFFER_LIST),
+            ("sweep.servers", "2,3,4,6,8,11,16,23,32,45,64,91,128,181"),
+        ])
+        .usually(&[("blocks", "5")]),
+    Scene::new("recovery", "incast").with(&[
+        ("cc", "reno"),
+        ("rto", "linux"),
+        ("servers", "16"),
+        ("sweep.loss", "newreno,sack,rack"),
+        ("sweep.host.tcp.limited_transmit", "off,on"),
+    ]),
+    Scene::new("first-window", "incast").with(&[
+        ("cc", "reno"),
+        ("rto", "linux"),
+        ("servers", "16"),
+        ("sweep.initial-window", "1,2,3,10"),
+    ]),
+    Scene::new("queues", "fast08").with(&[
+        ("servers", "16"),
+        ("host.tcp.ecn", "classic"),
+        (
+            "sweep.network.port.\"s0->h0\".queue.discipline",
+            "drop-tail,red,codel,ecn-step",
+        ),
+    ]),
+    Scene::new("batch", "incast").with(&[
+        ("cc", "reno"),
+        ("rto", "linux"),
+        ("servers", "64"),
+        ("blocks", "5"),
+        ("sweep.traffic.read.batch", "1,2,4,8,16,off"),
+    ]),
+    Scene::new("unit", "incast").with(&[
+        ("cc", "reno"),
+        ("rto", "linux"),
+        ("servers", "16"),
+        ("sweep.sru", "10kB,256KiB,1MiB,8MiB"),
+        ("blocks", "10"),
+    ]),
+    Scene::new("stagger", "incast").with(&[
+        ("cc", "reno"),
+        ("rto", "linux"),
+        ("servers", "16"),
+        ("sweep.traffic.read.stagger", "0us,10us,100us,1ms,2500us"),
+    ]),
+    Scene::new("tick", "incast").with(&[
+        ("cc", "reno"),
+        ("rto", "fine"),
+        ("servers", "47"),
+        ("sweep.tick", "0ns,100us,1ms,10ms"),
+    ]),
+    Scene::new("thousands", "incast")
+        .with(&[
+            ("cc", "reno"),
+            ("rate", "10Gb/s"),
+            ("sru", "80kB"),
+            ("sweep.rto", "fine,fine-randomized"),
+            ("sweep.servers", "512,1024,2048"),
+            ("blocks", "5"),
+        ])
+        .usually(&[("sweep.servers", "1024"), ("blocks", "3")]),
+];
+
+const ROWS: &[Row] = &[
+    Row::new("I1", |played| {
+        let outcomes = played.scene("blocks")?.outcomes(&[])?;
+        let transfers = outcomes.iter().flat_map(|o| o.transfers.windows(2));
+        let pairs: Vec<bool> = transfers
+            .map(|w| w[1].began >= w[0].began + w[0].took)
+            .collect();
+        let in_order = pairs.iter().filter(|after| **after).count();
+        let measured = format!(
+            "{in_order} of {} blocks began when the one before was complete",
+            pairs.len()
+        );
+        Ok(Finding::is(
+            measured,
+            !pairs.is_empty() && in_order == pairs.len(),
+        ))
+    }),
+    Row::new("I2", |played| {
+        let goodput = goodput(played, "linux")?;
+        let (best, worst) = extremes(&goodput);
+        let measured = format!(
+            "{} at {} servers, {} at {}",
+            number(best.1, "bit/s"),
+            best.0,
+            number(worst.1, "bit/s"),
+            worst.0
+        );
+        Ok(Finding::is(
+            measured,
+            worst.1 <= best.1 / 2.0 && worst.0 > best.0,
+        ))
+    }),
+    Row::new("I3", |played| {
+        let outcomes = played.scene("blocks")?.outcomes(&[])?;
+        let all = outcomes.iter().flat_map(|o| o.transfers.iter());
+        let ms: Vec<f64> = all.map(|t| t.took.as_nanos() as f64 / 1e6).collect();
+        // 16 shares of 256 KiB take this long on the line.
+        let plain = 16.0 * 262_144.0 * 8.0 / LINE * 1e3;
+        let stalled: Vec<f64> = ms
+            .iter()
+            .map(|t| t - plain)
+            .filter(|late| *late > 150.0)
+            .collect();
+        let in_class = stalled.iter().filter(|late| **late % 200.0 <= 60.0).count();
+        let measured = format!(
+            "{} of {} blocks took more than 150 ms longer than the line needs; {in_class} of them \
+             k x 200 ms and at most 60 ms",
+            stalled.len(),
+            ms.len()
+        );
+        let so = !stalled.is_empty() && in_class as f64 >= 0.9 * stalled.len() as f64;
+        Ok(Finding::is(measured, so))
+    }),
+    Row::new("I4", |played| {
+        let idle = played.scene("blocks")?.value(&[], "link.s0->h0.idle.1ms")?;
+        Ok(Finding::at_least(
+            "share of milliseconds in which the client's port is idle",
+            idle,
+            0.5,
+            "",
+        ))
+    }),
+    Row::new("I5", |played| {
+        let (_, worst) = extremes(&goodput(played, "linux")?);
+        let percent = worst.1 / LINE * 100.0;
+        Ok(Finding::between(
+            "least goodput, percent of the line",
+            percent,
+            (1.0, 10.0),
+            "",
+        ))
+    }),
+    Row::new("I6", |played| {
+        let mut all = Vec::new();
+        // Each scene with its plain variant.
+        for (scene, plain) in [
+            (
+                "recovery",
+                &[("loss", "sack"), ("host.tcp.limited_transmit", "off")][..],
+            ),
+            ("first-window", &[("initial-window", "10")]),
+            (
+                "queues",
+                &[("network.port.\"s0->h0\".queue.discipline", "drop-tail")],
+            ),
+        ] {
+            let scene = played.scene(scene)?;
+            let plain = scene.value(plain, "goodput")?;
+            for point in scene.study().points() {
+                let label = point.label();
+                let name = label.rsplit("= ").next().unwrap_or_default().to_owned();
+                all.push((name, point.metric("goodput")?.mean / plain));
+            }
+        }
+        let marks = |name: &str| name == "ecn-step";
+        let most = all
+            .iter()
+            .filter(|(name, _)| !marks(name))
+            .map(|p| p.1)
+            .fold(0.0, f64::max);
+        let least = all.iter().map(|p| p.1).fold(f64::INFINITY, f64::min);
+        let step = all
+            .iter()
+            .find(|(name, _)| marks(name))
+            .map_or(f64::NAN, |p| p.1);
+        let measured = format!(
+            "goodput over the plain variant's: {} to {} of {} variants, step marking {}",
+            number(least, ""),
+            number(most, ""),
+            all.len() - 1,
+            number(step, "")
+        );
+        Ok(Finding::is(measured, most <= 2.0 && least >= 0.5))
+    }),
+    Row::new("I7", |played| {
+        let scene = played.scene("buffers")?;
+        let onset = |buffer: &str| onset(scene, &[("buffer", buffer)]);
+        let sizes = [32.0, 64.0, 128.0, 256.0, 512.0, 1_024.0_f64];
+        let points = BUFFERS
+            .iter()
+            .zip(sizes)
+            .map(|(b, size)| Ok((size.ln(), onset(b)?.ln())));
+        let points: Vec<(f64, f64)> = points.collect::<Told<_>>()?;
+        let slope = slope(&points).ok_or_else(|| missing("slope"))?;
+        Ok(Finding::near(
+            "slope of servers against buffer",
+            slope,
+            1.0,
+            0.25,
+            "",
+        ))
+    }),
+    Row::new("I8", |played| {
+        let scene = played.scene("buffers")?;
+        let of = |buffer: &str| onset(scene, &[("buffer", buffer)]);
+        let (small, large) = (of("64KiB")?, of("1MiB")?);
+        let measured = format!(
+            "a megabyte carries {} servers where 64 KiB carry {}, in ports of so much more",
+            number(large, ""),
+            number(small, "")
+        );
+        Ok(Finding::is(measured, large >= 4.0 * small))
+    }),
+    Row::new("I11", |played| {
+        let scene = played.scene("collapse")?;
+        let of = |rto: &str| onset(scene, &[("rto", rto)]);
+        let (coarse, fine) = (of("linux")?, of("1ms")?);
+        let measured = format!(
+            "half of the line: to {} servers with a floor of 200 ms, to {} with 1 ms",
+            number(coarse, ""),
+            number(fine, "")
+        );
+        Ok(Finding::is(measured, fine >= 4.0 * coarse))
+    }),
+    Row::new("I12", |played| {
+        let scene = played.scene("collapse")?;
+        let goodput = scene.value(&[("rto", "fine"), ("servers", "47")], "goodput")?;
+        Ok(Finding::at_least(
+            "of the line with 47 servers",
+            goodput / LINE,
+            0.9,
+            "",
+        ))
+    })
+    .because(
+        "each block begins and ends with fewer than all servers sending, and a timeout of a \
+         millisecond at its end leaves the line idle; the text's blocks are 1 MB for all servers \
+         together, its kernel's ACKs are delayed, and it says full rate of a figure",
+    ),
+    Row::new("I13", |played| {
+        let scene = played.scene("thousands")?;
+        let of = |rto: &str| scene.value(&[("rto", rto), ("servers", "1024")], "goodput");
+        let (plain, random) = (of("fine")?, of("fine-randomized")?);
+        let measured = format!(
+            "1024 servers at 10 Gb/s: {} plain, {} randomised",
+            number(plain, "bit/s"),
+            number(random, "bit/s")
+        );
+        Ok(Finding::is(measured, random >= 0.98 * plain))
+    }),
+    Row::new("I14", |played| {
+        let goodput = |scene: &str, key: &str, value: &str| {
+            played.scene(scene)?.value(&[(key, value)], "goodput")
+        };
+        let batch = |n: &str| goodput("batch", "traffic.read.batch", n);
+        let unit = |size: &str| goodput("unit", "sru", size);
+        let stagger = |time: &str| goodput("stagger", "traffic.read.stagger", time);
+        let times =
+            |what: &str, with: f64, without: f64| Finding::at_least(what, with / without, 2.0, "");
+        Ok(Finding::all([
+            times(
+                "goodput with two of 64 servers at once, times",
+                batch("2")?,
+                batch("off")?,
+            ),
+            times("with units of 8 MiB", unit("8MiB")?, unit("256KiB")?),
+            times(
+                "with requests 2.5 ms apart",
+                stagger("2500us")?,
+                stagger("0us")?,
+            ),
+        ]))
+    }),
+    Row::new("I15", |played| {
+        let scene = played.scene("tick")?;
+        let goodput = scene.along("tick", &[], "goodput")?;
+        let falls = goodput.is_sorted_by(|a, b| a.1 >= 0.97 * b.1);
+        let (first, last) = (goodput[0].1, goodput[goodput.len() - 1].1);
+        let all: Vec<String> = goodput
+            .iter()
+            .map(|(tick, rate)| format!("{}: {}", number(*tick, "ns"), number(*rate, "bit/s")))
+            .collect();
+        Ok(Finding::is(
+            format!("goodput by tick: {}", all.join(", ")),
+            falls && first >= 1.5 * last,
+        ))
+    }),
+];
+
+fn goodput(played: &Played, rto: &str) -> Told<Vec<(f64, f64)>> {
+    played
         .scene("collapse")?
-        .along("servers", &[("rto", "linux")], "goodput")?;
-    let least = goodput
-        .iter()
-        .fold(goodput[0], |a, b| if b.1 < a.1 { *b } else { a });
+        .along("servers", &[("rto", rto)], "goodput")
+}
+
+/// The points with the most and the least goodput; with the least after the most.
+fn extremes(goodput: &[(f64, f64)]) -> ((f64, f64), (f64, f64)) {
     let best = goodput
         .iter()
-        .fold(goodput[0], |a, b| if b.1 > a.1 { *b } else { a });
+        .copied()
+        .reduce(|a, b| if b.1 > a.1 { b } else { a });
+    let best = best.unwrap_or_default();
+    let later = goodput.iter().copied().filter(|p| p.0 >= best.0);
+    let worst = later.reduce(|a, b| if b.1 < a.1 { b } else { a });
+    (best, worst.unwrap_or_default())
+}
+
+/// To how many servers goodput stays above half of the line; of those that were tried.
+fn onset(scene: &Scenery, at: &[(&str, &str)]) -> Told<f64> {
+    let goodput = scene.along("servers", at, "goodput")?;
+    let before = goodput.iter().take_while(|p| p.1 >= LINE / 2.0).last();
+    before
+        .map(|p| p.0)
+        .ok_or_else(|| missing("number of servers that fills half of the line"))
+}
+
+fn phenomenon(played: &Played) -> Told<String> {
+    let (best, worst) = extremes(&goodput(played, "linux")?);
+    let fine = played
+        .scene("collapse")?
+        .value(&[("rto", "fine"), ("servers", "47")], "goodput")?;
+    let idle = played.scene("blocks")?.value(&[], "link.s0->h0.idle.1ms")?;
     Ok(format!(
-        "{:.0} servers fill the link with {:.0} Mb/s, {:.0} servers get {:.0} Mb/s through the \
-         same port.",
+        "{} servers fill the line with {}, {} servers get {} through the same port: blocks wait for \
+         timeouts of 200 ms, and with 16 servers the client's port is idle in {} % of the \
+         milliseconds. With timeouts of microseconds 47 servers get {}.",
         best.0,
-        best.1 / 1e6,
-        least.0,
-        least.1 / 1e6
+        number(best.1, "bit/s"),
+        worst.0,
+        number(worst.1, "bit/s"),
+        number((idle * 100.0).round(), ""),
+        number(fine, "bit/s"),
     ))
 }
 
-fn goodput_falls_to_percents(played: &Played) -> Told<Finding> {
-    let goodput = played
-        .scene("collapse")?
-        .along("servers", &[("rto", "linux")], "goodput")?;
-    let least = goodput.iter().map(|p| p.1).fold(f64::INFINITY, f64::min);
-    Ok(Finding::between(
-        "least goodput, percent of the link",
-        least / RATE * 100.0,
-        (1.0, 10.0),
-        "",
-    ))
+fn goodput_table(played: &Played) -> Told<Grid> {
+    let curves = RTOS.iter().map(|rto| goodput(played, rto));
+    let curves: Vec<Vec<(f64, f64)>> = curves.collect::<Told<_>>()?;
+    let mut grid = Grid {
+        head: vec!["servers".to_owned()],
+        words: 0,
+        rows: Vec::new(),
+    };
+    grid.head
+        .extend(RTOS.iter().map(|rto| format!("RTO {rto}")));
+    for (n, (servers, _)) in curves[0].iter().enumerate() {
+        let cells = curves
+            .iter()
+            .map(|curve| format!("{:.0}", curve[n].1 / 1e6));
+        grid.rows
+            .push(std::iter::once(servers.to_string()).chain(cells).collect());
+    }
+    Ok(grid)
+}
+
+fn price_table(played: &Played) -> Told<Grid> {
+    let scene = played.scene("buffers")?;
+    let row = |buffer: &&str| -> Told<Vec<String>> {
+        let servers = onset(scene, &[("buffer", buffer)])?;
+        Ok(vec![(*buffer).to_owned(), servers.to_string()])
+    };
+    Ok(Grid {
+        head: ["buffer of the port", "servers"]
+            .map(str::to_owned)
+            .to_vec(),
+        words: 1,
+        rows: BUFFERS.iter().map(row).collect::<Told<_>>()?,
+    })
 }
 
 fn figure(played: &Played) -> Told<Chart> {
-    let scene = played.scene("collapse")?;
     let mut series = Vec::new();
-    for (group, rto) in ["linux", "1ms", "fine"].into_iter().enumerate() {
-        let points = scene.along("servers", &[("rto", rto)], "goodput")?;
+    for (group, rto) in RTOS.into_iter().enumerate() {
         series.push(Series {
             name: format!("RTO {rto}"),
             group,
-            points: points.into_iter().map(|(x, y)| (x, y / 1e6)).collect(),
+            points: goodput(played, rto)?
+                .into_iter()
+                .map(|(x, y)| (x, y / 1e6))
+                .collect(),
             ..Series::default()
         });
     }
     Ok(Chart {
-        title: "Goodput against servers, by RTO policy".to_owned(),
+        title: "Goodput against servers, by timeout policy".to_owned(),
         x: Axis {
             label: "Servers".to_owned(),
             scale: Scale::Log2,
@@ -84,13 +475,13 @@ fn figure(played: &Played) -> Told<Chart> {
         },
         y: Axis {
             label: "Goodput (Mb/s)".to_owned(),
-            range: Some((0.0, 1_000.0)),
+            range: Some((0.0, 1_050.0)),
             ..Axis::default()
         },
         series,
         rules: vec![Rule {
-            at: RuleAt::Y(RATE / 1e6),
-            label: "link".to_owned(),
+            at: RuleAt::Y(LINE / 1e6),
+            label: "the line".to_owned(),
         }],
         ..Chart::default()
     })

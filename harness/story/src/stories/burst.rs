@@ -1,0 +1,668 @@
+//! `burst`: a port that looks a quarter full when it is read each second overflows within
+//! milliseconds.
+
+#[cfg(target_os = "linux")]
+mod live;
+mod scenes;
+
+use crate::judge::{Finding, median};
+use crate::stage::{Played, Told, missing};
+use crate::story::{Column, Grid, Live, Row, Story, Table};
+use narrows_experiment::run::RunOutcome;
+use narrows_report::chart::{Axis, Chart, Draw, Role, Rule, RuleAt, Scale, Series};
+use narrows_report::points::number;
+use scenes::{LOADS, SCENES};
+
+/// The story.
+pub const STORY: Story = Story {
+    name: "burst",
+    about: "A port that looks a quarter full when it is read each second overflows within \
+            milliseconds.",
+    scenes: SCENES,
+    tables: &[
+        Table::own(
+            "Greatest reading over the mean of a second, by polling period, at 190 Mb/s",
+            polling_table,
+        ),
+        Table::own(
+            "Load, with replies of 10 kB through ports of 64 KiB",
+            load_table,
+        ),
+        Table::points_at(
+            "Remedies at 250 Mb/s: DCTCP's marks",
+            "dctcp",
+            &[],
+            &[
+                Column::new("drops/s", "drops_per_s"),
+                Column::new("timeouts", "timeouts"),
+                Column::new("median query", "latency.p50"),
+                Column::new("p99", "latency.p99"),
+            ],
+        ),
+        Table::points(
+            "Remedies at 300 Mb/s: the floor of the RTO, and the tick of its timers",
+            "rto",
+            &[
+                Column::new("timeouts", "timeouts"),
+                Column::new("p99", "latency.p99"),
+                Column::new("p99.9", "latency.p999"),
+            ],
+        ),
+        Table::points(
+            "Remedies at 450 Mb/s: buffers",
+            "buffers",
+            &[
+                Column::new("drops/s", "drops_per_s"),
+                Column::new("sent again", "retransmit_share"),
+                Column::new("p99", "latency.p99"),
+            ],
+        ),
+        Table::points(
+            "What matters little, at 300 Mb/s: the NIC's queue",
+            "tx-queue",
+            &[Column::new("drops/s", "drops_per_s")],
+        ),
+        Table::points(
+            "... and the MTU",
+            "mtu",
+            &[
+                Column::new("drops/s", "drops_per_s"),
+                Column::new("p99", "latency.p99"),
+            ],
+        ),
+    ],
+    phenomenon,
+    rows: ROWS,
+    figure: Some(figure),
+    next: &[
+        "`narrows run microbursts`: the experiment; `narrows show microbursts` prints its file",
+        "`narrows story incast`: what a barrier makes of it",
+        "`narrows meter IFACE`: the same readings of an interface of your own",
+    ],
+    #[cfg(target_os = "linux")]
+    live: Live::Twin(live::TWIN),
+    #[cfg(not(target_os = "linux"))]
+    live: Live::Cannot("it takes Linux's network namespaces"),
+};
+
+/// Hosts of the set-up, each coordinator and server.
+const HOSTS: f64 = 20.0;
+/// The line.
+const LINE: f64 = 1e9;
+const ROWS: &[Row] = &[
+    Row::new("M1", |played| {
+        let outcomes = played.scene("bulk")?.outcomes(&[])?;
+        let seconds = |o: &RunOutcome| o.measured.as_nanos() as f64 / 1e9;
+        let rates: Vec<f64> = outcomes
+            .iter()
+            .flat_map(|o| {
+                o.flows
+                    .iter()
+                    .map(|f| f.received.get() as f64 * 8.0 / seconds(o))
+            })
+            .collect();
+        let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = rates.iter().copied().fold(0.0, f64::max);
+        Ok(Finding::all([
+            Finding::between("slowest flow", least, (173e6, 203e6), "bit/s"),
+            Finding::between("fastest", most, (173e6, 203e6), "bit/s"),
+            Finding::at_most("all five", rates.iter().sum(), 942e6, "bit/s"),
+        ]))
+    }),
+    Row::new("M2", |played| {
+        let fan_out = drops(played, "load", "250Mb/s")?;
+        let smooth = played.scene("smooth")?.value(&[], "drops_per_s")? / HOSTS;
+        let measured = format!(
+            "at 250 Mb/s a port drops {} packets a second of queries, and {} of an even stream",
+            number(fan_out, ""),
+            number(smooth, "")
+        );
+        Ok(Finding::is(
+            measured,
+            fan_out > 0.0 && fan_out >= 10.0 * smooth,
+        ))
+    }),
+    Row::new("M3", |played| {
+        let scene = played.scene("load")?;
+        let served = scene.value(&[("load", "250Mb/s")], "goodput")? / HOSTS / 250e6;
+        Ok(Finding::all([
+            Finding::at_least("served of 250 Mb/s", served, 0.99, ""),
+            Finding::between(
+                "250 Mb/s over the knee",
+                250e6 / knee(played)?,
+                (0.4, 0.6),
+                "",
+            ),
+        ]))
+    }),
+    Row::new("M4", |played| {
+        let at = |load: &str, range: (f64, f64)| -> Told<Finding> {
+            let wanted = (range.0 / 2.0, range.1 * 2.0);
+            Ok(Finding::between(
+                load,
+                drops(played, "load", load)?,
+                wanted,
+                "",
+            ))
+        };
+        let mut all = Vec::new();
+        for load in ["250Mb/s", "300Mb/s", "350Mb/s"] {
+            all.push(at(load, (40.0, 100.0))?);
+        }
+        for load in ["450Mb/s", "500Mb/s", "550Mb/s"] {
+            all.push(at(load, (100.0, 500.0))?);
+        }
+        Ok(Finding::all(all))
+    })
+    .because(
+        "at the upper end of both ranges it drops more than the text's hosts did, whose replies \
+         were not all alike and whose kernels paced nothing either: the curve is as convex",
+    ),
+    Row::new("M5", |played| {
+        Ok(Finding::between(
+            "knee, percent of the line",
+            knee(played)? / LINE * 100.0,
+            (40.0, 70.0),
+            "",
+        ))
+    }),
+    Row::new("M6", |played| {
+        let drops = played.scene("together")?.along("buffer", &[], "drops")?;
+        let of = |keep: &dyn Fn(f64) -> bool| -> Vec<f64> {
+            drops.iter().filter(|p| keep(p.0)).map(|p| p.1).collect()
+        };
+        let (deep, shallow) = (of(&|b| b >= 300e3), of(&|b| b <= 200e3));
+        let measured = format!("drops of 50 rounds by buffer: {}", words(&drops, "bytes"));
+        let so = deep.iter().all(|d| *d == 0.0) && shallow.iter().all(|d| *d > 0.0);
+        Ok(Finding::is(measured, so))
+    }),
+    Row::new("M7", |played| {
+        let drops = played
+            .scene("apart")?
+            .along("traffic.read.stagger", &[], "drops")?;
+        let at_once = drops.iter().filter(|p| p.0 <= 100e3).all(|p| p.1 > 0.0);
+        let apart = drops.iter().filter(|p| p.0 >= 2e6).all(|p| p.1 == 0.0);
+        let measured = format!("drops of 50 rounds by stagger: {}", words(&drops, "ns"));
+        Ok(Finding::is(measured, at_once && apart))
+    }),
+    Row::new("M8", |played| {
+        let drops = played
+            .scene("buffers")?
+            .along("buffer", &[], "drops_per_s")?;
+        let falls = drops.is_sorted_by(|a, b| a.1 >= b.1);
+        let last = drops.last().map_or(0.0, |p| p.1);
+        let measured = format!("drops a second by buffer: {}", words(&drops, "bytes"));
+        Ok(Finding::is(measured, falls && last > 0.0))
+    })
+    .because(
+        "19 connections with windows of a megabyte and less cannot put 10 MB into a port at half \
+         load: the share falls, and from some buffer on it is nothing in a run of seconds",
+    ),
+    Row::new("M9", |played| {
+        let scene = played.scene("frames")?;
+        let mut fits = Vec::new();
+        for buffer in ["24p", "50p", "100p", "200p", "400p"] {
+            let drops = scene.along("servers", &[("buffer", buffer)], "drops")?;
+            let clean = drops.iter().take_while(|p| p.1 == 0.0).last();
+            let packets: f64 = buffer.trim_end_matches('p').parse().unwrap_or(0.0);
+            fits.push((packets, clean.map_or(0.0, |p| p.0)));
+        }
+        // 10 kB are seven packets.
+        let so = fits
+            .iter()
+            .all(|(buffer, n)| (n * 7.0 / buffer - 1.0).abs() <= 0.25);
+        let fits: Vec<String> = fits.iter().map(|(b, n)| format!("{b}p: {n}")).collect();
+        Ok(Finding::is(
+            format!("replies of 10 kB (7 packets) that fit: {}", fits.join(", ")),
+            so,
+        ))
+    }),
+    Row::new("M10", |played| {
+        let scene = played.scene("load")?;
+        let queries = scene.value(&[("load", "250Mb/s")], "transfers_per_s")? / HOSTS;
+        Ok(Finding::all([
+            Finding::near(
+                "queries a second of 3 x 10 kB at 250 Mb/s",
+                queries,
+                1_042.0,
+                0.1,
+                "",
+            ),
+            Finding::at_least("drops a second", drops(played, "load", "250Mb/s")?, 1.0, ""),
+        ]))
+    }),
+    Row::new("M11", |played| {
+        let star = load_at(
+            &played.scene("load")?.along("load", &[], "drops_per_s")?,
+            50.0 * HOSTS,
+        )?;
+        let racks = load_at(
+            &played.scene("racks")?.along("load", &[], "drops_per_s")?,
+            50.0 * HOSTS,
+        )?;
+        Ok(Finding::near(
+            "load of 50 drops a second and host, racks",
+            racks,
+            star,
+            0.25,
+            "bit/s",
+        ))
+    }),
+    Row::new("M14", |played| {
+        let scene = played.scene("resends")?;
+        let seconds = scene.value(&[], "simulated")? / 1e9 - 0.5;
+        let flows = HOSTS * (HOSTS - 1.0);
+        let again = scene.value(&[], "retransmits")? / flows * 7.5 / seconds;
+        // 837 of 6.7 kB on 99 flows, in segments of 1448 bytes.
+        let text = 837.0 / 99.0 * 6_700.0 / 1_448.0;
+        Ok(Finding::between(
+            "segments sent again by flow in 7.5 s",
+            again,
+            (text / 2.0, text * 2.0),
+            "",
+        ))
+    }),
+    Row::new("M15", |played| {
+        let share = sent_again(played, "load", "200Mb/s")?;
+        let large = sent_again(played, "large-replies", "200Mb/s")?;
+        let finding = Finding::between("sent again at 200 Mb/s, percent", share, (0.4, 1.7), "");
+        Ok(Finding {
+            measured: format!(
+                "{}; with replies of 30 kB {}",
+                finding.measured,
+                number(large, "")
+            ),
+            ..finding
+        })
+    })
+    .because(
+        "the text's packets are captured above segmentation, 2.4 kB each, and its replies are of \
+         many sizes: ours of 10 kB are below its range, those of 30 kB above",
+    ),
+    Row::new("M16", |played| {
+        let (at_400, at_500) = (
+            sent_again(played, "load", "400Mb/s")?,
+            sent_again(played, "load", "500Mb/s")?,
+        );
+        let large = sent_again(played, "large-replies", "400Mb/s")?;
+        let finding = Finding::between("sent again at 400 Mb/s, percent", at_400, (4.0, 6.0), "");
+        Ok(Finding {
+            measured: format!(
+                "{}; with replies of 30 kB {}; at 500 Mb/s {}",
+                finding.measured,
+                number(large, ""),
+                number(at_500, "")
+            ),
+            ..finding
+        })
+    })
+    .because("as M15; the collapse is that of the median query, at the knee of M5"),
+    Row::new("M17", |played| {
+        let wanted = TEXT.iter().filter(|(period, _)| *period != "1ms");
+        let findings = wanted.map(|(period, text)| {
+            let ratio = ratio(played, "polling", period)?;
+            Ok(Finding::near(period, ratio, *text, 0.2, ""))
+        });
+        Ok(Finding::all(findings.collect::<Told<Vec<_>>>()?))
+    }),
+    Row::new("M18", |played| {
+        let scene = played.scene("late")?;
+        let most = |period: &str| -> Told<f64> {
+            let all = scene.matching(&[], "port.", &format!(".max.{period}_bps"))?;
+            Ok(all.into_iter().fold(0.0, f64::max))
+        };
+        Ok(Finding::all([
+            Finding::between(
+                "greatest 1 ms reading",
+                most("1ms")?,
+                (1.5e9, 1.65e9),
+                "bit/s",
+            ),
+            Finding::at_most("greatest 2 ms reading", most("2ms")?, 1.1e9, "bit/s"),
+        ]))
+    }),
+    Row::new("M19", |played| {
+        let scene = played.scene("units")?;
+        let mean = |mega: &str| scene.value(&[("probe.port.mega", mega)], "port.s0->h0.mean.100ms");
+        let factor = mean("10^6")? / mean("2^20")?;
+        let real = (952.0 * factor).round();
+        Ok(Finding::is(
+            format!("what the script calls 952 is {real}"),
+            real == 998.0,
+        ))
+    }),
+    Row::new("M20", |played| {
+        let scene = played.scene("few-losses")?;
+        let goodput = scene.along("network.link.loss", &[], "goodput")?;
+        let clean = goodput.first().map_or(0.0, |p| p.1);
+        let few = scene.value(&[("network.link.loss", "0.1%")], "goodput")?;
+        let finding = Finding::at_least("of the goodput at .1 % loss", few / clean, 0.99, "");
+        let all: Vec<String> = goodput
+            .iter()
+            .map(|(loss, rate)| format!("{} %: {}", loss * 100.0, number(*rate, "bit/s")))
+            .collect();
+        Ok(Finding {
+            measured: format!("{} ({})", finding.measured, all.join(", ")),
+            ..finding
+        })
+    }),
+    Row::new("M21", |played| {
+        let outcomes = played.scene("many-losses")?.outcomes(&[])?;
+        let ms = outcomes.iter().flat_map(|o| o.transfers.iter());
+        let ms: Vec<f64> = ms.map(|t| t.took.as_nanos() as f64 / 1e6).collect();
+        let plain = ms.iter().copied().fold(f64::INFINITY, f64::min);
+        let slow: Vec<f64> = ms.iter().copied().filter(|t| t - plain > 100.0).collect();
+        // What a block takes more than an undisturbed one, beyond whole timeouts.
+        let over = |t: &&f64| (*t - plain) % 200.0 <= 60.0;
+        let in_class = slow.iter().filter(over).count();
+        let measured = format!(
+            "{} of {} blocks waited 200 ms or more; {in_class} of them took a multiple of 200 ms \
+             and at most 60 ms longer than an undisturbed one",
+            slow.len(),
+            ms.len()
+        );
+        let most = in_class as f64 >= 0.9 * slow.len() as f64;
+        Ok(Finding::is(measured, !slow.is_empty() && most))
+    }),
+    Row::new("M28", |played| {
+        let scene = played.scene("dctcp")?;
+        let drops =
+            |size: &str, cc: &str| scene.value(&[("size", size), ("cc", cc)], "drops_per_s");
+        let share = |size: &str| -> Told<f64> { Ok(drops(size, "dctcp")? / drops(size, "cubic")?) };
+        Ok(Finding::all([
+            Finding::at_most(
+                "of CUBIC's drops, replies of 10 kB",
+                share("10kB")?,
+                0.1,
+                "",
+            ),
+            Finding::at_most("replies of 30 kB", share("30kB")?, 0.1, ""),
+        ]))
+    })
+    .because(
+        "a reply of 10 kB leaves in one window before any mark can come back, and three of them \
+         meet whatever the windows are: DCTCP keeps queues short that build up, not such bursts",
+    ),
+    Row::new("M30", |played| {
+        let scene = played.scene("rto")?;
+        let p99 = |rto: &str, tick: &str| {
+            scene.value(
+                &[("rto", rto), ("host.tcp.timer_tick", tick)],
+                "latency.p999",
+            )
+        };
+        Ok(Finding::all([
+            Finding::at_least(
+                "p99.9 with a floor of 200 ms",
+                p99("linux", "0ns")?,
+                200e6,
+                "ns",
+            ),
+            Finding::at_most("of 10 ms", p99("10ms", "0ns")?, 100e6, "ns"),
+            Finding::at_most("of 1 ms", p99("1ms", "0ns")?, 20e6, "ns"),
+            Finding::at_least(
+                "of 1 ms with ticks of 10 ms",
+                p99("1ms", "10ms")?,
+                10e6,
+                "ns",
+            ),
+        ]))
+    }),
+    Row::new("M31", |played| {
+        let change = |scene: &str, key: &str, from: &str, to: &str| -> Told<f64> {
+            let scene = played.scene(scene)?;
+            let (a, b) = (
+                scene.value(&[(key, from)], "drops_per_s")?,
+                scene.value(&[(key, to)], "drops_per_s")?,
+            );
+            Ok((b - a) / a * 100.0)
+        };
+        let queue = change("tx-queue", "host.nic.tx_queue", "1000p", "100p")?;
+        let mtu = change("mtu", "network.mtu", "1500", "9000")?;
+        Ok(Finding::all([
+            Finding::between(
+                "drops with a NIC queue of 100, percent more",
+                queue,
+                (-20.0, 20.0),
+                "",
+            ),
+            Finding::between("with MTU 9000", mtu, (-20.0, 20.0), ""),
+        ]))
+    })
+    .because(
+        "two packets of 9000 bytes in place of seven leave with the same bits and fewer chances to \
+         be dropped: a drop then is a larger part of a reply",
+    ),
+    Row::new("M34", |played| {
+        let slow = drop_shares(
+            played,
+            "load",
+            &["200Mb/s", "300Mb/s", "400Mb/s", "500Mb/s"],
+        )?;
+        let fast = drop_shares(played, "ten-gigabit", &["2Gb/s", "3Gb/s", "4Gb/s", "5Gb/s"])?;
+        let convex = fast.is_sorted();
+        let near = slow
+            .iter()
+            .zip(&fast)
+            .all(|(a, b)| *b <= 3.0 * a && *a <= 3.0 * b);
+        let list = |all: &[f64]| {
+            let all: Vec<String> = all.iter().map(|x| number(*x * 100.0, "")).collect();
+            all.join(", ")
+        };
+        let measured = format!(
+            "percent sent again at 20, 30, 40 and 50 % load: {} at 10 Gb/s against {} at 1 Gb/s",
+            list(&fast),
+            list(&slow)
+        );
+        Ok(Finding::is(measured, convex && near))
+    }),
+    Row::new("M35", |played| {
+        let timeouts = played.scene("all-to-all")?.value(&[], "timeouts")?;
+        Ok(Finding::at_least(
+            "timeouts of a shuffle of 240 transfers",
+            timeouts,
+            1.0,
+            "",
+        ))
+    }),
+];
+
+/// The text's table: period, and the median of max over mean.
+const TEXT: [(&str, f64); 10] = [
+    ("500ms", 1.1),
+    ("250ms", 1.1),
+    ("128ms", 1.3),
+    ("64ms", 1.6),
+    ("32ms", 1.9),
+    ("16ms", 2.45),
+    ("8ms", 3.65),
+    ("4ms", 4.2),
+    ("2ms", 5.05),
+    ("1ms", 8.1),
+];
+
+/// Greatest over mean of a second, in the median of the seconds and of the ports.
+fn ratio(played: &Played, scene: &str, period: &str) -> Told<f64> {
+    let end = format!(".second.max_over_mean.{period}");
+    let all = played.scene(scene)?.matching(&[], "port.", &end)?;
+    median(&all).ok_or_else(|| missing("reading"))
+}
+
+/// Drops a second of a host's port.
+fn drops(played: &Played, scene: &str, load: &str) -> Told<f64> {
+    Ok(played
+        .scene(scene)?
+        .value(&[("load", load)], "drops_per_s")?
+        / HOSTS)
+}
+
+/// Percent of the segments that are sent again.
+fn sent_again(played: &Played, scene: &str, load: &str) -> Told<f64> {
+    Ok(played
+        .scene(scene)?
+        .value(&[("load", load)], "retransmit_share")?
+        * 100.0)
+}
+
+fn drop_shares(played: &Played, scene: &str, loads: &[&str]) -> Told<Vec<f64>> {
+    let scene = played.scene(scene)?;
+    loads
+        .iter()
+        .map(|load| scene.value(&[("load", load)], "retransmit_share"))
+        .collect()
+}
+
+/// The load at which a rising curve comes to `wanted`, between its points on a straight line.
+fn load_at(curve: &[(f64, f64)], wanted: f64) -> Told<f64> {
+    let pair = curve
+        .windows(2)
+        .find(|w| w[0].1 < wanted && w[1].1 >= wanted);
+    let pair = pair.ok_or_else(|| missing("load at which the curve comes so far"))?;
+    let (a, b) = (pair[0], pair[1]);
+    Ok(a.0 + (b.0 - a.0) * (wanted - a.1) / (b.1 - a.1))
+}
+
+/// The load at which the median query takes 10 ms: it waits for a timeout.
+fn knee(played: &Played) -> Told<f64> {
+    load_at(
+        &played.scene("load")?.along("load", &[], "latency.p50")?,
+        10e6,
+    )
+}
+
+/// Pairs of numbers in words: `64KiB: 7, 128KiB: 0`.
+fn words(points: &[(f64, f64)], unit: &str) -> String {
+    let all: Vec<String> = points
+        .iter()
+        .map(|(x, y)| format!("{}: {}", number(*x, unit), number(*y, "")))
+        .collect();
+    all.join(", ")
+}
+
+fn phenomenon(played: &Played) -> Told<String> {
+    let scene = played.scene("polling")?;
+    let means = scene.matching(&[], "port.", ".mean.500ms_bps")?;
+    let mean = median(&means).ok_or_else(|| missing("reading"))?;
+    let most = |period: &str| -> Told<f64> { Ok(ratio(played, "polling", period)? * mean) };
+    Ok(format!(
+        "A port that carries {} Mb/s of 1000 when it is read twice a second carries {} Mb/s in the \
+         fullest 2 ms of each; it drops {} packets a second at 250 Mb/s, {} at 500, and from {} \
+         Mb/s on the median query waits for a timeout.",
+        number((mean / 1e6).round(), ""),
+        number((most("2ms")? / 1e6).round(), ""),
+        number(drops(played, "load", "250Mb/s")?.round(), ""),
+        number(drops(played, "load", "500Mb/s")?.round(), ""),
+        number((knee(played)? / 1e6).round(), ""),
+    ))
+}
+
+fn polling_table(played: &Played) -> Told<Grid> {
+    let mut grid = Grid {
+        head: ["", "the text", "ours", "a poller up to 0.6 ms late"]
+            .map(str::to_owned)
+            .to_vec(),
+        words: 1,
+        rows: Vec::new(),
+    };
+    for (period, text) in TEXT {
+        let late = match period {
+            "2ms" | "1ms" => number(ratio(played, "late", period)?, ""),
+            _ => String::new(),
+        };
+        let ours = number(ratio(played, "polling", period)?, "");
+        grid.rows
+            .push(vec![period.to_owned(), number(text, ""), ours, late]);
+    }
+    Ok(grid)
+}
+
+fn load_table(played: &Played) -> Told<Grid> {
+    let scene = played.scene("load")?;
+    let head = [
+        "load",
+        "served a host",
+        "drops/s a host",
+        "sent again",
+        "median query",
+        "p99",
+    ];
+    let row = |load: &str| -> Told<Vec<String>> {
+        let value = |metric: &str| scene.value(&[("load", load)], metric);
+        let percent = format!("{} %", number(value("retransmit_share")? * 100.0, ""));
+        Ok(vec![
+            load.to_owned(),
+            number(value("goodput")? / HOSTS, "bit/s"),
+            number(value("drops_per_s")? / HOSTS, ""),
+            percent,
+            number(value("latency.p50")?, "ns"),
+            number(value("latency.p99")?, "ns"),
+        ])
+    };
+    Ok(Grid {
+        head: head.map(str::to_owned).to_vec(),
+        words: 1,
+        rows: LOADS.split(',').map(row).collect::<Told<_>>()?,
+    })
+}
+
+/// Greatest over mean against the period, ours and the text's, up to the line.
+fn figure(played: &Played) -> Told<Chart> {
+    let period_ms = |text: &str| {
+        text.trim_end_matches("ms")
+            .parse::<f64>()
+            .unwrap_or(f64::NAN)
+    };
+    let mut ours = Vec::new();
+    for (period, _) in TEXT {
+        ours.push((period_ms(period), ratio(played, "polling", period)?));
+    }
+    let means = played
+        .scene("polling")?
+        .matching(&[], "port.", ".mean.500ms_bps")?;
+    let mean = median(&means).ok_or_else(|| missing("reading"))?;
+    let late = [
+        (2.0, ratio(played, "late", "2ms")?),
+        (1.0, ratio(played, "late", "1ms")?),
+    ];
+    Ok(Chart {
+        title: "Greatest reading over the mean of a second, against the polling period".to_owned(),
+        x: Axis {
+            label: "Polling period (ms)".to_owned(),
+            scale: Scale::Log10,
+            ..Axis::default()
+        },
+        y: Axis {
+            label: "Greatest reading over mean".to_owned(),
+            range: Some((0.0, 9.0)),
+            ..Axis::default()
+        },
+        series: vec![
+            Series {
+                name: "the text".to_owned(),
+                role: Role::Reference,
+                points: TEXT
+                    .iter()
+                    .map(|(p, ratio)| (period_ms(p), *ratio))
+                    .collect(),
+                ..Series::default()
+            },
+            Series {
+                name: "ours".to_owned(),
+                points: ours,
+                ..Series::default()
+            },
+            Series {
+                name: "ours, a poller up to 0.6 ms late".to_owned(),
+                draw: Draw::LineMarkers,
+                group: 1,
+                points: late.to_vec(),
+                ..Series::default()
+            },
+        ],
+        rules: vec![Rule {
+            at: RuleAt::Y(LINE / mean),
+            label: "the line".to_owned(),
+        }],
+        ..Chart::default()
+    })
+}

@@ -1,0 +1,246 @@
+//! What the story runs: the set-up of the text, and each claim's.
+
+use crate::story::Scene;
+
+/// The loads of the curve, the knee and the rows.
+pub(super) const LOADS: &str = "50Mb/s,100Mb/s,200Mb/s,250Mb/s,300Mb/s,350Mb/s,400Mb/s,450Mb/s,500Mb/s,\
+                     550Mb/s,600Mb/s,700Mb/s";
+
+/// What runs.
+pub(super) const SCENES: &[Scene] = &[
+    Scene::new("polling", "microbursts")
+        .with(&[
+            ("cc", "cubic"),
+            ("host.tcp.loss_detection", "sack"),
+            ("load", "170Mb/s"),
+            ("probe.port.on", "s0->host"),
+            ("probe.port.series", "off"),
+            (
+                "probe.port.every",
+                "500ms,250ms,128ms,64ms,32ms,16ms,8ms,4ms,2ms,1ms",
+            ),
+            ("run.warm_up", "500ms"),
+            ("run.duration", "20500ms"),
+        ])
+        .usually(&[("run.duration", "3500ms")]),
+    Scene::new("late", "microbursts")
+        .with(&[
+            ("cc", "cubic"),
+            ("host.tcp.loss_detection", "sack"),
+            ("load", "170Mb/s"),
+            ("probe.port.on", "s0->host"),
+            ("probe.port.series", "off"),
+            ("probe.port.every", "2ms,1ms"),
+            ("probe.port.late", "600us"),
+            ("run.warm_up", "500ms"),
+            ("run.duration", "20500ms"),
+        ])
+        .usually(&[("run.duration", "2500ms")]),
+    Scene::new("units", "microbursts").with(&[
+        ("cc", "cubic"),
+        ("load", "450Mb/s"),
+        ("network.hosts", "5"),
+        ("sweep.probe.port.mega", "10^6,2^20"),
+        ("probe.port.every", "100ms"),
+        ("run.warm_up", "100ms"),
+        ("run.duration", "600ms"),
+    ]),
+    Scene::new("load", "microbursts")
+        .with(&[
+            ("cc", "cubic"),
+            ("host.tcp.loss_detection", "sack"),
+            ("size", "10kB"),
+            ("sweep.load", LOADS),
+            ("probe.port.series", "off"),
+            ("run.warm_up", "500ms"),
+            ("run.duration", "5500ms"),
+            ("run.repetitions", "3"),
+        ])
+        .usually(&[("run.duration", "2s"), ("run.repetitions", "1")]),
+    Scene::new("large-replies", "microbursts")
+        .with(&[
+            ("cc", "cubic"),
+            ("host.tcp.loss_detection", "sack"),
+            ("size", "30kB"),
+            ("sweep.load", "200Mb/s,400Mb/s,500Mb/s"),
+            ("probe.port.series", "off"),
+            ("run.warm_up", "500ms"),
+            ("run.duration", "5500ms"),
+        ])
+        .usually(&[("run.duration", "1500ms")]),
+    Scene::new("smooth", "microbursts").with(&[
+        ("cc", "cubic"),
+        ("load", "250Mb/s"),
+        ("traffic.get.kind", "on-off"),
+        ("traffic.get.from", "*"),
+        ("traffic.get.to", "*"),
+        ("traffic.get.rate", "13157kb/s"),
+        ("traffic.get.size", "1MB"),
+        ("traffic.get.idle", "1us"),
+        ("probe.port.series", "off"),
+        ("run.duration", "1500ms"),
+    ]),
+    Scene::new("dctcp", "microbursts")
+        .with(&[
+            ("load", "250Mb/s"),
+            ("host.tcp.loss_detection", "sack"),
+            ("sweep.size", "10kB,30kB"),
+            ("probe.port.series", "off"),
+            ("run.duration", "5500ms"),
+        ])
+        .usually(&[("run.duration", "1500ms")]),
+    Scene::new("rto", "microbursts")
+        .with(&[
+            ("cc", "cubic"),
+            ("host.tcp.loss_detection", "sack"),
+            ("load", "300Mb/s"),
+            ("size", "10kB"),
+            ("sweep.rto", "linux,10ms,1ms"),
+            ("sweep.host.tcp.timer_tick", "0ns,1ms,10ms"),
+            ("probe.port.series", "off"),
+            ("run.duration", "5500ms"),
+        ])
+        .usually(&[("run.duration", "1500ms")]),
+    Scene::new("buffers", "microbursts")
+        .with(&[
+            ("cc", "cubic"),
+            ("host.tcp.loss_detection", "sack"),
+            ("load", "450Mb/s"),
+            ("sweep.buffer", "64KiB,128KiB,256KiB,512KiB,1MiB,10MiB"),
+            ("probe.port.series", "off"),
+            ("run.duration", "5500ms"),
+        ])
+        .usually(&[("run.duration", "1500ms")]),
+    Scene::new("together", "incast").with(&[
+        ("cc", "cubic"),
+        ("rto", "linux"),
+        ("delay", "5us"),
+        ("servers", "3"),
+        ("sru", "100kB"),
+        ("blocks", "50"),
+        ("sweep.buffer", "64KiB,100kB,150kB,200kB,250kB,300kB,400kB"),
+    ]),
+    Scene::new("apart", "incast").with(&[
+        ("cc", "cubic"),
+        ("rto", "linux"),
+        ("delay", "5us"),
+        ("servers", "3"),
+        ("sru", "100kB"),
+        ("blocks", "50"),
+        ("buffer", "128kB"),
+        (
+            "sweep.traffic.read.stagger",
+            "0us,10us,30us,100us,200us,400us,800us,2ms,10ms",
+        ),
+    ]),
+    Scene::new("frames", "incast").with(&[
+        ("cc", "cubic"),
+        ("rto", "linux"),
+        ("delay", "5us"),
+        ("sru", "10kB"),
+        ("blocks", "10"),
+        ("ecn-threshold", "10p"),
+        ("sweep.buffer", "24p,50p,100p,200p,400p"),
+        (
+            "sweep.servers",
+            "2,3,4,5,6,7,8,9,10,12,14,15,16,18,20,24,28,29,30,32,40,48,56,57,58,60,64",
+        ),
+    ]),
+    Scene::new("bulk", "two-senders")
+        .with(&[
+            ("host.tcp.congestion", "cubic"),
+            ("network.hosts", "6"),
+            ("network.queue.limit", "256KiB"),
+            ("traffic.copy.from", "h1..h5"),
+            ("run.warm_up", "1s"),
+            ("run.duration", "11s"),
+            ("run.repetitions", "1"),
+        ])
+        .keeping_outcomes(),
+    Scene::new("few-losses", "two-senders")
+        .with(&[
+            ("host.tcp.congestion", "cubic"),
+            ("host.tcp.loss_detection", "rack"),
+            ("network.hosts", "2"),
+            ("network.queue.limit", "256KiB"),
+            ("traffic.copy.from", "h1"),
+            ("sweep.network.link.loss", "0%,0.01%,0.1%,1%,5%"),
+            ("run.duration", "5s"),
+        ])
+        .usually(&[("run.duration", "2s")]),
+    Scene::new("many-losses", "incast")
+        .with(&[
+            ("cc", "cubic"),
+            ("rto", "linux"),
+            ("servers", "8"),
+            ("blocks", "100"),
+        ])
+        .keeping_outcomes(),
+    Scene::new("resends", "microbursts")
+        .with(&[
+            ("cc", "cubic"),
+            ("host.tcp.loss_detection", "sack"),
+            ("size", "10kB"),
+            ("load", "280Mb/s"),
+            ("probe.port.series", "off"),
+            ("run.warm_up", "500ms"),
+            ("run.duration", "8s"),
+        ])
+        .usually(&[("run.duration", "3s")]),
+    Scene::new("ten-gigabit", "microbursts")
+        .with(&[
+            ("cc", "cubic"),
+            ("host.tcp.loss_detection", "sack"),
+            ("network.link.rate", "10Gb/s"),
+            ("buffer", "640KiB"),
+            ("network.queue.threshold", "300kB"),
+            ("size", "100kB"),
+            ("sweep.load", "2Gb/s,3Gb/s,4Gb/s,5Gb/s"),
+            ("probe.port.series", "off"),
+            ("run.warm_up", "100ms"),
+            ("run.duration", "500ms"),
+        ])
+        .usually(&[("run.duration", "250ms"), ("run.warm_up", "50ms")]),
+    Scene::new("racks", "microbursts")
+        .with(&[
+            ("cc", "cubic"),
+            ("host.tcp.loss_detection", "sack"),
+            ("size", "10kB"),
+            ("network.topology", "leaf-spine"),
+            ("network.leaves", "4"),
+            ("network.spines", "2"),
+            ("network.hosts", "5"),
+            ("network.trunk.link.rate", "10Gb/s"),
+            ("sweep.load", "200Mb/s,250Mb/s,300Mb/s,350Mb/s,400Mb/s"),
+            ("probe.port.on", "leaf->host"),
+            ("probe.port.series", "off"),
+            ("run.warm_up", "500ms"),
+            ("run.duration", "5500ms"),
+        ])
+        .usually(&[("run.duration", "1500ms")]),
+    Scene::new("all-to-all", "shuffle")
+        .with(&[("cc", "cubic"), ("path", "flow"), ("parallel", "off")])
+        .usually(&[("run.repetitions", "2")]),
+    Scene::new("tx-queue", "microbursts")
+        .with(&[
+            ("cc", "cubic"),
+            ("host.tcp.loss_detection", "sack"),
+            ("load", "300Mb/s"),
+            ("size", "10kB"),
+            ("sweep.host.nic.tx_queue", "100p,1000p"),
+            ("probe.port.series", "off"),
+            ("run.duration", "5500ms"),
+        ])
+        .usually(&[("run.duration", "1500ms")]),
+    Scene::new("mtu", "microbursts")
+        .with(&[
+            ("cc", "cubic"),
+            ("host.tcp.loss_detection", "sack"),
+            ("load", "300Mb/s"),
+            ("size", "10kB"),
+            ("sweep.network.mtu", "1500,9000"),
+            ("probe.port.series", "off"),
+            ("run.duration", "5500ms"),
+        ])
+        .usually(&[("run.duration", "1500ms")]),
+];
