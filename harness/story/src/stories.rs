@@ -1,8 +1,10 @@
 //! The stories.
 
 pub mod burst;
+pub mod enobufs;
 pub mod incast;
 pub mod pause;
+pub mod rack_coalesce;
 pub mod rack_unfair;
 pub mod racks;
 
@@ -15,6 +17,8 @@ pub const ALL: &[&Story] = &[
     &pause::STORY,
     &rack_unfair::STORY,
     &racks::STORY,
+    &enobufs::STORY,
+    &rack_coalesce::STORY,
 ];
 
 /// Those that are to be, in the order of the list: names, and a sentence for what does not run yet.

@@ -1,0 +1,276 @@
+//! `enobufs`: a send that the NIC refuses resets the window, and no packet is lost.
+
+use crate::judge::Finding;
+use crate::stage::{Played, Scenery, Told, missing};
+use crate::story::{Column, Live, Row, Scene, Story, Table};
+use narrows_experiment::run::RunOutcome;
+use narrows_report::chart::{Axis, Chart, Series};
+
+/// The story.
+pub const STORY: Story = Story {
+    name: "enobufs",
+    about: "A refused send resets the window of a storage server, to a fifth of its speed.",
+    scenes: &[
+        Scene::new("answers", "enobufs")
+            .usually(&[("run.duration", "1s"), ("run.warm_up", "700ms")]),
+        Scene::new("course", "enobufs")
+            .with(&[
+                ("answer", "reset"),
+                ("sweep.toggle", "300ms,100s"),
+                ("run.duration", "1s"),
+                ("run.warm_up", "0s"),
+            ])
+            .keeping_outcomes(),
+        Scene::new("mtu", "enobufs").with(&[
+            ("answer", "reset"),
+            ("toggle", "100s"),
+            ("sweep.mtu", "1500,9000"),
+            ("run.duration", "600ms"),
+            ("run.warm_up", "300ms"),
+        ]),
+        Scene::new("moments", "enobufs").with(&[
+            ("answer", "reset"),
+            ("toggle", "100s"),
+            ("buffers", "off"),
+            ("sweep.group.h1.nic.refuse", "0.5%,1%,2%"),
+            ("run.duration", "600ms"),
+            ("run.warm_up", "300ms"),
+        ]),
+    ],
+    tables: &[
+        Table::points(
+            "What the TCP answers to a refusal, and whether a loss came before",
+            "answers",
+            &[
+                Column::new("goodput", "goodput"),
+                Column::new("refused", "refused.buffers"),
+                Column::new("resends", "retransmits"),
+                Column::new("timeouts", "timeouts"),
+            ],
+        ),
+        Table::points(
+            "With large packets",
+            "mtu",
+            &[
+                Column::new("goodput", "goodput"),
+                Column::new("refused", "refused.buffers"),
+            ],
+        ),
+        Table::points(
+            "With buffers that are missing at moments",
+            "moments",
+            &[
+                Column::new("goodput", "goodput"),
+                Column::new("refused", "refused.buffers"),
+            ],
+        ),
+    ],
+    phenomenon,
+    rows: &[
+        Row::new("E1", slow_is_less_than_half),
+        Row::new("E2", large_packets_do_not_help),
+        Row::new("E3", a_lost_ring_cures),
+        Row::new("E4", the_window_goes_from_one_segment_up_and_back),
+        Row::new("E5", the_loss_sets_the_threshold),
+        Row::new("E7", without_a_loss_there_is_no_threshold),
+        Row::new("E8", nothing_else_resets_it),
+        Row::new("E9", moments_do_the_same),
+        Row::new("E10", a_segment_less_is_faster),
+    ],
+    figure: Some(figure),
+    next: &[
+        "narrows run enobufs --sweep answer=reset,minus-segment --sweep buffers=12,24,64,256",
+        "narrows keys refuse",
+    ],
+    live: Live::Open("our TCP over a TAP that refuses"),
+};
+
+const SLOW: [(&str, &str); 2] = [("answer", "reset"), ("toggle", "100s")];
+const FAST: [(&str, &str); 2] = [("answer", "reset"), ("toggle", "300ms")];
+const MINUS: [(&str, &str); 2] = [("answer", "minus-segment"), ("toggle", "100s")];
+
+fn goodput(played: &Played, at: &[(&str, &str)]) -> Told<f64> {
+    played.scene("answers")?.value(at, "goodput")
+}
+
+fn phenomenon(played: &Played) -> Told<String> {
+    let megabytes = |at| Ok::<_, crate::stage::Untold>(goodput(played, at)? / 8e6);
+    let refused = played.scene("answers")?.value(&SLOW, "refused.buffers")?;
+    Ok(format!(
+        "{:.0} MB/s instead of {:.0}, without a packet lost: {refused:.0} refused sends have reset \
+         the window; one real loss cures it, and an answer of one segment less ({:.0} MB/s) needs none.",
+        megabytes(&SLOW)?,
+        megabytes(&FAST)?,
+        megabytes(&MINUS)?,
+    ))
+}
+
+fn slow_is_less_than_half(played: &Played) -> Told<Finding> {
+    let share = goodput(played, &SLOW)? / goodput(played, &FAST)?;
+    Ok(Finding::at_most("slow over fast", share, 0.5, ""))
+}
+
+fn large_packets_do_not_help(played: &Played) -> Told<Finding> {
+    let scene = played.scene("mtu")?;
+    let refused = |mtu| scene.value(&[("mtu", mtu)], "refused.buffers");
+    Ok(Finding::all([
+        Finding::at_least("refusals with 1500 bytes", refused("1500")?, 10.0, ""),
+        Finding::at_least("with 9000", refused("9000")?, 10.0, ""),
+    ]))
+}
+
+/// When, window and threshold of the flow.
+fn course(scene: &Scenery, toggle: &str) -> Told<Vec<(f64, f64, f64)>> {
+    let outcomes = scene.outcomes(&[("toggle", toggle)])?;
+    let run: &RunOutcome = outcomes.first().ok_or_else(|| missing("run"))?;
+    let series = run.readings.iter().find_map(|(_, r)| r.series.as_ref());
+    let series = series.ok_or_else(|| missing("course"))?;
+    let column = |name: &str| {
+        let at = series.columns.iter().position(|c| c == name);
+        at.ok_or_else(|| missing(name))
+    };
+    let (time, cwnd, ssthresh) = (
+        column("time_ns")?,
+        column("cwnd_bytes")?,
+        column("ssthresh_bytes")?,
+    );
+    let rows = series.rows.iter().filter_map(|row| {
+        Some((
+            row[time]?,
+            row[cwnd]?,
+            row[ssthresh].unwrap_or(f64::INFINITY),
+        ))
+    });
+    Ok(rows.collect())
+}
+
+/// The same in milliseconds of the run.
+fn between(course: &[(f64, f64, f64)], from: f64, to: f64) -> Vec<(f64, f64, f64)> {
+    let within = |(t, ..): &&(f64, f64, f64)| (from * 1e6..to * 1e6).contains(t);
+    course.iter().filter(within).copied().collect()
+}
+
+fn mean_window(course: &[(f64, f64, f64)]) -> f64 {
+    course.iter().map(|(_, cwnd, _)| cwnd).sum::<f64>() / course.len().max(1) as f64
+}
+
+fn a_lost_ring_cures(played: &Played) -> Told<Finding> {
+    let course = course(played.scene("course")?, "300ms")?;
+    let (before, after) = (
+        mean_window(&between(&course, 100.0, 300.0)),
+        mean_window(&between(&course, 700.0, 1_000.0)),
+    );
+    Ok(Finding::at_least(
+        "mean window 0.4 s after the toggle over that before",
+        after / before,
+        2.0,
+        "",
+    ))
+}
+
+/// Segments of 1460 bytes.
+const MSS: f64 = 1_460.0;
+
+fn the_window_goes_from_one_segment_up_and_back(played: &Played) -> Told<Finding> {
+    let course = course(played.scene("course")?, "100s")?;
+    let slow = between(&course, 100.0, 1_000.0);
+    let least = slow.iter().map(|p| p.1).fold(f64::INFINITY, f64::min);
+    let most = slow.iter().map(|p| p.1).fold(0.0, f64::max);
+    let back = slow.windows(2).filter(|w| w[1].1 < w[0].1 / 4.0).count();
+    Ok(Finding::all([
+        Finding::at_most("least window, segments", least / MSS, 2.0, ""),
+        Finding::at_least("largest", most / MSS, 20.0, ""),
+        Finding::at_least(
+            "times that it fell to less than a quarter",
+            back as f64,
+            20.0,
+            "",
+        ),
+    ]))
+}
+
+fn the_loss_sets_the_threshold(played: &Played) -> Told<Finding> {
+    let course = course(played.scene("course")?, "300ms")?;
+    let after = between(&course, 700.0, 1_000.0);
+    let finite = after
+        .iter()
+        .filter(|p| p.2.is_finite() && p.2 < 1e9)
+        .count();
+    let so = finite == after.len() && finite > 0;
+    let threshold = after.first().map_or(f64::INFINITY, |p| p.2 / MSS);
+    Ok(Finding::is(
+        format!("after the toggle ssthresh is {threshold:.0} segments, at all times"),
+        so,
+    ))
+}
+
+fn without_a_loss_there_is_no_threshold(played: &Played) -> Told<Finding> {
+    let course = course(played.scene("course")?, "100s")?;
+    let none = course.iter().all(|p| p.2 > 1e9);
+    Ok(Finding::is("without a loss ssthresh is infinite", none))
+}
+
+fn nothing_else_resets_it(played: &Played) -> Told<Finding> {
+    let scene = played.scene("answers")?;
+    let count = |metric| scene.value(&SLOW, metric);
+    let other = count("timeouts")? + count("fast_recoveries")? + count("retransmits")?;
+    Ok(Finding::all([
+        Finding::at_least("refusals", count("refused.buffers")?, 20.0, ""),
+        Finding::at_most("timeouts, recoveries and resends", other, 0.0, ""),
+    ]))
+}
+
+fn moments_do_the_same(played: &Played) -> Told<Finding> {
+    let scene = played.scene("moments")?;
+    let slow = scene.value(&[("group.h1.nic.refuse", "1%")], "goodput")?;
+    let share = slow / goodput(played, &FAST)?;
+    Ok(Finding::at_most(
+        "with 1 % of sends refused at moments, over fast",
+        share,
+        0.5,
+        "",
+    ))
+}
+
+fn a_segment_less_is_faster(played: &Played) -> Told<Finding> {
+    let share = goodput(played, &MINUS)? / goodput(played, &FAST)?;
+    Ok(Finding::at_least(
+        "minus a segment over fast",
+        share,
+        1.05,
+        "",
+    ))
+}
+
+fn figure(played: &Played) -> Told<Chart> {
+    let scene = played.scene("course")?;
+    let mut series = Vec::new();
+    for (group, (toggle, name)) in [("100s", "nobody toggles"), ("300ms", "ring lost at 300 ms")]
+        .into_iter()
+        .enumerate()
+    {
+        let course = between(&course(scene, toggle)?, 280.0, 600.0);
+        series.push(Series {
+            name: name.to_owned(),
+            group,
+            points: course
+                .into_iter()
+                .map(|(t, w, _)| (t / 1e6, w / MSS))
+                .collect(),
+            ..Series::default()
+        });
+    }
+    Ok(Chart {
+        title: "The window of a sender whose NIC refuses".to_owned(),
+        x: Axis {
+            label: "Time (ms)".to_owned(),
+            ..Axis::default()
+        },
+        y: Axis {
+            label: "Congestion window (segments)".to_owned(),
+            ..Axis::default()
+        },
+        series,
+        ..Chart::default()
+    })
+}

@@ -1,0 +1,148 @@
+//! `rack coalesce`: interrupts that wait for company make two round-trip times of one.
+
+use crate::judge::Finding;
+use crate::stage::{Played, Told, missing};
+use crate::story::{Column, Live, Row, Scene, Story, Table};
+use narrows_report::chart::{Axis, Chart, Scale, Series};
+
+/// The story.
+pub const STORY: Story = Story {
+    name: "rack coalesce",
+    about: "Interrupts that wait for company make two round-trip times of one.",
+    scenes: &[Scene::new("timers", "rack-coalesce")
+        .usually(&[
+            ("run.repetitions", "1"),
+            ("run.duration", "300ms"),
+            ("run.warm_up", "100ms"),
+        ])
+        .keeping_outcomes()],
+    tables: &[Table::points(
+        "Two flows by the timer of the receiver's interrupts",
+        "timers",
+        &[
+            Column::new("first", "first.goodput"),
+            Column::new("second", "second.goodput"),
+            Column::new("RTT p50", "rtt.h1.p50"),
+            Column::new("second's", "rtt.h2.p50"),
+            Column::new("p90", "rtt.h2.p90"),
+            Column::new("fairness", "fairness"),
+        ],
+    )],
+    phenomenon,
+    rows: &[
+        Row::new("D10", one_gets_nearly_all),
+        Row::new("D11", round_trips_have_two_modes),
+        Row::new("D13", the_mode_moves_with_the_timer),
+    ],
+    figure: Some(figure),
+    next: &[
+        "narrows run rack-coalesce --sweep frames=8,16,32,64",
+        "narrows keys rx_",
+    ],
+    live: Live::Open("veth with gro_flush_timeout"),
+};
+
+/// The faster flow's goodput over the slower one's.
+fn ratio(played: &Played, usecs: &str) -> Told<f64> {
+    let scene = played.scene("timers")?;
+    let of = |metric| scene.value(&[("usecs", usecs)], metric);
+    let (first, second) = (of("first.goodput")?, of("second.goodput")?);
+    Ok(first.max(second) / first.min(second).max(1.0))
+}
+
+fn phenomenon(played: &Played) -> Told<String> {
+    let scene = played.scene("timers")?;
+    let of = |metric| scene.value(&[("usecs", "1ms")], metric);
+    let (first, second) = (of("first.goodput")? / 1e9, of("second.goodput")? / 1e9);
+    Ok(format!(
+        "With interrupts after 64 frames or a millisecond one flow gets {:.1} Gb/s and the other \
+         {:.2}; with a timer of a microsecond the ratio is {:.2}.",
+        first.max(second),
+        first.min(second),
+        ratio(played, "1us")?
+    ))
+}
+
+fn one_gets_nearly_all(played: &Played) -> Told<Finding> {
+    Ok(Finding::all([
+        Finding::at_least("ratio at 1 ms", ratio(played, "1ms")?, 10.0, ""),
+        Finding::at_most("without", ratio(played, "1us")?, 1.5, ""),
+    ]))
+}
+
+/// The round-trip times of both flows, in microseconds.
+fn round_trips(played: &Played, usecs: &str) -> Told<Vec<f64>> {
+    let mut all = Vec::new();
+    for outcome in played.scene("timers")?.outcomes(&[("usecs", usecs)])? {
+        for (_, reading) in &outcome.readings {
+            let rows = reading.series.iter().flat_map(|s| &s.rows);
+            all.extend(rows.filter_map(|row| Some(row.get(1).copied()?? / 1e3)));
+        }
+    }
+    all.sort_by(f64::total_cmp);
+    match all.is_empty() {
+        true => Err(missing("round-trip time")),
+        false => Ok(all),
+    }
+}
+
+fn round_trips_have_two_modes(played: &Played) -> Told<Finding> {
+    let all = round_trips(played, "1ms")?;
+    let share = |from: f64, to: f64| {
+        let within = all.iter().filter(|rtt| (from..to).contains(*rtt));
+        within.count() as f64 / all.len() as f64 * 100.0
+    };
+    Ok(Finding::all([
+        Finding::at_least("percent of 40 to 150 us", share(40.0, 150.0), 5.0, ""),
+        Finding::at_least("of 0.9 to 1.4 ms", share(900.0, 1_400.0), 5.0, ""),
+        Finding::at_most("between", share(200.0, 900.0), 10.0, ""),
+    ]))
+}
+
+fn the_mode_moves_with_the_timer(played: &Played) -> Told<Finding> {
+    let slow = |usecs| {
+        let all = round_trips(played, usecs)?;
+        Ok::<_, crate::stage::Untold>(all[all.len() - 1 - all.len() / 50])
+    };
+    let (short, long) = (slow("100us")?, slow("1ms")?);
+    Ok(Finding::near(
+        "slow round trips at 1 ms less those at 100 us, in us",
+        long - short,
+        900.0,
+        0.2,
+        "",
+    ))
+}
+
+fn figure(played: &Played) -> Told<Chart> {
+    let mut series = Vec::new();
+    for (group, usecs) in ["1us", "100us", "1ms"].into_iter().enumerate() {
+        let all = round_trips(played, usecs)?;
+        let last = all.len().max(2) - 1;
+        let points = all.iter().enumerate();
+        series.push(Series {
+            name: format!("rx_usecs {usecs}"),
+            group,
+            points: points
+                .step_by((all.len() / 400).max(1))
+                .map(|(n, rtt)| (*rtt, n as f64 / last as f64))
+                .collect(),
+            ..Series::default()
+        });
+    }
+    Ok(Chart {
+        title: "Round-trip times by the timer of interrupts".to_owned(),
+        x: Axis {
+            label: "Round-trip time (us)".to_owned(),
+            scale: Scale::Log2,
+            ..Axis::default()
+        },
+        y: Axis {
+            label: "Share of segments that took no longer".to_owned(),
+            range: Some((0.0, 1.0)),
+            ..Axis::default()
+        },
+        series,
+        ..Chart::default()
+    })
+}
