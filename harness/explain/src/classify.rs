@@ -327,7 +327,10 @@ mod tests {
         }
         gap.evidence.flight = ByteCount::new(1_460);
         (gap.evidence.packets, gap.evidence.small) = (1, 0);
-        assert_eq!(classify(&gap).0, Cause::DelayedAck);
+        for (largest, cause) in [(1, Cause::NagleDelayedAck), (1_460, Cause::DelayedAck)] {
+            gap.released_largest = largest;
+            assert_eq!(classify(&gap).0, cause);
+        }
     }
 
     #[test]

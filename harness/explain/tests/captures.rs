@@ -1,0 +1,162 @@
+//! Captures made by hand: formats, byte orders, compression, and how they end.
+
+use narrows_explain::capture::{CaptureError, Contents, End, read};
+use narrows_explain::{Analyzer, Cause, Config, Finding, Gap};
+use std::io::{Cursor, Write};
+
+/// An IPv4 packet with TCP: flags, sequence and acknowledgement numbers, bytes of payload.
+fn packet(from_client: bool, flags: u8, seq: u32, ack: u32, len: usize) -> Vec<u8> {
+    let mut p = vec![0; 40 + len];
+    p[0] = 0x45;
+    p[2..4].copy_from_slice(&(40 + len as u16).to_be_bytes());
+    (p[8], p[9]) = (64, 6);
+    let (src, dst) = if from_client {
+        ([10, 0, 0, 1], [10, 0, 0, 2])
+    } else {
+        ([10, 0, 0, 2], [10, 0, 0, 1])
+    };
+    p[12..16].copy_from_slice(&src);
+    p[16..20].copy_from_slice(&dst);
+    let ports: [u16; 2] = if from_client {
+        [50_000, 80]
+    } else {
+        [80, 50_000]
+    };
+    p[20..22].copy_from_slice(&ports[0].to_be_bytes());
+    p[22..24].copy_from_slice(&ports[1].to_be_bytes());
+    p[24..28].copy_from_slice(&seq.to_be_bytes());
+    p[28..32].copy_from_slice(&ack.to_be_bytes());
+    (p[32], p[33]) = (0x50, flags);
+    p[34..36].copy_from_slice(&60_000_u16.to_be_bytes());
+    p
+}
+
+const SYN: u8 = 2;
+const ACK: u8 = 16;
+
+/// A handshake with an RTT of 1 ms, five segments, of which the capture at the sender sees no
+/// acknowledgement, and the first again after 201 ms.
+fn lost_window() -> Vec<(u64, Vec<u8>)> {
+    let mut all = vec![
+        (0, packet(true, SYN, 99, 0, 0)),
+        (1_000_000, packet(false, SYN | ACK, 499, 100, 0)),
+        (1_010_000, packet(true, ACK, 100, 500, 0)),
+    ];
+    for i in 0..5 {
+        all.push((
+            1_020_000 + u64::from(i) * 1_000,
+            packet(true, ACK, 100 + i * 1_000, 500, 1_000),
+        ));
+    }
+    all.push((202_024_000, packet(true, ACK, 100, 500, 1_000)));
+    all.push((203_030_000, packet(false, ACK, 500, 1_100, 0)));
+    all
+}
+
+/// A pcap file of raw IP.
+fn pcap(packets: &[(u64, Vec<u8>)], nanoseconds: bool, big_endian: bool) -> Vec<u8> {
+    let word = |n: u32| {
+        if big_endian {
+            n.to_be_bytes()
+        } else {
+            n.to_le_bytes()
+        }
+    };
+    let half = |n: u16| {
+        if big_endian {
+            n.to_be_bytes()
+        } else {
+            n.to_le_bytes()
+        }
+    };
+    let magic = if nanoseconds {
+        0xa1b2_3c4d
+    } else {
+        0xa1b2_c3d4
+    };
+    let mut file = Vec::new();
+    file.extend(word(magic));
+    file.extend([half(2), half(4)].concat());
+    file.extend([word(0), word(0), word(65_535), word(101)].concat());
+    for (nanos, bytes) in packets {
+        let fraction = nanos % 1_000_000_000 / if nanoseconds { 1 } else { 1_000 };
+        let len = bytes.len() as u32;
+        file.extend(
+            [
+                word((nanos / 1_000_000_000) as u32),
+                word(fraction as u32),
+                word(len),
+                word(len),
+            ]
+            .concat(),
+        );
+        file.extend(bytes);
+    }
+    file
+}
+
+fn explain(file: Vec<u8>) -> (Result<Contents, CaptureError>, Vec<Gap>) {
+    let mut analyzer = Analyzer::new(Config::default());
+    let contents = read(Cursor::new(file), |frame, _| analyzer.handle_packet(frame));
+    analyzer.finish();
+    let mut gaps = Vec::new();
+    while let Some(finding) = analyzer.poll_finding() {
+        if let Finding::Gap(gap) = finding {
+            gaps.push(gap);
+        }
+    }
+    (contents, gaps)
+}
+
+#[test]
+fn a_lost_window_is_found_in_every_format() {
+    let plain = |ns, be| pcap(&lost_window(), ns, be);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&plain(true, false)).unwrap();
+    let zstd = ruzstd::encoding::compress_to_vec(
+        &plain(true, false)[..],
+        ruzstd::encoding::CompressionLevel::Fastest,
+    );
+    for file in [
+        plain(true, false),
+        plain(false, false),
+        plain(true, true),
+        plain(false, true),
+        gzip.finish().unwrap(),
+        zstd,
+    ] {
+        let (contents, gaps) = explain(file);
+        let contents = contents.unwrap();
+        assert_eq!((contents.packets, contents.end), (10, End::Complete));
+        let [gap] = gaps[..] else { panic!("{gaps:?}") };
+        assert_eq!(gap.cause, Cause::TimeoutWholeWindow, "{gap:?}");
+        assert_eq!((gap.start.packet, gap.end.packet), (8, 9));
+        assert_eq!(gap.evidence.floor.map(|floor| floor.as_millis()), Some(200));
+    }
+}
+
+#[test]
+fn what_was_whole_before_the_end_is_read() {
+    let file = pcap(&lost_window(), true, false);
+    for cut in 24..file.len() {
+        let (contents, _) = explain(file[..cut].to_vec());
+        let contents = contents.unwrap();
+        let whole = contents.bytes as usize == cut;
+        assert_eq!(contents.end == End::Complete, whole, "{cut}: {contents}");
+    }
+    for cut in 0..4 {
+        assert!(explain(file[..cut].to_vec()).0.is_err(), "{cut}");
+    }
+    assert!(matches!(explain(Vec::new()).0, Err(CaptureError::Empty)));
+    assert!(matches!(
+        explain(b"GET / HTTP/1.1".to_vec()).0,
+        Err(CaptureError::Unknown { .. })
+    ));
+}
+
+#[test]
+fn packets_of_a_middle_of_a_connection_are_enough() {
+    let (_, gaps) = explain(pcap(&lost_window()[3..], true, false));
+    assert_eq!(gaps.len(), 1, "{gaps:?}");
+    assert!(gaps[0].cause.is_timeout(), "{gaps:?}");
+}
