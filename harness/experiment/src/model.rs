@@ -194,10 +194,16 @@ pub(crate) const PARTS: [&str; 13] = [
 ];
 
 impl Experiment {
-    /// The name for people of what a key sets: `congestion control`; the key where it has none.
+    /// The name for people of what a key sets: `congestion control`; of the number of hosts in a
+    /// group, its name; the key where it has none.
     pub fn title_of(&self, registry: &Registry, key: &str) -> String {
-        registry
-            .about(self, key)
-            .map_or_else(|| key.to_owned(), |about| about.title.to_owned())
+        if let Some(about) = registry.about(self, key) {
+            return about.title.to_owned();
+        }
+        let path = Path::parse(key).ok();
+        match path.as_ref().map(Path::words).as_deref() {
+            Some(["group", name, "size"]) => (*name).to_owned(),
+            _ => key.to_owned(),
+        }
     }
 }
