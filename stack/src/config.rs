@@ -54,6 +54,8 @@ pub struct TcpConfig {
     pub initial_window: InitialWindow,
     /// What becomes of it where the SYN or SYN-ACK had to be retransmitted.
     pub lost_syn: LostSyn,
+    /// What the congestion window counts.
+    pub window_count: WindowCount,
     /// What becomes of a window that the application does not use.
     pub idle_restart: IdleRestart,
     /// Nagle's algorithm (RFC 9293 section 3.7.4).
@@ -157,6 +159,7 @@ impl Default for TcpConfig {
             ecn: EcnMode::Accept,
             initial_window: InitialWindow::Segments(10),
             lost_syn: LostSyn::Rfc5681,
+            window_count: WindowCount::Bytes,
             idle_restart: IdleRestart::Rfc5681,
             nagle: true,
             cork: false,
@@ -369,6 +372,17 @@ impl LostSyn {
             Self::Rfc6928 => retransmissions > 1,
         }
     }
+}
+
+/// What a congestion window counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WindowCount {
+    /// Bytes, as RFC 5681 does: small segments take little of it.
+    #[default]
+    Bytes,
+    /// Segments, whatever their size, as Linux does: three of one byte fill a window of three, and
+    /// its idle restart counts so, too.
+    Packets,
 }
 
 /// What becomes of a window that the application does not use.

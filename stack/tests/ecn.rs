@@ -7,8 +7,10 @@ use lab::{Lab, MSS, congestion, ms, segments, textbook};
 use narrows::Duration;
 use narrows::config::{AckPolicy, EcnMode, InitialWindow, TcpConfig};
 use narrows::congestion::{CaState, CongestionControl, Variable};
+use narrows::conn::ecn::{EcnFeedback, LinuxDctcp, LinuxDctcp2015};
 use narrows::wire::{Ecn, Flags};
 use pair::{Fate, Pair, bytes};
+use std::sync::Arc;
 
 const DELAYED: AckPolicy = AckPolicy {
     delay: Duration::from_millis(5),
@@ -525,4 +527,114 @@ fn rfc8257_3_5_loss_halves_and_a_mark_in_the_same_window_adds_nothing() {
         lab.ack_now(0, &[(MSS, n * MSS)], Flags::ECE);
     }
     assert_eq!((lab.ssthresh(), lab.reductions()), (10, 1));
+}
+
+// DCTCP's receiver as Linux has it, and as it was in 2015.
+
+fn receiver<E: EcnFeedback + 'static>(make: impl Fn() -> E + Send + Sync + 'static) -> Lab {
+    let config = TcpConfig {
+        ack: DELAYED,
+        ecn_feedback: Some(Arc::new(make)),
+        ..mode(EcnMode::Dctcp)
+    };
+    Lab::connected_with(config, ms(100), Flags::ECE)
+}
+
+/// What is acknowledged, and with which ECE.
+fn acks(out: &[lab::Out]) -> Vec<(u64, bool)> {
+    out.iter()
+        .map(|o| (Lab::acked(o), o.has(Flags::ECE)))
+        .collect()
+}
+
+/// Linux since 4.18 (`tcp_ecn_accept_cwr`): a sender that says CWR may have a window of one segment.
+#[test]
+fn linux_acknowledges_what_says_cwr_at_once() {
+    let mut lab = receiver(LinuxDctcp::default);
+    assert_eq!(
+        acks(&lab.data(0, 1000, Ecn::Ect0, Flags::CWR)),
+        [(1000, false)]
+    );
+    assert_eq!(acks(&lab.data(1000, 1000, Ecn::Ect0, Flags::NONE)), []);
+    // Otherwise as the RFC says.
+    assert_eq!(
+        acks(&lab.data(2000, 1000, Ecn::Ce, Flags::CWR)),
+        [(2000, false), (3000, true)]
+    );
+    let config = TcpConfig {
+        ack: DELAYED,
+        ..mode(EcnMode::Dctcp)
+    };
+    let mut lab = Lab::connected_with(config, ms(100), Flags::ECE);
+    assert_eq!(
+        acks(&lab.data(0, 1000, Ecn::Ect0, Flags::CWR)),
+        [],
+        "RFC 8257 does not ask for it"
+    );
+}
+
+/// `tcp: do not cancel delay-AcK on DCTCP special ACK` mended this: the segment that changes the
+/// mark is not acknowledged, and no timer runs for it.
+#[test]
+fn linux_2015_loses_the_acknowledgement_of_the_segment_that_changes_the_mark() {
+    let mut lab = receiver(LinuxDctcp2015::default);
+    assert_eq!(acks(&lab.data(0, 1000, Ecn::Ect0, Flags::NONE)), []);
+    assert_eq!(
+        acks(&lab.data(1000, 1000, Ecn::Ce, Flags::NONE)),
+        [(1000, false)],
+        "of what came before, and of nothing else"
+    );
+    assert!(lab.wait(ms(5_000)).is_empty(), "no timer");
+    // The next one finds two that are not acknowledged.
+    assert_eq!(
+        acks(&lab.data(2000, 1000, Ecn::Ce, Flags::NONE)),
+        [(3000, true)]
+    );
+}
+
+/// `tcp: fix dctcp delayed ACK schedule` mended this: an acknowledgement that left on data counted
+/// as one that is still to leave.
+#[test]
+fn linux_2015_repeats_an_acknowledgement_that_left_on_data() {
+    let mut lab = receiver(LinuxDctcp2015::default);
+    assert_eq!(acks(&lab.data(0, 1000, Ecn::Ect0, Flags::NONE)), []);
+    // The reply takes it along, and is acknowledged.
+    assert_eq!(Lab::acked(&lab.write(1)[0]), 1000);
+    lab.ack(1);
+    assert_eq!(
+        acks(&lab.data(1000, 1000, Ecn::Ce, Flags::NONE)),
+        [(1000, false)],
+        "a duplicate, and the segment goes without"
+    );
+    assert!(
+        lab.wait(ms(5_000)).is_empty(),
+        "a sender of one segment waits for its RTO"
+    );
+    // RFC 8257 acknowledges the segment, and only that.
+    let config = TcpConfig {
+        ack: DELAYED,
+        ..mode(EcnMode::Dctcp)
+    };
+    let mut lab = Lab::connected_with(config, ms(100), Flags::ECE);
+    lab.data(0, 1000, Ecn::Ect0, Flags::NONE);
+    lab.write(1);
+    lab.ack(1);
+    assert_eq!(
+        acks(&lab.data(1000, 1000, Ecn::Ce, Flags::NONE)),
+        [(2000, true)]
+    );
+}
+
+/// `tcp: do not delay ACK in DCTCP upon CE status change` mended this.
+#[test]
+fn linux_2015_delays_the_acknowledgement_of_a_change_that_nothing_precedes() {
+    let mut lab = receiver(LinuxDctcp2015::default);
+    assert_eq!(acks(&lab.data(0, 1000, Ecn::Ce, Flags::NONE)), []);
+    let late = lab.wait(ms(1_000));
+    assert_eq!(acks(&late), [(1000, true)], "after the timer");
+    assert_eq!(
+        acks(&lab.data(1000, 1000, Ecn::Ce, Flags::CWR)),
+        [],
+        "CWR waits, too"
+    );
 }

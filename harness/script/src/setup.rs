@@ -7,10 +7,11 @@
 use super::sockets::fast_open::AS_BACKLOG;
 use narrows::config::{
     EcnMode, IdleRestart, InitialWindow, Keepalive, PacingMode, RecoverySending, TcpConfig,
-    TimestampMode,
+    TimestampMode, WindowCount,
 };
 use narrows::congestion::registry::Registry;
 use narrows::congestion::{CongestionFactory, LocalDropRegistry, RtoFactory};
+use narrows::conn::ecn::{EcnFeedbackFactory, LinuxDctcp, LinuxDctcp2015};
 use narrows::conn::mtu_probing::MtuProbingMode;
 use narrows::endpoint::challenge::ChallengeLimit;
 use narrows::fast_open::{FastOpenClient, FastOpenKeys};
@@ -446,6 +447,22 @@ fn own(knob: &str, value: &str, tcp: &mut TcpConfig) -> Known {
                 "rfc5681" => InitialWindow::Rfc5681,
                 _ => InitialWindow::Segments(count(value)?),
             };
+        }
+        "window_count" => {
+            let counts = [
+                ("bytes", WindowCount::Bytes),
+                ("packets", WindowCount::Packets),
+            ];
+            tcp.window_count = one_of(value, &counts)?;
+        }
+        "dctcp_receiver" => {
+            let factory: Option<Arc<dyn EcnFeedbackFactory>> = match value.trim() {
+                "rfc8257" => None,
+                "linux" => Some(Arc::new(LinuxDctcp::default)),
+                "linux-2015" => Some(Arc::new(LinuxDctcp2015::default)),
+                _ => return Err("wants one of rfc8257, linux, linux-2015".to_owned()),
+            };
+            tcp.ecn_feedback = factory;
         }
         "idle_restart" => {
             let rules = [

@@ -59,6 +59,51 @@ where
     }
 }
 
+/// [`AckPolicy`] by bytes, as Linux has it: an acknowledgement leaves once more has come than
+/// `every - 1` full segments hold, or after the delay. So three segments of a byte each wait for the
+/// timer, of which the second would be acknowledged at once by a policy that counts segments
+/// (RFC 5681 section 4.2 asks for one at every second *full-sized* segment; Linux
+/// `__tcp_ack_snd_check`).
+#[derive(Clone, Copy, Debug)]
+pub struct FullSegments {
+    /// Wait at most this long.
+    pub delay: Duration,
+    /// Full segments.
+    pub every: u32,
+    /// Payload of a full segment.
+    pub full: ByteCount,
+    /// What has come since the last acknowledgement left.
+    pub pending: ByteCount,
+}
+
+impl FullSegments {
+    /// At every `every`-th segment of `full` bytes, or after `delay`.
+    pub fn new(every: u32, full: ByteCount, delay: Duration) -> Self {
+        Self {
+            delay,
+            every,
+            full,
+            pending: ByteCount::ZERO,
+        }
+    }
+}
+
+impl Acknowledge for FullSegments {
+    fn on_data(&mut self, data: &DataFacts) -> AckWhen {
+        let segments = data.bytes.get().div_ceil(self.full.get().max(1));
+        if u64::from(data.unacknowledged) <= segments {
+            // Nothing was owed before.
+            self.pending = ByteCount::ZERO;
+        }
+        self.pending += data.bytes;
+        if self.pending > self.full * u64::from(self.every.saturating_sub(1)) {
+            AckWhen::Now
+        } else {
+            AckWhen::Within(self.delay)
+        }
+    }
+}
+
 /// At most this many acknowledgements with a past ECE are remembered; a driver that polls after
 /// each segment never has more than one.
 const MAX_PAST: usize = 16;
@@ -81,6 +126,10 @@ pub(crate) struct PastAck {
     pub(crate) rcv_nxt: u64,
     /// The ECE of that data.
     pub(crate) ece: bool,
+    /// What came since is owed nothing more, either ([`MarkEffect::Special`]).
+    ///
+    /// [`MarkEffect::Special`]: super::ecn::MarkEffect::Special
+    pub(crate) settles: bool,
 }
 
 /// Who decides.
@@ -94,7 +143,21 @@ enum Policy {
 
 /// Acknowledgements of the past that are still to leave, oldest first; mostly none.
 #[derive(Debug, Default)]
-struct Past(Vec<PastAck>);
+struct Past {
+    acks: Vec<PastAck>,
+    /// Acknowledgements without data that had left when data last came; counted for
+    /// [`AckState::on_special`] only.
+    pure_acks: Option<u64>,
+}
+
+impl Past {
+    fn push(&mut self, ack: PastAck) {
+        if self.acks.len() == MAX_PAST {
+            self.acks.remove(0);
+        }
+        self.acks.push(ack);
+    }
+}
 
 /// Acknowledgement state of a connection.
 #[derive(Debug)]
@@ -171,17 +234,35 @@ impl AckState {
     /// earlier data leaves with its own ECE, and this segment is acknowledged at once.
     pub(crate) fn on_mark_flip(&mut self, rcv_nxt: u64, ece_before: bool) {
         if self.owed != Owed::Nothing && self.segments > 0 {
-            let Past(past) = &mut **self.past.get_or_insert_default();
-            if past.len() == MAX_PAST {
-                past.remove(0);
-            }
-            past.push(PastAck {
+            self.past.get_or_insert_default().push(PastAck {
                 rcv_nxt,
                 ece: ece_before,
+                settles: false,
             });
             self.segments = 0;
         }
         self.owed = Owed::Now;
+    }
+
+    /// [`MarkEffect::Special`](super::ecn::MarkEffect::Special) while RCV.NXT is `rcv_nxt`, and
+    /// `pure_acks` acknowledgements without data have left in all.
+    pub(crate) fn on_special(&mut self, rcv_nxt: u64, flip: Option<bool>, pure_acks: u64) {
+        let past = self.past.get_or_insert_default();
+        let reserved = past.pure_acks.replace(pure_acks) == Some(pure_acks);
+        if let Some(ece) = flip.filter(|_| reserved) {
+            past.push(PastAck {
+                rcv_nxt,
+                ece,
+                settles: true,
+            });
+        }
+    }
+
+    /// An acknowledgement of the past has left that settles what came since: it counts as come, and
+    /// waits for more.
+    pub(crate) fn on_settled(&mut self) {
+        self.owed = Owed::Nothing;
+        self.segments = 1;
     }
 
     /// Acknowledge at once.
@@ -196,8 +277,8 @@ impl AckState {
 
     /// The next acknowledgement of the past, to leave before anything else.
     pub(crate) fn take_past(&mut self) -> Option<PastAck> {
-        let Past(past) = self.past.as_deref_mut()?;
-        (!past.is_empty()).then(|| past.remove(0))
+        let Past { acks, .. } = self.past.as_deref_mut()?;
+        (!acks.is_empty()).then(|| acks.remove(0))
     }
 
     /// A segment with SEG.ACK `ack` leaves, which settles what is owed.
@@ -289,7 +370,8 @@ mod tests {
             a.take_past(),
             Some(PastAck {
                 rcv_nxt: 1_000,
-                ece: false
+                ece: false,
+                settles: false,
             })
         );
         assert!(a.is_due());

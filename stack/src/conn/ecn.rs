@@ -5,9 +5,14 @@ use crate::wire::{Ecn, Flags};
 use narrows_congestion::EcnNeed;
 use std::fmt::Debug;
 
+mod linux;
+
+pub use linux::{LinuxDctcp, LinuxDctcp2015};
+
 /// The receiver's side of ECN: how marks come back to the sender.
 ///
-/// [`Classic`] and [`Dctcp`] are the feedbacks of RFC 3168 and RFC 8257.
+/// [`Classic`] and [`Dctcp`] are the feedbacks of RFC 3168 and RFC 8257; [`LinuxDctcp`] and
+/// [`LinuxDctcp2015`] are Linux's variants of the latter.
 pub trait EcnFeedback: Debug + Send {
     /// A segment with data, and with the control bits `flags`, arrived in a packet marked `ip`.
     fn on_data(&mut self, ip: Ecn, flags: Flags) -> MarkEffect;
@@ -27,6 +32,16 @@ pub enum MarkEffect {
     Flip {
         /// The ECE for data received before this segment.
         before: bool,
+    },
+    /// Nothing but that this segment is acknowledged at once.
+    AckNow,
+    /// As Linux did it before 4.18 ([`LinuxDctcp2015`]), on each segment. If ECE flips, and no
+    /// acknowledgement without data has left since the segment before this one, what came before is
+    /// acknowledged at once with the old ECE, and that settles what this segment is owed, too. If
+    /// such a one has left, this segment is acknowledged in its turn.
+    Special {
+        /// ECE flips: the ECE for data received before this segment.
+        flip: Option<bool>,
     },
 }
 

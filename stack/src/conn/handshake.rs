@@ -6,7 +6,7 @@ use super::state::{CloseReason, Origin, State};
 use super::timers::Timer;
 use super::{Connection, Fin, TcpTypes};
 use crate::buffer::{Payload, RecvBuffer};
-use crate::config::TcpConfig;
+use crate::config::{TcpConfig, WindowCount};
 use crate::recovery::SenderPolicy;
 use crate::trace::TimeoutCause;
 use crate::wire::{Ecn, Flags, TcpHeader};
@@ -242,6 +242,9 @@ impl<T: TcpTypes> Connection<T> {
         self.limit_records();
         let rule = self.config.idle_restart;
         self.snd.validate_window(rule, start.initial_window, now);
+        if self.config.window_count == WindowCount::Packets {
+            self.snd.count_packets();
+        }
     }
 
     /// The RTO is at least this until the first sample (RFC 6298 section 5.7).

@@ -6,7 +6,7 @@ use super::timers::Timer;
 use super::{Connection, TcpTypes};
 use crate::buffer::{RecvBuffer, SendBuffer, Trimmed};
 use crate::memory::{Charge, FLOOR, Ledger, Need};
-use crate::recovery::SentSegment;
+use crate::recovery::{Grant, SentSegment};
 use narrows_congestion::{ByteCount, Duration, Instant};
 use std::sync::Arc;
 
@@ -71,6 +71,11 @@ impl<T: TcpTypes> Connection<T> {
 
     /// New data waits: are there records for it, if that is what it waits for?
     pub(super) fn has_more_records(&mut self) -> bool {
+        match self.snd.grant_packets() {
+            Grant::More => return true,
+            Grant::Full => return false,
+            Grant::Nothing => {}
+        }
         let Some(ledger) = self.charge.ledger().cloned() else {
             return false;
         };

@@ -283,6 +283,13 @@ impl<T: TcpTypes> Endpoint<T> {
         })
     }
 
+    /// Remember what connections learn of their peers, or no longer: what was remembered is
+    /// forgotten ([`EndpointConfig::metrics`]).
+    pub fn remember_peers(&mut self, config: Option<MetricsConfig>) {
+        let secret = *self.few.secrets.table();
+        self.few.metrics = config.map(|config| MetricsCache::new(config, secret));
+    }
+
     /// Accept connections to `local` (an unspecified address means any; the port must be given),
     /// at most `backlog` of them not yet established. `tcp` overrides the endpoint's
     /// configuration.

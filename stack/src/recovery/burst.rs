@@ -11,6 +11,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     pub fn full_segments(&self, now: Instant) -> u64 {
         let plain = self.ca_state == CaState::Open
             && !self.probe_due
+            && self.packets.is_none()
             && self.prr.is_none()
             && !self.frto.holds_retransmissions(true)
             && self.held_until <= now

@@ -260,7 +260,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             }
             // The view is of the flow as this ACK found it: was the window the limit?
             let limited = if self.validates {
-                self.validate_ack(prior_una, delivered, now)
+                self.validate_ack(prior_una, seen.segments, &mut sample, now)
             } else {
                 self.cwnd_limited_since(prior_una)
             };

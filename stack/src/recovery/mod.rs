@@ -15,6 +15,7 @@ mod opening;
 mod pace;
 #[doc(hidden)]
 pub mod pacer;
+mod packets;
 #[doc(hidden)]
 pub mod prr;
 pub mod rack;
@@ -36,6 +37,7 @@ mod validation;
 pub use detector::{DetectorFactory, LossDetector};
 pub use episode::AckInput;
 pub use mtu_probe::ProbeFate;
+pub(crate) use packets::Grant;
 pub use scoreboard::{AbsSeq, Scoreboard, SentSegment};
 pub use sender::{NextSegment, Sender, SenderPolicy};
 pub use stats::SenderStats;

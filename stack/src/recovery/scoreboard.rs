@@ -504,6 +504,22 @@ impl Scoreboard {
         ByteCount::new(pipe.saturating_sub(self.reno_bytes))
     }
 
+    /// `pipe`, in segments of whatever size (Linux's `tcp_packets_in_flight`).
+    pub fn packets_in_flight(&self) -> u64 {
+        let reno = u64::from(self.reno_sacked);
+        let packets = if self.lost == 0 && self.retransmitted == 0 {
+            self.records.len() as u64 - u64::from(self.sacked_records)
+        } else {
+            let of = |record: &SentSegment| match record.mark {
+                Mark::Lost | Mark::Sacked => 0,
+                Mark::Sent | Mark::Resent => 1,
+                Mark::Probed => 2,
+            };
+            self.records.iter().map(of).sum()
+        };
+        packets.saturating_sub(reno)
+    }
+
     /// One past the highest SACKed sequence number.
     pub fn highest_sacked(&self) -> Option<AbsSeq> {
         (self.sacked > 0).then_some(self.high_sacked)

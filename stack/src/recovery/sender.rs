@@ -3,6 +3,7 @@
 use super::detector::LossDetector;
 use super::mtu_probe::MtuProbe;
 use super::pacer::Pacer;
+use super::packets::PacketCount;
 use super::prr::Prr;
 use super::rate::RateEstimator;
 use super::scoreboard::{AbsSeq, Scoreboard, SentSegment};
@@ -107,7 +108,7 @@ pub struct Sender<C, R> {
     pub(super) network_duplicates: bool,
     /// How much [`Self::fruitless`] has grown since somebody asked.
     pub(super) sent_in_vain: u8,
-    /// There is a [`Self::validation`].
+    /// There is a [`Self::validation`], or [`Self::packets`].
     pub(super) validates: bool,
     /// What `cc` wants; asked once. Pacing also while the window is not validated.
     pub(super) needs: Needs,
@@ -148,6 +149,8 @@ pub struct Sender<C, R> {
     pub(super) validation: Option<Box<Validation>>,
     /// A probe of the path's MTU.
     pub(super) mtu_probe: Option<Box<MtuProbe>>,
+    /// Where the window counts packets.
+    pub(super) packets: Option<Box<PacketCount>>,
 }
 
 impl<C, R> Sender<C, R> {
@@ -257,6 +260,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             validates: false,
             validation: None,
             mtu_probe: None,
+            packets: None,
         }
     }
 
@@ -521,16 +525,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The segment that carried CWR never left.
     pub fn owe_cwr(&mut self) {
         self.cwr_due = true;
-    }
-
-    /// At most `count` segments outstanding from now on.
-    pub(crate) fn limit_records(&mut self, count: usize) {
-        self.policy.max_segments = count;
-    }
-
-    /// How many segments may be outstanding.
-    pub(crate) fn record_limit(&self) -> usize {
-        self.policy.max_segments
     }
 
     /// Give back the memory of records that are not in use.

@@ -197,7 +197,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let retries = self.retries;
         // RFC 5681: the first timeout of an episode lowers ssthresh; the view still shows the
         // state in which it struck.
-        self.with_cc(now, |cc, view| cc.on_rto(retries, view));
+        let flight = self.counted(ByteCount::new(self.nxt - self.una));
+        self.with_cc(now, |cc, view| {
+            let mut view = *view;
+            view.flight_size = flight;
+            cc.on_rto(retries, &view);
+        });
         self.validate_timeout(now);
         if first_of_episode || self.undo.is_none() {
             let undo = UndoRecord::new(Spurious::Timeout, self.una, self.nxt, self.answered);

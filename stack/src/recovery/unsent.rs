@@ -24,6 +24,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     pub(crate) fn window_refused(&mut self, window: ByteCount, now: Instant) {
         let what = Unvalidated::Refused { window };
         self.with_cc(now, |cc, view| cc.on_unvalidated(what, view));
+        self.end_grant();
     }
 
     /// The device refused the segment that starts at `start`: it never left.
@@ -82,6 +83,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.rto_at = Sparse::NONE;
             self.pto_at = Sparse::NONE;
         }
+        self.recount();
     }
 
     /// The peer did not take what starts at `start`, which probed its closed window, nor what

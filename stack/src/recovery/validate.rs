@@ -5,8 +5,8 @@ use super::sender::Sender;
 use super::validation::{NewCwv, UsedWindow, Validation};
 use crate::config::IdleRestart;
 use narrows_congestion::{
-    ByteCount, CaState, CongestionControl, CongestionEvent, Duration, Instant, RtoPolicy,
-    Unvalidated,
+    AckSample, ByteCount, CaState, CongestionControl, CongestionEvent, Duration, Instant,
+    RtoPolicy, Unvalidated,
 };
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
@@ -20,7 +20,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 Some(Box::new(Validation::Preserve(NewCwv::new(initial_window))))
             }
         };
-        self.validates = self.validation.is_some();
+        self.validates = self.validation.is_some() || self.counts_packets();
     }
 
     /// Whether the window is validated.
@@ -47,6 +47,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         restart: Option<ByteCount>,
         now: Instant,
     ) {
+        self.end_grant();
         match (self.validation.as_deref_mut(), restart) {
             (None, Some(window)) => {
                 self.with_cc(now, |cc, view| cc.on_idle_restart(idle, window, view));
@@ -63,8 +64,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// New data has left, or is about to.
     #[cold]
     pub(super) fn validate_send(&mut self, now: Instant) {
+        self.recount();
         let settled = self.is_settled();
-        let flight = ByteCount::new(self.nxt - self.una);
+        let flight = self.counted(ByteCount::new(self.nxt - self.una));
         let full = self.is_full(flight);
         let (delivered, cwnd, rtt) = (self.delivered(), self.cc.cwnd(), self.round_trip());
         let lowered = match self.validation.as_deref_mut() {
@@ -101,15 +103,18 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
     }
 
-    /// An ACK has come that found SND.UNA at `prior_una`, and delivered `newly`. Whether the window
-    /// was the limit: where it is not validated it must have been full.
+    /// An ACK has come that found SND.UNA at `prior_una`, and delivered what `sample` says, in so
+    /// many segments. Whether the window was the limit: where it is not validated it must have been
+    /// full. A window that counts packets hears of them in `sample`.
     #[cold]
     pub(super) fn validate_ack(
         &mut self,
         prior_una: AbsSeq,
-        newly: ByteCount,
+        segments: u32,
+        sample: &mut AckSample,
         now: Instant,
     ) -> bool {
+        let newly = sample.delivered;
         let flight = ByteCount::new(self.nxt - prior_una);
         let full = self.limited_until > prior_una || self.is_full(flight);
         let (cwnd, rtt) = (self.cc.cwnd(), self.round_trip());
@@ -130,7 +135,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.window_unused(window, now);
         }
         self.pace_what_is_not_validated();
-        if self.is_non_validated() {
+        if self.counts_packets() {
+            self.ack_in_packets(prior_una, segments, sample)
+        } else if self.is_non_validated() {
             full
         } else {
             self.cwnd_limited_since(prior_una)
@@ -145,6 +152,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         flight: ByteCount,
         now: Instant,
     ) {
+        self.end_grant();
+        let flight = self.counted(flight);
         let (outstanding, rtt) = (flight.min(self.cc.cwnd()), self.round_trip());
         let used = match self.validation.as_deref_mut() {
             Some(Validation::Preserve(cwv)) => cwv.on_congestion(outstanding, rtt, now),
@@ -183,6 +192,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// The retransmission timer fired.
     pub(super) fn validate_timeout(&mut self, now: Instant) {
+        self.end_grant();
         match self.validation.as_deref_mut() {
             Some(Validation::Preserve(cwv)) => {
                 cwv.begin_anew();

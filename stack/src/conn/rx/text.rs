@@ -27,8 +27,9 @@ impl<T: TcpTypes> Connection<T> {
         if ecn == Ecn::Ce {
             self.stats.ce_in += 1;
         }
-        if let MarkEffect::Flip { before } = self.ecn.on_data(ecn, tcp.flags) {
-            self.ack.on_mark_flip(self.rcv_nxt, before);
+        match self.ecn.on_data(ecn, tcp.flags) {
+            MarkEffect::None => {}
+            effect => self.on_mark(effect),
         }
 
         // What lies before the first byte of the stream (a SYN's place) has no offset.
@@ -86,6 +87,20 @@ impl<T: TcpTypes> Connection<T> {
         let new = self.rcv_nxt - before;
         if new > 0 {
             self.on_new_text(new, now);
+        }
+    }
+
+    /// The mark of arriving data asks something of the acknowledgements.
+    #[cold]
+    fn on_mark(&mut self, effect: MarkEffect) {
+        match effect {
+            MarkEffect::None => {}
+            MarkEffect::Flip { before } => self.ack.on_mark_flip(self.rcv_nxt, before),
+            MarkEffect::AckNow => self.ack.force(),
+            MarkEffect::Special { flip } => {
+                self.ack
+                    .on_special(self.rcv_nxt, flip, self.traffic.pure_acks);
+            }
         }
     }
 

@@ -80,7 +80,9 @@ impl<T: TcpTypes> Connection<T> {
             if past.ece {
                 out.tcp.flags |= Flags::ECE;
             }
-            if was_due {
+            if past.settles {
+                self.ack.on_settled();
+            } else if was_due {
                 self.ack.force();
             }
             return Some(made);
