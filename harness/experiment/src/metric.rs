@@ -8,7 +8,7 @@ mod standard;
 
 use crate::registry::unknown;
 use crate::run::{FlowOutcome, RunOutcome};
-use crate::traffic::Transfer;
+use crate::traffic::{AppSpan, Transfer};
 use std::fmt;
 use std::sync::Arc;
 
@@ -63,6 +63,13 @@ impl<'a> Scope<'a> {
         let all = self.run.delivered.iter().zip(0_u16..);
         let of = all.filter(|(_, n)| self.traffic.is_none_or(|wanted| wanted == *n));
         of.map(|(delivered, _)| *delivered).sum()
+    /// Times of the scope in which something of an application stood still, which began after the
+    /// warm-up.
+    pub fn spans(&self) -> impl Iterator<Item = &'a AppSpan> + use<'a> {
+        let Self { run, traffic } = *self;
+        let of = move |s: &&AppSpan| traffic.is_none_or(|n| n == s.traffic);
+        let spans = run.spans.iter().filter(of);
+        spans.filter(move |s| s.began >= run.measured_from)
     }
 
     /// Flows of the scope.

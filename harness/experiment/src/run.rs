@@ -23,6 +23,7 @@ use crate::sim::time::SimTime;
 use crate::sim::world::{Outcome as Ended, World};
 use crate::traffic::{Broken, HostApp};
 use crate::version::{COMMIT, VERSION};
+use narrows::endpoint::metrics::MetricsConfig;
 use std::cell::RefCell;
 use std::fmt;
 use std::io;
@@ -205,10 +206,17 @@ fn simulate<T: Tap<SimPacket>>(
     }
     let run = &experiment.run;
     let mut hosts = Vec::with_capacity(apps.len());
-    for (n, (app, tcp)) in apps.into_iter().enumerate() {
+    for (n, (app, tcp, remembers)) in apps.into_iter().enumerate() {
         let id = HostId(n as u32);
         let mut host = TcpHost::new(id, tcp, app, run.seed, run.wire)
             .map_err(|e| RunError::Internal(e.to_string()))?;
+        if let Some(max_age) = remembers {
+            let metrics = MetricsConfig {
+                max_age,
+                ..MetricsConfig::default()
+            };
+            host.parts_mut().0.remember_peers(Some(metrics));
+        }
         if let Some(trace) = &trace {
             trace.listen(id, &mut host);
         }

@@ -36,6 +36,7 @@ pub const ALL: &[Shipped] = shipped![
     "pause-victim",
     "rack-coalesce",
     "racks",
+    "packet-window",
     "ring-all-reduce",
     "shuffle",
     "small-writes",

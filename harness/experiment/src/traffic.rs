@@ -111,8 +111,10 @@ mod fan_out;
 mod host;
 mod log;
 mod messages;
+mod node_mesh;
 mod on_off;
 mod opening;
+mod port;
 mod receiver;
 #[cfg(test)]
 mod rig;
@@ -131,8 +133,9 @@ pub use choose::Skew;
 pub use fan_out::{FanOut, Offered, Recorded};
 pub(crate) use host::listens_on;
 pub use host::{Broken, Family, HostApp, Opened, Opener};
-pub use log::{AppEvent, Log, Transfer};
+pub use log::{AppEvent, AppSpan, Gauge, Log, Process, SpanKind, Transfer};
 pub use messages::{Channels, Counts, Messenger};
+pub use node_mesh::{NodeMesh, Writers};
 pub use on_off::OnOff;
 pub use receiver::Receiver;
 pub use ring::{Operation, Ring, RingRecord};
@@ -387,6 +390,10 @@ impl TrafficKinds {
             TrafficKind::new::<Ring>(
                 "ring",
                 "all-reduce or all-gather: hosts pass chunks to the next one, step by step",
+            ),
+            TrafficKind::new::<NodeMesh>(
+                "node-mesh",
+                "nodes of the Erlang kind: a connection a pair, busy ports, suspended processes",
             ),
             TrafficKind::new::<OnOff>("on-off", "bursts with idle periods between them"),
         ])

@@ -3,10 +3,11 @@
 use super::Choice;
 use super::kind::queue_length;
 use crate::scenario::spec::{
-    DelayedAck, EcnUse, Framing, Impair, QueueCounting, QueueLimit, Share, SharedBuffer, Size, Ties,
+    AckCount, DctcpReceiver, DelayedAck, EcnUse, Framing, Impair, QueueCounting, QueueLimit, Share,
+    SharedBuffer, Size, Ties,
 };
 use crate::values;
-use narrows::config::IdleRestart;
+use narrows::config::{IdleRestart, WindowCount};
 use narrows::{ByteCount, Duration, Rate};
 use narrows_net::near_match::nearest;
 
@@ -267,6 +268,24 @@ impl Choice for EcnUse {
         (Self::Auto, "auto"),
         (Self::Classic, "classic"),
         (Self::Off, "off"),
+    ];
+}
+
+impl Choice for AckCount {
+    const ALL: &'static [(Self, &'static str)] =
+        &[(Self::Segments, "segments"), (Self::Bytes, "bytes")];
+}
+
+impl Choice for WindowCount {
+    const ALL: &'static [(Self, &'static str)] =
+        &[(Self::Bytes, "bytes"), (Self::Packets, "packets")];
+}
+
+impl Choice for DctcpReceiver {
+    const ALL: &'static [(Self, &'static str)] = &[
+        (Self::Rfc8257, "rfc8257"),
+        (Self::Linux, "linux"),
+        (Self::Linux2015, "linux-2015"),
     ];
 }
 

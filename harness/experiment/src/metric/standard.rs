@@ -5,6 +5,7 @@ use crate::net::nic::HostStats;
 use crate::net::stats::DropReason;
 use crate::run::{FlowOutcome, PortOutcome};
 use crate::stats::nearest_rank;
+use crate::traffic::{AppSpan, Gauge, Process, SpanKind};
 use Better::{Higher, Lower, Neither};
 
 fn sum(scope: &Scope<'_>, of: impl Fn(&FlowOutcome) -> u64) -> Option<Measured> {
@@ -69,6 +70,20 @@ fn fairness(scope: &Scope<'_>) -> Option<Measured> {
     (n > 1 && squares > 0.0).then(|| Measured::Ratio(sum * sum / (n as f64 * squares)))
 }
 
+/// What the nodes of a node-mesh held; `None` if there is none.
+fn nodes<'a>(scope: &Scope<'a>) -> Option<Vec<&'a Gauge>> {
+    let of = |gauge: &&Gauge| scope.traffic.is_none_or(|n| n == gauge.traffic);
+    let gauges: Vec<&Gauge> = scope.run.gauges.iter().filter(of).collect();
+    (!gauges.is_empty()).then_some(gauges)
+}
+
+/// How many of such a kind began after the warm-up.
+fn spans(scope: &Scope<'_>, of: impl Fn(SpanKind) -> bool) -> Option<Measured> {
+    nodes(scope)?;
+    let count = scope.spans().filter(|span| of(span.kind)).count();
+    Some(Measured::Count(count as u64))
+}
+
 /// All of them.
 pub(super) fn all() -> Vec<Metric> {
     vec![
@@ -107,6 +122,53 @@ pub(super) fn all() -> Vec<Metric> {
                 let failed = s.run.failed.iter().zip(0_u16..);
                 let of = failed.filter(|(_, n)| s.traffic.is_none_or(|wanted| wanted == *n));
                 Some(Measured::Count(of.map(|(failed, _)| *failed).sum()))
+            },
+        ),
+        Metric::new(
+            ("busy_port", "busy ports", ""),
+            Lower,
+            "Times that the port of a node of a node-mesh became busy after the warm-up.",
+            |s| spans(s, |kind| kind == SpanKind::BusyPort),
+        ),
+        Metric::new(
+            ("busy_dist_port", "suspended processes", ""),
+            Lower,
+            "Times that a process of a node-mesh was suspended by a busy port after the warm-up.",
+            |s| spans(s, |kind| matches!(kind, SpanKind::BusyDistPort(_))),
+        ),
+        Metric::new(
+            ("suspended.max", "longest suspension", "ns"),
+            Lower,
+            "The longest time for which the server process of a node was suspended after the warm-up.",
+            |s| {
+                nodes(s)?;
+                let end = s.run.measured_from + s.run.measured;
+                let server = |span: &&AppSpan| span.kind == SpanKind::BusyDistPort(Process::Server);
+                let spans = s.spans().filter(server);
+                let took = spans.map(|span| span.until(end).since(span.began).as_nanos());
+                Some(Measured::Count(took.max().unwrap_or(0)))
+            },
+        ),
+        Metric::new(
+            ("memory.peak", "most memory", "bytes"),
+            Lower,
+            "The most that a node of a node-mesh held after the warm-up: its queues, suspended processes and mailboxes, and what it holds beside.",
+            |s| {
+                let held = |gauge: &Gauge| {
+                    let later = gauge.course.iter().filter(|(at, _)| *at >= s.run.measured_from);
+                    later.map(|(_, bytes)| bytes.get()).max()
+                };
+                let most = nodes(s)?.iter().filter_map(|g| held(g)).max();
+                most.map(Measured::Count)
+            },
+        ),
+        Metric::new(
+            ("memory.end", "memory at the end", "bytes"),
+            Lower,
+            "What of that the node with most held when the run ended.",
+            |s| {
+                let held = nodes(s)?.iter().map(|gauge| gauge.now.get()).max();
+                held.map(Measured::Count)
             },
         ),
         Metric::new(

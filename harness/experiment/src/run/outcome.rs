@@ -5,7 +5,7 @@ use crate::net::pause::PauseStats;
 use crate::net::stats::DropReason;
 use crate::probe::Reading;
 use crate::scenario::{Outcome, Unrecorded};
-use crate::traffic::Transfer;
+use crate::traffic::{AppSpan, Gauge, Transfer};
 use narrows::recovery::SenderStats;
 use narrows::{ByteCount, Duration, Instant};
 
@@ -35,6 +35,10 @@ pub struct RunOutcome {
     pub ports: Vec<PortOutcome>,
     /// Transfers, as they were completed, those of the warm-up included.
     pub transfers: Vec<Transfer>,
+    /// Times in which something of an application stood still, those of the warm-up included.
+    pub spans: Vec<AppSpan>,
+    /// What hosts held for a traffic, over time.
+    pub gauges: Vec<Gauge>,
     /// By traffic: transfers that its application gave up on after the warm-up.
     pub failed: Vec<u64>,
     /// What the probes saw, with their names.

@@ -16,7 +16,7 @@ use crate::scenario::{ScenarioError, tcp};
 use crate::sim::time::SimTime;
 use crate::traffic::{Ends, Family, HostApp, Log, Placement};
 use narrows::config::TcpConfig;
-use narrows::{ByteCount, Instant};
+use narrows::{ByteCount, Duration, Instant};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -25,8 +25,9 @@ use std::sync::Arc;
 pub struct Prepared {
     pub(super) graph: Graph,
     pub(super) network: Network<SimPacket>,
-    /// By number: its application, and the TCP of connections that no traffic asks for.
-    pub(super) hosts: Vec<(HostApp, Arc<TcpConfig>)>,
+    /// By number: its application, the TCP of connections that no traffic asks for, and how long
+    /// it remembers what they learn.
+    pub(super) hosts: Vec<(HostApp, Arc<TcpConfig>, Option<Duration>)>,
     /// With the names of their probes.
     pub(super) instruments: Vec<(String, Box<dyn Instrument>)>,
     pub(super) changes: Changes,
@@ -60,7 +61,8 @@ impl Prepared {
         for (n, groups) in of_group.iter().enumerate() {
             let family = experiment.network.common.ip;
             let app = HostApp::new(HostId(n as u32), family, log.clone());
-            hosts.push((app, configs.of(groups, None)?));
+            let remembers = configs.spec(groups, None).0.metrics_cache;
+            hosts.push((app, configs.of(groups, None)?, remembers));
         }
         if experiment.traffic.is_empty() {
             let why = "there is no traffic: add a [[traffic]] with a name and a kind";
@@ -318,6 +320,18 @@ impl Configs<'_> {
         if let Some(made) = self.made.get(&key) {
             return Ok(made.clone());
         }
+        let (mut spec, at) = self.spec(groups, traffic);
+        let common = &self.experiment.network.common;
+        if common.ip == Family::Ipv6 && spec.mss.is_none() {
+            spec.mss = Some(common.mtu.saturating_sub(IPV6_TCP_HEADERS));
+        }
+        let made = self.config(&spec).map_err(|e| invalid(&at, e))?;
+        self.made.insert(key, made.clone());
+        Ok(made)
+    }
+
+    /// The words about it, and the key of the last that had any.
+    fn spec(&self, groups: &[usize], traffic: Option<usize>) -> (TcpSpec, String) {
         let mut spec = self.experiment.host.tcp.clone();
         let mut at = "host.tcp".to_owned();
         for &group in groups {
@@ -336,13 +350,7 @@ impl Configs<'_> {
             self.put(&mut spec, own.iter());
             at = format!("traffic.{}.tcp", traffic.name);
         }
-        let common = &self.experiment.network.common;
-        if common.ip == Family::Ipv6 && spec.mss.is_none() {
-            spec.mss = Some(common.mtu.saturating_sub(IPV6_TCP_HEADERS));
-        }
-        let made = self.config(&spec).map_err(|e| invalid(&at, e))?;
-        self.made.insert(key, made.clone());
-        Ok(made)
+        (spec, at)
     }
 
     fn put<'s>(&self, spec: &mut TcpSpec, settings: impl Iterator<Item = (&'s str, &'s str)>) {

@@ -9,6 +9,8 @@
 //! | `pause`, `resume` | `port`, which begins no frame, for `for_ns`; or goes on |
 //! | `refused` | `port`, a NIC that had no room, and the packet |
 //! | `transfer` | `traffic`, `from`, `to`, `bytes`, `took_ns`: the last byte is with the application |
+//! | `busy_port` | `traffic`, `from`, `to`: the port of a node has become busy; `ended` with `took_ns` when it is no more |
+//! | `busy_dist_port` | the same of a process that such a port has suspended, with `process` |
 //! | `failed` | `traffic`, `to`: an application gave up on a transfer |
 //! | `change` | `what` of the experiment's `[[change]]`, and its `way`: `make`, or `undo` when its time is over |
 
@@ -19,7 +21,7 @@ use crate::net::packet::{HostId, PortId};
 use crate::probe::PacketListener;
 use crate::sim::tap::{PauseEvent, PauseSignal, TapEvent};
 use crate::sim::time::SimTime;
-use crate::traffic::{AppEvent, Log};
+use crate::traffic::{AppEvent, Log, SpanKind};
 
 /// Tells what ports do to packets.
 #[derive(Debug)]
@@ -147,6 +149,27 @@ pub(super) fn listen(log: &Log, lines: Lines, traffic: Vec<String>, graph: &Grap
                         host(t.to),
                         t.size.get(),
                         t.took.as_nanos()
+                    ),
+                );
+            }
+            AppEvent::Began(span) | AppEvent::Ended(span) => {
+                let process = match span.kind {
+                    SpanKind::BusyPort => String::new(),
+                    SpanKind::BusyDistPort(process) => {
+                        format!(",\"process\":\"{}\"", process.name())
+                    }
+                };
+                let took = span.took.map_or(String::new(), |took| {
+                    format!(",\"ended\":true,\"took_ns\":{}", took.as_nanos())
+                });
+                lines.add(
+                    now,
+                    span.kind.name(),
+                    format_args!(
+                        ",\"traffic\":\"{}\",\"from\":\"{}\",\"to\":\"{}\"{process}{took}",
+                        traffic(span.traffic),
+                        host(span.host),
+                        span.peer.map_or("", host),
                     ),
                 );
             }

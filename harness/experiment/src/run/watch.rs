@@ -250,6 +250,8 @@ impl<'a> Watch<'a> {
             flows: flows(world, &warm, &end),
             ports: self.ports(&warm, &end),
             transfers: log.take_transfers(),
+            spans: log.take_spans(),
+            gauges: log.take_gauges(),
             failed: end
                 .failed
                 .iter()

@@ -3,7 +3,7 @@
 //! The client asks all servers for their part of a block at once, waits until every part is
 //! complete, and asks for the next block. Each value here is one that a paper has varied.
 
-use narrows::config::IdleRestart;
+use narrows::config::{IdleRestart, WindowCount};
 use narrows::{ByteCount, Duration, Rate};
 use std::fmt;
 
@@ -316,8 +316,12 @@ pub struct TcpSpec {
     pub ecn: EcnUse,
     /// Acknowledgement policy of the client.
     pub delayed_ack: DelayedAck,
+    /// What the number of `delayed_ack` counts.
+    pub ack_count: AckCount,
     /// Initial window, in segments.
     pub initial_window: u32,
+    /// What the congestion window counts.
+    pub window_count: WindowCount,
     /// Greatest receive window, or none.
     pub receive_window: Option<ByteCount>,
     /// Largest segment payload, or what the MTU leaves.
@@ -335,6 +339,13 @@ pub struct TcpSpec {
     pub local_drop: String,
     /// Differentiated services code point of its packets, 0 to 63.
     pub dscp: u32,
+    /// How marks come back to a sender that asks for the feedback of RFC 8257.
+    pub dctcp_receiver: DctcpReceiver,
+    /// Unsent and unacknowledged data that the TCP holds for the application; all that it writes if
+    /// `None`.
+    pub send_buffer: Option<ByteCount>,
+    /// How long a host remembers what a connection learned of a peer, for the next one (RFC 9040).
+    pub metrics_cache: Option<Duration>,
 }
 
 impl TcpSpec {
@@ -377,6 +388,28 @@ impl EcnUse {
             Self::Classic => "classic",
         }
     }
+}
+
+/// What the number of segments counts after which data is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AckCount {
+    /// Segments of whatever size.
+    Segments,
+    /// Full segments, by their bytes: small ones wait for more, or for the timer (Linux).
+    Bytes,
+}
+
+/// How marks come back to a sender that asks for the feedback of RFC 8257.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DctcpReceiver {
+    /// As RFC 8257 section 3.2 says.
+    Rfc8257,
+    /// The same, and what says CWR is acknowledged at once: Linux since 4.18.
+    Linux,
+    /// As Linux was in 2015, with its faults ([`LinuxDctcp2015`]).
+    ///
+    /// [`LinuxDctcp2015`]: narrows::conn::ecn::LinuxDctcp2015
+    Linux2015,
 }
 
 /// When the client acknowledges.
@@ -472,7 +505,9 @@ impl Default for IncastSpec {
                 timestamps: true,
                 ecn: EcnUse::Auto,
                 delayed_ack: DelayedAck::Off,
+                ack_count: AckCount::Segments,
                 initial_window: 10,
+                window_count: WindowCount::Bytes,
                 receive_window: None,
                 mss: None,
                 timer_tick: Duration::ZERO,
@@ -483,6 +518,9 @@ impl Default for IncastSpec {
                 nagle: false,
                 local_drop: "requeue".to_owned(),
                 dscp: 0,
+                dctcp_receiver: DctcpReceiver::Rfc8257,
+                send_buffer: None,
+                metrics_cache: None,
             },
             seed: 1,
             repetition: 0,

@@ -1,21 +1,22 @@
 //! A scenario's words about TCP as the configuration of the stack.
 
 use super::ScenarioError;
-use super::spec::{DelayedAck, EcnUse, TcpSpec};
+use super::spec::{AckCount, DctcpReceiver, DelayedAck, EcnUse, TcpSpec};
 use crate::registry::Registry;
 use narrows::ByteCount;
 use narrows::config::{
     AckPolicy, EcnMode, InitialWindow, RecoverySending, SpuriousDetection, TcpConfig, TimestampMode,
 };
 use narrows::congestion::{CongestionFactory, EcnNeed, FlowStart};
+use narrows::conn::acknowledge::{AcknowledgeFactory, FullSegments};
+use narrows::conn::ecn::{EcnFeedbackFactory, LinuxDctcp, LinuxDctcp2015};
+use std::sync::Arc;
 
 /// Whether `spec` has the ECN that its congestion control works with: a connection negotiates
 /// what the congestion control needs, whatever else is configured, and a run by another name
 /// would be a mistake.
 pub fn check_ecn(spec: &TcpSpec, congestion: &dyn CongestionFactory) -> Result<(), ScenarioError> {
-    let segment = ByteCount::new(1_460);
-    let need = congestion.build(&FlowStart::new(segment, segment)).needs();
-    let feedback = match (spec.ecn, need.ecn) {
+    let feedback = match (spec.ecn, need(congestion)) {
         (EcnUse::Off | EcnUse::Classic, EcnNeed::Dctcp) => "the ECN feedback of RFC 8257",
         (EcnUse::Off, EcnNeed::Classic) => "ECN",
         _ => return Ok(()),
@@ -31,6 +32,46 @@ pub fn check_ecn(spec: &TcpSpec, congestion: &dyn CongestionFactory) -> Result<(
     })
 }
 
+/// The ECN that a congestion control asks for.
+fn need(congestion: &dyn CongestionFactory) -> EcnNeed {
+    let segment = ByteCount::new(1_460);
+    congestion
+        .build(&FlowStart::new(segment, segment))
+        .needs()
+        .ecn
+}
+
+/// What a receiver does with marks, where it is not what RFC 8257 says, or RFC 3168: that the peer
+/// runs DCTCP is known only from what runs here.
+fn feedback(
+    spec: &TcpSpec,
+    congestion: &dyn CongestionFactory,
+) -> Option<Arc<dyn EcnFeedbackFactory>> {
+    if need(congestion) != EcnNeed::Dctcp {
+        return None;
+    }
+    match spec.dctcp_receiver {
+        DctcpReceiver::Rfc8257 => None,
+        DctcpReceiver::Linux => Some(Arc::new(LinuxDctcp::default)),
+        DctcpReceiver::Linux2015 => Some(Arc::new(LinuxDctcp2015::default)),
+    }
+}
+
+/// Delayed acknowledgements by bytes, where they are asked for.
+fn acknowledge(spec: &TcpSpec, mtu: u32) -> Option<Arc<dyn AcknowledgeFactory>> {
+    match (spec.ack_count, spec.delayed_ack) {
+        (AckCount::Bytes, DelayedAck::On { segments, timeout }) => {
+            let options = if spec.timestamps { TIMESTAMPS } else { 0 };
+            let full = ByteCount::from(spec.effective_mss(mtu).saturating_sub(options));
+            Some(Arc::new(move || FullSegments::new(segments, full, timeout)))
+        }
+        (AckCount::Segments, _) | (_, DelayedAck::Off) => None,
+    }
+}
+
+/// Bytes that the timestamps option takes of a segment, padding included.
+const TIMESTAMPS: u32 = 12;
+
 /// The TCP that `spec` describes, on a path with `mtu`.
 pub fn config(spec: &TcpSpec, mtu: u32, registry: &Registry) -> Result<TcpConfig, ScenarioError> {
     let unknown = |option, given: &str| ScenarioError::UnknownName {
@@ -43,6 +84,7 @@ pub fn config(spec: &TcpSpec, mtu: u32, registry: &Registry) -> Result<TcpConfig
         .map_err(|_| unknown("cc", &spec.congestion))?;
     check_ecn(spec, &*congestion)?;
     let config = TcpConfig {
+        ecn_feedback: feedback(spec, &*congestion),
         congestion,
         rto: registry
             .rto
@@ -90,7 +132,9 @@ pub fn config(spec: &TcpSpec, mtu: u32, registry: &Registry) -> Result<TcpConfig
                 quick_acks: 0,
             },
         },
-        send_buffer: 1 << 30,
+        acknowledge: acknowledge(spec, mtu),
+        window_count: spec.window_count,
+        send_buffer: spec.send_buffer.map_or(1 << 30, ByteCount::as_usize),
         recv_buffer: spec.receive_window.map_or(16 << 20, ByteCount::as_usize),
         window_scaling: spec
             .receive_window

@@ -26,6 +26,8 @@ pub struct Bulk {
     pub size: Option<ByteCount>,
     /// Each connection opens this much later than the one before.
     pub stagger: Duration,
+    /// Whether the receiver closes the connection of a transfer that is complete, and its sender then.
+    pub close: bool,
 }
 
 /// Which hosts of two sets have to do with each other.
@@ -52,6 +54,7 @@ impl Default for Bulk {
             connections: 1,
             size: None,
             stagger: Duration::ZERO,
+            close: false,
         }
     }
 }
@@ -68,6 +71,8 @@ impl Knobs for Bulk {
         "What is sent over each connection; off is without end." },
         knob! { stagger: "stagger", "stagger", Kind::TIME,
         "Each connection opens this much later than the one before." },
+        knob! { close: "close", "closing", Kind::Switch,
+        "Whether a connection is closed, by the receiver first, when its transfer is complete." },
     ];
 }
 
@@ -141,7 +146,8 @@ impl Traffic for Bulk {
         receivers.sort_unstable();
         receivers.dedup();
         for host in receivers {
-            on.role(host, Receiver::new(channels.messenger()));
+            let receiver = Receiver::new(channels.messenger());
+            on.role(host, receiver.closing(self.close));
         }
         match self.size {
             Some(_) => on.ends_after(pairs.len() * self.connections as usize),
@@ -190,6 +196,7 @@ impl Role for Sender {
             (RoleEvent::Connected | RoleEvent::Writable, None) => {
                 io.send(conn, u64::MAX);
             }
+            (RoleEvent::PeerClosed, Some(_)) => io.close(conn),
             _ => {}
         }
     }

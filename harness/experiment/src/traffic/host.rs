@@ -134,6 +134,7 @@ impl HostApp {
     /// `start`.
     pub fn add(&mut self, role: Box<dyn Role>, traffic: u16, tcp: Arc<TcpConfig>, start: Instant) {
         let number = self.roles.len() as u32;
+        let tcp = role.tcp(&tcp).map_or(tcp, Arc::new);
         self.roles.push(role);
         self.timers.push(None);
         self.parts.of_role.push((traffic, tcp));

@@ -23,6 +23,116 @@ pub struct Transfer {
     pub size: ByteCount,
 }
 
+/// A time in which something of an application stood still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AppSpan {
+    /// Which traffic of the experiment, from 0.
+    pub traffic: u16,
+    /// Where.
+    pub host: HostId,
+    /// Towards whom, if towards one.
+    pub peer: Option<HostId>,
+    /// What it is.
+    pub kind: SpanKind,
+    /// When it began.
+    pub began: Instant,
+    /// How long it took; `None` if the run was over before.
+    pub took: Option<Duration>,
+}
+
+impl AppSpan {
+    /// It begins.
+    pub(super) fn new(
+        traffic: u16,
+        host: HostId,
+        peer: Option<HostId>,
+        kind: SpanKind,
+        began: Instant,
+    ) -> Self {
+        Self {
+            traffic,
+            host,
+            peer,
+            kind,
+            began,
+            took: None,
+        }
+    }
+
+    /// Until when it went on, in a run that ended then.
+    pub fn until(&self, end: Instant) -> Instant {
+        self.took.map_or(end, |took| self.began + took)
+    }
+}
+
+/// What stands still. The names are those of the messages of Erlang's system monitor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpanKind {
+    /// A port has more in its queue than its limit.
+    BusyPort,
+    /// A process is suspended by a busy port.
+    BusyDistPort(Process),
+}
+
+impl SpanKind {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BusyPort => "busy_port",
+            Self::BusyDistPort(_) => "busy_dist_port",
+        }
+    }
+}
+
+/// A process of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Process {
+    /// The one that answers requests.
+    Server,
+    /// One that puts a request.
+    Client,
+    /// One that sends in the place of others.
+    Relay,
+}
+
+impl Process {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Client => "client",
+            Self::Relay => "relay",
+        }
+    }
+}
+
+/// What a host held of memory for a traffic, over time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gauge {
+    /// Which traffic of the experiment, from 0.
+    pub traffic: u16,
+    /// The host.
+    pub host: HostId,
+    /// When it changed, and the most that it was within [`Gauge::STEP`] from then.
+    pub course: Vec<(Instant, ByteCount)>,
+    /// What it is now.
+    pub now: ByteCount,
+}
+
+impl Gauge {
+    /// Changes within this time are one.
+    pub const STEP: Duration = Duration::from_millis(1);
+
+    fn set(&mut self, now: Instant, bytes: ByteCount) {
+        self.now = bytes;
+        match self.course.last_mut() {
+            Some((at, most)) if now.since(*at) < Self::STEP => *most = (*most).max(bytes),
+            Some((_, most)) if *most == bytes => {}
+            _ => self.course.push((now, bytes)),
+        }
+    }
+}
+
 /// What all roles of a run write to.
 #[derive(Clone, Debug, Default)]
 pub struct Log(Rc<RefCell<Written>>);
@@ -38,6 +148,8 @@ struct Written {
     failed: Vec<u64>,
     /// Calls of `finish` that counted.
     finished: u64,
+    spans: Vec<AppSpan>,
+    gauges: Vec<Gauge>,
     /// How many traffics are not over.
     going: usize,
     /// When an application sent for the first time.
@@ -52,6 +164,10 @@ struct Written {
 pub enum AppEvent {
     /// A transfer is complete.
     Transfer(Transfer),
+    /// Something of an application stands still from now on.
+    Began(AppSpan),
+    /// It goes on.
+    Ended(AppSpan),
     /// A host gave up on a transfer.
     Failed {
         /// Which traffic of the experiment, from 0.
@@ -109,6 +225,37 @@ impl Log {
             *failed += 1;
         }
         log.tell(now, AppEvent::Failed { traffic, to });
+    }
+
+    pub(super) fn begin_span(&self, span: AppSpan) -> usize {
+        let mut log = self.0.borrow_mut();
+        log.spans.push(span);
+        log.tell(span.began, AppEvent::Began(span));
+        log.spans.len() - 1
+    }
+
+    pub(super) fn end_span(&self, span: usize, now: Instant) {
+        let mut log = self.0.borrow_mut();
+        if let Some(span) = log.spans.get_mut(span) {
+            span.took = Some(now.since(span.began));
+            let span = *span;
+            log.tell(now, AppEvent::Ended(span));
+        }
+    }
+
+    pub(super) fn gauge(&self, traffic: u16, host: HostId, now: Instant, bytes: u64) {
+        let mut log = self.0.borrow_mut();
+        let bytes = ByteCount::new(bytes);
+        let of = |g: &Gauge| (g.traffic, g.host) == (traffic, host);
+        match log.gauges.iter_mut().find(|g| of(g)) {
+            Some(gauge) => gauge.set(now, bytes),
+            None => log.gauges.push(Gauge {
+                traffic,
+                host,
+                course: vec![(now, bytes)],
+                now: bytes,
+            }),
+        }
     }
 
     pub(crate) fn record(&self, transfer: Transfer) {
@@ -189,6 +336,16 @@ impl Log {
     /// The transfers so far, as they were completed.
     pub fn transfers(&self) -> Ref<'_, [Transfer]> {
         Ref::map(self.0.borrow(), |log| log.transfers.as_slice())
+    }
+
+    /// Takes out the times in which something stood still, in the order in which they began.
+    pub fn take_spans(&self) -> Vec<AppSpan> {
+        std::mem::take(&mut self.0.borrow_mut().spans)
+    }
+
+    /// Takes out what hosts held.
+    pub fn take_gauges(&self) -> Vec<Gauge> {
+        std::mem::take(&mut self.0.borrow_mut().gauges)
     }
 
     /// Takes the transfers out.

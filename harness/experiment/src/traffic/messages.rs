@@ -208,6 +208,15 @@ impl<M> Messenger<M> {
         }
     }
 
+    /// Bytes of what was to be written that did not fit.
+    pub fn unwritten(&self, conn: ConnId) -> u64 {
+        let Some(end) = self.end(conn) else {
+            return 0;
+        };
+        let table = self.table.borrow();
+        table.channels[end.channel as usize].ways[usize::from(end.out)].unwritten
+    }
+
     /// There is room: writes what did not fit.
     pub fn writable(&mut self, io: &mut Io<'_>, conn: ConnId) {
         self.write(io, conn, 0);

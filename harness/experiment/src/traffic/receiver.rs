@@ -10,12 +10,22 @@ use narrows::{ByteCount, Instant};
 #[derive(Debug)]
 pub struct Receiver {
     messages: Messenger<Instant>,
+    closes: bool,
 }
 
 impl Receiver {
     /// Of the transfers of these messages.
     pub fn new(messages: Messenger<Instant>) -> Self {
-        Self { messages }
+        Self {
+            messages,
+            closes: false,
+        }
+    }
+
+    /// Closes a connection when a transfer on it is complete, or not.
+    #[must_use]
+    pub fn closing(self, closes: bool) -> Self {
+        Self { closes, ..self }
     }
 }
 
@@ -32,6 +42,9 @@ impl Role for Receiver {
                 while let Some((size, began)) = self.messages.next(conn) {
                     io.complete(io.peer(conn), began, ByteCount::new(size));
                     io.finish();
+                    if self.closes {
+                        io.close(conn);
+                    }
                 }
             }
             _ => {}

@@ -1,9 +1,10 @@
 //! A role: a part of the application of one host.
 
 use super::host::{Broken, Parts};
-use super::log::Transfer;
+use super::log::{AppSpan, SpanKind, Transfer};
 use crate::host::SimEndpoint;
 use crate::net::packet::HostId;
+use narrows::config::TcpConfig;
 use narrows::endpoint::ConnId;
 use narrows::{ByteCount, Instant};
 use std::fmt;
@@ -11,6 +12,12 @@ use std::net::SocketAddr;
 
 /// A part of the application of one host, as a traffic gives it.
 pub trait Role: fmt::Debug {
+    /// The TCP of its connections, where it is to be other than `tcp`, which they would have.
+    fn tcp(&self, tcp: &TcpConfig) -> Option<TcpConfig> {
+        let _ = tcp;
+        None
+    }
+
     /// The run begins: the time to listen, before anybody connects.
     fn open(&mut self, io: &mut Io<'_>) {
         let _ = io;
@@ -205,6 +212,28 @@ impl Io<'_> {
     pub fn fail(&mut self) {
         let traffic = self.parts.traffic_of(self.role);
         self.parts.log.fail(traffic, self.parts.host, self.now);
+    }
+
+    /// Something of this host begins that takes a time; its number.
+    pub fn begin_span(&mut self, kind: SpanKind, peer: Option<HostId>) -> usize {
+        let traffic = self.parts.traffic_of(self.role);
+        let host = self.parts.host;
+        self.parts
+            .log
+            .begin_span(AppSpan::new(traffic, host, peer, kind, self.now))
+    }
+
+    /// What has this number is over.
+    pub fn end_span(&mut self, span: usize) {
+        self.parts.log.end_span(span, self.now);
+    }
+
+    /// The host holds so many bytes of memory for this traffic now.
+    pub fn gauge(&mut self, bytes: u64) {
+        let traffic = self.parts.traffic_of(self.role);
+        self.parts
+            .log
+            .gauge(traffic, self.parts.host, self.now, bytes);
     }
 
     /// A part of the traffic is done, of those that [`super::Placement::ends_after`] counted.
