@@ -40,6 +40,8 @@ pub enum Kind {
     Rto,
     /// `--loss`.
     LossDetector,
+    /// `tcp.local_drop`.
+    LocalDrop,
     /// `network.queue.discipline`.
     Discipline,
     /// Subcommands that run something.
@@ -60,10 +62,11 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of `narrows list`.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Congestion,
         Self::Rto,
         Self::LossDetector,
+        Self::LocalDrop,
         Self::Discipline,
         Self::Scenario,
         Self::Preset,
@@ -80,6 +83,7 @@ impl Kind {
             Self::Congestion => "congestion control",
             Self::Rto => "RTO policy",
             Self::LossDetector => "loss detector",
+            Self::LocalDrop => "local-drop policy",
             Self::Discipline => "queue discipline",
             Self::Scenario => "scenario",
             Self::Preset => "preset",
@@ -99,6 +103,7 @@ impl Kind {
                 "RTO policies (--rto); a bare time such as 5ms is RFC 6298 with that floor"
             }
             Self::LossDetector => "Loss detectors (--loss)",
+            Self::LocalDrop => "Local-drop policies (host.tcp.local_drop, --local-drop)",
             Self::Discipline => "Queue disciplines (network.queue.discipline)",
             Self::Scenario => "Scenarios",
             Self::Preset => "Presets of incast (--preset)",
@@ -170,6 +175,7 @@ impl Catalog {
             Kind::Congestion => self.registry.congestion.entries().map(of).collect(),
             Kind::Rto => self.registry.rto.entries().map(of).collect(),
             Kind::LossDetector => self.registry.detectors.entries().map(of).collect(),
+            Kind::LocalDrop => self.registry.local_drop.entries().map(of).collect(),
             Kind::Discipline => {
                 let standard = Discipline::STANDARD.into_iter();
                 let standard = standard.map(|(_, name, about)| Entry::new(name, about));

@@ -206,6 +206,9 @@ struct HostArgs {
     /// Loss detector.
     #[arg(long, value_name = "NAME", default_value = "rack", help_heading = TCP)]
     loss: String,
+    /// What a segment means that the device refused.
+    #[arg(long, value_name = "NAME", default_value = "requeue", help_heading = TCP)]
+    local_drop: String,
     /// Explicit congestion notification.
     #[arg(long, default_value = "accept", help_heading = TCP)]
     ecn: EcnArg,
@@ -369,6 +372,11 @@ impl HostArgs {
                 .detectors
                 .get(&self.loss)
                 .map_err(|_| unknown("loss", Kind::LossDetector, &self.loss))?,
+            local_drop: catalog
+                .registry
+                .local_drop
+                .get(&self.local_drop)
+                .map_err(|_| unknown("local-drop", Kind::LocalDrop, &self.local_drop))?,
             ecn: match self.ecn {
                 EcnArg::Off => EcnMode::Off,
                 EcnArg::Accept => EcnMode::Accept,

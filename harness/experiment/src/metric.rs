@@ -63,6 +63,8 @@ impl<'a> Scope<'a> {
         let all = self.run.delivered.iter().zip(0_u16..);
         let of = all.filter(|(_, n)| self.traffic.is_none_or(|wanted| wanted == *n));
         of.map(|(delivered, _)| *delivered).sum()
+    }
+
     /// Times of the scope in which something of an application stood still, which began after the
     /// warm-up.
     pub fn spans(&self) -> impl Iterator<Item = &'a AppSpan> + use<'a> {

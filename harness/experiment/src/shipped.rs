@@ -22,6 +22,7 @@ macro_rules! shipped {
 
 /// All of them.
 pub const ALL: &[Shipped] = shipped![
+    "busy-port",
     "ce-merging",
     "dctcp-queue",
     "dumbbell",
@@ -32,11 +33,12 @@ pub const ALL: &[Shipped] = shipped![
     "link-failure",
     "microbursts",
     "modern",
+    "packet-window",
     "pause",
     "pause-victim",
     "rack-coalesce",
+    "rack-tails",
     "racks",
-    "packet-window",
     "ring-all-reduce",
     "shuffle",
     "small-writes",

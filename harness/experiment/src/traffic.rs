@@ -558,6 +558,10 @@ mod tests {
             size = "1MB"
             barrier = true
             [[traffic]]
+            name = "mesh"
+            kind = "node-mesh"
+            rate = 50
+            [[traffic]]
             name = "burst"
             kind = "on-off"
             rate = "100Mb/s"
@@ -590,6 +594,7 @@ mod tests {
             "fan-out",
             "all-to-all",
             "ring",
+            "node-mesh",
             "on-off",
         ];
         assert_eq!(names, all);

@@ -1,24 +1,30 @@
 //! The stories.
 
 pub mod burst;
+pub mod busyport;
 pub mod enobufs;
 pub mod incast;
 pub mod pause;
 pub mod rack_coalesce;
+pub mod rack_tails;
 pub mod rack_unfair;
 pub mod racks;
+pub mod writes;
 
 use crate::story::Story;
 
 /// All that run. One file each, and a line here.
 pub const ALL: &[&Story] = &[
     &burst::STORY,
+    &busyport::STORY,
+    &enobufs::STORY,
     &incast::STORY,
     &pause::STORY,
+    &rack_coalesce::STORY,
+    &rack_tails::STORY,
     &rack_unfair::STORY,
     &racks::STORY,
-    &enobufs::STORY,
-    &rack_coalesce::STORY,
+    &writes::STORY,
 ];
 
 /// Those that are to be, in the order of the list: names, and a sentence for what does not run yet.

@@ -1,0 +1,290 @@
+//! `busyport`: the way to one node is slow, and all others wait for each other.
+
+use crate::judge::{Finding, median};
+use crate::stage::{Played, Told, missing};
+use crate::story::{Column, Live, Row, Scene, Story, Table};
+use narrows_experiment::net::packet::HostId;
+use narrows_experiment::run::RunOutcome;
+use narrows_experiment::traffic::{AppSpan, Process, SpanKind};
+use narrows_report::chart::{Axis, Chart, Draw, Rule, RuleAt, Series};
+
+/// The story.
+pub const STORY: Story = Story {
+    name: "busyport",
+    about: "A full port suspends a writer of an Erlang node, and peers on idle links wait with it.",
+    scenes: &[
+        Scene::new("limits", "busy-port"),
+        Scene::new("mesh", "busy-port")
+            .with(&[("limit", "128KiB")])
+            .keeping_outcomes(),
+    ],
+    tables: &[Table::points(
+        "What writers do at a busy port, and from when it is busy",
+        "limits",
+        &[
+            Column::new("median", "latency.p50"),
+            Column::new("p99", "latency.p99"),
+            Column::new("busy_port", "busy_port"),
+            Column::new("busy_dist_port", "busy_dist_port"),
+            Column::new("longest suspension", "suspended.max"),
+            Column::new("most memory", "memory.peak"),
+        ],
+    )],
+    phenomenon,
+    rows: &[
+        Row::new("M23", other_connections_are_well),
+        Row::new("M24", writers_are_suspended_and_it_is_told),
+        Row::new("M25", idle_links_wait_as_long),
+        Row::new("M26", latency_is_erratic),
+        Row::new("M27", memory_rises_and_drains),
+        Row::new("M33", not_blocking_cures),
+    ],
+    figure: Some(figure),
+    next: &[
+        "narrows run busy-port",
+        "narrows run busy-port --set writers=suspend --set limit=128KiB -r 1 --trace busy.jsonl",
+    ],
+    live: Live::Open("kernel sockets with a bounded writer, tbf on the way to one of them"),
+};
+
+/// The node that the slow way leads to.
+const LOST: HostId = HostId(1);
+/// Shorter suspensions are queues, not timers.
+const LONG: f64 = 30e6;
+
+fn run<'a>(played: &'a Played, writers: &str) -> Told<&'a RunOutcome> {
+    let runs = played.scene("mesh")?.outcomes(&[("writers", writers)])?;
+    runs.into_iter().next().ok_or_else(|| missing("run"))
+}
+
+/// How long something stood still, in ns.
+fn length(run: &RunOutcome, span: &AppSpan) -> f64 {
+    let end = run.measured_from + run.measured;
+    span.until(end).since(span.began).as_nanos() as f64
+}
+
+/// The long suspensions of servers.
+fn stalls(run: &RunOutcome) -> Vec<&AppSpan> {
+    let server = SpanKind::BusyDistPort(Process::Server);
+    let spans = run.spans.iter().filter(|span| span.kind == server);
+    spans.filter(|span| length(run, span) > LONG).collect()
+}
+
+/// The time without a reply from the node of a stall to another, around the middle of the stall, in
+/// ns; of each node but the one that it is suspended by.
+fn gaps(run: &RunOutcome, stall: &AppSpan) -> Vec<f64> {
+    let nodes: std::collections::BTreeSet<HostId> = run.transfers.iter().map(|t| t.to).collect();
+    let middle = stall.began.as_nanos() as f64 + length(run, stall) / 2.0;
+    let others = nodes
+        .into_iter()
+        .filter(|n| *n != stall.host && Some(*n) != stall.peer);
+    let gap = |node: HostId| {
+        let replies = run
+            .transfers
+            .iter()
+            .filter(|t| t.from == Some(stall.host) && t.to == node);
+        let (mut before, mut after) = (f64::NEG_INFINITY, f64::INFINITY);
+        for at in replies.map(|t| (t.began + t.took).as_nanos() as f64) {
+            if at <= middle {
+                before = before.max(at);
+            } else {
+                after = after.min(at);
+            }
+        }
+        (after - before).is_finite().then_some(after - before)
+    };
+    others.filter_map(gap).collect()
+}
+
+fn phenomenon(played: &Played) -> Told<String> {
+    let run = run(played, "suspend")?;
+    let stalls = stalls(run);
+    let lengths: Vec<f64> = stalls.iter().map(|s| length(run, s) / 1e6).collect();
+    let waits: Vec<f64> = stalls.iter().flat_map(|s| gaps(run, s)).collect();
+    let stall = median(&lengths).ok_or_else(|| missing("suspended server"))?;
+    let wait = median(&waits).ok_or_else(|| missing("node that waits"))? / 1e6;
+    Ok(format!(
+        "{} of 12 servers were suspended by the port to h1, for {stall:.0} ms; nodes whose links \
+         were idle waited {wait:.0} ms for each of them.",
+        stalls.len()
+    ))
+}
+
+fn other_connections_are_well(played: &Played) -> Told<Finding> {
+    let run = run(played, "suspend")?;
+    let others = run
+        .flows
+        .iter()
+        .filter(|f| f.from != LOST.0 && f.to != LOST.0);
+    let (mut flows, mut cuts) = (0, 0);
+    for flow in others {
+        flows += 1;
+        cuts += flow.sender.retransmits + flow.timeouts() + flow.sender.fast_recoveries;
+    }
+    Ok(Finding::is(
+        format!(
+            "{cuts} retransmissions, timeouts and reductions on {flows} flows between other nodes"
+        ),
+        flows > 0 && cuts == 0,
+    ))
+}
+
+fn writers_are_suspended_and_it_is_told(played: &Played) -> Told<Finding> {
+    let run = run(played, "suspend")?;
+    let to_lost = |s: &&AppSpan| s.peer == Some(LOST);
+    let ports = run.spans.iter().filter(|s| s.kind == SpanKind::BusyPort);
+    let busy = ports.filter(to_lost).count();
+    let of = |process| {
+        let kind = SpanKind::BusyDistPort(process);
+        let spans = run.spans.iter().filter(move |s| s.kind == kind);
+        spans.filter(to_lost).count()
+    };
+    let (servers, clients) = (of(Process::Server), of(Process::Client));
+    Ok(Finding::is(
+        format!(
+            "busy_port {busy} times to h1, busy_dist_port of {servers} servers and {clients} requests"
+        ),
+        busy >= 11 && servers >= 11,
+    ))
+}
+
+fn idle_links_wait_as_long(played: &Played) -> Told<Finding> {
+    let run = run(played, "suspend")?;
+    let mut shares = Vec::new();
+    let mut nodes = Vec::new();
+    for stall in stalls(run) {
+        let gaps = gaps(run, stall);
+        nodes.push(gaps.len() as f64);
+        shares.extend(gaps.into_iter().map(|gap| gap / length(run, stall)));
+    }
+    let share = median(&shares).ok_or_else(|| missing("node that waits"))?;
+    Ok(Finding::all([
+        Finding::is(
+            format!("{:.0} nodes wait for each", median(&nodes).unwrap_or(0.0)),
+            median(&nodes) == Some(10.0),
+        ),
+        Finding::near(
+            "median of their gap over the suspension",
+            share,
+            1.0,
+            0.1,
+            "",
+        ),
+    ]))
+}
+
+fn latency_is_erratic(played: &Played) -> Told<Finding> {
+    let at = [("writers", "suspend"), ("limit", "128KiB")];
+    let limits = played.scene("limits")?;
+    let (half, p99) = (
+        limits.value(&at, "latency.p50")? / 1e6,
+        limits.value(&at, "latency.p99")? / 1e6,
+    );
+    Ok(Finding::all([
+        Finding::at_most("median", half, 5.0, "ms"),
+        Finding::at_least("p99", p99, 200.0, "ms"),
+    ]))
+}
+
+fn memory_rises_and_drains(played: &Played) -> Told<Finding> {
+    let run = run(played, "suspend")?;
+    let mut rises = Vec::new();
+    let mut left = 0.0_f64;
+    for gauge in &run.gauges {
+        let rest = gauge.course.first().map_or(0.0, |(_, b)| b.get() as f64);
+        let most = gauge.course.iter().map(|(_, b)| b.get()).max();
+        rises.push(most.unwrap_or(0) as f64 / rest - 1.0);
+        left = left.max(gauge.now.get() as f64 / rest - 1.0);
+    }
+    let most = rises.iter().fold(0.0_f64, |a, b| a.max(*b));
+    Ok(Finding::all([
+        Finding::between(
+            "of 16 MB, percent more at the most",
+            most * 100.0,
+            (15.0, 40.0),
+            "",
+        ),
+        Finding::at_most("percent more at the end", left * 100.0, 2.0, ""),
+    ]))
+}
+
+fn not_blocking_cures(played: &Played) -> Told<Finding> {
+    let limits = played.scene("limits")?;
+    let of = |writers, metric| limits.value(&[("writers", writers), ("limit", "128KiB")], metric);
+    let rest = 16e6;
+    let mut findings = Vec::new();
+    for writers in ["async", "relay"] {
+        let (p99, held) = (of(writers, "latency.p99")?, of(writers, "memory.peak")?);
+        let stalled = of(writers, "suspended.max")?;
+        findings.push(Finding::is(
+            format!(
+                "{writers}: no server suspended, p99 {:.1} ms, memory {:.1} MB of {:.0} at rest",
+                p99 / 1e6,
+                held / 1e6,
+                rest / 1e6
+            ),
+            stalled == 0.0 && held > rest,
+        ));
+    }
+    Ok(Finding::all(findings))
+}
+
+/// Who waits for whom: a line for each suspension of a server, and dots for replies.
+fn figure(played: &Played) -> Told<Chart> {
+    let run = run(played, "suspend")?;
+    let (from, to) = (900.0, 1_900.0);
+    let ms = |ns: f64| ns / 1e6;
+    let inside = |x: &f64| (from..=to).contains(x);
+    let replies: Vec<(f64, f64)> = run
+        .transfers
+        .iter()
+        .filter_map(|t| {
+            Some((
+                ms((t.began + t.took).as_nanos() as f64),
+                f64::from(t.from?.0),
+            ))
+        })
+        .filter(|(x, _)| inside(x))
+        .collect();
+    let mut suspended = Vec::new();
+    for stall in stalls(run) {
+        let began = ms(stall.began.as_nanos() as f64);
+        let end = began + ms(length(run, stall));
+        let y = f64::from(stall.host.0);
+        // A value that no scale can show parts the line.
+        suspended.extend([(began, y), (end, y), (f64::NAN, y)]);
+    }
+    Ok(Chart {
+        title: "Replies that each node's server gave, and when a busy port suspended it".to_owned(),
+        x: Axis {
+            label: "Time (ms); from 1000 to 1500 the way to h1 has 5 Mb/s".to_owned(),
+            range: Some((from, to)),
+            ..Axis::default()
+        },
+        y: Axis {
+            label: "Node that serves".to_owned(),
+            range: Some((-1.0, 12.0)),
+            ..Axis::default()
+        },
+        series: vec![
+            Series {
+                name: "a reply is with who asked".to_owned(),
+                draw: Draw::Dots,
+                points: replies,
+                ..Series::default()
+            },
+            Series {
+                name: "server suspended by the port to h1".to_owned(),
+                draw: Draw::Line,
+                group: 1,
+                points: suspended,
+                ..Series::default()
+            },
+        ],
+        rules: vec![Rule {
+            at: RuleAt::X(1_500.0),
+            label: "1 Gb/s again".to_owned(),
+        }],
+        ..Chart::default()
+    })
+}

@@ -1,0 +1,390 @@
+//! `writes`: a proxy's small writes wait for an acknowledgement, with Nagle's algorithm off.
+
+use crate::judge::Finding;
+use crate::stage::{Played, Scenery, Told, missing};
+use crate::story::{Column, Grid, Live, Row, Scene, Story, Table};
+use narrows_experiment::probe::Series as Seen;
+use narrows_experiment::run::RunOutcome;
+use narrows_report::chart::{Axis, Chart, Rule, RuleAt, Scale, Series};
+
+/// The story.
+pub const STORY: Story = Story {
+    name: "writes",
+    about: "Four one-byte writes wait 40 ms for an ACK, though Nagle's algorithm is off.",
+    scenes: &[
+        Scene::new("eight", "packet-window"),
+        Scene::new("pauses", "packet-window").with(&[
+            ("writes", "1+1+1+1+n"),
+            ("delayed-ack", "2/40ms"),
+            ("window", "packets"),
+            ("idle-restart", "rfc5681"),
+            (
+                "sweep.pause",
+                "1ms,20ms,50ms,100ms,150ms,200ms,210ms,250ms,300ms,500ms,1s",
+            ),
+        ]),
+        Scene::new("stacks", "packet-window").with(&[
+            ("writes", "1+1+1+1+n"),
+            ("delayed-ack", "2/40ms"),
+            ("window", "packets"),
+            ("sweep.idle-restart", "rfc5681,rfc2861,rfc7661,keep"),
+            ("sweep.iw", "3,10"),
+        ]),
+        Scene::new("nagle", "small-writes").with(&[
+            ("writes", "1+1+1+1+n"),
+            ("delayed-ack", "2/40ms"),
+            ("sweep.nodelay", "off,on"),
+        ]),
+        Scene::new("packets", "packet-window")
+            .with(&[
+                ("writes", "1+1+1+1+n"),
+                ("delayed-ack", "2/40ms"),
+                ("sweep.window", "packets,bytes"),
+                ("idle-restart", "rfc5681"),
+                ("calls", "4"),
+            ])
+            .keeping_outcomes(),
+    ],
+    tables: &[
+        Table::points(
+            "All combinations: how the result is written, delayed ACK, what the window counts, idle restart",
+            "eight",
+            &[
+                Column::new("median", "latency.p50"),
+                Column::new("longest", "latency.max"),
+                Column::new("segments", "segments"),
+            ],
+        ),
+        Table::own(
+            "The packets of a result after a pause, window of packets",
+            packet_list,
+        ),
+        Table::points(
+            "Initial window and idle restart",
+            "stacks",
+            &[Column::new("median", "latency.p50")],
+        ),
+    ],
+    phenomenon,
+    rows: &[
+        Row::new("S1", the_proxy_costs),
+        Row::new("S2", nagle_holds_the_second),
+        Row::new("S3", nodelay_does_not_cure),
+        Row::new("S4", five_packets),
+        Row::new("S5", a_buffered_write_cures),
+        Row::new("S6", three_bytes_then_the_rest),
+        Row::new("S7", bytes_do_not_stall),
+        Row::new("S8", the_peers_window_is_no_limit),
+        Row::new("S9", three_packets_after_a_pause),
+        Row::new("S12", writes_stand_beside_packets),
+        Row::new("S10", validation_stalls_too),
+        Row::new("S11", only_after_an_rto),
+        Row::new("S13", the_stack_matters),
+    ],
+    figure: Some(figure),
+    next: &[
+        "narrows run packet-window",
+        "narrows run packet-window --set writes=1+1+1+1+n --set window=packets --set delayed-ack=2/40ms --set idle-restart=rfc5681 -r 1 --pcap writes.pcapng --pcap-at h0",
+    ],
+    live: Live::Open(
+        "a kernel's sender with tcp_slow_start_after_idle = 1 and an initcwnd of 3 on its route",
+    ),
+};
+
+/// The three that stall together.
+const STALLS: &[(&str, &str)] = &[
+    ("writes", "1+1+1+1+n"),
+    ("delayed-ack", "2/40ms"),
+    ("window", "packets"),
+    ("idle-restart", "rfc5681"),
+];
+
+fn but(key: &'static str, value: &'static str) -> Vec<(&'static str, &'static str)> {
+    let with = |&(k, v)| (k, if k == key { value } else { v });
+    STALLS.iter().map(with).collect()
+}
+
+/// The median of a point, in milliseconds.
+fn median(eight: &Scenery, at: &[(&str, &str)]) -> Told<f64> {
+    Ok(eight.value(at, "latency.p50")? / 1e6)
+}
+
+fn phenomenon(played: &Played) -> Told<String> {
+    let eight = played.scene("eight")?;
+    let stalled = median(eight, STALLS)?;
+    let mut others = Vec::new();
+    for (key, value) in [
+        ("delayed-ack", "off"),
+        ("window", "bytes"),
+        ("idle-restart", "keep"),
+    ] {
+        others.push(median(eight, &but(key, value))?);
+    }
+    let most = others.iter().fold(0.0, |a: f64, b| a.max(*b));
+    Ok(format!(
+        "A result of five writes takes {stalled:.1} ms after a pause; without delayed ACKs, with a \
+         window of bytes, or with the window kept, {most:.2} ms at most."
+    ))
+}
+
+fn the_proxy_costs(played: &Played) -> Told<Finding> {
+    let eight = played.scene("eight")?;
+    let (proxy, direct) = (median(eight, STALLS)?, median(eight, &but("writes", "n"))?);
+    Ok(Finding::is(
+        format!(
+            "median {direct:.2} ms written at once, as the database does; {proxy:.1} ms as the proxy writes it"
+        ),
+        proxy > 10.0 * direct,
+    ))
+}
+
+fn nagle_holds_the_second(played: &Played) -> Told<Finding> {
+    let held = played
+        .scene("nagle")?
+        .value(&[("nodelay", "off")], "latency.p50")?;
+    Ok(Finding::between(
+        "median with Nagle",
+        held / 1e6,
+        (39.0, 41.0),
+        "ms",
+    ))
+}
+
+fn nodelay_does_not_cure(played: &Played) -> Told<Finding> {
+    let steady = played
+        .scene("nagle")?
+        .value(&[("nodelay", "on")], "latency.p50")?;
+    let after_a_pause = median(played.scene("eight")?, STALLS)?;
+    Ok(Finding::all([
+        Finding::at_most("with TCP_NODELAY and no pause", steady / 1e6, 1.0, "ms"),
+        Finding::between("after a pause still", after_a_pause, (40.0, 41.0), "ms"),
+    ]))
+}
+
+/// Payload segments that h0 sent as answer to the last call, with the time since the first, in ms.
+fn answer(run: &RunOutcome) -> Told<Vec<(f64, f64)>> {
+    let seen = sent(series_of(run)?)?;
+    let call = run.transfers.last().ok_or_else(|| missing("call"))?;
+    let began = call.began.as_nanos() as f64;
+    let sent = seen.into_iter().filter(|(at, _)| *at >= began);
+    let sent: Vec<(f64, f64)> = sent.collect();
+    let first = sent.first().ok_or_else(|| missing("segment"))?.0;
+    Ok(sent
+        .into_iter()
+        .map(|(at, bytes)| ((at - first) / 1e6, bytes))
+        .collect())
+}
+
+/// What the probe saw of the answers.
+fn series_of(run: &RunOutcome) -> Told<&Seen> {
+    let probe = run.readings.iter().find(|(name, _)| name == "answers");
+    let (_, reading) = probe.ok_or_else(|| missing("probe 'answers'"))?;
+    reading.series.as_ref().ok_or_else(|| missing("series"))
+}
+
+/// Time in ns and payload of each segment that was sent.
+fn sent(series: &Seen) -> Told<Vec<(f64, f64)>> {
+    let column = |name: &str| {
+        let found = series.columns.iter().position(|c| c == name);
+        found.ok_or_else(|| missing(&format!("column {name}")))
+    };
+    let (time, end) = (column("time_ns")?, column("sent_bytes")?);
+    let mut before = 0.0;
+    let rows = series.rows.iter().filter_map(|row| {
+        let (at, end) = (row[time]?, row[end]?);
+        Some((at, end - std::mem::replace(&mut before, end)))
+    });
+    Ok(rows.collect())
+}
+
+fn packets_of(played: &Played, window: &str) -> Told<Vec<(f64, f64)>> {
+    let runs = played.scene("packets")?.outcomes(&[("window", window)])?;
+    answer(runs.first().ok_or_else(|| missing("run"))?)
+}
+
+/// The writes of a result beside the packets that carry them.
+fn packet_list(played: &Played) -> Told<Grid> {
+    let writes = [1_u32, 1, 1, 1, 396];
+    let packets = packets_of(played, "packets")?;
+    let mut rows = Vec::new();
+    for place in 0..writes.len().max(packets.len()) {
+        let (at, write) = match writes.get(place) {
+            Some(bytes) => (
+                format!("{:.3} ms", place as f64 * 0.001),
+                format!("{bytes} B"),
+            ),
+            None => (String::new(), String::new()),
+        };
+        let (left, packet) = match packets.get(place) {
+            Some((at, bytes)) => (format!("{at:.3} ms"), format!("{bytes:.0} B")),
+            None => (String::new(), String::new()),
+        };
+        rows.push(vec![at, write, left, packet]);
+    }
+    let head = ["written at", "write", "left at", "packet"];
+    Ok(Grid {
+        head: head.map(str::to_owned).to_vec(),
+        words: 0,
+        rows,
+    })
+}
+
+fn five_packets(played: &Played) -> Told<Finding> {
+    let packets = packets_of(played, "bytes")?;
+    let sizes: Vec<String> = packets
+        .iter()
+        .map(|(_, bytes)| format!("{bytes:.0}"))
+        .collect();
+    let sizes = sizes.join("+");
+    let so = sizes == "1+1+1+1+396";
+    Ok(Finding::is(
+        format!("packets of {sizes} bytes where nothing holds them"),
+        so,
+    ))
+}
+
+fn a_buffered_write_cures(played: &Played) -> Told<Finding> {
+    let whole = median(played.scene("eight")?, &but("writes", "n"))?;
+    Ok(Finding::at_most("median of one write", whole, 1.0, "ms"))
+}
+
+fn three_bytes_then_the_rest(played: &Played) -> Told<Finding> {
+    let packets = packets_of(played, "packets")?;
+    let [_, _, (third, _), (rest, bytes)] = packets[..] else {
+        let count = packets.len();
+        return Ok(Finding::is(format!("{count} packets, not 3 and 1"), false));
+    };
+    Ok(Finding::all([
+        Finding::is(
+            format!("3 packets of a byte, then one of {bytes:.0}"),
+            bytes == 397.0,
+        ),
+        Finding::between("between them", rest - third, (39.0, 41.0), "ms"),
+    ]))
+}
+
+fn the_peers_window_is_no_limit(played: &Played) -> Told<Finding> {
+    let runs = played
+        .scene("packets")?
+        .outcomes(&[("window", "packets")])?;
+    let run = runs.first().ok_or_else(|| missing("run"))?;
+    let series = series_of(run)?;
+    let column = |name: &str| series.columns.iter().position(|c| c == name);
+    let (sent, edge) = column("sent_bytes")
+        .zip(column("window_bytes"))
+        .ok_or_else(|| missing("column"))?;
+    // What the peer admits beyond what has been sent.
+    let (mut end, mut least) = (0.0, f64::INFINITY);
+    for row in &series.rows {
+        end = row[sent].unwrap_or(end);
+        least = row[edge].map_or(least, |edge| least.min(edge - end));
+    }
+    Ok(Finding::at_least(
+        "room in the peer's window, at the least",
+        least,
+        4_380.0,
+        "bytes",
+    ))
+}
+
+fn three_packets_after_a_pause(played: &Played) -> Told<Finding> {
+    let packets = packets_of(played, "packets")?;
+    let at_once = packets.iter().filter(|(at, _)| *at < 1.0).count();
+    Ok(Finding::is(
+        format!("{at_once} packets leave at once after a pause of 500 ms"),
+        at_once == 3,
+    ))
+}
+
+fn writes_stand_beside_packets(played: &Played) -> Told<Finding> {
+    let (held, free) = (packets_of(played, "packets")?, packets_of(played, "bytes")?);
+    let bytes = |packets: &[(f64, f64)]| packets.iter().map(|(_, b)| b).sum::<f64>();
+    Ok(Finding::is(
+        format!(
+            "5 writes of 400 bytes beside {} packets where the window holds them, {} where it does not",
+            held.len(),
+            free.len()
+        ),
+        bytes(&held) == 400.0 && bytes(&free) == 400.0 && held.len() < free.len(),
+    ))
+}
+
+fn bytes_do_not_stall(played: &Played) -> Told<Finding> {
+    let bytes = median(played.scene("eight")?, &but("window", "bytes"))?;
+    Ok(Finding::at_most(
+        "median with a window of bytes",
+        bytes,
+        1.0,
+        "ms",
+    ))
+}
+
+fn validation_stalls_too(played: &Played) -> Told<Finding> {
+    let at = [("iw", "3"), ("idle-restart", "rfc2861")];
+    let decayed = played.scene("stacks")?.value(&at, "latency.p50")? / 1e6;
+    Ok(Finding::between(
+        "median with RFC 2861",
+        decayed,
+        (40.0, 41.0),
+        "ms",
+    ))
+}
+
+fn only_after_an_rto(played: &Played) -> Told<Finding> {
+    let along = played.scene("pauses")?.along("pause", &[], "latency.p50")?;
+    let stalled = |ms: f64| ms > 30.0;
+    let of = |slow: bool| {
+        let points = along.iter().filter(move |(_, y)| stalled(y / 1e6) == slow);
+        points.map(|(x, _)| x / 1e6)
+    };
+    let (longest_quick, shortest_slow) = (
+        of(false).fold(0.0, f64::max),
+        of(true).fold(f64::INFINITY, f64::min),
+    );
+    Ok(Finding::is(
+        format!(
+            "quick up to pauses of {longest_quick:.0} ms, 40 ms from {shortest_slow:.0} ms on; the RTO is 200 ms"
+        ),
+        longest_quick < shortest_slow && (150.0..=250.0).contains(&shortest_slow),
+    ))
+}
+
+fn the_stack_matters(played: &Played) -> Told<Finding> {
+    let stacks = played.scene("stacks")?;
+    let at = |iw, rule| -> Told<f64> {
+        Ok(stacks.value(&[("iw", iw), ("idle-restart", rule)], "latency.p50")? / 1e6)
+    };
+    let (three, ten, kept) = (at("3", "rfc5681")?, at("10", "rfc5681")?, at("3", "keep")?);
+    Ok(Finding::is(
+        format!("initial window 3 {three:.1} ms, 10 {ten:.2} ms, 3 and kept {kept:.2} ms"),
+        three > 39.0 && ten < 1.0 && kept < 1.0,
+    ))
+}
+
+fn figure(played: &Played) -> Told<Chart> {
+    let along = played.scene("pauses")?.along("pause", &[], "latency.p50")?;
+    let points = along.into_iter().map(|(x, y)| (x / 1e6, y / 1e6)).collect();
+    Ok(Chart {
+        title: "Time of a result of five writes against the pause before it".to_owned(),
+        x: Axis {
+            label: "Pause before the call (ms)".to_owned(),
+            scale: Scale::Log10,
+            ..Axis::default()
+        },
+        y: Axis {
+            label: "Median time of a result (ms)".to_owned(),
+            range: Some((0.0, 45.0)),
+            ..Axis::default()
+        },
+        series: vec![Series {
+            name: "1+1+1+1+n, window of packets".to_owned(),
+            points,
+            ..Series::default()
+        }],
+        rules: vec![Rule {
+            at: RuleAt::X(200.0),
+            label: "RTO".to_owned(),
+        }],
+        ..Chart::default()
+    })
+}
