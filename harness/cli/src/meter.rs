@@ -87,7 +87,7 @@ impl WayArg {
 }
 
 /// Run it; the exit code.
-pub(super) fn run<R>(_: &App<R>, args: &MeterArgs, console: &mut Console<'_>) -> Result<u8, Stop> {
+pub(super) fn run(_: &App, args: &MeterArgs, console: &mut Console<'_>) -> Result<u8, Stop> {
     check(args)?;
     apart(&[
         Wanted::data("csv", args.csv.as_deref()),

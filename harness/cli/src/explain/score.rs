@@ -2,7 +2,7 @@
 
 use super::super::output::{self, OutputFile};
 use super::super::progress::Watcher;
-use super::super::{Console, EXIT_INTERRUPTED, EXIT_OK, Stop, incast};
+use super::super::{Console, EXIT_INTERRUPTED, EXIT_OK, Stop, command_line};
 use narrows_experiment::registry::Registry;
 use narrows_explain::simulated::{grid, page, score};
 use std::ffi::OsString;
@@ -39,7 +39,7 @@ pub(super) fn run(
     if shows {
         output::print(console.stderr, "\r\x1b[K")?;
     }
-    let text = page(&score, &incast::command_line(command));
+    let text = page(&score, &command_line(command));
     match docs {
         Some(path) => OutputFile::create("docs", path)?.finish_with(text.as_bytes())?,
         None => output::print(console.stdout, &text)?,
