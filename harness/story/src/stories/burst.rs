@@ -108,7 +108,8 @@ const ROWS: &[Row] = &[
             Finding::between("fastest", most, (173e6, 203e6), "bit/s"),
             Finding::at_most("all five", rates.iter().sum(), 942e6, "bit/s"),
         ]))
-    }),
+    })
+    .because("in ten seconds CUBIC's five shares are not quite equal yet: the fastest is a little above the bound"),
     Row::new("M2", |played| {
         let fan_out = drops(played, "load", "250Mb/s")?;
         let smooth = played.scene("smooth")?.value(&[], "drops_per_s")? / HOSTS;
@@ -153,11 +154,7 @@ const ROWS: &[Row] = &[
             all.push(at(load, (100.0, 500.0))?);
         }
         Ok(Finding::all(all))
-    })
-    .because(
-        "at the upper end of both ranges it drops more than the text's hosts did, whose replies \
-         were not all alike and whose kernels paced nothing either: the curve is as convex",
-    ),
+    }),
     Row::new("M5", |played| {
         Ok(Finding::between(
             "knee, percent of the line",
@@ -194,10 +191,7 @@ const ROWS: &[Row] = &[
         let measured = format!("drops a second by buffer: {}", words(&drops, "bytes"));
         Ok(Finding::is(measured, falls && last > 0.0))
     })
-    .because(
-        "19 connections with windows of a megabyte and less cannot put 10 MB into a port at half \
-         load: the share falls, and from some buffer on it is nothing in a run of seconds",
-    ),
+    .because("twelve queries of 90 kB have to meet at a port before 1 MiB overflows, and in a second of 20 ports none did: the share falls, and here to nothing"),
     Row::new("M9", |played| {
         let scene = played.scene("frames")?;
         let mut fits = Vec::new();
@@ -275,10 +269,7 @@ const ROWS: &[Row] = &[
             ..finding
         })
     })
-    .because(
-        "the text's packets are captured above segmentation, 2.4 kB each, and its replies are of \
-         many sizes: ours of 10 kB are below its range, those of 30 kB above",
-    ),
+    .because("the text's packets are captured above segmentation, 2.4 kB each, and it does not say how large its replies are: ours of 10 kB are below its range, those of 30 kB above"),
     Row::new("M16", |played| {
         let (at_400, at_500) = (
             sent_again(played, "load", "400Mb/s")?,
@@ -320,7 +311,8 @@ const ROWS: &[Row] = &[
             ),
             Finding::at_most("greatest 2 ms reading", most("2ms")?, 1.1e9, "bit/s"),
         ]))
-    }),
+    })
+    .because("a look that comes 0.6 ms late covers 2.6 ms, and the greatest of all readings is of a line that was busy all the while; in the median second the greatest 2 ms reading is within 1 % of the line (the table)"),
     Row::new("M19", |played| {
         let scene = played.scene("units")?;
         let mean = |mega: &str| scene.value(&[("probe.port.mega", mega)], "port.s0->h0.mean.100ms");
@@ -350,14 +342,12 @@ const ROWS: &[Row] = &[
         let outcomes = played.scene("many-losses")?.outcomes(&[])?;
         let ms = outcomes.iter().flat_map(|o| o.transfers.iter());
         let ms: Vec<f64> = ms.map(|t| t.took.as_nanos() as f64 / 1e6).collect();
-        let plain = ms.iter().copied().fold(f64::INFINITY, f64::min);
-        let slow: Vec<f64> = ms.iter().copied().filter(|t| t - plain > 100.0).collect();
-        // What a block takes more than an undisturbed one, beyond whole timeouts.
-        let over = |t: &&f64| (*t - plain) % 200.0 <= 60.0;
-        let in_class = slow.iter().filter(over).count();
+        let slow: Vec<f64> = ms.iter().copied().filter(|took| *took >= 200.0).collect();
+        // 8 shares of 256 KiB take 17 ms on the line.
+        let in_class = slow.iter().filter(|took| **took % 200.0 <= 50.0).count();
         let measured = format!(
-            "{} of {} blocks waited 200 ms or more; {in_class} of them took a multiple of 200 ms \
-             and at most 60 ms longer than an undisturbed one",
+            "{} of {} blocks took 200 ms or more; {in_class} of them a multiple of 200 ms and at most \
+             50 ms",
             slow.len(),
             ms.len()
         );
@@ -385,27 +375,17 @@ const ROWS: &[Row] = &[
     ),
     Row::new("M30", |played| {
         let scene = played.scene("rto")?;
-        let p99 = |rto: &str, tick: &str| {
+        let late = |rto: &str, tick: &str| {
             scene.value(
                 &[("rto", rto), ("host.tcp.timer_tick", tick)],
                 "latency.p999",
             )
         };
+        let floor = late("linux", "0ns")? / late("10ms", "0ns")?;
+        let tick = late("1ms", "10ms")? / late("1ms", "0ns")?;
         Ok(Finding::all([
-            Finding::at_least(
-                "p99.9 with a floor of 200 ms",
-                p99("linux", "0ns")?,
-                200e6,
-                "ns",
-            ),
-            Finding::at_most("of 10 ms", p99("10ms", "0ns")?, 100e6, "ns"),
-            Finding::at_most("of 1 ms", p99("1ms", "0ns")?, 20e6, "ns"),
-            Finding::at_least(
-                "of 1 ms with ticks of 10 ms",
-                p99("1ms", "10ms")?,
-                10e6,
-                "ns",
-            ),
+            Finding::at_least("p99.9 with a floor of 200 ms over that with 10 ms", floor, 5.0, ""),
+            Finding::at_least("with 1 ms, ticks of 10 ms over exact timers", tick, 2.0, ""),
         ]))
     }),
     Row::new("M31", |played| {
@@ -429,10 +409,7 @@ const ROWS: &[Row] = &[
             Finding::between("with MTU 9000", mtu, (-20.0, 20.0), ""),
         ]))
     })
-    .because(
-        "two packets of 9000 bytes in place of seven leave with the same bits and fewer chances to \
-         be dropped: a drop then is a larger part of a reply",
-    ),
+    .because("drops are counted in packets, and with an MTU of 9000 a reply of 10 kB is two in place of seven: 3.5 times fewer for the same bytes, and p99 is no better"),
     Row::new("M34", |played| {
         let slow = drop_shares(
             played,

@@ -61,8 +61,8 @@ const REMEDY: &[Column] = &[
 /// The line.
 const LINE: f64 = 1e9;
 /// The buffers of the price, in the order of their size.
-const BUFFERS: [&str; 6] = ["32KiB", "64KiB", "128KiB", "256KiB", "512KiB", "1MiB"];
-const BUFFER_LIST: &str = "32KiB,64KiB,128KiB,256KiB,512KiB,1MiB";
+const BUFFERS: [&str; 6] = ["32p", "64p", "128p", "256p", "512p", "1024p"];
+const BUFFER_LIST: &str = "32p,64p,128p,256p,512p,1024p";
 const RTOS: [&str; 3] = ["linux", "1ms", "fine"];
 
 /// Reno at 1 Gb/s through a port of 64 KiB, 16 servers: what most scenes have.
@@ -86,14 +86,13 @@ const SCENES: &[Scene] = &[
             ("probe.link.series", "off"),
         ])
         .keeping_outcomes(),
-    Scene::new("buffers", "incast")
+    // Segments of 1000 bytes, as the study has them: a packet of buffer is a kilobyte.
+    Scene::new("buffers", "fast08")
         .with(&[
-            ("cc", "reno"),
-            ("rto", "linux"),
             ("sweep.buffer", BUFFER_LIST),
             ("sweep.servers", "2,3,4,6,8,11,16,23,32,45,64,91,128,181"),
         ])
-        .usually(&[("blocks", "5")]),
+        .usually(&[("run.duration", "1s")]),
     Scene::new("recovery", "incast").with(&[
         ("cc", "reno"),
         ("rto", "linux"),
@@ -139,6 +138,8 @@ const SCENES: &[Scene] = &[
         ("cc", "reno"),
         ("rto", "fine"),
         ("servers", "47"),
+        ("block", "1MB"),
+        ("blocks", "100"),
         ("sweep.tick", "0ns,100us,1ms,10ms"),
     ]),
     Scene::new("thousands", "incast")
@@ -189,17 +190,12 @@ const ROWS: &[Row] = &[
         let outcomes = played.scene("blocks")?.outcomes(&[])?;
         let all = outcomes.iter().flat_map(|o| o.transfers.iter());
         let ms: Vec<f64> = all.map(|t| t.took.as_nanos() as f64 / 1e6).collect();
-        // 16 shares of 256 KiB take this long on the line.
-        let plain = 16.0 * 262_144.0 * 8.0 / LINE * 1e3;
-        let stalled: Vec<f64> = ms
-            .iter()
-            .map(|t| t - plain)
-            .filter(|late| *late > 150.0)
-            .collect();
-        let in_class = stalled.iter().filter(|late| **late % 200.0 <= 60.0).count();
+        // 16 shares of 256 KiB take 34 ms on the line, and the rest is waiting.
+        let stalled: Vec<f64> = ms.iter().copied().filter(|took| *took >= 200.0).collect();
+        let in_class = stalled.iter().filter(|took| **took % 200.0 <= 50.0).count();
         let measured = format!(
-            "{} of {} blocks took more than 150 ms longer than the line needs; {in_class} of them \
-             k x 200 ms and at most 60 ms",
+            "{} of {} blocks took 200 ms or more; {in_class} of them k x 200 ms and at most 50 ms, \
+             of which the line needs 34",
             stalled.len(),
             ms.len()
         );
@@ -288,9 +284,9 @@ const ROWS: &[Row] = &[
     Row::new("I8", |played| {
         let scene = played.scene("buffers")?;
         let of = |buffer: &str| onset(scene, &[("buffer", buffer)]);
-        let (small, large) = (of("64KiB")?, of("1MiB")?);
+        let (small, large) = (of("64p")?, of("1024p")?);
         let measured = format!(
-            "a megabyte carries {} servers where 64 KiB carry {}, in ports of so much more",
+            "a megabyte a port carries {} servers where 64 kB carry {}",
             number(large, ""),
             number(small, "")
         );
@@ -308,19 +304,13 @@ const ROWS: &[Row] = &[
         Ok(Finding::is(measured, fine >= 4.0 * coarse))
     }),
     Row::new("I12", |played| {
-        let scene = played.scene("collapse")?;
-        let goodput = scene.value(&[("rto", "fine"), ("servers", "47")], "goodput")?;
-        Ok(Finding::at_least(
-            "of the line with 47 servers",
-            goodput / LINE,
-            0.9,
-            "",
-        ))
+        let goodput = played.scene("tick")?.value(&[("tick", "0ns")], "goodput")?;
+        Ok(Finding::at_least("of the line with 47 servers", goodput / LINE, 0.9, ""))
     })
     .because(
-        "each block begins and ends with fewer than all servers sending, and a timeout of a \
-         millisecond at its end leaves the line idle; the text's blocks are 1 MB for all servers \
-         together, its kernel's ACKs are delayed, and it says full rate of a figure",
+        "a server whose retransmission was lost, too, waits at the end of a block for a timeout that \
+         has doubled, while the line idles; the buffer of the text's switch is not known, and with \
+         128 KiB ours has 915 Mb/s (docs/validation/incast.md)",
     ),
     Row::new("I13", |played| {
         let scene = played.scene("thousands")?;
@@ -401,15 +391,16 @@ fn onset(scene: &Scenery, at: &[(&str, &str)]) -> Told<f64> {
 
 fn phenomenon(played: &Played) -> Told<String> {
     let (best, worst) = extremes(&goodput(played, "linux")?);
-    let fine = played
-        .scene("collapse")?
-        .value(&[("rto", "fine"), ("servers", "47")], "goodput")?;
+    let fine = played.scene("tick")?.value(&[("tick", "0ns")], "goodput")?;
     let idle = played.scene("blocks")?.value(&[], "link.s0->h0.idle.1ms")?;
     Ok(format!(
-        "{} servers fill the line with {}, {} servers get {} through the same port: blocks wait for \
-         timeouts of 200 ms, and with 16 servers the client's port is idle in {} % of the \
-         milliseconds. With timeouts of microseconds 47 servers get {}.",
-        best.0,
+        "{} the line with {}, {} servers get {} through the same port: blocks wait for timeouts of \
+         200 ms, and with 16 servers the client's port is idle in {} % of the \
+         milliseconds. With timeouts of microseconds 47 servers get {} in blocks of 1 MB.",
+        match best.0 {
+            1.0 => "One server fills".to_owned(),
+            n => format!("{n} servers fill"),
+        },
         number(best.1, "bit/s"),
         worst.0,
         number(worst.1, "bit/s"),
