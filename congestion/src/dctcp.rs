@@ -6,7 +6,7 @@ use crate::control::{
 };
 use crate::slow_start::SlowStart;
 use crate::units::{ByteCount, Duration};
-use crate::window::{Window, segment};
+use crate::window::{Undone, Window, segment};
 
 /// One, in the fixed point of alpha: 2^-32 is the unit.
 const ONE: u64 = 1 << 32;
@@ -143,7 +143,9 @@ impl CongestionControl for Dctcp {
         self.window.timeout(consecutive, flow.flight_size / 2, flow);
     }
     fn on_spurious(&mut self, what: Spurious, _: &FlowView<'_>) {
-        self.window.undo(what);
+        if self.window.undo(what) == Undone::Restored {
+            self.config.slow_start.on_undo();
+        }
     }
     fn on_idle_restart(&mut self, _: Duration, restart_window: ByteCount, flow: &FlowView<'_>) {
         self.window.restart(restart_window, flow.mss);

@@ -13,7 +13,7 @@
 //! Left out is what Linux adds for a sender that paces, whose trains are longer.
 
 use crate::control::{AckSample, FlowView};
-use crate::hystart::{L_UNPACED, N_RTT_SAMPLE, rtt_thresh};
+use crate::hystart::{Ended, L_UNPACED, N_RTT_SAMPLE, rtt_thresh};
 use crate::units::{Duration, Instant};
 use crate::window::{Window, segment};
 
@@ -34,7 +34,9 @@ pub struct Hybrid {
     /// The least of the round's first samples, and how many there were.
     round_least: Duration,
     samples: u32,
-    done: bool,
+    /// There was a sign.
+    found: bool,
+    ended: Ended,
 }
 
 impl Hybrid {
@@ -46,18 +48,24 @@ impl Hybrid {
             train_end: Instant::ZERO,
             round_least: Duration::MAX,
             samples: 0,
-            done: false,
+            found: false,
+            ended: Ended::No,
         }
     }
 
     /// Whether the initial slow start is over.
     pub fn is_done(&self) -> bool {
-        self.done
+        self.found || self.ended != Ended::No
     }
 
     /// Congestion was seen, or the timer fired: it is over.
     pub fn finish(&mut self) {
-        self.done = true;
+        self.ended.finish();
+    }
+
+    /// The congestion told of last was none: all is as it was before.
+    pub fn resume(&mut self) {
+        self.ended.resume();
     }
 
     /// One ACK in slow start: the window grows by what it acknowledges, eight segments at most, and
@@ -82,14 +90,16 @@ impl Hybrid {
             }
         }
         let looked_at = window.cwnd() >= mss * LOW_WINDOW && self.least != Duration::MAX;
-        if looked_at && (self.is_long_train(flow.now) || self.is_late()) {
-            self.done = true;
+        // What SACK had reported before came in acknowledgements of this train that nobody shows.
+        let unbroken = ack.acked > ack.delivered;
+        if looked_at && (self.is_long_train(flow.now, unbroken) || self.is_late()) {
+            self.found = true;
             window.end_slow_start();
         }
     }
 
-    fn is_long_train(&mut self, now: Instant) -> bool {
-        if now.since(self.train_end) > TRAIN_GAP {
+    fn is_long_train(&mut self, now: Instant, unbroken: bool) -> bool {
+        if now.since(self.train_end) > TRAIN_GAP && !unbroken {
             return false;
         }
         self.train_end = now;
@@ -172,6 +182,27 @@ mod tests {
         let mut rig = Rig::new(100);
         assert_eq!(rig.round(30, 2_001, 20_000), 30);
         assert_eq!(rig.round(30, 2_000, 20_000), 6);
+    }
+
+    /// A packet that was late, or lost: the ACK that fills its hole follows many that are duplicates.
+    #[test]
+    fn a_hole_does_not_end_the_train() {
+        for (before, ends) in [(0, false), (4, true)] {
+            let mut rig = Rig::new(100);
+            rig.round(20, 500, 20_000);
+            assert!(!rig.hybrid.is_done());
+            rig.round(10, 500, 20_000);
+            let ack = AckSample {
+                acked: MSS * (1 + before),
+                delivered: MSS,
+                rtt: Some(Duration::from_millis(20)),
+                ..AckSample::default()
+            };
+            // 15 ms after the round began.
+            let flow = FlowView::new(rig.now, MSS, &rig.est);
+            rig.hybrid.on_ack(&mut rig.window, &ack, &flow);
+            assert_eq!(rig.hybrid.is_done(), ends);
+        }
     }
 
     /// The paper's section 4.2, with the bounds of Linux and RFC 9406: 4 to 16 ms.

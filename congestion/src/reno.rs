@@ -8,7 +8,7 @@ use crate::control::{
 };
 use crate::slow_start::SlowStart;
 use crate::units::{ByteCount, Duration};
-use crate::window::Window;
+use crate::window::{Undone, Window};
 
 /// What becomes of the window when a recovery without SACK ends (RFC 6582 section 3.2 step 3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,7 +79,9 @@ impl CongestionControl for Reno {
         self.window.timeout(consecutive, flow.flight_size / 2, flow);
     }
     fn on_spurious(&mut self, what: Spurious, _: &FlowView<'_>) {
-        self.window.undo(what);
+        if self.window.undo(what) == Undone::Restored {
+            self.slow_start.on_undo();
+        }
     }
     fn on_idle_restart(&mut self, _: Duration, restart_window: ByteCount, flow: &FlowView<'_>) {
         self.window.restart(restart_window, flow.mss);

@@ -76,6 +76,15 @@ impl SlowStart {
         }
     }
 
+    /// The congestion told of last was none: the initial slow start goes on, if it was that.
+    pub fn on_undo(&mut self) {
+        match self {
+            Self::HyStart(h) => h.resume(),
+            Self::Hybrid(h) => h.resume(),
+            Self::Standard { .. } => {}
+        }
+    }
+
     fn limit(&self) -> u32 {
         match self {
             Self::Standard { limit } => (*limit).max(1),
@@ -119,6 +128,27 @@ mod tests {
             flow.ca_state = state;
             SlowStart::Standard { limit }.on_ack(&mut w, &ack, &flow);
             assert_eq!(w.cwnd(), MSS * (10 + grown), "L = {limit} in {state:?}");
+        }
+    }
+
+    /// RFC 9438 section 4.9: what a spurious event has changed is restored, and of several only what
+    /// the last one has.
+    #[test]
+    fn the_watch_goes_on_after_congestion_that_was_none() {
+        let is_on = |s: &SlowStart| match s {
+            SlowStart::HyStart(h) => h.phase() == Phase::SlowStart,
+            SlowStart::Hybrid(h) => !h.is_done(),
+            SlowStart::Standard { .. } => unreachable!(),
+        };
+        for mut s in [SlowStart::HYSTART, SlowStart::HYBRID] {
+            s.on_congestion();
+            assert!(!is_on(&s));
+            s.on_undo();
+            assert!(is_on(&s));
+            s.on_congestion();
+            s.on_congestion();
+            s.on_undo();
+            assert!(!is_on(&s));
         }
     }
 

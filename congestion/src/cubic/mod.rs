@@ -251,6 +251,7 @@ impl CongestionControl for Cubic {
             self.curve = before;
             self.fraction = 0;
             self.last = flow.now;
+            self.slow_start.on_undo();
         }
     }
     fn on_idle_restart(&mut self, _: Duration, restart_window: ByteCount, flow: &FlowView<'_>) {
