@@ -13,7 +13,7 @@
 //! Left out is what Linux adds for a sender that paces, whose trains are longer.
 
 use crate::control::{AckSample, FlowView};
-use crate::hystart::{Ended, L_UNPACED, N_RTT_SAMPLE, rtt_thresh};
+use crate::hystart::{L_UNPACED, N_RTT_SAMPLE, rtt_thresh};
 use crate::units::{Duration, Instant};
 use crate::window::{Window, segment};
 
@@ -37,6 +37,31 @@ pub struct Hybrid {
     /// There was a sign.
     found: bool,
     ended: Ended,
+}
+
+/// Whether congestion has ended the initial slow start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    No,
+    /// The last one did, which may turn out to be none.
+    Last,
+    /// One before the last.
+    Before,
+}
+
+impl Ended {
+    fn finish(&mut self) {
+        *self = match self {
+            Self::No => Self::Last,
+            Self::Last | Self::Before => Self::Before,
+        };
+    }
+
+    fn resume(&mut self) {
+        if *self == Self::Last {
+            *self = Self::No;
+        }
+    }
 }
 
 impl Hybrid {

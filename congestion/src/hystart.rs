@@ -34,7 +34,6 @@ pub struct HyStart {
     last_round_min_rtt: Option<Duration>,
     current_round_min_rtt: Option<Duration>,
     rtt_sample_count: u32,
-    ended: Ended,
 }
 
 /// Where HyStart++ stands.
@@ -53,31 +52,6 @@ pub enum Phase {
     Done,
 }
 
-/// Whether congestion has ended the initial slow start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
-    No,
-    /// The last one did, which may turn out to be none.
-    Last,
-    /// One before the last.
-    Before,
-}
-
-impl Ended {
-    pub(crate) fn finish(&mut self) {
-        *self = match self {
-            Self::No => Self::Last,
-            Self::Last | Self::Before => Self::Before,
-        };
-    }
-
-    pub(crate) fn resume(&mut self) {
-        if *self == Self::Last {
-            *self = Self::No;
-        }
-    }
-}
-
 impl HyStart {
     /// HyStart++ for a sender that paces (L is then unlimited) or does not (L = 8).
     pub const fn new(paced: bool) -> Self {
@@ -87,27 +61,18 @@ impl HyStart {
             last_round_min_rtt: None,
             current_round_min_rtt: None,
             rtt_sample_count: 0,
-            ended: Ended::No,
         }
     }
 
     /// Where it stands.
     pub fn phase(&self) -> Phase {
-        match self.ended {
-            Ended::No => self.phase,
-            Ended::Last | Ended::Before => Phase::Done,
-        }
+        self.phase
     }
 
     /// Congestion was seen, or the timer fired: the initial slow start is over
     /// (RFC 9406 section 4.2).
     pub fn finish(&mut self) {
-        self.ended.finish();
-    }
-
-    /// The congestion told of last was none: all is as it was before (RFC 9438 section 4.9).
-    pub fn resume(&mut self) {
-        self.ended.resume();
+        self.phase = Phase::Done;
     }
 
     /// One ACK in slow start: rounds, RTT watch and growth of RFC 9406 section 4.2.
