@@ -560,7 +560,8 @@ mod tests {
             [[traffic]]
             name = "mesh"
             kind = "node-mesh"
-            rate = 50
+            rate = 20
+            reply = "1kB"
             [[traffic]]
             name = "burst"
             kind = "on-off"

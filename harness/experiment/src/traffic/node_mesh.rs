@@ -471,9 +471,11 @@ mod tests {
             ("socket_buffer", "32KiB"),
         ];
         let ran = slow(6, mesh(&knobs));
-        // A backlog fills other ports for a moment; only the slow link does so for long.
+        // A backlog fills other ports for a moment; only the slow link does so for long. What h1 sends
+        // itself waits for acknowledgements that come over it.
         let long = |s: &AppSpan| s.until(ran.now).since(s.began) > Duration::from_millis(20);
-        let spans: Vec<AppSpan> = spans(&ran).into_iter().filter(long).collect();
+        let all = spans(&ran).into_iter().filter(long);
+        let spans: Vec<AppSpan> = all.filter(|s| s.host != HostId(1)).collect();
         let server = SpanKind::BusyDistPort(Process::Server);
         let stalls: Vec<&AppSpan> = spans.iter().filter(|s| s.kind == server).collect();
         assert!(!stalls.is_empty());

@@ -63,11 +63,12 @@ fn length(run: &RunOutcome, span: &AppSpan) -> f64 {
     span.until(end).since(span.began).as_nanos() as f64
 }
 
-/// The long suspensions of servers.
+/// The long suspensions of servers by the port to the slow way's node.
 fn stalls(run: &RunOutcome) -> Vec<&AppSpan> {
     let server = SpanKind::BusyDistPort(Process::Server);
     let spans = run.spans.iter().filter(|span| span.kind == server);
-    spans.filter(|span| length(run, span) > LONG).collect()
+    let lost = spans.filter(|span| span.peer == Some(LOST));
+    lost.filter(|span| length(run, span) > LONG).collect()
 }
 
 /// The time without a reply from the node of a stall to another, around the middle of the stall, in
