@@ -531,7 +531,8 @@ async fn chunks_and_slices_are_one_stream() {
         }
     }
     assert_eq!(at as usize, total);
-    assert!(waited > 0 && shared > 10, "{waited} {shared}");
+    // How many of each depends on when the reader runs.
+    assert!(waited > 0 && shared > 0, "{waited} {shared}");
     drop(write);
     timeout(LONG, reader).await.unwrap().unwrap();
 }
