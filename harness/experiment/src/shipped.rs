@@ -23,7 +23,6 @@ macro_rules! shipped {
 /// All of them.
 pub const ALL: &[Shipped] = shipped![
     "busy-port",
-    "ce-merging",
     "dctcp-queue",
     "dumbbell",
     "enobufs",
