@@ -275,6 +275,12 @@ impl AckState {
         self.owed == Owed::Now
     }
 
+    /// Whether an older acknowledgement is owed ([`Self::take_past`]).
+    #[inline]
+    pub(crate) fn has_past(&self) -> bool {
+        self.past.as_ref().is_some_and(|past| !past.acks.is_empty())
+    }
+
     /// The next acknowledgement of the past, to leave before anything else.
     pub(crate) fn take_past(&mut self) -> Option<PastAck> {
         let Past { acks, .. } = self.past.as_deref_mut()?;

@@ -69,11 +69,16 @@ impl<T: TcpTypes> Connection<T> {
 
     /// If the first segment was sent in vain once more: a path that lets nothing that big pass is
     /// believed in, the user hears of it at R1, and at R2 it is over (RFC 9293 section 3.8.3).
+    #[inline]
     pub(super) fn look_for_progress(&mut self, now: Instant) {
         let more = u32::from(self.snd.take_sent_in_vain());
-        if more == 0 {
-            return;
+        if more > 0 {
+            self.lose_patience(more, now);
         }
+    }
+
+    #[cold]
+    fn lose_patience(&mut self, more: u32, now: Instant) {
         let (retries, time) = (self.config.data_retries, self.config.data_retry_time);
         if self.snd.is_hopeless(retries, time, now) {
             self.finish(CloseReason::TimedOut, now);
@@ -106,10 +111,15 @@ impl<T: TcpTypes> Connection<T> {
 
     /// A connection that the user has let go of does not wait for its peer for ever. Half-closed
     /// by a user who reads on, it may.
+    #[inline]
     pub(super) fn limit_orphan(&mut self, now: Instant) {
-        if !self.orphan {
-            return;
+        if self.orphan {
+            self.limit_orphan_now(now);
         }
+    }
+
+    #[cold]
+    fn limit_orphan_now(&mut self, now: Instant) {
         let limit = match self.state {
             State::FinWait1 | State::Closing | State::LastAck => self.config.orphan_stall,
             State::FinWait2 => self.config.fin_wait_2,

@@ -108,28 +108,46 @@ impl OfferedWindow {
     /// The right edge that could be offered now, with RCV.NXT at stream offset `nxt` and the user
     /// having read up to `read`.
     /// And the most that would be offered with an empty buffer.
+    #[inline]
     fn candidate(&mut self, nxt: u64, read: u64, mss: u64, now: Instant) -> (u64, u64) {
         let held = nxt.saturating_sub(read);
         let free = self.capacity.saturating_sub(held);
-        let limit = match &mut self.policy {
-            Some(policy) => match policy.limit(ByteCount::new(free), now).get() {
-                0 => 0,
-                limit => limit.max(self.granule()),
-            },
+        let limit = match self.policy {
+            Some(_) => self.limit_by_policy(free, now),
             None => self.clamp,
         };
         // Nor more than the field can say.
-        let most = self.clamp.min(u64::from(u16::MAX) << self.shift);
-        let edge = nxt + free.min(limit).min(most);
+        let most = limit.min(self.field_max());
+        let edge = nxt + free.min(most);
         // Silly-window avoidance (RFC 9293 section 3.8.6.2.2): move by a segment or half the
         // buffer (of what there is to offer at most), or not at all; nor by less than can be told.
-        let ceiling = self.clamp.min(limit).min(self.capacity);
+        let ceiling = limit.min(self.capacity);
         let step = mss.min(ceiling / 2).max(self.granule());
         if edge >= self.right_edge + step {
             (edge, ceiling)
         } else {
             (self.right_edge, ceiling)
         }
+    }
+
+    /// What the policy admits, at most the clamp.
+    #[cold]
+    fn limit_by_policy(&mut self, free: u64, now: Instant) -> u64 {
+        let granule = self.granule();
+        let limit = match &mut self.policy {
+            Some(policy) => match policy.limit(ByteCount::new(free), now).get() {
+                0 => 0,
+                limit => limit.max(granule),
+            },
+            None => self.clamp,
+        };
+        limit.min(self.clamp)
+    }
+
+    /// The most that the window field can say.
+    #[inline]
+    fn field_max(&self) -> u64 {
+        u64::from(u16::MAX) << self.shift
     }
 
     /// The value of the window field, and the edge moves. `scaled`: not on a SYN.
@@ -149,10 +167,10 @@ impl OfferedWindow {
         // of memory: never more than a granule beyond the buffer. There, the edge on the wire
         // moves left by less than a granule, and what was offered is still accepted
         // (RFC 7323 section 2.4).
-        let promised = self.right_edge.saturating_sub(nxt);
         let mut field = window >> shift;
-        let rounded_up = nxt + ((field + 1) << shift);
-        if (field << shift) < promised && rounded_up < read + self.capacity + (1 << shift) {
+        if nxt + (field << shift) < self.right_edge
+            && nxt + ((field + 1) << shift) < read + self.capacity + (1 << shift)
+        {
             field += 1;
         }
         let field = field.min(u64::from(u16::MAX));

@@ -42,7 +42,7 @@ use crate::recovery::{AbsSeq, Sender};
 use crate::rng::Rng;
 use crate::sparse::Sparse;
 use crate::trace::{TraceEvent, TraceSink};
-use crate::wire::{Ecn, IpHeader, Seq, TcpHeader};
+use crate::wire::{Ecn, IpHeader, PlainHeader, PlainSegment, Seq, TcpHeader};
 use acknowledge::AckState;
 use ecn::EcnState;
 use ends::Ends;
@@ -59,7 +59,7 @@ use std::cmp::Ordering;
 use std::fmt::{self, Debug};
 use std::hint::black_box;
 use std::mem::offset_of;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::sync::Arc;
 use timers::Timers;
@@ -152,6 +152,8 @@ pub struct Connection<T: TcpTypes> {
     lacks: Lack,
     /// The persist timer fired: send what the window admits, or one byte.
     probe_window: bool,
+    /// The window admits no more after what left last.
+    fills_window: bool,
     /// The user will neither send nor read any more.
     orphan: bool,
     challenge_due: bool,
@@ -271,6 +273,7 @@ impl<T: TcpTypes> Connection<T> {
             },
             lacks: Lack::Nothing,
             probe_window: false,
+            fills_window: false,
             probe_sent: Sparse::NONE,
             pace_at: Sparse::NONE,
             irs: Seq(0),
@@ -325,10 +328,9 @@ impl<T: TcpTypes> Connection<T> {
         tcp: &TcpHeader,
         payload: <T::Recv as RecvBuffer>::Payload<'_>,
     ) {
-        black_box(self.bring_in());
-        if payload.len() == 0 {
-            // An ACK: the sender will be needed, and not as with data a little of it.
-            black_box(self.snd.bring_in());
+        let plain = PlainHeader::of(tcp);
+        if tcp.options.sack.is_empty() && self.predicts(now, &plain, payload.len()) {
+            return self.on_predicted(now, ecn, &plain, payload);
         }
         self.traffic.segments_in += 1;
         match self.state {
@@ -352,22 +354,28 @@ impl<T: TcpTypes> Connection<T> {
     /// Reads a word of each cache line that a segment touches, one after the other as the fields
     /// are declared. Of many connections each one is out of the cache when its next segment comes.
     /// Read all at once, its lines come from memory all at the same time; each where it is needed,
-    /// one after the other. What is read is of no use, but must be used ([`black_box`]), lest the
-    /// compiler leave the reading out.
-    #[inline]
-    fn bring_in(&self) -> u64 {
-        self.last_received.as_nanos()
-            ^ self.window.wnd
-            ^ self.offered.right_edge()
-            ^ u64::from(self.peer_fin.is_some())
-            ^ u64::from(self.ecn.in_use())
-            ^ u64::from(self.pace_at.is_some())
-            ^ u64::from(self.ack.is_due())
-            ^ u64::from(self.ends.local_port ^ self.ends.remote_port)
-            ^ self.timers.next().as_nanos()
-            ^ self.traffic.segments_in
-            ^ u64::from(self.ooo.is_empty())
-            ^ self.snd.una()
+    /// one after the other.
+    #[inline(never)]
+    pub(crate) fn bring_in(&self, payload_len: usize) {
+        // What is read is of no use, but must be used, lest the compiler leave the reading out.
+        black_box(
+            self.last_received.as_nanos()
+                ^ self.window.wnd
+                ^ self.offered.right_edge()
+                ^ u64::from(self.peer_fin.is_some())
+                ^ u64::from(self.ecn.in_use())
+                ^ u64::from(self.pace_at.is_some())
+                ^ u64::from(self.ack.is_due())
+                ^ u64::from(self.ends.local_port ^ self.ends.remote_port)
+                ^ self.timers.next().as_nanos()
+                ^ self.traffic.segments_in
+                ^ u64::from(self.ooo.is_empty())
+                ^ self.snd.una(),
+        );
+        if payload_len == 0 {
+            // An ACK: the sender will be needed, and not as with data a little of it.
+            black_box(self.snd.bring_in());
+        }
     }
 
     /// The device refused `tcp`, a header that [`poll_transmit`](Self::poll_transmit) gave, with
@@ -439,7 +447,7 @@ impl<T: TcpTypes> Connection<T> {
         now: Instant,
     ) -> Option<(IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>)> {
         let mut out = Output::default();
-        let Made = self.output(now, &mut out)?;
+        self.output(now, &mut out)?;
         Some(self.packet(out))
     }
 
@@ -449,15 +457,69 @@ impl<T: TcpTypes> Connection<T> {
         &mut self,
         out: Output,
     ) -> (IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>) {
+        let payload = out.payload.clone();
         self.traffic.segments_out += 1;
-        let ip = IpHeader {
+        (
+            self.packet_header(&out),
+            out.tcp,
+            self.send_buf.view(payload),
+        )
+    }
+
+    /// The header of its packet.
+    #[inline]
+    pub(crate) fn packet_header(&self, out: &Output) -> IpHeader {
+        IpHeader {
             src: self.ends.local,
             dst: self.ends.remote,
             ecn: out.ecn,
             dscp: self.dscp,
             hop_limit: self.config.hop_limit,
+        }
+    }
+
+    /// The headers of what [`output`](Self::output) made, if nothing of them is rare.
+    #[inline]
+    pub(crate) fn plain(&self, out: &Output) -> Option<PlainSegment> {
+        let (IpAddr::V4(src), IpAddr::V4(dst)) = (&self.ends.local, &self.ends.remote) else {
+            return None;
         };
-        (ip, out.tcp, self.send_buf.view(out.payload))
+        if !PlainHeader::is_all_of(&out.tcp) {
+            return None;
+        }
+        Some(PlainSegment {
+            src: *src,
+            dst: *dst,
+            tcp: PlainHeader::of(&out.tcp),
+            ecn: out.ecn,
+            dscp: self.dscp,
+            hop_limit: self.config.hop_limit,
+        })
+    }
+
+    /// Its payload: it leaves.
+    #[inline]
+    pub(crate) fn payload(&mut self, out: &Output) -> <T::Send as SendBuffer>::View<'_> {
+        self.traffic.segments_out += 1;
+        self.send_buf.view(out.payload.clone())
+    }
+
+    /// There is nothing any more that it could do.
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(self.state, State::Closed(_))
+    }
+
+    /// Whether [`poll_event`](Self::poll_event) has something.
+    #[inline]
+    pub(crate) fn has_events(&self) -> bool {
+        self.events.any()
+    }
+
+    /// Whether all there is to tell is that there is something to read; then that is told.
+    #[inline]
+    pub(crate) fn take_readable_alone(&mut self) -> bool {
+        self.events.take_readable_alone()
     }
 
     /// The next thing to tell the user.

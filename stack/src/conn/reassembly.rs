@@ -110,6 +110,12 @@ impl Reassembly {
         self.disorder.as_ref().is_none_or(|d| d.held.is_empty())
     }
 
+    /// Whether there is anything to report of what came out of order or twice.
+    #[inline]
+    pub(crate) fn has_disorder(&self) -> bool {
+        self.disorder.is_some()
+    }
+
     /// How many bytes beyond RCV.NXT are held.
     pub fn bytes(&self) -> u64 {
         self.disorder.as_ref().map_or(0, |d| d.bytes)

@@ -458,8 +458,9 @@ pub(super) struct EventSet {
 }
 
 impl EventSet {
-    pub(super) fn pop(&mut self, state: State) -> Option<Event> {
-        use std::mem::take;
+    /// Whether there is anything to tell.
+    #[inline]
+    pub(super) fn any(&self) -> bool {
         let Self {
             connected,
             readable,
@@ -470,7 +471,22 @@ impl EventSet {
             closed,
         } = *self;
         let soft = soft_error.is_some();
-        if !(connected | readable | writable | urgent | peer_closed | soft | closed) {
+        connected | readable | writable | urgent | peer_closed | soft | closed
+    }
+
+    #[inline]
+    pub(super) fn take_readable_alone(&mut self) -> bool {
+        let readable = std::mem::take(&mut self.readable);
+        if readable && self.any() {
+            self.readable = true;
+            return false;
+        }
+        readable
+    }
+
+    pub(super) fn pop(&mut self, state: State) -> Option<Event> {
+        use std::mem::take;
+        if !self.any() {
             return None;
         }
         if take(&mut self.connected) {

@@ -6,6 +6,7 @@
 
 use super::table::{Entry, Table};
 use crate::siphash::SipKey;
+use crate::wire::PlainSegment;
 use core::fmt;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -186,9 +187,27 @@ impl LastFound {
     /// [`Demux::lookup`], remembering the answer.
     #[inline]
     pub(super) fn look_up(&mut self, demux: &Demux, tuple: &FourTuple) -> Option<u32> {
-        let Some(key) = V4::of(tuple, 0) else {
-            return demux.lookup(tuple);
+        match V4::of(tuple, 0) {
+            Some(key) => self.find(demux, key),
+            None => demux.lookup(tuple),
+        }
+    }
+
+    /// The same for the connection of a plain segment that came.
+    #[inline]
+    pub(super) fn look_up_plain(&mut self, demux: &Demux, segment: &PlainSegment) -> Option<u32> {
+        let ports = u32::from(segment.tcp.dst_port) << 16 | u32::from(segment.tcp.src_port);
+        let key = V4 {
+            ports,
+            remote: segment.src.to_bits(),
+            local: segment.dst.to_bits(),
+            index: 0,
         };
+        self.find(demux, key)
+    }
+
+    #[inline]
+    fn find(&mut self, demux: &Demux, key: V4) -> Option<u32> {
         if self.0.same(&key) && !self.0.is_empty() {
             return Some(self.0.index);
         }

@@ -18,6 +18,11 @@ pub(super) struct Events {
 
 impl Events {
     #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    #[inline]
     pub(super) fn push(&mut self, event: EndpointEvent) {
         if self.first.is_none() {
             self.first = Some(event);

@@ -28,7 +28,7 @@ mod strangers;
 mod table;
 pub mod wheel;
 
-use crate::buffer::RecvBuffer;
+use crate::buffer::{Payload, RecvBuffer};
 use crate::config::{ConfigError, TcpConfig};
 use crate::conn::state::State;
 use crate::conn::{Connection, Event, TcpTypes};
@@ -37,7 +37,7 @@ use crate::memory::{Ledger, MemoryLimit, MemoryStats, Need};
 use crate::rng::Rng;
 use crate::sparse::Sparse;
 use crate::trace::TraceSink;
-use crate::wire::{Flags, IpHeader, TcpHeader};
+use crate::wire::{Flags, IpHeader, PlainSegment, TcpHeader};
 use challenge::{ChallengeLimit, EndpointBudget, Verdict};
 use cookies::Cookies;
 use demux::{Demux, FourTuple, LastFound};
@@ -47,7 +47,7 @@ use listen::Listener;
 use metrics::{MetricsCache, MetricsConfig};
 use narrows_congestion::Instant;
 use paths::{News, Paths};
-use places::{LAST, Slots};
+use places::{LAST, NOT_QUEUED, Slots};
 use ports::EphemeralPorts;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -202,10 +202,16 @@ pub struct Endpoint<T: TcpTypes> {
     news: News,
     /// Whether there are strays, which are in the box.
     has_strays: bool,
+    /// Nothing follows what the first of those that may have something to send gave last, and nothing
+    /// has happened to a connection since.
+    finished: bool,
     events: Events,
     wheel: TimerWheel,
     slots: Slots<T>,
 }
+
+/// With more connections than this each one is out of the cache when its next packet comes.
+const MANY: usize = 1_000;
 
 /// What few packets touch of an endpoint with one connection.
 struct Few<T: TcpTypes> {
@@ -273,6 +279,7 @@ impl<T: TcpTypes> Endpoint<T> {
             few: Box::new(few),
             first_dirty: LAST,
             last_dirty: LAST,
+            finished: false,
             last_found: LastFound::NONE,
             last_input: Sparse::NONE,
             news: News::default(),
@@ -390,8 +397,37 @@ impl<T: TcpTypes> Endpoint<T> {
         Ok(self.id(slot))
     }
 
-    /// A packet arrived whose checksums are good.
+    /// As [`handle_packet`](Self::handle_packet), of a packet with nothing rare in its headers.
     #[inline]
+    pub fn handle_plain(
+        &mut self,
+        now: Instant,
+        segment: &PlainSegment,
+        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+    ) {
+        if self.slots.len() <= MANY
+            && let Some(slot) = self.last_found.look_up_plain(&self.few.demux, segment)
+            && let Some(s) = self.slots.get_mut(slot as usize)
+            && let Some(conn) = s.conn.as_mut()
+            && conn.predicts(now, &segment.tcp, payload.len())
+        {
+            conn.on_predicted(now, segment.ecn, &segment.tcp, payload);
+            self.last_input = Sparse::some(slot);
+            if conn.has_events() {
+                self.few.tell_user(s, slot, &mut self.events);
+            }
+            self.finished = false;
+            if s.next_dirty == NOT_QUEUED {
+                s.next_dirty = LAST;
+                self.append_dirty(slot);
+            }
+            return;
+        }
+        let (ip, tcp) = (segment.ip_header(), segment.tcp.header());
+        self.handle_packet(now, &ip, &tcp, payload);
+    }
+
+    /// A packet arrived whose checksums are good.
     pub fn handle_packet(
         &mut self,
         now: Instant,
@@ -403,11 +439,10 @@ impl<T: TcpTypes> Endpoint<T> {
             local: SocketAddr::new(ip.dst, tcp.dst_port),
             remote: SocketAddr::new(ip.src, tcp.src_port),
         };
+        let many = self.slots.len() > MANY;
         if let Some(slot) = self.last_found.look_up(&self.few.demux, &tuple)
-            && let Some(conn) = self
-                .slots
-                .get_mut(slot as usize)
-                .and_then(|s| s.conn.as_mut())
+            && let Some(s) = self.slots.get_mut(slot as usize)
+            && let Some(conn) = s.conn.as_mut()
         {
             if conn.state() == State::TimeWait
                 // What a listener would admit: a SYN that opens nothing must not end TIME-WAIT.
@@ -419,6 +454,9 @@ impl<T: TcpTypes> Endpoint<T> {
                 self.on_new_incarnation(now, slot, tuple, ListenerId(id), tcp, payload);
                 return;
             }
+            if many {
+                conn.bring_in(payload.len());
+            }
             conn.handle_segment(now, ip.ecn, tcp, payload);
             if conn.owes_challenge()
                 && self.few.challenge.take(now, &mut self.few.rng) == Verdict::Suppress
@@ -426,7 +464,14 @@ impl<T: TcpTypes> Endpoint<T> {
                 conn.forget_challenge();
             }
             self.last_input = Sparse::some(slot);
-            self.after_input(slot);
+            if conn.has_events() {
+                self.few.tell_user(s, slot, &mut self.events);
+            }
+            self.finished = false;
+            if s.next_dirty == NOT_QUEUED {
+                s.next_dirty = LAST;
+                self.append_dirty(slot);
+            }
             return;
         }
         self.on_stranger(now, tuple, ip, tcp, payload);
@@ -485,7 +530,14 @@ impl<T: TcpTypes> Endpoint<T> {
         self.wheel.next_deadline()
     }
 
+    /// Whether [`poll_event`](Self::poll_event) has something.
+    #[inline]
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// The next thing to tell the user.
+    #[inline]
     pub fn poll_event(&mut self) -> Option<EndpointEvent> {
         self.events.pop()
     }

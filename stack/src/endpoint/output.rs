@@ -1,10 +1,11 @@
 //! What leaves: the next packet, whose it is, and where it goes.
 
 use super::Endpoint;
+use super::places::{LAST, NOT_QUEUED};
 use crate::buffer::SendBuffer;
-use crate::conn::{Made, Output, TcpTypes};
+use crate::conn::{Connection, Made, Output, TcpTypes};
 use crate::sparse::Sparse;
-use crate::wire::{IpHeader, TcpHeader};
+use crate::wire::{Headers, IpHeader, TcpHeader};
 use narrows_congestion::{ByteCount, Instant};
 use std::net::IpAddr;
 
@@ -65,6 +66,28 @@ impl<T: TcpTypes> Endpoint<T> {
         }
     }
 
+    /// As [`poll_transmit`](Self::poll_transmit): what `make` makes of the packet.
+    #[inline]
+    pub fn transmit<R>(
+        &mut self,
+        now: Instant,
+        make: impl FnOnce(Headers<'_>, <T::Send as SendBuffer>::View<'_>) -> R,
+    ) -> Option<R> {
+        if self.has_strays
+            && let Some((ip, tcp)) = self.next_stray()
+        {
+            return Some(make(Headers::Any(&ip, &tcp), self.few.empty.view(0..0)));
+        }
+        let mut out = Output::default();
+        self.next_conn(now, 0, &mut out, |_, conn, out| match conn.plain(out) {
+            Some(plain) => make(Headers::Plain(plain), conn.payload(out)),
+            None => {
+                let ip = conn.packet_header(out);
+                make(Headers::Any(&ip, &out.tcp), conn.payload(out))
+            }
+        })
+    }
+
     /// Writes the packet that leaves next into `out`, which is blank: at most `max` bytes of
     /// payload where that is more than a segment.
     #[inline]
@@ -74,29 +97,90 @@ impl<T: TcpTypes> Endpoint<T> {
         max: u64,
         out: &mut Output,
     ) -> Option<NextOutput> {
-        if self.has_strays {
-            if let Some((ip, tcp)) = self.few.stray.pop_front() {
-                out.tcp = tcp;
-                return Some(NextOutput::Stray(ip));
-            }
-            self.has_strays = false;
+        if self.has_strays
+            && let Some((ip, tcp)) = self.next_stray()
+        {
+            out.tcp = tcp;
+            return Some(NextOutput::Stray(ip));
         }
-        loop {
+        self.next_conn(now, max, out, |slot, _, _| NextOutput::Conn(slot))
+    }
+
+    #[cold]
+    fn next_stray(&mut self) -> Option<(IpHeader, TcpHeader)> {
+        let stray = self.few.stray.pop_front();
+        self.has_strays = stray.is_some();
+        stray
+    }
+
+    /// The next packet of a connection: `made` is told of it, with the connection and its slot.
+    #[inline]
+    fn next_conn<R>(
+        &mut self,
+        now: Instant,
+        max: u64,
+        out: &mut Output,
+        made: impl FnOnce(u32, &mut Connection<T>, &Output) -> R,
+    ) -> Option<R> {
+        while self.first_dirty != LAST {
             let slot = self.first_dirty;
-            let s = self.slots.get_mut(slot as usize)?;
+            let s = &mut self.slots[slot as usize];
             if s.news != self.news {
                 self.few.tell_news(s, self.news, now);
+                self.finished = false;
             }
-            let Some(conn) = s.conn.as_mut() else {
-                self.pop_dirty();
-                continue;
+            let next = match s.conn.as_mut() {
+                None => None,
+                Some(_) if self.finished => None,
+                Some(conn) if max == 0 => conn.output(now, out),
+                Some(conn) => conn.output_burst(now, max, out),
             };
-            if let Some(Made) = conn.output_burst(now, max, out) {
-                return Some(NextOutput::Conn(slot));
+            match (next, s.conn.as_mut()) {
+                (Some(next), Some(conn)) => {
+                    if next == Made::Last {
+                        self.finished = true;
+                    }
+                    return Some(made(slot, conn, out));
+                }
+                (_, Some(conn)) if conn.is_closed() => {
+                    self.settle_first();
+                    self.settle_closed(slot, now);
+                }
+                _ => self.settle_first(),
             }
-            self.pop_dirty();
-            self.settle(slot, now);
         }
+        None
+    }
+
+    /// The first connection that had something to send has nothing more for now: its events and its
+    /// timer.
+    #[inline]
+    fn settle_first(&mut self) {
+        let slot = self.first_dirty;
+        let s = &mut self.slots[slot as usize];
+        if std::mem::take(&mut self.finished)
+            && let Some(conn) = s.conn.as_mut()
+        {
+            conn.on_last_sent();
+        }
+        self.first_dirty = std::mem::replace(&mut s.next_dirty, NOT_QUEUED);
+        if s.conn.as_ref().is_some_and(Connection::has_events) {
+            self.few.tell_user(s, slot, &mut self.events);
+        }
+        match s.conn.as_ref().and_then(Connection::poll_timeout) {
+            Some(at) => self.wheel.arm(slot, at),
+            None => self.wheel.cancel(slot),
+        }
+    }
+
+    /// Whether [`poll_transmit`](Self::poll_transmit) has nothing, for certain. To be asked when the
+    /// last packet that it gave has left.
+    #[inline]
+    pub fn is_dry(&mut self) -> bool {
+        if self.finished {
+            self.settle_first();
+        }
+        self.first_dirty == LAST && !self.has_strays
     }
 
     /// Payload of the segments into which a device cuts `next`.
@@ -131,7 +215,7 @@ impl<T: TcpTypes> Endpoint<T> {
         if !conn.owes_disorder_ack() {
             return None;
         }
-        let Made = conn.output(now, out)?;
+        conn.output(now, out)?;
         Some(NextOutput::Conn(slot))
     }
 }

@@ -1,10 +1,11 @@
 //! Where connections are kept: slots, who has something to send, what happened, when they end.
 
 use super::demux::{FourTuple, LastFound};
+use super::events::Events;
 use super::metrics::PathMetrics;
 use super::places::{LAST, NOT_QUEUED, Place, Slot};
-use super::{ConnId, Endpoint, EndpointEvent, ListenerId};
-use crate::conn::state::{CloseReason, State};
+use super::{ConnId, Endpoint, EndpointEvent, Few, ListenerId};
+use crate::conn::state::CloseReason;
 use crate::conn::{Connection, Event, Opening, TcpTypes};
 use crate::fast_open::{FastOpenStatus, Finding};
 use narrows_congestion::{ByteCount, CongestionControl, Instant};
@@ -21,10 +22,16 @@ impl<T: TcpTypes> Endpoint<T> {
     /// The connection in `slot` may have something to send.
     pub(super) fn touch(&mut self, slot: u32) {
         let s = &mut self.slots[slot as usize];
-        if s.next_dirty != NOT_QUEUED {
-            return;
+        self.finished = false;
+        if s.next_dirty == NOT_QUEUED {
+            s.next_dirty = LAST;
+            self.append_dirty(slot);
         }
-        s.next_dirty = LAST;
+    }
+
+    /// `slot`, marked as the last, joins the queue of those that may have something to send.
+    #[inline]
+    pub(super) fn append_dirty(&mut self, slot: u32) {
         if self.first_dirty == LAST {
             self.first_dirty = slot;
         } else {
@@ -41,97 +48,33 @@ impl<T: TcpTypes> Endpoint<T> {
     }
 
     pub(super) fn after_input(&mut self, slot: u32) {
-        self.collect_events(slot);
+        let s = &mut self.slots[slot as usize];
+        self.few.tell_user(s, slot, &mut self.events);
         self.touch(slot);
     }
 
-    pub(super) fn collect_events(&mut self, slot: u32) {
-        let s = &mut self.slots[slot as usize];
-        let conn_id = ConnId {
-            slot,
-            generation: s.generation,
-        };
-        let Some(conn) = s.conn.as_mut() else {
-            return;
-        };
-        while let Some(event) = conn.poll_event() {
-            let ends_opening = matches!(event, Event::Connected | Event::Closed(_));
-            if ends_opening && let Some(report) = conn.take_fast_open_report() {
-                let tuple = FourTuple::new(conn.local(), conn.remote());
-                self.few.fast_open.learn(&tuple, &report);
-                let stats = &mut self.few.stats;
-                stats.fast_open_passed += u64::from(conn.fast_open() == FastOpenStatus::Accepted);
-                stats.fast_open_failed += u64::from(report.finding == Finding::Fails);
-            }
-            if ends_opening && conn.is_early() {
-                if let Some(id) = s.listener
-                    && let Some(news) = conn.take_early()
-                    && let Some(listener) = self.few.listeners.get_mut(&id.0)
-                {
-                    listener.on_early(news);
-                }
-                if event == Event::Connected && conn.was_handed_over() {
-                    continue;
-                }
-            }
-            if let (Event::Connected, Some(id)) = (event, s.listener)
-                && let Some(listener) = self.few.listeners.get_mut(&id.0)
-            {
-                listener.on_established();
-                self.events.push(EndpointEvent::Accepted {
-                    listener: id,
-                    conn: conn_id,
-                });
-                continue;
-            }
-            if let (Event::Closed(_), Some(id)) = (event, s.listener)
-                && !conn.was_established()
-                && !conn.is_early()
-            {
-                // Nobody has heard of it.
-                if let Some(listener) = self.few.listeners.get_mut(&id.0) {
-                    listener.on_failed();
-                }
-                s.released = true;
-            }
-            if !s.released {
-                self.events.push(EndpointEvent::Conn {
-                    conn: conn_id,
-                    event,
-                });
-            }
-        }
-    }
-
-    /// Nothing more to send for now: events, timer, and removal if it is over.
-    pub(super) fn settle(&mut self, slot: u32, now: Instant) {
-        self.collect_events(slot);
+    /// The connection in `slot` is over, and has nothing to send.
+    #[cold]
+    pub(super) fn settle_closed(&mut self, slot: u32, now: Instant) {
         let s = &mut self.slots[slot as usize];
         let Some(conn) = s.conn.as_mut() else {
             return;
         };
-        if let State::Closed(_) = conn.state() {
-            self.wheel.cancel(slot);
-            let tuple = FourTuple {
-                local: conn.local(),
-                remote: conn.remote(),
-            };
-            if self.few.demux.lookup(&tuple) == Some(slot) {
-                self.few.demux.remove(&tuple);
-                self.few.ports.on_closed(&tuple);
-                self.last_found = LastFound::NONE;
-                if let Some(metrics) = &mut self.few.metrics {
-                    metrics.update(tuple.remote.ip(), &learned_by(conn), now);
-                }
+        self.wheel.cancel(slot);
+        let tuple = FourTuple {
+            local: conn.local(),
+            remote: conn.remote(),
+        };
+        if self.few.demux.lookup(&tuple) == Some(slot) {
+            self.few.demux.remove(&tuple);
+            self.few.ports.on_closed(&tuple);
+            self.last_found = LastFound::NONE;
+            if let Some(metrics) = &mut self.few.metrics {
+                metrics.update(tuple.remote.ip(), &learned_by(conn), now);
             }
-            if s.released {
-                self.free_slot(slot);
-            }
-            return;
         }
-        match conn.poll_timeout() {
-            Some(at) => self.wheel.arm(slot, at),
-            None => self.wheel.cancel(slot),
+        if s.released {
+            self.free_slot(slot);
         }
     }
 
@@ -236,6 +179,73 @@ impl<T: TcpTypes> Endpoint<T> {
                     .is_none()
             })
             .map(|port| SocketAddr::new(local, port))
+    }
+}
+
+impl<T: TcpTypes> Few<T> {
+    /// Tells the user what the connection in `s`, which is slot `slot`, has to tell.
+    pub(super) fn tell_user(&mut self, s: &mut Slot<T>, slot: u32, events: &mut Events) {
+        let conn_id = ConnId {
+            slot,
+            generation: s.generation,
+        };
+        let Some(conn) = s.conn.as_mut() else {
+            return;
+        };
+        if conn.take_readable_alone() && !s.released {
+            let event = Event::Readable;
+            return events.push(EndpointEvent::Conn {
+                conn: conn_id,
+                event,
+            });
+        }
+        while let Some(event) = conn.poll_event() {
+            let ends_opening = matches!(event, Event::Connected | Event::Closed(_));
+            if ends_opening && let Some(report) = conn.take_fast_open_report() {
+                let tuple = FourTuple::new(conn.local(), conn.remote());
+                self.fast_open.learn(&tuple, &report);
+                let stats = &mut self.stats;
+                stats.fast_open_passed += u64::from(conn.fast_open() == FastOpenStatus::Accepted);
+                stats.fast_open_failed += u64::from(report.finding == Finding::Fails);
+            }
+            if ends_opening && conn.is_early() {
+                if let Some(id) = s.listener
+                    && let Some(news) = conn.take_early()
+                    && let Some(listener) = self.listeners.get_mut(&id.0)
+                {
+                    listener.on_early(news);
+                }
+                if event == Event::Connected && conn.was_handed_over() {
+                    continue;
+                }
+            }
+            if let (Event::Connected, Some(id)) = (event, s.listener)
+                && let Some(listener) = self.listeners.get_mut(&id.0)
+            {
+                listener.on_established();
+                events.push(EndpointEvent::Accepted {
+                    listener: id,
+                    conn: conn_id,
+                });
+                continue;
+            }
+            if let (Event::Closed(_), Some(id)) = (event, s.listener)
+                && !conn.was_established()
+                && !conn.is_early()
+            {
+                // Nobody has heard of it.
+                if let Some(listener) = self.listeners.get_mut(&id.0) {
+                    listener.on_failed();
+                }
+                s.released = true;
+            }
+            if !s.released {
+                events.push(EndpointEvent::Conn {
+                    conn: conn_id,
+                    event,
+                });
+            }
+        }
     }
 }
 

@@ -164,7 +164,8 @@ pub enum FastRetransmitTimer {
 /// A loss detection algorithm.
 ///
 /// # What the engine promises
-/// - Each ACK is reported once, after the scoreboard took it in.
+/// - Each ACK is reported once, after the scoreboard took it in, unless nothing about it is
+///   suspicious and the detector [does not want it](Self::heeds_progress).
 /// - [`on_reorder_timeout`](Self::on_reorder_timeout) comes at or after
 ///   [`reorder_deadline`](Self::reorder_deadline), never without one.
 ///
@@ -206,7 +207,13 @@ pub trait LossDetector: Debug + Send {
     /// the original. The LOST marks are gone already.
     fn on_undo(&mut self) {}
 
-    /// It wants the tail loss probe of RFC 8985 section 7.
+    /// An ACK of new data is news to it though nothing is SACKed, lost, or sent twice, and no
+    /// recovery goes on. Asked once.
+    fn heeds_progress(&self) -> bool {
+        true
+    }
+
+    /// It wants the tail loss probe of RFC 8985 section 7. Asked once.
     fn tail_loss_probe(&self) -> bool {
         false
     }
@@ -265,6 +272,9 @@ impl<T: LossDetector + ?Sized> LossDetector for Box<T> {
     }
     fn on_undo(&mut self) {
         (**self).on_undo();
+    }
+    fn heeds_progress(&self) -> bool {
+        (**self).heeds_progress()
     }
     fn tail_loss_probe(&self) -> bool {
         (**self).tail_loss_probe()

@@ -31,6 +31,10 @@ impl LossDetector for Reno {
         condemn_first(board)
     }
 
+    fn heeds_progress(&self) -> bool {
+        false
+    }
+
     fn exits_on_partial_ack(&self) -> bool {
         true
     }
@@ -94,6 +98,10 @@ impl LossDetector for NewReno {
 
     /// Next to nothing was retransmitted that duplicates could be the echo of: they tell of loss
     /// again (RFC 5682 section 2.1 step 3b).
+    fn heeds_progress(&self) -> bool {
+        false
+    }
+
     fn on_undo(&mut self) {
         self.recover = 0;
     }
@@ -160,6 +168,10 @@ impl LossDetector for Sack6675 {
             self.rescue_rxt = board.first().map_or(0, |first| first.end);
         }
         verdict
+    }
+
+    fn heeds_progress(&self) -> bool {
+        false
     }
 
     fn on_undo(&mut self) {

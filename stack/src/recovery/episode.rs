@@ -44,7 +44,7 @@ pub struct AckInput<'a> {
 const ECHO_ERROR: Duration = Duration::from_millis(1);
 
 /// An ACK of so many full segments may be of bursts.
-const BURST: u64 = 4;
+pub(super) const BURST: u64 = 4;
 
 /// What became of the episode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,9 +89,9 @@ impl Again {
 /// What the ACK delivered, gathered while the scoreboard is walked.
 #[derive(Default)]
 pub(super) struct Delivered {
-    newest: Option<SentSegment>,
+    newest: Option<NewestDelivered>,
     /// The same among the segments sent only once.
-    newest_clean: Option<SentSegment>,
+    newest_clean: Option<NewestDelivered>,
     /// Transmission time of the oldest cumulatively acknowledged segment, if none of them was
     /// sent more than once: data behind a repaired hole has waited for the repair.
     oldest_clean: Option<Instant>,
@@ -111,9 +111,9 @@ impl Delivered {
     fn add(&mut self, s: &SentSegment, recover: AbsSeq, cumulative: bool) {
         self.segments += 1;
         let this = NewestDelivered::of(s);
-        let later = |n: SentSegment| !NewestDelivered::of(&n).sent_after(&this);
+        let later = |n: NewestDelivered| !n.sent_after(&this);
         if self.newest.is_none_or(later) {
-            self.newest = Some(*s);
+            self.newest = Some(this);
         }
         if s.was_retransmitted() {
             self.repaired |= cumulative;
@@ -124,7 +124,7 @@ impl Delivered {
             return;
         }
         if self.newest_clean.is_none_or(later) {
-            self.newest_clean = Some(*s);
+            self.newest_clean = Some(this);
         }
         if cumulative && self.oldest_clean.is_none_or(|t| s.sent_at < t) {
             self.oldest_clean = Some(s.sent_at);
@@ -137,21 +137,20 @@ impl Delivered {
     /// an earlier one was delivered (RFC 8985 section 6.2 step 1).
     fn newest(&self, now: Instant, echo: Option<Duration>) -> Option<NewestDelivered> {
         let newest = self.newest?;
-        let earlier = newest.was_retransmitted()
+        let earlier = newest.retransmitted
             && echo.is_some_and(|echo| echo > now.since(newest.sent_at) + ECHO_ERROR);
-        let told = if earlier {
+        if earlier {
             self.newest_clean
         } else {
             Some(newest)
-        };
-        told.as_ref().map(NewestDelivered::of)
+        }
     }
 }
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Take an acknowledgement. Events are told to `trace`.
     pub fn on_ack(&mut self, input: &AckInput<'_>, trace: &mut impl FnMut(TraceEvent)) {
-        if !self.is_concerned(input) {
+        if !(self.is_concerned() || input.ece || input.dsack.is_some()) {
             return;
         }
         let now = input.now;
@@ -218,14 +217,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 Some(sent_at) if !seen.repaired => Some(now.since(sent_at)),
                 _ => input.timestamp_rtt,
             };
-            if let Some(rtt) = sample {
-                self.rtt.on_sample(rtt, now);
-                self.rto.on_rtt_sample(rtt, now);
-                self.rate.set_min_rtt(self.rtt.min().unwrap_or(rtt));
-                self.backoff = 0;
-                self.probe_unmeasured = false;
-            }
-            self.retries = 0;
+            self.on_progress(sample, now);
         } else if self.probing_window {
             // The peer answers: it may keep its window closed for as long as it likes
             // (RFC 9293 section 3.8.6.1).
@@ -247,24 +239,18 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             };
             sample.rtt = seen
                 .newest
-                .filter(|s| !s.was_retransmitted())
+                .filter(|s| !s.retransmitted)
                 .map(|s| now.since(s.sent_at));
-            if self.needs.delivery_rate {
-                sample.rate = Some(self.rate.sample(now))
-                    .filter(|s| !s.app_limited)
-                    .and_then(|s| s.rate);
-            }
             sample.round_start = round_start;
             if !sample.delivered_ce.is_zero() {
                 self.stats.ce_bytes += sample.delivered_ce.get();
             }
-            // The view is of the flow as this ACK found it: was the window the limit?
             let limited = if self.validates {
                 self.validate_ack(prior_una, seen.segments, &mut sample, now)
             } else {
                 self.cwnd_limited_since(prior_una)
             };
-            self.with_cc_limited(now, limited, |cc, view| cc.on_ack(&sample, view));
+            self.tell_of_delivery(&mut sample, limited, now);
         }
 
         let flight = self.flight_before(prior_una, newly_sacked, delivered - newly_sacked);
@@ -329,30 +315,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.set_ca_state(CaState::Open, trace);
         }
 
-        if let Some(prr) = &mut self.prr {
-            let safe = advanced && verdict == Verdict::Nothing;
-            // Duplicate ACKs are not believed to deliver more than there was (RFC 9937 section 6.2).
-            let most = if self.policy.sack {
-                ByteCount::MAX
-            } else {
-                prr.undelivered()
-            };
-            prr.on_ack(delivered.min(most), self.board.pipe(), self.mss, safe);
-        }
-
+        self.tell_reduction(delivered, verdict, advanced);
         if self.pacer.is_some() {
             self.reconsider_pace(now);
         }
 
-        // Timers (RFC 6298 sections 5.2 and 5.3).
         if advanced {
-            if self.una == self.nxt {
-                self.rto_at = Sparse::NONE;
-                self.dup_acks = 0;
-            } else if self.restarts_rto() {
-                self.arm_rto(now);
-            }
-            self.arm_pto(now);
+            self.restart_timers(now);
         } else if !self.may_probe() {
             self.pto_at = Sparse::NONE;
         }
@@ -370,12 +339,30 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
     }
 
+    /// How much leaves in the present reduction follows what was delivered (RFC 9937).
+    pub(super) fn tell_reduction(
+        &mut self,
+        delivered: ByteCount,
+        verdict: Verdict,
+        advanced: bool,
+    ) {
+        if let Some(prr) = &mut self.prr {
+            let safe = advanced && verdict == Verdict::Nothing;
+            // Duplicate ACKs are not believed to deliver more than there was (RFC 9937 section 6.2).
+            let most = if self.policy.sack {
+                ByteCount::MAX
+            } else {
+                prr.undelivered()
+            };
+            prr.on_ack(delivered.min(most), self.board.pipe(), self.mss, safe);
+        }
+    }
+
     /// Whether an ACK can have news for the sender. While nothing is outstanding and nothing is
     /// remembered of what was, most have none: the segments of a peer that only sends.
-    fn is_concerned(&self, input: &AckInput<'_>) -> bool {
+    #[inline]
+    pub(crate) fn is_concerned(&self) -> bool {
         self.una != self.nxt
-            || input.ece
-            || input.dsack.is_some()
             || self.ca_state != CaState::Open
             || self.undo.is_some()
             || self.tlp.is_some()
@@ -431,7 +418,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// RFC 6582 section 3.2 step 3: without SACK only the first partial ACK of an episode
     /// restarts the timer, so that a window with many holes ends in a timeout instead of one
     /// retransmission per round trip. Unless the detector is the slow but steady one of section 4.
-    fn restarts_rto(&mut self) -> bool {
+    pub(super) fn restarts_rto(&mut self) -> bool {
         if self.ca_state == CaState::Recovery && !self.policy.sack {
             self.partial_acks += 1;
             return match self.detector.partial_acks() {

@@ -7,6 +7,7 @@
 //! timeout are.
 
 mod burst;
+mod clean;
 pub mod detector;
 pub mod dup_thresh;
 mod episode;

@@ -427,6 +427,52 @@ impl Scoreboard {
         ByteCount::new(delivered)
     }
 
+    /// Whether `ack` covers the first record, and nothing is SACKed, lost or sent twice, nor stood
+    /// for by duplicate ACKs.
+    #[inline]
+    pub(super) fn is_clean_to(&self, ack: AbsSeq) -> bool {
+        self.sacked | self.lost | self.retransmitted | self.reno_bytes == 0
+            && self.records.front().is_some_and(|first| first.end <= ack)
+    }
+
+    /// [`Self::ack`] where the board [is clean](Self::is_clean_to), and all was sent once: then the
+    /// records hang in flight in sequence order.
+    #[inline]
+    pub(super) fn ack_clean(
+        &mut self,
+        ack: AbsSeq,
+        mut each: impl FnMut(&SentSegment),
+    ) -> ByteCount {
+        let before = self.una;
+        let ack = ack.min(self.end);
+        let judged = self.index(self.frontier);
+        let mut dropped = 0;
+        while let Some(first) = self.records.front()
+            && first.end <= ack
+        {
+            step!(self);
+            each(first);
+            self.records.pop_front();
+            dropped += 1;
+        }
+        self.una = ack;
+        self.base = self.base.wrapping_add(dropped as u32) & ID_MASK;
+        if dropped > judged {
+            self.frontier = self.base;
+        }
+        match self.records.front_mut() {
+            None => self.flight = List::EMPTY,
+            Some(first) => {
+                first.prev = NIL;
+                self.flight.head = self.base;
+                if first.start < ack {
+                    self.trim_first(ack, dropped >= judged);
+                }
+            }
+        }
+        ByteCount::new(ack - before)
+    }
+
     /// SACK blocks `(start, end)`, each within `una..=end`; marks the records that they cover
     /// wholly and calls `each` for every one newly marked. Blocks out of range are cut to it.
     ///

@@ -110,6 +110,9 @@ pub struct Sender<C, R> {
     pub(super) sent_in_vain: u8,
     /// There is a [`Self::validation`], or [`Self::packets`].
     pub(super) validates: bool,
+    /// What `detector` wants; asked once.
+    pub(super) heeds_progress: bool,
+    pub(super) probes_tail: bool,
     /// What `cc` wants; asked once. Pacing also while the window is not validated.
     pub(super) needs: Needs,
     /// [`SenderStats::segments`].
@@ -217,6 +220,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             mss,
             policy,
             board,
+            heeds_progress: detector.heeds_progress(),
+            probes_tail: detector.tail_loss_probe(),
             detector,
             needs,
             cc,
@@ -383,6 +388,44 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             }
             _ => self.cc.cwnd() - pipe,
         }
+    }
+
+    /// Nothing was lost, nothing is in doubt, and nothing but the windows says when new data
+    /// leaves: what [`Self::next_segment`] answers follows from them alone.
+    #[inline]
+    pub(crate) fn is_plain(&self, now: Instant) -> bool {
+        self.ca_state == CaState::Open
+            && self.board.lost().is_zero()
+            && self.board.reno_sacked() == 0
+            && self.board.len() < self.policy.max_segments
+            && !self.probe_due
+            && self.frto == Frto::Off
+            && self.pacer.is_none()
+            && self.held_until <= now
+            && !self.validates
+            && !self.needs.delivery_rate
+    }
+
+    /// [`Self::allowance`] of a sender that [is plain](Self::is_plain) and not idle.
+    #[inline]
+    pub(crate) fn plain_allowance(&self) -> ByteCount {
+        let pipe = self.board.pipe();
+        let room = self.cc.cwnd() - pipe;
+        if pipe.is_zero() {
+            room.max(self.mss)
+        } else {
+            room
+        }
+    }
+
+    /// Nothing is outstanding, and nobody is to hear that nothing leaves.
+    #[inline]
+    pub(crate) fn rests(&self) -> bool {
+        self.is_idle()
+            && self.ca_state == CaState::Open
+            && !self.probe_due
+            && !self.validates
+            && !self.needs.delivery_rate
     }
 
     /// What may be sent now. `new_data`: whether there is unsent data that the peer's window

@@ -39,7 +39,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// (Re)start the probe timer, where tail-loss probes apply (RFC 8985 section 7.2).
     pub(super) fn arm_pto(&mut self, now: Instant) {
         self.pto_at = Sparse::NONE;
-        if !self.detector.tail_loss_probe()
+        if !self.probes_tail
             || !self.policy.sack
             || !self.may_probe()
             || self.tlp.is_some()

@@ -22,25 +22,27 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         flight: Flight,
         trace: &mut impl FnMut(TraceEvent),
     ) {
-        let highest = input
-            .sack
-            .iter()
-            .map(|block| block.1)
-            .fold(input.ack, AbsSeq::max);
-        let facts = FrtoFacts {
-            ack: input.ack,
-            advanced,
-            repaired: seen.repaired,
-            recover: self.recover,
-            highest,
-            original_delivered: seen.original,
-            duplicate: !newly_sacked.is_zero() || (!advanced && input.pure),
-            sack: self.policy.sack,
-            can_send_new: input.can_send_new,
-        };
-        if self.ca_state == CaState::Loss && self.frto.on_ack(facts) == FrtoVerdict::Spurious {
-            self.undo_reduction(Spurious::Timeout, input, trace);
-            return;
+        if self.ca_state == CaState::Loss && self.frto != Frto::Off {
+            let highest = input
+                .sack
+                .iter()
+                .map(|block| block.1)
+                .fold(input.ack, AbsSeq::max);
+            let facts = FrtoFacts {
+                ack: input.ack,
+                advanced,
+                repaired: seen.repaired,
+                recover: self.recover,
+                highest,
+                original_delivered: seen.original,
+                duplicate: !newly_sacked.is_zero() || (!advanced && input.pure),
+                sack: self.policy.sack,
+                can_send_new: input.can_send_new,
+            };
+            if self.frto.on_ack(facts) == FrtoVerdict::Spurious {
+                self.undo_reduction(Spurious::Timeout, input, trace);
+                return;
+            }
         }
         // RFC 3708 section 3 step A.4: that a D-SACK means a copy of ours is not to be relied on.
         self.network_duplicates |= input.dsack.is_some_and(|d| d.0 >= self.retransmitted_to);

@@ -15,6 +15,7 @@ pub mod ipv6;
 pub mod ndp;
 pub mod options;
 pub mod packet;
+mod plain;
 pub mod seq;
 pub mod tcp;
 
@@ -28,5 +29,6 @@ pub use ip::{Ecn, IpHeader};
 pub use ndp::NdpMessage;
 pub use options::{OptionPolicy, SackBlock, SackBlocks, TcpOptions, Timestamps};
 pub use packet::{ChecksumPolicy, EmitPayload, HeadChecksum, Packet};
+pub use plain::{Headers, PlainHeader, PlainSegment};
 pub use seq::Seq;
 pub use tcp::{Flags, TcpHeader};

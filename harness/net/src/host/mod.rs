@@ -138,7 +138,7 @@ impl<A: App> TcpHost<A> {
             if let Some((ip, tcp, payload, segment)) =
                 self.tcp.poll_transmit_burst(now, burst.into())
             {
-                let packet = SimPacket::new(ip, tcp, payload);
+                let packet = SimPacket::new(&ip, &tcp, payload);
                 let packet = if wire {
                     packet.through_bytes(&mut self.scratch)
                 } else {
@@ -209,8 +209,13 @@ impl<A: App> Host for TcpHost<A> {
         if !packet.is_intact() {
             return self.discard(packet);
         }
-        let (ip, tcp, payload) = packet.parts();
-        self.tcp.handle_packet(now, &ip, &tcp, payload);
+        match packet.plain() {
+            Some(plain) => self.tcp.handle_plain(now, plain, packet.payload()),
+            None => {
+                let (ip, tcp, payload) = packet.parts();
+                self.tcp.handle_packet(now, &ip, &tcp, payload);
+            }
+        }
         self.tell(now);
     }
 
@@ -228,13 +233,18 @@ impl<A: App> Host for TcpHost<A> {
             return self.transmit_through(now, wire, burst);
         }
         loop {
-            if let Some((ip, tcp, payload)) = self.tcp.poll_transmit(now) {
-                return Some(SimPacket::new(ip, tcp, payload));
+            if let Some(packet) = self.tcp.transmit(now, SimPacket::of) {
+                return Some(packet);
             }
             // Sending may have closed a connection or made room.
             let event = self.tcp.poll_event()?;
             self.app.event(&mut self.tcp, now, event);
         }
+    }
+
+    #[inline]
+    fn is_dry(&mut self) -> bool {
+        self.tcp.is_dry() && !self.tcp.has_events()
     }
 
     #[inline]

@@ -7,7 +7,7 @@ use narrows::buffer::Synthetic;
 use narrows::buffer::synthetic::check_pattern;
 use narrows::endpoint::demux::FourTuple;
 use narrows::wire::{
-    self, ChecksumPolicy, Ecn, Flags, IpHeader, Seq, TcpHeader, TcpOptions, Timestamps,
+    self, ChecksumPolicy, Ecn, Headers, IpHeader, PlainHeader, PlainSegment, TcpHeader, TcpOptions,
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -37,20 +37,9 @@ const TIMESTAMPS: u32 = 12;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(align(64))]
 pub struct SimPacket {
-    src: Ipv4Addr,
-    dst: Ipv4Addr,
-    src_port: u16,
-    dst_port: u16,
-    seq: Seq,
-    ack: Seq,
-    flags: Flags,
-    window: u16,
-    timestamps: Option<Timestamps>,
+    plain: PlainSegment,
     payload: u32,
     offset: u64,
-    ecn: Ecn,
-    dscp: u8,
-    hop_limit: u8,
     damage: Damage,
     rare: Option<Box<Rare>>,
 }
@@ -84,7 +73,7 @@ struct Rare {
 impl Rare {
     /// What of the packet is rare, if anything is.
     #[inline]
-    fn of(v6: Option<(IpAddr, IpAddr)>, tcp: TcpHeader) -> Option<Box<Self>> {
+    fn of(v6: Option<(IpAddr, IpAddr)>, tcp: &TcpHeader) -> Option<Box<Self>> {
         let o = &tcp.options;
         let plain = v6.is_none()
             && tcp.urgent == 0
@@ -94,13 +83,12 @@ impl Rare {
             && !o.sack_permitted
             && o.unknown.is_none();
         (!plain).then(|| {
+            let mut options = tcp.options.clone();
+            options.timestamps = None;
             Box::new(Self {
                 v6,
                 urgent: tcp.urgent,
-                options: TcpOptions {
-                    timestamps: None,
-                    ..tcp.options
-                },
+                options,
                 segment: 0,
             })
         })
@@ -108,64 +96,71 @@ impl Rare {
 }
 
 impl SimPacket {
+    /// From what an endpoint's `transmit` gives.
+    #[inline(always)] // Where it is made, so that its parts go right to their places.
+    pub fn of(headers: Headers<'_>, payload: Synthetic) -> Self {
+        match headers {
+            Headers::Plain(plain) => Self {
+                plain,
+                payload: payload.len,
+                offset: payload.offset,
+                damage: Damage::None,
+                rare: None,
+            },
+            Headers::Any(ip, tcp) => Self::new(ip, tcp, payload),
+        }
+    }
+
     /// From what an endpoint's `poll_transmit` gives.
-    #[inline]
-    pub fn new(ip: IpHeader, tcp: TcpHeader, payload: Synthetic) -> Self {
+    #[cold]
+    pub fn new(ip: &IpHeader, tcp: &TcpHeader, payload: Synthetic) -> Self {
         let none = Ipv4Addr::UNSPECIFIED;
         let (src, dst, v6) = match (ip.src, ip.dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => (src, dst, None),
             ends => (none, none, Some(ends)),
         };
         Self {
-            src,
-            dst,
-            src_port: tcp.src_port,
-            dst_port: tcp.dst_port,
-            seq: tcp.seq,
-            ack: tcp.ack,
-            flags: tcp.flags,
-            window: tcp.window,
-            timestamps: tcp.options.timestamps,
+            plain: PlainSegment {
+                src,
+                dst,
+                tcp: PlainHeader::of(tcp),
+                ecn: ip.ecn,
+                dscp: ip.dscp,
+                hop_limit: ip.hop_limit,
+            },
             payload: payload.len,
             offset: payload.offset,
-            ecn: ip.ecn,
-            dscp: ip.dscp,
-            hop_limit: ip.hop_limit,
             damage: Damage::None,
             rare: Rare::of(v6, tcp),
         }
     }
 
     /// Headers and payload.
-    #[inline]
     pub fn parts(&self) -> (IpHeader, TcpHeader, Synthetic) {
-        let (src, dst) = self.ends();
-        let ip = IpHeader {
-            src,
-            dst,
-            ecn: self.ecn,
-            dscp: self.dscp,
-            hop_limit: self.hop_limit,
-        };
-        let mut tcp = TcpHeader {
-            src_port: self.src_port,
-            dst_port: self.dst_port,
-            seq: self.seq,
-            ack: self.ack,
-            flags: self.flags,
-            window: self.window,
-            ..TcpHeader::default()
-        };
+        let mut ip = self.plain.ip_header();
+        (ip.src, ip.dst) = self.ends();
+        let mut tcp = self.plain.tcp.header();
         if let Some(rare) = &self.rare {
             tcp.urgent = rare.urgent;
             tcp.options = rare.options.clone();
+            tcp.options.timestamps = self.plain.tcp.timestamps;
         }
-        tcp.options.timestamps = self.timestamps;
-        let payload = Synthetic {
+        (ip, tcp, self.payload())
+    }
+
+    /// The headers, if nothing in them is rare.
+    #[inline]
+    pub fn plain(&self) -> Option<&PlainSegment> {
+        self.rare.is_none().then_some(&self.plain)
+    }
+
+    /// The payload.
+    #[inline]
+    pub fn payload(&self) -> Synthetic {
+        Synthetic {
             offset: self.offset,
             len: self.payload,
-        };
-        (ip, tcp, payload)
+        }
     }
 
     /// Addresses and ports, as its receiver names them.
@@ -173,8 +168,8 @@ impl SimPacket {
     pub fn for_receiver(&self) -> FourTuple {
         let (src, dst) = self.ends();
         FourTuple {
-            local: SocketAddr::new(dst, self.dst_port),
-            remote: SocketAddr::new(src, self.src_port),
+            local: SocketAddr::new(dst, self.plain.tcp.dst_port),
+            remote: SocketAddr::new(src, self.plain.tcp.src_port),
         }
     }
 
@@ -189,13 +184,13 @@ impl SimPacket {
     fn ends(&self) -> (IpAddr, IpAddr) {
         match self.rare.as_ref().and_then(|rare| rare.v6) {
             Some(ends) => ends,
-            None => (self.src.into(), self.dst.into()),
+            None => (self.plain.src.into(), self.plain.dst.into()),
         }
     }
 
     /// It carries Congestion Experienced.
     pub fn is_ce(&self) -> bool {
-        self.ecn == Ecn::Ce
+        self.plain.ecn == Ecn::Ce
     }
 
     /// A link damaged it.
@@ -259,7 +254,7 @@ impl SimPacket {
             offset: self.offset,
             len: parsed.payload.len() as u32,
         };
-        let again = Self::new(parsed.ip, parsed.tcp, payload);
+        let again = Self::new(&parsed.ip, &parsed.tcp, payload);
         assert_eq!(&again, self, "the packet came out changed");
         again
     }
@@ -276,7 +271,7 @@ impl Packet for SimPacket {
         match &self.rare {
             None => {
                 PLAIN
-                    + if self.timestamps.is_some() {
+                    + if self.plain.tcp.timestamps.is_some() {
                         TIMESTAMPS
                     } else {
                         0
@@ -287,6 +282,9 @@ impl Packet for SimPacket {
     }
     #[inline]
     fn destination(&self) -> HostId {
+        if self.rare.is_none() {
+            return HostId(self.plain.dst.to_bits().wrapping_sub(FIRST));
+        }
         match self.ends().1 {
             IpAddr::V4(v4) => HostId(v4.to_bits().wrapping_sub(FIRST)),
             IpAddr::V6(v6) => HostId((v6.to_bits() as u32).wrapping_sub(FIRST)),
@@ -311,16 +309,16 @@ impl Packet for SimPacket {
                 mix(mix(h, (bits >> 64) as u64), bits as u64)
             }),
         };
-        let ports = u64::from(self.src_port) << 16 | u64::from(self.dst_port);
+        let ports = u64::from(self.plain.tcp.src_port) << 16 | u64::from(self.plain.tcp.dst_port);
         (mix(hosts, ports) >> 32) as u32
     }
     #[inline]
     fn is_ecn_capable(&self) -> bool {
-        self.ecn.is_capable()
+        self.plain.ecn.is_capable()
     }
     #[inline]
     fn mark_ce(&mut self) {
-        self.ecn = Ecn::Ce;
+        self.plain.ecn = Ecn::Ce;
     }
     fn corrupt(&mut self, _noise: u64) {
         self.damage = if self.is_trimmed() {
@@ -330,7 +328,7 @@ impl Packet for SimPacket {
         };
     }
     fn dscp(&self) -> u8 {
-        self.dscp
+        self.plain.dscp
     }
     fn trim(&mut self) {
         self.damage = if self.is_corrupt() {
@@ -360,7 +358,7 @@ impl Packet for SimPacket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use narrows::wire::{SackBlock, SackBlocks};
+    use narrows::wire::{Flags, SackBlock, SackBlocks, Seq, Timestamps};
 
     /// Whatever a header says comes out again, and the length is that of the headers.
     #[test]
@@ -424,7 +422,7 @@ mod tests {
                         offset: 15,
                         len: 16,
                     };
-                    let packet = SimPacket::new(ip, tcp.clone(), payload);
+                    let packet = SimPacket::new(&ip, &tcp, payload);
                     assert_eq!(packet.parts(), (ip, tcp.clone(), payload), "options {n}");
                     assert_eq!(
                         packet.wire_len() as usize,
@@ -448,7 +446,7 @@ mod tests {
             dst_port: ports.1,
             ..TcpHeader::default()
         };
-        SimPacket::new(ip, tcp, Synthetic { offset: 0, len: 0 })
+        SimPacket::new(&ip, &tcp, Synthetic { offset: 0, len: 0 })
     }
 
     /// Neighbours in address and port, as racks have them, spread over equal paths; no two of them

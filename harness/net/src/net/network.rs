@@ -295,6 +295,30 @@ impl<P: Packet> Network<P> {
         if port.head_arrival(&self.slab) != Some(now) {
             return None; // Stale: the link's head is due at another time.
         }
+        if port.is_plain()
+            && let Some(i) = port.head()
+        {
+            if let Some((time, rank)) = port.pop_plain(now, i, &self.slab) {
+                self.events.push(Event { time, rank, id: at });
+            }
+            let to = port.to;
+            if self.looks_ahead {
+                self.look_behind(at, to);
+            }
+            return self.arrive(now, at, to, i, tap);
+        }
+        self.handle_rare(now, at, tap)
+    }
+
+    /// The first packet on port `at`'s link has arrived, and the port is more than plain.
+    #[inline(never)]
+    fn handle_rare<T: Tap<P>>(
+        &mut self,
+        now: SimTime,
+        at: u32,
+        tap: &mut T,
+    ) -> Option<(HostId, u32)> {
+        let port = &mut self.ports[at as usize];
         if port.decides_in_turn() {
             self.settle_in_turn(at, now, tap);
         } else if port.head_is_queued() {
@@ -310,17 +334,24 @@ impl<P: Packet> Network<P> {
             });
         }
         let to = port.to;
-        if self.looks_ahead
-            && let Some(next) = port.head()
-        {
-            port.expect_behind(&self.slab);
-            self.expect(to, next);
+        if self.looks_ahead {
+            self.look_behind(at, to);
         }
         let port = &mut self.ports[at as usize];
         if port.impair_mut().is_some() && self.impair(now, at, i, tap) {
             return None;
         }
         self.arrive(now, at, to, i, tap)
+    }
+
+    /// Asks for what the packet behind the one that has just arrived from port `at` will touch.
+    #[inline(never)]
+    fn look_behind(&mut self, at: u32, to: Node) {
+        let port = &self.ports[at as usize];
+        if let Some(next) = port.head() {
+            port.expect_behind(&self.slab);
+            self.expect(to, next);
+        }
     }
 
     /// The packet in slot `i`, which is on no chain, reaches the end of port `at`'s link.
@@ -421,6 +452,36 @@ impl<P: Packet> Network<P> {
     /// The packet in slot `i` arrives from port `from`'s link at the queue of switch port `at`.
     #[inline]
     fn enqueue<T: Tap<P>>(&mut self, now: SimTime, (from, at): (u32, u32), i: u32, tap: &mut T) {
+        let port = &mut self.ports[at as usize];
+        if !port.is_plain() {
+            return self.enqueue_rare(now, (from, at), i, tap);
+        }
+        port.settle(now, &self.slab);
+        let len = port.buffer_len(self.slab.hop(i).l3_len);
+        if !port.admits(port.depth(&self.slab), len) {
+            return self.discard(now, at, i, DropReason::Full, tap);
+        }
+        let departs = self.push(now, at, i, len);
+        if T::ACTIVE {
+            let event = TapEvent::PortQueued {
+                port: PortId(at),
+                marked: false,
+                trimmed: false,
+                departs,
+            };
+            tap.event(now, event, self.slab.body(i));
+        }
+    }
+
+    /// The same where the port is more than plain.
+    #[inline(never)]
+    fn enqueue_rare<T: Tap<P>>(
+        &mut self,
+        now: SimTime,
+        (from, at): (u32, u32),
+        i: u32,
+        tap: &mut T,
+    ) {
         if self.ports[at as usize].decides_in_turn() {
             return self.enqueue_in_turn(now, (from, at), i, tap);
         }
@@ -504,11 +565,8 @@ impl<P: Packet> Network<P> {
     #[inline(always)]
     fn first_on_link(&mut self, at: u32, i: u32, time: SimTime) {
         let port = &self.ports[at as usize];
-        self.events.push(Event {
-            time,
-            rank: port.head_rank(&self.slab),
-            id: at,
-        });
+        let rank = port.head_rank(&self.slab);
+        self.events.push(Event { time, rank, id: at });
         if self.looks_ahead {
             let to = port.to;
             self.expect(to, i);
@@ -555,7 +613,7 @@ impl<P: Packet> Network<P> {
 
     /// The packet in slot `i` is now the next one of a link to `to`: asks for what its arrival
     /// will touch, so that it comes from memory while other events are handled.
-    #[inline(always)]
+    #[inline(never)] // Of networks with many hosts only.
     fn expect(&mut self, to: Node, i: u32) {
         match to {
             Node::Host(host) => self.heads.push((HostId(host), i)),

@@ -209,10 +209,6 @@ impl Port {
         while self.cursor != NIL {
             let hop = slab.hop(self.cursor);
             if hop.depart > now {
-                // The one to be looked at when this has left.
-                if hop.next != NIL {
-                    prefetch(slab.hop(hop.next));
-                }
                 break;
             }
             self.queued_packets -= 1;
@@ -393,6 +389,34 @@ impl Port {
     pub(crate) fn prefetch_nic(&self) {
         self.prefetch();
         prefetch_part(self, offset_of!(Self, overhead)..size_of::<Self>());
+    }
+
+    /// First in, first out, and no more: no pool, no rule, nothing that the link does to packets,
+    /// nothing recorded.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.rare.is_none() && self.pool == NO_POOL
+    }
+
+    /// The first packet of a [plain](Self::is_plain) port, in slot `i`, has arrived: takes it off.
+    /// When the one behind it arrives, and that one's rank.
+    #[inline]
+    pub(crate) fn pop_plain<P>(
+        &mut self,
+        now: SimTime,
+        i: u32,
+        slab: &Slab<P>,
+    ) -> Option<(SimTime, u32)> {
+        if self.head_is_queued() {
+            self.settle(now, slab);
+        }
+        self.head = slab.hop(i).next;
+        if self.head == NIL {
+            return None;
+        }
+        let next = slab.hop(self.head);
+        let last = self.waited_last && next.waited;
+        Some((next.depart + self.delay, self.rank | u32::from(last) << 31))
     }
 
     /// What it does at the tail besides dropping what does not fit.

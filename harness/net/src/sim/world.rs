@@ -71,6 +71,13 @@ pub trait Host {
     /// the NIC will take for certain.
     fn poll_transmit(&mut self, now: Instant, room: NicRoom) -> Option<Self::Packet>;
 
+    /// Whether it is certain, after the NIC took a packet, that [`Host::poll_transmit`] has no other
+    /// now: then it is not asked.
+    #[inline]
+    fn is_dry(&mut self) -> bool {
+        false
+    }
+
     /// When it wants [`Host::handle_timeout`] to be called; `None` for never. A time in the past
     /// is now. After a call at or after the named time this has to be later, or `None`.
     fn poll_timeout(&self) -> Option<Instant>;
@@ -543,6 +550,9 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
             if let Err(packet) = self.network.send_settled(now, host, packet, &mut self.tap) {
                 h.local_drop(instant, packet);
                 refused = true;
+                break;
+            }
+            if h.is_dry() {
                 break;
             }
         }

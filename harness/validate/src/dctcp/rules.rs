@@ -211,7 +211,7 @@ impl Pair {
     fn take(&mut self, from: usize) -> Vec<SimPacket> {
         let mut out = Vec::new();
         while let Some((ip, tcp, payload)) = self.ends[from].poll_transmit(self.now) {
-            out.push(SimPacket::new(ip, tcp, payload));
+            out.push(SimPacket::new(&ip, &tcp, payload));
         }
         out
     }

@@ -342,8 +342,8 @@ impl SmoltcpHost {
             }
         }
         SimPacket::new(
-            ip,
-            tcp,
+            &ip,
+            &tcp,
             Synthetic {
                 offset,
                 len: payload.len() as u32,

@@ -8,7 +8,7 @@ use crate::conn::user::Lack;
 use crate::conn::{Connection, Fin, TcpTypes, may_send_new, tracer};
 use crate::recovery::{AbsSeq, AckInput};
 use crate::trace::TraceEvent;
-use crate::wire::{Flags, TcpHeader};
+use crate::wire::{Flags, PlainHeader, SackBlocks, TcpHeader};
 use narrows_congestion::{CongestionControl, Instant};
 
 /// What became of the check of SEG.ACK.
@@ -18,6 +18,15 @@ pub(super) enum AckCheck {
     Acceptable,
     /// It has been dealt with.
     Answered,
+}
+
+/// What an acceptable acknowledgement says besides its SACK blocks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Said {
+    /// How far SND.UNA moves.
+    pub(super) acked: u64,
+    /// The segment has text or a FIN, or changes the window: it is no duplicate ACK.
+    pub(super) text_or_window: bool,
 }
 
 impl<T: TcpTypes> Connection<T> {
@@ -42,26 +51,48 @@ impl<T: TcpTypes> Connection<T> {
     /// An acceptable acknowledgement.
     pub(super) fn on_ack(&mut self, now: Instant, tcp: &TcpHeader, seg: &Placed) {
         let distance = self.ack_distance(tcp);
-        let Ok(distance) = u64::try_from(distance) else {
+        let Ok(acked) = u64::try_from(distance) else {
             self.on_overtaken_ack(now, tcp, distance.unsigned_abs());
             return;
         };
-        let una = self.snd.una();
-        let ack = una + distance;
+        let ack = self.snd.una() + acked;
         let window_changed = self.window.update(tcp.window, tcp.seq, ack);
         self.hold.release();
+        let said = Said {
+            acked,
+            text_or_window: seg.text_len > 0 || seg.fin || window_changed,
+        };
+        let plain = PlainHeader::of(tcp);
+        self.tell_sender(now, &plain, &tcp.options.sack, said);
+        self.after_ack(now, said);
+    }
 
+    /// [`Self::on_ack`] of a segment as predicted, once the window is updated.
+    #[inline]
+    pub(super) fn on_predicted_ack(&mut self, now: Instant, tcp: &PlainHeader, said: Said) {
+        let ack = self.snd.una() + said.acked;
+        let ece = tcp.flags.contains(Flags::ECE) && self.ecn.in_use();
+        if said.acked > 0 && !ece && self.snd.is_clean(ack) {
+            let trace = &mut tracer(&mut self.trace, now);
+            self.snd.on_clean_ack(ack, now, trace);
+        } else if ece || self.snd.is_concerned() {
+            self.tell_sender(now, tcp, &SackBlocks::EMPTY, said);
+        }
+        self.after_ack(now, said);
+    }
+
+    /// The sender hears all that the acknowledgement says.
+    #[inline(never)]
+    fn tell_sender(&mut self, now: Instant, tcp: &PlainHeader, sack: &SackBlocks, said: Said) {
+        let acked = said.acked;
+        let ack = self.snd.una() + acked;
         let mut blocks = [(0, 0); 4];
-        let (count, dsack) = if self.sack && !tcp.options.sack.is_empty() {
-            self.unwrap_sack(tcp, ack, &mut blocks)
+        let (count, dsack) = if self.sack && !sack.is_empty() {
+            self.unwrap_sack(sack, ack, &mut blocks)
         } else {
             (0, None)
         };
-        let tsecr = tcp
-            .options
-            .timestamps
-            .filter(|_| self.ts.in_use())
-            .map(|t| t.ecr);
+        let tsecr = tcp.timestamps.filter(|_| self.ts.in_use()).map(|t| t.ecr);
         let input = AckInput {
             now,
             ack,
@@ -70,29 +101,30 @@ impl<T: TcpTypes> Connection<T> {
             // A D-SACK says that the peer had the data before: the ACK that it sent then was lost,
             // and its echo is as old as that.
             timestamp_rtt: tsecr
-                .filter(|_| distance > 0 && dsack.is_none())
+                .filter(|_| acked > 0 && dsack.is_none())
                 .and_then(|e| self.ts.rtt(e, now)),
             tsecr,
             ece: tcp.flags.contains(Flags::ECE) && self.ecn.in_use(),
             exact_ecn: self.ecn.is_exact(),
             // What answers a probe of a window that admits nothing is no duplicate ACK.
-            pure: seg.text_len == 0
-                && !seg.fin
-                && !window_changed
-                && !self.window_refuses_the_first(),
+            pure: !said.text_or_window && !self.window_refuses_the_first(),
             can_send_new: self.can_send_new(ack),
         };
         self.snd.on_ack(&input, &mut tracer(&mut self.trace, now));
+    }
+
+    /// The sender has heard it: what follows for the rest of the connection.
+    #[inline]
+    fn after_ack(&mut self, now: Instant, said: Said) {
         if self.path_mtu.search.is_some() {
             self.settle_mtu_probe(now);
         }
-        if self.trace.is_some() && distance > 0 {
-            self.trace_window(now);
-        }
-
-        if distance > 0 {
-            let mss = self.snd.mss().get();
-            self.path_mtu.on_progress(distance, ack, mss);
+        if said.acked > 0 {
+            if self.trace.is_some() {
+                self.trace_window(now);
+            }
+            let (ack, mss) = (self.snd.una(), self.snd.mss().get());
+            self.path_mtu.on_progress(said.acked, ack, mss);
             self.raise_path_mtu(now);
             self.on_progress(ack, now);
         }
@@ -111,7 +143,7 @@ impl<T: TcpTypes> Connection<T> {
         let una = self.snd.una();
         let mut blocks = [(0, 0); 4];
         let ack = una.saturating_sub(behind);
-        let (count, dsack) = self.unwrap_sack(tcp, ack, &mut blocks);
+        let (count, dsack) = self.unwrap_sack(&tcp.options.sack, ack, &mut blocks);
         if count == 0 && dsack.is_none() {
             return;
         }
@@ -176,7 +208,7 @@ impl<T: TcpTypes> Connection<T> {
     /// not wholly below SND.UNA, into `out`, and the D-SACK if the first block is one (RFC 2883 section 4).
     fn unwrap_sack(
         &self,
-        tcp: &TcpHeader,
+        sack: &SackBlocks,
         ack: AbsSeq,
         out: &mut [(AbsSeq, AbsSeq); 4],
     ) -> (usize, Option<(AbsSeq, AbsSeq)>) {
@@ -187,7 +219,7 @@ impl<T: TcpTypes> Connection<T> {
         };
         let mut count = 0;
         let mut dsack = None;
-        let raw = tcp.options.sack.as_slice();
+        let raw = sack.as_slice();
         for (i, block) in raw.iter().enumerate() {
             let (Some(start), Some(end)) = (place(block.start), place(block.end)) else {
                 continue;

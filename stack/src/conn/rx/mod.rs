@@ -4,6 +4,7 @@ mod ack;
 mod check;
 mod fin;
 mod opening;
+mod predicted;
 mod text;
 
 use super::state::{CloseReason, Origin, State};
@@ -18,6 +19,7 @@ use narrows_congestion::Instant;
 
 impl<T: TcpTypes> Connection<T> {
     /// A segment in any state but SYN-SENT and CLOSED.
+    #[inline(never)] // Most are as predicted.
     pub(super) fn on_segment(
         &mut self,
         now: Instant,
@@ -85,7 +87,7 @@ impl<T: TcpTypes> Connection<T> {
             self.on_urgent(tcp.urgent, seg);
         }
         if seg.text_len > 0 {
-            self.on_text(now, ecn, tcp, seg, payload);
+            self.on_text(now, ecn, tcp.flags, seg, payload);
         }
         if seg.fin || self.peer_fin.is_some() {
             self.on_fin(now, seg);
@@ -120,6 +122,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// If the window has opened and the peer did not take the byte that probed it, that byte leaves
     /// again at once: its timer is backed off far, and Nagle's algorithm would wait for it.
+    #[inline]
     fn settle_probe(&mut self) {
         if let Some(probe) = self.probe_sent.get() {
             if self.snd.una() > probe {

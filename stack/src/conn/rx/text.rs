@@ -7,7 +7,8 @@ use crate::conn::memory::TextRoom;
 use crate::conn::reassembly::Inserted;
 use crate::conn::timers::Timer;
 use crate::conn::{Connection, TcpTypes};
-use crate::wire::{Ecn, TcpHeader};
+use crate::memory::Need;
+use crate::wire::{Ecn, Flags};
 use narrows_congestion::{ByteCount, Instant};
 
 impl<T: TcpTypes> Connection<T> {
@@ -16,7 +17,7 @@ impl<T: TcpTypes> Connection<T> {
         &mut self,
         now: Instant,
         ecn: Ecn,
-        tcp: &TcpHeader,
+        flags: Flags,
         seg: &Placed,
         payload: <T::Recv as RecvBuffer>::Payload<'_>,
     ) {
@@ -24,14 +25,7 @@ impl<T: TcpTypes> Connection<T> {
             // After the peer's FIN there can be no text.
             return;
         }
-        if ecn == Ecn::Ce {
-            self.stats.ce_in += 1;
-        }
-        match self.ecn.on_data(ecn, tcp.flags) {
-            MarkEffect::None => {}
-            effect => self.on_mark(effect),
-        }
-
+        self.heed_mark(ecn, flags);
         // What lies before the first byte of the stream (a SYN's place) has no offset.
         let skip = usize::try_from(-seg.start).unwrap_or(0).min(seg.text_len);
         let start = (seg.start + skip as i64) as u64;
@@ -57,12 +51,7 @@ impl<T: TcpTypes> Connection<T> {
         match outcome {
             Inserted::InOrder { rcv_nxt } => {
                 self.rcv_nxt = rcv_nxt;
-                let new = ByteCount::new(rcv_nxt - before);
-                let segments = new.get().div_ceil(u64::from(self.config.mss.max(1)));
-                let segments = u32::try_from(segments).unwrap_or(u32::MAX);
-                if let Some(delay) = self.ack.on_data(&self.config.ack, new, segments, now) {
-                    self.timers.arm_if_idle(Timer::DelayedAck, now + delay);
-                }
+                self.owe_ack(rcv_nxt - before, now);
             }
             Inserted::FilledGap { rcv_nxt } => {
                 self.rcv_nxt = rcv_nxt;
@@ -101,6 +90,58 @@ impl<T: TcpTypes> Connection<T> {
                 self.ack
                     .on_special(self.rcv_nxt, flip, self.traffic.pure_acks);
             }
+        }
+    }
+
+    /// The text begins at RCV.NXT and is within the window, and there is no gap.
+    #[inline]
+    pub(super) fn on_next_text(
+        &mut self,
+        now: Instant,
+        ecn: Ecn,
+        flags: Flags,
+        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+    ) {
+        let (before, text_len) = (self.rcv_nxt, payload.len());
+        let end = before + text_len as u64;
+        if self.recv_buf.afford(end, Need::Owed) < end {
+            let seg = Placed {
+                start: before as i64,
+                text_len,
+                fin: false,
+            };
+            return self.on_text(now, ecn, flags, &seg, payload);
+        }
+        self.heed_mark(ecn, flags);
+        self.recv_buf.write(before, payload);
+        self.rcv_nxt = end;
+        self.owe_ack(end - before, now);
+        self.on_new_text(end - before, now);
+    }
+
+    /// Congestion Experienced, and what the peer says of it, on a segment with text.
+    #[inline]
+    fn heed_mark(&mut self, ecn: Ecn, flags: Flags) {
+        if ecn == Ecn::Ce {
+            self.stats.ce_in += 1;
+        }
+        match self.ecn.on_data(ecn, flags) {
+            MarkEffect::None => {}
+            effect => self.on_mark(effect),
+        }
+    }
+
+    /// `new` bytes came in order: they are acknowledged now or later.
+    #[inline]
+    fn owe_ack(&mut self, new: u64, now: Instant) {
+        let mss = u64::from(self.config.mss.max(1));
+        let segments = match new <= mss {
+            true => 1,
+            false => u32::try_from(new.div_ceil(mss)).unwrap_or(u32::MAX),
+        };
+        let new = ByteCount::new(new);
+        if let Some(delay) = self.ack.on_data(&self.config.ack, new, segments, now) {
+            self.timers.arm_if_idle(Timer::DelayedAck, now + delay);
         }
     }
 

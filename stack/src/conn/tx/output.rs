@@ -37,11 +37,66 @@ impl Output {
 }
 
 /// There is a segment in the [`Output`], which otherwise is as it was.
-pub(crate) struct Made;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Made {
+    /// Another may follow.
+    Perhaps,
+    /// Nothing follows, until something happens to the connection.
+    Last,
+}
 
 impl<T: TcpTypes> Connection<T> {
     /// Writes the next segment, if there is one, into `out`, which is blank.
+    #[inline]
     pub(crate) fn output(&mut self, now: Instant, out: &mut Output) -> Option<Made> {
+        self.fills_window = false;
+        if self.state != State::Established
+            || self.reset_due.is_some()
+            || self.ack.has_past()
+            || self.ooo.has_disorder()
+            || self.probe_keepalive
+            || self.trace.is_some()
+        {
+            // Who traces is told why nothing leaves, and so is asked until nothing does.
+            return self.rare_output(now, out).map(|_| Made::Perhaps);
+        }
+        if !self.rests()
+            && let Some(made) = self.data(now, out)
+        {
+            return Some(made);
+        }
+        if !(self.ack.is_due() || self.challenge_due) {
+            return None;
+        }
+        self.pure_ack(now, out);
+        // Of what could leave besides, nothing did, and that it is acknowledged changes nothing.
+        Some(match self.snd.validates_window() {
+            true => Made::Perhaps,
+            false => Made::Last,
+        })
+    }
+
+    /// What [`output`](Self::output) made last has left, and nothing was done since: as if it had
+    /// been asked once more, it has nothing.
+    #[inline]
+    pub(crate) fn on_last_sent(&mut self) {
+        if std::mem::take(&mut self.fills_window) {
+            self.snd.on_cwnd_limited();
+        }
+    }
+
+    /// All has been sent and acknowledged, and nothing is to be noted of that.
+    #[inline]
+    fn rests(&self) -> bool {
+        self.snd.nxt() == self.send_buf.end() + 1
+            && self.fin == Fin::Open
+            && !self.probe_window
+            && self.snd.rests()
+    }
+
+    /// [`Self::output`] of what most segments are not.
+    #[inline(never)]
+    fn rare_output(&mut self, now: Instant, out: &mut Output) -> Option<Made> {
         if let Some(seq) = self.reset_due.take() {
             return Some(self.reset(seq, now, out));
         }
@@ -51,7 +106,7 @@ impl<T: TcpTypes> Connection<T> {
                 if self.handshake.due {
                     (out.ecn, out.tcp) = self.syn_header(now);
                     self.ride_on_syn(out);
-                    return Some(Made);
+                    return Some(Made::Perhaps);
                 }
                 if matches!(self.state, State::SynSent) {
                     return None;
@@ -126,8 +181,56 @@ impl<T: TcpTypes> Connection<T> {
         tracer(&mut self.trace, now)(TraceEvent::Held(held));
     }
 
+    /// The next segment with data or FIN.
     #[inline]
     fn data(&mut self, now: Instant, out: &mut Output) -> Option<Made> {
+        if self.fin != Fin::Open
+            || self.probe_window
+            || self.snd.is_idle()
+            || self.path_mtu.search.is_some()
+            || !self.snd.is_plain(now)
+        {
+            return self.rare_data(now, out);
+        }
+        // Nothing but the windows says what leaves.
+        let mss = self.snd.mss();
+        let (queued, usable) = self.unsent_and_usable();
+        if queued == 0 || usable == 0 {
+            return None;
+        }
+        if queued.min(usable) < mss.get() {
+            return self.rare_data(now, out);
+        }
+        if self.snd.plain_allowance() < mss {
+            self.snd.on_cwnd_limited();
+            return None;
+        }
+        self.new_segment(mss.get(), false, now, out);
+        let (queued, usable) = (queued - mss.get(), usable - mss.get());
+        if queued == 0 || usable == 0 {
+            return Some(Made::Last);
+        }
+        if queued.min(usable) >= mss.get()
+            && self.snd.scoreboard().len() < self.snd.record_limit()
+            && self.snd.plain_allowance() < mss
+        {
+            self.fills_window = true;
+            return Some(Made::Last);
+        }
+        Some(Made::Perhaps)
+    }
+
+    /// Bytes that are queued and were not sent, and bytes that the peer's window has room for.
+    #[inline]
+    fn unsent_and_usable(&self) -> (u64, u64) {
+        let nxt = self.snd.nxt();
+        let edge = self.snd.una() + self.window.wnd;
+        (self.send_buf.end() + 1 - nxt, edge.saturating_sub(nxt))
+    }
+
+    /// [`Self::data`] where more than the windows has a say.
+    #[inline(never)]
+    fn rare_data(&mut self, now: Instant, out: &mut Output) -> Option<Made> {
         loop {
             let new = self.new_data(now);
             match self.snd.next_segment(now, new.is_some()) {
@@ -155,11 +258,11 @@ impl<T: TcpTypes> Connection<T> {
                         }
                     }
                     let start = self.snd.nxt();
-                    let made = self.new_segment(len, fin, now, out);
+                    self.new_segment(len, fin, now, out);
                     if let NextProbe::Payload(_) = next {
                         self.snd.on_mtu_probe(start);
                     }
-                    return Some(made);
+                    return Some(Made::Perhaps);
                 }
                 NextSegment::Wait(at) => {
                     self.pace_at = Sparse::some(at);
@@ -245,8 +348,7 @@ impl<T: TcpTypes> Connection<T> {
         self.timers.arm_if_idle(Timer::Persist, now + wait);
     }
 
-    #[inline(always)] // Its one caller does little else.
-    fn new_segment(&mut self, len: u64, fin: bool, now: Instant, out: &mut Output) -> Made {
+    fn new_segment(&mut self, len: u64, fin: bool, now: Instant, out: &mut Output) {
         if self.snd.is_idle() {
             self.after_idle(now);
         }
@@ -273,7 +375,7 @@ impl<T: TcpTypes> Connection<T> {
         }
         self.look_for_fewer_unsent();
         // RFC 3168 section 6.1.6: a window probe is neither ECN-capable nor says CWR.
-        self.segment(start..data_end, flags, !probe, now, out)
+        self.segment(start..data_end, flags, !probe, now, out);
     }
 
     fn retransmission(&mut self, sent: &SentSegment, now: Instant, out: &mut Output) -> Made {
@@ -295,7 +397,8 @@ impl<T: TcpTypes> Connection<T> {
             };
             tracer(&mut self.trace, now)(event);
         }
-        self.segment(sent.start..data_end, flags, false, now, out)
+        self.segment(sent.start..data_end, flags, false, now, out);
+        Made::Perhaps
     }
 
     /// The segment with the bytes of `range`.
@@ -306,7 +409,7 @@ impl<T: TcpTypes> Connection<T> {
         new: bool,
         now: Instant,
         out: &mut Output,
-    ) -> Made {
+    ) {
         let Range { start, end } = range;
         out.ecn = self.ecn.codepoint(new);
         out.payload = start - 1..end - 1;
@@ -323,7 +426,6 @@ impl<T: TcpTypes> Connection<T> {
             }
         }
         self.complete(&mut out.tcp, false, now);
-        Made
     }
 
     fn pure_ack(&mut self, now: Instant, out: &mut Output) -> Made {
@@ -332,7 +434,7 @@ impl<T: TcpTypes> Connection<T> {
         out.payload = self.nothing();
         self.begin(&mut out.tcp, self.seq(self.snd.nxt()), Flags::ACK);
         self.complete(&mut out.tcp, true, now);
-        Made
+        Made::Perhaps
     }
 
     fn reset(&mut self, seq: Seq, now: Instant, out: &mut Output) -> Made {
@@ -352,7 +454,7 @@ impl<T: TcpTypes> Connection<T> {
         } else {
             self.handshake.refused_tsval.take().map(echo_only)
         };
-        Made
+        Made::Perhaps
     }
 
     /// Acknowledgement, window, ECE, options: what every segment of a synchronised connection

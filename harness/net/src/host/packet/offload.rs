@@ -66,18 +66,18 @@ impl SimPacket {
         }
         let mut first = self.clone();
         first.payload = segment;
-        first.flags = Flags::from_bits(first.flags.bits() & !LAST.bits());
+        first.plain.tcp.flags = Flags::from_bits(first.plain.tcp.flags.bits() & !LAST.bits());
         let mut rest = self.clone();
         rest.payload -= segment;
         rest.offset += u64::from(segment);
-        rest.seq += segment;
+        rest.plain.tcp.seq += segment;
         *self = rest.cut_at(segment);
         Some(first.cut_at(0))
     }
 
     /// Data that ends nothing.
     pub(super) fn may_lead(&self) -> bool {
-        self.is_intact() && self.payload > 0 && !self.flags.intersects(ENDS)
+        self.is_intact() && self.payload > 0 && !self.plain.tcp.flags.intersects(ENDS)
     }
 
     /// By the rules of Linux (`inet_gro_receive`, `tcp_gro_receive`, `skb_gro_receive`): same flow,
@@ -89,15 +89,18 @@ impl SimPacket {
         let free = Flags::CWR.bits() | LAST.bits();
         let same = self.is_intact()
             && next.is_intact()
-            && (self.src, self.dst) == (next.src, next.dst)
-            && (self.src_port, self.dst_port) == (next.src_port, next.dst_port)
-            && (self.ecn, self.dscp, self.hop_limit) == (next.ecn, next.dscp, next.hop_limit)
-            && (self.ack, self.window) == (next.ack, next.window)
-            && (self.flags.bits() ^ next.flags.bits()) & !free == 0
-            && !next.flags.intersects(Flags::CWR)
-            && self.timestamps == next.timestamps
+            && (self.plain.src, self.plain.dst) == (next.plain.src, next.plain.dst)
+            && (self.plain.tcp.src_port, self.plain.tcp.dst_port)
+                == (next.plain.tcp.src_port, next.plain.tcp.dst_port)
+            && (self.plain.ecn, self.plain.dscp, self.plain.hop_limit)
+                == (next.plain.ecn, next.plain.dscp, next.plain.hop_limit)
+            && (self.plain.tcp.ack, self.plain.tcp.window)
+                == (next.plain.tcp.ack, next.plain.tcp.window)
+            && (self.plain.tcp.flags.bits() ^ next.plain.tcp.flags.bits()) & !free == 0
+            && !next.plain.tcp.flags.intersects(Flags::CWR)
+            && self.plain.tcp.timestamps == next.plain.tcp.timestamps
             && self.rare == next.rare;
-        let follows = self.seq + self.payload == next.seq
+        let follows = self.plain.tcp.seq + self.payload == next.plain.tcp.seq
             && self.offset + u64::from(self.payload) == next.offset;
         let fits = (1..=segment).contains(&next.payload)
             && self.wire_len().saturating_add(next.payload) <= most;
@@ -105,8 +108,10 @@ impl SimPacket {
             return Merge::No;
         }
         self.payload += next.payload;
-        self.flags = Flags::from_bits(self.flags.bits() | next.flags.bits() & LAST.bits());
-        if next.payload < segment || next.flags.intersects(ENDS) {
+        self.plain.tcp.flags = Flags::from_bits(
+            self.plain.tcp.flags.bits() | next.plain.tcp.flags.bits() & LAST.bits(),
+        );
+        if next.payload < segment || next.plain.tcp.flags.intersects(ENDS) {
             Merge::Last
         } else {
             Merge::Yes
@@ -150,7 +155,7 @@ mod tests {
             offset: u64::from(n * MSS),
             len: MSS,
         };
-        SimPacket::new(ip, tcp, payload)
+        SimPacket::new(&ip, &tcp, payload)
     }
 
     /// The segments in each aggregate that a poll of `packets`, all of one flow, gives.
@@ -192,19 +197,19 @@ mod tests {
             assert_eq!(head.merge(&next, MSS, 65_535), Merge::No);
             assert_eq!(head, data(0), "it is as it was");
         };
-        apart(|p| p.ecn = Ecn::Ce);
-        apart(|p| p.dscp = 8);
-        apart(|p| p.hop_limit = 63);
-        apart(|p| p.ack = Seq(2));
-        apart(|p| p.window = 501);
-        apart(|p| p.timestamps = Some(Timestamps { val: 4, ecr: 2 }));
-        apart(|p| p.timestamps = None);
-        apart(|p| p.flags = Flags::from_bits(Flags::ACK.bits() | Flags::CWR.bits()));
-        apart(|p| p.flags = Flags::from_bits(Flags::ACK.bits() | Flags::ECE.bits()));
-        apart(|p| p.src_port = 5_002);
+        apart(|p| p.plain.ecn = Ecn::Ce);
+        apart(|p| p.plain.dscp = 8);
+        apart(|p| p.plain.hop_limit = 63);
+        apart(|p| p.plain.tcp.ack = Seq(2));
+        apart(|p| p.plain.tcp.window = 501);
+        apart(|p| p.plain.tcp.timestamps = Some(Timestamps { val: 4, ecr: 2 }));
+        apart(|p| p.plain.tcp.timestamps = None);
+        apart(|p| p.plain.tcp.flags = Flags::from_bits(Flags::ACK.bits() | Flags::CWR.bits()));
+        apart(|p| p.plain.tcp.flags = Flags::from_bits(Flags::ACK.bits() | Flags::ECE.bits()));
+        apart(|p| p.plain.tcp.src_port = 5_002);
         apart(|p| p.payload = 0);
         apart(|p| p.payload = MSS + 1);
-        apart(|p| p.seq += 1);
+        apart(|p| p.plain.tcp.seq += 1);
         apart(|p| crate::net::packet::Packet::corrupt(p, 0));
     }
 
@@ -216,9 +221,9 @@ mod tests {
         short.payload = 10;
         assert_eq!(head.clone().merge(&short, MSS, 65_535), Merge::Last);
         let mut push = data(2);
-        push.flags = Flags::from_bits(Flags::ACK.bits() | Flags::PSH.bits());
+        push.plain.tcp.flags = Flags::from_bits(Flags::ACK.bits() | Flags::PSH.bits());
         assert_eq!(head.merge(&push, MSS, 65_535), Merge::Last);
-        assert!(head.flags.intersects(Flags::PSH) && head.payload == 3 * MSS);
+        assert!(head.plain.tcp.flags.intersects(Flags::PSH) && head.payload == 3 * MSS);
         assert!(!push.leads() && data(0).leads());
         // No longer than the largest packet of IP: 45 segments of 1448 are 65,160 bytes.
         let all: Vec<SimPacket> = (0..64).map(data).collect();
@@ -270,7 +275,7 @@ mod tests {
     fn what_a_nic_cuts_receive_offload_puts_together_again() {
         let mut whole = data(0);
         whole.payload = 5 * MSS + 100;
-        whole.flags = Flags::from_bits(Flags::ACK.bits() | Flags::PSH.bits());
+        whole.plain.tcp.flags = Flags::from_bits(Flags::ACK.bits() | Flags::PSH.bits());
         let plain = whole.clone();
         let mut left = whole.cut_at(MSS);
         assert_eq!((left.frames(), left.wire_len()), (6, plain.wire_len()));

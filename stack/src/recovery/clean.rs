@@ -1,0 +1,275 @@
+//! What nearly every acknowledgement is: of new data, with nothing amiss.
+//!
+//! In the manner of header prediction it is recognised by what it is not, and then little is left
+//! of the steps of [`Sender::on_ack`]: those here, in the same order and with the same outcome.
+
+use super::detector::{AckFacts, NewestDelivered, Verdict};
+use super::episode::BURST;
+use super::scoreboard::AbsSeq;
+use super::sender::Sender;
+use super::spurious::Frto;
+use crate::sparse::Sparse;
+use crate::trace::TraceEvent;
+use narrows_congestion::{
+    AckSample, ByteCount, CaState, CongestionControl, Duration, Instant, RtoPolicy,
+};
+
+impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
+    /// Whether an acknowledgement of `ack` that says nothing else is clean: it covers a segment,
+    /// nothing is lost, SACKed or in doubt, and of what is outstanding nothing was sent twice.
+    #[inline]
+    pub(crate) fn is_clean(&self, ack: AbsSeq) -> bool {
+        self.ca_state == CaState::Open
+            && ack - self.una < BURST * self.mss.get()
+            && self.retransmitted_to <= self.una
+            && self.board.is_clean_to(ack)
+            && self.undo.is_none()
+            && self.tlp.is_none()
+            && self.frto == Frto::Off
+            && self.pacer.is_none()
+            && !self.validates
+    }
+
+    /// [`Self::on_ack`] where it [is clean](Self::is_clean).
+    #[inline]
+    pub(crate) fn on_clean_ack(
+        &mut self,
+        ack: AbsSeq,
+        now: Instant,
+        trace: &mut impl FnMut(TraceEvent),
+    ) {
+        let prior_una = self.una;
+        let rate = &mut self.rate;
+        let (mut oldest, mut newest) = (now, None);
+        let delivered = self.board.ack_clean(ack, |s| {
+            rate.on_delivered(&s.tx, s.sent_at, s.len(), now);
+            oldest = oldest.min(s.sent_at);
+            newest = Some(NewestDelivered::of(s));
+        });
+        self.una = ack;
+        self.dup_acks = 0;
+        self.on_progress(Some(now.since(oldest)), now);
+        let mut sample = AckSample::default();
+        sample.acked = ByteCount::new(ack - prior_una);
+        sample.delivered = delivered;
+        sample.rtt = newest.map(|s| now.since(s.sent_at));
+        sample.round_start = self.rate.take_round_start();
+        self.tell_of_delivery(&mut sample, self.cwnd_limited_since(prior_una), now);
+        if self.heeds_progress {
+            let facts = AckFacts {
+                una_advanced: true,
+                newly_delivered: delivered,
+                newest,
+                sack_ok: self.policy.sack,
+                recovery_point: self.recover,
+                dup_thresh: self.policy.dup_thresh,
+                round_start: sample.round_start,
+                ..AckFacts::new(now, self.mss, &self.rtt)
+            };
+            let pipe_before = self.board.pipe();
+            if self.detector.on_ack(&facts, &mut self.board) == Verdict::NewLoss {
+                let flight = self.flight_before(prior_una, ByteCount::ZERO, delivered);
+                self.on_loss_found(pipe_before, flight, now, trace);
+                self.tell_reduction(delivered, Verdict::NewLoss, true);
+            }
+        }
+        self.restart_timers(now);
+    }
+
+    /// SND.UNA has moved: what was measured of the round trip (RFC 6298 section 3), and nothing
+    /// is in vain any more.
+    #[inline]
+    pub(super) fn on_progress(&mut self, rtt: Option<Duration>, now: Instant) {
+        if let Some(rtt) = rtt {
+            self.rtt.on_sample(rtt, now);
+            self.rto.on_rtt_sample(rtt, now);
+            self.rate.set_min_rtt(self.rtt.min().unwrap_or(rtt));
+            self.backoff = 0;
+            self.probe_unmeasured = false;
+        }
+        self.retries = 0;
+        self.probing_window = false;
+    }
+
+    /// Congestion control hears of a delivery. Whether the window was the limit is told of the flow
+    /// as the ACK found it.
+    #[inline]
+    pub(super) fn tell_of_delivery(
+        &mut self,
+        sample: &mut AckSample,
+        cwnd_limited: bool,
+        now: Instant,
+    ) {
+        if self.needs.delivery_rate {
+            sample.rate = Some(self.rate.sample(now))
+                .filter(|s| !s.app_limited)
+                .and_then(|s| s.rate);
+        }
+        self.with_cc_limited(now, cwnd_limited, |cc, view| cc.on_ack(sample, view));
+    }
+
+    /// SND.UNA has moved: the timers (RFC 6298 sections 5.2 and 5.3).
+    #[inline]
+    pub(super) fn restart_timers(&mut self, now: Instant) {
+        if self.una == self.nxt {
+            self.rto_at = Sparse::NONE;
+            self.dup_acks = 0;
+        } else if self.restarts_rto() {
+            self.arm_rto(now);
+        }
+        self.arm_pto(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{PacingMode, RecoverySending, SpuriousDetection};
+    use crate::recovery::detector::{self, DetectorFactory as _};
+    use crate::recovery::{AckInput, NextSegment, Sender, SenderPolicy};
+    use crate::rng::Rng;
+    use narrows_congestion::rto::{StandardRto, presets};
+    use narrows_congestion::{
+        AnyCongestion, ByteCount, CongestionRegistry, Duration, FlowStart, Instant, RttEstimator,
+    };
+    use proptest::prelude::*;
+
+    type Any = Sender<AnyCongestion, StandardRto>;
+    const MSS: u64 = 1_000;
+
+    fn sender(congestion: &str, detector: &str) -> Any {
+        let policy = SenderPolicy {
+            recovery: RecoverySending::Prr,
+            dup_thresh: 3,
+            limited_transmit: true,
+            spurious: SpuriousDetection::default(),
+            sack: detector != "newreno",
+            max_ack_delay: Duration::from_millis(25),
+            pacing: PacingMode::Off,
+            max_segments: 1_000,
+            rto_floor_before_sample: Duration::ZERO,
+        };
+        let mss = ByteCount::new(MSS);
+        let factory = CongestionRegistry::standard().get(congestion).unwrap();
+        Sender::new(
+            1,
+            mss,
+            policy,
+            factory.place(&FlowStart::new(mss, mss * 10)),
+            presets::one_ms(),
+            RttEstimator::new(),
+            detector::by_name(detector).unwrap().build(),
+            Rng::new(1),
+        )
+    }
+
+    /// What happens to both.
+    #[derive(Clone, Debug)]
+    enum Step {
+        /// So many segments of new data, as far as the window lets them out.
+        Send(u64),
+        /// So many bytes are acknowledged.
+        Ack(u64),
+        /// The second to fourth segment outstanding are SACKed.
+        Sack,
+        Timeout,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            4 => (1..12_u64).prop_map(Step::Send),
+            6 => prop_oneof![Just(MSS), Just(2 * MSS), 1..5 * MSS].prop_map(Step::Ack),
+            1 => Just(Step::Sack),
+            1 => Just(Step::Timeout),
+        ]
+    }
+
+    /// Does `step` at `now`, a clean ACK by the path of its own if `short`; whether it was clean.
+    fn apply(s: &mut Any, step: &Step, now: Instant, short: bool) -> bool {
+        let mut sack = Vec::new();
+        let mut acked = 0;
+        match *step {
+            Step::Send(n) => {
+                for _ in 0..n {
+                    match s.next_segment(now, true) {
+                        NextSegment::New { allowance } if allowance.get() >= MSS => {
+                            s.on_sent_new(s.nxt() + MSS, now);
+                        }
+                        NextSegment::Retransmit(segment) => {
+                            s.on_retransmit(segment.start, now, None);
+                        }
+                        _ => s.on_cwnd_limited(),
+                    }
+                }
+                return false;
+            }
+            Step::Timeout => {
+                if !s.is_idle() {
+                    s.on_rto(now, false, &mut |_| {});
+                }
+                return false;
+            }
+            Step::Sack => {
+                let from = s.una() + MSS;
+                let to = (from + 3 * MSS).min(s.nxt());
+                if from >= to {
+                    return false;
+                }
+                sack.push((from, to));
+            }
+            Step::Ack(bytes) => acked = bytes.min(s.nxt() - s.una()),
+        }
+        let ack = s.una() + acked;
+        if short && acked > 0 && s.is_clean(ack) {
+            s.on_clean_ack(ack, now, &mut |_| {});
+            return true;
+        }
+        let input = AckInput {
+            now,
+            ack,
+            sack: if s.policy.sack { &sack } else { &[] },
+            dsack: None,
+            timestamp_rtt: None,
+            tsecr: None,
+            ece: false,
+            exact_ecn: false,
+            pure: true,
+            can_send_new: true,
+        };
+        s.on_ack(&input, &mut |_| {});
+        false
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// A clean ACK leaves the sender as `on_ack` does, to the last bit of its state.
+        #[test]
+        fn the_short_way_ends_where_the_long_one_does(
+            congestion in prop::sample::select(vec!["reno", "cubic", "dctcp"]),
+            detector in prop::sample::select(vec!["newreno", "sack", "rack"]),
+            steps in prop::collection::vec((step(), 1..300_u64), 1..120),
+        ) {
+            let (mut short, mut long) = (sender(congestion, detector), sender(congestion, detector));
+            let mut now = Instant::ZERO + Duration::from_secs(1);
+            for (step, us) in &steps {
+                now = now + Duration::from_micros(*us);
+                apply(&mut short, step, now, true);
+                apply(&mut long, step, now, false);
+                prop_assert_eq!(format!("{short:?}"), format!("{long:?}"), "after {:?}", step);
+            }
+        }
+    }
+
+    #[test]
+    fn most_acknowledgements_of_a_transfer_are_clean() {
+        let mut s = sender("reno", "sack");
+        let mut now = Instant::ZERO + Duration::from_secs(1);
+        let mut clean = 0;
+        for _ in 0..100 {
+            now = now + Duration::from_micros(50);
+            apply(&mut s, &Step::Send(2), now, true);
+            clean += u32::from(apply(&mut s, &Step::Ack(2 * MSS), now, true));
+        }
+        assert_eq!(clean, 100);
+    }
+}
