@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn the_kernel_is_asked_for_64_bit_counters_of_one_interface() {
-        request(3).assert_words("0000001c 0005005e 00000007 00000000 00000000 00000003 00000001");
+        request(3).assert_words("1c000000 5e000500 07000000 00000000 00000000 03000000 01000000");
     }
 
     #[test]
