@@ -91,7 +91,8 @@ pub(crate) fn classify(facts: &Facts) -> (Cause, Confidence, Option<Duration>) {
     use Confidence::{Certain, Guess, Likely};
     let plain = |cause, confidence| (cause, confidence, None);
     match facts.ended {
-        Ended::Syn => plain(Cause::SynRetried, Certain),
+        // A network may have made two of one.
+        Ended::Syn => plain(Cause::SynRetried, Likely),
         Ended::Wrote => plain(Cause::AppWroteNothing, wrote(facts)),
         Ended::Probe => plain(Cause::WindowClosed, Certain),
         Ended::Opened if facts.probed => plain(Cause::WindowUpdateLate, Guess),
@@ -129,18 +130,20 @@ fn again(facts: &Facts, head: bool, tail: bool) -> (Cause, Confidence, Option<Du
             Cause::TimeoutSpurious
         };
         // Of several copies only one need have been needless.
+        // Duplicate acknowledgements may have asked for it; at the sender that leaves no gap.
         let once = e.sends == 1 && facts.timeouts == 0;
+        let once = once && !facts.heard && facts.vantage == Vantage::Sender;
         return (cause, if once { Certain } else { Likely }, floor);
     }
     if facts.missing {
         return match facts.vantage {
             Vantage::Sender => (Cause::LocalDrop, Likely, floor),
-            _ if facts.dup_acks >= 3 => (Cause::TimeoutRetransmissionLost, Likely, floor),
-            _ => (Cause::TimeoutTail, Likely, floor),
+            _ if facts.dup_acks >= 3 => (Cause::TimeoutRetransmissionLost, Guess, floor),
+            _ => (Cause::TimeoutTail, Guess, floor),
         };
     }
-    if facts.too_large && (facts.timeouts > 0 || e.sends > 1) {
-        return (Cause::BlackHole, Likely, floor);
+    if facts.too_large && e.sends > 2 {
+        return (Cause::BlackHole, Guess, floor);
     }
     // A timeout sends the first one again; only a probe has the last (RFC 8985 section 7.3).
     if tail && !head {
