@@ -64,7 +64,7 @@ pub enum TraceEvent {
         bytes: ByteCount,
     },
     /// The local device or queue refused a segment. If the window answers for it
-    /// ([`TcpConfig::local_drop`](crate::TcpConfig::local_drop)), [`TraceEvent::Window`] follows.
+    /// ([`TcpConfig::local_drop`](crate::config::TcpConfig::local_drop)), [`TraceEvent::Window`] follows.
     LocalDrop {
         /// Its payload.
         bytes: ByteCount,

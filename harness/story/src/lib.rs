@@ -55,7 +55,7 @@
 //! # let _ = Judged::Holds;
 //! ```
 //!
-//! 4. Register it: `mod` and a line in [`stories::ALL`](stories::ALL).
+//! 4. Register it: `mod` and a line in [`stories::ALL`].
 //! 5. `narrows story NAME` shows it; `narrows story NAME --docs docs` writes its section of
 //!    `docs/STORIES.md` and its figure. Look at the figure.
 //!

@@ -63,17 +63,30 @@ fn length(run: &RunOutcome, span: &AppSpan) -> f64 {
     span.until(end).since(span.began).as_nanos() as f64
 }
 
-/// The long suspensions of servers by the port to the slow way's node.
-fn stalls(run: &RunOutcome) -> Vec<&AppSpan> {
+/// The suspensions of servers by the port to the slow way's node.
+fn suspensions(run: &RunOutcome) -> impl Iterator<Item = &AppSpan> {
     let server = SpanKind::BusyDistPort(Process::Server);
-    let spans = run.spans.iter().filter(|span| span.kind == server);
-    let lost = spans.filter(|span| span.peer == Some(LOST));
-    lost.filter(|span| length(run, span) > LONG).collect()
+    let spans = run.spans.iter().filter(move |span| span.kind == server);
+    spans.filter(|span| span.peer == Some(LOST))
 }
 
-/// The time without a reply from the node of a stall to another, around the middle of the stall, in
-/// ns; of each node but the one that it is suspended by.
-fn gaps(run: &RunOutcome, stall: &AppSpan) -> Vec<f64> {
+/// The long ones.
+fn stalls(run: &RunOutcome) -> Vec<&AppSpan> {
+    let all = suspensions(run);
+    all.filter(|span| length(run, span) > LONG).collect()
+}
+
+/// A time without a reply from one node to another, in ns.
+struct Gap {
+    length: f64,
+    /// For how long of it the port to the slow way suspended the server: it may be suspended again
+    /// at its next reply that goes there.
+    suspended: f64,
+}
+
+/// The times without a reply from the node of a stall to another, around the middle of the stall; of
+/// each node but the one that it is suspended by.
+fn gaps(run: &RunOutcome, stall: &AppSpan) -> Vec<Gap> {
     let nodes: std::collections::BTreeSet<HostId> = run.transfers.iter().map(|t| t.to).collect();
     let middle = stall.began.as_nanos() as f64 + length(run, stall) / 2.0;
     let others = nodes
@@ -92,7 +105,15 @@ fn gaps(run: &RunOutcome, stall: &AppSpan) -> Vec<f64> {
                 after = after.min(at);
             }
         }
-        (after - before).is_finite().then_some(after - before)
+        let within = |span: &AppSpan| {
+            let began = span.began.as_nanos() as f64;
+            ((began + length(run, span)).min(after) - began.max(before)).max(0.0)
+        };
+        let own = suspensions(run).filter(|span| span.host == stall.host);
+        (after - before).is_finite().then(|| Gap {
+            length: after - before,
+            suspended: own.map(within).sum(),
+        })
     };
     others.filter_map(gap).collect()
 }
@@ -101,7 +122,8 @@ fn phenomenon(played: &Played) -> Told<String> {
     let run = run(played, "suspend")?;
     let stalls = stalls(run);
     let lengths: Vec<f64> = stalls.iter().map(|s| length(run, s) / 1e6).collect();
-    let waits: Vec<f64> = stalls.iter().flat_map(|s| gaps(run, s)).collect();
+    let waits = stalls.iter().flat_map(|s| gaps(run, s));
+    let waits: Vec<f64> = waits.map(|gap| gap.length).collect();
     let stall = median(&lengths).ok_or_else(|| missing("suspended server"))?;
     let wait = median(&waits).ok_or_else(|| missing("node that waits"))? / 1e6;
     Ok(format!(
@@ -156,7 +178,7 @@ fn idle_links_wait_as_long(played: &Played) -> Told<Finding> {
     for stall in stalls(run) {
         let gaps = gaps(run, stall);
         nodes.push(gaps.len() as f64);
-        shares.extend(gaps.into_iter().map(|gap| gap / length(run, stall)));
+        shares.extend(gaps.into_iter().map(|gap| gap.length / gap.suspended));
     }
     let share = median(&shares).ok_or_else(|| missing("node that waits"))?;
     Ok(Finding::all([
@@ -165,7 +187,7 @@ fn idle_links_wait_as_long(played: &Played) -> Told<Finding> {
             median(&nodes) == Some(10.0),
         ),
         Finding::near(
-            "median of their gap over the suspension",
+            "median of their gap over what the server was suspended in it",
             share,
             1.0,
             0.1,

@@ -33,8 +33,8 @@ impl EcnFeedback for LinuxDctcp {
     }
 }
 
-/// Linux 3.18 to 4.17, of which the changes of 2015 are part: RFC 8257 with the faults that the
-/// [module](self) lists. To see what they cost; no TCP should be so.
+/// Linux 3.18 to 4.17, of which the changes of 2015 are part: RFC 8257 with its
+/// faults, to see what they cost; no TCP should be so.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LinuxDctcp2015(Dctcp);
 
