@@ -91,7 +91,7 @@ pub(super) fn run(
         Wanted::data("csv", args.csv.as_deref()),
     ])?;
     if let Some(runs) = args.score {
-        return score::run(runs, args.docs.as_deref(), args.quiet, command, console);
+        return score::run(runs, args.docs.as_deref(), args.quiet, console);
     }
     let config = Config {
         share_percent: args.share,

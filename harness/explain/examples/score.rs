@@ -15,13 +15,6 @@ fn main() -> Result<(), String> {
         &AtomicBool::new(false),
         |_| {},
     )?;
-    let how = wanted.map_or(String::new(), |n| format!("={n}"));
-    print!(
-        "{}",
-        page(
-            &score,
-            &format!("narrows explain --score{how} --docs docs/EXPLAIN.md")
-        )
-    );
+    print!("{}", page(&score, wanted));
     Ok(())
 }

@@ -2,10 +2,9 @@
 
 use super::super::output::{self, OutputFile};
 use super::super::progress::Watcher;
-use super::super::{Console, EXIT_INTERRUPTED, EXIT_OK, Stop, command_line};
+use super::super::{Console, EXIT_INTERRUPTED, EXIT_OK, Stop};
 use narrows_experiment::registry::Registry;
 use narrows_explain::simulated::{grid, page, score};
-use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Mutex;
@@ -18,7 +17,6 @@ pub(super) fn run(
     runs: Option<usize>,
     docs: Option<&Path>,
     quiet: bool,
-    command: &[OsString],
     console: &mut Console<'_>,
 ) -> Result<u8, Stop> {
     let cases = grid(runs);
@@ -39,7 +37,7 @@ pub(super) fn run(
     if shows {
         output::print(console.stderr, "\r\x1b[K")?;
     }
-    let text = page(&score, &command_line(command));
+    let text = page(&score, runs);
     match docs {
         Some(path) => OutputFile::create("docs", path)?.finish_with(text.as_bytes())?,
         None => output::print(console.stdout, &text)?,

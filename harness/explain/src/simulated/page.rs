@@ -10,15 +10,16 @@ const PLACES: [Vantage; 3] = [Vantage::Sender, Vantage::Middle, Vantage::Receive
 const FEW: u64 = 20;
 
 /// The page: precision and recall by cause and place of the capture, and what is taken for what.
-/// `command` makes it.
-pub fn page(score: &Score, command: &str) -> String {
+/// `asked` is how many runs were asked for, if it is not all that there are.
+pub fn page(score: &Score, asked: Option<usize>) -> String {
+    let runs = asked.map_or(String::new(), |n| format!("={n}"));
     let mut o = String::new();
     let _ = write!(
         o,
         "# How good `narrows explain` is\n\n\
          {} simulated runs (incast, small writes, lost packets, late packets, bursts, outages) were captured at the sender, at the switch \
          before its queues, and at the receiver, and explained from these captures alone. What was true was told from inside: by \
-         the timers, windows and buffers of both ends. This page is made by\n\n```sh\n{command}\n```\n\n\
+         the timers, windows and buffers of both ends. This page is made by\n\n```sh\nnarrows explain --score{runs} --docs docs/EXPLAIN.md\n```\n\n\
          Recall: of the gaps that were, the share that was found and named so. Precision: of the gaps that were named so, the share \
          that was. In percent, with the number of gaps; goal 95 each. A cause with fewer than {FEW} gaps is marked with `*`. \
          A window in packets and a restart after idle count as what makes them long, the delayed ACK; a late window update \
