@@ -509,7 +509,9 @@ impl Half {
                     }
                     break;
                 }
-                let sent = self.sent.pop_front().unwrap_or_else(|| unreachable!());
+                let Some(sent) = self.sent.pop_front() else {
+                    break;
+                };
                 if sent.sacked {
                     self.sacked = self.sacked.saturating_sub(sent.end - sent.start);
                 } else {
