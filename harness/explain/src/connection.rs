@@ -1,117 +1,21 @@
 //! A connection under observation: both directions, the gaps of each, and what is still to be seen
 //! before a gap has its cause.
 
+mod path;
+mod pending;
+mod record;
+
+pub use record::{Closed, Connection, Opened, Point, PointKind};
+
 use crate::classify::{Aftermath, Ended, Facts, classify, is_usual};
-use crate::gap::{Cause, Evidence, Gap, Side, Vantage};
-use crate::half::{Acked, Again, Counts, Data, Half, RttEstimate, Sighting};
-use crate::rounds::{Mode, Round};
+use crate::gap::{Cause, Evidence, Gap, Side};
+use crate::half::{Data, Half, Sighting};
 use crate::segment::Segment;
 use narrows::wire::{Ecn, Flags, Seq};
-use narrows::{ByteCount, Duration, Instant};
+use narrows::{ByteCount, Duration};
+use pending::{Pending, Wait};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-
-/// How a connection began, as far as it was captured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Opened {
-    /// With a SYN.
-    Handshake,
-    /// The capture began later.
-    Midway,
-}
-
-/// How a connection ended, as far as it was captured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Closed {
-    /// Both sides sent FIN.
-    Fin,
-    /// By a reset from this side.
-    Reset(Side),
-    /// The capture ended first.
-    Open,
-    /// It was the longest silent one when there were more than can be observed at once.
-    Dropped,
-}
-
-/// A connection, when no more is heard of it.
-#[derive(Clone, Debug)]
-pub struct Connection {
-    /// Its number, in the order in which connections were first seen, from 0.
-    pub id: u64,
-    /// Client and server.
-    pub ends: [SocketAddr; 2],
-    /// How it began.
-    pub opened: Opened,
-    /// How it ended.
-    pub closed: Closed,
-    /// Its first packet.
-    pub first: Sighting,
-    /// Its last packet.
-    pub last: Sighting,
-    /// By side: what it sent.
-    pub counts: [Counts; 2],
-    /// By side: round-trip times from the place of the capture to the receiver and back.
-    pub rtt: [RttEstimate; 2],
-    /// By side: where the capture was taken.
-    pub vantage: [Vantage; 2],
-    /// The least RTT of the whole path, if both parts of it were seen.
-    pub path_rtt: Option<Duration>,
-    /// By cause: gaps and the time in them.
-    pub lost: Vec<(Cause, u64, Duration)>,
-    /// By side: the rounds, if they were asked for.
-    pub rounds: [Vec<Round>; 2],
-    /// By side: modes of the round-trip time, if rounds were asked for.
-    pub modes: [Vec<Mode>; 2],
-    /// What to draw, if that was asked for.
-    pub points: Vec<Point>,
-    /// Whether there was more to draw than was asked for.
-    pub points_cut: bool,
-}
-
-/// Something to draw in a time-sequence graph.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Point {
-    /// When.
-    pub at: Instant,
-    /// The packet.
-    pub packet: u64,
-    /// Whose stream.
-    pub side: Side,
-    /// What.
-    pub kind: PointKind,
-    /// First byte, from the beginning of the stream.
-    pub from: u64,
-    /// After the last byte.
-    pub to: u64,
-}
-
-/// What a point is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PointKind {
-    /// Bytes that left for the first time.
-    Sent,
-    /// Bytes that left again.
-    Resent,
-    /// Bytes acknowledged.
-    Acked,
-    /// Bytes acknowledged selectively.
-    Sacked,
-    /// From the first byte not acknowledged to the end of the window.
-    Window,
-}
-
-impl PointKind {
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Sent => "sent",
-            Self::Resent => "resent",
-            Self::Acked => "acked",
-            Self::Sacked => "sacked",
-            Self::Window => "window",
-        }
-    }
-}
 
 /// What is a gap, and how much is kept.
 #[derive(Clone, Copy, Debug)]
@@ -122,29 +26,6 @@ pub(crate) struct Rules {
     pub(crate) segments: usize,
     pub(crate) rounds: bool,
     pub(crate) points: usize,
-}
-
-/// A gap that is over, whose cause later packets decide.
-#[derive(Debug)]
-struct Pending {
-    facts: Facts,
-    start: Sighting,
-    end: Sighting,
-    wait: Wait,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Wait {
-    /// Whether the sender goes on at once: then it had been waiting.
-    Release { until: Instant, whole: bool },
-    /// What becomes of what was sent again.
-    Verify {
-        again: Again,
-        stamp: Option<u32>,
-        target: u64,
-        until: Option<Instant>,
-        acked: bool,
-    },
 }
 
 /// What is taken for the RTT while nothing is known of it.
@@ -580,117 +461,6 @@ impl Tracked {
         }
     }
 
-    /// How long `side` takes at most to answer an acknowledgement with data, seen from here.
-    fn release_time(&self, side: Side) -> Duration {
-        let turn = self.half[side.index()].turn;
-        let other = self.half[side.other().index()].rtt.min;
-        let turn = turn.or(other).unwrap_or(self.threshold / 4);
-        turn * 2 + Duration::from_micros(100)
-    }
-
-    /// `side` had new data at `now`: was a gap waiting for that?
-    fn released(&mut self, side: Side, now: Sighting, len: u32) {
-        let soon = self.half[side.index()]
-            .last
-            .is_some_and(|last| now.at.since(last.at) <= self.release_time(side));
-        let Some(pending) = &mut self.pending[side.index()] else {
-            return;
-        };
-        match &mut pending.wait {
-            Wait::Release { until, .. } if now.at <= *until => {
-                let evidence = &mut pending.facts.evidence;
-                let before = evidence.released.unwrap_or_default();
-                evidence.released = Some(before + ByteCount::from(len));
-                pending.facts.released_largest = pending.facts.released_largest.max(len);
-            }
-            Wait::Verify { acked: true, .. } => pending.facts.more |= soon,
-            _ => {}
-        }
-    }
-
-    /// An acknowledgement tells of what was sent again.
-    fn verify(&mut self, now: Sighting, side: Side, acked: &Acked, segment: &Segment) {
-        let k = side.index();
-        let (least, vantage) = (self.half[k].rtt.min, self.vantage(side));
-        let una = self.half[k].una;
-        let after = self.path_rtt.unwrap_or(UNKNOWN_RTT) * 2 + Duration::from_micros(200);
-        let Some(pending) = &mut self.pending[k] else {
-            return;
-        };
-        let Wait::Verify {
-            again,
-            stamp,
-            target,
-            until,
-            acked: heard,
-        } = &mut pending.wait
-        else {
-            return;
-        };
-        if acked
-            .dsack
-            .is_some_and(|(start, end)| start < again.end && end > again.start)
-        {
-            pending.facts.aftermath = Aftermath::Needless;
-        } else if acked.bytes > 0 && !*heard && again.sends > 0 {
-            let echo = segment.options.timestamps.map(|stamps| stamps.ecr);
-            let older = matches!((echo, *stamp), (Some(echo), Some(stamp)) if (echo.wrapping_sub(stamp) as i32) < 0);
-            let soon = least.is_some_and(|least| now.at.since(pending.end.at) < least / 2);
-            if older {
-                pending.facts.aftermath = Aftermath::Needless;
-            } else if soon && matches!(vantage, Vantage::Sender | Vantage::Middle) {
-                pending.facts.aftermath = Aftermath::Early;
-            }
-        }
-        *heard |= acked.bytes > 0;
-        if una >= *target && until.is_none() {
-            *until = Some(now.at + after);
-        }
-    }
-
-    /// Whether it is still open what becomes of what `side` sent again.
-    fn verifies(&self, side: Side) -> bool {
-        let pending = self.pending[side.index()].as_deref();
-        pending.is_some_and(|pending| matches!(pending.wait, Wait::Verify { .. }))
-    }
-
-    /// A gap whose cause later packets decide.
-    fn wait(
-        &mut self,
-        side: Side,
-        facts: Facts,
-        start: Sighting,
-        end: Sighting,
-        wait: Wait,
-        out: &mut VecDeque<Gap>,
-    ) {
-        self.conclude(side, out);
-        self.pending[side.index()] = Some(Box::new(Pending {
-            facts,
-            start,
-            end,
-            wait,
-        }));
-    }
-
-    /// Gaps that need wait no longer have their cause.
-    fn expire(&mut self, now: Sighting, out: &mut VecDeque<Gap>) {
-        for side in Side::BOTH {
-            let over = match self.pending[side.index()].as_deref().map(|p| p.wait) {
-                Some(
-                    Wait::Release { until, .. }
-                    | Wait::Verify {
-                        until: Some(until), ..
-                    },
-                ) => now.at > until,
-                _ => false,
-            };
-            if over {
-                self.conclude(side, out);
-            }
-        }
-    }
-
     fn conclude(&mut self, side: Side, out: &mut VecDeque<Gap>) {
         let Some(pending) = self.pending[side.index()].take() else {
             return;
@@ -747,54 +517,6 @@ impl Tracked {
             None => self.lost.push((cause, 1, gap.length())),
         }
         out.push_back(gap);
-    }
-
-    /// There is another round-trip time.
-    fn measure(&mut self) {
-        let total = Side::BOTH
-            .into_iter()
-            .filter_map(|side| self.total(side))
-            .min();
-        if total != self.path_rtt {
-            self.path_rtt = total;
-        }
-    }
-
-    /// The threshold follows the RTT.
-    pub(crate) fn adapt(&mut self, rules: &Rules) {
-        let rtt = self.path_rtt.unwrap_or(UNKNOWN_RTT);
-        self.threshold = rtt.mul_ratio(rules.share, 100).max(rules.floor);
-    }
-
-    /// The least RTT of `side`: from here to the receiver and back, and from here to the sender and
-    /// back.
-    fn total(&self, side: Side) -> Option<Duration> {
-        let half = &self.half[side.index()];
-        let near = match (half.turn, self.half[side.other().index()].rtt.min) {
-            (Some(turn), Some(other)) => Some(turn.min(other)),
-            (one, other) => one.or(other),
-        };
-        half.rtt.min.map(|far| far + near.unwrap_or_default())
-    }
-
-    /// Where the capture was taken, seen from `side`.
-    fn vantage(&self, side: Side) -> Vantage {
-        let half = &self.half[side.index()];
-        let other = self.half[side.other().index()].rtt.min;
-        let near = match (half.turn, other) {
-            (Some(turn), Some(other)) => turn.min(other),
-            (Some(one), None) | (None, Some(one)) => one,
-            (None, None) => return Vantage::Unknown,
-        };
-        let Some(far) = half.rtt.min else {
-            return Vantage::Unknown;
-        };
-        let all = (far + near).as_nanos().max(1);
-        match near.as_nanos().saturating_mul(100) / all {
-            0..=20 => Vantage::Sender,
-            21..=79 => Vantage::Middle,
-            _ => Vantage::Receiver,
-        }
     }
 
     fn point(&mut self, now: Sighting, side: Side, kind: PointKind, from: u64, to: u64) {

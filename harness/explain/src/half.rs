@@ -1,5 +1,10 @@
 //! One direction of a connection: what its sender must know, rebuilt from what was captured.
 
+mod counts;
+mod sack;
+
+pub use counts::{Counts, RttEstimate};
+
 use crate::rounds::{Departure, Histogram, Round, RoundMeter};
 use narrows::wire::{Flags, Seq, Timestamps};
 use narrows::{ByteCount, Duration, Instant};
@@ -85,38 +90,6 @@ pub(crate) struct Acked {
     pub(crate) round: Option<Round>,
 }
 
-/// RFC 6298's estimator without a floor, and the least that was seen.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RttEstimate {
-    /// The least sample.
-    pub min: Option<Duration>,
-    /// SRTT.
-    pub smoothed: Option<Duration>,
-    /// RTTVAR.
-    pub variation: Duration,
-    /// Samples.
-    pub samples: u64,
-}
-
-impl RttEstimate {
-    fn add(&mut self, sample: Duration) {
-        self.samples += 1;
-        self.min = Some(self.min.map_or(sample, |min| min.min(sample)));
-        let Some(smoothed) = self.smoothed else {
-            (self.smoothed, self.variation) = (Some(sample), sample / 2);
-            return;
-        };
-        let off = smoothed.abs_diff(sample);
-        self.variation = self.variation.mul_ratio(3, 4) + off / 4;
-        self.smoothed = Some(smoothed.mul_ratio(7, 8) + sample / 8);
-    }
-
-    /// SRTT + 4 RTTVAR: the timeout of a sender whose floor is below it.
-    pub fn timeout(&self) -> Option<Duration> {
-        self.smoothed.map(|smoothed| smoothed + self.variation * 4)
-    }
-}
-
 /// What is only kept on request.
 #[derive(Debug, Default)]
 pub(crate) struct Detail {
@@ -177,28 +150,6 @@ pub(crate) struct Half {
     blocks: [(u64, u64); 4],
     pub(crate) detail: Option<Box<Detail>>,
     most: usize,
-}
-
-/// What was counted of a direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Packets, those without text included.
-    pub packets: u64,
-    /// Bytes of text in them.
-    pub bytes: u64,
-    /// Packets with text that was seen before.
-    pub retransmitted: u64,
-    /// Packets with text that had been missing: lost before the place of the capture and sent again,
-    /// or overtaken.
-    pub filled: u64,
-    /// Packets with text that was acknowledged already.
-    pub needless: u64,
-    /// Duplicate acknowledgements that came for this direction.
-    pub duplicate_acks: u64,
-    /// Bytes that were acknowledged and never seen: the capture lacks them.
-    pub unseen: u64,
-    /// Packets with Congestion Experienced.
-    pub marked: u64,
 }
 
 impl Half {
@@ -272,7 +223,7 @@ impl Half {
         }
     }
 
-    /// The smoothed RTT at the place of the capture, or the least.
+    /// The window that `raw` means.
     pub(crate) fn scaled(&self, raw: u16) -> u64 {
         let shift = if self.shift_counts {
             self.shift.unwrap_or(0).min(14)
@@ -562,53 +513,6 @@ impl Half {
             self.progress = Some(now.at);
         }
         result
-    }
-
-    fn on_sack(&mut self, now: Sighting, blocks: &[(Seq, Seq)], result: &mut Acked) {
-        for (i, &(start, end)) in blocks.iter().enumerate() {
-            let (start, end) = (self.offset(start), self.offset(end));
-            if end <= start {
-                continue;
-            }
-            let within = |(a, b): (u64, u64)| start >= a && end <= b;
-            let second = blocks
-                .get(1)
-                .map(|&(a, b)| (self.offset(a), self.offset(b)));
-            if i == 0 && (start < self.una || second.is_some_and(within)) {
-                result.dsack = Some((start, end));
-                continue;
-            }
-            if self.blocks[i.min(3)] == (start, end) {
-                continue;
-            }
-            // Blocks grow at their end: what was seen of this one is passed over.
-            let seen = self
-                .blocks
-                .iter()
-                .find(|b| b.0 == start && b.1 <= end && b.1 > start);
-            let from = seen.map_or(start, |b| b.1).max(self.una);
-            self.blocks[i.min(3)] = (start, end);
-            let mut index = self.sent.partition_point(|sent| sent.end <= from);
-            let mut newest: Option<Sent> = None;
-            while let Some(sent) = self.sent.get_mut(index) {
-                if sent.start >= end {
-                    break;
-                }
-                if !sent.sacked && sent.start >= start && sent.end <= end {
-                    sent.sacked = true;
-                    self.sacked += sent.end - sent.start;
-                    result.sacked += sent.end - sent.start;
-                    newest = Some(*sent);
-                }
-                index += 1;
-            }
-            if let Some(sent) = newest
-                && sent.sends == 1
-                && result.rtt.is_none()
-            {
-                result.rtt = Some(now.at.since(sent.first));
-            }
-        }
     }
 
     /// Notes this sender's timestamps, and what it echoes of the peer's: how long the way from here

@@ -1,0 +1,145 @@
+//! Gaps that are over and whose cause later packets decide.
+
+use super::{Tracked, UNKNOWN_RTT};
+use crate::classify::{Aftermath, Facts};
+use crate::gap::{Gap, Side, Vantage};
+use crate::half::{Acked, Again, Sighting};
+use crate::segment::Segment;
+use narrows::{ByteCount, Duration, Instant};
+use std::collections::VecDeque;
+
+/// A gap that is over, whose cause later packets decide.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) facts: Facts,
+    pub(super) start: Sighting,
+    pub(super) end: Sighting,
+    pub(super) wait: Wait,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Wait {
+    /// Whether the sender goes on at once: then it had been waiting.
+    Release { until: Instant, whole: bool },
+    /// What becomes of what was sent again.
+    Verify {
+        again: Again,
+        stamp: Option<u32>,
+        target: u64,
+        until: Option<Instant>,
+        acked: bool,
+    },
+}
+
+impl Tracked {
+    /// How long `side` takes at most to answer an acknowledgement with data, seen from here.
+    pub(super) fn release_time(&self, side: Side) -> Duration {
+        let turn = self.half[side.index()].turn;
+        let other = self.half[side.other().index()].rtt.min;
+        let turn = turn.or(other).unwrap_or(self.threshold / 4);
+        turn * 2 + Duration::from_micros(100)
+    }
+
+    /// `side` had new data at `now`: was a gap waiting for that?
+    pub(super) fn released(&mut self, side: Side, now: Sighting, len: u32) {
+        let soon = self.half[side.index()]
+            .last
+            .is_some_and(|last| now.at.since(last.at) <= self.release_time(side));
+        let Some(pending) = &mut self.pending[side.index()] else {
+            return;
+        };
+        match &mut pending.wait {
+            Wait::Release { until, .. } if now.at <= *until => {
+                let evidence = &mut pending.facts.evidence;
+                let before = evidence.released.unwrap_or_default();
+                evidence.released = Some(before + ByteCount::from(len));
+                pending.facts.released_largest = pending.facts.released_largest.max(len);
+            }
+            Wait::Verify { acked: true, .. } => pending.facts.more |= soon,
+            _ => {}
+        }
+    }
+
+    /// An acknowledgement tells of what was sent again.
+    pub(super) fn verify(&mut self, now: Sighting, side: Side, acked: &Acked, segment: &Segment) {
+        let k = side.index();
+        let (least, vantage) = (self.half[k].rtt.min, self.vantage(side));
+        let una = self.half[k].una;
+        let after = self.path_rtt.unwrap_or(UNKNOWN_RTT) * 2 + Duration::from_micros(200);
+        let Some(pending) = &mut self.pending[k] else {
+            return;
+        };
+        let Wait::Verify {
+            again,
+            stamp,
+            target,
+            until,
+            acked: heard,
+        } = &mut pending.wait
+        else {
+            return;
+        };
+        if acked
+            .dsack
+            .is_some_and(|(start, end)| start < again.end && end > again.start)
+        {
+            pending.facts.aftermath = Aftermath::Needless;
+        } else if acked.bytes > 0 && !*heard && again.sends > 0 {
+            let echo = segment.options.timestamps.map(|stamps| stamps.ecr);
+            let older = matches!((echo, *stamp), (Some(echo), Some(stamp)) if (echo.wrapping_sub(stamp) as i32) < 0);
+            let soon = least.is_some_and(|least| now.at.since(pending.end.at) < least / 2);
+            if older {
+                pending.facts.aftermath = Aftermath::Needless;
+            } else if soon && matches!(vantage, Vantage::Sender | Vantage::Middle) {
+                pending.facts.aftermath = Aftermath::Early;
+            }
+        }
+        *heard |= acked.bytes > 0;
+        if una >= *target && until.is_none() {
+            *until = Some(now.at + after);
+        }
+    }
+
+    /// Whether it is still open what becomes of what `side` sent again.
+    pub(super) fn verifies(&self, side: Side) -> bool {
+        let pending = self.pending[side.index()].as_deref();
+        pending.is_some_and(|pending| matches!(pending.wait, Wait::Verify { .. }))
+    }
+
+    /// A gap whose cause later packets decide.
+    pub(super) fn wait(
+        &mut self,
+        side: Side,
+        facts: Facts,
+        start: Sighting,
+        end: Sighting,
+        wait: Wait,
+        out: &mut VecDeque<Gap>,
+    ) {
+        self.conclude(side, out);
+        self.pending[side.index()] = Some(Box::new(Pending {
+            facts,
+            start,
+            end,
+            wait,
+        }));
+    }
+
+    /// Gaps that need wait no longer have their cause.
+    pub(super) fn expire(&mut self, now: Sighting, out: &mut VecDeque<Gap>) {
+        for side in Side::BOTH {
+            let over = match self.pending[side.index()].as_deref().map(|p| p.wait) {
+                Some(
+                    Wait::Release { until, .. }
+                    | Wait::Verify {
+                        until: Some(until), ..
+                    },
+                ) => now.at > until,
+                _ => false,
+            };
+            if over {
+                self.conclude(side, out);
+            }
+        }
+    }
+}

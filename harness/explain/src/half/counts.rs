@@ -1,0 +1,57 @@
+//! What is counted and measured of a direction.
+
+use narrows::Duration;
+
+/// What was counted of a direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets, those without text included.
+    pub packets: u64,
+    /// Bytes of text in them.
+    pub bytes: u64,
+    /// Packets with text that was seen before.
+    pub retransmitted: u64,
+    /// Packets with text that had been missing: lost before the place of the capture and sent again,
+    /// or overtaken.
+    pub filled: u64,
+    /// Packets with text that was acknowledged already.
+    pub needless: u64,
+    /// Duplicate acknowledgements that came for this direction.
+    pub duplicate_acks: u64,
+    /// Bytes that were acknowledged and never seen: the capture lacks them.
+    pub unseen: u64,
+    /// Packets with Congestion Experienced.
+    pub marked: u64,
+}
+
+/// RFC 6298's estimator without a floor, and the least that was seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RttEstimate {
+    /// The least sample.
+    pub min: Option<Duration>,
+    /// SRTT.
+    pub smoothed: Option<Duration>,
+    /// RTTVAR.
+    pub variation: Duration,
+    /// Samples.
+    pub samples: u64,
+}
+
+impl RttEstimate {
+    pub(super) fn add(&mut self, sample: Duration) {
+        self.samples += 1;
+        self.min = Some(self.min.map_or(sample, |min| min.min(sample)));
+        let Some(smoothed) = self.smoothed else {
+            (self.smoothed, self.variation) = (Some(sample), sample / 2);
+            return;
+        };
+        let off = smoothed.abs_diff(sample);
+        self.variation = self.variation.mul_ratio(3, 4) + off / 4;
+        self.smoothed = Some(smoothed.mul_ratio(7, 8) + sample / 8);
+    }
+
+    /// SRTT + 4 RTTVAR: the timeout of a sender whose floor is below it.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.smoothed.map(|smoothed| smoothed + self.variation * 4)
+    }
+}
