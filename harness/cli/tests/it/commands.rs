@@ -14,9 +14,9 @@ const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/commands
 
 /// A name for each column, and rows of values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Table {
-    header: Vec<String>,
-    rows: Vec<Vec<String>>,
+pub(crate) struct Table {
+    pub(crate) header: Vec<String>,
+    pub(crate) rows: Vec<Vec<String>>,
 }
 
 /// What stands there: each command, and what it gave.
@@ -192,7 +192,7 @@ fn of_folder(folder: &Path) -> Table {
     table
 }
 
-fn of_csv(text: &str) -> Table {
+pub(crate) fn of_csv(text: &str) -> Table {
     // Commas between quotes part nothing.
     let cells = |line: &str| {
         let mut cells = vec![String::new()];

@@ -4,5 +4,6 @@ mod commands;
 mod examples;
 mod experiments;
 mod flows;
+mod grid;
 mod outputs;
 mod scripts;
