@@ -6,7 +6,8 @@
 //!
 //! - **A train of acknowledgements** that is longer than the way there, half of the least round trip: as
 //!   much is in flight as the path holds. HyStart++ has no such sign. Where a port's queue is no
-//!   longer than the path, it learns of the queue a round too late.
+//!   longer than the path, it learns of the queue a round too late. The round trip is taken for longer
+//!   than it was by [`gathering`], as Linux does: the first ones were those of short trains.
 //! - **Delay**: of the first eight acknowledgements of a round none was as early as an eighth above the
 //!   least round trip.
 //!
@@ -14,13 +15,27 @@
 
 use crate::control::{AckSample, FlowView};
 use crate::hystart::{L_UNPACED, N_RTT_SAMPLE, rtt_thresh};
-use crate::units::{Duration, Instant};
+use crate::slow_start::Ended;
+use crate::units::{ByteCount, Duration, Instant};
 use crate::window::{Window, segment};
 
 /// Acknowledgements of one train are no farther apart than this (Linux, `hystart_ack_delta_us`).
 pub const TRAIN_GAP: Duration = Duration::from_millis(2);
 /// Windows of fewer segments are not looked at (Linux, `hystart_low_window`).
 pub const LOW_WINDOW: u64 = 16;
+/// What hosts gather at most before they hand it on, in segments sent or received as one
+/// (`gso_max_size` of Linux).
+pub const GATHERED: ByteCount = ByteCount::new(1 << 16);
+/// [`gathering`] is no longer than this.
+pub const MAX_GATHERING: Duration = Duration::from_millis(1);
+
+/// By how much hosts that send and receive many segments as one may lengthen a round trip: four times
+/// [`GATHERED`] at twice `cwnd` a round trip, the rate of a slow start (Linux, `hystart_ack_delay`).
+/// Without it a path of microseconds would seem full with the first super-segment.
+pub fn gathering(cwnd: ByteCount, srtt: Duration) -> Duration {
+    srtt.mul_ratio(2 * GATHERED.get(), cwnd.get().max(1))
+        .min(MAX_GATHERING)
+}
 
 /// The state of one flow, for its initial slow start only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,31 +52,6 @@ pub struct Hybrid {
     /// There was a sign.
     found: bool,
     ended: Ended,
-}
-
-/// Whether congestion has ended the initial slow start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
-    No,
-    /// The last one did, which may turn out to be none.
-    Last,
-    /// One before the last.
-    Before,
-}
-
-impl Ended {
-    fn finish(&mut self) {
-        *self = match self {
-            Self::No => Self::Last,
-            Self::Last | Self::Before => Self::Before,
-        };
-    }
-
-    fn resume(&mut self) {
-        if *self == Self::Last {
-            *self = Self::No;
-        }
-    }
 }
 
 impl Hybrid {
@@ -115,20 +105,20 @@ impl Hybrid {
             }
         }
         let looked_at = window.cwnd() >= mss * LOW_WINDOW && self.least != Duration::MAX;
-        // What SACK had reported before came in acknowledgements of this train that nobody shows.
-        let unbroken = ack.acked > ack.delivered;
-        if looked_at && (self.is_long_train(flow.now, unbroken) || self.is_late()) {
+        if looked_at && (self.is_long_train(window.cwnd(), flow) || self.is_late()) {
             self.found = true;
             window.end_slow_start();
         }
     }
 
-    fn is_long_train(&mut self, now: Instant, unbroken: bool) -> bool {
-        if now.since(self.train_end) > TRAIN_GAP && !unbroken {
+    fn is_long_train(&mut self, cwnd: ByteCount, flow: &FlowView<'_>) -> bool {
+        if flow.now.since(self.train_end) > TRAIN_GAP {
             return false;
         }
-        self.train_end = now;
-        now.since(self.round_began) > self.least / 2
+        self.train_end = flow.now;
+        let srtt = flow.rtt.srtt().unwrap_or(self.least);
+        let round_trip = self.least + gathering(cwnd, srtt);
+        flow.now.since(self.round_began) > round_trip / 2
     }
 
     fn is_late(&self) -> bool {
@@ -145,7 +135,6 @@ impl Default for Hybrid {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::ByteCount;
     use crate::{FlowStart, RttEstimator};
 
     const MSS: ByteCount = ByteCount::new(1_000);
@@ -167,19 +156,23 @@ mod tests {
             }
         }
 
+        fn ack(&mut self, acked: ByteCount, rtt: u64, round_start: bool) {
+            let ack = AckSample {
+                acked,
+                delivered: MSS,
+                rtt: Some(Duration::from_micros(rtt)),
+                round_start,
+                ..AckSample::default()
+            };
+            let flow = FlowView::new(self.now, MSS, &self.est);
+            self.hybrid.on_ack(&mut self.window, &ack, &flow);
+        }
+
         /// A round of ACKs `gap` microseconds apart with a round trip of `rtt`; how many came
         /// before slow start was over.
         fn round(&mut self, acks: u32, gap: u64, rtt: u64) -> u32 {
             for i in 0..acks {
-                let ack = AckSample {
-                    acked: MSS,
-                    delivered: MSS,
-                    rtt: Some(Duration::from_micros(rtt)),
-                    round_start: i == 0,
-                    ..AckSample::default()
-                };
-                let flow = FlowView::new(self.now, MSS, &self.est);
-                self.hybrid.on_ack(&mut self.window, &ack, &flow);
+                self.ack(MSS, rtt, i == 0);
                 if self.hybrid.is_done() {
                     return i;
                 }
@@ -196,10 +189,30 @@ mod tests {
         let mut rig = Rig::new(20);
         assert_eq!(rig.round(20, 500, 20_000), 20);
         assert!(rig.window.in_slow_start());
-        // The 22nd comes 10.5 ms after the first.
-        assert_eq!(rig.round(40, 500, 20_000), 21);
-        assert_eq!(rig.window.cwnd(), MSS * (20 + 20 + 22));
+        // The 23rd comes 11 ms after the first; hosts may have gathered for 1 ms.
+        assert_eq!(rig.round(40, 500, 20_000), 22);
+        assert_eq!(rig.window.cwnd(), MSS * (20 + 20 + 23));
         assert_eq!(rig.window.ssthresh(), rig.window.cwnd());
+    }
+
+    /// Linux, `hystart_ack_delay` with its `gso_max_size` of 64 KiB and the pace of slow start.
+    #[test]
+    fn hosts_that_gather_segments_lengthen_a_round_trip_by_a_millisecond_at_most() {
+        for (cwnd, srtt_us, us) in [
+            (128 << 10, 100, 100),
+            (64 << 10, 100, 200),
+            (16_384, 100, 800),
+            (16_384, 1_000, 1_000),
+            (1 << 20, 20_000, 1_000),
+            (16 << 20, 20_000, 156),
+            (0, 1, 1_000),
+        ] {
+            let gathered = gathering(ByteCount::new(cwnd), Duration::from_micros(srtt_us));
+            assert_eq!(gathered.as_micros(), us, "{cwnd} {srtt_us}");
+        }
+        // A window of 16 segments takes longer than the way there, and fills no path.
+        let mut rig = Rig::new(16);
+        assert_eq!(rig.round(16, 12, 100), 16);
     }
 
     #[test]
@@ -209,23 +222,21 @@ mod tests {
         assert_eq!(rig.round(30, 2_000, 20_000), 6);
     }
 
-    /// A packet that was late, or lost: the ACK that fills its hole follows many that are duplicates.
+    /// A packet was late, or lost: the train goes on in the duplicates. The ACK that fills the hole
+    /// later is no part of it.
     #[test]
     fn a_hole_does_not_end_the_train() {
-        for (before, ends) in [(0, false), (4, true)] {
+        for (later, ends) in [(500, true), (3_000, false)] {
             let mut rig = Rig::new(100);
             rig.round(20, 500, 20_000);
+            rig.ack(MSS, 20_000, true);
+            for _ in 0..21 {
+                rig.now = rig.now + Duration::from_micros(500);
+                rig.ack(ByteCount::ZERO, 20_000, false);
+            }
             assert!(!rig.hybrid.is_done());
-            rig.round(10, 500, 20_000);
-            let ack = AckSample {
-                acked: MSS * (1 + before),
-                delivered: MSS,
-                rtt: Some(Duration::from_millis(20)),
-                ..AckSample::default()
-            };
-            // 15 ms after the round began.
-            let flow = FlowView::new(rig.now, MSS, &rig.est);
-            rig.hybrid.on_ack(&mut rig.window, &ack, &flow);
+            rig.now = rig.now + Duration::from_micros(later);
+            rig.ack(MSS * 22, 20_000 + later, false);
             assert_eq!(rig.hybrid.is_done(), ends);
         }
     }

@@ -1,6 +1,7 @@
 //! HyStart++ (RFC 9406): leave slow start when the round-trip time rises, before the loss.
 
 use crate::control::{AckSample, FlowView};
+use crate::slow_start::Ended;
 use crate::units::Duration;
 use crate::window::{Window, segment};
 
@@ -34,6 +35,7 @@ pub struct HyStart {
     last_round_min_rtt: Option<Duration>,
     current_round_min_rtt: Option<Duration>,
     rtt_sample_count: u32,
+    ended: Ended,
 }
 
 /// Where HyStart++ stands.
@@ -61,18 +63,27 @@ impl HyStart {
             last_round_min_rtt: None,
             current_round_min_rtt: None,
             rtt_sample_count: 0,
+            ended: Ended::No,
         }
     }
 
     /// Where it stands.
     pub fn phase(&self) -> Phase {
-        self.phase
+        match self.ended {
+            Ended::No => self.phase,
+            Ended::Last | Ended::Before => Phase::Done,
+        }
     }
 
     /// Congestion was seen, or the timer fired: the initial slow start is over
     /// (RFC 9406 section 4.2).
     pub fn finish(&mut self) {
-        self.phase = Phase::Done;
+        self.ended.finish();
+    }
+
+    /// The congestion told of last was none: all is as it was before.
+    pub fn resume(&mut self) {
+        self.ended.resume();
     }
 
     /// One ACK in slow start: rounds, RTT watch and growth of RFC 9406 section 4.2.

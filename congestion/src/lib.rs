@@ -3,7 +3,7 @@
 //!
 //! - [`CongestionControl`] says how much may be in flight. [`Reno`] (RFC 5681), [`Cubic`]
 //!   (RFC 9438), [`Dctcp`] (RFC 8257) and [`Fixed`] implement it, the first three with standard
-//!   slow start or HyStart++ (RFC 9406).
+//!   slow start, hybrid slow start (CUBIC's default) or HyStart++ (RFC 9406).
 //! - [`RtoPolicy`] says how long to wait. [`StandardRto`] is RFC 6298 with every bound a value;
 //!   [`rto::presets`] are the values of papers and systems.
 //! - [`LocalDropPolicy`] says what a segment means that the host's own device refused.

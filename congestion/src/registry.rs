@@ -265,7 +265,7 @@ impl Registry<dyn CongestionFactory> {
         r.register_with(
             "cubic",
             "cubic[:slow-start=...,l=SEGMENTS,fast-convergence=on|off]",
-            "RFC 9438, with HyStart++ unless told otherwise",
+            "RFC 9438, with hybrid slow start unless told otherwise",
             |p| {
                 let mut config = CubicConfig::default();
                 for (key, value) in pairs(p)? {

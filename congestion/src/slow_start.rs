@@ -76,11 +76,12 @@ impl SlowStart {
         }
     }
 
-    /// The congestion told of last was none: hybrid slow start goes on, as Linux's does. HyStart++
-    /// is over with any (RFC 9406 section 4.2).
+    /// The congestion told of last was none: what it has ended goes on.
     pub fn on_undo(&mut self) {
-        if let Self::Hybrid(h) = self {
-            h.resume();
+        match self {
+            Self::HyStart(h) => h.resume(),
+            Self::Hybrid(h) => h.resume(),
+            Self::Standard { .. } => {}
         }
     }
 
@@ -88,6 +89,33 @@ impl SlowStart {
         match self {
             Self::Standard { limit } => (*limit).max(1),
             Self::HyStart(_) | Self::Hybrid(_) => 2,
+        }
+    }
+}
+
+/// Whether congestion has ended the initial slow start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    No,
+    /// The last one did, which may turn out to be none.
+    Last,
+    /// One before the last.
+    Before,
+}
+
+impl Ended {
+    /// Congestion, or a timeout.
+    pub(crate) fn finish(&mut self) {
+        *self = match self {
+            Self::No => Self::Last,
+            Self::Last | Self::Before => Self::Before,
+        };
+    }
+
+    /// The last of these was none.
+    pub(crate) fn resume(&mut self) {
+        if *self == Self::Last {
+            *self = Self::No;
         }
     }
 }
@@ -133,17 +161,46 @@ mod tests {
     /// RFC 9438 section 4.9: what a spurious event has changed is restored, and of several only what
     /// the last one has.
     #[test]
-    fn hybrid_slow_start_goes_on_after_congestion_that_was_none() {
-        let is_on = |s: &SlowStart| matches!(s, SlowStart::Hybrid(h) if !h.is_done());
-        let mut s = SlowStart::HYBRID;
-        s.on_congestion();
-        assert!(!is_on(&s));
-        s.on_undo();
-        assert!(is_on(&s));
-        s.on_congestion();
-        s.on_congestion();
-        s.on_undo();
-        assert!(!is_on(&s));
+    fn rfc9438_4_9_slow_start_goes_on_after_congestion_that_was_none() {
+        let is_on = |s: &SlowStart| match s {
+            SlowStart::Hybrid(h) => !h.is_done(),
+            SlowStart::HyStart(h) => h.phase() != Phase::Done,
+            SlowStart::Standard { .. } => unreachable!("it stays what it is"),
+        };
+        for mut s in [SlowStart::HYBRID, SlowStart::HYSTART] {
+            s.on_congestion();
+            assert!(!is_on(&s));
+            s.on_undo();
+            assert!(is_on(&s));
+            s.on_congestion();
+            s.on_congestion();
+            s.on_undo();
+            assert!(!is_on(&s));
+        }
+    }
+
+    /// What HyStart++ has found itself, congestion that was none does not take back.
+    #[test]
+    fn hystart_that_has_left_slow_start_stays_out_of_it() {
+        let mut h = HyStart::new(false);
+        let est = RttEstimator::new();
+        let mut w = Window::new(&FlowStart::new(MSS, MSS * 10));
+        for ms in [40, 60, 60, 60, 60, 60, 60] {
+            for i in 0..8 {
+                let ack = AckSample {
+                    acked: MSS,
+                    delivered: MSS,
+                    rtt: Some(crate::Duration::from_millis(ms)),
+                    round_start: i == 0,
+                    ..AckSample::default()
+                };
+                h.on_ack(&mut w, &ack, &FlowView::new(Instant::ZERO, MSS, &est));
+            }
+        }
+        assert_eq!(h.phase(), Phase::Done);
+        h.finish();
+        h.resume();
+        assert_eq!(h.phase(), Phase::Done);
     }
 
     #[test]

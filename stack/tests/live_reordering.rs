@@ -1,10 +1,11 @@
 //! A path on which some packets are late, between two namespaces: 100 Mb/s, a round trip of 20 ms,
 //! and one packet of data in twenty 5 or 10 ms later than its neighbours. Counted is what a sender
-//! sends again although it was on its way already, and held against what the kernel's TCP sends
-//! again on the same path, and against how many packets were late (RFC 8985 section 6.2).
+//! sends again although it was on its way already, and held against what the kernel's CUBIC sends
+//! again on the same path, and against how many packets were late (RFC 8985 section 6.2); and goodput
+//! is held against the kernel's. What is held is the median of a few transfers.
 //!
-//! The path and our senders run in real time, as far as the machine lets them. Where it stood still
-//! all the same, a transfer says nothing about who sends again too early, and all is done again.
+//! The path and our senders run in real time, as far as the machine lets them. A transfer during which
+//! it stood still all the same says nothing about who sends again too early, and does not count.
 #![cfg(feature = "device")]
 
 mod live;
@@ -33,12 +34,16 @@ const ONE_IN: u32 = 20;
 const LATE: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(10)];
 const SEED: u64 = 1;
 /// Of a transfer, in bytes.
-const TOTAL: usize = 4_000_000;
+const TOTAL: usize = 12_000_000;
+/// Of each sender.
+const ROUNDS: u8 = 5;
+/// So many of these must count.
+const COUNTED: usize = 3;
 /// A quarter of the round trip, for which RACK waits at first: where nothing was carried for so long,
 /// what was sent again was sent in good faith.
 const STANDSTILL: Duration = Duration::from_millis(5);
-/// How often it is tried to have the machine go on for as long as three transfers take.
-const TRIES: u32 = 5;
+/// How often it is tried to have so many transfers during which the machine goes on.
+const TRIES: u32 = 4;
 /// Preamble, check sequence and gap of a frame.
 const AROUND: u64 = 24;
 
@@ -142,19 +147,22 @@ impl Way for LatePackets {
     }
 }
 
-/// Three transfers over a path: the kernel's, and ours with and without offload.
-fn transfers(timestamps: bool) -> [Seen; 3] {
+/// Transfers over a path, in turn: the kernel's, and ours with and without offload.
+fn transfers(timestamps: bool) -> [Vec<Seen>; 3] {
     prepare(timestamps);
     let (path, far) = mpsc::channel();
     let sink = std::thread::spawn(move || {
-        in_namespace("the sink", move || sink(timestamps, 3, TOTAL, &path)).unwrap();
+        in_namespace("the sink", move || {
+            sink(timestamps, 3 * usize::from(ROUNDS), TOTAL, &path)
+        })
+        .unwrap();
     });
     let far = far.recv().expect("a namespace of the sink's own");
     ip("link add nwb0 type bridge");
     let near = plain("nwa0");
     ip("link set nwa0 master nwb0");
     ip("link set nwb0 up");
-    add_sender("nwb0", "10.77.0.9");
+    add_sender("nwb0", "10.77.0.253");
     await_running(&["nwa0", "nwb0"]);
     let tcp = TcpConfig {
         timestamps: match timestamps {
@@ -166,46 +174,86 @@ fn transfers(timestamps: bool) -> [Seen; 3] {
     let stop = AtomicBool::new(false);
     let seen = std::thread::scope(|scope| {
         let path = scope.spawn(|| Relay::new([near, far], LatePackets::new()).run(&stop));
-        kernel_sends(TOTAL);
-        we_send(1, tcp.clone(), true, TOTAL);
-        we_send(2, tcp.clone(), false, TOTAL);
+        for round in 0..ROUNDS {
+            kernel_sends(TOTAL);
+            // Each host sends once: it remembers the path.
+            we_send(2 * round + 1, tcp.clone(), true, TOTAL);
+            we_send(2 * round + 2, tcp.clone(), false, TOTAL);
+        }
         sink.join().unwrap();
         stop.store(true, Ordering::Release);
         path.join().unwrap().seen
     });
-    ["10.77.0.9", "10.77.0.1", "10.77.0.2"].map(|address| {
-        let address: IpAddr = address.parse().unwrap();
-        let found = seen.iter().find(|(who, _)| who.ip() == address);
-        found.unwrap().1.0.clone()
-    })
+    let mut by_sender: [Vec<Seen>; 3] = Default::default();
+    for (from, (seen, _)) in seen {
+        let IpAddr::V4(from) = from.ip() else {
+            unreachable!("the path has IPv4 only");
+        };
+        let sender = match from.octets()[3] {
+            253 => 0,
+            host => 2 - usize::from(host % 2),
+        };
+        by_sender[sender].push(seen);
+    }
+    by_sender
+}
+
+/// The one in the middle.
+fn median(of: &[Seen], what: impl Fn(&Seen) -> u64) -> u64 {
+    let mut all: Vec<u64> = of.iter().map(what).collect();
+    all.sort_unstable();
+    all[all.len() / 2]
 }
 
 /// Late packets make ours send again no more than they make the kernel's, and a part of those that
-/// were late: while it learns how late they can be.
+/// were late: while it learns how late they can be. Its goodput is within a tenth of the kernel's.
 fn late_packets(timestamps: bool) {
     if !has(&["ip"]) {
         return;
     }
+    let mut missed = None;
     for _ in 0..TRIES {
         let (tell, told) = mpsc::channel();
         in_own_namespace(move || tell.send(transfers(timestamps)).unwrap());
-        let seen = told.recv().unwrap();
-        if let Some(one) = seen.iter().find(|one| one.stood_still > STANDSTILL) {
-            eprintln!("once more: {one:?}");
+        let mut seen = told.recv().unwrap();
+        for (sender, seen) in ["the kernel", "ours, offload", "ours, plain"]
+            .iter()
+            .zip(&seen)
+        {
+            for one in seen {
+                eprintln!("{sender}: {} Mb/s, {one:?}", one.goodput());
+            }
+        }
+        for seen in &mut seen {
+            seen.retain(|one| one.stood_still <= STANDSTILL);
+        }
+        if seen.iter().any(|seen| seen.len() < COUNTED) {
+            eprintln!("once more: the machine stood still too often");
             continue;
         }
-        let [kernels, offloaded, plain] = seen;
-        eprintln!("the kernel's: {} Mb/s, {kernels:?}", kernels.goodput());
-        for (offload, ours) in [(true, offloaded), (false, plain)] {
-            eprintln!("ours, offload {offload}: {} Mb/s, {ours:?}", ours.goodput());
-            assert!(ours.late > 50, "seed {SEED}: {ours:?}");
-            let most = kernels.again + ours.late / 2;
-            assert!(
-                ours.again <= most,
-                "seed {SEED}, timestamps {timestamps}, offload {offload}: {ours:?}; kernel {kernels:?}"
-            );
+        let [kernels, ours @ ..] = &seen;
+        let again = |of: &[Seen]| median(of, |one| one.again);
+        let goodput = |of: &[Seen]| median(of, Seen::goodput);
+        let found = ours.each_ref().map(|ours| {
+            let late = median(ours, |one| one.late);
+            assert!(late > 50, "seed {SEED}: {late} were late");
+            let needless = again(ours) > again(kernels) + late / 2;
+            let slow = goodput(ours) * 10 < goodput(kernels) * 9;
+            needless || slow
+        });
+        let said = format!(
+            "timestamps {timestamps}; the kernel's, ours with offload, plain: sent again {:?}, Mb/s {:?}",
+            seen.each_ref().map(|of| again(of)),
+            seen.each_ref().map(|of| goodput(of)),
+        );
+        eprintln!("{said}");
+        if found == [false; 2] {
+            return;
         }
-        return;
+        missed = Some(said);
+    }
+    if let Some(missed) = missed {
+        panic!("seed {SEED}, and no better in {TRIES} tries: {missed}");
     }
     eprintln!("NOT JUDGED: in each of {TRIES} tries the machine stood still for {STANDSTILL}");
 }

@@ -19,7 +19,9 @@ const ALPHA: (u64, u64) = (9, 17);
 /// What is a matter of choice in CUBIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CubicConfig {
-    /// Slow start; section 4.10 recommends HyStart++.
+    /// Slow start. Section 4.10 recommends HyStart++ and names hybrid slow start, its predecessor,
+    /// which is what Linux has and the default: at a port whose queue is no longer than the path
+    /// HyStart++ finds the queue a round too late.
     pub slow_start: SlowStart,
     /// Release bandwidth to newcomers by lowering W_max further (section 4.7).
     pub fast_convergence: bool,
@@ -28,7 +30,7 @@ pub struct CubicConfig {
 impl Default for CubicConfig {
     fn default() -> Self {
         Self {
-            slow_start: SlowStart::HYSTART,
+            slow_start: SlowStart::HYBRID,
             fast_convergence: true,
         }
     }
@@ -57,7 +59,7 @@ struct State {
     /// W_max; `None` where it is to be the window at the start of the next epoch: before the
     /// first congestion (section 4.10) and after a timeout (section 4.8).
     w_max: Option<ByteCount>,
-    /// cwnd_prior: the window before the last reduction, or where HyStart++ ended slow start.
+    /// cwnd_prior: the window before the last reduction, or where slow start ended without one.
     cwnd_prior: Option<ByteCount>,
     epoch: Option<Epoch>,
 }
@@ -74,7 +76,7 @@ struct Epoch {
 }
 
 impl Cubic {
-    /// As RFC 9438 recommends: HyStart++ and fast convergence.
+    /// With hybrid slow start and fast convergence.
     pub fn new(start: &FlowStart) -> Self {
         Self::with_config(start, CubicConfig::default())
     }
@@ -114,7 +116,7 @@ impl Cubic {
         let cwnd = self.window.cwnd();
         let w_max = self.curve.w_max.map_or(cwnd, |w| w.max(cwnd));
         self.curve.w_max = Some(self.curve.w_max.unwrap_or(cwnd));
-        // HyStart++ has ended slow start without a reduction (section 4.10).
+        // Slow start has ended without a reduction (section 4.10).
         self.curve.cwnd_prior = Some(self.curve.cwnd_prior.unwrap_or(cwnd));
         Epoch {
             elapsed: Duration::ZERO,
@@ -537,21 +539,23 @@ mod tests {
         rig
     }
 
-    /// Section 4.10: HyStart++ unless something else is asked for.
-    #[test]
-    fn rfc9438_4_10_hystart_is_the_default_slow_start() {
-        assert_eq!(CubicConfig::default().slow_start, SlowStart::HYSTART);
-        assert_eq!(
-            Cubic::new(&FlowStart::new(MSS, MSS)).slow_start,
-            SlowStart::HYSTART
-        );
-        let rig = slow_start_with_a_rising_rtt(CubicConfig::default());
-        assert!(!rig.cc.window.in_slow_start(), "it leaves without a loss");
-        let standard = CubicConfig {
-            slow_start: SlowStart::STANDARD,
+    fn with(slow_start: SlowStart) -> CubicConfig {
+        CubicConfig {
+            slow_start,
             ..CubicConfig::default()
-        };
-        let rig = slow_start_with_a_rising_rtt(standard);
+        }
+    }
+
+    /// Section 4.10: hybrid slow start, as in Linux, unless something else is asked for.
+    #[test]
+    fn rfc9438_4_10_hybrid_is_the_default_slow_start() {
+        let default = Cubic::new(&FlowStart::new(MSS, MSS));
+        assert_eq!(default.slow_start, SlowStart::HYBRID);
+        for config in [CubicConfig::default(), with(SlowStart::HYSTART)] {
+            let rig = slow_start_with_a_rising_rtt(config);
+            assert!(!rig.cc.window.in_slow_start(), "it leaves without a loss");
+        }
+        let rig = slow_start_with_a_rising_rtt(with(SlowStart::STANDARD));
         assert!(rig.cc.window.in_slow_start(), "{}", rig.cc.cwnd());
     }
 
@@ -585,7 +589,8 @@ mod tests {
             ];
             for end in ends {
                 let mut rig = Rig::new(1);
-                rig.cc = Cubic::new(&FlowStart::new(MSS, MSS * 10));
+                let start = FlowStart::new(MSS, MSS * 10);
+                rig.cc = Cubic::with_config(&start, with(SlowStart::HYSTART));
                 acks(&mut rig, 50);
                 acks(&mut rig, if conservative { 100 } else { 50 });
                 let in_css = matches!(phase(&rig), Phase::Conservative { .. });
@@ -596,23 +601,26 @@ mod tests {
         }
     }
 
-    /// Section 4.10: where HyStart++ ends slow start, cwnd_prior and W_max are the window there, and
-    /// K is 0; from then on W_est grows as Reno's window does.
+    /// Section 4.10: where HyStart++, or hybrid slow start, ends slow start, cwnd_prior and W_max are
+    /// the window there, and K is 0; from then on W_est grows as Reno's window does.
     #[test]
-    fn rfc9438_4_10_after_hystart_the_window_is_cwnd_prior_and_w_max() {
-        let mut rig = slow_start_with_a_rising_rtt(CubicConfig::default());
-        let left_at = rig.cc.ssthresh();
-        assert_eq!(rig.cc.k(), Some(Duration::ZERO));
-        // By 10 s the curve is far beyond W_est.
-        rig.rounds(100);
-        assert_eq!(rig.cc.w_max(), Some(left_at));
-        assert_eq!(rig.cc.curve.cwnd_prior, Some(left_at));
-        let w_est = |rig: &Rig| rig.cc.curve.epoch.unwrap().w_est >> FRACTION_BITS;
-        assert!(w_est(&rig) * 2 < rig.cc.cwnd().get());
-        let from = w_est(&rig);
-        rig.rounds(1);
-        let grown = w_est(&rig) - from;
-        assert!((800..=1_000).contains(&grown), "{grown}");
+    fn rfc9438_4_10_after_slow_start_the_window_is_cwnd_prior_and_w_max() {
+        for slow_start in [SlowStart::HYSTART, SlowStart::HYBRID] {
+            let mut rig = slow_start_with_a_rising_rtt(with(slow_start));
+            let left_at = rig.cc.ssthresh();
+            rig.rounds(1);
+            assert_eq!(rig.cc.k(), Some(Duration::ZERO));
+            // By 10 s the curve is far beyond W_est.
+            rig.rounds(100);
+            assert_eq!(rig.cc.w_max(), Some(left_at));
+            assert_eq!(rig.cc.curve.cwnd_prior, Some(left_at));
+            let w_est = |rig: &Rig| rig.cc.curve.epoch.unwrap().w_est >> FRACTION_BITS;
+            assert!(w_est(&rig) * 2 < rig.cc.cwnd().get());
+            let from = w_est(&rig);
+            rig.rounds(1);
+            let grown = w_est(&rig) - from;
+            assert!((800..=1_000).contains(&grown), "{grown}");
+        }
     }
 
     /// Section 4.6: on ECN the window may go to one segment, ssthresh not.

@@ -53,7 +53,8 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
     let mut series = Vec::new();
     for (group, (congestion, how)) in [
         (ORIGINAL, "HyStart of 2008"),
-        ("cubic", "HyStart++"),
+        ("cubic", "hybrid slow start"),
+        ("cubic:slow-start=hystart", "HyStart++"),
         ("cubic:slow-start=standard", "standard slow start"),
     ]
     .into_iter()
@@ -111,7 +112,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
         name: "ns-3, extremes".to_owned(),
         draw: Draw::Markers,
         role: Role::Reference,
-        group: 3,
+        group: 4,
         points: theirs.collect(),
         spread: Vec::new(),
         ..Series::default()
@@ -204,8 +205,9 @@ fn go(bench: &Bench<'_>, spec: &FlowsSpec) -> Result<FlowsRun, ScenarioError> {
 
 /// CUBIC with the slow start of ns-3 and of Linux: HyStart (Ha and Rhee, PFLDnet 2008), which
 /// ends slow start for good when a round's train of ACKs is longer than the least RTT, or its
-/// first ACKs are late by an eighth of it. HyStart++ grows on at a quarter of the rate for five
-/// rounds to see whether that was right.
+/// first ACKs are late by an eighth of it. Our own hybrid slow start follows the authors' later text
+/// and today's Linux, where half of the least RTT is enough. HyStart++ grows on at a quarter of the
+/// rate for five rounds to see whether that was right.
 #[derive(Debug)]
 struct Original {
     inner: Cubic,
