@@ -27,9 +27,11 @@ pub(super) enum Command {
     Incast(Box<super::shorthand::incast::IncastArgs>),
     /// Send long flows or single transfers over one bottleneck, and look at it closely.
     ///
-    /// Goodput of each flow, utilisation and queue of the bottleneck; --svg draws queue, window,
-    /// goodput, RTT or DCTCP's alpha over time.
-    Flows(Box<super::flows::FlowsArgs>),
+    /// Goodput of each flow, and the bottleneck's queue; --svg draws queue, window, goodput, RTT or
+    /// DCTCP's alpha over time. Options are short names for keys of the experiment `flows`
+    /// (`narrows show flows`); --set and --sweep take every other key, and an option that says LIST
+    /// takes several values separated by commas.
+    Flows(Box<super::shorthand::flows::FlowsArgs>),
     /// Run an experiment from a file, or one that ships by name.
     ///
     /// A file says what to run: network, hosts, traffic, probes, and what is varied. `narrows show

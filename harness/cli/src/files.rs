@@ -1,7 +1,7 @@
 //! Files that are made of the results of a run: a page, a figure, tables, without the folder.
 
-use super::Stop;
 use super::output::{OutputError, OutputFile, Sink, Wanted};
+use super::{Stop, usage};
 use clap::Args;
 use narrows_report::study::Report;
 use std::fs;
@@ -18,9 +18,12 @@ pub(super) struct FilesArgs {
     /// Write no report where one is written by default.
     #[arg(long, conflicts_with = "report")]
     no_report: bool,
-    /// Write the first figure of the report as SVG, for a paper.
+    /// Write a figure of the report as SVG, for a paper: the first, or that of --figure.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    /// Which figure --svg draws, by the name that its files have in a folder of results.
+    #[arg(long, value_name = "NAME", requires = "svg")]
+    figure: Option<String>,
     /// Write a line of JSON for each run; - is standard output.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
@@ -47,6 +50,21 @@ impl FilesArgs {
         }
     }
 
+    /// Whether a figure is drawn somewhere.
+    pub(super) fn draws(&self) -> bool {
+        self.report.is_some() || self.svg.is_some()
+    }
+
+    /// Whether a figure is wanted by itself.
+    pub(super) fn svg(&self) -> bool {
+        self.svg.is_some()
+    }
+
+    /// Which one, where nothing is said.
+    pub(super) fn draw(&mut self, figure: &str) {
+        self.figure.get_or_insert_with(|| figure.to_owned());
+    }
+
     /// Opens them, before the first run.
     ///
     /// # Errors
@@ -61,6 +79,7 @@ impl FilesArgs {
         Ok(Files {
             report: report.transpose()?,
             svg: svg.map(|p| OutputFile::create("plot", p)).transpose()?,
+            figure: self.figure.clone(),
             json: Sink::open("JSON", self.json.as_deref())?,
             csv: Sink::open("CSV", self.csv.as_deref())?,
         })
@@ -71,6 +90,7 @@ impl FilesArgs {
 pub(super) struct Files {
     report: Option<(PathBuf, OutputFile)>,
     svg: Option<OutputFile>,
+    figure: Option<String>,
     json: Sink,
     csv: Sink,
 }
@@ -114,7 +134,13 @@ impl Files {
         // A report of nothing would only take the place of an older one.
         let any = !report.folder.records().is_empty();
         if let (Some(file), true) = (self.svg, any) {
-            let svg = report.figure().map_err(|e| Stop::Failed(e.to_string()));
+            let svg = report.figure(self.figure.as_deref());
+            let svg = svg.map_err(|e| Stop::Failed(e.to_string()));
+            let named = |names: Vec<String>| {
+                let why = format!("figures here are {}", names.join(", "));
+                usage("figure", self.figure.as_deref().unwrap_or_default(), &why)
+            };
+            let svg = svg.and_then(|svg| svg.map_err(named));
             let written = svg.and_then(|svg| Ok(file.finish_with(svg.as_bytes())?));
             if let Err(stop) = written {
                 keep(stop);

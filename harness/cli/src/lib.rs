@@ -9,7 +9,6 @@ pub mod catalog;
 mod dry_run;
 mod explain;
 mod files;
-mod flows;
 mod generate;
 mod keys;
 mod list;
@@ -174,7 +173,7 @@ impl App {
             .map_err(Stop::Usage)
             .and_then(|cli| match cli.command {
                 Command::Incast(incast) => shorthand::incast::run(self, &incast, &args, console),
-                Command::Flows(flows) => flows::run(self, &flows, console),
+                Command::Flows(flows) => shorthand::flows::run(self, &flows, &args, console),
                 #[cfg(target_os = "linux")]
                 Command::Live(live) => live::run(self, &live, &args, console),
                 Command::Run(run) => run::run(self, &run, &args, console),

@@ -1,7 +1,7 @@
 //! `narrows run`: an experiment from a file or by name.
 
 use super::dry_run::Dry;
-use super::files::{Files, FilesArgs, Scratch};
+use super::files::{FilesArgs, Scratch};
 use super::output::{OutputFile, Wanted, apart, print};
 use super::progress::{Progress, Watcher};
 use super::recorder::RecordArgs;
@@ -19,9 +19,9 @@ use narrows_experiment::scenario::RunContext;
 use narrows_experiment::shipped::{self, Shipped};
 use narrows_experiment::summary::{Holds, Summary, Verdict, metric_name};
 use narrows_net::net::packet::HostId;
-use narrows_report::points;
 use narrows_report::study::{self, Report};
 use narrows_report::table::Colour;
+use narrows_report::{flows, points};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
@@ -31,6 +31,9 @@ use std::sync::atomic::Ordering;
 
 const WHAT: &str = "What runs";
 const OUTPUT: &str = "Output";
+
+/// Most flows of a run that are told one by one.
+const MOST_FLOWS: usize = 100;
 
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
@@ -116,6 +119,21 @@ impl Options {
         }
     }
 
+    /// Whether a figure is drawn, or kept in a folder.
+    pub(super) fn draws(&self) -> bool {
+        self.out.is_some() || self.files.draws()
+    }
+
+    /// Whether a figure is wanted by itself.
+    pub(super) fn svg(&self) -> bool {
+        self.files.svg()
+    }
+
+    /// Which figure of the report that is.
+    pub(super) fn draw(&mut self, figure: &str) {
+        self.files.draw(figure);
+    }
+
     /// Puts what they say into the experiment; what is to be known of it.
     pub(super) fn apply(
         &self,
@@ -138,6 +156,8 @@ pub(super) struct Prepared<'a> {
     pub(super) short: Option<&'a OptionOf<'a>>,
     /// Those that were given.
     pub(super) asked: &'a BTreeSet<&'a str>,
+    /// Of a single run each flow is told.
+    pub(super) each_flow: bool,
 }
 
 /// The text of what `name` names: a file, or what ships.
@@ -272,6 +292,7 @@ pub(super) fn run(
         source,
         short: None,
         asked: &BTreeSet::new(),
+        each_flow: false,
     };
     perform(app, prepared, &args.options, command, console)
 }
@@ -316,7 +337,9 @@ pub(super) fn perform(
         return submit(args, tasks, out, &plan, registry, console);
     }
     let files = args.files.open()?;
-    let mut store = Store::open(args, &files, &plan, registry)?;
+    let each_flow = prepared.each_flow && plan.runs() == 1;
+    let in_folder = files.any() || each_flow;
+    let mut store = Store::open(args, in_folder, &plan, registry)?;
     let mut done = match &store {
         Store::Folder(folder, _) => folder.done(),
         Store::Memory(_) => BTreeSet::new(),
@@ -371,7 +394,11 @@ pub(super) fn perform(
             true => Colour::Ansi,
             false => Colour::Plain,
         };
-        let mut text = points::table(&summary, registry, colour);
+        let mut text = String::new();
+        if let (Store::Folder(folder, _), [record], true) = (&store, records, each_flow) {
+            text += &flows::table(folder, record, MOST_FLOWS, colour).map_err(folder_error)?;
+        }
+        text += &points::table(&summary, registry, colour);
         text += &points::verdicts(&verdicts, colour);
         told = match on_stdout {
             true => print(console.stderr, &text),
@@ -414,7 +441,10 @@ pub(super) fn perform(
         }
     }
     if console.cancel.load(Ordering::Relaxed) {
-        console.say_aside("narrows: interrupted; what was finished is above\n")?;
+        console.say_aside(match args.record.is_any() {
+            true => "narrows: interrupted; what was recorded until then is kept\n",
+            false => "narrows: interrupted; what was finished is above\n",
+        })?;
         return Ok(EXIT_INTERRUPTED);
     }
     // A run that was cut by its time is what was asked for; these are not.
@@ -549,15 +579,21 @@ fn folder_error(e: FolderError) -> Stop {
 }
 
 impl Store {
-    fn open(args: &Options, files: &Files, plan: &Plan, registry: &Registry) -> Result<Self, Stop> {
+    /// Where they go: into the folder that is asked for, or one that goes with the command if what
+    /// is told is made of tables.
+    fn open(
+        args: &Options,
+        in_folder: bool,
+        plan: &Plan,
+        registry: &Registry,
+    ) -> Result<Self, Stop> {
         let folder = |path: &Path, scratch| {
             let folder = Folder::open(path, plan, registry).map_err(folder_error)?;
             Ok(Self::Folder(Box::new(folder), scratch))
         };
         match &args.out {
             Some(path) => folder(path, None),
-            // What files are made of.
-            None if files.any() => {
+            None if in_folder => {
                 let scratch = Scratch::new()?;
                 let path = scratch.path().to_owned();
                 folder(&path, Some(scratch))

@@ -2,7 +2,9 @@
 //! means, what it may be and what it is without being given is what the table of knobs and the file
 //! say.
 
+pub(super) mod flows;
 pub(super) mod incast;
+mod port;
 
 use super::run::{Options, Prepared, perform};
 use super::{App, Console, Stop, usage};
@@ -25,6 +27,8 @@ pub(super) trait Shorthand: Send + Sync + 'static {
     const APART: &'static [(&'static str, &'static [&'static str])];
     /// Options that are more than a key.
     const COMPOSITE: &'static [Composite];
+    /// Whether each flow of a single run is told.
+    const EACH_FLOW: bool;
     /// The table of its options.
     fn table() -> &'static OnceLock<Vec<Opt>>;
 }
@@ -317,11 +321,15 @@ impl<S: Shorthand> Args for Short<S> {
     }
 }
 
+/// What a command makes of an experiment beyond what its options set.
+pub(super) type Settle<'a> = dyn Fn(&mut Experiment, &Registry) -> Result<(), Stop> + 'a;
+
 /// The experiment that the options of a command and those of any run ask for.
 pub(super) fn prepared<S: Shorthand>(
     short: &Short<S>,
     loaded: Loaded,
     options: &Options,
+    settle: &Settle<'_>,
     registry: &Registry,
 ) -> Result<(Experiment, Source), Stop> {
     let Loaded {
@@ -332,6 +340,7 @@ pub(super) fn prepared<S: Shorthand>(
     experiment.expect.clear();
     let x = experiment.show.x.clone();
     short.apply(&mut experiment, registry)?;
+    settle(&mut experiment, registry)?;
     options.apply(&mut experiment, registry)?;
     if options.repetitions.is_none() && options.record.is_any() {
         experiment.run.repetitions = 1;
@@ -350,12 +359,13 @@ pub(super) fn run<S: Shorthand>(
     experiment: &str,
     short: &Short<S>,
     options: &Options,
+    settle: &Settle<'_>,
     command: &[OsString],
     console: &mut Console<'_>,
 ) -> Result<u8, Stop> {
     let registry = &app.catalog.registry;
     let loaded = shipped(experiment, registry)?;
-    let (experiment, source) = prepared(short, loaded, options, registry)?;
+    let (experiment, source) = prepared(short, loaded, options, settle, registry)?;
     let option_of = |key: &str| Short::<S>::option_of(key);
     let asked: BTreeSet<&str> = short.given.iter().map(|(name, _)| *name).collect();
     let prepared = Prepared {
@@ -363,6 +373,7 @@ pub(super) fn run<S: Shorthand>(
         source,
         short: Some(&option_of),
         asked: &asked,
+        each_flow: S::EACH_FLOW,
     };
     perform(app, prepared, options, command, console)
 }

@@ -27,6 +27,7 @@ pub const ALL: &[Shipped] = shipped![
     "dumbbell",
     "enobufs",
     "fast08",
+    "flows",
     "incast",
     "leaf-spine",
     "link-failure",

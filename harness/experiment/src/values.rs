@@ -268,6 +268,9 @@ pub fn shared_buffer(text: &str) -> Result<SharedBuffer, String> {
         }
         (None, None) => (part(alpha)?, 1),
     };
+    if alpha.0.max(alpha.1) > 1 << 20 {
+        return Err(format!("{HELP}; alpha's parts are 1 to 1048576"));
+    }
     let size = size(bytes)?;
     Ok(SharedBuffer { size, alpha })
 }

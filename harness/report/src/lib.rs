@@ -2,6 +2,7 @@
 
 pub mod chart;
 pub mod explain;
+pub mod flows;
 pub mod html;
 pub mod live;
 pub mod points;

@@ -4,7 +4,8 @@
 //! `NARROWS_GOLDEN=write cargo test -p narrows-cli --test it commands` writes them anew: for a change that
 //! CHANGELOG.md has under "Simulation output changed", or for a command that was added there.
 
-use serde_json::Value;
+use narrows_experiment::file::Loaded;
+use narrows_experiment::registry::Registry;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -49,18 +50,115 @@ fn given(command: &str) -> Table {
         assert!(ran.status.success(), "{command}: {said}");
         String::from_utf8(ran.stdout).unwrap()
     };
-    match command.split(' ').next() {
-        Some("incast") => {
-            let folder = env::temp_dir().join(format!("narrows-golden-{}", std::process::id()));
-            let _ = fs::remove_dir_all(&folder);
-            let out = folder.to_str().unwrap();
-            narrows(&[one, &["--quiet", "--out", out]].concat());
-            let table = of_folder(&folder);
-            fs::remove_dir_all(&folder).unwrap();
-            table
-        }
-        Some("flows") => of_json(&narrows(&["--json", "-"])),
+    let folder = env::temp_dir().join(format!("narrows-golden-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    let out = folder.to_str().unwrap();
+    narrows(&[one, &["--quiet", "--out", out]].concat());
+    let table = match command.split(' ').next() {
+        Some("incast") => of_folder(&folder),
+        Some("flows") => of_flows(&folder),
         other => panic!("no command {other:?}"),
+    };
+    fs::remove_dir_all(&folder).unwrap();
+    table
+}
+
+/// The values of a run of flows, under the names of the golden file.
+fn of_flows(folder: &Path) -> Table {
+    let [runs, flows, ports, transfers] =
+        ["runs.csv", "flows.csv", "ports.csv", "transfers.csv"].map(|t| rows(folder, t));
+    let [run] = &runs[..] else {
+        panic!("{} runs", runs.len())
+    };
+    let whole = |text: &str| {
+        text.parse::<u64>()
+            .unwrap_or_else(|e| panic!("{text}: {e}"))
+    };
+    let rate = |bytes: &str, ns: u64| {
+        (u128::from(whole(bytes)) * 8_000_000_000 / u128::from(ns)).to_string()
+    };
+    let experiment = fs::read_to_string(folder.join("experiment.toml")).unwrap();
+    let registry = Registry::default();
+    let loaded = Loaded::parse("experiment.toml", &experiment, &registry).unwrap();
+    let experiment = loaded.experiment;
+    let congestion = |name: &str| {
+        let mut all = experiment.traffic.iter();
+        let own = all.find(|t| t.name == name).unwrap().tcp.get("congestion");
+        own.unwrap_or(&experiment.host.tcp.congestion).to_owned()
+    };
+    let port = ports.iter().find(|p| p["port"] == "s0->h0").unwrap();
+    let room = [
+        "full",
+        "over-threshold",
+        "pool-exhausted",
+        "push-out",
+        "header-queue-full",
+    ];
+    let dropped = room
+        .iter()
+        .chain(&["early"])
+        .map(|r| whole(&port[&format!("drops.{r}")]));
+    let (simulated, measured) = (whole(&run["simulated_ns"]), whole(&run["measured_ns"]));
+    let ratio = |text: &str, by: f64| (text.parse::<f64>().unwrap() * by).round().to_string();
+    let received: u64 = flows.iter().map(|f| whole(&f["received_bytes"])).sum();
+    let mut values = vec![
+        ("dropped".to_owned(), dropped.sum::<u64>().to_string()),
+        (
+            "goodput_bps".to_owned(),
+            rate(&received.to_string(), measured),
+        ),
+        ("lost".to_owned(), port["drops.lost"].clone()),
+        ("marks".to_owned(), port["marks"].clone()),
+        (
+            "max_queue_packets".to_owned(),
+            run["port.s0->h0.max_packets"].clone(),
+        ),
+        (
+            "mean_queue_millipackets".to_owned(),
+            ratio(&run["port.s0->h0.mean_packets"], 1e3),
+        ),
+        ("measured_ns".to_owned(), measured.to_string()),
+        ("outcome".to_owned(), run["outcome"].clone()),
+        ("simulated_ns".to_owned(), simulated.to_string()),
+        (
+            "utilisation_ppm".to_owned(),
+            ratio(&port["utilisation"], 1e6),
+        ),
+    ];
+    for flow in &flows {
+        // The first sender is h1.
+        let n = whole(&flow["from"][1..]) - 1;
+        let done = transfers.iter().find(|t| t["from"] == flow["from"]);
+        let took = done.map(|t| whole(&t["took_ns"]));
+        let start = whole(&flow["opened_ns"]);
+        let end = took.map_or(simulated, |took| start + took);
+        let active = end - start.max(simulated - measured);
+        let own = [
+            ("active_ns", active.to_string()),
+            ("cc", congestion(&flow["traffic"])),
+            (
+                "completed_ns",
+                took.map_or("null".to_owned(), |t| t.to_string()),
+            ),
+            ("delivered_bytes", flow["read_in_all_bytes"].clone()),
+            ("ecn_reductions", flow["ecn_reductions"].clone()),
+            ("fast_recoveries", flow["fast_recoveries"].clone()),
+            ("goodput_bps", rate(&flow["received_bytes"], active)),
+            ("out_of_order_dropped", flow["out_of_order_dropped"].clone()),
+            ("received_bytes", flow["received_bytes"].clone()),
+            ("retransmits", flow["retransmits"].clone()),
+            ("segments", flow["segments"].clone()),
+            ("start_ns", start.to_string()),
+            ("timeouts", flow["timeouts"].clone()),
+            ("timeouts_handshake", flow["timeouts.handshake"].clone()),
+        ];
+        values.extend(own.map(|(name, value)| (format!("flows.{n}.{name}"), value)));
+    }
+    values.sort();
+    let (header, row) = values.into_iter().unzip();
+    Table {
+        header,
+        rows: vec![row],
     }
 }
 
@@ -212,44 +310,6 @@ pub(crate) fn of_csv(text: &str) -> Table {
     Table { header, rows }
 }
 
-/// One row: a column for each value, named by the way to it.
-fn of_json(text: &str) -> Table {
-    fn add(table: &mut Table, name: String, value: &Value) {
-        match value {
-            Value::Object(fields) => {
-                for (field, value) in fields {
-                    let name = if name.is_empty() {
-                        field.clone()
-                    } else {
-                        format!("{name}.{field}")
-                    };
-                    add(table, name, value);
-                }
-            }
-            Value::Array(values) => {
-                for (i, value) in values.iter().enumerate() {
-                    add(table, format!("{name}.{i}"), value);
-                }
-            }
-            value => {
-                table.header.push(name);
-                let cell = value.as_str().map_or(value.to_string(), str::to_owned);
-                table.rows[0].push(cell);
-            }
-        }
-    }
-    let mut table = Table {
-        header: Vec::new(),
-        rows: vec![Vec::new()],
-    };
-    add(
-        &mut table,
-        String::new(),
-        &serde_json::from_str(text).unwrap(),
-    );
-    table
-}
-
 /// The first value that is another now; columns may be added.
 fn difference(then: &Table, now: &Table) -> Option<String> {
     if then.rows.len() != now.rows.len() {
@@ -304,7 +364,4 @@ fn a_value_that_moved_is_found() {
     assert_eq!(moved.as_deref(), Some("row 1: b was 4, is 5"));
     assert!(difference(&table, &of_csv("a\n1\n3\n")).is_some());
     assert!(difference(&table, &of_csv("a,b\n1,2\n")).is_some());
-    let flows = of_json(r#"{"x": 1, "flows": [{"cc": "reno", "done": null}]}"#);
-    assert_eq!(flows.header.join(" "), "flows.0.cc flows.0.done x");
-    assert_eq!(flows.rows[0].join(" "), "reno null 1");
 }

@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 /// What the senders of some hosts know and do: congestion window, threshold, bytes in flight, RTT,
-/// what was acknowledged, and the variables of the congestion control, looked at each period.
+/// what was acknowledged and at what rate, and the variables of the congestion control, looked at each period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowProbe {
     /// Which hosts, as senders.
@@ -93,6 +93,7 @@ impl Probe for FlowProbe {
                     next: None,
                     variables: Vec::new(),
                     rows: Vec::new(),
+                    last: None,
                     of: String::new(),
                 }));
             }
@@ -117,10 +118,21 @@ struct Watch {
     /// What the congestion control shows of its own.
     variables: Vec<&'static str>,
     rows: Vec<Vec<Option<f64>>>,
+    /// When it was looked at last, and what was acknowledged by then.
+    last: Option<(SimTime, u64)>,
     of: String,
 }
 
-const COLUMNS: [&str; 9] = [
+impl Watch {
+    /// What was acknowledged since the last look, over that time, in bit/s.
+    fn rate(&mut self, now: SimTime, acked: u64) -> Option<f64> {
+        let (then, before) = self.last.replace((now, acked))?;
+        let picos = now.as_picos().saturating_sub(then.as_picos());
+        (picos > 0).then(|| (acked.saturating_sub(before) * 8) as f64 / (picos as f64 / 1e12))
+    }
+}
+
+const COLUMNS: [&str; 10] = [
     "time_ns",
     "cwnd_bytes",
     "ssthresh_bytes",
@@ -130,6 +142,7 @@ const COLUMNS: [&str; 9] = [
     "acked_bytes",
     "sent_bytes",
     "timeouts",
+    "goodput_bit_per_s",
 ];
 
 impl Instrument for Watch {
@@ -193,6 +206,7 @@ impl Instrument for Watch {
             Some(sender.una() as f64),
             Some(sender.nxt() as f64),
             Some(sender.stats().timeouts as f64),
+            self.rate(view.now, sender.una()),
         ];
         let mut variables = Vec::new();
         sender

@@ -99,7 +99,8 @@ fn flows(key: &str, outcome: &RunOutcome) -> Table {
     let header = format!(
         "{KEY},traffic,from,to,port,received_bytes,goodput_bps,segments,retransmits,timeouts,\
          timeouts.full_window,timeouts.tail,timeouts.retransmission,timeouts.handshake,\
-         fast_recoveries,ecn_reductions,lost_bytes,ce_bytes"
+         fast_recoveries,ecn_reductions,lost_bytes,ce_bytes,opened_ns,read_in_all_bytes,\
+         out_of_order_dropped"
     );
     let seconds = outcome.measured.as_nanos() as f64 / 1e9;
     let mut rows = String::new();
@@ -111,7 +112,7 @@ fn flows(key: &str, outcome: &RunOutcome) -> Table {
         let s = &f.sender;
         let _ = writeln!(
             rows,
-            "{key},{},{},{},{},{},{goodput},{},{},{},{},{},{},{},{},{},{},{}",
+            "{key},{},{},{},{},{},{goodput},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
             traffic(outcome, f.traffic),
             host(outcome, f.from),
             host(outcome, f.to),
@@ -128,6 +129,9 @@ fn flows(key: &str, outcome: &RunOutcome) -> Table {
             s.ecn_reductions,
             s.lost_bytes,
             s.ce_bytes,
+            f.opened.since(narrows::Instant::ZERO).as_nanos(),
+            f.read.get(),
+            f.out_of_order_dropped,
         );
     }
     ("flows".to_owned(), header, rows)

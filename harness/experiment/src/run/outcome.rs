@@ -67,8 +67,15 @@ pub struct FlowOutcome {
     pub to: u32,
     /// The port of the side that opened the connection.
     pub port: u16,
+    /// When the sending host opened or accepted it.
+    pub opened: Instant,
     /// Bytes that arrived, those that wait for others before them included.
     pub received: ByteCount,
+    /// Bytes that the receiver's application has read, those of the warm-up included.
+    pub read: ByteCount,
+    /// Segments that the receiver discarded, since they lay in more pieces than it remembers
+    /// (`max_out_of_order_ranges`); they are sent again.
+    pub out_of_order_dropped: u64,
     /// It carries requests, and no payload that a transfer counts.
     pub control: bool,
     /// The sender's counters.

@@ -67,6 +67,9 @@ struct OfHost {
 struct End {
     sender: SenderStats,
     bytes_in: u64,
+    /// What the application has of it.
+    read: u64,
+    out_of_order_dropped: u64,
     handshake_timeouts: u64,
 }
 
@@ -339,6 +342,8 @@ impl Snapshot {
                     // Also what waits for others before it: counted when a gap closes, what came
                     // before the warm-up could count after it.
                     bytes_in: conn.stats().bytes_in + conn.out_of_order(),
+                    read: conn.stats().bytes_in - conn.readable(),
+                    out_of_order_dropped: conn.stats().out_of_order_dropped,
                     handshake_timeouts: conn.handshake_timeouts().into(),
                 })
             };
@@ -372,6 +377,14 @@ impl Snapshot {
 /// A connection, as both its ends know it: traffic, opener, its port, listener.
 type Key = (u16, HostId, u16, HostId);
 
+/// What came to one end of a connection.
+struct Arrived {
+    received: ByteCount,
+    read: ByteCount,
+    out_of_order_dropped: u64,
+    control: bool,
+}
+
 /// Each direction of each connection in which data was sent.
 fn flows<T: Tap<SimPacket>>(
     world: &RunWorld<T>,
@@ -381,7 +394,7 @@ fn flows<T: Tap<SimPacket>>(
     let mut all: Vec<FlowOutcome> = Vec::new();
     // By connection and sending host.
     let mut places: BTreeMap<(Key, HostId), usize> = BTreeMap::new();
-    let mut arrived: Vec<((Key, HostId), u64, bool)> = Vec::new();
+    let mut arrived: Vec<((Key, HostId), Arrived)> = Vec::new();
     for (h, host) in world.hosts().iter().enumerate() {
         let id = HostId(h as u32);
         for (n, opened) in host.app.opened().iter().enumerate() {
@@ -394,8 +407,13 @@ fn flows<T: Tap<SimPacket>>(
             };
             let now = end.ends[h][n];
             let then = warm.ends[h].get(n).copied().unwrap_or_default();
-            let bytes = now.bytes_in.saturating_sub(then.bytes_in);
-            arrived.push(((key, opened.peer), bytes, opened.control));
+            let here = Arrived {
+                received: ByteCount::new(now.bytes_in.saturating_sub(then.bytes_in)),
+                read: ByteCount::new(now.read),
+                out_of_order_dropped: now.out_of_order_dropped - then.out_of_order_dropped,
+                control: opened.control,
+            };
+            arrived.push(((key, opened.peer), here));
             if now.sender.segments == 0 && now.handshake_timeouts == 0 {
                 continue;
             }
@@ -405,17 +423,22 @@ fn flows<T: Tap<SimPacket>>(
                 from: id.0,
                 to: opened.peer.0,
                 port: key.2,
+                opened: opened.at,
                 received: ByteCount::ZERO,
+                read: ByteCount::ZERO,
+                out_of_order_dropped: 0,
                 control: false,
                 sender: now.sender.since(&then.sender),
                 handshake_timeouts: now.handshake_timeouts - then.handshake_timeouts,
             });
         }
     }
-    for (key, bytes, control) in arrived {
-        if let Some(&at) = places.get(&key) {
-            all[at].received = ByteCount::new(bytes);
-            all[at].control = control;
+    for (key, here) in arrived {
+        if let Some(flow) = places.get(&key).and_then(|at| all.get_mut(*at)) {
+            flow.received = here.received;
+            flow.read = here.read;
+            flow.out_of_order_dropped = here.out_of_order_dropped;
+            flow.control = here.control;
         }
     }
     all

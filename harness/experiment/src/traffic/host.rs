@@ -81,6 +81,8 @@ pub struct Opened {
     pub peer: HostId,
     /// Who opened it.
     pub opener: Opener,
+    /// When this end was opened.
+    pub at: Instant,
     /// Requests came over it, which no transfer counts.
     pub control: bool,
     role: u32,
@@ -227,7 +229,7 @@ impl App for HostApp {
                 };
                 let remote = tcp.connection(conn).map(|c| c.remote().ip());
                 let peer = remote.and_then(host_at);
-                self.parts.attach(conn, role, peer);
+                self.parts.attach(conn, role, peer, now);
                 let opened = self.parts.opened.last_mut();
                 if let Some(opened) = opened {
                     opened.opener = Opener::There;
@@ -297,7 +299,7 @@ impl Parts {
         }
     }
 
-    pub(super) fn attach(&mut self, conn: ConnId, role: u32, peer: Option<HostId>) {
+    pub(super) fn attach(&mut self, conn: ConnId, role: u32, peer: Option<HostId>, now: Instant) {
         let index = conn.index();
         if self.ends.len() <= index {
             self.ends.resize(index + 1, NOBODY);
@@ -308,6 +310,7 @@ impl Parts {
             traffic: self.traffic_of(role),
             peer: peer.unwrap_or(self.host),
             opener: Opener::Here,
+            at: now,
             control: false,
             role,
             closing: false,

@@ -107,7 +107,7 @@ impl Io<'_> {
         let tcp = self.parts.tcp_of(self.role);
         match self.tcp.connect(self.now, local, remote, Some(tcp)) {
             Ok(conn) => {
-                self.parts.attach(conn, self.role, Some(peer));
+                self.parts.attach(conn, self.role, Some(peer), self.now);
                 Some(conn)
             }
             Err(_) => {

@@ -61,14 +61,19 @@ impl Report<'_> {
         self.page(&self.figures()?, Beside::Nothing)
     }
 
-    /// The first figure as SVG, for a paper.
+    /// The figure of this name as SVG, for a paper; the first without a name.
     ///
     /// # Errors
-    /// If the folder cannot be read.
-    pub fn figure(&self) -> Result<String, FolderError> {
+    /// If the folder cannot be read; within, the names that there are, if this is none of them.
+    pub fn figure(&self, name: Option<&str>) -> Result<Result<String, Vec<String>>, FolderError> {
         let figures = self.figures()?;
-        let first = figures.all().next().map(|f| f.chart.clone());
-        Ok(first.unwrap_or_default().svg(Theme::Paper))
+        let Some(name) = name else {
+            let first = figures.all().next().map(|f| f.chart.clone());
+            return Ok(Ok(first.unwrap_or_default().svg(Theme::Paper)));
+        };
+        let found = figures.all().find(|f| f.name == name);
+        let names = || figures.all().map(|f| f.name.clone()).collect();
+        Ok(found.map(|f| f.chart.svg(Theme::Paper)).ok_or_else(names))
     }
 
     fn figures(&self) -> Result<Figures, FolderError> {
@@ -90,6 +95,7 @@ impl Report<'_> {
         };
         let differences = differences(summary, registry);
         let mut story = sentences(summary, self.verdicts);
+        story.extend(unmeasured(summary));
         story.extend(unmarked(summary, registry));
         story.extend(differences.summary.clone());
         html::begin(o, title, &base.about, &story);
@@ -403,13 +409,50 @@ fn counted(n: usize, noun: &str) -> String {
 /// What can be said in words of runs whose table is shown: what differs, and what was asked for and
 /// did not come.
 pub fn said(summary: &Summary<'_>, registry: &Registry) -> Vec<String> {
-    let mut all: Vec<String> = unmarked(summary, registry).into_iter().collect();
+    let mut all: Vec<String> = unmeasured(summary).into_iter().collect();
+    all.extend(unmarked(summary, registry));
     all.extend(differences(summary, registry).summary);
     all
 }
 
 /// Most points that a sentence names.
 const MOST_NAMED: usize = 3;
+
+/// Points in a sentence: ` with A; B and at 3 more points`; nothing if there is one of all.
+fn places(summary: &Summary<'_>, points: &[usize]) -> String {
+    let names: Vec<String> = points
+        .iter()
+        .take(MOST_NAMED)
+        .map(|p| summary.plan().label(*p))
+        .filter(|label| !label.is_empty())
+        .collect();
+    let at = match names.join("; ") {
+        names if names.is_empty() => String::new(),
+        names => format!(" with {names}"),
+    };
+    let more = match points.len().saturating_sub(MOST_NAMED) {
+        0 => String::new(),
+        n => format!(" and at {}", counted(n, "more point")),
+    };
+    at + &more
+}
+
+/// Where all was over before the warm-up was.
+fn unmeasured(summary: &Summary<'_>) -> Option<String> {
+    let over = |point: &usize| {
+        let measured = summary.estimate(*point, "measured_ns");
+        measured.is_some_and(|e| e.mean == 0.0)
+    };
+    let points: Vec<usize> = (0..summary.plan().points()).filter(over).collect();
+    let warm_up = summary.plan().base().run.warm_up;
+    (!points.is_empty()).then(|| {
+        format!(
+            "All was over before the warm-up of {warm_up}, and nothing is counted{}: give a shorter \
+             run.warm_up.",
+            places(summary, &points)
+        )
+    })
+}
 
 /// Where connections negotiate ECN, packets were dropped, and none was marked.
 fn unmarked(summary: &Summary<'_>, registry: &Registry) -> Option<String> {
@@ -425,24 +468,11 @@ fn unmarked(summary: &Summary<'_>, registry: &Registry) -> Option<String> {
     let points: Vec<usize> = (0..plan.points())
         .filter(|p| none(*p, "marks") && !none(*p, "drops") && asks(*p) == Some(true))
         .collect();
-    let names: Vec<String> = points
-        .iter()
-        .take(MOST_NAMED)
-        .map(|p| plan.label(*p))
-        .filter(|label| !label.is_empty())
-        .collect();
-    let at = match names.join("; ") {
-        names if names.is_empty() => String::new(),
-        names => format!(" with {names}"),
-    };
-    let more = match points.len().saturating_sub(MOST_NAMED) {
-        0 => String::new(),
-        n => format!(" and at {}", counted(n, "more point")),
-    };
     (!points.is_empty()).then(|| {
         format!(
-            "Where ECN was asked for, packets were dropped and none was marked{at}{more}: what \
-             lowers the window there is loss alone."
+            "Where ECN was asked for, packets were dropped and none was marked{}: what lowers \
+             the window there is loss alone.",
+            places(summary, &points)
         )
     })
 }

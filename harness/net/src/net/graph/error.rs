@@ -119,6 +119,11 @@ pub enum TopologyError {
         /// The range as written.
         range: String,
     },
+    /// A part of hosts that is none.
+    Part {
+        /// As written.
+        part: String,
+    },
     /// No link leads from one to the other.
     NoLink {
         /// From.
@@ -230,6 +235,10 @@ impl fmt::Display for TopologyError {
             Self::Range { range } => write!(
                 f,
                 "'{range}' is no range of hosts: write the one with the lower number first"
+            ),
+            Self::Part { part } => write!(
+                f,
+                "'{part}' is no part of hosts: expected the second third as HOSTS:2/3, say"
             ),
             Self::NoLink { from, to } => write!(
                 f,

@@ -20,6 +20,13 @@ pub(super) fn check(name: &str) -> Result<(), TopologyError> {
     }
 }
 
+/// `2/3` as two numbers, of which the first is from 1 to the second.
+fn part_of(text: &str) -> Option<(usize, usize)> {
+    let (nth, step) = text.split_once('/')?;
+    let (nth, step) = (nth.trim().parse().ok()?, step.trim().parse().ok()?);
+    (1..=step).contains(&nth).then_some((nth, step))
+}
+
 impl Graph {
     /// The name of a node.
     ///
@@ -133,12 +140,20 @@ impl Graph {
     }
 
     /// The nodes that `pattern` stands for: a node, a group, a tier, a range of hosts (`h0..h7`,
-    /// both included, by number), or `*` for all. In order, each once.
+    /// both included, by number), or `*` for all; `A:2/3`, of those that A stands for the second,
+    /// the fifth and so on. In order, each once.
     ///
     /// # Errors
     /// With the near match, if nothing has that name.
     pub fn resolve(&self, pattern: &str) -> Result<Vec<NodeId>, TopologyError> {
         let pattern = pattern.trim();
+        if let Some((of, part)) = pattern.rsplit_once(':') {
+            let (nth, step) = part_of(part).ok_or_else(|| TopologyError::Part {
+                part: pattern.to_owned(),
+            })?;
+            let all = self.resolve(of)?;
+            return Ok(all.into_iter().skip(nth - 1).step_by(step).collect());
+        }
         if pattern == "*" {
             return Ok(self.nodes().collect());
         }

@@ -255,6 +255,17 @@ fn patterns_stand_for_nodes_and_ports() {
     };
     assert_eq!(hosts("h2..h5"), [2, 3, 4, 5]);
     assert_eq!(hosts("rack1"), [4, 5, 6, 7]);
+    assert_eq!(hosts("rack1:1/3"), [4, 7]);
+    assert_eq!(hosts("h2..h5:3/3"), [4]);
+    for wrong in [
+        "rack1:0/2",
+        "rack1:3/2",
+        "rack1:a/2",
+        "rack1:2",
+        "nobody:1/2",
+    ] {
+        assert!(graph.resolve_hosts(wrong).is_err(), "{wrong}");
+    }
     assert_eq!(hosts("mixed"), [0, 5]);
     assert_eq!(hosts("h7"), [7]);
     assert_eq!(hosts("*").len(), 12);
