@@ -89,3 +89,19 @@ fn the_plot_is_well_formed() {
     assert!(svg.contains("dctcp") && !svg.contains("NaN"), "{svg}");
     assert!(!svg.contains("var("), "colours of its own");
 }
+
+/// Where goodput breaks down is said, and where it does not.
+#[test]
+fn where_a_collapse_sets_in_is_said() {
+    let line = "incast -n 1,4,32 --cc reno --rto linux,fine --blocks 4 -r 1 --no-report";
+    let ran = narrows(line);
+    assert_eq!(ran.code, EXIT_OK, "{}", ran.err);
+    let says = "less than half of the best that was measured without loss: at 32 servers with \
+                linux; nowhere with fine.";
+    assert!(ran.out.contains(says), "{}", ran.out);
+    let held = narrows("incast -n 1,2 --cc reno --rto fine --blocks 4 -r 1 --no-report");
+    assert!(!held.out.contains("without loss"), "{}", held.out);
+    // A marker says its values to who points at it.
+    let page = written("hover", "--report");
+    assert!(page.contains("<title>reno: 8, "), "{page}");
+}

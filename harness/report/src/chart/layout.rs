@@ -240,6 +240,7 @@ fn covered(chart: &Chart, looks: &[Look], x: &Place, y: &Place, area: Area, inks
     let frame = Frame {
         x,
         y,
+        words: &chart.x.words,
         inks,
         tips: false,
     };
@@ -268,6 +269,7 @@ fn series(
     let frame = Frame {
         x,
         y,
+        words: &chart.x.words,
         inks,
         tips: inks.theme == Theme::Page,
     };

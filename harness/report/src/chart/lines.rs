@@ -3,6 +3,7 @@
 use super::ink::{DASHES, Inks, PALETTE, Shape, dash, escape, filled, hollow, paint};
 use super::scale::Place;
 use super::{Draw, Role, Series, Style};
+use crate::points::number;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -156,6 +157,8 @@ fn interleaved(all: &[Series], index: usize) -> String {
 pub(super) struct Frame<'a> {
     pub(super) x: &'a Place,
     pub(super) y: &'a Place,
+    /// What stands for 0, 1 and so on at the x axis, if it has words.
+    pub(super) words: &'a [String],
     pub(super) inks: Inks,
     /// Markers carry their values, for who points at them.
     pub(super) tips: bool,
@@ -164,6 +167,12 @@ pub(super) struct Frame<'a> {
 type Point = (f64, f64);
 
 impl Frame<'_> {
+    /// A place on the x axis, for who points at it.
+    fn x_name(&self, x: f64) -> String {
+        let word = self.words.get(x.round().max(0.0) as usize);
+        word.cloned().unwrap_or_else(|| number(x, ""))
+    }
+
     fn at(&self, (x, y): Point) -> Option<Point> {
         Some((self.x.at(x)?, self.y.at(y)?))
     }
@@ -241,12 +250,16 @@ impl Frame<'_> {
                 let spread = series
                     .spread
                     .get(i)
-                    .map_or(String::new(), |(a, b)| format!(" ({a} to {b})"));
+                    .filter(|(least, most)| least < most)
+                    .map_or(String::new(), |(a, b)| {
+                        format!(" ({} to {})", number(*a, ""), number(*b, ""))
+                    });
                 let name = match series.name.as_str() {
                     "" => String::new(),
                     name => format!("{name}: "),
                 };
-                let tip = format!("{name}{}, {}{spread}", p.0, p.1);
+                let (at, value) = (self.x_name(p.0), number(p.1, ""));
+                let tip = format!("{name}{at}, {value}{spread}");
                 let _ = write!(b, "<g><title>{}</title>", escape(&tip));
                 look.marker_below(b, x, y, self.inks, others);
                 b.push_str("</g>");

@@ -1,6 +1,7 @@
 //! The report of any experiment: its figures, each with its numbers, and a page around them.
 
 mod cdf;
+mod collapse;
 mod course;
 mod differences;
 mod losses;
@@ -97,6 +98,7 @@ impl Report<'_> {
         let mut story = sentences(summary, self.verdicts);
         story.extend(unmeasured(summary));
         story.extend(unmarked(summary, registry));
+        story.extend(collapse::collapse(summary, registry));
         story.extend(differences.summary.clone());
         html::begin(o, title, &base.about, &story);
         draw(o, &figures.sweep, beside);
@@ -411,6 +413,7 @@ fn counted(n: usize, noun: &str) -> String {
 pub fn said(summary: &Summary<'_>, registry: &Registry) -> Vec<String> {
     let mut all: Vec<String> = unmeasured(summary).into_iter().collect();
     all.extend(unmarked(summary, registry));
+    all.extend(collapse::collapse(summary, registry));
     all.extend(differences(summary, registry).summary);
     all
 }
