@@ -292,13 +292,14 @@ impl<P: Packet> Network<P> {
         }
         let at = event.id;
         let port = &mut self.ports[at as usize];
-        if port.head_arrival(&self.slab) != Some(now) {
+        let i = port.head()?;
+        let hop = self.slab.hop(i);
+        if hop.depart + port.delay != now {
             return None; // Stale: the link's head is due at another time.
         }
-        if port.is_plain()
-            && let Some(i) = port.head()
-        {
-            if let Some((time, rank)) = port.pop_plain(now, i, &self.slab) {
+        if port.is_plain() {
+            let behind = hop.next;
+            if let Some((time, rank)) = port.pop_plain(now, behind, &self.slab) {
                 self.events.push(Event { time, rank, id: at });
             }
             let to = port.to;
@@ -458,19 +459,33 @@ impl<P: Packet> Network<P> {
         }
         port.settle(now, &self.slab);
         let len = port.buffer_len(self.slab.hop(i).l3_len);
-        if !port.admits(port.depth(&self.slab), len) {
+        let depth = port.depth(&self.slab);
+        if !port.admits(depth, len) {
             return self.discard(now, at, i, DropReason::Full, tap);
         }
+        let ecn_capable = self.slab.hop(i).ecn_capable;
+        let marked = match port.at_step(depth, ecn_capable) {
+            TailVerdict::Pass => false,
+            TailVerdict::Drop => return self.discard(now, at, i, DropReason::Early, tap),
+            TailVerdict::Mark => self.mark(at, i),
+        };
         let departs = self.push(now, at, i, len);
         if T::ACTIVE {
             let event = TapEvent::PortQueued {
                 port: PortId(at),
-                marked: false,
+                marked,
                 trimmed: false,
                 departs,
             };
             tap.event(now, event, self.slab.body(i));
         }
+    }
+
+    /// Port `at` marks the packet in slot `i`: true.
+    fn mark(&mut self, at: u32, i: u32) -> bool {
+        self.ports[at as usize].stats.marks += 1;
+        self.slab.body_mut(i).mark_ce();
+        true
     }
 
     /// The same where the port is more than plain.
@@ -519,11 +534,7 @@ impl<P: Packet> Network<P> {
         let marked = match verdict {
             TailVerdict::Pass => false,
             TailVerdict::Drop => return self.discard(now, at, i, DropReason::Early, tap),
-            TailVerdict::Mark => {
-                port.stats.marks += 1;
-                self.slab.body_mut(i).mark_ce();
-                true
-            }
+            TailVerdict::Mark => self.mark(at, i),
         };
         let departs = self.push(now, at, i, len);
         if pool != NO_POOL

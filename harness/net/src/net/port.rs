@@ -22,7 +22,7 @@ use std::mem::offset_of;
 use narrows::prefetch::{prefetch, prefetch_part, prefetch_span};
 
 use super::buffer::{Capacity, Depth, InService, Limit};
-use super::discipline::tail::TailRule;
+use super::discipline::tail::{TailRule, TailVerdict};
 use super::discipline::{DisciplineSpec, Queue};
 use super::impair::Impairments;
 use super::link::{Framing, Transmitter};
@@ -97,6 +97,7 @@ pub(crate) struct Port {
     pub(crate) waited_last: bool,
     /// Whether there is an overhead.
     delays: bool,
+    kind: Kind,
     tx: Transmitter,
     limit: Limit,
     pub(crate) stats: PortStats,
@@ -108,10 +109,22 @@ const _: () = assert!(
     "what each packet touches is two cache lines"
 );
 
+/// How much of what a port may do there is to look for when a packet comes to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// First in, first out, and no more: no pool, no rule, nothing that the link does to packets,
+    /// nothing recorded.
+    Plain,
+    /// The same with a step for marks, above which it is as any.
+    Step,
+    /// Anything.
+    Any,
+}
+
 /// What most ports have not.
 #[derive(Debug, Default)]
 struct Rare {
-    tail_rule: Option<Box<TailRule>>,
+    tail_rule: Option<TailRule>,
     in_turn: Option<Box<InTurn>>,
     impair: Option<Box<Impairments>>,
     trace: Option<QueueTrace>,
@@ -169,6 +182,12 @@ impl Port {
             Queue::InTurn(discipline) => (None, Some(InTurn::new(discipline))),
         };
         let rare = tail_rule.is_some() || in_turn.is_some() || parts.impair.is_some();
+        let simple = in_turn.is_none() && parts.impair.is_none() && parts.pool == NO_POOL;
+        let kind = match tail_rule.as_deref() {
+            None if simple => Kind::Plain,
+            Some(TailRule::EcnStep(_)) if simple => Kind::Step,
+            _ => Kind::Any,
+        };
         Self {
             head: NIL,
             tail: NIL,
@@ -186,9 +205,10 @@ impl Port {
             pool: parts.pool,
             pool_knows: false,
             delays: parts.overhead != SimTime::ZERO,
+            kind,
             rare: rare.then(|| {
                 Box::new(Rare {
-                    tail_rule,
+                    tail_rule: tail_rule.map(|rule| *rule),
                     in_turn,
                     impair: parts.impair,
                     ..Rare::default()
@@ -215,7 +235,7 @@ impl Port {
             self.queued_bytes -= u64::from(hop.buffered);
             self.cursor = hop.next;
             let queued = self.held();
-            if let Some(rare) = &mut self.rare {
+            if let Some(rare) = self.any() {
                 rare.record(hop.depart, queued);
             }
         }
@@ -309,10 +329,11 @@ impl Port {
         let first = self.append(i, len, slab) && depart != SimTime::MAX;
         let arrives = first.then(|| depart + self.delay);
         let queued = self.held();
-        if let Some(rare) = &mut self.rare {
-            let until = match self.in_service {
+        let (in_service, cursor) = (self.in_service, self.cursor);
+        if let Some(rare) = self.any() {
+            let until = match in_service {
                 InService::Counted => depart,
-                InService::NotCounted if self.cursor == i => now,
+                InService::NotCounted if cursor == i => now,
                 InService::NotCounted => head_of_line,
             };
             rare.credit(until - now, len);
@@ -391,26 +412,53 @@ impl Port {
         prefetch_part(self, offset_of!(Self, overhead)..size_of::<Self>());
     }
 
-    /// First in, first out, and no more: no pool, no rule, nothing that the link does to packets,
-    /// nothing recorded.
+    /// Whether there is nothing to look for but a step.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        self.rare.is_none() && self.pool == NO_POOL
+        self.kind != Kind::Any
     }
 
-    /// The first packet of a [plain](Self::is_plain) port, in slot `i`, has arrived: takes it off.
-    /// When the one behind it arrives, and that one's rank.
+    /// What becomes of a packet at a [plain](Self::is_plain) port that holds `depth`.
+    #[inline]
+    pub(crate) fn at_step(&self, depth: Depth, ecn_capable: bool) -> TailVerdict {
+        if self.kind == Kind::Plain {
+            return TailVerdict::Pass;
+        }
+        let rule = self.rare.as_ref().and_then(|rare| rare.tail_rule.as_ref());
+        match rule {
+            Some(TailRule::EcnStep(step)) => step.on_arrival(depth, ecn_capable),
+            _ => TailVerdict::Pass,
+        }
+    }
+
+    /// What it has that most have not, to be given more of it.
+    fn rare_mut(&mut self) -> &mut Rare {
+        self.kind = Kind::Any;
+        self.rare.get_or_insert_default()
+    }
+
+    /// The same, of a port where it has to be looked at for each packet.
+    #[inline]
+    fn any(&mut self) -> Option<&mut Rare> {
+        match self.kind {
+            Kind::Any => self.rare.as_deref_mut(),
+            Kind::Plain | Kind::Step => None,
+        }
+    }
+
+    /// The first packet of a [plain](Self::is_plain) port has arrived, `behind` which another may be:
+    /// takes it off. When the other arrives, and its rank.
     #[inline]
     pub(crate) fn pop_plain<P>(
         &mut self,
         now: SimTime,
-        i: u32,
+        behind: u32,
         slab: &Slab<P>,
     ) -> Option<(SimTime, u32)> {
         if self.head_is_queued() {
             self.settle(now, slab);
         }
-        self.head = slab.hop(i).next;
+        self.head = behind;
         if self.head == NIL {
             return None;
         }
@@ -422,7 +470,7 @@ impl Port {
     /// What it does at the tail besides dropping what does not fit.
     #[inline]
     pub(crate) fn tail_rule_mut(&mut self) -> Option<&mut TailRule> {
-        self.rare.as_mut()?.tail_rule.as_deref_mut()
+        self.rare.as_mut()?.tail_rule.as_mut()
     }
 
     /// What the link does to packets.
@@ -433,7 +481,7 @@ impl Port {
 
     /// Records the queue from now on.
     pub(crate) fn trace(&mut self) {
-        let rare = self.rare.get_or_insert_default();
+        let rare = self.rare_mut();
         rare.trace.get_or_insert_default();
     }
 
@@ -477,7 +525,7 @@ impl Port {
     /// Integrates the queue from now on, before the port has taken anything.
     pub(crate) fn measure(&mut self) {
         assert_eq!(self.stats.packets, 0, "from the first packet on");
-        self.rare.get_or_insert_default().credit = Some(Credit::default());
+        self.rare_mut().credit = Some(Credit::default());
     }
 
     /// The integral of the queue until `now`, if it is measured. Settle first.

@@ -147,7 +147,7 @@ impl EventQueue {
     }
 
     /// Takes the next event out if it is due at `limit` or before.
-    #[inline]
+    #[inline(always)] // Into the world's loop, for each event.
     pub fn pop_until(&mut self, limit: SimTime) -> Option<Event> {
         if self.near.is_empty() {
             // The common case: the next bucket holds one event, and nothing far is as near.

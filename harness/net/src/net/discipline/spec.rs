@@ -10,7 +10,7 @@ use super::fq_codel::{FqCodel, FqCodelSpec};
 use super::red::{Red, RedSpec};
 use super::split::{Split, SplitSpec};
 use super::strict_priority::{StrictPriority, StrictPrioritySpec};
-use super::tail::{NotCapable, TailRule, Threshold};
+use super::tail::{NotCapable, Step, TailRule, Threshold};
 use super::trimming::{Trimming, TrimmingSpec};
 use crate::sim::rng::Stream;
 use narrows::congestion::registry::Registry;
@@ -218,10 +218,10 @@ impl DisciplineSpec {
             &Self::EcnStep {
                 threshold,
                 not_capable,
-            } => boxed(TailRule::EcnStep {
+            } => boxed(TailRule::EcnStep(Step {
                 threshold,
                 not_capable,
-            }),
+            })),
             Self::Red(spec) => boxed(TailRule::Red(Red::new(*spec, stream()))),
             Self::Codel(spec) => Queue::InTurn(Box::new(CodelQueue::new(*spec))),
             Self::FqCodel(spec) => Queue::InTurn(Box::new(FqCodel::new(*spec, stream()))),

@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use super::classify::DscpMap;
 use super::packet_queue::PacketQueue;
 use super::spec::DisciplineError;
-use super::tail::{NotCapable, TailRule, TailVerdict, Threshold};
+use super::tail::{NotCapable, Step, TailVerdict, Threshold};
 use super::{Classes, Discipline, DisciplineSpec, Effects, Queued, Retuned, Room, Verdict};
 use crate::net::buffer::{Capacity, Depth, Limit};
 use crate::net::stats::DropReason;
@@ -173,11 +173,11 @@ impl Discipline for Split {
             return Verdict::Drop(reason);
         }
         if let Some((threshold, not_capable)) = self.spec.step {
-            let mut rule = TailRule::EcnStep {
+            let step = Step {
                 threshold,
                 not_capable,
             };
-            match rule.on_arrival(packet.arrived, depth, None, packet.ecn_capable) {
+            match step.on_arrival(depth, packet.ecn_capable) {
                 TailVerdict::Pass => {}
                 TailVerdict::Mark => effects.mark(packet),
                 TailVerdict::Drop => return Verdict::Drop(DropReason::Early),

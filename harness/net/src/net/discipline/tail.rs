@@ -68,10 +68,7 @@ pub(crate) enum TailVerdict {
 /// What a port does at its tail besides dropping what does not fit.
 #[derive(Debug)]
 pub(crate) enum TailRule {
-    EcnStep {
-        threshold: Threshold,
-        not_capable: NotCapable,
-    },
+    EcnStep(Step),
     Red(Red),
 }
 
@@ -86,19 +83,29 @@ impl TailRule {
         ecn_capable: bool,
     ) -> TailVerdict {
         match self {
-            Self::EcnStep {
-                threshold,
-                not_capable,
-            } => {
-                if threshold.measure(depth) <= threshold.value() {
-                    TailVerdict::Pass
-                } else if ecn_capable {
-                    TailVerdict::Mark
-                } else {
-                    not_capable.verdict()
-                }
-            }
+            Self::EcnStep(step) => step.on_arrival(depth, ecn_capable),
             Self::Red(red) => red.on_arrival(now, depth, idle_since, ecn_capable),
+        }
+    }
+}
+
+/// Above a threshold all is marked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub(crate) threshold: Threshold,
+    pub(crate) not_capable: NotCapable,
+}
+
+impl Step {
+    /// A packet arrives and finds `depth`.
+    #[inline]
+    pub(crate) fn on_arrival(&self, depth: Depth, ecn_capable: bool) -> TailVerdict {
+        if self.threshold.measure(depth) <= self.threshold.value() {
+            TailVerdict::Pass
+        } else if ecn_capable {
+            TailVerdict::Mark
+        } else {
+            self.not_capable.verdict()
         }
     }
 }
@@ -116,18 +123,18 @@ mod tests {
 
     #[test]
     fn the_step_marks_strictly_above_its_threshold() {
-        let mut rule = TailRule::EcnStep {
+        let mut rule = TailRule::EcnStep(Step {
             threshold: Threshold::Packets(20),
             not_capable: NotCapable::Drop,
-        };
+        });
         let mut at = |n, ecn| rule.on_arrival(SimTime::ZERO, packets(n), None, ecn);
         assert_eq!(at(20, true), TailVerdict::Pass);
         assert_eq!(at(21, true), TailVerdict::Mark);
         assert_eq!(at(21, false), TailVerdict::Drop);
-        let mut rule = TailRule::EcnStep {
+        let mut rule = TailRule::EcnStep(Step {
             threshold: Threshold::Bytes(30_000),
             not_capable: NotCapable::Pass,
-        };
+        });
         let mut at = |n, ecn| rule.on_arrival(SimTime::ZERO, packets(n), None, ecn);
         assert_eq!(
             [at(20, true), at(21, true), at(21, false)],

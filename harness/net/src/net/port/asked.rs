@@ -22,7 +22,7 @@ impl Port {
         self.limit = Limit::ASKED;
         // What waits for tokens is not on the wire.
         self.delays |= transmit.shaper.is_some();
-        self.rare.get_or_insert_default().transmit = Some(Box::new(transmit));
+        self.rare_mut().transmit = Some(Box::new(transmit));
     }
 
     pub(super) fn transmit_mut(&mut self) -> Option<&mut Transmit> {

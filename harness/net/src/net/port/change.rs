@@ -13,7 +13,7 @@ use narrows_congestion::Rate;
 use super::Port;
 use crate::net::buffer::{Capacity, Limit};
 use crate::net::discipline::red::Red;
-use crate::net::discipline::tail::TailRule;
+use crate::net::discipline::tail::{Step, TailRule};
 use crate::net::discipline::{DisciplineSpec, Retuned};
 use crate::net::impair::{ImpairSpec, Impairments};
 use crate::net::link::Transmitter;
@@ -57,7 +57,7 @@ impl Port {
             now
         };
         let was_held = self.held_until() > now;
-        self.rare.get_or_insert_default().held_until = until;
+        self.rare_mut().held_until = until;
         if !self.is_stopped() {
             let old = (!was_held).then(|| self.tx.clone());
             self.recredited(now, slab, |port, slab| {
@@ -222,14 +222,14 @@ impl Port {
             Some(impair) => impair.retune(spec),
             None if spec.is_clean() => {}
             None => {
-                self.rare.get_or_insert_default().impair = Some(Impairments::of(spec, seed, link));
+                self.rare_mut().impair = Some(Impairments::of(spec, seed, link));
             }
         }
     }
 
     /// Sets whether the host at the far end takes what arrives.
     pub(crate) fn set_deaf(&mut self, deaf: bool, seed: u64, link: u64) {
-        let rare = self.rare.get_or_insert_default();
+        let rare = self.rare_mut();
         let clean = || Impairments::of(&ImpairSpec::default(), seed, link);
         rare.impair.get_or_insert_with(clean).deaf = deaf;
     }
@@ -244,12 +244,12 @@ impl Port {
         if self.decides_in_turn() {
             return self.retune_in_turn(spec);
         }
-        let rare = self.rare.get_or_insert_default();
-        match (spec, rare.tail_rule.as_deref_mut()) {
+        let rare = self.rare_mut();
+        match (spec, rare.tail_rule.as_mut()) {
             (DisciplineSpec::DropTail, _) => rare.tail_rule = None,
             (DisciplineSpec::Red(spec), Some(TailRule::Red(red))) => red.retune(*spec),
             (DisciplineSpec::Red(spec), _) => {
-                rare.tail_rule = Some(Box::new(TailRule::Red(Red::new(*spec, stream()))));
+                rare.tail_rule = Some(TailRule::Red(Red::new(*spec, stream())));
             }
             (
                 &DisciplineSpec::EcnStep {
@@ -258,7 +258,7 @@ impl Port {
                 },
                 _,
             ) => {
-                rare.tail_rule = Some(Box::new(TailRule::EcnStep {
+                rare.tail_rule = Some(TailRule::EcnStep(Step {
                     threshold,
                     not_capable,
                 }));
