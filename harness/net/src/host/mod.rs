@@ -12,6 +12,7 @@ pub use packet::{SimPacket, address_of, ipv6_address_of};
 
 use crate::net::nic::NicRoom;
 use crate::net::packet::HostId;
+use crate::sim::ahead::Coming;
 use crate::sim::rng::{Component, Stream};
 use crate::sim::world::Host;
 use narrows::Instant;
@@ -177,31 +178,23 @@ impl<A: App> Host for TcpHost<A> {
     }
 
     #[inline]
-    fn expect_timeout(&self) {
-        prefetch_span(self, HEAD);
-        self.tcp.expect_timeout();
-    }
-
-    #[inline]
-    fn prepare_timeout(&self) {
-        self.tcp.prepare_timeout();
-    }
-
-    #[inline]
-    fn expect_packet(&self) {
-        prefetch_span(self, HEAD);
-        self.tcp.expect_packet();
-    }
-
-    #[inline]
-    fn expect_this_packet(&self, packet: &SimPacket) {
-        self.tcp.expect_packet_of(|| packet.for_receiver());
-    }
-
-    #[inline]
-    fn prepare_packet(&self, packet: &SimPacket) {
-        self.tcp
-            .prepare_packet(|| packet.for_receiver(), packet.payload_len());
+    fn ask_ahead(&self, coming: Coming<'_, SimPacket>) {
+        match coming {
+            Coming::Packet => {
+                prefetch_span(self, HEAD);
+                self.tcp.expect_packet();
+            }
+            Coming::Another(packet) => self.tcp.expect_packet_of(|| packet.for_receiver()),
+            Coming::PacketAtHand(packet) => {
+                let len = packet.payload_len();
+                self.tcp.prepare_packet(|| packet.for_receiver(), len);
+            }
+            Coming::Timeout => {
+                prefetch_span(self, HEAD);
+                self.tcp.expect_timeout();
+            }
+            Coming::TimeoutAtHand => self.tcp.prepare_timeout(),
+        }
     }
 
     #[inline]

@@ -5,6 +5,7 @@
 //! does the same things in the same order, bit for bit: there is no clock, no thread, no
 //! hash map and no floating point in it.
 
+pub mod ahead;
 pub mod blaster;
 pub mod queue;
 pub(crate) mod recent;

@@ -3,6 +3,7 @@
 use narrows_congestion::{ByteCount, Duration, Instant, Rate};
 use proptest::prelude::*;
 
+use super::ahead::Coming;
 use super::blaster::{Blast, BlastPacket, Blaster};
 use super::{Host, Limits, NoTap, Outcome, SimTime, Tap, TapEvent, World};
 use crate::net::discipline::codel::CodelSpec;
@@ -483,11 +484,12 @@ struct Told {
 
 impl Host for Told {
     type Packet = BlastPacket;
-    fn expect_packet(&self) {
-        self.told.set(true);
-    }
-    fn prepare_packet(&self, packet: &BlastPacket) {
-        self.coming.borrow_mut().push(*packet);
+    fn ask_ahead(&self, coming: Coming<'_, BlastPacket>) {
+        match coming {
+            Coming::Packet => self.told.set(true),
+            Coming::PacketAtHand(packet) => self.coming.borrow_mut().push(*packet),
+            _ => {}
+        }
     }
     fn handle_start(&mut self, now: Instant) {
         self.host.handle_start(now);

@@ -10,10 +10,9 @@
 //! left alone when it recedes: then it fires early, the host is asked again, and nothing else
 //! happens. So a retransmission timer that each ACK pushes back costs nothing per ACK.
 
-use narrows::prefetch::prefetch;
 use narrows_congestion::Instant;
 
-use super::recent::Recent;
+use super::ahead::{Ahead, Coming};
 use super::rng::{Component, Stream};
 use super::tap::{NoTap, Tap};
 use super::time::SimTime;
@@ -34,31 +33,12 @@ pub trait Host {
         let _ = now;
     }
 
-    /// A packet is the next one on the link to it, if nothing comes between: a hint, to ask for
-    /// what it wants to have at hand then. What it reads now it waits for.
+    /// This will soon happen to it: a hint, to ask for what it wants to have at hand then. With few
+    /// hosts none hears of anything.
     #[inline]
-    fn expect_packet(&self) {}
-
-    /// The same of a host that was told so a moment ago and is at hand: it is this one.
-    #[inline]
-    fn expect_this_packet(&self, packet: &Self::Packet) {
-        let _ = packet;
+    fn ask_ahead(&self, coming: Coming<'_, Self::Packet>) {
+        let _ = coming;
     }
-
-    /// It is this one. Two events later: what was asked for has come, and tells what else to ask
-    /// for.
-    #[inline]
-    fn prepare_packet(&self, packet: &Self::Packet) {
-        let _ = packet;
-    }
-
-    /// Its timer will soon be the next one: the same, without a packet.
-    #[inline]
-    fn expect_timeout(&self) {}
-
-    /// As [`Host::prepare_packet`], of its timer, when the one before has fired.
-    #[inline]
-    fn prepare_timeout(&self) {}
 
     /// A packet for it has arrived.
     fn handle_packet(&mut self, now: Instant, packet: &Self::Packet);
@@ -138,7 +118,7 @@ pub enum Outcome {
 /// What the world remembers of a host; [`SimTime::MAX`] is never.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
-struct Slot {
+pub(super) struct Slot {
     /// When it starts, until it has.
     start: SimTime,
     /// When its NIC will have more room, while it waits for that.
@@ -169,14 +149,7 @@ pub struct World<H: Host, T: Tap<H::Packet> = NoTap> {
     events_before_now: u64,
     limits: Limits,
     tap: T,
-    /// Packets that hosts were told to expect after the last event and after the one before, those
-    /// of the older first.
-    told: [Vec<(HostId, u32)>; 2],
-    /// Hosts whose lines were asked for.
-    asked: Recent,
-    /// Those told of their timer, and of them those told after the last one fired.
-    told_of_timer: Recent,
-    timers_told: Vec<HostId>,
+    ahead: Ahead,
 }
 
 impl<H: Host> World<H> {
@@ -211,10 +184,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
             events_before_now: 0,
             limits: Limits::default(),
             tap,
-            told: [Vec::new(), Vec::new()],
-            asked: Recent::new(),
-            told_of_timer: Recent::new(),
-            timers_told: Vec::new(),
+            ahead: Ahead::new(),
         }
     }
 
@@ -406,7 +376,8 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
     #[inline]
     fn attend(&mut self) {
         if self.network.looks_ahead {
-            self.look_ahead();
+            let (hosts, slots) = (&self.hosts, &self.slots);
+            self.ahead.tell_of_packets(hosts, slots, &mut self.network);
         }
         if self.network.has_moved() {
             self.nics_moved();
@@ -419,54 +390,6 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
         for host in self.network.take_moved() {
             if !self.network.is_paused(host) {
                 self.nic_changed(host);
-            }
-        }
-    }
-
-    /// Tells the hosts of the packets that are next on the links to them, and has those prepare
-    /// that were told two events ago.
-    #[inline]
-    fn look_ahead(&mut self) {
-        let [older, newer] = &mut self.told;
-        for &(host, slot) in older.iter() {
-            self.hosts[host.index()].prepare_packet(self.network.packet(slot));
-        }
-        if !older.is_empty() || !newer.is_empty() {
-            older.clear();
-            std::mem::swap(older, newer);
-        }
-        if self.network.heads.is_empty() {
-            return;
-        }
-        std::mem::swap(newer, &mut self.network.heads);
-        for &(host, slot) in newer.iter() {
-            let packet = self.network.packet(slot);
-            prefetch(packet);
-            let at_it = &self.hosts[host.index()];
-            if self.asked.is_news(host.0) {
-                at_it.expect_packet();
-                prefetch(&self.slots[host.index()]);
-                self.network.expect_nic(host);
-            } else {
-                at_it.expect_this_packet(packet);
-            }
-        }
-    }
-
-    /// Tells the hosts whose timers are next. Many may fire one after the other with no packet
-    /// between: so the third one hears of it already, and the second one is to prepare.
-    #[inline]
-    fn look_at_timers(&mut self) {
-        for host in self.timers_told.drain(..) {
-            self.hosts[host.index()].prepare_timeout();
-        }
-        for host in self.timers.next_three() {
-            if self.told_of_timer.is_news(host) {
-                let host = HostId(host);
-                self.hosts[host.index()].expect_timeout();
-                prefetch(&self.slots[host.index()]);
-                self.network.expect_nic(host);
-                self.timers_told.push(host);
             }
         }
     }
@@ -529,7 +452,9 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
             self.timers.cancel(host.0);
         }
         if self.network.looks_ahead {
-            self.look_at_timers();
+            let (hosts, slots) = (&self.hosts, &self.slots);
+            self.ahead
+                .tell_of_timers(hosts, slots, &self.timers, &self.network);
         }
         happened
     }
