@@ -76,7 +76,8 @@ pub struct Reassembly {
     max_ranges: usize,
 }
 
-/// What is held beyond RCV.NXT, and what is to be told of it.
+/// What is held beyond RCV.NXT, and what is to be told of it. As long as segments continue one range,
+/// which is the rule behind a loss, neither order is looked at.
 #[derive(Clone, Debug, Default)]
 struct Disorder {
     /// Disjoint, not touching, all beyond RCV.NXT.
@@ -87,6 +88,20 @@ struct Disorder {
     bytes: u64,
     /// The duplicate to report in the next SACK option, once.
     dsack: Option<Range<u64>>,
+    latest: Option<Latest>,
+    /// The first of `recent`, four at most, as long as they are the same.
+    blocks: [(u64, u64); 4],
+    /// How many those are; none if they are to be looked for.
+    known: usize,
+}
+
+/// The range that a segment fell into last. Most of those beyond a gap continue it.
+#[derive(Clone, Copy, Debug)]
+struct Latest {
+    start: u64,
+    end: u64,
+    /// No other begins before this.
+    until: u64,
 }
 
 impl Reassembly {
@@ -234,6 +249,18 @@ impl Disorder {
         mut store: impl FnMut(Range<u64>),
     ) -> Inserted {
         let Range { start, end } = range;
+        if let Some(latest) = &mut self.latest
+            && latest.end == start
+            && latest.until > end
+            && let Some(held) = self.held.get_mut(&Place(latest.start))
+        {
+            latest.end = end;
+            held.end = end;
+            self.bytes += end - start;
+            self.blocks[0].1 = end;
+            store(start..end);
+            return Inserted::OutOfOrder;
+        }
         if start < rcv_nxt {
             self.note_duplicate(start..end.min(rcv_nxt));
             if end <= rcv_nxt {
@@ -323,6 +350,10 @@ impl Disorder {
             }
         };
         self.held.insert(Place(start), Held { end, latest });
+        let next = self.held.range(Place(end)..).next();
+        let until = next.map_or(u64::MAX, |(start, _)| start.0);
+        self.latest = Some(Latest { start, end, until });
+        self.known = 0;
     }
 
     /// The range that begins at `start` is held no more.
@@ -330,6 +361,8 @@ impl Disorder {
         if let Some(held) = self.held.remove(&Place(start)) {
             self.recent.remove(&held.latest);
             self.bytes -= held.end - start;
+            self.latest = self.latest.filter(|latest| latest.start != start);
+            self.known = 0;
         }
     }
 
@@ -359,13 +392,24 @@ impl Disorder {
         if let Some(d) = &dsack {
             report(d.start, d.end);
         }
+        if self.known == 0 {
+            self.find_blocks();
+        }
         let room = max - usize::from(dsack.is_some());
-        for start in self.recent.values().rev().take(room) {
-            if let Some(held) = self.held.get(&Place(*start)) {
-                report(*start, held.end);
-            }
+        for (start, end) in self.blocks.iter().take(self.known.min(room)) {
+            report(*start, *end);
         }
         blocks
+    }
+
+    #[inline(never)] // Once, as long as one range grows.
+    fn find_blocks(&mut self) {
+        for (block, start) in self.blocks.iter_mut().zip(self.recent.values().rev()) {
+            if let Some(held) = self.held.get(&Place(*start)) {
+                *block = (*start, held.end);
+                self.known += 1;
+            }
+        }
     }
 
     fn note_duplicate(&mut self, range: Range<u64>) {
