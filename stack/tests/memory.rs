@@ -6,9 +6,12 @@ mod hosts;
 
 use hosts::*;
 use narrows::ByteCount;
+use narrows::buffer::{SyntheticRecv, SyntheticSend};
 use narrows::config::{TcpConfig, TimestampMode};
 use narrows::conn::reassembly::{Inserted, Reassembly};
 use narrows::conn::state::State;
+use narrows::conn::{Boxed, Connection, Opening};
+use narrows::endpoint::metrics::PathMetrics;
 use narrows::endpoint::{ConnId, ConnectError, EndpointConfig, EndpointEvent, SynCookies};
 use narrows::memory::{FLOOR, MemoryLimit};
 use narrows::rng::Rng;
@@ -16,6 +19,8 @@ use narrows::wire::{Flags, Seq, TcpHeader};
 use narrows::{Duration, Instant};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::net::SocketAddr;
+use std::sync::Arc;
 
 struct Counting;
 
@@ -552,4 +557,44 @@ fn a_range_out_of_order_takes_no_more_than_is_said() {
             held(&ranges);
         }
     }
+}
+
+/// Without text a connection takes no more than its own place and a few small boxes.
+#[test]
+fn an_idle_connection_takes_less_than_two_kilobytes() {
+    type Bare = Connection<Boxed<SyntheticSend, SyntheticRecv>>;
+    const PAIRS: usize = 100;
+    let config = Arc::new(TcpConfig::default());
+    let opening = |iss, [local, remote]: [SocketAddr; 2]| Opening {
+        local,
+        remote,
+        iss: Seq(iss),
+        timestamp_offset: 0,
+        seed: 1,
+        metrics: PathMetrics::default(),
+    };
+    let hear = |from: &mut Bare, to: &mut Bare, now| {
+        while let Some((ip, tcp, payload)) = from.poll_transmit(now) {
+            to.handle_segment(now, ip.ecn, &tcp, payload);
+        }
+    };
+    let before = HELD.get();
+    let mut all = Vec::with_capacity(2 * PAIRS);
+    let now = start();
+    for _ in 0..PAIRS {
+        let ends = [addr(C), addr(S)];
+        let mut a = Bare::connect(config.clone(), opening(1, ends), now);
+        let (_, syn, _) = a.poll_transmit(now).unwrap();
+        let [client, server] = ends;
+        let mut b = Bare::accept(config.clone(), opening(2, [server, client]), &syn, now);
+        hear(&mut b, &mut a, now);
+        hear(&mut a, &mut b, now);
+        assert_eq!(
+            (a.state(), b.state()),
+            (State::Established, State::Established)
+        );
+        all.extend([a, b]);
+    }
+    let each = (HELD.get() - before) / all.len();
+    assert!(each < 2_000, "{each} bytes a connection");
 }

@@ -40,7 +40,7 @@ use crate::endpoint::metrics::PathMetrics;
 use crate::memory::Charge;
 use crate::recovery::{AbsSeq, Sender};
 use crate::rng::Rng;
-use crate::sparse::Sparse;
+use crate::sparse::{Rarely, Sparse};
 use crate::trace::{TraceEvent, TraceSink};
 use crate::wire::{Ecn, IpHeader, PlainHeader, PlainSegment, Seq, TcpHeader};
 use acknowledge::AckState;
@@ -192,7 +192,7 @@ pub struct Connection<T: TcpTypes> {
     last_error: Option<SoftError>,
     challenge: ConnectionBudget,
     /// But for `traffic`.
-    stats: ConnStats,
+    stats: Rarely<ConnStats>,
     /// What is counted of it but its buffers.
     charge: Charge,
 }
@@ -311,7 +311,7 @@ impl<T: TcpTypes> Connection<T> {
             events: EventSet::default(),
             established: false,
             traffic: Traffic::default(),
-            stats: ConnStats::default(),
+            stats: Rarely::default(),
             charge: Charge::default(),
             trace: None,
             config,
@@ -410,7 +410,7 @@ impl<T: TcpTypes> Connection<T> {
     /// The endpoint's limit is reached.
     pub(crate) fn forget_challenge(&mut self) {
         self.challenge_due = false;
-        self.stats.challenge_acks -= 1;
+        self.stats.change().challenge_acks -= 1;
     }
 
     /// A new SYN may take the place of this connection in TIME-WAIT (RFC 6191 section 2,

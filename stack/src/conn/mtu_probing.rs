@@ -218,7 +218,7 @@ impl<T: TcpTypes> Connection<T> {
         if mss >= self.mss_out || first <= payload {
             return;
         }
-        self.stats.mtu_black_holes += 1;
+        self.stats.change().mtu_black_holes += 1;
         let limit = self.mtu_limit();
         self.path_mtu
             .search
@@ -244,7 +244,7 @@ impl<T: TcpTypes> Connection<T> {
                     if let Some(search) = self.path_mtu.search.as_deref_mut() {
                         search.probe = Some(size);
                     }
-                    self.stats.mtu_probes += 1;
+                    self.stats.change().mtu_probes += 1;
                     return NextProbe::Payload(payload);
                 }
                 match self.snd.scoreboard().pipe().is_zero() {
@@ -314,14 +314,14 @@ impl<T: TcpTypes> Connection<T> {
                     _ => search.on_lost(size, now),
                 }
                 search.rest = now + headway;
-                self.stats.mtu_probes_lost += 1;
+                self.stats.change().mtu_probes_lost += 1;
             }
             ProbeFate::Inconclusive | ProbeFate::TimedOut => {
                 search.on_inconclusive(size, now);
                 if fate == ProbeFate::TimedOut {
                     search.rest = now + headway * HEADWAYS_AFTER_TIMEOUT;
                 }
-                self.stats.mtu_probes_lost += 1;
+                self.stats.change().mtu_probes_lost += 1;
             }
         }
     }
@@ -354,7 +354,7 @@ impl<T: TcpTypes> Connection<T> {
             if mtu > 0 {
                 search.on_too_big(mtu, now);
             }
-            self.stats.mtu_probes_lost += 1;
+            self.stats.change().mtu_probes_lost += 1;
             self.snd.fail_mtu_probe();
             self.snd.forget_mtu_probe();
         }

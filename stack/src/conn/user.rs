@@ -325,7 +325,7 @@ impl<T: TcpTypes> Connection<T> {
             segments_out,
             pure_acks,
             bytes_in,
-            ..self.stats
+            ..self.stats.get()
         }
     }
     /// Counters of the sending side.

@@ -464,15 +464,7 @@ impl<T: TcpTypes> Endpoint<T> {
                 conn.forget_challenge();
             }
             self.last_input = Sparse::some(slot);
-            if conn.has_events() {
-                self.few.tell_user(s, slot, &mut self.events);
-            }
-            self.finished = false;
-            if s.next_dirty == NOT_QUEUED {
-                s.next_dirty = LAST;
-                self.append_dirty(slot);
-            }
-            return;
+            return self.after_input(slot);
         }
         self.on_stranger(now, tuple, ip, tcp, payload);
     }

@@ -2,6 +2,7 @@
 
 use super::detector::{AckFacts, NewestDelivered, PartialAcks, Verdict};
 use super::prr::Prr;
+use super::rate::RateEstimator;
 use super::reduction::Flight;
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
@@ -107,8 +108,17 @@ pub(super) struct Delivered {
 }
 
 impl Delivered {
-    #[inline]
-    fn add(&mut self, s: &SentSegment, recover: AbsSeq, cumulative: bool) {
+    /// `s` is delivered. Not inlined, because there are three ways for it to be.
+    #[inline(never)]
+    fn add(
+        &mut self,
+        s: &SentSegment,
+        rate: &mut RateEstimator,
+        recover: AbsSeq,
+        cumulative: bool,
+        now: Instant,
+    ) {
+        rate.on_delivered(&s.tx, s.sent_at, s.len(), now);
         self.segments += 1;
         let this = NewestDelivered::of(s);
         let later = |n: NewestDelivered| !n.sent_after(&this);
@@ -171,23 +181,19 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let mut delivered = ByteCount::ZERO;
         if input.ack - prior_una >= BURST * self.mss.get() {
             delivered = self.board.ack_bursts(input.ack, |s, count| {
-                rate.on_delivered(&s.tx, s.sent_at, s.len(), now);
-                seen.add(s, recover, true);
+                seen.add(s, rate, recover, true, now);
                 seen.segments += count - 1;
             });
         }
-        delivered += self.board.ack(input.ack, |s| {
-            rate.on_delivered(&s.tx, s.sent_at, s.len(), now);
-            seen.add(s, recover, true);
-        });
+        delivered += self
+            .board
+            .ack(input.ack, |s| seen.add(s, rate, recover, true, now));
         let cumulative_segments = seen.segments;
         let newly_sacked = if input.sack.is_empty() {
             ByteCount::ZERO
         } else {
-            self.board.sack(input.sack, |s| {
-                rate.on_delivered(&s.tx, s.sent_at, s.len(), now);
-                seen.add(s, recover, false);
-            })
+            self.board
+                .sack(input.sack, |s| seen.add(s, rate, recover, false, now))
         };
         delivered += newly_sacked;
         self.una = input.ack;
@@ -243,7 +249,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 .map(|s| now.since(s.sent_at));
             sample.round_start = round_start;
             if !sample.delivered_ce.is_zero() {
-                self.stats.ce_bytes += sample.delivered_ce.get();
+                self.stats.change().ce_bytes += sample.delivered_ce.get();
             }
             let limited = if self.validates {
                 self.validate_ack(prior_una, seen.segments, &mut sample, now)
@@ -293,7 +299,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if input.ece && unanswered {
             trace(TraceEvent::Congestion(CongestionEvent::EcnEcho));
             self.enter_cwr(CongestionEvent::EcnEcho, flight, now, trace);
-            self.stats.ecn_reductions += 1;
+            self.stats.change().ecn_reductions += 1;
             // A window of one segment cannot shrink: the timer slows the sender further (the same
             // section), once for each window as well: the peer must repeat ECE, on segments of its
             // own, too, until the CWR comes that only new data carries. Exact feedback, and windows

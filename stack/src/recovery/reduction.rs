@@ -41,7 +41,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             return;
         }
         let bytes = pipe_before - self.board.pipe();
-        self.stats.lost_bytes += bytes.get();
+        self.stats.change().lost_bytes += bytes.get();
         trace(TraceEvent::Lost { bytes });
         if matches!(
             self.ca_state,
@@ -58,7 +58,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if self.is_lost_again() {
             self.lower_window(flight, now, trace);
             self.recover = self.nxt;
-            self.stats.lost_again += 1;
+            self.stats.change().lost_again += 1;
             self.force_one = true;
             self.undo = None;
         }
@@ -96,7 +96,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let reduce = self.ca_state != CaState::Cwr
             || self.board.judged().end > self.answered
             || self.is_lost_again();
-        self.stats.fast_recoveries += 1;
+        self.stats.change().fast_recoveries += 1;
         // The window answers for what the probe was about (RFC 8985 section 7.1).
         self.tlp = None;
         self.probe_due = false;

@@ -17,6 +17,7 @@
 //! settled before, and the cost of an ACK follows what is new in it.
 
 use crate::recovery::rate::TxSnapshot;
+use crate::sparse::Rarely;
 pub use judge::Judged;
 use links::step;
 use narrows_congestion::{ByteCount, Instant};
@@ -165,12 +166,12 @@ pub struct Scoreboard {
     sacked_records: u32,
     /// Number of the record after the one SACKed last: blocks mostly grow.
     sack_hint: u32,
-    seen: [Seen; 4],
+    seen: Rarely<[Seen; 4]>,
     /// SACKed bytes, and SACKed runs, from the frontier on.
     sacked_above: u64,
     runs_above: u32,
     reordering: Reordering,
-    judged: Judged,
+    judged: Rarely<Judged>,
     /// [`Self::end`] when all was last said not to be lost.
     undone: AbsSeq,
     #[cfg(test)]
@@ -202,13 +203,13 @@ impl Scoreboard {
             reno_sacked: 0,
             reno_bytes: 0,
             high_sacked: 0,
-            seen: [(0, 0); 4],
+            seen: Rarely::default(),
             sack_hint: 0,
             frontier: 0,
             sacked_above: 0,
             runs_above: 0,
             reordering: Reordering::default(),
-            judged: Judged::default(),
+            judged: Rarely::default(),
             undone: 0,
             #[cfg(test)]
             steps: 0,
@@ -292,7 +293,7 @@ impl Scoreboard {
         if self.index(self.frontier) > index {
             self.frontier = self.id(index);
         }
-        self.seen = [(0, 0); 4];
+        self.seen.reset();
         true
     }
 
@@ -484,6 +485,7 @@ impl Scoreboard {
     ) -> ByteCount {
         let prior = self.high_sacked;
         let mut newly = 0;
+        let before = self.seen.get();
         let mut seen = [(0, 0); 4];
         for (slot, &(start, end)) in blocks.iter().enumerate() {
             let start = start.max(self.una);
@@ -492,7 +494,7 @@ impl Scoreboard {
                 continue;
             }
             let mut from = start;
-            for &(s, e) in &self.seen {
+            for (s, e) in before {
                 if s <= from && from < e {
                     from = e;
                 }
@@ -511,7 +513,7 @@ impl Scoreboard {
             }
         }
         if !blocks.is_empty() {
-            self.seen = seen;
+            *self.seen.change() = seen;
         }
         ByteCount::new(newly)
     }

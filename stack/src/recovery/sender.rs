@@ -14,7 +14,7 @@ use super::validation::Validation;
 use crate::config::{PacingMode, RecoverySending, SpuriousDetection};
 use crate::prefetch::{prefetch, prefetch_part};
 use crate::rng::Rng;
-use crate::sparse::Sparse;
+use crate::sparse::{Rarely, Sparse};
 use narrows_congestion::{
     ByteCount, CaState, CongestionControl, Duration, FlowView, Instant, Needs, RtoPolicy,
     RttEstimator,
@@ -147,7 +147,7 @@ pub struct Sender<C, R> {
     pub(super) answered: AbsSeq,
     pub(super) rng: Rng,
     /// But for `segments`.
-    pub(super) stats: SenderStats,
+    pub(super) stats: Rarely<SenderStats>,
     /// What is known of a window that is not used, where the configuration asks.
     pub(super) validation: Option<Box<Validation>>,
     /// A probe of the path's MTU.
@@ -261,7 +261,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             last_sent_at: Instant::ZERO,
             held_until: Instant::ZERO,
             segments: 0,
-            stats: SenderStats::default(),
+            stats: Rarely::default(),
             validates: false,
             validation: None,
             mtu_probe: None,
@@ -305,7 +305,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     pub fn stats(&self) -> SenderStats {
         SenderStats {
             segments: self.segments,
-            ..self.stats
+            ..self.stats.get()
         }
     }
     /// Timeouts in a row without progress.
@@ -530,8 +530,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.board.on_retransmit(start, now, tx);
         self.force_one = false;
         self.frto.on_retransmit(start == self.una);
-        self.stats.retransmits += 1;
-        self.stats.retransmitted_bytes += bytes.get();
+        self.stats.change().retransmits += 1;
+        self.stats.change().retransmitted_bytes += bytes.get();
         if let Some(undo) = &mut self.undo {
             undo.on_retransmit(&segment, tsval);
         }
@@ -557,7 +557,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.probe_due = false;
             self.tlp = Some(TlpEpisode::new(self.nxt, retransmission));
             self.probe_unmeasured = true;
-            self.stats.tail_loss_probes += 1;
+            self.stats.change().tail_loss_probes += 1;
         }
         self.with_cc(now, |cc, view| cc.on_sent(bytes, view));
         if self.validates && !retransmission {

@@ -160,12 +160,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         } else {
             self.timeout_cause(&first)
         };
-        self.stats.timeouts += 1;
+        self.stats.change().timeouts += 1;
         match cause {
-            TimeoutCause::FullWindow => self.stats.timeouts_full_window += 1,
-            TimeoutCause::Tail => self.stats.timeouts_tail += 1,
-            TimeoutCause::RetransmissionLost => self.stats.timeouts_retransmission += 1,
-            TimeoutCause::Handshake | TimeoutCause::ZeroWindow => self.stats.timeouts -= 1,
+            TimeoutCause::FullWindow => self.stats.change().timeouts_full_window += 1,
+            TimeoutCause::Tail => self.stats.change().timeouts_tail += 1,
+            TimeoutCause::RetransmissionLost => self.stats.change().timeouts_retransmission += 1,
+            TimeoutCause::Handshake | TimeoutCause::ZeroWindow => self.stats.change().timeouts -= 1,
         }
         self.backoff = self.backoff.saturating_add(1);
         self.note_fruitless(now);

@@ -29,7 +29,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// The device refused the segment that starts at `start`: it never left.
     pub fn on_local_drop(&mut self, start: AbsSeq, congestion: bool, now: Instant) {
-        self.stats.local_drops += 1;
+        self.stats.change().local_drops += 1;
         let Some(segment) = self.board.get(start) else {
             return;
         };
@@ -60,7 +60,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.tlp = None;
             self.probe_unmeasured = false;
             self.probe_due = true;
-            self.stats.tail_loss_probes -= 1;
+            self.stats.change().tail_loss_probes -= 1;
         }
         if congestion && matches!(self.ca_state, CaState::Open | CaState::Disorder) {
             let flight = self.flight();

@@ -70,7 +70,7 @@ impl<T: TcpTypes> Connection<T> {
                 Some(_) => {}
                 // RFC 7323 section 3.2: a segment without the option is dropped.
                 None => {
-                    self.stats.unacceptable_in += 1;
+                    self.stats.change().unacceptable_in += 1;
                     return None;
                 }
             }
@@ -97,7 +97,7 @@ impl<T: TcpTypes> Connection<T> {
         };
         if !acceptable {
             if rst {
-                self.stats.unacceptable_in += 1;
+                self.stats.change().unacceptable_in += 1;
                 return None;
             }
             self.note_old_text(start, text_len);
@@ -131,7 +131,7 @@ impl<T: TcpTypes> Connection<T> {
         if occupies_sequence_space {
             // It may be a retransmission whose ACK was lost: answer without delay or limit, the
             // peer's own retransmission timer is limit enough.
-            self.stats.unacceptable_in += 1;
+            self.stats.change().unacceptable_in += 1;
             self.ack.force();
         } else {
             self.challenge_ack(now);
@@ -146,7 +146,7 @@ impl<T: TcpTypes> Connection<T> {
         let from = start.max(0) as u64;
         let to = (start + text_len as i64).max(0) as u64;
         if from < to && to <= self.rcv_nxt {
-            self.stats.duplicates_in += 1;
+            self.stats.change().duplicates_in += 1;
             let _ = self.ooo.insert(from..to, self.rcv_nxt, |_| {});
         }
     }

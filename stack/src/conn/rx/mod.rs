@@ -113,9 +113,9 @@ impl<T: TcpTypes> Connection<T> {
 
     /// Answer a suspicious segment with an ACK, unless too many were sent (RFC 5961 section 7).
     pub(super) fn challenge_ack(&mut self, now: Instant) {
-        self.stats.unacceptable_in += 1;
+        self.stats.change().unacceptable_in += 1;
         if self.challenge.take(now) == Verdict::Send {
-            self.stats.challenge_acks += 1;
+            self.stats.change().challenge_acks += 1;
             self.challenge_due = true;
         }
     }

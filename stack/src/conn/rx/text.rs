@@ -59,16 +59,16 @@ impl<T: TcpTypes> Connection<T> {
                 self.ack.force();
             }
             Inserted::OutOfOrder => {
-                self.stats.out_of_order_in += 1;
+                self.stats.change().out_of_order_in += 1;
                 self.recharge();
                 self.ack.on_disorder(&self.config.ack, now);
             }
             Inserted::Duplicate => {
-                self.stats.duplicates_in += 1;
+                self.stats.change().duplicates_in += 1;
                 self.ack.on_disorder(&self.config.ack, now);
             }
             Inserted::TooManyRanges => {
-                self.stats.out_of_order_dropped += 1;
+                self.stats.change().out_of_order_dropped += 1;
                 self.ack.on_disorder(&self.config.ack, now);
             }
             Inserted::Empty => {}
@@ -123,7 +123,7 @@ impl<T: TcpTypes> Connection<T> {
     #[inline]
     fn heed_mark(&mut self, ecn: Ecn, flags: Flags) {
         if ecn == Ecn::Ce {
-            self.stats.ce_in += 1;
+            self.stats.change().ce_in += 1;
         }
         match self.ecn.on_data(ecn, flags) {
             MarkEffect::None => {}

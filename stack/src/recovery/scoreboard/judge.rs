@@ -59,12 +59,12 @@ impl Scoreboard {
 
     /// What was judged lost since [`Self::forget_judged`].
     pub fn judged(&self) -> Judged {
-        self.judged
+        self.judged.get()
     }
 
     /// A new judgement begins.
     pub fn forget_judged(&mut self) {
-        self.judged = Judged::default();
+        self.judged.reset();
     }
 
     /// `IsLost` of RFC 6675 section 4: judges lost every record above which `dup_thresh`
@@ -91,7 +91,8 @@ impl Scoreboard {
                 Mark::Probed if self.records[index].end > self.undone => {
                     let record = &self.records[index];
                     marked += record.end - record.start;
-                    self.judged.end = self.judged.end.max(record.end);
+                    let judged = self.judged.change();
+                    judged.end = judged.end.max(record.end);
                     self.set_mark(index, Mark::Resent);
                 }
                 Mark::Probed | Mark::Lost | Mark::Resent => {}
@@ -135,11 +136,12 @@ impl Scoreboard {
     fn judge(&mut self, index: usize) {
         let record = &mut self.records[index];
         record.absent = false;
+        let judged = self.judged.change();
         if record.in_flight_retransmission() {
-            self.judged.retransmission = self.judged.retransmission.max(Some(record.sent_at));
-            self.judged.first_again |= index == 0;
+            judged.retransmission = judged.retransmission.max(Some(record.sent_at));
+            judged.first_again |= index == 0;
         }
-        self.judged.end = self.judged.end.max(record.end);
+        judged.end = judged.end.max(record.end);
         self.set_mark(index, Mark::Lost);
     }
 }

@@ -215,7 +215,7 @@ impl Scoreboard {
         let cut = ack - record.start;
         let mark = record.mark;
         record.start = ack;
-        self.seen = [(0, 0); 4];
+        self.seen.reset();
         if mark == Mark::Sacked {
             self.sacked -= cut;
             if above {
@@ -315,7 +315,7 @@ impl Scoreboard {
         self.flight = List::EMPTY;
         self.waiting = List::EMPTY;
         self.finger = NIL;
-        self.seen = [(0, 0); 4];
+        self.seen.reset();
         (
             self.sacked,
             self.sacked_records,
