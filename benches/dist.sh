@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# The command as fast as it gets: link-time optimisation, and laid out and inlined by a profile of
+# what it does (PGO). target/dist/narrows.
+#
+#   benches/dist.sh            build it: train, merge, build; two builds, minutes
+#   benches/dist.sh --count    count instructions and cache misses a data packet of target/release and
+#                              target/dist, with valgrind, on what it was not trained on
+#
+# Needs llvm-profdata of the compiler's own version: `rustup component add llvm-tools`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+target=${CARGO_TARGET_DIR:-$PWD/target}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# What it is trained on: incasts that collapse and that do not, with all congestion controls and loss
+# detectors, losses and reordering on the way, packets as bytes, full NICs; a fabric of leaves and
+# spines; long flows. So much of each that none counts for more than the others.
+train() {
+  local narrows=$1 n=0
+  while read -r line; do
+    local command=()
+    read -ra command <<<"$line"
+    n=$((n + 1))
+    "$narrows" "${command[@]}" -r 1 --seed 20 --quiet --no-report >/dev/null
+  done <<'END'
+incast -n 8,40 --sru 96KiB --blocks 20 --rto 1ms --cc reno,cubic,dctcp --rate 10Gb/s
+incast -n 20 --sru 128KiB --blocks 10 --rto linux,fine --loss newreno,sack,rack --cc reno,cubic
+incast -n 12 --sru 128KiB --blocks 10 --rto 1ms --cc cubic,dctcp --loss sack,rack --impair loss=0.5%,reorder=1%,hold=20us-80us
+incast -n 12 --sru 64KiB --blocks 10 --rto 1ms --cc reno,dctcp --server-nic 8p --wire on,off
+run leaf-spine --set traffic.copy.size=500kB
+run dctcp-queue --set run.warm_up=50ms --set run.duration=200ms
+END
+}
+
+count() {
+  local narrows=$1 out
+  shift
+  valgrind --tool=cachegrind --cache-sim=yes --log-file=/dev/null \
+    --I1=32768,8,64 --D1=32768,8,64 --LL=2097152,16,64 --cachegrind-out-file="$scratch/out" \
+    "$narrows" "$@" -j 1 -r 1 --quiet --no-report --csv "$scratch/runs.csv"
+  # summary: Ir I1mr ILmr Dr D1mr DLmr Dw D1mw DLmw
+  out=$(awk '$1 == "summary:" { print $2, $3, $6 + $9 }' "$scratch/out")
+  python3 -c 'import csv, sys
+print(sum(int(row["segments"]) for row in csv.DictReader(open(sys.argv[1]))), sys.argv[2])' \
+    "$scratch/runs.csv" "$out"
+}
+
+# A count is the difference of two runs of different length, so that set-up costs nothing.
+compare() {
+  local name=$1 short=$2 long=$3 profile
+  shift 3
+  for profile in release dist; do
+    local a b
+    a=$(count "$target/$profile/narrows" "$@" $short)
+    b=$(count "$target/$profile/narrows" "$@" $long)
+    awk -v name="$name" -v profile="$profile" -v a="$a" -v b="$b" 'BEGIN {
+      split(a, s); split(b, l); n = l[1] - s[1]
+      printf "%-12s %-8s %12.0f %10.1f %10.1f\n", name, profile, (l[2] - s[2]) / n, (l[3] - s[3]) / n, (l[4] - s[4]) / n
+    }'
+  done
+}
+
+if [[ ${1:-} == --count ]]; then
+  if ! command -v valgrind >/dev/null 2>&1; then
+    echo "valgrind is not installed: nothing is counted"
+    exit 0
+  fi
+  for profile in release dist; do
+    if [[ ! -x $target/$profile/narrows ]]; then
+      echo "there is no $target/$profile/narrows: cargo build --release, and $0" >&2
+      exit 1
+    fi
+  done
+  # valgrind counts each byte of a "rep movsb" as an instruction: have memcpy use vectors.
+  export GLIBC_TUNABLES=glibc.cpu.x86_rep_movsb_threshold=1000000000:glibc.cpu.x86_rep_stosb_threshold=1000000000
+  printf '%-12s %-8s %12s %10s %10s\n' workload profile instructions "L1I misses" "L1D misses"
+  compare incast "--blocks 2" "--blocks 10" incast -n 32 --sru 64KiB --rate 10Gb/s --rto 1ms --cc reno
+  compare shuffle "--set traffic.shuffle.size=20kB" "--set traffic.shuffle.size=60kB" run shuffle
+  compare dumbbell "--set run.duration=200ms" "--set run.duration=500ms" run dumbbell
+  exit 0
+fi
+
+profdata=$(echo "$(rustc --print sysroot)"/lib/rustlib/*/bin/llvm-profdata)
+if [[ ! -x $profdata ]]; then
+  echo "there is no llvm-profdata of this compiler: rustup component add llvm-tools" >&2
+  exit 1
+fi
+build() {
+  RUSTFLAGS="${RUSTFLAGS:-} $1" cargo build --profile dist --locked -p narrows-cli --bin narrows
+}
+echo "building what counts"
+build "-Cprofile-generate=$scratch/raw"
+echo "training"
+train "$target/dist/narrows"
+"$profdata" merge -o "$target/dist.profdata" "$scratch/raw"
+echo "building by $target/dist.profdata"
+build "-Cprofile-use=$target/dist.profdata"
+ls -l "$target/dist/narrows"
