@@ -1,6 +1,7 @@
 //! `narrows explain`: why was a connection slow?
 
 mod captures;
+mod experiment;
 mod files;
 mod score;
 
@@ -9,7 +10,9 @@ use super::{Console, EXIT_FAILED, EXIT_OK, Stop};
 use captures::Captures;
 use clap::Args;
 use narrows::Duration;
+use narrows_experiment::registry::Registry;
 use narrows_explain::capture::End;
+use narrows_explain::truth::Threshold;
 use narrows_explain::{Config, Explanation};
 use narrows_report::explain;
 use narrows_report::table::Colour;
@@ -24,11 +27,17 @@ use std::path::PathBuf;
                   to do did nothing, names what it waited for, and sums that up.\n\nCaptures are pcap \
                   or pcapng, plain or compressed with gzip or zstd, from either end or between, cut off \
                   or whole. Several that follow each other in time are one capture; those that overlap \
-                  were taken at several places, and are explained one by one."
+                  were taken at several places, and are explained one by one.\n\nAn experiment, by its \
+                  file or by name, and a folder of results are run, each point once: what its \
+                  connections waited for stands beside what captures at the sender, in the middle and at \
+                  the receiver tell of it."
 )]
 pub(super) struct ExplainArgs {
-    /// Captures; `-` is standard input.
-    #[arg(required_unless_present = "score", value_name = "FILE")]
+    /// Captures (`-` is standard input), an experiment, or a folder of results.
+    #[arg(
+        required_unless_present = "score",
+        value_name = "FILE|EXPERIMENT|RESULTS"
+    )]
     files: Vec<PathBuf>,
     /// Say how often explanations are right: runs a grid of simulated experiments, or so many of it,
     /// explains them from captures alone and holds that against the truth.
@@ -82,6 +91,7 @@ const GAPS: usize = 200_000;
 const CONNECTIONS: usize = 100_000;
 
 pub(super) fn run(
+    registry: &Registry,
     args: &ExplainArgs,
     command: &[OsString],
     console: &mut Console<'_>,
@@ -92,6 +102,13 @@ pub(super) fn run(
     ])?;
     if let Some(runs) = args.score {
         return score::run(runs, args.docs.as_deref(), args.quiet, console);
+    }
+    if let Some(loaded) = experiment::named(&args.files, registry)? {
+        let threshold = Threshold {
+            floor: args.floor,
+            share_percent: args.share,
+        };
+        return experiment::run(&loaded, registry, threshold, args.csv.as_deref(), console);
     }
     let config = Config {
         share_percent: args.share,

@@ -182,7 +182,9 @@ impl App {
                 Command::Merge(merge) => results::merge(self, &merge, &args, console),
                 Command::Diff(args) => results::diff(self, &args, console),
                 Command::Generate(args) => generate::run(self, &args, console),
-                Command::Explain(explain) => explain::run(&explain, &args, console),
+                Command::Explain(explain) => {
+                    explain::run(&self.catalog.registry, &explain, &args, console)
+                }
                 Command::Script(args) => script::run(&args, console),
                 #[cfg(target_os = "linux")]
                 Command::Meter(args) => meter::run(self, &args, console),

@@ -10,7 +10,7 @@ use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, command_
 use clap::Args;
 use narrows_experiment::execute::{GoOn, Listener, execute, total_cost};
 use narrows_experiment::file::{FileErrors, Loaded, Source};
-use narrows_experiment::model::{Axis, Experiment, Invalid};
+use narrows_experiment::model::{Axis, Experiment, Invalid, NamedProbe};
 use narrows_experiment::plan::{Plan, PlannedRun, Shard};
 use narrows_experiment::registry::Registry;
 use narrows_experiment::results::{Folder, FolderError, Record};
@@ -31,6 +31,8 @@ use std::sync::atomic::Ordering;
 
 const WHAT: &str = "What runs";
 const OUTPUT: &str = "Output";
+/// The kind of the probe that tells what connections waited for.
+const LEDGER: &str = "ledger";
 
 /// Most flows of a run that are told one by one.
 const MOST_FLOWS: usize = 100;
@@ -93,6 +95,10 @@ pub(super) struct Options {
     out: Option<PathBuf>,
     #[command(flatten)]
     files: FilesArgs,
+    /// Tell what connections waited for, by cause, in the report and in ledger.csv: a probe of kind
+    /// `ledger` is added.
+    #[arg(long, help_heading = OUTPUT)]
+    ledger: bool,
     /// Write what was expected and what came out as JUnit XML.
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     junit: Option<PathBuf>,
@@ -161,7 +167,7 @@ pub(super) struct Prepared<'a> {
 }
 
 /// The text of what `name` names: a file, or what ships.
-fn read(name: &str) -> Result<(String, String), Stop> {
+pub(super) fn read(name: &str) -> Result<(String, String), Stop> {
     // A file by its looks, or because it is there.
     let looks_like_a_file = name.ends_with(".toml") || name.contains(['/', '\\']);
     if !looks_like_a_file && let Ok(shipped) = Shipped::get(name) {
@@ -184,7 +190,7 @@ fn read(name: &str) -> Result<(String, String), Stop> {
 }
 
 /// What is wrong with a file.
-fn wrong(errors: &FileErrors) -> Stop {
+pub(super) fn wrong(errors: &FileErrors) -> Stop {
     let n = errors.errors.len();
     let count = match n {
         1 => String::new(),
@@ -269,6 +275,14 @@ fn apply(
         let varied = experiment.set(registry, &key, &values);
         varied.map_err(|e| super::usage("sweep", text, &e.to_string()))?;
         Plan::new(experiment, registry).map_err(|e| super::usage("sweep", text, &e.why))?;
+    }
+    if args.ledger && experiment.probes.iter().all(|probe| probe.kind != LEDGER) {
+        let kind = registry.probes.get(LEDGER).map_err(Stop::Failed)?;
+        experiment.probes.push(NamedProbe {
+            name: LEDGER.to_owned(),
+            kind: LEDGER.to_owned(),
+            spec: kind.probe(),
+        });
     }
     Ok(notes)
 }

@@ -31,6 +31,7 @@ use crate::registry::unknown;
 use crate::sim::tap::{PauseEvent, TapEvent};
 use crate::sim::time::SimTime;
 use crate::traffic::HostApp;
+use narrows::endpoint::Tracer;
 use std::any::TypeId;
 use std::cell::RefCell;
 use std::fmt;
@@ -128,6 +129,12 @@ pub type Listener = Rc<RefCell<dyn PacketListener>>;
 
 /// Something that looks at a run.
 pub trait Instrument: fmt::Debug {
+    /// What is to hear what connections decide, if the instrument needs that; asked once for each
+    /// host, before anything happens. Connections that nothing listens to pay nothing for it.
+    fn tracer(&self) -> Option<Tracer> {
+        None
+    }
+
     /// What is to hear of each packet of the run, if the instrument needs that; asked once, before
     /// anything happens. A run in which nothing listens pays nothing for it.
     fn listener(&self) -> Option<Listener> {
@@ -157,6 +164,17 @@ pub struct Reading {
     pub values: Vec<(String, &'static str, Measured)>,
     /// What it saw on the way, if that was asked for.
     pub series: Option<Series>,
+    /// What it has to tell in rows of their own kind.
+    pub table: Option<Table>,
+}
+
+/// Rows of cells, as they stand in a file of their own: `table-NAME.csv` for the probe NAME.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// Names of the columns, with their units.
+    pub columns: Vec<&'static str>,
+    /// A cell for each column.
+    pub rows: Vec<Vec<String>>,
 }
 
 /// A table of numbers over time.

@@ -4,6 +4,7 @@ mod changes;
 mod outcome;
 mod prepare;
 mod trace;
+mod tracers;
 mod watch;
 
 pub use outcome::{FlowOutcome, HostOutcome, PortOutcome, RunOutcome};
@@ -217,9 +218,11 @@ fn simulate<T: Tap<SimPacket>>(
             };
             host.parts_mut().0.remember_peers(Some(metrics));
         }
-        if let Some(trace) = &trace {
-            trace.listen(id, &mut host);
-        }
+        let told = instruments.iter().filter_map(|(_, i)| i.tracer());
+        let tracers = trace.iter().map(|trace| trace.tracer(id)).chain(told);
+        host.parts_mut()
+            .0
+            .set_tracer(tracers::all(tracers.collect()));
         let egress = graph.host_egress(id);
         host.set_segmentation(egress.map_or(0, |egress| egress.nic.segmentation));
         hosts.push(host);

@@ -1,47 +1,121 @@
-//! The gaps of one case of the grid as they were and as they were found:
-//! `cargo run -p narrows-explain --features simulate --example truth -- "incast 6 linux sack 64KiB 32kB 1"`.
+//! The gaps of a case of the grid as they were and as they were found, by name; or examples of a
+//! confusion, by place, by what was true and by what was found:
+//!
+//! ```sh
+//! cargo run -p narrows-explain --features simulate --example truth -- "incast 6 linux sack 64KiB 32kB 1"
+//! cargo run -p narrows-explain --features simulate --example truth -- sender tail-loss-probe app-wrote-nothing 20
+//! cargo run -p narrows-explain --features simulate --example truth -- sender nothing packet-delay 20
+//! ```
+//!
+//! The last word is how many cases to look at, of all, evenly spread.
 
 use narrows_experiment::registry::Registry;
-use narrows_explain::simulated::{grid, observed};
+use narrows_explain::simulated::{Observed, grid, observed};
+use narrows_explain::truth::TrueGap;
+use narrows_explain::{Cause, score::Found};
 
 fn main() -> Result<(), String> {
-    let name = std::env::args().nth(1).ok_or("which case?")?;
+    let args: Vec<String> = std::env::args().skip(1).collect();
     let all = grid(None);
-    let case = all
-        .iter()
-        .find(|case| case.name.starts_with(&name))
-        .ok_or("no such case")?;
-    let observed = observed(case, &Registry::default())?;
-    let mut lines: Vec<(u64, String)> = Vec::new();
-    for gap in &observed.truth {
-        let line = format!(
-            "true  {} -> {} until {} us: {} {}",
-            gap.ends[0],
-            gap.ends[1],
-            gap.end.as_nanos() / 1_000,
-            gap.length(),
-            gap.cause.name()
-        );
-        lines.push((gap.start.as_nanos(), line));
-    }
-    for found in &observed.found {
-        let gap = &found.gap;
-        let line = format!(
-            "found {} -> {} until {} us: {} {} ({}) at the {}: {}",
-            found.ends[0],
-            found.ends[1],
-            gap.end.at.as_nanos() / 1_000,
-            gap.length(),
-            gap.cause.name(),
-            gap.confidence,
-            found.place.name(),
-            gap.because()
-        );
-        lines.push((gap.start.at.as_nanos(), line));
-    }
-    lines.sort();
-    for (at, line) in lines {
-        println!("{:>10} us {line}", at / 1_000);
+    let [place, truth, found, cases] = &args[..] else {
+        let name = args.first().ok_or("which case?")?;
+        let mut found = all.iter().filter(|case| case.name.starts_with(name));
+        let case = found.next().ok_or("no such case")?;
+        print(&observed(case, &Registry::default())?);
+        return Ok(());
+    };
+    let cases = cases.parse().map_err(|_| "how many cases?")?;
+    for case in grid(Some(cases)) {
+        let observed = observed(&case, &Registry::default())?;
+        let (mut shown, mut more) = (0, 0);
+        for (t, f) in confused(&observed, place) {
+            let name = |cause: Option<Cause>| cause.map_or("nothing", Cause::name);
+            if name(t.map(|t| t.cause)) != truth || name(f.map(|f| f.gap.cause)) != found {
+                continue;
+            }
+            if shown == 3 {
+                more += 1;
+                continue;
+            }
+            shown += 1;
+            println!("{}", case.name);
+            if let Some(t) = t {
+                println!("    {}", true_line(t));
+            }
+            if let Some(f) = f {
+                println!("    {}", found_line(f));
+            }
+        }
+        if more > 0 {
+            println!("    and {more} more");
+        }
     }
     Ok(())
+}
+
+/// What was found with what was true beside it, and what was true and not found.
+fn confused<'o>(
+    observed: &'o Observed,
+    place: &str,
+) -> Vec<(Option<&'o TrueGap>, Option<&'o Found>)> {
+    let here = || observed.found.iter().filter(|f| f.place.name() == place);
+    let meets = |t: &TrueGap, f: &Found| {
+        let start = t.start.max(f.gap.start.at);
+        let common = t.end.min(f.gap.end.at).since(start);
+        let shorter = t.length().min(f.gap.length());
+        t.ends == f.ends && !common.is_zero() && common * 2 >= shorter
+    };
+    let mut all = Vec::new();
+    for f in here() {
+        let fitting = observed.truth.iter().filter(|t| meets(t, f));
+        let best = fitting.max_by_key(|t| (t.cause == f.gap.cause, t.length()));
+        all.push((best, Some(f)));
+    }
+    for t in &observed.truth {
+        if !here().any(|f| meets(t, f)) {
+            all.push((Some(t), None));
+        }
+    }
+    all
+}
+
+fn true_line(gap: &TrueGap) -> String {
+    format!(
+        "true  {} -> {} from {} until {} us: {} {}",
+        gap.ends[0],
+        gap.ends[1],
+        gap.start.as_nanos() / 1_000,
+        gap.end.as_nanos() / 1_000,
+        gap.length(),
+        gap.cause.name()
+    )
+}
+
+fn found_line(found: &Found) -> String {
+    let gap = &found.gap;
+    format!(
+        "found {} -> {} from {} until {} us: {} {} ({}) at the {}: {}",
+        found.ends[0],
+        found.ends[1],
+        gap.start.at.as_nanos() / 1_000,
+        gap.end.at.as_nanos() / 1_000,
+        gap.length(),
+        gap.cause.name(),
+        gap.confidence,
+        found.place.name(),
+        gap.because()
+    )
+}
+
+fn print(observed: &Observed) {
+    let truth = observed.truth.iter();
+    let mut lines: Vec<(u64, String)> = truth
+        .map(|gap| (gap.start.as_nanos(), true_line(gap)))
+        .collect();
+    let found = observed.found.iter();
+    lines.extend(found.map(|found| (found.gap.start.at.as_nanos(), found_line(found))));
+    lines.sort();
+    for (_, line) in lines {
+        println!("{line}");
+    }
 }

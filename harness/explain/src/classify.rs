@@ -4,6 +4,7 @@
 //! it at the place of the capture.
 
 use crate::gap::{Cause, Confidence, Evidence, Vantage};
+use crate::half::Sighting;
 use narrows::Duration;
 
 /// What ended a gap.
@@ -56,6 +57,10 @@ pub(crate) struct Facts {
     pub(crate) aftermath: Aftermath,
     /// The sender had more to send than was outstanding.
     pub(crate) more: bool,
+    /// Some of what is outstanding had to wait for an acknowledgement before it left, or more had.
+    pub(crate) limited: bool,
+    /// Both may use SACK, as far as is known: probes need it (RFC 8985 section 7).
+    pub(crate) sack: bool,
     /// What was sent again was missing from the capture.
     pub(crate) missing: bool,
     /// The segment that was sent again is larger than any that arrived, or a router said so.
@@ -65,8 +70,24 @@ pub(crate) struct Facts {
     pub(crate) probed: bool,
     /// The largest segment that left when the gap was over.
     pub(crate) released_largest: u32,
+    /// What ended the gap is a segment of full size.
+    pub(crate) full: bool,
+    /// SRTT.
+    pub(crate) smoothed: Option<Duration>,
     /// Earlier gaps of this sender that ended alike and were about as long.
     pub(crate) alike: u16,
+}
+
+impl Facts {
+    /// The same of a gap from `start` to `now`.
+    pub(crate) fn since(&self, now: Sighting, start: Sighting) -> Self {
+        let length = now.at.since(start.at);
+        Self {
+            length,
+            timer: length,
+            ..*self
+        }
+    }
 }
 
 /// Floors of timeouts in use, in milliseconds.
@@ -76,12 +97,16 @@ const FLOORS: [u64; 13] = [1_000, 500, 400, 300, 250, 200, 100, 50, 30, 20, 10, 
 /// long as they have been: nothing was wrong then.
 pub(crate) fn is_usual(facts: &Facts, cause: Cause) -> bool {
     let usual = facts.evidence.timeout;
-    let late = matches!(cause, Cause::PacketDelay | Cause::Coalescing) || facts.ended == Ended::New;
+    let late = matches!(cause, Cause::PacketDelay | Cause::Coalescing);
     if facts.missing {
         // What was lost on its way to the capture is sent again after a round trip or two, without any
         // timer.
         let rtt = facts.evidence.rtt.unwrap_or_default();
         return facts.length <= rtt * 4 + Duration::from_millis(1);
+    }
+    // While something is outstanding that is not news, an application may write whenever it likes.
+    if facts.ended == Ended::New {
+        return cause != Cause::TailLossProbe;
     }
     late && usual.is_some_and(|usual| facts.length <= usual)
 }
@@ -102,6 +127,9 @@ pub(crate) fn classify(facts: &Facts) -> (Cause, Confidence, Option<Duration>) {
         }
         Ended::Again { head, tail } => again(facts, head, tail),
         // A probe may carry new data (RFC 8985 section 7.3), and an application may write any time.
+        Ended::New if facts.full && is_probe_of_new_data(facts) => {
+            plain(Cause::TailLossProbe, Guess)
+        }
         Ended::New => plain(Cause::AppWroteNothing, Guess),
         Ended::Answer => plain(Cause::AppWroteNothing, Likely),
         Ended::Ack => {
@@ -132,7 +160,12 @@ fn again(facts: &Facts, head: bool, tail: bool) -> (Cause, Confidence, Option<Du
         // Of several copies only one need have been needless.
         // Duplicate acknowledgements may have asked for it; at the sender that leaves no gap.
         let once = e.sends == 1 && facts.timeouts == 0;
-        let once = once && !facts.heard && facts.vantage == Vantage::Sender;
+        // A probe is no timeout: it takes two round trips, and for a single packet the delay of its
+        // acknowledgement, which Linux takes to be up to 200 ms.
+        let delay = Duration::from_millis(if e.packets > 1 { 2 } else { 250 });
+        let longest = facts.smoothed.unwrap_or_default() * 3 + delay;
+        let timer = !facts.sack || facts.length > longest;
+        let once = once && timer && !facts.heard && facts.vantage == Vantage::Sender;
         return (cause, if once { Certain } else { Likely }, floor);
     }
     if facts.missing {
@@ -146,7 +179,7 @@ fn again(facts: &Facts, head: bool, tail: bool) -> (Cause, Confidence, Option<Du
         return (Cause::BlackHole, Guess, floor);
     }
     // A timeout sends the first one again; only a probe has the last (RFC 8985 section 7.3).
-    if tail && !head {
+    if tail && !head && facts.sack {
         return (Cause::TailLossProbe, Likely, None);
     }
     if facts.timeouts > 0 || e.sends > 1 {
@@ -158,7 +191,9 @@ fn again(facts: &Facts, head: bool, tail: bool) -> (Cause, Confidence, Option<Du
     if head && tail && is_probe_time(facts) {
         return (Cause::TailLossProbe, Guess, None);
     }
-    let whole = !facts.heard && (e.packets > 3 || facts.more);
+    // A last segment that is small had none after it.
+    let more = facts.limited || (facts.more && e.small == 0);
+    let whole = !facts.heard && (e.packets > 3 || more);
     let cause = if whole {
         Cause::TimeoutWholeWindow
     } else {
@@ -182,11 +217,29 @@ fn is_probe_time(facts: &Facts) -> bool {
     let Some(timeout) = e.timeout else {
         return false;
     };
-    let smoothed = e.rtt.unwrap_or(timeout).max(Duration::from_micros(1));
-    facts.length < Duration::from_millis(150)
+    let least = e.rtt.unwrap_or(timeout).max(Duration::from_micros(1));
+    let smoothed = facts.smoothed.unwrap_or(least).max(least);
+    facts.sack
+        && facts.length < Duration::from_millis(150)
+        && facts.length >= least * 2
         && facts.length <= smoothed * 3 + Duration::from_millis(2)
         && facts.timeouts == 0
         && floor(facts).is_none_or(|floor| floor < Duration::from_millis(5))
+}
+
+/// Just about two smoothed round trips, with nothing known to be lost.
+fn is_probe_of_new_data(facts: &Facts) -> bool {
+    let Some(smoothed) = facts.smoothed else {
+        return false;
+    };
+    let e = &facts.evidence;
+    let untroubled = facts.timeouts == 0 && e.sends <= 1 && !facts.heard && e.small == 0;
+    untroubled
+        && facts.sack
+        && facts.limited
+        && e.packets > 1
+        && facts.length >= smoothed.mul_ratio(19, 10)
+        && facts.length <= smoothed.mul_ratio(21, 10)
 }
 
 /// The floor that a timeout kept to: one in use that is at most a little shorter than the gap, and
@@ -263,11 +316,15 @@ mod tests {
             timeouts: 0,
             aftermath: Aftermath::None,
             more: false,
+            limited: false,
+            sack: true,
             missing: false,
             too_large: false,
             closed: false,
             probed: false,
             released_largest: 0,
+            full: true,
+            smoothed: Some(Duration::from_micros(200)),
             alike: 0,
         }
     }

@@ -49,6 +49,8 @@ pub(crate) struct Tracked {
     path_rtt: Option<Duration>,
     threshold: Duration,
     reset: Option<Side>,
+    /// By side: whether its SYN permitted SACK.
+    sack: [Option<bool>; 2],
     /// The last packet's marks, by side, to know one that was captured twice.
     twin: [(u16, Seq, Seq, u32, u8); 2],
     origin: [Option<u64>; 2],
@@ -84,6 +86,7 @@ impl Tracked {
             path_rtt: None,
             threshold: (UNKNOWN_RTT * rules.share / 100).max(rules.floor),
             reset: None,
+            sack: [None; 2],
             twin: [(0, Seq(0), Seq(0), 0, 0); 2],
             origin: [None; 2],
             lost: Vec::new(),
@@ -170,6 +173,7 @@ impl Tracked {
             self.half[peer].peer_syn(segment.options.mss, segment.options.window_scale);
             self.half[me].syns = self.half[me].syns.saturating_add(1);
             self.half[me].syn.get_or_insert((now, segment.seq));
+            self.sack[me] = Some(segment.options.sack_permitted);
             let both = segment.options.window_scale.is_some();
             self.half[peer].scaling(both);
         }
@@ -264,9 +268,11 @@ impl Tracked {
                 };
                 facts.heard |= acked.sacked > 0 || acked.duplicate;
                 let whole = self.half[k].flight() == 0;
+                let peer = &self.half[side.other().index()];
                 match facts.ended {
+                    // What was written late is the peer's, unless it waits for something itself.
+                    Ended::Answer if whole && segment.len > 0 && peer.flight() > 0 => {}
                     Ended::Answer if whole && segment.len > 0 => {
-                        // What was written late is the peer's.
                         self.settle(side, start, now, &facts, out);
                     }
                     // What was sent again is answered: that is part of the gap before.
@@ -279,6 +285,7 @@ impl Tracked {
                 }
             }
             self.half[k].last = Some(now);
+            self.half[k].heard = Some(now);
         }
         if acked.opened {
             self.half[k].closed = None;
@@ -303,10 +310,23 @@ impl Tracked {
         let from = if waited {
             half.last
         } else {
-            self.last_data.filter(|_| silent)
+            // Who has nothing outstanding has nothing to do from the last acknowledgement on.
+            let acked = self
+                .half
+                .iter()
+                .filter_map(|half| half.heard)
+                .max_by_key(|s| s.at);
+            let all = acked.into_iter().chain(self.last_data);
+            all.max_by_key(|s| (s.at, s.packet)).filter(|_| silent)
         };
         let gap = from.filter(|start| now.at.since(start.at) > self.threshold);
-        let facts = gap.map(|start| (start, self.facts(side, now, start)));
+        // The facts take a look at the whole flight: they are gathered where there may be a gap.
+        let head = waited && half.offset(segment.seq) <= half.una;
+        let before_it =
+            (head || gap.is_some()).then(|| self.facts(side, now, half.last.unwrap_or(now)));
+        let facts = gap
+            .zip(before_it)
+            .map(|(start, facts)| (start, facts.since(now, start)));
         let stamp = segment.options.timestamps.map(|stamps| stamps.val);
         let largest_acked = half.largest_acked;
         let before = half.last;
@@ -322,12 +342,21 @@ impl Tracked {
         self.point(now, side, kind, start, start + u64::from(space));
         match data {
             Data::New { .. } => {
+                let half = &self.half[k];
+                let (una, heard) = (half.una, half.heard);
+                let soon = self.release_time(side);
+                if start > una && heard.is_some_and(|heard| now.at.since(heard.at) <= soon) {
+                    self.half[k].limited_until = start;
+                }
                 self.released(side, now, segment.len);
                 if let Some((start, mut facts)) = facts
                     && segment.len > 0
                 {
                     facts.ended = if waited { Ended::New } else { Ended::Wrote };
-                    self.settle(side, start, now, &facts, out);
+                    facts.full = segment.len >= u32::from(self.half[k].mss());
+                    if self.settle(side, start, now, &facts, out) {
+                        self.half[k].heard = Some(now);
+                    }
                 }
                 if silent
                     && segment.len > 0
@@ -341,6 +370,24 @@ impl Tracked {
                 }
             }
             Data::Again(again) => {
+                // What was written meanwhile is not what the first of the flight waited for.
+                let before = Sighting {
+                    at: now.at - again.age,
+                    packet: again.packet,
+                };
+                let since = self.half[k].heard.filter(|heard| heard.at > before.at);
+                let since = since.unwrap_or(before);
+                let waited = now.at.since(since.at);
+                // The rest of the same flight is part of it.
+                let longer = facts.is_none_or(|(_, facts)| facts.length * 2 < waited);
+                let facts = if again.head && again.sends > 0 && longer {
+                    let gap = waited > self.threshold;
+                    before_it
+                        .filter(|_| gap)
+                        .map(|facts| (since, facts.since(now, since)))
+                } else {
+                    facts
+                };
                 if let Some((start, mut facts)) = facts {
                     facts.evidence.sends = again.sends;
                     facts.evidence.earlier = (again.sends > 0).then_some(again.packet);
@@ -350,10 +397,20 @@ impl Tracked {
                     facts.timer = again.age.min(since).max(facts.length);
                     facts.missing = again.sends == 0;
                     facts.too_large = self.too_big[k]
-                        || (segment.len > largest_acked && largest_acked > 0 && again.head);
+                        || (segment.len > largest_acked
+                            && largest_acked > 0
+                            && again.head
+                            && facts.heard);
                     if segment.flags.contains(Flags::SYN) {
+                        // A SYN-ACK that answers a SYN that came again has waited for nothing.
+                        let answers = segment.flags.contains(Flags::ACK)
+                            && self.half[side.other().index()]
+                                .last
+                                .is_some_and(|syn| now.at.since(syn.at) <= self.threshold);
                         facts.ended = Ended::Syn;
-                        self.settle(side, start, now, &facts, out);
+                        if !answers {
+                            self.settle(side, start, now, &facts, out);
+                        }
                     } else {
                         facts.ended = Ended::Again {
                             head: again.head,
@@ -373,6 +430,15 @@ impl Tracked {
             }
             Data::Needless => {
                 if let Some(start) = before
+                    && now.at.since(start.at) > self.threshold
+                    && segment.flags.contains(Flags::SYN)
+                    && !segment.flags.contains(Flags::ACK)
+                {
+                    // Its answer was lost between here and there.
+                    let mut facts = self.facts(side, now, start);
+                    facts.ended = Ended::Syn;
+                    self.settle(side, start, now, &facts, out);
+                } else if let Some(start) = before
                     && now.at.since(start.at) > self.threshold
                     && !segment.flags.contains(Flags::SYN)
                 {
@@ -452,11 +518,18 @@ impl Tracked {
             timeouts: half.timeouts,
             aftermath: Aftermath::None,
             more: false,
+            limited: half.limited_until > half.una,
+            sack: self.sack.iter().all(|sack| *sack != Some(false)),
             missing: false,
             too_large: false,
             closed: half.closed.is_some(),
             probed: half.probed.is_some(),
             released_largest: 0,
+            full: false,
+            smoothed: half
+                .rtt
+                .smoothed
+                .map(|smoothed| smoothed + half.turn.unwrap_or_default()),
             alike,
         }
     }
@@ -474,6 +547,7 @@ impl Tracked {
         self.settle(side, pending.start, pending.end, &pending.facts, out);
     }
 
+    /// A gap has its cause; whether it is one.
     fn settle(
         &mut self,
         side: Side,
@@ -481,10 +555,10 @@ impl Tracked {
         end: Sighting,
         facts: &Facts,
         out: &mut VecDeque<Gap>,
-    ) {
+    ) -> bool {
         let (cause, confidence, floor) = classify(facts);
         if is_usual(facts, cause) {
-            return;
+            return false;
         }
         let k = side.index();
         if matches!(facts.ended, Ended::Ack) {
@@ -517,6 +591,7 @@ impl Tracked {
             None => self.lost.push((cause, 1, gap.length())),
         }
         out.push_back(gap);
+        true
     }
 
     fn point(&mut self, now: Sighting, side: Side, kind: PointKind, from: u64, to: u64) {

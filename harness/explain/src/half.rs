@@ -132,6 +132,10 @@ pub(crate) struct Half {
     pub(crate) turn: Option<Duration>,
     /// The last thing that happened to this sender: something left, or news of it came.
     pub(crate) last: Option<Sighting>,
+    /// When news of its flight came last.
+    pub(crate) heard: Option<Sighting>,
+    /// What was sent when an acknowledgement let more out last: the window was full.
+    pub(crate) limited_until: u64,
     /// This sender's latest timestamp, and when it was first seen.
     stamp: Option<(u32, Instant)>,
     pub(crate) fin: Option<u64>,
@@ -171,6 +175,8 @@ impl Half {
             rtt: RttEstimate::default(),
             turn: None,
             last: None,
+            heard: None,
+            limited_until: 0,
             stamp: None,
             fin: None,
             syn: None,

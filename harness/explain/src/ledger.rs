@@ -17,7 +17,7 @@ pub struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, length: Duration) {
+    pub(crate) fn add(&mut self, length: Duration) {
         self.count += 1;
         self.time += length;
         self.longest = self.longest.max(length);

@@ -1,18 +1,21 @@
 //! Simulated runs, explained from what a capture would show, with the truth beside it.
 
 mod grid;
+mod ledger;
 mod page;
-mod told;
 
 pub use grid::{Case, grid};
+pub use ledger::{LedgerProbe, kind as ledger_probe};
 pub use page::page;
 
 use crate::analyzer::{Analyzer, Config, Finding};
-use crate::gap::{Gap, Vantage};
+use crate::gap::{Cause, Gap, Vantage};
 use crate::half::Sighting;
+use crate::ledger::Sum;
 use crate::score::{Found, Score};
 use crate::segment::Segment;
-use crate::truth::{TrueGap, ends_of, true_gaps};
+use crate::truth::{Threshold, TrueGap, Truth, ends_of};
+use ledger::Told;
 use narrows::{Duration, Instant};
 use narrows_experiment::file::Loaded;
 use narrows_experiment::host::SimPacket;
@@ -36,6 +39,29 @@ pub struct Observed {
     /// The gaps found in captures at the sender, in the middle and at the receiver.
     pub found: Vec<Found>,
 }
+
+impl Observed {
+    /// By cause what there was in truth, and what captures at each place tell of it.
+    pub fn ledgers(&self) -> Vec<(&'static str, BTreeMap<Cause, Sum>)> {
+        let mut truth: BTreeMap<Cause, Sum> = BTreeMap::new();
+        for gap in &self.truth {
+            truth.entry(gap.cause).or_default().add(gap.length());
+        }
+        let mut all = vec![("truth", truth)];
+        for place in PLACES {
+            let mut ledger: BTreeMap<Cause, Sum> = BTreeMap::new();
+            for found in self.found.iter().filter(|found| found.place == place) {
+                let sum = ledger.entry(found.gap.cause).or_default();
+                sum.add(found.gap.length());
+            }
+            all.push((place.name(), ledger));
+        }
+        all
+    }
+}
+
+/// Where captures are taken.
+const PLACES: [Vantage; 3] = [Vantage::Sender, Vantage::Middle, Vantage::Receiver];
 
 /// A capture: the packets of one place.
 #[derive(Debug)]
@@ -140,19 +166,17 @@ impl Tap<SimPacket> for Places {
 pub fn observe(
     experiment: &Experiment,
     registry: &Registry,
-    least: Duration,
+    threshold: Threshold,
 ) -> Result<Observed, RunError> {
-    let mut trace = Vec::new();
-    let context = RunContext {
-        trace: Some(&mut trace),
-        ..RunContext::default()
-    };
+    let told = Told::new(Truth::new(threshold));
+    let mut experiment = experiment.clone();
+    experiment.probes.push(told.probe());
     let places = Places {
         hosts: Vec::new(),
         middle: Place::new(),
     };
-    let (_, places) = experiment.watch(registry, context, places)?;
-    let truth = true_gaps(told::events(&trace), least);
+    let (_, places) = experiment.watch(registry, RunContext::default(), places)?;
+    let truth = told.with(Truth::take);
     let mut found = Vec::new();
     let addresses: Vec<_> = (0..places.hosts.len())
         .map(|n| {
@@ -230,7 +254,11 @@ pub fn score(
 pub fn observed(case: &Case, registry: &Registry) -> Result<Observed, String> {
     let loaded = Loaded::parse(&case.name, &case.text, registry)
         .map_err(|e| format!("{}: {e}", case.name))?;
-    observe(&loaded.experiment, registry, case.rtt).map_err(|e| format!("{}: {e}", case.name))
+    let threshold = Threshold {
+        floor: case.rtt,
+        share_percent: 0,
+    };
+    observe(&loaded.experiment, registry, threshold).map_err(|e| format!("{}: {e}", case.name))
 }
 
 /// One run's score.
@@ -241,7 +269,7 @@ fn score_of(case: &Case, registry: &Registry) -> Result<Score, String> {
         ..Score::default()
     };
     let counted = case.rtt * 5 / 2 + Duration::from_micros(200);
-    for place in [Vantage::Sender, Vantage::Middle, Vantage::Receiver] {
+    for place in PLACES {
         score.add(
             place,
             &observed.truth,

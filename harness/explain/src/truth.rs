@@ -1,75 +1,16 @@
 //! The truth about gaps: what connections, told from inside, waited for.
 //!
-//! A simulated run traces what its connections decide (`narrows run --trace`). From that, and from
-//! nothing that is captured, come the gaps that a capture's explanation is held against.
+//! A simulated connection tells what it decides ([`TraceEvent`]). From that, and from nothing that
+//! is captured, come the gaps that a capture's explanation is held against.
 
 use crate::gap::{Cause, Gap, Side};
+use narrows::congestion::Spurious;
+use narrows::endpoint::Tracer;
+use narrows::trace::{Held, TimeoutCause, TraceEvent, TraceSink};
 use narrows::{Duration, Instant};
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::net::SocketAddr;
-
-/// What an end of a connection said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
-    /// Its retransmission timer fired after `rto`; the cause by what the sender knew.
-    Timeout {
-        /// Which kind.
-        kind: TimeoutKind,
-        /// How long it had run.
-        rto: Duration,
-    },
-    /// The last timeout was spurious.
-    Undo,
-    /// A tail loss probe left.
-    Probe,
-    /// The timer of a delayed acknowledgement fired: it leaves now.
-    DelayedAck,
-    /// Nothing leaves.
-    Held(Held),
-    /// The host's own queue refused a segment.
-    LocalDrop,
-}
-
-/// Kinds of timeouts, as the stack tells them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeoutKind {
-    /// Of SYN or SYN-ACK.
-    Handshake,
-    /// The whole flight.
-    WholeWindow,
-    /// The end of a flight.
-    Tail,
-    /// What was sent again was lost.
-    RetransmissionLost,
-    /// A closed window was probed.
-    ZeroWindow,
-}
-
-/// Why nothing leaves, as the stack tells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
-    /// All is acknowledged.
-    Idle,
-    /// All has left.
-    Sent,
-    /// The congestion window is full.
-    CongestionWindow,
-    /// The receiver's window is.
-    ReceiveWindow,
-    /// Nagle's algorithm.
-    Nagle,
-}
-
-/// Something that was told.
-#[derive(Clone, Copy, Debug)]
-pub struct Event {
-    /// When.
-    pub at: Instant,
-    /// Who: its own end first.
-    pub ends: [SocketAddr; 2],
-    /// What.
-    pub told: Told,
-}
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A gap as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,114 +32,252 @@ impl TrueGap {
     }
 }
 
-#[derive(Debug, Default)]
-struct End {
-    held: Option<(Instant, Held)>,
-    /// The last timeout, as a number of a gap.
-    timeout: Option<usize>,
-    /// Since when the last probe or timeout or anything else ended a gap.
-    last: Instant,
+/// What is a gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Threshold {
+    /// Longer than this,
+    pub floor: Duration,
+    /// and than so many percent of the least smoothed RTT that the connection knew by then.
+    pub share_percent: u32,
 }
 
-/// The gaps of a run, from what was told in the order of time; those longer than `least`.
-pub fn true_gaps(events: impl IntoIterator<Item = Event>, least: Duration) -> Vec<TrueGap> {
-    let mut gaps: Vec<TrueGap> = Vec::new();
-    let mut all: BTreeMap<[SocketAddr; 2], End> = BTreeMap::new();
-    for Event { at, ends, told } in events {
-        let peer = [ends[1], ends[0]];
-        let me = all.entry(ends).or_default();
-        let mut add = |whose: [SocketAddr; 2], start: Instant, cause: Cause| {
-            gaps.push(TrueGap {
-                ends: whose,
-                start,
-                end: at,
-                cause,
-            });
-            gaps.len() - 1
-        };
-        match told {
-            Told::Timeout { kind, rto } => {
-                let cause = match kind {
-                    TimeoutKind::Handshake => Cause::SynRetried,
-                    TimeoutKind::WholeWindow => Cause::TimeoutWholeWindow,
-                    TimeoutKind::Tail => Cause::TimeoutTail,
-                    TimeoutKind::RetransmissionLost => Cause::TimeoutRetransmissionLost,
-                    TimeoutKind::ZeroWindow => Cause::WindowClosed,
-                };
-                me.timeout = Some(add(ends, (at - rto).max(me.last), cause));
-                me.last = at;
-            }
-            Told::Undo => {
-                if let Some(gap) = me.timeout.take() {
-                    gaps[gap].cause = Cause::TimeoutSpurious;
-                }
-            }
-            Told::Probe => {
-                let since = me.held.map_or(at, |(since, _)| since);
-                add(ends, since.max(me.last), Cause::TailLossProbe);
-                me.last = at;
-            }
-            Told::LocalDrop => {}
-            Told::DelayedAck => {
-                // The one who waited for it is the other.
-                if let Some(End {
-                    held: Some((since, held)),
-                    last,
-                    ..
-                }) = all.get_mut(&peer)
-                {
-                    let cause = match held {
-                        Held::Nagle => Some(Cause::NagleDelayedAck),
-                        Held::CongestionWindow => Some(Cause::DelayedAck),
-                        _ => None,
-                    };
-                    if let Some(cause) = cause {
-                        let start = (*since).max(*last);
-                        *last = at;
-                        gaps.push(TrueGap {
-                            ends: peer,
-                            start,
-                            end: at,
-                            cause,
-                        });
-                    }
-                }
-            }
-            Told::Held(held) => {
-                let before = me.held;
-                let since = before.map_or(at, |(since, _)| since).max(me.last);
-                if before.is_none_or(|(_, before)| before != held) {
-                    me.held = Some((at, held));
-                }
-                let Some((_, before)) = before.filter(|(_, before)| *before != held) else {
-                    continue;
-                };
-                match before {
-                    Held::ReceiveWindow => {
-                        add(ends, since, Cause::WindowClosed);
-                        me.last = at;
-                    }
-                    // It wrote. Until then nobody did, if the other had nothing to send either.
-                    Held::Idle => {
-                        me.last = at;
-                        let other = all.get(&peer).and_then(|end| end.held);
-                        if let Some((quiet, Held::Idle | Held::Sent)) = other {
-                            let start = since.max(quiet);
-                            gaps.push(TrueGap {
-                                ends,
-                                start,
-                                end: at,
-                                cause: Cause::AppWroteNothing,
-                            });
-                        }
-                    }
-                    _ => {}
-                }
-            }
+/// One end of a connection.
+#[derive(Debug, Default)]
+struct End {
+    /// Why nothing leaves, and since when.
+    held: Option<(Held, Instant)>,
+    /// When something arrived last, and when something without data did.
+    arrived: Instant,
+    acknowledged: Instant,
+    /// The last timeout, as a number of a gap.
+    timeout: Option<usize>,
+    /// When a gap of it ended last.
+    last: Instant,
+    /// The least smoothed RTT.
+    rtt: Option<Duration>,
+    /// Its host refused a segment, and no acknowledgement has come since.
+    refused: bool,
+}
+
+/// Gathers what the ends of connections tell, and knows their gaps.
+#[derive(Debug)]
+pub struct Truth {
+    threshold: Threshold,
+    ends: HashMap<[SocketAddr; 2], End>,
+    gaps: Vec<TrueGap>,
+}
+
+impl Truth {
+    /// Knows gaps that are longer than `threshold`.
+    pub fn new(threshold: Threshold) -> Self {
+        Self {
+            threshold,
+            ends: HashMap::new(),
+            gaps: Vec::new(),
         }
     }
-    gaps.retain(|gap| gap.length() > least);
-    gaps
+
+    /// The gaps until now, in the order in which they ended; what was told is forgotten.
+    pub fn take(&mut self) -> Vec<TrueGap> {
+        self.ends.clear();
+        std::mem::take(&mut self.gaps)
+    }
+
+    /// What listens to every connection of a host, and tells `truth`.
+    pub fn tracer(truth: &Arc<Mutex<Self>>) -> Tracer {
+        let truth = Arc::clone(truth);
+        Box::new(move |_, _, tuple| {
+            let sink = Sink {
+                truth: Arc::clone(&truth),
+                ends: [tuple.local, tuple.remote],
+                held: None,
+                rtt: None,
+                heard: Instant::ZERO,
+                refused: false,
+            };
+            Some(Box::new(sink) as Box<dyn TraceSink>)
+        })
+    }
+
+    /// A packet arrived at the end `ends`, its own address first.
+    pub fn arrived(&mut self, at: Instant, ends: [SocketAddr; 2], data: bool) {
+        let me = self.ends.entry(ends).or_default();
+        me.arrived = at;
+        if !data {
+            me.acknowledged = at;
+        }
+    }
+
+    /// A gap until `end`, if it is one; its number.
+    fn add(
+        &mut self,
+        ends: [SocketAddr; 2],
+        start: Instant,
+        end: Instant,
+        cause: Cause,
+    ) -> Option<usize> {
+        let gap = TrueGap {
+            ends,
+            start,
+            end,
+            cause,
+        };
+        if gap.length() <= self.threshold.floor {
+            return None;
+        }
+        let rtts = [ends, [ends[1], ends[0]]].map(|e| self.ends.get(&e).and_then(|end| end.rtt));
+        let rtt = rtts.into_iter().flatten().min().unwrap_or_default();
+        let share = u64::from(self.threshold.share_percent);
+        (gap.length() > rtt.mul_ratio(share, 100)).then(|| {
+            self.gaps.push(gap);
+            self.gaps.len() - 1
+        })
+    }
+
+    /// The retransmission timer fired after `rto`; news of the flight had come at `heard` last.
+    fn timeout(
+        &mut self,
+        at: Instant,
+        ends: [SocketAddr; 2],
+        cause: TimeoutCause,
+        rto: Duration,
+        heard: Instant,
+    ) {
+        let me = self.ends.entry(ends).or_default();
+        let start = (at - rto).max(me.last).max(heard).max(me.acknowledged);
+        me.last = at;
+        let cause = match cause {
+            TimeoutCause::Handshake => Cause::SynRetried,
+            TimeoutCause::ZeroWindow => Cause::WindowClosed,
+            _ if me.refused => Cause::LocalDrop,
+            TimeoutCause::FullWindow => Cause::TimeoutWholeWindow,
+            TimeoutCause::Tail => Cause::TimeoutTail,
+            TimeoutCause::RetransmissionLost => Cause::TimeoutRetransmissionLost,
+        };
+        let gap = self.add(ends, start, at, cause);
+        self.ends.entry(ends).or_default().timeout = gap;
+    }
+
+    /// The last timeout was spurious.
+    fn undo(&mut self, ends: [SocketAddr; 2]) {
+        let gap = self.ends.entry(ends).or_default().timeout.take();
+        if let Some(gap) = gap.and_then(|gap| self.gaps.get_mut(gap)) {
+            gap.cause = Cause::TimeoutSpurious;
+        }
+    }
+
+    /// A tail loss probe left.
+    fn probe(&mut self, at: Instant, ends: [SocketAddr; 2], heard: Instant) {
+        let me = self.ends.entry(ends).or_default();
+        let since = me.held.map_or(at, |(_, since)| since);
+        let since = since.max(me.last).max(heard).max(me.acknowledged);
+        me.last = at;
+        self.add(ends, since, at, Cause::TailLossProbe);
+    }
+
+    /// The peer of `waits` put its acknowledgement off until now.
+    fn delayed_ack(&mut self, at: Instant, waits: [SocketAddr; 2]) {
+        let Some(end) = self.ends.get_mut(&waits) else {
+            return;
+        };
+        let Some((held, since)) = end.held else {
+            return;
+        };
+        let cause = match held {
+            Held::Nagle => Cause::NagleDelayedAck,
+            Held::CongestionWindow => Cause::DelayedAck,
+            _ => return,
+        };
+        let start = since.max(end.last);
+        end.last = at;
+        self.add(waits, start, at, cause);
+    }
+
+    /// Nothing leaves for another reason than before.
+    fn held(&mut self, at: Instant, ends: [SocketAddr; 2], held: Held) {
+        let me = self.ends.entry(ends).or_default();
+        let Some((before, since)) = me.held.replace((held, at)) else {
+            return;
+        };
+        match before {
+            Held::ReceiveWindow => {
+                let since = since.max(me.last);
+                me.last = at;
+                self.add(ends, since, at, Cause::WindowClosed);
+            }
+            // It wrote. Until then nobody did, if the other had nothing to send either.
+            Held::Idle => {
+                let since = since.max(me.last).max(me.arrived);
+                me.last = at;
+                let other = self.ends.get(&[ends[1], ends[0]]);
+                if let Some((Held::Idle | Held::Sent, _)) = other.and_then(|end| end.held) {
+                    self.add(ends, since, at, Cause::AppWroteNothing);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Listens to one end of a connection, and passes on what is new.
+struct Sink {
+    truth: Arc<Mutex<Truth>>,
+    ends: [SocketAddr; 2],
+    /// Why nothing leaves.
+    held: Option<Held>,
+    rtt: Option<Duration>,
+    /// When something was acknowledged last.
+    heard: Instant,
+    refused: bool,
+}
+
+impl Sink {
+    fn tell(&self, tell: impl FnOnce(&mut Truth)) {
+        tell(&mut self.truth.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn end(&self, change: impl FnOnce(&mut End)) {
+        self.tell(|truth| change(truth.ends.entry(self.ends).or_default()));
+    }
+}
+
+impl TraceSink for Sink {
+    fn wants_held(&self) -> bool {
+        true
+    }
+
+    fn event(&mut self, now: Instant, event: &TraceEvent) {
+        let (ends, heard) = (self.ends, self.heard);
+        match event {
+            TraceEvent::Window { srtt, .. } => {
+                self.heard = now;
+                if std::mem::take(&mut self.refused) {
+                    self.end(|end| end.refused = false);
+                }
+                if srtt.is_some_and(|srtt| self.rtt.is_none_or(|least| srtt < least)) {
+                    self.rtt = *srtt;
+                    self.end(|end| end.rtt = *srtt);
+                }
+            }
+            TraceEvent::Timeout { cause, rto, .. } => {
+                self.tell(|truth| truth.timeout(now, ends, *cause, *rto, heard));
+            }
+            TraceEvent::Undo(Spurious::Timeout) => self.tell(|truth| truth.undo(ends)),
+            TraceEvent::TailLossProbe => self.tell(|truth| truth.probe(now, ends, heard)),
+            TraceEvent::LocalDrop { .. } => {
+                self.refused = true;
+                self.end(|end| end.refused = true);
+            }
+            TraceEvent::DelayedAck => {
+                self.tell(|truth| truth.delayed_ack(now, [ends[1], ends[0]]));
+            }
+            // It comes each time that the connection is asked for a segment and has none.
+            TraceEvent::Held(held) if self.held.replace(*held) != Some(*held) => {
+                self.tell(|truth| truth.held(now, ends, *held));
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Whose gap it is, as a true gap names it.

@@ -91,6 +91,7 @@ impl Instrument for Poll {
             of: self.name.clone(),
             values: vec![("share".to_owned(), "", Measured::Ratio(share))],
             series: None,
+            table: None,
         }
     }
 }

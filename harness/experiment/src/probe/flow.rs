@@ -255,6 +255,7 @@ impl Instrument for Watch {
         Reading {
             of: self.of.clone(),
             values: values.collect(),
+            table: None,
             series: Some(Series {
                 columns,
                 rows: std::mem::take(&mut self.rows),

@@ -116,6 +116,7 @@ impl Instrument for Watch {
         Reading {
             of: self.name.clone(),
             values,
+            table: None,
             series: self.every.map(|_| Series {
                 columns: ["time_ns", "paused"].map(str::to_owned).to_vec(),
                 rows: std::mem::take(&mut self.rows),

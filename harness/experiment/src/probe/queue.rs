@@ -168,6 +168,7 @@ impl Instrument for Watch {
         Reading {
             of: self.name.clone(),
             values,
+            table: None,
             series: (self.course != Course::None).then(|| Series {
                 columns: ["time_ns", "queue_packets", "queue_bytes"]
                     .map(str::to_owned)

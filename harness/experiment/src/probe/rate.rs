@@ -270,6 +270,7 @@ impl Instrument for Poller {
             .map(|(at, moved)| vec![Some(at.as_picos() as f64 / 1e3), Some(self.rate(*moved))]);
         Reading {
             of: self.of.clone(),
+            table: None,
             series: self.keep.then(|| Series {
                 columns: vec![
                     "time_ns".to_owned(),

@@ -224,6 +224,7 @@ impl Instrument for Watch {
         Reading {
             of: self.of.clone(),
             values,
+            table: None,
             series: Some(Series {
                 columns: ["time_ns", "rtt_ns"].map(str::to_owned).to_vec(),
                 rows,

@@ -213,6 +213,7 @@ impl Instrument for Watch {
             values: values
                 .map(|(name, unit, v)| (name.to_owned(), unit, v))
                 .to_vec(),
+            table: None,
             series: self.keep.then(|| Series {
                 columns: ["time_ns", "utilisation", "dropped_bits"]
                     .map(str::to_owned)

@@ -289,6 +289,7 @@ impl Instrument for Watch {
         Reading {
             of: flow.of.clone(),
             values: vec![count("segments", flow.segments), count("again", flow.again)],
+            table: None,
             series: Some(Series {
                 columns: COLUMNS.map(str::to_owned).to_vec(),
                 rows,

@@ -76,9 +76,8 @@ impl RunTables {
         if !outcome.changes.is_empty() {
             tables.push(changes(&key, outcome));
         }
-        for table in series(&key, outcome) {
-            tables.push(table);
-        }
+        tables.extend(series(&key, outcome));
+        tables.extend(told(&key, outcome));
         Self { tables }
     }
 }
@@ -231,6 +230,29 @@ fn series(key: &str, outcome: &RunOutcome) -> Vec<Table> {
                     let _ = writeln!(rows, "{key},{of},{time},{},{value}", cell(what));
                 }
             }
+        }
+    }
+    tables
+}
+
+/// A table for each probe that tells rows of its own; its instruments have the same columns.
+fn told(key: &str, outcome: &RunOutcome) -> Vec<Table> {
+    let mut tables: Vec<Table> = Vec::new();
+    for (probe, reading) in &outcome.readings {
+        let Some(table) = &reading.table else {
+            continue;
+        };
+        let name = format!("table-{probe}");
+        let at = tables.iter().position(|(known, _, _)| *known == name);
+        let at = at.unwrap_or_else(|| {
+            let header = format!("{KEY},of,{}", table.columns.join(","));
+            tables.push((name, header, String::new()));
+            tables.len() - 1
+        });
+        let of = cell(&reading.of);
+        for row in &table.rows {
+            let row: Vec<String> = row.iter().map(|text| cell(text)).collect();
+            let _ = writeln!(tables[at].2, "{key},{of},{}", row.join(","));
         }
     }
     tables

@@ -1,10 +1,9 @@
 //! The score as a page of the documentation.
 
+use super::PLACES;
 use crate::gap::{Cause, Confidence, Vantage};
 use crate::score::{Row, Score, Share};
 use std::fmt::Write;
-
-const PLACES: [Vantage; 3] = [Vantage::Sender, Vantage::Middle, Vantage::Receiver];
 
 /// Fewer gaps than this say nothing of a share.
 const FEW: u64 = 20;
@@ -24,7 +23,21 @@ pub fn page(score: &Score, asked: Option<usize>) -> String {
          that was. In percent, with the number of gaps; goal 95 each. A cause with fewer than {FEW} gaps is marked with `*`. \
          A window in packets and a restart after idle count as what makes them long, the delayed ACK; a late window update \
          as a closed window. Runs without a cause say nothing of it: no reader here stops reading, no path has a black hole, no link \
-         is paused.\n",
+         is paused.\n\n\
+         A true gap begins with the last that its end sent or heard, and counts for recall if it is longer than two and a half round \
+         trips and 200 us: shorter ones are what queues do, too.\n\n\
+         ## What cannot be seen from where\n\n\
+         - **At the receiver**: a flight that was lost on its way never came by, so a timeout looks like an application that wrote \
+         nothing until its retransmission shows a hole before what came, and a whole window lost never does. What was lost once and what was \
+         lost twice look alike. A tail loss probe looks like any retransmission.\n\
+         - **In the middle**, before the queue that drops: what was lost behind the capture is seen, what was lost before it is not. \
+         Acknowledgements may still be lost on their way to the sender. When a sender knew something is only known to half a round trip.\n\
+         - **At the sender**: a probe for a single packet and a timeout with a low floor send the same packet at about the same time. \
+         Whether a window of up to three packets was full, or all that there was, shows only in what left before and after it.\n\
+         - **From nowhere in a capture**: why packets were delayed (queues, pause frames, coalescing, a busy host), what a sender's \
+         own host dropped without sending it later, and why an application wrote nothing. \"Packets delayed\" and \"coalescing\" are \
+         said where nothing else fits, as a guess; no end of a connection knows of them, so they have no truth here, and in the table \
+         their precision says nothing.\n",
         score.runs
     );
     o.push_str("\n| cause |");

@@ -28,12 +28,11 @@
 //! | `held` | `by`: why nothing leaves, when that is another reason than before: `idle`, `sent`, `congestion-window`, `receive-window`, `nagle` |
 //! | `delayed-ack` | the timer of a delayed acknowledgement fired |
 
-use super::{App, TcpHost};
 use crate::net::packet::HostId;
 use narrows::congestion::{CaState, CongestionEvent, Spurious};
 use narrows::conn::state::State;
-use narrows::endpoint::ConnId;
 use narrows::endpoint::demux::FourTuple;
+use narrows::endpoint::{ConnId, Tracer};
 use narrows::trace::{Held, TimeoutCause, TraceEvent, TraceSink};
 use narrows::{ByteCount, Instant};
 use std::fmt::{self, Write as _};
@@ -77,10 +76,10 @@ impl<'a> TraceLog<'a> {
         self.lines.clone()
     }
 
-    /// Listen to every connection that `host` will have.
-    pub fn listen<A: App>(&self, id: HostId, host: &mut TcpHost<A>) {
+    /// What listens to every connection that a host will have.
+    pub fn tracer(&self, id: HostId) -> Tracer {
         let lines = self.lines.clone();
-        let listen = move |now: Instant, conn: ConnId, tuple: &FourTuple| {
+        Box::new(move |now: Instant, conn: ConnId, tuple: &FourTuple| {
             let sink = Sink {
                 lines: lines.clone(),
                 host: id.0,
@@ -92,8 +91,7 @@ impl<'a> TraceLog<'a> {
                 let _ = write!(line, ",\"local\":\"{local}\",\"remote\":\"{remote}\"");
             });
             Some(Box::new(sink) as Box<dyn TraceSink>)
-        };
-        host.parts_mut().0.set_tracer(Some(Box::new(listen)));
+        })
     }
 
     /// Hand what has gathered to the file; to be called now and then.

@@ -318,6 +318,6 @@ pub(super) fn short(time: Duration) -> String {
     }
 }
 
-fn share(part: Duration, whole: Duration) -> u64 {
+pub(super) fn share(part: Duration, whole: Duration) -> u64 {
     (u128::from(part.as_nanos()) * 100 / u128::from(whole.as_nanos().max(1))) as u64
 }

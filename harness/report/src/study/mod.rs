@@ -4,6 +4,7 @@ mod cdf;
 mod collapse;
 mod course;
 mod differences;
+mod ledger;
 mod losses;
 mod sweep;
 
@@ -50,6 +51,9 @@ impl Report<'_> {
             for (end, text) in [("svg", svg), ("csv", figure.csv())] {
                 folder.write_file(&format!("{}.{end}", figure.name), &text)?;
             }
+        }
+        if let Some(text) = ledger::read(self.summary, folder)?.csv(self.summary) {
+            folder.write_file("ledger.csv", &text)?;
         }
         folder.write_file("report.html", &self.page(&figures, Beside::Tables)?)
     }
@@ -111,6 +115,7 @@ impl Report<'_> {
         draw(o, &figures.times, beside);
         losses::drops(o, summary, self.folder)?;
         losses::timeouts(o, summary, registry);
+        ledger::read(summary, self.folder)?.section(o);
         draw(o, &figures.series, beside);
         settings(o, base, registry);
         html::again(o, self.command);

@@ -1,0 +1,248 @@
+//! `ledger`: what the connections of an experiment waited for, from the truth.
+
+use crate::ledger::Sum;
+use crate::truth::{Threshold, Truth};
+use narrows::endpoint::Tracer;
+use narrows::{Duration, Instant};
+use narrows_experiment::host::SimPacket;
+use narrows_experiment::knob;
+use narrows_experiment::knob::{Kind, Knob, Knobs};
+use narrows_experiment::model::{Invalid, NamedProbe};
+use narrows_experiment::probe::{
+    Instrument, Listener, PacketListener, Probe, ProbeKind, Reading, Site, Table, View,
+};
+use narrows_experiment::sim::tap::TapEvent;
+use narrows_experiment::sim::time::SimTime;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The kind of probe, to be registered.
+pub fn kind() -> ProbeKind {
+    ProbeKind::new::<LedgerProbe>(
+        "ledger",
+        "what connections waited for, by cause, as they know it themselves",
+    )
+}
+
+/// What all connections waited for, as they know it themselves: by cause the number of gaps, the
+/// time in them, its share, and the longest. Gaps that began in the warm-up are left out.
+///
+/// What no end of a connection knows is not in it: packets that a queue, a pause or a network card
+/// held up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LedgerProbe {
+    /// The shortest gap.
+    pub floor: Duration,
+    /// The shortest gap in percent of the least smoothed RTT of its connection.
+    pub share_percent: u32,
+}
+
+impl Default for LedgerProbe {
+    fn default() -> Self {
+        Self {
+            floor: Duration::from_micros(100),
+            share_percent: 200,
+        }
+    }
+}
+
+impl Knobs for LedgerProbe {
+    const TABLE: &'static [Knob<Self>] = &[
+        knob! { floor: "floor", "shortest gap", Kind::TIME, "What is not longer than this is no gap." },
+        knob! { share_percent: "share", "shortest gap by RTT", Kind::Whole { least: 0, most: 100_000 },
+        "What is not longer than so many percent of the connection's least smoothed RTT is no gap." },
+    ];
+}
+
+impl Probe for LedgerProbe {
+    fn clone_box(&self) -> Box<dyn Probe> {
+        Box::new(self.clone())
+    }
+
+    fn place(&self, _: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
+        let truth = Truth::new(Threshold {
+            floor: self.floor,
+            share_percent: self.share_percent,
+        });
+        Ok(vec![Box::new(Watch {
+            told: Told::new(truth),
+            began: Instant::ZERO,
+        })])
+    }
+}
+
+/// The truth of a run, which it and whoever wants to know share.
+#[derive(Clone, Debug)]
+pub(super) struct Told(Arc<Mutex<Truth>>);
+
+impl Told {
+    pub(super) fn new(truth: Truth) -> Self {
+        Self(Arc::new(Mutex::new(truth)))
+    }
+
+    pub(super) fn with<R>(&self, look: impl FnOnce(&mut Truth) -> R) -> R {
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A probe that listens to a run, and reads nothing.
+    pub(super) fn probe(&self) -> NamedProbe {
+        NamedProbe {
+            name: "told".to_owned(),
+            kind: "told".to_owned(),
+            spec: Box::new(self.clone()),
+        }
+    }
+}
+
+impl Knobs for Told {
+    const TABLE: &'static [Knob<Self>] = &[];
+}
+
+impl Probe for Told {
+    fn clone_box(&self) -> Box<dyn Probe> {
+        Box::new(self.clone())
+    }
+
+    fn place(&self, _: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
+        Ok(vec![Box::new(Listens(self.clone()))])
+    }
+}
+
+#[derive(Debug)]
+struct Listens(Told);
+
+impl Instrument for Listens {
+    fn listener(&self) -> Option<Listener> {
+        Some(Rc::new(RefCell::new(self.0.clone())))
+    }
+
+    fn tracer(&self) -> Option<Tracer> {
+        Some(Truth::tracer(&self.0.0))
+    }
+
+    fn begin(&mut self, _: &mut View<'_>) {}
+
+    fn next(&self) -> Option<SimTime> {
+        None
+    }
+
+    fn look(&mut self, _: &mut View<'_>) {}
+
+    fn finish(&mut self, _: &mut View<'_>) -> Reading {
+        Reading::default()
+    }
+}
+
+#[derive(Debug)]
+struct Watch {
+    told: Told,
+    began: Instant,
+}
+
+impl PacketListener for Told {
+    fn packet(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket) {
+        if matches!(event, TapEvent::Received { .. }) && packet.is_intact() {
+            let ends = packet.for_receiver();
+            let (_, _, payload) = packet.parts();
+            let ends = [ends.local, ends.remote];
+            self.with(|truth| truth.arrived(at.to_instant(), ends, payload.len > 0));
+        }
+    }
+}
+
+impl Instrument for Watch {
+    fn listener(&self) -> Option<Listener> {
+        Some(Rc::new(RefCell::new(self.told.clone())))
+    }
+
+    fn tracer(&self) -> Option<Tracer> {
+        Some(Truth::tracer(&self.told.0))
+    }
+
+    fn begin(&mut self, view: &mut View<'_>) {
+        self.began = view.now.to_instant();
+    }
+
+    fn next(&self) -> Option<SimTime> {
+        None
+    }
+
+    fn look(&mut self, _: &mut View<'_>) {}
+
+    fn finish(&mut self, _: &mut View<'_>) -> Reading {
+        let mut sums: BTreeMap<_, Sum> = BTreeMap::new();
+        for gap in self.told.with(Truth::take) {
+            if gap.start >= self.began {
+                sums.entry(gap.cause).or_default().add(gap.length());
+            }
+        }
+        let all: u64 = sums.values().map(|sum| sum.time.as_nanos()).sum();
+        let row = |(cause, sum): (crate::Cause, Sum)| {
+            let time = sum.time.as_nanos();
+            let share = time as f64 / all.max(1) as f64;
+            vec![
+                cause.name().to_owned(),
+                sum.count.to_string(),
+                time.to_string(),
+                format!("{share:.6}"),
+                sum.longest.as_nanos().to_string(),
+            ]
+        };
+        Reading {
+            of: "all".to_owned(),
+            values: Vec::new(),
+            series: None,
+            table: Some(Table {
+                columns: vec!["cause", "gaps", "time_ns", "share", "longest_ns"],
+                rows: sums.into_iter().map(row).collect(),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulated::grid;
+    use narrows_experiment::file::Loaded;
+    use narrows_experiment::registry::Registry;
+    use narrows_experiment::scenario::RunContext;
+
+    #[test]
+    fn a_ledger_changes_nothing_and_has_the_timeouts_that_senders_count() {
+        let registry = Registry::default();
+        let cases = grid(None);
+        let case = cases
+            .iter()
+            .find(|case| case.name.starts_with("incast 6 linux reno 32p 256kB"));
+        let case = case.expect("the grid has it");
+        let loaded = Loaded::parse(&case.name, &case.text, &registry).expect("it is a file");
+        let mut experiment = loaded.experiment;
+        let without = experiment
+            .run(&registry, RunContext::default())
+            .expect("it runs");
+        experiment.probes.push(NamedProbe {
+            name: "ledger".to_owned(),
+            kind: "ledger".to_owned(),
+            spec: Box::new(LedgerProbe::default()),
+        });
+        let with = experiment
+            .run(&registry, RunContext::default())
+            .expect("it runs");
+        assert_eq!(format!("{:?}", with.flows), format!("{:?}", without.flows));
+        assert_eq!(with.events, without.events);
+        let (_, reading) = &with.readings[0];
+        let table = reading.table.as_ref().expect("a ledger has a table");
+        let timeouts: u64 = table
+            .rows
+            .iter()
+            .filter(|row| row[0].starts_with("timeout"))
+            .map(|row| row[1].parse::<u64>().expect("a number"))
+            .sum();
+        let counted: u64 = without.flows.iter().map(|flow| flow.sender.timeouts).sum();
+        assert!(counted > 0);
+        assert_eq!(timeouts, counted, "each lasts 200 ms");
+    }
+}
