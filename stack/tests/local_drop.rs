@@ -68,6 +68,35 @@ fn a_reset_without_ssthresh_is_a_saw_of_slow_starts() {
     }
 }
 
+/// What the device refused was not sent, whether it is new or a retransmission: it counts when it
+/// leaves, once.
+#[test]
+fn what_was_refused_is_counted_apart_from_what_was_sent() {
+    let mut lab = sender(LocalDropRule::Requeue, "reno");
+    let counts = |lab: &Lab| {
+        let stats = lab.conn.sender_stats();
+        (stats.segments, stats.retransmits, stats.local_drops)
+    };
+    lab.write(10);
+    assert_eq!(counts(&lab), (10, 0, 0));
+    refuse(&mut lab);
+    assert_eq!(counts(&lab), (9, 0, 1));
+    lab.pump();
+    assert_eq!(counts(&lab), (10, 0, 1));
+    // The first is lost.
+    lab.wait(ms(RTT));
+    for n in 2..=4 {
+        lab.sack(0, &[(1, n)]);
+    }
+    assert_eq!(counts(&lab), (11, 1, 1));
+    let bytes = lab.conn.sender_stats().retransmitted_bytes;
+    refuse(&mut lab);
+    assert_eq!(counts(&lab), (10, 0, 2));
+    assert_eq!(lab.conn.sender_stats().retransmitted_bytes, bytes - MSS);
+    lab.pump();
+    assert_eq!(counts(&lab), (11, 1, 2));
+}
+
 /// After one loss in the network the threshold is there, and a reset ends below it.
 #[test]
 fn a_reset_with_ssthresh_slow_starts_up_to_it() {

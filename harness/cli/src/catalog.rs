@@ -187,7 +187,14 @@ impl Catalog {
             Kind::LocalDrop => self.registry.local_drop.entries().map(of).collect(),
             Kind::Discipline => {
                 let standard = Discipline::STANDARD.into_iter();
-                let standard = standard.map(|(_, name, about)| Entry::new(name, about));
+                let standard = standard.map(|(discipline, name, about)| {
+                    let keys: Vec<String> = discipline.keys().map(|k| format!("[{k}=]")).collect();
+                    let mut entry = Entry::new(name, about);
+                    if !keys.is_empty() {
+                        entry.usage = format!("{name}:{}", keys.join(","));
+                    }
+                    entry
+                });
                 let own = self.registry.disciplines.entries().map(of);
                 standard.chain(own).collect()
             }

@@ -7,6 +7,7 @@
 mod args;
 pub mod catalog;
 mod dry_run;
+mod expected;
 mod explain;
 mod files;
 mod generate;

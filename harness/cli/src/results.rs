@@ -1,6 +1,7 @@
 //! `narrows merge` and `diff`: folders of results.
 
-use super::output::print;
+use super::expected::{ExpectedArgs, Met};
+use super::output::{apart, print};
 use super::{App, Console, EXIT_FAILED, EXIT_OK, Stop, command_line};
 use clap::Args;
 use narrows_experiment::model::Experiment;
@@ -23,6 +24,8 @@ pub(super) struct MergeArgs {
     /// Folders with parts of the same experiment.
     #[arg(value_name = "DIR", required = true)]
     parts: Vec<PathBuf>,
+    #[command(flatten)]
+    expected: ExpectedArgs,
 }
 
 #[derive(Debug, Args)]
@@ -47,6 +50,8 @@ pub(super) fn merge(
 ) -> Result<u8, Stop> {
     let registry = &app.catalog.registry;
     let failed = |e: FolderError| Stop::Failed(e.to_string());
+    apart(&[args.expected.wanted()])?;
+    let junit = args.expected.open()?;
     let merged = results::merge(&args.out, &args.parts, registry).map_err(failed)?;
     let Merged {
         folder,
@@ -56,11 +61,12 @@ pub(super) fn merge(
     let records = folder.records();
     let summary = Summary::new(&plan, records);
     let verdicts = summary.verdicts(&registry.metrics);
+    let verdicts = verdicts.map_err(|e| Stop::Failed(e.to_string()))?;
     let report = Report {
         summary: &summary,
         registry,
         folder: &folder,
-        verdicts: &verdicts.map_err(|e| Stop::Failed(e.to_string()))?,
+        verdicts: &verdicts,
         command: &command_line(command),
     };
     report.write().map_err(failed)?;
@@ -73,7 +79,19 @@ pub(super) fn merge(
         args.out.display()
     );
     console.say_aside(&text)?;
-    Ok(EXIT_OK)
+    if args.expected.check() {
+        let colour = if console.colour {
+            Colour::Ansi
+        } else {
+            Colour::Plain
+        };
+        print(console.stdout, &points::verdicts(&verdicts, colour))?;
+    }
+    let met = args.expected.tell(junit, &plan.base().title, &verdicts)?;
+    Ok(match met {
+        Met::Yes => EXIT_OK,
+        Met::No => EXIT_FAILED,
+    })
 }
 
 /// Two folders side by side: what is set differently, and which metrics moved.

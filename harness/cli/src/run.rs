@@ -1,23 +1,23 @@
 //! `narrows run`: an experiment from a file or by name.
 
+mod work;
+
 use super::dry_run::Dry;
-use super::files::{FilesArgs, Scratch};
-use super::output::{OutputFile, Wanted, apart, print};
-use super::progress::{Progress, Watcher};
+use super::expected::{ExpectedArgs, Met};
+use super::files::FilesArgs;
+use super::output::{apart, print};
 use super::recorder::RecordArgs;
 use super::slurm::{Jobs, Submitted};
 use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, command_line, tell};
 use clap::Args;
-use narrows_experiment::execute::{GoOn, Listener, execute, total_cost};
 use narrows_experiment::file::{FileErrors, Loaded, Source};
 use narrows_experiment::model::{Axis, Experiment, Invalid, NamedProbe};
-use narrows_experiment::plan::{Plan, PlannedRun, Shard};
+use narrows_experiment::plan::{Plan, Shard};
 use narrows_experiment::registry::Registry;
-use narrows_experiment::results::{Folder, FolderError, Record};
-use narrows_experiment::run::RunError;
+use narrows_experiment::results::Folder;
 use narrows_experiment::scenario::RunContext;
 use narrows_experiment::shipped::{self, Shipped};
-use narrows_experiment::summary::{Holds, Summary, Verdict, metric_name};
+use narrows_experiment::summary::{Summary, metric_name};
 use narrows_net::net::packet::HostId;
 use narrows_report::study::{self, Report};
 use narrows_report::table::Colour;
@@ -26,11 +26,11 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::Ordering;
+use work::{Finished, Store, folder_error, work};
 
-const WHAT: &str = "What runs";
-const OUTPUT: &str = "Output";
+pub(super) const WHAT: &str = "What runs";
+pub(super) const OUTPUT: &str = "Output";
 /// The kind of the probe that tells what connections waited for.
 const LEDGER: &str = "ledger";
 
@@ -73,7 +73,7 @@ pub(super) struct Options {
     /// them into the folder of --out.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "16",
         value_parser = super::values::whole(1, 1_000), requires = "out",
-        conflicts_with_all = ["shard", "except", "dry_run", "check", "junit", "threads", "pcap", "trace"], help_heading = WHAT)]
+        conflicts_with_all = ["shard", "except", "dry_run", "threads", "pcap", "trace"], help_heading = WHAT)]
     slurm: Option<u32>,
     /// With --slurm: an option of sbatch, such as --sbatch=--partition=long. Several times for
     /// several.
@@ -83,9 +83,8 @@ pub(super) struct Options {
     /// of a few seconds, and do nothing else.
     #[arg(long, help_heading = WHAT)]
     dry_run: bool,
-    /// End with exit code 1 if what the experiment expects does not come out.
-    #[arg(long, help_heading = WHAT)]
-    check: bool,
+    #[command(flatten)]
+    expected: ExpectedArgs,
     /// Runs at the same time [default: one for each core]; changes no result.
     #[arg(short = 'j', long, value_name = "N", value_parser = super::values::whole(1, 1_024), help_heading = WHAT)]
     threads: Option<u32>,
@@ -99,9 +98,6 @@ pub(super) struct Options {
     /// `ledger` is added.
     #[arg(long, help_heading = OUTPUT)]
     ledger: bool,
-    /// Write what was expected and what came out as JUnit XML.
-    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
-    junit: Option<PathBuf>,
     #[command(flatten)]
     pub(super) record: RecordArgs,
     /// The host at whose link, at its switch, the capture is taken [default: the first].
@@ -320,7 +316,7 @@ pub(super) fn perform(
     console: &mut Console<'_>,
 ) -> Result<u8, Stop> {
     let [pcap, trace] = args.record.wanted();
-    let own = [Wanted::file("junit", args.junit.as_deref()), pcap, trace];
+    let own = [args.expected.wanted(), pcap, trace];
     apart(&[&args.files.wanted()[..], &own].concat())?;
     let registry = &app.catalog.registry;
     let plan = Plan::new(&prepared.experiment, registry).map_err(|e| impossible(&prepared, &e))?;
@@ -343,13 +339,12 @@ pub(super) fn perform(
     plan.check(registry)
         .map_err(|e| impossible(&prepared, &e))?;
     let capture_at = recorded_at(args, &plan, &prepared, registry)?;
-    let junit = args.junit.as_deref();
-    let junit = junit
-        .map(|path| OutputFile::create("JUnit", path))
-        .transpose()?;
-    if let (Some(tasks), Some(out)) = (args.slurm, &args.out) {
-        return submit(args, tasks, out, &plan, registry, console);
+    if let (Some(tasks), Some(out)) = (args.slurm, &args.out)
+        && submit(args, tasks, out, &plan, registry, console)? == Rest::Submitted
+    {
+        return Ok(EXIT_OK);
     }
+    let junit = args.expected.open()?;
     let files = args.files.open()?;
     let each_flow = prepared.each_flow && plan.runs() == 1;
     let in_folder = files.any() || each_flow;
@@ -436,10 +431,8 @@ pub(super) fn perform(
         }
     }
     told?;
-    if let Some(file) = junit {
-        let text = points::junit(&prepared.experiment.title, &verdicts);
-        file.finish_with(text.as_bytes())?;
-    }
+    let title = &prepared.experiment.title;
+    let met = args.expected.tell(junit, title, &verdicts)?;
     if let Some(out) = &args.out {
         let count = records.len();
         let all = plan.runs();
@@ -464,15 +457,11 @@ pub(super) fn perform(
     // A run that was cut by its time is what was asked for; these are not.
     let wrong = ["stalled", "connection-lost", "corrupt-data"];
     let wrong = records.iter().any(|r| wrong.contains(&r.outcome.as_str()));
-    let failed = |v: &Verdict| v.holds != Holds::Yes;
-    let unmet = args.check && verdicts.iter().any(failed);
-    Ok(
-        if finished == Finished::All && !unmet && !wrong && broken.is_empty() {
-            EXIT_OK
-        } else {
-            EXIT_FAILED
-        },
-    )
+    let all = finished == Finished::All && met == Met::Yes;
+    Ok(match all && !wrong && broken.is_empty() {
+        true => EXIT_OK,
+        false => EXIT_FAILED,
+    })
 }
 
 /// Runs at the same time.
@@ -481,7 +470,16 @@ fn threads(args: &Options) -> usize {
     args.threads.map_or(cores, |n| n as usize)
 }
 
-/// Has Slurm run it.
+/// What is left for this command to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    /// Nothing: jobs do it.
+    Submitted,
+    /// To tell what came out: all runs are there.
+    Results,
+}
+
+/// Has Slurm run what is missing.
 fn submit(
     args: &Options,
     tasks: u32,
@@ -489,24 +487,19 @@ fn submit(
     plan: &Plan,
     registry: &Registry,
     console: &mut Console<'_>,
-) -> Result<u8, Stop> {
+) -> Result<Rest, Stop> {
     // The folder says whether it has results of something else, and what is left to run.
     let folder = Folder::open(out, plan, registry).map_err(folder_error)?;
     let missing = plan.missing(Shard::WHOLE, &folder.done()).len();
     drop(folder);
     if missing == 0 {
-        let text = format!(
-            "narrows: all {} runs are in {}\n",
-            plan.runs(),
-            out.display()
-        );
-        console.say_aside(&text)?;
-        return Ok(EXIT_OK);
+        return Ok(Rest::Results);
     }
     let jobs = Jobs {
         out,
         tasks: tasks.min(u32::try_from(missing).unwrap_or(u32::MAX)),
         options: &args.sbatch,
+        expected: &args.expected,
     };
     let Submitted { array, merge } = jobs.submit()?;
     if !args.quiet {
@@ -517,7 +510,7 @@ fn submit(
         );
         console.say_aside(&text)?;
     }
-    Ok(EXIT_OK)
+    Ok(Rest::Submitted)
 }
 
 /// Whether one run can be recorded, and at which host.
@@ -579,138 +572,4 @@ fn check_metrics(plan: &Plan, registry: &Registry) -> Result<(), Invalid> {
         return Err(Invalid::new("show.x", why));
     }
     Ok(())
-}
-
-/// Where the runs are kept.
-enum Store {
-    /// A folder; one that is made for this command alone, and goes with it.
-    Folder(Box<Folder>, Option<Scratch>),
-    Memory(Vec<Record>),
-}
-
-fn folder_error(e: FolderError) -> Stop {
-    Stop::Failed(e.to_string())
-}
-
-impl Store {
-    /// Where they go: into the folder that is asked for, or one that goes with the command if what
-    /// is told is made of tables.
-    fn open(
-        args: &Options,
-        in_folder: bool,
-        plan: &Plan,
-        registry: &Registry,
-    ) -> Result<Self, Stop> {
-        let folder = |path: &Path, scratch| {
-            let folder = Folder::open(path, plan, registry).map_err(folder_error)?;
-            Ok(Self::Folder(Box::new(folder), scratch))
-        };
-        match &args.out {
-            Some(path) => folder(path, None),
-            None if in_folder => {
-                let scratch = Scratch::new()?;
-                let path = scratch.path().to_owned();
-                folder(&path, Some(scratch))
-            }
-            None => Ok(Self::Memory(Vec::new())),
-        }
-    }
-
-    fn records(&self) -> &[Record] {
-        match self {
-            Self::Folder(folder, _) => folder.records(),
-            Self::Memory(records) => records,
-        }
-    }
-
-    fn finish(&self, registry: &Registry) -> Result<(), Stop> {
-        match self {
-            Self::Folder(folder, _) => folder.write_tables(registry).map_err(folder_error),
-            Self::Memory(_) => Ok(()),
-        }
-    }
-}
-
-/// How the work ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Finished {
-    All,
-    NotAll,
-}
-
-/// Does `runs`, the first of them with what `first` says of capture and trace.
-fn work(
-    args: &Options,
-    plan: &Plan,
-    registry: &Registry,
-    runs: &[PlannedRun],
-    first: RunContext<'_>,
-    store: &mut Store,
-    console: &mut Console<'_>,
-) -> Result<Finished, Stop> {
-    let had = store.records().len();
-    if had > 0 && !args.quiet {
-        let text = format!(
-            "narrows: {had} runs are there already, {} to go\n",
-            runs.len()
-        );
-        console.say_aside(&text)?;
-    }
-    let watcher = Watcher::of(args.quiet, console.stderr_terminal);
-    let progress = Progress::new(watcher, "runs", runs.len(), total_cost(runs.len()));
-    let kept = Mutex::new((store, Vec::<String>::new(), None::<Stop>));
-    let ended = |run: PlannedRun, outcome| {
-        let mut kept = kept
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        let (store, failures, stop) = &mut *kept;
-        match outcome {
-            Ok(outcome) => match store {
-                Store::Memory(records) => {
-                    records.push(Record::of(plan, run, &outcome, registry));
-                }
-                Store::Folder(folder, _) => {
-                    if let Err(e) = folder.add(plan, run, &outcome, registry) {
-                        *stop = Some(folder_error(e));
-                        return GoOn::No;
-                    }
-                }
-            },
-            Err(RunError::Cancelled) => {}
-            Err(e) => {
-                let seed = plan.seed(run);
-                failures.push(format!("{} (seed {seed}): {e}", plan.label(run.point)));
-            }
-        }
-        GoOn::Yes
-    };
-    let step = |step| progress.of(step);
-    let listener = Listener {
-        step: &step,
-        ended: &ended,
-    };
-    execute(
-        plan,
-        registry,
-        runs,
-        threads(args),
-        console.cancel,
-        first,
-        listener,
-    );
-    progress.finish();
-    let (_, failures, stop) = kept
-        .into_inner()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    if let Some(stop) = stop {
-        return Err(stop);
-    }
-    for failure in &failures {
-        console.say_aside(&format!("narrows: a run failed: {failure}\n"))?;
-    }
-    Ok(if failures.is_empty() {
-        Finished::All
-    } else {
-        Finished::NotAll
-    })
 }

@@ -3,6 +3,7 @@
 //! What the jobs need is in the folder of `--out`: the whole experiment, their scripts, a folder
 //! for each part, and their logs. Both jobs may be started again, and go on where they were.
 
+use super::expected::ExpectedArgs;
 use super::output::OutputFile;
 use super::{Stop, usage};
 use narrows_experiment::results::SLURM;
@@ -30,6 +31,8 @@ pub(super) struct Jobs<'a> {
     pub(super) tasks: u32,
     /// Options for `sbatch`.
     pub(super) options: &'a [String],
+    /// What what merges does with what was expected.
+    pub(super) expected: &'a ExpectedArgs,
 }
 
 /// Options of `sbatch` that the jobs have of their own,
@@ -63,7 +66,7 @@ impl Jobs<'_> {
         let merge = write(
             &folder,
             "merge.sh",
-            &merge_script(&narrows, &out, &parts, self.tasks),
+            &merge_script(&narrows, &out, &parts, self.tasks, &self.expectation()?),
         )?;
         let tasks = format!("--array=1-{}", self.tasks);
         let array = self.sbatch(
@@ -83,6 +86,19 @@ impl Jobs<'_> {
             other => other,
         })?;
         Ok(Submitted { array, merge })
+    }
+
+    /// The options of the merge that concern what was expected, each after a space.
+    fn expectation(&self) -> Result<String, Stop> {
+        let mut text = String::new();
+        if self.expected.check() {
+            text += " --check";
+        }
+        if let Some(path) = self.expected.junit() {
+            let path = std::path::absolute(path).map_err(|e| failed("find the folder", &e))?;
+            let _ = write!(text, " --junit {}", quoted(&path)?);
+        }
+        Ok(text)
     }
 
     /// Options that both jobs need for themselves are refused.
@@ -173,14 +189,14 @@ fn array_script(narrows: &str, out: &str, parts: &str, tasks: u32) -> String {
 }
 
 /// Parts that never began are not there.
-fn merge_script(narrows: &str, out: &str, parts: &str, tasks: u32) -> String {
+fn merge_script(narrows: &str, out: &str, parts: &str, tasks: u32, expected: &str) -> String {
     let mut text = String::from("#!/bin/sh\nset --\n");
     let _ = writeln!(text, "n=1\nwhile [ $n -le {tasks} ]; do");
     let _ = writeln!(text, "    part={parts}$n");
     text += "    if [ -e \"$part/experiment.toml\" ]; then set -- \"$@\" \"$part\"; fi\n";
     text += "    n=$((n + 1))\ndone\n";
     text += "if [ $# -eq 0 ]; then echo 'no part has begun' >&2; exit 1; fi\n";
-    let _ = writeln!(text, "exec {narrows} merge {out} \"$@\"");
+    let _ = writeln!(text, "exec {narrows} merge{expected} {out} \"$@\"");
     text
 }
 

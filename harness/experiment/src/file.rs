@@ -22,7 +22,7 @@ pub struct Loaded {
     pub source: Source,
 }
 
-/// A file's text, and where each key stands in it.
+/// A file's text, and where the value of each key stands in it.
 #[derive(Clone, Debug)]
 pub struct Source {
     /// The name of the file.
@@ -60,11 +60,28 @@ struct Leaf {
     /// Its key.
     path: Vec<String>,
     value: Text,
-    /// Of the key, and of the value.
-    key_at: Range<usize>,
+    /// Of each word of the key that the file has, the last ones of the path.
+    words_at: Vec<Range<usize>>,
+    /// Of the value.
     at: Range<usize>,
     /// What comes first where others depend on it.
     rank: u8,
+}
+
+impl Leaf {
+    /// Where its key stands.
+    fn key_at(&self) -> Range<usize> {
+        self.words_at.last().unwrap_or(&self.at).clone()
+    }
+
+    /// Where the last word of its key stands that is `word`.
+    fn word_at(&self, word: &str) -> Range<usize> {
+        let words = self.path.iter().rev().zip(self.words_at.iter().rev());
+        let mut found = words.filter(|(known, _)| *known == word);
+        found
+            .next()
+            .map_or_else(|| self.key_at(), |(_, at)| at.clone())
+    }
 }
 
 /// A value as [`Experiment::set`] takes it.
@@ -99,11 +116,11 @@ impl Loaded {
         let mut leaves = Vec::new();
         let mut errors = Vec::new();
         flatten(&source, table.get_ref(), &mut leaves, &mut errors);
-        leaves.sort_by_key(|leaf| (leaf.rank, leaf.key_at.start));
+        leaves.sort_by_key(|leaf| (leaf.rank, leaf.at.start));
         let mut experiment = Experiment::default();
         for leaf in leaves {
             let key = Path::new(leaf.path.clone()).to_string();
-            source.places.push((key.clone(), leaf.key_at.clone()));
+            source.places.push((key.clone(), leaf.at.clone()));
             let leaf = beside(&source, &experiment, registry, leaf, &key);
             if let Err((at, what)) = put(&mut experiment, registry, &leaf, &key) {
                 errors.push(source.error(at, what));
@@ -158,8 +175,8 @@ fn put(
     key: &str,
 ) -> Result<(), (Range<usize>, String)> {
     let of = |e: KnobError| {
-        let at = match e {
-            KnobError::Unknown { .. } => leaf.key_at.clone(),
+        let at = match &e {
+            KnobError::Unknown { key, .. } => leaf.word_at(key),
             KnobError::Value { .. } => leaf.at.clone(),
         };
         (at, e.to_string())
@@ -176,7 +193,7 @@ fn put(
             for (value, at) in values {
                 let tried = experiment.clone().set(registry, &axis, value);
                 tried.map_err(|e| match e {
-                    KnobError::Unknown { .. } => (leaf.key_at.clone(), e.to_string()),
+                    KnobError::Unknown { .. } => (leaf.key_at(), e.to_string()),
                     KnobError::Value { .. } => (at.clone(), e.to_string()),
                 })?;
             }
@@ -244,19 +261,20 @@ fn flatten(
                     let at = vec![part.to_owned(), word];
                     for (key, value) in table {
                         if !(named && key.get_ref() == "name") {
-                            walk(&at, key, value, leaves);
+                            walk(&at, &[], key, value, leaves);
                         }
                     }
                 }
             }
-            _ => walk(&[], name, value, leaves),
+            _ => walk(&[], &[], name, value, leaves),
         }
     }
 }
 
-/// The values at `key` and below.
+/// The values at `key` and below; `above` is where the words of the file stand that led there.
 fn walk(
     at: &[String],
+    above: &[Range<usize>],
     key: &Spanned<toml::de::DeString<'_>>,
     value: &Spanned<DeValue<'_>>,
     leaves: &mut Vec<Leaf>,
@@ -275,9 +293,11 @@ fn walk(
         }
         _ => path.push(word.to_owned()),
     }
+    let mut words_at = above.to_vec();
+    words_at.push(key.span());
     if let DeValue::Table(table) = value.get_ref() {
         for (key, value) in table {
-            walk(&path, key, value, leaves);
+            walk(&path, &words_at, key, value, leaves);
         }
         return;
     }
@@ -315,14 +335,14 @@ fn walk(
     leaves.push(Leaf {
         path,
         value: text,
-        key_at: key.span(),
+        words_at,
         at: value.span(),
         rank,
     });
 }
 
 impl Source {
-    /// What is wrong with a key, with its line: that of the key or, if the file does not have it,
+    /// What is wrong with a key, with its line: that of its value or, if the file does not have it,
     /// of the nearest that it has.
     pub fn locate(&self, e: &Invalid) -> FileError {
         let mut words = Path::parse(&e.key).map_or_else(

@@ -7,7 +7,7 @@
 mod standard;
 
 use crate::registry::unknown;
-use crate::run::{FlowOutcome, RunOutcome};
+use crate::run::{FlowOutcome, Opening, RunOutcome};
 use crate::traffic::{AppSpan, Transfer};
 use std::fmt;
 use std::sync::Arc;
@@ -72,6 +72,14 @@ impl<'a> Scope<'a> {
         let of = move |s: &&AppSpan| traffic.is_none_or(|n| n == s.traffic);
         let spans = run.spans.iter().filter(of);
         spans.filter(move |s| s.began >= run.measured_from)
+    }
+
+    /// Connections of the scope that were opening.
+    pub fn opening(&self) -> impl Iterator<Item = &'a Opening> + use<'a> {
+        let Self { run, traffic } = *self;
+        let of = move |n: u16| traffic.is_none_or(|wanted| wanted == n);
+        let all = run.opening.iter().zip(0_u16..);
+        all.filter(move |(_, n)| of(*n)).map(|(opening, _)| opening)
     }
 
     /// Flows of the scope.

@@ -207,22 +207,20 @@ impl Registry {
         if key != "discipline" {
             return Ok(());
         }
-        let standard = || Discipline::STANDARD.into_iter().map(|(_, name, _)| name);
         let own = || self.disciplines.entries().map(Entry::name);
         let name = value.split(':').next().unwrap_or(value);
-        if standard().any(|known| known == name) {
-            return if own().any(|known| known == name) {
-                Err(format!(
+        if Discipline::standard(name).is_some() {
+            if own().any(|known| known == name) {
+                return Err(format!(
                     "narrows brings '{name}' along: register yours under another name"
-                ))
-            } else if name == value {
-                Ok(())
-            } else {
-                let why = "takes no parameters here: they are keys of queue (narrows keys queue)";
-                Err(format!("{name} {why}"))
-            };
+                ));
+            }
+            let mut queue = Queue::default();
+            queue.set(key, value).map_err(|e| e.to_string())?;
+            return queue.check().map_err(|(_, why)| why);
         }
-        let names = standard().chain(own());
+        let standard = Discipline::STANDARD.into_iter().map(|(_, name, _)| name);
+        let names = standard.chain(own());
         let asked = "queue discipline";
         checked(asked, value, self.disciplines.get(value), names.collect())
     }

@@ -7,7 +7,7 @@ mod trace;
 mod tracers;
 mod watch;
 
-pub use outcome::{FlowOutcome, HostOutcome, PortOutcome, RunOutcome};
+pub use outcome::{FlowOutcome, HostOutcome, Opening, PortOutcome, RunOutcome};
 pub use prepare::{Prepared, Size};
 
 use crate::host::capture::{Capture, Link};

@@ -101,15 +101,21 @@ pub fn schema(registry: &Registry) -> Value {
     whole
 }
 
-/// The names of queue disciplines; those of one's own may carry parameters.
+/// The names of queue disciplines, with parameters or without.
 fn disciplines(registry: &Registry) -> Value {
     let standard = Discipline::STANDARD.into_iter();
-    let standard = standard.map(|(_, name, about)| json!({ "const": name, "description": about }));
-    let own = registry.disciplines.entries().map(|own| {
-        let pattern = format!("^{}(:.*)?$", own.name());
-        json!({ "pattern": pattern, "description": own.about() })
+    let standard = standard.map(|(_, name, about)| (name, about));
+    let own = registry.disciplines.entries();
+    let own = own.map(|own| (own.name(), own.about()));
+    // Editors offer constants; parameters follow a colon.
+    let all = standard.chain(own).flat_map(|(name, about)| {
+        let pattern = format!("^{name}:.+$");
+        [
+            json!({ "const": name, "description": about }),
+            json!({ "pattern": pattern, "description": about }),
+        ]
     });
-    standard.chain(own).collect()
+    all.collect()
 }
 
 fn get(section: &dyn crate::knob::Section, key: &str) -> Option<String> {

@@ -127,7 +127,8 @@ pub fn table(summary: &Summary<'_>, registry: &Registry, colour: Colour) -> Stri
     out
 }
 
-/// What is to be known about the runs of a point: that some did not end well, or are missing.
+/// What is to be known about the runs of a point: that some did not end well or are missing, or
+/// ended while connections were opening.
 fn note(summary: &Summary<'_>, point: usize) -> String {
     let runs = summary.runs(point);
     let wanted = summary.plan().base().run.repetitions as usize;
@@ -143,6 +144,8 @@ fn note(summary: &Summary<'_>, point: usize) -> String {
     bad.sort_unstable();
     bad.dedup();
     notes.extend(bad.into_iter().map(str::to_owned));
+    let opening = summary.estimate(point, "opening").filter(|e| e.mean > 0.0);
+    notes.extend(opening.map(|e| format!("{} still opening", number(e.mean, ""))));
     notes.join(", ")
 }
 

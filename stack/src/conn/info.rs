@@ -149,7 +149,8 @@ impl TcpInfo {
             tcpi_segs_in: conn.stats().segments_in,
             tcpi_notsent_bytes: conn.send_buf_end().saturating_sub(sent),
             tcpi_min_rtt: micros(snd.rtt().min().unwrap_or(Duration::ZERO)),
-            tcpi_data_segs_out: sender.segments,
+            // Linux counts before its queue takes them or not.
+            tcpi_data_segs_out: sender.segments + sender.local_drops,
             tcpi_bytes_sent: sent + sender.retransmitted_bytes,
             tcpi_bytes_retrans: sender.retransmitted_bytes,
             tcpi_rcv_ooopack: conn.stats().out_of_order_in,

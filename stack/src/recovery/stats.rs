@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SenderStats {
-    /// Retransmitted segments.
+    /// Retransmitted segments, those that the local device refused left out.
     pub retransmits: u64,
     /// Retransmitted bytes.
     pub retransmitted_bytes: u64,
@@ -28,11 +28,11 @@ pub struct SenderStats {
     pub tail_loss_probes: u64,
     /// Reductions undone.
     pub undone: u64,
-    /// Segments refused by the local device.
+    /// Segments refused by the local device, each time that they were.
     pub local_drops: u64,
     /// Bytes whose ACK reported a congestion mark.
     pub ce_bytes: u64,
-    /// Data segments sent, retransmissions included.
+    /// Data segments sent, retransmissions included, those that the local device refused left out.
     pub segments: u64,
 }
 

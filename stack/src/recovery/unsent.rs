@@ -35,8 +35,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         };
         let again = segment.in_flight_retransmission();
         let (bytes, end) = (segment.len(), segment.end);
+        self.segments = self.segments.saturating_sub(1);
         if again {
             self.board.undo_retransmit(start);
+            let stats = &mut self.stats;
+            stats.retransmits = stats.retransmits.saturating_sub(1);
+            let before = stats.retransmitted_bytes;
+            stats.retransmitted_bytes = before.saturating_sub(bytes.get());
             // What never left postpones no timeout, however often it is tried.
             if start == self.una && self.rto_before.is_some() {
                 self.rto_at = core::mem::replace(&mut self.rto_before, Sparse::NONE);

@@ -793,8 +793,35 @@ fn slurm_gives_what_one_process_does() {
     // Again: nothing is left to do.
     let ran = submit();
     assert_eq!(ran.status.code(), Some(0), "{}", err(&ran));
-    assert!(err(&ran).contains("all 12 runs are in"), "{}", err(&ran));
+    assert!(
+        err(&ran).contains("12 runs are in it's all"),
+        "{}",
+        err(&ran)
+    );
     assert_eq!(s.read("bin/log"), log);
+}
+
+/// The job that merges says whether what was expected came out; where nothing is left to do, the
+/// command does.
+#[cfg(unix)]
+#[test]
+fn slurm_checks_what_was_expected() {
+    let s = Scratch::new("expected");
+    let expected = "\n[[expect]]\nthat = \"goodput\"\nis = \"< 1kb/s\"\n";
+    let text = s.read("x.toml") + expected;
+    fs::write(s.0.join("y.toml"), text).unwrap();
+    let options = ["--out", "o o", "--check", "--junit", "j.xml"];
+    let args = [&["run", "y.toml", "--slurm=2"], &options[..]].concat();
+    let ran = with_sbatch(&s, SBATCH, &args);
+    assert_eq!(ran.status.code(), Some(0), "{}", err(&ran));
+    let merged = s.read("bin/merge.log");
+    assert!(merged.contains("goodput"), "{merged}");
+    let junit = s.read("j.xml");
+    assert!(junit.contains("<failure"), "{junit}");
+    fs::remove_file(s.0.join("j.xml")).unwrap();
+    let ran = with_sbatch(&s, SBATCH, &args);
+    assert_eq!(ran.status.code(), Some(1), "{}", err(&ran));
+    assert_eq!(s.read("j.xml"), junit);
 }
 
 #[cfg(unix)]

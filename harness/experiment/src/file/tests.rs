@@ -135,7 +135,32 @@ fn what_goes_wrong_later_has_its_line_too() {
     let e = experiment.check(&Registry::default()).unwrap_err();
     assert_eq!(e.key, "traffic.copy.to");
     let e = source.locate(&e).to_string();
-    assert!(e.contains("to = \"h9\"") && e.contains('^'), "{e}");
+    assert!(
+        e.contains("to = \"h9\"") && e.contains("|      ^^^^"),
+        "{e}"
+    );
+}
+
+/// A caret is below the word that is wrong, in a table within a line, too.
+#[test]
+fn carets_are_below_the_word_that_is_wrong() {
+    for (right, wrong, part) in [
+        ("sack = true", "sakc = true", "^^^^"),
+        ("\nlink = {", "\nlnik = {", "did you mean 'link'?\n  |\n"),
+        (
+            "topology = \"star\"",
+            "topology = \"star\"\nleaves = 3",
+            "a size of leaf-spine",
+        ),
+    ] {
+        assert!(FILE.contains(right), "{right}");
+        let e = loaded(&FILE.replacen(right, wrong, 1)).unwrap_err();
+        assert!(e.contains(part), "{wrong}: {e}");
+        assert!(
+            !wrong.contains("lnik") || e.contains("| ^^^^\n") || e.ends_with("| ^^^^"),
+            "{e}"
+        );
+    }
 }
 
 proptest::proptest! {

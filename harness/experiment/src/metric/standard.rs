@@ -380,7 +380,7 @@ pub(super) fn all() -> Vec<Metric> {
         Metric::new(
             ("segments", "data segments", ""),
             Neither,
-            "Segments with data that were sent, retransmissions included.",
+            "Segments with data that were sent, retransmissions included. What a NIC refused was not sent, except where host.tcp.local_drop has it count as sent.",
             |s| sum(s, |f| f.sender.segments),
         ),
         Metric::new(
@@ -441,6 +441,18 @@ pub(super) fn all() -> Vec<Metric> {
             Lower,
             "SYNs and SYN-ACKs that were not answered in time.",
             |s| Some(Measured::Count(handshakes(s))),
+        ),
+        Metric::new(
+            ("opening", "connections still opening", ""),
+            Lower,
+            "Connections whose handshake was not complete when the run ended.",
+            |s| Some(Measured::Count(s.opening().map(|o| o.at_end).sum())),
+        ),
+        Metric::new(
+            ("opening.begin", "connections opening as it began", ""),
+            Lower,
+            "Connections whose handshake was not complete when the warm-up ended.",
+            |s| s.opening().map(|o| o.at_begin).sum::<Option<u64>>().map(Measured::Count),
         ),
         Metric::new(
             ("ecn_reductions", "ECN reductions", ""),

@@ -2,7 +2,7 @@
 
 use super::link::Link;
 use crate::knob;
-use crate::knob::{Choice, Kind, Knob, Knobs, Quantity, Section};
+use crate::knob::{Choice, Kind, Knob, KnobError, Knobs, Quantity, Section};
 use crate::net::discipline::codel::CodelSpec;
 use crate::net::discipline::drr::DrrSpec;
 use crate::net::discipline::fq_codel::FqCodelSpec;
@@ -90,8 +90,9 @@ pub enum Discipline {
     StrictPriority,
     /// Payloads are cut where there is no room, headers go first (NDP).
     Trimming,
-    /// One of the registry's, with its parameters if it has any: `mine`, `mine:bands=4`.
-    Own(String),
+    /// One of the registry's, or one of those above with some of its keys: `mine`, `mine:bands=4`,
+    /// `red:min=20p,max=60p`.
+    Named(String),
 }
 
 impl Discipline {
@@ -138,18 +139,29 @@ impl Discipline {
             "cuts payloads where there is no room, headers first (NDP, SIGCOMM 2017)",
         ),
     ];
+
+    /// The one that narrows brings along by this name.
+    pub(crate) fn standard(name: &str) -> Option<Self> {
+        let mut standard = Self::STANDARD.into_iter();
+        let found = standard.find(|(_, known, _)| *known == name);
+        found.map(|(discipline, ..)| discipline)
+    }
+
+    /// The keys of `queue` that only it and some others have; nothing for one of the registry's.
+    pub fn keys(&self) -> impl Iterator<Item = &'static str> + Clone {
+        let own = ONLY.iter().filter(|(_, of)| of.contains(self));
+        own.map(|(key, _)| *key)
+    }
 }
 
 impl Quantity for Discipline {
     /// Whether the registry has what is not of the standard ones is asked where a key is set.
     fn read(text: &str) -> Result<Self, String> {
-        let mut standard = Self::STANDARD.into_iter();
-        let found = standard.find(|(_, name, _)| *name == text);
-        Ok(found.map_or_else(|| Self::Own(text.to_owned()), |(known, ..)| known))
+        Ok(Self::standard(text).unwrap_or_else(|| Self::Named(text.to_owned())))
     }
 
     fn show(&self) -> Option<String> {
-        if let Self::Own(text) = self {
+        if let Self::Named(text) = self {
             return Some(text.clone());
         }
         let mut standard = Self::STANDARD.into_iter();
@@ -189,7 +201,7 @@ impl Knobs for Queue {
         knob! { counting: "counting", "queue counting", Kind::Choice(&["waiting", "with-in-service", "ns-2"]),
         "Whether the packet being transmitted takes buffer space; ns-2: it does not, and one packet less than the limit is kept." },
         knob! { discipline: "discipline", "queue discipline", Kind::Name("queue discipline"),
-        "Which packet goes next, and which are marked or dropped.", "RFC 7567" },
+        "Which packet goes next, and which are marked or dropped; may carry parameters, which are its keys here: red:min=20p,max=60p.", "RFC 7567" },
         knob! { threshold: "threshold", "marking threshold", Kind::Or("off", &Kind::Queue { least: 0 }),
         "Of ecn-step: K, from which ECN-capable packets are marked. Others pass [30kB].", "RFC 8257 section 3.1" },
         knob! { min: "min", "RED minimum", Kind::Or("off", &Kind::Queue { least: 0 }),
@@ -242,6 +254,45 @@ impl Queue {
     /// # Errors
     /// The key that does not, and why.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
+        self.taken_apart()?.check_keys()
+    }
+
+    /// The parameters of a discipline that narrows brings along as the keys that they are.
+    fn taken_apart(&self) -> Result<Self, (&'static str, String)> {
+        let named = match &self.discipline {
+            Discipline::Named(text) => text.split_once(':'),
+            _ => None,
+        };
+        let standard = named.and_then(|(name, with)| Some((Discipline::standard(name)?, with)));
+        let Some((discipline, parameters)) = standard else {
+            return Ok(self.clone());
+        };
+        let wrong = |why: String| ("discipline", why);
+        let mut queue = self.clone();
+        for item in parameters.split(',') {
+            let pair = item.split_once('=').map(|(k, v)| (k.trim(), v.trim()));
+            let Some((key, value)) = pair else {
+                return Err(wrong(format!("'{item}' is not of the form key=value")));
+            };
+            if !discipline.keys().any(|known| known == key) {
+                return Err(wrong(
+                    KnobError::unknown(key, discipline.keys()).to_string(),
+                ));
+            }
+            if queue.get(key).is_some() {
+                let why = format!("'{key}' is given twice: leave out one of the two");
+                return Err(wrong(why));
+            }
+            let set = queue.set(key, value);
+            set.map_err(|e| wrong(format!("{key}: {e}")))?;
+        }
+        Ok(Self {
+            discipline,
+            ..queue
+        })
+    }
+
+    fn check_keys(&self) -> Result<(), (&'static str, String)> {
         for (key, of) in ONLY {
             if self.get(key).is_some() && !of.contains(&self.discipline) {
                 let has = self.discipline.show().unwrap_or_default();
@@ -271,6 +322,16 @@ impl Queue {
     /// # Errors
     /// The key that names what `own` does not have, or a limit that holds no packet, and why.
     pub fn spec(
+        &self,
+        link: &Link,
+        mtu: u32,
+        pool: Option<PoolId>,
+        own: &DisciplineRegistry,
+    ) -> Result<PortSpec, (&'static str, String)> {
+        self.taken_apart()?.plain_spec(link, mtu, pool, own)
+    }
+
+    fn plain_spec(
         &self,
         link: &Link,
         mtu: u32,
@@ -382,10 +443,64 @@ impl Queue {
             Discipline::Trimming => DisciplineSpec::Trimming(TrimmingSpec::new(capacity(
                 self.headers.unwrap_or(self.limit),
             ))),
-            Discipline::Own(text) => {
+            Discipline::Named(text) => {
                 let factory = own.get(text).map_err(|e| e.to_string())?;
                 DisciplineSpec::Own(OwnDiscipline::new(text, factory))
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(keys: &[(&str, &str)]) -> Queue {
+        let mut queue = Queue::default();
+        for (key, value) in keys {
+            queue.set(key, value).unwrap();
+        }
+        queue
+    }
+
+    /// One notation for all disciplines, those of one's own among them.
+    #[test]
+    fn parameters_of_a_discipline_are_its_keys() {
+        let own = DisciplineRegistry::empty("queue discipline");
+        let spec = |queue: &Queue| queue.spec(&Link::default(), 1_500, None, &own).unwrap();
+        let parameters: [(&str, &[(&str, &str)]); 4] = [
+            ("red", &[("min", "5p"), ("max", "15p")]),
+            ("codel", &[("target", "1ms"), ("interval", "20ms")]),
+            ("fq-codel", &[("flows", "16")]),
+            ("ecn-step", &[("threshold", "20p"), ("split", "2")]),
+        ];
+        for (name, keys) in parameters {
+            let pairs: Vec<String> = keys.iter().map(|(k, v)| format!("{k}={v}")).collect();
+            let short = format!("{name}:{}", pairs.join(","));
+            let with = queue(&[("discipline", &short)]);
+            let long = queue(&[&[("discipline", name)], keys].concat());
+            assert_eq!(spec(&with), spec(&long), "{short}");
+            assert_ne!(
+                spec(&with),
+                spec(&queue(&[("discipline", name)])),
+                "{short}"
+            );
+            assert_eq!(with.get("discipline").as_deref(), Some(&*short));
+        }
+        for (text, why) in [
+            ("red:mni=5p", "did you mean 'min'?"),
+            ("red:min=5x", "there is no unit"),
+            ("red:min", "not of the form"),
+            ("red:threshold=5p", "there is no 'threshold' here"),
+            ("trimming:", "not of the form"),
+            ("strict-priority:flows=3", "nothing can be set here"),
+            ("codel:target=1s,interval=1ms", "not below the interval"),
+            ("red:min=5p,min=6p", "twice"),
+        ] {
+            let (_, e) = queue(&[("discipline", text)]).check().unwrap_err();
+            assert!(e.contains(why), "{text}: {e}");
+        }
+        let twice = queue(&[("discipline", "red:min=5p"), ("min", "6p")]);
+        assert!(twice.check().unwrap_err().1.contains("twice"));
     }
 }

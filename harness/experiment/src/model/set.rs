@@ -10,6 +10,9 @@ use crate::registry::Registry;
 use crate::scenario::spec::TcpSpec;
 use narrows::Duration;
 
+/// What `network` has beside values.
+const SECTIONS: [&str; 5] = ["link", "queue", "pause", "trunk", "port"];
+
 impl Experiment {
     /// Sets what a key names. Traffic and probes are there once their `kind` is set; changes and
     /// expectations, which have no names, have numbers from 0, and come into being in order.
@@ -94,9 +97,17 @@ impl Experiment {
                     let shape = registry.topologies.get(&network.common.topology);
                     let sizes = shape.map_or(&[][..], |shape| shape.parameters());
                     let Some(size) = sizes.iter().find(|p| p.name == *key) else {
+                        let others = registry.topologies.entries().filter(|shape| {
+                            shape.parameters().iter().any(|size| size.name == *key)
+                        });
+                        let others: Vec<&str> = others.map(|shape| shape.name()).collect();
+                        if !others.is_empty() {
+                            let (of, is) = (others.join(" and "), &network.common.topology);
+                            let why = format!("'{key}' is a size of {of}; the topology is {is}");
+                            return Err(KnobError::value(why));
+                        }
                         known.extend(sizes.iter().map(|p| p.name.to_owned()));
-                        known
-                            .extend(["link", "queue", "pause", "trunk", "port"].map(str::to_owned));
+                        known.extend(SECTIONS.map(str::to_owned));
                         return Err(KnobError::unknown(key, known.iter().map(String::as_str)));
                     };
                     let number = value.replace('_', "").parse().ok();
@@ -114,9 +125,13 @@ impl Experiment {
                 }
                 other => other,
             },
+            [first, ..] if SECTIONS.contains(first) => Err(KnobError::value(format!(
+                "'network.{}' names no value; `narrows keys network` lists what can be set there",
+                words.join(".")
+            ))),
             other => Err(KnobError::unknown(
-                &other.join("."),
-                ["link", "queue", "pause", "trunk", "port"].into_iter(),
+                other.first().unwrap_or(&""),
+                SECTIONS.into_iter(),
             )),
         }
     }

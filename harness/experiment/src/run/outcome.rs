@@ -29,6 +29,8 @@ pub struct RunOutcome {
     /// By traffic: payload that applications have read after the warm-up, without requests and the
     /// like.
     pub delivered: Vec<ByteCount>,
+    /// By traffic: connections that were opening.
+    pub opening: Vec<Opening>,
     /// Each direction of each connection in which data was sent.
     pub flows: Vec<FlowOutcome>,
     /// Each port.
@@ -54,6 +56,15 @@ impl RunOutcome {
     pub fn delivered(&self) -> ByteCount {
         self.delivered.iter().copied().sum()
     }
+}
+
+/// How many connections of a traffic had been opened while their handshake was not complete.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Opening {
+    /// When the warm-up ended; `None` if there is none.
+    pub at_begin: Option<u64>,
+    /// When the run ended.
+    pub at_end: u64,
 }
 
 /// What went one way over a connection after the warm-up.

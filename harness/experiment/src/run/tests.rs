@@ -414,6 +414,76 @@ fn value(outcome: &RunOutcome, name: &str) -> f64 {
     found.unwrap_or_else(|| panic!("no {name}")).value.value()
 }
 
+/// Connections whose SYNs are lost are told of, at the end of the warm-up and of the run.
+#[test]
+fn connections_that_are_opening_are_counted() {
+    let text = r#"
+[network]
+hosts = 4
+[[traffic]]
+name = "copy"
+kind = "bulk"
+from = "h2..h3"
+to = "h1"
+size = "10kB"
+[[traffic]]
+name = "late"
+kind = "bulk"
+from = "h1..h3"
+to = "h0"
+size = "10kB"
+start = "20ms"
+[[change]]
+at = "0s"
+for = "1s"
+on = "s0->h0"
+what = "link-down"
+[run]
+warm_up = "30ms"
+duration = "40ms"
+"#;
+    let of = |outcome: &RunOutcome| {
+        let at = |o: &crate::run::Opening| (o.at_begin, o.at_end);
+        outcome.opening.iter().map(at).collect::<Vec<_>>()
+    };
+    let outcome = run(text);
+    assert_eq!(of(&outcome), [(Some(0), 0), (Some(3), 3)]);
+    assert_eq!(value(&outcome, "opening"), 3.0);
+    assert_eq!(value(&outcome, "late.opening.begin"), 3.0);
+    // Without a warm-up there is no beginning at which they could be open.
+    let outcome = run(&text.replace("30ms", "0s"));
+    assert_eq!(of(&outcome), [(None, 0), (None, 3)]);
+}
+
+/// What a NIC refuses was not sent: each segment that was is in the time sequence.
+#[test]
+fn segments_leave_out_what_nics_refused() {
+    let text = r#"
+[network]
+hosts = 3
+[host.nic]
+tx_queue = "4p"
+[[traffic]]
+name = "copy"
+kind = "bulk"
+from = "h1..h2"
+to = "h0"
+size = "300kB"
+[[probe]]
+name = "seen"
+kind = "time-sequence"
+on = "h1..h2"
+"#;
+    let outcome = run(text);
+    assert!(value(&outcome, "refused") > 0.0);
+    let seen = |what: &str| -> f64 {
+        let values = outcome.readings.iter().flat_map(|(_, r)| &r.values);
+        values.filter(|v| v.0 == what).map(|v| v.2.value()).sum()
+    };
+    assert_eq!(value(&outcome, "segments"), seen("segments"));
+    assert_eq!(value(&outcome, "retransmits"), seen("again"));
+}
+
 /// Packets that CoDel takes back between two looks are no underflow.
 #[test]
 fn a_queue_that_drops_what_it_had_taken_is_counted() {

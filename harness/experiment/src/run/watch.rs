@@ -1,7 +1,7 @@
 //! Looks at a run at the instants that its warm-up, its probes and its end name.
 
 use super::changes::Changes;
-use super::outcome::{FlowOutcome, HostOutcome, PortOutcome, RunOutcome};
+use super::outcome::{FlowOutcome, HostOutcome, Opening, PortOutcome, RunOutcome};
 use super::{RunError, RunWorld};
 use crate::host::SimPacket;
 use crate::model::{Clock, Experiment};
@@ -17,6 +17,7 @@ use crate::scenario::Outcome;
 use crate::sim::tap::Tap;
 use crate::sim::time::SimTime;
 use crate::traffic::{Log, Opener};
+use narrows::conn::state::State;
 use narrows::recovery::SenderStats;
 use narrows::{ByteCount, Rate};
 use std::collections::BTreeMap;
@@ -71,6 +72,8 @@ struct End {
     read: u64,
     out_of_order_dropped: u64,
     handshake_timeouts: u64,
+    /// The traffic that opened it here, while its handshake is not complete.
+    opening: Option<u16>,
 }
 
 impl<'a> Watch<'a> {
@@ -201,6 +204,7 @@ impl<'a> Watch<'a> {
             self.begin(world, log);
         }
         let end = Snapshot::take(world, log);
+        let warmed_up = !self.experiment.run.warm_up.is_zero();
         let warm = self.warm.take();
         let warm = warm.unwrap_or_else(|| Snapshot::take(world, log));
         let changes = std::mem::take(&mut self.changes).made();
@@ -249,6 +253,12 @@ impl<'a> Watch<'a> {
                 .iter()
                 .zip(&warm.delivered)
                 .map(|(is, was)| is.saturating_sub(*was))
+                .collect(),
+            opening: (0..self.experiment.traffic.len() as u16)
+                .map(|traffic| Opening {
+                    at_begin: warmed_up.then(|| warm.opening(traffic)),
+                    at_end: end.opening(traffic),
+                })
                 .collect(),
             flows: flows(world, &warm, &end),
             ports: self.ports(&warm, &end),
@@ -345,6 +355,8 @@ impl Snapshot {
                     read: conn.stats().bytes_in - conn.readable(),
                     out_of_order_dropped: conn.stats().out_of_order_dropped,
                     handshake_timeouts: conn.handshake_timeouts().into(),
+                    opening: (opened.opener == Opener::Here && conn.state() == State::SynSent)
+                        .then_some(opened.traffic),
                 })
             };
             host.app.opened().iter().map(end).collect()
@@ -371,6 +383,14 @@ impl Snapshot {
             ends,
             failed: log.all_failed(),
         }
+    }
+}
+
+impl Snapshot {
+    /// How many connections of a traffic were opening.
+    fn opening(&self, traffic: u16) -> u64 {
+        let ends = self.ends.iter().flatten();
+        ends.filter(|end| end.opening == Some(traffic)).count() as u64
     }
 }
 

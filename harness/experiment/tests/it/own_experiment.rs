@@ -72,7 +72,7 @@ fn a_queue_of_ones_own_drops_from_the_front() {
         "{wrong}"
     );
     let with = experiment.set(&registry, key, "codel:3").unwrap_err();
-    assert!(with.to_string().contains("keys of queue"), "{with}");
+    assert!(with.to_string().contains("not of the form"), "{with}");
     let mut taken = own::registry();
     let codel = registry.disciplines.get("drop-front").unwrap();
     taken.disciplines_mut().register_arc("codel", "", codel);

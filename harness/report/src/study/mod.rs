@@ -101,6 +101,7 @@ impl Report<'_> {
         let differences = differences(summary, registry);
         let mut story = sentences(summary, self.verdicts);
         story.extend(unmeasured(summary));
+        story.extend(opening(summary));
         story.extend(unmarked(summary, registry));
         story.extend(collapse::collapse(summary, registry));
         story.extend(differences.summary.clone());
@@ -417,10 +418,38 @@ fn counted(n: usize, noun: &str) -> String {
 /// did not come.
 pub fn said(summary: &Summary<'_>, registry: &Registry) -> Vec<String> {
     let mut all: Vec<String> = unmeasured(summary).into_iter().collect();
+    all.extend(opening(summary));
     all.extend(unmarked(summary, registry));
     all.extend(collapse::collapse(summary, registry));
     all.extend(differences(summary, registry).summary);
     all
+}
+
+/// Where connections were not open yet when the measuring began or ended.
+fn opening(summary: &Summary<'_>) -> Vec<String> {
+    let plan = summary.plan();
+    let sentence = |(column, when): (&str, &str)| {
+        let mean = |p| summary.estimate(p, column).map_or(0.0, |e| e.mean);
+        let points = (0..plan.points()).filter(|p| mean(*p) > 0.0);
+        let most = points
+            .clone()
+            .max_by(|a, b| mean(*a).total_cmp(&mean(*b)))?;
+        let of = match plan.points() {
+            1 => String::new(),
+            all => format!(" at {} of {all} points", points.count()),
+        };
+        let at = match plan.label(most) {
+            label if label.is_empty() => String::new(),
+            label => format!(" with {label}"),
+        };
+        let count = points::number(mean(most), "");
+        Some(format!(
+            "When the {when}, connections were still opening{of}, at most {count}{at}: what they \
+             would have carried is in no number."
+        ))
+    };
+    let times = [("opening.begin", "warm-up ended"), ("opening", "run ended")];
+    times.into_iter().filter_map(sentence).collect()
 }
 
 /// Most points that a sentence names.

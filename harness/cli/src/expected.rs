@@ -1,0 +1,69 @@
+//! What a command does with what was expected: its exit code, and a file for a CI.
+
+use super::Stop;
+use super::output::{OutputFile, Wanted};
+use super::run::{OUTPUT, WHAT};
+use clap::Args;
+use narrows_experiment::summary::{Holds, Verdict};
+use narrows_report::points;
+use std::path::{Path, PathBuf};
+
+/// The options.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct ExpectedArgs {
+    /// End with exit code 1 if what the experiment expects does not come out.
+    #[arg(long, help_heading = WHAT)]
+    check: bool,
+    /// Write what was expected and what came out as JUnit XML.
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    junit: Option<PathBuf>,
+}
+
+/// Whether a command is content with what came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Met {
+    /// All of it was as expected, or nobody asked.
+    Yes,
+    /// Something was not.
+    No,
+}
+
+impl ExpectedArgs {
+    /// What they write.
+    pub(super) fn wanted(&self) -> Wanted<'_> {
+        Wanted::file("junit", self.junit())
+    }
+
+    /// The file for a CI.
+    pub(super) fn junit(&self) -> Option<&Path> {
+        self.junit.as_deref()
+    }
+
+    /// Whether the exit code is to tell.
+    pub(super) fn check(&self) -> bool {
+        self.check
+    }
+
+    /// Opens what they write, before anything runs.
+    pub(super) fn open(&self) -> Result<Option<OutputFile>, Stop> {
+        let open = |path| Ok(OutputFile::create("JUnit", path)?);
+        self.junit().map(open).transpose()
+    }
+
+    /// Writes what came out into `file`.
+    pub(super) fn tell(
+        &self,
+        file: Option<OutputFile>,
+        title: &str,
+        verdicts: &[Verdict],
+    ) -> Result<Met, Stop> {
+        if let Some(file) = file {
+            file.finish_with(points::junit(title, verdicts).as_bytes())?;
+        }
+        let unmet = verdicts.iter().any(|v| v.holds != Holds::Yes);
+        Ok(match self.check && unmet {
+            true => Met::No,
+            false => Met::Yes,
+        })
+    }
+}
