@@ -14,6 +14,7 @@ use narrows_experiment::registry::Registry;
 use narrows_experiment::results::Record;
 use narrows_experiment::run::RunError;
 use narrows_experiment::scenario::RunContext;
+use narrows_report::study::counted;
 use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -116,9 +117,10 @@ impl Dry<'_> {
         let size = plan.estimate(self.registry)?;
         let runs = plan.part(self.shard).count();
         let mut text = format!(
-            "{runs} runs: {} points, {} repetitions\n",
-            plan.points(),
-            plan.base().run.repetitions
+            "{}: {}, {}\n",
+            counted(runs, "run"),
+            counted(plan.points(), "point"),
+            counted(plan.base().run.repetitions as usize, "repetition"),
         );
         if runs < plan.runs() {
             text = format!("{runs} runs, shard {} of {}\n", self.shard, plan.runs());

@@ -80,6 +80,21 @@ impl Site<'_> {
             .map_err(|e| Invalid::new(key, e.to_string()))
     }
 
+    /// An instrument for each of them, made of the port and its name.
+    ///
+    /// # Errors
+    /// If the pattern names no port.
+    pub fn each_port<I: Instrument + 'static>(
+        &self,
+        key: &str,
+        pattern: &str,
+        new: impl Fn(PortId, String) -> I,
+    ) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
+        let ports = self.ports(key, pattern)?.into_iter();
+        let new = |port| -> Box<dyn Instrument> { Box::new(new(port, self.graph.port_name(port))) };
+        Ok(ports.map(new).collect())
+    }
+
     /// The hosts that `key` names by a pattern.
     ///
     /// # Errors

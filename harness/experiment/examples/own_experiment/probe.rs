@@ -45,18 +45,14 @@ impl Probe for Occupancy {
     }
 
     fn place(&self, on: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
-        let ports = on.ports("on", &self.on)?;
-        let poll = |port: PortId| -> Box<dyn Instrument> {
-            Box::new(Poll {
-                port,
-                name: on.graph.port_name(port),
-                every: SimTime::from_duration(self.every),
-                next: None,
-                polls: 0,
-                full: 0,
-            })
-        };
-        Ok(ports.into_iter().map(poll).collect())
+        on.each_port("on", &self.on, |port, name| Poll {
+            port,
+            name,
+            every: SimTime::from_duration(self.every),
+            next: None,
+            polls: 0,
+            full: 0,
+        })
     }
 }
 

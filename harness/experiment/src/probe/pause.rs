@@ -43,20 +43,16 @@ impl Probe for PauseProbe {
     }
 
     fn place(&self, on: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
-        let ports = on.ports("on", &self.on)?;
-        let watch = |port: PortId| -> Box<dyn Instrument> {
-            Box::new(Watch {
-                port,
-                name: on.graph.port_name(port),
-                every: self.every.map(SimTime::from_duration),
-                next: None,
-                began: SimTime::ZERO,
-                first: PauseStats::default(),
-                last: SimTime::ZERO,
-                rows: Vec::new(),
-            })
-        };
-        Ok(ports.into_iter().map(watch).collect())
+        on.each_port("on", &self.on, |port, name| Watch {
+            port,
+            name,
+            every: self.every.map(SimTime::from_duration),
+            next: None,
+            began: SimTime::ZERO,
+            first: PauseStats::default(),
+            last: SimTime::ZERO,
+            rows: Vec::new(),
+        })
     }
 }
 

@@ -71,20 +71,16 @@ impl Probe for QueueProbe {
     }
 
     fn place(&self, on: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
-        let ports = on.ports("on", &self.on)?;
-        let watch = |port: PortId| -> Box<dyn Instrument> {
-            Box::new(Watch {
-                port,
-                name: on.graph.port_name(port),
-                course: self.series,
-                every: SimTime::from_duration(self.every),
-                next: None,
-                rows: Vec::new(),
-                at_begin: None,
-                began: SimTime::ZERO,
-            })
-        };
-        Ok(ports.into_iter().map(watch).collect())
+        on.each_port("on", &self.on, |port, name| Watch {
+            port,
+            name,
+            course: self.series,
+            every: SimTime::from_duration(self.every),
+            next: None,
+            rows: Vec::new(),
+            at_begin: None,
+            began: SimTime::ZERO,
+        })
     }
 }
 

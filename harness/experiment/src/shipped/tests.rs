@@ -245,11 +245,15 @@ fn what_ships_gives_what_it_expects() {
     }
 }
 
+/// What the text of an experiment says came out is expected in its file, which CI runs.
 #[test]
-#[ignore = "a minute"]
-fn what_ships_gives_what_it_expects_all_of_it() {
-    for shipped in ALL.iter().filter(|s| !QUICK.contains(&s.name)) {
-        assert_eq!(unmet(shipped.name), Vec::<String>::new());
+fn what_ships_expects_something() {
+    for shipped in ALL {
+        assert!(
+            !experiment(shipped.name).expect.is_empty(),
+            "{}",
+            shipped.name
+        );
     }
 }
 

@@ -409,7 +409,7 @@ fn usual(base: &Experiment, registry: &Registry) -> Experiment {
 }
 
 /// A number with its noun: `1 run`, `2 runs`.
-fn counted(n: usize, noun: &str) -> String {
+pub fn counted(n: usize, noun: &str) -> String {
     let s = if n == 1 { "" } else { "s" };
     format!("{n} {noun}{s}")
 }
