@@ -38,7 +38,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.segments = self.segments.saturating_sub(1);
         if again {
             self.board.undo_retransmit(start);
-            let stats = &mut self.stats;
+            let stats = self.stats.change();
             stats.retransmits = stats.retransmits.saturating_sub(1);
             let before = stats.retransmitted_bytes;
             stats.retransmitted_bytes = before.saturating_sub(bytes.get());
