@@ -15,7 +15,6 @@ mod keys;
 mod list;
 #[cfg(target_os = "linux")]
 mod live;
-mod marking;
 #[cfg(target_os = "linux")]
 mod meter;
 mod negative;

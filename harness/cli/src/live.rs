@@ -2,7 +2,6 @@
 
 mod incast;
 mod iperf;
-mod plan;
 
 use super::catalog::{Catalog, Kind};
 use super::output;
@@ -166,13 +165,6 @@ impl DeviceArg {
         match self {
             Self::Tap => Plug::Tap { offload },
             Self::Xdp => Plug::Xdp,
-        }
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Tap => "a TAP",
-            Self::Xdp => "AF_XDP",
         }
     }
 }

@@ -33,6 +33,12 @@ impl RecordArgs {
         ]
     }
 
+    /// The capture that is wanted, and how much of each packet, which is then no more.
+    pub(super) fn take_capture(&mut self) -> Option<(PathBuf, Option<ByteCount>)> {
+        let snap_length = self.snaplen.take();
+        self.pcap.take().map(|path| (path, snap_length))
+    }
+
     /// Whether anything is.
     pub(super) const fn is_any(&self) -> bool {
         self.pcap.is_some() || self.trace.is_some()

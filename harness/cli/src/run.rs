@@ -121,6 +121,11 @@ impl Options {
         }
     }
 
+    /// Has one run at a time.
+    pub(super) fn one_by_one(&mut self) {
+        self.threads = Some(1);
+    }
+
     /// Whether a figure is drawn, or kept in a folder.
     pub(super) fn draws(&self) -> bool {
         self.out.is_some() || self.files.draws()

@@ -4,7 +4,7 @@
 
 pub(super) mod flows;
 pub(super) mod incast;
-mod port;
+pub(super) mod port;
 
 use super::run::{Options, Prepared, perform};
 use super::{App, Console, Stop, usage};
@@ -196,7 +196,7 @@ impl<S: Shorthand> Short<S> {
     }
 
     /// The option of this name as it was given.
-    fn of(&self, name: &str) -> Option<&str> {
+    pub(super) fn of(&self, name: &str) -> Option<&str> {
         let found = self.given.iter().find(|(known, _)| *known == name);
         found.map(|(_, text)| text.as_str())
     }

@@ -37,7 +37,10 @@ impl Place {
             _alone: alone,
         };
         let tried = place.incast(&["-n", "1", "--rto", "fine", "--blocks", "1", "-q"]);
-        let tried = { tried }.arg("--no-simulation").output().unwrap();
+        let tried = { tried }
+            .args(["--no-simulation", "--no-report"])
+            .output()
+            .unwrap();
         if tried.status.success() {
             return Some(place);
         }
@@ -64,12 +67,14 @@ impl Place {
         self.folder.join(name).to_str().unwrap().to_owned()
     }
 
-    /// What `--json` says.
-    fn json(&self, arguments: &[&str]) -> Value {
+    /// The runs as `--json` has them.
+    fn json(&self, arguments: &[&str]) -> Vec<Value> {
         let mut command = self.incast(arguments);
-        let output = succeed(command.args(["-q", "--json", "-"]));
+        let output = succeed(command.args(["-q", "--no-report", "--json", "-"]));
         assert!(!self.is_there(), "the lab is still there");
-        serde_json::from_slice(&output.stdout).unwrap()
+        let text = String::from_utf8(output.stdout).unwrap();
+        let line = |line| serde_json::from_str(line).unwrap();
+        text.lines().map(line).collect()
     }
 
     fn is_there(&self) -> bool {
@@ -98,17 +103,29 @@ fn succeed(command: &mut Command) -> Output {
     output
 }
 
+/// Whether a run has this value of a key, if that is varied.
+fn has(run: &Value, key: &str, value: &str) -> bool {
+    run["set"].get(key).is_none_or(|is| is == value)
+}
+
 /// The only run of `side` with this RTO policy.
-fn run<'a>(all: &'a Value, side: &str, rto: &str) -> &'a Value {
-    let runs = all[side]["runs"].as_array().unwrap();
-    let mut found = runs.iter().filter(|r| r["rto"] == rto);
+fn run<'a>(all: &'a [Value], side: &str, rto: &str) -> &'a Value {
+    let of_side = |run: &&Value| has(run, "run.place", side) && has(run, "host.tcp.rto", rto);
+    let mut found = all.iter().filter(of_side);
     let one = found.next().unwrap();
     assert!(found.next().is_none());
     one
 }
 
+/// The only run of `side`.
+fn only<'a>(all: &'a [Value], side: &str) -> &'a Value {
+    let found: Vec<&Value> = all.iter().filter(|r| has(r, "run.place", side)).collect();
+    assert_eq!(found.len(), 1, "{all:?}");
+    found[0]
+}
+
 fn number(run: &Value, name: &str) -> u64 {
-    run[name]
+    run["metrics"][name]
         .as_u64()
         .unwrap_or_else(|| panic!("{name}: {run}"))
 }
@@ -168,20 +185,17 @@ struct Blocks {
 /// What every run of [`collapse_and_cure`] must have counted.
 fn counted(run: &Value) -> Blocks {
     assert_eq!(run["outcome"], "completed", "{run}");
-    assert_eq!(number(run, "blocks"), 6);
-    assert_eq!(number(run, "payload_bytes"), 6 * 16 * 65_536);
-    assert!(number(run, "drops_port_full") > 50, "{run}");
-    let (sent, again) = (
-        number(run, "data_packets"),
-        number(run, "retransmitted_packets"),
-    );
+    assert_eq!(number(run, "transfers"), 6);
+    assert_eq!(number(run, "received_bytes"), 6 * 16 * 65_536);
+    assert!(number(run, "drops") > 50, "{run}");
+    let (sent, again) = (number(run, "segments"), number(run, "retransmits"));
     // Each byte at least once, and what was lost once more.
     assert!(sent > 6 * 16 * 45, "{run}");
     assert!(again > 50 && again < sent, "{run}");
     assert!(number(run, "timeouts") >= 3, "{run}");
     Blocks {
-        median: number(run, "block_median_ns"),
-        slowest: number(run, "block_p99_ns"),
+        median: number(run, "latency.p50_ns"),
+        slowest: number(run, "latency.p99_ns"),
     }
 }
 
@@ -207,9 +221,9 @@ fn marks_hold_senders_back(place: &Place, settings: &[&str]) {
         let more = ["--ecn-threshold", threshold];
         let all = place.json(&[&usual, settings, &more].concat());
         ["live", "simulated"].map(|side| {
-            let run = &all[side]["runs"][0];
+            let run = only(&all, side);
             assert_eq!(run["outcome"], "completed", "{run}");
-            (number(run, "marks"), number(run, "drops_port_full"))
+            (number(run, "marks"), number(run, "drops"))
         })
     };
     let mut seen = Vec::new();
@@ -244,7 +258,7 @@ fn the_kernels_senders_heed_the_marks() {
     // Nobody asked for ECN: nobody is marked.
     let quick = ["-n", "8", "--blocks", "2", "--cc", "reno"];
     let all = place.json(&[&kernels[..], &quick].concat());
-    assert_eq!(number(&all["live"]["runs"][0], "marks"), 0);
+    assert_eq!(number(only(&all, "live"), "marks"), 0);
     // The kernel's DCTCP is a module that may be missing, which is said.
     let mut dctcp = place.incast(&["-n", "2", "--blocks", "2", "--cc", "dctcp"]);
     let output = dctcp.args(kernels).arg("-q").output().unwrap();
@@ -263,9 +277,10 @@ fn a_buffer_in_packets_holds_full_ones() {
         "-n", "8", "--blocks", "2", "--rto", "fine", "--buffer", "12p",
     ];
     let all = place.json(&settings);
-    assert!(number(&all["live"]["runs"][0], "max_queue_bytes") <= 12 * 1_514);
-    let said = all["live"]["settings"].to_string();
-    assert!(said.contains("18168 B"), "{said}");
+    assert!(number(only(&all, "live"), "max_queue_bytes") <= 12 * 1_514);
+    let output = succeed(place.incast(&settings).arg("--no-report"));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("one of bytes: 18168"), "{said}");
 }
 
 /// A frame in for each that went out, or for every second.
@@ -284,7 +299,7 @@ fn the_kernels_client_acknowledges_as_told() {
         ];
         let all = place.json(&[&usual, more].concat());
         let run = run(&all, "live", "fine");
-        (number(run, "events"), number(run, "data_packets"))
+        (number(run, "events"), number(run, "segments"))
     };
     let (frames, data) = frames_of(&[]);
     assert!(frames > data * 7 / 4, "{frames} frames for {data}");
@@ -320,7 +335,7 @@ fn hosts_of_ours_on_af_xdp() {
         ]);
         let run = run(&all, "live", "linux");
         assert_eq!(run["outcome"], "completed", "{run}");
-        assert_eq!(number(run, "payload_bytes"), 2 * 3 * (64 << 10), "{run}");
+        assert_eq!(number(run, "received_bytes"), 2 * 3 * (64 << 10), "{run}");
         let bad = "tcp.checksum.status == 0 && tcp.len == 0";
         let mut tshark = Command::new("tshark");
         let given = ["-o", "tcp.check_checksum:TRUE", "-r", &capture];
@@ -363,34 +378,25 @@ fn results_are_laid_out_as_simulated_ones() {
         "--csv", "-", "--report", &report, "--svg", &svg, "--pcap", &capture,
     ]);
     let csv = String::from_utf8(succeed(&mut live).stdout).unwrap();
-    let lines: Vec<&str> = csv.lines().collect();
-    assert!(lines[0].starts_with("variant,congestion,rto,"), "{csv}");
-    assert_eq!(lines.len(), 3, "{csv}");
-    assert!(
-        lines[1].starts_with("live: ") && lines[2].starts_with("simulated: "),
-        "{csv}"
-    );
+    let lines: Vec<Vec<&str>> = csv.lines().map(|l| l.split(',').collect()).collect();
+    let at = lines[0].iter().position(|column| *column == "run.place");
+    let places: Vec<&str> = lines[1..].iter().map(|row| row[at.unwrap()]).collect();
+    assert_eq!(places, ["live", "simulated"], "{csv}");
 
     let all = place.json(&settings);
-    let names = |value: &Value| {
-        value
-            .as_object()
-            .unwrap()
-            .keys()
-            .cloned()
-            .collect::<Vec<_>>()
+    let names = |run: &Value| -> Vec<String> {
+        let metrics = run["metrics"].as_object().unwrap();
+        metrics.keys().cloned().collect()
     };
-    let (live, simulated) = (&all["live"], &all["simulated"]);
-    assert_eq!(names(live), names(simulated));
-    for list in ["runs", "points"] {
-        assert_eq!(names(&live[list][0]), names(&simulated[list][0]));
-    }
+    let (live, simulated) = (names(only(&all, "live")), names(only(&all, "simulated")));
+    let unknown: Vec<&String> = simulated.iter().filter(|n| !live.contains(n)).collect();
+    assert_eq!(unknown, ["utilisation"], "{live:?}");
 
     let page = fs::read_to_string(report).unwrap();
     for part in [
         "<svg",
-        "<td>live</td>",
-        "<td>simulated</td>",
+        ">live</td>",
+        ">simulated</td>",
         "link rate",
         "50Mb/s",
     ] {

@@ -27,7 +27,7 @@ pub use nic::{Cpu, Nic};
 pub use path::{Path, quoted};
 pub use pause::Pause;
 pub use queue::Queue;
-pub use run::{Clock, Run};
+pub use run::{Clock, Device, Place, Run, Senders};
 pub(crate) use set::set_tcp;
 pub use settings::Settings;
 

@@ -9,6 +9,7 @@ use crate::model::{Cpu, Expect, Experiment, Link, Nic, Path, Pause, Queue, Run, 
 use crate::net::discipline::DisciplineRegistry;
 use crate::net::topology::Topologies;
 use crate::probe::ProbeKinds;
+use crate::run::Live;
 use crate::scenario::spec::TcpSpec;
 use crate::traffic::{Traffic, TrafficKinds};
 use narrows::congestion::registry::{Entry, LookupError};
@@ -38,6 +39,8 @@ pub struct Registry {
     pub probes: ProbeKinds,
     /// What is measured.
     pub metrics: Metrics,
+    /// Where live runs take place, if there is such a place here.
+    pub live: Option<Arc<dyn Live>>,
 }
 
 impl Default for Registry {
@@ -53,6 +56,7 @@ impl Default for Registry {
             traffic: TrafficKinds::standard(),
             probes: ProbeKinds::standard(),
             metrics: Metrics::standard(),
+            live: None,
         }
     }
 }

@@ -13,7 +13,7 @@ pub use prepare::{Prepared, Size};
 use crate::host::capture::{Capture, Link};
 use crate::host::trace::TraceLog;
 use crate::host::{SimPacket, TcpHost};
-use crate::model::{Experiment, Invalid};
+use crate::model::{Experiment, Invalid, Place};
 use crate::net::graph::NodeId;
 use crate::net::packet::HostId;
 use crate::probe::Listener;
@@ -43,6 +43,8 @@ pub enum RunError {
     Cancelled,
     /// It broke one of the simulator's own rules; always a bug.
     Internal(String),
+    /// A live place could not do it.
+    Live(String),
 }
 
 impl From<Invalid> for RunError {
@@ -56,12 +58,33 @@ impl fmt::Display for RunError {
         match self {
             Self::Invalid(e) => e.fmt(f),
             Self::Cancelled => f.write_str("interrupted"),
+            Self::Live(what) => f.write_str(what),
             Self::Internal(what) => write!(f, "internal error, please report it: {what}"),
         }
     }
 }
 
 impl std::error::Error for RunError {}
+
+/// A place where an experiment runs in real time.
+pub trait Live: fmt::Debug + Send + Sync {
+    /// Whether this place has all that it asks for.
+    ///
+    /// # Errors
+    /// Which key it does not have, and why.
+    fn check(&self, experiment: &Experiment) -> Result<(), Invalid>;
+
+    /// Runs it once. Calls come one at a time, if the caller asks for one thread.
+    ///
+    /// # Errors
+    /// When it has what this place has not, it was cancelled, or the machine does not play along.
+    fn run(
+        &self,
+        experiment: &Experiment,
+        registry: &Registry,
+        ctx: RunContext<'_>,
+    ) -> Result<RunOutcome, RunError>;
+}
 
 /// The world of a run.
 pub(crate) type RunWorld<T> = World<TcpHost<HostApp>, T>;
@@ -77,6 +100,9 @@ impl Experiment {
         registry: &Registry,
         mut ctx: RunContext<'_>,
     ) -> Result<RunOutcome, RunError> {
+        if self.run.place == Place::Live {
+            return live_place(registry)?.run(self, registry, ctx);
+        }
         let prepared = Prepared::new(self, registry)?;
         let capture = ctx.capture.take();
         let capture = capture.map(|out| {
@@ -133,8 +159,18 @@ impl Experiment {
     /// # Errors
     /// Which key is impossible, and why.
     pub fn check(&self, registry: &Registry) -> Result<(), Invalid> {
+        if self.run.place == Place::Live {
+            live_place(registry)?.check(self)?;
+        }
         Prepared::new(self, registry).map(drop)
     }
+}
+
+/// Where live runs take place.
+fn live_place(registry: &Registry) -> Result<&dyn Live, Invalid> {
+    let why = "there is no live place here: `narrows live incast` makes one";
+    let live = registry.live.as_deref();
+    live.ok_or_else(|| Invalid::new("run.place", why))
 }
 
 /// A tap, and what listens for instruments and the trace.

@@ -31,6 +31,7 @@ pub const ALL: &[Shipped] = shipped![
     "incast",
     "leaf-spine",
     "link-failure",
+    "live-incast",
     "microbursts",
     "modern",
     "packet-window",

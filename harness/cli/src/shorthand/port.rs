@@ -15,7 +15,7 @@ const ETHERNET: u64 = 18;
 const NEVER: &str = "1073741824p";
 
 /// Memory of the whole switch.
-pub(super) const SHARED_BUFFER: Composite = Composite {
+pub(crate) const SHARED_BUFFER: Composite = Composite {
     name: "shared-buffer",
     value: "SIZE[:ALPHA]",
     help: "Memory that all ports of the switch share, each up to ALPHA times what is free, in place of --buffer; with both, both hold [default: none; ALPHA: 1].",
@@ -38,7 +38,7 @@ pub(super) const SHARED_BUFFER: Composite = Composite {
 };
 
 /// What goes wrong on the link behind the port.
-pub(super) const IMPAIR: Composite = Composite {
+pub(crate) const IMPAIR: Composite = Composite {
     name: "impair",
     value: "KIND=SHARE,...",
     help: "Let the client's link lose, corrupt, duplicate or reorder packets at random: loss=0.1%,reorder=1%,hold=20us-80us,on=data. on is data, acks or both.",
@@ -49,7 +49,7 @@ pub(super) const IMPAIR: Composite = Composite {
 };
 
 /// Marking from a queue on.
-pub(super) const ECN_THRESHOLD: Composite = Composite {
+pub(crate) const ECN_THRESHOLD: Composite = Composite {
     name: "ecn-threshold",
     value: "QUEUE LIST",
     help: "Mark ECN-capable packets from this queue on, or off [default: 30kB].",
@@ -79,7 +79,7 @@ pub(super) const ECN_THRESHOLD: Composite = Composite {
 };
 
 /// Random early detection.
-pub(super) const RED: Composite = Composite {
+pub(crate) const RED: Composite = Composite {
     name: "red",
     value: "MIN:MAX:PERCENT",
     help: "Random early detection, in place of the ECN threshold.",
@@ -90,7 +90,7 @@ pub(super) const RED: Composite = Composite {
 };
 
 /// Controlled delay.
-pub(super) const CODEL: Composite = Composite {
+pub(crate) const CODEL: Composite = Composite {
     name: "codel",
     value: "TARGET:INTERVAL[:CE]",
     help: "Controlled delay (RFC 8289), in place of the ECN threshold: marks or drops at the head of the queue; with CE, marks what waited longer than that [without a value: 5ms:100ms].",

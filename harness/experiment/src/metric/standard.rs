@@ -371,7 +371,9 @@ pub(super) fn all() -> Vec<Metric> {
             Neither,
             "Share of the time after the warm-up in which the busiest link carried a frame.",
             |s| {
-                let busiest = s.run.ports.iter().map(|p| p.utilisation_ppm).max()?;
+                // Where no port counted a packet nothing is known.
+                let ports = s.run.ports.iter().filter(|p| p.packets > 0);
+                let busiest = ports.map(|p| p.utilisation_ppm).max()?;
                 let share = busiest as f64 / 1e6;
                 Some(Measured::Ratio(share))
             },

@@ -221,6 +221,13 @@ impl Network {
         }
     }
 
+    /// The port that this pattern names, as it stands.
+    pub fn port(&self, pattern: &str) -> Port {
+        let found = self.ports.iter().find(|(known, _)| known == pattern);
+        let plain = self.plain();
+        found.map_or(plain.clone(), |(_, settings)| plain.with(settings))
+    }
+
     /// The rate of a host's link where nothing else is said.
     pub fn link_rate(&self) -> narrows::Rate {
         self.link.rate

@@ -19,6 +19,55 @@ pub struct Run {
     pub repetitions: u32,
     /// Serialise and parse every packet on its way.
     pub wire: bool,
+    /// Where it runs.
+    pub place: Place,
+    /// Of a live place: whose TCP sends.
+    pub senders: Senders,
+    /// Of a live place: what hosts of ours are connected with.
+    pub device: Device,
+}
+
+/// Where a run takes place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// In the simulator.
+    #[default]
+    Simulated,
+    /// In a lab of network namespaces, in real time, beside the kernel's TCP.
+    Live,
+}
+
+impl Choice for Place {
+    const ALL: &'static [(Self, &'static str)] =
+        &[(Self::Simulated, "simulated"), (Self::Live, "live")];
+}
+
+/// Whose TCP sends in a live place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Senders {
+    /// Ours, to the kernel's.
+    #[default]
+    Ours,
+    /// The kernel's, to ours.
+    Kernel,
+}
+
+impl Choice for Senders {
+    const ALL: &'static [(Self, &'static str)] = &[(Self::Ours, "ours"), (Self::Kernel, "kernel")];
+}
+
+/// What hosts of ours are connected with in a live place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Device {
+    /// A TAP interface.
+    #[default]
+    Tap,
+    /// AF_XDP, at one end of a veth.
+    Xdp,
+}
+
+impl Choice for Device {
+    const ALL: &'static [(Self, &'static str)] = &[(Self::Tap, "tap"), (Self::Xdp, "xdp")];
 }
 
 /// From when the time of a run counts.
@@ -46,6 +95,9 @@ impl Default for Run {
             seed: 1,
             repetitions: 1,
             wire: false,
+            place: Place::Simulated,
+            senders: Senders::Ours,
+            device: Device::Tap,
         }
     }
 }
@@ -63,5 +115,11 @@ impl Knobs for Run {
         "Runs of each point, each with a seed of its own; with more than one: mean and 95 % interval." },
         knob! { wire: "wire", "wire", Kind::Switch,
         "Serialise and parse every packet on its way; changes no result." },
+        knob! { place: "place", "place", Kind::Choice(&["simulated", "live"]),
+        "Where it runs: in the simulator, or live in a lab of network namespaces, which `narrows live incast` makes." },
+        knob! { senders: "senders", "senders, live", Kind::Choice(&["ours", "kernel"]),
+        "Of a live place: whose TCP sends, to the other's." },
+        knob! { device: "device", "device, live", Kind::Choice(&["tap", "xdp"]),
+        "Of a live place: what hosts of ours are connected with." },
     ];
 }

@@ -149,6 +149,27 @@ pub struct PortOutcome {
 }
 
 impl PortOutcome {
+    /// One of which no more is known than what it dropped for want of room.
+    pub fn of_drops(name: String, nic: bool, full: u64) -> Self {
+        let mut drops = [0; DropReason::ALL.len()];
+        drops[DropReason::Full as usize] = full;
+        Self {
+            name,
+            tiers: (String::new(), String::new()),
+            nic,
+            utilisation_ppm: 0,
+            packets: 0,
+            bytes: 0,
+            marks: 0,
+            trimmed: 0,
+            max_packets: 0,
+            max_bytes: 0,
+            dropped_bytes: 0,
+            pause: PauseStats::default(),
+            drops,
+        }
+    }
+
     /// Packets dropped for want of room.
     pub fn dropped_for_room(&self) -> u64 {
         DropReason::ROOM.iter().map(|r| self.dropped(*r)).sum()

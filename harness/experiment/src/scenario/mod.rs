@@ -147,7 +147,7 @@ impl From<RunError> for ScenarioError {
     fn from(e: RunError) -> Self {
         match e {
             RunError::Cancelled => Self::Cancelled,
-            RunError::Internal(what) => Self::Internal(what),
+            RunError::Internal(what) | RunError::Live(what) => Self::Internal(what),
             RunError::Invalid(e) => Self::Internal(e.to_string()),
         }
     }

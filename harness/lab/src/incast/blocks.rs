@@ -82,6 +82,12 @@ impl Blocks {
         }
     }
 
+    /// How large a block is.
+    pub(super) fn size(&self) -> ByteCount {
+        let n = self.spec.servers;
+        (0..n).map(|server| self.spec.block.share(server, n)).sum()
+    }
+
     /// How long a request is.
     pub(super) fn request(&self) -> usize {
         self.spec.request.size.as_usize()

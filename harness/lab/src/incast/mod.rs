@@ -16,6 +16,7 @@ mod cable;
 mod content;
 mod kernel;
 mod ours;
+mod place;
 mod rack;
 mod waiter;
 
@@ -31,11 +32,16 @@ use kernel::Counters;
 pub use kernel::echoes_each_mark;
 use narrows::config::{EcnMode, TcpConfig};
 use narrows::device::marking::QueueDepth;
-use narrows::{ByteCount, Duration, Rate};
+use narrows::recovery::SenderStats;
+use narrows::{ByteCount, Duration, Instant};
 use narrows_congestion::{EcnNeed, FlowStart};
+use narrows_experiment::run::{FlowOutcome, HostOutcome, PortOutcome, RunOutcome};
 use narrows_experiment::scenario::spec::{Aqm, DelayedAck, IncastSpec, QueueLimit};
-use narrows_experiment::scenario::{DropCounts, IncastRun, Outcome, QueuePeak};
+use narrows_experiment::scenario::{Outcome, QueuePeak};
+use narrows_experiment::traffic::Transfer;
+use narrows_net::net::packet::HostId;
 use ours::{Client, Role, Server};
+pub use place::{LivePlace, Seen, possible};
 use rack::{Rack, Wire};
 use std::fs;
 use std::io;
@@ -78,8 +84,8 @@ pub enum Senders {
 /// What a live run gave.
 #[derive(Clone, Debug)]
 pub struct LiveRun {
-    /// What the simulated run gives, too.
-    pub run: IncastRun,
+    /// What the simulated run gives, too, as far as it is known.
+    pub outcome: RunOutcome,
     /// For how long a host of ours stood still though it had something to send: the machine had
     /// no time for it. Much of it, and the wire was not what was asked for.
     pub still: Duration,
@@ -88,7 +94,7 @@ pub struct LiveRun {
 impl LiveRun {
     /// The share of the run for which a host stood still, in percent.
     pub fn still_percent(&self) -> u64 {
-        let all = self.run.simulated.as_nanos().max(1);
+        let all = self.outcome.simulated.as_nanos().max(1);
         (self.still.as_nanos().saturating_mul(100) / all).min(100)
     }
 }
@@ -336,13 +342,18 @@ impl Stage<'_> {
         ended?;
         let mut blocks = blocks?;
         let (peak, seen) = peak?;
-        let mut run = IncastRun::default();
-        run.timeouts.other = Counters::of(kernel)?.since(before).timeouts;
-        for host in &rack.hosts {
+        let client = Counters::of(kernel)?.since(before).timeouts;
+        let mut found = Found::default();
+        found.hosts.push(0);
+        found.flows.push(flow(0, 1, kernels(0, 0, client, 0)));
+        for (host, number) in rack.hosts.iter().zip(1..) {
             let Role::Server(server) = &host.app else {
                 continue;
             };
-            run.timeouts.handshake += host.interface.endpoint().stats().handshake_timeouts;
+            found
+                .hosts
+                .push(host.interface.endpoint().stats().handshake_timeouts);
+            found.refused.push((number, host.refused));
             // At the end the client leaves.
             if server.lost && blocks.outcome != Some(Outcome::Completed) {
                 blocks.outcome = Some(Outcome::ConnectionLost);
@@ -350,22 +361,16 @@ impl Stage<'_> {
             let conn = server.conn;
             let conn = conn.and_then(|id| host.interface.endpoint().connection(id));
             if let Some(conn) = conn {
-                let s = conn.sender_stats();
-                run.timeouts.full_window += s.timeouts_full_window;
-                run.timeouts.tail += s.timeouts_tail;
-                run.timeouts.retransmission_lost += s.timeouts_retransmission;
-                run.fast_retransmits += s.fast_recoveries;
-                run.data_packets += s.segments;
-                run.retransmitted_packets += s.retransmits;
+                let mut flow = flow(number, 0, conn.sender_stats());
+                // As much of it as was acknowledged has arrived.
+                let on_its_way = conn.unacknowledged();
+                flow.received = ByteCount::new(server.sent().saturating_sub(on_its_way));
+                found.flows.push(flow);
             }
         }
-        run.drops = DropCounts {
-            port_full: seen.drops,
-            device: rack.hosts.iter().map(|h| h.refused).sum(),
-            ..DropCounts::default()
-        };
-        run.marks = seen.marks;
-        Ok(Some(complete(run, &rack, &blocks, peak)))
+        found.drops = seen.drops;
+        found.marks = seen.marks;
+        Ok(Some(complete(found, &rack, &blocks, peak)))
     }
 
     fn kernel_sends(
@@ -414,14 +419,12 @@ impl Stage<'_> {
         ended?;
         served?;
         let (peak, seen) = peak?;
-        let mut run = IncastRun::default();
-        for host in &hosts {
-            let counted = Counters::of(&host.namespace)?;
+        let mut found = Found::default();
+        for (host, number) in hosts.iter().zip(1..) {
+            let c = Counters::of(&host.namespace)?;
             // What was lost the kernel does not tell.
-            run.timeouts.other += counted.timeouts;
-            run.fast_retransmits += counted.recoveries;
-            run.data_packets += counted.data_segments;
-            run.retransmitted_packets += counted.retransmits;
+            let sender = kernels(c.data_segments, c.retransmits, c.timeouts, c.recoveries);
+            found.flows.push(flow(number, 0, sender));
         }
         let host = &rack.hosts[0];
         let Role::Client(client) = &host.app else {
@@ -429,15 +432,14 @@ impl Stage<'_> {
         };
         let conns = client.conns.iter();
         let conns = conns.filter_map(|id| host.interface.endpoint().connection(*id));
-        run.timeouts.other += conns.map(|c| c.sender_stats().timeouts).sum::<u64>();
-        run.timeouts.handshake = host.interface.endpoint().stats().handshake_timeouts;
-        run.drops = DropCounts {
-            port_full: seen.drops,
-            device: host.refused,
-            ..DropCounts::default()
-        };
-        run.marks = seen.marks;
-        Ok(Some(complete(run, &rack, &client.blocks, peak)))
+        let of_client = conns.zip(1..).map(|(c, n)| flow(0, n, c.sender_stats()));
+        found.flows.extend(of_client);
+        found.hosts = vec![0; hosts.len() + 1];
+        found.hosts[0] = host.interface.endpoint().stats().handshake_timeouts;
+        found.refused.push((0, host.refused));
+        found.drops = seen.drops;
+        found.marks = seen.marks;
+        Ok(Some(complete(found, &rack, &client.blocks, peak)))
     }
 
     /// Look at the port until the run is `over` or interrupted, and tell how far it is: the port's
@@ -474,22 +476,100 @@ fn pause(time: Duration) {
     thread::sleep(time.into());
 }
 
-/// What the client saw, and how much was to do.
-fn complete(run: IncastRun, rack: &Rack<Role>, blocks: &Blocks, max_queue: QueuePeak) -> LiveRun {
+/// What was counted in a run.
+#[derive(Debug, Default)]
+struct Found {
+    flows: Vec<FlowOutcome>,
+    /// By host: SYNs and SYN-ACKs that were not answered in time.
+    hosts: Vec<u64>,
+    /// By host: packets that its device refused.
+    refused: Vec<(u32, u64)>,
+    /// Packets that the port to the client dropped, and marked.
+    drops: u64,
+    marks: u64,
+}
+
+/// What went from one host to another; the client is 0, and sends requests alone.
+fn flow(from: u32, to: u32, sender: SenderStats) -> FlowOutcome {
+    FlowOutcome {
+        traffic: 0,
+        from,
+        to,
+        port: PORT,
+        opened: Instant::ZERO,
+        received: ByteCount::ZERO,
+        read: ByteCount::ZERO,
+        out_of_order_dropped: 0,
+        control: from == 0,
+        sender,
+        handshake_timeouts: 0,
+    }
+}
+
+/// What the kernel tells of its senders.
+fn kernels(segments: u64, retransmits: u64, timeouts: u64, recoveries: u64) -> SenderStats {
+    let mut sender = SenderStats::default();
+    sender.segments = segments;
+    sender.retransmits = retransmits;
+    sender.timeouts = timeouts;
+    sender.fast_recoveries = recoveries;
+    sender
+}
+
+/// What the client saw, and what was counted.
+fn complete(found: Found, rack: &Rack<Role>, blocks: &Blocks, max_queue: QueuePeak) -> LiveRun {
     let time = blocks.took_in_all();
     let stats = rack.hosts.iter().map(|host| host.interface.stats());
-    let run = IncastRun {
+    let mut port = PortOutcome::of_drops("s0->h0".to_owned(), false, found.drops);
+    port.marks = found.marks;
+    port.max_packets = u32::try_from(max_queue.packets).unwrap_or(u32::MAX);
+    port.max_bytes = max_queue.bytes.get();
+    let nics = found
+        .refused
+        .iter()
+        .map(|(host, refused)| PortOutcome::of_drops(format!("h{host}->s0"), true, *refused));
+    let hosts = found.hosts.iter().zip(0..);
+    let hosts = hosts.map(|(handshakes, n)| HostOutcome {
+        name: format!("h{n}"),
+        handshake_timeouts: *handshakes,
+        damaged: 0,
+        without_buffer: None,
+        work: None,
+    });
+    let mut began = Instant::ZERO;
+    let transfers = blocks.times.iter().map(|took| {
+        let transfer = Transfer {
+            traffic: 0,
+            to: HostId(0),
+            from: None,
+            began,
+            took: *took,
+            size: blocks.size(),
+        };
+        began = began + *took;
+        transfer
+    });
+    let outcome = RunOutcome {
         outcome: blocks.outcome.unwrap_or(Outcome::Stalled),
-        payload: blocks.payload,
         simulated: time,
-        goodput: Rate::of(blocks.payload, time).unwrap_or_default(),
-        block_times: blocks.times.clone(),
-        max_queue,
+        measured: time,
+        measured_from: Instant::ZERO,
         events: stats.map(|s| s.frames_in + s.frames_out).sum(),
-        ..run
+        traffic: vec!["read".to_owned()],
+        delivered: vec![blocks.payload],
+        transfers: transfers.collect(),
+        hosts: hosts.collect(),
+        ports: std::iter::once(port).chain(nics).collect(),
+        flows: found.flows,
+        failed: vec![0],
+        spans: Vec::new(),
+        gauges: Vec::new(),
+        readings: Vec::new(),
+        changes: Vec::new(),
+        unrecorded: Vec::new(),
     };
     LiveRun {
-        run,
+        outcome,
         still: rack.still(),
     }
 }

@@ -57,6 +57,11 @@ impl Server {
         }
     }
 
+    /// Bytes of answers that its TCP has taken.
+    pub(super) fn sent(&self) -> u64 {
+        self.answers.sent()
+    }
+
     fn write(&mut self, tcp: &mut Tcp) {
         let Some(conn) = self.conn else { return };
         let Some(conn) = tcp.endpoint_mut().connection_mut(conn) else {
