@@ -1,9 +1,6 @@
 //! The report: one HTML page that needs nothing from elsewhere.
 
 use super::chart::ink::escape;
-use super::story::{MOST_NAMED, shortened};
-use narrows_experiment::scenario::SweepSpec;
-use narrows_experiment::scenario::spec::IncastSpec;
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("../assets/report.css");
@@ -57,16 +54,4 @@ pub fn end(o: &mut String, plots: Plots) {
         let _ = writeln!(o, "<script>\n{SCRIPT}</script>");
     }
     let _ = write!(o, "</body>\n</html>\n");
-}
-
-/// Each value that the runs of `sweep` have, in the order of the sweep: `32KiB, 64KiB or 1MiB`.
-pub fn each(sweep: &SweepSpec, value: impl Fn(&IncastSpec) -> String) -> String {
-    let mut values: Vec<String> = Vec::new();
-    for variant in sweep.variants() {
-        let value = value(&sweep.variant_spec(&variant));
-        if !values.contains(&value) {
-            values.push(value);
-        }
-    }
-    shortened(&values, MOST_NAMED, "or", "others")
 }

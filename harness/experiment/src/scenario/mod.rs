@@ -7,7 +7,6 @@ pub(crate) mod network;
 pub mod outcome;
 pub mod parallel;
 pub mod spec;
-pub mod sweep;
 pub mod tcp;
 pub(crate) mod validate;
 
@@ -22,7 +21,6 @@ pub use outcome::{
     DropCounts, IncastRun, NicRefusals, Outcome, QueuePeak, Recording, TimeoutCounts, Unrecorded,
 };
 pub use spec::IncastSpec;
-pub use sweep::{Axis, PlannedRun, Setting, SweepSpec, Variant};
 pub use validate::MAX_SERVERS;
 
 /// What a run gets from outside besides its spec.

@@ -1,14 +1,16 @@
 //! A seed gives the same results and the same bytes, however the run is made.
 
 use narrows::{ByteCount, Duration};
+use narrows_experiment::execute::{GoOn, Listener, execute};
+use narrows_experiment::plan::{Plan, Shard};
+use narrows_experiment::registry::Registry;
 use narrows_experiment::scenario::incast::Incast;
-use narrows_experiment::scenario::parallel::run_sweep;
 use narrows_experiment::scenario::spec::{
     Aqm, BlockSize, DelayedAck, EcnUse, Length, QueueLimit, RequestOrder,
 };
-use narrows_experiment::scenario::{
-    Axis, IncastRun, IncastRunner, IncastSpec, RunContext, Setting, SweepSpec,
-};
+use narrows_experiment::scenario::{IncastRun, IncastRunner, IncastSpec, RunContext};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
 fn base() -> IncastSpec {
@@ -118,33 +120,41 @@ fn packets_that_go_through_bytes_change_nothing() {
 
 #[test]
 fn results_of_a_sweep_do_not_depend_on_the_threads() {
-    let sweep = SweepSpec {
-        base: base(),
-        servers: vec![1, 3, 8, 12],
-        axes: vec![
-            Axis::new(
-                ["reno", "dctcp"]
-                    .map(|n| Setting::Congestion(n.to_owned()))
-                    .to_vec(),
-            ),
-            Axis::new(["1ms", "fine"].map(|n| Setting::Rto(n.to_owned())).to_vec()),
-        ],
-        repetitions: 2,
-    };
-    let plan = sweep.expand().expect("the sweep is valid");
-    assert_eq!(plan.len(), 32);
-    let runner = Incast::default();
+    let registry = Registry::default();
+    let mut experiment = base().experiment();
+    for (key, value) in [
+        ("run.repetitions", "2"),
+        ("sweep.\"host.tcp.congestion\"", "reno,dctcp"),
+        ("sweep.\"host.tcp.rto\"", "1ms,fine"),
+        ("sweep.\"network.hosts\"", "2,4,9,13"),
+    ] {
+        experiment.set(&registry, key, value).unwrap();
+    }
+    let plan = Plan::new(&experiment, &registry).unwrap();
+    let runs: Vec<_> = plan.part(Shard::WHOLE).collect();
+    assert_eq!(runs.len(), 32);
     let on = |threads| {
-        let results = run_sweep(&plan, &runner, threads, &AtomicBool::new(false), &|_| {});
-        assert!(results.failures.is_empty(), "{:?}", results.failures);
-        results.runs
+        let done = Mutex::new(BTreeMap::new());
+        let listener = Listener {
+            step: &|_| {},
+            ended: &|run, outcome| {
+                done.lock().unwrap().insert(run, outcome.unwrap());
+                GoOn::Yes
+            },
+        };
+        let cancel = AtomicBool::new(false);
+        let first = RunContext::default();
+        execute(&plan, &registry, &runs, threads, &cancel, first, listener);
+        done.into_inner().unwrap()
     };
     let one = on(1);
-    assert!(one.iter().all(Option::is_some));
+    assert_eq!(one.len(), 32);
     assert_eq!(one, on(2));
     assert_eq!(one, on(5));
     // Nor on there being a sweep at all.
-    assert_eq!(one[17].as_ref(), Some(&run(&plan[17].spec)));
+    let alone = plan.experiment(runs[17], &registry).unwrap();
+    let alone = alone.run(&registry, RunContext::default()).unwrap();
+    assert_eq!(one[&runs[17]], alone);
 }
 
 #[test]

@@ -6,12 +6,15 @@ use narrows_experiment::version;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+/// Version of the format: another where a field is gone or means something else.
+pub const FORMAT_VERSION: u32 = 2;
+
 /// All of `narrows validate`.
 #[derive(Clone, Debug, Serialize)]
 pub struct ValidationRecord {
     /// Always `narrows-validation`.
     pub format: &'static str,
-    /// [`narrows_report::records::FORMAT_VERSION`].
+    /// [`FORMAT_VERSION`].
     pub format_version: u32,
     /// Version of narrows that ran it.
     pub narrows_version: String,
@@ -86,7 +89,7 @@ impl ValidationRecord {
     pub fn of(reports: &[CheckReport], tally: &Tally, command: String) -> Self {
         Self {
             format: "narrows-validation",
-            format_version: narrows_report::records::FORMAT_VERSION,
+            format_version: FORMAT_VERSION,
             narrows_version: version::VERSION.to_owned(),
             narrows_commit: version::COMMIT,
             command,
