@@ -125,7 +125,7 @@ fn an_own_group_has_an_own_tcp() {
         let (_, reading) = reading.unwrap();
         reading.series.as_ref().unwrap().rows[0].clone()
     };
-    assert_eq!(first("h0").len(), 9, "Reno shows no alpha");
+    assert_eq!(first("h0").len(), 10, "Reno shows no alpha");
     let plain = run(COPY);
     let reading = plain.readings.iter().find(|(p, _)| p == "f").unwrap();
     let columns = &reading.1.series.as_ref().unwrap().columns;
