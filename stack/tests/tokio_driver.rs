@@ -545,6 +545,7 @@ async fn chunks_that_were_read_stay_as_they_are_while_others_arrive() {
     let nothing = read.try_read_chunk(1).unwrap_err();
     assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
     assert!(read.read_chunk(0).await.unwrap().is_empty());
+    assert_eq!(read.read_chunks(&mut Vec::new(), 0).await.unwrap(), 0);
     let total = 5_000_000;
     let (_read, mut write) = a.into_split();
     let writer = tokio::spawn(async move {
@@ -553,15 +554,25 @@ async fn chunks_that_were_read_stay_as_they_are_while_others_arrive() {
     let mut chunks = Vec::new();
     let mut got = 0;
     loop {
-        let most = [usize::MAX, 10_000][chunks.len() % 2];
-        let chunk = timeout(LONG, read.read_chunk(most)).await.unwrap();
-        let chunk = chunk.unwrap();
-        if chunk.is_empty() {
+        let before = chunks.len();
+        let most = [usize::MAX, 10_000, 300_000][before % 3];
+        let n = if most == 300_000 {
+            let several = read.read_chunks(&mut chunks, most);
+            timeout(LONG, several).await.unwrap().unwrap()
+        } else {
+            let chunk = timeout(LONG, read.read_chunk(most)).await.unwrap();
+            let chunk = chunk.unwrap();
+            let n = chunk.len();
+            chunks.extend((n > 0).then_some(chunk));
+            n
+        };
+        if n == 0 {
             break;
         }
-        assert!(chunk.len() <= most);
-        got += chunk.len();
-        chunks.push(chunk);
+        let new = chunks[before..].iter().map(|chunk| chunk.len());
+        assert_eq!(new.sum::<usize>(), n);
+        assert!(n <= most);
+        got += n;
     }
     writer.await.unwrap();
     assert_eq!(got, total);

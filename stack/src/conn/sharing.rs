@@ -21,6 +21,24 @@ impl<T: TcpTypes<Recv = RecvRing>> Connection<T> {
         chunk
     }
 
+    /// As [`recv_chunk`](Self::recv_chunk), one buffer after the other, each of which `take` gets: how
+    /// many bytes.
+    pub fn recv_chunks(&mut self, most: usize, now: Instant, mut take: impl FnMut(Bytes)) -> usize {
+        let mut taken = 0;
+        while taken < most {
+            let chunk = self.recv_buf.read_chunk(most - taken, self.rcv_nxt);
+            if chunk.is_empty() {
+                break;
+            }
+            taken += chunk.len();
+            take(chunk);
+        }
+        if taken > 0 {
+            self.on_released(now);
+        }
+        taken
+    }
+
     /// The next segment, with the header `tcp`, lies in `buffer`: its text may stay there if it is in
     /// order. Until [`withdraw_buffer`](Self::withdraw_buffer).
     pub(crate) fn offer_buffer(&mut self, tcp: &TcpHeader, buffer: &Bytes) {

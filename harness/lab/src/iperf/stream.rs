@@ -131,12 +131,17 @@ async fn run(way: Way, stream: &mut TcpStream, work: &Work, bytes: &AtomicU64) {
     let _ = outcome;
 }
 
+/// Taken over at a time: a few buffers of the device's.
+const TAKEN: usize = 256 << 10;
+
 async fn receive(stream: &mut TcpStream, bytes: &AtomicU64) -> std::io::Result<()> {
+    let mut chunks = Vec::new();
     loop {
-        match stream.read_chunk(usize::MAX).await?.len() {
+        match stream.read_chunks(&mut chunks, TAKEN).await? {
             0 => return Ok(()),
             n => bytes.fetch_add(n as u64, Ordering::Relaxed),
         };
+        chunks.clear();
     }
 }
 

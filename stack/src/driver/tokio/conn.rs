@@ -225,6 +225,27 @@ impl Conn {
         taken
     }
 
+    /// As [`poll_read_chunk`](Self::poll_read_chunk), all there are, which come behind `chunks`; how
+    /// many bytes.
+    pub(super) fn poll_read_chunks(
+        &self,
+        cx: &mut Context<'_>,
+        chunks: &mut Vec<Bytes>,
+        most: usize,
+    ) -> Poll<io::Result<usize>> {
+        if most == 0 {
+            return Poll::Ready(Ok(0));
+        }
+        let turn = ready!(poll_proceed(cx));
+        let taken = self.poll_take(Some(cx), |conn, now| {
+            conn.recv_chunks(most, now, |chunk| chunks.push(chunk))
+        });
+        if taken.is_ready() {
+            turn.made_progress();
+        }
+        taken
+    }
+
     pub(super) fn try_read_chunk(&self, most: usize) -> io::Result<Bytes> {
         at_once(self.poll_take(None, |conn, now| conn.recv_chunk(most, now)))
     }

@@ -185,6 +185,18 @@ macro_rules! reading {
                 poll_fn(|cx| self.conn().poll_read_chunk(cx, most)).await
             }
 
+            /// As [`TcpStream::read_chunks`].
+            ///
+            /// # Errors
+            /// As reading.
+            pub async fn read_chunks(
+                &self,
+                chunks: &mut Vec<Bytes>,
+                most: usize,
+            ) -> io::Result<usize> {
+                poll_fn(|cx| self.conn().poll_read_chunks(cx, chunks, most)).await
+            }
+
             /// As [`TcpStream::try_read_chunk`].
             ///
             /// # Errors

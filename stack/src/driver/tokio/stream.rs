@@ -161,6 +161,18 @@ impl TcpStream {
         poll_fn(|cx| self.conn.poll_read_chunk(cx, most)).await
     }
 
+    /// As [`read_chunk`](Self::read_chunk), all buffers that hold what was received, `most` bytes at
+    /// most: they come behind `chunks`. How many bytes; 0: the peer sends nothing more, or `most` is 0.
+    ///
+    /// Cheaper than one after the other, each of which waits for the driver to pause. What is not
+    /// dropped the device does without: `most` bounds that.
+    ///
+    /// # Errors
+    /// As reading.
+    pub async fn read_chunks(&self, chunks: &mut Vec<Bytes>, most: usize) -> io::Result<usize> {
+        poll_fn(|cx| self.conn.poll_read_chunks(cx, chunks, most)).await
+    }
+
     /// As [`read_chunk`](Self::read_chunk), without waiting.
     ///
     /// # Errors
