@@ -71,9 +71,15 @@ fn seconds(span: Duration) -> f64 {
 
 /// A trunk that pause frames hold for a share d of the time, and that always has something to send,
 /// is busy for the rest; the victim's host has a fifth of what it carries, as have the other four.
+/// So that all have, slow start must end by a loss, of which there is none: hybrid slow start leaves
+/// windows behind that a paused path empties at times.
 fn pause(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
     for (racks, others) in [(1, "one"), (2, "two"), (3, "three")] {
-        let values = [("pause", "802.3x"), ("cc", "cubic"), ("racks", others)];
+        let values = [
+            ("pause", "802.3x"),
+            ("cc", "cubic:slow-start=standard"),
+            ("racks", others),
+        ];
         let ran = run(bench, &with("pause-victim", &values)?)?;
         let port = ran.ports.iter().find(|p| p.name == "leaf0->spine0");
         let port = port.ok_or_else(|| ScenarioError::Internal("no trunk".to_owned()))?;
