@@ -4,7 +4,6 @@ use super::shorthand::incast::PRESETS;
 use narrows_experiment::model::network::GRAPH;
 use narrows_experiment::model::queue::Discipline;
 use narrows_experiment::registry::Registry;
-use narrows_experiment::scenario::incast::Incast;
 use narrows_experiment::shipped::Shipped;
 use narrows_net::near_match::nearest;
 
@@ -117,7 +116,7 @@ impl Kind {
 }
 
 /// Every name that the command knows. A user's own algorithms go into the registries as ours
-/// do; [`Catalog::incast`] is a runner that knows them, too.
+/// do.
 #[derive(Clone, Debug)]
 pub struct Catalog {
     /// What an experiment can name: algorithms, topologies, traffic, probes, metrics.
@@ -164,13 +163,6 @@ impl Default for Catalog {
 }
 
 impl Catalog {
-    /// A simulator that runs what has a name here.
-    pub fn incast(&self) -> Incast {
-        Incast {
-            registry: self.registry.clone(),
-        }
-    }
-
     /// The names of one kind.
     pub fn entries(&self, kind: Kind) -> Vec<Entry> {
         fn of<F: ?Sized>(e: &narrows::congestion::registry::Entry<F>) -> Entry {

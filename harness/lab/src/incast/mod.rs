@@ -562,6 +562,7 @@ fn complete(found: Found, rack: &Rack<Role>, blocks: &Blocks, max_queue: QueuePe
         ports: std::iter::once(port).chain(nics).collect(),
         flows: found.flows,
         failed: vec![0],
+        opening: Vec::new(),
         spans: Vec::new(),
         gauges: Vec::new(),
         readings: Vec::new(),
