@@ -4,6 +4,7 @@ mod captures;
 mod experiment;
 mod files;
 mod score;
+mod simulate;
 
 use super::output::{self, Sink, Wanted};
 use super::{Console, EXIT_FAILED, EXIT_OK, Stop};
@@ -80,6 +81,15 @@ pub(super) struct ExplainArgs {
     /// Write everything into this folder: page, figures, tables, events.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
+    /// Rebuild what was captured as an experiment, write it into this file, run it as it was and with
+    /// each change that the gaps ask for, and show the times of calls.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "score",
+        help_heading = "Output"
+    )]
+    simulate: Option<PathBuf>,
     /// Say nothing of the progress.
     #[arg(long, short, help_heading = "Output")]
     quiet: bool,
@@ -179,6 +189,9 @@ pub(super) fn run(
         output::print(console.stderr, &text)?;
     } else {
         output::print(console.stdout, &text)?;
+    }
+    if let (Some(path), Some(place)) = (&args.simulate, places.first()) {
+        simulate::run(place, path, registry, console)?;
     }
     type Render = fn(&Explanation) -> String;
     for (what, path, render) in [

@@ -20,6 +20,7 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod advice;
 mod analyzer;
 pub mod capture;
 mod classify;

@@ -3,10 +3,12 @@
 mod grid;
 mod ledger;
 mod page;
+mod rebuilt;
 
 pub use grid::{Case, grid};
 pub use ledger::{LedgerProbe, kind as ledger_probe};
 pub use page::page;
+pub use rebuilt::rebuilt;
 
 use crate::analyzer::{Analyzer, Config, Finding};
 use crate::gap::{Cause, Gap, Vantage};

@@ -160,3 +160,24 @@ fn packets_of_a_middle_of_a_connection_are_enough() {
     assert_eq!(gaps.len(), 1, "{gaps:?}");
     assert!(gaps[0].cause.is_timeout(), "{gaps:?}");
 }
+
+#[cfg(feature = "simulate")]
+#[test]
+fn what_was_captured_is_rebuilt_as_an_experiment_that_runs() {
+    use narrows_experiment::{file::Loaded, registry::Registry, scenario::RunContext};
+    let mut analyzer = Analyzer::new(Config::default());
+    let file = Cursor::new(pcap(&lost_window(), true, false));
+    read(file, |frame, _| analyzer.handle_packet(frame)).unwrap();
+    analyzer.finish();
+    let mut explanation = narrows_explain::Explanation::new(10, 10);
+    explanation.take(&mut analyzer);
+    explanation.finish();
+    let text = narrows_explain::simulated::rebuilt(&explanation).unwrap();
+    let registry = Registry::default();
+    let loaded = Loaded::parse("rebuilt", &text, &registry).unwrap();
+    let run = loaded
+        .experiment
+        .run(&registry, RunContext::default())
+        .unwrap();
+    assert_eq!(run.transfers.len(), 1);
+}

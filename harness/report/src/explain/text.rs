@@ -2,6 +2,7 @@
 
 use crate::table::{BOLD, Colour, DIM};
 use narrows::{Duration, Instant};
+use narrows_explain::advice::advice;
 use narrows_explain::rounds::Round;
 use narrows_explain::{
     Closed, Confidence, Connection, Explanation, Gap, Opened, Side, Sum, lost_time, main_cause,
@@ -21,6 +22,7 @@ pub fn text(explanation: &Explanation, longest: usize, colour: Colour) -> String
         let _ = writeln!(out, "{sentence}");
     }
     causes(&mut out, explanation, colour);
+    advised(&mut out, explanation, colour);
     connections(&mut out, explanation, colour);
     pairs(&mut out, explanation, colour);
     times(&mut out, explanation, colour);
@@ -115,6 +117,35 @@ fn causes(out: &mut String, explanation: &Explanation, colour: Colour) {
         .map(|c| format!("{} {c}", sure(c)))
         .collect();
     let _ = writeln!(out, "Of these gaps {}.", parts.join(", "));
+}
+
+/// What would help; `narrows explain --simulate` makes the file that is named.
+fn advised(out: &mut String, explanation: &Explanation, colour: Colour) {
+    let all = advice(&explanation.ledger);
+    if all.is_empty() {
+        return;
+    }
+    title(out, colour, "What would help, as far as the gaps tell");
+    for one in all {
+        let _ = writeln!(out, "{}: {}.", one.cause, one.what);
+        let set = one
+            .set
+            .iter()
+            .map(|(key, value)| format!(" --set {key}={value}"));
+        let _ = writeln!(
+            out,
+            "    narrows run rebuilt.toml{}",
+            set.collect::<String>()
+        );
+    }
+    let _ = writeln!(
+        out,
+        "{}",
+        colour.wrap(
+            DIM,
+            "--simulate rebuilt.toml makes that file from the capture and tries each."
+        )
+    );
 }
 
 fn connections(out: &mut String, explanation: &Explanation, colour: Colour) {
