@@ -16,7 +16,6 @@ use narrows_explain::capture::End;
 use narrows_explain::truth::Threshold;
 use narrows_explain::{Config, Explanation};
 use narrows_report::explain;
-use narrows_report::table::Colour;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -162,11 +161,7 @@ pub(super) fn run(
     if wanted.iter().any(|w| !w.is_empty()) {
         captures.draw(&config, &wanted, args.points, &mut places, console)?;
     }
-    let colour = if console.colour {
-        Colour::Ansi
-    } else {
-        Colour::Plain
-    };
+    let colour = console.colours();
     let mut text = String::new();
     for (n, place) in places.iter().enumerate() {
         if n > 0 {
@@ -185,14 +180,11 @@ pub(super) fn run(
         .into_iter()
         .flatten()
         .any(|p| output::is_stdout(p));
-    if machine_reads {
-        output::print(console.stderr, &text)?;
-    } else {
-        output::print(console.stdout, &text)?;
-    }
-    if let (Some(path), Some(place)) = (&args.simulate, places.first()) {
-        simulate::run(place, path, registry, console)?;
-    }
+    let tell = |console: &mut Console<'_>, text: &str| match machine_reads {
+        true => output::print(console.stderr, text),
+        false => output::print(console.stdout, text),
+    };
+    tell(console, &text)?;
     type Render = fn(&Explanation) -> String;
     for (what, path, render) in [
         ("json", &args.json, explain::json as Render),
@@ -211,6 +203,19 @@ pub(super) fn run(
         &super::command_line(command),
         console,
     )?;
+    if let (Some(path), [place, others @ ..]) = (&args.simulate, &places[..]) {
+        let (table, simulated) = simulate::run(place, path, registry, console.cancel)?;
+        tell(console, &table)?;
+        if !others.is_empty() {
+            tell(
+                console,
+                "It is the first of the captures; the others are of other places.\n",
+            )?;
+        }
+        if simulated != EXIT_OK {
+            return Ok(simulated);
+        }
+    }
     Ok(code(&places))
 }
 

@@ -34,6 +34,7 @@ use args::{Cli, Command};
 use catalog::Catalog;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
+use narrows_report::table::Colour;
 use narrows_validate::Check;
 use output::OutputError;
 use std::ffi::OsString;
@@ -96,6 +97,14 @@ pub struct Wrap {
 }
 
 impl Console<'_> {
+    /// Whether text on standard output may have colours.
+    fn colours(&self) -> Colour {
+        match self.colour {
+            true => Colour::Ansi,
+            false => Colour::Plain,
+        }
+    }
+
     /// Tell people `text` on standard output.
     fn say(&mut self, text: &str) -> Result<(), OutputError> {
         output::print(self.stdout, &output::wrapped(text, self.wrap.stdout))

@@ -113,9 +113,9 @@ pub(super) fn run(_: &App, args: &MeterArgs, console: &mut Console<'_>) -> Resul
     let tracks = poll(&mut interfaces, &periods, real(args.span), console.cancel);
     let tracks = tracks.map_err(|e| Stop::Failed(format!("cannot read the counters: {e}")))?;
 
-    let colour = match console.colour && !csv.is_stdout() {
-        true => Colour::Ansi,
-        false => Colour::Plain,
+    let colour = match csv.is_stdout() {
+        true => Colour::Plain,
+        false => console.colours(),
     };
     let mut said = String::new();
     let mut chart = empty_chart();

@@ -10,7 +10,6 @@ use narrows_experiment::stats::Estimate;
 use narrows_experiment::summary::Summary;
 use narrows_report::points;
 use narrows_report::study::Report;
-use narrows_report::table::Colour;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -80,11 +79,7 @@ pub(super) fn merge(
     );
     console.say_aside(&text)?;
     if args.expected.check() {
-        let colour = if console.colour {
-            Colour::Ansi
-        } else {
-            Colour::Plain
-        };
+        let colour = console.colours();
         print(console.stdout, &points::verdicts(&verdicts, colour))?;
     }
     let met = args.expected.tell(junit, &plan.base().title, &verdicts)?;
@@ -121,11 +116,7 @@ pub(super) fn diff(app: &App, args: &DiffArgs, console: &mut Console<'_>) -> Res
         print(console.stdout, &out)?;
         return Ok(EXIT_FAILED);
     }
-    let colour = if console.colour {
-        Colour::Ansi
-    } else {
-        Colour::Plain
-    };
+    let colour = console.colours();
     let moved = points::moved(
         (&a.0, by_point(&a.1)),
         (&b.0, by_point(&b.1)),

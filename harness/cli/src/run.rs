@@ -18,6 +18,7 @@ use narrows_experiment::results::Folder;
 use narrows_experiment::scenario::RunContext;
 use narrows_experiment::shipped::{self, Shipped};
 use narrows_experiment::summary::{Summary, metric_name};
+use narrows_explain::LEDGER;
 use narrows_net::net::packet::HostId;
 use narrows_report::study::{self, Report};
 use narrows_report::table::Colour;
@@ -31,9 +32,6 @@ use work::{Finished, Store, folder_error, work};
 
 pub(super) const WHAT: &str = "What runs";
 pub(super) const OUTPUT: &str = "Output";
-/// The kind of the probe that tells what connections waited for.
-const LEDGER: &str = "ledger";
-
 /// Most flows of a run that are told one by one.
 const MOST_FLOWS: usize = 100;
 
@@ -404,9 +402,9 @@ pub(super) fn perform(
     // Whatever could not be written, what was computed is told.
     let mut told = Ok(());
     if !args.quiet {
-        let colour = match console.colour && !on_stdout {
-            true => Colour::Ansi,
-            false => Colour::Plain,
+        let colour = match on_stdout {
+            true => Colour::Plain,
+            false => console.colours(),
         };
         let mut text = String::new();
         if let (Store::Folder(folder, _), [record], true) = (&store, records, each_flow) {

@@ -7,7 +7,6 @@ use clap::Args;
 use narrows_experiment::results::cell;
 use narrows_net::near_match::nearest;
 use narrows_report::chart::Theme;
-use narrows_report::table::Colour;
 use narrows_story::report::Report;
 use narrows_story::stage::{Extent, Stage, StageError};
 use narrows_story::story::{Grid, Live};
@@ -67,11 +66,7 @@ pub(super) fn run(app: &App, args: &StoryArgs, console: &mut Console<'_>) -> Res
         Some(report) => report,
         None => return Ok(EXIT_INTERRUPTED),
     };
-    let colour = if console.colour {
-        Colour::Ansi
-    } else {
-        Colour::Plain
-    };
+    let colour = console.colours();
     let said = text::report(&report, colour, console.columns);
     print(console.stdout, &said)?;
     if let Some(path) = &args.svg {
@@ -180,11 +175,7 @@ impl Teller<'_> {
         };
         let grid = (twin.run)(&self.stage(console.cancel)).map_err(Stop::Failed)?;
         console.say(&format!("{}\n\n", twin.about))?;
-        let colour = if console.colour {
-            Colour::Ansi
-        } else {
-            Colour::Plain
-        };
+        let colour = console.colours();
         print(console.stdout, &text::table(&grid, colour))?;
         Ok(EXIT_OK)
     }

@@ -71,10 +71,9 @@ pub(super) fn run(
     let on_stdout = json.is_stdout();
     let mut human = String::new();
     if !args.quiet {
-        let colour = if console.colour && !on_stdout {
-            Colour::Ansi
-        } else {
-            Colour::Plain
+        let colour = match on_stdout {
+            true => Colour::Plain,
+            false => console.colours(),
         };
         human += &table::text(&reports, colour, console.columns);
     }

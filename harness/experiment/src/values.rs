@@ -358,16 +358,6 @@ pub fn delayed_ack(text: &str) -> Result<DelayedAck, String> {
     Ok(DelayedAck::On { segments, timeout })
 }
 
-/// A receive window, or `off` for no cap.
-pub fn receive_window(text: &str) -> Result<Option<ByteCount>, String> {
-    match text {
-        "off" | "none" | "free" => Ok(None),
-        _ => size(text)
-            .map(Some)
-            .map_err(|e| e.replacen("expected ", "expected off (no cap) or ", 1)),
-    }
-}
-
 /// A timer tick, or `exact`.
 pub fn tick(text: &str) -> Result<Duration, String> {
     match text {
@@ -692,7 +682,6 @@ mod tests {
         assert_eq!(delayed_ack("4/200ms"), Ok(on));
         assert!(delayed_ack("two/40ms").is_err());
         assert_eq!(tick("exact"), Ok(Duration::ZERO));
-        assert_eq!(receive_window("off"), Ok(None));
         assert_eq!(switch("on"), Ok(true));
         assert!(switch("maybe").is_err());
         assert_eq!(whole(1, 10)("10"), Ok(10));

@@ -9,10 +9,13 @@
 //!
 //! The last word is how many cases to look at, of all, evenly spread.
 
+use narrows::Duration;
 use narrows_experiment::registry::Registry;
-use narrows_explain::simulated::{Observed, grid, observed};
+use narrows_explain::score::{Found, meant};
+use narrows_explain::simulated::{Observed, PLACES, grid, observed};
 use narrows_explain::truth::TrueGap;
-use narrows_explain::{Cause, score::Found};
+use narrows_explain::{Cause, Vantage};
+use std::collections::HashSet;
 
 fn main() -> Result<(), String> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -25,10 +28,12 @@ fn main() -> Result<(), String> {
         return Ok(());
     };
     let cases = cases.parse().map_err(|_| "how many cases?")?;
+    let known = PLACES.into_iter().find(|known| known.name() == place);
+    let place = known.ok_or("sender, middle or receiver?")?;
     for case in grid(Some(cases)) {
         let observed = observed(&case, &Registry::default())?;
         let (mut shown, mut more) = (0, 0);
-        for (t, f) in confused(&observed, place) {
+        for (t, f) in confused(&observed, place, case.rtt / 2) {
             let name = |cause: Option<Cause>| cause.map_or("nothing", Cause::name);
             if name(t.map(|t| t.cause)) != truth || name(f.map(|f| f.gap.cause)) != found {
                 continue;
@@ -56,27 +61,16 @@ fn main() -> Result<(), String> {
 /// What was found with what was true beside it, and what was true and not found.
 fn confused<'o>(
     observed: &'o Observed,
-    place: &str,
+    place: Vantage,
+    slack: Duration,
 ) -> Vec<(Option<&'o TrueGap>, Option<&'o Found>)> {
-    let here = || observed.found.iter().filter(|f| f.place.name() == place);
-    let meets = |t: &TrueGap, f: &Found| {
-        let start = t.start.max(f.gap.start.at);
-        let common = t.end.min(f.gap.end.at).since(start);
-        let shorter = t.length().min(f.gap.length());
-        t.ends == f.ends && !common.is_zero() && common * 2 >= shorter
-    };
-    let mut all = Vec::new();
-    for f in here() {
-        let fitting = observed.truth.iter().filter(|t| meets(t, f));
-        let best = fitting.max_by_key(|t| (t.cause == f.gap.cause, t.length()));
-        all.push((best, Some(f)));
-    }
-    for t in &observed.truth {
-        if !here().any(|f| meets(t, f)) {
-            all.push((Some(t), None));
-        }
-    }
-    all
+    let truth = &observed.truth;
+    let meant = meant(place, truth, &observed.found, slack);
+    let known: HashSet<usize> = meant.iter().filter_map(|(_, n)| *n).collect();
+    let found = meant.into_iter();
+    let found = found.map(|(f, n)| (n.map(|n| &truth[n]), Some(f)));
+    let missed = truth.iter().enumerate().filter(|(n, _)| !known.contains(n));
+    found.chain(missed.map(|(_, t)| (Some(t), None))).collect()
 }
 
 fn true_line(gap: &TrueGap) -> String {

@@ -26,9 +26,7 @@ pub fn advice(ledger: &Ledger) -> Vec<Advice> {
     let lost = ledger.lost().time;
     let mut all: Vec<Advice> = Vec::new();
     for (cause, sum) in ledger.by_time() {
-        if !cause.is_lost_time()
-            || sum.time.as_nanos() / LEAST_PERCENT.max(1) < lost.as_nanos() / 100
-        {
+        if !cause.is_lost_time() || sum.time < lost.mul_ratio(LEAST_PERCENT, 100) {
             continue;
         }
         let floors = ledger.floors.iter().filter(|((c, _), _)| *c == cause);
@@ -53,6 +51,10 @@ fn plain(text: &str, set: Settings) -> Remedy {
     (text.to_owned(), set)
 }
 
+const AT_ONCE: &str =
+    "acknowledge at once: the sender waits for an acknowledgement that is put off";
+
+/// What helps against a cause, whose timeouts mostly last as long as `floor`.
 fn remedies(cause: Cause, floor: Option<Duration>) -> Vec<Remedy> {
     let mut all: Vec<Remedy> = Vec::new();
     if cause.is_timeout()
@@ -87,10 +89,14 @@ fn remedies(cause: Cause, floor: Option<Duration>) -> Vec<Remedy> {
             "raise the floor of the retransmission timeout: nothing was lost, only late",
             &[("host.tcp.rto", "linux")],
         )),
-        Cause::DelayedAck | Cause::IdleRestart => all.push(plain(
-            "acknowledge at once: the sender waits for an acknowledgement that is put off",
-            &[("host.tcp.delayed_ack", "off")],
-        )),
+        Cause::DelayedAck => all.push(plain(AT_ONCE, &[("host.tcp.delayed_ack", "off")])),
+        Cause::IdleRestart => {
+            all.push(plain(AT_ONCE, &[("host.tcp.delayed_ack", "off")]));
+            all.push(plain(
+                "keep the window over idle times (tcp_slow_start_after_idle=0)",
+                &[("host.tcp.idle_restart", "keep")],
+            ));
+        }
         Cause::NagleDelayedAck => {
             all.push(plain(
                 "set TCP_NODELAY, or write what belongs together at once: Nagle's algorithm waits for a delayed acknowledgement",
@@ -106,12 +112,6 @@ fn remedies(cause: Cause, floor: Option<Duration>) -> Vec<Remedy> {
             &[("host.tcp.window_count", "bytes")],
         )),
         _ => {}
-    }
-    if cause == Cause::IdleRestart {
-        all.push(plain(
-            "keep the window over idle times (tcp_slow_start_after_idle=0)",
-            &[("host.tcp.idle_restart", "keep")],
-        ));
     }
     all
 }

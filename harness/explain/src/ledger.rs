@@ -5,6 +5,10 @@ use narrows::{Duration, Instant};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
+/// The kind of the probe that keeps the ledger of a simulated run, and its name where nobody gives
+/// one.
+pub const LEDGER: &str = "ledger";
+
 /// A number of gaps and the time in them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {

@@ -42,4 +42,4 @@ pub use connection::{Closed, Connection, Opened, Point, PointKind};
 pub use explanation::{Explanation, Input, lost_time, main_cause};
 pub use gap::{Cause, Confidence, Evidence, Gap, Side, Vantage};
 pub use half::{Counts, RttEstimate, Sighting};
-pub use ledger::{Ledger, Sum, pair};
+pub use ledger::{LEDGER, Ledger, Sum, pair};

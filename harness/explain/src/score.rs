@@ -71,23 +71,14 @@ impl Score {
         slack: Duration,
         counted: Duration,
     ) {
-        let mut by_end: BTreeMap<[SocketAddr; 2], Vec<(usize, &TrueGap)>> = BTreeMap::new();
-        for (n, gap) in truth.iter().enumerate() {
-            by_end.entry(gap.ends).or_default().push((n, gap));
-        }
         let mut explained: Vec<Option<Cause>> = vec![None; truth.len()];
-        for one in found.iter().filter(|one| one.place == place) {
-            let all = by_end.get(&one.ends).map_or(&[][..], Vec::as_slice);
-            // Of several that overlap the one of the same cause counts, or the longest common part.
-            let fitting = all.iter().filter(|(_, t)| overlap(t, &one.gap, slack));
-            let best =
-                fitting.max_by_key(|(_, t)| (same(one.gap.cause, t.cause), common(t, &one.gap)));
-            let truly = best.map(|(_, t)| t.cause);
+        for (one, best) in meant(place, truth, found, slack) {
+            let truly = best.map(|n| truth[n].cause);
             let right = truly.is_some_and(|t| same(one.gap.cause, t));
-            if let Some((n, t)) = best
-                && !explained[*n].is_some_and(|before| same(before, t.cause))
+            if let Some(n) = best
+                && !explained[n].is_some_and(|before| same(before, truth[n].cause))
             {
-                explained[*n] = Some(one.gap.cause);
+                explained[n] = Some(one.gap.cause);
             }
             let row = self.found.entry((place, one.gap.cause)).or_default();
             *row.entry(truly).or_default() += 1;
@@ -138,6 +129,32 @@ impl Score {
     pub fn precision(&self, place: Vantage, cause: Cause) -> Share {
         share(self.found.get(&(place, cause)), cause)
     }
+}
+
+/// What was found at one place, each with the number of the true gap that is meant, if there is one:
+/// of several that overlap the one of the same cause, or the one with the longest common part.
+/// `slack` is as for [`Score::add`].
+pub fn meant<'f>(
+    place: Vantage,
+    truth: &[TrueGap],
+    found: &'f [Found],
+    slack: Duration,
+) -> Vec<(&'f Found, Option<usize>)> {
+    let mut by_end: BTreeMap<[SocketAddr; 2], Vec<(usize, &TrueGap)>> = BTreeMap::new();
+    for (n, gap) in truth.iter().enumerate() {
+        by_end.entry(gap.ends).or_default().push((n, gap));
+    }
+    let of = |one: &'f Found| {
+        let all = by_end.get(&one.ends).map_or(&[][..], Vec::as_slice);
+        let fitting = all.iter().filter(|(_, t)| overlap(t, &one.gap, slack));
+        let best = fitting.max_by_key(|(_, t)| (same(one.gap.cause, t.cause), common(t, &one.gap)));
+        (one, best.map(|(n, _)| *n))
+    };
+    found
+        .iter()
+        .filter(|one| one.place == place)
+        .map(of)
+        .collect()
 }
 
 fn share(row: Option<&Row>, cause: Cause) -> Share {

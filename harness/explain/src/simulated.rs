@@ -25,7 +25,7 @@ use narrows_experiment::model::Experiment;
 use narrows_experiment::net::stats::DropReason;
 use narrows_experiment::registry::Registry;
 use narrows_experiment::run::RunError;
-use narrows_experiment::scenario::RunContext;
+use narrows_experiment::scenario::{RunContext, parallel};
 use narrows_experiment::sim::tap::{Tap, TapEvent};
 use narrows_experiment::sim::time::SimTime;
 use std::collections::BTreeMap;
@@ -63,7 +63,7 @@ impl Observed {
 }
 
 /// Where captures are taken.
-const PLACES: [Vantage; 3] = [Vantage::Sender, Vantage::Middle, Vantage::Receiver];
+pub const PLACES: [Vantage; 3] = [Vantage::Sender, Vantage::Middle, Vantage::Receiver];
 
 /// A capture: the packets of one place.
 #[derive(Debug)]
@@ -161,7 +161,7 @@ impl Tap<SimPacket> for Places {
     }
 }
 
-/// Runs `experiment` and explains it from captures alone.
+/// Runs `experiment` and explains it from captures alone, until `cancel` is set.
 ///
 /// # Errors
 /// Those of [`Experiment::run`].
@@ -169,6 +169,7 @@ pub fn observe(
     experiment: &Experiment,
     registry: &Registry,
     threshold: Threshold,
+    cancel: Option<&AtomicBool>,
 ) -> Result<Observed, RunError> {
     let told = Told::new(Truth::new(threshold));
     let mut experiment = experiment.clone();
@@ -177,8 +178,12 @@ pub fn observe(
         hosts: Vec::new(),
         middle: Place::new(),
     };
-    let (_, places) = experiment.watch(registry, RunContext::default(), places)?;
-    let truth = told.with(Truth::take);
+    let context = RunContext {
+        cancel,
+        ..RunContext::default()
+    };
+    let (_, places) = experiment.watch(registry, context, places)?;
+    let truth = told.with(|truth| truth.gaps().to_vec());
     let mut found = Vec::new();
     let addresses: Vec<_> = (0..places.hosts.len())
         .map(|n| {
@@ -221,29 +226,22 @@ pub fn score(
     cancel: &AtomicBool,
     done: impl Fn(usize) + Sync,
 ) -> Result<Score, String> {
-    let next = AtomicUsize::new(0);
     let ended = AtomicUsize::new(0);
     let total = Mutex::new((Score::default(), None));
-    std::thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
-            scope.spawn(|| {
-                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if cancel.load(Ordering::Relaxed) {
-                        break;
-                    }
-                    let score = score_of(case, registry);
-                    let mut total = total.lock().unwrap_or_else(|e| e.into_inner());
-                    match score {
-                        Ok(score) => total.0.join(&score),
-                        Err(why) => {
-                            total.1.get_or_insert(why);
-                        }
-                    }
-                    drop(total);
-                    done(ended.fetch_add(1, Ordering::Relaxed) + 1);
-                }
-            });
+    parallel::each(cases.len(), threads, |n| {
+        if cancel.load(Ordering::Relaxed) {
+            return;
         }
+        let score = score_of(&cases[n], registry);
+        let mut total = total.lock().unwrap_or_else(|e| e.into_inner());
+        match score {
+            Ok(score) => total.0.join(&score),
+            Err(why) => {
+                total.1.get_or_insert(why);
+            }
+        }
+        drop(total);
+        done(ended.fetch_add(1, Ordering::Relaxed) + 1);
     });
     let (score, failed) = total.into_inner().unwrap_or_else(|e| e.into_inner());
     failed.map_or(Ok(score), Err)
@@ -260,7 +258,8 @@ pub fn observed(case: &Case, registry: &Registry) -> Result<Observed, String> {
         floor: case.rtt,
         share_percent: 0,
     };
-    observe(&loaded.experiment, registry, threshold).map_err(|e| format!("{}: {e}", case.name))
+    observe(&loaded.experiment, registry, threshold, None)
+        .map_err(|e| format!("{}: {e}", case.name))
 }
 
 /// One run's score.

@@ -77,10 +77,9 @@ impl Truth {
         }
     }
 
-    /// The gaps until now, in the order in which they ended; what was told is forgotten.
-    pub fn take(&mut self) -> Vec<TrueGap> {
-        self.ends.clear();
-        std::mem::take(&mut self.gaps)
+    /// The gaps until now, in the order in which they ended.
+    pub fn gaps(&self) -> &[TrueGap] {
+        &self.gaps
     }
 
     /// What listens to every connection of a host, and tells `truth`.

@@ -108,7 +108,7 @@ fn transfers(folder: &Folder, record: &Record) -> Result<Transfers, FolderError>
 }
 
 /// The rows of a table, by column.
-fn rows(
+pub(crate) fn rows(
     folder: &Folder,
     record: &Record,
     table: &str,

@@ -6,13 +6,12 @@ use super::super::{Console, EXIT_INTERRUPTED, EXIT_OK, Stop};
 use narrows_experiment::file::Loaded;
 use narrows_experiment::plan::Plan;
 use narrows_experiment::registry::Registry;
+use narrows_experiment::run::RunError;
 use narrows_experiment::shipped::Shipped;
 use narrows_explain::simulated::observe;
 use narrows_explain::truth::Threshold;
 use narrows_report::explain::{beside, beside_csv};
-use narrows_report::table::Colour;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 
 /// Points that are run.
 const MOST_POINTS: usize = 24;
@@ -64,23 +63,19 @@ pub(super) fn run(
 ) -> Result<u8, Stop> {
     let located = |e| Stop::Wrong(format!("{}\n", loaded.source.locate(&e)));
     let plan = Plan::new(&loaded.experiment, registry).map_err(located)?;
-    let colour = if console.colour {
-        Colour::Ansi
-    } else {
-        Colour::Plain
-    };
+    let colour = console.colours();
     let mut numbers = String::new();
     for point in 0..plan.points().min(MOST_POINTS) {
         let experiment = plan.at(point, registry).map_err(located)?;
-        let observed =
-            observe(&experiment, registry, threshold).map_err(|e| Stop::Failed(e.to_string()))?;
+        let observed = match observe(&experiment, registry, threshold, Some(console.cancel)) {
+            Ok(observed) => observed,
+            Err(RunError::Cancelled) => return Ok(EXIT_INTERRUPTED),
+            Err(e) => return Err(Stop::Failed(e.to_string())),
+        };
         let label = plan.label(point);
         let ledgers = observed.ledgers();
         output::print(console.stdout, &beside(&label, &ledgers, colour))?;
         numbers.push_str(&beside_csv(&label, &ledgers, point == 0));
-        if console.cancel.load(Ordering::Relaxed) {
-            return Ok(EXIT_INTERRUPTED);
-        }
     }
     if plan.points() > MOST_POINTS {
         let all = plan.points();

@@ -1,27 +1,29 @@
 //! `narrows explain --simulate`: what was captured, rebuilt, and what would help it.
 
-use super::super::output::{self, OutputFile};
+use super::super::output::OutputFile;
 use super::super::run::wrong;
-use super::super::{Console, Stop};
-use narrows::Duration;
+use super::super::{EXIT_INTERRUPTED, EXIT_OK, Stop};
 use narrows_experiment::file::Loaded;
-use narrows_experiment::model::Experiment;
+use narrows_experiment::metric::Scope;
 use narrows_experiment::registry::Registry;
+use narrows_experiment::run::{RunError, RunOutcome};
 use narrows_experiment::scenario::RunContext;
 use narrows_explain::advice::advice;
 use narrows_explain::simulated::rebuilt;
 use narrows_explain::{Cause, Explanation};
+use narrows_report::points::number;
 use std::fmt::Write;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 /// Writes the experiment to `path`, runs it as it is and with each change that the gaps ask for, and
-/// prints the times of calls.
+/// gives a table of the times of calls, and the exit code.
 pub(super) fn run(
     explanation: &Explanation,
     path: &Path,
     registry: &Registry,
-    console: &mut Console<'_>,
-) -> Result<(), Stop> {
+    cancel: &AtomicBool,
+) -> Result<(String, u8), Stop> {
     let Some(text) = rebuilt(explanation) else {
         return Err(Stop::Failed(
             "no connection sent anything: there is nothing to simulate".to_owned(),
@@ -35,68 +37,54 @@ pub(super) fn run(
          {:>8}{:>12}{:>12}{:>10}  with\n",
         "calls", "median", "p99", "timeouts"
     );
-    let outcome = |experiment: &Experiment| measured(experiment, registry, console.cancel);
-    let base = outcome(&loaded.experiment)?;
     let timeouts = explanation.ledger.sum_of(Cause::is_timeout).count;
-    let note = match base.1 {
-        0 if timeouts > 0 => {
-            "The capture has timeouts and this has none: what was lost there was not lost in these queues. \
-             --set network.link.loss=1% loses packets anywhere, a smaller network.queue.limit in the queues.\n"
-        }
-        _ => "",
-    };
-    row(&mut table, base, "everything as it was");
-    for one in advice(&explanation.ledger) {
+    let mut note = "";
+    let changes = advice(&explanation.ledger);
+    let changes = changes.iter().map(|one| &one.set[..]);
+    for set in std::iter::once(&[][..]).chain(changes) {
         let mut experiment = loaded.experiment.clone();
-        for (key, value) in &one.set {
+        for (key, value) in set {
             let set = experiment.set(registry, key, value);
             set.map_err(|e| Stop::Failed(format!("{key}={value}: {e}")))?;
         }
-        let set = one
-            .set
-            .iter()
-            .map(|(key, value)| format!("--set {key}={value} "));
-        row(
-            &mut table,
-            outcome(&experiment)?,
-            set.collect::<String>().trim_end(),
+        let context = RunContext {
+            cancel: Some(cancel),
+            ..RunContext::default()
+        };
+        let run = match experiment.run(registry, context) {
+            Ok(run) => run,
+            Err(RunError::Cancelled) => {
+                table.push_str("interrupted: the others were not run\n");
+                return Ok((table, EXIT_INTERRUPTED));
+            }
+            Err(e) => return Err(Stop::Failed(e.to_string())),
+        };
+        let value = |name| value(registry, &run, name);
+        if set.is_empty() && timeouts > 0 && value("timeouts") == Some(0.0) {
+            note = "The capture has timeouts and this has none: what was lost there was not lost in these queues. \
+                    --set network.link.loss=1% loses packets anywhere, a smaller network.queue.limit in the queues.\n";
+        }
+        let time = |name| value(name).map_or_else(|| "-".to_owned(), |ns| number(ns, "ns"));
+        let count = |name| number(value(name).unwrap_or_default(), "");
+        let with: Vec<String> = set.iter().map(|(k, v)| format!("--set {k}={v}")).collect();
+        let with = match &with[..] {
+            [] => "everything as it was".to_owned(),
+            with => with.join(" "),
+        };
+        let _ = writeln!(
+            table,
+            "{:>8}{:>12}{:>12}{:>10}  {with}",
+            count("transfers"),
+            time("latency.p50"),
+            time("latency.p99"),
+            count("timeouts")
         );
     }
-    table.push_str(note);
-    output::print(console.stdout, &table)?;
-    Ok(())
+    Ok((table + note, EXIT_OK))
 }
 
-/// The times of a run's calls in order, and its timeouts.
-fn measured(
-    experiment: &Experiment,
-    registry: &Registry,
-    cancel: &std::sync::atomic::AtomicBool,
-) -> Result<(Vec<Duration>, u64), Stop> {
-    let context = RunContext {
-        cancel: Some(cancel),
-        ..RunContext::default()
-    };
-    let run = experiment.run(registry, context);
-    let run = run.map_err(|e| Stop::Failed(e.to_string()))?;
-    let mut took: Vec<Duration> = run.transfers.iter().map(|t| t.took).collect();
-    took.sort_unstable();
-    Ok((took, run.flows.iter().map(|f| f.timeouts()).sum()))
-}
-
-fn row(out: &mut String, (took, timeouts): (Vec<Duration>, u64), with: &str) {
-    let at = |percent: usize| {
-        let time = took.get((took.len() * percent).div_ceil(100).saturating_sub(1));
-        time.map_or_else(
-            || "-".to_owned(),
-            |time| format!("{:.3} ms", time.as_nanos() as f64 / 1e6),
-        )
-    };
-    let _ = writeln!(
-        out,
-        "{:>8}{:>12}{:>12}{timeouts:>10}  {with}",
-        took.len(),
-        at(50),
-        at(99)
-    );
+/// A metric of a run.
+fn value(registry: &Registry, run: &RunOutcome, name: &str) -> Option<f64> {
+    let metric = registry.metrics.get(name)?;
+    metric.of(&Scope { run, traffic: None }).map(|m| m.value())
 }

@@ -384,9 +384,7 @@ impl Snapshot {
             failed: log.all_failed(),
         }
     }
-}
 
-impl Snapshot {
     /// How many connections of a traffic were opening.
     fn opening(&self, traffic: u16) -> u64 {
         let ends = self.ends.iter().flatten();

@@ -7,13 +7,8 @@ use narrows::Duration;
 impl Tracked {
     /// There is another round-trip time.
     pub(super) fn measure(&mut self) {
-        let total = Side::BOTH
-            .into_iter()
-            .filter_map(|side| self.total(side))
-            .min();
-        if total != self.path_rtt {
-            self.path_rtt = total;
-        }
+        let both = Side::BOTH.into_iter();
+        self.path_rtt = both.filter_map(|side| self.total(side)).min();
     }
 
     /// The threshold follows the RTT.

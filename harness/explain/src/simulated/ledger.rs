@@ -1,6 +1,6 @@
 //! `ledger`: what the connections of an experiment waited for, from the truth.
 
-use crate::ledger::Sum;
+use crate::ledger::{LEDGER, Sum};
 use crate::truth::{Threshold, Truth};
 use narrows::endpoint::Tracer;
 use narrows::{Duration, Instant};
@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The kind of probe, to be registered.
 pub fn kind() -> ProbeKind {
     ProbeKind::new::<LedgerProbe>(
-        "ledger",
+        LEDGER,
         "what connections waited for, by cause, as they know it themselves",
     )
 }
@@ -66,10 +66,7 @@ impl Probe for LedgerProbe {
             floor: self.floor,
             share_percent: self.share_percent,
         });
-        Ok(vec![Box::new(Watch {
-            told: Told::new(truth),
-            began: Instant::ZERO,
-        })])
+        Ok(vec![Box::new(Watch::new(Told::new(truth)))])
     }
 }
 
@@ -86,7 +83,7 @@ impl Told {
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A probe that listens to a run, and reads nothing.
+    /// A probe that listens to a run.
     pub(super) fn probe(&self) -> NamedProbe {
         NamedProbe {
             name: "told".to_owned(),
@@ -106,39 +103,8 @@ impl Probe for Told {
     }
 
     fn place(&self, _: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
-        Ok(vec![Box::new(Listens(self.clone()))])
+        Ok(vec![Box::new(Watch::new(self.clone()))])
     }
-}
-
-#[derive(Debug)]
-struct Listens(Told);
-
-impl Instrument for Listens {
-    fn listener(&self) -> Option<Listener> {
-        Some(Rc::new(RefCell::new(self.0.clone())))
-    }
-
-    fn tracer(&self) -> Option<Tracer> {
-        Some(Truth::tracer(&self.0.0))
-    }
-
-    fn begin(&mut self, _: &mut View<'_>) {}
-
-    fn next(&self) -> Option<SimTime> {
-        None
-    }
-
-    fn look(&mut self, _: &mut View<'_>) {}
-
-    fn finish(&mut self, _: &mut View<'_>) -> Reading {
-        Reading::default()
-    }
-}
-
-#[derive(Debug)]
-struct Watch {
-    told: Told,
-    began: Instant,
 }
 
 impl PacketListener for Told {
@@ -148,6 +114,21 @@ impl PacketListener for Told {
             let (_, _, payload) = packet.parts();
             let ends = [ends.local, ends.remote];
             self.with(|truth| truth.arrived(at.to_instant(), ends, payload.len > 0));
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Watch {
+    told: Told,
+    began: Instant,
+}
+
+impl Watch {
+    fn new(told: Told) -> Self {
+        Self {
+            told,
+            began: Instant::ZERO,
         }
     }
 }
@@ -173,11 +154,12 @@ impl Instrument for Watch {
 
     fn finish(&mut self, _: &mut View<'_>) -> Reading {
         let mut sums: BTreeMap<_, Sum> = BTreeMap::new();
-        for gap in self.told.with(Truth::take) {
-            if gap.start >= self.began {
+        self.told.with(|truth| {
+            let counted = truth.gaps().iter().filter(|gap| gap.start >= self.began);
+            for gap in counted {
                 sums.entry(gap.cause).or_default().add(gap.length());
             }
-        }
+        });
         let all: u64 = sums.values().map(|sum| sum.time.as_nanos()).sum();
         let row = |(cause, sum): (crate::Cause, Sum)| {
             let time = sum.time.as_nanos();
@@ -224,8 +206,8 @@ mod tests {
             .run(&registry, RunContext::default())
             .expect("it runs");
         experiment.probes.push(NamedProbe {
-            name: "ledger".to_owned(),
-            kind: "ledger".to_owned(),
+            name: LEDGER.to_owned(),
+            kind: LEDGER.to_owned(),
             spec: Box::new(LedgerProbe::default()),
         });
         let with = experiment

@@ -2,16 +2,14 @@
 
 use super::html_table;
 use crate::chart::ink::escape;
-use crate::points;
-use narrows_experiment::results::{Folder, FolderError, cell, cells};
+use crate::{flows, points};
+use narrows_experiment::results::{Folder, FolderError, cell};
 use narrows_experiment::summary::Summary;
-use narrows_explain::Cause;
+use narrows_explain::{Cause, LEDGER};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The kind of the probe whose tables these are.
-const KIND: &str = "ledger";
 /// Points that are shown.
 const MOST_POINTS: usize = 24;
 
@@ -45,7 +43,7 @@ impl Point {
 /// Reads the ledgers of the runs.
 pub(super) fn read(summary: &Summary<'_>, folder: &Folder) -> Result<Ledgers, FolderError> {
     let plan = summary.plan();
-    let probes = plan.base().probes.iter().filter(|p| p.kind == KIND);
+    let probes = plan.base().probes.iter().filter(|p| p.kind == LEDGER);
     let tables: Vec<String> = probes.map(|p| format!("table-{}", p.name)).collect();
     let mut points = Vec::new();
     for point in (0..plan.points()).filter(|_| !tables.is_empty()) {
@@ -53,16 +51,15 @@ pub(super) fn read(summary: &Summary<'_>, folder: &Folder) -> Result<Ledgers, Fo
         let runs = summary.runs(point);
         for record in runs {
             for table in &tables {
-                for row in folder.rows(record, table)?.lines() {
-                    // point,repetition,of,cause,gaps,time_ns,share,longest_ns
-                    let row = cells(row);
-                    let number = |n: usize| row.get(n).and_then(|cell| cell.parse::<u64>().ok());
-                    let (Some(cause), Some(gaps), Some(time), Some(longest)) =
-                        (row.get(3), number(4), number(5), number(7))
+                for row in flows::rows(folder, record, table)? {
+                    let number = |name: &str| row.get(name).and_then(|cell| cell.parse().ok());
+                    let sums = [number("gaps"), number("time_ns"), number("longest_ns")];
+                    let (Some(cause), [Some(gaps), Some(time), Some(longest)]) =
+                        (row.get("cause"), sums)
                     else {
                         continue;
                     };
-                    let sums = causes.entry(cause.to_string()).or_default();
+                    let sums: &mut Sums = causes.entry(cause.clone()).or_default();
                     sums.gaps += gaps;
                     sums.time += time;
                     sums.longest = sums.longest.max(longest);

@@ -52,7 +52,7 @@ impl Report<'_> {
                 folder.write_file(&format!("{}.{end}", figure.name), &text)?;
             }
         }
-        if let Some(text) = ledger::read(self.summary, folder)?.csv(self.summary) {
+        if let Some(text) = figures.ledger.csv(self.summary) {
             folder.write_file("ledger.csv", &text)?;
         }
         folder.write_file("report.html", &self.page(&figures, Beside::Tables)?)
@@ -86,6 +86,7 @@ impl Report<'_> {
             sweep: sweep::figures(self.summary, self.registry),
             times: cdf::figures(self.summary, self.registry, self.folder)?,
             series: course::figures(self.summary, self.folder)?,
+            ledger: ledger::read(self.summary, self.folder)?,
         })
     }
 
@@ -100,11 +101,7 @@ impl Report<'_> {
         };
         let differences = differences(summary, registry);
         let mut story = sentences(summary, self.verdicts);
-        story.extend(unmeasured(summary));
-        story.extend(opening(summary));
-        story.extend(unmarked(summary, registry));
-        story.extend(collapse::collapse(summary, registry));
-        story.extend(differences.summary.clone());
+        story.extend(remarks(summary, registry, &differences));
         html::begin(o, title, &base.about, &story);
         draw(o, &figures.sweep, beside);
         numbers(o, summary, registry, beside);
@@ -116,7 +113,7 @@ impl Report<'_> {
         draw(o, &figures.times, beside);
         losses::drops(o, summary, self.folder)?;
         losses::timeouts(o, summary, registry);
-        ledger::read(summary, self.folder)?.section(o);
+        figures.ledger.section(o);
         draw(o, &figures.series, beside);
         settings(o, base, registry);
         html::again(o, self.command);
@@ -141,7 +138,7 @@ impl Report<'_> {
     }
 }
 
-/// The figures of a report, in their order.
+/// What is read from the runs of a report: its figures, in their order, and the ledgers.
 struct Figures {
     /// Metrics over what is varied.
     sweep: Vec<Figure>,
@@ -149,6 +146,8 @@ struct Figures {
     times: Vec<Figure>,
     /// What probes saw over time.
     series: Vec<Figure>,
+    /// What connections waited for.
+    ledger: ledger::Ledgers,
 }
 
 impl Figures {
@@ -417,11 +416,15 @@ pub fn counted(n: usize, noun: &str) -> String {
 /// What can be said in words of runs whose table is shown: what differs, and what was asked for and
 /// did not come.
 pub fn said(summary: &Summary<'_>, registry: &Registry) -> Vec<String> {
+    remarks(summary, registry, &differences(summary, registry))
+}
+
+fn remarks(summary: &Summary<'_>, registry: &Registry, differences: &Differences) -> Vec<String> {
     let mut all: Vec<String> = unmeasured(summary).into_iter().collect();
     all.extend(opening(summary));
     all.extend(unmarked(summary, registry));
     all.extend(collapse::collapse(summary, registry));
-    all.extend(differences(summary, registry).summary);
+    all.extend(differences.summary.clone());
     all
 }
 

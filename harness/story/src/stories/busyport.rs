@@ -7,6 +7,7 @@ use narrows_experiment::net::packet::HostId;
 use narrows_experiment::run::RunOutcome;
 use narrows_experiment::traffic::{AppSpan, Process, SpanKind};
 use narrows_report::chart::{Axis, Chart, Draw, Rule, RuleAt, Series};
+use std::collections::BTreeSet;
 
 /// The story.
 pub const STORY: Story = Story {
@@ -87,7 +88,7 @@ struct Gap {
 /// The times without a reply from the node of a stall to another, around the middle of the stall; of
 /// each node but the one that it is suspended by.
 fn gaps(run: &RunOutcome, stall: &AppSpan) -> Vec<Gap> {
-    let nodes: std::collections::BTreeSet<HostId> = run.transfers.iter().map(|t| t.to).collect();
+    let nodes: BTreeSet<HostId> = run.transfers.iter().map(|t| t.to).collect();
     let middle = stall.began.as_nanos() as f64 + length(run, stall) / 2.0;
     let others = nodes
         .into_iter()
@@ -126,9 +127,11 @@ fn phenomenon(played: &Played) -> Told<String> {
     let waits: Vec<f64> = waits.map(|gap| gap.length).collect();
     let stall = median(&lengths).ok_or_else(|| missing("suspended server"))?;
     let wait = median(&waits).ok_or_else(|| missing("node that waits"))? / 1e6;
+    let servers: BTreeSet<HostId> = stalls.iter().map(|stall| stall.host).collect();
     Ok(format!(
-        "{} of 12 servers were suspended by the port to h1, for {stall:.0} ms; nodes whose links \
-         were idle waited {wait:.0} ms for each of them.",
+        "{} of 12 servers were suspended by the port to h1, {} times and for {stall:.0} ms in the \
+         median; nodes whose links were idle waited {wait:.0} ms for each.",
+        servers.len(),
         stalls.len()
     ))
 }

@@ -215,13 +215,15 @@ impl Graph {
         } else {
             (pattern.split_once("->").unwrap_or((pattern, "*")), false)
         };
-        let here = self.marked(from).map_err(|e| match e {
+        let here = self.marked(from).map_err(|e| match &e {
             // `s0-h0` may be a port rather than a node.
-            TopologyError::Unknown { near: None, .. } => match self.unknown_port(pattern) {
+            TopologyError::Unknown {
+                near: None, name, ..
+            } if name == pattern => match self.unknown_port(pattern) {
                 TopologyError::Unknown { near: None, .. } => e,
                 port => port,
             },
-            e => e,
+            _ => e,
         })?;
         let there = self.marked(to)?;
         let is = |set: &[bool], node| set[self.place(node)];

@@ -300,6 +300,10 @@ fn patterns_stand_for_nodes_and_ports() {
         "no host, switch, group or tier 'leef'; did you mean 'leaf'?"
     );
     assert_eq!(error("h0..leaf1"), "no host 'leaf1'");
+    assert_eq!(
+        error("leaf1-h7"),
+        "no port 'leaf1-h7'; did you mean 'leaf1->h7'?"
+    );
 }
 
 #[test]
