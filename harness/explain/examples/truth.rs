@@ -59,11 +59,11 @@ fn main() -> Result<(), String> {
 }
 
 /// What was found with what was true beside it, and what was true and not found.
-fn confused<'o>(
-    observed: &'o Observed,
+fn confused(
+    observed: &Observed,
     place: Vantage,
     slack: Duration,
-) -> Vec<(Option<&'o TrueGap>, Option<&'o Found>)> {
+) -> Vec<(Option<&TrueGap>, Option<&Found>)> {
     let truth = &observed.truth;
     let meant = meant(place, truth, &observed.found, slack);
     let known: HashSet<usize> = meant.iter().filter_map(|(_, n)| *n).collect();
