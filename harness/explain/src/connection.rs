@@ -1,18 +1,20 @@
 //! A connection under observation: both directions, the gaps of each, and what is still to be seen
 //! before a gap has its cause.
 
+mod gaps;
 mod path;
 mod pending;
 mod record;
 
 pub use record::{Closed, Connection, Opened, Point, PointKind};
 
-use crate::classify::{Aftermath, Ended, Facts, classify, is_usual};
-use crate::gap::{Cause, Evidence, Gap, Side};
+use crate::classify::{Aftermath, Ended};
+use crate::gap::{Cause, Gap, Side};
 use crate::half::{Data, Half, Sighting};
 use crate::segment::Segment;
+use gaps::Settled;
+use narrows::Duration;
 use narrows::wire::{Ecn, Flags, Seq};
-use narrows::{ByteCount, Duration};
 use pending::{Pending, Wait};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -354,7 +356,7 @@ impl Tracked {
                 {
                     facts.ended = if waited { Ended::New } else { Ended::Wrote };
                     facts.full = segment.len >= u32::from(self.half[k].mss());
-                    if self.settle(side, start, now, &facts, out) {
+                    if self.settle(side, start, now, &facts, out) == Settled::Gap {
                         self.half[k].heard = Some(now);
                     }
                 }
@@ -463,135 +465,6 @@ impl Tracked {
         if segment.len > 0 && !matches!(data, Data::Probe) {
             self.last_data = Some(now);
         }
-    }
-
-    /// What is known of `side`'s flight while it waits since `start`.
-    fn facts(&self, side: Side, now: Sighting, start: Sighting) -> Facts {
-        let k = side.index();
-        let half = &self.half[k];
-        let mss = half.mss();
-        let (mut packets, mut small, mut sends) = (0_u32, 0_u32, 0);
-        for sent in half
-            .sent
-            .iter()
-            .filter(|sent| !sent.sacked && sent.sends > 0)
-        {
-            packets = packets.saturating_add(sent.packets.into());
-            small += u32::from(sent.end - sent.start < mss.into());
-            sends = sends.max(sent.sends);
-        }
-        let window = half.window.map(ByteCount::new);
-        let length = now.at.since(start.at);
-        let after_idle = self.idle[k]
-            .filter(|(_, since)| *since <= packets.max(1))
-            .map(|(idle, _)| idle);
-        let (alike_to, alike) = self.alike[k];
-        let alike = if alike_to.abs_diff(length) <= length / 4 {
-            alike
-        } else {
-            0
-        };
-        Facts {
-            length,
-            timer: length,
-            ended: Ended::Wrote,
-            evidence: Evidence {
-                flight: ByteCount::new(half.flight().saturating_sub(half.sacked)),
-                packets,
-                small,
-                rtt: self.path_rtt.or(half.rtt.min),
-                timeout: half
-                    .rtt
-                    .timeout()
-                    .map(|timeout| timeout + half.turn.unwrap_or_default()),
-                floor: None,
-                sends,
-                earlier: None,
-                window,
-                after_idle,
-                released: None,
-            },
-            vantage: self.vantage(side),
-            mss: mss.into(),
-            heard: half.sacked > 0 || half.dup_acks > 0,
-            dup_acks: half.dup_acks,
-            timeouts: half.timeouts,
-            aftermath: Aftermath::None,
-            more: false,
-            limited: half.limited_until > half.una,
-            sack: self.sack.iter().all(|sack| *sack != Some(false)),
-            missing: false,
-            too_large: false,
-            closed: half.closed.is_some(),
-            probed: half.probed.is_some(),
-            released_largest: 0,
-            full: false,
-            smoothed: half
-                .rtt
-                .smoothed
-                .map(|smoothed| smoothed + half.turn.unwrap_or_default()),
-            alike,
-        }
-    }
-
-    fn conclude(&mut self, side: Side, out: &mut VecDeque<Gap>) {
-        let Some(pending) = self.pending[side.index()].take() else {
-            return;
-        };
-        // Who has nothing more to send was not held up by the acknowledgement.
-        if let Wait::Release { whole: true, .. } = pending.wait
-            && pending.facts.evidence.released.is_none()
-        {
-            return;
-        }
-        self.settle(side, pending.start, pending.end, &pending.facts, out);
-    }
-
-    /// A gap has its cause; whether it is one.
-    fn settle(
-        &mut self,
-        side: Side,
-        start: Sighting,
-        end: Sighting,
-        facts: &Facts,
-        out: &mut VecDeque<Gap>,
-    ) -> bool {
-        let (cause, confidence, floor) = classify(facts);
-        if is_usual(facts, cause) {
-            return false;
-        }
-        let k = side.index();
-        if matches!(facts.ended, Ended::Ack) {
-            let (before, n) = self.alike[k];
-            let alike = before.abs_diff(facts.length) <= facts.length / 4;
-            self.alike[k] = (facts.length, if alike { n.saturating_add(1) } else { 1 });
-        }
-        let waits = match facts.ended {
-            Ended::Answer => side.other(),
-            _ => side,
-        };
-        let evidence = Evidence {
-            floor,
-            ..facts.evidence
-        };
-        let gap = Gap {
-            connection: self.id,
-            side: waits,
-            start,
-            end,
-            cause,
-            confidence,
-            evidence,
-        };
-        match self.lost.iter_mut().find(|(c, ..)| *c == cause) {
-            Some((_, count, sum)) => {
-                *count += 1;
-                *sum += gap.length();
-            }
-            None => self.lost.push((cause, 1, gap.length())),
-        }
-        out.push_back(gap);
-        true
     }
 
     fn point(&mut self, now: Sighting, side: Side, kind: PointKind, from: u64, to: u64) {

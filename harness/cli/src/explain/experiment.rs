@@ -7,7 +7,6 @@ use narrows_experiment::file::Loaded;
 use narrows_experiment::plan::Plan;
 use narrows_experiment::registry::Registry;
 use narrows_experiment::run::RunError;
-use narrows_experiment::shipped::Shipped;
 use narrows_explain::simulated::observe;
 use narrows_explain::truth::Threshold;
 use narrows_report::explain::{beside, beside_csv};
@@ -19,10 +18,12 @@ const MOST_POINTS: usize = 24;
 /// The experiment that the only one of `files` names: by its file, by name, or by results of it;
 /// `None` if they are captures.
 pub(super) fn named(files: &[PathBuf], registry: &Registry) -> Result<Option<Loaded>, Stop> {
+    // What is no file and has a plain name is meant to be one that ships.
+    let is_name = |name: &str| name != "-" && !name.contains(['.', '/']);
     let is_experiment = |path: &Path| {
         path.is_dir()
             || path.extension().is_some_and(|end| end == "toml")
-            || (!path.exists() && path.to_str().is_some_and(|name| Shipped::get(name).is_ok()))
+            || (!path.exists() && path.to_str().is_some_and(is_name))
     };
     let Some(path) = files.iter().find(|path| is_experiment(path)) else {
         return Ok(None);

@@ -125,6 +125,20 @@ impl Tracked {
         }));
     }
 
+    /// The gap of `side` that is pending has its cause.
+    pub(super) fn conclude(&mut self, side: Side, out: &mut VecDeque<Gap>) {
+        let Some(pending) = self.pending[side.index()].take() else {
+            return;
+        };
+        // Who has nothing more to send was not held up by the acknowledgement.
+        if let Wait::Release { whole: true, .. } = pending.wait
+            && pending.facts.evidence.released.is_none()
+        {
+            return;
+        }
+        self.settle(side, pending.start, pending.end, &pending.facts, out);
+    }
+
     /// Gaps that need wait no longer have their cause.
     pub(super) fn expire(&mut self, now: Sighting, out: &mut VecDeque<Gap>) {
         for side in Side::BOTH {

@@ -2,6 +2,7 @@
 //!
 //! Knows nothing of hosts but their number; [`crate::sim::World`] drives it.
 
+mod arrival;
 mod change;
 mod in_turn;
 mod pause;
@@ -17,11 +18,10 @@ use crate::sim::slab::{Hop, NIL, Slab};
 use crate::sim::tap::{Tap, TapEvent};
 use crate::sim::time::SimTime;
 
-use super::buffer::{Pool, PoolVerdict};
-use super::discipline::tail::TailVerdict;
+use super::buffer::Pool;
 use super::nic::NicRoom;
 use super::nic::receive::Receiver;
-use super::packet::{HostId, Packet, PortId};
+use super::packet::{HostId, Packet};
 use super::port::{NO_POOL, Node, Port};
 use super::routes::Fabric;
 use super::stats::DropReason;
@@ -448,178 +448,6 @@ impl<P: Packet> Network<P> {
             rank,
             id: HELD | i,
         });
-    }
-
-    /// The packet in slot `i` arrives from port `from`'s link at the queue of switch port `at`.
-    #[inline]
-    fn enqueue<T: Tap<P>>(&mut self, now: SimTime, (from, at): (u32, u32), i: u32, tap: &mut T) {
-        let port = &mut self.ports[at as usize];
-        if !port.is_plain() {
-            return self.enqueue_rare(now, (from, at), i, tap);
-        }
-        port.settle(now, &self.slab);
-        let len = port.buffer_len(self.slab.hop(i).l3_len);
-        let depth = port.depth(&self.slab);
-        if !port.admits(depth, len) {
-            return self.discard(now, at, i, DropReason::Full, tap);
-        }
-        let ecn_capable = self.slab.hop(i).ecn_capable;
-        let marked = match port.at_step(depth, ecn_capable) {
-            TailVerdict::Pass => false,
-            TailVerdict::Drop => return self.discard(now, at, i, DropReason::Early, tap),
-            TailVerdict::Mark => self.mark(at, i),
-        };
-        let departs = self.push(now, at, i, len);
-        if T::ACTIVE {
-            let event = TapEvent::PortQueued {
-                port: PortId(at),
-                marked,
-                trimmed: false,
-                departs,
-            };
-            tap.event(now, event, self.slab.body(i));
-        }
-    }
-
-    /// Port `at` marks the packet in slot `i`: true.
-    fn mark(&mut self, at: u32, i: u32) -> bool {
-        self.ports[at as usize].stats.marks += 1;
-        self.slab.body_mut(i).mark_ce();
-        true
-    }
-
-    /// The same where the port is more than plain.
-    #[inline(never)]
-    fn enqueue_rare<T: Tap<P>>(
-        &mut self,
-        now: SimTime,
-        (from, at): (u32, u32),
-        i: u32,
-        tap: &mut T,
-    ) {
-        if self.ports[at as usize].decides_in_turn() {
-            return self.enqueue_in_turn(now, (from, at), i, tap);
-        }
-        let hop = *self.slab.hop(i);
-        let pool = self.ports[at as usize].pool;
-        if pool == NO_POOL {
-            self.ports[at as usize].settle(now, &self.slab);
-        } else {
-            self.settle_pool(pool, now);
-        }
-        let port = &mut self.ports[at as usize];
-        let len = port.buffer_len(hop.l3_len);
-        let depth = port.depth(&self.slab);
-        if !port.admits(depth, len) {
-            return self.discard(now, at, i, DropReason::Full, tap);
-        }
-        if pool != NO_POOL
-            && let Some(pool) = self.pools.get(pool as usize)
-        {
-            match pool.verdict(port.held().bytes, len) {
-                PoolVerdict::Admit => {}
-                PoolVerdict::OverThreshold => {
-                    return self.discard(now, at, i, DropReason::OverThreshold, tap);
-                }
-                PoolVerdict::Exhausted => {
-                    return self.discard(now, at, i, DropReason::PoolExhausted, tap);
-                }
-            }
-        }
-        let idle_since = port.idle_since();
-        let verdict = match port.tail_rule_mut() {
-            None => TailVerdict::Pass,
-            Some(rule) => rule.on_arrival(now, depth, idle_since, hop.ecn_capable),
-        };
-        let marked = match verdict {
-            TailVerdict::Pass => false,
-            TailVerdict::Drop => return self.discard(now, at, i, DropReason::Early, tap),
-            TailVerdict::Mark => self.mark(at, i),
-        };
-        let departs = self.push(now, at, i, len);
-        if pool != NO_POOL
-            && let Some(pool) = self.pools.get_mut(pool as usize)
-        {
-            let port = &mut self.ports[at as usize];
-            pool.take(port.held().bytes - u64::from(len), len);
-            if !port.pool_knows {
-                port.pool_knows = true;
-                pool.departures.push(Reverse((departs, at)));
-            }
-        }
-        if T::ACTIVE {
-            tap.event(
-                now,
-                TapEvent::PortQueued {
-                    port: PortId(at),
-                    marked,
-                    trimmed: false,
-                    departs,
-                },
-                self.slab.body(i),
-            );
-        }
-    }
-
-    /// Puts slot `i` into a port that admits it; returns when its last bit leaves.
-    #[inline(always)]
-    fn push(&mut self, now: SimTime, at: u32, i: u32, len: u32) -> SimTime {
-        let port = &mut self.ports[at as usize];
-        let (departs, arrives) = port.push(now, i, len, &mut self.slab);
-        if let Some(time) = arrives {
-            self.first_on_link(at, i, time);
-        }
-        departs
-    }
-
-    /// The packet in slot `i` is the first on port `at`'s link and arrives at `time`.
-    #[inline(always)]
-    fn first_on_link(&mut self, at: u32, i: u32, time: SimTime) {
-        let port = &self.ports[at as usize];
-        let rank = port.head_rank(&self.slab);
-        self.events.push(Event { time, rank, id: at });
-        if self.looks_ahead {
-            let to = port.to;
-            self.expect(to, i);
-        }
-    }
-
-    #[cold]
-    fn discard<T: Tap<P>>(
-        &mut self,
-        now: SimTime,
-        at: u32,
-        i: u32,
-        reason: DropReason,
-        tap: &mut T,
-    ) {
-        let port = &mut self.ports[at as usize];
-        let len = port.buffer_len(self.slab.hop(i).l3_len);
-        port.stats.count_drop(reason, len);
-        self.forget(now, at, i, reason, tap);
-    }
-
-    /// The packet in slot `i`, which port `at` has dropped and counted, is gone.
-    fn forget<T: Tap<P>>(
-        &mut self,
-        now: SimTime,
-        at: u32,
-        i: u32,
-        reason: DropReason,
-        tap: &mut T,
-    ) {
-        self.totals.dropped += 1;
-        if T::ACTIVE {
-            tap.event(
-                now,
-                TapEvent::Dropped {
-                    port: PortId(at),
-                    reason,
-                },
-                self.slab.body(i),
-            );
-        }
-        self.slab.free(i);
     }
 
     /// The packet in slot `i` is now the next one of a link to `to`: asks for what its arrival
