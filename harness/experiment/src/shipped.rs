@@ -28,6 +28,7 @@ pub const ALL: &[Shipped] = shipped![
     "enobufs",
     "fast08",
     "flows",
+    "gro-marks",
     "incast",
     "leaf-spine",
     "link-failure",

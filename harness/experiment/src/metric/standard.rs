@@ -278,6 +278,18 @@ pub(super) fn all() -> Vec<Metric> {
             "Of those, packets for which there was no buffer, where NICs may have none (tx_buffers, refuse).",
             |s| {
                 let all = s.run.hosts.iter().filter_map(|host| host.without_buffer);
+                let all = all.map(|refused| refused.sends);
+                all.reduce(|a, b| a + b).map(Measured::Count)
+            },
+        )
+        .of_run(),
+        Metric::new(
+            ("refused.in_a_row", "refused in a row", ""),
+            Lower,
+            "Of those, packets that were offered next after another one that was refused: whether to try again helps.",
+            |s| {
+                let all = s.run.hosts.iter().filter_map(|host| host.without_buffer);
+                let all = all.map(|refused| refused.in_a_row);
                 all.reduce(|a, b| a + b).map(Measured::Count)
             },
         )

@@ -28,6 +28,10 @@ pub struct Link {
     pub corrupt: Share,
     /// Packets delivered twice.
     pub duplicate: Share,
+    /// ECN-capable packets marked, whatever waits.
+    pub mark: Share,
+    /// Every n-th ECN-capable packet is marked; not together with `mark`.
+    pub mark_each: Option<u64>,
     /// Packets held back.
     pub reorder: Share,
     /// For how long those are.
@@ -76,6 +80,8 @@ impl Default for Link {
             lose_each: None,
             corrupt: Share(0),
             duplicate: Share(0),
+            mark: Share(0),
+            mark_each: None,
             reorder: Share(0),
             hold: Hold {
                 least: hold,
@@ -98,6 +104,10 @@ impl Knobs for Link {
         knob! { corrupt: "corrupt", "corruption", Kind::Share,
         "Packets that the link damages, so that the receiver's checksum fails." },
         knob! { duplicate: "duplicate", "duplication", Kind::Share, "Packets that the link delivers twice." },
+        knob! { mark: "mark", "marks on links", Kind::Share,
+        "Packets that the link marks with Congestion Experienced whatever waits, each independently, of those that are ECN-capable; ports do not count them.", "RFC 3168" },
+        knob! { mark_each: "mark_each", "regular marks", Kind::Or("off", &Kind::Whole { least: 1, most: u64::MAX }),
+        "Every n-th packet is marked so; not together with mark." },
         knob! { reorder: "reorder", "reordering", Kind::Share,
         "Packets that the link holds back, so that later ones may overtake them." },
         knob! { hold: "hold", "hold", Kind::Time { least: 0, most: 10_000_000_000 },
@@ -106,11 +116,13 @@ impl Knobs for Link {
 }
 
 /// The keys of what goes wrong on a link.
-pub(crate) const IMPAIRMENTS: [&str; 6] = [
+pub(crate) const IMPAIRMENTS: [&str; 8] = [
     "loss",
     "lose_each",
     "corrupt",
     "duplicate",
+    "mark",
+    "mark_each",
     "reorder",
     "hold",
 ];
@@ -124,6 +136,10 @@ impl Link {
         if self.lose_each.is_some() && self.loss != Share(0) {
             let why = "packets are lost at random already (loss): give one or the other";
             return Err(("lose_each", why.to_owned()));
+        }
+        if self.mark_each.is_some() && self.mark != Share(0) {
+            let why = "packets are marked at random already (mark): give one or the other";
+            return Err(("mark_each", why.to_owned()));
         }
         Ok(())
     }
@@ -146,6 +162,7 @@ impl Link {
             loss: self.lose_each.map_or(when(self.loss), When::EachNth),
             corrupt: when(self.corrupt),
             duplicate: when(self.duplicate),
+            mark: self.mark_each.map_or(when(self.mark), When::EachNth),
             reorder: when(self.reorder),
             reorder_min: SimTime::from_duration(self.hold.least),
             reorder_max: SimTime::from_duration(self.hold.most),

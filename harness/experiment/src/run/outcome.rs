@@ -1,6 +1,6 @@
 //! What a run gave.
 
-use crate::net::nic::HostStats;
+use crate::net::nic::{HostStats, WithoutBuffer};
 use crate::net::pause::PauseStats;
 use crate::net::stats::DropReason;
 use crate::probe::Reading;
@@ -113,7 +113,7 @@ pub struct HostOutcome {
     /// Packets that a link had damaged: its checksums dropped them.
     pub damaged: u64,
     /// Sends that its NIC refused for want of a buffer; `None` if there are always enough.
-    pub without_buffer: Option<u64>,
+    pub without_buffer: Option<WithoutBuffer>,
     /// What its receive side and processor did; `None` if it takes each packet as it arrives.
     pub work: Option<HostStats>,
 }

@@ -8,7 +8,7 @@ use crate::model::{Clock, Experiment};
 use crate::net::buffer::Depth;
 use crate::net::graph::{Graph, NodeId};
 use crate::net::link::Framing;
-use crate::net::nic::HostStats;
+use crate::net::nic::{HostStats, WithoutBuffer};
 use crate::net::packet::{HostId, PortId};
 use crate::net::pause::PauseStats;
 use crate::net::stats::{DropReason, PortStats};
@@ -59,7 +59,7 @@ struct Snapshot {
 struct OfHost {
     handshake_timeouts: u64,
     damaged: u64,
-    without_buffer: Option<u64>,
+    without_buffer: Option<WithoutBuffer>,
     work: Option<HostStats>,
 }
 
@@ -227,7 +227,7 @@ impl<'a> Watch<'a> {
                     name: self.graph.node_name(node).to_owned(),
                     handshake_timeouts: is.handshake_timeouts - was.handshake_timeouts,
                     damaged: is.damaged - was.damaged,
-                    without_buffer: refused.map(|(is, was)| is - was),
+                    without_buffer: refused.map(|(is, was)| is.since(&was)),
                     work: work.map(|(is, was)| is.since(&was)),
                 })
             }

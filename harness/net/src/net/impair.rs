@@ -1,9 +1,9 @@
-//! Links that lose, delay, repeat or damage packets.
+//! Links that lose, delay, repeat, damage or mark packets.
 //!
 //! Acts on packets as they reach the far end of a link, so an impaired packet has taken its
 //! time on the wire. Each kind draws from its own stream, once for every packet whatever the
 //! others decide, so that switching one on does not change another. Order: a lost packet is
-//! gone; otherwise it is corrupted, then duplicated, then held back (the copy is not).
+//! gone; otherwise it is corrupted, then marked, then duplicated, then held back (the copy is not).
 //!
 //! A packet that is held back reaches the node later by the extra delay and may be overtaken.
 //! Leaves out: bursts of losses other than scripted ones, errors that depend on length.
@@ -45,6 +45,8 @@ pub struct ImpairSpec {
     pub corrupt: When,
     /// Packets that arrive twice.
     pub duplicate: When,
+    /// ECN-capable packets that are marked with Congestion Experienced, whatever waits.
+    pub mark: When,
     /// Packets that are held back.
     pub reorder: When,
     /// The least extra delay of those.
@@ -56,9 +58,16 @@ pub struct ImpairSpec {
 impl ImpairSpec {
     /// Whether it does nothing.
     pub fn is_clean(&self) -> bool {
-        [&self.loss, &self.corrupt, &self.duplicate, &self.reorder]
-            .iter()
-            .all(|w| **w == When::Never)
+        let Self {
+            loss,
+            corrupt,
+            duplicate,
+            mark,
+            reorder,
+            ..
+        } = self;
+        let all = [loss, corrupt, duplicate, mark, reorder];
+        all.iter().all(|when| **when == When::Never)
     }
 }
 
@@ -69,6 +78,7 @@ pub(crate) struct Fate {
     /// Noise to damage it with.
     pub(crate) corrupt: Option<u64>,
     pub(crate) duplicate: bool,
+    pub(crate) marked: bool,
     /// Extra delay.
     pub(crate) hold: Option<SimTime>,
 }
@@ -106,6 +116,7 @@ pub(crate) struct Impairments {
     loss: Kind,
     corrupt: Kind,
     duplicate: Kind,
+    mark: Kind,
     reorder: Kind,
     hold_min: SimTime,
     hold_max: SimTime,
@@ -127,6 +138,7 @@ impl Impairments {
             loss: Kind::new(&spec.loss, seed, Component::Loss, link),
             corrupt: Kind::new(&spec.corrupt, seed, Component::Corrupt, link),
             duplicate: Kind::new(&spec.duplicate, seed, Component::Duplicate, link),
+            mark: Kind::new(&spec.mark, seed, Component::Mark, link),
             reorder: Kind::new(&spec.reorder, seed, Component::Reorder, link),
             hold_min: spec.reorder_min,
             hold_max: spec.reorder_max,
@@ -139,6 +151,7 @@ impl Impairments {
         self.loss.when = spec.loss.in_order();
         self.corrupt.when = spec.corrupt.in_order();
         self.duplicate.when = spec.duplicate.in_order();
+        self.mark.when = spec.mark.in_order();
         self.reorder.when = spec.reorder.in_order();
         self.hold_min = spec.reorder_min;
         self.hold_max = spec.reorder_max;
@@ -156,6 +169,7 @@ impl Impairments {
                 .strikes(n)
                 .then(|| self.corrupt.stream.next_u64()),
             duplicate: self.duplicate.strikes(n),
+            marked: self.mark.strikes(n),
             hold: self
                 .reorder
                 .strikes(n)
@@ -178,6 +192,7 @@ mod tests {
         let spec = ImpairSpec {
             loss: When::Packets(vec![4, 2]),
             duplicate: When::Packets(vec![1]),
+            mark: When::EachNth(2),
             reorder: When::EachNth(2),
             ..ImpairSpec::default()
         };
@@ -190,6 +205,7 @@ mod tests {
         );
         assert_eq!(f.iter().filter(|f| f.duplicate).count(), 1);
         assert!(f[0].duplicate);
+        assert!(f.iter().zip(&held).all(|(f, held)| f.marked == *held));
     }
 
     #[test]
@@ -202,6 +218,7 @@ mod tests {
         let all = ImpairSpec {
             corrupt: p.clone(),
             duplicate: p.clone(),
+            mark: p.clone(),
             reorder: p.clone(),
             reorder_min: SimTime::from_nanos(10),
             reorder_max: SimTime::from_nanos(20),
@@ -214,6 +231,7 @@ mod tests {
         let ends = (SimTime::from_nanos(10), SimTime::from_nanos(20));
         assert!(held.iter().all(|h| *h >= ends.0 && *h <= ends.1));
         assert!(b.iter().any(|f| f.lost != f.duplicate));
+        assert!(b.iter().any(|f| f.marked != f.duplicate));
     }
 
     #[test]

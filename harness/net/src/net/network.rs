@@ -422,6 +422,9 @@ impl<P: Packet> Network<P> {
             port.stats.corrupted += 1;
             self.slab.body_mut(i).corrupt(noise);
         }
+        if fate.marked && self.slab.body(i).is_ecn_capable() {
+            self.slab.body_mut(i).mark_ce();
+        }
         if fate.duplicate && !self.slab.is_full() {
             let copy = self.slab.body(i).clone();
             port.stats.duplicated += 1;

@@ -43,6 +43,8 @@ pub enum Component {
     Path = 13,
     /// Moments without a buffer at a NIC.
     Buffers = 14,
+    /// Marks on a link.
+    Mark = 15,
 }
 
 /// The random stream of one component.

@@ -431,6 +431,7 @@ fn a_seed_gives_one_log() {
             loss: some(2),
             corrupt: some(1),
             duplicate: some(3),
+            mark: some(4),
             reorder: some(5),
             reorder_min: SimTime::from_micros(1),
             reorder_max: SimTime::from_micros(90),
@@ -910,6 +911,7 @@ prop_compose! {
         a.up = a.up.with_framing(framing);
         a.up.impair = ImpairSpec {
             loss, corrupt, duplicate, reorder,
+            mark: When::EachNth(3),
             reorder_min: SimTime::ZERO,
             reorder_max: SimTime::from_micros(100),
         };

@@ -58,6 +58,15 @@ pub const STORY: Story = Story {
             ],
         ),
         Table::points(
+            "No remedy, at 300 Mb/s: a limit of 800 Mb/s at each sender, exact and at ticks",
+            "sender-limit",
+            &[
+                Column::new("goodput", "goodput"),
+                Column::new("drops/s", "drops_per_s"),
+                Column::new("p99", "latency.p99"),
+            ],
+        ),
+        Table::points(
             "What matters little, at 300 Mb/s: the NIC's queue",
             "tx-queue",
             &[Column::new("drops/s", "drops_per_s")],
@@ -410,6 +419,36 @@ const ROWS: &[Row] = &[
         ]))
     })
     .because("drops are counted in packets, and with an MTU of 9000 a reply of 10 kB is two in place of seven: 3.5 times fewer for the same bytes, and p99 is no better"),
+    Row::new("M32", |played| {
+        let scene = played.scene("sender-limit")?;
+        let of = |burst: &str, tick: &str, metric: &str| {
+            let at = [
+                ("host.nic.shaper_burst", burst),
+                ("host.nic.shaper_tick", tick),
+            ];
+            scene.value(&at, metric)
+        };
+        let free = played.scene("tx-queue")?;
+        let free = free.value(&[("host.nic.tx_queue", "1000p")], "drops_per_s")?;
+        let exact = of("3kB", "0s", "drops_per_s")? / free * 100.0;
+        let jiffy = of("1MB", "10ms", "drops_per_s")? / free * 100.0;
+        let small = of("3kB", "10ms", "goodput")? / of("3kB", "0s", "goodput")? * 100.0;
+        Ok(Finding::all([
+            Finding::between(
+                "percent of the drops that are left with a limit of 800 Mb/s, exact",
+                exact,
+                (80.0, 100.0),
+                "",
+            ),
+            Finding::at_least("with a tick of 10 ms and its burst of 1 MB", jiffy, exact, ""),
+            Finding::at_most(
+                "percent of the goodput with that tick and a small burst",
+                small,
+                50.0,
+                "",
+            ),
+        ]))
+    }),
     Row::new("M34", |played| {
         let slow = drop_shares(
             played,

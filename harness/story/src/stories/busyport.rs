@@ -18,6 +18,29 @@ pub const STORY: Story = Story {
         Scene::new("mesh", "busy-port")
             .with(&[("limit", "128KiB")])
             .keeping_outcomes(),
+        Scene::new("refill", "two-senders")
+            .with(&[
+                ("host.tcp.congestion", "cubic"),
+                ("host.tcp.rto", "linux"),
+                ("host.tcp.loss_detection", "rack-notlp"),
+                ("network.queue.limit", "64KiB"),
+                ("change.0.what", "set"),
+                ("change.0.on", "s0->h0"),
+                ("change.0.link.loss", "100%"),
+                ("change.0.at", "500ms"),
+                ("change.0.for", "20ms"),
+                ("probe.rate.kind", "rate"),
+                ("probe.rate.on", "s0->h0"),
+                ("probe.rate.every", "5ms"),
+                ("probe.drops.kind", "rate"),
+                ("probe.drops.on", "s0->h0"),
+                ("probe.drops.counter", "drops"),
+                ("probe.drops.every", "5ms"),
+                ("run.warm_up", "0s"),
+                ("run.duration", "1500ms"),
+                ("run.repetitions", "1"),
+            ])
+            .keeping_outcomes(),
     ],
     tables: &[Table::points(
         "What writers do at a busy port, and from when it is busy",
@@ -33,6 +56,7 @@ pub const STORY: Story = Story {
     )],
     phenomenon,
     rows: &[
+        Row::new("M22", a_refill_takes_a_fraction_of_a_second),
         Row::new("M23", other_connections_are_well),
         Row::new("M24", writers_are_suspended_and_it_is_told),
         Row::new("M25", idle_links_wait_as_long),
@@ -134,6 +158,47 @@ fn phenomenon(played: &Played) -> Told<String> {
         servers.len(),
         stalls.len()
     ))
+}
+
+/// Of the polls of a probe: when in ns, and the reading.
+fn polls(run: &RunOutcome, probe: &str) -> Told<Vec<(f64, f64)>> {
+    let reading = run.readings.iter().find(|(name, _)| name == probe);
+    let series = reading.and_then(|(_, reading)| reading.series.as_ref());
+    let series = series.ok_or_else(|| missing(&format!("poll of {probe}")))?;
+    let rows = series.rows.iter();
+    let rows = rows.filter_map(|row| Some((row.first().copied()??, row.get(1).copied()??)));
+    Ok(rows.collect())
+}
+
+fn a_refill_takes_a_fraction_of_a_second(played: &Played) -> Told<Finding> {
+    let runs = played.scene("refill")?.outcomes(&[])?;
+    let run = *runs.first().ok_or_else(|| missing("run"))?;
+    let (lost, back) = (500e6, 520e6);
+    let rates = polls(run, "rate")?;
+    let after = |from: f64, least: f64| {
+        let polls = rates.iter().filter(|(at, _)| *at > from);
+        polls.copied().find(|(_, rate)| *rate >= least)
+    };
+    // From the first poll with anything in it to the first one above nine tenths of the line.
+    let (begins, _) = after(back, 1e6).ok_or_else(|| missing("packet after the loss"))?;
+    let (full, _) = after(back, 0.9e9).ok_or_else(|| missing("full line after the loss"))?;
+    let drops = polls(run, "drops")?;
+    let again = drops.iter().filter(|(at, n)| *at > back && *n > 0.0);
+    Ok(Finding::all([
+        Finding::between(
+            "after everything was lost for 20 ms the line is nine tenths full in",
+            full - lost,
+            (100e6, 1e9),
+            "ns",
+        ),
+        Finding::at_most("of that without the timeout", full - begins, 100e6, "ns"),
+        Finding::at_least(
+            "polls of 5 ms with new drops, a second on",
+            again.count() as f64,
+            1.0,
+            "",
+        ),
+    ]))
 }
 
 fn other_connections_are_well(played: &Played) -> Told<Finding> {

@@ -28,13 +28,28 @@ pub const STORY: Story = Story {
             ("run.duration", "600ms"),
             ("run.warm_up", "300ms"),
         ]),
-        Scene::new("moments", "enobufs").with(&[
+        Scene::new("moments", "enobufs")
+            .with(&[
+                ("answer", "reset"),
+                ("toggle", "100s"),
+                ("buffers", "off"),
+                ("sweep.group.h1.nic.refuse", "0.5%,1%,2%"),
+                ("run.duration", "600ms"),
+                ("run.warm_up", "300ms"),
+            ])
+            .keeping_outcomes(),
+        Scene::new("second", "enobufs").with(&[
             ("answer", "reset"),
-            ("toggle", "100s"),
-            ("buffers", "off"),
-            ("sweep.group.h1.nic.refuse", "0.5%,1%,2%"),
-            ("run.duration", "600ms"),
-            ("run.warm_up", "300ms"),
+            ("toggle", "300ms"),
+            ("traffic.read.size", "250MB"),
+            ("traffic.read.close", "on"),
+            ("traffic.again.kind", "bulk"),
+            ("traffic.again.from", "h1"),
+            ("traffic.again.to", "h0"),
+            ("traffic.again.start", "1s"),
+            ("sweep.host.tcp.metrics_cache", "off,100s"),
+            ("run.duration", "1400ms"),
+            ("run.warm_up", "1s"),
         ]),
     ],
     tables: &[
@@ -44,6 +59,7 @@ pub const STORY: Story = Story {
             &[
                 Column::new("goodput", "goodput"),
                 Column::new("refused", "refused.buffers"),
+                Column::new("in a row", "refused.in_a_row"),
                 Column::new("resends", "retransmits"),
                 Column::new("timeouts", "timeouts"),
             ],
@@ -62,6 +78,15 @@ pub const STORY: Story = Story {
             &[
                 Column::new("goodput", "goodput"),
                 Column::new("refused", "refused.buffers"),
+                Column::new("in a row", "refused.in_a_row"),
+            ],
+        ),
+        Table::points(
+            "A second connection, after one that had its loss and was closed",
+            "second",
+            &[
+                Column::new("goodput", "again.goodput"),
+                Column::new("refused", "refused.buffers"),
             ],
         ),
     ],
@@ -72,10 +97,14 @@ pub const STORY: Story = Story {
         Row::new("E3", a_lost_ring_cures),
         Row::new("E4", the_window_goes_from_one_segment_up_and_back),
         Row::new("E5", the_loss_sets_the_threshold),
+        Row::new("E6", the_threshold_is_inherited),
         Row::new("E7", without_a_loss_there_is_no_threshold),
         Row::new("E8", nothing_else_resets_it),
         Row::new("E9", moments_do_the_same),
         Row::new("E10", a_segment_less_is_faster),
+        Row::new("E11", the_next_try_succeeds),
+        Row::new("E12", the_window_tells_the_mode),
+        Row::new("E13", nothing_else_is_counted),
     ],
     figure: Some(figure),
     next: &[
@@ -121,7 +150,12 @@ fn large_packets_do_not_help(played: &Played) -> Told<Finding> {
 
 /// When, window and threshold of the flow.
 fn course(scene: &Scenery, toggle: &str) -> Told<Vec<(f64, f64, f64)>> {
-    let outcomes = scene.outcomes(&[("toggle", toggle)])?;
+    course_at(scene, &[("toggle", toggle)])
+}
+
+/// The same where keys have these values.
+fn course_at(scene: &Scenery, at: &[(&str, &str)]) -> Told<Vec<(f64, f64, f64)>> {
+    let outcomes = scene.outcomes(at)?;
     let run: &RunOutcome = outcomes.first().ok_or_else(|| missing("run"))?;
     let series = run.readings.iter().find_map(|(_, r)| r.series.as_ref());
     let series = series.ok_or_else(|| missing("course"))?;
@@ -239,6 +273,100 @@ fn a_segment_less_is_faster(played: &Played) -> Told<Finding> {
         share,
         1.05,
         "",
+    ))
+}
+
+fn the_threshold_is_inherited(played: &Played) -> Told<Finding> {
+    let scene = played.scene("second")?;
+    let of = |cache| scene.value(&[("host.tcp.metrics_cache", cache)], "again.goodput");
+    let (with, without) = (of("100s")? / 8e6, of("off")? / 8e6);
+    Ok(Finding::is(
+        format!(
+            "a second connection has {with:.0} MB/s with the metrics cache, {without:.0} MB/s where \
+             it was cleared"
+        ),
+        with >= 2.0 * without,
+    ))
+}
+
+fn the_next_try_succeeds(played: &Played) -> Told<Finding> {
+    let percent = |scene: &str, at: &[(&str, &str)]| -> Told<f64> {
+        let value = |metric| played.scene(scene)?.value(at, metric);
+        Ok(value("refused.in_a_row")? / value("refused.buffers")? * 100.0)
+    };
+    Ok(Finding::all([
+        Finding::at_most(
+            "percent refused twice with a window that is reset",
+            percent("answers", &SLOW)?,
+            1.0,
+            "",
+        ),
+        Finding::at_most(
+            "with buffers that are missing at moments",
+            percent("moments", &[("group.h1.nic.refuse", "1%")])?,
+            10.0,
+            "",
+        ),
+        Finding::at_least(
+            "with a window of one segment less, which tries at once,",
+            percent("answers", &MINUS)?,
+            1.0,
+            "",
+        ),
+    ]))
+}
+
+/// The windows, in segments, from which a course fell to one segment.
+fn before_resets(course: &[(f64, f64, f64)]) -> Vec<f64> {
+    let falls = course.windows(2).filter(|w| w[1].1 < w[0].1 / 4.0);
+    let mut all: Vec<f64> = falls.map(|w| w[0].1 / MSS).collect();
+    all.sort_by(f64::total_cmp);
+    all
+}
+
+fn the_window_tells_the_mode(played: &Played) -> Told<Finding> {
+    let bucket = course(played.scene("course")?, "100s")?;
+    let bucket = before_resets(&between(&bucket, 100.0, 1_000.0));
+    let scene = played.scene("moments")?;
+    let moments = course_at(scene, &[("group.h1.nic.refuse", "0.5%")])?;
+    let moments = before_resets(&between(&moments, 100.0, 600.0));
+    // The widest of the middle nine tenths over the narrowest.
+    let spread = |all: &[f64]| {
+        let at = |share: f64| all.get((all.len() as f64 * share) as usize).copied();
+        Some(at(0.95)? / at(0.05)?)
+    };
+    let spreads = spread(&bucket).zip(spread(&moments));
+    let (bucket, moments) = spreads.ok_or_else(|| missing("reset of the window"))?;
+    Ok(Finding::is(
+        format!(
+            "resets from windows that differ {bucket:.1}-fold where a dozen buffers are used up, and \
+             {moments:.1}-fold where they are missing at moments: a sawtooth of one height names the \
+             first"
+        ),
+        bucket * 2.0 < moments,
+    ))
+}
+
+fn nothing_else_is_counted(played: &Played) -> Told<Finding> {
+    let scene = played.scene("answers")?;
+    let others = [
+        ("drops", "drops of ports"),
+        ("drops.link", "losses on links"),
+        ("drops.ring", "drops of rings"),
+        ("pauses", "pause frames"),
+        ("retransmits", "resends"),
+        ("timeouts", "timeouts"),
+        ("marks", "marks"),
+    ];
+    let mut none = true;
+    for (metric, _) in others {
+        none &= scene.value(&SLOW, metric)? == 0.0;
+    }
+    let refused = scene.value(&SLOW, "refused.buffers")?;
+    let names = others.map(|(_, name)| name).join(", ");
+    Ok(Finding::is(
+        format!("the result of one run counts {refused:.0} sends without a buffer, and no {names}"),
+        none && refused > 0.0,
     ))
 }
 

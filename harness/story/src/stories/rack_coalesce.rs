@@ -2,36 +2,60 @@
 
 use crate::judge::Finding;
 use crate::stage::{Played, Told, missing};
-use crate::story::{Column, Live, Row, Scene, Story, Table};
+use crate::story::{Column, Grid, Live, Row, Scene, Story, Table};
+use narrows::{ByteCount, Instant};
+use narrows_experiment::probe::Series as Rows;
+use narrows_explain::rounds::{Departure, Round, RoundMeter};
 use narrows_report::chart::{Axis, Chart, Scale, Series};
+use narrows_report::points::number;
 
 /// The story.
 pub const STORY: Story = Story {
     name: "rack coalesce",
     about: "Interrupts that wait for company make two round-trip times of one.",
-    scenes: &[Scene::new("timers", "rack-coalesce")
-        .usually(&[
-            ("run.repetitions", "1"),
-            ("run.duration", "300ms"),
-            ("run.warm_up", "100ms"),
-        ])
-        .keeping_outcomes()],
-    tables: &[Table::points(
-        "Two flows by the timer of the receiver's interrupts",
-        "timers",
-        &[
-            Column::new("first", "first.goodput"),
-            Column::new("second", "second.goodput"),
-            Column::new("RTT p50", "rtt.h1.p50"),
-            Column::new("second's", "rtt.h2.p50"),
-            Column::new("p90", "rtt.h2.p90"),
-            Column::new("fairness", "fairness"),
-        ],
-    )],
+    scenes: &[
+        Scene::new("timers", "rack-coalesce")
+            .usually(&[
+                ("run.repetitions", "1"),
+                ("run.duration", "300ms"),
+                ("run.warm_up", "100ms"),
+            ])
+            .keeping_outcomes(),
+        Scene::new("packets", "rack-coalesce")
+            .with(&[
+                ("usecs", "1ms"),
+                ("probe.packets.kind", "time-sequence"),
+                ("probe.packets.on", "h1..h2"),
+                ("probe.packets.from", "100ms"),
+                ("run.warm_up", "100ms"),
+                ("run.duration", "140ms"),
+                ("run.repetitions", "1"),
+            ])
+            .keeping_outcomes(),
+    ],
+    tables: &[
+        Table::points(
+            "Two flows by the timer of the receiver's interrupts",
+            "timers",
+            &[
+                Column::new("first", "first.goodput"),
+                Column::new("second", "second.goodput"),
+                Column::new("RTT p50", "rtt.h1.p50"),
+                Column::new("second's", "rtt.h2.p50"),
+                Column::new("p90", "rtt.h2.p90"),
+                Column::new("fairness", "fairness"),
+            ],
+        ),
+        Table::own(
+            "Rounds of the slower flow, as `narrows explain --rounds` has them of a capture",
+            rounds_table,
+        ),
+    ],
     phenomenon,
     rows: &[
         Row::new("D10", one_gets_nearly_all),
         Row::new("D11", round_trips_have_two_modes),
+        Row::new("D12", rounds_add_up),
         Row::new("D13", the_mode_moves_with_the_timer),
     ],
     figure: Some(figure),
@@ -97,6 +121,127 @@ fn round_trips_have_two_modes(played: &Played) -> Told<Finding> {
         Finding::at_least("of 0.9 to 1.4 ms", share(900.0, 1_400.0), 5.0, ""),
         Finding::at_most("between", share(200.0, 900.0), 10.0, ""),
     ]))
+}
+
+/// The rounds of a flow whose packets and acknowledgements were seen at its sender.
+fn rounds(rows: &Rows) -> Told<Vec<Round>> {
+    let column = |name: &str| {
+        let at = rows.columns.iter().position(|c| c == name);
+        at.ok_or_else(|| missing(name))
+    };
+    let (time, sent, again, acked) = (
+        column("time_ns")?,
+        column("sent_bytes")?,
+        column("again_bytes")?,
+        column("acked_bytes")?,
+    );
+    let mut meter = RoundMeter::default();
+    let (mut una, mut all) = (None, Vec::new());
+    for row in &rows.rows {
+        let value = |at: usize| row.get(at).copied().flatten();
+        let at = Instant::from_nanos(value(time).unwrap_or(0.0) as u64);
+        if let Some(una_now) = value(acked) {
+            let offset = una_now as u64;
+            if una.replace(offset).is_none() {
+                meter.begin(offset);
+            }
+            all.extend(meter.acked(at, offset));
+        }
+        let left = value(sent).map(|end| (end, false));
+        if let Some((end, resent)) = left.or(value(again).map(|end| (end, true))) {
+            // Before the first acknowledgement nobody knows what is outstanding.
+            let Some(una) = una else { continue };
+            let end = end as u64;
+            meter.sent(
+                at,
+                Departure {
+                    end,
+                    packets: 1,
+                    resent,
+                    flight: ByteCount::new(end.saturating_sub(una)),
+                },
+            );
+        }
+    }
+    Ok(all)
+}
+
+/// The rounds of each sender.
+fn rounds_of_both(played: &Played) -> Told<Vec<Vec<Round>>> {
+    let outcomes = played.scene("packets")?.outcomes(&[])?;
+    let run = outcomes.first().ok_or_else(|| missing("run"))?;
+    let seen = run.readings.iter().filter(|(name, _)| name == "packets");
+    let seen = seen.filter_map(|(_, reading)| reading.series.as_ref());
+    let all: Vec<Vec<Round>> = seen.map(rounds).collect::<Told<_>>()?;
+    match all.iter().all(|rounds| rounds.len() > 1) && all.len() == 2 {
+        true => Ok(all),
+        false => Err(missing("round of each sender")),
+    }
+}
+
+/// Bits a second that rounds say.
+fn rate_of(rounds: &[Round]) -> f64 {
+    let bytes: f64 = rounds.iter().map(|r| r.acked.get() as f64).sum();
+    let ends = rounds.first().zip(rounds.last());
+    let ns = ends.map_or(0, |(a, b)| (b.start + b.rtt).since(a.start).as_nanos());
+    bytes * 8e9 / ns as f64
+}
+
+/// The slower of both.
+fn slower(played: &Played) -> Told<Vec<Round>> {
+    let all = rounds_of_both(played)?;
+    let slow = all
+        .into_iter()
+        .min_by(|a, b| rate_of(a).total_cmp(&rate_of(b)));
+    slow.ok_or_else(|| missing("flow"))
+}
+
+/// A round that waited for the timer.
+fn is_slow(round: &Round) -> bool {
+    round.rtt.as_nanos() >= 900_000
+}
+
+fn rounds_add_up(played: &Played) -> Told<Finding> {
+    let scene = played.scene("packets")?;
+    let mut rates: Vec<f64> = rounds_of_both(played)?.iter().map(|r| rate_of(r)).collect();
+    let mut counted = [
+        scene.value(&[], "first.goodput")?,
+        scene.value(&[], "second.goodput")?,
+    ];
+    rates.sort_by(f64::total_cmp);
+    counted.sort_by(f64::total_cmp);
+    let slow = slower(played)?;
+    let late = slow.iter().filter(|r| is_slow(r)).count();
+    let window = slow.iter().map(|r| r.out).max().unwrap_or(0);
+    Ok(Finding::all([
+        Finding::is(
+            format!(
+                "the slower flow has {late} slow and {} fast rounds, of {window} packets at the most",
+                slow.len() - late
+            ),
+            late > 0,
+        ),
+        Finding::near("its rate by rounds", rates[0], counted[0], 0.1, "bit/s"),
+        Finding::near("the faster one's", rates[1], counted[1], 0.1, "bit/s"),
+    ]))
+}
+
+fn rounds_table(played: &Played) -> Told<Grid> {
+    let head = ["round", "packets out", "round trip", "rate"];
+    let row = |round: &Round| {
+        let rate = round.rate().map_or(0.0, |r| r.bits_per_sec() as f64);
+        vec![
+            round.number.to_string(),
+            round.out.to_string(),
+            number(round.rtt.as_nanos() as f64, "ns"),
+            number(rate, "bit/s"),
+        ]
+    };
+    Ok(Grid {
+        head: head.map(str::to_owned).to_vec(),
+        words: 1,
+        rows: slower(played)?.iter().take(12).map(row).collect(),
+    })
 }
 
 fn the_mode_moves_with_the_timer(played: &Played) -> Told<Finding> {

@@ -1,5 +1,7 @@
 //! `rack tails`: a receiver that forgets an acknowledgement, and calls that wait for timers.
 
+mod queues;
+
 use crate::judge::Finding;
 use crate::stage::{Played, Told, missing};
 use crate::story::{Column, Live, Row, Scene, Story, Table};
@@ -10,26 +12,65 @@ use narrows_report::chart::{Axis, Chart, Draw, Rule, RuleAt, Scale, Series};
 pub const STORY: Story = Story {
     name: "rack tails",
     about: "A DCTCP receiver that forgets an ACK gives tails of 40 and 200 ms.",
-    scenes: &[Scene::new("tails", "rack-tails").keeping_outcomes()],
-    tables: &[Table::points(
-        "Calls of 10 kB and of 1 MB, by congestion control and receiver",
-        "tails",
-        &[
-            Column::new("10 kB median", "small.latency.p50"),
-            Column::new("10 kB p99", "small.latency.p99"),
-            Column::new("10 kB p99.9", "small.latency.p999"),
-            Column::new("1 MB p99", "large.latency.p99"),
-            Column::new("1 MB p99.9", "large.latency.p999"),
-            Column::new("timeouts", "timeouts"),
-            Column::new("drops", "drops"),
-        ],
-    )],
+    scenes: &[
+        Scene::new("tails", "rack-tails").keeping_outcomes(),
+        queues::STANDING,
+        queues::HALVING,
+        queues::FRACTION,
+        queues::ALL_MARKED,
+    ],
+    tables: &[
+        Table::points(
+            "Calls of 10 kB and of 1 MB, by congestion control and receiver",
+            "tails",
+            &[
+                Column::new("10 kB median", "small.latency.p50"),
+                Column::new("10 kB p99", "small.latency.p99"),
+                Column::new("10 kB p99.9", "small.latency.p999"),
+                Column::new("1 MB p99", "large.latency.p99"),
+                Column::new("1 MB p99.9", "large.latency.p999"),
+                Column::new("timeouts", "timeouts"),
+                Column::new("drops", "drops"),
+            ],
+        ),
+        Table::points(
+            "The same by bytes",
+            "tails",
+            &[
+                Column::new("10 kB goodput", "small.goodput"),
+                Column::new("1 MB goodput", "large.goodput"),
+                Column::new("marks", "marks"),
+                Column::new("sent again", "retransmits"),
+            ],
+        ),
+        Table::points(
+            "Three flows without an end: the queue of their port",
+            "standing",
+            &[
+                Column::new("goodput", "goodput"),
+                Column::new("mean queue, packets", "port.s0->h0.mean_packets"),
+                Column::new("longest queue", "max_queue"),
+                Column::new("drops", "drops"),
+            ],
+        ),
+        Table::own(
+            "Two flows by marking threshold: a mark halves the window, or DCTCP cuts it by alpha / 2",
+            queues::table,
+        ),
+    ],
     phenomenon,
     rows: &[
+        Row::new("D1", queues::loss_keeps_a_standing_queue),
+        Row::new("D2", small_calls_have_the_longer_tail),
+        Row::new("D3", queues::marks_keep_the_queue_at_the_threshold),
+        Row::new("D4", queues::halving_leaves_the_line_idle),
+        Row::new("D5", queues::the_cut_is_as_deep_as_the_marks_are_many),
+        Row::new("D6", one_run_reports_all_of_it),
         Row::new("D14", tails_have_quanta),
         Row::new("D15", a_lost_acknowledgement_is_a_timeout),
         Row::new("D16", a_window_of_one_meets_the_delayed_ack),
         Row::new("D17", the_patches_cure),
+        Row::new("D25", small_calls_get_more_of_the_bytes),
     ],
     figure: Some(figure),
     next: &["narrows run rack-tails"],
@@ -142,6 +183,71 @@ fn the_patches_cure(played: &Played) -> Told<Finding> {
         ),
         // The text has no number; its p99.9 of calls with the fix is far below either quantum.
         share(&old, late) > 0.1 && share(&today, late) * 10.0 <= share(&old, late),
+    ))
+}
+
+fn small_calls_have_the_longer_tail(played: &Played) -> Told<Finding> {
+    let tails = played.scene("tails")?;
+    let at = [("congestion", "cubic"), ("receiver", "linux")];
+    let stretch = |size: &str| -> Told<f64> {
+        let of = |which: &str| tails.value(&at, &format!("{size}.latency.{which}"));
+        Ok(of("p999")? / of("p50")?)
+    };
+    let (small, large) = (stretch("small")?, stretch("large")?);
+    Ok(Finding::is(
+        format!(
+            "with CUBIC one call of 10 kB in a thousand takes {small:.0} times the median, one of \
+             1 MB {large:.0} times"
+        ),
+        small > 10.0 * large,
+    ))
+}
+
+/// What a tool for traffic has to say of one run.
+const REPORTED: &[&str] = &[
+    "goodput",
+    "small.goodput",
+    "small.latency.p50",
+    "small.latency.p99",
+    "small.latency.p999",
+    "large.latency.p999",
+    "fairness",
+    "retransmits",
+    "timeouts",
+    "drops",
+    "marks",
+    "max_queue",
+    "utilisation",
+];
+
+fn one_run_reports_all_of_it(played: &Played) -> Told<Finding> {
+    let at = [("congestion", DCTCP), ("receiver", "linux")];
+    let point = played.scene("tails")?.at(&at)?;
+    let there = REPORTED.iter().filter(|m| point.metric(m).is_ok()).count();
+    Ok(Finding::is(
+        format!(
+            "{there} of {} of rates, percentiles by size, losses, marks, queue and utilisation are \
+             in the result of one run (`narrows run rack-tails`)",
+            REPORTED.len()
+        ),
+        there == REPORTED.len(),
+    ))
+}
+
+fn small_calls_get_more_of_the_bytes(played: &Played) -> Told<Finding> {
+    let tails = played.scene("tails")?;
+    let share = |congestion| -> Told<f64> {
+        let at = [("congestion", congestion), ("receiver", "linux")];
+        let of = |metric| tails.value(&at, metric);
+        Ok(of("small.goodput")? / of("large.goodput")? * 100.0)
+    };
+    let (cubic, dctcp) = (share("cubic")?, share(DCTCP)?);
+    Ok(Finding::is(
+        format!(
+            "as many connections with calls of 10 kB move {dctcp:.1} % of the bytes of those with \
+             1 MB with DCTCP, {cubic:.1} % with CUBIC"
+        ),
+        dctcp > cubic,
     ))
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Network, Totals};
 use crate::net::buffer::Depth;
+use crate::net::nic::WithoutBuffer;
 use crate::net::packet::{HostId, Packet, PortId};
 use crate::net::port::PoolId;
 use crate::net::stats::{PortStats, QueueArea, QueueTrace};
@@ -82,7 +83,7 @@ impl<P: Packet> Network<P> {
     /// Sends that a host's NIC refused for want of a buffer
     /// ([`TransmitBuffers`](crate::net::nic::TransmitBuffers)), not for a full queue; `None` if there
     /// are always enough.
-    pub fn without_buffer(&self, host: HostId) -> Option<u64> {
+    pub fn without_buffer(&self, host: HostId) -> Option<WithoutBuffer> {
         self.ports[host.index()].without_buffer()
     }
 

@@ -100,6 +100,26 @@ pub(crate) enum Refusal {
     Buffers,
 }
 
+/// Sends that a NIC refused for want of a buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WithoutBuffer {
+    /// All of them.
+    pub sends: u64,
+    /// Those right after another one: what was tried next was refused as well.
+    pub in_a_row: u64,
+}
+
+impl WithoutBuffer {
+    /// What was refused since there were `before`.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            sends: self.sends - before.sends,
+            in_a_row: self.in_a_row - before.in_a_row,
+        }
+    }
+}
+
 /// When a refused host may try again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
@@ -119,7 +139,9 @@ pub(crate) struct Transmit {
     buffers: Buffers,
     pub(crate) shaper: Option<Shaper>,
     refused_by: Refusal,
-    without_buffer: u64,
+    without_buffer: WithoutBuffer,
+    /// Whether the last send was refused for want of a buffer.
+    refusing: bool,
 }
 
 impl Transmit {
@@ -155,7 +177,8 @@ impl Transmit {
             buffers,
             shaper: shaper.map(Shaper::new),
             refused_by: Refusal::Queue,
-            without_buffer: 0,
+            without_buffer: WithoutBuffer::default(),
+            refusing: false,
         }
     }
 
@@ -172,9 +195,11 @@ impl Transmit {
         } else if self.buffers.take(now, frames, nic) {
             Ok(())
         } else {
-            self.without_buffer += 1;
+            self.without_buffer.sends += 1;
+            self.without_buffer.in_a_row += u64::from(self.refusing);
             Err(Refusal::Buffers)
         };
+        self.refusing = refused == Err(Refusal::Buffers);
         if let Err(by) = refused {
             self.refused_by = by;
         }
@@ -182,7 +207,7 @@ impl Transmit {
     }
 
     /// Sends that were refused for want of a buffer; `None` if there are always enough.
-    pub(crate) fn without_buffer(&self) -> Option<u64> {
+    pub(crate) fn without_buffer(&self) -> Option<WithoutBuffer> {
         (!matches!(self.buffers, Buffers::Enough)).then_some(self.without_buffer)
     }
 
@@ -294,7 +319,11 @@ mod tests {
         assert_eq!(t.offer(at, true, 4, frames(4, 1)), Err(Refusal::Buffers));
         // With nothing queued all are back.
         assert_eq!(t.offer(at, true, 4, frames(4, 0)), Ok(()));
-        assert_eq!(t.without_buffer(), Some(3));
+        let refused = WithoutBuffer {
+            sends: 3,
+            in_a_row: 1,
+        };
+        assert_eq!(t.without_buffer(), Some(refused));
         assert_eq!(t.offer(at, false, 1, frames(4, 0)), Err(Refusal::Queue));
         assert_eq!(t.again(at, frames(4, 4)), Again::Departures(1));
     }

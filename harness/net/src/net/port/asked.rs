@@ -3,6 +3,7 @@
 
 use super::Port;
 use crate::net::buffer::Limit;
+use crate::net::nic::WithoutBuffer;
 use crate::net::nic::transmit::{Again, Frames, Transmit};
 use crate::sim::slab::{NIL, Slab};
 use crate::sim::time::SimTime;
@@ -102,7 +103,7 @@ impl Port {
     }
 
     /// Sends refused so far for want of a buffer; `None` if there are always enough.
-    pub(crate) fn without_buffer(&self) -> Option<u64> {
+    pub(crate) fn without_buffer(&self) -> Option<WithoutBuffer> {
         self.rare.as_ref()?.transmit.as_ref()?.without_buffer()
     }
 }

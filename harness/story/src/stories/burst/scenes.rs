@@ -232,6 +232,19 @@ pub(super) const SCENES: &[Scene] = &[
             ("run.duration", "5500ms"),
         ])
         .usually(&[("run.duration", "1500ms")]),
+    Scene::new("sender-limit", "microbursts")
+        .with(&[
+            ("cc", "cubic"),
+            ("host.tcp.loss_detection", "sack"),
+            ("load", "300Mb/s"),
+            ("size", "10kB"),
+            ("host.nic.shaper_rate", "800Mb/s"),
+            ("sweep.host.nic.shaper_burst", "3kB,1MB"),
+            ("sweep.host.nic.shaper_tick", "0s,10ms"),
+            ("probe.port.series", "off"),
+            ("run.duration", "5500ms"),
+        ])
+        .usually(&[("run.duration", "1500ms")]),
     Scene::new("mtu", "microbursts")
         .with(&[
             ("cc", "cubic"),
