@@ -173,7 +173,8 @@ impl<'a> Stage<'a> {
             Extent::Usual => scene.usually,
             Extent::Full => &[],
         };
-        for (key, value) in scene.set.iter().chain(usual) {
+        let keys = scene.common.iter().chain(scene.set);
+        for (key, value) in keys.chain(usual) {
             put(&mut experiment, registry, key, value).map_err(|e| format!("{key}: {e}"))?;
         }
         Ok(experiment)

@@ -35,6 +35,8 @@ pub struct Scene {
     pub name: &'static str,
     /// The experiment that ships.
     pub experiment: &'static str,
+    /// Keys, or the experiment's short names, with a value, which scenes share; `set` comes after.
+    pub common: &'static [(&'static str, &'static str)],
     /// Keys, or the experiment's short names, with a value; or with several, between commas, over
     /// which they are varied.
     pub set: &'static [(&'static str, &'static str)],
@@ -70,11 +72,24 @@ impl Scene {
         Self {
             name,
             experiment,
+            common: &[],
             set: &[],
             usually: &[],
             when: When::Always,
             keep: Keep::Metrics,
         }
+    }
+
+    /// With these keys set, which others share.
+    #[must_use]
+    pub const fn sharing(self, common: &'static [(&'static str, &'static str)]) -> Self {
+        Self { common, ..self }
+    }
+
+    /// The same under another name.
+    #[must_use]
+    pub const fn named(self, name: &'static str) -> Self {
+        Self { name, ..self }
     }
 
     /// With these keys set, or varied where a value has commas.

@@ -34,11 +34,11 @@ pub const STORY: Story = Story {
             ],
         ),
         Table::points(
-            "The same by bytes",
+            "Calls a second, marks, and what was sent again",
             "tails",
             &[
-                Column::new("10 kB goodput", "small.goodput"),
-                Column::new("1 MB goodput", "large.goodput"),
+                Column::new("calls of 10 kB", "small.transfers_per_s"),
+                Column::new("calls of 1 MB", "large.transfers_per_s"),
                 Column::new("marks", "marks"),
                 Column::new("sent again", "retransmits"),
             ],
@@ -238,8 +238,9 @@ fn small_calls_get_more_of_the_bytes(played: &Played) -> Told<Finding> {
     let tails = played.scene("tails")?;
     let share = |congestion| -> Told<f64> {
         let at = [("congestion", congestion), ("receiver", "linux")];
-        let of = |metric| tails.value(&at, metric);
-        Ok(of("small.goodput")? / of("large.goodput")? * 100.0)
+        let calls = |metric| tails.value(&at, metric);
+        let small = calls("small.transfers_per_s")? * 10e3;
+        Ok(small / (calls("large.transfers_per_s")? * 1e6) * 100.0)
     };
     let (cubic, dctcp) = (share("cubic")?, share(DCTCP)?);
     Ok(Finding::is(

@@ -6,6 +6,16 @@ use crate::story::Scene;
 pub(super) const LOADS: &str = "50Mb/s,100Mb/s,200Mb/s,250Mb/s,300Mb/s,350Mb/s,400Mb/s,450Mb/s,500Mb/s,\
                      550Mb/s,600Mb/s,700Mb/s";
 
+/// A switch with queries at a load, which most scenes vary in one thing.
+const LOADED: Scene = Scene::new("", "microbursts")
+    .sharing(&[
+        ("cc", "cubic"),
+        ("host.tcp.loss_detection", "sack"),
+        ("probe.port.series", "off"),
+        ("run.duration", "5500ms"),
+    ])
+    .usually(&[("run.duration", "1500ms")]);
+
 /// What runs.
 pub(super) const SCENES: &[Scene] = &[
     Scene::new("polling", "microbursts")
@@ -57,17 +67,11 @@ pub(super) const SCENES: &[Scene] = &[
             ("run.repetitions", "3"),
         ])
         .usually(&[("run.duration", "2s"), ("run.repetitions", "1")]),
-    Scene::new("large-replies", "microbursts")
-        .with(&[
-            ("cc", "cubic"),
-            ("host.tcp.loss_detection", "sack"),
-            ("size", "30kB"),
-            ("sweep.load", "200Mb/s,400Mb/s,500Mb/s"),
-            ("probe.port.series", "off"),
-            ("run.warm_up", "500ms"),
-            ("run.duration", "5500ms"),
-        ])
-        .usually(&[("run.duration", "1500ms")]),
+    LOADED.named("large-replies").with(&[
+        ("size", "30kB"),
+        ("sweep.load", "200Mb/s,400Mb/s,500Mb/s"),
+        ("run.warm_up", "500ms"),
+    ]),
     Scene::new("smooth", "microbursts").with(&[
         ("cc", "cubic"),
         ("load", "250Mb/s"),
@@ -89,28 +93,16 @@ pub(super) const SCENES: &[Scene] = &[
             ("run.duration", "5500ms"),
         ])
         .usually(&[("run.duration", "1500ms")]),
-    Scene::new("rto", "microbursts")
-        .with(&[
-            ("cc", "cubic"),
-            ("host.tcp.loss_detection", "sack"),
-            ("load", "300Mb/s"),
-            ("size", "10kB"),
-            ("sweep.rto", "linux,10ms,1ms"),
-            ("sweep.host.tcp.timer_tick", "0ns,1ms,10ms"),
-            ("probe.port.series", "off"),
-            ("run.duration", "5500ms"),
-        ])
-        .usually(&[("run.duration", "1500ms")]),
-    Scene::new("buffers", "microbursts")
-        .with(&[
-            ("cc", "cubic"),
-            ("host.tcp.loss_detection", "sack"),
-            ("load", "450Mb/s"),
-            ("sweep.buffer", "64KiB,128KiB,256KiB,512KiB,1MiB,10MiB"),
-            ("probe.port.series", "off"),
-            ("run.duration", "5500ms"),
-        ])
-        .usually(&[("run.duration", "1500ms")]),
+    LOADED.named("rto").with(&[
+        ("load", "300Mb/s"),
+        ("size", "10kB"),
+        ("sweep.rto", "linux,10ms,1ms"),
+        ("sweep.host.tcp.timer_tick", "0ns,1ms,10ms"),
+    ]),
+    LOADED.named("buffers").with(&[
+        ("load", "450Mb/s"),
+        ("sweep.buffer", "64KiB,128KiB,256KiB,512KiB,1MiB,10MiB"),
+    ]),
     Scene::new("together", "incast").with(&[
         ("cc", "cubic"),
         ("rto", "linux"),
@@ -201,59 +193,54 @@ pub(super) const SCENES: &[Scene] = &[
             ("run.duration", "500ms"),
         ])
         .usually(&[("run.duration", "250ms"), ("run.warm_up", "50ms")]),
-    Scene::new("racks", "microbursts")
+    LOADED.named("racks").with(&[
+        ("size", "10kB"),
+        ("network.topology", "leaf-spine"),
+        ("network.leaves", "4"),
+        ("network.spines", "2"),
+        ("network.hosts", "5"),
+        ("network.trunk.link.rate", "10Gb/s"),
+        ("sweep.load", "200Mb/s,250Mb/s,300Mb/s,350Mb/s,400Mb/s"),
+        ("probe.port.on", "leaf->host"),
+        ("run.warm_up", "500ms"),
+    ]),
+    Scene::new("see-saw", "busy-port")
         .with(&[
-            ("cc", "cubic"),
+            ("writers", "suspend"),
+            ("limit", "128KiB"),
+            ("rate", "800"),
+            ("traffic.mesh.request", "100B"),
+            ("traffic.mesh.reply", "100kB"),
+            ("traffic.mesh.service", "50us"),
+            ("network.queue.limit", "64KiB"),
             ("host.tcp.loss_detection", "sack"),
-            ("size", "10kB"),
-            ("network.topology", "leaf-spine"),
-            ("network.leaves", "4"),
-            ("network.spines", "2"),
-            ("network.hosts", "5"),
-            ("network.trunk.link.rate", "10Gb/s"),
-            ("sweep.load", "200Mb/s,250Mb/s,300Mb/s,350Mb/s,400Mb/s"),
-            ("probe.port.on", "leaf->host"),
-            ("probe.port.series", "off"),
-            ("run.warm_up", "500ms"),
-            ("run.duration", "5500ms"),
+            ("change.0.at", "1000s"),
+            ("probe.out.kind", "rate"),
+            ("probe.out.on", "host->s0"),
+            ("probe.out.every", "1s"),
+            ("run.warm_up", "0s"),
+            ("run.duration", "18s"),
         ])
-        .usually(&[("run.duration", "1500ms")]),
+        .usually(&[("network.hosts", "8"), ("run.duration", "12s")])
+        .keeping_outcomes(),
     Scene::new("all-to-all", "shuffle")
         .with(&[("cc", "cubic"), ("path", "flow"), ("parallel", "off")])
         .usually(&[("run.repetitions", "2")]),
-    Scene::new("tx-queue", "microbursts")
-        .with(&[
-            ("cc", "cubic"),
-            ("host.tcp.loss_detection", "sack"),
-            ("load", "300Mb/s"),
-            ("size", "10kB"),
-            ("sweep.host.nic.tx_queue", "100p,1000p"),
-            ("probe.port.series", "off"),
-            ("run.duration", "5500ms"),
-        ])
-        .usually(&[("run.duration", "1500ms")]),
-    Scene::new("sender-limit", "microbursts")
-        .with(&[
-            ("cc", "cubic"),
-            ("host.tcp.loss_detection", "sack"),
-            ("load", "300Mb/s"),
-            ("size", "10kB"),
-            ("host.nic.shaper_rate", "800Mb/s"),
-            ("sweep.host.nic.shaper_burst", "3kB,1MB"),
-            ("sweep.host.nic.shaper_tick", "0s,10ms"),
-            ("probe.port.series", "off"),
-            ("run.duration", "5500ms"),
-        ])
-        .usually(&[("run.duration", "1500ms")]),
-    Scene::new("mtu", "microbursts")
-        .with(&[
-            ("cc", "cubic"),
-            ("host.tcp.loss_detection", "sack"),
-            ("load", "300Mb/s"),
-            ("size", "10kB"),
-            ("sweep.network.mtu", "1500,9000"),
-            ("probe.port.series", "off"),
-            ("run.duration", "5500ms"),
-        ])
-        .usually(&[("run.duration", "1500ms")]),
+    LOADED.named("tx-queue").with(&[
+        ("load", "300Mb/s"),
+        ("size", "10kB"),
+        ("sweep.host.nic.tx_queue", "100p,1000p"),
+    ]),
+    LOADED.named("sender-limit").with(&[
+        ("load", "300Mb/s"),
+        ("size", "10kB"),
+        ("host.nic.shaper_rate", "800Mb/s"),
+        ("sweep.host.nic.shaper_burst", "3kB,1MB"),
+        ("sweep.host.nic.shaper_tick", "0s,10ms"),
+    ]),
+    LOADED.named("mtu").with(&[
+        ("load", "300Mb/s"),
+        ("size", "10kB"),
+        ("sweep.network.mtu", "1500,9000"),
+    ]),
 ];

@@ -1,0 +1,543 @@
+//! The claims of the story, each with what judges it.
+
+use crate::judge::{Finding, median};
+use crate::stage::{Played, Told, missing};
+use crate::story::Row;
+use narrows_experiment::run::RunOutcome;
+use narrows_report::points::number;
+
+/// Hosts of the set-up, each coordinator and server.
+pub(super) const HOSTS: f64 = 20.0;
+/// The line.
+pub(super) const LINE: f64 = 1e9;
+/// The rows.
+pub(super) const ROWS: &[Row] = &[
+    Row::new("M1", |played| {
+        let outcomes = played.scene("bulk")?.outcomes(&[])?;
+        let seconds = |o: &RunOutcome| o.measured.as_nanos() as f64 / 1e9;
+        let rates: Vec<f64> = outcomes
+            .iter()
+            .flat_map(|o| {
+                o.flows
+                    .iter()
+                    .map(|f| f.received.get() as f64 * 8.0 / seconds(o))
+            })
+            .collect();
+        let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = rates.iter().copied().fold(0.0, f64::max);
+        Ok(Finding::all([
+            Finding::between("slowest flow", least, (173e6, 203e6), "bit/s"),
+            Finding::between("fastest", most, (173e6, 203e6), "bit/s"),
+            Finding::at_most("all five", rates.iter().sum(), 942e6, "bit/s"),
+        ]))
+    })
+    .because("in ten seconds CUBIC's five shares are not quite equal yet: the fastest is a little above the bound"),
+    Row::new("M2", |played| {
+        let fan_out = drops(played, "load", "250Mb/s")?;
+        let smooth = played.scene("smooth")?.value(&[], "drops_per_s")? / HOSTS;
+        let measured = format!(
+            "at 250 Mb/s a port drops {} packets a second of queries, and {} of an even stream",
+            number(fan_out, ""),
+            number(smooth, "")
+        );
+        Ok(Finding::is(
+            measured,
+            fan_out > 0.0 && fan_out >= 10.0 * smooth,
+        ))
+    }),
+    Row::new("M3", |played| {
+        let scene = played.scene("load")?;
+        let served = scene.value(&[("load", "250Mb/s")], "goodput")? / HOSTS / 250e6;
+        Ok(Finding::all([
+            Finding::at_least("served of 250 Mb/s", served, 0.99, ""),
+            Finding::between(
+                "250 Mb/s over the knee",
+                250e6 / knee(played)?,
+                (0.4, 0.6),
+                "",
+            ),
+        ]))
+    }),
+    Row::new("M4", |played| {
+        let at = |load: &str, range: (f64, f64)| -> Told<Finding> {
+            let wanted = (range.0 / 2.0, range.1 * 2.0);
+            Ok(Finding::between(
+                load,
+                drops(played, "load", load)?,
+                wanted,
+                "",
+            ))
+        };
+        let mut all = Vec::new();
+        for load in ["250Mb/s", "300Mb/s", "350Mb/s"] {
+            all.push(at(load, (40.0, 100.0))?);
+        }
+        for load in ["450Mb/s", "500Mb/s", "550Mb/s"] {
+            all.push(at(load, (100.0, 500.0))?);
+        }
+        Ok(Finding::all(all))
+    }),
+    Row::new("M5", |played| {
+        Ok(Finding::between(
+            "knee, percent of the line",
+            knee(played)? / LINE * 100.0,
+            (40.0, 70.0),
+            "",
+        ))
+    }),
+    Row::new("M6", |played| {
+        let drops = played.scene("together")?.along("buffer", &[], "drops")?;
+        let of = |keep: &dyn Fn(f64) -> bool| -> Vec<f64> {
+            drops.iter().filter(|p| keep(p.0)).map(|p| p.1).collect()
+        };
+        let (deep, shallow) = (of(&|b| b >= 300e3), of(&|b| b <= 200e3));
+        let measured = format!("drops of 50 rounds by buffer: {}", words(&drops, "bytes"));
+        let so = deep.iter().all(|d| *d == 0.0) && shallow.iter().all(|d| *d > 0.0);
+        Ok(Finding::is(measured, so))
+    }),
+    Row::new("M7", |played| {
+        let drops = played
+            .scene("apart")?
+            .along("traffic.read.stagger", &[], "drops")?;
+        let at_once = drops.iter().filter(|p| p.0 <= 100e3).all(|p| p.1 > 0.0);
+        let apart = drops.iter().filter(|p| p.0 >= 2e6).all(|p| p.1 == 0.0);
+        let measured = format!("drops of 50 rounds by stagger: {}", words(&drops, "ns"));
+        Ok(Finding::is(measured, at_once && apart))
+    }),
+    Row::new("M8", |played| {
+        let drops = played
+            .scene("buffers")?
+            .along("buffer", &[], "drops_per_s")?;
+        let falls = drops.is_sorted_by(|a, b| a.1 >= b.1);
+        let last = drops.last().map_or(0.0, |p| p.1);
+        let measured = format!("drops a second by buffer: {}", words(&drops, "bytes"));
+        Ok(Finding::is(measured, falls && last > 0.0))
+    })
+    .because("twelve queries of 90 kB have to meet at a port before 1 MiB overflows, and in a second of 20 ports none did: the share falls, and here to nothing"),
+    Row::new("M9", |played| {
+        let scene = played.scene("frames")?;
+        let mut fits = Vec::new();
+        for buffer in ["24p", "50p", "100p", "200p", "400p"] {
+            let drops = scene.along("servers", &[("buffer", buffer)], "drops")?;
+            let clean = drops.iter().take_while(|p| p.1 == 0.0).last();
+            let packets: f64 = buffer.trim_end_matches('p').parse().unwrap_or(0.0);
+            fits.push((packets, clean.map_or(0.0, |p| p.0)));
+        }
+        // 10 kB are seven packets.
+        let so = fits
+            .iter()
+            .all(|(buffer, n)| (n * 7.0 / buffer - 1.0).abs() <= 0.25);
+        let fits: Vec<String> = fits.iter().map(|(b, n)| format!("{b}p: {n}")).collect();
+        Ok(Finding::is(
+            format!("replies of 10 kB (7 packets) that fit: {}", fits.join(", ")),
+            so,
+        ))
+    }),
+    Row::new("M10", |played| {
+        let scene = played.scene("load")?;
+        let queries = scene.value(&[("load", "250Mb/s")], "transfers_per_s")? / HOSTS;
+        Ok(Finding::all([
+            Finding::near(
+                "queries a second of 3 x 10 kB at 250 Mb/s",
+                queries,
+                1_042.0,
+                0.1,
+                "",
+            ),
+            Finding::at_least("drops a second", drops(played, "load", "250Mb/s")?, 1.0, ""),
+        ]))
+    }),
+    Row::new("M11", |played| {
+        let star = load_at(
+            &played.scene("load")?.along("load", &[], "drops_per_s")?,
+            50.0 * HOSTS,
+        )?;
+        let racks = load_at(
+            &played.scene("racks")?.along("load", &[], "drops_per_s")?,
+            50.0 * HOSTS,
+        )?;
+        Ok(Finding::near(
+            "load of 50 drops a second and host, racks",
+            racks,
+            star,
+            0.25,
+            "bit/s",
+        ))
+    }),
+    Row::new("M12", |played| {
+        let rates: Vec<f64> = seconds(played)?.into_iter().flatten().collect();
+        let share = |of: &dyn Fn(f64) -> bool| {
+            rates.iter().filter(|r| of(**r)).count() as f64 / rates.len() as f64 * 100.0
+        };
+        let (low, middle, high) = (
+            share(&|r| r < 300e6),
+            share(&|r| (300e6..600e6).contains(&r)),
+            share(&|r| r >= 600e6),
+        );
+        let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+        Ok(Finding::is(
+            format!(
+                "nodes send {} on the mean; of their seconds {low:.0} % are below 300 Mb/s, \
+                 {middle:.0} % between, {high:.0} % from 600 Mb/s on",
+                number(mean, "bit/s")
+            ),
+            middle < low && middle < high,
+        ))
+    })
+    .because(SEE_SAW),
+    Row::new("M13", |played| {
+        let all = seconds(played)?;
+        let low = 0.02 * LINE;
+        let least = all.iter().flatten().copied().fold(LINE, f64::min);
+        let found = all.iter().any(|node| {
+            let dips = node.windows(4);
+            dips.into_iter()
+                .any(|w| w[0] < low && w[1..].iter().all(|r| *r < LINE / 2.0))
+        });
+        let longest = all.iter().map(|node| {
+            let below = node.split(|r| *r >= LINE / 2.0).map(<[f64]>::len);
+            below.max().unwrap_or(0)
+        });
+        Ok(Finding::is(
+            format!(
+                "the lowest second of a node has {} (wanted at most {}), and up to {} seconds in a row \
+                 are below half of the line",
+                number(least, "bit/s"),
+                number(low, "bit/s"),
+                longest.max().unwrap_or(0)
+            ),
+            found,
+        ))
+    })
+    .because(SEE_SAW),
+    Row::new("M14", |played| {
+        let scene = played.scene("resends")?;
+        let seconds = scene.value(&[], "simulated")? / 1e9 - 0.5;
+        let flows = HOSTS * (HOSTS - 1.0);
+        let again = scene.value(&[], "retransmits")? / flows * 7.5 / seconds;
+        // 837 of 6.7 kB on 99 flows, in segments of 1448 bytes.
+        let text = 837.0 / 99.0 * 6_700.0 / 1_448.0;
+        Ok(Finding::between(
+            "segments sent again by flow in 7.5 s",
+            again,
+            (text / 2.0, text * 2.0),
+            "",
+        ))
+    }),
+    Row::new("M15", |played| {
+        let share = sent_again(played, "load", "200Mb/s")?;
+        let large = sent_again(played, "large-replies", "200Mb/s")?;
+        let finding = Finding::between("sent again at 200 Mb/s, percent", share, (0.4, 1.7), "");
+        Ok(Finding {
+            measured: format!(
+                "{}; with replies of 30 kB {}",
+                finding.measured,
+                number(large, "")
+            ),
+            ..finding
+        })
+    })
+    .because("the text's packets are captured above segmentation, 2.4 kB each, and it does not say how large its replies are: ours of 10 kB are below its range, those of 30 kB above"),
+    Row::new("M16", |played| {
+        let (at_400, at_500) = (
+            sent_again(played, "load", "400Mb/s")?,
+            sent_again(played, "load", "500Mb/s")?,
+        );
+        let large = sent_again(played, "large-replies", "400Mb/s")?;
+        let finding = Finding::between("sent again at 400 Mb/s, percent", at_400, (4.0, 6.0), "");
+        Ok(Finding {
+            measured: format!(
+                "{}; with replies of 30 kB {}; at 500 Mb/s {}",
+                finding.measured,
+                number(large, ""),
+                number(at_500, "")
+            ),
+            ..finding
+        })
+    })
+    .because("as M15; the collapse is that of the median query, at the knee of M5"),
+    Row::new("M17", |played| {
+        let wanted = TEXT.iter().filter(|(period, _)| *period != "1ms");
+        let findings = wanted.map(|(period, text)| {
+            let ratio = ratio(played, "polling", period)?;
+            Ok(Finding::near(period, ratio, *text, 0.2, ""))
+        });
+        Ok(Finding::all(findings.collect::<Told<Vec<_>>>()?))
+    }),
+    Row::new("M18", |played| {
+        let scene = played.scene("late")?;
+        let most = |period: &str| -> Told<f64> {
+            let all = scene.matching(&[], "port.", &format!(".max.{period}_bps"))?;
+            Ok(all.into_iter().fold(0.0, f64::max))
+        };
+        Ok(Finding::all([
+            Finding::between(
+                "greatest 1 ms reading",
+                most("1ms")?,
+                (1.5e9, 1.65e9),
+                "bit/s",
+            ),
+            Finding::at_most("greatest 2 ms reading", most("2ms")?, 1.1e9, "bit/s"),
+        ]))
+    })
+    .because("a look that comes 0.6 ms late covers 2.6 ms, and the greatest of all readings is of a line that was busy all the while; in the median second the greatest 2 ms reading is within 1 % of the line (the table)"),
+    Row::new("M19", |played| {
+        let scene = played.scene("units")?;
+        let mean = |mega: &str| scene.value(&[("probe.port.mega", mega)], "port.s0->h0.mean.100ms");
+        let factor = mean("10^6")? / mean("2^20")?;
+        let real = (952.0 * factor).round();
+        Ok(Finding::is(
+            format!("what the script calls 952 is {real}"),
+            real == 998.0,
+        ))
+    }),
+    Row::new("M20", |played| {
+        let scene = played.scene("few-losses")?;
+        let goodput = scene.along("network.link.loss", &[], "goodput")?;
+        let clean = goodput.first().map_or(0.0, |p| p.1);
+        let few = scene.value(&[("network.link.loss", "0.1%")], "goodput")?;
+        let finding = Finding::at_least("of the goodput at .1 % loss", few / clean, 0.99, "");
+        let all: Vec<String> = goodput
+            .iter()
+            .map(|(loss, rate)| format!("{} %: {}", loss * 100.0, number(*rate, "bit/s")))
+            .collect();
+        Ok(Finding {
+            measured: format!("{} ({})", finding.measured, all.join(", ")),
+            ..finding
+        })
+    }),
+    Row::new("M21", |played| {
+        let outcomes = played.scene("many-losses")?.outcomes(&[])?;
+        let ms = outcomes.iter().flat_map(|o| o.transfers.iter());
+        let ms: Vec<f64> = ms.map(|t| t.took.as_nanos() as f64 / 1e6).collect();
+        let slow: Vec<f64> = ms.iter().copied().filter(|took| *took >= 200.0).collect();
+        // 8 shares of 256 KiB take 17 ms on the line.
+        let in_class = slow.iter().filter(|took| **took % 200.0 <= 50.0).count();
+        let measured = format!(
+            "{} of {} blocks took 200 ms or more; {in_class} of them a multiple of 200 ms and at most \
+             50 ms",
+            slow.len(),
+            ms.len()
+        );
+        let most = in_class as f64 >= 0.9 * slow.len() as f64;
+        Ok(Finding::is(measured, !slow.is_empty() && most))
+    }),
+    Row::new("M28", |played| {
+        let scene = played.scene("dctcp")?;
+        let drops =
+            |size: &str, cc: &str| scene.value(&[("size", size), ("cc", cc)], "drops_per_s");
+        let share = |size: &str| -> Told<f64> { Ok(drops(size, "dctcp")? / drops(size, "cubic")?) };
+        Ok(Finding::all([
+            Finding::at_most(
+                "of CUBIC's drops, replies of 10 kB",
+                share("10kB")?,
+                0.1,
+                "",
+            ),
+            Finding::at_most("replies of 30 kB", share("30kB")?, 0.1, ""),
+        ]))
+    })
+    .because(
+        "a reply of 10 kB leaves in one window before any mark can come back, and three of them \
+         meet whatever the windows are: DCTCP keeps queues short that build up, not such bursts",
+    ),
+    Row::new("M30", |played| {
+        let scene = played.scene("rto")?;
+        let late = |rto: &str, tick: &str| {
+            scene.value(
+                &[("rto", rto), ("host.tcp.timer_tick", tick)],
+                "latency.p999",
+            )
+        };
+        let floor = late("linux", "0ns")? / late("10ms", "0ns")?;
+        let tick = late("1ms", "10ms")? / late("1ms", "0ns")?;
+        Ok(Finding::all([
+            Finding::at_least("p99.9 with a floor of 200 ms over that with 10 ms", floor, 5.0, ""),
+            Finding::at_least("with 1 ms, ticks of 10 ms over exact timers", tick, 2.0, ""),
+        ]))
+    }),
+    Row::new("M31", |played| {
+        let change = |scene: &str, key: &str, from: &str, to: &str| -> Told<f64> {
+            let scene = played.scene(scene)?;
+            let (a, b) = (
+                scene.value(&[(key, from)], "drops_per_s")?,
+                scene.value(&[(key, to)], "drops_per_s")?,
+            );
+            Ok((b - a) / a * 100.0)
+        };
+        let queue = change("tx-queue", "host.nic.tx_queue", "1000p", "100p")?;
+        let mtu = change("mtu", "network.mtu", "1500", "9000")?;
+        Ok(Finding::all([
+            Finding::between(
+                "drops with a NIC queue of 100, percent more",
+                queue,
+                (-20.0, 20.0),
+                "",
+            ),
+            Finding::between("with MTU 9000", mtu, (-20.0, 20.0), ""),
+        ]))
+    })
+    .because("drops are counted in packets, and with an MTU of 9000 a reply of 10 kB is two in place of seven: 3.5 times fewer for the same bytes, and p99 is no better"),
+    Row::new("M32", |played| {
+        let scene = played.scene("sender-limit")?;
+        let of = |burst: &str, tick: &str, metric: &str| {
+            let at = [
+                ("host.nic.shaper_burst", burst),
+                ("host.nic.shaper_tick", tick),
+            ];
+            scene.value(&at, metric)
+        };
+        let free = played.scene("tx-queue")?;
+        let free = free.value(&[("host.nic.tx_queue", "1000p")], "drops_per_s")?;
+        let exact = of("3kB", "0s", "drops_per_s")? / free * 100.0;
+        let jiffy = of("1MB", "10ms", "drops_per_s")? / free * 100.0;
+        let small = of("3kB", "10ms", "goodput")? / of("3kB", "0s", "goodput")? * 100.0;
+        Ok(Finding::all([
+            Finding::between(
+                "percent of the drops that are left with a limit of 800 Mb/s, exact",
+                exact,
+                (80.0, 100.0),
+                "",
+            ),
+            Finding::at_least("with a tick of 10 ms and its burst of 1 MB", jiffy, exact, ""),
+            Finding::at_most(
+                "percent of the goodput with that tick and a small burst",
+                small,
+                50.0,
+                "",
+            ),
+        ]))
+    }),
+    Row::new("M34", |played| {
+        let slow = drop_shares(
+            played,
+            "load",
+            &["200Mb/s", "300Mb/s", "400Mb/s", "500Mb/s"],
+        )?;
+        let fast = drop_shares(played, "ten-gigabit", &["2Gb/s", "3Gb/s", "4Gb/s", "5Gb/s"])?;
+        let convex = fast.is_sorted();
+        let near = slow
+            .iter()
+            .zip(&fast)
+            .all(|(a, b)| *b <= 3.0 * a && *a <= 3.0 * b);
+        let list = |all: &[f64]| {
+            let all: Vec<String> = all.iter().map(|x| number(*x * 100.0, "")).collect();
+            all.join(", ")
+        };
+        let measured = format!(
+            "percent sent again at 20, 30, 40 and 50 % load: {} at 10 Gb/s against {} at 1 Gb/s",
+            list(&fast),
+            list(&slow)
+        );
+        Ok(Finding::is(measured, convex && near))
+    })
+    .because("at 20 % load a port at 10 Gb/s drops less than a third of what one at 1 Gb/s does. That comes with CUBIC's hybrid slow start: with HyStart++ the four are 0.098, 0.28, 0.6 and 0.714 %, within three times"),
+    Row::new("M35", |played| {
+        let timeouts = played.scene("all-to-all")?.value(&[], "timeouts")?;
+        Ok(Finding::at_least(
+            "timeouts of a shuffle of 240 transfers",
+            timeouts,
+            1.0,
+            "",
+        ))
+    }),
+];
+
+/// Why M12 and M13 are not as in the text.
+const SEE_SAW: &str = "seconds of a node range from below 100 to above 900 Mb/s, but around one mode: a \
+    second is lost whole only where a server is suspended all through it, and 0.6 s is the longest \
+    suspension found, a timeout of 200 ms and one backed off (8 and 12 nodes, replies of 30 to 300 kB, \
+    ports of 32 and 64 KiB)";
+
+/// Of each node the rates at which it sent, second by second.
+fn seconds(played: &Played) -> Told<Vec<Vec<f64>>> {
+    let outcomes = played.scene("see-saw")?.outcomes(&[])?;
+    let run = outcomes.first().ok_or_else(|| missing("run"))?;
+    let polls = run.readings.iter().filter(|(name, _)| name == "out");
+    let series = polls.filter_map(|(_, reading)| reading.series.as_ref());
+    let nodes: Vec<Vec<f64>> = series
+        .map(|s| {
+            let rates = s
+                .rows
+                .iter()
+                .filter_map(|row| row.get(1).copied().flatten());
+            rates.collect()
+        })
+        .collect();
+    match nodes.is_empty() {
+        true => Err(missing("rate of a node")),
+        false => Ok(nodes),
+    }
+}
+
+/// The text's table: period, and the median of max over mean.
+pub(super) const TEXT: [(&str, f64); 10] = [
+    ("500ms", 1.1),
+    ("250ms", 1.1),
+    ("128ms", 1.3),
+    ("64ms", 1.6),
+    ("32ms", 1.9),
+    ("16ms", 2.45),
+    ("8ms", 3.65),
+    ("4ms", 4.2),
+    ("2ms", 5.05),
+    ("1ms", 8.1),
+];
+
+/// Greatest over mean of a second, in the median of the seconds and of the ports.
+pub(super) fn ratio(played: &Played, scene: &str, period: &str) -> Told<f64> {
+    let end = format!(".second.max_over_mean.{period}");
+    let all = played.scene(scene)?.matching(&[], "port.", &end)?;
+    median(&all).ok_or_else(|| missing("reading"))
+}
+
+/// Drops a second of a host's port.
+pub(super) fn drops(played: &Played, scene: &str, load: &str) -> Told<f64> {
+    Ok(played
+        .scene(scene)?
+        .value(&[("load", load)], "drops_per_s")?
+        / HOSTS)
+}
+
+/// Percent of the segments that are sent again.
+fn sent_again(played: &Played, scene: &str, load: &str) -> Told<f64> {
+    Ok(played
+        .scene(scene)?
+        .value(&[("load", load)], "retransmit_share")?
+        * 100.0)
+}
+
+fn drop_shares(played: &Played, scene: &str, loads: &[&str]) -> Told<Vec<f64>> {
+    let scene = played.scene(scene)?;
+    loads
+        .iter()
+        .map(|load| scene.value(&[("load", load)], "retransmit_share"))
+        .collect()
+}
+
+/// The load at which a rising curve comes to `wanted`, between its points on a straight line.
+fn load_at(curve: &[(f64, f64)], wanted: f64) -> Told<f64> {
+    let pair = curve
+        .windows(2)
+        .find(|w| w[0].1 < wanted && w[1].1 >= wanted);
+    let pair = pair.ok_or_else(|| missing("load at which the curve comes so far"))?;
+    let (a, b) = (pair[0], pair[1]);
+    Ok(a.0 + (b.0 - a.0) * (wanted - a.1) / (b.1 - a.1))
+}
+
+/// The load at which the median query takes 10 ms: it waits for a timeout.
+pub(super) fn knee(played: &Played) -> Told<f64> {
+    load_at(
+        &played.scene("load")?.along("load", &[], "latency.p50")?,
+        10e6,
+    )
+}
+
+/// Pairs of numbers in words: `64KiB: 7, 128KiB: 0`.
+fn words(points: &[(f64, f64)], unit: &str) -> String {
+    let all: Vec<String> = points
+        .iter()
+        .map(|(x, y)| format!("{}: {}", number(*x, unit), number(*y, "")))
+        .collect();
+    all.join(", ")
+}
