@@ -3,6 +3,7 @@
 //! `fuzz/` makes programs of them, `tests/corpus.rs` runs the committed inputs through them, and
 //! `.ci/fuzz` fuzzes them.
 
+mod captures;
 mod frames;
 mod input;
 mod options;
@@ -25,7 +26,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     Target {
         name: "options",
         run: options::run,
@@ -59,6 +60,11 @@ pub const TARGETS: [Target; 7] = [
     Target {
         name: "scripts",
         run: scripts::run,
+        max_len: 2_048,
+    },
+    Target {
+        name: "captures",
+        run: captures::run,
         max_len: 2_048,
     },
 ];

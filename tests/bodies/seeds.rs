@@ -12,6 +12,7 @@ pub fn of(target: &str, scripts: &Path) -> Vec<(String, Vec<u8>)> {
         "options" => options(),
         "packets" => packets(),
         "scripts" => short_scripts(scripts),
+        "captures" => captures(),
         _ => random(target, 12),
     }
 }
@@ -97,6 +98,83 @@ fn packets() -> Vec<(String, Vec<u8>)> {
     seeds.push(("arp".to_owned(), [&[1][..], &arp].concat()));
     let frame = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x81, 0, 0, 5, 8, 6];
     seeds.push(("frame-tagged".to_owned(), [&[0][..], &frame, &arp].concat()));
+    seeds
+}
+
+/// The same small capture of a SYN, as gzip and zstd make it.
+const GZIP: [u8; 68] = [
+    31, 139, 8, 0, 0, 0, 0, 0, 2, 3, 187, 114, 120, 211, 66, 38, 6, 22, 6, 24, 72, 0, 226, 84, 32,
+    102, 4, 98, 38, 32, 214, 128, 98, 87, 16, 5, 20, 116, 96, 99, 96, 224, 2, 74, 115, 129, 164,
+    25, 193, 74, 152, 65, 250, 2, 152, 24, 82, 64, 52, 0, 140, 82, 149, 129, 80, 0, 0, 0,
+];
+const ZSTD: [u8; 64] = [
+    40, 181, 47, 253, 0, 104, 189, 1, 0, 18, 68, 11, 19, 224, 105, 12, 94, 64, 64, 160, 250, 65,
+    184, 142, 131, 148, 185, 114, 72, 41, 101, 10, 255, 100, 19, 255, 247, 219, 181, 189, 214, 235,
+    39, 248, 122, 63, 236, 111, 127, 253, 229, 31, 227, 102, 14, 74, 1, 2, 0, 221, 188, 8, 192, 5,
+];
+
+/// A connection with a segment that is sent again after 200 ms, in both of libpcap's formats.
+fn captures() -> Vec<(String, Vec<u8>)> {
+    let ends = ["10.0.0.1", "10.0.0.2"];
+    let packet = |from: usize, seq: u32, ack: u32, flags: Flags, text: &[u8]| {
+        let packet = Packet {
+            ip: IpHeader {
+                src: ends[from].parse().expect("valid"),
+                dst: ends[1 - from].parse().expect("valid"),
+                ecn: Ecn::NotEct,
+                dscp: 0,
+                hop_limit: 64,
+            },
+            tcp: TcpHeader {
+                src_port: [5_000, 80][from],
+                dst_port: [80, 5_000][from],
+                seq: Seq(seq),
+                ack: Seq(ack),
+                flags,
+                window: 500,
+                ..TcpHeader::default()
+            },
+            payload: text,
+        };
+        let mut wire = vec![0; packet.wire_len()];
+        packet.emit(&mut wire).expect("there is room");
+        wire
+    };
+    let text = [b'x'; 20];
+    let frames = [
+        (0, packet(0, 1, 0, Flags::SYN, &[])),
+        (100, packet(1, 9, 2, Flags::SYN | Flags::ACK, &[])),
+        (110, packet(0, 2, 10, Flags::ACK, &text)),
+        (200_110, packet(0, 2, 10, Flags::ACK, &text)),
+        (200_200, packet(1, 10, 22, Flags::ACK, &[])),
+        (200_300, packet(0, 22, 10, Flags::ACK | Flags::FIN, &[])),
+        (200_400, packet(1, 10, 23, Flags::RST | Flags::ACK, &[])),
+    ];
+    let words = |words: &[u32]| -> Vec<u8> { words.iter().flat_map(|w| w.to_le_bytes()).collect() };
+    // LINKTYPE_RAW, microseconds.
+    let mut pcap = words(&[0xa1b2_c3d4, 0x0004_0002, 0, 0, 96, 101]);
+    let mut pcapng = words(&[0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28]);
+    pcapng.extend(words(&[1, 20, 101, 96, 20]));
+    for (at, wire) in &frames {
+        let len = wire.len() as u32;
+        pcap.extend(words(&[1, *at, len, len]));
+        pcap.extend(wire);
+        let padded = len.div_ceil(4) * 4;
+        pcapng.extend(words(&[6, 32 + padded, 0, 0, 1_000_000 + at, len, len]));
+        pcapng.extend(wire);
+        pcapng.resize(pcapng.len() + (padded - len) as usize, 0);
+        pcapng.extend(words(&[32 + padded]));
+    }
+    let with = |file: &[u8]| [&[0], file].concat();
+    let mut seeds = vec![
+        ("pcap".to_owned(), with(&pcap)),
+        ("pcapng".to_owned(), with(&pcapng)),
+        ("gzip".to_owned(), with(&GZIP)),
+        ("zstd".to_owned(), with(&ZSTD)),
+        ("cut".to_owned(), with(&pcapng[..pcapng.len() - 7])),
+        ("empty".to_owned(), vec![0]),
+    ];
+    seeds.extend(random("captures", 12));
     seeds
 }
 

@@ -61,6 +61,11 @@ fn scripts() {
     replay("scripts");
 }
 
+#[test]
+fn captures() {
+    replay("captures");
+}
+
 /// The programs in `fuzz/` are those of the list.
 #[test]
 fn every_target_has_its_program() {

@@ -55,15 +55,20 @@ impl Explanation {
     /// Takes what `analyzer` has found by now.
     pub fn take(&mut self, analyzer: &mut Analyzer) {
         while let Some(finding) = analyzer.poll_finding() {
-            match finding {
-                Finding::Gap(gap) => self.ledger.add(&gap),
-                Finding::Connection(connection) => self.add(*connection),
-            }
+            self.add(finding);
         }
         self.seen = *analyzer.seen();
     }
 
-    fn add(&mut self, connection: Connection) {
+    /// Takes something that was found.
+    pub fn add(&mut self, finding: Finding) {
+        match finding {
+            Finding::Gap(gap) => self.ledger.add(&gap),
+            Finding::Connection(connection) => self.add_connection(*connection),
+        }
+    }
+
+    fn add_connection(&mut self, connection: Connection) {
         let (count, lost) = lost_time(&connection);
         if count > 0
             && (self.pairs.len() < self.most || self.pairs.contains_key(&pair(connection.ends)))
