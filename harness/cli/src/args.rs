@@ -65,6 +65,12 @@ pub(super) enum Command {
     /// IMC 2017 counts them), and how late its own looks came.
     #[cfg(target_os = "linux")]
     Meter(super::meter::MeterArgs),
+    /// Measure what packets cost on this machine's kernel.
+    ///
+    /// Over a veth in namespaces, with and without receive offload; prints the knobs of [host.cpu]
+    /// beside their defaults. Takes root.
+    #[cfg(target_os = "linux")]
+    Calibrate,
     /// Tell a story that narrows exists for: its claims as experiments, with a verdict each.
     ///
     /// Without a name: what stories there are. Ends with exit code 1 if a claim does not hold and

@@ -5,6 +5,8 @@
 //! are [`narrows_experiment`].
 
 mod args;
+#[cfg(target_os = "linux")]
+mod calibrate;
 pub mod catalog;
 mod dry_run;
 mod expected;
@@ -197,6 +199,8 @@ impl App {
                 Command::Script(args) => script::run(&args, console),
                 #[cfg(target_os = "linux")]
                 Command::Meter(args) => meter::run(self, &args, console),
+                #[cfg(target_os = "linux")]
+                Command::Calibrate => calibrate::run(self, console),
                 Command::Story(args) => story::run(self, &args, console),
                 Command::Validate(validate) => validate::run(self, &validate, &args, console),
                 Command::List { parameters } => {

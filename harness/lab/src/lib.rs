@@ -6,7 +6,9 @@
 
 #![cfg(target_os = "linux")]
 
+pub mod bulk;
 pub mod burst;
+pub mod calibrate;
 pub mod capture;
 mod crowd;
 mod error;
@@ -18,9 +20,12 @@ pub mod lab;
 pub mod meter;
 mod netlink;
 mod netns;
+mod pair;
 pub mod serve;
 mod shaper;
+pub mod stall;
 pub mod transfer;
+pub mod writes;
 
 pub use error::LiveError;
 

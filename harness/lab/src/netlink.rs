@@ -3,6 +3,7 @@
 mod attributes;
 mod interface;
 mod message;
+pub(super) mod offload;
 
 #[cfg(test)]
 pub(super) use attributes::Writer;
@@ -11,7 +12,7 @@ pub(super) use interface::{Link, LinkKind};
 pub(super) use message::{Answer, Request};
 
 use message::{Content, Messages};
-use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::protocols::{NETLINK_GENERIC, NETLINK_ROUTE};
 use netlink_sys::{Socket, SocketAddr};
 use nix::libc;
 use std::io;
@@ -26,9 +27,18 @@ pub(super) struct Netlink {
 }
 
 impl Netlink {
-    /// In the namespace of the calling thread.
+    /// For rtnetlink, in the namespace of the calling thread.
     pub(super) fn open() -> io::Result<Self> {
-        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        Self::of(NETLINK_ROUTE)
+    }
+
+    /// For families that have no number of their own.
+    pub(super) fn open_generic() -> io::Result<Self> {
+        Self::of(NETLINK_GENERIC)
+    }
+
+    fn of(protocol: isize) -> io::Result<Self> {
+        let mut socket = Socket::new(protocol)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
         Ok(Self {
@@ -88,6 +98,11 @@ impl Netlink {
     /// Bring an interface up.
     pub(super) fn set_up(&mut self, index: u32) -> io::Result<()> {
         self.tell(&interface::up(index))
+    }
+
+    /// Let no super-frame that leaves an interface have more than so many segments.
+    pub(super) fn limit_segments(&mut self, index: u32, most: u32) -> io::Result<()> {
+        self.tell(&interface::segments_of(index, most))
     }
 
     /// Write a remark on an interface.

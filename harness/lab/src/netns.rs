@@ -106,6 +106,31 @@ impl Namespace {
         })?
     }
 
+    /// Write to a file of an interface below /sys/class/net, of which each mount shows one namespace.
+    pub(super) fn write_attribute(
+        &self,
+        interface: &str,
+        file: &str,
+        value: &str,
+    ) -> io::Result<()> {
+        let path = format!("/sys/class/net/{interface}/{file}");
+        self.run(|| {
+            // The mounts of this thread, too, are its own and gone with it.
+            unshare(CloneFlags::CLONE_NEWNS)?;
+            let nothing: Option<&str> = None;
+            let private = MsFlags::MS_PRIVATE | MsFlags::MS_REC;
+            mount(nothing, "/", nothing, private, nothing)?;
+            mount(
+                Some("sysfs"),
+                "/sys",
+                Some("sysfs"),
+                MsFlags::empty(),
+                nothing,
+            )?;
+            fs::write(path, value)
+        })?
+    }
+
     /// Give it a name, which is free.
     pub(super) fn publish(&self, name: &str) -> io::Result<()> {
         let folder = Path::new(FOLDER);

@@ -25,6 +25,7 @@ const ROOT: u32 = u32::MAX;
 /// Of our discipline: `1:`.
 const HANDLE: u32 = 1 << 16;
 const RTAX_LOCK: u16 = 1;
+const RTAX_INITCWND: u16 = 11;
 const RTAX_RTO_MIN: u16 = 13;
 const RTAX_QUICKACK: u16 = 15;
 /// What makes something new, or takes the place of what is there.
@@ -60,6 +61,8 @@ pub(super) struct RouteRules {
     pub(super) quick_ack: bool,
     /// The least RTO in milliseconds.
     pub(super) rto_min: Option<u32>,
+    /// The initial window in segments.
+    pub(super) initial_window: Option<u32>,
 }
 
 fn clamp32(bytes: ByteCount) -> u32 {
@@ -224,6 +227,9 @@ fn ruled(
                 out.u32(RTAX_LOCK, 1 << RTAX_RTO_MIN);
                 out.u32(RTAX_RTO_MIN, ms);
             }
+            if let Some(segments) = rules.initial_window {
+                out.u32(RTAX_INITCWND, segments);
+            }
             if rules.quick_ack {
                 out.u32(RTAX_QUICKACK, 1);
             }
@@ -297,16 +303,18 @@ mod tests {
         let rules = RouteRules {
             quick_ack: true,
             rto_min: Some(5),
+            initial_window: Some(3),
         };
         ruled(5, to, source, rules).assert_words(
-            "50000000 18000505 07000000 00000000
+            "58000000 18000505 07000000 00000000
              02180000 fe02fd01 00000000
              08000100 0a4d0000
              08000400 05000000
              08000700 0a4d00fe
-             1c000800
+             24000800
                08000100 00200000
                08000d00 05000000
+               08000b00 03000000
                08000f00 01000000",
         );
         ruled(5, to, source, RouteRules::default()).assert_words(

@@ -301,7 +301,7 @@ impl Stage<'_> {
         let kernel = self.lab.kernel();
         self.lab.set_rules(RouteRules {
             quick_ack: self.quick_ack(),
-            rto_min: None,
+            ..RouteRules::default()
         })?;
         let ecn = ecn(&self.tcp);
         let port = port(self.spec, ecn.is_some());
@@ -383,8 +383,8 @@ impl Stage<'_> {
         let port = port(self.spec, ecn(&self.tcp).is_some());
         let mut watch = self.lab.shape(Port::Host(OUR_CLIENT), &port)?;
         let rules = RouteRules {
-            quick_ack: false,
             rto_min,
+            ..RouteRules::default()
         };
         let (mut hosts, mut listeners): (Vec<KernelHost>, Vec<_>) = (Vec::new(), Vec::new());
         for number in self.servers() {

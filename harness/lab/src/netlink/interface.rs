@@ -110,6 +110,10 @@ pub(super) fn alias_of(index: u32, alias: &str) -> Request {
     change(index, false, |out| out.string(libc::IFLA_IFALIAS, alias))
 }
 
+pub(super) fn segments_of(index: u32, most: u32) -> Request {
+    change(index, true, |out| out.u32(libc::IFLA_GSO_MAX_SEGS, most))
+}
+
 pub(super) fn port_of(index: u32, bridge: u32) -> Request {
     change(index, true, |out| out.u32(libc::IFLA_MASTER, bridge))
 }

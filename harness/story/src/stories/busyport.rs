@@ -1,5 +1,8 @@
 //! `busyport`: the way to one node is slow, and all others wait for each other.
 
+#[cfg(target_os = "linux")]
+mod live;
+
 use crate::judge::{Finding, median};
 use crate::stage::{Played, Told, missing};
 use crate::story::{Column, Live, Row, Scene, Story, Table};
@@ -69,7 +72,10 @@ pub const STORY: Story = Story {
         "narrows run busy-port",
         "narrows run busy-port --set writers=suspend --set limit=128KiB -r 1 --trace busy.jsonl",
     ],
-    live: Live::Open("kernel sockets with a bounded writer, tbf on the way to one of them"),
+    #[cfg(target_os = "linux")]
+    live: Live::Twin(live::TWIN),
+    #[cfg(not(target_os = "linux"))]
+    live: Live::Cannot("it takes Linux's network namespaces"),
 };
 
 /// The node that the slow way leads to.

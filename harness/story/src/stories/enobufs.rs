@@ -1,5 +1,8 @@
 //! `enobufs`: a send that the NIC refuses resets the window, and no packet is lost.
 
+#[cfg(target_os = "linux")]
+mod live;
+
 use crate::judge::Finding;
 use crate::stage::{Played, Scenery, Told, missing};
 use crate::story::{Column, Live, Row, Scene, Story, Table};
@@ -114,7 +117,10 @@ pub const STORY: Story = Story {
         "narrows run enobufs --sweep answer=reset,minus-segment --sweep buffers=12,24,64,256",
         "narrows keys refuse",
     ],
-    live: Live::Open("our TCP over a TAP that refuses"),
+    #[cfg(target_os = "linux")]
+    live: Live::Twin(live::TWIN),
+    #[cfg(not(target_os = "linux"))]
+    live: Live::Cannot("it takes Linux's network namespaces"),
 };
 
 const SLOW: [(&str, &str); 2] = [("answer", "reset"), ("toggle", "100s")];

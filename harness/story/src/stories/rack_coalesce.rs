@@ -1,5 +1,8 @@
 //! `rack coalesce`: interrupts that wait for company make two round-trip times of one.
 
+#[cfg(target_os = "linux")]
+mod live;
+
 use crate::judge::Finding;
 use crate::stage::{Played, Told, missing};
 use crate::story::{Column, Grid, Live, Row, Scene, Story, Table};
@@ -63,7 +66,10 @@ pub const STORY: Story = Story {
         "narrows run rack-coalesce --sweep frames=8,16,32,64",
         "narrows keys rx_",
     ],
-    live: Live::Open("veth with gro_flush_timeout"),
+    #[cfg(target_os = "linux")]
+    live: Live::Twin(live::TWIN),
+    #[cfg(not(target_os = "linux"))]
+    live: Live::Cannot("it takes Linux's network namespaces"),
 };
 
 /// The faster flow's goodput over the slower one's.

@@ -1,5 +1,8 @@
 //! `writes`: a proxy's small writes wait for an acknowledgement, with Nagle's algorithm off.
 
+#[cfg(target_os = "linux")]
+mod live;
+
 use crate::judge::Finding;
 use crate::stage::{Played, Scenery, Told, missing};
 use crate::story::{Column, Grid, Live, Row, Scene, Story, Table};
@@ -86,9 +89,10 @@ pub const STORY: Story = Story {
         "narrows run packet-window",
         "narrows run packet-window --set writes=1+1+1+1+n --set window=packets --set delayed-ack=2/40ms --set idle-restart=rfc5681 -r 1 --pcap writes.pcapng --pcap-at h0",
     ],
-    live: Live::Open(
-        "a kernel's sender with tcp_slow_start_after_idle = 1 and an initcwnd of 3 on its route",
-    ),
+    #[cfg(target_os = "linux")]
+    live: Live::Twin(live::TWIN),
+    #[cfg(not(target_os = "linux"))]
+    live: Live::Cannot("it takes Linux's network namespaces"),
 };
 
 /// The three that stall together.

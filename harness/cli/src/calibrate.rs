@@ -1,0 +1,116 @@
+//! `narrows calibrate`: what packets cost on this machine's kernel, as knobs of `[host.cpu]`.
+
+use super::output::print;
+use super::{App, Console, EXIT_OK, Stop};
+use narrows::Duration;
+use narrows_experiment::model::nic::Cpu;
+use narrows_lab::calibrate::{Calibration, Costs, run as measure};
+use narrows_report::points::number;
+use narrows_report::table::Colour;
+use narrows_story::story::Grid;
+use narrows_story::text;
+use std::fmt::Write;
+
+/// Run it; the exit code.
+pub(super) fn run(_: &App, console: &mut Console<'_>) -> Result<u8, Stop> {
+    console.say("Measuring on two hosts of the kernel's, for some seconds ...\n\n")?;
+    let seen = measure(console.cancel).map_err(|e| Stop::Failed(e.to_string()))?;
+    let colour = match console.colour {
+        true => Colour::Ansi,
+        false => Colour::Plain,
+    };
+    let mut said = text::table(&table(&seen), colour);
+    let _ = match seen.merging {
+        Some(merging) => writeln!(
+            said,
+            "\nA write of 32 segments takes {} segment by segment, and {} where the receiver polls \
+             and merges them: {} an aggregate.",
+            number(merging.apart, "ns"),
+            number(merging.merged, "ns"),
+            number(merging.segments_per_aggregate, "")
+        ),
+        None => writeln!(
+            said,
+            "\nThis kernel's veth does not poll and merge: an interrupt's cost is not known."
+        ),
+    };
+    said += &knobs(&seen);
+    print(console.stdout, &said)?;
+    Ok(EXIT_OK)
+}
+
+/// The costs by their knobs.
+fn table(seen: &Calibration) -> Grid {
+    let usual = Cpu::default();
+    let time = |ns: f64| number(ns, "ns");
+    let costs = |of: fn(&Costs) -> f64, default: Duration, name: &str| {
+        vec![
+            name.to_owned(),
+            time(default.as_nanos() as f64),
+            time(of(&seen.costs)),
+        ]
+    };
+    Grid {
+        head: ["", "default", "measured"].map(str::to_owned).to_vec(),
+        words: 1,
+        rows: vec![
+            costs(|c| c.interrupt, usual.interrupt, "interrupt"),
+            costs(|c| c.packet, usual.packet, "packet"),
+            costs(|c| c.kilobyte, usual.kilobyte, "kilobyte"),
+            costs(|c| c.ack, usual.ack, "ack"),
+            costs(|c| c.call, usual.call, "call"),
+        ],
+    }
+}
+
+/// The section of an experiment.
+fn knobs(seen: &Calibration) -> String {
+    let costs = seen.costs;
+    let mut out = String::from("\n[host.cpu]\ncounts = true\n");
+    // What could not be measured is left as it is.
+    let interrupt = seen.merging.map(|_| ("interrupt", costs.interrupt));
+    for (name, ns) in interrupt.into_iter().chain([
+        ("packet", costs.packet),
+        ("kilobyte", costs.kilobyte),
+        ("ack", costs.ack),
+        ("call", costs.call),
+    ]) {
+        let _ = writeln!(out, "{name} = \"{:.0}ns\"", ns.max(0.0));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_is_a_section_that_an_experiment_can_have() {
+        let costs = Costs {
+            interrupt: 1_500.0,
+            packet: 812.4,
+            kilobyte: 51.0,
+            ack: 433.0,
+            call: 120.6,
+        };
+        let merging = narrows_lab::calibrate::Merging {
+            apart: 90e3,
+            merged: 30e3,
+            segments_per_aggregate: 16.0,
+        };
+        let seen = Calibration {
+            costs,
+            merging: Some(merging),
+        };
+        let section = knobs(&seen);
+        assert_eq!(
+            section,
+            "\n[host.cpu]\ncounts = true\ninterrupt = \"1500ns\"\npacket = \"812ns\"\nkilobyte = \"51ns\"\n\
+             ack = \"433ns\"\ncall = \"121ns\"\n"
+        );
+        let shipped = narrows_experiment::shipped::Shipped::get("two-senders").unwrap();
+        let registry = narrows_experiment::registry::Registry::default();
+        let text = format!("{}{section}", shipped.text);
+        narrows_experiment::file::Loaded::parse("test", &text, &registry).unwrap();
+    }
+}

@@ -1,0 +1,188 @@
+//! Endless flows between two hosts of the kernel's, of which the wire or the host at one end is
+//! peculiar: the live twins of `rack-coalesce` and `enobufs`.
+//!
+//! [`hold`]: the receiver polls and merges, and its aggregates wait for more until a timer
+//! (`gro_flush_timeout`), as interrupts of a NIC would; one flow has a large window, the other a
+//! small one. [`local_drop`]: the sender's own queue is too small, so that sends are refused.
+
+use crate::LiveError;
+use crate::pair::Pair;
+use crate::shaper::Shape;
+use narrows::driver::Clock;
+use narrows::{ByteCount, Rate};
+use socket2::SockRef;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+const CHUNK: usize = 64 << 10;
+/// How often it is looked whether Ctrl-C was pressed.
+const LOOK: Duration = Duration::from_millis(20);
+/// What waits before a link whose round trip is to be the receiver's: at 1 Gb/s a quarter of a
+/// millisecond.
+const WAITING: u64 = 32 << 10;
+/// Frames that tbf lets go at once.
+const BURST: ByteCount = ByteCount::new(16 * 1_514);
+
+/// Two flows to a receiver that merges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HoldSpec {
+    /// What the link carries.
+    pub rate: Rate,
+    /// How long aggregates wait.
+    pub hold: Duration,
+    /// The receive buffer of the second flow, which keeps its window small.
+    pub narrow: ByteCount,
+    /// For how long it runs.
+    pub span: Duration,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HoldRun {
+    /// What the flow with a large window got, in bits a second.
+    pub wide: f64,
+    /// What the other one got.
+    pub narrow: f64,
+    /// Segments of an aggregate.
+    pub segments_per_packet: f64,
+}
+
+/// Runs two flows to a receiver whose aggregates wait.
+///
+/// # Errors
+/// See [`LiveError`]; among others if this kernel's veth cannot merge.
+pub fn hold(spec: &HoldSpec, cancel: &AtomicBool) -> Result<HoldRun, LiveError> {
+    let pair = Pair::new()?;
+    let failed = |e| LiveError::io("let aggregates wait at a host of the kernel's", e);
+    pair.a.shape(&shape(spec.rate, WAITING)).map_err(failed)?;
+    pair.a.cut().and_then(|()| pair.b.merge()).map_err(failed)?;
+    let polls = u32::from(!spec.hold.is_zero());
+    pair.b.hold_aggregates(spec.hold, polls).map_err(failed)?;
+    let wide = pair.connect(|_| Ok(())).map_err(failed)?;
+    let narrow = usize::try_from(spec.narrow.get()).unwrap_or(usize::MAX);
+    let narrow = pair.connect(|socket| socket.set_recv_buffer_size(narrow));
+    let flows = [wide, narrow.map_err(failed)?];
+    let merged = pair.merged().map_err(failed)?;
+    let bytes = run(&flows, spec.span, cancel).map_err(failed)?;
+    let segments_per_packet = merged.segments_per_packet(&pair).map_err(failed)?;
+    let rate = |n: u64| n as f64 * 8.0 / spec.span.as_secs_f64();
+    Ok(HoldRun {
+        wide: rate(bytes[0]),
+        narrow: rate(bytes[1]),
+        segments_per_packet,
+    })
+}
+
+/// A flow through a queue of the sender's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalDropSpec {
+    /// What the link carries.
+    pub rate: Rate,
+    /// What may wait before it.
+    pub limit: ByteCount,
+    /// For how long it runs.
+    pub span: Duration,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LocalDropRun {
+    /// What the flow got, in bits a second.
+    pub goodput: f64,
+    /// Sends that the queue refused.
+    pub refused: u64,
+    /// Segments sent again.
+    pub again: u64,
+}
+
+/// Runs a flow whose sends its own host refuses.
+///
+/// # Errors
+/// See [`LiveError`].
+pub fn local_drop(spec: &LocalDropSpec, cancel: &AtomicBool) -> Result<LocalDropRun, LiveError> {
+    let pair = Pair::new()?;
+    let failed = |e| LiveError::io("let the queue of a host of the kernel's refuse", e);
+    let port = shape(spec.rate, spec.limit.get());
+    pair.a.shape(&port).map_err(failed)?;
+    // Of a super-frame the shaper queues what fits, and the rest is lost without a word.
+    pair.a.limit_segments(1).map_err(failed)?;
+    let flow = pair.connect(|_| Ok(())).map_err(failed)?;
+    let before = pair.a.counted().map_err(failed)?;
+    let bytes = run(&[flow], spec.span, cancel).map_err(failed)?;
+    Ok(LocalDropRun {
+        goodput: bytes[0] as f64 * 8.0 / spec.span.as_secs_f64(),
+        refused: pair.a.drops().map_err(failed)?,
+        again: pair.a.counted().map_err(failed)?.since(&before).again,
+    })
+}
+
+fn shape(rate: Rate, limit: u64) -> Shape {
+    Shape {
+        rate,
+        limit: ByteCount::new(limit),
+        burst: BURST,
+        mark_above: None,
+    }
+}
+
+/// Writes at the first ends and reads at the second ones for `span`; the bytes that were read.
+fn run(
+    flows: &[(TcpStream, TcpStream)],
+    span: Duration,
+    cancel: &AtomicBool,
+) -> io::Result<Vec<u64>> {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let mut readers = Vec::new();
+        for (from, to) in flows {
+            scope.spawn(|| write(from, &stop));
+            readers.push(scope.spawn(|| read(to, &stop)));
+        }
+        let begin = Clock.now();
+        let over = || Clock.now().since(begin).as_nanos() >= span.as_nanos() as u64;
+        while !over() && !cancel.load(Ordering::Relaxed) {
+            sleep(LOOK);
+        }
+        stop.store(true, Ordering::Relaxed);
+        for (from, to) in flows {
+            // Who waits for room or data is woken.
+            let _ = SockRef::from(to).shutdown(Shutdown::Both);
+            let _ = SockRef::from(from).shutdown(Shutdown::Both);
+        }
+        let bytes = readers.into_iter().map(|reader| match reader.join() {
+            Ok(bytes) => bytes,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        bytes.collect()
+    })
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "what is measured runs in real time"
+)]
+fn sleep(time: Duration) {
+    thread::sleep(time);
+}
+
+fn write(mut to: &TcpStream, stop: &AtomicBool) {
+    let data = vec![0; CHUNK];
+    while !stop.load(Ordering::Relaxed) && to.write_all(&data).is_ok() {}
+}
+
+fn read(mut from: &TcpStream, stop: &AtomicBool) -> io::Result<u64> {
+    let mut buf = vec![0; CHUNK];
+    let mut bytes = 0;
+    while !stop.load(Ordering::Relaxed) {
+        match from.read(&mut buf) {
+            Ok(0) => break,
+            Ok(n) => bytes += n as u64,
+            Err(_) if stop.load(Ordering::Relaxed) => break,
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,216 @@
+//! What packets cost on this machine's kernel: the knobs of `[host.cpu]`, measured over a veth.
+//!
+//! One thread writes at one end of a wire and reads at the other. A veth hands a packet over within
+//! the call that sends it, so the time of a round is the work of both hosts, one after the other, and
+//! nothing runs beside it. Rounds that differ in one thing only tell what that costs: the shortest
+//! time of many rounds, in which nobody interrupted. Each packet, acknowledgement and byte is handled
+//! at both ends, so each end has half.
+//!
+//! What it leaves out: a NIC's driver and its DMA, cold caches, other cores.
+
+use crate::LiveError;
+use crate::pair::{Counted, Pair};
+use crate::shaper::RouteRules;
+use narrows::driver::Clock;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Rounds of a measurement.
+const ROUNDS: u32 = 3_000;
+/// Before them, windows grow.
+const WARM_UP: u32 = 200;
+/// Payload of a full segment over an MTU of 1500 with timestamps.
+const SEGMENT: usize = 1_448;
+/// Segments of a large write.
+const MANY: usize = 32;
+
+/// Costs in nanoseconds, as the knobs of `[host.cpu]` name them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Costs {
+    /// An interrupt and the poll that it begins: what a packet takes longer where the receiver polls
+    /// (GRO) than where it is handed over.
+    pub interrupt: f64,
+    /// A packet with data, of any size.
+    pub packet: f64,
+    /// Each 1000 bytes of its payload.
+    pub kilobyte: f64,
+    /// An acknowledgement without data.
+    pub ack: f64,
+    /// A read by an application.
+    pub call: f64,
+}
+
+/// What was measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Calibration {
+    /// The costs.
+    pub costs: Costs,
+    /// What merging saves; `None` where the kernel's veth cannot.
+    pub merging: Option<Merging>,
+}
+
+/// A write of 32 segments, cut before it leaves, to a receiver that merges them or does not.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Merging {
+    /// Nanoseconds without.
+    pub apart: f64,
+    /// Nanoseconds with.
+    pub merged: f64,
+    /// Segments of an aggregate.
+    pub segments_per_aggregate: f64,
+}
+
+/// How a round is written, sent and read.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    /// Bytes.
+    size: usize,
+    /// How many reads take them.
+    reads: usize,
+}
+
+/// The shortest round in nanoseconds, and what the reader counted a round.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    ns: f64,
+    packets: f64,
+    acks: f64,
+}
+
+/// Measures, for some seconds.
+///
+/// # Errors
+/// See [`LiveError`].
+pub fn run(cancel: &AtomicBool) -> Result<Calibration, LiveError> {
+    let failed = |e| LiveError::io("measure what packets cost", e);
+    let plain = Bench::new()?;
+    let one = Round { size: 1, reads: 1 };
+    let handed = plain.round(one, cancel).map_err(failed)?.ns;
+    let mut costs = plain.costs(cancel).map_err(failed)?;
+    plain.pair.a.cut().map_err(failed)?;
+    let apart = plain.round(LARGE, cancel).map_err(failed)?.ns;
+    let merging = Bench::new()?;
+    merging.pair.a.cut().map_err(failed)?;
+    let merging = match merging.pair.b.merge() {
+        Ok(()) => {
+            let polled = merging.round(one, cancel).map_err(failed)?.ns;
+            costs.interrupt = (polled - handed).max(0.0);
+            let (merged, segments) = merging.merged(cancel).map_err(failed)?;
+            Some(Merging {
+                apart,
+                merged,
+                segments_per_aggregate: segments,
+            })
+        }
+        Err(_) => None,
+    };
+    Ok(Calibration { costs, merging })
+}
+
+/// A write of full segments that is read at once.
+const LARGE: Round = Round {
+    size: SEGMENT * MANY,
+    reads: 1,
+};
+
+/// Two hosts and a connection.
+struct Bench {
+    pair: Pair,
+    from: TcpStream,
+    to: TcpStream,
+}
+
+impl Bench {
+    fn new() -> Result<Self, LiveError> {
+        let pair = Pair::new()?;
+        let failed = |e| LiveError::io("prepare hosts of the kernel's", e);
+        let (from, to) = pair.connect(|_| Ok(())).map_err(failed)?;
+        Ok(Self { pair, from, to })
+    }
+
+    fn costs(&self, cancel: &AtomicBool) -> io::Result<Costs> {
+        let small = Round {
+            size: SEGMENT,
+            reads: 1,
+        };
+        let large = LARGE;
+        let in_parts = Round {
+            reads: MANY,
+            ..large
+        };
+        // Super-frames: a packet of whatever size, so that bytes alone differ.
+        let one = self.round(small, cancel)?;
+        let whole = self.round(large, cancel)?;
+        let parts = self.round(in_parts, cancel)?;
+        let call = (parts.ns - whole.ns) / (MANY - 1) as f64;
+        let kilobytes = (large.size - small.size) as f64 / 1_000.0;
+        let kilobyte = (whole.ns - one.ns) / kilobytes / 2.0;
+        // Segment by segment, with the acknowledgements that the receiver likes.
+        self.pair.a.limit_segments(1)?;
+        let single = self.round(large, cancel)?;
+        // ... and with one for each.
+        self.pair.b.set_rules(RouteRules {
+            quick_ack: true,
+            ..RouteRules::default()
+        })?;
+        let acked = self.round(large, cancel)?;
+        self.pair.b.set_rules(RouteRules::default())?;
+        self.pair.a.limit_segments(65_535)?;
+        let more_acks = acked.acks - single.acks;
+        let ack = match more_acks >= 1.0 {
+            true => (acked.ns - single.ns) / more_acks / 2.0,
+            false => 0.0,
+        };
+        let more_packets = (single.packets - whole.packets).max(1.0);
+        let acks = (single.acks - whole.acks) * ack * 2.0;
+        let packet = (single.ns - whole.ns - acks) / more_packets / 2.0;
+        let costs = [packet, kilobyte, ack, call].map(|ns| ns.max(0.0));
+        Ok(Costs {
+            interrupt: 0.0,
+            packet: costs[0],
+            kilobyte: costs[1],
+            ack: costs[2],
+            call: costs[3],
+        })
+    }
+
+    /// Nanoseconds of a large write, and segments of an aggregate.
+    fn merged(&self, cancel: &AtomicBool) -> io::Result<(f64, f64)> {
+        let merged = self.pair.merged()?;
+        let took = self.round(LARGE, cancel)?.ns;
+        Ok((took, merged.segments_per_packet(&self.pair)?))
+    }
+
+    fn round(&self, round: Round, cancel: &AtomicBool) -> io::Result<Seen> {
+        let data = vec![0; round.size];
+        let mut buf = vec![0; round.size.div_ceil(round.reads)];
+        let mut shortest = u64::MAX;
+        let mut before = Counted::default();
+        for n in 0..WARM_UP + ROUNDS {
+            if cancel.load(Ordering::Relaxed) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            if n == WARM_UP {
+                before = self.pair.b.counted()?;
+            }
+            let begin = Clock.now();
+            (&self.from).write_all(&data)?;
+            let mut left = round.size;
+            while left > 0 {
+                let most = left.min(buf.len());
+                left -= (&self.to).read(&mut buf[..most])?;
+            }
+            if n >= WARM_UP {
+                shortest = shortest.min(Clock.now().since(begin).as_nanos());
+            }
+        }
+        let seen = self.pair.b.counted()?.since(&before);
+        let each = |n: u64| n as f64 / f64::from(ROUNDS);
+        Ok(Seen {
+            ns: shortest as f64,
+            packets: each(seen.packets_in),
+            acks: each(seen.segments_out),
+        })
+    }
+}

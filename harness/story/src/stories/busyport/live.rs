@@ -1,0 +1,92 @@
+//! The twin of `busyport` on this machine's kernel.
+
+use crate::stage::{Stage, StageError};
+use crate::story::{Grid, Scene, Twin};
+use narrows::{ByteCount, Rate};
+use narrows_lab::stall::{StallRun, StallSpec, Writers, run};
+use narrows_report::points::number;
+use std::time::Duration;
+
+/// The twin.
+pub(super) const TWIN: Twin = Twin {
+    about: "A node on a host of the kernel's answers three others in namespaces, 10 kB each 2 ms, one \
+            request at a time, from queues that are busy from 128 KiB on before sockets of 64 KiB. For \
+            half a second the switch's port to the first one carries 5 Mb/s (tbf). Live one node \
+            serves; simulated each of four serves the others at the same rate.",
+    run: twin,
+};
+
+const SIMULATED: Scene = Scene::new("simulated", "busy-port").with(&[
+    ("limit", "128KiB"),
+    ("sweep.writers", "suspend,async"),
+    ("network.hosts", "4"),
+    ("network.link.rate", "200Mb/s"),
+    ("network.queue.limit", "64KiB"),
+    ("rate", "1000"),
+    ("traffic.mesh.request", "100B"),
+    ("run.warm_up", "0s"),
+]);
+
+fn twin(stage: &Stage<'_>) -> Result<Grid, String> {
+    let simulated = stage.scenery(&SIMULATED).map_err(|e| match e {
+        StageError::Interrupted => "interrupted".to_owned(),
+        e => e.to_string(),
+    })?;
+    let mut grid = Grid {
+        head: [
+            "",
+            "longest suspension",
+            "times suspended",
+            "longest gap of idle links",
+            "suspended in it",
+            "most in queues",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+        words: 1,
+        rows: Vec::new(),
+    };
+    let time = |t: Duration| number(t.as_nanos() as f64, "ns");
+    for writers in ["suspend", "async"] {
+        let value = |metric| simulated.value(&[("writers", writers)], metric);
+        let value = |metric| value(metric).map_err(|e| e.to_string());
+        grid.rows.push(vec![
+            format!("simulated, {writers}"),
+            number(value("suspended.max")?, "ns"),
+            number(value("busy_dist_port")?, ""),
+            format!("{} (slowest call)", number(value("latency.max")?, "ns")),
+            String::new(),
+            // Beside what a node holds at rest.
+            number(value("memory.peak")? - 16e6, "bytes"),
+        ]);
+    }
+    for (name, writers) in [("suspend", Writers::Suspend), ("async", Writers::Async)] {
+        let seen: StallRun = run(&spec(writers), stage.cancel).map_err(|e| e.to_string())?;
+        let longest = seen.suspended.iter().max().copied().unwrap_or_default();
+        grid.rows.push(vec![
+            format!("live, {name}"),
+            time(longest),
+            seen.suspended.len().to_string(),
+            time(seen.longest_gap),
+            time(seen.suspended_in_it),
+            number(seen.most_queued as f64, "bytes"),
+        ]);
+    }
+    Ok(grid)
+}
+
+fn spec(writers: Writers) -> StallSpec {
+    StallSpec {
+        clients: 3,
+        rate: Rate::from_mbps(200),
+        slow: Rate::from_mbps(5),
+        slow_from: Duration::from_millis(1_000),
+        slow_until: Duration::from_millis(1_500),
+        buffer: ByteCount::new(64 << 10),
+        every: Duration::from_millis(2),
+        reply: ByteCount::new(10_000),
+        busy_limit: ByteCount::new(128 << 10),
+        writers,
+        span: Duration::from_secs(3),
+    }
+}

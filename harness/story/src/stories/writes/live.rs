@@ -1,0 +1,127 @@
+//! The twin of `writes` on this machine's kernel.
+
+use crate::judge::median;
+use crate::stage::{Stage, StageError};
+use crate::story::{Grid, Scene, Twin};
+use narrows_lab::writes::{Reads, WritesSpec, run};
+use narrows_report::points::number;
+use std::thread;
+use std::time::Duration;
+
+/// The twin.
+pub(super) const TWIN: Twin = Twin {
+    about: "A server of the kernel's with an initcwnd on its route answers another host's requests \
+            over a veth, 400 bytes each, after pauses of 1.5 s in which its window halves each RTO \
+            (tcp_slow_start_after_idle). A kernel of today hides the wait twice: the sender's tail \
+            loss probe ends it after some milliseconds, and a client that reads what comes \
+            acknowledges by reading. Without both it is the 40 ms of the text.",
+    run: twin,
+};
+
+/// A variant.
+struct Variant {
+    name: &'static str,
+    /// The same as the simulation's: written byte by byte, idle restart, delayed ACK.
+    simulated: (&'static str, &'static str, &'static str),
+    live: fn(&mut WritesSpec),
+}
+
+const WRITTEN: &str = "1+1+1+1+n";
+const DELAYED: &str = "2/40ms";
+
+const VARIANTS: &[Variant] = &[
+    Variant {
+        name: "1+1+1+1+n, window of 3 after a pause, delayed ACK",
+        simulated: (WRITTEN, "rfc5681", DELAYED),
+        live: |_| {},
+    },
+    Variant {
+        name: "... with tail loss probes",
+        simulated: (WRITTEN, "rfc5681", DELAYED),
+        live: |spec| spec.probes = true,
+    },
+    Variant {
+        name: "... read as it comes",
+        simulated: (WRITTEN, "rfc5681", DELAYED),
+        live: |spec| spec.reads = Reads::Parts,
+    },
+    Variant {
+        name: "... without delayed ACK",
+        simulated: (WRITTEN, "rfc5681", "off"),
+        live: |spec| spec.delayed_ack = false,
+    },
+    Variant {
+        name: "... with the window kept",
+        simulated: (WRITTEN, "keep", DELAYED),
+        live: |spec| spec.idle_restart = false,
+    },
+    Variant {
+        name: "written at once",
+        simulated: ("n", "rfc5681", DELAYED),
+        live: |spec| spec.writes = vec![400],
+    },
+];
+
+const SIMULATED: Scene = Scene::new("simulated", "packet-window").with(&[
+    ("window", "packets"),
+    ("pause", "1500ms"),
+    ("calls", "6"),
+]);
+
+fn twin(stage: &Stage<'_>) -> Result<Grid, String> {
+    let simulated = stage.scenery(&SIMULATED).map_err(|e| match e {
+        StageError::Interrupted => "interrupted".to_owned(),
+        e => e.to_string(),
+    })?;
+    // Each variant has hosts of its own, and waits most of the time.
+    let live = thread::scope(|scope| {
+        let runs: Vec<_> = VARIANTS
+            .iter()
+            .map(|variant| {
+                let mut spec = WritesSpec {
+                    writes: vec![1, 1, 1, 1, 396],
+                    idle_restart: true,
+                    initial_window: 3,
+                    delayed_ack: true,
+                    probes: false,
+                    reads: Reads::Whole,
+                    pause: Duration::from_millis(1_500),
+                    calls: 6,
+                };
+                (variant.live)(&mut spec);
+                scope.spawn(move || run(&spec, stage.cancel))
+            })
+            .collect();
+        let joined = runs.into_iter().map(|run| match run.join() {
+            Ok(times) => times.map_err(|e| e.to_string()),
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        joined.collect::<Result<Vec<_>, _>>()
+    })?;
+    let mut grid = Grid {
+        head: ["", "simulated, median", "live, median", "live, longest"]
+            .map(str::to_owned)
+            .to_vec(),
+        words: 1,
+        rows: Vec::new(),
+    };
+    for (variant, times) in VARIANTS.iter().zip(live) {
+        let (writes, idle, delayed) = variant.simulated;
+        let at = [
+            ("writes", writes),
+            ("idle-restart", idle),
+            ("delayed-ack", delayed),
+        ];
+        let ours = simulated.value(&at, "latency.p50");
+        let ours = ours.map_err(|e| e.to_string())?;
+        let ns: Vec<f64> = times.iter().map(|t| t.as_nanos() as f64).collect();
+        let time = |ns: Option<f64>| ns.map_or("-".to_owned(), |ns| number(ns, "ns"));
+        grid.rows.push(vec![
+            variant.name.to_owned(),
+            number(ours, "ns"),
+            time(median(&ns)),
+            time(ns.iter().copied().reduce(f64::max)),
+        ]);
+    }
+    Ok(grid)
+}
