@@ -191,7 +191,13 @@ pub fn read(
         end: End::Complete,
     };
     let mut capacity = BUFFER;
+    let blocks = magic[0] == 0x0a;
     loop {
+        if blocks && is_too_short(reader.data()) {
+            let why = "a block that is shorter than its own head".to_owned();
+            contents.end = End::Garbled { why };
+            break;
+        }
         let consumed = match reader.next() {
             Ok((offset, block)) => {
                 if let Some(frame) = frame_of(&block, &mut interfaces, &mut contents) {
@@ -309,6 +315,15 @@ fn frame_of<'a>(
         bytes,
         original: ByteCount::new(original.into()),
     })
+}
+
+/// Whether the length that a block says of itself does not hold its type and both its lengths,
+/// which the reader subtracts unseen (`pcap_parser` 0.17, blocks of processes). Read in the wrong
+/// order of bytes such a length is beyond [`LONGEST_BLOCK`].
+fn is_too_short(blocks: &[u8]) -> bool {
+    const HEAD: u32 = 12;
+    let length = blocks.get(4..).and_then(|rest| rest.first_chunk());
+    length.is_some_and(|l| u32::from_le_bytes(*l) < HEAD || u32::from_be_bytes(*l) < HEAD)
 }
 
 /// A file that begins like a capture and does not go on like one.
