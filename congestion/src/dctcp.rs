@@ -4,7 +4,7 @@ use crate::control::{
     AckSample, CongestionControl, CongestionEvent, EcnNeed, FlowStart, FlowView, Needs, Spurious,
     Unvalidated, Variable,
 };
-use crate::slow_start::SlowStart;
+use crate::slow_start::{Running, SlowStart};
 use crate::units::{ByteCount, Duration};
 use crate::window::{Undone, Window, segment};
 
@@ -36,10 +36,13 @@ impl Default for DctcpConfig {
 ///
 /// A cut never takes the window below the floor, so a flow held there by continuous marks goes
 /// on sending the floor each round trip: it cannot stall.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dctcp {
     window: Window,
-    config: DctcpConfig,
+    /// g, as numerator and denominator.
+    g: (u32, u32),
+    floor_segments: u32,
+    slow_start: Running,
     /// DCTCP.Alpha in units of 2^-32. Decay rounds down, so that it reaches zero.
     alpha: u64,
     /// DCTCP.BytesAcked of this observation window.
@@ -57,13 +60,11 @@ impl Dctcp {
     /// With values of choice. A gain above 1 counts as 1.
     pub fn with_config(start: &FlowStart, config: DctcpConfig) -> Self {
         let den = config.g.1.max(1);
-        let config = DctcpConfig {
-            g: (config.g.0.min(den), den),
-            ..config
-        };
         Self {
             window: Window::new(start),
-            config,
+            g: (config.g.0.min(den), den),
+            floor_segments: config.floor_segments,
+            slow_start: Running::new(config.slow_start),
             alpha: ONE,
             bytes_acked: ByteCount::ZERO,
             bytes_marked: ByteCount::ZERO,
@@ -84,7 +85,7 @@ impl Dctcp {
             self.bytes_marked.min(self.bytes_acked).get(),
             self.bytes_acked.get(),
         );
-        let (g, den) = (u64::from(self.config.g.0), u64::from(self.config.g.1));
+        let (g, den) = (u64::from(self.g.0), u64::from(self.g.1));
         let kept = ByteCount::new(self.alpha).mul_ratio(den - g, den);
         self.alpha = (kept + m.mul_ratio(g, den)).get().min(ONE);
         self.bytes_acked = ByteCount::ZERO;
@@ -94,7 +95,7 @@ impl Dctcp {
     /// `cwnd = cwnd (1 - alpha / 2)`, not below the floor (RFC 8257 section 3.4).
     fn ecn_cut(&mut self, flow: &FlowView<'_>) {
         let cwnd = self.window.cwnd();
-        let floor = segment(flow.mss) * u64::from(self.config.floor_segments.max(1));
+        let floor = segment(flow.mss) * u64::from(self.floor_segments.max(1));
         let target = (cwnd - cwnd.mul_ratio(self.alpha, 2 * ONE)).max(floor);
         self.window.reduce(target, flow);
         self.window.lower_cwnd(target, flow.mss);
@@ -125,11 +126,11 @@ impl CongestionControl for Dctcp {
         if ack.round_start {
             self.update_alpha();
         }
-        let bytes = self.config.slow_start.on_ack(&mut self.window, ack, flow);
+        let bytes = self.slow_start.on_ack(&mut self.window, ack, flow);
         self.window.congestion_avoidance(bytes, flow.mss);
     }
     fn on_congestion_event(&mut self, event: CongestionEvent, flow: &FlowView<'_>) {
-        self.config.slow_start.on_congestion();
+        self.slow_start.on_congestion();
         match event {
             CongestionEvent::EcnEcho => self.ecn_cut(flow),
             // Section 3.5: loss as in RFC 5681.
@@ -139,12 +140,12 @@ impl CongestionControl for Dctcp {
         }
     }
     fn on_rto(&mut self, consecutive: u32, flow: &FlowView<'_>) {
-        self.config.slow_start.on_congestion();
+        self.slow_start.on_congestion();
         self.window.timeout(consecutive, flow.flight_size / 2, flow);
     }
     fn on_spurious(&mut self, what: Spurious, _: &FlowView<'_>) {
         if self.window.undo(what) == Undone::Restored {
-            self.config.slow_start.on_undo();
+            self.slow_start.on_undo();
         }
     }
     fn on_idle_restart(&mut self, _: Duration, restart_window: ByteCount, flow: &FlowView<'_>) {

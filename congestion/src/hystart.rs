@@ -32,8 +32,9 @@ pub fn rtt_thresh(last_round_min_rtt: Duration) -> Duration {
 pub struct HyStart {
     phase: Phase,
     paced: bool,
-    last_round_min_rtt: Option<Duration>,
-    current_round_min_rtt: Option<Duration>,
+    /// [`Duration::MAX`] without a sample, as the next one.
+    last_round_min_rtt: Duration,
+    current_round_min_rtt: Duration,
     rtt_sample_count: u32,
     ended: Ended,
 }
@@ -60,8 +61,8 @@ impl HyStart {
         Self {
             phase: Phase::SlowStart,
             paced,
-            last_round_min_rtt: None,
-            current_round_min_rtt: None,
+            last_round_min_rtt: Duration::MAX,
+            current_round_min_rtt: Duration::MAX,
             rtt_sample_count: 0,
             ended: Ended::No,
         }
@@ -95,8 +96,7 @@ impl HyStart {
             self.grow(window, ack, flow);
         }
         if let Some(rtt) = ack.rtt {
-            self.current_round_min_rtt =
-                Some(self.current_round_min_rtt.map_or(rtt, |min| min.min(rtt)));
+            self.current_round_min_rtt = self.current_round_min_rtt.min(rtt);
             self.rtt_sample_count = self.rtt_sample_count.saturating_add(1);
         }
         if self.rtt_sample_count >= N_RTT_SAMPLE {
@@ -106,7 +106,7 @@ impl HyStart {
 
     fn start_round(&mut self, window: &mut Window) {
         self.last_round_min_rtt = self.current_round_min_rtt;
-        self.current_round_min_rtt = None;
+        self.current_round_min_rtt = Duration::MAX;
         self.rtt_sample_count = 0;
         if let Phase::Conservative { rounds, .. } = &mut self.phase {
             if *rounds >= CSS_ROUNDS {
@@ -134,15 +134,13 @@ impl HyStart {
     }
 
     fn watch(&mut self) {
-        let Some(current) = self.current_round_min_rtt else {
+        let (last, current) = (self.last_round_min_rtt, self.current_round_min_rtt);
+        if current == Duration::MAX {
             return;
-        };
+        }
         match self.phase {
             Phase::SlowStart => {
-                if self
-                    .last_round_min_rtt
-                    .is_some_and(|last| current >= last + rtt_thresh(last))
-                {
+                if last != Duration::MAX && current >= last + rtt_thresh(last) {
                     self.phase = Phase::Conservative {
                         baseline: current,
                         rounds: 1,

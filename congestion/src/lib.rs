@@ -116,6 +116,7 @@ pub mod hybrid;
 pub mod hystart;
 pub mod local_drop;
 pub mod place;
+pub mod rarely;
 pub mod registry;
 pub mod reno;
 pub mod rto;

@@ -414,19 +414,13 @@ fn preset_with(
             policy.max
         ));
     }
-    Ok(shared(policy))
+    Ok(policy.shared())
 }
 
 /// RFC 6298 with the floor that `text` begins with.
 fn floor(text: &str) -> Result<Arc<dyn RtoFactory>, String> {
     let none = presets::floor(Duration::ZERO);
     preset_with(none, Some(presets::floor), Some(text))
-}
-
-/// A factory whose connections all use one and the same policy.
-fn shared(policy: StandardRto) -> Arc<dyn RtoFactory> {
-    let policy = Arc::new(policy);
-    Arc::new(move || Arc::clone(&policy))
 }
 
 /// With a cap below this the timer does nothing but fire.

@@ -6,7 +6,7 @@
 use crate::control::{
     AckSample, CongestionControl, CongestionEvent, FlowStart, FlowView, Spurious, Unvalidated,
 };
-use crate::slow_start::SlowStart;
+use crate::slow_start::{Running, SlowStart};
 use crate::units::{ByteCount, Duration};
 use crate::window::{Undone, Window};
 
@@ -22,11 +22,11 @@ pub enum RecoveryEnd {
 }
 
 /// RFC 5681 congestion control.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(C)] // The window first: of the slow start each ACK touches little.
 pub struct Reno {
     window: Window,
-    slow_start: SlowStart,
+    slow_start: Running,
     end: RecoveryEnd,
 }
 
@@ -40,7 +40,7 @@ impl Reno {
     pub fn with_slow_start(start: &FlowStart, slow_start: SlowStart) -> Self {
         Self {
             window: Window::new(start),
-            slow_start,
+            slow_start: Running::new(slow_start),
             end: RecoveryEnd::default(),
         }
     }

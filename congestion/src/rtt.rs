@@ -6,16 +6,23 @@ use crate::units::{Duration, Instant};
 ///
 /// SRTT and RTTVAR follow RFC 6298 section 2 with alpha = 1/8 and beta = 1/4. They are kept
 /// with three and two extra fraction bits, so that integer division loses nothing over time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RttEstimator {
     /// SRTT x 8, in ns.
     srtt_x8: u64,
     /// RTTVAR x 4, in ns.
     rttvar_x4: u64,
     latest: Duration,
-    min: Option<Duration>,
+    /// [`Duration::MAX`] before a measurement.
+    min: Duration,
     min_at: Instant,
     samples: u64,
+}
+
+impl Default for RttEstimator {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl RttEstimator {
@@ -25,7 +32,7 @@ impl RttEstimator {
             srtt_x8: 0,
             rttvar_x4: 0,
             latest: Duration::ZERO,
-            min: None,
+            min: Duration::MAX,
             min_at: Instant::ZERO,
             samples: 0,
         }
@@ -59,8 +66,8 @@ impl RttEstimator {
         }
         self.latest = r;
         self.samples += 1;
-        if self.min.is_none_or(|m| r <= m) {
-            self.min = Some(r);
+        if r <= self.min {
+            self.min = r;
             self.min_at = now;
         }
     }
@@ -87,7 +94,7 @@ impl RttEstimator {
 
     /// The smallest sample of the connection; `None` before the first.
     pub fn min(&self) -> Option<Duration> {
-        self.min
+        (self.min != Duration::MAX).then_some(self.min)
     }
 
     /// When the smallest sample was taken.

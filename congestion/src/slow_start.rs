@@ -5,6 +5,7 @@ use crate::hybrid::Hybrid;
 use crate::hystart::{HyStart, Phase};
 use crate::units::ByteCount;
 use crate::window::{Window, segment};
+use alloc::boxed::Box;
 
 /// The slow start of a flow, with its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +90,80 @@ impl SlowStart {
         match self {
             Self::Standard { limit } => (*limit).max(1),
             Self::HyStart(_) | Self::Hybrid(_) => 2,
+        }
+    }
+}
+
+/// The slow start of a flow, in a box from the first ACK on where it has more state than a limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Running {
+    Standard {
+        limit: u32,
+    },
+    /// With pacing or without.
+    HyStart(bool),
+    Hybrid,
+    Begun(Box<SlowStart>),
+}
+
+impl Running {
+    pub(crate) fn new(begins: SlowStart) -> Self {
+        match begins {
+            SlowStart::Standard { limit } => Self::Standard { limit },
+            SlowStart::HYSTART => Self::HyStart(false),
+            SlowStart::HYSTART_PACED => Self::HyStart(true),
+            SlowStart::HYBRID => Self::Hybrid,
+            other => Self::Begun(Box::new(other)),
+        }
+    }
+
+    /// As it stands.
+    pub(crate) fn state(&self) -> SlowStart {
+        match self {
+            Self::Standard { limit } => SlowStart::Standard { limit: *limit },
+            Self::HyStart(paced) => SlowStart::HyStart(HyStart::new(*paced)),
+            Self::Hybrid => SlowStart::HYBRID,
+            Self::Begun(state) => **state,
+        }
+    }
+
+    fn begun(&mut self) -> &mut SlowStart {
+        if !matches!(self, Self::Begun(_)) {
+            *self = Self::Begun(Box::new(self.state()));
+        }
+        match self {
+            Self::Begun(state) => state,
+            _ => unreachable!("it is begun"),
+        }
+    }
+
+    /// [`SlowStart::on_ack`].
+    #[inline]
+    pub(crate) fn on_ack(
+        &mut self,
+        window: &mut Window,
+        ack: &AckSample,
+        flow: &FlowView<'_>,
+    ) -> ByteCount {
+        match self {
+            Self::Standard { limit } => {
+                SlowStart::Standard { limit: *limit }.on_ack(window, ack, flow)
+            }
+            _ => self.begun().on_ack(window, ack, flow),
+        }
+    }
+
+    /// [`SlowStart::on_congestion`].
+    pub(crate) fn on_congestion(&mut self) {
+        if !matches!(self, Self::Standard { .. }) {
+            self.begun().on_congestion();
+        }
+    }
+
+    /// [`SlowStart::on_undo`].
+    pub(crate) fn on_undo(&mut self) {
+        if let Self::Begun(state) = self {
+            state.on_undo();
         }
     }
 }

@@ -2,6 +2,7 @@
 //! short: byte-counted growth, the halving, the loss window, restart after idle, undo.
 
 use crate::control::{FlowStart, FlowView, Spurious, Unvalidated};
+use crate::rarely::Rarely;
 use crate::units::ByteCount;
 
 /// No window grows beyond this, 1 TiB: a thousand times what a scaled TCP window can use
@@ -12,14 +13,14 @@ pub const MAX_WINDOW: ByteCount = ByteCount::new(1 << 40);
 ///
 /// `ssthresh` is at least two segments after any reduction (RFC 5681 equation 4), `cwnd` at
 /// least one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(C)] // What each ACK touches comes first.
 pub struct Window {
     cwnd: ByteCount,
     ssthresh: ByteCount,
     /// `bytes_acked` of RFC 3465 section 2.1: counted in congestion avoidance, not yet used.
     bytes_acked: ByteCount,
-    undo: Option<Undo>,
+    undo: Rarely<Option<Undo>>,
 }
 
 /// The window before the last reduction.
@@ -46,7 +47,7 @@ impl Window {
             cwnd: start.initial_window.min(MAX_WINDOW).max(segment(start.mss)),
             ssthresh: start.initial_ssthresh,
             bytes_acked: ByteCount::ZERO,
-            undo: None,
+            undo: Rarely::default(),
         }
     }
 
@@ -130,11 +131,11 @@ impl Window {
     /// Take back the last reduction if it was of the kind `what`, once. `cwnd` and `ssthresh`
     /// never fall by it (RFC 4015 section 3.2, RFC 9438 section 4.9).
     pub fn undo(&mut self, what: Spurious) -> Undone {
-        match self.undo {
+        match *self.undo {
             Some(u) if u.what == what => {
                 self.cwnd = self.cwnd.max(u.cwnd);
                 self.ssthresh = self.ssthresh.max(u.ssthresh);
-                self.undo = None;
+                *self.undo = None;
                 Undone::Restored
             }
             _ => Undone::Nothing,
@@ -143,7 +144,9 @@ impl Window {
 
     /// The last reduction was well founded (an ECN mark cannot be spurious): nothing to undo.
     pub fn forget_undo(&mut self) {
-        self.undo = None;
+        if self.undo.is_some() {
+            *self.undo = None;
+        }
     }
 
     /// Restart after idle: `cwnd = min(cwnd, restart_window)` (RFC 5681 section 4.1).
@@ -189,7 +192,7 @@ impl Window {
     }
 
     fn remember(&mut self, what: Spurious) {
-        self.undo = Some(Undo {
+        *self.undo = Some(Undo {
             what,
             cwnd: self.cwnd,
             ssthresh: self.ssthresh,

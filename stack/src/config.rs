@@ -146,7 +146,7 @@ impl Default for TcpConfig {
     fn default() -> Self {
         Self {
             congestion: Arc::new(|start: &FlowStart| Cubic::new(start)),
-            rto: Arc::new(presets::linux),
+            rto: presets::linux().shared(),
             detector: Arc::new(RackTlp::new),
             recovery: RecoverySending::Prr,
             dup_thresh: 3,

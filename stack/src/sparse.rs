@@ -5,6 +5,7 @@
 //! does.
 
 use narrows_congestion::Instant;
+pub(crate) use narrows_congestion::rarely::{Begins, Rarely};
 use std::fmt;
 
 /// What has a value that stands for nothing.
@@ -64,43 +65,6 @@ impl<T: Word + fmt::Debug> fmt::Debug for Sparse<T> {
     }
 }
 
-/// A value that mostly stays as it begins, in a box from the first change on: what few connections
-/// come to need, and the others need not carry.
-#[derive(Clone, Default)]
-pub(crate) struct Rarely<T>(Option<Box<T>>);
-
-impl<T: Copy + Default> Rarely<T> {
-    /// The value.
-    pub(crate) fn get(&self) -> T {
-        self.0.as_deref().copied().unwrap_or_default()
-    }
-
-    /// To change it.
-    #[inline]
-    pub(crate) fn change(&mut self) -> &mut T {
-        self.0.get_or_insert_with(Self::begin)
-    }
-
-    #[cold]
-    fn begin() -> Box<T> {
-        Box::default()
-    }
-
-    /// It is as it began.
-    #[inline]
-    pub(crate) fn reset(&mut self) {
-        if let Some(value) = &mut self.0 {
-            **value = T::default();
-        }
-    }
-}
-
-impl<T: Copy + Default + fmt::Debug> fmt::Debug for Rarely<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.get().fmt(f)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,16 +82,5 @@ mod tests {
         assert_eq!(Sparse::<u64>::NONE.get(), None);
         assert!(Sparse::<Instant>::NONE.is_none() && Sparse::some(0_u64).is_some());
         assert_eq!(Sparse::some(Instant::MAX).get(), None);
-    }
-
-    #[test]
-    fn what_does_not_change_takes_one_word() {
-        let mut counters = Rarely::<[u64; 12]>::default();
-        assert_eq!(size_of_val(&counters), size_of::<usize>());
-        assert_eq!(counters.get(), [0; 12]);
-        counters.change()[3] += 1;
-        assert_eq!((counters.get()[3], counters.get()[4]), (1, 0));
-        counters.reset();
-        assert_eq!(counters.get(), [0; 12]);
     }
 }

@@ -6,7 +6,8 @@ use crate::control::{
     AckSample, CongestionControl, CongestionEvent, FlowStart, FlowView, Spurious, Unvalidated,
     Variable,
 };
-use crate::slow_start::SlowStart;
+use crate::rarely::{Begins, Rarely};
+use crate::slow_start::{Running, SlowStart};
 use crate::units::{ByteCount, Duration, Instant};
 use crate::window::{MAX_WINDOW, Undone, Window, segment};
 use curve::{Bytes20, FRACTION_BITS};
@@ -40,17 +41,35 @@ impl Default for CubicConfig {
 ///
 /// The time of an epoch runs only between ACKs on which the window may grow: idle and
 /// application-limited time, and recovery, are not in it (section 4.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cubic {
     window: Window,
     /// Growth below one byte, in units of 2^-20 byte.
     fraction: u64,
-    slow_start: SlowStart,
+    slow_start: Running,
     fast_convergence: bool,
-    curve: State,
-    undo: Option<State>,
+    /// Once slow start has ended.
+    stages: Rarely<Stages>,
     /// When the last ACK came, or sending last resumed after idle.
     last: Instant,
+}
+
+/// The stage of now, and the one before the last reduction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stages {
+    curve: State,
+    undo: Option<State>,
+}
+
+impl Begins for Stages {
+    const BEGINNING: &'static Self = &Self {
+        curve: State {
+            w_max: None,
+            cwnd_prior: None,
+            epoch: None,
+        },
+        undo: None,
+    };
 }
 
 /// The state variables of RFC 9438 section 4.1.2, without the windows.
@@ -86,38 +105,33 @@ impl Cubic {
         Self {
             window: Window::new(start),
             fraction: 0,
-            slow_start: config.slow_start,
+            slow_start: Running::new(config.slow_start),
             fast_convergence: config.fast_convergence,
-            curve: State {
-                w_max: None,
-                cwnd_prior: None,
-                epoch: None,
-            },
-            undo: None,
+            stages: Rarely::default(),
             last: Instant::ZERO,
         }
     }
 
     /// W_max of RFC 9438, `None` while it is undefined.
     pub fn w_max(&self) -> Option<ByteCount> {
-        self.curve.w_max
+        self.stages.curve.w_max
     }
 
     /// K of RFC 9438, `None` outside congestion avoidance.
     pub fn k(&self) -> Option<Duration> {
-        self.curve.epoch.map(|e| e.k)
+        self.stages.curve.epoch.map(|e| e.k)
     }
 
     /// The epoch of this stage of congestion avoidance, begun if need be (section 4.2).
     fn epoch(&mut self, mss: ByteCount) -> Epoch {
-        if let Some(epoch) = self.curve.epoch {
+        if let Some(epoch) = self.stages.curve.epoch {
             return epoch;
         }
         let cwnd = self.window.cwnd();
-        let w_max = self.curve.w_max.map_or(cwnd, |w| w.max(cwnd));
-        self.curve.w_max = Some(self.curve.w_max.unwrap_or(cwnd));
+        let w_max = self.stages.curve.w_max.map_or(cwnd, |w| w.max(cwnd));
+        self.stages.curve.w_max = Some(self.stages.curve.w_max.unwrap_or(cwnd));
         // Slow start has ended without a reduction (section 4.10).
-        self.curve.cwnd_prior = Some(self.curve.cwnd_prior.unwrap_or(cwnd));
+        self.stages.curve.cwnd_prior = Some(self.stages.curve.cwnd_prior.unwrap_or(cwnd));
         Epoch {
             elapsed: Duration::ZERO,
             k: curve::k(w_max - cwnd, mss),
@@ -136,13 +150,13 @@ impl Cubic {
         let mss = segment(flow.mss);
         let cwnd = self.window.cwnd();
         let bytes = bytes.min(cwnd);
-        let fresh = self.curve.epoch.is_none();
+        let fresh = self.stages.curve.epoch.is_none();
         let mut epoch = self.epoch(mss);
         if !fresh {
             epoch.elapsed += passed;
         }
 
-        let cwnd_prior = self.curve.cwnd_prior.unwrap_or(cwnd).min(MAX_WINDOW);
+        let cwnd_prior = self.stages.curve.cwnd_prior.unwrap_or(cwnd).min(MAX_WINDOW);
         let one = mul_div(mss.get() << FRACTION_BITS, bytes.get(), cwnd.get());
         let caught_up = epoch.w_est >= cwnd_prior.get() << FRACTION_BITS;
         let step = if caught_up {
@@ -163,7 +177,7 @@ impl Cubic {
             let target = ahead.clamp(now, now.saturating_add(now / 2));
             now.saturating_add(mul_div(target - now, bytes.get(), cwnd.get()))
         };
-        self.curve.epoch = Some(epoch);
+        self.stages.curve.epoch = Some(epoch);
         if next > now && cwnd < MAX_WINDOW {
             self.window
                 .grow(ByteCount::new(next >> FRACTION_BITS) - cwnd);
@@ -173,16 +187,16 @@ impl Cubic {
 
     /// Sections 4.6 and 4.7: remember the window, release some of it, end the epoch.
     fn congestion(&mut self) {
-        self.undo = Some(self.curve);
+        self.stages.undo = Some(self.stages.curve);
         let cwnd = self.window.cwnd();
-        let releases = self.fast_convergence && self.curve.w_max.is_some_and(|w| cwnd < w);
+        let releases = self.fast_convergence && self.stages.curve.w_max.is_some_and(|w| cwnd < w);
         // cwnd (1 + beta) / 2.
         let w_max = if releases {
             cwnd.mul_ratio(BETA.0 + BETA.1, 2 * BETA.1)
         } else {
             cwnd
         };
-        self.curve = State {
+        self.stages.curve = State {
             w_max: Some(w_max),
             cwnd_prior: Some(cwnd),
             epoch: None,
@@ -192,7 +206,9 @@ impl Cubic {
     }
 
     fn restart_epoch(&mut self) {
-        self.curve.epoch = None;
+        if !self.stages.is_as_it_began() {
+            self.stages.curve.epoch = None;
+        }
         self.fraction = 0;
     }
 }
@@ -230,7 +246,7 @@ impl CongestionControl for Cubic {
             self.congestion();
         }
         self.restart_epoch();
-        self.curve.w_max = None;
+        self.stages.curve.w_max = None;
         self.window.timeout(
             consecutive,
             flow.flight_size.mul_ratio(BETA.0, BETA.1),
@@ -239,18 +255,18 @@ impl CongestionControl for Cubic {
     }
     fn on_spurious(&mut self, what: Spurious, flow: &FlowView<'_>) {
         // Section 4.9.2: a window that has grown beyond what it was keeps its curve and ssthresh.
-        let prior = self.curve.cwnd_prior;
+        let prior = self.stages.curve.cwnd_prior;
         let beyond = prior.is_some_and(|prior| self.window.cwnd() > prior);
-        if what == Spurious::FastRetransmit && self.undo.is_some() && beyond {
+        if what == Spurious::FastRetransmit && self.stages.undo.is_some() && beyond {
             self.window.forget_undo();
-            self.undo = None;
+            self.stages.undo = None;
             return;
         }
         // Section 4.9. Time since the reduction stays out of the restored epoch.
         if self.window.undo(what) == Undone::Restored
-            && let Some(before) = self.undo.take()
+            && let Some(before) = self.stages.undo.take()
         {
-            self.curve = before;
+            self.stages.curve = before;
             self.fraction = 0;
             self.last = flow.now;
             self.slow_start.on_undo();
@@ -278,8 +294,8 @@ impl CongestionControl for Cubic {
         // The curve leads back to what the path was seen to hold, not to what was not used.
         if let Unvalidated::Exceeded { window } = what {
             let held = Some(window.max(flow.mss) * 2);
-            self.curve.w_max = self.curve.w_max.min(held);
-            self.curve.cwnd_prior = self.curve.cwnd_prior.min(held);
+            self.stages.curve.w_max = self.stages.curve.w_max.min(held);
+            self.stages.curve.cwnd_prior = self.stages.curve.cwnd_prior.min(held);
         }
     }
     fn on_deflate(&mut self, window: ByteCount, flow: &FlowView<'_>) {
@@ -358,7 +374,7 @@ mod tests {
                         delivered: MSS * 2,
                         ..AckSample::default()
                     };
-                    let mut cc = self.cc;
+                    let mut cc = self.cc.clone();
                     cc.on_ack(&ack, &self.flow());
                     self.cc = cc;
                 }
@@ -366,7 +382,7 @@ mod tests {
         }
 
         fn event(&mut self, f: impl FnOnce(&mut Cubic, &FlowView<'_>)) {
-            let mut cc = self.cc;
+            let mut cc = self.cc.clone();
             f(&mut cc, &self.flow());
             self.cc = cc;
         }
@@ -466,21 +482,21 @@ mod tests {
         let mut rig = Rig::new(1_000);
         rig.lose();
         rig.rounds(20);
-        let before = rig.cc;
+        let before = rig.cc.clone();
         rig.lose();
-        assert_ne!(rig.cc.curve, before.curve);
+        assert_ne!(rig.cc.stages.curve, before.stages.curve);
         rig.event(|cc, flow| cc.on_spurious(Spurious::FastRetransmit, flow));
         assert_eq!(
             (rig.cc.cwnd(), rig.cc.ssthresh()),
             (before.cwnd(), before.ssthresh())
         );
-        assert_eq!(rig.cc.curve, before.curve);
+        assert_eq!(rig.cc.stages.curve, before.stages.curve);
         rig.event(|cc, flow| cc.on_rto(1, flow));
         rig.event(|cc, flow| cc.on_spurious(Spurious::FastRetransmit, flow));
         assert_eq!(rig.segments(), 1);
         rig.event(|cc, flow| cc.on_spurious(Spurious::Timeout, flow));
         assert_eq!(rig.cc.cwnd(), before.cwnd());
-        assert_eq!(rig.cc.curve, before.curve);
+        assert_eq!(rig.cc.stages.curve, before.stages.curve);
     }
 
     /// Section 4.9.2: where the window has outgrown cwnd_prior before the reduction is found to
@@ -492,22 +508,22 @@ mod tests {
             rig.lose();
             rig.rounds(1);
             rig.lose();
-            let prior = rig.cc.curve.cwnd_prior.unwrap();
-            let old = rig.cc.undo.unwrap();
+            let prior = rig.cc.stages.curve.cwnd_prior.unwrap();
+            let old = rig.cc.stages.undo.unwrap();
             rig.rounds(rounds);
             assert_eq!(rig.cc.cwnd() > prior, beyond, "{}", rig.cc.cwnd());
-            let now = rig.cc;
+            let now = rig.cc.clone();
             rig.event(|cc, flow| cc.on_spurious(Spurious::FastRetransmit, flow));
             if beyond {
                 assert_eq!(
-                    (rig.cc.cwnd(), rig.cc.ssthresh(), rig.cc.curve),
-                    (now.cwnd(), now.ssthresh(), now.curve)
+                    (rig.cc.cwnd(), rig.cc.ssthresh(), rig.cc.stages.curve),
+                    (now.cwnd(), now.ssthresh(), now.stages.curve)
                 );
                 // Nor later.
                 rig.event(|cc, flow| cc.on_spurious(Spurious::FastRetransmit, flow));
                 assert_eq!(rig.cc.ssthresh(), now.ssthresh());
             } else {
-                assert_eq!((rig.cc.cwnd(), rig.cc.curve), (prior, old));
+                assert_eq!((rig.cc.cwnd(), rig.cc.stages.curve), (prior, old));
                 assert!(rig.cc.ssthresh() > now.ssthresh());
             }
         }
@@ -550,7 +566,7 @@ mod tests {
     #[test]
     fn rfc9438_4_10_hybrid_is_the_default_slow_start() {
         let default = Cubic::new(&FlowStart::new(MSS, MSS));
-        assert_eq!(default.slow_start, SlowStart::HYBRID);
+        assert_eq!(default.slow_start.state(), SlowStart::HYBRID);
         for config in [CubicConfig::default(), with(SlowStart::HYSTART)] {
             let rig = slow_start_with_a_rising_rtt(config);
             assert!(!rig.cc.window.in_slow_start(), "it leaves without a loss");
@@ -564,7 +580,7 @@ mod tests {
     #[test]
     fn rfc9406_4_2_congestion_ends_it() {
         use crate::hystart::Phase;
-        let phase = |rig: &Rig| match rig.cc.slow_start {
+        let phase = |rig: &Rig| match rig.cc.slow_start.state() {
             SlowStart::HyStart(h) => h.phase(),
             SlowStart::Standard { .. } | SlowStart::Hybrid(_) => panic!("it stays what it is"),
         };
@@ -613,8 +629,8 @@ mod tests {
             // By 10 s the curve is far beyond W_est.
             rig.rounds(100);
             assert_eq!(rig.cc.w_max(), Some(left_at));
-            assert_eq!(rig.cc.curve.cwnd_prior, Some(left_at));
-            let w_est = |rig: &Rig| rig.cc.curve.epoch.unwrap().w_est >> FRACTION_BITS;
+            assert_eq!(rig.cc.stages.curve.cwnd_prior, Some(left_at));
+            let w_est = |rig: &Rig| rig.cc.stages.curve.epoch.unwrap().w_est >> FRACTION_BITS;
             assert!(w_est(&rig) * 2 < rig.cc.cwnd().get());
             let from = w_est(&rig);
             rig.rounds(1);
@@ -640,7 +656,7 @@ mod tests {
         busy.lose();
         busy.rounds(30);
         let mut limited = Rig {
-            cc: busy.cc,
+            cc: busy.cc.clone(),
             limited: false,
             ..Rig::new(1)
         };
@@ -649,7 +665,7 @@ mod tests {
         assert_eq!(limited.cc.cwnd(), busy.cc.cwnd());
         limited.limited = true;
         let mut idle = Rig {
-            cc: busy.cc,
+            cc: busy.cc.clone(),
             now: busy.now + Duration::from_secs(60),
             ..Rig::new(1)
         };
@@ -680,7 +696,7 @@ mod tests {
                     delivered: MSS,
                     ..AckSample::default()
                 };
-                let mut cc = rig.cc;
+                let mut cc = rig.cc.clone();
                 cc.on_ack(&ack, &rig.flow());
                 rig.cc = cc;
             }

@@ -1,9 +1,10 @@
 //! RFC 6298 with every bound a value; all presets are values of this one policy.
 
 use super::randomized::Randomization;
-use super::{RtoContext, RtoPolicy};
+use super::{RtoContext, RtoFactory, RtoPolicy};
 use crate::rtt::RttEstimator;
 use crate::units::Duration;
+use alloc::sync::Arc;
 
 /// `RTO = SRTT + max(G, 4 RTTVAR)` (RFC 6298 section 2), with floor, cap and backoff of choice.
 ///
@@ -83,6 +84,12 @@ impl Backoff {
 }
 
 impl StandardRto {
+    /// A factory whose connections all use one and the same policy.
+    pub fn shared(self) -> Arc<dyn RtoFactory> {
+        let policy = Arc::new(self);
+        Arc::new(move || Arc::clone(&policy))
+    }
+
     fn computed(&self, rtt: &RttEstimator) -> Duration {
         let Some(srtt) = rtt.srtt() else {
             return self.initial;

@@ -114,7 +114,7 @@ impl EcnFeedback for Dctcp {
 enum Feedback {
     Classic(Classic),
     Dctcp(Dctcp),
-    Custom(Box<dyn EcnFeedback>),
+    Custom(Box<Box<dyn EcnFeedback>>),
 }
 
 impl Feedback {
@@ -122,14 +122,14 @@ impl Feedback {
         match self {
             Self::Classic(f) => f,
             Self::Dctcp(f) => f,
-            Self::Custom(f) => f.as_ref(),
+            Self::Custom(f) => &***f,
         }
     }
     fn get_mut(&mut self) -> &mut dyn EcnFeedback {
         match self {
             Self::Classic(f) => f,
             Self::Dctcp(f) => f,
-            Self::Custom(f) => f.as_mut(),
+            Self::Custom(f) => &mut ***f,
         }
     }
 }
@@ -159,7 +159,7 @@ impl EcnState {
         let dctcp = need == EcnNeed::Dctcp || mode == EcnMode::Dctcp;
         let offers = dctcp || need == EcnNeed::Classic || mode == EcnMode::Classic;
         let feedback = match custom {
-            Some(custom) => Feedback::Custom(custom),
+            Some(custom) => Feedback::Custom(Box::new(custom)),
             None if dctcp => Feedback::Dctcp(Dctcp::default()),
             None => Feedback::Classic(Classic::default()),
         };

@@ -1,45 +1,66 @@
 //! Both ends of a connection, in as few bytes as each packet needs of them.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Addresses and ports.
 #[derive(Debug)]
 pub(super) struct Ends {
-    pub(super) local: IpAddr,
-    pub(super) remote: IpAddr,
+    addresses: Addresses,
     pub(super) local_port: u16,
     pub(super) remote_port: u16,
-    /// The user's own words, where they say more: the scope and flow label of IPv6.
-    full: Option<Box<[SocketAddr; 2]>>,
+}
+
+/// Of ours and of the peer's.
+#[derive(Debug)]
+enum Addresses {
+    V4([Ipv4Addr; 2]),
+    /// With the scope and flow label of IPv6.
+    Other(Box<[SocketAddr; 2]>),
 }
 
 impl Ends {
     pub(super) fn new(local: SocketAddr, remote: SocketAddr) -> Self {
-        let ends = Self {
-            local: local.ip(),
-            remote: remote.ip(),
+        Self {
+            addresses: match (local, remote) {
+                (SocketAddr::V4(local), SocketAddr::V4(remote)) => {
+                    Addresses::V4([*local.ip(), *remote.ip()])
+                }
+                _ => Addresses::Other(Box::new([local, remote])),
+            },
             local_port: local.port(),
             remote_port: remote.port(),
-            full: None,
-        };
-        let plain = ends.local() == local && ends.remote() == remote;
-        Self {
-            full: (!plain).then(|| Box::new([local, remote])),
-            ..ends
+        }
+    }
+
+    /// Our address and the peer's.
+    #[inline]
+    pub(super) fn ips(&self) -> (IpAddr, IpAddr) {
+        match &self.addresses {
+            Addresses::V4([local, remote]) => (IpAddr::V4(*local), IpAddr::V4(*remote)),
+            Addresses::Other(ends) => (ends[0].ip(), ends[1].ip()),
+        }
+    }
+
+    /// These, if they are of IPv4.
+    #[inline]
+    pub(super) fn v4(&self) -> Option<[Ipv4Addr; 2]> {
+        match &self.addresses {
+            Addresses::V4(both) => Some(*both),
+            Addresses::Other(_) => None,
         }
     }
 
     pub(super) fn local(&self) -> SocketAddr {
-        match &self.full {
-            Some(full) => full[0],
-            None => SocketAddr::new(self.local, self.local_port),
+        match &self.addresses {
+            Addresses::V4([local, _]) => SocketAddr::from((*local, self.local_port)),
+            Addresses::Other(ends) => ends[0],
         }
     }
 
     pub(super) fn remote(&self) -> SocketAddr {
-        match &self.full {
-            Some(full) => full[1],
-            None => SocketAddr::new(self.remote, self.remote_port),
+        match &self.addresses {
+            Addresses::V4([_, remote]) => SocketAddr::from((*remote, self.remote_port)),
+            Addresses::Other(ends) => ends[1],
         }
     }
 }
@@ -58,7 +79,7 @@ mod tests {
             let ends = Ends::new(local, remote);
             assert_eq!((ends.local(), ends.remote()), (local, remote));
         }
-        assert!(Ends::new(v4, v4).full.is_none());
-        assert!(size_of::<Ends>() <= 48);
+        assert!(Ends::new(v4, v4).v4().is_some());
+        assert!(size_of::<Ends>() <= 24);
     }
 }

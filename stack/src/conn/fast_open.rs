@@ -11,13 +11,13 @@ use crate::wire::{FastOpenOption, Seq, TcpHeader};
 use narrows_congestion::{Duration, FlowStart, Instant};
 
 /// Fast Open of one connection.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct FastOpen {
     status: FastOpenStatus,
     side: Side,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Side {
     Client {
         start: FastOpenStart,
@@ -117,7 +117,11 @@ impl<T: TcpTypes> Connection<T> {
         if self.handshake.retries > 0 {
             return;
         }
-        let Some(FastOpen { status, side }) = self.handshake.fast_open.as_deref_mut() else {
+        let Some(FastOpen { status, side }) = self
+            .handshake
+            .changed()
+            .and_then(|h| h.fast_open.as_deref_mut())
+        else {
             return;
         };
         let option = match (self.state, &*side) {
@@ -177,7 +181,10 @@ impl<T: TcpTypes> Connection<T> {
                     too_big,
                     report,
                 },
-        }) = self.handshake.fast_open.as_deref_mut()
+        }) = self
+            .handshake
+            .changed()
+            .and_then(|h| h.fast_open.as_deref_mut())
         else {
             return;
         };
@@ -218,7 +225,10 @@ impl<T: TcpTypes> Connection<T> {
         if let Some(FastOpen {
             side: Side::Client { sent, too_big, .. },
             ..
-        }) = self.handshake.fast_open.as_deref_mut()
+        }) = self
+            .handshake
+            .changed()
+            .and_then(|h| h.fast_open.as_deref_mut())
             && *sent > 0
             && !std::mem::replace(too_big, true)
         {
@@ -230,7 +240,10 @@ impl<T: TcpTypes> Connection<T> {
     pub(crate) fn take_fast_open_report(&mut self) -> Option<FastOpenReport> {
         let failed = matches!(self.state, State::Closed(_)) && !self.established;
         let over_at = self.handshake.over_at;
-        let FastOpen { status, side } = self.handshake.fast_open.as_deref_mut()?;
+        let FastOpen { status, side } = self
+            .handshake
+            .changed()
+            .and_then(|h| h.fast_open.as_deref_mut())?;
         let Side::Client { start, report, .. } = side else {
             return None;
         };
@@ -315,7 +328,11 @@ impl<T: TcpTypes> Connection<T> {
 
     /// Whether the user has been told of an early connection; it has from now on.
     pub(crate) fn was_handed_over(&mut self) -> bool {
-        match self.handshake.fast_open.as_deref_mut() {
+        match self
+            .handshake
+            .changed()
+            .and_then(|h| h.fast_open.as_deref_mut())
+        {
             Some(FastOpen {
                 side: Side::Server { told, .. },
                 ..
@@ -331,7 +348,10 @@ impl<T: TcpTypes> Connection<T> {
         let Some(FastOpen {
             side: Side::Server { stage, since, .. },
             ..
-        }) = self.handshake.fast_open.as_deref_mut()
+        }) = self
+            .handshake
+            .changed()
+            .and_then(|h| h.fast_open.as_deref_mut())
         else {
             return None;
         };
@@ -353,7 +373,7 @@ impl<T: TcpTypes> Connection<T> {
         let mss = self.snd.mss();
         let cc = restart.then(|| {
             let mut start = FlowStart::new(mss, mss);
-            start.initial_ssthresh = self.initial_ssthresh.unwrap_or(start.initial_ssthresh);
+            start.initial_ssthresh = self.rare.initial_ssthresh.unwrap_or(start.initial_ssthresh);
             T::congestion(&self.config, &start)
         });
         self.snd.confirm(cc, rtt, floor, now);

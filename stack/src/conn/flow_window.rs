@@ -43,7 +43,7 @@ pub(crate) struct OfferedWindow {
     shift: u8,
     /// Stream offset of the right edge last advertised; it moves left only when memory runs out.
     right_edge: u64,
-    policy: Option<Box<dyn ReceiveWindow>>,
+    policy: Option<Box<Box<dyn ReceiveWindow>>>,
 }
 
 impl OfferedWindow {
@@ -58,7 +58,7 @@ impl OfferedWindow {
             clamp: clamp.map_or(capacity, |c| c.get().min(capacity)),
             shift: 0,
             right_edge: 0,
-            policy,
+            policy: policy.map(Box::new),
         }
     }
 

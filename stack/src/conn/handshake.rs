@@ -8,6 +8,7 @@ use super::{Connection, Fin, TcpTypes};
 use crate::buffer::{Payload, RecvBuffer};
 use crate::config::{TcpConfig, WindowCount};
 use crate::recovery::SenderPolicy;
+use crate::sparse::Begins;
 use crate::trace::TimeoutCause;
 use crate::wire::{Ecn, Flags, TcpHeader};
 use narrows_congestion::{ByteCount, CongestionControl, Duration, FlowStart, Instant};
@@ -20,7 +21,7 @@ const DEFAULT_MSS_V6: u16 = 1220;
 const MIN_MSS: u16 = 64;
 
 /// Our SYN or SYN-ACK.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Handshake {
     /// It is to be sent (again).
     pub(super) due: bool,
@@ -31,10 +32,6 @@ pub(super) struct Handshake {
     pub(super) retries: u32,
     /// How often the peer's SYN came again, and our SYN-ACK was sent again for it.
     pub(super) asked_again: u32,
-    /// What the peer's SYN offered, so that our SYN-ACK does not offer more.
-    pub(super) peer_wscale: Option<u8>,
-    pub(super) peer_sack: bool,
-    pub(super) peer_mss: Option<u16>,
     /// Bytes of text that came with the peer's SYN and wait in the receive buffer.
     pub(super) text: u16,
     /// A FIN came behind them.
@@ -44,6 +41,29 @@ pub(super) struct Handshake {
     pub(super) fast_open: Option<Box<FastOpen>>,
     /// When it was given up.
     pub(super) over_at: Instant,
+}
+
+impl Begins for Handshake {
+    const BEGINNING: &'static Self = &Self {
+        due: false,
+        sent_at: None,
+        transmissions: Transmissions::None,
+        retries: 0,
+        asked_again: 0,
+        text: 0,
+        peer_fin: false,
+        refused_tsval: None,
+        fast_open: None,
+        over_at: Instant::ZERO,
+    };
+}
+
+/// What the peer's SYN offered, so that our SYN-ACK does not offer more.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PeerOffers {
+    pub(super) mss: Option<u16>,
+    pub(super) wscale: Option<u8>,
+    pub(super) sack: bool,
 }
 
 /// How often our SYN, be it with an ACK, has left, for whatever reason. Its answer measures a
@@ -124,7 +144,7 @@ impl<T: TcpTypes> Connection<T> {
         if ack && !self.acknowledges_syn(tcp.ack) {
             self.stats.change().unacceptable_in += 1;
             if !tcp.flags.contains(Flags::RST) {
-                self.reset_due = Some(tcp.ack);
+                self.rare.reset_due = Some(tcp.ack);
                 self.handshake.refused_tsval = tcp.options.timestamps.map(|t| t.val);
             }
             return;
@@ -147,6 +167,7 @@ impl<T: TcpTypes> Connection<T> {
             self.timers.stop(Timer::Handshake);
             self.on_syn_acknowledged(tcp, now);
             self.establish(tcp, now);
+            self.forget_handshake();
             self.ack.force();
             // Data or FIN on the SYN-ACK.
             if !payload.is_empty() || tcp.flags.contains(Flags::FIN) {
@@ -176,9 +197,9 @@ impl<T: TcpTypes> Connection<T> {
     pub(super) fn on_peer_syn(&mut self, syn: &TcpHeader, now: Instant) {
         self.irs = syn.seq;
         self.rcv_nxt = 0;
-        self.handshake.peer_mss = syn.options.mss;
-        self.handshake.peer_sack = syn.options.sack_permitted;
-        self.handshake.peer_wscale = syn.options.window_scale;
+        self.peer_offers.mss = syn.options.mss;
+        self.peer_offers.sack = syn.options.sack_permitted;
+        self.peer_offers.wscale = syn.options.window_scale;
         self.ts.on_syn(syn.options.timestamps, now);
         self.mss_out = self
             .negotiated_mss()
@@ -201,9 +222,9 @@ impl<T: TcpTypes> Connection<T> {
 
     /// The effective MSS (RFC 9293 MUST-16), the path aside.
     pub(super) fn negotiated_mss(&self) -> u16 {
-        self.handshake
-            .peer_mss
-            .unwrap_or(default_mss(self.ends.remote))
+        self.peer_offers
+            .mss
+            .unwrap_or(default_mss(self.ends.ips().1))
             .max(MIN_MSS)
             .min(self.config.mss)
     }
@@ -231,11 +252,24 @@ impl<T: TcpTypes> Connection<T> {
         }
     }
 
+    /// All is told of the handshake; of an ordinary one nothing needs to be kept.
+    pub(super) fn forget_handshake(&mut self) {
+        let Handshake {
+            retries,
+            asked_again,
+            fast_open,
+            ..
+        } = &*self.handshake;
+        if *retries == 0 && *asked_again == 0 && fast_open.is_none() {
+            self.handshake.forget();
+        }
+    }
+
     /// The sender gets the values that the SYNs have settled; `rtt` is what they measured.
     pub(super) fn begin_sending(&mut self, rtt: Option<Duration>, now: Instant) {
         let mss = self.payload_mss();
         let mut start = FlowStart::new(mss, self.initial_window(mss));
-        start.initial_ssthresh = self.initial_ssthresh.unwrap_or(start.initial_ssthresh);
+        start.initial_ssthresh = self.rare.initial_ssthresh.unwrap_or(start.initial_ssthresh);
         let cc = T::congestion(&self.config, &start);
         let policy = sender_policy(&self.config, self.sack, self.rto_floor());
         self.snd.begin(mss, policy, cc, rtt, now);
@@ -308,8 +342,8 @@ impl<T: TcpTypes> Connection<T> {
         let mut tcp = TcpHeader::default();
         self.begin(&mut tcp, self.iss, Flags::SYN);
         tcp.options.mss = Some(self.config.mss);
-        tcp.options.sack_permitted = self.wants_sack() && (!answer || self.handshake.peer_sack);
-        if self.config.window_scaling && (!answer || self.handshake.peer_wscale.is_some()) {
+        tcp.options.sack_permitted = self.wants_sack() && (!answer || self.peer_offers.sack);
+        if self.config.window_scaling && (!answer || self.peer_offers.wscale.is_some()) {
             tcp.options.window_scale = Some(self.config.window_shift());
         }
         if if answer {

@@ -9,7 +9,7 @@ use super::mtu_probing::MtuSearch;
 use super::state::{CloseReason, Origin, State};
 use super::{Connection, TcpTypes};
 use crate::recovery::AbsSeq;
-use crate::sparse::Sparse;
+use crate::sparse::{Begins, Rarely, Sparse};
 use crate::wire::Seq;
 use crate::wire::icmp::{IcmpError, IcmpErrorKind, Unreachable};
 use narrows_congestion::{Duration, Instant};
@@ -84,18 +84,33 @@ pub enum IcmpOutcome {
 /// What is known of the path's MTU.
 #[derive(Clone, Debug)]
 pub(super) struct PathMtu {
+    /// The largest payload that is known to have arrived: maxsizeacked of RFC 5927 section 7.2
+    /// without the headers.
+    arrived: u64,
+    pub(super) told: Rarely<Told>,
+}
+
+/// What routers and probes have told of it.
+#[derive(Clone, Debug)]
+pub(super) struct Told {
     /// What routers said, in bytes with the IP header.
     mtu: Option<u32>,
     /// When the last of them said so, or, where another connection was told, since when this one
     /// knows that it sends.
     since: Sparse<Instant>,
-    /// The largest payload that is known to have arrived: maxsizeacked of RFC 5927 section 7.2
-    /// without the headers.
-    arrived: u64,
-    /// A claim that contradicts it, and the segment it is about.
-    pending: Option<Box<(AbsSeq, u32)>>,
+    /// A claim that contradicts what arrived, and the segment it is about.
+    pending: Option<(AbsSeq, u32)>,
     /// The search for a larger one by probes.
-    pub(super) search: Option<Box<MtuSearch>>,
+    pub(super) search: Option<MtuSearch>,
+}
+
+impl Begins for Told {
+    const BEGINNING: &'static Self = &Self {
+        mtu: None,
+        since: Sparse::NONE,
+        pending: None,
+        search: None,
+    };
 }
 
 /// Sizes of links there are, for routers that do not tell theirs (RFC 1191 section 7.1).
@@ -106,14 +121,12 @@ const PLATEAUS: [u32; 10] = [
 const IPV6_MIN_MTU: u32 = 1_280;
 
 impl PathMtu {
-    pub(super) const fn new(remembered: Option<u32>) -> Self {
-        Self {
-            mtu: remembered,
-            since: Sparse::NONE,
-            arrived: 0,
-            pending: None,
-            search: None,
+    pub(super) fn new(remembered: Option<u32>) -> Self {
+        let mut told = Rarely::<Told>::default();
+        if remembered.is_some() {
+            told.mtu = remembered;
         }
+        Self { arrived: 0, told }
     }
 
     /// `acked` more bytes are acknowledged, the last before `una`; `mss` is a full segment. Smaller
@@ -121,8 +134,8 @@ impl PathMtu {
     /// 7.2 says of it).
     pub(super) fn on_progress(&mut self, acked: u64, una: AbsSeq, mss: u64) {
         self.arrived = self.arrived.max(acked.min(mss));
-        if self.pending.as_ref().is_some_and(|claim| una > claim.0) {
-            self.pending = None;
+        if self.told.pending.is_some_and(|claim| una > claim.0) {
+            self.told.pending = None;
         }
     }
 
@@ -133,7 +146,7 @@ impl PathMtu {
 
     /// The largest MSS that the path takes.
     pub(super) fn mss(&self, ip_header: usize) -> u16 {
-        let Some(mtu) = self.mtu else {
+        let Some(mtu) = self.told.mtu else {
             return u16::MAX;
         };
         u16::try_from(mss_of(mtu as usize, ip_header)).unwrap_or(u16::MAX)
@@ -195,20 +208,26 @@ impl<T: TcpTypes> Connection<T> {
     /// large as the peer takes; if that is too large still, a router says so and it leaves again
     /// in pieces.
     pub(super) fn raise_path_mtu(&mut self, now: Instant) {
-        let (Some(_), Some(patience)) = (self.path_mtu.mtu, self.config.icmp.raise_path_mtu) else {
+        let (Some(_), Some(patience)) = (self.path_mtu.told.mtu, self.config.icmp.raise_path_mtu)
+        else {
             return;
         };
-        let since = self.path_mtu.since.get().unwrap_or(now);
-        self.path_mtu.since = Sparse::some(since);
+        let since = self.path_mtu.told.since.get().unwrap_or(now);
+        self.path_mtu.told.since = Sparse::some(since);
         if now.since(since) < patience {
             return;
         }
-        self.path_mtu.mtu = None;
-        self.path_mtu.since = Sparse::NONE;
+        self.path_mtu.told.mtu = None;
+        self.path_mtu.told.since = Sparse::NONE;
         let mss = self.negotiated_mss();
         // Where routers have been seen not to tell, probes find out.
         let limit = u32::from(mss) + 20 + self.ip_header() as u32;
-        if let Some(search) = &mut self.path_mtu.search {
+        if let Some(search) = self
+            .path_mtu
+            .told
+            .changed()
+            .and_then(|told| told.search.as_mut())
+        {
             search.restart(limit, now);
             return;
         }
@@ -221,8 +240,11 @@ impl<T: TcpTypes> Connection<T> {
 
     /// A segment was sent in vain: a claim about the path that was doubted is believed.
     pub(super) fn settle_path_mtu(&mut self, now: Instant) {
-        if let Some(claim) = self.path_mtu.pending.take()
-            && let (seq, mtu) = *claim
+        if let Some((seq, mtu)) = self
+            .path_mtu
+            .told
+            .changed()
+            .and_then(|told| told.pending.take())
             && seq >= self.snd.una()
         {
             self.apply_path_mtu(mtu, now);
@@ -231,7 +253,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// Tell the user, who may not want to hear it (RFC 9293 SHLD-20).
     pub(super) fn report(&mut self, error: SoftError) -> IcmpOutcome {
-        self.last_error = Some(error);
+        self.rare.last_error = Some(error);
         // Nobody knows of an embryonic connection.
         let nobody = matches!(self.state, State::SynReceived(Origin::Passive));
         if nobody || !self.config.report_soft_errors {
@@ -243,7 +265,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// The last thing that went wrong without ending the connection.
     pub fn last_error(&self) -> Option<SoftError> {
-        self.last_error
+        self.rare.last_error
     }
 
     /// Where the segment with sequence number `seq` stands, if it is outstanding
@@ -269,12 +291,12 @@ impl<T: TcpTypes> Connection<T> {
         let header = self.ip_header();
         let size = u32::from(self.mss_out) + 20 + header as u32;
         let mtu = match mtu {
-            0 if self.ends.remote.is_ipv4() => {
+            0 if self.ends.remote().is_ipv4() => {
                 let smaller = PLATEAUS.into_iter().find(|plateau| *plateau < size);
                 smaller.unwrap_or(size)
             }
             // RFC 8201 section 4: to be discarded.
-            ..IPV6_MIN_MTU if self.ends.remote.is_ipv6() => return IcmpOutcome::Ignored,
+            ..IPV6_MIN_MTU if self.ends.remote().is_ipv6() => return IcmpOutcome::Ignored,
             mtu => mtu.max(self.config.icmp.min_path_mtu),
         };
         if !self.config.icmp.path_mtu || mtu >= size {
@@ -289,7 +311,7 @@ impl<T: TcpTypes> Connection<T> {
         }
         let claimed = mss_of(mtu as usize, header) as u64;
         if claimed < self.arrived_mss() {
-            self.path_mtu.pending = Some(Box::new((at, mtu)));
+            self.path_mtu.told.pending = Some((at, mtu));
             return IcmpOutcome::PathMtuPending;
         }
         self.apply_path_mtu(mtu, now);
@@ -310,12 +332,17 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     fn apply_path_mtu(&mut self, mtu: u32, now: Instant) {
-        self.path_mtu.mtu = Some(self.path_mtu.mtu.map_or(mtu, |old| old.min(mtu)));
-        self.path_mtu.since = Sparse::some(now);
+        self.path_mtu.told.mtu = Some(self.path_mtu.told.mtu.map_or(mtu, |old| old.min(mtu)));
+        self.path_mtu.told.since = Sparse::some(now);
         let header = self.ip_header();
         let payload = (mss_of(mtu as usize, header) as u64).saturating_sub(self.options());
         self.path_mtu.forget_arrived(payload);
-        if let Some(search) = &mut self.path_mtu.search {
+        if let Some(search) = self
+            .path_mtu
+            .told
+            .changed()
+            .and_then(|told| told.search.as_mut())
+        {
             search.on_too_big(mtu, now);
             self.drop_mtu_probe();
         }
@@ -328,6 +355,6 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     pub(super) fn ip_header(&self) -> usize {
-        if self.ends.remote.is_ipv4() { 20 } else { 40 }
+        if self.ends.remote().is_ipv4() { 20 } else { 40 }
     }
 }

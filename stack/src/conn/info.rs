@@ -193,7 +193,7 @@ impl<T: TcpTypes> Connection<T> {
     }
     /// Both sides' SYNs had the option, be the shifts 0.
     fn is_scaled(&self) -> bool {
-        self.config.window_scaling && self.handshake.peer_wscale.is_some()
+        self.config.window_scaling && self.peer_offers.wscale.is_some()
     }
     fn option_bits(&self) -> u8 {
         let bit = |on: bool, bit: u8| if on { bit } else { 0 };

@@ -39,15 +39,14 @@ use crate::endpoint::challenge::ConnectionBudget;
 use crate::endpoint::metrics::PathMetrics;
 use crate::memory::Charge;
 use crate::recovery::{AbsSeq, Sender};
-use crate::rng::Rng;
-use crate::sparse::{Rarely, Sparse};
+use crate::sparse::{Begins, Rarely, Sparse};
 use crate::trace::{TraceEvent, TraceSink};
 use crate::wire::{Ecn, IpHeader, PlainHeader, PlainSegment, Seq, TcpHeader};
 use acknowledge::AckState;
 use ecn::EcnState;
 use ends::Ends;
 use flow_window::{OfferedWindow, SendWindow};
-use handshake::Handshake;
+use handshake::{Handshake, PeerOffers};
 use icmp::{PathMtu, SoftError};
 use narrows_congestion::local_drop::LocalDropAnswer;
 use narrows_congestion::{
@@ -59,7 +58,7 @@ use std::cmp::Ordering;
 use std::fmt::{self, Debug};
 use std::hint::black_box;
 use std::mem::offset_of;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use timers::Timers;
@@ -161,18 +160,13 @@ pub struct Connection<T: TcpTypes> {
     established: bool,
     dscp: u8,
     events: EventSet,
-    reset_due: Option<Seq>,
     /// Where the peer's FIN is, once seen.
     peer_fin: Sparse<u64>,
     send_buf: T::Send,
     recv_buf: T::Recv,
     ecn: EcnState,
-    /// Where a byte was sent into the closed window.
-    probe_sent: Sparse<AbsSeq>,
-    /// SND.UP: urgent data ends here.
-    snd_up: Sparse<AbsSeq>,
     pace_at: Sparse<Instant>,
-    trace: Option<Box<dyn TraceSink>>,
+    trace: Option<Box<Box<dyn TraceSink>>>,
     ack: AckState,
     ends: Ends,
     path_mtu: PathMtu,
@@ -182,19 +176,45 @@ pub struct Connection<T: TcpTypes> {
     snd: Sender<T::Congestion, T::Rto>,
 
     // Few.
+    rare: Rarely<Rare>,
+    peer_offers: PeerOffers,
+    /// Until it is over.
+    handshake: Rarely<Handshake>,
+    /// But for `traffic`.
+    stats: Rarely<ConnStats>,
+    /// What is counted of it but its buffers.
+    charge: Charge,
+}
+
+/// What few connections come to need.
+#[derive(Clone, Debug)]
+struct Rare {
+    reset_due: Option<Seq>,
+    challenge: Option<ConnectionBudget>,
+    /// Where a byte was sent into the closed window.
+    probe_sent: Sparse<AbsSeq>,
+    /// SND.UP: urgent data ends here.
+    snd_up: Sparse<AbsSeq>,
     /// What is queued up to here leaves though the user holds back what is not a full segment.
     pushed_to: Sparse<AbsSeq>,
-    handshake: Handshake,
     /// RCV.UP.
     rcv_up: Option<u64>,
     /// Remembered of an earlier connection to the peer.
     initial_ssthresh: Option<ByteCount>,
     last_error: Option<SoftError>,
-    challenge: ConnectionBudget,
-    /// But for `traffic`.
-    stats: Rarely<ConnStats>,
-    /// What is counted of it but its buffers.
-    charge: Charge,
+}
+
+impl Begins for Rare {
+    const BEGINNING: &'static Self = &Self {
+        reset_due: None,
+        challenge: None,
+        probe_sent: Sparse::NONE,
+        snd_up: Sparse::NONE,
+        pushed_to: Sparse::NONE,
+        rcv_up: None,
+        initial_ssthresh: None,
+        last_error: None,
+    };
 }
 
 /// Everything a connection needs at birth besides its configuration.
@@ -236,7 +256,6 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     fn new(config: Arc<TcpConfig>, opening: Opening, state: State) -> Self {
-        let rng = Rng::new(opening.seed);
         let mss = ByteCount::from(u32::from(config.mss));
         let cc = T::congestion(
             &config,
@@ -253,19 +272,23 @@ impl<T: TcpTypes> Connection<T> {
             T::rto(&config),
             remembered_rtt(&opening.metrics),
             detector,
-            rng,
+            opening.seed,
         );
+        let mut rare = Rarely::<Rare>::default();
+        if opening.metrics.ssthresh.is_some() {
+            rare.initial_ssthresh = opening.metrics.ssthresh;
+        }
         Self {
             ends: Ends::new(opening.local, opening.remote),
             state,
-            pushed_to: Sparse::NONE,
-            handshake: Handshake::default(),
+            rare,
+            peer_offers: PeerOffers::default(),
+            handshake: Rarely::default(),
             iss: opening.iss,
             snd,
             window: SendWindow::default(),
             send_buf: T::Send::default(),
             fin: Fin::Open,
-            snd_up: Sparse::NONE,
             hold: Hold {
                 nagle: config.nagle,
                 corked: config.cork,
@@ -274,7 +297,6 @@ impl<T: TcpTypes> Connection<T> {
             lacks: Lack::Nothing,
             probe_window: false,
             fills_window: false,
-            probe_sent: Sparse::NONE,
             pace_at: Sparse::NONE,
             irs: Seq(0),
             rcv_nxt: 0,
@@ -290,24 +312,19 @@ impl<T: TcpTypes> Connection<T> {
             ),
             peer_fin: Sparse::NONE,
             fin_received: false,
-            rcv_up: None,
             ack: AckState::new(&config.ack, config.acknowledge.as_ref().map(|f| f.build())),
             mss_out: config.mss,
             path_mtu: PathMtu::new(opening.metrics.path_mtu),
-            last_error: None,
             dscp: config.dscp,
             sack: false,
             ts: Timestamping::new(config.timestamps, opening.timestamp_offset),
             ecn,
-            initial_ssthresh: opening.metrics.ssthresh,
             timers: Timers::new(config.timer_tick),
-            challenge: ConnectionBudget::new(config.challenge_acks),
             challenge_due: false,
             keepalive_sent: 0,
             orphan: false,
             probe_keepalive: false,
             last_received: Instant::ZERO,
-            reset_due: None,
             events: EventSet::default(),
             established: false,
             traffic: Traffic::default(),
@@ -469,9 +486,10 @@ impl<T: TcpTypes> Connection<T> {
     /// The header of its packet.
     #[inline]
     pub(crate) fn packet_header(&self, out: &Output) -> IpHeader {
+        let (src, dst) = self.ends.ips();
         IpHeader {
-            src: self.ends.local,
-            dst: self.ends.remote,
+            src,
+            dst,
             ecn: out.ecn,
             dscp: self.dscp,
             hop_limit: self.config.hop_limit,
@@ -481,15 +499,13 @@ impl<T: TcpTypes> Connection<T> {
     /// The headers of what [`output`](Self::output) made, if nothing of them is rare.
     #[inline]
     pub(crate) fn plain(&self, out: &Output) -> Option<PlainSegment> {
-        let (IpAddr::V4(src), IpAddr::V4(dst)) = (&self.ends.local, &self.ends.remote) else {
-            return None;
-        };
+        let [src, dst] = self.ends.v4()?;
         if !PlainHeader::is_all_of(&out.tcp) {
             return None;
         }
         Some(PlainSegment {
-            src: *src,
-            dst: *dst,
+            src,
+            dst,
             tcp: PlainHeader::of(&out.tcp),
             ecn: out.ecn,
             dscp: self.dscp,
@@ -554,7 +570,9 @@ impl<T: TcpTypes> Connection<T> {
         if matches!(self.state, State::Closed(_)) {
             return;
         }
-        self.handshake.over_at = now;
+        if self.handshake.fast_open.is_some() {
+            self.handshake.over_at = now;
+        }
         self.set_state(State::Closed(reason), now);
         self.timers.stop_all();
         self.snd.stop_timers();
@@ -567,7 +585,7 @@ impl<T: TcpTypes> Connection<T> {
     /// The connection is over, and the peer is told by a RST where it has state.
     fn give_up(&mut self, reason: CloseReason, now: Instant) {
         if self.state.is_synchronized() && self.state != State::TimeWait {
-            self.reset_due = Some(self.iss + self.snd.nxt() as u32);
+            self.rare.reset_due = Some(self.iss + self.snd.nxt() as u32);
         }
         self.finish(reason, now);
     }
@@ -595,7 +613,7 @@ fn remembered_rtt(metrics: &PathMetrics) -> RttEstimator {
 }
 
 /// A closure that hands events to the sink, if there is one.
-fn tracer(sink: &mut Option<Box<dyn TraceSink>>, now: Instant) -> impl FnMut(TraceEvent) + '_ {
+fn tracer(sink: &mut Option<Box<Box<dyn TraceSink>>>, now: Instant) -> impl FnMut(TraceEvent) + '_ {
     move |event| {
         if let Some(sink) = sink {
             sink.event(now, &event);

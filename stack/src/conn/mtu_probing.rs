@@ -173,7 +173,7 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     fn at_least(&self, mss: u16) -> u16 {
-        match self.ends.remote.is_ipv6() {
+        match self.ends.remote().is_ipv6() {
             true => mss.max(IPV6_LEAST_MSS),
             false => mss,
         }
@@ -187,7 +187,7 @@ impl<T: TcpTypes> Connection<T> {
         let base = self.at_least(self.config.mtu_probing.base_mss);
         if base < self.mss_out {
             let search = MtuSearch::new(self.mtu_limit(), now);
-            self.path_mtu.search = Some(Box::new(search));
+            self.path_mtu.told.search = Some(search);
             self.mss_out = base;
         }
     }
@@ -221,8 +221,9 @@ impl<T: TcpTypes> Connection<T> {
         self.stats.change().mtu_black_holes += 1;
         let limit = self.mtu_limit();
         self.path_mtu
+            .told
             .search
-            .get_or_insert_with(|| Box::new(MtuSearch::new(limit, now)))
+            .get_or_insert_with(|| MtuSearch::new(limit, now))
             .restart(limit, now);
         self.drop_mtu_probe();
         self.path_mtu.forget_arrived(payload);
@@ -241,7 +242,12 @@ impl<T: TcpTypes> Connection<T> {
                 let edge = self.snd.una() + self.window.wnd;
                 let usable = edge.saturating_sub(self.snd.nxt());
                 if usable.min(allowance.get()) >= payload {
-                    if let Some(search) = self.path_mtu.search.as_deref_mut() {
+                    if let Some(search) = self
+                        .path_mtu
+                        .told
+                        .changed()
+                        .and_then(|told| told.search.as_mut())
+                    {
                         search.probe = Some(size);
                     }
                     self.stats.change().mtu_probes += 1;
@@ -260,9 +266,13 @@ impl<T: TcpTypes> Connection<T> {
         let probing = self.config.mtu_probing;
         let (low, limit) = (self.packet_of(self.mss_out), self.mtu_limit());
         let mss = self.snd.mss().get();
-        let search = self.path_mtu.search.as_deref_mut()?;
+        let search = self
+            .path_mtu
+            .told
+            .changed()
+            .and_then(|told| told.search.as_mut())?;
         let resting = now < search.rest;
-        if len < mss || resting || !self.snd.may_probe_mtu() || self.snd_up.is_some() {
+        if len < mss || resting || !self.snd.may_probe_mtu() || self.rare.snd_up.is_some() {
             return None;
         }
         if search.next(low, probing.threshold).is_none()
@@ -292,7 +302,12 @@ impl<T: TcpTypes> Connection<T> {
         };
         let low = self.packet_of(self.mss_out);
         let headway = self.mtu_probe_headway();
-        let Some(search) = self.path_mtu.search.as_deref_mut() else {
+        let Some(search) = self
+            .path_mtu
+            .told
+            .changed()
+            .and_then(|told| told.search.as_mut())
+        else {
             return;
         };
         let Some(size) = search.probe.take() else {
@@ -345,7 +360,11 @@ impl<T: TcpTypes> Connection<T> {
             return false;
         }
         let headway = self.mtu_probe_headway();
-        if let Some(search) = self.path_mtu.search.as_deref_mut()
+        if let Some(search) = self
+            .path_mtu
+            .told
+            .changed()
+            .and_then(|told| told.search.as_mut())
             && let Some(size) = search.probe.filter(|size| mtu < *size)
         {
             search.probe = None;
@@ -364,7 +383,12 @@ impl<T: TcpTypes> Connection<T> {
     /// The probe never left, or is of the past: it tells nothing.
     pub(super) fn drop_mtu_probe(&mut self) {
         self.snd.forget_mtu_probe();
-        if let Some(search) = self.path_mtu.search.as_deref_mut() {
+        if let Some(search) = self
+            .path_mtu
+            .told
+            .changed()
+            .and_then(|told| told.search.as_mut())
+        {
             search.probe = None;
         }
     }

@@ -48,8 +48,8 @@ pub(crate) struct Timers {
     tick: Duration,
     /// A bit for each timer that is armed.
     armed: u8,
-    /// In a box, for few segments arm one.
-    at: Box<[Instant; COUNT]>,
+    /// From the time on when two were armed at once; one alone is due at `next`.
+    at: Option<Box<[Instant; COUNT]>>,
 }
 
 impl Timers {
@@ -59,7 +59,7 @@ impl Timers {
             next: Instant::MAX,
             tick,
             armed: 0,
-            at: Box::new([Instant::MAX; COUNT]),
+            at: None,
         }
     }
 
@@ -69,7 +69,11 @@ impl Timers {
         if at == Instant::MAX {
             return self.stop(timer);
         }
-        let was = core::mem::replace(&mut self.at[timer as usize], at);
+        if self.at.is_none() && self.armed & !bit(timer) == 0 {
+            (self.armed, self.next) = (bit(timer), at);
+            return;
+        }
+        let was = core::mem::replace(&mut self.times()[timer as usize], at);
         self.armed |= bit(timer);
         if at <= self.next {
             self.next = at;
@@ -98,14 +102,18 @@ impl Timers {
 
     fn disarm(&mut self, timer: Timer) {
         self.armed &= !bit(timer);
-        let was = core::mem::replace(&mut self.at[timer as usize], Instant::MAX);
+        let Some(at) = &mut self.at else {
+            self.next = Instant::MAX;
+            return;
+        };
+        let was = core::mem::replace(&mut at[timer as usize], Instant::MAX);
         if was == self.next {
             self.recompute();
         }
     }
 
     pub(crate) fn stop_all(&mut self) {
-        *self.at = [Instant::MAX; COUNT];
+        self.at = None;
         self.next = Instant::MAX;
         self.armed = 0;
     }
@@ -121,10 +129,15 @@ impl Timers {
         if now < self.next {
             return None;
         }
+        let at = |t: Timer| match &self.at {
+            Some(at) => at[t as usize],
+            None if self.is_armed(t) => self.next,
+            None => Instant::MAX,
+        };
         let timer = Timer::ALL
             .into_iter()
-            .filter(|t| self.at[*t as usize] <= now)
-            .min_by_key(|t| self.at[*t as usize])?;
+            .filter(|t| at(*t) <= now)
+            .min_by_key(|t| at(*t))?;
         self.stop(timer);
         Some(timer)
     }
@@ -138,8 +151,23 @@ impl Timers {
         at.round_up(self.tick)
     }
 
+    fn times(&mut self) -> &mut [Instant; COUNT] {
+        let (armed, next) = (self.armed, self.next);
+        self.at.get_or_insert_with(|| {
+            let alone = |t: Timer| {
+                if armed & bit(t) != 0 {
+                    next
+                } else {
+                    Instant::MAX
+                }
+            };
+            Box::new(Timer::ALL.map(alone))
+        })
+    }
+
     fn recompute(&mut self) {
-        self.next = self.at.iter().copied().min().unwrap_or(Instant::MAX);
+        let times = self.at.iter().flat_map(|at| at.iter());
+        self.next = times.copied().min().unwrap_or(Instant::MAX);
     }
 }
 

@@ -138,7 +138,7 @@ impl<T: TcpTypes> Connection<T> {
         len: usize,
     ) -> Result<usize, SendError> {
         let taken = self.send(data, len)?;
-        self.snd_up = Sparse::some(self.send_buf.end() + 1);
+        self.rare.snd_up = Sparse::some(self.send_buf.end() + 1);
         Ok(taken)
     }
 
@@ -231,7 +231,7 @@ impl<T: TcpTypes> Connection<T> {
     pub fn set_nodelay(&mut self, nodelay: bool) {
         self.hold.nagle = !nodelay;
         if nodelay {
-            self.pushed_to = Sparse::some(self.send_buf.end() + 1);
+            self.rare.pushed_to = Sparse::some(self.send_buf.end() + 1);
         }
     }
 
@@ -294,7 +294,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// Send trace events to `sink` from now on.
     pub fn set_trace(&mut self, sink: Option<Box<dyn TraceSink>>) {
-        self.trace = sink;
+        self.trace = sink.map(Box::new);
     }
 }
 
@@ -370,7 +370,7 @@ impl<T: TcpTypes> Connection<T> {
     }
     /// Where the peer's urgent data ends, as a stream offset, once announced.
     pub fn urgent_offset(&self) -> Option<u64> {
-        self.rcv_up
+        self.rare.rcv_up
     }
     /// ECN is in use.
     pub fn ecn_in_use(&self) -> bool {

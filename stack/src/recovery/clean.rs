@@ -21,12 +21,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     pub(crate) fn is_clean(&self, ack: AbsSeq) -> bool {
         self.ca_state == CaState::Open
             && ack - self.una < BURST * self.mss.get()
-            && self.retransmitted_to <= self.una
+            && self.past.retransmitted_to <= self.una
             && self.board.is_clean_to(ack)
-            && self.undo.is_none()
-            && self.tlp.is_none()
+            && self.past.undo.is_none()
+            && self.past.tlp.is_none()
             && self.frto == Frto::Off
-            && self.pacer.is_none()
+            && self.past.pacer.is_none()
             && !self.validates
     }
 
@@ -126,7 +126,6 @@ mod tests {
     use crate::config::{PacingMode, RecoverySending, SpuriousDetection};
     use crate::recovery::detector::{self, DetectorFactory as _};
     use crate::recovery::{AckInput, NextSegment, Sender, SenderPolicy};
-    use crate::rng::Rng;
     use narrows_congestion::rto::{StandardRto, presets};
     use narrows_congestion::{
         AnyCongestion, ByteCount, CongestionRegistry, Duration, FlowStart, Instant, RttEstimator,
@@ -158,7 +157,7 @@ mod tests {
             presets::one_ms(),
             RttEstimator::new(),
             detector::by_name(detector).unwrap().build(),
-            Rng::new(1),
+            1,
         )
     }
 

@@ -305,7 +305,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             // own, too, until the CWR comes that only new data carries. Exact feedback, and windows
             // below one segment, have means of their own.
             if one_segment && !input.exact_ecn {
-                self.held_until = now + self.current_rto();
+                self.past.held_until = now + self.current_rto();
             }
         }
         if self.ca_state == CaState::Cwr && self.is_idle() {
@@ -322,7 +322,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
 
         self.tell_reduction(delivered, verdict, advanced);
-        if self.pacer.is_some() {
+        if self.past.pacer.is_some() {
             self.reconsider_pace(now);
         }
 
@@ -352,7 +352,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         verdict: Verdict,
         advanced: bool,
     ) {
-        if let Some(prr) = &mut self.prr {
+        if let Some(prr) = self.past.changed().and_then(|past| past.prr.as_deref_mut()) {
             let safe = advanced && verdict == Verdict::Nothing;
             // Duplicate ACKs are not believed to deliver more than there was (RFC 9937 section 6.2).
             let most = if self.policy.sack {
@@ -370,8 +370,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     pub(crate) fn is_concerned(&self) -> bool {
         self.una != self.nxt
             || self.ca_state != CaState::Open
-            || self.undo.is_some()
-            || self.tlp.is_some()
+            || self.past.undo.is_some()
+            || self.past.tlp.is_some()
             || self.probing_window
     }
 
@@ -417,7 +417,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// reduction began, lest more of them than segments left let more out (RFC 9937 section 6.2).
     fn reno_sacked_bound(&self) -> u32 {
         let bound = |prr: &Prr| prr.recover_fs().get() / self.mss.get().max(1);
-        let segments = self.prr.as_deref().map_or(u64::MAX, bound);
+        let segments = self.past.prr.as_deref().map_or(u64::MAX, bound);
         u32::try_from(segments).unwrap_or(u32::MAX)
     }
 
@@ -448,11 +448,17 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             return Episode::GoesOn;
         }
         let was = self.ca_state;
-        self.prr = None;
+        if let Some(past) = self.past.changed() {
+            past.prr = None;
+        }
         self.force_one = false;
         self.frto = Frto::Off;
         // The D-SACKs for what was retransmitted may be still to come.
-        if let Some(undo) = &mut self.undo {
+        if let Some(undo) = self
+            .past
+            .changed()
+            .and_then(|past| past.undo.as_deref_mut())
+        {
             undo.on_episode_end(self.nxt);
         }
         self.dup_acks = 0;
@@ -491,7 +497,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         flight: Flight,
         trace: &mut impl FnMut(TraceEvent),
     ) {
-        let Some(episode) = self.tlp else { return };
+        let Some(episode) = self.past.tlp else { return };
         let outcome = episode.on_ack(&TlpFacts {
             ack: input.ack,
             dsack: input.dsack,
@@ -501,7 +507,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             TlpOutcome::Pending => return,
             TlpOutcome::NoLoss => {}
             // A reduction since the probe left has answered for all that was outstanding.
-            TlpOutcome::Repaired if episode.end_seq() <= self.answered => {}
+            TlpOutcome::Repaired if episode.end_seq() <= self.past.answered => {}
             // RFC 8985 section 7.4.2: the probe repaired a loss; the window answers for it once.
             TlpOutcome::Repaired => {
                 if matches!(self.ca_state, CaState::Open | CaState::Disorder) {
@@ -512,7 +518,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 }
             }
         }
-        self.tlp = None;
+        if let Some(past) = self.past.changed() {
+            past.tlp = None;
+        }
     }
 
     pub(super) fn set_ca_state(&mut self, to: CaState, trace: &mut impl FnMut(TraceEvent)) {

@@ -30,7 +30,7 @@ pub(super) struct MtuProbe {
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Nothing is wrong, as far as is known: a loss now would be the probe's.
     pub fn may_probe_mtu(&self) -> bool {
-        self.mtu_probe.is_none()
+        self.past.mtu_probe.is_none()
             && !self.probe_due
             && self.ca_state == CaState::Open
             && self.backoff == 0
@@ -41,7 +41,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// The new data that has just left, `[start, SND.NXT)`, is a probe.
     pub fn on_mtu_probe(&mut self, start: AbsSeq) {
-        self.mtu_probe = Some(Box::new(MtuProbe {
+        self.past.mtu_probe = Some(Box::new(MtuProbe {
             start,
             end: self.nxt,
             fate: None,
@@ -54,25 +54,29 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     fn outstanding_probe(&self) -> Option<&MtuProbe> {
-        self.mtu_probe.as_deref().filter(|p| p.fate.is_none())
+        self.past.mtu_probe.as_deref().filter(|p| p.fate.is_none())
     }
 
     /// What became of the probe, once; `None` if that is not known.
     pub fn take_mtu_probe_fate(&mut self) -> Option<ProbeFate> {
-        let probe = self.mtu_probe.as_deref()?;
+        let probe = self.past.mtu_probe.as_deref()?;
         let arrived = probe.end <= self.una
             || self
                 .board
                 .get(probe.start)
                 .is_some_and(SentSegment::is_sacked);
         let fate = probe.fate.or(arrived.then_some(ProbeFate::Delivered))?;
-        self.mtu_probe = None;
+        if let Some(past) = self.past.changed() {
+            past.mtu_probe = None;
+        }
         Some(fate)
     }
 
     /// It never left, or nobody asks any more.
     pub fn forget_mtu_probe(&mut self) {
-        self.mtu_probe = None;
+        if let Some(past) = self.past.changed() {
+            past.mtu_probe = None;
+        }
     }
 
     /// The probe does not pass: it leaves again at once, in segments that do, and nothing is
@@ -124,7 +128,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     fn settle_probe(&mut self, fate: ProbeFate) {
-        if let Some(probe) = &mut self.mtu_probe {
+        if let Some(probe) = self
+            .past
+            .changed()
+            .and_then(|past| past.mtu_probe.as_deref_mut())
+        {
             probe.fate = Some(fate);
         }
     }

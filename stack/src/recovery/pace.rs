@@ -16,7 +16,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Until when pacing holds back the next segment, if it does.
     #[inline]
     pub(super) fn paced_until(&self, now: Instant) -> Option<Instant> {
-        self.pacer.as_ref()?.next_send(now)
+        self.past.pacer.as_ref()?.next_send(now)
     }
 
     /// Never so slow that a segment takes longer than [`SLOWEST_SEGMENT`]; rate zero is none at all.
@@ -50,7 +50,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             return;
         }
         let rate = self.pacing_rate();
-        if let Some(pacer) = &mut self.pacer {
+        if let Some(pacer) = self
+            .past
+            .changed()
+            .and_then(|past| past.pacer.as_deref_mut())
+        {
             match rate {
                 Some(rate) => pacer.hasten(now, self.mss, rate),
                 None => pacer.forgive(),

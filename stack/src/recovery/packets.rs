@@ -19,7 +19,7 @@ use super::spurious::Frto;
 use narrows_congestion::{AckSample, ByteCount, CaState, CongestionControl, RtoPolicy};
 
 /// What a sender that counts packets keeps.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct PacketCount {
     /// Records on the scoreboard at most, whatever the window.
     records: usize,
@@ -32,7 +32,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     #[inline(never)] // Once a connection.
     pub fn count_packets(&mut self) {
         let records = self.policy.max_segments;
-        self.packets = Some(Box::new(PacketCount {
+        self.past.packets = Some(Box::new(PacketCount {
             records,
             outstanding: self.board.len(),
         }));
@@ -42,12 +42,16 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// Whether the window counts packets.
     pub fn counts_packets(&self) -> bool {
-        self.packets.is_some()
+        self.past.packets.is_some()
     }
 
     /// At most `count` records outstanding from now on.
     pub(crate) fn limit_records(&mut self, count: usize) {
-        match &mut self.packets {
+        match self
+            .past
+            .changed()
+            .and_then(|past| past.packets.as_deref_mut())
+        {
             Some(packets) => packets.records = count,
             None => self.policy.max_segments = count,
         }
@@ -56,7 +60,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// How many records may be outstanding, whatever the window.
     pub(crate) fn record_limit(&self) -> usize {
-        match &self.packets {
+        match &self.past.packets {
             Some(packets) => packets.records,
             None => self.policy.max_segments,
         }
@@ -64,7 +68,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// What was granted may not hold any more: a sender that counts packets asks anew.
     pub(super) fn end_grant(&mut self) {
-        if self.packets.is_some() {
+        if self.past.packets.is_some() {
             // F-RTO asks for new data before anything else is decided: two segments at most.
             self.policy.max_segments = match self.frto {
                 Frto::Off => 0,
@@ -77,7 +81,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// window admits.
     #[cold]
     pub(crate) fn grant_packets(&mut self) -> Grant {
-        let Some(packets) = &self.packets else {
+        let Some(packets) = &self.past.packets else {
             return Grant::Nothing;
         };
         let outstanding = self.board.len();
@@ -86,7 +90,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         let mss = self.mss.get().max(1);
         let in_flight = self.board.packets_in_flight();
-        let room = match (self.ca_state, &self.prr) {
+        let room = match (self.ca_state, &self.past.prr) {
             (CaState::Recovery | CaState::Cwr, Some(prr)) => prr.allowance().get().div_ceil(mss),
             _ => (self.cc.cwnd().get() / mss).saturating_sub(in_flight),
         };
@@ -107,7 +111,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// Looks how many records there are: some were sent, or taken back.
     pub(super) fn recount(&mut self) {
-        if let Some(packets) = &mut self.packets {
+        if let Some(packets) = self
+            .past
+            .changed()
+            .and_then(|past| past.packets.as_deref_mut())
+        {
             packets.outstanding = self.board.len();
         }
     }
@@ -120,7 +128,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         delivered: u32,
         sample: &mut AckSample,
     ) -> bool {
-        let before = match &self.packets {
+        let before = match &self.past.packets {
             Some(packets) => packets.outstanding,
             None => return self.cwnd_limited_since(prior_una),
         };
@@ -143,7 +151,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// `FlightSize`: what is outstanding, `bytes`; of a sender that counts packets as many full
     /// segments.
     pub(super) fn counted(&self, bytes: ByteCount) -> ByteCount {
-        match &self.packets {
+        match &self.past.packets {
             Some(_) => bytes.max(self.mss * self.board.len() as u64),
             None => bytes,
         }

@@ -4,6 +4,7 @@
 use crate::recovery::detector::{AckFacts, LossDetector, NewestDelivered, Verdict};
 use crate::recovery::dup_thresh::NewReno;
 use crate::recovery::scoreboard::{AbsSeq, Scoreboard};
+use crate::sparse::{Begins, Rarely};
 use narrows_congestion::{Duration, Instant, RttEstimator};
 
 /// For how many recoveries a reordering window that D-SACKs raised persists (RFC 8985
@@ -16,14 +17,21 @@ const REO_WND_PERSIST: u32 = 16;
 /// suspicion expires, not the last, so that each gets exactly its reordering window; and
 /// reordering is what the scoreboard saw of it ([`Scoreboard::reordering`]), for all segments of
 /// an ACK. Without SACK on the connection it does what [`NewReno`] does.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct RackTlp {
     probe: bool,
+    reo_wnd: Duration,
+    /// From the first segment on that was delivered.
+    state: Rarely<Rack>,
+}
+
+/// The state variables of section 5.
+#[derive(Clone, Debug)]
+struct Rack {
     /// `RACK.segment`: of the delivered segments the one sent last.
     newest: Option<NewestDelivered>,
     /// `RACK.rtt`: how long that one took.
     rtt: Duration,
-    reo_wnd: Duration,
     reo_wnd_mult: u64,
     reo_wnd_persist: u32,
     /// `RACK.dsack_round`: a D-SACK counts once until this is acknowledged.
@@ -31,6 +39,19 @@ pub struct RackTlp {
     recovering: bool,
     deadline: Option<Instant>,
     without_sack: NewReno,
+}
+
+impl Begins for Rack {
+    const BEGINNING: &'static Self = &Self {
+        newest: None,
+        rtt: Duration::ZERO,
+        reo_wnd_mult: 1,
+        reo_wnd_persist: 0,
+        dsack_round: None,
+        recovering: false,
+        deadline: None,
+        without_sack: NewReno::new(),
+    };
 }
 
 impl Default for RackTlp {
@@ -44,15 +65,8 @@ impl RackTlp {
     pub const fn new() -> Self {
         Self {
             probe: true,
-            newest: None,
-            rtt: Duration::ZERO,
             reo_wnd: Duration::ZERO,
-            reo_wnd_mult: 1,
-            reo_wnd_persist: 0,
-            dsack_round: None,
-            recovering: false,
-            deadline: None,
-            without_sack: NewReno::new(),
+            state: Rarely::new(),
         }
     }
 
@@ -60,7 +74,8 @@ impl RackTlp {
     pub const fn without_probe() -> Self {
         Self {
             probe: false,
-            ..Self::new()
+            reo_wnd: Duration::ZERO,
+            state: Rarely::new(),
         }
     }
 
@@ -71,9 +86,11 @@ impl RackTlp {
 
     /// `RACK.rtt`: the round trip of the newest delivered segment.
     pub fn rtt(&self) -> Duration {
-        self.rtt
+        self.state.rtt
     }
+}
 
+impl Rack {
     /// Steps 1 and 2 of section 6.2.
     fn update_newest(&mut self, facts: &AckFacts<'_>) {
         let Some(newest) = facts.newest else { return };
@@ -88,7 +105,7 @@ impl RackTlp {
         }
     }
 
-    /// `RACK_update_reo_wnd`, step 4 of section 6.2.
+    /// `RACK_update_reo_wnd`, step 4 of section 6.2, but for the result.
     fn update_reo_wnd(&mut self, facts: &AckFacts<'_>, board: &Scoreboard) {
         let exiting = self.recovering && !facts.in_recovery();
         self.recovering = facts.in_recovery();
@@ -105,7 +122,11 @@ impl RackTlp {
                 self.reo_wnd_mult = 1;
             }
         }
-        self.reo_wnd = if board.reordering().segments == 0
+    }
+
+    /// The result.
+    fn reo_wnd(&self, facts: &AckFacts<'_>, board: &Scoreboard) -> Duration {
+        if board.reordering().segments == 0
             && (self.recovering || board.sacked_segments() >= facts.dup_thresh)
         {
             Duration::ZERO
@@ -113,11 +134,11 @@ impl RackTlp {
             let min = facts.rtt.min().unwrap_or(Duration::ZERO);
             let srtt = facts.rtt.srtt().unwrap_or(Duration::ZERO);
             (min * self.reo_wnd_mult / 4).min(srtt)
-        };
+        }
     }
 
     /// `RACK_detect_loss`, step 5 of section 6.2.
-    fn detect(&mut self, now: Instant, board: &mut Scoreboard) -> Verdict {
+    fn detect(&mut self, now: Instant, reo_wnd: Duration, board: &mut Scoreboard) -> Verdict {
         self.deadline = None;
         let Some(newest) = self.newest else {
             return Verdict::Nothing;
@@ -127,7 +148,7 @@ impl RackTlp {
         if suspect.is_none_or(|oldest| !newest.sent_after(&oldest)) {
             return Verdict::Nothing;
         }
-        let patience = self.rtt + self.reo_wnd;
+        let patience = self.rtt + reo_wnd;
         let mut next = None;
         let judged = board.mark_lost_by_send_time(|segment| {
             if !newest.sent_after(&NewestDelivered::of(segment)) {
@@ -152,11 +173,18 @@ impl LossDetector for RackTlp {
 
     fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
         if !facts.sack_ok {
-            return self.without_sack.on_ack(facts, board);
+            return self.state.without_sack.on_ack(facts, board);
         }
-        self.update_newest(facts);
-        self.update_reo_wnd(facts, board);
-        self.detect(facts.now, board)
+        let nothing = facts.newest.is_none() && !facts.dsack && !facts.in_recovery();
+        if nothing && self.state.is_as_it_began() {
+            self.reo_wnd = self.state.reo_wnd(facts, board);
+            return Verdict::Nothing;
+        }
+        let state = &mut *self.state;
+        state.update_newest(facts);
+        state.update_reo_wnd(facts, board);
+        self.reo_wnd = state.reo_wnd(facts, board);
+        state.detect(facts.now, self.reo_wnd, board)
     }
 
     fn on_reorder_timeout(
@@ -165,20 +193,21 @@ impl LossDetector for RackTlp {
         _rtt: &RttEstimator,
         board: &mut Scoreboard,
     ) -> Verdict {
-        self.detect(now, board)
+        self.state.detect(now, self.reo_wnd, board)
     }
 
     fn reorder_deadline(&self) -> Option<Instant> {
-        self.deadline
+        self.state.deadline
     }
 
     /// Section 6.3: the first segment, and those whose time is over. What was sent a moment ago
     /// is not lost only because the timer fired.
     fn on_rto(&mut self, now: Instant, board: &mut Scoreboard) {
-        self.deadline = None;
-        self.recovering = true;
-        self.without_sack.note_rto(board);
-        let patience = self.rtt + self.reo_wnd;
+        let state = &mut *self.state;
+        state.deadline = None;
+        state.recovering = true;
+        state.without_sack.note_rto(board);
+        let patience = state.rtt + self.reo_wnd;
         board.mark_lost_by_send_time(|segment| segment.sent_at + patience <= now);
         if let Some(first) = board.first().map(|r| r.start) {
             board.mark_lost(first);
@@ -186,9 +215,10 @@ impl LossDetector for RackTlp {
     }
 
     fn on_undo(&mut self) {
-        self.deadline = None;
-        self.newest = self.newest.filter(|newest| !newest.retransmitted);
-        self.without_sack.on_undo();
+        let state = &mut *self.state;
+        state.deadline = None;
+        state.newest = state.newest.filter(|newest| !newest.retransmitted);
+        state.without_sack.on_undo();
     }
 
     fn tail_loss_probe(&self) -> bool {
@@ -370,9 +400,9 @@ mod tests {
         rig.ack(RTT + 2, 0, &[(2, 3)], false);
         rig.retransmit(0, RTT + 2);
         rig.retransmit(1, RTT + 2);
-        let before = rig.rack.newest;
+        let before = rig.rack.state.newest;
         assert_eq!(rig.ack(RTT + 3, 1, &[], false), Verdict::Nothing);
-        assert_eq!(rig.rack.newest, before);
+        assert_eq!(rig.rack.state.newest, before);
         assert_eq!(
             rig.ack(2 * RTT + 2, 2, &[], false),
             Verdict::NewLoss,

@@ -17,7 +17,7 @@
 //! settled before, and the cost of an ACK follows what is new in it.
 
 use crate::recovery::rate::TxSnapshot;
-use crate::sparse::Rarely;
+use crate::sparse::{Begins, Rarely};
 pub use judge::Judged;
 use links::step;
 use narrows_congestion::{ByteCount, Instant};
@@ -136,6 +136,60 @@ impl List {
 /// A SACK block of the last ACK: its start, and the end of the last record that it covers.
 type Seen = (AbsSeq, AbsSeq);
 
+/// What only SACK blocks and losses need.
+#[derive(Clone, Debug)]
+struct Holes {
+    sacked: u64,
+    lost: u64,
+    retransmitted: u64,
+    reno_bytes: u64,
+    reno_sacked: u32,
+    waiting: List,
+    /// End of the highest SACKed record; stale once acknowledged.
+    high_sacked: AbsSeq,
+    /// Where the last record entered `waiting`: losses come in runs.
+    finger: u32,
+    sacked_records: u32,
+    /// Number of the record after the one SACKed last: blocks mostly grow.
+    sack_hint: u32,
+    seen: [Seen; 4],
+    /// SACKed bytes, and SACKed runs, from the frontier on.
+    sacked_above: u64,
+    runs_above: u32,
+    reordering: Reordering,
+    judged: Judged,
+    /// [`Scoreboard::end`] when all was last said not to be lost.
+    undone: AbsSeq,
+}
+
+impl Begins for Holes {
+    const BEGINNING: &'static Self = &Self {
+        sacked: 0,
+        lost: 0,
+        retransmitted: 0,
+        reno_bytes: 0,
+        reno_sacked: 0,
+        waiting: List::EMPTY,
+        high_sacked: 0,
+        finger: NIL,
+        sacked_records: 0,
+        sack_hint: 0,
+        seen: [(0, 0); 4],
+        sacked_above: 0,
+        runs_above: 0,
+        reordering: Reordering {
+            segments: 0,
+            extent: ByteCount::ZERO,
+        },
+        judged: Judged {
+            retransmission: None,
+            end: 0,
+            first_again: false,
+        },
+        undone: 0,
+    };
+}
+
 /// What was sent, SACKed, lost and retransmitted, and the counters that follow from it.
 ///
 /// What each ACK reads comes first, and what only SACK blocks and losses need last: see
@@ -146,34 +200,14 @@ pub struct Scoreboard {
     records: VecDeque<SentSegment>,
     una: AbsSeq,
     end: AbsSeq,
-    sacked: u64,
-    lost: u64,
-    retransmitted: u64,
-    reno_bytes: u64,
     flight: List,
-    waiting: List,
     /// Number of the first record.
     base: u32,
     /// Retransmissions made, modulo 2^32.
     retransmissions: u32,
     /// Number of the first record that [`Self::mark_lost_by_sacks`] has not judged.
     frontier: u32,
-    /// End of the highest SACKed record; stale once acknowledged.
-    high_sacked: AbsSeq,
-    /// Where the last record entered `waiting`: losses come in runs.
-    finger: u32,
-    reno_sacked: u32,
-    sacked_records: u32,
-    /// Number of the record after the one SACKed last: blocks mostly grow.
-    sack_hint: u32,
-    seen: Rarely<[Seen; 4]>,
-    /// SACKed bytes, and SACKed runs, from the frontier on.
-    sacked_above: u64,
-    runs_above: u32,
-    reordering: Reordering,
-    judged: Rarely<Judged>,
-    /// [`Self::end`] when all was last said not to be lost.
-    undone: AbsSeq,
+    holes: Rarely<Holes>,
     #[cfg(test)]
     steps: u64,
 }
@@ -194,23 +228,8 @@ impl Scoreboard {
             una: 0,
             end: 0,
             flight: List::EMPTY,
-            waiting: List::EMPTY,
-            finger: NIL,
-            sacked: 0,
-            sacked_records: 0,
-            lost: 0,
-            retransmitted: 0,
-            reno_sacked: 0,
-            reno_bytes: 0,
-            high_sacked: 0,
-            seen: Rarely::default(),
-            sack_hint: 0,
             frontier: 0,
-            sacked_above: 0,
-            runs_above: 0,
-            reordering: Reordering::default(),
-            judged: Rarely::default(),
-            undone: 0,
+            holes: Rarely::default(),
             #[cfg(test)]
             steps: 0,
         }
@@ -293,7 +312,7 @@ impl Scoreboard {
         if self.index(self.frontier) > index {
             self.frontier = self.id(index);
         }
-        self.seen.reset();
+        self.forget_seen();
         true
     }
 
@@ -358,7 +377,7 @@ impl Scoreboard {
     ) -> ByteCount {
         let before = self.una;
         let ack = ack.min(self.end);
-        while self.sacked == 0 {
+        while self.holes.sacked == 0 {
             let count = self.burst_below(ack);
             if count == 0 {
                 break;
@@ -396,8 +415,8 @@ impl Scoreboard {
             let mark = first.mark;
             let len = first.end - first.start;
             if mark == Mark::Sacked {
-                self.sacked -= len;
-                self.sacked_records -= 1;
+                self.holes.sacked -= len;
+                self.holes.sacked_records -= 1;
                 if dropped >= judged {
                     self.leave_sacked_above(0);
                 }
@@ -412,7 +431,7 @@ impl Scoreboard {
             self.base = self.base.wrapping_add(1) & ID_MASK;
             dropped += 1;
             if mark != Mark::Sacked {
-                self.note_delivery(&first, self.high_sacked);
+                self.note_delivery(&first, self.holes.high_sacked);
                 each(&first);
             }
         }
@@ -432,7 +451,8 @@ impl Scoreboard {
     /// for by duplicate ACKs.
     #[inline]
     pub(super) fn is_clean_to(&self, ack: AbsSeq) -> bool {
-        self.sacked | self.lost | self.retransmitted | self.reno_bytes == 0
+        let h = &*self.holes;
+        h.sacked | h.lost | h.retransmitted | h.reno_bytes == 0
             && self.records.front().is_some_and(|first| first.end <= ack)
     }
 
@@ -483,9 +503,9 @@ impl Scoreboard {
         blocks: &[(AbsSeq, AbsSeq)],
         mut each: impl FnMut(&SentSegment),
     ) -> ByteCount {
-        let prior = self.high_sacked;
+        let prior = self.holes.high_sacked;
         let mut newly = 0;
-        let before = self.seen.get();
+        let before = self.holes.seen;
         let mut seen = [(0, 0); 4];
         for (slot, &(start, end)) in blocks.iter().enumerate() {
             let start = start.max(self.una);
@@ -501,7 +521,7 @@ impl Scoreboard {
             }
             let mut covered = from;
             if from < end {
-                let hint = self.index(self.sack_hint);
+                let hint = self.index(self.holes.sack_hint);
                 let index = match self.records.get(hint) {
                     Some(record) if record.start == from => hint,
                     _ => self.first_from(from),
@@ -513,29 +533,31 @@ impl Scoreboard {
             }
         }
         if !blocks.is_empty() {
-            *self.seen.change() = seen;
+            self.holes.seen = seen;
         }
         ByteCount::new(newly)
     }
 
     /// Bytes that are SACKed.
     pub fn sacked(&self) -> ByteCount {
-        ByteCount::new(self.sacked)
+        ByteCount::new(self.holes.sacked)
     }
 
     /// Records that are SACKed; without SACK, the duplicate ACKs that stand for them.
     pub fn sacked_segments(&self) -> u32 {
-        self.sacked_records.saturating_add(self.reno_sacked)
+        self.holes
+            .sacked_records
+            .saturating_add(self.holes.reno_sacked)
     }
 
     /// Bytes judged lost, whether or not they were sent again.
     pub fn lost(&self) -> ByteCount {
-        ByteCount::new(self.lost)
+        ByteCount::new(self.holes.lost)
     }
 
     /// Bytes of which a retransmission is in flight.
     pub fn retransmitted(&self) -> ByteCount {
-        ByteCount::new(self.retransmitted)
+        ByteCount::new(self.holes.retransmitted)
     }
 
     /// SND.MAX - SND.UNA: `FlightSize` of RFC 5681.
@@ -548,15 +570,16 @@ impl Scoreboard {
     #[inline]
     pub fn pipe(&self) -> ByteCount {
         // Sacked and lost are disjoint parts of what is outstanding.
-        let pipe = self.end - self.una - self.sacked - self.lost + self.retransmitted;
-        ByteCount::new(pipe.saturating_sub(self.reno_bytes))
+        let h = &*self.holes;
+        let pipe = self.end - self.una - h.sacked - h.lost + h.retransmitted;
+        ByteCount::new(pipe.saturating_sub(h.reno_bytes))
     }
 
     /// `pipe`, in segments of whatever size (Linux's `tcp_packets_in_flight`).
     pub fn packets_in_flight(&self) -> u64 {
-        let reno = u64::from(self.reno_sacked);
-        let packets = if self.lost == 0 && self.retransmitted == 0 {
-            self.records.len() as u64 - u64::from(self.sacked_records)
+        let reno = u64::from(self.holes.reno_sacked);
+        let packets = if self.holes.lost == 0 && self.holes.retransmitted == 0 {
+            self.records.len() as u64 - u64::from(self.holes.sacked_records)
         } else {
             let of = |record: &SentSegment| match record.mark {
                 Mark::Lost | Mark::Sacked => 0,
@@ -570,7 +593,7 @@ impl Scoreboard {
 
     /// One past the highest SACKed sequence number.
     pub fn highest_sacked(&self) -> Option<AbsSeq> {
-        (self.sacked > 0).then_some(self.high_sacked)
+        (self.holes.sacked > 0).then_some(self.holes.high_sacked)
     }
 
     /// Undo of a spurious timeout or recovery: nothing is lost after all. A record that was
@@ -585,7 +608,7 @@ impl Scoreboard {
                 other => other,
             };
         }
-        self.undone = self.end;
+        self.holes.undone = self.end;
         self.rebuild();
     }
 
@@ -596,13 +619,13 @@ impl Scoreboard {
                 record.mark = Mark::Sent;
             }
         }
-        self.high_sacked = 0;
+        self.holes.high_sacked = 0;
         self.rebuild();
     }
 
     /// The lowest record that is lost and not sent again since.
     pub fn next_lost(&self) -> Option<SentSegment> {
-        self.record(self.waiting.head).copied()
+        self.record(self.holes.waiting.head).copied()
     }
 
     /// The lowest record.
@@ -676,27 +699,30 @@ impl Scoreboard {
 
     /// How many segments the duplicate ACKs stand for, on a connection without SACK.
     pub fn reno_sacked(&self) -> u32 {
-        self.reno_sacked
+        self.holes.reno_sacked
     }
 
     /// Without SACK each duplicate ACK says that one segment has left the network
     /// (RFC 5681 section 3.2): `segments` of `mss` bytes.
     pub fn set_reno_sacked(&mut self, segments: u32, mss: ByteCount) {
-        self.reno_sacked = segments;
-        self.reno_bytes = mss.get().saturating_mul(u64::from(segments));
+        if segments == 0 && self.holes.is_as_it_began() {
+            return;
+        }
+        self.holes.reno_sacked = segments;
+        self.holes.reno_bytes = mss.get().saturating_mul(u64::from(segments));
     }
 
     /// A segment that starts at `start` was delivered after a later one, though data up to
     /// `highest` had been SACKed before. [`Self::ack`] and [`Self::sack`] see it of what was sent
     /// once; of the rest it takes other evidence which copy arrived.
     pub fn note_overtaken(&mut self, start: AbsSeq, highest: AbsSeq) {
-        self.reordering.segments += 1;
+        self.holes.reordering.segments += 1;
         let extent = ByteCount::new(highest.saturating_sub(start));
-        self.reordering.extent = self.reordering.extent.max(extent);
+        self.holes.reordering.extent = self.holes.reordering.extent.max(extent);
     }
 
     /// What was seen of reordering.
     pub fn reordering(&self) -> Reordering {
-        self.reordering
+        self.holes.reordering
     }
 }

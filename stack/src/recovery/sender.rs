@@ -14,7 +14,7 @@ use super::validation::Validation;
 use crate::config::{PacingMode, RecoverySending, SpuriousDetection};
 use crate::prefetch::{prefetch, prefetch_part};
 use crate::rng::Rng;
-use crate::sparse::{Rarely, Sparse};
+use crate::sparse::{Begins, Rarely, Sparse};
 use narrows_congestion::{
     ByteCount, CaState, CongestionControl, Duration, FlowView, Instant, Needs, RtoPolicy,
     RttEstimator,
@@ -80,9 +80,6 @@ pub struct Sender<C, R> {
     pub(super) recover: AbsSeq,
     pub(super) rto_at: Sparse<Instant>,
     pub(super) pto_at: Sparse<Instant>,
-    pub(super) tlp: Option<TlpEpisode>,
-    pub(super) undo: Option<Box<UndoRecord>>,
-    pub(super) prr: Option<Box<Prr>>,
     pub(super) dup_acks: u32,
     /// Partial ACKs of the present episode.
     pub(super) partial_acks: u32,
@@ -124,19 +121,34 @@ pub struct Sender<C, R> {
     /// The window was the limit while data up to here was sent.
     pub(super) limited_until: AbsSeq,
     pub(super) last_sent_at: Instant,
-    /// No new data before this: a mark came for a window of one segment.
-    pub(super) held_until: Instant,
     pub(super) armed_rto: Duration,
     /// When the timer would have fired that the last retransmission restarted.
     pub(super) rto_before: Sparse<Instant>,
-    /// One past the highest sequence number ever retransmitted.
-    pub(super) retransmitted_to: AbsSeq,
     pub(super) rtt: RttEstimator,
-    /// From the first segment on that was paced.
-    pub(super) pacer: Option<Box<Pacer>>,
     pub(super) rate: RateEstimator,
     pub(super) cc: C,
-    /// When the first of what [`Self::fruitless`] counts was.
+    pub(super) past: Rarely<Past>,
+    /// Of the connection's own random numbers.
+    pub(super) seed: u64,
+    /// But for `segments`.
+    pub(super) stats: Rarely<SenderStats>,
+}
+
+/// What losses leave behind, and what only some configurations ask for.
+#[derive(Clone, Debug)]
+pub(super) struct Past {
+    pub(super) tlp: Option<TlpEpisode>,
+    pub(super) undo: Option<Box<UndoRecord>>,
+    pub(super) prr: Option<Box<Prr>>,
+    /// No new data before this: a mark came for a window of one segment.
+    pub(super) held_until: Instant,
+    /// One past the highest sequence number ever retransmitted.
+    pub(super) retransmitted_to: AbsSeq,
+    /// From the first segment on that was paced.
+    pub(super) pacer: Option<Box<Pacer>>,
+    /// From the first number on that was drawn.
+    pub(super) rng: Option<Rng>,
+    /// When the first of what [`Sender::fruitless`] counts was.
     pub(super) retrying_since: Instant,
     /// How often a retransmission of what starts here was found lost other than by a timeout,
     /// while it was SND.UNA.
@@ -145,15 +157,31 @@ pub struct Sender<C, R> {
     pub(super) lowered_at: Instant,
     /// SND.NXT when the window was last lowered: what of it lies below, that has answered for.
     pub(super) answered: AbsSeq,
-    pub(super) rng: Rng,
-    /// But for `segments`.
-    pub(super) stats: Rarely<SenderStats>,
     /// What is known of a window that is not used, where the configuration asks.
     pub(super) validation: Option<Box<Validation>>,
     /// A probe of the path's MTU.
     pub(super) mtu_probe: Option<Box<MtuProbe>>,
     /// Where the window counts packets.
     pub(super) packets: Option<Box<PacketCount>>,
+}
+
+impl Begins for Past {
+    const BEGINNING: &'static Self = &Self {
+        tlp: None,
+        undo: None,
+        prr: None,
+        held_until: Instant::ZERO,
+        retransmitted_to: 0,
+        pacer: None,
+        rng: None,
+        retrying_since: Instant::ZERO,
+        first_lost_again: (0, 0),
+        lowered_at: Instant::ZERO,
+        answered: 0,
+        validation: None,
+        mtu_probe: None,
+        packets: None,
+    };
 }
 
 impl<C, R> Sender<C, R> {
@@ -187,12 +215,13 @@ impl<C, R> Sender<C, R> {
     pub(crate) fn prefetch_losses(&self) {
         self.board.prefetch_all();
         self.prefetch_undo();
-        prefetch_part(self, offset_of!(Self, retrying_since)..size_of::<Self>());
+        prefetch_part(self, offset_of!(Self, past)..size_of::<Self>());
+        prefetch(&*self.past);
     }
 
     #[inline]
     fn prefetch_undo(&self) {
-        if let Some(undo) = &self.undo {
+        if let Some(undo) = &self.past.undo {
             prefetch(&**undo);
         }
     }
@@ -209,7 +238,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         rto: R,
         rtt: RttEstimator,
         detector: Box<dyn LossDetector>,
-        rng: Rng,
+        seed: u64,
     ) -> Self {
         let mut board = Scoreboard::new();
         board.set_start(start);
@@ -228,26 +257,17 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             rto,
             rtt,
             rate: RateEstimator::of(&needs),
-            pacer: None,
-            rng,
+            seed,
             ca_state: CaState::Open,
             recover: start,
-            prr: None,
             force_one: false,
             dup_acks: 0,
             partial_acks: 0,
-            undo: None,
             frto: Frto::Off,
-            tlp: None,
             probe_due: false,
             probing_window: false,
             backoff: 0,
             retries: 0,
-            retrying_since: Instant::ZERO,
-            first_lost_again: (start, 0),
-            lowered_at: Instant::ZERO,
-            answered: start,
-            retransmitted_to: start,
             network_duplicates: false,
             rto_before: Sparse::NONE,
             rto_at: Sparse::NONE,
@@ -259,13 +279,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             lost_beyond: false,
             sent_in_vain: 0,
             last_sent_at: Instant::ZERO,
-            held_until: Instant::ZERO,
             segments: 0,
             stats: Rarely::default(),
             validates: false,
-            validation: None,
-            mtu_probe: None,
-            packets: None,
+            past: Rarely::default(),
         }
     }
 
@@ -318,7 +335,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     #[inline]
     pub(crate) fn bring_in(&self) -> u64 {
         self.una
-            ^ u64::from(self.tlp.is_some())
+            ^ u64::from(self.past.is_as_it_began())
             ^ u64::from(self.retries)
             ^ self.board.bring_in()
             ^ self.segments
@@ -366,7 +383,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// How many bytes congestion control lets out now.
     pub(super) fn allowance(&self) -> ByteCount {
         let pipe = self.board.pipe();
-        match (self.ca_state, &self.prr) {
+        match (self.ca_state, &self.past.prr) {
             (CaState::Recovery | CaState::Cwr, Some(prr)) => prr.allowance(),
             // Without limited transmit nothing new leaves on the first duplicate ACKs: SACKed
             // data still counts. So do copies that an undone recovery has in flight.
@@ -400,8 +417,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             && self.board.len() < self.policy.max_segments
             && !self.probe_due
             && self.frto == Frto::Off
-            && self.pacer.is_none()
-            && self.held_until <= now
+            && self.past.pacer.is_none()
+            && self.past.held_until <= now
             && !self.validates
             && !self.needs.delivery_rate
     }
@@ -449,8 +466,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if let Some(at) = self.paced_until(now) {
             return NextSegment::Wait(at);
         }
-        if lost.is_none() && self.held_until > now {
-            return NextSegment::Wait(self.held_until);
+        if lost.is_none() && self.past.held_until > now {
+            return NextSegment::Wait(self.past.held_until);
         }
         let allowance = self.allowance();
         // An empty pipe never blocks: there would be no ACK to open it again.
@@ -525,14 +542,18 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if !segment.was_retransmitted() {
             self.validate_retransmission(bytes);
         }
-        self.retransmitted_to = self.retransmitted_to.max(segment.end);
+        self.past.retransmitted_to = self.past.retransmitted_to.max(segment.end);
         let tx = self.rate.on_sent(now, false);
         self.board.on_retransmit(start, now, tx);
         self.force_one = false;
         self.frto.on_retransmit(start == self.una);
         self.stats.change().retransmits += 1;
         self.stats.change().retransmitted_bytes += bytes.get();
-        if let Some(undo) = &mut self.undo {
+        if let Some(undo) = self
+            .past
+            .changed()
+            .and_then(|past| past.undo.as_deref_mut())
+        {
             undo.on_retransmit(&segment, tsval);
         }
         self.after_send(bytes, true, now);
@@ -547,15 +568,18 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     fn after_send(&mut self, bytes: ByteCount, retransmission: bool, now: Instant) {
         self.segments += 1;
         self.last_sent_at = now;
-        if let Some(prr) = &mut self.prr {
+        if let Some(prr) = self.past.changed().and_then(|past| past.prr.as_deref_mut()) {
             prr.on_sent(bytes);
         }
         if let Some(rate) = self.pacing_rate() {
-            self.pacer.get_or_insert_default().on_sent(now, bytes, rate);
+            self.past
+                .pacer
+                .get_or_insert_default()
+                .on_sent(now, bytes, rate);
         }
         if self.probe_due {
             self.probe_due = false;
-            self.tlp = Some(TlpEpisode::new(self.nxt, retransmission));
+            self.past.tlp = Some(TlpEpisode::new(self.nxt, retransmission));
             self.probe_unmeasured = true;
             self.stats.change().tail_loss_probes += 1;
         }

@@ -45,8 +45,16 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             }
         }
         // RFC 3708 section 3 step A.4: that a D-SACK means a copy of ours is not to be relied on.
-        self.network_duplicates |= input.dsack.is_some_and(|d| d.0 >= self.retransmitted_to);
-        let Some(undo) = &mut self.undo else { return };
+        self.network_duplicates |= input
+            .dsack
+            .is_some_and(|d| d.0 >= self.past.retransmitted_to);
+        let Some(undo) = self
+            .past
+            .changed()
+            .and_then(|past| past.undo.as_deref_mut())
+        else {
+            return;
+        };
         if let Some(dsack) = input.dsack {
             undo.note_dsack(dsack);
         }
@@ -64,8 +72,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let kind = undo.kind;
         if eifel || dsack {
             self.undo_reduction(kind, input, trace);
-        } else if undo.is_over(input.ack) {
-            self.undo = None;
+        } else if undo.is_over(input.ack)
+            && let Some(past) = self.past.changed()
+        {
+            past.undo = None;
         }
     }
 
@@ -78,12 +88,20 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         input: &AckInput<'_>,
         trace: &mut impl FnMut(TraceEvent),
     ) {
-        let Some(undo) = &mut self.undo else { return };
+        let Some(undo) = self
+            .past
+            .changed()
+            .and_then(|past| past.undo.as_deref_mut())
+        else {
+            return;
+        };
         let verdict = undo.repaired_beyond(self.una, self.nxt);
         if verdict == RepairedBeyond::Undecided {
             return;
         }
-        self.undo = None;
+        if let Some(past) = self.past.changed() {
+            past.undo = None;
+        }
         if verdict == RepairedBeyond::Unproven {
             return;
         }
@@ -107,18 +125,24 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         // What an earlier reduction has answered for stays answered for; and if this one stays,
         // what it has.
         if taken_back {
-            self.answered = self.undo.as_ref().map_or(self.una, |undo| undo.answered);
+            self.past.answered = self
+                .past
+                .undo
+                .as_ref()
+                .map_or(self.una, |undo| undo.answered);
         }
         let nxt = self.nxt;
-        self.undo = self.undo.take().and_then(|undo| undo.taken_back(nxt));
-        self.prr = None;
+        self.past.undo = self.past.undo.take().and_then(|undo| undo.taken_back(nxt));
+        if let Some(past) = self.past.changed() {
+            past.prr = None;
+        }
         self.force_one = false;
         self.frto = Frto::Off;
         self.backoff = 0;
         self.board.clear_lost();
         self.detector.on_undo();
         self.dup_acks = 0;
-        let to = if self.answered > self.una {
+        let to = if self.past.answered > self.una {
             CaState::Cwr
         } else if self.board.sacked().is_zero() {
             CaState::Open
@@ -128,7 +152,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.set_ca_state(to, trace);
         // What arrives from here on speaks of a window that nothing answered for (RFC 5682
         // sections 2.1 step 3b and 3.1).
-        self.recover = self.answered.max(self.una);
+        self.recover = self.past.answered.max(self.una);
         self.lost_beyond = false;
         if !taken_back {
             self.with_cc(input.now, |cc, view| cc.on_recovery_exit(view));

@@ -47,22 +47,25 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 self.rto_at = core::mem::replace(&mut self.rto_before, Sparse::NONE);
             }
             // Without PRR the first retransmission of an episode left beyond the window.
-            self.force_one |=
-                self.prr.is_none() && matches!(self.ca_state, CaState::Recovery | CaState::Loss);
+            self.force_one |= self.past.prr.is_none()
+                && matches!(self.ca_state, CaState::Recovery | CaState::Loss);
         } else {
             self.unsend(start);
             self.frto.on_unsent();
         }
-        if let Some(prr) = &mut self.prr {
+        if let Some(prr) = self.past.changed().and_then(|past| past.prr.as_deref_mut()) {
             prr.on_unsent(bytes);
         }
         // A probe that never left repairs nothing.
         if again
             && self
+                .past
                 .tlp
                 .is_some_and(|t| t.is_retrans() && t.end_seq() == end)
         {
-            self.tlp = None;
+            if let Some(past) = self.past.changed() {
+                past.tlp = None;
+            }
             self.probe_unmeasured = false;
             self.probe_due = true;
             self.stats.change().tail_loss_probes -= 1;
@@ -79,7 +82,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if self.board.pop_unsent(start) {
             self.nxt = start;
             // What leaves in its stead is of a later window.
-            self.answered = self.answered.min(start);
+            self.past.answered = self.past.answered.min(start);
             self.recover = self.recover.min(start);
         } else {
             self.board.mark_absent(start);
@@ -107,7 +110,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let was = core::mem::replace(&mut self.mss, mss);
         self.with_cc(now, |cc, view| cc.on_mss_change(was, view));
         let target = self.reduced_window();
-        if let Some(prr) = self.prr.as_deref_mut()
+        if let Some(prr) = self.past.changed().and_then(|past| past.prr.as_deref_mut())
             && mss < was
         {
             prr.on_smaller_mss(was, mss, target);

@@ -13,14 +13,17 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Validates the window by `rule` from here on; `initial_window` is IW.
     #[inline(never)] // Once a connection.
     pub fn validate_window(&mut self, rule: IdleRestart, initial_window: ByteCount, now: Instant) {
-        self.validation = match rule {
+        let validation = match rule {
             IdleRestart::Keep | IdleRestart::Rfc5681 => None,
             IdleRestart::Rfc2861 => Some(Box::new(Validation::Decay(UsedWindow::new(now)))),
             IdleRestart::Rfc7661 => {
                 Some(Box::new(Validation::Preserve(NewCwv::new(initial_window))))
             }
         };
-        self.validates = self.validation.is_some() || self.counts_packets();
+        if validation.is_some() || !self.past.is_as_it_began() {
+            self.past.validation = validation;
+        }
+        self.validates = self.past.validation.is_some() || self.counts_packets();
     }
 
     /// Whether the window is validated.
@@ -32,7 +35,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The window is not known to hold what the path does (RFC 7661 section 4.3): it is kept, and
     /// does not grow unless it is full.
     pub fn is_non_validated(&self) -> bool {
-        match self.validation.as_deref() {
+        match self.past.validation.as_deref() {
             Some(Validation::Preserve(cwv)) => cwv.is_non_validated(),
             Some(Validation::Decay(_)) | None => false,
         }
@@ -48,7 +51,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         now: Instant,
     ) {
         self.end_grant();
-        match (self.validation.as_deref_mut(), restart) {
+        match (
+            self.past
+                .changed()
+                .and_then(|past| past.validation.as_deref_mut()),
+            restart,
+        ) {
             (None, Some(window)) => {
                 self.with_cc(now, |cc, view| cc.on_idle_restart(idle, window, view));
             }
@@ -69,7 +77,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let flight = self.counted(ByteCount::new(self.nxt - self.una));
         let full = self.is_full(flight);
         let (delivered, cwnd, rtt) = (self.delivered(), self.cc.cwnd(), self.round_trip());
-        let lowered = match self.validation.as_deref_mut() {
+        let lowered = match self
+            .past
+            .changed()
+            .and_then(|past| past.validation.as_deref_mut())
+        {
             Some(Validation::Decay(used)) => {
                 if full || !settled {
                     used.restart(now);
@@ -96,7 +108,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         let window = self.cc.cwnd().min(peer_window);
         let rto = self.current_rto();
-        if let Some(Validation::Decay(used)) = self.validation.as_deref_mut()
+        if let Some(Validation::Decay(used)) = self
+            .past
+            .changed()
+            .and_then(|past| past.validation.as_deref_mut())
             && let Some(window) = used.on_empty_queue(window, rto, now)
         {
             self.window_unused(window, now);
@@ -125,7 +140,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         };
         let anything = self.delivered() > before;
         let settled = self.is_settled();
-        let lowered = match self.validation.as_deref_mut() {
+        let lowered = match self
+            .past
+            .changed()
+            .and_then(|past| past.validation.as_deref_mut())
+        {
             Some(Validation::Preserve(cwv)) if settled => {
                 cwv.on_ack(before, anything, cwnd, rtt, now)
             }
@@ -155,7 +174,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.end_grant();
         let flight = self.counted(flight);
         let (outstanding, rtt) = (flight.min(self.cc.cwnd()), self.round_trip());
-        let used = match self.validation.as_deref_mut() {
+        let used = match self
+            .past
+            .changed()
+            .and_then(|past| past.validation.as_deref_mut())
+        {
             Some(Validation::Preserve(cwv)) => cwv.on_congestion(outstanding, rtt, now),
             Some(Validation::Decay(_)) | None => None,
         };
@@ -172,14 +195,22 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// `bytes` leave again for the first time.
     pub(super) fn validate_retransmission(&mut self, bytes: ByteCount) {
-        if let Some(Validation::Preserve(cwv)) = self.validation.as_deref_mut() {
+        if let Some(Validation::Preserve(cwv)) = self
+            .past
+            .changed()
+            .and_then(|past| past.validation.as_deref_mut())
+        {
             cwv.on_first_retransmission(bytes);
         }
     }
 
     /// An episode of recovery is over.
     pub(super) fn validate_recovery_end(&mut self, now: Instant) {
-        match self.validation.as_deref_mut() {
+        match self
+            .past
+            .changed()
+            .and_then(|past| past.validation.as_deref_mut())
+        {
             Some(Validation::Preserve(cwv)) => {
                 if let Some(window) = cwv.on_recovery_end() {
                     self.window_exceeded(window, now);
@@ -193,7 +224,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The retransmission timer fired.
     pub(super) fn validate_timeout(&mut self, now: Instant) {
         self.end_grant();
-        match self.validation.as_deref_mut() {
+        match self
+            .past
+            .changed()
+            .and_then(|past| past.validation.as_deref_mut())
+        {
             Some(Validation::Preserve(cwv)) => {
                 cwv.begin_anew();
                 self.pace_what_is_not_validated();
@@ -205,7 +240,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// There was no congestion after all.
     pub(super) fn validate_undo(&mut self) {
-        if let Some(Validation::Preserve(cwv)) = self.validation.as_deref_mut() {
+        if let Some(Validation::Preserve(cwv)) = self
+            .past
+            .changed()
+            .and_then(|past| past.validation.as_deref_mut())
+        {
             cwv.on_undo();
             self.pace_what_is_not_validated();
         }

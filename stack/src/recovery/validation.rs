@@ -6,7 +6,7 @@
 use narrows_congestion::{ByteCount, Duration, Instant};
 
 /// What a sender that validates its window knows.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Validation {
     /// RFC 2861.
     Decay(UsedWindow),
@@ -15,7 +15,7 @@ pub(super) enum Validation {
 }
 
 /// The variables of RFC 2861 section 3.2; `T_last` is the sender's own.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct UsedWindow {
     /// `T_prev`: when the window was last full, or was lowered for not being so.
     since: Instant,
@@ -67,7 +67,7 @@ impl UsedWindow {
 const PARTS: usize = 5;
 
 /// The acknowledged size of the network pipe (RFC 7661 sections 4.2 and 4.5.1).
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct PipeAck {
     /// The round trip that is being measured: when it began, and how much was delivered by then.
     round: Option<(Instant, u64)>,
@@ -173,7 +173,7 @@ struct Loss {
 }
 
 /// The state of RFC 7661.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct NewCwv {
     /// IW.
     initial_window: ByteCount,

@@ -125,7 +125,7 @@ fn sender(bench: &mut Bench<'_>) {
         alpha(&cc),
         "",
     ));
-    let mut marked = cc;
+    let mut marked = cc.clone();
     tell(&mut marked, CongestionEvent::EcnEcho);
     bench.row(exact(
         "window of 100 after a mark, alpha 0",

@@ -116,7 +116,7 @@ impl<T: TcpTypes> Connection<T> {
     /// The sender has heard it: what follows for the rest of the connection.
     #[inline]
     fn after_ack(&mut self, now: Instant, said: Said) {
-        if self.path_mtu.search.is_some() {
+        if self.path_mtu.told.search.is_some() {
             self.settle_mtu_probe(now);
         }
         if said.acked > 0 {
@@ -160,7 +160,7 @@ impl<T: TcpTypes> Connection<T> {
             can_send_new: self.can_send_new(una),
         };
         self.snd.on_ack(&input, &mut tracer(&mut self.trace, now));
-        if self.path_mtu.search.is_some() {
+        if self.path_mtu.told.search.is_some() {
             self.settle_mtu_probe(now);
         }
     }

@@ -10,7 +10,7 @@ mod text;
 use super::state::{CloseReason, Origin, State};
 use super::{Connection, TcpTypes};
 use crate::buffer::{Payload, RecvBuffer};
-use crate::endpoint::challenge::Verdict;
+use crate::endpoint::challenge::{ConnectionBudget, Verdict};
 use crate::sparse::Sparse;
 use crate::wire::{Ecn, Flags, Seq, TcpHeader};
 use ack::AckCheck;
@@ -114,7 +114,13 @@ impl<T: TcpTypes> Connection<T> {
     /// Answer a suspicious segment with an ACK, unless too many were sent (RFC 5961 section 7).
     pub(super) fn challenge_ack(&mut self, now: Instant) {
         self.stats.change().unacceptable_in += 1;
-        if self.challenge.take(now) == Verdict::Send {
+        if self
+            .rare
+            .challenge
+            .get_or_insert_with(|| ConnectionBudget::new(self.config.challenge_acks))
+            .take(now)
+            == Verdict::Send
+        {
             self.stats.change().challenge_acks += 1;
             self.challenge_due = true;
         }
@@ -124,11 +130,11 @@ impl<T: TcpTypes> Connection<T> {
     /// again at once: its timer is backed off far, and Nagle's algorithm would wait for it.
     #[inline]
     fn settle_probe(&mut self) {
-        if let Some(probe) = self.probe_sent.get() {
+        if let Some(probe) = self.rare.probe_sent.get() {
             if self.snd.una() > probe {
-                self.probe_sent = Sparse::NONE;
+                self.rare.probe_sent = Sparse::NONE;
             } else if self.window.wnd > 0 {
-                self.probe_sent = Sparse::NONE;
+                self.rare.probe_sent = Sparse::NONE;
                 self.snd.retract_probe(probe);
             }
         }
@@ -141,8 +147,8 @@ impl<T: TcpTypes> Connection<T> {
             return;
         };
         let up = start + u64::from(pointer);
-        if self.rcv_up.is_none_or(|old| up > old) && up > self.rcv_nxt {
-            self.rcv_up = Some(up);
+        if self.rare.rcv_up.is_none_or(|old| up > old) && up > self.rcv_nxt {
+            self.rare.rcv_up = Some(up);
             self.events.urgent = true;
         }
     }

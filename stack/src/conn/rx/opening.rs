@@ -46,7 +46,7 @@ impl<T: TcpTypes> Connection<T> {
     ) {
         if !self.acknowledges_syn(tcp.ack) {
             self.stats.change().unacceptable_in += 1;
-            self.reset_due = Some(tcp.ack);
+            self.rare.reset_due = Some(tcp.ack);
             return;
         }
         self.timers.stop(Timer::Handshake);
@@ -61,6 +61,7 @@ impl<T: TcpTypes> Connection<T> {
             self.handshake.text = 0;
         }
         let queued = self.deliver_syn_text(now);
+        self.forget_handshake();
         if matches!(self.state, State::Closed(_)) {
             return;
         }

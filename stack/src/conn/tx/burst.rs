@@ -62,7 +62,7 @@ impl<T: TcpTypes> Connection<T> {
             let NextSegment::New { allowance } = self.snd.next_segment(now, true) else {
                 break;
             };
-            if len == 0 || allowance.get() < len || self.snd_up.is_some() {
+            if len == 0 || allowance.get() < len || self.rare.snd_up.is_some() {
                 break;
             }
             let end = self.snd.nxt() + len;
@@ -84,7 +84,7 @@ impl<T: TcpTypes> Connection<T> {
     /// How many of the full segments that follow are to leave for sure, of `max` bytes at most.
     /// What is left is looked at one by one.
     fn full_segments(&self, max: u64, now: Instant) -> u64 {
-        if self.snd_up.is_some() {
+        if self.rare.snd_up.is_some() {
             return 0;
         }
         let nxt = self.snd.nxt();

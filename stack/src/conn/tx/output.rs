@@ -51,7 +51,7 @@ impl<T: TcpTypes> Connection<T> {
     pub(crate) fn output(&mut self, now: Instant, out: &mut Output) -> Option<Made> {
         self.fills_window = false;
         if self.state != State::Established
-            || self.reset_due.is_some()
+            || self.rare.reset_due.is_some()
             || self.ack.has_past()
             || self.ooo.has_disorder()
             || self.probe_keepalive
@@ -97,7 +97,7 @@ impl<T: TcpTypes> Connection<T> {
     /// [`Self::output`] of what most segments are not.
     #[inline(never)]
     fn rare_output(&mut self, now: Instant, out: &mut Output) -> Option<Made> {
-        if let Some(seq) = self.reset_due.take() {
+        if let Some(seq) = self.rare.changed().and_then(|rare| rare.reset_due.take()) {
             return Some(self.reset(seq, now, out));
         }
         match self.state {
@@ -187,7 +187,7 @@ impl<T: TcpTypes> Connection<T> {
         if self.fin != Fin::Open
             || self.probe_window
             || self.snd.is_idle()
-            || self.path_mtu.search.is_some()
+            || self.path_mtu.told.search.is_some()
             || !self.snd.is_plain(now)
         {
             return self.rare_data(now, out);
@@ -245,7 +245,7 @@ impl<T: TcpTypes> Connection<T> {
                         self.snd.on_cwnd_limited();
                         return None;
                     }
-                    let next = match self.path_mtu.search.is_some() {
+                    let next = match self.path_mtu.told.search.is_some() {
                         true => self.mtu_probe(len, allowance, now),
                         false => NextProbe::None,
                     };
@@ -323,8 +323,8 @@ impl<T: TcpTypes> Connection<T> {
             nagle: self.hold.nagle,
             held,
             urgent: fin
-                || self.snd_up.get().is_some_and(|up| nxt < up)
-                || (held && self.pushed_to.get().is_some_and(|to| nxt + len <= to)),
+                || self.rare.snd_up.get().is_some_and(|up| nxt < up)
+                || (held && self.rare.pushed_to.get().is_some_and(|to| nxt + len <= to)),
             overridden: self.probe_window,
         };
         if may_leave(facts) {
@@ -365,7 +365,7 @@ impl<T: TcpTypes> Connection<T> {
         }
         let probe = data_end > self.snd.una() + self.window.wnd;
         if probe {
-            self.probe_sent = Sparse::some(start);
+            self.rare.probe_sent = Sparse::some(start);
         } else if len > 0 && self.snd.take_cwr() && self.ecn.in_use() {
             flags |= Flags::CWR;
         }
@@ -414,7 +414,7 @@ impl<T: TcpTypes> Connection<T> {
         out.ecn = self.ecn.codepoint(new);
         out.payload = start - 1..end - 1;
         self.begin(&mut out.tcp, self.seq(start), flags);
-        if let Some(up) = self.snd_up.get() {
+        if let Some(up) = self.rare.snd_up.get() {
             if start < up {
                 out.tcp.flags |= Flags::URG;
                 // RFC 9293 section 3.8.5 with RFC 6093's reading: the offset of what follows the
@@ -422,7 +422,7 @@ impl<T: TcpTypes> Connection<T> {
                 out.tcp.urgent = u16::try_from(up - start).unwrap_or(u16::MAX);
             }
             if self.snd.una() >= up {
-                self.snd_up = Sparse::NONE;
+                self.rare.snd_up = Sparse::NONE;
             }
         }
         self.complete(&mut out.tcp, false, now);
@@ -452,7 +452,10 @@ impl<T: TcpTypes> Connection<T> {
         out.tcp.options.timestamps = if self.ts.in_use() {
             Some(self.ts.option(now))
         } else {
-            self.handshake.refused_tsval.take().map(echo_only)
+            self.handshake
+                .changed()
+                .and_then(|h| h.refused_tsval.take())
+                .map(echo_only)
         };
         Made::Perhaps
     }
@@ -521,7 +524,7 @@ impl<T: TcpTypes> Connection<T> {
         congestion: bool,
     ) {
         if tcp.flags.contains(Flags::RST) {
-            self.reset_due = Some(tcp.seq);
+            self.rare.reset_due = Some(tcp.seq);
             return;
         }
         if matches!(self.state, State::Closed(_)) {

@@ -6,10 +6,10 @@ use std::mem::offset_of;
 
 impl Scoreboard {
     /// So many bytes from the start are what any segment touches: whether there is anything on it.
-    pub(crate) const ASKED: usize = offset_of!(Self, waiting);
+    pub(crate) const ASKED: usize = offset_of!(Self, base);
 
     /// So many are what each ACK touches.
-    pub(crate) const TOUCHED: usize = offset_of!(Self, high_sacked);
+    pub(crate) const TOUCHED: usize = size_of::<Self>();
 
     /// Reads a word of each cache line that an ACK of new data touches, as
     /// [`Sender::bring_in`](crate::recovery::Sender::bring_in).
@@ -17,7 +17,7 @@ impl Scoreboard {
     pub(in crate::recovery) fn bring_in(&self) -> u64 {
         let of = |record: Option<&SentSegment>| record.map_or(0, |r| r.start);
         self.una
-            ^ self.reno_bytes
+            ^ self.holes.reno_bytes
             ^ u64::from(self.base)
             ^ of(self.records.front())
             ^ of(self.records.back())
@@ -36,6 +36,7 @@ impl Scoreboard {
     /// Asks for the records that a timeout marks: all, if they are few.
     #[inline]
     pub(crate) fn prefetch_all(&self) {
+        prefetch(&*self.holes);
         let (first, others) = self.records.as_slices();
         for part in [first, others] {
             if let Some(record) = part.first() {

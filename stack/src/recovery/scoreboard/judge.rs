@@ -59,12 +59,14 @@ impl Scoreboard {
 
     /// What was judged lost since [`Self::forget_judged`].
     pub fn judged(&self) -> Judged {
-        self.judged.get()
+        self.holes.judged
     }
 
     /// A new judgement begins.
     pub fn forget_judged(&mut self) {
-        self.judged.reset();
+        if !self.holes.is_as_it_began() {
+            self.holes.judged = Judged::default();
+        }
     }
 
     /// `IsLost` of RFC 6675 section 4: judges lost every record above which `dup_thresh`
@@ -80,7 +82,7 @@ impl Scoreboard {
             .saturating_mul(u64::from(dup_thresh.saturating_sub(1)));
         let mut marked = 0;
         let mut index = self.index(self.frontier);
-        while self.sacked_above > bytes || self.runs_above >= dup_thresh.max(1) {
+        while self.holes.sacked_above > bytes || self.holes.runs_above >= dup_thresh.max(1) {
             step!(self);
             match self.records[index].mark {
                 Mark::Sacked => self.leave_sacked_above(index),
@@ -88,10 +90,10 @@ impl Scoreboard {
                     marked += self.records[index].end - self.records[index].start;
                     self.judge(index);
                 }
-                Mark::Probed if self.records[index].end > self.undone => {
+                Mark::Probed if self.records[index].end > self.holes.undone => {
                     let record = &self.records[index];
                     marked += record.end - record.start;
-                    let judged = self.judged.change();
+                    let judged = &mut self.holes.judged;
                     judged.end = judged.end.max(record.end);
                     self.set_mark(index, Mark::Resent);
                 }
@@ -108,10 +110,10 @@ impl Scoreboard {
     pub fn mark_all_lost(&mut self) -> ByteCount {
         let mut marked = 0;
         self.flight = List::EMPTY;
-        self.waiting = List::EMPTY;
-        self.finger = NIL;
-        self.lost = 0;
-        self.retransmitted = 0;
+        self.holes.waiting = List::EMPTY;
+        self.holes.finger = NIL;
+        self.holes.lost = 0;
+        self.holes.retransmitted = 0;
         for index in 0..self.records.len() {
             let record = &mut self.records[index];
             if record.mark == Mark::Sacked {
@@ -123,12 +125,12 @@ impl Scoreboard {
                 record.absent = false;
             }
             record.mark = Mark::Lost;
-            self.lost += len;
+            self.holes.lost += len;
             self.insert_waiting(index);
         }
         self.frontier = self.id(self.records.len());
-        self.sacked_above = 0;
-        self.runs_above = 0;
+        self.holes.sacked_above = 0;
+        self.holes.runs_above = 0;
         ByteCount::new(marked)
     }
 
@@ -136,7 +138,7 @@ impl Scoreboard {
     fn judge(&mut self, index: usize) {
         let record = &mut self.records[index];
         record.absent = false;
-        let judged = self.judged.change();
+        let judged = &mut self.holes.judged;
         if record.in_flight_retransmission() {
             judged.retransmission = judged.retransmission.max(Some(record.sent_at));
             judged.first_again |= index == 0;

@@ -65,10 +65,10 @@ impl Scoreboard {
         record.mark = to;
         self.uncount(from, len);
         if matches!(to, Mark::Lost | Mark::Resent) {
-            self.lost += len;
+            self.holes.lost += len;
         }
         if matches!(to, Mark::Probed | Mark::Resent) {
-            self.retransmitted += len;
+            self.holes.retransmitted += len;
         }
         if from == Mark::Lost {
             self.unlink_from(index, from);
@@ -82,10 +82,10 @@ impl Scoreboard {
     #[inline]
     pub(super) fn uncount(&mut self, mark: Mark, len: u64) {
         if matches!(mark, Mark::Lost | Mark::Resent) {
-            self.lost -= len;
+            self.holes.lost -= len;
         }
         if matches!(mark, Mark::Probed | Mark::Resent) {
-            self.retransmitted -= len;
+            self.holes.retransmitted -= len;
         }
     }
 
@@ -121,21 +121,21 @@ impl Scoreboard {
             let len = before.end - before.start;
             self.uncount(before.mark, len);
             self.note_delivery(&before, prior);
-            self.sacked += len;
-            self.sacked_records += 1;
+            self.holes.sacked += len;
+            self.holes.sacked_records += 1;
             newly += len;
             covered = before.end;
-            self.high_sacked = self.high_sacked.max(before.end);
+            self.holes.high_sacked = self.holes.high_sacked.max(before.end);
             if index >= judged {
-                self.sacked_above += len;
-                self.runs_above += 1;
-                self.runs_above -= u32::from(index > judged && self.is_sacked(index - 1));
-                self.runs_above -= u32::from(self.is_sacked(index + 1));
+                self.holes.sacked_above += len;
+                self.holes.runs_above += 1;
+                self.holes.runs_above -= u32::from(index > judged && self.is_sacked(index - 1));
+                self.holes.runs_above -= u32::from(self.is_sacked(index + 1));
             }
             let record = self.records[index];
             each(&record);
             index += 1;
-            self.sack_hint = self.id(index);
+            self.holes.sack_hint = self.id(index);
         }
         (covered, newly)
     }
@@ -156,8 +156,8 @@ impl Scoreboard {
 
     /// The SACKed record at `index`, the lowest one at or above the frontier, falls below it.
     pub(super) fn leave_sacked_above(&mut self, index: usize) {
-        self.sacked_above -= self.records[index].end - self.records[index].start;
-        self.runs_above -= u32::from(!self.is_sacked(index + 1));
+        self.holes.sacked_above -= self.records[index].end - self.records[index].start;
+        self.holes.runs_above -= u32::from(!self.is_sacked(index + 1));
     }
 
     /// How many of the first records lie below `ack`, left together, and had nothing happen to them
@@ -215,11 +215,11 @@ impl Scoreboard {
         let cut = ack - record.start;
         let mark = record.mark;
         record.start = ack;
-        self.seen.reset();
+        self.forget_seen();
         if mark == Mark::Sacked {
-            self.sacked -= cut;
+            self.holes.sacked -= cut;
             if above {
-                self.sacked_above -= cut;
+                self.holes.sacked_above -= cut;
             }
             return 0;
         }
@@ -245,9 +245,9 @@ impl Scoreboard {
     /// Puts a lost record in its place in sequence order, looking from where the last one went.
     pub(super) fn insert_waiting(&mut self, index: usize) {
         let id = self.id(index);
-        let mut after = self.waiting.tail;
-        if after != NIL && self.index(after) > index && self.finger != NIL {
-            after = self.finger;
+        let mut after = self.holes.waiting.tail;
+        if after != NIL && self.index(after) > index && self.holes.finger != NIL {
+            after = self.holes.finger;
             while after != NIL && self.index(after) > index {
                 step!(self);
                 after = self.records[self.index(after)].prev;
@@ -262,20 +262,20 @@ impl Scoreboard {
             }
         }
         let next = if after == NIL {
-            std::mem::replace(&mut self.waiting.head, id)
+            std::mem::replace(&mut self.holes.waiting.head, id)
         } else {
             let after = self.index(after);
             std::mem::replace(&mut self.records[after].next, id)
         };
         if next == NIL {
-            self.waiting.tail = id;
+            self.holes.waiting.tail = id;
         } else {
             let next = self.index(next);
             self.records[next].prev = id;
         }
         self.records[index].prev = after;
         self.records[index].next = next;
-        self.finger = id;
+        self.holes.finger = id;
     }
 
     /// Takes the record out of the list of its state.
@@ -286,11 +286,11 @@ impl Scoreboard {
     #[inline]
     pub(super) fn unlink_from(&mut self, index: usize, mark: Mark) {
         let SentSegment { prev, next, .. } = self.records[index];
-        if mark == Mark::Lost && self.finger == self.id(index) {
-            self.finger = if prev == NIL { next } else { prev };
+        if mark == Mark::Lost && self.holes.finger == self.id(index) {
+            self.holes.finger = if prev == NIL { next } else { prev };
         }
         let list = if mark == Mark::Lost {
-            &mut self.waiting
+            &mut self.holes.waiting
         } else {
             &mut self.flight
         };
@@ -310,19 +310,30 @@ impl Scoreboard {
         }
     }
 
+    /// The blocks of the last ACK are no measure for the next one's.
+    pub(super) fn forget_seen(&mut self) {
+        if !self.holes.is_as_it_began() {
+            self.holes.seen = [(0, 0); 4];
+        }
+    }
+
     /// Recomputes lists, counters and the frontier from the marks.
     pub(super) fn rebuild(&mut self) {
         self.flight = List::EMPTY;
-        self.waiting = List::EMPTY;
-        self.finger = NIL;
-        self.seen.reset();
+        self.holes.waiting = List::EMPTY;
+        self.holes.finger = NIL;
+        self.forget_seen();
         (
-            self.sacked,
-            self.sacked_records,
-            self.lost,
-            self.retransmitted,
+            self.holes.sacked,
+            self.holes.sacked_records,
+            self.holes.lost,
+            self.holes.retransmitted,
         ) = (0, 0, 0, 0);
-        (self.frontier, self.sacked_above, self.runs_above) = (self.base, 0, 0);
+        (
+            self.frontier,
+            self.holes.sacked_above,
+            self.holes.runs_above,
+        ) = (self.base, 0, 0);
         let mut in_flight = Vec::new();
         for index in 0..self.records.len() {
             let SentSegment {
@@ -338,20 +349,20 @@ impl Scoreboard {
             match mark {
                 Mark::Sacked => {
                     self.records[index].next = self.id(index + 1);
-                    self.sacked += len;
-                    self.sacked_records += 1;
-                    self.sacked_above += len;
-                    self.runs_above += u32::from(!self.is_sacked(index + 1));
+                    self.holes.sacked += len;
+                    self.holes.sacked_records += 1;
+                    self.holes.sacked_above += len;
+                    self.holes.runs_above += u32::from(!self.is_sacked(index + 1));
                 }
                 Mark::Lost => self.insert_waiting(index),
                 Mark::Sent | Mark::Probed | Mark::Resent => in_flight.push((sent_at, since, index)),
             }
-            self.lost += if self.records[index].is_lost() {
+            self.holes.lost += if self.records[index].is_lost() {
                 len
             } else {
                 0
             };
-            self.retransmitted += if self.records[index].in_flight_retransmission() {
+            self.holes.retransmitted += if self.records[index].in_flight_retransmission() {
                 len
             } else {
                 0
@@ -381,16 +392,16 @@ impl Scoreboard {
             at = r.end;
         }
         assert_eq!(at, self.end, "the records reach to the end");
-        assert_eq!(self.sacked, sum(&|r| r.is_sacked()), "sacked");
-        assert_eq!(self.lost, sum(&|r| r.is_lost()), "lost");
+        assert_eq!(self.holes.sacked, sum(&|r| r.is_sacked()), "sacked");
+        assert_eq!(self.holes.lost, sum(&|r| r.is_lost()), "lost");
         assert_eq!(
-            self.retransmitted,
+            self.holes.retransmitted,
             sum(&|r| r.in_flight_retransmission()),
             "retransmitted"
         );
         let mut sacked = self.records.iter().filter(|r| r.is_sacked());
         assert_eq!(
-            self.sacked_records as usize,
+            self.holes.sacked_records as usize,
             sacked.clone().count(),
             "sacked records"
         );
@@ -420,7 +431,7 @@ impl Scoreboard {
             "flight list"
         );
 
-        let mut id = self.waiting.head;
+        let mut id = self.holes.waiting.head;
         let mut prev = NIL;
         for (index, _) in self
             .records
@@ -437,7 +448,7 @@ impl Scoreboard {
             id = self.records[index].next;
         }
         assert_eq!(
-            (id, self.waiting.tail),
+            (id, self.holes.waiting.tail),
             (NIL, prev),
             "end of the waiting list"
         );
@@ -454,7 +465,7 @@ impl Scoreboard {
             .filter(|&i| self.is_sacked(i) && !self.is_sacked(i + 1))
             .count();
         assert_eq!(
-            (self.sacked_above, self.runs_above as usize),
+            (self.holes.sacked_above, self.holes.runs_above as usize),
             (bytes, runs),
             "frontier"
         );
