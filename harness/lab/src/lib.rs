@@ -24,6 +24,7 @@ mod pair;
 pub mod serve;
 mod shaper;
 pub mod stall;
+pub mod tails;
 pub mod transfer;
 pub mod writes;
 

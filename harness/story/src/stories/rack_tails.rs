@@ -1,5 +1,7 @@
 //! `rack tails`: a receiver that forgets an acknowledgement, and calls that wait for timers.
 
+#[cfg(target_os = "linux")]
+mod live;
 mod queues;
 
 use crate::judge::Finding;
@@ -74,7 +76,10 @@ pub const STORY: Story = Story {
     ],
     figure: Some(figure),
     next: &["narrows run rack-tails"],
-    live: Live::Open("our DCTCP on namespaces, with the receiver of 2015 and that of today"),
+    #[cfg(target_os = "linux")]
+    live: Live::Twin(live::TWIN),
+    #[cfg(not(target_os = "linux"))]
+    live: Live::Cannot("it takes Linux's network namespaces"),
 };
 
 const DCTCP: &str = "dctcp:floor=1";

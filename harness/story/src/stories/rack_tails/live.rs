@@ -1,0 +1,167 @@
+//! The twin of `rack tails` on wires of this machine's kernel, all hosts ours.
+
+use crate::stage::{Stage, StageError};
+use crate::story::{Grid, Scene, Twin};
+use narrows::config::{AckPolicy, TcpConfig};
+use narrows::conn::ecn::{EcnFeedbackFactory, LinuxDctcp, LinuxDctcp2015};
+use narrows::{ByteCount, Rate};
+use narrows_lab::tails::{TailsRun, TailsSpec, run};
+use narrows_report::points::number;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The twin.
+pub(super) const TWIN: Twin = Twin {
+    about: "Four hosts of ours at TAPs: three call the fourth through a tbf port of 200 Mb/s that marks \
+            from 65 packets (a program in the hook before its queue), 1 MB over three connections each \
+            and 10 kB over six. DCTCP is ours at both ends: a kernel need not have it, and none has \
+            the receiver of 2015 any more. Times of calls have in them what a busy machine adds, so \
+            the verdicts are about timeouts and shares.",
+    run: twin,
+};
+
+/// The same simulated.
+const SIMULATED: Scene = Scene::new("simulated", "rack-tails").with(&[
+    ("sweep.congestion", "dctcp:floor=1"),
+    ("sweep.receiver", "linux-2015,rfc8257,linux"),
+    ("network.link.rate", "200Mb/s"),
+    ("traffic.large.connections", "3"),
+    ("traffic.small.connections", "6"),
+    ("run.warm_up", "1s"),
+    ("run.duration", "7s"),
+]);
+
+/// What a call takes at least that waited for a timer.
+const LONG: Duration = Duration::from_millis(38);
+
+/// Of receivers: the old one, the RFC's, and today's.
+const RECEIVERS: [&str; 3] = ["linux-2015", "rfc8257", "linux"];
+
+fn twin(stage: &Stage<'_>) -> Result<Grid, String> {
+    let told = stage.scenery(&SIMULATED).map_err(|e| match e {
+        StageError::Interrupted => "interrupted".to_owned(),
+        e => e.to_string(),
+    })?;
+    let mut runs = Vec::new();
+    for receiver in RECEIVERS {
+        let spec = TailsSpec {
+            tcp: tcp(stage, receiver)?,
+            rate: Rate::from_mbps(200),
+            mark_above: 65,
+            clients: 3,
+            calls: vec![(ByteCount::new(1_000_000), 3), (ByteCount::new(10_000), 6)],
+            warm_up: Duration::from_secs(1),
+            span: Duration::from_secs(6),
+        };
+        runs.push(run(&spec, stage.cancel).map_err(|e| e.to_string())?);
+    }
+    let mut grid = Grid {
+        head: ["", "simulated", "live", "verdict"]
+            .map(str::to_owned)
+            .to_vec(),
+        words: 1,
+        rows: Vec::new(),
+    };
+    let mut row = |what: String, simulated: String, live: String, verdict: String| {
+        grid.rows.push(vec![what, simulated, live, verdict]);
+    };
+    for (receiver, live) in RECEIVERS.iter().zip(&runs) {
+        let value = |metric: &str| {
+            told.value(&[("receiver", *receiver)], metric)
+                .map_err(|e| e.to_string())
+        };
+        for (what, metric, permille) in [
+            ("10 kB median", "small.latency.p50", 500),
+            ("10 kB p99", "small.latency.p99", 990),
+            ("10 kB p99.9", "small.latency.p999", 999),
+        ] {
+            let took = quantile(small(live), permille);
+            row(
+                format!("{receiver}: {what}"),
+                number(value(metric)?, "ns"),
+                took.map_or("-".to_owned(), |t| number(t.as_nanos() as f64, "ns")),
+                String::new(),
+            );
+        }
+        let verdict = match *receiver {
+            "linux-2015" => said("D15", live.timeouts > 0 && live.drops == 0),
+            _ => String::new(),
+        };
+        row(
+            format!("{receiver}: timeouts"),
+            number(value("timeouts")?, ""),
+            number(live.timeouts as f64, ""),
+            verdict,
+        );
+        row(
+            format!("{receiver}: drops"),
+            number(value("drops")?, ""),
+            number(live.drops as f64, ""),
+            String::new(),
+        );
+        let verdict = match *receiver {
+            // As in the simulation: late calls are more than one in a thousand, and ten times fewer
+            // with today's.
+            "linux-2015" => said(
+                "D17",
+                late(live) > 0.1 && late(&runs[2]) * 10.0 <= late(live),
+            ),
+            _ => String::new(),
+        };
+        row(
+            format!("{receiver}: percent of calls of 10 kB that took 38 ms or more"),
+            "-".to_owned(),
+            format!("{:.3}", late(live)),
+            verdict,
+        );
+    }
+    Ok(grid)
+}
+
+fn said(claim: &str, holds: bool) -> String {
+    format!("{claim} {}", if holds { "holds" } else { "differs" })
+}
+
+/// The times of the calls of 10 kB.
+fn small(run: &TailsRun) -> &[Duration] {
+    run.took.get(1).map_or(&[], Vec::as_slice)
+}
+
+/// Percent of them that waited for a timer.
+fn late(run: &TailsRun) -> f64 {
+    let small = small(run);
+    let late = small.iter().filter(|took| **took >= LONG).count();
+    late as f64 / small.len().max(1) as f64 * 100.0
+}
+
+/// By nearest rank.
+fn quantile(times: &[Duration], permille: usize) -> Option<Duration> {
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    let at = narrows_experiment::stats::nearest_rank(times.len(), permille)?;
+    times.get(at).copied()
+}
+
+/// The TCP of the story.
+fn tcp(stage: &Stage<'_>, receiver: &str) -> Result<TcpConfig, String> {
+    let registry = stage.registry;
+    let congestion = registry.congestion.get("dctcp:floor=1");
+    let detector = registry.detectors.get("rack-notlp");
+    let feedback: Option<Arc<dyn EcnFeedbackFactory>> = match receiver {
+        "linux" => Some(Arc::new(LinuxDctcp::default)),
+        "linux-2015" => Some(Arc::new(LinuxDctcp2015::default)),
+        _ => None,
+    };
+    Ok(TcpConfig {
+        congestion: congestion.map_err(|e| e.to_string())?,
+        rto: registry.rto.get("linux").map_err(|e| e.to_string())?,
+        detector: detector.map_err(|e| e.to_string())?,
+        ecn_feedback: feedback,
+        ack: AckPolicy {
+            delay: narrows::Duration::from_millis(40),
+            every: 2,
+            quick_acks: 0,
+        },
+        ..TcpConfig::default()
+    })
+}
