@@ -84,7 +84,7 @@ const FAMILIES: [(&str, &str); 6] = [
     ),
     (
         "buffers",
-        "what ports get of paused trunks, split outputs and shared pools",
+        "what ports get of paused trunks, split outputs and shared pools, and what receivers make of marks and held interrupts",
     ),
 ];
 

@@ -1,5 +1,7 @@
 //! Buffers of switches: pause frames, outputs that are split by input, pools with reserves, each held
-//! against the arithmetic of what it shares.
+//! against the arithmetic of what it shares; and what a receiver's NIC makes of what arrives.
+
+mod receive;
 
 use super::{Bench, Check, Expected, Measured, Row, Tolerance};
 use narrows::{ByteCount, Duration};
@@ -11,7 +13,7 @@ use narrows_experiment::scenario::{RunContext, ScenarioError};
 use narrows_experiment::shipped::Shipped;
 
 /// The checks of this module.
-pub(super) const CHECKS: [Check; 3] = [
+pub(super) const CHECKS: [Check; 5] = [
     Check {
         name: "buffers/pause",
         what: "pause frames: what a paused trunk carries, and nothing dropped",
@@ -29,6 +31,19 @@ pub(super) const CHECKS: [Check; 3] = [
         what: "a pool with reserves: R + alpha C / (1 + n alpha) for each of n ports",
         seconds: 5,
         run: pool,
+    },
+    Check {
+        name: "buffers/merging",
+        what: "receive offload: 1 + 2 m (1 - m) (n - 1) aggregates of n segments, of which m are marked",
+        seconds: 5,
+        run: receive::merging,
+    },
+    Check {
+        name: "buffers/coalescing",
+        what: "interrupts that wait: the timer is part of the round trip of windows that do not fill \
+               them, and of no other",
+        seconds: 5,
+        run: receive::coalescing,
     },
 ];
 
