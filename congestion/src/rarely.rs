@@ -39,7 +39,13 @@ impl<T> Rarely<T> {
         self.0.is_none()
     }
 
-    /// The value, if it was ever changed.
+    /// The value, if it was ever changed: one branch for all that is asked of what mostly was not.
+    #[inline]
+    pub fn as_changed(&self) -> Option<&T> {
+        self.0.as_deref()
+    }
+
+    /// The same, to change it further.
     #[inline]
     pub fn changed(&mut self) -> Option<&mut T> {
         self.0.as_deref_mut()
@@ -89,10 +95,14 @@ impl<T: Begins> DerefMut for Rarely<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         #[cold]
-        fn begin<T: Begins>() -> Box<T> {
-            Box::new(T::BEGINNING.clone())
+        #[inline(never)]
+        fn begin<T: Begins>(nothing: &mut Option<Box<T>>) -> &mut T {
+            nothing.insert(Box::new(T::BEGINNING.clone()))
         }
-        self.0.get_or_insert_with(begin)
+        match &mut self.0 {
+            Some(value) => value,
+            nothing => begin(nothing),
+        }
     }
 }
 

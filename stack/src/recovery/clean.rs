@@ -21,12 +21,14 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     pub(crate) fn is_clean(&self, ack: AbsSeq) -> bool {
         self.ca_state == CaState::Open
             && ack - self.una < BURST * self.mss.get()
-            && self.past.retransmitted_to <= self.una
             && self.board.is_clean_to(ack)
-            && self.past.undo.is_none()
-            && self.past.tlp.is_none()
+            && self.past.as_changed().is_none_or(|past| {
+                past.retransmitted_to <= self.una
+                    && past.undo.is_none()
+                    && past.tlp.is_none()
+                    && past.pacer.is_none()
+            })
             && self.frto == Frto::Off
-            && self.past.pacer.is_none()
             && !self.validates
     }
 

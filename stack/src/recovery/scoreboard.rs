@@ -451,8 +451,9 @@ impl Scoreboard {
     /// for by duplicate ACKs.
     #[inline]
     pub(super) fn is_clean_to(&self, ack: AbsSeq) -> bool {
-        let h = &*self.holes;
-        h.sacked | h.lost | h.retransmitted | h.reno_bytes == 0
+        self.holes
+            .as_changed()
+            .is_none_or(|h| h.sacked | h.lost | h.retransmitted | h.reno_bytes == 0)
             && self.records.front().is_some_and(|first| first.end <= ack)
     }
 
@@ -550,6 +551,14 @@ impl Scoreboard {
             .saturating_add(self.holes.reno_sacked)
     }
 
+    /// Something is lost, or duplicate ACKs stand for something.
+    #[inline]
+    pub(super) fn has_holes(&self) -> bool {
+        self.holes
+            .as_changed()
+            .is_some_and(|h| h.lost != 0 || h.reno_sacked != 0)
+    }
+
     /// Bytes judged lost, whether or not they were sent again.
     pub fn lost(&self) -> ByteCount {
         ByteCount::new(self.holes.lost)
@@ -570,9 +579,15 @@ impl Scoreboard {
     #[inline]
     pub fn pipe(&self) -> ByteCount {
         // Sacked and lost are disjoint parts of what is outstanding.
-        let h = &*self.holes;
-        let pipe = self.end - self.una - h.sacked - h.lost + h.retransmitted;
-        ByteCount::new(pipe.saturating_sub(h.reno_bytes))
+        let outstanding = self.end - self.una;
+        let pipe = match self.holes.as_changed() {
+            None => outstanding,
+            Some(h) => {
+                let pipe = outstanding - h.sacked - h.lost + h.retransmitted;
+                pipe.saturating_sub(h.reno_bytes)
+            }
+        };
+        ByteCount::new(pipe)
     }
 
     /// `pipe`, in segments of whatever size (Linux's `tcp_packets_in_flight`).

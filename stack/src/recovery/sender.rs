@@ -412,13 +412,14 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     #[inline]
     pub(crate) fn is_plain(&self, now: Instant) -> bool {
         self.ca_state == CaState::Open
-            && self.board.lost().is_zero()
-            && self.board.reno_sacked() == 0
+            && !self.board.has_holes()
             && self.board.len() < self.policy.max_segments
             && !self.probe_due
             && self.frto == Frto::Off
-            && self.past.pacer.is_none()
-            && self.past.held_until <= now
+            && self
+                .past
+                .as_changed()
+                .is_none_or(|past| past.pacer.is_none() && past.held_until <= now)
             && !self.validates
             && !self.needs.delivery_rate
     }

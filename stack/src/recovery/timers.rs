@@ -43,7 +43,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if !self.probes_tail
             || !self.policy.sack
             || !self.may_probe()
-            || self.past.tlp.is_some()
+            || self
+                .past
+                .as_changed()
+                .is_some_and(|past| past.tlp.is_some())
             || self.probe_unmeasured
             || self.backoff > 0
             || self.board.is_empty()

@@ -51,7 +51,10 @@ impl<T: TcpTypes> Connection<T> {
     pub(crate) fn output(&mut self, now: Instant, out: &mut Output) -> Option<Made> {
         self.fills_window = false;
         if self.state != State::Established
-            || self.rare.reset_due.is_some()
+            || self
+                .rare
+                .as_changed()
+                .is_some_and(|rare| rare.reset_due.is_some())
             || self.ack.has_past()
             || self.ooo.has_disorder()
             || self.probe_keepalive

@@ -121,21 +121,23 @@ impl Scoreboard {
             let len = before.end - before.start;
             self.uncount(before.mark, len);
             self.note_delivery(&before, prior);
-            self.holes.sacked += len;
-            self.holes.sacked_records += 1;
             newly += len;
             covered = before.end;
-            self.holes.high_sacked = self.holes.high_sacked.max(before.end);
+            let joined = u32::from(index > judged && self.is_sacked(index - 1))
+                + u32::from(self.is_sacked(index + 1));
+            let next = self.id(index + 1);
+            let holes = &mut *self.holes;
+            holes.sacked += len;
+            holes.sacked_records += 1;
+            holes.high_sacked = holes.high_sacked.max(before.end);
+            holes.sack_hint = next;
             if index >= judged {
-                self.holes.sacked_above += len;
-                self.holes.runs_above += 1;
-                self.holes.runs_above -= u32::from(index > judged && self.is_sacked(index - 1));
-                self.holes.runs_above -= u32::from(self.is_sacked(index + 1));
+                holes.sacked_above += len;
+                holes.runs_above = holes.runs_above + 1 - joined;
             }
             let record = self.records[index];
             each(&record);
             index += 1;
-            self.holes.sack_hint = self.id(index);
         }
         (covered, newly)
     }
