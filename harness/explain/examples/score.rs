@@ -2,19 +2,16 @@
 //! `cargo run --release -p narrows-explain --features simulate --example score -- [CASES]`.
 
 use narrows_experiment::registry::Registry;
-use narrows_explain::simulated::{grid, page, score};
+use narrows_explain::simulated::{grid, held_out, page, score};
 use std::sync::atomic::AtomicBool;
 
 fn main() -> Result<(), String> {
     let wanted = std::env::args().nth(1).and_then(|n| n.parse().ok());
-    let cases = grid(wanted);
-    let score = score(
-        &cases,
-        &Registry::default(),
-        2,
-        &AtomicBool::new(false),
-        |_| {},
-    )?;
-    print!("{}", page(&score, wanted));
+    let run = |cases: &[_]| {
+        let cancel = AtomicBool::new(false);
+        score(cases, &Registry::default(), 2, &cancel, |_| {})
+    };
+    let (score, held_out) = (run(&grid(wanted))?, run(&held_out(wanted))?);
+    print!("{}", page(&score, &held_out, wanted));
     Ok(())
 }

@@ -63,7 +63,8 @@ pub(crate) struct Facts {
     pub(crate) sack: bool,
     /// What was sent again was missing from the capture.
     pub(crate) missing: bool,
-    /// The segment that was sent again is larger than any that arrived, or a router said so.
+    /// The segment that was sent again is larger than any that arrived, of those that left after it
+    /// smaller ones did, or a router said so.
     pub(crate) too_large: bool,
     /// The window was closed; whether a probe went out in the gap.
     pub(crate) closed: bool,
@@ -72,6 +73,9 @@ pub(crate) struct Facts {
     pub(crate) released_largest: u32,
     /// What ended the gap is a segment of full size.
     pub(crate) full: bool,
+    /// How long the sender has taken to answer what passed here: SRTT and its variation of the other
+    /// direction.
+    pub(crate) answers: Option<Duration>,
     /// SRTT.
     pub(crate) smoothed: Option<Duration>,
     /// Earlier gaps of this sender that ended alike and were about as long.
@@ -104,6 +108,30 @@ pub(crate) fn is_usual(facts: &Facts, cause: Cause) -> bool {
         let rtt = facts.evidence.rtt.unwrap_or_default();
         return facts.length <= rtt * 4 + Duration::from_millis(1);
     }
+    // What passed here is in queues still on its way to an end, and the end's answer on its way back:
+    // elsewhere than at the sender a silence that is no longer than that has taken says nothing.
+    if facts.vantage != Vantage::Sender {
+        // What more was heard of a loss does not begin the timer anew, but sends more again.
+        let waited = if facts.heard {
+            facts.length
+        } else {
+            facts.timer
+        };
+        let within = |least: Option<Duration>| least.is_some_and(|least| waited < least);
+        match (facts.ended, cause) {
+            // No timer is shorter than what RTT and its variation give (RFC 6298 section 2); what was
+            // heard of a loss has it sent again sooner.
+            (Ended::Again { .. }, cause) if cause.is_timeout() && within(usual) => return true,
+            // A probe takes two round trips (RFC 8985 section 7.2).
+            (Ended::Again { .. }, Cause::TailLossProbe)
+                if within(facts.smoothed.map(|rtt| rtt * 2)) =>
+            {
+                return true;
+            }
+            (Ended::Wrote, Cause::AppWroteNothing) if within(facts.answers) => return true,
+            _ => {}
+        }
+    }
     // While something is outstanding that is not news, an application may write whenever it likes.
     if facts.ended == Ended::New {
         return cause != Cause::TailLossProbe;
@@ -131,6 +159,16 @@ pub(crate) fn classify(facts: &Facts) -> (Cause, Confidence, Option<Duration>) {
             plain(Cause::TailLossProbe, Guess)
         }
         Ended::New => plain(Cause::AppWroteNothing, Guess),
+        // The question may have been in a queue behind the place of the capture as long as others.
+        Ended::Answer
+            if matches!(facts.vantage, Vantage::Middle | Vantage::Unknown)
+                && facts
+                    .evidence
+                    .timeout
+                    .is_some_and(|usual| facts.length <= usual) =>
+        {
+            plain(Cause::AppWroteNothing, Guess)
+        }
         Ended::Answer => plain(Cause::AppWroteNothing, Likely),
         Ended::Ack => {
             let (cause, confidence) = ack(facts);
@@ -159,7 +197,8 @@ fn again(facts: &Facts, head: bool, tail: bool) -> (Cause, Confidence, Option<Du
         };
         // Of several copies only one need have been needless.
         // Duplicate acknowledgements may have asked for it; at the sender that leaves no gap.
-        let once = e.sends == 1 && facts.timeouts == 0;
+        // What is the last, too, may have been a probe's.
+        let once = e.sends == 1 && facts.timeouts == 0 && !tail;
         // A probe is no timeout: it takes two round trips, and for a single packet the delay of its
         // acknowledgement, which Linux takes to be up to 200 ms.
         let delay = Duration::from_millis(if e.packets > 1 { 2 } else { 250 });
@@ -179,7 +218,8 @@ fn again(facts: &Facts, head: bool, tail: bool) -> (Cause, Confidence, Option<Du
         return (Cause::BlackHole, Guess, floor);
     }
     // A timeout sends the first one again; only a probe has the last (RFC 8985 section 7.3).
-    if tail && !head && facts.sack {
+    // Who heard of a loss sends none (section 7.2).
+    if tail && !head && facts.sack && !(facts.heard && facts.vantage != Vantage::Sender) {
         return (Cause::TailLossProbe, Likely, None);
     }
     if facts.timeouts > 0 || e.sends > 1 {
@@ -324,6 +364,7 @@ mod tests {
             probed: false,
             released_largest: 0,
             full: true,
+            answers: None,
             smoothed: Some(Duration::from_micros(200)),
             alike: 0,
         }
@@ -390,6 +431,42 @@ mod tests {
         for (largest, cause) in [(1, Cause::NagleDelayedAck), (1_460, Cause::DelayedAck)] {
             gap.released_largest = largest;
             assert_eq!(classify(&gap).0, cause);
+        }
+    }
+
+    #[test]
+    fn rfc6298_2_no_timer_is_shorter_than_what_rtt_and_its_variation_give() {
+        let gap = |vantage, us| Facts {
+            vantage,
+            ..facts(HEAD, Duration::from_micros(us))
+        };
+        let is_usual = |facts: &Facts| is_usual(facts, classify(facts).0);
+        assert!(is_usual(&gap(Vantage::Middle, 350)), "news was in a queue");
+        assert!(!is_usual(&gap(Vantage::Middle, 450)));
+        assert!(!is_usual(&gap(Vantage::Sender, 350)), "there is no queue");
+    }
+
+    #[test]
+    fn a_silence_while_packets_are_on_their_way_to_an_end_says_nothing_of_its_application() {
+        let wrote = |vantage, us| Facts {
+            vantage,
+            answers: Some(Duration::from_micros(700)),
+            ..facts(Ended::Wrote, Duration::from_micros(us))
+        };
+        let is_usual = |facts: &Facts| is_usual(facts, classify(facts).0);
+        assert!(is_usual(&wrote(Vantage::Middle, 650)));
+        assert!(!is_usual(&wrote(Vantage::Middle, 750)));
+        assert!(!is_usual(&wrote(Vantage::Sender, 650)));
+    }
+
+    #[test]
+    fn what_a_probe_may_have_sent_is_certainly_no_timeout() {
+        for (tail, confidence) in [(false, Confidence::Certain), (true, Confidence::Likely)] {
+            let gap = Facts {
+                aftermath: Aftermath::Needless,
+                ..facts(Ended::Again { head: true, tail }, ms(400))
+            };
+            assert_eq!(classify(&gap).1, confidence);
         }
     }
 

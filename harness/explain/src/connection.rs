@@ -330,7 +330,6 @@ impl Tracked {
             .zip(before_it)
             .map(|(start, facts)| (start, facts.since(now, start)));
         let stamp = segment.options.timestamps.map(|stamps| stamps.val);
-        let largest_acked = half.largest_acked;
         let before = half.last;
         let data = self.half[k].on_data(now, segment.seq, space, segment.len, segment.flags);
         let half = &self.half[k];
@@ -398,11 +397,8 @@ impl Tracked {
                         .map_or(again.age, |at| now.at.since(at));
                     facts.timer = again.age.min(since).max(facts.length);
                     facts.missing = again.sends == 0;
-                    facts.too_large = self.too_big[k]
-                        || (segment.len > largest_acked
-                            && largest_acked > 0
-                            && again.head
-                            && facts.heard);
+                    facts.too_large =
+                        self.too_big[k] || (again.head && self.half[k].swallows(&again));
                     if segment.flags.contains(Flags::SYN) {
                         // A SYN-ACK that answers a SYN that came again has waited for nothing.
                         let answers = segment.flags.contains(Flags::ACK)

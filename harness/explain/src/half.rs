@@ -124,8 +124,8 @@ pub(crate) struct Half {
     pub(crate) announced: Option<u16>,
     /// The largest segment that was seen and is no super-frame.
     pub(crate) largest: u16,
-    /// The largest that was acknowledged.
-    pub(crate) largest_acked: u32,
+    /// The largest that arrived.
+    largest_arrived: u64,
     pub(crate) rtt: RttEstimate,
     /// From the peer's packet to the first new data of ours that echoes it: the way from the capture
     /// to this sender and back.
@@ -171,7 +171,7 @@ impl Half {
             shift_counts: false,
             announced: None,
             largest: 0,
-            largest_acked: 0,
+            largest_arrived: 0,
             rtt: RttEstimate::default(),
             turn: None,
             last: None,
@@ -321,7 +321,7 @@ impl Half {
         }
         // A byte before what is next, of an idle connection or of one whose peer's window is closed.
         if end - start <= 1
-            && !flags.contains(Flags::FIN)
+            && !flags.intersects(Flags::FIN | Flags::SYN)
             && (self.flight() <= 1 && end <= self.nxt)
         {
             if self.closed.is_some() {
@@ -472,7 +472,7 @@ impl Half {
                 if sent.sacked {
                     self.sacked = self.sacked.saturating_sub(sent.end - sent.start);
                 } else {
-                    self.largest_acked = self.largest_acked.max((sent.end - sent.start) as u32);
+                    self.largest_arrived = self.largest_arrived.max(sent.end - sent.start);
                     if newest.is_none_or(|n| sent.sends != 1 || n.sends == 1) {
                         newest = Some(sent);
                     }
@@ -541,7 +541,67 @@ impl Half {
         }
     }
 
+    /// Whether the path seems to swallow what is as large as what was sent `again` (RFC 2923 section
+    /// 2.1): nothing as large has arrived, and of what first left after it something smaller has.
+    pub(crate) fn swallows(&self, again: &Again) -> bool {
+        let size = again.end - again.start;
+        let later = self.sent.iter().skip_while(|sent| sent.start < again.end);
+        let mut later = later.filter(|sent| sent.sacked);
+        let (mut smaller, mut larger) = (false, size <= self.largest_arrived);
+        for sent in &mut later {
+            let size_of = sent.end - sent.start;
+            // Of what is counted as several each is smaller.
+            let each = size_of.div_ceil(u64::from(sent.packets.max(1)));
+            larger |= each >= size;
+            smaller |= each < size;
+        }
+        smaller && !larger
+    }
+
     pub(crate) fn turned(&mut self, took: Duration) {
         self.turn = Some(self.turn.map_or(took, |turn| turn.min(took)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A half that has sent segments of these sizes from `ORIGIN` on.
+    fn sent(sizes: &[u32]) -> Half {
+        let mut half = Half::new(100, false);
+        let mut seq = Seq(0);
+        for (n, size) in (1..).zip(sizes) {
+            let now = Sighting {
+                at: Instant::ZERO,
+                packet: n,
+            };
+            half.on_data(now, seq, *size, *size, Flags::ACK);
+            seq = Seq(seq.0 + size);
+        }
+        half
+    }
+
+    #[test]
+    fn rfc2923_2_1_a_path_swallows_large_segments_if_smaller_ones_that_left_later_arrive() {
+        let later = Sighting {
+            at: Instant::ZERO + Duration::from_millis(200),
+            packet: 9,
+        };
+        for (sizes, arrived, swallows) in [
+            (&[1_000, 1_000, 300][..], 2_000..2_300, true),
+            (&[1_000, 1_000, 300], 1_000..2_000, false),
+            (&[1_000, 1_000, 300], 1_000..2_300, false),
+            (&[300, 1_000, 300], 1_300..1_600, false),
+        ] {
+            let mut half = sent(sizes);
+            let block = (Seq(arrived.start), Seq(arrived.end));
+            half.on_ack(later, Seq(0), &[block], 60_000, false, true);
+            let data = half.on_data(later, Seq(0), sizes[0], sizes[0], Flags::ACK);
+            let Data::Again(again) = data else {
+                panic!("{data:?}")
+            };
+            assert_eq!(half.swallows(&again), swallows, "{sizes:?} {arrived:?}");
+        }
     }
 }

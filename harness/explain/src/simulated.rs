@@ -5,7 +5,7 @@ mod ledger;
 mod page;
 mod rebuilt;
 
-pub use grid::{Case, grid};
+pub use grid::{Case, grid, held_out};
 pub use ledger::{LedgerProbe, kind as ledger_probe};
 pub use page::page;
 pub use rebuilt::rebuilt;

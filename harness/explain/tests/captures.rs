@@ -161,6 +161,23 @@ fn packets_of_a_middle_of_a_connection_are_enough() {
     assert!(gaps[0].cause.is_timeout(), "{gaps:?}");
 }
 
+#[test]
+fn a_syn_that_comes_again_after_its_answer_passed_is_a_gap() {
+    let syn = || packet(true, SYN, 99, 0, 0);
+    let answer = || packet(false, SYN | ACK, 499, 100, 0);
+    let all = [
+        (0, syn()),
+        (50_000, answer()),
+        (1_000_000_000, syn()),
+        (1_000_050_000, answer()),
+        (1_000_100_000, packet(true, ACK, 100, 500, 0)),
+    ];
+    let (_, gaps) = explain(pcap(&all, true, false));
+    let [gap] = gaps[..] else { panic!("{gaps:?}") };
+    assert_eq!(gap.cause, Cause::SynRetried, "{gap:?}");
+    assert_eq!(gap.end.packet, 3);
+}
+
 #[cfg(feature = "simulate")]
 #[test]
 fn what_was_captured_is_rebuilt_as_an_experiment_that_runs() {

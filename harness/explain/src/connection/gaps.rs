@@ -78,6 +78,7 @@ impl Tracked {
             probed: half.probed.is_some(),
             released_largest: 0,
             full: false,
+            answers: self.half[side.other().index()].rtt.timeout(),
             smoothed: half
                 .rtt
                 .smoothed

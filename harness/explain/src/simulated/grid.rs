@@ -30,17 +30,49 @@ fn star(
     (text, Duration::from_micros(delay_us * 4 + 15))
 }
 
+/// Which values the cases take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Values {
+    /// Those that explanations were made with.
+    First,
+    /// Others, also of random numbers, that they were not.
+    HeldOut,
+}
+
+impl Values {
+    fn of<T: Clone>(self, first: &[T], held_out: &[T]) -> Vec<T> {
+        match self {
+            Self::First => first.to_vec(),
+            Self::HeldOut => held_out.to_vec(),
+        }
+    }
+}
+
 /// The cases: at least 2,000, or about `wanted` of them, evenly spread.
 pub fn grid(wanted: Option<usize>) -> Vec<Case> {
+    spread(cases(Values::First), wanted)
+}
+
+/// Cases of the same kinds with other parameters and other random numbers: nothing was made to fit
+/// them.
+pub fn held_out(wanted: Option<usize>) -> Vec<Case> {
+    spread(cases(Values::HeldOut), wanted)
+}
+
+fn cases(values: Values) -> Vec<Case> {
     let mut all = Vec::new();
     let mut add =
         |name: String, (text, rtt): (String, Duration)| all.push(Case { name, text, rtt });
-    incast(&mut add);
-    writes(&mut add);
-    losses(&mut add);
-    late(&mut add);
-    bursts(&mut add);
-    outages(&mut add);
+    incast(values, &mut add);
+    writes(values, &mut add);
+    losses(values, &mut add);
+    late(values, &mut add);
+    bursts(values, &mut add);
+    outages(values, &mut add);
+    all
+}
+
+fn spread(all: Vec<Case>, wanted: Option<usize>) -> Vec<Case> {
     match wanted {
         Some(wanted) if wanted < all.len() => {
             let len = all.len();
@@ -52,13 +84,13 @@ pub fn grid(wanted: Option<usize>) -> Vec<Case> {
 
 type Add<'a> = &'a mut dyn FnMut(String, (String, Duration));
 
-fn incast(add: Add<'_>) {
-    for servers in [3, 6, 10, 16, 24] {
-        for rto in ["linux", "10ms", "1ms"] {
+fn incast(values: Values, add: Add<'_>) {
+    for servers in values.of(&[3, 6, 10, 16, 24], &[4, 12, 18]) {
+        for rto in values.of(&["linux", "10ms", "1ms"], &["linux", "3ms"]) {
             for loss in ["reno", "newreno", "sack", "rack"] {
-                for buffer in ["64KiB", "32p"] {
-                    for sru in ["32kB", "256kB"] {
-                        for seed in 1..=2 {
+                for buffer in values.of(&["64KiB", "32p"], &["80KiB", "40p"]) {
+                    for sru in values.of(&["32kB", "256kB"], &["70kB", "140kB"]) {
+                        for seed in values.of(&[1, 2], &[201]) {
                             let tcp = format!(
                                 "rto = \"{rto}\"\nloss_detection = \"{loss}\"\nsack = \"{}\"",
                                 sack(loss)
@@ -88,13 +120,13 @@ const fn sack(loss: &str) -> &'static str {
     }
 }
 
-fn writes(add: Add<'_>) {
-    for reply_writes in ["1+1+1+1+n", "1+n", "n"] {
+fn writes(values: Values, add: Add<'_>) {
+    for reply_writes in values.of(&["1+1+1+1+n", "1+n", "n"], &["1+1+1+n", "n"]) {
         for nodelay in ["on", "off"] {
-            for delack in ["2/40ms", "2/200ms", "off"] {
-                for reply in ["400B", "10kB"] {
-                    for pause in ["1ms", "300ms"] {
-                        for window in [2, 10] {
+            for delack in values.of(&["2/40ms", "2/200ms", "off"], &["2/120ms", "2/30ms"]) {
+                for reply in values.of(&["400B", "10kB"], &["700B", "18kB"]) {
+                    for pause in values.of(&["1ms", "300ms"], &["5ms", "200ms"]) {
+                        for window in values.of(&[2, 10], &[3, 5]) {
                             for idle in ["keep", "rfc5681"] {
                                 let tcp = format!(
                                     "nagle = \"on\"\ndelayed_ack = \"{delack}\"\ninitial_window = {window}\nidle_restart = \"{idle}\""
@@ -115,13 +147,13 @@ fn writes(add: Add<'_>) {
     }
 }
 
-fn losses(add: Add<'_>) {
-    for loss in ["0.5%", "2%", "5%"] {
-        for reply in ["1kB", "10kB", "100kB", "1MB"] {
+fn losses(values: Values, add: Add<'_>) {
+    for loss in values.of(&["0.5%", "2%", "5%"], &["0.8%", "4%"]) {
+        for reply in values.of(&["1kB", "10kB", "100kB", "1MB"], &["4kB", "40kB", "300kB"]) {
             for detector in ["newreno", "sack", "rack", "rack-notlp"] {
-                for rto in ["linux", "10ms"] {
-                    for delay in [25, 1_000] {
-                        for seed in 1..=3 {
+                for rto in values.of(&["linux", "10ms"], &["linux", "25ms"]) {
+                    for delay in values.of(&[25, 1_000], &[60, 300]) {
+                        for seed in values.of(&[1, 2, 3], &[203, 204]) {
                             let tcp = format!(
                                 "rto = \"{rto}\"\nloss_detection = \"{detector}\"\nsack = \"{}\"",
                                 sack(detector)
@@ -140,17 +172,21 @@ fn losses(add: Add<'_>) {
     }
 }
 
-fn late(add: Add<'_>) {
-    for loss in ["0%", "0.2%"] {
-        for (reorder, hold) in [
-            ("0%", "100us"),
-            ("1%", "300us"),
-            ("1%", "8ms"),
-            ("0.2%", "30ms"),
-        ] {
+fn late(values: Values, add: Add<'_>) {
+    for loss in values.of(&["0%", "0.2%"], &["0.15%"]) {
+        for (reorder, hold) in values.of(
+            &[
+                ("0%", "100us"),
+                ("1%", "300us"),
+                ("1%", "8ms"),
+                ("0.2%", "30ms"),
+            ],
+            &[("0.6%", "700us"), ("0.3%", "15ms")],
+        ) {
             for congestion in ["reno", "cubic", "dctcp"] {
                 for detector in ["newreno", "sack", "rack"] {
-                    for rto in ["linux", "5ms", "1ms"] {
+                    for rto in values.of(&["linux", "5ms", "1ms"], &["linux", "7ms"]) {
+                        let seed = if values == Values::First { 1 } else { 109 };
                         let tcp = format!(
                             "congestion = \"{congestion}\"\nrto = \"{rto}\"\nloss_detection = \"{detector}\"\nsack = \"{}\"",
                             sack(detector)
@@ -160,7 +196,7 @@ fn late(add: Add<'_>) {
                         );
                         let name =
                             format!("late {loss} {reorder} {hold} {congestion} {detector} {rto}");
-                        add(name, star(3, 50, &tcp, &traffic, 1, "128KiB", "4s"));
+                        add(name, star(3, 50, &tcp, &traffic, seed, "128KiB", "4s"));
                     }
                 }
             }
@@ -168,13 +204,13 @@ fn late(add: Add<'_>) {
     }
 }
 
-fn bursts(add: Add<'_>) {
-    for load in ["100Mb/s", "250Mb/s", "450Mb/s"] {
+fn bursts(values: Values, add: Add<'_>) {
+    for load in values.of(&["100Mb/s", "250Mb/s", "450Mb/s"], &["150Mb/s", "400Mb/s"]) {
         for congestion in ["cubic", "dctcp"] {
-            for buffer in ["32KiB", "64KiB"] {
-                for rto in ["linux", "10ms"] {
-                    for k in [3, 5] {
-                        for seed in 1..=4 {
+            for buffer in values.of(&["32KiB", "64KiB"], &["40KiB", "100KiB"]) {
+                for rto in values.of(&["linux", "10ms"], &["linux", "20ms"]) {
+                    for k in values.of(&[3, 5], &[4, 7]) {
+                        for seed in values.of(&[1, 2, 3, 4], &[205, 206]) {
                             let tcp = format!(
                                 "congestion = \"{congestion}\"\nrto = \"{rto}\"\ndelayed_ack = \"2/40ms\""
                             );
@@ -192,13 +228,16 @@ fn bursts(add: Add<'_>) {
     }
 }
 
-fn outages(add: Add<'_>) {
-    for at in ["0ns", "20ms"] {
-        for long in ["5ms", "30ms", "400ms"] {
-            for what in ["link = { loss = \"100%\" }", "link = { delay = \"60ms\" }"] {
-                for rto in ["linux", "10ms", "1ms"] {
+fn outages(values: Values, add: Add<'_>) {
+    for at in values.of(&["0ns", "20ms"], &["0ns", "43ms"]) {
+        for long in values.of(&["5ms", "30ms", "400ms"], &["15ms", "120ms"]) {
+            for what in values.of(
+                &["link = { loss = \"100%\" }", "link = { delay = \"60ms\" }"],
+                &["link = { loss = \"100%\" }", "link = { delay = \"45ms\" }"],
+            ) {
+                for rto in values.of(&["linux", "10ms", "1ms"], &["linux", "9ms"]) {
                     for detector in ["sack", "rack"] {
-                        for seed in 1..=4 {
+                        for seed in values.of(&[1, 2, 3, 4], &[207, 208]) {
                             let tcp = format!("rto = \"{rto}\"\nloss_detection = \"{detector}\"");
                             let traffic = format!(
                                 "[[traffic]]\nname = \"call\"\nkind = \"rpc\"\nclients = \"h1\"\nservers = \"h0\"\ncalls = 30\nrequest = \"100B\"\nreply = \"30kB\"\npause = \"2ms\"\n[[change]]\nat = \"{at}\"\nfor = \"{long}\"\non = \"s0->h1\"\nwhat = \"set\"\n{what}\n"
@@ -216,6 +255,17 @@ fn outages(add: Add<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_that_is_held_out_is_in_the_grid() {
+        let texts: std::collections::HashSet<_> =
+            grid(None).into_iter().map(|case| case.text).collect();
+        let held_out = held_out(None);
+        assert!(held_out.len() >= 500, "{}", held_out.len());
+        for case in held_out {
+            assert!(!texts.contains(&case.text), "{}", case.name);
+        }
+    }
 
     #[test]
     fn the_whole_grid_has_2000_cases_and_a_part_is_spread_over_it() {

@@ -8,9 +8,10 @@ use std::fmt::Write;
 /// Fewer gaps than this say nothing of a share.
 const FEW: u64 = 20;
 
-/// The page: precision and recall by cause and place of the capture, and what is taken for what.
-/// `asked` is how many runs were asked for, if it is not all that there are.
-pub fn page(score: &Score, asked: Option<usize>) -> String {
+/// The page: precision and recall by cause and place of the capture, the same of runs that were
+/// `held_out`, and what is taken for what. `asked` is how many runs were asked for, if it is not all
+/// that there are.
+pub fn page(score: &Score, held_out: &Score, asked: Option<usize>) -> String {
     let runs = asked.map_or(String::new(), |n| format!("={n}"));
     let mut o = String::new();
     let _ = write!(
@@ -31,7 +32,9 @@ pub fn page(score: &Score, asked: Option<usize>) -> String {
          nothing until its retransmission shows a hole before what came, and a whole window lost never does. What was lost once and what was \
          lost twice look alike. A tail loss probe looks like any retransmission.\n\
          - **In the middle**, before the queue that drops: what was lost behind the capture is seen, what was lost before it is not. \
-         Acknowledgements may still be lost on their way to the sender. When a sender knew something is only known to half a round trip.\n\
+         Acknowledgements may still be lost on their way to the sender. When a sender knew something is only known to half a round trip, \
+         and to what queues behind the capture take: what comes sooner than SRTT + 4 RTTVAR is no timeout here, and a short silence \
+         after a question is named as a guess. A SYN-ACK that follows a SYN that came again may be its answer or a timer's.\n\
          - **At the sender**: a probe for a single packet and a timeout with a low floor send the same packet at about the same time. \
          Whether a window of up to three packets was full, or all that there was, shows only in what left before and after it.\n\
          - **From nowhere in a capture**: why packets were delayed (queues, pause frames, coalescing, a busy host), what a sender's \
@@ -40,6 +43,36 @@ pub fn page(score: &Score, asked: Option<usize>) -> String {
          their precision says nothing.\n",
         score.runs
     );
+    causes(&mut o, score);
+    let _ = write!(
+        o,
+        "\n## Held out\n\nThe same of {} runs of these kinds with other parameters (loads, losses, delays, buffers, sizes, timeouts) \
+         and other random numbers, to which no rule was fitted.\n",
+        held_out.runs
+    );
+    causes(&mut o, held_out);
+    o.push_str("\n## Confidence\n\nOf the gaps that were found, the share that was right.\n\n| place | certain | likely | guess |\n|---|---|---|---|\n");
+    confidence(&mut o, score);
+    o.push_str("\nThe same of what was held out.\n\n| place | certain | likely | guess |\n|---|---|---|---|\n");
+    confidence(&mut o, held_out);
+    for place in PLACES {
+        let _ = write!(
+            o,
+            "\n## What was true, and what was found at the {}\n\n",
+            place.name()
+        );
+        rows(&mut o, &score.truth, place);
+        let _ = write!(
+            o,
+            "\n## What was found at the {}, and what was true\n\n",
+            place.name()
+        );
+        rows(&mut o, &score.found, place);
+    }
+    o
+}
+
+fn causes(o: &mut String, score: &Score) {
     o.push_str("\n| cause |");
     for place in PLACES {
         let _ = write!(o, " {0}: recall | {0}: precision |", place.name());
@@ -59,7 +92,9 @@ pub fn page(score: &Score, asked: Option<usize>) -> String {
         }
         o.push('\n');
     }
-    o.push_str("\n## Confidence\n\nOf the gaps that were found, the share that was right.\n\n| place | certain | likely | guess |\n|---|---|---|---|\n");
+}
+
+fn confidence(o: &mut String, score: &Score) {
     for place in PLACES {
         let _ = write!(o, "| {} |", place.name());
         for confidence in Confidence::ALL {
@@ -72,21 +107,6 @@ pub fn page(score: &Score, asked: Option<usize>) -> String {
         }
         o.push('\n');
     }
-    for place in PLACES {
-        let _ = write!(
-            o,
-            "\n## What was true, and what was found at the {}\n\n",
-            place.name()
-        );
-        rows(&mut o, &score.truth, place);
-        let _ = write!(
-            o,
-            "\n## What was found at the {}, and what was true\n\n",
-            place.name()
-        );
-        rows(&mut o, &score.found, place);
-    }
-    o
 }
 
 fn rows(o: &mut String, rows: &std::collections::BTreeMap<(Vantage, Cause), Row>, place: Vantage) {
