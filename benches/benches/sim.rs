@@ -18,13 +18,13 @@ fn incast(c: &mut Criterion) {
         .measurement_time(Duration::from_secs(4));
     let plain = spec(32, 256 << 10, 4);
     let mut cubic = plain.clone();
-    cubic.tcp.congestion = "cubic".to_owned();
+    cubic.host.tcp.congestion = "cubic".to_owned();
     let mut dctcp = plain.clone();
-    dctcp.tcp.congestion = "dctcp".to_owned();
+    dctcp.host.tcp.congestion = "dctcp".to_owned();
     let mut rack = plain.clone();
-    rack.tcp.loss_detector = "rack".to_owned();
+    rack.host.tcp.loss_detector = "rack".to_owned();
     let mut wire = plain.clone();
-    wire.wire = true;
+    wire.run.wire = true;
     for (name, spec) in [
         ("reno", plain),
         ("cubic", cubic),

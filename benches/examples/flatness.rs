@@ -14,7 +14,8 @@
 
 use narrows_benches::clock::Clock;
 use narrows_benches::incast::{paced, run, spec};
-use narrows_experiment::scenario::{IncastRun, IncastSpec};
+use narrows_experiment::model::Experiment;
+use narrows_experiment::scenario::IncastRun;
 
 /// Packets that a line is about.
 const SEGMENTS: u64 = 450_000;
@@ -31,7 +32,7 @@ fn main() {
     println!(
         "traffic   senders   all: ns a packet  packets  timeouts   steady: ns a packet  packets  timeouts"
     );
-    type Traffic = fn(u32, u64, u32) -> IncastSpec;
+    type Traffic = fn(u32, u64, u32) -> Experiment;
     for (name, traffic) in [("paced", paced as Traffic), ("collapse", spec)] {
         for &n in &servers {
             let spec = |times| traffic(n, bytes * times, 1);
@@ -76,7 +77,7 @@ impl std::fmt::Display for Cost {
 }
 
 /// `times` runs; the least time of three.
-fn cost(spec: &IncastSpec, times: u32) -> Cost {
+fn cost(spec: &Experiment, times: u32) -> Cost {
     let mut least = f64::INFINITY;
     let mut last = IncastRun::default();
     for _ in 0..3 {

@@ -268,19 +268,14 @@ mod tests {
         }
     }
 
-    /// The defaults of the scenarios must be names that exist.
+    /// The defaults of a host must be names that exist.
     #[test]
     fn default_names_exist() {
-        use narrows_experiment::scenario::IncastSpec;
         let catalog = Catalog::default();
-        for spec in [IncastSpec::default(), IncastSpec::fast08()] {
-            catalog
-                .check(Kind::Congestion, &spec.tcp.congestion)
-                .unwrap();
-            catalog.check(Kind::Rto, &spec.tcp.rto).unwrap();
-            catalog
-                .check(Kind::LossDetector, &spec.tcp.loss_detector)
-                .unwrap();
-        }
+        let tcp = narrows_experiment::scenario::spec::TcpSpec::default();
+        catalog.check(Kind::Congestion, &tcp.congestion).unwrap();
+        catalog.check(Kind::Rto, &tcp.rto).unwrap();
+        let detector = catalog.check(Kind::LossDetector, &tcp.loss_detector);
+        detector.unwrap();
     }
 }

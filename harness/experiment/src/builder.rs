@@ -23,10 +23,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+use crate::file::Loaded;
 use crate::knob::Quantity;
-use crate::model::{Experiment, Invalid, Path, quoted};
+use crate::model::{Experiment, Invalid, Path, Show, quoted};
 use crate::probe::Probe;
 use crate::registry::Registry;
+use crate::shipped::Shipped;
 use crate::traffic::Traffic;
 use narrows::{ByteCount, Duration, Rate};
 use std::fmt;
@@ -59,6 +61,7 @@ to_value!(|v| v.show().unwrap_or_default() => bool, ByteCount, Duration, Rate);
 #[must_use]
 pub struct Builder<'r> {
     registry: &'r Registry,
+    start: Result<Experiment, Invalid>,
     steps: Vec<Step>,
     changes: usize,
     expectations: usize,
@@ -114,11 +117,39 @@ impl Experiment {
     pub fn builder(registry: &Registry) -> Builder<'_> {
         Builder {
             registry,
+            start: Ok(Experiment::default()),
             steps: Vec::new(),
             changes: 0,
             expectations: 0,
         }
     }
+
+    /// What ships under `name`, such as `incast`, to begin with, as one run: what it varies, shows
+    /// and expects is left out. Its short names are keys of [`Builder::set`], too.
+    pub fn shipped<'r>(registry: &'r Registry, name: &str) -> Builder<'r> {
+        Builder {
+            start: one_run(registry, name),
+            ..Self::builder(registry)
+        }
+    }
+}
+
+fn one_run(registry: &Registry, name: &str) -> Result<Experiment, Invalid> {
+    let shipped = Shipped::get(name).map_err(|near| {
+        let near = near.map_or(String::new(), |near| format!(", but '{near}'"));
+        Invalid::new(
+            "shipped",
+            format!("nothing that ships is called '{name}'{near}"),
+        )
+    })?;
+    let loaded = Loaded::parse(name, shipped.text, registry);
+    let loaded = loaded.map_err(|e| Invalid::new("shipped", e.to_string()))?;
+    Ok(Experiment {
+        sweep: Vec::new(),
+        show: Show::default(),
+        expect: Vec::new(),
+        ..loaded.experiment
+    })
 }
 
 impl Builder<'_> {
@@ -239,7 +270,7 @@ impl Builder<'_> {
     /// # Errors
     /// Every key that there is none of or that cannot be that, and names that are there twice.
     pub fn build(self) -> Result<Experiment, BuildErrors> {
-        let mut experiment = Experiment::default();
+        let mut experiment = self.start.map_err(|e| BuildErrors { errors: vec![e] })?;
         let mut errors: Vec<(usize, Invalid)> = Vec::new();
         let mut steps: Vec<(usize, Step)> = self.steps.into_iter().enumerate().collect();
         steps.sort_by_key(|(_, step)| rank(step));

@@ -5,24 +5,29 @@
 //! - [`registry`] has everything that an experiment can name: a user's own topology, traffic,
 //!   probe, metric or congestion control is one file and one registration there. See
 //!   `docs/EXPERIMENTS.md`, and `examples/own_experiment`.
-//! - [`scenario`] has the incast and the flows over one bottleneck, their sweeps and their runs.
+//! - [`scenario`] has the words of experiments, and a run of synchronised reads in those of an incast.
 //! - [`values`] reads quantities as people write them: `256KiB`, `1Gb/s`, `64p`.
 //!
 //! # One run
 //!
 //! ```
-//! use narrows_experiment::scenario::incast::Incast;
-//! use narrows_experiment::scenario::{IncastRunner, IncastSpec, Outcome, RunContext};
+//! use narrows_experiment::model::Experiment;
+//! use narrows_experiment::registry::Registry;
+//! use narrows_experiment::scenario::{IncastRun, Outcome, RunContext};
 //!
-//! let mut spec = IncastSpec { servers: 8, ..IncastSpec::default() };
-//! spec.tcp.congestion = "dctcp".to_owned();
-//! spec.tcp.rto = "1ms".to_owned();
-//! let run = Incast::default().run(&spec, RunContext::default())?;
-//! assert_eq!(run.outcome, Outcome::Completed);
-//! assert!(run.goodput > narrows::Rate::from_mbps(800));
-//! // The same spec gives the same numbers, bit for bit.
-//! assert_eq!(run, Incast::default().run(&spec, RunContext::default())?);
-//! # Ok::<(), narrows_experiment::scenario::ScenarioError>(())
+//! let registry = Registry::default();
+//! let incast = Experiment::shipped(&registry, "incast")
+//!     .set("servers", 8)
+//!     .set("cc", "dctcp")
+//!     .set("rto", "1ms")
+//!     .build()?;
+//! let run = incast.run(&registry, RunContext::default())?;
+//! let found = IncastRun::from(&run);
+//! assert_eq!(found.outcome, Outcome::Completed);
+//! assert!(found.goodput > narrows::Rate::from_mbps(800));
+//! // The same experiment gives the same numbers, bit for bit.
+//! assert_eq!(run, incast.run(&registry, RunContext::default())?);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 pub mod builder;

@@ -33,7 +33,7 @@ pub use settings::Settings;
 
 use crate::probe::Probe;
 use crate::registry::Registry;
-use crate::scenario::spec::{IncastSpec, TcpSpec};
+use crate::scenario::spec::TcpSpec;
 use crate::traffic::Traffic;
 use narrows::Duration;
 use std::fmt;
@@ -172,7 +172,7 @@ impl Default for Experiment {
             host: Host {
                 nic: Nic::default(),
                 cpu: Cpu::default(),
-                tcp: IncastSpec::default().tcp,
+                tcp: TcpSpec::default(),
             },
             groups: Vec::new(),
             traffic: Vec::new(),

@@ -10,6 +10,7 @@
 mod buffers;
 mod dctcp;
 mod explained;
+mod flows;
 mod incast;
 mod laws;
 pub mod origin;
@@ -19,6 +20,7 @@ pub mod reference;
 pub mod report;
 mod row;
 mod run;
+mod set_up;
 mod tahoe;
 #[doc(hidden)]
 pub mod testing;
@@ -27,11 +29,10 @@ mod vectors;
 pub use row::{Expected, Measured, Row, Tolerance, Verdict};
 pub use run::{CheckReport, run_checks};
 
-use narrows_experiment::scenario::flows::{Flows, FlowsRun, FlowsSpec};
-use narrows_experiment::scenario::incast::Incast;
-use narrows_experiment::scenario::{
-    IncastRun, IncastRunner, IncastSpec, RunContext, ScenarioError,
-};
+use flows::{Flows, FlowsRun};
+use narrows_experiment::model::Experiment;
+use narrows_experiment::registry::Registry;
+use narrows_experiment::scenario::{IncastRun, RunContext, ScenarioError};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// One comparison with something that is not ours.
@@ -175,24 +176,34 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// Those of the runner.
-    pub fn incast(&self, spec: &IncastSpec) -> Result<IncastRun, ScenarioError> {
-        let ctx = RunContext {
+    pub fn incast(&self, experiment: &Experiment) -> Result<IncastRun, ScenarioError> {
+        self.incast_with(experiment, &Registry::default())
+    }
+
+    /// One incast, with what `registry` knows.
+    fn incast_with(
+        &self,
+        experiment: &Experiment,
+        registry: &Registry,
+    ) -> Result<IncastRun, ScenarioError> {
+        let run = experiment.run(registry, self.context())?;
+        Ok(IncastRun::from(&run))
+    }
+
+    /// A run that ends when the user wants it to.
+    fn context(&self) -> RunContext<'a> {
+        RunContext {
             cancel: Some(self.cancel),
             ..RunContext::default()
-        };
-        Incast::default().run(spec, ctx)
+        }
     }
 
     /// A run of flows, with the algorithms that narrows brings along.
     ///
     /// # Errors
     /// Those of the runner.
-    pub fn flows(&self, spec: &FlowsSpec) -> Result<FlowsRun, ScenarioError> {
-        let ctx = RunContext {
-            cancel: Some(self.cancel),
-            ..RunContext::default()
-        };
-        Flows::default().run(spec, ctx)
+    fn flows(&self, flows: &Flows) -> Result<FlowsRun, ScenarioError> {
+        flows.run(&Registry::default(), self.context())
     }
 
     /// A finding.

@@ -5,6 +5,7 @@
 //! command line: no TCP in use does this.
 
 use super::Bench;
+use crate::set_up::seeded;
 use narrows::congestion::{
     AckSample, CaState, CongestionControl, CongestionEvent, CongestionRegistry, FlowStart,
     FlowView, Reno,
@@ -12,43 +13,34 @@ use narrows::congestion::{
 use narrows::recovery::detector::{self, AckFacts, LossDetector, Verdict};
 use narrows::recovery::scoreboard::{AbsSeq, Scoreboard};
 use narrows::{ByteCount, Instant};
-use narrows_experiment::scenario::incast::Incast;
-use narrows_experiment::scenario::{IncastRunner, IncastSpec, RunContext, ScenarioError};
+use narrows_experiment::model::Experiment;
+use narrows_experiment::registry::Registry;
+use narrows_experiment::scenario::ScenarioError;
 use std::sync::Arc;
 
 /// The name of both parts.
 const TAHOE: &str = "tahoe";
 
-/// Goodput of `spec` in Mb/s with Tahoe, for each of `seeds`.
+/// Goodput of `experiment` in Mb/s with Tahoe, for each of `seeds`.
 pub(super) fn goodput(
     bench: &Bench<'_>,
-    spec: &IncastSpec,
+    experiment: &Experiment,
     seeds: impl IntoIterator<Item = u64>,
 ) -> Result<Vec<f64>, ScenarioError> {
-    let mut spec = spec.clone();
-    spec.tcp.congestion = TAHOE.to_owned();
-    spec.tcp.loss_detector = TAHOE.to_owned();
-    let runner = runner();
+    let mut experiment = experiment.clone();
+    experiment.host.tcp.congestion = TAHOE.to_owned();
+    experiment.host.tcp.loss_detector = TAHOE.to_owned();
+    let registry = registry();
     let run = |seed| {
         bench.checkpoint()?;
-        let ctx = RunContext {
-            cancel: Some(bench.cancel()),
-            ..RunContext::default()
-        };
-        let run = runner.run(
-            &IncastSpec {
-                seed,
-                ..spec.clone()
-            },
-            ctx,
-        )?;
+        let run = bench.incast_with(&seeded(&experiment, seed), &registry)?;
         Ok(run.goodput.bits_per_sec() as f64 / 1e6)
     };
     seeds.into_iter().map(run).collect()
 }
 
-/// A runner that knows it.
-fn runner() -> Incast {
+/// A registry that knows it.
+fn registry() -> Registry {
     let mut congestion = CongestionRegistry::standard();
     congestion.register(TAHOE, "to one segment on any loss", |s: &FlowStart| {
         Tahoe(Reno::new(s))
@@ -56,10 +48,11 @@ fn runner() -> Incast {
     let mut detectors = detector::standard();
     let go_back = Arc::new(GoBack::default);
     detectors.register_arc(TAHOE, "goes back to the first hole", go_back);
-    let mut runner = Incast::default();
-    runner.registry.congestion = Arc::new(congestion);
-    runner.registry.detectors = Arc::new(detectors);
-    runner
+    Registry {
+        congestion: Arc::new(congestion),
+        detectors: Arc::new(detectors),
+        ..Registry::default()
+    }
 }
 
 /// Condemns everything on the third duplicate ACK: again and again, as ns-2 has it, but after a

@@ -1,8 +1,6 @@
-//! Experiments: what to run, what came out, and how to vary it.
+//! Words that experiments are made of, what a run gets from outside, and what an incast gave.
 
 mod faults;
-pub mod flows;
-pub mod incast;
 pub(crate) mod network;
 pub mod outcome;
 pub mod parallel;
@@ -20,8 +18,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub use outcome::{
     DropCounts, IncastRun, NicRefusals, Outcome, QueuePeak, Recording, TimeoutCounts, Unrecorded,
 };
-pub use spec::IncastSpec;
-pub use validate::MAX_SERVERS;
 
 /// What a run gets from outside besides its spec.
 ///
@@ -67,26 +63,6 @@ impl fmt::Debug for RunContext<'_> {
             .field("capture", &self.capture.is_some())
             .field("trace", &self.trace.is_some())
             .finish()
-    }
-}
-
-/// Runs one incast. Closures are runners.
-pub trait IncastRunner: Sync {
-    /// Simulate `spec` to its end.
-    ///
-    /// # Errors
-    /// When the spec cannot be run, or the run was cancelled. A run that hits its time limit is
-    /// not an error but an [`Outcome`], and a capture that could not be written is a part of the
-    /// result ([`Unrecorded`]).
-    fn run(&self, spec: &IncastSpec, ctx: RunContext<'_>) -> Result<IncastRun, ScenarioError>;
-}
-
-impl<F> IncastRunner for F
-where
-    F: Fn(&IncastSpec, RunContext<'_>) -> Result<IncastRun, ScenarioError> + Sync,
-{
-    fn run(&self, spec: &IncastSpec, ctx: RunContext<'_>) -> Result<IncastRun, ScenarioError> {
-        self(spec, ctx)
     }
 }
 

@@ -1,10 +1,12 @@
 //! What one incast run gave.
 
+use crate::net::stats::DropReason;
+use crate::run::RunOutcome;
 use narrows::{ByteCount, Duration, Rate};
 use std::fmt;
 use std::io;
 
-/// The result of one run. The same spec gives the same value, bit for bit.
+/// The result of one run. The same experiment gives the same value, bit for bit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IncastRun {
     /// How it ended.
@@ -187,4 +189,73 @@ pub struct QueuePeak {
     pub packets: u64,
     /// In bytes, as the port counts them.
     pub bytes: ByteCount,
+}
+
+/// The client, by number.
+const CLIENT: u32 = 0;
+
+impl From<&RunOutcome> for IncastRun {
+    /// A run of synchronised reads by host 0 of a star, in the words of an incast.
+    fn from(run: &RunOutcome) -> Self {
+        let mut result = Self {
+            outcome: run.outcome,
+            payload: run.delivered(),
+            simulated: run.measured,
+            goodput: Rate::of(run.delivered(), run.measured).unwrap_or_default(),
+            block_times: run.transfers.iter().map(|t| t.took).collect(),
+            events: run.events,
+            unrecorded: run.unrecorded.clone(),
+            ..Self::default()
+        };
+        let mut timeouts = TimeoutCounts {
+            handshake: run.hosts.iter().map(|h| h.handshake_timeouts).sum(),
+            ..TimeoutCounts::default()
+        };
+        for flow in &run.flows {
+            let s = &flow.sender;
+            if flow.from == CLIENT {
+                timeouts.other += s.timeouts;
+                continue;
+            }
+            timeouts.full_window += s.timeouts_full_window;
+            timeouts.tail += s.timeouts_tail;
+            timeouts.retransmission_lost += s.timeouts_retransmission;
+            result.fast_retransmits += s.fast_recoveries;
+            result.data_packets += s.segments;
+            result.retransmitted_packets += s.retransmits;
+        }
+        result.timeouts = timeouts;
+        let (mut drops, mut refused) = (DropCounts::default(), NicRefusals::default());
+        // NICs by number of their hosts, then the switch's ports likewise.
+        let (nics, ports) = run.ports.split_at(run.hosts.len().min(run.ports.len()));
+        for (host, nic) in (0..).zip(nics) {
+            let refusals = match host {
+                CLIENT => &mut refused.client,
+                _ => &mut refused.server,
+            };
+            *refusals += nic.dropped_for_room();
+        }
+        for (host, port) in (0..).zip(ports) {
+            let full = port.dropped_for_room();
+            if host == CLIENT {
+                drops.port_full += full;
+                result.max_queue = QueuePeak {
+                    packets: u64::from(port.max_packets),
+                    bytes: ByteCount::new(port.max_bytes),
+                };
+            } else {
+                drops.port_server += full;
+            }
+        }
+        for port in &run.ports {
+            drops.impaired += port.dropped(DropReason::Lost);
+            drops.port_early += port.dropped(DropReason::Early);
+            result.marks += port.marks;
+        }
+        // The receiver's checksum drops what a link damaged.
+        drops.impaired += run.hosts.iter().map(|h| h.damaged).sum::<u64>();
+        result.drops = drops;
+        result.refused = refused;
+        result
+    }
 }

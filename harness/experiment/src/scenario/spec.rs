@@ -1,38 +1,10 @@
-//! One incast: synchronised reads from many servers through one switch port.
-//!
-//! The client asks all servers for their part of a block at once, waits until every part is
-//! complete, and asks for the next block. Each value here is one that a paper has varied.
+//! Words of experiments: sizes of blocks, queues, framing, TCP, and what each can be.
 
 use narrows::config::{IdleRestart, WindowCount};
-use narrows::{ByteCount, Duration, Rate};
+use narrows::{ByteCount, Duration};
 use std::fmt;
 
 pub use super::faults::{Impair, ImpairedWay, Share, SharedBuffer};
-
-/// Everything that one run depends on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IncastSpec {
-    /// How many servers answer.
-    pub servers: u32,
-    /// How much each of them sends for a block.
-    pub block: BlockSize,
-    /// When the run is over.
-    pub length: Length,
-    /// The client's requests.
-    pub request: Request,
-    /// Each server waits a time drawn evenly from `0..=start_jitter` before it answers.
-    pub start_jitter: Duration,
-    /// The network.
-    pub net: NetSpec,
-    /// TCP at servers and client.
-    pub tcp: TcpSpec,
-    /// Seeds every random stream of the run.
-    pub seed: u64,
-    /// Which of the repetitions of a sweep this is, from 0; the seed already accounts for it.
-    pub repetition: u32,
-    /// Serialise and parse every packet on its way; changes nothing but the run time.
-    pub wire: bool,
-}
 
 /// The size of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,29 +38,6 @@ impl BlockSize {
     }
 }
 
-/// When a run is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Length {
-    /// After this many blocks, or at the time limit.
-    Blocks {
-        /// How many blocks.
-        blocks: u32,
-        /// Simulated time after which the run is cut ([`super::Outcome::TimeLimit`]).
-        time_limit: Duration,
-    },
-    /// After this much simulated time, whatever is under way.
-    Time(Duration),
-}
-
-/// The client's requests, sent over the same connections as the data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// Payload bytes of a request.
-    pub size: ByteCount,
-    /// In which order the servers are asked.
-    pub order: RequestOrder,
-}
-
 /// In which order the client asks the servers for a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestOrder {
@@ -96,40 +45,6 @@ pub enum RequestOrder {
     Fixed,
     /// Drawn afresh for each block.
     Shuffled,
-}
-
-/// The star: servers, one switch, one client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NetSpec {
-    /// Rate of every link.
-    pub link_rate: Rate,
-    /// One-way propagation delay of every link; the round trip passes four.
-    pub link_delay: Duration,
-    /// What a packet costs on the wire beyond its IP bytes.
-    pub framing: Framing,
-    /// The largest IP packet.
-    pub mtu: u32,
-    /// Buffer of the switch port to the client.
-    pub port_buffer: QueueLimit,
-    /// Whether the packet being transmitted takes buffer space.
-    pub queue_counting: QueueCounting,
-    /// Queue management at the switch port to the client.
-    pub aqm: Aqm,
-    /// Queue between each server and its link.
-    pub server_nic: QueueLimit,
-    /// Queue between the client and its link.
-    pub client_nic: QueueLimit,
-    /// A server's packet enters an idle link up to this late, at random. Hosts are never as
-    /// punctual as a simulator: without it equal servers keep the same phase for ever, and which
-    /// of two packets that arrive together is dropped decides the whole run.
-    pub nic_overhead: Duration,
-    /// Which of several packets that reach the switch at one instant comes first.
-    pub ties: Ties,
-    /// Memory that all ports of the switch share; without it each has its own. The port's own
-    /// limit holds as well.
-    pub shared_buffer: Option<SharedBuffer>,
-    /// What goes wrong on the client's link.
-    pub impair: Impair,
 }
 
 /// Bytes that a packet takes on a link besides the IP packet.
@@ -463,118 +378,36 @@ impl fmt::Display for Size {
     }
 }
 
-impl Default for IncastSpec {
-    /// A current 1 Gb/s rack with a shallow port: 25 us per link, Ethernet, 64 KiB buffer of
-    /// which DCTCP uses 30 kB (20 packets), 256 KiB from each server, 20 blocks, initial window
-    /// 10, SACK, timestamps, an ACK per segment.
+impl Default for TcpSpec {
+    /// A current TCP: Reno with SACK and PRR, the RTO of Linux, an initial window of 10, timestamps,
+    /// an ACK per segment.
     fn default() -> Self {
         Self {
-            servers: 16,
-            block: BlockSize::Sru(ByteCount::new(256 << 10)),
-            length: Length::Blocks {
-                blocks: 20,
-                time_limit: Duration::from_secs(600),
-            },
-            request: Request {
-                size: ByteCount::new(64),
-                order: RequestOrder::Shuffled,
-            },
-            start_jitter: Duration::from_micros(10),
-            net: NetSpec {
-                link_rate: Rate::from_gbps(1),
-                link_delay: Duration::from_micros(25),
-                framing: Framing::Ethernet,
-                mtu: 1_500,
-                port_buffer: QueueLimit::Bytes(ByteCount::new(64 << 10)),
-                queue_counting: QueueCounting::Waiting,
-                aqm: Aqm::EcnStep(QueueLimit::Bytes(ByteCount::new(30_000))),
-                server_nic: QueueLimit::Packets(1_000),
-                client_nic: QueueLimit::Packets(1_000),
-                nic_overhead: Duration::from_micros(5),
-                ties: Ties::Shuffled,
-                shared_buffer: None,
-                impair: Impair::default(),
-            },
-            tcp: TcpSpec {
-                congestion: "reno".to_owned(),
-                rto: "linux".to_owned(),
-                loss_detector: "sack".to_owned(),
-                sack: true,
-                prr: true,
-                limited_transmit: true,
-                timestamps: true,
-                ecn: EcnUse::Auto,
-                delayed_ack: DelayedAck::Off,
-                ack_count: AckCount::Segments,
-                initial_window: 10,
-                window_count: WindowCount::Bytes,
-                receive_window: None,
-                mss: None,
-                timer_tick: Duration::ZERO,
-                // Idle between blocks for no longer than it takes the slowest: what the papers'
-                // persistent connections do is kept.
-                idle_restart: IdleRestart::Keep,
-                undo_spurious: true,
-                nagle: false,
-                local_drop: "requeue".to_owned(),
-                dscp: 0,
-                dctcp_receiver: DctcpReceiver::Rfc8257,
-                send_buffer: None,
-                metrics_cache: None,
-            },
-            seed: 1,
-            repetition: 0,
-            wire: false,
-        }
-    }
-}
-
-impl IncastSpec {
-    /// The set-up of the FAST 2008 study as its authors' ns-2 scripts have it: 1 Gb/s, 25 us per
-    /// link, 1000-byte segments in 1040-byte packets without framing, 64 packets of buffer,
-    /// 256 packets from each server, NewReno without SACK, window capped at 20 packets, initial
-    /// window 2, back to it after an RTO without traffic, RTOmin 200 ms, 20 s.
-    ///
-    /// What is ns-2's own: how `DropTail` counts ([`QueueCounting::Ns2`]), which of two
-    /// simultaneous packets comes first ([`Ties::WaitedLast`]), and the burst at the end of a
-    /// recovery ([`RecoveryEnd::Ssthresh`](narrows::congestion::reno::RecoveryEnd::Ssthresh)).
-    pub fn fast08() -> Self {
-        let d = Self::default();
-        Self {
-            block: BlockSize::Sru(ByteCount::new(256_000)),
-            length: Length::Time(Duration::from_secs(20)),
-            request: Request {
-                size: ByteCount::new(1_000),
-                order: RequestOrder::Shuffled,
-            },
-            start_jitter: Duration::ZERO,
-            net: NetSpec {
-                framing: Framing::None,
-                mtu: 1_040,
-                port_buffer: QueueLimit::Packets(64),
-                queue_counting: QueueCounting::Ns2,
-                aqm: Aqm::None,
-                server_nic: QueueLimit::Packets(50),
-                client_nic: QueueLimit::Packets(1_000),
-                nic_overhead: Duration::ZERO,
-                ties: Ties::WaitedLast,
-                ..d.net
-            },
-            tcp: TcpSpec {
-                congestion: "reno:end=ssthresh".to_owned(),
-                loss_detector: "newreno".to_owned(),
-                sack: false,
-                timestamps: false,
-                prr: false,
-                rto: "floor:200ms,initial=3s".to_owned(),
-                initial_window: 2,
-                receive_window: Some(ByteCount::new(20_000)),
-                mss: Some(1_000),
-                idle_restart: IdleRestart::Rfc5681,
-                undo_spurious: false,
-                ..d.tcp
-            },
-            ..d
+            congestion: "reno".to_owned(),
+            rto: "linux".to_owned(),
+            loss_detector: "sack".to_owned(),
+            sack: true,
+            prr: true,
+            limited_transmit: true,
+            timestamps: true,
+            ecn: EcnUse::Auto,
+            delayed_ack: DelayedAck::Off,
+            ack_count: AckCount::Segments,
+            initial_window: 10,
+            window_count: WindowCount::Bytes,
+            receive_window: None,
+            mss: None,
+            timer_tick: Duration::ZERO,
+            // Idle between blocks for no longer than it takes the slowest: what the papers'
+            // persistent connections do is kept.
+            idle_restart: IdleRestart::Keep,
+            undo_spurious: true,
+            nagle: false,
+            local_drop: "requeue".to_owned(),
+            dscp: 0,
+            dctcp_receiver: DctcpReceiver::Rfc8257,
+            send_buffer: None,
+            metrics_cache: None,
         }
     }
 }
@@ -582,25 +415,6 @@ impl IncastSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::ScenarioError;
-
-    #[test]
-    fn presets_are_valid() {
-        IncastSpec::default().validate().unwrap();
-        IncastSpec::fast08().validate().unwrap();
-    }
-
-    #[test]
-    fn fast08_packets_are_1040_bytes_on_the_wire() {
-        let s = IncastSpec::fast08();
-        assert_eq!(s.tcp.effective_mss(s.net.mtu) + IP_TCP_HEADERS, 1_040);
-        assert_eq!(s.block.total(16), ByteCount::new(16 * 256 * 1_000));
-        assert_eq!(
-            s.net.link_rate.time_for(ByteCount::new(1_040)),
-            Duration::from_nanos(8_320)
-        );
-    }
-
     #[test]
     fn fixed_blocks_are_divided_without_loss() {
         for (block, n) in [(1_000_000_u64, 3_u32), (7, 7), (1 << 20, 48), (100, 64)] {
@@ -623,51 +437,6 @@ mod tests {
             (1 << 40, "1TiB"),
         ] {
             assert_eq!(Size(ByteCount::new(n)).to_string(), text);
-        }
-    }
-
-    /// Each line breaks one value; the error must name its option.
-    #[test]
-    fn impossible_values_name_their_option() {
-        type Break = fn(&mut IncastSpec);
-        let cases: [(&str, Break); 14] = [
-            ("servers", |s| s.servers = 0),
-            ("sru", |s| s.block = BlockSize::Sru(ByteCount::ZERO)),
-            ("block", |s| s.block = BlockSize::Fixed(ByteCount::new(5))),
-            ("blocks", |s| {
-                s.length = Length::Blocks {
-                    blocks: 0,
-                    time_limit: Duration::from_secs(1),
-                };
-            }),
-            ("duration", |s| s.length = Length::Time(Duration::ZERO)),
-            ("rate", |s| s.net.link_rate = Rate::from_bits_per_sec(1)),
-            ("delay", |s| s.net.link_delay = Duration::from_secs(11)),
-            ("mtu", |s| s.net.mtu = 40),
-            ("mss", |s| s.tcp.mss = Some(1_461)),
-            ("buffer", |s| {
-                s.net.port_buffer = QueueLimit::Bytes(ByteCount::new(1_517))
-            }),
-            ("server-nic", |s| s.net.server_nic = QueueLimit::Packets(0)),
-            ("rwnd", |s| s.tcp.receive_window = Some(ByteCount::new(100))),
-            ("sack", |s| s.tcp.sack = false),
-            ("red", |s| {
-                let q = QueueLimit::Packets(9);
-                s.net.aqm = Aqm::Red(Red {
-                    min: q,
-                    max: q,
-                    max_permille: 20,
-                    weight_shift: 9,
-                });
-            }),
-        ];
-        for (expected, broken) in cases {
-            let mut spec = IncastSpec::default();
-            broken(&mut spec);
-            match spec.validate() {
-                Err(ScenarioError::Invalid { option, .. }) => assert_eq!(option, expected),
-                other => panic!("{expected}: {other:?}"),
-            }
         }
     }
 }

@@ -151,51 +151,43 @@ pub fn config(spec: &TcpSpec, mtu: u32, registry: &Registry) -> Result<TcpConfig
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::IncastSpec;
+    use crate::scenario::validate::check_tcp;
     use narrows::Duration;
 
-    fn configured(spec: &IncastSpec) -> Result<TcpConfig, ScenarioError> {
-        spec.validate()?;
-        config(&spec.tcp, spec.net.mtu, &Registry::default())
+    fn configured(tcp: &TcpSpec, mtu: u32) -> Result<TcpConfig, ScenarioError> {
+        check_tcp(tcp, mtu)?;
+        config(tcp, mtu, &Registry::default())
     }
 
     /// The ends of each range that a scenario allows are allowed by the stack, too, and what is
     /// beyond is told as the user's value.
     #[test]
     fn a_scenario_allows_what_the_stack_does() {
-        type Set = fn(&mut IncastSpec);
-        let ends: [(Set, Set); 8] = [
+        type Set = fn(&mut TcpSpec);
+        let ends: [(Set, Set); 6] = [
             (
-                |s| s.tcp.initial_window = InitialWindow::MAX_SEGMENTS,
-                |s| s.tcp.initial_window = InitialWindow::MAX_SEGMENTS + 1,
+                |s| s.initial_window = InitialWindow::MAX_SEGMENTS,
+                |s| s.initial_window = InitialWindow::MAX_SEGMENTS + 1,
             ),
-            (|s| s.tcp.initial_window = 1, |s| s.tcp.initial_window = 0),
-            (|s| s.net.mtu = 104, |s| s.net.mtu = 103),
+            (|s| s.initial_window = 1, |s| s.initial_window = 0),
+            (|s| s.mss = Some(64), |s| s.mss = Some(63)),
             (
-                |s| {
-                    s.net.mtu = 65_535;
-                    s.net.port_buffer = crate::scenario::spec::QueueLimit::Packets(1);
-                },
-                |s| s.net.mtu = 65_536,
-            ),
-            (|s| s.tcp.mss = Some(64), |s| s.tcp.mss = Some(63)),
-            (
-                |s| s.tcp.receive_window = Some(ByteCount::new(1 << 30)),
-                |s| s.tcp.receive_window = Some(ByteCount::new((1 << 30) + 1)),
+                |s| s.receive_window = Some(ByteCount::new(1 << 30)),
+                |s| s.receive_window = Some(ByteCount::new((1 << 30) + 1)),
             ),
             (
-                |s| s.tcp.timer_tick = Duration::from_secs(1),
-                |s| s.tcp.timer_tick = Duration::from_nanos(1_000_000_001),
+                |s| s.timer_tick = Duration::from_secs(1),
+                |s| s.timer_tick = Duration::from_nanos(1_000_000_001),
             ),
             (
                 |s| {
-                    s.tcp.delayed_ack = DelayedAck::On {
+                    s.delayed_ack = DelayedAck::On {
                         segments: 64,
                         timeout: Duration::from_millis(499),
                     };
                 },
                 |s| {
-                    s.tcp.delayed_ack = DelayedAck::On {
+                    s.delayed_ack = DelayedAck::On {
                         segments: 2,
                         timeout: Duration::from_millis(500),
                     };
@@ -203,11 +195,13 @@ mod tests {
             ),
         ];
         for (i, (last, beyond)) in ends.into_iter().enumerate() {
-            let mut spec = IncastSpec::default();
-            last(&mut spec);
-            configured(&spec).unwrap_or_else(|e| panic!("{i}: {e}"));
-            beyond(&mut spec);
-            let refused = configured(&spec);
+            let mut tcp = TcpSpec::default();
+            last(&mut tcp);
+            for mtu in [104, 1_500, 65_535] {
+                configured(&tcp, mtu).unwrap_or_else(|e| panic!("{i}: {e}"));
+            }
+            beyond(&mut tcp);
+            let refused = configured(&tcp, 1_500);
             assert!(
                 matches!(refused, Err(ScenarioError::Invalid { .. })),
                 "{i}: {refused:?}"
@@ -240,10 +234,12 @@ mod tests {
             ("dctcp", EcnUse::Off, None),
             ("dctcp:g=1/32", EcnUse::Classic, None),
         ] {
-            let mut spec = IncastSpec::default();
-            spec.tcp.congestion = cc.to_owned();
-            spec.tcp.ecn = ecn;
-            match configured(&spec) {
+            let tcp = TcpSpec {
+                congestion: cc.to_owned(),
+                ecn,
+                ..TcpSpec::default()
+            };
+            match configured(&tcp, 1_500) {
                 Ok(config) => assert_eq!(Some(config.ecn), mode, "{cc}, {ecn:?}"),
                 Err(e) => {
                     assert_eq!(mode, None, "{cc}, {ecn:?}: {e}");

@@ -6,11 +6,8 @@ use crate::plan::{Plan, Shard};
 use crate::registry::Registry;
 use crate::results::Record;
 use crate::run::RunOutcome;
-use crate::scenario::incast::Incast;
-use crate::scenario::spec::{IncastSpec, Length, QueueLimit};
-use crate::scenario::{IncastRunner, Outcome, RunContext};
+use crate::scenario::RunContext;
 use crate::summary::{Holds, Summary};
-use narrows::{ByteCount, Duration, Rate};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
@@ -37,6 +34,20 @@ fn experiment(name: &str) -> Experiment {
     loaded.unwrap_or_else(|e| panic!("{e}")).experiment
 }
 
+#[test]
+fn incast_varies_what_the_papers_vary() {
+    let base = experiment("incast");
+    let of = |key: &str| {
+        let axis = base.sweep.iter().find(|a| a.key == base.axis_name(key));
+        axis.unwrap_or_else(|| panic!("{key}")).values.clone()
+    };
+    assert_eq!(of("cc"), ["reno", "cubic", "dctcp"]);
+    assert_eq!(of("rto"), ["linux", "1ms", "fine"]);
+    let counts = ["1", "2", "4", "8", "12", "16", "24", "32", "48", "64"];
+    assert_eq!(of("servers"), counts);
+    assert_eq!(base.get("traffic.read.blocks").as_deref(), Some("20"));
+}
+
 /// With other values, by their short names.
 fn with(name: &str, values: &[(&str, &str)]) -> Experiment {
     let registry = Registry::default();
@@ -50,166 +61,6 @@ fn with(name: &str, values: &[(&str, &str)]) -> Experiment {
 fn run(experiment: &Experiment) -> RunOutcome {
     let outcome = experiment.run(&Registry::default(), RunContext::default());
     outcome.unwrap_or_else(|e| panic!("{e}"))
-}
-
-/// That a run of an experiment is one of `narrows incast`, in every number that both have.
-fn same(experiment: &Experiment, spec: &IncastSpec) -> RunOutcome {
-    let what = format!("{} servers, {:?}", spec.servers, spec.tcp);
-    let incast = Incast::default().run(spec, RunContext::default()).unwrap();
-    let ran = run(experiment);
-    assert_eq!(
-        (ran.outcome, incast.outcome),
-        (Outcome::Completed, Outcome::Completed)
-    );
-    let took: Vec<Duration> = ran.transfers.iter().map(|t| t.took).collect();
-    assert_eq!(took, incast.block_times, "{what}");
-    assert_eq!(ran.events, incast.events, "{what}");
-    let to_client = |f: &&crate::run::FlowOutcome| f.to == 0;
-    assert_eq!(ran.delivered(), incast.payload, "{what}");
-    assert_eq!(ran.measured, incast.simulated, "{what}");
-    let goodput = Rate::of(ran.delivered(), ran.measured);
-    assert_eq!(goodput, Some(incast.goodput), "{what}");
-    let sum = |of: fn(&crate::run::PortOutcome) -> u64| ran.ports.iter().map(of).sum::<u64>();
-    let drops = sum(|p| if p.nic { 0 } else { p.dropped_by_queue() });
-    assert_eq!(drops, incast.drops.total(), "{what}");
-    let refused = sum(|p| if p.nic { p.dropped_by_queue() } else { 0 });
-    assert_eq!(
-        refused,
-        incast.refused.server + incast.refused.client,
-        "{what}"
-    );
-    assert_eq!(sum(|p| p.marks), incast.marks, "{what}");
-    let port = ran.ports.iter().find(|p| p.name == "s0->h0").unwrap();
-    assert_eq!(port.max_bytes, incast.max_queue.bytes.get(), "{what}");
-    let timeouts: u64 = ran.flows.iter().map(|f| f.timeouts()).sum();
-    assert_eq!(timeouts, incast.timeouts.total(), "{what}");
-    let servers = ran.flows.iter().filter(to_client);
-    let segments = servers.fold((0, 0, 0), |(all, again, fast), f| {
-        let s = &f.sender;
-        (
-            all + s.segments,
-            again + s.retransmits,
-            fast + s.fast_recoveries,
-        )
-    });
-    let theirs = (
-        incast.data_packets,
-        incast.retransmitted_packets,
-        incast.fast_retransmits,
-    );
-    assert_eq!(segments, theirs, "{what}");
-    ran
-}
-
-fn blocks(blocks: u32) -> Length {
-    Length::Blocks {
-        blocks,
-        time_limit: Duration::from_secs(600),
-    }
-}
-
-#[test]
-fn incast_is_what_the_command_runs() {
-    let base = experiment("incast");
-    let of = |key: &str| {
-        let axis = base.sweep.iter().find(|a| a.key == base.axis_name(key));
-        axis.unwrap_or_else(|| panic!("{key}")).values.clone()
-    };
-    assert_eq!(of("cc"), ["reno", "cubic", "dctcp"]);
-    assert_eq!(of("rto"), ["linux", "1ms", "fine"]);
-    let counts = ["1", "2", "4", "8", "12", "16", "24", "32", "48", "64"];
-    assert_eq!(of("servers"), counts);
-    assert_eq!(base.get("traffic.read.blocks").as_deref(), Some("20"));
-    let (mut timeouts, mut marks) = (0, 0);
-    for (servers, cc, rto, seed) in [
-        (1, "reno", "linux", 1),
-        (8, "cubic", "linux", 2),
-        (16, "reno", "1ms", 1),
-        (24, "cubic", "fine", 3),
-        (32, "dctcp", "linux", 1),
-        (64, "dctcp", "1ms", 4),
-        (48, "reno", "linux", 9),
-    ] {
-        let mut spec = IncastSpec {
-            servers,
-            length: blocks(4),
-            seed,
-            ..IncastSpec::default()
-        };
-        spec.tcp.congestion = cc.to_owned();
-        spec.tcp.rto = rto.to_owned();
-        let values = [
-            ("servers", &*servers.to_string()),
-            ("cc", cc),
-            ("rto", rto),
-            ("blocks", "4"),
-            ("run.seed", &*seed.to_string()),
-        ];
-        let ran = same(&with("incast", &values), &spec);
-        timeouts += ran.flows.iter().map(|f| f.timeouts()).sum::<u64>();
-        marks += ran.ports.iter().map(|p| p.marks).sum::<u64>();
-    }
-    assert!(timeouts > 0 && marks > 0, "{timeouts} {marks}");
-    // Options under their short names.
-    let mut spec = IncastSpec {
-        servers: 12,
-        length: blocks(3),
-        ..IncastSpec::default()
-    };
-    spec.net.port_buffer = QueueLimit::Packets(40);
-    spec.net.link_rate = Rate::from_gbps(10);
-    spec.block = crate::scenario::spec::BlockSize::Fixed(ByteCount::new(1 << 20));
-    spec.tcp.initial_window = 4;
-    let values = [
-        ("servers", "12"),
-        ("blocks", "3"),
-        ("buffer", "40p"),
-        ("rate", "10Gb/s"),
-        ("block", "1MiB"),
-        ("initial-window", "4"),
-    ];
-    same(&with("incast", &values), &spec);
-}
-
-#[test]
-fn fast08_is_the_preset() {
-    let mut timeouts = 0;
-    for (servers, buffer, seed) in [
-        (1, 64, 1),
-        (2, 64, 5),
-        (4, 32, 1),
-        (8, 64, 1),
-        (16, 64, 2),
-        (32, 256, 1),
-    ] {
-        let mut spec = IncastSpec {
-            servers,
-            length: blocks(6),
-            seed,
-            ..IncastSpec::fast08()
-        };
-        spec.net.port_buffer = QueueLimit::Packets(buffer);
-        let values = [
-            ("servers", &*servers.to_string()),
-            ("buffer", &*format!("{buffer}p")),
-            ("traffic.read.blocks", "6"),
-            ("run.duration", "600s"),
-            ("run.seed", &*seed.to_string()),
-        ];
-        let ran = same(&with("fast08", &values), &spec);
-        timeouts += ran.flows.iter().map(|f| f.timeouts()).sum::<u64>();
-    }
-    assert!(timeouts > 0);
-    // Without end.
-    let spec = IncastSpec {
-        servers: 12,
-        length: Length::Time(Duration::from_millis(900)),
-        ..IncastSpec::fast08()
-    };
-    same(
-        &with("fast08", &[("servers", "12"), ("run.duration", "900ms")]),
-        &spec,
-    );
 }
 
 /// What was expected of a shipped experiment, and did not come out.

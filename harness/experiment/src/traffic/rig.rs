@@ -14,7 +14,7 @@ use crate::net::packet::HostId;
 use crate::net::port::PortSpec;
 use crate::net::topology::{LeafSpine, Star};
 use crate::registry::Registry;
-use crate::scenario::IncastSpec;
+use crate::scenario::spec::TcpSpec;
 use crate::scenario::tcp;
 use crate::sim::time::SimTime;
 use crate::sim::world::{Outcome, World};
@@ -73,8 +73,7 @@ pub(super) struct Ran {
 
 /// What the TCP of incasts is.
 pub(super) fn tcp() -> TcpConfig {
-    let spec = IncastSpec::default();
-    tcp::config(&spec.tcp, spec.net.mtu, &Registry::default()).unwrap()
+    tcp::config(&TcpSpec::default(), 1_500, &Registry::default()).unwrap()
 }
 
 impl Rig {

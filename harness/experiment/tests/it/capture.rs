@@ -1,15 +1,12 @@
 //! Captures, read back by code that shares nothing with the writer: the blocks by the reader
 //! below, the packets by smoltcp.
 
-use narrows::{ByteCount, Duration, Rate};
-use narrows_experiment::scenario::flows::{Flows, FlowsSpec};
-use narrows_experiment::scenario::incast::Incast;
-use narrows_experiment::scenario::spec::{
-    Aqm, BlockSize, Codel, Impair, ImpairedWay, Length, QueueLimit, Share,
-};
-use narrows_experiment::scenario::{
-    IncastRun, IncastRunner, IncastSpec, Outcome, Recording, RunContext, ScenarioError,
-};
+use crate::incast::{PORT, captured as recorded, impaired, shipped, with};
+use narrows::ByteCount;
+use narrows_experiment::model::Experiment;
+use narrows_experiment::registry::Registry;
+use narrows_experiment::run::RunError;
+use narrows_experiment::scenario::{IncastRun, Outcome, Recording, RunContext};
 use smoltcp::wire::{IpProtocol, Ipv4Address, Ipv4Packet, TcpOption, TcpPacket};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -137,38 +134,46 @@ fn parse<'a>(p: &Seen<'a>) -> (Ipv4Packet<&'a [u8]>, TcpPacket<&'a [u8]>) {
     (ip, tcp)
 }
 
-fn captured(spec: &IncastSpec) -> (IncastRun, Vec<u8>) {
-    let mut file = Vec::new();
-    let ctx = RunContext {
-        capture: Some(&mut file),
-        ..RunContext::default()
-    };
-    let run = Incast::default()
-        .run(spec, ctx)
-        .expect("the spec can be run");
+fn captured(spec: &Experiment) -> (IncastRun, Vec<u8>) {
+    let (run, file) = recorded(spec);
     assert_eq!(run.outcome, Outcome::Completed);
     (run, file)
 }
 
 /// 6 servers on a port of 20 packets; `blocks` blocks of 20 kB from each.
-fn small(blocks: u32) -> IncastSpec {
-    let mut spec = IncastSpec::fast08();
-    spec.servers = 6;
-    spec.block = BlockSize::Sru(ByteCount::new(20_000));
-    spec.length = Length::Blocks {
-        blocks,
-        time_limit: Duration::from_secs(60),
-    };
-    spec.start_jitter = Duration::from_micros(10);
-    spec.net.port_buffer = QueueLimit::Packets(20);
-    spec.tcp.rto = "1ms".to_owned();
-    spec
+fn small(blocks: u32) -> Experiment {
+    let values = [
+        ("servers", "6"),
+        ("sru", "20kB"),
+        ("traffic.read.blocks", &*blocks.to_string()),
+        ("run.duration", "60s"),
+        ("traffic.read.jitter", "10us"),
+        ("buffer", "20p"),
+        ("rto", "1ms"),
+    ];
+    shipped("fast08", &values)
+}
+
+/// A port that never fills.
+const ROOM: (&str, &str) = ("buffer", "1000p");
+
+/// One flow to the client at 1 Gb/s and 100 us, for so long.
+fn flow(time: &str) -> Experiment {
+    let registry = Registry::default();
+    let flow = Experiment::builder(&registry)
+        .topology("star")
+        .set("network.link.rate", "1Gb/s")
+        .set("network.link.delay", "25us")
+        .set("network.queue.limit", "4MiB")
+        .set("host.tcp.congestion", "cubic")
+        .set("run.duration", time)
+        .traffic("flow", "bulk", |t| t.set("from", "h1").set("to", "h0"));
+    flow.build().unwrap_or_else(|e| panic!("{e}"))
 }
 
 #[test]
 fn a_reader_finds_every_packet_once_and_whole() {
-    let mut spec = small(3);
-    spec.net.port_buffer = QueueLimit::Packets(1_000);
+    let spec = with(&small(3), &[ROOM]);
     let (run, file) = captured(&spec);
     assert_eq!(run.drops.total(), 0);
     let file = read(&file);
@@ -211,8 +216,7 @@ fn a_reader_finds_every_packet_once_and_whole() {
 fn times_are_those_of_the_switch_in_nanoseconds() {
     // One connection: a SYN of 40 + 8 bytes at 1 Gb/s and 25 us are all there is before the
     // switch, both links and an immediate answer before the SYN-ACK.
-    let mut spec = small(1);
-    spec.servers = 1;
+    let spec = with(&small(1), &[("servers", "1")]);
     let (_, file) = captured(&spec);
     let packets = read(&file).packets;
     let wire = |p: &Seen<'_>| p.bytes.len() as u64 * 8;
@@ -230,10 +234,13 @@ fn times_are_those_of_the_switch_in_nanoseconds() {
 
 #[test]
 fn drops_and_marks_are_in_the_comments() {
-    let mut spec = small(4);
-    spec.net.aqm = Aqm::EcnStep(QueueLimit::Packets(5));
-    spec.tcp.congestion = "dctcp".to_owned();
-    spec.tcp.initial_window = 10;
+    let marks = [
+        (&*format!("{PORT}.discipline"), "ecn-step"),
+        (&*format!("{PORT}.threshold"), "5p"),
+        ("cc", "dctcp"),
+        ("host.tcp.initial_window", "10"),
+    ];
+    let spec = with(&small(4), &marks);
     let (run, file) = captured(&spec);
     let packets = read(&file).packets;
     let count = |what| packets.iter().filter(|p| p.comment == Some(what)).count() as u64;
@@ -258,10 +265,12 @@ fn drops_and_marks_are_in_the_comments() {
 /// What a NIC refuses leaves later: shown twice, it would look sent again.
 #[test]
 fn what_a_nic_refuses_is_no_drop_and_not_in_the_capture() {
-    let mut spec = small(1);
-    spec.net.server_nic = QueueLimit::Packets(2);
-    spec.net.port_buffer = QueueLimit::Packets(1_000);
-    spec.tcp.initial_window = 10;
+    let values = [
+        ("group.servers.nic.tx_queue", "2p"),
+        ROOM,
+        ("host.tcp.initial_window", "10"),
+    ];
+    let spec = with(&small(1), &values);
     let (run, file) = captured(&spec);
     assert!(run.refused.server > 0, "{run:?}");
     assert_eq!(run.drops.total(), 0);
@@ -278,16 +287,9 @@ fn what_a_nic_refuses_is_no_drop_and_not_in_the_capture() {
 /// Each packet stands once, whatever the links do to it, and what was lost says so.
 #[test]
 fn what_a_link_loses_stands_once_with_its_fate() {
-    for on in [ImpairedWay::Data, ImpairedWay::Acks, ImpairedWay::Both] {
-        let mut spec = small(10);
-        spec.net.port_buffer = QueueLimit::Packets(1_000);
-        spec.net.impair = Impair {
-            loss: Share(20_000_000),
-            reorder: Share(20_000_000),
-            hold: (Duration::from_micros(50), Duration::from_micros(100)),
-            on,
-            ..Impair::default()
-        };
+    for on in [(true, false), (false, true), (true, true)] {
+        let what = [("loss", "2%"), ("reorder", "2%"), ("hold", "50us-100us")];
+        let spec = impaired(&with(&small(10), &[ROOM]), on.0, on.1, &what);
         let (run, file) = captured(&spec);
         let file = read(&file);
         assert!(run.drops.impaired > 20, "{on:?} {run:?}");
@@ -295,8 +297,8 @@ fn what_a_link_loses_stands_once_with_its_fate() {
         let lost = lost.filter(|p| p.comment == Some("lost on a link"));
         let outbound: Vec<bool> = lost.clone().map(|p| p.outbound).collect();
         assert_eq!(outbound.len() as u64, run.drops.impaired, "{on:?}");
-        assert_eq!(outbound.contains(&true), on != ImpairedWay::Acks);
-        assert_eq!(outbound.contains(&false), on != ImpairedWay::Data);
+        assert_eq!(outbound.contains(&true), on.0);
+        assert_eq!(outbound.contains(&false), on.1);
         assert!(file.packets.is_sorted_by_key(|p| p.nanos));
         let data = file.packets.iter().filter(|p| {
             let (_, tcp) = parse(p);
@@ -310,15 +312,15 @@ fn what_a_link_loses_stands_once_with_its_fate() {
 #[test]
 fn what_is_dropped_or_marked_at_the_head_stands_once() {
     for cc in ["reno", "dctcp"] {
-        let mut spec = small(20);
-        spec.net.port_buffer = QueueLimit::Packets(1_000);
-        spec.tcp.congestion = cc.to_owned();
-        spec.tcp.initial_window = 10;
-        spec.net.aqm = Aqm::Codel(Codel {
-            target: Duration::from_micros(20),
-            interval: Duration::from_micros(400),
-            ce_threshold: None,
-        });
+        let values = [
+            ROOM,
+            ("cc", cc),
+            ("host.tcp.initial_window", "10"),
+            (&*format!("{PORT}.discipline"), "codel"),
+            (&*format!("{PORT}.target"), "20us"),
+            (&*format!("{PORT}.interval"), "400us"),
+        ];
+        let spec = with(&small(20), &values);
         let (run, file) = captured(&spec);
         let file = read(&file);
         let count = |what| {
@@ -355,55 +357,48 @@ impl std::io::Write for Disk {
 #[test]
 fn who_cannot_write_gets_the_result() {
     let spec = small(1);
-    let plain = Incast::default().run(&spec, RunContext::default()).unwrap();
-    let flows = FlowsSpec {
-        duration: Duration::from_millis(5),
-        ..FlowsSpec::long_lived(1, Rate::from_gbps(1), Duration::from_micros(100))
+    let registry = Registry::default();
+    let run = |experiment: &Experiment, ctx: RunContext<'_>| {
+        experiment.run(&registry, ctx).expect("a result")
     };
-    let plain_flows = Flows::default().run(&flows, RunContext::default()).unwrap();
+    let plain = run(&spec, RunContext::default());
+    let flow = flow("5ms");
+    let plain_flow = run(&flow, RunContext::default());
     for room in [0, 300, 70_000] {
         let (mut capture, mut trace) = (Disk(room), Disk(room.min(300)));
-        let mut run = Incast::default()
-            .run(
-                &spec,
-                RunContext {
-                    capture: Some(&mut capture),
-                    trace: Some(&mut trace),
-                    ..RunContext::default()
-                },
-            )
-            .expect("a result");
-        let what: Vec<Recording> = run.unrecorded.iter().map(|u| u.what).collect();
+        let ctx = RunContext {
+            capture: Some(&mut capture),
+            trace: Some(&mut trace),
+            ..RunContext::default()
+        };
+        let mut ran = run(&spec, ctx);
+        let what: Vec<Recording> = ran.unrecorded.iter().map(|u| u.what).collect();
         assert_eq!(what, [Recording::Trace, Recording::Capture], "{room}");
         let full = std::io::ErrorKind::StorageFull;
-        assert!(run.unrecorded.iter().all(|u| u.kind == full));
-        run.unrecorded.clear();
-        assert_eq!(run, plain, "{room}");
+        assert!(ran.unrecorded.iter().all(|u| u.kind == full));
+        ran.unrecorded.clear();
+        assert_eq!(ran, plain, "{room}");
 
         let mut capture = Disk(room);
-        let mut run = Flows::default()
-            .run(
-                &flows,
-                RunContext {
-                    capture: Some(&mut capture),
-                    ..RunContext::default()
-                },
-            )
-            .expect("a result");
-        let failed = std::mem::take(&mut run.unrecorded);
+        let ctx = RunContext {
+            capture: Some(&mut capture),
+            ..RunContext::default()
+        };
+        let mut ran = run(&flow, ctx);
+        let failed = std::mem::take(&mut ran.unrecorded);
         let said: Vec<String> = failed.iter().map(ToString::to_string).collect();
         assert!(
             said[0].starts_with("cannot write the capture: "),
             "{said:?}"
         );
-        assert_eq!(run, plain_flows, "{room}");
+        assert_eq!(ran, plain_flow, "{room}");
     }
 }
 
 /// An interruption keeps what was captured and traced until then: whole blocks, whole lines.
 #[test]
 fn an_interrupted_run_keeps_what_it_recorded() {
-    let spec = FlowsSpec::long_lived(1, Rate::from_gbps(1), Duration::from_micros(100));
+    let flow = flow("1s");
     let cancel = AtomicBool::new(false);
     let seen = AtomicUsize::new(0);
     let stop = |done: u64, all: u64| {
@@ -413,17 +408,15 @@ fn an_interrupted_run_keeps_what_it_recorded() {
         }
     };
     let (mut capture, mut trace) = (Vec::new(), Vec::new());
-    let ran = Flows::default().run(
-        &spec,
-        RunContext {
-            cancel: Some(&cancel),
-            capture: Some(&mut capture),
-            trace: Some(&mut trace),
-            progress: Some(&stop),
-            ..RunContext::default()
-        },
-    );
-    assert!(matches!(ran, Err(ScenarioError::Cancelled)), "{ran:?}");
+    let ctx = RunContext {
+        cancel: Some(&cancel),
+        capture: Some(&mut capture),
+        trace: Some(&mut trace),
+        progress: Some(&stop),
+        ..RunContext::default()
+    };
+    let ran = flow.run(&Registry::default(), ctx);
+    assert!(matches!(ran, Err(RunError::Cancelled)), "{ran:?}");
     let packets = read(&capture).packets;
     assert!(packets.len() > 10_000, "{}", packets.len());
     let trace = String::from_utf8(trace).unwrap();
@@ -450,7 +443,7 @@ fn a_snap_length_keeps_headers_and_says_how_long_packets_were() {
         snap_length: Some(ByteCount::new(60)),
         ..RunContext::default()
     };
-    let run = Incast::default().run(&spec, ctx).unwrap();
+    let run = crate::incast::run(&spec, ctx);
     assert_eq!(run, captured(&spec).0);
     assert!(file.len() < whole.len() / 3);
     // Blocks one by one: what is kept is the beginning of what was.
@@ -477,11 +470,7 @@ fn a_snap_length_keeps_headers_and_says_how_long_packets_were() {
 /// What reads captures besides Wireshark: each takes the file whole.
 #[test]
 fn tcpdump_tcptrace_and_tshark_read_it() {
-    let mut spec = small(2);
-    spec.net.impair = Impair {
-        loss: Share(10_000_000),
-        ..Impair::default()
-    };
+    let spec = impaired(&small(2), true, true, &[("loss", "1%")]);
     let (run, file) = captured(&spec);
     let packets = read(&file).packets.len();
     let path = std::env::temp_dir().join(format!("narrows-{}.pcapng", std::process::id()));
@@ -604,14 +593,16 @@ impl Fnv {
 /// Three servers, two of which lose packets: handshake, SACK, retransmission, all of it.
 #[test]
 fn a_small_run_is_bit_for_bit_the_stored_one() {
-    let mut spec = small(1);
-    spec.servers = 3;
-    spec.block = BlockSize::Sru(ByteCount::new(9_000));
-    spec.net.port_buffer = QueueLimit::Packets(6);
-    spec.tcp.loss_detector = "sack".to_owned();
-    spec.tcp.sack = true;
-    spec.tcp.timestamps = true;
-    spec.tcp.initial_window = 4;
+    let values = [
+        ("servers", "3"),
+        ("sru", "9kB"),
+        ("buffer", "6p"),
+        ("loss", "sack"),
+        ("host.tcp.sack", "on"),
+        ("host.tcp.timestamps", "on"),
+        ("host.tcp.initial_window", "4"),
+    ];
+    let spec = with(&small(1), &values);
     let (run, file) = captured(&spec);
     assert!(
         run.drops.port_full > 0 && run.retransmitted_packets > 0,
@@ -638,10 +629,12 @@ fn a_small_run_is_bit_for_bit_the_stored_one() {
 
 #[test]
 fn segments_carry_the_options_that_were_asked_for() {
-    let mut spec = small(1);
-    spec.tcp.timestamps = true;
-    spec.tcp.sack = true;
-    spec.tcp.loss_detector = "sack".to_owned();
+    let values = [
+        ("host.tcp.timestamps", "on"),
+        ("loss", "sack"),
+        ("host.tcp.sack", "on"),
+    ];
+    let spec = with(&small(1), &values);
     let (_, file) = captured(&spec);
     for p in &read(&file).packets {
         let (_, tcp) = parse(p);

@@ -1,95 +1,52 @@
 //! A seed gives the same results and the same bytes, however the run is made.
 
-use narrows::{ByteCount, Duration};
+use crate::incast::{captured, shipped, with};
 use narrows_experiment::execute::{GoOn, Listener, execute};
+use narrows_experiment::model::Experiment;
 use narrows_experiment::plan::{Plan, Shard};
 use narrows_experiment::registry::Registry;
-use narrows_experiment::scenario::incast::Incast;
-use narrows_experiment::scenario::spec::{
-    Aqm, BlockSize, DelayedAck, EcnUse, Length, QueueLimit, RequestOrder,
-};
-use narrows_experiment::scenario::{IncastRun, IncastRunner, IncastSpec, RunContext};
+use narrows_experiment::scenario::{IncastRun, RunContext};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
-fn base() -> IncastSpec {
-    let mut spec = IncastSpec {
-        servers: 9,
-        ..IncastSpec::default()
-    };
-    spec.block = BlockSize::Sru(ByteCount::new(60_000));
-    spec.length = Length::Blocks {
-        blocks: 3,
-        time_limit: Duration::from_secs(60),
-    };
-    spec.net.port_buffer = QueueLimit::Packets(30);
-    spec.net.aqm = Aqm::EcnStep(QueueLimit::Packets(10));
-    spec.tcp.rto = "1ms".to_owned();
-    spec
+fn base() -> Experiment {
+    let values = [
+        ("servers", "9"),
+        ("sru", "60kB"),
+        ("blocks", "3"),
+        ("run.duration", "60s"),
+        ("buffer", "30p"),
+        ("ecn-threshold", "10p"),
+        ("rto", "1ms"),
+    ];
+    shipped("incast", &values)
 }
 
 /// What is varied in the tests below, with a name for messages.
-fn variants() -> Vec<(&'static str, IncastSpec)> {
-    let with = |change: &dyn Fn(&mut IncastSpec)| {
-        let mut spec = base();
-        change(&mut spec);
-        spec
-    };
-    vec![
-        ("reno", base()),
-        ("cubic", with(&|s| s.tcp.congestion = "cubic".to_owned())),
-        ("dctcp", with(&|s| s.tcp.congestion = "dctcp".to_owned())),
-        ("classic ECN", with(&|s| s.tcp.ecn = EcnUse::Classic)),
-        ("rack", with(&|s| s.tcp.loss_detector = "rack".to_owned())),
+fn variants() -> Vec<(&'static str, Experiment)> {
+    let varied: [(&str, &[(&str, &str)]); 11] = [
+        ("reno", &[]),
+        ("cubic", &[("cc", "cubic")]),
+        ("dctcp", &[("cc", "dctcp")]),
+        ("classic ECN", &[("ecn", "classic")]),
+        ("rack", &[("loss", "rack")]),
         (
             "newreno without SACK",
-            with(&|s| {
-                s.tcp.loss_detector = "newreno".to_owned();
-                s.tcp.sack = false;
-            }),
+            &[("loss", "newreno"), ("sack", "off")],
         ),
-        ("no timestamps", with(&|s| s.tcp.timestamps = false)),
-        ("timestamps", with(&|s| s.tcp.timestamps = true)),
-        (
-            "delayed ACK",
-            with(&|s| {
-                let timeout = Duration::from_millis(1);
-                s.tcp.delayed_ack = DelayedAck::On {
-                    segments: 2,
-                    timeout,
-                };
-            }),
-        ),
-        (
-            "randomised RTO",
-            with(&|s| s.tcp.rto = "fine-randomized".to_owned()),
-        ),
-        (
-            "short NIC queue",
-            with(&|s| s.net.server_nic = QueueLimit::Packets(3)),
-        ),
-    ]
+        ("no timestamps", &[("timestamps", "off")]),
+        ("timestamps", &[("timestamps", "on")]),
+        ("delayed ACK", &[("delayed-ack", "2/1ms")]),
+        ("randomised RTO", &[("rto", "fine-randomized")]),
+        ("short NIC queue", &[("server-nic", "3p")]),
+    ];
+    let of = |(name, values)| (name, with(&base(), values));
+    varied.map(of).into()
 }
 
-fn run(spec: &IncastSpec) -> IncastRun {
-    Incast::default()
-        .run(spec, RunContext::default())
-        .expect("the spec can be run")
-}
-
-fn captured(spec: &IncastSpec) -> (IncastRun, Vec<u8>) {
-    let mut file = Vec::new();
-    let ctx = RunContext {
-        capture: Some(&mut file),
-        ..RunContext::default()
-    };
-    (
-        Incast::default()
-            .run(spec, ctx)
-            .expect("the spec can be run"),
-        file,
-    )
+fn run(spec: &Experiment) -> IncastRun {
+    crate::incast::run(spec, RunContext::default())
 }
 
 #[test]
@@ -112,7 +69,7 @@ fn two_runs_are_the_same_bit_for_bit_and_a_capture_changes_nothing() {
 fn packets_that_go_through_bytes_change_nothing() {
     for (name, spec) in variants() {
         let typed = captured(&spec);
-        let bytes = captured(&IncastSpec { wire: true, ..spec });
+        let bytes = captured(&with(&spec, &[("run.wire", "on")]));
         assert_eq!(typed.0, bytes.0, "{name}");
         assert!(typed.1 == bytes.1, "{name}: the captures differ");
     }
@@ -121,12 +78,12 @@ fn packets_that_go_through_bytes_change_nothing() {
 #[test]
 fn results_of_a_sweep_do_not_depend_on_the_threads() {
     let registry = Registry::default();
-    let mut experiment = base().experiment();
+    let mut experiment = base();
     for (key, value) in [
         ("run.repetitions", "2"),
         ("sweep.\"host.tcp.congestion\"", "reno,dctcp"),
         ("sweep.\"host.tcp.rto\"", "1ms,fine"),
-        ("sweep.\"network.hosts\"", "2,4,9,13"),
+        ("sweep.\"group.servers.size\"", "1,3,8,12"),
     ] {
         experiment.set(&registry, key, value).unwrap();
     }
@@ -160,14 +117,12 @@ fn results_of_a_sweep_do_not_depend_on_the_threads() {
 #[test]
 fn another_seed_is_another_run() {
     let one = captured(&base());
-    let two = captured(&IncastSpec { seed: 2, ..base() });
+    let two = captured(&with(&base(), &[("run.seed", "2")]));
     assert_ne!(one.0.block_times, two.0.block_times);
     assert!(one.1 != two.1);
     // Seeds that differ in one bit, far apart in it.
-    let high = captured(&IncastSpec {
-        seed: 1 | 1 << 63,
-        ..base()
-    });
+    let seed = (1_u64 | 1 << 63).to_string();
+    let high = captured(&with(&base(), &[("run.seed", &seed)]));
     assert_ne!(one.0.block_times, high.0.block_times);
 }
 
@@ -182,7 +137,7 @@ struct Fingerprint {
 }
 
 /// Of the first `n` servers.
-fn fingerprints(spec: &IncastSpec, n: u8) -> Vec<Fingerprint> {
+fn fingerprints(spec: &Experiment, n: u8) -> Vec<Fingerprint> {
     let (_, file) = captured(spec);
     let mut packets = Vec::new();
     let mut rest = &file[..];
@@ -218,22 +173,14 @@ fn fingerprints(spec: &IncastSpec, n: u8) -> Vec<Fingerprint> {
 
 #[test]
 fn a_server_more_does_not_shift_the_random_streams_of_the_others() {
-    let mut spec = base();
-    spec.request.order = RequestOrder::Fixed;
-    spec.start_jitter = Duration::from_micros(100);
-    spec.servers = 5;
+    let values = [("order", "fixed"), ("jitter", "100us"), ("servers", "5")];
+    let spec = with(&base(), &values);
     let five = fingerprints(&spec, 5);
-    for servers in [6, 12] {
-        let more = fingerprints(
-            &IncastSpec {
-                servers,
-                ..spec.clone()
-            },
-            5,
-        );
+    for servers in ["6", "12"] {
+        let more = fingerprints(&with(&spec, &[("servers", servers)]), 5);
         assert_eq!(five, more, "with {servers} servers");
     }
-    let other = fingerprints(&IncastSpec { seed: 2, ..spec }, 5);
+    let other = fingerprints(&with(&spec, &[("run.seed", "2")]), 5);
     for (a, b) in five.iter().zip(&other) {
         assert!(
             a.isn != b.isn && a.nanos != b.nanos,

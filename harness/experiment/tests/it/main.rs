@@ -4,6 +4,7 @@ mod capture;
 mod determinism;
 mod guide;
 mod host;
+mod incast;
 mod own_experiment;
 mod switches;
 mod trace;

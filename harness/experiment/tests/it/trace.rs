@@ -1,30 +1,23 @@
 //! `--trace`: what the connections of a run decide, as JSON lines.
 
+use crate::incast::{PORT, impaired, run, shipped, with};
 use narrows::{ByteCount, Duration};
-use narrows_experiment::scenario::incast::Incast;
-use narrows_experiment::scenario::spec::{BlockSize, Impair, ImpairedWay, Share, SharedBuffer};
-use narrows_experiment::scenario::{IncastRunner, IncastSpec, Outcome, RunContext, TimeoutCounts};
+use narrows_experiment::model::Experiment;
+use narrows_experiment::scenario::{IncastRun, Outcome, RunContext, TimeoutCounts};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-fn collapsing() -> IncastSpec {
-    let mut spec = IncastSpec {
-        servers: 16,
-        ..IncastSpec::default()
-    };
-    if let narrows_experiment::scenario::spec::Length::Blocks { blocks, .. } = &mut spec.length {
-        *blocks = 3;
-    }
-    spec
+fn collapsing() -> Experiment {
+    shipped("incast", &[("blocks", "3")])
 }
 
-fn traced(spec: &IncastSpec) -> (narrows_experiment::scenario::IncastRun, Vec<Value>) {
+fn traced(spec: &Experiment) -> (IncastRun, Vec<Value>) {
     let mut file = Vec::new();
     let ctx = RunContext {
         trace: Some(&mut file),
         ..RunContext::default()
     };
-    let run = Incast::default().run(spec, ctx).expect("a run");
+    let run = run(spec, ctx);
     let text = String::from_utf8(file).expect("UTF-8");
     let lines = text.lines().map(|l| serde_json::from_str(l).expect(l));
     (run, lines.collect())
@@ -33,14 +26,10 @@ fn traced(spec: &IncastSpec) -> (narrows_experiment::scenario::IncastRun, Vec<Va
 #[test]
 fn a_trace_holds_every_timeout_with_its_cause_and_changes_nothing() {
     let spec = collapsing();
-    let (run, lines) = traced(&spec);
-    assert!(run.timeouts.total() > 0, "the run must collapse");
-    assert_eq!(
-        run,
-        Incast::default()
-            .run(&spec, RunContext::default())
-            .expect("a run")
-    );
+    let (found, lines) = traced(&spec);
+    assert!(found.timeouts.total() > 0, "the run must collapse");
+    assert_eq!(found, run(&spec, RunContext::default()));
+    let run = found;
     assert_eq!(lines[0]["format"], "narrows-trace");
     assert_eq!(lines[0]["format_version"], 2);
 
@@ -118,16 +107,14 @@ fn a_trace_holds_every_timeout_with_its_cause_and_changes_nothing() {
 
 #[test]
 fn an_impaired_link_is_told_of_and_the_data_arrives() {
-    let mut spec = collapsing();
-    spec.servers = 2;
-    spec.tcp.rto = "1ms".to_owned();
-    spec.net.impair = Impair {
-        loss: Share(5_000_000),
-        corrupt: Share(5_000_000),
-        duplicate: Share(5_000_000),
-        reorder: Share(20_000_000),
-        ..Impair::default()
-    };
+    let spec = with(&collapsing(), &[("servers", "2"), ("rto", "1ms")]);
+    let wrong = [
+        ("loss", "0.5%"),
+        ("corrupt", "0.5%"),
+        ("duplicate", "0.5%"),
+        ("reorder", "2%"),
+    ];
+    let spec = impaired(&spec, true, true, &wrong);
     let (run, lines) = traced(&spec);
     assert_eq!(run.outcome, Outcome::Completed);
     assert!(run.drops.impaired > 3, "{:?}", run.drops);
@@ -137,27 +124,28 @@ fn an_impaired_link_is_told_of_and_the_data_arrives() {
 /// Handshakes of both sides, requests, data; connections that live, and that died.
 #[test]
 fn what_is_counted_are_the_timeouts_of_the_trace() {
-    let percent = |n: u32| Share(n * 10_000_000);
+    let (data, acks, both) = ((true, false), (false, true), (true, true));
     let (mut seen, mut died) = (TimeoutCounts::default(), 0);
     for (loss, on, servers, seeds) in [
-        (30, ImpairedWay::Both, 4, 0..6),
-        (60, ImpairedWay::Both, 2, 0..4),
-        (75, ImpairedWay::Both, 2, 0..8),
-        (100, ImpairedWay::Both, 2, 0..1),
-        (100, ImpairedWay::Data, 2, 0..1),
-        (100, ImpairedWay::Acks, 2, 0..1),
-        (3, ImpairedWay::Both, 16, 0..1),
+        (30, both, 4, 0..6),
+        (60, both, 2, 0..4),
+        (75, both, 2, 0..8),
+        (100, both, 2, 0..1),
+        (100, data, 2, 0..1),
+        (100, acks, 2, 0..1),
+        (3, both, 16, 0..1),
     ] {
         for seed in seeds {
-            let mut spec = collapsing();
-            (spec.servers, spec.seed) = (servers, seed);
-            spec.tcp.rto = if loss == 75 { "1ms" } else { "linux" }.to_owned();
-            spec.block = BlockSize::Sru(ByteCount::new(16 << 10));
-            spec.net.impair = Impair {
-                loss: percent(loss),
-                on,
-                ..Impair::default()
-            };
+            let spec = with(
+                &collapsing(),
+                &[
+                    ("servers", &servers.to_string()),
+                    ("run.seed", &seed.to_string()),
+                    ("rto", if loss == 75 { "1ms" } else { "linux" }),
+                    ("sru", "16KiB"),
+                ],
+            );
+            let spec = impaired(&spec, on.0, on.1, &[("loss", &format!("{loss}%"))]);
             let (run, lines) = traced(&spec);
             let what = format!("{loss} % on {on:?}, seed {seed}");
             let fired = |cause: &dyn Fn(&str) -> bool, client: Option<bool>| {
@@ -199,15 +187,13 @@ fn what_is_counted_are_the_timeouts_of_the_trace() {
 /// With one port in use a pool of alpha 1 gives it half of all memory.
 #[test]
 fn a_shared_buffer_gives_a_port_its_dynamic_threshold() {
-    let mut spec = collapsing();
-    let pool = ByteCount::new(256 << 10);
-    spec.net.port_buffer = narrows_experiment::scenario::spec::QueueLimit::Bytes(pool);
-    for (alpha, share) in [((1, 1), 2), ((1, 3), 4)] {
-        spec.net.shared_buffer = Some(SharedBuffer { size: pool, alpha });
-        let run = Incast::default()
-            .run(&spec, RunContext::default())
-            .expect("a run");
-        let (held, expected) = (run.max_queue.bytes.get(), pool.get() / share);
+    let memory = ByteCount::new(256 << 10);
+    let buffer = format!("{PORT}.limit");
+    for (alpha, share) in [("1/1", 2), ("1/3", 4)] {
+        let pool = format!("256KiB:{alpha}");
+        let values = [(&*buffer, "256KiB"), ("network.shared_buffer", &pool)];
+        let run = run(&with(&collapsing(), &values), RunContext::default());
+        let (held, expected) = (run.max_queue.bytes.get(), memory.get() / share);
         assert!(held.abs_diff(expected) < 4_000, "{held} of {expected}");
         assert!(run.drops.port_full > 0);
     }

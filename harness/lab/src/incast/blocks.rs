@@ -4,12 +4,24 @@
 
 use narrows::{ByteCount, Duration, Instant};
 use narrows_experiment::scenario::Outcome;
-use narrows_experiment::scenario::spec::{IncastSpec, Length};
-use narrows_experiment::traffic::{AnswerTimes, AskOrder};
+use narrows_experiment::traffic::{AnswerTimes, AskOrder, SynchronisedRead};
 use narrows_net::sim::rng::{Component, Stream};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A synchronised read of a live place.
+#[derive(Clone, Debug)]
+pub struct Read {
+    /// How many servers there are.
+    pub servers: u32,
+    /// Its knobs; client and servers are known.
+    pub knobs: SynchronisedRead,
+    /// The time from the first request on after which it is over.
+    pub time: Duration,
+    /// Seeds what is drawn.
+    pub seed: u64,
+}
 
 /// What the client does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +37,7 @@ pub(super) enum Next {
 /// The client: asks for blocks and waits for them.
 #[derive(Debug)]
 pub(super) struct Blocks {
-    spec: IncastSpec,
+    read: Read,
     order: AskOrder,
     /// By server: bytes of the block still to come.
     missing: Vec<u64>,
@@ -46,14 +58,14 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// The client of `spec`, which has asked for nothing.
-    pub(super) fn new(spec: &IncastSpec) -> Self {
+    /// The client of `read`, which has asked for nothing.
+    pub(super) fn new(read: &Read) -> Self {
         Self {
             order: AskOrder::new(
-                spec.request.order,
-                Stream::new(spec.seed, Component::Scenario, 0),
+                read.knobs.order,
+                Stream::new(read.seed, Component::Scenario, 0),
             ),
-            missing: vec![0; spec.servers as usize],
+            missing: vec![0; read.servers as usize],
             unfinished: 0,
             asked_at: Instant::ZERO,
             began: None,
@@ -62,7 +74,7 @@ impl Blocks {
             times: Vec::new(),
             outcome: None,
             count: None,
-            spec: spec.clone(),
+            read: read.clone(),
         }
     }
 
@@ -75,32 +87,31 @@ impl Blocks {
     }
 
     /// How many blocks there are to be; 0: as many as the time allows.
-    pub(super) fn wanted(spec: &IncastSpec) -> u64 {
-        match spec.length {
-            Length::Blocks { blocks, .. } => blocks.into(),
-            Length::Time(_) => 0,
-        }
+    pub(super) fn wanted(read: &Read) -> u64 {
+        read.knobs.blocks.unwrap_or(0).into()
     }
 
     /// How large a block is.
     pub(super) fn size(&self) -> ByteCount {
-        let n = self.spec.servers;
-        (0..n).map(|server| self.spec.block.share(server, n)).sum()
+        let n = self.read.servers;
+        (0..n)
+            .map(|server| self.read.knobs.block.share(server, n))
+            .sum()
     }
 
     /// How long a request is.
     pub(super) fn request(&self) -> usize {
-        self.spec.request.size.as_usize()
+        self.read.knobs.request.as_usize()
     }
 
     /// The next block begins; in which order to ask.
     pub(super) fn ask(&mut self, now: Instant) -> Vec<usize> {
-        let n = self.spec.servers;
+        let n = self.read.servers;
         self.began.get_or_insert(now);
         self.asked_at = now;
         self.unfinished = n;
         for (server, missing) in (0..n).zip(&mut self.missing) {
-            *missing = self.spec.block.share(server, n).get();
+            *missing = self.read.knobs.block.share(server, n).get();
         }
         self.order.next(n as usize)
     }
@@ -124,8 +135,8 @@ impl Blocks {
         if let Some(count) = &self.count {
             count.store(self.times.len() as u64, Ordering::Relaxed);
         }
-        match self.spec.length {
-            Length::Blocks { blocks, .. } if self.times.len() >= blocks as usize => {
+        match self.read.knobs.blocks {
+            Some(blocks) if self.times.len() >= blocks as usize => {
                 self.outcome = Some(Outcome::Completed);
                 Next::End
             }
@@ -135,19 +146,15 @@ impl Blocks {
 
     /// When the time is up.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let limit = match self.spec.length {
-            Length::Blocks { time_limit, .. } => time_limit,
-            Length::Time(time) => time,
-        };
-        self.began.map(|began| began + limit)
+        self.began.map(|began| began + self.read.time)
     }
 
     /// The time is up, if it is.
     pub(super) fn look_at(&mut self, now: Instant) {
         if self.outcome.is_none() && self.deadline().is_some_and(|at| at <= now) {
-            self.outcome = Some(match self.spec.length {
-                Length::Blocks { .. } => Outcome::TimeLimit,
-                Length::Time(_) => Outcome::Completed,
+            self.outcome = Some(match self.read.knobs.blocks {
+                Some(_) => Outcome::TimeLimit,
+                None => Outcome::Completed,
             });
             if self.outcome == Some(Outcome::TimeLimit) || self.unfinished > 0 {
                 self.last_byte = now;
@@ -179,14 +186,14 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// Server number `server` of `spec`, which was asked for nothing.
-    pub(super) fn new(spec: &IncastSpec, server: u32) -> Self {
+    /// Server number `server` of `read`, which was asked for nothing.
+    pub(super) fn new(read: &Read, server: u32) -> Self {
         Self {
-            share: spec.block.share(server, spec.servers).get(),
-            request: spec.request.size.get(),
+            share: read.knobs.block.share(server, read.servers).get(),
+            request: read.knobs.request.get(),
             begins: AnswerTimes::new(
-                spec.start_jitter,
-                Stream::new(spec.seed, Component::Start, u64::from(server) + 1),
+                read.knobs.jitter,
+                Stream::new(read.seed, Component::Start, u64::from(server) + 1),
             ),
             heard: 0,
             due: VecDeque::new(),
@@ -239,15 +246,16 @@ mod tests {
     use super::*;
     use narrows_experiment::scenario::spec::BlockSize;
 
-    fn spec(servers: u32, blocks: u32) -> IncastSpec {
-        IncastSpec {
+    fn read(servers: u32, blocks: u32) -> Read {
+        Read {
             servers,
-            block: BlockSize::Sru(ByteCount::new(100)),
-            length: Length::Blocks {
-                blocks,
-                time_limit: Duration::from_secs(1),
+            knobs: SynchronisedRead {
+                block: BlockSize::Sru(ByteCount::new(100)),
+                blocks: Some(blocks),
+                ..SynchronisedRead::default()
             },
-            ..IncastSpec::default()
+            time: Duration::from_secs(1),
+            seed: 1,
         }
     }
 
@@ -257,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_block_is_over_when_the_last_server_is() {
-        let mut blocks = Blocks::new(&spec(3, 2));
+        let mut blocks = Blocks::new(&read(3, 2));
         let mut order = blocks.ask(at(10));
         order.sort_unstable();
         assert_eq!(order, [0, 1, 2]);
@@ -279,7 +287,7 @@ mod tests {
 
     #[test]
     fn a_run_has_its_limit() {
-        let mut blocks = Blocks::new(&spec(1, 2));
+        let mut blocks = Blocks::new(&read(1, 2));
         assert_eq!(blocks.deadline(), None);
         blocks.ask(at(0));
         blocks.took(0, 50, at(10));
@@ -292,7 +300,7 @@ mod tests {
 
     #[test]
     fn answers_begin_within_the_jitter_and_in_order() {
-        let mut answers = Answers::new(&spec(1, 1), 0);
+        let mut answers = Answers::new(&read(1, 1), 0);
         answers.hear(63, at(0));
         assert_eq!(answers.next(), None);
         answers.hear(65, at(5));

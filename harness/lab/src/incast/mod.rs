@@ -26,7 +26,7 @@ use super::LiveError;
 use super::capture;
 use super::lab::{self, KernelHost, Owned, Plug, Port};
 use super::shaper::{QueueStats, RouteRules, Shape};
-use blocks::{Answers, Blocks};
+use blocks::{Answers, Blocks, Read};
 use content::Content;
 use kernel::Counters;
 pub use kernel::echoes_each_mark;
@@ -35,8 +35,10 @@ use narrows::device::marking::QueueDepth;
 use narrows::recovery::SenderStats;
 use narrows::{ByteCount, Duration, Instant};
 use narrows_congestion::{EcnNeed, FlowStart};
+use narrows_experiment::model::Experiment;
+use narrows_experiment::model::queue::Discipline;
 use narrows_experiment::run::{FlowOutcome, HostOutcome, PortOutcome, RunOutcome};
-use narrows_experiment::scenario::spec::{Aqm, DelayedAck, IncastSpec, QueueLimit};
+use narrows_experiment::scenario::spec::{DelayedAck, QueueLimit};
 use narrows_experiment::scenario::{Outcome, QueuePeak};
 use narrows_experiment::traffic::Transfer;
 use narrows_net::net::packet::HostId;
@@ -103,9 +105,9 @@ impl LiveRun {
 ///
 /// # Errors
 /// See [`LiveError`].
-pub fn check(spec: &IncastSpec, senders: Senders) -> Result<(), LiveError> {
+pub fn check(congestion: &str, senders: Senders) -> Result<(), LiveError> {
     if let Senders::Kernel { .. } = senders {
-        kernel::has(&spec.tcp.congestion)?;
+        kernel::has(congestion)?;
     }
     Ok(())
 }
@@ -130,14 +132,14 @@ pub struct LiveContext<'a> {
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
 }
 
-/// Run `spec` in `lab`, with `tcp` on our side and our hosts connected by
+/// Run `experiment` in `lab`, of which `read` is the traffic, with `tcp` on our side and our hosts connected by
 /// `plug`; `None`: it was cancelled.
 ///
 /// # Errors
 /// See [`LiveError`]. That a connection was lost, or that the time was up, is an [`Outcome`].
 pub fn run(
     lab: &Owned,
-    spec: &IncastSpec,
+    (experiment, read): (&Experiment, &Read),
     tcp: &TcpConfig,
     senders: Senders,
     plug: Plug,
@@ -159,18 +161,19 @@ pub fn run(
     let stage = Stage {
         lab,
         plug,
-        spec,
+        experiment,
+        read,
         tcp,
         content: Arc::new(Content::new()),
         complete: Arc::default(),
         ctx,
         wire: Wire {
-            rate: spec.net.link_rate,
+            rate: experiment.network.link.rate,
             // The links at both ends.
-            delay: spec.net.link_delay * 2,
-            mtu: spec.net.mtu,
-            overhead: spec.net.nic_overhead,
-            seed: spec.seed,
+            delay: experiment.network.link.delay * 2,
+            mtu: experiment.network.common.mtu,
+            overhead: experiment.host.nic.overhead,
+            seed: read.seed,
         },
     };
     let run = match senders {
@@ -188,7 +191,8 @@ pub fn run(
 struct Stage<'a> {
     lab: &'a Owned,
     plug: Plug,
-    spec: &'a IncastSpec,
+    experiment: &'a Experiment,
+    read: &'a Read,
     tcp: Arc<TcpConfig>,
     content: Arc<Content>,
     /// Blocks that are complete.
@@ -198,19 +202,23 @@ struct Stage<'a> {
 }
 
 /// The port to the client; it marks where `ecn` is in use.
-fn port(spec: &IncastSpec, ecn: bool) -> Shape {
-    let mark_above = match spec.net.aqm {
-        Aqm::EcnStep(QueueLimit::Packets(n)) => Some(QueueDepth::Packets(n)),
-        Aqm::EcnStep(bytes) => {
-            let bytes = port_bytes(bytes, spec.net.mtu).get();
+fn port(experiment: &Experiment, ecn: bool) -> Shape {
+    let (queue, mtu) = (
+        experiment.network.port("s0->h0").queue,
+        experiment.network.common.mtu,
+    );
+    let mark_above = match (queue.discipline, queue.threshold) {
+        (Discipline::EcnStep, Some(QueueLimit::Packets(n))) => Some(QueueDepth::Packets(n)),
+        (Discipline::EcnStep, Some(bytes)) => {
+            let bytes = port_bytes(bytes, mtu).get();
             Some(QueueDepth::Bytes(u32::try_from(bytes).unwrap_or(u32::MAX)))
         }
         _ => None,
     };
     Shape {
-        limit: port_bytes(spec.net.port_buffer, spec.net.mtu),
+        limit: port_bytes(queue.limit, mtu),
         mark_above: mark_above.filter(|_| ecn),
-        ..link(spec)
+        ..link(experiment)
     }
 }
 
@@ -240,20 +248,20 @@ pub fn ecn(tcp: &TcpConfig) -> Option<EcnNeed> {
 }
 
 /// The link of a host of the kernel's.
-fn link(spec: &IncastSpec) -> Shape {
-    let rate = spec.net.link_rate;
+fn link(experiment: &Experiment) -> Shape {
+    let rate = experiment.network.link.rate;
     let late = rate.bytes_in(LATENESS).get();
     Shape {
         rate,
-        limit: ByteCount::new(1_000 * frame(spec)),
-        burst: ByteCount::new(late.max(2 * frame(spec))),
+        limit: ByteCount::new(1_000 * frame(experiment)),
+        burst: ByteCount::new(late.max(2 * frame(experiment))),
         mark_above: None,
     }
 }
 
 /// A full frame, as the kernel counts it.
-fn frame(spec: &IncastSpec) -> u64 {
-    u64::from(spec.net.mtu) + ETHERNET
+fn frame(experiment: &Experiment) -> u64 {
+    u64::from(experiment.network.common.mtu) + ETHERNET
 }
 
 fn address(host: u8) -> SocketAddr {
@@ -277,19 +285,19 @@ fn going_on(e: io::Error) -> LiveError {
 
 impl Stage<'_> {
     fn servers(&self) -> impl Iterator<Item = u8> + use<> {
-        1..=u8::try_from(self.spec.servers.min(MAX_SERVERS)).unwrap_or(u8::MAX)
+        1..=u8::try_from(self.read.servers.min(MAX_SERVERS)).unwrap_or(u8::MAX)
     }
 
     fn answers(&self) -> impl Iterator<Item = Answers> + '_ {
-        (0..self.spec.servers).map(|server| Answers::new(self.spec, server))
+        (0..self.read.servers).map(|server| Answers::new(self.read, server))
     }
 
     fn blocks(&self) -> Blocks {
-        Blocks::new(self.spec).counted_by(self.complete.clone())
+        Blocks::new(self.read).counted_by(self.complete.clone())
     }
 
     fn quick_ack(&self) -> bool {
-        self.spec.tcp.delayed_ack == DelayedAck::Off
+        self.experiment.host.tcp.delayed_ack == DelayedAck::Off
     }
 
     fn rack(&self, n: usize, file: Option<capture::CaptureFile>) -> Result<Rack<Role>, LiveError> {
@@ -304,9 +312,9 @@ impl Stage<'_> {
             ..RouteRules::default()
         })?;
         let ecn = ecn(&self.tcp);
-        let port = port(self.spec, ecn.is_some());
+        let port = port(self.experiment, ecn.is_some());
         let mut watch = self.lab.shape(Port::Kernel, &port)?;
-        let mut rack = self.rack(self.spec.servers as usize, file)?;
+        let mut rack = self.rack(self.read.servers as usize, file)?;
         for (number, answers) in self.servers().zip(self.answers()) {
             let plugged = self.lab.lab().plug(number..=number, self.plug)?;
             let server = Server::new(address(number), answers, self.content.clone());
@@ -380,7 +388,7 @@ impl Stage<'_> {
     ) -> Result<Option<LiveRun>, LiveError> {
         let mut rack = self.rack(1, file)?;
         let plugged = self.lab.lab().plug(OUR_CLIENT..=OUR_CLIENT, self.plug)?;
-        let port = port(self.spec, ecn(&self.tcp).is_some());
+        let port = port(self.experiment, ecn(&self.tcp).is_some());
         let mut watch = self.lab.shape(Port::Host(OUR_CLIENT), &port)?;
         let rules = RouteRules {
             rto_min,
@@ -388,8 +396,10 @@ impl Stage<'_> {
         };
         let (mut hosts, mut listeners): (Vec<KernelHost>, Vec<_>) = (Vec::new(), Vec::new());
         for number in self.servers() {
-            let host = self.lab.add_kernel_host(number, &link(self.spec), rules)?;
-            let cc = &self.spec.tcp.congestion;
+            let host = self
+                .lab
+                .add_kernel_host(number, &link(self.experiment), rules)?;
+            let cc = &self.experiment.host.tcp.congestion;
             listeners.push(kernel::listen(&host.namespace, PORT, cc)?);
             hosts.push(host);
         }
@@ -450,7 +460,7 @@ impl Stage<'_> {
         watch: &mut lab::Watch,
     ) -> Result<(QueuePeak, QueueStats), LiveError> {
         let mut peak = QueuePeak::default();
-        let (mut told, all) = (0, Blocks::wanted(self.spec));
+        let (mut told, all) = (0, Blocks::wanted(self.read));
         loop {
             let complete = self.complete.load(Ordering::Relaxed);
             if complete > told {
@@ -581,27 +591,28 @@ mod tests {
 
     #[test]
     fn the_port_holds_as_many_full_frames_as_the_simulated_one() {
-        let mut spec = IncastSpec::default();
+        let mut star = Experiment::default();
         for kib in [4, 32, 64, 256] {
             let buffer = ByteCount::new(kib << 10);
-            spec.net.port_buffer = QueueLimit::Bytes(buffer);
-            let shape = port(&spec, false);
+            star.network.queue.limit = QueueLimit::Bytes(buffer);
+            let shape = port(&star, false);
             assert_eq!(shape.limit.get() / 1_514, buffer.get() / 1_518);
             assert!(shape.burst.get() >= 2 * 1_514);
             assert_eq!(shape.mark_above, None);
         }
         for packets in [1, 22, 64, 1_000] {
-            spec.net.port_buffer = QueueLimit::Packets(packets);
-            assert_eq!(port(&spec, false).limit.get(), u64::from(packets) * 1_514);
+            star.network.queue.limit = QueueLimit::Packets(packets);
+            assert_eq!(port(&star, false).limit.get(), u64::from(packets) * 1_514);
         }
     }
 
     #[test]
     fn a_threshold_in_bytes_is_passed_by_as_many_frames_as_in_the_simulator() {
-        let mut spec = IncastSpec::default();
+        let mut star = Experiment::default();
         let mut above = |threshold| {
-            spec.net.aqm = Aqm::EcnStep(threshold);
-            port(&spec, true).mark_above
+            star.network.queue.discipline = Discipline::EcnStep;
+            star.network.queue.threshold = Some(threshold);
+            port(&star, true).mark_above
         };
         for bytes in [0, 1_517, 1_518, 30_000, 30_359, 30_360, 65_536] {
             let limit = QueueLimit::Bytes(ByteCount::new(bytes));

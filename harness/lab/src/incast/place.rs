@@ -1,5 +1,6 @@
 //! The lab as a place where experiments run.
 
+use super::blocks::Read;
 use super::{Capture, LiveContext, MAX_SERVERS, Senders, check, echoes_each_mark, ecn, run};
 use crate::lab::{Owned, Plug};
 use narrows::{ByteCount, Duration};
@@ -9,7 +10,7 @@ use narrows_experiment::model::queue::Discipline;
 use narrows_experiment::model::{self, Device, Experiment, Invalid, Link, Members, Network, Pause};
 use narrows_experiment::registry::Registry;
 use narrows_experiment::run::{Live, RunError, RunOutcome};
-use narrows_experiment::scenario::spec::{Aqm, BlockSize, IncastSpec, Length, RequestOrder};
+use narrows_experiment::scenario::spec::{BlockSize, RequestOrder};
 use narrows_experiment::scenario::{RunContext, tcp};
 use narrows_experiment::traffic::SynchronisedRead;
 use narrows_experiment::values;
@@ -74,18 +75,18 @@ impl Live for LivePlace {
         registry: &Registry,
         ctx: RunContext<'_>,
     ) -> Result<RunOutcome, RunError> {
-        let spec = spec(experiment)?;
+        let read = read(experiment)?;
         let senders = senders(experiment)?;
         let failed = |e: crate::LiveError| RunError::Live(e.to_string());
-        check(&spec, senders).map_err(failed)?;
-        let tcp = tcp::config(&spec.tcp, spec.net.mtu, registry);
+        let mtu = experiment.network.common.mtu;
+        check(&experiment.host.tcp.congestion, senders).map_err(failed)?;
+        let tcp = tcp::config(&experiment.host.tcp, mtu, registry);
         let tcp = tcp.map_err(|e| RunError::Live(e.to_string()))?;
         let plug = match experiment.run.device {
             Device::Tap => Plug::Tap { offload: false },
             Device::Xdp => Plug::Xdp,
         };
         let mut lab = self.lab.lock().unwrap_or_else(PoisonError::into_inner);
-        let mtu = spec.net.mtu;
         if lab.as_ref().is_none_or(|(_, of)| *of != mtu) {
             *lab = None;
             crate::lab::sweep().map_err(failed)?;
@@ -110,13 +111,13 @@ impl Live for LivePlace {
             cancel: ctx.cancel.unwrap_or(&never),
             progress: &progress,
         };
-        let ran = run(lab, &spec, &tcp, senders, plug, live).map_err(failed)?;
+        let ran = run(lab, (experiment, &read), &tcp, senders, plug, live).map_err(failed)?;
         let ran = ran.ok_or(RunError::Cancelled)?;
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let percent = ran.still_percent();
         if percent >= MUCH {
             seen.late += 1;
-            seen.worst = seen.worst.max((percent, spec.servers));
+            seen.worst = seen.worst.max((percent, read.servers));
         }
         seen.latched |=
             senders == Senders::Ours && ecn(&tcp) == Some(EcnNeed::Dctcp) && !echoes_each_mark();
@@ -124,13 +125,11 @@ impl Live for LivePlace {
     }
 }
 
-/// What the lab can be asked for.
+/// The read that the lab is asked for.
 ///
 /// # Errors
 /// The key of what a live place does not have, and why.
-fn spec(experiment: &Experiment) -> Result<IncastSpec, Invalid> {
-    let network = &experiment.network;
-    let port = network.port("s0->h0");
+fn read(experiment: &Experiment) -> Result<Read, Invalid> {
     refuse(experiment)?;
     let [traffic] = &experiment.traffic[..] else {
         let why = "a live place has one traffic, a synchronised read";
@@ -167,46 +166,27 @@ fn spec(experiment: &Experiment) -> Result<IncastSpec, Invalid> {
     };
     let duration = experiment.run.duration;
     let blocks = get("blocks").and_then(|text| text.parse().ok());
-    let usual = IncastSpec::default();
     let jitter = get("jitter").map(|text| values::duration(&text));
     let order = get("order").map(|text| RequestOrder::read(&text));
-    let mut net = usual.net;
-    net.link_rate = network.link.rate;
-    net.link_delay = network.link.delay;
-    net.mtu = network.common.mtu;
-    net.port_buffer = port.queue.limit;
-    net.queue_counting = port.queue.counting;
-    net.nic_overhead = experiment.host.nic.overhead;
-    net.aqm = match (port.queue.discipline, port.queue.threshold) {
-        (Discipline::EcnStep, Some(threshold)) => Aqm::EcnStep(threshold),
-        _ => Aqm::None,
-    };
-    let mut spec = IncastSpec {
+    Ok(Read {
         servers: servers(experiment)?,
-        block,
-        length: match blocks {
-            Some(blocks) => Length::Blocks {
-                blocks,
-                time_limit: duration,
-            },
-            None => Length::Time(duration),
+        knobs: SynchronisedRead {
+            block,
+            blocks,
+            request: size("request")?.unwrap_or(plain.request),
+            order: order
+                .transpose()
+                .map_err(wrong("order"))?
+                .unwrap_or(plain.order),
+            jitter: jitter
+                .transpose()
+                .map_err(wrong("jitter"))?
+                .unwrap_or_default(),
+            ..plain
         },
-        start_jitter: jitter
-            .transpose()
-            .map_err(wrong("jitter"))?
-            .unwrap_or_default(),
-        net,
-        tcp: experiment.host.tcp.clone(),
+        time: duration,
         seed: experiment.run.seed,
-        ..usual
-    };
-    if let Some(request) = size("request")? {
-        spec.request.size = request;
-    }
-    if let Some(order) = order.transpose().map_err(wrong("order"))? {
-        spec.request.order = order;
-    }
-    Ok(spec)
+    })
 }
 
 /// How many servers there are.
@@ -327,5 +307,5 @@ fn senders(experiment: &Experiment) -> Result<Senders, Invalid> {
 /// # Errors
 /// Which key it cannot, and why.
 pub fn possible(experiment: &Experiment) -> Result<(), Invalid> {
-    spec(experiment).and(senders(experiment)).map(drop)
+    read(experiment).and(senders(experiment)).map(drop)
 }

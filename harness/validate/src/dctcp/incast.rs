@@ -1,14 +1,16 @@
 //! Many senders, one receiver: the paper's incast experiments (sections 4.2.1 to 4.2.2).
 
 use super::measure::{mean, median};
-use super::{Published, go, hosts_of_2010, millis, shared_buffer};
+use super::{Published, go, hosts_of_2010, millis, shared_buffer, step};
+use crate::flows::{Asked, Flows, FlowsRun, Query};
+use crate::set_up::{self, put};
 use crate::{Bench, Expected, Figure, Measured, Row, Tolerance};
 use narrows::recovery::SenderStats;
 use narrows::{ByteCount, Duration, Rate};
+use narrows_experiment::model::Experiment;
 use narrows_experiment::scenario::ScenarioError;
-use narrows_experiment::scenario::flows::{Asked, FlowSpec, FlowsRun, FlowsSpec, Load, PortBuffer};
-use narrows_experiment::scenario::spec::{Aqm, QueueLimit};
 use narrows_report::chart::{Axis, Chart, Draw, Role, Series};
+use std::collections::BTreeSet;
 
 /// A query counts among the first with timeouts when one in twenty has one.
 const ONSET: f64 = 0.05;
@@ -17,33 +19,40 @@ const QUERIES: u32 = 60;
 const BUFFER: u32 = 100;
 
 /// What a client asks for, all its servers at once.
-fn queries(hosts: u32, congestion: &str) -> FlowsSpec {
-    let mut spec = FlowsSpec::long_lived(hosts - 1, Rate::from_gbps(1), Duration::from_micros(100));
-    hosts_of_2010(&mut spec);
-    spec.tcp.congestion = congestion.to_owned();
-    spec.net.aqm = Aqm::EcnStep(QueueLimit::Packets(20));
-    spec.duration = Duration::from_secs(600);
-    spec.flows.clear();
-    spec
+fn queries(hosts: u32, congestion: &str) -> Flows {
+    let mut star = set_up::long_lived(0, Rate::from_gbps(1), Duration::from_micros(100));
+    hosts_of_2010(&mut star);
+    step(&mut star, 20);
+    put(&mut star, "network.hosts", hosts);
+    put(&mut star, "host.tcp.congestion", congestion);
+    star.run.duration = Duration::from_secs(600);
+    Flows::new(star)
 }
 
-fn ask(from: u32, to: u32, size: u64, times: u32) -> FlowSpec {
-    FlowSpec {
-        load: Load::Asked(Asked {
+/// Each port has room for [`BUFFER`] packets.
+fn own_buffer(star: &mut Experiment) {
+    put(star, "network.queue.limit", format!("{BUFFER}p"));
+}
+
+fn ask(from: u32, to: u32, size: u64, times: u32) -> Query {
+    Query {
+        from,
+        to,
+        start: Duration::ZERO,
+        asked: Asked {
             size: ByteCount::new(size),
             request: ByteCount::new(64),
             times,
             group: to,
-        }),
-        ..FlowSpec::unlimited(from, to)
+        },
     }
 }
 
 /// 1 MB over `n` servers, again and again.
-fn one_megabyte(n: u32, congestion: &str) -> FlowsSpec {
+fn one_megabyte(n: u32, congestion: &str) -> Flows {
     let mut spec = queries(n + 1, congestion);
     let share = 1_000_000 / u64::from(n);
-    spec.flows = (1..=n).map(|s| ask(s, 0, share, QUERIES)).collect();
+    spec.queries = (1..=n).map(|s| ask(s, 0, share, QUERIES)).collect();
     spec
 }
 
@@ -60,12 +69,13 @@ struct Answers {
 }
 
 /// Queries are the flows of one receiver, round by round.
-fn answers(spec: &FlowsSpec, run: &FlowsRun, times: u32) -> Answers {
+fn answers(spec: &Flows, run: &FlowsRun, times: u32) -> Answers {
     let mut late = Vec::new();
     let mut took = Vec::new();
-    for client in 0..spec.hosts.len() as u32 {
+    let clients: BTreeSet<u32> = spec.queries.iter().map(|q| q.to).collect();
+    for client in clients {
         for k in 0..times as usize {
-            let flows = spec.flows.iter().zip(&run.flows);
+            let flows = spec.queries.iter().zip(&run.flows);
             let query: Vec<_> = flows
                 .filter(|(f, _)| f.to == client)
                 .filter_map(|(_, f)| f.transfers.get(k))
@@ -99,9 +109,7 @@ pub(super) fn static_buffer(bench: &mut Bench<'_>) -> Result<(), ScenarioError> 
         .enumerate()
     {
         let servers = (2..=60).step_by(2);
-        let found = sweep(bench, congestion, servers, |spec| {
-            spec.net.buffer = PortBuffer::Own(QueueLimit::Packets(BUFFER));
-        })?;
+        let found = sweep(bench, congestion, servers, own_buffer)?;
         let mut causes = [0; 3];
         for (n, answers) in &found {
             if *n <= 10 {
@@ -149,7 +157,7 @@ fn floors(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
             bench,
             &format!("dctcp:floor={floor}"),
             around - 5..around + 5,
-            |spec| spec.net.buffer = PortBuffer::Own(QueueLimit::Packets(BUFFER)),
+            own_buffer,
         )?;
         let full = found.iter().find(|(_, answers)| answers.drops >= 1.0);
         let ours = full.map_or_else(
@@ -188,9 +196,9 @@ fn variants(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
         ),
         ("reno", "rack", "TCP with RACK-TLP", "tcp"),
     ] {
-        let found = sweep(bench, congestion, (2..=60).step_by(2), |spec| {
-            spec.net.buffer = PortBuffer::Own(QueueLimit::Packets(BUFFER));
-            spec.tcp.loss_detector = detector.to_owned();
+        let found = sweep(bench, congestion, (2..=60).step_by(2), |star| {
+            own_buffer(star);
+            put(star, "host.tcp.loss_detection", detector);
         })?;
         let mut row = Published::get(&format!("incast-static/{key}-onset")).row(
             format!("1 MB from n servers, 100 packets, {what}: timeouts from n"),
@@ -234,12 +242,12 @@ fn sweep(
     bench: &Bench<'_>,
     congestion: &str,
     servers: impl Iterator<Item = u32>,
-    buffer: impl Fn(&mut FlowsSpec),
+    buffer: impl Fn(&mut Experiment),
 ) -> Result<Vec<(u32, Answers)>, ScenarioError> {
     servers
         .map(|n| {
             let mut spec = one_megabyte(n, congestion);
-            buffer(&mut spec);
+            buffer(&mut spec.experiment);
             Ok((n, answers(&spec, &go(bench, &spec)?, QUERIES)))
         })
         .collect()
@@ -301,10 +309,11 @@ pub(super) fn all_to_all(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
         ("reno", "TCP", "all-to-all/tcp-queries"),
     ] {
         let mut spec = queries(HOSTS, congestion);
-        shared_buffer(&mut spec);
+        shared_buffer(&mut spec.experiment);
         for to in 0..HOSTS {
             let from = (0..HOSTS).filter(|h| *h != to);
-            spec.flows.extend(from.map(|h| ask(h, to, 25_000, ROUNDS)));
+            spec.queries
+                .extend(from.map(|h| ask(h, to, 25_000, ROUNDS)));
         }
         let found = answers(&spec, &go(bench, &spec)?, ROUNDS);
         bench.row(

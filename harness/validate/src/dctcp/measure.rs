@@ -1,7 +1,7 @@
 //! What is read off a run: the sawtooth of a queue, means over flows.
 
+use crate::flows::{FlowSample, Flows, FlowsRun};
 use narrows::Instant;
-use narrows_experiment::scenario::flows::{FlowSample, FlowsRun, FlowsSpec};
 
 /// The sawtooth of a run after its warm-up.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ pub(super) struct Teeth {
 
 impl Teeth {
     /// Of a run that recorded samples and the queue.
-    pub(super) fn of(spec: &FlowsSpec, run: &FlowsRun) -> Self {
+    pub(super) fn of(spec: &Flows, run: &FlowsRun) -> Self {
         let queue = || run.bottleneck.queue.iter().map(|q| f64::from(q.packets));
         let cuts: u64 = run
             .flows
@@ -63,11 +63,8 @@ fn valleys(queue: impl Iterator<Item = f64> + Clone) -> Vec<f64> {
 }
 
 /// The samples of all flows after the warm-up.
-pub(super) fn samples<'a>(
-    spec: &FlowsSpec,
-    run: &'a FlowsRun,
-) -> impl Iterator<Item = &'a FlowSample> {
-    let from = Instant::ZERO + spec.warm_up;
+pub(super) fn samples<'a>(spec: &Flows, run: &'a FlowsRun) -> impl Iterator<Item = &'a FlowSample> {
+    let from = Instant::ZERO + spec.warm_up();
     run.flows
         .iter()
         .flat_map(|f| &f.samples)
@@ -75,7 +72,7 @@ pub(super) fn samples<'a>(
 }
 
 /// Mean alpha over flows and time.
-pub(super) fn alpha(spec: &FlowsSpec, run: &FlowsRun) -> f64 {
+pub(super) fn alpha(spec: &Flows, run: &FlowsRun) -> f64 {
     mean(samples(spec, run).filter_map(|s| s.fraction("alpha")))
 }
 

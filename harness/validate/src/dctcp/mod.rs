@@ -13,10 +13,11 @@ mod testbed;
 
 use super::reference::Table;
 use super::{Bench, Check, Expected, Measured, Row, Tolerance};
-use narrows::{ByteCount, Duration, Rate};
+use crate::flows::{Flows, FlowsRun};
+use crate::set_up::{self, fast_edges, put};
+use narrows::{Duration, Rate};
+use narrows_experiment::model::Experiment;
 use narrows_experiment::scenario::ScenarioError;
-use narrows_experiment::scenario::flows::{FlowsRun, FlowsSpec, PortBuffer};
-use narrows_experiment::scenario::spec::{Aqm, DelayedAck, QueueLimit, SharedBuffer};
 
 /// The checks of this module.
 pub(super) const CHECKS: [Check; 12] = [
@@ -96,25 +97,30 @@ pub(super) const CHECKS: [Check; 12] = [
 
 /// `senders` long flows of `congestion` to one host with a step of `k` packets; the senders'
 /// own links are ten times as fast, so that the queue is in the switch.
-fn long_lived(senders: u32, rate: Rate, rtt: Duration, k: u32, congestion: &str) -> FlowsSpec {
-    let mut spec = FlowsSpec::long_lived(senders, rate, rtt);
-    spec.tcp.congestion = congestion.to_owned();
-    spec.net.aqm = Aqm::EcnStep(QueueLimit::Packets(k));
-    for host in &mut spec.hosts[1..] {
-        host.rate = rate.mul_ratio(10, 1);
-    }
-    spec
+fn long_lived(senders: u32, rate: Rate, rtt: Duration, k: u32, congestion: &str) -> Flows {
+    let mut flows = set_up::long_lived(senders, rate, rtt);
+    put(&mut flows, "host.tcp.congestion", congestion);
+    step(&mut flows, k);
+    fast_edges(&mut flows, rate);
+    Flows::new(flows)
+}
+
+/// The ports mark above `k` packets.
+fn step(flows: &mut Experiment, k: u32) {
+    put(flows, "network.queue.discipline", "ecn-step");
+    put(flows, "network.queue.threshold", format!("{k}p"));
 }
 
 /// The hosts of the paper: a TCP of 2010 with SACK, initial window 2, an ACK for two segments.
-fn hosts_of_2010(spec: &mut FlowsSpec) {
-    spec.tcp.prr = false;
-    spec.tcp.initial_window = 2;
-    spec.tcp.rto = "10ms".to_owned();
-    spec.tcp.delayed_ack = DelayedAck::On {
-        segments: 2,
-        timeout: Duration::from_millis(1),
-    };
+fn hosts_of_2010(flows: &mut Experiment) {
+    for (key, value) in [
+        ("prr", "off"),
+        ("initial_window", "2"),
+        ("rto", "10ms"),
+        ("delayed_ack", "2/1ms"),
+    ] {
+        put(flows, &format!("host.tcp.{key}"), value);
+    }
 }
 
 /// A line of the table of the paper's results, and how to judge against it.
@@ -182,16 +188,14 @@ fn millis(time: Duration) -> f64 {
 }
 
 /// A pool as the paper's switch has it: 4 MB for all ports, of which one alone gets 700 KB.
-fn shared_buffer(spec: &mut FlowsSpec) {
+fn shared_buffer(flows: &mut Experiment) {
     // alpha / (1 + alpha) = 700 / 4000.
-    spec.net.buffer = PortBuffer::Shared(SharedBuffer {
-        size: ByteCount::new(4_000_000),
-        alpha: (7, 33),
-    });
+    put(flows, "network.shared_buffer", "4MB:7/33");
+    put(flows, "network.queue.limit", "4MB");
 }
 
 /// Runs `spec`.
-fn go(bench: &Bench<'_>, spec: &FlowsSpec) -> Result<FlowsRun, ScenarioError> {
+fn go(bench: &Bench<'_>, spec: &Flows) -> Result<FlowsRun, ScenarioError> {
     bench.checkpoint()?;
     bench.flows(spec)
 }

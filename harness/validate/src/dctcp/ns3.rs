@@ -2,12 +2,12 @@
 
 use super::go;
 use super::measure::{mean, samples};
+use crate::flows::{Flows, Record};
 use crate::reference::Table;
+use crate::set_up::{self, put, receiver_rate};
 use crate::{Bench, Expected, Measured, Row, Tolerance};
 use narrows::{Duration, Instant, Rate};
 use narrows_experiment::scenario::ScenarioError;
-use narrows_experiment::scenario::flows::{FlowsSpec, HostSpec, Record};
-use narrows_experiment::scenario::spec::{Aqm, Codel, DelayedAck, Framing, QueueLimit, Red};
 
 /// What a packet finds when it waits for a millisecond in CoDel at 50 Mb/s: 4 packets there, 3 in
 /// the device's queue behind it and one on the wire.
@@ -27,40 +27,47 @@ enum Marks {
 }
 
 /// One flow: 1448 bytes in a packet of 1500, hosts at 1 Gb/s.
-fn set_up(rtt_ms: u64, marks: Marks) -> FlowsSpec {
+fn set_up(rtt_ms: u64, marks: Marks) -> Flows {
     let rate = Rate::from_mbps(50);
-    let mut spec = FlowsSpec::long_lived(1, rate, Duration::from_millis(rtt_ms));
-    spec.hosts[1] = HostSpec {
-        rate: Rate::from_gbps(1),
-        ..spec.hosts[1]
+    let mut flow = set_up::long_lived(1, Rate::from_gbps(1), Duration::from_millis(rtt_ms));
+    receiver_rate(&mut flow, rate);
+    for (key, value) in [
+        ("host.tcp.congestion", "dctcp"),
+        ("host.tcp.rto", "floor:1s"),
+        ("host.tcp.delayed_ack", "2/200ms"),
+        ("network.link.framing", "none"),
+        ("host.nic.overhead", "0ns"),
+    ] {
+        put(&mut flow, key, value);
+    }
+    let (first, last) = (format!("{K}p"), format!("{}p", K + RAMP));
+    let queue: &[(&str, &str)] = match marks {
+        Marks::Step => &[("discipline", "ecn-step"), ("threshold", &first)],
+        Marks::Ramp => &[
+            ("discipline", "red"),
+            ("min", &first),
+            ("max", &last),
+            ("probability", "100%"),
+            ("weight", "0"),
+        ],
+        Marks::Codel => &[
+            ("discipline", "codel"),
+            ("target", "5ms"),
+            ("interval", "100ms"),
+            ("ce_threshold", "1ms"),
+        ],
     };
-    spec.tcp.congestion = "dctcp".to_owned();
-    spec.tcp.rto = "floor:1s".to_owned();
-    spec.tcp.delayed_ack = DelayedAck::On {
-        segments: 2,
-        timeout: Duration::from_millis(200),
-    };
-    spec.net.framing = Framing::None;
-    spec.net.nic_overhead = Duration::ZERO;
-    spec.net.aqm = match marks {
-        Marks::Step => Aqm::EcnStep(QueueLimit::Packets(K)),
-        Marks::Ramp => Aqm::Red(Red {
-            min: QueueLimit::Packets(K),
-            max: QueueLimit::Packets(K + RAMP),
-            max_permille: 1_000,
-            weight_shift: 0,
-        }),
-        Marks::Codel => Aqm::Codel(Codel {
-            ce_threshold: Some(Duration::from_millis(1)),
-            ..Codel::default()
-        }),
-    };
-    spec.duration = Duration::from_secs(35);
-    spec.record = Record {
-        samples: Some(Duration::from_millis(200)),
-        queue: false,
-    };
-    spec
+    for (key, value) in queue {
+        put(&mut flow, &format!("network.queue.{key}"), *value);
+    }
+    flow.run.duration = Duration::from_secs(35);
+    Flows {
+        record: Record {
+            samples: Some(Duration::from_millis(200)),
+            queue: false,
+        },
+        ..Flows::new(flow)
+    }
 }
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {

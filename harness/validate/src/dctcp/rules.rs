@@ -2,6 +2,8 @@
 
 use super::measure::Teeth;
 use super::{go, long_lived};
+use crate::flows::Record;
+use crate::set_up::put;
 use crate::{Bench, Expected, Measured, Row, Tolerance};
 use narrows::config::{AckPolicy, InitialWindow, TcpConfig};
 use narrows::congestion::{
@@ -11,7 +13,6 @@ use narrows::endpoint::{Endpoint, EndpointConfig};
 use narrows::wire::Flags;
 use narrows::{ByteCount, Duration, Instant, Rate};
 use narrows_experiment::scenario::ScenarioError;
-use narrows_experiment::scenario::flows::Record;
 use narrows_net::host::{SimEndpoint, SimPacket, address_of};
 use narrows_net::net::packet::{HostId, Packet};
 use std::net::SocketAddr;
@@ -148,9 +149,9 @@ fn sender(bench: &mut Bench<'_>) {
 fn one_cut_a_window(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
     let rtt = Duration::from_micros(100);
     let mut spec = long_lived(40, Rate::from_gbps(1), rtt, 0, "dctcp");
-    spec.tcp.prr = false;
-    spec.duration = Duration::from_millis(60);
-    spec.warm_up = Duration::from_millis(30);
+    put(&mut spec.experiment, "host.tcp.prr", "off");
+    spec.experiment.run.duration = Duration::from_millis(60);
+    spec.experiment.run.warm_up = Duration::from_millis(30);
     spec.record = Record {
         samples: Some(Duration::from_micros(500)),
         queue: false,

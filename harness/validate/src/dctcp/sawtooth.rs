@@ -4,12 +4,12 @@ use super::measure::{Teeth, utilisation};
 use super::model::Sawtooth;
 use super::senders::{AfterCut, Growth, own_sender};
 use super::{go, long_lived};
+use crate::flows::{Flows, FlowsRun, Record};
 use crate::reference::Table;
+use crate::set_up::put;
 use crate::{Bench, Expected, Figure, Measured, Row, Tolerance};
 use narrows::{Duration, Rate};
 use narrows_experiment::scenario::ScenarioError;
-use narrows_experiment::scenario::flows::{FlowsRun, FlowsSpec, Record};
-use narrows_experiment::scenario::spec::Framing;
 use narrows_report::chart::{Axis, Chart, Draw, Role, Rule, RuleAt, Series};
 
 const RTT: Duration = Duration::from_micros(100);
@@ -17,22 +17,23 @@ const MODEL: &str = "model of the DCTCP paper, SIGCOMM 2010, section 3.3";
 const GROWS_BY_WINDOWS: &str = "dctcp-alpha";
 
 /// Packets as the model has them: 1500 bytes, nothing between.
-fn set_up(senders: u32, gbps: u64, k: u32) -> FlowsSpec {
+fn set_up(senders: u32, gbps: u64, k: u32) -> Flows {
     let mut spec = long_lived(senders, Rate::from_gbps(gbps), RTT, k, "dctcp");
-    spec.net.framing = Framing::None;
-    spec.net.nic_overhead = Duration::ZERO;
+    let flows = &mut spec.experiment;
+    put(flows, "network.link.framing", "none");
+    put(flows, "host.nic.overhead", "0ns");
     // The paper's sender cuts at once; PRR spreads a cut over a round trip.
-    spec.tcp.prr = false;
-    spec.duration = Duration::from_millis(300);
-    spec.warm_up = Duration::from_millis(200);
+    put(flows, "host.tcp.prr", "off");
+    flows.run.duration = Duration::from_millis(300);
+    flows.run.warm_up = Duration::from_millis(200);
+    // Far enough apart that no two begin in step.
+    for (i, flow) in flows.traffic.iter_mut().enumerate() {
+        flow.start = Duration::from_micros(37) * i as u64;
+    }
     spec.record = Record {
         samples: Some(Duration::from_micros(50)),
         queue: true,
     };
-    // Far enough apart that no two begin in step.
-    for (i, flow) in spec.flows.iter_mut().enumerate() {
-        flow.start = Duration::from_micros(37) * i as u64;
-    }
     spec
 }
 
@@ -71,7 +72,7 @@ pub(super) fn against_the_model(bench: &mut Bench<'_>) -> Result<(), ScenarioErr
 fn with_prr(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
     for n in [1, 2] {
         let mut spec = set_up(n, 10, 40);
-        spec.tcp.prr = true;
+        put(&mut spec.experiment, "host.tcp.prr", "on");
         let ours = Teeth::of(&spec, &go(bench, &spec)?);
         for (what, value, unit) in [
             ("Qmax", ours.max, "packets"),

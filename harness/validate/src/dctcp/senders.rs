@@ -1,13 +1,14 @@
 //! The sender that the DCTCP paper's model describes, where it is not ours.
 
 use crate::Bench;
+use crate::flows::{Flows, FlowsRun};
 use narrows::ByteCount;
 use narrows::congestion::{
     AckSample, CaState, CongestionControl, CongestionEvent, CongestionRegistry, Dctcp, FlowStart,
     FlowView, Needs, Variable,
 };
-use narrows_experiment::scenario::flows::{Flows, FlowsRun, FlowsSpec};
-use narrows_experiment::scenario::{RunContext, ScenarioError};
+use narrows_experiment::registry::Registry;
+use narrows_experiment::scenario::ScenarioError;
 use std::sync::Arc;
 
 /// When the window of the model's sender grows by a packet in a round trip.
@@ -33,7 +34,7 @@ pub(super) enum AfterCut {
 /// differs in from ours.
 pub(super) fn own_sender(
     bench: &Bench<'_>,
-    spec: &FlowsSpec,
+    spec: &Flows,
     growth: Growth,
     after_cut: AfterCut,
 ) -> Result<FlowsRun, ScenarioError> {
@@ -44,15 +45,13 @@ pub(super) fn own_sender(
         "DCTCP with a choice of growth",
         move |s: &FlowStart| ModelSender::new(s, growth, after_cut),
     );
-    let mut runner = Flows::default();
-    runner.registry.congestion = Arc::new(registry);
-    let mut spec = spec.clone();
-    spec.tcp.congestion = "model-dctcp".to_owned();
-    let ctx = RunContext {
-        cancel: Some(bench.cancel()),
-        ..RunContext::default()
+    let registry = Registry {
+        congestion: Arc::new(registry),
+        ..Registry::default()
     };
-    runner.run(&spec, ctx)
+    let mut spec = spec.clone();
+    spec.experiment.host.tcp.congestion = "model-dctcp".to_owned();
+    spec.run(&registry, bench.context())
 }
 
 /// DCTCP whose growth is a choice.

@@ -1,53 +1,39 @@
 //! Incast with marks: DCTCP beside other simulators, and Reno with what switches offered before.
 
 use super::Table;
+use crate::set_up::{put, seeded, shipped};
 use crate::{Bench, Expected, Measured, Row, Tolerance};
-use narrows::{ByteCount, Duration};
-use narrows_experiment::scenario::spec::{
-    Aqm, Codel, DelayedAck, EcnUse, Framing, IncastSpec, Length, QueueCounting, QueueLimit, Red,
-};
+use narrows::Duration;
+use narrows_experiment::model::Experiment;
 use narrows_experiment::scenario::{Outcome, ScenarioError};
 
 const SEEDS: u64 = 3;
 
 /// The set-up of the recorded runs, which is that of `peers/simulators`.
-fn set_up(servers: u32, timestamps: bool) -> IncastSpec {
-    let mut spec = IncastSpec {
-        servers,
-        length: Length::Blocks {
-            blocks: 20,
-            time_limit: Duration::from_secs(600),
-        },
-        ..IncastSpec::default()
-    };
-    spec.net.framing = Framing::None;
-    spec.net.queue_counting = QueueCounting::Waiting;
-    spec.net.port_buffer = QueueLimit::Bytes(ByteCount::new(64 << 10));
-    spec.net.aqm = Aqm::EcnStep(QueueLimit::Packets(20));
-    spec.net.server_nic = QueueLimit::Packets(100_000);
-    spec.net.client_nic = QueueLimit::Packets(100_000);
-    spec.tcp.congestion = "dctcp".to_owned();
-    spec.tcp.loss_detector = "sack".to_owned();
-    spec.tcp.rto = "floor:1ms".to_owned();
-    spec.tcp.delayed_ack = DelayedAck::Off;
-    spec.tcp.timestamps = timestamps;
+fn set_up(servers: u32, timestamps: bool) -> Experiment {
+    let mut spec = shipped("incast");
+    put(&mut spec, "servers", servers);
+    put(&mut spec, "framing", "none");
+    put(&mut spec, "ecn-threshold", "20p");
+    put(&mut spec, "group.servers.nic.tx_queue", "100000p");
+    put(&mut spec, "group.client.nic.tx_queue", "100000p");
+    put(&mut spec, "cc", "dctcp");
+    put(&mut spec, "rto", "floor:1ms");
+    put(&mut spec, "timestamps", timestamps);
     if timestamps {
         // The same payload in each packet.
-        spec.net.mtu += 12;
-        spec.tcp.mss = Some(1_472);
+        spec.network.common.mtu += 12;
+        spec.host.tcp.mss = Some(1_472);
     }
     spec
 }
 
 /// Goodput in Mb/s and timeouts, for each seed; all blocks have to be there.
-fn runs(bench: &Bench<'_>, spec: &IncastSpec) -> Result<[Vec<f64>; 2], ScenarioError> {
+fn runs(bench: &Bench<'_>, spec: &Experiment) -> Result<[Vec<f64>; 2], ScenarioError> {
     let mut found = [Vec::new(), Vec::new()];
     for seed in 1..=SEEDS {
         bench.checkpoint()?;
-        let run = bench.incast(&IncastSpec {
-            seed,
-            ..spec.clone()
-        })?;
+        let run = bench.incast(&seeded(spec, seed))?;
         if !matches!(run.outcome, Outcome::Completed | Outcome::TimeLimit) {
             let how = format!("an incast ended as {}", run.outcome.name());
             return Err(ScenarioError::Internal(how));
@@ -100,30 +86,34 @@ pub(super) fn dctcp(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
 /// The FAST 2008 set-up, whose port drops early, or marks.
 pub(super) fn managed(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
     let table = Table::parse(include_str!("../../reference/fast08_marks.csv"));
-    let red = Aqm::Red(Red {
-        min: QueueLimit::Packets(16),
-        max: QueueLimit::Packets(48),
-        max_permille: 100,
-        weight_shift: 9,
-    });
-    let codel = Aqm::Codel(Codel {
-        target: Duration::from_micros(50),
-        interval: Duration::from_millis(1),
-        ce_threshold: None,
-    });
+    let red: &[(&str, &str)] = &[
+        ("discipline", "red"),
+        ("min", "16p"),
+        ("max", "48p"),
+        ("probability", "10%"),
+        ("weight", "9"),
+    ];
+    let codel: &[(&str, &str)] = &[
+        ("discipline", "codel"),
+        ("target", "50us"),
+        ("interval", "1ms"),
+    ];
     for line in table.lines() {
         let (n, drop_tail) = (line.whole("n"), line.number("goodput").unwrap_or(f64::NAN));
-        for (what, aqm, ecn) in [
-            ("RED", red, EcnUse::Off),
-            ("RED with ECN", red, EcnUse::Classic),
-            ("CoDel, 50 µs in 1 ms", codel, EcnUse::Off),
-            ("CoDel, 50 µs in 1 ms, with ECN", codel, EcnUse::Classic),
+        for (what, queue, ecn) in [
+            ("RED", red, "off"),
+            ("RED with ECN", red, "classic"),
+            ("CoDel, 50 µs in 1 ms", codel, "off"),
+            ("CoDel, 50 µs in 1 ms, with ECN", codel, "classic"),
         ] {
-            let mut spec = IncastSpec::fast08();
-            spec.servers = n;
-            spec.length = Length::Time(Duration::from_secs(20));
-            spec.net.aqm = aqm;
-            spec.tcp.ecn = ecn;
+            let mut spec = shipped("fast08");
+            put(&mut spec, "servers", n);
+            spec.run.duration = Duration::from_secs(20);
+            for (key, value) in queue {
+                let key = format!(r#"network.port."s0->h0".queue.{key}"#);
+                put(&mut spec, &key, *value);
+            }
+            put(&mut spec, "host.tcp.ecn", ecn);
             let [goodput, timeouts] = runs(bench, &spec)?;
             let judged = what.starts_with("RED");
             bench.row(

@@ -1,14 +1,13 @@
 //! Few flows: throughput and queue, short transfers behind long flows, convergence.
 
 use super::measure::{median, utilisation};
-use super::{Published, go, hosts_of_2010, long_lived, mbps, millis, shared_buffer};
+use super::{Published, go, hosts_of_2010, long_lived, mbps, millis, shared_buffer, step};
+use crate::flows::{Asked, FlowOutcome, Flows, FlowsRun, Query};
+use crate::set_up::{self, put};
 use crate::{Bench, Figure, Measured, Tolerance};
 use narrows::{ByteCount, Duration, Instant, Rate};
+use narrows_experiment::model::Experiment;
 use narrows_experiment::scenario::ScenarioError;
-use narrows_experiment::scenario::flows::{
-    Asked, FlowOutcome, FlowSpec, FlowsRun, FlowsSpec, Load,
-};
-use narrows_experiment::scenario::spec::{Aqm, DelayedAck};
 use narrows_report::chart::{Axis, Chart, Draw, Role, Series};
 
 const RTT: Duration = Duration::from_micros(100);
@@ -17,13 +16,11 @@ const RTT: Duration = Duration::from_micros(100);
 pub(super) fn long_flows(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
     let mut queues = Vec::new();
     for (congestion, name) in [("dctcp", "DCTCP, K = 20"), ("reno", "drop-tail TCP")] {
-        let mut spec = FlowsSpec::long_lived(2, Rate::from_gbps(1), RTT);
-        spec.net.aqm = long_lived(2, Rate::from_gbps(1), RTT, 20, "").net.aqm;
-        hosts_of_2010(&mut spec);
-        shared_buffer(&mut spec);
-        spec.tcp.congestion = congestion.to_owned();
-        spec.duration = Duration::from_secs(3);
-        spec.warm_up = Duration::from_secs(1);
+        let mut flows = two_flows(congestion);
+        step(&mut flows, 20);
+        flows.run.duration = Duration::from_secs(3);
+        flows.run.warm_up = Duration::from_secs(1);
+        let mut spec = Flows::new(flows);
         spec.record.queue = true;
         let run = go(bench, &spec)?;
         bench.row(Published::get("long/goodput").row(
@@ -41,7 +38,7 @@ pub(super) fn long_flows(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
                     .explained("dctcp-delayed-acks"),
             );
             let mut prompt = spec.clone();
-            prompt.tcp.delayed_ack = DelayedAck::Off;
+            put(&mut prompt.experiment, "host.tcp.delayed_ack", "off");
             bench.row(Published::get("long/queue").row(
                 format!("2 flows, 1 Gb/s, {name}, an ACK for each segment: longest queue"),
                 longest(&go(bench, &prompt)?),
@@ -66,9 +63,9 @@ pub(super) fn long_flows(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
     bench.figure(distribution(&queues));
 
     let mut spec = long_lived(2, Rate::from_gbps(10), RTT, 65, "dctcp");
-    hosts_of_2010(&mut spec);
-    spec.duration = Duration::from_millis(600);
-    spec.warm_up = Duration::from_millis(200);
+    hosts_of_2010(&mut spec.experiment);
+    spec.experiment.run.duration = Duration::from_millis(600);
+    spec.experiment.run.warm_up = Duration::from_millis(200);
     let run = go(bench, &spec)?;
     bench.row(Published::get("fast/k65-utilisation").row(
         "2 flows, 10 Gb/s, K = 65: utilisation",
@@ -76,6 +73,15 @@ pub(super) fn long_flows(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
         "%",
     ));
     Ok(())
+}
+
+/// Two long flows over the paper's switch at 1 Gb/s.
+fn two_flows(congestion: &str) -> Experiment {
+    let mut flows = set_up::long_lived(2, Rate::from_gbps(1), RTT);
+    hosts_of_2010(&mut flows);
+    shared_buffer(&mut flows);
+    put(&mut flows, "host.tcp.congestion", congestion);
+    flows
 }
 
 /// The longest queue after the warm-up.
@@ -141,34 +147,35 @@ pub(super) fn short_transfers(bench: &mut Bench<'_>) -> Result<(), ScenarioError
         ("dctcp", "DCTCP", "short/dctcp-median"),
         ("reno", "TCP", "short/tcp-median"),
     ] {
-        let mut spec = FlowsSpec::long_lived(2, Rate::from_gbps(1), RTT);
-        spec.net.aqm = match congestion {
-            "dctcp" => long_lived(2, Rate::from_gbps(1), RTT, 20, "").net.aqm,
-            _ => Aqm::None,
-        };
-        hosts_of_2010(&mut spec);
-        shared_buffer(&mut spec);
-        spec.tcp.congestion = congestion.to_owned();
-        spec.hosts.push(spec.hosts[0]);
-        spec.duration = Duration::from_secs(5);
+        let mut flows = two_flows(congestion);
+        if congestion == "dctcp" {
+            step(&mut flows, 20);
+        }
+        put(&mut flows, "network.hosts", 4);
+        flows.run.duration = Duration::from_secs(5);
         let after = Duration::from_millis(500);
-        let mut one = spec.clone();
-        one.flows.push(FlowSpec {
+        let mut one = Flows::new(flows.clone());
+        one.queries.push(Query {
+            from: 3,
+            to: 0,
             start: after,
-            load: Load::Asked(Asked {
+            asked: Asked {
                 size,
                 request: ByteCount::new(64),
                 times: TIMES,
                 group: 0,
-            }),
-            ..FlowSpec::unlimited(3, 0)
+            },
         });
-        let mut many = spec;
-        many.flows.extend((0..TIMES).map(|i| FlowSpec {
-            start: after + Duration::from_millis(40) * u64::from(i),
-            load: Load::Bytes(size),
-            ..FlowSpec::unlimited(3, 0)
-        }));
+        for i in 0..TIMES {
+            let at = format!("traffic.short-{i}");
+            put(&mut flows, &format!("{at}.kind"), "bulk");
+            put(&mut flows, &format!("{at}.from"), "h3");
+            put(&mut flows, &format!("{at}.to"), "h0");
+            put(&mut flows, &format!("{at}.size"), size);
+            let start = after + Duration::from_millis(40) * u64::from(i);
+            put(&mut flows, &format!("{at}.start"), start);
+        }
+        let many = Flows::new(flows);
         let what = format!("20 KB behind 2 long flows, 1 Gb/s, {name}: median");
         bench.row(
             Published::get(key)
@@ -199,11 +206,12 @@ pub(super) fn convergence(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
         let mut times = Vec::new();
         for seed in 1..=5 {
             let mut spec = long_lived(2, Rate::from_gbps(gbps), RTT, k, "dctcp");
-            spec.seed = seed;
+            spec.experiment.run.seed = seed;
             // Another phase of the first flow's sawtooth for each seed.
             let joins = Duration::from_millis(200) + Duration::from_micros(131) * seed;
-            spec.flows[1].start = joins;
-            spec.duration = Duration::from_millis(if gbps == 1 { 500 } else { 1_000 });
+            spec.experiment.traffic[1].start = joins;
+            spec.experiment.run.duration =
+                Duration::from_millis(if gbps == 1 { 500 } else { 1_000 });
             spec.record.samples = Some(WINDOW);
             let run = go(bench, &spec)?;
             times.push(millis(converged(&run.flows, Instant::ZERO + joins)));

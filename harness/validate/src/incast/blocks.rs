@@ -4,8 +4,6 @@ use super::waits::{self, Block};
 use super::*;
 use crate::reference::Table;
 use crate::{Figure, Verdict};
-use narrows::ByteCount;
-use narrows_experiment::scenario::spec::BlockSize;
 use narrows_report::chart::{Axis, Chart, Draw, Role, Rule, RuleAt, Scale, Series};
 
 const TABLE: &str = include_str!("../../reference/fast08_fixed_block.csv");
@@ -23,16 +21,12 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
         let rto = Duration::from_micros(u64::from(rto));
         let coarse = rto >= Duration::from_millis(1);
         let mut spec = fast08(n, 64, if coarse && n >= 16 { 20 } else { 2 });
-        spec.block = BlockSize::Fixed(ByteCount::new(1_000_000));
-        spec.tcp.rto = floor(rto);
+        put(&mut spec, "block", "1MB");
+        spec.host.tcp.rto = floor(rto);
         let mut found = Vec::new();
         let mut blocks = Vec::new();
         for seed in SEEDS {
-            let seeded = IncastSpec {
-                seed,
-                ..spec.clone()
-            };
-            let (run, of_run) = waits::run(bench, &seeded)?;
+            let (run, of_run) = waits::run(bench, &seeded(&spec, seed))?;
             found.push(run);
             blocks.push(of_run);
         }

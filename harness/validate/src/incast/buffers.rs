@@ -34,7 +34,7 @@ pub(super) fn loss_free_for(
             continue;
         }
         let mut spec = fast08(n, b, 1);
-        spec.length = Length::Time(Duration::from_millis(millis));
+        spec.run.duration = Duration::from_millis(millis);
         let found = runs(bench, &spec, [1])?;
         bench.row(Row::new(
             format!("B = {b}, N = {n}: goodput"),
@@ -56,7 +56,7 @@ pub(super) fn collapsed(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
         let (b, n) = (line.whole("buffer"), line.whole("n"));
         let found = if is_loss_free(&line) {
             let mut spec = fast08(n, b, 1);
-            spec.length = Length::Time(Duration::from_millis(300));
+            spec.run.duration = Duration::from_millis(300);
             runs(bench, &spec, [1])?
         } else {
             let found = runs(bench, &fast08(n, b, 20), SEEDS)?;

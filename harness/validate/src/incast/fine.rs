@@ -3,33 +3,24 @@
 
 use super::*;
 use crate::Verdict;
-use narrows::ByteCount;
-use narrows_experiment::scenario::spec::{BlockSize, DelayedAck};
 
 /// The paper's cluster: CUBIC with SACK and timestamps as Linux had them, an initial window of
 /// three segments, blocks of 1 MB.
-fn cluster(servers: u32, rto: &str, delayed: Option<Duration>) -> IncastSpec {
-    let mut spec = IncastSpec {
-        servers,
-        block: BlockSize::Fixed(ByteCount::new(1_000_000)),
-        length: Length::Time(Duration::from_secs(2)),
-        ..IncastSpec::default()
-    };
-    spec.tcp.congestion = "cubic".to_owned();
-    spec.tcp.initial_window = 3;
-    spec.tcp.rto = rto.to_owned();
+fn cluster(servers: u32, rto: &str, delayed: Option<Duration>) -> Experiment {
+    let mut spec = rack(servers, Duration::from_secs(2));
+    put(&mut spec, "block", "1MB");
+    put(&mut spec, "cc", "cubic");
+    put(&mut spec, "initial-window", 3);
+    put(&mut spec, "rto", rto);
     if let Some(timeout) = delayed {
-        spec.tcp.delayed_ack = DelayedAck::On {
-            segments: 2,
-            timeout,
-        };
+        put(&mut spec, "delayed-ack", format!("2/{timeout}"));
     }
     spec
 }
 
 /// The rows.
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
-    let mean = |bench: &Bench<'_>, spec: &IncastSpec| -> Result<Vec<f64>, ScenarioError> {
+    let mean = |bench: &Bench<'_>, spec: &Experiment| -> Result<Vec<f64>, ScenarioError> {
         Ok(goodput(&runs(bench, spec, SEEDS)?))
     };
     // "Full": what framing leaves of the link.
@@ -48,7 +39,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
         ),
     ] {
         let mut spec = cluster(47, rto, None);
-        spec.net.port_buffer = QueueLimit::Bytes(ByteCount::new(kib << 10));
+        put(&mut spec, "buffer", format!("{kib}KiB"));
         let row = Row::new(
             format!("47 servers, blocks of 1 MB, {kib} KiB, {name}: goodput"),
             "SIGCOMM 2009 and the incast page of CMU PDL: full throughput to 47 senders with a \

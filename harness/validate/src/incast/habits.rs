@@ -3,30 +3,29 @@
 
 use super::*;
 use crate::reference::Table;
-use narrows::ByteCount;
-use narrows::config::IdleRestart;
-use narrows_experiment::scenario::spec::{BlockSize, QueueCounting, Ties};
 
 const BUFFERS: &str = include_str!("../../reference/fast08_buffers.csv");
 const NS2: &str = include_str!("../../reference/fast08_knobs.csv");
-/// A random wait that ends all rasters.
-const JITTER: Duration = Duration::from_micros(1);
+/// A random wait of the servers that ends all rasters.
+const JITTER: (&str, &str) = ("group.servers.nic.overhead", "1us");
+/// The window is ssthresh in steps at the end of a recovery.
+const DEFLATE: (&str, &str) = ("cc", "reno");
+const KEEP: (&str, &str) = ("host.tcp.idle_restart", "keep");
 
-/// A change of the preset, as the command line has it.
-type Change = fn(&mut IncastSpec);
+/// A change of the preset, as the command line has it, with key and value.
+type Change = (&'static str, &'static str);
 
-const HABITS: [(&str, Change); 7] = [
-    ("as it is", |_| {}),
-    ("--cc reno", |s| s.tcp.congestion = "reno".to_owned()),
-    ("--ties shuffled", |s| s.net.ties = Ties::Shuffled),
-    ("--nic-overhead 1us", |s| s.net.nic_overhead = JITTER),
-    ("--idle-restart keep", |s| {
-        s.tcp.idle_restart = IdleRestart::Keep;
-    }),
-    ("--undo on", |s| s.tcp.undo_spurious = true),
-    ("--queue-counting waiting", |s| {
-        s.net.queue_counting = QueueCounting::Waiting;
-    }),
+const HABITS: [(&str, Option<Change>); 7] = [
+    ("as it is", None),
+    ("--cc reno", Some(DEFLATE)),
+    ("--ties shuffled", Some(("network.ties", "shuffled"))),
+    ("--nic-overhead 1us", Some(JITTER)),
+    ("--idle-restart keep", Some(KEEP)),
+    ("--undo on", Some(("host.tcp.undo", "on"))),
+    (
+        "--queue-counting waiting",
+        Some((r#"network.port."s0->h0".queue.counting"#, "waiting")),
+    ),
 ];
 
 /// Our preset without each habit.
@@ -35,7 +34,9 @@ pub(super) fn habits(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
     for (name, change) in HABITS {
         for n in [12, 16, 32, 64, 128] {
             let mut spec = fast08(n, 64, 10);
-            change(&mut spec);
+            if let Some((key, value)) = change {
+                put(&mut spec, key, value);
+            }
             let theirs = table
                 .lines()
                 .find(|l| l.whole("buffer") == 64 && l.whole("n") == n)
@@ -54,27 +55,26 @@ pub(super) fn habits(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
 }
 
 /// A line of ns-2's table as a spec of ours.
-fn like(line: &crate::reference::Line<'_>) -> Option<IncastSpec> {
+fn like(line: &crate::reference::Line<'_>) -> Option<Experiment> {
     let mut spec = fast08(line.whole("n"), line.whole("buffer"), 10);
     if let Some(packets) = line.number("block") {
-        spec.block = BlockSize::Fixed(ByteCount::new(1_000 * packets as u64));
+        put(&mut spec, "block", format!("{packets}kB"));
     }
     let rto = Duration::from_micros(u64::from(line.whole("rto_us")));
     if rto < Duration::from_millis(50) {
-        spec.length = Length::Time(Duration::from_secs(4));
+        spec.run.duration = Duration::from_secs(4);
     }
-    spec.tcp.rto = floor(rto);
-    let deflate = |spec: &mut IncastSpec| spec.tcp.congestion = "reno".to_owned();
-    match line.text("knob") {
-        "none" => {}
-        "jitter" => spec.net.nic_overhead = JITTER,
-        "deflate" => deflate(&mut spec),
-        "deflate and jitter" => {
-            deflate(&mut spec);
-            spec.net.nic_overhead = JITTER;
-        }
-        "no restart" => spec.tcp.idle_restart = IdleRestart::Keep,
+    spec.host.tcp.rto = floor(rto);
+    let changes: &[Change] = match line.text("knob") {
+        "none" => &[],
+        "jitter" => &[JITTER],
+        "deflate" => &[DEFLATE],
+        "deflate and jitter" => &[DEFLATE, JITTER],
+        "no restart" => &[KEEP],
         _ => return None,
+    };
+    for (key, value) in changes {
+        put(&mut spec, key, *value);
     }
     Some(spec)
 }
@@ -136,13 +136,15 @@ pub(super) fn knobs(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use narrows_experiment::file::text_of;
+    use narrows_experiment::registry::Registry;
 
     #[test]
     fn every_knob_of_the_table_is_one_of_ours() {
         for line in Table::parse(NS2).lines() {
             let spec = like(&line).unwrap_or_else(|| panic!("{line:?}"));
-            spec.validate().unwrap();
-            assert_ne!(spec, fast08(16, 64, 20));
+            spec.check(&Registry::default()).unwrap();
+            assert_ne!(text_of(&spec), text_of(&fast08(16, 64, 20)));
         }
     }
 
@@ -151,10 +153,11 @@ mod tests {
     fn every_habit_changes_the_preset() {
         let preset = fast08(16, 64, 1);
         for (name, change) in HABITS.into_iter().skip(1) {
+            let (key, value) = change.expect("a change");
             let mut changed = preset.clone();
-            change(&mut changed);
-            assert_ne!(changed, preset, "{name}");
-            changed.validate().unwrap();
+            put(&mut changed, key, value);
+            assert_ne!(text_of(&changed), text_of(&preset), "{name}");
+            changed.check(&Registry::default()).unwrap();
         }
     }
 }

@@ -12,8 +12,9 @@ mod sweeps;
 mod waits;
 
 use super::{Bench, Check, Expected, Measured, Row, Tolerance};
+use crate::set_up::{put, seeded, shipped};
 use narrows::Duration;
-use narrows_experiment::scenario::spec::{IncastSpec, Length, QueueLimit};
+use narrows_experiment::model::Experiment;
 use narrows_experiment::scenario::{IncastRun, Outcome, ScenarioError};
 
 /// The checks of this module.
@@ -107,13 +108,11 @@ const COLLAPSED: Tolerance = Tolerance::Factor(2.0);
 const LOSS_FREE: Tolerance = Tolerance::Relative(0.01);
 
 /// Theirs: `servers` servers and a buffer of `buffer` packets for `secs` simulated seconds.
-fn fast08(servers: u32, buffer: u32, secs: u64) -> IncastSpec {
-    let mut spec = IncastSpec {
-        servers,
-        length: Length::Time(Duration::from_secs(secs)),
-        ..IncastSpec::fast08()
-    };
-    spec.net.port_buffer = QueueLimit::Packets(buffer);
+fn fast08(servers: u32, buffer: u32, secs: u64) -> Experiment {
+    let mut spec = shipped("fast08");
+    put(&mut spec, "servers", servers);
+    put(&mut spec, "buffer", format!("{buffer}p"));
+    spec.run.duration = Duration::from_secs(secs);
     spec
 }
 
@@ -130,25 +129,30 @@ fn floor(rto: Duration) -> String {
 /// The runs of `spec` with each of `seeds`.
 fn runs(
     bench: &Bench<'_>,
-    spec: &IncastSpec,
+    spec: &Experiment,
     seeds: impl IntoIterator<Item = u64>,
 ) -> Result<Vec<IncastRun>, ScenarioError> {
     let run = |seed| {
         bench.checkpoint()?;
-        let run = bench.incast(&IncastSpec {
-            seed,
-            ..spec.clone()
-        })?;
+        let run = bench.incast(&seeded(spec, seed))?;
         match run.outcome {
             Outcome::Completed | Outcome::TimeLimit => Ok(run),
             other => Err(ScenarioError::Internal(format!(
-                "an incast of {} servers ended as {}",
-                spec.servers,
+                "an incast ended as {}",
                 other.name()
             ))),
         }
     };
     seeds.into_iter().map(run).collect()
+}
+
+/// A TCP of today in a rack of today, as `narrows incast` has it, for so long.
+fn rack(servers: u32, time: Duration) -> Experiment {
+    let mut spec = shipped("incast");
+    put(&mut spec, "servers", servers);
+    put(&mut spec, "blocks", "off");
+    spec.run.duration = time;
+    spec
 }
 
 /// Goodput in Mb/s.

@@ -48,18 +48,15 @@ const TODAY: [Today; 4] = [
 ];
 
 impl Today {
-    fn spec(self, servers: u32) -> IncastSpec {
-        let mut spec = IncastSpec {
-            servers,
-            length: Length::Time(Duration::from_secs(5)),
-            ..IncastSpec::default()
+    fn spec(self, servers: u32) -> Experiment {
+        let secs = match self.rto {
+            "linux" if servers > 2 => 5,
+            _ => 1,
         };
-        if self.rto != "linux" || servers <= 2 {
-            spec.length = Length::Time(Duration::from_secs(1));
-        }
-        spec.tcp.congestion = self.congestion.to_owned();
-        spec.tcp.loss_detector = self.detector.to_owned();
-        spec.tcp.rto = self.rto.to_owned();
+        let mut spec = rack(servers, Duration::from_secs(secs));
+        put(&mut spec, "cc", self.congestion);
+        put(&mut spec, "loss", self.detector);
+        put(&mut spec, "rto", self.rto);
         spec
     }
 }
@@ -177,9 +174,8 @@ fn theirs(name: &str, group: usize, points: impl Iterator<Item = (f64, f64)>) ->
 /// One server without competition: what a packet's headers leave.
 pub(super) fn ceiling(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
     let mut spec = TODAY[0].spec(1);
-    spec.block =
-        narrows_experiment::scenario::spec::BlockSize::Sru(narrows::ByteCount::new(64 << 20));
-    spec.tcp.receive_window = Some(narrows::ByteCount::new(60_000));
+    put(&mut spec, "sru", "64MiB");
+    put(&mut spec, "rwnd", "60kB");
     for (framing, ceiling, spec) in [
         (FRAMING, 1_000.0 * 1_448.0 / 1_538.0, spec),
         (
@@ -187,9 +183,7 @@ pub(super) fn ceiling(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
             1_000.0 * 1_000.0 / 1_040.0,
             {
                 let mut spec = fast08(1, 64, 1);
-                spec.block = narrows_experiment::scenario::spec::BlockSize::Sru(
-                    narrows::ByteCount::new(64 << 20),
-                );
+                put(&mut spec, "sru", "64MiB");
                 spec
             },
         ),

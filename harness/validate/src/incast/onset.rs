@@ -28,7 +28,7 @@ pub(super) fn of(bench: &mut Bench<'_>, buffer: u32) -> Result<(), ScenarioError
     let mut loss_free = 0;
     for n in (low as u32).saturating_sub(1).max(1)..=high as u32 + 2 {
         let mut spec = fast08(n, buffer, 1);
-        spec.length = Length::Time(Duration::from_millis(20 * u64::from(n.max(10))));
+        spec.run.duration = Duration::from_millis(20 * u64::from(n.max(10)));
         let found = runs(bench, &spec, 1..=2)?;
         if found.iter().any(|run| run.drops.total() > 0) {
             break;

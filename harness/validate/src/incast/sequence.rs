@@ -3,8 +3,7 @@
 use super::*;
 use crate::Figure;
 use narrows::ByteCount;
-use narrows_experiment::scenario::RunContext;
-use narrows_experiment::scenario::incast::Incast;
+use narrows_experiment::registry::Registry;
 use narrows_net::host::SimPacket;
 use narrows_net::net::packet::HostId;
 use narrows_net::sim::tap::{Tap, TapEvent};
@@ -125,12 +124,9 @@ fn collapsed(notes: &Notes) -> Option<&[(f64, What)]> {
 /// The figure.
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
     let spec = fast08(SERVERS, 64, 3);
-    let ctx = RunContext {
-        cancel: Some(bench.cancel()),
-        ..RunContext::default()
-    };
+    let ctx = bench.context();
     let notes = Notes(vec![Flow::default(); SERVERS as usize + 1]);
-    let (_, notes) = Incast::default().watch(&spec, ctx, notes)?;
+    let (_, notes) = spec.watch(&Registry::default(), ctx, notes)?;
     let Some(block) = collapsed(&notes) else {
         return Err(ScenarioError::Internal(
             "no block of 16 servers collapsed".to_owned(),

@@ -4,8 +4,7 @@ use super::*;
 use crate::Figure;
 use crate::reference::Table;
 use crate::tahoe;
-use narrows::ByteCount;
-use narrows_experiment::scenario::spec::{BlockSize, DelayedAck};
+use narrows_experiment::scenario::spec::DelayedAck;
 use narrows_report::chart::{Axis, Chart, Draw, Role, Scale, Series};
 
 const VARIANTS: &str = include_str!("../../reference/fast08_variants.csv");
@@ -18,7 +17,7 @@ pub(super) fn variants(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
     for line in table.lines() {
         let variant = line.text("variant");
         let mut spec = fast08(16, 64, 20);
-        let tcp = &mut spec.tcp;
+        let tcp = &mut spec.host.tcp;
         let known = match variant {
             "NewReno" => true,
             "Reno" => {
@@ -77,7 +76,7 @@ pub(super) fn sru(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
     for line in table.lines() {
         let packets = line.whole("sru");
         let mut spec = fast08(16, 64, 20);
-        spec.block = BlockSize::Sru(ByteCount::new(1_000 * u64::from(packets)));
+        put(&mut spec, "sru", format!("{packets}kB"));
         let found = runs(bench, &spec, SEEDS)?;
         let row = Row::new(
             format!("B = 64, N = 16, SRU {packets} packets: goodput"),
@@ -105,13 +104,13 @@ pub(super) fn rto_min(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
         let fixed = line.text("how") == "fixed";
         let mut spec = fast08(n, 64, 4);
         if rto >= Duration::from_millis(50) {
-            spec.length = Length::Time(Duration::from_secs(20));
+            spec.run.duration = Duration::from_secs(20);
         }
         let (how, policy) = match fixed {
             true => ("fixed RTO", format!("fixed:{rto}")),
             false => ("RTOmin", floor(rto)),
         };
-        spec.tcp.rto = policy;
+        spec.host.tcp.rto = policy;
         let found = runs(bench, &spec, SEEDS)?;
         let theirs = line.number("goodput").unwrap_or(f64::NAN);
         let row = Row::new(

@@ -1,9 +1,8 @@
 //! What servers sat out in each block, counted: timeouts as the trace of a run has them.
 
 use super::*;
+use narrows_experiment::registry::Registry;
 use narrows_experiment::scenario::RunContext;
-use narrows_experiment::scenario::incast::Incast;
-use narrows_experiment::scenario::spec::IncastSpec;
 use serde_json::Value;
 use std::io::{self, Write};
 
@@ -22,7 +21,7 @@ pub(super) struct Block {
 /// Those of the runner.
 pub(super) fn run(
     bench: &Bench<'_>,
-    spec: &IncastSpec,
+    spec: &Experiment,
 ) -> Result<(IncastRun, Vec<Block>), ScenarioError> {
     bench.checkpoint()?;
     let mut fired = Fired::default();
@@ -31,9 +30,7 @@ pub(super) fn run(
         trace: Some(&mut fired),
         ..RunContext::default()
     };
-    let run = Incast::default()
-        .watch(spec, ctx, narrows_net::sim::tap::NoTap)?
-        .0;
+    let run = IncastRun::from(&spec.run(&Registry::default(), ctx)?);
     let times = run.block_times.iter().map(|t| t.as_nanos());
     let blocks = fired.by_block(times);
     Ok((run, blocks))

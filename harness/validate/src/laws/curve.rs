@@ -1,10 +1,10 @@
 //! Along which curve CUBIC's window grows between two losses.
 
 use super::cycles::{Cycles, Lossy, cuts, segments};
+use crate::flows::FlowSample;
 use crate::{Bench, Expected, Figure, Measured, Row, Tolerance};
 use narrows::Duration;
 use narrows_experiment::scenario::ScenarioError;
-use narrows_experiment::scenario::flows::FlowSample;
 use narrows_report::chart::{Axis, Chart, Draw, Role, Series};
 
 /// C of RFC 9438 section 5, in segments per second cubed.

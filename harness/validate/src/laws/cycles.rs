@@ -1,13 +1,15 @@
 //! A lone flow that loses each n-th packet, looked at from reduction to reduction.
 
 use crate::Bench;
+use crate::flows::{FlowSample, Flows, FlowsRun, Record};
+use crate::set_up::{long_lived, put};
 use narrows::{ByteCount, Duration, Rate};
-use narrows_experiment::scenario::flows::{FlowSample, FlowsRun, FlowsSpec, Loss, Record};
-use narrows_experiment::scenario::spec::QueueLimit;
 use narrows_experiment::scenario::{Outcome, ScenarioError};
 
 /// Payload of a segment.
 pub(super) const MSS: u32 = 1_000;
+/// On the way to the receiver.
+const LOSE_EACH: &str = r#"network.port."s0->h0".link.lose_each"#;
 
 /// What is run.
 #[derive(Clone, Copy, Debug)]
@@ -49,26 +51,27 @@ impl Lossy<'_> {
         self.cycles(&run)
     }
 
-    fn spec(&self) -> FlowsSpec {
+    fn spec(&self) -> Flows {
         // Slow start would end at the first loss only, hundreds of times above where the law
         // has the window. The receiver's window stops it well above it, and above
         // the highest peak, Reno's: 4/3.
         let room = (1.7 * self.window).max(64.0) as u64 * u64::from(MSS);
         let cycle = self.rtt.as_nanos() as f64 * self.each as f64 / self.window;
-        let mut spec = FlowsSpec::long_lived(1, Rate::from_gbps(400), self.rtt);
-        spec.net.mtu = MSS + 40;
-        spec.net.nic_overhead = Duration::ZERO;
-        spec.net.nic = QueueLimit::Packets(1_000);
-        spec.net.loss = Loss::EachNth(self.each);
-        spec.tcp.congestion = self.congestion.to_owned();
-        spec.tcp.timestamps = false;
-        spec.tcp.receive_window = Some(ByteCount::new(room));
-        spec.duration = Duration::from_nanos((cycle * self.cycles as f64) as u64);
-        spec.record = Record {
-            samples: Some(self.rtt / 10),
-            queue: false,
-        };
-        spec
+        let mut flow = long_lived(1, Rate::from_gbps(400), self.rtt);
+        put(&mut flow, "network.mtu", MSS + 40);
+        put(&mut flow, "host.nic.overhead", "0ns");
+        put(&mut flow, LOSE_EACH, self.each);
+        put(&mut flow, "host.tcp.congestion", self.congestion);
+        put(&mut flow, "host.tcp.timestamps", "off");
+        put(&mut flow, "host.tcp.receive_window", ByteCount::new(room));
+        flow.run.duration = Duration::from_nanos((cycle * self.cycles as f64) as u64);
+        Flows {
+            record: Record {
+                samples: Some(self.rtt / 10),
+                queue: false,
+            },
+            ..Flows::new(flow)
+        }
     }
 
     fn cycles(&self, run: &FlowsRun) -> Result<Cycles, ScenarioError> {

@@ -1,17 +1,16 @@
 //! ns-3's validation of its CUBIC: one flow over 50 Mb/s, behind a CoDel queue.
 
+use crate::flows::{FlowSample, Flows, FlowsRun, Record};
 use crate::reference::Table;
+use crate::set_up::{long_lived, put, receiver_rate};
 use crate::{Bench, Expected, Figure, Measured, Row, Tolerance};
 use narrows::congestion::{
     AckSample, CongestionControl, CongestionEvent, CongestionRegistry, Cubic, CubicConfig,
     FlowStart, FlowView, Needs, SlowStart, Spurious, Variable,
 };
 use narrows::{ByteCount, Duration, Instant, Rate};
-use narrows_experiment::scenario::flows::{
-    FlowSample, Flows, FlowsRun, FlowsSpec, HostSpec, PortBuffer, Record,
-};
-use narrows_experiment::scenario::spec::{Aqm, Codel, DelayedAck, Framing, QueueLimit};
-use narrows_experiment::scenario::{RunContext, ScenarioError};
+use narrows_experiment::registry::Registry;
+use narrows_experiment::scenario::ScenarioError;
 use narrows_report::chart::{Axis, Chart, Draw, Role, Series};
 use std::sync::Arc;
 
@@ -19,29 +18,31 @@ use std::sync::Arc;
 const MSS: f64 = 1_448.0;
 
 /// Hosts at 1 Gb/s, a receiver that acknowledges each second segment, a port of 1000 packets.
-fn set_up(congestion: &str) -> FlowsSpec {
+fn set_up(congestion: &str) -> Flows {
     let (rate, rtt) = (Rate::from_mbps(50), Duration::from_millis(50));
-    let mut spec = FlowsSpec::long_lived(1, rate, rtt);
-    spec.hosts[1] = HostSpec {
-        rate: Rate::from_gbps(1),
-        ..spec.hosts[1]
-    };
-    spec.tcp.congestion = congestion.to_owned();
-    spec.tcp.rto = "floor:1s".to_owned();
-    spec.tcp.delayed_ack = DelayedAck::On {
-        segments: 2,
-        timeout: Duration::from_millis(200),
-    };
-    spec.net.framing = Framing::None;
-    spec.net.nic_overhead = Duration::ZERO;
-    spec.net.buffer = PortBuffer::Own(QueueLimit::Packets(1_000));
-    spec.net.aqm = Aqm::Codel(Codel::default());
-    spec.duration = Duration::from_secs(15);
-    spec.record = Record {
-        samples: Some(Duration::from_millis(5)),
-        queue: false,
-    };
-    spec
+    let mut flow = long_lived(1, Rate::from_gbps(1), rtt);
+    receiver_rate(&mut flow, rate);
+    flow.host.tcp.congestion = congestion.to_owned();
+    for (key, value) in [
+        ("host.tcp.rto", "floor:1s"),
+        ("host.tcp.delayed_ack", "2/200ms"),
+        ("network.link.framing", "none"),
+        ("host.nic.overhead", "0ns"),
+        ("network.queue.limit", "1000p"),
+        ("network.queue.discipline", "codel"),
+        ("network.queue.target", "5ms"),
+        ("network.queue.interval", "100ms"),
+    ] {
+        put(&mut flow, key, value);
+    }
+    flow.run.duration = Duration::from_secs(15);
+    Flows {
+        record: Record {
+            samples: Some(Duration::from_millis(5)),
+            queue: false,
+        },
+        ..Flows::new(flow)
+    }
 }
 
 fn point(s: &FlowSample) -> (f64, f64) {
@@ -143,10 +144,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
 /// the window without it.
 fn one_drop_less(bench: &mut Bench<'_>, table: &Table) -> Result<(), ScenarioError> {
     let mut spec = set_up(ORIGINAL);
-    spec.net.aqm = Aqm::Codel(Codel {
-        target: Duration::from_millis(6),
-        ..Codel::default()
-    });
+    put(&mut spec.experiment, "network.queue.target", "6ms");
     let run = go(bench, &spec)?;
     for line in table.lines().filter(|l| l.text("quantity") == "least") {
         let number = |column| line.number(column).expect("a number in each cell");
@@ -177,7 +175,7 @@ fn one_drop_less(bench: &mut Bench<'_>, table: &Table) -> Result<(), ScenarioErr
 const ORIGINAL: &str = "cubic-hystart-2008";
 
 /// Runs `spec`, where [`ORIGINAL`] is known.
-fn go(bench: &Bench<'_>, spec: &FlowsSpec) -> Result<FlowsRun, ScenarioError> {
+fn go(bench: &Bench<'_>, spec: &Flows) -> Result<FlowsRun, ScenarioError> {
     bench.checkpoint()?;
     let mut registry = CongestionRegistry::standard();
     registry.register(
@@ -194,13 +192,11 @@ fn go(bench: &Bench<'_>, spec: &FlowsSpec) -> Result<FlowsRun, ScenarioError> {
             }
         },
     );
-    let mut runner = Flows::default();
-    runner.registry.congestion = Arc::new(registry);
-    let ctx = RunContext {
-        cancel: Some(bench.cancel()),
-        ..RunContext::default()
+    let registry = Registry {
+        congestion: Arc::new(registry),
+        ..Registry::default()
     };
-    runner.run(spec, ctx)
+    spec.run(&registry, bench.context())
 }
 
 /// CUBIC with the slow start of ns-3 and of Linux: HyStart (Ha and Rhee, PFLDnet 2008), which

@@ -1,11 +1,12 @@
 //! How flows share a link: CUBIC with Reno, and a newcomer with who was there.
 
 use super::pair;
+use crate::flows::{FlowSample, Flows, FlowsRun, Record};
+use crate::set_up::{fast_edges, long_lived, put, seeded};
 use crate::{Bench, Expected, Figure, Measured, Row, Tolerance};
 use narrows::{ByteCount, Duration, Rate};
+use narrows_experiment::model::Experiment;
 use narrows_experiment::scenario::ScenarioError;
-use narrows_experiment::scenario::flows::{FlowsRun, FlowsSpec, Loss, PortBuffer, Record};
-use narrows_experiment::scenario::spec::QueueLimit;
 use narrows_net::sim::rng::{Component, Stream};
 use narrows_report::chart::{Axis, Chart, Draw, Role, Series};
 
@@ -21,23 +22,24 @@ const LOSS: u64 = 1_000;
 pub(super) fn friendly(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
     for (rtt_us, mbps, seconds) in [(100, 1_000, 4), (10_000, 50, 80)] {
         let (rtt, rate) = (Duration::from_micros(rtt_us), Rate::from_mbps(mbps));
-        let mut queue = FlowsSpec::long_lived(2, rate, rtt);
-        queue.flows[0].congestion = Some("cubic".to_owned());
-        queue.flows[1].congestion = Some("reno".to_owned());
-        fast_edges(&mut queue);
-        queue.tcp.loss_detector = "rack".to_owned();
-        queue.duration = Duration::from_secs(seconds);
-        queue.warm_up = queue.duration / 8;
+        let mut queue = long_lived(2, rate, rtt);
+        put(&mut queue, "traffic.flow-1.tcp.congestion", "cubic");
+        put(&mut queue, "traffic.flow-2.tcp.congestion", "reno");
+        put(&mut queue, "host.tcp.loss_detection", "rack");
         let room = (rate.bytes_in(rtt) * 2).max(ByteCount::new(64 << 10));
-        queue.net.buffer = PortBuffer::Own(QueueLimit::Bytes(room));
+        put(&mut queue, "network.queue.limit", room);
         // A link so fast that only the losses hold the flows back.
         let mut chance = queue.clone();
-        for host in &mut chance.hosts {
-            host.rate = Rate::from_gbps(100);
-        }
-        chance.net.loss = Loss::Random((1_000_000_000 / LOSS) as u32);
-        chance.duration = rtt * 10_000;
-        chance.warm_up = chance.duration / 8;
+        put(&mut chance, "network.link.rate", "100Gb/s");
+        let loss = format!("{}%", 100.0 / LOSS as f64);
+        put(&mut chance, r#"network.port."s0->h0".link.loss"#, loss);
+        chance.run.duration = rtt * 10_000;
+        chance.run.warm_up = chance.run.duration / 8;
+        // On equal links a flow that has the port to itself fills it without a loss, for ever, and
+        // each packet of the other finds it full.
+        fast_edges(&mut queue, rate);
+        queue.run.duration = Duration::from_secs(seconds);
+        queue.run.warm_up = queue.run.duration / 8;
         let name = |what| format!("CUBIC beside Reno, RTT {rtt}, {what}: CUBIC's share of Reno's");
         let within = Tolerance::Relative(0.1);
 
@@ -75,15 +77,6 @@ pub(super) fn friendly(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
         bench.row(row(bounds, to_growth, Tolerance::Exact));
     }
     Ok(())
-}
-
-/// The senders' links ten times as fast as the one they share. On equal links a flow that has the
-/// port to itself fills it without a loss, for ever, and each packet of the other finds it full.
-fn fast_edges(spec: &mut FlowsSpec) {
-    let rate = spec.hosts[0].rate;
-    for host in &mut spec.hosts[1..] {
-        host.rate = rate.mul_ratio(10, 1);
-    }
 }
 
 /// alpha_cubic.
@@ -128,14 +121,11 @@ impl Share {
 }
 
 /// Runs `spec`, whose first flow is CUBIC and whose second is Reno.
-fn share(bench: &Bench<'_>, spec: &FlowsSpec) -> Result<Share, ScenarioError> {
+fn share(bench: &Bench<'_>, spec: &Experiment) -> Result<Share, ScenarioError> {
     let mut goodput = Vec::new();
     let mut cuts = [0, 0];
     for seed in 1..=SEEDS {
-        let run = bench.flows(&FlowsSpec {
-            seed,
-            ..spec.clone()
-        })?;
+        let run = bench.flows(&Flows::new(seeded(spec, seed)))?;
         let [a, b] = [0, 1].map(|i| run.flows[i].goodput.bits_per_sec() as f64);
         goodput.push(a / b);
         for (sum, flow) in cuts.iter_mut().zip(&run.flows) {
@@ -161,24 +151,22 @@ pub(super) fn convergence(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
     .into_iter()
     .enumerate()
     {
-        let mut spec = FlowsSpec::long_lived(2, rate, rtt);
-        spec.tcp.congestion = congestion.to_owned();
-        spec.net.buffer = PortBuffer::Own(QueueLimit::Bytes(rate.bytes_in(rtt)));
-        fast_edges(&mut spec);
-        spec.flows[1].start = Duration::from_secs(10);
-        spec.duration = Duration::from_secs(100);
-        spec.warm_up = Duration::from_secs(60);
-        spec.record = Record {
-            samples: Some(Duration::from_secs(1)),
-            queue: false,
-        };
+        let mut flows = long_lived(2, rate, rtt);
+        put(&mut flows, "host.tcp.congestion", congestion);
+        put(&mut flows, "network.queue.limit", rate.bytes_in(rtt));
+        fast_edges(&mut flows, rate);
+        flows.run.duration = Duration::from_secs(100);
+        flows.run.warm_up = Duration::from_secs(60);
         let (mut indices, mut shares) = (Vec::new(), Vec::new());
         for seed in 1..=SEEDS {
             // Another phase of the first flow for each seed.
-            spec.flows[1].start = Duration::from_millis(10_000 + 137 * (seed - 1));
-            let run = bench.flows(&FlowsSpec {
-                seed,
-                ..spec.clone()
+            flows.traffic[1].start = Duration::from_millis(10_000 + 137 * (seed - 1));
+            let run = bench.flows(&Flows {
+                record: Record {
+                    samples: Some(Duration::from_secs(1)),
+                    queue: false,
+                },
+                ..Flows::new(seeded(&flows, seed))
             })?;
             let goodput = |i: usize| run.flows[i].goodput.bits_per_sec() as f64;
             indices.push(fairness(&[goodput(0), goodput(1)]));
@@ -248,7 +236,7 @@ fn fairness(shares: &[f64]) -> f64 {
 /// Goodput over time, in spans of two seconds.
 fn rates(run: &FlowsRun, flow: usize, group: usize, name: &str) -> Series {
     let samples: Vec<_> = run.flows[flow].samples.iter().step_by(2).collect();
-    let rate = |pair: &[&narrows_experiment::scenario::flows::FlowSample]| {
+    let rate = |pair: &[&FlowSample]| {
         let bytes = pair[1].delivered - pair[0].delivered;
         let span = pair[1].at.since(pair[0].at).as_nanos() as f64;
         let middle = pair[0].at.as_nanos() as f64 + span / 2.0;

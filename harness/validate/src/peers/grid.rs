@@ -1,14 +1,16 @@
 //! The cells of the incast that several simulators have run, in ours.
 
 use super::habits;
+use crate::set_up::{put, seeded, shipped};
 use crate::{Bench, Tolerance};
-use narrows::{ByteCount, Duration, Rate};
-use narrows_experiment::scenario::spec::{
-    Aqm, DelayedAck, EcnUse, Framing, IncastSpec, Length, QueueCounting, QueueLimit,
-};
+use narrows::Duration;
+use narrows_experiment::model::Experiment;
+use narrows_experiment::scenario::spec::{DelayedAck, EcnUse};
 use narrows_experiment::scenario::{Outcome, ScenarioError};
 
 const SEEDS: u64 = 3;
+/// The queue before the client.
+const PORT: &str = r#"network.port."s0->h0".queue"#;
 /// What the blocks' time may be off by where timeouts do not make it.
 const CLOSE: Tolerance = Tolerance::Relative(0.1);
 /// Where timeouts make it, and of timeouts.
@@ -69,59 +71,53 @@ impl Cell {
     /// No framing, as ns-3's point-to-point links have it but for two bytes. The random overhead
     /// of our NICs stays: without it equal hosts keep their phase, and one of two flows loses
     /// all of its packets to the other.
-    pub(super) fn spec(self) -> IncastSpec {
-        let mut spec = IncastSpec {
-            servers: self.servers,
-            length: Length::Blocks {
-                blocks: 20,
-                time_limit: Duration::from_secs(600),
-            },
-            ..IncastSpec::default()
-        };
-        spec.net.link_rate = Rate::from_gbps(u64::from(self.rate_gbps));
-        spec.net.framing = Framing::None;
-        spec.net.queue_counting = QueueCounting::Waiting;
-        spec.net.port_buffer = QueueLimit::Bytes(ByteCount::new(64 << 10));
-        spec.net.aqm = Aqm::None;
-        spec.net.server_nic = QueueLimit::Packets(100_000);
-        spec.net.client_nic = QueueLimit::Packets(100_000);
-        spec.tcp.congestion = "reno".to_owned();
-        spec.tcp.loss_detector = "sack".to_owned();
-        spec.tcp.rto = format!("floor:{}ms", self.rto_min_ms);
-        spec.tcp.timestamps = matches!(
+    pub(super) fn spec(self) -> Experiment {
+        let mut spec = shipped("incast");
+        put(&mut spec, "servers", self.servers);
+        put(&mut spec, "rate", format!("{}Gb/s", self.rate_gbps));
+        put(&mut spec, "framing", "none");
+        for (key, value) in [("discipline", "drop-tail"), ("threshold", "off")] {
+            put(&mut spec, &format!("{PORT}.{key}"), value);
+        }
+        put(&mut spec, "group.servers.nic.tx_queue", "100000p");
+        put(&mut spec, "group.client.nic.tx_queue", "100000p");
+        spec.host.tcp.congestion = "reno".to_owned();
+        spec.host.tcp.loss_detector = "sack".to_owned();
+        spec.host.tcp.rto = format!("floor:{}ms", self.rto_min_ms);
+        spec.host.tcp.timestamps = matches!(
             self.variant,
             Variant::Timestamps | Variant::Ns3 | Variant::Htsim | Variant::HtsimTicks
         );
-        if spec.tcp.timestamps {
+        if spec.host.tcp.timestamps {
             // The same payload in each packet.
-            spec.net.mtu += 12;
-            spec.tcp.mss = Some(1_472);
+            spec.network.common.mtu += 12;
+            spec.host.tcp.mss = Some(1_472);
         }
-        spec.tcp.ecn = EcnUse::Off;
-        spec.tcp.delayed_ack = DelayedAck::Off;
+        spec.host.tcp.ecn = EcnUse::Off;
+        spec.host.tcp.delayed_ack = DelayedAck::Off;
         match self.variant {
             Variant::Sack | Variant::Timestamps => {}
-            Variant::Ns3 => spec.tcp.loss_detector = habits::RUNS_ON.to_owned(),
+            Variant::Ns3 => spec.host.tcp.loss_detector = habits::RUNS_ON.to_owned(),
             Variant::Htsim | Variant::HtsimTicks => {
-                spec.tcp.sack = false;
-                spec.tcp.loss_detector = habits::STEADY.to_owned();
-                spec.tcp.limited_transmit = false;
-                spec.tcp.prr = false;
-                spec.tcp.undo_spurious = false;
-                spec.net.queue_counting = QueueCounting::WithInService;
-                spec.net.nic_overhead = Duration::ZERO;
-                spec.start_jitter = Duration::ZERO;
+                spec.host.tcp.sack = false;
+                spec.host.tcp.loss_detector = habits::STEADY.to_owned();
+                spec.host.tcp.limited_transmit = false;
+                spec.host.tcp.prr = false;
+                spec.host.tcp.undo_spurious = false;
+                put(&mut spec, "queue-counting", "with-in-service");
+                put(&mut spec, "nic-overhead", "0ns");
+                put(&mut spec, "jitter", "0ns");
             }
             Variant::DelayedAcks | Variant::DelayedAcksNs3 => {
-                spec.tcp.delayed_ack = DelayedAck::On {
+                spec.host.tcp.delayed_ack = DelayedAck::On {
                     segments: 2,
                     timeout: Duration::from_millis(200),
                 };
             }
         }
         match self.variant {
-            Variant::HtsimTicks => spec.tcp.timer_tick = Duration::from_millis(1),
-            Variant::DelayedAcksNs3 => spec.tcp.congestion = habits::UNCOUNTED_END.to_owned(),
+            Variant::HtsimTicks => spec.host.tcp.timer_tick = Duration::from_millis(1),
+            Variant::DelayedAcksNs3 => spec.host.tcp.congestion = habits::UNCOUNTED_END.to_owned(),
             _ => {}
         }
         spec
@@ -135,11 +131,7 @@ impl Cell {
         let mut found = Found::default();
         for seed in 1..=SEEDS {
             bench.checkpoint()?;
-            let spec = IncastSpec {
-                seed,
-                ..self.spec()
-            };
-            let run = habits::incast(bench, &spec)?;
+            let run = habits::incast(bench, &seeded(&self.spec(), seed))?;
             if !matches!(run.outcome, Outcome::Completed | Outcome::TimeLimit) {
                 let how = format!("an incast ended as {}", run.outcome.name());
                 return Err(ScenarioError::Internal(how));
@@ -190,6 +182,7 @@ pub(super) fn range(values: &[f64]) -> (f64, f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use narrows_experiment::registry::Registry;
 
     #[test]
     fn every_variant_can_be_run() {
@@ -208,7 +201,11 @@ mod tests {
                     rto_min_ms: 1,
                     variant,
                 };
-                cell.spec().validate().unwrap();
+                let mut spec = cell.spec();
+                // Its own are known to the runner alone.
+                spec.host.tcp.congestion = "reno".to_owned();
+                spec.host.tcp.loss_detector = "newreno".to_owned();
+                spec.check(&Registry::default()).unwrap();
                 assert_eq!(cell.name().contains("10 Gb/s"), rate_gbps == 10);
             }
         }

@@ -12,10 +12,9 @@ use narrows::recovery::detector::{
 use narrows::recovery::dup_thresh::{NewReno, Sack6675};
 use narrows::recovery::scoreboard::{AbsSeq, Scoreboard, SentSegment};
 use narrows::{ByteCount, Instant};
-use narrows_experiment::scenario::incast::Incast;
-use narrows_experiment::scenario::{
-    IncastRun, IncastRunner, IncastSpec, RunContext, ScenarioError,
-};
+use narrows_experiment::model::Experiment;
+use narrows_experiment::registry::Registry;
+use narrows_experiment::scenario::{IncastRun, ScenarioError};
 use std::sync::Arc;
 
 /// The name of [`UncountedEnd`].
@@ -29,7 +28,7 @@ pub(super) const RUNS_ON: &str = "runs-on";
 ///
 /// # Errors
 /// Those of the runner.
-pub(super) fn incast(bench: &Bench<'_>, spec: &IncastSpec) -> Result<IncastRun, ScenarioError> {
+pub(super) fn incast(bench: &Bench<'_>, spec: &Experiment) -> Result<IncastRun, ScenarioError> {
     let mut congestion = CongestionRegistry::standard();
     congestion.register(
         UNCOUNTED_END,
@@ -53,14 +52,12 @@ pub(super) fn incast(bench: &Bench<'_>, spec: &IncastSpec) -> Result<IncastRun, 
         "no fast retransmission restarts the timer",
         runs_on,
     );
-    let mut runner = Incast::default();
-    runner.registry.congestion = Arc::new(congestion);
-    runner.registry.detectors = Arc::new(detectors);
-    let ctx = RunContext {
-        cancel: Some(bench.cancel()),
-        ..RunContext::default()
+    let registry = Registry {
+        congestion: Arc::new(congestion),
+        detectors: Arc::new(detectors),
+        ..Registry::default()
     };
-    runner.run(spec, ctx)
+    bench.incast_with(spec, &registry)
 }
 
 /// ns-3's end of the repair of a timeout. Its `TcpSocketBase::ProcessAck` counts of the ACK that
@@ -183,7 +180,7 @@ mod tests {
         }
         .spec();
         let steady = incast(&bench, &spec).unwrap().timeouts.total();
-        spec.tcp.loss_detector = IMPATIENT.to_owned();
+        spec.host.tcp.loss_detector = IMPATIENT.to_owned();
         let impatient = incast(&bench, &spec).unwrap().timeouts.total();
         assert!(steady * 5 < impatient * 4, "{steady}, {impatient}");
     }

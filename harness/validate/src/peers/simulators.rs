@@ -286,7 +286,10 @@ mod tests {
                 rto_min_ms: line.whole("rto_min_ms"),
                 variant: Variant::Timestamps,
             };
-            cell.spec().validate().unwrap();
+            let can = cell
+                .spec()
+                .check(&narrows_experiment::registry::Registry::default());
+            can.unwrap();
             let peers = SIMULATORS.iter();
             assert!(peers.filter_map(|(c, ..)| line.number(c)).count() > 0);
         }

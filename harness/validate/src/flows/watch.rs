@@ -1,17 +1,16 @@
 //! What is looked at in a run of flows: each flow, and the bottleneck's queue.
 
-use super::outcome::{FlowOutcome, FlowSample, PortOutcome, QueueSample};
-use super::spec::Record;
-use crate::host::SimTypes;
-use crate::knob::{Knob, Knobs};
-use crate::model::Invalid;
-use crate::net::packet::{HostId, PortId};
-use crate::net::stats::{DropReason, PortStats, QueueArea};
-use crate::probe::{Instrument, Probe, Reading, Site, View};
-use crate::sim::time::SimTime;
+use super::{FlowOutcome, FlowSample, PortOutcome, QueueSample, Record};
 use narrows::conn::Connection;
 use narrows::recovery::SenderStats;
 use narrows::{ByteCount, Duration, Rate};
+use narrows_experiment::knob::{Knob, Knobs};
+use narrows_experiment::model::Invalid;
+use narrows_experiment::probe::{Instrument, Probe, Reading, Site, View};
+use narrows_net::host::SimTypes;
+use narrows_net::net::packet::PortId;
+use narrows_net::net::stats::{DropReason, QueueArea};
+use narrows_net::sim::time::SimTime;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -26,14 +25,10 @@ pub(super) struct Seen {
     pub(super) flows: Vec<FlowOutcome>,
     /// By flow: the sender's timeouts at the beginning of each answer.
     pub(super) timeouts_before: BTreeMap<usize, Vec<u64>>,
-    /// By flow, from the start of the run.
-    pub(super) sender_handshakes: Vec<u64>,
     /// All but the utilisation.
     pub(super) bottleneck: PortOutcome,
     /// Packets that all switch ports dropped, from the start.
     pub(super) switch_drops: u64,
-    /// Packets that all switch ports marked, from the start.
-    pub(super) marks: u64,
 }
 
 impl Watched {
@@ -59,8 +54,6 @@ impl Watched {
 pub(super) struct FlowsProbe {
     /// By flow: who sends, who receives.
     pub(super) ends: Vec<(u32, u32)>,
-    /// The host whose switch port is the bottleneck.
-    pub(super) bottleneck: HostId,
     pub(super) record: Record,
     /// Of the run, if nothing ends it before.
     pub(super) duration: Duration,
@@ -77,8 +70,7 @@ impl Probe for FlowsProbe {
     }
 
     fn place(&self, on: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
-        let host = self.bottleneck.0;
-        let [port] = on.ports("bottleneck", &format!("s0->h{host}"))?[..] else {
+        let [port] = on.ports("bottleneck", "s0->h0")?[..] else {
             return Err(Invalid::new("bottleneck", "it has no port"));
         };
         Ok(vec![Box::new(Look {
@@ -107,7 +99,6 @@ struct Look {
 struct Snapshot {
     /// By flow.
     flows: Vec<Counters>,
-    stats: PortStats,
     area: Option<QueueArea>,
 }
 
@@ -121,8 +112,6 @@ struct Counters {
     sender: SenderStats,
     /// SYNs or SYN-ACKs that went unanswered at the sender, and at the receiver.
     handshakes: (u64, u64),
-    /// Segments that the receiver did not keep.
-    discarded: u64,
 }
 
 /// An end of a flow.
@@ -185,7 +174,6 @@ impl Look {
                 srtt: sender.rtt().srtt(),
                 delivered: ByteCount::ZERO,
                 received: ByteCount::ZERO,
-                timeouts: sender.stats().timeouts,
                 variables,
             });
         });
@@ -211,13 +199,11 @@ impl Look {
                 End::Receiver(conn) => {
                     (counters.delivered, counters.received) = received(conn);
                     counters.handshakes.1 = conn.handshake_timeouts().into();
-                    counters.discarded = conn.stats().out_of_order_dropped;
                 }
             }
         });
         Snapshot {
             flows,
-            stats: view.network.stats(self.port).clone(),
             area: view.network.queue_area(view.now, self.port),
         }
     }
@@ -228,24 +214,14 @@ impl Look {
         let samples = samples.samples().iter().map(|(at, depth)| QueueSample {
             at_picos: at.as_picos(),
             packets: depth.packets,
-            bytes: depth.bytes,
         });
-        let dropped = |reason| end.stats.dropped(reason) - warm.stats.dropped(reason);
-        let (mut mean_queue_millipackets, mut mean_queue_bytes) = (0, 0);
+        let mut mean_queue_millipackets = 0;
         if let (Some(from), Some(to)) = (&warm.area, &end.area) {
             mean_queue_millipackets = to.mean_millipackets_since(from);
-            mean_queue_bytes = to.mean_bytes_since(from);
         }
         PortOutcome {
             utilisation_ppm: 0,
             mean_queue_millipackets,
-            mean_queue_bytes,
-            max_queue_packets: end.stats.max_packets,
-            packets: end.stats.packets - warm.stats.packets,
-            marks: end.stats.marks - warm.stats.marks,
-            full: end.stats.dropped_for_room() - warm.stats.dropped_for_room(),
-            early: dropped(DropReason::Early),
-            lost: dropped(DropReason::Lost),
             queue: samples.collect(),
         }
     }
@@ -287,30 +263,25 @@ impl Instrument for Look {
         let flows = flows.map(|((warm, end), samples)| FlowOutcome {
             delivered: end.delivered,
             received: end.received.saturating_sub(warm.received),
-            active: Duration::ZERO,
             goodput: Rate::default(),
             transfers: Vec::new(),
             at_warm_up: warm.sender,
             at_end: end.sender,
             handshake_timeouts: (end.handshakes.0 + end.handshakes.1)
                 .saturating_sub(warm.handshakes.0 + warm.handshakes.1),
-            out_of_order_dropped: end.discarded.saturating_sub(warm.discarded),
             samples,
         });
         let flows = flows.collect();
         let network = &view.network;
         let switch = (view.hosts.len() as u32..network.ports()).map(PortId);
-        let (mut switch_drops, mut marks) = (0, 0);
+        let mut switch_drops = 0;
         for stats in switch.map(|p| network.stats(p)) {
             switch_drops += stats.dropped_total() - stats.dropped(DropReason::Lost);
-            marks += stats.marks;
         }
         self.probe.watched.with(|seen| {
             seen.flows = flows;
-            seen.sender_handshakes = end.flows.iter().map(|f| f.handshakes.0).collect();
             seen.bottleneck = bottleneck;
             seen.switch_drops = switch_drops;
-            seen.marks = marks;
         });
         Reading::default()
     }

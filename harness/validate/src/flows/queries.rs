@@ -1,16 +1,27 @@
 //! Transfers that the receiver asks for, on several connections together.
 
-use super::spec::Asked;
 use super::watch::Watched;
-use crate::knob::{Knob, Knobs};
-use crate::net::packet::HostId;
-use crate::sim::rng::{Component, Stream};
-use crate::sim::time::SimTime;
-use crate::traffic::{Io, Placement, Role, RoleEvent, Traffic, TrafficError};
 use narrows::endpoint::ConnId;
-use narrows::{ByteCount, Duration, Instant};
-use std::collections::{BTreeMap, VecDeque};
+use narrows::{ByteCount, Instant};
+use narrows_experiment::knob::{Knob, Knobs};
+use narrows_experiment::traffic::{Io, Placement, Role, RoleEvent, Traffic, TrafficError};
+use narrows_net::net::packet::HostId;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Data that the receiver asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// The answer.
+    pub(crate) size: ByteCount,
+    /// The request's payload.
+    pub(crate) request: ByteCount,
+    /// How often.
+    pub(crate) times: u32,
+    /// Connections of one receiver with the same number are asked together, and again when all have
+    /// answered; equal answers, please.
+    pub(crate) group: u32,
+}
 
 /// A connection over which the receiver asks for data, again and again. Those of one receiver and
 /// group are asked together, and again when all have answered.
@@ -20,10 +31,6 @@ pub(super) struct AskedTraffic {
     pub(super) from: HostId,
     pub(super) to: HostId,
     pub(super) asked: Asked,
-    /// Each sender waits a time drawn evenly from none to this before it answers.
-    pub(super) jitter: Duration,
-    /// The run's.
-    pub(super) seed: u64,
     pub(super) together: Arc<Mutex<Together>>,
     pub(super) watched: Watched,
 }
@@ -43,7 +50,6 @@ impl Traffic for AskedTraffic {
             Answering {
                 traffic: self.clone(),
                 heard: 0,
-                answers: VecDeque::new(),
                 waiting: 0,
                 conn: None,
             },
@@ -71,8 +77,6 @@ impl AskedTraffic {
 pub(super) struct Together {
     /// By receiver and group.
     groups: BTreeMap<(HostId, u32), Vec<Member>>,
-    /// By sender: when its answers begin.
-    jitter: BTreeMap<HostId, Stream>,
 }
 
 /// A connection of a group, at its receiver.
@@ -183,35 +187,20 @@ struct Answering {
     traffic: AskedTraffic,
     /// Bytes of a request that have come.
     heard: u64,
-    /// When to begin the answers that have been asked for.
-    answers: VecDeque<Instant>,
     /// Bytes that the send buffer has not taken.
     waiting: u64,
     conn: Option<ConnId>,
 }
 
 impl Answering {
-    /// A time within the jitter, from the stream of the host.
-    fn jitter(&self, host: HostId) -> Duration {
-        let mut together = self.traffic.together();
-        let stream = together.jitter.entry(host);
-        let of_host = || Stream::new(self.traffic.seed, Component::Start, u64::from(host.0));
-        let jitter = SimTime::from_duration(self.traffic.jitter);
-        stream.or_insert_with(of_host).jitter(jitter).to_duration()
-    }
-
-    /// Begins the answers that are due.
+    /// Begins an answer.
     fn answer(&mut self, io: &mut Io<'_>) {
         let conn = self.conn.and_then(|id| io.tcp().connection(id));
         let timeouts = conn.map_or(0, |conn| conn.sender_stats().timeouts);
-        while self.answers.front().is_some_and(|at| *at <= io.now()) {
-            self.answers.pop_front();
-            self.traffic
-                .watched
-                .note_answer(self.traffic.flow, timeouts);
-            self.waiting += self.traffic.asked.size.get();
-        }
-        self.write(io);
+        self.traffic
+            .watched
+            .note_answer(self.traffic.flow, timeouts);
+        self.waiting += self.traffic.asked.size.get();
     }
 
     fn write(&mut self, io: &mut Io<'_>) {
@@ -234,22 +223,12 @@ impl Role for Answering {
                 let request = self.traffic.asked.request;
                 while self.heard >= request.get() {
                     self.heard -= ByteCount::get(request);
-                    let at = io.now() + self.jitter(io.host());
-                    let at = self.answers.back().map_or(at, |last| at.max(*last));
-                    self.answers.push_back(at);
+                    self.answer(io);
                 }
-                self.answer(io);
+                self.write(io);
             }
             RoleEvent::Writable => self.write(io),
             _ => {}
         }
-    }
-
-    fn timeout(&mut self, io: &mut Io<'_>) {
-        self.answer(io);
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.answers.front().copied()
     }
 }
