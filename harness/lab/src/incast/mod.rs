@@ -1,4 +1,4 @@
-//! A live incast: the scenario of [`narrows_experiment::scenario::incast`] on wires of the kernel.
+//! A live incast: the traffic [`narrows_experiment::traffic::SynchronisedRead`] on wires of the kernel.
 //!
 //! ```text
 //!   server 1 -- link --\                    rate and buffer
