@@ -103,6 +103,7 @@ fn impairments(loss: u64, reorder: u64, duplicate: u64, corrupt: u64) -> ImpairS
     ImpairSpec {
         loss: chance(loss),
         corrupt: chance(corrupt),
+        mark: When::Never,
         duplicate: chance(duplicate),
         reorder: chance(reorder),
         reorder_min: SimTime::from_micros(5),
