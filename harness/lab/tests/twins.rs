@@ -77,7 +77,7 @@ fn small_writes_wait_for_a_delayed_ack() {
 fn a_queue_of_a_few_refuses_sends_and_one_of_a_thousand_does_not() {
     let run = |packets: u64| {
         let spec = LocalDropSpec {
-            rate: Rate::from_gbps(1),
+            rate: Rate::from_mbps(100),
             limit: ByteCount::new(packets * 1_514),
             span: Duration::from_secs(1),
         };

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// The twin.
 pub(super) const TWIN: Twin = Twin {
-    about: "A sender of the kernel's behind a tbf of its own of 1 Gb/s, whose queue refuses what does \
+    about: "A sender of the kernel's behind a tbf of its own of 100 Mb/s, whose queue refuses what does \
             not fit. Linux answers a refusal with a window reduction as for a mark (CWR) and sends \
             the same packet later: nothing is sent again, and no window is reset, so the text's \
             fault cannot be had with it (the simulated rows have FreeBSD's answer and Linux's). How \
@@ -20,7 +20,7 @@ pub(super) const TWIN: Twin = Twin {
 };
 
 const SIMULATED: Scene = Scene::new("simulated", "enobufs").with(&[
-    ("network.link.rate", "1Gb/s"),
+    ("network.link.rate", "100Mb/s"),
     ("sweep.answer", "reset,congestion"),
     ("toggle", "100s"),
     ("sweep.buffers", "12,1000"),
@@ -57,7 +57,7 @@ fn twin(stage: &Stage<'_>) -> Result<Grid, String> {
     let span = Duration::from_secs(2);
     for packets in [12, 1_000] {
         let spec = LocalDropSpec {
-            rate: Rate::from_gbps(1),
+            rate: Rate::from_mbps(100),
             limit: ByteCount::new(packets * 1_514),
             span,
         };
