@@ -103,7 +103,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         "m" | "min" => 60_000_000_000,
         "" if number == "0" => 1,
         "" => return Err(format!("{HELP}: the unit is missing")),
-        other => return Err(format!("{HELP}: there is no unit '{other}'")),
+        other => return Err(no_unit(HELP, number, other)),
     };
     scaled(number, factor)
         .map(Duration::from_nanos)
@@ -122,7 +122,7 @@ pub fn positive_duration(text: &str) -> Result<Duration, String> {
 pub fn size(text: &str) -> Result<ByteCount, String> {
     const HELP: &str = "expected a size such as 256KiB (1024s), 64KB (1000s), 1MB or 1500B";
     let (number, unit) = split(text);
-    let factor = size_factor(unit).ok_or_else(|| format!("{HELP}: there is no unit '{unit}'"))?;
+    let factor = size_factor(unit).ok_or_else(|| no_unit(HELP, number, unit))?;
     scaled(number, factor)
         .map(ByteCount::new)
         .ok_or_else(|| HELP.to_owned())
@@ -156,8 +156,7 @@ pub fn queue(text: &str) -> Result<QueueLimit, String> {
             .map(QueueLimit::Packets)
             .map_err(|_| format!("{HELP}; at most 4 billion packets")),
         unit => {
-            let factor =
-                size_factor(unit).ok_or_else(|| format!("{HELP}: there is no unit '{unit}'"))?;
+            let factor = size_factor(unit).ok_or_else(|| no_unit(HELP, number, unit))?;
             scaled(number, factor)
                 .map(|b| QueueLimit::Bytes(ByteCount::new(b)))
                 .ok_or_else(|| HELP.to_owned())
@@ -361,6 +360,16 @@ pub fn whole(min: u32, max: u32) -> impl Fn(&str) -> Result<u32, String> + Clone
             .filter(|n| (min..=max).contains(n));
         n.ok_or_else(|| format!("expected a whole number from {min} to {max}"))
     }
+}
+
+/// What is wrong with a quantity whose unit is none.
+fn no_unit(help: &str, number: &str, unit: &str) -> String {
+    let why = match (number, unit.strip_prefix('-')) {
+        ("", Some(_)) => format!("'{unit}' is below zero"),
+        ("", None) => format!("'{unit}' does not begin with a number"),
+        _ => format!("there is no unit '{unit}'"),
+    };
+    format!("{help}: {why}")
 }
 
 /// Number and unit, split where the digits end.
@@ -608,6 +617,25 @@ mod tests {
             Ok(expected.map(str::to_owned).to_vec())
         );
         assert_eq!(list("floor:200ms,initial=3s").map(|l| l.len()), Ok(1));
+    }
+
+    #[test]
+    fn what_is_no_quantity_is_told_for_what_it_is() {
+        for (text, why) in [
+            ("-5p", "'-5p' is below zero"),
+            ("-3KiB", "'-3KiB' is below zero"),
+            ("xyz", "'xyz' does not begin with a number"),
+            ("5x", "there is no unit 'x'"),
+        ] {
+            assert!(queue(text).unwrap_err().ends_with(why), "{text}");
+        }
+        let told = duration("-1ms").unwrap_err();
+        assert!(told.ends_with("'-1ms' is below zero"), "{told}");
+        let told = size("many").unwrap_err();
+        assert!(
+            told.ends_with("'many' does not begin with a number"),
+            "{told}"
+        );
     }
 
     #[test]

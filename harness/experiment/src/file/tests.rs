@@ -93,6 +93,16 @@ fn an_error_shows_its_line() {
         ("rate = \"1Gb/s\"", "rate = \"1GB/s\"", "rates are in bits"),
         ("delay = \"5us\"", "delay = \"11s\"", "0ns to 10s"),
         ("sack = true", "sack = 2024-01-01", "no date"),
+        (
+            "sack = true",
+            "ecn = true",
+            "there is no 'on' (true); it is one of",
+        ),
+        (
+            "limit = \"64KiB\"",
+            "limit = \"-5p\"",
+            "'-5p' is below zero",
+        ),
         ("hosts = 3", "hosts = 0", "expected a whole number from 1"),
         ("[[probe]]", "[[prob]]", "did you mean 'probe'?"),
         ("\"reno\"]", "\"remo\"]", "did you mean 'reno'?"),

@@ -233,7 +233,13 @@ impl<C: Choice> Quantity for C {
             Some(near) => format!("there is no '{text}'; did you mean '{near}'?"),
             None => {
                 let names: Vec<&str> = names.collect();
-                format!("there is no '{text}'; it is one of {}", names.join(", "))
+                // As the reader of files has the words of a switch.
+                let word = match text {
+                    "on" => "'on' (true)".to_owned(),
+                    "off" => "'off' (false)".to_owned(),
+                    _ => format!("'{text}'"),
+                };
+                format!("there is no {word}; it is one of {}", names.join(", "))
             }
         })
     }
