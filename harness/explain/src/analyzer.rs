@@ -281,8 +281,11 @@ impl Analyzer {
     /// Gives up a connection that was silent for long: of those looked at, the first that said
     /// nothing since it was last looked at.
     fn give_up_one(&mut self) -> bool {
+        const LOOKED_AT: u32 = 64;
         let mut best: Option<(usize, Instant)> = None;
-        for _ in 0..64.min(self.silent.len()) {
+        let mut looked_at = 0;
+        // Numbers of connections that are over go, however many stand before one that is not.
+        for _ in 0..self.silent.len() {
             let Some((slot, id)) = self.silent.pop_front() else {
                 break;
             };
@@ -293,6 +296,10 @@ impl Analyzer {
             self.silent.push_back((slot, id));
             if best.is_none_or(|(_, last)| tracked.last.at < last) {
                 best = Some((slot, tracked.last.at));
+            }
+            looked_at += 1;
+            if looked_at == LOOKED_AT {
+                break;
             }
         }
         let Some((slot, _)) = best else {
