@@ -51,6 +51,14 @@ impl<T> Rarely<T> {
         self.0.as_deref_mut()
     }
 
+    /// Sets a part to nothing, which it is if the value was never changed.
+    #[inline]
+    pub fn clear<U>(&mut self, part: impl FnOnce(&mut T) -> &mut Option<U>) {
+        if let Some(value) = self.changed() {
+            *part(value) = None;
+        }
+    }
+
     /// It is as it began, and the box is given back.
     #[inline]
     pub fn forget(&mut self) {
@@ -147,5 +155,10 @@ mod tests {
         assert_eq!(value, Rarely::default());
         value.forget();
         assert!(value.is_as_it_began());
+        value.clear(|value| value);
+        assert!(value.is_as_it_began());
+        *value = Some(4);
+        value.clear(|value| value);
+        assert!(value.is_none());
     }
 }

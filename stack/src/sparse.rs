@@ -8,6 +8,9 @@ use narrows_congestion::Instant;
 pub(crate) use narrows_congestion::rarely::{Begins, Rarely};
 use std::fmt;
 
+/// A box of a trait object that takes one word in place of two, for what mostly is not there.
+pub(crate) type Thin<T> = Box<Box<T>>;
+
 /// What has a value that stands for nothing.
 pub(crate) trait Word: Copy + Eq {
     /// That value: never, or a position that no stream reaches.

@@ -1,6 +1,7 @@
 //! Explicit congestion notification at both ends (RFC 3168 section 6.1, RFC 8257 section 3).
 
 use crate::config::EcnMode;
+use crate::sparse::Thin;
 use crate::wire::{Ecn, Flags};
 use narrows_congestion::EcnNeed;
 use std::fmt::Debug;
@@ -114,7 +115,7 @@ impl EcnFeedback for Dctcp {
 enum Feedback {
     Classic(Classic),
     Dctcp(Dctcp),
-    Custom(Box<Box<dyn EcnFeedback>>),
+    Custom(Thin<dyn EcnFeedback>),
 }
 
 impl Feedback {

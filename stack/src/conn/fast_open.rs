@@ -1,11 +1,13 @@
 //! Fast Open in a connection (RFC 7413 section 4.2): what rides on the SYN and the SYN-ACK, and
 //! what their answers say. All of it is over with the handshake.
 
+use super::handshake::Handshake;
 use super::state::{CloseReason, Origin, State};
 use super::tx::Output;
 use super::{Connection, TcpTypes};
 use crate::buffer::{Payload, RecvBuffer, SendBuffer};
 use crate::fast_open::{FastOpenReport, FastOpenStart, FastOpenStatus, Finding};
+use crate::sparse::Rarely;
 use crate::wire::options::MAX_OPTIONS_LEN;
 use crate::wire::{FastOpenOption, Seq, TcpHeader};
 use narrows_congestion::{Duration, FlowStart, Instant};
@@ -15,6 +17,13 @@ use narrows_congestion::{Duration, FlowStart, Instant};
 pub(super) struct FastOpen {
     status: FastOpenStatus,
     side: Side,
+}
+
+impl FastOpen {
+    /// That of a handshake, where there is one.
+    fn of(handshake: &mut Rarely<Handshake>) -> Option<&mut Self> {
+        handshake.changed()?.fast_open.as_deref_mut()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -117,11 +126,7 @@ impl<T: TcpTypes> Connection<T> {
         if self.handshake.retries > 0 {
             return;
         }
-        let Some(FastOpen { status, side }) = self
-            .handshake
-            .changed()
-            .and_then(|h| h.fast_open.as_deref_mut())
-        else {
+        let Some(FastOpen { status, side }) = FastOpen::of(&mut self.handshake) else {
             return;
         };
         let option = match (self.state, &*side) {
@@ -181,10 +186,7 @@ impl<T: TcpTypes> Connection<T> {
                     too_big,
                     report,
                 },
-        }) = self
-            .handshake
-            .changed()
-            .and_then(|h| h.fast_open.as_deref_mut())
+        }) = FastOpen::of(&mut self.handshake)
         else {
             return;
         };
@@ -225,10 +227,7 @@ impl<T: TcpTypes> Connection<T> {
         if let Some(FastOpen {
             side: Side::Client { sent, too_big, .. },
             ..
-        }) = self
-            .handshake
-            .changed()
-            .and_then(|h| h.fast_open.as_deref_mut())
+        }) = FastOpen::of(&mut self.handshake)
             && *sent > 0
             && !std::mem::replace(too_big, true)
         {
@@ -240,10 +239,7 @@ impl<T: TcpTypes> Connection<T> {
     pub(crate) fn take_fast_open_report(&mut self) -> Option<FastOpenReport> {
         let failed = matches!(self.state, State::Closed(_)) && !self.established;
         let over_at = self.handshake.over_at;
-        let FastOpen { status, side } = self
-            .handshake
-            .changed()
-            .and_then(|h| h.fast_open.as_deref_mut())?;
+        let FastOpen { status, side } = FastOpen::of(&mut self.handshake)?;
         let Side::Client { start, report, .. } = side else {
             return None;
         };
@@ -328,11 +324,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// Whether the user has been told of an early connection; it has from now on.
     pub(crate) fn was_handed_over(&mut self) -> bool {
-        match self
-            .handshake
-            .changed()
-            .and_then(|h| h.fast_open.as_deref_mut())
-        {
+        match FastOpen::of(&mut self.handshake) {
             Some(FastOpen {
                 side: Side::Server { told, .. },
                 ..
@@ -348,10 +340,7 @@ impl<T: TcpTypes> Connection<T> {
         let Some(FastOpen {
             side: Side::Server { stage, since, .. },
             ..
-        }) = self
-            .handshake
-            .changed()
-            .and_then(|h| h.fast_open.as_deref_mut())
+        }) = FastOpen::of(&mut self.handshake)
         else {
             return None;
         };

@@ -2,6 +2,7 @@
 //! RFC 7323 section 2).
 
 use crate::recovery::AbsSeq;
+use crate::sparse::Thin;
 use crate::wire::Seq;
 use narrows_congestion::{ByteCount, Instant};
 use std::fmt::Debug;
@@ -43,7 +44,7 @@ pub(crate) struct OfferedWindow {
     shift: u8,
     /// Stream offset of the right edge last advertised; it moves left only when memory runs out.
     right_edge: u64,
-    policy: Option<Box<Box<dyn ReceiveWindow>>>,
+    policy: Option<Thin<dyn ReceiveWindow>>,
 }
 
 impl OfferedWindow {

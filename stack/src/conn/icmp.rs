@@ -129,6 +129,11 @@ impl PathMtu {
         Self { arrived: 0, told }
     }
 
+    /// The search for a larger one, if there is one.
+    pub(super) fn search_mut(&mut self) -> Option<&mut MtuSearch> {
+        self.told.changed()?.search.as_mut()
+    }
+
     /// `acked` more bytes are acknowledged, the last before `una`; `mss` is a full segment. Smaller
     /// ones may be taken for a larger one, and then a claim waits that need not (as RFC 5927 section
     /// 7.2 says of it).
@@ -222,12 +227,7 @@ impl<T: TcpTypes> Connection<T> {
         let mss = self.negotiated_mss();
         // Where routers have been seen not to tell, probes find out.
         let limit = u32::from(mss) + 20 + self.ip_header() as u32;
-        if let Some(search) = self
-            .path_mtu
-            .told
-            .changed()
-            .and_then(|told| told.search.as_mut())
-        {
+        if let Some(search) = self.path_mtu.search_mut() {
             search.restart(limit, now);
             return;
         }
@@ -337,12 +337,7 @@ impl<T: TcpTypes> Connection<T> {
         let header = self.ip_header();
         let payload = (mss_of(mtu as usize, header) as u64).saturating_sub(self.options());
         self.path_mtu.forget_arrived(payload);
-        if let Some(search) = self
-            .path_mtu
-            .told
-            .changed()
-            .and_then(|told| told.search.as_mut())
-        {
+        if let Some(search) = self.path_mtu.search_mut() {
             search.on_too_big(mtu, now);
             self.drop_mtu_probe();
         }

@@ -20,9 +20,11 @@ mod fast_open;
 pub mod flow_window;
 mod handshake;
 pub mod icmp;
+mod incarnation;
 pub mod info;
 mod memory;
 pub mod mtu_probing;
+mod rare;
 pub mod reassembly;
 mod rx;
 mod sharing;
@@ -35,11 +37,10 @@ mod user;
 
 use crate::buffer::{Payload, RecvBuffer, SendBuffer};
 use crate::config::TcpConfig;
-use crate::endpoint::challenge::ConnectionBudget;
 use crate::endpoint::metrics::PathMetrics;
 use crate::memory::Charge;
 use crate::recovery::{AbsSeq, Sender};
-use crate::sparse::{Begins, Rarely, Sparse};
+use crate::sparse::{Rarely, Sparse, Thin};
 use crate::trace::{TraceEvent, TraceSink};
 use crate::wire::{Ecn, IpHeader, PlainHeader, PlainSegment, Seq, TcpHeader};
 use acknowledge::AckState;
@@ -47,14 +48,14 @@ use ecn::EcnState;
 use ends::Ends;
 use flow_window::{OfferedWindow, SendWindow};
 use handshake::{Handshake, PeerOffers};
-use icmp::{PathMtu, SoftError};
+use icmp::PathMtu;
 use narrows_congestion::local_drop::LocalDropAnswer;
 use narrows_congestion::{
     ByteCount, CongestionControl, Duration, FlowStart, Instant, RttEstimator,
 };
+use rare::Rare;
 use reassembly::Reassembly;
 use state::{CloseReason, Origin, State};
-use std::cmp::Ordering;
 use std::fmt::{self, Debug};
 use std::hint::black_box;
 use std::mem::offset_of;
@@ -166,7 +167,7 @@ pub struct Connection<T: TcpTypes> {
     recv_buf: T::Recv,
     ecn: EcnState,
     pace_at: Sparse<Instant>,
-    trace: Option<Box<Box<dyn TraceSink>>>,
+    trace: Option<Thin<dyn TraceSink>>,
     ack: AckState,
     ends: Ends,
     path_mtu: PathMtu,
@@ -184,37 +185,6 @@ pub struct Connection<T: TcpTypes> {
     stats: Rarely<ConnStats>,
     /// What is counted of it but its buffers.
     charge: Charge,
-}
-
-/// What few connections come to need.
-#[derive(Clone, Debug)]
-struct Rare {
-    reset_due: Option<Seq>,
-    challenge: Option<ConnectionBudget>,
-    /// Where a byte was sent into the closed window.
-    probe_sent: Sparse<AbsSeq>,
-    /// SND.UP: urgent data ends here.
-    snd_up: Sparse<AbsSeq>,
-    /// What is queued up to here leaves though the user holds back what is not a full segment.
-    pushed_to: Sparse<AbsSeq>,
-    /// RCV.UP.
-    rcv_up: Option<u64>,
-    /// Remembered of an earlier connection to the peer.
-    initial_ssthresh: Option<ByteCount>,
-    last_error: Option<SoftError>,
-}
-
-impl Begins for Rare {
-    const BEGINNING: &'static Self = &Self {
-        reset_due: None,
-        challenge: None,
-        probe_sent: Sparse::NONE,
-        snd_up: Sparse::NONE,
-        pushed_to: Sparse::NONE,
-        rcv_up: None,
-        initial_ssthresh: None,
-        last_error: None,
-    };
 }
 
 /// Everything a connection needs at birth besides its configuration.
@@ -430,28 +400,6 @@ impl<T: TcpTypes> Connection<T> {
         self.stats.change().challenge_acks -= 1;
     }
 
-    /// A new SYN may take the place of this connection in TIME-WAIT (RFC 6191 section 2,
-    /// RFC 9293 MAY-2).
-    pub(crate) fn time_wait_yields_to(&self, syn: &TcpHeader) -> bool {
-        // As Linux and FreeBSD have it: at RCV.NXT it may be what the old incarnation sent last.
-        let beyond = syn.seq.after(self.rcv_nxt_seq());
-        match syn.options.timestamps.filter(|_| self.ts.wanted()) {
-            // The new incarnation will have timestamps, the old one had none.
-            Some(_) if !self.ts.in_use() => true,
-            Some(option) => match self.ts.compare(option) {
-                Ordering::Greater => true,
-                Ordering::Equal => beyond,
-                Ordering::Less => false,
-            },
-            None => beyond,
-        }
-    }
-
-    /// An initial sequence number beyond everything this connection used.
-    pub(crate) fn next_incarnation_iss(&self) -> Seq {
-        self.iss + self.snd.nxt() as u32 + 65_535 + 2
-    }
-
     /// The handshake was completed at some time.
     pub fn was_established(&self) -> bool {
         self.established
@@ -613,7 +561,7 @@ fn remembered_rtt(metrics: &PathMetrics) -> RttEstimator {
 }
 
 /// A closure that hands events to the sink, if there is one.
-fn tracer(sink: &mut Option<Box<Box<dyn TraceSink>>>, now: Instant) -> impl FnMut(TraceEvent) + '_ {
+fn tracer(sink: &mut Option<Thin<dyn TraceSink>>, now: Instant) -> impl FnMut(TraceEvent) + '_ {
     move |event| {
         if let Some(sink) = sink {
             sink.event(now, &event);

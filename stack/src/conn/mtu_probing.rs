@@ -242,12 +242,7 @@ impl<T: TcpTypes> Connection<T> {
                 let edge = self.snd.una() + self.window.wnd;
                 let usable = edge.saturating_sub(self.snd.nxt());
                 if usable.min(allowance.get()) >= payload {
-                    if let Some(search) = self
-                        .path_mtu
-                        .told
-                        .changed()
-                        .and_then(|told| told.search.as_mut())
-                    {
+                    if let Some(search) = self.path_mtu.search_mut() {
                         search.probe = Some(size);
                     }
                     self.stats.change().mtu_probes += 1;
@@ -266,11 +261,7 @@ impl<T: TcpTypes> Connection<T> {
         let probing = self.config.mtu_probing;
         let (low, limit) = (self.packet_of(self.mss_out), self.mtu_limit());
         let mss = self.snd.mss().get();
-        let search = self
-            .path_mtu
-            .told
-            .changed()
-            .and_then(|told| told.search.as_mut())?;
+        let search = self.path_mtu.search_mut()?;
         let resting = now < search.rest;
         if len < mss || resting || !self.snd.may_probe_mtu() || self.rare.snd_up.is_some() {
             return None;
@@ -302,12 +293,7 @@ impl<T: TcpTypes> Connection<T> {
         };
         let low = self.packet_of(self.mss_out);
         let headway = self.mtu_probe_headway();
-        let Some(search) = self
-            .path_mtu
-            .told
-            .changed()
-            .and_then(|told| told.search.as_mut())
-        else {
+        let Some(search) = self.path_mtu.search_mut() else {
             return;
         };
         let Some(size) = search.probe.take() else {
@@ -360,11 +346,7 @@ impl<T: TcpTypes> Connection<T> {
             return false;
         }
         let headway = self.mtu_probe_headway();
-        if let Some(search) = self
-            .path_mtu
-            .told
-            .changed()
-            .and_then(|told| told.search.as_mut())
+        if let Some(search) = self.path_mtu.search_mut()
             && let Some(size) = search.probe.filter(|size| mtu < *size)
         {
             search.probe = None;
@@ -383,12 +365,7 @@ impl<T: TcpTypes> Connection<T> {
     /// The probe never left, or is of the past: it tells nothing.
     pub(super) fn drop_mtu_probe(&mut self) {
         self.snd.forget_mtu_probe();
-        if let Some(search) = self
-            .path_mtu
-            .told
-            .changed()
-            .and_then(|told| told.search.as_mut())
-        {
+        if let Some(search) = self.path_mtu.search_mut() {
             search.probe = None;
         }
     }

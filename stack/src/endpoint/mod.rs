@@ -8,6 +8,7 @@
 
 mod ahead;
 pub mod challenge;
+mod config;
 mod cookies;
 pub mod demux;
 mod events;
@@ -33,12 +34,12 @@ use crate::config::{ConfigError, TcpConfig};
 use crate::conn::state::State;
 use crate::conn::{Connection, Event, TcpTypes};
 use crate::fast_open::{FastOpenClient, FastOpenKeys};
-use crate::memory::{Ledger, MemoryLimit, MemoryStats, Need};
+use crate::memory::{Ledger, MemoryStats, Need};
 use crate::rng::Rng;
 use crate::sparse::Sparse;
 use crate::trace::TraceSink;
 use crate::wire::{Flags, IpHeader, PlainSegment, TcpHeader};
-use challenge::{ChallengeLimit, EndpointBudget, Verdict};
+use challenge::{EndpointBudget, Verdict};
 use cookies::Cookies;
 use demux::{Demux, FourTuple, LastFound};
 use events::Events;
@@ -56,63 +57,13 @@ use std::sync::Arc;
 use strangers::{StrangerBudget, sane_source};
 use wheel::TimerWheel;
 
+pub use config::EndpointConfig;
 pub use cookies::SynCookies;
 pub use listen::{ListenError, ListenerId, ListenerStats};
 pub(crate) use output::NextOutput;
 pub use source::SourceAddress;
 pub use stats::EndpointStats;
 pub use strangers::StrangerLimit;
-
-/// Values of an endpoint.
-#[derive(Clone, Debug)]
-pub struct EndpointConfig {
-    /// How connections behave unless they are given a configuration of their own.
-    pub tcp: Arc<TcpConfig>,
-    /// Everything unpredictable is derived from this: ISNs, ports, hash keys. From the operating
-    /// system on a live host; from the simulation's seed in the simulator.
-    pub secret: [u8; 16],
-    /// Ephemeral ports for active opens (RFC 6056).
-    pub ports: std::ops::RangeInclusive<u16>,
-    /// Remember RTT, ssthresh and path MTU per peer (RFC 9040); `None` is off.
-    pub metrics: Option<MetricsConfig>,
-    /// Challenge ACKs of all connections together (RFC 5961 section 7).
-    pub challenge_acks: ChallengeLimit,
-    /// Answer segments that belong to no connection with a RST (RFC 9293 section 3.10.7.1).
-    pub reset_strangers: bool,
-    /// When listeners answer SYNs without keeping state.
-    pub syn_cookies: SynCookies,
-    /// Where [`Endpoint::connect`] asks for the local address if it is given none; `None`: it must
-    /// be given.
-    pub source: Option<Arc<dyn SourceAddress>>,
-    /// How much is done for strangers while packets come in batches; `None`: whatever they ask
-    /// for.
-    pub strangers: Option<StrangerLimit>,
-    /// How much memory the connections may take together, see [`memory`](crate::memory); `None`:
-    /// what their own buffers allow, times their number.
-    pub memory: Option<MemoryLimit>,
-    /// Servers whose Fast Open cookie is remembered, and services that did not take it
-    /// (RFC 7413 section 4.1.3), together.
-    pub fast_open_memory: u32,
-}
-
-impl EndpointConfig {
-    /// The defaults, with the given TCP and secret.
-    pub fn new(tcp: Arc<TcpConfig>, secret: [u8; 16]) -> Self {
-        Self {
-            tcp,
-            secret,
-            ports: EphemeralPorts::DYNAMIC,
-            metrics: None,
-            challenge_acks: ChallengeLimit::ENDPOINT,
-            reset_strangers: true,
-            syn_cookies: SynCookies::default(),
-            source: None,
-            strangers: Some(StrangerLimit::default()),
-            memory: None,
-            fast_open_memory: 1_024,
-        }
-    }
-}
 
 /// A connection of an endpoint. Never reused for another connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

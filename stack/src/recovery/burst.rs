@@ -11,10 +11,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     pub fn full_segments(&self, now: Instant) -> u64 {
         let plain = self.ca_state == CaState::Open
             && !self.probe_due
-            && self.past.packets.is_none()
-            && self.past.prr.is_none()
+            && self.rare.packets.is_none()
+            && self.rare.prr.is_none()
             && !self.frto.holds_retransmissions(true)
-            && self.past.held_until <= now
+            && self.rare.held_until <= now
             && self.board.next_lost().is_none()
             && self.paced_until(now).is_none()
             && self.pacing_rate().is_none();

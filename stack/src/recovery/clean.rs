@@ -22,11 +22,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.ca_state == CaState::Open
             && ack - self.una < BURST * self.mss.get()
             && self.board.is_clean_to(ack)
-            && self.past.as_changed().is_none_or(|past| {
-                past.retransmitted_to <= self.una
-                    && past.undo.is_none()
-                    && past.tlp.is_none()
-                    && past.pacer.is_none()
+            && self.rare.as_changed().is_none_or(|rare| {
+                rare.retransmitted_to <= self.una
+                    && rare.undo.is_none()
+                    && rare.tlp.is_none()
+                    && rare.pacer.is_none()
             })
             && self.frto == Frto::Off
             && !self.validates

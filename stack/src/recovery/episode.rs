@@ -2,6 +2,7 @@
 
 use super::detector::{AckFacts, NewestDelivered, PartialAcks, Verdict};
 use super::prr::Prr;
+use super::rare::Rare;
 use super::rate::RateEstimator;
 use super::reduction::Flight;
 use super::scoreboard::{AbsSeq, SentSegment};
@@ -305,7 +306,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             // own, too, until the CWR comes that only new data carries. Exact feedback, and windows
             // below one segment, have means of their own.
             if one_segment && !input.exact_ecn {
-                self.past.held_until = now + self.current_rto();
+                self.rare.held_until = now + self.current_rto();
             }
         }
         if self.ca_state == CaState::Cwr && self.is_idle() {
@@ -322,7 +323,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
 
         self.tell_reduction(delivered, verdict, advanced);
-        if self.past.pacer.is_some() {
+        if self.rare.pacer.is_some() {
             self.reconsider_pace(now);
         }
 
@@ -352,7 +353,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         verdict: Verdict,
         advanced: bool,
     ) {
-        if let Some(prr) = self.past.changed().and_then(|past| past.prr.as_deref_mut()) {
+        if let Some(prr) = Rare::prr(&mut self.rare) {
             let safe = advanced && verdict == Verdict::Nothing;
             // Duplicate ACKs are not believed to deliver more than there was (RFC 9937 section 6.2).
             let most = if self.policy.sack {
@@ -370,8 +371,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     pub(crate) fn is_concerned(&self) -> bool {
         self.una != self.nxt
             || self.ca_state != CaState::Open
-            || self.past.undo.is_some()
-            || self.past.tlp.is_some()
+            || self.rare.undo.is_some()
+            || self.rare.tlp.is_some()
             || self.probing_window
     }
 
@@ -417,7 +418,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// reduction began, lest more of them than segments left let more out (RFC 9937 section 6.2).
     fn reno_sacked_bound(&self) -> u32 {
         let bound = |prr: &Prr| prr.recover_fs().get() / self.mss.get().max(1);
-        let segments = self.past.prr.as_deref().map_or(u64::MAX, bound);
+        let segments = self.rare.prr.as_deref().map_or(u64::MAX, bound);
         u32::try_from(segments).unwrap_or(u32::MAX)
     }
 
@@ -448,17 +449,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             return Episode::GoesOn;
         }
         let was = self.ca_state;
-        if let Some(past) = self.past.changed() {
-            past.prr = None;
-        }
+        self.rare.clear(|rare| &mut rare.prr);
         self.force_one = false;
         self.frto = Frto::Off;
         // The D-SACKs for what was retransmitted may be still to come.
-        if let Some(undo) = self
-            .past
-            .changed()
-            .and_then(|past| past.undo.as_deref_mut())
-        {
+        if let Some(undo) = Rare::undo(&mut self.rare) {
             undo.on_episode_end(self.nxt);
         }
         self.dup_acks = 0;
@@ -497,7 +492,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         flight: Flight,
         trace: &mut impl FnMut(TraceEvent),
     ) {
-        let Some(episode) = self.past.tlp else { return };
+        let Some(episode) = self.rare.tlp else { return };
         let outcome = episode.on_ack(&TlpFacts {
             ack: input.ack,
             dsack: input.dsack,
@@ -507,7 +502,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             TlpOutcome::Pending => return,
             TlpOutcome::NoLoss => {}
             // A reduction since the probe left has answered for all that was outstanding.
-            TlpOutcome::Repaired if episode.end_seq() <= self.past.answered => {}
+            TlpOutcome::Repaired if episode.end_seq() <= self.rare.answered => {}
             // RFC 8985 section 7.4.2: the probe repaired a loss; the window answers for it once.
             TlpOutcome::Repaired => {
                 if matches!(self.ca_state, CaState::Open | CaState::Disorder) {
@@ -518,9 +513,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 }
             }
         }
-        if let Some(past) = self.past.changed() {
-            past.tlp = None;
-        }
+        self.rare.clear(|rare| &mut rare.tlp);
     }
 
     pub(super) fn set_ca_state(&mut self, to: CaState, trace: &mut impl FnMut(TraceEvent)) {

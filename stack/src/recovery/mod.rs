@@ -20,6 +20,7 @@ mod packets;
 #[doc(hidden)]
 pub mod prr;
 pub mod rack;
+mod rare;
 #[doc(hidden)]
 pub mod rate;
 mod reduction;

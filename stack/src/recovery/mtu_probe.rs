@@ -1,6 +1,7 @@
 //! A probe of the path's MTU is a segment of new data that is larger than others (RFC 4821 section
 //! 10.1): its loss alone is no sign of congestion, and it never leaves twice in one piece.
 
+use super::rare::Rare;
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
 use narrows_congestion::{ByteCount, CaState, CongestionControl, RtoPolicy};
@@ -30,7 +31,7 @@ pub(super) struct MtuProbe {
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Nothing is wrong, as far as is known: a loss now would be the probe's.
     pub fn may_probe_mtu(&self) -> bool {
-        self.past.mtu_probe.is_none()
+        self.rare.mtu_probe.is_none()
             && !self.probe_due
             && self.ca_state == CaState::Open
             && self.backoff == 0
@@ -41,7 +42,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// The new data that has just left, `[start, SND.NXT)`, is a probe.
     pub fn on_mtu_probe(&mut self, start: AbsSeq) {
-        self.past.mtu_probe = Some(Box::new(MtuProbe {
+        self.rare.mtu_probe = Some(Box::new(MtuProbe {
             start,
             end: self.nxt,
             fate: None,
@@ -54,29 +55,25 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     fn outstanding_probe(&self) -> Option<&MtuProbe> {
-        self.past.mtu_probe.as_deref().filter(|p| p.fate.is_none())
+        self.rare.mtu_probe.as_deref().filter(|p| p.fate.is_none())
     }
 
     /// What became of the probe, once; `None` if that is not known.
     pub fn take_mtu_probe_fate(&mut self) -> Option<ProbeFate> {
-        let probe = self.past.mtu_probe.as_deref()?;
+        let probe = self.rare.mtu_probe.as_deref()?;
         let arrived = probe.end <= self.una
             || self
                 .board
                 .get(probe.start)
                 .is_some_and(SentSegment::is_sacked);
         let fate = probe.fate.or(arrived.then_some(ProbeFate::Delivered))?;
-        if let Some(past) = self.past.changed() {
-            past.mtu_probe = None;
-        }
+        self.rare.clear(|rare| &mut rare.mtu_probe);
         Some(fate)
     }
 
     /// It never left, or nobody asks any more.
     pub fn forget_mtu_probe(&mut self) {
-        if let Some(past) = self.past.changed() {
-            past.mtu_probe = None;
-        }
+        self.rare.clear(|rare| &mut rare.mtu_probe);
     }
 
     /// The probe does not pass: it leaves again at once, in segments that do, and nothing is
@@ -128,11 +125,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     fn settle_probe(&mut self, fate: ProbeFate) {
-        if let Some(probe) = self
-            .past
-            .changed()
-            .and_then(|past| past.mtu_probe.as_deref_mut())
-        {
+        if let Some(probe) = Rare::mtu_probe(&mut self.rare) {
             probe.fate = Some(fate);
         }
     }

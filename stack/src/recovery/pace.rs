@@ -1,5 +1,6 @@
 //! The pace: how fast the window is let out, where pacing is asked for.
 
+use super::rare::Rare;
 use super::sender::Sender;
 use crate::config::PacingMode;
 use narrows_congestion::{CongestionControl, Duration, Instant, Rate, RtoPolicy};
@@ -16,7 +17,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Until when pacing holds back the next segment, if it does.
     #[inline]
     pub(super) fn paced_until(&self, now: Instant) -> Option<Instant> {
-        self.past.pacer.as_ref()?.next_send(now)
+        self.rare.pacer.as_ref()?.next_send(now)
     }
 
     /// Never so slow that a segment takes longer than [`SLOWEST_SEGMENT`]; rate zero is none at all.
@@ -50,11 +51,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             return;
         }
         let rate = self.pacing_rate();
-        if let Some(pacer) = self
-            .past
-            .changed()
-            .and_then(|past| past.pacer.as_deref_mut())
-        {
+        if let Some(pacer) = Rare::pacer(&mut self.rare) {
             match rate {
                 Some(rate) => pacer.hasten(now, self.mss, rate),
                 None => pacer.forgive(),

@@ -13,6 +13,7 @@
 //! Left out: proportional rate reduction, which lets out bytes here and packets there; it lets out
 //! as many segments as its bytes would be if they were full, and one at least.
 
+use super::rare::Rare;
 use super::scoreboard::AbsSeq;
 use super::sender::Sender;
 use super::spurious::Frto;
@@ -32,7 +33,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     #[inline(never)] // Once a connection.
     pub fn count_packets(&mut self) {
         let records = self.policy.max_segments;
-        self.past.packets = Some(Box::new(PacketCount {
+        self.rare.packets = Some(Box::new(PacketCount {
             records,
             outstanding: self.board.len(),
         }));
@@ -42,16 +43,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// Whether the window counts packets.
     pub fn counts_packets(&self) -> bool {
-        self.past.packets.is_some()
+        self.rare.packets.is_some()
     }
 
     /// At most `count` records outstanding from now on.
     pub(crate) fn limit_records(&mut self, count: usize) {
-        match self
-            .past
-            .changed()
-            .and_then(|past| past.packets.as_deref_mut())
-        {
+        match Rare::packets(&mut self.rare) {
             Some(packets) => packets.records = count,
             None => self.policy.max_segments = count,
         }
@@ -60,7 +57,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// How many records may be outstanding, whatever the window.
     pub(crate) fn record_limit(&self) -> usize {
-        match &self.past.packets {
+        match &self.rare.packets {
             Some(packets) => packets.records,
             None => self.policy.max_segments,
         }
@@ -68,7 +65,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// What was granted may not hold any more: a sender that counts packets asks anew.
     pub(super) fn end_grant(&mut self) {
-        if self.past.packets.is_some() {
+        if self.rare.packets.is_some() {
             // F-RTO asks for new data before anything else is decided: two segments at most.
             self.policy.max_segments = match self.frto {
                 Frto::Off => 0,
@@ -81,7 +78,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// window admits.
     #[cold]
     pub(crate) fn grant_packets(&mut self) -> Grant {
-        let Some(packets) = &self.past.packets else {
+        let Some(packets) = &self.rare.packets else {
             return Grant::Nothing;
         };
         let outstanding = self.board.len();
@@ -90,7 +87,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         let mss = self.mss.get().max(1);
         let in_flight = self.board.packets_in_flight();
-        let room = match (self.ca_state, &self.past.prr) {
+        let room = match (self.ca_state, &self.rare.prr) {
             (CaState::Recovery | CaState::Cwr, Some(prr)) => prr.allowance().get().div_ceil(mss),
             _ => (self.cc.cwnd().get() / mss).saturating_sub(in_flight),
         };
@@ -111,11 +108,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// Looks how many records there are: some were sent, or taken back.
     pub(super) fn recount(&mut self) {
-        if let Some(packets) = self
-            .past
-            .changed()
-            .and_then(|past| past.packets.as_deref_mut())
-        {
+        if let Some(packets) = Rare::packets(&mut self.rare) {
             packets.outstanding = self.board.len();
         }
     }
@@ -128,7 +121,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         delivered: u32,
         sample: &mut AckSample,
     ) -> bool {
-        let before = match &self.past.packets {
+        let before = match &self.rare.packets {
             Some(packets) => packets.outstanding,
             None => return self.cwnd_limited_since(prior_una),
         };
@@ -151,7 +144,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// `FlightSize`: what is outstanding, `bytes`; of a sender that counts packets as many full
     /// segments.
     pub(super) fn counted(&self, bytes: ByteCount) -> ByteCount {
-        match &self.past.packets {
+        match &self.rare.packets {
             Some(_) => bytes.max(self.mss * self.board.len() as u64),
             None => bytes,
         }

@@ -37,7 +37,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         now: Instant,
         trace: &mut impl FnMut(TraceEvent),
     ) {
-        if self.past.mtu_probe.is_some() && self.lost_probe_alone() {
+        if self.rare.mtu_probe.is_some() && self.lost_probe_alone() {
             return;
         }
         let bytes = pipe_before - self.board.pipe();
@@ -51,7 +51,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             return;
         }
         let judged = self.board.judged();
-        self.lost_beyond |= judged.end > self.past.answered;
+        self.lost_beyond |= judged.end > self.rare.answered;
         if judged.first_again {
             self.count_first_lost_again(now);
         }
@@ -60,9 +60,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.recover = self.nxt;
             self.stats.change().lost_again += 1;
             self.force_one = true;
-            if let Some(past) = self.past.changed() {
-                past.undo = None;
-            }
+            self.rare.clear(|rare| &mut rare.undo);
         }
         // RFC 6582 section 3.2 step 3: a partial ACK retransmits the next segment whatever
         // the window says; without SACK nothing else would ask for it.
@@ -79,9 +77,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     ) {
         if !self.board.lost().is_zero() {
             self.enter_recovery(flight, now, trace);
-            if let Some(past) = self.past.changed() {
-                past.undo = None;
-            }
+            self.rare.clear(|rare| &mut rare.undo);
         } else {
             trace(TraceEvent::Congestion(CongestionEvent::Loss));
             self.enter_cwr(CongestionEvent::Loss, flight, now, trace);
@@ -92,27 +88,25 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// left before the window was last lowered it is the same one.
     fn is_lost_again(&self) -> bool {
         let retransmission = self.board.judged().retransmission;
-        retransmission.is_some_and(|at| at >= self.past.lowered_at)
+        retransmission.is_some_and(|at| at >= self.rare.lowered_at)
     }
 
     fn enter_recovery(&mut self, flight: Flight, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
         // A window already reduced for ECN is not reduced again for loss in the same window.
         let reduce = self.ca_state != CaState::Cwr
-            || self.board.judged().end > self.past.answered
+            || self.board.judged().end > self.rare.answered
             || self.is_lost_again();
         self.stats.change().fast_recoveries += 1;
         // The window answers for what the probe was about (RFC 8985 section 7.1).
-        if let Some(past) = self.past.changed() {
-            past.tlp = None;
-        }
+        self.rare.clear(|rare| &mut rare.tlp);
         self.probe_due = false;
         self.force_one = true;
         self.partial_acks = 0;
         if reduce {
             let kind = Spurious::FastRetransmit;
-            let undo = UndoRecord::new(kind, self.una, self.nxt, self.past.answered);
+            let undo = UndoRecord::new(kind, self.una, self.nxt, self.rare.answered);
             self.lower_window(flight, now, trace);
-            self.past.undo = Some(Box::new(undo));
+            self.rare.undo = Some(Box::new(undo));
         }
         self.recover = self.nxt;
         self.set_ca_state(CaState::Recovery, trace);
@@ -132,8 +126,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// The window has been lowered: that answers for all that was sent before.
     pub(super) fn note_answered(&mut self, now: Instant) {
-        self.past.answered = self.nxt;
-        self.past.lowered_at = now;
+        self.rare.answered = self.nxt;
+        self.rare.lowered_at = now;
         self.lost_beyond = false;
     }
 
@@ -148,9 +142,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.answer_congestion(event, flight.size, now);
         self.recover = self.nxt;
         self.note_answered(now);
-        if let Some(past) = self.past.changed() {
-            past.undo = None;
-        }
+        self.rare.clear(|rare| &mut rare.undo);
         self.set_ca_state(CaState::Cwr, trace);
         // With nothing in flight there are no ACKs to spread it over; with less than the window will
         // be, there is nothing to spread, and what the application writes next need not wait for
@@ -184,7 +176,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     fn start_prr(&mut self, flight: ByteCount) {
-        self.past.prr = match self.policy.recovery {
+        self.rare.prr = match self.policy.recovery {
             RecoverySending::Prr => Some(Box::new(Prr::new(flight, self.reduced_window()))),
             RecoverySending::Pipe => None,
         };

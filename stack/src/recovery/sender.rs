@@ -1,20 +1,15 @@
 //! The sender: its state, and what may leave now.
 
 use super::detector::LossDetector;
-use super::mtu_probe::MtuProbe;
-use super::pacer::Pacer;
-use super::packets::PacketCount;
-use super::prr::Prr;
+use super::rare::Rare;
 use super::rate::RateEstimator;
 use super::scoreboard::{AbsSeq, Scoreboard, SentSegment};
-use super::spurious::{Frto, UndoRecord};
+use super::spurious::Frto;
 use super::stats::SenderStats;
 use super::tlp::TlpEpisode;
-use super::validation::Validation;
 use crate::config::{PacingMode, RecoverySending, SpuriousDetection};
 use crate::prefetch::{prefetch, prefetch_part};
-use crate::rng::Rng;
-use crate::sparse::{Begins, Rarely, Sparse};
+use crate::sparse::{Rarely, Sparse};
 use narrows_congestion::{
     ByteCount, CaState, CongestionControl, Duration, FlowView, Instant, Needs, RtoPolicy,
     RttEstimator,
@@ -127,61 +122,11 @@ pub struct Sender<C, R> {
     pub(super) rtt: RttEstimator,
     pub(super) rate: RateEstimator,
     pub(super) cc: C,
-    pub(super) past: Rarely<Past>,
+    pub(super) rare: Rarely<Rare>,
     /// Of the connection's own random numbers.
     pub(super) seed: u64,
     /// But for `segments`.
     pub(super) stats: Rarely<SenderStats>,
-}
-
-/// What losses leave behind, and what only some configurations ask for.
-#[derive(Clone, Debug)]
-pub(super) struct Past {
-    pub(super) tlp: Option<TlpEpisode>,
-    pub(super) undo: Option<Box<UndoRecord>>,
-    pub(super) prr: Option<Box<Prr>>,
-    /// No new data before this: a mark came for a window of one segment.
-    pub(super) held_until: Instant,
-    /// One past the highest sequence number ever retransmitted.
-    pub(super) retransmitted_to: AbsSeq,
-    /// From the first segment on that was paced.
-    pub(super) pacer: Option<Box<Pacer>>,
-    /// From the first number on that was drawn.
-    pub(super) rng: Option<Rng>,
-    /// When the first of what [`Sender::fruitless`] counts was.
-    pub(super) retrying_since: Instant,
-    /// How often a retransmission of what starts here was found lost other than by a timeout,
-    /// while it was SND.UNA.
-    pub(super) first_lost_again: (AbsSeq, u32),
-    /// When the present episode began, or within it the window was lowered again.
-    pub(super) lowered_at: Instant,
-    /// SND.NXT when the window was last lowered: what of it lies below, that has answered for.
-    pub(super) answered: AbsSeq,
-    /// What is known of a window that is not used, where the configuration asks.
-    pub(super) validation: Option<Box<Validation>>,
-    /// A probe of the path's MTU.
-    pub(super) mtu_probe: Option<Box<MtuProbe>>,
-    /// Where the window counts packets.
-    pub(super) packets: Option<Box<PacketCount>>,
-}
-
-impl Begins for Past {
-    const BEGINNING: &'static Self = &Self {
-        tlp: None,
-        undo: None,
-        prr: None,
-        held_until: Instant::ZERO,
-        retransmitted_to: 0,
-        pacer: None,
-        rng: None,
-        retrying_since: Instant::ZERO,
-        first_lost_again: (0, 0),
-        lowered_at: Instant::ZERO,
-        answered: 0,
-        validation: None,
-        mtu_probe: None,
-        packets: None,
-    };
 }
 
 impl<C, R> Sender<C, R> {
@@ -215,13 +160,13 @@ impl<C, R> Sender<C, R> {
     pub(crate) fn prefetch_losses(&self) {
         self.board.prefetch_all();
         self.prefetch_undo();
-        prefetch_part(self, offset_of!(Self, past)..size_of::<Self>());
-        prefetch(&*self.past);
+        prefetch_part(self, offset_of!(Self, rare)..size_of::<Self>());
+        prefetch(&*self.rare);
     }
 
     #[inline]
     fn prefetch_undo(&self) {
-        if let Some(undo) = &self.past.undo {
+        if let Some(undo) = &self.rare.undo {
             prefetch(&**undo);
         }
     }
@@ -282,7 +227,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             segments: 0,
             stats: Rarely::default(),
             validates: false,
-            past: Rarely::default(),
+            rare: Rarely::default(),
         }
     }
 
@@ -335,7 +280,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     #[inline]
     pub(crate) fn bring_in(&self) -> u64 {
         self.una
-            ^ u64::from(self.past.is_as_it_began())
+            ^ u64::from(self.rare.is_as_it_began())
             ^ u64::from(self.retries)
             ^ self.board.bring_in()
             ^ self.segments
@@ -383,7 +328,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// How many bytes congestion control lets out now.
     pub(super) fn allowance(&self) -> ByteCount {
         let pipe = self.board.pipe();
-        match (self.ca_state, &self.past.prr) {
+        match (self.ca_state, &self.rare.prr) {
             (CaState::Recovery | CaState::Cwr, Some(prr)) => prr.allowance(),
             // Without limited transmit nothing new leaves on the first duplicate ACKs: SACKed
             // data still counts. So do copies that an undone recovery has in flight.
@@ -417,9 +362,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             && !self.probe_due
             && self.frto == Frto::Off
             && self
-                .past
+                .rare
                 .as_changed()
-                .is_none_or(|past| past.pacer.is_none() && past.held_until <= now)
+                .is_none_or(|rare| rare.pacer.is_none() && rare.held_until <= now)
             && !self.validates
             && !self.needs.delivery_rate
     }
@@ -467,8 +412,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if let Some(at) = self.paced_until(now) {
             return NextSegment::Wait(at);
         }
-        if lost.is_none() && self.past.held_until > now {
-            return NextSegment::Wait(self.past.held_until);
+        if lost.is_none() && self.rare.held_until > now {
+            return NextSegment::Wait(self.rare.held_until);
         }
         let allowance = self.allowance();
         // An empty pipe never blocks: there would be no ACK to open it again.
@@ -543,18 +488,14 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if !segment.was_retransmitted() {
             self.validate_retransmission(bytes);
         }
-        self.past.retransmitted_to = self.past.retransmitted_to.max(segment.end);
+        self.rare.retransmitted_to = self.rare.retransmitted_to.max(segment.end);
         let tx = self.rate.on_sent(now, false);
         self.board.on_retransmit(start, now, tx);
         self.force_one = false;
         self.frto.on_retransmit(start == self.una);
         self.stats.change().retransmits += 1;
         self.stats.change().retransmitted_bytes += bytes.get();
-        if let Some(undo) = self
-            .past
-            .changed()
-            .and_then(|past| past.undo.as_deref_mut())
-        {
+        if let Some(undo) = Rare::undo(&mut self.rare) {
             undo.on_retransmit(&segment, tsval);
         }
         self.after_send(bytes, true, now);
@@ -569,18 +510,18 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     fn after_send(&mut self, bytes: ByteCount, retransmission: bool, now: Instant) {
         self.segments += 1;
         self.last_sent_at = now;
-        if let Some(prr) = self.past.changed().and_then(|past| past.prr.as_deref_mut()) {
+        if let Some(prr) = Rare::prr(&mut self.rare) {
             prr.on_sent(bytes);
         }
         if let Some(rate) = self.pacing_rate() {
-            self.past
+            self.rare
                 .pacer
                 .get_or_insert_default()
                 .on_sent(now, bytes, rate);
         }
         if self.probe_due {
             self.probe_due = false;
-            self.past.tlp = Some(TlpEpisode::new(self.nxt, retransmission));
+            self.rare.tlp = Some(TlpEpisode::new(self.nxt, retransmission));
             self.probe_unmeasured = true;
             self.stats.change().tail_loss_probes += 1;
         }

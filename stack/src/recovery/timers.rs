@@ -2,6 +2,7 @@
 //! follows when one fires.
 
 use super::detector::{FastRetransmitTimer, PartialAcks, Verdict};
+use super::rare::Rare;
 use super::scoreboard::SentSegment;
 use super::sender::Sender;
 use super::spurious::{Frto, UndoRecord};
@@ -44,9 +45,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             || !self.policy.sack
             || !self.may_probe()
             || self
-                .past
+                .rare
                 .as_changed()
-                .is_some_and(|past| past.tlp.is_some())
+                .is_some_and(|rare| rare.tlp.is_some())
             || self.probe_unmeasured
             || self.backoff > 0
             || self.board.is_empty()
@@ -71,7 +72,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     pub fn draw_rto(&mut self) -> Duration {
         let entropy = if self.rto.wants_entropy() {
             let seed = self.seed;
-            self.past
+            self.rare
                 .rng
                 .get_or_insert_with(|| Rng::new(seed))
                 .next_u64()
@@ -158,9 +159,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     ) {
         self.rto_at = Sparse::NONE;
         self.pto_at = Sparse::NONE;
-        if let Some(past) = self.past.changed() {
-            past.tlp = None;
-        }
+        self.rare.clear(|rare| &mut rare.tlp);
         self.probe_due = false;
         let Some(first) = self.board.first().copied() else {
             return;
@@ -181,14 +180,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.note_fruitless(now);
         self.retries = self.retries.saturating_add(1);
         // What paced the lost flight does not hold back its repair: the timer spaces that.
-        if let Some(pacer) = self
-            .past
-            .changed()
-            .and_then(|past| past.pacer.as_deref_mut())
-        {
+        if let Some(pacer) = Rare::pacer(&mut self.rare) {
             pacer.forgive();
         }
-        self.past.held_until = Instant::ZERO;
+        self.rare.held_until = Instant::ZERO;
         // A peer that discards what it SACKed must not stall us (RFC 2018 section 8).
         if first.is_sacked() {
             self.board.reset_sacked();
@@ -218,18 +213,16 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             cc.on_rto(retries, &view);
         });
         self.validate_timeout(now);
-        if first_of_episode || self.past.undo.is_none() {
-            let undo = UndoRecord::new(Spurious::Timeout, self.una, self.nxt, self.past.answered);
-            self.past.undo = Some(Box::new(undo));
+        if first_of_episode || self.rare.undo.is_none() {
+            let undo = UndoRecord::new(Spurious::Timeout, self.una, self.nxt, self.rare.answered);
+            self.rare.undo = Some(Box::new(undo));
         }
         self.frto = self.frto_begins(first_of_episode);
         self.detector.on_rto(now, &mut self.board);
         if !self.policy.sack {
             self.board.set_reno_sacked(0, self.mss);
         }
-        if let Some(past) = self.past.changed() {
-            past.prr = None;
-        }
+        self.rare.clear(|rare| &mut rare.prr);
         self.dup_acks = 0;
         self.force_one = true;
         self.recover = self.nxt;
@@ -279,7 +272,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// retransmissions that a detector has found lost. What R1 and R2 count (RFC 9293
     /// section 3.8.3).
     pub fn fruitless(&self) -> u32 {
-        let again = match self.past.first_lost_again {
+        let again = match self.rare.first_lost_again {
             (start, count) if start == self.una => count,
             _ => 0,
         };
@@ -289,16 +282,16 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// A retransmission of the first segment was found lost.
     pub(super) fn count_first_lost_again(&mut self, now: Instant) {
         self.note_fruitless(now);
-        if self.past.first_lost_again.0 != self.una {
-            self.past.first_lost_again = (self.una, 0);
+        if self.rare.first_lost_again.0 != self.una {
+            self.rare.first_lost_again = (self.una, 0);
         }
-        self.past.first_lost_again.1 = self.past.first_lost_again.1.saturating_add(1);
+        self.rare.first_lost_again.1 = self.rare.first_lost_again.1.saturating_add(1);
     }
 
     /// [`Self::fruitless`] is about to grow.
     fn note_fruitless(&mut self, now: Instant) {
         if self.fruitless() == 0 {
-            self.past.retrying_since = now;
+            self.rare.retrying_since = now;
         }
         self.sent_in_vain = self.sent_in_vain.saturating_add(1);
     }
@@ -311,6 +304,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// More than `retries` attempts were fruitless, over `time` at least (R2 of RFC 9293
     /// section 3.8.3).
     pub fn is_hopeless(&self, retries: u32, time: Duration, now: Instant) -> bool {
-        self.fruitless() > retries && now.since(self.past.retrying_since) >= time
+        self.fruitless() > retries && now.since(self.rare.retrying_since) >= time
     }
 }

@@ -1,6 +1,7 @@
 //! What an ACK proves about the last reduction: if it was unfounded, it is taken back.
 
 use super::episode::{AckInput, Delivered};
+use super::rare::Rare;
 use super::reduction::Flight;
 use super::scoreboard::AbsSeq;
 use super::sender::Sender;
@@ -47,12 +48,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         // RFC 3708 section 3 step A.4: that a D-SACK means a copy of ours is not to be relied on.
         self.network_duplicates |= input
             .dsack
-            .is_some_and(|d| d.0 >= self.past.retransmitted_to);
-        let Some(undo) = self
-            .past
-            .changed()
-            .and_then(|past| past.undo.as_deref_mut())
-        else {
+            .is_some_and(|d| d.0 >= self.rare.retransmitted_to);
+        let Some(undo) = Rare::undo(&mut self.rare) else {
             return;
         };
         if let Some(dsack) = input.dsack {
@@ -72,10 +69,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let kind = undo.kind;
         if eifel || dsack {
             self.undo_reduction(kind, input, trace);
-        } else if undo.is_over(input.ack)
-            && let Some(past) = self.past.changed()
-        {
-            past.undo = None;
+        } else if undo.is_over(input.ack) {
+            self.rare.clear(|rare| &mut rare.undo);
         }
     }
 
@@ -88,20 +83,14 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         input: &AckInput<'_>,
         trace: &mut impl FnMut(TraceEvent),
     ) {
-        let Some(undo) = self
-            .past
-            .changed()
-            .and_then(|past| past.undo.as_deref_mut())
-        else {
+        let Some(undo) = Rare::undo(&mut self.rare) else {
             return;
         };
         let verdict = undo.repaired_beyond(self.una, self.nxt);
         if verdict == RepairedBeyond::Undecided {
             return;
         }
-        if let Some(past) = self.past.changed() {
-            past.undo = None;
-        }
+        self.rare.clear(|rare| &mut rare.undo);
         if verdict == RepairedBeyond::Unproven {
             return;
         }
@@ -125,24 +114,22 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         // What an earlier reduction has answered for stays answered for; and if this one stays,
         // what it has.
         if taken_back {
-            self.past.answered = self
-                .past
+            self.rare.answered = self
+                .rare
                 .undo
                 .as_ref()
                 .map_or(self.una, |undo| undo.answered);
         }
         let nxt = self.nxt;
-        self.past.undo = self.past.undo.take().and_then(|undo| undo.taken_back(nxt));
-        if let Some(past) = self.past.changed() {
-            past.prr = None;
-        }
+        self.rare.undo = self.rare.undo.take().and_then(|undo| undo.taken_back(nxt));
+        self.rare.clear(|rare| &mut rare.prr);
         self.force_one = false;
         self.frto = Frto::Off;
         self.backoff = 0;
         self.board.clear_lost();
         self.detector.on_undo();
         self.dup_acks = 0;
-        let to = if self.past.answered > self.una {
+        let to = if self.rare.answered > self.una {
             CaState::Cwr
         } else if self.board.sacked().is_zero() {
             CaState::Open
@@ -152,7 +139,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.set_ca_state(to, trace);
         // What arrives from here on speaks of a window that nothing answered for (RFC 5682
         // sections 2.1 step 3b and 3.1).
-        self.recover = self.past.answered.max(self.una);
+        self.recover = self.rare.answered.max(self.una);
         self.lost_beyond = false;
         if !taken_back {
             self.with_cc(input.now, |cc, view| cc.on_recovery_exit(view));

@@ -1,6 +1,7 @@
 //! What did not leave, or did not pass: segments that the device refused, that the peer's closed
 //! window had no place for, or that are too big for the path. None is a loss by congestion.
 
+use super::rare::Rare;
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
 use super::spurious::Frto;
@@ -47,25 +48,23 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 self.rto_at = core::mem::replace(&mut self.rto_before, Sparse::NONE);
             }
             // Without PRR the first retransmission of an episode left beyond the window.
-            self.force_one |= self.past.prr.is_none()
+            self.force_one |= self.rare.prr.is_none()
                 && matches!(self.ca_state, CaState::Recovery | CaState::Loss);
         } else {
             self.unsend(start);
             self.frto.on_unsent();
         }
-        if let Some(prr) = self.past.changed().and_then(|past| past.prr.as_deref_mut()) {
+        if let Some(prr) = Rare::prr(&mut self.rare) {
             prr.on_unsent(bytes);
         }
         // A probe that never left repairs nothing.
         if again
             && self
-                .past
+                .rare
                 .tlp
                 .is_some_and(|t| t.is_retrans() && t.end_seq() == end)
         {
-            if let Some(past) = self.past.changed() {
-                past.tlp = None;
-            }
+            self.rare.clear(|rare| &mut rare.tlp);
             self.probe_unmeasured = false;
             self.probe_due = true;
             self.stats.change().tail_loss_probes -= 1;
@@ -82,7 +81,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if self.board.pop_unsent(start) {
             self.nxt = start;
             // What leaves in its stead is of a later window.
-            self.past.answered = self.past.answered.min(start);
+            self.rare.answered = self.rare.answered.min(start);
             self.recover = self.recover.min(start);
         } else {
             self.board.mark_absent(start);
@@ -110,7 +109,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let was = core::mem::replace(&mut self.mss, mss);
         self.with_cc(now, |cc, view| cc.on_mss_change(was, view));
         let target = self.reduced_window();
-        if let Some(prr) = self.past.changed().and_then(|past| past.prr.as_deref_mut())
+        if let Some(prr) = Rare::prr(&mut self.rare)
             && mss < was
         {
             prr.on_smaller_mss(was, mss, target);

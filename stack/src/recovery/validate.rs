@@ -1,5 +1,6 @@
 //! Where a sender has its window validated: when it sends, when ACKs come, and on congestion.
 
+use super::rare::Rare;
 use super::scoreboard::AbsSeq;
 use super::sender::Sender;
 use super::validation::{NewCwv, UsedWindow, Validation};
@@ -20,10 +21,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 Some(Box::new(Validation::Preserve(NewCwv::new(initial_window))))
             }
         };
-        if validation.is_some() || !self.past.is_as_it_began() {
-            self.past.validation = validation;
+        if validation.is_some() || !self.rare.is_as_it_began() {
+            self.rare.validation = validation;
         }
-        self.validates = self.past.validation.is_some() || self.counts_packets();
+        self.validates = self.rare.validation.is_some() || self.counts_packets();
     }
 
     /// Whether the window is validated.
@@ -35,7 +36,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The window is not known to hold what the path does (RFC 7661 section 4.3): it is kept, and
     /// does not grow unless it is full.
     pub fn is_non_validated(&self) -> bool {
-        match self.past.validation.as_deref() {
+        match self.rare.validation.as_deref() {
             Some(Validation::Preserve(cwv)) => cwv.is_non_validated(),
             Some(Validation::Decay(_)) | None => false,
         }
@@ -51,12 +52,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         now: Instant,
     ) {
         self.end_grant();
-        match (
-            self.past
-                .changed()
-                .and_then(|past| past.validation.as_deref_mut()),
-            restart,
-        ) {
+        match (Rare::validation(&mut self.rare), restart) {
             (None, Some(window)) => {
                 self.with_cc(now, |cc, view| cc.on_idle_restart(idle, window, view));
             }
@@ -77,11 +73,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let flight = self.counted(ByteCount::new(self.nxt - self.una));
         let full = self.is_full(flight);
         let (delivered, cwnd, rtt) = (self.delivered(), self.cc.cwnd(), self.round_trip());
-        let lowered = match self
-            .past
-            .changed()
-            .and_then(|past| past.validation.as_deref_mut())
-        {
+        let lowered = match Rare::validation(&mut self.rare) {
             Some(Validation::Decay(used)) => {
                 if full || !settled {
                     used.restart(now);
@@ -108,10 +100,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         let window = self.cc.cwnd().min(peer_window);
         let rto = self.current_rto();
-        if let Some(Validation::Decay(used)) = self
-            .past
-            .changed()
-            .and_then(|past| past.validation.as_deref_mut())
+        if let Some(Validation::Decay(used)) = Rare::validation(&mut self.rare)
             && let Some(window) = used.on_empty_queue(window, rto, now)
         {
             self.window_unused(window, now);
@@ -140,11 +129,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         };
         let anything = self.delivered() > before;
         let settled = self.is_settled();
-        let lowered = match self
-            .past
-            .changed()
-            .and_then(|past| past.validation.as_deref_mut())
-        {
+        let lowered = match Rare::validation(&mut self.rare) {
             Some(Validation::Preserve(cwv)) if settled => {
                 cwv.on_ack(before, anything, cwnd, rtt, now)
             }
@@ -174,11 +159,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.end_grant();
         let flight = self.counted(flight);
         let (outstanding, rtt) = (flight.min(self.cc.cwnd()), self.round_trip());
-        let used = match self
-            .past
-            .changed()
-            .and_then(|past| past.validation.as_deref_mut())
-        {
+        let used = match Rare::validation(&mut self.rare) {
             Some(Validation::Preserve(cwv)) => cwv.on_congestion(outstanding, rtt, now),
             Some(Validation::Decay(_)) | None => None,
         };
@@ -195,22 +176,14 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// `bytes` leave again for the first time.
     pub(super) fn validate_retransmission(&mut self, bytes: ByteCount) {
-        if let Some(Validation::Preserve(cwv)) = self
-            .past
-            .changed()
-            .and_then(|past| past.validation.as_deref_mut())
-        {
+        if let Some(Validation::Preserve(cwv)) = Rare::validation(&mut self.rare) {
             cwv.on_first_retransmission(bytes);
         }
     }
 
     /// An episode of recovery is over.
     pub(super) fn validate_recovery_end(&mut self, now: Instant) {
-        match self
-            .past
-            .changed()
-            .and_then(|past| past.validation.as_deref_mut())
-        {
+        match Rare::validation(&mut self.rare) {
             Some(Validation::Preserve(cwv)) => {
                 if let Some(window) = cwv.on_recovery_end() {
                     self.window_exceeded(window, now);
@@ -224,11 +197,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The retransmission timer fired.
     pub(super) fn validate_timeout(&mut self, now: Instant) {
         self.end_grant();
-        match self
-            .past
-            .changed()
-            .and_then(|past| past.validation.as_deref_mut())
-        {
+        match Rare::validation(&mut self.rare) {
             Some(Validation::Preserve(cwv)) => {
                 cwv.begin_anew();
                 self.pace_what_is_not_validated();
@@ -240,11 +209,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// There was no congestion after all.
     pub(super) fn validate_undo(&mut self) {
-        if let Some(Validation::Preserve(cwv)) = self
-            .past
-            .changed()
-            .and_then(|past| past.validation.as_deref_mut())
-        {
+        if let Some(Validation::Preserve(cwv)) = Rare::validation(&mut self.rare) {
             cwv.on_undo();
             self.pace_what_is_not_validated();
         }
