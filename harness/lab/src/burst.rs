@@ -12,20 +12,18 @@ use crate::incast::Waiter;
 use crate::lab::{self, KernelHost, Owned, Port};
 use crate::meter::{self, Interface, Track};
 use crate::shaper::{RouteRules, Shape};
+use crate::sockets;
 use narrows::driver::{Clock, RealTime};
 use narrows::{ByteCount, Rate};
 use narrows_experiment::sim::rng::{Component, Stream};
 use nix::libc;
-use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 const PORT: u16 = 5_001;
-/// A handshake that takes longer is a failure.
-const CONNECT: Duration = Duration::from_secs(5);
 const CHUNK: usize = 64 << 10;
 /// Before it is measured, connections find their windows.
 const WARM_UP: Duration = Duration::from_millis(500);
@@ -168,19 +166,11 @@ impl Mesh {
             random: Stream::new(spec.seed, Component::Scenario, 0),
         };
         for (to, host) in hosts.iter().enumerate() {
-            let listener: TcpListener = host.namespace.run(|| {
-                let socket = socket()?;
-                socket.bind(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT)).into())?;
-                socket.listen(i32::from(spec.hosts))?;
-                Ok::<_, io::Error>(socket.into())
-            })??;
+            let listener = sockets::listen(&host.namespace, PORT, spec.hosts, sockets::socket)?;
             let [address, _] = lab::addresses(to as u8 + 1);
+            let address = SocketAddr::new(address, PORT);
             for (from, other) in hosts.iter().enumerate().filter(|(from, _)| *from != to) {
-                let stream: TcpStream = other.namespace.run(|| {
-                    let socket = socket()?;
-                    socket.connect_timeout(&SocketAddr::new(address, PORT).into(), CONNECT)?;
-                    Ok::<_, io::Error>(socket.into())
-                })??;
+                let stream = sockets::connect(&other.namespace, address, sockets::socket)?;
                 let (accepted, _) = listener.accept()?;
                 accepted.set_nodelay(true)?;
                 for stream in [&stream, &accepted] {
@@ -300,12 +290,4 @@ fn heard(mut stream: &TcpStream, buf: &mut [u8]) -> io::Result<u64> {
         Err(e) if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => Ok(0),
         Err(e) => Err(e),
     }
-}
-
-/// A socket whose end leaves nothing behind.
-fn socket() -> io::Result<Socket> {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_linger(Some(Duration::ZERO))?;
-    socket.set_tcp_nodelay(true)?;
-    Ok(socket)
 }

@@ -23,6 +23,7 @@ mod netns;
 mod pair;
 pub mod serve;
 mod shaper;
+mod sockets;
 pub mod stall;
 pub mod tails;
 pub mod transfer;

@@ -6,18 +6,17 @@ use crate::lab;
 use crate::netlink::{Netlink, offload};
 use crate::netns::Namespace;
 use crate::shaper::{RouteRules, Shape};
-use socket2::{Domain, Protocol, Socket, Type};
+use crate::sockets;
+use socket2::Socket;
 use std::fs;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 const INTERFACE: &str = "eth0";
 const PREFIX: u8 = 24;
 const PORT: u16 = 5_001;
-/// A handshake that takes longer is a failure.
-const CONNECT: Duration = Duration::from_secs(5);
 
 /// Both hosts.
 #[derive(Debug)]
@@ -93,27 +92,13 @@ impl Pair {
         prepare: impl Fn(&Socket) -> io::Result<()> + Sync,
     ) -> io::Result<(TcpStream, TcpStream)> {
         let new = || {
-            let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
-            socket.set_linger(Some(Duration::ZERO))?;
-            socket.set_tcp_nodelay(true)?;
-            // A namespace's own default must be one that anybody may have; a socket's need not.
-            socket.set_tcp_congestion(b"cubic")?;
+            let socket = sockets::cubic()?;
             prepare(&socket)?;
-            Ok::<_, io::Error>(socket)
+            Ok(socket)
         };
-        let listener: TcpListener = self.b.namespace.run(|| {
-            let socket = new()?;
-            socket.set_reuse_address(true)?;
-            socket.bind(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT)).into())?;
-            socket.listen(1)?;
-            Ok::<_, io::Error>(socket.into())
-        })??;
-        let stream: TcpStream = self.a.namespace.run(|| {
-            let socket = new()?;
-            let to = SocketAddr::new(self.b.address(), PORT);
-            socket.connect_timeout(&to.into(), CONNECT)?;
-            Ok::<_, io::Error>(socket.into())
-        })??;
+        let listener = sockets::listen(&self.b.namespace, PORT, 1, new)?;
+        let to = SocketAddr::new(self.b.address(), PORT);
+        let stream = sockets::connect(&self.a.namespace, to, new)?;
         let (accepted, _) = listener.accept()?;
         accepted.set_nodelay(true)?;
         Ok((stream, accepted))

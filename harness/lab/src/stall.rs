@@ -11,17 +11,16 @@ use crate::LiveError;
 use crate::incast::Waiter;
 use crate::lab::{self, KernelHost, Owned, Port};
 use crate::shaper::{RouteRules, Shape};
+use crate::sockets;
 use narrows::driver::{Clock, RealTime};
 use narrows::{ByteCount, Rate};
-use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const PORT: u16 = 5_001;
-const CONNECT: Duration = Duration::from_secs(5);
 const CHUNK: usize = 64 << 10;
 /// The number of the node that serves; the others follow.
 const SERVER: u8 = 1;
@@ -139,22 +138,18 @@ struct Node {
 impl Node {
     fn new(spec: &StallSpec, hosts: &[KernelHost]) -> io::Result<Self> {
         let (server, clients) = hosts.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-        let listener: TcpListener = server.namespace.run(|| {
-            let socket = socket()?;
+        let bounded = || {
+            let socket = sockets::cubic()?;
             // What the kernel takes of a queue.
             socket.set_send_buffer_size(CHUNK)?;
-            socket.bind(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT)).into())?;
-            socket.listen(i32::from(spec.clients))?;
-            Ok::<_, io::Error>(socket.into())
-        })??;
+            Ok(socket)
+        };
+        let listener = sockets::listen(&server.namespace, PORT, spec.clients, bounded)?;
         let [address, _] = lab::addresses(SERVER);
+        let address = SocketAddr::new(address, PORT);
         let mut ways = Vec::new();
         for client in clients {
-            let client: TcpStream = client.namespace.run(|| {
-                let socket = socket()?;
-                socket.connect_timeout(&SocketAddr::new(address, PORT).into(), CONNECT)?;
-                Ok::<_, io::Error>(socket.into())
-            })??;
+            let client = sockets::connect(&client.namespace, address, sockets::cubic)?;
             let (node, _) = listener.accept()?;
             node.set_nodelay(true)?;
             for stream in [&client, &node] {
@@ -324,12 +319,4 @@ fn heard(mut stream: &TcpStream, buf: &mut [u8]) -> io::Result<u64> {
         Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(0),
         Err(e) => Err(e),
     }
-}
-
-fn socket() -> io::Result<Socket> {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_linger(Some(Duration::ZERO))?;
-    socket.set_tcp_nodelay(true)?;
-    socket.set_tcp_congestion(b"cubic")?;
-    Ok(socket)
 }

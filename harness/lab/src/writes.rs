@@ -41,6 +41,22 @@ pub struct WritesSpec {
     pub calls: u32,
 }
 
+/// The text's: five small writes after a pause, against all that makes them wait.
+impl Default for WritesSpec {
+    fn default() -> Self {
+        Self {
+            writes: vec![1, 1, 1, 1, 396],
+            idle_restart: true,
+            initial_window: 3,
+            delayed_ack: true,
+            probes: false,
+            reads: Reads::Whole,
+            pause: Duration::from_millis(1_500),
+            calls: 6,
+        }
+    }
+}
+
 /// How a client reads an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {

@@ -8,7 +8,7 @@ use narrows::{ByteCount, Rate};
 use narrows_lab::LiveError;
 use narrows_lab::bulk::{HoldSpec, LocalDropSpec, hold, local_drop};
 use narrows_lab::stall::{StallSpec, Writers};
-use narrows_lab::writes::{Reads, WritesSpec};
+use narrows_lab::writes::WritesSpec;
 use narrows_lab::{calibrate, stall, writes};
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -34,14 +34,8 @@ fn done<T>(result: Result<T, LiveError>) -> Option<T> {
 #[test]
 fn small_writes_wait_for_a_delayed_ack() {
     let base = WritesSpec {
-        writes: vec![1, 1, 1, 1, 396],
-        idle_restart: true,
-        initial_window: 3,
-        delayed_ack: true,
-        probes: false,
-        reads: Reads::Whole,
-        pause: Duration::from_millis(1_500),
         calls: 5,
+        ..WritesSpec::default()
     };
     let change = |change: fn(&mut WritesSpec)| {
         let mut spec = base.clone();

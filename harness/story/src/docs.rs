@@ -154,11 +154,8 @@ fn heading(name: &str, about: &str) -> String {
 
 fn claims_grid(rows: impl Iterator<Item = Vec<String>>) -> Grid {
     Grid {
-        head: ["", "the text says", "to show", "measured", "verdict"]
-            .map(str::to_owned)
-            .to_vec(),
-        words: 5,
         rows: rows.collect(),
+        ..Grid::new(["", "the text says", "to show", "measured", "verdict"], 5)
     }
 }
 

@@ -209,6 +209,17 @@ pub struct Grid {
     pub rows: Vec<Vec<String>>,
 }
 
+impl Grid {
+    /// Without rows yet; the first `words` columns are words.
+    pub fn new<const N: usize>(head: [&str; N], words: usize) -> Self {
+        Self {
+            head: head.map(str::to_owned).to_vec(),
+            words,
+            rows: Vec::new(),
+        }
+    }
+}
+
 /// A claim with what judges it.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {

@@ -5,11 +5,12 @@ use super::content::Content;
 use super::waiter::Waiter;
 use crate::LiveError;
 use crate::netns::Namespace;
+use crate::sockets::socket;
 use narrows::Instant;
 use narrows::driver::Clock;
 use narrows_congestion::EcnNeed;
 use narrows_experiment::scenario::Outcome;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::Socket;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -20,15 +21,6 @@ use std::time::Duration;
 const CHUNK: usize = 64 << 10;
 /// A handshake that takes longer is a failure: the port is idle then.
 const CONNECT: Duration = Duration::from_secs(10);
-
-/// A socket whose end leaves nothing behind: after a crash, too, the kernel sends a reset and
-/// forgets it.
-fn socket() -> io::Result<Socket> {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_linger(Some(Duration::ZERO))?;
-    socket.set_tcp_nodelay(true)?;
-    Ok(socket)
-}
 
 /// What the kernel's TCP needs to echo each mark, and not only that there were some.
 const EXACT: &str = "dctcp";

@@ -113,13 +113,7 @@ fn phenomenon(played: &Played) -> Told<String> {
 }
 
 fn polling_table(played: &Played) -> Told<Grid> {
-    let mut grid = Grid {
-        head: ["", "the text", "ours", "a poller up to 0.6 ms late"]
-            .map(str::to_owned)
-            .to_vec(),
-        words: 1,
-        rows: Vec::new(),
-    };
+    let mut grid = Grid::new(["", "the text", "ours", "a poller up to 0.6 ms late"], 1);
     for (period, text) in TEXT {
         let late = match period {
             "2ms" | "1ms" => number(ratio(played, "late", period)?, ""),

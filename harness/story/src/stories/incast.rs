@@ -436,11 +436,8 @@ fn price_table(played: &Played) -> Told<Grid> {
         Ok(vec![(*buffer).to_owned(), servers.to_string()])
     };
     Ok(Grid {
-        head: ["buffer of the port", "servers"]
-            .map(str::to_owned)
-            .to_vec(),
-        words: 1,
         rows: BUFFERS.iter().map(row).collect::<Told<_>>()?,
+        ..Grid::new(["buffer of the port", "servers"], 1)
     })
 }
 

@@ -289,7 +289,7 @@ fn figure(played: &Played) -> Told<Chart> {
             ..Axis::default()
         },
         y: Axis {
-            label: "Share of segments that took no longer".to_owned(),
+            label: "Share that took no longer".to_owned(),
             range: Some((0.0, 1.0)),
             ..Axis::default()
         },

@@ -203,10 +203,7 @@ fn figure(played: &Played) -> Told<Chart> {
         series.push(Series {
             name: name.to_owned(),
             group,
-            points: points
-                .into_iter()
-                .map(|(x, y)| (x + 1.0, y * 100.0))
-                .collect(),
+            points: points.into_iter().map(|(x, y)| (x, y * 100.0)).collect(),
             ..Series::default()
         });
     }
@@ -214,7 +211,7 @@ fn figure(played: &Played) -> Told<Chart> {
         title: "Marks and segments sent again, by racks of workers".to_owned(),
         x: Axis {
             label: "Racks of workers".to_owned(),
-            range: Some((1.0, 3.0)),
+            words: ["1", "2", "3"].map(str::to_owned).to_vec(),
             ..Axis::default()
         },
         y: Axis {

@@ -1,6 +1,6 @@
 //! The twin of `burst` on this machine's kernel.
 
-use crate::stage::{Stage, StageError};
+use crate::stage::Stage;
 use crate::story::{Grid, Scene, Twin};
 use narrows::{ByteCount, Rate};
 use narrows_experiment::polling::Readings;
@@ -44,10 +44,7 @@ const SIMULATED: Scene = Scene::new("simulated", "microbursts").with(&[
 ]);
 
 fn twin(stage: &Stage<'_>) -> Result<Grid, String> {
-    let simulated = stage.scenery(&SIMULATED).map_err(|e| match e {
-        StageError::Interrupted => "interrupted".to_owned(),
-        e => e.to_string(),
-    })?;
+    let simulated = stage.scenery(&SIMULATED).map_err(|e| e.to_string())?;
     let spec = BurstSpec {
         hosts: HOSTS,
         rate: Rate::from_mbps(200),
@@ -60,13 +57,7 @@ fn twin(stage: &Stage<'_>) -> Result<Grid, String> {
     };
     let periods = PERIODS_MS.map(Duration::from_millis);
     let live = run(&spec, &periods, stage.cancel).map_err(|e| e.to_string())?;
-    let mut grid = Grid {
-        head: ["", "simulated", "live", "looks late, p99"]
-            .map(str::to_owned)
-            .to_vec(),
-        words: 1,
-        rows: Vec::new(),
-    };
+    let mut grid = Grid::new(["", "simulated", "live", "looks late, p99"], 1);
     let mean = |track: &Track| {
         let all = readings(track).filter_map(|r| Some(r.whole()?.mean));
         crate::judge::median(&all.collect::<Vec<_>>())

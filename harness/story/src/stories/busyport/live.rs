@@ -1,6 +1,6 @@
 //! The twin of `busyport` on this machine's kernel.
 
-use crate::stage::{Stage, StageError};
+use crate::stage::Stage;
 use crate::story::{Grid, Scene, Twin};
 use narrows::{ByteCount, Rate};
 use narrows_lab::stall::{StallRun, StallSpec, Writers, run};
@@ -28,24 +28,18 @@ const SIMULATED: Scene = Scene::new("simulated", "busy-port").with(&[
 ]);
 
 fn twin(stage: &Stage<'_>) -> Result<Grid, String> {
-    let simulated = stage.scenery(&SIMULATED).map_err(|e| match e {
-        StageError::Interrupted => "interrupted".to_owned(),
-        e => e.to_string(),
-    })?;
-    let mut grid = Grid {
-        head: [
+    let simulated = stage.scenery(&SIMULATED).map_err(|e| e.to_string())?;
+    let mut grid = Grid::new(
+        [
             "",
             "longest suspension",
             "times suspended",
             "longest gap of idle links",
             "suspended in it",
             "most in queues",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
-        words: 1,
-        rows: Vec::new(),
-    };
+        ],
+        1,
+    );
     let time = |t: Duration| number(t.as_nanos() as f64, "ns");
     for writers in ["suspend", "async"] {
         let value = |metric| simulated.value(&[("writers", writers)], metric);

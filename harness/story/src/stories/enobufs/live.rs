@@ -1,6 +1,6 @@
 //! The twin of `enobufs` on this machine's kernel.
 
-use crate::stage::{Stage, StageError};
+use crate::stage::Stage;
 use crate::story::{Grid, Scene, Twin};
 use narrows::{ByteCount, Rate};
 use narrows_lab::bulk::{LocalDropSpec, local_drop};
@@ -29,17 +29,8 @@ const SIMULATED: Scene = Scene::new("simulated", "enobufs").with(&[
 ]);
 
 fn twin(stage: &Stage<'_>) -> Result<Grid, String> {
-    let simulated = stage.scenery(&SIMULATED).map_err(|e| match e {
-        StageError::Interrupted => "interrupted".to_owned(),
-        e => e.to_string(),
-    })?;
-    let mut grid = Grid {
-        head: ["", "goodput", "refused a second", "sent again"]
-            .map(str::to_owned)
-            .to_vec(),
-        words: 1,
-        rows: Vec::new(),
-    };
+    let simulated = stage.scenery(&SIMULATED).map_err(|e| e.to_string())?;
+    let mut grid = Grid::new(["", "goodput", "refused a second", "sent again"], 1);
     for (name, answer, buffers) in [
         ("simulated, reset, 12 buffers", "reset", "12"),
         ("simulated, congestion, 12 buffers", "congestion", "12"),

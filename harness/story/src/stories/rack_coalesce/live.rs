@@ -1,6 +1,6 @@
 //! The twin of `rack coalesce` on this machine's kernel.
 
-use crate::stage::{Stage, StageError};
+use crate::stage::Stage;
 use crate::story::{Grid, Scene, Twin};
 use narrows::{ByteCount, Rate};
 use narrows_lab::bulk::{HoldSpec, hold};
@@ -27,17 +27,11 @@ const SIMULATED: Scene = Scene::new("simulated", "rack-coalesce").with(&[
 ]);
 
 fn twin(stage: &Stage<'_>) -> Result<Grid, String> {
-    let simulated = stage.scenery(&SIMULATED).map_err(|e| match e {
-        StageError::Interrupted => "interrupted".to_owned(),
-        e => e.to_string(),
-    })?;
-    let mut grid = Grid {
-        head: ["", "first flow", "second", "ratio", "frames an aggregate"]
-            .map(str::to_owned)
-            .to_vec(),
-        words: 1,
-        rows: Vec::new(),
-    };
+    let simulated = stage.scenery(&SIMULATED).map_err(|e| e.to_string())?;
+    let mut grid = Grid::new(
+        ["", "first flow", "second", "ratio", "frames an aggregate"],
+        1,
+    );
     let mut row = |name: String, rates: (f64, f64), frames: f64| {
         grid.rows.push(vec![
             name,

@@ -1,6 +1,6 @@
 //! The twin of `rack tails` on wires of this machine's kernel, all hosts ours.
 
-use crate::stage::{Stage, StageError};
+use crate::stage::Stage;
 use crate::story::{Grid, Scene, Twin};
 use narrows::config::{AckPolicy, TcpConfig};
 use narrows::conn::ecn::{EcnFeedbackFactory, LinuxDctcp, LinuxDctcp2015};
@@ -38,10 +38,7 @@ const LONG: Duration = Duration::from_millis(38);
 const RECEIVERS: [&str; 3] = ["linux-2015", "rfc8257", "linux"];
 
 fn twin(stage: &Stage<'_>) -> Result<Grid, String> {
-    let told = stage.scenery(&SIMULATED).map_err(|e| match e {
-        StageError::Interrupted => "interrupted".to_owned(),
-        e => e.to_string(),
-    })?;
+    let told = stage.scenery(&SIMULATED).map_err(|e| e.to_string())?;
     let mut runs = Vec::new();
     for receiver in RECEIVERS {
         let spec = TailsSpec {
@@ -55,13 +52,7 @@ fn twin(stage: &Stage<'_>) -> Result<Grid, String> {
         };
         runs.push(run(&spec, stage.cancel).map_err(|e| e.to_string())?);
     }
-    let mut grid = Grid {
-        head: ["", "simulated", "live", "verdict"]
-            .map(str::to_owned)
-            .to_vec(),
-        words: 1,
-        rows: Vec::new(),
-    };
+    let mut grid = Grid::new(["", "simulated", "live", "verdict"], 1);
     let mut row = |what: String, simulated: String, live: String, verdict: String| {
         grid.rows.push(vec![what, simulated, live, verdict]);
     };

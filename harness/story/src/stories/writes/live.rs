@@ -1,12 +1,11 @@
 //! The twin of `writes` on this machine's kernel.
 
 use crate::judge::median;
-use crate::stage::{Stage, StageError};
+use crate::stage::Stage;
 use crate::story::{Grid, Scene, Twin};
 use narrows_lab::writes::{Reads, WritesSpec, run};
 use narrows_report::points::number;
 use std::thread;
-use std::time::Duration;
 
 /// The twin.
 pub(super) const TWIN: Twin = Twin {
@@ -69,25 +68,13 @@ const SIMULATED: Scene = Scene::new("simulated", "packet-window").with(&[
 ]);
 
 fn twin(stage: &Stage<'_>) -> Result<Grid, String> {
-    let simulated = stage.scenery(&SIMULATED).map_err(|e| match e {
-        StageError::Interrupted => "interrupted".to_owned(),
-        e => e.to_string(),
-    })?;
+    let simulated = stage.scenery(&SIMULATED).map_err(|e| e.to_string())?;
     // Each variant has hosts of its own, and waits most of the time.
     let live = thread::scope(|scope| {
         let runs: Vec<_> = VARIANTS
             .iter()
             .map(|variant| {
-                let mut spec = WritesSpec {
-                    writes: vec![1, 1, 1, 1, 396],
-                    idle_restart: true,
-                    initial_window: 3,
-                    delayed_ack: true,
-                    probes: false,
-                    reads: Reads::Whole,
-                    pause: Duration::from_millis(1_500),
-                    calls: 6,
-                };
+                let mut spec = WritesSpec::default();
                 (variant.live)(&mut spec);
                 scope.spawn(move || run(&spec, stage.cancel))
             })
@@ -98,13 +85,10 @@ fn twin(stage: &Stage<'_>) -> Result<Grid, String> {
         });
         joined.collect::<Result<Vec<_>, _>>()
     })?;
-    let mut grid = Grid {
-        head: ["", "simulated, median", "live, median", "live, longest"]
-            .map(str::to_owned)
-            .to_vec(),
-        words: 1,
-        rows: Vec::new(),
-    };
+    let mut grid = Grid::new(
+        ["", "simulated, median", "live, median", "live, longest"],
+        1,
+    );
     for (variant, times) in VARIANTS.iter().zip(live) {
         let (writes, idle, delayed) = variant.simulated;
         let at = [
