@@ -5,9 +5,11 @@ use crate::connection::{Connection, Opened, Rules, Tracked};
 use crate::gap::Gap;
 use crate::half::Sighting;
 use crate::segment::{self, Content, Segment};
+use narrows::prefetch::prefetch;
 use narrows::wire::Flags;
 use narrows::{Duration, Instant};
 use std::collections::{HashMap, VecDeque};
+use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 
 /// What is a gap, and how much is kept at once.
@@ -81,11 +83,24 @@ pub struct Seen {
 }
 
 /// A connection by its ends, the lesser first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Key {
     addresses: [u128; 2],
     ports: [u16; 2],
     v6: bool,
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let [a, b] = self.addresses;
+        if self.v6 {
+            state.write_u128(a);
+            state.write_u128(b);
+        } else {
+            state.write_u64((a as u64) << 32 | b as u64);
+        }
+        state.write_u32(u32::from(self.ports[0]) << 16 | u32::from(self.ports[1]));
+    }
 }
 
 impl Key {
@@ -106,16 +121,31 @@ impl Key {
 /// What a closed connection may still say.
 const LINGER: Duration = Duration::from_secs(2);
 
+/// Segments that are read before the first of them is looked at: what is known of their connections
+/// is on its way to the cache meanwhile.
+const AHEAD: usize = 16;
+
+/// A segment that was read and not looked at yet.
+#[derive(Debug)]
+struct Unseen {
+    now: Sighting,
+    interface: u32,
+    key: Key,
+    segment: Segment,
+}
+
 /// Observes the connections of a capture.
 ///
 /// Call [`handle_packet`](Self::handle_packet) for each packet in the order of the capture, and
 /// [`poll_finding`](Self::poll_finding) until it gives nothing; at the end
 /// [`finish`](Self::finish), and poll again. A gap is found when it is over and a round trip later,
-/// so gaps of different connections come out of order.
+/// so gaps of different connections come out of order. Up to 15 segments are read ahead:
+/// [`catch_up`](Self::catch_up) looks at them where no more come for a while.
 #[derive(Debug)]
 pub struct Analyzer {
     config: Config,
     rules: Rules,
+    unseen: Vec<Unseen>,
     index: HashMap<Key, usize>,
     slots: Vec<Option<Box<(Key, Tracked)>>>,
     free: Vec<usize>,
@@ -126,7 +156,6 @@ pub struct Analyzer {
     gaps: VecDeque<Gap>,
     connections: VecDeque<Box<Connection>>,
     seen: Seen,
-    recent: Option<(Key, usize)>,
 }
 
 impl Analyzer {
@@ -141,6 +170,7 @@ impl Analyzer {
                 points: config.points,
             },
             config,
+            unseen: Vec::with_capacity(AHEAD),
             index: HashMap::new(),
             slots: Vec::new(),
             free: Vec::new(),
@@ -149,7 +179,6 @@ impl Analyzer {
             gaps: VecDeque::new(),
             connections: VecDeque::new(),
             seen: Seen::default(),
-            recent: None,
         }
     }
 
@@ -173,10 +202,19 @@ impl Analyzer {
                     at: frame.at,
                     packet: frame.number,
                 };
-                self.handle_segment(now, frame.interface, &segment);
+                self.unseen.push(Unseen {
+                    now,
+                    interface: frame.interface,
+                    key: Key::of(segment.src, segment.dst),
+                    segment,
+                });
+                if self.unseen.len() == AHEAD {
+                    self.catch_up();
+                }
             }
             Content::TooBig { src, dst } => {
                 self.seen.other += 1;
+                self.catch_up();
                 let slot = self.index.get(&Key::of(src, dst)).copied();
                 if let Some(entry) = slot.and_then(|slot| self.slots.get_mut(slot)?.as_mut()) {
                     let side = entry.1.side_of(src);
@@ -188,14 +226,52 @@ impl Analyzer {
         }
     }
 
+    /// Looks at the segments that were read ahead.
+    pub fn catch_up(&mut self) {
+        let mut unseen = std::mem::take(&mut self.unseen);
+        // Each look waits for memory, and these need not wait for each other.
+        let mut slots = [None; AHEAD];
+        for (slot, unseen) in slots.iter_mut().zip(&unseen) {
+            *slot = self.index.get(&unseen.key).copied();
+        }
+        for slot in slots.into_iter().flatten() {
+            if let Some(Some(entry)) = self.slots.get(slot) {
+                prefetch(&**entry);
+            }
+        }
+        for (slot, unseen) in slots.into_iter().zip(&unseen) {
+            self.look_at(unseen, slot);
+        }
+        unseen.clear();
+        self.unseen = unseen;
+    }
+
     /// Takes a segment that was seen at `now` on `interface`.
     pub fn handle_segment(&mut self, now: Sighting, interface: u32, segment: &Segment) {
-        self.retire(now.at);
-        let key = Key::of(segment.src, segment.dst);
-        let known = match self.recent {
-            Some((recent, slot)) if recent == key => Some(slot),
-            _ => self.index.get(&key).copied(),
+        self.catch_up();
+        let unseen = Unseen {
+            now,
+            interface,
+            key: Key::of(segment.src, segment.dst),
+            segment: segment.clone(),
         };
+        self.look_at(&unseen, None);
+    }
+
+    /// Looks at a segment whose connection is at `hint`, if it was known before.
+    fn look_at(&mut self, unseen: &Unseen, hint: Option<usize>) {
+        let &Unseen {
+            now,
+            interface,
+            key,
+            ref segment,
+        } = unseen;
+        self.retire(now.at);
+        // Since then it may have ended, or begun.
+        let is_its = |slot: &usize| matches!(self.slots.get(*slot), Some(Some(e)) if e.0 == key);
+        let known = hint
+            .filter(is_its)
+            .or_else(|| self.index.get(&key).copied());
         let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
         let slot = match known {
             Some(slot) if opens && self.is_over(slot, segment) => {
@@ -205,7 +281,6 @@ impl Analyzer {
             Some(slot) => slot,
             None => self.add(key, now, segment),
         };
-        self.recent = Some((key, slot));
         let Some((_, tracked)) = self.slots.get_mut(slot).and_then(|s| s.as_deref_mut()) else {
             return;
         };
@@ -229,7 +304,8 @@ impl Analyzer {
 
     fn add(&mut self, key: Key, now: Sighting, segment: &Segment) -> usize {
         while self.index.len() >= self.config.connections.max(1) {
-            if !self.give_up_one() {
+            // Those that are closed have the least to say.
+            if !self.retire_one() && !self.give_up_one() {
                 break;
             }
         }
@@ -312,16 +388,21 @@ impl Analyzer {
 
     /// Connections that were closed long enough are over.
     fn retire(&mut self, now: Instant) {
-        while let Some(&(slot, id, at)) = self.closing.front() {
-            if at > now {
-                break;
-            }
-            self.closing.pop_front();
-            let entry = self.slots.get(slot).and_then(|s| s.as_deref());
-            if entry.is_some_and(|(_, tracked)| tracked.id == id) {
-                self.remove(slot, false);
-            }
+        while self.closing.front().is_some_and(|&(.., at)| at <= now) {
+            self.retire_one();
         }
+    }
+
+    /// The connection that was closed first is over; `false` if none is closed.
+    fn retire_one(&mut self) -> bool {
+        let Some((slot, id, _)) = self.closing.pop_front() else {
+            return false;
+        };
+        let entry = self.slots.get(slot).and_then(|s| s.as_deref());
+        if entry.is_some_and(|(_, tracked)| tracked.id == id) {
+            self.remove(slot, false);
+        }
+        true
     }
 
     fn remove(&mut self, slot: usize, dropped: bool) {
@@ -330,7 +411,6 @@ impl Analyzer {
         };
         let (key, tracked) = *entry;
         self.index.remove(&key);
-        self.recent = None;
         self.free.push(slot);
         let connection = tracked.finish(dropped, &mut self.gaps);
         self.connections.push_back(Box::new(connection));
@@ -346,6 +426,7 @@ impl Analyzer {
 
     /// The capture is over: so are its connections.
     pub fn finish(&mut self) {
+        self.catch_up();
         let mut open: Vec<(u64, usize)> = Vec::new();
         for (slot, entry) in self.slots.iter().enumerate() {
             if let Some(entry) = entry {

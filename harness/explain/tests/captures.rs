@@ -178,6 +178,81 @@ fn a_syn_that_comes_again_after_its_answer_passed_is_a_gap() {
     assert_eq!(gap.end.packet, 3);
 }
 
+/// The same packet of another connection: the client's port is another.
+fn of_client(port: u16, mut packet: Vec<u8>) -> Vec<u8> {
+    let at = if packet[20..22] == 80_u16.to_be_bytes() {
+        22
+    } else {
+        20
+    };
+    packet[at..at + 2].copy_from_slice(&port.to_be_bytes());
+    packet
+}
+
+#[test]
+fn of_too_many_connections_those_that_are_closed_go_before_those_that_wait() {
+    const RST: u8 = 4;
+    let mut all = lost_window();
+    let waits = all.split_off(8);
+    all.push((2_000_000, of_client(7, packet(true, SYN, 99, 0, 0))));
+    all.push((2_100_000, of_client(7, packet(false, RST, 0, 100, 0))));
+    for port in 8..40 {
+        let at = 2_200_000 + u64::from(port) * 1_000;
+        all.push((at, of_client(port, packet(true, SYN, 99, 0, 0))));
+        all.push((at + 500, of_client(port, packet(false, RST, 0, 100, 0))));
+    }
+    all.extend(waits);
+    let mut analyzer = Analyzer::new(Config {
+        connections: 2,
+        ..Config::default()
+    });
+    let file = Cursor::new(pcap(&all, true, false));
+    read(file, |frame, _| analyzer.handle_packet(frame)).unwrap();
+    analyzer.finish();
+    assert_eq!(analyzer.seen().given_up, 0);
+    let findings = std::iter::from_fn(|| analyzer.poll_finding());
+    let causes: Vec<Cause> = findings
+        .filter_map(|finding| match finding {
+            Finding::Gap(gap) => Some(gap.cause),
+            Finding::Connection(_) => None,
+        })
+        .collect();
+    assert_eq!(causes, [Cause::TimeoutWholeWindow]);
+}
+
+#[test]
+fn reading_ahead_changes_nothing_of_what_is_found() {
+    let mut all = Vec::new();
+    for port in 1..20_u16 {
+        for (at, packet) in lost_window() {
+            all.push((at + u64::from(port) * 777, of_client(port, packet)));
+        }
+    }
+    all.sort();
+    let found = |at_once: bool| {
+        let mut analyzer = Analyzer::new(Config {
+            connections: 7,
+            ..Config::default()
+        });
+        let mut findings = Vec::new();
+        let file = Cursor::new(pcap(&all, true, false));
+        read(file, |frame, _| {
+            analyzer.handle_packet(frame);
+            if at_once {
+                analyzer.catch_up();
+            }
+            findings.extend(std::iter::from_fn(|| analyzer.poll_finding()));
+        })
+        .unwrap();
+        analyzer.finish();
+        findings.extend(std::iter::from_fn(|| analyzer.poll_finding()));
+        (format!("{findings:?}"), *analyzer.seen())
+    };
+    let (one_by_one, ahead) = (found(true), found(false));
+    assert!(one_by_one.1.given_up > 0, "{:?}", one_by_one.1);
+    assert_eq!(one_by_one, ahead);
+}
+
 #[cfg(feature = "simulate")]
 #[test]
 fn what_was_captured_is_rebuilt_as_an_experiment_that_runs() {
