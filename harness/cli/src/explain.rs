@@ -1,6 +1,7 @@
 //! `narrows explain`: why was a connection slow?
 
 mod captures;
+mod ends;
 mod experiment;
 mod files;
 mod score;
@@ -27,7 +28,8 @@ use std::path::PathBuf;
                   to do did nothing, names what it waited for, and sums that up.\n\nCaptures are pcap \
                   or pcapng, plain or compressed with gzip or zstd, from either end or between, cut off \
                   or whole. Several that follow each other in time are one capture; those that overlap \
-                  were taken at several places, and are explained one by one.\n\nAn experiment, by its \
+                  were taken at several places, and are explained one by one; two of the same packets, taken \
+                  nearer either end, are aligned and explained together.\n\nAn experiment, by its \
                   file or by name, and a folder of results are run, each point once: what its \
                   connections waited for stands beside what captures at the sender, in the middle and at \
                   the receiver tell of it."

@@ -50,6 +50,10 @@ impl Default for Config {
 
 /// Something that was found.
 #[derive(Clone, Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "nearly all that is found are gaps"
+)]
 pub enum Finding {
     /// A gap that is over.
     Gap(Gap),

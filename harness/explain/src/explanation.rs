@@ -5,6 +5,7 @@ use crate::capture::Contents;
 use crate::connection::Connection;
 use crate::gap::Cause;
 use crate::ledger::{Ledger, Sum, pair};
+use crate::two::Path;
 use narrows::Duration;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -35,6 +36,8 @@ pub struct Explanation {
     pub forgotten: u64,
     /// Gaps by hosts.
     pub pairs: BTreeMap<[IpAddr; 2], Sum>,
+    /// Two captures that this joins, aligned.
+    pub path: Option<Path>,
     most: usize,
 }
 
@@ -48,6 +51,7 @@ impl Explanation {
             connections: Vec::new(),
             forgotten: 0,
             pairs: BTreeMap::new(),
+            path: None,
             most: connections.max(1),
         }
     }
@@ -68,7 +72,12 @@ impl Explanation {
         }
     }
 
-    fn add_connection(&mut self, connection: Connection) {
+    /// Gaps and connections that are kept in full.
+    pub(crate) fn limits(&self) -> (usize, usize) {
+        (self.ledger.most(), self.most)
+    }
+
+    pub(crate) fn add_connection(&mut self, connection: Connection) {
         let (count, lost) = lost_time(&connection);
         if count > 0
             && (self.pairs.len() < self.most || self.pairs.contains_key(&pair(connection.ends)))

@@ -1,6 +1,7 @@
 //! A gap: a time in which a connection with something to do did nothing, and what it waited for.
 
 use crate::half::Sighting;
+use crate::two::Between;
 use narrows::{ByteCount, Duration};
 use std::fmt;
 
@@ -221,6 +222,8 @@ pub struct Evidence {
     pub after_idle: Option<Duration>,
     /// Bytes that left as soon as the gap was over.
     pub released: Option<ByteCount>,
+    /// What a second capture, at the other end, adds.
+    pub between: Option<Between>,
 }
 
 /// A gap.
@@ -283,6 +286,9 @@ impl Gap {
             (e.window, self.cause)
         {
             parts.push(format!("window {window}"));
+        }
+        if let Some(between) = e.between {
+            parts.extend(between.phrases());
         }
         if let Some(rtt) = e.rtt {
             parts.push(format!("RTT {rtt}"));

@@ -241,7 +241,8 @@ impl Half {
 
     /// The peer's SYN said this of what it wants to receive.
     pub(crate) fn peer_syn(&mut self, mss: Option<u16>, shift: Option<u8>) {
-        self.announced = mss.or(Some(DEFAULT_MSS));
+        // Without the option it is the default, or the option was cut off.
+        self.announced = mss;
         self.shift = shift;
     }
 
@@ -262,7 +263,8 @@ impl Half {
         self.begin(seq);
         let start = self.offset(seq);
         let end = start + u64::from(len);
-        if text > 0 && text <= 9_000 {
+        // What is longer than the peer takes is a super-frame.
+        if text > 0 && text <= self.announced.map_or(9_000, u32::from) {
             self.largest = self.largest.max(text as u16);
         }
         if flags.contains(Flags::FIN) {

@@ -65,6 +65,10 @@ impl Ledger {
         }
     }
 
+    pub(crate) const fn most(&self) -> usize {
+        self.most
+    }
+
     /// Enters a gap.
     pub fn add(&mut self, gap: &Gap) {
         let length = gap.length();

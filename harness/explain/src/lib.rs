@@ -36,6 +36,7 @@ pub mod segment;
 #[cfg(feature = "simulate")]
 pub mod simulated;
 pub mod truth;
+pub mod two;
 
 pub use analyzer::{Analyzer, Config, Finding, Seen};
 pub use connection::{Closed, Connection, Opened, Point, PointKind};

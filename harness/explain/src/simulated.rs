@@ -1,10 +1,12 @@
 //! Simulated runs, explained from what a capture would show, with the truth beside it.
 
+mod ends;
 mod grid;
 mod ledger;
 mod page;
 mod rebuilt;
 
+pub use ends::{Ends, Skew, observe_ends};
 pub use grid::{Case, grid, held_out};
 pub use ledger::{LedgerProbe, kind as ledger_probe};
 pub use page::page;
@@ -82,20 +84,7 @@ impl Place {
 
     fn see(&mut self, at: Instant, interface: u32, packet: &SimPacket) {
         self.packets += 1;
-        let (ip, tcp, payload) = packet.parts();
-        let segment = Segment {
-            src: SocketAddr::new(ip.src, tcp.src_port),
-            dst: SocketAddr::new(ip.dst, tcp.dst_port),
-            ecn: ip.ecn,
-            identification: 0,
-            hop_limit: ip.hop_limit,
-            seq: tcp.seq,
-            ack: tcp.ack,
-            flags: tcp.flags,
-            window: tcp.window,
-            options: tcp.options,
-            len: payload.len,
-        };
+        let segment = segment_of(packet);
         let packet = self.packets;
         self.analyzer
             .handle_segment(Sighting { at, packet }, interface, &segment);
@@ -118,6 +107,24 @@ impl Place {
             .into_iter()
             .filter_map(|gap| Some((gap, *ends.get(&gap.connection)?)));
         with_ends.collect()
+    }
+}
+
+/// A simulated packet as a capture shows it.
+fn segment_of(packet: &SimPacket) -> Segment {
+    let (ip, tcp, payload) = packet.parts();
+    Segment {
+        src: SocketAddr::new(ip.src, tcp.src_port),
+        dst: SocketAddr::new(ip.dst, tcp.dst_port),
+        ecn: ip.ecn,
+        identification: 0,
+        hop_limit: ip.hop_limit,
+        seq: tcp.seq,
+        ack: tcp.ack,
+        flags: tcp.flags,
+        window: tcp.window,
+        options: tcp.options,
+        len: payload.len,
     }
 }
 

@@ -1,6 +1,7 @@
 //! What captures explain, as text, figures, a page, and files for other tools.
 
 mod beside;
+mod ends;
 mod figures;
 mod page;
 mod records;

@@ -3,8 +3,10 @@
 #![allow(clippy::disallowed_methods, reason = "progress tells how fast it is")]
 
 use super::super::{Console, Stop};
+use super::ends;
 use narrows::Duration;
 use narrows_explain::capture::{self, CaptureError, Contents, Frame};
+use narrows_explain::two::Log;
 use narrows_explain::{Analyzer, Config, Explanation, Input};
 use std::fs::File;
 use std::io::{self, Read};
@@ -33,15 +35,24 @@ impl Captures<'_> {
         console: &mut Console<'_>,
     ) -> Result<Vec<Explanation>, Stop> {
         let mut places: Vec<Explanation> = Vec::new();
+        // Two captures may be of the same packets: then both are followed.
+        let follows = self.paths.len() > 1;
+        let mut logs: Vec<Log> = Vec::new();
+        let mut log = Log::new(ends::FOLLOWED);
         let mut analyzer = Analyzer::new(config.clone());
         let mut explanation = Explanation::new(gaps, connections);
         for path in self.paths {
             let mut first = true;
             let mut before: Option<(Analyzer, Explanation)> = None;
+            let elsewhere = self.paths.len() == 2
+                && analyzer.seen().packets > 0
+                && !is_pipe(path)
+                && ends::is_elsewhere(path, &log);
             let contents = self.read(path, console, |frame| {
                 if std::mem::take(&mut first) {
                     let last = analyzer.seen().last;
-                    if analyzer.seen().packets > 0 && frame.at + OVERLAP < last {
+                    if analyzer.seen().packets > 0 && (elsewhere || frame.at + OVERLAP < last) {
+                        logs.push(std::mem::replace(&mut log, Log::new(ends::FOLLOWED)));
                         let fresh = (
                             Analyzer::new(config.clone()),
                             Explanation::new(gaps, connections),
@@ -52,6 +63,9 @@ impl Captures<'_> {
                             std::mem::replace(found, fresh.1),
                         ));
                     }
+                }
+                if follows {
+                    log.handle_packet(frame);
                 }
                 analyzer.handle_packet(frame);
                 explanation.take(&mut analyzer);
@@ -70,7 +84,8 @@ impl Captures<'_> {
         }
         end(&mut analyzer, &mut explanation);
         places.push(explanation);
-        Ok(places)
+        logs.push(log);
+        ends::joined(places, &logs, console)
     }
 
     /// Reads the captures once more, for the points and rounds of the connections that are wanted of
@@ -98,7 +113,12 @@ impl Captures<'_> {
             };
             let mut analyzer = Analyzer::new(config);
             let mut found = Explanation::new(2, usize::MAX / 4);
-            for path in inputs.by_ref().take(place.inputs.len()) {
+            // Of two that were aligned the first is drawn: its numbers and times are those of both.
+            let drawn = place
+                .path
+                .as_ref()
+                .map_or(place.inputs.len(), |path| path.first_inputs);
+            for path in inputs.by_ref().take(place.inputs.len()).take(drawn) {
                 self.read(path, console, |frame| {
                     analyzer.handle_packet(frame);
                     found.take(&mut analyzer);

@@ -1,5 +1,6 @@
 //! The command, as a program and as a library.
 
+mod captures;
 mod commands;
 mod examples;
 mod experiments;

@@ -1,6 +1,7 @@
 //! A gap: what is known of it, and whether it is one.
 
 use super::Tracked;
+use super::record::lose;
 use crate::classify::{Aftermath, Ended, Facts, classify, is_usual};
 use crate::gap::{Evidence, Gap, Side};
 use crate::half::Sighting;
@@ -62,6 +63,7 @@ impl Tracked {
                 window,
                 after_idle,
                 released: None,
+                between: None,
             },
             vantage: self.vantage(side),
             mss: mss.into(),
@@ -123,13 +125,7 @@ impl Tracked {
             confidence,
             evidence,
         };
-        match self.lost.iter_mut().find(|(c, ..)| *c == cause) {
-            Some((_, count, sum)) => {
-                *count += 1;
-                *sum += gap.length();
-            }
-            None => self.lost.push((cause, 1, gap.length())),
-        }
+        lose(&mut self.lost, cause, gap.length());
         out.push_back(gap);
         Settled::Gap
     }

@@ -63,6 +63,24 @@ pub struct Connection {
     pub points_cut: bool,
 }
 
+impl Connection {
+    /// A gap more.
+    pub(crate) fn lose(&mut self, cause: Cause, length: Duration) {
+        lose(&mut self.lost, cause, length);
+    }
+}
+
+/// Enters a gap into sums by cause.
+pub(super) fn lose(lost: &mut Vec<(Cause, u64, Duration)>, cause: Cause, length: Duration) {
+    match lost.iter_mut().find(|(c, ..)| *c == cause) {
+        Some((_, count, sum)) => {
+            *count += 1;
+            *sum += length;
+        }
+        None => lost.push((cause, 1, length)),
+    }
+}
+
 /// Something to draw in a time-sequence graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {

@@ -16,6 +16,9 @@ struct Record<'a> {
     lost_ns: u64,
     story: Vec<String>,
     causes: Vec<CauseRecord>,
+    /// Of two captures that were aligned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    between: Option<super::ends::PathRecord>,
     gaps_left_out: u64,
     gaps: Vec<GapRecord>,
     connections_left_out: u64,
@@ -52,6 +55,9 @@ struct GapRecord {
     cause: &'static str,
     confidence: &'static str,
     because: String,
+    /// Of two captures that were aligned: which one has the packets, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capture: Option<u8>,
 }
 
 #[derive(Serialize)]
@@ -123,6 +129,7 @@ pub fn json(explanation: &Explanation) -> String {
                 longest_ns: sum.longest.as_nanos(),
             })
             .collect(),
+        between: explanation.path.as_ref().map(super::ends::record),
         gaps_left_out: ledger.forgotten,
         gaps: ledger.gaps().iter().map(gap_record).collect(),
         connections_left_out: explanation.forgotten,
@@ -147,6 +154,7 @@ fn gap_record(gap: &Gap) -> GapRecord {
         cause: gap.cause.name(),
         confidence: gap.confidence.name(),
         because: gap.because(),
+        capture: gap.evidence.between.map(|between| between.capture + 1),
     }
 }
 

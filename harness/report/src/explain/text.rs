@@ -18,6 +18,9 @@ const ROWS: usize = 10;
 pub fn text(explanation: &Explanation, longest: usize, colour: Colour) -> String {
     let mut out = String::new();
     head(&mut out, explanation);
+    if let Some(path) = &explanation.path {
+        super::ends::path(&mut out, path, colour);
+    }
     for sentence in explanation.ledger.story() {
         let _ = writeln!(out, "{sentence}");
     }

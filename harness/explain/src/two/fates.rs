@@ -1,0 +1,385 @@
+//! What became of each packet between the captures.
+
+use super::OneWay;
+use super::clock::{Clock, difference};
+use super::log::{Log, Record};
+use narrows::{Duration, Instant};
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+
+/// What became of a packet between the captures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// All of it passed the second place.
+    Arrived {
+        /// When, by the first capture's clock.
+        at: Instant,
+        /// Which packet of the second capture had the last of it.
+        packet: u64,
+    },
+    /// Some of a super-frame did not pass.
+    Part,
+    /// Nothing of it passed.
+    Lost,
+    /// The other capture does not tell: it began later, ended earlier, or lacks packets.
+    Unknown,
+}
+
+/// A packet at the place that it passed first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    /// By the first capture's clock.
+    pub(super) at: Instant,
+    pub(super) packet: u64,
+    /// Its place in the stream.
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// What it acknowledges, as a place in the other direction's stream: a number only to be compared.
+    pub(super) ack: u32,
+    pub(super) fate: Fate,
+    /// Other packets may have been the one that arrived.
+    pub(super) ambiguous: bool,
+    got: u32,
+}
+
+impl Sent {
+    /// How long it was on its way, if that is known.
+    fn delay(&self) -> Option<Duration> {
+        match self.fate {
+            Fate::Arrived { at, .. } if !self.ambiguous => Some(at.since(self.at)),
+            _ => None,
+        }
+    }
+}
+
+/// A direction between the captures.
+#[derive(Clone, Debug)]
+pub(super) struct Journey {
+    /// The capture that packets pass first, 0 or 1.
+    pub(super) upstream: usize,
+    /// The least one-way delay.
+    pub(super) least: Option<Duration>,
+    /// Packets there, in the order of that capture.
+    pub(super) sent: Vec<Sent>,
+    /// By packet of the capture that they pass last: the packet of the other that it was.
+    pub(super) from: BTreeMap<u64, usize>,
+    /// Packets with sequence space that passed the second place.
+    pub(super) arrivals: u64,
+    /// Of these, packets whose every copy had left later, and the least time that is.
+    pub(super) early: u64,
+    pub(super) early_by: Duration,
+}
+
+/// Where a sequence number of 0 is in the stream that is counted on.
+const ORIGIN: u64 = 1 << 33;
+/// Nothing is under way for longer (RFC 9293 section 3.4.1).
+const LIFETIME: Duration = Duration::from_secs(120);
+/// A super-frame has no more segments.
+const MOST_SEGMENTS: u16 = 512;
+
+impl Journey {
+    /// Follows what goes from `ends[0]` to `ends[1]`; `None` if no packet tells which capture it passes
+    /// first.
+    pub(super) fn follow(
+        clock: &Clock,
+        first: &Log,
+        second: &Log,
+        ends: [SocketAddr; 2],
+    ) -> Option<Self> {
+        let here = first.records(ends);
+        let there = second.records(ends);
+        let upstream = Self::upstream(clock, here, there).or_else(|| {
+            // The other way round from its answers.
+            let answers = [ends[1], ends[0]];
+            let answers = (first.records(answers), second.records(answers));
+            Self::upstream(clock, answers.0, answers.1).map(|upstream| 1 - upstream)
+        })?;
+        let logs = [first, second];
+        let (up, down) = (logs[upstream], logs[1 - upstream]);
+        let time = |capture: usize, at: Instant| match capture {
+            0 => at,
+            _ => clock.to_first(at),
+        };
+        let slack = clock.delay / 4 + Duration::from_micros(3);
+        let earliest = |at: Instant| at + clock.delay - slack;
+        let mut sent: Vec<Sent> = Vec::with_capacity(up.records(ends).len());
+        let mut place = Place(ORIGIN);
+        let mut live: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        let mut bare: HashMap<(u32, u32, u32, u32), Vec<usize>> = HashMap::new();
+        let mut from = BTreeMap::new();
+        let records = up.records(ends);
+        let longest = records.iter().map(|r| r.space).max().unwrap_or(0).into();
+        let mut next = 0;
+        let mut strays: Vec<(u64, u64, Instant)> = Vec::new();
+        let mut arrivals = 0;
+        for arrival in down.records(ends) {
+            let at = time(1 - upstream, arrival.at);
+            while let Some(record) = records.get(next) {
+                let left = time(upstream, record.at);
+                if earliest(left) > at {
+                    break;
+                }
+                Self::leave(
+                    record, left, next, &mut place, &mut sent, &mut live, &mut bare,
+                );
+                next += 1;
+            }
+            if arrival.space == 0 {
+                let said = (arrival.seq, arrival.ack, arrival.stamp, arrival.mark);
+                // Its times may go back.
+                let left = bare.get_mut(&said);
+                let left =
+                    left.filter(|all| all.last().is_some_and(|n| earliest(sent[*n].at) <= at));
+                if let Some(n) = left.and_then(Vec::pop) {
+                    sent[n].fate = Fate::Arrived {
+                        at,
+                        packet: arrival.packet,
+                    };
+                    from.insert(arrival.packet, n);
+                }
+            } else {
+                Self::arrive(
+                    arrival,
+                    at,
+                    records,
+                    &place,
+                    longest,
+                    &mut sent,
+                    &live,
+                    &mut from,
+                    |left| earliest(left) <= at,
+                );
+                arrivals += 1;
+                if !from.contains_key(&arrival.packet) {
+                    let start = place.of(arrival.seq);
+                    strays.push((start, start + u64::from(arrival.space), at));
+                }
+            }
+        }
+        for (n, record) in records.iter().enumerate().skip(next) {
+            let left = time(upstream, record.at);
+            Self::leave(record, left, n, &mut place, &mut sent, &mut live, &mut bare);
+        }
+        let (mut early, mut early_by) = (0, Duration::MAX);
+        for (start, end, at) in strays {
+            let near = live.range(start.saturating_sub(longest)..end);
+            let copies = near.flat_map(|(_, all)| all).map(|n| &sent[*n]);
+            let left = copies.filter(|s| s.end > start).map(|s| s.at).min();
+            if let Some(left) = left.filter(|left| *left > at) {
+                early += 1;
+                early_by = early_by.min(left.since(at));
+            }
+        }
+        let mut journey = Self {
+            upstream,
+            least: sent.iter().filter_map(Sent::delay).min(),
+            sent,
+            from,
+            arrivals,
+            early,
+            early_by,
+        };
+        journey.doubt(down, |at| time(1 - upstream, at), ends);
+        Some(journey)
+    }
+
+    /// Which capture packets pass first, from those that are in both.
+    fn upstream(clock: &Clock, here: &[Record], there: &[Record]) -> Option<usize> {
+        let later = super::log::pairs(here, there).into_iter().map(|(n, m)| {
+            let shows = difference(there[m].at, here[n].at);
+            let took = shows.saturating_sub(clock.ahead(here[n].at));
+            took.signum()
+        });
+        match later.sum::<i64>() {
+            0 => None,
+            votes => Some(usize::from(votes < 0)),
+        }
+    }
+
+    fn leave(
+        record: &Record,
+        at: Instant,
+        n: usize,
+        place: &mut Place,
+        sent: &mut Vec<Sent>,
+        live: &mut BTreeMap<u64, Vec<usize>>,
+        bare: &mut HashMap<(u32, u32, u32, u32), Vec<usize>>,
+    ) {
+        let start = place.of(record.seq);
+        let end = start + u64::from(record.space);
+        if record.space > 0 {
+            place.0 = place.0.max(end);
+            live.entry(start).or_default().push(n);
+        } else {
+            let said = (record.seq, record.ack, record.stamp, record.mark);
+            bare.entry(said).or_default().push(n);
+        }
+        sent.push(Sent {
+            at,
+            packet: record.packet,
+            start,
+            end,
+            ack: record.ack,
+            fate: Fate::Lost,
+            ambiguous: false,
+            got: 0,
+        });
+    }
+
+    /// Something with sequence space arrived: of what has left the packets that it is of.
+    #[allow(clippy::too_many_arguments)]
+    fn arrive(
+        arrival: &Record,
+        at: Instant,
+        records: &[Record],
+        place: &Place,
+        longest: u64,
+        sent: &mut [Sent],
+        live: &BTreeMap<u64, Vec<usize>>,
+        from: &mut BTreeMap<u64, usize>,
+        may_have_left: impl Fn(Instant) -> bool,
+    ) {
+        let mut cursor = place.of(arrival.seq);
+        let end = cursor + u64::from(arrival.space);
+        while cursor < end {
+            let fitting = live
+                .range(cursor.saturating_sub(longest)..=cursor)
+                .flat_map(|(_, all)| all)
+                .copied()
+                .filter(|n| {
+                    let one = &sent[*n];
+                    one.end > cursor
+                        && u64::from(one.got) < one.end - one.start
+                        && may_have_left(one.at)
+                        && at.since(one.at) < LIFETIME
+                });
+            let fits = |n: &usize| {
+                let ahead = arrival
+                    .identification
+                    .wrapping_sub(records[*n].identification);
+                (
+                    records[*n].stamp == arrival.stamp,
+                    records[*n].identification != 0 && ahead < MOST_SEGMENTS,
+                )
+            };
+            let (mut best, mut alike) = (None, false);
+            for n in fitting {
+                match best {
+                    Some(before) if fits(&before) > fits(&n) => {}
+                    Some(before) if fits(&before) == fits(&n) => {
+                        // The later: what is lost is more likely than what is late by a timeout.
+                        alike = true;
+                        best = Some(n.max(before));
+                    }
+                    _ => {
+                        alike = false;
+                        best = Some(n);
+                    }
+                }
+            }
+            let Some(n) = best else {
+                let beyond = live.range(cursor + 1..end).next();
+                cursor = beyond.map_or(end, |(start, _)| *start);
+                continue;
+            };
+            let to = sent[n].end.min(end);
+            sent[n].got += (to - cursor) as u32;
+            sent[n].ambiguous |= alike;
+            sent[n].fate = if u64::from(sent[n].got) >= sent[n].end - sent[n].start {
+                Fate::Arrived {
+                    at,
+                    packet: arrival.packet,
+                }
+            } else {
+                Fate::Part
+            };
+            from.insert(arrival.packet, n);
+            cursor = to;
+        }
+    }
+
+    /// What is not in the other capture is only lost if that had to have it.
+    fn doubt(&mut self, down: &Log, time: impl Fn(Instant) -> Instant, ends: [SocketAddr; 2]) {
+        let Some((first, last)) = down.span else {
+            return;
+        };
+        let (first, last) = (time(first), time(last));
+        // What was acknowledged there has arrived, whatever the capture lacks.
+        let mut acked: Option<u64> = None;
+        let lowest = self.sent.iter().map(|sent| sent.start).min();
+        if let Some(lowest) = lowest {
+            let mut place = Place(lowest);
+            for record in down.records([ends[1], ends[0]]) {
+                let at = place.of(record.ack);
+                if at > place.0 && at - place.0 < 1 << 30 {
+                    place.0 = at;
+                    acked = Some(at);
+                }
+            }
+        }
+        let mut arrived: BTreeMap<u64, u64> = BTreeMap::new();
+        for sent in &self.sent {
+            if sent.end > sent.start && sent.got > 0 {
+                let end = arrived.entry(sent.start).or_default();
+                *end = sent.end.max(*end);
+            }
+        }
+        for sent in &mut self.sent {
+            let outside = sent.at < first || sent.at > last;
+            let missed = sent.end > sent.start
+                && acked.is_some_and(|acked| acked >= sent.end)
+                && arrived
+                    .range(..=sent.start)
+                    .next_back()
+                    .is_none_or(|(_, end)| *end <= sent.start)
+                && arrived.range(sent.start..sent.end).next().is_none();
+            if sent.fate == Fate::Lost && (outside || missed) {
+                sent.fate = Fate::Unknown;
+            }
+        }
+    }
+
+    pub(super) fn summary(&self, ends: [SocketAddr; 2]) -> OneWay {
+        let mut way = OneWay {
+            ends,
+            sent: 0,
+            lost: 0,
+            acks: [0, 0],
+            delays: None,
+        };
+        let mut delays = Vec::new();
+        for sent in &self.sent {
+            let lost = u64::from(matches!(sent.fate, Fate::Lost | Fate::Part));
+            if sent.end > sent.start {
+                way.sent += 1;
+                way.lost += lost;
+            } else {
+                way.acks[0] += 1;
+                way.acks[1] += lost;
+            }
+            delays.extend(sent.delay());
+        }
+        delays.sort_unstable();
+        let rank =
+            |per_mille: usize| delays.get((delays.len().saturating_sub(1)) * per_mille / 1_000);
+        if let (Some(a), Some(b), Some(c), Some(d)) = (rank(0), rank(500), rank(990), rank(1_000)) {
+            way.delays = Some([*a, *b, *c, *d]);
+        }
+        way
+    }
+
+    /// The place among those that left of the packet with this number.
+    pub(super) fn index(&self, packet: u64) -> usize {
+        self.sent.partition_point(|sent| sent.packet < packet)
+    }
+}
+
+/// The highest place of a stream that is known; numbers are taken to be near it.
+struct Place(u64);
+
+impl Place {
+    fn of(&self, seq: u32) -> u64 {
+        let ahead = seq.wrapping_sub(self.0 as u32) as i32;
+        self.0.saturating_add_signed(ahead.into())
+    }
+}
