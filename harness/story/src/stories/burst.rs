@@ -5,6 +5,7 @@
 mod live;
 mod rows;
 mod scenes;
+mod see_saw;
 
 use crate::judge::median;
 use crate::stage::{Played, Told, missing};
@@ -28,6 +29,10 @@ pub const STORY: Story = Story {
         Table::own(
             "Load, with replies of 10 kB through ports of 64 KiB",
             load_table,
+        ),
+        Table::own(
+            "Seventeen seconds of a node that is asked for 500 Mb/s, in a mesh of twelve",
+            see_saw::table,
         ),
         Table::points_at(
             "Remedies at 250 Mb/s: DCTCP's marks",
@@ -59,6 +64,14 @@ pub const STORY: Story = Story {
             ],
         ),
         Table::points(
+            "... and buffers, where five copies have no end",
+            "deep",
+            &[
+                Column::new("goodput", "goodput"),
+                Column::new("drops/s", "drops_per_s"),
+            ],
+        ),
+        Table::points(
             "No remedy, at 300 Mb/s: a limit of 800 Mb/s at each sender, exact and at ticks",
             "sender-limit",
             &[
@@ -73,11 +86,23 @@ pub const STORY: Story = Story {
             &[Column::new("drops/s", "drops_per_s")],
         ),
         Table::points(
+            "... its receive ring",
+            "ring",
+            &[Column::new("drops/s", "drops_per_s")],
+        ),
+        Table::points(
+            "... how long its interrupts wait",
+            "interrupts",
+            &[Column::new("drops/s", "drops_per_s")],
+        ),
+        Table::points(
             "... and the MTU",
             "mtu",
             &[
                 Column::new("drops/s", "drops_per_s"),
+                Column::new("dropped bits", "tier.s0->host.dropped_bits"),
                 Column::new("p99", "latency.p99"),
+                Column::new("p99.9", "latency.p999"),
             ],
         ),
     ],

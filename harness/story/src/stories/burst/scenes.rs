@@ -72,6 +72,19 @@ pub(super) const SCENES: &[Scene] = &[
         ("sweep.load", "200Mb/s,400Mb/s,500Mb/s"),
         ("run.warm_up", "500ms"),
     ]),
+    // 10 kB on the mean, by the quantiles of an exponential distribution.
+    LOADED
+        .named("mixed-replies")
+        .usually(&[("run.duration", "3s")])
+        .with(&[
+        (
+            "size",
+            "cdf:1B 0|512B 0.05|1053B 0.1|2231B 0.2|3566B 0.3|5108B 0.4|6931B 0.5|9162B 0.6|12039B \
+             0.7|16094B 0.8|23025B 0.9|29957B 0.95|39120B 0.98|46051B 0.99|69077B 0.999|100kB 1",
+        ),
+        ("sweep.load", "200Mb/s,400Mb/s"),
+        ("run.warm_up", "500ms"),
+    ]),
     Scene::new("smooth", "microbursts").with(&[
         ("cc", "cubic"),
         ("load", "250Mb/s"),
@@ -89,6 +102,7 @@ pub(super) const SCENES: &[Scene] = &[
             ("load", "250Mb/s"),
             ("host.tcp.loss_detection", "sack"),
             ("sweep.size", "10kB,30kB"),
+            ("sweep.buffer", "64KiB,128KiB"),
             ("probe.port.series", "off"),
             ("run.duration", "5500ms"),
         ])
@@ -103,6 +117,23 @@ pub(super) const SCENES: &[Scene] = &[
         ("load", "450Mb/s"),
         ("sweep.buffer", "64KiB,128KiB,256KiB,512KiB,1MiB,10MiB"),
     ]),
+    // What fills a buffer of any size: copies without an end, as in M1.
+    Scene::new("deep", "two-senders")
+        .with(&[
+            ("host.tcp.congestion", "cubic"),
+            ("host.tcp.receive_window", "16MiB"),
+            ("network.hosts", "6"),
+            ("network.link.delay", "5us"),
+            (
+                "sweep.network.queue.limit",
+                "64KiB,128KiB,256KiB,512KiB,1MiB,10MiB",
+            ),
+            ("traffic.copy.from", "h1..h5"),
+            ("run.warm_up", "0s"),
+            ("run.duration", "20s"),
+            ("run.repetitions", "1"),
+        ])
+        .usually(&[("sweep.network.queue.limit", "64KiB,256KiB,1MiB,10MiB")]),
     Scene::new("together", "incast").with(&[
         ("cc", "cubic"),
         ("rto", "linux"),
@@ -184,9 +215,7 @@ pub(super) const SCENES: &[Scene] = &[
             ("cc", "cubic"),
             ("host.tcp.loss_detection", "sack"),
             ("network.link.rate", "10Gb/s"),
-            ("buffer", "640KiB"),
-            ("network.queue.threshold", "300kB"),
-            ("size", "100kB"),
+            ("size", "10kB"),
             ("sweep.load", "2Gb/s,3Gb/s,4Gb/s,5Gb/s"),
             ("probe.port.series", "off"),
             ("run.warm_up", "100ms"),
@@ -204,24 +233,27 @@ pub(super) const SCENES: &[Scene] = &[
         ("probe.port.on", "leaf->host"),
         ("run.warm_up", "500ms"),
     ]),
+    // As servers of the text's time: no SACK, a port that is busy from the 8 KiB of a socket's high
+    // watermark on, and a switch that holds two dozen frames.
     Scene::new("see-saw", "busy-port")
         .with(&[
             ("writers", "suspend"),
-            ("limit", "128KiB"),
-            ("rate", "800"),
+            ("limit", "8KiB"),
+            ("rate", "62"),
             ("traffic.mesh.request", "100B"),
-            ("traffic.mesh.reply", "100kB"),
+            ("traffic.mesh.reply", "1MB"),
             ("traffic.mesh.service", "50us"),
-            ("network.queue.limit", "64KiB"),
-            ("host.tcp.loss_detection", "sack"),
+            ("network.queue.limit", "32KiB"),
+            ("host.tcp.loss_detection", "newreno"),
+            ("host.tcp.limited_transmit", "off"),
+            ("host.tcp.sack", "off"),
             ("change.0.at", "1000s"),
             ("probe.out.kind", "rate"),
             ("probe.out.on", "host->s0"),
-            ("probe.out.every", "1s"),
+            ("probe.out.every", "100ms"),
             ("run.warm_up", "0s"),
             ("run.duration", "18s"),
         ])
-        .usually(&[("network.hosts", "8"), ("run.duration", "12s")])
         .keeping_outcomes(),
     Scene::new("all-to-all", "shuffle")
         .with(&[("cc", "cubic"), ("path", "flow"), ("parallel", "off")])
@@ -231,6 +263,19 @@ pub(super) const SCENES: &[Scene] = &[
         ("size", "10kB"),
         ("sweep.host.nic.tx_queue", "100p,1000p"),
     ]),
+    LOADED.named("ring").with(&[
+        ("load", "300Mb/s"),
+        ("size", "10kB"),
+        ("host.nic.rx_usecs", "20us"),
+        ("host.nic.rx_frames", "16"),
+        ("sweep.host.nic.rx_ring", "64,1024"),
+    ]),
+    LOADED.named("interrupts").with(&[
+        ("load", "300Mb/s"),
+        ("size", "10kB"),
+        ("host.nic.rx_frames", "16"),
+        ("sweep.host.nic.rx_usecs", "20us,125us"),
+    ]),
     LOADED.named("sender-limit").with(&[
         ("load", "300Mb/s"),
         ("size", "10kB"),
@@ -238,9 +283,14 @@ pub(super) const SCENES: &[Scene] = &[
         ("sweep.host.nic.shaper_burst", "3kB,1MB"),
         ("sweep.host.nic.shaper_tick", "0s,10ms"),
     ]),
-    LOADED.named("mtu").with(&[
-        ("load", "300Mb/s"),
-        ("size", "10kB"),
-        ("sweep.network.mtu", "1500,9000"),
-    ]),
+    LOADED
+        .named("mtu")
+        .with(&[
+            ("load", "300Mb/s"),
+            ("size", "10kB"),
+            ("sweep.network.mtu", "1500,9000"),
+            ("probe.tier.kind", "tier"),
+            ("probe.tier.on", "s0->host"),
+        ])
+        .usually(&[("run.duration", "3500ms")]),
 ];

@@ -1,0 +1,114 @@
+//! The see-saw: what nodes send each second where writers wait for each other.
+
+use super::rows::LINE;
+use crate::judge::Finding;
+use crate::stage::{Played, Told, missing};
+use crate::story::Grid;
+use narrows_report::points::number;
+
+/// Seventeen seconds of the text, in Mb/s.
+const TEXT: [f64; 17] = [
+    916.0, 951.0, 952.0, 491.0, 415.0, 267.0, 269.0, 191.0, 8.0, 246.0, 246.0, 194.0, 699.0, 952.0,
+    951.0, 949.0, 396.0,
+];
+/// Looks a second.
+const TENTHS: usize = 10;
+
+/// Of each node the rates at which it sent, by tenths of a second.
+fn tenths(played: &Played) -> Told<Vec<Vec<f64>>> {
+    let outcomes = played.scene("see-saw")?.outcomes(&[])?;
+    let run = outcomes.first().ok_or_else(|| missing("run"))?;
+    let polls = run.readings.iter().filter(|(name, _)| name == "out");
+    let series = polls.filter_map(|(_, reading)| reading.series.as_ref());
+    let nodes: Vec<Vec<f64>> = series
+        .map(|s| {
+            let rates = s.rows.iter();
+            let rates = rates.filter_map(|row| row.get(1).copied().flatten());
+            rates.collect()
+        })
+        .collect();
+    match nodes.is_empty() {
+        true => Err(missing("rate of a node")),
+        false => Ok(nodes),
+    }
+}
+
+/// What somebody sees who looks each second, and begins at a tenth.
+fn seconds(node: &[f64], from: usize) -> Vec<f64> {
+    let whole = node.get(from..).unwrap_or_default().chunks_exact(TENTHS);
+    whole
+        .map(|tenths| tenths.iter().sum::<f64>() / tenths.len() as f64)
+        .collect()
+}
+
+/// What each would see who looks at a node each second, from each tenth on.
+fn watched(nodes: &[Vec<f64>]) -> impl Iterator<Item = Vec<f64>> {
+    let from = |node| (0..TENTHS).map(move |tenth| seconds(node, tenth));
+    nodes.iter().flat_map(move |node: &Vec<f64>| from(node))
+}
+
+/// A second of almost nothing, and three below half of the line behind it.
+fn is_lost(w: &[f64]) -> bool {
+    w.len() >= 4 && w[0] < 0.02 * LINE && w[1..4].iter().all(|r| *r < LINE / 2.0)
+}
+
+/// The course with the least second that is lost; without one, that with the least second.
+fn lowest(nodes: &[Vec<f64>]) -> Option<Vec<f64>> {
+    let least = |course: &Vec<f64>| course.iter().copied().fold(LINE, f64::min);
+    let (lost, others): (Vec<_>, Vec<_>) =
+        watched(nodes).partition(|course| course.windows(4).any(is_lost));
+    let all = if lost.is_empty() { others } else { lost };
+    all.into_iter().min_by(|a, b| least(a).total_cmp(&least(b)))
+}
+
+pub(super) fn two_modes(played: &Played) -> Told<Finding> {
+    let nodes = tenths(played)?;
+    let rates: Vec<f64> = nodes.iter().flat_map(|node| seconds(node, 0)).collect();
+    let share = |of: &dyn Fn(f64) -> bool| {
+        rates.iter().filter(|r| of(**r)).count() as f64 / rates.len() as f64 * 100.0
+    };
+    let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+    let low = share(&|r| r < 300e6);
+    let high = share(&|r| r >= 600e6);
+    let middle = 100.0 - low - high;
+    Ok(Finding::is(
+        format!(
+            "nodes send {} on the mean; of their seconds {low:.0} % are below 300 Mb/s, \
+             {middle:.0} % between, {high:.0} % from 600 Mb/s on",
+            number(mean, "bit/s")
+        ),
+        middle < low && middle < high,
+    ))
+}
+
+pub(super) fn one_second_is_lost(played: &Played) -> Told<Finding> {
+    let nodes = tenths(played)?;
+    let course = lowest(&nodes).ok_or_else(|| missing("second of a node"))?;
+    let words: Vec<String> = course.iter().map(|r| format!("{:.0}", r / 1e6)).collect();
+    let lost = watched(&nodes)
+        .filter(|c| c.windows(4).any(is_lost))
+        .count();
+    Ok(Finding::is(
+        format!(
+            "of {} nodes, each watched from {TENTHS} tenths of a second on, {lost} of {} courses have \
+             such a second; one is {}",
+            nodes.len(),
+            nodes.len() * TENTHS,
+            words.join(" ")
+        ),
+        lost > 0,
+    ))
+}
+
+/// Seventeen seconds of the text beside those of the node that loses the most of one.
+pub(super) fn table(played: &Played) -> Told<Grid> {
+    let nodes = tenths(played)?;
+    let course = lowest(&nodes).ok_or_else(|| missing("second of a node"))?;
+    let mut grid = Grid::new(["second", "the text, Mb/s", "ours, Mb/s"], 0);
+    for (at, (text, ours)) in TEXT.iter().zip(&course).enumerate() {
+        let cells = [at as f64 + 1.0, *text, ours / 1e6];
+        let cells = cells.map(|cell| format!("{cell:.0}"));
+        grid.rows.push(cells.to_vec());
+    }
+    Ok(grid)
+}
