@@ -87,6 +87,11 @@ pub trait CongestionControl: Debug + Send {
         let _ = (what, flow);
     }
 
+    /// Whether [`on_sent`](Self::on_sent) is to be called. Asked once.
+    fn hears_of_sent(&self) -> bool {
+        true
+    }
+
     /// `bytes` of new data or retransmission left.
     fn on_sent(&mut self, bytes: ByteCount, flow: &FlowView<'_>) {
         let _ = (bytes, flow);
@@ -149,6 +154,9 @@ impl<T: CongestionControl + ?Sized> CongestionControl for Box<T> {
     }
     fn on_unvalidated(&mut self, what: Unvalidated, flow: &FlowView<'_>) {
         (**self).on_unvalidated(what, flow);
+    }
+    fn hears_of_sent(&self) -> bool {
+        (**self).hears_of_sent()
     }
     fn on_sent(&mut self, bytes: ByteCount, flow: &FlowView<'_>) {
         (**self).on_sent(bytes, flow);

@@ -119,6 +119,9 @@ impl CongestionControl for Dctcp {
             ..Needs::default()
         }
     }
+    fn hears_of_sent(&self) -> bool {
+        false
+    }
     fn on_ack(&mut self, ack: &AckSample, flow: &FlowView<'_>) {
         // The ACK that passes the end of the window still counts to it (section 3.3 step 1).
         self.bytes_acked += ack.acked;

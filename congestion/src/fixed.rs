@@ -39,6 +39,9 @@ impl CongestionControl for Fixed {
     fn ssthresh(&self) -> ByteCount {
         ByteCount::MAX
     }
+    fn hears_of_sent(&self) -> bool {
+        false
+    }
     fn on_ack(&mut self, _: &AckSample, _: &FlowView<'_>) {}
     fn on_congestion_event(&mut self, _: CongestionEvent, _: &FlowView<'_>) {}
     fn on_rto(&mut self, _: u32, _: &FlowView<'_>) {}

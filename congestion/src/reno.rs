@@ -63,6 +63,9 @@ impl CongestionControl for Reno {
     fn ssthresh(&self) -> ByteCount {
         self.window.ssthresh()
     }
+    fn hears_of_sent(&self) -> bool {
+        false
+    }
     fn on_ack(&mut self, ack: &AckSample, flow: &FlowView<'_>) {
         let bytes = self.slow_start.on_ack(&mut self.window, ack, flow);
         self.window.congestion_avoidance(bytes, flow.mss);

@@ -90,6 +90,14 @@ impl StandardRto {
         Arc::new(move || Arc::clone(&policy))
     }
 
+    /// At random, and backed off.
+    #[inline(never)]
+    fn stretched(&self, rto: Duration, ctx: &RtoContext) -> Duration {
+        let rto = self.randomization.apply(rto, ctx.entropy);
+        self.backoff.apply(rto, ctx.backoff)
+    }
+
+    #[inline]
     fn computed(&self, rtt: &RttEstimator) -> Duration {
         let Some(srtt) = rtt.srtt() else {
             return self.initial;
@@ -108,14 +116,18 @@ impl RtoPolicy for StandardRto {
         self.name
     }
 
+    #[inline]
     fn rto(&self, rtt: &RttEstimator, ctx: &RtoContext) -> Duration {
-        let rto = self.randomization.apply(self.computed(rtt), ctx.entropy);
-        let rto = self.backoff.apply(rto, ctx.backoff);
-        let slop = match self.floor {
-            Floor::Slop { slop, .. } if rtt.srtt().is_some() => slop,
-            _ => Duration::ZERO,
-        };
-        (rto + slop).min(self.max).max(Duration::from_nanos(1))
+        let mut rto = self.computed(rtt);
+        if self.randomization != Randomization::None || ctx.backoff > 0 {
+            rto = self.stretched(rto, ctx);
+        }
+        if let Floor::Slop { slop, .. } = self.floor
+            && rtt.samples() > 0
+        {
+            rto += slop;
+        }
+        rto.min(self.max).max(Duration::from_nanos(1))
     }
 
     fn wants_entropy(&self) -> bool {

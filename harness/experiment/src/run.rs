@@ -34,6 +34,13 @@ use watch::{Next, Watch};
 /// How often the cancellation flag is looked at, in host events.
 const CANCEL_INTERVAL: u32 = 4_096;
 
+/// What few events do: out of the way of the others.
+#[cold]
+#[inline(never)]
+fn rarely(f: impl FnOnce()) {
+    f();
+}
+
 /// Why a run gave no result.
 #[derive(Debug)]
 pub enum RunError {
@@ -279,17 +286,19 @@ fn simulate<T: Tap<SimPacket>>(
         let outcome = world.run(watch.next(), |world| {
             countdown -= 1;
             if countdown == 0 {
-                countdown = CANCEL_INTERVAL;
-                cancelled = ctx.cancelled();
-                if let Some(trace) = &mut trace {
-                    trace.drain();
-                }
-                let time = (
-                    world.now().to_duration().as_nanos(),
-                    run.duration.as_nanos(),
-                );
-                let (done, all) = further(time, log.progress());
-                ctx.report(done, all);
+                rarely(|| {
+                    countdown = CANCEL_INTERVAL;
+                    cancelled = ctx.cancelled();
+                    if let Some(trace) = &mut trace {
+                        trace.drain();
+                    }
+                    let time = (
+                        world.now().to_duration().as_nanos(),
+                        run.duration.as_nanos(),
+                    );
+                    let (done, all) = further(time, log.progress());
+                    ctx.report(done, all);
+                });
             }
             !cancelled && log.goes_on() && !(waits && log.first_send().is_some())
         });

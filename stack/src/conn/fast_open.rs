@@ -3,13 +3,14 @@
 
 use super::handshake::Handshake;
 use super::state::{CloseReason, Origin, State};
-use super::tx::Output;
+use super::user::Kind as EventKind;
 use super::{Connection, TcpTypes};
 use crate::buffer::{Payload, RecvBuffer, SendBuffer};
 use crate::fast_open::{FastOpenReport, FastOpenStart, FastOpenStatus, Finding};
 use crate::sparse::Rarely;
 use crate::wire::options::MAX_OPTIONS_LEN;
 use crate::wire::{FastOpenOption, Seq, TcpHeader};
+use core::ops::Range;
 use narrows_congestion::{Duration, FlowStart, Instant};
 
 /// Fast Open of one connection.
@@ -120,9 +121,9 @@ impl<T: TcpTypes> Connection<T> {
 
     /// The option of our SYN or SYN-ACK, and the data that rides on it. Neither is sent again when
     /// the timer has fired (RFC 7413 section 4.2.2).
-    pub(super) fn ride_on_syn(&mut self, out: &mut Output) {
+    pub(super) fn ride_on_syn(&mut self, tcp: &mut TcpHeader, payload: &mut Range<u64>) {
         let queued = self.send_buf.end();
-        out.payload = queued..queued;
+        *payload = queued..queued;
         if self.handshake.retries > 0 {
             return;
         }
@@ -135,10 +136,10 @@ impl<T: TcpTypes> Connection<T> {
             _ => return,
         };
         if let Some(option) = option {
-            out.tcp.options.set_fast_open(option);
-            if out.tcp.options.wire_len() > MAX_OPTIONS_LEN {
+            tcp.options.set_fast_open(option);
+            if tcp.options.wire_len() > MAX_OPTIONS_LEN {
                 // No room: an ordinary handshake.
-                out.tcp.options.unknown = None;
+                tcp.options.unknown = None;
                 if let Side::Client { .. } = side {
                     *status = FastOpenStatus::Unused;
                 }
@@ -155,7 +156,7 @@ impl<T: TcpTypes> Connection<T> {
             } else {
                 FastOpenStatus::Requested
             };
-            out.payload = 0..len;
+            *payload = 0..len;
         }
     }
 
@@ -305,7 +306,7 @@ impl<T: TcpTypes> Connection<T> {
         }
         self.begin_sending(None, now);
         self.window.init(syn.window, false, syn.seq, 1);
-        self.events.connected = true;
+        self.events.set(EventKind::Connected);
     }
 
     /// The user has this connection, though its handshake may not be complete.

@@ -106,29 +106,23 @@ impl OfferedWindow {
         }
     }
 
-    /// The right edge that could be offered now, with RCV.NXT at stream offset `nxt` and the user
-    /// having read up to `read`.
-    /// And the most that would be offered with an empty buffer.
+    /// With RCV.NXT at stream offset `nxt` and the user having read up to `read`: the room that is
+    /// free, and the most that would be offered with an empty buffer.
     #[inline]
-    fn candidate(&mut self, nxt: u64, read: u64, mss: u64, now: Instant) -> (u64, u64) {
-        let held = nxt.saturating_sub(read);
-        let free = self.capacity.saturating_sub(held);
+    fn free_and_limit(&mut self, nxt: u64, read: u64, now: Instant) -> (u64, u64) {
+        let free = (read + self.capacity).saturating_sub(nxt.max(read));
         let limit = match self.policy {
             Some(_) => self.limit_by_policy(free, now),
             None => self.clamp,
         };
-        // Nor more than the field can say.
-        let most = limit.min(self.field_max());
-        let edge = nxt + free.min(most);
-        // Silly-window avoidance (RFC 9293 section 3.8.6.2.2): move by a segment or half the
-        // buffer (of what there is to offer at most), or not at all; nor by less than can be told.
-        let ceiling = limit.min(self.capacity);
-        let step = mss.min(ceiling / 2).max(self.granule());
-        if edge >= self.right_edge + step {
-            (edge, ceiling)
-        } else {
-            (self.right_edge, ceiling)
-        }
+        (free, limit)
+    }
+
+    /// Silly-window avoidance (RFC 9293 section 3.8.6.2.2): the edge moves by a segment or half the
+    /// buffer (of what there is to offer at most), or not at all; nor by less than can be told.
+    #[inline]
+    fn step(&self, mss: u64, ceiling: u64) -> u64 {
+        mss.min(ceiling / 2).max(self.granule())
     }
 
     /// What the policy admits, at most the clamp.
@@ -160,7 +154,13 @@ impl OfferedWindow {
         scaled: bool,
         now: Instant,
     ) -> u16 {
-        let edge = self.candidate(nxt, read, mss, now).0.max(self.right_edge);
+        let (free, limit) = self.free_and_limit(nxt, read, now);
+        // Nor more than the field can say.
+        let reach = nxt + free.min(limit.min(self.field_max()));
+        let mut edge = self.right_edge;
+        if reach > edge && reach - edge >= self.step(mss, limit.min(self.capacity)) {
+            edge = reach;
+        }
         let shift = if scaled { self.shift } else { 0 };
         let window = edge.saturating_sub(nxt);
         // Rounding down must not take back what was offered, so round up; but not again and
@@ -182,14 +182,17 @@ impl OfferedWindow {
     /// Whether the window has opened enough, since it was last advertised, to tell the peer
     /// unasked.
     pub(crate) fn update_is_due(&mut self, nxt: u64, read: u64, mss: u64, now: Instant) -> bool {
-        let (edge, ceiling) = self.candidate(nxt, read, mss, now);
-        let gain = edge.saturating_sub(self.right_edge);
+        let (free, limit) = self.free_and_limit(nxt, read, now);
+        let ceiling = limit.min(self.capacity);
         let offered = self.right_edge.saturating_sub(nxt);
         // As Linux: only a window that has run down to half and can double is worth a segment of
         // its own; a wide one goes with the acknowledgements, whose rhythm is not ours to set.
-        gain >= mss.min(ceiling / 2).max(self.granule())
-            && offered * 2 <= ceiling
-            && gain >= offered
+        if offered * 2 > ceiling {
+            return false;
+        }
+        let reach = nxt + free.min(limit.min(self.field_max()));
+        let gain = reach.saturating_sub(self.right_edge);
+        gain >= self.step(mss, ceiling) && gain >= offered
     }
 }
 

@@ -4,6 +4,7 @@ use super::fast_open::FastOpen;
 use super::icmp::SoftError;
 use super::state::{CloseReason, Origin, State};
 use super::timers::Timer;
+use super::user::Kind as EventKind;
 use super::{Connection, Fin, TcpTypes};
 use crate::buffer::{Payload, RecvBuffer};
 use crate::config::{TcpConfig, WindowCount};
@@ -245,7 +246,7 @@ impl<T: TcpTypes> Connection<T> {
         );
         self.set_state(State::Established, now);
         self.established = true;
-        self.events.connected = true;
+        self.events.set(EventKind::Connected);
         self.arm_keepalive(now);
         if self.fin == Fin::Queued {
             self.set_state(State::FinWait1, now);
@@ -339,8 +340,13 @@ impl<T: TcpTypes> Connection<T> {
     /// The SYN or SYN-ACK that is due.
     pub(super) fn syn_header(&mut self, now: Instant) -> (Ecn, TcpHeader) {
         let answer = matches!(self.state, State::SynReceived(_));
-        let mut tcp = TcpHeader::default();
-        self.begin(&mut tcp, self.iss, Flags::SYN);
+        let mut tcp = TcpHeader {
+            src_port: self.ends.local_port,
+            dst_port: self.ends.remote_port,
+            seq: self.iss,
+            flags: Flags::SYN,
+            ..TcpHeader::default()
+        };
         tcp.options.mss = Some(self.config.mss);
         tcp.options.sack_permitted = self.wants_sack() && (!answer || self.peer_offers.sack);
         if self.config.window_scaling && (!answer || self.peer_offers.wscale.is_some()) {

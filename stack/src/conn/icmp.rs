@@ -139,8 +139,10 @@ impl PathMtu {
     /// 7.2 says of it).
     pub(super) fn on_progress(&mut self, acked: u64, una: AbsSeq, mss: u64) {
         self.arrived = self.arrived.max(acked.min(mss));
-        if self.told.pending.is_some_and(|claim| una > claim.0) {
-            self.told.pending = None;
+        if let Some(told) = self.told.changed()
+            && told.pending.is_some_and(|claim| una > claim.0)
+        {
+            told.pending = None;
         }
     }
 
@@ -259,7 +261,7 @@ impl<T: TcpTypes> Connection<T> {
         if nobody || !self.config.report_soft_errors {
             return IcmpOutcome::Ignored;
         }
-        self.events.soft_error = Some(error);
+        self.events.set_soft_error(error);
         IcmpOutcome::Reported
     }
 

@@ -65,7 +65,7 @@ use std::sync::Arc;
 use timers::Timers;
 use timestamps::Timestamping;
 use tx::{Hold, More};
-use user::{EventSet, Lack};
+use user::{EventSet, Kind as EventKind, Lack};
 
 pub(crate) use fast_open::Early;
 pub(crate) use handshake::default_mss;
@@ -317,7 +317,7 @@ impl<T: TcpTypes> Connection<T> {
     ) {
         let plain = PlainHeader::of(tcp);
         if tcp.options.sack.is_empty() && self.predicts(now, &plain, payload.len()) {
-            return self.on_predicted(now, ecn, &plain, payload);
+            return self.on_predicted_whole(now, ecn, &plain, payload);
         }
         self.traffic.segments_in += 1;
         match self.state {
@@ -420,13 +420,13 @@ impl<T: TcpTypes> Connection<T> {
     #[inline]
     pub(crate) fn packet(
         &mut self,
-        out: Output,
+        mut out: Output,
     ) -> (IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>) {
         let payload = out.payload.clone();
         self.traffic.segments_out += 1;
         (
             self.packet_header(&out),
-            out.tcp,
+            out.header(),
             self.send_buf.view(payload),
         )
     }
@@ -447,14 +447,14 @@ impl<T: TcpTypes> Connection<T> {
     /// The headers of what [`output`](Self::output) made, if nothing of them is rare.
     #[inline]
     pub(crate) fn plain(&self, out: &Output) -> Option<PlainSegment> {
-        let [src, dst] = self.ends.v4()?;
-        if !PlainHeader::is_all_of(&out.tcp) {
+        if out.rare.is_some() {
             return None;
         }
+        let [src, dst] = self.ends.v4()?;
         Some(PlainSegment {
             src,
             dst,
-            tcp: PlainHeader::of(&out.tcp),
+            tcp: out.tcp,
             ecn: out.ecn,
             dscp: self.dscp,
             hop_limit: self.config.hop_limit,
@@ -526,7 +526,7 @@ impl<T: TcpTypes> Connection<T> {
         self.snd.stop_timers();
         self.pace_at = Sparse::NONE;
         self.ack.clear();
-        self.events.closed = true;
+        self.events.set(EventKind::Closed);
         self.give_back();
     }
 

@@ -432,7 +432,7 @@ impl<T: TcpTypes> Connection<T> {
         let enough = limit.is_none_or(|limit| self.unsent() * 2 < limit);
         if self.lacks != Lack::Nothing && enough && self.send_room() > 0 {
             self.lacks = Lack::Nothing;
-            self.events.writable = true;
+            self.events.set(Kind::Writable);
         }
     }
 
@@ -448,67 +448,89 @@ impl<T: TcpTypes> Connection<T> {
 /// Events not yet told; at most one of each kind.
 #[derive(Debug, Default)]
 pub(super) struct EventSet {
-    pub(super) connected: bool,
-    pub(super) readable: bool,
-    pub(super) writable: bool,
-    pub(super) urgent: bool,
-    pub(super) peer_closed: bool,
-    pub(super) soft_error: Option<SoftError>,
-    pub(super) closed: bool,
+    /// A bit for each [`Kind`].
+    kinds: u8,
+    soft_error: Option<SoftError>,
+}
+
+/// A kind of [`Event`], in the order in which they are told.
+#[derive(Clone, Copy, Debug)]
+#[repr(u8)]
+pub(super) enum Kind {
+    Connected,
+    Urgent,
+    Readable,
+    Writable,
+    PeerClosed,
+    SoftError,
+    Closed,
+}
+
+impl Kind {
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
 }
 
 impl EventSet {
+    /// There is something of this kind to tell.
+    #[inline]
+    pub(super) fn set(&mut self, kind: Kind) {
+        self.kinds |= kind.bit();
+    }
+
+    pub(super) fn set_soft_error(&mut self, error: SoftError) {
+        self.soft_error = Some(error);
+        self.set(Kind::SoftError);
+    }
+
     /// Whether there is anything to tell.
     #[inline]
     pub(super) fn any(&self) -> bool {
-        let Self {
-            connected,
-            readable,
-            writable,
-            urgent,
-            peer_closed,
-            soft_error,
-            closed,
-        } = *self;
-        let soft = soft_error.is_some();
-        connected | readable | writable | urgent | peer_closed | soft | closed
+        self.kinds != 0
     }
 
     #[inline]
     pub(super) fn take_readable_alone(&mut self) -> bool {
-        let readable = std::mem::take(&mut self.readable);
-        if readable && self.any() {
-            self.readable = true;
-            return false;
+        let alone = self.kinds == Kind::Readable.bit();
+        if alone {
+            self.kinds = 0;
         }
-        readable
+        alone
+    }
+
+    fn take(&mut self, kind: Kind) -> bool {
+        let was = self.kinds;
+        self.kinds &= !kind.bit();
+        was != self.kinds
     }
 
     pub(super) fn pop(&mut self, state: State) -> Option<Event> {
-        use std::mem::take;
         if !self.any() {
             return None;
         }
-        if take(&mut self.connected) {
+        if self.take(Kind::Connected) {
             return Some(Event::Connected);
         }
-        if take(&mut self.urgent) {
+        if self.take(Kind::Urgent) {
             return Some(Event::Urgent);
         }
-        if take(&mut self.readable) {
+        if self.take(Kind::Readable) {
             return Some(Event::Readable);
         }
-        if take(&mut self.writable) {
+        if self.take(Kind::Writable) {
             return Some(Event::Writable);
         }
-        if take(&mut self.peer_closed) {
+        if self.take(Kind::PeerClosed) {
             return Some(Event::PeerClosed);
         }
-        if let Some(error) = take(&mut self.soft_error) {
+        if self.take(Kind::SoftError)
+            && let Some(error) = self.soft_error.take()
+        {
             return Some(Event::SoftError(error));
         }
         if let State::Closed(reason) = state
-            && take(&mut self.closed)
+            && self.take(Kind::Closed)
         {
             return Some(Event::Closed(reason));
         }

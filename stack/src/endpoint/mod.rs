@@ -494,13 +494,17 @@ impl<T: TcpTypes> Endpoint<T> {
     }
 
     /// The same, to call its user functions. Poll the endpoint afterwards.
+    #[inline]
     pub fn connection_mut(&mut self, id: ConnId) -> Option<&mut Connection<T>> {
         let slot = self.slots.get(id.slot as usize)?;
         if slot.generation != id.generation || slot.conn.as_ref().is_none() {
             return None;
         }
-        self.touch(id.slot);
-        self.slots[id.slot as usize].conn.as_mut()
+        self.finished = false;
+        if slot.next_dirty == NOT_QUEUED {
+            self.touch(id.slot);
+        }
+        self.slots.get_mut(id.slot as usize)?.conn.as_mut()
     }
 
     /// The user is done with a connection: see [`Connection::release`]. It finishes by itself, and

@@ -58,10 +58,10 @@ impl<T: TcpTypes> Endpoint<T> {
     pub(crate) fn packet(
         &mut self,
         next: NextOutput,
-        out: Output,
+        mut out: Output,
     ) -> Option<(IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>)> {
         match next {
-            NextOutput::Stray(ip) => Some((ip, out.tcp, self.few.empty.view(0..0))),
+            NextOutput::Stray(ip) => Some((ip, out.header(), self.few.empty.view(0..0))),
             NextOutput::Conn(slot) => Some(self.slots[slot as usize].conn.as_mut()?.packet(out)),
         }
     }
@@ -83,7 +83,7 @@ impl<T: TcpTypes> Endpoint<T> {
             Some(plain) => make(Headers::Plain(plain), conn.payload(out)),
             None => {
                 let ip = conn.packet_header(out);
-                make(Headers::Any(&ip, &out.tcp), conn.payload(out))
+                make(Headers::Any(&ip, &out.header()), conn.payload(out))
             }
         })
     }
@@ -100,7 +100,7 @@ impl<T: TcpTypes> Endpoint<T> {
         if self.has_strays
             && let Some((ip, tcp)) = self.next_stray()
         {
-            out.tcp = tcp;
+            out.set_header(tcp);
             return Some(NextOutput::Stray(ip));
         }
         self.next_conn(now, max, out, |slot, _, _| NextOutput::Conn(slot))
@@ -120,7 +120,7 @@ impl<T: TcpTypes> Endpoint<T> {
         now: Instant,
         max: u64,
         out: &mut Output,
-        made: impl FnOnce(u32, &mut Connection<T>, &Output) -> R,
+        made: impl FnOnce(u32, &mut Connection<T>, &mut Output) -> R,
     ) -> Option<R> {
         while self.first_dirty != LAST {
             let slot = self.first_dirty;

@@ -49,7 +49,9 @@ impl<T: TcpTypes> Endpoint<T> {
 
     pub(super) fn after_input(&mut self, slot: u32) {
         let s = &mut self.slots[slot as usize];
-        self.few.tell_user(s, slot, &mut self.events);
+        if s.conn.as_ref().is_some_and(Connection::has_events) {
+            self.few.tell_user(s, slot, &mut self.events);
+        }
         self.touch(slot);
     }
 
@@ -184,7 +186,27 @@ impl<T: TcpTypes> Endpoint<T> {
 
 impl<T: TcpTypes> Few<T> {
     /// Tells the user what the connection in `s`, which is slot `slot`, has to tell.
+    #[inline]
     pub(super) fn tell_user(&mut self, s: &mut Slot<T>, slot: u32, events: &mut Events) {
+        let generation = s.generation;
+        let Some(conn) = s.conn.as_mut() else {
+            return;
+        };
+        if conn.take_readable_alone() {
+            if !s.released {
+                events.push(EndpointEvent::Conn {
+                    conn: ConnId { slot, generation },
+                    event: Event::Readable,
+                });
+            }
+            return;
+        }
+        self.tell_user_more(s, slot, events);
+    }
+
+    /// The same where it is more than that there is something to read.
+    #[inline(never)]
+    fn tell_user_more(&mut self, s: &mut Slot<T>, slot: u32, events: &mut Events) {
         let conn_id = ConnId {
             slot,
             generation: s.generation,
@@ -192,13 +214,6 @@ impl<T: TcpTypes> Few<T> {
         let Some(conn) = s.conn.as_mut() else {
             return;
         };
-        if conn.take_readable_alone() && !s.released {
-            let event = Event::Readable;
-            return events.push(EndpointEvent::Conn {
-                conn: conn_id,
-                event,
-            });
-        }
         while let Some(event) = conn.poll_event() {
             let ends_opening = matches!(event, Event::Connected | Event::Closed(_));
             if ends_opening && let Some(report) = conn.take_fast_open_report() {

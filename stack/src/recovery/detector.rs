@@ -190,6 +190,11 @@ pub trait LossDetector: Debug + Send {
         Verdict::Nothing
     }
 
+    /// Whether it ever has a [`reorder_deadline`](Self::reorder_deadline). Asked once.
+    fn has_reorder_timer(&self) -> bool {
+        true
+    }
+
     /// When to call [`on_reorder_timeout`](Self::on_reorder_timeout), if at all. May change
     /// with each call of an `on_*`.
     fn reorder_deadline(&self) -> Option<Instant> {
@@ -263,6 +268,9 @@ impl<T: LossDetector + ?Sized> LossDetector for Box<T> {
         board: &mut Scoreboard,
     ) -> Verdict {
         (**self).on_reorder_timeout(now, rtt, board)
+    }
+    fn has_reorder_timer(&self) -> bool {
+        (**self).has_reorder_timer()
     }
     fn reorder_deadline(&self) -> Option<Instant> {
         (**self).reorder_deadline()

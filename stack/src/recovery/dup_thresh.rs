@@ -20,6 +20,9 @@ impl Reno {
 }
 
 impl LossDetector for Reno {
+    fn has_reorder_timer(&self) -> bool {
+        false
+    }
     fn name(&self) -> &'static str {
         "reno"
     }
@@ -69,6 +72,9 @@ impl NewReno {
 }
 
 impl LossDetector for NewReno {
+    fn has_reorder_timer(&self) -> bool {
+        false
+    }
     fn name(&self) -> &'static str {
         "newreno"
     }
@@ -154,6 +160,9 @@ impl Sack6675 {
 }
 
 impl LossDetector for Sack6675 {
+    fn has_reorder_timer(&self) -> bool {
+        false
+    }
     fn name(&self) -> &'static str {
         "sack"
     }

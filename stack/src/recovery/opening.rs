@@ -19,6 +19,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.mss = mss;
         self.policy = policy;
         self.needs = cc.needs();
+        self.hears_of_sent = cc.hears_of_sent();
         self.rate = RateEstimator::of(&self.needs);
         self.cc = cc;
         self.backoff = 0;
@@ -40,6 +41,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.policy.rto_floor_before_sample = floor;
         self.backoff = 0;
         if let Some(cc) = cc {
+            self.hears_of_sent = cc.hears_of_sent();
             self.cc = cc;
         }
         self.learn_round_trip(rtt, now);

@@ -105,6 +105,8 @@ pub struct Sender<C, R> {
     /// What `detector` wants; asked once.
     pub(super) heeds_progress: bool,
     pub(super) probes_tail: bool,
+    pub(super) has_reorder_timer: bool,
+    pub(super) hears_of_sent: bool,
     /// What `cc` wants; asked once. Pacing also while the window is not validated.
     pub(super) needs: Needs,
     /// [`SenderStats::segments`].
@@ -196,8 +198,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             board,
             heeds_progress: detector.heeds_progress(),
             probes_tail: detector.tail_loss_probe(),
+            has_reorder_timer: detector.has_reorder_timer(),
             detector,
             needs,
+            hears_of_sent: cc.hears_of_sent(),
             cc,
             rto,
             rtt,
@@ -381,6 +385,16 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
     }
 
+    /// What is left of `room`, a [`Self::plain_allowance`], after one more segment has left.
+    #[inline]
+    pub(crate) fn plain_allowance_after_one(&self, room: ByteCount) -> ByteCount {
+        if self.hears_of_sent {
+            self.plain_allowance()
+        } else {
+            room - self.mss
+        }
+    }
+
     /// Nothing is outstanding, and nobody is to hear that nothing leaves.
     #[inline]
     pub(crate) fn rests(&self) -> bool {
@@ -466,6 +480,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     /// New data up to `end` leaves.
+    #[inline]
     pub fn on_sent_new(&mut self, end: AbsSeq, now: Instant) {
         let tx = self.rate.on_sent(now, self.is_idle());
         let bytes = ByteCount::new(end - self.nxt);
@@ -507,6 +522,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
     }
 
+    #[inline]
     fn after_send(&mut self, bytes: ByteCount, retransmission: bool, now: Instant) {
         self.segments += 1;
         self.last_sent_at = now;
@@ -525,7 +541,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.probe_unmeasured = true;
             self.stats.change().tail_loss_probes += 1;
         }
-        self.with_cc(now, |cc, view| cc.on_sent(bytes, view));
+        if self.hears_of_sent {
+            self.with_cc(now, |cc, view| cc.on_sent(bytes, view));
+        }
         if self.validates && !retransmission {
             self.validate_send(now);
         }

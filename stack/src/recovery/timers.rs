@@ -39,10 +39,16 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     /// (Re)start the probe timer, where tail-loss probes apply (RFC 8985 section 7.2).
+    #[inline]
     pub(super) fn arm_pto(&mut self, now: Instant) {
         self.pto_at = Sparse::NONE;
-        if !self.probes_tail
-            || !self.policy.sack
+        if self.probes_tail {
+            self.arm_probe(now);
+        }
+    }
+
+    fn arm_probe(&mut self, now: Instant) {
+        if !self.policy.sack
             || !self.may_probe()
             || self
                 .rare
@@ -69,6 +75,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     /// The timeout for a timer that is armed now.
+    #[inline]
     pub fn draw_rto(&mut self) -> Duration {
         let entropy = if self.rto.wants_entropy() {
             let seed = self.seed;
@@ -87,6 +94,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.rto_with(0)
     }
 
+    #[inline]
     fn rto_with(&self, entropy: u64) -> Duration {
         let rto = self
             .rto
@@ -109,8 +117,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     /// When the detector's reordering timer fires.
+    #[inline]
     pub fn reorder_deadline(&self) -> Option<Instant> {
-        if self.board.is_empty() {
+        if !self.has_reorder_timer || self.board.is_empty() {
             None
         } else {
             self.detector.reorder_deadline()

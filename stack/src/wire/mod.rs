@@ -29,6 +29,7 @@ pub use ip::{Ecn, IpHeader};
 pub use ndp::NdpMessage;
 pub use options::{OptionPolicy, SackBlock, SackBlocks, TcpOptions, Timestamps};
 pub use packet::{ChecksumPolicy, EmitPayload, HeadChecksum, Packet};
+pub(crate) use plain::RareHeader;
 pub use plain::{Headers, PlainHeader, PlainSegment};
 pub use seq::Seq;
 pub use tcp::{Flags, TcpHeader};

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 /// A TCP header without urgent pointer and with no option but timestamps; see [`TcpHeader`] for its
 /// fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // As those of `TcpHeader`.
 pub struct PlainHeader {
     pub src_port: u16,
@@ -27,26 +27,15 @@ pub enum Headers<'a> {
     Any(&'a IpHeader, &'a TcpHeader),
 }
 
-impl PlainHeader {
-    /// Whether it is all that `tcp` says.
-    #[inline]
-    pub(crate) fn is_all_of(tcp: &TcpHeader) -> bool {
-        let TcpOptions {
-            mss,
-            window_scale,
-            sack_permitted,
-            timestamps: _,
-            sack,
-            unknown,
-        } = &tcp.options;
-        tcp.urgent == 0
-            && sack.is_empty()
-            && mss.is_none()
-            && window_scale.is_none()
-            && !sack_permitted
-            && unknown.is_none()
-    }
+/// What a [`PlainHeader`] has no place for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RareHeader {
+    pub(crate) urgent: u16,
+    /// But for timestamps.
+    pub(crate) options: TcpOptions,
+}
 
+impl PlainHeader {
     /// What of `tcp` is in a plain header, whatever else there is.
     #[inline]
     pub const fn of(tcp: &TcpHeader) -> Self {
@@ -59,6 +48,29 @@ impl PlainHeader {
             window: tcp.window,
             timestamps: tcp.options.timestamps,
         }
+    }
+
+    /// Both parts of a header.
+    pub(crate) fn split(mut tcp: TcpHeader) -> (Self, RareHeader) {
+        let plain = Self::of(&tcp);
+        tcp.options.timestamps = None;
+        let rare = RareHeader {
+            urgent: tcp.urgent,
+            options: tcp.options,
+        };
+        (plain, rare)
+    }
+
+    /// As a header like any other, with what is rare in it.
+    #[inline]
+    pub(crate) fn with(&self, rare: Option<RareHeader>) -> TcpHeader {
+        let mut tcp = self.header();
+        if let Some(rare) = rare {
+            tcp.urgent = rare.urgent;
+            tcp.options = rare.options;
+            tcp.options.timestamps = self.timestamps;
+        }
+        tcp
     }
 
     /// As a header like any other.

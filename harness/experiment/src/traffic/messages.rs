@@ -222,18 +222,21 @@ impl<M> Messenger<M> {
         self.write(io, conn, 0);
     }
 
-    /// Reads all there is; [`Self::next`] has the messages that it completes.
+    /// Reads all there is; whether [`Self::next`] has messages that it completes.
     #[inline]
-    pub fn read(&mut self, io: &mut Io<'_>, conn: ConnId, counts: Counts) {
+    pub fn read(&mut self, io: &mut Io<'_>, conn: ConnId, counts: Counts) -> bool {
         let n = match counts {
             Counts::Delivered => io.read(conn),
             Counts::Control => io.read_control(conn),
         };
-        if let Some(end) = self.end(conn) {
-            let mut table = self.table.borrow_mut();
-            let way = &mut table.channels[end.channel as usize].ways[usize::from(1 - end.out)];
-            way.read += n;
-        }
+        let Some(end) = self.end(conn) else {
+            return false;
+        };
+        let mut table = self.table.borrow_mut();
+        let way = &mut table.channels[end.channel as usize].ways[usize::from(1 - end.out)];
+        way.read += n;
+        let next = way.under_way.front();
+        next.is_some_and(|(size, _)| *size <= way.read)
     }
 
     /// The next message that was read to its end, and its size.

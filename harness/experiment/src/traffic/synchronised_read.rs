@@ -337,7 +337,9 @@ impl Role for Client {
                 }
             }
             RoleEvent::Readable => {
-                self.messages.read(io, conn, Counts::Delivered);
+                if !self.messages.read(io, conn, Counts::Delivered) {
+                    return;
+                }
                 while let Some((_, block)) = self.messages.next(conn) {
                     if let Some(server) = self.messages.tag(conn) {
                         self.took(io, server as usize, block);
@@ -395,7 +397,9 @@ impl Role for Server {
                 self.conn = Some(conn);
             }
             RoleEvent::Readable => {
-                self.messages.read(io, conn, Counts::Control);
+                if !self.messages.read(io, conn, Counts::Control) {
+                    return self.answer(io);
+                }
                 while let Some((_, block)) = self.messages.next(conn) {
                     self.due
                         .push_back((self.begins.of_request(io.now()), block));

@@ -163,6 +163,7 @@ impl<A: App> TcpHost<A> {
         }
     }
 
+    #[inline]
     fn tell(&mut self, now: Instant) {
         while let Some(event) = self.tcp.poll_event() {
             self.app.event(&mut self.tcp, now, event);
@@ -197,7 +198,7 @@ impl<A: App> Host for TcpHost<A> {
         }
     }
 
-    #[inline]
+    #[inline(always)] // One place hands packets over.
     fn handle_packet(&mut self, now: Instant, packet: &SimPacket) {
         if !packet.is_intact() {
             return self.discard(packet);
@@ -220,8 +221,12 @@ impl<A: App> Host for TcpHost<A> {
         self.tell(now);
     }
 
-    #[inline]
-    fn poll_transmit(&mut self, now: Instant, _room: NicRoom) -> Option<SimPacket> {
+    #[inline(always)] // One place asks.
+    fn poll_transmit(
+        &mut self,
+        now: Instant,
+        _room: impl FnOnce() -> NicRoom,
+    ) -> Option<SimPacket> {
         if let Output::Through { wire, burst } = self.output {
             return self.transmit_through(now, wire, burst);
         }

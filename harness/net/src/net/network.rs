@@ -288,7 +288,7 @@ impl<P: Packet> Network<P> {
                 return None;
             }
             let to = self.ports[port as usize].to;
-            return self.arrive(now, port, to, i, tap);
+            return self.arrive_elsewhere(now, (port, to), i, tap);
         }
         let at = event.id;
         let port = &mut self.ports[at as usize];
@@ -342,7 +342,7 @@ impl<P: Packet> Network<P> {
         if port.impair_mut().is_some() && self.impair(now, at, i, tap) {
             return None;
         }
-        self.arrive(now, at, to, i, tap)
+        self.arrive_elsewhere(now, (at, to), i, tap)
     }
 
     /// Asks for what the packet behind the one that has just arrived from port `at` will touch.
@@ -369,7 +369,19 @@ impl<P: Packet> Network<P> {
         if port.impair_mut().is_some() && self.impair(now, at, i, tap) {
             return None;
         }
-        self.arrive(now, at, to, i, tap)
+        self.arrive_elsewhere(now, (at, to), i, tap)
+    }
+
+    /// As [`Self::arrive`], from where few packets come.
+    #[inline(never)]
+    fn arrive_elsewhere<T: Tap<P>>(
+        &mut self,
+        now: SimTime,
+        (from, to): (u32, Node),
+        i: u32,
+        tap: &mut T,
+    ) -> Option<(HostId, u32)> {
+        self.arrive(now, from, to, i, tap)
     }
 
     /// The packet in slot `i` is at the end of port `from`'s link.

@@ -223,8 +223,27 @@ impl Port {
     }
 
     /// Lets leave what leaves until `now`; returns the bytes that frees.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn settle<P>(&mut self, now: SimTime, slab: &Slab<P>) -> u64 {
+        if self.kind == Kind::Any {
+            return self.settle_recording(now, slab);
+        }
+        let before = self.queued_bytes;
+        while self.cursor != NIL {
+            let hop = slab.hop(self.cursor);
+            if hop.depart > now {
+                break;
+            }
+            self.queued_packets -= 1;
+            self.queued_bytes -= u64::from(hop.buffered);
+            self.cursor = hop.next;
+        }
+        before - self.queued_bytes
+    }
+
+    /// The same where the queue may be recorded.
+    #[inline(never)]
+    fn settle_recording<P>(&mut self, now: SimTime, slab: &Slab<P>) -> u64 {
         let before = self.queued_bytes;
         while self.cursor != NIL {
             let hop = slab.hop(self.cursor);
@@ -310,6 +329,19 @@ impl Port {
         self.push_ready(now, ready, i, len, slab)
     }
 
+    /// The same at a switch's port, which is in no need of time before it sends.
+    #[inline(always)]
+    pub(crate) fn push_now<P>(
+        &mut self,
+        now: SimTime,
+        i: u32,
+        len: u32,
+        slab: &mut Slab<P>,
+    ) -> (SimTime, Option<SimTime>) {
+        debug_assert!(!self.delays, "a NIC's");
+        self.push_ready(now, now, i, len, slab)
+    }
+
     /// The same of a packet whose first bit leaves at `ready` at the earliest.
     #[inline(always)]
     fn push_ready<P>(
@@ -325,9 +357,27 @@ impl Port {
         let hop = slab.hop_mut(i);
         hop.depart = depart;
         hop.waited = head_of_line > now;
+        hop.buffered = len;
+        hop.next = NIL;
         // What a stopped transmitter is given departs never, and has no event.
-        let first = self.append(i, len, slab) && depart != SimTime::MAX;
+        let first = self.chain(i, len, slab) && depart != SimTime::MAX;
         let arrives = first.then(|| depart + self.delay);
+        if self.kind == Kind::Any {
+            self.note_push(now, head_of_line, i, len, depart);
+        }
+        (depart, arrives)
+    }
+
+    /// Records that slot `i` has joined the queue, where that is recorded.
+    #[inline(never)]
+    fn note_push(
+        &mut self,
+        now: SimTime,
+        head_of_line: SimTime,
+        i: u32,
+        len: u32,
+        depart: SimTime,
+    ) {
         let queued = self.held();
         let (in_service, cursor) = (self.in_service, self.cursor);
         if let Some(rare) = self.any() {
@@ -339,15 +389,12 @@ impl Port {
             rare.credit(until - now, len);
             rare.record(now, queued);
         }
-        (depart, arrives)
     }
 
-    /// Puts slot `i` at the end of the chain; whether it is first on the link.
+    /// Puts slot `i`, behind which there is nothing, at the end of the chain; whether it is first on
+    /// the link.
     #[inline(always)]
-    fn append<P>(&mut self, i: u32, len: u32, slab: &mut Slab<P>) -> bool {
-        let hop = slab.hop_mut(i);
-        hop.buffered = len;
-        hop.next = NIL;
+    fn chain<P>(&mut self, i: u32, len: u32, slab: &mut Slab<P>) -> bool {
         self.count(len);
         if self.cursor == NIL {
             self.cursor = i;

@@ -206,7 +206,7 @@ impl Host for Blaster {
         }
     }
 
-    fn poll_transmit(&mut self, _: Instant, _: NicRoom) -> Option<BlastPacket> {
+    fn poll_transmit(&mut self, _: Instant, _: impl FnOnce() -> NicRoom) -> Option<BlastPacket> {
         if let Some(reply) = self.reply.take() {
             return Some(reply);
         }

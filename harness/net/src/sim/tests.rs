@@ -506,7 +506,11 @@ impl Host for Told {
     fn handle_timeout(&mut self, now: Instant) {
         self.host.handle_timeout(now);
     }
-    fn poll_transmit(&mut self, now: Instant, room: NicRoom) -> Option<BlastPacket> {
+    fn poll_transmit(
+        &mut self,
+        now: Instant,
+        room: impl FnOnce() -> NicRoom,
+    ) -> Option<BlastPacket> {
         self.host.poll_transmit(now, room)
     }
     fn poll_timeout(&self) -> Option<Instant> {
@@ -708,7 +712,12 @@ impl Host for Script {
         self.calls.push(("timeout", now.as_nanos()));
         self.deadline = self.then.pop().unwrap_or(self.deadline);
     }
-    fn poll_transmit(&mut self, now: Instant, room: NicRoom) -> Option<BlastPacket> {
+    fn poll_transmit(
+        &mut self,
+        now: Instant,
+        room: impl FnOnce() -> NicRoom,
+    ) -> Option<BlastPacket> {
+        let room = room();
         self.rooms.push(room);
         if self.holds_back && room.packets() == 0 {
             return None;

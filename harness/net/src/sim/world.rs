@@ -49,7 +49,11 @@ pub trait Host {
     /// The next packet that it wants to send now. Called after every other call until `None`, or
     /// until the NIC refuses a packet; then again when a packet has left the NIC. `room` is what
     /// the NIC will take for certain.
-    fn poll_transmit(&mut self, now: Instant, room: NicRoom) -> Option<Self::Packet>;
+    fn poll_transmit(
+        &mut self,
+        now: Instant,
+        room: impl FnOnce() -> NicRoom,
+    ) -> Option<Self::Packet>;
 
     /// Whether it is certain, after the NIC took a packet, that [`Host::poll_transmit`] has no other
     /// now: then it is not asked.
@@ -361,7 +365,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
                 let now = self.now.to_instant();
                 self.hosts[host.index()].handle_packet(now, self.network.packet(slot));
                 self.network.release(slot);
-                self.serve(host);
+                self.serve_here(host);
                 if self.network.overflowed {
                     return Outcome::PacketLimit;
                 }
@@ -460,15 +464,21 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
     }
 
     /// Lets a host send what it wants, and arms its timer.
-    #[inline]
+    #[inline(never)]
     fn serve(&mut self, host: HostId) {
+        self.serve_here(host);
+    }
+
+    /// The same, after a packet has come.
+    #[inline(always)]
+    fn serve_here(&mut self, host: HostId) {
         let now = self.now;
         let instant = now.to_instant();
         let h = &mut self.hosts[host.index()];
         let mut refused = false;
         self.network.settle(host.0, now);
         loop {
-            let room = self.network.nic_room_settled(host);
+            let room = || self.network.nic_room_settled(host);
             let Some(packet) = h.poll_transmit(instant, room) else {
                 break;
             };

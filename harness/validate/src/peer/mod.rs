@@ -328,7 +328,7 @@ impl<A: App> Host for MixedHost<A> {
             Self::Smoltcp(h) => h.handle_timeout(now),
         }
     }
-    fn poll_transmit(&mut self, now: Instant, room: NicRoom) -> Option<SimPacket> {
+    fn poll_transmit(&mut self, now: Instant, room: impl FnOnce() -> NicRoom) -> Option<SimPacket> {
         match self {
             Self::Ours(h) => h.poll_transmit(now, room),
             Self::Smoltcp(h) => h.poll_transmit(now, room),

@@ -410,7 +410,11 @@ impl Host for SmoltcpHost {
         self.run(now);
     }
 
-    fn poll_transmit(&mut self, _now: Instant, _room: NicRoom) -> Option<SimPacket> {
+    fn poll_transmit(
+        &mut self,
+        _now: Instant,
+        _room: impl FnOnce() -> NicRoom,
+    ) -> Option<SimPacket> {
         let bytes = self.queues.from_tcp.pop_front()?;
         Some(self.parse(&bytes))
     }

@@ -64,7 +64,7 @@ impl<T: TcpTypes> Connection<T> {
         };
         let plain = PlainHeader::of(tcp);
         self.tell_sender(now, &plain, &tcp.options.sack, said);
-        self.after_ack(now, said);
+        self.after_any_ack(now, said);
     }
 
     /// [`Self::on_ack`] of a segment as predicted, once the window is updated.
@@ -113,10 +113,17 @@ impl<T: TcpTypes> Connection<T> {
         self.snd.on_ack(&input, &mut tracer(&mut self.trace, now));
     }
 
+    /// As [`Self::after_ack`], of a segment not as predicted.
+    #[inline(never)]
+    fn after_any_ack(&mut self, now: Instant, said: Said) {
+        self.after_ack(now, said);
+    }
+
     /// The sender has heard it: what follows for the rest of the connection.
-    #[inline]
+    #[inline(always)]
     fn after_ack(&mut self, now: Instant, said: Said) {
-        if self.path_mtu.told.search.is_some() {
+        let told = !self.path_mtu.told.is_as_it_began();
+        if told && self.path_mtu.told.search.is_some() {
             self.settle_mtu_probe(now);
         }
         if said.acked > 0 {
@@ -125,7 +132,9 @@ impl<T: TcpTypes> Connection<T> {
             }
             let (ack, mss) = (self.snd.una(), self.snd.mss().get());
             self.path_mtu.on_progress(said.acked, ack, mss);
-            self.raise_path_mtu(now);
+            if told {
+                self.raise_path_mtu(now);
+            }
             self.on_progress(ack, now);
         }
         if self.window.wnd > 0 && !self.snd.is_idle() {

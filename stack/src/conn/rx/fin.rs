@@ -2,6 +2,7 @@
 
 use super::check::Placed;
 use crate::conn::state::State;
+use crate::conn::user::Kind as EventKind;
 use crate::conn::{Connection, TcpTypes};
 use crate::sparse::Sparse;
 use narrows_congestion::Instant;
@@ -30,7 +31,7 @@ impl<T: TcpTypes> Connection<T> {
         }
         self.fin_received = true;
         self.ooo.clear();
-        self.events.peer_closed = true;
+        self.events.set(EventKind::PeerClosed);
         self.ack.force();
         match self.state {
             State::Established => self.set_state(State::CloseWait, now),

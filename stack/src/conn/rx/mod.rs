@@ -8,6 +8,7 @@ mod predicted;
 mod text;
 
 use super::state::{CloseReason, Origin, State};
+use super::user::Kind as EventKind;
 use super::{Connection, TcpTypes};
 use crate::buffer::{Payload, RecvBuffer};
 use crate::endpoint::challenge::{ConnectionBudget, Verdict};
@@ -128,8 +129,15 @@ impl<T: TcpTypes> Connection<T> {
 
     /// If the window has opened and the peer did not take the byte that probed it, that byte leaves
     /// again at once: its timer is backed off far, and Nagle's algorithm would wait for it.
-    #[inline]
+    #[inline(always)]
     fn settle_probe(&mut self) {
+        if self.rare.as_changed().is_some() {
+            self.settle_probe_sent();
+        }
+    }
+
+    #[inline(never)]
+    fn settle_probe_sent(&mut self) {
         if let Some(probe) = self.rare.probe_sent.get() {
             if self.snd.una() > probe {
                 self.rare.probe_sent = Sparse::NONE;
@@ -149,7 +157,7 @@ impl<T: TcpTypes> Connection<T> {
         let up = start + u64::from(pointer);
         if self.rare.rcv_up.is_none_or(|old| up > old) && up > self.rcv_nxt {
             self.rare.rcv_up = Some(up);
-            self.events.urgent = true;
+            self.events.set(EventKind::Urgent);
         }
     }
 

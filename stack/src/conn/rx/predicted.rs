@@ -40,8 +40,20 @@ impl<T: TcpTypes> Connection<T> {
         u64::from(tcp.ack.0.wrapping_sub(una.0))
     }
 
+    /// As [`Self::on_predicted`], where the header was whole.
+    #[inline(never)]
+    pub(in crate::conn) fn on_predicted_whole(
+        &mut self,
+        now: Instant,
+        ecn: Ecn,
+        tcp: &PlainHeader,
+        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+    ) {
+        self.on_predicted(now, ecn, tcp, payload);
+    }
+
     /// The rest of the steps for a segment [as predicted](Self::predicts).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn on_predicted(
         &mut self,
         now: Instant,

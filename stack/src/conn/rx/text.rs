@@ -6,6 +6,7 @@ use crate::conn::ecn::MarkEffect;
 use crate::conn::memory::TextRoom;
 use crate::conn::reassembly::Inserted;
 use crate::conn::timers::Timer;
+use crate::conn::user::Kind as EventKind;
 use crate::conn::{Connection, TcpTypes};
 use crate::memory::Need;
 use crate::wire::{Ecn, Flags};
@@ -155,6 +156,6 @@ impl<T: TcpTypes> Connection<T> {
         }
         self.traffic.bytes_in += new;
         self.offered.on_data(new, now);
-        self.events.readable = true;
+        self.events.set(EventKind::Readable);
     }
 }

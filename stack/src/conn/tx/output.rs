@@ -10,7 +10,7 @@ use crate::conn::{Connection, Fin, TcpTypes, may_send_new, tracer};
 use crate::recovery::{AbsSeq, NextSegment, SentSegment};
 use crate::sparse::Sparse;
 use crate::trace::{Held, TraceEvent};
-use crate::wire::{Ecn, Flags, Seq, TcpHeader};
+use crate::wire::{Ecn, Flags, PlainHeader, RareHeader, Seq, TcpHeader, TcpOptions};
 use core::ops::Range;
 use narrows_congestion::{ByteCount, CongestionControl, Duration, Instant};
 
@@ -21,11 +21,23 @@ use narrows_congestion::{ByteCount, CongestionControl, Duration, Instant};
 #[derive(Default)]
 pub(crate) struct Output {
     pub(in crate::conn) ecn: Ecn,
-    pub(crate) tcp: TcpHeader,
+    pub(in crate::conn) tcp: PlainHeader,
     pub(in crate::conn) payload: Range<u64>,
+    /// What there is no place for in `tcp`: few segments have any of it.
+    pub(in crate::conn) rare: Option<RareHeader>,
 }
 
 impl Output {
+    /// Puts a header into it.
+    pub(crate) fn set_header(&mut self, tcp: TcpHeader) {
+        let (plain, rare) = PlainHeader::split(tcp);
+        (self.tcp, self.rare) = (plain, Some(rare));
+    }
+    /// The header, whatever is in it.
+    #[inline]
+    pub(crate) fn header(&mut self) -> TcpHeader {
+        self.tcp.with(self.rare.take())
+    }
     /// The stream offset of its payload.
     pub(crate) fn payload_start(&self) -> u64 {
         self.payload.start
@@ -34,6 +46,15 @@ impl Output {
     pub(crate) fn payload_len(&self) -> u64 {
         self.payload.end - self.payload.start
     }
+}
+
+/// What an acknowledgement goes with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum With {
+    /// Data, beside which there may be no room for more.
+    Data,
+    /// What the peer is to know of what has arrived beyond a gap.
+    Sack,
 }
 
 /// There is a segment in the [`Output`], which otherwise is as it was.
@@ -60,8 +81,7 @@ impl<T: TcpTypes> Connection<T> {
             || self.probe_keepalive
             || self.trace.is_some()
         {
-            // Who traces is told why nothing leaves, and so is asked until nothing does.
-            return self.rare_output(now, out).map(|_| Made::Perhaps);
+            return self.rare_output(now, out);
         }
         if !self.rests()
             && let Some(made) = self.data(now, out)
@@ -107,17 +127,17 @@ impl<T: TcpTypes> Connection<T> {
             State::Closed(_) => return None,
             State::SynSent | State::SynReceived(_) => {
                 if self.handshake.due {
-                    (out.ecn, out.tcp) = self.syn_header(now);
-                    self.ride_on_syn(out);
+                    let (ecn, mut tcp) = self.syn_header(now);
+                    out.ecn = ecn;
+                    self.ride_on_syn(&mut tcp, &mut out.payload);
+                    out.set_header(tcp);
                     return Some(Made::Perhaps);
                 }
                 if matches!(self.state, State::SynSent) {
                     return None;
                 }
-                if self.is_early()
-                    && let Some(made) = self.data(now, out)
-                {
-                    return Some(made);
+                if self.is_early() && self.data(now, out).is_some() {
+                    return Some(Made::Perhaps);
                 }
                 if !(self.ack.is_due() || self.challenge_due) {
                     return None;
@@ -147,12 +167,13 @@ impl<T: TcpTypes> Connection<T> {
         }
         // SACK blocks would not fit beside a full segment: they go ahead on their own.
         if self.ack.is_due() && self.sack && (!self.ooo.is_empty() || self.ooo.has_dsack()) {
-            return Some(self.pure_ack(now, out));
+            let made = self.pure_ack(now, out);
+            // Who traces is told why nothing leaves, and so is asked until nothing does.
+            let more = self.probe_keepalive || self.trace.is_some() || !self.rests();
+            return Some(if more { made } else { Made::Last });
         }
-        if self.state != State::TimeWait
-            && let Some(made) = self.data(now, out)
-        {
-            return Some(made);
+        if self.state != State::TimeWait && !self.rests() && self.data(now, out).is_some() {
+            return Some(Made::Perhaps);
         }
         if std::mem::take(&mut self.probe_keepalive) {
             let made = self.pure_ack(now, out);
@@ -204,7 +225,8 @@ impl<T: TcpTypes> Connection<T> {
         if queued.min(usable) < mss.get() {
             return self.rare_data(now, out);
         }
-        if self.snd.plain_allowance() < mss {
+        let room = self.snd.plain_allowance();
+        if room < mss {
             self.snd.on_cwnd_limited();
             return None;
         }
@@ -215,7 +237,7 @@ impl<T: TcpTypes> Connection<T> {
         }
         if queued.min(usable) >= mss.get()
             && self.snd.scoreboard().len() < self.snd.record_limit()
-            && self.snd.plain_allowance() < mss
+            && self.snd.plain_allowance_after_one(room) < mss
         {
             self.fills_window = true;
             return Some(Made::Last);
@@ -261,7 +283,7 @@ impl<T: TcpTypes> Connection<T> {
                         }
                     }
                     let start = self.snd.nxt();
-                    self.new_segment(len, fin, now, out);
+                    self.rare_segment(len, fin, now, out);
                     if let NextProbe::Payload(_) = next {
                         self.snd.on_mtu_probe(start);
                     }
@@ -351,6 +373,13 @@ impl<T: TcpTypes> Connection<T> {
         self.timers.arm_if_idle(Timer::Persist, now + wait);
     }
 
+    /// As [`Self::new_segment`].
+    #[inline(never)]
+    fn rare_segment(&mut self, len: u64, fin: bool, now: Instant, out: &mut Output) {
+        self.new_segment(len, fin, now, out);
+    }
+
+    #[inline(always)]
     fn new_segment(&mut self, len: u64, fin: bool, now: Instant, out: &mut Output) {
         if self.snd.is_idle() {
             self.after_idle(now);
@@ -417,18 +446,21 @@ impl<T: TcpTypes> Connection<T> {
         out.ecn = self.ecn.codepoint(new);
         out.payload = start - 1..end - 1;
         self.begin(&mut out.tcp, self.seq(start), flags);
-        if let Some(up) = self.rare.snd_up.get() {
+        if let Some(rare) = self.rare.as_changed()
+            && let Some(up) = rare.snd_up.get()
+        {
             if start < up {
                 out.tcp.flags |= Flags::URG;
                 // RFC 9293 section 3.8.5 with RFC 6093's reading: the offset of what follows the
                 // urgent data.
-                out.tcp.urgent = u16::try_from(up - start).unwrap_or(u16::MAX);
+                let urgent = u16::try_from(up - start).unwrap_or(u16::MAX);
+                out.rare.get_or_insert_default().urgent = urgent;
             }
             if self.snd.una() >= up {
                 self.rare.snd_up = Sparse::NONE;
             }
         }
-        self.complete(&mut out.tcp, false, now);
+        self.complete(out, With::Data, now);
     }
 
     fn pure_ack(&mut self, now: Instant, out: &mut Output) -> Made {
@@ -436,7 +468,7 @@ impl<T: TcpTypes> Connection<T> {
         out.ecn = self.ecn.codepoint(false);
         out.payload = self.nothing();
         self.begin(&mut out.tcp, self.seq(self.snd.nxt()), Flags::ACK);
-        self.complete(&mut out.tcp, true, now);
+        self.complete(out, With::Sack, now);
         Made::Perhaps
     }
 
@@ -452,7 +484,7 @@ impl<T: TcpTypes> Connection<T> {
             out.tcp.ack = self.rcv_nxt_seq();
         }
         // RFC 7323 sections 3.2 and 5.2: once agreed; before, an echo of what it answers.
-        out.tcp.options.timestamps = if self.ts.in_use() {
+        out.tcp.timestamps = if self.ts.in_use() {
             Some(self.ts.option(now))
         } else {
             self.handshake
@@ -465,7 +497,8 @@ impl<T: TcpTypes> Connection<T> {
 
     /// Acknowledgement, window, ECE, options: what every segment of a synchronised connection
     /// carries.
-    fn complete(&mut self, tcp: &mut TcpHeader, with_sack: bool, now: Instant) {
+    fn complete(&mut self, out: &mut Output, with: With, now: Instant) {
+        let tcp = &mut out.tcp;
         tcp.ack = self.rcv_nxt_seq();
         if self.ecn.ece() {
             tcp.flags |= Flags::ECE;
@@ -476,16 +509,27 @@ impl<T: TcpTypes> Connection<T> {
             .offered
             .advertise(self.rcv_nxt, self.recv_buf.start(), mss, true, now);
         if self.ts.in_use() {
-            tcp.options.timestamps = Some(self.ts.option(now));
+            tcp.timestamps = Some(self.ts.option(now));
         }
-        if with_sack && self.sack && (!self.ooo.is_empty() || self.ooo.has_dsack()) {
-            let max = tcp.options.max_sack_blocks();
-            let first = self.irs + 1;
-            tcp.options.sack = self.ooo.sack_blocks(|offset| first + offset as u32, max);
+        if with == With::Sack && self.sack && (!self.ooo.is_empty() || self.ooo.has_dsack()) {
+            self.say_what_is_here(out);
         }
-        self.ack.on_sent(tcp.ack);
+        self.ack.on_sent(out.tcp.ack);
         self.challenge_due = false;
         self.timers.stop(Timer::DelayedAck);
+    }
+
+    /// The SACK option.
+    #[inline(never)] // While something is missing.
+    fn say_what_is_here(&mut self, out: &mut Output) {
+        let others = TcpOptions {
+            timestamps: out.tcp.timestamps,
+            ..TcpOptions::default()
+        };
+        let first = self.irs + 1;
+        let max = others.max_sack_blocks();
+        let blocks = self.ooo.sack_blocks(|offset| first + offset as u32, max);
+        out.rare.get_or_insert_default().options.sack = blocks;
     }
 
     /// RFC 5681 section 4.1: no burst after an idle period longer than the RTO; or what the
@@ -565,8 +609,9 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     /// Puts ports, sequence number and flags into a blank header.
-    pub(in crate::conn) fn begin(&self, tcp: &mut TcpHeader, seq: Seq, flags: Flags) {
-        debug_assert_eq!(*tcp, TcpHeader::default(), "of a segment before");
+    #[inline]
+    fn begin(&self, tcp: &mut PlainHeader, seq: Seq, flags: Flags) {
+        debug_assert_eq!(*tcp, PlainHeader::default(), "of a segment before");
         tcp.src_port = self.ends.local_port;
         tcp.dst_port = self.ends.remote_port;
         tcp.seq = seq;

@@ -6,7 +6,7 @@ use super::Network;
 use crate::net::buffer::PoolVerdict;
 use crate::net::discipline::tail::TailVerdict;
 use crate::net::packet::{Packet, PortId};
-use crate::net::port::NO_POOL;
+use crate::net::port::{NO_POOL, Node};
 use crate::net::stats::DropReason;
 use crate::sim::queue::Event;
 use crate::sim::tap::{Tap, TapEvent};
@@ -14,7 +14,7 @@ use crate::sim::time::SimTime;
 
 impl<P: Packet> Network<P> {
     /// The packet in slot `i` arrives from port `from`'s link at the queue of switch port `at`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn enqueue<T: Tap<P>>(
         &mut self,
         now: SimTime,
@@ -27,18 +27,26 @@ impl<P: Packet> Network<P> {
             return self.enqueue_rare(now, (from, at), i, tap);
         }
         port.settle(now, &self.slab);
-        let len = port.buffer_len(self.slab.hop(i).l3_len);
+        let hop = self.slab.hop(i);
+        let (len, ecn_capable) = (port.buffer_len(hop.l3_len), hop.ecn_capable);
         let depth = port.depth(&self.slab);
         if !port.admits(depth, len) {
             return self.discard(now, at, i, DropReason::Full, tap);
         }
-        let ecn_capable = self.slab.hop(i).ecn_capable;
         let marked = match port.at_step(depth, ecn_capable) {
             TailVerdict::Pass => false,
             TailVerdict::Drop => return self.discard(now, at, i, DropReason::Early, tap),
-            TailVerdict::Mark => self.mark(at, i),
+            TailVerdict::Mark => {
+                port.stats.marks += 1;
+                self.slab.body_mut(i).mark_ce();
+                true
+            }
         };
-        let departs = self.push(now, at, i, len);
+        let (departs, arrives) = port.push_now(now, i, len, &mut self.slab);
+        if let Some(time) = arrives {
+            let (rank, to) = (port.head_rank(&self.slab), port.to);
+            self.first_event(at, i, time, rank, to);
+        }
         if T::ACTIVE {
             let event = TapEvent::PortQueued {
                 port: PortId(at),
@@ -145,10 +153,15 @@ impl<P: Packet> Network<P> {
     #[inline(always)]
     pub(super) fn first_on_link(&mut self, at: u32, i: u32, time: SimTime) {
         let port = &self.ports[at as usize];
-        let rank = port.head_rank(&self.slab);
+        let (rank, to) = (port.head_rank(&self.slab), port.to);
+        self.first_event(at, i, time, rank, to);
+    }
+
+    /// The event of that.
+    #[inline(always)]
+    fn first_event(&mut self, at: u32, i: u32, time: SimTime, rank: u32, to: Node) {
         self.events.push(Event { time, rank, id: at });
         if self.looks_ahead {
-            let to = port.to;
             self.expect(to, i);
         }
     }

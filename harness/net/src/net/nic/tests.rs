@@ -38,7 +38,7 @@ impl Host for Peer {
         }
     }
 
-    fn poll_transmit(&mut self, _: Instant, _: NicRoom) -> Option<Probe> {
+    fn poll_transmit(&mut self, _: Instant, _: impl FnOnce() -> NicRoom) -> Option<Probe> {
         self.due.pop_front()
     }
 

@@ -58,8 +58,8 @@ impl Host for Talker {
         }
     }
 
-    fn poll_transmit(&mut self, _: Instant, room: NicRoom) -> Option<BlastPacket> {
-        if self.pending == 0 || (self.patient && room.packets() == 0) {
+    fn poll_transmit(&mut self, _: Instant, room: impl FnOnce() -> NicRoom) -> Option<BlastPacket> {
+        if self.pending == 0 || (self.patient && room().packets() == 0) {
             return None;
         }
         self.pending -= 1;
