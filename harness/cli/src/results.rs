@@ -100,15 +100,16 @@ pub(super) fn diff(app: &App, args: &DiffArgs, console: &mut Console<'_>) -> Res
         all.map(|entry| (entry.key, entry.value.to_string()))
             .collect()
     };
-    let (set_a, set_b) = (entries(&a.0), entries(&b.0));
+    let (here, there) = (a.0.base(), b.0.base());
+    let (set_a, set_b) = (entries(here), entries(there));
     let mut keys: Vec<&String> = set_a.keys().chain(set_b.keys()).collect();
     keys.sort();
     keys.dedup();
     for key in keys {
-        let (here, there) = (set_a.get(key), set_b.get(key));
-        if here != there {
+        let (a, b) = (set_a.get(key), set_b.get(key));
+        if a != b {
             let text = |v: Option<&String>| v.map_or_else(|| "-".to_owned(), Clone::clone);
-            let _ = writeln!(out, "set {key}: {} | {}", text(here), text(there));
+            let _ = writeln!(out, "set {key}: {} | {}", text(a), text(b));
         }
     }
     if !a.1.iter().any(|r| b.1.iter().any(|o| o.values == r.values)) {
@@ -118,8 +119,8 @@ pub(super) fn diff(app: &App, args: &DiffArgs, console: &mut Console<'_>) -> Res
     }
     let colour = console.colours();
     let moved = points::moved(
-        (&a.0, by_point(&a.1)),
-        (&b.0, by_point(&b.1)),
+        (here, by_point(&a.1)),
+        (there, by_point(&b.1)),
         args.all,
         colour,
     );

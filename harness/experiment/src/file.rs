@@ -156,7 +156,9 @@ fn beside(
     }
     let folder = std::path::Path::new(&source.name).parent();
     let moved = |text: String| match (SizeDistribution::file(&text), folder) {
-        (Some(path), Some(folder)) => format!("file:{}", folder.join(path).display()),
+        (Some(path), Some(folder)) => {
+            SizeDistribution::file_value(&folder.join(path).to_string_lossy())
+        }
         _ => text,
     };
     let value = match leaf.value {

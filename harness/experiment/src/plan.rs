@@ -1,9 +1,12 @@
 //! A plan: the runs of an experiment, in a fixed order, with derived seeds.
 
+mod files;
+
 use crate::knob::{KnobError, Quantity};
 use crate::model::{Experiment, Invalid};
 use crate::registry::Registry;
 use crate::traffic::SizeDistribution;
+pub(crate) use files::{Files, SweptFile};
 use std::fmt;
 
 /// Most runs of a sweep: their plan takes some hundred bytes each.
@@ -26,12 +29,17 @@ pub const fn derive_seed(base: u64, repetition: u32) -> u64 {
 }
 
 /// The runs of an experiment: the product of its sweep, and repetitions of each point.
+///
+/// A file that a value of the sweep names is read when the plan is made, and its value is then its
+/// name without the folder, `file:sizes.cdf`: a plan is the same wherever the file lies.
 #[derive(Clone, Debug)]
 pub struct Plan {
     base: Experiment,
     /// How many values each axis has.
     lengths: Vec<usize>,
     points: usize,
+    /// What its values name.
+    files: Files,
 }
 
 /// One run of a plan.
@@ -97,8 +105,7 @@ impl Plan {
             let kind = axis.key.ends_with(".kind");
             if !parts.contains(&part) || axis.key == "run.repetitions" || kind {
                 let why = "it cannot be varied: it changes no run, or has other keys each time";
-                let key = format!("sweep.{}", crate::model::quoted(&axis.key));
-                return Err(Invalid::new(key, why));
+                return Err(Invalid::new(sweep_key(&axis.key), why));
             }
         }
         let lengths: Vec<usize> = experiment.sweep.iter().map(|a| a.values.len()).collect();
@@ -116,17 +123,18 @@ impl Plan {
             return Err(Invalid::new("sweep", why));
         };
         let mut base = experiment.clone();
-        settle_values(&mut base, registry)?;
+        let files = settle_values(&mut base, registry)?;
         let plan = Self {
             base,
             lengths,
             points,
+            files,
         };
         // Each value alone, so that an error names it.
         for axis in &plan.base.sweep {
             for value in &axis.values {
                 let mut tried = plan.base.clone();
-                set(&mut tried, registry, &axis.key, value)?;
+                plan.set(&mut tried, registry, &axis.key, value)?;
             }
         }
         Ok(plan)
@@ -183,9 +191,38 @@ impl Plan {
     pub fn at(&self, point: usize, registry: &Registry) -> Result<Experiment, Invalid> {
         let mut experiment = self.base.clone();
         for (axis, value) in self.base.sweep.iter().zip(self.values(point)) {
-            set(&mut experiment, registry, &axis.key, value)?;
+            self.set(&mut experiment, registry, &axis.key, value)?;
         }
         Ok(experiment)
+    }
+
+    fn set(
+        &self,
+        experiment: &mut Experiment,
+        registry: &Registry,
+        key: &str,
+        value: &str,
+    ) -> Result<(), Invalid> {
+        let set = experiment.set(registry, key, self.files.meaning(value));
+        set.map_err(|e| {
+            let why = match &e {
+                KnobError::Unknown { .. } => e.to_string(),
+                KnobError::Value { why } => format!("'{value}': {why}"),
+            };
+            Invalid::new(sweep_key(key), why)
+        })
+    }
+
+    /// The files that its values name.
+    pub(crate) fn files(&self) -> &Files {
+        &self.files
+    }
+
+    /// The same with at least so many repetitions.
+    pub(crate) fn at_least(mut self, repetitions: u32) -> Self {
+        let run = &mut self.base.run;
+        run.repetitions = run.repetitions.max(repetitions);
+        self
     }
 
     /// The seed of a run: all points share that of a repetition, unless the seed itself is varied,
@@ -235,66 +272,67 @@ impl Plan {
     }
 }
 
-/// Makes each value of the sweep mean the same wherever it is read, and each `where` one of them.
-fn settle_values(base: &mut Experiment, registry: &Registry) -> Result<(), Invalid> {
-    let absolute = |experiment: &Experiment, key: &str, value: &mut String| {
+/// Makes each value of the sweep mean the same wherever it is read, and each `where` one of them;
+/// the files that they name.
+fn settle_values(base: &mut Experiment, registry: &Registry) -> Result<Files, Invalid> {
+    let path = |experiment: &Experiment, key: &str, value: &str| {
         let sizes = registry.about(experiment, key);
         let sizes = sizes.is_some_and(|about| SizeDistribution::is_kind(&about.kind));
         let path = SizeDistribution::file(value).filter(|_| sizes);
-        if let Some(path) = path.and_then(|path| std::path::absolute(path).ok()) {
-            *value = format!("file:{}", path.display());
-        }
+        path.map(std::path::Path::to_owned)
     };
+    let mut files = Files::default();
     let mut sweep = base.sweep.clone();
     for axis in &mut sweep {
+        let asked = axis.values.clone();
         for value in &mut axis.values {
-            absolute(base, &axis.key, value);
+            if let Some(path) = path(base, &axis.key, value) {
+                let taken = files.take(value, &path);
+                *value = taken.map_err(|why| Invalid::new(sweep_key(&axis.key), why))?;
+            }
         }
-        let values = &axis.values;
+        let values: Vec<&str> = axis.values.iter().map(|v| files.meaning(v)).collect();
         let same = |a: &str, b: &str| registry.same_value(base, &axis.key, a, b);
         let twice = (0..values.len()).find_map(|n| {
-            let before = values[..n].iter().find(|v| same(v, &values[n]))?;
-            Some((before, &values[n]))
+            let before = values[..n].iter().position(|v| same(v, values[n]))?;
+            Some((&asked[before], &asked[n]))
         });
         if let Some((a, b)) = twice {
-            let key = format!("sweep.{}", crate::model::quoted(&axis.key));
-            return Err(Invalid::new(key, format!("'{a}' and '{b}' are one value")));
+            let why = format!("'{a}' and '{b}' are one value");
+            return Err(Invalid::new(sweep_key(&axis.key), why));
         }
     }
     let mut expects = base.expect.clone();
-    for expect in &mut expects {
+    for (n, expect) in expects.iter_mut().enumerate() {
         let places: Vec<(String, String)> = expect
             .place
             .iter()
             .map(|(k, v)| (k.to_owned(), v.to_owned()))
             .collect();
-        for (key, mut value) in places {
-            absolute(base, &key, &mut value);
+        for (key, value) in places {
             let axis = sweep.iter().find(|axis| axis.key == key);
-            let mut values = axis.into_iter().flat_map(|axis| &axis.values);
-            if let Some(known) = values.find(|v| registry.same_value(base, &key, v, &value)) {
+            let values = axis.map_or(&[][..], |axis| &axis.values);
+            let known = match path(base, &key, &value) {
+                Some(path) => files
+                    .like(&value, &path, values)
+                    .map_err(|why| Invalid::new(format!("expect.{n}.where"), why))?,
+                None => values
+                    .iter()
+                    .find(|v| registry.same_value(base, &key, v, &value)),
+            };
+            if let Some(known) = known {
                 expect.place.set(&key, known);
             }
         }
     }
     base.sweep = sweep;
     base.expect = expects;
-    Ok(())
+    Ok(files)
 }
 
-fn set(
-    experiment: &mut Experiment,
-    registry: &Registry,
-    key: &str,
-    value: &str,
-) -> Result<(), Invalid> {
-    experiment.set(registry, key, value).map_err(|e| {
-        let why = match &e {
-            KnobError::Unknown { .. } => e.to_string(),
-            KnobError::Value { why } => format!("'{value}': {why}"),
-        };
-        Invalid::new(format!("sweep.{}", crate::model::quoted(key)), why)
-    })
+/// The key of an axis.
+fn sweep_key(key: &str) -> String {
+    format!("sweep.{}", crate::model::quoted(key))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! ports.csv         a row for each port that did something
 //! series-NAME.csv   what probe NAME saw over time
 //! runs.jsonl        a line of JSON for each run, as it ended
+//! files/            files that values of the sweep name
 //! parts/            the rows of the tables, as the runs ended
 //! ```
 //!
@@ -36,3 +37,4 @@ pub const SLURM: &str = "slurm";
 const EXPERIMENT: &str = "experiment.toml";
 const JOURNAL: &str = "runs.jsonl";
 const PARTS: &str = "parts";
+const FILES: &str = "files";

@@ -331,6 +331,14 @@ fn errors_name_option_range_and_near_match() {
             &["for '--red'", "2000000000p is out of range", "1073741824p"],
         ),
         ("incast --sack off", &["--sack", "newreno"]),
+        (
+            "incast --loss newreno --sack on",
+            &[
+                "'on' for '--sack'",
+                "newreno works without SACK",
+                "sack auto",
+            ],
+        ),
         ("incast --order sorted", &["--order", "shuffled, fixed"]),
         (
             "incast --sru 1MB --block 1MB",

@@ -3,8 +3,8 @@
 use super::Choice;
 use super::kind::queue_length;
 use crate::scenario::spec::{
-    AckCount, DctcpReceiver, DelayedAck, EcnUse, Framing, Impair, QueueCounting, QueueLimit, Share,
-    SharedBuffer, Size, Ties,
+    AckCount, DctcpReceiver, DelayedAck, EcnUse, Framing, Impair, QueueCounting, QueueLimit,
+    SackUse, Share, SharedBuffer, Size, Ties,
 };
 use crate::values;
 use narrows::config::{IdleRestart, WindowCount};
@@ -93,6 +93,23 @@ impl Quantity for bool {
     }
     fn show(&self) -> Option<String> {
         Some(if *self { "on" } else { "off" }.to_owned())
+    }
+}
+
+impl Quantity for SackUse {
+    fn read(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "auto" => Self::Auto,
+            _ if bool::read(text)? => Self::On,
+            _ => Self::Off,
+        })
+    }
+    fn show(&self) -> Option<String> {
+        match self {
+            Self::Auto => Some("auto".to_owned()),
+            Self::On => true.show(),
+            Self::Off => false.show(),
+        }
     }
 }
 

@@ -36,6 +36,8 @@ pub enum FolderError {
         /// That version.
         found: String,
     },
+    /// Its experiment, or a file of it, cannot be read: where and why.
+    Experiment(String),
     /// A line of it cannot be.
     Broken {
         /// The file.
@@ -87,6 +89,9 @@ impl fmt::Display for FolderError {
                 path.display(),
                 version::text()
             ),
+            Self::Experiment(what) => {
+                write!(f, "{what}\nthe folder was changed from outside")
+            }
             Self::Broken { path, line } => write!(
                 f,
                 "line {line} of {} cannot be read, and others follow it: the folder was changed \

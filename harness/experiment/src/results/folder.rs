@@ -4,12 +4,13 @@ use super::assemble::write_whole;
 use super::error::{FolderError, io_error};
 use super::journal::{self, Journal, Record};
 use super::tables::RunTables;
-use super::{EXPERIMENT, JOURNAL, PARTS};
+use super::{EXPERIMENT, FILES, JOURNAL, PARTS};
 use crate::file::{Loaded, text_of};
 use crate::model::Experiment;
-use crate::plan::{Plan, PlannedRun, Shard};
+use crate::plan::{Files, Plan, PlannedRun, Shard, SweptFile};
 use crate::registry::Registry;
 use crate::run::RunOutcome;
+use crate::traffic::SizeDistribution;
 use crate::version;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -48,8 +49,9 @@ impl Folder {
             let mut entries = fs::read_dir(path).map_err(io_error("read", path))?;
             // A process that is killed may leave a file that had no name yet.
             let unfinished = format!("{EXPERIMENT}.new");
-            let ours =
-                |name: &std::ffi::OsStr| name == LOCK || name == PARTS || name == &*unfinished;
+            let ours = |name: &std::ffi::OsStr| {
+                name == LOCK || name == PARTS || name == FILES || name == &*unfinished
+            };
             if entries.any(|e| e.is_ok_and(|e| !ours(&e.file_name()))) {
                 return Err(FolderError::Foreign(path.to_owned()));
             }
@@ -60,12 +62,16 @@ impl Folder {
         let file = path.join(EXPERIMENT);
         if file.exists() {
             let there = read_experiment(path, registry)?;
-            check_same(path, &there, &experiment)?;
+            check_same(path, &there, plan)?;
             // What was run stays.
-            let more = experiment.run.repetitions.max(there.run.repetitions);
-            experiment.run.repetitions = more;
+            let there = there.base().run.repetitions;
+            experiment.run.repetitions = experiment.run.repetitions.max(there);
         }
-        let text = format!("{}\n{}", stamp(), text_of(&experiment));
+        if !file.exists() {
+            keep_files(path, plan.files())?;
+        }
+        let text = text_of(&with_files(experiment.clone(), plan.files()));
+        let text = format!("{}\n{text}", stamp());
         write_whole(&file, text.as_bytes())?;
         let axes: Vec<String> = experiment.sweep.iter().map(|a| a.key.clone()).collect();
         let journal_path = path.join(JOURNAL);
@@ -179,14 +185,12 @@ impl Folder {
     ///
     /// # Errors
     /// If it is none, or cannot be read.
-    pub fn read(
-        path: &Path,
-        registry: &Registry,
-    ) -> Result<(Experiment, Vec<Record>), FolderError> {
-        let experiment = read_experiment(path, registry)?;
-        let axes: Vec<String> = experiment.sweep.iter().map(|a| a.key.clone()).collect();
+    pub fn read(path: &Path, registry: &Registry) -> Result<(Plan, Vec<Record>), FolderError> {
+        let plan = read_experiment(path, registry)?;
+        let axes = plan.base().sweep.iter();
+        let axes: Vec<String> = axes.map(|axis| axis.key.clone()).collect();
         let (records, _) = journal::read(path, &axes)?;
-        Ok((experiment, records))
+        Ok((plan, records))
     }
 }
 
@@ -201,7 +205,7 @@ impl Folder {
         registry: &Registry,
     ) -> Result<BTreeSet<PlannedRun>, FolderError> {
         let (there, records) = Self::read(path, registry)?;
-        check_same(path, &there, plan.base())?;
+        check_same(path, &there, plan)?;
         Ok(records.iter().map(|r| r.run).collect())
     }
 }
@@ -229,8 +233,8 @@ fn lock(path: &Path) -> Result<File, FolderError> {
     }
 }
 
-/// The experiment of a folder that this version wrote.
-fn read_experiment(path: &Path, registry: &Registry) -> Result<Experiment, FolderError> {
+/// The experiment of a folder that this version wrote, and its runs.
+fn read_experiment(path: &Path, registry: &Registry) -> Result<Plan, FolderError> {
     let file = path.join(EXPERIMENT);
     let text = fs::read_to_string(&file).map_err(io_error("read", &file))?;
     let first = text.lines().next().unwrap_or_default();
@@ -242,20 +246,56 @@ fn read_experiment(path: &Path, registry: &Registry) -> Result<Experiment, Folde
         });
     }
     let loaded = Loaded::parse(&file.display().to_string(), &text, registry);
-    let loaded = loaded.map_err(|e| FolderError::Broken {
-        path: file,
-        line: e.errors.first().map_or(1, |e| e.line),
-    })?;
-    Ok(loaded.experiment)
+    let Loaded { experiment, source } =
+        loaded.map_err(|e| FolderError::Experiment(e.to_string()))?;
+    let plan = Plan::new(&experiment, registry);
+    plan.map_err(|e| FolderError::Experiment(source.locate(&e).to_string()))
+}
+
+/// Copies the files of a plan into a new folder.
+fn keep_files(path: &Path, files: &Files) -> Result<(), FolderError> {
+    let folder = path.join(FILES);
+    for file in files.iter() {
+        fs::create_dir_all(&folder).map_err(io_error("create", &folder))?;
+        write_whole(&folder.join(&file.name), file.text.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// An experiment whose values name the files of its folder.
+fn with_files(mut experiment: Experiment, files: &Files) -> Experiment {
+    let copy = |value: &str| {
+        let file = files.of(value)?;
+        Some(SizeDistribution::file_value(&format!(
+            "{FILES}/{}",
+            file.name
+        )))
+    };
+    for value in experiment
+        .sweep
+        .iter_mut()
+        .flat_map(|axis| &mut axis.values)
+    {
+        if let Some(copy) = copy(value) {
+            *value = copy;
+        }
+    }
+    for expect in &mut experiment.expect {
+        let places = expect.place.iter();
+        let copies: Vec<(String, String)> = places
+            .filter_map(|(key, value)| Some((key.to_owned(), copy(value)?)))
+            .collect();
+        for (key, value) in copies {
+            expect.place.set(&key, &value);
+        }
+    }
+    experiment
 }
 
 /// That a folder's experiment is this one: but for the number of repetitions, what is shown and
-/// what is expected, which change no run.
-pub(super) fn check_same(
-    path: &Path,
-    there: &Experiment,
-    here: &Experiment,
-) -> Result<(), FolderError> {
+/// what is expected, which change no run. Files are the same if they mean the same, wherever they
+/// are.
+pub(super) fn check_same(path: &Path, there: &Plan, here: &Plan) -> Result<(), FolderError> {
     let matters = |key: &str| {
         let part = key.split('.').next().unwrap_or_default();
         !matches!(part, "title" | "about" | "show" | "expect" | "short") && key != "run.repetitions"
@@ -265,7 +305,8 @@ pub(super) fn check_same(
         let of = entries.filter(|e| matters(&e.key));
         of.map(|e| (e.key, e.value.to_string())).collect()
     };
-    let (there, here) = (all(there), all(here));
+    let changed = changed_files(there.files(), here.files());
+    let (there, here) = (all(there.base()), all(here.base()));
     let keys: BTreeSet<&String> = there.keys().chain(here.keys()).collect();
     let nothing = "nothing".to_owned();
     let differences: Vec<(String, String, String)> = keys
@@ -275,6 +316,7 @@ pub(super) fn check_same(
             let of = |all: &BTreeMap<String, String>| all.get(key).unwrap_or(&nothing).clone();
             (key.clone(), of(&there), of(&here))
         })
+        .chain(changed)
         .collect();
     if differences.is_empty() {
         return Ok(());
@@ -283,6 +325,31 @@ pub(super) fn check_same(
         path: path.to_owned(),
         differences,
     })
+}
+
+/// Files of one name with the first point that is not the same there and here.
+fn changed_files(there: &Files, here: &Files) -> Vec<(String, String, String)> {
+    // cdf:POINT|POINT
+    let points = |file: &SweptFile| {
+        let points = file.meaning.split([':', '|']).map(str::to_owned);
+        points.collect::<Vec<_>>().into_iter()
+    };
+    let of = there.iter().filter_map(|there| {
+        let here = here.iter().find(|here| here.name == there.name)?;
+        let (mut a, mut b) = (points(there), points(here));
+        let ends = "nothing more";
+        loop {
+            let (a, b) = (a.next(), b.next());
+            if a.is_none() && b.is_none() {
+                return None;
+            }
+            if a != b {
+                let [a, b] = [a, b].map(|point| point.unwrap_or_else(|| ends.to_owned()));
+                return Some((format!("{FILES}/{}", there.name), a, b));
+            }
+        }
+    });
+    of.collect()
 }
 
 #[cfg(test)]

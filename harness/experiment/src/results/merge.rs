@@ -1,8 +1,8 @@
 //! Putting the parts of an experiment together.
 
+use super::PARTS;
 use super::error::{FolderError, io_error};
 use super::folder::{Folder, check_same};
-use super::{EXPERIMENT, PARTS};
 use crate::plan::Plan;
 use crate::registry::Registry;
 use std::fs::File;
@@ -28,19 +28,14 @@ pub struct Merged {
 pub fn merge(to: &Path, from: &[PathBuf], registry: &Registry) -> Result<Merged, FolderError> {
     let parts = from.iter().map(|path| Folder::read(path, registry));
     let parts = parts.collect::<Result<Vec<_>, _>>()?;
-    let Some((mut experiment, _)) = parts.first().cloned() else {
+    let Some((mut plan, _)) = parts.first().cloned() else {
         let error = std::io::Error::new(std::io::ErrorKind::InvalidInput, "there are no parts");
         return Err(io_error("merge into", to)(error));
     };
     for (path, (other, _)) in from.iter().zip(&parts) {
-        check_same(path, other, &experiment)?;
-        let more = experiment.run.repetitions.max(other.run.repetitions);
-        experiment.run.repetitions = more;
+        check_same(path, other, &plan)?;
+        plan = plan.at_least(other.base().run.repetitions);
     }
-    let plan = Plan::new(&experiment, registry).map_err(|_| FolderError::Broken {
-        path: from[0].join(EXPERIMENT),
-        line: 1,
-    })?;
     let mut all = Folder::open(to, &plan, registry)?;
     let mut done = all.done();
     let mut added = 0;

@@ -220,7 +220,7 @@ pub struct TcpSpec {
     /// Loss detector, by registry name: `reno`, `newreno`, `sack`, `rack`.
     pub loss_detector: String,
     /// Selective acknowledgements (RFC 2018).
-    pub sack: bool,
+    pub sack: SackUse,
     /// Proportional rate reduction (RFC 9937); without it, the window is halved at once.
     pub prr: bool,
     /// Limited transmit (RFC 3042).
@@ -282,6 +282,17 @@ pub const fn idle_restart_name(rule: IdleRestart) -> &'static str {
 
 /// Bytes of an IPv4 and a TCP header without options.
 pub const IP_TCP_HEADERS: u32 = 40;
+
+/// Whether the hosts negotiate SACK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SackUse {
+    /// If the loss detector uses it: `reno` and `newreno` do not.
+    Auto,
+    /// They do; not with a loss detector that does not use it.
+    On,
+    /// They do not; not with the loss detector `sack`.
+    Off,
+}
 
 /// Which ECN the hosts negotiate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -386,7 +397,7 @@ impl Default for TcpSpec {
             congestion: "reno".to_owned(),
             rto: "linux".to_owned(),
             loss_detector: "sack".to_owned(),
-            sack: true,
+            sack: SackUse::Auto,
             prr: true,
             limited_transmit: true,
             timestamps: true,

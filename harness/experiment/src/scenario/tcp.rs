@@ -1,7 +1,7 @@
 //! A scenario's words about TCP as the configuration of the stack.
 
 use super::ScenarioError;
-use super::spec::{AckCount, DctcpReceiver, DelayedAck, EcnUse, TcpSpec};
+use super::spec::{AckCount, DctcpReceiver, DelayedAck, EcnUse, SackUse, TcpSpec};
 use crate::registry::Registry;
 use narrows::ByteCount;
 use narrows::config::{
@@ -10,6 +10,7 @@ use narrows::config::{
 use narrows::congestion::{CongestionFactory, EcnNeed, FlowStart};
 use narrows::conn::acknowledge::{AcknowledgeFactory, FullSegments};
 use narrows::conn::ecn::{EcnFeedbackFactory, LinuxDctcp, LinuxDctcp2015};
+use narrows::recovery::DetectorFactory;
 use std::sync::Arc;
 
 /// Whether `spec` has the ECN that its congestion control works with: a connection negotiates
@@ -29,6 +30,28 @@ pub fn check_ecn(spec: &TcpSpec, congestion: &dyn CongestionFactory) -> Result<(
             "{cc} needs {feedback}: choose --ecn auto, or --cc without {cc}; to see it without \
              marks, --ecn-threshold off"
         ),
+    })
+}
+
+/// Whether `spec` has SACK only with a loss detector that uses it: a connection negotiates what its
+/// detector works with, and a run by another name would be a mistake.
+fn check_sack(spec: &TcpSpec, detector: &dyn DetectorFactory) -> Result<(), ScenarioError> {
+    let loss = &spec.loss_detector;
+    let (given, allowed) = match (spec.sack, detector.build().uses_sack()) {
+        (SackUse::On, false) => (
+            format!("on with --loss {loss}"),
+            format!("{loss} works without SACK: choose --sack auto, or --loss sack or rack"),
+        ),
+        (SackUse::Off, true) if loss == "sack" => (
+            format!("off with --loss {loss}"),
+            "choose --loss newreno or reno, or --sack on".to_owned(),
+        ),
+        _ => return Ok(()),
+    };
+    Err(ScenarioError::Invalid {
+        option: "sack",
+        given,
+        allowed,
     })
 }
 
@@ -83,6 +106,11 @@ pub fn config(spec: &TcpSpec, mtu: u32, registry: &Registry) -> Result<TcpConfig
         .get(&spec.congestion)
         .map_err(|_| unknown("cc", &spec.congestion))?;
     check_ecn(spec, &*congestion)?;
+    let detector = registry
+        .detectors
+        .get(&spec.loss_detector)
+        .map_err(|_| unknown("loss", &spec.loss_detector))?;
+    check_sack(spec, &*detector)?;
     let config = TcpConfig {
         ecn_feedback: feedback(spec, &*congestion),
         congestion,
@@ -90,10 +118,7 @@ pub fn config(spec: &TcpSpec, mtu: u32, registry: &Registry) -> Result<TcpConfig
             .rto
             .get(&spec.rto)
             .map_err(|_| unknown("rto", &spec.rto))?,
-        detector: registry
-            .detectors
-            .get(&spec.loss_detector)
-            .map_err(|_| unknown("loss", &spec.loss_detector))?,
+        detector,
         recovery: if spec.prr {
             RecoverySending::Prr
         } else {
@@ -106,7 +131,7 @@ pub fn config(spec: &TcpSpec, mtu: u32, registry: &Registry) -> Result<TcpConfig
             SpuriousDetection::OFF
         },
         mss: spec.effective_mss(mtu).min(u32::from(u16::MAX)) as u16,
-        sack: spec.sack,
+        sack: spec.sack != SackUse::Off,
         timestamps: if spec.timestamps {
             TimestampMode::Micros
         } else {
@@ -245,6 +270,31 @@ mod tests {
                     assert_eq!(mode, None, "{cc}, {ecn:?}: {e}");
                     assert!(e.to_string().starts_with("--ecn: "), "{e}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn sack_is_what_the_loss_detector_works_with() {
+        for (loss, sack, refused) in [
+            ("newreno", SackUse::Auto, None),
+            ("newreno", SackUse::Off, None),
+            ("newreno", SackUse::On, Some("choose --sack auto")),
+            ("reno", SackUse::On, Some("reno works without SACK")),
+            ("sack", SackUse::Auto, None),
+            ("sack", SackUse::Off, Some("choose --loss newreno or reno")),
+            ("rack", SackUse::On, None),
+            ("rack", SackUse::Off, None),
+        ] {
+            let tcp = TcpSpec {
+                loss_detector: loss.to_owned(),
+                sack,
+                ..TcpSpec::default()
+            };
+            match (configured(&tcp, 1_500), refused) {
+                (Ok(config), None) => assert_eq!(config.sack, sack != SackUse::Off),
+                (Err(e), Some(why)) => assert!(e.to_string().contains(why), "{e}"),
+                (other, _) => panic!("{loss}, {sack:?}: {:?}", other.err()),
             }
         }
     }

@@ -44,13 +44,6 @@ pub(crate) fn check_tcp(tcp: &TcpSpec, mtu: u32) -> Result<(), ScenarioError> {
             time_text,
         )?;
     }
-    if !tcp.sack && tcp.loss_detector == "sack" {
-        return invalid(
-            "sack",
-            "off with --loss sack".to_owned(),
-            "choose --loss newreno or reno, or --sack on",
-        );
-    }
     Ok(())
 }
 

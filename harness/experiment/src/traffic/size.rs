@@ -29,6 +29,9 @@ pub enum SizeDistribution {
 /// The least and the greatest size.
 const SIZES: std::ops::RangeInclusive<u64> = 1..=1 << 40;
 
+/// What a distribution that is read from a file begins with.
+const FILE: &str = "file:";
+
 /// What a distribution that is written out begins with.
 const WRITTEN_OUT: &str = "cdf:";
 
@@ -68,7 +71,18 @@ impl SizeDistribution {
 
     /// The path of a value that is read from a file.
     pub(crate) fn file(value: &str) -> Option<&Path> {
-        value.strip_prefix("file:").map(Path::new)
+        value.strip_prefix(FILE).map(Path::new)
+    }
+
+    /// The value that is read from the file at `path`.
+    pub(crate) fn file_value(path: &str) -> String {
+        format!("{FILE}{path}")
+    }
+
+    /// The value that says what is in a file, which `value` names, without it.
+    pub(crate) fn written_out(value: &str, path: &Path, text: &str) -> Result<String, String> {
+        let cdf = SizeCdf::read(value, text).map_err(|e| format!("{}: {e}", path.display()))?;
+        Ok(cdf.written_out().name)
     }
 
     /// What sizes are on average, exactly but for the rounding of each to whole bytes.
@@ -290,11 +304,10 @@ fn share(text: &str) -> Option<u64> {
 
 impl Quantity for SizeDistribution {
     fn read(text: &str) -> Result<Self, String> {
-        if let Some(path) = text.strip_prefix("file:") {
+        if let Some(path) = Self::file(text) {
             let read = std::fs::read_to_string(path);
-            let read = read.map_err(|e| format!("cannot read {path}: {e}"))?;
-            let cdf = SizeCdf::read(text, &read).map_err(|e| format!("{path}: {e}"))?;
-            return Ok(Self::Cdf(Arc::new(cdf.written_out())));
+            let read = read.map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+            return Self::read(&Self::written_out(text, path, &read)?);
         }
         if let Some(points) = text.strip_prefix(WRITTEN_OUT) {
             let cdf = SizeCdf::read(text, &points.replace('|', "\n"));

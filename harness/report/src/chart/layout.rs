@@ -2,7 +2,7 @@
 
 use super::ink::{FONTS, Inks, Theme, escape, text_width};
 use super::lines::{Frame, Look};
-use super::rows::Rows;
+use super::rows::{self, Rows};
 use super::rules::{self, Ground, ROW};
 use super::scale::{Label, Place, Tick, Wish, prefixed};
 use super::{Axis, Chart, Draw, Key, Role, RuleAt, Scale, Series, key};
@@ -115,17 +115,18 @@ pub(super) fn svg(chart: &Chart, theme: Theme) -> String {
         );
     }
     let foot = area.bottom() + slant.height + if x_label.is_empty() { 30.0 } else { 52.0 };
-    let height = foot
+    let end = foot
         + match &chart.key {
             Key::Names => key::draw(b, &chart.series, &looks, (area.left, foot), inks),
-            Key::Rows { rows, note } => Rows {
+            Key::Rows(rows) => Rows {
                 rows,
-                note: note.as_deref(),
                 series: &chart.series,
                 inks,
             }
             .draw(b, (area.left, foot)),
         };
+    let note = chart.note.as_deref();
+    let height = end + note.map_or(0.0, |note| rows::note(b, note, end, inks));
 
     let mut out = String::new();
     let _ = write!(

@@ -37,6 +37,8 @@ pub struct Chart {
     pub bands: Vec<Band>,
     /// What is said below.
     pub key: Key,
+    /// What else is to be said there: what the chart leaves out.
+    pub note: Option<String>,
 }
 
 impl Chart {
@@ -101,12 +103,7 @@ pub enum Key {
     #[default]
     Names,
     /// What colours, and dashes with markers, stand for; [`Variants`] makes these.
-    Rows {
-        /// The rows.
-        rows: Vec<KeyRow>,
-        /// What is to be said below them.
-        note: Option<String>,
-    },
+    Rows(Vec<KeyRow>),
 }
 
 /// A row of a key.

@@ -20,7 +20,6 @@ const EDGE: f64 = WIDTH - 4.0;
 /// A key to draw.
 pub(super) struct Rows<'a> {
     pub(super) rows: &'a [KeyRow],
-    pub(super) note: Option<&'a str>,
     pub(super) series: &'a [Series],
     pub(super) inks: Inks,
 }
@@ -97,17 +96,6 @@ impl Rows<'_> {
                 x = if lines.len() > 1 { WIDTH } else { x + width };
             }
             y += 24.0;
-        }
-        if let Some(note) = self.note {
-            for line in wrapped(note, " ", EDGE - MARGIN, TITLE_FONT) {
-                let _ = writeln!(
-                    b,
-                    r#"<text x="{MARGIN}" y="{ty:.1}" font-size="{TITLE_FONT}" fill="{ink}">{}</text>"#,
-                    escape(&line),
-                    ty = y + 4.5,
-                );
-                y += 20.0;
-            }
         }
         y - top
     }
@@ -209,6 +197,22 @@ impl KeyRow {
             Layout::Below
         }
     }
+}
+
+/// Draw what is to be said below a key that ends at `top`; the height taken.
+pub(super) fn note(b: &mut String, note: &str, top: f64, inks: Inks) -> f64 {
+    let mut y = top;
+    for line in wrapped(note, " ", EDGE - MARGIN, TITLE_FONT) {
+        let _ = writeln!(
+            b,
+            r#"<text x="{MARGIN}" y="{ty:.1}" font-size="{TITLE_FONT}" fill="{}">{}</text>"#,
+            inks.ink,
+            escape(&line),
+            ty = y + 4.5,
+        );
+        y += 20.0;
+    }
+    y - top
 }
 
 /// The lines of `text` in `room`: broken after `between` where that is enough, and anywhere

@@ -110,14 +110,11 @@ impl Variants {
 
     /// The key.
     pub fn key(&self) -> Key {
-        Key::Rows {
-            rows: self.rows.clone(),
-            note: self.caveat(),
-        }
+        Key::Rows(self.rows.clone())
     }
 
     /// What is to be said where variants look the same after all.
-    fn caveat(&self) -> Option<String> {
+    pub fn caveat(&self) -> Option<String> {
         let look = |(colour, line): &(usize, usize)| (colour % PALETTE.len(), line_look(*line));
         let looks: BTreeSet<_> = self.looks.iter().map(look).collect();
         let (all, looks) = (self.looks.len(), looks.len());

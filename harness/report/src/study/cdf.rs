@@ -1,6 +1,6 @@
 //! The distribution of the transfers' times.
 
-use super::{Figure, MOST_LINES, file_name, label, point_name, shown_unit};
+use super::{Figure, MOST_LINES, file_name, label, left_out, point_name, shown_unit};
 use crate::chart::{Axis, Chart, Draw, Scale, Series};
 use narrows_experiment::model::Clock;
 use narrows_experiment::registry::Registry;
@@ -87,11 +87,7 @@ fn figure(summary: &Summary<'_>, of: Option<&str>, lines: Vec<(String, Vec<f64>)
     if base.run.clock == Clock::FirstSend && !base.run.warm_up.is_zero() {
         caption += " Those of the warm-up are among them.";
     }
-    let points = summary.plan().points();
-    if points > MOST_LINES {
-        caption +=
-            &format!(" The first {MOST_LINES} of {points} points; transfers.csv has those of all.");
-    }
+    let note = left_out(summary, "transfers.csv has all");
     let whose = of.map_or_else(String::new, |name| format!(": {name}"));
     Figure {
         name: file_name(&match of {
@@ -113,6 +109,7 @@ fn figure(summary: &Summary<'_>, of: Option<&str>, lines: Vec<(String, Vec<f64>)
                 ..Axis::default()
             },
             series: series.collect(),
+            note,
             ..Chart::default()
         },
     }

@@ -2,7 +2,7 @@
 
 mod sequence;
 
-use super::{Figure, MOST_LINES, file_name, label, point_name, shown_unit};
+use super::{Figure, MOST_LINES, file_name, label, left_out, point_name, shown_unit};
 use crate::chart::{Axis, Chart, Draw, Rule, RuleAt, Series, extremes};
 use narrows_experiment::model::Experiment;
 use narrows_experiment::results::{Folder, FolderError, Record, cells};
@@ -208,12 +208,10 @@ fn figure(summary: &Summary<'_>, column: Column, marks: &[(f64, String)]) -> Fig
         1 => String::new(),
         _ => "First repetition of each point. ".to_owned(),
     };
-    let points = summary.plan().points();
-    if points > MOST_LINES {
-        caption += &format!("The first {MOST_LINES} of {points} points. ");
-    }
+    let mut note = left_out(summary, &format!("{table}.csv has all"));
     if all > series.len() {
-        caption += &format!("{} of {all} lines are drawn. ", series.len());
+        let lines = format!("{} of {all} lines are drawn.", series.len());
+        note = Some(note.map_or_else(|| lines.clone(), |points| format!("{points} {lines}")));
     }
     if thin {
         caption += "Of each thousandth of the time its extremes. ";
@@ -240,6 +238,7 @@ fn figure(summary: &Summary<'_>, column: Column, marks: &[(f64, String)]) -> Fig
             },
             rules: rules(marks, by_x, last),
             series,
+            note,
             ..Chart::default()
         },
     }

@@ -187,6 +187,13 @@ fn draw(out: &mut String, figures: &[Figure], beside: Beside) {
 /// Most lines of a figure.
 const MOST_LINES: usize = 12;
 
+/// What a figure says that has no line for some points; `rest` is where they are.
+fn left_out(summary: &Summary<'_>, rest: &str) -> Option<String> {
+    let points = summary.plan().points();
+    let some = points > MOST_LINES;
+    some.then(|| format!("The first {MOST_LINES} of {points} points: {rest}."))
+}
+
 /// A figure, and the numbers in it.
 #[derive(Clone, Debug)]
 pub struct Figure {

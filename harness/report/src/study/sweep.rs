@@ -87,10 +87,11 @@ pub(super) fn figures(summary: &Summary<'_>, registry: &Registry) -> Vec<Figure>
                     format!("{caption} They are cut at 0, below which nothing was measured.")
                 }
             };
-            let caption = match left_out {
-                0 => caption,
-                n => format!("{caption} {n} more lines are in runs.csv alone."),
+            let left_out = match left_out {
+                0 => None,
+                n => Some(format!("{n} more lines are in runs.csv alone.")),
             };
+            let notes: Vec<String> = looks.caveat().into_iter().chain(left_out).collect();
             let meaning = metric.map_or("", |m| m.meaning);
             Figure {
                 name: file_name(&format!("figure-{name}")),
@@ -110,6 +111,7 @@ pub(super) fn figures(summary: &Summary<'_>, registry: &Registry) -> Vec<Figure>
                     },
                     series: series.collect(),
                     key: looks.key(),
+                    note: Some(notes.join(" ")).filter(|note| !note.is_empty()),
                     ..Chart::default()
                 },
             }

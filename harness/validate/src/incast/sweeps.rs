@@ -4,7 +4,7 @@ use super::*;
 use crate::Figure;
 use crate::reference::Table;
 use crate::tahoe;
-use narrows_experiment::scenario::spec::DelayedAck;
+use narrows_experiment::scenario::spec::{DelayedAck, SackUse};
 use narrows_report::chart::{Axis, Chart, Draw, Role, Scale, Series};
 
 const VARIANTS: &str = include_str!("../../reference/fast08_variants.csv");
@@ -26,7 +26,7 @@ pub(super) fn variants(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
             }
             "SACK" => {
                 tcp.loss_detector = "sack".to_owned();
-                tcp.sack = true;
+                tcp.sack = SackUse::On;
                 true
             }
             "no limited transmit" => {

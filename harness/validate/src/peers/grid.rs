@@ -5,7 +5,7 @@ use crate::set_up::{put, seeded, shipped};
 use crate::{Bench, Tolerance};
 use narrows::Duration;
 use narrows_experiment::model::Experiment;
-use narrows_experiment::scenario::spec::{DelayedAck, EcnUse};
+use narrows_experiment::scenario::spec::{DelayedAck, EcnUse, SackUse};
 use narrows_experiment::scenario::{Outcome, ScenarioError};
 
 const SEEDS: u64 = 3;
@@ -99,7 +99,7 @@ impl Cell {
             Variant::Sack | Variant::Timestamps => {}
             Variant::Ns3 => spec.host.tcp.loss_detector = habits::RUNS_ON.to_owned(),
             Variant::Htsim | Variant::HtsimTicks => {
-                spec.host.tcp.sack = false;
+                spec.host.tcp.sack = SackUse::Off;
                 spec.host.tcp.loss_detector = habits::STEADY.to_owned();
                 spec.host.tcp.limited_transmit = false;
                 spec.host.tcp.prr = false;

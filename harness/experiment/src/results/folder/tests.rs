@@ -228,3 +228,116 @@ fn a_run_whose_rows_are_lost_is_run_again() {
     assert_eq!(folder.records().len(), 8);
     assert_eq!(tables(&path), tables(&whole));
 }
+
+/// Two distributions of one name, and an expectation about one of them.
+const SIZES: &str = r#"
+[network]
+hosts = 3
+[[traffic]]
+kind = "rpc"
+name = "copy"
+clients = "h1..h2"
+servers = "h0"
+calls = 3
+[run]
+repetitions = 2
+[sweep]
+traffic.copy.reply = ["file:a/sizes.cdf", "file:b/sizes.cdf", "30kB"]
+[[expect]]
+that = "goodput"
+is = "> 1Mb/s"
+where = { traffic.copy.reply = "file:b/sizes.cdf" }
+"#;
+
+/// The plan of the file that lies at `path`.
+fn plan_at(path: &Path) -> Plan {
+    let registry = Registry::default();
+    let text = fs::read_to_string(path).unwrap();
+    let loaded = Loaded::parse(&path.display().to_string(), &text, &registry).unwrap();
+    Plan::new(&loaded.experiment, &registry).unwrap()
+}
+
+/// Writes the experiment and its files to `at`.
+fn with_sizes(at: &Path, a: &str, b: &str) -> PathBuf {
+    for (folder, text) in [("a", a), ("b", b)] {
+        fs::create_dir_all(at.join(folder)).unwrap();
+        fs::write(at.join(folder).join("sizes.cdf"), text).unwrap();
+    }
+    fs::write(at.join("x.toml"), SIZES).unwrap();
+    at.join("x.toml")
+}
+
+const SMALL: &str = "# as measured\n1kB 0.5\n20kB 1\n";
+const LARGE: &str = "10kB 0.5\n200kB 1\n";
+
+#[test]
+fn a_folder_goes_on_without_the_files_that_its_values_name() {
+    let scratch = Scratch::new("moved");
+    let (once, from) = (scratch.at("once"), scratch.at("from"));
+    let file = with_sizes(&scratch.at("here"), SMALL, LARGE);
+    let whole = go_on(&once, &plan_at(&file), Shard::WHOLE, 100);
+    let summary = crate::summary::Summary::new(&plan_at(&file), whole.records())
+        .verdicts(&Registry::default().metrics)
+        .unwrap();
+    assert_eq!(summary.len(), 1, "at one point");
+    drop(go_on(&from, &plan_at(&file), Shard::WHOLE, 3));
+    fs::remove_dir_all(scratch.at("here")).unwrap();
+    let to = scratch.at("elsewhere/to");
+    fs::create_dir_all(scratch.at("elsewhere")).unwrap();
+    fs::rename(&from, &to).unwrap();
+    let plan = plan_at(&to.join(EXPERIMENT));
+    assert_eq!(plan.values(0), ["file:sizes.cdf"]);
+    assert_eq!(plan.values(1), ["file:sizes.2.cdf"]);
+    let all = go_on(&to, &plan, Shard::WHOLE, 100);
+    assert_eq!(all.records().len(), 6);
+    let tables = |path: &Path| {
+        ["runs.csv", "flows.csv", "transfers.csv", EXPERIMENT]
+            .map(|name| fs::read_to_string(path.join(name)).unwrap())
+    };
+    assert_eq!(tables(&to), tables(&once));
+    let copy = fs::read_to_string(to.join(FILES).join("sizes.cdf")).unwrap();
+    assert_eq!(copy, SMALL, "with its comments");
+}
+
+#[test]
+fn files_are_compared_by_what_they_mean() {
+    let scratch = Scratch::new("meaning");
+    let registry = Registry::default();
+    let out = scratch.at("out");
+    let here = plan_at(&with_sizes(&scratch.at("here"), SMALL, LARGE));
+    drop(go_on(&out, &here, Shard { number: 1, of: 2 }, 100));
+    // Another folder, and another comment.
+    let there = plan_at(&with_sizes(&scratch.at("there"), &SMALL[14..], LARGE));
+    let other = scratch.at("other");
+    drop(go_on(&other, &there, Shard { number: 2, of: 2 }, 100));
+    let all = scratch.at("all");
+    let merged = merge(&all, &[out.clone(), other], &registry).unwrap();
+    assert_eq!(merged.folder.records().len(), 6);
+    drop(Folder::open(&out, &there, &registry).unwrap());
+    let changed = plan_at(&with_sizes(&scratch.at("there"), SMALL, "10kB 1\n"));
+    let e = Folder::open(&out, &changed, &registry).unwrap_err();
+    let why = "files/sizes.2.cdf: 10kB 0.5 there, 10kB 1 here";
+    assert!(e.to_string().contains(why), "{e}");
+    // A copy that is gone is named.
+    fs::remove_file(out.join(FILES).join("sizes.2.cdf")).unwrap();
+    let e = Folder::open(&out, &here, &registry).unwrap_err();
+    assert!(
+        e.to_string().contains("files/sizes.2.cdf: No such file"),
+        "{e}"
+    );
+}
+
+#[test]
+fn two_names_of_one_content_are_one_value() {
+    let scratch = Scratch::new("twice");
+    let file = with_sizes(&scratch.0, SMALL, SMALL);
+    let registry = Registry::default();
+    let text = fs::read_to_string(&file).unwrap();
+    let loaded = Loaded::parse(&file.display().to_string(), &text, &registry).unwrap();
+    let e = Plan::new(&loaded.experiment, &registry).unwrap_err();
+    let e = e.to_string();
+    assert!(
+        e.contains("a/sizes.cdf") && e.contains("are one value"),
+        "{e}"
+    );
+}
