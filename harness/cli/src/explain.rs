@@ -64,11 +64,12 @@ pub(super) struct ExplainArgs {
     /// Connections under observation at once; one more, and the longest silent one is given up.
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     connections: u32,
-    /// Connections to draw: those that lost the most time.
+    /// Connections to draw: those that lost the most time, then those with the most bytes.
     #[arg(long, value_name = "N", default_value_t = 12)]
     draw: usize,
-    /// Packets and acknowledgements of a connection to draw at most.
-    #[arg(long, value_name = "N", default_value_t = 200_000)]
+    /// Points to draw of a connection at most: of more packets, those that follow each other closely
+    /// are one.
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
     points: usize,
     /// Write all of it as JSON (`-`: to standard output).
     #[arg(long, value_name = "FILE", help_heading = "Output")]
@@ -136,8 +137,8 @@ pub(super) fn run(
     let wanted: Vec<Vec<u64>> = places
         .iter()
         .map(|place| {
-            let slow = place.slowest(if draws { args.draw } else { 0 });
-            let mut wanted: Vec<u64> = slow.iter().map(|c| c.id).collect();
+            let close = place.noteworthy(if draws { args.draw } else { 0 });
+            let mut wanted: Vec<u64> = close.iter().map(|c| c.id).collect();
             wanted.extend(
                 args.rounds
                     .iter()
@@ -198,15 +199,10 @@ pub(super) fn run(
             output::print(console.stdout, &text)?;
         }
     }
-    files::write(
-        args.xpl.as_deref(),
-        args.out.as_deref(),
-        &places,
-        &super::command_line(command),
-        console,
-    )?;
+    let mut tried = None;
+    let mut simulated = EXIT_OK;
     if let (Some(path), [place, others @ ..]) = (&args.simulate, &places[..]) {
-        let (table, simulated) = simulate::run(place, path, registry, console.cancel)?;
+        let (table, code) = simulate::run(place, path, registry, console.cancel)?;
         tell(console, &table)?;
         if !others.is_empty() {
             tell(
@@ -214,9 +210,17 @@ pub(super) fn run(
                 "It is the first of the captures; the others are of other places.\n",
             )?;
         }
-        if simulated != EXIT_OK {
-            return Ok(simulated);
-        }
+        (tried, simulated) = (Some(table), code);
+    }
+    files::Folders {
+        xpl: args.xpl.as_deref(),
+        out: args.out.as_deref(),
+        command: &super::command_line(command),
+        tried: tried.as_deref(),
+    }
+    .write(&places, console)?;
+    if simulated != EXIT_OK {
+        return Ok(simulated);
     }
     Ok(code(&places))
 }

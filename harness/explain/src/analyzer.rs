@@ -28,7 +28,8 @@ pub struct Config {
     pub segments: usize,
     /// Whether to cut flows into rounds.
     pub rounds: bool,
-    /// Points to draw of each connection in `draw`, at most.
+    /// Points to draw of each connection in `draw`, at most: of more, what happened at about the same
+    /// time is one.
     pub points: usize,
     /// Connections to draw, by number; rounds are cut for these only, if there are any.
     pub draw: Vec<u64>,

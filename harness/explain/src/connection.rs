@@ -4,6 +4,7 @@
 mod gaps;
 mod path;
 mod pending;
+mod points;
 mod record;
 
 pub use record::{Closed, Connection, Opened, Point, PointKind};
@@ -16,6 +17,7 @@ use gaps::Settled;
 use narrows::Duration;
 use narrows::wire::{Ecn, Flags, Seq};
 use pending::{Pending, Wait};
+use points::Points;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -57,8 +59,7 @@ pub(crate) struct Tracked {
     twin: [(u16, Seq, Seq, u32, u8); 2],
     origin: [Option<u64>; 2],
     lost: Vec<(Cause, u64, Duration)>,
-    points: Vec<Point>,
-    points_cut: bool,
+    points: Points,
     rounds_wanted: bool,
 }
 
@@ -92,8 +93,7 @@ impl Tracked {
             twin: [(0, Seq(0), Seq(0), 0, 0); 2],
             origin: [None; 2],
             lost: Vec::new(),
-            points: Vec::new(),
-            points_cut: false,
+            points: Points::default(),
             rounds_wanted: rules.rounds,
         }
     }
@@ -464,27 +464,18 @@ impl Tracked {
     }
 
     fn point(&mut self, now: Sighting, side: Side, kind: PointKind, from: u64, to: u64) {
-        if self.points.capacity() == 0 {
-            return;
-        }
-        if self.points.len() == self.points.capacity() {
-            self.points_cut = true;
+        if !self.points.is_wanted() {
             return;
         }
         let origin = *self.origin[side.index()].get_or_insert(from);
-        self.points.push(Point {
-            at: now.at,
-            packet: now.packet,
-            side,
-            kind,
-            from: from.saturating_sub(origin),
-            to: to.saturating_sub(origin),
-        });
+        let bytes = (from.saturating_sub(origin), to.saturating_sub(origin));
+        self.points
+            .push(Point::new((now.at, now.packet), side, kind, bytes));
     }
 
     /// Keep up to so many points from now on.
     pub(crate) fn keep_points(&mut self, most: usize) {
-        self.points.reserve_exact(most);
+        self.points = Points::keep(most);
     }
 
     /// No more is to be heard of it.
@@ -499,8 +490,7 @@ impl Tracked {
             None => Closed::Open,
         };
         let vantage = Side::BOTH.map(|side| self.vantage(side));
-        let mut points = std::mem::take(&mut self.points);
-        points.shrink_to_fit();
+        let (points, resolution) = std::mem::take(&mut self.points).finish();
         let rounds_wanted = self.rounds_wanted;
         let [client, server] = self.half;
         let counts = [client.counts, server.counts];
@@ -525,7 +515,7 @@ impl Tracked {
             rounds: [client_rounds, server_rounds],
             modes: [client_modes, server_modes],
             points,
-            points_cut: self.points_cut,
+            resolution,
         }
     }
 }

@@ -118,6 +118,18 @@ impl Explanation {
         slow.truncate(most);
         slow
     }
+
+    /// The connections to look at closely: those that lost the most time, then those that carried the
+    /// most bytes.
+    pub fn noteworthy(&self, most: usize) -> Vec<&Connection> {
+        let mut all: Vec<&Connection> = self.connections.iter().collect();
+        all.sort_by_key(|c| {
+            let bytes: u64 = c.counts.iter().map(|counts| counts.bytes).sum();
+            (Reverse(lost_time(c).1), Reverse(bytes), c.id)
+        });
+        all.truncate(most);
+        all
+    }
 }
 
 /// Gaps in which a connection lost time to transport and network, and that time.

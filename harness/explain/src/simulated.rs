@@ -10,7 +10,7 @@ pub use ends::{Ends, Skew, observe_ends};
 pub use grid::{Case, grid, held_out};
 pub use ledger::{LedgerProbe, kind as ledger_probe};
 pub use page::page;
-pub use rebuilt::rebuilt;
+pub use rebuilt::{Losses, rebuilt};
 
 use crate::analyzer::{Analyzer, Config, Finding};
 use crate::gap::{Cause, Gap, Vantage};

@@ -257,6 +257,7 @@ fn reading_ahead_changes_nothing_of_what_is_found() {
 #[test]
 fn what_was_captured_is_rebuilt_as_an_experiment_that_runs() {
     use narrows_experiment::{file::Loaded, registry::Registry, scenario::RunContext};
+    use narrows_explain::simulated::Losses;
     let mut analyzer = Analyzer::new(Config::default());
     let file = Cursor::new(pcap(&lost_window(), true, false));
     read(file, |frame, _| analyzer.handle_packet(frame)).unwrap();
@@ -264,7 +265,7 @@ fn what_was_captured_is_rebuilt_as_an_experiment_that_runs() {
     let mut explanation = narrows_explain::Explanation::new(10, 10);
     explanation.take(&mut analyzer);
     explanation.finish();
-    let text = narrows_explain::simulated::rebuilt(&explanation).unwrap();
+    let text = narrows_explain::simulated::rebuilt(&explanation, Losses::Links).unwrap();
     let registry = Registry::default();
     let loaded = Loaded::parse("rebuilt", &text, &registry).unwrap();
     let run = loaded

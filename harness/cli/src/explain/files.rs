@@ -8,40 +8,53 @@ use narrows_report::chart::Theme;
 use narrows_report::explain;
 use std::path::{Path, PathBuf};
 
-/// Writes graphs for xplot into `xpl`, and everything into `out`.
-pub(super) fn write(
-    xpl: Option<&Path>,
-    out: Option<&Path>,
-    places: &[Explanation],
-    command: &str,
-    console: &mut Console<'_>,
-) -> Result<(), Stop> {
-    for (n, place) in places.iter().enumerate() {
-        // Of several places each has a folder.
-        let of = |folder: &Path| {
-            if places.len() > 1 {
-                folder.join(format!("place-{}", n + 1))
-            } else {
-                folder.to_owned()
+/// What is written, and where.
+pub(super) struct Folders<'a> {
+    /// Graphs for xplot.
+    pub(super) xpl: Option<&'a Path>,
+    /// Everything.
+    pub(super) out: Option<&'a Path>,
+    pub(super) command: &'a str,
+    /// What became of the changes that would help the first place.
+    pub(super) tried: Option<&'a str>,
+}
+
+impl Folders<'_> {
+    /// Writes it of each place.
+    pub(super) fn write(
+        &self,
+        places: &[Explanation],
+        console: &mut Console<'_>,
+    ) -> Result<(), Stop> {
+        for (n, place) in places.iter().enumerate() {
+            // Of several places each has a folder.
+            let of = |folder: &Path| {
+                if places.len() > 1 {
+                    folder.join(format!("place-{}", n + 1))
+                } else {
+                    folder.to_owned()
+                }
+            };
+            let drawn: Vec<Connection> = place
+                .connections
+                .iter()
+                .filter(|c| !c.points.is_empty())
+                .cloned()
+                .collect();
+            if let Some(folder) = self.xpl {
+                graphs(&of(folder), place, &drawn)?;
             }
-        };
-        let drawn: Vec<Connection> = place
-            .connections
-            .iter()
-            .filter(|c| !c.points.is_empty())
-            .cloned()
-            .collect();
-        if let Some(folder) = xpl {
-            graphs(&of(folder), place, &drawn)?;
+            if let Some(folder) = self.out {
+                let folder = of(folder);
+                let tried = self.tried.filter(|_| n == 0);
+                let html = explain::page(place, &drawn, tried, self.command);
+                everything(&folder, place, &drawn, &html)?;
+                let page = folder.join("report.html");
+                output::print(console.stderr, &format!("Written: {}\n", page.display()))?;
+            }
         }
-        if let Some(folder) = out {
-            let folder = of(folder);
-            everything(&folder, place, &drawn, command)?;
-            let page = folder.join("report.html");
-            output::print(console.stderr, &format!("Written: {}\n", page.display()))?;
-        }
+        Ok(())
     }
-    Ok(())
 }
 
 fn make(folder: &Path) -> Result<(), OutputError> {
@@ -71,9 +84,10 @@ fn everything(
     folder: &Path,
     place: &Explanation,
     drawn: &[Connection],
-    command: &str,
+    page: &str,
 ) -> Result<(), OutputError> {
     make(folder)?;
+    file(folder.join("report.html"), page)?;
     let gaps = place.ledger.gaps();
     let origin = place.seen.first.unwrap_or(Instant::ZERO);
     for (name, text) in [
@@ -82,7 +96,6 @@ fn everything(
         ("connections.csv", explain::connections_csv(place)),
         ("rounds.csv", explain::rounds_csv(drawn)),
         ("events.jsonl", explain::events(drawn, &gaps, origin)),
-        ("report.html", explain::page(place, drawn, command)),
         ("timeline.svg", explain::timeline(place).svg(Theme::Paper)),
     ] {
         file(folder.join(name), &text)?;

@@ -9,7 +9,7 @@ use narrows_experiment::registry::Registry;
 use narrows_experiment::run::{RunError, RunOutcome};
 use narrows_experiment::scenario::RunContext;
 use narrows_explain::advice::advice;
-use narrows_explain::simulated::rebuilt;
+use narrows_explain::simulated::{Losses, rebuilt};
 use narrows_explain::{Cause, Explanation};
 use narrows_report::points::number;
 use std::fmt::Write;
@@ -24,63 +24,92 @@ pub(super) fn run(
     registry: &Registry,
     cancel: &AtomicBool,
 ) -> Result<(String, u8), Stop> {
-    let Some(text) = rebuilt(explanation) else {
-        return Err(Stop::Failed(
-            "no connection sent anything: there is nothing to simulate".to_owned(),
-        ));
-    };
-    OutputFile::create("simulate", path)?.finish_with(text.as_bytes())?;
     let name = path.display().to_string();
-    let loaded = Loaded::parse(&name, &text, registry).map_err(|e| wrong(&e))?;
+    let load = |losses| {
+        let text = rebuilt(explanation, losses).ok_or_else(|| {
+            Stop::Failed("no connection sent anything: there is nothing to simulate".to_owned())
+        })?;
+        OutputFile::create("simulate", path)?.finish_with(text.as_bytes())?;
+        Loaded::parse(&name, &text, registry).map_err(|e| wrong(&e))
+    };
+    let try_out = |loaded: &Loaded, set: &[(&str, &str)]| outcome(loaded, set, registry, cancel);
+    let interrupted = |table: String| {
+        let table = table + "interrupted: the others were not run\n";
+        Ok((table, EXIT_INTERRUPTED))
+    };
     let mut table = format!(
-        "\nSimulated: {name}, the capture rebuilt as calls of equal size. What it does not tell is guessed: see the file.\n\
-         {:>8}{:>12}{:>12}{:>10}  with\n",
-        "calls", "median", "p99", "timeouts"
+        "\nSimulated: {name}, the capture rebuilt as calls of equal size. What it does not tell is guessed: see the file.\n"
     );
     let timeouts = explanation.ledger.sum_of(Cause::is_timeout).count;
-    let mut note = "";
-    let changes = advice(&explanation.ledger);
-    let changes = changes.iter().map(|one| &one.set[..]);
-    for set in std::iter::once(&[][..]).chain(changes) {
-        let mut experiment = loaded.experiment.clone();
-        for (key, value) in set {
-            let set = experiment.set(registry, key, value);
-            set.map_err(|e| Stop::Failed(format!("{key}={value}: {e}")))?;
-        }
-        let context = RunContext {
-            cancel: Some(cancel),
-            ..RunContext::default()
-        };
-        let run = match experiment.run(registry, context) {
-            Ok(run) => run,
-            Err(RunError::Cancelled) => {
-                table.push_str("interrupted: the others were not run\n");
-                return Ok((table, EXIT_INTERRUPTED));
-            }
-            Err(e) => return Err(Stop::Failed(e.to_string())),
-        };
-        let value = |name| value(registry, &run, name);
-        if set.is_empty() && timeouts > 0 && value("timeouts") == Some(0.0) {
-            note = "The capture has timeouts and this has none: what was lost there was not lost in these queues. \
-                    --set network.link.loss=1% loses packets anywhere, a smaller network.queue.limit in the queues.\n";
-        }
-        let time = |name| value(name).map_or_else(|| "-".to_owned(), |ns| number(ns, "ns"));
-        let count = |name| number(value(name).unwrap_or_default(), "");
-        let with: Vec<String> = set.iter().map(|(k, v)| format!("--set {k}={v}")).collect();
-        let with = match &with[..] {
-            [] => "everything as it was".to_owned(),
-            with => with.join(" "),
-        };
-        let _ = writeln!(
-            table,
-            "{:>8}{:>12}{:>12}{:>10}  {with}",
-            count("transfers"),
-            time("latency.p50"),
-            time("latency.p99"),
-            count("timeouts")
+    let mut loaded = load(Losses::Queues)?;
+    let Some(mut as_it_was) = try_out(&loaded, &[])? else {
+        return interrupted(table);
+    };
+    if timeouts > 0 && value(registry, &as_it_was, "timeouts") == Some(0.0) {
+        table.push_str(
+            "Its queues alone lose nothing that leads to a timeout, as the capture has them, so its links lose as much as was sent again.\n",
         );
+        loaded = load(Losses::Links)?;
+        match try_out(&loaded, &[])? {
+            Some(run) => as_it_was = run,
+            None => return interrupted(table),
+        }
     }
-    Ok((table + note, EXIT_OK))
+    let _ = writeln!(
+        table,
+        "{:>8}{:>12}{:>12}{:>10}  with",
+        "calls", "median", "p99", "timeouts"
+    );
+    row(&mut table, registry, &as_it_was, "everything as it was");
+    for one in advice(&explanation.ledger) {
+        let Some(run) = try_out(&loaded, &one.set)? else {
+            return interrupted(table);
+        };
+        let with: Vec<String> = one
+            .set
+            .iter()
+            .map(|(k, v)| format!("--set {k}={v}"))
+            .collect();
+        row(&mut table, registry, &run, &with.join(" "));
+    }
+    Ok((table, EXIT_OK))
+}
+
+/// What becomes of it with these changes; `None` if it was interrupted.
+fn outcome(
+    loaded: &Loaded,
+    set: &[(&str, &str)],
+    registry: &Registry,
+    cancel: &AtomicBool,
+) -> Result<Option<RunOutcome>, Stop> {
+    let mut experiment = loaded.experiment.clone();
+    for (key, value) in set {
+        let set = experiment.set(registry, key, value);
+        set.map_err(|e| Stop::Failed(format!("{key}={value}: {e}")))?;
+    }
+    let context = RunContext {
+        cancel: Some(cancel),
+        ..RunContext::default()
+    };
+    match experiment.run(registry, context) {
+        Ok(run) => Ok(Some(run)),
+        Err(RunError::Cancelled) => Ok(None),
+        Err(e) => Err(Stop::Failed(e.to_string())),
+    }
+}
+
+fn row(table: &mut String, registry: &Registry, run: &RunOutcome, with: &str) {
+    let value = |name| value(registry, run, name);
+    let time = |name| value(name).map_or_else(|| "-".to_owned(), |ns| number(ns, "ns"));
+    let count = |name| number(value(name).unwrap_or_default(), "");
+    let _ = writeln!(
+        table,
+        "{:>8}{:>12}{:>12}{:>10}  {with}",
+        count("transfers"),
+        time("latency.p50"),
+        time("latency.p99"),
+        count("timeouts")
+    );
 }
 
 /// A metric of a run.

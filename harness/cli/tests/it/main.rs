@@ -4,6 +4,7 @@ mod captures;
 mod commands;
 mod examples;
 mod experiments;
+mod explained;
 mod flows;
 mod grid;
 mod outputs;

@@ -57,10 +57,11 @@ pub struct Connection {
     pub rounds: [Vec<Round>; 2],
     /// By side: modes of the round-trip time, if rounds were asked for.
     pub modes: [Vec<Mode>; 2],
-    /// What to draw, if that was asked for.
+    /// What to draw, if that was asked for, in the order in which it began.
     pub points: Vec<Point>,
-    /// Whether there was more to draw than was asked for.
-    pub points_cut: bool,
+    /// What began within so long after a point and is like it is part of it: more than nothing where
+    /// there was more to draw than was asked for.
+    pub resolution: Duration,
 }
 
 impl Connection {
@@ -81,20 +82,24 @@ pub(super) fn lose(lost: &mut Vec<(Cause, u64, Duration)>, cause: Cause, length:
     }
 }
 
-/// Something to draw in a time-sequence graph.
+/// Something to draw in a time-sequence graph: of one packet, or of several that are alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
     /// When.
     pub at: Instant,
-    /// The packet.
+    /// When the last of several was.
+    pub until: Instant,
+    /// The packet; of several the first.
     pub packet: u64,
+    /// How many.
+    pub count: u32,
     /// Whose stream.
     pub side: Side,
     /// What.
     pub kind: PointKind,
-    /// First byte, from the beginning of the stream.
+    /// First byte, from the beginning of the stream; of several the least.
     pub from: u64,
-    /// After the last byte.
+    /// After the last byte; of several the most.
     pub to: u64,
 }
 
@@ -114,6 +119,15 @@ pub enum PointKind {
 }
 
 impl PointKind {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Sent,
+        Self::Resent,
+        Self::Acked,
+        Self::Sacked,
+        Self::Window,
+    ];
+
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {

@@ -16,14 +16,24 @@ const MOST_CALLS: u64 = 10_000;
 /// Rates of links in use, in Mb/s.
 const RATES: [u64; 6] = [100, 1_000, 10_000, 25_000, 40_000, 100_000];
 
+/// What loses packets in the experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Losses {
+    /// Its queues, where they are full.
+    Queues,
+    /// Its links, at random, as often as something was sent again: where the queue that lost the
+    /// packets of the capture was filled by others.
+    Links,
+}
+
 /// The experiment as a file: hosts around a switch, their links by the least RTT and the rate that
 /// was reached, on each connection calls as many and as large as its data came in, at the times at which
 /// connections began. `None` if nothing was sent.
 ///
 /// What a capture does not tell is guessed: the rate is the next usual one above what was reached, the
 /// buffer two bandwidth-delay products and 64 KiB at least, the algorithms are those of Linux; requests of
-/// a connection are equal, and so are its replies and pauses.
-pub fn rebuilt(explanation: &Explanation) -> Option<String> {
+/// a connection are equal, and so are its replies and pauses; `losses` says what loses packets.
+pub fn rebuilt(explanation: &Explanation, losses: Losses) -> Option<String> {
     let sent = |c: &Connection| c.counts.iter().map(|counts| counts.bytes).sum::<u64>();
     let mut all: Vec<&Connection> = explanation
         .connections
@@ -53,10 +63,23 @@ pub fn rebuilt(explanation: &Explanation) -> Option<String> {
         Some(floor) if floor.as_millis() != 200 => format!("{}us", floor.as_micros()),
         _ => "linux".to_owned(),
     };
+    let loss = match losses {
+        Losses::Queues => String::new(),
+        Losses::Links => {
+            let counts = all.iter().flat_map(|c| &c.counts);
+            let (again, packets) = counts.fold((0, 0), |(again, packets), n| {
+                (again + n.retransmitted + n.filled, packets + n.packets)
+            });
+            // Of a million; a packet passes two links.
+            let share = again * 1_000_000 / packets.max(1) / 2;
+            let share = share.clamp(1, 500_000);
+            format!(", loss = \"{}.{:04}%\"", share / 10_000, share % 10_000)
+        }
+    };
     let mut out = String::new();
     let _ = write!(
         out,
-        "title = \"What was captured, rebuilt\"\n\n[network]\ntopology = \"star\"\nhosts = {}\nlink = {{ rate = \"{rate}Mb/s\", delay = \"{}ns\" }}\n\
+        "title = \"What was captured, rebuilt\"\n\n[network]\ntopology = \"star\"\nhosts = {}\nlink = {{ rate = \"{rate}Mb/s\", delay = \"{}ns\"{loss} }}\n\
          queue = {{ limit = \"{buffer}B\" }}\n\n[host.tcp]\nrto = \"{rto}\"\n\n[run]\nduration = \"{}ms\"\n",
         hosts.len().max(2),
         (rtt.as_nanos() / 4).max(1),

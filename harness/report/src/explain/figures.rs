@@ -166,10 +166,10 @@ pub fn flight(connection: &Connection, gaps: &[Gap]) -> Chart {
 /// Connections that a timeline has room for.
 const ROWS: usize = 40;
 
-/// All connections over time, with their gaps: those that lost the most time, in the order in which
-/// they began.
+/// All connections over time, with their gaps: those that lost the most time, then those with the most
+/// bytes, in the order in which they began.
 pub fn timeline(explanation: &Explanation) -> Chart {
-    let mut rows = explanation.slowest(ROWS);
+    let mut rows = explanation.noteworthy(ROWS);
     rows.sort_by_key(|c| (c.first.at, c.id));
     let origin = explanation.seen.first.unwrap_or(Instant::ZERO);
     let gaps = explanation.ledger.gaps();

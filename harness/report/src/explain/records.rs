@@ -300,18 +300,21 @@ pub fn rounds_csv(connections: &[Connection]) -> String {
 }
 
 /// What was drawn and found as events, a line of JSON each in the order of time, with the fields of
-/// qlog's events: `time` in milliseconds since the first, `name`, `data`.
+/// qlog's events: `time` in milliseconds since the first, `name`, `data`; of `count` packets that are
+/// one point, the first's number and time, and the last's time in `until`.
 pub fn events(connections: &[Connection], gaps: &[Gap], origin: Instant) -> String {
     let mut lines: Vec<(Instant, u64, String)> = Vec::new();
     let time = |at: Instant| at.since(origin).as_nanos() as f64 / 1e6;
     for c in connections {
         for p in &c.points {
             let line = format!(
-                "{{\"time\":{},\"name\":\"tcp:{}\",\"group_id\":{},\"data\":{{\"packet\":{},\"sender\":\"{}\",\"from\":{},\"to\":{}}}}}",
+                "{{\"time\":{},\"name\":\"tcp:{}\",\"group_id\":{},\"data\":{{\"packet\":{},\"count\":{},\"until\":{},\"sender\":\"{}\",\"from\":{},\"to\":{}}}}}",
                 time(p.at),
                 p.kind.name(),
                 c.id,
                 p.packet,
+                p.count,
+                time(p.until),
                 p.side.name(),
                 p.from,
                 p.to

@@ -2,13 +2,22 @@
 
 use crate::table::{BOLD, Colour, DIM};
 use narrows::{Duration, Instant};
-use narrows_explain::advice::advice;
+use narrows_explain::advice::{Advice, advice};
 use narrows_explain::rounds::Round;
 use narrows_explain::{
     Closed, Confidence, Connection, Explanation, Gap, Opened, Side, Sum, lost_time, main_cause,
 };
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::net::IpAddr;
+
+/// Headings that the page has, too.
+pub(super) const WHEN: &str = "When: time lost in gaps that began then";
+pub(super) const HOSTS: &str = "Hosts that lost the most time";
+pub(super) const HELPS: &str = "What would help, as far as the gaps tell";
+/// Where what would help can be tried.
+pub(super) const TRY_IT: &str =
+    "--simulate rebuilt.toml makes that file from the capture and tries each.";
 
 /// Rows of a table at most, unless more are asked for.
 const ROWS: usize = 10;
@@ -128,27 +137,30 @@ fn advised(out: &mut String, explanation: &Explanation, colour: Colour) {
     if all.is_empty() {
         return;
     }
-    title(out, colour, "What would help, as far as the gaps tell");
+    title(out, colour, HELPS);
     for one in all {
-        let _ = writeln!(out, "{}: {}.", one.cause, one.what);
-        let set = one
-            .set
-            .iter()
-            .map(|(key, value)| format!(" --set {key}={value}"));
-        let _ = writeln!(
-            out,
-            "    narrows run rebuilt.toml{}",
-            set.collect::<String>()
-        );
+        let _ = writeln!(out, "{}: {}.\n    {}", one.cause, one.what, trial(&one));
     }
-    let _ = writeln!(
-        out,
-        "{}",
-        colour.wrap(
-            DIM,
-            "--simulate rebuilt.toml makes that file from the capture and tries each."
-        )
-    );
+    let _ = writeln!(out, "{}", colour.wrap(DIM, TRY_IT));
+}
+
+/// The command that tries a change.
+pub(super) fn trial(advice: &Advice) -> String {
+    let set = advice.set.iter();
+    let set = set.map(|(key, value)| format!(" --set {key}={value}"));
+    format!("narrows run rebuilt.toml{}", set.collect::<String>())
+}
+
+/// Pairs of hosts and their sums, most lost time first.
+pub(super) fn slow_pairs(explanation: &Explanation, most: usize) -> Vec<([IpAddr; 2], Sum)> {
+    let mut pairs: Vec<_> = explanation
+        .pairs
+        .iter()
+        .map(|(p, sum)| (*p, *sum))
+        .collect();
+    pairs.sort_by_key(|(pair, sum)| (std::cmp::Reverse(sum.time), *pair));
+    pairs.truncate(most);
+    pairs
 }
 
 fn connections(out: &mut String, explanation: &Explanation, colour: Colour) {
@@ -195,10 +207,8 @@ fn pairs(out: &mut String, explanation: &Explanation, colour: Colour) {
     if explanation.pairs.len() < 2 {
         return;
     }
-    title(out, colour, "Hosts that lost the most time");
-    let mut pairs: Vec<_> = explanation.pairs.iter().collect();
-    pairs.sort_by_key(|(pair, sum)| (std::cmp::Reverse(sum.time), **pair));
-    for ([a, b], sum) in pairs.into_iter().take(ROWS) {
+    title(out, colour, HOSTS);
+    for ([a, b], sum) in slow_pairs(explanation, ROWS) {
         let _ = writeln!(
             out,
             "{:>12}{:>6} gaps  {a}, {b}",
@@ -211,7 +221,9 @@ fn pairs(out: &mut String, explanation: &Explanation, colour: Colour) {
 /// Slices that a column of a terminal has room for.
 const SLICES: u64 = 20;
 
-fn times(out: &mut String, explanation: &Explanation, colour: Colour) {
+/// Time lost in gaps that began within slices of time, each by when it begins, from the first packet
+/// on; slices in which none was lost are left out.
+pub(super) fn slices(explanation: &Explanation) -> Vec<(Duration, Duration)> {
     let ledger = &explanation.ledger;
     let lost = ledger
         .times
@@ -223,7 +235,7 @@ fn times(out: &mut String, explanation: &Explanation, colour: Colour) {
     }
     let (Some((&first, _)), Some((&last, _))) = (slices.first_key_value(), slices.last_key_value())
     else {
-        return;
+        return Vec::new();
     };
     let origin =
         explanation.seen.first.unwrap_or(Instant::ZERO).as_nanos() / ledger.slice().as_nanos();
@@ -232,14 +244,23 @@ fn times(out: &mut String, explanation: &Explanation, colour: Colour) {
     for (slice, time) in slices {
         *joined.entry((slice - first) / width).or_default() += time;
     }
-    if joined.len() < 2 {
+    let from = |slice: u64| ledger.slice() * (first + slice * width).saturating_sub(origin);
+    joined
+        .into_iter()
+        .map(|(slice, time)| (from(slice), time))
+        .collect()
+}
+
+fn times(out: &mut String, explanation: &Explanation, colour: Colour) {
+    let slices = slices(explanation);
+    if slices.len() < 2 {
         return;
     }
-    let most = joined.values().copied().max().unwrap_or_default();
-    title(out, colour, "When: time lost in gaps that began then");
-    for (slice, time) in joined {
-        let from = ledger.slice() * (first + slice * width).saturating_sub(origin);
-        let bar = "#".repeat((share(time, most) as usize * 40).div_ceil(100));
+    let most = slices.iter().map(|(_, time)| *time).max();
+    title(out, colour, WHEN);
+    for (from, time) in slices {
+        let width = share(time, most.unwrap_or_default()) as usize;
+        let bar = "#".repeat((width * 40).div_ceil(100));
         let _ = writeln!(out, "{:>12}{:>12}  {bar}", short(from), short(time));
     }
 }

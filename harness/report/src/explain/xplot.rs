@@ -14,19 +14,19 @@ pub fn xplot(connection: &Connection, side: Side, gaps: &[Gap]) -> String {
     out.push_str("xlabel\ntime\nylabel\nsequence offset\n");
     let mut acked: Option<(String, u64)> = None;
     for point in connection.points.iter().filter(|point| point.side == side) {
-        let at = time(point.at);
+        let (at, until) = (time(point.at), time(point.until));
         match point.kind {
             PointKind::Sent => {
                 let _ = writeln!(
                     out,
-                    "white\ndarrow {at} {}\nuarrow {at} {}\nline {at} {} {at} {}",
+                    "white\ndarrow {at} {}\nuarrow {until} {}\nline {at} {} {until} {}",
                     point.from, point.to, point.from, point.to
                 );
             }
             PointKind::Resent => {
                 let _ = writeln!(
                     out,
-                    "red\nline {at} {} {at} {}\natext {at} {}\nR",
+                    "red\nline {at} {} {until} {}\natext {until} {}\nR",
                     point.from, point.to, point.to
                 );
             }
@@ -40,7 +40,7 @@ pub fn xplot(connection: &Connection, side: Side, gaps: &[Gap]) -> String {
                 }
             }
             PointKind::Sacked => {
-                let _ = writeln!(out, "purple\nline {at} {} {at} {}", point.from, point.to);
+                let _ = writeln!(out, "purple\nline {at} {} {until} {}", point.from, point.to);
             }
             PointKind::Window => {
                 let _ = writeln!(out, "yellow\ndot {at} {}", point.to);
