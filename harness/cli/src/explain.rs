@@ -4,11 +4,12 @@ mod captures;
 mod ends;
 mod experiment;
 mod files;
+mod live;
 mod score;
 mod simulate;
 
 use super::output::{self, Sink, Wanted};
-use super::{Console, EXIT_FAILED, EXIT_OK, Stop};
+use super::{Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop};
 use captures::Captures;
 use clap::Args;
 use narrows::Duration;
@@ -19,6 +20,7 @@ use narrows_explain::{Config, Explanation};
 use narrows_report::explain;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
 /// The options of `narrows explain`.
 #[derive(Debug, Args)]
@@ -37,7 +39,7 @@ use std::path::PathBuf;
 pub(super) struct ExplainArgs {
     /// Captures (`-` is standard input), an experiment, or a folder of results.
     #[arg(
-        required_unless_present = "score",
+        required_unless_present_any = ["score", "live", "lab"],
         value_name = "FILE|EXPERIMENT|RESULTS"
     )]
     files: Vec<PathBuf>,
@@ -45,6 +47,21 @@ pub(super) struct ExplainArgs {
     /// explains them from captures alone and holds that against the truth.
     #[arg(long, value_name = "RUNS", num_args = 0..=1, require_equals = true, conflicts_with = "files", help_heading = "Score")]
     score: Option<Option<usize>>,
+    /// Listen to an interface instead of reading captures: eth0, or NAMESPACE:eth0, where the namespace is
+    /// a name as `ip netns` has them or the number of a process. Takes root.
+    #[arg(long, value_name = "INTERFACE", conflicts_with_all = ["files", "score", "lab", "rounds", "xpl", "out"], help_heading = "Live")]
+    live: Option<String>,
+    /// The same of the kernel's host in a lab that is up (`narrows lab`).
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["files", "score", "rounds", "xpl", "out"], help_heading = "Live")]
+    lab: Option<String>,
+    /// For how long.
+    #[arg(
+        long = "for",
+        value_name = "TIME",
+        default_value = "30s",
+        help_heading = "Live"
+    )]
+    span: Duration,
     /// Write the score as a page of the documentation into this file.
     #[arg(long, value_name = "FILE", requires = "score", help_heading = "Score")]
     docs: Option<PathBuf>,
@@ -128,11 +145,29 @@ pub(super) fn run(
         connections: args.connections as usize,
         ..Config::default()
     };
+    let interface = match (&args.live, &args.lab) {
+        (Some(interface), _) => Some(interface.clone()),
+        (None, Some(lab)) => {
+            let of_lab = narrows_lab::listen::of_lab(lab);
+            Some(of_lab.map_err(|e| Stop::Failed(e.to_string()))?)
+        }
+        (None, None) => None,
+    };
     let captures = Captures {
         paths: &args.files,
         quiet: args.quiet,
     };
-    let mut places = captures.explain(&config, GAPS, CONNECTIONS, console)?;
+    let mut places = match &interface {
+        None => captures.explain(&config, GAPS, CONNECTIONS, console)?,
+        Some(interface) => {
+            let live = live::Live {
+                interface,
+                span: args.span,
+                quiet: args.quiet,
+            };
+            vec![live.explain(&config, GAPS, CONNECTIONS, console)?]
+        }
+    };
     let draws = args.xpl.is_some() || args.out.is_some();
     let wanted: Vec<Vec<u64>> = places
         .iter()
@@ -161,7 +196,7 @@ pub(super) fn run(
         );
         return Err(super::usage("rounds", &missing.to_string(), &why));
     }
-    if wanted.iter().any(|w| !w.is_empty()) {
+    if interface.is_none() && wanted.iter().any(|w| !w.is_empty()) {
         captures.draw(&config, &wanted, args.points, &mut places, console)?;
     }
     let colour = console.colours();
@@ -222,7 +257,10 @@ pub(super) fn run(
     if simulated != EXIT_OK {
         return Ok(simulated);
     }
-    Ok(code(&places))
+    match interface.is_some() && console.cancel.load(Ordering::Relaxed) {
+        true => Ok(EXIT_INTERRUPTED),
+        false => Ok(code(&places)),
+    }
 }
 
 /// What was garbled has been told, and is a failure all the same.

@@ -768,3 +768,52 @@ fn measured_with_iperf3(device: &str) {
     let both = run(&["-t", "1", "--bidir"]);
     assert!(both["sent"].as_u64() > Some(0) && both["received"].as_u64() > Some(0));
 }
+
+/// Explains what comes by at the kernel's host until Ctrl-C, and ends with everything so far.
+#[test]
+fn explain_listens_to_a_lab() {
+    let Some(lab) = TestLab::new(&["curl"]) else {
+        return;
+    };
+    fs::write(lab.file("small"), [1; 5_000]).unwrap();
+    let folder = lab.folder.to_str().unwrap();
+    let server = lab.serve(&["serve", "--http", folder]);
+    for interface in [
+        ["--lab".to_owned(), lab.name.clone()],
+        ["--live".to_owned(), format!("{}:eth0", lab.name)],
+    ] {
+        let mut listening = narrows()
+            .arg("explain")
+            .args(interface)
+            .args(["--for", "10m", "--json", "-"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(listening.stderr.take().unwrap());
+        let mut ready = String::new();
+        said.read_line(&mut ready).unwrap();
+        assert!(ready.starts_with("Listening to "), "{ready}");
+        let pause = std::time::Duration::from_millis(300);
+        for _ in 0..2 {
+            output(&mut lab.kernel(&["curl", "-s", "http://10.77.0.1/small"]));
+            #[allow(clippy::disallowed_methods)] // Live, time passes by itself.
+            thread::sleep(pause);
+        }
+        let pid = listening.id().to_string();
+        let sent = Command::new("kill").args(["-INT", &pid]).status();
+        assert!(sent.unwrap().success());
+        let ended = listening.wait_with_output().unwrap();
+        assert_eq!(ended.status.code(), Some(130));
+        let json = String::from_utf8_lossy(&ended.stdout);
+        assert!(json.contains("eth0, live"), "{json}");
+        assert!(json.contains("\"connections\": 2"), "{json}");
+    }
+    drop(server);
+    let none = narrows()
+        .args(["explain", "--live", "narrows-no-such"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&none.stderr);
+    assert!(said.contains("No such device"), "{said}");
+}

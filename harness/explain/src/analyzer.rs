@@ -452,6 +452,12 @@ impl Analyzer {
         self.connections.pop_front().map(Finding::Connection)
     }
 
+    /// Client and server of a connection that is not over yet.
+    pub fn ends(&self, connection: u64) -> Option<[std::net::SocketAddr; 2]> {
+        let mut open = self.slots.iter().filter_map(|slot| slot.as_deref());
+        open.find_map(|(_, tracked)| (tracked.id == connection).then_some(tracked.ends))
+    }
+
     /// What was seen until now.
     pub const fn seen(&self) -> &Seen {
         &self.seen

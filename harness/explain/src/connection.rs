@@ -288,6 +288,7 @@ impl Tracked {
             }
             self.half[k].last = Some(now);
             self.half[k].heard = Some(now);
+            self.half[k].answered = Some(now.at);
         }
         if acked.opened {
             self.half[k].closed = None;
@@ -344,12 +345,15 @@ impl Tracked {
         match data {
             Data::New { .. } => {
                 let half = &self.half[k];
-                let (una, heard) = (half.una, half.heard);
+                let (una, answered) = (half.una, half.answered);
                 let soon = self.release_time(side);
-                if start > una && heard.is_some_and(|heard| now.at.since(heard.at) <= soon) {
+                if start > una && answered.is_some_and(|at| now.at.since(at) <= soon) {
                     self.half[k].limited_until = start;
                 }
-                self.released(side, now, segment.len);
+                // A FIN is nothing that waited.
+                if segment.len > 0 {
+                    self.released(side, now, segment.len);
+                }
                 if let Some((start, mut facts)) = facts
                     && segment.len > 0
                 {

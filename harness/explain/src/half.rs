@@ -134,6 +134,8 @@ pub(crate) struct Half {
     pub(crate) last: Option<Sighting>,
     /// When news of its flight came last.
     pub(crate) heard: Option<Sighting>,
+    /// When an acknowledgement of its flight came last.
+    pub(crate) answered: Option<Instant>,
     /// What was sent when an acknowledgement let more out last: the window was full.
     pub(crate) limited_until: u64,
     /// This sender's latest timestamp, and when it was first seen.
@@ -176,6 +178,7 @@ impl Half {
             turn: None,
             last: None,
             heard: None,
+            answered: None,
             limited_until: 0,
             stamp: None,
             fin: None,

@@ -17,6 +17,7 @@ pub mod http;
 pub mod incast;
 pub mod iperf;
 pub mod lab;
+pub mod listen;
 pub mod meter;
 mod netlink;
 mod netns;

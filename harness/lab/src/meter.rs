@@ -107,7 +107,7 @@ impl Interface {
 }
 
 /// What is called so, or that of a process.
-fn namespace(name: &str) -> io::Result<Namespace> {
+pub(crate) fn namespace(name: &str) -> io::Result<Namespace> {
     if let Ok(process) = name.parse::<u32>() {
         return Namespace::of_process(process);
     }

@@ -12,7 +12,7 @@ pub use beside::{Ledgers, beside, beside_csv};
 pub use figures::{flight, round_trips, sequence, timeline};
 pub use page::page;
 pub use records::{connections_csv, csv, events, json, rounds_csv};
-pub use text::{rounds, text};
+pub use text::{line, rounds, text};
 pub use xplot::xplot;
 
 use narrows::{Duration, Instant};

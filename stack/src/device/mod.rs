@@ -5,13 +5,15 @@
 //! process. [`Faulty`](fault::Faulty) and [`Captured`](pcap::Captured) wrap any device, each other
 //! among them.
 //!
-//! [`marking`] is none: it makes a port of the kernel's mark. Nor is [`pages`]: memory in large pages.
+//! [`marking`] is none: it makes a port of the kernel's mark. Nor is [`pages`]: memory in large pages;
+//! [`listen`] hears the frames of an interface and sends none.
 //!
 //! With `driver/` this is the only place where the operating system is called.
 
 mod btf;
 mod buffers;
 pub mod fault;
+pub mod listen;
 pub mod loopback;
 pub mod marking;
 pub mod pages;

@@ -330,3 +330,78 @@ pub(crate) fn pin_to(core: usize) -> io::Result<()> {
     })
     .map(drop)
 }
+
+/// A socket for all frames of an interface, which hears nothing before it is bound to one.
+pub(crate) fn packet_socket() -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: no memory is handed over.
+    let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
+    // SAFETY: just opened.
+    Ok(unsafe { own(fd) })
+}
+
+/// Set an option whose value is an int.
+pub(crate) fn set_option(
+    fd: &OwnedFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &libc::c_int,
+) -> io::Result<()> {
+    let len = size_of::<libc::c_int>() as libc::socklen_t;
+    let value = std::ptr::from_ref(value).cast();
+    // SAFETY: the pointer and length are those of an int, which the call only reads.
+    check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, value, len) }).map(drop)
+}
+
+/// Bind a packet socket to an interface; its address then, which says of what kind the interface is.
+pub(crate) fn bind_packets(
+    fd: &OwnedFd,
+    index: libc::c_uint,
+    protocol: u16,
+) -> io::Result<libc::sockaddr_ll> {
+    // SAFETY: all zeros are a valid address.
+    let mut own: libc::sockaddr_ll = unsafe { MaybeUninit::zeroed().assume_init() };
+    own.sll_family = libc::AF_PACKET as u16;
+    own.sll_protocol = protocol;
+    own.sll_ifindex = libc::c_int::try_from(index).map_err(io::Error::other)?;
+    let mut len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    let fd = fd.as_raw_fd();
+    // SAFETY: the pointer and length are those of an address, which the call only reads.
+    check(unsafe { libc::bind(fd, std::ptr::from_ref(&own).cast(), len) })?;
+    // SAFETY: the pointer is to an address that is ours to write, and `len` is how long it is.
+    check(unsafe { libc::getsockname(fd, std::ptr::from_mut(&mut own).cast(), &mut len) })?;
+    Ok(own)
+}
+
+/// Frames and drops of a packet socket since it was asked last.
+pub(crate) fn packet_statistics(fd: &OwnedFd) -> io::Result<[u32; 2]> {
+    let mut counts = [0_u32; 2];
+    let mut len = size_of::<[u32; 2]>() as libc::socklen_t;
+    // SAFETY: the option is a `tpacket_stats`, two unsigned ints; the pointer and length are those of two.
+    check(unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            counts.as_mut_ptr().cast(),
+            &mut len,
+        )
+    })?;
+    Ok(counts)
+}
+
+/// Whether there is something to read, after waiting for it up to `wait`.
+pub(crate) fn is_readable(fd: &OwnedFd, wait: Duration) -> io::Result<bool> {
+    let mut one = libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let limit = timespec(wait.as_nanos());
+    // SAFETY: the pointer is to one entry that is ours to write, and to a time that is only read.
+    match check(unsafe { libc::ppoll(&mut one, 1, &limit, std::ptr::null()) }) {
+        Ok(n) => Ok(n > 0),
+        Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(false),
+        Err(e) => Err(e),
+    }
+}

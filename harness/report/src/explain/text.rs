@@ -42,6 +42,24 @@ pub fn text(explanation: &Explanation, longest: usize, colour: Colour) -> String
     out
 }
 
+/// A gap in one line, for who watches; `ends` are client and server.
+pub fn line(gap: &Gap, ends: Option<[std::net::SocketAddr; 2]>) -> String {
+    let who = ends.map_or_else(
+        || format!("{} {}", gap.connection, gap.side.name()),
+        |[client, server]| match gap.side {
+            Side::Client => format!("{client} > {server}"),
+            Side::Server => format!("{server} > {client}"),
+        },
+    );
+    format!(
+        "{:>10}  {who}: {} ({}): {}\n",
+        short(gap.length()),
+        gap.cause,
+        gap.confidence,
+        gap.because()
+    )
+}
+
 fn head(out: &mut String, explanation: &Explanation) {
     let seen = &explanation.seen;
     for input in &explanation.inputs {
