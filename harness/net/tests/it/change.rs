@@ -4,10 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use narrows::config::TcpConfig;
-use narrows::conn::Event;
-use narrows::endpoint::{ConnId, EndpointEvent};
-use narrows::{ByteCount, Instant, Rate};
-use narrows_net::host::{App, SimEndpoint, SimPacket, TcpHost, address_of};
+use narrows::{ByteCount, Rate};
+use narrows_net::host::{SimPacket, TcpHost, address_of};
 use narrows_net::net::change::RECEIVE_RING;
 use narrows_net::net::{
     Attachment, Capacity, Change, DropReason, Egress, Framing, Graph, HostId, LeafSpine, LinkSpec,
@@ -15,64 +13,10 @@ use narrows_net::net::{
 };
 use narrows_net::sim::{SimTime, World};
 
+use super::transfer::Transfer;
+
 const PORT: u16 = 80;
 const BYTES: u64 = 20_000_000;
-
-/// Host 0 takes what the others send.
-struct Transfer {
-    id: HostId,
-    conn: Option<ConnId>,
-    sent: u64,
-    received: u64,
-    wrong: u64,
-    /// When the last connection was closed by its sender.
-    finished: Vec<Instant>,
-}
-
-impl App for Transfer {
-    fn start(&mut self, tcp: &mut SimEndpoint, now: Instant) {
-        let own = address_of(self.id);
-        if self.id.0 == 0 {
-            tcp.listen(SocketAddr::new(own, PORT), 64, None)
-                .expect("a free port");
-        } else {
-            let to = SocketAddr::new(address_of(HostId(0)), PORT);
-            let conn = tcp.connect(now, SocketAddr::new(own, 0), to, None);
-            self.conn = Some(conn.expect("a connection"));
-        }
-    }
-
-    fn event(&mut self, tcp: &mut SimEndpoint, now: Instant, event: EndpointEvent) {
-        let EndpointEvent::Conn { conn: id, event } = event else {
-            return;
-        };
-        let Some(conn) = tcp.connection_mut(id) else {
-            return;
-        };
-        match event {
-            Event::Connected | Event::Writable if self.conn == Some(id) => {
-                let rest = (BYTES - self.sent) as usize;
-                if rest > 0 {
-                    self.sent += conn.send(rest, rest).expect("an open connection") as u64;
-                    if self.sent == BYTES {
-                        conn.close(now);
-                    }
-                }
-            }
-            Event::Readable | Event::PeerClosed => {
-                let n = conn.readable();
-                conn.consume(n, now);
-                self.received += n;
-                self.wrong += conn.recv_buffer().mismatched;
-                if event == Event::PeerClosed && self.conn != Some(id) {
-                    self.finished.push(now);
-                    conn.close(now);
-                }
-            }
-            _ => {}
-        }
-    }
-}
 
 type TcpWorld = World<TcpHost<Transfer>>;
 
@@ -104,14 +48,9 @@ fn graph(spines: u32) -> Graph {
 fn world(graph: &Graph, wire: bool) -> TcpWorld {
     let tcp = Arc::new(TcpConfig::default());
     let host = |h| {
-        let app = Transfer {
-            id: HostId(h),
-            conn: None,
-            sent: 0,
-            received: 0,
-            wrong: 0,
-            finished: Vec::new(),
-        };
+        let at = |h| SocketAddr::new(address_of(HostId(h)), PORT);
+        // Host 0 takes what the others send.
+        let app = Transfer::new(at(h), (h > 0).then(|| at(0)), BYTES);
         TcpHost::new(HostId(h), tcp.clone(), app, 7, wire).unwrap()
     };
     let network = graph.build::<SimPacket>(7, TieOrder::default()).unwrap();

@@ -2,3 +2,4 @@
 
 mod change;
 mod topologies;
+mod transfer;
