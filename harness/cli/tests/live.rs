@@ -785,7 +785,7 @@ fn explain_listens_to_a_lab() {
         let mut listening = narrows()
             .arg("explain")
             .args(interface)
-            .args(["--for", "10m", "--json", "-"])
+            .args(["--for", "600s", "--json", "-"])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
