@@ -5,6 +5,7 @@ mod ends;
 mod experiment;
 mod files;
 mod live;
+mod pipe;
 mod score;
 mod simulate;
 

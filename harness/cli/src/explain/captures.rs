@@ -4,6 +4,7 @@
 
 use super::super::{Console, Stop};
 use super::ends;
+use super::pipe::Piped;
 use narrows::Duration;
 use narrows_explain::capture::{self, CaptureError, Contents, Frame};
 use narrows_explain::two::Log;
@@ -159,7 +160,10 @@ impl Captures<'_> {
             )
         };
         let cancel = console.cancel;
-        let source = Cancelled { source, cancel };
+        let source: Box<dyn Read + '_> = match is_pipe(path) {
+            true => Box::new(Piped::new(source, cancel)),
+            false => Box::new(Cancelled { source, cancel }),
+        };
         let shows = console.stderr_terminal && !self.quiet;
         let started = Instant::now();
         let stderr = &mut *console.stderr;

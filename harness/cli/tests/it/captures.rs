@@ -382,3 +382,29 @@ fn a_pipe_is_read_to_its_end() {
     assert!(out.contains("-: 12 packets"), "{out}");
     assert!(out.contains("timeout, whole window lost"), "{out}");
 }
+
+/// While nothing comes, too.
+#[test]
+fn an_open_pipe_ends_with_ctrl_c_and_everything_so_far() {
+    let [sender, _] = lost_window();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_narrows"))
+        .args(["explain", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(&pcap(&sender, 101, 96, 0)).unwrap();
+    // The pipe is empty when it has been read.
+    #[allow(clippy::disallowed_methods)]
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let pid = child.id().to_string();
+    let sent = Command::new("kill").args(["-INT", &pid]).status();
+    assert!(sent.unwrap().success());
+    let (out, err, _) = said(&child.wait_with_output().unwrap());
+    drop(stdin);
+    assert_eq!(err, "");
+    assert!(out.contains("-: 12 packets"), "{out}");
+    assert!(out.contains("timeout, whole window lost"), "{out}");
+}
