@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use narrows::{Duration, Rate};
 use narrows_experiment::polling::Readings;
 use narrows_experiment::results::cell;
-use narrows_lab::meter::{Counts, Interface, LEAST_PERIOD, MOST_LOOKS, Track, poll};
+use narrows_lab::meter::{Counts, Interface, LEAST_PERIOD, MOST_LOOKS, Polled, Track, poll};
 use narrows_report::chart::{Axis, Chart, Scale, Series, Theme};
 use narrows_report::points::number;
 use narrows_report::table::Colour;
@@ -110,8 +110,7 @@ pub(super) fn run(_: &App, args: &MeterArgs, console: &mut Console<'_>) -> Resul
         applied.map_err(|e| Stop::Failed(format!("cannot take {e}")))?;
     }
     let periods: Vec<std::time::Duration> = args.every.iter().copied().map(real).collect();
-    let tracks = poll(&mut interfaces, &periods, real(args.span), console.cancel);
-    let tracks = tracks.map_err(|e| Stop::Failed(format!("cannot read the counters: {e}")))?;
+    let Polled { tracks, gone } = poll(&mut interfaces, &periods, real(args.span), console.cancel);
 
     let colour = match csv.is_stdout() {
         true => Colour::Plain,
@@ -148,6 +147,11 @@ pub(super) fn run(_: &App, args: &MeterArgs, console: &mut Console<'_>) -> Resul
             print(console.stdout, &machine)?;
             console.say_aside(&said)?;
         }
+    }
+    if let Some((nth, why)) = gone {
+        let name = args.interfaces.get(nth).map_or("", String::as_str);
+        let what = "what was seen until then is above";
+        return Err(Stop::Failed(format!("{name} went away: {why}; {what}")));
     }
     match console.cancel.load(Ordering::Relaxed) {
         true => Ok(EXIT_INTERRUPTED),
@@ -226,12 +230,13 @@ impl Seen {
         let Some(whole) = readings.whole() else {
             return row;
         };
+        let mean = track.mean(self.nth, |c| self.way.bytes(c));
         let ratio = |ratio: Option<f64>| ratio.map_or("-".to_owned(), |r| number(r, ""));
         let share = |part: usize| format!("{:.1} %", part as f64 / n as f64 * 100.0);
         row.extend([
-            number(whole.mean, "bit/s"),
+            mean.map_or("-".to_owned(), |mean| number(mean, "bit/s")),
             number(whole.max, "bit/s"),
-            ratio(whole.ratio()),
+            ratio(mean.filter(|mean| *mean > 0.0).map(|mean| whole.max / mean)),
             ratio(readings.median_ratio()),
             number(
                 track.greatest_by_period(self.nth, |c| self.way.bytes(c)),
@@ -289,8 +294,8 @@ fn lateness(tracks: &[Track], line: Option<Rate>) -> String {
         text::table(&grid, Colour::Plain)
     );
     out += "A reading is what the counter moved over the time that really passed; 'by period' \
-            divides by the period, as a script does that does not look at the clock. 'a second' is \
-            max/mean in the median of the seconds. Frames count without preamble and check \
+            divides by the period, as a script does that does not look at the clock. 'mean' is of all \
+            the time, 'a second' max/mean in the median of the seconds. Frames count without preamble and check \
             sequence.\n";
     if line.is_none() {
         out += "--rate says what the line carries, and then bursts are told.\n";

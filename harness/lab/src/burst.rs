@@ -10,7 +10,7 @@
 use crate::LiveError;
 use crate::incast::Waiter;
 use crate::lab::{self, KernelHost, Owned, Port};
-use crate::meter::{self, Interface, Track};
+use crate::meter::{self, Interface, Polled, Track};
 use crate::shaper::{RouteRules, Shape};
 use crate::sockets;
 use narrows::driver::{Clock, RealTime};
@@ -107,21 +107,21 @@ pub fn run(
             promptly();
             mesh.run(&stop)
         });
-        let warm = meter::poll(&mut [], &[WARM_UP], WARM_UP, cancel);
+        meter::poll(&mut [], &[WARM_UP], WARM_UP, cancel);
         let before = drops();
         let poller = scope.spawn(|| {
             promptly();
             meter::poll(&mut interfaces, periods, spec.span, cancel)
         });
-        let polled = poller.join();
+        let polled = poller.join().map(Polled::whole);
         let after = drops();
         stop.store(true, Ordering::Relaxed);
-        (warm.map(|_| polled), worker.join(), before, after)
+        (polled, worker.join(), before, after)
     });
     joined(worked).map_err(failed)?;
     let count = |e| LiveError::io("read the counters", e);
     Ok(BurstRun {
-        tracks: joined(polled.map_err(count)?).map_err(count)?,
+        tracks: joined(polled).map_err(count)?,
         drops: after.map_err(count)?.saturating_sub(before.map_err(count)?),
     })
 }

@@ -178,6 +178,14 @@ impl Track {
         }
     }
 
+    /// What the counter moved in all, in bits per second of the whole time: looks that were left out
+    /// make some readings longer than others, and a mean of readings is another.
+    pub fn mean(&self, nth: usize, counter: impl Fn(Counts) -> u64) -> Option<f64> {
+        let ends = [self.looks.first()?.clone(), self.looks.last()?.clone()];
+        let time = (ends[1].at - ends[0].at).as_secs_f64();
+        (time > 0.0).then(|| moved(&ends, nth, &counter) as f64 * 8.0 / time)
+    }
+
     /// The greatest of these, in bits per second, for who divides by the period and does not look at
     /// the clock.
     pub fn greatest_by_period(&self, nth: usize, counter: impl Fn(Counts) -> u64) -> f64 {
@@ -218,16 +226,36 @@ pub struct Look {
     pub counts: Vec<Counts>,
 }
 
-/// Looks at the counters of `interfaces` at each of `periods` for `span`, or until `cancel` is set.
-///
-/// # Errors
-/// If an interface goes away.
+/// What a poller saw.
+#[derive(Debug, Default)]
+pub struct Polled {
+    /// At each period.
+    pub tracks: Vec<Track>,
+    /// Which interface went away, and how: then the tracks are of the time before.
+    pub gone: Option<(usize, io::Error)>,
+}
+
+impl Polled {
+    /// The tracks of all the time.
+    ///
+    /// # Errors
+    /// If an interface went away.
+    pub fn whole(self) -> io::Result<Vec<Track>> {
+        match self.gone {
+            None => Ok(self.tracks),
+            Some((_, why)) => Err(why),
+        }
+    }
+}
+
+/// Looks at the counters of `interfaces` at each of `periods` for `span`, or until `cancel` is set or
+/// an interface goes away.
 pub fn poll(
     interfaces: &mut [Interface],
     periods: &[Duration],
     span: Duration,
     cancel: &AtomicBool,
-) -> io::Result<Vec<Track>> {
+) -> Polled {
     let begin = Clock.now();
     let mut due: Vec<Duration> = vec![Duration::ZERO; periods.len()];
     let mut tracks: Vec<Track> = periods
@@ -242,8 +270,16 @@ pub fn poll(
             break;
         }
         let at = since(begin);
-        let counts = interfaces.iter_mut().map(Interface::read);
-        let counts: Vec<Counts> = counts.collect::<io::Result<_>>()?;
+        let mut counts = Vec::with_capacity(interfaces.len());
+        for (nth, interface) in interfaces.iter_mut().enumerate() {
+            match interface.read() {
+                Ok(count) => counts.push(count),
+                Err(why) => {
+                    let gone = Some((nth, why));
+                    return Polled { tracks, gone };
+                }
+            }
+        }
         tracks[nth].looks.push(Look {
             at,
             late: at.saturating_sub(next),
@@ -255,7 +291,7 @@ pub fn poll(
             due[nth] += periods[nth];
         }
     }
-    Ok(tracks)
+    Polled { tracks, gone: None }
 }
 
 fn since(begin: Instant) -> Duration {
@@ -324,6 +360,8 @@ mod tests {
         let rx = |counts: Counts| counts.rx_bytes;
         let readings = track.readings(0, rx);
         assert_eq!(readings.rates, [800_000.0, 0.0]);
+        // 2,000 bytes in 40 ms, whatever the readings' mean.
+        assert_eq!(track.mean(0, rx), Some(400_000.0));
         assert_eq!(track.greatest_by_period(0, rx), 1_600_000.0);
         assert_eq!(track.lateness(1_000), Some(ms(10)));
         assert_eq!(track.lateness(500), Some(ms(0)));
@@ -337,7 +375,9 @@ mod tests {
         let mut lo = [Interface::open("lo").unwrap()];
         let periods = [Duration::from_millis(5), Duration::from_millis(1)];
         let never = AtomicBool::new(false);
-        let tracks = poll(&mut lo, &periods, Duration::from_millis(20), &never).unwrap();
+        let tracks = poll(&mut lo, &periods, Duration::from_millis(20), &never)
+            .whole()
+            .unwrap();
         for (track, every) in tracks.iter().zip(periods) {
             assert_eq!(track.every, every);
             assert!(!track.looks.is_empty());
@@ -346,7 +386,22 @@ mod tests {
             assert!(track.looks.is_sorted_by(|a, b| bytes(a) <= bytes(b)));
         }
         let cancelled = AtomicBool::new(true);
-        let tracks = poll(&mut lo, &periods, Duration::from_secs(9), &cancelled).unwrap();
+        let tracks = poll(&mut lo, &periods, Duration::from_secs(9), &cancelled)
+            .whole()
+            .unwrap();
         assert!(tracks.iter().all(|t| t.looks.is_empty()));
+    }
+    /// What was seen before an interface went away is kept, and which one it was is told.
+    #[test]
+    fn an_interface_that_goes_away_ends_the_measurement_and_keeps_what_was_seen() {
+        let mut gone = Interface::open("lo").unwrap();
+        gone.index = u32::MAX >> 1;
+        let mut both = [Interface::open("lo").unwrap(), gone];
+        let never = AtomicBool::new(false);
+        let ms = Duration::from_millis;
+        let polled = poll(&mut both, &[ms(1)], ms(5), &never);
+        assert_eq!(polled.gone.as_ref().map(|(nth, _)| *nth), Some(1));
+        assert!(polled.tracks.iter().all(|track| track.looks.is_empty()));
+        assert!(polled.whole().is_err());
     }
 }

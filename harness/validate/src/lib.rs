@@ -85,7 +85,7 @@ const FAMILIES: [(&str, &str); 6] = [
     ),
     (
         "buffers",
-        "what ports get of paused trunks, split outputs and shared pools, and what receivers make of marks and held interrupts",
+        "what ports get of paused trunks, split outputs and shared pools, what receivers make of marks and held interrupts, and bursts of ports",
     ),
 ];
 

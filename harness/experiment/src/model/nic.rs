@@ -5,6 +5,7 @@ use crate::knob::{Kind, Knob, Knobs};
 use crate::net::nic::{
     Coalescing, CpuSpec, NicSpec, ReceiveSpec, Refill, ShaperSpec, TransmitBuffers,
 };
+use crate::net::pause::PauseSpec;
 use crate::scenario::network::capacity;
 use crate::scenario::spec::{QueueLimit, Share};
 use crate::sim::rng::Probability;
@@ -46,6 +47,8 @@ pub struct Nic {
     pub rx_usecs: Duration,
     /// Receive offload: the largest aggregate.
     pub gro: Option<ByteCount>,
+    /// Whether it pauses its switch when a ring fills up.
+    pub rx_pause: bool,
 }
 
 impl Default for Nic {
@@ -67,6 +70,7 @@ impl Default for Nic {
             rx_frames: 1,
             rx_usecs: Duration::ZERO,
             gro: None,
+            rx_pause: false,
         }
     }
 }
@@ -108,6 +112,8 @@ impl Knobs for Nic {
         "A receive queue interrupts when its first frame has waited so long, or by rx_frames; 0 leaves it to that.", "ethtool, rx-usecs" },
         knob! { gro: "gro", "receive offload", Kind::Or("off", &Kind::Size { least: 1_000, most: 65_535 }),
         "Largest packet into which segments of a flow are merged that one poll takes (GRO, LRO), by the rules of Linux: a change of the congestion mark ends it, and so does another timestamp, which in experiments is in microseconds (host.tcp.timestamps). The TCP acknowledges what it is given, so less often." },
+        knob! { rx_pause: "rx_pause", "pause of the switch", Kind::Switch,
+        "Whether the NIC sends pause frames to its switch when a receive ring fills up, because interrupts wait (rx_usecs) or the processor is slow (host.cpu): from the ring less what may still come, until half of that. What then waits at the switch's port takes its memory.", "IEEE 802.3 Annex 31B, ethtool --pause" },
     ];
 }
 
@@ -136,8 +142,8 @@ impl Nic {
         Ok(())
     }
 
-    /// As the network takes it, with the processor behind it.
-    pub fn spec(&self, cpu: &Cpu) -> NicSpec {
+    /// As the network takes it, with the processor behind it, where packets have at most `mtu` bytes.
+    pub fn spec(&self, cpu: &Cpu, mtu: u32) -> NicSpec {
         let time = SimTime::from_duration;
         let buffers = match self.tx_buffers {
             Some(buffers) => TransmitBuffers::Bucket {
@@ -170,6 +176,7 @@ impl Nic {
                 },
                 offload: self.gro.map_or(0, |most| most.get() as u32),
                 cpu: cpu.spec(),
+                pause: self.rx_pause.then(|| PauseSpec::new(mtu)),
                 ..ReceiveSpec::DIRECT
             },
             ..NicSpec::new(capacity(self.tx_queue))

@@ -198,7 +198,11 @@ fn graph(experiment: &Experiment, registry: &Registry) -> Result<Graph, Invalid>
     }
     let host = &experiment.host;
     check_nic(experiment, &host.nic, "host")?;
-    let mut graph = network.graph(registry, host.nic.spec(&host.cpu), counted)?;
+    let mut graph = network.graph(
+        registry,
+        host.nic.spec(&host.cpu, network.common.mtu),
+        counted,
+    )?;
     let mut next = 0;
     for group in &experiment.groups {
         let at = Path::new(vec!["group".to_owned(), group.name.clone()]).to_string();
@@ -292,7 +296,7 @@ fn set_nics(
         check_nic(experiment, &nic, &format!("group.{at}"))?;
         if let Some(is) = graph.nic_mut(HostId(host as u32)) {
             // A link may have given it another queue.
-            let spec = nic.spec(&cpu);
+            let spec = nic.spec(&cpu, experiment.network.common.mtu);
             *is = NicSpec {
                 capacity: if queue { spec.capacity } else { is.capacity },
                 overhead: if overhead { spec.overhead } else { is.overhead },

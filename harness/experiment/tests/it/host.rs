@@ -9,15 +9,22 @@ use narrows_experiment::scenario::RunContext;
 /// Two hosts and what `more` says. Without timestamps, which are in microseconds: segments with
 /// different ones are not merged.
 fn run(rate: &str, more: &str) -> RunOutcome {
+    run_in("", "", rate, more)
+}
+
+/// The same with keys of the network and of the hosts' TCP.
+fn run_in(network: &str, tcp: &str, rate: &str, more: &str) -> RunOutcome {
     let text = format!(
         r#"
 [network]
+{network}
 topology = "star"
 hosts = 2
 link = {{ rate = "{rate}", delay = "10us", framing = "ethernet" }}
 queue = {{ limit = "4MiB" }}
 [host.tcp]
 timestamps = false
+{tcp}
 [run]
 duration = "200ms"
 warm_up = "50ms"
@@ -142,6 +149,86 @@ fn a_slow_core_is_the_bottleneck_and_its_ring_the_queue() {
     let offload = run("10Gb/s", &format!("{COPY}{one_way}{more}"));
     near(metric(&offload, "goodput").unwrap(), 9.4e9, 0.02);
     assert!(metric(&offload, "cpu").unwrap() < 0.2);
+}
+
+/// The same core, whose NIC pauses its switch before the ring overflows: whatever the link and the
+/// packets, no frame is lost at the host, the core is busy all the time, and the switch's port is
+/// paused for the rest of what the link could carry.
+#[test]
+fn a_host_that_pauses_its_switch_loses_no_frame() {
+    for (gbps, mtu, ring) in [
+        (5.0, 1_500, 512),
+        (10.0, 1_500, 512),
+        (10.0, 1_500, 400),
+        (10.0, 576, 512),
+        (40.0, 9_000, 1_700),
+    ] {
+        let cpu = format!(
+            "[group.h0.nic]\nrx_ring = {ring}\nrx_pause = true\n[group.h0.cpu]\ncounts = true\n\
+             interrupt = \"0s\"\npacket = \"5us\"\nkilobyte = \"0s\"\nack = \"0s\"\ncall = \"0s\"\n"
+        );
+        let (network, tcp) = (format!("mtu = {mtu}"), "receive_window = \"3500kB\"");
+        let ran = run_in(
+            &network,
+            tcp,
+            &format!("{gbps}Gb/s"),
+            &format!("{COPY}{cpu}"),
+        );
+        let of = |name: &str| metric(&ran, name).unwrap();
+        assert_eq!((of("drops.ring"), of("drops")), (0.0, 0.0), "{gbps} {mtu}");
+        let payload = f64::from(mtu) - 40.0;
+        near(of("goodput"), payload * 8.0 / 5e-6, 0.01);
+        assert!(of("cpu") > 0.99);
+        let carried = of("goodput") * (f64::from(mtu) + 38.0) / payload / (gbps * 1e9);
+        assert!(
+            (of("paused") - (1.0 - carried)).abs() < 0.02,
+            "{gbps} {mtu}"
+        );
+    }
+}
+
+/// A switch that pauses as well passes the pause on: nothing is lost anywhere, whatever the windows.
+#[test]
+fn a_pause_of_a_host_reaches_the_sender_through_a_switch_that_pauses() {
+    let cpu = "[group.h0.nic]\nrx_ring = 512\nrx_pause = true\n[group.h0.cpu]\ncounts = true\n\
+               interrupt = \"0s\"\npacket = \"5us\"\nkilobyte = \"0s\"\nack = \"0s\"\n\
+               call = \"0s\"\n[network.pause]\nmode = \"802.3x\"\n";
+    let ran = run("10Gb/s", &format!("{COPY}{cpu}"));
+    let dropped = ["drops.ring", "drops"].map(|name| metric(&ran, name));
+    assert_eq!(dropped, [Some(0.0); 2]);
+    near(metric(&ran, "goodput").unwrap(), 1_460.0 * 8.0 / 5e-6, 0.01);
+}
+
+/// A ring that is too short for what still comes is refused, with what it needs.
+#[test]
+fn a_ring_without_headroom_is_refused() {
+    let text = "[network]\ntopology = \"star\"\nhosts = 2\n\
+                link = { rate = \"10Gb/s\", delay = \"10us\" }\n\
+                [host.nic]\nrx_ring = 64\nrx_pause = true\nrx_usecs = \"50us\"\n\
+                [[traffic]]\nname = \"copy\"\nkind = \"bulk\"\nfrom = \"h1\"\nto = \"h0\"\n\
+                [run]\nduration = \"1ms\"\n";
+    let registry = Registry::default();
+    let loaded = Loaded::parse("x.toml", text, &registry);
+    let said = match loaded {
+        Err(e) => e.to_string(),
+        Ok(loaded) => match loaded.experiment.run(&registry, RunContext::default()) {
+            Err(e) => e.to_string(),
+            Ok(_) => panic!("it ran"),
+        },
+    };
+    assert!(said.contains("give it a longer ring"), "{said}");
+}
+
+/// What a ring loses while it pauses does not stop the switch for longer than until the pause is to
+/// be renewed.
+#[test]
+fn a_ring_that_is_lost_ends_the_pause() {
+    let cpu = "[group.h0.nic]\nrx_ring = 512\nrx_pause = true\n[group.h0.cpu]\ncounts = true\n\
+               interrupt = \"0s\"\npacket = \"5us\"\nkilobyte = \"0s\"\nack = \"0s\"\n\
+               call = \"0s\"\n";
+    let lost = "[[change]]\nwhat = \"ring-loss\"\non = \"h0\"\nat = \"20ms\"\nfor = \"1ms\"\n";
+    let ran = run("10Gb/s", &format!("{COPY}{cpu}{lost}"));
+    near(metric(&ran, "goodput").unwrap(), 1_460.0 * 8.0 / 5e-6, 0.2);
 }
 
 /// The bits of whole frames are what a token bucket counts.

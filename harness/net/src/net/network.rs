@@ -28,7 +28,7 @@ use super::stats::DropReason;
 use super::switch::{Home, Switch};
 pub(crate) use change::Concerns;
 use change::{CHANGES, Changes};
-pub(crate) use pause::IngressParts;
+pub(crate) use pause::{IngressParts, PausingHost};
 use pause::{PAUSES, Pausing};
 use receive::RECEIVES;
 

@@ -21,10 +21,15 @@
 //! 2 rate delay + 3 frames + the pause frame. XOFF is the port's memory less that, XON is two frames
 //! below XOFF, unless they are given.
 //!
+//! # Hosts
+//! A NIC whose receive ring fills up pauses its switch as well, if it is told to
+//! ([`ReceiveSpec::pause`](super::nic::ReceiveSpec::pause)): from the ring's frames less the headroom
+//! in shortest frames, until half of that. Its pause frames go behind the frame that the NIC sends,
+//! and take nothing of its link.
+//!
 //! # Left out
 //! The time that a station takes to obey (Annex 31B.3.7 allows some quanta); pause frames that are
-//! lost or damaged; pause frames from hosts (their receive side has no memory that fills up) and
-//! from switches to stations that ignore them; NICs with a queue for each class (a pause of one class
+//! lost or damaged; pause frames from switches to stations that ignore them; NICs with a queue for each class (a pause of one class
 //! holds a whole NIC); the tokens of a NIC's shaper during a pause (what waits leaves at the link's rate
 //! when it ends); memory that ports share; watchdogs against storms; links whose rate or delay
 //! changes in a run keep the headroom that they began with.

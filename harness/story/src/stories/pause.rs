@@ -46,6 +46,7 @@ pub const STORY: Story = Story {
     next: &[
         "narrows run pause-victim --set pause=802.3x --trace trace.jsonl",
         "narrows run pause --set buffer=256KiB",
+        "narrows keys rx_pause",
         "docs/EXPERIMENTS.md, Pause frames",
     ],
     live: Live::Cannot("the kernel's virtual Ethernet has no pause frames"),

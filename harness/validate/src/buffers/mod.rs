@@ -1,6 +1,8 @@
 //! Buffers of switches: pause frames, outputs that are split by input, pools with reserves, each held
-//! against the arithmetic of what it shares; and what a receiver's NIC makes of what arrives.
+//! against the arithmetic of what it shares; what a receiver's NIC makes of what arrives; and the
+//! bursts of ports.
 
+mod bursts;
 mod receive;
 
 use super::{Bench, Check, Expected, Measured, Row, Tolerance};
@@ -13,7 +15,7 @@ use narrows_experiment::scenario::{RunContext, ScenarioError};
 use narrows_experiment::shipped::Shipped;
 
 /// The checks of this module.
-pub(super) const CHECKS: [Check; 5] = [
+pub(super) const CHECKS: [Check; 6] = [
     Check {
         name: "buffers/pause",
         what: "pause frames: what a paused trunk carries, and nothing dropped",
@@ -44,6 +46,12 @@ pub(super) const CHECKS: [Check; 5] = [
                them, and of no other",
         seconds: 5,
         run: receive::coalescing,
+    },
+    Check {
+        name: "buffers/bursts",
+        what: "bursts and gaps of ports at 25 us, by fan-out at the utilisations of racks: their shape",
+        seconds: 5,
+        run: bursts::bursts,
     },
 ];
 

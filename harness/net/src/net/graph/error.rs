@@ -70,6 +70,13 @@ pub enum PortProblem {
         /// What it needs.
         needed: ByteCount,
     },
+    /// The host that it leads to pauses, and its ring is too short for that.
+    Ring {
+        /// Frames that it holds.
+        ring: u64,
+        /// That it has to hold.
+        needed: u64,
+    },
     /// Its switch pauses, and it has something that does not go with that.
     Pause {
         /// What, and what to do.
@@ -297,6 +304,11 @@ impl fmt::Display for TopologyError {
                      stay lossless after XOFF: give the queue a limit of so much and what is to wait",
                     memory.get(),
                     needed.get()
+                ),
+                PortProblem::Ring { ring, needed } => write!(
+                    f,
+                    "port {port}: the host that it leads to pauses, and of the {ring} frames of its \
+                     receive ring it needs {needed} for what still comes after XOFF: give it a longer ring"
                 ),
                 PortProblem::Pause { why } => {
                     write!(f, "port {port}: its switch pauses: {why}")

@@ -5,10 +5,13 @@ use crate::net::buffer::Capacity;
 use crate::net::discipline::DisciplineSpec;
 use crate::net::discipline::classify::{CLASSES, DscpMap};
 use crate::net::discipline::split::{SplitBy, SplitSpec};
-use crate::net::network::{IngressParts, Network};
+use crate::net::network::{IngressParts, Network, PausingHost};
 use crate::net::packet::{HostId, Packet, PortId};
 use crate::net::pause::{PauseKind, PauseSpec};
 use crate::net::port::PortSpec;
+
+/// The shortest packet: an ACK over IPv4 without options.
+const SHORTEST: u32 = 40;
 
 impl Graph {
     /// How the switch with a port pauses, if it does.
@@ -21,7 +24,8 @@ impl Graph {
 
     /// That each port of a switch that pauses can do so.
     pub(super) fn check_pause(&self) -> Result<(), TopologyError> {
-        self.ingresses().map(drop)
+        self.ingresses()?;
+        self.pausing_hosts().map(drop)
     }
 
     /// Tells a network which port of a switch packets come in by, and what pauses there.
@@ -38,14 +42,15 @@ impl Graph {
             _ => 0,
         });
         network.set_ingress(number.collect());
-        if self.switches.iter().all(|switch| switch.pause.is_none()) {
+        let hosts = self.pausing_hosts()?;
+        if hosts.is_empty() && self.switches.iter().all(|switch| switch.pause.is_none()) {
             return Ok(());
         }
         let outputs = self.ports().map(|port| match self.ends(port) {
             Some((NodeId::Switch(from), _)) if self.pause_at(port).is_some() => from.0,
             _ => u32::MAX,
         });
-        network.set_pausing(outputs.collect(), self.ingresses()?);
+        network.set_pausing(outputs.collect(), self.ingresses()?, hosts);
         Ok(())
     }
 
@@ -61,6 +66,47 @@ impl Graph {
             };
             let parts = self.ingress(from, switch, spec);
             all.extend(parts?);
+        }
+        Ok(all)
+    }
+
+    /// The hosts whose NICs pause their switch.
+    fn pausing_hosts(&self) -> Result<Vec<PausingHost>, TopologyError> {
+        let mut all = Vec::new();
+        for (host, number) in self.hosts.iter().zip(0..) {
+            let Some(cable) = &host.cable else { continue };
+            let receive = cable.egress.nic.receive;
+            let Some(spec) = receive.pause.filter(|_| !receive.is_direct()) else {
+                continue;
+            };
+            let from = self.port_of_output(cable.back);
+            let Some(down) = self.switch_egress(from).map(|e| &e.link) else {
+                continue;
+            };
+            let problem = |problem| TopologyError::Port {
+                port: self.port_name(from),
+                problem,
+            };
+            if spec.quanta == 0 {
+                let why = "a pause of no quanta is none: give it 1 to 65535";
+                return Err(problem(PortProblem::Pause { why }));
+            }
+            // As many of the shortest frames as may still come.
+            let shortest = down.framing.wire_len(down.framing.buffer_len(SHORTEST));
+            let headroom = spec.headroom(down, &cable.egress.link).get();
+            let headroom = headroom.div_ceil(u64::from(shortest));
+            let (ring, needed) = (u64::from(receive.ring), headroom + 2);
+            if ring < needed {
+                return Err(problem(PortProblem::Ring { ring, needed }));
+            }
+            let xoff = (ring - headroom) as u32;
+            all.push(PausingHost {
+                host: HostId(number),
+                from: from.0,
+                quanta: spec.quanta,
+                xoff,
+                xon: xoff / 2,
+            });
         }
         Ok(all)
     }

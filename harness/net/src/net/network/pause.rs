@@ -7,12 +7,14 @@
 //! at whenever a packet leaves it, so that the pause ends exactly where it is to.
 
 mod books;
+mod hosts;
 
 use std::cmp::Reverse;
 
 use super::{HELD, Network};
 use books::Due;
 pub(super) use books::Pausing;
+pub(crate) use hosts::PausingHost;
 
 use crate::net::packet::{HostId, Packet, PortId};
 use crate::net::pause::{
@@ -25,6 +27,9 @@ use crate::sim::time::SimTime;
 /// The id of the event of what is to come of pauses. No packet held back has it.
 pub(super) const PAUSES: u32 = u32::MAX - 1;
 const _: () = assert!(PAUSES & HELD != 0);
+
+/// The classes of a pause frame that holds a link.
+const PAUSE_TO_ALL: u8 = u8::MAX;
 
 /// Nothing.
 const NONE: u32 = u32::MAX;
@@ -42,12 +47,17 @@ pub(crate) struct IngressParts {
 }
 
 impl<P: Packet> Network<P> {
-    /// Lets switches pause; `outputs` is by port the switch, if it pauses.
-    pub(crate) fn set_pausing(&mut self, outputs: Vec<u32>, parts: Vec<IngressParts>) {
+    /// Lets switches and hosts pause; `outputs` is by port the switch, if it pauses.
+    pub(crate) fn set_pausing(
+        &mut self,
+        outputs: Vec<u32>,
+        parts: Vec<IngressParts>,
+        hosts: Vec<PausingHost>,
+    ) {
         for (at, _) in outputs.iter().enumerate().filter(|(_, s)| **s != NONE) {
             self.ports[at].tell_left();
         }
-        let pausing = Pausing::new(self.ports.len(), outputs, parts);
+        let pausing = Pausing::new(self.ports.len(), outputs, parts, hosts);
         self.pausing = Some(Box::new(pausing));
     }
 
@@ -230,7 +240,7 @@ impl<P: Packet> Network<P> {
             pausing.put(again, Due::Again { ingress, class });
         }
         let classes = match spec.kind {
-            PauseKind::Link => u8::MAX,
+            PauseKind::Link => PAUSE_TO_ALL,
             PauseKind::Priority { .. } => 1 << class,
         };
         // Ahead of what waits on the way back, behind what is being sent.
@@ -368,6 +378,7 @@ impl<P: Packet> Network<P> {
                         self.tell_again(ingress, class, now, tap);
                     }
                 }
+                Due::HostAgain { host } => self.host_tells_again(host, now, tap),
                 Due::Look { switch } => {
                     if let Some(of) = pausing.switches.get_mut(&switch)
                         && of.look == now
@@ -420,6 +431,10 @@ impl<P: Packet> Network<P> {
         if let Some(sender) = pausing.obeys.get(&port.0) {
             stats.received = sender.obeys.received;
             stats.paused = sender.obeys.paused(now);
+        }
+        if let Some(host) = pausing.hosts.get(&port.0) {
+            stats.xoff_sent = host.xoff_sent;
+            stats.xon_sent = host.xon_sent;
         }
         // What comes back on the link of this port.
         let from = self.other_end(port).and_then(|p| pausing.ingress_of(p.0));

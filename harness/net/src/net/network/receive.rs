@@ -54,6 +54,11 @@ impl<P: Packet> Network<P> {
         Some(receiver.stats(now))
     }
 
+    /// Frames in a host's fullest ring, if it pauses who sends to it.
+    pub(super) fn ring_frames(&self, host: HostId) -> Option<usize> {
+        self.receivers.get(host.index())?.as_ref()?.pauses_at()
+    }
+
     fn receiver_mut(&mut self, host: HostId) -> Option<&mut Receiver> {
         self.receivers.get_mut(host.index())?.as_deref_mut()
     }
@@ -68,9 +73,13 @@ impl<P: Packet> Network<P> {
         tap: &mut T,
     ) {
         let flow = self.slab.hop(i).flow;
-        let taken = self
-            .receiver_mut(host)
-            .is_some_and(|receiver| receiver.arrive(now, i, flow));
+        let receiver = self.receiver_mut(host);
+        let (taken, pauses) = receiver.map_or((false, None), |receiver| {
+            (receiver.arrive(now, i, flow), receiver.pauses_at())
+        });
+        if let Some(frames) = pauses {
+            self.ring_holds(host, frames, now, tap);
+        }
         if taken {
             // All frames of this instant are in the ring when it is looked at.
             self.arm_receiver(host, now);
@@ -125,6 +134,9 @@ impl<P: Packet> Network<P> {
                 }
                 Step::Poll { core, frames } => {
                     let most = receiver.offload();
+                    if let Some(frames) = receiver.pauses_at() {
+                        self.ring_holds(host, frames, now, tap);
+                    }
                     let aggregates = self.merge(frames, most);
                     self.receiver_mut(host)?.polled(core, aggregates);
                 }

@@ -23,6 +23,7 @@ use std::collections::VecDeque;
 use crate::sim::time::SimTime;
 
 use super::cpu::{CpuSpec, Time};
+use crate::net::pause::PauseSpec;
 
 /// When a receive queue interrupts, as `ethtool -C` says it: when `frames` wait (`rx-frames`) or the
 /// first has waited for `age` (`rx-usecs`), whichever is first. Of the two one may be zero, which
@@ -58,6 +59,9 @@ pub struct ReceiveSpec {
     pub budget: u32,
     /// What the work takes.
     pub cpu: CpuSpec,
+    /// Whether and how the NIC pauses its switch when a ring fills up (802.3x); of the thresholds
+    /// nothing is taken, they are the ring's.
+    pub pause: Option<PauseSpec>,
 }
 
 impl ReceiveSpec {
@@ -69,6 +73,7 @@ impl ReceiveSpec {
         offload: 0,
         budget: 64,
         cpu: CpuSpec::FREE,
+        pause: None,
     };
 
     /// Whether packets reach the host as if there were nothing.
@@ -232,6 +237,12 @@ impl Receiver {
             queue.ring.push_back((now, slot));
         }
         fits
+    }
+
+    /// Frames in the fullest ring, if the NIC pauses its switch because of them.
+    pub(crate) fn pauses_at(&self) -> Option<usize> {
+        self.spec.pause?;
+        self.queues.iter().map(|queue| queue.ring.len()).max()
     }
 
     /// Takes what the rings hold: the NIC has lost it.

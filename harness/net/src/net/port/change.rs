@@ -17,6 +17,7 @@ use crate::net::discipline::tail::{Step, TailRule};
 use crate::net::discipline::{DisciplineSpec, Retuned};
 use crate::net::impair::{ImpairSpec, Impairments};
 use crate::net::link::Transmitter;
+use crate::net::pause::pause_frame;
 use crate::sim::rng::Stream;
 use crate::sim::slab::{NIL, Slab};
 use crate::sim::time::SimTime;
@@ -38,6 +39,16 @@ impl Port {
         // What is below a picosecond may have been carried over from the packet before.
         let start = hop.depart - tx.span(self.framing.wire_len(hop.buffered));
         !waits || start <= now + SimTime::from_picos(1)
+    }
+
+    /// When a pause frame has left that goes ahead of all that waits, first in, first out, and takes
+    /// nothing of the link.
+    pub(crate) fn ahead_of_all<P>(&self, now: SimTime, slab: &Slab<P>) -> SimTime {
+        let begins = match self.is_in_service(now, &self.tx, slab) {
+            true => slab.hop(self.cursor).depart.max(now),
+            false => now,
+        };
+        begins + self.tx.span(pause_frame(self.framing))
     }
 
     /// Until when a pause holds it, first in, first out; zero if none ever did.

@@ -3,8 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
+use super::hosts::{HostPause, PausingHost};
 use super::{IngressParts, NONE};
 use crate::net::discipline::classify::CLASSES;
+use crate::net::packet::HostId;
 use crate::net::pause::{Held, Obeys, PauseKind, PauseSignal, class_of};
 use crate::sim::time::SimTime;
 
@@ -17,6 +19,8 @@ pub(in crate::net::network) struct Pausing {
     /// By port: the switch that pauses, and that it is an output of.
     pub(super) outputs: Vec<u32>,
     pub(super) switches: BTreeMap<u32, PausingSwitch>,
+    /// Those that pause who sends to them, by number.
+    pub(super) hosts: BTreeMap<u32, HostPause>,
     /// By slot.
     pub(super) accounts: Vec<Account>,
     /// By port, of those that a pause frame reached.
@@ -81,12 +85,19 @@ pub(super) enum Due {
     Wake { port: u32 },
     /// Who sends to a port is to be told again.
     Again { ingress: u32, class: u8 },
+    /// The switch that sends to a host is to be told again.
+    HostAgain { host: HostId },
     /// Something leaves a switch that has told somebody to pause.
     Look { switch: u32 },
 }
 
 impl Pausing {
-    pub(super) fn new(ports: usize, outputs: Vec<u32>, parts: Vec<IngressParts>) -> Self {
+    pub(super) fn new(
+        ports: usize,
+        outputs: Vec<u32>,
+        parts: Vec<IngressParts>,
+        hosts: Vec<PausingHost>,
+    ) -> Self {
         debug_assert_eq!(outputs.len(), ports);
         let switch = |parts: &IngressParts| {
             let switch = PausingSwitch {
@@ -105,6 +116,10 @@ impl Pausing {
             by_sender,
             ingresses: parts.into_iter().map(Ingress::new).collect(),
             outputs,
+            hosts: hosts
+                .into_iter()
+                .map(|parts| (parts.host.0, HostPause::new(parts)))
+                .collect(),
             accounts: Vec::new(),
             obeys: BTreeMap::new(),
             due: BTreeMap::new(),

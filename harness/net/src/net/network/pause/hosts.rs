@@ -1,0 +1,138 @@
+//! Hosts that pause who sends to them: a NIC whose receive ring fills up, because its interrupts or
+//! its processor are slow.
+
+use super::{Due, Network, PAUSE_TO_ALL};
+use crate::net::packet::{HostId, Packet, PortId};
+use crate::net::pause::{PauseSignal, pause_bytes};
+use crate::sim::tap::{PauseEvent, Tap};
+use crate::sim::time::SimTime;
+
+/// A host that pauses, as the network is built.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PausingHost {
+    pub(crate) host: HostId,
+    /// The port of the switch that leads to it.
+    pub(crate) from: u32,
+    /// The time that a pause frame names.
+    pub(crate) quanta: u16,
+    /// Frames of a ring from which on it pauses, and at which it ends the pause.
+    pub(crate) xoff: u32,
+    pub(crate) xon: u32,
+}
+
+/// The same at work.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::net::network) struct HostPause {
+    parts: PausingHost,
+    /// While the switch is told to pause: when it is to be told again.
+    again: Option<SimTime>,
+    pub(super) xoff_sent: u64,
+    pub(super) xon_sent: u64,
+}
+
+impl HostPause {
+    pub(super) const fn new(parts: PausingHost) -> Self {
+        Self {
+            parts,
+            again: None,
+            xoff_sent: 0,
+            xon_sent: 0,
+        }
+    }
+}
+
+impl<P: Packet> Network<P> {
+    fn host_pause(&mut self, host: HostId) -> Option<&mut HostPause> {
+        self.pausing.as_mut()?.hosts.get_mut(&host.0)
+    }
+
+    /// The fullest ring of a host holds so many frames now.
+    #[cold]
+    pub(in crate::net::network) fn ring_holds<T: Tap<P>>(
+        &mut self,
+        host: HostId,
+        frames: usize,
+        now: SimTime,
+        tap: &mut T,
+    ) {
+        let Some(pause) = self.host_pause(host) else {
+            return;
+        };
+        let signal = match pause.again {
+            None if frames >= pause.parts.xoff as usize => PauseSignal::Xoff,
+            Some(_) if frames <= pause.parts.xon as usize => PauseSignal::Xon,
+            _ => return,
+        };
+        self.host_signals(host, signal, now, tap);
+        self.arm_pauses();
+    }
+
+    /// Half of a pause is over.
+    pub(super) fn host_tells_again<T: Tap<P>>(&mut self, host: HostId, now: SimTime, tap: &mut T) {
+        let frames = self.ring_frames(host).unwrap_or_default();
+        let Some(pause) = self.host_pause(host).filter(|p| p.again == Some(now)) else {
+            return;
+        };
+        // A ring may have been lost as well.
+        let signal = match frames <= pause.parts.xon as usize {
+            true => PauseSignal::Xon,
+            false => PauseSignal::Xoff,
+        };
+        self.host_signals(host, signal, now, tap);
+    }
+
+    fn host_signals<T: Tap<P>>(
+        &mut self,
+        host: HostId,
+        signal: PauseSignal,
+        now: SimTime,
+        tap: &mut T,
+    ) {
+        let nic = host.0;
+        let Some(PausingHost { from, quanta, .. }) = self.host_pause(host).map(|p| p.parts) else {
+            return;
+        };
+        let quanta = match signal {
+            PauseSignal::Xoff => quanta,
+            PauseSignal::Xon => 0,
+        };
+        // Ahead of what waits in the NIC, behind what it sends.
+        self.settle(nic, now);
+        let port = &self.ports[nic as usize];
+        let reaches = port.ahead_of_all(now, &self.slab) + port.delay;
+        let half = self.ports[from as usize].span_of(pause_bytes(quanta) / 2);
+        let Some(pause) = self.host_pause(host) else {
+            return;
+        };
+        pause.again = match signal {
+            PauseSignal::Xoff => {
+                pause.xoff_sent += 1;
+                Some(now + half.max(SimTime::from_picos(1)))
+            }
+            PauseSignal::Xon => {
+                pause.xon_sent += 1;
+                None
+            }
+        };
+        let again = pause.again;
+        if T::ACTIVE {
+            let sent = PauseEvent::Sent {
+                port: PortId(nic),
+                signal,
+                classes: PAUSE_TO_ALL,
+            };
+            tap.pause(now, sent);
+        }
+        if let Some(pausing) = &mut self.pausing {
+            let frame = Due::Frame {
+                to: from,
+                classes: PAUSE_TO_ALL,
+                quanta,
+            };
+            pausing.put(reaches, frame);
+            if let Some(again) = again {
+                pausing.put(again, Due::HostAgain { host });
+            }
+        }
+    }
+}
