@@ -319,6 +319,18 @@ impl<T: TcpTypes> Connection<T> {
         if tcp.options.sack.is_empty() && self.predicts(now, &plain, payload.len()) {
             return self.on_predicted_whole(now, ecn, &plain, payload);
         }
+        self.handle_unpredicted(now, ecn, tcp, payload);
+    }
+
+    /// The same, of a segment that is not as predicted.
+    #[inline]
+    pub(crate) fn handle_unpredicted(
+        &mut self,
+        now: Instant,
+        ecn: Ecn,
+        tcp: &TcpHeader,
+        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+    ) {
         self.traffic.segments_in += 1;
         match self.state {
             State::Closed(_) => {}

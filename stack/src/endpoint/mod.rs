@@ -349,7 +349,7 @@ impl<T: TcpTypes> Endpoint<T> {
     }
 
     /// As [`handle_packet`](Self::handle_packet), of a packet with nothing rare in its headers.
-    #[inline]
+    #[inline(always)] // One place hands it packets: what nearly each of them takes is in line.
     pub fn handle_plain(
         &mut self,
         now: Instant,
@@ -360,22 +360,55 @@ impl<T: TcpTypes> Endpoint<T> {
             && let Some(slot) = self.last_found.look_up_plain(&self.few.demux, segment)
             && let Some(s) = self.slots.get_mut(slot as usize)
             && let Some(conn) = s.conn.as_mut()
-            && conn.predicts(now, &segment.tcp, payload.len())
         {
-            conn.on_predicted(now, segment.ecn, &segment.tcp, payload);
-            self.last_input = Sparse::some(slot);
-            if conn.has_events() {
-                self.few.tell_user(s, slot, &mut self.events);
+            if conn.predicts(now, &segment.tcp, payload.len()) {
+                conn.on_predicted(now, segment.ecn, &segment.tcp, payload);
+                self.last_input = Sparse::some(slot);
+                if conn.has_events() {
+                    self.few.tell_user(s, slot, &mut self.events);
+                }
+                self.finished = false;
+                if s.next_dirty == NOT_QUEUED {
+                    s.next_dirty = LAST;
+                    self.append_dirty(slot);
+                }
+                return;
             }
-            self.finished = false;
-            if s.next_dirty == NOT_QUEUED {
-                s.next_dirty = LAST;
-                self.append_dirty(slot);
+            if conn.state() == State::Established {
+                return self.handle_unpredicted(now, slot, segment, payload);
             }
-            return;
         }
         let (ip, tcp) = (segment.ip_header(), segment.tcp.header());
         self.handle_packet(now, &ip, &tcp, payload);
+    }
+
+    /// A plain segment of the established connection in `slot` has come, and not as predicted.
+    #[inline(never)]
+    fn handle_unpredicted(
+        &mut self,
+        now: Instant,
+        slot: u32,
+        segment: &PlainSegment,
+        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+    ) {
+        let tcp = segment.tcp.header();
+        if let Some(conn) = self.slots[slot as usize].conn.as_mut() {
+            conn.handle_unpredicted(now, segment.ecn, &tcp, payload);
+            self.after_segment(now, slot);
+        }
+    }
+
+    /// The connection in `slot` has taken a segment in.
+    #[inline]
+    fn after_segment(&mut self, now: Instant, slot: u32) {
+        if let Some(conn) = self.slots[slot as usize].conn.as_mut()
+            && conn.owes_challenge()
+            && self.few.challenge.take(now, &mut self.few.rng) == Verdict::Suppress
+        {
+            conn.forget_challenge();
+        }
+        self.last_input = Sparse::some(slot);
+        self.after_input(slot);
     }
 
     /// A packet arrived whose checksums are good.
@@ -409,13 +442,7 @@ impl<T: TcpTypes> Endpoint<T> {
                 conn.bring_in(payload.len());
             }
             conn.handle_segment(now, ip.ecn, tcp, payload);
-            if conn.owes_challenge()
-                && self.few.challenge.take(now, &mut self.few.rng) == Verdict::Suppress
-            {
-                conn.forget_challenge();
-            }
-            self.last_input = Sparse::some(slot);
-            return self.after_input(slot);
+            return self.after_segment(now, slot);
         }
         self.on_stranger(now, tuple, ip, tcp, payload);
     }

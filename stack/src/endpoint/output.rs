@@ -67,7 +67,7 @@ impl<T: TcpTypes> Endpoint<T> {
     }
 
     /// As [`poll_transmit`](Self::poll_transmit): what `make` makes of the packet.
-    #[inline]
+    #[inline(always)] // One place asks.
     pub fn transmit<R>(
         &mut self,
         now: Instant,
@@ -79,7 +79,8 @@ impl<T: TcpTypes> Endpoint<T> {
             return Some(make(Headers::Any(&ip, &tcp), self.few.empty.view(0..0)));
         }
         let mut out = Output::default();
-        self.next_conn(now, 0, &mut out, |_, conn, out| match conn.plain(out) {
+        let next = |conn: &mut Connection<T>, out: &mut Output| conn.output_here(now, out);
+        self.next_conn(now, &mut out, next, |_, conn, out| match conn.plain(out) {
             Some(plain) => make(Headers::Plain(plain), conn.payload(out)),
             None => {
                 let ip = conn.packet_header(out);
@@ -103,7 +104,11 @@ impl<T: TcpTypes> Endpoint<T> {
             out.set_header(tcp);
             return Some(NextOutput::Stray(ip));
         }
-        self.next_conn(now, max, out, |slot, _, _| NextOutput::Conn(slot))
+        let next = |conn: &mut Connection<T>, out: &mut Output| match max {
+            0 => conn.output(now, out),
+            _ => conn.output_burst(now, max, out),
+        };
+        self.next_conn(now, out, next, |slot, _, _| NextOutput::Conn(slot))
     }
 
     #[cold]
@@ -113,13 +118,14 @@ impl<T: TcpTypes> Endpoint<T> {
         stray
     }
 
-    /// The next packet of a connection: `made` is told of it, with the connection and its slot.
-    #[inline]
+    /// The next packet of a connection, which `next` asks it for: `made` is told of it, with the
+    /// connection and its slot.
+    #[inline(always)]
     fn next_conn<R>(
         &mut self,
         now: Instant,
-        max: u64,
         out: &mut Output,
+        mut next: impl FnMut(&mut Connection<T>, &mut Output) -> Option<Made>,
         made: impl FnOnce(u32, &mut Connection<T>, &mut Output) -> R,
     ) -> Option<R> {
         while self.first_dirty != LAST {
@@ -129,15 +135,14 @@ impl<T: TcpTypes> Endpoint<T> {
                 self.few.tell_news(s, self.news, now);
                 self.finished = false;
             }
-            let next = match s.conn.as_mut() {
+            let output = match s.conn.as_mut() {
                 None => None,
                 Some(_) if self.finished => None,
-                Some(conn) if max == 0 => conn.output(now, out),
-                Some(conn) => conn.output_burst(now, max, out),
+                Some(conn) => next(conn, out),
             };
-            match (next, s.conn.as_mut()) {
-                (Some(next), Some(conn)) => {
-                    if next == Made::Last {
+            match (output, s.conn.as_mut()) {
+                (Some(output), Some(conn)) => {
+                    if output == Made::Last {
                         self.finished = true;
                     }
                     return Some(made(slot, conn, out));
@@ -154,8 +159,13 @@ impl<T: TcpTypes> Endpoint<T> {
 
     /// The first connection that had something to send has nothing more for now: its events and its
     /// timer.
-    #[inline]
+    #[inline(never)]
     fn settle_first(&mut self) {
+        self.settle_first_here();
+    }
+
+    #[inline(always)]
+    fn settle_first_here(&mut self) {
         let slot = self.first_dirty;
         let s = &mut self.slots[slot as usize];
         if std::mem::take(&mut self.finished)
@@ -175,10 +185,10 @@ impl<T: TcpTypes> Endpoint<T> {
 
     /// Whether [`poll_transmit`](Self::poll_transmit) has nothing, for certain. To be asked when the
     /// last packet that it gave has left.
-    #[inline]
+    #[inline(always)]
     pub fn is_dry(&mut self) -> bool {
         if self.finished {
-            self.settle_first();
+            self.settle_first_here();
         }
         self.first_dirty == LAST && !self.has_strays
     }

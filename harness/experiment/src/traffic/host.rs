@@ -24,13 +24,18 @@ pub(crate) fn listens_on(traffic: u16) -> u16 {
 #[derive(Debug)]
 pub struct HostApp {
     parts: Parts,
-    roles: Vec<Box<dyn Role>>,
-    /// When the timer of each role is due.
-    timers: Vec<Option<Instant>>,
+    roles: Vec<Running>,
     /// The first of them, and of the starts.
     next: Option<Instant>,
     /// Roles that are still to start, the next one last.
     to_start: Vec<(Instant, u32)>,
+}
+
+/// A role, and when its timer is due.
+#[derive(Debug)]
+struct Running {
+    role: Box<dyn Role>,
+    timer: Option<Instant>,
 }
 
 /// What roles share on a host.
@@ -126,7 +131,6 @@ impl HostApp {
                 opened: Vec::new(),
             },
             roles: Vec::new(),
-            timers: Vec::new(),
             next: None,
             to_start: Vec::new(),
         }
@@ -137,8 +141,7 @@ impl HostApp {
     pub fn add(&mut self, role: Box<dyn Role>, traffic: u16, tcp: Arc<TcpConfig>, start: Instant) {
         let number = self.roles.len() as u32;
         let tcp = role.tcp(&tcp).map_or(tcp, Arc::new);
-        self.roles.push(role);
-        self.timers.push(None);
+        self.roles.push(Running { role, timer: None });
         self.parts.of_role.push((traffic, tcp));
         self.to_start.push((start, number));
     }
@@ -153,6 +156,7 @@ impl HostApp {
         self.parts.broken
     }
 
+    #[inline]
     fn with(
         &mut self,
         tcp: &mut SimEndpoint,
@@ -166,18 +170,18 @@ impl HostApp {
             role,
             parts: &mut self.parts,
         };
-        let role = role as usize;
-        call(&mut *self.roles[role], &mut io);
-        let timer = self.roles[role].poll_timeout();
-        if timer != self.timers[role] {
-            self.timers[role] = timer;
+        let Running { role, timer } = &mut self.roles[role as usize];
+        call(&mut **role, &mut io);
+        let due = role.poll_timeout();
+        if due != *timer {
+            *timer = due;
             self.find_next();
         }
     }
 
     fn find_next(&mut self) {
         let start = self.to_start.last().map(|(at, _)| *at);
-        let timers = self.timers.iter().flatten().copied();
+        let timers = self.roles.iter().filter_map(|r| r.timer);
         self.next = timers.chain(start).min();
     }
 
@@ -245,7 +249,8 @@ impl App for HostApp {
     fn timeout(&mut self, tcp: &mut SimEndpoint, now: Instant) {
         self.start_due(tcp, now);
         for role in 0..self.roles.len() as u32 {
-            if self.timers[role as usize].is_some_and(|at| at <= now) {
+            let timer = self.roles[role as usize].timer;
+            if timer.is_some_and(|at| at <= now) {
                 self.with(tcp, now, role, |role, io| role.timeout(io));
             }
         }

@@ -240,7 +240,7 @@ impl<A: App> Host for TcpHost<A> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn is_dry(&mut self) -> bool {
         self.tcp.is_dry() && !self.tcp.has_events()
     }

@@ -68,12 +68,14 @@ struct Rare {
     options: TcpOptions,
     /// Payload of the segments that a NIC is to make of it; zero if it is one.
     segment: u32,
+    /// Of both headers, which do not change.
+    header_len: u32,
 }
 
 impl Rare {
     /// What of the packet is rare, if anything is.
     #[inline]
-    fn of(v6: Option<(IpAddr, IpAddr)>, tcp: &TcpHeader) -> Option<Box<Self>> {
+    fn of(v6: Option<(IpAddr, IpAddr)>, ip: &IpHeader, tcp: &TcpHeader) -> Option<Box<Self>> {
         let o = &tcp.options;
         let plain = v6.is_none()
             && tcp.urgent == 0
@@ -90,6 +92,7 @@ impl Rare {
                 urgent: tcp.urgent,
                 options,
                 segment: 0,
+                header_len: (ip.wire_len() + tcp.wire_len()) as u32,
             })
         })
     }
@@ -131,7 +134,7 @@ impl SimPacket {
             payload: payload.len,
             offset: payload.offset,
             damage: Damage::None,
-            rare: Rare::of(v6, tcp),
+            rare: Rare::of(v6, ip, tcp),
         }
     }
 
@@ -213,13 +216,6 @@ impl SimPacket {
         self
     }
 
-    /// Of headers that few packets have.
-    #[cold]
-    fn rare_header_len(&self) -> u32 {
-        let (ip, tcp, _) = self.parts();
-        (ip.wire_len() + tcp.wire_len()) as u32
-    }
-
     /// The packet as bytes, from the IP header on, into `buf`. Of one that was trimmed its headers,
     /// which still speak of the whole.
     pub fn write(&self, buf: &mut Vec<u8>) {
@@ -277,7 +273,7 @@ impl Packet for SimPacket {
                         0
                     }
             }
-            Some(_) => self.rare_header_len(),
+            Some(rare) => rare.header_len,
         }
     }
     #[inline]
@@ -291,6 +287,7 @@ impl Packet for SimPacket {
         }
     }
     /// Of addresses and ports, all their bits, IPv4 and IPv6 alike.
+    #[inline]
     fn flow_hash(&self) -> u32 {
         // Multiplied with odd numbers that have no pattern, and the high half folded in.
         let mix = |h: u64, word: u64| {

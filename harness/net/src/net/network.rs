@@ -188,7 +188,7 @@ impl<P: Packet> Network<P> {
     }
 
     /// The same, for a NIC that has been looked at at this instant.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send_settled<T: Tap<P>>(
         &mut self,
         now: SimTime,
@@ -217,20 +217,25 @@ impl<P: Packet> Network<P> {
             }
             return Err(packet);
         }
+        let schedule = port.schedule(now, len);
         let hop = Hop {
-            depart: now,
+            depart: schedule.depart,
             next: NIL,
             dst: packet.destination().0,
             l3_len,
-            buffered: 0,
+            buffered: len,
             flow: packet.flow_hash(),
             ecn_capable: packet.is_ecn_capable(),
-            waited: false,
+            waited: schedule.waits(now),
         };
         let i = self.slab.insert(hop, packet);
         self.totals.sent += 1;
-        let departs = self.push(now, at, i, len);
+        if let Some(time) = port.join(now, &schedule, i, len, &mut self.slab) {
+            let (rank, to) = (port.head_rank(&self.slab), port.to);
+            self.first_event(at, i, time, rank, to);
+        }
         if T::ACTIVE {
+            let departs = schedule.depart;
             tap.event(now, TapEvent::NicSent { host, departs }, self.slab.body(i));
         }
         Ok(())

@@ -121,6 +121,23 @@ enum Kind {
     Any,
 }
 
+/// When a packet leaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Schedule {
+    /// When all before it have left.
+    head_of_line: SimTime,
+    /// When its last bit has.
+    pub(crate) depart: SimTime,
+}
+
+impl Schedule {
+    /// Whether it is behind another `now`.
+    #[inline]
+    pub(crate) fn waits(&self, now: SimTime) -> bool {
+        self.head_of_line > now
+    }
+}
+
 /// What most ports have not.
 #[derive(Debug, Default)]
 struct Rare {
@@ -321,12 +338,36 @@ impl Port {
         len: u32,
         slab: &mut Slab<P>,
     ) -> (SimTime, Option<SimTime>) {
-        let ready = if self.delays {
+        let ready = self.ready(now);
+        self.push_ready(now, ready, i, len, slab)
+    }
+
+    /// When the first bit of what is given to it `now` leaves at the earliest.
+    #[inline(always)]
+    fn ready(&mut self, now: SimTime) -> SimTime {
+        if self.delays {
             now + self.overhead.random.jitter(self.overhead.most)
         } else {
             now
-        };
-        self.push_ready(now, ready, i, len, slab)
+        }
+    }
+
+    /// When the last bit of `len` bytes leaves that come `now`, and whether that is behind others.
+    /// They are to [join](Self::join) the queue.
+    #[inline(always)]
+    pub(crate) fn schedule(&mut self, now: SimTime, len: u32) -> Schedule {
+        let ready = self.ready(now);
+        self.schedule_ready(now, ready, len)
+    }
+
+    #[inline(always)]
+    fn schedule_ready(&mut self, now: SimTime, ready: SimTime, len: u32) -> Schedule {
+        let head_of_line = now.max(self.tx.free_at());
+        let depart = self.tx.send(ready, self.framing.wire_len(len));
+        Schedule {
+            head_of_line,
+            depart,
+        }
     }
 
     /// The same at a switch's port, which is in no need of time before it sends.
@@ -352,20 +393,38 @@ impl Port {
         len: u32,
         slab: &mut Slab<P>,
     ) -> (SimTime, Option<SimTime>) {
-        let head_of_line = now.max(self.tx.free_at());
-        let depart = self.tx.send(ready, self.framing.wire_len(len));
+        let schedule = self.schedule_ready(now, ready, len);
         let hop = slab.hop_mut(i);
-        hop.depart = depart;
-        hop.waited = head_of_line > now;
+        hop.depart = schedule.depart;
+        hop.waited = schedule.waits(now);
         hop.buffered = len;
         hop.next = NIL;
+        let arrives = self.join(now, &schedule, i, len, slab);
+        (schedule.depart, arrives)
+    }
+
+    /// Slot `i`, `len` bytes in the buffer, joins the queue as scheduled `now`: when it arrives if it
+    /// is first on the link.
+    #[inline(always)]
+    pub(crate) fn join<P>(
+        &mut self,
+        now: SimTime,
+        schedule: &Schedule,
+        i: u32,
+        len: u32,
+        slab: &mut Slab<P>,
+    ) -> Option<SimTime> {
+        let Schedule {
+            head_of_line,
+            depart,
+        } = *schedule;
         // What a stopped transmitter is given departs never, and has no event.
         let first = self.chain(i, len, slab) && depart != SimTime::MAX;
         let arrives = first.then(|| depart + self.delay);
         if self.kind == Kind::Any {
             self.note_push(now, head_of_line, i, len, depart);
         }
-        (depart, arrives)
+        arrives
     }
 
     /// Records that slot `i` has joined the queue, where that is recorded.

@@ -138,6 +138,18 @@ impl Slot {
         nic_wake: SimTime::MAX,
         armed: SimTime::MAX,
     };
+
+    /// The host has this `timeout` now: for when its timer is to be armed, if it is not for earlier.
+    #[inline(always)]
+    fn rearm(&mut self, timeout: Option<Instant>, now: SimTime) -> Option<SimTime> {
+        let at = timeout.map_or(SimTime::MAX, SimTime::from_instant);
+        let at = at.min(self.start).min(self.nic_wake).max(now);
+        if at >= self.armed {
+            return None;
+        }
+        self.armed = at;
+        Some(at)
+    }
 }
 
 /// Hosts on a network.
@@ -497,19 +509,18 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
         } else {
             None
         };
-        self.slots[host.index()].nic_wake = wake.unwrap_or(SimTime::MAX);
-        self.arm(host);
+        let slot = &mut self.slots[host.index()];
+        slot.nic_wake = wake.unwrap_or(SimTime::MAX);
+        if let Some(at) = slot.rearm(h.poll_timeout(), now) {
+            self.timers.set(host.0, at);
+        }
     }
 
     /// Arms a host's timer for its nearest deadline, unless it is armed for earlier already.
-    #[inline]
+    #[inline(never)]
     fn arm(&mut self, host: HostId) {
-        let slot = &mut self.slots[host.index()];
         let timeout = self.hosts[host.index()].poll_timeout();
-        let at = timeout.map_or(SimTime::MAX, SimTime::from_instant);
-        let at = at.min(slot.start).min(slot.nic_wake).max(self.now);
-        if at < slot.armed {
-            slot.armed = at;
+        if let Some(at) = self.slots[host.index()].rearm(timeout, self.now) {
             self.timers.set(host.0, at);
         }
     }

@@ -68,7 +68,7 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     /// [`Self::on_ack`] of a segment as predicted, once the window is updated.
-    #[inline]
+    #[inline(always)]
     pub(super) fn on_predicted_ack(&mut self, now: Instant, tcp: &PlainHeader, said: Said) {
         let ack = self.snd.una() + said.acked;
         let ece = tcp.flags.contains(Flags::ECE) && self.ecn.in_use();

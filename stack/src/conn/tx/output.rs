@@ -68,8 +68,14 @@ pub(crate) enum Made {
 
 impl<T: TcpTypes> Connection<T> {
     /// Writes the next segment, if there is one, into `out`, which is blank.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn output(&mut self, now: Instant, out: &mut Output) -> Option<Made> {
+        self.output_here(now, out)
+    }
+
+    /// The same, in line.
+    #[inline(always)]
+    pub(crate) fn output_here(&mut self, now: Instant, out: &mut Output) -> Option<Made> {
         self.fills_window = false;
         if self.state != State::Established
             || self
@@ -91,7 +97,7 @@ impl<T: TcpTypes> Connection<T> {
         if !(self.ack.is_due() || self.challenge_due) {
             return None;
         }
-        self.pure_ack(now, out);
+        self.pure_ack_here(now, out);
         // Of what could leave besides, nothing did, and that it is acknowledged changes nothing.
         Some(match self.snd.validates_window() {
             true => Made::Perhaps,
@@ -136,7 +142,7 @@ impl<T: TcpTypes> Connection<T> {
                 if matches!(self.state, State::SynSent) {
                     return None;
                 }
-                if self.is_early() && self.data(now, out).is_some() {
+                if self.is_early() && self.any_data(now, out).is_some() {
                     return Some(Made::Perhaps);
                 }
                 if !(self.ack.is_due() || self.challenge_due) {
@@ -172,7 +178,7 @@ impl<T: TcpTypes> Connection<T> {
             let more = self.probe_keepalive || self.trace.is_some() || !self.rests();
             return Some(if more { made } else { Made::Last });
         }
-        if self.state != State::TimeWait && !self.rests() && self.data(now, out).is_some() {
+        if self.state != State::TimeWait && !self.rests() && self.any_data(now, out).is_some() {
             return Some(Made::Perhaps);
         }
         if std::mem::take(&mut self.probe_keepalive) {
@@ -205,8 +211,14 @@ impl<T: TcpTypes> Connection<T> {
         tracer(&mut self.trace, now)(TraceEvent::Held(held));
     }
 
+    /// As [`Self::data`], where it is not the first that is looked for.
+    #[inline(never)]
+    fn any_data(&mut self, now: Instant, out: &mut Output) -> Option<Made> {
+        self.data(now, out)
+    }
+
     /// The next segment with data or FIN.
-    #[inline]
+    #[inline(always)]
     fn data(&mut self, now: Instant, out: &mut Output) -> Option<Made> {
         if self.fin != Fin::Open
             || self.probe_window
@@ -230,7 +242,7 @@ impl<T: TcpTypes> Connection<T> {
             self.snd.on_cwnd_limited();
             return None;
         }
-        self.new_segment(mss.get(), false, now, out);
+        self.full_segment(now, out);
         let (queued, usable) = (queued - mss.get(), usable - mss.get());
         if queued == 0 || usable == 0 {
             return Some(Made::Last);
@@ -283,7 +295,7 @@ impl<T: TcpTypes> Connection<T> {
                         }
                     }
                     let start = self.snd.nxt();
-                    self.rare_segment(len, fin, now, out);
+                    self.new_segment(len, fin, now, out);
                     if let NextProbe::Payload(_) = next {
                         self.snd.on_mtu_probe(start);
                     }
@@ -373,13 +385,29 @@ impl<T: TcpTypes> Connection<T> {
         self.timers.arm_if_idle(Timer::Persist, now + wait);
     }
 
-    /// As [`Self::new_segment`].
-    #[inline(never)]
-    fn rare_segment(&mut self, len: u64, fin: bool, now: Instant, out: &mut Output) {
-        self.new_segment(len, fin, now, out);
+    /// A full segment of new data, beside others that are outstanding and within the peer's window.
+    #[inline(always)]
+    fn full_segment(&mut self, now: Instant, out: &mut Output) {
+        self.timers.stop(Timer::Persist);
+        let start = self.snd.nxt();
+        let end = start + self.snd.mss().get();
+        let mut flags = Flags::ACK;
+        if end == self.send_buf.end() + 1 && self.hold.pushes() {
+            flags |= Flags::PSH;
+        }
+        if self.snd.take_cwr() && self.ecn.in_use() {
+            flags |= Flags::CWR;
+        }
+        self.snd.on_sent_new(end, now);
+        if let Some(limit) = self.config.user_timeout {
+            self.timers.arm_if_idle(Timer::User, now + limit);
+        }
+        self.look_for_fewer_unsent();
+        self.segment_here(start..end, flags, true, now, out);
     }
 
-    #[inline(always)]
+    /// New data, whatever there is of it and beside it.
+    #[inline(never)]
     fn new_segment(&mut self, len: u64, fin: bool, now: Instant, out: &mut Output) {
         if self.snd.is_idle() {
             self.after_idle(now);
@@ -434,7 +462,20 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     /// The segment with the bytes of `range`.
+    #[inline(never)]
     fn segment(
+        &mut self,
+        range: Range<AbsSeq>,
+        flags: Flags,
+        new: bool,
+        now: Instant,
+        out: &mut Output,
+    ) {
+        self.segment_here(range, flags, new, now, out);
+    }
+
+    #[inline(always)]
+    fn segment_here(
         &mut self,
         range: Range<AbsSeq>,
         flags: Flags,
@@ -463,7 +504,13 @@ impl<T: TcpTypes> Connection<T> {
         self.complete(out, With::Data, now);
     }
 
+    #[inline(never)]
     fn pure_ack(&mut self, now: Instant, out: &mut Output) -> Made {
+        self.pure_ack_here(now, out)
+    }
+
+    #[inline(always)]
+    fn pure_ack_here(&mut self, now: Instant, out: &mut Output) -> Made {
         self.traffic.pure_acks += 1;
         out.ecn = self.ecn.codepoint(false);
         out.payload = self.nothing();
@@ -497,6 +544,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// Acknowledgement, window, ECE, options: what every segment of a synchronised connection
     /// carries.
+    #[inline(always)]
     fn complete(&mut self, out: &mut Output, with: With, now: Instant) {
         let tcp = &mut out.tcp;
         tcp.ack = self.rcv_nxt_seq();

@@ -23,6 +23,7 @@ impl SimPacket {
     #[must_use]
     pub fn cut_at(mut self, segment: u32) -> Self {
         let segment = if self.payload > segment { segment } else { 0 };
+        let header_len = self.header_len();
         match &mut self.rare {
             None if segment == 0 => {}
             None => {
@@ -31,6 +32,7 @@ impl SimPacket {
                     urgent: 0,
                     options: TcpOptions::default(),
                     segment,
+                    header_len,
                 }));
             }
             Some(rare) => {

@@ -159,7 +159,7 @@ impl<P: Packet> Network<P> {
 
     /// The event of that.
     #[inline(always)]
-    fn first_event(&mut self, at: u32, i: u32, time: SimTime, rank: u32, to: Node) {
+    pub(super) fn first_event(&mut self, at: u32, i: u32, time: SimTime, rank: u32, to: Node) {
         self.events.push(Event { time, rank, id: at });
         if self.looks_ahead {
             self.expect(to, i);
