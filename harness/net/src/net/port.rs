@@ -12,6 +12,7 @@
 mod asked;
 mod change;
 pub(crate) mod in_turn;
+mod record;
 
 use crate::sim::rng::Stream;
 use crate::sim::slab::{NIL, Slab};
@@ -28,7 +29,7 @@ use super::impair::Impairments;
 use super::link::{Framing, Transmitter};
 use super::nic::NicRoom;
 use super::nic::transmit::Transmit;
-use super::stats::{Credit, PortStats, QueueArea, QueueTrace};
+use super::stats::{Credit, PortStats, QueueTrace};
 use in_turn::InTurn;
 
 /// A pool by its number: among those of its switch in a spec, in the network at work among all.
@@ -258,26 +259,6 @@ impl Port {
         before - self.queued_bytes
     }
 
-    /// The same where the queue may be recorded.
-    #[inline(never)]
-    fn settle_recording<P>(&mut self, now: SimTime, slab: &Slab<P>) -> u64 {
-        let before = self.queued_bytes;
-        while self.cursor != NIL {
-            let hop = slab.hop(self.cursor);
-            if hop.depart > now {
-                break;
-            }
-            self.queued_packets -= 1;
-            self.queued_bytes -= u64::from(hop.buffered);
-            self.cursor = hop.next;
-            let queued = self.held();
-            if let Some(rare) = self.any() {
-                rare.record(hop.depart, queued);
-            }
-        }
-        before - self.queued_bytes
-    }
-
     /// Everything queued, the packet in service included. Settle first.
     #[inline]
     pub(crate) fn held(&self) -> Depth {
@@ -427,29 +408,6 @@ impl Port {
         arrives
     }
 
-    /// Records that slot `i` has joined the queue, where that is recorded.
-    #[inline(never)]
-    fn note_push(
-        &mut self,
-        now: SimTime,
-        head_of_line: SimTime,
-        i: u32,
-        len: u32,
-        depart: SimTime,
-    ) {
-        let queued = self.held();
-        let (in_service, cursor) = (self.in_service, self.cursor);
-        if let Some(rare) = self.any() {
-            let until = match in_service {
-                InService::Counted => depart,
-                InService::NotCounted if cursor == i => now,
-                InService::NotCounted => head_of_line,
-            };
-            rare.credit(until - now, len);
-            rare.record(now, queued);
-        }
-    }
-
     /// Puts slot `i`, behind which there is nothing, at the end of the chain; whether it is first on
     /// the link.
     #[inline(always)]
@@ -585,17 +543,6 @@ impl Port {
         self.rare.as_mut()?.impair.as_deref_mut()
     }
 
-    /// Records the queue from now on.
-    pub(crate) fn trace(&mut self) {
-        let rare = self.rare_mut();
-        rare.trace.get_or_insert_default();
-    }
-
-    /// What was recorded.
-    pub(crate) fn take_trace(&mut self) -> Option<QueueTrace> {
-        self.rare.as_mut()?.trace.take()
-    }
-
     /// Asks for the packet behind the first: in a long queue it has lain untouched for long.
     #[inline]
     pub(crate) fn expect_behind<P>(&self, slab: &Slab<P>) {
@@ -626,43 +573,5 @@ impl Port {
             depth: self.depth(slab),
             queued: self.queued_packets,
         }
-    }
-
-    /// Integrates the queue from now on, before the port has taken anything.
-    pub(crate) fn measure(&mut self) {
-        assert_eq!(self.stats.packets, 0, "from the first packet on");
-        self.rare_mut().credit = Some(Credit::default());
-    }
-
-    /// The integral of the queue until `now`, if it is measured. Settle first.
-    pub(crate) fn area<P>(&self, now: SimTime, slab: &Slab<P>) -> Option<QueueArea> {
-        if self.decides_in_turn() {
-            return self.area_in_turn(now, slab);
-        }
-        let credit = self.rare.as_ref()?.credit?;
-        let ahead = self.credit_ahead(now, slab);
-        Some(QueueArea {
-            packets: credit.packets - ahead.packets,
-            bytes: credit.bytes - ahead.bytes,
-            until: now,
-        })
-    }
-
-    /// What the packets still queued have been credited with for after `now`, first in, first out.
-    fn credit_ahead<P>(&self, now: SimTime, slab: &Slab<P>) -> Credit {
-        let mut ahead = Credit::default();
-        let mut previous = SimTime::ZERO;
-        let mut i = self.cursor;
-        while i != NIL {
-            let hop = slab.hop(i);
-            let until = match self.in_service {
-                InService::Counted => hop.depart,
-                InService::NotCounted => previous,
-            };
-            ahead.add(until - now, hop.buffered);
-            previous = hop.depart;
-            i = hop.next;
-        }
-        ahead
     }
 }

@@ -2,6 +2,7 @@
 
 mod burst;
 mod output;
+mod segment;
 mod silly_window;
 
 pub(crate) use output::{Made, Output};

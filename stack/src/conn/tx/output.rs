@@ -10,7 +10,7 @@ use crate::conn::{Connection, Fin, TcpTypes, may_send_new, tracer};
 use crate::recovery::{AbsSeq, NextSegment, SentSegment};
 use crate::sparse::Sparse;
 use crate::trace::{Held, TraceEvent};
-use crate::wire::{Ecn, Flags, PlainHeader, RareHeader, Seq, TcpHeader, TcpOptions};
+use crate::wire::{Ecn, Flags, PlainHeader, RareHeader, Seq, TcpHeader};
 use core::ops::Range;
 use narrows_congestion::{ByteCount, CongestionControl, Duration, Instant};
 
@@ -46,15 +46,6 @@ impl Output {
     pub(crate) fn payload_len(&self) -> u64 {
         self.payload.end - self.payload.start
     }
-}
-
-/// What an acknowledgement goes with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum With {
-    /// Data, beside which there may be no room for more.
-    Data,
-    /// What the peer is to know of what has arrived beyond a gap.
-    Sack,
 }
 
 /// There is a segment in the [`Output`], which otherwise is as it was.
@@ -385,27 +376,6 @@ impl<T: TcpTypes> Connection<T> {
         self.timers.arm_if_idle(Timer::Persist, now + wait);
     }
 
-    /// A full segment of new data, beside others that are outstanding and within the peer's window.
-    #[inline(always)]
-    fn full_segment(&mut self, now: Instant, out: &mut Output) {
-        self.timers.stop(Timer::Persist);
-        let start = self.snd.nxt();
-        let end = start + self.snd.mss().get();
-        let mut flags = Flags::ACK;
-        if end == self.send_buf.end() + 1 && self.hold.pushes() {
-            flags |= Flags::PSH;
-        }
-        if self.snd.take_cwr() && self.ecn.in_use() {
-            flags |= Flags::CWR;
-        }
-        self.snd.on_sent_new(end, now);
-        if let Some(limit) = self.config.user_timeout {
-            self.timers.arm_if_idle(Timer::User, now + limit);
-        }
-        self.look_for_fewer_unsent();
-        self.segment_here(start..end, flags, true, now, out);
-    }
-
     /// New data, whatever there is of it and beside it.
     #[inline(never)]
     fn new_segment(&mut self, len: u64, fin: bool, now: Instant, out: &mut Output) {
@@ -461,64 +431,6 @@ impl<T: TcpTypes> Connection<T> {
         Made::Perhaps
     }
 
-    /// The segment with the bytes of `range`.
-    #[inline(never)]
-    fn segment(
-        &mut self,
-        range: Range<AbsSeq>,
-        flags: Flags,
-        new: bool,
-        now: Instant,
-        out: &mut Output,
-    ) {
-        self.segment_here(range, flags, new, now, out);
-    }
-
-    #[inline(always)]
-    fn segment_here(
-        &mut self,
-        range: Range<AbsSeq>,
-        flags: Flags,
-        new: bool,
-        now: Instant,
-        out: &mut Output,
-    ) {
-        let Range { start, end } = range;
-        out.ecn = self.ecn.codepoint(new);
-        out.payload = start - 1..end - 1;
-        self.begin(&mut out.tcp, self.seq(start), flags);
-        if let Some(rare) = self.rare.as_changed()
-            && let Some(up) = rare.snd_up.get()
-        {
-            if start < up {
-                out.tcp.flags |= Flags::URG;
-                // RFC 9293 section 3.8.5 with RFC 6093's reading: the offset of what follows the
-                // urgent data.
-                let urgent = u16::try_from(up - start).unwrap_or(u16::MAX);
-                out.rare.get_or_insert_default().urgent = urgent;
-            }
-            if self.snd.una() >= up {
-                self.rare.snd_up = Sparse::NONE;
-            }
-        }
-        self.complete(out, With::Data, now);
-    }
-
-    #[inline(never)]
-    fn pure_ack(&mut self, now: Instant, out: &mut Output) -> Made {
-        self.pure_ack_here(now, out)
-    }
-
-    #[inline(always)]
-    fn pure_ack_here(&mut self, now: Instant, out: &mut Output) -> Made {
-        self.traffic.pure_acks += 1;
-        out.ecn = self.ecn.codepoint(false);
-        out.payload = self.nothing();
-        self.begin(&mut out.tcp, self.seq(self.snd.nxt()), Flags::ACK);
-        self.complete(out, With::Sack, now);
-        Made::Perhaps
-    }
-
     fn reset(&mut self, seq: Seq, now: Instant, out: &mut Output) -> Made {
         out.ecn = self.ecn.codepoint(false);
         out.payload = self.nothing();
@@ -540,44 +452,6 @@ impl<T: TcpTypes> Connection<T> {
                 .map(echo_only)
         };
         Made::Perhaps
-    }
-
-    /// Acknowledgement, window, ECE, options: what every segment of a synchronised connection
-    /// carries.
-    #[inline(always)]
-    fn complete(&mut self, out: &mut Output, with: With, now: Instant) {
-        let tcp = &mut out.tcp;
-        tcp.ack = self.rcv_nxt_seq();
-        if self.ecn.ece() {
-            tcp.flags |= Flags::ECE;
-        }
-        let mss = self.payload_mss().get();
-        self.know_room();
-        tcp.window = self
-            .offered
-            .advertise(self.rcv_nxt, self.recv_buf.start(), mss, true, now);
-        if self.ts.in_use() {
-            tcp.timestamps = Some(self.ts.option(now));
-        }
-        if with == With::Sack && self.sack && (!self.ooo.is_empty() || self.ooo.has_dsack()) {
-            self.say_what_is_here(out);
-        }
-        self.ack.on_sent(out.tcp.ack);
-        self.challenge_due = false;
-        self.timers.stop(Timer::DelayedAck);
-    }
-
-    /// The SACK option.
-    #[inline(never)] // While something is missing.
-    fn say_what_is_here(&mut self, out: &mut Output) {
-        let others = TcpOptions {
-            timestamps: out.tcp.timestamps,
-            ..TcpOptions::default()
-        };
-        let first = self.irs + 1;
-        let max = others.max_sack_blocks();
-        let blocks = self.ooo.sack_blocks(|offset| first + offset as u32, max);
-        out.rare.get_or_insert_default().options.sack = blocks;
     }
 
     /// RFC 5681 section 4.1: no burst after an idle period longer than the RTO; or what the
@@ -656,22 +530,8 @@ impl<T: TcpTypes> Connection<T> {
         self.ack.force();
     }
 
-    /// Puts ports, sequence number and flags into a blank header.
-    #[inline]
-    fn begin(&self, tcp: &mut PlainHeader, seq: Seq, flags: Flags) {
-        debug_assert_eq!(*tcp, PlainHeader::default(), "of a segment before");
-        tcp.src_port = self.ends.local_port;
-        tcp.dst_port = self.ends.remote_port;
-        tcp.seq = seq;
-        tcp.flags = flags;
-    }
-
     /// The sequence number on the wire of an absolute one.
     pub(in crate::conn) fn seq(&self, abs: AbsSeq) -> Seq {
         self.iss + abs as u32
-    }
-
-    fn nothing(&self) -> Range<u64> {
-        self.send_buf.end()..self.send_buf.end()
     }
 }
