@@ -365,17 +365,18 @@ fn hosts_of_ours_on_af_xdp() {
 #[test]
 fn results_are_laid_out_as_simulated_ones() {
     let Some(place) = Place::new() else { return };
-    let (report, svg, capture) = (
+    let (report, svg, capture, trace) = (
         place.file("r.html"),
         place.file("r.svg"),
         place.file("r.pcapng"),
+        place.file("r.jsonl"),
     );
     let settings = [
         "-n", "2", "--rto", "fine", "--blocks", "2", "--rate", "50Mb/s",
     ];
     let mut live = place.incast(&settings);
     live.args([
-        "--csv", "-", "--report", &report, "--svg", &svg, "--pcap", &capture,
+        "--csv", "-", "--report", &report, "--svg", &svg, "--pcap", &capture, "--trace", &trace,
     ]);
     let csv = String::from_utf8(succeed(&mut live).stdout).unwrap();
     let lines: Vec<Vec<&str>> = csv.lines().map(|l| l.split(',').collect()).collect();
@@ -415,6 +416,18 @@ fn results_are_laid_out_as_simulated_ones() {
             capture.windows(host.len()).any(|w| w == host.as_bytes()),
             "{host}"
         );
+    }
+    // And in the trace, each with a connection.
+    let trace = fs::read_to_string(trace).unwrap();
+    let lines = trace
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let lines: Vec<Value> = lines.collect();
+    for host in [1, 2] {
+        let told = |event| move |line: &&Value| line["host"] == host && line["event"] == event;
+        for event in ["open", "state"] {
+            assert!(lines.iter().any(|l| told(event)(&l)), "{host}: {event}");
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! `narrows live incast`: the experiment `live-incast` in a lab and in the simulator.
 
-use crate::output::{Wanted, apart};
+use crate::output::apart;
 use crate::run::Options;
 use crate::shorthand::{self, Composite, Opt, Short, Shorthand, port};
-use crate::{App, Console, Stop, usage, values};
+use crate::{App, Console, Stop, values};
 use clap::Args;
 use narrows_experiment::model::{Axis, Experiment};
 use narrows_experiment::registry::Registry;
@@ -67,7 +67,7 @@ impl LiveIncastArgs {
         if self.short.of("senders") == Some("kernel") && self.short.of("rto").is_none() {
             set(r#"sweep."host.tcp.rto""#, "linux,5ms")?;
         }
-        if self.options.record.pcap.is_some() {
+        if self.options.record.is_any() {
             let axes = experiment.sweep.iter().map(|axis| axis.values.len());
             let again = self.options.repetitions.as_deref().unwrap_or("1");
             let runs = axes.product::<usize>() * again.parse::<usize>().unwrap_or(1);
@@ -98,13 +98,9 @@ pub(super) fn run(
     let own = format!("{OWNED_PREFIX}{}", std::process::id());
     let mut place = LivePlace::new(args.name.clone().unwrap_or(own));
     let mut options = args.options.clone();
-    if let Some(path) = &options.record.trace {
-        let why =
-            "a live run decides nothing that is traced: `narrows run live-incast` has a trace";
-        return Err(usage("trace", &path.display().to_string(), why));
-    }
-    apart(&[Wanted::file("pcap", options.record.pcap.as_deref())])?;
+    apart(&options.record.wanted())?;
     place.capture = options.record.take_capture();
+    place.trace = options.record.trace.take();
     options.one_by_one();
     let place = Arc::new(place);
     let mut catalog = app.catalog.clone();

@@ -32,6 +32,7 @@ use kernel::Counters;
 pub use kernel::echoes_each_mark;
 use narrows::config::{EcnMode, TcpConfig};
 use narrows::device::marking::QueueDepth;
+use narrows::endpoint::Tracer;
 use narrows::recovery::SenderStats;
 use narrows::{ByteCount, Duration, Instant};
 use narrows_congestion::{EcnNeed, FlowStart};
@@ -126,9 +127,11 @@ pub struct Capture<'a> {
 pub struct LiveContext<'a> {
     /// What passes our hosts is written there.
     pub capture: Option<Capture<'a>>,
+    /// Gives each host of ours, by its number, what hears of its connections' decisions.
+    pub tracer: &'a (dyn Fn(HostId) -> Option<Tracer> + Sync),
     /// The run ends early once this is set.
     pub cancel: &'a AtomicBool,
-    /// Hears now and then how many blocks are complete, of how many.
+    /// Hears every millisecond or so how many blocks are complete, of how many.
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
 }
 
@@ -305,6 +308,14 @@ impl Stage<'_> {
         Rack::new(n, file, snap_length)
     }
 
+    /// Has the host that was added last, which is `number`, tell what its connections decide.
+    fn trace(&self, rack: &mut Rack<Role>, number: u8) {
+        if let Some(host) = rack.hosts.last_mut() {
+            let tracer = (self.ctx.tracer)(HostId(number.into()));
+            host.interface.endpoint_mut().set_tracer(tracer);
+        }
+    }
+
     fn ours_send(&self, file: Option<capture::CaptureFile>) -> Result<Option<LiveRun>, LiveError> {
         let kernel = self.lab.kernel();
         self.lab.set_rules(RouteRules {
@@ -319,6 +330,7 @@ impl Stage<'_> {
             let plugged = self.lab.lab().plug(number..=number, self.plug)?;
             let server = Server::new(address(number), answers, self.content.clone());
             rack.add(plugged, self.wire, &self.tcp, Role::Server(server))?;
+            self.trace(&mut rack, number);
         }
         let servers: Vec<SocketAddr> = self.servers().map(address).collect();
         let before = Counters::of(kernel)?;
@@ -406,6 +418,7 @@ impl Stage<'_> {
         let servers = self.servers().map(address).collect();
         let client = Client::new(servers, self.blocks(), self.content.clone());
         rack.add(plugged, self.wire, &self.tcp, Role::Client(client))?;
+        self.trace(&mut rack, 0);
         let answers = self.answers().collect();
         let (over, stop) = (AtomicBool::new(false), AtomicBool::new(false));
         let (ended, served, peak) = thread::scope(|scope| {
@@ -460,13 +473,10 @@ impl Stage<'_> {
         watch: &mut lab::Watch,
     ) -> Result<(QueuePeak, QueueStats), LiveError> {
         let mut peak = QueuePeak::default();
-        let (mut told, all) = (0, Blocks::wanted(self.read));
+        let all = Blocks::wanted(self.read);
         loop {
             let complete = self.complete.load(Ordering::Relaxed);
-            if complete > told {
-                told = complete;
-                (self.ctx.progress)(complete, all);
-            }
+            (self.ctx.progress)(complete, all);
             let last = over.load(Ordering::Acquire) || self.ctx.cancel.load(Ordering::Relaxed);
             let seen = watch
                 .look()

@@ -11,9 +11,13 @@ use narrows_experiment::model::{self, Device, Experiment, Invalid, Link, Members
 use narrows_experiment::registry::Registry;
 use narrows_experiment::run::{Live, RunError, RunOutcome};
 use narrows_experiment::scenario::spec::{BlockSize, RequestOrder};
-use narrows_experiment::scenario::{RunContext, tcp};
+use narrows_experiment::scenario::{Recording, RunContext, Unrecorded, tcp};
 use narrows_experiment::traffic::SynchronisedRead;
 use narrows_experiment::values;
+use narrows_experiment::version::{COMMIT, VERSION};
+use narrows_net::host::trace::TraceLog;
+use std::fs::File;
+use std::io::BufWriter;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
@@ -28,6 +32,8 @@ pub struct LivePlace {
     pub name: String,
     /// Where frames of a run are captured, and how much of each is kept.
     pub capture: Option<(PathBuf, Option<ByteCount>)>,
+    /// Where what connections of our hosts decide in a run is written.
+    pub trace: Option<PathBuf>,
     /// With the MTU of its links.
     lab: Mutex<Option<(Owned, u32)>>,
     seen: Mutex<Seen>,
@@ -50,6 +56,7 @@ impl LivePlace {
         Self {
             name,
             capture: None,
+            trace: None,
             lab: Mutex::default(),
             seen: Mutex::default(),
         }
@@ -95,9 +102,25 @@ impl Live for LivePlace {
         let Some((lab, _)) = &*lab else {
             return Err(RunError::Live("there is no lab".to_owned()));
         };
+        let mut file = match &self.trace {
+            Some(path) => {
+                let file = File::create(path).map_err(|e| {
+                    RunError::Live(format!("cannot create the trace {}: {e}", path.display()))
+                })?;
+                Some(BufWriter::new(file))
+            }
+            None => None,
+        };
+        let trace = file.as_mut().map(|out| TraceLog::new(out, VERSION, COMMIT));
+        let trace = Mutex::new(trace);
+        let log = || trace.lock().unwrap_or_else(PoisonError::into_inner);
+        let tracer = |host| log().as_ref().map(|trace| trace.tracer(host));
         let never = AtomicBool::new(false);
         let told = ctx.progress;
         let progress = |done, all| {
+            if let Some(trace) = &mut *log() {
+                trace.drain();
+            }
             if let Some(told) = told {
                 told(done, all);
             }
@@ -108,11 +131,16 @@ impl Live for LivePlace {
                 path,
                 snap_length: *snap_length,
             }),
+            tracer: &tracer,
             cancel: ctx.cancel.unwrap_or(&never),
             progress: &progress,
         };
         let ran = run(lab, (experiment, &read), &tcp, senders, plug, live).map_err(failed)?;
-        let ran = ran.ok_or(RunError::Cancelled)?;
+        let traced = log().take().map_or(Ok(()), TraceLog::finish);
+        let mut ran = ran.ok_or(RunError::Cancelled)?;
+        let failed = traced.err();
+        let failed = failed.map(|e| Unrecorded::new(Recording::Trace, &e));
+        ran.outcome.unrecorded.extend(failed);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let percent = ran.still_percent();
         if percent >= MUCH {
