@@ -219,3 +219,121 @@ fn sorted(ends: [SocketAddr; 2]) -> [SocketAddr; 2] {
     let [a, b] = ends;
     if a <= b { [a, b] } else { [b, a] }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analyzer::{Analyzer, Config};
+    use crate::half::Sighting;
+    use crate::segment::Segment;
+    use narrows::Instant;
+    use narrows::wire::{Ecn, Flags, Seq, TcpOptions, Timestamps};
+    use proptest::prelude::*;
+
+    #[derive(Clone, Debug)]
+    struct Packet {
+        from_client: bool,
+        flags: u8,
+        seq: u32,
+        ack: u32,
+        len: u32,
+        stamp: Option<u32>,
+        wait: u64,
+        way: u64,
+        lost: bool,
+    }
+
+    fn packet() -> impl Strategy<Value = Packet> {
+        let number = || prop_oneof![0_u32..20_000, any::<u32>(), (u32::MAX - 5_000)..=u32::MAX];
+        let len = prop_oneof![Just(0), Just(1_448_u32), 0_u32..70_000, any::<u32>()];
+        let time = || prop_oneof![0_u64..1_000_000, 0_u64..500_000_000, any::<u64>()];
+        let numbers = (number(), number(), len, proptest::option::of(number()));
+        (
+            any::<bool>(),
+            any::<u8>(),
+            numbers,
+            time(),
+            time(),
+            any::<bool>(),
+        )
+            .prop_map(
+                |(from_client, flags, (seq, ack, len, stamp), wait, way, lost)| Packet {
+                    from_client,
+                    flags,
+                    seq,
+                    ack,
+                    len,
+                    stamp,
+                    wait,
+                    way,
+                    lost,
+                },
+            )
+    }
+
+    fn segment(p: &Packet) -> Segment {
+        let ends: [SocketAddr; 2] = [([10, 0, 0, 1], 50_000).into(), ([10, 0, 0, 2], 80).into()];
+        let [src, dst] = if p.from_client {
+            ends
+        } else {
+            [ends[1], ends[0]]
+        };
+        Segment {
+            src,
+            dst,
+            ecn: Ecn::NotEct,
+            identification: p.flags.into(),
+            hop_limit: 64,
+            seq: Seq(p.seq),
+            ack: Seq(p.ack),
+            flags: Flags::from_bits(u16::from(p.flags) & 0x1f) | Flags::ACK,
+            window: 60_000,
+            options: TcpOptions {
+                timestamps: p.stamp.map(|val| Timestamps { val, ecr: 1 }),
+                ..TcpOptions::default()
+            },
+            len: p.len,
+        }
+    }
+
+    proptest! {
+        /// Whatever two captures have, it is aligned or refused, and the books balance.
+        #[test]
+        fn anything_can_be_aligned_or_is_refused(packets in proptest::collection::vec(packet(), 0..60)) {
+            let mut logs = [Log::new(50), Log::new(50)];
+            let mut analyzers = [(); 2].map(|()| Analyzer::new(Config::default()));
+            let mut at = 0_u64;
+            for (number, p) in (1..).zip(&packets) {
+                at = at.saturating_add(p.wait);
+                let segment = segment(p);
+                let passes = usize::from(!p.from_client);
+                for (place, time) in [(passes, at), (1 - passes, at.saturating_add(p.way))] {
+                    if place != passes && p.lost {
+                        continue;
+                    }
+                    let now = Sighting { at: Instant::from_nanos(time), packet: number };
+                    logs[place].handle_segment(now, 0, &segment);
+                    analyzers[place].handle_segment(now, 0, &segment);
+                }
+            }
+            let told = analyzers.map(|mut analyzer| {
+                let mut explanation = Explanation::new(100, 100);
+                analyzer.finish();
+                explanation.take(&mut analyzer);
+                explanation.finish();
+                explanation
+            });
+            if let Ok(path) = Path::between(&logs[0], &logs[1]) {
+                for way in &path.ways {
+                    prop_assert!(way.lost <= way.sent && way.acks[1] <= way.acks[0]);
+                    if let Some(delays) = way.delays {
+                        prop_assert!(delays.is_sorted());
+                    }
+                }
+                let most: usize = told.iter().map(|one| one.ledger.gaps().len()).sum();
+                let both = path.explain(&told[0], &told[1]);
+                prop_assert!(both.ledger.gaps().len() <= most);
+            }
+        }
+    }
+}

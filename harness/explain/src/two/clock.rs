@@ -73,6 +73,8 @@ type Point = (i64, i64);
 /// (RFC 5905 section 11.3).
 const MOST_DRIFT: i64 = 1_000_000;
 const BILLION: i128 = 1_000_000_000;
+/// Nanoseconds between two times at most: 73 years.
+const FARTHEST: i128 = 1 << 61;
 /// Times of captures in microseconds are off by up to one, at both places.
 const SLACK: i64 = 2_000;
 
@@ -152,7 +154,8 @@ impl Clock {
 /// `a - b` in nanoseconds.
 pub(super) fn difference(a: Instant, b: Instant) -> i64 {
     let wide = i128::from(a.as_nanos()) - i128::from(b.as_nanos());
-    wide.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+    // Far beyond any capture, and so that sums of a few fit.
+    wide.clamp(-FARTHEST, FARTHEST) as i64
 }
 
 fn nanos(n: i64) -> Duration {

@@ -74,6 +74,10 @@ pub(super) struct Journey {
 const ORIGIN: u64 = 1 << 33;
 /// Nothing is under way for longer (RFC 9293 section 3.4.1).
 const LIFETIME: Duration = Duration::from_secs(120);
+/// Packets are no larger: a jumbogram that says more is not followed beyond.
+const LARGEST: u32 = 1 << 20;
+/// Copies and neighbours that are looked at for one arrival, the latest first.
+const LOOKED_AT: usize = 4_096;
 /// A super-frame has no more segments.
 const MOST_SEGMENTS: u16 = 512;
 
@@ -108,7 +112,13 @@ impl Journey {
         let mut bare: HashMap<(u32, u32, u32, u32), Vec<usize>> = HashMap::new();
         let mut from = BTreeMap::new();
         let records = up.records(ends);
-        let longest = records.iter().map(|r| r.space).max().unwrap_or(0).into();
+        let longest = records
+            .iter()
+            .map(|r| r.space)
+            .max()
+            .unwrap_or(0)
+            .min(LARGEST)
+            .into();
         let mut next = 0;
         let mut strays: Vec<(u64, u64, Instant)> = Vec::new();
         let mut arrivals = 0;
@@ -163,7 +173,10 @@ impl Journey {
         let (mut early, mut early_by) = (0, Duration::MAX);
         for (start, end, at) in strays {
             let near = live.range(start.saturating_sub(longest)..end);
-            let copies = near.flat_map(|(_, all)| all).map(|n| &sent[*n]);
+            let copies = near
+                .flat_map(|(_, all)| all)
+                .take(LOOKED_AT)
+                .map(|n| &sent[*n]);
             let left = copies.filter(|s| s.end > start).map(|s| s.at).min();
             if let Some(left) = left.filter(|left| *left > at) {
                 early += 1;
@@ -244,8 +257,10 @@ impl Journey {
         while cursor < end {
             let fitting = live
                 .range(cursor.saturating_sub(longest)..=cursor)
-                .flat_map(|(_, all)| all)
+                .rev()
+                .flat_map(|(_, all)| all.iter().rev())
                 .copied()
+                .take(LOOKED_AT)
                 .filter(|n| {
                     let one = &sent[*n];
                     one.end > cursor
@@ -283,7 +298,7 @@ impl Journey {
                 continue;
             };
             let to = sent[n].end.min(end);
-            sent[n].got += (to - cursor) as u32;
+            sent[n].got = sent[n].got.saturating_add((to - cursor) as u32);
             sent[n].ambiguous |= alike;
             sent[n].fate = if u64::from(sent[n].got) >= sent[n].end - sent[n].start {
                 Fate::Arrived {

@@ -146,7 +146,8 @@ impl Facts {
         }
         let from = first_open(before, &open).map(|sent| sent.at);
         if let Some(from) = from {
-            let meanwhile = back.sent.iter().filter(|s| s.at >= from && s.at <= ended);
+            let begin = back.sent.partition_point(|s| s.at < from);
+            let meanwhile = back.sent[begin..].iter().take_while(|s| s.at <= ended);
             facts.between.acks_lost = meanwhile
                 .filter(|s| s.fate == Fate::Lost)
                 .count()
@@ -220,7 +221,8 @@ fn put_off(gap: &Gap, there: &Journey, back: &Journey) -> u32 {
         let in_time = matches!(s.fate, Fate::Arrived { at, .. } if at <= answer.at);
         in_time && s.end > s.start && (s.end as u32).wrapping_sub(before.ack) as i32 > 0
     });
-    arrived.map(|s| (s.end - s.start) as u32).sum()
+    let bytes: u64 = arrived.map(|s| s.end - s.start).sum();
+    bytes.min(u32::MAX.into()) as u32
 }
 
 /// Something was sent again.
