@@ -233,6 +233,7 @@ pub struct FlowView<'a> {
 
 impl<'a> FlowView<'a> {
     /// A quiet flow: nothing in flight, open, window-limited. Set the fields that matter.
+    #[inline]
     pub fn new(now: Instant, mss: ByteCount, rtt: &'a RttEstimator) -> Self {
         Self {
             now,
@@ -247,6 +248,7 @@ impl<'a> FlowView<'a> {
 
     /// Whether the window may grow on this ACK: it is what limits the flow, and no reduction is
     /// under way.
+    #[inline]
     pub fn may_grow(&self) -> bool {
         self.cwnd_limited
             && matches!(

@@ -107,9 +107,11 @@ impl CongestionControl for Dctcp {
     fn name(&self) -> &'static str {
         "dctcp"
     }
+    #[inline]
     fn cwnd(&self) -> ByteCount {
         self.window.cwnd()
     }
+    #[inline]
     fn ssthresh(&self) -> ByteCount {
         self.window.ssthresh()
     }

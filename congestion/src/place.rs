@@ -95,18 +95,22 @@ impl CongestionControl for AnyCongestion {
     fn name(&self) -> &'static str {
         each!(self, cc => cc.name())
     }
+    #[inline]
     fn cwnd(&self) -> ByteCount {
         each!(self, cc => cc.cwnd())
     }
+    #[inline]
     fn ssthresh(&self) -> ByteCount {
         each!(self, cc => cc.ssthresh())
     }
+    #[inline]
     fn pacing_rate(&self) -> Option<Rate> {
         each!(self, cc => cc.pacing_rate())
     }
     fn needs(&self) -> Needs {
         each!(self, cc => cc.needs())
     }
+    #[inline]
     fn on_ack(&mut self, ack: &AckSample, flow: &FlowView<'_>) {
         each!(self, cc => cc.on_ack(ack, flow));
     }
@@ -179,18 +183,21 @@ impl RtoPolicy for AnyRto {
             Self::Other(policy) => policy.name(),
         }
     }
+    #[inline]
     fn rto(&self, rtt: &RttEstimator, ctx: &RtoContext) -> Duration {
         match self {
             Self::Standard(policy) => policy.rto(rtt, ctx),
             Self::Other(policy) => policy.rto(rtt, ctx),
         }
     }
+    #[inline]
     fn on_rtt_sample(&mut self, rtt: Duration, now: Instant) {
         match self {
             Self::Standard(_) => {}
             Self::Other(policy) => policy.on_rtt_sample(rtt, now),
         }
     }
+    #[inline]
     fn wants_entropy(&self) -> bool {
         match self {
             Self::Standard(policy) => policy.wants_entropy(),

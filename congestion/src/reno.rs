@@ -57,9 +57,11 @@ impl CongestionControl for Reno {
     fn name(&self) -> &'static str {
         "reno"
     }
+    #[inline]
     fn cwnd(&self) -> ByteCount {
         self.window.cwnd()
     }
+    #[inline]
     fn ssthresh(&self) -> ByteCount {
         self.window.ssthresh()
     }

@@ -53,6 +53,7 @@ impl RttEstimator {
     ///
     /// The caller keeps Karn's rule (section 3): never a sample from a segment that was
     /// retransmitted, unless a timestamp tells which transmission was acknowledged.
+    #[inline]
     pub fn on_sample(&mut self, r: Duration, now: Instant) {
         let r_ns = r.as_nanos().min(1 << 56);
         if self.samples == 0 {
@@ -73,6 +74,7 @@ impl RttEstimator {
     }
 
     /// Smoothed RTT; `None` before the first sample.
+    #[inline]
     pub fn srtt(&self) -> Option<Duration> {
         (self.samples > 0).then(|| Duration::from_nanos(self.srtt_x8 / 8))
     }
@@ -83,6 +85,7 @@ impl RttEstimator {
     }
 
     /// `4 x RTTVAR`, the term of RFC 6298 equation 2.3, without the rounding of [`Self::rttvar`].
+    #[inline]
     pub fn four_rttvar(&self) -> Duration {
         Duration::from_nanos(self.rttvar_x4)
     }
@@ -93,6 +96,7 @@ impl RttEstimator {
     }
 
     /// The smallest sample of the connection; `None` before the first.
+    #[inline]
     pub fn min(&self) -> Option<Duration> {
         (self.min != Duration::MAX).then_some(self.min)
     }
@@ -103,6 +107,7 @@ impl RttEstimator {
     }
 
     /// How many samples have been taken.
+    #[inline]
     pub fn samples(&self) -> u64 {
         self.samples
     }

@@ -52,11 +52,13 @@ impl Window {
     }
 
     /// The congestion window.
+    #[inline]
     pub fn cwnd(&self) -> ByteCount {
         self.cwnd
     }
 
     /// The slow-start threshold.
+    #[inline]
     pub fn ssthresh(&self) -> ByteCount {
         self.ssthresh
     }

@@ -217,9 +217,11 @@ impl CongestionControl for Cubic {
     fn name(&self) -> &'static str {
         "cubic"
     }
+    #[inline]
     fn cwnd(&self) -> ByteCount {
         self.window.cwnd()
     }
+    #[inline]
     fn ssthresh(&self) -> ByteCount {
         self.window.ssthresh()
     }

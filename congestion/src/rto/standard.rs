@@ -130,6 +130,7 @@ impl RtoPolicy for StandardRto {
         rto.min(self.max).max(Duration::from_nanos(1))
     }
 
+    #[inline]
     fn wants_entropy(&self) -> bool {
         self.randomization != Randomization::None
     }

@@ -188,6 +188,7 @@ impl AckState {
 
     /// `bytes` of in-order data came, as many as `segments` full ones have: a device that merges
     /// segments gives them as one. How long the delayed-ACK timer is to run, if it must.
+    #[inline]
     pub(crate) fn on_data(
         &mut self,
         policy: &AckPolicy,
@@ -271,6 +272,7 @@ impl AckState {
     }
 
     /// An acknowledgement must leave even without data.
+    #[inline]
     pub(crate) fn is_due(&self) -> bool {
         self.owed == Owed::Now
     }
@@ -288,6 +290,7 @@ impl AckState {
     }
 
     /// A segment with SEG.ACK `ack` leaves, which settles what is owed.
+    #[inline]
     pub(crate) fn on_sent(&mut self, ack: Seq) {
         self.last_sent = ack;
         self.owed = Owed::Nothing;
@@ -295,6 +298,7 @@ impl AckState {
     }
 
     /// Last.ACK.sent of RFC 7323 section 4.3.
+    #[inline]
     pub(crate) fn last_sent(&self) -> Seq {
         self.last_sent
     }

@@ -206,6 +206,7 @@ impl EcnState {
         }
     }
 
+    #[inline]
     pub(crate) fn in_use(&self) -> bool {
         self.agreement == Agreement::InUse
     }
@@ -218,6 +219,7 @@ impl EcnState {
     /// The IP codepoint for a segment: RFC 3168 marks new data only; DCTCP everything,
     /// because a packet that is not ECN-capable is dropped where data is only marked (RFC 8257
     /// section 3.6).
+    #[inline]
     pub(crate) fn codepoint(&self, new_data: bool) -> Ecn {
         if self.in_use() && (self.everything || new_data) {
             Ecn::Ect0
@@ -236,6 +238,7 @@ impl EcnState {
     }
 
     /// A segment with data arrived.
+    #[inline]
     pub(crate) fn on_data(&mut self, ip: Ecn, flags: Flags) -> MarkEffect {
         if self.in_use() {
             self.feedback.get_mut().on_data(ip, flags)
@@ -245,6 +248,7 @@ impl EcnState {
     }
 
     /// Whether acknowledgements carry ECE now.
+    #[inline]
     pub(crate) fn ece(&self) -> bool {
         self.in_use() && self.feedback.get().ece()
     }

@@ -74,6 +74,7 @@ impl OfferedWindow {
     }
 
     /// The least that the window field of a scaled segment can say, besides nothing.
+    #[inline]
     fn granule(&self) -> u64 {
         1 << self.shift
     }
@@ -84,6 +85,7 @@ impl OfferedWindow {
     }
 
     /// The offset up to which data is acceptable.
+    #[inline]
     pub(crate) fn right_edge(&self) -> u64 {
         self.right_edge
     }
@@ -100,6 +102,7 @@ impl OfferedWindow {
     }
 
     /// `bytes` of in-order data arrived.
+    #[inline]
     pub(crate) fn on_data(&mut self, bytes: u64, now: Instant) {
         if let Some(policy) = &mut self.policy {
             policy.on_data(ByteCount::new(bytes), now);

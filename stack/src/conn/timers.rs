@@ -83,12 +83,14 @@ impl Timers {
     }
 
     /// Arm it unless it is armed.
+    #[inline]
     pub(crate) fn arm_if_idle(&mut self, timer: Timer, at: Instant) {
         if !self.is_armed(timer) {
             self.arm(timer, at);
         }
     }
 
+    #[inline]
     pub(crate) fn is_armed(&self, timer: Timer) -> bool {
         self.armed & bit(timer) != 0
     }
@@ -119,6 +121,7 @@ impl Timers {
     }
 
     /// The earliest deadline; [`Instant::MAX`] if none is armed.
+    #[inline]
     pub(crate) fn next(&self) -> Instant {
         self.next
     }

@@ -37,6 +37,7 @@ impl Timestamping {
         self.mode != TimestampMode::Off
     }
 
+    #[inline]
     pub(crate) fn in_use(&self) -> bool {
         self.in_use
     }
@@ -51,6 +52,7 @@ impl Timestamping {
     }
 
     /// Our clock now.
+    #[inline]
     pub(crate) fn clock(&self, now: Instant) -> u32 {
         // Divisions by constants: this is asked several times a packet.
         let ticks = match self.mode {
@@ -61,6 +63,7 @@ impl Timestamping {
     }
 
     /// The option for a segment sent now.
+    #[inline]
     pub(crate) fn option(&self, now: Instant) -> Timestamps {
         Timestamps {
             val: self.clock(now),
@@ -69,6 +72,7 @@ impl Timestamping {
     }
 
     /// PAWS (RFC 7323 section 5.3 R1): the segment is an old duplicate.
+    #[inline]
     pub(crate) fn rejects(&self, option: Timestamps, now: Instant) -> bool {
         before(option.val, self.recent) && !self.is_outdated(now)
     }
@@ -79,6 +83,7 @@ impl Timestamping {
 
     /// Take TSval of an acceptable segment that starts at or before what was last acknowledged
     /// (RFC 7323 section 4.3).
+    #[inline]
     pub(crate) fn on_segment(
         &mut self,
         option: Timestamps,
