@@ -96,6 +96,12 @@ pub enum TraceEvent {
     Held(Held),
     /// An acknowledgement was put off until its timer fired (RFC 9293 section 3.8.6.3).
     DelayedAck,
+    /// After an idle time the congestion window is another one
+    /// ([`TcpConfig::idle_restart`](crate::config::TcpConfig::idle_restart)).
+    IdleRestart {
+        /// How long nothing was sent.
+        idle: Duration,
+    },
 }
 
 /// Why nothing leaves.
@@ -107,6 +113,9 @@ pub enum Held {
     Sent,
     /// The congestion window has no room for what is queued.
     CongestionWindow,
+    /// The same of one that [counts packets](crate::config::WindowCount::Packets) and would have room
+    /// if it counted bytes: small segments fill it.
+    PacketWindow,
     /// The peer's window has no room for what is queued.
     ReceiveWindow,
     /// Nagle's algorithm, or the user, holds back a segment that is not full.

@@ -108,6 +108,7 @@ fn impairments(loss: u64, reorder: u64, duplicate: u64, corrupt: u64) -> ImpairS
         reorder: chance(reorder),
         reorder_min: SimTime::from_micros(5),
         reorder_max: SimTime::from_millis(2),
+        mtu: None,
     }
 }
 

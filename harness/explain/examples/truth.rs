@@ -33,7 +33,11 @@ fn main() -> Result<(), String> {
     for case in grid(Some(cases)) {
         let observed = observed(&case, &Registry::default())?;
         let (mut shown, mut more) = (0, 0);
+        let counted = case.rtt * 5 / 2 + Duration::from_micros(200);
         for (t, f) in confused(&observed, place, case.rtt / 2) {
+            if f.is_none() && t.is_some_and(|t| !t.counts || t.length() <= counted) {
+                continue;
+            }
             let name = |cause: Option<Cause>| cause.map_or("nothing", Cause::name);
             if name(t.map(|t| t.cause)) != truth || name(f.map(|f| f.gap.cause)) != found {
                 continue;

@@ -66,9 +66,20 @@ pub(crate) struct Facts {
     /// The segment that was sent again is larger than any that arrived, of those that left after it
     /// smaller ones did, or a router said so.
     pub(crate) too_large: bool,
+    /// Later copies of it vanished as well, and nothing as large has arrived since.
+    pub(crate) swallowed: bool,
     /// The window was closed; whether a probe went out in the gap.
     pub(crate) closed: bool,
-    pub(crate) probed: bool,
+    /// How late the packet that ended it is, by its own timestamp.
+    pub(crate) late: Duration,
+    /// What is not longer than this is no gap.
+    pub(crate) threshold: Duration,
+    /// The answer to the probe that ended the gap says that the window is open.
+    pub(crate) opened: bool,
+    /// The last that passed here was that the window is open, which the sender had yet to learn.
+    pub(crate) updated: bool,
+    /// The flight is the first after an idle time, and less than half of what was out before.
+    pub(crate) restarted: bool,
     /// The largest segment that left when the gap was over.
     pub(crate) released_largest: u32,
     /// What ended the gap is a segment of full size.
@@ -78,8 +89,33 @@ pub(crate) struct Facts {
     pub(crate) answers: Option<Duration>,
     /// SRTT.
     pub(crate) smoothed: Option<Duration>,
-    /// Earlier gaps of this sender that ended alike and were about as long.
-    pub(crate) alike: u16,
+    /// Round-trip times of the acknowledgements that came at once when it was over.
+    pub(crate) burst: Burst,
+}
+
+/// Round-trip times of acknowledgements that come one after the other.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Burst {
+    pub(crate) last: Option<Duration>,
+    /// How often one was shorter than the one before, and how often not.
+    pub(crate) falling: u16,
+    pub(crate) other: u16,
+}
+
+impl Burst {
+    pub(crate) fn add(&mut self, rtt: Duration) {
+        match self.last.replace(rtt) {
+            Some(last) if rtt < last => self.falling += 1,
+            Some(_) => self.other += 1,
+            None => {}
+        }
+    }
+
+    /// What waits for one interrupt leaves at once: the later it came the less it waited. In a queue
+    /// all wait as long, or the later longer.
+    const fn is_interrupt(&self) -> bool {
+        self.falling >= 2 && self.other == 0
+    }
 }
 
 impl Facts {
@@ -100,6 +136,11 @@ const FLOORS: [u64; 13] = [1_000, 500, 400, 300, 250, 200, 100, 50, 30, 20, 10, 
 /// Whether a sender was silent for no longer than it takes to hear of its flight when queues are as
 /// long as they have been: nothing was wrong then.
 pub(crate) fn is_usual(facts: &Facts, cause: Cause) -> bool {
+    // It had left soon enough.
+    if cause == Cause::AppWroteNothing && facts.length.saturating_sub(facts.late) <= facts.threshold
+    {
+        return true;
+    }
     let usual = facts.evidence.timeout;
     let late = matches!(cause, Cause::PacketDelay | Cause::Coalescing);
     if facts.missing {
@@ -136,7 +177,8 @@ pub(crate) fn is_usual(facts: &Facts, cause: Cause) -> bool {
     if facts.ended == Ended::New {
         return cause != Cause::TailLossProbe;
     }
-    late && usual.is_some_and(|usual| facts.length <= usual)
+    // What is sent again is waited for as part of the loss.
+    late && (facts.evidence.sends > 1 || usual.is_some_and(|usual| facts.length <= usual))
 }
 
 /// The cause, how sure it is, and the floor of the timeout if there is one.
@@ -144,11 +186,22 @@ pub(crate) fn classify(facts: &Facts) -> (Cause, Confidence, Option<Duration>) {
     use Confidence::{Certain, Guess, Likely};
     let plain = |cause, confidence| (cause, confidence, None);
     match facts.ended {
+        // Who knows that the window is open uses it.
+        ended if facts.updated && !matches!(ended, Ended::Ack | Ended::Answer | Ended::Opened) => {
+            plain(Cause::WindowUpdateLate, Likely)
+        }
         // A network may have made two of one.
         Ended::Syn => plain(Cause::SynRetried, Likely),
+        // There was room for less than a segment, and a timer sent what fits (RFC 9293 section 3.8.6.2.1).
+        Ended::Wrote if facts.closed => plain(Cause::WindowClosed, Likely),
         Ended::Wrote => plain(Cause::AppWroteNothing, wrote(facts)),
-        Ended::Probe => plain(Cause::WindowClosed, Certain),
-        Ended::Opened if facts.probed => plain(Cause::WindowUpdateLate, Guess),
+        // A receiver says at once that its window is open; that a probe had to ask shows that it got lost.
+        Ended::Probe if facts.opened => plain(Cause::WindowUpdateLate, Likely),
+        Ended::Probe => plain(Cause::WindowClosed, Likely),
+        // A sender of whose flight some is unheard of may wait for that as well.
+        Ended::Opened if facts.evidence.flight.get() > 1 || facts.vantage == Vantage::Receiver => {
+            plain(Cause::WindowClosed, Likely)
+        }
         Ended::Opened => plain(Cause::WindowClosed, Certain),
         _ if facts.closed && facts.evidence.window.is_some_and(|w| w.is_zero()) => {
             plain(Cause::WindowClosed, Likely)
@@ -167,6 +220,10 @@ pub(crate) fn classify(facts: &Facts) -> (Cause, Confidence, Option<Duration>) {
                     .timeout
                     .is_some_and(|usual| facts.length <= usual) =>
         {
+            plain(Cause::AppWroteNothing, Guess)
+        }
+        // Here it is the receiver's end of what was late: a timeout of the other looks alike.
+        Ended::Answer if matches!(facts.vantage, Vantage::Sender | Vantage::Unknown) => {
             plain(Cause::AppWroteNothing, Guess)
         }
         Ended::Answer => plain(Cause::AppWroteNothing, Likely),
@@ -204,6 +261,12 @@ fn again(facts: &Facts, head: bool, tail: bool) -> (Cause, Confidence, Option<Du
         let delay = Duration::from_millis(if e.packets > 1 { 2 } else { 250 });
         let longest = facts.smoothed.unwrap_or_default() * 3 + delay;
         let timer = !facts.sack || facts.length > longest;
+        // A longer one may have been several, of which the host itself refused to send the first.
+        let usual = e
+            .timeout
+            .unwrap_or_default()
+            .max(Duration::from_millis(200));
+        let timer = timer && facts.length <= usual.mul_ratio(3, 2);
         let once = once && timer && !facts.heard && facts.vantage == Vantage::Sender;
         return (cause, if once { Certain } else { Likely }, floor);
     }
@@ -214,7 +277,7 @@ fn again(facts: &Facts, head: bool, tail: bool) -> (Cause, Confidence, Option<Du
             _ => (Cause::TimeoutTail, Guess, floor),
         };
     }
-    if facts.too_large && e.sends > 2 {
+    if facts.swallowed || facts.too_large && e.sends > 2 {
         return (Cause::BlackHole, Guess, floor);
     }
     // A timeout sends the first one again; only a probe has the last (RFC 8985 section 7.3).
@@ -259,6 +322,17 @@ fn is_probe_time(facts: &Facts) -> bool {
     };
     let least = e.rtt.unwrap_or(timeout).max(Duration::from_micros(1));
     let smoothed = facts.smoothed.unwrap_or(least).max(least);
+    // Two round trips it is, or the floor of a timeout.
+    if facts.sack && facts.timeouts == 0 && facts.length >= smoothed * 2 {
+        if facts.length <= smoothed.mul_ratio(22, 10) {
+            return true;
+        }
+        let length = facts.length;
+        let near = |ms: &u64| length.abs_diff(Duration::from_millis(*ms)) <= length / 50;
+        if length > smoothed * 3 && FLOORS.iter().any(near) {
+            return false;
+        }
+    }
     facts.sack
         && facts.length < Duration::from_millis(150)
         && facts.length >= least * 2
@@ -308,7 +382,7 @@ fn ack(facts: &Facts) -> (Cause, Confidence) {
         facts.length >= Duration::from_millis(5) && e.rtt.is_none_or(|rtt| facts.length >= rtt * 3);
     if !(delayable && timer) {
         let short = facts.length <= Duration::from_millis(5);
-        return if short && facts.alike >= 2 && !facts.heard && e.packets > 1 {
+        return if short && facts.burst.is_interrupt() && !facts.heard {
             (Cause::Coalescing, Guess)
         } else {
             (Cause::PacketDelay, Guess)
@@ -322,7 +396,7 @@ fn ack(facts: &Facts) -> (Cause, Confidence) {
         // The end of what was written waits, though there is room for it.
         (1, _) if small_last && released > 0 => (Cause::NagleDelayedAck, Likely),
         (1, 1) if released > 0 => (Cause::NagleDelayedAck, Guess),
-        _ if e.after_idle.is_some() && released > 0 => (Cause::IdleRestart, Guess),
+        _ if facts.restarted && released > 0 => (Cause::IdleRestart, Likely),
         _ => (Cause::DelayedAck, Likely),
     }
 }
@@ -360,13 +434,18 @@ mod tests {
             sack: true,
             missing: false,
             too_large: false,
+            swallowed: false,
             closed: false,
-            probed: false,
+            late: Duration::ZERO,
+            threshold: Duration::from_micros(400),
+            opened: false,
+            updated: false,
+            restarted: false,
             released_largest: 0,
             full: true,
             answers: None,
             smoothed: Some(Duration::from_micros(200)),
-            alike: 0,
+            burst: Burst::default(),
         }
     }
 
@@ -461,10 +540,15 @@ mod tests {
 
     #[test]
     fn what_a_probe_may_have_sent_is_certainly_no_timeout() {
-        for (tail, confidence) in [(false, Confidence::Certain), (true, Confidence::Likely)] {
+        for (tail, length, confidence) in [
+            (false, 250, Confidence::Certain),
+            (true, 250, Confidence::Likely),
+            // Longer than one timeout: the host itself may have refused what others sent.
+            (false, 1_400, Confidence::Likely),
+        ] {
             let gap = Facts {
                 aftermath: Aftermath::Needless,
-                ..facts(Ended::Again { head: true, tail }, ms(400))
+                ..facts(Ended::Again { head: true, tail }, ms(length))
             };
             assert_eq!(classify(&gap).1, confidence);
         }

@@ -46,10 +46,13 @@ pub(crate) struct Tracked {
     half: [Half; 2],
     interfaces: [Option<u32>; 2],
     pending: [Option<Box<Pending>>; 2],
+    /// By side: gaps of what may be too large for the path.
+    suspects: [Vec<Pending>; 2],
     /// By side: how long everything had been idle before its latest flight, and packets since.
     idle: [Option<(Duration, u32)>; 2],
-    alike: [(Duration, u16); 2],
     too_big: [bool; 2],
+    /// How late the packet that is looked at is, by its timestamp.
+    late: Duration,
     path_rtt: Option<Duration>,
     threshold: Duration,
     reset: Option<Side>,
@@ -83,9 +86,10 @@ impl Tracked {
             half: [half(), half()],
             interfaces: [None; 2],
             pending: [None, None],
+            suspects: [Vec::new(), Vec::new()],
             idle: [None; 2],
-            alike: [(Duration::ZERO, 0); 2],
             too_big: [false; 2],
+            late: Duration::ZERO,
             path_rtt: None,
             threshold: (UNKNOWN_RTT * rules.share / 100).max(rules.floor),
             reset: None,
@@ -162,6 +166,9 @@ impl Tracked {
             ..now
         };
         self.expire(now, out);
+        let clock = &mut self.half[me].clock;
+        let stamps = segment.options.timestamps;
+        self.late = stamps.map_or(Duration::ZERO, |s| clock.lateness(now.at, s.val));
         self.half[me].counts.packets += 1;
         self.half[me].counts.bytes += u64::from(segment.len);
         if segment.ecn == Ecn::Ce {
@@ -260,6 +267,10 @@ impl Tracked {
             self.point(now, side, PointKind::Window, una, una + window);
         }
         self.verify(now, side, &acked, segment);
+        self.answered(now, side, acked.opened, out);
+        if let Some(rtt) = acked.rtt {
+            self.follows(now, side, rtt);
+        }
         let event = acked.bytes > 0 || acked.sacked > 0 || acked.duplicate || acked.opened;
         if event {
             if let Some((start, mut facts)) = facts {
@@ -269,6 +280,7 @@ impl Tracked {
                     () => Ended::Answer,
                 };
                 facts.heard |= acked.sacked > 0 || acked.duplicate;
+                facts.burst.last = acked.rtt;
                 let whole = self.half[k].flight() == 0;
                 let peer = &self.half[side.other().index()];
                 match facts.ended {
@@ -281,7 +293,7 @@ impl Tracked {
                     Ended::Ack if self.verifies(side) => {}
                     Ended::Ack | Ended::Opened | Ended::Answer => {
                         let until = now.at + self.release_time(side);
-                        self.wait(side, facts, start, now, Wait::Release { until, whole }, out);
+                        self.wait(side, facts, start, now, Wait::Release { until }, out);
                     }
                     _ => {}
                 }
@@ -289,10 +301,10 @@ impl Tracked {
             self.half[k].last = Some(now);
             self.half[k].heard = Some(now);
             self.half[k].answered = Some(now.at);
+            self.half[k].updated = acked.opened;
         }
         if acked.opened {
             self.half[k].closed = None;
-            self.half[k].probed = None;
         }
     }
 
@@ -332,6 +344,7 @@ impl Tracked {
             .map(|(start, facts)| (start, facts.since(now, start)));
         let stamp = segment.options.timestamps.map(|stamps| stamps.val);
         let before = half.last;
+        let shut = half.closed.is_some();
         let data = self.half[k].on_data(now, segment.seq, space, segment.len, segment.flags);
         let half = &self.half[k];
         let (start, target) = (half.offset(segment.seq), half.nxt);
@@ -357,18 +370,24 @@ impl Tracked {
                 if let Some((start, mut facts)) = facts
                     && segment.len > 0
                 {
-                    facts.ended = if waited { Ended::New } else { Ended::Wrote };
+                    facts.ended = match (shut, waited && self.half[k].flight() > u64::from(space)) {
+                        (true, false) => Ended::Probe,
+                        (_, true) => Ended::New,
+                        (false, false) => Ended::Wrote,
+                    };
                     facts.full = segment.len >= u32::from(self.half[k].mss());
-                    if self.settle(side, start, now, &facts, out) == Settled::Gap {
+                    if facts.ended == Ended::Probe {
+                        self.probes(side, facts, start, now, out);
+                    } else if self.settle(side, start, now, &facts, out) == Settled::Gap {
                         self.half[k].heard = Some(now);
                     }
                 }
-                if silent
+                if !waited
                     && segment.len > 0
-                    && let Some(last) = self.last_data
-                    && now.at.since(last.at) > self.threshold.max(Duration::from_millis(1))
+                    && let Some(last) = self.half[k].text
+                    && now.at.since(last) > self.threshold.max(Duration::from_millis(1))
                 {
-                    self.idle[k] = Some((now.at.since(last.at), 0));
+                    self.idle[k] = Some((now.at.since(last), 0));
                 }
                 if let Some((_, packets)) = &mut self.idle[k] {
                     *packets = packets.saturating_add(1);
@@ -457,13 +476,15 @@ impl Tracked {
             Data::Probe => {
                 if let Some((start, mut facts)) = facts {
                     facts.ended = Ended::Probe;
-                    self.settle(side, start, now, &facts, out);
+                    self.probes(side, facts, start, now, out);
                 }
             }
         }
         self.half[k].last = Some(now);
+        self.half[k].updated = false;
         if segment.len > 0 && !matches!(data, Data::Probe) {
             self.last_data = Some(now);
+            self.half[k].text = Some(now.at);
         }
     }
 
@@ -486,6 +507,7 @@ impl Tracked {
     pub(crate) fn finish(mut self, dropped: bool, out: &mut VecDeque<Gap>) -> Connection {
         for side in Side::BOTH {
             self.conclude(side, out);
+            self.suspected(side, false, out);
         }
         let closed = match self.reset {
             Some(side) => Closed::Reset(side),

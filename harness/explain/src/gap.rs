@@ -6,7 +6,7 @@ use narrows::{ByteCount, Duration};
 use std::fmt;
 
 macro_rules! causes {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal, $text:literal, $tapo:literal;)+) => {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal, $text:literal;)+) => {
         /// What a connection waited for.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
@@ -27,61 +27,137 @@ macro_rules! causes {
             pub const fn text(self) -> &'static str {
                 match self { $(Self::$variant => $text,)+ }
             }
-
-            /// What TAPO (CoNEXT 2015) calls it; empty if it has no name for it.
-            pub const fn tapo(self) -> &'static str {
-                match self { $(Self::$variant => $tapo,)+ }
-            }
         }
     };
 }
 
 causes! {
     /// A retransmission timeout: nothing of the flight arrived.
-    TimeoutWholeWindow = "timeout-whole-window", "timeout, whole window lost", "continuous loss";
+    TimeoutWholeWindow = "timeout-whole-window", "timeout, whole window lost";
     /// A retransmission timeout: the end of a flight was lost, and too few duplicate
     /// acknowledgements told of it.
-    TimeoutTail = "timeout-tail", "timeout, tail lost", "tail retransmission; small cwnd or rwnd";
+    TimeoutTail = "timeout-tail", "timeout, tail lost";
     /// A retransmission timeout: what had been sent again was lost as well.
-    TimeoutRetransmissionLost = "timeout-retransmission-lost", "timeout, retransmission lost", "double retransmission";
+    TimeoutRetransmissionLost = "timeout-retransmission-lost", "timeout, retransmission lost";
     /// A retransmission timeout although nothing was lost.
-    TimeoutSpurious = "timeout-spurious", "timeout, spurious", "ACK delay or loss";
+    TimeoutSpurious = "timeout-spurious", "timeout, spurious";
     /// A tail loss probe (RFC 8985 section 7) was waited for.
-    TailLossProbe = "tail-loss-probe", "tail loss probe", "tail retransmission";
+    TailLossProbe = "tail-loss-probe", "tail loss probe";
     /// SYN or SYN-ACK was sent again.
-    SynRetried = "syn-retried", "SYN retried", "";
+    SynRetried = "syn-retried", "SYN retried";
     /// Packets of full size vanish without a word while smaller ones arrive (RFC 2923).
-    BlackHole = "mtu-black-hole", "path MTU black hole", "double retransmission";
+    BlackHole = "mtu-black-hole", "path MTU black hole";
     /// The receiver put off its acknowledgement, and the sender was waiting for it.
-    DelayedAck = "delayed-ack", "delayed ACK", "ACK delay or loss";
+    DelayedAck = "delayed-ack", "delayed ACK";
     /// Nagle's algorithm held back a small segment until a delayed acknowledgement came.
-    NagleDelayedAck = "nagle-delayed-ack", "Nagle waits for a delayed ACK", "ACK delay or loss";
+    NagleDelayedAck = "nagle-delayed-ack", "Nagle waits for a delayed ACK";
     /// A congestion window that counts packets was filled by small writes, and the acknowledgement
     /// was delayed.
-    PacketWindow = "packet-window", "window in packets filled by small writes", "small cwnd or rwnd";
+    PacketWindow = "packet-window", "window in packets filled by small writes";
     /// After an idle time the window was the initial one again (RFC 5681 section 4.1), and a delayed
     /// acknowledgement was waited for.
-    IdleRestart = "idle-restart", "restart after idle", "small initial window";
+    IdleRestart = "idle-restart", "restart after idle";
     /// The receiver's window was closed: its application read nothing.
-    WindowClosed = "window-closed", "receiver's window closed, application read nothing", "zero window";
+    WindowClosed = "window-closed", "receiver's window closed, application read nothing";
     /// The window had opened, and the sender learnt of it by a probe only.
-    WindowUpdateLate = "window-update-late", "window update late", "zero window";
+    WindowUpdateLate = "window-update-late", "window update late";
     /// The sender's own host dropped a packet.
-    LocalDrop = "local-drop", "sender's local drop", "resource constraint";
+    LocalDrop = "local-drop", "sender's local drop";
     /// The application had written nothing.
-    AppWroteNothing = "app-wrote-nothing", "application wrote nothing", "data unavailable; client idle";
+    AppWroteNothing = "app-wrote-nothing", "application wrote nothing";
     /// A network card held packets back to interrupt once for many.
-    Coalescing = "coalescing", "coalescing", "packet delay";
+    Coalescing = "coalescing", "coalescing";
     /// A switch told the sender's link to pause.
-    Pause = "pause", "pause", "packet delay";
+    Pause = "pause", "pause";
     /// Packets or acknowledgements took longer than usual, and nothing says why: queues, the
     /// receiving host.
-    PacketDelay = "packet-delay", "packets delayed", "packet delay";
+    PacketDelay = "packet-delay", "packets delayed";
     /// Nothing that was captured tells.
-    Unknown = "unknown", "unknown", "";
+    Unknown = "unknown", "unknown";
 }
 
+/// What TAPO (Zhou et al., CoNEXT 2015) calls a stall, the causes that it is here, and what more says
+/// that it is that.
+pub const TAPO: &[(&str, &[Cause], &str)] = &[
+    (
+        "data unavailable",
+        &[Cause::AppWroteNothing],
+        " of the server, while a request waits for its reply",
+    ),
+    (
+        "resource constraint",
+        &[Cause::LocalDrop, Cause::AppWroteNothing],
+        " of the server in the middle of a reply",
+    ),
+    (
+        "client idle",
+        &[Cause::AppWroteNothing],
+        " of the client, with nothing to reply to",
+    ),
+    (
+        "zero window",
+        &[Cause::WindowClosed, Cause::WindowUpdateLate],
+        "",
+    ),
+    (
+        "small initial window",
+        &[Cause::IdleRestart, Cause::DelayedAck],
+        " in the first flight",
+    ),
+    (
+        "packet delay",
+        &[Cause::PacketDelay, Cause::Coalescing, Cause::Pause],
+        "",
+    ),
+    (
+        "tail retransmission",
+        &[Cause::TimeoutTail, Cause::TailLossProbe],
+        "",
+    ),
+    (
+        "double retransmission",
+        &[Cause::TimeoutRetransmissionLost],
+        " that fast recovery or a timeout had sent once before",
+    ),
+    (
+        "continuous retransmission",
+        &[
+            Cause::TimeoutWholeWindow,
+            Cause::TimeoutRetransmissionLost,
+            Cause::BlackHole,
+        ],
+        " again and again",
+    ),
+    (
+        "small cwnd",
+        &[Cause::TimeoutTail, Cause::PacketWindow],
+        " of fewer than four packets, which are too few for three duplicate acknowledgements",
+    ),
+    (
+        "small rwnd",
+        &[Cause::TimeoutTail, Cause::WindowClosed],
+        " whose window is of fewer than four packets",
+    ),
+    (
+        "ACK delayed or lost",
+        &[
+            Cause::TimeoutSpurious,
+            Cause::DelayedAck,
+            Cause::NagleDelayedAck,
+        ],
+        "",
+    ),
+];
+
 impl Cause {
+    /// What TAPO (Zhou et al., CoNEXT 2015) calls it, or what it is a part of, as [`TAPO`] has it;
+    /// empty if it has no name for it.
+    pub fn tapo(self) -> String {
+        let of = TAPO.iter().filter(|(_, causes, _)| causes.contains(&self));
+        let names: Vec<_> = of.map(|(name, ..)| *name).collect();
+        names.join("; ")
+    }
+
     /// Whether the retransmission timer ended the gap.
     pub const fn is_timeout(self) -> bool {
         matches!(
@@ -294,5 +370,43 @@ impl Gap {
             parts.push(format!("RTT {rtt}"));
         }
         parts.join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The stalls of the list and of the paper's tables.
+    #[test]
+    fn everything_that_tapo_names_is_a_cause_or_a_stated_combination() {
+        for name in [
+            "data unavailable",
+            "resource constraint",
+            "client idle",
+            "zero window",
+            "small initial window",
+            "packet delay",
+            "tail retransmission",
+            "double retransmission",
+            "continuous retransmission",
+            "small cwnd",
+            "small rwnd",
+            "ACK delayed or lost",
+        ] {
+            let (_, causes, _) = TAPO
+                .iter()
+                .find(|(tapo, ..)| *tapo == name)
+                .unwrap_or_else(|| panic!("{name} is missing"));
+            assert!(!causes.is_empty(), "{name}");
+            for cause in *causes {
+                assert!(Cause::ALL.contains(cause), "{name}");
+                assert!(cause.tapo().contains(name), "{name}: {cause}");
+            }
+        }
+        let unnamed = [Cause::SynRetried, Cause::Unknown];
+        for cause in Cause::ALL {
+            assert_eq!(cause.tapo().is_empty(), unnamed.contains(cause), "{cause}");
+        }
     }
 }

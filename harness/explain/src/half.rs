@@ -2,6 +2,7 @@
 
 mod counts;
 mod sack;
+mod stamps;
 
 pub use counts::{Counts, RttEstimate};
 
@@ -117,6 +118,14 @@ pub(crate) struct Half {
     pub(crate) window: Option<u64>,
     /// As it stood in the header last.
     raw_window: u16,
+    /// The largest window.
+    widest: u64,
+    /// When it had text last.
+    pub(crate) text: Option<Instant>,
+    /// The last thing that happened is that its window opened.
+    pub(crate) updated: bool,
+    /// The largest flight.
+    pub(crate) most_out: u64,
     /// The peer's shift, if its SYN was seen.
     shift: Option<u8>,
     shift_counts: bool,
@@ -143,10 +152,11 @@ pub(crate) struct Half {
     pub(crate) fin: Option<u64>,
     pub(crate) syn: Option<(Sighting, Seq)>,
     pub(crate) syns: u16,
+    /// What its timestamps tell.
+    pub(crate) clock: stamps::StampClock,
     /// When window was found closed.
     pub(crate) closed: Option<Sighting>,
     /// Whether a probe of it was seen since.
-    pub(crate) probed: Option<Sighting>,
     /// When something was acknowledged in order last: the retransmission timer began anew
     /// (RFC 6298 section 5.3).
     pub(crate) progress: Option<Instant>,
@@ -169,6 +179,10 @@ impl Half {
             dup_acks: 0,
             window: None,
             raw_window: 0,
+            widest: 0,
+            most_out: 0,
+            text: None,
+            updated: false,
             shift: None,
             shift_counts: false,
             announced: None,
@@ -184,8 +198,8 @@ impl Half {
             fin: None,
             syn: None,
             syns: 0,
+            clock: stamps::StampClock::default(),
             closed: None,
-            probed: None,
             progress: None,
             timeouts: 0,
             counts: Counts::default(),
@@ -308,9 +322,6 @@ impl Half {
                         as u16,
                 });
             }
-            if self.closed.is_some() && end - start <= 1 && !flags.contains(Flags::FIN) {
-                self.probed = Some(now);
-            }
             self.push(Sent {
                 start,
                 end,
@@ -322,20 +333,16 @@ impl Half {
                 packets,
             });
             self.nxt = end;
+            self.most_out = self.most_out.max(self.flight());
             return Data::New { hole };
         }
         // A byte before what is next, of an idle connection or of one whose peer's window is closed.
         if end - start <= 1
             && !flags.intersects(Flags::FIN | Flags::SYN)
             && (self.flight() <= 1 && end <= self.nxt)
+            && (self.closed.is_some() || end <= self.una)
         {
-            if self.closed.is_some() {
-                self.probed = Some(now);
-                return Data::Probe;
-            }
-            if end <= self.una {
-                return Data::Probe;
-            }
+            return Data::Probe;
         }
         if end <= self.una {
             self.counts.needless += 1;
@@ -501,13 +508,13 @@ impl Half {
         if to >= self.una {
             self.window = Some(window);
             self.raw_window = raw;
-            let mss = u64::from(self.mss());
-            let silly = mss.min(1.max(mss / 2));
+            // What no sender uses for less than the end of its data (RFC 9293 section 3.8.6.2.1).
+            self.widest = self.widest.max(window);
+            let silly = u64::from(self.mss()).min(self.widest / 2).max(1);
             let shut = |w: u64| w < silly;
             match (before.map(shut), shut(window)) {
                 (Some(false) | None, true) if !syn => {
                     self.closed = Some(now);
-                    self.probed = None;
                 }
                 (Some(true), false) => result.opened = true,
                 _ => {}
@@ -548,9 +555,17 @@ impl Half {
 
     /// Whether the path seems to swallow what is as large as what was sent `again` (RFC 2923 section
     /// 2.1): nothing as large has arrived, and of what first left after it something smaller has.
+    ///
+    /// Without SACK duplicate acknowledgements tell that something arrived: not more than what is smaller.
     pub(crate) fn swallows(&self, again: &Again) -> bool {
         let size = again.end - again.start;
         let later = self.sent.iter().skip_while(|sent| sent.start < again.end);
+        if self.sacked == 0 && self.dup_acks > 0 && size > self.largest_arrived {
+            let smaller = later.filter(|sent| {
+                (sent.end - sent.start).div_ceil(u64::from(sent.packets.max(1))) < size
+            });
+            return self.dup_acks as usize <= smaller.count();
+        }
         let mut later = later.filter(|sent| sent.sacked);
         let (mut smaller, mut larger) = (false, size <= self.largest_arrived);
         for sent in &mut later {

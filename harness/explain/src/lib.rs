@@ -41,6 +41,6 @@ pub mod two;
 pub use analyzer::{Analyzer, Config, Finding, Seen};
 pub use connection::{Closed, Connection, Opened, Point, PointKind};
 pub use explanation::{Explanation, Input, lost_time, main_cause};
-pub use gap::{Cause, Confidence, Evidence, Gap, Side, Vantage};
+pub use gap::{Cause, Confidence, Evidence, Gap, Side, TAPO, Vantage};
 pub use half::{Counts, RttEstimate, Sighting};
 pub use ledger::{LEDGER, Ledger, Sum, pair};

@@ -49,15 +49,13 @@ impl Share {
     }
 }
 
-/// Whether two names mean the same here: what no sender can tell from inside counts as what it is an
-/// explanation of.
+/// Whether two names mean the same here: what delayed packets no capture tells.
 fn same(found: Cause, truth: Cause) -> bool {
     let plain = |cause| match cause {
-        Cause::WindowUpdateLate => Cause::WindowClosed,
-        Cause::IdleRestart | Cause::PacketWindow => Cause::DelayedAck,
+        Cause::Coalescing | Cause::Pause => Cause::PacketDelay,
         other => other,
     };
-    plain(found) == plain(truth)
+    found == truth || found == plain(truth)
 }
 
 impl Score {
@@ -80,6 +78,20 @@ impl Score {
             {
                 explained[n] = Some(one.gap.cause);
             }
+            // When a window opened and nobody heard of it shows only at the receiver: elsewhere it is
+            // one wait, named by one of two names.
+            let window = |c| matches!(c, Cause::WindowClosed | Cause::WindowUpdateLate);
+            if let Some(n) = best.filter(|n| right && window(truth[*n].cause)) {
+                for m in [n.wrapping_sub(1), n + 1] {
+                    if let Some(next) = truth.get(m)
+                        && next.ends == one.ends
+                        && window(next.cause)
+                        && common(next, &one.gap) * 2 >= next.length()
+                    {
+                        explained[m] = Some(next.cause);
+                    }
+                }
+            }
             let row = self.found.entry((place, one.gap.cause)).or_default();
             *row.entry(truly).or_default() += 1;
             let (all, of_these) = self
@@ -92,7 +104,7 @@ impl Score {
         for (t, cause) in truth
             .iter()
             .zip(explained)
-            .filter(|(t, _)| t.length() > counted)
+            .filter(|(t, _)| t.counts && t.length() > counted)
         {
             let row = self.truth.entry((place, t.cause)).or_default();
             *row.entry(cause).or_default() += 1;
@@ -122,12 +134,12 @@ impl Score {
 
     /// Of the true gaps of `cause` those that were found as such.
     pub fn recall(&self, place: Vantage, cause: Cause) -> Share {
-        share(self.truth.get(&(place, cause)), cause)
+        share(self.truth.get(&(place, cause)), |found| same(found, cause))
     }
 
     /// Of the gaps found as `cause` those that are.
     pub fn precision(&self, place: Vantage, cause: Cause) -> Share {
-        share(self.found.get(&(place, cause)), cause)
+        share(self.found.get(&(place, cause)), |truth| same(cause, truth))
     }
 }
 
@@ -157,15 +169,11 @@ pub fn meant<'f>(
         .collect()
 }
 
-fn share(row: Option<&Row>, cause: Cause) -> Share {
+fn share(row: Option<&Row>, right: impl Fn(Cause) -> bool) -> Share {
     let mut share = Share::default();
     for (other, n) in row.into_iter().flatten() {
         share.all += n;
-        share.right += if other.is_some_and(|other| same(other, cause)) {
-            *n
-        } else {
-            0
-        };
+        share.right += if other.is_some_and(&right) { *n } else { 0 };
     }
     share
 }

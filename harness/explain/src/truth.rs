@@ -4,6 +4,10 @@
 //! is captured, come the gaps that a capture's explanation is held against.
 
 use crate::gap::{Cause, Gap, Side};
+mod way;
+
+pub use way::Passing;
+
 use narrows::congestion::Spurious;
 use narrows::endpoint::Tracer;
 use narrows::trace::{Held, TimeoutCause, TraceEvent, TraceSink};
@@ -23,6 +27,8 @@ pub struct TrueGap {
     pub end: Instant,
     /// Why.
     pub cause: Cause,
+    /// Whether an explanation that lacks it has missed something.
+    pub counts: bool,
 }
 
 impl TrueGap {
@@ -55,8 +61,12 @@ struct End {
     last: Instant,
     /// The least smoothed RTT.
     rtt: Option<Duration>,
-    /// Its host refused a segment, and no acknowledgement has come since.
-    refused: bool,
+    /// The last gap that a delayed acknowledgement ended, which has not arrived yet.
+    delayed: Option<usize>,
+    /// The window was another one after an idle time, and no acknowledgement has come since.
+    restarted: bool,
+    /// What its packets and their network tell.
+    way: way::Way,
 }
 
 /// Gathers what the ends of connections tell, and knows their gaps.
@@ -65,6 +75,7 @@ pub struct Truth {
     threshold: Threshold,
     ends: HashMap<[SocketAddr; 2], End>,
     gaps: Vec<TrueGap>,
+    pauses: way::Pauses,
 }
 
 impl Truth {
@@ -74,6 +85,7 @@ impl Truth {
             threshold,
             ends: HashMap::new(),
             gaps: Vec::new(),
+            pauses: way::Pauses::default(),
         }
     }
 
@@ -92,19 +104,10 @@ impl Truth {
                 held: None,
                 rtt: None,
                 heard: Instant::ZERO,
-                refused: false,
+                restarted: false,
             };
             Some(Box::new(sink) as Box<dyn TraceSink>)
         })
-    }
-
-    /// A packet arrived at the end `ends`, its own address first.
-    pub fn arrived(&mut self, at: Instant, ends: [SocketAddr; 2], data: bool) {
-        let me = self.ends.entry(ends).or_default();
-        me.arrived = at;
-        if !data {
-            me.acknowledged = at;
-        }
     }
 
     /// A gap until `end`, if it is one; its number.
@@ -120,6 +123,7 @@ impl Truth {
             start,
             end,
             cause,
+            counts: true,
         };
         if gap.length() <= self.threshold.floor {
             return None;
@@ -142,18 +146,37 @@ impl Truth {
         rto: Duration,
         heard: Instant,
     ) {
+        if cause == TimeoutCause::ZeroWindow {
+            self.shut(at, ends);
+            self.ends.entry(ends).or_default().last = at;
+            return;
+        }
         let me = self.ends.entry(ends).or_default();
         let start = (at - rto).max(me.last).max(heard).max(me.acknowledged);
         me.last = at;
+        let refusal = me.way.refusal();
+        let delayed = me.delayed.take();
         let cause = match cause {
             TimeoutCause::Handshake => Cause::SynRetried,
-            TimeoutCause::ZeroWindow => Cause::WindowClosed,
-            _ if me.refused => Cause::LocalDrop,
-            TimeoutCause::FullWindow => Cause::TimeoutWholeWindow,
+            _ if refusal != way::Refused::No => Cause::LocalDrop,
+            _ if std::mem::take(&mut me.way.swallowed) => Cause::BlackHole,
+            TimeoutCause::FullWindow | TimeoutCause::ZeroWindow => Cause::TimeoutWholeWindow,
             TimeoutCause::Tail => Cause::TimeoutTail,
             TimeoutCause::RetransmissionLost => Cause::TimeoutRetransmissionLost,
         };
-        let gap = self.add(ends, start, at, cause);
+        let gap = match delayed.and_then(|n| Some((n, self.gaps.get_mut(n)?))) {
+            // The acknowledgement left too late to stop the timer.
+            Some((n, gap)) => {
+                (gap.end, gap.cause) = (at, cause);
+                Some(n)
+            }
+            None => self.add(ends, start, at, cause),
+        };
+        if refusal == way::Refused::Hidden
+            && let Some(gap) = gap.and_then(|n| self.gaps.get_mut(n))
+        {
+            gap.counts = false;
+        }
         self.ends.entry(ends).or_default().timeout = gap;
     }
 
@@ -184,12 +207,15 @@ impl Truth {
         };
         let cause = match held {
             Held::Nagle => Cause::NagleDelayedAck,
+            Held::PacketWindow => Cause::PacketWindow,
+            Held::CongestionWindow if end.restarted => Cause::IdleRestart,
             Held::CongestionWindow => Cause::DelayedAck,
             _ => return,
         };
         let start = since.max(end.last);
         end.last = at;
-        self.add(waits, start, at, cause);
+        let gap = self.add(waits, start, at, cause);
+        self.ends.entry(waits).or_default().delayed = gap;
     }
 
     /// Nothing leaves for another reason than before.
@@ -198,22 +224,20 @@ impl Truth {
         let Some((before, since)) = me.held.replace((held, at)) else {
             return;
         };
-        match before {
-            Held::ReceiveWindow => {
-                let since = since.max(me.last);
-                me.last = at;
-                self.add(ends, since, at, Cause::WindowClosed);
+        // It wrote. If the other waits for something, that is what the connection waits for as well.
+        if before == Held::Idle {
+            let since = since.max(me.last).max(me.arrived);
+            me.last = at;
+            let other = self.ends.get(&[ends[1], ends[0]]);
+            let waits = other.is_some_and(|end| match end.held {
+                Some((Held::Idle, _)) => false,
+                Some((Held::Sent, _)) => end.way.lost,
+                _ => true,
+            });
+            let gap = self.add(ends, since, at, Cause::AppWroteNothing);
+            if let Some(gap) = gap.and_then(|n| self.gaps.get_mut(n)) {
+                gap.counts = !waits;
             }
-            // It wrote. Until then nobody did, if the other had nothing to send either.
-            Held::Idle => {
-                let since = since.max(me.last).max(me.arrived);
-                me.last = at;
-                let other = self.ends.get(&[ends[1], ends[0]]);
-                if let Some((Held::Idle | Held::Sent, _)) = other.and_then(|end| end.held) {
-                    self.add(ends, since, at, Cause::AppWroteNothing);
-                }
-            }
-            _ => {}
         }
     }
 }
@@ -227,7 +251,7 @@ struct Sink {
     rtt: Option<Duration>,
     /// When something was acknowledged last.
     heard: Instant,
-    refused: bool,
+    restarted: bool,
 }
 
 impl Sink {
@@ -250,8 +274,8 @@ impl TraceSink for Sink {
         match event {
             TraceEvent::Window { srtt, .. } => {
                 self.heard = now;
-                if std::mem::take(&mut self.refused) {
-                    self.end(|end| end.refused = false);
+                if std::mem::take(&mut self.restarted) {
+                    self.end(|end| end.restarted = false);
                 }
                 if srtt.is_some_and(|srtt| self.rtt.is_none_or(|least| srtt < least)) {
                     self.rtt = *srtt;
@@ -263,9 +287,9 @@ impl TraceSink for Sink {
             }
             TraceEvent::Undo(Spurious::Timeout) => self.tell(|truth| truth.undo(ends)),
             TraceEvent::TailLossProbe => self.tell(|truth| truth.probe(now, ends, heard)),
-            TraceEvent::LocalDrop { .. } => {
-                self.refused = true;
-                self.end(|end| end.refused = true);
+            TraceEvent::IdleRestart { .. } => {
+                self.restarted = true;
+                self.end(|end| end.restarted = true);
             }
             TraceEvent::DelayedAck => {
                 self.tell(|truth| truth.delayed_ack(now, [ends[1], ends[0]]));

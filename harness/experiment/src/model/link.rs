@@ -36,6 +36,8 @@ pub struct Link {
     pub reorder: Share,
     /// For how long those are.
     pub hold: Hold,
+    /// The longest IP packet that it carries.
+    pub mtu: Option<u32>,
 }
 
 /// A time between two bounds, each picosecond equally likely.
@@ -87,6 +89,7 @@ impl Default for Link {
                 least: hold,
                 most: hold,
             },
+            mtu: None,
         }
     }
 }
@@ -112,11 +115,13 @@ impl Knobs for Link {
         "Packets that the link holds back, so that later ones may overtake them." },
         knob! { hold: "hold", "hold", Kind::Time { least: 0, most: 10_000_000_000 },
         "For how long those are held back: a time, or the shortest and the longest as 20us-80us." },
+        knob! { mtu: "mtu", "MTU of the link", Kind::Or("off", &Kind::Whole { least: 104, most: 65_535 }),
+        "Longest IP packet that the link carries: longer ones vanish and nobody is told, which makes the path a black hole; off is what the network's mtu lets hosts send.", "RFC 2923 section 2.1" },
     ];
 }
 
 /// The keys of what goes wrong on a link.
-pub(crate) const IMPAIRMENTS: [&str; 8] = [
+pub(crate) const IMPAIRMENTS: [&str; 9] = [
     "loss",
     "lose_each",
     "corrupt",
@@ -125,6 +130,7 @@ pub(crate) const IMPAIRMENTS: [&str; 8] = [
     "mark_each",
     "reorder",
     "hold",
+    "mtu",
 ];
 
 impl Link {
@@ -166,6 +172,7 @@ impl Link {
             reorder: when(self.reorder),
             reorder_min: SimTime::from_duration(self.hold.least),
             reorder_max: SimTime::from_duration(self.hold.most),
+            mtu: self.mtu,
         }
     }
 }

@@ -633,6 +633,34 @@ rate = "100Mb/s""#;
 }
 
 #[test]
+fn a_link_swallows_what_is_longer_than_it_carries() {
+    let text = |size: &str| {
+        format!(
+            r#"
+[network]
+hosts = 2
+[network.port."s0->h0".link]
+mtu = 1400
+[[traffic]]
+name = "copy"
+kind = "bulk"
+from = "h1"
+size = "{size}"
+[run]
+duration = "2s"
+"#
+        )
+    };
+    let small = run(&text("1kB"));
+    assert_eq!(small.outcome, Outcome::Completed);
+    assert_eq!(small.ports[2].dropped(DropReason::TooLong), 0);
+    let large = run(&text("10kB"));
+    assert_ne!(large.outcome, Outcome::Completed);
+    assert!(large.ports[2].dropped(DropReason::TooLong) >= 6);
+    assert_eq!(large.ports[2].dropped(DropReason::Lost), 0);
+}
+
+#[test]
 fn packets_are_lost_regularly() {
     let text = |link: &str| {
         format!(

@@ -28,6 +28,10 @@ pub struct Bulk {
     pub stagger: Duration,
     /// Whether the receiver closes the connection of a transfer that is complete, and its sender then.
     pub close: bool,
+    /// For how long a receiver reads nothing each time that it has read `read_each` from a connection.
+    pub read_pause: Duration,
+    /// After how much.
+    pub read_each: ByteCount,
 }
 
 /// Which hosts of two sets have to do with each other.
@@ -55,6 +59,8 @@ impl Default for Bulk {
             size: None,
             stagger: Duration::ZERO,
             close: false,
+            read_pause: Duration::ZERO,
+            read_each: ByteCount::new(256 << 10),
         }
     }
 }
@@ -73,6 +79,10 @@ impl Knobs for Bulk {
         "Each connection opens this much later than the one before." },
         knob! { close: "close", "closing", Kind::Switch,
         "Whether a connection is closed, by the receiver first, when its transfer is complete." },
+        knob! { read_pause: "read_pause", "reading pause", Kind::TIME,
+        "For how long the receiver reads nothing from a connection each time that it has read read_each: its window closes where tcp.receive_window or the buffer says so." },
+        knob! { read_each: "read_each", "read between pauses", Kind::Size { least: 1, most: 1 << 40 },
+        "Where there is a read_pause: after how many bytes it comes." },
     ];
 }
 
@@ -147,7 +157,8 @@ impl Traffic for Bulk {
         receivers.dedup();
         for host in receivers {
             let receiver = Receiver::new(channels.messenger());
-            on.role(host, receiver.closing(self.close));
+            let receiver = receiver.closing(self.close);
+            on.role(host, receiver.resting(self.read_each, self.read_pause));
         }
         match self.size {
             Some(_) => on.ends_after(pairs.len() * self.connections as usize),
@@ -254,6 +265,23 @@ mod tests {
         began.sort_unstable();
         assert_eq!(began, [7, 8, 9, 10, 11, 12].map(|ms| ms * 1_000_000));
         assert_eq!(rig.run(Duration::from_secs(1)).bits(), ran.bits());
+    }
+
+    /// 400 kB in pieces of 100 kB, the last of which needs no rest after it.
+    #[test]
+    fn a_receiver_rests_each_time_that_it_has_read_so_much() {
+        let took = |pause: &str| {
+            let mut bulk = bulk("h1", "h0", 400_000);
+            bulk.set("read_pause", pause).unwrap();
+            bulk.set("read_each", "100kB").unwrap();
+            let ran = Rig::star(2).with(bulk).run(Duration::from_secs(2)).done();
+            ran.transfers()[0].took
+        };
+        let (plain, rested) = (took("0s"), took("50ms"));
+        assert!(plain < Duration::from_millis(10), "{plain}");
+        // What waits in the buffer is read at once after a rest, so that there may be fewer rests.
+        assert!(rested >= plain + Duration::from_millis(50), "{rested}");
+        assert!(rested <= plain + Duration::from_millis(200), "{rested}");
     }
 
     #[test]

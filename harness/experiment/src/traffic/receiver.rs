@@ -1,9 +1,11 @@
 //! The receiver of transfers that nobody asks for.
 
+use super::alarms::Alarms;
 use super::messages::{Counts, Messenger};
 use super::{Io, Role, RoleEvent};
 use narrows::endpoint::ConnId;
-use narrows::{ByteCount, Instant};
+use narrows::{ByteCount, Duration, Instant};
+use std::collections::BTreeMap;
 
 /// Accepts connections and records each transfer on them when its last byte has come; a message
 /// says when it began.
@@ -11,6 +13,19 @@ use narrows::{ByteCount, Instant};
 pub struct Receiver {
     messages: Messenger<Instant>,
     closes: bool,
+    rests: Option<Rests>,
+}
+
+/// A reader that is busy with something else every now and then.
+#[derive(Debug)]
+struct Rests {
+    each: ByteCount,
+    long: Duration,
+    /// By the index of a connection: what was read since the last rest.
+    read: BTreeMap<usize, u64>,
+    /// Connections that rest, by their index.
+    resting: BTreeMap<usize, ConnId>,
+    alarms: Alarms<usize>,
 }
 
 impl Receiver {
@@ -19,6 +34,7 @@ impl Receiver {
         Self {
             messages,
             closes: false,
+            rests: None,
         }
     }
 
@@ -26,6 +42,47 @@ impl Receiver {
     #[must_use]
     pub fn closing(self, closes: bool) -> Self {
         Self { closes, ..self }
+    }
+
+    /// Reads nothing from a connection for `long` each time that it has read `each` bytes or more
+    /// from it.
+    #[must_use]
+    pub fn resting(self, each: ByteCount, long: Duration) -> Self {
+        let rests = (!long.is_zero()).then(|| Rests {
+            each,
+            long,
+            read: BTreeMap::new(),
+            resting: BTreeMap::new(),
+            alarms: Alarms::default(),
+        });
+        Self { rests, ..self }
+    }
+
+    fn read(&mut self, io: &mut Io<'_>, conn: ConnId) {
+        if let Some(rests) = &mut self.rests {
+            let there = io.tcp().connection(conn).map_or(0, |conn| conn.readable());
+            rests.has_read(io.now(), conn, there);
+        }
+        self.messages.read(io, conn, Counts::Delivered);
+        while let Some((size, began)) = self.messages.next(conn) {
+            io.complete(io.peer(conn), began, ByteCount::new(size));
+            io.finish();
+            if self.closes {
+                io.close(conn);
+            }
+        }
+    }
+}
+
+impl Rests {
+    fn has_read(&mut self, now: Instant, conn: ConnId, n: u64) {
+        let read = self.read.entry(conn.index()).or_default();
+        *read += n;
+        if *read >= self.each.get() {
+            *read = 0;
+            self.resting.insert(conn.index(), conn);
+            self.alarms.set(now + self.long, conn.index());
+        }
     }
 }
 
@@ -38,16 +95,25 @@ impl Role for Receiver {
         match event {
             RoleEvent::Accepted => self.messages.accept(io, conn, 0),
             RoleEvent::Readable => {
-                self.messages.read(io, conn, Counts::Delivered);
-                while let Some((size, began)) = self.messages.next(conn) {
-                    io.complete(io.peer(conn), began, ByteCount::new(size));
-                    io.finish();
-                    if self.closes {
-                        io.close(conn);
-                    }
+                let rests = self.rests.as_ref();
+                if !rests.is_some_and(|rests| rests.resting.contains_key(&conn.index())) {
+                    self.read(io, conn);
                 }
             }
             _ => {}
         }
+    }
+
+    fn timeout(&mut self, io: &mut Io<'_>) {
+        while let Some(conn) = self.rests.as_mut().and_then(|rests| {
+            let index = rests.alarms.due(io.now())?;
+            rests.resting.remove(&index)
+        }) {
+            self.read(io, conn);
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.rests.as_ref().and_then(|rests| rests.alarms.next())
     }
 }

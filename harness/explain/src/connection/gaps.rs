@@ -2,8 +2,8 @@
 
 use super::Tracked;
 use super::record::lose;
-use crate::classify::{Aftermath, Ended, Facts, classify, is_usual};
-use crate::gap::{Evidence, Gap, Side};
+use crate::classify::{Aftermath, Burst, Ended, Facts, classify, is_usual};
+use crate::gap::{Cause, Evidence, Gap, Side, Vantage};
 use crate::half::Sighting;
 use narrows::ByteCount;
 use std::collections::VecDeque;
@@ -38,12 +38,6 @@ impl Tracked {
         let after_idle = self.idle[k]
             .filter(|(_, since)| *since <= packets.max(1))
             .map(|(idle, _)| idle);
-        let (alike_to, alike) = self.alike[k];
-        let alike = if alike_to.abs_diff(length) <= length / 4 {
-            alike
-        } else {
-            0
-        };
         Facts {
             length,
             timer: length,
@@ -76,8 +70,13 @@ impl Tracked {
             sack: self.sack.iter().all(|sack| *sack != Some(false)),
             missing: false,
             too_large: false,
+            swallowed: false,
             closed: half.closed.is_some(),
-            probed: half.probed.is_some(),
+            late: self.late,
+            threshold: self.threshold,
+            opened: false,
+            updated: half.updated && self.vantage(side) != Vantage::Sender,
+            restarted: after_idle.is_some() && half.flight() * 2 <= half.most_out,
             released_largest: 0,
             full: false,
             answers: self.half[side.other().index()].rtt.timeout(),
@@ -85,7 +84,7 @@ impl Tracked {
                 .rtt
                 .smoothed
                 .map(|smoothed| smoothed + half.turn.unwrap_or_default()),
-            alike,
+            burst: Burst::default(),
         }
     }
 
@@ -99,14 +98,11 @@ impl Tracked {
         out: &mut VecDeque<Gap>,
     ) -> Settled {
         let (cause, confidence, floor) = classify(facts);
+        if cause == Cause::BlackHole {
+            self.suspected(side, true, out);
+        }
         if is_usual(facts, cause) {
             return Settled::Usual;
-        }
-        let k = side.index();
-        if matches!(facts.ended, Ended::Ack) {
-            let (before, n) = self.alike[k];
-            let alike = before.abs_diff(facts.length) <= facts.length / 4;
-            self.alike[k] = (facts.length, if alike { n.saturating_add(1) } else { 1 });
         }
         let waits = match facts.ended {
             Ended::Answer => side.other(),

@@ -4,6 +4,9 @@ use super::{Rules, Tracked, UNKNOWN_RTT};
 use crate::gap::{Side, Vantage};
 use narrows::Duration;
 
+/// Samples of one part of the path after which the other is taken for short.
+const SAMPLES: u64 = 8;
+
 impl Tracked {
     /// There is another round-trip time.
     pub(super) fn measure(&mut self) {
@@ -18,14 +21,19 @@ impl Tracked {
     }
 
     /// The least RTT of `side`: from here to the receiver and back, and from here to the sender and
-    /// back.
+    /// back. Of a part that nothing passed both ways nothing is known: it counts as short when the other
+    /// has been measured often.
     pub(super) fn total(&self, side: Side) -> Option<Duration> {
         let half = &self.half[side.index()];
         let near = match (half.turn, self.half[side.other().index()].rtt.min) {
             (Some(turn), Some(other)) => Some(turn.min(other)),
             (one, other) => one.or(other),
         };
-        half.rtt.min.map(|far| far + near.unwrap_or_default())
+        let known = near.is_some() || half.rtt.samples >= SAMPLES;
+        half.rtt
+            .min
+            .filter(|_| known)
+            .map(|far| far + near.unwrap_or_default())
     }
 
     /// Where the capture was taken, seen from `side`.

@@ -1,7 +1,7 @@
 //! Gaps that are over and whose cause later packets decide.
 
 use super::{Tracked, UNKNOWN_RTT};
-use crate::classify::{Aftermath, Facts};
+use crate::classify::{Aftermath, Ended, Facts};
 use crate::gap::{Gap, Side, Vantage};
 use crate::half::{Acked, Again, Sighting};
 use crate::segment::Segment;
@@ -20,7 +20,9 @@ pub(super) struct Pending {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Wait {
     /// Whether the sender goes on at once: then it had been waiting.
-    Release { until: Instant, whole: bool },
+    Release { until: Instant },
+    /// Whether the answer to a probe says that the window is open.
+    Answer { until: Instant },
     /// What becomes of what was sent again.
     Verify {
         again: Again,
@@ -57,6 +59,16 @@ impl Tracked {
             }
             Wait::Verify { acked: true, .. } => pending.facts.more |= soon,
             _ => {}
+        }
+    }
+
+    /// Another acknowledgement, with this round-trip time: does it come at once after a gap?
+    pub(super) fn follows(&mut self, now: Sighting, side: Side, rtt: Duration) {
+        if let Some(pending) = &mut self.pending[side.index()]
+            && let Wait::Release { until } = pending.wait
+            && now.at <= until
+        {
+            pending.facts.burst.add(rtt);
         }
     }
 
@@ -131,12 +143,60 @@ impl Tracked {
             return;
         };
         // Who has nothing more to send was not held up by the acknowledgement.
-        if let Wait::Release { whole: true, .. } = pending.wait
+        if let Wait::Release { .. } = pending.wait
+            && matches!(pending.facts.ended, Ended::Ack | Ended::Answer)
             && pending.facts.evidence.released.is_none()
         {
             return;
         }
+        // One copy that vanished is a loss; whether it is a black hole the next ones tell.
+        let open = matches!(pending.wait, Wait::Verify { acked: false, .. });
+        if open && pending.facts.too_large && pending.facts.evidence.sends <= 2 {
+            self.suspects[side.index()].push(*pending);
+            return;
+        }
         self.settle(side, pending.start, pending.end, &pending.facts, out);
+        self.suspected(side, false, out);
+    }
+
+    /// What was suspected to vanish in a black hole did so, or not.
+    pub(super) fn suspected(&mut self, side: Side, swallowed: bool, out: &mut VecDeque<Gap>) {
+        for pending in std::mem::take(&mut self.suspects[side.index()]) {
+            let facts = Facts {
+                swallowed,
+                ..pending.facts
+            };
+            self.settle(side, pending.start, pending.end, &facts, out);
+        }
+    }
+
+    /// A probe of a closed window ended a gap.
+    pub(super) fn probes(
+        &mut self,
+        side: Side,
+        facts: Facts,
+        start: Sighting,
+        end: Sighting,
+        out: &mut VecDeque<Gap>,
+    ) {
+        let until = end.at + self.path_rtt.unwrap_or(UNKNOWN_RTT) * 2 + Duration::from_micros(200);
+        self.wait(side, facts, start, end, Wait::Answer { until }, out);
+    }
+
+    /// An acknowledgement has come, which may answer a probe of a closed window.
+    pub(super) fn answered(
+        &mut self,
+        now: Sighting,
+        side: Side,
+        opened: bool,
+        out: &mut VecDeque<Gap>,
+    ) {
+        if let Some(pending) = &mut self.pending[side.index()]
+            && let Wait::Answer { until } = pending.wait
+        {
+            pending.facts.opened = opened && now.at <= until;
+            self.conclude(side, out);
+        }
     }
 
     /// Gaps that need wait no longer have their cause.
@@ -145,6 +205,7 @@ impl Tracked {
             let over = match self.pending[side.index()].as_deref().map(|p| p.wait) {
                 Some(
                     Wait::Release { until, .. }
+                    | Wait::Answer { until }
                     | Wait::Verify {
                         until: Some(until), ..
                     },

@@ -38,7 +38,7 @@ pub struct RttEstimate {
 }
 
 impl RttEstimate {
-    pub(super) fn add(&mut self, sample: Duration) {
+    pub(crate) fn add(&mut self, sample: Duration) {
         self.samples += 1;
         self.min = Some(self.min.map_or(sample, |min| min.min(sample)));
         let Some(smoothed) = self.smoothed else {

@@ -1,4 +1,7 @@
-//! Experiments whose causes differ: incast, small writes, lost and late packets, bursts, outages.
+//! Experiments whose causes differ: incast, small writes, lost and late packets, bursts, outages, and
+//! scenes of one cause each.
+
+mod scenes;
 
 use narrows::Duration;
 
@@ -69,6 +72,7 @@ fn cases(values: Values) -> Vec<Case> {
     late(values, &mut add);
     bursts(values, &mut add);
     outages(values, &mut add);
+    scenes::scenes(values, &mut add);
     all
 }
 
@@ -273,7 +277,9 @@ mod tests {
         assert!(whole.len() >= 2_000, "{}", whole.len());
         let part = grid(Some(50));
         assert_eq!(part.len(), 50);
-        for family in ["incast", "writes", "loss", "late", "bursts", "outage"] {
+        for family in [
+            "incast", "writes", "loss", "late", "bursts", "outage", "reader", "small",
+        ] {
             assert!(
                 part.iter().any(|case| case.name.starts_with(family)),
                 "{family}"

@@ -1,17 +1,19 @@
 //! `ledger`: what the connections of an experiment waited for, from the truth.
 
 use crate::ledger::{LEDGER, Sum};
-use crate::truth::{Threshold, Truth};
+use crate::truth::{Passing, Threshold, Truth};
 use narrows::endpoint::Tracer;
+use narrows::wire::Flags;
 use narrows::{Duration, Instant};
 use narrows_experiment::host::SimPacket;
 use narrows_experiment::knob;
 use narrows_experiment::knob::{Kind, Knob, Knobs};
 use narrows_experiment::model::{Invalid, NamedProbe};
+use narrows_experiment::net::stats::DropReason;
 use narrows_experiment::probe::{
     Instrument, Listener, PacketListener, Probe, ProbeKind, Reading, Site, Table, View,
 };
-use narrows_experiment::sim::tap::TapEvent;
+use narrows_experiment::sim::tap::{PauseEvent, TapEvent};
 use narrows_experiment::sim::time::SimTime;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -29,8 +31,8 @@ pub fn kind() -> ProbeKind {
 /// What all connections waited for, as they know it themselves: by cause the number of gaps, the
 /// time in them, its share, and the longest. Gaps that began in the warm-up are left out.
 ///
-/// What no end of a connection knows is not in it: packets that a queue, a pause or a network card
-/// held up.
+/// What packets waited for on their way is told by the network: a pause, a network card that
+/// interrupts once for many, or anything else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LedgerProbe {
     /// The shortest gap.
@@ -109,11 +111,42 @@ impl Probe for Told {
 
 impl PacketListener for Told {
     fn packet(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket) {
-        if matches!(event, TapEvent::Received { .. }) && packet.is_intact() {
-            let ends = packet.for_receiver();
-            let (_, _, payload) = packet.parts();
-            let ends = [ends.local, ends.remote];
-            self.with(|truth| truth.arrived(at.to_instant(), ends, payload.len > 0));
+        let ends = packet.for_receiver();
+        let (to, from) = ([ends.local, ends.remote], [ends.remote, ends.local]);
+        let at = at.to_instant();
+        let segment = || {
+            let (_, tcp, payload) = packet.parts();
+            let syn = tcp.flags.contains(Flags::SYN);
+            Passing {
+                seq: tcp.seq.0,
+                len: payload.len,
+                ack: tcp.ack.0,
+                window: tcp.window,
+                scale: syn.then(|| tcp.options.window_scale.unwrap_or(0)),
+            }
+        };
+        match event {
+            TapEvent::NicSent { host, .. } => {
+                self.with(|truth| truth.sent(at, from, host.0, &segment()));
+            }
+            TapEvent::PortQueued { port, .. } => self.with(|truth| truth.queued(from, port.0)),
+            TapEvent::Reached { .. } => self.with(|truth| truth.reached(at, to, &segment())),
+            TapEvent::Received { .. } if packet.is_intact() => {
+                self.with(|truth| truth.arrived(at, to, &segment()));
+            }
+            TapEvent::NicRefused { .. } => self.with(|truth| truth.refused(from, &segment())),
+            TapEvent::Dropped { reason, .. } => {
+                let too_long = reason == DropReason::TooLong;
+                self.with(|truth| truth.dropped(from, &segment(), too_long));
+            }
+            _ => {}
+        }
+    }
+
+    fn pause(&mut self, at: SimTime, event: PauseEvent) {
+        if let PauseEvent::Obeyed { port, span, .. } = event {
+            let span = span.to_duration();
+            self.with(|truth| truth.paused(at.to_instant(), port.0, span));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The score as a page of the documentation.
 
 use super::PLACES;
-use crate::gap::{Cause, Confidence, Vantage};
+use crate::gap::{Cause, Confidence, TAPO, Vantage};
 use crate::score::{Row, Score, Share};
 use std::fmt::Write;
 
@@ -17,33 +17,27 @@ pub fn page(score: &Score, held_out: &Score, asked: Option<usize>) -> String {
     let _ = write!(
         o,
         "# How good `narrows explain` is\n\n\
-         {} simulated runs (incast, small writes, lost packets, late packets, bursts, outages) were captured at the sender, at the switch \
+         {} simulated runs (incast, small writes, lost packets, late packets, bursts, outages; readers that rest, refused sends, paused \
+         links and hosts, coalescing, black holes, windows of a segment, windows in packets) were captured at the sender, at the switch \
          before its queues, and at the receiver, and explained from these captures alone. What was true was told from inside: by \
-         the timers, windows and buffers of both ends. This page is made by\n\n```sh\nnarrows explain --score{runs} --docs docs/EXPLAIN.md\n```\n\n\
+         the timers, windows and buffers of both ends, and by what packets waited for on their way. This page is made by\n\n```sh\nnarrows explain --score{runs} --docs docs/EXPLAIN.md\n```\n\n\
          Recall: of the gaps that were, the share that was found and named so. Precision: of the gaps that were named so, the share \
          that was. In percent, with the number of gaps; goal 95 each. A cause with fewer than {FEW} gaps is marked with `*`. \
-         A window in packets and a restart after idle count as what makes them long, the delayed ACK; a late window update \
-         as a closed window. Runs without a cause say nothing of it: no reader here stops reading, no path has a black hole, no link \
-         is paused.\n\n\
-         A true gap begins with the last that its end sent or heard, and counts for recall if it is longer than two and a half round \
-         trips and 200 us: shorter ones are what queues do, too.\n\n\
-         ## What cannot be seen from where\n\n\
-         - **At the receiver**: a flight that was lost on its way never came by, so a timeout looks like an application that wrote \
-         nothing until its retransmission shows a hole before what came, and a whole window lost never does. What was lost once and what was \
-         lost twice look alike. A tail loss probe looks like any retransmission.\n\
-         - **In the middle**, before the queue that drops: what was lost behind the capture is seen, what was lost before it is not. \
-         Acknowledgements may still be lost on their way to the sender. When a sender knew something is only known to half a round trip, \
-         and to what queues behind the capture take: what comes sooner than SRTT + 4 RTTVAR is no timeout here, and a short silence \
-         after a question is named as a guess. A SYN-ACK that follows a SYN that came again may be its answer or a timer's.\n\
-         - **At the sender**: a probe for a single packet and a timeout with a low floor send the same packet at about the same time. \
-         Whether a window of up to three packets was full, or all that there was, shows only in what left before and after it.\n\
-         - **From nowhere in a capture**: why packets were delayed (queues, pause frames, coalescing, a busy host), what a sender's \
-         own host dropped without sending it later, and why an application wrote nothing. \"Packets delayed\" and \"coalescing\" are \
-         said where nothing else fits, as a guess; no end of a connection knows of them, so they have no truth here, and in the table \
-         their precision says nothing.\n",
+         Where a cause cannot be seen, a letter stands for the reason, which is below.\n\n\
+         What a true gap is:\n\n\
+         - It begins with the last that its end sent or heard, and counts for recall if it is longer than two and a half round \
+         trips and 200 us: shorter ones are what queues do, too.\n\
+         - Packets are delayed if a sender that has more to send hears of its flight after more than SRTT + 4 RTTVAR as its own packets \
+         had it (RFC 6298 section 2, no floor). It is a pause if a port on the way stood still for half of that, coalescing if packets were in \
+         a receive ring for half of it and not longer than 5 ms. \"Packets delayed\" is right for all three.\n\
+         - An application that wrote nothing while the other end had lost or held back data is right if it is found, and not \
+         missed if it is not; so is a host's own drop after which nothing left that tells of it.\n\
+         - Where a window update got lost, the window was closed until it was sent; elsewhere than at the receiver it is one wait, and either \
+         name is right for both parts.\n",
         score.runs
     );
     causes(&mut o, score);
+    reasons(&mut o);
     let _ = write!(
         o,
         "\n## Held out\n\nThe same of {} runs of these kinds with other parameters (loads, losses, delays, buffers, sizes, timeouts) \
@@ -55,6 +49,7 @@ pub fn page(score: &Score, held_out: &Score, asked: Option<usize>) -> String {
     confidence(&mut o, score);
     o.push_str("\nThe same of what was held out.\n\n| place | certain | likely | guess |\n|---|---|---|---|\n");
     confidence(&mut o, held_out);
+    tapo(&mut o);
     for place in PLACES {
         let _ = write!(
             o,
@@ -87,11 +82,110 @@ fn causes(o: &mut String, score: &Score) {
             continue;
         }
         let _ = write!(o, "| {cause} |");
-        for share in shares.iter().flatten() {
-            let _ = write!(o, " {} |", cell(*share));
+        for (place, shares) in PLACES.iter().zip(shares) {
+            for share in shares {
+                match hidden(*place, *cause) {
+                    Some(letter) => {
+                        let _ = write!(o, " not visible ({letter}) |");
+                    }
+                    None => {
+                        let _ = write!(o, " {} |", cell(share));
+                    }
+                }
+            }
         }
         o.push('\n');
     }
+}
+
+/// Why causes cannot be seen from places: the letters in the table.
+const HIDDEN: &[(char, &[Vantage], &[Cause], &str)] = &[
+    (
+        'a',
+        &[Vantage::Receiver],
+        &[
+            Cause::TimeoutWholeWindow,
+            Cause::TimeoutTail,
+            Cause::TimeoutRetransmissionLost,
+        ],
+        "What was lost on its way never came by: a timeout looks like an application that wrote nothing until its retransmission \
+         shows a hole before what came, a whole window lost never does, and what was lost once and what was lost twice look alike.",
+    ),
+    (
+        'b',
+        &[Vantage::Receiver],
+        &[Cause::TailLossProbe],
+        "A probe for what never came by looks like new data, and any other like a retransmission.",
+    ),
+    (
+        'c',
+        &[Vantage::Receiver],
+        &[Cause::BlackHole],
+        "What was too long for the path never came by, and none of its copies did.",
+    ),
+    (
+        'd',
+        &[Vantage::Middle, Vantage::Receiver],
+        &[Cause::LocalDrop],
+        "What a host dropped itself looks like what any queue before the capture dropped.",
+    ),
+    (
+        'e',
+        &[Vantage::Middle, Vantage::Receiver],
+        &[Cause::SynRetried],
+        "A SYN or SYN-ACK that was lost before it came by is not seen to be sent again, and a SYN-ACK that follows a SYN that came \
+         again may be its answer or a timer's.",
+    ),
+    (
+        'f',
+        &[Vantage::Middle, Vantage::Receiver],
+        &[Cause::PacketDelay],
+        "What waits behind the capture is not seen to wait, and acknowledgements that pass in time may come late to the sender, whose \
+         capture alone shows what it waited for.",
+    ),
+    (
+        'g',
+        &[Vantage::Sender, Vantage::Middle, Vantage::Receiver],
+        &[Cause::Pause, Cause::Coalescing],
+        "Pause frames end at the port that obeys them and are in no capture of a host, and a card that holds packets back does it before \
+         they are captured: what they delay is found as packets delayed. Coalescing is named, as a guess, where acknowledgements come at \
+         once, the later the sooner after their packet. What a card does to every packet is part of the round-trip time.",
+    ),
+];
+
+/// The letter of the reason why a cause cannot be seen from a place.
+fn hidden(place: Vantage, cause: Cause) -> Option<char> {
+    HIDDEN
+        .iter()
+        .find(|(_, places, causes, _)| places.contains(&place) && causes.contains(&cause))
+        .map(|(letter, ..)| *letter)
+}
+
+fn reasons(o: &mut String) {
+    o.push_str("\n## What cannot be seen from where\n\n");
+    for (letter, places, causes, why) in HIDDEN {
+        let places: Vec<_> = places.iter().map(|place| place.name()).collect();
+        let causes: Vec<_> = causes.iter().map(|cause| cause.text()).collect();
+        let _ = writeln!(
+            o,
+            "- **{letter}** ({}; {}): {why}",
+            places.join(", "),
+            causes.join("; ")
+        );
+    }
+    o.push_str(
+        "\nWhat is below the goal though it can be seen in part:\n\n\
+         - **At the sender** a probe of new data looks like an application that writes, and a probe for a single packet and a timeout with a \
+         low floor send the same packet at about the same time. Whether a window of up to three packets was full, or all that there was, shows \
+         only in what left before and after it. A black hole is known by the third copy that vanishes, and not while nothing smaller left \
+         after it. What a host refused and then sent again late, its own drop, looks like a longer timeout.\n\
+         - **In the middle** what was lost before the capture is not seen, and when a sender knew something is only known to half a round \
+         trip, and to what queues behind the capture take: what comes sooner than SRTT + 4 RTTVAR is no timeout here. For how long a question \
+         waited behind the capture is unknown, so a short silence after it is named as a guess.\n\
+         - **At the receiver** a short silence of the sender may be a queue that its own packets waited in. Timestamps (RFC 7323) tell when \
+         a packet left, to the tick of their clock; where there are none, or where the question waited, it is taken for an application \
+         that wrote nothing, as a guess.\n",
+    );
 }
 
 fn confidence(o: &mut String, score: &Score) {
@@ -118,6 +212,14 @@ fn rows(o: &mut String, rows: &std::collections::BTreeMap<(Vantage, Cause), Row>
             .map(|(c, n)| format!("{} {n}", c.map_or("nothing", Cause::text)))
             .collect();
         let _ = writeln!(o, "- **{cause}**: {}", row.join("; "));
+    }
+}
+
+fn tapo(o: &mut String) {
+    o.push_str("\n## The names of TAPO\n\nWhat TAPO (Zhou et al., CoNEXT 2015) calls a stall, and what it is here.\n\n| TAPO | here |\n|---|---|\n");
+    for (name, causes, how) in TAPO {
+        let causes: Vec<_> = causes.iter().map(|cause| cause.text()).collect();
+        let _ = writeln!(o, "| {name} | {}{how} |", causes.join("; "));
     }
 }
 

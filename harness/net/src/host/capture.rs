@@ -330,7 +330,7 @@ impl Tap<SimPacket> for Capture<'_> {
     fn event(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket) {
         match event {
             // Shown when it reaches the switch.
-            TapEvent::NicSent { .. } | TapEvent::NicRefused { .. } => {}
+            TapEvent::NicSent { .. } | TapEvent::NicRefused { .. } | TapEvent::Reached { .. } => {}
             TapEvent::PortQueued { port, marked, .. } if !self.link.is_here(port) => {
                 self.left(port, packet, marked);
             }
@@ -381,6 +381,7 @@ impl Tap<SimPacket> for Capture<'_> {
                     DropReason::LinkDown => "lost: the link went down",
                     DropReason::NicReset => "lost: the NIC was reset",
                     DropReason::RingFull => "dropped: the host was paused and its ring full",
+                    DropReason::TooLong => "lost: longer than the link carries",
                 };
                 // What the NIC's link loses was never seen.
                 let at_nic = self.link.is_nic(port);
@@ -390,7 +391,8 @@ impl Tap<SimPacket> for Capture<'_> {
                     | DropReason::NoRoute
                     | DropReason::LinkDown
                     | DropReason::NicReset
-                    | DropReason::RingFull => {
+                    | DropReason::RingFull
+                    | DropReason::TooLong => {
                         !at_nic
                             && self.settle(
                                 packet,

@@ -253,6 +253,7 @@ impl TraceSink for Sink {
                     Held::Idle => "idle",
                     Held::Sent => "sent",
                     Held::CongestionWindow => "congestion-window",
+                    Held::PacketWindow => "packet-window",
                     Held::ReceiveWindow => "receive-window",
                     Held::Nagle => "nagle",
                 };

@@ -3,7 +3,7 @@
 //! Acts on packets as they reach the far end of a link, so an impaired packet has taken its
 //! time on the wire. Each kind draws from its own stream, once for every packet whatever the
 //! others decide, so that switching one on does not change another. Order: a lost packet is
-//! gone; otherwise it is corrupted, then marked, then duplicated, then held back (the copy is not).
+//! gone, and so is one that is longer than the link carries; otherwise it is corrupted, then marked, then duplicated, then held back (the copy is not).
 //!
 //! A packet that is held back reaches the node later by the extra delay and may be overtaken.
 //! Leaves out: bursts of losses other than scripted ones, errors that depend on length.
@@ -53,6 +53,9 @@ pub struct ImpairSpec {
     pub reorder_min: SimTime,
     /// The greatest; each picosecond between is equally likely.
     pub reorder_max: SimTime,
+    /// The longest IP packet that the link carries: longer ones are gone without a word
+    /// ([`DropReason::TooLong`](super::stats::DropReason::TooLong)).
+    pub mtu: Option<u32>,
 }
 
 impl ImpairSpec {
@@ -64,10 +67,11 @@ impl ImpairSpec {
             duplicate,
             mark,
             reorder,
+            mtu,
             ..
         } = self;
         let all = [loss, corrupt, duplicate, mark, reorder];
-        all.iter().all(|when| **when == When::Never)
+        mtu.is_none() && all.iter().all(|when| **when == When::Never)
     }
 }
 
@@ -120,6 +124,8 @@ pub(crate) struct Impairments {
     reorder: Kind,
     hold_min: SimTime,
     hold_max: SimTime,
+    /// What is longer is gone.
+    pub(crate) mtu: u32,
     /// Whether the host at the far end takes nothing now.
     pub(crate) deaf: bool,
 }
@@ -142,6 +148,7 @@ impl Impairments {
             reorder: Kind::new(&spec.reorder, seed, Component::Reorder, link),
             hold_min: spec.reorder_min,
             hold_max: spec.reorder_max,
+            mtu: spec.mtu.unwrap_or(u32::MAX),
         })
     }
 
@@ -155,6 +162,7 @@ impl Impairments {
         self.reorder.when = spec.reorder.in_order();
         self.hold_min = spec.reorder_min;
         self.hold_max = spec.reorder_max;
+        self.mtu = spec.mtu.unwrap_or(u32::MAX);
     }
 
     /// The fate of the next packet of the link.

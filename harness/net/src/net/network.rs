@@ -428,9 +428,17 @@ impl<P: Packet> Network<P> {
     #[cold]
     fn impair<T: Tap<P>>(&mut self, now: SimTime, at: u32, i: u32, tap: &mut T) -> bool {
         let port = &mut self.ports[at as usize];
-        let Some(fate) = port.impair_mut().map(|impair| impair.next()) else {
+        let l3_len = self.slab.hop(i).l3_len;
+        let Some((fate, too_long)) = port
+            .impair_mut()
+            .map(|impair| (impair.next(), l3_len > impair.mtu))
+        else {
             return false;
         };
+        if too_long {
+            self.discard(now, at, i, DropReason::TooLong, tap);
+            return true;
+        }
         if fate.lost {
             self.discard(now, at, i, DropReason::Lost, tap);
             return true;

@@ -62,7 +62,10 @@ impl Tap<Probe> for Journey {
             TapEvent::Received { host } => self.received.push((host, *packet)),
             TapEvent::NicRefused { .. } => self.refused += 1,
             TapEvent::Dropped { port, reason } => self.drops.push((port, reason)),
-            TapEvent::NicSent { .. } | TapEvent::Marked { .. } | TapEvent::Trimmed { .. } => {}
+            TapEvent::NicSent { .. }
+            | TapEvent::Reached { .. }
+            | TapEvent::Marked { .. }
+            | TapEvent::Trimmed { .. } => {}
         }
     }
 }

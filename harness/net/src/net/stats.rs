@@ -38,11 +38,13 @@ pub enum DropReason {
     NicReset = 10,
     /// The host's receive ring was full: it was paused, or its processor too slow.
     RingFull = 11,
+    /// It was longer than what the link carries (a path MTU black hole, RFC 2923 section 2.1).
+    TooLong = 12,
 }
 
 impl DropReason {
     /// All, in order.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Full,
         Self::OverThreshold,
         Self::PoolExhausted,
@@ -55,6 +57,7 @@ impl DropReason {
         Self::LinkDown,
         Self::NicReset,
         Self::RingFull,
+        Self::TooLong,
     ];
 
     /// Those that say that there was no room.
@@ -81,6 +84,7 @@ impl DropReason {
             Self::LinkDown => "link-down",
             Self::NicReset => "nic-reset",
             Self::RingFull => "ring-full",
+            Self::TooLong => "too-long",
         }
     }
 }

@@ -25,6 +25,11 @@ pub enum TapEvent {
         /// The sender.
         host: HostId,
     },
+    /// It reached the receive ring of a host that has one, which takes it later.
+    Reached {
+        /// The receiver.
+        host: HostId,
+    },
     /// It reached a host.
     Received {
         /// The receiver.

@@ -435,6 +435,7 @@ fn a_seed_gives_one_log() {
             reorder: some(5),
             reorder_min: SimTime::from_micros(1),
             reorder_max: SimTime::from_micros(90),
+            mtu: None,
         };
         a.port.discipline = DisciplineSpec::Red(RedSpec {
             min: Threshold::Packets(5),
@@ -923,6 +924,7 @@ prop_compose! {
             mark: When::EachNth(3),
             reorder_min: SimTime::ZERO,
             reorder_max: SimTime::from_micros(100),
+            mtu: None,
         };
         a.down = a.down.with_framing(framing);
         a.down.rate = Rate::from_mbps(rate);

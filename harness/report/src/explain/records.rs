@@ -38,7 +38,7 @@ struct Input<'a> {
 struct CauseRecord {
     cause: &'static str,
     text: &'static str,
-    tapo: &'static str,
+    tapo: String,
     lost_time: bool,
     gaps: u64,
     total_ns: u64,

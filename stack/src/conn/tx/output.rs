@@ -197,6 +197,7 @@ impl<T: TcpTypes> Connection<T> {
             () if queued == 0 => Held::Sent,
             () if usable < queued.min(self.snd.mss().get()) => Held::ReceiveWindow,
             () if self.new_data(now).is_none() => Held::Nagle,
+            () if self.small_segments_fill(queued) => Held::PacketWindow,
             () => Held::CongestionWindow,
         };
         tracer(&mut self.trace, now)(TraceEvent::Held(held));
@@ -206,6 +207,14 @@ impl<T: TcpTypes> Connection<T> {
     #[inline(never)]
     fn any_data(&mut self, now: Instant, out: &mut Output) -> Option<Made> {
         self.data(now, out)
+    }
+
+    /// Whether a window that counts packets would have room for more of what is queued if it counted
+    /// bytes.
+    fn small_segments_fill(&self, queued: u64) -> bool {
+        let next = ByteCount::new(queued).min(self.snd.mss());
+        self.snd.counts_packets()
+            && self.snd.scoreboard().pipe() + next <= self.snd.congestion().cwnd()
     }
 
     /// The next segment with data or FIN.
@@ -471,6 +480,9 @@ impl<T: TcpTypes> Connection<T> {
         let restart = rule.window(cwnd, offered, restart, idle, rto);
         if restart.is_some() || self.snd.validates_window() {
             self.snd.before_idle_send(idle, restart, now);
+        }
+        if restart.is_some_and(|restart| restart < cwnd) {
+            tracer(&mut self.trace, now)(TraceEvent::IdleRestart { idle });
         }
     }
 

@@ -12,7 +12,7 @@ use crate::net::packet::{HostId, Merge, Packet};
 use crate::net::port::Node;
 use crate::net::stats::DropReason;
 use crate::sim::queue::Event;
-use crate::sim::tap::Tap;
+use crate::sim::tap::{Tap, TapEvent};
 use crate::sim::time::SimTime;
 
 /// The ids of the events of hosts begin here: that of host h is this plus h. No packet held back has
@@ -81,6 +81,9 @@ impl<P: Packet> Network<P> {
             self.ring_holds(host, frames, now, tap);
         }
         if taken {
+            if T::ACTIVE {
+                tap.event(now, TapEvent::Reached { host }, self.slab.body(i));
+            }
             // All frames of this instant are in the ring when it is looked at.
             self.arm_receiver(host, now);
         } else {
