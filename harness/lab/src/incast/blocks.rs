@@ -93,10 +93,7 @@ impl Blocks {
 
     /// How large a block is.
     pub(super) fn size(&self) -> ByteCount {
-        let n = self.read.servers;
-        (0..n)
-            .map(|server| self.read.knobs.block.share(server, n))
-            .sum()
+        self.read.knobs.block.total(self.read.servers)
     }
 
     /// How long a request is.
