@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(rig.run(Duration::from_secs(1)).bits(), ran.bits());
     }
 
-    /// 400 kB in pieces of 100 kB, the last of which needs no rest after it.
+    /// 400 kB, of which the first 100 kB are read before a rest; what has come meanwhile is read at once.
     #[test]
     fn a_receiver_rests_each_time_that_it_has_read_so_much() {
         let took = |pause: &str| {
@@ -279,9 +279,8 @@ mod tests {
         };
         let (plain, rested) = (took("0s"), took("50ms"));
         assert!(plain < Duration::from_millis(10), "{plain}");
-        // What waits in the buffer is read at once after a rest, so that there may be fewer rests.
-        assert!(rested >= plain + Duration::from_millis(50), "{rested}");
-        assert!(rested <= plain + Duration::from_millis(200), "{rested}");
+        assert!(rested >= Duration::from_millis(50), "{rested}");
+        assert!(rested <= plain + Duration::from_millis(50), "{rested}");
     }
 
     #[test]
