@@ -50,6 +50,11 @@ impl FilesArgs {
         }
     }
 
+    /// Whether a report is written.
+    pub(super) fn reports(&self) -> bool {
+        self.report.is_some()
+    }
+
     /// Whether a figure is drawn somewhere.
     pub(super) fn draws(&self) -> bool {
         self.report.is_some() || self.svg.is_some()

@@ -19,6 +19,7 @@ use narrows_experiment::scenario::RunContext;
 use narrows_experiment::shipped::{self, Shipped};
 use narrows_experiment::summary::{Summary, metric_name};
 use narrows_explain::LEDGER;
+use narrows_explain::simulated::LedgerProbe;
 use narrows_net::net::packet::HostId;
 use narrows_report::study::{self, Report};
 use narrows_report::table::Colour;
@@ -92,10 +93,13 @@ pub(super) struct Options {
     out: Option<PathBuf>,
     #[command(flatten)]
     files: FilesArgs,
-    /// Tell what connections waited for, by cause, in the report and in ledger.csv: a probe of kind
-    /// `ledger` is added.
+    /// Tell what connections waited for, by cause, of every repetition: a probe of kind `ledger` is
+    /// added. A report has it of the first repetition [default]
     #[arg(long, help_heading = OUTPUT)]
     ledger: bool,
+    /// Tell nothing of what connections waited for in the report.
+    #[arg(long, conflicts_with = "ledger", help_heading = OUTPUT)]
+    no_ledger: bool,
     #[command(flatten)]
     pub(super) record: RecordArgs,
     /// The host at whose link, at its switch, the capture is taken [default: the first].
@@ -275,12 +279,16 @@ fn apply(
         varied.map_err(|e| super::usage("sweep", text, &e.to_string()))?;
         Plan::new(experiment, registry).map_err(|e| super::usage("sweep", text, &e.why))?;
     }
-    if args.ledger && experiment.probes.iter().all(|probe| probe.kind != LEDGER) {
-        let kind = registry.probes.get(LEDGER).map_err(Stop::Failed)?;
+    let reported = args.out.is_some() || args.files.reports();
+    let wanted = args.ledger || reported && !args.no_ledger;
+    if wanted && experiment.probes.iter().all(|probe| probe.kind != LEDGER) {
         experiment.probes.push(NamedProbe {
             name: LEDGER.to_owned(),
             kind: LEDGER.to_owned(),
-            spec: kind.probe(),
+            spec: Box::new(LedgerProbe {
+                each_run: args.ledger,
+                ..LedgerProbe::default()
+            }),
         });
     }
     Ok(notes)

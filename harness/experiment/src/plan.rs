@@ -241,6 +241,9 @@ impl Plan {
     pub fn experiment(&self, run: PlannedRun, registry: &Registry) -> Result<Experiment, Invalid> {
         let mut experiment = self.at(run.point, registry)?;
         experiment.run.seed = self.seed(run);
+        if run.repetition > 0 {
+            experiment.probes.retain(|probe| probe.spec.repeats());
+        }
         Ok(experiment)
     }
 

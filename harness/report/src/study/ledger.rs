@@ -3,7 +3,7 @@
 use super::html_table;
 use crate::chart::ink::escape;
 use crate::{flows, points};
-use narrows_experiment::results::{Folder, FolderError, cell};
+use narrows_experiment::results::{Folder, FolderError, Record, cell};
 use narrows_experiment::summary::Summary;
 use narrows_explain::{Cause, LEDGER};
 use std::cmp::Reverse;
@@ -24,6 +24,8 @@ struct Sums {
 /// The ledgers of all points that have one.
 pub(super) struct Ledgers {
     points: Vec<Point>,
+    /// Whether every repetition has one.
+    each_run: bool,
 }
 
 struct Point {
@@ -44,13 +46,22 @@ impl Point {
 pub(super) fn read(summary: &Summary<'_>, folder: &Folder) -> Result<Ledgers, FolderError> {
     let plan = summary.plan();
     let probes = plan.base().probes.iter().filter(|p| p.kind == LEDGER);
-    let tables: Vec<String> = probes.map(|p| format!("table-{}", p.name)).collect();
+    let tables: Vec<_> = probes
+        .map(|p| (format!("table-{}", p.name), p.spec.repeats()))
+        .collect();
+    let each_run = tables.iter().any(|(_, repeats)| *repeats);
     let mut points = Vec::new();
     for point in (0..plan.points()).filter(|_| !tables.is_empty()) {
         let mut causes: BTreeMap<String, Sums> = BTreeMap::new();
-        let runs = summary.runs(point);
-        for record in runs {
-            for table in &tables {
+        let watched = |record: &&&Record| each_run || record.run.repetition == 0;
+        let runs: Vec<&Record> = summary
+            .runs(point)
+            .iter()
+            .filter(watched)
+            .copied()
+            .collect();
+        for record in &runs {
+            for (table, _) in &tables {
                 for row in flows::rows(folder, record, table)? {
                     let number = |name: &str| row.get(name).and_then(|cell| cell.parse().ok());
                     let sums = [number("gaps"), number("time_ns"), number("longest_ns")];
@@ -77,7 +88,7 @@ pub(super) fn read(summary: &Summary<'_>, folder: &Folder) -> Result<Ledgers, Fo
             });
         }
     }
-    Ok(Ledgers { points })
+    Ok(Ledgers { points, each_run })
 }
 
 impl Ledgers {
@@ -145,6 +156,9 @@ impl Ledgers {
                         connections together. What queues, pauses and network cards held up no \
                         connection knows, and it is not here."
                 .to_owned();
+        if !self.each_run {
+            note += " It is of the first repetition; --ledger keeps that of each.";
+        }
         if self.points.len() > MOST_POINTS {
             note += &format!(" The first {MOST_POINTS} of {} points.", self.points.len());
         }
