@@ -11,6 +11,7 @@ use super::slurm::{Jobs, Submitted};
 use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, command_line, tell};
 use clap::Args;
 use narrows_experiment::file::{FileErrors, Loaded, Source};
+use narrows_experiment::model::run::Place;
 use narrows_experiment::model::{Axis, Experiment, Invalid, NamedProbe};
 use narrows_experiment::plan::{Plan, Shard};
 use narrows_experiment::registry::Registry;
@@ -279,7 +280,9 @@ fn apply(
         varied.map_err(|e| super::usage("sweep", text, &e.to_string()))?;
         Plan::new(experiment, registry).map_err(|e| super::usage("sweep", text, &e.why))?;
     }
-    let reported = args.out.is_some() || args.files.reports();
+    // A live place has no probes.
+    let reported =
+        (args.out.is_some() || args.files.reports()) && experiment.run.place == Place::Simulated;
     let wanted = args.ledger || reported && !args.no_ledger;
     if wanted && experiment.probes.iter().all(|probe| probe.kind != LEDGER) {
         experiment.probes.push(NamedProbe {

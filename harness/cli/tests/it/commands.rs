@@ -78,7 +78,11 @@ fn of_flows(folder: &Path) -> Table {
         (u128::from(whole(bytes)) * 8_000_000_000 / u128::from(ns)).to_string()
     };
     let experiment = fs::read_to_string(folder.join("experiment.toml")).unwrap();
-    let registry = Registry::default();
+    let mut registry = Registry::default();
+    // Where a report is written, the command adds a probe of this kind.
+    registry
+        .probes
+        .register(narrows_explain::simulated::ledger_probe());
     let loaded = Loaded::parse("experiment.toml", &experiment, &registry).unwrap();
     let experiment = loaded.experiment;
     let congestion = |name: &str| {

@@ -26,11 +26,13 @@ pub struct Clock {
     pub drift: i64,
     /// The least one-way delay between the captures, taken to be the same both ways.
     pub delay: Duration,
-    /// How far the difference can be off between the first and the last pair of packets, however the
+    /// How far the difference can be off within `span`, however the
     /// round trip is split: no clock that runs evenly is farther off and has every packet arrive after it left.
     pub bound: Duration,
     /// Packets in both that it comes from, of each direction.
     pub pairs: [u64; 2],
+    /// From when to when, by the first clock, both directions have some.
+    pub span: [Instant; 2],
 }
 
 /// Why captures cannot be aligned.
@@ -127,6 +129,12 @@ impl Clock {
             room if room <= 0 => return Err(Unaligned::SamePlace),
             _ => {}
         }
+        let ends = |way: &[Point]| {
+            let times = || way.iter().map(|(at, _)| *at);
+            [times().min(), times().max()].map(Option::unwrap_or_default)
+        };
+        let ([from, to], [first_back, last_back]) = (ends(&there), ends(&back));
+        let span = [from.max(first_back), to.min(last_back)].map(|at| origin + nanos(at));
         Ok(Self {
             origin,
             offset: line.offset,
@@ -134,6 +142,7 @@ impl Clock {
             delay: nanos(line.room),
             bound: nanos(line.bound(&there, &back)),
             pairs: [there.len() as u64, back.len() as u64],
+            span,
         })
     }
 

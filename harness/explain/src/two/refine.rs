@@ -290,6 +290,7 @@ fn waited(gap: &mut Gap, facts: &Facts) {
         gap.cause = Cause::PacketDelay;
         gap.confidence = Confidence::Likely;
     } else if gap.cause == Cause::PacketDelay
+        && there <= length
         && there * 4 > length * 3
         && there >= Duration::from_millis(5)
         && (1..=FULL).contains(&facts.between.put_off)

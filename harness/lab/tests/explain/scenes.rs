@@ -272,8 +272,9 @@ fn bucket(path: &Path) -> Result<[Vec<Captured>; 2], String> {
         interactive(&mut there, &back);
         back.write_all(&[2; 10_000]).unwrap();
         pause(10);
-        there.write_all(&[1; 5 * 1_448]).unwrap();
-        back.read_exact(&mut [0; 5 * 1_448]).unwrap();
+        // More than the first window, so that its acknowledgements are waited for.
+        there.write_all(&[1; 30 * 1_448]).unwrap();
+        back.read_exact(&mut [0; 30 * 1_448]).unwrap();
         there.read_exact(&mut [0; 10_000]).unwrap();
         pause(100);
     });
