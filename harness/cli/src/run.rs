@@ -280,20 +280,6 @@ fn apply(
         varied.map_err(|e| super::usage("sweep", text, &e.to_string()))?;
         Plan::new(experiment, registry).map_err(|e| super::usage("sweep", text, &e.why))?;
     }
-    // A live place has no probes.
-    let reported =
-        (args.out.is_some() || args.files.reports()) && experiment.run.place == Place::Simulated;
-    let wanted = args.ledger || reported && !args.no_ledger;
-    if wanted && experiment.probes.iter().all(|probe| probe.kind != LEDGER) {
-        experiment.probes.push(NamedProbe {
-            name: LEDGER.to_owned(),
-            kind: LEDGER.to_owned(),
-            spec: Box::new(LedgerProbe {
-                each_run: args.ledger,
-                ..LedgerProbe::default()
-            }),
-        });
-    }
     Ok(notes)
 }
 
@@ -321,10 +307,29 @@ pub(super) fn run(
     perform(app, prepared, &args.options, command, console)
 }
 
+/// Has what connections wait for told, if it is asked for or a report is written.
+fn watch(experiment: &mut Experiment, args: &Options) {
+    let reported = args.out.is_some() || args.files.reports();
+    // A live place has no probes.
+    let lives = experiment.run.place == Place::Live
+        || experiment.sweep.iter().any(|axis| axis.key == "run.place");
+    let wanted = args.ledger || reported && !args.no_ledger && !lives;
+    if wanted && experiment.probes.iter().all(|probe| probe.kind != LEDGER) {
+        experiment.probes.push(NamedProbe {
+            name: LEDGER.to_owned(),
+            kind: LEDGER.to_owned(),
+            spec: Box::new(LedgerProbe {
+                each_run: args.ledger,
+                ..LedgerProbe::default()
+            }),
+        });
+    }
+}
+
 /// Runs an experiment, and tells and keeps what came out; the exit code.
 pub(super) fn perform(
     app: &App,
-    prepared: Prepared<'_>,
+    mut prepared: Prepared<'_>,
     args: &Options,
     command: &[OsString],
     console: &mut Console<'_>,
@@ -333,6 +338,7 @@ pub(super) fn perform(
     let own = [args.expected.wanted(), pcap, trace];
     apart(&[&args.files.wanted()[..], &own].concat())?;
     let registry = &app.catalog.registry;
+    watch(&mut prepared.experiment, args);
     let plan = Plan::new(&prepared.experiment, registry).map_err(|e| impossible(&prepared, &e))?;
     check_metrics(&plan, registry).map_err(|e| impossible(&prepared, &e))?;
     if args.dry_run {
