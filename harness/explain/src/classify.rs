@@ -261,12 +261,10 @@ fn again(facts: &Facts, head: bool, tail: bool) -> (Cause, Confidence, Option<Du
         let delay = Duration::from_millis(if e.packets > 1 { 2 } else { 250 });
         let longest = facts.smoothed.unwrap_or_default() * 3 + delay;
         let timer = !facts.sack || facts.length > longest;
-        // A longer one may have been several, of which the host itself refused to send the first.
-        let usual = e
-            .timeout
-            .unwrap_or_default()
-            .max(Duration::from_millis(200));
-        let timer = timer && facts.length <= usual.mul_ratio(3, 2);
+        // One that is not what RTT or a floor gives may have been several, of which the host itself
+        // refused to send the first.
+        let usual = e.timeout.unwrap_or_default().mul_ratio(3, 2);
+        let timer = timer && (floor.is_some() || facts.length <= usual);
         let once = once && timer && !facts.heard && facts.vantage == Vantage::Sender;
         return (cause, if once { Certain } else { Likely }, floor);
     }

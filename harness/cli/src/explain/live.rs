@@ -83,6 +83,7 @@ impl Live<'_> {
                     untold = 0;
                 }
             }
+            analyzer.catch_up();
             while let Some(finding) = analyzer.poll_finding() {
                 if let Finding::Gap(gap) = &finding
                     && gap.cause.is_lost_time()

@@ -29,7 +29,8 @@ pub fn page(score: &Score, held_out: &Score, asked: Option<usize>) -> String {
          trips and 200 us: shorter ones are what queues do, too.\n\
          - Packets are delayed if a sender that has more to send hears of its flight after more than SRTT + 4 RTTVAR as its own packets \
          had it (RFC 6298 section 2, no floor). It is a pause if a port on the way stood still for half of that, coalescing if packets were in \
-         a receive ring for half of it and not longer than 5 ms. \"Packets delayed\" is right for all three.\n\
+         a receive ring for half of it and not longer than 5 ms. \"Packets delayed\" is right for all three. \
+         Waiting for what was sent again is part of the loss.\n\
          - An application that wrote nothing while the other end had lost or held back data is right if it is found, and not \
          missed if it is not; so is a host's own drop after which nothing left that tells of it.\n\
          - Where a window update got lost, the window was closed until it was sent; elsewhere than at the receiver it is one wait, and either \
