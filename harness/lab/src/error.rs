@@ -1,7 +1,7 @@
 //! What can go wrong.
 
+use narrows::device::InterfaceError;
 use narrows::device::marking::MarkingError;
-use narrows::device::tap::TapError;
 use narrows::device::xdp::XdpError;
 use std::fmt;
 use std::io;
@@ -41,8 +41,8 @@ pub enum LiveError {
     HostTaken(u8),
     /// All places at the switch are taken.
     NoHostFree,
-    /// An interface could not be opened.
-    Tap(TapError),
+    /// A TAP, or an interface that is to be heard, could not be opened.
+    Interface(InterfaceError),
     /// An interface could not be opened with AF_XDP.
     Xdp(XdpError),
     /// Something that was said on the command line makes no sense.
@@ -130,7 +130,7 @@ impl fmt::Display for LiveError {
                 "host {n} is taken by another program; choose another with --host"
             ),
             Self::NoHostFree => f.write_str("all 250 hosts of the lab are taken"),
-            Self::Tap(e) => write!(f, "{e}"),
+            Self::Interface(e) => write!(f, "{e}"),
             Self::Xdp(e) => write!(f, "{e}"),
             Self::Invalid(text) => f.write_str(text),
             Self::Io { doing, source } => write!(f, "cannot {doing}: {source}"),
@@ -141,7 +141,7 @@ impl fmt::Display for LiveError {
 impl std::error::Error for LiveError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Tap(e) => Some(e),
+            Self::Interface(e) => Some(e),
             Self::Xdp(e) => Some(e),
             Self::NoMarking(e) => Some(e),
             Self::Io { source, .. } => Some(source),

@@ -6,22 +6,25 @@
 //! among them.
 //!
 //! [`marking`] is none: it makes a port of the kernel's mark. Nor is [`pages`]: memory in large pages;
-//! [`listen`] hears the frames of an interface and sends none.
+//! [`packet_socket`] hears the frames of an interface and sends none.
 //!
 //! With `driver/` this is the only place where the operating system is called.
 
 mod btf;
 mod buffers;
+mod error;
 pub mod fault;
-pub mod listen;
 pub mod loopback;
 pub mod marking;
+pub mod packet_socket;
 pub mod pages;
 pub mod pcap;
 mod queue;
 pub(crate) mod sys;
 pub mod tap;
 pub mod xdp;
+
+pub use error::InterfaceError;
 
 use crate::interface::{Capabilities, RxFrame, TxFrame};
 use narrows_congestion::Instant;

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)] // Each block says why it is sound.
 
 use narrows_congestion::{Duration, Instant};
+use std::ffi::CString;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -93,18 +94,8 @@ pub(crate) fn packet_pair(room: usize) -> io::Result<(OwnedFd, OwnedFd)> {
     // SAFETY: just opened.
     let pair = unsafe { (own(fds[0]), own(fds[1])) };
     let room = libc::c_int::try_from(room).unwrap_or(libc::c_int::MAX);
-    for fd in fds {
-        // SAFETY: the option is an int, and the pointer and length are those of one.
-        check(unsafe {
-            libc::setsockopt(
-                fd,
-                libc::SOL_SOCKET,
-                libc::SO_SNDBUF,
-                std::ptr::from_ref(&room).cast(),
-                size_of::<libc::c_int>() as libc::socklen_t,
-            )
-        })?;
-    }
+    set(pair.0.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, &room)?;
+    set(pair.1.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, &room)?;
     Ok(pair)
 }
 
@@ -340,17 +331,82 @@ pub(crate) fn packet_socket() -> io::Result<OwnedFd> {
     Ok(unsafe { own(fd) })
 }
 
-/// Set an option whose value is an int.
-pub(crate) fn set_option(
-    fd: &OwnedFd,
+/// Set an option.
+pub(crate) fn set<T: Copy>(
+    fd: BorrowedFd<'_>,
     level: libc::c_int,
     option: libc::c_int,
-    value: &libc::c_int,
+    value: &T,
 ) -> io::Result<()> {
-    let len = size_of::<libc::c_int>() as libc::socklen_t;
-    let value = std::ptr::from_ref(value).cast();
-    // SAFETY: the pointer and length are those of an int, which the call only reads.
-    check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, value, len) }).map(drop)
+    // SAFETY: the pointer and length are those of a value that lives through the call, which only
+    // reads it. (For XDP_UMEM_REG the kernel keeps the range that is in it: `xdp::umem` outlives the
+    // socket, and is accessed by the rules there.)
+    check(unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            option,
+            std::ptr::from_ref(value).cast(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    })
+    .map(drop)
+}
+
+/// What the kernel may write any bytes into.
+///
+/// # Safety
+/// Every bit pattern is a value of the type.
+pub(crate) unsafe trait Plain: Copy {
+    /// A value to be overwritten.
+    const ZERO: Self;
+}
+// SAFETY: a number.
+unsafe impl Plain for libc::c_int {
+    const ZERO: Self = 0;
+}
+// SAFETY: an array of such values.
+unsafe impl<T: Plain, const N: usize> Plain for [T; N] {
+    const ZERO: Self = [T::ZERO; N];
+}
+// SAFETY: a number.
+unsafe impl Plain for u32 {
+    const ZERO: Self = 0;
+}
+
+/// Ask for an option, of which the kernel must know all there is in a `T`.
+pub(crate) fn get<T: Plain>(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+) -> io::Result<T> {
+    let mut value = T::ZERO;
+    let mut len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the pointer and length are those of a value that is ours to write, and whatever is
+    // written is a `T`.
+    check(unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            level,
+            option,
+            std::ptr::from_mut(&mut value).cast(),
+            &mut len,
+        )
+    })?;
+    if (len as usize) < size_of::<T>() {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    Ok(value)
+}
+
+/// The number of the interface `name` in this thread's network namespace.
+pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
+    let name = CString::new(name).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: the name is a C string.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        index => Ok(index),
+    }
 }
 
 /// Bind a packet socket to an interface; its address then, which says of what kind the interface is.
@@ -371,37 +427,4 @@ pub(crate) fn bind_packets(
     // SAFETY: the pointer is to an address that is ours to write, and `len` is how long it is.
     check(unsafe { libc::getsockname(fd, std::ptr::from_mut(&mut own).cast(), &mut len) })?;
     Ok(own)
-}
-
-/// Frames and drops of a packet socket since it was asked last.
-pub(crate) fn packet_statistics(fd: &OwnedFd) -> io::Result<[u32; 2]> {
-    let mut counts = [0_u32; 2];
-    let mut len = size_of::<[u32; 2]>() as libc::socklen_t;
-    // SAFETY: the option is a `tpacket_stats`, two unsigned ints; the pointer and length are those of two.
-    check(unsafe {
-        libc::getsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_PACKET,
-            libc::PACKET_STATISTICS,
-            counts.as_mut_ptr().cast(),
-            &mut len,
-        )
-    })?;
-    Ok(counts)
-}
-
-/// Whether there is something to read, after waiting for it up to `wait`.
-pub(crate) fn is_readable(fd: &OwnedFd, wait: Duration) -> io::Result<bool> {
-    let mut one = libc::pollfd {
-        fd: fd.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    let limit = timespec(wait.as_nanos());
-    // SAFETY: the pointer is to one entry that is ours to write, and to a time that is only read.
-    match check(unsafe { libc::ppoll(&mut one, 1, &limit, std::ptr::null()) }) {
-        Ok(n) => Ok(n > 0),
-        Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(false),
-        Err(e) => Err(e),
-    }
 }

@@ -5,8 +5,9 @@
 //! of a system call is shared by forty segments.
 #![allow(unsafe_code)] // Each block says why it is sound.
 
+use super::error::Use;
 use super::queue::{FrameQueue, VNET_LEN};
-use super::{Device, DeviceStats, Refused, sys};
+use super::{Device, DeviceStats, InterfaceError, Refused, sys};
 use crate::interface::{Capabilities, Medium, RxFrame, TxFrame};
 use narrows_congestion::{Duration, Instant};
 use std::ffi::CStr;
@@ -40,51 +41,6 @@ impl Default for TapConfig {
             up: true,
             queue: None,
         }
-    }
-}
-
-/// Why an interface could not be opened.
-#[derive(Debug)]
-pub struct TapError {
-    doing: &'static str,
-    name: String,
-    /// What the system said.
-    pub source: io::Error,
-}
-
-impl fmt::Display for TapError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            doing,
-            name,
-            source,
-        } = self;
-        write!(f, "{doing} {name}: {source}")?;
-        match source.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => {
-                f.write_str(" (it takes root, or CAP_NET_ADMIN in the network namespace)")
-            }
-            Some(libc::ENOENT | libc::ENODEV) => {
-                f.write_str(" (is the module `tun` loaded, and /dev/net/tun there?)")
-            }
-            Some(libc::EBUSY) => f.write_str(" (another program has it open)"),
-            Some(libc::EINVAL) => {
-                f.write_str(" (it exists with other options, or the name is no interface name)")
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-impl std::error::Error for TapError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
-    }
-}
-
-impl From<TapError> for io::Error {
-    fn from(e: TapError) -> Self {
-        Self::new(e.source.kind(), e)
     }
 }
 
@@ -154,7 +110,7 @@ impl Tap {
     ///
     /// # Errors
     /// What failed, and what could be done about it.
-    pub fn open(name: &str, config: &TapConfig) -> Result<Self, TapError> {
+    pub fn open(name: &str, config: &TapConfig) -> Result<Self, InterfaceError> {
         Self::open_with(name, config, 0)
     }
 
@@ -170,7 +126,7 @@ impl Tap {
         name: &str,
         config: &TapConfig,
         queues: usize,
-    ) -> Result<Vec<Self>, TapError> {
+    ) -> Result<Vec<Self>, InterfaceError> {
         let mut all: Vec<Self> = Vec::with_capacity(queues);
         for _ in 0..queues {
             let name = all.first().map_or(name, |first| first.name()).to_owned();
@@ -179,9 +135,14 @@ impl Tap {
         Ok(all)
     }
 
-    fn open_with(name: &str, config: &TapConfig, extra: libc::c_int) -> Result<Self, TapError> {
+    fn open_with(
+        name: &str,
+        config: &TapConfig,
+        extra: libc::c_int,
+    ) -> Result<Self, InterfaceError> {
         let failed = |doing| {
-            move |source| TapError {
+            move |source| InterfaceError {
+                wanted: Use::Tap,
                 doing,
                 name: name.to_owned(),
                 source,
@@ -213,7 +174,8 @@ impl Tap {
                 .map_err(failed("set the header length of"))?;
         }
         let name = request.name();
-        let mtu = configure(&name, config).map_err(|(doing, source)| TapError {
+        let mtu = configure(&name, config).map_err(|(doing, source)| InterfaceError {
+            wanted: Use::Tap,
             doing,
             name: name.clone(),
             source,

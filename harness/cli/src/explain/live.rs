@@ -3,7 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "live, time passes by itself")]
 
 use super::super::{Console, Stop, output};
-use narrows::device::listen::Head;
+use narrows::device::packet_socket::Head;
 use narrows::{ByteCount, Duration};
 use narrows_explain::capture::{Contents, End, Frame};
 use narrows_explain::link::Link;

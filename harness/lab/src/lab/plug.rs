@@ -98,10 +98,10 @@ impl Lab {
             Err(e) if is(&e.source, &[Errno::EBUSY, Errno::EINVAL, Errno::EEXIST]) => {
                 return match self.status()?.hosts.contains(&number) {
                     true => Ok(None),
-                    false => Err(LiveError::Tap(e)),
+                    false => Err(LiveError::Interface(e)),
                 };
             }
-            Err(e) => return Err(LiveError::Tap(e)),
+            Err(e) => return Err(LiveError::Interface(e)),
         };
         let port = tap.name().to_owned();
         self.connect(&port)?;

@@ -3,7 +3,7 @@
 
 use narrows::buffer::BytesView;
 use narrows::device::Device;
-use narrows::device::listen::{Head, Listener};
+use narrows::device::packet_socket::{Head, PacketSocket};
 use narrows::device::tap::{Tap, TapConfig};
 use narrows::driver::Clock;
 use narrows::interface::{Offload, TxFrame};
@@ -151,11 +151,11 @@ impl Path {
     /// What both hosts' interfaces sent and received while `talk` ran.
     pub fn captured(&self, talk: impl FnOnce()) -> [Vec<Captured>; 2] {
         let stop = AtomicBool::new(false);
-        let listeners: Vec<Listener> = self
+        let listeners: Vec<PacketSocket> = self
             .spaces
             .iter()
             .zip(INTERFACES)
-            .map(|(space, name)| space.run(|| Listener::open(name, 192)).unwrap())
+            .map(|(space, name)| space.run(|| PacketSocket::open(name, 192)).unwrap())
             .collect();
         thread::scope(|scope| {
             let heard: Vec<_> = listeners

@@ -1,9 +1,8 @@
 //! What the kernel says of an interface.
 #![allow(unsafe_code)] // Each block says why it is sound.
 
-use super::super::sys as device_sys;
+use super::super::sys;
 use super::super::tap::InterfaceRequest;
-use super::sys;
 use crate::wire::ethernet::MacAddr;
 use std::io;
 use std::os::fd::AsFd;
@@ -52,10 +51,10 @@ unsafe fn control(
 ) -> io::Result<InterfaceRequest> {
     let mut request = InterfaceRequest::new(name)?;
     request.value.pointer = pointer;
-    let socket = device_sys::control_socket()?;
+    let socket = sys::control_socket()?;
     // SAFETY: promised by the caller; the request is no shorter than an `ifreq`, and every bit
     // pattern is a valid one.
-    unsafe { device_sys::ioctl(socket.as_fd(), code, &mut request) }?;
+    unsafe { sys::ioctl(socket.as_fd(), code, &mut request) }?;
     Ok(request)
 }
 

@@ -1,5 +1,6 @@
 //! An AF_XDP socket: its memory and its four rings.
 
+use super::super::sys as device_sys;
 use super::ring::{Consumer, Descriptor, Entry, Layout, Producer};
 use super::sys::{self, Mapping};
 use super::umem::Umem;
@@ -61,7 +62,7 @@ impl Socket {
         // A frame is in the transmit ring, or under way.
         let sending = sizes.transmit * 2;
         let umem = Umem::new(sizes.frame, sizes.receive, sending).map_err(OpenError::Memory)?;
-        sys::set(
+        device_sys::set(
             fd.as_fd(),
             libc::SOL_XDP,
             libc::XDP_UMEM_REG,
@@ -72,7 +73,7 @@ impl Socket {
     }
 
     fn with_rings(fd: OwnedFd, mut umem: Umem, sizes: Sizes, budget: u32) -> io::Result<Self> {
-        let set = |option, value: u32| sys::set(fd.as_fd(), libc::SOL_XDP, option, &value);
+        let set = |option, value: u32| device_sys::set(fd.as_fd(), libc::SOL_XDP, option, &value);
         // Every frame has its place in either ring: neither is ever full. The kernel shows a frame
         // in the receive ring before it says that it has taken it from the fill ring.
         let (fill, completion) = (sizes.receive * 2, sizes.transmit * 2);
@@ -87,11 +88,11 @@ impl Socket {
         );
         // The kernel doubles it. Without the right to go over the limit, up to the limit.
         let room = sizes.transmit * KERNEL_FRAME / 2;
-        if sys::set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &room).is_err() {
-            sys::set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, &room)?;
+        if device_sys::set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &room).is_err() {
+            device_sys::set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, &room)?;
         }
         let offsets: libc::xdp_mmap_offsets =
-            sys::get(fd.as_fd(), libc::SOL_XDP, libc::XDP_MMAP_OFFSETS)?;
+            device_sys::get(fd.as_fd(), libc::SOL_XDP, libc::XDP_MMAP_OFFSETS)?;
         let layouts = [
             Layout::new(&offsets.rx, sizes.receive),
             Layout::new(&offsets.tx, sizes.transmit),
@@ -163,15 +164,15 @@ impl Socket {
 
     /// The error that the kernel has noted, which is forgotten then.
     pub(super) fn take_error(&self) -> io::Result<libc::c_int> {
-        sys::get(self.fd(), libc::SOL_SOCKET, libc::SO_ERROR)
+        device_sys::get(self.fd(), libc::SOL_SOCKET, libc::SO_ERROR)
     }
 
     pub(super) fn statistics(&self) -> io::Result<libc::xdp_statistics> {
-        sys::get(self.fd(), libc::SOL_XDP, libc::XDP_STATISTICS)
+        device_sys::get(self.fd(), libc::SOL_XDP, libc::XDP_STATISTICS)
     }
 
     pub(super) fn is_zero_copy(&self) -> bool {
-        sys::get::<libc::xdp_options>(self.fd(), libc::SOL_XDP, libc::XDP_OPTIONS)
+        device_sys::get::<libc::xdp_options>(self.fd(), libc::SOL_XDP, libc::XDP_OPTIONS)
             .is_ok_and(|o| o.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
     }
 }

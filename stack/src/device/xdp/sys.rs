@@ -1,7 +1,7 @@
 //! The system calls of AF_XDP, each with a safe face.
 #![allow(unsafe_code)] // Each block says why it is sound.
 
-use std::ffi::CString;
+use super::super::sys::Plain;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
@@ -89,40 +89,6 @@ pub(super) fn socket() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Set an option.
-pub(super) fn set<T: Copy>(
-    fd: BorrowedFd<'_>,
-    level: libc::c_int,
-    option: libc::c_int,
-    value: &T,
-) -> io::Result<()> {
-    // SAFETY: the pointer and length are those of a value that lives through the call, which only
-    // reads it. (For XDP_UMEM_REG the kernel keeps the range that is in it: `Umem` outlives the
-    // socket, and is accessed by the rules there.)
-    check(unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            level,
-            option,
-            std::ptr::from_ref(value).cast(),
-            size_of::<T>() as libc::socklen_t,
-        )
-    })
-    .map(drop)
-}
-
-/// What the kernel may write any bytes into.
-///
-/// # Safety
-/// Every bit pattern is a value of the type.
-pub(super) unsafe trait Plain: Copy {
-    /// A value to be overwritten.
-    const ZERO: Self;
-}
-// SAFETY: a number.
-unsafe impl Plain for libc::c_int {
-    const ZERO: Self = 0;
-}
 // SAFETY: a struct of numbers.
 unsafe impl Plain for libc::xdp_options {
     const ZERO: Self = Self { flags: 0 };
@@ -152,31 +118,6 @@ unsafe impl Plain for libc::xdp_statistics {
         rx_fill_ring_empty_descs: 0,
         tx_ring_empty_descs: 0,
     };
-}
-
-/// Ask for an option, of which the kernel must know all there is in a `T`.
-pub(super) fn get<T: Plain>(
-    fd: BorrowedFd<'_>,
-    level: libc::c_int,
-    option: libc::c_int,
-) -> io::Result<T> {
-    let mut value = T::ZERO;
-    let mut len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the pointer and length are those of a value that is ours to write, and whatever is
-    // written is a `T`.
-    check(unsafe {
-        libc::getsockopt(
-            fd.as_raw_fd(),
-            level,
-            option,
-            std::ptr::from_mut(&mut value).cast(),
-            &mut len,
-        )
-    })?;
-    if (len as usize) < size_of::<T>() {
-        return Err(io::ErrorKind::Unsupported.into());
-    }
-    Ok(value)
 }
 
 pub(super) fn bind(fd: BorrowedFd<'_>, address: &libc::sockaddr_xdp) -> io::Result<()> {
@@ -218,16 +159,6 @@ pub(super) fn wake_rx(fd: BorrowedFd<'_>) -> io::Result<()> {
         )
     };
     check(got as libc::c_int).map(drop)
-}
-
-/// The number of the interface `name` in this thread's network namespace.
-pub(super) fn interface_index(name: &str) -> io::Result<u32> {
-    let name = CString::new(name).map_err(|_| io::ErrorKind::InvalidInput)?;
-    // SAFETY: the name is a C string.
-    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
-        0 => Err(io::Error::last_os_error()),
-        index => Ok(index),
-    }
 }
 
 /// A bpf(2) call; its result, a file descriptor for some commands.

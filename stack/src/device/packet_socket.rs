@@ -2,12 +2,13 @@
 //! times, for a reader beside it. It sends nothing and takes nothing away.
 #![allow(unsafe_code)] // Each block says why it is sound.
 
-use super::sys;
+use super::error::Use;
+use super::{InterfaceError, sys};
 use narrows_congestion::{Duration, Instant};
 use std::fmt;
 use std::io;
 use std::mem::{MaybeUninit, size_of};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 /// Frames read at once.
 const BATCH: usize = 64;
@@ -39,99 +40,55 @@ pub struct Heard<'a> {
     pub original: usize,
 }
 
-/// Why an interface cannot be listened to.
-#[derive(Debug)]
-pub struct ListenError {
-    doing: &'static str,
-    name: String,
-    /// What the system said.
-    pub source: io::Error,
-}
+/// Room for the messages that come with a frame, aligned as they are.
+type Control = [u64; 16];
 
-impl fmt::Display for ListenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            doing,
-            name,
-            source,
-        } = self;
-        write!(f, "{doing} {name}: {source}")?;
-        match source.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => {
-                f.write_str(" (it takes root, or CAP_NET_RAW in the network namespace)")
-            }
-            Some(libc::ENODEV) => f.write_str(" (`ip link` lists the interfaces)"),
-            Some(libc::ENETDOWN) => f.write_str(" (it is down: `ip link set ... up`)"),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl std::error::Error for ListenError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
-    }
-}
-
-/// A place for a frame, and for what the kernel says of it.
+/// Room for a frame, and for what the kernel says of it.
 struct Slot {
     bytes: Box<[u8]>,
     from: libc::sockaddr_ll,
-    control: [u64; 16],
-    part: libc::iovec,
+    control: Control,
 }
 
 /// The frames of an interface.
-pub struct Listener {
+pub struct PacketSocket {
     fd: OwnedFd,
     head: Head,
     loopback: bool,
     slots: Box<[Slot]>,
-    heads: Box<[libc::mmsghdr]>,
     frames: u64,
     drops: u64,
 }
 
-// SAFETY: the pointers in `heads` and `slots` are to heap memory that the listener owns and that
-// does not move with it; nothing else has them.
-unsafe impl Send for Listener {}
-
-impl fmt::Debug for Listener {
+impl fmt::Debug for PacketSocket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut f = f.debug_struct("Listener");
+        let mut f = f.debug_struct("PacketSocket");
         f.field("head", &self.head).field("drops", &self.drops);
         f.finish_non_exhaustive()
     }
 }
 
-impl Listener {
+impl PacketSocket {
     /// Listens to the interface `name` of the calling thread's network namespace, and keeps `snap`
     /// bytes of each frame.
     ///
     /// # Errors
     /// If there is no such interface, it has frames of another kind, or the caller may not.
-    pub fn open(name: &str, snap: usize) -> Result<Self, ListenError> {
-        let failed = |doing, source| ListenError {
+    pub fn open(name: &str, snap: usize) -> Result<Self, InterfaceError> {
+        let failed = |doing, source| InterfaceError {
+            wanted: Use::Hear,
             doing,
             name: name.to_owned(),
             source,
         };
         let fd = sys::packet_socket().map_err(|e| failed("open a packet socket for", e))?;
-        let index = std::ffi::CString::new(name)
-            .map_err(io::Error::other)
-            // SAFETY: the name is a C string, which the call only reads.
-            .map(|name| unsafe { libc::if_nametoindex(name.as_ptr()) })
-            .and_then(|index| match index {
-                0 => Err(io::Error::from_raw_os_error(libc::ENODEV)),
-                index => Ok(index),
-            })
-            .map_err(|e| failed("find the interface", e))?;
+        let index = sys::interface_index(name).map_err(|e| failed("find the interface", e))?;
         let on: libc::c_int = 1;
         // Where the limit of the system does not hold for the caller; else as much as it allows.
-        if sys::set_option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &BUFFER).is_err() {
-            let _ = sys::set_option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &BUFFER);
+        if sys::set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &BUFFER).is_err() {
+            let _ = sys::set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, &BUFFER);
         }
-        sys::set_option(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &on)
+        sys::set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &on)
             .map_err(|e| failed("ask for times of", e))?;
         let own = sys::bind_packets(&fd, index, ALL).map_err(|e| failed("listen to", e))?;
         let head = match own.sll_hatype {
@@ -142,32 +99,12 @@ impl Listener {
                 return Err(failed("listen to", io::Error::other(why)));
             }
         };
-        let mut slots: Box<[Slot]> = (0..BATCH)
+        let slots = (0..BATCH)
             .map(|_| Slot {
                 bytes: vec![0; snap.clamp(64, 1 << 16)].into_boxed_slice(),
                 // SAFETY: all zeros are a valid address.
                 from: unsafe { MaybeUninit::zeroed().assume_init() },
                 control: [0; 16],
-                part: libc::iovec {
-                    iov_base: std::ptr::null_mut(),
-                    iov_len: 0,
-                },
-            })
-            .collect();
-        let heads = slots
-            .iter_mut()
-            .map(|slot| {
-                slot.part = libc::iovec {
-                    iov_base: slot.bytes.as_mut_ptr().cast(),
-                    iov_len: slot.bytes.len(),
-                };
-                // SAFETY: all zeros are a valid head: no pointers, no lengths.
-                let mut head: libc::mmsghdr = unsafe { MaybeUninit::zeroed().assume_init() };
-                head.msg_hdr.msg_name = std::ptr::from_mut(&mut slot.from).cast();
-                head.msg_hdr.msg_iov = std::ptr::from_mut(&mut slot.part);
-                head.msg_hdr.msg_iovlen = 1;
-                head.msg_hdr.msg_control = slot.control.as_mut_ptr().cast();
-                head
             })
             .collect();
         Ok(Self {
@@ -175,7 +112,6 @@ impl Listener {
             head,
             loopback: own.sll_hatype == libc::ARPHRD_LOOPBACK,
             slots,
-            heads,
             frames: 0,
             drops: 0,
         })
@@ -191,21 +127,36 @@ impl Listener {
     /// # Errors
     /// If the interface is gone or down.
     pub fn poll(&mut self, wait: Duration, mut sink: impl FnMut(Heard<'_>)) -> io::Result<usize> {
-        if !sys::is_readable(&self.fd, wait)? {
+        let readable = sys::Interest {
+            fd: self.fd.as_fd(),
+            writable: false,
+        };
+        if sys::wait([readable], Some(wait))? == [false] {
             return Ok(0);
         }
-        for head in &mut self.heads {
-            head.msg_hdr.msg_namelen = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-            head.msg_hdr.msg_controllen = size_of::<[u64; 16]>() as _;
-            head.msg_hdr.msg_flags = 0;
+        // SAFETY: all zeros are valid pieces and heads: no pointers, no lengths.
+        let mut parts: [libc::iovec; BATCH] = unsafe { MaybeUninit::zeroed().assume_init() };
+        // SAFETY: as above.
+        let mut heads: [libc::mmsghdr; BATCH] = unsafe { MaybeUninit::zeroed().assume_init() };
+        for ((slot, part), head) in self.slots.iter_mut().zip(&mut parts).zip(&mut heads) {
+            part.iov_base = slot.bytes.as_mut_ptr().cast();
+            part.iov_len = slot.bytes.len();
+            let head = &mut head.msg_hdr;
+            head.msg_name = std::ptr::from_mut(&mut slot.from).cast();
+            head.msg_namelen = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+            head.msg_iov = part;
+            head.msg_iovlen = 1;
+            head.msg_control = slot.control.as_mut_ptr().cast();
+            head.msg_controllen = size_of::<Control>() as _;
         }
         let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
-        // SAFETY: each head points to a name, one piece and a control buffer in `slots`, which are
-        // ours to write for the call and as long as their lengths say.
+        // SAFETY: each head points to a name and a control buffer in `slots` and to a piece in
+        // `parts`, which points to bytes in `slots`: all of it is ours to write for the call, as long
+        // as the lengths say, and not touched between there and here.
         let n = unsafe {
             libc::recvmmsg(
                 self.fd.as_raw_fd(),
-                self.heads.as_mut_ptr(),
+                heads.as_mut_ptr(),
                 BATCH as libc::c_uint,
                 flags as _,
                 std::ptr::null_mut(),
@@ -221,14 +172,19 @@ impl Listener {
                 };
             }
         };
-        for (slot, head) in self.slots.iter().zip(&self.heads).take(n) {
+        for (slot, head) in self.slots.iter().zip(&heads).take(n) {
             // On a loopback each frame comes by twice.
             if self.loopback && slot.from.sll_pkttype == libc::PACKET_OUTGOING {
                 continue;
             }
             let original = head.msg_len as usize;
+            #[allow(
+                clippy::unnecessary_cast,
+                reason = "of another type with other C libraries"
+            )]
+            let said = head.msg_hdr.msg_controllen as usize;
             let heard = Heard {
-                at: Instant::from_nanos(stamp(&head.msg_hdr)),
+                at: Instant::from_nanos(stamp(&slot.control, said)),
                 bytes: &slot.bytes[..original.min(slot.bytes.len())],
                 original,
             };
@@ -248,23 +204,30 @@ impl Listener {
     /// # Errors
     /// If the kernel does not say.
     pub fn drops(&mut self) -> io::Result<u64> {
-        // The kernel begins anew each time that it is asked.
-        let [_, drops] = sys::packet_statistics(&self.fd)?;
+        // A `tpacket_stats`: frames and drops, of which the kernel begins anew each time that it is asked.
+        let [_, drops]: [u32; 2] =
+            sys::get(self.fd.as_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
         self.drops += u64::from(drops);
         Ok(self.drops)
     }
 }
 
-/// The kernel's time of a frame, in nanoseconds since 1970; 0 if it says none.
-fn stamp(head: &libc::msghdr) -> u64 {
-    // SAFETY: the kernel has filled the control buffer, and its length is how far.
-    let mut message = unsafe { libc::CMSG_FIRSTHDR(head) };
-    // SAFETY: a message is null or within the buffer, as the macros see to.
-    while let Some(one) = unsafe { message.as_ref() } {
-        if one.cmsg_level == libc::SOL_SOCKET && one.cmsg_type == libc::SCM_TIMESTAMPNS {
+/// The kernel's time of a frame, in nanoseconds since 1970, in the first `len` bytes of `control`; 0
+/// if it says none.
+fn stamp(control: &Control, len: usize) -> u64 {
+    // SAFETY: all zeros are a valid head: no pointers, no lengths.
+    let mut head: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+    head.msg_control = control.as_ptr().cast_mut().cast();
+    head.msg_controllen = len.min(size_of::<Control>()) as _;
+    // SAFETY: the head has a control buffer of that length, which is only read.
+    let mut next = unsafe { libc::CMSG_FIRSTHDR(&head) };
+    while !next.is_null() {
+        // SAFETY: a message that is not null lies within the buffer, as the macros see to.
+        let message = unsafe { *next };
+        if message.cmsg_level == libc::SOL_SOCKET && message.cmsg_type == libc::SCM_TIMESTAMPNS {
             // SAFETY: the data of this message is a `timespec`, maybe unaligned.
             let time = unsafe {
-                libc::CMSG_DATA(one)
+                libc::CMSG_DATA(next)
                     .cast::<libc::timespec>()
                     .read_unaligned()
             };
@@ -272,7 +235,41 @@ fn stamp(head: &libc::msghdr) -> u64 {
             return seconds.saturating_mul(1_000_000_000).saturating_add(nanos);
         }
         // SAFETY: both are of this buffer.
-        message = unsafe { libc::CMSG_NXTHDR(head, one) };
+        next = unsafe { libc::CMSG_NXTHDR(&head, next) };
     }
     0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two messages as the kernel lays them out: one of another kind, then the time.
+    fn messages() -> (Control, usize) {
+        let header = size_of::<libc::cmsghdr>() as u64;
+        let kinds = |level: libc::c_int, kind: libc::c_int| {
+            u64::from(level as u32) | u64::from(kind as u32) << 32
+        };
+        let mut control = [0; 16];
+        control[..3].copy_from_slice(&[header + 8, kinds(libc::SOL_PACKET, 8), 7]);
+        let time = kinds(libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS);
+        control[3..7].copy_from_slice(&[header + 16, time, 3, 5]);
+        (control, 7 * 8)
+    }
+
+    #[test]
+    #[cfg(all(target_pointer_width = "64", target_endian = "little"))]
+    fn the_time_is_found_among_messages() {
+        let (control, len) = messages();
+        assert_eq!(stamp(&control, len), 3_000_000_005);
+    }
+
+    #[test]
+    #[cfg(all(target_pointer_width = "64", target_endian = "little"))]
+    fn without_its_message_there_is_no_time() {
+        let (control, _) = messages();
+        assert_eq!(stamp(&control, 3 * 8), 0);
+        assert_eq!(stamp(&control, 0), 0);
+        assert_eq!(stamp(&[0; 16], 16 * 8), 0);
+    }
 }
