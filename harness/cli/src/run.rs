@@ -1,5 +1,6 @@
 //! `narrows run`: an experiment from a file or by name.
 
+mod given;
 mod work;
 
 use super::dry_run::Dry;
@@ -10,6 +11,7 @@ use super::recorder::RecordArgs;
 use super::slurm::{Jobs, Submitted};
 use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, command_line, tell};
 use clap::Args;
+use given::Given;
 use narrows_experiment::file::{FileErrors, Loaded, Source};
 use narrows_experiment::model::run::Place;
 use narrows_experiment::model::{Axis, Experiment, Invalid, NamedProbe};
@@ -144,14 +146,42 @@ impl Options {
         self.files.draw(figure);
     }
 
-    /// Puts what they say into the experiment; what is to be known of it.
+    /// Puts what they give keys into the experiment.
     pub(super) fn apply(
         &self,
         experiment: &mut Experiment,
         registry: &Registry,
-    ) -> Result<Vec<String>, Stop> {
-        apply(experiment, registry, self)
+    ) -> Result<Applied, Stop> {
+        let before = experiment.clone();
+        let given = Given::all(self)?;
+        let mut notes = Vec::new();
+        for (n, argument) in given.iter().enumerate() {
+            let key = argument.axis(experiment);
+            let settles = |other: &&Given| !other.varies() && other.axis(experiment) == key;
+            if let Some(other) = given[..n].iter().find(settles)
+                && argument.varies()
+            {
+                let option = other.option();
+                let why = format!("{option} gives {key} one value: leave out one of the two");
+                return Err(argument.wrong(argument.key_at(), &why));
+            }
+            notes.extend(argument.put(experiment, registry)?);
+        }
+        Ok(Applied {
+            before,
+            given,
+            notes,
+        })
     }
+}
+
+/// What arguments gave an experiment.
+pub(super) struct Applied {
+    /// What it was without them.
+    before: Experiment,
+    given: Vec<Given>,
+    /// What is to be known of it.
+    notes: Vec<String>,
 }
 
 /// The option that is short for a key, or for what a group has in place of it, and its own key.
@@ -160,6 +190,8 @@ pub(super) type OptionOf<'a> = dyn Fn(&str) -> Option<(&'static str, String)> + 
 /// What is to run.
 pub(super) struct Prepared<'a> {
     pub(super) experiment: Experiment,
+    /// What arguments gave it.
+    pub(super) applied: Applied,
     /// The file that it is from.
     pub(super) source: Source,
     /// The option that is short for a key, where a command has such options.
@@ -203,8 +235,12 @@ pub(super) fn wrong(errors: &FileErrors) -> Stop {
     Stop::Wrong(format!("{errors}{count}\n"))
 }
 
-/// A value that cannot be: by the option that is short for its key, or where it stands in the file.
-fn impossible(prepared: &Prepared<'_>, e: &Invalid) -> Stop {
+/// A value that cannot be: in the argument that gives it, by the option that is short for its key,
+/// or where it stands in the file.
+fn impossible(prepared: &Prepared<'_>, registry: &Registry, e: &Invalid) -> Stop {
+    if let Some(stop) = given::blamed(prepared, registry, e) {
+        return stop;
+    }
     let Some((option, key)) = prepared.short.and_then(|short| short(&e.key)) else {
         return Stop::Wrong(format!("{}\n", prepared.source.locate(e)));
     };
@@ -220,69 +256,6 @@ fn impossible(prepared: &Prepared<'_>, e: &Invalid) -> Stop {
     super::usage(option, &value, &format!("{}{origin}", e.why))
 }
 
-/// Puts what the options say into the experiment; what is to be known of it.
-fn apply(
-    experiment: &mut Experiment,
-    registry: &Registry,
-    args: &Options,
-) -> Result<Vec<String>, Stop> {
-    let pair = |option: &'static str, text: &str| {
-        let found = text
-            .split_once('=')
-            .map(|(k, v)| (k.trim().to_owned(), v.trim().to_owned()));
-        let help = "expected KEY=VALUE; `narrows keys` lists the keys";
-        found.ok_or_else(|| super::usage(option, text, help))
-    };
-    let mut notes = Vec::new();
-    // Keys with the option that set them.
-    let mut settled: Vec<(String, &'static str)> = Vec::new();
-    // `dctcp:g=1/32` has an equals sign of its own, and so may a quoted key: the first one counts.
-    for text in &args.set {
-        let (key, value) = pair("set", text)?;
-        let axis = experiment.axis_name(&key);
-        experiment.settle(registry, &axis, &value);
-        let lost = experiment.lost_by(registry, &key, &value);
-        let set = experiment.set(registry, &key, &value);
-        set.map_err(|e| super::usage("set", text, &e.to_string()))?;
-        if !lost.is_empty() {
-            let lost = lost.join(", ");
-            notes.push(format!(
-                "{axis} is {value}, which has no {lost}: what was set there does not apply"
-            ));
-        }
-        settled.push((axis, "--set"));
-    }
-    for (option, key, value) in [
-        ("repetitions", "run.repetitions", &args.repetitions),
-        ("seed", "run.seed", &args.seed),
-    ] {
-        if let Some(value) = value {
-            experiment.settle(registry, key, value);
-            let set = experiment.set(registry, key, value);
-            set.map_err(|e| super::usage(option, value, &e.to_string()))?;
-            let option = if key == "run.seed" {
-                "--seed"
-            } else {
-                "--repetitions"
-            };
-            settled.push((key.to_owned(), option));
-        }
-    }
-    for text in &args.sweep {
-        let (key, values) = pair("sweep", text)?;
-        let axis = experiment.axis_name(&key);
-        if let Some((_, option)) = settled.iter().find(|(known, _)| *known == axis) {
-            let why = format!("{option} gives {axis} one value: leave out one of the two");
-            return Err(super::usage("sweep", text, &why));
-        }
-        let key = format!("sweep.{}", narrows_experiment::model::quoted(&key));
-        let varied = experiment.set(registry, &key, &values);
-        varied.map_err(|e| super::usage("sweep", text, &e.to_string()))?;
-        Plan::new(experiment, registry).map_err(|e| super::usage("sweep", text, &e.why))?;
-    }
-    Ok(notes)
-}
-
 /// Run it; the exit code.
 pub(super) fn run(
     app: &App,
@@ -294,11 +267,13 @@ pub(super) fn run(
     let (name, text) = read(&args.experiment)?;
     let loaded = Loaded::parse(&name, &text, registry).map_err(|e| wrong(&e))?;
     let (mut experiment, source) = (loaded.experiment, loaded.source);
-    for note in apply(&mut experiment, registry, &args.options)? {
+    let applied = args.options.apply(&mut experiment, registry)?;
+    for note in &applied.notes {
         console.say_aside(&format!("narrows: {note}\n"))?;
     }
     let prepared = Prepared {
         experiment,
+        applied,
         source,
         short: None,
         asked: &BTreeSet::new(),
@@ -339,8 +314,11 @@ pub(super) fn perform(
     apart(&[&args.files.wanted()[..], &own].concat())?;
     let registry = &app.catalog.registry;
     watch(&mut prepared.experiment, args);
-    let plan = Plan::new(&prepared.experiment, registry).map_err(|e| impossible(&prepared, &e))?;
-    check_metrics(&plan, registry).map_err(|e| impossible(&prepared, &e))?;
+    let plan = Plan::new(&prepared.experiment, registry)
+        .map_err(|e| impossible(&prepared, registry, &e))?;
+    check_metrics(&plan, registry).map_err(|e| impossible(&prepared, registry, &e))?;
+    plan.check(registry)
+        .map_err(|e| impossible(&prepared, registry, &e))?;
     if args.dry_run {
         let dry = Dry {
             plan: &plan,
@@ -349,15 +327,15 @@ pub(super) fn perform(
             threads: threads(args),
             cancel: console.cancel,
         };
-        let text = dry.text().map_err(|e| impossible(&prepared, &e))?;
+        let text = dry
+            .text()
+            .map_err(|e| impossible(&prepared, registry, &e))?;
         if console.cancel.load(Ordering::Relaxed) {
             return Ok(EXIT_INTERRUPTED);
         }
         print(console.stdout, &text)?;
         return Ok(EXIT_OK);
     }
-    plan.check(registry)
-        .map_err(|e| impossible(&prepared, &e))?;
     let capture_at = recorded_at(args, &plan, &prepared, registry)?;
     if let (Some(tasks), Some(out)) = (args.slurm, &args.out)
         && submit(args, tasks, out, &plan, registry, console)? == Rest::Submitted
@@ -399,7 +377,7 @@ pub(super) fn perform(
     let summary = Summary::new(&plan, records);
     let verdicts = summary
         .verdicts(&registry.metrics)
-        .map_err(|e| impossible(&prepared, &e))?;
+        .map_err(|e| impossible(&prepared, registry, &e))?;
     let on_stdout = files.data_on_stdout();
     let (mut machine, mut written) = (String::new(), Ok(Vec::new()));
     if let Store::Folder(folder, scratch) = &store {

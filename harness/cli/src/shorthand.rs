@@ -6,7 +6,7 @@ pub(super) mod flows;
 pub(super) mod incast;
 pub(super) mod port;
 
-use super::run::{Options, Prepared, perform};
+use super::run::{Applied, Options, Prepared, perform};
 use super::{App, Console, Stop, usage};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use narrows_experiment::file::{Loaded, Source};
@@ -331,7 +331,7 @@ pub(super) fn prepared<S: Shorthand>(
     options: &Options,
     settle: &Settle<'_>,
     registry: &Registry,
-) -> Result<(Experiment, Source), Stop> {
+) -> Result<(Experiment, Applied, Source), Stop> {
     let Loaded {
         mut experiment,
         source,
@@ -341,7 +341,7 @@ pub(super) fn prepared<S: Shorthand>(
     let x = experiment.show.x.clone();
     short.apply(&mut experiment, registry)?;
     settle(&mut experiment, registry)?;
-    options.apply(&mut experiment, registry)?;
+    let applied = options.apply(&mut experiment, registry)?;
     if options.repetitions.is_none() && options.record.is_any() {
         experiment.run.repetitions = 1;
     }
@@ -350,7 +350,7 @@ pub(super) fn prepared<S: Shorthand>(
         let axis = experiment.sweep.remove(at);
         experiment.sweep.push(axis);
     }
-    Ok((experiment, source))
+    Ok((experiment, applied, source))
 }
 
 /// Runs what a command asks for; the exit code.
@@ -365,11 +365,12 @@ pub(super) fn run<S: Shorthand>(
 ) -> Result<u8, Stop> {
     let registry = &app.catalog.registry;
     let loaded = shipped(experiment, registry)?;
-    let (experiment, source) = prepared(short, loaded, options, settle, registry)?;
+    let (experiment, applied, source) = prepared(short, loaded, options, settle, registry)?;
     let option_of = |key: &str| Short::<S>::option_of(key);
     let asked: BTreeSet<&str> = short.given.iter().map(|(name, _)| *name).collect();
     let prepared = Prepared {
         experiment,
+        applied,
         source,
         short: Some(&option_of),
         asked: &asked,

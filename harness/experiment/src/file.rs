@@ -354,17 +354,11 @@ impl Source {
         while !words.is_empty() {
             let key = Path::new(words.clone()).to_string();
             let below = format!("{key}.");
-            let place = self
-                .places
-                .iter()
-                .find(|(known, _)| *known == key)
-                .or_else(|| {
-                    self.places
-                        .iter()
-                        .find(|(known, _)| known.starts_with(&below))
-                });
-            if let Some((_, at)) = place {
-                return self.error(at.clone(), e.to_string());
+            let is_below = |(known, _): &&(String, _)| known.starts_with(&below);
+            let found = self.place(&key);
+            let below = || Some(self.places.iter().find(is_below)?.1.clone());
+            if let Some(at) = found.or_else(below) {
+                return self.error(at, e.to_string());
             }
             words.pop();
         }
@@ -376,6 +370,17 @@ impl Source {
             width: 0,
             what: e.to_string(),
         }
+    }
+
+    /// The same if the file has the key itself.
+    pub fn locate_exactly(&self, e: &Invalid) -> Option<FileError> {
+        Some(self.error(self.place(&e.key)?, e.to_string()))
+    }
+
+    /// Where the value of a key stands.
+    fn place(&self, key: &str) -> Option<Range<usize>> {
+        let found = self.places.iter().find(|(known, _)| known == key);
+        found.map(|(_, at)| at.clone())
     }
 
     fn error(&self, at: Range<usize>, what: String) -> FileError {
@@ -411,16 +416,20 @@ impl fmt::Display for FileError {
         if *line == 0 {
             return write!(f, "{file}: {what}");
         }
-        let gutter = " ".repeat(line.to_string().len());
-        // Tabs are one column here and several on a screen.
-        let text: String = text.replace('\t', " ");
-        let before = " ".repeat(column.saturating_sub(1));
-        let carets = "^".repeat(*width);
-        writeln!(f, "{file}:{line}:{column}: {what}")?;
-        writeln!(f, "{gutter} |")?;
-        writeln!(f, "{line} | {text}")?;
-        write!(f, "{gutter} | {before}{carets}")
+        let marked = underlined(&line.to_string(), text, *column, *width);
+        write!(f, "{file}:{line}:{column}: {what}\n{marked}")
     }
+}
+
+/// A line, whose number is in the margin, with carets below `width` characters of it from `column`
+/// on (from 1).
+pub fn underlined(number: &str, text: &str, column: usize, width: usize) -> String {
+    let margin = " ".repeat(number.len());
+    // Tabs are one column here and several on a screen.
+    let text = text.replace('\t', " ");
+    let before = " ".repeat(column.saturating_sub(1));
+    let carets = "^".repeat(width.max(1));
+    format!("{margin} |\n{number} | {text}\n{margin} | {before}{carets}")
 }
 
 impl fmt::Display for FileErrors {

@@ -582,6 +582,114 @@ fn mistakes_are_told_where_they_are() {
     assert!(text.contains("are one value"), "{text}");
 }
 
+/// What an argument gives is marked in the argument, with the line of the file that has to do with
+/// it, and what the file says in the file.
+#[test]
+fn mistakes_of_arguments_are_marked_in_them() {
+    let s = Scratch::new("arguments");
+    let marked = |args: &[&str]| {
+        let ran = s.run(&[&["run", "x.toml", "--dry-run"], args].concat());
+        assert_eq!(ran.status.code(), Some(2), "{args:?}: {}", out(&ran));
+        err(&ran)
+    };
+    let cases: [(&[&str], &str, &str); 13] = [
+        (
+            &["--set", "host.tcp.congestion=dctp"],
+            "did you mean 'dctcp'?",
+            " | --set host.tcp.congestion=dctp\n\
+             \x20|                           ^^^^\n",
+        ),
+        (
+            &["--set", "host.tpc.congestion=reno"],
+            "did you mean 'tcp'?",
+            " | --set host.tpc.congestion=reno\n\
+             \x20|            ^^^\n",
+        ),
+        (
+            &["--set", "network.link.delay = 50s"],
+            "0ns to 10s",
+            " | --set network.link.delay = 50s\n\
+             \x20|                            ^^^\n",
+        ),
+        (
+            &["--set", "traffic.copy.to=h7"],
+            "no host, switch, group or tier 'h7'",
+            " | --set traffic.copy.to=h7\n\
+             \x20|                       ^^\n",
+        ),
+        (
+            &["--sweep", "host.tcp.congestion=reno, dctp,cubic"],
+            "did you mean 'dctcp'?",
+            " | --sweep host.tcp.congestion=reno, dctp,cubic\n\
+             \x20|                                   ^^^^\n",
+        ),
+        (
+            &["--sweep", "host.tcp.congetsion=reno,cubic"],
+            "did you mean 'congestion'?",
+            " | --sweep host.tcp.congetsion=reno,cubic\n\
+             \x20|                  ^^^^^^^^^^\n",
+        ),
+        (
+            &["--sweep", "network.link.delay=1ms,1000us"],
+            "are one value",
+            " | --sweep network.link.delay=1ms,1000us\n\
+             \x20|                            ^^^^^^^^^^\n",
+        ),
+        (
+            &["--seed", "3", "--sweep", "run.seed=1-4"],
+            "--seed gives run.seed one value",
+            " | --sweep run.seed=1-4\n\
+             \x20|         ^^^^^^^^\n",
+        ),
+        (
+            &["-r", "0"],
+            "allowed is 1 to 10000",
+            " | --repetitions 0\n\
+             \x20|               ^\n",
+        ),
+        // One from the file, one given.
+        (
+            &["--set", "network.hosts=3"],
+            "traffic.copy.from: ",
+            " | --set network.hosts=3\n\
+             \x20|                     ^\n\
+             x.toml:9:8: traffic.copy.from: it is set here\n\
+             \x20 |\n\
+             9 | from = \"h1..h3\"\n\
+             \x20 |        ^^^^^^^^\n",
+        ),
+        (
+            &["--sweep", "network.hosts=4,3"],
+            "(with ",
+            " | --sweep network.hosts=4,3\n\
+             \x20|                       ^^^\n",
+        ),
+        (
+            &["--set", "network.port.\"s0->h9\".queue.limit=9kB"],
+            "did you mean 'h0'?",
+            " | --set network.port.\"s0->h9\".queue.limit=9kB\n\
+             \x20|       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n",
+        ),
+        // Both given: that which cannot be beside the other.
+        (
+            &["--set", "traffic.copy.from=h2", "--set", "network.hosts=2"],
+            "traffic.copy.from",
+            " | --set traffic.copy.from=h2\n\
+             \x20|                         ^^\n",
+        ),
+    ];
+    for (args, why, mark) in cases {
+        let text = marked(args);
+        assert!(text.contains(why), "{args:?}: {text}");
+        assert!(text.contains(mark), "{args:?}: {text}");
+    }
+    // A mistake of the file is none of an argument.
+    fs::write(s.0.join("x.toml"), FILE.replacen("\"h0\"", "\"h7\"", 1)).unwrap();
+    let text = marked(&["--set", "network.link.rate=1Gb/s"]);
+    assert!(text.starts_with("x.toml:10:6: traffic.copy.to"), "{text}");
+    assert!(!text.contains("--set"), "{text}");
+}
+
 /// A value is the same however it is written, and a metric by whichever of its names.
 #[test]
 fn values_and_metrics_have_several_names() {

@@ -1,0 +1,220 @@
+//! What `--set` and its kin give keys, and where in them a mistake stands.
+
+use super::{Applied, Options, Prepared, Stop};
+use narrows_experiment::file::underlined;
+use narrows_experiment::knob::KnobError;
+use narrows_experiment::model::{Experiment, Invalid, Path, quoted};
+use narrows_experiment::plan::Plan;
+use narrows_experiment::registry::Registry;
+use std::ops::Range;
+
+/// An argument that gives a key its value, or its values.
+#[derive(Clone, Debug)]
+pub(super) struct Given {
+    what: What,
+    /// `KEY=VALUE`, or the value alone where the option is of one key.
+    text: String,
+    key: String,
+    value: String,
+    /// Where the value begins in the text.
+    value_at: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Set,
+    Sweep,
+    /// An option of one key.
+    Option(&'static str),
+}
+
+impl Given {
+    /// What `args` give, in the order in which it counts.
+    pub(super) fn all(args: &Options) -> Result<Vec<Self>, Stop> {
+        let pair = |what: What, text: &String| {
+            // `dctcp:g=1/32` has an equals sign of its own, and so may a quoted key: the first
+            // one counts.
+            let Some((key, value)) = text.split_once('=') else {
+                let help = "expected KEY=VALUE; `narrows keys` lists the keys";
+                return Err(super::super::usage(what.option(), text, help));
+            };
+            let blanks = value.len() - value.trim_start().len();
+            Ok(Self {
+                what,
+                text: text.clone(),
+                key: key.trim().to_owned(),
+                value: value.trim().to_owned(),
+                value_at: key.len() + 1 + blanks,
+            })
+        };
+        let own = |option, key: &str, value: &Option<String>| {
+            value.as_ref().map(|value| {
+                Ok(Self {
+                    what: What::Option(option),
+                    text: value.clone(),
+                    key: key.to_owned(),
+                    value: value.clone(),
+                    value_at: 0,
+                })
+            })
+        };
+        let sets = args.set.iter().map(|text| pair(What::Set, text));
+        let repetitions = own("repetitions", "run.repetitions", &args.repetitions);
+        let seed = own("seed", "run.seed", &args.seed);
+        let sweeps = args.sweep.iter().map(|text| pair(What::Sweep, text));
+        sets.chain(repetitions).chain(seed).chain(sweeps).collect()
+    }
+
+    /// Puts it into the experiment; what is to be known of that.
+    ///
+    /// # Errors
+    /// If it cannot be that by itself.
+    pub(super) fn put(
+        &self,
+        experiment: &mut Experiment,
+        registry: &Registry,
+    ) -> Result<Option<String>, Stop> {
+        let Self { key, value, .. } = self;
+        if self.varies() {
+            let set = experiment.set(registry, &format!("sweep.{}", quoted(key)), value);
+            return match set {
+                Ok(()) => Ok(None),
+                Err(e) => Err(self.wrong(self.place(experiment, registry), &e.to_string())),
+            };
+        }
+        let axis = self.axis(experiment);
+        experiment.settle(registry, &axis, value);
+        let lost = experiment.lost_by(registry, key, value);
+        let set = experiment.set(registry, key, value);
+        set.map_err(|e| self.wrong(self.place(experiment, registry), &e.to_string()))?;
+        let lost = (!lost.is_empty()).then(|| lost.join(", "));
+        Ok(lost.map(|lost| {
+            format!("{axis} is {value}, which has no {lost}: what was set there does not apply")
+        }))
+    }
+
+    /// Whether it gives several values.
+    pub(super) fn varies(&self) -> bool {
+        self.what == What::Sweep
+    }
+
+    /// The option, as it is given.
+    pub(super) fn option(&self) -> String {
+        format!("--{}", self.what.option())
+    }
+
+    /// The key as an axis of the sweep has it.
+    pub(super) fn axis(&self, experiment: &Experiment) -> String {
+        experiment.axis_name(&self.key)
+    }
+
+    /// That it cannot be, because of `why`, with its text marked at `at`.
+    pub(super) fn wrong(&self, at: Range<usize>, why: &str) -> Stop {
+        Stop::Wrong(self.told(at, why))
+    }
+
+    fn told(&self, at: Range<usize>, why: &str) -> String {
+        let Self { what, text, .. } = self;
+        let option = what.option();
+        let before = format!("--{option} ");
+        let column = before.chars().count() + text[..at.start].chars().count();
+        let width = text[at].chars().count();
+        let marked = underlined("", &(before + text), column + 1, width);
+        format!("error: invalid value '{text}' for '--{option}': {why}\n{marked}\n")
+    }
+
+    /// Where its key stands.
+    pub(super) fn key_at(&self) -> Range<usize> {
+        match self.what {
+            What::Option(_) => 0..0,
+            What::Set | What::Sweep => 0..self.key.len(),
+        }
+    }
+
+    /// Where what is wrong with it by itself stands: a word of the key, a value, or all values.
+    fn place(&self, experiment: &Experiment, registry: &Registry) -> Range<usize> {
+        let whole = self.value_at..self.value_at + self.value.len();
+        let axis = self.axis(experiment);
+        let swept = experiment.sweep.iter().find(|known| known.key == axis);
+        let values = match swept.filter(|_| self.varies()) {
+            Some(axis) => &axis.values[..],
+            None => std::slice::from_ref(&self.value),
+        };
+        let refused = values.iter().find_map(|value| {
+            let e = experiment.clone().set(registry, &self.key, value).err()?;
+            Some((value, e))
+        });
+        match refused {
+            Some((_, KnobError::Unknown { key, .. })) => {
+                let all = self.key_at();
+                let begin = self.text[all.clone()].rfind(&key);
+                begin.map_or(all, |begin| begin..begin + key.len())
+            }
+            Some((value, KnobError::Value { .. })) => {
+                let at = self.items().find(|at| self.text[at.clone()] == **value);
+                at.unwrap_or(whole)
+            }
+            None => whole,
+        }
+    }
+
+    /// Where its values stand.
+    fn items(&self) -> impl Iterator<Item = Range<usize>> {
+        let mut begin = self.value_at;
+        self.value.split(',').map(move |item| {
+            let start = begin + item.len() - item.trim_start().len();
+            begin += item.len() + 1;
+            start..start + item.trim().len()
+        })
+    }
+}
+
+/// What is wrong with an experiment if one of the arguments is to blame that were put into what it
+/// was before: that which gives the key, or that with which it became wrong. What a key in the file
+/// has to do with it is told, too.
+pub(super) fn blamed(prepared: &Prepared<'_>, registry: &Registry, e: &Invalid) -> Option<Stop> {
+    let Applied { given, before, .. } = &prepared.applied;
+    let experiment = &prepared.experiment;
+    let path = Path::parse(&e.key).ok();
+    let key = match path.as_ref().map(Path::words).as_deref() {
+        Some(["sweep", key]) => (*key).to_owned(),
+        _ => e.key.clone(),
+    };
+    let gives = |given: &&Given| given.axis(experiment) == key;
+    if let Some(given) = given.iter().rfind(gives) {
+        return Some(given.wrong(given.place(experiment, registry), &e.why));
+    }
+    let is_wrong = |experiment: &Experiment| {
+        let checked = Plan::new(experiment, registry).and_then(|plan| plan.check(registry));
+        checked.is_err_and(|now| now.key == e.key)
+    };
+    if given.is_empty() || is_wrong(before) {
+        return None;
+    }
+    let mut experiment = before.clone();
+    let given = given.iter().find(|given| {
+        let _ = given.put(&mut experiment, registry);
+        is_wrong(&experiment)
+    })?;
+    // What stands below it is wrong with its key.
+    let at = match given.axis(&experiment).starts_with(&format!("{}.", e.key)) {
+        true => given.key_at(),
+        false => given.value_at..given.text.trim_end().len(),
+    };
+    let mut text = given.told(at, &e.to_string());
+    let set = Invalid::new(e.key.clone(), "it is set here");
+    if let Some(place) = prepared.source.locate_exactly(&set) {
+        text += &format!("{place}\n");
+    }
+    Some(Stop::Wrong(text))
+}
+
+impl What {
+    fn option(self) -> &'static str {
+        match self {
+            Self::Set => "set",
+            Self::Sweep => "sweep",
+            Self::Option(option) => option,
+        }
+    }
+}
