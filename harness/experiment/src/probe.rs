@@ -4,6 +4,7 @@
 //! instrument looks at the run at instants that it names and changes nothing. Kinds have names in
 //! [`ProbeKinds`]; users add theirs.
 
+mod at_host;
 mod flow;
 mod pause;
 mod queue;
@@ -204,6 +205,13 @@ pub struct Series {
     pub columns: Vec<String>,
     /// A number for each column; none where there is nothing to say.
     pub rows: Vec<Vec<Option<f64>>>,
+}
+
+impl Series {
+    /// Where in a row the column `name` is.
+    pub fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column == name)
+    }
 }
 
 type Make = dyn Fn() -> Box<dyn Probe> + Send + Sync;

@@ -1,6 +1,7 @@
 //! `rtt`: round-trip times of hosts' segments, as a capture at the sender shows them.
 
-use super::{Instrument, Listener, PacketListener, Probe, Reading, Series, Site, View};
+use super::at_host::{AtHost, Flows};
+use super::{Instrument, Listener, Probe, Reading, Series, Site, View};
 use crate::host::SimPacket;
 use crate::knob;
 use crate::knob::{Kind, Knob, Knobs};
@@ -9,7 +10,6 @@ use crate::model::Invalid;
 use crate::net::graph::NodeId;
 use crate::net::packet::HostId;
 use crate::registry::unknown;
-use crate::sim::tap::TapEvent;
 use crate::sim::time::SimTime;
 use crate::stats::nearest_rank;
 use crate::traffic::listens_on;
@@ -73,14 +73,14 @@ impl Probe for RttProbe {
         };
         let instrument = |host: HostId| {
             let of = on.graph.node_name(NodeId::Host(host)).to_owned();
-            let seen = Rc::new(RefCell::new(Seen {
-                host,
+            let flows = Seen {
                 port,
                 measures: false,
                 flows: HashMap::new(),
                 every: SimTime::from_duration(self.every),
                 samples: Vec::new(),
-            }));
+            };
+            let seen = Rc::new(RefCell::new(AtHost { host, flows }));
             Box::new(Watch { of, seen }) as Box<dyn Instrument>
         };
         let hosts = on.hosts("on", &self.on)?;
@@ -91,13 +91,12 @@ impl Probe for RttProbe {
 #[derive(Debug)]
 struct Watch {
     of: String,
-    seen: Rc<RefCell<Seen>>,
+    seen: Rc<RefCell<AtHost<Seen>>>,
 }
 
 /// What was seen of a host's flows.
 #[derive(Debug)]
 struct Seen {
-    host: HostId,
     /// Of connections with this port at one end.
     port: Option<u16>,
     /// The warm-up is over.
@@ -121,14 +120,11 @@ impl Seen {
         let ports = [ends.local.port(), ends.remote.port()];
         self.port.is_none_or(|port| ports.contains(&port))
     }
+}
 
-    fn left(&mut self, at: SimTime, packet: &SimPacket) {
+impl Flows for Seen {
+    fn left(&mut self, at: SimTime, ends: FourTuple, packet: &SimPacket) {
         let (_, tcp, payload) = packet.parts();
-        let ends = packet.for_receiver();
-        let ends = FourTuple {
-            local: ends.remote,
-            remote: ends.local,
-        };
         if payload.len == 0 || !self.is_of(&ends) {
             return;
         }
@@ -145,9 +141,9 @@ impl Seen {
         }
     }
 
-    fn came(&mut self, at: SimTime, packet: &SimPacket) {
+    fn came(&mut self, at: SimTime, ends: FourTuple, packet: &SimPacket) {
         let (_, tcp, _) = packet.parts();
-        let Some(flow) = self.flows.get_mut(&packet.for_receiver()) else {
+        let Some(flow) = self.flows.get_mut(&ends) else {
             return;
         };
         if !tcp.flags.contains(Flags::ACK) || !packet.is_intact() {
@@ -166,23 +162,13 @@ impl Seen {
     }
 }
 
-impl PacketListener for Seen {
-    fn packet(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket) {
-        match event {
-            TapEvent::NicSent { host, .. } if host == self.host => self.left(at, packet),
-            TapEvent::Received { host } if host == self.host => self.came(at, packet),
-            _ => {}
-        }
-    }
-}
-
 impl Instrument for Watch {
     fn listener(&self) -> Option<Listener> {
         Some(Rc::clone(&self.seen) as Listener)
     }
 
     fn begin(&mut self, _: &mut View<'_>) {
-        self.seen.borrow_mut().measures = true;
+        self.seen.borrow_mut().flows.measures = true;
     }
 
     fn next(&self) -> Option<SimTime> {
@@ -192,7 +178,7 @@ impl Instrument for Watch {
     fn look(&mut self, _: &mut View<'_>) {}
 
     fn finish(&mut self, _: &mut View<'_>) -> Reading {
-        let mut seen = self.seen.borrow_mut();
+        let seen = &mut self.seen.borrow_mut().flows;
         let mut rows: Vec<Vec<Option<f64>>> = Vec::new();
         let mut next = SimTime::ZERO;
         for &(at, ns) in &seen.samples {

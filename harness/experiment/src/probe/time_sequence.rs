@@ -1,8 +1,7 @@
 //! `time-sequence`: each segment of chosen flows and each acknowledgement, as its sender sees them.
 
-use super::{
-    Instrument, Listener, PacketListener, Probe, Reading, Series, Site, View, check_watched,
-};
+use super::at_host::{AtHost, Flows};
+use super::{Instrument, Listener, Probe, Reading, Series, Site, View, check_watched};
 use crate::host::{SimPacket, address_of, ipv6_address_of};
 use crate::knob;
 use crate::knob::{Kind, Knob, Knobs};
@@ -10,7 +9,6 @@ use crate::metric::Measured;
 use crate::model::Invalid;
 use crate::net::graph::NodeId;
 use crate::net::packet::HostId;
-use crate::sim::tap::TapEvent;
 use crate::sim::time::SimTime;
 use narrows::Duration;
 use narrows::endpoint::demux::FourTuple;
@@ -77,8 +75,7 @@ impl Probe for TimeSequenceProbe {
         let peers: Rc<HashMap<IpAddr, String>> = Rc::new(peers.collect());
         let mut all: Vec<Box<dyn Instrument>> = Vec::new();
         for host in on.hosts("on", &self.on)? {
-            let seen = Rc::new(RefCell::new(Seen {
-                host,
+            let flows = Seen {
                 name: name(host),
                 peers: Rc::clone(&peers),
                 most: self.most as usize,
@@ -86,7 +83,8 @@ impl Probe for TimeSequenceProbe {
                 until: self.until.map_or(SimTime::MAX, SimTime::from_duration),
                 scales: HashMap::new(),
                 flows: Vec::new(),
-            }));
+            };
+            let seen = Rc::new(RefCell::new(AtHost { host, flows }));
             for nth in 0..self.most as usize {
                 let seen = Rc::clone(&seen);
                 all.push(Box::new(Watch { seen, nth }));
@@ -100,14 +98,13 @@ impl Probe for TimeSequenceProbe {
 /// One of the flows of a host.
 #[derive(Debug)]
 struct Watch {
-    seen: Rc<RefCell<Seen>>,
+    seen: Rc<RefCell<AtHost<Seen>>>,
     nth: usize,
 }
 
 /// What was seen of a host's flows.
 #[derive(Debug)]
 struct Seen {
-    host: HostId,
     name: String,
     /// By address of a receiver, its name.
     peers: Rc<HashMap<IpAddr, String>>,
@@ -166,17 +163,12 @@ impl Flow {
     }
 }
 
-impl Seen {
-    fn left(&mut self, at: SimTime, packet: &SimPacket) {
+impl Flows for Seen {
+    fn left(&mut self, at: SimTime, ends: FourTuple, packet: &SimPacket) {
         let (_, tcp, payload) = packet.parts();
         if payload.len == 0 {
             return;
         }
-        let ends = packet.for_receiver();
-        let ends = FourTuple {
-            local: ends.remote,
-            remote: ends.local,
-        };
         let known = self.flows.iter().position(|flow| flow.ends == ends);
         let nth = match (known, self.peers.get(&ends.remote.ip())) {
             (Some(nth), _) => nth,
@@ -214,8 +206,7 @@ impl Seen {
         }
     }
 
-    fn came(&mut self, at: SimTime, packet: &SimPacket) {
-        let ends = packet.for_receiver();
+    fn came(&mut self, at: SimTime, ends: FourTuple, packet: &SimPacket) {
         let (_, tcp, _) = packet.parts();
         if tcp.flags.contains(Flags::SYN) {
             if self.flows.len() < self.most {
@@ -241,16 +232,6 @@ impl Seen {
     }
 }
 
-impl PacketListener for Seen {
-    fn packet(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket) {
-        match event {
-            TapEvent::NicSent { host, .. } if host == self.host => self.left(at, packet),
-            TapEvent::Received { host } if host == self.host => self.came(at, packet),
-            _ => {}
-        }
-    }
-}
-
 impl Instrument for Watch {
     fn listener(&self) -> Option<Listener> {
         (self.nth == 0).then(|| Rc::clone(&self.seen) as Listener)
@@ -265,7 +246,7 @@ impl Instrument for Watch {
     fn look(&mut self, _: &mut View<'_>) {}
 
     fn finish(&mut self, _: &mut View<'_>) -> Reading {
-        let mut seen = self.seen.borrow_mut();
+        let seen = &mut self.seen.borrow_mut().flows;
         let Some(flow) = seen.flows.get_mut(self.nth) else {
             return Reading::default();
         };

@@ -586,7 +586,7 @@ duration = "10s"
     assert_eq!(value("again"), sender.retransmits);
     let series = reading.series.as_ref().unwrap();
     let column = |name: &str| -> Vec<f64> {
-        let at = series.columns.iter().position(|c| c == name).unwrap();
+        let at = series.column(name).unwrap();
         series.rows.iter().filter_map(|row| row[at]).collect()
     };
     let (sent, acked) = (column("sent_bytes"), column("acked_bytes"));

@@ -125,13 +125,12 @@ pub(super) fn svg(chart: &Chart, theme: Theme) -> String {
             }
             .draw(b, (area.left, foot)),
         };
-    let note = chart.note.as_deref();
     // Names stand closer than rows do.
-    let end = match (&chart.key, note) {
-        (Key::Names, Some(_)) => end + 8.0,
+    let end = match &chart.key {
+        Key::Names if !chart.notes.is_empty() => end + 8.0,
         _ => end,
     };
-    let height = end + note.map_or(0.0, |note| rows::note(b, note, end, inks));
+    let height = end + rows::notes(b, &chart.notes, end, inks);
 
     let mut out = String::new();
     let _ = write!(

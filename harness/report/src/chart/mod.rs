@@ -38,7 +38,7 @@ pub struct Chart {
     /// What is said below.
     pub key: Key,
     /// What else is to be said there: what the chart leaves out.
-    pub note: Option<String>,
+    pub notes: Vec<String>,
 }
 
 impl Chart {

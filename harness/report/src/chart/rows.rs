@@ -200,9 +200,9 @@ impl KeyRow {
 }
 
 /// Draw what is to be said below a key that ends at `top`; the height taken.
-pub(super) fn note(b: &mut String, note: &str, top: f64, inks: Inks) -> f64 {
+pub(super) fn notes(b: &mut String, notes: &[String], top: f64, inks: Inks) -> f64 {
     let mut y = top;
-    for line in wrapped(note, " ", EDGE - MARGIN, TITLE_FONT) {
+    for line in wrapped(&notes.join(" "), " ", EDGE - MARGIN, TITLE_FONT) {
         let _ = writeln!(
             b,
             r#"<text x="{MARGIN}" y="{ty:.1}" font-size="{TITLE_FONT}" fill="{}">{}</text>"#,

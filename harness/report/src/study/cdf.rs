@@ -87,7 +87,7 @@ fn figure(summary: &Summary<'_>, of: Option<&str>, lines: Vec<(String, Vec<f64>)
     if base.run.clock == Clock::FirstSend && !base.run.warm_up.is_zero() {
         caption += " Those of the warm-up are among them.";
     }
-    let note = left_out(summary, "transfers.csv has all");
+    let notes = left_out(summary, "transfers.csv has all");
     let whose = of.map_or_else(String::new, |name| format!(": {name}"));
     Figure {
         name: file_name(&match of {
@@ -109,7 +109,7 @@ fn figure(summary: &Summary<'_>, of: Option<&str>, lines: Vec<(String, Vec<f64>)
                 ..Axis::default()
             },
             series: series.collect(),
-            note,
+            notes: notes.into_iter().collect(),
             ..Chart::default()
         },
     }

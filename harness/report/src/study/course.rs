@@ -208,11 +208,10 @@ fn figure(summary: &Summary<'_>, column: Column, marks: &[(f64, String)]) -> Fig
         1 => String::new(),
         _ => "First repetition of each point. ".to_owned(),
     };
-    let mut note = left_out(summary, &format!("{table}.csv has all"));
-    if all > series.len() {
-        let lines = format!("{} of {all} lines are drawn.", series.len());
-        note = Some(note.map_or_else(|| lines.clone(), |points| format!("{points} {lines}")));
-    }
+    let drawn = format!("{} of {all} lines are drawn.", series.len());
+    let drawn = (all > series.len()).then_some(drawn);
+    let points = left_out(summary, &format!("{table}.csv has all"));
+    let notes = points.into_iter().chain(drawn);
     if thin {
         caption += "Of each thousandth of the time its extremes. ";
     }
@@ -238,7 +237,7 @@ fn figure(summary: &Summary<'_>, column: Column, marks: &[(f64, String)]) -> Fig
             },
             rules: rules(marks, by_x, last),
             series,
-            note,
+            notes: notes.collect(),
             ..Chart::default()
         },
     }

@@ -91,7 +91,7 @@ pub(super) fn figures(summary: &Summary<'_>, registry: &Registry) -> Vec<Figure>
                 0 => None,
                 n => Some(format!("{n} more lines are in runs.csv alone.")),
             };
-            let notes: Vec<String> = looks.caveat().into_iter().chain(left_out).collect();
+            let notes = looks.caveat().into_iter().chain(left_out);
             let meaning = metric.map_or("", |m| m.meaning);
             Figure {
                 name: file_name(&format!("figure-{name}")),
@@ -111,7 +111,7 @@ pub(super) fn figures(summary: &Summary<'_>, registry: &Registry) -> Vec<Figure>
                     },
                     series: series.collect(),
                     key: looks.key(),
-                    note: Some(notes.join(" ")).filter(|note| !note.is_empty()),
+                    notes: notes.collect(),
                     ..Chart::default()
                 },
             }

@@ -165,10 +165,7 @@ fn course_at(scene: &Scenery, at: &[(&str, &str)]) -> Told<Vec<(f64, f64, f64)>>
     let run: &RunOutcome = outcomes.first().ok_or_else(|| missing("run"))?;
     let series = run.readings.iter().find_map(|(_, r)| r.series.as_ref());
     let series = series.ok_or_else(|| missing("course"))?;
-    let column = |name: &str| {
-        let at = series.columns.iter().position(|c| c == name);
-        at.ok_or_else(|| missing(name))
-    };
+    let column = |name: &str| series.column(name).ok_or_else(|| missing(name));
     let (time, cwnd, ssthresh) = (
         column("time_ns")?,
         column("cwnd_bytes")?,

@@ -131,10 +131,7 @@ fn round_trips_have_two_modes(played: &Played) -> Told<Finding> {
 
 /// The rounds of a flow whose packets and acknowledgements were seen at its sender.
 fn rounds(rows: &Rows) -> Told<Vec<Round>> {
-    let column = |name: &str| {
-        let at = rows.columns.iter().position(|c| c == name);
-        at.ok_or_else(|| missing(name))
-    };
+    let column = |name: &str| rows.column(name).ok_or_else(|| missing(name));
     let (time, sent, again, acked) = (
         column("time_ns")?,
         column("sent_bytes")?,

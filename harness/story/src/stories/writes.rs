@@ -189,7 +189,7 @@ fn series_of(run: &RunOutcome) -> Told<&Seen> {
 /// Time in ns and payload of each segment that was sent.
 fn sent(series: &Seen) -> Told<Vec<(f64, f64)>> {
     let column = |name: &str| {
-        let found = series.columns.iter().position(|c| c == name);
+        let found = series.column(name);
         found.ok_or_else(|| missing(&format!("column {name}")))
     };
     let (time, end) = (column("time_ns")?, column("sent_bytes")?);
@@ -273,9 +273,8 @@ fn the_peers_window_is_no_limit(played: &Played) -> Told<Finding> {
         .outcomes(&[("window", "packets")])?;
     let run = runs.first().ok_or_else(|| missing("run"))?;
     let series = series_of(run)?;
-    let column = |name: &str| series.columns.iter().position(|c| c == name);
-    let (sent, edge) = column("sent_bytes")
-        .zip(column("window_bytes"))
+    let (sent, edge) = (series.column("sent_bytes"))
+        .zip(series.column("window_bytes"))
         .ok_or_else(|| missing("column"))?;
     // What the peer admits beyond what has been sent.
     let (mut end, mut least) = (0.0, f64::INFINITY);

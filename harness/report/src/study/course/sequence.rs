@@ -102,7 +102,7 @@ fn figure(
         1 => String::new(),
         _ => "First repetition. ".to_owned(),
     };
-    let note = more_than_drawn.map(|all| format!("{MOST_GRAPHS} of {all} flows are drawn."));
+    let notes = more_than_drawn.map(|all| format!("{MOST_GRAPHS} of {all} flows are drawn."));
     caption += &format!("All readings are in {table}.csv.");
     Figure {
         name: file_name(&format!("figure-{probe}-{nth}")),
@@ -120,7 +120,7 @@ fn figure(
             },
             rules: rules(marks, by_x, last),
             series,
-            note,
+            notes: notes.into_iter().collect(),
             ..Chart::default()
         },
     }

@@ -129,8 +129,7 @@ fn courses(played: &Played, scene: &str, at: &[(&str, &str)]) -> Told<Vec<Vec<(f
     let run = outcomes.first().ok_or_else(|| missing("run"))?;
     let mut all = Vec::new();
     for series in run.readings.iter().filter_map(|(_, r)| r.series.as_ref()) {
-        let column = |name: &str| series.columns.iter().position(|c| c == name);
-        let Some(alpha) = column("alpha") else {
+        let Some(alpha) = series.column("alpha") else {
             continue;
         };
         let rows = series.rows.iter().filter_map(|row| {
