@@ -44,7 +44,7 @@ pub trait CongestionControl: Debug + Send {
         None
     }
 
-    /// What the algorithm wants of the connection.
+    /// What the algorithm wants of the connection. Asked once.
     fn needs(&self) -> Needs {
         Needs::default()
     }
@@ -87,12 +87,7 @@ pub trait CongestionControl: Debug + Send {
         let _ = (what, flow);
     }
 
-    /// Whether [`on_sent`](Self::on_sent) is to be called. Asked once.
-    fn hears_of_sent(&self) -> bool {
-        true
-    }
-
-    /// `bytes` of new data or retransmission left.
+    /// `bytes` of new data or retransmission left. Called if [`Needs::hears_of_sent`].
     fn on_sent(&mut self, bytes: ByteCount, flow: &FlowView<'_>) {
         let _ = (bytes, flow);
     }
@@ -154,9 +149,6 @@ impl<T: CongestionControl + ?Sized> CongestionControl for Box<T> {
     }
     fn on_unvalidated(&mut self, what: Unvalidated, flow: &FlowView<'_>) {
         (**self).on_unvalidated(what, flow);
-    }
-    fn hears_of_sent(&self) -> bool {
-        (**self).hears_of_sent()
     }
     fn on_sent(&mut self, bytes: ByteCount, flow: &FlowView<'_>) {
         (**self).on_sent(bytes, flow);
@@ -324,7 +316,7 @@ pub enum Unvalidated {
 }
 
 /// What an algorithm wants of the connection it runs on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Needs {
     /// Which explicit congestion notification it wants.
@@ -336,6 +328,20 @@ pub struct Needs {
     /// The window may go below one segment, the pacing rate then spreads segments over several
     /// round trips.
     pub sub_mss_cwnd: bool,
+    /// [`CongestionControl::on_sent`] is to be called; it is unless this says otherwise.
+    pub hears_of_sent: bool,
+}
+
+impl Default for Needs {
+    fn default() -> Self {
+        Self {
+            ecn: EcnNeed::Configured,
+            pacing: false,
+            delivery_rate: false,
+            sub_mss_cwnd: false,
+            hears_of_sent: true,
+        }
+    }
 }
 
 /// Which explicit congestion notification an algorithm wants negotiated.

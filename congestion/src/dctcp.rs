@@ -118,11 +118,9 @@ impl CongestionControl for Dctcp {
     fn needs(&self) -> Needs {
         Needs {
             ecn: EcnNeed::Dctcp,
+            hears_of_sent: false,
             ..Needs::default()
         }
-    }
-    fn hears_of_sent(&self) -> bool {
-        false
     }
     fn on_ack(&mut self, ack: &AckSample, flow: &FlowView<'_>) {
         // The ACK that passes the end of the window still counts to it (section 3.3 step 1).

@@ -1,7 +1,7 @@
 //! A constant window: no congestion control at all. For experiments that need a sender which
 //! does not react, and as the smallest example of the interface.
 
-use crate::control::{AckSample, CongestionControl, CongestionEvent, FlowStart, FlowView};
+use crate::control::{AckSample, CongestionControl, CongestionEvent, FlowStart, FlowView, Needs};
 use crate::units::ByteCount;
 use crate::window::segment;
 
@@ -39,8 +39,11 @@ impl CongestionControl for Fixed {
     fn ssthresh(&self) -> ByteCount {
         ByteCount::MAX
     }
-    fn hears_of_sent(&self) -> bool {
-        false
+    fn needs(&self) -> Needs {
+        Needs {
+            hears_of_sent: false,
+            ..Needs::default()
+        }
     }
     fn on_ack(&mut self, _: &AckSample, _: &FlowView<'_>) {}
     fn on_congestion_event(&mut self, _: CongestionEvent, _: &FlowView<'_>) {}

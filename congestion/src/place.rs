@@ -132,9 +132,6 @@ impl CongestionControl for AnyCongestion {
     fn on_unvalidated(&mut self, what: Unvalidated, flow: &FlowView<'_>) {
         each!(self, cc => cc.on_unvalidated(what, flow));
     }
-    fn hears_of_sent(&self) -> bool {
-        each!(self, cc => cc.hears_of_sent())
-    }
     fn on_sent(&mut self, bytes: ByteCount, flow: &FlowView<'_>) {
         each!(self, cc => cc.on_sent(bytes, flow));
     }

@@ -4,7 +4,8 @@
 //! "NewReno" or "SACK" of the literature.
 
 use crate::control::{
-    AckSample, CongestionControl, CongestionEvent, FlowStart, FlowView, Spurious, Unvalidated,
+    AckSample, CongestionControl, CongestionEvent, FlowStart, FlowView, Needs, Spurious,
+    Unvalidated,
 };
 use crate::slow_start::{Running, SlowStart};
 use crate::units::{ByteCount, Duration};
@@ -65,8 +66,11 @@ impl CongestionControl for Reno {
     fn ssthresh(&self) -> ByteCount {
         self.window.ssthresh()
     }
-    fn hears_of_sent(&self) -> bool {
-        false
+    fn needs(&self) -> Needs {
+        Needs {
+            hears_of_sent: false,
+            ..Needs::default()
+        }
     }
     fn on_ack(&mut self, ack: &AckSample, flow: &FlowView<'_>) {
         let bytes = self.slow_start.on_ack(&mut self.window, ack, flow);

@@ -148,6 +148,12 @@ impl OfferedWindow {
         u64::from(u16::MAX) << self.shift
     }
 
+    /// How far the edge could move; not beyond what the field can say.
+    #[inline]
+    fn reach(&self, nxt: u64, free: u64, limit: u64) -> u64 {
+        nxt + free.min(limit.min(self.field_max()))
+    }
+
     /// The value of the window field, and the edge moves. `scaled`: not on a SYN.
     #[inline]
     pub(crate) fn advertise(
@@ -159,8 +165,7 @@ impl OfferedWindow {
         now: Instant,
     ) -> u16 {
         let (free, limit) = self.free_and_limit(nxt, read, now);
-        // Nor more than the field can say.
-        let reach = nxt + free.min(limit.min(self.field_max()));
+        let reach = self.reach(nxt, free, limit);
         let mut edge = self.right_edge;
         if reach > edge && reach - edge >= self.step(mss, limit.min(self.capacity)) {
             edge = reach;
@@ -194,8 +199,7 @@ impl OfferedWindow {
         if offered * 2 > ceiling {
             return false;
         }
-        let reach = nxt + free.min(limit.min(self.field_max()));
-        let gain = reach.saturating_sub(self.right_edge);
+        let gain = self.reach(nxt, free, limit).saturating_sub(self.right_edge);
         gain >= self.step(mss, ceiling) && gain >= offered
     }
 }

@@ -19,7 +19,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.mss = mss;
         self.policy = policy;
         self.needs = cc.needs();
-        self.hears_of_sent = cc.hears_of_sent();
         self.rate = RateEstimator::of(&self.needs);
         self.cc = cc;
         self.backoff = 0;
@@ -41,8 +40,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.policy.rto_floor_before_sample = floor;
         self.backoff = 0;
         if let Some(cc) = cc {
-            self.hears_of_sent = cc.hears_of_sent();
+            self.needs = cc.needs();
             self.cc = cc;
+            self.pace_what_is_not_validated();
         }
         self.learn_round_trip(rtt, now);
         if !self.is_idle() {

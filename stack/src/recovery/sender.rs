@@ -106,7 +106,6 @@ pub struct Sender<C, R> {
     pub(super) heeds_progress: bool,
     pub(super) probes_tail: bool,
     pub(super) has_reorder_timer: bool,
-    pub(super) hears_of_sent: bool,
     /// What `cc` wants; asked once. Pacing also while the window is not validated.
     pub(super) needs: Needs,
     /// [`SenderStats::segments`].
@@ -201,7 +200,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             has_reorder_timer: detector.has_reorder_timer(),
             detector,
             needs,
-            hears_of_sent: cc.hears_of_sent(),
             cc,
             rto,
             rtt,
@@ -388,7 +386,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// What is left of `room`, a [`Self::plain_allowance`], after one more segment has left.
     #[inline]
     pub(crate) fn plain_allowance_after_one(&self, room: ByteCount) -> ByteCount {
-        if self.hears_of_sent {
+        if self.needs.hears_of_sent {
             self.plain_allowance()
         } else {
             room - self.mss
@@ -541,7 +539,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.probe_unmeasured = true;
             self.stats.change().tail_loss_probes += 1;
         }
-        if self.hears_of_sent {
+        if self.needs.hears_of_sent {
             self.with_cc(now, |cc, view| cc.on_sent(bytes, view));
         }
         if self.validates && !retransmission {

@@ -246,7 +246,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     /// RFC 7661 section 4.4.2: no burst of a window that is not validated.
-    fn pace_what_is_not_validated(&mut self) {
+    pub(super) fn pace_what_is_not_validated(&mut self) {
         self.needs.pacing = self.cc.needs().pacing || self.is_non_validated();
     }
 }

@@ -29,6 +29,7 @@ use super::impair::Impairments;
 use super::link::{Framing, Transmitter};
 use super::nic::NicRoom;
 use super::nic::transmit::Transmit;
+use super::packet::Packet;
 use super::stats::{Credit, PortStats, QueueTrace};
 use in_turn::InTurn;
 
@@ -246,6 +247,17 @@ impl Port {
         if self.kind == Kind::Any {
             return self.settle_recording(now, slab);
         }
+        self.settle_with(now, slab, |_, _| {})
+    }
+
+    /// The same, and `left` hears of each departure.
+    #[inline(always)]
+    fn settle_with<P>(
+        &mut self,
+        now: SimTime,
+        slab: &Slab<P>,
+        mut left: impl FnMut(&mut Self, SimTime),
+    ) -> u64 {
         let before = self.queued_bytes;
         while self.cursor != NIL {
             let hop = slab.hop(self.cursor);
@@ -255,6 +267,7 @@ impl Port {
             self.queued_packets -= 1;
             self.queued_bytes -= u64::from(hop.buffered);
             self.cursor = hop.next;
+            left(self, hop.depart);
         }
         before - self.queued_bytes
     }
@@ -285,6 +298,14 @@ impl Port {
     pub(crate) fn admits(&self, depth: Depth, len: u32) -> bool {
         self.limit.admits(depth, len)
             || (self.in_service == InService::NotCounted && self.cursor == NIL)
+    }
+
+    /// Marks the packet in slot `i`: true.
+    #[inline(always)]
+    pub(crate) fn mark<P: Packet>(&mut self, i: u32, slab: &mut Slab<P>) -> bool {
+        self.stats.marks += 1;
+        slab.body_mut(i).mark_ce();
+        true
     }
 
     /// The bytes that a packet takes in this port's buffer.

@@ -75,6 +75,16 @@ pub enum PauseSignal {
     Xon,
 }
 
+impl PauseSignal {
+    /// The time that its frame names, where a pause is `quanta`.
+    pub(crate) const fn quanta(self, quanta: u16) -> u16 {
+        match self {
+            Self::Xoff => quanta,
+            Self::Xon => 0,
+        }
+    }
+}
+
 /// What happened of [pause frames](crate::net::pause). Traffic classes are a bit each, all of them
 /// where the whole link is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

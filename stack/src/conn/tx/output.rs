@@ -408,11 +408,7 @@ impl<T: TcpTypes> Connection<T> {
         } else if len > 0 && self.snd.take_cwr() && self.ecn.in_use() {
             flags |= Flags::CWR;
         }
-        self.snd.on_sent_new(data_end + u64::from(fin), now);
-        if let Some(limit) = self.config.user_timeout {
-            self.timers.arm_if_idle(Timer::User, now + limit);
-        }
-        self.look_for_fewer_unsent();
+        self.new_data_left(data_end + u64::from(fin), now);
         // RFC 3168 section 6.1.6: a window probe is neither ECN-capable nor says CWR.
         self.segment(start..data_end, flags, !probe, now, out);
     }

@@ -35,12 +35,18 @@ impl<T: TcpTypes> Connection<T> {
         if self.snd.take_cwr() && self.ecn.in_use() {
             flags |= Flags::CWR;
         }
+        self.new_data_left(end, now);
+        self.segment_here(start..end, flags, true, now, out);
+    }
+
+    /// What is new leaves, up to `end`.
+    #[inline(always)]
+    pub(super) fn new_data_left(&mut self, end: AbsSeq, now: Instant) {
         self.snd.on_sent_new(end, now);
         if let Some(limit) = self.config.user_timeout {
             self.timers.arm_if_idle(Timer::User, now + limit);
         }
         self.look_for_fewer_unsent();
-        self.segment_here(start..end, flags, true, now, out);
     }
 
     /// The segment with the bytes of `range`.

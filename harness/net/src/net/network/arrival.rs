@@ -36,11 +36,7 @@ impl<P: Packet> Network<P> {
         let marked = match port.at_step(depth, ecn_capable) {
             TailVerdict::Pass => false,
             TailVerdict::Drop => return self.discard(now, at, i, DropReason::Early, tap),
-            TailVerdict::Mark => {
-                port.stats.marks += 1;
-                self.slab.body_mut(i).mark_ce();
-                true
-            }
+            TailVerdict::Mark => port.mark(i, &mut self.slab),
         };
         let (departs, arrives) = port.push_now(now, i, len, &mut self.slab);
         if let Some(time) = arrives {
@@ -56,13 +52,6 @@ impl<P: Packet> Network<P> {
             };
             tap.event(now, event, self.slab.body(i));
         }
-    }
-
-    /// Port `at` marks the packet in slot `i`: true.
-    pub(super) fn mark(&mut self, at: u32, i: u32) -> bool {
-        self.ports[at as usize].stats.marks += 1;
-        self.slab.body_mut(i).mark_ce();
-        true
     }
 
     /// The same where the port is more than plain.
@@ -111,7 +100,7 @@ impl<P: Packet> Network<P> {
         let marked = match verdict {
             TailVerdict::Pass => false,
             TailVerdict::Drop => return self.discard(now, at, i, DropReason::Early, tap),
-            TailVerdict::Mark => self.mark(at, i),
+            TailVerdict::Mark => port.mark(i, &mut self.slab),
         };
         let departs = self.push(now, at, i, len);
         if pool != NO_POOL

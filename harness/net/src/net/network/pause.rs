@@ -12,14 +12,15 @@ mod hosts;
 use std::cmp::Reverse;
 
 use super::{HELD, Network};
-use books::Due;
 pub(super) use books::Pausing;
+use books::{Due, Frame};
 pub(crate) use hosts::PausingHost;
 
 use crate::net::packet::{HostId, Packet, PortId};
 use crate::net::pause::{
     Held, PauseKind, PauseSignal, PauseSpec, PauseStats, Thresholds, pause_bytes,
 };
+use crate::net::port::Port;
 use crate::sim::queue::Event;
 use crate::sim::tap::{PauseEvent, Tap};
 use crate::sim::time::SimTime;
@@ -44,6 +45,12 @@ pub(crate) struct IngressParts {
     pub(crate) switch: u32,
     pub(crate) spec: PauseSpec,
     pub(crate) thresholds: Thresholds,
+}
+
+/// Half the time that `quanta` are to `sender`, after which it is told again; never no time.
+fn half_pause(sender: &Port, quanta: u16) -> SimTime {
+    let half = sender.span_of(pause_bytes(quanta) / 2);
+    half.max(SimTime::from_picos(1))
 }
 
 impl<P: Packet> Network<P> {
@@ -214,17 +221,13 @@ impl<P: Packet> Network<P> {
             spec,
             ..
         } = ingress.parts;
-        let quanta = match signal {
-            PauseSignal::Xoff => spec.quanta,
-            PauseSignal::Xon => 0,
-        };
+        let quanta = signal.quanta(spec.quanta);
         let held = &mut ingress.held[usize::from(class)];
         let was_told = held.again.is_some();
         held.again = match signal {
             PauseSignal::Xoff => {
                 ingress.xoff_sent += 1;
-                let half = self.ports[from as usize].span_of(pause_bytes(quanta) / 2);
-                Some(now + half.max(SimTime::from_picos(1)))
+                Some(now + half_pause(&self.ports[from as usize], quanta))
             }
             PauseSignal::Xon => {
                 ingress.xon_sent += 1;
@@ -252,33 +255,48 @@ impl<P: Packet> Network<P> {
         } else {
             sent + port.delay
         };
-        if T::ACTIVE {
-            let port = PortId(back);
-            tap.pause(
-                now,
-                PauseEvent::Sent {
-                    port,
-                    signal,
-                    classes,
-                },
-            );
-        }
+        let frame = Frame {
+            to: from,
+            classes,
+            quanta,
+        };
+        self.frame_leaves(back, signal, frame, reaches, now, tap);
         if let Some(pausing) = &mut self.pausing {
-            pausing.put(
-                reaches,
-                Due::Frame {
-                    to: from,
-                    classes,
-                    quanta,
-                },
-            );
             pausing.put(sent, Due::Wake { port: back });
         }
         self.arm_look(switch);
     }
 
+    /// Port `at` sends a pause frame, which arrives when it `reaches` whom it is for.
+    fn frame_leaves<T: Tap<P>>(
+        &mut self,
+        at: u32,
+        signal: PauseSignal,
+        frame: Frame,
+        reaches: SimTime,
+        now: SimTime,
+        tap: &mut T,
+    ) {
+        if T::ACTIVE {
+            let sent = PauseEvent::Sent {
+                port: PortId(at),
+                signal,
+                classes: frame.classes,
+            };
+            tap.pause(now, sent);
+        }
+        if let Some(pausing) = &mut self.pausing {
+            pausing.put(reaches, Due::Frame(frame));
+        }
+    }
+
     /// A pause frame has reached port `at`.
-    fn obey<T: Tap<P>>(&mut self, at: u32, classes: u8, quanta: u16, now: SimTime, tap: &mut T) {
+    fn obey<T: Tap<P>>(&mut self, frame: Frame, now: SimTime, tap: &mut T) {
+        let Frame {
+            to: at,
+            classes,
+            quanta,
+        } = frame;
         let span = self.ports[at as usize].span_of(pause_bytes(quanta));
         let until = now + span;
         let Some(pausing) = &mut self.pausing else {
@@ -364,11 +382,7 @@ impl<P: Packet> Network<P> {
             && entry.key().0 <= now
         {
             match entry.remove() {
-                Due::Frame {
-                    to,
-                    classes,
-                    quanta,
-                } => self.obey(to, classes, quanta, now, tap),
+                Due::Frame(frame) => self.obey(frame, now, tap),
                 Due::Wake { port } => self.wake_port(port, now, tap),
                 Due::Again { ingress, class } => {
                     let held = &pausing.ingresses[ingress as usize].held[usize::from(class)];

@@ -270,8 +270,7 @@ impl Port {
                     self.record(at);
                 }
                 Effect::Mark(_) => {
-                    self.stats.marks += 1;
-                    slab.body_mut(slot).mark_ce();
+                    self.mark(slot, slab);
                     match &mut new {
                         Some(Arrival::Waits { marked, .. }) => *marked = true,
                         Some(Arrival::Dropped(_)) => {}

@@ -7,24 +7,15 @@ use crate::sim::slab::{NIL, Slab};
 use crate::sim::time::SimTime;
 
 impl Port {
-    /// The same where the queue may be recorded.
+    /// [`Self::settle`] where the queue may be recorded.
     #[inline(never)]
     pub(super) fn settle_recording<P>(&mut self, now: SimTime, slab: &Slab<P>) -> u64 {
-        let before = self.queued_bytes;
-        while self.cursor != NIL {
-            let hop = slab.hop(self.cursor);
-            if hop.depart > now {
-                break;
+        self.settle_with(now, slab, |port, at| {
+            let queued = port.held();
+            if let Some(rare) = port.any() {
+                rare.record(at, queued);
             }
-            self.queued_packets -= 1;
-            self.queued_bytes -= u64::from(hop.buffered);
-            self.cursor = hop.next;
-            let queued = self.held();
-            if let Some(rare) = self.any() {
-                rare.record(hop.depart, queued);
-            }
-        }
-        before - self.queued_bytes
+        })
     }
 
     /// Records that slot `i` has joined the queue, where that is recorded.

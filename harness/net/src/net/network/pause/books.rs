@@ -76,11 +76,22 @@ pub(super) struct Sender {
     pub(super) until: [SimTime; CLASSES],
 }
 
+/// A pause frame on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Frame {
+    /// The port that is to obey.
+    pub(super) to: u32,
+    /// Of all classes or of this one.
+    pub(super) classes: u8,
+    /// For so long.
+    pub(super) quanta: u16,
+}
+
 /// What is to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
-    /// A pause frame reaches the port that is to obey: of all classes or of this one, for so long.
-    Frame { to: u32, classes: u8, quanta: u16 },
+    /// A pause frame reaches the port that is to obey.
+    Frame(Frame),
     /// A port may go on.
     Wake { port: u32 },
     /// Who sends to a port is to be told again.

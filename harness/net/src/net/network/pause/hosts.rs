@@ -1,10 +1,10 @@
 //! Hosts that pause who sends to them: a NIC whose receive ring fills up, because its interrupts or
 //! its processor are slow.
 
-use super::{Due, Network, PAUSE_TO_ALL};
-use crate::net::packet::{HostId, Packet, PortId};
-use crate::net::pause::{PauseSignal, pause_bytes};
-use crate::sim::tap::{PauseEvent, Tap};
+use super::{Due, Frame, Network, PAUSE_TO_ALL, half_pause};
+use crate::net::packet::{HostId, Packet};
+use crate::net::pause::PauseSignal;
+use crate::sim::tap::Tap;
 use crate::sim::time::SimTime;
 
 /// A host that pauses, as the network is built.
@@ -92,22 +92,19 @@ impl<P: Packet> Network<P> {
         let Some(PausingHost { from, quanta, .. }) = self.host_pause(host).map(|p| p.parts) else {
             return;
         };
-        let quanta = match signal {
-            PauseSignal::Xoff => quanta,
-            PauseSignal::Xon => 0,
-        };
+        let quanta = signal.quanta(quanta);
         // Ahead of what waits in the NIC, behind what it sends.
         self.settle(nic, now);
         let port = &self.ports[nic as usize];
         let reaches = port.ahead_of_all(now, &self.slab) + port.delay;
-        let half = self.ports[from as usize].span_of(pause_bytes(quanta) / 2);
+        let half = half_pause(&self.ports[from as usize], quanta);
         let Some(pause) = self.host_pause(host) else {
             return;
         };
         pause.again = match signal {
             PauseSignal::Xoff => {
                 pause.xoff_sent += 1;
-                Some(now + half.max(SimTime::from_picos(1)))
+                Some(now + half)
             }
             PauseSignal::Xon => {
                 pause.xon_sent += 1;
@@ -115,24 +112,14 @@ impl<P: Packet> Network<P> {
             }
         };
         let again = pause.again;
-        if T::ACTIVE {
-            let sent = PauseEvent::Sent {
-                port: PortId(nic),
-                signal,
-                classes: PAUSE_TO_ALL,
-            };
-            tap.pause(now, sent);
-        }
-        if let Some(pausing) = &mut self.pausing {
-            let frame = Due::Frame {
-                to: from,
-                classes: PAUSE_TO_ALL,
-                quanta,
-            };
-            pausing.put(reaches, frame);
-            if let Some(again) = again {
-                pausing.put(again, Due::HostAgain { host });
-            }
+        let frame = Frame {
+            to: from,
+            classes: PAUSE_TO_ALL,
+            quanta,
+        };
+        self.frame_leaves(nic, signal, frame, reaches, now, tap);
+        if let (Some(pausing), Some(again)) = (&mut self.pausing, again) {
+            pausing.put(again, Due::HostAgain { host });
         }
     }
 }
