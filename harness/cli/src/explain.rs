@@ -55,14 +55,9 @@ pub(super) struct ExplainArgs {
     /// The same of the kernel's host in a lab that is up (`narrows lab`).
     #[arg(long, value_name = "NAME", conflicts_with_all = ["files", "score", "rounds", "xpl", "out"], help_heading = "Live")]
     lab: Option<String>,
-    /// For how long.
-    #[arg(
-        long = "for",
-        value_name = "TIME",
-        default_value = "30s",
-        help_heading = "Live"
-    )]
-    span: Duration,
+    /// For how long [default: 30s].
+    #[arg(long = "for", value_name = "TIME", help_heading = "Live")]
+    span: Option<Duration>,
     /// Write the score as a page of the documentation into this file.
     #[arg(long, value_name = "FILE", requires = "score", help_heading = "Score")]
     docs: Option<PathBuf>,
@@ -130,6 +125,14 @@ pub(super) fn run(
         Wanted::data("json", args.json.as_deref()),
         Wanted::data("csv", args.csv.as_deref()),
     ])?;
+    if let Some(span) = args.span
+        && args.live.is_none()
+        && args.lab.is_none()
+    {
+        let why =
+            "it is for how long to listen, with --live or --lab; captures are read to their end";
+        return Err(super::usage("for", &span.to_string(), why));
+    }
     if let Some(runs) = args.score {
         return score::run(runs, args.docs.as_deref(), args.quiet, console);
     }
@@ -163,7 +166,7 @@ pub(super) fn run(
         Some(interface) => {
             let live = live::Live {
                 interface,
-                span: args.span,
+                span: args.span.unwrap_or(live::SPAN),
                 quiet: args.quiet,
             };
             vec![live.explain(&config, GAPS, CONNECTIONS, console)?]

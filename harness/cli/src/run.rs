@@ -97,10 +97,10 @@ pub(super) struct Options {
     #[command(flatten)]
     files: FilesArgs,
     /// Tell what connections waited for, by cause, of every repetition: a probe of kind `ledger` is
-    /// added. A report has it of the first repetition [default]
+    /// added, if the experiment has none. A report has it of the first repetition [default]
     #[arg(long, help_heading = OUTPUT)]
     ledger: bool,
-    /// Tell nothing of what connections waited for in the report.
+    /// Tell nothing of what connections waited for, even if the experiment asks for it.
     #[arg(long, conflicts_with = "ledger", help_heading = OUTPUT)]
     no_ledger: bool,
     #[command(flatten)]
@@ -282,14 +282,28 @@ pub(super) fn run(
     perform(app, prepared, &args.options, command, console)
 }
 
-/// Has what connections wait for told, if it is asked for or a report is written.
+/// Has what connections wait for told as the options say: of every repetition, of the first if a report
+/// is written, or not at all. An experiment that asks for it itself has it as it asks.
 fn watch(experiment: &mut Experiment, args: &Options) {
+    let is_ledger = |probe: &NamedProbe| probe.kind == LEDGER;
+    if args.no_ledger {
+        experiment.probes.retain(|probe| !is_ledger(probe));
+        return;
+    }
     let reported = args.out.is_some() || args.files.reports();
     // A live place has no probes.
     let lives = experiment.run.place == Place::Live
         || experiment.sweep.iter().any(|axis| axis.key == "run.place");
-    let wanted = args.ledger || reported && !args.no_ledger && !lives;
-    if wanted && experiment.probes.iter().all(|probe| probe.kind != LEDGER) {
+    let mut own = experiment
+        .probes
+        .iter_mut()
+        .filter(|probe| is_ledger(probe));
+    if let Some(own) = own.next() {
+        if args.ledger {
+            // It knows of no other value, so nothing can be wrong with it.
+            let _ = own.spec.set("each_run", "on");
+        }
+    } else if args.ledger || reported && !lives {
         experiment.probes.push(NamedProbe {
             name: LEDGER.to_owned(),
             kind: LEDGER.to_owned(),

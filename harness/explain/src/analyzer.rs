@@ -4,7 +4,7 @@ use crate::capture::Frame;
 use crate::connection::{Connection, Opened, Rules, Tracked};
 use crate::gap::Gap;
 use crate::half::Sighting;
-use crate::segment::{self, Content, Segment};
+use crate::segment::{Content, Segment};
 use narrows::prefetch::prefetch;
 use narrows::wire::Flags;
 use narrows::{Duration, Instant};
@@ -189,19 +189,19 @@ impl Analyzer {
 
     /// Takes a packet.
     pub fn handle_packet(&mut self, frame: &Frame<'_>) {
+        self.handle_content(frame, frame.content());
+    }
+
+    /// Takes a packet whose content is known.
+    pub fn handle_content(&mut self, frame: &Frame<'_>, content: Option<Content>) {
         self.seen.packets += 1;
         self.seen.first.get_or_insert(frame.at);
         if frame.at < self.seen.last {
             self.seen.back_in_time += 1;
         }
         self.seen.last = self.seen.last.max(frame.at);
-        let Some((packet, head)) = frame.link.network(frame.bytes) else {
-            self.seen.other += 1;
-            return;
-        };
-        let original = frame.original.as_usize().saturating_sub(head);
-        match segment::parse(packet, original) {
-            Content::Tcp(segment) => {
+        match content {
+            Some(Content::Tcp(segment)) => {
                 self.seen.segments += 1;
                 let now = Sighting {
                     at: frame.at,
@@ -217,7 +217,7 @@ impl Analyzer {
                     self.catch_up();
                 }
             }
-            Content::TooBig { src, dst } => {
+            Some(Content::TooBig { src, dst }) => {
                 self.seen.other += 1;
                 self.catch_up();
                 let slot = self.index.get(&Key::of(src, dst)).copied();
@@ -226,8 +226,8 @@ impl Analyzer {
                     entry.1.too_big(side);
                 }
             }
-            Content::Other => self.seen.other += 1,
-            Content::Short => self.seen.short += 1,
+            Some(Content::Other) | None => self.seen.other += 1,
+            Some(Content::Short) => self.seen.short += 1,
         }
     }
 

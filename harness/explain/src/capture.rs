@@ -4,7 +4,8 @@
 //! a capture ended. What could be read before a capture broke off counts.
 
 use crate::link::Link;
-use narrows::{ByteCount, Instant};
+use crate::segment::{self, Content};
+use narrows::{ByteCount, Duration, Instant};
 use pcap_parser::pcapng::Block;
 use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
 use pcap_parser::{LegacyPcapReader, PcapBlockOwned, PcapError, PcapNGReader};
@@ -35,6 +36,15 @@ pub struct Frame<'a> {
     pub original: ByteCount,
 }
 
+impl Frame<'_> {
+    /// What it holds; `None` if that is no IP packet.
+    pub fn content(&self) -> Option<Content> {
+        let (packet, head) = self.link.network(self.bytes)?;
+        let original = self.original.as_usize().saturating_sub(head);
+        Some(segment::parse(packet, original))
+    }
+}
+
 /// How a capture ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
@@ -63,6 +73,8 @@ pub struct Contents {
     pub bytes: u64,
     /// Interfaces that were described.
     pub interfaces: u32,
+    /// How far its clock was set back in all: what came after that is taken to have come at once.
+    pub set_back: Duration,
     /// How it ended.
     pub end: End,
 }
@@ -70,6 +82,10 @@ pub struct Contents {
 impl fmt::Display for Contents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { packets, bytes, .. } = self;
+        if !self.set_back.is_zero() {
+            let by = self.set_back;
+            write!(f, "its clock was set back by {by}, and goes on here; ")?;
+        }
         match &self.end {
             End::Complete => write!(f, "{packets} packets"),
             End::Truncated => write!(
@@ -159,6 +175,59 @@ impl Interface {
     }
 }
 
+/// A clock that may be set back, or whose seconds of 32 bits may begin anew, and never goes back.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Steady {
+    last: Instant,
+    /// What is added to its times now.
+    added: Duration,
+    /// What was until the packet before this one.
+    before: Option<Duration>,
+    wrapped: Duration,
+}
+
+/// Packets are not captured out of order by so much, and clocks are set by more, or else slewed (RFC 5905
+/// section 11.2.3: 128 ms).
+const JUMP: Duration = Duration::from_millis(100);
+/// When seconds of 32 bits begin anew.
+const WRAP: Duration = Duration::from_secs(1 << 32);
+
+impl Steady {
+    /// When something was for which the clock shows this.
+    pub fn steady(&mut self, shown: Instant) -> Instant {
+        let mut at = shown + self.added;
+        let before = self.before.take();
+        // It was not the clock: one packet had a wrong time.
+        let back = |before: Duration| {
+            let at = shown + before;
+            at.since(self.last).max(self.last.since(at)) <= JUMP
+        };
+        if at > self.last + JUMP
+            && let Some(before) = before.filter(|before| back(*before))
+        {
+            self.added = before;
+            at = shown + before;
+        } else if at + JUMP < self.last {
+            self.before = Some(self.added);
+            let by = self.last.since(at);
+            if by > WRAP / 2 {
+                self.added += WRAP;
+                self.wrapped += WRAP;
+            } else {
+                self.added += by;
+            }
+            at = shown + self.added;
+        }
+        self.last = self.last.max(at);
+        at
+    }
+
+    /// How far it was set back in all.
+    pub fn set_back(&self) -> Duration {
+        self.added.saturating_sub(self.wrapped)
+    }
+}
+
 /// Reads a capture from `source` and hands each packet to `packet`, in the order of the file;
 /// `packet` also learns how many bytes have been read by then, decompressed.
 ///
@@ -188,10 +257,12 @@ pub fn read(
         packets: 0,
         bytes: 0,
         interfaces: 0,
+        set_back: Duration::ZERO,
         end: End::Complete,
     };
     let mut capacity = BUFFER;
     let blocks = magic[0] == 0x0a;
+    let mut clock = Steady::default();
     loop {
         if blocks && is_too_short(reader.data()) {
             let why = "a block that is shorter than its own head".to_owned();
@@ -200,7 +271,8 @@ pub fn read(
         }
         let consumed = match reader.next() {
             Ok((offset, block)) => {
-                if let Some(frame) = frame_of(&block, &mut interfaces, &mut contents) {
+                if let Some(mut frame) = frame_of(&block, &mut interfaces, &mut contents) {
+                    frame.at = clock.steady(frame.at);
                     packet(&frame, contents.bytes);
                 }
                 offset
@@ -245,6 +317,7 @@ pub fn read(
         contents.bytes += consumed as u64;
         reader.consume_noshift(consumed);
     }
+    contents.set_back = clock.set_back();
     Ok(contents)
 }
 
@@ -337,6 +410,7 @@ fn began_badly(error: &PcapError<&[u8]>, magic: Vec<u8>) -> Result<Contents, Cap
         packets: 0,
         bytes: 0,
         interfaces: 0,
+        set_back: Duration::ZERO,
         end,
     })
 }

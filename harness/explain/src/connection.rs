@@ -108,10 +108,9 @@ impl Tracked {
     pub(crate) fn is_over_for(&self, side: Side, seq: Seq) -> bool {
         let half = &self.half[side.index()];
         let same = half.syn.is_some_and(|(_, first)| first == seq);
-        !same
-            && (half.syn.is_some()
-                || self.reset.is_some()
-                || self.half.iter().all(|h| h.fin.is_some()))
+        let over = self.half.iter().all(|h| h.fin.is_some());
+        // A copy of its SYN comes no later than its end.
+        over || !same && (half.syn.is_some() || self.reset.is_some())
     }
 
     /// Whether nothing more is expected.

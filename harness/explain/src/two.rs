@@ -1,25 +1,31 @@
 //! Two captures of the same connections, one nearer each end, explained together.
 //!
 //! The captures are logged ([`Log`]), packets that stand in both give the clocks
-//! ([`Clock::between`]), and with the clocks aligned each packet has its fate ([`Path`]): it arrived, and how
+//! ([`Clock`]), and with the clocks aligned each packet has its fate ([`Path`]): it arrived, and how
 //! long it took, or it was lost between the captures. Every direction is explained from the capture
 //! nearer its sender, and what became of its packets decides what the sender could only infer.
 
 mod clock;
 mod fates;
+mod lanes;
 mod log;
 mod refine;
+mod steps;
+mod twins;
 
 pub use clock::{Clock, Unaligned};
 pub use fates::Fate;
 pub use log::Log;
 pub use refine::Between;
+pub use steps::Set;
 
 use crate::connection::Connection;
 use crate::explanation::Explanation;
 use crate::gap::{Gap, Side, Vantage};
+use crate::half::Sighting;
 use fates::Journey;
-use narrows::Duration;
+use narrows::{Duration, Instant};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -28,6 +34,8 @@ use std::net::SocketAddr;
 pub struct OneWay {
     /// From and to.
     pub ends: [SocketAddr; 2],
+    /// The capture that its packets pass first, 0 or 1.
+    pub upstream: usize,
     /// Packets with text, SYN or FIN that passed the first place on their way.
     pub sent: u64,
     /// Of these, lost between the captures, whole or in part.
@@ -36,6 +44,17 @@ pub struct OneWay {
     pub acks: [u64; 2],
     /// One-way delays: the least, the median, the 99th percentile, the greatest.
     pub delays: Option<[Duration; 4]>,
+}
+
+/// A slice of time of one direction between the captures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// When its first packet left, by the first clock.
+    pub at: Instant,
+    /// The least and the greatest one-way delay of those that arrived and are known to.
+    pub delays: Option<[Duration; 2]>,
+    /// Packets that were lost.
+    pub lost: u64,
 }
 
 /// Two captures, aligned.
@@ -50,7 +69,12 @@ pub struct Path {
     pub unlogged: u64,
     /// How many of the files that were read are the first capture.
     pub first_inputs: usize,
-    journeys: BTreeMap<[SocketAddr; 2], Journey>,
+    /// Clocks that were set meanwhile, which is allowed for.
+    pub sets: Vec<Set>,
+    /// By capture and by ends, the lesser first: the first packet of each of their connections.
+    begins: [BTreeMap<[SocketAddr; 2], Vec<u64>>; 2],
+    /// By ends and by which of their connections it is in either capture: what is in both.
+    lanes: BTreeMap<([SocketAddr; 2], [usize; 2]), [Option<Journey>; 2]>,
 }
 
 impl Path {
@@ -59,18 +83,34 @@ impl Path {
     /// # Errors
     /// Why they cannot be aligned.
     pub fn between(first: &Log, second: &Log) -> Result<Self, Unaligned> {
-        let clock = Clock::between(first, second)?;
-        let mut journeys = BTreeMap::new();
+        let mut shared = lanes::shared(first, second);
+        let told = Clock::between(first, second, &shared);
+        let sets = match told {
+            Err(Unaligned::Uneven(_)) => steps::find(first, second, &shared),
+            _ => Vec::new(),
+        };
+        let unset;
+        let (clock, [first, second]) = if sets.is_empty() {
+            (told?, [first, second])
+        } else {
+            unset = [first.as_if_unset(0, &sets), second.as_if_unset(1, &sets)];
+            let [first, second] = &unset;
+            (Clock::between(first, second, &shared)?, [first, second])
+        };
+        lanes::by_time(&mut shared, first, second, |at| clock.to_first(at));
+        let logs = [first, second];
+        let mut lanes = BTreeMap::new();
         let mut ways = Vec::new();
-        for ends in first.shared(second) {
-            let Some(journey) = Journey::follow(&clock, first, second, ends) else {
-                continue;
-            };
-            ways.push(journey.summary(ends));
-            journeys.insert(ends, journey);
+        for lane in &shared {
+            let [a, b] = lane.ends;
+            let journeys = [0, 1].map(|way| Journey::follow(&clock, logs, lane, way));
+            for (journey, ends) in journeys.iter().zip([[a, b], [b, a]]) {
+                ways.extend(journey.as_ref().map(|journey| journey.summary(ends)));
+            }
+            lanes.insert((lane.ends, lane.runs), journeys);
         }
         // Constant clocks let nothing arrive before it left, whatever is lost.
-        let journeys_of = || journeys.values();
+        let journeys_of = || lanes.values().flatten().flatten();
         let arrivals: u64 = journeys_of().map(|j: &Journey| j.arrivals).sum();
         let early: u64 = journeys_of().map(|j| j.early).sum();
         if early * 10 > arrivals
@@ -81,23 +121,76 @@ impl Path {
         {
             return Err(Unaligned::Uneven(by));
         }
+        let begins = logs.map(|log| {
+            let both = shared.iter().map(|lane| lane.ends);
+            let of = |ends| (ends, log.of(ends).iter().map(|run| run.begin).collect());
+            both.map(of).collect()
+        });
         Ok(Self {
             clock,
             ways,
             unlogged: first.unlogged + second.unlogged,
             first_inputs: 1,
-            journeys,
+            sets,
+            begins,
+            lanes,
         })
     }
 
-    /// Which capture, 0 or 1, is nearer the sender of what goes from `ends[0]` to `ends[1]`.
-    pub fn upstream(&self, ends: [SocketAddr; 2]) -> Option<usize> {
-        self.journeys.get(&ends).map(|journey| journey.upstream)
+    /// When a packet of the capture number `capture` was, by the first clock.
+    fn time(&self, capture: usize, seen: Sighting) -> Instant {
+        let at = steps::unset(&self.sets, capture, seen.at, seen.packet);
+        match capture {
+            0 => at,
+            _ => self.clock.to_first(at),
+        }
     }
 
-    /// The gap that the capture number `capture` gave, as both captures together tell it: `None` if the
-    /// other is nearer the end that stood still, and tells it better. `connection` is the gap's, and
-    /// `other` the same in the other capture.
+    /// Which of the connections of `ends` in the capture number `capture` has this packet.
+    fn run(&self, capture: usize, ends: [SocketAddr; 2], packet: u64) -> Option<usize> {
+        let begins = self.begins[capture].get(&sorted(ends))?;
+        begins
+            .partition_point(|begin| *begin <= packet)
+            .checked_sub(1)
+    }
+
+    /// What is known of the connection between `ends` that has this packet of the capture number
+    /// `capture`, in both directions, that from `ends[0]` first.
+    fn journeys(
+        &self,
+        capture: usize,
+        ends: [SocketAddr; 2],
+        packet: u64,
+    ) -> Option<[&Journey; 2]> {
+        let run = self.run(capture, ends, packet)?;
+        let all = (sorted(ends), [0; 2])..=(sorted(ends), [usize::MAX; 2]);
+        let mut lanes = self.lanes.range(all);
+        let (_, journeys) = lanes.find(|((_, runs), _)| runs[capture] == run)?;
+        let [lesser, greater] = journeys.each_ref().map(Option::as_ref);
+        match ends == sorted(ends) {
+            true => Some([lesser?, greater?]),
+            false => Some([greater?, lesser?]),
+        }
+    }
+
+    /// What became of the packets of one of [`ways`](Self::ways), by its number: those that were lost, as
+    /// numbers of packets of the capture that they passed first.
+    pub fn lost(&self, way: usize) -> impl Iterator<Item = u64> {
+        let journey = self.lanes.values().flatten().flatten().nth(way);
+        let sent = journey.into_iter().flat_map(|journey| &journey.sent);
+        let lost = sent.filter(|sent| matches!(sent.fate, Fate::Lost | Fate::Part));
+        lost.map(|sent| sent.packet)
+    }
+
+    /// The same over time, in `slices` slices of all of it, those in which something left.
+    pub fn course(&self, way: usize, slices: usize) -> Vec<Slice> {
+        let journey = self.lanes.values().flatten().flatten().nth(way);
+        journey.map_or_else(Vec::new, |journey| journey.course(slices.max(1)))
+    }
+
+    /// The gap that the capture number `capture` gave, as both captures together tell it, by the first
+    /// clock: `None` if the other is nearer the end that stood still, and tells it better.
+    /// `connection` is the gap's, and `other` the same in the other capture.
     pub fn refine(
         &self,
         gap: &Gap,
@@ -106,31 +199,80 @@ impl Path {
         other: Option<&Connection>,
     ) -> Option<Gap> {
         let [client, server] = connection.ends;
-        let (ends, back) = match gap.side {
-            Side::Client => ([client, server], [server, client]),
-            Side::Server => ([server, client], [client, server]),
+        let ends = match gap.side {
+            Side::Client => [client, server],
+            Side::Server => [server, client],
         };
-        let (Some(there), Some(back)) = (self.journeys.get(&ends), self.journeys.get(&back)) else {
-            return Some(*gap);
+        let side = gap.side.index();
+        let mut gap = *gap;
+        for sighting in [&mut gap.start, &mut gap.end] {
+            sighting.at = self.time(capture, *sighting);
+        }
+        let within = |set: &Set| {
+            let after = gap.start.packet < set.packet && set.packet <= gap.end.packet;
+            set.capture == capture && after
+        };
+        // A clock that was set is no gap.
+        let usual = connection.path_rtt.unwrap_or_default() * 2;
+        if self.sets.iter().any(within) && gap.length() <= usual {
+            return None;
+        }
+        let Some([there, back]) = self.journeys(capture, ends, gap.end.packet) else {
+            // From farther away the way to the receiver and back is shorter.
+            let far = |c: &Connection| c.rtt[side].min.unwrap_or_default();
+            let nearer = other.is_none_or(|other| match capture {
+                0 => far(connection) >= far(other),
+                _ => far(connection) > far(other),
+            });
+            return nearer.then_some(gap);
         };
         if there.upstream != capture {
             return None;
         }
         // What passed the second place has arrived only if that is near the receiver: most of the
         // round trip is between the captures.
-        let side = gap.side.index();
         let between = there.least.zip(back.least).map(|(out, back)| out + back);
         let most = between
             .zip(connection.rtt[side].min)
             .is_some_and(|(between, all)| between >= all.mul_ratio(3, 5));
         let near = other.is_some_and(|other| other.vantage[side] == Vantage::Receiver);
-        let mut gap = refine::refine(gap, there, back, most || near);
-        if capture == 1 {
-            for sighting in [&mut gap.start, &mut gap.end] {
-                sighting.at = self.clock.to_first(sighting.at);
+        Some(refine::refine(&gap, there, back, most || near))
+    }
+
+    /// The connections of `second` that `first` has as well, by their numbers: those that have packets
+    /// in common, and of those that nobody knows of which those that were at the same time.
+    fn same(&self, first: &Explanation, second: &Explanation) -> BTreeMap<u64, u64> {
+        type Key = ([SocketAddr; 2], Option<[usize; 2]>);
+        let key = |capture: usize, c: &Connection| -> Key {
+            let ends = sorted(c.ends);
+            let run = self.run(capture, ends, c.first.packet);
+            let all = (ends, [0; 2])..=(ends, [usize::MAX; 2]);
+            let lanes = self.lanes.range(all).map(|((_, runs), _)| *runs);
+            let mut lanes = lanes.filter(|runs| Some(runs[capture]) == run);
+            (ends, lanes.next())
+        };
+        let mut left: BTreeMap<Key, Vec<&Connection>> = BTreeMap::new();
+        for c in &first.connections {
+            left.entry(key(0, c)).or_default().push(c);
+        }
+        let mut same = BTreeMap::new();
+        for c in &second.connections {
+            let key = key(1, c);
+            let Some(left) = left.get_mut(&key) else {
+                continue;
+            };
+            let span = (self.time(1, c.first), self.time(1, c.last));
+            let of = |one: &Connection| (self.time(0, one.first), self.time(0, one.last));
+            let meets = |one: &Connection| of(one).0 <= span.1 && span.0 <= of(one).1;
+            let fitting = left.iter().enumerate();
+            let fitting = fitting.filter(|(_, one)| key.1.is_some() || meets(one));
+            let best = fitting.max_by_key(|(n, one)| (lanes::common(span, of(one)), Reverse(*n)));
+            if let Some((n, one)) = best {
+                same.insert(c.id, one.id);
+                left.remove(n);
             }
         }
-        Some(gap)
+        same
     }
 
     /// Joins what was found in each capture alone. Connections have the numbers of the first capture,
@@ -143,22 +285,23 @@ impl Path {
         all.inputs.extend(first.inputs.iter().cloned());
         all.inputs.extend(second.inputs.iter().cloned());
         all.seen = first.seen;
-        all.forgotten = first.forgotten + second.forgotten;
-        let mut numbers: BTreeMap<[SocketAddr; 2], Vec<u64>> = BTreeMap::new();
-        for c in &first.connections {
-            numbers.entry(sorted(c.ends)).or_default().push(c.id);
+        // Times are shown from the first packet on.
+        let times = |one: &Explanation, capture| {
+            let sightings = one.connections.iter().flat_map(|c| [c.first, c.last]);
+            let times: Vec<_> = sightings.map(|seen| self.time(capture, seen)).collect();
+            times.iter().copied().min().zip(times.iter().copied().max())
+        };
+        for (from, to) in [times(first, 0), times(second, 1)].into_iter().flatten() {
+            all.seen.first = all.seen.first.map(|first| first.min(from)).or(Some(from));
+            all.seen.last = all.seen.last.max(to);
         }
-        let mut next = first.seen.connections;
-        // The second capture's numbers in the first, in the order of time where ports were used again.
+        let same = self.same(first, second);
+        // The second capture's numbers in the first.
         let mut known: BTreeMap<u64, u64> = BTreeMap::new();
-        let mut times: BTreeMap<[SocketAddr; 2], usize> = BTreeMap::new();
+        let mut next = first.seen.connections;
         let mut fresh = Vec::new();
         for c in &second.connections {
-            let ends = sorted(c.ends);
-            let n = times.entry(ends).or_default();
-            let same = numbers.get(&ends).and_then(|ids| ids.get(*n)).copied();
-            *n += 1;
-            let id = same.unwrap_or_else(|| {
+            let id = same.get(&c.id).copied().unwrap_or_else(|| {
                 next += 1;
                 fresh.push(c.id);
                 next - 1
@@ -192,12 +335,22 @@ impl Path {
             let mut c = c.clone();
             c.id = known.get(&c.id).copied().unwrap_or(next);
             for sighting in [&mut c.first, &mut c.last] {
-                sighting.at = self.clock.to_first(sighting.at);
+                sighting.at = self.time(1, *sighting);
             }
             c
         };
-        let others = second.connections.iter().filter(|c| fresh.contains(&c.id));
-        let every = first.connections.iter().cloned().chain(others.map(moved));
+        let others = second
+            .connections
+            .iter()
+            .filter(|c| fresh.binary_search(&c.id).is_ok());
+        let every = first.connections.iter().map(|c| {
+            let mut c = c.clone();
+            for sighting in [&mut c.first, &mut c.last] {
+                sighting.at = self.time(0, *sighting);
+            }
+            c
+        });
+        let every = every.chain(others.map(moved));
         for mut connection in every {
             connection.lost.clear();
             let mut gaps = found.remove(&connection.id).unwrap_or_default();
@@ -224,9 +377,7 @@ fn sorted(ends: [SocketAddr; 2]) -> [SocketAddr; 2] {
 mod tests {
     use super::*;
     use crate::analyzer::{Analyzer, Config};
-    use crate::half::Sighting;
     use crate::segment::Segment;
-    use narrows::Instant;
     use narrows::wire::{Ecn, Flags, Seq, TcpOptions, Timestamps};
     use proptest::prelude::*;
 

@@ -1,5 +1,6 @@
 //! Captures made by hand: formats, byte orders, compression, and how they end.
 
+use narrows::Duration;
 use narrows_explain::capture::{CaptureError, Contents, End, read};
 use narrows_explain::{Analyzer, Cause, Config, Finding, Gap};
 use std::io::{Cursor, Write};
@@ -273,4 +274,53 @@ fn what_was_captured_is_rebuilt_as_an_experiment_that_runs() {
         .run(&registry, RunContext::default())
         .unwrap();
     assert_eq!(run.transfers.len(), 1);
+}
+
+/// A clock that was set back by an hour goes on, so do seconds of 32 bits that begin anew, and one
+/// packet with a wrong time is one packet.
+#[test]
+fn times_go_on_where_a_clock_was_set_back() {
+    const SECOND: u64 = 1_000_000_000;
+    let plain = lost_window();
+    let causes = |packets: &[(u64, Vec<u8>)]| {
+        let mut analyzer = Analyzer::new(Config::default());
+        let file = Cursor::new(pcap(packets, true, false));
+        let contents = read(file, |frame, _| analyzer.handle_packet(frame)).unwrap();
+        analyzer.finish();
+        let findings = std::iter::from_fn(|| analyzer.poll_finding());
+        let gaps = findings.filter_map(|finding| match finding {
+            Finding::Gap(gap) => Some((gap.cause, gap.length())),
+            Finding::Connection(_) => None,
+        });
+        (gaps.collect::<Vec<_>>(), contents.set_back)
+    };
+    let moved = |by: i64| {
+        let mut packets = plain.clone();
+        for (n, (at, _)) in packets.iter_mut().enumerate() {
+            *at += 7_200 * SECOND;
+            if n >= 4 {
+                *at = at.strict_add_signed(by);
+            }
+        }
+        packets
+    };
+    let told = causes(&moved(0));
+    assert!(!told.0.is_empty() && told.1.is_zero(), "{told:?}");
+    let (gaps, back) = causes(&moved(-3_600 * SECOND as i64));
+    assert_eq!(gaps, told.0);
+    let hour = Duration::from_secs(3_600);
+    assert!(
+        back >= hour.saturating_sub(Duration::from_millis(5)) && back <= hour,
+        "{back}"
+    );
+    let mut wraps = plain.clone();
+    let first = (1 << 32) * SECOND - plain[4].0;
+    for (at, _) in &mut wraps {
+        *at = (*at + first) % ((1 << 32) * SECOND);
+    }
+    assert_eq!(causes(&wraps), told);
+    let mut wrong = moved(0);
+    wrong[4].0 = 0;
+    let (gaps, back) = causes(&wrong);
+    assert_eq!((gaps, back), told);
 }

@@ -9,7 +9,7 @@ mod text;
 mod xplot;
 
 pub use beside::{Ledgers, beside, beside_csv};
-pub use figures::{flight, round_trips, sequence, timeline};
+pub use figures::{delays, flight, round_trips, sequence, timeline};
 pub use page::page;
 pub use records::{connections_csv, csv, events, json, rounds_csv};
 pub use text::{line, rounds, text};

@@ -65,10 +65,11 @@ impl Captures<'_> {
                         ));
                     }
                 }
-                if follows {
-                    log.handle_packet(frame);
+                let content = frame.content();
+                if let Some(content) = content.as_ref().filter(|_| follows) {
+                    log.handle_content(frame, content);
                 }
-                analyzer.handle_packet(frame);
+                analyzer.handle_content(frame, content);
                 explanation.take(&mut analyzer);
             })?;
             if let Some((mut analyzer, mut explanation)) = before {

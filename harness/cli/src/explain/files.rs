@@ -100,6 +100,12 @@ fn everything(
     ] {
         file(folder.join(name), &text)?;
     }
+    if let Some(path) = &place.path {
+        file(
+            folder.join("delays.svg"),
+            &explain::delays(path).svg(Theme::Paper),
+        )?;
+    }
     for c in drawn {
         for (kind, chart) in [
             ("sequence", explain::sequence(c, &gaps)),

@@ -117,3 +117,61 @@ fn value(registry: &Registry, run: &RunOutcome, name: &str) -> Option<f64> {
     let metric = registry.metrics.get(name)?;
     metric.of(&Scope { run, traffic: None }).map(|m| m.value())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narrows::wire::{Ecn, Flags, Seq, TcpOptions};
+    use narrows::{Duration, Instant};
+    use narrows_explain::segment::Segment;
+    use narrows_explain::{Analyzer, Config, Sighting};
+
+    #[test]
+    fn what_is_interrupted_says_so_and_fails() {
+        let mut analyzer = Analyzer::new(Config::default());
+        let mut out = |at_us: u64, seq: u32, flags: Flags, len: u32| {
+            let segment = Segment {
+                src: ([10, 0, 0, 1], 5_000).into(),
+                dst: ([10, 0, 0, 2], 80).into(),
+                ecn: Ecn::NotEct,
+                identification: 0,
+                hop_limit: 64,
+                seq: Seq(seq),
+                ack: Seq(1),
+                flags,
+                window: 60_000,
+                options: TcpOptions::default(),
+                len,
+            };
+            let at = Instant::ZERO + Duration::from_micros(at_us);
+            analyzer.handle_segment(Sighting { at, packet: at_us }, 0, &segment);
+        };
+        out(1, 99, Flags::SYN, 0);
+        out(2_000, 100, Flags::ACK, 1_000);
+        out(300_000, 100, Flags::ACK, 1_000);
+        analyzer.finish();
+        let mut explanation = Explanation::new(10, 10);
+        explanation.take(&mut analyzer);
+        explanation.finish();
+        let file = format!("narrows-simulate-{}.toml", std::process::id());
+        let path = std::env::temp_dir().join(file);
+        let told = |cancel: bool| {
+            let cancel = AtomicBool::new(cancel);
+            let ran = run(&explanation, &path, &Registry::default(), &cancel);
+            match ran {
+                Ok(ran) => ran,
+                Err(_) => panic!("it can be run"),
+            }
+        };
+        let (table, code) = told(true);
+        assert!(
+            table.ends_with("interrupted: the others were not run\n"),
+            "{table}"
+        );
+        assert_eq!(code, EXIT_INTERRUPTED);
+        let (table, code) = told(false);
+        assert!(table.contains("everything as it was"), "{table}");
+        assert_eq!(code, EXIT_OK);
+        std::fs::remove_file(path).unwrap();
+    }
+}

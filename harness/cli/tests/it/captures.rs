@@ -206,6 +206,64 @@ fn two_captures_of_one_connection_are_aligned_and_explained_together() {
     assert!(!alone.contains("(certain)"), "{alone}");
 }
 
+/// The page has what both know, too; and a clock that was set while packets were under way is said and
+/// allowed for.
+#[test]
+fn two_captures_are_together_on_the_page_and_a_clock_that_was_set_is_said() {
+    let folder = Folder::new("page");
+    let [mut sender, mut receiver] = lost_window();
+    folder.put("a.pcap", &pcap(&sender, 101, 96, 0));
+    folder.put("b.pcap", &pcap(&receiver, 101, 96, 0));
+    let (out, err, code) = folder.explain(&["a.pcap", "b.pcap", "--out", "out", "--quiet"]);
+    assert_eq!(code, Some(0), "{err}{out}");
+    let read = |name: &str| std::fs::read_to_string(folder.0.join(name)).unwrap();
+    let page = read("out/report.html");
+    for part in [
+        "<h2>Between the captures</h2>",
+        "the second clock is 0ns ahead of the first",
+        "<td>8</td><td>5</td>",
+        "4, 5, 6, 7, 8 of capture 1",
+        "One-way delays between the captures",
+        "of what was out 5 lost and 0 arrived",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(read("out/delays.svg").contains("10.0.0.1:50000 to 10.0.0.2:80"));
+    let json = read("out/ledger.json");
+    let json: String = json.split_whitespace().collect();
+    for part in [
+        "\"lost_packets\":[4,5,6,7,8]",
+        "\"between\":{\"capture\":1,\"lost\":5,\"arrived\":0",
+        "\"clocks_set\":[]",
+    ] {
+        assert!(json.contains(part), "{part} in {json}");
+    }
+    // Both ways something must be in both captures to tell by how much.
+    let more = packet(true, ACK, 2_600, 500, 10);
+    sender.push((207_000_000, more.clone()));
+    receiver.push((207_500_000, more));
+    folder.put("a.pcap", &pcap(&sender, 101, 96, 0));
+    for (at, _) in receiver.iter_mut().skip(3) {
+        *at += 4_000_000_000;
+    }
+    folder.put("set.pcap", &pcap(&receiver, 101, 96, 0));
+    let (out, err, _) = folder.explain(&["a.pcap", "set.pcap", "--json", "-"]);
+    assert!(err.contains("was set"), "{err}{out}");
+    assert!(err.contains("by 4s before packet"), "{err}{out}");
+    assert!(out.contains("\"by_ns\": "), "{out}");
+}
+
+/// How long to listen says nothing of captures.
+#[test]
+fn for_how_long_is_for_what_is_live() {
+    let folder = Folder::new("for");
+    let [sender, _] = lost_window();
+    folder.put("a.pcap", &pcap(&sender, 101, 96, 0));
+    let (out, err, code) = folder.explain(&["a.pcap", "--for", "3s"]);
+    assert_eq!((code, &out[..]), (Some(2), ""), "{err}");
+    assert!(err.contains("--for") && err.contains("--live"), "{err}");
+}
+
 #[test]
 fn captures_that_cannot_be_aligned_are_explained_one_by_one_and_it_is_said_why() {
     let folder = Folder::new("apart");
@@ -215,10 +273,10 @@ fn captures_that_cannot_be_aligned_are_explained_one_by_one_and_it_is_said_why()
     let one_way: Vec<Captured> = receiver.iter().filter(one_way).cloned().collect();
     folder.put("one-way.pcap", &pcap(&one_way, 101, 96, 0));
     folder.put("same.pcap", &pcap(&sender, 101, 60, 0));
-    // The clock is set back by a second in between.
+    // Every second time is another clock's.
     let mut uneven = receiver.clone();
-    for (at, _) in &mut uneven {
-        *at += if *at < 100_000_000 { 1_000_000_000 } else { 0 };
+    for (n, (at, _)) in uneven.iter_mut().enumerate() {
+        *at += if n % 2 == 1 { 40_000_000 } else { 0 };
     }
     folder.put("uneven.pcap", &pcap(&uneven, 101, 96, 0));
     for (other, why) in [

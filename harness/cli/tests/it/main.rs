@@ -7,5 +7,6 @@ mod experiments;
 mod explained;
 mod flows;
 mod grid;
+mod ledger;
 mod outputs;
 mod scripts;

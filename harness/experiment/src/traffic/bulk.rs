@@ -283,6 +283,28 @@ mod tests {
         assert!(rested <= plain + Duration::from_millis(50), "{rested}");
     }
 
+    /// The second connection comes when the first is over, in its place, while the receiver would still
+    /// rest from that.
+    #[test]
+    fn a_receiver_rests_from_a_connection_and_not_from_the_next_in_its_place() {
+        let mut bulk = bulk("h1", "h0", 10_000);
+        for (key, value) in [
+            ("connections", "2"),
+            ("stagger", "70s"),
+            ("close", "on"),
+            ("read_pause", "100s"),
+            ("read_each", "10kB"),
+        ] {
+            bulk.set(key, value).unwrap();
+        }
+        let ran = Rig::star(2).with(bulk).run(Duration::from_secs(200)).done();
+        let took = ran.transfers().into_iter().map(|transfer| transfer.took);
+        let took: Vec<Duration> = took.collect();
+        assert_eq!(took.len(), 2);
+        let most = Duration::from_millis(10);
+        assert!(took.iter().all(|took| *took < most), "{took:?}");
+    }
+
     #[test]
     fn without_end_bytes_count_and_no_transfer_does() {
         let endless = Bulk::default();

@@ -5,7 +5,7 @@ use super::messages::{Counts, Messenger};
 use super::{Io, Role, RoleEvent};
 use narrows::endpoint::ConnId;
 use narrows::{ByteCount, Duration, Instant};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Accepts connections and records each transfer on them when its last byte has come; a message
 /// says when it began.
@@ -21,11 +21,11 @@ pub struct Receiver {
 struct Rests {
     each: ByteCount,
     long: Duration,
-    /// By the index of a connection: what was read since the last rest.
-    read: BTreeMap<usize, u64>,
-    /// Connections that rest, by their index.
-    resting: BTreeMap<usize, ConnId>,
-    alarms: Alarms<usize>,
+    /// What was read of a connection since the last rest.
+    read: BTreeMap<ConnId, u64>,
+    /// Connections that rest.
+    resting: BTreeSet<ConnId>,
+    alarms: Alarms<ConnId>,
 }
 
 impl Receiver {
@@ -52,7 +52,7 @@ impl Receiver {
             each,
             long,
             read: BTreeMap::new(),
-            resting: BTreeMap::new(),
+            resting: BTreeSet::new(),
             alarms: Alarms::default(),
         });
         Self { rests, ..self }
@@ -76,12 +76,12 @@ impl Receiver {
 
 impl Rests {
     fn has_read(&mut self, now: Instant, conn: ConnId, n: u64) {
-        let read = self.read.entry(conn.index()).or_default();
+        let read = self.read.entry(conn).or_default();
         *read += n;
         if *read >= self.each.get() {
             *read = 0;
-            self.resting.insert(conn.index(), conn);
-            self.alarms.set(now + self.long, conn.index());
+            self.resting.insert(conn);
+            self.alarms.set(now + self.long, conn);
         }
     }
 }
@@ -96,7 +96,7 @@ impl Role for Receiver {
             RoleEvent::Accepted => self.messages.accept(io, conn, 0),
             RoleEvent::Readable => {
                 let rests = self.rests.as_ref();
-                if !rests.is_some_and(|rests| rests.resting.contains_key(&conn.index())) {
+                if !rests.is_some_and(|rests| rests.resting.contains(&conn)) {
                     self.read(io, conn);
                 }
             }
@@ -106,8 +106,9 @@ impl Role for Receiver {
 
     fn timeout(&mut self, io: &mut Io<'_>) {
         while let Some(conn) = self.rests.as_mut().and_then(|rests| {
-            let index = rests.alarms.due(io.now())?;
-            rests.resting.remove(&index)
+            let conn = rests.alarms.due(io.now())?;
+            rests.resting.remove(&conn);
+            Some(conn)
         }) {
             self.read(io, conn);
         }

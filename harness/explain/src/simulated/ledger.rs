@@ -269,4 +269,34 @@ mod tests {
         assert!(counted > 0);
         assert_eq!(timeouts, counted, "each lasts 200 ms");
     }
+
+    /// A window of a segment whose acknowledgement is put off, after idle times: what is waited for is that
+    /// the window is the initial one again only if it had been larger.
+    #[test]
+    fn a_restart_after_idle_is_one_where_the_window_fell() {
+        let registry = Registry::default();
+        let case = grid(None)
+            .into_iter()
+            .find(|case| case.name == "small window 2/40ms rfc5681 300ms 20kB 4 25")
+            .expect("the grid has it");
+        let restarts = |congestion: &str| {
+            let tcp = format!("[host.tcp]\ncongestion = \"{congestion}\"\n");
+            let text = case.text.replace("[host.tcp]\n", &tcp);
+            let loaded = Loaded::parse(&case.name, &text, &registry).expect("it is a file");
+            let mut experiment = loaded.experiment;
+            experiment.probes.push(NamedProbe {
+                name: LEDGER.to_owned(),
+                kind: LEDGER.to_owned(),
+                spec: Box::new(LedgerProbe::default()),
+            });
+            let run = experiment.run(&registry, RunContext::default());
+            let run = run.expect("it runs");
+            let table = run.readings[0].1.table.as_ref().expect("a table");
+            let restart = |row: &&Vec<String>| row[0] == crate::Cause::IdleRestart.name();
+            let row = table.rows.iter().find(restart);
+            row.map_or(0, |row| row[1].parse::<u64>().expect("a number"))
+        };
+        assert!(restarts("reno") > 0);
+        assert_eq!(restarts("fixed:2"), 0, "its window never changes");
+    }
 }

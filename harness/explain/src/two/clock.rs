@@ -10,9 +10,9 @@
 //! to parts per billion. The room is the least one-way delay, if that is the same both ways: no two clocks can
 //! tell how a round trip is split.
 
-use super::log::{Log, pairs};
+use super::lanes::Lane;
+use super::log::Log;
 use narrows::{Duration, Instant};
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// How the second clock stands to the first.
@@ -69,7 +69,7 @@ impl fmt::Display for Unaligned {
 impl std::error::Error for Unaligned {}
 
 /// A pair of packets: when, by the first clock from the origin on, and what the second showed more.
-type Point = (i64, i64);
+pub(super) type Point = (i64, i64);
 
 /// Clocks drift less: crystals by 100 parts in a million, and NTP moves them by up to 500
 /// (RFC 5905 section 11.3).
@@ -78,29 +78,29 @@ const BILLION: i128 = 1_000_000_000;
 /// Nanoseconds between two times at most: 73 years.
 const FARTHEST: i128 = 1 << 61;
 /// Times of captures in microseconds are off by up to one, at both places.
-const SLACK: i64 = 2_000;
+pub(super) const SLACK: i64 = 2_000;
 
 impl Clock {
-    /// The clock of `second` beside that of `first`.
+    /// The clock of `second` beside that of `first`, from connections that are in both.
     ///
     /// # Errors
     /// Why that cannot be told.
-    pub fn between(first: &Log, second: &Log) -> Result<Self, Unaligned> {
+    pub(super) fn between(first: &Log, second: &Log, lanes: &[Lane]) -> Result<Self, Unaligned> {
         let origin = first.span.map_or(Instant::ZERO, |(first, _)| first);
-        // By connection, the lesser end's packets first.
-        let mut points: BTreeMap<_, [Vec<Point>; 2]> = BTreeMap::new();
-        for ends in first.shared(second) {
-            let way = usize::from(ends[0] > ends[1]);
-            let (mine, theirs) = (first.records(ends), second.records(ends));
-            let of_it = &mut points.entry(super::sorted(ends)).or_default()[way];
-            for (n, m) in pairs(mine, theirs) {
-                let at = difference(mine[n].at, origin);
-                of_it.push((at, difference(theirs[m].at, mine[n].at)));
-            }
-        }
+        let points = lanes.iter().map(|lane| {
+            let [mine, theirs] = lane.of([first, second]);
+            [0, 1].map(|way| {
+                let (mine, theirs) = (&mine.records[way], &theirs.records[way]);
+                let point = |&(n, m): &(usize, usize)| {
+                    let at = difference(mine[n].at, origin);
+                    (at, difference(theirs[m].at, mine[n].at))
+                };
+                lane.pairs[way].iter().map(point).collect::<Vec<Point>>()
+            })
+        });
         let (mut there, mut back) = (Vec::new(), Vec::new());
         let mut any = false;
-        for [lesser, greater] in points.into_values() {
+        for [lesser, greater] in points {
             any |= !lesser.is_empty() || !greater.is_empty();
             if lesser.is_empty() || greater.is_empty() {
                 continue;
@@ -177,16 +177,16 @@ fn drifted(drift: i64, time: i64) -> i64 {
 
 /// A straight line below all points of one set and above all of another, if `room` is not negative.
 #[derive(Clone, Copy, Debug)]
-struct Line {
+pub(super) struct Line {
     offset: i64,
     drift: i64,
     /// Least vertical distance to either.
-    room: i64,
+    pub(super) room: i64,
 }
 
 impl Line {
     /// The line with the most room between points above and points below.
-    fn between(above: &[Point], below: &[Point]) -> Self {
+    pub(super) fn between(above: &[Point], below: &[Point]) -> Self {
         let above = hull(above.iter().copied());
         // An upper hull is a lower one upside down.
         let below = hull(below.iter().map(|(x, y)| (*x, -y)));
@@ -196,7 +196,7 @@ impl Line {
             let third = (high - low) / 3;
             let (a, b) = (low + third, high - third);
             let (one, other) = (Self::with(a, &above, &below), Self::with(b, &above, &below));
-            if one.twice() < other.twice() {
+            if one.room < other.room {
                 low = a;
             } else {
                 high = b;
@@ -204,7 +204,7 @@ impl Line {
         }
         let all = (low..=high).map(|drift| Self::with(drift, &above, &below));
         // Both ends of a plateau are as good: without evidence there is no drift.
-        let best = all.max_by_key(|line| (line.twice(), -line.drift.abs()));
+        let best = all.max_by_key(|line| (line.room, -line.drift.abs()));
         let level = Self::with(0, &above, &below);
         match best {
             Some(best) if best.room > level.room => best,
@@ -228,8 +228,14 @@ impl Line {
         }
     }
 
-    fn twice(&self) -> i64 {
-        self.room
+    /// Its height at `x`.
+    pub(super) fn at(&self, x: i64) -> i64 {
+        self.offset.saturating_add(drifted(self.drift, x))
+    }
+
+    /// How far a point is off.
+    pub(super) fn off(&self, (x, y): Point) -> u64 {
+        y.abs_diff(self.at(x))
     }
 
     /// How far another line between the points can be from this one, where there are points of both.
@@ -243,7 +249,7 @@ impl Line {
         let within = [a.0.max(b.0), a.1.min(b.1)];
         let mut most = self.room;
         for x in within {
-            let here = self.offset + drifted(self.drift, x);
+            let here = self.at(x);
             most = most.max(at(&upper, x) - here);
             most = most.max(here + at(&lower, x));
         }

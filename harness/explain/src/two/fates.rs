@@ -1,10 +1,12 @@
 //! What became of each packet between the captures.
 
-use super::OneWay;
 use super::clock::{Clock, difference};
-use super::log::{Log, Record};
+use super::lanes::Lane;
+use super::log::{Log, Record, Run};
+use super::twins;
+use super::{OneWay, Slice};
 use narrows::{Duration, Instant};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 /// What became of a packet between the captures.
@@ -82,72 +84,54 @@ const LOOKED_AT: usize = 4_096;
 const MOST_SEGMENTS: u16 = 512;
 
 impl Journey {
-    /// Follows what goes from `ends[0]` to `ends[1]`; `None` if no packet tells which capture it passes
-    /// first.
-    pub(super) fn follow(
-        clock: &Clock,
-        first: &Log,
-        second: &Log,
-        ends: [SocketAddr; 2],
-    ) -> Option<Self> {
-        let here = first.records(ends);
-        let there = second.records(ends);
-        let upstream = Self::upstream(clock, here, there).or_else(|| {
-            // The other way round from its answers.
-            let answers = [ends[1], ends[0]];
-            let answers = (first.records(answers), second.records(answers));
-            Self::upstream(clock, answers.0, answers.1).map(|upstream| 1 - upstream)
-        })?;
-        let logs = [first, second];
-        let (up, down) = (logs[upstream], logs[1 - upstream]);
+    /// Follows the packets of one direction of a connection that is in both captures, 0 from the lesser end
+    /// on; `None` if no packet tells which capture they pass first.
+    pub(super) fn follow(clock: &Clock, logs: [&Log; 2], lane: &Lane, way: usize) -> Option<Self> {
+        let runs = lane.of(logs);
+        // The other way round from its answers.
+        let upstream = Self::upstream(clock, runs, lane, way)
+            .or_else(|| Self::upstream(clock, runs, lane, 1 - way).map(|upstream| 1 - upstream))?;
         let time = |capture: usize, at: Instant| match capture {
             0 => at,
             _ => clock.to_first(at),
         };
         let slack = clock.delay / 4 + Duration::from_micros(3);
-        let earliest = |at: Instant| at + clock.delay - slack;
-        let mut sent: Vec<Sent> = Vec::with_capacity(up.records(ends).len());
+        let earliest = |at: Instant| time(upstream, at) + clock.delay - slack;
+        let records = &runs[upstream].records[way];
+        let arrived = &runs[1 - upstream].records[way];
+        let alike = twins::told_apart(records, arrived, |left, at| {
+            let at = time(1 - upstream, at);
+            earliest(left) <= at && at.since(time(upstream, left)) < LIFETIME
+        });
+        let mut sent: Vec<Sent> = Vec::with_capacity(records.len());
         let mut place = Place(ORIGIN);
         let mut live: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
-        let mut bare: HashMap<(u32, u32, u32, u32), Vec<usize>> = HashMap::new();
         let mut from = BTreeMap::new();
-        let records = up.records(ends);
-        let longest = records
-            .iter()
-            .map(|r| r.space)
-            .max()
-            .unwrap_or(0)
-            .min(LARGEST)
-            .into();
-        let mut next = 0;
+        let longest = records.iter().map(|r| r.space).max();
+        let longest = longest.unwrap_or(0).min(LARGEST).into();
         let mut strays: Vec<(u64, u64, Instant)> = Vec::new();
         let mut arrivals = 0;
-        for arrival in down.records(ends) {
+        for (m, arrival) in arrived.iter().enumerate() {
             let at = time(1 - upstream, arrival.at);
-            while let Some(record) = records.get(next) {
+            while let Some(record) = records.get(sent.len())
+                && earliest(record.at) <= at
+            {
                 let left = time(upstream, record.at);
-                if earliest(left) > at {
-                    break;
-                }
-                Self::leave(
-                    record, left, next, &mut place, &mut sent, &mut live, &mut bare,
-                );
-                next += 1;
+                Self::leave(record, left, &mut place, &mut sent, &mut live);
             }
-            if arrival.space == 0 {
-                let said = (arrival.seq, arrival.ack, arrival.stamp, arrival.mark);
-                // Its times may go back.
-                let left = bare.get_mut(&said);
-                let left =
-                    left.filter(|all| all.last().is_some_and(|n| earliest(sent[*n].at) <= at));
-                if let Some(n) = left.and_then(Vec::pop) {
-                    sent[n].fate = Fate::Arrived {
-                        at,
-                        packet: arrival.packet,
-                    };
-                    from.insert(arrival.packet, n);
-                }
-            } else {
+            let is_bare = arrival.space == 0;
+            arrivals += u64::from(!is_bare);
+            // Its times may go back.
+            if let Some(twin) = alike.get(&m).filter(|twin| twin.left < sent.len()) {
+                let one = &mut sent[twin.left];
+                one.fate = Fate::Arrived {
+                    at,
+                    packet: arrival.packet,
+                };
+                one.got = (one.end - one.start).min(u32::MAX.into()) as u32;
+                one.ambiguous = twin.ambiguous;
+                from.insert(arrival.packet, twin.left);
+            } else if !is_bare {
                 Self::arrive(
                     arrival,
                     at,
@@ -157,18 +141,17 @@ impl Journey {
                     &mut sent,
                     &live,
                     &mut from,
-                    |left| earliest(left) <= at,
+                    |left| left + clock.delay - slack <= at,
                 );
-                arrivals += 1;
                 if !from.contains_key(&arrival.packet) {
                     let start = place.of(arrival.seq);
                     strays.push((start, start + u64::from(arrival.space), at));
                 }
             }
         }
-        for (n, record) in records.iter().enumerate().skip(next) {
+        for record in &records[sent.len()..] {
             let left = time(upstream, record.at);
-            Self::leave(record, left, n, &mut place, &mut sent, &mut live, &mut bare);
+            Self::leave(record, left, &mut place, &mut sent, &mut live);
         }
         let (mut early, mut early_by) = (0, Duration::MAX);
         for (start, end, at) in strays {
@@ -192,13 +175,16 @@ impl Journey {
             early,
             early_by,
         };
-        journey.doubt(down, |at| time(1 - upstream, at), ends);
+        let span = logs[1 - upstream].span;
+        let span = span.map(|(first, last)| [first, last].map(|at| time(1 - upstream, at)));
+        journey.doubt(span, &runs[1 - upstream].records[1 - way]);
         Some(journey)
     }
 
     /// Which capture packets pass first, from those that are in both.
-    fn upstream(clock: &Clock, here: &[Record], there: &[Record]) -> Option<usize> {
-        let later = super::log::pairs(here, there).into_iter().map(|(n, m)| {
+    fn upstream(clock: &Clock, [here, there]: [&Run; 2], lane: &Lane, way: usize) -> Option<usize> {
+        let (here, there) = (&here.records[way], &there.records[way]);
+        let later = lane.pairs[way].iter().map(|&(n, m)| {
             let shows = difference(there[m].at, here[n].at);
             let took = shows.saturating_sub(clock.ahead(here[n].at));
             took.signum()
@@ -212,20 +198,15 @@ impl Journey {
     fn leave(
         record: &Record,
         at: Instant,
-        n: usize,
         place: &mut Place,
         sent: &mut Vec<Sent>,
         live: &mut BTreeMap<u64, Vec<usize>>,
-        bare: &mut HashMap<(u32, u32, u32, u32), Vec<usize>>,
     ) {
         let start = place.of(record.seq);
         let end = start + u64::from(record.space);
         if record.space > 0 {
             place.0 = place.0.max(end);
-            live.entry(start).or_default().push(n);
-        } else {
-            let said = (record.seq, record.ack, record.stamp, record.mark);
-            bare.entry(said).or_default().push(n);
+            live.entry(start).or_default().push(sent.len());
         }
         sent.push(Sent {
             at,
@@ -275,6 +256,7 @@ impl Journey {
                 (
                     records[*n].stamp == arrival.stamp,
                     records[*n].identification != 0 && ahead < MOST_SEGMENTS,
+                    (records[*n].ack, records[*n].mark) == (arrival.ack, arrival.mark),
                 )
             };
             let (mut best, mut alike) = (None, false);
@@ -314,17 +296,17 @@ impl Journey {
     }
 
     /// What is not in the other capture is only lost if that had to have it.
-    fn doubt(&mut self, down: &Log, time: impl Fn(Instant) -> Instant, ends: [SocketAddr; 2]) {
-        let Some((first, last)) = down.span else {
+    /// `span` is when it had its first and its last packet, `answers` are the other direction's there.
+    fn doubt(&mut self, span: Option<[Instant; 2]>, answers: &[Record]) {
+        let Some([first, last]) = span else {
             return;
         };
-        let (first, last) = (time(first), time(last));
         // What was acknowledged there has arrived, whatever the capture lacks.
         let mut acked: Option<u64> = None;
         let lowest = self.sent.iter().map(|sent| sent.start).min();
         if let Some(lowest) = lowest {
             let mut place = Place(lowest);
-            for record in down.records([ends[1], ends[0]]) {
+            for record in answers {
                 let at = place.of(record.ack);
                 if at > place.0 && at - place.0 < 1 << 30 {
                     place.0 = at;
@@ -357,6 +339,7 @@ impl Journey {
     pub(super) fn summary(&self, ends: [SocketAddr; 2]) -> OneWay {
         let mut way = OneWay {
             ends,
+            upstream: self.upstream,
             sent: 0,
             lost: 0,
             acks: [0, 0],
@@ -381,6 +364,31 @@ impl Journey {
             way.delays = Some([*a, *b, *c, *d]);
         }
         way
+    }
+
+    /// What became of its packets over time, in so many slices of it.
+    pub(super) fn course(&self, slices: usize) -> Vec<Slice> {
+        let times = || self.sent.iter().map(|sent| sent.at);
+        let (Some(begin), Some(end)) = (times().min(), times().max()) else {
+            return Vec::new();
+        };
+        let long = end.since(begin).as_nanos() / slices as u64 + 1;
+        let mut course: BTreeMap<u64, Slice> = BTreeMap::new();
+        for sent in &self.sent {
+            let number = sent.at.since(begin).as_nanos() / long;
+            let slice = course.entry(number).or_insert(Slice {
+                at: sent.at,
+                delays: None,
+                lost: 0,
+            });
+            slice.at = slice.at.min(sent.at);
+            slice.lost += u64::from(matches!(sent.fate, Fate::Lost | Fate::Part));
+            if let Some(delay) = sent.delay() {
+                let [least, greatest] = slice.delays.unwrap_or([delay; 2]);
+                slice.delays = Some([least.min(delay), greatest.max(delay)]);
+            }
+        }
+        course.into_values().collect()
     }
 
     /// The place among those that left of the packet with this number.

@@ -1,11 +1,12 @@
 //! The packets of a capture, as far as they are needed to find them in another.
 
+use super::lanes;
 use crate::capture::Frame;
 use crate::half::Sighting;
-use crate::segment::{self, Content, Segment};
+use crate::segment::{Content, Segment};
 use narrows::Instant;
 use narrows::wire::Flags;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 /// A packet.
@@ -28,7 +29,7 @@ pub(super) struct Record {
 impl Record {
     /// What a packet has in both captures, however it was cut into frames: the number of its last byte
     /// and its time stamp, or everything that an acknowledgement says.
-    fn name(&self) -> (u32, u32, u64) {
+    pub(super) fn name(&self) -> (u32, u32, u64) {
         if self.space > 0 {
             (self.seq.wrapping_add(self.space), self.stamp, 0)
         } else {
@@ -38,17 +39,51 @@ impl Record {
     }
 }
 
-/// The packets of one direction.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Flow {
-    interface: u32,
-    pub(super) records: Vec<Record>,
+/// The packets of one connection: of a pair of ends from a SYN on, or from where the capture begins.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    /// Its first packet.
+    pub(super) begin: u64,
+    /// By direction, that from the lesser end first.
+    pub(super) records: [Vec<Record>; 2],
+    interfaces: [Option<u32>; 2],
+    /// By direction: the number of its SYN, if that was seen.
+    isn: [Option<u32>; 2],
+    /// By direction: whether it said that it is over.
+    over: [bool; 2],
+}
+
+impl Run {
+    fn new(begin: u64) -> Self {
+        Self {
+            begin,
+            records: [Vec::new(), Vec::new()],
+            interfaces: [None; 2],
+            isn: [None; 2],
+            over: [false; 2],
+        }
+    }
+
+    /// Whether a SYN with this number begins another connection of the same ends.
+    fn is_over_for(&self, way: usize, seq: u32) -> bool {
+        match self.isn[way] {
+            Some(isn) => isn != seq || self.over == [true, true],
+            None => !self.records[way].is_empty(),
+        }
+    }
+
+    /// When its first and its last packet were captured.
+    pub(super) fn span(&self) -> Option<(Instant, Instant)> {
+        let times = || self.records.iter().flatten().map(|record| record.at);
+        Some((times().min()?, times().max()?))
+    }
 }
 
 /// The TCP packets of a capture, about 40 bytes each.
 #[derive(Clone, Debug)]
 pub struct Log {
-    pub(super) flows: BTreeMap<[SocketAddr; 2], Flow>,
+    /// By ends, the lesser first: their connections, one after the other.
+    pub(super) runs: BTreeMap<[SocketAddr; 2], Vec<Run>>,
     /// When the first and the last packet were captured.
     pub(super) span: Option<(Instant, Instant)>,
     logged: usize,
@@ -61,7 +96,7 @@ impl Log {
     /// Keeps up to `most` packets.
     pub fn new(most: usize) -> Self {
         Self {
-            flows: BTreeMap::new(),
+            runs: BTreeMap::new(),
             span: None,
             logged: 0,
             most,
@@ -69,18 +104,14 @@ impl Log {
         }
     }
 
-    /// Notes a packet.
-    pub fn handle_packet(&mut self, frame: &Frame<'_>) {
-        let Some((packet, head)) = frame.link.network(frame.bytes) else {
-            return;
-        };
-        let original = frame.original.as_usize().saturating_sub(head);
-        if let Content::Tcp(segment) = segment::parse(packet, original) {
+    /// Notes a packet with this content.
+    pub fn handle_content(&mut self, frame: &Frame<'_>, content: &Content) {
+        if let Content::Tcp(segment) = content {
             let now = Sighting {
                 at: frame.at,
                 packet: frame.number,
             };
-            self.handle_segment(now, frame.interface, &segment);
+            self.handle_segment(now, frame.interface, segment);
         }
     }
 
@@ -90,22 +121,35 @@ impl Log {
             self.unlogged += 1;
             return;
         }
-        let flow = self
-            .flows
-            .entry([segment.src, segment.dst])
-            .or_insert_with(|| Flow {
-                interface,
-                records: Vec::new(),
-            });
-        // The same packets on another interface say nothing new.
-        if flow.interface != interface {
+        let way = usize::from(segment.src > segment.dst);
+        let ends = super::sorted([segment.src, segment.dst]);
+        let runs = self.runs.entry(ends).or_default();
+        let has = |flag| u32::from(segment.flags.contains(flag));
+        let syn = has(Flags::SYN) == 1;
+        let begins = runs
+            .last()
+            .is_none_or(|run| syn && run.is_over_for(way, segment.seq.0));
+        if begins {
+            runs.push(Run::new(now.packet));
+        }
+        let Some(run) = runs.last_mut() else {
             return;
+        };
+        // The same packets on another interface say nothing new.
+        if *run.interfaces[way].get_or_insert(interface) != interface {
+            return;
+        }
+        if syn {
+            run.isn[way] = Some(segment.seq.0);
+        }
+        run.over[way] |= segment.flags.contains(Flags::FIN);
+        if segment.flags.contains(Flags::RST) {
+            run.over = [true, true];
         }
         self.logged += 1;
         let first = self.span.map_or(now.at, |(first, _)| first.min(now.at));
         let last = self.span.map_or(now.at, |(_, last)| last.max(now.at));
         self.span = Some((first, last));
-        let has = |flag| u32::from(segment.flags.contains(flag));
         let stamps = segment.options.timestamps;
         let mut mark = Mark::default();
         mark.add(segment.window.into());
@@ -115,7 +159,7 @@ impl Log {
             mark.add(block.start.0);
             mark.add(block.end.0);
         }
-        flow.records.push(Record {
+        run.records[way].push(Record {
             at: now.at,
             packet: now.packet,
             seq: segment.seq.0,
@@ -130,27 +174,21 @@ impl Log {
         });
     }
 
-    /// The directions that `other` has as well.
-    pub(super) fn shared(&self, other: &Self) -> Vec<[SocketAddr; 2]> {
-        let both = self
-            .flows
-            .keys()
-            .filter(|ends| other.flows.contains_key(*ends));
-        both.copied().collect()
-    }
-
-    pub(super) fn records(&self, ends: [SocketAddr; 2]) -> &[Record] {
-        self.flows.get(&ends).map_or(&[], |flow| &flow.records)
+    /// The connections of these ends.
+    pub(super) fn of(&self, ends: [SocketAddr; 2]) -> &[Run] {
+        self.runs.get(&ends).map_or(&[], Vec::as_slice)
     }
 
     /// Whether `other` has packets of this capture: at least half of those of connections that are in
     /// both, and by their names no others.
     pub fn is_of_the_same_packets(&self, other: &Self) -> bool {
         let (mut all, mut both) = (0, 0);
-        for ends in self.shared(other) {
-            let (mine, theirs) = (self.records(ends), other.records(ends));
-            both += pairs(mine, theirs).len();
-            all += mine.len().min(theirs.len());
+        for lane in lanes::shared(self, other) {
+            let [mine, theirs] = lane.of([self, other]);
+            for way in [0, 1] {
+                both += lane.pairs[way].len();
+                all += mine.records[way].len().min(theirs.records[way].len());
+            }
         }
         both > 0 && both * 2 >= all
     }
@@ -169,27 +207,4 @@ impl Mark {
     fn add(&mut self, word: u32) {
         self.0 = (self.0 ^ word).wrapping_mul(0x0100_0193).rotate_left(7);
     }
-}
-
-/// The packets that are in both, each only once in either: their places in `first` and `second`.
-pub(super) fn pairs(first: &[Record], second: &[Record]) -> Vec<(usize, usize)> {
-    let named = |records: &[Record]| {
-        let mut names: HashMap<_, (usize, u32)> = HashMap::with_capacity(records.len());
-        for (n, record) in records.iter().enumerate() {
-            names.entry(record.name()).or_insert((n, 0)).1 += 1;
-        }
-        names
-    };
-    let theirs = named(second);
-    let mine = named(first);
-    let mut both: Vec<_> = mine
-        .iter()
-        .filter(|(_, (_, times))| *times == 1)
-        .filter_map(|(name, (n, _))| match theirs.get(name) {
-            Some((m, 1)) => Some((*n, *m)),
-            _ => None,
-        })
-        .collect();
-    both.sort_unstable();
-    both
 }

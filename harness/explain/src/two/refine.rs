@@ -52,7 +52,7 @@ const FULL: u32 = 1_460;
 /// Packets before a gap that are looked at.
 const LOOK: usize = 4_096;
 
-/// `gap`, of what goes the way of `there` and is acknowledged the way of `back`.
+/// `gap`, by the first clock, of what goes the way of `there` and is acknowledged the way of `back`.
 /// What passed the second place has arrived if that is near the receiver.
 pub(super) fn refine(gap: &Gap, there: &Journey, back: &Journey, at_receiver: bool) -> Gap {
     let mut gap = *gap;
@@ -103,16 +103,12 @@ impl Facts {
         let range = end.saturating_sub(LOOK)..end.min(there.sent.len());
         let before = &there.sent[range];
         // What was acknowledged by then, as far as this place knew.
-        let acked = acked(gap, there, back);
+        let acked = acked(gap, back);
         let open = |sent: &&Sent| {
             sent.end > sent.start
                 && acked.is_none_or(|una| (sent.end as u32).wrapping_sub(una) as i32 > 0)
         };
-        let ended = again.map_or_else(
-            || there.sent.get(end.checked_sub(1)?).map(|s| s.at),
-            |s| Some(s.at),
-        );
-        let ended = ended?;
+        let ended = gap.end.at;
         let in_time = |sent: &Sent| matches!(sent.fate, Fate::Arrived { at, .. } if at <= ended);
         let mut facts = Self {
             between: Between {
@@ -167,10 +163,9 @@ fn first_open<'a>(before: &'a [Sent], open: &impl Fn(&&Sent) -> bool) -> Option<
 }
 
 /// The highest acknowledgement that had come by before the gap was over.
-fn acked(gap: &Gap, there: &Journey, back: &Journey) -> Option<u32> {
+fn acked(gap: &Gap, back: &Journey) -> Option<u32> {
     // At the near place acknowledgements are those that arrived there.
     let arrived = back.from.range(..gap.end.packet);
-    let _ = there;
     let mut newest: Option<u32> = None;
     for (_, n) in arrived.rev().take(64) {
         let ack = back.sent.get(*n)?.ack;

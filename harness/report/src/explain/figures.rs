@@ -4,6 +4,7 @@
 use super::{seconds, since};
 use crate::chart::{Axis, Band, Chart, Draw, Scale, Series};
 use narrows::Instant;
+use narrows_explain::two::Path;
 use narrows_explain::{Cause, Connection, Explanation, Gap, PointKind, Side};
 
 /// Gaps that are named in a figure; shorter ones are only shaded.
@@ -225,6 +226,59 @@ pub fn timeline(explanation: &Explanation) -> Chart {
             .into_iter()
             .filter(|s| !s.points.is_empty())
             .collect(),
+        ..Chart::default()
+    }
+}
+
+/// Directions whose delays are drawn, and slices of time of each.
+const WAYS: usize = 4;
+const SLICES: usize = 500;
+
+/// One-way delays between two captures over time, and what was lost, of the directions with the most
+/// packets: of each slice of time the least and the greatest.
+pub fn delays(path: &Path) -> Chart {
+    let mut ways: Vec<_> = path.ways.iter().enumerate().collect();
+    ways.sort_by_key(|(n, way)| (std::cmp::Reverse(way.sent + way.acks[0]), *n));
+    ways.truncate(WAYS);
+    ways.sort_by_key(|(n, _)| *n);
+    let courses: Vec<_> = ways.iter().map(|(n, _)| path.course(*n, SLICES)).collect();
+    let slices = || courses.iter().flatten();
+    let origin = slices().map(|slice| slice.at).min();
+    let origin = origin.unwrap_or(Instant::ZERO);
+    let all = slices().filter_map(|slice| slice.delays);
+    let longest = all.map(|[_, greatest]| greatest).max().unwrap_or_default();
+    let mut series = Vec::new();
+    for (group, ((_, way), course)) in ways.iter().zip(&courses).enumerate() {
+        let name = format!("{} to {}", way.ends[0], way.ends[1]);
+        let delays = course.iter().flat_map(|slice| {
+            let both = slice.delays.into_iter().flatten();
+            both.map(|delay| (since(origin, slice.at), seconds(delay) * 1e3))
+        });
+        let lost = course.iter().filter(|slice| slice.lost > 0);
+        let lost = lost.map(|slice| (since(origin, slice.at), seconds(longest) * 1.5e3));
+        for (name, draw, points) in [
+            (format!("{name}, lost"), Draw::Markers, lost.collect()),
+            (name, Draw::Dots, delays.collect::<Vec<_>>()),
+        ] {
+            series.push(Series {
+                name,
+                draw,
+                group,
+                points,
+                ..Series::default()
+            });
+        }
+    }
+    series.retain(|one| !one.points.is_empty());
+    Chart {
+        title: "One-way delays between the captures".to_owned(),
+        x: time_axis(),
+        y: Axis {
+            label: "One way (ms)".to_owned(),
+            scale: Scale::Log10,
+            ..Axis::default()
+        },
+        series,
         ..Chart::default()
     }
 }

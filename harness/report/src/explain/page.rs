@@ -43,6 +43,9 @@ pub fn page(
     let _ = writeln!(o, "<style>\n{STYLE}</style>");
     causes(&mut o, explanation);
     advised(&mut o, explanation, tried);
+    if let Some(path) = &explanation.path {
+        super::ends::section(&mut o, path);
+    }
     let _ = writeln!(
         o,
         "<h2>Connections over time</h2>\n<figure class=\"paper\">{}</figure>",

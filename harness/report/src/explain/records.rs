@@ -55,9 +55,9 @@ struct GapRecord {
     cause: &'static str,
     confidence: &'static str,
     because: String,
-    /// Of two captures that were aligned: which one has the packets, from 1.
+    /// Of two captures that were aligned: what both know of it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    capture: Option<u8>,
+    between: Option<super::ends::BetweenRecord>,
 }
 
 #[derive(Serialize)]
@@ -154,7 +154,7 @@ fn gap_record(gap: &Gap) -> GapRecord {
         cause: gap.cause.name(),
         confidence: gap.confidence.name(),
         because: gap.because(),
-        capture: gap.evidence.between.map(|between| between.capture + 1),
+        between: gap.evidence.between.map(Into::into),
     }
 }
 

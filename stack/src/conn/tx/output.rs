@@ -477,7 +477,8 @@ impl<T: TcpTypes> Connection<T> {
         if restart.is_some() || self.snd.validates_window() {
             self.snd.before_idle_send(idle, restart, now);
         }
-        if restart.is_some_and(|restart| restart < cwnd) {
+        // An algorithm may keep its window.
+        if self.snd.congestion().cwnd() < cwnd {
             tracer(&mut self.trace, now)(TraceEvent::IdleRestart { idle });
         }
     }

@@ -1,0 +1,77 @@
+//! `narrows run`: whose ledger is told, and how often.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+const EXPERIMENT: &str = "title = \"Whose ledger\"\n[network]\ntopology = \"star\"\nhosts = 2\n\
+    [[traffic]]\nname = \"call\"\nkind = \"rpc\"\nclients = \"h1\"\nservers = \"h0\"\ncalls = 3\nrequest = \"100B\"\nreply = \"3kB\"\npause = \"50ms\"\n\
+    [run]\nduration = \"1s\"\nrepetitions = 3\n";
+
+/// Runs it with and without a probe of its own, and gives of the first the repetitions that the
+/// table of each ledger has.
+fn ledgers(name: &str, probe: &str, options: &[&str]) -> Vec<(String, usize)> {
+    let dir: PathBuf =
+        std::env::temp_dir().join(format!("narrows-ledger-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("e.toml"), format!("{EXPERIMENT}{probe}")).unwrap();
+    let ran = Command::new(env!("CARGO_BIN_EXE_narrows"))
+        .args(["run", "e.toml", "--quiet", "--out", "out"])
+        .args(options)
+        .current_dir(&dir)
+        .output()
+        .unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    let files = std::fs::read_dir(dir.join("out")).unwrap();
+    let mut told: Vec<(String, usize)> = files
+        .filter_map(|file| {
+            let file = file.unwrap();
+            let name = file.file_name().into_string().unwrap();
+            let name = name
+                .strip_prefix("table-")?
+                .strip_suffix(".csv")?
+                .to_owned();
+            let table = std::fs::read_to_string(file.path()).unwrap();
+            let runs: std::collections::BTreeSet<&str> = table
+                .lines()
+                .skip(1)
+                .filter_map(|line| line.split(',').nth(1))
+                .collect();
+            Some((name, runs.len()))
+        })
+        .collect();
+    told.sort();
+    std::fs::remove_dir_all(&dir).unwrap();
+    told
+}
+
+const OWN: &str = "[[probe]]\nname = \"mine\"\nkind = \"ledger\"\n";
+const FIRST: &str = "[[probe]]\nname = \"mine\"\nkind = \"ledger\"\neach_run = \"off\"\n";
+
+fn one(name: &str, runs: usize) -> Vec<(String, usize)> {
+    vec![(name.to_owned(), runs)]
+}
+
+#[test]
+fn a_report_has_the_ledger_of_the_first_repetition() {
+    assert_eq!(ledgers("first", "", &[]), one("ledger", 1));
+}
+
+#[test]
+fn with_an_option_it_is_of_all_repetitions() {
+    assert_eq!(ledgers("all", "", &["--ledger"]), one("ledger", 3));
+    assert_eq!(ledgers("all-own", FIRST, &["--ledger"]), one("mine", 3));
+}
+
+#[test]
+fn with_another_there_is_none() {
+    assert_eq!(ledgers("none", "", &["--no-ledger"]), []);
+    assert_eq!(ledgers("none-own", OWN, &["--no-ledger"]), []);
+}
+
+#[test]
+fn an_experiment_that_asks_for_it_has_it_once_and_as_it_asks() {
+    assert_eq!(ledgers("own", OWN, &[]), one("mine", 3));
+    assert_eq!(ledgers("own-first", FIRST, &[]), one("mine", 1));
+    assert_eq!(ledgers("own-all", OWN, &["--ledger"]), one("mine", 3));
+}

@@ -1,0 +1,172 @@
+//! Which connections of two captures are the same.
+//!
+//! Ports are used again, one capture may begin later than the other, and either may lack packets: so
+//! connections of the same ends are told apart by the numbers of their packets, and where those are
+//! the same each time, by when they were.
+
+use super::log::{Log, Record, Run};
+use narrows::{Duration, Instant};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::SocketAddr;
+
+/// A connection that is in both captures.
+#[derive(Clone, Debug)]
+pub(super) struct Lane {
+    /// Its ends, the lesser first.
+    pub(super) ends: [SocketAddr; 2],
+    /// By capture: which of the connections of these ends it is.
+    pub(super) runs: [usize; 2],
+    /// By direction, that from the lesser end first: packets that are in both.
+    pub(super) pairs: [Vec<(usize, usize)>; 2],
+}
+
+impl Lane {
+    fn new(ends: [SocketAddr; 2], runs: [usize; 2], mine: &Run, theirs: &Run) -> Option<Self> {
+        let pairs = [0, 1].map(|way| pairs(&mine.records[way], &theirs.records[way]));
+        let any = pairs.iter().any(|pairs| !pairs.is_empty());
+        any.then_some(Self { ends, runs, pairs })
+    }
+
+    /// Its packets in both captures.
+    pub(super) fn of<'l>(&self, logs: [&'l Log; 2]) -> [&'l Run; 2] {
+        [0, 1].map(|capture: usize| &logs[capture].of(self.ends)[self.runs[capture]])
+    }
+}
+
+/// The connections that are in both, by the numbers of their packets. Where none are, for numbers are
+/// the same each time that ports are used, the clocks are taken to be about the same.
+pub(super) fn shared(first: &Log, second: &Log) -> Vec<Lane> {
+    let mut lanes = Vec::new();
+    for (ends, mine) in &first.runs {
+        let theirs = second.of(*ends);
+        let same = match (&mine[..], theirs) {
+            ([_], [_]) => vec![[0, 0]],
+            _ => by_numbers(mine, theirs),
+        };
+        let lane = |[n, m]: [usize; 2]| Lane::new(*ends, [n, m], &mine[n], &theirs[m]);
+        lanes.extend(same.into_iter().filter_map(lane));
+    }
+    if lanes.is_empty() {
+        by_time(&mut lanes, first, second, |at| at);
+    }
+    lanes
+}
+
+/// Of two captures of the same ends the connections that have the most packets in common, by the names
+/// that a packet of only one connection of either has.
+fn by_numbers(mine: &[Run], theirs: &[Run]) -> Vec<[usize; 2]> {
+    let mut votes: BTreeMap<[usize; 2], u64> = BTreeMap::new();
+    for way in [0, 1] {
+        let named = |runs: &[Run]| {
+            let mut names: HashMap<_, (usize, bool)> = HashMap::new();
+            for (run, record) in (0..).zip(runs).flat_map(|(n, run)| {
+                let of_it = run.records[way].iter();
+                of_it.map(move |record| (n, record))
+            }) {
+                let (before, only) = names.entry(record.name()).or_insert((run, true));
+                *only &= *before == run;
+            }
+            names
+        };
+        let theirs = named(theirs);
+        for (name, (n, only)) in named(mine) {
+            if let Some((m, true)) = theirs.get(&name)
+                && only
+            {
+                *votes.entry([n, *m]).or_default() += 1;
+            }
+        }
+    }
+    let mut votes: Vec<_> = votes.into_iter().collect();
+    votes.sort_by_key(|(runs, votes)| (Reverse(*votes), *runs));
+    let (mut taken, mut same) = ([BTreeSet::new(), BTreeSet::new()], Vec::new());
+    for (runs, _) in votes {
+        if (0..2).all(|capture| !taken[capture].contains(&runs[capture])) {
+            (0..2).for_each(|capture| {
+                taken[capture].insert(runs[capture]);
+            });
+            same.push(runs);
+        }
+    }
+    same
+}
+
+/// Finds the connections that have no lane yet and were at the same time in both captures; `to_first`
+/// makes times of the second capture those of the first.
+pub(super) fn by_time(
+    lanes: &mut Vec<Lane>,
+    first: &Log,
+    second: &Log,
+    to_first: impl Fn(Instant) -> Instant,
+) {
+    let mut taken: BTreeMap<[SocketAddr; 2], [BTreeSet<usize>; 2]> = BTreeMap::new();
+    for lane in lanes.iter() {
+        let taken = taken.entry(lane.ends).or_default();
+        for (taken, run) in taken.iter_mut().zip(lane.runs) {
+            taken.insert(run);
+        }
+    }
+    for (ends, mine) in &first.runs {
+        let theirs = second.of(*ends);
+        let taken = taken.remove(ends).unwrap_or_default();
+        let spans = |runs: &[Run], taken: &BTreeSet<usize>| {
+            let left = (0..).zip(runs).filter(|(n, _)| !taken.contains(n));
+            let spans = left.filter_map(|(n, run)| Some((n, run.span()?)));
+            spans.collect::<Vec<(usize, (Instant, Instant))>>()
+        };
+        let others = spans(theirs, &taken[1]);
+        let mut others: Vec<_> = others
+            .into_iter()
+            .map(|(m, (from, to))| (m, (to_first(from), to_first(to))))
+            .collect();
+        others.sort_by_key(|(m, (from, _))| (*from, *m));
+        let mut from = 0;
+        for (n, span) in spans(mine, &taken[0]) {
+            // One connection follows the other, so what ended before this one began is over for all.
+            from += others[from..]
+                .iter()
+                .take_while(|(_, (_, end))| *end < span.0)
+                .count();
+            let near = others[from..].iter();
+            let near = near.take_while(|(_, (begin, _))| *begin <= span.1);
+            let best = near.max_by_key(|(m, other)| (common(span, *other), Reverse(*m)));
+            let Some(&(m, _)) = best else {
+                continue;
+            };
+            if let Some(lane) = Lane::new(*ends, [n, m], &mine[n], &theirs[m]) {
+                lanes.push(lane);
+                others.retain(|(other, _)| *other != m);
+            }
+        }
+    }
+    lanes.sort_by_key(|lane| (lane.ends, lane.runs));
+}
+
+/// What two stretches of time have in common.
+pub(super) fn common(one: (Instant, Instant), other: (Instant, Instant)) -> Duration {
+    one.1.min(other.1).since(one.0.max(other.0))
+}
+
+/// The packets that are in both, each only once in either: their places in `first` and `second`.
+fn pairs(first: &[Record], second: &[Record]) -> Vec<(usize, usize)> {
+    let named = |records: &[Record]| {
+        let mut names: HashMap<_, (usize, u32)> = HashMap::with_capacity(records.len());
+        for (n, record) in records.iter().enumerate() {
+            names.entry(record.name()).or_insert((n, 0)).1 += 1;
+        }
+        names
+    };
+    let theirs = named(second);
+    let mine = named(first);
+    let mut both: Vec<_> = mine
+        .iter()
+        .filter(|(_, (_, times))| *times == 1)
+        .filter_map(|(name, (n, _))| match theirs.get(name) {
+            Some((m, 1)) => Some((*n, *m)),
+            _ => None,
+        })
+        .collect();
+    both.sort_unstable();
+    both
+}
