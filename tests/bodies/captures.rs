@@ -10,7 +10,7 @@ use narrows_explain::{Analyzer, Config, Connection, Explanation, Finding, Sighti
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
-const MAX_STEPS: u64 = 400;
+pub(super) const MAX_STEPS: u64 = 400;
 /// Connections under observation at once.
 const AT_ONCE: usize = 3;
 /// Connections that there are.
@@ -46,24 +46,28 @@ fn file(bytes: &[u8]) {
     }
 }
 
-struct Host {
+pub(super) struct Host {
     /// What leaves next, and what has been acknowledged of it.
     next: u32,
     una: u32,
     stamp: u32,
 }
 
+/// Both ends of each connection that there is.
+pub(super) fn hosts() -> Vec<[Host; 2]> {
+    let pair = |_| {
+        [u32::MAX - 3_000, 7].map(|first| Host {
+            next: first,
+            una: first,
+            stamp: 0,
+        })
+    };
+    (0..ALL).map(pair).collect()
+}
+
 fn segments(detail: bool, input: &mut Input<'_>) {
     let mut books = Books::new(detail);
-    let mut hosts: Vec<[Host; 2]> = (0..ALL)
-        .map(|_| {
-            [u32::MAX - 3_000, 7].map(|first| Host {
-                next: first,
-                una: first,
-                stamp: 0,
-            })
-        })
-        .collect();
+    let mut hosts = hosts();
     let mut at = Instant::ZERO + Duration::from_secs(10);
     let mut packet = 0;
     while !input.is_empty() && packet < MAX_STEPS {
@@ -87,7 +91,8 @@ fn segments(detail: bool, input: &mut Input<'_>) {
     books.close();
 }
 
-fn segment(kind: u8, hosts: &mut [[Host; 2]], input: &mut Input<'_>) -> Segment {
+/// What one of them sends next.
+pub(super) fn segment(kind: u8, hosts: &mut [[Host; 2]], input: &mut Input<'_>) -> Segment {
     let who = input.u8();
     let (conn, side) = (who % ALL, usize::from(who >> 7));
     let pair = &mut hosts[usize::from(conn)];

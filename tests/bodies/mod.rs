@@ -13,6 +13,7 @@ mod scripts;
 pub mod seeds;
 mod segments;
 mod shared;
+mod two;
 
 /// A body by its name.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +27,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     Target {
         name: "options",
         run: options::run,
@@ -65,6 +66,11 @@ pub const TARGETS: [Target; 8] = [
     Target {
         name: "captures",
         run: captures::run,
+        max_len: 2_048,
+    },
+    Target {
+        name: "two",
+        run: two::run,
         max_len: 2_048,
     },
 ];

@@ -66,6 +66,11 @@ fn captures() {
     replay("captures");
 }
 
+#[test]
+fn two() {
+    replay("two");
+}
+
 /// The programs in `fuzz/` are those of the list.
 #[test]
 fn every_target_has_its_program() {
