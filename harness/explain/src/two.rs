@@ -57,6 +57,10 @@ pub struct Slice {
     pub lost: u64,
 }
 
+/// A connection by its ends, the lesser first, and by which of the connections of these ends it is in either
+/// capture.
+type Named = ([SocketAddr; 2], [usize; 2]);
+
 /// Two captures, aligned.
 #[derive(Clone, Debug)]
 pub struct Path {
@@ -74,7 +78,7 @@ pub struct Path {
     /// By capture and by ends, the lesser first: the first packet of each of their connections.
     begins: [BTreeMap<[SocketAddr; 2], Vec<u64>>; 2],
     /// By ends and by which of their connections it is in either capture: what is in both.
-    lanes: BTreeMap<([SocketAddr; 2], [usize; 2]), [Option<Journey>; 2]>,
+    lanes: BTreeMap<Named, [Option<Journey>; 2]>,
 }
 
 impl Path {
