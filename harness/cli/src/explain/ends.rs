@@ -25,9 +25,7 @@ pub(super) fn is_elsewhere(path: &std::path::Path, log: &Log) -> bool {
         over: || looked.get() >= LOOK,
     };
     let read = capture::read(source, |frame, _| {
-        if let Some(content) = frame.content() {
-            other.handle_content(frame, &content);
-        }
+        other.handle_packet(frame);
         looked.set(frame.number);
     });
     read.is_ok() && other.is_of_the_same_packets(log)

@@ -104,6 +104,13 @@ impl Log {
         }
     }
 
+    /// Notes a packet.
+    pub fn handle_packet(&mut self, frame: &Frame<'_>) {
+        if let Some(content) = frame.content() {
+            self.handle_content(frame, &content);
+        }
+    }
+
     /// Notes a packet with this content.
     pub fn handle_content(&mut self, frame: &Frame<'_>, content: &Content) {
         if let Content::Tcp(segment) = content {
