@@ -2,6 +2,8 @@
 //! need, and the others need not carry.
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 
@@ -128,6 +130,28 @@ impl<T: fmt::Debug> fmt::Debug for Rarely<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
+}
+
+/// Puts `value` at the end of a `vec` that mostly holds one, which by itself would make room for four.
+pub fn push_few<T>(vec: &mut Vec<T>, value: T) {
+    insert_few(vec, vec.len(), value);
+}
+
+/// The same at a place.
+pub fn insert_few<T>(vec: &mut Vec<T>, place: usize, value: T) {
+    if vec.is_empty() {
+        vec.reserve_exact(1);
+    }
+    vec.insert(place, value);
+}
+
+/// The same for a queue.
+#[inline]
+pub fn push_back_few<T>(queue: &mut VecDeque<T>, value: T) {
+    if queue.capacity() == 0 {
+        queue.reserve_exact(1);
+    }
+    queue.push_back(value);
 }
 
 #[cfg(test)]

@@ -157,7 +157,7 @@ fn stands_a_flood(offload: bool, real_time: Option<RealTime>) {
 
     let ended = server.stop();
     ended.outcome.unwrap();
-    let stats = *ended.interface.endpoint().stats();
+    let stats = ended.interface.endpoint().stats();
     eprintln!("{sent} SYNs, {came} new connections: {stats:?}");
     assert_eq!(ended.app.accepted, came + 1);
     // It was a flood, and of the kind that is answered with RSTs.

@@ -8,6 +8,8 @@ pub(super) struct Ends {
     addresses: Addresses,
     pub(super) local_port: u16,
     pub(super) remote_port: u16,
+    /// Of our packets.
+    pub(super) dscp: u8,
 }
 
 /// Of ours and of the peer's.
@@ -19,7 +21,7 @@ enum Addresses {
 }
 
 impl Ends {
-    pub(super) fn new(local: SocketAddr, remote: SocketAddr) -> Self {
+    pub(super) fn new(local: SocketAddr, remote: SocketAddr, dscp: u8) -> Self {
         Self {
             addresses: match (local, remote) {
                 (SocketAddr::V4(local), SocketAddr::V4(remote)) => {
@@ -29,6 +31,7 @@ impl Ends {
             },
             local_port: local.port(),
             remote_port: remote.port(),
+            dscp,
         }
     }
 
@@ -76,10 +79,10 @@ mod tests {
         let v6 = SocketAddr::from((Ipv6Addr::LOCALHOST, 443));
         let scoped = SocketAddr::V6(SocketAddrV6::new(Ipv6Addr::LOCALHOST, 5, 6, 7));
         for (local, remote) in [(v4, v4), (v6, v6), (v6, scoped), (scoped, v6)] {
-            let ends = Ends::new(local, remote);
+            let ends = Ends::new(local, remote, 0);
             assert_eq!((ends.local(), ends.remote()), (local, remote));
         }
-        assert!(Ends::new(v4, v4).v4().is_some());
+        assert!(Ends::new(v4, v4, 0).v4().is_some());
         assert!(size_of::<Ends>() <= 24);
     }
 }

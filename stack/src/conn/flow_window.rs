@@ -207,10 +207,8 @@ impl OfferedWindow {
 /// The window the peer offers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SendWindow {
-    /// SND.WND in bytes.
-    pub(crate) wnd: u64,
-    /// The largest SND.WND seen (RFC 9293 section 3.8.6.2.1 and RFC 5961 section 5).
-    pub(crate) max_wnd: u64,
+    wnd: u32,
+    max_wnd: u32,
     shift: u8,
     /// SND.WL1 and SND.WL2.
     wl1: Seq,
@@ -218,6 +216,18 @@ pub(crate) struct SendWindow {
 }
 
 impl SendWindow {
+    /// SND.WND in bytes: less than 2^30.
+    #[inline]
+    pub(crate) fn wnd(&self) -> u64 {
+        self.wnd.into()
+    }
+
+    /// The largest SND.WND seen (RFC 9293 section 3.8.6.2.1 and RFC 5961 section 5).
+    #[inline]
+    pub(crate) fn max_wnd(&self) -> u64 {
+        self.max_wnd.into()
+    }
+
     /// By how much the peer's windows are shifted.
     pub(crate) fn shift(&self) -> u8 {
         self.shift
@@ -235,7 +245,7 @@ impl SendWindow {
 
     /// Take the window of a SYN (never scaled) or of the first segment of a synchronised peer.
     pub(crate) fn init(&mut self, field: u16, scaled: bool, seq: Seq, ack: AbsSeq) {
-        self.wnd = u64::from(field) << if scaled { self.shift } else { 0 };
+        self.wnd = u32::from(field) << if scaled { self.shift } else { 0 };
         self.max_wnd = self.max_wnd.max(self.wnd);
         self.wl1 = seq;
         self.wl2 = ack;
@@ -250,7 +260,7 @@ impl SendWindow {
         if !newer {
             return false;
         }
-        let wnd = u64::from(field) << self.shift;
+        let wnd = u32::from(field) << self.shift;
         let changed = wnd != self.wnd;
         self.wnd = wnd;
         self.max_wnd = self.max_wnd.max(wnd);

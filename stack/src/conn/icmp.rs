@@ -255,7 +255,10 @@ impl<T: TcpTypes> Connection<T> {
 
     /// Tell the user, who may not want to hear it (RFC 9293 SHLD-20).
     pub(super) fn report(&mut self, error: SoftError) -> IcmpOutcome {
-        self.rare.last_error = Some(error);
+        self.suspects_route = error == SoftError::Retransmitting;
+        if let SoftError::Icmp(kind) = error {
+            self.rare.last_icmp = Some(kind);
+        }
         // Nobody knows of an embryonic connection.
         let nobody = matches!(self.state, State::SynReceived(Origin::Passive));
         if nobody || !self.config.report_soft_errors {
@@ -267,7 +270,10 @@ impl<T: TcpTypes> Connection<T> {
 
     /// The last thing that went wrong without ending the connection.
     pub fn last_error(&self) -> Option<SoftError> {
-        self.rare.last_error
+        match self.suspects_route {
+            true => Some(SoftError::Retransmitting),
+            false => self.rare.last_icmp.map(SoftError::Icmp),
+        }
     }
 
     /// Where the segment with sequence number `seq` stands, if it is outstanding

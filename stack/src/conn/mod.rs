@@ -159,7 +159,8 @@ pub struct Connection<T: TcpTypes> {
     challenge_due: bool,
     probe_keepalive: bool,
     established: bool,
-    dscp: u8,
+    /// The last soft error is [`SoftError::Retransmitting`](icmp::SoftError); any other is in `rare`.
+    suspects_route: bool,
     events: EventSet,
     /// Where the peer's FIN is, once seen.
     peer_fin: Sparse<u64>,
@@ -249,7 +250,7 @@ impl<T: TcpTypes> Connection<T> {
             rare.initial_ssthresh = opening.metrics.ssthresh;
         }
         Self {
-            ends: Ends::new(opening.local, opening.remote),
+            ends: Ends::new(opening.local, opening.remote, config.dscp),
             state,
             rare,
             peer_offers: PeerOffers::default(),
@@ -285,7 +286,6 @@ impl<T: TcpTypes> Connection<T> {
             ack: AckState::new(&config.ack, config.acknowledge.as_ref().map(|f| f.build())),
             mss_out: config.mss,
             path_mtu: PathMtu::new(opening.metrics.path_mtu),
-            dscp: config.dscp,
             sack: false,
             ts: Timestamping::new(config.timestamps, opening.timestamp_offset),
             ecn,
@@ -297,6 +297,7 @@ impl<T: TcpTypes> Connection<T> {
             last_received: Instant::ZERO,
             events: EventSet::default(),
             established: false,
+            suspects_route: false,
             traffic: Traffic::default(),
             stats: Rarely::default(),
             charge: Charge::default(),
@@ -359,7 +360,7 @@ impl<T: TcpTypes> Connection<T> {
         // What is read is of no use, but must be used, lest the compiler leave the reading out.
         black_box(
             self.last_received.as_nanos()
-                ^ self.window.wnd
+                ^ self.window.wnd()
                 ^ self.offered.right_edge()
                 ^ u64::from(self.peer_fin.is_some())
                 ^ u64::from(self.ecn.in_use())
@@ -451,7 +452,7 @@ impl<T: TcpTypes> Connection<T> {
             src,
             dst,
             ecn: out.ecn,
-            dscp: self.dscp,
+            dscp: self.ends.dscp,
             hop_limit: self.config.hop_limit,
         }
     }
@@ -468,7 +469,7 @@ impl<T: TcpTypes> Connection<T> {
             dst,
             tcp: out.tcp,
             ecn: out.ecn,
-            dscp: self.dscp,
+            dscp: self.ends.dscp,
             hop_limit: self.config.hop_limit,
         })
     }
@@ -515,7 +516,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// The first segment outstanding does not fit the peer's window.
     fn window_refuses_the_first(&self) -> bool {
-        let edge = self.snd.una() + self.window.wnd;
+        let edge = self.snd.una() + self.window.wnd();
         self.snd.scoreboard().first().is_some_and(|s| s.end > edge)
     }
 
@@ -591,6 +592,6 @@ fn may_send_new<T: TcpTypes>(
     una: AbsSeq,
 ) -> bool {
     let end = send_buf.end() + 1;
-    let data = snd.nxt() < end && snd.nxt() < una + window.wnd;
+    let data = snd.nxt() < end && snd.nxt() < una + window.wnd();
     data || (fin == Fin::Queued && snd.nxt() == end)
 }

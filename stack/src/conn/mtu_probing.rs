@@ -239,7 +239,7 @@ impl<T: TcpTypes> Connection<T> {
         match self.next_mtu_probe(len, now) {
             None => NextProbe::None,
             Some((size, payload)) => {
-                let edge = self.snd.una() + self.window.wnd;
+                let edge = self.snd.una() + self.window.wnd();
                 let usable = edge.saturating_sub(self.snd.nxt());
                 if usable.min(allowance.get()) >= payload {
                     if let Some(search) = self.path_mtu.search_mut() {
@@ -282,7 +282,7 @@ impl<T: TcpTypes> Connection<T> {
         let size = low + (payload - mss) as u32;
         let needed = payload + follow;
         let queued = (self.send_buf.end() + 1).saturating_sub(self.snd.nxt());
-        (queued.min(self.window.wnd).min(cwnd) >= needed).then_some((size, payload))
+        (queued.min(self.window.wnd()).min(cwnd) >= needed).then_some((size, payload))
     }
 
     /// What has become of the probe that is outstanding, if that is known (RFC 4821 section 7.6).

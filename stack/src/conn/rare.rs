@@ -1,10 +1,10 @@
 //! What few connections come to need.
 
-use super::icmp::SoftError;
 use crate::endpoint::challenge::ConnectionBudget;
 use crate::recovery::AbsSeq;
 use crate::sparse::{Begins, Sparse};
 use crate::wire::Seq;
+use crate::wire::icmp::IcmpErrorKind;
 use narrows_congestion::ByteCount;
 
 /// In a box of the [`Connection`](super::Connection) from its first change on.
@@ -22,7 +22,8 @@ pub(super) struct Rare {
     pub(super) rcv_up: Option<u64>,
     /// Remembered of an earlier connection to the peer.
     pub(super) initial_ssthresh: Option<ByteCount>,
-    pub(super) last_error: Option<SoftError>,
+    /// The last that a router or the peer's host complained of.
+    pub(super) last_icmp: Option<IcmpErrorKind>,
 }
 
 impl Begins for Rare {
@@ -34,6 +35,6 @@ impl Begins for Rare {
         pushed_to: Sparse::NONE,
         rcv_up: None,
         initial_ssthresh: None,
-        last_error: None,
+        last_icmp: None,
     };
 }

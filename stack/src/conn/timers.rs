@@ -45,7 +45,8 @@ impl Timer {
 #[repr(C)]
 pub(crate) struct Timers {
     next: Instant,
-    tick: Duration,
+    /// The tick in nanoseconds: at most a second.
+    tick: u32,
     /// A bit for each timer that is armed.
     armed: u8,
     /// From the time on when two were armed at once; one alone is due at `next`.
@@ -57,7 +58,7 @@ impl Timers {
     pub(crate) fn new(tick: Duration) -> Self {
         Self {
             next: Instant::MAX,
-            tick,
+            tick: u32::try_from(tick.as_nanos()).unwrap_or(u32::MAX),
             armed: 0,
             at: None,
         }
@@ -148,10 +149,10 @@ impl Timers {
     /// Round `at` up to the host's tick.
     #[inline]
     pub(crate) fn on_tick(&self, at: Instant) -> Instant {
-        if self.tick.is_zero() {
+        if self.tick == 0 {
             return at;
         }
-        at.round_up(self.tick)
+        at.round_up(Duration::from_nanos(self.tick.into()))
     }
 
     fn times(&mut self) -> &mut [Instant; COUNT] {

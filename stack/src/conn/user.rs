@@ -255,7 +255,7 @@ impl<T: TcpTypes> Connection<T> {
     /// The differentiated services code point of what is sent from now on, six bits (RFC 9293
     /// SHLD-21). Changing it while data is in flight may reorder (SHLD-23).
     pub fn set_dscp(&mut self, dscp: u8) {
-        self.dscp = dscp & 0x3f;
+        self.ends.dscp = dscp & 0x3f;
     }
 
     /// Time to live, or hop limit, of what is sent from now on (RFC 9293 MUST-49); 0 counts as 1.
@@ -366,7 +366,7 @@ impl<T: TcpTypes> Connection<T> {
     }
     /// SND.WND: the peer's window in bytes.
     pub fn peer_window(&self) -> u64 {
-        self.window.wnd
+        self.window.wnd()
     }
     /// Where the peer's urgent data ends, as a stream offset, once announced.
     pub fn urgent_offset(&self) -> Option<u64> {

@@ -6,9 +6,9 @@
 
 use super::table::{Entry, Table};
 use crate::siphash::SipKey;
+use crate::sparse::insert_few;
 use crate::wire::PlainSegment;
 use core::fmt;
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// Names a connection: two addresses with their ports. The addresses are of one family.
@@ -53,8 +53,8 @@ impl core::error::Error for Taken {}
 
 /// Four-tuples of connections and addresses of listeners, each with an index of the caller's.
 pub struct Demux {
-    /// By port, then address; `None` is any address of either family.
-    listeners: BTreeMap<(u16, Option<IpAddr>), u32>,
+    /// By port, then address, ascending; `None` is any address of either family.
+    listeners: Vec<((u16, Option<IpAddr>), u32)>,
     v6: Table<V6>,
     v4: Table<V4>,
     seeds: Seeds,
@@ -76,7 +76,7 @@ impl Demux {
             seeds: Seeds::new(secret),
             v4: Table::new(),
             v6: Table::new(),
-            listeners: BTreeMap::new(),
+            listeners: Vec::new(),
         }
     }
 
@@ -150,10 +150,10 @@ impl Demux {
     /// [`Taken`] if one listens on exactly that; nothing is changed. A more specific listener
     /// beside a more general one is allowed, and wins.
     pub fn listen(&mut self, addr: Option<IpAddr>, port: u16, index: u32) -> Result<(), Taken> {
-        match self.listeners.get(&(port, addr)) {
-            Some(&other) => Err(Taken(other)),
-            None => {
-                self.listeners.insert((port, addr), index);
+        match self.listener_place(port, addr) {
+            Ok(place) => Err(Taken(self.listeners[place].1)),
+            Err(place) => {
+                insert_few(&mut self.listeners, place, ((port, addr), index));
                 Ok(())
             }
         }
@@ -161,7 +161,14 @@ impl Demux {
 
     /// Take a listener out: its index, if it was there.
     pub fn unlisten(&mut self, addr: Option<IpAddr>, port: u16) -> Option<u32> {
-        self.listeners.remove(&(port, addr))
+        let place = self.listener_place(port, addr).ok()?;
+        Some(self.listeners.remove(place).1)
+    }
+
+    /// Where one is that listens on exactly that, or would be.
+    fn listener_place(&self, port: u16, addr: Option<IpAddr>) -> Result<usize, usize> {
+        self.listeners
+            .binary_search_by_key(&(port, addr), |(key, _)| *key)
     }
 
     /// The listener for segments to `local`: the most specific one.
@@ -172,7 +179,8 @@ impl Demux {
         };
         [Some(local.ip()), Some(any), None]
             .iter()
-            .find_map(|&addr| self.listeners.get(&(local.port(), addr)).copied())
+            .find_map(|&addr| self.listener_place(local.port(), addr).ok())
+            .map(|place| self.listeners[place].1)
     }
 }
 

@@ -17,7 +17,7 @@ impl<T: TcpTypes> Endpoint<T> {
     /// [`IcmpPacket::tcp_error`](crate::wire::IcmpPacket::tcp_error) gives it. Poll the endpoint
     /// afterwards.
     pub fn handle_icmp(&mut self, now: Instant, error: &IcmpError) -> IcmpOutcome {
-        self.few.stats.icmp_errors += 1;
+        self.few.stats.change().icmp_errors += 1;
         let tuple = FourTuple {
             local: error.segment.src,
             remote: error.segment.dst,
@@ -36,7 +36,7 @@ impl<T: TcpTypes> Endpoint<T> {
         if matches!(error.kind, IcmpErrorKind::PacketTooBig { .. })
             && !self.few.paths.may_believe(host, now)
         {
-            self.few.stats.path_mtu_refused += 1;
+            self.few.stats.change().path_mtu_refused += 1;
             return IcmpOutcome::Ignored;
         }
         let outcome = conn.handle_icmp(now, error);

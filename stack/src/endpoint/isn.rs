@@ -9,45 +9,30 @@ use crate::wire::Seq;
 use narrows_congestion::Instant;
 use std::net::{IpAddr, SocketAddr};
 
-/// The endpoint's secrets.
+/// The endpoint's secrets: one, of which a key for each purpose is derived when it is asked for.
 #[derive(Clone, Debug)]
-pub struct Secrets {
-    isn: SipKey,
-    timestamp: SipKey,
-    port: SipKey,
-    table: SipKey,
-    cookie: SipKey,
-    fast_open: SipKey,
-}
+pub struct Secrets(SipKey);
 
 impl Secrets {
     /// From 128 bits that no peer knows: from the operating system on a live network, from the
     /// seed in a simulation.
     pub fn new(k0: u64, k1: u64) -> Self {
-        let master = SipKey::new(k0, k1);
-        Self {
-            isn: master.derive(1),
-            timestamp: master.derive(2),
-            port: master.derive(3),
-            table: master.derive(4),
-            cookie: master.derive(5),
-            fast_open: master.derive(6),
-        }
+        Self(SipKey::new(k0, k1))
     }
 
     /// The key for hash tables whose keys peers choose.
-    pub fn table(&self) -> &SipKey {
-        &self.table
+    pub fn table(&self) -> SipKey {
+        self.0.derive(4)
     }
 
     /// The key of SYN cookies.
-    pub fn cookie(&self) -> &SipKey {
-        &self.cookie
+    pub fn cookie(&self) -> SipKey {
+        self.0.derive(5)
     }
 
     /// The key of Fast Open cookies.
-    pub fn fast_open(&self) -> &SipKey {
-        &self.fast_open
+    pub fn fast_open(&self) -> SipKey {
+        self.0.derive(6)
     }
 
     /// The initial sequence number of a connection opened at `now`: `M + F(localip, localport,
@@ -57,21 +42,22 @@ impl Secrets {
     /// earlier one that sent less than 250 kB/s on average.
     pub fn isn(&self, now: Instant, tuple: &FourTuple) -> Seq {
         let m = now.as_nanos() / 4_000;
-        Seq((m as u32).wrapping_add(self.isn.sip24(tuple.words()) as u32))
+        let isn = self.0.derive(1);
+        Seq((m as u32).wrapping_add(isn.sip24(tuple.words()) as u32))
     }
 
     /// What a connection adds to its timestamp clock: hides how long the host has been up, and
     /// is the same for each incarnation of a four-tuple, so that timestamps tell old segments
     /// from new ones across incarnations (RFC 6191).
     pub fn timestamp_offset(&self, tuple: &FourTuple) -> u32 {
-        self.timestamp.sip24(tuple.words()) as u32
+        self.0.derive(2).sip24(tuple.words()) as u32
     }
 
     /// `F` and `G` of RFC 6056 section 3.3.4, in the lower and the upper half: of the tuple without
     /// the local port.
     pub(super) fn port_hash(&self, local: IpAddr, remote: SocketAddr) -> u64 {
         let tuple = FourTuple::new(SocketAddr::new(local, 0), remote);
-        self.port.sip24(tuple.words())
+        self.0.derive(3).sip24(tuple.words())
     }
 }
 

@@ -4,6 +4,7 @@ use super::cookies::{self, SynCookies};
 use crate::config::{ConfigError, TcpConfig};
 use crate::conn::Early;
 use crate::fast_open::FastOpen;
+use crate::sparse::push_few;
 use crate::wire::{Flags, TcpHeader};
 use narrows_congestion::{Duration, Instant};
 use std::collections::VecDeque;
@@ -71,6 +72,44 @@ pub(super) struct Listener {
     /// another's address must not free their places.
     fast_open_reset: VecDeque<Instant>,
     pub(super) stats: ListenerStats,
+}
+
+/// The listeners of an endpoint, by number, ascending. A number is not used again, so that what is
+/// left of a listener that is gone speaks of no other.
+#[derive(Debug, Default)]
+pub(super) struct Listeners {
+    all: Vec<(u32, Listener)>,
+    next: u32,
+}
+
+impl Listeners {
+    /// The number of the next one; `None`: there are none left.
+    pub(super) fn next(&self) -> Option<u32> {
+        (self.next < u32::MAX).then_some(self.next)
+    }
+
+    /// Enter one, under the next number.
+    pub(super) fn push(&mut self, listener: Listener) {
+        push_few(&mut self.all, (self.next, listener));
+        self.next += 1;
+    }
+
+    pub(super) fn get(&self, id: u32) -> Option<&Listener> {
+        Some(&self.all[self.place(id)?].1)
+    }
+
+    pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut Listener> {
+        let place = self.place(id)?;
+        Some(&mut self.all[place].1)
+    }
+
+    pub(super) fn remove(&mut self, id: u32) -> Option<Listener> {
+        Some(self.all.remove(self.place(id)?).1)
+    }
+
+    fn place(&self, id: u32) -> Option<usize> {
+        self.all.binary_search_by_key(&id, |(id, _)| *id).ok()
+    }
 }
 
 /// What to do with a segment for a listener.
@@ -248,6 +287,6 @@ mod tests {
             host.unlisten(id, Instant::ZERO);
             assert_eq!(host.listener_stats(id), None);
         }
-        assert_eq!(host.few.listeners.len(), 0);
+        assert_eq!(host.few.listeners.all.len(), 0);
     }
 }

@@ -36,7 +36,7 @@ use crate::conn::{Connection, Event, TcpTypes};
 use crate::fast_open::{FastOpenClient, FastOpenKeys};
 use crate::memory::{Ledger, MemoryStats, Need};
 use crate::rng::Rng;
-use crate::sparse::Sparse;
+use crate::sparse::{Rarely, Sparse};
 use crate::trace::TraceSink;
 use crate::wire::{Flags, IpHeader, PlainSegment, TcpHeader};
 use challenge::{EndpointBudget, Verdict};
@@ -44,13 +44,13 @@ use cookies::Cookies;
 use demux::{Demux, FourTuple, LastFound};
 use events::Events;
 use isn::Secrets;
-use listen::Listener;
+use listen::{Listener, Listeners};
 use metrics::{MetricsCache, MetricsConfig};
 use narrows_congestion::Instant;
 use paths::{News, Paths};
 use places::{LAST, NOT_QUEUED, Slots};
 use ports::EphemeralPorts;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -62,6 +62,8 @@ pub use cookies::SynCookies;
 pub use listen::{ListenError, ListenerId, ListenerStats};
 pub(crate) use output::NextOutput;
 pub use source::SourceAddress;
+use stats::Opens;
+
 pub use stats::EndpointStats;
 pub use strangers::StrangerLimit;
 
@@ -168,27 +170,45 @@ const MANY: usize = 1_000;
 struct Few<T: TcpTypes> {
     config: EndpointConfig,
     free: Vec<u32>,
-    /// By number. A number is not used again, so that what is left of a listener that is gone
-    /// speaks of no other.
-    listeners: BTreeMap<u32, Listener>,
-    next_listener: u32,
+    listeners: Listeners,
     secrets: Secrets,
     cookies: Cookies,
-    ports: EphemeralPorts,
+    /// From the first active open on that asks for a port.
+    ports: Option<Box<EphemeralPorts>>,
     paths: Paths,
-    metrics: Option<MetricsCache>,
-    fast_open: fast_open::Memory,
-    fast_open_keys: FastOpenKeys,
+    metrics: Option<Box<MetricsCache>>,
+    /// From the first active open on that asks for it.
+    fast_open: Option<Box<fast_open::Memory>>,
+    /// If they are not those of the secrets.
+    fast_open_keys: Option<Box<FastOpenKeys>>,
     challenge: EndpointBudget,
     rng: Rng,
     /// For the payload of packets that have none.
     empty: T::Send,
-    stats: EndpointStats,
+    opens: Opens,
+    /// But for `opens`.
+    stats: Rarely<EndpointStats>,
     ledger: Option<Arc<Ledger>>,
     strangers: StrangerBudget,
     tracer: Option<Tracer>,
     demux: Demux,
     stray: VecDeque<(IpHeader, TcpHeader)>,
+}
+
+/// Stream `number` of an endpoint's random numbers.
+fn random(config: &EndpointConfig, number: u64) -> Rng {
+    let key = u128::from_le_bytes(config.secret);
+    let (k0, k1) = (key as u64, (key >> 64) as u64);
+    Rng::stream(k0 ^ k1.rotate_left(32), number)
+}
+
+impl<T: TcpTypes> Few<T> {
+    /// What is remembered of servers.
+    fn fast_open(&mut self) -> &mut fast_open::Memory {
+        let (capacity, secret) = (self.config.fast_open_memory, self.secrets.table());
+        self.fast_open
+            .get_or_insert_with(|| Box::new(fast_open::Memory::new(capacity, secret)))
+    }
 }
 
 impl<T: TcpTypes> Endpoint<T> {
@@ -199,29 +219,27 @@ impl<T: TcpTypes> Endpoint<T> {
     pub fn new(config: EndpointConfig) -> Result<Self, ConfigError> {
         config.tcp.validate()?;
         let key = u128::from_le_bytes(config.secret);
-        let (k0, k1) = (key as u64, (key >> 64) as u64);
-        let secrets = Secrets::new(k0, k1);
-        let seed = k0 ^ k1.rotate_left(32);
+        let secrets = Secrets::new(key as u64, (key >> 64) as u64);
         let few = Few {
             free: Vec::new(),
-            demux: Demux::new(secrets.table()),
-            listeners: BTreeMap::new(),
-            next_listener: 0,
-            ports: EphemeralPorts::new(config.ports.clone(), Rng::stream(seed, 2)),
+            demux: Demux::new(&secrets.table()),
+            listeners: Listeners::default(),
+            ports: None,
             metrics: config
                 .metrics
-                .map(|m| MetricsCache::new(m, *secrets.table())),
+                .map(|m| Box::new(MetricsCache::new(m, secrets.table()))),
             paths: Paths::default(),
             challenge: EndpointBudget::new(config.challenge_acks),
-            cookies: Cookies::new(*secrets.cookie()),
-            fast_open: fast_open::Memory::new(config.fast_open_memory, *secrets.table()),
-            fast_open_keys: FastOpenKeys::of(*secrets.fast_open()),
+            cookies: Cookies::new(secrets.cookie()),
+            fast_open: None,
+            fast_open_keys: None,
             secrets,
-            rng: Rng::stream(seed, 1),
+            rng: random(&config, 1),
             stray: VecDeque::new(),
             tracer: None,
             empty: T::Send::default(),
-            stats: EndpointStats::default(),
+            opens: Opens::default(),
+            stats: Rarely::default(),
             ledger: config.memory.map(Ledger::new),
             strangers: StrangerBudget::Unlimited,
             config,
@@ -244,8 +262,8 @@ impl<T: TcpTypes> Endpoint<T> {
     /// Remember what connections learn of their peers, or no longer: what was remembered is
     /// forgotten ([`EndpointConfig::metrics`]).
     pub fn remember_peers(&mut self, config: Option<MetricsConfig>) {
-        let secret = *self.few.secrets.table();
-        self.few.metrics = config.map(|config| MetricsCache::new(config, secret));
+        let secret = self.few.secrets.table();
+        self.few.metrics = config.map(|config| Box::new(MetricsCache::new(config, secret)));
     }
 
     /// Accept connections to `local` (an unspecified address means any; the port must be given),
@@ -265,22 +283,18 @@ impl<T: TcpTypes> Endpoint<T> {
         if local.port() == 0 {
             return Err(ListenError::NoPort);
         }
-        let id = self.few.next_listener;
-        let next = id.checked_add(1).ok_or(ListenError::InUse)?;
+        let id = self.few.listeners.next().ok_or(ListenError::InUse)?;
         self.few
             .demux
             .listen(Some(local.ip()), local.port(), id)
             .map_err(|_| ListenError::InUse)?;
-        self.few
-            .listeners
-            .insert(id, Listener::new(local, backlog, tcp));
-        self.few.next_listener = next;
+        self.few.listeners.push(Listener::new(local, backlog, tcp));
         Ok(ListenerId(id))
     }
 
     /// Stop accepting. Connections accepted before live on; embryonic ones are reset.
     pub fn unlisten(&mut self, listener: ListenerId, now: Instant) {
-        let Some(gone) = self.few.listeners.remove(&listener.0) else {
+        let Some(gone) = self.few.listeners.remove(listener.0) else {
             return;
         };
         self.few
@@ -288,7 +302,7 @@ impl<T: TcpTypes> Endpoint<T> {
             .unlisten(Some(gone.local.ip()), gone.local.port());
         for slot in 0..self.slots.len() as u32 {
             let s = &mut self.slots[slot as usize];
-            if s.listener == Some(listener)
+            if s.listener() == Some(listener)
                 && let Some(conn) = s.conn.as_mut()
                 && matches!(conn.state(), State::SynReceived(_))
                 && !conn.is_early()
@@ -333,13 +347,13 @@ impl<T: TcpTypes> Endpoint<T> {
         if !self.has_memory() {
             return Err(ConnectError::NoMemory);
         }
-        self.few.stats.active_opens += 1;
+        self.few.opens.active += 1;
         let opening = self.opening(tuple, now);
         let fast_open = tcp.fast_open.client;
         let mut conn = Connection::connect(tcp, opening, now);
         if fast_open != FastOpenClient::Off {
             let largest = conn.largest_mss();
-            let memory = &mut self.few.fast_open;
+            let memory = self.few.fast_open();
             if let Some(start) = memory.start::<T>(&tuple, fast_open, largest, now) {
                 conn.use_fast_open(start);
             }
@@ -459,7 +473,7 @@ impl<T: TcpTypes> Endpoint<T> {
                     let before = conn.handshake_timeouts();
                     conn.handle_timeout(now);
                     let timeouts = conn.handshake_timeouts() - before;
-                    self.few.stats.handshake_timeouts += u64::from(timeouts);
+                    self.few.opens.handshake_timeouts += u64::from(timeouts);
                 } else {
                     conn.handle_timeout(now);
                 }
@@ -555,8 +569,14 @@ impl<T: TcpTypes> Endpoint<T> {
     }
 
     /// Counters.
-    pub fn stats(&self) -> &EndpointStats {
-        &self.few.stats
+    pub fn stats(&self) -> EndpointStats {
+        let opens = &self.few.opens;
+        EndpointStats {
+            active_opens: opens.active,
+            passive_opens: opens.passive,
+            handshake_timeouts: opens.handshake_timeouts,
+            ..self.few.stats.get()
+        }
     }
 
     /// What the connections take of the [memory](EndpointConfig::memory) they may.
@@ -579,7 +599,7 @@ impl<T: TcpTypes> Endpoint<T> {
 
     /// Counters of a listener.
     pub fn listener_stats(&self, listener: ListenerId) -> Option<ListenerStats> {
-        self.few.listeners.get(&listener.0).map(|l| l.stats)
+        self.few.listeners.get(listener.0).map(|l| l.stats)
     }
 }
 
@@ -587,7 +607,7 @@ impl<T: TcpTypes> fmt::Debug for Endpoint<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint")
             .field("connections", &self.connections())
-            .field("stats", &self.few.stats)
+            .field("stats", &self.stats())
             .finish_non_exhaustive()
     }
 }

@@ -6,10 +6,11 @@
 //! does; those after it are made whole, so that however many connections there are, one more never
 //! moves more than the first chunk's, and many lie side by side, in large pages where there are any.
 
-use super::ListenerId;
+use super::listen::ListenerId;
 use super::paths::News;
 use crate::conn::{Connection, TcpTypes};
 use crate::prefetch::prefetch_part;
+use crate::sparse::Sparse;
 use std::mem::offset_of;
 use std::ops::{Index, IndexMut, Range};
 
@@ -24,7 +25,7 @@ pub(super) struct Slot<T: TcpTypes> {
     pub(super) released: bool,
     /// What the connection has heard of paths.
     pub(super) news: News,
-    pub(super) listener: Option<ListenerId>,
+    pub(super) listener: Sparse<u32>,
     pub(super) conn: Place<T>,
 }
 
@@ -66,12 +67,17 @@ impl<T: TcpTypes> Slot<T> {
         next_dirty: NOT_QUEUED,
         released: false,
         news: News::NONE,
-        listener: None,
+        listener: Sparse::NONE,
         conn: Place::Free,
     };
 }
 
 impl<T: TcpTypes> Slot<T> {
+    /// Whose connection it is.
+    pub(super) fn listener(&self) -> Option<ListenerId> {
+        self.listener.get().map(ListenerId)
+    }
+
     /// Where the connection is: behind its tag, which is no larger than what it is aligned to.
     const CONN: usize = offset_of!(Self, conn) + align_of::<Place<T>>();
 

@@ -4,10 +4,12 @@ use super::demux::{FourTuple, LastFound};
 use super::events::Events;
 use super::metrics::PathMetrics;
 use super::places::{LAST, NOT_QUEUED, Place, Slot};
-use super::{ConnId, Endpoint, EndpointEvent, Few, ListenerId};
+use super::ports::EphemeralPorts;
+use super::{ConnId, Endpoint, EndpointEvent, Few, ListenerId, random};
 use crate::conn::state::CloseReason;
 use crate::conn::{Connection, Event, Opening, TcpTypes};
 use crate::fast_open::{FastOpenStatus, Finding};
+use crate::sparse::Sparse;
 use narrows_congestion::{ByteCount, CongestionControl, Instant};
 use std::net::{IpAddr, SocketAddr};
 
@@ -69,7 +71,7 @@ impl<T: TcpTypes> Endpoint<T> {
         };
         if self.few.demux.lookup(&tuple) == Some(slot) {
             self.few.demux.remove(&tuple);
-            self.few.ports.on_closed(&tuple);
+            self.few.on_closed(&tuple);
             self.last_found = LastFound::NONE;
             if let Some(metrics) = &mut self.few.metrics {
                 metrics.update(tuple.remote.ip(), &learned_by(conn), now);
@@ -89,6 +91,7 @@ impl<T: TcpTypes> Endpoint<T> {
     ) -> u32 {
         let conn = Place::Taken(conn);
         let news = self.news;
+        let listener = listener.map_or(Sparse::NONE, |id| Sparse::some(id.0));
         let slot = match self.few.free.pop() {
             Some(slot) => {
                 let s = &mut self.slots[slot as usize];
@@ -113,7 +116,9 @@ impl<T: TcpTypes> Endpoint<T> {
         // Both callers have looked: there is no such connection.
         let entered = self.few.demux.insert(&tuple, slot);
         debug_assert!(entered.is_ok(), "{tuple:?} twice");
-        self.few.ports.on_opened(&tuple);
+        if let Some(ports) = &mut self.few.ports {
+            ports.on_opened(&tuple);
+        }
         if let Some(ledger) = &self.few.ledger
             && let Some(conn) = self.slots[slot as usize].conn.as_mut()
         {
@@ -137,7 +142,7 @@ impl<T: TcpTypes> Endpoint<T> {
             };
             self.last_found = LastFound::NONE;
             self.few.demux.remove(&tuple);
-            self.few.ports.on_closed(&tuple);
+            self.few.on_closed(&tuple);
         }
         let id = self.id(slot);
         if !self.slots[slot as usize].released {
@@ -173,8 +178,11 @@ impl<T: TcpTypes> Endpoint<T> {
 
     pub(super) fn pick_port(&mut self, local: IpAddr, remote: SocketAddr) -> Option<SocketAddr> {
         let demux = &mut self.few.demux;
-        self.few
-            .ports
+        let config = &self.few.config;
+        let ports = self.few.ports.get_or_insert_with(|| {
+            Box::new(EphemeralPorts::new(config.ports.clone(), random(config, 2)))
+        });
+        ports
             .choose(&self.few.secrets, local, remote, |port| {
                 demux
                     .lookup(&FourTuple::new(SocketAddr::new(local, port), remote))
@@ -185,6 +193,13 @@ impl<T: TcpTypes> Endpoint<T> {
 }
 
 impl<T: TcpTypes> Few<T> {
+    /// A connection is no longer in the table.
+    fn on_closed(&mut self, tuple: &FourTuple) {
+        if let Some(ports) = &mut self.ports {
+            ports.on_closed(tuple);
+        }
+    }
+
     /// Tells the user what the connection in `s`, which is slot `slot`, has to tell.
     #[inline]
     pub(super) fn tell_user(&mut self, s: &mut Slot<T>, slot: u32, events: &mut Events) {
@@ -211,6 +226,7 @@ impl<T: TcpTypes> Few<T> {
             slot,
             generation: s.generation,
         };
+        let listener = s.listener();
         let Some(conn) = s.conn.as_mut() else {
             return;
         };
@@ -218,39 +234,39 @@ impl<T: TcpTypes> Few<T> {
             let ends_opening = matches!(event, Event::Connected | Event::Closed(_));
             if ends_opening && let Some(report) = conn.take_fast_open_report() {
                 let tuple = FourTuple::new(conn.local(), conn.remote());
-                self.fast_open.learn(&tuple, &report);
-                let stats = &mut self.stats;
+                self.fast_open().learn(&tuple, &report);
+                let stats = self.stats.change();
                 stats.fast_open_passed += u64::from(conn.fast_open() == FastOpenStatus::Accepted);
                 stats.fast_open_failed += u64::from(report.finding == Finding::Fails);
             }
             if ends_opening && conn.is_early() {
-                if let Some(id) = s.listener
+                if let Some(id) = listener
                     && let Some(news) = conn.take_early()
-                    && let Some(listener) = self.listeners.get_mut(&id.0)
+                    && let Some(of) = self.listeners.get_mut(id.0)
                 {
-                    listener.on_early(news);
+                    of.on_early(news);
                 }
                 if event == Event::Connected && conn.was_handed_over() {
                     continue;
                 }
             }
-            if let (Event::Connected, Some(id)) = (event, s.listener)
-                && let Some(listener) = self.listeners.get_mut(&id.0)
+            if let (Event::Connected, Some(id)) = (event, listener)
+                && let Some(of) = self.listeners.get_mut(id.0)
             {
-                listener.on_established();
+                of.on_established();
                 events.push(EndpointEvent::Accepted {
                     listener: id,
                     conn: conn_id,
                 });
                 continue;
             }
-            if let (Event::Closed(_), Some(id)) = (event, s.listener)
+            if let (Event::Closed(_), Some(id)) = (event, listener)
                 && !conn.was_established()
                 && !conn.is_early()
             {
                 // Nobody has heard of it.
-                if let Some(listener) = self.listeners.get_mut(&id.0) {
-                    listener.on_failed();
+                if let Some(of) = self.listeners.get_mut(id.0) {
+                    of.on_failed();
                 }
                 s.released = true;
             }

@@ -48,3 +48,11 @@ pub struct EndpointStats {
     /// Active opens with Fast Open that met a negative response (RFC 7413 section 4.1.3.1).
     pub fast_open_failed: u64,
 }
+
+/// Those of [`EndpointStats`] that connections move.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Opens {
+    pub(super) active: u64,
+    pub(super) passive: u64,
+    pub(super) handshake_timeouts: u64,
+}

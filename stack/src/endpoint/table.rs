@@ -27,7 +27,7 @@ pub(super) struct Table<E> {
 }
 
 /// Entries at first.
-const LEAST: usize = 4;
+const LEAST: usize = 2;
 
 impl<E: Entry> Table<E> {
     pub(super) const fn new() -> Self {

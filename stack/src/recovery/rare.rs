@@ -25,7 +25,7 @@ pub(super) struct Rare {
     /// From the first segment on that was paced.
     pub(super) pacer: Option<Box<Pacer>>,
     /// From the first number on that was drawn.
-    pub(super) rng: Option<Rng>,
+    pub(super) rng: Option<Box<Rng>>,
     /// When the first of what [`Sender::fruitless`](super::Sender) counts was.
     pub(super) retrying_since: Instant,
     /// How often a retransmission of what starts here was found lost other than by a timeout,

@@ -67,8 +67,8 @@ pub struct RateEstimator {
     delivered: u64,
     /// A round trip ends when something sent after this much was delivered is delivered.
     next_round_delivered: u64,
-    round: u64,
-    round_start: bool,
+    /// How many there were in the upper 63 bits, whether one has just begun in the lowest.
+    rounds_and_start: u64,
     /// `None`: nobody wants rates, only rounds are counted.
     rates: Option<Box<Rates>>,
 }
@@ -99,8 +99,7 @@ impl RateEstimator {
         Self {
             delivered: 0,
             next_round_delivered: 0,
-            round: 0,
-            round_start: false,
+            rounds_and_start: 0,
             rates: Some(Box::default()),
         }
     }
@@ -121,7 +120,7 @@ impl RateEstimator {
 
     /// Round trips counted so far.
     pub fn round(&self) -> u64 {
-        self.round
+        self.rounds_and_start >> 1
     }
 
     /// The smallest RTT known: samples over a shorter interval are thrown away.
@@ -178,8 +177,7 @@ impl RateEstimator {
         }
         if tx.delivered() >= self.next_round_delivered {
             self.next_round_delivered = self.delivered;
-            self.round += 1;
-            self.round_start = true;
+            self.rounds_and_start = (self.rounds_and_start | 1) + 2;
         }
     }
 
@@ -187,7 +185,9 @@ impl RateEstimator {
     /// sent after the previous round began. Asked once per ACK; asking clears it.
     #[inline]
     pub fn take_round_start(&mut self) -> bool {
-        core::mem::take(&mut self.round_start)
+        let start = self.rounds_and_start & 1 != 0;
+        self.rounds_and_start &= !1;
+        start
     }
 
     /// The rate that the ACK received at `now` measured. Asked once per ACK, after its last

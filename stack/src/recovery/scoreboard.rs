@@ -116,6 +116,8 @@ pub struct Reordering {
     pub extent: ByteCount,
 }
 
+/// Records of a window that a timeout left.
+const SMALL_WINDOW: usize = 4;
 const NIL: u32 = u32::MAX;
 /// Record numbers run modulo 2^31, so that [`NIL`] is none of them.
 const ID_MASK: u32 = u32::MAX >> 1;
@@ -250,6 +252,14 @@ impl Scoreboard {
         self.records.shrink_to_fit();
     }
 
+    /// The same, if the window will be small for a while and much more was in use.
+    pub(super) fn trim_for_small_window(&mut self) {
+        let used = self.records.len().max(SMALL_WINDOW);
+        if self.records.capacity() / 2 > used {
+            self.records.shrink_to(used);
+        }
+    }
+
     /// SND.UNA: the lowest outstanding sequence number.
     pub fn una(&self) -> AbsSeq {
         self.una
@@ -291,8 +301,18 @@ impl Scoreboard {
             absent: false,
         };
         self.end = end;
+        if self.records.len() == self.records.capacity() {
+            self.make_room();
+        }
         self.records.push_back(record);
         self.append_flight(self.records.len() - 1);
+    }
+
+    /// Makes room for half as many records more: a queue by itself doubles, and begins with four.
+    #[cold]
+    fn make_room(&mut self) {
+        let more = (self.records.len() / 2).max(1);
+        self.records.reserve_exact(more);
     }
 
     /// The record starting at `start` never left (a local drop): forget it, if it is the last

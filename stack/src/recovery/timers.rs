@@ -81,7 +81,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             let seed = self.seed;
             self.rare
                 .rng
-                .get_or_insert_with(|| Rng::new(seed))
+                .get_or_insert_with(|| Box::new(Rng::new(seed)))
                 .next_u64()
         } else {
             0
@@ -185,6 +185,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             TimeoutCause::RetransmissionLost => self.stats.change().timeouts_retransmission += 1,
             TimeoutCause::Handshake | TimeoutCause::ZeroWindow => self.stats.change().timeouts -= 1,
         }
+        self.board.trim_for_small_window();
         self.backoff = self.backoff.saturating_add(1);
         self.note_fruitless(now);
         self.retries = self.retries.saturating_add(1);

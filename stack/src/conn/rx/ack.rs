@@ -35,7 +35,7 @@ impl<T: TcpTypes> Connection<T> {
         let distance = self.ack_distance(tcp);
         let ahead = self.snd.nxt() - self.snd.una();
         // RFC 5961 section 5.2: SND.UNA - MAX.SND.WND <= SEG.ACK <= SND.NXT.
-        if distance > ahead as i64 || distance < -(self.window.max_wnd as i64) {
+        if distance > ahead as i64 || distance < -(self.window.max_wnd() as i64) {
             self.challenge_ack(now);
             return AckCheck::Answered;
         }
@@ -137,7 +137,7 @@ impl<T: TcpTypes> Connection<T> {
             }
             self.on_progress(ack, now);
         }
-        if self.window.wnd > 0 && !self.snd.is_idle() {
+        if self.window.wnd() > 0 && !self.snd.is_idle() {
             self.timers.stop(Timer::Persist);
         }
         self.look_for_progress(now);
@@ -243,7 +243,7 @@ impl<T: TcpTypes> Connection<T> {
                 });
                 if end <= ack || start < ack || within_second {
                     // A duplicate older than any window is no evidence of anything.
-                    if start + self.window.max_wnd >= una {
+                    if start + self.window.max_wnd() >= una {
                         dsack = Some((start, end));
                     }
                     continue;
@@ -262,7 +262,7 @@ impl<T: TcpTypes> Connection<T> {
             cwnd: self.snd.congestion().cwnd(),
             ssthresh: self.snd.congestion().ssthresh(),
             in_flight: self.snd.scoreboard().pipe(),
-            snd_wnd: narrows_congestion::ByteCount::new(self.window.wnd),
+            snd_wnd: narrows_congestion::ByteCount::new(self.window.wnd()),
             srtt: self.snd.rtt().srtt(),
             rto: self.snd.current_rto(),
         };

@@ -141,7 +141,7 @@ impl<T: TcpTypes> Connection<T> {
         if let Some(probe) = self.rare.probe_sent.get() {
             if self.snd.una() > probe {
                 self.rare.probe_sent = Sparse::NONE;
-            } else if self.window.wnd > 0 {
+            } else if self.window.wnd() > 0 {
                 self.rare.probe_sent = Sparse::NONE;
                 self.snd.retract_probe(probe);
             }

@@ -191,7 +191,7 @@ impl<T: TcpTypes> Connection<T> {
     #[cold]
     fn trace_held(&mut self, now: Instant) {
         let queued = (self.send_buf.end() + 1).saturating_sub(self.snd.nxt());
-        let usable = (self.snd.una() + self.window.wnd).saturating_sub(self.snd.nxt());
+        let usable = (self.snd.una() + self.window.wnd()).saturating_sub(self.snd.nxt());
         let held = match () {
             () if queued == 0 && self.snd.is_idle() => Held::Idle,
             () if queued == 0 => Held::Sent,
@@ -261,7 +261,7 @@ impl<T: TcpTypes> Connection<T> {
     #[inline]
     fn unsent_and_usable(&self) -> (u64, u64) {
         let nxt = self.snd.nxt();
-        let edge = self.snd.una() + self.window.wnd;
+        let edge = self.snd.una() + self.window.wnd();
         (self.send_buf.end() + 1 - nxt, edge.saturating_sub(nxt))
     }
 
@@ -310,7 +310,7 @@ impl<T: TcpTypes> Connection<T> {
                     if new.is_none() && self.snd.nxt() == self.send_buf.end() + 1 {
                         self.snd.on_app_limited();
                         if self.snd.validates_window() {
-                            let offered = ByteCount::new(self.window.max_wnd);
+                            let offered = ByteCount::new(self.window.max_wnd());
                             self.snd.validate_empty_queue(offered, now);
                         }
                     }
@@ -337,7 +337,7 @@ impl<T: TcpTypes> Connection<T> {
             self.probe_window = false;
             return None;
         };
-        let usable = (self.snd.una() + self.window.wnd).saturating_sub(nxt);
+        let usable = (self.snd.una() + self.window.wnd()).saturating_sub(nxt);
         let mss = self.snd.mss().get();
         let mut len = queued.min(usable).min(mss);
         if self.probe_window && len == 0 && queued > 0 {
@@ -355,7 +355,7 @@ impl<T: TcpTypes> Connection<T> {
             len,
             drains,
             mss,
-            max_wnd: self.window.max_wnd,
+            max_wnd: self.window.max_wnd(),
             idle: self.snd.is_idle(),
             nagle: self.hold.nagle,
             held,
@@ -402,7 +402,7 @@ impl<T: TcpTypes> Connection<T> {
         if len > 0 && data_end == self.send_buf.end() + 1 && (overdue || self.hold.pushes()) {
             flags |= Flags::PSH;
         }
-        let probe = data_end > self.snd.una() + self.window.wnd;
+        let probe = data_end > self.snd.una() + self.window.wnd();
         if probe {
             self.rare.probe_sent = Sparse::some(start);
         } else if len > 0 && self.snd.take_cwr() && self.ecn.in_use() {
@@ -472,7 +472,7 @@ impl<T: TcpTypes> Connection<T> {
         let restart = self.initial_window(self.snd.mss()).min(cwnd);
         let rto = self.snd.current_rto();
         let rule = self.config.idle_restart;
-        let offered = ByteCount::new(self.window.max_wnd);
+        let offered = ByteCount::new(self.window.max_wnd());
         let restart = rule.window(cwnd, offered, restart, idle, rto);
         if restart.is_some() || self.snd.validates_window() {
             self.snd.before_idle_send(idle, restart, now);

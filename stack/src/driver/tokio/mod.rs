@@ -193,7 +193,7 @@ impl Stack {
         let interface = &core.engine.interface;
         StackStats {
             interface: *interface.stats(),
-            endpoint: *interface.endpoint().stats(),
+            endpoint: interface.endpoint().stats(),
             device: core.engine.device.stats(),
             connections: interface.endpoint().connections(),
             memory: interface.endpoint().memory_stats(),
