@@ -273,7 +273,7 @@ fn simulate<T: Tap<SimPacket>>(
     let count = hosts.len() as u32;
     let mut world = World::with_tap(network, hosts, tap);
     let mut watch = Watch::new(experiment, &graph, instruments, changes);
-    watch.prepare(&mut world, &log);
+    watch.prepare(&mut world);
     // All listen before the first SYN can arrive, which is at the earliest at the same instant
     // but after all starts.
     for host in 0..count {
@@ -339,11 +339,10 @@ fn simulate<T: Tap<SimPacket>>(
             )));
         }
     };
-    let mut result = watch.finish(&mut world, outcome, &log);
+    let (mut result, tap) = watch.finish(world, outcome, &log);
     let failed = traced.err();
     let failed = failed.map(|e| Unrecorded::new(Recording::Trace, &e));
     result.unrecorded.extend(failed);
-    let (_, _, tap) = world.into_parts();
     Ok((result, tap))
 }
 

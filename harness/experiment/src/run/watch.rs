@@ -3,11 +3,12 @@
 use super::changes::Changes;
 use super::outcome::{FlowOutcome, HostOutcome, Opening, PortOutcome, RunOutcome};
 use super::{RunError, RunWorld};
-use crate::host::SimPacket;
+use crate::host::{SimPacket, SimTypes, TcpHost};
 use crate::model::{Clock, Experiment};
 use crate::net::buffer::Depth;
 use crate::net::graph::{Graph, NodeId};
 use crate::net::link::Framing;
+use crate::net::network::Network;
 use crate::net::nic::{HostStats, WithoutBuffer};
 use crate::net::packet::{HostId, PortId};
 use crate::net::pause::PauseStats;
@@ -16,7 +17,8 @@ use crate::probe::{Instrument, View};
 use crate::scenario::Outcome;
 use crate::sim::tap::Tap;
 use crate::sim::time::SimTime;
-use crate::traffic::{Log, Opener};
+use crate::traffic::{HostApp, Log, Opened, Opener};
+use narrows::conn::Connection;
 use narrows::conn::state::State;
 use narrows::recovery::SenderStats;
 use narrows::{ByteCount, Rate};
@@ -40,18 +42,38 @@ pub(super) struct Watch<'a> {
     warm: Option<Snapshot>,
 }
 
-/// The counters at one instant.
+/// The counters at one instant. What is not in it was not yet: of the first instant hardly anything is.
+#[derive(Default)]
 struct Snapshot {
     at: SimTime,
     /// By host, by connection in its order of opening.
     ends: Vec<Vec<End>>,
-    /// By port.
-    ports: Vec<(PortStats, PauseStats, Depth)>,
+    ports: Vec<OfPort>,
+    /// By traffic: connections that were opening.
+    opening: Vec<u64>,
     /// By traffic.
     failed: Vec<u64>,
     /// By host.
     hosts: Vec<OfHost>,
     delivered: Vec<ByteCount>,
+}
+
+/// What is counted of a port.
+#[derive(Clone, Default)]
+struct OfPort {
+    stats: PortStats,
+    pause: PauseStats,
+    queued: Depth,
+}
+
+impl OfPort {
+    fn of(network: &mut Network<SimPacket>, at: SimTime, port: PortId) -> Self {
+        Self {
+            queued: network.queued(at, port),
+            pause: network.pause_stats(at, port),
+            stats: network.stats(port),
+        }
+    }
 }
 
 /// What is counted of a host.
@@ -63,6 +85,36 @@ struct OfHost {
     work: Option<HostStats>,
 }
 
+impl OfHost {
+    /// Of what its TCP and the host itself count, and the network.
+    fn of(
+        (handshake_timeouts, damaged): (u64, u64),
+        network: &Network<SimPacket>,
+        at: SimTime,
+        id: HostId,
+    ) -> Self {
+        Self {
+            handshake_timeouts,
+            damaged,
+            without_buffer: network.without_buffer(id),
+            work: network.host_stats(at, id),
+        }
+    }
+
+    /// What came since it `was`, of the host with this name.
+    fn since(&self, was: &Self, name: String) -> HostOutcome {
+        let refused = |is: WithoutBuffer| is.since(&was.without_buffer.unwrap_or_default());
+        let work = |is: HostStats| is.since(&was.work.unwrap_or_default());
+        HostOutcome {
+            name,
+            handshake_timeouts: self.handshake_timeouts - was.handshake_timeouts,
+            damaged: self.damaged - was.damaged,
+            without_buffer: self.without_buffer.map(refused),
+            work: self.work.map(work),
+        }
+    }
+}
+
 /// One end of a connection.
 #[derive(Clone, Copy, Default)]
 struct End {
@@ -72,8 +124,20 @@ struct End {
     read: u64,
     out_of_order_dropped: u64,
     handshake_timeouts: u64,
-    /// The traffic that opened it here, while its handshake is not complete.
-    opening: Option<u16>,
+}
+
+impl End {
+    fn of(conn: &Connection<SimTypes>) -> Self {
+        Self {
+            sender: conn.sender_stats(),
+            // Also what waits for others before it: counted when a gap closes, what came
+            // before the warm-up could count after it.
+            bytes_in: conn.stats().bytes_in + conn.out_of_order(),
+            read: conn.stats().bytes_in - conn.readable(),
+            out_of_order_dropped: conn.stats().out_of_order_dropped,
+            handshake_timeouts: conn.handshake_timeouts().into(),
+        }
+    }
 }
 
 impl<'a> Watch<'a> {
@@ -107,17 +171,17 @@ impl<'a> Watch<'a> {
     }
 
     /// Before the first event; without a warm-up it is measured from here on.
-    pub(super) fn prepare<T: Tap<SimPacket>>(&mut self, world: &mut RunWorld<T>, log: &Log) {
+    pub(super) fn prepare<T: Tap<SimPacket>>(&mut self, world: &mut RunWorld<T>) {
         self.each(world, |instrument, view| instrument.prepare(view));
         if self.warm_up() == SimTime::ZERO {
-            self.begin(world, log);
+            self.begin(world, Snapshot::default());
         }
     }
 
     /// The warm-up is over.
-    fn begin<T: Tap<SimPacket>>(&mut self, world: &mut RunWorld<T>, log: &Log) {
+    fn begin<T: Tap<SimPacket>>(&mut self, world: &mut RunWorld<T>, counters: Snapshot) {
         let now = world.now();
-        self.warm = Some(Snapshot::take(world, log));
+        self.warm = Some(counters);
         for port in (0..world.network().ports()).map(PortId) {
             world.network_mut().restart_peak(now, port);
         }
@@ -179,7 +243,8 @@ impl<'a> Watch<'a> {
             changed.map_err(|e| RunError::Internal(e.to_string()))?;
         }
         if self.warm.is_none() && now >= self.warm_up() {
-            self.begin(world, log);
+            let counters = Snapshot::take(world, log);
+            self.begin(world, counters);
         }
         self.each(world, |instrument, view| {
             if instrument.next().is_some_and(|at| at <= now) {
@@ -193,20 +258,26 @@ impl<'a> Watch<'a> {
         })
     }
 
+    /// What the run gave, and its tap. Each part of the world goes when all is told of it: a large one
+    /// and its outcome need not be there side by side.
     pub(super) fn finish<T: Tap<SimPacket>>(
         mut self,
-        world: &mut RunWorld<T>,
+        mut world: RunWorld<T>,
         outcome: Outcome,
         log: &Log,
-    ) -> RunOutcome {
+    ) -> (RunOutcome, T) {
         if self.warm.is_none() {
             // It was over before the warm-up was: there is nothing to measure.
-            self.begin(world, log);
+            let counters = Snapshot::take(&mut world, log);
+            self.begin(&mut world, counters);
         }
-        let end = Snapshot::take(world, log);
+        let end = world.now();
+        // Before anybody looks, all have left that were to leave until now.
+        for port in (0..world.network().ports()).map(PortId) {
+            world.network_mut().queued(end, port);
+        }
         let warmed_up = !self.experiment.run.warm_up.is_zero();
-        let warm = self.warm.take();
-        let warm = warm.unwrap_or_else(|| Snapshot::take(world, log));
+        let warm = self.warm.take().unwrap_or_default();
         let changes = std::mem::take(&mut self.changes).made();
         let mut readings = Vec::new();
         let names: Vec<String> = self
@@ -214,62 +285,74 @@ impl<'a> Watch<'a> {
             .iter()
             .map(|(name, _)| name.clone())
             .collect();
-        self.each(world, |instrument, view| {
+        self.each(&mut world, |instrument, view| {
             readings.push(instrument.finish(view))
         });
         let readings = names.into_iter().zip(readings);
-        let hosts = self.graph.nodes().filter_map(|node| match node {
-            NodeId::Host(host) => {
-                let (is, was) = (&end.hosts[host.index()], &warm.hosts[host.index()]);
-                let work = is.work.zip(was.work);
-                let refused = is.without_buffer.zip(was.without_buffer);
-                Some(HostOutcome {
-                    name: self.graph.node_name(node).to_owned(),
-                    handshake_timeouts: is.handshake_timeouts - was.handshake_timeouts,
-                    damaged: is.damaged - was.damaged,
-                    without_buffer: refused.map(|(is, was)| is.since(&was)),
-                    work: work.map(|(is, was)| is.since(&was)),
-                })
-            }
-            NodeId::Switch(_) => None,
-        });
-        let measured_from = self.clock.map_or(end.at, |clock| warm.at.max(clock));
+        let measured_from = self.clock.map_or(end, |clock| warm.at.max(clock));
         let measured_from = measured_from.to_instant();
-        RunOutcome {
+        let opening = (0..self.experiment.traffic.len()).map(|traffic| Opening {
+            at_begin: warmed_up.then(|| warm.opening.get(traffic).copied().unwrap_or_default()),
+            at_end: 0,
+        });
+        let mut opening: Vec<Opening> = opening.collect();
+        for (opening, now) in opening.iter_mut().zip(Snapshot::openings(&world)) {
+            opening.at_end = now;
+        }
+        let events = world.events();
+        let (apps, network, tap) = world.into_parts();
+        let mut told = Vec::with_capacity(apps.len());
+        let mut counted = Vec::with_capacity(apps.len());
+        let ids = (0..apps.len() as u32).map(HostId);
+        // From the end, since the first one is mostly a client and large: others have gone then.
+        for (host, id) in apps.into_iter().zip(ids).rev() {
+            let was = warm.ends.get(id.index()).map_or(&[][..], Vec::as_slice);
+            told.push(Told::of(&host, id, was));
+            counted.push((host.tcp().stats().handshake_timeouts, host.corrupt_in));
+        }
+        told.reverse();
+        counted.reverse();
+        let flows = flows(&told);
+        drop(told);
+        let hosts = counted.into_iter().zip((0..).map(HostId));
+        let hosts = hosts.map(|(counted, id)| {
+            let was = warm.hosts.get(id.index()).copied().unwrap_or_default();
+            let name = self.graph.node_name(NodeId::Host(id)).to_owned();
+            OfHost::of(counted, &network, end, id).since(&was, name)
+        });
+        let hosts = hosts.collect();
+        let result = RunOutcome {
             outcome,
-            simulated: end.at.to_duration(),
-            measured: end.at.to_instant().since(measured_from),
+            simulated: end.to_duration(),
+            measured: end.to_instant().since(measured_from),
             measured_from,
-            events: world.events(),
+            events,
             traffic: self
                 .experiment
                 .traffic
                 .iter()
                 .map(|t| t.name.clone())
                 .collect(),
-            hosts: hosts.collect(),
-            delivered: end
-                .delivered
-                .iter()
-                .zip(&warm.delivered)
-                .map(|(is, was)| is.saturating_sub(*was))
-                .collect(),
-            opening: (0..self.experiment.traffic.len() as u16)
-                .map(|traffic| Opening {
-                    at_begin: warmed_up.then(|| warm.opening(traffic)),
-                    at_end: end.opening(traffic),
+            hosts,
+            delivered: log
+                .all_delivered()
+                .into_iter()
+                .enumerate()
+                .map(|(n, is)| {
+                    is.saturating_sub(warm.delivered.get(n).copied().unwrap_or_default())
                 })
                 .collect(),
-            flows: flows(world, &warm, &end),
-            ports: self.ports(&warm, &end),
+            opening,
+            flows,
+            ports: self.ports(network, end, &warm),
             transfers: log.take_transfers(),
             spans: log.take_spans(),
             gauges: log.take_gauges(),
-            failed: end
-                .failed
-                .iter()
-                .zip(&warm.failed)
-                .map(|(is, was)| is - was)
+            failed: log
+                .all_failed()
+                .into_iter()
+                .enumerate()
+                .map(|(n, is)| is - warm.failed.get(n).copied().unwrap_or_default())
                 .collect(),
             readings: readings.filter(|(_, r)| !r.of.is_empty()).collect(),
             changes: changes
@@ -277,15 +360,25 @@ impl<'a> Watch<'a> {
                 .map(|(at, what)| (at.to_instant(), what))
                 .collect(),
             unrecorded: Vec::new(),
-        }
+        };
+        (result, tap)
     }
 
-    fn ports(&self, warm: &Snapshot, end: &Snapshot) -> Vec<PortOutcome> {
-        let from = self.clock.map_or(end.at, |clock| warm.at.max(clock));
-        let span = (end.at - from).as_nanos().max(1);
-        let mut all = Vec::with_capacity(end.ports.len());
-        for (port, (before, after)) in self.graph.ports().zip(warm.ports.iter().zip(&end.ports)) {
-            let ((was, paused_then, queued_then), (is, paused_now, queued_now)) = (before, after);
+    fn ports(
+        &self,
+        mut network: Network<SimPacket>,
+        end: SimTime,
+        warm: &Snapshot,
+    ) -> Vec<PortOutcome> {
+        let from = self.clock.map_or(end, |clock| warm.at.max(clock));
+        let span = (end - from).as_nanos().max(1);
+        let mut all = Vec::with_capacity(network.ports() as usize);
+        for port in self.graph.ports() {
+            let was = warm.ports.get(port.index()).cloned().unwrap_or_default();
+            let is = OfPort::of(&mut network, end, port);
+            let (queued_then, queued_now) = (was.queued, is.queued);
+            let (paused_then, paused_now) = (was.pause, is.pause);
+            let (was, is) = (was.stats, is.stats);
             let Some((from, to)) = self.graph.ends(port) else {
                 continue;
             };
@@ -295,7 +388,7 @@ impl<'a> Watch<'a> {
                 let packets = stats.packets.saturating_sub(queued.packets.into());
                 (packets, stats.bytes.saturating_sub(queued.bytes))
             };
-            let (then, now) = (left(was, queued_then), left(is, queued_now));
+            let (then, now) = (left(&was, &queued_then), left(&is, &queued_now));
             let sent = now.0.saturating_sub(then.0);
             let sent_bytes = now.1.saturating_sub(then.1);
             let (rate, gap) = self.wire(from, port);
@@ -320,7 +413,7 @@ impl<'a> Watch<'a> {
                 max_packets: is.max_packets,
                 max_bytes: is.max_bytes,
                 dropped_bytes: is.dropped_bytes - was.dropped_bytes,
-                pause: paused_now.since(paused_then),
+                pause: paused_now.since(&paused_then),
                 drops,
             });
         }
@@ -345,39 +438,23 @@ impl Snapshot {
     fn take<T: Tap<SimPacket>>(world: &mut RunWorld<T>, log: &Log) -> Self {
         let at = world.now();
         let ends = world.hosts().iter().map(|host| {
-            let end = |opened: &crate::traffic::Opened| {
-                let conn = host.tcp().connection(opened.conn);
-                conn.map_or(End::default(), |conn| End {
-                    sender: conn.sender_stats(),
-                    // Also what waits for others before it: counted when a gap closes, what came
-                    // before the warm-up could count after it.
-                    bytes_in: conn.stats().bytes_in + conn.out_of_order(),
-                    read: conn.stats().bytes_in - conn.readable(),
-                    out_of_order_dropped: conn.stats().out_of_order_dropped,
-                    handshake_timeouts: conn.handshake_timeouts().into(),
-                    opening: (opened.opener == Opener::Here && conn.state() == State::SynSent)
-                        .then_some(opened.traffic),
-                })
-            };
-            host.app.opened().iter().map(end).collect()
+            let end = |opened: &Opened| host.tcp().connection(opened.conn).map(End::of);
+            let ends = host.app.opened().iter().map(end);
+            ends.map(Option::unwrap_or_default).collect()
         });
         let ends = ends.collect();
-        let ports = (0..world.network().ports()).map(PortId).map(|port| {
-            let queued = world.network_mut().queued(at, port);
-            let pause = world.network().pause_stats(at, port);
-            (world.network().stats(port).clone(), pause, queued)
-        });
+        let ports = (0..world.network().ports()).map(PortId);
+        let ports = ports.map(|port| OfPort::of(world.network_mut(), at, port));
         let ports = ports.collect();
         let hosts = world.hosts().iter().zip((0..).map(HostId));
-        let hosts = hosts.map(|(host, id)| OfHost {
-            handshake_timeouts: host.tcp().stats().handshake_timeouts,
-            damaged: host.corrupt_in,
-            without_buffer: world.network().without_buffer(id),
-            work: world.network().host_stats(at, id),
+        let hosts = hosts.map(|(host, id)| {
+            let counted = (host.tcp().stats().handshake_timeouts, host.corrupt_in);
+            OfHost::of(counted, world.network(), at, id)
         });
         Self {
             at,
             hosts: hosts.collect(),
+            opening: Self::openings(world),
             delivered: log.all_delivered(),
             ports,
             ends,
@@ -385,78 +462,97 @@ impl Snapshot {
         }
     }
 
-    /// How many connections of a traffic were opening.
-    fn opening(&self, traffic: u16) -> u64 {
-        let ends = self.ends.iter().flatten();
-        ends.filter(|end| end.opening == Some(traffic)).count() as u64
+    /// By traffic: how many connections are opening.
+    fn openings<T: Tap<SimPacket>>(world: &RunWorld<T>) -> Vec<u64> {
+        let mut all = Vec::new();
+        for host in world.hosts() {
+            for opened in host.app.opened() {
+                let conn = host.tcp().connection(opened.conn);
+                let opens = conn.is_some_and(|conn| conn.state() == State::SynSent);
+                if opens && opened.opener == Opener::Here {
+                    let traffic = usize::from(opened.traffic);
+                    if all.len() <= traffic {
+                        all.resize(traffic + 1, 0);
+                    }
+                    all[traffic] += 1;
+                }
+            }
+        }
+        all
     }
 }
 
 /// A connection, as both its ends know it: traffic, opener, its port, listener.
 type Key = (u16, HostId, u16, HostId);
 
-/// What came to one end of a connection.
-struct Arrived {
-    received: ByteCount,
-    read: ByteCount,
-    out_of_order_dropped: u64,
-    control: bool,
+/// One end of a connection, after the run.
+struct Told {
+    key: Key,
+    /// What it sent, and in place of what arrived of that, what came to it.
+    flow: FlowOutcome,
+    /// It has sent, or tried to, in the warm-up at least.
+    sent: bool,
 }
 
-/// Each direction of each connection in which data was sent.
-fn flows<T: Tap<SimPacket>>(
-    world: &RunWorld<T>,
-    warm: &Snapshot,
-    end: &Snapshot,
-) -> Vec<FlowOutcome> {
+impl Told {
+    /// Of each connection that host `id` still has, after a warm-up with these.
+    fn of(host: &TcpHost<HostApp>, id: HostId, warm: &[End]) -> Vec<Self> {
+        let of = |(n, opened): (usize, &Opened)| {
+            let conn = host.tcp().connection(opened.conn)?;
+            let (opener, port, listener) = match opened.opener {
+                Opener::Here => (id, conn.local().port(), opened.peer),
+                Opener::There => (opened.peer, conn.remote().port(), id),
+            };
+            let now = End::of(conn);
+            let then = warm.get(n).copied().unwrap_or_default();
+            Some(Self {
+                key: (opened.traffic, opener, port, listener),
+                sent: now.sender.segments > 0 || now.handshake_timeouts > 0,
+                flow: FlowOutcome {
+                    traffic: opened.traffic,
+                    from: id.0,
+                    to: opened.peer.0,
+                    port,
+                    opened: opened.at,
+                    received: ByteCount::new(now.bytes_in.saturating_sub(then.bytes_in)),
+                    read: ByteCount::new(now.read),
+                    out_of_order_dropped: now.out_of_order_dropped - then.out_of_order_dropped,
+                    control: opened.control,
+                    sender: now.sender.since(&then.sender),
+                    handshake_timeouts: now.handshake_timeouts - then.handshake_timeouts,
+                },
+            })
+        };
+        let ends = host.app.opened();
+        let mut all = Vec::with_capacity(ends.len());
+        all.extend(ends.iter().enumerate().filter_map(of));
+        all
+    }
+}
+
+/// Each direction of each connection in which data was sent, of what each host has told.
+fn flows(told: &[Vec<Told>]) -> Vec<FlowOutcome> {
+    let ends = || told.iter().flatten();
     let mut all: Vec<FlowOutcome> = Vec::new();
     // By connection and sending host.
     let mut places: BTreeMap<(Key, HostId), usize> = BTreeMap::new();
-    let mut arrived: Vec<((Key, HostId), Arrived)> = Vec::new();
-    for (h, host) in world.hosts().iter().enumerate() {
-        let id = HostId(h as u32);
-        for (n, opened) in host.app.opened().iter().enumerate() {
-            let Some(conn) = host.tcp().connection(opened.conn) else {
-                continue;
-            };
-            let key = match opened.opener {
-                Opener::Here => (opened.traffic, id, conn.local().port(), opened.peer),
-                Opener::There => (opened.traffic, opened.peer, conn.remote().port(), id),
-            };
-            let now = end.ends[h][n];
-            let then = warm.ends[h].get(n).copied().unwrap_or_default();
-            let here = Arrived {
-                received: ByteCount::new(now.bytes_in.saturating_sub(then.bytes_in)),
-                read: ByteCount::new(now.read),
-                out_of_order_dropped: now.out_of_order_dropped - then.out_of_order_dropped,
-                control: opened.control,
-            };
-            arrived.push(((key, opened.peer), here));
-            if now.sender.segments == 0 && now.handshake_timeouts == 0 {
-                continue;
-            }
-            places.insert((key, id), all.len());
-            all.push(FlowOutcome {
-                traffic: opened.traffic,
-                from: id.0,
-                to: opened.peer.0,
-                port: key.2,
-                opened: opened.at,
-                received: ByteCount::ZERO,
-                read: ByteCount::ZERO,
-                out_of_order_dropped: 0,
-                control: false,
-                sender: now.sender.since(&then.sender),
-                handshake_timeouts: now.handshake_timeouts - then.handshake_timeouts,
-            });
-        }
+    for end in ends().filter(|end| end.sent) {
+        places.insert((end.key, HostId(end.flow.from)), all.len());
+        all.push(FlowOutcome {
+            received: ByteCount::ZERO,
+            read: ByteCount::ZERO,
+            out_of_order_dropped: 0,
+            control: false,
+            ..end.flow
+        });
     }
-    for (key, here) in arrived {
-        if let Some(flow) = places.get(&key).and_then(|at| all.get_mut(*at)) {
-            flow.received = here.received;
-            flow.read = here.read;
-            flow.out_of_order_dropped = here.out_of_order_dropped;
-            flow.control = here.control;
+    for end in ends() {
+        let place = places.get(&(end.key, HostId(end.flow.to)));
+        if let Some(flow) = place.and_then(|at| all.get_mut(*at)) {
+            flow.received = end.flow.received;
+            flow.read = end.flow.read;
+            flow.out_of_order_dropped = end.flow.out_of_order_dropped;
+            flow.control = end.flow.control;
         }
     }
     all

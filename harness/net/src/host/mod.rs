@@ -46,17 +46,13 @@ pub trait App {
 }
 
 /// What packets go through before they leave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Output {
-    /// Nothing.
-    Plain,
-    /// More than that.
-    Through {
-        /// Serialise every packet and parse it again.
-        wire: bool,
-        /// Payload that the NIC takes as one packet.
-        burst: u32,
-    },
+#[derive(Debug, Default)]
+struct Through {
+    /// Serialise every packet and parse it again.
+    wire: bool,
+    /// Payload that the NIC takes as one packet.
+    burst: u32,
+    scratch: Vec<u8>,
 }
 
 /// Most payload of one packet: the rest of the longest there is may be headers.
@@ -69,7 +65,8 @@ const HEAD: usize = 64;
 #[derive(Debug)]
 #[repr(C, align(64))] // What each packet touches of the application comes first there.
 pub struct TcpHost<A> {
-    output: Output,
+    /// `None` for nothing.
+    through: Option<Box<Through>>,
     /// The application.
     pub app: A,
     /// Packets whose checksum failed.
@@ -77,7 +74,6 @@ pub struct TcpHost<A> {
     /// Packets whose payload a switch had cut. A TCP can make nothing of them (their checksum is
     /// that of the whole segment), so they are counted here, and to the TCP they are lost.
     pub trimmed_in: u64,
-    scratch: Vec<u8>,
     tcp: SimEndpoint,
 }
 
@@ -101,14 +97,14 @@ impl<A: App> TcpHost<A> {
         Ok(Self {
             tcp,
             app,
-            output: if wire {
-                Output::Through { wire, burst: 0 }
-            } else {
-                Output::Plain
-            },
+            through: wire.then(|| {
+                Box::new(Through {
+                    wire,
+                    ..Through::default()
+                })
+            }),
             corrupt_in: 0,
             trimmed_in: 0,
-            scratch: Vec::new(),
         })
     }
 
@@ -126,22 +122,22 @@ impl<A: App> TcpHost<A> {
     /// [`NicSpec::segmentation`](crate::net::NicSpec::segmentation) of that NIC.
     pub fn set_segmentation(&mut self, burst: u32) {
         let burst = burst.min(MAX_BURST);
-        let wire = self.output != Output::Plain;
         if burst > 0 {
-            self.output = Output::Through { wire, burst };
+            self.through.get_or_insert_default().burst = burst;
         }
     }
 
     /// As [`Host::poll_transmit`], through more than nothing.
     #[inline(never)]
-    fn transmit_through(&mut self, now: Instant, wire: bool, burst: u32) -> Option<SimPacket> {
+    fn transmit_through(&mut self, now: Instant) -> Option<SimPacket> {
+        let through = self.through.as_mut()?;
         loop {
             if let Some((ip, tcp, payload, segment)) =
-                self.tcp.poll_transmit_burst(now, burst.into())
+                self.tcp.poll_transmit_burst(now, through.burst.into())
             {
                 let packet = SimPacket::new(&ip, &tcp, payload);
-                let packet = if wire {
-                    packet.through_bytes(&mut self.scratch)
+                let packet = if through.wire {
+                    packet.through_bytes(&mut through.scratch)
                 } else {
                     packet
                 };
@@ -227,8 +223,8 @@ impl<A: App> Host for TcpHost<A> {
         now: Instant,
         _room: impl FnOnce() -> NicRoom,
     ) -> Option<SimPacket> {
-        if let Output::Through { wire, burst } = self.output {
-            return self.transmit_through(now, wire, burst);
+        if self.through.is_some() {
+            return self.transmit_through(now);
         }
         loop {
             if let Some(packet) = self.tcp.transmit(now, SimPacket::of) {

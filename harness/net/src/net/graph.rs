@@ -24,6 +24,7 @@ mod tiers;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::buffer::PoolSpec;
 use super::link::LinkSpec;
@@ -136,7 +137,7 @@ struct HostNode {
 /// A host's NIC, and the way back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Cable {
-    egress: HostEgress,
+    egress: Arc<HostEgress>,
     to: NodeId,
     /// The switch's port to the host, as an index of [`Graph::outputs`]; meaningless on a cable
     /// between two hosts.
@@ -150,7 +151,15 @@ struct Output {
     to: NodeId,
     /// Which of the links between the two it is, from 1.
     nth: u32,
-    egress: Egress,
+    egress: Arc<Egress>,
+}
+
+/// `new`, in one place with the one `before` if they are equal.
+fn shared<T: PartialEq>(before: Option<&Arc<T>>, new: T) -> Arc<T> {
+    match before {
+        Some(before) if **before == new => before.clone(),
+        _ => Arc::new(new),
+    }
 }
 
 /// What a name stands for.
@@ -279,13 +288,29 @@ impl Graph {
         self.room_for("ports", self.outputs.len() + self.hosts.len(), MAX_PORTS)?;
         self.known(NodeId::Switch(switch))?;
         let back = self.outputs.len();
+        // Mostly it is attached as the one before it.
+        let before = self.outputs.last().and_then(|output| match output.to {
+            NodeId::Host(host) => Some((self.hosts[host.index()].cable.as_ref()?, output)),
+            NodeId::Switch(_) => None,
+        });
+        let up = shared(
+            before.map(|(cable, _)| &cable.egress),
+            HostEgress {
+                nic: attachment.nic.clone(),
+                link: attachment.up.clone(),
+            },
+        );
+        let down = shared(
+            before.map(|(_, output)| &output.egress),
+            Egress {
+                port: attachment.port.clone(),
+                link: attachment.down.clone(),
+            },
+        );
         self.plug(
             host,
             Cable {
-                egress: HostEgress {
-                    nic: attachment.nic.clone(),
-                    link: attachment.up.clone(),
-                },
+                egress: up,
                 to: NodeId::Switch(switch),
                 back,
             },
@@ -294,10 +319,7 @@ impl Graph {
             from: switch,
             to: NodeId::Host(host),
             nth: 1,
-            egress: Egress {
-                port: attachment.port.clone(),
-                link: attachment.down.clone(),
-            },
+            egress: down,
         });
         Ok(())
     }
@@ -333,7 +355,7 @@ impl Graph {
                 from,
                 to: NodeId::Switch(to),
                 nth,
-                egress: egress.clone(),
+                egress: Arc::new(egress.clone()),
             });
         }
         Ok(())
@@ -364,7 +386,7 @@ impl Graph {
             self.plug(
                 host,
                 Cable {
-                    egress: egress.clone(),
+                    egress: Arc::new(egress.clone()),
                     to: NodeId::Host(peer),
                     back: usize::MAX,
                 },
@@ -465,7 +487,7 @@ impl Graph {
     /// The NIC of a host, to be changed before the network is built; `None` if it has no link.
     pub fn nic_mut(&mut self, host: HostId) -> Option<&mut NicSpec> {
         let cable = self.hosts.get_mut(host.index())?.cable.as_mut()?;
-        Some(&mut cable.egress.nic)
+        Some(&mut Arc::make_mut(&mut cable.egress).nic)
     }
 
     /// The queue and the wire of a switch port; `None` for a NIC.

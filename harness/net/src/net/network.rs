@@ -444,7 +444,7 @@ impl<P: Packet> Network<P> {
             return true;
         }
         if let Some(noise) = fate.corrupt {
-            port.stats.corrupted += 1;
+            port.stats.rare().corrupted += 1;
             self.slab.body_mut(i).corrupt(noise);
         }
         if fate.marked && self.slab.body(i).is_ecn_capable() {
@@ -452,7 +452,7 @@ impl<P: Packet> Network<P> {
         }
         if fate.duplicate && !self.slab.is_full() {
             let copy = self.slab.body(i).clone();
-            port.stats.duplicated += 1;
+            port.stats.rare().duplicated += 1;
             self.totals.duplicated += 1;
             let hop = *self.slab.hop(i);
             let copy = self.slab.insert(hop, copy);
@@ -461,7 +461,7 @@ impl<P: Packet> Network<P> {
         let Some(extra) = fate.hold else {
             return self.is_kept_from_host(now, at, i, tap);
         };
-        self.ports[at as usize].stats.held += 1;
+        self.ports[at as usize].stats.rare().held += 1;
         self.hold(at, i, now + extra);
         true
     }

@@ -30,7 +30,7 @@ use super::link::{Framing, Transmitter};
 use super::nic::NicRoom;
 use super::nic::transmit::Transmit;
 use super::packet::Packet;
-use super::stats::{Credit, PortStats, QueueTrace};
+use super::stats::{Credit, PortCounters, QueueTrace};
 use in_turn::InTurn;
 
 /// A pool by its number: among those of its switch in a spec, in the network at work among all.
@@ -102,12 +102,12 @@ pub(crate) struct Port {
     kind: Kind,
     tx: Transmitter,
     limit: Limit,
-    pub(crate) stats: PortStats,
+    pub(crate) stats: PortCounters,
     overhead: Overhead,
 }
 
 const _: () = assert!(
-    offset_of!(Port, tx) == 64 && offset_of!(Port, stats) + offset_of!(PortStats, marks) == 128,
+    offset_of!(Port, tx) == 64 && offset_of!(Port, stats) + offset_of!(PortCounters, marks) == 128,
     "what each packet touches is two cache lines"
 );
 
@@ -237,7 +237,7 @@ impl Port {
                 most: parts.overhead,
                 random: parts.random,
             },
-            stats: PortStats::default(),
+            stats: PortCounters::default(),
         }
     }
 

@@ -4,6 +4,8 @@
 //! the time it is queued for when it is taken, and the sum over packets is the integral over time of
 //! the queue; where a discipline decides in turn the integral is taken step by step.
 
+use narrows_congestion::rarely::Rarely;
+
 use crate::sim::time::SimTime;
 
 use super::buffer::Depth;
@@ -89,9 +91,8 @@ impl DropReason {
     }
 }
 
-/// Counters of a port and its link. What each packet moves comes first.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-#[repr(C)]
+/// Counters of a port and its link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PortStats {
     /// Packets taken, but for those dropped since.
     pub packets: u64,
@@ -132,11 +133,45 @@ impl PortStats {
     pub fn dropped_total(&self) -> u64 {
         self.drops.iter().sum()
     }
+}
+
+/// The same at a port: what each packet moves, and in a box what at most ports nothing does.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct PortCounters {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    pub(crate) max_bytes: u64,
+    pub(crate) max_packets: u32,
+    pub(crate) marks: u64,
+    /// But for those above.
+    rare: Rarely<PortStats>,
+}
+
+impl PortCounters {
+    /// All of them.
+    pub(crate) fn stats(&self) -> PortStats {
+        PortStats {
+            packets: self.packets,
+            bytes: self.bytes,
+            max_bytes: self.max_bytes,
+            max_packets: self.max_packets,
+            marks: self.marks,
+            ..self.rare.get()
+        }
+    }
+
+    /// Those that few packets move.
+    #[inline]
+    pub(crate) fn rare(&mut self) -> &mut PortStats {
+        self.rare.change()
+    }
 
     #[inline]
     pub(crate) fn count_drop(&mut self, reason: DropReason, len: u32) {
-        self.drops[reason as usize] += 1;
-        self.dropped_bytes += u64::from(len);
+        let rare = self.rare();
+        rare.drops[reason as usize] += 1;
+        rare.dropped_bytes += u64::from(len);
     }
 }
 

@@ -246,7 +246,7 @@ fn drops_at_the_head_are_accounted_for() {
             w.network_mut().queued(at, port);
         }
         let area = w.network_mut().queue_area(ps(end), port).unwrap();
-        let stats = w.network().stats(port).clone();
+        let stats = w.network().stats(port);
         let trace = w.network_mut().take_queue_trace(ps(end), port).unwrap();
         let held = w.network_mut().queued(ps(end), port).packets;
         (stats, area, trace.samples().to_vec(), held)

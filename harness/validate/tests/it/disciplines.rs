@@ -143,7 +143,7 @@ fn run<T: Tap<SimPacket>>(
     let port = world.network().port_to(HostId(0)).unwrap();
     Ended {
         last_bytes: reports.iter().map(|r| r.last_byte).collect(),
-        stats: world.network().stats(port).clone(),
+        stats: world.network().stats(port),
         trimmed_in,
         dropped: totals.dropped,
     }

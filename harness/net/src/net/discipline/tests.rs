@@ -134,7 +134,7 @@ fn run(spec: &Star, sent: &[Sent], looks: &[SimTime]) -> Run {
     let traces = ports()
         .map(|p| network.take_queue_trace(end, p).unwrap().samples().to_vec())
         .collect();
-    let stats = ports().map(|p| network.stats(p).clone()).collect();
+    let stats = ports().map(|p| network.stats(p)).collect();
     assert_eq!(network.totals().in_network, 0);
     look(&mut network, end, !spec.pools.is_empty());
     Run {

@@ -1,5 +1,7 @@
 //! Other values for single ports, or for those of a tier or a group.
 
+use std::sync::Arc;
+
 use narrows_congestion::Rate;
 
 use super::{Graph, PortProblem, TopologyError};
@@ -94,22 +96,24 @@ impl Graph {
                 let Some(cable) = host.and_then(|host| host.cable.as_mut()) else {
                     return;
                 };
-                put(&mut cable.egress.nic.capacity, &it.capacity);
-                put(&mut cable.egress.nic.in_service, &it.in_service);
-                put(&mut cable.egress.nic.overhead, &it.overhead);
-                &mut cable.egress.link
+                let egress = Arc::make_mut(&mut cable.egress);
+                put(&mut egress.nic.capacity, &it.capacity);
+                put(&mut egress.nic.in_service, &it.in_service);
+                put(&mut egress.nic.overhead, &it.overhead);
+                &mut egress.link
             }
             Some(output) => {
                 let Some(output) = self.outputs.get_mut(output) else {
                     return;
                 };
-                put(&mut output.egress.port.capacity, &it.capacity);
-                put(&mut output.egress.port.in_service, &it.in_service);
-                put(&mut output.egress.port.discipline, &it.discipline);
+                let egress = Arc::make_mut(&mut output.egress);
+                put(&mut egress.port.capacity, &it.capacity);
+                put(&mut egress.port.in_service, &it.in_service);
+                put(&mut egress.port.discipline, &it.discipline);
                 if it.pool.is_some() {
-                    output.egress.port.pool = it.pool;
+                    egress.port.pool = it.pool;
                 }
-                &mut output.egress.link
+                &mut egress.link
             }
         };
         put(&mut link.rate, &it.rate);

@@ -83,7 +83,7 @@ impl Graph {
             if known.is_none() {
                 all.push(TierCounters::new(from, to, port));
             }
-            all[at].add(port, network.stats(port));
+            all[at].add(port, &network.stats(port));
         }
         Ok(all)
     }

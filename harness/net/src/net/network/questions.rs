@@ -28,8 +28,8 @@ impl<P: Packet> Network<P> {
     ///
     /// # Panics
     /// If there is no such port; so do the other questions about a port.
-    pub fn stats(&self, port: PortId) -> &PortStats {
-        &self.ports[port.index()].stats
+    pub fn stats(&self, port: PortId) -> PortStats {
+        self.ports[port.index()].stats.stats()
     }
 
     /// What a port holds at `now`, the packet in service included.

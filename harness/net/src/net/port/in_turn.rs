@@ -278,7 +278,7 @@ impl Port {
                     }
                 }
                 Effect::Trim(_, cut) => {
-                    self.stats.trimmed += 1;
+                    self.stats.rare().trimmed += 1;
                     let body = slab.body_mut(slot);
                     body.trim();
                     let l3_len = body.wire_len();
