@@ -9,6 +9,7 @@ use narrows::config::TcpConfig;
 use narrows::conn::Event;
 use narrows::conn::state::CloseReason;
 use narrows::endpoint::{ConnId, EndpointEvent, ListenerId};
+use narrows_congestion::rarely::push_few;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -25,8 +26,8 @@ pub(crate) fn listens_on(traffic: u16) -> u16 {
 pub struct HostApp {
     parts: Parts,
     roles: Vec<Running>,
-    /// The first of them, and of the starts.
-    next: Option<Instant>,
+    /// The first of their timers, and of the starts; [`Instant::MAX`] is never.
+    next: Instant,
     /// Roles that are still to start, the next one last.
     to_start: Vec<(Instant, u32)>,
 }
@@ -131,7 +132,7 @@ impl HostApp {
                 opened: Vec::new(),
             },
             roles: Vec::new(),
-            next: None,
+            next: Instant::MAX,
             to_start: Vec::new(),
         }
     }
@@ -141,9 +142,9 @@ impl HostApp {
     pub fn add(&mut self, role: Box<dyn Role>, traffic: u16, tcp: Arc<TcpConfig>, start: Instant) {
         let number = self.roles.len() as u32;
         let tcp = role.tcp(&tcp).map_or(tcp, Arc::new);
-        self.roles.push(Running { role, timer: None });
-        self.parts.of_role.push((traffic, tcp));
-        self.to_start.push((start, number));
+        push_few(&mut self.roles, Running { role, timer: None });
+        push_few(&mut self.parts.of_role, (traffic, tcp));
+        push_few(&mut self.to_start, (start, number));
     }
 
     /// The connections that its roles have opened and accepted, in that order.
@@ -182,7 +183,7 @@ impl HostApp {
     fn find_next(&mut self) {
         let start = self.to_start.last().map(|(at, _)| *at);
         let timers = self.roles.iter().filter_map(|r| r.timer);
-        self.next = timers.chain(start).min();
+        self.next = timers.chain(start).min().unwrap_or(Instant::MAX);
     }
 
     fn start_due(&mut self, tcp: &mut SimEndpoint, now: Instant) {
@@ -191,6 +192,9 @@ impl HostApp {
         {
             self.to_start.pop();
             self.with(tcp, now, role, |role, io| role.start(io));
+        }
+        if self.to_start.is_empty() {
+            self.to_start = Vec::new();
         }
         self.find_next();
     }
@@ -258,7 +262,7 @@ impl App for HostApp {
 
     #[inline]
     fn poll_timeout(&self) -> Option<Instant> {
-        self.next
+        (self.next != Instant::MAX).then_some(self.next)
     }
 }
 
@@ -306,11 +310,11 @@ impl Parts {
 
     pub(super) fn attach(&mut self, conn: ConnId, role: u32, peer: Option<HostId>, now: Instant) {
         let index = conn.index();
-        if self.ends.len() <= index {
-            self.ends.resize(index + 1, NOBODY);
+        while self.ends.len() <= index {
+            push_few(&mut self.ends, NOBODY);
         }
         self.ends[index] = self.opened.len() as u32;
-        self.opened.push(Opened {
+        let opened = Opened {
             conn,
             traffic: self.traffic_of(role),
             peer: peer.unwrap_or(self.host),
@@ -319,7 +323,8 @@ impl Parts {
             control: false,
             role,
             closing: false,
-        });
+        };
+        push_few(&mut self.opened, opened);
     }
 
     fn of(&self, conn: ConnId) -> Option<&Opened> {

@@ -4,6 +4,7 @@ use super::role::Io;
 use super::{Placement, Shared};
 use crate::net::packet::HostId;
 use narrows::endpoint::ConnId;
+use narrows_congestion::rarely::{push_back_few, push_few};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The connections of a traffic and the messages on their way, which its roles share: payload is
@@ -155,8 +156,8 @@ impl<M> Messenger<M> {
 
     fn attach(&mut self, end: End) {
         let index = end.conn.index();
-        if self.ends.len() <= index {
-            self.ends.resize(index + 1, None);
+        while self.ends.len() <= index {
+            push_few(&mut self.ends, None);
         }
         self.ends[index] = Some(end);
     }
@@ -191,7 +192,7 @@ impl<M> Messenger<M> {
         if let Some(end) = self.end(conn) {
             let mut table = self.table.borrow_mut();
             let way = &mut table.channels[end.channel as usize].ways[usize::from(end.out)];
-            way.under_way.push_back((size, message));
+            push_back_few(&mut way.under_way, (size, message));
         }
     }
 

@@ -10,6 +10,7 @@ use crate::sim::rng::{Component, Stream};
 use crate::sim::time::SimTime;
 use narrows::endpoint::ConnId;
 use narrows::{ByteCount, Duration, Instant};
+use narrows_congestion::rarely::push_back_few;
 use std::collections::VecDeque;
 
 /// A client asks all servers for their shares of a block, waits for the last one, and asks for the
@@ -401,8 +402,8 @@ impl Role for Server {
                     return self.answer(io);
                 }
                 while let Some((_, block)) = self.messages.next(conn) {
-                    self.due
-                        .push_back((self.begins.of_request(io.now()), block));
+                    let begins = self.begins.of_request(io.now());
+                    push_back_few(&mut self.due, (begins, block));
                 }
                 self.answer(io);
             }
