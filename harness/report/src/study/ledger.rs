@@ -142,7 +142,7 @@ impl Ledgers {
                         .to_owned(),
                     points::number(sums.gaps as f64 / runs, ""),
                     points::number(sums.time as f64 / runs, "ns"),
-                    format!("{:.1} %", 100.0 * sums.time as f64 / all),
+                    format!("{:.1}\u{a0}%", 100.0 * sums.time as f64 / all),
                     points::number(sums.longest as f64, "ns"),
                 ]
             };

@@ -6,6 +6,7 @@ use crate::points;
 use narrows_experiment::registry::Registry;
 use narrows_experiment::results::{Folder, FolderError, cells};
 use narrows_experiment::summary::Summary;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -74,7 +75,7 @@ pub(super) fn drops(
         .chain(causes.iter().cloned())
         .collect();
     let groups = lossy.into_iter().map(|(point, ports)| {
-        let rows = port_rows(ports, &causes, summary.runs(point).len());
+        let rows = port_rows(&ports, &causes, summary.runs(point).len());
         (plan.label(point), rows)
     });
     html_table(out, &head, 1, groups.collect());
@@ -118,10 +119,30 @@ fn dropped_at(summary: &Summary<'_>, folder: &Folder, point: usize) -> Result<Po
     Ok(ports)
 }
 
-/// The ports that dropped most, and the others together.
-fn port_rows(ports: Ports, causes: &BTreeSet<String>, runs: usize) -> Vec<Vec<String>> {
-    let mut ports: Vec<(String, Drops)> = ports.into_iter().collect();
-    ports.sort_by_key(|(_, drops)| std::cmp::Reverse(drops.values().sum::<u64>()));
+/// The ports that dropped most for each cause in turn, so that what NICs refused does not hide what
+/// switches dropped, and the others together.
+fn port_rows(ports: &Ports, causes: &BTreeSet<String>, runs: usize) -> Vec<Vec<String>> {
+    let mut counts: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    for (cause, n) in ports.values().flatten() {
+        counts.entry(cause).or_default().push(*n);
+    }
+    for counts in counts.values_mut() {
+        counts.sort_unstable_by(|a, b| b.cmp(a));
+    }
+    let before = |(cause, n): (&String, &u64)| {
+        let counts = counts.get(cause.as_str());
+        counts.map_or(0, |counts| counts.partition_point(|more| more > n))
+    };
+    let rank = |drops: &Drops| {
+        let best = drops.iter().map(before).min();
+        (best, Reverse(drops.values().sum::<u64>()))
+    };
+    let mut ranked: Vec<_> = ports.iter().map(|of| (rank(of.1), of)).collect();
+    ranked.sort_by_key(|(rank, _)| *rank);
+    let ranked = ranked.into_iter();
+    let mut ports: Vec<(String, Drops)> = ranked
+        .map(|(_, (port, drops))| (port.clone(), drops.clone()))
+        .collect();
     if ports.len() > MOST_PORTS + 1 {
         let rest = ports.split_off(MOST_PORTS);
         let name = format!("{} other ports", rest.len());
@@ -199,4 +220,29 @@ pub(super) fn timeouts(out: &mut String, summary: &Summary<'_>, registry: &Regis
         note += &format!(" The first {MOST_POINTS} of {} points.", plan.points());
     }
     let _ = writeln!(out, "<p class=\"note\">{}</p>", escape(&note));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Few packets that switches drop are among the first rows beside many that NICs refuse.
+    #[test]
+    fn each_cause_has_its_worst_ports() {
+        let mut ports = Ports::new();
+        for n in 0..10 {
+            let refused = Drops::from([(REFUSED.to_owned(), 1_000 + n)]);
+            ports.insert(format!("h{n}->s0"), refused);
+            ports.insert(
+                format!("s0->h{n}"),
+                Drops::from([("full".to_owned(), 10 + n)]),
+            );
+        }
+        let causes = BTreeSet::from(["full", REFUSED].map(str::to_owned));
+        let rows = port_rows(&ports, &causes, 1);
+        let names: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
+        let first = ["h9->s0", "s0->h9", "h8->s0", "s0->h8", "h7->s0", "s0->h7"];
+        assert_eq!(names[..6], first);
+        assert_eq!(rows[6], ["14 other ports", "91", "7021"]);
+    }
 }
