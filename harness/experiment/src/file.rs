@@ -421,14 +421,32 @@ impl fmt::Display for FileError {
     }
 }
 
+/// So many characters of a long line are shown on either side of what is marked in it, and of that.
+const AROUND: usize = 50;
+
 /// A line, whose number is in the margin, with carets below `width` characters of it from `column`
-/// on (from 1).
+/// on (from 1). Of a long line what is near.
 pub fn underlined(number: &str, text: &str, column: usize, width: usize) -> String {
     let margin = " ".repeat(number.len());
+    let (mut column, mut width) = (column.saturating_sub(1), width.max(1));
     // Tabs are one column here and several on a screen.
-    let text = text.replace('\t', " ");
-    let before = " ".repeat(column.saturating_sub(1));
-    let carets = "^".repeat(width.max(1));
+    let mut text = text.replace('\t', " ");
+    if text.chars().count() > 3 * AROUND {
+        let from = column.saturating_sub(AROUND);
+        width = width.min(AROUND);
+        let after = text.chars().count() > column + width + AROUND;
+        let near = text.chars().skip(from).take(column - from + width + AROUND);
+        let dots = |cut: bool| if cut { "..." } else { "" };
+        text = format!(
+            "{}{}{}",
+            dots(from > 0),
+            near.collect::<String>(),
+            dots(after)
+        );
+        column = column - from + dots(from > 0).len();
+    }
+    let before = " ".repeat(column);
+    let carets = "^".repeat(width);
     format!("{margin} |\n{number} | {text}\n{margin} | {before}{carets}")
 }
 

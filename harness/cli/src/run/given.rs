@@ -8,6 +8,9 @@ use narrows_experiment::plan::Plan;
 use narrows_experiment::registry::Registry;
 use std::ops::Range;
 
+/// Characters of an argument that is told whole.
+const LONG: usize = 80;
+
 /// An argument that gives a key its value, or its values.
 #[derive(Clone, Debug)]
 pub(super) struct Given {
@@ -118,9 +121,13 @@ impl Given {
         let option = what.option();
         let before = format!("--{option} ");
         let column = before.chars().count() + text[..at.start].chars().count();
-        let width = text[at].chars().count();
+        let width = text[at.clone()].chars().count();
         let marked = underlined("", &(before + text), column + 1, width);
-        format!("error: invalid value '{text}' for '--{option}': {why}\n{marked}\n")
+        let named = match text.chars().count() {
+            0..=LONG => text,
+            _ => &text[at],
+        };
+        format!("error: invalid value '{named}' for '--{option}': {why}\n{marked}\n")
     }
 
     /// Where its key stands.
@@ -135,8 +142,9 @@ impl Given {
     fn place(&self, experiment: &Experiment, registry: &Registry) -> Range<usize> {
         let whole = self.value_at..self.value_at + self.value.len();
         let axis = self.axis(experiment);
-        let swept = experiment.sweep.iter().find(|known| known.key == axis);
-        let values = match swept.filter(|_| self.varies()) {
+        let swept = experiment.sweep.iter().position(|known| known.key == axis);
+        let swept = swept.filter(|_| self.varies());
+        let values = match swept.map(|axis| &experiment.sweep[axis]) {
             Some(axis) => &axis.values[..],
             None => std::slice::from_ref(&self.value),
         };
@@ -154,7 +162,11 @@ impl Given {
                 let at = self.items().find(|at| self.text[at.clone()] == **value);
                 at.unwrap_or(whole)
             }
-            None => whole,
+            None => {
+                let value = swept.and_then(|axis| first_refused(experiment, registry, axis));
+                let is_it = |at: &Range<usize>| Some(&self.text[at.clone()]) == value.as_deref();
+                self.items().find(is_it).unwrap_or(whole)
+            }
         }
     }
 
@@ -167,6 +179,19 @@ impl Given {
             start..start + item.trim().len()
         })
     }
+}
+
+/// The value of the `axis`-th axis at the first point that cannot be.
+fn first_refused(experiment: &Experiment, registry: &Registry, axis: usize) -> Option<String> {
+    let plan = Plan::new(experiment, registry).ok()?;
+    let refused = |point: &usize| {
+        let checked = plan.at(*point, registry).and_then(|e| e.check(registry));
+        checked.is_err()
+    };
+    let point = (0..plan.points()).find(refused)?;
+    plan.values(point)
+        .get(axis)
+        .map(|value| (*value).to_owned())
 }
 
 /// What is wrong with an experiment if one of the arguments is to blame that were put into what it
@@ -199,7 +224,7 @@ pub(super) fn blamed(prepared: &Prepared<'_>, registry: &Registry, e: &Invalid) 
     // What stands below it is wrong with its key.
     let at = match given.axis(&experiment).starts_with(&format!("{}.", e.key)) {
         true => given.key_at(),
-        false => given.value_at..given.text.trim_end().len(),
+        false => given.place(&experiment, registry),
     };
     let mut text = given.told(at, &e.to_string());
     let set = Invalid::new(e.key.clone(), "it is set here");

@@ -662,7 +662,7 @@ fn mistakes_of_arguments_are_marked_in_them() {
             &["--sweep", "network.hosts=4,3"],
             "(with ",
             " | --sweep network.hosts=4,3\n\
-             \x20|                       ^^^\n",
+             \x20|                         ^\n",
         ),
         (
             &["--set", "network.port.\"s0->h9\".queue.limit=9kB"],

@@ -173,6 +173,23 @@ fn carets_are_below_the_word_that_is_wrong() {
     }
 }
 
+/// Of a line with a thousand values what is near the wrong one is shown.
+#[test]
+fn long_lines_are_cut() {
+    let values: Vec<String> = (64..1_064).map(|n| format!("\"{n}\"")).collect();
+    let values = values.join(", ").replacen("\"500\"", "\"5OO\"", 1);
+    let sweep = format!("[sweep]\n\"host.tcp.mss\" = [{values}]");
+    let e = loaded(&FILE.replacen("[sweep]", &sweep, 1)).unwrap_err();
+    let lines: Vec<&str> = e.lines().collect();
+    assert!(lines.iter().all(|line| line.len() < 200), "{e}");
+    let [.., text, carets] = lines[..] else {
+        panic!("{e}");
+    };
+    assert!(text.contains("| ...") && text.ends_with("..."), "{e}");
+    let (from, to) = (carets.find('^').unwrap(), carets.rfind('^').unwrap());
+    assert_eq!(&text[from..=to], "\"5OO\"", "{e}");
+}
+
 proptest::proptest! {
     #[test]
     fn no_text_panics(at in 0..FILE.len(), cut in 0..40_usize, put in "[a-z0-9=\\[\\]\"'. ,{}-]{0,6}") {

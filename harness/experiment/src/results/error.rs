@@ -33,8 +33,8 @@ pub enum FolderError {
     Version {
         /// The folder.
         path: PathBuf,
-        /// That version.
-        found: String,
+        /// That version, if its experiment says one.
+        found: Option<String>,
     },
     /// Its experiment, or a file of it, cannot be read: where and why.
     Experiment(String),
@@ -82,13 +82,21 @@ impl fmt::Display for FolderError {
                 }
                 Ok(())
             }
-            Self::Version { path, found } => write!(
-                f,
-                "{} was written by narrows {found}, and this is {}: their numbers may differ; give \
-                 another --out",
-                path.display(),
-                version::text()
-            ),
+            Self::Version { path, found } => match found {
+                Some(found) => write!(
+                    f,
+                    "{} was written by narrows {found}, and this is {}: their numbers may differ; \
+                     give another --out",
+                    path.display(),
+                    version::text()
+                ),
+                None => write!(
+                    f,
+                    "{} has an experiment.toml that does not say which narrows wrote it: give \
+                     another --out",
+                    path.display()
+                ),
+            },
             Self::Experiment(what) => {
                 write!(f, "{what}\nthe folder was changed from outside")
             }

@@ -242,7 +242,7 @@ fn read_experiment(path: &Path, registry: &Registry) -> Result<Plan, FolderError
         let found = first.strip_prefix("# Results of narrows ");
         return Err(FolderError::Version {
             path: path.to_owned(),
-            found: found.unwrap_or("of another kind").to_owned(),
+            found: found.map(str::to_owned),
         });
     }
     let loaded = Loaded::parse(&file.display().to_string(), &text, registry);
