@@ -331,8 +331,6 @@ pub(super) fn perform(
     let plan = Plan::new(&prepared.experiment, registry)
         .map_err(|e| impossible(&prepared, registry, &e))?;
     check_metrics(&plan, registry).map_err(|e| impossible(&prepared, registry, &e))?;
-    plan.check(registry)
-        .map_err(|e| impossible(&prepared, registry, &e))?;
     if args.dry_run {
         let dry = Dry {
             plan: &plan,
@@ -341,15 +339,19 @@ pub(super) fn perform(
             threads: threads(args),
             cancel: console.cancel,
         };
-        let text = dry
-            .text()
-            .map_err(|e| impossible(&prepared, registry, &e))?;
+        let text = dry.text().map_err(|e| {
+            // At which point it is.
+            let e = plan.check(registry).err().unwrap_or(e);
+            impossible(&prepared, registry, &e)
+        })?;
         if console.cancel.load(Ordering::Relaxed) {
             return Ok(EXIT_INTERRUPTED);
         }
         print(console.stdout, &text)?;
         return Ok(EXIT_OK);
     }
+    plan.check(registry)
+        .map_err(|e| impossible(&prepared, registry, &e))?;
     let capture_at = recorded_at(args, &plan, &prepared, registry)?;
     if let (Some(tasks), Some(out)) = (args.slurm, &args.out)
         && submit(args, tasks, out, &plan, registry, console)? == Rest::Submitted

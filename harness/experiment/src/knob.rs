@@ -8,6 +8,7 @@
 mod kind;
 mod quantity;
 
+pub(crate) use kind::Meaning;
 pub use kind::{Choice, Kind};
 pub use quantity::Quantity;
 

@@ -2,11 +2,12 @@
 
 mod files;
 
-use crate::knob::{KnobError, Quantity};
+use crate::knob::{KnobError, Meaning, Quantity};
 use crate::model::{Experiment, Invalid};
 use crate::registry::Registry;
 use crate::traffic::SizeDistribution;
 pub(crate) use files::{Files, SweptFile};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Most runs of a sweep: their plan takes some hundred bytes each.
@@ -294,11 +295,13 @@ fn settle_values(base: &mut Experiment, registry: &Registry) -> Result<Files, In
                 *value = taken.map_err(|why| Invalid::new(sweep_key(&axis.key), why))?;
             }
         }
-        let values: Vec<&str> = axis.values.iter().map(|v| files.meaning(v)).collect();
-        let same = |a: &str, b: &str| registry.same_value(base, &axis.key, a, b);
-        let twice = (0..values.len()).find_map(|n| {
-            let before = values[..n].iter().position(|v| same(v, values[n]))?;
-            Some((&asked[before], &asked[n]))
+        let kind = registry.about(base, &axis.key).map(|about| about.kind);
+        let mut known: BTreeMap<Meaning<'_>, &str> = BTreeMap::new();
+        let twice = axis.values.iter().zip(&asked).find_map(|(value, asked)| {
+            let text = files.meaning(value);
+            let meaning = kind.map_or(Meaning::Text(text), |kind| kind.meaning(text));
+            let before = known.insert(meaning, asked)?;
+            Some((before, asked))
         });
         if let Some((a, b)) = twice {
             let why = format!("'{a}' and '{b}' are one value");

@@ -163,8 +163,12 @@ impl Given {
                 at.unwrap_or(whole)
             }
             None => {
-                let value = swept.and_then(|axis| first_refused(experiment, registry, axis));
-                let is_it = |at: &Range<usize>| Some(&self.text[at.clone()]) == value.as_deref();
+                let at = swept.and_then(|_| refused_point(experiment, registry));
+                let at = at.and_then(|at| at.into_iter().find(|at| at.key == axis));
+                let is_it = |item: &Range<usize>| {
+                    at.as_ref()
+                        .is_some_and(|at| at.value == self.text[item.clone()])
+                };
                 self.items().find(is_it).unwrap_or(whole)
             }
         }
@@ -181,17 +185,38 @@ impl Given {
     }
 }
 
-/// The value of the `axis`-th axis at the first point that cannot be.
-fn first_refused(experiment: &Experiment, registry: &Registry, axis: usize) -> Option<String> {
+/// The value of an axis at a point.
+struct At {
+    key: String,
+    value: String,
+}
+
+/// The first point that cannot be.
+fn refused_point(experiment: &Experiment, registry: &Registry) -> Option<Vec<At>> {
     let plan = Plan::new(experiment, registry).ok()?;
     let refused = |point: &usize| {
         let checked = plan.at(*point, registry).and_then(|e| e.check(registry));
         checked.is_err()
     };
     let point = (0..plan.points()).find(refused)?;
-    plan.values(point)
-        .get(axis)
-        .map(|value| (*value).to_owned())
+    let values = experiment.sweep.iter().zip(plan.values(point));
+    let values = values.map(|(axis, value)| At {
+        key: axis.key.clone(),
+        value: value.to_owned(),
+    });
+    Some(values.collect())
+}
+
+/// Whether an experiment can be, at a point, of those of its axes that it has.
+fn check_at(experiment: &Experiment, registry: &Registry, at: &[At]) -> Result<(), Invalid> {
+    let mut one = experiment.clone();
+    for axis in std::mem::take(&mut one.sweep) {
+        if let Some(At { value, .. }) = at.iter().find(|at| at.key == axis.key) {
+            let set = one.set(registry, &axis.key, value);
+            set.map_err(|e| Invalid::new(axis.key, e.to_string()))?;
+        }
+    }
+    one.check(registry)
 }
 
 /// What is wrong with an experiment if one of the arguments is to blame that were put into what it
@@ -209,11 +234,19 @@ pub(super) fn blamed(prepared: &Prepared<'_>, registry: &Registry, e: &Invalid) 
     if let Some(given) = given.iter().rfind(gives) {
         return Some(given.wrong(given.place(experiment, registry), &e.why));
     }
+    if given.is_empty() {
+        return None;
+    }
+    // One point is tried, or none where it is the sweep that cannot be: there may be a million.
+    let point = refused_point(experiment, registry);
     let is_wrong = |experiment: &Experiment| {
-        let checked = Plan::new(experiment, registry).and_then(|plan| plan.check(registry));
+        let checked = match &point {
+            Some(at) => check_at(experiment, registry, at),
+            None => Plan::new(experiment, registry).map(drop),
+        };
         checked.is_err_and(|now| now.key == e.key)
     };
-    if given.is_empty() || is_wrong(before) {
+    if is_wrong(before) {
         return None;
     }
     let mut experiment = before.clone();

@@ -66,6 +66,17 @@ pub enum Kind {
 const MAX_QUEUE: u64 = 1 << 40;
 const MAX_PACKETS: u64 = 1 << 30;
 
+/// What a text means as a value of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Meaning<'t> {
+    /// A whole number, or the bits of what it is in its base unit.
+    Number(u64),
+    /// A length of a queue in packets, which is none in bytes.
+    Packets(u32),
+    /// No number.
+    Text(&'t str),
+}
+
 impl Kind {
     /// Any time up to 10^6 seconds.
     pub const TIME: Self = Self::Time {
@@ -162,17 +173,24 @@ impl Kind {
 
     /// Whether two texts are one value: `1ms` and `1000us`.
     pub fn same(&self, a: &str, b: &str) -> bool {
-        if a == b {
-            return true;
-        }
+        self.meaning(a) == self.meaning(b)
+    }
+
+    /// What is the same of two texts that are one value.
+    pub(crate) fn meaning<'t>(&self, text: &'t str) -> Meaning<'t> {
         match self {
-            Self::Or(_, kind) => kind.same(a, b),
-            // A length in packets is none in bytes.
-            Self::Queue { .. } => {
-                let read = |text| QueueLimit::read(text).ok();
-                read(a).is_some() && read(a) == read(b)
-            }
-            _ => self.base(a).is_some() && self.base(a) == self.base(b),
+            Self::Or(_, kind) => kind.meaning(text),
+            Self::Queue { .. } => match QueueLimit::read(text) {
+                Ok(QueueLimit::Bytes(bytes)) => Meaning::Number(bytes.get()),
+                Ok(QueueLimit::Packets(n)) => Meaning::Packets(n),
+                Err(_) => Meaning::Text(text),
+            },
+            // All bits of a seed count.
+            Self::Whole { .. } => u64::read(text).map_or(Meaning::Text(text), Meaning::Number),
+            _ => match self.base(text) {
+                Some(number) => Meaning::Number(number.to_bits()),
+                None => Meaning::Text(text),
+            },
         }
     }
 
