@@ -432,6 +432,27 @@ mod tests {
         assert!(error.to_string().contains("15OO"), "{error}");
     }
 
+    /// One value in two spellings runs once; the last bit of a seed is another.
+    #[test]
+    fn a_value_is_known_in_another_spelling() {
+        let registry = Registry::default();
+        let planned = |key: &str, values: [&str; 2]| {
+            let mut e = plan(1).base;
+            e.vary(key, values.map(str::to_owned).to_vec()).unwrap();
+            Plan::new(&e, &registry).map(|plan| plan.points())
+        };
+        let delay = planned("network.link.delay", ["1ms", "1000us"]).unwrap_err();
+        assert!(delay.why.contains("'1ms' and '1000us' are one value"));
+        let limit = planned("network.queue.limit", ["64KiB", "65536B"]).unwrap_err();
+        assert!(limit.why.contains("are one value"), "{limit}");
+        for (key, values) in [
+            ("run.seed", ["9007199254740992", "9007199254740993"]),
+            ("network.queue.limit", ["2000p", "2000B"]),
+        ] {
+            assert_eq!(planned(key, values), Ok(12), "{key}");
+        }
+    }
+
     /// Pinned: a published seed must mean the same run in every version.
     #[test]
     fn derived_seeds_are_pinned() {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 mod files;
 mod flows;
+mod own;
 mod reports;
 mod validate;
 
