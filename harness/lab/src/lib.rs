@@ -20,7 +20,8 @@ pub mod lab;
 pub mod listen;
 pub mod meter;
 mod netlink;
-mod netns;
+#[doc(hidden)]
+pub mod netns;
 mod pair;
 pub mod serve;
 mod shaper;

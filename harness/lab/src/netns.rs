@@ -17,7 +17,7 @@ pub(super) const FOLDER: &str = "/run/netns";
 
 /// A network namespace. It is there as long as it has a name, a process, or this.
 #[derive(Debug)]
-pub(super) struct Namespace {
+pub struct Namespace {
     file: File,
 }
 
@@ -83,7 +83,10 @@ pub(super) fn remove(name: &str) -> io::Result<()> {
 
 impl Namespace {
     /// A new one, without a name.
-    pub(super) fn new() -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// If the caller may not.
+    pub fn new() -> io::Result<Self> {
         let make = || {
             unshare(CloneFlags::CLONE_NEWNET)?;
             File::open("/proc/thread-self/ns/net")
@@ -99,7 +102,10 @@ impl Namespace {
     }
 
     /// Run `f` in it, on a thread of its own.
-    pub(super) fn run<R: Send>(&self, f: impl FnOnce() -> R + Send) -> io::Result<R> {
+    ///
+    /// # Errors
+    /// If there is no thread to be had, or the caller may not.
+    pub fn run<R: Send>(&self, f: impl FnOnce() -> R + Send) -> io::Result<R> {
         in_thread(|| {
             setns(&self.file, CloneFlags::CLONE_NEWNET)?;
             Ok(f())

@@ -11,10 +11,8 @@ use narrows::{ByteCount, Duration, Instant};
 use narrows_explain::capture::Frame;
 use narrows_explain::link::Link;
 use narrows_explain::segment::{Content, Segment, parse};
-use nix::sched::{CloneFlags, setns, unshare};
+use narrows_lab::netns::Namespace;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,25 +24,11 @@ const ADDRESSES: [&str; 2] = ["10.79.0.1", "10.79.0.2"];
 pub const INTERFACES: [&str; 2] = ["x0", "x1"];
 
 /// A network namespace without a name.
-pub struct Space(File);
+pub struct Space(Namespace);
 
 impl Space {
-    fn new() -> io::Result<Self> {
-        let made = thread::spawn(|| {
-            unshare(CloneFlags::CLONE_NEWNET)?;
-            File::open("/proc/thread-self/ns/net")
-        });
-        made.join().unwrap().map(Self)
-    }
-
     pub fn run<R: Send>(&self, f: impl FnOnce() -> R + Send) -> R {
-        thread::scope(|scope| {
-            let inside = scope.spawn(|| {
-                setns(&self.0, CloneFlags::CLONE_NEWNET).unwrap();
-                f()
-            });
-            inside.join().unwrap()
-        })
+        self.0.run(f).unwrap()
     }
 
     /// A program and its words.
@@ -100,7 +84,10 @@ impl Path {
     }
 
     fn lay() -> Result<Self, String> {
-        let space = || Space::new().map_err(|e| format!("make a network namespace: {e}"));
+        let space = || match Namespace::new() {
+            Ok(made) => Ok(Space(made)),
+            Err(e) => Err(format!("make a network namespace: {e}")),
+        };
         let spaces = [space()?, space()?];
         let mut taps = Vec::new();
         for (n, space) in spaces.iter().enumerate() {
