@@ -46,7 +46,7 @@ fn causes_injected_one_at_a_time_are_named() {
         let captured = match scene.play(&path) {
             Ok(captured) => captured,
             Err(why) => {
-                eprintln!("SKIPPED: {}: {why}", scene.name);
+                path::skip(&format!("{}: {why}", scene.name));
                 continue;
             }
         };

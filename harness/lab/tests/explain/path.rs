@@ -62,6 +62,13 @@ pub type Rule = Box<dyn FnMut(&Passing) -> bool + Send>;
 /// A frame, when the kernel had it, and how long it was.
 pub type Captured = (Instant, Vec<u8>, usize);
 
+/// Says that something is left out, and why; with `CI=true` that is a failure.
+pub fn skip(why: &str) {
+    let ci = std::env::var("CI").is_ok_and(|v| v == "true");
+    assert!(!ci, "{why}");
+    eprintln!("SKIPPED: {why}");
+}
+
 pub struct Path {
     pub spaces: [Space; 2],
     rule: Arc<Mutex<Rule>>,
@@ -75,9 +82,7 @@ impl Path {
         match Self::lay() {
             Ok(path) => Some(path),
             Err(why) => {
-                let ci = std::env::var("CI").is_ok_and(|v| v == "true");
-                assert!(!ci, "{why}");
-                eprintln!("SKIPPED: {why}");
+                skip(&why);
                 None
             }
         }

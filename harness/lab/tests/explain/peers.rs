@@ -1,6 +1,6 @@
 //! tshark's expert analysis and tcptrace on the captures that `narrows explain` reads.
 
-use super::path::{Captured, Path};
+use super::path::{Captured, Path, skip};
 use super::{explained, scenes};
 use narrows_explain::{Cause, Explanation, Side};
 use std::fs;
@@ -146,7 +146,7 @@ fn tshark_and_tcptrace_count_the_same_where_they_mean_the_same() {
         .into_iter()
         .find(|program| Command::new(program).arg("-v").output().is_err());
     if let Some(program) = missing {
-        eprintln!("SKIPPED: {program} is not installed");
+        skip(&format!("{program} is not installed"));
         return;
     }
     let Some(path) = Path::new() else {
@@ -168,8 +168,12 @@ fn tshark_and_tcptrace_count_the_same_where_they_mean_the_same() {
         some.contains(&scene.causes[0])
     });
     for scene in several {
-        let Ok(captured) = scene.play(&path) else {
-            continue;
+        let captured = match scene.play(&path) {
+            Ok(captured) => captured,
+            Err(why) => {
+                skip(&format!("{}: {why}", scene.name));
+                continue;
+            }
         };
         for (place, all) in ["sender", "receiver"].into_iter().zip(&captured) {
             let file = folder.0.join("capture.pcap");
