@@ -122,7 +122,7 @@ pub fn section(report: &Report<'_>) -> String {
     };
     let _ = writeln!(out, "Next:\n");
     for next in story.next {
-        let _ = writeln!(out, "- {next}");
+        let _ = writeln!(out, "- `{}`: {}", next.what, next.shows);
     }
     out
 }

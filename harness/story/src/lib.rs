@@ -14,7 +14,7 @@
 //! 3. The story is a file in `stories/`; [`stories::incast`] is a short one. Its parts:
 //!
 //! ```
-//! use narrows_story::story::{Column, Judged, Live, Row, Scene, Story, Table};
+//! use narrows_story::story::{Column, Judged, Live, Next, Row, Scene, Story, Table};
 //! use narrows_story::judge::Finding;
 //! use narrows_story::stage::{Played, Told};
 //!
@@ -39,7 +39,7 @@
 //!     },
 //!     rows: &[Row::new("D3", marks_keep_the_queue).because("why, if it does not hold")],
 //!     figure: None,
-//!     next: &["narrows run two-senders"],
+//!     next: &[Next::new("narrows run two-senders", "the experiment")],
 //!     live: Live::Cannot("nothing of it is live"),
 //! };
 //!

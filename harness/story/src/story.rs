@@ -22,10 +22,26 @@ pub struct Story {
     pub rows: &'static [Row],
     /// The one figure that tells it.
     pub figure: Option<fn(&Played) -> Told<Chart>>,
-    /// What to read or run next: commands and pages.
-    pub next: &'static [&'static str],
+    /// What to run or read next.
+    pub next: &'static [Next],
     /// Its twin on kernels.
     pub live: Live,
+}
+
+/// A command to run next, or a page to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Next {
+    /// The command line, as it is to be typed, or the page.
+    pub what: &'static str,
+    /// What it shows.
+    pub shows: &'static str,
+}
+
+impl Next {
+    /// A command, or a page, with what it shows.
+    pub const fn new(what: &'static str, shows: &'static str) -> Self {
+        Self { what, shows }
+    }
 }
 
 /// An experiment that ships, as a story runs it.

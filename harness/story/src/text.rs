@@ -68,7 +68,13 @@ pub fn report(report: &Report<'_>, colour: Colour, columns: usize) -> String {
     }
     let _ = writeln!(out, "\n{}", colour.wrap(BOLD, "Next"));
     for next in report.story.next {
-        out += &wrapped(next, "  ", columns);
+        // On a line of its own, however long it is, so that it can be pasted.
+        let _ = writeln!(out, "  {}", next.what);
+        let shows = wrapped(next.shows, "    ", columns);
+        out += &shows.lines().fold(String::new(), |mut all, line| {
+            let _ = writeln!(all, "{}", colour.wrap(DIM, line));
+            all
+        });
     }
     out
 }

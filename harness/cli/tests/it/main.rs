@@ -10,3 +10,4 @@ mod grid;
 mod ledger;
 mod outputs;
 mod scripts;
+mod stories;

@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 /// Every host is both, if `servers` does not say otherwise: partition and aggregate, or a cluster
 /// that gathers the parts of a page.
 ///
-/// Each host opens a connection to each server when the traffic starts, and queries arrive from
+/// Each host opens [`Self::connections`] to each server when the traffic starts, and queries arrive from
 /// [`Self::setup`] on. A transfer is a query, from its arrival, though it had to wait for others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FanOut {
@@ -34,6 +34,8 @@ pub struct FanOut {
     pub servers_per_query: u32,
     /// How much oftener the first servers are asked than the last.
     pub skew: Skew,
+    /// Connections of a host to each server, which its queries take in turn.
+    pub connections: u32,
     /// How long requests are.
     pub request: ByteCount,
     /// How long each reply is.
@@ -82,6 +84,7 @@ impl Default for FanOut {
             offered: Offered::Load(Rate::from_mbps(250)),
             servers_per_query: 3,
             skew: Skew::NONE,
+            connections: 1,
             request: ByteCount::new(64),
             size: SizeDistribution::fixed(ByteCount::new(30_000)),
             limit: None,
@@ -140,6 +143,8 @@ impl Knobs for FanOut {
         "How many different servers a query is put to." },
         knob! { skew: "skew", "skew", Kind::Text("0, 0.5, 1, ... 3"),
         "How much oftener the first servers are asked than the last: the r-th has a weight of 1/r^skew." },
+        knob! { connections: "connections", "connections to a server", Kind::Whole { least: 1, most: 1_000 },
+        "Connections of a host to each server, which its queries take in turn." },
         knob! { request: "request", "request size", Kind::Size { least: 1, most: 1 << 20 }, "How long a request is." },
         knob! { size: "size", "reply size", SizeDistribution::KIND, "How long each reply is." },
         knob! { limit: "limit", "query limit", Kind::Or("off", &Kind::Whole { least: 1, most: 1_000_000 }),
@@ -191,18 +196,21 @@ impl Traffic for FanOut {
         for host in all {
             let asks = hosts.binary_search(&host).is_ok();
             let others = servers.iter().copied().filter(|server| *server != host);
-            let peers: Vec<HostId> = if asks { others.collect() } else { Vec::new() };
+            let others: Vec<HostId> = if asks { others.collect() } else { Vec::new() };
             let k = self.servers_per_query as usize;
-            if asks && peers.len() < k {
-                let why = format!("{k} servers a query, and there are {} others", peers.len());
+            if asks && others.len() < k {
+                let why = format!("{k} servers a query, and there are {} others", others.len());
                 return Err(TrafficError::new("k", why));
             }
+            let connections = self.connections as usize;
+            let each = |server: &HostId| std::iter::repeat_n(*server, connections);
             let node = Node {
                 fan: self.clone(),
                 messages: channels.messenger(),
                 opening: Opening::new(),
-                chooser: Chooser::new(peers.len(), self.skew),
-                peers,
+                chooser: Chooser::new(others.len(), self.skew),
+                peers: others.iter().flat_map(each).collect(),
+                turns: vec![0; others.len()],
                 arrivals: None,
                 arrived: 0,
                 waiting: VecDeque::new(),
@@ -248,8 +256,11 @@ struct Node {
     fan: FanOut,
     messages: Messenger<Message>,
     opening: Opening,
+    /// Of each connection, those to one server after each other.
     peers: Vec<HostId>,
     chooser: Chooser,
+    /// Of each server, which of its connections is next.
+    turns: Vec<u32>,
     arrivals: Option<Arrivals>,
     /// Queries that have arrived.
     arrived: u32,
@@ -320,7 +331,10 @@ impl Node {
                     query: number,
                     reply,
                 };
-                let (conn, size) = (self.opening.conns[server], self.fan.request.get());
+                let turn = &mut self.turns[server];
+                let conn = server * self.fan.connections as usize + *turn as usize;
+                *turn = (*turn + 1) % self.fan.connections;
+                let (conn, size) = (self.opening.conns[conn], self.fan.request.get());
                 self.messages.send(io, conn, size, request);
             }
         }
@@ -559,6 +573,31 @@ mod tests {
             of(3),
             of(8)
         );
+    }
+
+    /// On one connection the second reply follows the first, on two of their own they share the way;
+    /// a third query waits for the first one's connection.
+    #[test]
+    fn queries_take_the_connections_to_a_server_in_turn() {
+        let took = |connections| {
+            let knobs = [
+                ("hosts", "h0"),
+                ("servers", "h1"),
+                ("k", "1"),
+                ("rate", "1000000"),
+                ("queries", "3"),
+                ("size", "1MB"),
+                ("aligned", "on"),
+                ("connections", connections),
+            ];
+            let ran = Rig::star(2).with(fan(&knobs)).run(LONG).done();
+            ran.took()
+        };
+        let [one, two, three] = ["1", "2", "3"].map(took);
+        let (first, last) = (one[0], one[2]);
+        assert!(last > first * 2, "{one:?}");
+        assert!(two[0] > first * 3 / 2 && two[1] < two[2], "{two:?}");
+        assert!(three[0] > first * 5 / 2, "{three:?}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod see_saw;
 
 use crate::judge::median;
 use crate::stage::{Played, Told, missing};
-use crate::story::{Column, Grid, Live, Story, Table};
+use crate::story::{Column, Grid, Live, Next, Story, Table};
 use narrows_report::chart::{Axis, Chart, Draw, Role, Rule, RuleAt, Scale, Series};
 use narrows_report::points::number;
 use rows::{HOSTS, LINE, ROWS, TEXT, drops, knee, ratio};
@@ -110,9 +110,16 @@ pub const STORY: Story = Story {
     rows: ROWS,
     figure: Some(figure),
     next: &[
-        "`narrows run microbursts`: the experiment; `narrows show microbursts` prints its file",
-        "`narrows story incast`: what a barrier makes of it",
-        "`narrows meter IFACE`: the same readings of an interface of your own",
+        Next::new(
+            "narrows run microbursts",
+            "the experiment, by load and congestion control",
+        ),
+        Next::new("narrows show microbursts", "its file"),
+        Next::new("narrows story incast", "what a barrier makes of it"),
+        Next::new(
+            "narrows meter IFACE",
+            "the same readings of an interface of your own",
+        ),
     ],
     #[cfg(target_os = "linux")]
     live: Live::Twin(live::TWIN),
@@ -138,7 +145,7 @@ fn phenomenon(played: &Played) -> Told<String> {
 }
 
 fn polling_table(played: &Played) -> Told<Grid> {
-    let mut grid = Grid::new(["", "the text", "ours", "a poller up to 0.6 ms late"], 1);
+    let mut grid = Grid::new(["", "the text", "ours", "a poller up to 0.85 ms late"], 1);
     for (period, text) in TEXT {
         let late = match period {
             "2ms" | "1ms" => number(ratio(played, "late", period)?, ""),
@@ -227,7 +234,7 @@ fn figure(played: &Played) -> Told<Chart> {
                 ..Series::default()
             },
             Series {
-                name: "ours, a poller up to 0.6 ms late".to_owned(),
+                name: "ours, a poller up to 0.85 ms late".to_owned(),
                 draw: Draw::LineMarkers,
                 group: 1,
                 points: late.to_vec(),

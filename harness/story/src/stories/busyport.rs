@@ -5,7 +5,7 @@ mod live;
 
 use crate::judge::{Finding, median};
 use crate::stage::{Played, Told, missing};
-use crate::story::{Column, Live, Row, Scene, Story, Table};
+use crate::story::{Column, Live, Next, Row, Scene, Story, Table};
 use narrows_experiment::net::packet::HostId;
 use narrows_experiment::run::RunOutcome;
 use narrows_experiment::traffic::{AppSpan, Process, SpanKind};
@@ -69,8 +69,14 @@ pub const STORY: Story = Story {
     ],
     figure: Some(figure),
     next: &[
-        "narrows run busy-port",
-        "narrows run busy-port --set writers=suspend --set limit=128KiB -r 1 --trace busy.jsonl",
+        Next::new(
+            "narrows run busy-port",
+            "the experiment, by what writers do and from when a port is busy",
+        ),
+        Next::new(
+            "narrows run busy-port --set writers=suspend --set limit=128KiB -r 1 --trace busy.jsonl",
+            "each suspension of one run",
+        ),
     ],
     #[cfg(target_os = "linux")]
     live: Live::Twin(live::TWIN),

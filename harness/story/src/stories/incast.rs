@@ -2,7 +2,7 @@
 
 use crate::judge::{Finding, slope};
 use crate::stage::{Played, Scenery, Told, missing};
-use crate::story::{Column, Grid, Live, Row, Scene, Story, Table};
+use crate::story::{Column, Grid, Live, Next, Row, Scene, Story, Table};
 use narrows_report::chart::{Axis, Chart, Rule, RuleAt, Scale, Series};
 use narrows_report::points::number;
 
@@ -43,10 +43,19 @@ pub const STORY: Story = Story {
     rows: ROWS,
     figure: Some(figure),
     next: &[
-        "`narrows incast`: the whole sweep, with a report",
-        "`narrows story pause`: flow control, on one switch and across trunks",
-        "`narrows validate --only incast`: held against FAST 2008, ns-2 and ns-3",
-        "`narrows live incast`: the same on wires of this machine's kernel",
+        Next::new("narrows incast", "the whole sweep, with a report"),
+        Next::new(
+            "narrows story pause",
+            "flow control, on one switch and across trunks",
+        ),
+        Next::new(
+            "narrows validate --only incast",
+            "held against FAST 2008, ns-2 and ns-3",
+        ),
+        Next::new(
+            "narrows live incast",
+            "the same on wires of this machine's kernel",
+        ),
     ],
     live: Live::Open("`narrows live incast` has kernels and ours beside the simulation"),
 };
@@ -332,8 +341,9 @@ const ROWS: &[Row] = &[
         );
         Ok(Finding {
             measured: format!(
-                "{}; through 64 KiB, Reno, {}",
+                "{}, which is {} of its bits; through 64 KiB, Reno, {}",
                 finding.measured,
+                number(rack / LINE, ""),
                 number(small / PAYLOAD, "")
             ),
             ..finding

@@ -2,7 +2,7 @@
 
 use crate::judge::Finding;
 use crate::stage::{Played, Told};
-use crate::story::{Column, Live, Row, Scene, Story, Table};
+use crate::story::{Column, Live, Next, Row, Scene, Story, Table};
 use narrows_report::chart::{Axis, Chart, Series};
 
 /// The story.
@@ -44,10 +44,16 @@ pub const STORY: Story = Story {
     ],
     figure: Some(figure),
     next: &[
-        "narrows run pause-victim --set pause=802.3x --trace trace.jsonl",
-        "narrows run pause --set buffer=256KiB",
-        "narrows keys rx_pause",
-        "docs/EXPERIMENTS.md, Pause frames",
+        Next::new(
+            "narrows run pause-victim --set pause=802.3x --set cc=cubic --set racks=three --trace trace.jsonl",
+            "each pause frame of one run",
+        ),
+        Next::new(
+            "narrows run pause --set buffer=256KiB",
+            "a larger buffer, with which there is less to pause",
+        ),
+        Next::new("narrows keys rx_pause", "hosts that pause their switch"),
+        Next::new("docs/EXPERIMENTS.md", "its section on pause frames"),
     ],
     live: Live::Cannot("the kernel's virtual Ethernet has no pause frames"),
 };
@@ -136,10 +142,7 @@ fn figure(played: &Played) -> Told<Chart> {
         series.push(Series {
             name: format!("{cc}, {how}"),
             group,
-            points: points
-                .into_iter()
-                .map(|(x, y)| (x + 1.0, y / 1e9))
-                .collect(),
+            points: points.into_iter().map(|(x, y)| (x, y / 1e9)).collect(),
             ..Series::default()
         });
     }
@@ -147,7 +150,7 @@ fn figure(played: &Played) -> Told<Chart> {
         title: "The victim's goodput against racks that join a crowd elsewhere".to_owned(),
         x: Axis {
             label: "Racks that join in".to_owned(),
-            range: Some((1.0, 3.0)),
+            words: ["1", "2", "3"].map(str::to_owned).to_vec(),
             ..Axis::default()
         },
         y: Axis {

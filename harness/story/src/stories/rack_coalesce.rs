@@ -5,11 +5,11 @@ mod live;
 
 use crate::judge::Finding;
 use crate::stage::{Played, Told, missing};
-use crate::story::{Column, Grid, Live, Row, Scene, Story, Table};
+use crate::story::{Column, Grid, Live, Next, Row, Scene, Story, Table};
 use narrows::{ByteCount, Instant};
 use narrows_experiment::probe::Series as Rows;
 use narrows_explain::rounds::{Departure, Round, RoundMeter};
-use narrows_report::chart::{Axis, Chart, Scale, Series};
+use narrows_report::chart::{Axis, Chart, Draw, Scale, Series};
 use narrows_report::points::number;
 
 /// The story.
@@ -63,8 +63,11 @@ pub const STORY: Story = Story {
     ],
     figure: Some(figure),
     next: &[
-        "narrows run rack-coalesce --sweep frames=8,16,32,64",
-        "narrows keys rx_",
+        Next::new(
+            "narrows run rack-coalesce --sweep frames=8,16,32,64",
+            "how many frames an interrupt waits for",
+        ),
+        Next::new("narrows keys rx_", "what a NIC's receive side can be"),
     ],
     #[cfg(target_os = "linux")]
     live: Live::Twin(live::TWIN),
@@ -271,6 +274,7 @@ fn figure(played: &Played) -> Told<Chart> {
         series.push(Series {
             name: format!("rx_usecs {usecs}"),
             group,
+            draw: Draw::Steps,
             points: points
                 .step_by((all.len() / 400).max(1))
                 .map(|(n, rtt)| (*rtt, n as f64 / last as f64))

@@ -2,8 +2,8 @@
 
 use crate::judge::Finding;
 use crate::stage::{Played, Told};
-use crate::story::{Column, Live, Row, Scene, Story, Table};
-use narrows_report::chart::{Axis, Chart, Rule, RuleAt, Series};
+use crate::story::{Column, Live, Next, Row, Scene, Story, Table};
+use narrows_report::chart::{Axis, Chart, Draw, Rule, RuleAt, Series};
 
 /// The story.
 pub const STORY: Story = Story {
@@ -28,8 +28,14 @@ pub const STORY: Story = Story {
     ],
     figure: Some(figure),
     next: &[
-        "narrows run split-output --sweep split=2,3,4",
-        "narrows run split-output --set turns=byte",
+        Next::new(
+            "narrows run split-output --sweep split=off,2,3,4",
+            "more queues",
+        ),
+        Next::new(
+            "narrows run split-output --set split=2 --sweep turns=packet,byte",
+            "turns by packet or by byte",
+        ),
     ],
     live: Live::Cannot("the kernel's ports have no output that is split by input"),
 };
@@ -110,15 +116,18 @@ fn figure(played: &Played) -> Told<Chart> {
         series.push(Series {
             name: cc.to_owned(),
             group,
-            points: (1..).map(f64::from).zip(shares).collect(),
+            draw: Draw::Markers,
+            points: (0..).map(f64::from).zip(shares).collect(),
             ..Series::default()
         });
     }
     Ok(Chart {
         title: "Share of each sender through an output of two queues".to_owned(),
         x: Axis {
-            label: "Sender".to_owned(),
-            range: Some((1.0, 3.0)),
+            label: "Sender, by the queue of its port".to_owned(),
+            words: ["first, a", "second, b", "third, a"]
+                .map(str::to_owned)
+                .to_vec(),
             ..Axis::default()
         },
         y: Axis {

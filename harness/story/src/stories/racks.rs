@@ -4,9 +4,8 @@ mod merging;
 
 use crate::judge::Finding;
 use crate::stage::{Played, Told};
-use crate::story::{Column, Grid, Live, Row, Scene, Story, Table};
+use crate::story::{Column, Grid, Judged, Live, Next, Row, Scene, Story, Table};
 use narrows_experiment::summary::Holds;
-use narrows_report::chart::{Axis, Chart, Series};
 use narrows_report::points::number;
 
 /// The story.
@@ -14,14 +13,20 @@ pub const STORY: Story = Story {
     name: "racks",
     about: "Six racks: DCTCP drops less, and its marks cost the receiver its merging.",
     scenes: &[
-        Scene::new("racks", "racks").usually(&[("run.duration", "30ms")]),
-        // Tomahawk, which such links came with: a quarter of its ports shares 4 MB.
-        Scene::new("slices", "racks")
+        Scene::new("racks", "racks").keeping_outcomes(),
+        // The same with receive sides that merge, and what that costs.
+        Scene::new("processors", "racks")
             .with(&[
-                ("buffer", "4MB:1/8"),
-                ("sweep.workers", "h48..h63,h48..h79"),
+                ("host.nic.gro", "64KB"),
+                ("host.nic.rx_queues", "8"),
+                ("host.nic.rx_frames", "64"),
+                ("host.nic.rx_usecs", "8us"),
+                ("host.cpu.counts", "on"),
+                ("host.cpu.cores", "8"),
+                ("run.warm_up", "6ms"),
             ])
-            .usually(&[("run.duration", "25ms")]),
+            .usually(&[("run.duration", "16ms")])
+            .keeping_outcomes(),
         merging::DRAWN,
         merging::ALTERNATING,
     ],
@@ -31,24 +36,20 @@ pub const STORY: Story = Story {
             "racks",
             &[
                 Column::new("fabric to rack busy", UTILISATION),
-                Column::new("fabric dropped", FABRIC),
-                Column::new("rack dropped", RACK),
+                Column::new("fabric dropped, bits", FABRIC),
+                Column::new("racks dropped, bits", RACK),
                 Column::new("fabric marked", "tier.spine->leaf3.mark_share"),
                 Column::new("rack marked", "tier.leaf->workers.mark_share"),
                 Column::new("sent again", "retransmit_share"),
             ],
         ),
-        Table::own("The text's table beside it", beside),
-        Table::points(
-            "The same where ports share 4 MB",
-            "slices",
-            &[
-                Column::new("fabric to rack busy", UTILISATION),
-                Column::new("fabric dropped", FABRIC),
-                Column::new("rack dropped", RACK),
-                Column::new("rack marked", "tier.leaf->workers.mark_share"),
-                Column::new("sent again", "retransmit_share"),
-            ],
+        Table::own(
+            "What the text has, and ours; ! is what is not as wanted",
+            beside,
+        ),
+        Table::own(
+            "Load of processors, and packets that a receiver merges to one",
+            processors,
         ),
         Table::own(
             "A receiver at 10 Gb/s with GRO, by the share of packets that are marked on the way",
@@ -66,251 +67,361 @@ pub const STORY: Story = Story {
         Row::new("D24", merging::aggregates_are_as_expected),
         Row::new("D26", what_was_found_is_pinned),
     ],
-    figure: Some(figure),
+    figure: Some(merging::figure),
     next: &[
-        "narrows run racks --set buffer=4MB:1/8",
-        "narrows show racks",
+        Next::new(
+            "narrows run racks --set buffer=4MB:1/8",
+            "with the memory of a slice of Tomahawk",
+        ),
+        Next::new("narrows show racks", "its file"),
+        Next::new("narrows run gro-marks", "marks against merging, alone"),
     ],
     live: Live::Open("on kernels: packets and CPU against how often marks change, by GRO"),
 };
 
-/// Of the text, with one, two and three racks of workers.
+/// What the text has of some racks of workers.
 struct Published {
     /// Of the links to a rack, in percent: CUBIC, DCTCP.
     busy: [f64; 2],
-    /// Of packets to workers, with DCTCP, in percent.
-    marked: f64,
-    /// By stores, in percent: CUBIC, DCTCP.
-    again: [f64; 2],
-    /// Bits that fabric switches drop of CUBIC's, over those that racks' do.
-    fabric_over_rack: f64,
-    /// Bits dropped of CUBIC's over those of DCTCP's.
-    cubic_over_dctcp: f64,
+    /// Bits that fabric switches drop: CUBIC, DCTCP.
+    fabric: [f64; 2],
+    /// Bits that racks' switches drop of CUBIC's; of DCTCP's there are none.
+    rack: f64,
+    /// Sent again by stores, in percent: CUBIC, DCTCP.
+    by_stores: [f64; 2],
+    /// By workers.
+    by_workers: [f64; 2],
+    /// How much more processor time DCTCP takes than CUBIC, in percent: stores, workers.
+    processor: [f64; 2],
+    /// Packets with Congestion Experienced with DCTCP, in percent: to stores, to workers.
+    marked: [f64; 2],
 }
 
+/// One, two and three racks.
 const PUBLISHED: [Published; 3] = [
     Published {
         busy: [99.9, 98.1],
-        marked: 73.0,
-        again: [1.020, 0.125],
-        fabric_over_rack: 235.0 / 1.1,
-        cubic_over_dctcp: 12.0,
+        fabric: [235e9, 19e9],
+        rack: 1.1e9,
+        by_stores: [1.020, 0.125],
+        by_workers: [0.620, 0.125],
+        processor: [10.0, 3.0],
+        marked: [18.0, 73.0],
     },
     Published {
         busy: [99.1, 98.7],
-        marked: 63.7,
-        again: [0.590, 0.001],
-        fabric_over_rack: 160.0 / 2.2,
-        cubic_over_dctcp: 1_019.0,
+        fabric: [160e9, 157e6],
+        rack: 2.2e9,
+        by_stores: [0.590, 0.001],
+        by_workers: [0.376, 0.035],
+        processor: [14.0, 4.0],
+        marked: [5.5, 63.7],
     },
     Published {
         busy: [69.9, 69.8],
-        marked: 12.8,
-        again: [0.020, 0.0],
-        fabric_over_rack: 89.0 / 417.0,
-        cubic_over_dctcp: 377.0,
+        fabric: [89e6, 236e3],
+        rack: 417e6,
+        by_stores: [0.020, 0.0],
+        by_workers: [0.173, 0.078],
+        processor: [0.0, 1.0],
+        marked: [6.5, 12.8],
     },
 ];
 
 /// One, two and three racks of workers.
 const WORKERS: [&str; 3] = ["h48..h63", "h48..h79", "h48..h95"];
+/// Hosts from the first on that are stores.
+const STORES: u32 = 48;
 /// Of the links from the fabric to a rack of workers.
 const UTILISATION: &str = "tier.spine->leaf3.utilisation";
-/// Bits dropped by fabric switches.
+/// Bits dropped by fabric switches on the way to racks.
 const FABRIC: &str = "tier.spine->leaf.dropped_bits";
 /// Bits dropped by the switches of racks, to their hosts.
-const RACK: &str = "tier.leaf->workers.dropped_bits";
+const RACK: &str = "tier.leaf->host.dropped_bits";
 
 fn value(played: &Played, racks: usize, cc: &str, metric: &str) -> Told<f64> {
     let at = [("workers", WORKERS[racks - 1]), ("cc", cc)];
     played.scene("racks")?.value(&at, metric)
 }
 
-/// Bits dropped on the way to workers.
-fn dropped(played: &Played, racks: usize, cc: &str) -> Told<f64> {
-    Ok(value(played, racks, cc, FABRIC)? + value(played, racks, cc, RACK)?)
+/// Of CUBIC and of DCTCP.
+fn both(played: &Played, racks: usize, metric: &str) -> Told<[f64; 2]> {
+    let of = |cc| value(played, racks, cc, metric);
+    Ok([of("cubic")?, of("dctcp")?])
 }
 
-/// Utilisation in percent with CUBIC and with DCTCP.
-fn busy(played: &Played, racks: usize) -> Told<(f64, f64)> {
-    let of = |cc| -> Told<f64> { Ok(value(played, racks, cc, UTILISATION)? * 100.0) };
-    Ok((of("cubic")?, of("dctcp")?))
+/// What stores did, or workers.
+#[derive(Clone, Copy, Default)]
+struct Side {
+    segments: f64,
+    again: f64,
+    /// Bytes that arrived at the other side, and those that were marked on the way.
+    arrived: f64,
+    marked: f64,
+    /// Share of the time in which processors worked; packets with data that came, and what they were
+    /// merged to.
+    load: f64,
+    frames: f64,
+    aggregates: f64,
 }
 
-/// Of packets to workers, with DCTCP, in percent.
-fn marked(played: &Played, racks: usize) -> Told<f64> {
-    Ok(value(played, racks, "dctcp", "tier.leaf->workers.mark_share")? * 100.0)
+/// Stores and workers in a scene.
+fn sides(played: &Played, scene: &str, racks: usize, cc: &str) -> Told<[Side; 2]> {
+    let at = [("workers", WORKERS[racks - 1]), ("cc", cc)];
+    let mut sides = [Side::default(); 2];
+    let side = |host: u32| usize::from(host >= STORES);
+    for run in played.scene(scene)?.outcomes(&at)? {
+        for flow in &run.flows {
+            let side = &mut sides[side(flow.from)];
+            side.segments += flow.sender.segments as f64;
+            side.again += flow.sender.retransmits as f64;
+            side.arrived += flow.received.get() as f64;
+            side.marked += flow.sender.ce_bytes as f64;
+        }
+        let hosts = [STORES, 16 * racks as u32];
+        for (host, n) in run.hosts.iter().zip(0..STORES + hosts[1]) {
+            let Some(work) = &host.work else { continue };
+            let side = &mut sides[side(n)];
+            let all = run.measured.as_nanos() as f64 * f64::from(work.cores);
+            let mean = f64::from(hosts[usize::from(n >= STORES)]);
+            side.load += work.busy.as_nanos() as f64 / all / mean;
+            side.frames += work.data_frames as f64;
+            side.aggregates += work.aggregates as f64;
+        }
+    }
+    Ok(sides)
 }
 
-/// In percent.
-fn again(played: &Played, racks: usize, cc: &str) -> Told<f64> {
-    Ok(value(played, racks, cc, "retransmit_share")? * 100.0)
+/// A number of the text, ours, and what ours is to be.
+struct Measure {
+    what: &'static str,
+    text: f64,
+    ours: f64,
+    wanted: (f64, f64),
 }
 
-fn within_three(what: &str, ours: f64, text: f64) -> Finding {
-    Finding::between(what, ours, (text / 3.0, text * 3.0), "")
+impl Measure {
+    fn within_three(what: &'static str, text: f64, ours: f64) -> Self {
+        let wanted = (text / 3.0, text * 3.0);
+        Self {
+            what,
+            text,
+            ours,
+            wanted,
+        }
+    }
+
+    fn within_points(what: &'static str, text: f64, ours: f64) -> Self {
+        let wanted = (text - 5.0, text + 5.0);
+        Self {
+            what,
+            text,
+            ours,
+            wanted,
+        }
+    }
+
+    fn finding(&self) -> Finding {
+        Finding::between(self.what, self.ours, self.wanted, "")
+    }
+}
+
+/// All that the text has of some racks of workers.
+fn measures(played: &Played, racks: usize) -> Told<Vec<Measure>> {
+    let text = &PUBLISHED[racks - 1];
+    let busy = both(played, racks, UTILISATION)?.map(|share| share * 100.0);
+    let (fabric, rack) = (both(played, racks, FABRIC)?, both(played, racks, RACK)?);
+    let (cubic, dctcp) = (
+        sides(played, "racks", racks, "cubic")?,
+        sides(played, "racks", racks, "dctcp")?,
+    );
+    let (before, after) = (
+        sides(played, "processors", racks, "cubic")?,
+        sides(played, "processors", racks, "dctcp")?,
+    );
+    let again = |side: &Side| side.again / side.segments.max(1.0) * 100.0;
+    let marked = |side: &Side| side.marked / side.arrived.max(1.0) * 100.0;
+    let more = |side: usize| (after[side].load / before[side].load - 1.0) * 100.0;
+    let (three, points) = (Measure::within_three, Measure::within_points);
+    Ok(vec![
+        points("links to a rack busy with CUBIC, %", text.busy[0], busy[0]),
+        points("with DCTCP, %", text.busy[1], busy[1]),
+        three(
+            "dropped in the fabric, CUBIC over DCTCP",
+            text.fabric[0] / text.fabric[1],
+            over(fabric[0], fabric[1]),
+        ),
+        three(
+            "CUBIC's, fabric over racks",
+            text.fabric[0] / text.rack,
+            over(fabric[0], rack[0]),
+        ),
+        Measure {
+            wanted: (0.0, 0.0),
+            ..three("DCTCP's in racks, bits", 0.0, rack[1])
+        },
+        three(
+            "sent again by stores with CUBIC, %",
+            text.by_stores[0],
+            again(&cubic[0]),
+        ),
+        Measure {
+            // The text's 0 are less than .0005.
+            wanted: (text.by_stores[1] / 3.0, text.by_stores[1].max(0.0005) * 3.0),
+            ..three("with DCTCP, %", text.by_stores[1], again(&dctcp[0]))
+        },
+        three(
+            "by workers with CUBIC, %",
+            text.by_workers[0],
+            again(&cubic[1]),
+        ),
+        three(
+            "by workers with DCTCP, %",
+            text.by_workers[1],
+            again(&dctcp[1]),
+        ),
+        points(
+            "processors of stores, DCTCP more, %",
+            text.processor[0],
+            more(0),
+        ),
+        points("of workers, %", text.processor[1], more(1)),
+        three(
+            "marked to stores with DCTCP, %",
+            text.marked[0],
+            marked(&dctcp[1]),
+        ),
+        three("to workers, %", text.marked[1], marked(&dctcp[0])),
+    ])
+}
+
+/// How many times more; infinite of none.
+fn over(a: f64, b: f64) -> f64 {
+    match (a > 0.0, b > 0.0) {
+        (_, true) => a / b,
+        (true, false) => f64::INFINITY,
+        (false, false) => 0.0,
+    }
 }
 
 fn beside(played: &Played) -> Told<Grid> {
     let head = [
-        "racks",
-        "busy, CUBIC / DCTCP: text",
+        "",
+        "3 racks: text",
         "ours",
-        "marked in the rack, DCTCP: text",
+        "2 racks: text",
         "ours",
-        "sent again, CUBIC / DCTCP: text",
-        "ours",
-        "dropped in the fabric over the rack, CUBIC: text",
+        "1 rack: text",
         "ours",
     ];
-    let mut grid = Grid::new(head, 0);
+    let mut grid = Grid::new(head, 1);
+    let columns = [3, 2, 1].map(|racks| measures(played, racks));
+    let [three, two, one] = columns;
+    for ((a, b), c) in three?.iter().zip(&two?).zip(&one?) {
+        let mut cells = vec![a.what.to_owned()];
+        for measure in [a, b, c] {
+            let so = measure.finding().judged == Judged::Holds;
+            let mark = if so { "" } else { " !" };
+            cells.push(number(measure.text, ""));
+            cells.push(format!("{}{mark}", number(measure.ours, "")));
+        }
+        grid.rows.push(cells);
+    }
+    Ok(grid)
+}
+
+fn processors(played: &Played) -> Told<Grid> {
+    let head = [
+        "racks",
+        "congestion control",
+        "load of a store",
+        "of a worker",
+        "packets merged to one, stores",
+        "workers",
+    ];
+    let mut grid = Grid::new(head, 2);
     for racks in [3, 2, 1] {
-        let text = &PUBLISHED[racks - 1];
-        let (cubic, dctcp) = busy(played, racks)?;
-        let of = |metric| value(played, racks, "cubic", metric);
-        let (fabric, rack) = (of(FABRIC)?, of(RACK)?);
-        let over = match rack > 0.0 {
-            true => number(fabric / rack, ""),
-            false => format!("{} Mbit over 0", number(fabric / 1e6, "")),
-        };
-        grid.rows.push(vec![
-            racks.to_string(),
-            format!("{} / {} %", text.busy[0], text.busy[1]),
-            format!("{cubic:.1} / {dctcp:.1} %"),
-            format!("{} %", text.marked),
-            format!("{:.1} %", marked(played, racks)?),
-            format!("{:.3} / {:.3} %", text.again[0], text.again[1]),
-            format!(
-                "{:.3} / {:.3} %",
-                again(played, racks, "cubic")?,
-                again(played, racks, "dctcp")?
-            ),
-            number(text.fabric_over_rack, ""),
-            over,
-        ]);
+        for cc in ["cubic", "dctcp"] {
+            let sides = sides(played, "processors", racks, cc)?;
+            let loads = sides.map(|side| format!("{:.1} %", side.load * 100.0));
+            let merged = sides.map(|side| number(side.frames / side.aggregates.max(1.0), ""));
+            let words = [racks.to_string(), cc.to_owned()];
+            grid.rows.push([words, loads, merged].concat());
+        }
     }
     Ok(grid)
 }
 
 fn phenomenon(played: &Played) -> Told<String> {
-    let (cubic, dctcp) = (dropped(played, 2, "cubic")?, dropped(played, 2, "dctcp")?);
-    let (busy, _) = busy(played, 2)?;
+    let [cubic, dctcp] = both(played, 1, FABRIC)?;
+    let [busy, _] = both(played, 1, UTILISATION)?;
+    let share = |cc| -> Told<f64> {
+        let [stores, _] = sides(played, "racks", 1, cc)?;
+        Ok(stores.again / stores.segments * 100.0)
+    };
     Ok(format!(
-        "With two racks of workers their links are {busy:.0} % busy, and switches drop {:.0} Mbit \
-         of CUBIC's and {:.1} Mbit of DCTCP's.",
+        "With one rack of workers its links are {:.0} % busy, and fabric switches drop {:.0} Mbit of \
+         CUBIC's and {:.1} of DCTCP's: stores send {:.2} % again, and {:.2} %.",
+        busy * 100.0,
         cubic / 1e6,
-        dctcp / 1e6
+        dctcp / 1e6,
+        share("cubic")?,
+        share("dctcp")?,
     ))
 }
 
 fn stores_write_to_workers(played: &Played) -> Told<Finding> {
     let mut all = Vec::new();
     for racks in [3, 2, 1] {
-        all.push(format!("{racks}: {:.0} %", busy(played, racks)?.0));
+        all.push(both(played, racks, UTILISATION)?[0] * 100.0);
     }
-    let so = (1..=2).all(|racks| {
-        let of = |racks| busy(played, racks).map_or(0.0, |(cubic, _)| cubic);
-        of(racks) + 3.0 >= of(racks + 1)
-    });
-    let text = format!(
-        "links to a rack of workers busy, by racks {}",
-        all.join(", ")
-    );
-    Ok(Finding::is(text, so))
+    let words: Vec<String> = [3, 2, 1]
+        .iter()
+        .zip(&all)
+        .map(|(racks, busy)| format!("{racks}: {busy:.0} %"))
+        .collect();
+    // Full links are as busy as each other.
+    let so = all.windows(2).all(|w| w[1] + 3.0 >= w[0]);
+    Ok(Finding::is(
+        format!(
+            "links to a rack of workers busy, by racks {}",
+            words.join(", ")
+        ),
+        so,
+    ))
+}
+
+fn as_published(played: &Played, racks: usize) -> Told<Finding> {
+    let measures = measures(played, racks)?;
+    Ok(Finding::all(measures.iter().map(Measure::finding)))
 }
 
 fn three_racks_are_not_full(played: &Played) -> Told<Finding> {
-    let (cubic, dctcp) = busy(played, 3)?;
-    Ok(Finding::all([
-        Finding::between("busy with CUBIC", cubic, (60.0, 85.0), ""),
-        Finding::near("busy with DCTCP", dctcp, cubic, 0.03, ""),
-        within_three("percent marked", marked(played, 3)?, PUBLISHED[2].marked),
-    ]))
-}
-
-fn full(played: &Played, racks: usize) -> Told<Finding> {
-    let (cubic, dctcp) = busy(played, racks)?;
-    let (before, after) = (
-        dropped(played, racks, "cubic")?,
-        dropped(played, racks, "dctcp")?,
-    );
-    let text = &PUBLISHED[racks - 1];
-    let of = |metric| value(played, racks, "cubic", metric);
-    let (fabric, rack) = (of(FABRIC)?, of(RACK)?);
-    let (here, less) = (marked(played, racks)?, marked(played, racks + 1)?);
-    Ok(Finding::all([
-        Finding::at_least("busy with CUBIC", cubic, 95.0, ""),
-        Finding::at_least("busy with DCTCP", dctcp, 95.0, ""),
-        Finding::is(
-            format!("dropped {:.1} and {:.1} Mbit", before / 1e6, after / 1e6),
-            before > 10.0 * after,
-        ),
-        Finding::is(
-            format!(
-                "of CUBIC's {:.1} Mbit in the fabric and {:.1} in racks (the text: {:.0} times as much)",
-                fabric / 1e6,
-                rack / 1e6,
-                text.fabric_over_rack
-            ),
-            fabric * 3.0 >= text.fabric_over_rack * rack,
-        ),
-        within_three("percent marked", marked(played, racks)?, text.marked),
-        within_three(
-            "percent sent again with CUBIC",
-            again(played, racks, "cubic")?,
-            text.again[0],
-        ),
-        Finding::is(
-            format!("marked {here:.1} %, {less:.1} % with a rack more"),
-            here > less,
-        ),
-    ]))
+    as_published(played, 3)
 }
 
 fn two_racks_are_full(played: &Played) -> Told<Finding> {
-    full(played, 2)
+    as_published(played, 2)
 }
 
 fn one_rack_is_overrun(played: &Played) -> Told<Finding> {
-    full(played, 1)
+    as_published(played, 1)
 }
 
 fn dctcp_drops_less(played: &Played) -> Told<Finding> {
     let mut findings = Vec::new();
-    for racks in [2, 1] {
-        let (cubic, dctcp) = (
-            dropped(played, racks, "cubic")?,
-            dropped(played, racks, "dctcp")?,
-        );
-        let words = format!(
-            "{racks} racks: {:.1} Mbit against {:.2} Mbit",
+    for racks in [3, 2, 1] {
+        let [cubic, dctcp] = both(played, racks, FABRIC)?;
+        let text = &PUBLISHED[racks - 1].fabric;
+        let what = format!(
+            "{racks} racks, {:.2} Mbit over {:.3}:",
             cubic / 1e6,
             dctcp / 1e6
         );
-        findings.push(Finding::is(words, cubic > 0.0 && dctcp * 10.0 <= cubic));
+        let times = (text[0] / text[1]).round();
+        let wanted = (times / 3.0, times * 3.0);
+        findings.push(Finding::between(&what, over(cubic, dctcp), wanted, ""));
     }
-    // With less memory DCTCP drops, too.
-    for racks in [2, 1] {
-        let of = |cc| -> Told<f64> {
-            let at = [("workers", WORKERS[racks - 1]), ("cc", cc)];
-            let scene = played.scene("slices")?;
-            Ok(scene.value(&at, FABRIC)? + scene.value(&at, RACK)?)
-        };
-        let times = of("cubic")? / of("dctcp")?.max(1.0);
-        let what = format!(
-            "where a quarter of the ports has 4 MB, {racks} racks, times less (the text: {})",
-            PUBLISHED[racks - 1].cubic_over_dctcp
-        );
-        findings.push(Finding::between(&what, times, (10.0, 1_000.0), ""));
-    }
-    let three = dropped(played, 3, "cubic")?;
-    let words = format!(
-        "3 racks have room: {:.1} Mbit in the {} ms that are simulated (the text: {} times less)",
-        three / 1e6,
-        value(played, 3, "cubic", "simulated")? / 1e6,
-        PUBLISHED[2].cubic_over_dctcp
-    );
-    findings.push(Finding::is(words, true));
     Ok(Finding::all(findings))
 }
 
@@ -330,47 +441,4 @@ fn what_was_found_is_pinned(played: &Played) -> Told<Finding> {
         ),
         hold == all && all > 0,
     ))
-}
-
-fn figure(played: &Played) -> Told<Chart> {
-    let scene = played.scene("racks")?;
-    let mut series = Vec::new();
-    for (group, (cc, metric, name)) in [
-        (
-            "dctcp",
-            "tier.spine->leaf3.mark_share",
-            "DCTCP, marked in the fabric",
-        ),
-        (
-            "dctcp",
-            "tier.leaf->workers.mark_share",
-            "DCTCP, marked in the rack",
-        ),
-        ("cubic", "retransmit_share", "CUBIC, sent again"),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let points = scene.along("workers", &[("cc", cc)], metric)?;
-        series.push(Series {
-            name: name.to_owned(),
-            group,
-            points: points.into_iter().map(|(x, y)| (x, y * 100.0)).collect(),
-            ..Series::default()
-        });
-    }
-    Ok(Chart {
-        title: "Marks and segments sent again, by racks of workers".to_owned(),
-        x: Axis {
-            label: "Racks of workers".to_owned(),
-            words: ["1", "2", "3"].map(str::to_owned).to_vec(),
-            ..Axis::default()
-        },
-        y: Axis {
-            label: "Share of packets (%)".to_owned(),
-            ..Axis::default()
-        },
-        series,
-        ..Chart::default()
-    })
 }

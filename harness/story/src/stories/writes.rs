@@ -5,7 +5,7 @@ mod live;
 
 use crate::judge::Finding;
 use crate::stage::{Played, Scenery, Told, missing};
-use crate::story::{Column, Grid, Live, Row, Scene, Story, Table};
+use crate::story::{Column, Grid, Live, Next, Row, Scene, Story, Table};
 use narrows_experiment::probe::Series as Seen;
 use narrows_experiment::run::RunOutcome;
 use narrows_report::chart::{Axis, Chart, Rule, RuleAt, Scale, Series};
@@ -86,8 +86,18 @@ pub const STORY: Story = Story {
     ],
     figure: Some(figure),
     next: &[
-        "narrows run packet-window",
-        "narrows run packet-window --set writes=1+1+1+1+n --set window=packets --set delayed-ack=2/40ms --set idle-restart=rfc5681 -r 1 --pcap writes.pcapng --pcap-at h0",
+        Next::new(
+            "narrows run packet-window",
+            "the experiment, with all eight combinations",
+        ),
+        Next::new(
+            "narrows run packet-window --set writes=1+1+1+1+n --set window=packets --set delayed-ack=2/40ms --set idle-restart=rfc5681 -r 1 --pcap writes.pcapng --pcap-at h0",
+            "a capture of the wait",
+        ),
+        Next::new(
+            "narrows explain writes.pcapng",
+            "what the capture says of it",
+        ),
     ],
     #[cfg(target_os = "linux")]
     live: Live::Twin(live::TWIN),

@@ -33,6 +33,7 @@ pub(super) const SCENES: &[Scene] = &[
             ("run.duration", "20500ms"),
         ])
         .usually(&[("run.duration", "3500ms")]),
+    // So late that readings of 1 ms are the text's; those of 2 ms then follow.
     Scene::new("late", "microbursts")
         .with(&[
             ("cc", "cubic"),
@@ -41,7 +42,7 @@ pub(super) const SCENES: &[Scene] = &[
             ("probe.port.on", "s0->host"),
             ("probe.port.series", "off"),
             ("probe.port.every", "2ms,1ms"),
-            ("probe.port.late", "600us"),
+            ("probe.port.late", "850us"),
             ("run.warm_up", "500ms"),
             ("run.duration", "20500ms"),
         ])

@@ -85,18 +85,21 @@ pub(super) fn one_second_is_lost(played: &Played) -> Told<Finding> {
     let nodes = tenths(played)?;
     let course = lowest(&nodes).ok_or_else(|| missing("second of a node"))?;
     let words: Vec<String> = course.iter().map(|r| format!("{:.0}", r / 1e6)).collect();
-    let lost = watched(&nodes)
-        .filter(|c| c.windows(4).any(is_lost))
-        .count();
+    let lost = |course: &Vec<f64>| course.windows(4).any(is_lost);
+    let at_once = nodes.iter().filter(|node| lost(&seconds(node, 0))).count();
+    let of_all = watched(&nodes).filter(lost).count();
+    let own = nodes.iter().flat_map(|node| seconds(node, 0));
+    let least = own.fold(LINE, f64::min);
     Ok(Finding::is(
         format!(
-            "of {} nodes, each watched from {TENTHS} tenths of a second on, {lost} of {} courses have \
-             such a second; one is {}",
+            "{at_once} of {} nodes have such a second if seconds begin with the run: the least is {}; \
+             somebody's seconds begin at any tenth, and of such courses {of_all} of {} have one: {}",
             nodes.len(),
+            number(least, "bit/s"),
             nodes.len() * TENTHS,
             words.join(" ")
         ),
-        lost > 0,
+        at_once > 0,
     ))
 }
 

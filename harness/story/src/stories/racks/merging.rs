@@ -4,6 +4,7 @@ use crate::judge::Finding;
 use crate::stage::{Played, Scenery, Told};
 use crate::story::{Grid, Scene};
 use narrows_experiment::run::RunOutcome;
+use narrows_report::chart::{Axis, Chart, Series};
 use narrows_report::points::number;
 
 /// Shares of packets that are marked.
@@ -158,5 +159,34 @@ pub(super) fn table(played: &Played) -> Told<Grid> {
         head: head.map(str::to_owned).to_vec(),
         words: 1,
         rows,
+    })
+}
+
+/// Load and ACKs by share.
+pub(super) fn figure(played: &Played) -> Told<Chart> {
+    let polls = polls(played)?;
+    let of = |name: &str, group: usize, of: &dyn Fn(&Poll) -> f64| Series {
+        name: name.to_owned(),
+        group,
+        points: polls.iter().map(|(m, p)| (m * 100.0, of(p))).collect(),
+        ..Series::default()
+    };
+    Ok(Chart {
+        title: "A receiver's processor, by the share of packets that are marked".to_owned(),
+        x: Axis {
+            label: "Packets marked (%)".to_owned(),
+            range: Some((0.0, 100.0)),
+            ..Axis::default()
+        },
+        y: Axis {
+            label: "Percent".to_owned(),
+            range: Some((0.0, 100.0)),
+            ..Axis::default()
+        },
+        series: vec![
+            of("load of the core", 0, &|poll| poll.cpu),
+            of("ACKs by 100 segments", 1, &|poll| poll.acks * 100.0),
+        ],
+        ..Chart::default()
     })
 }

@@ -1,0 +1,50 @@
+//! What stories say can be run next does run.
+
+use narrows_story::stories;
+use std::fs;
+use std::process::Command;
+
+/// Each experiment with the arguments as they are printed, of which some milliseconds are simulated.
+#[test]
+fn what_a_story_names_to_run_next_runs() {
+    let name = format!("narrows-stories-{}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    fs::create_dir_all(&folder).unwrap();
+    let all = stories::ALL.iter().flat_map(|story| story.next);
+    for line in all.map(|next| next.what) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let short = "run.duration=3ms --set run.warm_up=1ms -q";
+        let more: Vec<&str> = match words[..] {
+            ["narrows", "run", ..] => ["--set"].into_iter().chain(short.split(' ')).collect(),
+            ["narrows", "keys" | "show", ..] => Vec::new(),
+            ["narrows", "story", ..] => {
+                assert!(stories::get(&words[2..].join(" ")).is_some(), "{line}");
+                continue;
+            }
+            // Of a capture that an earlier line wrote, all of which was not simulated here.
+            ["narrows", "explain", file] => {
+                assert!(folder.join(file).exists(), "{line}");
+                continue;
+            }
+            ["narrows", ..] => {
+                let commands = ["incast", "validate", "live", "meter"];
+                assert!(commands.contains(&words[1]), "{line}");
+                continue;
+            }
+            _ => {
+                let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+                assert!(fs::exists(format!("{root}/{line}")).unwrap(), "{line}");
+                continue;
+            }
+        };
+        let ran = Command::new(env!("CARGO_BIN_EXE_narrows"))
+            .args(&words[1..])
+            .args(more)
+            .current_dir(&folder)
+            .output()
+            .unwrap();
+        let err = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.success(), "{line}: {err}");
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}
