@@ -1,5 +1,6 @@
 //! Packets in, findings out: all connections of a capture.
 
+use crate::busy::Queues;
 use crate::capture::Frame;
 use crate::connection::{Connection, Opened, Rules, Tracked};
 use crate::gap::Gap;
@@ -87,6 +88,9 @@ pub struct Seen {
     pub last: Instant,
 }
 
+/// Of IPv4 and TCP, with time stamps.
+const HEADERS: u64 = 52;
+
 /// A connection by its ends, the lesser first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Key {
@@ -157,6 +161,7 @@ pub struct Analyzer {
     /// Connections by when they were last looked at: who is silent for the longest time is near the
     /// front.
     silent: VecDeque<(usize, u64)>,
+    queues: Queues,
     closing: VecDeque<(usize, u64, Instant)>,
     gaps: VecDeque<Gap>,
     connections: VecDeque<Box<Connection>>,
@@ -180,6 +185,7 @@ impl Analyzer {
             slots: Vec::new(),
             free: Vec::new(),
             silent: VecDeque::new(),
+            queues: Queues::default(),
             closing: VecDeque::new(),
             gaps: VecDeque::new(),
             connections: VecDeque::new(),
@@ -290,8 +296,11 @@ impl Analyzer {
             return;
         };
         let side = tracked.side_of(segment.src);
+        let bytes = u64::from(segment.len) + HEADERS;
+        let hosts = [segment.src.ip(), segment.dst.ip()];
+        let waits = self.queues.pass(hosts, now.at, bytes);
         let closed = tracked.is_closed();
-        if !tracked.handle(now, interface, side, segment, &mut self.gaps) {
+        if !tracked.handle((now, waits), interface, side, segment, &mut self.gaps) {
             self.seen.copies += 1;
         }
         tracked.adapt(&self.rules);

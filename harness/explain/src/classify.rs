@@ -70,7 +70,7 @@ pub(crate) struct Facts {
     pub(crate) swallowed: bool,
     /// The window was closed; whether a probe went out in the gap.
     pub(crate) closed: bool,
-    /// How late the packet that ended it is, by its own timestamp.
+    /// How late the packet that ended it is, by its own timestamp or by queues.
     pub(crate) late: Duration,
     /// What is not longer than this is no gap.
     pub(crate) threshold: Duration,
@@ -84,9 +84,6 @@ pub(crate) struct Facts {
     pub(crate) released_largest: u32,
     /// What ended the gap is a segment of full size.
     pub(crate) full: bool,
-    /// How long the sender has taken to answer what passed here: SRTT and its variation of the other
-    /// direction.
-    pub(crate) answers: Option<Duration>,
     /// SRTT.
     pub(crate) smoothed: Option<Duration>,
     /// Round-trip times of the acknowledgements that came at once when it was over.
@@ -136,9 +133,17 @@ const FLOORS: [u64; 13] = [1_000, 500, 400, 300, 250, 200, 100, 50, 30, 20, 10, 
 /// Whether a sender was silent for no longer than it takes to hear of its flight when queues are as
 /// long as they have been: nothing was wrong then.
 pub(crate) fn is_usual(facts: &Facts, cause: Cause) -> bool {
-    // It had left soon enough.
-    if cause == Cause::AppWroteNothing && facts.length.saturating_sub(facts.late) <= facts.threshold
-    {
+    // It had left soon enough; where its own host and the other's queue are behind the place of the capture,
+    // some more time says nothing.
+    let unseen = match facts.ended {
+        Ended::Answer => facts.vantage != Vantage::Receiver,
+        _ => facts.vantage != Vantage::Sender,
+    };
+    let soon = match unseen && facts.vantage != Vantage::Middle {
+        true => facts.threshold.max(queues(facts)),
+        false => facts.threshold,
+    };
+    if cause == Cause::AppWroteNothing && facts.length.saturating_sub(facts.late) <= soon {
         return true;
     }
     let usual = facts.evidence.timeout;
@@ -152,8 +157,9 @@ pub(crate) fn is_usual(facts: &Facts, cause: Cause) -> bool {
     // What passed here is in queues still on its way to an end, and the end's answer on its way back:
     // elsewhere than at the sender a silence that is no longer than that has taken says nothing.
     if facts.vantage != Vantage::Sender {
-        // What more was heard of a loss does not begin the timer anew, but sends more again.
-        let waited = if facts.heard {
+        // What more was heard of a loss does not begin the timer anew, but sends more again, if it is enough
+        // (RFC 5681 section 3.2).
+        let waited = if facts.heard && facts.dup_acks >= 3 {
             facts.length
         } else {
             facts.timer
@@ -163,13 +169,18 @@ pub(crate) fn is_usual(facts: &Facts, cause: Cause) -> bool {
             // No timer is shorter than what RTT and its variation give (RFC 6298 section 2); what was
             // heard of a loss has it sent again sooner.
             (Ended::Again { .. }, cause) if cause.is_timeout() && within(usual) => return true,
+            // Of what arrives again sooner neither what asked for it nor it itself was seen to wait.
+            (Ended::Again { .. }, Cause::TimeoutSpurious)
+                if facts.vantage == Vantage::Receiver && within(Some(queues(facts) * 2)) =>
+            {
+                return true;
+            }
             // A probe takes two round trips (RFC 8985 section 7.2).
             (Ended::Again { .. }, Cause::TailLossProbe)
                 if within(facts.smoothed.map(|rtt| rtt * 2)) =>
             {
                 return true;
             }
-            (Ended::Wrote, Cause::AppWroteNothing) if within(facts.answers) => return true,
             _ => {}
         }
     }
@@ -179,6 +190,11 @@ pub(crate) fn is_usual(facts: &Facts, cause: Cause) -> bool {
     }
     // What is sent again is waited for as part of the loss.
     late && (facts.evidence.sends > 1 || usual.is_some_and(|usual| facts.length <= usual))
+}
+
+/// What a packet waits in queues that are not seen is no more than this, most of the time.
+fn queues(facts: &Facts) -> Duration {
+    facts.evidence.rtt.unwrap_or_default().mul_ratio(5, 2) + Duration::from_micros(200)
 }
 
 /// The cause, how sure it is, and the floor of the timeout if there is one.
@@ -441,7 +457,6 @@ mod tests {
             restarted: false,
             released_largest: 0,
             full: true,
-            answers: None,
             smoothed: Some(Duration::from_micros(200)),
             burst: Burst::default(),
         }
@@ -527,12 +542,12 @@ mod tests {
     fn a_silence_while_packets_are_on_their_way_to_an_end_says_nothing_of_its_application() {
         let wrote = |vantage, us| Facts {
             vantage,
-            answers: Some(Duration::from_micros(700)),
             ..facts(Ended::Wrote, Duration::from_micros(us))
         };
         let is_usual = |facts: &Facts| is_usual(facts, classify(facts).0);
-        assert!(is_usual(&wrote(Vantage::Middle, 650)));
-        assert!(!is_usual(&wrote(Vantage::Middle, 750)));
+        assert!(is_usual(&wrote(Vantage::Receiver, 650)));
+        assert!(!is_usual(&wrote(Vantage::Receiver, 750)));
+        assert!(!is_usual(&wrote(Vantage::Middle, 650)), "queues are seen");
         assert!(!is_usual(&wrote(Vantage::Sender, 650)));
     }
 

@@ -9,8 +9,9 @@ mod record;
 
 pub use record::{Closed, Connection, Opened, Point, PointKind};
 
+use crate::busy::Waits;
 use crate::classify::{Aftermath, Ended};
-use crate::gap::{Cause, Gap, Side};
+use crate::gap::{Cause, Gap, Side, Vantage};
 use crate::half::{Data, Half, Sighting};
 use crate::segment::Segment;
 use gaps::Settled;
@@ -51,8 +52,11 @@ pub(crate) struct Tracked {
     /// By side: how long everything had been idle before its latest flight, and packets since.
     idle: [Option<(Duration, u32)>; 2],
     too_big: [bool; 2],
-    /// How late the packet that is looked at is, by its timestamp.
+    /// How late the packet that is looked at is, by its timestamp or by queues, with that of the one before it
+    /// that went the other way.
     late: Duration,
+    /// By side: how long its last packet waited behind the place of the capture.
+    behind: [Duration; 2],
     path_rtt: Option<Duration>,
     threshold: Duration,
     reset: Option<Side>,
@@ -90,6 +94,7 @@ impl Tracked {
             idle: [None; 2],
             too_big: [false; 2],
             late: Duration::ZERO,
+            behind: [Duration::ZERO; 2],
             path_rtt: None,
             threshold: (UNKNOWN_RTT * rules.share / 100).max(rules.floor),
             reset: None,
@@ -135,10 +140,10 @@ impl Tracked {
         self.too_big[side.index()] = true;
     }
 
-    /// Takes a segment; `false` if it is one that was seen before, at another place or twice.
+    /// Takes a segment, which waits in queues so long; `false` if it is one that was seen before, at another place or twice.
     pub(crate) fn handle(
         &mut self,
-        now: Sighting,
+        (now, waits): (Sighting, Waits),
         interface: u32,
         side: Side,
         segment: &Segment,
@@ -168,6 +173,13 @@ impl Tracked {
         let clock = &mut self.half[me].clock;
         let stamps = segment.options.timestamps;
         self.late = stamps.map_or(Duration::ZERO, |s| clock.lateness(now.at, s.val));
+        // Where a host captures what it sends itself, nothing has waited on its way.
+        if self.vantage(side) != Vantage::Sender {
+            self.late = self.late.max(waits.before) + self.behind[peer];
+        }
+        // A queue that is full drops what comes: no wait is longer than what was seen.
+        let longest = self.half[me].rtt.timeout().unwrap_or_default();
+        self.behind[me] = waits.after.min(longest);
         self.half[me].counts.packets += 1;
         self.half[me].counts.bytes += u64::from(segment.len);
         if segment.ecn == Ecn::Ce {

@@ -22,6 +22,7 @@
 
 pub mod advice;
 mod analyzer;
+mod busy;
 pub mod capture;
 mod classify;
 mod connection;

@@ -155,6 +155,7 @@ impl Truth {
         let start = (at - rto).max(me.last).max(heard).max(me.acknowledged);
         me.last = at;
         let refusal = me.way.refusal();
+        let passes = me.way.passes();
         let delayed = me.delayed.take();
         let cause = match cause {
             TimeoutCause::Handshake => Cause::SynRetried,
@@ -172,9 +173,9 @@ impl Truth {
             }
             None => self.add(ends, start, at, cause),
         };
-        if refusal == way::Refused::Hidden
-            && let Some(gap) = gap.and_then(|n| self.gaps.get_mut(n))
-        {
+        // Where all of a flight is too long for the path it vanishes as in an outage.
+        let hidden = refusal == way::Refused::Hidden || cause == Cause::BlackHole && !passes;
+        if hidden && let Some(gap) = gap.and_then(|n| self.gaps.get_mut(n)) {
             gap.counts = false;
         }
         self.ends.entry(ends).or_default().timeout = gap;

@@ -79,7 +79,6 @@ impl Tracked {
             restarted: after_idle.is_some() && half.flight() * 2 <= half.most_out,
             released_largest: 0,
             full: false,
-            answers: self.half[side.other().index()].rtt.timeout(),
             smoothed: half
                 .rtt
                 .smoothed

@@ -32,7 +32,8 @@ pub fn page(score: &Score, held_out: &Score, asked: Option<usize>) -> String {
          a receive ring for half of it and not longer than 5 ms. \"Packets delayed\" is right for all three. \
          Waiting for what was sent again is part of the loss.\n\
          - An application that wrote nothing while the other end had lost or held back data is right if it is found, and not \
-         missed if it is not; so is a host's own drop after which nothing left that tells of it.\n\
+         missed if it is not; so is a host's own drop after which nothing left that tells of it, and a black hole that takes all of \
+         a flight, which looks as an outage does (`cargo test -p narrows-explain --features simulate --test unseen`).\n\
          - Where a window update got lost, the window was closed until it was sent; elsewhere than at the receiver it is one wait, and either \
          name is right for both parts.\n",
         score.runs
@@ -182,10 +183,11 @@ fn reasons(o: &mut String) {
          after it. What a host refused and then sent again late, its own drop, looks like a longer timeout.\n\
          - **In the middle** what was lost before the capture is not seen, and when a sender knew something is only known to half a round \
          trip, and to what queues behind the capture take: what comes sooner than SRTT + 4 RTTVAR is no timeout here. For how long a question \
-         waited behind the capture is unknown, so a short silence after it is named as a guess.\n\
+         waits behind the capture is estimated from what else goes to its host.\n\
          - **At the receiver** a short silence of the sender may be a queue that its own packets waited in. Timestamps (RFC 7323) tell when \
-         a packet left, to the tick of their clock; where there are none, or where the question waited, it is taken for an application \
-         that wrote nothing, as a guess.\n",
+         a packet left, to the tick of their clock, and a link that is busy without a pause shows what waited before it. How long the \
+         question waited before its host and the answer in that host is not seen: what is no longer than two and a half round trips and 200 us is no gap \
+         here, what is longer is taken for an application that wrote nothing, as a guess.\n",
     );
 }
 

@@ -42,6 +42,8 @@ pub(super) struct Way {
     rtt: RttEstimate,
     /// Something of its was too long for a link since the last timeout.
     pub(super) swallowed: bool,
+    /// The number after the first that was, until all is acknowledged, and the least length that was.
+    too_long: Option<(u32, u32)>,
     /// Something of its was dropped on its way, and not all is acknowledged since.
     pub(super) lost: bool,
     /// The number after what its NIC refused last and has not taken since.
@@ -126,11 +128,28 @@ impl Way {
         }
         if self.out.is_empty() {
             self.lost = false;
+            self.too_long = None;
         }
         if let Some(Some(left)) = newest.filter(|_| once) {
             self.rtt.add(at.since(left));
         }
         newest.is_some()
+    }
+
+    /// Whether anything has left after what was too long for a link that is not.
+    pub(super) fn passes(&self) -> bool {
+        let Some((mut last, least)) = self.too_long else {
+            return false;
+        };
+        for (end, _) in &self.out {
+            if before(last, *end) {
+                if end.wrapping_sub(last) < least {
+                    return true;
+                }
+                last = *end;
+            }
+        }
+        false
     }
 
     pub(super) fn refusal(&self) -> Refused {
@@ -232,7 +251,14 @@ impl Truth {
     pub fn dropped(&mut self, ends: [SocketAddr; 2], segment: &Passing, too_long: bool) {
         let way = &mut self.ends.entry(ends).or_default().way;
         way.lost |= segment.len > 0;
-        way.swallowed |= too_long;
+        if too_long {
+            way.swallowed = true;
+            let least = way
+                .too_long
+                .map_or(segment.len, |(_, len)| len.min(segment.len));
+            let first = way.too_long.map_or(segment.end(), |(first, _)| first);
+            way.too_long = Some((first, least));
+        }
     }
 
     /// `port` begins no frame for `span`; if that is nothing, it goes on.
