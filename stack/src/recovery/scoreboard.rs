@@ -279,7 +279,7 @@ impl Scoreboard {
     }
 
     /// The new data `[self.end(), end)` was sent. Nothing happens if that is empty.
-    #[inline]
+    #[inline(always)] // One place sends new data.
     pub fn push(&mut self, end: AbsSeq, now: Instant, tx: TxSnapshot) {
         debug_assert!(
             end > self.end,
