@@ -11,7 +11,6 @@ pub mod challenge;
 mod config;
 mod cookies;
 pub mod demux;
-mod events;
 mod fast_open;
 mod frames;
 mod icmp;
@@ -42,11 +41,11 @@ use crate::wire::{Flags, IpHeader, PlainSegment, TcpHeader};
 use challenge::{EndpointBudget, Verdict};
 use cookies::Cookies;
 use demux::{Demux, FourTuple, LastFound};
-use events::Events;
 use isn::Secrets;
 use listen::{Listener, Listeners};
 use metrics::{MetricsCache, MetricsConfig};
 use narrows_congestion::Instant;
+use narrows_congestion::rarely::ShortQueue;
 use paths::{News, Paths};
 use places::{LAST, NOT_QUEUED, Slots};
 use ports::EphemeralPorts;
@@ -162,6 +161,9 @@ pub struct Endpoint<T: TcpTypes> {
     wheel: TimerWheel,
     slots: Slots<T>,
 }
+
+/// What the user is to be told.
+type Events = ShortQueue<EndpointEvent>;
 
 /// With more connections than this each one is out of the cache when its next packet comes.
 const MANY: usize = 1_000;

@@ -1,11 +1,10 @@
 //! Where connections are kept: slots, who has something to send, what happened, when they end.
 
 use super::demux::{FourTuple, LastFound};
-use super::events::Events;
 use super::metrics::PathMetrics;
 use super::places::{LAST, NOT_QUEUED, Place, Slot};
 use super::ports::EphemeralPorts;
-use super::{ConnId, Endpoint, EndpointEvent, Few, ListenerId, random};
+use super::{ConnId, Endpoint, EndpointEvent, Events, Few, ListenerId, random};
 use crate::conn::state::CloseReason;
 use crate::conn::{Connection, Event, Opening, TcpTypes};
 use crate::fast_open::{FastOpenStatus, Finding};

@@ -4,8 +4,8 @@ use super::role::Io;
 use super::{Placement, Shared};
 use crate::net::packet::HostId;
 use narrows::endpoint::ConnId;
-use narrows_congestion::rarely::{push_back_few, push_few};
-use std::collections::{BTreeMap, VecDeque};
+use narrows_congestion::rarely::{ShortQueue, push_few};
+use std::collections::BTreeMap;
 
 /// The connections of a traffic and the messages on their way, which its roles share: payload is
 /// a pattern and says nothing, so that who sends a message notes here what it is and how long.
@@ -58,7 +58,7 @@ struct Way<M> {
     /// Bytes that were read and are of no complete message.
     read: u64,
     /// Messages that were not read to their end, with their sizes.
-    under_way: VecDeque<(u64, M)>,
+    under_way: ShortQueue<(u64, M)>,
 }
 
 impl<M> Way<M> {
@@ -66,7 +66,7 @@ impl<M> Way<M> {
         Self {
             unwritten: 0,
             read: 0,
-            under_way: VecDeque::new(),
+            under_way: ShortQueue::new(),
         }
     }
 }
@@ -192,7 +192,7 @@ impl<M> Messenger<M> {
         if let Some(end) = self.end(conn) {
             let mut table = self.table.borrow_mut();
             let way = &mut table.channels[end.channel as usize].ways[usize::from(end.out)];
-            push_back_few(&mut way.under_way, (size, message));
+            way.under_way.push((size, message));
         }
     }
 
@@ -251,7 +251,7 @@ impl<M> Messenger<M> {
             return None;
         }
         way.read -= size;
-        way.under_way.pop_front()
+        way.under_way.pop()
     }
 }
 

@@ -10,7 +10,7 @@ use crate::sim::rng::{Component, Stream};
 use crate::sim::time::SimTime;
 use narrows::endpoint::ConnId;
 use narrows::{ByteCount, Duration, Instant};
-use narrows_congestion::rarely::push_back_few;
+use narrows_congestion::rarely::ShortQueue;
 use std::collections::VecDeque;
 
 /// A client asks all servers for their shares of a block, waits for the last one, and asks for the
@@ -148,7 +148,7 @@ impl Traffic for SynchronisedRead {
                     messages: channels.messenger(),
                     share: share(number),
                     begins: AnswerTimes::new(self.jitter, random),
-                    due: VecDeque::new(),
+                    due: ShortQueue::new(),
                     conn: None,
                 },
             );
@@ -370,7 +370,7 @@ struct Server {
     share: u64,
     begins: AnswerTimes,
     /// When which answers begin.
-    due: VecDeque<(Instant, u32)>,
+    due: ShortQueue<(Instant, u32)>,
     conn: Option<ConnId>,
 }
 
@@ -380,7 +380,7 @@ impl Server {
             && at <= io.now()
             && let Some(conn) = self.conn
         {
-            self.due.pop_front();
+            self.due.pop();
             self.messages.send(io, conn, self.share, block);
         }
     }
@@ -403,7 +403,7 @@ impl Role for Server {
                 }
                 while let Some((_, block)) = self.messages.next(conn) {
                     let begins = self.begins.of_request(io.now());
-                    push_back_few(&mut self.due, (begins, block));
+                    self.due.push((begins, block));
                 }
                 self.answer(io);
             }
