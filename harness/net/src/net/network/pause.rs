@@ -225,14 +225,8 @@ impl<P: Packet> Network<P> {
         let held = &mut ingress.held[usize::from(class)];
         let was_told = held.again.is_some();
         held.again = match signal {
-            PauseSignal::Xoff => {
-                ingress.xoff_sent += 1;
-                Some(now + half_pause(&self.ports[from as usize], quanta))
-            }
-            PauseSignal::Xon => {
-                ingress.xon_sent += 1;
-                None
-            }
+            PauseSignal::Xoff => Some(now + half_pause(&self.ports[from as usize], quanta)),
+            PauseSignal::Xon => None,
         };
         let again = held.again;
         if let Some(of) = pausing.switches.get_mut(&switch) {
@@ -250,33 +244,35 @@ impl<P: Packet> Network<P> {
         self.settle_in_turn(back, now, tap);
         let port = &mut self.ports[back as usize];
         let sent = port.send_pause(now);
-        let reaches = if sent == SimTime::MAX {
-            sent
-        } else {
-            sent + port.delay
-        };
         let frame = Frame {
             to: from,
             classes,
             quanta,
         };
-        self.frame_leaves(back, signal, frame, reaches, now, tap);
-        if let Some(pausing) = &mut self.pausing {
+        if self.frame_leaves(back, signal, frame, sent, now, tap)
+            && let Some(pausing) = &mut self.pausing
+        {
+            *pausing.ingresses[at as usize].sent.of(signal) += 1;
             pausing.put(sent, Due::Wake { port: back });
         }
         self.arm_look(switch);
     }
 
-    /// Port `at` sends a pause frame, which arrives when it `reaches` whom it is for.
+    /// Port `at` sends a pause frame, which has left when it is `sent`; whether it does. One that is
+    /// stopped sends none: who was told to pause goes on when its time is over.
     fn frame_leaves<T: Tap<P>>(
         &mut self,
         at: u32,
         signal: PauseSignal,
         frame: Frame,
-        reaches: SimTime,
+        sent: SimTime,
         now: SimTime,
         tap: &mut T,
-    ) {
+    ) -> bool {
+        if sent == SimTime::MAX {
+            return false;
+        }
+        let reaches = sent + self.ports[at as usize].delay;
         if T::ACTIVE {
             let sent = PauseEvent::Sent {
                 port: PortId(at),
@@ -288,6 +284,7 @@ impl<P: Packet> Network<P> {
         if let Some(pausing) = &mut self.pausing {
             pausing.put(reaches, Due::Frame(frame));
         }
+        true
     }
 
     /// A pause frame has reached port `at`.
@@ -297,6 +294,9 @@ impl<P: Packet> Network<P> {
             classes,
             quanta,
         } = frame;
+        if at < self.hosts() && self.is_reset(HostId(at)) {
+            return; // Lost, as all that reaches the host.
+        }
         let span = self.ports[at as usize].span_of(pause_bytes(quanta));
         let until = now + span;
         let Some(pausing) = &mut self.pausing else {
@@ -447,14 +447,12 @@ impl<P: Packet> Network<P> {
             stats.paused = sender.obeys.paused(now);
         }
         if let Some(host) = pausing.hosts.get(&port.0) {
-            stats.xoff_sent = host.xoff_sent;
-            stats.xon_sent = host.xon_sent;
+            (stats.xoff_sent, stats.xon_sent) = (host.sent.xoff, host.sent.xon);
         }
         // What comes back on the link of this port.
         let from = self.other_end(port).and_then(|p| pausing.ingress_of(p.0));
         if let Some(ingress) = from.and_then(|at| pausing.ingresses.get(at as usize)) {
-            stats.xoff_sent = ingress.xoff_sent;
-            stats.xon_sent = ingress.xon_sent;
+            (stats.xoff_sent, stats.xon_sent) = (ingress.sent.xoff, ingress.sent.xon);
             let most = ingress.held.iter().map(Held::most).max();
             stats.max_held = most.unwrap_or_default();
         }

@@ -42,8 +42,11 @@ impl Port {
     }
 
     /// When a pause frame has left that goes ahead of all that waits, first in, first out, and takes
-    /// nothing of the link.
+    /// nothing of the link; [`SimTime::MAX`] while the transmitter is stopped.
     pub(crate) fn ahead_of_all<P>(&self, now: SimTime, slab: &Slab<P>) -> SimTime {
+        if self.is_stopped() {
+            return SimTime::MAX;
+        }
         let begins = match self.is_in_service(now, &self.tx, slab) {
             true => slab.hop(self.cursor).depart.max(now),
             false => now,

@@ -88,11 +88,11 @@ impl<P: Packet> Network<P> {
             return false;
         };
         let has_receiver = self.has_receiver(HostId(host));
-        let changes = self.changes.as_mut();
-        let reset = changes
-            .as_ref()
-            .is_some_and(|c| c.resets.contains_key(&host));
-        let pause = changes.and_then(|changes| changes.pauses.get_mut(&host));
+        let reset = self.is_reset(HostId(host));
+        let pause = self
+            .changes
+            .as_mut()
+            .and_then(|changes| changes.pauses.get_mut(&host));
         match pause {
             _ if reset => self.discard(now, at, i, DropReason::NicReset, tap),
             None if has_receiver => {
@@ -103,6 +103,12 @@ impl<P: Packet> Network<P> {
             Some(_) => self.discard(now, at, i, DropReason::RingFull, tap),
         }
         true
+    }
+
+    /// Whether what reaches the host is lost, because its NIC is reset.
+    pub(in super::super) fn is_reset(&self, host: HostId) -> bool {
+        let changes = self.changes.as_ref();
+        changes.is_some_and(|changes| changes.resets.contains_key(&host.0))
     }
 
     /// When a NIC's stopped transmitter goes on, if that is known.

@@ -37,8 +37,24 @@ pub(in crate::net::network) struct Pausing {
 pub(super) struct Ingress {
     pub(super) parts: IngressParts,
     pub(super) held: [Held; CLASSES],
-    pub(super) xoff_sent: u64,
-    pub(super) xon_sent: u64,
+    pub(super) sent: Signals,
+}
+
+/// Pause frames that were sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Signals {
+    pub(super) xoff: u64,
+    pub(super) xon: u64,
+}
+
+impl Signals {
+    /// Those that say this.
+    pub(super) fn of(&mut self, signal: PauseSignal) -> &mut u64 {
+        match signal {
+            PauseSignal::Xoff => &mut self.xoff,
+            PauseSignal::Xon => &mut self.xon,
+        }
+    }
 }
 
 /// A switch that pauses.
@@ -215,8 +231,7 @@ impl Ingress {
         Self {
             parts,
             held: [Held::default(); CLASSES],
-            xoff_sent: 0,
-            xon_sent: 0,
+            sent: Signals::default(),
         }
     }
 

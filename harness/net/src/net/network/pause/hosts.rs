@@ -1,6 +1,7 @@
 //! Hosts that pause who sends to them: a NIC whose receive ring fills up, because its interrupts or
 //! its processor are slow.
 
+use super::books::Signals;
 use super::{Due, Frame, Network, PAUSE_TO_ALL, half_pause};
 use crate::net::packet::{HostId, Packet};
 use crate::net::pause::PauseSignal;
@@ -26,17 +27,15 @@ pub(in crate::net::network) struct HostPause {
     parts: PausingHost,
     /// While the switch is told to pause: when it is to be told again.
     again: Option<SimTime>,
-    pub(super) xoff_sent: u64,
-    pub(super) xon_sent: u64,
+    pub(super) sent: Signals,
 }
 
 impl HostPause {
-    pub(super) const fn new(parts: PausingHost) -> Self {
+    pub(super) fn new(parts: PausingHost) -> Self {
         Self {
             parts,
             again: None,
-            xoff_sent: 0,
-            xon_sent: 0,
+            sent: Signals::default(),
         }
     }
 }
@@ -95,21 +94,14 @@ impl<P: Packet> Network<P> {
         let quanta = signal.quanta(quanta);
         // Ahead of what waits in the NIC, behind what it sends.
         self.settle(nic, now);
-        let port = &self.ports[nic as usize];
-        let reaches = port.ahead_of_all(now, &self.slab) + port.delay;
+        let sent = self.ports[nic as usize].ahead_of_all(now, &self.slab);
         let half = half_pause(&self.ports[from as usize], quanta);
         let Some(pause) = self.host_pause(host) else {
             return;
         };
         pause.again = match signal {
-            PauseSignal::Xoff => {
-                pause.xoff_sent += 1;
-                Some(now + half)
-            }
-            PauseSignal::Xon => {
-                pause.xon_sent += 1;
-                None
-            }
+            PauseSignal::Xoff => Some(now + half),
+            PauseSignal::Xon => None,
         };
         let again = pause.again;
         let frame = Frame {
@@ -117,7 +109,11 @@ impl<P: Packet> Network<P> {
             classes: PAUSE_TO_ALL,
             quanta,
         };
-        self.frame_leaves(nic, signal, frame, reaches, now, tap);
+        if self.frame_leaves(nic, signal, frame, sent, now, tap)
+            && let Some(pause) = self.host_pause(host)
+        {
+            *pause.sent.of(signal) += 1;
+        }
         if let (Some(pausing), Some(again)) = (&mut self.pausing, again) {
             pausing.put(again, Due::HostAgain { host });
         }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::net::buffer::Capacity;
+use crate::net::change::Change;
 use crate::net::discipline::DisciplineSpec;
 use crate::net::discipline::strict_priority::StrictPrioritySpec;
 use crate::net::discipline::tail::{NotCapable, Threshold};
@@ -87,17 +88,18 @@ impl Tap<BlastPacket> for Log {
     }
 }
 
+fn handle(network: &mut Network<BlastPacket>, log: &mut Log, until: SimTime) {
+    while let Some(event) = network.events.pop_until(until) {
+        if let Some((_, slot)) = network.handle(event, log) {
+            network.release(slot);
+        }
+    }
+}
+
 /// Runs until all has arrived; with `looks` somebody asks for all queues at these times.
 fn run(graph: &Graph, sent: &[Sent], looks: &[SimTime]) -> (Network<BlastPacket>, Log) {
     let mut network: Network<BlastPacket> = graph.build(1, TieOrder::ByLink).unwrap();
     let mut log = Log::default();
-    let handle = |network: &mut Network<BlastPacket>, log: &mut Log, until| {
-        while let Some(event) = network.events.pop_until(until) {
-            if let Some((_, slot)) = network.handle(event, log) {
-                network.release(slot);
-            }
-        }
-    };
     let mut looks = looks.iter().peekable();
     let mut now = SimTime::ZERO;
     for (number, s) in (0..).zip(sent) {
@@ -268,6 +270,67 @@ fn annex_31b_a_pause_frame_goes_behind_the_frame_in_service_and_is_obeyed_after_
     let sender = network.pause_stats(SimTime::from_secs(1), back);
     assert_eq!(sender.xoff_sent, sender.xon_sent);
     assert!(sender.max_held >= 3 * 1_518);
+}
+
+/// Two hosts send to a third one. The way back to the first is cut, so that it hears of no pause; the
+/// NIC of the second is reset when it has been told, and what it is told meanwhile is lost.
+#[test]
+fn a_port_that_is_stopped_sends_no_pause_frame_and_a_nic_that_is_reset_obeys_none() {
+    // Told again every 25 us.
+    let pause = PauseSpec {
+        quanta: 100,
+        xoff: Some(ByteCount::new(3 * 1_518)),
+        ..PauseSpec::new(1_500)
+    };
+    let graph = gigabit(40_000, pause);
+    let mut network: Network<BlastPacket> = graph.build(1, TieOrder::ByLink).unwrap();
+    let back = network.other_end(PortId(0)).unwrap();
+    let mut log = Log::default();
+    let cut = Change::LinkDown { port: back };
+    network.apply(SimTime::ZERO, &cut, &mut log).unwrap();
+    for (number, sent) in (0..).zip([burst(0, 2, 80), burst(1, 2, 80)].concat()) {
+        let packet = BlastPacket {
+            from: HostId(sent.from),
+            to: HostId(sent.to),
+            number,
+            ..packet()
+        };
+        let from = packet.from;
+        network.send(SimTime::ZERO, from, packet, &mut log).unwrap();
+    }
+    let (begin, end) = (SimTime::from_micros(400), SimTime::from_micros(900));
+    handle(&mut network, &mut log, begin);
+    let reset = Change::NicReset {
+        host: HostId(1),
+        span: end - begin,
+    };
+    network.apply(begin, &reset, &mut log).unwrap();
+    handle(&mut network, &mut log, SimTime::from_secs(1));
+    let sent_by = |at: PortId| {
+        let is = |(_, event): &&(SimTime, PauseEvent)| matches!(event, PauseEvent::Sent { port, .. } if *port == at);
+        log.pauses.iter().filter(is).count()
+    };
+    let obeyed_by = |at: u32| {
+        let is = move |&(time, event): &(SimTime, PauseEvent)| match event {
+            PauseEvent::Obeyed { port, .. } if port.0 == at => Some(time),
+            _ => None,
+        };
+        log.pauses.iter().filter_map(is).collect::<Vec<_>>()
+    };
+    assert_eq!((sent_by(back), obeyed_by(0).len()), (0, 0));
+    assert_eq!(network.pause_stats(end, PortId(0)).xoff_sent, 0);
+    let obeyed = obeyed_by(1);
+    assert!(obeyed.iter().any(|at| *at < begin), "{obeyed:?}");
+    assert!(
+        !obeyed.iter().any(|at| (begin..end).contains(at)),
+        "{obeyed:?}"
+    );
+    let told = sent_by(network.other_end(PortId(1)).unwrap());
+    assert!(
+        told > obeyed.len(),
+        "{told} were sent, {} obeyed",
+        obeyed.len()
+    );
 }
 
 /// While memory stays full the pause is told again at half its time, and a port does not go on
