@@ -44,7 +44,8 @@ pub trait CongestionControl: Debug + Send {
         None
     }
 
-    /// What the algorithm wants of the connection. Asked once.
+    /// What the algorithm wants of the connection. It may be asked at any time; the answer does not
+    /// change.
     fn needs(&self) -> Needs {
         Needs::default()
     }

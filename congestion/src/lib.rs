@@ -111,6 +111,7 @@ extern crate alloc;
 pub mod control;
 pub mod cubic;
 pub mod dctcp;
+pub mod few;
 pub mod fixed;
 pub mod hybrid;
 pub mod hystart;

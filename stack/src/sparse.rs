@@ -5,7 +5,7 @@
 //! does.
 
 use narrows_congestion::Instant;
-pub(crate) use narrows_congestion::rarely::{Begins, Rarely, insert_few, push_few};
+pub(crate) use narrows_congestion::rarely::{Begins, Rarely};
 use std::fmt;
 
 /// A box of a trait object that takes one word in place of two, for what mostly is not there.

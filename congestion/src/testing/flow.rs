@@ -209,8 +209,10 @@ impl Flow {
             let bytes = room.min(chunk);
             room -= bytes;
             self.in_flight += bytes;
-            let call = Call::Sent;
-            self.call(call, |cc, flow| cc.on_sent(ByteCount::new(bytes), flow));
+            if self.cc.needs().hears_of_sent {
+                let call = Call::Sent;
+                self.call(call, |cc, flow| cc.on_sent(ByteCount::new(bytes), flow));
+            }
         }
     }
 

@@ -284,26 +284,33 @@ pub(super) fn run(
 
 /// Has what connections wait for told as the options say: of every repetition, of the first if a report
 /// is written, or not at all. An experiment that asks for it itself has it as it asks.
-fn watch(experiment: &mut Experiment, args: &Options) {
-    let is_ledger = |probe: &NamedProbe| probe.kind == LEDGER;
+///
+/// # Errors
+/// If what is to go is swept.
+fn watch(experiment: &mut Experiment, args: &Options) -> Result<(), Stop> {
+    let (ledgers, others): (Vec<_>, Vec<_>) = std::mem::take(&mut experiment.probes)
+        .into_iter()
+        .partition(|probe| probe.kind == LEDGER);
+    experiment.probes = others;
     if args.no_ledger {
-        experiment.probes.retain(|probe| !is_ledger(probe));
-        return;
+        let of = |axis: &&Axis| {
+            let of = |probe: &NamedProbe| axis.key.starts_with(&format!("probe.{}.", probe.name));
+            ledgers.iter().any(of)
+        };
+        return match experiment.sweep.iter().find(of) {
+            None => Ok(()),
+            Some(axis) => Err(Stop::Wrong(format!(
+                "error: --no-ledger leaves out what the sweep over {} is about: leave out one of \
+                 them\n",
+                axis.key
+            ))),
+        };
     }
     let reported = args.out.is_some() || args.files.reports();
     // A live place has no probes.
     let lives = experiment.run.place == Place::Live
         || experiment.sweep.iter().any(|axis| axis.key == "run.place");
-    let mut own = experiment
-        .probes
-        .iter_mut()
-        .filter(|probe| is_ledger(probe));
-    if let Some(own) = own.next() {
-        if args.ledger {
-            // It knows of no other value, so nothing can be wrong with it.
-            let _ = own.spec.set("each_run", "on");
-        }
-    } else if args.ledger || reported && !lives {
+    if ledgers.is_empty() && (args.ledger || reported && !lives) {
         experiment.probes.push(NamedProbe {
             name: LEDGER.to_owned(),
             kind: LEDGER.to_owned(),
@@ -313,6 +320,14 @@ fn watch(experiment: &mut Experiment, args: &Options) {
             }),
         });
     }
+    for mut own in ledgers {
+        if args.ledger {
+            // It knows of no other value, so nothing can be wrong with it.
+            let _ = own.spec.set("each_run", "on");
+        }
+        experiment.probes.push(own);
+    }
+    Ok(())
 }
 
 /// Runs an experiment, and tells and keeps what came out; the exit code.
@@ -327,7 +342,7 @@ pub(super) fn perform(
     let own = [args.expected.wanted(), pcap, trace];
     apart(&[&args.files.wanted()[..], &own].concat())?;
     let registry = &app.catalog.registry;
-    watch(&mut prepared.experiment, args);
+    watch(&mut prepared.experiment, args)?;
     let plan = Plan::new(&prepared.experiment, registry)
         .map_err(|e| impossible(&prepared, registry, &e))?;
     check_metrics(&plan, registry).map_err(|e| impossible(&prepared, registry, &e))?;

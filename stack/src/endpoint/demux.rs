@@ -6,9 +6,9 @@
 
 use super::table::{Entry, Table};
 use crate::siphash::SipKey;
-use crate::sparse::insert_few;
 use crate::wire::PlainSegment;
 use core::fmt;
+use narrows_congestion::few::insert_few;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// Names a connection: two addresses with their ports. The addresses are of one family.

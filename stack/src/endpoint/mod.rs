@@ -45,7 +45,7 @@ use isn::Secrets;
 use listen::{Listener, Listeners};
 use metrics::{MetricsCache, MetricsConfig};
 use narrows_congestion::Instant;
-use narrows_congestion::rarely::ShortQueue;
+use narrows_congestion::few::ShortQueue;
 use paths::{News, Paths};
 use places::{LAST, NOT_QUEUED, Slots};
 use ports::EphemeralPorts;
@@ -164,6 +164,8 @@ pub struct Endpoint<T: TcpTypes> {
 
 /// What the user is to be told.
 type Events = ShortQueue<EndpointEvent>;
+// Each endpoint has one, and most connections of a simulation are the only ones of theirs.
+const _: () = assert!(size_of::<Events>() <= 32);
 
 /// With more connections than this each one is out of the cache when its next packet comes.
 const MANY: usize = 1_000;

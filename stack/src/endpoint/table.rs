@@ -26,9 +26,6 @@ pub(super) struct Table<E> {
     len: usize,
 }
 
-/// Entries at first.
-const LEAST: usize = 2;
-
 impl<E: Entry> Table<E> {
     pub(super) const fn new() -> Self {
         Self {
@@ -92,7 +89,7 @@ impl<E: Entry> Table<E> {
         if needed <= self.entries.len() {
             return;
         }
-        let size = needed.next_power_of_two().max(LEAST);
+        let size = needed.next_power_of_two();
         let old = std::mem::replace(&mut self.entries, vec![E::EMPTY; size]);
         for entry in old.into_iter().filter(|e| !e.is_empty()) {
             self.put(entry, seeds);

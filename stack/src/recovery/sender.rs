@@ -106,7 +106,7 @@ pub struct Sender<C, R> {
     pub(super) heeds_progress: bool,
     pub(super) probes_tail: bool,
     pub(super) has_reorder_timer: bool,
-    /// What `cc` wants; asked once. Pacing also while the window is not validated.
+    /// What `cc` wants. Pacing also while the window is not validated.
     pub(super) needs: Needs,
     /// [`SenderStats::segments`].
     pub(super) segments: u64,

@@ -18,6 +18,8 @@ pub(super) struct Given {
     /// `KEY=VALUE`, or the value alone where the option is of one key.
     text: String,
     key: String,
+    /// Where the key begins in the text, if it stands there.
+    key_at: usize,
     value: String,
     /// Where the value begins in the text.
     value_at: usize,
@@ -41,13 +43,14 @@ impl Given {
                 let help = "expected KEY=VALUE; `narrows keys` lists the keys";
                 return Err(super::super::usage(what.option(), text, help));
             };
-            let blanks = value.len() - value.trim_start().len();
+            let blanks = |text: &str| text.len() - text.trim_start().len();
             Ok(Self {
                 what,
                 text: text.clone(),
                 key: key.trim().to_owned(),
+                key_at: blanks(key),
                 value: value.trim().to_owned(),
-                value_at: key.len() + 1 + blanks,
+                value_at: key.len() + 1 + blanks(value),
             })
         };
         let own = |option, key: &str, value: &Option<String>| {
@@ -56,6 +59,7 @@ impl Given {
                     what: What::Option(option),
                     text: value.clone(),
                     key: key.to_owned(),
+                    key_at: 0,
                     value: value.clone(),
                     value_at: 0,
                 })
@@ -134,7 +138,7 @@ impl Given {
     pub(super) fn key_at(&self) -> Range<usize> {
         match self.what {
             What::Option(_) => 0..0,
-            What::Set | What::Sweep => 0..self.key.len(),
+            What::Set | What::Sweep => self.key_at..self.key_at + self.key.len(),
         }
     }
 
@@ -144,9 +148,11 @@ impl Given {
         let axis = self.axis(experiment);
         let swept = experiment.sweep.iter().position(|known| known.key == axis);
         let swept = swept.filter(|_| self.varies());
+        // As the sweep has them, or as they are written where it refused them.
         let values = match swept.map(|axis| &experiment.sweep[axis]) {
-            Some(axis) => &axis.values[..],
-            None => std::slice::from_ref(&self.value),
+            Some(axis) => axis.values.clone(),
+            None if self.varies() => self.items().map(|at| self.text[at].to_owned()).collect(),
+            None => vec![self.value.clone()],
         };
         let refused = values.iter().find_map(|value| {
             let e = experiment.clone().set(registry, &self.key, value).err()?;
@@ -156,6 +162,7 @@ impl Given {
             Some((_, KnobError::Unknown { key, .. })) => {
                 let all = self.key_at();
                 let begin = self.text[all.clone()].rfind(&key);
+                let begin = begin.map(|begin| all.start + begin);
                 begin.map_or(all, |begin| begin..begin + key.len())
             }
             Some((value, KnobError::Value { .. })) => {

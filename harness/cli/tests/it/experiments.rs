@@ -592,7 +592,7 @@ fn mistakes_of_arguments_are_marked_in_them() {
         assert_eq!(ran.status.code(), Some(2), "{args:?}: {}", out(&ran));
         err(&ran)
     };
-    let cases: [(&[&str], &str, &str); 13] = [
+    let cases: [(&[&str], &str, &str); 16] = [
         (
             &["--set", "host.tcp.congestion=dctp"],
             "did you mean 'dctcp'?",
@@ -628,6 +628,24 @@ fn mistakes_of_arguments_are_marked_in_them() {
             "did you mean 'congestion'?",
             " | --sweep host.tcp.congetsion=reno,cubic\n\
              \x20|                  ^^^^^^^^^^\n",
+        ),
+        (
+            &["--set", " host.tcp.congetsion=reno"],
+            "did you mean 'congestion'?",
+            " | --set  host.tcp.congetsion=reno\n\
+             \x20|                 ^^^^^^^^^^\n",
+        ),
+        (
+            &["--set", " \u{e9}=1"],
+            "\u{e9}",
+            " | --set  \u{e9}=1\n\
+             \x20|        ^\n",
+        ),
+        (
+            &["--sweep", "host.tcp.congestion=dctp,dctp"],
+            "did you mean 'dctcp'?",
+            " | --sweep host.tcp.congestion=dctp,dctp\n\
+             \x20|                             ^^^^\n",
         ),
         (
             &["--sweep", "network.link.delay=1ms,1000us"],

@@ -69,6 +69,34 @@ fn with_another_there_is_none() {
     assert_eq!(ledgers("none-own", OWN, &["--no-ledger"]), []);
 }
 
+/// Of several probes each tells of all repetitions.
+#[test]
+fn an_option_is_of_each_of_several() {
+    let two = format!("{FIRST}{}", FIRST.replace("mine", "other"));
+    let all = vec![("mine".to_owned(), 3), ("other".to_owned(), 3)];
+    assert_eq!(ledgers("several", &two, &["--ledger"]), all);
+}
+
+/// What is swept is not taken away without a word.
+#[test]
+fn without_the_ledger_a_sweep_over_it_is_refused() {
+    let file = std::env::temp_dir().join(format!("narrows-swept-{}.toml", std::process::id()));
+    std::fs::write(&file, format!("{EXPERIMENT}{FIRST}")).unwrap();
+    let ran = Command::new(env!("CARGO_BIN_EXE_narrows"))
+        .arg("run")
+        .arg(&file)
+        .args(["--no-ledger", "--sweep", "probe.mine.each_run=on,off"])
+        .output()
+        .unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("--no-ledger") && said.contains("probe.mine.each_run"),
+        "{said}"
+    );
+}
+
 #[test]
 fn an_experiment_that_asks_for_it_has_it_once_and_as_it_asks() {
     assert_eq!(ledgers("own", OWN, &[]), one("mine", 3));

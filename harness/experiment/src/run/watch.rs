@@ -488,10 +488,20 @@ type Key = (u16, HostId, u16, HostId);
 /// One end of a connection, after the run.
 struct Told {
     key: Key,
-    /// What it sent, and in place of what arrived of that, what came to it.
-    flow: FlowOutcome,
-    /// It has sent, or tried to, in the warm-up at least.
-    sent: bool,
+    at: HostId,
+    peer: HostId,
+    /// What it sent, of which the other end says what arrived; none if it never tried to send.
+    sent: Option<FlowOutcome>,
+    arrived: Arrived,
+}
+
+/// What came to one end of a connection.
+#[derive(Clone, Copy)]
+struct Arrived {
+    received: ByteCount,
+    read: ByteCount,
+    out_of_order_dropped: u64,
+    control: bool,
 }
 
 impl Told {
@@ -505,21 +515,30 @@ impl Told {
             };
             let now = End::of(conn);
             let then = warm.get(n).copied().unwrap_or_default();
+            // In the warm-up at least.
+            let sends = now.sender.segments > 0 || now.handshake_timeouts > 0;
             Some(Self {
                 key: (opened.traffic, opener, port, listener),
-                sent: now.sender.segments > 0 || now.handshake_timeouts > 0,
-                flow: FlowOutcome {
+                at: id,
+                peer: opened.peer,
+                sent: sends.then(|| FlowOutcome {
                     traffic: opened.traffic,
                     from: id.0,
                     to: opened.peer.0,
                     port,
                     opened: opened.at,
+                    received: ByteCount::ZERO,
+                    read: ByteCount::ZERO,
+                    out_of_order_dropped: 0,
+                    control: false,
+                    sender: now.sender.since(&then.sender),
+                    handshake_timeouts: now.handshake_timeouts - then.handshake_timeouts,
+                }),
+                arrived: Arrived {
                     received: ByteCount::new(now.bytes_in.saturating_sub(then.bytes_in)),
                     read: ByteCount::new(now.read),
                     out_of_order_dropped: now.out_of_order_dropped - then.out_of_order_dropped,
                     control: opened.control,
-                    sender: now.sender.since(&then.sender),
-                    handshake_timeouts: now.handshake_timeouts - then.handshake_timeouts,
                 },
             })
         };
@@ -536,23 +555,28 @@ fn flows(told: &[Vec<Told>]) -> Vec<FlowOutcome> {
     let mut all: Vec<FlowOutcome> = Vec::new();
     // By connection and sending host.
     let mut places: BTreeMap<(Key, HostId), usize> = BTreeMap::new();
-    for end in ends().filter(|end| end.sent) {
-        places.insert((end.key, HostId(end.flow.from)), all.len());
-        all.push(FlowOutcome {
-            received: ByteCount::ZERO,
-            read: ByteCount::ZERO,
-            out_of_order_dropped: 0,
-            control: false,
-            ..end.flow
-        });
+    for end in ends() {
+        if let Some(sent) = end.sent {
+            places.insert((end.key, end.at), all.len());
+            all.push(sent);
+        }
     }
     for end in ends() {
-        let place = places.get(&(end.key, HostId(end.flow.to)));
+        let place = places.get(&(end.key, end.peer));
         if let Some(flow) = place.and_then(|at| all.get_mut(*at)) {
-            flow.received = end.flow.received;
-            flow.read = end.flow.read;
-            flow.out_of_order_dropped = end.flow.out_of_order_dropped;
-            flow.control = end.flow.control;
+            let Arrived {
+                received,
+                read,
+                out_of_order_dropped,
+                control,
+            } = end.arrived;
+            *flow = FlowOutcome {
+                received,
+                read,
+                out_of_order_dropped,
+                control,
+                ..*flow
+            };
         }
     }
     all

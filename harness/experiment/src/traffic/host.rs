@@ -9,7 +9,7 @@ use narrows::config::TcpConfig;
 use narrows::conn::Event;
 use narrows::conn::state::CloseReason;
 use narrows::endpoint::{ConnId, EndpointEvent, ListenerId};
-use narrows_congestion::rarely::push_few;
+use narrows_congestion::few::push_few;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 

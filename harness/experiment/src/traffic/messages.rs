@@ -4,7 +4,7 @@ use super::role::Io;
 use super::{Placement, Shared};
 use crate::net::packet::HostId;
 use narrows::endpoint::ConnId;
-use narrows_congestion::rarely::{ShortQueue, push_few};
+use narrows_congestion::few::{ShortQueue, push_few};
 use std::collections::BTreeMap;
 
 /// The connections of a traffic and the messages on their way, which its roles share: payload is

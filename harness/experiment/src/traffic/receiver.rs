@@ -76,10 +76,13 @@ impl Receiver {
 
 impl Rests {
     fn has_read(&mut self, now: Instant, conn: ConnId, n: u64) {
+        if n == 0 {
+            return;
+        }
         let read = self.read.entry(conn).or_default();
         *read += n;
         if *read >= self.each.get() {
-            *read = 0;
+            self.read.remove(&conn);
             self.resting.insert(conn);
             self.alarms.set(now + self.long, conn);
         }

@@ -7,7 +7,7 @@ use crate::net::packet::HostId;
 use narrows::config::TcpConfig;
 use narrows::endpoint::ConnId;
 use narrows::{ByteCount, Instant};
-use narrows_congestion::rarely::push_few;
+use narrows_congestion::few::push_few;
 use std::fmt;
 use std::net::SocketAddr;
 

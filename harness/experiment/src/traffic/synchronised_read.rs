@@ -10,7 +10,7 @@ use crate::sim::rng::{Component, Stream};
 use crate::sim::time::SimTime;
 use narrows::endpoint::ConnId;
 use narrows::{ByteCount, Duration, Instant};
-use narrows_congestion::rarely::ShortQueue;
+use narrows_congestion::few::ShortQueue;
 use std::collections::VecDeque;
 
 /// A client asks all servers for their shares of a block, waits for the last one, and asks for the

@@ -9,6 +9,8 @@
 mod path;
 mod peers;
 mod scenes;
+#[path = "../skip/mod.rs"]
+mod skip;
 
 use narrows_explain::two::{Log, Path as Aligned};
 use narrows_explain::{Analyzer, Cause, Confidence, Config, Explanation, Gap};
@@ -46,7 +48,7 @@ fn causes_injected_one_at_a_time_are_named() {
         let captured = match scene.play(&path) {
             Ok(captured) => captured,
             Err(why) => {
-                path::skip(&format!("{}: {why}", scene.name));
+                skip::skip(&format!("{}: {why}", scene.name));
                 continue;
             }
         };

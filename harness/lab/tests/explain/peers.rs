@@ -1,6 +1,7 @@
 //! tshark's expert analysis and tcptrace on the captures that `narrows explain` reads.
 
-use super::path::{Captured, Path, skip};
+use super::path::{Captured, Path};
+use super::skip::skip;
 use super::{explained, scenes};
 use narrows_explain::{Cause, Explanation, Side};
 use std::fs;

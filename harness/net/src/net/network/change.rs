@@ -374,6 +374,10 @@ impl<P: Packet> Network<P> {
             self.cross_off(slot, now, tap);
             self.discard(now, port.0, slot, DropReason::LinkDown, tap);
         }
+        let far = self.other_end(port);
+        if let (Some(pausing), Some(far)) = (&mut self.pausing, far) {
+            pausing.lose_frames_to(far);
+        }
         self.arm_pauses();
     }
 

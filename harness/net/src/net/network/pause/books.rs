@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use super::hosts::{HostPause, PausingHost};
 use super::{IngressParts, NONE};
 use crate::net::discipline::classify::CLASSES;
-use crate::net::packet::HostId;
+use crate::net::packet::{HostId, PortId};
 use crate::net::pause::{Held, Obeys, PauseKind, PauseSignal, class_of};
 use crate::sim::time::SimTime;
 
@@ -161,6 +161,12 @@ impl Pausing {
             self.due.insert((time, self.sequence), due);
             self.sequence += 1;
         }
+    }
+
+    /// The pause frames on their way to this port are lost with the link.
+    pub(in crate::net::network) fn lose_frames_to(&mut self, port: PortId) {
+        let is_lost = |due: &Due| matches!(due, Due::Frame(frame) if frame.to == port.0);
+        self.due.retain(|_, due| !is_lost(due));
     }
 
     /// The switch that pauses, and that port `at` is an output of.

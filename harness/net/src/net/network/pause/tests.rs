@@ -333,6 +333,62 @@ fn a_port_that_is_stopped_sends_no_pause_frame_and_a_nic_that_is_reset_obeys_non
     );
 }
 
+/// A pause frame that is under way when the link is cut is lost with it.
+#[test]
+fn a_cut_link_loses_its_pause_frames() {
+    let pause = PauseSpec {
+        xoff: Some(ByteCount::new(3 * 1_518)),
+        ..PauseSpec::new(1_500)
+    };
+    let graph = gigabit(40_000, pause);
+    let sent = [burst(0, 2, 20), burst(1, 2, 20)].concat();
+    let (_, uncut) = run(&graph, &sent, &[]);
+    let first = |log: &Log, what: fn(&PauseEvent) -> Option<PortId>| {
+        let found = log
+            .pauses
+            .iter()
+            .find_map(|(at, event)| Some((*at, what(event)?)));
+        found.unwrap()
+    };
+    let (left, back) = first(&uncut, |event| match event {
+        PauseEvent::Sent { port, .. } => Some(*port),
+        PauseEvent::Obeyed { .. } => None,
+    });
+    let mut network: Network<BlastPacket> = graph.build(1, TieOrder::ByLink).unwrap();
+    let mut log = Log::default();
+    for (number, sent) in (0..).zip(&sent) {
+        let packet = BlastPacket {
+            from: HostId(sent.from),
+            to: HostId(sent.to),
+            number,
+            ecn_capable: true,
+            ..packet()
+        };
+        let from = packet.from;
+        network.send(SimTime::ZERO, from, packet, &mut log).unwrap();
+    }
+    // It takes 5 us.
+    let cut = left + SimTime::from_micros(3);
+    handle(&mut network, &mut log, cut);
+    assert_eq!(
+        first(&log, |_| Some(PortId(0))).0,
+        left,
+        "the same run until then"
+    );
+    network
+        .apply(cut, &Change::LinkDown { port: back }, &mut log)
+        .unwrap();
+    handle(&mut network, &mut log, SimTime::from_secs(1));
+    let nic = network.other_end(back).unwrap();
+    let heard = |log: &Log| {
+        let of_it =
+            |event: &PauseEvent| matches!(event, PauseEvent::Obeyed { port, .. } if *port == nic);
+        log.pauses.iter().any(|(_, event)| of_it(event))
+    };
+    assert!(heard(&uncut));
+    assert!(!heard(&log), "{:?}", log.pauses);
+}
+
 /// While memory stays full the pause is told again at half its time, and a port does not go on
 /// between.
 #[test]
