@@ -148,11 +148,9 @@ impl Given {
         let axis = self.axis(experiment);
         let swept = experiment.sweep.iter().position(|known| known.key == axis);
         let swept = swept.filter(|_| self.varies());
-        // As the sweep has them, or as they are written where it refused them.
         let values = match swept.map(|axis| &experiment.sweep[axis]) {
-            Some(axis) => axis.values.clone(),
-            None if self.varies() => self.items().map(|at| self.text[at].to_owned()).collect(),
-            None => vec![self.value.clone()],
+            Some(axis) => &axis.values[..],
+            None => std::slice::from_ref(&self.value),
         };
         let refused = values.iter().find_map(|value| {
             let e = experiment.clone().set(registry, &self.key, value).err()?;
