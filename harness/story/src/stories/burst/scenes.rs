@@ -33,7 +33,7 @@ pub(super) const SCENES: &[Scene] = &[
             ("run.duration", "20500ms"),
         ])
         .usually(&[("run.duration", "3500ms")]),
-    // So late that readings of 1 ms are the text's; those of 2 ms then follow.
+    // Calibrated: so late that readings of 1 ms are the text's. What is judged is those of 2 ms.
     Scene::new("late", "microbursts")
         .with(&[
             ("cc", "cubic"),
