@@ -185,7 +185,7 @@ pub(super) fn figure(played: &Played) -> Told<Chart> {
         },
         series: vec![
             of("load of the core", 0, &|poll| poll.cpu),
-            of("ACKs by 100 segments", 1, &|poll| poll.acks * 100.0),
+            of("ACKs per 100 segments", 1, &|poll| poll.acks * 100.0),
         ],
         ..Chart::default()
     })
