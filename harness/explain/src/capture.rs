@@ -9,6 +9,7 @@ use narrows::{ByteCount, Duration, Instant};
 use pcap_parser::pcapng::Block;
 use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
 use pcap_parser::{LegacyPcapReader, PcapBlockOwned, PcapError, PcapNGReader};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, BufReader, Read};
 
@@ -73,7 +74,8 @@ pub struct Contents {
     pub bytes: u64,
     /// Interfaces that were described.
     pub interfaces: u32,
-    /// How far its clock was set back in all: what came after that is taken to have come at once.
+    /// How far the clock of an interface was set back in all, at most: what came after that is taken to
+    /// have come at once.
     pub set_back: Duration,
     /// How it ended.
     pub end: End,
@@ -175,15 +177,34 @@ impl Interface {
     }
 }
 
-/// A clock that may be set back, or whose seconds of 32 bits may begin anew, and never goes back.
+/// A clock that may be set back, or whose seconds of 32 bits may begin anew, and goes on. One packet with a
+/// time too late, or two with one too early, are those packets' and not the clock's.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Steady {
     last: Instant,
-    /// What is added to its times now.
+    /// The latest time before the last packet.
+    prior: Instant,
+    shift: Shift,
+    /// What was before the clock was set back, until it has run by [`JUMP`] since.
+    before: Option<Before>,
+}
+
+/// What is added to the times of a clock.
+#[derive(Clone, Copy, Debug, Default)]
+struct Shift {
     added: Duration,
-    /// What was until the packet before this one.
-    before: Option<Duration>,
+    /// Of that, since its seconds began anew.
     wrapped: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    shift: Shift,
+    last: Instant,
+    /// When it was last set.
+    since: Instant,
+    /// How far.
+    by: Duration,
 }
 
 /// Packets are not captured out of order by so much, and clocks are set by more, or else slewed (RFC 5905
@@ -191,40 +212,68 @@ pub struct Steady {
 const JUMP: Duration = Duration::from_millis(100);
 /// When seconds of 32 bits begin anew.
 const WRAP: Duration = Duration::from_secs(1 << 32);
+/// The latest time that there is.
+const LATEST: Instant = Instant::from_nanos(u64::MAX);
 
 impl Steady {
     /// When something was for which the clock shows this.
     pub fn steady(&mut self, shown: Instant) -> Instant {
-        let mut at = shown + self.added;
-        let before = self.before.take();
-        // It was not the clock: one packet had a wrong time.
-        let back = |before: Duration| {
-            let at = shown + before;
-            at.since(self.last).max(self.last.since(at)) <= JUMP
-        };
-        if at > self.last + JUMP
-            && let Some(before) = before.filter(|before| back(*before))
-        {
-            self.added = before;
-            at = shown + before;
-        } else if at + JUMP < self.last {
-            self.before = Some(self.added);
-            let by = self.last.since(at);
-            if by > WRAP / 2 {
-                self.added += WRAP;
-                self.wrapped += WRAP;
-            } else {
-                self.added += by;
-            }
-            at = shown + self.added;
+        let mut at = shown + self.shift.added;
+        if at == LATEST && self.prior == LATEST {
+            // What is added leaves no room for what comes.
+            *self = Self::default();
+            at = shown;
         }
-        self.last = self.last.max(at);
+        let mut last = self.last;
+        if at > last + JUMP
+            && let Some(before) = self.before.filter(|before| before.goes_on_with(shown))
+        {
+            self.shift = before.shift;
+            self.before = None;
+            at = shown + self.shift.added;
+            last = before.last;
+        } else if at + JUMP < last {
+            if last > self.prior + JUMP && at + JUMP >= self.prior {
+                // It was the packet before this one that had a wrong time.
+                last = self.prior;
+            } else {
+                let before = self
+                    .before
+                    .map_or((self.shift, last), |b| (b.shift, b.last));
+                let by = last.since(at);
+                if by > WRAP / 2 {
+                    self.shift.added += WRAP;
+                    self.shift.wrapped += WRAP;
+                } else {
+                    self.shift.added += by;
+                }
+                at = shown + self.shift.added;
+                last = at;
+                self.before = Some(Before {
+                    shift: before.0,
+                    last: before.1,
+                    since: at,
+                    by,
+                });
+            }
+        }
+        self.before = self.before.filter(|before| at <= before.since + JUMP);
+        self.prior = last;
+        self.last = last.max(at);
         at
     }
 
     /// How far it was set back in all.
     pub fn set_back(&self) -> Duration {
-        self.added.saturating_sub(self.wrapped)
+        self.shift.added.saturating_sub(self.shift.wrapped)
+    }
+}
+
+impl Before {
+    /// Whether `shown` follows what was before so closely that the clock was not set meanwhile.
+    fn goes_on_with(&self, shown: Instant) -> bool {
+        let at = shown + self.shift.added;
+        at + JUMP >= self.last && at.since(self.last) <= JUMP.max(self.by / 16)
     }
 }
 
@@ -262,7 +311,7 @@ pub fn read(
     };
     let mut capacity = BUFFER;
     let blocks = magic[0] == 0x0a;
-    let mut clock = Steady::default();
+    let mut clocks: BTreeMap<u32, Steady> = BTreeMap::new();
     loop {
         if blocks && is_too_short(reader.data()) {
             let why = "a block that is shorter than its own head".to_owned();
@@ -272,6 +321,7 @@ pub fn read(
         let consumed = match reader.next() {
             Ok((offset, block)) => {
                 if let Some(mut frame) = frame_of(&block, &mut interfaces, &mut contents) {
+                    let clock = clocks.entry(frame.interface).or_default();
                     frame.at = clock.steady(frame.at);
                     packet(&frame, contents.bytes);
                 }
@@ -317,7 +367,8 @@ pub fn read(
         contents.bytes += consumed as u64;
         reader.consume_noshift(consumed);
     }
-    contents.set_back = clock.set_back();
+    let set_back = clocks.values().map(Steady::set_back);
+    contents.set_back = set_back.max().unwrap_or_default();
     Ok(contents)
 }
 

@@ -1,7 +1,7 @@
 //! Captures made by hand: formats, byte orders, compression, and how they end.
 
-use narrows::Duration;
-use narrows_explain::capture::{CaptureError, Contents, End, read};
+use narrows::{Duration, Instant};
+use narrows_explain::capture::{CaptureError, Contents, End, Steady, read};
 use narrows_explain::{Analyzer, Cause, Config, Finding, Gap};
 use std::io::{Cursor, Write};
 
@@ -323,4 +323,126 @@ fn times_go_on_where_a_clock_was_set_back() {
     wrong[4].0 = 0;
     let (gaps, back) = causes(&wrong);
     assert_eq!((gaps, back), told);
+}
+
+/// By a clock that shows these times in milliseconds, when that was, and how far it was set back.
+fn steady(shown: impl IntoIterator<Item = u64>) -> (Vec<u64>, Duration) {
+    let mut clock = Steady::default();
+    let at = shown
+        .into_iter()
+        .map(|ms| Instant::ZERO + Duration::from_millis(ms));
+    let at = at.map(|at| clock.steady(at).as_nanos() / 1_000_000);
+    (at.collect(), clock.set_back())
+}
+
+/// Whether a clock is taken to have run evenly from so many seconds on, but for these packets with other
+/// times.
+fn holds_but_for(second: u64, wrong: &[(usize, u64)], step: u64) -> bool {
+    let plain: Vec<u64> = (0..20).map(|n| second * 1_000 + n * step).collect();
+    let mut shown = plain.clone();
+    for (n, at) in wrong {
+        shown[*n] = *at;
+    }
+    let (told, back) = steady(shown);
+    let right = |n: &usize| wrong.iter().all(|(wrong, _)| n != wrong);
+    back.is_zero() && (0..20).filter(right).all(|n| told[n] == plain[n])
+}
+
+#[test]
+fn a_packet_with_a_time_too_late_moves_no_other() {
+    const LATEST: u64 = u64::MAX / 1_000_000;
+    for second in [10, 1_700_000_000, 3_000_000_000] {
+        let hour = second * 1_000 + 3_600_000;
+        for late in [hour, second * 1_000 + 1_500, LATEST] {
+            for n in 0..20 {
+                assert!(
+                    holds_but_for(second, &[(n, late)], 20),
+                    "{second} {late} {n}"
+                );
+                assert!(
+                    holds_but_for(second, &[(n, late)], 50),
+                    "{second} {late} {n}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn packets_with_a_time_too_early_move_no_other() {
+    for second in [1_000, 1_700_000_000, 3_000_000_000] {
+        // Of the last nobody can say whether it was the clock.
+        for n in 1..18 {
+            for early in [0, 500, second * 1_000 - 900_000] {
+                let one = [(n, early)];
+                let even = [(n, early), (n + 1, early + 20)];
+                let odd = [(n, early), (n + 1, early / 2)];
+                for wrong in [&one[..], &even, &odd] {
+                    assert!(holds_but_for(second, wrong, 20), "{second} {wrong:?}");
+                }
+                assert!(holds_but_for(second, &one, 3_000), "{second} {n} {early}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_clock_that_cannot_go_on_begins_anew() {
+    const LATEST: u64 = u64::MAX / 1_000_000;
+    for back in [1_000, 1_000_000, 9_000_000_000_000, LATEST - 20_000] {
+        let after = (0..20).map(|n| LATEST - back + n * 20);
+        let shown = [LATEST; 5].into_iter().chain(after);
+        let told = steady(shown).0;
+        // However often it is set: time does not stand still.
+        let stands = told[5..].windows(2).filter(|two| two[0] == two[1]).count();
+        assert!(stands <= 3, "{back} {told:?}");
+    }
+}
+
+/// A pcapng file of raw IP with so many interfaces: of each packet the interface, the time in
+/// microseconds, and its bytes.
+fn pcapng(interfaces: u32, packets: &[(u32, u64, Vec<u8>)]) -> Vec<u8> {
+    let mut file = Vec::new();
+    let mut block = |kind: u32, body: &[u8]| {
+        let len = (12 + body.len() as u32).to_le_bytes();
+        file.extend([&kind.to_le_bytes()[..], &len, body, &len].concat());
+    };
+    let section = [
+        &0x1a2b_3c4d_u32.to_le_bytes()[..],
+        &[1, 0, 0, 0],
+        &[0xff; 8],
+    ];
+    block(0x0a0d_0d0a, &section.concat());
+    for _ in 0..interfaces {
+        block(1, &[101, 0, 0, 0, 0, 0, 0, 0]);
+    }
+    for (interface, at, bytes) in packets {
+        let len = bytes.len() as u32;
+        let words = [*interface, (*at >> 32) as u32, *at as u32, len, len];
+        let mut body = words.map(u32::to_le_bytes).concat();
+        body.extend(bytes);
+        body.resize(body.len().next_multiple_of(4), 0);
+        block(6, &body);
+    }
+    file
+}
+
+#[test]
+fn each_interface_has_a_clock_of_its_own() {
+    let order = [0_u32, 1, 1, 0, 1, 1, 0, 1, 1, 0, 1];
+    let packets: Vec<_> = (0..)
+        .zip(order)
+        .map(|(n, interface)| {
+            let at = 10_000_000 - u64::from(interface) * 1_000_000 + n * 10_000;
+            (interface, at, packet(true, 0x10, 100, 500, 10))
+        })
+        .collect();
+    let mut told = Vec::new();
+    let file = Cursor::new(pcapng(2, &packets));
+    let contents = read(file, |frame, _| {
+        told.push((frame.interface, frame.at.as_nanos() / 1_000));
+    });
+    let shown: Vec<_> = packets.iter().map(|(on, at, _)| (*on, *at)).collect();
+    assert_eq!(told, shown);
+    assert!(contents.unwrap().set_back.is_zero());
 }
