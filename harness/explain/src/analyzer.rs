@@ -296,13 +296,15 @@ impl Analyzer {
             return;
         };
         let side = tracked.side_of(segment.src);
+        if tracked.is_copy(interface, side, segment) {
+            self.seen.copies += 1;
+            return;
+        }
         let bytes = u64::from(segment.len) + HEADERS;
         let hosts = [segment.src.ip(), segment.dst.ip()];
         let waits = self.queues.pass(hosts, now.at, bytes);
         let closed = tracked.is_closed();
-        if !tracked.handle((now, waits), interface, side, segment, &mut self.gaps) {
-            self.seen.copies += 1;
-        }
+        tracked.handle((now, waits), side, segment, &mut self.gaps);
         tracked.adapt(&self.rules);
         if !closed && tracked.is_closed() {
             self.closing.push_back((slot, tracked.id, now.at + LINGER));
@@ -470,5 +472,51 @@ impl Analyzer {
     /// What was seen until now.
     pub const fn seen(&self) -> &Seen {
         &self.seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narrows::wire::{Ecn, Seq, TcpOptions};
+
+    /// The queues after so many segments, each captured once more on these interfaces.
+    fn queues(copies: &[u32]) -> (String, u64) {
+        let mut analyzer = Analyzer::new(Config::default());
+        for n in 0..40_u16 {
+            let segment = Segment {
+                src: ([10, 0, 0, 1], 80).into(),
+                dst: ([10, 0, 0, 2], 50_000).into(),
+                ecn: Ecn::NotEct,
+                identification: n + 1,
+                hop_limit: 64,
+                seq: Seq(u32::from(n) * 1_448),
+                ack: Seq(7),
+                flags: Flags::ACK,
+                window: 60_000,
+                options: TcpOptions::default(),
+                len: 1_448,
+            };
+            let at = Instant::from_nanos(1_000_000 + u64::from(n) * 13_000);
+            for (more, interface) in (0..).zip([&[0], copies].concat()) {
+                let now = Sighting {
+                    at: at + Duration::from_micros(more),
+                    packet: u64::from(n) + 1,
+                };
+                analyzer.handle_segment(now, interface, &segment);
+            }
+        }
+        (format!("{:?}", analyzer.queues), analyzer.seen.copies)
+    }
+
+    #[test]
+    fn what_is_captured_twice_waits_in_queues_once() {
+        let (once, none) = queues(&[]);
+        assert_eq!(none, 0);
+        for copies in [&[0][..], &[1], &[0, 1]] {
+            let (twice, seen) = queues(copies);
+            assert!(once == twice);
+            assert_eq!(seen, 40 * copies.len() as u64);
+        }
     }
 }

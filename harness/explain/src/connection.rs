@@ -140,19 +140,12 @@ impl Tracked {
         self.too_big[side.index()] = true;
     }
 
-    /// Takes a segment, which waits in queues so long; `false` if it is one that was seen before, at another place or twice.
-    pub(crate) fn handle(
-        &mut self,
-        (now, waits): (Sighting, Waits),
-        interface: u32,
-        side: Side,
-        segment: &Segment,
-        out: &mut VecDeque<Gap>,
-    ) -> bool {
-        let (me, peer) = (side.index(), side.other().index());
+    /// Whether a segment is one that was seen before, at another place or twice.
+    pub(crate) fn is_copy(&mut self, interface: u32, side: Side, segment: &Segment) -> bool {
+        let me = side.index();
         // The same packets on another interface say nothing new.
         if *self.interfaces[me].get_or_insert(interface) != interface {
-            return false;
+            return true;
         }
         let twin = (
             segment.identification,
@@ -162,9 +155,21 @@ impl Tracked {
             segment.hop_limit,
         );
         if segment.identification != 0 && self.twin[me] == twin && segment.len > 0 {
-            return false;
+            return true;
         }
         self.twin[me] = twin;
+        false
+    }
+
+    /// Takes a segment that is no copy, which waits in queues so long.
+    pub(crate) fn handle(
+        &mut self,
+        (now, waits): (Sighting, Waits),
+        side: Side,
+        segment: &Segment,
+        out: &mut VecDeque<Gap>,
+    ) {
+        let (me, peer) = (side.index(), side.other().index());
         let now = Sighting {
             at: now.at.max(self.last.at),
             ..now
@@ -220,7 +225,6 @@ impl Tracked {
             mine.on_stamp(now.at, stamps, other, text > 0);
         }
         self.last = now;
-        true
     }
 
     /// An acknowledgement of what `side` sent.
