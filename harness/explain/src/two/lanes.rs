@@ -121,22 +121,21 @@ pub(super) fn by_time(
             .map(|(m, (from, to))| (m, (to_first(from), to_first(to))))
             .collect();
         others.sort_by_key(|(m, (from, _))| (*from, *m));
-        let mut from = 0;
+        let (mut from, mut used) = (0, vec![false; others.len()]);
         for (n, span) in spans(mine, &taken[0]) {
             // One connection follows the other, so what ended before this one began is over for all.
-            from += others[from..]
-                .iter()
-                .take_while(|(_, (_, end))| *end < span.0)
-                .count();
-            let near = others[from..].iter();
-            let near = near.take_while(|(_, (begin, _))| *begin <= span.1);
-            let best = near.max_by_key(|(m, other)| (common(span, *other), Reverse(*m)));
-            let Some(&(m, _)) = best else {
+            let over = |i: usize| used[i] || others[i].1.1 < span.0;
+            from += (from..others.len()).take_while(|i| over(*i)).count();
+            let near = (from..others.len()).take_while(|i| others[*i].1.0 <= span.1);
+            let near = near.filter(|i| !used[*i]);
+            let best = near.max_by_key(|i| (common(span, others[*i].1), Reverse(others[*i].0)));
+            let Some(best) = best else {
                 continue;
             };
+            let m = others[best].0;
             if let Some(lane) = Lane::new(*ends, [n, m], &mine[n], &theirs[m]) {
                 lanes.push(lane);
-                others.retain(|(other, _)| *other != m);
+                used[best] = true;
             }
         }
     }
