@@ -2,7 +2,8 @@
 //!
 //! Where no straight line fits all packets that are in both captures, the longest run of them that one
 //! fits ends where a clock was set; by how much is how far the next line is off. Which of the two
-//! clocks it was shows in whose order of packets those before it are apart from those after it.
+//! clocks it was shows in whose order of packets those before it are apart from those after it; if in both,
+//! it is taken to be the second.
 
 use super::clock::{Line, Point, SLACK, difference};
 use super::lanes::Lane;
@@ -23,6 +24,8 @@ pub struct Set {
     pub packet: u64,
     /// By how much, in nanoseconds.
     pub by: i64,
+    /// It may have been the other clock as well, by as much the other way.
+    pub either: bool,
 }
 
 /// A packet that is in both captures: its numbers there, and its point.
@@ -64,16 +67,19 @@ pub(super) fn find(first: &Log, second: &Log, lanes: &[Lane]) -> Vec<Set> {
             (wrong, new.first().map_or(0, |pair| pair.packets[capture]))
         };
         let [one, other] = [apart(0), apart(1)];
+        let either = one.0 == other.0;
         sets.push(match one.0 < other.0 {
             true => Set {
                 capture: 0,
                 packet: one.1,
                 by: by.saturating_neg(),
+                either,
             },
             false => Set {
                 capture: 1,
                 packet: other.1,
                 by,
+                either,
             },
         });
         line = next;
@@ -230,6 +236,7 @@ mod tests {
             capture: 1,
             packet: 6,
             by: 4_000_000_000,
+            either: true,
         };
         assert_eq!(sets, [expected]);
         let [first, second] = [first.as_if_unset(0, &sets), second.as_if_unset(1, &sets)];

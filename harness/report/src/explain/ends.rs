@@ -28,9 +28,12 @@ pub(super) fn clocks(path: &Path) -> Vec<String> {
     for set in &path.sets {
         let by = Duration::from_nanos(set.by.unsigned_abs());
         let way = if set.by < 0 { "back" } else { "forth" };
+        let which = match set.either {
+            true => "One of the clocks was set; taken to be the second, it".to_owned(),
+            false => format!("The clock of capture {}", set.capture + 1),
+        };
         all.push(format!(
-            "The clock of capture {} was set {way} by {by} before packet {}, which is allowed for.",
-            set.capture + 1,
+            "{which} was set {way} by {by} before packet {}, which is allowed for.",
             set.packet
         ));
     }
@@ -158,6 +161,8 @@ struct SetRecord {
     capture: usize,
     packet: u64,
     by_ns: i64,
+    /// It may have been the other clock, by as much the other way.
+    either: bool,
 }
 
 #[derive(Serialize)]
@@ -206,6 +211,7 @@ pub(super) fn record(path: &Path) -> PathRecord {
                 capture: set.capture + 1,
                 packet: set.packet,
                 by_ns: set.by,
+                either: set.either,
             })
             .collect(),
         directions: path.ways.iter().enumerate().map(way).collect(),
