@@ -77,8 +77,11 @@ pub struct Path {
     pub sets: Vec<Set>,
     /// By capture and by ends, the lesser first: the first packet of each of their connections.
     begins: [BTreeMap<[SocketAddr; 2], Vec<u64>>; 2],
-    /// By ends and by which of their connections it is in either capture: what is in both.
-    lanes: BTreeMap<Named, [Option<Journey>; 2]>,
+    /// By ends and by which of their connections it is in either capture: what is in both, as places in
+    /// `journeys`.
+    lanes: BTreeMap<Named, [Option<usize>; 2]>,
+    /// In the order of `ways`.
+    journeys: Vec<Journey>,
 }
 
 impl Path {
@@ -104,21 +107,23 @@ impl Path {
         lanes::by_time(&mut shared, first, second, |at| clock.to_first(at));
         let logs = [first, second];
         let mut lanes = BTreeMap::new();
-        let mut ways = Vec::new();
+        let (mut journeys, mut ways) = (Vec::new(), Vec::new());
         for lane in &shared {
             let [a, b] = lane.ends;
-            let journeys = [0, 1].map(|way| Journey::follow(&clock, logs, lane, way));
-            for (journey, ends) in journeys.iter().zip([[a, b], [b, a]]) {
-                ways.extend(journey.as_ref().map(|journey| journey.summary(ends)));
-            }
-            lanes.insert((lane.ends, lane.runs), journeys);
+            let numbers = [(0, [a, b]), (1, [b, a])].map(|(way, ends)| {
+                let journey = Journey::follow(&clock, logs, lane, way)?;
+                ways.push(journey.summary(ends));
+                journeys.push(journey);
+                Some(journeys.len() - 1)
+            });
+            lanes.insert((lane.ends, lane.runs), numbers);
         }
         // Constant clocks let nothing arrive before it left, whatever is lost.
-        let journeys_of = || lanes.values().flatten().flatten();
-        let arrivals: u64 = journeys_of().map(|j: &Journey| j.arrivals).sum();
-        let early: u64 = journeys_of().map(|j| j.early).sum();
+        let arrivals: u64 = journeys.iter().map(|j| j.arrivals).sum();
+        let early: u64 = journeys.iter().map(|j| j.early).sum();
         if early * 10 > arrivals
-            && let Some(by) = journeys_of()
+            && let Some(by) = journeys
+                .iter()
                 .filter(|j| j.early > 0)
                 .map(|j| j.early_by)
                 .min()
@@ -138,6 +143,7 @@ impl Path {
             sets,
             begins,
             lanes,
+            journeys,
         })
     }
 
@@ -169,8 +175,8 @@ impl Path {
         let run = self.run(capture, ends, packet)?;
         let all = (sorted(ends), [0; 2])..=(sorted(ends), [usize::MAX; 2]);
         let mut lanes = self.lanes.range(all);
-        let (_, journeys) = lanes.find(|((_, runs), _)| runs[capture] == run)?;
-        let [lesser, greater] = journeys.each_ref().map(Option::as_ref);
+        let (_, numbers) = lanes.find(|((_, runs), _)| runs[capture] == run)?;
+        let [lesser, greater] = numbers.map(|number| self.journeys.get(number?));
         match ends == sorted(ends) {
             true => Some([lesser?, greater?]),
             false => Some([greater?, lesser?]),
@@ -180,7 +186,7 @@ impl Path {
     /// What became of the packets of one of [`ways`](Self::ways), by its number: those that were lost, as
     /// numbers of packets of the capture that they passed first.
     pub fn lost(&self, way: usize) -> impl Iterator<Item = u64> {
-        let journey = self.lanes.values().flatten().flatten().nth(way);
+        let journey = self.journeys.get(way);
         let sent = journey.into_iter().flat_map(|journey| &journey.sent);
         let lost = sent.filter(|sent| matches!(sent.fate, Fate::Lost | Fate::Part));
         lost.map(|sent| sent.packet)
@@ -188,7 +194,7 @@ impl Path {
 
     /// The same over time, in `slices` slices of all of it, those in which something left.
     pub fn course(&self, way: usize, slices: usize) -> Vec<Slice> {
-        let journey = self.lanes.values().flatten().flatten().nth(way);
+        let journey = self.journeys.get(way);
         journey.map_or_else(Vec::new, |journey| journey.course(slices.max(1)))
     }
 
@@ -289,6 +295,11 @@ impl Path {
         all.inputs.extend(first.inputs.iter().cloned());
         all.inputs.extend(second.inputs.iter().cloned());
         all.seen = first.seen;
+        all.forgotten = first.forgotten + second.forgotten;
+        if self.sets.iter().any(|set| set.capture == 0) {
+            // It is of a clock that was set.
+            all.seen.last = all.seen.first.unwrap_or_default();
+        }
         // Times are shown from the first packet on.
         let times = |one: &Explanation, capture| {
             let sightings = one.connections.iter().flat_map(|c| [c.first, c.last]);

@@ -280,3 +280,32 @@ fn clocks_that_are_set_meanwhile_are_allowed_for() {
         }
     }
 }
+
+/// Connections that were left out of either explanation are told of when they are joined.
+#[test]
+fn connections_that_were_left_out_are_counted() {
+    let packets = three(|n| 1_000 + n * 0x2345_6789).concat();
+    let [first, second] = [true, false].map(|at| captured(&packets, at));
+    let [(log, mut one), (other_log, mut other)] =
+        [&first, &second].map(|packets| analysed(packets, 10_000));
+    (one.forgotten, other.forgotten) = (2, 3);
+    let path = Path::between(&log, &other_log).expect("they can be aligned");
+    assert_eq!(path.explain(&one, &other).forgotten, 5);
+}
+
+/// All that was seen ends when it would have if the clock had not been set.
+#[test]
+fn a_clock_that_was_set_does_not_make_a_capture_longer() {
+    let packets = three(|n| 1_000 + n * 0x2345_6789).concat();
+    let mut captures = [true, false].map(|at| captured(&packets, at));
+    let plain = together(&captures[0], &captures[1]).seen;
+    for (at, _) in &mut captures[0][35..] {
+        *at = *at + Duration::from_secs(30);
+    }
+    let set = together(&captures[0], &captures[1]);
+    let path = set.path.as_ref().expect("aligned");
+    assert_eq!((path.sets.len(), path.sets[0].capture), (1, 0));
+    assert_eq!(set.seen.first, plain.first);
+    let off = set.seen.last.as_nanos().abs_diff(plain.last.as_nanos());
+    assert!(off <= 1_000_000, "{off}");
+}
