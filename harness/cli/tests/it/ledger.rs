@@ -7,8 +7,8 @@ const EXPERIMENT: &str = "title = \"Whose ledger\"\n[network]\ntopology = \"star
     [[traffic]]\nname = \"call\"\nkind = \"rpc\"\nclients = \"h1\"\nservers = \"h0\"\ncalls = 3\nrequest = \"100B\"\nreply = \"3kB\"\npause = \"50ms\"\n\
     [run]\nduration = \"1s\"\nrepetitions = 3\n";
 
-/// Runs it with and without a probe of its own, and gives of the first the repetitions that the
-/// table of each ledger has.
+/// Runs the experiment with `probe` added and these options: each ledger in the results, by name, and of
+/// how many repetitions its table has rows.
 fn ledgers(name: &str, probe: &str, options: &[&str]) -> Vec<(String, usize)> {
     let dir: PathBuf =
         std::env::temp_dir().join(format!("narrows-ledger-{name}-{}", std::process::id()));

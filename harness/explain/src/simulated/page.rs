@@ -187,7 +187,8 @@ fn reasons(o: &mut String) {
          - **At the receiver** a short silence of the sender may be a queue that its own packets waited in. Timestamps (RFC 7323) tell when \
          a packet left, to the tick of their clock, and a link that is busy without a pause shows what waited before it. How long the \
          question waited before its host and the answer in that host is not seen: what is no longer than two and a half round trips and 200 us is no gap \
-         here, what is longer is taken for an application that wrote nothing, as a guess.\n",
+         here, what is longer is taken for an application that wrote nothing, as a guess. What arrives again within twice that \
+         is no spurious timeout here: neither what asked for it nor it itself was seen to wait.\n",
     );
 }
 
