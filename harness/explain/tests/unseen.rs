@@ -11,17 +11,27 @@ use narrows_explain::Cause;
 use narrows_explain::simulated::observe;
 use narrows_explain::truth::{Threshold, TrueGap};
 
-/// All that a host captures: when, and each header.
+/// Where a capture is taken: at a host, or where packets reach a queue of the switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Host(usize),
+    Middle,
+}
+
+/// All that is captured at a place: when, and each header.
 #[derive(Debug)]
-struct Capture(usize, Vec<String>);
+struct Capture(Place, Vec<String>);
 
 impl Tap<SimPacket> for Capture {
     fn event(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket) {
-        let host = match event {
-            TapEvent::NicSent { host, .. } | TapEvent::Received { host } => host.index(),
+        let place = match event {
+            TapEvent::NicSent { host, .. } | TapEvent::Received { host } => {
+                Place::Host(host.index())
+            }
+            TapEvent::PortQueued { .. } => Place::Middle,
             _ => return,
         };
-        if host == self.0 {
+        if place == self.0 {
             let (ip, tcp, payload) = packet.parts();
             self.1
                 .push(format!("{at:?} {ip:?} {tcp:?} {}", payload.len));
@@ -29,12 +39,12 @@ impl Tap<SimPacket> for Capture {
     }
 }
 
-/// What `host` captures of an experiment, and its gaps of these causes as they were.
-fn run(host: usize, text: &str, causes: &[Cause]) -> (Vec<String>, Vec<TrueGap>) {
+/// What is captured of an experiment at a place, and its gaps of these causes as they were.
+fn run(place: Place, text: &str, causes: &[Cause]) -> (Vec<String>, Vec<TrueGap>) {
     let registry = Registry::default();
     let loaded = Loaded::parse("unseen", text, &registry).expect("it is an experiment");
     let experiment = &loaded.experiment;
-    let capture = Capture(host, Vec::new());
+    let capture = Capture(place, Vec::new());
     let (_, capture) = experiment
         .watch(&registry, RunContext::default(), capture)
         .expect("it runs");
@@ -67,7 +77,7 @@ fn then(at: &str, long: &str, port: &str, link: &str) -> String {
 /// All of the reply is longer than the path carries, or all of it is lost in outages between which an
 /// acknowledgement passes.
 #[test]
-fn at_the_sender_a_black_hole_that_takes_all_looks_like_an_outage() {
+fn at_the_sender_and_in_the_middle_a_black_hole_that_takes_all_looks_like_an_outage() {
     let causes = [
         Cause::BlackHole,
         Cause::TimeoutWholeWindow,
@@ -75,18 +85,20 @@ fn at_the_sender_a_black_hole_that_takes_all_looks_like_an_outage() {
         Cause::TimeoutRetransmissionLost,
     ];
     let hole = "[network.port.\"s0->h1\"]\nlink = { mtu = 1200 }\n";
-    let hole = run(0, &call("10kB", hole), &causes);
     let lost = "loss = \"100%\"";
     let outage = then("250us", "100ms", "s0->h1", lost) + &then("200642us", "9s", "s0->h1", lost);
-    let outage = run(0, &call("10kB", &outage), &causes);
-    assert!(hole.0.len() > 10);
-    assert!(hole.0 == outage.0, "the same packets");
-    assert!(!hole.1.is_empty());
-    assert!(
-        hole.1
-            .iter()
-            .all(|gap| gap.cause == Cause::BlackHole && !gap.counts)
-    );
-    assert!(outage.1.len() == hole.1.len());
-    assert!(outage.1.iter().all(|gap| gap.cause != Cause::BlackHole));
+    for place in [Place::Host(0), Place::Middle] {
+        let hole = run(place, &call("10kB", hole), &causes);
+        let outage = run(place, &call("10kB", &outage), &causes);
+        assert!(hole.0.len() > 10);
+        assert!(hole.0 == outage.0, "{place:?}: the same packets");
+        assert!(!hole.1.is_empty());
+        assert!(
+            hole.1
+                .iter()
+                .all(|gap| gap.cause == Cause::BlackHole && !gap.counts)
+        );
+        assert!(outage.1.len() == hole.1.len());
+        assert!(outage.1.iter().all(|gap| gap.cause != Cause::BlackHole));
+    }
 }

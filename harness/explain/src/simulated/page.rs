@@ -33,7 +33,7 @@ pub fn page(score: &Score, held_out: &Score, asked: Option<usize>) -> String {
          Waiting for what was sent again is part of the loss.\n\
          - An application that wrote nothing while the other end had lost or held back data is right if it is found, and not \
          missed if it is not; so is a host's own drop after which nothing left that tells of it, and a black hole that takes all of \
-         a flight, which looks as an outage does (`cargo test -p narrows-explain --features simulate --test unseen`).\n\
+         a flight, which at the sender and in the middle looks as an outage does (`cargo test -p narrows-explain --features simulate --test unseen`).\n\
          - Where a window update got lost, the window was closed until it was sent; elsewhere than at the receiver it is one wait, and either \
          name is right for both parts.\n",
         score.runs
