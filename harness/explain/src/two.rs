@@ -26,7 +26,7 @@ use crate::half::Sighting;
 use fates::Journey;
 use narrows::{Duration, Instant};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 /// What became of the packets of one direction between the captures.
@@ -80,6 +80,8 @@ pub struct Path {
     /// By ends and by which of their connections it is in either capture: what is in both, as places in
     /// `journeys`.
     lanes: BTreeMap<Named, [Option<usize>; 2]>,
+    /// By ends and by which of their connections it is in the second capture: which it is in the first.
+    firsts: BTreeMap<([SocketAddr; 2], usize), usize>,
     /// In the order of `ways`.
     journeys: Vec<Journey>,
 }
@@ -131,9 +133,9 @@ impl Path {
             return Err(Unaligned::Uneven(by));
         }
         let begins = logs.map(|log| {
-            let both = shared.iter().map(|lane| lane.ends);
+            let both: BTreeSet<_> = shared.iter().map(|lane| lane.ends).collect();
             let of = |ends| (ends, log.of(ends).iter().map(|run| run.begin).collect());
-            both.map(of).collect()
+            both.into_iter().map(of).collect()
         });
         Ok(Self {
             clock,
@@ -143,6 +145,10 @@ impl Path {
             sets,
             begins,
             lanes,
+            firsts: shared
+                .iter()
+                .map(|lane| ((lane.ends, lane.runs[1]), lane.runs[0]))
+                .collect(),
             journeys,
         })
     }
@@ -164,6 +170,26 @@ impl Path {
             .checked_sub(1)
     }
 
+    /// The connection of `ends` that has this packet of the capture number `capture`, if it is in both: which
+    /// it is in either, and the places of its directions in `journeys`.
+    fn lane(
+        &self,
+        capture: usize,
+        ends: [SocketAddr; 2],
+        packet: u64,
+    ) -> Option<([usize; 2], [Option<usize>; 2])> {
+        let (ends, run) = (sorted(ends), self.run(capture, ends, packet)?);
+        let first = match capture {
+            0 => run,
+            _ => *self.firsts.get(&(ends, run))?,
+        };
+        let mut lanes = self
+            .lanes
+            .range((ends, [first, 0])..=(ends, [first, usize::MAX]));
+        let ((_, runs), numbers) = lanes.next()?;
+        Some((*runs, *numbers))
+    }
+
     /// What is known of the connection between `ends` that has this packet of the capture number
     /// `capture`, in both directions, that from `ends[0]` first.
     fn journeys(
@@ -172,10 +198,7 @@ impl Path {
         ends: [SocketAddr; 2],
         packet: u64,
     ) -> Option<[&Journey; 2]> {
-        let run = self.run(capture, ends, packet)?;
-        let all = (sorted(ends), [0; 2])..=(sorted(ends), [usize::MAX; 2]);
-        let mut lanes = self.lanes.range(all);
-        let (_, numbers) = lanes.find(|((_, runs), _)| runs[capture] == run)?;
+        let (_, numbers) = self.lane(capture, ends, packet)?;
         let [lesser, greater] = numbers.map(|number| self.journeys.get(number?));
         match ends == sorted(ends) {
             true => Some([lesser?, greater?]),
@@ -255,11 +278,8 @@ impl Path {
         type Key = ([SocketAddr; 2], Option<[usize; 2]>);
         let key = |capture: usize, c: &Connection| -> Key {
             let ends = sorted(c.ends);
-            let run = self.run(capture, ends, c.first.packet);
-            let all = (ends, [0; 2])..=(ends, [usize::MAX; 2]);
-            let lanes = self.lanes.range(all).map(|((_, runs), _)| *runs);
-            let mut lanes = lanes.filter(|runs| Some(runs[capture]) == run);
-            (ends, lanes.next())
+            let lane = self.lane(capture, ends, c.first.packet);
+            (ends, lane.map(|(runs, _)| runs))
         };
         let mut left: BTreeMap<Key, Vec<&Connection>> = BTreeMap::new();
         for c in &first.connections {
