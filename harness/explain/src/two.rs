@@ -315,6 +315,7 @@ impl Path {
         all.inputs.extend(first.inputs.iter().cloned());
         all.inputs.extend(second.inputs.iter().cloned());
         all.seen = first.seen;
+        // Which of them are the same nobody knows.
         all.forgotten = first.forgotten + second.forgotten;
         if self.sets.iter().any(|set| set.capture == 0) {
             // It is of a clock that was set.
