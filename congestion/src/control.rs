@@ -1,6 +1,6 @@
 //! The congestion-control interface: how much may be in flight, and at what pace.
 
-use crate::place::AnyCongestion;
+use crate::any::AnyCongestion;
 use crate::rtt::RttEstimator;
 use crate::units::{ByteCount, Duration, Instant, Rate};
 use alloc::boxed::Box;
@@ -392,7 +392,7 @@ pub trait CongestionFactory: Send + Sync {
     fn build(&self, start: &FlowStart) -> Box<dyn CongestionControl>;
 
     /// The same, without a box if it is of this crate.
-    fn place(&self, start: &FlowStart) -> AnyCongestion {
+    fn build_any(&self, start: &FlowStart) -> AnyCongestion {
         AnyCongestion::Other(self.build(start))
     }
 }
@@ -405,7 +405,7 @@ where
     fn build(&self, start: &FlowStart) -> Box<dyn CongestionControl> {
         Box::new(self(start))
     }
-    fn place(&self, start: &FlowStart) -> AnyCongestion {
+    fn build_any(&self, start: &FlowStart) -> AnyCongestion {
         AnyCongestion::of(self(start))
     }
 }

@@ -108,25 +108,28 @@
 
 extern crate alloc;
 
+pub mod any;
 pub mod control;
 pub mod cubic;
 pub mod dctcp;
-pub mod few;
+
 pub mod fixed;
 pub mod hybrid;
 pub mod hystart;
 pub mod local_drop;
-pub mod place;
+
 pub mod rarely;
 pub mod registry;
 pub mod reno;
 pub mod rto;
 pub mod rtt;
+pub mod short;
 pub mod slow_start;
 pub mod testing;
 pub mod units;
 pub mod window;
 
+pub use any::{AnyCongestion, AnyRto};
 pub use control::{
     AckSample, CaState, CongestionControl, CongestionEvent, CongestionFactory, EcnNeed, FlowStart,
     FlowView, Needs, Spurious, Unvalidated, Variable,
@@ -135,7 +138,6 @@ pub use cubic::{Cubic, CubicConfig};
 pub use dctcp::{Dctcp, DctcpConfig};
 pub use fixed::Fixed;
 pub use local_drop::{LocalDropPolicy, LocalDropRegistry, LocalDropRule};
-pub use place::{AnyCongestion, AnyRto};
 pub use registry::{CongestionRegistry, LookupError, RtoRegistry};
 pub use reno::Reno;
 pub use rto::{RtoContext, RtoFactory, RtoPolicy, StandardRto};

@@ -48,7 +48,7 @@ pub(super) fn run(data: &[u8]) {
 
 /// What the hosts have said last to one of the peer's ports.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct Heard {
     seq: Seq,
     ack: Seq,
     stamp: u32,
@@ -60,7 +60,7 @@ struct Lab {
     /// Copies; keeps buffers.
     hosts: [Host; 2],
     now: Instant,
-    told: [Told; CONNS],
+    told: [Heard; CONNS],
 }
 
 impl Lab {
@@ -89,7 +89,7 @@ impl Lab {
             host.listen(any, CONNS, None).expect("free");
             host
         };
-        let told = Told {
+        let told = Heard {
             seq: Seq(0),
             ack: Seq(0),
             stamp: 0,

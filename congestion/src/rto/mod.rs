@@ -7,7 +7,7 @@ pub mod standard;
 pub use randomized::Randomization;
 pub use standard::{Backoff, Floor, StandardRto};
 
-use crate::place::AnyRto;
+use crate::any::AnyRto;
 use crate::rtt::RttEstimator;
 use crate::units::{Duration, Instant};
 use alloc::boxed::Box;
@@ -91,7 +91,7 @@ pub trait RtoFactory: Send + Sync {
     fn build(&self) -> Box<dyn RtoPolicy>;
 
     /// The same, without a box of its own if it is of this crate.
-    fn place(&self) -> AnyRto {
+    fn build_any(&self) -> AnyRto {
         AnyRto::Other(self.build())
     }
 }
@@ -104,7 +104,7 @@ where
     fn build(&self) -> Box<dyn RtoPolicy> {
         Box::new(self())
     }
-    fn place(&self) -> AnyRto {
+    fn build_any(&self) -> AnyRto {
         AnyRto::of(self())
     }
 }

@@ -298,7 +298,7 @@ fn up(name: &str, mtu: Option<u32>, wait: bool, console: &mut Console<'_>) -> Re
 fn is_up(lab: &Lab, up: Up) -> String {
     let name = lab.name();
     let how = match up {
-        Up::Made => "is up",
+        Up::Created => "is up",
         Up::Already => "was up already",
         Up::Reclaimed => "is up, in place of what was left of it",
     };

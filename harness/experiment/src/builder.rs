@@ -397,7 +397,7 @@ mod tests {
         fn clone_box(&self) -> Box<dyn Traffic> {
             Box::new(self.clone())
         }
-        fn place(&self, _: &mut Placement<'_>) -> Result<(), TrafficError> {
+        fn install(&self, _: &mut Placement<'_>) -> Result<(), TrafficError> {
             Ok(())
         }
     }

@@ -355,7 +355,7 @@ impl Source {
             let key = Path::new(words.clone()).to_string();
             let below = format!("{key}.");
             let is_below = |(known, _): &&(String, _)| known.starts_with(&below);
-            let found = self.place(&key);
+            let found = self.span_of(&key);
             let below = || Some(self.places.iter().find(is_below)?.1.clone());
             if let Some(at) = found.or_else(below) {
                 return self.error(at, e.to_string());
@@ -374,11 +374,11 @@ impl Source {
 
     /// The same if the file has the key itself.
     pub fn locate_exactly(&self, e: &Invalid) -> Option<FileError> {
-        Some(self.error(self.place(&e.key)?, e.to_string()))
+        Some(self.error(self.span_of(&e.key)?, e.to_string()))
     }
 
     /// Where the value of a key stands.
-    fn place(&self, key: &str) -> Option<Range<usize>> {
+    fn span_of(&self, key: &str) -> Option<Range<usize>> {
         let found = self.places.iter().find(|(known, _)| known == key);
         found.map(|(_, at)| at.clone())
     }

@@ -48,7 +48,7 @@ pub trait Probe: Section + Send + Sync {
     ///
     /// # Errors
     /// Which knob cannot be that on this network, and why; the key is the knob's own.
-    fn place(&self, on: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid>;
+    fn install(&self, on: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid>;
 
     /// Whether it is part of every repetition of a point; otherwise it is part of the first.
     fn repeats(&self) -> bool {

@@ -36,7 +36,7 @@
 //!         Box::new(self.clone())
 //!     }
 //!
-//!     fn place(&self, on: &mut Placement<'_>) -> Result<(), TrafficError> {
+//!     fn install(&self, on: &mut Placement<'_>) -> Result<(), TrafficError> {
 //!         if self.size.is_zero() {
 //!             return Err(TrafficError::new("size", "a message has a byte at least"));
 //!         }
@@ -164,7 +164,7 @@ pub trait Traffic: Section + Send + Sync {
     ///
     /// # Errors
     /// Which knob cannot be that on this network, and why.
-    fn place(&self, on: &mut Placement<'_>) -> Result<(), TrafficError>;
+    fn install(&self, on: &mut Placement<'_>) -> Result<(), TrafficError>;
 }
 
 impl Clone for Box<dyn Traffic> {

@@ -13,7 +13,7 @@ pub(crate) enum Ended {
     /// SYN or SYN-ACK again.
     Syn,
     /// Something that was sent before, or is missing from the capture.
-    Again { head: bool, tail: bool },
+    Retransmission { head: bool, tail: bool },
     /// New data, while other data was outstanding and nothing had been heard.
     New,
     /// New data while nothing was outstanding.
@@ -168,15 +168,17 @@ pub(crate) fn is_usual(facts: &Facts, cause: Cause) -> bool {
         match (facts.ended, cause) {
             // No timer is shorter than what RTT and its variation give (RFC 6298 section 2); what was
             // heard of a loss has it sent again sooner.
-            (Ended::Again { .. }, cause) if cause.is_timeout() && within(usual) => return true,
+            (Ended::Retransmission { .. }, cause) if cause.is_timeout() && within(usual) => {
+                return true;
+            }
             // Of what arrives again sooner neither what asked for it nor it itself was seen to wait.
-            (Ended::Again { .. }, Cause::TimeoutSpurious)
+            (Ended::Retransmission { .. }, Cause::TimeoutSpurious)
                 if facts.vantage == Vantage::Receiver && within(Some(queues(facts) * 2)) =>
             {
                 return true;
             }
             // A probe takes two round trips (RFC 8985 section 7.2).
-            (Ended::Again { .. }, Cause::TailLossProbe)
+            (Ended::Retransmission { .. }, Cause::TailLossProbe)
                 if within(facts.smoothed.map(|rtt| rtt * 2)) =>
             {
                 return true;
@@ -222,7 +224,7 @@ pub(crate) fn classify(facts: &Facts) -> (Cause, Confidence, Option<Duration>) {
         _ if facts.closed && facts.evidence.window.is_some_and(|w| w.is_zero()) => {
             plain(Cause::WindowClosed, Likely)
         }
-        Ended::Again { head, tail } => again(facts, head, tail),
+        Ended::Retransmission { head, tail } => retransmission(facts, head, tail),
         // A probe may carry new data (RFC 8985 section 7.3), and an application may write any time.
         Ended::New if facts.full && is_probe_of_new_data(facts) => {
             plain(Cause::TailLossProbe, Guess)
@@ -258,7 +260,7 @@ fn wrote(facts: &Facts) -> Confidence {
     }
 }
 
-fn again(facts: &Facts, head: bool, tail: bool) -> (Cause, Confidence, Option<Duration>) {
+fn retransmission(facts: &Facts, head: bool, tail: bool) -> (Cause, Confidence, Option<Duration>) {
     use Confidence::{Certain, Guess, Likely};
     let e = &facts.evidence;
     let floor = (facts.timeouts == 0).then(|| floor(facts)).flatten();
@@ -462,7 +464,7 @@ mod tests {
         }
     }
 
-    const HEAD: Ended = Ended::Again {
+    const HEAD: Ended = Ended::Retransmission {
         head: true,
         tail: false,
     };
@@ -499,7 +501,7 @@ mod tests {
     #[test]
     fn rfc8985_7_3_only_a_probe_sends_the_last_segment_first() {
         let probe = facts(
-            Ended::Again {
+            Ended::Retransmission {
                 head: false,
                 tail: true,
             },
@@ -561,7 +563,7 @@ mod tests {
         ] {
             let gap = Facts {
                 aftermath: Aftermath::Needless,
-                ..facts(Ended::Again { head: true, tail }, ms(length))
+                ..facts(Ended::Retransmission { head: true, tail }, ms(length))
             };
             assert_eq!(classify(&gap).1, confidence);
         }

@@ -408,7 +408,7 @@ impl Tracked {
                     *packets = packets.saturating_add(1);
                 }
             }
-            Data::Again(again) => {
+            Data::Retransmitted(again) => {
                 // What was written meanwhile is not what the first of the flight waited for.
                 let before = Sighting {
                     at: now.at - again.age,
@@ -448,7 +448,7 @@ impl Tracked {
                             self.settle(side, start, now, &facts, out);
                         }
                     } else {
-                        facts.ended = Ended::Again {
+                        facts.ended = Ended::Retransmission {
                             head: again.head,
                             tail: again.tail,
                         };
@@ -481,7 +481,7 @@ impl Tracked {
                     let mut facts = self.facts(side, now, start);
                     facts.aftermath = Aftermath::Early;
                     facts.evidence.sends = 1;
-                    facts.ended = Ended::Again {
+                    facts.ended = Ended::Retransmission {
                         head: true,
                         tail: false,
                     };

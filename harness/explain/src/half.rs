@@ -47,7 +47,7 @@ pub(crate) enum Data {
         hole: bool,
     },
     /// Bytes that were seen before, or whose lack was noticed.
-    Again(Again),
+    Retransmitted(Retransmitted),
     /// Bytes that had been acknowledged already when they were seen again.
     Needless,
     /// A keep-alive (RFC 1122 section 4.2.3.6) or a zero-window probe.
@@ -56,7 +56,7 @@ pub(crate) enum Data {
 
 /// How something was sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Again {
+pub(crate) struct Retransmitted {
     /// How often it was seen before; 0: it had been missing.
     pub(crate) sends: u16,
     /// It is the first that is not acknowledged.
@@ -289,7 +289,7 @@ impl Half {
         }
         let mss = u32::from(self.mss().max(1));
         let packets = text.div_ceil(mss).clamp(1, u16::MAX.into()) as u16;
-        let data = self.place(now, start, end, packets, flags);
+        let data = self.kind_of(now, start, end, packets, flags);
         if let Some(detail) = &mut self.detail
             && !matches!(data, Data::Probe)
         {
@@ -306,7 +306,7 @@ impl Half {
         data
     }
 
-    fn place(&mut self, now: Sighting, start: u64, end: u64, packets: u16, flags: Flags) -> Data {
+    fn kind_of(&mut self, now: Sighting, start: u64, end: u64, packets: u16, flags: Flags) -> Data {
         if start >= self.nxt {
             let hole = start > self.nxt;
             if hole {
@@ -368,7 +368,7 @@ impl Half {
         self.split(start);
         self.split(end);
         let from = self.sent.partition_point(|sent| sent.end <= start);
-        let mut again: Option<Again> = None;
+        let mut again: Option<Retransmitted> = None;
         for sent in self
             .sent
             .range_mut(from..)
@@ -379,7 +379,7 @@ impl Half {
             }
             let fresh = again.is_none_or(|a| sent.sends < a.sends);
             if fresh {
-                again = Some(Again {
+                again = Some(Retransmitted {
                     sends: sent.sends,
                     head,
                     tail,
@@ -402,7 +402,7 @@ impl Half {
                 } else {
                     self.counts.retransmitted += 1;
                 }
-                Data::Again(again)
+                Data::Retransmitted(again)
             }
             None => Data::New { hole: false },
         }
@@ -557,7 +557,7 @@ impl Half {
     /// 2.1): nothing as large has arrived, and of what first left after it something smaller has.
     ///
     /// Without SACK duplicate acknowledgements tell that something arrived: not more than what is smaller.
-    pub(crate) fn swallows(&self, again: &Again) -> bool {
+    pub(crate) fn swallows(&self, again: &Retransmitted) -> bool {
         let size = again.end - again.start;
         let later = self.sent.iter().skip_while(|sent| sent.start < again.end);
         if self.sacked == 0 && self.dup_acks > 0 && size > self.largest_arrived {
@@ -618,7 +618,7 @@ mod tests {
             let block = (Seq(arrived.start), Seq(arrived.end));
             half.on_ack(later, Seq(0), &[block], 60_000, false, true);
             let data = half.on_data(later, Seq(0), sizes[0], sizes[0], Flags::ACK);
-            let Data::Again(again) = data else {
+            let Data::Retransmitted(again) = data else {
                 panic!("{data:?}")
             };
             assert_eq!(half.swallows(&again), swallows, "{sizes:?} {arrived:?}");

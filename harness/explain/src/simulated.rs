@@ -19,7 +19,7 @@ use crate::ledger::Sum;
 use crate::score::{Found, Score};
 use crate::segment::Segment;
 use crate::truth::{Threshold, TrueGap, Truth, ends_of};
-use ledger::Told;
+use ledger::SharedTruth;
 use narrows::{Duration, Instant};
 use narrows_experiment::file::Loaded;
 use narrows_experiment::host::SimPacket;
@@ -178,7 +178,7 @@ pub fn observe(
     threshold: Threshold,
     cancel: Option<&AtomicBool>,
 ) -> Result<Observed, RunError> {
-    let told = Told::new(Truth::new(threshold));
+    let told = SharedTruth::new(Truth::new(threshold));
     let mut experiment = experiment.clone();
     experiment.probes.push(told.probe());
     let places = Places {

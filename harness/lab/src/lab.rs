@@ -77,7 +77,7 @@ pub struct Lab {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Up {
     /// Made the lab.
-    Made,
+    Created,
     /// Nothing: it was up.
     Already,
     /// Removed what was left of it, and made it.
@@ -138,7 +138,7 @@ impl Lab {
                 remove(name)?;
                 Up::Reclaimed
             }
-            Found::Nothing => Up::Made,
+            Found::Nothing => Up::Created,
         };
         Ok((make(name, mtu.unwrap_or(MTU))?, done))
     }

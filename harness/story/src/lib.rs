@@ -16,7 +16,7 @@
 //! ```
 //! use narrows_story::story::{Column, Judged, Live, Next, Row, Scene, Story, Table};
 //! use narrows_story::judge::Finding;
-//! use narrows_story::stage::{Played, Told};
+//! use narrows_story::stage::{Played, Answer};
 //!
 //! /// Two senders share a port, each with its congestion control.
 //! const STORY: Story = Story {
@@ -43,7 +43,7 @@
 //!     live: Live::Cannot("nothing of it is live"),
 //! };
 //!
-//! fn marks_keep_the_queue(played: &Played) -> Told<Finding> {
+//! fn marks_keep_the_queue(played: &Played) -> Answer<Finding> {
 //!     let at = [("host.tcp.congestion", "dctcp")];
 //!     let queue = played.scene("share")?.value(&at, "port.s0->h0.mean_bytes")?;
 //!     Ok(Finding::between("mean queue", queue, (20e3, 40e3), "bytes"))

@@ -1,7 +1,7 @@
 //! A story that was played, with a verdict for each claim.
 
 use crate::claims::{self, Claim};
-use crate::stage::{Extent, Played, Told, Untold};
+use crate::stage::{Answer, Extent, NoAnswer, Played};
 use crate::story::{Grid, Judged, Row, Story};
 use narrows_report::chart::Chart;
 
@@ -13,13 +13,13 @@ pub struct Report<'s> {
     /// How much was played.
     pub extent: Extent,
     /// The phenomenon in a sentence.
-    pub phenomenon: Told<String>,
+    pub phenomenon: Answer<String>,
     /// Titles and tables of variants.
-    pub tables: Vec<(&'static str, Told<Grid>)>,
+    pub tables: Vec<(&'static str, Answer<Grid>)>,
     /// Each claim of the story, and those of other stories that it judges, in their order.
     pub rows: Vec<ClaimReport>,
     /// The figure.
-    pub figure: Option<Told<Chart>>,
+    pub figure: Option<Answer<Chart>>,
 }
 
 /// A claim with what became of it.
@@ -117,7 +117,7 @@ impl<'s> Report<'s> {
 
     /// Whether something is a mistake: a row, the sentence, a table or the figure.
     pub fn has_faults(&self) -> bool {
-        let lost = |untold: &Untold| *untold != Untold::NeedsFull;
+        let lost = |untold: &NoAnswer| *untold != NoAnswer::NeedsFull;
         self.rows.iter().any(|r| r.verdict.is_fault())
             || self.phenomenon.as_ref().is_err_and(lost)
             || self.tables.iter().any(|(_, t)| t.as_ref().is_err_and(lost))
@@ -156,8 +156,8 @@ fn judged(claim: &'static Claim, row: &Row, played: &Played) -> ClaimReport {
             };
             (finding.measured, verdict)
         }
-        (Err(Untold::NeedsFull), _) => (String::new(), Verdict::NeedsFull),
-        (Err(Untold::Missing(why)), _) => (String::new(), Verdict::Unknown(why)),
+        (Err(NoAnswer::NeedsFull), _) => (String::new(), Verdict::NeedsFull),
+        (Err(NoAnswer::Missing(why)), _) => (String::new(), Verdict::Unknown(why)),
     };
     ClaimReport {
         claim,

@@ -1,7 +1,7 @@
 //! Where stories are played: their scenes run, and what they gave is kept for tables and rows.
 
 use crate::report::Report;
-use crate::story::{Column, Grid, Keep, Made, Scene, Story, Table, When};
+use crate::story::{Column, Contents, Grid, Keep, Scene, Story, Table, When};
 use narrows_experiment::file::Loaded;
 use narrows_experiment::knob::KnobError;
 use narrows_experiment::model::expect::number_in_base_unit;
@@ -200,14 +200,14 @@ fn put(
 
 /// Why a number cannot be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Untold {
+pub enum NoAnswer {
     /// Its scene runs with all rows only.
     NeedsFull,
     /// It is not there; why.
     Missing(String),
 }
 
-impl fmt::Display for Untold {
+impl fmt::Display for NoAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NeedsFull => f.write_str("runs with --full"),
@@ -216,18 +216,18 @@ impl fmt::Display for Untold {
     }
 }
 
-impl From<Invalid> for Untold {
+impl From<Invalid> for NoAnswer {
     fn from(e: Invalid) -> Self {
         Self::Missing(e.to_string())
     }
 }
 
 /// Something of what was played, or why it cannot be told.
-pub type Told<T> = Result<T, Untold>;
+pub type Answer<T> = Result<T, NoAnswer>;
 
 /// What is missing, for [`Option::ok_or_else`].
-pub fn missing(what: &str) -> Untold {
-    Untold::Missing(format!("there is no {what}"))
+pub fn missing(what: &str) -> NoAnswer {
+    NoAnswer::Missing(format!("there is no {what}"))
 }
 
 /// What the scenes of a story gave.
@@ -247,11 +247,11 @@ impl Played {
     ///
     /// # Errors
     /// If it did not run.
-    pub fn scene(&self, name: &str) -> Told<&Scenery> {
+    pub fn scene(&self, name: &str) -> Answer<&Scenery> {
         let found = self.scenes.iter().find(|(scene, _)| scene.name == name);
         match (found, self.extent) {
             (Some((_, scenery)), _) => Ok(scenery),
-            (None, Extent::Usual) => Err(Untold::NeedsFull),
+            (None, Extent::Usual) => Err(NoAnswer::NeedsFull),
             (None, Extent::Full) => Err(missing(&format!("scene '{name}'"))),
         }
     }
@@ -260,10 +260,10 @@ impl Played {
     ///
     /// # Errors
     /// If what it shows did not run.
-    pub fn grid(&self, table: &Table) -> Told<Grid> {
+    pub fn grid(&self, table: &Table) -> Answer<Grid> {
         match table.made {
-            Made::Own(make) => make(self),
-            Made::Points { scene, at, columns } => self.scene(scene)?.grid(at, columns),
+            Contents::Own(make) => make(self),
+            Contents::Points { scene, at, columns } => self.scene(scene)?.grid(at, columns),
         }
     }
 }
@@ -302,7 +302,7 @@ impl Scenery {
     ///
     /// # Errors
     /// If there is none, or several.
-    pub fn at(&self, at: &[(&str, &str)]) -> Told<Point<'_>> {
+    pub fn at(&self, at: &[(&str, &str)]) -> Answer<Point<'_>> {
         let names: Vec<String> = at
             .iter()
             .map(|(key, _)| self.experiment().axis_name(key))
@@ -319,7 +319,7 @@ impl Scenery {
     ///
     /// # Errors
     /// If there is no such point, or no value.
-    pub fn value(&self, at: &[(&str, &str)], metric: &str) -> Told<f64> {
+    pub fn value(&self, at: &[(&str, &str)], metric: &str) -> Answer<f64> {
         Ok(self.at(at)?.metric(metric)?.mean)
     }
 
@@ -328,7 +328,7 @@ impl Scenery {
     ///
     /// # Errors
     /// If there is no such axis or metric. Points without a value are left out.
-    pub fn along(&self, axis: &str, at: &[(&str, &str)], metric: &str) -> Told<Vec<(f64, f64)>> {
+    pub fn along(&self, axis: &str, at: &[(&str, &str)], metric: &str) -> Answer<Vec<(f64, f64)>> {
         let key = self.experiment().axis_name(axis);
         let known = self.experiment().sweep.iter().find(|a| a.key == key);
         let known = known.ok_or_else(|| missing(&format!("axis '{axis}'")))?;
@@ -352,7 +352,7 @@ impl Scenery {
     ///
     /// # Errors
     /// If there is none.
-    pub fn matching(&self, at: &[(&str, &str)], begin: &str, end: &str) -> Told<Vec<f64>> {
+    pub fn matching(&self, at: &[(&str, &str)], begin: &str, end: &str) -> Answer<Vec<f64>> {
         let runs = self.points(at).flat_map(|p| p.runs());
         let columns = runs.flat_map(|r| &r.metrics);
         let fits = columns.filter(|(name, _)| name.starts_with(begin) && name.ends_with(end));
@@ -368,7 +368,7 @@ impl Scenery {
     ///
     /// # Errors
     /// If there is none.
-    pub fn outcomes(&self, at: &[(&str, &str)]) -> Told<Vec<&RunOutcome>> {
+    pub fn outcomes(&self, at: &[(&str, &str)]) -> Answer<Vec<&RunOutcome>> {
         let points: Vec<usize> = self.points(at).map(|p| p.number()).collect();
         let kept = self
             .outcomes
@@ -387,7 +387,7 @@ impl Scenery {
     ///
     /// # Errors
     /// If there is no such point.
-    pub fn grid(&self, at: &[(&str, &str)], columns: &[Column]) -> Told<Grid> {
+    pub fn grid(&self, at: &[(&str, &str)], columns: &[Column]) -> Answer<Grid> {
         let fixed: Vec<String> = at
             .iter()
             .map(|(key, _)| self.experiment().axis_name(key))

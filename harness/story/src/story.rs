@@ -1,7 +1,7 @@
 //! A story as data.
 
 use crate::judge::Finding;
-use crate::stage::{Played, Told};
+use crate::stage::{Answer, Played};
 use narrows_report::chart::Chart;
 use std::fmt;
 
@@ -17,11 +17,11 @@ pub struct Story {
     /// The variants side by side.
     pub tables: &'static [Table],
     /// The phenomenon in a sentence, with numbers that were measured.
-    pub phenomenon: fn(&Played) -> Told<String>,
+    pub phenomenon: fn(&Played) -> Answer<String>,
     /// The claims that it judges. Others of [`claims::of_story`](crate::claims::of_story) are open.
     pub rows: &'static [Row],
     /// The one figure that tells it.
-    pub figure: Option<fn(&Played) -> Told<Chart>>,
+    pub figure: Option<fn(&Played) -> Answer<Chart>>,
     /// What to run or read next.
     pub next: &'static [Next],
     /// Its twin on kernels.
@@ -145,12 +145,12 @@ pub struct Table {
     /// What it shows, in a line.
     pub title: &'static str,
     /// How it is made.
-    pub made: Made,
+    pub made: Contents,
 }
 
 /// How a table is made.
 #[derive(Clone, Copy)]
-pub enum Made {
+pub enum Contents {
     /// A row for each point of a scene at which keys have these values.
     Points {
         /// The scene.
@@ -161,7 +161,7 @@ pub enum Made {
         columns: &'static [Column],
     },
     /// Of one's own.
-    Own(fn(&Played) -> Told<Grid>),
+    Own(fn(&Played) -> Answer<Grid>),
 }
 
 impl fmt::Debug for Table {
@@ -187,13 +187,13 @@ impl Table {
         at: &'static [(&'static str, &'static str)],
         columns: &'static [Column],
     ) -> Self {
-        let made = Made::Points { scene, at, columns };
+        let made = Contents::Points { scene, at, columns };
         Self { title, made }
     }
 
     /// One that a function makes.
-    pub const fn own(title: &'static str, make: fn(&Played) -> Told<Grid>) -> Self {
-        let made = Made::Own(make);
+    pub const fn own(title: &'static str, make: fn(&Played) -> Answer<Grid>) -> Self {
+        let made = Contents::Own(make);
         Self { title, made }
     }
 }
@@ -242,14 +242,14 @@ pub struct Row {
     /// The claim's name: `M17`.
     pub claim: &'static str,
     /// What is measured, and whether that is what was to be shown.
-    pub judge: fn(&Played) -> Told<Finding>,
+    pub judge: fn(&Played) -> Answer<Finding>,
     /// Why it differs, if it does.
     pub because: Option<&'static str>,
 }
 
 impl Row {
     /// A claim that `judge` judges.
-    pub const fn new(claim: &'static str, judge: fn(&Played) -> Told<Finding>) -> Self {
+    pub const fn new(claim: &'static str, judge: fn(&Played) -> Answer<Finding>) -> Self {
         Self {
             claim,
             judge,

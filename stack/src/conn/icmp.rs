@@ -87,12 +87,12 @@ pub(super) struct PathMtu {
     /// The largest payload that is known to have arrived: maxsizeacked of RFC 5927 section 7.2
     /// without the headers.
     arrived: u64,
-    pub(super) told: Rarely<Told>,
+    pub(super) told: Rarely<Complaints>,
 }
 
 /// What routers and probes have told of it.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct Complaints {
     /// What routers said, in bytes with the IP header.
     mtu: Option<u32>,
     /// When the last of them said so, or, where another connection was told, since when this one
@@ -104,7 +104,7 @@ pub(super) struct Told {
     pub(super) search: Option<MtuSearch>,
 }
 
-impl Begins for Told {
+impl Begins for Complaints {
     const BEGINNING: &'static Self = &Self {
         mtu: None,
         since: Sparse::NONE,
@@ -122,7 +122,7 @@ const IPV6_MIN_MTU: u32 = 1_280;
 
 impl PathMtu {
     pub(super) fn new(remembered: Option<u32>) -> Self {
-        let mut told = Rarely::<Told>::default();
+        let mut told = Rarely::<Complaints>::default();
         if remembered.is_some() {
             told.mtu = remembered;
         }

@@ -37,9 +37,9 @@ where
     type Rto = AnyRto;
 
     fn congestion(config: &TcpConfig, start: &FlowStart) -> Self::Congestion {
-        config.congestion.place(start)
+        config.congestion.build_any(start)
     }
     fn rto(config: &TcpConfig) -> Self::Rto {
-        config.rto.place()
+        config.rto.build_any()
     }
 }

@@ -151,13 +151,13 @@ pub(super) mod made_up {
 
     /// Types and names, before they are put together.
     #[derive(Default)]
-    pub(in crate::device) struct Made {
+    pub(in crate::device) struct Blob {
         types: Vec<u32>,
         count: u32,
         names: Vec<u8>,
     }
 
-    impl Made {
+    impl Blob {
         /// With the empty name, which is the first.
         pub(in crate::device) fn new() -> Self {
             Self {
@@ -239,12 +239,12 @@ pub(super) mod made_up {
 
 #[cfg(test)]
 mod tests {
-    use super::made_up::Made;
+    use super::made_up::Blob;
     use super::*;
 
     /// `struct outer { int a; struct { int b; int c:3; union { int d; }; }; }` and a function `f`.
-    fn example() -> Made {
-        let mut made = Made::new();
+    fn example() -> Blob {
+        let mut made = Blob::new();
         let (structure, fields) = (KIND_STRUCT << 24, 1 << 31);
         let [b, c, d] = ["b", "c", "d"].map(|name| made.name(name));
         let int = made.name("int");
@@ -305,7 +305,7 @@ mod tests {
             assert!(Btf::parse(other).is_none());
         }
         // A kind from after this was written: nobody knows how long it is.
-        let mut made = Made::new();
+        let mut made = Blob::new();
         made.add(0, 20 << 24, 0, &[]);
         assert!(made.parsed().is_none());
     }
@@ -334,7 +334,7 @@ mod tests {
         });
         let each = each.chain(without.iter().map(|&(kind, words)| (kind << 24, words)));
         for (info, words) in each {
-            let mut made = Made::new();
+            let mut made = Blob::new();
             made.add(0, info, 0, &vec![u32::MAX; words]);
             made.structure("outer", &[("a", 1, 64)]);
             made.function("f");
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn only_what_has_no_name_is_looked_into() {
-        let mut made = Made::new();
+        let mut made = Blob::new();
         let [e, nothing] = ["e", ""].map(|name| made.name(name));
         // What follows its name and value is no place of a member.
         let choice = made.add(0, 6 << 24 | 2, 4, &[e, 0, 0, 0]);

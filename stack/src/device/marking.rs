@@ -268,13 +268,13 @@ fn not_attached(e: io::Error) -> MarkingError {
 
 #[cfg(test)]
 mod tests {
-    use super::super::btf::made_up::Made;
+    use super::super::btf::made_up::Blob;
     use super::*;
 
     /// A kernel as far as the program needs it, less what `left_out` says; `dev` of a packet is so
     /// many bytes into it.
     fn kernel(left_out: &str, dev: u32) -> Btf {
-        let mut made = Made::new();
+        let mut made = Blob::new();
         // Struct, member, byte.
         let members = [
             ("sk_buff", "next", 0),

@@ -1,8 +1,8 @@
 //! Looking ahead: what a packet or a timer will touch is asked for before it comes.
 
 use super::Endpoint;
+use super::chunks::{Slot, Slots};
 use super::demux::FourTuple;
-use super::places::{Slot, Slots};
 use crate::conn::{Connection, TcpTypes};
 use crate::prefetch::prefetch_part;
 use std::mem::offset_of;
@@ -26,7 +26,7 @@ impl<T: TcpTypes> Endpoint<T> {
     #[inline]
     pub fn expect_packet_of(&self, tuple: impl FnOnce() -> FourTuple) {
         if self.slots.len() > 1 {
-            self.few.demux.expect(&tuple());
+            self.cold.demux.expect(&tuple());
         }
     }
 
@@ -43,7 +43,7 @@ impl<T: TcpTypes> Endpoint<T> {
             }
             return;
         }
-        let Some(number) = self.few.demux.lookup(&tuple()) else {
+        let Some(number) = self.cold.demux.lookup(&tuple()) else {
             return;
         };
         self.wheel.expect(number);

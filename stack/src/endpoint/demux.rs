@@ -8,7 +8,7 @@ use super::table::{Entry, Table};
 use crate::siphash::SipKey;
 use crate::wire::PlainSegment;
 use core::fmt;
-use narrows_congestion::few::insert_few;
+use narrows_congestion::short::insert_short;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// Names a connection: two addresses with their ports. The addresses are of one family.
@@ -153,7 +153,7 @@ impl Demux {
         match self.listener_place(port, addr) {
             Ok(place) => Err(Taken(self.listeners[place].1)),
             Err(place) => {
-                insert_few(&mut self.listeners, place, ((port, addr), index));
+                insert_short(&mut self.listeners, place, ((port, addr), index));
                 Ok(())
             }
         }

@@ -280,9 +280,9 @@ impl<T: TcpTypes> Endpoint<T> {
         }
         let keys = policy
             .keys
-            .unwrap_or_else(|| match &self.few.fast_open_keys {
+            .unwrap_or_else(|| match &self.cold.fast_open_keys {
                 Some(keys) => **keys,
-                None => FastOpenKeys::of(self.few.secrets.fast_open()),
+                None => FastOpenKeys::of(self.cold.secrets.fast_open()),
             });
         let (client, server) = (tuple.remote.ip(), tuple.local.ip());
         let fresh = |form| FastOpenOption {
@@ -296,7 +296,7 @@ impl<T: TcpTypes> Endpoint<T> {
                 CookieCheck::Current => (true, None),
                 CookieCheck::Previous => (true, Some(fresh(form))),
                 CookieCheck::Bad => {
-                    self.few.stats.change().fast_open_bad_cookies += 1;
+                    self.cold.stats.change().fast_open_bad_cookies += 1;
                     (false, Some(fresh(form)))
                 }
             },
@@ -304,25 +304,25 @@ impl<T: TcpTypes> Endpoint<T> {
             (None, None) => (false, None),
         };
         if !good {
-            self.few.stats.change().fast_open_cookies_sent += u64::from(answer.is_some());
+            self.cold.stats.change().fast_open_cookies_sent += u64::from(answer.is_some());
             return Opening::Ordinary(answer);
         }
         let room = self
-            .few
+            .cold
             .listeners
             .get_mut(listener)
             .is_some_and(|l| l.take_fast_open(policy.pending, now));
         if !room {
-            self.few.stats.change().fast_open_overflows += 1;
+            self.cold.stats.change().fast_open_overflows += 1;
             return Opening::Ordinary(None);
         }
-        self.few.stats.change().fast_open_accepted += 1;
+        self.cold.stats.change().fast_open_accepted += 1;
         Opening::Early(answer)
     }
 
     /// The keys of Fast Open cookies from now on, of listeners whose configuration names none.
     pub fn set_fast_open_keys(&mut self, keys: FastOpenKeys) {
-        self.few.fast_open_keys = Some(Box::new(keys));
+        self.cold.fast_open_keys = Some(Box::new(keys));
     }
 
     /// The keys of a listener's Fast Open cookies from now on, and how many connections may be
@@ -332,7 +332,7 @@ impl<T: TcpTypes> Endpoint<T> {
         listener: ListenerId,
         change: impl FnOnce(&mut crate::fast_open::FastOpen),
     ) {
-        if let Some(listener) = self.few.listeners.get_mut(listener.0) {
+        if let Some(listener) = self.cold.listeners.get_mut(listener.0) {
             listener.change_fast_open(change);
         }
     }
@@ -340,6 +340,6 @@ impl<T: TcpTypes> Endpoint<T> {
     /// Cookies of servers, and what is known of paths that do not let Fast Open pass, are
     /// forgotten.
     pub fn forget_fast_open(&mut self) {
-        self.few.fast_open = None;
+        self.cold.fast_open = None;
     }
 }

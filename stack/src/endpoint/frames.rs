@@ -14,7 +14,7 @@ impl<T: TcpTypes> Endpoint<T> {
     /// Admit no more connections (`true`) while the user does not keep up with those accepted, or
     /// go on admitting. A peer's SYN is dropped meanwhile and comes again.
     pub fn pause_listener(&mut self, listener: ListenerId, paused: bool) {
-        if let Some(listener) = self.few.listeners.get_mut(listener.0) {
+        if let Some(listener) = self.cold.listeners.get_mut(listener.0) {
             listener.set_paused(paused);
         }
     }
@@ -22,12 +22,12 @@ impl<T: TcpTypes> Endpoint<T> {
     /// Time to live, or hop limit, with which connections to `listener` begin; `None`: there is no
     /// such listener.
     pub fn listener_hop_limit(&self, listener: ListenerId) -> Option<u8> {
-        self.few.listeners.get(listener.0).map(|l| l.hop_limit())
+        self.cold.listeners.get(listener.0).map(|l| l.hop_limit())
     }
 
     /// Change it for connections opened from now on; 0 counts as 1.
     pub fn set_listener_hop_limit(&mut self, listener: ListenerId, hop_limit: u8) {
-        if let Some(listener) = self.few.listeners.get_mut(listener.0) {
+        if let Some(listener) = self.cold.listeners.get_mut(listener.0) {
             listener.set_hop_limit(hop_limit);
         }
     }
@@ -67,7 +67,7 @@ impl<T: TcpTypes<Recv = RecvRing>> Endpoint<T> {
             local: SocketAddr::new(ip.dst, tcp.dst_port),
             remote: SocketAddr::new(ip.src, tcp.src_port),
         };
-        let slot = self.few.demux.lookup(&tuple);
+        let slot = self.cold.demux.lookup(&tuple);
         if let Some(conn) = self.connection_in(slot) {
             conn.offer_buffer(tcp, buffer);
         }

@@ -1,10 +1,10 @@
 //! ICMP errors find the connection that they are about (RFC 9293 MUST-54).
 
+use super::chunks::Slot;
 use super::demux::FourTuple;
 use super::metrics::PathMetrics;
 use super::paths::News;
-use super::places::Slot;
-use super::{Endpoint, Few};
+use super::{Cold, Endpoint};
 use crate::conn::TcpTypes;
 use crate::conn::icmp::IcmpOutcome;
 use crate::wire::IcmpError;
@@ -17,12 +17,12 @@ impl<T: TcpTypes> Endpoint<T> {
     /// [`IcmpPacket::tcp_error`](crate::wire::IcmpPacket::tcp_error) gives it. Poll the endpoint
     /// afterwards.
     pub fn handle_icmp(&mut self, now: Instant, error: &IcmpError) -> IcmpOutcome {
-        self.few.stats.change().icmp_errors += 1;
+        self.cold.stats.change().icmp_errors += 1;
         let tuple = FourTuple {
             local: error.segment.src,
             remote: error.segment.dst,
         };
-        let Some(slot) = self.few.demux.lookup(&tuple) else {
+        let Some(slot) = self.cold.demux.lookup(&tuple) else {
             return IcmpOutcome::Ignored;
         };
         let Some(conn) = self
@@ -34,9 +34,9 @@ impl<T: TcpTypes> Endpoint<T> {
         };
         let host = tuple.remote.ip();
         if matches!(error.kind, IcmpErrorKind::PacketTooBig { .. })
-            && !self.few.paths.may_believe(host, now)
+            && !self.cold.paths.may_believe(host, now)
         {
-            self.few.stats.change().path_mtu_refused += 1;
+            self.cold.stats.change().path_mtu_refused += 1;
             return IcmpOutcome::Ignored;
         }
         let outcome = conn.handle_icmp(now, error);
@@ -51,18 +51,18 @@ impl<T: TcpTypes> Endpoint<T> {
     /// others, when they next have something to do, and those to come (RFC 1191 section 6.2,
     /// RFC 8201 section 5.2).
     fn share_path_mtu(&mut self, now: Instant, host: IpAddr, mtu: u32) {
-        if let Some(metrics) = &mut self.few.metrics {
+        if let Some(metrics) = &mut self.cold.metrics {
             let learned = PathMetrics {
                 path_mtu: Some(mtu),
                 ..PathMetrics::default()
             };
             metrics.update(host, &learned, now);
         }
-        self.few.paths.learn(host, mtu, &mut self.news, now);
+        self.cold.paths.learn(host, mtu, &mut self.news, now);
     }
 }
 
-impl<T: TcpTypes> Few<T> {
+impl<T: TcpTypes> Cold<T> {
     /// What routers have said since the connection in `slot` last heard of it; `news` is the last
     /// that there is.
     #[cold]

@@ -5,7 +5,7 @@ use crate::config::{ConfigError, TcpConfig};
 use crate::conn::Early;
 use crate::fast_open::FastOpen;
 use crate::wire::{Flags, TcpHeader};
-use narrows_congestion::few::push_few;
+use narrows_congestion::short::push_short;
 use narrows_congestion::{Duration, Instant};
 use std::collections::VecDeque;
 use std::fmt;
@@ -90,24 +90,24 @@ impl Listeners {
 
     /// Enter one, under the next number.
     pub(super) fn push(&mut self, listener: Listener) {
-        push_few(&mut self.all, (self.next, listener));
+        push_short(&mut self.all, (self.next, listener));
         self.next += 1;
     }
 
     pub(super) fn get(&self, id: u32) -> Option<&Listener> {
-        Some(&self.all[self.place(id)?].1)
+        Some(&self.all[self.position(id)?].1)
     }
 
     pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut Listener> {
-        let place = self.place(id)?;
+        let place = self.position(id)?;
         Some(&mut self.all[place].1)
     }
 
     pub(super) fn remove(&mut self, id: u32) -> Option<Listener> {
-        Some(self.all.remove(self.place(id)?).1)
+        Some(self.all.remove(self.position(id)?).1)
     }
 
-    fn place(&self, id: u32) -> Option<usize> {
+    fn position(&self, id: u32) -> Option<usize> {
         self.all.binary_search_by_key(&id, |(id, _)| *id).ok()
     }
 }
@@ -287,6 +287,6 @@ mod tests {
             host.unlisten(id, Instant::ZERO);
             assert_eq!(host.listener_stats(id), None);
         }
-        assert_eq!(host.few.listeners.all.len(), 0);
+        assert_eq!(host.cold.listeners.all.len(), 0);
     }
 }

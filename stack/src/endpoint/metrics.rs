@@ -119,7 +119,7 @@ impl MetricsCache {
         }
         let place = match self.find(addr) {
             Some(place) => place,
-            None => self.place(addr, now),
+            None => self.entry_of(addr, now),
         };
         let Some(entry) = self.entries.get_mut(place) else {
             return;
@@ -154,7 +154,7 @@ impl MetricsCache {
     }
 
     /// A place for a new address, if need be another's.
-    fn place(&mut self, addr: IpAddr, now: Instant) -> usize {
+    fn entry_of(&mut self, addr: IpAddr, now: Instant) -> usize {
         let entry = Entry {
             addr,
             metrics: PathMetrics::default(),

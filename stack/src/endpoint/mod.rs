@@ -8,6 +8,7 @@
 
 mod ahead;
 pub mod challenge;
+mod chunks;
 mod config;
 mod cookies;
 pub mod demux;
@@ -19,7 +20,6 @@ mod listen;
 pub mod metrics;
 mod output;
 mod paths;
-mod places;
 pub mod ports;
 mod slots;
 mod source;
@@ -39,15 +39,15 @@ use crate::sparse::{Rarely, Sparse};
 use crate::trace::TraceSink;
 use crate::wire::{Flags, IpHeader, PlainSegment, TcpHeader};
 use challenge::{EndpointBudget, Verdict};
+use chunks::{LAST, NOT_QUEUED, Slots};
 use cookies::Cookies;
 use demux::{Demux, FourTuple, LastFound};
 use isn::Secrets;
 use listen::{Listener, Listeners};
 use metrics::{MetricsCache, MetricsConfig};
 use narrows_congestion::Instant;
-use narrows_congestion::few::ShortQueue;
+use narrows_congestion::short::ShortQueue;
 use paths::{News, Paths};
-use places::{LAST, NOT_QUEUED, Slots};
 use ports::EphemeralPorts;
 use std::collections::VecDeque;
 use std::fmt;
@@ -143,14 +143,14 @@ pub type Tracer = Box<dyn FnMut(Instant, ConnId, &FourTuple) -> Option<Box<dyn T
 /// first connection (see [`Connection`]), and the rest is in a box.
 #[repr(C, align(64))]
 pub struct Endpoint<T: TcpTypes> {
-    few: Box<Few<T>>,
+    cold: Box<Cold<T>>,
     /// Ends of the queue of connections that may have something to send.
     first_dirty: u32,
     last_dirty: u32,
     last_found: LastFound,
     /// The connection that a packet was given to last.
     last_input: Sparse<u32>,
-    /// The last that routers said of paths: who has not heard it asks [`Few::paths`].
+    /// The last that routers said of paths: who has not heard it asks [`Cold::paths`].
     news: News,
     /// Whether there are strays, which are in the box.
     has_strays: bool,
@@ -171,7 +171,7 @@ const _: () = assert!(size_of::<Events>() <= 32);
 const MANY: usize = 1_000;
 
 /// What few packets touch of an endpoint with one connection.
-struct Few<T: TcpTypes> {
+struct Cold<T: TcpTypes> {
     config: EndpointConfig,
     free: Vec<u32>,
     listeners: Listeners,
@@ -206,7 +206,7 @@ fn random(config: &EndpointConfig, number: u64) -> Rng {
     Rng::stream(k0 ^ k1.rotate_left(32), number)
 }
 
-impl<T: TcpTypes> Few<T> {
+impl<T: TcpTypes> Cold<T> {
     /// What is remembered of servers.
     fn fast_open(&mut self) -> &mut fast_open::Memory {
         let (capacity, secret) = (self.config.fast_open_memory, self.secrets.table());
@@ -224,7 +224,7 @@ impl<T: TcpTypes> Endpoint<T> {
         config.tcp.validate()?;
         let key = u128::from_le_bytes(config.secret);
         let secrets = Secrets::new(key as u64, (key >> 64) as u64);
-        let few = Few {
+        let cold = Cold {
             free: Vec::new(),
             demux: Demux::new(&secrets.table()),
             listeners: Listeners::default(),
@@ -249,7 +249,7 @@ impl<T: TcpTypes> Endpoint<T> {
             config,
         };
         Ok(Self {
-            few: Box::new(few),
+            cold: Box::new(cold),
             first_dirty: LAST,
             last_dirty: LAST,
             finished: false,
@@ -266,8 +266,8 @@ impl<T: TcpTypes> Endpoint<T> {
     /// Remember what connections learn of their peers, or no longer: what was remembered is
     /// forgotten ([`EndpointConfig::metrics`]).
     pub fn remember_peers(&mut self, config: Option<MetricsConfig>) {
-        let secret = self.few.secrets.table();
-        self.few.metrics = config.map(|config| Box::new(MetricsCache::new(config, secret)));
+        let secret = self.cold.secrets.table();
+        self.cold.metrics = config.map(|config| Box::new(MetricsCache::new(config, secret)));
     }
 
     /// Accept connections to `local` (an unspecified address means any; the port must be given),
@@ -282,26 +282,26 @@ impl<T: TcpTypes> Endpoint<T> {
         backlog: usize,
         tcp: Option<Arc<TcpConfig>>,
     ) -> Result<ListenerId, ListenError> {
-        let tcp = tcp.unwrap_or_else(|| self.few.config.tcp.clone());
+        let tcp = tcp.unwrap_or_else(|| self.cold.config.tcp.clone());
         tcp.validate().map_err(ListenError::Config)?;
         if local.port() == 0 {
             return Err(ListenError::NoPort);
         }
-        let id = self.few.listeners.next().ok_or(ListenError::InUse)?;
-        self.few
+        let id = self.cold.listeners.next().ok_or(ListenError::InUse)?;
+        self.cold
             .demux
             .listen(Some(local.ip()), local.port(), id)
             .map_err(|_| ListenError::InUse)?;
-        self.few.listeners.push(Listener::new(local, backlog, tcp));
+        self.cold.listeners.push(Listener::new(local, backlog, tcp));
         Ok(ListenerId(id))
     }
 
     /// Stop accepting. Connections accepted before live on; embryonic ones are reset.
     pub fn unlisten(&mut self, listener: ListenerId, now: Instant) {
-        let Some(gone) = self.few.listeners.remove(listener.0) else {
+        let Some(gone) = self.cold.listeners.remove(listener.0) else {
             return;
         };
-        self.few
+        self.cold
             .demux
             .unlisten(Some(gone.local.ip()), gone.local.port());
         for slot in 0..self.slots.len() as u32 {
@@ -330,9 +330,9 @@ impl<T: TcpTypes> Endpoint<T> {
         remote: SocketAddr,
         tcp: Option<Arc<TcpConfig>>,
     ) -> Result<ConnId, ConnectError> {
-        let tcp = tcp.unwrap_or_else(|| self.few.config.tcp.clone());
+        let tcp = tcp.unwrap_or_else(|| self.cold.config.tcp.clone());
         tcp.validate().map_err(ConnectError::Config)?;
-        let local = source::complete(self.few.config.source.as_ref(), local, remote);
+        let local = source::complete(self.cold.config.source.as_ref(), local, remote);
         // RFC 9293 MUST-46 among them.
         let whole = FourTuple { local, remote };
         if local.is_ipv4() != remote.is_ipv4() || !sane_source(&whole) {
@@ -345,19 +345,19 @@ impl<T: TcpTypes> Endpoint<T> {
             _ => local,
         };
         let tuple = FourTuple { local, remote };
-        if self.few.demux.lookup(&tuple).is_some() {
+        if self.cold.demux.lookup(&tuple).is_some() {
             return Err(ConnectError::InUse);
         }
         if !self.has_memory() {
             return Err(ConnectError::NoMemory);
         }
-        self.few.opens.active += 1;
+        self.cold.opens.active += 1;
         let opening = self.opening(tuple, now);
         let fast_open = tcp.fast_open.client;
         let mut conn = Connection::connect(tcp, opening, now);
         if fast_open != FastOpenClient::Off {
             let largest = conn.largest_mss();
-            let memory = self.few.fast_open();
+            let memory = self.cold.fast_open();
             if let Some(start) = memory.start::<T>(&tuple, fast_open, largest, now) {
                 conn.use_fast_open(start);
             }
@@ -375,7 +375,7 @@ impl<T: TcpTypes> Endpoint<T> {
         payload: <T::Recv as RecvBuffer>::Payload<'_>,
     ) {
         if self.slots.len() <= MANY
-            && let Some(slot) = self.last_found.look_up_plain(&self.few.demux, segment)
+            && let Some(slot) = self.last_found.look_up_plain(&self.cold.demux, segment)
             && let Some(s) = self.slots.get_mut(slot as usize)
             && let Some(conn) = s.conn.as_mut()
         {
@@ -383,7 +383,7 @@ impl<T: TcpTypes> Endpoint<T> {
                 conn.on_predicted(now, segment.ecn, &segment.tcp, payload);
                 self.last_input = Sparse::some(slot);
                 if conn.has_events() {
-                    self.few.tell_user(s, slot, &mut self.events);
+                    self.cold.tell_user(s, slot, &mut self.events);
                 }
                 self.finished = false;
                 if s.next_dirty == NOT_QUEUED {
@@ -421,7 +421,7 @@ impl<T: TcpTypes> Endpoint<T> {
     fn after_segment(&mut self, now: Instant, slot: u32) {
         if let Some(conn) = self.slots[slot as usize].conn.as_mut()
             && conn.owes_challenge()
-            && self.few.challenge.take(now, &mut self.few.rng) == Verdict::Suppress
+            && self.cold.challenge.take(now, &mut self.cold.rng) == Verdict::Suppress
         {
             conn.forget_challenge();
         }
@@ -442,7 +442,7 @@ impl<T: TcpTypes> Endpoint<T> {
             remote: SocketAddr::new(ip.src, tcp.src_port),
         };
         let many = self.slots.len() > MANY;
-        if let Some(slot) = self.last_found.look_up(&self.few.demux, &tuple)
+        if let Some(slot) = self.last_found.look_up(&self.cold.demux, &tuple)
             && let Some(s) = self.slots.get_mut(slot as usize)
             && let Some(conn) = s.conn.as_mut()
         {
@@ -451,7 +451,7 @@ impl<T: TcpTypes> Endpoint<T> {
                 && tcp.flags.contains(Flags::SYN)
                 && !tcp.flags.intersects(Flags::ACK | Flags::RST | Flags::FIN)
                 && conn.time_wait_yields_to(tcp)
-                && let Some(id) = self.few.demux.listener(tuple.local)
+                && let Some(id) = self.cold.demux.listener(tuple.local)
             {
                 self.on_new_incarnation(now, slot, tuple, ListenerId(id), tcp, payload);
                 return;
@@ -477,7 +477,7 @@ impl<T: TcpTypes> Endpoint<T> {
                     let before = conn.handshake_timeouts();
                     conn.handle_timeout(now);
                     let timeouts = conn.handshake_timeouts() - before;
-                    self.few.opens.handshake_timeouts += u64::from(timeouts);
+                    self.cold.opens.handshake_timeouts += u64::from(timeouts);
                 } else {
                     conn.handle_timeout(now);
                 }
@@ -500,7 +500,7 @@ impl<T: TcpTypes> Endpoint<T> {
             local: SocketAddr::new(ip.src, tcp.src_port),
             remote: SocketAddr::new(ip.dst, tcp.dst_port),
         };
-        let Some(slot) = self.few.demux.lookup(&tuple) else {
+        let Some(slot) = self.cold.demux.lookup(&tuple) else {
             return;
         };
         if let Some(conn) = self.slots[slot as usize].conn.as_mut() {
@@ -564,34 +564,34 @@ impl<T: TcpTypes> Endpoint<T> {
     /// Ask `tracer` for a trace sink for every connection that begins from now on. It is asked
     /// as soon as there is a connection, so that its handshake is traced, too.
     pub fn set_tracer(&mut self, tracer: Option<Tracer>) {
-        self.few.tracer = tracer;
+        self.cold.tracer = tracer;
     }
 
     /// How many connections there are, in all states.
     pub fn connections(&self) -> usize {
-        self.slots.len() - self.few.free.len()
+        self.slots.len() - self.cold.free.len()
     }
 
     /// Counters.
     pub fn stats(&self) -> EndpointStats {
-        let opens = &self.few.opens;
+        let opens = &self.cold.opens;
         EndpointStats {
             active_opens: opens.active,
             passive_opens: opens.passive,
             handshake_timeouts: opens.handshake_timeouts,
-            ..self.few.stats.get()
+            ..self.cold.stats.get()
         }
     }
 
     /// What the connections take of the [memory](EndpointConfig::memory) they may.
     pub fn memory_stats(&self) -> MemoryStats {
-        let ledger = self.few.ledger.as_ref();
+        let ledger = self.cold.ledger.as_ref();
         ledger.map_or_else(MemoryStats::default, |l| l.stats())
     }
 
     /// There is memory for one more connection; if not, that one is refused.
     fn has_memory(&self) -> bool {
-        let Some(ledger) = &self.few.ledger else {
+        let Some(ledger) = &self.cold.ledger else {
             return true;
         };
         let admitted = ledger.admits(Connection::<T>::LEAST, Need::Owed);
@@ -603,7 +603,7 @@ impl<T: TcpTypes> Endpoint<T> {
 
     /// Counters of a listener.
     pub fn listener_stats(&self, listener: ListenerId) -> Option<ListenerStats> {
-        self.few.listeners.get(listener.0).map(|l| l.stats)
+        self.cold.listeners.get(listener.0).map(|l| l.stats)
     }
 }
 

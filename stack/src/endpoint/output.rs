@@ -1,9 +1,9 @@
 //! What leaves: the next packet, whose it is, and where it goes.
 
 use super::Endpoint;
-use super::places::{LAST, NOT_QUEUED};
+use super::chunks::{LAST, NOT_QUEUED};
 use crate::buffer::SendBuffer;
-use crate::conn::{Connection, Made, Output, TcpTypes};
+use crate::conn::{Connection, Emitted, Output, TcpTypes};
 use crate::sparse::Sparse;
 use crate::wire::{Headers, IpHeader, TcpHeader};
 use narrows_congestion::{ByteCount, Instant};
@@ -61,7 +61,7 @@ impl<T: TcpTypes> Endpoint<T> {
         mut out: Output,
     ) -> Option<(IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>)> {
         match next {
-            NextOutput::Stray(ip) => Some((ip, out.header(), self.few.empty.view(0..0))),
+            NextOutput::Stray(ip) => Some((ip, out.header(), self.cold.empty.view(0..0))),
             NextOutput::Conn(slot) => Some(self.slots[slot as usize].conn.as_mut()?.packet(out)),
         }
     }
@@ -76,7 +76,7 @@ impl<T: TcpTypes> Endpoint<T> {
         if self.has_strays
             && let Some((ip, tcp)) = self.next_stray()
         {
-            return Some(make(Headers::Any(&ip, &tcp), self.few.empty.view(0..0)));
+            return Some(make(Headers::Any(&ip, &tcp), self.cold.empty.view(0..0)));
         }
         let mut out = Output::default();
         let next = |conn: &mut Connection<T>, out: &mut Output| conn.output_here(now, out);
@@ -113,7 +113,7 @@ impl<T: TcpTypes> Endpoint<T> {
 
     #[cold]
     fn next_stray(&mut self) -> Option<(IpHeader, TcpHeader)> {
-        let stray = self.few.stray.pop_front();
+        let stray = self.cold.stray.pop_front();
         self.has_strays = stray.is_some();
         stray
     }
@@ -125,14 +125,14 @@ impl<T: TcpTypes> Endpoint<T> {
         &mut self,
         now: Instant,
         out: &mut Output,
-        mut next: impl FnMut(&mut Connection<T>, &mut Output) -> Option<Made>,
+        mut next: impl FnMut(&mut Connection<T>, &mut Output) -> Option<Emitted>,
         made: impl FnOnce(u32, &mut Connection<T>, &mut Output) -> R,
     ) -> Option<R> {
         while self.first_dirty != LAST {
             let slot = self.first_dirty;
             let s = &mut self.slots[slot as usize];
             if s.news != self.news {
-                self.few.tell_news(s, self.news, now);
+                self.cold.tell_news(s, self.news, now);
                 self.finished = false;
             }
             let output = match s.conn.as_mut() {
@@ -142,7 +142,7 @@ impl<T: TcpTypes> Endpoint<T> {
             };
             match (output, s.conn.as_mut()) {
                 (Some(output), Some(conn)) => {
-                    if output == Made::Last {
+                    if output == Emitted::Last {
                         self.finished = true;
                     }
                     return Some(made(slot, conn, out));
@@ -175,7 +175,7 @@ impl<T: TcpTypes> Endpoint<T> {
         }
         self.first_dirty = std::mem::replace(&mut s.next_dirty, NOT_QUEUED);
         if s.conn.as_ref().is_some_and(Connection::has_events) {
-            self.few.tell_user(s, slot, &mut self.events);
+            self.cold.tell_user(s, slot, &mut self.events);
         }
         match s.conn.as_ref().and_then(Connection::poll_timeout) {
             Some(at) => self.wheel.arm(slot, at),

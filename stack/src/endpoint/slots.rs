@@ -1,10 +1,10 @@
 //! Where connections are kept: slots, who has something to send, what happened, when they end.
 
+use super::chunks::{Cell, LAST, NOT_QUEUED, Slot};
 use super::demux::{FourTuple, LastFound};
 use super::metrics::PathMetrics;
-use super::places::{LAST, NOT_QUEUED, Place, Slot};
 use super::ports::EphemeralPorts;
-use super::{ConnId, Endpoint, EndpointEvent, Events, Few, ListenerId, random};
+use super::{Cold, ConnId, Endpoint, EndpointEvent, Events, ListenerId, random};
 use crate::conn::state::CloseReason;
 use crate::conn::{Connection, Event, Opening, TcpTypes};
 use crate::fast_open::{FastOpenStatus, Finding};
@@ -51,7 +51,7 @@ impl<T: TcpTypes> Endpoint<T> {
     pub(super) fn after_input(&mut self, slot: u32) {
         let s = &mut self.slots[slot as usize];
         if s.conn.as_ref().is_some_and(Connection::has_events) {
-            self.few.tell_user(s, slot, &mut self.events);
+            self.cold.tell_user(s, slot, &mut self.events);
         }
         self.touch(slot);
     }
@@ -68,11 +68,11 @@ impl<T: TcpTypes> Endpoint<T> {
             local: conn.local(),
             remote: conn.remote(),
         };
-        if self.few.demux.lookup(&tuple) == Some(slot) {
-            self.few.demux.remove(&tuple);
-            self.few.on_closed(&tuple);
+        if self.cold.demux.lookup(&tuple) == Some(slot) {
+            self.cold.demux.remove(&tuple);
+            self.cold.on_closed(&tuple);
             self.last_found = LastFound::NONE;
-            if let Some(metrics) = &mut self.few.metrics {
+            if let Some(metrics) = &mut self.cold.metrics {
                 metrics.update(tuple.remote.ip(), &learned_by(conn), now);
             }
         }
@@ -88,10 +88,10 @@ impl<T: TcpTypes> Endpoint<T> {
         listener: Option<ListenerId>,
         now: Instant,
     ) -> u32 {
-        let conn = Place::Taken(conn);
+        let conn = Cell::Taken(conn);
         let news = self.news;
         let listener = listener.map_or(Sparse::NONE, |id| Sparse::some(id.0));
-        let slot = match self.few.free.pop() {
+        let slot = match self.cold.free.pop() {
             Some(slot) => {
                 let s = &mut self.slots[slot as usize];
                 s.released = false;
@@ -113,18 +113,18 @@ impl<T: TcpTypes> Endpoint<T> {
             }
         };
         // Both callers have looked: there is no such connection.
-        let entered = self.few.demux.insert(&tuple, slot);
+        let entered = self.cold.demux.insert(&tuple, slot);
         debug_assert!(entered.is_ok(), "{tuple:?} twice");
-        if let Some(ports) = &mut self.few.ports {
+        if let Some(ports) = &mut self.cold.ports {
             ports.on_opened(&tuple);
         }
-        if let Some(ledger) = &self.few.ledger
+        if let Some(ledger) = &self.cold.ledger
             && let Some(conn) = self.slots[slot as usize].conn.as_mut()
         {
             conn.charge_to(ledger);
         }
         let id = self.id(slot);
-        if let Some(tracer) = &mut self.few.tracer
+        if let Some(tracer) = &mut self.cold.tracer
             && let Some(conn) = self.slots[slot as usize].conn.as_mut()
         {
             conn.set_trace(tracer(now, id, &tuple));
@@ -140,8 +140,8 @@ impl<T: TcpTypes> Endpoint<T> {
                 remote: conn.remote(),
             };
             self.last_found = LastFound::NONE;
-            self.few.demux.remove(&tuple);
-            self.few.on_closed(&tuple);
+            self.cold.demux.remove(&tuple);
+            self.cold.on_closed(&tuple);
         }
         let id = self.id(slot);
         if !self.slots[slot as usize].released {
@@ -154,35 +154,35 @@ impl<T: TcpTypes> Endpoint<T> {
 
     pub(super) fn free_slot(&mut self, slot: u32) {
         let s = &mut self.slots[slot as usize];
-        s.conn = Place::Free;
+        s.conn = Cell::Free;
         s.generation = s.generation.wrapping_add(1);
-        self.few.free.push(slot);
+        self.cold.free.push(slot);
     }
 
     pub(super) fn opening(&mut self, tuple: FourTuple, now: Instant) -> Opening {
         Opening {
             local: tuple.local,
             remote: tuple.remote,
-            iss: self.few.secrets.isn(now, &tuple),
-            timestamp_offset: self.few.secrets.timestamp_offset(&tuple),
+            iss: self.cold.secrets.isn(now, &tuple),
+            timestamp_offset: self.cold.secrets.timestamp_offset(&tuple),
             metrics: self
-                .few
+                .cold
                 .metrics
                 .as_mut()
                 .map(|m| m.get(tuple.remote.ip(), now))
                 .unwrap_or_default(),
-            seed: self.few.rng.next_u64(),
+            seed: self.cold.rng.next_u64(),
         }
     }
 
     pub(super) fn pick_port(&mut self, local: IpAddr, remote: SocketAddr) -> Option<SocketAddr> {
-        let demux = &mut self.few.demux;
-        let config = &self.few.config;
-        let ports = self.few.ports.get_or_insert_with(|| {
+        let demux = &mut self.cold.demux;
+        let config = &self.cold.config;
+        let ports = self.cold.ports.get_or_insert_with(|| {
             Box::new(EphemeralPorts::new(config.ports.clone(), random(config, 2)))
         });
         ports
-            .choose(&self.few.secrets, local, remote, |port| {
+            .choose(&self.cold.secrets, local, remote, |port| {
                 demux
                     .lookup(&FourTuple::new(SocketAddr::new(local, port), remote))
                     .is_none()
@@ -191,7 +191,7 @@ impl<T: TcpTypes> Endpoint<T> {
     }
 }
 
-impl<T: TcpTypes> Few<T> {
+impl<T: TcpTypes> Cold<T> {
     /// A connection is no longer in the table.
     fn on_closed(&mut self, tuple: &FourTuple) {
         if let Some(ports) = &mut self.ports {

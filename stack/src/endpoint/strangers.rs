@@ -75,9 +75,9 @@ impl<T: TcpTypes> Endpoint<T> {
     /// as [`EndpointConfig::strangers`](super::EndpointConfig::strangers) says. Without a call all
     /// are.
     pub fn begin_batch(&mut self) {
-        self.few.stats.change().batches += 1;
-        if let Some(limit) = self.few.config.strangers {
-            self.few.strangers.refill(limit);
+        self.cold.stats.change().batches += 1;
+        if let Some(limit) = self.cold.config.strangers {
+            self.cold.strangers.refill(limit);
         }
     }
 
@@ -91,29 +91,29 @@ impl<T: TcpTypes> Endpoint<T> {
         payload: <T::Recv as RecvBuffer>::Payload<'_>,
     ) {
         // A RST asks for nothing.
-        if !tcp.flags.contains(Flags::RST) && !self.few.strangers.take() {
-            self.few.stats.change().strangers_dropped += 1;
+        if !tcp.flags.contains(Flags::RST) && !self.cold.strangers.take() {
+            self.cold.stats.change().strangers_dropped += 1;
             return;
         }
         let listener = self
-            .few
+            .cold
             .demux
             .listener(tuple.local)
             .filter(|_| sane_source(&tuple));
         if let Some(id) = listener
-            && let Some(listener) = self.few.listeners.get_mut(id)
+            && let Some(listener) = self.cold.listeners.get_mut(id)
         {
-            match listener.admit(tcp, self.few.config.syn_cookies, now) {
+            match listener.admit(tcp, self.cold.config.syn_cookies, now) {
                 // The peer tries again; an answer to a cookie comes with its data.
                 Admission::Open(_) if !self.has_memory() => {
-                    self.few.stats.change().backlog_drops += 1;
-                    if let Some(listener) = self.few.listeners.get_mut(id) {
+                    self.cold.stats.change().backlog_drops += 1;
+                    if let Some(listener) = self.cold.listeners.get_mut(id) {
                         listener.on_no_memory();
                     }
                     return;
                 }
                 Admission::Cookie(_) if !self.has_memory() => {
-                    self.few.stats.change().backlog_drops += 1;
+                    self.cold.stats.change().backlog_drops += 1;
                     return;
                 }
                 Admission::Open(config) => {
@@ -122,12 +122,12 @@ impl<T: TcpTypes> Endpoint<T> {
                     return;
                 }
                 Admission::Full => {
-                    self.few.stats.change().backlog_drops += 1;
+                    self.cold.stats.change().backlog_drops += 1;
                     return;
                 }
                 Admission::Cookie(config) => return self.send_cookie(now, tuple, config, tcp),
                 Admission::MaybeCookie(config) => {
-                    match self.few.cookies.open(&tuple, tcp, &config, now) {
+                    match self.cold.cookies.open(&tuple, tcp, &config, now) {
                         Some(_) if !self.has_memory() => return,
                         Some(syn) => {
                             let conn = self.open_cookie(now, tuple, config, tcp, &syn);
@@ -139,7 +139,7 @@ impl<T: TcpTypes> Endpoint<T> {
                             return;
                         }
                         None => {
-                            self.few.stats.change().cookies_failed += 1;
+                            self.cold.stats.change().cookies_failed += 1;
                             // What comes later than the answer to a cookie, which was lost or
                             // found no room: that comes again, unless a RST ended it.
                             if payload.len() > 0 {
@@ -152,18 +152,18 @@ impl<T: TcpTypes> Endpoint<T> {
                 Admission::Reset => {}
             }
         }
-        self.few.stats.change().strangers += 1;
+        self.cold.stats.change().strangers += 1;
         if tcp.flags.contains(Flags::RST)
-            || !self.few.config.reset_strangers
+            || !self.cold.config.reset_strangers
             || !sane_source(&tuple)
-            || self.few.stray.len() >= MAX_STRAY
+            || self.cold.stray.len() >= MAX_STRAY
         {
             return;
         }
-        self.few.stats.change().resets_sent += 1;
+        self.cold.stats.change().resets_sent += 1;
         let (mut answer, reset) = reset_for(ip, tcp, payload.len());
-        answer.hop_limit = self.few.config.tcp.hop_limit;
-        self.few.stray.push_back((answer, reset));
+        answer.hop_limit = self.cold.config.tcp.hop_limit;
+        self.cold.stray.push_back((answer, reset));
         self.has_strays = true;
     }
 
@@ -181,16 +181,16 @@ impl<T: TcpTypes> Endpoint<T> {
         syn: &TcpHeader,
         payload: <T::Recv as RecvBuffer>::Payload<'_>,
     ) {
-        let cookies = self.few.config.syn_cookies;
+        let cookies = self.cold.config.syn_cookies;
         let has_memory = self.has_memory();
-        let admitted = (self.few.listeners.get_mut(listener.0))
+        let admitted = (self.cold.listeners.get_mut(listener.0))
             .filter(|_| has_memory)
             .and_then(|listener| listener.admit_again(cookies));
         let Some(config) = admitted else {
-            self.few.stats.change().backlog_drops += 1;
+            self.cold.stats.change().backlog_drops += 1;
             return;
         };
-        self.few.stats.change().time_wait_reuses += 1;
+        self.cold.stats.change().time_wait_reuses += 1;
         let mut opening = self.opening(tuple, now);
         if let Some(conn) = self.slots[slot as usize].conn.as_ref() {
             opening.iss = conn.next_incarnation_iss();
@@ -209,7 +209,7 @@ impl<T: TcpTypes> Endpoint<T> {
         syn: &TcpHeader,
         payload: <T::Recv as RecvBuffer>::Payload<'_>,
     ) {
-        self.few.opens.passive += 1;
+        self.cold.opens.passive += 1;
         let tuple = FourTuple::new(opening.local, opening.remote);
         let how = self.judge_fast_open(listener.0, &tuple, syn, payload.len(), &config, now);
         let mut conn = Connection::accept(config, opening, syn, now);
@@ -235,14 +235,14 @@ impl<T: TcpTypes> Endpoint<T> {
         config: Arc<TcpConfig>,
         syn: &TcpHeader,
     ) {
-        if self.few.stray.len() >= MAX_STRAY {
-            self.few.stats.change().backlog_drops += 1;
+        if self.cold.stray.len() >= MAX_STRAY {
+            self.cold.stats.change().backlog_drops += 1;
             return;
         }
-        self.few.stats.change().cookies_sent += 1;
+        self.cold.stats.change().cookies_sent += 1;
         let syn = cookies::reduce(syn, &config, default_mss(tuple.remote.ip()));
         let mut opening = self.opening(tuple, now);
-        opening.iss = self.few.cookies.make(&tuple, &syn, now);
+        opening.iss = self.cold.cookies.make(&tuple, &syn, now);
         let mut conn = Connection::<T>::accept(config, opening, &syn, now);
         let Some((ip, mut answer, _)) = conn.poll_transmit(now) else {
             return;
@@ -250,7 +250,7 @@ impl<T: TcpTypes> Endpoint<T> {
         if let Some(ts) = &mut answer.options.timestamps {
             ts.val = cookies::stamp(ts.val, &syn);
         }
-        self.few.stray.push_back((ip, answer));
+        self.cold.stray.push_back((ip, answer));
         self.has_strays = true;
     }
 
@@ -263,10 +263,10 @@ impl<T: TcpTypes> Endpoint<T> {
         ack: &TcpHeader,
         syn: &TcpHeader,
     ) -> Connection<T> {
-        self.few.opens.passive += 1;
-        self.few.stats.change().cookies_accepted += 1;
-        let listener = self.few.demux.listener(tuple.local);
-        if let Some(l) = listener.and_then(|id| self.few.listeners.get_mut(id)) {
+        self.cold.opens.passive += 1;
+        self.cold.stats.change().cookies_accepted += 1;
+        let listener = self.cold.demux.listener(tuple.local);
+        if let Some(l) = listener.and_then(|id| self.cold.listeners.get_mut(id)) {
             l.on_cookie();
         }
         let mut opening = self.opening(tuple, now);

@@ -172,7 +172,7 @@ enum Refusal {
     #[default]
     Forget,
     /// It is tried again.
-    Again,
+    Later,
 }
 
 /// What was given out last, should the device refuse it.

@@ -233,7 +233,7 @@ impl<T: ByteTcp> Interface<T> {
                 let frame = std::mem::take(&mut self.current);
                 match frame.refused {
                     Refusal::Forget => self.recycle(frame.bytes),
-                    Refusal::Again => self.own.push_front(frame),
+                    Refusal::Later => self.own.push_front(frame),
                 }
             }
         }
@@ -297,7 +297,7 @@ impl<T: ByteTcp> Interface<T> {
         Some(OwnFrame {
             bytes,
             offload,
-            refused: Refusal::Again,
+            refused: Refusal::Later,
         })
     }
 

@@ -155,7 +155,7 @@ mod tests {
             1,
             mss,
             policy,
-            factory.place(&FlowStart::new(mss, mss * 10)),
+            factory.build_any(&FlowStart::new(mss, mss * 10)),
             presets::one_ms(),
             RttEstimator::new(),
             detector::by_name(detector).unwrap().build(),

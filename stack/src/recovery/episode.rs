@@ -58,7 +58,7 @@ enum Episode {
 
 /// A delivered segment that had been sent more than once.
 #[derive(Clone, Copy)]
-struct Again {
+struct Resent {
     start: AbsSeq,
     end: AbsSeq,
     /// When it last left.
@@ -67,7 +67,7 @@ struct Again {
     cumulative: bool,
 }
 
-impl Again {
+impl Resent {
     fn of(s: &SentSegment, cumulative: bool) -> Self {
         Self {
             start: s.start,
@@ -102,7 +102,7 @@ pub(super) struct Delivered {
     /// Never-retransmitted data from before the recovery point.
     pub(super) original: bool,
     /// Of what was sent more than once that which was sent last.
-    again: Option<Again>,
+    again: Option<Resent>,
     /// Of the window nothing was SACKed before, and the D-SACK begins at SND.UNA.
     pub(super) first_news: bool,
     segments: u32,
@@ -128,7 +128,7 @@ impl Delivered {
         }
         if s.was_retransmitted() {
             self.repaired |= cumulative;
-            let again = Again::of(s, cumulative);
+            let again = Resent::of(s, cumulative);
             if self.again.is_none_or(|a| a.sent_at <= again.sent_at) {
                 self.again = Some(again);
             }
@@ -339,7 +339,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// reorders (RFC 2883 section 5.2), though the reordering alone, which RFC 8985 section 6.2
     /// step 3 looks for among what was sent once, had made a retransmission of it.
     #[cold]
-    fn look_for_overtaken(&mut self, again: &Again, highest: AbsSeq, input: &AckInput<'_>) {
+    fn look_for_overtaken(&mut self, again: &Resent, highest: AbsSeq, input: &AckInput<'_>) {
         if again.end < highest && again.was_needless(input.now, input.timestamp_rtt, self.rtt.min())
         {
             self.board.note_overtaken(again.start, highest);

@@ -66,7 +66,7 @@ pub struct Case {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
     Delivered,
-    Told,
+    Reported,
 }
 
 /// What one end must never do.
@@ -294,7 +294,7 @@ pub fn run_under(case: &Case, mut path: Path) -> (Outcome, Pair) {
     if whole && both_finished {
         return (Outcome::Delivered, p);
     }
-    (Outcome::Told, p)
+    (Outcome::Reported, p)
 }
 
 pub const CONTROLS: [&str; 6] = [

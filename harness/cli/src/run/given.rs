@@ -86,14 +86,14 @@ impl Given {
             let set = experiment.set(registry, &format!("sweep.{}", quoted(key)), value);
             return match set {
                 Ok(()) => Ok(None),
-                Err(e) => Err(self.wrong(self.place(experiment, registry), &e.to_string())),
+                Err(e) => Err(self.wrong(self.wrong_at(experiment, registry), &e.to_string())),
             };
         }
         let axis = self.axis(experiment);
         experiment.settle(registry, &axis, value);
         let lost = experiment.lost_by(registry, key, value);
         let set = experiment.set(registry, key, value);
-        set.map_err(|e| self.wrong(self.place(experiment, registry), &e.to_string()))?;
+        set.map_err(|e| self.wrong(self.wrong_at(experiment, registry), &e.to_string()))?;
         let lost = (!lost.is_empty()).then(|| lost.join(", "));
         Ok(lost.map(|lost| {
             format!("{axis} is {value}, which has no {lost}: what was set there does not apply")
@@ -117,10 +117,10 @@ impl Given {
 
     /// That it cannot be, because of `why`, with its text marked at `at`.
     pub(super) fn wrong(&self, at: Range<usize>, why: &str) -> Stop {
-        Stop::Wrong(self.told(at, why))
+        Stop::Wrong(self.marked(at, why))
     }
 
-    fn told(&self, at: Range<usize>, why: &str) -> String {
+    fn marked(&self, at: Range<usize>, why: &str) -> String {
         let Self { what, text, .. } = self;
         let option = what.option();
         let before = format!("--{option} ");
@@ -143,7 +143,7 @@ impl Given {
     }
 
     /// Where what is wrong with it by itself stands: a word of the key, a value, or all values.
-    fn place(&self, experiment: &Experiment, registry: &Registry) -> Range<usize> {
+    fn wrong_at(&self, experiment: &Experiment, registry: &Registry) -> Range<usize> {
         let whole = self.value_at..self.value_at + self.value.len();
         let axis = self.axis(experiment);
         let swept = experiment.sweep.iter().position(|known| known.key == axis);
@@ -237,7 +237,7 @@ pub(super) fn blamed(prepared: &Prepared<'_>, registry: &Registry, e: &Invalid) 
     };
     let gives = |given: &&Given| given.axis(experiment) == key;
     if let Some(given) = given.iter().rfind(gives) {
-        return Some(given.wrong(given.place(experiment, registry), &e.why));
+        return Some(given.wrong(given.wrong_at(experiment, registry), &e.why));
     }
     if given.is_empty() {
         return None;
@@ -262,9 +262,9 @@ pub(super) fn blamed(prepared: &Prepared<'_>, registry: &Registry, e: &Invalid) 
     // What stands below it is wrong with its key.
     let at = match given.axis(&experiment).starts_with(&format!("{}.", e.key)) {
         true => given.key_at(),
-        false => given.place(&experiment, registry),
+        false => given.wrong_at(&experiment, registry),
     };
-    let mut text = given.told(at, &e.to_string());
+    let mut text = given.marked(at, &e.to_string());
     let set = Invalid::new(e.key.clone(), "it is set here");
     if let Some(place) = prepared.source.locate_exactly(&set) {
         text += &format!("{place}\n");

@@ -32,7 +32,7 @@ impl Probe for Scales {
         Box::new(self.clone())
     }
 
-    fn place(&self, _: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
+    fn install(&self, _: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
         Ok(vec![Box::new(Scale(self.weight))])
     }
 }

@@ -58,7 +58,7 @@ impl Probe for FlowProbe {
         Box::new(self.clone())
     }
 
-    fn place(&self, on: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
+    fn install(&self, on: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
         let traffic = match &self.traffic {
             None => None,
             Some(name) => match on.traffic.iter().position(|t| t == name) {

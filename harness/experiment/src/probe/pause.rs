@@ -42,7 +42,7 @@ impl Probe for PauseProbe {
         Box::new(self.clone())
     }
 
-    fn place(&self, on: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
+    fn install(&self, on: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
         on.each_port("on", &self.on, |port, name| Watch {
             port,
             name,

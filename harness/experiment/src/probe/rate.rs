@@ -110,7 +110,7 @@ impl Probe for RateProbe {
         Box::new(self.clone())
     }
 
-    fn place(&self, on: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
+    fn install(&self, on: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
         let late = self.late;
         if let Some(short) = self.every.iter().find(|every| **every <= late) {
             let (late, short) = (

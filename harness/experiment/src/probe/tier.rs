@@ -52,7 +52,7 @@ impl Probe for TierProbe {
         Box::new(self.clone())
     }
 
-    fn place(&self, on: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
+    fn install(&self, on: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
         let mut all: Vec<(String, Vec<PortId>)> = Vec::new();
         for pattern in &self.on {
             all.push((pattern.clone(), on.ports("on", pattern)?));

@@ -66,7 +66,7 @@ impl Probe for TimeSequenceProbe {
         Box::new(self.clone())
     }
 
-    fn place(&self, on: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
+    fn install(&self, on: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
         let receivers = on.hosts("to", &self.to)?;
         let name = |host: HostId| on.graph.node_name(NodeId::Host(host)).to_owned();
         let peers = receivers.into_iter().flat_map(|host| {
@@ -139,7 +139,7 @@ type Row = (SimTime, Vec<(Column, u64)>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {
     Sent = 1,
-    Again,
+    Retransmitted,
     Acked,
     Sacked,
     Window,
@@ -199,7 +199,7 @@ impl Flows for Seen {
             Column::Sent
         } else {
             flow.again += 1;
-            Column::Again
+            Column::Retransmitted
         };
         if within {
             flow.rows.push((at, vec![(column, end)]));

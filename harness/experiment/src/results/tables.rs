@@ -77,7 +77,7 @@ impl RunTables {
             tables.push(changes(&key, outcome));
         }
         tables.extend(series(&key, outcome));
-        tables.extend(told(&key, outcome));
+        tables.extend(reported(&key, outcome));
         Self { tables }
     }
 }
@@ -236,7 +236,7 @@ fn series(key: &str, outcome: &RunOutcome) -> Vec<Table> {
 }
 
 /// A table for each probe that tells rows of its own; its instruments have the same columns.
-fn told(key: &str, outcome: &RunOutcome) -> Vec<Table> {
+fn reported(key: &str, outcome: &RunOutcome) -> Vec<Table> {
     let mut tables: Vec<Table> = Vec::new();
     for (probe, reading) in &outcome.readings {
         let Some(table) = &reading.table else {

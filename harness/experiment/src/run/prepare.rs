@@ -71,7 +71,7 @@ impl Prepared {
         for (number, traffic) in experiment.traffic.iter().enumerate() {
             let at = format!("traffic.{}", traffic.name);
             let mut placement = Placement::new(&graph, number as u16, run.seed);
-            let placed = traffic.spec.place(&mut placement);
+            let placed = traffic.spec.install(&mut placement);
             placed.map_err(|e| Invalid::new(format!("{at}.{}", e.key), e.why))?;
             let start = Instant::ZERO + traffic.start;
             log.add(match placement.ends {
@@ -94,7 +94,7 @@ impl Prepared {
                 seed: run.seed,
                 number: number as u64,
             };
-            let placed = probe.spec.place(&site).map_err(|e| {
+            let placed = probe.spec.install(&site).map_err(|e| {
                 let at = format!("probe.{}.{}", probe.name, e.key);
                 Invalid::new(at, e.why)
             })?;

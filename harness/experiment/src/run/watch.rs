@@ -307,7 +307,7 @@ impl<'a> Watch<'a> {
         // From the end, since the first one is mostly a client and large: others have gone then.
         for (host, id) in apps.into_iter().zip(ids).rev() {
             let was = warm.ends.get(id.index()).map_or(&[][..], Vec::as_slice);
-            told.push(Told::of(&host, id, was));
+            told.push(ConnectionEnd::of(&host, id, was));
             counted.push((host.tcp().stats().handshake_timeouts, host.corrupt_in));
         }
         told.reverse();
@@ -486,7 +486,7 @@ impl Snapshot {
 type Key = (u16, HostId, u16, HostId);
 
 /// One end of a connection, after the run.
-struct Told {
+struct ConnectionEnd {
     key: Key,
     at: HostId,
     peer: HostId,
@@ -504,7 +504,7 @@ struct Arrived {
     control: bool,
 }
 
-impl Told {
+impl ConnectionEnd {
     /// Of each connection that host `id` still has, after a warm-up with these.
     fn of(host: &TcpHost<HostApp>, id: HostId, warm: &[End]) -> Vec<Self> {
         let of = |(n, opened): (usize, &Opened)| {
@@ -550,7 +550,7 @@ impl Told {
 }
 
 /// Each direction of each connection in which data was sent, of what each host has told.
-fn flows(told: &[Vec<Told>]) -> Vec<FlowOutcome> {
+fn flows(told: &[Vec<ConnectionEnd>]) -> Vec<FlowOutcome> {
     let ends = || told.iter().flatten();
     let mut all: Vec<FlowOutcome> = Vec::new();
     // By connection and sending host.

@@ -58,7 +58,7 @@ impl Traffic for AllToAll {
         Box::new(self.clone())
     }
 
-    fn place(&self, on: &mut Placement<'_>) -> Result<(), TrafficError> {
+    fn install(&self, on: &mut Placement<'_>) -> Result<(), TrafficError> {
         let hosts = on.hosts("hosts", &self.hosts)?;
         if hosts.len() < 2 {
             return Err(TrafficError::new("hosts", "it takes two hosts at least"));

@@ -127,7 +127,7 @@ impl Traffic for Bulk {
         Box::new(self.clone())
     }
 
-    fn place(&self, on: &mut Placement<'_>) -> Result<(), TrafficError> {
+    fn install(&self, on: &mut Placement<'_>) -> Result<(), TrafficError> {
         let from = on.hosts("from", &self.from)?;
         let to = on.hosts("to", &self.to)?;
         let pairs = self.pairs.of(&from, &to)?;

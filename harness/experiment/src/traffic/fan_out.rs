@@ -183,7 +183,7 @@ impl Traffic for FanOut {
         Box::new(self.clone())
     }
 
-    fn place(&self, on: &mut Placement<'_>) -> Result<(), TrafficError> {
+    fn install(&self, on: &mut Placement<'_>) -> Result<(), TrafficError> {
         let hosts = on.hosts("hosts", &self.hosts)?;
         let servers = match &self.servers {
             Some(servers) => on.hosts("servers", servers)?,

@@ -9,7 +9,7 @@ use narrows::config::TcpConfig;
 use narrows::conn::Event;
 use narrows::conn::state::CloseReason;
 use narrows::endpoint::{ConnId, EndpointEvent, ListenerId};
-use narrows_congestion::few::push_few;
+use narrows_congestion::short::push_short;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -142,9 +142,9 @@ impl HostApp {
     pub fn add(&mut self, role: Box<dyn Role>, traffic: u16, tcp: Arc<TcpConfig>, start: Instant) {
         let number = self.roles.len() as u32;
         let tcp = role.tcp(&tcp).map_or(tcp, Arc::new);
-        push_few(&mut self.roles, Running { role, timer: None });
-        push_few(&mut self.parts.of_role, (traffic, tcp));
-        push_few(&mut self.to_start, (start, number));
+        push_short(&mut self.roles, Running { role, timer: None });
+        push_short(&mut self.parts.of_role, (traffic, tcp));
+        push_short(&mut self.to_start, (start, number));
     }
 
     /// The connections that its roles have opened and accepted, in that order.
@@ -311,7 +311,7 @@ impl Parts {
     pub(super) fn attach(&mut self, conn: ConnId, role: u32, peer: Option<HostId>, now: Instant) {
         let index = conn.index();
         while self.ends.len() <= index {
-            push_few(&mut self.ends, NOBODY);
+            push_short(&mut self.ends, NOBODY);
         }
         self.ends[index] = self.opened.len() as u32;
         let opened = Opened {
@@ -324,7 +324,7 @@ impl Parts {
             role,
             closing: false,
         };
-        push_few(&mut self.opened, opened);
+        push_short(&mut self.opened, opened);
     }
 
     fn of(&self, conn: ConnId) -> Option<&Opened> {

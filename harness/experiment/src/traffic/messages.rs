@@ -4,7 +4,7 @@ use super::role::Io;
 use super::{Placement, Shared};
 use crate::net::packet::HostId;
 use narrows::endpoint::ConnId;
-use narrows_congestion::few::{ShortQueue, push_few};
+use narrows_congestion::short::{ShortQueue, push_short};
 use std::collections::BTreeMap;
 
 /// The connections of a traffic and the messages on their way, which its roles share: payload is
@@ -157,7 +157,7 @@ impl<M> Messenger<M> {
     fn attach(&mut self, end: End) {
         let index = end.conn.index();
         while self.ends.len() <= index {
-            push_few(&mut self.ends, None);
+            push_short(&mut self.ends, None);
         }
         self.ends[index] = Some(end);
     }

@@ -135,7 +135,7 @@ impl Traffic for NodeMesh {
         Box::new(self.clone())
     }
 
-    fn place(&self, on: &mut Placement<'_>) -> Result<(), TrafficError> {
+    fn install(&self, on: &mut Placement<'_>) -> Result<(), TrafficError> {
         let hosts = on.hosts("hosts", &self.hosts)?;
         if hosts.len() < 2 {
             return Err(TrafficError::new("hosts", "it takes two nodes at least"));

@@ -94,7 +94,7 @@ impl Traffic for OnOff {
         Box::new(self.clone())
     }
 
-    fn place(&self, on: &mut Placement<'_>) -> Result<(), TrafficError> {
+    fn install(&self, on: &mut Placement<'_>) -> Result<(), TrafficError> {
         if self.idle.mean().is_zero() {
             let why = "without idle periods it is bulk traffic";
             return Err(TrafficError::new("idle", why));

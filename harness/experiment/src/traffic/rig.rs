@@ -172,7 +172,7 @@ impl Rig {
     pub(super) fn refused(&self) -> TrafficError {
         let refused = self.traffics.iter().zip(0..).find_map(|((traffic, _), n)| {
             traffic
-                .place(&mut Placement::new(&self.graph, n, self.seed))
+                .install(&mut Placement::new(&self.graph, n, self.seed))
                 .err()
         });
         refused.expect("a traffic that cannot be")
@@ -185,7 +185,7 @@ impl Rig {
         let mut apps: Vec<HostApp> = (0..self.graph.host_count()).map(host).collect();
         for ((traffic, start), number) in self.traffics.iter().zip(0..) {
             let mut on = Placement::new(&self.graph, number, self.seed);
-            traffic.place(&mut on).unwrap();
+            traffic.install(&mut on).unwrap();
             log.add(match on.ends {
                 super::Ends::Never => None,
                 super::Ends::After(calls) => Some(calls),

@@ -147,7 +147,7 @@ impl Traffic for Ring {
         Box::new(self.clone())
     }
 
-    fn place(&self, on: &mut Placement<'_>) -> Result<(), TrafficError> {
+    fn install(&self, on: &mut Placement<'_>) -> Result<(), TrafficError> {
         let hosts = on.hosts("hosts", &self.hosts)?;
         let n = hosts.len();
         if n < 2 {

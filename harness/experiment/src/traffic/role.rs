@@ -7,7 +7,7 @@ use crate::net::packet::HostId;
 use narrows::config::TcpConfig;
 use narrows::endpoint::ConnId;
 use narrows::{ByteCount, Instant};
-use narrows_congestion::few::push_few;
+use narrows_congestion::short::push_short;
 use std::fmt;
 use std::net::SocketAddr;
 
@@ -95,7 +95,7 @@ impl Io<'_> {
         let any = SocketAddr::new(self.parts.any(), port);
         let tcp = self.parts.tcp_of(self.role);
         match self.tcp.listen(any, LISTEN_BACKLOG, Some(tcp)) {
-            Ok(listener) => push_few(&mut self.parts.listeners, (listener, self.role)),
+            Ok(listener) => push_short(&mut self.parts.listeners, (listener, self.role)),
             Err(_) => self.parts.break_off(Broken::Lost),
         }
     }

@@ -140,7 +140,7 @@ impl Traffic for Rpc {
         Box::new(self.clone())
     }
 
-    fn place(&self, on: &mut Placement<'_>) -> Result<(), TrafficError> {
+    fn install(&self, on: &mut Placement<'_>) -> Result<(), TrafficError> {
         let clients = on.hosts("clients", &self.clients)?;
         let servers = on.hosts("servers", &self.servers)?;
         let pairs = self.pairs.of(&clients, &servers).map_err(|e| match e.key {

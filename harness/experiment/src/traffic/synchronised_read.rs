@@ -10,7 +10,7 @@ use crate::sim::rng::{Component, Stream};
 use crate::sim::time::SimTime;
 use narrows::endpoint::ConnId;
 use narrows::{ByteCount, Duration, Instant};
-use narrows_congestion::few::ShortQueue;
+use narrows_congestion::short::ShortQueue;
 use std::collections::VecDeque;
 
 /// A client asks all servers for their shares of a block, waits for the last one, and asks for the
@@ -130,7 +130,7 @@ impl Traffic for SynchronisedRead {
         Box::new(self.clone())
     }
 
-    fn place(&self, on: &mut Placement<'_>) -> Result<(), TrafficError> {
+    fn install(&self, on: &mut Placement<'_>) -> Result<(), TrafficError> {
         let client = on.host("client", &self.client)?;
         let servers = on.others("servers", &self.servers, client)?;
         let n = servers.len() as u32;

@@ -3,7 +3,7 @@
 use super::{Tracked, UNKNOWN_RTT};
 use crate::classify::{Aftermath, Ended, Facts};
 use crate::gap::{Gap, Side, Vantage};
-use crate::half::{Acked, Again, Sighting};
+use crate::half::{Acked, Retransmitted, Sighting};
 use crate::segment::Segment;
 use narrows::{ByteCount, Duration, Instant};
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ pub(super) enum Wait {
     Answer { until: Instant },
     /// What becomes of what was sent again.
     Verify {
-        again: Again,
+        again: Retransmitted,
         stamp: Option<u32>,
         target: u64,
         until: Option<Instant>,

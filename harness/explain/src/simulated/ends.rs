@@ -1,7 +1,7 @@
 //! A simulated run captured at every host, each with a clock of its own, and explained from the
 //! captures of both ends of each connection.
 
-use super::ledger::Told;
+use super::ledger::SharedTruth;
 use super::segment_of;
 use crate::analyzer::{Analyzer, Config};
 use crate::explanation::Explanation;
@@ -165,7 +165,7 @@ pub fn observe_ends(
     threshold: Threshold,
     skew: Skew,
 ) -> Result<Ends, RunError> {
-    let told = Told::new(Truth::new(threshold));
+    let told = SharedTruth::new(Truth::new(threshold));
     let mut experiment = experiment.clone();
     experiment.probes.push(told.probe());
     let captures = Captures {

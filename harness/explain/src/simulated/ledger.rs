@@ -68,12 +68,12 @@ impl Probe for LedgerProbe {
         Box::new(self.clone())
     }
 
-    fn place(&self, _: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
+    fn install(&self, _: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
         let truth = Truth::new(Threshold {
             floor: self.floor,
             share_percent: self.share_percent,
         });
-        Ok(vec![Box::new(Watch::new(Told::new(truth)))])
+        Ok(vec![Box::new(Watch::new(SharedTruth::new(truth)))])
     }
 
     fn repeats(&self) -> bool {
@@ -83,9 +83,9 @@ impl Probe for LedgerProbe {
 
 /// The truth of a run, which it and whoever wants to know share.
 #[derive(Clone, Debug)]
-pub(super) struct Told(Arc<Mutex<Truth>>);
+pub(super) struct SharedTruth(Arc<Mutex<Truth>>);
 
-impl Told {
+impl SharedTruth {
     pub(super) fn new(truth: Truth) -> Self {
         Self(Arc::new(Mutex::new(truth)))
     }
@@ -104,21 +104,21 @@ impl Told {
     }
 }
 
-impl Knobs for Told {
+impl Knobs for SharedTruth {
     const TABLE: &'static [Knob<Self>] = &[];
 }
 
-impl Probe for Told {
+impl Probe for SharedTruth {
     fn clone_box(&self) -> Box<dyn Probe> {
         Box::new(self.clone())
     }
 
-    fn place(&self, _: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
+    fn install(&self, _: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
         Ok(vec![Box::new(Watch::new(self.clone()))])
     }
 }
 
-impl PacketListener for Told {
+impl PacketListener for SharedTruth {
     fn packet(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket) {
         let ends = packet.for_receiver();
         let (to, from) = ([ends.local, ends.remote], [ends.remote, ends.local]);
@@ -162,12 +162,12 @@ impl PacketListener for Told {
 
 #[derive(Debug)]
 struct Watch {
-    told: Told,
+    told: SharedTruth,
     began: Instant,
 }
 
 impl Watch {
-    fn new(told: Told) -> Self {
+    fn new(told: SharedTruth) -> Self {
         Self {
             told,
             began: Instant::ZERO,

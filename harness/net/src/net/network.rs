@@ -259,7 +259,7 @@ impl<P: Packet> Network<P> {
         self.settle(host.0, now);
         let port = &self.ports[host.index()];
         let next = if port.is_asked() {
-            port.again(now, &self.slab)
+            port.retry_at(now, &self.slab)
         } else {
             port.next_departure(&self.slab)
         };

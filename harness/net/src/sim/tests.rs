@@ -477,14 +477,14 @@ fn a_seed_gives_one_log() {
 }
 
 /// A host that counts the packets that it was not told of before.
-struct Told {
+struct Recorder {
     host: Blaster,
     told: std::cell::Cell<bool>,
     coming: std::cell::RefCell<Vec<BlastPacket>>,
     surprises: u64,
 }
 
-impl Host for Told {
+impl Host for Recorder {
     type Packet = BlastPacket;
     fn ask_ahead(&self, coming: Coming<'_, BlastPacket>) {
         match coming {
@@ -536,7 +536,7 @@ fn looking_ahead_tells_of_packets_and_changes_nothing() {
             timeout: Some(Duration::from_millis(1)),
             ..burst(1)
         };
-        let told = |host| Told {
+        let told = |host| Recorder {
             host,
             told: Default::default(),
             coming: Default::default(),

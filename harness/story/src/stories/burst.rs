@@ -8,7 +8,7 @@ mod scenes;
 mod see_saw;
 
 use crate::judge::median;
-use crate::stage::{Played, Told, missing};
+use crate::stage::{Answer, Played, missing};
 use crate::story::{Column, Grid, Live, Next, Story, Table};
 use narrows_report::chart::{Axis, Chart, Draw, Role, Rule, RuleAt, Scale, Series};
 use narrows_report::points::number;
@@ -127,11 +127,11 @@ pub const STORY: Story = Story {
     live: Live::Cannot("it takes Linux's network namespaces"),
 };
 
-fn phenomenon(played: &Played) -> Told<String> {
+fn phenomenon(played: &Played) -> Answer<String> {
     let scene = played.scene("polling")?;
     let means = scene.matching(&[], "port.", ".mean.500ms_bps")?;
     let mean = median(&means).ok_or_else(|| missing("reading"))?;
-    let most = |period: &str| -> Told<f64> { Ok(ratio(played, "polling", period)? * mean) };
+    let most = |period: &str| -> Answer<f64> { Ok(ratio(played, "polling", period)? * mean) };
     Ok(format!(
         "A port that carries {} Mb/s of 1000 when it is read twice a second carries {} Mb/s in the \
          fullest 2 ms of each; it drops {} packets a second at 250 Mb/s, {} at 500, and from {} \
@@ -144,7 +144,7 @@ fn phenomenon(played: &Played) -> Told<String> {
     ))
 }
 
-fn polling_table(played: &Played) -> Told<Grid> {
+fn polling_table(played: &Played) -> Answer<Grid> {
     let mut grid = Grid::new(["", "the text", "ours", "a poller up to 0.85 ms late"], 1);
     for (period, text) in TEXT {
         let late = match period {
@@ -158,7 +158,7 @@ fn polling_table(played: &Played) -> Told<Grid> {
     Ok(grid)
 }
 
-fn load_table(played: &Played) -> Told<Grid> {
+fn load_table(played: &Played) -> Answer<Grid> {
     let scene = played.scene("load")?;
     let head = [
         "load",
@@ -168,7 +168,7 @@ fn load_table(played: &Played) -> Told<Grid> {
         "median query",
         "p99",
     ];
-    let row = |load: &str| -> Told<Vec<String>> {
+    let row = |load: &str| -> Answer<Vec<String>> {
         let value = |metric: &str| scene.value(&[("load", load)], metric);
         let percent = format!("{} %", number(value("retransmit_share")? * 100.0, ""));
         Ok(vec![
@@ -183,12 +183,12 @@ fn load_table(played: &Played) -> Told<Grid> {
     Ok(Grid {
         head: head.map(str::to_owned).to_vec(),
         words: 1,
-        rows: LOADS.split(',').map(row).collect::<Told<_>>()?,
+        rows: LOADS.split(',').map(row).collect::<Answer<_>>()?,
     })
 }
 
 /// Greatest over mean against the period, ours and the text's, up to the line.
-fn figure(played: &Played) -> Told<Chart> {
+fn figure(played: &Played) -> Answer<Chart> {
     let period_ms = |text: &str| {
         text.trim_end_matches("ms")
             .parse::<f64>()

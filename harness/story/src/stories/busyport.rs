@@ -4,7 +4,7 @@
 mod live;
 
 use crate::judge::{Finding, median};
-use crate::stage::{Played, Told, missing};
+use crate::stage::{Answer, Played, missing};
 use crate::story::{Column, Live, Next, Row, Scene, Story, Table};
 use narrows_experiment::net::packet::HostId;
 use narrows_experiment::run::RunOutcome;
@@ -89,7 +89,7 @@ const LOST: HostId = HostId(1);
 /// Shorter suspensions are queues, not timers.
 const LONG: f64 = 30e6;
 
-fn run<'a>(played: &'a Played, writers: &str) -> Told<&'a RunOutcome> {
+fn run<'a>(played: &'a Played, writers: &str) -> Answer<&'a RunOutcome> {
     let runs = played.scene("mesh")?.outcomes(&[("writers", writers)])?;
     runs.into_iter().next().ok_or_else(|| missing("run"))
 }
@@ -155,7 +155,7 @@ fn gaps(run: &RunOutcome, stall: &AppSpan) -> Vec<Gap> {
     others.filter_map(gap).collect()
 }
 
-fn phenomenon(played: &Played) -> Told<String> {
+fn phenomenon(played: &Played) -> Answer<String> {
     let run = run(played, "suspend")?;
     let stalls = stalls(run);
     let lengths: Vec<f64> = stalls.iter().map(|s| length(run, s) / 1e6).collect();
@@ -173,7 +173,7 @@ fn phenomenon(played: &Played) -> Told<String> {
 }
 
 /// Of the polls of a probe: when in ns, and the reading.
-fn polls(run: &RunOutcome, probe: &str) -> Told<Vec<(f64, f64)>> {
+fn polls(run: &RunOutcome, probe: &str) -> Answer<Vec<(f64, f64)>> {
     let reading = run.readings.iter().find(|(name, _)| name == probe);
     let series = reading.and_then(|(_, reading)| reading.series.as_ref());
     let series = series.ok_or_else(|| missing(&format!("poll of {probe}")))?;
@@ -182,7 +182,7 @@ fn polls(run: &RunOutcome, probe: &str) -> Told<Vec<(f64, f64)>> {
     Ok(rows.collect())
 }
 
-fn a_refill_takes_a_fraction_of_a_second(played: &Played) -> Told<Finding> {
+fn a_refill_takes_a_fraction_of_a_second(played: &Played) -> Answer<Finding> {
     let runs = played.scene("refill")?.outcomes(&[])?;
     let run = *runs.first().ok_or_else(|| missing("run"))?;
     let (lost, back) = (500e6, 520e6);
@@ -213,7 +213,7 @@ fn a_refill_takes_a_fraction_of_a_second(played: &Played) -> Told<Finding> {
     ]))
 }
 
-fn other_connections_are_well(played: &Played) -> Told<Finding> {
+fn other_connections_are_well(played: &Played) -> Answer<Finding> {
     let run = run(played, "suspend")?;
     let others = run
         .flows
@@ -232,7 +232,7 @@ fn other_connections_are_well(played: &Played) -> Told<Finding> {
     ))
 }
 
-fn writers_are_suspended_and_it_is_told(played: &Played) -> Told<Finding> {
+fn writers_are_suspended_and_it_is_told(played: &Played) -> Answer<Finding> {
     let run = run(played, "suspend")?;
     let to_lost = |s: &&AppSpan| s.peer == Some(LOST);
     let ports = run.spans.iter().filter(|s| s.kind == SpanKind::BusyPort);
@@ -251,7 +251,7 @@ fn writers_are_suspended_and_it_is_told(played: &Played) -> Told<Finding> {
     ))
 }
 
-fn idle_links_wait_as_long(played: &Played) -> Told<Finding> {
+fn idle_links_wait_as_long(played: &Played) -> Answer<Finding> {
     let run = run(played, "suspend")?;
     let mut shares = Vec::new();
     let mut nodes = Vec::new();
@@ -276,7 +276,7 @@ fn idle_links_wait_as_long(played: &Played) -> Told<Finding> {
     ]))
 }
 
-fn latency_is_erratic(played: &Played) -> Told<Finding> {
+fn latency_is_erratic(played: &Played) -> Answer<Finding> {
     let at = [("writers", "suspend"), ("limit", "128KiB")];
     let limits = played.scene("limits")?;
     let (half, p99) = (
@@ -289,7 +289,7 @@ fn latency_is_erratic(played: &Played) -> Told<Finding> {
     ]))
 }
 
-fn memory_rises_and_drains(played: &Played) -> Told<Finding> {
+fn memory_rises_and_drains(played: &Played) -> Answer<Finding> {
     let run = run(played, "suspend")?;
     let mut rises = Vec::new();
     let mut left = 0.0_f64;
@@ -311,7 +311,7 @@ fn memory_rises_and_drains(played: &Played) -> Told<Finding> {
     ]))
 }
 
-fn not_blocking_cures(played: &Played) -> Told<Finding> {
+fn not_blocking_cures(played: &Played) -> Answer<Finding> {
     let limits = played.scene("limits")?;
     let of = |writers, metric| limits.value(&[("writers", writers), ("limit", "128KiB")], metric);
     let rest = 16e6;
@@ -333,7 +333,7 @@ fn not_blocking_cures(played: &Played) -> Told<Finding> {
 }
 
 /// Who waits for whom: a line for each suspension of a server, and dots for replies.
-fn figure(played: &Played) -> Told<Chart> {
+fn figure(played: &Played) -> Answer<Chart> {
     let run = run(played, "suspend")?;
     let (from, to) = (900.0, 1_900.0);
     let ms = |ns: f64| ns / 1e6;

@@ -4,7 +4,7 @@
 mod live;
 
 use crate::judge::Finding;
-use crate::stage::{Played, Scenery, Told, missing};
+use crate::stage::{Answer, Played, Scenery, missing};
 use crate::story::{Column, Live, Next, Row, Scene, Story, Table};
 use narrows_experiment::run::RunOutcome;
 use narrows_report::chart::{Axis, Chart, Draw, Series};
@@ -133,12 +133,12 @@ const SLOW: [(&str, &str); 2] = [("answer", "reset"), ("toggle", "100s")];
 const FAST: [(&str, &str); 2] = [("answer", "reset"), ("toggle", "300ms")];
 const MINUS: [(&str, &str); 2] = [("answer", "minus-segment"), ("toggle", "100s")];
 
-fn goodput(played: &Played, at: &[(&str, &str)]) -> Told<f64> {
+fn goodput(played: &Played, at: &[(&str, &str)]) -> Answer<f64> {
     played.scene("answers")?.value(at, "goodput")
 }
 
-fn phenomenon(played: &Played) -> Told<String> {
-    let megabytes = |at| Ok::<_, crate::stage::Untold>(goodput(played, at)? / 8e6);
+fn phenomenon(played: &Played) -> Answer<String> {
+    let megabytes = |at| Ok::<_, crate::stage::NoAnswer>(goodput(played, at)? / 8e6);
     let refused = played.scene("answers")?.value(&SLOW, "refused.buffers")?;
     Ok(format!(
         "{:.0} MB/s instead of {:.0}, without a packet lost: {refused:.0} refused sends have reset \
@@ -149,12 +149,12 @@ fn phenomenon(played: &Played) -> Told<String> {
     ))
 }
 
-fn slow_is_less_than_half(played: &Played) -> Told<Finding> {
+fn slow_is_less_than_half(played: &Played) -> Answer<Finding> {
     let share = goodput(played, &SLOW)? / goodput(played, &FAST)?;
     Ok(Finding::at_most("slow over fast", share, 0.5, ""))
 }
 
-fn large_packets_do_not_help(played: &Played) -> Told<Finding> {
+fn large_packets_do_not_help(played: &Played) -> Answer<Finding> {
     let scene = played.scene("mtu")?;
     let refused = |mtu| scene.value(&[("mtu", mtu)], "refused.buffers");
     Ok(Finding::all([
@@ -164,12 +164,12 @@ fn large_packets_do_not_help(played: &Played) -> Told<Finding> {
 }
 
 /// When, window and threshold of the flow.
-fn course(scene: &Scenery, toggle: &str) -> Told<Vec<(f64, f64, f64)>> {
+fn course(scene: &Scenery, toggle: &str) -> Answer<Vec<(f64, f64, f64)>> {
     course_at(scene, &[("answer", "reset"), ("toggle", toggle)])
 }
 
 /// The same where keys have these values.
-fn course_at(scene: &Scenery, at: &[(&str, &str)]) -> Told<Vec<(f64, f64, f64)>> {
+fn course_at(scene: &Scenery, at: &[(&str, &str)]) -> Answer<Vec<(f64, f64, f64)>> {
     let outcomes = scene.outcomes(at)?;
     let run: &RunOutcome = outcomes.first().ok_or_else(|| missing("run"))?;
     let series = run.readings.iter().find_map(|(_, r)| r.series.as_ref());
@@ -200,7 +200,7 @@ fn mean_window(course: &[(f64, f64, f64)]) -> f64 {
     course.iter().map(|(_, cwnd, _)| cwnd).sum::<f64>() / course.len().max(1) as f64
 }
 
-fn a_lost_ring_cures(played: &Played) -> Told<Finding> {
+fn a_lost_ring_cures(played: &Played) -> Answer<Finding> {
     let course = course(played.scene("course")?, "300ms")?;
     let (before, after) = (
         mean_window(&between(&course, 100.0, 300.0)),
@@ -217,7 +217,7 @@ fn a_lost_ring_cures(played: &Played) -> Told<Finding> {
 /// Segments of 1460 bytes.
 const MSS: f64 = 1_460.0;
 
-fn the_window_goes_from_one_segment_up_and_back(played: &Played) -> Told<Finding> {
+fn the_window_goes_from_one_segment_up_and_back(played: &Played) -> Answer<Finding> {
     let course = course(played.scene("course")?, "100s")?;
     let slow = between(&course, 100.0, 1_000.0);
     let least = slow.iter().map(|p| p.1).fold(f64::INFINITY, f64::min);
@@ -235,7 +235,7 @@ fn the_window_goes_from_one_segment_up_and_back(played: &Played) -> Told<Finding
     ]))
 }
 
-fn the_loss_sets_the_threshold(played: &Played) -> Told<Finding> {
+fn the_loss_sets_the_threshold(played: &Played) -> Answer<Finding> {
     let course = course(played.scene("course")?, "300ms")?;
     let after = between(&course, 700.0, 1_000.0);
     let finite = after
@@ -250,13 +250,13 @@ fn the_loss_sets_the_threshold(played: &Played) -> Told<Finding> {
     ))
 }
 
-fn without_a_loss_there_is_no_threshold(played: &Played) -> Told<Finding> {
+fn without_a_loss_there_is_no_threshold(played: &Played) -> Answer<Finding> {
     let course = course(played.scene("course")?, "100s")?;
     let none = course.iter().all(|p| p.2 > 1e9);
     Ok(Finding::is("without a loss ssthresh is infinite", none))
 }
 
-fn nothing_else_resets_it(played: &Played) -> Told<Finding> {
+fn nothing_else_resets_it(played: &Played) -> Answer<Finding> {
     let scene = played.scene("answers")?;
     let count = |metric| scene.value(&SLOW, metric);
     let other = count("timeouts")? + count("fast_recoveries")? + count("retransmits")?;
@@ -266,7 +266,7 @@ fn nothing_else_resets_it(played: &Played) -> Told<Finding> {
     ]))
 }
 
-fn moments_do_the_same(played: &Played) -> Told<Finding> {
+fn moments_do_the_same(played: &Played) -> Answer<Finding> {
     let scene = played.scene("moments")?;
     let slow = scene.value(&[("group.h1.nic.refuse", "1%")], "goodput")?;
     let share = slow / goodput(played, &FAST)?;
@@ -278,7 +278,7 @@ fn moments_do_the_same(played: &Played) -> Told<Finding> {
     ))
 }
 
-fn a_segment_less_is_faster(played: &Played) -> Told<Finding> {
+fn a_segment_less_is_faster(played: &Played) -> Answer<Finding> {
     let share = goodput(played, &MINUS)? / goodput(played, &FAST)?;
     Ok(Finding::at_least(
         "minus a segment over fast",
@@ -288,7 +288,7 @@ fn a_segment_less_is_faster(played: &Played) -> Told<Finding> {
     ))
 }
 
-fn the_threshold_is_inherited(played: &Played) -> Told<Finding> {
+fn the_threshold_is_inherited(played: &Played) -> Answer<Finding> {
     let scene = played.scene("second")?;
     let of = |cache| scene.value(&[("host.tcp.metrics_cache", cache)], "again.goodput");
     let (with, without) = (of("100s")? / 8e6, of("off")? / 8e6);
@@ -301,8 +301,8 @@ fn the_threshold_is_inherited(played: &Played) -> Told<Finding> {
     ))
 }
 
-fn the_next_try_succeeds(played: &Played) -> Told<Finding> {
-    let percent = |scene: &str, at: &[(&str, &str)]| -> Told<f64> {
+fn the_next_try_succeeds(played: &Played) -> Answer<Finding> {
+    let percent = |scene: &str, at: &[(&str, &str)]| -> Answer<f64> {
         let value = |metric| played.scene(scene)?.value(at, metric);
         Ok(value("refused.in_a_row")? / value("refused.buffers")? * 100.0)
     };
@@ -339,7 +339,7 @@ fn before_resets(course: &[(f64, f64, f64)]) -> Vec<f64> {
     all
 }
 
-fn the_window_tells_the_mode(played: &Played) -> Told<Finding> {
+fn the_window_tells_the_mode(played: &Played) -> Answer<Finding> {
     let bucket = course(played.scene("course")?, "100s")?;
     let bucket = before_resets(&between(&bucket, 100.0, 1_000.0));
     let scene = played.scene("moments")?;
@@ -362,7 +362,7 @@ fn the_window_tells_the_mode(played: &Played) -> Told<Finding> {
     ))
 }
 
-fn nothing_else_is_counted(played: &Played) -> Told<Finding> {
+fn nothing_else_is_counted(played: &Played) -> Answer<Finding> {
     let scene = played.scene("answers")?;
     let others = [
         ("drops", "drops of ports"),
@@ -385,7 +385,7 @@ fn nothing_else_is_counted(played: &Played) -> Told<Finding> {
     ))
 }
 
-fn figure(played: &Played) -> Told<Chart> {
+fn figure(played: &Played) -> Answer<Chart> {
     let scene = played.scene("course")?;
     let mut series = Vec::new();
     for (group, (at, name)) in [

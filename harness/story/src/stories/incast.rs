@@ -1,7 +1,7 @@
 //! `incast`: servers that answer at once overfill one port, and the block waits for a timeout.
 
 use crate::judge::{Finding, slope};
-use crate::stage::{Played, Scenery, Told, missing};
+use crate::stage::{Answer, Played, Scenery, missing};
 use crate::story::{Column, Grid, Live, Next, Row, Scene, Story, Table};
 use narrows_report::chart::{Axis, Chart, Rule, RuleAt, Scale, Series};
 use narrows_report::points::number;
@@ -297,7 +297,7 @@ const ROWS: &[Row] = &[
             .iter()
             .zip(sizes)
             .map(|(b, size)| Ok((size.ln(), onset(b)?.ln())));
-        let points: Vec<(f64, f64)> = points.collect::<Told<_>>()?;
+        let points: Vec<(f64, f64)> = points.collect::<Answer<_>>()?;
         let slope = slope(&points).ok_or_else(|| missing("slope"))?;
         Ok(Finding::near(
             "slope of servers against buffer",
@@ -399,7 +399,7 @@ const ROWS: &[Row] = &[
     }),
 ];
 
-fn goodput(played: &Played, rto: &str) -> Told<Vec<(f64, f64)>> {
+fn goodput(played: &Played, rto: &str) -> Answer<Vec<(f64, f64)>> {
     played
         .scene("collapse")?
         .along("servers", &[("rto", rto)], "goodput")
@@ -418,7 +418,7 @@ fn extremes(goodput: &[(f64, f64)]) -> ((f64, f64), (f64, f64)) {
 }
 
 /// To how many servers goodput stays above half of the line; of those that were tried.
-fn onset(scene: &Scenery, at: &[(&str, &str)]) -> Told<f64> {
+fn onset(scene: &Scenery, at: &[(&str, &str)]) -> Answer<f64> {
     let goodput = scene.along("servers", at, "goodput")?;
     let before = goodput.iter().take_while(|p| p.1 >= LINE / 2.0).last();
     before
@@ -426,7 +426,7 @@ fn onset(scene: &Scenery, at: &[(&str, &str)]) -> Told<f64> {
         .ok_or_else(|| missing("number of servers that fills half of the line"))
 }
 
-fn phenomenon(played: &Played) -> Told<String> {
+fn phenomenon(played: &Played) -> Answer<String> {
     let (best, worst) = extremes(&goodput(played, "linux")?);
     let fine = played.scene("tick")?.value(&[("tick", "0ns")], "goodput")?;
     let idle = played.scene("blocks")?.value(&[], "link.s0->h0.idle.1ms")?;
@@ -446,9 +446,9 @@ fn phenomenon(played: &Played) -> Told<String> {
     ))
 }
 
-fn goodput_table(played: &Played) -> Told<Grid> {
+fn goodput_table(played: &Played) -> Answer<Grid> {
     let curves = RTOS.iter().map(|rto| goodput(played, rto));
-    let curves: Vec<Vec<(f64, f64)>> = curves.collect::<Told<_>>()?;
+    let curves: Vec<Vec<(f64, f64)>> = curves.collect::<Answer<_>>()?;
     let mut grid = Grid {
         head: vec!["servers".to_owned()],
         words: 0,
@@ -466,19 +466,19 @@ fn goodput_table(played: &Played) -> Told<Grid> {
     Ok(grid)
 }
 
-fn price_table(played: &Played) -> Told<Grid> {
+fn price_table(played: &Played) -> Answer<Grid> {
     let scene = played.scene("buffers")?;
-    let row = |buffer: &&str| -> Told<Vec<String>> {
+    let row = |buffer: &&str| -> Answer<Vec<String>> {
         let servers = onset(scene, &[("buffer", buffer)])?;
         Ok(vec![(*buffer).to_owned(), servers.to_string()])
     };
     Ok(Grid {
-        rows: BUFFERS.iter().map(row).collect::<Told<_>>()?,
+        rows: BUFFERS.iter().map(row).collect::<Answer<_>>()?,
         ..Grid::new(["buffer of the port", "servers"], 1)
     })
 }
 
-fn figure(played: &Played) -> Told<Chart> {
+fn figure(played: &Played) -> Answer<Chart> {
     let mut series = Vec::new();
     for (group, rto) in RTOS.into_iter().enumerate() {
         series.push(Series {

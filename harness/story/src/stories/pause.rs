@@ -1,7 +1,7 @@
 //! `pause`: pause frames cure one switch, and stop the innocent across several.
 
 use crate::judge::Finding;
-use crate::stage::{Played, Told};
+use crate::stage::{Answer, Played};
 use crate::story::{Column, Live, Next, Row, Scene, Story, Table};
 use narrows_report::chart::{Axis, Chart, Series};
 
@@ -68,12 +68,12 @@ const MOST: &str = "three";
 const OFF: &str = "off";
 const ON: &str = "802.3x";
 
-fn victim(played: &Played, pause: &str, cc: &str) -> Told<f64> {
+fn victim(played: &Played, pause: &str, cc: &str) -> Answer<f64> {
     let at = [("pause", pause), ("cc", cc), ("racks", MOST)];
     played.scene("across")?.value(&at, "victim.goodput")
 }
 
-fn phenomenon(played: &Played) -> Told<String> {
+fn phenomenon(played: &Played) -> Answer<String> {
     let one = played.scene("one switch")?;
     let at = |pause| [("pause", pause), ("servers", "16")];
     let (before, after) = (
@@ -91,7 +91,7 @@ fn phenomenon(played: &Played) -> Told<String> {
     ))
 }
 
-fn one_switch_is_cured(played: &Played) -> Told<Finding> {
+fn one_switch_is_cured(played: &Played) -> Answer<Finding> {
     let scene = played.scene("one switch")?;
     let at = [("pause", ON)];
     let drops = scene.along("servers", &at, "drops")?;
@@ -109,7 +109,7 @@ fn one_switch_is_cured(played: &Played) -> Told<Finding> {
     ]))
 }
 
-fn the_victim_waits_behind_others(played: &Played) -> Told<Finding> {
+fn the_victim_waits_behind_others(played: &Played) -> Answer<Finding> {
     let (free, held) = (victim(played, OFF, "cubic")?, victim(played, ON, "cubic")?);
     let lost = (1.0 - held / free) * 100.0;
     Ok(Finding::at_least(
@@ -120,7 +120,7 @@ fn the_victim_waits_behind_others(played: &Played) -> Told<Finding> {
     ))
 }
 
-fn no_drops_and_a_victim(played: &Played) -> Told<Finding> {
+fn no_drops_and_a_victim(played: &Played) -> Answer<Finding> {
     let scene = played.scene("across")?;
     let at = [("pause", ON), ("cc", "cubic"), ("racks", MOST)];
     let drops = scene.value(&at, "drops")?;
@@ -131,7 +131,7 @@ fn no_drops_and_a_victim(played: &Played) -> Told<Finding> {
     ]))
 }
 
-fn figure(played: &Played) -> Told<Chart> {
+fn figure(played: &Played) -> Answer<Chart> {
     let scene = played.scene("across")?;
     let mut series = Vec::new();
     let variants = [(OFF, "cubic"), (ON, "cubic"), (OFF, "dctcp"), (ON, "dctcp")];

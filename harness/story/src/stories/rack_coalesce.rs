@@ -4,7 +4,7 @@
 mod live;
 
 use crate::judge::Finding;
-use crate::stage::{Played, Told, missing};
+use crate::stage::{Answer, Played, missing};
 use crate::story::{Column, Grid, Live, Next, Row, Scene, Story, Table};
 use narrows::{ByteCount, Instant};
 use narrows_experiment::probe::Series as Rows;
@@ -76,14 +76,14 @@ pub const STORY: Story = Story {
 };
 
 /// The faster flow's goodput over the slower one's.
-fn ratio(played: &Played, usecs: &str) -> Told<f64> {
+fn ratio(played: &Played, usecs: &str) -> Answer<f64> {
     let scene = played.scene("timers")?;
     let of = |metric| scene.value(&[("usecs", usecs)], metric);
     let (first, second) = (of("first.goodput")?, of("second.goodput")?);
     Ok(first.max(second) / first.min(second).max(1.0))
 }
 
-fn phenomenon(played: &Played) -> Told<String> {
+fn phenomenon(played: &Played) -> Answer<String> {
     let scene = played.scene("timers")?;
     let of = |metric| scene.value(&[("usecs", "1ms")], metric);
     let (first, second) = (of("first.goodput")? / 1e9, of("second.goodput")? / 1e9);
@@ -96,7 +96,7 @@ fn phenomenon(played: &Played) -> Told<String> {
     ))
 }
 
-fn one_gets_nearly_all(played: &Played) -> Told<Finding> {
+fn one_gets_nearly_all(played: &Played) -> Answer<Finding> {
     Ok(Finding::all([
         Finding::at_least("ratio at 1 ms", ratio(played, "1ms")?, 10.0, ""),
         Finding::at_most("without", ratio(played, "1us")?, 1.5, ""),
@@ -104,7 +104,7 @@ fn one_gets_nearly_all(played: &Played) -> Told<Finding> {
 }
 
 /// The round-trip times of both flows, in microseconds.
-fn round_trips(played: &Played, usecs: &str) -> Told<Vec<f64>> {
+fn round_trips(played: &Played, usecs: &str) -> Answer<Vec<f64>> {
     let mut all = Vec::new();
     for outcome in played.scene("timers")?.outcomes(&[("usecs", usecs)])? {
         for (_, reading) in &outcome.readings {
@@ -119,7 +119,7 @@ fn round_trips(played: &Played, usecs: &str) -> Told<Vec<f64>> {
     }
 }
 
-fn round_trips_have_two_modes(played: &Played) -> Told<Finding> {
+fn round_trips_have_two_modes(played: &Played) -> Answer<Finding> {
     let all = round_trips(played, "1ms")?;
     let share = |from: f64, to: f64| {
         let within = all.iter().filter(|rtt| (from..to).contains(*rtt));
@@ -133,7 +133,7 @@ fn round_trips_have_two_modes(played: &Played) -> Told<Finding> {
 }
 
 /// The rounds of a flow whose packets and acknowledgements were seen at its sender.
-fn rounds(rows: &Rows) -> Told<Vec<Round>> {
+fn rounds(rows: &Rows) -> Answer<Vec<Round>> {
     let column = |name: &str| rows.column(name).ok_or_else(|| missing(name));
     let (time, sent, again, acked) = (
         column("time_ns")?,
@@ -173,12 +173,12 @@ fn rounds(rows: &Rows) -> Told<Vec<Round>> {
 }
 
 /// The rounds of each sender.
-fn rounds_of_both(played: &Played) -> Told<Vec<Vec<Round>>> {
+fn rounds_of_both(played: &Played) -> Answer<Vec<Vec<Round>>> {
     let outcomes = played.scene("packets")?.outcomes(&[])?;
     let run = outcomes.first().ok_or_else(|| missing("run"))?;
     let seen = run.readings.iter().filter(|(name, _)| name == "packets");
     let seen = seen.filter_map(|(_, reading)| reading.series.as_ref());
-    let all: Vec<Vec<Round>> = seen.map(rounds).collect::<Told<_>>()?;
+    let all: Vec<Vec<Round>> = seen.map(rounds).collect::<Answer<_>>()?;
     match all.iter().all(|rounds| rounds.len() > 1) && all.len() == 2 {
         true => Ok(all),
         false => Err(missing("round of each sender")),
@@ -194,7 +194,7 @@ fn rate_of(rounds: &[Round]) -> f64 {
 }
 
 /// The slower of both.
-fn slower(played: &Played) -> Told<Vec<Round>> {
+fn slower(played: &Played) -> Answer<Vec<Round>> {
     let all = rounds_of_both(played)?;
     let slow = all
         .into_iter()
@@ -207,7 +207,7 @@ fn is_slow(round: &Round) -> bool {
     round.rtt.as_nanos() >= 900_000
 }
 
-fn rounds_add_up(played: &Played) -> Told<Finding> {
+fn rounds_add_up(played: &Played) -> Answer<Finding> {
     let scene = played.scene("packets")?;
     let mut rates: Vec<f64> = rounds_of_both(played)?.iter().map(|r| rate_of(r)).collect();
     let mut counted = [
@@ -232,7 +232,7 @@ fn rounds_add_up(played: &Played) -> Told<Finding> {
     ]))
 }
 
-fn rounds_table(played: &Played) -> Told<Grid> {
+fn rounds_table(played: &Played) -> Answer<Grid> {
     let head = ["round", "packets out", "round trip", "rate"];
     let row = |round: &Round| {
         let rate = round.rate().map_or(0.0, |r| r.bits_per_sec() as f64);
@@ -250,10 +250,10 @@ fn rounds_table(played: &Played) -> Told<Grid> {
     })
 }
 
-fn the_mode_moves_with_the_timer(played: &Played) -> Told<Finding> {
+fn the_mode_moves_with_the_timer(played: &Played) -> Answer<Finding> {
     let slow = |usecs| {
         let all = round_trips(played, usecs)?;
-        Ok::<_, crate::stage::Untold>(all[all.len() - 1 - all.len() / 50])
+        Ok::<_, crate::stage::NoAnswer>(all[all.len() - 1 - all.len() / 50])
     };
     let (short, long) = (slow("100us")?, slow("1ms")?);
     Ok(Finding::near(
@@ -265,7 +265,7 @@ fn the_mode_moves_with_the_timer(played: &Played) -> Told<Finding> {
     ))
 }
 
-fn figure(played: &Played) -> Told<Chart> {
+fn figure(played: &Played) -> Answer<Chart> {
     let mut series = Vec::new();
     for (group, usecs) in ["1us", "100us", "1ms"].into_iter().enumerate() {
         let all = round_trips(played, usecs)?;

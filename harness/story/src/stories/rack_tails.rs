@@ -5,7 +5,7 @@ mod live;
 mod queues;
 
 use crate::judge::{Finding, median};
-use crate::stage::{Played, Told, missing};
+use crate::stage::{Answer, Played, missing};
 use crate::story::{Column, Live, Next, Row, Scene, Story, Table};
 use narrows_experiment::run::RunOutcome;
 use narrows_report::chart::{Axis, Chart, Draw, Rule, RuleAt, Scale, Series};
@@ -94,7 +94,7 @@ const DCTCP: &str = "dctcp:floor=1";
 const SMALL: u16 = 1;
 
 /// The times of calls of 10 kB, in ms.
-fn calls(played: &Played, congestion: &str, receiver: &str) -> Told<Vec<f64>> {
+fn calls(played: &Played, congestion: &str, receiver: &str) -> Answer<Vec<f64>> {
     let at = [("congestion", congestion), ("receiver", receiver)];
     let runs = played.scene("tails")?.outcomes(&at)?;
     let of = |run: &&RunOutcome| -> Vec<f64> {
@@ -121,9 +121,9 @@ const TIMEOUT: (f64, f64) = (185.0, 215.0);
 /// for nothing else, in ms.
 const WAIT: (f64, f64) = (39.0, 41.0);
 
-fn phenomenon(played: &Played) -> Told<String> {
+fn phenomenon(played: &Played) -> Answer<String> {
     let tails = played.scene("tails")?;
-    let p999 = |receiver| -> Told<f64> {
+    let p999 = |receiver| -> Answer<f64> {
         let at = [("congestion", DCTCP), ("receiver", receiver)];
         Ok(tails.value(&at, "small.latency.p999")? / 1e6)
     };
@@ -134,10 +134,10 @@ fn phenomenon(played: &Played) -> Told<String> {
     ))
 }
 
-fn tails_have_quanta(played: &Played) -> Told<Finding> {
+fn tails_have_quanta(played: &Played) -> Answer<Finding> {
     let tails = played.scene("tails")?;
     let old = calls(played, DCTCP, "linux-2015")?;
-    let p99 = |congestion, receiver| -> Told<f64> {
+    let p99 = |congestion, receiver| -> Answer<f64> {
         let at = [("congestion", congestion), ("receiver", receiver)];
         Ok(tails.value(&at, "small.latency.p99")? / 1e6)
     };
@@ -162,7 +162,7 @@ fn tails_have_quanta(played: &Played) -> Told<Finding> {
     ]))
 }
 
-fn a_lost_acknowledgement_is_a_timeout(played: &Played) -> Told<Finding> {
+fn a_lost_acknowledgement_is_a_timeout(played: &Played) -> Answer<Finding> {
     let tails = played.scene("tails")?;
     let at = |metric| tails.value(&[("congestion", DCTCP), ("receiver", "linux-2015")], metric);
     let (timeouts, drops) = (at("timeouts")?, at("drops")?);
@@ -172,13 +172,13 @@ fn a_lost_acknowledgement_is_a_timeout(played: &Played) -> Told<Finding> {
     ))
 }
 
-fn a_window_of_one_meets_the_delayed_ack(played: &Played) -> Told<Finding> {
+fn a_window_of_one_meets_the_delayed_ack(played: &Played) -> Answer<Finding> {
     let (rfc, today) = (
         calls(played, DCTCP, "rfc8257")?,
         calls(played, DCTCP, "linux")?,
     );
     // Beyond the undisturbed call, which the median is.
-    let waiting = |times: &[f64]| -> Told<f64> {
+    let waiting = |times: &[f64]| -> Answer<f64> {
         let usual = median(times).ok_or_else(|| missing("call"))?;
         Ok(share(times, (usual + WAIT.0, usual + WAIT.1)))
     };
@@ -193,7 +193,7 @@ fn a_window_of_one_meets_the_delayed_ack(played: &Played) -> Told<Finding> {
     ))
 }
 
-fn the_patches_cure(played: &Played) -> Told<Finding> {
+fn the_patches_cure(played: &Played) -> Answer<Finding> {
     let (old, today) = (
         calls(played, DCTCP, "linux-2015")?,
         calls(played, DCTCP, "linux")?,
@@ -210,10 +210,10 @@ fn the_patches_cure(played: &Played) -> Told<Finding> {
     ))
 }
 
-fn small_calls_have_the_longer_tail(played: &Played) -> Told<Finding> {
+fn small_calls_have_the_longer_tail(played: &Played) -> Answer<Finding> {
     let tails = played.scene("tails")?;
     let at = [("congestion", "cubic"), ("receiver", "linux")];
-    let stretch = |size: &str| -> Told<f64> {
+    let stretch = |size: &str| -> Answer<f64> {
         let of = |which: &str| tails.value(&at, &format!("{size}.latency.{which}"));
         Ok(of("p999")? / of("p50")?)
     };
@@ -244,7 +244,7 @@ const REPORTED: &[&str] = &[
     "utilisation",
 ];
 
-fn one_run_reports_all_of_it(played: &Played) -> Told<Finding> {
+fn one_run_reports_all_of_it(played: &Played) -> Answer<Finding> {
     let at = [("congestion", DCTCP), ("receiver", "linux")];
     let point = played.scene("tails")?.at(&at)?;
     let there = REPORTED.iter().filter(|m| point.metric(m).is_ok()).count();
@@ -258,9 +258,9 @@ fn one_run_reports_all_of_it(played: &Played) -> Told<Finding> {
     ))
 }
 
-fn small_calls_get_more_of_the_bytes(played: &Played) -> Told<Finding> {
+fn small_calls_get_more_of_the_bytes(played: &Played) -> Answer<Finding> {
     let tails = played.scene("tails")?;
-    let share = |congestion| -> Told<f64> {
+    let share = |congestion| -> Answer<f64> {
         let at = [("congestion", congestion), ("receiver", "linux")];
         let calls = |metric| tails.value(&at, metric);
         let small = calls("small.transfers_per_s")? * 10e3;
@@ -277,7 +277,7 @@ fn small_calls_get_more_of_the_bytes(played: &Played) -> Told<Finding> {
 }
 
 /// The share of calls that take longer, over time.
-fn figure(played: &Played) -> Told<Chart> {
+fn figure(played: &Played) -> Answer<Chart> {
     let mut series = Vec::new();
     let lines = [
         ("CUBIC", "cubic", "linux"),

@@ -1,7 +1,7 @@
 //! `rack unfair`: an output buffer split by input shares its link among inputs, not flows.
 
 use crate::judge::Finding;
-use crate::stage::{Played, Told};
+use crate::stage::{Answer, Played};
 use crate::story::{Column, Live, Next, Row, Scene, Story, Table};
 use narrows_report::chart::{Axis, Chart, Draw, Rule, RuleAt, Series};
 
@@ -44,7 +44,7 @@ const CONTROLS: [&str; 3] = ["reno", "cubic", "dctcp"];
 const SENDERS: [&str; 3] = ["first", "alone", "third"];
 
 /// The shares of the three senders, in percent.
-fn shares(played: &Played, split: &str, cc: &str) -> Told<[f64; 3]> {
+fn shares(played: &Played, split: &str, cc: &str) -> Answer<[f64; 3]> {
     let scene = played.scene("share")?;
     let mut shares = [0.0; 3];
     for (share, sender) in shares.iter_mut().zip(SENDERS) {
@@ -67,7 +67,7 @@ fn off(shares: [f64; 3], wanted: [f64; 3]) -> f64 {
 
 const SPLIT: [f64; 3] = [25.0, 50.0, 25.0];
 
-fn phenomenon(played: &Played) -> Told<String> {
+fn phenomenon(played: &Played) -> Answer<String> {
     let split = shares(played, "2", "dctcp")?;
     let whole = shares(played, "off", "dctcp")?;
     Ok(format!(
@@ -77,7 +77,7 @@ fn phenomenon(played: &Played) -> Told<String> {
     ))
 }
 
-fn quarters_and_a_half(played: &Played) -> Told<Finding> {
+fn quarters_and_a_half(played: &Played) -> Answer<Finding> {
     let shares = shares(played, "2", "dctcp")?;
     let so = off(shares, SPLIT) <= 2.0;
     Ok(Finding::is(
@@ -89,17 +89,17 @@ fn quarters_and_a_half(played: &Played) -> Told<Finding> {
     ))
 }
 
-fn whatever_the_control(played: &Played) -> Told<Finding> {
-    let of = |cc: &&'static str| -> Told<Finding> {
+fn whatever_the_control(played: &Played) -> Answer<Finding> {
+    let of = |cc: &&'static str| -> Answer<Finding> {
         let shares = shares(played, "2", cc)?;
         let so = off(shares, SPLIT) <= 2.0;
         Ok(Finding::is(format!("{cc}: {}", words(shares)), so))
     };
-    let all: Vec<Finding> = CONTROLS.iter().map(of).collect::<Told<_>>()?;
+    let all: Vec<Finding> = CONTROLS.iter().map(of).collect::<Answer<_>>()?;
     Ok(Finding::all(all))
 }
 
-fn two_queues_served_in_turn(played: &Played) -> Told<Finding> {
+fn two_queues_served_in_turn(played: &Played) -> Answer<Finding> {
     // 1/(2 n_i): n_i is 2, 1 and 2; of one queue 1/3.
     let split = off(shares(played, "2", "dctcp")?, SPLIT);
     let whole = off(shares(played, "off", "dctcp")?, [100.0 / 3.0; 3]);
@@ -109,7 +109,7 @@ fn two_queues_served_in_turn(played: &Played) -> Told<Finding> {
     ]))
 }
 
-fn figure(played: &Played) -> Told<Chart> {
+fn figure(played: &Played) -> Answer<Chart> {
     let mut series = Vec::new();
     for (group, cc) in CONTROLS.into_iter().enumerate() {
         let shares = shares(played, "2", cc)?;

@@ -3,7 +3,7 @@
 mod merging;
 
 use crate::judge::Finding;
-use crate::stage::{Played, Told};
+use crate::stage::{Answer, Played};
 use crate::story::{Column, Grid, Judged, Live, Next, Row, Scene, Story, Table};
 use narrows_experiment::summary::Holds;
 use narrows_report::points::number;
@@ -164,13 +164,13 @@ const FABRIC: &str = "tier.spine->leaf.dropped_bits";
 /// Bits dropped by the switches of racks, to their hosts.
 const RACK: &str = "tier.leaf->host.dropped_bits";
 
-fn value(played: &Played, racks: usize, cc: &str, metric: &str) -> Told<f64> {
+fn value(played: &Played, racks: usize, cc: &str, metric: &str) -> Answer<f64> {
     let at = [("workers", WORKERS[racks - 1]), ("cc", cc)];
     played.scene("racks")?.value(&at, metric)
 }
 
 /// Of CUBIC and of DCTCP.
-fn both(played: &Played, racks: usize, metric: &str) -> Told<[f64; 2]> {
+fn both(played: &Played, racks: usize, metric: &str) -> Answer<[f64; 2]> {
     let of = |cc| value(played, racks, cc, metric);
     Ok([of("cubic")?, of("dctcp")?])
 }
@@ -191,7 +191,7 @@ struct Side {
 }
 
 /// Stores and workers in a scene.
-fn sides(played: &Played, scene: &str, racks: usize, cc: &str) -> Told<[Side; 2]> {
+fn sides(played: &Played, scene: &str, racks: usize, cc: &str) -> Answer<[Side; 2]> {
     let at = [("workers", WORKERS[racks - 1]), ("cc", cc)];
     let mut sides = [Side::default(); 2];
     let side = |host: u32| usize::from(host >= STORES);
@@ -252,7 +252,7 @@ impl Measure {
 }
 
 /// All that the text has of some racks of workers.
-fn measures(played: &Played, racks: usize) -> Told<Vec<Measure>> {
+fn measures(played: &Played, racks: usize) -> Answer<Vec<Measure>> {
     let text = &PUBLISHED[racks - 1];
     let busy = both(played, racks, UTILISATION)?.map(|share| share * 100.0);
     let (fabric, rack) = (both(played, racks, FABRIC)?, both(played, racks, RACK)?);
@@ -329,7 +329,7 @@ fn over(a: f64, b: f64) -> f64 {
     }
 }
 
-fn beside(played: &Played) -> Told<Grid> {
+fn beside(played: &Played) -> Answer<Grid> {
     let head = [
         "",
         "3 racks: text",
@@ -355,7 +355,7 @@ fn beside(played: &Played) -> Told<Grid> {
     Ok(grid)
 }
 
-fn processors(played: &Played) -> Told<Grid> {
+fn processors(played: &Played) -> Answer<Grid> {
     let head = [
         "racks",
         "congestion control",
@@ -377,10 +377,10 @@ fn processors(played: &Played) -> Told<Grid> {
     Ok(grid)
 }
 
-fn phenomenon(played: &Played) -> Told<String> {
+fn phenomenon(played: &Played) -> Answer<String> {
     let [cubic, dctcp] = both(played, 1, FABRIC)?;
     let [busy, _] = both(played, 1, UTILISATION)?;
-    let share = |cc| -> Told<f64> {
+    let share = |cc| -> Answer<f64> {
         let [stores, _] = sides(played, "racks", 1, cc)?;
         Ok(stores.again / stores.segments * 100.0)
     };
@@ -395,7 +395,7 @@ fn phenomenon(played: &Played) -> Told<String> {
     ))
 }
 
-fn stores_write_to_workers(played: &Played) -> Told<Finding> {
+fn stores_write_to_workers(played: &Played) -> Answer<Finding> {
     let mut all = Vec::new();
     for racks in [3, 2, 1] {
         all.push(both(played, racks, UTILISATION)?[0] * 100.0);
@@ -436,7 +436,7 @@ fn stores_write_to_workers(played: &Played) -> Told<Finding> {
 const WITHIN: f64 = 3.0;
 
 /// Bits that stores read from workers, after the warm-up, with CUBIC.
-fn cross_traffic(played: &Played, racks: usize) -> Told<f64> {
+fn cross_traffic(played: &Played, racks: usize) -> Answer<f64> {
     let at = [("workers", WORKERS[racks - 1]), ("cc", "cubic")];
     let mut bits = 0.0;
     for run in played.scene("racks")?.outcomes(&at)? {
@@ -447,24 +447,24 @@ fn cross_traffic(played: &Played, racks: usize) -> Told<f64> {
     Ok(bits)
 }
 
-fn as_published(played: &Played, racks: usize) -> Told<Finding> {
+fn as_published(played: &Played, racks: usize) -> Answer<Finding> {
     let measures = measures(played, racks)?;
     Ok(Finding::all(measures.iter().map(Measure::finding)))
 }
 
-fn three_racks_are_not_full(played: &Played) -> Told<Finding> {
+fn three_racks_are_not_full(played: &Played) -> Answer<Finding> {
     as_published(played, 3)
 }
 
-fn two_racks_are_full(played: &Played) -> Told<Finding> {
+fn two_racks_are_full(played: &Played) -> Answer<Finding> {
     as_published(played, 2)
 }
 
-fn one_rack_is_overrun(played: &Played) -> Told<Finding> {
+fn one_rack_is_overrun(played: &Played) -> Answer<Finding> {
     as_published(played, 1)
 }
 
-fn dctcp_drops_less(played: &Played) -> Told<Finding> {
+fn dctcp_drops_less(played: &Played) -> Answer<Finding> {
     let mut findings = Vec::new();
     for racks in [3, 2, 1] {
         let [cubic, dctcp] = both(played, racks, FABRIC)?;
@@ -482,7 +482,7 @@ fn dctcp_drops_less(played: &Played) -> Told<Finding> {
     Ok(Finding::all(findings))
 }
 
-fn what_was_found_is_pinned(played: &Played) -> Told<Finding> {
+fn what_was_found_is_pinned(played: &Played) -> Answer<Finding> {
     let (mut hold, mut all) = (0, 0);
     for scene in ["racks", "drawn"] {
         let study = played.scene(scene)?.study();

@@ -4,7 +4,7 @@
 mod live;
 
 use crate::judge::Finding;
-use crate::stage::{Played, Scenery, Told, missing};
+use crate::stage::{Answer, Played, Scenery, missing};
 use crate::story::{Column, Grid, Live, Next, Row, Scene, Story, Table};
 use narrows_experiment::probe::Series as Seen;
 use narrows_experiment::run::RunOutcome;
@@ -119,11 +119,11 @@ fn but(key: &'static str, value: &'static str) -> Vec<(&'static str, &'static st
 }
 
 /// The median of a point, in milliseconds.
-fn median(eight: &Scenery, at: &[(&str, &str)]) -> Told<f64> {
+fn median(eight: &Scenery, at: &[(&str, &str)]) -> Answer<f64> {
     Ok(eight.value(at, "latency.p50")? / 1e6)
 }
 
-fn phenomenon(played: &Played) -> Told<String> {
+fn phenomenon(played: &Played) -> Answer<String> {
     let eight = played.scene("eight")?;
     let stalled = median(eight, STALLS)?;
     let mut others = Vec::new();
@@ -141,7 +141,7 @@ fn phenomenon(played: &Played) -> Told<String> {
     ))
 }
 
-fn the_proxy_costs(played: &Played) -> Told<Finding> {
+fn the_proxy_costs(played: &Played) -> Answer<Finding> {
     let eight = played.scene("eight")?;
     let (proxy, direct) = (median(eight, STALLS)?, median(eight, &but("writes", "n"))?);
     Ok(Finding::is(
@@ -152,7 +152,7 @@ fn the_proxy_costs(played: &Played) -> Told<Finding> {
     ))
 }
 
-fn nagle_holds_the_second(played: &Played) -> Told<Finding> {
+fn nagle_holds_the_second(played: &Played) -> Answer<Finding> {
     let held = played
         .scene("nagle")?
         .value(&[("nodelay", "off")], "latency.p50")?;
@@ -164,7 +164,7 @@ fn nagle_holds_the_second(played: &Played) -> Told<Finding> {
     ))
 }
 
-fn nodelay_does_not_cure(played: &Played) -> Told<Finding> {
+fn nodelay_does_not_cure(played: &Played) -> Answer<Finding> {
     let steady = played
         .scene("nagle")?
         .value(&[("nodelay", "on")], "latency.p50")?;
@@ -176,7 +176,7 @@ fn nodelay_does_not_cure(played: &Played) -> Told<Finding> {
 }
 
 /// Payload segments that h0 sent as answer to the last call, with the time since the first, in ms.
-fn answer(run: &RunOutcome) -> Told<Vec<(f64, f64)>> {
+fn answer(run: &RunOutcome) -> Answer<Vec<(f64, f64)>> {
     let seen = sent(series_of(run)?)?;
     let call = run.transfers.last().ok_or_else(|| missing("call"))?;
     let began = call.began.as_nanos() as f64;
@@ -190,14 +190,14 @@ fn answer(run: &RunOutcome) -> Told<Vec<(f64, f64)>> {
 }
 
 /// What the probe saw of the answers.
-fn series_of(run: &RunOutcome) -> Told<&Seen> {
+fn series_of(run: &RunOutcome) -> Answer<&Seen> {
     let probe = run.readings.iter().find(|(name, _)| name == "answers");
     let (_, reading) = probe.ok_or_else(|| missing("probe 'answers'"))?;
     reading.series.as_ref().ok_or_else(|| missing("series"))
 }
 
 /// Time in ns and payload of each segment that was sent.
-fn sent(series: &Seen) -> Told<Vec<(f64, f64)>> {
+fn sent(series: &Seen) -> Answer<Vec<(f64, f64)>> {
     let column = |name: &str| {
         let found = series.column(name);
         found.ok_or_else(|| missing(&format!("column {name}")))
@@ -211,13 +211,13 @@ fn sent(series: &Seen) -> Told<Vec<(f64, f64)>> {
     Ok(rows.collect())
 }
 
-fn packets_of(played: &Played, window: &str) -> Told<Vec<(f64, f64)>> {
+fn packets_of(played: &Played, window: &str) -> Answer<Vec<(f64, f64)>> {
     let runs = played.scene("packets")?.outcomes(&[("window", window)])?;
     answer(runs.first().ok_or_else(|| missing("run"))?)
 }
 
 /// The writes of a result beside the packets that carry them.
-fn packet_list(played: &Played) -> Told<Grid> {
+fn packet_list(played: &Played) -> Answer<Grid> {
     let writes = [1_u32, 1, 1, 1, 396];
     let packets = packets_of(played, "packets")?;
     let mut rows = Vec::new();
@@ -243,7 +243,7 @@ fn packet_list(played: &Played) -> Told<Grid> {
     })
 }
 
-fn five_packets(played: &Played) -> Told<Finding> {
+fn five_packets(played: &Played) -> Answer<Finding> {
     let packets = packets_of(played, "bytes")?;
     let sizes: Vec<String> = packets
         .iter()
@@ -257,12 +257,12 @@ fn five_packets(played: &Played) -> Told<Finding> {
     ))
 }
 
-fn a_buffered_write_cures(played: &Played) -> Told<Finding> {
+fn a_buffered_write_cures(played: &Played) -> Answer<Finding> {
     let whole = median(played.scene("eight")?, &but("writes", "n"))?;
     Ok(Finding::at_most("median of one write", whole, 1.0, "ms"))
 }
 
-fn three_bytes_then_the_rest(played: &Played) -> Told<Finding> {
+fn three_bytes_then_the_rest(played: &Played) -> Answer<Finding> {
     let packets = packets_of(played, "packets")?;
     let [_, _, (third, _), (rest, bytes)] = packets[..] else {
         let count = packets.len();
@@ -277,7 +277,7 @@ fn three_bytes_then_the_rest(played: &Played) -> Told<Finding> {
     ]))
 }
 
-fn the_peers_window_is_no_limit(played: &Played) -> Told<Finding> {
+fn the_peers_window_is_no_limit(played: &Played) -> Answer<Finding> {
     let runs = played
         .scene("packets")?
         .outcomes(&[("window", "packets")])?;
@@ -300,7 +300,7 @@ fn the_peers_window_is_no_limit(played: &Played) -> Told<Finding> {
     ))
 }
 
-fn three_packets_after_a_pause(played: &Played) -> Told<Finding> {
+fn three_packets_after_a_pause(played: &Played) -> Answer<Finding> {
     let packets = packets_of(played, "packets")?;
     let at_once = packets.iter().filter(|(at, _)| *at < 1.0).count();
     Ok(Finding::is(
@@ -309,7 +309,7 @@ fn three_packets_after_a_pause(played: &Played) -> Told<Finding> {
     ))
 }
 
-fn writes_stand_beside_packets(played: &Played) -> Told<Finding> {
+fn writes_stand_beside_packets(played: &Played) -> Answer<Finding> {
     let (held, free) = (packets_of(played, "packets")?, packets_of(played, "bytes")?);
     let bytes = |packets: &[(f64, f64)]| packets.iter().map(|(_, b)| b).sum::<f64>();
     Ok(Finding::is(
@@ -322,7 +322,7 @@ fn writes_stand_beside_packets(played: &Played) -> Told<Finding> {
     ))
 }
 
-fn bytes_do_not_stall(played: &Played) -> Told<Finding> {
+fn bytes_do_not_stall(played: &Played) -> Answer<Finding> {
     let bytes = median(played.scene("eight")?, &but("window", "bytes"))?;
     Ok(Finding::at_most(
         "median with a window of bytes",
@@ -332,7 +332,7 @@ fn bytes_do_not_stall(played: &Played) -> Told<Finding> {
     ))
 }
 
-fn validation_stalls_too(played: &Played) -> Told<Finding> {
+fn validation_stalls_too(played: &Played) -> Answer<Finding> {
     let at = [("iw", "3"), ("idle-restart", "rfc2861")];
     let decayed = played.scene("stacks")?.value(&at, "latency.p50")? / 1e6;
     Ok(Finding::between(
@@ -343,7 +343,7 @@ fn validation_stalls_too(played: &Played) -> Told<Finding> {
     ))
 }
 
-fn only_after_an_rto(played: &Played) -> Told<Finding> {
+fn only_after_an_rto(played: &Played) -> Answer<Finding> {
     let along = played.scene("pauses")?.along("pause", &[], "latency.p50")?;
     let stalled = |ms: f64| ms > 30.0;
     let of = |slow: bool| {
@@ -362,9 +362,9 @@ fn only_after_an_rto(played: &Played) -> Told<Finding> {
     ))
 }
 
-fn the_stack_matters(played: &Played) -> Told<Finding> {
+fn the_stack_matters(played: &Played) -> Answer<Finding> {
     let stacks = played.scene("stacks")?;
-    let at = |iw, rule| -> Told<f64> {
+    let at = |iw, rule| -> Answer<f64> {
         Ok(stacks.value(&[("iw", iw), ("idle-restart", rule)], "latency.p50")? / 1e6)
     };
     let (three, ten, kept) = (at("3", "rfc5681")?, at("10", "rfc5681")?, at("3", "keep")?);
@@ -374,7 +374,7 @@ fn the_stack_matters(played: &Played) -> Told<Finding> {
     ))
 }
 
-fn figure(played: &Played) -> Told<Chart> {
+fn figure(played: &Played) -> Answer<Chart> {
     let along = played.scene("pauses")?.along("pause", &[], "latency.p50")?;
     let points = along.into_iter().map(|(x, y)| (x / 1e6, y / 1e6)).collect();
     Ok(Chart {

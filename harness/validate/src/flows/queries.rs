@@ -44,7 +44,7 @@ impl Traffic for AskedTraffic {
         Box::new(self.clone())
     }
 
-    fn place(&self, on: &mut Placement<'_>) -> Result<(), TrafficError> {
+    fn install(&self, on: &mut Placement<'_>) -> Result<(), TrafficError> {
         on.role(
             self.from,
             Answering {

@@ -69,7 +69,7 @@ impl Probe for FlowsProbe {
         Box::new(self.clone())
     }
 
-    fn place(&self, on: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
+    fn install(&self, on: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
         let [port] = on.ports("bottleneck", "s0->h0")?[..] else {
             return Err(Invalid::new("bottleneck", "it has no port"));
         };

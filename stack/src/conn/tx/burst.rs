@@ -1,6 +1,6 @@
 //! Several segments as one: what a device with segmentation offload is given.
 
-use super::{Made, Output};
+use super::{Emitted, Output};
 use crate::buffer::SendBuffer;
 use crate::conn::{Connection, Fin, TcpTypes};
 use crate::recovery::NextSegment;
@@ -35,9 +35,9 @@ impl<T: TcpTypes> Connection<T> {
         now: Instant,
         max: u64,
         out: &mut Output,
-    ) -> Option<Made> {
+    ) -> Option<Emitted> {
         self.output(now, out)?;
-        let made = Made::Perhaps;
+        let made = Emitted::MoreMayFollow;
         let mss = self.snd.mss().get();
         let first = out.payload.end - out.payload.start;
         if first != mss || out.tcp.flags.intersects(SINGLE) || out.payload.end + 1 != self.snd.nxt()

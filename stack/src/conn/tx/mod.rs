@@ -5,5 +5,5 @@ mod output;
 mod segment;
 mod silly_window;
 
-pub(crate) use output::{Made, Output};
+pub(crate) use output::{Emitted, Output};
 pub(super) use silly_window::{Hold, More};

@@ -50,9 +50,9 @@ impl Output {
 
 /// There is a segment in the [`Output`], which otherwise is as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Made {
+pub(crate) enum Emitted {
     /// Another may follow.
-    Perhaps,
+    MoreMayFollow,
     /// Nothing follows, until something happens to the connection.
     Last,
 }
@@ -60,13 +60,13 @@ pub(crate) enum Made {
 impl<T: TcpTypes> Connection<T> {
     /// Writes the next segment, if there is one, into `out`, which is blank.
     #[inline(never)]
-    pub(crate) fn output(&mut self, now: Instant, out: &mut Output) -> Option<Made> {
+    pub(crate) fn output(&mut self, now: Instant, out: &mut Output) -> Option<Emitted> {
         self.output_here(now, out)
     }
 
     /// The same, in line.
     #[inline(always)]
-    pub(crate) fn output_here(&mut self, now: Instant, out: &mut Output) -> Option<Made> {
+    pub(crate) fn output_here(&mut self, now: Instant, out: &mut Output) -> Option<Emitted> {
         self.fills_window = false;
         if self.state != State::Established
             || self
@@ -91,8 +91,8 @@ impl<T: TcpTypes> Connection<T> {
         self.pure_ack_here(now, out);
         // Of what could leave besides, nothing did, and that it is acknowledged changes nothing.
         Some(match self.snd.validates_window() {
-            true => Made::Perhaps,
-            false => Made::Last,
+            true => Emitted::MoreMayFollow,
+            false => Emitted::Last,
         })
     }
 
@@ -116,7 +116,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// [`Self::output`] of what most segments are not.
     #[inline(never)]
-    fn rare_output(&mut self, now: Instant, out: &mut Output) -> Option<Made> {
+    fn rare_output(&mut self, now: Instant, out: &mut Output) -> Option<Emitted> {
         if let Some(seq) = self.rare.changed().and_then(|rare| rare.reset_due.take()) {
             return Some(self.reset(seq, now, out));
         }
@@ -128,13 +128,13 @@ impl<T: TcpTypes> Connection<T> {
                     out.ecn = ecn;
                     self.ride_on_syn(&mut tcp, &mut out.payload);
                     out.set_header(tcp);
-                    return Some(Made::Perhaps);
+                    return Some(Emitted::MoreMayFollow);
                 }
                 if matches!(self.state, State::SynSent) {
                     return None;
                 }
                 if self.is_early() && self.any_data(now, out).is_some() {
-                    return Some(Made::Perhaps);
+                    return Some(Emitted::MoreMayFollow);
                 }
                 if !(self.ack.is_due() || self.challenge_due) {
                     return None;
@@ -167,10 +167,10 @@ impl<T: TcpTypes> Connection<T> {
             let made = self.pure_ack(now, out);
             // Who traces is told why nothing leaves, and so is asked until nothing does.
             let more = self.probe_keepalive || self.trace.is_some() || !self.rests();
-            return Some(if more { made } else { Made::Last });
+            return Some(if more { made } else { Emitted::Last });
         }
         if self.state != State::TimeWait && !self.rests() && self.any_data(now, out).is_some() {
-            return Some(Made::Perhaps);
+            return Some(Emitted::MoreMayFollow);
         }
         if std::mem::take(&mut self.probe_keepalive) {
             let made = self.pure_ack(now, out);
@@ -205,7 +205,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// As [`Self::data`], where it is not the first that is looked for.
     #[inline(never)]
-    fn any_data(&mut self, now: Instant, out: &mut Output) -> Option<Made> {
+    fn any_data(&mut self, now: Instant, out: &mut Output) -> Option<Emitted> {
         self.data(now, out)
     }
 
@@ -219,7 +219,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// The next segment with data or FIN.
     #[inline(always)]
-    fn data(&mut self, now: Instant, out: &mut Output) -> Option<Made> {
+    fn data(&mut self, now: Instant, out: &mut Output) -> Option<Emitted> {
         if self.fin != Fin::Open
             || self.probe_window
             || self.snd.is_idle()
@@ -245,16 +245,16 @@ impl<T: TcpTypes> Connection<T> {
         self.full_segment(now, out);
         let (queued, usable) = (queued - mss.get(), usable - mss.get());
         if queued == 0 || usable == 0 {
-            return Some(Made::Last);
+            return Some(Emitted::Last);
         }
         if queued.min(usable) >= mss.get()
             && self.snd.scoreboard().len() < self.snd.record_limit()
             && self.snd.plain_allowance_after_one(room) < mss
         {
             self.fills_window = true;
-            return Some(Made::Last);
+            return Some(Emitted::Last);
         }
-        Some(Made::Perhaps)
+        Some(Emitted::MoreMayFollow)
     }
 
     /// Bytes that are queued and were not sent, and bytes that the peer's window has room for.
@@ -267,7 +267,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// [`Self::data`] where more than the windows has a say.
     #[inline(never)]
-    fn rare_data(&mut self, now: Instant, out: &mut Output) -> Option<Made> {
+    fn rare_data(&mut self, now: Instant, out: &mut Output) -> Option<Emitted> {
         loop {
             let new = self.new_data(now);
             match self.snd.next_segment(now, new.is_some()) {
@@ -299,7 +299,7 @@ impl<T: TcpTypes> Connection<T> {
                     if let NextProbe::Payload(_) = next {
                         self.snd.on_mtu_probe(start);
                     }
-                    return Some(Made::Perhaps);
+                    return Some(Emitted::MoreMayFollow);
                 }
                 NextSegment::Wait(at) => {
                     self.pace_at = Sparse::some(at);
@@ -413,7 +413,7 @@ impl<T: TcpTypes> Connection<T> {
         self.segment(start..data_end, flags, !probe, now, out);
     }
 
-    fn retransmission(&mut self, sent: &SentSegment, now: Instant, out: &mut Output) -> Made {
+    fn retransmission(&mut self, sent: &SentSegment, now: Instant, out: &mut Output) -> Emitted {
         let tsval = self.ts.in_use().then(|| self.ts.clock(now));
         self.snd.on_retransmit(sent.start, now, tsval);
         let stream_end = self.send_buf.end() + 1;
@@ -433,10 +433,10 @@ impl<T: TcpTypes> Connection<T> {
             tracer(&mut self.trace, now)(event);
         }
         self.segment(sent.start..data_end, flags, false, now, out);
-        Made::Perhaps
+        Emitted::MoreMayFollow
     }
 
-    fn reset(&mut self, seq: Seq, now: Instant, out: &mut Output) -> Made {
+    fn reset(&mut self, seq: Seq, now: Instant, out: &mut Output) -> Emitted {
         out.ecn = self.ecn.codepoint(false);
         out.payload = self.nothing();
         self.begin(&mut out.tcp, seq, Flags::RST);
@@ -456,7 +456,7 @@ impl<T: TcpTypes> Connection<T> {
                 .and_then(|h| h.refused_tsval.take())
                 .map(echo_only)
         };
-        Made::Perhaps
+        Emitted::MoreMayFollow
     }
 
     /// RFC 5681 section 4.1: no burst after an idle period longer than the RTO; or what the

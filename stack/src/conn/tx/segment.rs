@@ -4,7 +4,7 @@
 use super::Output;
 use crate::buffer::{RecvBuffer, SendBuffer};
 use crate::conn::timers::Timer;
-use crate::conn::tx::Made;
+use crate::conn::tx::Emitted;
 use crate::conn::{Connection, TcpTypes};
 use crate::recovery::AbsSeq;
 use crate::sparse::Sparse;
@@ -93,18 +93,18 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     #[inline(never)]
-    pub(super) fn pure_ack(&mut self, now: Instant, out: &mut Output) -> Made {
+    pub(super) fn pure_ack(&mut self, now: Instant, out: &mut Output) -> Emitted {
         self.pure_ack_here(now, out)
     }
 
     #[inline(always)]
-    pub(super) fn pure_ack_here(&mut self, now: Instant, out: &mut Output) -> Made {
+    pub(super) fn pure_ack_here(&mut self, now: Instant, out: &mut Output) -> Emitted {
         self.traffic.pure_acks += 1;
         out.ecn = self.ecn.codepoint(false);
         out.payload = self.nothing();
         self.begin(&mut out.tcp, self.seq(self.snd.nxt()), Flags::ACK);
         self.complete(out, With::Sack, now);
-        Made::Perhaps
+        Emitted::MoreMayFollow
     }
 
     /// Acknowledgement, window, ECE, options: what every segment of a synchronised connection

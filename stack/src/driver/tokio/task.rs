@@ -45,7 +45,7 @@ impl Sources {
 /// What a round has come to.
 enum Round {
     /// There may be more to do.
-    Again,
+    Repeat,
     /// There may be more to do, and others go first: those that were woken, so that whoever reads
     /// does so while the bytes are in the processor's cache, and before the window is full; or
     /// anybody, since there is no more to do than to look for frames.
@@ -61,7 +61,7 @@ pub(super) async fn drive(shared: Arc<Shared>, sources: Sources) {
     let turn = |cx: &mut Context<'_>| {
         for _ in 0..ROUNDS {
             match round(&shared, &sources, cx) {
-                Round::Again => {}
+                Round::Repeat => {}
                 Round::Yield => break,
                 Round::Wait => return Poll::Pending,
                 Round::Over => return Poll::Ready(Turn::Over),
@@ -97,7 +97,7 @@ fn round(shared: &Shared, sources: &Sources, cx: &mut Context<'_>) -> Round {
     let woken = core.release();
     match (over, outcome, woken) {
         (true, ..) => Round::Over,
-        (false, Round::Again, Woken::Some) => Round::Yield,
+        (false, Round::Repeat, Woken::Some) => Round::Yield,
         (false, outcome, _) => outcome,
     }
 }
@@ -163,7 +163,7 @@ fn try_round(core: &mut Core, sources: &Sources, cx: &mut Context<'_>) -> io::Re
     core.finish_closing(now);
     core.arm()?;
     if again || core.is_due_soon(now) {
-        return Ok(Round::Again);
+        return Ok(Round::Repeat);
     }
     if core.busy_poll.on_idle(now) == Idle::Look {
         return Ok(Round::Yield);

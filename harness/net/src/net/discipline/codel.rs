@@ -144,7 +144,7 @@ enum Hit {
     /// The one that begins a dropping state.
     First,
     /// One whose time has come since.
-    Again,
+    Repeated,
 }
 
 /// CoDel's state.
@@ -191,12 +191,12 @@ impl ControlLaw {
                 Hit::None
             }
             (State::Dropping, true) => {
-                if before == Hit::Again {
+                if before == Hit::Repeated {
                     self.drop_next = self.control_law(self.drop_next);
                 }
                 if now >= self.drop_next {
                     self.count += 1;
-                    Hit::Again
+                    Hit::Repeated
                 } else {
                     Hit::None
                 }
@@ -206,7 +206,7 @@ impl ControlLaw {
             self.dropped_for = hit;
             return Fate::Drop;
         }
-        if hit == Hit::Again {
+        if hit == Hit::Repeated {
             self.drop_next = self.control_law(self.drop_next);
         }
         let over = |threshold| head.sojourn > threshold;

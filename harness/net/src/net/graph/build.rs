@@ -165,20 +165,20 @@ impl Graph {
         let mut neighbours: Vec<Vec<NodeId>> =
             vec![Vec::new(); self.hosts.len() + self.switches.len()];
         for (from, to) in self.ports().filter_map(|port| self.ends(port)) {
-            neighbours[self.place(from)].push(to);
+            neighbours[self.index_of(from)].push(to);
         }
         let first = NodeId::Host(HostId(0));
         let mut reached = vec![false; neighbours.len()];
-        reached[self.place(first)] = true;
+        reached[self.index_of(first)] = true;
         let mut left = vec![first];
         while let Some(node) = left.pop() {
-            for &next in &neighbours[self.place(node)] {
-                if !std::mem::replace(&mut reached[self.place(next)], true) {
+            for &next in &neighbours[self.index_of(node)] {
+                if !std::mem::replace(&mut reached[self.index_of(next)], true) {
                     left.push(next);
                 }
             }
         }
-        let mut unreached = self.nodes().filter(|&node| !reached[self.place(node)]);
+        let mut unreached = self.nodes().filter(|&node| !reached[self.index_of(node)]);
         let Some(there) = unreached.next() else {
             return Ok(());
         };

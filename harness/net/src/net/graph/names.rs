@@ -226,7 +226,7 @@ impl Graph {
             _ => e,
         })?;
         let there = self.marked(to)?;
-        let is = |set: &[bool], node| set[self.place(node)];
+        let is = |set: &[bool], node| set[self.index_of(node)];
         let selected: Vec<PortId> = self
             .ports()
             .filter(|&port| {
@@ -248,13 +248,13 @@ impl Graph {
     fn marked(&self, pattern: &str) -> Result<Vec<bool>, TopologyError> {
         let mut marked = vec![false; self.hosts.len() + self.switches.len()];
         for node in self.resolve(pattern)? {
-            marked[self.place(node)] = true;
+            marked[self.index_of(node)] = true;
         }
         Ok(marked)
     }
 
     /// Where a node stands among all: hosts, then switches.
-    pub(super) fn place(&self, node: NodeId) -> usize {
+    pub(super) fn index_of(&self, node: NodeId) -> usize {
         match node {
             NodeId::Host(h) => h.index(),
             NodeId::Switch(s) => self.hosts.len() + s.index(),

@@ -234,7 +234,7 @@ impl<P: Packet> Network<P> {
         }
         if let Some(again) = again {
             let ingress = at;
-            pausing.put(again, Due::Again { ingress, class });
+            pausing.put(again, Due::Renew { ingress, class });
         }
         let classes = match spec.kind {
             PauseKind::Link => PAUSE_TO_ALL,
@@ -384,7 +384,7 @@ impl<P: Packet> Network<P> {
             match entry.remove() {
                 Due::Frame(frame) => self.obey(frame, now, tap),
                 Due::Wake { port } => self.wake_port(port, now, tap),
-                Due::Again { ingress, class } => {
+                Due::Renew { ingress, class } => {
                     let held = &pausing.ingresses[ingress as usize].held[usize::from(class)];
                     if held.again == Some(now) {
                         let switch = pausing.ingresses[ingress as usize].parts.switch;

@@ -122,7 +122,7 @@ impl WithoutBuffer {
 
 /// When a refused host may try again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Again {
+pub(crate) enum Retry {
     /// When so many frames more have left.
     Departures(u32),
     /// At this time.
@@ -212,14 +212,14 @@ impl Transmit {
     }
 
     /// When a host whose last packet was refused may try again.
-    pub(crate) fn again(&self, now: SimTime, nic: Frames) -> Again {
+    pub(crate) fn retry(&self, now: SimTime, nic: Frames) -> Retry {
         match (self.refused_by, &self.buffers) {
-            (Refusal::Queue, _) => Again::Departures(1),
+            (Refusal::Queue, _) => Retry::Departures(1),
             (Refusal::Buffers, Buffers::Completions { each, .. }) => {
                 let each = u64::from(*each);
                 let left = nic.taken - u64::from(nic.queued);
                 let missing = (each - left % each) as u32;
-                Again::Departures(missing.min(nic.queued))
+                Retry::Departures(missing.min(nic.queued))
             }
             (
                 Refusal::Buffers,
@@ -232,9 +232,9 @@ impl Transmit {
             ) => {
                 let wait = BUFFER.saturating_sub(*there).div_ceil(*per_second);
                 let wait = SimTime::from_picos(u64::try_from(wait).unwrap_or(u64::MAX));
-                Again::At((*as_of + wait).max(now + SimTime::from_picos(1)))
+                Retry::At((*as_of + wait).max(now + SimTime::from_picos(1)))
             }
-            (Refusal::Buffers, Buffers::Moments { .. } | Buffers::Enough) => Again::Frame,
+            (Refusal::Buffers, Buffers::Moments { .. } | Buffers::Enough) => Retry::Frame,
         }
     }
 }
@@ -310,10 +310,10 @@ mod tests {
         let at = SimTime::ZERO;
         assert_eq!(t.offer(at, true, 1, frames(3, 3)), Ok(()));
         assert_eq!(t.offer(at, true, 1, frames(4, 4)), Err(Refusal::Buffers));
-        assert_eq!(t.again(at, frames(4, 4)), Again::Departures(3));
+        assert_eq!(t.retry(at, frames(4, 4)), Retry::Departures(3));
         // Two have left and hold their buffers until the third has.
         assert_eq!(t.offer(at, true, 1, frames(4, 2)), Err(Refusal::Buffers));
-        assert_eq!(t.again(at, frames(4, 2)), Again::Departures(1));
+        assert_eq!(t.retry(at, frames(4, 2)), Retry::Departures(1));
         assert_eq!(t.offer(at, true, 1, frames(4, 1)), Ok(()));
         assert_eq!(t.offer(at, true, 3, frames(4, 1)), Ok(()));
         assert_eq!(t.offer(at, true, 4, frames(4, 1)), Err(Refusal::Buffers));
@@ -325,7 +325,7 @@ mod tests {
         };
         assert_eq!(t.without_buffer(), Some(refused));
         assert_eq!(t.offer(at, false, 1, frames(4, 0)), Err(Refusal::Queue));
-        assert_eq!(t.again(at, frames(4, 4)), Again::Departures(1));
+        assert_eq!(t.retry(at, frames(4, 4)), Retry::Departures(1));
     }
 
     #[test]
@@ -338,7 +338,7 @@ mod tests {
         let nic = frames(0, 0);
         assert_eq!(t.offer(ms(0), true, 2, nic), Ok(()));
         assert_eq!(t.offer(ms(0), true, 1, nic), Err(Refusal::Buffers));
-        assert_eq!(t.again(ms(0), nic), Again::At(ms(1)));
+        assert_eq!(t.retry(ms(0), nic), Retry::At(ms(1)));
         assert_eq!(t.offer(ms(1), true, 1, nic), Ok(()));
         assert_eq!(t.offer(ms(1), true, 1, nic), Err(Refusal::Buffers));
         // Never more than two, however long it waits.
@@ -371,6 +371,6 @@ mod tests {
         assert!(near(twice, 1.0 - (1.0 - p) / mean), "{twice}");
         let run = f64::from(refused) / f64::from(runs);
         assert!(near(run, mean / (1.0 - p)), "{run}");
-        assert_eq!(t.again(SimTime::ZERO, frames(9, 9)), Again::Frame);
+        assert_eq!(t.retry(SimTime::ZERO, frames(9, 9)), Retry::Frame);
     }
 }

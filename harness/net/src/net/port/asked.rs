@@ -4,7 +4,7 @@
 use super::Port;
 use crate::net::buffer::Limit;
 use crate::net::nic::WithoutBuffer;
-use crate::net::nic::transmit::{Again, Frames, Transmit};
+use crate::net::nic::transmit::{Frames, Retry, Transmit};
 use crate::sim::slab::{NIL, Slab};
 use crate::sim::time::SimTime;
 
@@ -81,11 +81,11 @@ impl Port {
 
     /// When a host whose packet was refused may try again; `None` if nothing is queued that it
     /// could wait for. Settle first.
-    pub(crate) fn again<P>(&self, now: SimTime, slab: &Slab<P>) -> Option<SimTime> {
+    pub(crate) fn retry_at<P>(&self, now: SimTime, slab: &Slab<P>) -> Option<SimTime> {
         let transmit = self.rare.as_ref()?.transmit.as_ref()?;
-        match transmit.again(now, self.frames()) {
-            Again::At(time) => Some(time),
-            Again::Departures(n) => {
+        match transmit.retry(now, self.frames()) {
+            Retry::At(time) => Some(time),
+            Retry::Departures(n) => {
                 let mut i = self.cursor;
                 for _ in 1..n {
                     if i != NIL {
@@ -94,7 +94,7 @@ impl Port {
                 }
                 (i != NIL).then(|| slab.hop(i).depart)
             }
-            Again::Frame => {
+            Retry::Frame => {
                 let frame = self.tx.span(self.framing.wire_len(USUAL_FRAME));
                 let next = self.next_departure(slab);
                 Some(next.unwrap_or_else(|| now + frame))

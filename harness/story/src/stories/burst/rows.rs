@@ -2,7 +2,7 @@
 
 use super::see_saw;
 use crate::judge::{Finding, median};
-use crate::stage::{Played, Told, missing};
+use crate::stage::{Answer, Played, missing};
 use crate::story::Row;
 use narrows_experiment::run::RunOutcome;
 use narrows_report::points::number;
@@ -59,7 +59,7 @@ pub(super) const ROWS: &[Row] = &[
         ]))
     }),
     Row::new("M4", |played| {
-        let at = |load: &str, range: (f64, f64)| -> Told<Finding> {
+        let at = |load: &str, range: (f64, f64)| -> Answer<Finding> {
             let wanted = (range.0 / 2.0, range.1 * 2.0);
             Ok(Finding::between(
                 load,
@@ -119,7 +119,7 @@ pub(super) const ROWS: &[Row] = &[
         Ok(Finding::is(measured, at_once && apart))
     }),
     Row::new("M8", |played| {
-        let share = |scene: &str, buffer: &str| -> Told<Vec<(f64, f64)>> {
+        let share = |scene: &str, buffer: &str| -> Answer<Vec<(f64, f64)>> {
             let scene = played.scene(scene)?;
             let drops = scene.along(buffer, &[], "drops")?;
             let sent = scene.along(buffer, &[], "segments")?;
@@ -275,15 +275,15 @@ pub(super) const ROWS: &[Row] = &[
             let ratio = ratio(played, "polling", period)?;
             Ok(Finding::near(period, ratio, *text, 0.2, ""))
         });
-        Ok(Finding::all(findings.collect::<Told<Vec<_>>>()?))
+        Ok(Finding::all(findings.collect::<Answer<Vec<_>>>()?))
     }),
     Row::new("M18", |played| {
         let means = played
             .scene("polling")?
             .matching(&[], "port.", ".mean.500ms_bps")?;
         let mean = median(&means).ok_or_else(|| missing("reading"))?;
-        let usual = |period: &str| -> Told<f64> { Ok(ratio(played, "late", period)? * mean) };
-        let most = |period: &str| -> Told<String> {
+        let usual = |period: &str| -> Answer<f64> { Ok(ratio(played, "late", period)? * mean) };
+        let most = |period: &str| -> Answer<String> {
             let scene = played.scene("late")?;
             let all = scene.matching(&[], "port.", &format!(".max.{period}_bps"))?;
             Ok(number(all.into_iter().fold(0.0, f64::max), "bit/s"))
@@ -357,7 +357,7 @@ pub(super) const ROWS: &[Row] = &[
     }),
     Row::new("M28", |played| {
         let scene = played.scene("dctcp")?;
-        let share = |buffer: &str, size: &str| -> Told<f64> {
+        let share = |buffer: &str, size: &str| -> Answer<f64> {
             let drops = |cc: &str| {
                 let at = [("buffer", buffer), ("size", size), ("cc", cc)];
                 scene.value(&at, "drops_per_s")
@@ -403,7 +403,7 @@ pub(super) const ROWS: &[Row] = &[
         ]))
     }),
     Row::new("M31", |played| {
-        let change = |scene: &str, metric: &str, key: &str, from: &str, to: &str| -> Told<f64> {
+        let change = |scene: &str, metric: &str, key: &str, from: &str, to: &str| -> Answer<f64> {
             let scene = played.scene(scene)?;
             let (a, b) = (
                 scene.value(&[(key, from)], metric)?,
@@ -521,14 +521,14 @@ pub(super) const TEXT: [(&str, f64); 10] = [
 ];
 
 /// Greatest over mean of a second, in the median of the seconds and of the ports.
-pub(super) fn ratio(played: &Played, scene: &str, period: &str) -> Told<f64> {
+pub(super) fn ratio(played: &Played, scene: &str, period: &str) -> Answer<f64> {
     let end = format!(".second.max_over_mean.{period}");
     let all = played.scene(scene)?.matching(&[], "port.", &end)?;
     median(&all).ok_or_else(|| missing("reading"))
 }
 
 /// Drops a second of a host's port.
-pub(super) fn drops(played: &Played, scene: &str, load: &str) -> Told<f64> {
+pub(super) fn drops(played: &Played, scene: &str, load: &str) -> Answer<f64> {
     Ok(played
         .scene(scene)?
         .value(&[("load", load)], "drops_per_s")?
@@ -536,14 +536,14 @@ pub(super) fn drops(played: &Played, scene: &str, load: &str) -> Told<f64> {
 }
 
 /// Percent of the segments that are sent again.
-fn sent_again(played: &Played, scene: &str, load: &str) -> Told<f64> {
+fn sent_again(played: &Played, scene: &str, load: &str) -> Answer<f64> {
     Ok(played
         .scene(scene)?
         .value(&[("load", load)], "retransmit_share")?
         * 100.0)
 }
 
-fn drop_shares(played: &Played, scene: &str, loads: &[&str]) -> Told<Vec<f64>> {
+fn drop_shares(played: &Played, scene: &str, loads: &[&str]) -> Answer<Vec<f64>> {
     let scene = played.scene(scene)?;
     loads
         .iter()
@@ -552,7 +552,7 @@ fn drop_shares(played: &Played, scene: &str, loads: &[&str]) -> Told<Vec<f64>> {
 }
 
 /// The load at which a rising curve comes to `wanted`, between its points on a straight line.
-fn load_at(curve: &[(f64, f64)], wanted: f64) -> Told<f64> {
+fn load_at(curve: &[(f64, f64)], wanted: f64) -> Answer<f64> {
     let pair = curve
         .windows(2)
         .find(|w| w[0].1 < wanted && w[1].1 >= wanted);
@@ -562,7 +562,7 @@ fn load_at(curve: &[(f64, f64)], wanted: f64) -> Told<f64> {
 }
 
 /// The load at which the median query takes 10 ms: it waits for a timeout.
-pub(super) fn knee(played: &Played) -> Told<f64> {
+pub(super) fn knee(played: &Played) -> Answer<f64> {
     load_at(
         &played.scene("load")?.along("load", &[], "latency.p50")?,
         10e6,

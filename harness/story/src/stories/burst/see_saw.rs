@@ -2,7 +2,7 @@
 
 use super::rows::LINE;
 use crate::judge::Finding;
-use crate::stage::{Played, Told, missing};
+use crate::stage::{Answer, Played, missing};
 use crate::story::Grid;
 use narrows_report::points::number;
 
@@ -15,7 +15,7 @@ const TEXT: [f64; 17] = [
 const TENTHS: usize = 10;
 
 /// Of each node the rates at which it sent, by tenths of a second.
-fn tenths(played: &Played) -> Told<Vec<Vec<f64>>> {
+fn tenths(played: &Played) -> Answer<Vec<Vec<f64>>> {
     let outcomes = played.scene("see-saw")?.outcomes(&[])?;
     let run = outcomes.first().ok_or_else(|| missing("run"))?;
     let polls = run.readings.iter().filter(|(name, _)| name == "out");
@@ -61,7 +61,7 @@ fn lowest(nodes: &[Vec<f64>]) -> Option<Vec<f64>> {
     all.into_iter().min_by(|a, b| least(a).total_cmp(&least(b)))
 }
 
-pub(super) fn two_modes(played: &Played) -> Told<Finding> {
+pub(super) fn two_modes(played: &Played) -> Answer<Finding> {
     let nodes = tenths(played)?;
     let rates: Vec<f64> = nodes.iter().flat_map(|node| seconds(node, 0)).collect();
     let share = |of: &dyn Fn(f64) -> bool| {
@@ -81,7 +81,7 @@ pub(super) fn two_modes(played: &Played) -> Told<Finding> {
     ))
 }
 
-pub(super) fn one_second_is_lost(played: &Played) -> Told<Finding> {
+pub(super) fn one_second_is_lost(played: &Played) -> Answer<Finding> {
     let nodes = tenths(played)?;
     let course = lowest(&nodes).ok_or_else(|| missing("second of a node"))?;
     let words: Vec<String> = course.iter().map(|r| format!("{:.0}", r / 1e6)).collect();
@@ -104,7 +104,7 @@ pub(super) fn one_second_is_lost(played: &Played) -> Told<Finding> {
 }
 
 /// Seventeen seconds of the text beside those of the node that loses the most of one.
-pub(super) fn table(played: &Played) -> Told<Grid> {
+pub(super) fn table(played: &Played) -> Answer<Grid> {
     let nodes = tenths(played)?;
     let course = lowest(&nodes).ok_or_else(|| missing("second of a node"))?;
     let mut grid = Grid::new(["second", "the text, Mb/s", "ours, Mb/s"], 0);

@@ -2,7 +2,7 @@
 //! and D5.
 
 use crate::judge::Finding;
-use crate::stage::{Played, Told, missing};
+use crate::stage::{Answer, Played, missing};
 use crate::story::{Grid, Scene};
 use narrows_report::points::number;
 
@@ -78,12 +78,12 @@ pub(super) const ALL_MARKED: Scene = Scene::new("all-marked", "dctcp-queue")
 const PACKET: f64 = 1_500.0;
 
 /// Queue of a port in packets, on the mean, by congestion control.
-fn queue(played: &Played, cc: &str) -> Told<f64> {
+fn queue(played: &Played, cc: &str) -> Answer<f64> {
     let scene = played.scene("standing")?;
     scene.value(&[("cc", cc)], "port.s0->h0.mean_packets")
 }
 
-pub(super) fn loss_keeps_a_standing_queue(played: &Played) -> Told<Finding> {
+pub(super) fn loss_keeps_a_standing_queue(played: &Played) -> Answer<Finding> {
     let fits = 1e6 / PACKET;
     Ok(Finding::at_least(
         &format!("CUBIC's mean queue, of {fits:.0} packets that fit,"),
@@ -93,7 +93,7 @@ pub(super) fn loss_keeps_a_standing_queue(played: &Played) -> Told<Finding> {
     ))
 }
 
-pub(super) fn marks_keep_the_queue_at_the_threshold(played: &Played) -> Told<Finding> {
+pub(super) fn marks_keep_the_queue_at_the_threshold(played: &Played) -> Answer<Finding> {
     Ok(Finding::near(
         "DCTCP's mean queue in packets",
         queue(played, "dctcp")?,
@@ -104,14 +104,14 @@ pub(super) fn marks_keep_the_queue_at_the_threshold(played: &Played) -> Told<Fin
 }
 
 /// What two flows carry at a threshold, as a share of the line's payload.
-fn carried(played: &Played, scene: &str, k: &str) -> Told<f64> {
+fn carried(played: &Played, scene: &str, k: &str) -> Answer<f64> {
     // 1448 of the 1538 bytes that a segment takes on the wire.
     let line = 25e9 * 1_448.0 / 1_538.0;
     Ok(played.scene(scene)?.value(&[("k", k)], "goodput")? / line)
 }
 
-pub(super) fn halving_leaves_the_line_idle(played: &Played) -> Told<Finding> {
-    let percent = |scene| Ok::<_, crate::stage::Untold>(carried(played, scene, "10p")? * 100.0);
+pub(super) fn halving_leaves_the_line_idle(played: &Played) -> Answer<Finding> {
+    let percent = |scene| Ok::<_, crate::stage::NoAnswer>(carried(played, scene, "10p")? * 100.0);
     Ok(Finding::all([
         Finding::at_most(
             "percent of the line at a threshold of 10 packets, halving at a mark",
@@ -124,7 +124,7 @@ pub(super) fn halving_leaves_the_line_idle(played: &Played) -> Told<Finding> {
 }
 
 /// The window in bytes and alpha of each sender, over time, at a point of a scene.
-fn courses(played: &Played, scene: &str, at: &[(&str, &str)]) -> Told<Vec<Vec<(f64, f64, f64)>>> {
+fn courses(played: &Played, scene: &str, at: &[(&str, &str)]) -> Answer<Vec<Vec<(f64, f64, f64)>>> {
     let outcomes = played.scene(scene)?.outcomes(at)?;
     let run = outcomes.first().ok_or_else(|| missing("run"))?;
     let mut all = Vec::new();
@@ -145,7 +145,7 @@ fn courses(played: &Played, scene: &str, at: &[(&str, &str)]) -> Told<Vec<Vec<(f
 }
 
 /// Alpha on the mean after 50 ms, and the share of packets that were marked.
-fn alpha_and_marks(played: &Played, k: &str) -> Told<(f64, f64)> {
+fn alpha_and_marks(played: &Played, k: &str) -> Answer<(f64, f64)> {
     let at = [("k", k)];
     let courses = courses(played, "fraction", &at)?;
     let late = courses.iter().flatten().filter(|row| row.0 >= 50e6);
@@ -156,7 +156,7 @@ fn alpha_and_marks(played: &Played, k: &str) -> Told<(f64, f64)> {
     Ok((alpha, share))
 }
 
-pub(super) fn the_cut_is_as_deep_as_the_marks_are_many(played: &Played) -> Told<Finding> {
+pub(super) fn the_cut_is_as_deep_as_the_marks_are_many(played: &Played) -> Answer<Finding> {
     let (alpha, marks) = alpha_and_marks(played, "65p")?;
     let all = courses(played, "all-marked", &[])?;
     let course = all.first().ok_or_else(|| missing("course"))?;
@@ -182,7 +182,7 @@ pub(super) fn the_cut_is_as_deep_as_the_marks_are_many(played: &Played) -> Told<
 }
 
 /// Goodput with halving and with DCTCP, and what DCTCP believes, by threshold.
-pub(super) fn table(played: &Played) -> Told<Grid> {
+pub(super) fn table(played: &Played) -> Answer<Grid> {
     let head = [
         "threshold",
         "halving, of the line",
@@ -190,7 +190,7 @@ pub(super) fn table(played: &Played) -> Told<Grid> {
         "packets marked",
         "mean alpha",
     ];
-    let row = |k: &str| -> Told<Vec<String>> {
+    let row = |k: &str| -> Answer<Vec<String>> {
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         let (alpha, marks) = alpha_and_marks(played, k)?;
         Ok(vec![
@@ -204,6 +204,6 @@ pub(super) fn table(played: &Played) -> Told<Grid> {
     Ok(Grid {
         head: head.map(str::to_owned).to_vec(),
         words: 1,
-        rows: THRESHOLDS.split(',').map(row).collect::<Told<_>>()?,
+        rows: THRESHOLDS.split(',').map(row).collect::<Answer<_>>()?,
     })
 }

@@ -1,7 +1,7 @@
 //! What marks do to a receiver's merging and to its processor: claims D23 and D24.
 
 use crate::judge::Finding;
-use crate::stage::{Played, Scenery, Told};
+use crate::stage::{Answer, Played, Scenery};
 use crate::story::{Grid, Scene};
 use narrows_experiment::run::RunOutcome;
 use narrows_report::chart::{Axis, Chart, Series};
@@ -34,7 +34,7 @@ struct Poll {
     cpu: f64,
 }
 
-fn poll(scene: &Scenery, at: &[(&str, &str)]) -> Told<Poll> {
+fn poll(scene: &Scenery, at: &[(&str, &str)]) -> Answer<Poll> {
     let runs = scene.outcomes(at)?;
     let work = |run: &&RunOutcome, host: usize| run.hosts.get(host).and_then(|h| h.work);
     let sum = |host: usize, of: &dyn Fn(&narrows_experiment::net::nic::HostStats) -> u64| -> f64 {
@@ -52,7 +52,7 @@ fn poll(scene: &Scenery, at: &[(&str, &str)]) -> Told<Poll> {
 }
 
 /// Each share with what the receiver did.
-fn polls(played: &Played) -> Told<Vec<(f64, Poll)>> {
+fn polls(played: &Played) -> Answer<Vec<(f64, Poll)>> {
     let scene = played.scene("drawn")?;
     let each = SHARES.split(',').map(|text| {
         let percent: f64 = text.trim_end_matches('%').parse().unwrap_or(f64::NAN);
@@ -67,7 +67,7 @@ fn expected(n: f64, m: f64) -> f64 {
     1.0 + 2.0 * m * (1.0 - m) * (n - 1.0)
 }
 
-pub(super) fn aggregates_are_as_expected(played: &Played) -> Told<Finding> {
+pub(super) fn aggregates_are_as_expected(played: &Played) -> Answer<Finding> {
     let mut worst: (f64, f64) = (0.0, 0.0);
     for (m, poll) in polls(played)? {
         let wanted = expected(poll.frames, m);
@@ -102,7 +102,7 @@ pub(super) fn aggregates_are_as_expected(played: &Played) -> Told<Finding> {
     ]))
 }
 
-pub(super) fn processors_work_most_at_half(played: &Played) -> Told<Finding> {
+pub(super) fn processors_work_most_at_half(played: &Played) -> Answer<Finding> {
     let polls = polls(played)?;
     let peak = polls.iter().max_by(|a, b| a.1.cpu.total_cmp(&b.1.cpu));
     let peak = peak.map_or(0.0, |(m, _)| m * 100.0);
@@ -125,7 +125,7 @@ pub(super) fn processors_work_most_at_half(played: &Played) -> Told<Finding> {
 }
 
 /// Frames, aggregates and load by share.
-pub(super) fn table(played: &Played) -> Told<Grid> {
+pub(super) fn table(played: &Played) -> Answer<Grid> {
     let head = [
         "packets marked",
         "frames a poll",
@@ -163,7 +163,7 @@ pub(super) fn table(played: &Played) -> Told<Grid> {
 }
 
 /// Load and ACKs by share.
-pub(super) fn figure(played: &Played) -> Told<Chart> {
+pub(super) fn figure(played: &Played) -> Answer<Chart> {
     let polls = polls(played)?;
     let of = |name: &str, group: usize, of: &dyn Fn(&Poll) -> f64| Series {
         name: name.to_owned(),

@@ -111,7 +111,7 @@ pub(super) enum Due {
     /// A port may go on.
     Wake { port: u32 },
     /// Who sends to a port is to be told again.
-    Again { ingress: u32, class: u8 },
+    Renew { ingress: u32, class: u8 },
     /// The switch that sends to a host is to be told again.
     HostAgain { host: HostId },
     /// Something leaves a switch that has told somebody to pause.

@@ -218,14 +218,15 @@ mod tests {
     fn all_that_the_registries_know_lies_in_place() {
         for entry in CongestionRegistry::standard().entries() {
             let factory = CongestionRegistry::standard().get(entry.name()).unwrap();
-            let placed = factory.place(&start());
+            let placed = factory.build_any(&start());
             assert!(!matches!(placed, AnyCongestion::Other(_)), "{placed:?}");
             assert_eq!(placed.name(), factory.build(&start()).name());
         }
         let standard = RtoRegistry::standard();
         for name in ["linux", "fine-randomized", "1ms", "50us", "fixed:7ms"] {
             let factory = standard.get(name).unwrap();
-            let (AnyRto::Standard(a), AnyRto::Standard(b)) = (factory.place(), factory.place())
+            let (AnyRto::Standard(a), AnyRto::Standard(b)) =
+                (factory.build_any(), factory.build_any())
             else {
                 panic!("{name} is boxed");
             };
@@ -273,12 +274,12 @@ mod tests {
     #[test]
     fn those_of_others_are_boxed_and_work() {
         let mine = |s: &FlowStart| Mine(Reno::new(s));
-        assert_eq!(mine.place(&start()).name(), "mine");
+        assert_eq!(mine.build_any(&start()).name(), "mine");
         // A box made by hand stays what it is.
         let boxed = |s: &FlowStart| -> Box<dyn CongestionControl> { Box::new(Mine(Reno::new(s))) };
-        assert!(matches!(boxed.place(&start()), AnyCongestion::Other(_)));
+        assert!(matches!(boxed.build_any(&start()), AnyCongestion::Other(_)));
         let counts = || Counts(0);
-        let mut placed = counts.place();
+        let mut placed = counts.build_any();
         placed.on_rtt_sample(Duration::ZERO, Instant::ZERO);
         let rto = placed.rto(&RttEstimator::new(), &RtoContext::default());
         assert_eq!(rto, Duration::from_millis(1));

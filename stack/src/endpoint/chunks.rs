@@ -26,19 +26,19 @@ pub(super) struct Slot<T: TcpTypes> {
     /// What the connection has heard of paths.
     pub(super) news: News,
     pub(super) listener: Sparse<u32>,
-    pub(super) conn: Place<T>,
+    pub(super) conn: Cell<T>,
 }
 
 /// A connection or none. The tag comes first, beside what each packet touches: that of an `Option`
 /// is where the compiler finds room for it, which is a cache line that few packets need.
 #[repr(C)]
 #[allow(clippy::large_enum_variant)] // It is what a slot is for.
-pub(super) enum Place<T: TcpTypes> {
+pub(super) enum Cell<T: TcpTypes> {
     Free,
     Taken(Connection<T>),
 }
 
-impl<T: TcpTypes> Place<T> {
+impl<T: TcpTypes> Cell<T> {
     #[inline]
     pub(super) const fn as_ref(&self) -> Option<&Connection<T>> {
         match self {
@@ -68,7 +68,7 @@ impl<T: TcpTypes> Slot<T> {
         released: false,
         news: News::NONE,
         listener: Sparse::NONE,
-        conn: Place::Free,
+        conn: Cell::Free,
     };
 }
 
@@ -79,7 +79,7 @@ impl<T: TcpTypes> Slot<T> {
     }
 
     /// Where the connection is: behind its tag, which is no larger than what it is aligned to.
-    const CONN: usize = offset_of!(Self, conn) + align_of::<Place<T>>();
+    const CONN: usize = offset_of!(Self, conn) + align_of::<Cell<T>>();
 
     /// The parts that a segment touches: any segment the first, one without data all of them.
     pub(super) const TOUCHED: [Range<usize>; 3] = {

@@ -5,12 +5,12 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 /// Puts `value` at the end of a `vec` that mostly holds one, which by itself would make room for four.
-pub fn push_few<T>(vec: &mut Vec<T>, value: T) {
-    insert_few(vec, vec.len(), value);
+pub fn push_short<T>(vec: &mut Vec<T>, value: T) {
+    insert_short(vec, vec.len(), value);
 }
 
 /// The same at a place.
-pub fn insert_few<T>(vec: &mut Vec<T>, place: usize, value: T) {
+pub fn insert_short<T>(vec: &mut Vec<T>, place: usize, value: T) {
     if vec.is_empty() {
         vec.reserve_exact(1);
     }
