@@ -1,4 +1,4 @@
-//! Network namespaces with names, as `ip netns` has them: a file in [`FOLDER`] on which the
+//! Network namespaces with names, as `ip netns` has them: a file in `/run/netns` on which the
 //! namespace is mounted.
 
 use nix::errno::Errno;
