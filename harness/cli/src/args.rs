@@ -1,5 +1,6 @@
 //! The options.
 
+use super::headings::OUTPUT;
 use super::values;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -88,8 +89,6 @@ pub(super) enum Command {
         parameters: bool,
     },
 }
-
-const OUTPUT: &str = "Output";
 
 #[derive(Debug, Default, Args)]
 pub(super) struct ValidateArgs {

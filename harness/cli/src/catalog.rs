@@ -1,6 +1,6 @@
 //! What can be named on the command line.
 
-use super::shorthand::incast::PRESETS;
+use super::presets::PRESETS;
 use narrows_experiment::model::network::GRAPH;
 use narrows_experiment::model::queue::Discipline;
 use narrows_experiment::registry::Registry;

@@ -1,8 +1,8 @@
 //! What a command does with what was expected: its exit code, and a file for a CI.
 
 use super::Stop;
+use super::headings::{OUTPUT, WHAT};
 use super::output::{OutputFile, Wanted};
-use super::run::{OUTPUT, WHAT};
 use clap::Args;
 use narrows_experiment::summary::{Holds, Verdict};
 use narrows_report::points;

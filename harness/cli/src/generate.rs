@@ -1,9 +1,8 @@
 //! `narrows generate`: files for editors, shells and manuals, made of what the command has.
 
-use super::args::Cli;
 use super::output::{OutputFile, print};
 use super::{App, Console, EXIT_OK, Stop};
-use clap::{Args, Command, CommandFactory, Subcommand};
+use clap::{Args, Command, Subcommand};
 use clap_complete::Shell;
 use narrows_experiment::schema::schema;
 use std::path::{Path, PathBuf};
@@ -32,8 +31,13 @@ enum What {
     },
 }
 
-/// Run it; the exit code.
-pub(super) fn run(app: &App, args: &GenerateArgs, console: &mut Console<'_>) -> Result<u8, Stop> {
+/// Makes it of `command`; the exit code.
+pub(super) fn run(
+    app: &App,
+    args: &GenerateArgs,
+    mut command: Command,
+    console: &mut Console<'_>,
+) -> Result<u8, Stop> {
     match &args.what {
         What::Schema => {
             let schema = schema(&app.catalog.registry);
@@ -41,11 +45,10 @@ pub(super) fn run(app: &App, args: &GenerateArgs, console: &mut Console<'_>) -> 
         }
         What::Completions { shell } => {
             let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut Cli::command(), "narrows", &mut script);
+            clap_complete::generate(*shell, &mut command, "narrows", &mut script);
             print(console.stdout, &String::from_utf8_lossy(&script))?;
         }
         What::Man { folder } => {
-            let mut command = Cli::command();
             command.build();
             let count = pages(&command, "narrows", folder)?;
             let text = format!("narrows: {count} pages in {}\n", folder.display());

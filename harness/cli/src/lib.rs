@@ -13,6 +13,7 @@ mod expected;
 mod explain;
 mod files;
 mod generate;
+mod headings;
 mod keys;
 mod list;
 #[cfg(target_os = "linux")]
@@ -21,6 +22,7 @@ mod live;
 mod meter;
 mod negative;
 pub mod output;
+mod presets;
 pub mod progress;
 mod recorder;
 mod results;
@@ -192,7 +194,7 @@ impl App {
                 Command::Keys(args) => keys::keys(self, &args, console),
                 Command::Merge(merge) => results::merge(self, &merge, &args, console),
                 Command::Diff(args) => results::diff(self, &args, console),
-                Command::Generate(args) => generate::run(self, &args, console),
+                Command::Generate(args) => generate::run(self, &args, Cli::command(), console),
                 Command::Explain(explain) => {
                     explain::run(&self.catalog.registry, &explain, &args, console)
                 }

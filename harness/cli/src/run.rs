@@ -6,6 +6,7 @@ mod work;
 use super::dry_run::Dry;
 use super::expected::{ExpectedArgs, Met};
 use super::files::FilesArgs;
+use super::headings::{OUTPUT, WHAT};
 use super::output::{apart, print};
 use super::recorder::RecordArgs;
 use super::slurm::{Jobs, Submitted};
@@ -34,8 +35,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use work::{Finished, Store, folder_error, work};
 
-pub(super) const WHAT: &str = "What runs";
-pub(super) const OUTPUT: &str = "Output";
 /// Most flows of a run that are told one by one.
 const MOST_FLOWS: usize = 100;
 

@@ -1,5 +1,6 @@
 //! `narrows flows`: a few flows over one bottleneck, looked at closely, as the experiment `flows`.
 
+use super::super::headings::OUTPUT;
 use super::super::run::Options;
 use super::super::{App, Console, Stop, usage, values};
 use super::{Composite, Opt, Pairs, Short, Shorthand, port};
@@ -19,11 +20,11 @@ pub(crate) struct FlowsArgs {
     #[command(flatten)]
     short: Short<Flows>,
     /// What --svg draws over time.
-    #[arg(long, value_name = "WHAT", requires = "svg", help_heading = "Output")]
+    #[arg(long, value_name = "WHAT", requires = "svg", help_heading = OUTPUT)]
     plot: Option<Plot>,
     /// How often flows are looked at for a plot; the queue is drawn whenever it changes
     /// [default: 1ms].
-    #[arg(long, value_name = "TIME", requires = "svg", value_parser = values::allowed("1us to 1000000s", values::positive_duration), help_heading = "Output")]
+    #[arg(long, value_name = "TIME", requires = "svg", value_parser = values::allowed("1us to 1000000s", values::positive_duration), help_heading = OUTPUT)]
     interval: Option<Duration>,
     #[command(flatten)]
     options: Options,

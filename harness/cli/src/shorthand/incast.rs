@@ -1,19 +1,13 @@
 //! `narrows incast`: synchronised reads through one port, as the experiment `incast` or a preset.
 
 use super::super::catalog::Kind;
+use super::super::presets::PRESETS;
 use super::super::run::Options;
 use super::super::{App, Console, Stop, usage, values};
 use super::{Composite, Opt, Short, Shorthand, port};
 use clap::Args;
 use std::ffi::OsString;
 use std::sync::OnceLock;
-
-/// The presets: their names, and the experiments that they are.
-pub(crate) const PRESETS: [(&str, &str); 3] = [
-    ("default", "incast"),
-    ("fast08", "fast08"),
-    ("modern", "modern"),
-];
 
 #[derive(Debug)]
 pub(crate) struct Incast;
