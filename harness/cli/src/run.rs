@@ -1,6 +1,7 @@
 //! `narrows run`: an experiment from a file or by name.
 
 mod given;
+mod ledger;
 mod work;
 
 use super::dry_run::Dry;
@@ -14,16 +15,13 @@ use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, command_
 use clap::Args;
 use given::Given;
 use narrows_experiment::file::{FileErrors, Loaded, Source};
-use narrows_experiment::model::run::Place;
-use narrows_experiment::model::{Axis, Experiment, Invalid, NamedProbe};
+use narrows_experiment::model::{Axis, Experiment, Invalid};
 use narrows_experiment::plan::{Plan, Shard};
 use narrows_experiment::registry::Registry;
 use narrows_experiment::results::Folder;
 use narrows_experiment::scenario::RunContext;
 use narrows_experiment::shipped::{self, Shipped};
 use narrows_experiment::summary::{Summary, metric_name};
-use narrows_explain::LEDGER;
-use narrows_explain::simulated::LedgerProbe;
 use narrows_net::net::packet::HostId;
 use narrows_report::study::{self, Report};
 use narrows_report::table::Colour;
@@ -281,54 +279,6 @@ pub(super) fn run(
     perform(app, prepared, &args.options, command, console)
 }
 
-/// Has what connections wait for told as the options say: of every repetition, of the first if a report
-/// is written, or not at all. An experiment that asks for it itself has it as it asks.
-///
-/// # Errors
-/// If what is to go is swept.
-fn watch(experiment: &mut Experiment, args: &Options) -> Result<(), Stop> {
-    let (ledgers, others): (Vec<_>, Vec<_>) = std::mem::take(&mut experiment.probes)
-        .into_iter()
-        .partition(|probe| probe.kind == LEDGER);
-    experiment.probes = others;
-    if args.no_ledger {
-        let of = |axis: &&Axis| {
-            let of = |probe: &NamedProbe| axis.key.starts_with(&format!("probe.{}.", probe.name));
-            ledgers.iter().any(of)
-        };
-        return match experiment.sweep.iter().find(of) {
-            None => Ok(()),
-            Some(axis) => Err(Stop::Wrong(format!(
-                "error: --no-ledger leaves out what the sweep over {} is about: leave out one of \
-                 them\n",
-                axis.key
-            ))),
-        };
-    }
-    let reported = args.out.is_some() || args.files.reports();
-    // A live place has no probes.
-    let lives = experiment.run.place == Place::Live
-        || experiment.sweep.iter().any(|axis| axis.key == "run.place");
-    if ledgers.is_empty() && (args.ledger || reported && !lives) {
-        experiment.probes.push(NamedProbe {
-            name: LEDGER.to_owned(),
-            kind: LEDGER.to_owned(),
-            spec: Box::new(LedgerProbe {
-                each_run: args.ledger,
-                ..LedgerProbe::default()
-            }),
-        });
-    }
-    for mut own in ledgers {
-        if args.ledger {
-            // It knows of no other value, so nothing can be wrong with it.
-            let _ = own.spec.set("each_run", "on");
-        }
-        experiment.probes.push(own);
-    }
-    Ok(())
-}
-
 /// Runs an experiment, and tells and keeps what came out; the exit code.
 pub(super) fn perform(
     app: &App,
@@ -341,7 +291,7 @@ pub(super) fn perform(
     let own = [args.expected.wanted(), pcap, trace];
     apart(&[&args.files.wanted()[..], &own].concat())?;
     let registry = &app.catalog.registry;
-    watch(&mut prepared.experiment, args)?;
+    ledger::watch(&mut prepared.experiment, args)?;
     let plan = Plan::new(&prepared.experiment, registry)
         .map_err(|e| impossible(&prepared, registry, &e))?;
     check_metrics(&plan, registry).map_err(|e| impossible(&prepared, registry, &e))?;

@@ -9,6 +9,7 @@
 mod ahead;
 pub mod challenge;
 mod chunks;
+mod cold;
 mod config;
 mod cookies;
 pub mod demux;
@@ -32,28 +33,24 @@ use crate::buffer::{Payload, RecvBuffer};
 use crate::config::{ConfigError, TcpConfig};
 use crate::conn::state::State;
 use crate::conn::{Connection, Event, TcpTypes};
-use crate::fast_open::{FastOpenClient, FastOpenKeys};
-use crate::memory::{Ledger, MemoryStats, Need};
-use crate::rng::Rng;
-use crate::sparse::{Rarely, Sparse};
+use crate::fast_open::FastOpenClient;
+use crate::memory::{MemoryStats, Need};
+use crate::sparse::Sparse;
 use crate::trace::TraceSink;
 use crate::wire::{Flags, IpHeader, PlainSegment, TcpHeader};
-use challenge::{EndpointBudget, Verdict};
+use challenge::Verdict;
 use chunks::{LAST, NOT_QUEUED, Slots};
-use cookies::Cookies;
-use demux::{Demux, FourTuple, LastFound};
-use isn::Secrets;
-use listen::{Listener, Listeners};
+use cold::Cold;
+use demux::{FourTuple, LastFound};
+use listen::Listener;
 use metrics::{MetricsCache, MetricsConfig};
 use narrows_congestion::Instant;
 use narrows_congestion::short::ShortQueue;
-use paths::{News, Paths};
-use ports::EphemeralPorts;
-use std::collections::VecDeque;
+use paths::News;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use strangers::{StrangerBudget, sane_source};
+use strangers::sane_source;
 use wheel::TimerWheel;
 
 pub use config::EndpointConfig;
@@ -61,8 +58,6 @@ pub use cookies::SynCookies;
 pub use listen::{ListenError, ListenerId, ListenerStats};
 pub(crate) use output::NextOutput;
 pub use source::SourceAddress;
-use stats::Opens;
-
 pub use stats::EndpointStats;
 pub use strangers::StrangerLimit;
 
@@ -170,51 +165,6 @@ const _: () = assert!(size_of::<Events>() <= 32);
 /// With more connections than this each one is out of the cache when its next packet comes.
 const MANY: usize = 1_000;
 
-/// What few packets touch of an endpoint with one connection.
-struct Cold<T: TcpTypes> {
-    config: EndpointConfig,
-    free: Vec<u32>,
-    listeners: Listeners,
-    secrets: Secrets,
-    cookies: Cookies,
-    /// From the first active open on that asks for a port.
-    ports: Option<Box<EphemeralPorts>>,
-    paths: Paths,
-    metrics: Option<Box<MetricsCache>>,
-    /// From the first active open on that asks for it.
-    fast_open: Option<Box<fast_open::Memory>>,
-    /// If they are not those of the secrets.
-    fast_open_keys: Option<Box<FastOpenKeys>>,
-    challenge: EndpointBudget,
-    rng: Rng,
-    /// For the payload of packets that have none.
-    empty: T::Send,
-    opens: Opens,
-    /// But for `opens`.
-    stats: Rarely<EndpointStats>,
-    ledger: Option<Arc<Ledger>>,
-    strangers: StrangerBudget,
-    tracer: Option<Tracer>,
-    demux: Demux,
-    stray: VecDeque<(IpHeader, TcpHeader)>,
-}
-
-/// Stream `number` of an endpoint's random numbers.
-fn random(config: &EndpointConfig, number: u64) -> Rng {
-    let key = u128::from_le_bytes(config.secret);
-    let (k0, k1) = (key as u64, (key >> 64) as u64);
-    Rng::stream(k0 ^ k1.rotate_left(32), number)
-}
-
-impl<T: TcpTypes> Cold<T> {
-    /// What is remembered of servers.
-    fn fast_open(&mut self) -> &mut fast_open::Memory {
-        let (capacity, secret) = (self.config.fast_open_memory, self.secrets.table());
-        self.fast_open
-            .get_or_insert_with(|| Box::new(fast_open::Memory::new(capacity, secret)))
-    }
-}
-
 impl<T: TcpTypes> Endpoint<T> {
     /// An endpoint without connections.
     ///
@@ -222,34 +172,8 @@ impl<T: TcpTypes> Endpoint<T> {
     /// When the TCP configuration is out of range.
     pub fn new(config: EndpointConfig) -> Result<Self, ConfigError> {
         config.tcp.validate()?;
-        let key = u128::from_le_bytes(config.secret);
-        let secrets = Secrets::new(key as u64, (key >> 64) as u64);
-        let cold = Cold {
-            free: Vec::new(),
-            demux: Demux::new(&secrets.table()),
-            listeners: Listeners::default(),
-            ports: None,
-            metrics: config
-                .metrics
-                .map(|m| Box::new(MetricsCache::new(m, secrets.table()))),
-            paths: Paths::default(),
-            challenge: EndpointBudget::new(config.challenge_acks),
-            cookies: Cookies::new(secrets.cookie()),
-            fast_open: None,
-            fast_open_keys: None,
-            secrets,
-            rng: random(&config, 1),
-            stray: VecDeque::new(),
-            tracer: None,
-            empty: T::Send::default(),
-            opens: Opens::default(),
-            stats: Rarely::default(),
-            ledger: config.memory.map(Ledger::new),
-            strangers: StrangerBudget::Unlimited,
-            config,
-        };
         Ok(Self {
-            cold: Box::new(cold),
+            cold: Box::new(Cold::new(config)),
             first_dirty: LAST,
             last_dirty: LAST,
             finished: false,

@@ -1,10 +1,11 @@
 //! Where connections are kept: slots, who has something to send, what happened, when they end.
 
 use super::chunks::{Cell, LAST, NOT_QUEUED, Slot};
+use super::cold::{Cold, random};
 use super::demux::{FourTuple, LastFound};
 use super::metrics::PathMetrics;
 use super::ports::EphemeralPorts;
-use super::{Cold, ConnId, Endpoint, EndpointEvent, Events, ListenerId, random};
+use super::{ConnId, Endpoint, EndpointEvent, Events, ListenerId};
 use crate::conn::state::CloseReason;
 use crate::conn::{Connection, Event, Opening, TcpTypes};
 use crate::fast_open::{FastOpenStatus, Finding};

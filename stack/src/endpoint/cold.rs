@@ -1,0 +1,97 @@
+//! What few packets touch of an endpoint with one connection, in a box of its own.
+
+use super::challenge::EndpointBudget;
+use super::config::EndpointConfig;
+use super::cookies::Cookies;
+use super::demux::Demux;
+use super::isn::Secrets;
+use super::listen::Listeners;
+use super::metrics::MetricsCache;
+use super::paths::Paths;
+use super::ports::EphemeralPorts;
+use super::stats::{EndpointStats, Opens};
+use super::strangers::StrangerBudget;
+use super::{Tracer, fast_open};
+use crate::conn::TcpTypes;
+use crate::fast_open::FastOpenKeys;
+use crate::memory::Ledger;
+use crate::rng::Rng;
+use crate::sparse::Rarely;
+use crate::wire::{IpHeader, TcpHeader};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// See the module.
+pub(super) struct Cold<T: TcpTypes> {
+    pub(super) config: EndpointConfig,
+    pub(super) free: Vec<u32>,
+    pub(super) listeners: Listeners,
+    pub(super) secrets: Secrets,
+    pub(super) cookies: Cookies,
+    /// From the first active open on that asks for a port.
+    pub(super) ports: Option<Box<EphemeralPorts>>,
+    pub(super) paths: Paths,
+    pub(super) metrics: Option<Box<MetricsCache>>,
+    /// From the first active open on that asks for it.
+    pub(super) fast_open: Option<Box<fast_open::Memory>>,
+    /// If they are not those of the secrets.
+    pub(super) fast_open_keys: Option<Box<FastOpenKeys>>,
+    pub(super) challenge: EndpointBudget,
+    pub(super) rng: Rng,
+    /// For the payload of packets that have none.
+    pub(super) empty: T::Send,
+    pub(super) opens: Opens,
+    /// But for `opens`.
+    pub(super) stats: Rarely<EndpointStats>,
+    pub(super) ledger: Option<Arc<Ledger>>,
+    pub(super) strangers: StrangerBudget,
+    pub(super) tracer: Option<Tracer>,
+    pub(super) demux: Demux,
+    pub(super) stray: VecDeque<(IpHeader, TcpHeader)>,
+}
+
+impl<T: TcpTypes> Cold<T> {
+    /// Of an endpoint without connections.
+    pub(super) fn new(config: EndpointConfig) -> Self {
+        let key = u128::from_le_bytes(config.secret);
+        let secrets = Secrets::new(key as u64, (key >> 64) as u64);
+        Self {
+            free: Vec::new(),
+            demux: Demux::new(&secrets.table()),
+            listeners: Listeners::default(),
+            ports: None,
+            metrics: config
+                .metrics
+                .map(|m| Box::new(MetricsCache::new(m, secrets.table()))),
+            paths: Paths::default(),
+            challenge: EndpointBudget::new(config.challenge_acks),
+            cookies: Cookies::new(secrets.cookie()),
+            fast_open: None,
+            fast_open_keys: None,
+            secrets,
+            rng: random(&config, 1),
+            stray: VecDeque::new(),
+            tracer: None,
+            empty: T::Send::default(),
+            opens: Opens::default(),
+            stats: Rarely::default(),
+            ledger: config.memory.map(Ledger::new),
+            strangers: StrangerBudget::Unlimited,
+            config,
+        }
+    }
+
+    /// What is remembered of servers.
+    pub(super) fn fast_open(&mut self) -> &mut fast_open::Memory {
+        let (capacity, secret) = (self.config.fast_open_memory, self.secrets.table());
+        self.fast_open
+            .get_or_insert_with(|| Box::new(fast_open::Memory::new(capacity, secret)))
+    }
+}
+
+/// Stream `number` of an endpoint's random numbers.
+pub(super) fn random(config: &EndpointConfig, number: u64) -> Rng {
+    let key = u128::from_le_bytes(config.secret);
+    let (k0, k1) = (key as u64, (key >> 64) as u64);
+    Rng::stream(k0 ^ k1.rotate_left(32), number)
+}
