@@ -1,7 +1,10 @@
 //! A gap: a time in which a connection with something to do did nothing, and what it waited for.
 
+mod between;
+
+pub use between::Between;
+
 use crate::half::Sighting;
-use crate::two::Between;
 use narrows::{ByteCount, Duration};
 use std::fmt;
 

@@ -4,7 +4,6 @@ use super::clock::{Clock, difference};
 use super::lanes::Lane;
 use super::log::{Log, Record, Run};
 use super::twins;
-use super::{OneWay, Slice};
 use narrows::{Duration, Instant};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -25,6 +24,34 @@ pub enum Fate {
     Lost,
     /// The other capture does not tell: it began later, ended earlier, or lacks packets.
     Unknown,
+}
+
+/// What became of the packets of one direction between the captures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OneWay {
+    /// From and to.
+    pub ends: [SocketAddr; 2],
+    /// The capture that its packets pass first, 0 or 1.
+    pub upstream: usize,
+    /// Packets with text, SYN or FIN that passed the first place on their way.
+    pub sent: u64,
+    /// Of these, lost between the captures, whole or in part.
+    pub lost: u64,
+    /// Acknowledgements without text that passed the first place, and of these lost ones.
+    pub acks: [u64; 2],
+    /// One-way delays: the least, the median, the 99th percentile, the greatest.
+    pub delays: Option<[Duration; 4]>,
+}
+
+/// A slice of time of one direction between the captures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// When its first packet left, by the first clock.
+    pub at: Instant,
+    /// The least and the greatest one-way delay of those that arrived and are known to.
+    pub delays: Option<[Duration; 2]>,
+    /// Packets that were lost.
+    pub lost: u64,
 }
 
 /// A packet at the place that it passed first.

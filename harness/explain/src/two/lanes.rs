@@ -34,6 +34,22 @@ impl Lane {
     }
 }
 
+impl Log {
+    /// Whether `other` has packets of this capture: at least half of those of connections that are in
+    /// both, and by their names no others.
+    pub fn is_of_the_same_packets(&self, other: &Self) -> bool {
+        let (mut all, mut both) = (0, 0);
+        for lane in shared(self, other) {
+            let [mine, theirs] = lane.of([self, other]);
+            for way in [0, 1] {
+                both += lane.pairs[way].len();
+                all += mine.records[way].len().min(theirs.records[way].len());
+            }
+        }
+        both > 0 && both * 2 >= all
+    }
+}
+
 /// The connections that are in both, by the numbers of their packets. Where none are, for numbers are
 /// the same each time that ports are used, the clocks are taken to be about the same.
 pub(super) fn shared(first: &Log, second: &Log) -> Vec<Lane> {

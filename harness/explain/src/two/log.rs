@@ -1,6 +1,5 @@
 //! The packets of a capture, as far as they are needed to find them in another.
 
-use super::lanes;
 use crate::capture::Frame;
 use crate::half::Sighting;
 use crate::segment::{Content, Segment};
@@ -184,20 +183,6 @@ impl Log {
     /// The connections of these ends.
     pub(super) fn of(&self, ends: [SocketAddr; 2]) -> &[Run] {
         self.runs.get(&ends).map_or(&[], Vec::as_slice)
-    }
-
-    /// Whether `other` has packets of this capture: at least half of those of connections that are in
-    /// both, and by their names no others.
-    pub fn is_of_the_same_packets(&self, other: &Self) -> bool {
-        let (mut all, mut both) = (0, 0);
-        for lane in lanes::shared(self, other) {
-            let [mine, theirs] = lane.of([self, other]);
-            for way in [0, 1] {
-                both += lane.pairs[way].len();
-                all += mine.records[way].len().min(theirs.records[way].len());
-            }
-        }
-        both > 0 && both * 2 >= all
     }
 }
 
