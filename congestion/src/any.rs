@@ -206,9 +206,10 @@ impl RtoPolicy for AnyRto {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::{CongestionFactory, FlowStart};
+    use crate::control::FlowStart;
+    use crate::factory::{CongestionFactory, RtoFactory};
     use crate::registry::{CongestionRegistry, RtoRegistry};
-    use crate::rto::{RtoFactory, presets};
+    use crate::rto::presets;
 
     fn start() -> FlowStart {
         FlowStart::new(ByteCount::new(1_000), ByteCount::new(10_000))

@@ -1,6 +1,5 @@
 //! The congestion-control interface: how much may be in flight, and at what pace.
 
-use crate::any::AnyCongestion;
 use crate::rtt::RttEstimator;
 use crate::units::{ByteCount, Duration, Instant, Rate};
 use alloc::boxed::Box;
@@ -378,34 +377,5 @@ impl FlowStart {
             initial_window,
             initial_ssthresh: ByteCount::MAX,
         }
-    }
-}
-
-/// Makes one instance of an algorithm for each connection. Closures are factories:
-///
-/// ```
-/// use narrows_congestion::{CongestionFactory, FlowStart, reno::Reno};
-/// let factory: &dyn CongestionFactory = &|start: &FlowStart| Reno::new(start);
-/// ```
-pub trait CongestionFactory: Send + Sync {
-    /// A fresh instance.
-    fn build(&self, start: &FlowStart) -> Box<dyn CongestionControl>;
-
-    /// The same, without a box if it is of this crate.
-    fn build_any(&self, start: &FlowStart) -> AnyCongestion {
-        AnyCongestion::Other(self.build(start))
-    }
-}
-
-impl<F, C> CongestionFactory for F
-where
-    F: Fn(&FlowStart) -> C + Send + Sync,
-    C: CongestionControl + 'static,
-{
-    fn build(&self, start: &FlowStart) -> Box<dyn CongestionControl> {
-        Box::new(self(start))
-    }
-    fn build_any(&self, start: &FlowStart) -> AnyCongestion {
-        AnyCongestion::of(self(start))
     }
 }

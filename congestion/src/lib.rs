@@ -112,7 +112,8 @@ pub mod any;
 pub mod control;
 pub mod cubic;
 pub mod dctcp;
-
+mod ended;
+pub mod factory;
 pub mod fixed;
 pub mod hybrid;
 pub mod hystart;
@@ -131,16 +132,17 @@ pub mod window;
 
 pub use any::{AnyCongestion, AnyRto};
 pub use control::{
-    AckSample, CaState, CongestionControl, CongestionEvent, CongestionFactory, EcnNeed, FlowStart,
-    FlowView, Needs, Spurious, Unvalidated, Variable,
+    AckSample, CaState, CongestionControl, CongestionEvent, EcnNeed, FlowStart, FlowView, Needs,
+    Spurious, Unvalidated, Variable,
 };
 pub use cubic::{Cubic, CubicConfig};
 pub use dctcp::{Dctcp, DctcpConfig};
+pub use factory::{CongestionFactory, RtoFactory};
 pub use fixed::Fixed;
 pub use local_drop::{LocalDropPolicy, LocalDropRegistry, LocalDropRule};
 pub use registry::{CongestionRegistry, LookupError, RtoRegistry};
 pub use reno::Reno;
-pub use rto::{RtoContext, RtoFactory, RtoPolicy, StandardRto};
+pub use rto::{RtoContext, RtoPolicy, StandardRto};
 pub use rtt::RttEstimator;
 pub use slow_start::SlowStart;
 pub use units::{ByteCount, Duration, Instant, Rate};

@@ -11,12 +11,13 @@
 //! assert!(error.to_string().starts_with("no congestion control 'cubik'; did you mean 'cubic'?"));
 //! ```
 
-use crate::control::{CongestionFactory, FlowStart};
+use crate::control::FlowStart;
 use crate::cubic::{Cubic, CubicConfig};
 use crate::dctcp::{Dctcp, DctcpConfig};
+use crate::factory::{CongestionFactory, RtoFactory};
 use crate::fixed::Fixed;
 use crate::reno::{RecoveryEnd, Reno};
-use crate::rto::{Floor, Randomization, RtoFactory, StandardRto, presets};
+use crate::rto::{Floor, Randomization, StandardRto, presets};
 use crate::slow_start::SlowStart;
 use crate::units::Duration;
 use alloc::borrow::ToOwned;

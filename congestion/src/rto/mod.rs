@@ -7,7 +7,6 @@ pub mod standard;
 pub use randomized::Randomization;
 pub use standard::{Backoff, Floor, StandardRto};
 
-use crate::any::AnyRto;
 use crate::rtt::RttEstimator;
 use crate::units::{Duration, Instant};
 use alloc::boxed::Box;
@@ -82,29 +81,5 @@ impl RtoContext {
     /// The context of a timer armed after `backoff` timeouts in a row.
     pub fn new(backoff: u32, entropy: u64) -> Self {
         Self { backoff, entropy }
-    }
-}
-
-/// Makes one policy for each connection. Closures are factories.
-pub trait RtoFactory: Send + Sync {
-    /// A fresh instance.
-    fn build(&self) -> Box<dyn RtoPolicy>;
-
-    /// The same, without a box of its own if it is of this crate.
-    fn build_any(&self) -> AnyRto {
-        AnyRto::Other(self.build())
-    }
-}
-
-impl<F, R> RtoFactory for F
-where
-    F: Fn() -> R + Send + Sync,
-    R: RtoPolicy + 'static,
-{
-    fn build(&self) -> Box<dyn RtoPolicy> {
-        Box::new(self())
-    }
-    fn build_any(&self) -> AnyRto {
-        AnyRto::of(self())
     }
 }

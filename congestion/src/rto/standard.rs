@@ -1,10 +1,9 @@
 //! RFC 6298 with every bound a value; all presets are values of this one policy.
 
 use super::randomized::Randomization;
-use super::{RtoContext, RtoFactory, RtoPolicy};
+use super::{RtoContext, RtoPolicy};
 use crate::rtt::RttEstimator;
 use crate::units::Duration;
-use alloc::sync::Arc;
 
 /// `RTO = SRTT + max(G, 4 RTTVAR)` (RFC 6298 section 2), with floor, cap and backoff of choice.
 ///
@@ -84,12 +83,6 @@ impl Backoff {
 }
 
 impl StandardRto {
-    /// A factory whose connections all use one and the same policy.
-    pub fn shared(self) -> Arc<dyn RtoFactory> {
-        let policy = Arc::new(self);
-        Arc::new(move || Arc::clone(&policy))
-    }
-
     /// At random, and backed off.
     #[inline(never)]
     fn stretched(&self, rto: Duration, ctx: &RtoContext) -> Duration {

@@ -1,11 +1,12 @@
 //! The model flow: one algorithm, one path of constant delay, and a ledger of what it promised.
 
 use super::promise::{Promise, Violation};
-use super::scenarios::{Scenario, Tolerance};
+use super::run::Run;
 use crate::control::{
-    AckSample, CaState, CongestionControl, CongestionEvent, CongestionFactory, FlowStart, FlowView,
-    Spurious, Unvalidated,
+    AckSample, CaState, CongestionControl, CongestionEvent, FlowStart, FlowView, Spurious,
+    Unvalidated,
 };
+use crate::factory::CongestionFactory;
 use crate::rtt::RttEstimator;
 use crate::units::{ByteCount, Duration, Instant, Rate};
 use alloc::boxed::Box;
@@ -24,96 +25,6 @@ pub(super) struct Path {
     pub(super) mss: u64,
     pub(super) rtt: Duration,
     pub(super) epoch: Instant,
-}
-
-/// What a run left behind.
-pub(super) struct Run {
-    pub(super) violations: Vec<Violation>,
-    /// After each call: cwnd, ssthresh, pacing rate.
-    trace: Vec<(ByteCount, ByteCount, Option<Rate>)>,
-    /// `cwnd` at the end of each round trip.
-    rounds: Vec<u64>,
-}
-
-impl Run {
-    /// The first call, from 1, whose answers differ.
-    pub(super) fn differs_from(&self, other: &Self) -> Option<usize> {
-        let differing = self
-            .trace
-            .iter()
-            .zip(&other.trace)
-            .position(|(a, b)| a != b);
-        let lengths = self.trace.len().min(other.trace.len());
-        let shorter = (self.trace.len() != other.trace.len()).then_some(lengths);
-        differing.or(shorter).map(|i| i + 1)
-    }
-
-    pub(super) fn both(&self, other: &Self, step: usize) -> String {
-        let at = |run: &Self| match run.trace.get(step.wrapping_sub(1)) {
-            Some((cwnd, ssthresh, _)) => format!("cwnd {cwnd}, ssthresh {ssthresh}"),
-            None => String::from("nothing"),
-        };
-        format!("first {}, then {}", at(self), at(other))
-    }
-
-    /// Whether `doubled`, the same flow with segments twice as large, did not double the window.
-    pub(super) fn scaling_error(
-        &self,
-        doubled: &Self,
-        mss: u64,
-        tolerance: Tolerance,
-    ) -> Option<String> {
-        for (round, (&one, &two)) in self.rounds.iter().zip(&doubled.rounds).enumerate() {
-            let allowed = match tolerance {
-                Tolerance::Exact => mss / 16,
-                Tolerance::Loose => (one / 8).saturating_add(4 * mss),
-            };
-            if two.abs_diff(one.saturating_mul(2)) > allowed {
-                return Some(format!(
-                    "after {} round trips cwnd is {one} B, and {two} B with segments twice as \
-                     large",
-                    round + 1
-                ));
-            }
-        }
-        None
-    }
-}
-
-/// Run `scenario` over `path` with a fresh instance.
-pub(super) fn run(factory: &dyn CongestionFactory, scenario: &Scenario, path: Path) -> Run {
-    let mss = ByteCount::new(path.mss);
-    let mut start = FlowStart::new(mss, mss * 10);
-    if let Some(segments) = scenario.remembered_ssthresh {
-        start.initial_ssthresh = mss * segments;
-    }
-    let cc = factory.build(&start);
-    let mut flow = Flow {
-        scenario: scenario.name,
-        path,
-        now: path.epoch,
-        mss: path.mss,
-        rtt: Some(path.rtt),
-        est: RttEstimator::new(),
-        in_flight: 0,
-        lost: 0,
-        state: CaState::Open,
-        limited: true,
-        round_bytes: 0,
-        budget: 0,
-        last_cwnd: cc.cwnd(),
-        cut_to: None,
-        name: cc.name(),
-        cc,
-        run: Run {
-            violations: Vec::new(),
-            trace: Vec::new(),
-            rounds: Vec::new(),
-        },
-    };
-    flow.check_start(&start);
-    (scenario.script)(&mut flow);
-    flow.run
 }
 
 /// A flow under test. Its methods are the verbs of the scenarios.
@@ -143,6 +54,42 @@ pub(super) struct Flow {
 }
 
 impl Flow {
+    /// A flow over `path` with a fresh instance, in the scenario of that name.
+    pub(super) fn new(
+        scenario: &'static str,
+        path: Path,
+        factory: &dyn CongestionFactory,
+        start: &FlowStart,
+    ) -> Self {
+        let cc = factory.build(start);
+        let mut flow = Self {
+            scenario,
+            path,
+            now: path.epoch,
+            mss: path.mss,
+            rtt: Some(path.rtt),
+            est: RttEstimator::new(),
+            in_flight: 0,
+            lost: 0,
+            state: CaState::Open,
+            limited: true,
+            round_bytes: 0,
+            budget: 0,
+            last_cwnd: cc.cwnd(),
+            cut_to: None,
+            name: cc.name(),
+            cc,
+            run: Run::default(),
+        };
+        flow.check_start(start);
+        flow
+    }
+
+    /// What it leaves behind.
+    pub(super) fn into_run(self) -> Run {
+        self.run
+    }
+
     pub(super) fn cwnd(&self) -> u64 {
         self.cc.cwnd().get()
     }

@@ -22,17 +22,18 @@
 mod flow;
 mod promise;
 mod rto;
+mod run;
 mod scenarios;
 
 pub use promise::{Promise, Violation};
 pub use rto::{RtoKit, RtoPromise, RtoViolation, assert_rto_conformance, rto_conformance};
 
-use crate::control::CongestionFactory;
+use crate::factory::CongestionFactory;
 use crate::units::{ByteCount, Duration, Instant};
 use alloc::format;
 use alloc::vec::Vec;
-use flow::{Path, Run};
-use scenarios::{SCENARIOS, Scenario};
+use flow::Path;
+use scenarios::SCENARIOS;
 
 const SEGMENT_SIZES: [u64; 3] = [536, 1_448, 8_948];
 const RTTS: [Duration; 5] = [
@@ -107,31 +108,32 @@ impl Kit {
                 found.push(violation);
             }
         };
+        let epoch = Instant::ZERO;
         let cases = || {
             SCENARIOS.iter().flat_map(|s| {
                 SEGMENT_SIZES
                     .into_iter()
-                    .flat_map(move |mss| RTTS.map(|rtt| (s, mss, rtt)))
+                    .flat_map(move |mss| RTTS.map(|rtt| (s, Path { mss, rtt, epoch })))
             })
         };
         // All first runs come before all second ones, so that state outside the algorithm and
         // clocks have moved on in between.
         let mut first = Vec::new();
-        for (scenario, mss, rtt) in cases() {
-            let mut run = run(factory, scenario, mss, rtt, Instant::ZERO);
+        for (scenario, path) in cases() {
+            let mut run = scenario.run(factory, path);
             run.violations.drain(..).for_each(&mut add);
             first.push(run);
         }
-        for ((scenario, mss, rtt), first) in cases().zip(&first) {
+        for ((scenario, path), first) in cases().zip(&first) {
             let report = |promise, step, detail| Violation {
                 promise,
                 scenario: scenario.name,
-                mss: ByteCount::new(mss),
-                rtt,
+                mss: ByteCount::new(path.mss),
+                rtt: path.rtt,
                 step,
                 detail,
             };
-            let again = run(factory, scenario, mss, rtt, Instant::ZERO);
+            let again = scenario.run(factory, path);
             if let Some(step) = first.differs_from(&again) {
                 add(report(
                     Promise::Deterministic,
@@ -140,7 +142,8 @@ impl Kit {
                 ));
                 continue;
             }
-            let later = run(factory, scenario, mss, rtt, OTHER_EPOCH);
+            let epoch = OTHER_EPOCH;
+            let later = scenario.run(factory, Path { epoch, ..path });
             if let Some(step) = first.differs_from(&later) {
                 add(report(
                     Promise::TimeInvariant,
@@ -149,24 +152,15 @@ impl Kit {
                 ));
             }
             if let Some(tolerance) = scenario.scales {
-                let doubled = run(factory, scenario, 2 * mss, rtt, Instant::ZERO);
-                if let Some(detail) = first.scaling_error(&doubled, mss, tolerance) {
+                let mss = 2 * path.mss;
+                let doubled = scenario.run(factory, Path { mss, ..path });
+                if let Some(detail) = first.scaling_error(&doubled, path.mss, tolerance) {
                     add(report(Promise::ScalesWithMss, 0, detail));
                 }
             }
         }
         if found.is_empty() { Ok(()) } else { Err(found) }
     }
-}
-
-fn run(
-    factory: &dyn CongestionFactory,
-    scenario: &Scenario,
-    mss: u64,
-    rtt: Duration,
-    epoch: Instant,
-) -> Run {
-    flow::run(factory, scenario, Path { mss, rtt, epoch })
 }
 
 #[cfg(test)]

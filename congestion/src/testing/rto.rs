@@ -1,7 +1,8 @@
 //! The kit for RTO policies.
 
 use super::promise::list;
-use crate::rto::{RtoContext, RtoFactory, RtoPolicy};
+use crate::factory::RtoFactory;
+use crate::rto::{RtoContext, RtoPolicy};
 use crate::rtt::RttEstimator;
 use crate::units::{Duration, Instant};
 use alloc::format;

@@ -1,29 +1,36 @@
 //! The scripts of the kit. Each drives one flow; the flow itself holds the general promises.
 
-use super::flow::{Flow, Reaction};
+use super::flow::{Flow, Path, Reaction};
 use super::promise::Promise;
-use crate::control::{CaState, CongestionEvent, Spurious};
-use crate::units::Duration;
+use super::run::{Run, Tolerance};
+use crate::control::{CaState, CongestionEvent, FlowStart, Spurious};
+use crate::factory::CongestionFactory;
+use crate::units::{ByteCount, Duration};
 use alloc::format;
 
 /// One script.
 pub(super) struct Scenario {
     pub(super) name: &'static str,
     /// `initial_ssthresh` in segments.
-    pub(super) remembered_ssthresh: Option<u64>,
+    remembered_ssthresh: Option<u64>,
     /// How closely windows must double when segments do; `None`: the script's own byte counts
     /// do not double.
     pub(super) scales: Option<Tolerance>,
-    pub(super) script: fn(&mut Flow),
+    script: fn(&mut Flow),
 }
 
-/// How far two windows may be apart after scaling.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Tolerance {
-    /// A sixteenth of a segment: nothing was divided yet.
-    Exact,
-    /// An eighth and four segments: roundings may have shifted an ACK across a boundary.
-    Loose,
+impl Scenario {
+    /// Run it over `path` with a fresh instance.
+    pub(super) fn run(&self, factory: &dyn CongestionFactory, path: Path) -> Run {
+        let mss = ByteCount::new(path.mss);
+        let mut start = FlowStart::new(mss, mss * 10);
+        if let Some(segments) = self.remembered_ssthresh {
+            start.initial_ssthresh = mss * segments;
+        }
+        let mut flow = Flow::new(self.name, path, factory, &start);
+        (self.script)(&mut flow);
+        flow.into_run()
+    }
 }
 
 const fn scenario(name: &'static str, script: fn(&mut Flow)) -> Scenario {
