@@ -19,6 +19,8 @@ use std::sync::Arc;
 
 mod validate;
 
+pub use crate::conn::acknowledge::AckPolicy;
+pub use crate::conn::ecn::EcnMode;
 pub use validate::ConfigError;
 
 /// How a TCP behaves. Cheap to clone; one value serves any number of connections.
@@ -299,19 +301,6 @@ impl TimestampMode {
     }
 }
 
-/// Explicit congestion notification, as configured; a congestion control may ask for more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EcnMode {
-    /// Neither offer nor accept.
-    Off,
-    /// Accept when the peer offers, do not offer.
-    Accept,
-    /// Offer and accept, feedback as in RFC 3168.
-    Classic,
-    /// Offer and accept, feedback as in RFC 8257 section 3.2.
-    Dctcp,
-}
-
 /// How much of [`TcpConfig::send_buffer`] is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SendBufferUse {
@@ -422,37 +411,6 @@ impl IdleRestart {
                 Some(halved.max(restart))
             }
             Self::Keep | Self::Rfc5681 | Self::Rfc2861 | Self::Rfc7661 => None,
-        }
-    }
-}
-
-/// When to acknowledge data (RFC 9293 section 3.8.6.3, RFC 5681 section 4.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AckPolicy {
-    /// Wait at most this long; zero: acknowledge each segment at once.
-    pub delay: Duration,
-    /// Acknowledge at the latest at the n-th full segment.
-    pub every: u32,
-    /// Acknowledge this many segments at once at the start of a connection and after an idle
-    /// period, so that slow start is not held back.
-    pub quick_acks: u32,
-}
-
-impl AckPolicy {
-    /// An ACK for each segment.
-    pub const IMMEDIATE: Self = Self {
-        delay: Duration::ZERO,
-        every: 1,
-        quick_acks: 0,
-    };
-}
-
-impl Default for AckPolicy {
-    fn default() -> Self {
-        Self {
-            delay: Duration::from_millis(40),
-            every: 2,
-            quick_acks: 16,
         }
     }
 }

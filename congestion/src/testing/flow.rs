@@ -12,7 +12,6 @@ use crate::units::{ByteCount, Duration, Instant, Rate};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
-use alloc::vec::Vec;
 
 /// ACKs per round trip at most: above that window, ACKs cover several segments.
 const ACKS_PER_ROUND: u64 = 32;

@@ -1,9 +1,39 @@
 //! When to acknowledge (RFC 9293 section 3.8.6.3, RFC 5681 section 4.2).
 
-use crate::config::AckPolicy;
 use crate::wire::Seq;
 use narrows_congestion::{ByteCount, Duration, Instant};
 use std::fmt::Debug;
+
+/// When to acknowledge data (RFC 9293 section 3.8.6.3, RFC 5681 section 4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AckPolicy {
+    /// Wait at most this long; zero: acknowledge each segment at once.
+    pub delay: Duration,
+    /// Acknowledge at the latest at the n-th full segment.
+    pub every: u32,
+    /// Acknowledge this many segments at once at the start of a connection and after an idle
+    /// period, so that slow start is not held back.
+    pub quick_acks: u32,
+}
+
+impl AckPolicy {
+    /// An ACK for each segment.
+    pub const IMMEDIATE: Self = Self {
+        delay: Duration::ZERO,
+        every: 1,
+        quick_acks: 0,
+    };
+}
+
+impl Default for AckPolicy {
+    fn default() -> Self {
+        Self {
+            delay: Duration::from_millis(40),
+            every: 2,
+            quick_acks: 16,
+        }
+    }
+}
 
 /// Decides when in-order data is acknowledged.
 ///

@@ -1,6 +1,5 @@
 //! Explicit congestion notification at both ends (RFC 3168 section 6.1, RFC 8257 section 3).
 
-use crate::config::EcnMode;
 use crate::sparse::Thin;
 use crate::wire::{Ecn, Flags};
 use narrows_congestion::EcnNeed;
@@ -9,6 +8,19 @@ use std::fmt::Debug;
 mod linux;
 
 pub use linux::{LinuxDctcp, LinuxDctcp2015};
+
+/// Explicit congestion notification, as configured; a congestion control may ask for more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EcnMode {
+    /// Neither offer nor accept.
+    Off,
+    /// Accept when the peer offers, do not offer.
+    Accept,
+    /// Offer and accept, feedback as in RFC 3168.
+    Classic,
+    /// Offer and accept, feedback as in RFC 8257 section 3.2.
+    Dctcp,
+}
 
 /// The receiver's side of ECN: how marks come back to the sender.
 ///

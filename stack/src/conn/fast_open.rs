@@ -1,13 +1,11 @@
 //! Fast Open in a connection (RFC 7413 section 4.2): what rides on the SYN and the SYN-ACK, and
 //! what their answers say. All of it is over with the handshake.
 
-use super::handshake::Handshake;
 use super::state::{CloseReason, Origin, State};
 use super::user::Kind as EventKind;
 use super::{Connection, TcpTypes};
 use crate::buffer::{Payload, RecvBuffer, SendBuffer};
 use crate::fast_open::{FastOpenReport, FastOpenStart, FastOpenStatus, Finding};
-use crate::sparse::Rarely;
 use crate::wire::options::MAX_OPTIONS_LEN;
 use crate::wire::{FastOpenOption, Seq, TcpHeader};
 use core::ops::Range;
@@ -18,13 +16,6 @@ use narrows_congestion::{Duration, FlowStart, Instant};
 pub(super) struct FastOpen {
     status: FastOpenStatus,
     side: Side,
-}
-
-impl FastOpen {
-    /// That of a handshake, where there is one.
-    fn of(handshake: &mut Rarely<Handshake>) -> Option<&mut Self> {
-        handshake.changed()?.fast_open.as_deref_mut()
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -95,6 +86,11 @@ impl<T: TcpTypes> Connection<T> {
         fast_open.map_or(FastOpenStatus::Unused, |f| f.status)
     }
 
+    /// What is known of it, where it is used; asking makes no box.
+    fn fast_open_mut(&mut self) -> Option<&mut FastOpen> {
+        self.handshake.changed()?.fast_open.as_deref_mut()
+    }
+
     /// Bytes of data that the SYN can still take along.
     pub fn syn_room(&self) -> u64 {
         match self.handshake.fast_open.as_deref() {
@@ -127,10 +123,11 @@ impl<T: TcpTypes> Connection<T> {
         if self.handshake.retries > 0 {
             return;
         }
-        let Some(FastOpen { status, side }) = FastOpen::of(&mut self.handshake) else {
+        let state = self.state;
+        let Some(FastOpen { status, side }) = self.fast_open_mut() else {
             return;
         };
-        let option = match (self.state, &*side) {
+        let option = match (state, &*side) {
             (State::SynSent, Side::Client { start, too_big, .. }) if !too_big => start.option,
             (State::SynReceived(Origin::Passive), Side::Server { answer, .. }) => *answer,
             _ => return,
@@ -187,7 +184,7 @@ impl<T: TcpTypes> Connection<T> {
                     too_big,
                     report,
                 },
-        }) = FastOpen::of(&mut self.handshake)
+        }) = self.fast_open_mut()
         else {
             return;
         };
@@ -228,7 +225,7 @@ impl<T: TcpTypes> Connection<T> {
         if let Some(FastOpen {
             side: Side::Client { sent, too_big, .. },
             ..
-        }) = FastOpen::of(&mut self.handshake)
+        }) = self.fast_open_mut()
             && *sent > 0
             && !std::mem::replace(too_big, true)
         {
@@ -239,8 +236,10 @@ impl<T: TcpTypes> Connection<T> {
     /// What an active open has found out, once.
     pub(crate) fn take_fast_open_report(&mut self) -> Option<FastOpenReport> {
         let failed = matches!(self.state, State::Closed(_)) && !self.established;
+        // A refusal is an answer: it came.
+        let refused = self.state == State::Closed(CloseReason::Refused);
         let over_at = self.handshake.over_at;
-        let FastOpen { status, side } = FastOpen::of(&mut self.handshake)?;
+        let FastOpen { status, side } = self.fast_open_mut()?;
         let Side::Client { start, report, .. } = side else {
             return None;
         };
@@ -249,10 +248,8 @@ impl<T: TcpTypes> Connection<T> {
         if told.is_some() || !failed || !tried {
             return told;
         }
-        // No answer at all, or an error in its stead (RFC 7413 section 4.1.3.1). A refusal is none:
-        // it came.
+        // No answer at all, or an error in its stead (RFC 7413 section 4.1.3.1).
         *status = FastOpenStatus::Lost;
-        let refused = self.state == State::Closed(CloseReason::Refused);
         Some(FastOpenReport {
             at: over_at,
             requested: start.option.filter(|o| o.cookie.is_none()).map(|o| o.form),
@@ -325,7 +322,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// Whether the user has been told of an early connection; it has from now on.
     pub(crate) fn was_handed_over(&mut self) -> bool {
-        match FastOpen::of(&mut self.handshake) {
+        match self.fast_open_mut() {
             Some(FastOpen {
                 side: Side::Server { told, .. },
                 ..
@@ -341,7 +338,7 @@ impl<T: TcpTypes> Connection<T> {
         let Some(FastOpen {
             side: Side::Server { stage, since, .. },
             ..
-        }) = FastOpen::of(&mut self.handshake)
+        }) = self.fast_open_mut()
         else {
             return None;
         };

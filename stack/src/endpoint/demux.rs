@@ -4,6 +4,7 @@
 //! connection beside the whole key, so that a look-up reads one place in memory however many
 //! connections there are.
 
+use super::seeds::{Seeds, fold};
 use super::table::{Entry, Table};
 use crate::siphash::SipKey;
 use crate::wire::PlainSegment;
@@ -225,19 +226,6 @@ impl LastFound {
     }
 }
 
-/// The secret of the hash.
-///
-/// The hash is by folded multiplication with secret operands, at a third of the cost of
-/// SipHash-1-3. It is not a pseudorandom function, and need not be: its values never leave the
-/// table, and without the secret no set of keys is known to collide.
-pub(super) struct Seeds([u64; 5]);
-
-impl Seeds {
-    pub(super) fn new(secret: &SipKey) -> Self {
-        Self(core::array::from_fn(|i| secret.sip24([i as u64])))
-    }
-}
-
 /// 16 bytes.
 #[derive(Clone, Copy)]
 struct V4 {
@@ -341,12 +329,6 @@ impl Entry for V6 {
             && self.local[1] == other.local[1]
             && self.ports == other.ports
     }
-}
-
-#[inline]
-fn fold(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b);
-    product as u64 ^ (product >> 64) as u64
 }
 
 #[inline]

@@ -22,6 +22,7 @@ pub mod metrics;
 mod output;
 mod paths;
 pub mod ports;
+mod seeds;
 mod slots;
 mod source;
 mod stats;

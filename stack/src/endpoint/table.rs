@@ -4,7 +4,7 @@
 //! asked for before the key is looked up. Probing is linear, and an entry taken out leaves nothing
 //! behind: those after it close up.
 
-use super::demux::Seeds;
+use super::seeds::Seeds;
 use crate::prefetch::prefetch;
 
 /// A key with what stands under it.

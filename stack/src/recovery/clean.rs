@@ -3,8 +3,8 @@
 //! In the manner of header prediction it is recognised by what it is not, and then little is left
 //! of the steps of [`Sender::on_ack`]: those here, in the same order and with the same outcome.
 
-use super::detector::{AckFacts, NewestDelivered, Verdict};
 use super::episode::BURST;
+use super::loss_detector::{AckFacts, NewestDelivered, Verdict};
 use super::scoreboard::AbsSeq;
 use super::sender::Sender;
 use super::spurious::Frto;

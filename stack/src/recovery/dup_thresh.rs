@@ -1,7 +1,7 @@
 //! Loss detection by counting: duplicate ACKs (RFC 5681, RFC 6582), or what is SACKed above
 //! (RFC 6675).
 
-use crate::recovery::detector::{AckFacts, LossDetector, Verdict};
+use crate::recovery::loss_detector::{AckFacts, LossDetector, Verdict};
 use crate::recovery::scoreboard::{AbsSeq, Scoreboard, SentSegment};
 use narrows_congestion::{CaState, Instant};
 

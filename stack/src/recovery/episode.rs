@@ -1,6 +1,6 @@
 //! What acknowledgements do to the sender: the episodes of loss recovery.
 
-use super::detector::{AckFacts, NewestDelivered, PartialAcks, Verdict};
+use super::loss_detector::{AckFacts, NewestDelivered, PartialAcks, Verdict};
 use super::prr::Prr;
 use super::rare::Rare;
 use super::rate::RateEstimator;

@@ -8,15 +8,18 @@
 
 mod burst;
 mod clean;
+mod count_packets;
 pub mod detector;
 pub mod dup_thresh;
 mod episode;
+mod loss_detector;
 mod mtu_probe;
 mod opening;
 mod pace;
 #[doc(hidden)]
 pub mod pacer;
 mod packets;
+mod probe_mtu;
 #[doc(hidden)]
 pub mod prr;
 pub mod rack;
@@ -36,8 +39,8 @@ mod unsent;
 mod validate;
 mod validation;
 
-pub use detector::{DetectorFactory, LossDetector};
 pub use episode::AckInput;
+pub use loss_detector::{DetectorFactory, LossDetector};
 pub use mtu_probe::ProbeFate;
 pub(crate) use packets::Grant;
 pub use scoreboard::{AbsSeq, Scoreboard, SentSegment};

@@ -1,8 +1,8 @@
 //! RACK-TLP (RFC 8985): a segment is lost when one that was sent sufficiently later has been
 //! delivered. The tail loss probe of section 7 is in [`super::tlp`].
 
-use crate::recovery::detector::{AckFacts, LossDetector, NewestDelivered, Verdict};
 use crate::recovery::dup_thresh::NewReno;
+use crate::recovery::loss_detector::{AckFacts, LossDetector, NewestDelivered, Verdict};
 use crate::recovery::scoreboard::{AbsSeq, Scoreboard};
 use crate::sparse::{Begins, Rarely};
 use narrows_congestion::{Duration, Instant, RttEstimator};

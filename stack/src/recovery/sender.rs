@@ -1,6 +1,6 @@
 //! The sender: its state, and what may leave now.
 
-use super::detector::LossDetector;
+use super::loss_detector::LossDetector;
 use super::rare::Rare;
 use super::rate::RateEstimator;
 use super::scoreboard::{AbsSeq, Scoreboard, SentSegment};

@@ -1,7 +1,7 @@
 //! The sender's timers: when they are armed (RFC 6298 section 5, RFC 8985 section 7.2), and what
 //! follows when one fires.
 
-use super::detector::{FastRetransmitTimer, PartialAcks, Verdict};
+use super::loss_detector::{FastRetransmitTimer, PartialAcks, Verdict};
 use super::rare::Rare;
 use super::scoreboard::SentSegment;
 use super::sender::Sender;

@@ -1,6 +1,17 @@
 //! The Internet checksum (RFC 1071), computed over pieces and while copying.
 
+use super::ip::PROTOCOL_TCP;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Whether the checksums of received packets are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum ChecksumPolicy {
+    /// Refuse a packet whose IPv4 header checksum or TCP checksum is wrong.
+    #[default]
+    Verify,
+    /// The device has verified them, or the packet never was on a wire.
+    Trust,
+}
 
 /// Bytes summed per step of the inner loop.
 const STEP: usize = 32;
@@ -49,7 +60,7 @@ impl Sum {
     /// (RFC 9293 section 3.1, RFC 8200 section 8.1). Addresses of different families give the
     /// sum of what they are; no valid packet has them.
     pub fn pseudo_header(src: IpAddr, dst: IpAddr, len: usize) -> Self {
-        Self::pseudo_header_of(super::ip::PROTOCOL_TCP, src, dst, len)
+        Self::pseudo_header_of(PROTOCOL_TCP, src, dst, len)
     }
 
     /// The same for `len` bytes of `protocol`.

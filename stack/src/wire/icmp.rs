@@ -7,10 +7,9 @@
 //! [`Endpoint::handle_icmp`](crate::endpoint::Endpoint::handle_icmp) takes,
 //! [`IcmpPacket::echo_reply`] what is to be sent back.
 
-use super::checksum::Sum;
+use super::checksum::{ChecksumPolicy, Sum};
 use super::error::{EmitError, Layer, ParseError, room, split_header};
 use super::ip::{Ecn, IpHeader, PROTOCOL_ICMP, PROTOCOL_ICMPV6};
-use super::packet::ChecksumPolicy;
 use super::seq::Seq;
 use super::{ipv4, ipv6};
 use core::fmt;

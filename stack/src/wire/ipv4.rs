@@ -1,9 +1,8 @@
 //! The IPv4 header (RFC 791).
 
-use super::checksum::Sum;
+use super::checksum::{ChecksumPolicy, Sum};
 use super::error::{EmitError, Layer, ParseError, room, split_header};
 use super::ip::{Ecn, IpHeader, PROTOCOL_TCP};
-use super::packet::ChecksumPolicy;
 use core::net::{IpAddr, Ipv4Addr};
 
 const FIXED_LEN: usize = 20;

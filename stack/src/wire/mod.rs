@@ -7,6 +7,7 @@ pub mod arp;
 pub mod checksum;
 pub mod error;
 pub mod ethernet;
+mod family;
 pub mod fast_open;
 pub mod icmp;
 pub mod ip;
@@ -22,13 +23,14 @@ pub mod tcp;
 #[cfg(test)]
 mod tests;
 
+pub use checksum::ChecksumPolicy;
 pub use error::{EmitError, Layer, OptionError, ParseError};
 pub use fast_open::{FastOpenCookie, FastOpenForm, FastOpenOption};
 pub use icmp::{IcmpError, IcmpErrorKind, IcmpMessage, IcmpPacket, QuotedSegment};
 pub use ip::{Ecn, IpHeader};
 pub use ndp::NdpMessage;
 pub use options::{OptionPolicy, SackBlock, SackBlocks, TcpOptions, Timestamps};
-pub use packet::{ChecksumPolicy, EmitPayload, HeadChecksum, Packet};
+pub use packet::{EmitPayload, HeadChecksum, Packet};
 pub(crate) use plain::RareHeader;
 pub use plain::{Headers, PlainHeader, PlainSegment};
 pub use seq::Seq;

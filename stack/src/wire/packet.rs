@@ -8,6 +8,8 @@ use super::tcp::{self, TcpHeader};
 use crate::buffer::synthetic::fill_pattern;
 use crate::buffer::{BytesView, Payload, Synthetic};
 
+pub use super::checksum::ChecksumPolicy;
+
 /// One TCP segment in its IP packet. `P` is the payload: borrowed bytes on a live device, a
 /// synthetic range in the simulator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,16 +20,6 @@ pub struct Packet<P> {
     pub tcp: TcpHeader,
     /// The payload.
     pub payload: P,
-}
-
-/// Whether the checksums of received packets are looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum ChecksumPolicy {
-    /// Refuse a packet whose IPv4 header checksum or TCP checksum is wrong.
-    #[default]
-    Verify,
-    /// The device has verified them, or the packet never was on a wire.
-    Trust,
 }
 
 /// A payload that can be turned into bytes.

@@ -1,9 +1,8 @@
 //! A listener with the face of `tokio::net::TcpListener`.
 
 use super::conn::Conn;
-use super::socket::TcpSocket;
 use super::stream::TcpStream;
-use super::{Inner, Stack, hop_limit};
+use super::{Inner, hop_limit};
 use crate::endpoint::ListenerId;
 use std::fmt;
 use std::future::poll_fn;
@@ -12,7 +11,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::net::ToSocketAddrs;
 
 /// Accepts connections.
 ///
@@ -27,26 +25,6 @@ pub struct TcpListener {
 }
 
 impl TcpListener {
-    /// Listen on `addr`, with a backlog of 1024. Port 0 lets one be chosen, an unspecified address
-    /// means all of the stack's of that family.
-    ///
-    /// # Errors
-    /// Of the last address tried: `AddrInUse`, `AddrNotAvailable`.
-    pub async fn bind(stack: &Stack, addr: impl ToSocketAddrs) -> io::Result<Self> {
-        let mut last = None;
-        for addr in tokio::net::lookup_host(addr).await? {
-            let mut socket = TcpSocket::for_addr(stack, addr);
-            match socket.bind(addr).and_then(|()| socket.listen(1024)) {
-                Ok(listener) => return Ok(listener),
-                Err(e) => last = Some(e),
-            }
-        }
-        Err(last.unwrap_or_else(|| {
-            let text = "could not resolve to any address";
-            io::Error::new(io::ErrorKind::InvalidInput, text)
-        }))
-    }
-
     pub(super) fn new(
         stack: Arc<Inner>,
         id: ListenerId,

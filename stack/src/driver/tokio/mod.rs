@@ -28,6 +28,7 @@
 
 mod conn;
 mod listener;
+mod names;
 mod shared;
 mod socket;
 mod split;

@@ -12,18 +12,34 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 
+impl TcpStream {
+    /// Two halves, for one task.
+    pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
+        (ReadHalf(&self.conn), WriteHalf(&self.conn))
+    }
+
+    /// Two halves, for two tasks. Dropping the writing one closes the sending side.
+    pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
+        let write = OwnedWriteHalf {
+            conn: self.conn.clone(),
+            close_on_drop: true,
+        };
+        (OwnedReadHalf { conn: self.conn }, write)
+    }
+}
+
 /// The reading half of [`TcpStream::split`].
 #[derive(Debug)]
-pub struct ReadHalf<'a>(pub(super) &'a Arc<Conn>);
+pub struct ReadHalf<'a>(&'a Arc<Conn>);
 
 /// The writing half of [`TcpStream::split`].
 #[derive(Debug)]
-pub struct WriteHalf<'a>(pub(super) &'a Arc<Conn>);
+pub struct WriteHalf<'a>(&'a Arc<Conn>);
 
 /// The reading half of [`TcpStream::into_split`].
 #[derive(Debug)]
 pub struct OwnedReadHalf {
-    pub(super) conn: Arc<Conn>,
+    conn: Arc<Conn>,
 }
 
 /// The writing half of [`TcpStream::into_split`]. Dropping it closes the sending side.
@@ -74,13 +90,6 @@ impl OwnedReadHalf {
 }
 
 impl OwnedWriteHalf {
-    pub(super) fn new(conn: Arc<Conn>) -> Self {
-        Self {
-            conn,
-            close_on_drop: true,
-        }
-    }
-
     fn conn(&self) -> &Conn {
         &self.conn
     }

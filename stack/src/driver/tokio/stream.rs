@@ -1,11 +1,9 @@
 //! A connection with the face of `tokio::net::TcpStream`.
 
 use super::conn::{Conn, Data, Then, at_once};
+use super::hop_limit;
 use super::shared::error_of;
-use super::socket::TcpSocket;
-use super::split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use super::trace::TraceStream;
-use super::{Stack, hop_limit};
 use crate::config::Keepalive;
 use crate::conn::info::TcpInfo;
 use crate::conn::state::CloseReason;
@@ -22,7 +20,6 @@ use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
-use tokio::net::ToSocketAddrs;
 
 /// A connection, read and written as tokio's own.
 ///
@@ -36,24 +33,6 @@ pub struct TcpStream {
 }
 
 impl TcpStream {
-    /// Connect to `addr`: to the first of its addresses that answers.
-    ///
-    /// # Errors
-    /// Of the last address tried; an error kind as the standard library would give.
-    pub async fn connect(stack: &Stack, addr: impl ToSocketAddrs) -> io::Result<Self> {
-        let mut last = None;
-        for addr in tokio::net::lookup_host(addr).await? {
-            match TcpSocket::for_addr(stack, addr).connect(addr).await {
-                Ok(stream) => return Ok(stream),
-                Err(e) => last = Some(e),
-            }
-        }
-        Err(last.unwrap_or_else(|| {
-            let text = "could not resolve to any address";
-            io::Error::new(io::ErrorKind::InvalidInput, text)
-        }))
-    }
-
     /// Our address.
     ///
     /// # Errors
@@ -443,17 +422,6 @@ impl TcpStream {
             core.sock(conn.id)?.1.set_trace(Some(Box::new(sink)));
             Ok(stream)
         })
-    }
-
-    /// Two halves, for one task.
-    pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
-        (ReadHalf(&self.conn), WriteHalf(&self.conn))
-    }
-
-    /// Two halves, for two tasks. Dropping the writing one closes the sending side.
-    pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
-        let write = OwnedWriteHalf::new(self.conn.clone());
-        (OwnedReadHalf { conn: self.conn }, write)
     }
 }
 

@@ -1,0 +1,131 @@
+//! Where the sender [counts packets](super::packets): what it grants, and what an ACK is to it.
+
+use super::packets::{Grant, PacketCount};
+use super::rare::Rare;
+use super::scoreboard::AbsSeq;
+use super::sender::Sender;
+use super::spurious::Frto;
+use narrows_congestion::{AckSample, ByteCount, CaState, CongestionControl, RtoPolicy};
+
+impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
+    /// The window counts packets from here on.
+    #[inline(never)] // Once a connection.
+    pub fn count_packets(&mut self) {
+        let records = self.policy.max_segments;
+        self.rare.packets = Some(Box::new(PacketCount {
+            records,
+            outstanding: self.board.len(),
+        }));
+        self.validates = true;
+        self.end_grant();
+    }
+
+    /// Whether the window counts packets.
+    pub fn counts_packets(&self) -> bool {
+        self.rare.packets.is_some()
+    }
+
+    /// At most `count` records outstanding from now on.
+    pub(crate) fn limit_records(&mut self, count: usize) {
+        match Rare::packets(&mut self.rare) {
+            Some(packets) => packets.records = count,
+            None => self.policy.max_segments = count,
+        }
+        self.end_grant();
+    }
+
+    /// How many records may be outstanding, whatever the window.
+    pub(crate) fn record_limit(&self) -> usize {
+        match &self.rare.packets {
+            Some(packets) => packets.records,
+            None => self.policy.max_segments,
+        }
+    }
+
+    /// What was granted may not hold any more: a sender that counts packets asks anew.
+    pub(super) fn end_grant(&mut self) {
+        if self.rare.packets.is_some() {
+            // F-RTO asks for new data before anything else is decided: two segments at most.
+            self.policy.max_segments = match self.frto {
+                Frto::Off => 0,
+                _ => self.board.len() + 2,
+            };
+        }
+    }
+
+    /// No more records may be outstanding. A sender that counts packets is granted as many as the
+    /// window admits.
+    #[cold]
+    pub(crate) fn grant_packets(&mut self) -> Grant {
+        let Some(packets) = &self.rare.packets else {
+            return Grant::Nothing;
+        };
+        let outstanding = self.board.len();
+        if outstanding < self.policy.max_segments {
+            return Grant::Nothing;
+        }
+        let mss = self.mss.get().max(1);
+        let in_flight = self.board.packets_in_flight();
+        let room = match (self.ca_state, &self.rare.prr) {
+            (CaState::Recovery | CaState::Cwr, Some(prr)) => prr.allowance().get().div_ceil(mss),
+            _ => (self.cc.cwnd().get() / mss).saturating_sub(in_flight),
+        };
+        // An empty pipe never blocks.
+        let room = if in_flight == 0 { room.max(1) } else { room };
+        let limit = outstanding + usize::try_from(room).unwrap_or(usize::MAX - outstanding);
+        let limit = limit.min(packets.records);
+        if limit > outstanding {
+            self.policy.max_segments = limit;
+            return Grant::More;
+        }
+        if room == 0 {
+            self.on_cwnd_limited();
+            return Grant::Full;
+        }
+        Grant::Nothing
+    }
+
+    /// Looks how many records there are: some were sent, or taken back.
+    pub(super) fn recount(&mut self) {
+        if let Some(packets) = Rare::packets(&mut self.rare) {
+            packets.outstanding = self.board.len();
+        }
+    }
+
+    /// An ACK has come that found SND.UNA at `prior_una`, and delivered so many segments: what the
+    /// congestion control hears of it. Whether the window was the limit before it.
+    pub(super) fn ack_in_packets(
+        &mut self,
+        prior_una: AbsSeq,
+        delivered: u32,
+        sample: &mut AckSample,
+    ) -> bool {
+        let before = match &self.rare.packets {
+            Some(packets) => packets.outstanding,
+            None => return self.cwnd_limited_since(prior_una),
+        };
+        self.recount();
+        self.end_grant();
+        let acked = before.saturating_sub(self.board.len()) as u64;
+        let marked = !sample.delivered_ce.is_zero();
+        sample.acked = self.mss * acked;
+        if self.policy.sack {
+            sample.delivered = self.mss * u64::from(delivered);
+        }
+        if marked {
+            sample.delivered_ce = sample.acked;
+        }
+        let (cwnd, slow_start) = (self.cc.cwnd(), self.cc.cwnd() < self.cc.ssthresh());
+        let half_used = self.mss * before as u64 * 2 > cwnd;
+        self.limited_until > prior_una || (slow_start && half_used)
+    }
+
+    /// `FlightSize`: what is outstanding, `bytes`; of a sender that counts packets as many full
+    /// segments.
+    pub(super) fn counted(&self, bytes: ByteCount) -> ByteCount {
+        match &self.rare.packets {
+            Some(_) => bytes.max(self.mss * self.board.len() as u64),
+            None => bytes,
+        }
+    }
+}

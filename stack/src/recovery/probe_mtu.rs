@@ -1,0 +1,110 @@
+//! Where the sender probes the path's MTU: when it may, what becomes of a [probe](super::mtu_probe).
+
+use super::mtu_probe::{MtuProbe, ProbeFate};
+use super::rare::Rare;
+use super::scoreboard::{AbsSeq, SentSegment};
+use super::sender::Sender;
+use narrows_congestion::{ByteCount, CaState, CongestionControl, RtoPolicy};
+
+impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
+    /// Nothing is wrong, as far as is known: a loss now would be the probe's.
+    pub fn may_probe_mtu(&self) -> bool {
+        self.rare.mtu_probe.is_none()
+            && !self.probe_due
+            && self.ca_state == CaState::Open
+            && self.backoff == 0
+            && self.dup_acks == 0
+            && self.board.sacked().is_zero()
+            && self.board.lost().is_zero()
+    }
+
+    /// The new data that has just left, `[start, SND.NXT)`, is a probe.
+    pub fn on_mtu_probe(&mut self, start: AbsSeq) {
+        self.rare.mtu_probe = Some(Box::new(MtuProbe {
+            start,
+            end: self.nxt,
+            fate: None,
+        }));
+    }
+
+    /// The probe that is outstanding starts at `start`.
+    pub fn is_mtu_probe(&self, start: AbsSeq) -> bool {
+        self.outstanding_probe().is_some_and(|p| p.start == start)
+    }
+
+    fn outstanding_probe(&self) -> Option<&MtuProbe> {
+        self.rare.mtu_probe.as_deref().filter(|p| p.fate.is_none())
+    }
+
+    /// What became of the probe, once; `None` if that is not known.
+    pub fn take_mtu_probe_fate(&mut self) -> Option<ProbeFate> {
+        let probe = self.rare.mtu_probe.as_deref()?;
+        let arrived = probe.end <= self.una
+            || self
+                .board
+                .get(probe.start)
+                .is_some_and(SentSegment::is_sacked);
+        let fate = probe.fate.or(arrived.then_some(ProbeFate::Delivered))?;
+        self.rare.clear(|rare| &mut rare.mtu_probe);
+        Some(fate)
+    }
+
+    /// It never left, or nobody asks any more.
+    pub fn forget_mtu_probe(&mut self) {
+        self.rare.clear(|rare| &mut rare.mtu_probe);
+    }
+
+    /// The probe does not pass: it leaves again at once, in segments that do, and nothing is
+    /// concluded about congestion (RFC 4821 section 7.6.2).
+    pub fn fail_mtu_probe(&mut self) {
+        let Some(MtuProbe { start, end, .. }) = self.outstanding_probe().copied() else {
+            return;
+        };
+        self.settle_probe(ProbeFate::Lost);
+        self.board.split_at_mss(self.mss);
+        let mut at = start.max(self.una);
+        while at < end {
+            self.board.mark_absent(at);
+            at = self.board.get(at).map_or(end, |s| s.end);
+        }
+    }
+
+    /// Losses were found: whether they are the probe and nothing else. It is dealt with then.
+    pub(super) fn lost_probe_alone(&mut self) -> bool {
+        let Some(probe) = self.outstanding_probe() else {
+            return false;
+        };
+        let lost = self
+            .board
+            .get(probe.start)
+            .filter(|s| s.is_lost() && s.end == probe.end);
+        let alone = lost.is_some_and(|s| s.len() == self.board.lost())
+            && matches!(self.ca_state, CaState::Open | CaState::Disorder);
+        if alone {
+            self.fail_mtu_probe();
+        }
+        alone
+    }
+
+    /// What leaves again fits the path: of a segment longer than others its first part.
+    pub fn fit(&mut self, segment: SentSegment) -> SentSegment {
+        // A FIN takes one more.
+        if segment.len() <= self.mss + ByteCount::new(1) {
+            return segment;
+        }
+        if self.is_mtu_probe(segment.start) {
+            self.settle_probe(match self.ca_state {
+                CaState::Loss => ProbeFate::TimedOut,
+                _ => ProbeFate::Inconclusive,
+            });
+        }
+        self.board.split_at_mss(self.mss);
+        self.board.get(segment.start).copied().unwrap_or(segment)
+    }
+
+    fn settle_probe(&mut self, fate: ProbeFate) {
+        if let Some(probe) = Rare::mtu_probe(&mut self.rare) {
+            probe.fate = Some(fate);
+        }
+    }
+}
