@@ -5,7 +5,8 @@
 //! is told with the line, and all of it at once.
 
 use crate::knob::KnobError;
-use crate::model::{Experiment, Invalid, PARTS, Path, Value};
+use crate::model::experiment::PARTS;
+use crate::model::{Experiment, Invalid, Path, Value};
 use crate::registry::Registry;
 use crate::traffic::SizeDistribution;
 use std::fmt;

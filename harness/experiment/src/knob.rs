@@ -8,9 +8,9 @@
 mod kind;
 mod quantity;
 
+pub use kind::Kind;
 pub(crate) use kind::Meaning;
-pub use kind::{Choice, Kind};
-pub use quantity::Quantity;
+pub use quantity::{Choice, Quantity};
 
 use narrows_net::near_match::nearest;
 use std::fmt;

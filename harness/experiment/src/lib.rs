@@ -33,6 +33,7 @@
 pub mod builder;
 pub mod execute;
 pub mod file;
+mod invalid;
 pub mod knob;
 pub mod metric;
 pub mod model;
@@ -50,6 +51,7 @@ pub mod stats;
 pub mod study;
 pub mod summary;
 pub mod traffic;
+mod unknown;
 pub mod values;
 pub mod version;
 

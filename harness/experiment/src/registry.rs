@@ -1,21 +1,24 @@
-//! Registry: everything that an experiment can name, and what its knobs are.
+//! Registry: everything that an experiment can name, and the place where it runs live.
 
-use crate::knob::About;
-use crate::knob::{Kind, KnobError, Knobs, Section};
+use crate::invalid::Invalid;
+use crate::knob::{About, KnobError, Section};
 use crate::metric::Metrics;
-use crate::model::network::{Common, GRAPH};
-use crate::model::queue::Discipline;
-use crate::model::{Cpu, Expect, Experiment, Link, Nic, Path, Pause, Queue, Run, Show, change};
+use crate::model::experiment::Experiment;
+use crate::model::network::GRAPH;
+use crate::model::queue::{Discipline, Queue};
 use crate::net::discipline::DisciplineRegistry;
 use crate::net::topology::Topologies;
 use crate::probe::ProbeKinds;
-use crate::run::Live;
+use crate::run::error::RunError;
+use crate::run::outcome::RunOutcome;
+use crate::scenario::context::RunContext;
 use crate::scenario::spec::TcpSpec;
 use crate::traffic::{Traffic, TrafficKinds};
+use crate::unknown::unknown;
 use narrows::congestion::registry::{Entry, LookupError};
 use narrows::congestion::{CongestionRegistry, LocalDropRegistry, RtoRegistry};
 use narrows::recovery::detector::{self, DetectorRegistry};
-use narrows_net::near_match::nearest;
+use std::fmt;
 use std::sync::Arc;
 
 /// Everything that an experiment can name. A user's own go in beside ours.
@@ -61,14 +64,25 @@ impl Default for Registry {
     }
 }
 
-/// What every traffic has beside the knobs of its kind.
-const START: About = About {
-    key: "start",
-    title: "start",
-    meaning: "When it begins.",
-    kind: Kind::TIME,
-    source: "",
-};
+/// A place where an experiment runs in real time.
+pub trait Live: fmt::Debug + Send + Sync {
+    /// Whether this place has all that it asks for.
+    ///
+    /// # Errors
+    /// Which key it does not have, and why.
+    fn check(&self, experiment: &Experiment) -> Result<(), Invalid>;
+
+    /// Runs it once. Calls come one at a time, if the caller asks for one thread.
+    ///
+    /// # Errors
+    /// When it has what this place has not, it was cancelled, or the machine does not play along.
+    fn run(
+        &self,
+        experiment: &Experiment,
+        registry: &Registry,
+        ctx: RunContext<'_>,
+    ) -> Result<RunOutcome, RunError>;
+}
 
 /// A section as `narrows keys` lists it.
 #[derive(Clone, Debug)]
@@ -108,92 +122,10 @@ impl Registry {
         Arc::make_mut(&mut self.disciplines)
     }
 
-    /// Every knob there is, by section.
-    pub fn sections(&self) -> Vec<Listed> {
-        fn listed(at: &str, of: Option<&'static str>, section: &dyn Section) -> Listed {
-            Listed {
-                at: at.to_owned(),
-                of,
-                knobs: section
-                    .knobs()
-                    .into_iter()
-                    .map(|about| (about, section.get(about.key)))
-                    .collect(),
-            }
-        }
-        let usual = Experiment::default();
-        let mut all = vec![
-            listed("network", None, &usual.network.common),
-            listed("network.link", None, &usual.network.link),
-            listed("network.queue", None, &usual.network.queue),
-            listed("network.pause", None, &usual.network.pause),
-            listed("host.nic", None, &usual.host.nic),
-            listed("host.cpu", None, &usual.host.cpu),
-            listed("host.tcp", None, &usual.host.tcp),
-        ];
-        for kind in self.traffic.entries() {
-            all.push(listed("traffic.NAME", Some(kind.name()), &*kind.traffic()));
-        }
-        for kind in self.probes.entries() {
-            all.push(listed("probe.NAME", Some(kind.name()), &*kind.probe()));
-        }
-        all.push(listed("change.N", None, &change::Change::default().when));
-        all.push(listed("run", None, &usual.run));
-        all.push(listed("show", None, &usual.show));
-        all.push(listed("expect.N", None, &Expect::default()));
-        all
-    }
-
-    /// What the knob is that `key` sets in `experiment`.
-    pub fn about(&self, experiment: &Experiment, key: &str) -> Option<About> {
-        fn of<S: Knobs>(key: &str) -> Option<About> {
-            let knob = S::TABLE.iter().find(|knob| knob.about.key == key)?;
-            Some(knob.about)
-        }
-        let path = Path::parse(key).ok()?;
-        match path.words().as_slice() {
-            ["network", "port", _, "link", key]
-            | ["network", "trunk", "link", key]
-            | ["change", _, "link", key]
-            | ["network", "link", key] => of::<Link>(key),
-            ["network", "port", _, "queue", key]
-            | ["network", "trunk", "queue", key]
-            | ["change", _, "queue", key]
-            | ["network", "queue", key] => of::<Queue>(key),
-            ["network", "pause", key] => of::<Pause>(key),
-            ["network", key] => of::<Common>(key),
-            ["host", "nic", key] | ["group", _, "nic", key] => of::<Nic>(key),
-            ["host", "cpu", key] | ["group", _, "cpu", key] => of::<Cpu>(key),
-            ["host", "tcp", key] | ["group", _, "tcp", key] | ["traffic", _, "tcp", key] => {
-                of::<TcpSpec>(key)
-            }
-            ["traffic", _, "start"] => Some(START),
-            ["traffic", name, key] => {
-                let traffic = experiment.traffic.iter().find(|t| t.name == *name)?;
-                traffic.spec.knobs().into_iter().find(|k| k.key == *key)
-            }
-            ["probe", name, key] => {
-                let probe = experiment.probes.iter().find(|p| p.name == *name)?;
-                probe.spec.knobs().into_iter().find(|k| k.key == *key)
-            }
-            ["change", _, key] => of::<change::When>(key),
-            ["run", key] => of::<Run>(key),
-            ["show", key] => of::<Show>(key),
-            ["expect", _, key] => of::<Expect>(key),
-            _ => None,
-        }
-    }
-
     /// A traffic of a kind, as it is without being set.
     pub(crate) fn traffic_of(&self, kind: &str) -> Result<Box<dyn Traffic>, KnobError> {
         let kind = self.traffic.get(kind).map_err(KnobError::value)?;
         Ok(kind.traffic())
-    }
-
-    /// Whether two texts are one value of a key: `1ms` and `1000us`.
-    pub fn same_value(&self, experiment: &Experiment, key: &str, a: &str, b: &str) -> bool {
-        let about = self.about(experiment, key);
-        a == b || about.is_some_and(|about| about.kind.same(a, b))
     }
 
     /// Whether there is such a shape of network.
@@ -229,6 +161,17 @@ impl Registry {
         checked(asked, value, self.disciplines.get(value), names.collect())
     }
 
+    /// Sets a key of TCP; names are looked up.
+    pub(crate) fn set_tcp(
+        &self,
+        tcp: &mut TcpSpec,
+        key: &str,
+        value: &str,
+    ) -> Result<(), KnobError> {
+        self.check_tcp_name(key, value).map_err(KnobError::value)?;
+        tcp.set(key, value)
+    }
+
     /// Whether the value of a key of `host.tcp`, if it is a name, is one that there is.
     ///
     /// # Errors
@@ -262,24 +205,6 @@ impl Registry {
                 checked("loss detector", value, self.detectors.get(value), names)
             }
             _ => Ok(()),
-        }
-    }
-}
-
-/// There is no `name`.
-pub(crate) fn unknown<'a>(
-    noun: &str,
-    name: &str,
-    names: impl Iterator<Item = &'a str> + Clone,
-) -> String {
-    match nearest(name, names.clone()) {
-        Some(near) => format!("there is no {noun} '{name}'; did you mean '{near}'?"),
-        None => {
-            let known: Vec<&str> = names.collect();
-            format!(
-                "there is no {noun} '{name}'; known are {}",
-                known.join(", ")
-            )
         }
     }
 }

@@ -22,19 +22,14 @@ mod assemble;
 mod error;
 mod folder;
 mod journal;
+mod layout;
 mod merge;
 mod tables;
+mod whole;
 
 pub use error::FolderError;
 pub use folder::Folder;
 pub use journal::Record;
+pub use layout::SLURM;
 pub use merge::{Merged, merge};
 pub use tables::{RunTables, cell, cells, column};
-
-/// The folder, in one of results, of jobs that a cluster does for it.
-pub const SLURM: &str = "slurm";
-
-const EXPERIMENT: &str = "experiment.toml";
-const JOURNAL: &str = "runs.jsonl";
-const PARTS: &str = "parts";
-const FILES: &str = "files";

@@ -1,15 +1,9 @@
 //! What a knob may be.
 
-use super::Quantity;
+use super::quantity::{MAX_PACKETS, Quantity, queue_length};
 use crate::scenario::spec::{QueueLimit, Share, Size};
 use narrows::{ByteCount, Duration, Rate};
 use std::fmt;
-
-/// A value from a fixed set.
-pub trait Choice: Copy + PartialEq + 'static {
-    /// The values with their names.
-    const ALL: &'static [(Self, &'static str)];
-}
 
 /// What a knob may be: its unit and its range.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,9 +56,8 @@ pub enum Kind {
     Or(&'static str, &'static Kind),
 }
 
-/// Most bytes or packets of a queue.
+/// Most bytes of a queue.
 const MAX_QUEUE: u64 = 1 << 40;
-const MAX_PACKETS: u64 = 1 << 30;
 
 /// What a text means as a value of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -230,15 +223,5 @@ impl Kind {
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.noun())
-    }
-}
-
-/// A queue's length in its own unit.
-pub(super) fn queue_length(limit: QueueLimit) -> u64 {
-    match limit {
-        QueueLimit::Bytes(bytes) => bytes.get(),
-        // So that a number of packets beyond the range is beyond that of bytes.
-        QueueLimit::Packets(packets) if u64::from(packets) > MAX_PACKETS => u64::MAX,
-        QueueLimit::Packets(packets) => packets.into(),
     }
 }

@@ -1,7 +1,5 @@
 //! Values that a knob reads and shows.
 
-use super::Choice;
-use super::kind::queue_length;
 use crate::scenario::spec::{
     AckCount, DctcpReceiver, DelayedAck, EcnUse, Framing, Impair, QueueCounting, QueueLimit,
     SackUse, Share, SharedBuffer, Size, Ties,
@@ -240,6 +238,12 @@ impl<Q: Quantity + PartialEq> Quantity for Vec<Q> {
     }
 }
 
+/// A value from a fixed set.
+pub trait Choice: Copy + PartialEq + 'static {
+    /// The values with their names.
+    const ALL: &'static [(Self, &'static str)];
+}
+
 impl<C: Choice> Quantity for C {
     fn read(text: &str) -> Result<Self, String> {
         if let Some((value, _)) = C::ALL.iter().find(|(_, name)| *name == text) {
@@ -319,4 +323,17 @@ impl Choice for IdleRestart {
         (Self::Rfc2861, "rfc2861"),
         (Self::Rfc7661, "rfc7661"),
     ];
+}
+
+/// Most packets of a queue.
+pub(super) const MAX_PACKETS: u64 = 1 << 30;
+
+/// A queue's length in its own unit.
+pub(super) fn queue_length(limit: QueueLimit) -> u64 {
+    match limit {
+        QueueLimit::Bytes(bytes) => bytes.get(),
+        // So that a number of packets beyond the range is beyond that of bytes.
+        QueueLimit::Packets(packets) if u64::from(packets) > MAX_PACKETS => u64::MAX,
+        QueueLimit::Packets(packets) => packets.into(),
+    }
 }

@@ -1,9 +1,11 @@
 //! The metrics that narrows brings along.
 
-use super::{Better, Measured, Metric, Scope};
+use super::entry::{Better, Metric, Scope};
+use super::measured::Measured;
+use super::table::Metrics;
 use crate::net::nic::HostStats;
 use crate::net::stats::DropReason;
-use crate::run::{FlowOutcome, PortOutcome};
+use crate::run::outcome::{FlowOutcome, PortOutcome};
 use crate::stats::nearest_rank;
 use crate::traffic::{AppSpan, Gauge, Process, SpanKind};
 use Better::{Higher, Lower, Neither};
@@ -84,8 +86,21 @@ fn spans(scope: &Scope<'_>, of: impl Fn(SpanKind) -> bool) -> Option<Measured> {
     Some(Measured::Count(count as u64))
 }
 
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::standard()
+    }
+}
+
+impl Metrics {
+    /// What narrows brings along.
+    pub fn standard() -> Self {
+        Self(all())
+    }
+}
+
 /// All of them.
-pub(super) fn all() -> Vec<Metric> {
+fn all() -> Vec<Metric> {
     vec![
         Metric::new(
             ("goodput", "goodput", "bit/s"),

@@ -1,6 +1,8 @@
 //! Everything that is set, as keys and values.
 
-use super::{Experiment, Members, Path, Settings, quoted};
+use super::experiment::{Experiment, Members};
+use super::path::{Path, quoted};
+use super::settings::Settings;
 use crate::knob::{About, Kind, Quantity, Section};
 use std::fmt;
 

@@ -1,13 +1,14 @@
 //! Setting keys from text.
 
+use super::change::Change;
+use super::expect::Expect;
+use super::experiment::{Axis, Experiment, Group, Members, NamedProbe, NamedTraffic, PARTS};
 use super::network::Port;
-use super::{
-    Axis, Change, Expect, Experiment, Group, Invalid, Members, NamedProbe, NamedTraffic, PARTS,
-    Path, Settings, path, quoted,
-};
+use super::path::{self, Path, quoted};
+use super::settings::Settings;
+use crate::invalid::Invalid;
 use crate::knob::{Kind, KnobError, Section};
 use crate::registry::Registry;
-use crate::scenario::spec::TcpSpec;
 use narrows::Duration;
 
 /// What `network` has beside values.
@@ -30,7 +31,7 @@ impl Experiment {
             ["network", rest @ ..] => self.set_network(registry, rest, value)?,
             ["host", "nic", key] => self.host.nic.set(key, value)?,
             ["host", "cpu", key] => self.host.cpu.set(key, value)?,
-            ["host", "tcp", key] => set_tcp(registry, &mut self.host.tcp, key, value)?,
+            ["host", "tcp", key] => registry.set_tcp(&mut self.host.tcp, key, value)?,
             ["host", other, ..] => {
                 return Err(KnobError::unknown(other, ["nic", "cpu", "tcp"].into_iter()));
             }
@@ -155,7 +156,7 @@ impl Experiment {
                 Some(Members::Count(n.ok_or_else(|| KnobError::value(help))?))
             }
             ["tcp", key] => {
-                set_tcp(registry, &mut self.host.tcp.clone(), key, value)?;
+                registry.set_tcp(&mut self.host.tcp.clone(), key, value)?;
                 None
             }
             ["nic", key] => {
@@ -231,7 +232,7 @@ impl Experiment {
                 Ok(())
             }
             ["tcp", key] => {
-                set_tcp(registry, &mut self.host.tcp.clone(), key, value)?;
+                registry.set_tcp(&mut self.host.tcp.clone(), key, value)?;
                 traffic.tcp.set(key, value);
                 Ok(())
             }
@@ -471,19 +472,6 @@ fn kept(section: &dyn Section, usual: &dyn Section) -> Vec<(&'static str, String
     let set = knobs.filter_map(|about| Some((about.key, section.get(about.key)?)));
     set.filter(|(key, value)| usual.get(key).as_ref() != Some(value))
         .collect()
-}
-
-/// Sets a key of TCP; names are looked up.
-pub(crate) fn set_tcp(
-    registry: &Registry,
-    tcp: &mut TcpSpec,
-    key: &str,
-    value: &str,
-) -> Result<(), KnobError> {
-    registry
-        .check_tcp_name(key, value)
-        .map_err(KnobError::value)?;
-    tcp.set(key, value)
 }
 
 /// Whether a port could have this.

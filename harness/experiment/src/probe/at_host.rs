@@ -1,6 +1,6 @@
 //! What a host's TCP gives to its NIC and gets from it.
 
-use super::PacketListener;
+use super::instrument::PacketListener;
 use crate::host::SimPacket;
 use crate::net::packet::HostId;
 use crate::sim::tap::TapEvent;

@@ -1,15 +1,18 @@
 //! `flow`: what senders know and do, over time.
 
-use super::{Instrument, Probe, Reading, Series, Site, View, check_watched};
+use super::instrument::{Instrument, View};
+use super::kind::Probe;
+use super::reading::{Reading, Series};
+use super::site::{Site, check_watched};
+use crate::invalid::Invalid;
 use crate::knob;
 use crate::knob::{Kind, Knob, Knobs};
-use crate::metric::Measured;
-use crate::model::Invalid;
+use crate::metric::measured::Measured;
 use crate::net::graph::NodeId;
 use crate::net::packet::HostId;
-use crate::registry::unknown;
 use crate::sim::time::SimTime;
 use crate::traffic::{Opened, Opener};
+use crate::unknown::unknown;
 use narrows::congestion::{CongestionControl, Variable};
 use narrows::endpoint::ConnId;
 use narrows::{ByteCount, Duration};

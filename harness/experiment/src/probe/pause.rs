@@ -1,10 +1,13 @@
 //! `pause`: for how long pause frames hold ports.
 
-use super::{Instrument, Probe, Reading, Series, Site, View};
+use super::instrument::{Instrument, View};
+use super::kind::Probe;
+use super::reading::{Reading, Series};
+use super::site::Site;
+use crate::invalid::Invalid;
 use crate::knob;
 use crate::knob::{Kind, Knob, Knobs};
-use crate::metric::Measured;
-use crate::model::Invalid;
+use crate::metric::measured::Measured;
 use crate::net::packet::PortId;
 use crate::net::pause::PauseStats;
 use crate::sim::time::SimTime;

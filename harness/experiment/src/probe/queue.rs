@@ -1,10 +1,13 @@
 //! `queue`: how long the queues of ports are.
 
-use super::{Instrument, Probe, Reading, Series, Site, View};
+use super::instrument::{Instrument, View};
+use super::kind::Probe;
+use super::reading::{Reading, Series};
+use super::site::Site;
+use crate::invalid::Invalid;
 use crate::knob;
 use crate::knob::{Choice, Kind, Knob, Knobs};
-use crate::metric::Measured;
-use crate::model::Invalid;
+use crate::metric::measured::Measured;
 use crate::net::buffer::Depth;
 use crate::net::packet::PortId;
 use crate::net::stats::QueueArea;

@@ -1,10 +1,13 @@
 //! `rate`: a counter of ports as somebody sees it who polls.
 
-use super::{Instrument, Probe, Reading, Series, Site, View};
+use super::instrument::{Instrument, View};
+use super::kind::Probe;
+use super::reading::{Reading, Series};
+use super::site::Site;
+use crate::invalid::Invalid;
 use crate::knob;
 use crate::knob::{Choice, Kind, Knob, Knobs, Quantity};
-use crate::metric::Measured;
-use crate::model::Invalid;
+use crate::metric::measured::Measured;
 use crate::net::graph::{Graph, NodeId};
 use crate::net::packet::PortId;
 use crate::polling::Readings;

@@ -1,18 +1,21 @@
 //! `rtt`: round-trip times of hosts' segments, as a capture at the sender shows them.
 
 use super::at_host::{AtHost, Flows};
-use super::{Instrument, Listener, Probe, Reading, Series, Site, View};
+use super::instrument::{Instrument, Listener, View};
+use super::kind::Probe;
+use super::reading::{Reading, Series};
+use super::site::Site;
 use crate::host::SimPacket;
+use crate::invalid::Invalid;
 use crate::knob;
 use crate::knob::{Kind, Knob, Knobs};
-use crate::metric::Measured;
-use crate::model::Invalid;
+use crate::metric::measured::Measured;
 use crate::net::graph::NodeId;
 use crate::net::packet::HostId;
-use crate::registry::unknown;
 use crate::sim::time::SimTime;
 use crate::stats::nearest_rank;
 use crate::traffic::listens_on;
+use crate::unknown::unknown;
 use narrows::Duration;
 use narrows::endpoint::demux::FourTuple;
 use narrows::wire::{Flags, Seq};

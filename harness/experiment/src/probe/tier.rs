@@ -1,10 +1,13 @@
 //! `tier`: what the ports from one kind of node to another carried, dropped and marked together.
 
-use super::{Instrument, Probe, Reading, Series, Site, View};
+use super::instrument::{Instrument, View};
+use super::kind::Probe;
+use super::reading::{Reading, Series};
+use super::site::Site;
+use crate::invalid::Invalid;
 use crate::knob;
 use crate::knob::{Kind, Knob, Knobs};
-use crate::metric::Measured;
-use crate::model::Invalid;
+use crate::metric::measured::Measured;
 use crate::net::graph::Graph;
 use crate::net::link::LinkSpec;
 use crate::net::packet::PortId;

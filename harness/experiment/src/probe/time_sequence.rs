@@ -1,12 +1,15 @@
 //! `time-sequence`: each segment of chosen flows and each acknowledgement, as its sender sees them.
 
 use super::at_host::{AtHost, Flows};
-use super::{Instrument, Listener, Probe, Reading, Series, Site, View, check_watched};
+use super::instrument::{Instrument, Listener, View};
+use super::kind::Probe;
+use super::reading::{Reading, Series};
+use super::site::{Site, check_watched};
 use crate::host::{SimPacket, address_of, ipv6_address_of};
+use crate::invalid::Invalid;
 use crate::knob;
 use crate::knob::{Kind, Knob, Knobs};
-use crate::metric::Measured;
-use crate::model::Invalid;
+use crate::metric::measured::Measured;
 use crate::net::graph::NodeId;
 use crate::net::packet::HostId;
 use crate::sim::time::SimTime;

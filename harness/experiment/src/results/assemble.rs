@@ -1,15 +1,15 @@
 //! The tables that people read, made of the rows of the runs in the order of the plan.
 
-use super::PARTS;
 use super::error::{FolderError, io_error};
 use super::folder::Folder;
 use super::journal::Record;
+use super::layout::PARTS;
 use super::tables::{RunColumns, column};
+use super::whole::write_whole;
 use crate::registry::Registry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::Path;
 
 impl Folder {
     /// Makes the tables of what is there, in the order of the plan.
@@ -135,17 +135,4 @@ fn metric_order(registry: &Registry, records: &[&Record]) -> Vec<String> {
     let others = names.iter().filter(|n| !known.iter().any(|k| k == *n));
     let others: Vec<String> = others.map(|n| (*n).to_owned()).collect();
     [known, others].concat()
-}
-
-/// A file that is whole or as it was.
-pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), FolderError> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let new = path.with_file_name(name);
-    let written = File::create(&new).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_data()
-    });
-    written.map_err(io_error("write", &new))?;
-    fs::rename(&new, path).map_err(io_error("write", path))
 }

@@ -1,6 +1,6 @@
 //! Why a folder of results cannot be used.
 
-use super::EXPERIMENT;
+use super::layout::EXPERIMENT;
 use crate::version;
 use std::fmt;
 use std::io;

@@ -1,10 +1,10 @@
 //! The folder of results: opening, and putting in what ends.
 
-use super::assemble::write_whole;
 use super::error::{FolderError, io_error};
 use super::journal::{self, Journal, Record};
+use super::layout::{EXPERIMENT, FILES, JOURNAL, PARTS};
 use super::tables::RunTables;
-use super::{EXPERIMENT, FILES, JOURNAL, PARTS};
+use super::whole::write_whole;
 use crate::file::{Loaded, text_of};
 use crate::model::Experiment;
 use crate::plan::{Files, Plan, PlannedRun, Shard, SweptFile};

@@ -1,8 +1,8 @@
 //! The journal: a line of JSON for each finished run.
 
 use super::error::{FolderError, io_error};
+use super::layout::{JOURNAL, PARTS};
 use super::tables::metric_columns;
-use super::{JOURNAL, PARTS};
 use crate::plan::{Plan, PlannedRun};
 use crate::registry::Registry;
 use crate::run::RunOutcome;

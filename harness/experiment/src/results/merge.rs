@@ -1,8 +1,8 @@
 //! Putting the parts of an experiment together.
 
-use super::PARTS;
 use super::error::{FolderError, io_error};
 use super::folder::{Folder, check_same};
+use super::layout::PARTS;
 use crate::plan::Plan;
 use crate::registry::Registry;
 use std::fs::File;

@@ -4,7 +4,7 @@ use crate::net::nic::{HostStats, WithoutBuffer};
 use crate::net::pause::PauseStats;
 use crate::net::stats::DropReason;
 use crate::probe::Reading;
-use crate::scenario::{Outcome, Unrecorded};
+use crate::scenario::outcome::{Outcome, Unrecorded};
 use crate::traffic::{AppSpan, Gauge, Transfer};
 use narrows::recovery::SenderStats;
 use narrows::{ByteCount, Duration, Instant};

@@ -3,7 +3,7 @@
 use super::changes::Changes;
 use crate::host::SimPacket;
 use crate::knob::Section;
-use crate::model::{Experiment, Invalid, Members, Nic, Path, Settings, set_tcp};
+use crate::model::{Experiment, Group, Invalid, Members, Nic, Path, Settings};
 use crate::net::graph::{Graph, NodeId, TopologyError};
 use crate::net::network::Network;
 use crate::net::nic::NicSpec;
@@ -182,7 +182,7 @@ fn graph(experiment: &Experiment, registry: &Registry) -> Result<Graph, Invalid>
         .reduce(u32::saturating_add);
     let network = &experiment.network;
     if counted.is_some() && network.common.topology != "star" {
-        let sized = |g: &&crate::model::Group| matches!(g.members, Members::Count(_));
+        let sized = |g: &&Group| matches!(g.members, Members::Count(_));
         let group = experiment.groups.iter().find(sized);
         let name = group.map_or("", |g| g.name.as_str());
         let why = "only a star has as many hosts as its groups: name the group's hosts instead";
@@ -360,7 +360,7 @@ impl Configs<'_> {
     fn put<'s>(&self, spec: &mut TcpSpec, settings: impl Iterator<Item = (&'s str, &'s str)>) {
         for (key, value) in settings {
             // Each was tried when it was set.
-            let _ = set_tcp(self.registry, spec, key, value);
+            let _ = self.registry.set_tcp(spec, key, value);
         }
     }
 

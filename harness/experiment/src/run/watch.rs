@@ -1,8 +1,8 @@
 //! Looks at a run at the instants that its warm-up, its probes and its end name.
 
 use super::changes::Changes;
+use super::error::RunError;
 use super::outcome::{FlowOutcome, HostOutcome, Opening, PortOutcome, RunOutcome};
-use super::{RunError, RunWorld};
 use crate::host::{SimPacket, SimTypes, TcpHost};
 use crate::model::{Clock, Experiment};
 use crate::net::buffer::Depth;
@@ -17,12 +17,16 @@ use crate::probe::{Instrument, View};
 use crate::scenario::Outcome;
 use crate::sim::tap::Tap;
 use crate::sim::time::SimTime;
+use crate::sim::world::World;
 use crate::traffic::{HostApp, Log, Opened, Opener};
 use narrows::conn::Connection;
 use narrows::conn::state::State;
 use narrows::recovery::SenderStats;
 use narrows::{ByteCount, Rate};
 use std::collections::BTreeMap;
+
+/// The world of a run.
+type RunWorld<T> = World<TcpHost<HostApp>, T>;
 
 /// Whether the run goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! What a spec says of shared memory and of links on which things go wrong.
 
-use super::spec::Size;
+use super::size::Size;
 use narrows::{ByteCount, Duration};
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! A scenario's words about TCP as the configuration of the stack.
 
-use super::ScenarioError;
+use super::error::ScenarioError;
 use super::spec::{AckCount, DctcpReceiver, DelayedAck, EcnUse, SackUse, TcpSpec};
 use crate::registry::Registry;
 use narrows::ByteCount;

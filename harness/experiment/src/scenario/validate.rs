@@ -1,6 +1,6 @@
 //! Whether TCP can be what it is to be.
 
-use super::ScenarioError;
+use super::error::ScenarioError;
 use super::spec::{DelayedAck, IP_TCP_HEADERS, Size, TcpSpec};
 use narrows::config::InitialWindow;
 use narrows::{ByteCount, Duration};

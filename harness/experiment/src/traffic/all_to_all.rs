@@ -1,9 +1,12 @@
 //! All-to-all: each host sends to each other, as in a shuffle.
 
+use super::error::TrafficError;
+use super::kind::Traffic;
 use super::messages::{Channels, Counts, Draws, Messenger};
 use super::opening::{Begins, Opening, SETUP, SETUP_KIND};
+use super::placement::Placement;
+use super::role::{Io, Role, RoleEvent};
 use super::size::SizeDistribution;
-use super::{Io, Placement, Role, RoleEvent, Traffic, TrafficError};
 use crate::knob;
 use crate::knob::{Kind, Knob, Knobs};
 use crate::net::packet::HostId;

@@ -1,8 +1,11 @@
 //! Bulk: transfers of a size, or without end.
 
+use super::error::TrafficError;
+use super::kind::Traffic;
 use super::messages::{Channels, Messenger};
+use super::placement::Placement;
 use super::receiver::Receiver;
-use super::{Io, Placement, Role, RoleEvent, Traffic, TrafficError};
+use super::role::{Io, Role, RoleEvent};
 use crate::knob;
 use crate::knob::{Choice, Kind, Knob, Knobs};
 use crate::net::packet::HostId;

@@ -2,10 +2,13 @@
 
 use super::arrivals::Arrivals;
 use super::choose::{Chooser, Skew};
+use super::error::TrafficError;
+use super::kind::Traffic;
 use super::messages::{Channels, Counts, Draws, Messenger};
 use super::opening::{Begins, Opening, SETUP, SETUP_KIND};
+use super::placement::Placement;
+use super::role::{Io, Role, RoleEvent};
 use super::size::SizeDistribution;
-use super::{Io, Placement, Role, RoleEvent, Traffic, TrafficError};
 use crate::knob;
 use crate::knob::{About, Choice, Kind, Knob, Knobs, Quantity};
 use crate::net::packet::HostId;

@@ -1,11 +1,16 @@
 //! Messages on connections: what each means to who reads it, and where it ends.
 
+use super::placement::Placement;
 use super::role::Io;
-use super::{Placement, Shared};
 use crate::net::packet::HostId;
 use narrows::endpoint::ConnId;
 use narrows_congestion::short::{ShortQueue, push_short};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// State that the roles of a traffic share, on whichever hosts: a run has one thread.
+pub type Shared<T> = Rc<RefCell<T>>;
 
 /// The connections of a traffic and the messages on their way, which its roles share: payload is
 /// a pattern and says nothing, so that who sends a message notes here what it is and how long.

@@ -2,13 +2,17 @@
 
 use super::alarms::Alarms;
 use super::arrivals::{Arrivals, Pause};
+use super::error::TrafficError;
+use super::kind::Traffic;
+use super::log::Process;
 use super::messages::{Channels, Counts, Draws, Messenger};
 use super::opening::{Begins, Opening, SETUP, SETUP_KIND};
-use super::port::{Held, NodePort, Passed};
+use super::placement::Placement;
+use super::port::{Held, NodePort, Passed, Writers};
+use super::role::{Io, Role, RoleEvent};
 use super::size::SizeDistribution;
-use super::{Io, Placement, Process, Role, RoleEvent, Traffic, TrafficError};
 use crate::knob;
-use crate::knob::{Choice, Kind, Knob, Knobs};
+use crate::knob::{Kind, Knob, Knobs};
 use crate::net::packet::HostId;
 use crate::sim::rng::Stream;
 use crate::sim::time::SimTime;
@@ -58,27 +62,6 @@ pub struct NodeMesh {
     pub setup: Duration,
 }
 
-/// What a process does that sends to a busy port.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Writers {
-    /// It is suspended.
-    #[default]
-    Suspend,
-    /// It goes on, and the queue grows beyond the limit (`process_flag(async_dist, true)`).
-    Async,
-    /// It hands what it sends to a process that does nothing else, one for each peer, and goes on:
-    /// that one is suspended, and its mailbox grows.
-    Relay,
-}
-
-impl Choice for Writers {
-    const ALL: &'static [(Self, &'static str)] = &[
-        (Self::Suspend, "suspend"),
-        (Self::Async, "async"),
-        (Self::Relay, "relay"),
-    ];
-}
-
 impl Default for NodeMesh {
     /// 100 requests a second of each of all hosts, for 30 kB each; 200 us at the server; 1 MiB.
     fn default() -> Self {
@@ -125,6 +108,10 @@ impl Knobs for NodeMesh {
 }
 
 impl NodeMesh {
+    fn port(&self, conn: ConnId, peer: HostId) -> NodePort<Message> {
+        NodePort::new(conn, peer, self.busy_limit, self.writers)
+    }
+
     fn interval(&self) -> SimTime {
         SimTime::from_picos(1_000_000_000_000 / self.rate.max(1))
     }
@@ -167,7 +154,7 @@ impl Traffic for NodeMesh {
 
 /// What travels.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Message {
+enum Message {
     /// Asked for at that time, so many bytes.
     Request { asked: Instant, reply: u64 },
     /// To what was asked for at that time.
@@ -268,7 +255,7 @@ impl Node {
             message,
             suspended: None,
         };
-        let passed = self.ports[tag as usize].post(io, &mut self.messages, &self.mesh, held);
+        let passed = self.ports[tag as usize].post(io, &mut self.messages, held);
         self.tell_memory(io);
         passed
     }
@@ -299,7 +286,7 @@ impl Node {
     fn drain(&mut self, io: &mut Io<'_>, tag: u32) {
         let port = &mut self.ports[tag as usize];
         if port
-            .drain(io, &mut self.messages, &self.mesh)
+            .drain(io, &mut self.messages)
             .contains(&Process::Server)
         {
             self.server = Server::Idle;
@@ -353,7 +340,7 @@ impl Role for Node {
         self.opening.start(io, &mut self.messages, &to_open, setup);
         let opened = self.opening.conns.iter().zip(to_open);
         self.ports = opened
-            .map(|(conn, peer)| NodePort::new(*conn, peer))
+            .map(|(conn, peer)| self.mesh.port(*conn, peer))
             .collect();
     }
 
@@ -362,7 +349,7 @@ impl Role for Node {
             RoleEvent::Accepted => {
                 self.messages.accept(io, conn, self.ports.len() as u32);
                 if let Some(peer) = io.peer(conn) {
-                    self.ports.push(NodePort::new(conn, peer));
+                    self.ports.push(self.mesh.port(conn, peer));
                 }
             }
             RoleEvent::Connected => self.connected(io),

@@ -3,11 +3,14 @@
 use super::alarms::Alarms;
 use super::arrivals::Pause;
 use super::bulk::Pairs;
+use super::error::TrafficError;
+use super::kind::Traffic;
 use super::messages::{Channels, Draws, Messenger};
 use super::opening::{Begins, Opening, SETUP, SETUP_KIND};
+use super::placement::Placement;
 use super::receiver::Receiver;
+use super::role::{Io, Role, RoleEvent};
 use super::size::SizeDistribution;
-use super::{Io, Placement, Role, RoleEvent, Traffic, TrafficError};
 use crate::knob;
 use crate::knob::{Kind, Knob, Knobs};
 use crate::net::packet::HostId;

@@ -2,17 +2,42 @@
 
 use super::log::{Process, SpanKind};
 use super::messages::Messenger;
-use super::node_mesh::{Message, NodeMesh, Writers};
 use super::role::Io;
+use crate::knob::Choice;
 use crate::net::packet::HostId;
+use narrows::ByteCount;
 use narrows::endpoint::ConnId;
 use std::collections::VecDeque;
+
+/// What a process does that sends to a busy port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Writers {
+    /// It is suspended.
+    #[default]
+    Suspend,
+    /// It goes on, and the queue grows beyond the limit (`process_flag(async_dist, true)`).
+    Async,
+    /// It hands what it sends to a process that does nothing else, one for each peer, and goes on:
+    /// that one is suspended, and its mailbox grows.
+    Relay,
+}
+
+impl Choice for Writers {
+    const ALL: &'static [(Self, &'static str)] = &[
+        (Self::Suspend, "suspend"),
+        (Self::Async, "async"),
+        (Self::Relay, "relay"),
+    ];
+}
 
 /// A port.
 #[derive(Debug)]
 pub(super) struct NodePort<M> {
     conn: ConnId,
     peer: HostId,
+    /// From how much in its queue it is busy.
+    busy_limit: ByteCount,
+    writers: Writers,
     /// Its busy time, in the log.
     busy: Option<usize>,
     waiting: VecDeque<Held<M>>,
@@ -40,37 +65,39 @@ pub(super) enum Passed {
     Suspended,
 }
 
-impl NodePort<Message> {
-    pub(super) fn new(conn: ConnId, peer: HostId) -> Self {
+impl<M> NodePort<M> {
+    /// The port of connection `conn` to `peer`.
+    pub(super) fn new(conn: ConnId, peer: HostId, busy_limit: ByteCount, writers: Writers) -> Self {
         Self {
             conn,
             peer,
+            busy_limit,
+            writers,
             busy: None,
             waiting: VecDeque::new(),
         }
     }
 
     /// What its queue and those that wait for it hold.
-    pub(super) fn holds(&self, messages: &Messenger<Message>) -> u64 {
+    pub(super) fn holds(&self, messages: &Messenger<M>) -> u64 {
         let waiting: u64 = self.waiting.iter().map(|held| held.size).sum();
         messages.unwritten(self.conn) + waiting
     }
 
-    fn is_busy(&self, messages: &Messenger<Message>, mesh: &NodeMesh) -> bool {
-        messages.unwritten(self.conn) >= mesh.busy_limit.get()
+    fn is_busy(&self, messages: &Messenger<M>) -> bool {
+        messages.unwritten(self.conn) >= self.busy_limit.get()
     }
 
     /// A process sends a message.
     pub(super) fn post(
         &mut self,
         io: &mut Io<'_>,
-        messages: &mut Messenger<Message>,
-        mesh: &NodeMesh,
-        held: Held<Message>,
+        messages: &mut Messenger<M>,
+        held: Held<M>,
     ) -> Passed {
-        let waits = self.is_busy(messages, mesh) || !self.waiting.is_empty();
-        if !waits || mesh.writers == Writers::Async {
-            self.send(io, messages, mesh, held);
+        let waits = self.is_busy(messages) || !self.waiting.is_empty();
+        if !waits || self.writers == Writers::Async {
+            self.send(io, messages, held);
             return Passed::On;
         }
         let passed = match held.process {
@@ -92,32 +119,21 @@ impl NodePort<Message> {
         }
     }
 
-    fn send(
-        &mut self,
-        io: &mut Io<'_>,
-        messages: &mut Messenger<Message>,
-        mesh: &NodeMesh,
-        held: Held<Message>,
-    ) {
+    fn send(&mut self, io: &mut Io<'_>, messages: &mut Messenger<M>, held: Held<M>) {
         if let Some(span) = held.suspended {
             io.end_span(span);
         }
         messages.send(io, self.conn, held.size, held.message);
-        if self.busy.is_none() && self.is_busy(messages, mesh) {
+        if self.busy.is_none() && self.is_busy(messages) {
             self.busy = Some(io.begin_span(SpanKind::BusyPort, Some(self.peer)));
         }
     }
 
     /// The TCP has taken some of the queue: while the port is not busy those that wait go on, in
     /// their order. Who did.
-    pub(super) fn drain(
-        &mut self,
-        io: &mut Io<'_>,
-        messages: &mut Messenger<Message>,
-        mesh: &NodeMesh,
-    ) -> Vec<Process> {
+    pub(super) fn drain(&mut self, io: &mut Io<'_>, messages: &mut Messenger<M>) -> Vec<Process> {
         let mut resumed = Vec::new();
-        while !self.is_busy(messages, mesh) {
+        while !self.is_busy(messages) {
             if let Some(span) = self.busy.take() {
                 io.end_span(span);
             }
@@ -125,7 +141,7 @@ impl NodePort<Message> {
                 break;
             };
             resumed.push(held.process);
-            self.send(io, messages, mesh, held);
+            self.send(io, messages, held);
         }
         self.suspend(io);
         resumed

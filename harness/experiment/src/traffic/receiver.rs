@@ -2,7 +2,7 @@
 
 use super::alarms::Alarms;
 use super::messages::{Counts, Messenger};
-use super::{Io, Role, RoleEvent};
+use super::role::{Io, Role, RoleEvent};
 use narrows::endpoint::ConnId;
 use narrows::{ByteCount, Duration, Instant};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,12 @@
 //! A small rig for tests of traffic: a network, traffics on it, a run.
 
-use super::host::Family;
-use super::{HostApp, Log, Opened, Placement, Traffic, TrafficError, Transfer};
+use super::connections::Family;
+use super::connections::Opened;
+use super::error::TrafficError;
+use super::host::HostApp;
+use super::kind::Traffic;
+use super::log::{Log, Transfer};
+use super::placement::Placement;
 use crate::host::{SimPacket, TcpHost};
 use crate::net::buffer::Capacity;
 use crate::net::graph::{Attachment, Egress, Graph, TieOrder};

@@ -1,8 +1,11 @@
 //! Ring: collective operations of hosts that send to the next one each.
 
+use super::error::TrafficError;
+use super::kind::Traffic;
 use super::messages::{Channels, Counts, Messenger};
 use super::opening::{Begins, Opening, SETUP, SETUP_KIND};
-use super::{Io, Placement, Role, RoleEvent, Traffic, TrafficError};
+use super::placement::Placement;
+use super::role::{Io, Role, RoleEvent};
 use crate::knob;
 use crate::knob::{Choice, Kind, Knob, Knobs};
 use crate::net::packet::HostId;

@@ -1,6 +1,6 @@
 //! A role: a part of the application of one host.
 
-use super::host::{Broken, Parts};
+use super::connections::{Broken, Opener, Parts};
 use super::log::{AppSpan, SpanKind, Transfer};
 use crate::host::SimEndpoint;
 use crate::net::packet::HostId;
@@ -108,7 +108,8 @@ impl Io<'_> {
         let tcp = self.parts.tcp_of(self.role);
         match self.tcp.connect(self.now, local, remote, Some(tcp)) {
             Ok(conn) => {
-                self.parts.attach(conn, self.role, Some(peer), self.now);
+                self.parts
+                    .attach(conn, self.role, Some(peer), Opener::Here, self.now);
                 Some(conn)
             }
             Err(_) => {

@@ -3,10 +3,13 @@
 use super::alarms::Alarms;
 use super::arrivals::Pause;
 use super::bulk::Pairs;
+use super::error::TrafficError;
+use super::kind::Traffic;
 use super::messages::{Channels, Counts, Draws, Messenger};
+use super::placement::Placement;
+use super::role::{Io, Role, RoleEvent};
 use super::size::SizeDistribution;
 use super::writes::{WritePattern, Writer};
-use super::{Io, Placement, Role, RoleEvent, Traffic, TrafficError};
 use crate::knob;
 use crate::knob::{Choice, Kind, Knob, Knobs};
 use crate::net::packet::HostId;

@@ -1,7 +1,10 @@
 //! Synchronised read: a client reads blocks that are striped over servers.
 
+use super::error::TrafficError;
+use super::kind::Traffic;
 use super::messages::{Channels, Counts, Messenger};
-use super::{Io, Placement, Role, RoleEvent, Traffic, TrafficError};
+use super::placement::Placement;
+use super::role::{Io, Role, RoleEvent};
 use crate::knob;
 use crate::knob::{About, Choice, Kind, Knob, Knobs, Quantity};
 use crate::net::packet::HostId;

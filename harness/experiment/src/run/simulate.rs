@@ -1,0 +1,302 @@
+//! One run, from its parts to its outcome.
+
+use super::error::RunError;
+use super::outcome::RunOutcome;
+use super::prepare::Prepared;
+use super::watch::{Next, Watch};
+use super::{trace, tracers};
+use crate::host::capture::{Capture, Link};
+use crate::host::trace::TraceLog;
+use crate::host::{SimPacket, TcpHost};
+use crate::model::{Experiment, Invalid, Place};
+use crate::net::graph::NodeId;
+use crate::net::packet::HostId;
+use crate::probe::Listener;
+use crate::registry::{Live, Registry};
+use crate::scenario::{Outcome, Recording, RunContext, Unrecorded};
+use crate::sim::tap::{NoTap, PauseEvent, Tap, TapEvent};
+use crate::sim::time::SimTime;
+use crate::sim::world::{Outcome as Ended, World};
+use crate::traffic::{Broken, HostApp};
+use crate::version::{COMMIT, VERSION};
+use narrows::endpoint::metrics::MetricsConfig;
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+
+/// How often the cancellation flag is looked at, in host events.
+const CANCEL_INTERVAL: u32 = 4_096;
+
+/// What few events do: out of the way of the others.
+#[cold]
+#[inline(never)]
+fn rarely(f: impl FnOnce()) {
+    f();
+}
+
+impl Experiment {
+    /// Runs it once, with its own seed; what its sweep and repetitions say is left alone. The same
+    /// experiment gives the same outcome, bit for bit.
+    ///
+    /// # Errors
+    /// When it is impossible, or the run was cancelled.
+    pub fn run(
+        &self,
+        registry: &Registry,
+        mut ctx: RunContext<'_>,
+    ) -> Result<RunOutcome, RunError> {
+        if self.run.place == Place::Live {
+            return live_place(registry)?.run(self, registry, ctx);
+        }
+        let prepared = Prepared::new(self, registry)?;
+        let capture = ctx.capture.take();
+        let capture = capture.map(|out| {
+            let host = ctx.capture_at;
+            let address = self.network.common.ip.address_of(host);
+            let link = Link::of(&prepared.graph, host, address).ok_or_else(|| {
+                let name = prepared.graph.node_name(NodeId::Host(host));
+                io::Error::other(format!("{name} has no link to capture on"))
+            });
+            Capture::new(out, link?, ctx.snap_length)
+        });
+        let (capture, failed) = match capture.transpose() {
+            Ok(capture) => (capture, Ok(())),
+            Err(e) => (None, Err(e)),
+        };
+        let (trace, listeners) = listening(self, &prepared, &mut ctx);
+        let (mut outcome, capture) = if capture.is_none() && listeners.is_empty() {
+            (simulate(self, prepared, ctx, trace, NoTap)?.0, None)
+        } else {
+            let tap = TapAndListeners {
+                tap: capture,
+                listeners,
+            };
+            let (outcome, heard) = simulate(self, prepared, ctx, trace, tap)?;
+            (outcome, heard.tap)
+        };
+        let written = failed.and_then(|()| capture.map_or(Ok(()), Capture::finish));
+        let failed = written.err();
+        let failed = failed.map(|e| Unrecorded::new(Recording::Capture, &e));
+        outcome.unrecorded.extend(failed);
+        Ok(outcome)
+    }
+
+    /// The same, watched by a tap of the caller's, which sees each packet at hosts and switches. A
+    /// capture in `ctx` is left alone.
+    ///
+    /// # Errors
+    /// Those of [`Self::run`].
+    pub fn watch<T: Tap<SimPacket>>(
+        &self,
+        registry: &Registry,
+        mut ctx: RunContext<'_>,
+        tap: T,
+    ) -> Result<(RunOutcome, T), RunError> {
+        let prepared = Prepared::new(self, registry)?;
+        let (trace, listeners) = listening(self, &prepared, &mut ctx);
+        let tap = TapAndListeners { tap, listeners };
+        let (outcome, heard) = simulate(self, prepared, ctx, trace, tap)?;
+        Ok((outcome, heard.tap))
+    }
+
+    /// Whether it can be run: everything but the run itself.
+    ///
+    /// # Errors
+    /// Which key is impossible, and why.
+    pub fn check(&self, registry: &Registry) -> Result<(), Invalid> {
+        if self.run.place == Place::Live {
+            live_place(registry)?.check(self)?;
+        }
+        Prepared::new(self, registry).map(drop)
+    }
+}
+
+/// Where live runs take place.
+fn live_place(registry: &Registry) -> Result<&dyn Live, Invalid> {
+    let why = "there is no live place here: `narrows live incast` makes one";
+    let live = registry.live.as_deref();
+    live.ok_or_else(|| Invalid::new("run.place", why))
+}
+
+/// A tap, and what listens for instruments and the trace.
+struct TapAndListeners<T> {
+    tap: T,
+    listeners: Vec<Listener>,
+}
+
+impl<T: Tap<SimPacket>> Tap<SimPacket> for TapAndListeners<T> {
+    fn event(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket) {
+        if T::ACTIVE {
+            self.tap.event(at, event, packet);
+        }
+        for listener in &self.listeners {
+            listener.borrow_mut().packet(at, event, packet);
+        }
+    }
+
+    fn pause(&mut self, at: SimTime, event: PauseEvent) {
+        if T::ACTIVE {
+            self.tap.pause(at, event);
+        }
+        for listener in &self.listeners {
+            listener.borrow_mut().pause(at, event);
+        }
+    }
+}
+
+/// The trace of a run, if one is wanted, and what hears of its packets.
+fn listening<'a>(
+    experiment: &Experiment,
+    prepared: &Prepared,
+    ctx: &mut RunContext<'a>,
+) -> (Option<TraceLog<'a>>, Vec<Listener>) {
+    let all = prepared.instruments.iter();
+    let mut listeners: Vec<Listener> = all.filter_map(|(_, i)| i.listener()).collect();
+    let out = ctx.trace.take();
+    let trace = out.map(|out| TraceLog::new(out, VERSION, COMMIT));
+    if let Some(trace) = &trace {
+        let ports = trace::Ports::new(trace.lines(), &prepared.graph);
+        listeners.push(Rc::new(RefCell::new(ports)));
+        let names = experiment.traffic.iter().map(|t| t.name.clone());
+        trace::listen(
+            &prepared.log,
+            trace.lines(),
+            names.collect(),
+            &prepared.graph,
+        );
+    }
+    (trace, listeners)
+}
+
+fn simulate<T: Tap<SimPacket>>(
+    experiment: &Experiment,
+    prepared: Prepared,
+    ctx: RunContext<'_>,
+    mut trace: Option<TraceLog<'_>>,
+    tap: T,
+) -> Result<(RunOutcome, T), RunError> {
+    let Prepared {
+        graph,
+        network,
+        hosts: apps,
+        instruments,
+        mut changes,
+        log,
+    } = prepared;
+    if let Some(trace) = &trace {
+        changes.trace(trace.lines());
+    }
+    let run = &experiment.run;
+    let mut hosts = Vec::with_capacity(apps.len());
+    for (n, (app, tcp, remembers)) in apps.into_iter().enumerate() {
+        let id = HostId(n as u32);
+        let mut host = TcpHost::new(id, tcp, app, run.seed, run.wire)
+            .map_err(|e| RunError::Internal(e.to_string()))?;
+        if let Some(max_age) = remembers {
+            let metrics = MetricsConfig {
+                max_age,
+                ..MetricsConfig::default()
+            };
+            host.parts_mut().0.remember_peers(Some(metrics));
+        }
+        let told = instruments.iter().filter_map(|(_, i)| i.tracer());
+        let tracers = trace.iter().map(|trace| trace.tracer(id)).chain(told);
+        host.parts_mut()
+            .0
+            .set_tracer(tracers::all(tracers.collect()));
+        let egress = graph.host_egress(id);
+        host.set_segmentation(egress.map_or(0, |egress| egress.nic.segmentation));
+        hosts.push(host);
+    }
+    let count = hosts.len() as u32;
+    let mut world = World::with_tap(network, hosts, tap);
+    let mut watch = Watch::new(experiment, &graph, instruments, changes);
+    watch.prepare(&mut world);
+    // All listen before the first SYN can arrive, which is at the earliest at the same instant
+    // but after all starts.
+    for host in 0..count {
+        world.start_at(HostId(host), SimTime::ZERO);
+    }
+    let mut countdown = CANCEL_INTERVAL;
+    let mut cancelled = false;
+    let ended = loop {
+        let waits = watch.waits();
+        let outcome = world.run(watch.next(), |world| {
+            countdown -= 1;
+            if countdown == 0 {
+                rarely(|| {
+                    countdown = CANCEL_INTERVAL;
+                    cancelled = ctx.cancelled();
+                    if let Some(trace) = &mut trace {
+                        trace.drain();
+                    }
+                    let time = (
+                        world.now().to_duration().as_nanos(),
+                        run.duration.as_nanos(),
+                    );
+                    let (done, all) = further(time, log.progress());
+                    ctx.report(done, all);
+                });
+            }
+            !cancelled && log.goes_on() && !(waits && log.first_send().is_some())
+        });
+        // A run with short spans may never count down.
+        cancelled |= ctx.cancelled();
+        // Nothing is left to happen but what changes: a link may come up again.
+        if outcome == Ended::Stopped && waits && !cancelled && log.goes_on() {
+            watch.start(world.now());
+            continue;
+        } else if outcome == Ended::Idle
+            && log.goes_on()
+            && watch.next() < watch.end()
+            // Who has not sent in all that time never will.
+            && !(waits && world.now().to_duration() >= run.duration)
+        {
+            world.pass(watch.next());
+        } else if cancelled || outcome != Ended::Reached {
+            break outcome;
+        }
+        if watch.look(&mut world, &log)? == Next::End {
+            break Ended::Reached;
+        }
+    };
+    let traced = trace.map_or(Ok(()), TraceLog::finish);
+    if cancelled {
+        return Err(RunError::Cancelled);
+    }
+    let outcome = match (broken_at(world.hosts()), ended) {
+        (Some(Broken::Corrupt), _) => Outcome::CorruptData,
+        (Some(Broken::Lost), _) => Outcome::ConnectionLost,
+        (None, Ended::Reached) if log.is_endless() || !log.goes_on() => Outcome::Completed,
+        (None, Ended::Reached) => Outcome::TimeLimit,
+        (None, Ended::Stopped | Ended::Idle) if !log.goes_on() => Outcome::Completed,
+        (None, Ended::Idle) => Outcome::Stalled,
+        (None, other) => {
+            return Err(RunError::Internal(format!(
+                "the world ended with {other:?}"
+            )));
+        }
+    };
+    let (mut result, tap) = watch.finish(world, outcome, &log);
+    let failed = traced.err();
+    let failed = failed.map(|e| Unrecorded::new(Recording::Trace, &e));
+    result.unrecorded.extend(failed);
+    Ok((result, tap))
+}
+
+/// The share that is the larger of two: a run is over when its time is, or all it has to do.
+fn further(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
+    let larger = u128::from(a.0) * u128::from(b.1) >= u128::from(b.0) * u128::from(a.1);
+    if larger { a } else { b }
+}
+
+/// What went wrong at one of the hosts; a wrong byte before anything else.
+fn broken_at(hosts: &[TcpHost<HostApp>]) -> Option<Broken> {
+    let mut all = hosts.iter().filter_map(|host| host.app.broken());
+    let first = all.next()?;
+    Some(if all.any(|b| b == Broken::Corrupt) {
+        Broken::Corrupt
+    } else {
+        first
+    })
+}
