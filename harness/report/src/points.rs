@@ -237,7 +237,9 @@ fn unit(v: &Verdict) -> &'static str {
 }
 
 fn bound(v: &Verdict) -> String {
-    let Bound { relation, value } = v.bound;
+    let Bound {
+        relation, value, ..
+    } = v.bound;
     format!("{} {}", relation.sign(), exact(value, unit(v)))
 }
 
