@@ -14,7 +14,7 @@ use narrows_experiment::registry::Registry;
 use narrows_experiment::results::Record;
 use narrows_experiment::run::RunError;
 use narrows_experiment::scenario::RunContext;
-use narrows_report::study::counted;
+use narrows_report::study::runs_in_words;
 use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -116,12 +116,7 @@ impl Dry<'_> {
         let plan = self.plan;
         let size = plan.estimate(self.registry)?;
         let runs = plan.part(self.shard).count();
-        let mut text = format!(
-            "{}: {}, {}\n",
-            counted(runs, "run"),
-            counted(plan.points(), "point"),
-            counted(plan.base().run.repetitions as usize, "repetition"),
-        );
+        let mut text = runs_in_words(plan) + "\n";
         if runs < plan.runs() {
             text = format!("{runs} runs, shard {} of {}\n", self.shard, plan.runs());
         }

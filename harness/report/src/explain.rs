@@ -3,6 +3,7 @@
 mod beside;
 mod ends;
 mod figures;
+mod numbers;
 mod page;
 mod records;
 mod text;
@@ -14,15 +15,3 @@ pub use page::page;
 pub use records::{connections_csv, csv, events, json, rounds_csv};
 pub use text::{line, rounds, text};
 pub use xplot::xplot;
-
-use narrows::{Duration, Instant};
-
-/// Seconds.
-fn seconds(time: Duration) -> f64 {
-    time.as_nanos() as f64 / 1e9
-}
-
-/// Seconds since `start`.
-fn since(start: Instant, at: Instant) -> f64 {
-    seconds(at.since(start))
-}

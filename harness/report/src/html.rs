@@ -27,6 +27,46 @@ pub fn begin(o: &mut String, heading: &str, lead: &str, story: &[String]) {
     let _ = writeln!(o, "</section>");
 }
 
+/// A table: its first `words` columns are text, the others numbers. Rows are in groups, each with
+/// a heading if that is not empty.
+pub fn table(
+    out: &mut String,
+    head: &[String],
+    words: usize,
+    groups: Vec<(String, Vec<Vec<String>>)>,
+) {
+    let class = |n: usize| if n < words { " class=\"word\"" } else { "" };
+    let _ = write!(
+        out,
+        "<div class=\"scroll\"><table class=\"numbers\">\n<thead><tr>"
+    );
+    for (n, text) in head.iter().enumerate() {
+        let _ = write!(out, "<th{}>{}</th>", class(n), escape(text));
+    }
+    let _ = writeln!(out, "</tr></thead>");
+    for (heading, rows) in groups {
+        let _ = writeln!(out, "<tbody>");
+        if !heading.is_empty() {
+            let _ = writeln!(
+                out,
+                "<tr class=\"variant\"><th colspan=\"{}\" scope=\"rowgroup\">{}</th></tr>",
+                head.len(),
+                escape(&heading)
+            );
+        }
+        for row in rows {
+            let _ = write!(out, "<tr>");
+            for n in 0..head.len() {
+                let text = row.get(n).map_or("", String::as_str);
+                let _ = write!(out, "<td{}>{}</td>", class(n), escape(text));
+            }
+            let _ = writeln!(out, "</tr>");
+        }
+        let _ = writeln!(out, "</tbody>");
+    }
+    let _ = writeln!(out, "</table></div>");
+}
+
 /// How to have the page again.
 pub fn again(o: &mut String, command: &str) {
     let _ = write!(

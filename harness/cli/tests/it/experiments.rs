@@ -148,7 +148,7 @@ fn a_report_says_what_was_measured() {
     assert!(ran.status.success(), "{}", err(&ran));
     let report = s.read("all/report.html");
     for part in [
-        "8 runs: 4 points, 2 repetitions of each.",
+        "8 runs: 4 points of the sweep, 2 at each.",
         "<h2>What differs</h2>",
         "link delay 50us against 5us",
         "<h2>Drops by place</h2>",
@@ -987,7 +987,7 @@ fn a_dry_run_says_what_it_takes() {
     assert!(ran.status.success(), "{}", err(&ran));
     let text = out(&ran);
     for part in [
-        "8 runs: 4 points, 2 repetitions",
+        "8 runs: 4 points of the sweep, 2 at each",
         "time: about ",
         " on 1 thread (tried 4 of 4 points in ",
         ", to the end)",

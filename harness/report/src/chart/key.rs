@@ -1,9 +1,9 @@
 //! The key below a chart.
 
+use super::area::{KEY_FONT, WIDTH};
+use super::data::{Draw, Role, Series};
 use super::ink::{Inks, Shape, Theme, escape, text_width};
-use super::layout::{KEY_FONT, WIDTH};
 use super::lines::{DASHED, Look};
-use super::{Draw, Role, Series};
 use std::fmt::Write;
 
 /// Length of the piece of line in a key.

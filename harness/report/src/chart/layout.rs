@@ -1,40 +1,30 @@
 //! The whole picture: axes around, series and rules inside, the key below.
 
+use super::area::{Area, FONT, SMALL, WIDTH};
+use super::data::{Axis, Chart, Draw, Key, Role, RuleAt, Scale, Series};
 use super::ink::{FONTS, Inks, Theme, escape, text_width};
+use super::key;
 use super::lines::{Frame, Look};
 use super::rows::{self, Rows};
 use super::rules::{self, Ground, ROW};
 use super::scale::{Label, Place, Tick, Wish, prefixed};
-use super::{Axis, Chart, Draw, Key, Role, RuleAt, Scale, Series, key};
 use std::fmt::Write;
 
-/// Width of the picture. In a column of 8.5 cm its text is 7.5 points high.
-pub(crate) const WIDTH: f64 = 480.0;
+/// Height of the part with the data.
 const HEIGHT: f64 = 250.0;
-pub(crate) const FONT: f64 = 15.0;
-pub(super) const KEY_FONT: f64 = 14.5;
-pub(super) const SMALL: f64 = 13.0;
 
-/// Where the data is.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Area {
-    pub(super) left: f64,
-    pub(super) top: f64,
-    pub(super) width: f64,
-    pub(super) height: f64,
-}
-
-impl Area {
-    pub(super) fn right(self) -> f64 {
-        self.left + self.width
-    }
-    pub(super) fn bottom(self) -> f64 {
-        self.top + self.height
+impl Chart {
+    /// The chart as an SVG document ([`Theme::Paper`]) or as an element of a page
+    /// ([`Theme::Page`]).
+    ///
+    /// Values that a scale cannot show (not finite, or not above zero on a logarithmic one) leave
+    /// a gap. Of a long line every column of pixels keeps its extremes.
+    pub fn svg(&self, theme: Theme) -> String {
+        svg(self, theme)
     }
 }
 
-/// See [`Chart::svg`].
-pub(super) fn svg(chart: &Chart, theme: Theme) -> String {
+fn svg(chart: &Chart, theme: Theme) -> String {
     let inks = Inks::of(theme);
     let (x, y) = places(chart);
     let (x_factor, x_label) = prefixed(&chart.x, x.ends().1.abs().max(x.ends().0.abs()));

@@ -1,8 +1,8 @@
 //! The series: lines, steps, markers, dots, and their spread.
 
+use super::data::{Draw, Role, Series, Style};
 use super::ink::{DASHES, Inks, PALETTE, Shape, dash, escape, filled, hollow, paint};
 use super::scale::Place;
-use super::{Draw, Role, Series, Style};
 use crate::points::number;
 use std::collections::BTreeSet;
 use std::fmt::Write;

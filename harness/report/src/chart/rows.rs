@@ -1,10 +1,10 @@
 //! The key below a chart of variants: rows of what colours, dashes and markers stand for.
 
+use super::area::{KEY_FONT, WIDTH};
+use super::data::{Draw, KeyRow, Series, Stands, Style};
 use super::ink::{DASHES, Inks, escape, paint, text_width};
 use super::key::group;
-use super::layout::{KEY_FONT, WIDTH};
 use super::lines::Look;
-use super::{Draw, KeyRow, Series, Stands, Style};
 use std::fmt::Write;
 
 /// Where labels begin that stand beside the title of their row.

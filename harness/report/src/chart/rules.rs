@@ -4,10 +4,10 @@
 //! horizontal lines stand beside the line where nothing is drawn, or to the right of the chart if
 //! there is no such place.
 
+use super::area::{Area, SMALL};
+use super::data::{Chart, RuleAt};
 use super::ink::{Inks, escape, paint, text_width};
-use super::layout::{Area, SMALL};
 use super::scale::Place;
-use super::{Chart, RuleAt};
 use std::fmt::Write;
 
 /// Height of a row of names.

@@ -1,6 +1,6 @@
 //! From values to places on the page, and where the ticks stand.
 
-use super::{Axis, Scale};
+use super::data::{Axis, Scale};
 
 /// An axis laid over a stretch of the page.
 #[derive(Clone, Debug)]

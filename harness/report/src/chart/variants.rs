@@ -1,8 +1,8 @@
 //! Which colour, dash and marker each variant of a sweep has, and the key that says so.
 
+use super::data::{Key, KeyRow, Stands, Style};
 use super::ink::PALETTE;
 use super::lines::{LINES, line_look};
-use super::{Key, KeyRow, Stands, Style};
 use std::collections::BTreeSet;
 
 /// The variants of a sweep: colours for the first axis, dashes and markers for all others together;

@@ -1,6 +1,6 @@
 //! What connections waited for as they know it, beside what captures of several places tell.
 
-use super::text::{share, short};
+use super::numbers::{share, short};
 use crate::table::{BOLD, Colour, DIM};
 use narrows::Duration;
 use narrows_experiment::results::cell;

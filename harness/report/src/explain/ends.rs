@@ -1,5 +1,7 @@
 //! Two captures that were aligned: the clocks, and what became of packets between them.
 
+use super::figures;
+use super::numbers::short;
 use crate::chart::{Theme, escape};
 use crate::table::{BOLD, Colour, DIM};
 use narrows::Duration;
@@ -86,7 +88,7 @@ pub(super) fn path(out: &mut String, path: &Path, colour: Colour) {
 
 /// One of its delays: least, median, 99th percentile, longest.
 fn delay(way: &OneWay, n: usize) -> String {
-    let delay = way.delays.map(|delays| super::text::short(delays[n]));
+    let delay = way.delays.map(|delays| short(delays[n]));
     delay.unwrap_or_else(|| "-".to_owned())
 }
 
@@ -104,7 +106,7 @@ pub(super) fn section(o: &mut String, path: &Path) {
     let _ = writeln!(
         o,
         "<figure class=\"paper\">{}</figure>",
-        super::figures::delays(path).svg(Theme::Page)
+        figures::delays(path).svg(Theme::Page)
     );
     o.push_str("<div class=\"scroll\"><table class=\"numbers\"><thead><tr><th>packets</th><th>lost</th><th>ACKs</th><th>lost</th><th>least</th><th>median</th><th>p99</th><th>longest</th><th class=\"word\">from, to</th><th class=\"word\">lost were</th></tr></thead><tbody>\n");
     let ways = ways(path);

@@ -1,7 +1,7 @@
 //! Figures: time and sequence with the gaps shaded and named, round-trip times, bytes in flight, and
 //! all connections over time.
 
-use super::{seconds, since};
+use super::numbers::{seconds, since};
 use crate::chart::{Axis, Band, Chart, Draw, Scale, Series};
 use narrows::Instant;
 use narrows_explain::two::Path;

@@ -1,7 +1,8 @@
 //! One page that needs nothing from elsewhere: the ledger, and connections to zoom into.
 
 use super::figures::{busier, timeline};
-use super::text::{HELPS, HOSTS, TRY_IT, WHEN, share, short, slices, slow_pairs, trial};
+use super::numbers::{share, short};
+use super::text::{HELPS, HOSTS, TRY_IT, WHEN, slices, slow_pairs, trial};
 use crate::chart::{Theme, ink::escape};
 use crate::html;
 use narrows::Instant;

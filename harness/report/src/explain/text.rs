@@ -1,5 +1,7 @@
 //! The report for terminals.
 
+use super::ends;
+use super::numbers::{share, short};
 use crate::table::{BOLD, Colour, DIM};
 use narrows::{Duration, Instant};
 use narrows_explain::advice::{Advice, advice};
@@ -28,7 +30,7 @@ pub fn text(explanation: &Explanation, longest: usize, colour: Colour) -> String
     let mut out = String::new();
     head(&mut out, explanation);
     if let Some(path) = &explanation.path {
-        super::ends::path(&mut out, path, colour);
+        ends::path(&mut out, path, colour);
     }
     for sentence in explanation.ledger.story() {
         let _ = writeln!(out, "{sentence}");
@@ -370,27 +372,4 @@ pub fn rounds(connection: &Connection, colour: Colour) -> String {
         }
     }
     out
-}
-
-/// A time with three digits or so.
-pub(super) fn short(time: Duration) -> String {
-    let ns = time.as_nanos();
-    let (unit, name) = match ns {
-        0 => return "0".to_owned(),
-        1..1_000 => (1, "ns"),
-        1_000..1_000_000 => (1_000, "us"),
-        1_000_000..1_000_000_000 => (1_000_000, "ms"),
-        _ => (1_000_000_000, "s"),
-    };
-    let value = ns as f64 / unit as f64;
-    match value {
-        _ if unit == 1 => format!("{ns} {name}"),
-        100.0.. => format!("{value:.0} {name}"),
-        10.0.. => format!("{value:.1} {name}"),
-        _ => format!("{value:.2} {name}"),
-    }
-}
-
-pub(super) fn share(part: Duration, whole: Duration) -> u64 {
-    (u128::from(part.as_nanos()) * 100 / u128::from(whole.as_nanos().max(1))) as u64
 }

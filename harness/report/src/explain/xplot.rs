@@ -1,6 +1,6 @@
 //! A time-sequence graph for xplot, with tcptrace's colours, and the gaps beside it.
 
-use super::seconds;
+use super::numbers::seconds;
 use narrows::Instant;
 use narrows_explain::{Connection, Gap, PointKind, Side};
 use std::fmt::Write;

@@ -1,6 +1,6 @@
 //! The distribution of the transfers' times.
 
-use super::{Figure, MOST_LINES, file_name, label, left_out, point_name, shown_unit};
+use super::figure::{Figure, MOST_LINES, file_name, label, left_out, point_name, shown_unit};
 use crate::chart::{Axis, Chart, Draw, Scale, Series};
 use narrows_experiment::model::Clock;
 use narrows_experiment::registry::Registry;

@@ -1,10 +1,12 @@
 //! Where goodput breaks down along the x axis, in words that hold for what was measured.
 
-use super::MOST_NAMED;
 use crate::points;
 use narrows_experiment::model::quoted;
 use narrows_experiment::registry::Registry;
 use narrows_experiment::summary::Summary;
+
+/// Most points that a sentence names.
+pub(super) const MOST_NAMED: usize = 3;
 
 /// Goodput below this share of the best without loss is a collapse.
 const SHARE: f64 = 0.5;

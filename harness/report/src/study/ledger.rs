@@ -1,8 +1,7 @@
 //! What the connections waited for: a section, and its numbers.
 
-use super::html_table;
 use crate::chart::ink::escape;
-use crate::{flows, points};
+use crate::{flows, html, points};
 use narrows_experiment::results::{Folder, FolderError, Record, cell};
 use narrows_experiment::summary::Summary;
 use narrows_explain::{Cause, LEDGER};
@@ -149,7 +148,7 @@ impl Ledgers {
             let rows = point.causes.iter().map(row).collect();
             (point.label.clone(), rows)
         });
-        html_table(out, &head, 1, groups.collect());
+        html::table(out, &head, 1, groups.collect());
         let mut note =
             "From the truth: gaps in which a connection with something to do did nothing for \
                         longer than two of its round trips, as both its ends know them; a run, all \

@@ -1,7 +1,7 @@
 //! Where packets were dropped and why, and which timeouts there were.
 
-use super::html_table;
 use crate::chart::ink::escape;
+use crate::html;
 use crate::points;
 use narrows_experiment::registry::Registry;
 use narrows_experiment::results::{Folder, FolderError, cells};
@@ -78,7 +78,7 @@ pub(super) fn drops(
         let rows = port_rows(&ports, &causes, summary.runs(point).len());
         (plan.label(point), rows)
     });
-    html_table(out, &head, 1, groups.collect());
+    html::table(out, &head, 1, groups.collect());
     let _ = writeln!(out, "<p class=\"note\">{}</p>", escape(&note));
     Ok(())
 }
@@ -212,7 +212,7 @@ pub(super) fn timeouts(out: &mut String, summary: &Summary<'_>, registry: &Regis
         });
         values.chain(cells).collect()
     });
-    html_table(out, &head, axes, vec![(String::new(), rows.collect())]);
+    html::table(out, &head, axes, vec![(String::new(), rows.collect())]);
     let mut note = "Whole window: no ACK could come back. Tail: too few duplicate ACKs. Lost \
                     retransmission: what was sent again was lost again. Handshake: a SYN or SYN-ACK."
         .to_owned();

@@ -1,6 +1,6 @@
 //! A figure for each metric that is shown, over a key that is varied.
 
-use super::{Figure, file_name, label, shown_unit};
+use super::figure::{Figure, file_name, label, shown_unit};
 use crate::chart::{Axis, Chart, Draw, Scale, Series, Variants, Varied};
 use crate::points;
 use narrows_experiment::knob::Kind;

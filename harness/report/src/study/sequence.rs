@@ -1,8 +1,8 @@
 //! Time-sequence graphs: what a flow sent, sent again, had acknowledged, and the window it had.
 
-use super::{Column, Line, Points, probe_of, rules, thinned};
+use super::figure::{Figure, file_name, label, point_name, shown_unit};
+use super::readings::{Column, Line, Points, probe_of, rules, thinned};
 use crate::chart::{Axis, Chart, Draw, Series};
-use crate::study::{Figure, file_name, label, point_name, shown_unit};
 use narrows_experiment::summary::Summary;
 
 /// Most graphs of a probe: each is of one flow at one point.
