@@ -12,9 +12,8 @@ pub use packet::{SimPacket, address_of, ipv6_address_of};
 
 use crate::net::nic::NicRoom;
 use crate::net::packet::HostId;
-use crate::sim::ahead::Coming;
+use crate::sim::host::{Coming, Host};
 use crate::sim::rng::{Component, Stream};
-use crate::sim::world::Host;
 use narrows::Instant;
 use narrows::buffer::{SyntheticRecv, SyntheticSend};
 use narrows::config::{ConfigError, TcpConfig};

@@ -58,8 +58,7 @@ use narrows_congestion::Rate;
 use super::buffer::Capacity;
 use super::discipline::{DisciplineError, DisciplineSpec};
 use super::impair::ImpairSpec;
-use super::network::Network;
-use super::packet::{HostId, Packet, PortId};
+use super::packet::{HostId, PortId};
 use crate::sim::time::SimTime;
 
 /// Packets that a host's receive ring holds unless told otherwise: what NICs for datacenters have
@@ -163,11 +162,8 @@ impl Change {
         }
     }
 
-    /// The same at the other end of the port's link, which is the other direction; `None` if it is
-    /// about no port or there is none. A cable is pulled by a [`Change::LinkDown`] and this of it.
-    #[must_use]
-    pub fn other_way<P: Packet>(&self, network: &Network<P>) -> Option<Self> {
-        let other = network.other_end(self.port()?)?;
+    /// The same at another port; `None` if it is about no port.
+    pub(super) fn at(&self, other: PortId) -> Option<Self> {
         let mut change = self.clone();
         match &mut change {
             Self::Rate { port, .. }

@@ -23,8 +23,8 @@ use std::mem::offset_of;
 use narrows::prefetch::{prefetch, prefetch_part, prefetch_span};
 
 use super::buffer::{Capacity, Depth, InService, Limit};
-use super::discipline::tail::{TailRule, TailVerdict};
-use super::discipline::{DisciplineSpec, Queue};
+use super::discipline::tail::TailVerdict;
+use super::discipline::{DisciplineSpec, Queue, TailRule};
 use super::impair::Impairments;
 use super::link::{Framing, Transmitter};
 use super::nic::NicRoom;

@@ -6,26 +6,12 @@
 
 use narrows::prefetch::prefetch;
 
+use super::host::{Coming, Host};
 use super::recent::Recent;
+use super::slot::Slot;
 use super::timers::Timers;
-use super::world::{Host, Slot};
 use crate::net::network::Network;
 use crate::net::packet::HostId;
-
-/// What will soon happen to a host, if nothing comes between: [`Host::ask_ahead`].
-#[derive(Clone, Copy, Debug)]
-pub enum Coming<'a, P> {
-    /// A packet arrives. What the host reads now it waits for.
-    Packet,
-    /// This one does, and the host is at hand: it was told of another a moment ago.
-    Another(&'a P),
-    /// The packet is this one, and what was asked for has come: it tells what else to ask for.
-    PacketAtHand(&'a P),
-    /// Its timer fires.
-    Timeout,
-    /// Its timer fires, and what was asked for has come.
-    TimeoutAtHand,
-}
 
 /// Whom was told of what.
 #[derive(Debug)]

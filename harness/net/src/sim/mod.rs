@@ -5,12 +5,14 @@
 //! does the same things in the same order, bit for bit: there is no clock, no thread, no
 //! hash map and no floating point in it.
 
-pub mod ahead;
+mod ahead;
 pub mod blaster;
+pub mod host;
 pub mod queue;
 pub(crate) mod recent;
 pub mod rng;
 pub mod slab;
+mod slot;
 pub mod tap;
 pub mod time;
 pub mod timers;
@@ -19,7 +21,8 @@ pub mod world;
 #[cfg(test)]
 mod tests;
 
+pub use host::{Coming, Host};
 pub use rng::{Component, Stream};
 pub use tap::{NoTap, PauseEvent, PauseSignal, Tap, TapEvent};
 pub use time::SimTime;
-pub use world::{Host, Limits, Outcome, World};
+pub use world::{Limits, Outcome, World};

@@ -3,8 +3,8 @@
 use narrows_congestion::{ByteCount, Duration, Instant, Rate};
 use proptest::prelude::*;
 
-use super::ahead::Coming;
 use super::blaster::{Blast, BlastPacket, Blaster};
+use super::host::Coming;
 use super::{Host, Limits, NoTap, Outcome, SimTime, Tap, TapEvent, World};
 use crate::net::discipline::codel::CodelSpec;
 use crate::net::discipline::drr::DrrSpec;

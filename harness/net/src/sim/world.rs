@@ -10,72 +10,17 @@
 //! left alone when it recedes: then it fires early, the host is asked again, and nothing else
 //! happens. So a retransmission timer that each ACK pushes back costs nothing per ACK.
 
-use narrows_congestion::Instant;
-
-use super::ahead::{Ahead, Coming};
+use super::ahead::Ahead;
 use super::rng::{Component, Stream};
+use super::slot::Slot;
 use super::tap::{NoTap, Tap};
 use super::time::SimTime;
 use super::timers::Timers;
 use crate::net::change::{Change, ChangeError};
 use crate::net::network::{Concerns, Network};
-use crate::net::nic::NicRoom;
-use crate::net::packet::{HostId, Packet};
+use crate::net::packet::HostId;
 
-/// A host: a protocol endpoint with its application.
-pub trait Host {
-    /// What it sends and receives.
-    type Packet: Packet;
-
-    /// Its start time has come ([`World::start_at`]). A host that waits for others needs none:
-    /// packets reach it from the beginning.
-    fn handle_start(&mut self, now: Instant) {
-        let _ = now;
-    }
-
-    /// This will soon happen to it: a hint, to ask for what it wants to have at hand then. With few
-    /// hosts none hears of anything.
-    #[inline]
-    fn ask_ahead(&self, coming: Coming<'_, Self::Packet>) {
-        let _ = coming;
-    }
-
-    /// A packet for it has arrived.
-    fn handle_packet(&mut self, now: Instant, packet: &Self::Packet);
-
-    /// The time that it named in [`Host::poll_timeout`] has come.
-    fn handle_timeout(&mut self, now: Instant);
-
-    /// The next packet that it wants to send now. Called after every other call until `None`, or
-    /// until the NIC refuses a packet; then again when a packet has left the NIC. `room` is what
-    /// the NIC will take for certain.
-    fn poll_transmit(
-        &mut self,
-        now: Instant,
-        room: impl FnOnce() -> NicRoom,
-    ) -> Option<Self::Packet>;
-
-    /// Whether it is certain, after the NIC took a packet, that [`Host::poll_transmit`] has no other
-    /// now: then it is not asked.
-    #[inline]
-    fn is_dry(&mut self) -> bool {
-        false
-    }
-
-    /// When it wants [`Host::handle_timeout`] to be called; `None` for never. A time in the past
-    /// is now. After a call at or after the named time this has to be later, or `None`.
-    fn poll_timeout(&self) -> Option<Instant>;
-
-    /// The NIC refused `packet` (ENOBUFS).
-    fn local_drop(&mut self, now: Instant, packet: Self::Packet);
-
-    /// Whether it holds something back because of the room in the NIC: it is then asked again
-    /// when a packet has left the NIC.
-    #[inline]
-    fn waits_for_nic(&self) -> bool {
-        false
-    }
-}
+pub use super::host::Host;
 
 /// Where a run stops at the latest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,39 +62,6 @@ pub enum Outcome {
     Standstill,
     /// [`Network::set_packet_limit`].
     PacketLimit,
-}
-
-/// What the world remembers of a host; [`SimTime::MAX`] is never.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(32))]
-pub(super) struct Slot {
-    /// When it starts, until it has.
-    start: SimTime,
-    /// When its NIC will have more room, while it waits for that.
-    nic_wake: SimTime,
-    /// When its timer fires. Kept beside the timers, so that a packet that does not move the
-    /// timer does not look there.
-    armed: SimTime,
-}
-
-impl Slot {
-    const IDLE: Self = Self {
-        start: SimTime::MAX,
-        nic_wake: SimTime::MAX,
-        armed: SimTime::MAX,
-    };
-
-    /// The host has this `timeout` now: for when its timer is to be armed, if it is not for earlier.
-    #[inline(always)]
-    fn rearm(&mut self, timeout: Option<Instant>, now: SimTime) -> Option<SimTime> {
-        let at = timeout.map_or(SimTime::MAX, SimTime::from_instant);
-        let at = at.min(self.start).min(self.nic_wake).max(now);
-        if at >= self.armed {
-            return None;
-        }
-        self.armed = at;
-        Some(at)
-    }
 }
 
 /// Hosts on a network.

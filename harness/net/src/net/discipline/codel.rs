@@ -9,9 +9,11 @@
 //! is asked for one packet at a time, and after a drop for the next one at the same instant.
 //! Variables have its names. [`super::fq_codel`] has one of these queues for each flow.
 
+use std::any::Any;
+
+use super::error::DisciplineError;
 use super::packet_queue::PacketQueue;
-use super::spec::DisciplineError;
-use super::{Discipline, DisciplineSpec, Effects, Queued, Retuned, Room, Verdict};
+use super::{Discipline, Effects, Queued, Retuned, Room, Verdict};
 use crate::net::buffer::Depth;
 use crate::net::stats::DropReason;
 use crate::sim::time::SimTime;
@@ -100,8 +102,8 @@ impl Discipline for CodelQueue {
         self.packets.depth()
     }
 
-    fn retune(&mut self, spec: &DisciplineSpec) -> Retuned {
-        let DisciplineSpec::Codel(spec) = spec else {
+    fn retune(&mut self, values: &dyn Any) -> Retuned {
+        let Some(spec) = values.downcast_ref() else {
             return Retuned::No;
         };
         self.set_spec(*spec);

@@ -11,8 +11,8 @@
 use std::collections::VecDeque;
 
 use super::classify::{CLASSES, DscpMap, FlowQueues};
+use super::error::DisciplineError;
 use super::packet_queue::PacketQueue;
-use super::spec::DisciplineError;
 use super::{Discipline, Effects, Queued, Room, Verdict};
 use crate::net::buffer::Depth;
 use crate::net::stats::DropReason;

@@ -13,12 +13,13 @@
 //! overload dropped; that it compares MAXPACKET with the bytes of all queues (here, as RFC 8289
 //! section 5.4 for one queue, with those of the flow's); set-associative hashing.
 
+use std::any::Any;
 use std::collections::VecDeque;
 
 use super::classify::FlowQueues;
 use super::codel::{CodelQueue, CodelSpec};
-use super::spec::DisciplineError;
-use super::{Discipline, DisciplineSpec, Effect, Effects, Queued, Retuned, Room, Verdict};
+use super::error::DisciplineError;
+use super::{Discipline, Effect, Effects, Queued, Retuned, Room, Verdict};
 use crate::net::buffer::Depth;
 use crate::net::stats::DropReason;
 use crate::sim::rng::Stream;
@@ -207,9 +208,9 @@ impl Discipline for FqCodel {
     }
 
     /// Not with another number of queues: flows would change theirs.
-    fn retune(&mut self, spec: &DisciplineSpec) -> Retuned {
-        let spec = match spec {
-            DisciplineSpec::FqCodel(spec) if spec.queues == self.spec.queues => *spec,
+    fn retune(&mut self, values: &dyn Any) -> Retuned {
+        let spec = match values.downcast_ref::<FqCodelSpec>() {
+            Some(spec) if spec.queues == self.spec.queues => *spec,
             _ => return Retuned::No,
         };
         self.spec = spec;

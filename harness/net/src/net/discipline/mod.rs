@@ -21,8 +21,10 @@
 pub mod classify;
 pub mod codel;
 pub mod drr;
+mod error;
 pub mod fq_codel;
 mod packet_queue;
+mod queue;
 pub mod red;
 mod spec;
 pub mod split;
@@ -30,17 +32,17 @@ pub mod strict_priority;
 pub mod tail;
 pub mod trimming;
 
+use std::any::Any;
 use std::fmt;
 
 use super::buffer::{Capacity, Depth, Limit, Pool, PoolVerdict};
 use super::stats::DropReason;
 use crate::sim::time::SimTime;
 
+pub use error::DisciplineError;
 pub use packet_queue::PacketQueue;
-pub(crate) use spec::Queue;
-pub use spec::{
-    DisciplineError, DisciplineFactory, DisciplineRegistry, DisciplineSpec, OwnDiscipline,
-};
+pub(crate) use queue::{Queue, TailRule};
+pub use spec::{DisciplineFactory, DisciplineRegistry, DisciplineSpec, OwnDiscipline};
 
 /// A packet in a queue, as far as a discipline may know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,9 +119,10 @@ pub trait Discipline: fmt::Debug + Send {
     /// What waits here.
     fn depth(&self) -> Depth;
 
-    /// Goes on with other parameters, and with what waits, if `spec` is of its kind and it can.
-    fn retune(&mut self, spec: &DisciplineSpec) -> Retuned {
-        let _ = spec;
+    /// Goes on with other values, and with what waits, if they are of its kind and it can. Those of
+    /// this crate's disciplines are their specs, as in [`DisciplineSpec`].
+    fn retune(&mut self, values: &dyn Any) -> Retuned {
+        let _ = values;
         Retuned::No
     }
 }
@@ -138,7 +141,7 @@ impl Classes {
     }
 }
 
-/// Whether a discipline has taken other parameters.
+/// Whether a discipline has taken other values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retuned {
     /// They hold from now on.

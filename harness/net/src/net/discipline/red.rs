@@ -4,7 +4,7 @@
 //! All in integers: averages in units of 2^-20, probabilities of 2^-32. Leaves out: the packet's
 //! size as a weight in RED's byte mode, adaptive RED.
 
-use super::spec::DisciplineError;
+use super::error::DisciplineError;
 use super::tail::{NotCapable, TailVerdict, Threshold};
 use crate::net::buffer::Depth;
 use crate::sim::rng::{Probability, Stream};

@@ -1,17 +1,19 @@
-//! Every queue discipline by name, with its parameters, and what a port makes of them.
+//! Every queue discipline by name, with its values.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
 use super::Discipline;
-use super::codel::{CodelQueue, CodelSpec};
-use super::drr::{Drr, DrrSpec};
-use super::fq_codel::{FqCodel, FqCodelSpec};
-use super::red::{Red, RedSpec};
-use super::split::{Split, SplitSpec};
-use super::strict_priority::{StrictPriority, StrictPrioritySpec};
-use super::tail::{NotCapable, Step, TailRule, Threshold};
-use super::trimming::{Trimming, TrimmingSpec};
+use super::codel::CodelSpec;
+use super::drr::DrrSpec;
+use super::error::DisciplineError;
+use super::fq_codel::FqCodelSpec;
+use super::red::RedSpec;
+use super::split::SplitSpec;
+use super::strict_priority::StrictPrioritySpec;
+use super::tail::{NotCapable, Threshold};
+use super::trimming::TrimmingSpec;
 use crate::sim::rng::Stream;
 use narrows::congestion::registry::Registry;
 
@@ -50,64 +52,6 @@ pub enum DisciplineSpec {
     Own(OwnDiscipline),
 }
 
-/// Why a discipline cannot be built.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DisciplineError {
-    /// RED's thresholds are in different units, or the minimum is not below the maximum.
-    RedThresholds,
-    /// CoDel's interval is zero.
-    CodelInterval,
-    /// A field is out of range.
-    OutOfRange {
-        /// The field.
-        field: &'static str,
-        /// What it is.
-        value: u64,
-        /// The least that it may be.
-        least: u64,
-        /// The most.
-        most: u64,
-    },
-}
-
-impl DisciplineError {
-    /// Whether a field is in range.
-    pub(super) fn within(
-        field: &'static str,
-        value: u64,
-        least: u64,
-        most: u64,
-    ) -> Result<(), Self> {
-        if (least..=most).contains(&value) {
-            return Ok(());
-        }
-        Err(Self::OutOfRange {
-            field,
-            value,
-            least,
-            most,
-        })
-    }
-}
-
-impl fmt::Display for DisciplineError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::RedThresholds => write!(f, "RED's thresholds need one unit and min < max"),
-            Self::CodelInterval => write!(f, "CoDel's interval is zero"),
-            Self::OutOfRange {
-                field,
-                value,
-                least,
-                most,
-            } => write!(f, "{field} is {value}, not between {least} and {most}"),
-        }
-    }
-}
-
-impl std::error::Error for DisciplineError {}
-
 /// Builds the discipline of each port that has it. A closure is one:
 /// `|_: Stream| Mine::new(4)`.
 pub trait DisciplineFactory: Send + Sync {
@@ -132,7 +76,7 @@ pub type DisciplineRegistry = Registry<dyn DisciplineFactory>;
 #[derive(Clone)]
 pub struct OwnDiscipline {
     name: Arc<str>,
-    factory: Arc<dyn DisciplineFactory>,
+    pub(super) factory: Arc<dyn DisciplineFactory>,
 }
 
 impl OwnDiscipline {
@@ -164,15 +108,6 @@ impl PartialEq for OwnDiscipline {
 }
 
 impl Eq for OwnDiscipline {}
-
-/// What a port has of its discipline.
-#[derive(Debug)]
-pub(crate) enum Queue {
-    /// First in, first out; departures are computed on arrival.
-    Fifo(Option<Box<TailRule>>),
-    /// Turn by turn.
-    InTurn(Box<dyn Discipline>),
-}
 
 impl DisciplineSpec {
     /// Its name, as in a file: `fq-codel`.
@@ -209,27 +144,20 @@ impl DisciplineSpec {
         }
     }
 
-    /// The queue of a port whose discipline draws from `stream`.
-    pub(crate) fn build(&self, stream: impl FnOnce() -> Stream) -> Result<Queue, DisciplineError> {
-        self.check()?;
-        let boxed = |rule| Queue::Fifo(Some(Box::new(rule)));
-        Ok(match self {
-            Self::DropTail => Queue::Fifo(None),
-            &Self::EcnStep {
-                threshold,
-                not_capable,
-            } => boxed(TailRule::EcnStep(Step {
-                threshold,
-                not_capable,
-            })),
-            Self::Red(spec) => boxed(TailRule::Red(Red::new(*spec, stream()))),
-            Self::Codel(spec) => Queue::InTurn(Box::new(CodelQueue::new(*spec))),
-            Self::FqCodel(spec) => Queue::InTurn(Box::new(FqCodel::new(*spec, stream()))),
-            Self::Drr(spec) => Queue::InTurn(Box::new(Drr::new(spec, stream()))),
-            Self::StrictPriority(spec) => Queue::InTurn(Box::new(StrictPriority::new(*spec))),
-            Self::Trimming(spec) => Queue::InTurn(Box::new(Trimming::new(*spec, stream()))),
-            Self::Split(spec) => Queue::InTurn(Box::new(Split::new(*spec))),
-            Self::Own(own) => Queue::InTurn(own.factory.build(stream())),
-        })
+    /// The values of the discipline, each kind's as a type of its own: what
+    /// [`Discipline::retune`] takes.
+    pub(crate) fn values(&self) -> &dyn Any {
+        match self {
+            // Nothing that decides in turn is of their kind.
+            Self::DropTail | Self::EcnStep { .. } => &(),
+            Self::Red(spec) => spec,
+            Self::Codel(spec) => spec,
+            Self::FqCodel(spec) => spec,
+            Self::Drr(spec) => spec,
+            Self::StrictPriority(spec) => spec,
+            Self::Trimming(spec) => spec,
+            Self::Split(spec) => spec,
+            Self::Own(own) => own,
+        }
     }
 }

@@ -14,13 +14,14 @@
 //! Left out: how switches map ports to buffers (it is rarely documented); queues of unequal size;
 //! room that an idle queue lends to a busy one.
 
+use std::any::Any;
 use std::collections::VecDeque;
 
 use super::classify::DscpMap;
+use super::error::DisciplineError;
 use super::packet_queue::PacketQueue;
-use super::spec::DisciplineError;
 use super::tail::{NotCapable, Step, TailVerdict, Threshold};
-use super::{Classes, Discipline, DisciplineSpec, Effects, Queued, Retuned, Room, Verdict};
+use super::{Classes, Discipline, Effects, Queued, Retuned, Room, Verdict};
 use crate::net::buffer::{Capacity, Depth, Limit};
 use crate::net::stats::DropReason;
 use crate::sim::time::SimTime;
@@ -236,13 +237,9 @@ impl Discipline for Split {
         self.depth
     }
 
-    fn retune(&mut self, spec: &DisciplineSpec) -> Retuned {
-        let rule = match spec {
-            DisciplineSpec::Split(spec)
-                if spec.queues == self.spec.queues && spec.by == self.spec.by =>
-            {
-                *spec
-            }
+    fn retune(&mut self, values: &dyn Any) -> Retuned {
+        let rule = match values.downcast_ref::<SplitSpec>() {
+            Some(spec) if spec.queues == self.spec.queues && spec.by == self.spec.by => *spec,
             _ => return Retuned::No,
         };
         self.spec = rule;

@@ -7,9 +7,7 @@
 //!   greater than K upon its arrival");
 //! - [RED](super::red).
 
-use super::red::Red;
 use crate::net::buffer::Depth;
-use crate::sim::time::SimTime;
 
 /// A queue length to compare with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,30 +63,6 @@ pub(crate) enum TailVerdict {
     Drop,
 }
 
-/// What a port does at its tail besides dropping what does not fit.
-#[derive(Debug)]
-pub(crate) enum TailRule {
-    EcnStep(Step),
-    Red(Red),
-}
-
-impl TailRule {
-    /// A packet arrives and finds `depth`; the port has been idle since `idle_since` if it is.
-    #[inline]
-    pub(crate) fn on_arrival(
-        &mut self,
-        now: SimTime,
-        depth: Depth,
-        idle_since: Option<SimTime>,
-        ecn_capable: bool,
-    ) -> TailVerdict {
-        match self {
-            Self::EcnStep(step) => step.on_arrival(depth, ecn_capable),
-            Self::Red(red) => red.on_arrival(now, depth, idle_since, ecn_capable),
-        }
-    }
-}
-
 /// Above a threshold all is marked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
@@ -123,19 +97,19 @@ mod tests {
 
     #[test]
     fn the_step_marks_strictly_above_its_threshold() {
-        let mut rule = TailRule::EcnStep(Step {
+        let step = Step {
             threshold: Threshold::Packets(20),
             not_capable: NotCapable::Drop,
-        });
-        let mut at = |n, ecn| rule.on_arrival(SimTime::ZERO, packets(n), None, ecn);
+        };
+        let at = |n, ecn| step.on_arrival(packets(n), ecn);
         assert_eq!(at(20, true), TailVerdict::Pass);
         assert_eq!(at(21, true), TailVerdict::Mark);
         assert_eq!(at(21, false), TailVerdict::Drop);
-        let mut rule = TailRule::EcnStep(Step {
+        let step = Step {
             threshold: Threshold::Bytes(30_000),
             not_capable: NotCapable::Pass,
-        });
-        let mut at = |n, ecn| rule.on_arrival(SimTime::ZERO, packets(n), None, ecn);
+        };
+        let at = |n, ecn| step.on_arrival(packets(n), ecn);
         assert_eq!(
             [at(20, true), at(21, true), at(21, false)],
             [TailVerdict::Pass, TailVerdict::Mark, TailVerdict::Pass]

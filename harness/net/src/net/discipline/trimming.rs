@@ -16,8 +16,8 @@
 //! Left out: returning a header to its sender when there is no room for it either (it is dropped),
 //! and a DSCP of its own for what was trimmed.
 
+use super::error::DisciplineError;
 use super::packet_queue::PacketQueue;
-use super::spec::DisciplineError;
 use super::{Discipline, Effects, Queued, Room, Verdict};
 use crate::net::buffer::{Capacity, Depth, Limit};
 use crate::net::stats::DropReason;

@@ -110,6 +110,15 @@ impl Changes {
     }
 }
 
+impl Change {
+    /// The same at the other end of the port's link, which is the other direction; `None` if it is
+    /// about no port or there is none. A cable is pulled by a [`Change::LinkDown`] and this of it.
+    #[must_use]
+    pub fn other_way<P: Packet>(&self, network: &Network<P>) -> Option<Self> {
+        self.at(network.other_end(self.port()?)?)
+    }
+}
+
 impl<P: Packet> Network<P> {
     /// Sets how long it takes until all switches know that a link between switches went down or
     /// came up; none unless set. With [`SimTime::MAX`] they never know by themselves

@@ -13,13 +13,11 @@ use std::cmp::Reverse;
 
 use super::{HELD, Network};
 pub(super) use books::Pausing;
-use books::{Due, Frame};
-pub(crate) use hosts::PausingHost;
+use books::{Due, Frame, NONE};
+pub(crate) use books::{IngressParts, PausingHost};
 
 use crate::net::packet::{HostId, Packet, PortId};
-use crate::net::pause::{
-    Held, PauseKind, PauseSignal, PauseSpec, PauseStats, Thresholds, pause_bytes,
-};
+use crate::net::pause::{Held, PauseKind, PauseSignal, PauseStats, pause_bytes};
 use crate::net::port::Port;
 use crate::sim::queue::Event;
 use crate::sim::tap::{PauseEvent, Tap};
@@ -31,21 +29,6 @@ const _: () = assert!(PAUSES & HELD != 0);
 
 /// The classes of a pause frame that holds a link.
 const PAUSE_TO_ALL: u8 = u8::MAX;
-
-/// Nothing.
-const NONE: u32 = u32::MAX;
-
-/// A port of a switch that pauses, as the network is built: what comes in by it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct IngressParts {
-    /// The port at the other end of the link, which sends.
-    pub(crate) from: u32,
-    /// The switch's port on that link.
-    pub(crate) back: u32,
-    pub(crate) switch: u32,
-    pub(crate) spec: PauseSpec,
-    pub(crate) thresholds: Thresholds,
-}
 
 /// Half the time that `quanta` are to `sender`, after which it is told again; never no time.
 fn half_pause(sender: &Port, quanta: u16) -> SimTime {

@@ -345,10 +345,10 @@ impl Port {
         }
     }
 
-    /// Gives the discipline other parameters, if it takes them.
+    /// Gives the discipline other values, if it takes them.
     pub(super) fn retune_in_turn(&mut self, spec: &DisciplineSpec) -> Retuned {
         match self.rare.as_mut().and_then(|rare| rare.in_turn.as_mut()) {
-            Some(turn) => turn.discipline.retune(spec),
+            Some(turn) => turn.discipline.retune(spec.values()),
             None => Retuned::No,
         }
     }

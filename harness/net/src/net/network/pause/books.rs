@@ -3,12 +3,38 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use super::hosts::{HostPause, PausingHost};
-use super::{IngressParts, NONE};
 use crate::net::discipline::classify::CLASSES;
 use crate::net::packet::{HostId, PortId};
-use crate::net::pause::{Held, Obeys, PauseKind, PauseSignal, class_of};
+use crate::net::pause::{Held, Obeys, PauseKind, PauseSignal, PauseSpec, Thresholds, class_of};
 use crate::sim::time::SimTime;
+
+/// Nothing.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A port of a switch that pauses, as the network is built: what comes in by it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IngressParts {
+    /// The port at the other end of the link, which sends.
+    pub(crate) from: u32,
+    /// The switch's port on that link.
+    pub(crate) back: u32,
+    pub(crate) switch: u32,
+    pub(crate) spec: PauseSpec,
+    pub(crate) thresholds: Thresholds,
+}
+
+/// A host that pauses, as the network is built.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PausingHost {
+    pub(crate) host: HostId,
+    /// The port of the switch that leads to it.
+    pub(crate) from: u32,
+    /// The time that a pause frame names.
+    pub(crate) quanta: u16,
+    /// Frames of a ring from which on it pauses, and at which it ends the pause.
+    pub(crate) xoff: u32,
+    pub(crate) xon: u32,
+}
 
 /// What the switches of a network that pause know.
 #[derive(Debug)]
@@ -53,6 +79,25 @@ impl Signals {
         match signal {
             PauseSignal::Xoff => &mut self.xoff,
             PauseSignal::Xon => &mut self.xon,
+        }
+    }
+}
+
+/// A host that pauses, at work.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::net::network) struct HostPause {
+    pub(super) parts: PausingHost,
+    /// While the switch is told to pause: when it is to be told again.
+    pub(super) again: Option<SimTime>,
+    pub(super) sent: Signals,
+}
+
+impl HostPause {
+    pub(super) fn new(parts: PausingHost) -> Self {
+        Self {
+            parts,
+            again: None,
+            sent: Signals::default(),
         }
     }
 }

@@ -1,44 +1,12 @@
 //! Hosts that pause who sends to them: a NIC whose receive ring fills up, because its interrupts or
 //! its processor are slow.
 
-use super::books::Signals;
-use super::{Due, Frame, Network, PAUSE_TO_ALL, half_pause};
+use super::books::{Due, Frame, HostPause, PausingHost};
+use super::{Network, PAUSE_TO_ALL, half_pause};
 use crate::net::packet::{HostId, Packet};
 use crate::net::pause::PauseSignal;
 use crate::sim::tap::Tap;
 use crate::sim::time::SimTime;
-
-/// A host that pauses, as the network is built.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PausingHost {
-    pub(crate) host: HostId,
-    /// The port of the switch that leads to it.
-    pub(crate) from: u32,
-    /// The time that a pause frame names.
-    pub(crate) quanta: u16,
-    /// Frames of a ring from which on it pauses, and at which it ends the pause.
-    pub(crate) xoff: u32,
-    pub(crate) xon: u32,
-}
-
-/// The same at work.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::net::network) struct HostPause {
-    parts: PausingHost,
-    /// While the switch is told to pause: when it is to be told again.
-    again: Option<SimTime>,
-    pub(super) sent: Signals,
-}
-
-impl HostPause {
-    pub(super) fn new(parts: PausingHost) -> Self {
-        Self {
-            parts,
-            again: None,
-            sent: Signals::default(),
-        }
-    }
-}
 
 impl<P: Packet> Network<P> {
     fn host_pause(&mut self, host: HostId) -> Option<&mut HostPause> {

@@ -9,6 +9,7 @@ use crate::net::discipline::tail::{NotCapable, Threshold};
 use crate::net::graph::{Attachment, Egress, Graph, Override, TieOrder};
 use crate::net::link::{Framing, LinkSpec};
 use crate::net::nic::NicSpec;
+use crate::net::pause::PauseSpec;
 use crate::net::port::PortSpec;
 use crate::net::topology::Dumbbell;
 use crate::sim::blaster::BlastPacket;
