@@ -7,7 +7,7 @@ use narrows_experiment::model::nic::Cpu;
 use narrows_lab::calibrate::{Calibration, Costs, run as measure};
 use narrows_report::points::number;
 use narrows_report::table::Colour;
-use narrows_story::story::Grid;
+use narrows_story::grid::Grid;
 use narrows_story::text;
 use std::fmt::Write;
 

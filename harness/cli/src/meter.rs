@@ -10,7 +10,7 @@ use narrows_lab::meter::{Counts, Interface, LEAST_PERIOD, MOST_LOOKS, Polled, Tr
 use narrows_report::chart::{Axis, Chart, Scale, Series, Theme};
 use narrows_report::points::number;
 use narrows_report::table::Colour;
-use narrows_story::story::Grid;
+use narrows_story::grid::Grid;
 use narrows_story::text;
 use std::fmt::Write;
 use std::path::PathBuf;

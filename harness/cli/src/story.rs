@@ -7,9 +7,11 @@ use clap::Args;
 use narrows_experiment::results::cell;
 use narrows_net::near_match::nearest;
 use narrows_report::chart::Theme;
+use narrows_story::grid::Grid;
 use narrows_story::report::Report;
-use narrows_story::stage::{Extent, Stage, StageError};
-use narrows_story::story::{Grid, Live};
+use narrows_story::scene::Extent;
+use narrows_story::stage::{Stage, StageError};
+use narrows_story::story::Live;
 use narrows_story::{Story, docs, stories, text};
 use std::fs;
 use std::io;
@@ -133,12 +135,12 @@ impl Teller<'_> {
     ) -> Result<Option<Report<'static>>, Stop> {
         let failed = |e: StageError| Stop::Failed(format!("{}: {e}", story.name));
         let mut stage = self.stage(console.cancel);
-        let runs = stage.runs(story).map_err(failed)?;
+        let runs = stage.runs(story.scenes).map_err(failed)?;
         let watcher = Watcher::of(self.args.quiet, console.stderr_terminal);
         let progress = Progress::new(watcher, "runs", runs, runs as u64);
         let ended = || progress.step(1);
         stage.ended = &ended;
-        let report = stage.report(story);
+        let report = Report::told(story, &stage);
         progress.finish();
         match report {
             Ok(report) => Ok(Some(report)),

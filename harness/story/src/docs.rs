@@ -1,8 +1,9 @@
 //! `docs/STORIES.md`: a section for each story, between markers, so that one can be written anew.
 
+use crate::grid::Grid;
 use crate::report::{Report, Verdict};
 use crate::stories;
-use crate::story::{Grid, Live};
+use crate::story::Live;
 use narrows_report::chart::Theme;
 use std::fmt::Write;
 

@@ -1,7 +1,15 @@
 //! What was found of a claim: a number with its tolerance, or several.
 
-use crate::story::Judged;
 use narrows_report::points::number;
+
+/// Whether what was found is what was to be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judged {
+    /// It is.
+    Holds,
+    /// It is not.
+    Differs,
+}
 
 /// What was measured, in words, and whether it is what was to be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 //!
 //! A [`Story`] is data: the scenes it runs (experiments that ship, with some keys set), the tables
 //! of its variants, its [`Row`]s (a claim of [`claims`] with a function that judges it), a figure,
-//! and what to do next. [`stage`] runs the scenes, [`report`] judges the rows, [`text`] and
-//! [`docs`] write what came out.
+//! and what to do next. [`stage`] runs the scenes, [`played`] is what they gave, [`report`] judges
+//! the rows, [`text`] and [`docs`] write what came out.
 //!
 //! # To add a story
 //!
@@ -14,9 +14,11 @@
 //! 3. The story is a file in `stories/`; [`stories::incast`] is a short one. Its parts:
 //!
 //! ```
-//! use narrows_story::story::{Column, Judged, Live, Next, Row, Scene, Story, Table};
+//! use narrows_story::grid::Column;
 //! use narrows_story::judge::Finding;
-//! use narrows_story::stage::{Played, Answer};
+//! use narrows_story::played::{Answer, Played};
+//! use narrows_story::scene::Scene;
+//! use narrows_story::story::{Live, Next, Row, Story, Table};
 //!
 //! /// Two senders share a port, each with its congestion control.
 //! const STORY: Story = Story {
@@ -48,11 +50,11 @@
 //!     let queue = played.scene("share")?.value(&at, "port.s0->h0.mean_bytes")?;
 //!     Ok(Finding::between("mean queue", queue, (20e3, 40e3), "bytes"))
 //! }
+//! # use narrows_story::report::Report;
 //! # use narrows_story::stage::Stage;
 //! # let registry = narrows_experiment::registry::Registry::default();
-//! # let report = Stage::new(&registry).report(&STORY).unwrap();
+//! # let report = Report::told(&STORY, &Stage::new(&registry)).unwrap();
 //! # assert_eq!(report.rows[0].verdict.word(), "holds");
-//! # let _ = Judged::Holds;
 //! ```
 //!
 //! 4. Register it: `mod` and a line in [`stories::ALL`].
@@ -64,8 +66,11 @@
 
 pub mod claims;
 pub mod docs;
+pub mod grid;
 pub mod judge;
+pub mod played;
 pub mod report;
+pub mod scene;
 pub mod stage;
 pub mod stories;
 pub mod story;

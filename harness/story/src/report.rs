@@ -1,8 +1,12 @@
 //! A story that was played, with a verdict for each claim.
 
 use crate::claims::{self, Claim};
-use crate::stage::{Answer, Extent, NoAnswer, Played};
-use crate::story::{Grid, Judged, Row, Story};
+use crate::grid::Grid;
+use crate::judge::Judged;
+use crate::played::{Answer, NoAnswer, Played};
+use crate::scene::Extent;
+use crate::stage::{Stage, StageError};
+use crate::story::{Row, Story};
 use narrows_report::chart::Chart;
 
 /// What came out of a story.
@@ -82,6 +86,14 @@ impl Verdict {
 }
 
 impl<'s> Report<'s> {
+    /// Plays a story, and judges its rows.
+    ///
+    /// # Errors
+    /// As [`Stage::play`].
+    pub fn told(story: &'s Story, stage: &Stage<'_>) -> Result<Self, StageError> {
+        Ok(Self::of(story, &stage.play(story.scenes)?))
+    }
+
     /// The report of what was played.
     pub fn of(story: &'s Story, played: &Played) -> Self {
         let told = claims::all().iter().filter_map(|claim| {
@@ -101,7 +113,7 @@ impl<'s> Report<'s> {
             story,
             extent: played.extent(),
             phenomenon: (story.phenomenon)(played),
-            tables: tables.map(|t| (t.title, played.grid(t))).collect(),
+            tables: tables.map(|t| (t.title, t.grid(played))).collect(),
             rows: told.collect(),
             figure: story.figure.map(|draw| draw(played)),
         }

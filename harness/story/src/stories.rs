@@ -88,7 +88,8 @@ pub fn get(name: &str) -> Option<&'static Story> {
 mod tests {
     use super::*;
     use crate::claims;
-    use crate::stage::{Extent, Stage};
+    use crate::scene::Extent;
+    use crate::stage::Stage;
     use narrows_experiment::plan::Plan;
     use narrows_experiment::registry::Registry;
 

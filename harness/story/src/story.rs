@@ -1,7 +1,10 @@
 //! A story as data.
 
+use crate::grid::{Column, Grid};
 use crate::judge::Finding;
-use crate::stage::{Answer, Played};
+use crate::played::{Answer, Played};
+use crate::scene::Scene;
+use crate::stage::Stage;
 use narrows_report::chart::Chart;
 use std::fmt;
 
@@ -41,101 +44,6 @@ impl Next {
     /// A command, or a page, with what it shows.
     pub const fn new(what: &'static str, shows: &'static str) -> Self {
         Self { what, shows }
-    }
-}
-
-/// An experiment that ships, as a story runs it.
-#[derive(Clone, Copy, Debug)]
-pub struct Scene {
-    /// Its name in the story.
-    pub name: &'static str,
-    /// The experiment that ships.
-    pub experiment: &'static str,
-    /// Keys, or the experiment's short names, with a value, which scenes share; `set` comes after.
-    pub common: &'static [(&'static str, &'static str)],
-    /// Keys, or the experiment's short names, with a value; or with several, between commas, over
-    /// which they are varied.
-    pub set: &'static [(&'static str, &'static str)],
-    /// The same unless all rows are asked for.
-    pub usually: &'static [(&'static str, &'static str)],
-    /// When it runs.
-    pub when: When,
-    /// What is kept of its runs.
-    pub keep: Keep,
-}
-
-/// When a scene runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
-    /// Always.
-    Always,
-    /// With all rows, `--full`.
-    InFull,
-}
-
-/// What is kept of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
-    /// Its metrics.
-    Metrics,
-    /// All of it: each transfer, flow, port, and series of probes.
-    Outcomes,
-}
-
-impl Scene {
-    /// A scene that runs a shipped experiment as it is.
-    pub const fn new(name: &'static str, experiment: &'static str) -> Self {
-        Self {
-            name,
-            experiment,
-            common: &[],
-            set: &[],
-            usually: &[],
-            when: When::Always,
-            keep: Keep::Metrics,
-        }
-    }
-
-    /// With these keys set, which others share.
-    #[must_use]
-    pub const fn sharing(self, common: &'static [(&'static str, &'static str)]) -> Self {
-        Self { common, ..self }
-    }
-
-    /// The same under another name.
-    #[must_use]
-    pub const fn named(self, name: &'static str) -> Self {
-        Self { name, ..self }
-    }
-
-    /// With these keys set, or varied where a value has commas.
-    #[must_use]
-    pub const fn with(self, set: &'static [(&'static str, &'static str)]) -> Self {
-        Self { set, ..self }
-    }
-
-    /// With these keys set or varied unless all rows are asked for: what makes it short.
-    #[must_use]
-    pub const fn usually(self, usually: &'static [(&'static str, &'static str)]) -> Self {
-        Self { usually, ..self }
-    }
-
-    /// It runs with all rows only.
-    #[must_use]
-    pub const fn in_full(self) -> Self {
-        Self {
-            when: When::InFull,
-            ..self
-        }
-    }
-
-    /// All of its runs is kept: [`Scenery::outcomes`](crate::stage::Scenery::outcomes).
-    #[must_use]
-    pub const fn keeping_outcomes(self) -> Self {
-        Self {
-            keep: Keep::Outcomes,
-            ..self
-        }
     }
 }
 
@@ -196,42 +104,15 @@ impl Table {
         let made = Contents::Own(make);
         Self { title, made }
     }
-}
 
-/// A metric in a table.
-#[derive(Clone, Copy, Debug)]
-pub struct Column {
-    /// What stands above it.
-    pub title: &'static str,
-    /// The metric: `latency.p99`, `port.s0->h0.max_bytes`.
-    pub metric: &'static str,
-}
-
-impl Column {
-    /// A metric under a title.
-    pub const fn new(title: &'static str, metric: &'static str) -> Self {
-        Self { title, metric }
-    }
-}
-
-/// Rows of text.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Grid {
-    /// What stands above the columns.
-    pub head: Vec<String>,
-    /// How many columns are words, which stand left.
-    pub words: usize,
-    /// The rows.
-    pub rows: Vec<Vec<String>>,
-}
-
-impl Grid {
-    /// Without rows yet; the first `words` columns are words.
-    pub fn new<const N: usize>(head: [&str; N], words: usize) -> Self {
-        Self {
-            head: head.map(str::to_owned).to_vec(),
-            words,
-            rows: Vec::new(),
+    /// It, of what was played.
+    ///
+    /// # Errors
+    /// If what it shows did not run.
+    pub fn grid(&self, played: &Played) -> Answer<Grid> {
+        match self.made {
+            Contents::Own(make) => make(played),
+            Contents::Points { scene, at, columns } => played.scene(scene)?.grid(at, columns),
         }
     }
 }
@@ -268,15 +149,6 @@ impl Row {
     }
 }
 
-/// Whether what was found is what was to be shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Judged {
-    /// It is.
-    Holds,
-    /// It is not.
-    Differs,
-}
-
 /// The twin of a story on kernels, in network namespaces.
 #[derive(Clone, Copy, Debug)]
 pub enum Live {
@@ -294,5 +166,5 @@ pub struct Twin {
     /// What it does, and what it leaves out, in a sentence or two.
     pub about: &'static str,
     /// Runs it: simulated and live in one table.
-    pub run: fn(&crate::stage::Stage<'_>) -> Result<Grid, String>,
+    pub run: fn(&Stage<'_>) -> Result<Grid, String>,
 }

@@ -1,8 +1,8 @@
 //! A story for a terminal.
 
+use crate::grid::Grid;
 use crate::report::{Report, Verdict};
 use crate::stories;
-use crate::story::Grid;
 use narrows_report::table::{BOLD, Colour, DIM, GREEN, RED, YELLOW};
 use std::fmt::Write;
 

@@ -7,13 +7,14 @@ mod rows;
 mod scenes;
 mod see_saw;
 
+use crate::grid::{Column, Grid};
 use crate::judge::median;
-use crate::stage::{Answer, Played, missing};
-use crate::story::{Column, Grid, Live, Next, Story, Table};
+use crate::played::{Answer, Played, missing};
+use crate::story::{Live, Next, Story, Table};
 use narrows_report::chart::{Axis, Chart, Draw, Role, Rule, RuleAt, Scale, Series};
 use narrows_report::points::number;
-use rows::{HOSTS, LINE, ROWS, TEXT, drops, knee, ratio};
-use scenes::{LOADS, SCENES};
+use rows::{ROWS, TEXT, drops, knee, ratio};
+use scenes::{HOSTS, LINE, LOADS, SCENES};
 
 /// The story.
 pub const STORY: Story = Story {

@@ -3,9 +3,11 @@
 #[cfg(target_os = "linux")]
 mod live;
 
+use crate::grid::Column;
 use crate::judge::{Finding, median};
-use crate::stage::{Answer, Played, missing};
-use crate::story::{Column, Live, Next, Row, Scene, Story, Table};
+use crate::played::{Answer, Played, missing};
+use crate::scene::Scene;
+use crate::story::{Live, Next, Row, Story, Table};
 use narrows_experiment::net::packet::HostId;
 use narrows_experiment::run::RunOutcome;
 use narrows_experiment::traffic::{AppSpan, Process, SpanKind};

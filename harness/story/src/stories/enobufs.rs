@@ -3,9 +3,11 @@
 #[cfg(target_os = "linux")]
 mod live;
 
+use crate::grid::Column;
 use crate::judge::Finding;
-use crate::stage::{Answer, Played, Scenery, missing};
-use crate::story::{Column, Live, Next, Row, Scene, Story, Table};
+use crate::played::{Answer, Played, Scenery, missing};
+use crate::scene::Scene;
+use crate::story::{Live, Next, Row, Story, Table};
 use narrows_experiment::run::RunOutcome;
 use narrows_report::chart::{Axis, Chart, Draw, Series};
 
@@ -138,7 +140,7 @@ fn goodput(played: &Played, at: &[(&str, &str)]) -> Answer<f64> {
 }
 
 fn phenomenon(played: &Played) -> Answer<String> {
-    let megabytes = |at| Ok::<_, crate::stage::NoAnswer>(goodput(played, at)? / 8e6);
+    let megabytes = |at| Ok::<_, crate::played::NoAnswer>(goodput(played, at)? / 8e6);
     let refused = played.scene("answers")?.value(&SLOW, "refused.buffers")?;
     Ok(format!(
         "{:.0} MB/s instead of {:.0}, without a packet lost: {refused:.0} refused sends have reset \

@@ -1,8 +1,10 @@
 //! `incast`: servers that answer at once overfill one port, and the block waits for a timeout.
 
+use crate::grid::{Column, Grid};
 use crate::judge::{Finding, slope};
-use crate::stage::{Answer, Played, Scenery, missing};
-use crate::story::{Column, Grid, Live, Next, Row, Scene, Story, Table};
+use crate::played::{Answer, Played, Scenery, missing};
+use crate::scene::Scene;
+use crate::story::{Live, Next, Row, Story, Table};
 use narrows_report::chart::{Axis, Chart, Rule, RuleAt, Scale, Series};
 use narrows_report::points::number;
 

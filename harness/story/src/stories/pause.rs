@@ -1,8 +1,10 @@
 //! `pause`: pause frames cure one switch, and stop the innocent across several.
 
+use crate::grid::Column;
 use crate::judge::Finding;
-use crate::stage::{Answer, Played};
-use crate::story::{Column, Live, Next, Row, Scene, Story, Table};
+use crate::played::{Answer, Played};
+use crate::scene::Scene;
+use crate::story::{Live, Next, Row, Story, Table};
 use narrows_report::chart::{Axis, Chart, Series};
 
 /// The story.

@@ -3,9 +3,11 @@
 #[cfg(target_os = "linux")]
 mod live;
 
+use crate::grid::{Column, Grid};
 use crate::judge::Finding;
-use crate::stage::{Answer, Played, missing};
-use crate::story::{Column, Grid, Live, Next, Row, Scene, Story, Table};
+use crate::played::{Answer, Played, missing};
+use crate::scene::Scene;
+use crate::story::{Live, Next, Row, Story, Table};
 use narrows::{ByteCount, Instant};
 use narrows_experiment::probe::Series as Rows;
 use narrows_explain::rounds::{Departure, Round, RoundMeter};
@@ -253,7 +255,7 @@ fn rounds_table(played: &Played) -> Answer<Grid> {
 fn the_mode_moves_with_the_timer(played: &Played) -> Answer<Finding> {
     let slow = |usecs| {
         let all = round_trips(played, usecs)?;
-        Ok::<_, crate::stage::NoAnswer>(all[all.len() - 1 - all.len() / 50])
+        Ok::<_, crate::played::NoAnswer>(all[all.len() - 1 - all.len() / 50])
     };
     let (short, long) = (slow("100us")?, slow("1ms")?);
     Ok(Finding::near(

@@ -4,9 +4,11 @@
 mod live;
 mod queues;
 
+use crate::grid::Column;
 use crate::judge::{Finding, median};
-use crate::stage::{Answer, Played, missing};
-use crate::story::{Column, Live, Next, Row, Scene, Story, Table};
+use crate::played::{Answer, Played, missing};
+use crate::scene::Scene;
+use crate::story::{Live, Next, Row, Story, Table};
 use narrows_experiment::run::RunOutcome;
 use narrows_report::chart::{Axis, Chart, Draw, Rule, RuleAt, Scale, Series};
 

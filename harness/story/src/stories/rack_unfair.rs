@@ -1,8 +1,10 @@
 //! `rack unfair`: an output buffer split by input shares its link among inputs, not flows.
 
+use crate::grid::Column;
 use crate::judge::Finding;
-use crate::stage::{Answer, Played};
-use crate::story::{Column, Live, Next, Row, Scene, Story, Table};
+use crate::played::{Answer, Played};
+use crate::scene::Scene;
+use crate::story::{Live, Next, Row, Story, Table};
 use narrows_report::chart::{Axis, Chart, Draw, Rule, RuleAt, Series};
 
 /// The story.

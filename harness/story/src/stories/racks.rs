@@ -2,9 +2,11 @@
 
 mod merging;
 
-use crate::judge::Finding;
-use crate::stage::{Answer, Played};
-use crate::story::{Column, Grid, Judged, Live, Next, Row, Scene, Story, Table};
+use crate::grid::{Column, Grid};
+use crate::judge::{Finding, Judged};
+use crate::played::{Answer, Played};
+use crate::scene::Scene;
+use crate::story::{Live, Next, Row, Story, Table};
 use narrows_experiment::summary::Holds;
 use narrows_report::points::number;
 

@@ -3,9 +3,11 @@
 #[cfg(target_os = "linux")]
 mod live;
 
+use crate::grid::{Column, Grid};
 use crate::judge::Finding;
-use crate::stage::{Answer, Played, Scenery, missing};
-use crate::story::{Column, Grid, Live, Next, Row, Scene, Story, Table};
+use crate::played::{Answer, Played, Scenery, missing};
+use crate::scene::Scene;
+use crate::story::{Live, Next, Row, Story, Table};
 use narrows_experiment::probe::Series as Seen;
 use narrows_experiment::run::RunOutcome;
 use narrows_report::chart::{Axis, Chart, Rule, RuleAt, Scale, Series};

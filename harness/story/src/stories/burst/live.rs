@@ -1,7 +1,9 @@
 //! The twin of `burst` on this machine's kernel.
 
+use crate::grid::Grid;
+use crate::scene::Scene;
 use crate::stage::Stage;
-use crate::story::{Grid, Scene, Twin};
+use crate::story::Twin;
 use narrows::{ByteCount, Rate};
 use narrows_experiment::polling::Readings;
 use narrows_lab::burst::{BurstRun, BurstSpec, run};

@@ -1,16 +1,13 @@
 //! The claims of the story, each with what judges it.
 
+use super::scenes::{HOSTS, LINE};
 use super::see_saw;
 use crate::judge::{Finding, median};
-use crate::stage::{Answer, Played, missing};
+use crate::played::{Answer, Played, missing};
 use crate::story::Row;
 use narrows_experiment::run::RunOutcome;
 use narrows_report::points::number;
 
-/// Hosts of the set-up, each coordinator and server.
-pub(super) const HOSTS: f64 = 20.0;
-/// The line.
-pub(super) const LINE: f64 = 1e9;
 /// The rows.
 pub(super) const ROWS: &[Row] = &[
     Row::new("M1", |played| {

@@ -1,7 +1,11 @@
 //! What the story runs: the set-up of the text, and each claim's.
 
-use crate::story::Scene;
+use crate::scene::Scene;
 
+/// Hosts of the set-up, each coordinator and server.
+pub(super) const HOSTS: f64 = 20.0;
+/// The line.
+pub(super) const LINE: f64 = 1e9;
 /// The loads of the curve, the knee and the rows.
 pub(super) const LOADS: &str = "50Mb/s,100Mb/s,200Mb/s,250Mb/s,300Mb/s,350Mb/s,400Mb/s,450Mb/s,500Mb/s,\
                      550Mb/s,600Mb/s,700Mb/s";

@@ -1,9 +1,9 @@
 //! The see-saw: what nodes send each second where writers wait for each other.
 
-use super::rows::LINE;
+use super::scenes::LINE;
+use crate::grid::Grid;
 use crate::judge::Finding;
-use crate::stage::{Answer, Played, missing};
-use crate::story::Grid;
+use crate::played::{Answer, Played, missing};
 use narrows_report::points::number;
 
 /// Seventeen seconds of the text, in Mb/s.

@@ -1,7 +1,9 @@
 //! The twin of `rack tails` on wires of this machine's kernel, all hosts ours.
 
+use crate::grid::Grid;
+use crate::scene::Scene;
 use crate::stage::Stage;
-use crate::story::{Grid, Scene, Twin};
+use crate::story::Twin;
 use narrows::config::{AckPolicy, TcpConfig};
 use narrows::conn::ecn::{EcnFeedbackFactory, LinuxDctcp, LinuxDctcp2015};
 use narrows::{ByteCount, Rate};

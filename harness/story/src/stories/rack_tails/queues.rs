@@ -1,9 +1,10 @@
 //! What the port of a rack holds under loss, under classic marks and under DCTCP: claims D1, D3, D4
 //! and D5.
 
+use crate::grid::Grid;
 use crate::judge::Finding;
-use crate::stage::{Answer, Played, missing};
-use crate::story::{Grid, Scene};
+use crate::played::{Answer, Played, missing};
+use crate::scene::Scene;
 use narrows_report::points::number;
 
 /// Three flows to one host of a rack at 25 Gb/s, by congestion control.
@@ -111,7 +112,7 @@ fn carried(played: &Played, scene: &str, k: &str) -> Answer<f64> {
 }
 
 pub(super) fn halving_leaves_the_line_idle(played: &Played) -> Answer<Finding> {
-    let percent = |scene| Ok::<_, crate::stage::NoAnswer>(carried(played, scene, "10p")? * 100.0);
+    let percent = |scene| Ok::<_, crate::played::NoAnswer>(carried(played, scene, "10p")? * 100.0);
     Ok(Finding::all([
         Finding::at_most(
             "percent of the line at a threshold of 10 packets, halving at a mark",

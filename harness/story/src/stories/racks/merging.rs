@@ -1,8 +1,9 @@
 //! What marks do to a receiver's merging and to its processor: claims D23 and D24.
 
+use crate::grid::Grid;
 use crate::judge::Finding;
-use crate::stage::{Answer, Played, Scenery};
-use crate::story::{Grid, Scene};
+use crate::played::{Answer, Played, Scenery};
+use crate::scene::Scene;
 use narrows_experiment::run::RunOutcome;
 use narrows_report::chart::{Axis, Chart, Series};
 use narrows_report::points::number;

@@ -1,8 +1,10 @@
 //! The twin of `writes` on this machine's kernel.
 
+use crate::grid::Grid;
 use crate::judge::median;
+use crate::scene::Scene;
 use crate::stage::Stage;
-use crate::story::{Grid, Scene, Twin};
+use crate::story::Twin;
 use narrows_lab::writes::{Reads, WritesSpec, run};
 use narrows_report::points::number;
 use std::thread;
