@@ -175,10 +175,12 @@ impl Teller<'_> {
                 return Err(Stop::Failed(why));
             }
         };
-        let grid = (twin.run)(&self.stage(console.cancel)).map_err(Stop::Failed)?;
+        let told = twin
+            .tell(&self.stage(console.cancel))
+            .map_err(Stop::Failed)?;
         console.say(&format!("{}\n\n", twin.about))?;
         let colour = console.colours();
-        print(console.stdout, &text::table(&grid, colour))?;
+        print(console.stdout, &text::twin(&told, colour, console.columns))?;
         Ok(EXIT_OK)
     }
 

@@ -9,21 +9,17 @@
 //! What it leaves out: a NIC's driver and its DMA, cold caches, other cores.
 
 use crate::LiveError;
-use crate::pair::{Counted, Pair};
+use crate::pair::Pair;
+use crate::round::{MANY, Round, SEGMENT};
 use crate::shaper::RouteRules;
-use narrows::driver::Clock;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 /// Rounds of a measurement.
 const ROUNDS: u32 = 3_000;
 /// Before them, windows grow.
 const WARM_UP: u32 = 200;
-/// Payload of a full segment over an MTU of 1500 with timestamps.
-const SEGMENT: usize = 1_448;
-/// Segments of a large write.
-const MANY: usize = 32;
 
 /// Costs in nanoseconds, as the knobs of `[host.cpu]` name them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -61,15 +57,6 @@ pub struct Merging {
     pub segments_per_aggregate: f64,
 }
 
-/// How a round is written, sent and read.
-#[derive(Clone, Copy, Debug)]
-struct Round {
-    /// Bytes.
-    size: usize,
-    /// How many reads take them.
-    reads: usize,
-}
-
 /// The shortest round in nanoseconds, and what the reader counted a round.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
@@ -89,7 +76,7 @@ pub fn run(cancel: &AtomicBool) -> Result<Calibration, LiveError> {
     let handed = plain.round(one, cancel).map_err(failed)?.ns;
     let mut costs = plain.costs(cancel).map_err(failed)?;
     plain.pair.a.cut().map_err(failed)?;
-    let apart = plain.round(LARGE, cancel).map_err(failed)?.ns;
+    let apart = plain.round(Round::LARGE, cancel).map_err(failed)?.ns;
     let merging = Bench::new()?;
     merging.pair.a.cut().map_err(failed)?;
     let merging = match merging.pair.b.merge() {
@@ -107,12 +94,6 @@ pub fn run(cancel: &AtomicBool) -> Result<Calibration, LiveError> {
     };
     Ok(Calibration { costs, merging })
 }
-
-/// A write of full segments that is read at once.
-const LARGE: Round = Round {
-    size: SEGMENT * MANY,
-    reads: 1,
-};
 
 /// Two hosts and a connection.
 struct Bench {
@@ -134,7 +115,7 @@ impl Bench {
             size: SEGMENT,
             reads: 1,
         };
-        let large = LARGE;
+        let large = Round::LARGE;
         let in_parts = Round {
             reads: MANY,
             ..large
@@ -178,33 +159,18 @@ impl Bench {
     /// Nanoseconds of a large write, and segments of an aggregate.
     fn merged(&self, cancel: &AtomicBool) -> io::Result<(f64, f64)> {
         let merged = self.pair.merged()?;
-        let took = self.round(LARGE, cancel)?.ns;
+        let took = self.round(Round::LARGE, cancel)?.ns;
         Ok((took, merged.segments_per_packet(&self.pair)?))
     }
 
     fn round(&self, round: Round, cancel: &AtomicBool) -> io::Result<Seen> {
-        let data = vec![0; round.size];
-        let mut buf = vec![0; round.size.div_ceil(round.reads)];
+        let rounds = |count, took: &mut dyn FnMut(u64)| {
+            round.repeat(&self.from, &self.to, count, cancel, took)
+        };
+        rounds(WARM_UP, &mut |_| {})?;
+        let before = self.pair.b.counted()?;
         let mut shortest = u64::MAX;
-        let mut before = Counted::default();
-        for n in 0..WARM_UP + ROUNDS {
-            if cancel.load(Ordering::Relaxed) {
-                return Err(io::ErrorKind::Interrupted.into());
-            }
-            if n == WARM_UP {
-                before = self.pair.b.counted()?;
-            }
-            let begin = Clock.now();
-            (&self.from).write_all(&data)?;
-            let mut left = round.size;
-            while left > 0 {
-                let most = left.min(buf.len());
-                left -= (&self.to).read(&mut buf[..most])?;
-            }
-            if n >= WARM_UP {
-                shortest = shortest.min(Clock.now().since(begin).as_nanos());
-            }
-        }
+        rounds(ROUNDS, &mut |ns| shortest = shortest.min(ns))?;
         let seen = self.pair.b.counted()?.since(&before);
         let each = |n: u64| n as f64 / f64::from(ROUNDS);
         Ok(Seen {

@@ -18,11 +18,14 @@ pub mod incast;
 pub mod iperf;
 pub mod lab;
 pub mod listen;
+pub mod machine;
+pub mod marked;
 pub mod meter;
 mod netlink;
 #[doc(hidden)]
 pub mod netns;
 mod pair;
+mod round;
 pub mod serve;
 mod shaper;
 mod sockets;

@@ -7,6 +7,7 @@ use crate::netlink::{Netlink, offload};
 use crate::netns::Namespace;
 use crate::shaper::{RouteRules, Shape};
 use crate::sockets;
+use narrows::device::marking::{Draw, EcnDraw};
 use socket2::Socket;
 use std::fs;
 use std::io;
@@ -208,6 +209,13 @@ impl End {
     pub(crate) fn limit_segments(&self, most: u32) -> io::Result<()> {
         self.namespace
             .run(|| Netlink::open()?.limit_segments(self.index, most))?
+    }
+
+    /// Marks packets that come to it, before they are merged.
+    pub(crate) fn mark(&self, draw: Draw) -> Result<EcnDraw, LiveError> {
+        let attached = self.namespace.run(|| EcnDraw::attach(self.index, draw));
+        let failed = |e| LiveError::io("mark what comes to a host of the kernel's", e);
+        attached.map_err(failed)?.map_err(LiveError::marking)
     }
 
     /// What it has counted.

@@ -75,5 +75,6 @@ pub mod stage;
 pub mod stories;
 pub mod story;
 pub mod text;
+pub mod twin;
 
 pub use story::{Row, Story};

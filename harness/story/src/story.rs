@@ -4,7 +4,7 @@ use crate::grid::{Column, Grid};
 use crate::judge::Finding;
 use crate::played::{Answer, Played};
 use crate::scene::Scene;
-use crate::stage::Stage;
+use crate::twin::Twin;
 use narrows_report::chart::Chart;
 use std::fmt;
 
@@ -158,13 +158,4 @@ pub enum Live {
     Cannot(&'static str),
     /// Nobody has built it; what it would be.
     Open(&'static str),
-}
-
-/// A twin on kernels.
-#[derive(Clone, Copy, Debug)]
-pub struct Twin {
-    /// What it does, and what it leaves out, in a sentence or two.
-    pub about: &'static str,
-    /// Runs it: simulated and live in one table.
-    pub run: fn(&Stage<'_>) -> Result<Grid, String>,
 }

@@ -1,8 +1,10 @@
 //! A story for a terminal.
 
+use crate::claims::{self, Claim};
 use crate::grid::Grid;
 use crate::report::{Report, Verdict};
 use crate::stories;
+use crate::twin::Told;
 use narrows_report::table::{BOLD, Colour, DIM, GREEN, RED, YELLOW};
 use std::fmt::Write;
 
@@ -52,31 +54,75 @@ pub fn report(report: &Report<'_>, colour: Colour, columns: usize) -> String {
             Verdict::Differs(_) => YELLOW,
             Verdict::NeedsFull | Verdict::Open(_) => DIM,
         };
-        let word = colour.wrap(code, &format!("{:<8}", row.verdict.word()));
-        let _ = write!(out, "{:<4} {word} ", row.claim.id);
-        let indent = " ".repeat(14);
-        out += wrapped(row.claim.says, &indent, columns).trim_start();
-        for text in [row.measured.as_str(), row.verdict.why().as_str()] {
-            if !text.is_empty() {
-                let text = wrapped(text, &indent, columns);
-                out += &text.lines().fold(String::new(), |mut all, line| {
-                    let _ = writeln!(all, "{}", colour.wrap(DIM, line));
-                    all
-                });
-            }
-        }
+        let why = row.verdict.why();
+        let line = Line {
+            claim: row.claim,
+            word: row.verdict.word(),
+            code,
+            below: [&row.measured, &why],
+        };
+        out += &line.text(colour, columns);
     }
     let _ = writeln!(out, "\n{}", colour.wrap(BOLD, "Next"));
     for next in report.story.next {
         // On a line of its own, however long it is, so that it can be pasted.
         let _ = writeln!(out, "  {}", next.what);
-        let shows = wrapped(next.shows, "    ", columns);
-        out += &shows.lines().fold(String::new(), |mut all, line| {
-            let _ = writeln!(all, "{}", colour.wrap(DIM, line));
-            all
-        });
+        out += &dim(&wrapped(next.shows, "    ", columns), colour);
     }
     out
+}
+
+/// What a twin showed: the table, what was found of claims, and what the machine did.
+pub fn twin(told: &Told, colour: Colour, columns: usize) -> String {
+    let mut out = table(&told.seen.grid, colour);
+    out.push('\n');
+    for found in &told.seen.found {
+        let why = found.why(&told.machine);
+        let Some(claim) = claims::get(found.claim) else {
+            continue;
+        };
+        let line = Line {
+            claim,
+            word: if why.is_some() { "differs" } else { "holds" },
+            code: if why.is_some() { YELLOW } else { GREEN },
+            below: [&found.finding.measured, why.as_deref().unwrap_or_default()],
+        };
+        out += &line.text(colour, columns);
+    }
+    let machine = format!("The machine meanwhile: {}.", told.machine);
+    out += &wrapped(&machine, "", columns);
+    out
+}
+
+/// A claim with its verdict, and what is said below it.
+struct Line<'a> {
+    claim: &'a Claim,
+    word: &'a str,
+    code: &'a str,
+    below: [&'a str; 2],
+}
+
+impl Line<'_> {
+    fn text(&self, colour: Colour, columns: usize) -> String {
+        let word = colour.wrap(self.code, &format!("{:<8}", self.word));
+        let mut out = format!("{:<4} {word} ", self.claim.id);
+        let indent = " ".repeat(14);
+        out += wrapped(self.claim.says, &indent, columns).trim_start();
+        for text in self.below {
+            if !text.is_empty() {
+                out += &dim(&wrapped(text, &indent, columns), colour);
+            }
+        }
+        out
+    }
+}
+
+/// Lines, each pale.
+fn dim(lines: &str, colour: Colour) -> String {
+    lines.lines().fold(String::new(), |mut all, line| {
+        let _ = writeln!(all, "{}", colour.wrap(DIM, line));
+        all
+    })
 }
 
 /// A table with its columns below each other.

@@ -6,30 +6,25 @@
 //! lack, and none has a step exactly. So a small program of our own does it, in the hook before
 //! the queue (tcx, Linux 6.6). It reads the length that the discipline itself keeps, and is gone
 //! with its [`EcnStep`], or with the process.
-#![allow(unsafe_code)] // Each block says why it is sound.
+
+mod draw;
+mod hook;
+
+pub use draw::{Draw, EcnDraw};
+pub use hook::MarkingError;
 
 use super::btf::Btf;
-use super::xdp::program::{
-    BPF_LINK_CREATE, BPF_MAP_CREATE, BPF_PROG_LOAD, Instruction, LICENSE, MapCreate, MapUpdate,
-    ProgramLoad, number,
+use super::xdp::program::Instruction;
+use hook::{
+    CALL, Hook, JUMP_32_IF_NOT_ABOVE, JUMP_IF_EQUAL, LET_PASS, LOAD_DOUBLE, LOAD_WORD,
+    MOVE_REGISTER, Place, counted,
 };
-use super::xdp::sys;
-use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 // From linux/bpf.h.
-const BPF_MAP_LOOKUP_ELEM: libc::c_int = 1;
-const BPF_MAP_TYPE_ARRAY: u32 = 2;
-const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
-const BPF_TCX_EGRESS: u32 = 47;
 const BPF_FUNC_SKB_ECN_SET_CE: i32 = 97;
 /// The source register of a call to a function of the kernel's.
 const BPF_PSEUDO_KFUNC_CALL: u8 = 2;
-/// The first source register of a 64-bit load of the address of a map's value.
-const BPF_PSEUDO_MAP_VALUE: u8 = 2;
-/// What happens next is up to the next program, or the queue discipline.
-const TCX_NEXT: i32 = -1;
 
 /// The queue above which packets are marked. It has the packet that is being transmitted if the
 /// discipline counts it, as `tbf` does.
@@ -39,49 +34,6 @@ pub enum QueueDepth {
     Packets(u32),
     /// In bytes of the frames, without their check sequence.
     Bytes(u32),
-}
-
-/// Why an interface cannot be made to mark.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum MarkingError {
-    /// The kernel does not describe its types, or has no function that we need.
-    NoTypes(io::Error),
-    /// The kernel has no hook before the queue.
-    NoHook(io::Error),
-    /// It is not permitted, or another step failed.
-    Io {
-        /// What was tried.
-        doing: &'static str,
-        /// What came of it.
-        source: io::Error,
-    },
-}
-
-impl fmt::Display for MarkingError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoTypes(e) => write!(
-                f,
-                "the kernel does not tell where it keeps the length of a queue: it takes Linux 6.6 \
-                 with BTF (kernel option CONFIG_DEBUG_INFO_BTF) and /sys mounted: {e}"
-            ),
-            Self::NoHook(e) => write!(
-                f,
-                "the kernel has no hook before a queue: it takes Linux 6.6 with tcx (kernel \
-                 options CONFIG_NET_XGRESS and CONFIG_BPF_SYSCALL): {e}"
-            ),
-            Self::Io { doing, source } => write!(f, "cannot {doing}: {source}"),
-        }
-    }
-}
-
-impl std::error::Error for MarkingError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::NoTypes(e) | Self::NoHook(e) | Self::Io { source: e, .. } => Some(e),
-        }
-    }
 }
 
 /// Where the kernel keeps what the program reads.
@@ -114,57 +66,32 @@ impl Layout {
     }
 }
 
-/// `if (skb->dev->qdisc->LENGTH > above && bpf_skb_ecn_set_ce(skb)) marks++; return TCX_NEXT`.
-/// What has no ECN passes as it is.
-const fn step(layout: Layout, above: u32, map: i32) -> [Instruction; 15] {
-    const LOAD_WORD: u8 = 0x61;
-    const LOAD_DOUBLE: u8 = 0x79;
-    const LOAD_64: u8 = 0x18;
-    const MOVE: u8 = 0xb7;
-    const MOVE_REGISTER: u8 = 0xbf;
-    const CALL: u8 = 0x85;
-    const JUMP_32_IF_NOT_ABOVE: u8 = 0xb6;
-    const JUMP_IF_EQUAL: u8 = 0x15;
-    const ATOMIC_ADD_DOUBLE: u8 = 0xdb;
-    const EXIT: u8 = 0x95;
-    [
+/// `if (skb->dev->qdisc->LENGTH > above && bpf_skb_ecn_set_ce(skb)) marks++`. What has no ECN passes
+/// as it is.
+fn step(layout: Layout, above: u32, map: i32) -> Vec<Instruction> {
+    let looks = [
         Instruction::new(MOVE_REGISTER, 6, 1, 0, 0),
         Instruction::new(CALL, 0, BPF_PSEUDO_KFUNC_CALL, 0, layout.cast),
         Instruction::new(LOAD_DOUBLE, 1, 0, layout.device, 0),
         Instruction::new(LOAD_DOUBLE, 1, 1, layout.discipline, 0),
         Instruction::new(LOAD_WORD, 1, 1, layout.length, 0),
-        // To the last but one.
-        Instruction::new(JUMP_32_IF_NOT_ABOVE, 1, 0, 7, above.cast_signed()),
+        Instruction::new(
+            JUMP_32_IF_NOT_ABOVE,
+            1,
+            0,
+            LET_PASS + 3,
+            above.cast_signed(),
+        ),
         Instruction::new(MOVE_REGISTER, 1, 6, 0, 0),
         Instruction::new(CALL, 0, 0, 0, BPF_FUNC_SKB_ECN_SET_CE),
-        Instruction::new(JUMP_IF_EQUAL, 0, 0, 4, 0),
-        Instruction::new(LOAD_64, 1, BPF_PSEUDO_MAP_VALUE, 0, map),
-        Instruction::new(0, 0, 0, 0, 0),
-        Instruction::new(MOVE, 2, 0, 0, 1),
-        Instruction::new(ATOMIC_ADD_DOUBLE, 1, 2, 0, 0),
-        Instruction::new(MOVE, 0, 0, 0, TCX_NEXT),
-        Instruction::new(EXIT, 0, 0, 0, 0),
-    ]
-}
-
-/// `BPF_LINK_CREATE` with nothing said about its place among other programs.
-#[repr(C, align(8))]
-struct TcxLinkCreate {
-    program: u32,
-    interface: u32,
-    attach_type: u32,
-    flags: u32,
-    relative: u32,
-    padding: u32,
-    revision: u64,
+        Instruction::new(JUMP_IF_EQUAL, 0, 0, LET_PASS, 0),
+    ];
+    [&looks[..], &counted(Place::BeforeQueue, map)].concat()
 }
 
 /// An interface that marks, as long as this lives.
 #[derive(Debug)]
-pub struct EcnStep {
-    marks: OwnedFd,
-    _link: OwnedFd,
-}
+pub struct EcnStep(Hook);
 
 impl EcnStep {
     /// Mark what the interface with the number `interface`, of this thread's network namespace,
@@ -177,52 +104,11 @@ impl EcnStep {
         let unknown = || io::Error::new(io::ErrorKind::NotFound, "no such struct or function");
         let layout = Layout::of(&btf, above);
         let layout = layout.ok_or_else(|| MarkingError::NoTypes(unknown()))?;
-        let attributes = MapCreate {
-            kind: BPF_MAP_TYPE_ARRAY,
-            key_size: size_of::<u32>() as u32,
-            value_size: size_of::<u64>() as u32,
-            max_entries: 1,
-        };
-        // SAFETY: the attributes are the beginning of those of the command, and hold no address.
-        let marks = unsafe { sys::bpf_open(BPF_MAP_CREATE, &attributes) }
-            .map_err(|e| failed("make a counter of marks", e))?;
         let (QueueDepth::Packets(above) | QueueDepth::Bytes(above)) = above;
-        let instructions = step(layout, above, marks.as_raw_fd());
-        let mut name = [0; 16];
-        name[..12].copy_from_slice(b"narrows_mark");
-        let attributes = ProgramLoad {
-            kind: BPF_PROG_TYPE_SCHED_CLS,
-            instruction_count: instructions.len() as u32,
-            instructions: instructions.as_ptr() as u64,
-            license: LICENSE.as_ptr() as u64,
-            log_level: 0,
-            log_size: 0,
-            log: 0,
-            kernel_version: 0,
-            flags: 0,
-            name,
-            interface: 0,
-            attach_type: BPF_TCX_EGRESS,
-        };
-        // SAFETY: the attributes are the beginning of those of the command; the instructions, as
-        // many as it says, and the license, a C string, live through the call.
-        let program = unsafe { sys::bpf_open(BPF_PROG_LOAD, &attributes) };
-        let program = program.map_err(not_loaded)?;
-        let attributes = TcxLinkCreate {
-            program: number(program.as_fd()),
-            interface,
-            attach_type: BPF_TCX_EGRESS,
-            flags: 0,
-            relative: 0,
-            padding: 0,
-            revision: 0,
-        };
-        // SAFETY: the attributes are those of the command, and hold no address.
-        let link = unsafe { sys::bpf_open(BPF_LINK_CREATE, &attributes) };
-        Ok(Self {
-            marks,
-            _link: link.map_err(not_attached)?,
+        Hook::attach(interface, Place::BeforeQueue, |map| {
+            step(layout, above, map)
         })
+        .map(Self)
     }
 
     /// Packets marked so far, those among them that came marked already.
@@ -230,39 +116,7 @@ impl EcnStep {
     /// # Errors
     /// What the kernel says.
     pub fn marks(&self) -> io::Result<u64> {
-        let (key, mut value) = (0_u32, 0_u64);
-        let attributes = MapUpdate {
-            map: number(self.marks.as_fd()),
-            padding: 0,
-            key: std::ptr::from_ref(&key) as u64,
-            value: std::ptr::from_mut(&mut value) as u64,
-            flags: 0,
-        };
-        // SAFETY: the attributes are those of the command; key and value are as long as the map
-        // was made for, the value is ours to write, and both live through the call.
-        unsafe { sys::bpf(BPF_MAP_LOOKUP_ELEM, &attributes) }?;
-        Ok(value)
-    }
-}
-
-fn failed(doing: &'static str, source: io::Error) -> MarkingError {
-    MarkingError::Io { doing, source }
-}
-
-/// Why the kernel does not take the program: one that knows no hook before a queue does not know
-/// what the program says it is for.
-fn not_loaded(e: io::Error) -> MarkingError {
-    match e.raw_os_error() {
-        Some(libc::EINVAL) => MarkingError::NoHook(e),
-        _ => failed("load the program that marks", e),
-    }
-}
-
-/// Why it does not run it.
-fn not_attached(e: io::Error) -> MarkingError {
-    match e.raw_os_error() {
-        Some(libc::EINVAL | libc::EOPNOTSUPP) => MarkingError::NoHook(e),
-        _ => failed("run the program that marks before a queue", e),
+        self.0.count()
     }
 }
 
@@ -343,29 +197,6 @@ mod tests {
         }
     }
 
-    /// An error, whether it means that the kernel has no hook, and what the user is told.
-    #[test]
-    fn a_kernel_without_the_hook_is_named_as_the_reason() {
-        let says = |e: MarkingError| (matches!(e, MarkingError::NoHook(_)), e.to_string());
-        for (code, loading, running) in [
-            (libc::EINVAL, true, true),
-            (libc::EOPNOTSUPP, false, true),
-            (libc::EPERM, false, false),
-            (libc::ENODEV, false, false),
-        ] {
-            let e = || io::Error::from_raw_os_error(code);
-            for (hook, (no_hook, text), doing) in [
-                (loading, says(not_loaded(e())), "cannot load"),
-                (running, says(not_attached(e())), "cannot run"),
-            ] {
-                assert_eq!(no_hook, hook, "{text}");
-                let reason = if hook { "CONFIG_NET_XGRESS" } else { doing };
-                assert!(text.contains(reason), "{text}");
-                assert!(text.contains(&e().to_string()), "{text}");
-            }
-        }
-    }
-
     #[test]
     fn jumps_end_at_the_last_two_instructions() {
         let layout = Layout {
@@ -375,7 +206,6 @@ mod tests {
             length: 32,
         };
         let program = step(layout, 7, 3);
-        assert_eq!(size_of::<TcxLinkCreate>(), 32);
         for (at, to) in [(5, 13), (8, 13)] {
             assert_eq!(at + 1 + program[at].offset as usize, to);
         }

@@ -190,6 +190,38 @@ impl Given {
     }
 }
 
+/// Keys to which arguments gave what the file has not, each with both; seed and repetitions, which
+/// change nothing that a file can expect, are none.
+pub(super) fn departures(applied: &Applied, experiment: &Experiment) -> Vec<String> {
+    let values = |experiment: &Experiment, key: &str| {
+        let axis = experiment.sweep.iter().find(|axis| axis.key == key);
+        match axis {
+            Some(axis) => axis.values.clone(),
+            None => experiment.get(key).into_iter().collect(),
+        }
+    };
+    let mut said: Vec<String> = Vec::new();
+    for given in &applied.given {
+        let key = given.axis(experiment);
+        if ["run.seed", "run.repetitions"].contains(&key.as_str()) {
+            continue;
+        }
+        let (before, now) = (values(&applied.before, &key), values(experiment, &key));
+        if now.iter().all(|value| before.contains(value)) {
+            continue;
+        }
+        let there = match before.is_empty() {
+            true => "not set".to_owned(),
+            false => before.join(","),
+        };
+        let line = format!("{key} is {}, in the file {there}", now.join(","));
+        if !said.contains(&line) {
+            said.push(line);
+        }
+    }
+    said
+}
+
 /// The value of an axis at a point.
 struct At {
     key: String,

@@ -58,6 +58,9 @@ pub struct NodeMesh {
     pub socket_buffer: ByteCount,
     /// What a node holds beside its queues.
     pub memory: ByteCount,
+    /// The most requests of a node that have no reply yet: whoever puts them waits for one. Others
+    /// wait, which counts as their time.
+    pub limit: Option<u32>,
     /// Time for the handshakes.
     pub setup: Duration,
 }
@@ -75,6 +78,7 @@ impl Default for NodeMesh {
             busy_limit: ByteCount::new(1 << 20),
             socket_buffer: ByteCount::new(64 << 10),
             memory: ByteCount::ZERO,
+            limit: None,
             setup: SETUP,
         }
     }
@@ -102,6 +106,8 @@ impl Knobs for NodeMesh {
         "What the TCP takes of a port at most, unsent and unacknowledged; no more than tcp.send_buffer." },
         knob! { memory: "memory", "memory beside", Kind::Size { least: 0, most: 1 << 50 },
         "What a node holds beside its queues; part of the memory that is measured." },
+        knob! { limit: "limit", "request limit", Kind::Or("off", &Kind::Whole { least: 1, most: 1_000_000 }),
+        "The most requests of a node that have no reply yet; others wait, which counts as their time." },
         knob! { setup: "setup", "setup time", SETUP_KIND,
         "Time for the handshakes, after which requests arrive." },
     ];
@@ -139,6 +145,8 @@ impl Traffic for NodeMesh {
                 mailbox: VecDeque::new(),
                 server: Server::Idle,
                 arrivals: None,
+                waiting: VecDeque::new(),
+                unanswered: 0,
                 alarms: Alarms::default(),
                 draws: Draws::Arrivals.stream(on, host),
                 choices: Draws::Peers.stream(on, host),
@@ -191,6 +199,9 @@ struct Node {
     mailbox: VecDeque<Asked>,
     server: Server,
     arrivals: Option<Arrivals>,
+    /// When requests arrived that are not put yet, and how many have no reply yet.
+    waiting: VecDeque<Instant>,
+    unanswered: u32,
     /// The server has done its work.
     alarms: Alarms<()>,
     draws: Stream,
@@ -219,9 +230,20 @@ impl Node {
                 return;
             }
             arrivals.advance();
-            if self.ports.is_empty() {
-                continue;
+            if !self.ports.is_empty() {
+                self.waiting.push_back(at);
+                self.ask(io);
             }
+        }
+    }
+
+    /// Puts the requests that may be put now.
+    fn ask(&mut self, io: &mut Io<'_>) {
+        let limit = self.mesh.limit.unwrap_or(u32::MAX);
+        while self.unanswered < limit
+            && let Some(asked) = self.waiting.pop_front()
+        {
+            self.unanswered += 1;
             let tag = self.choices.below(self.ports.len() as u64) as u32;
             let size = self.mesh.request.draw(&mut self.sizes).get();
             let reply = self.mesh.reply.draw(&mut self.sizes).get();
@@ -231,7 +253,7 @@ impl Node {
                 Process::Client,
                 tag,
                 size,
-                Message::Request { asked: at, reply },
+                Message::Request { asked, reply },
             );
         }
     }
@@ -318,6 +340,8 @@ impl Node {
             }
             Message::Reply { asked } => {
                 io.complete(io.peer(conn), asked, ByteCount::new(size));
+                self.unanswered = self.unanswered.saturating_sub(1);
+                self.ask(io);
             }
         }
     }
@@ -481,6 +505,22 @@ mod tests {
         }
         let mut ports = spans.iter().filter(|s| s.kind == SpanKind::BusyPort);
         assert!(ports.all(|s| s.peer == Some(HostId(1))));
+    }
+
+    /// A node that waits for a slow one puts no more, to whomever.
+    #[test]
+    fn no_more_requests_are_without_a_reply_than_the_limit() {
+        let run = |limit| {
+            let knobs = [("rate", "200"), ("reply", "10kB"), ("limit", limit)];
+            slow(6, mesh(&knobs))
+        };
+        let (few, all) = (run("2"), run("off"));
+        assert!(few.transfers().len() * 4 < all.transfers().len());
+        let longest = few.took().into_iter().max();
+        assert!(
+            longest > Some(Duration::from_millis(500)),
+            "they wait: {longest:?}"
+        );
     }
 
     /// The repairs: nobody waits but for the slow one, and memory pays.

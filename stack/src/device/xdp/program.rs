@@ -61,6 +61,20 @@ impl Instruction {
     }
 }
 
+impl Instruction {
+    /// Whether it may go on elsewhere: a conditional jump, of 64 or 32 bits.
+    pub(in crate::device) const fn jumps(self) -> bool {
+        const CLASS: u8 = 0x07;
+        const JUMP: u8 = 0x05;
+        const JUMP_32: u8 = 0x06;
+        const OPERATION: u8 = 0xf0;
+        const CALL: u8 = 0x80;
+        const EXIT: u8 = 0x90;
+        let of_its_class = matches!(self.code & CLASS, JUMP | JUMP_32);
+        of_its_class && !matches!(self.code & OPERATION, CALL | EXIT)
+    }
+}
+
 /// `return bpf_redirect_map(&map, ctx->rx_queue_index, XDP_PASS)`: frames of a queue that has no
 /// socket take their usual way.
 const fn redirect(map: i32) -> [Instruction; 6] {

@@ -3,7 +3,7 @@
 use crate::grid::Grid;
 use crate::scene::Scene;
 use crate::stage::Stage;
-use crate::story::Twin;
+use crate::twin::{Seen, Twin};
 use narrows::{ByteCount, Rate};
 use narrows_experiment::polling::Readings;
 use narrows_lab::burst::{BurstRun, BurstSpec, run};
@@ -45,7 +45,7 @@ const SIMULATED: Scene = Scene::new("simulated", "microbursts").with(&[
     ("run.duration", "10500ms"),
 ]);
 
-fn twin(stage: &Stage<'_>) -> Result<Grid, String> {
+fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
     let simulated = stage.scenery(&SIMULATED).map_err(|e| e.to_string())?;
     let spec = BurstSpec {
         hosts: HOSTS,
@@ -97,7 +97,10 @@ fn twin(stage: &Stage<'_>) -> Result<Grid, String> {
         number(drops / f64::from(HOSTS), ""),
         number(drops_per_s(&live, &spec), ""),
     ]);
-    Ok(grid)
+    Ok(Seen {
+        grid,
+        found: Vec::new(),
+    })
 }
 
 fn drops_per_s(live: &BurstRun, spec: &BurstSpec) -> f64 {

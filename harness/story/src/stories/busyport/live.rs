@@ -1,9 +1,10 @@
 //! The twin of `busyport` on this machine's kernel.
 
 use crate::grid::Grid;
+use crate::judge::Finding;
 use crate::scene::Scene;
 use crate::stage::Stage;
-use crate::story::Twin;
+use crate::twin::{Found, Seen, Twin};
 use narrows::{ByteCount, Rate};
 use narrows_lab::stall::{StallRun, StallSpec, Writers, run};
 use narrows_report::points::number;
@@ -29,7 +30,7 @@ const SIMULATED: Scene = Scene::new("simulated", "busy-port").with(&[
     ("run.warm_up", "0s"),
 ]);
 
-fn twin(stage: &Stage<'_>) -> Result<Grid, String> {
+fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
     let simulated = stage.scenery(&SIMULATED).map_err(|e| e.to_string())?;
     let mut grid = Grid::new(
         [
@@ -56,8 +57,33 @@ fn twin(stage: &Stage<'_>) -> Result<Grid, String> {
             number(value("memory.peak")? - 16e6, "bytes"),
         ]);
     }
+    let mut found = Vec::new();
     for (name, writers) in [("suspend", Writers::Suspend), ("async", Writers::Async)] {
         let seen: StallRun = run(&spec(writers), stage.cancel).map_err(|e| e.to_string())?;
+        found.push(match writers {
+            Writers::Suspend => Found {
+                claim: "M25",
+                finding: Finding::near(
+                    "longest gap of idle links over what the server was suspended in it",
+                    seen.longest_gap.as_secs_f64() / seen.suspended_in_it.as_secs_f64(),
+                    1.0,
+                    0.1,
+                    "",
+                ),
+                because: "a gap has in it how long the node and who asks it waited for a processor, \
+                          and with few suspensions that is most of it",
+            },
+            Writers::Async => Found {
+                claim: "M33",
+                finding: Finding::at_most(
+                    "suspensions of writers that are not suspended",
+                    seen.suspended.len() as f64,
+                    0.0,
+                    "",
+                ),
+                because: "it cannot: such a writer has nothing to wait for",
+            },
+        });
         let longest = seen.suspended.iter().max().copied().unwrap_or_default();
         grid.rows.push(vec![
             format!("live, {name}"),
@@ -68,7 +94,7 @@ fn twin(stage: &Stage<'_>) -> Result<Grid, String> {
             number(seen.most_queued as f64, "bytes"),
         ]);
     }
-    Ok(grid)
+    Ok(Seen { grid, found })
 }
 
 fn spec(writers: Writers) -> StallSpec {

@@ -3,7 +3,7 @@
 use crate::grid::Grid;
 use crate::scene::Scene;
 use crate::stage::Stage;
-use crate::story::Twin;
+use crate::twin::{Seen, Twin};
 use narrows::{ByteCount, Rate};
 use narrows_lab::bulk::{LocalDropSpec, local_drop};
 use narrows_report::points::number;
@@ -30,7 +30,7 @@ const SIMULATED: Scene = Scene::new("simulated", "enobufs").with(&[
     ("run.duration", "1500ms"),
 ]);
 
-fn twin(stage: &Stage<'_>) -> Result<Grid, String> {
+fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
     let simulated = stage.scenery(&SIMULATED).map_err(|e| e.to_string())?;
     let mut grid = Grid::new(["", "goodput", "refused a second", "sent again"], 1);
     for (name, answer, buffers) in [
@@ -62,5 +62,8 @@ fn twin(stage: &Stage<'_>) -> Result<Grid, String> {
             number(run.again as f64, ""),
         ]);
     }
-    Ok(grid)
+    Ok(Seen {
+        grid,
+        found: Vec::new(),
+    })
 }

@@ -3,7 +3,7 @@
 use crate::grid::Grid;
 use crate::scene::Scene;
 use crate::stage::Stage;
-use crate::story::Twin;
+use crate::twin::{Seen, Twin};
 use narrows::{ByteCount, Rate};
 use narrows_lab::bulk::{HoldSpec, hold};
 use narrows_report::points::number;
@@ -28,7 +28,7 @@ const SIMULATED: Scene = Scene::new("simulated", "rack-coalesce").with(&[
     ("run.duration", "300ms"),
 ]);
 
-fn twin(stage: &Stage<'_>) -> Result<Grid, String> {
+fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
     let simulated = stage.scenery(&SIMULATED).map_err(|e| e.to_string())?;
     let mut grid = Grid::new(
         ["", "first flow", "second", "ratio", "frames an aggregate"],
@@ -61,5 +61,8 @@ fn twin(stage: &Stage<'_>) -> Result<Grid, String> {
         let name = format!("live at 1 Gb/s, gro_flush_timeout {hold_us} us");
         row(name, (run.wide, run.narrow), run.segments_per_packet);
     }
-    Ok(grid)
+    Ok(Seen {
+        grid,
+        found: Vec::new(),
+    })
 }

@@ -24,18 +24,18 @@ pub(super) const ALTERNATING: Scene = Scene::new("alternating", "gro-marks")
     .keeping_outcomes();
 
 /// What a receiver did, a poll with data.
-struct Poll {
+pub(super) struct Poll {
     /// Frames with data.
-    frames: f64,
+    pub(super) frames: f64,
     /// What they were merged to.
-    aggregates: f64,
+    pub(super) aggregates: f64,
     /// ACKs that it sent, over those for aggregates of a run without marks: what the sender got.
     acks: f64,
     /// Load of the busiest core, in percent.
     cpu: f64,
 }
 
-fn poll(scene: &Scenery, at: &[(&str, &str)]) -> Answer<Poll> {
+pub(super) fn poll(scene: &Scenery, at: &[(&str, &str)]) -> Answer<Poll> {
     let runs = scene.outcomes(at)?;
     let work = |run: &&RunOutcome, host: usize| run.hosts.get(host).and_then(|h| h.work);
     let sum = |host: usize, of: &dyn Fn(&narrows_experiment::net::nic::HostStats) -> u64| -> f64 {
@@ -64,7 +64,7 @@ fn polls(played: &Played) -> Answer<Vec<(f64, Poll)>> {
 
 /// Aggregates of a poll of `n` frames of one flow if each is marked with probability `m`: one more
 /// for each neighbour that differs.
-fn expected(n: f64, m: f64) -> f64 {
+pub(super) fn expected(n: f64, m: f64) -> f64 {
     1.0 + 2.0 * m * (1.0 - m) * (n - 1.0)
 }
 

@@ -1,13 +1,14 @@
 //! The twin of `writes` on this machine's kernel.
 
 use crate::grid::Grid;
-use crate::judge::median;
+use crate::judge::{Finding, median};
 use crate::scene::Scene;
 use crate::stage::Stage;
-use crate::story::Twin;
+use crate::twin::{Found, Seen, Twin};
 use narrows_lab::writes::{Reads, WritesSpec, run};
 use narrows_report::points::number;
 use std::thread;
+use std::time::Duration;
 
 /// The twin.
 pub(super) const TWIN: Twin = Twin {
@@ -69,7 +70,10 @@ const SIMULATED: Scene = Scene::new("simulated", "packet-window").with(&[
     ("calls", "6"),
 ]);
 
-fn twin(stage: &Stage<'_>) -> Result<Grid, String> {
+/// What moves times.
+const LATE: &str = "each time has in it how long both hosts waited for a processor";
+
+fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
     let simulated = stage.scenery(&SIMULATED).map_err(|e| e.to_string())?;
     // Each variant has hosts of its own, and waits most of the time.
     let live = thread::scope(|scope| {
@@ -91,6 +95,27 @@ fn twin(stage: &Stage<'_>) -> Result<Grid, String> {
         ["", "simulated, median", "live, median", "live, longest"],
         1,
     );
+    let ms = |times: &[Duration]| {
+        let all: Vec<f64> = times.iter().map(|t| t.as_nanos() as f64 / 1e6).collect();
+        median(&all).unwrap_or(f64::NAN)
+    };
+    let found = vec![
+        Found {
+            claim: "S6",
+            finding: Finding::between(
+                "median wait, in ms, of which a tick of the kernel's may be 4",
+                ms(&live[0]),
+                (39.0, 45.0),
+                "",
+            ),
+            because: LATE,
+        },
+        Found {
+            claim: "S5",
+            finding: Finding::at_most("median of one write, ms", ms(&live[5]), 1.0, ""),
+            because: LATE,
+        },
+    ];
     for (variant, times) in VARIANTS.iter().zip(live) {
         let (writes, idle, delayed) = variant.simulated;
         let at = [
@@ -109,5 +134,5 @@ fn twin(stage: &Stage<'_>) -> Result<Grid, String> {
             time(ns.iter().copied().reduce(f64::max)),
         ]);
     }
-    Ok(grid)
+    Ok(Seen { grid, found })
 }

@@ -1,0 +1,120 @@
+//! Twins of stories on kernels, in network namespaces.
+//!
+//! What is measured live has in it what the machine did meanwhile, so each verdict comes with that:
+//! one that differs says what was measured, what is known to move it, and how the machine was.
+
+use crate::grid::Grid;
+use crate::judge::{Finding, Judged};
+use crate::stage::Stage;
+
+/// A twin on kernels.
+#[derive(Clone, Copy, Debug)]
+pub struct Twin {
+    /// What it does, and what it leaves out, in a sentence or two.
+    pub about: &'static str,
+    /// Runs it: simulated and live in one table, and what was found of claims.
+    pub run: fn(&Stage<'_>) -> Result<Seen, String>,
+}
+
+/// What a twin showed.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Simulated and live in one table.
+    pub grid: Grid,
+    /// What was found of claims, live.
+    pub found: Vec<Found>,
+}
+
+/// What was found of a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The claim's name: `D17`.
+    pub claim: &'static str,
+    /// What was measured, and whether that is what was to be shown.
+    pub finding: Finding,
+    /// What makes it differ, if it does.
+    pub because: &'static str,
+}
+
+impl Found {
+    /// The reason, if it differs, with what the `machine` did.
+    pub fn why(&self, machine: &str) -> Option<String> {
+        let Self { because, .. } = self;
+        (self.finding.judged == Judged::Differs)
+            .then(|| format!("because {because}. Meanwhile {machine}"))
+    }
+}
+
+/// What came of a twin.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// What it showed.
+    pub seen: Seen,
+    /// What the machine did meanwhile, in words.
+    pub machine: String,
+}
+
+impl Twin {
+    /// Runs it, and watches the machine.
+    ///
+    /// # Errors
+    /// What it cannot do, or the machine.
+    pub fn tell(&self, stage: &Stage<'_>) -> Result<Told, String> {
+        let (seen, machine) = watched(|| (self.run)(stage));
+        Ok(Told {
+            seen: seen?,
+            machine,
+        })
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn watched<T>(run: impl FnOnce() -> T) -> (T, String) {
+    let watch = narrows_lab::machine::Watch::begin();
+    let ran = run();
+    (ran, watch.end().to_string())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn watched<T>(run: impl FnOnce() -> T) -> (T, String) {
+    (run(), "what the machine did is not known".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_has_its_reason_and_what_the_machine_did() {
+        let found = |so| Found {
+            claim: "D17",
+            finding: Finding::is("5 % against 3", so),
+            because: "calls of a busy machine are late",
+        };
+        let why = found(false).why("threads woke 30 ms late").unwrap();
+        assert!(why.contains("calls of a busy machine"), "{why}");
+        assert!(why.contains("threads woke 30 ms late"), "{why}");
+        assert_eq!(found(true).why("threads woke 30 ms late"), None);
+    }
+
+    #[test]
+    fn a_twin_tells_the_machine_beside_what_it_showed() {
+        let twin = Twin {
+            about: "",
+            run: |_| {
+                Ok(Seen {
+                    grid: Grid::default(),
+                    found: Vec::new(),
+                })
+            },
+        };
+        let registry = narrows_experiment::registry::Registry::default();
+        let told = twin.tell(&Stage::new(&registry)).unwrap();
+        assert!(!told.machine.is_empty());
+        let broken = Twin {
+            run: |_| Err("no root".to_owned()),
+            ..twin
+        };
+        assert_eq!(broken.tell(&Stage::new(&registry)).unwrap_err(), "no root");
+    }
+}
