@@ -287,10 +287,9 @@ mod tests {
     #[test]
     fn what_the_kernel_reads_is_as_long_as_it_thinks() {
         assert_eq!(size_of::<TcxLinkCreate>(), 32);
-        let end = counted(3);
-        assert_eq!(
-            end[LET_PASS as usize],
-            Instruction::new(MOVE, 0, 0, 0, TCX_NEXT)
-        );
+        for (place, pass) in [(Place::BeforeQueue, -1), (Place::OnArrival, 2)] {
+            let end = counted(place, 3)[LET_PASS as usize];
+            assert_eq!(end, Instruction::new(MOVE, 0, 0, 0, pass));
+        }
     }
 }
