@@ -13,8 +13,9 @@ pub enum ChecksumPolicy {
     Trust,
 }
 
-/// Bytes summed per step of the inner loop.
-const STEP: usize = 32;
+/// Bytes copied before they are summed: they are in the processor's first-level cache then, and
+/// two loops that do one thing each take less time than one that does both.
+const BLOCK: usize = 4_096;
 
 /// The one's complement sum of some bytes, taken as big-endian 16-bit words; an odd last byte
 /// counts as the high half of a word.
@@ -28,14 +29,23 @@ impl Sum {
     pub const ZERO: Self = Self(0);
 
     /// The sum of `bytes`.
+    ///
+    /// Words are taken in the byte order of the machine, which gives the right sum with its bytes
+    /// swapped (RFC 1071 section 2B): there is one swap, at the end. Of each word the high half is
+    /// summed, and the whole modulo 2^64, which leaves the sum of the low halves: one shift a word
+    /// and no mask. No carry is lost before 2^32 words.
     #[inline]
     pub fn of(bytes: &[u8]) -> Self {
-        let mut lanes = Lanes::default();
-        let mut steps = bytes.chunks_exact(STEP);
-        for step in &mut steps {
-            lanes.add(step.try_into().expect("STEP bytes long"));
+        let (words, rest) = bytes.as_chunks::<8>();
+        let (mut whole, mut highs) = (0_u64, 0_u64);
+        for word in words {
+            let word = u64::from_ne_bytes(*word);
+            whole = whole.wrapping_add(word);
+            highs += word >> 32;
         }
-        lanes.finish(steps.remainder())
+        let lows = whole.wrapping_sub(highs << 32);
+        let sum = Self(lows) + Self(highs) + Self(fewer_than_a_word(rest));
+        Self(u64::from(u16::from_be(sum.fold())))
     }
 
     /// The sum of `src`, which is copied to `dst` on the way.
@@ -44,16 +54,12 @@ impl Sum {
     /// If the lengths differ.
     pub fn copy(src: &[u8], dst: &mut [u8]) -> Self {
         assert_eq!(src.len(), dst.len(), "copy between different lengths");
-        let mut lanes = Lanes::default();
-        let mut from = src.chunks_exact(STEP);
-        let mut to = dst.chunks_exact_mut(STEP);
-        for (from, to) in (&mut from).zip(&mut to) {
-            let step: &[u8; STEP] = from.try_into().expect("STEP bytes long");
-            to.copy_from_slice(step);
-            lanes.add(step);
+        let mut sum = Self::ZERO;
+        for (from, to) in src.chunks(BLOCK).zip(dst.chunks_mut(BLOCK)) {
+            to.copy_from_slice(from);
+            sum = sum + Self::of(to);
         }
-        to.into_remainder().copy_from_slice(from.remainder());
-        lanes.finish(from.remainder())
+        sum
     }
 
     /// The sum of the pseudo-header of a segment of `len` bytes of TCP header and text
@@ -145,47 +151,22 @@ pub fn update(checksum: u16, old: u16, new: u16) -> u16 {
     (Sum::from(!checksum) + Sum::from(!old) + Sum::from(new)).checksum()
 }
 
-/// Four sums of native-endian words side by side. Summing in the wrong byte order gives the right
-/// sum with its bytes swapped (RFC 1071 section 2B), so there is one swap, at the end.
-#[derive(Clone, Copy, Default)]
-struct Lanes([u64; STEP / 8]);
-
-impl Lanes {
-    /// 32-bit halves into 64-bit lanes: no carry is lost before 2^31 steps.
-    #[inline(always)]
-    fn add(&mut self, step: &[u8; STEP]) {
-        for (lane, word) in self.0.iter_mut().zip(step.as_chunks::<8>().0) {
-            let word = u64::from_ne_bytes(*word);
-            *lane += (word & 0xffff_ffff) + (word >> 32);
-        }
+/// The sum of the last bytes.
+#[inline]
+fn fewer_than_a_word(rest: &[u8]) -> u64 {
+    let mut sum = 0;
+    let (words, rest) = rest.as_chunks::<4>();
+    for word in words {
+        sum += u64::from(u32::from_ne_bytes(*word));
     }
-
-    /// The sum, with the last bytes, fewer than a step.
-    #[inline(always)]
-    fn finish(self, rest: &[u8]) -> Sum {
-        let mut last = 0;
-        let (words, rest) = rest.as_chunks::<8>();
-        for word in words {
-            let word = u64::from_ne_bytes(*word);
-            last += (word & 0xffff_ffff) + (word >> 32);
-        }
-        let (words, rest) = rest.as_chunks::<4>();
-        for word in words {
-            last += u64::from(u32::from_ne_bytes(*word));
-        }
-        let (words, rest) = rest.as_chunks::<2>();
-        for word in words {
-            last += u64::from(u16::from_ne_bytes(*word));
-        }
-        if let [byte] = rest {
-            last += u64::from(u16::from_ne_bytes([*byte, 0]));
-        }
-        let sum = self
-            .0
-            .into_iter()
-            .fold(Sum(last), |acc, lane| acc + Sum(lane));
-        Sum(u64::from(u16::from_be(sum.fold())))
+    let (words, rest) = rest.as_chunks::<2>();
+    for word in words {
+        sum += u64::from(u16::from_ne_bytes(*word));
     }
+    if let [byte] = rest {
+        sum += u64::from(u16::from_ne_bytes([*byte, 0]));
+    }
+    sum
 }
 
 #[cfg(test)]
@@ -218,7 +199,7 @@ mod tests {
 
     #[test]
     fn all_ones_lose_no_carry() {
-        for len in [1, 31, 32, 33, 1500, 65_535, 1 << 20] {
+        for len in [1, 31, 32, 33, 63, 64, 65, 1500, BLOCK, 65_535, 1 << 20] {
             let bytes = vec![0xff; len];
             assert_eq!(Sum::of(&bytes).fold(), naive(&bytes), "{len}");
         }
@@ -229,7 +210,10 @@ mod tests {
     proptest! {
         #[test]
         fn agrees_with_word_by_word(
-            bytes in prop::collection::vec(any::<u8>(), 0..300),
+            bytes in prop_oneof![
+                9 => prop::collection::vec(any::<u8>(), 0..300),
+                1 => prop::collection::vec(any::<u8>(), BLOCK - 2..2 * BLOCK + 300),
+            ],
             cut in any::<prop::sample::Index>(),
         ) {
             let whole = naive(&bytes);
