@@ -13,8 +13,8 @@ pub enum ChecksumPolicy {
     Trust,
 }
 
-/// Bytes copied before they are summed: they are in the processor's first-level cache then, and
-/// two loops that do one thing each take less time than one that does both.
+/// Bytes copied before they are summed, which finds them in the processor's first-level cache: two
+/// loops that do one thing each take less time than one that does both.
 const BLOCK: usize = 4_096;
 
 /// The one's complement sum of some bytes, taken as big-endian 16-bit words; an odd last byte
@@ -57,7 +57,8 @@ impl Sum {
         let mut sum = Self::ZERO;
         for (from, to) in src.chunks(BLOCK).zip(dst.chunks_mut(BLOCK)) {
             to.copy_from_slice(from);
-            sum = sum + Self::of(to);
+            // Not of `to`, whose bytes may still be on their way to the cache.
+            sum = sum + Self::of(from);
         }
         sum
     }

@@ -1,7 +1,7 @@
 //! Wire formats: bytes to checked types and back.
 //!
 //! [`Packet::parse`] reads a packet once and checks all that can be checked without knowing the
-//! connection; [`packet::emit`] writes one, its payload copied and summed in one pass.
+//! connection; [`packet::emit`] writes one, its payload copied and summed on the way.
 
 pub mod arp;
 pub mod checksum;
