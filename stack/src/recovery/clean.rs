@@ -69,7 +69,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 ..AckFacts::new(now, self.mss, &self.rtt)
             };
             let pipe_before = self.board.pipe();
-            if self.detector.on_ack(&facts, &mut self.board) == Verdict::NewLoss {
+            if self.detector.on_progress(&facts, &mut self.board) == Verdict::NewLoss {
                 let flight = self.flight_before(prior_una, ByteCount::ZERO, delivered);
                 self.on_loss_found(pipe_before, flight, now, trace);
                 self.tell_reduction(delivered, Verdict::NewLoss, true);

@@ -175,6 +175,12 @@ pub trait LossDetector: Debug + Send {
     /// An ACK arrived.
     fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict;
 
+    /// [`on_ack`](Self::on_ack) of new data with nothing amiss: no D-SACK, nothing SACKed, lost, or
+    /// sent twice, no recovery. Who [heeds](Self::heeds_progress) such ACKs may be quick about them.
+    fn on_progress(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
+        self.on_ack(facts, board)
+    }
+
     /// The reordering timer fired.
     fn on_reorder_timeout(
         &mut self,
@@ -256,6 +262,9 @@ impl<T: LossDetector + ?Sized> LossDetector for Box<T> {
     }
     fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
         (**self).on_ack(facts, board)
+    }
+    fn on_progress(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
+        (**self).on_progress(facts, board)
     }
     fn on_reorder_timeout(
         &mut self,

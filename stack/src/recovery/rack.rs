@@ -187,6 +187,24 @@ impl LossDetector for RackTlp {
         state.detect(facts.now, self.reo_wnd, board)
     }
 
+    /// What is delivered in order is the newest, and nothing that is in flight was sent before it.
+    fn on_progress(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
+        if let Some(state) = self.state.changed()
+            && let Some(newest) = facts.newest
+            && facts.sack_ok
+            && !state.recovering
+            && state.dsack_round.is_none()
+            && state.newest.is_none_or(|old| newest.sent_after(&old))
+        {
+            state.newest = Some(newest);
+            state.rtt = facts.now.since(newest.sent_at);
+            state.deadline = None;
+            self.reo_wnd = state.reo_wnd(facts, board);
+            return Verdict::Nothing;
+        }
+        self.on_ack(facts, board)
+    }
+
     fn on_reorder_timeout(
         &mut self,
         now: Instant,
