@@ -114,7 +114,7 @@ impl Dry<'_> {
     /// Of the first point that is impossible.
     pub(super) fn text(&self) -> Result<String, Invalid> {
         let plan = self.plan;
-        let size = plan.estimate(self.registry)?;
+        let size = plan.largest(self.registry)?;
         let runs = plan.part(self.shard).count();
         let mut text = runs_in_words(plan) + "\n";
         if runs < plan.runs() {

@@ -303,11 +303,9 @@ pub(super) fn perform(
             threads: threads(args),
             cancel: console.cancel,
         };
-        let text = dry.text().map_err(|e| {
-            // At which point it is.
-            let e = plan.check(registry).err().unwrap_or(e);
-            impossible(&prepared, registry, &e)
-        })?;
+        let text = dry
+            .text()
+            .map_err(|e| impossible(&prepared, registry, &e))?;
         if console.cancel.load(Ordering::Relaxed) {
             return Ok(EXIT_INTERRUPTED);
         }

@@ -1,6 +1,5 @@
 //! Runs the runs of a plan on several threads.
 
-use crate::model::Invalid;
 use crate::plan::{Plan, PlannedRun};
 use crate::registry::Registry;
 use crate::run::{RunError, RunOutcome};
@@ -99,40 +98,4 @@ pub fn execute(
             phase: Phase::Ended,
         });
     });
-}
-
-/// Of a plan, what a dry run tells.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Estimate {
-    /// Runs.
-    pub runs: usize,
-    /// Hosts of the largest network.
-    pub hosts: u32,
-    /// Its ports.
-    pub ports: u32,
-    /// Packets that the busiest run could have at most, over its whole duration.
-    pub packets: u64,
-}
-
-impl Plan {
-    /// What it would take.
-    ///
-    /// # Errors
-    /// Of the first point that is impossible.
-    pub fn estimate(&self, registry: &Registry) -> Result<Estimate, Invalid> {
-        let mut all = Estimate {
-            runs: self.runs(),
-            hosts: 0,
-            ports: 0,
-            packets: 0,
-        };
-        for point in 0..self.points() {
-            let experiment = self.at(point, registry)?;
-            let size = experiment.size(registry)?;
-            all.hosts = all.hosts.max(size.hosts);
-            all.ports = all.ports.max(size.ports);
-            all.packets = all.packets.max(size.packets);
-        }
-        Ok(all)
-    }
 }

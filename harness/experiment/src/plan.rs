@@ -1,5 +1,6 @@
 //! A plan: the runs of an experiment, in a fixed order, with derived seeds.
 
+mod check;
 mod files;
 
 use crate::knob::{KnobError, Meaning, Quantity};
@@ -246,24 +247,6 @@ impl Plan {
             experiment.probes.retain(|probe| probe.spec.repeats());
         }
         Ok(experiment)
-    }
-
-    /// Whether each point can run.
-    ///
-    /// # Errors
-    /// Of the first that cannot: the key, why, and at which values.
-    pub fn check(&self, registry: &Registry) -> Result<(), Invalid> {
-        for point in 0..self.points {
-            let checked = self.at(point, registry).and_then(|e| e.check(registry));
-            checked.map_err(|e| {
-                let at = self.label(point);
-                if at.is_empty() {
-                    return e;
-                }
-                Invalid::new(e.key, format!("{} (with {at})", e.why))
-            })?;
-        }
-        Ok(())
     }
 
     /// What a point is, in keys and values; nothing without a sweep.

@@ -122,6 +122,13 @@ impl Registry {
         Arc::make_mut(&mut self.disciplines)
     }
 
+    /// Where live runs take place.
+    pub(crate) fn live_place(&self) -> Result<&dyn Live, Invalid> {
+        let why = "there is no live place here: `narrows live incast` makes one";
+        let live = self.live.as_deref();
+        live.ok_or_else(|| Invalid::new("run.place", why))
+    }
+
     /// A traffic of a kind, as it is without being set.
     pub(crate) fn traffic_of(&self, kind: &str) -> Result<Box<dyn Traffic>, KnobError> {
         let kind = self.traffic.get(kind).map_err(KnobError::value)?;

@@ -231,11 +231,7 @@ struct At {
 /// The first point that cannot be.
 fn refused_point(experiment: &Experiment, registry: &Registry) -> Option<Vec<At>> {
     let plan = Plan::new(experiment, registry).ok()?;
-    let refused = |point: &usize| {
-        let checked = plan.at(*point, registry).and_then(|e| e.check(registry));
-        checked.is_err()
-    };
-    let point = (0..plan.points()).find(refused)?;
+    let point = plan.refused(registry)?;
     let values = experiment.sweep.iter().zip(plan.values(point));
     let values = values.map(|(axis, value)| At {
         key: axis.key.clone(),

@@ -3,7 +3,7 @@
 use super::changes::Changes;
 use crate::host::SimPacket;
 use crate::knob::Section;
-use crate::model::{Experiment, Group, Invalid, Members, Nic, Path, Settings};
+use crate::model::{Experiment, Group, Invalid, Members, Nic, Path, Place, Settings};
 use crate::net::graph::{Graph, NodeId, TopologyError};
 use crate::net::network::Network;
 use crate::net::nic::NicSpec;
@@ -32,6 +32,7 @@ pub struct Prepared {
     pub(super) instruments: Vec<(String, Box<dyn Instrument>)>,
     pub(super) changes: Changes,
     pub(super) log: Log,
+    tcps: Vec<WhoseTcp>,
 }
 
 /// Bytes of an IPv6 and a TCP header without options.
@@ -51,18 +52,14 @@ impl Prepared {
         let mut graph = graph(experiment, registry)?;
         let of_group = memberships(experiment, &graph)?;
         set_nics(experiment, &mut graph, &of_group)?;
-        let mut configs = Configs {
-            experiment,
-            registry,
-            made: BTreeMap::new(),
-        };
+        let mut configs = Configs::new(experiment, registry);
         let log = Log::default();
         let mut hosts = Vec::with_capacity(of_group.len());
         for (n, groups) in of_group.iter().enumerate() {
             let family = experiment.network.common.ip;
             let app = HostApp::new(HostId(n as u32), family, log.clone());
-            let remembers = configs.spec(groups, None).0.metrics_cache;
-            hosts.push((app, configs.of(groups, None)?, remembers));
+            let Tcp { config, remembers } = configs.of(groups, None)?;
+            hosts.push((app, config, remembers));
         }
         if experiment.traffic.is_empty() {
             let why = "there is no traffic: add a [[traffic]] with a name and a kind";
@@ -79,7 +76,7 @@ impl Prepared {
                 Ends::After(calls) => Some(calls),
             });
             for (host, role) in placement.roles {
-                let config = configs.of(&of_group[host.index()], Some(number))?;
+                let config = configs.of(&of_group[host.index()], Some(number))?.config;
                 hosts[host.index()]
                     .0
                     .add(role, number as u16, config, start);
@@ -118,12 +115,13 @@ impl Prepared {
             instruments,
             changes,
             log,
+            tcps: configs.made.into_keys().collect(),
         })
     }
 }
 
 /// How large a run is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
     /// Hosts.
     pub hosts: u32,
@@ -131,6 +129,29 @@ pub struct Size {
     pub ports: u32,
     /// Full packets that the hosts' links could carry in the whole duration: no run has more.
     pub packets: u64,
+}
+
+impl Size {
+    /// Of each the more.
+    #[must_use]
+    pub fn or_larger(self, other: Self) -> Self {
+        Self {
+            hosts: self.hosts.max(other.hosts),
+            ports: self.ports.max(other.ports),
+            packets: self.packets.max(other.packets),
+        }
+    }
+}
+
+/// The groups of a host and a traffic, whose words about TCP come together.
+type WhoseTcp = (Vec<usize>, Option<usize>);
+
+/// What is known of a run whatever its words about TCP are.
+#[derive(Clone, Debug)]
+pub(crate) struct Frame {
+    pub(crate) size: Size,
+    /// The TCPs that it has.
+    tcps: Vec<WhoseTcp>,
 }
 
 impl Experiment {
@@ -151,6 +172,17 @@ impl Experiment {
     /// # Errors
     /// Which key is impossible, and why.
     pub fn size(&self, registry: &Registry) -> Result<Size, Invalid> {
+        Ok(self.frame(registry)?.size)
+    }
+
+    /// Whether it can be run, as [`Self::check`], and what is so whatever is said of its TCP.
+    ///
+    /// # Errors
+    /// Which key is impossible, and why.
+    pub(crate) fn frame(&self, registry: &Registry) -> Result<Frame, Invalid> {
+        if self.run.place == Place::Live {
+            registry.live_place()?.check(self)?;
+        }
         let prepared = Prepared::new(self, registry)?;
         let graph = &prepared.graph;
         let packet = ByteCount::from(self.network.common.mtu);
@@ -162,11 +194,36 @@ impl Experiment {
                 packets = packets.saturating_add(bytes.get() / packet.get().max(1));
             }
         }
-        Ok(Size {
+        let size = Size {
             hosts,
             ports: graph.port_count(),
             packets,
-        })
+        };
+        let tcps = prepared.tcps;
+        Ok(Frame { size, tcps })
+    }
+
+    /// Whether it can be run, if it differs in words about TCP alone from one with this frame.
+    ///
+    /// # Errors
+    /// Which key is impossible, and why.
+    pub(crate) fn check_tcps(&self, registry: &Registry, frame: &Frame) -> Result<(), Invalid> {
+        if self.run.place == Place::Live {
+            return self.check(registry);
+        }
+        let mut configs = Configs::new(self, registry);
+        for (groups, traffic) in &frame.tcps {
+            configs.of(groups, *traffic)?;
+        }
+        Ok(())
+    }
+
+    /// Whether it can be run: everything but the run itself.
+    ///
+    /// # Errors
+    /// Which key is impossible, and why.
+    pub fn check(&self, registry: &Registry) -> Result<(), Invalid> {
+        self.frame(registry).map(drop)
     }
 }
 
@@ -312,12 +369,28 @@ fn set_nics(
 struct Configs<'a> {
     experiment: &'a Experiment,
     registry: &'a Registry,
-    made: BTreeMap<(Vec<usize>, Option<usize>), Arc<TcpConfig>>,
+    made: BTreeMap<WhoseTcp, Tcp>,
 }
 
-impl Configs<'_> {
+/// The TCP of some connections.
+#[derive(Clone)]
+struct Tcp {
+    config: Arc<TcpConfig>,
+    /// How long its host remembers what they learn.
+    remembers: Option<Duration>,
+}
+
+impl<'a> Configs<'a> {
+    fn new(experiment: &'a Experiment, registry: &'a Registry) -> Self {
+        Self {
+            experiment,
+            registry,
+            made: BTreeMap::new(),
+        }
+    }
+
     /// The TCP of a host of these groups, for connections of a traffic.
-    fn of(&mut self, groups: &[usize], traffic: Option<usize>) -> Result<Arc<TcpConfig>, Invalid> {
+    fn of(&mut self, groups: &[usize], traffic: Option<usize>) -> Result<Tcp, Invalid> {
         // Traffics without words about TCP have that of the host.
         let traffic = traffic.filter(|n| !self.experiment.traffic[*n].tcp.is_empty());
         let key = (groups.to_vec(), traffic);
@@ -329,7 +402,10 @@ impl Configs<'_> {
         if common.ip == Family::Ipv6 && spec.mss.is_none() {
             spec.mss = Some(common.mtu.saturating_sub(IPV6_TCP_HEADERS));
         }
-        let made = self.config(&spec).map_err(|e| invalid(&at, e))?;
+        let made = Tcp {
+            config: self.config(&spec).map_err(|e| invalid(&at, e))?,
+            remembers: spec.metrics_cache,
+        };
         self.made.insert(key, made.clone());
         Ok(made)
     }

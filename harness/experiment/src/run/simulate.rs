@@ -8,11 +8,11 @@ use super::{trace, tracers};
 use crate::host::capture::{Capture, Link};
 use crate::host::trace::TraceLog;
 use crate::host::{SimPacket, TcpHost};
-use crate::model::{Experiment, Invalid, Place};
+use crate::model::{Experiment, Place};
 use crate::net::graph::NodeId;
 use crate::net::packet::HostId;
 use crate::probe::Listener;
-use crate::registry::{Live, Registry};
+use crate::registry::Registry;
 use crate::scenario::{Outcome, Recording, RunContext, Unrecorded};
 use crate::sim::tap::{NoTap, PauseEvent, Tap, TapEvent};
 use crate::sim::time::SimTime;
@@ -46,7 +46,7 @@ impl Experiment {
         mut ctx: RunContext<'_>,
     ) -> Result<RunOutcome, RunError> {
         if self.run.place == Place::Live {
-            return live_place(registry)?.run(self, registry, ctx);
+            return registry.live_place()?.run(self, registry, ctx);
         }
         let prepared = Prepared::new(self, registry)?;
         let capture = ctx.capture.take();
@@ -98,24 +98,6 @@ impl Experiment {
         let (outcome, heard) = simulate(self, prepared, ctx, trace, tap)?;
         Ok((outcome, heard.tap))
     }
-
-    /// Whether it can be run: everything but the run itself.
-    ///
-    /// # Errors
-    /// Which key is impossible, and why.
-    pub fn check(&self, registry: &Registry) -> Result<(), Invalid> {
-        if self.run.place == Place::Live {
-            live_place(registry)?.check(self)?;
-        }
-        Prepared::new(self, registry).map(drop)
-    }
-}
-
-/// Where live runs take place.
-fn live_place(registry: &Registry) -> Result<&dyn Live, Invalid> {
-    let why = "there is no live place here: `narrows live incast` makes one";
-    let live = registry.live.as_deref();
-    live.ok_or_else(|| Invalid::new("run.place", why))
 }
 
 /// A tap, and what listens for instruments and the trace.
@@ -182,6 +164,7 @@ fn simulate<T: Tap<SimPacket>>(
         instruments,
         mut changes,
         log,
+        ..
     } = prepared;
     if let Some(trace) = &trace {
         changes.trace(trace.lines());
