@@ -35,13 +35,25 @@ pub fn table(
     words: usize,
     groups: Vec<(String, Vec<Vec<String>>)>,
 ) {
-    let class = |n: usize| if n < words { " class=\"word\"" } else { "" };
+    // The first cell of a row has its other words, too, for pages that have no room for them.
+    let class = |n: usize, row: &[String]| {
+        if n >= words {
+            return String::new();
+        }
+        let rest = row.iter().take(words).skip(1);
+        let rest: Vec<&str> = rest.map(String::as_str).filter(|w| !w.is_empty()).collect();
+        match (n, rest.is_empty()) {
+            (0, true) => " class=\"word\"".to_owned(),
+            (0, false) => format!(" class=\"word\" data-rest=\"{}\"", escape(&rest.join("\n"))),
+            _ => " class=\"word rest\"".to_owned(),
+        }
+    };
     let _ = write!(
         out,
         "<div class=\"scroll\"><table class=\"numbers\">\n<thead><tr>"
     );
     for (n, text) in head.iter().enumerate() {
-        let _ = write!(out, "<th{}>{}</th>", class(n), escape(text));
+        let _ = write!(out, "<th{}>{}</th>", class(n, head), escape(text));
     }
     let _ = writeln!(out, "</tr></thead>");
     for (heading, rows) in groups {
@@ -58,7 +70,7 @@ pub fn table(
             let _ = write!(out, "<tr>");
             for n in 0..head.len() {
                 let text = row.get(n).map_or("", String::as_str);
-                let _ = write!(out, "<td{}>{}</td>", class(n), escape(text));
+                let _ = write!(out, "<td{}>{}</td>", class(n, &row), escape(text));
             }
             let _ = writeln!(out, "</tr>");
         }
@@ -94,4 +106,29 @@ pub fn end(o: &mut String, plots: Plots) {
         let _ = writeln!(o, "<script>\n{SCRIPT}</script>");
     }
     let _ = write!(o, "</body>\n</html>\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_cell_of_a_row_has_all_of_its_words() {
+        let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
+        let mut out = String::new();
+        let rows = vec![row(["reno", "64KiB", "3"]), row(["reno", "", "4"])];
+        table(
+            &mut out,
+            &row(["cc", "buffer", "n"]),
+            2,
+            vec![(String::new(), rows)],
+        );
+        for line in [
+            "<th class=\"word\" data-rest=\"buffer\">cc</th><th class=\"word rest\">buffer</th><th>n</th>",
+            "<td class=\"word\" data-rest=\"64KiB\">reno</td><td class=\"word rest\">64KiB</td><td>3</td>",
+            "<td class=\"word\">reno</td><td class=\"word rest\"></td><td>4</td>",
+        ] {
+            assert!(out.contains(line), "{line}: {out}");
+        }
+    }
 }
