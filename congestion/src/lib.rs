@@ -118,6 +118,7 @@ pub mod fixed;
 pub mod hybrid;
 pub mod hystart;
 pub mod local_drop;
+pub mod near_match;
 
 pub mod rarely;
 pub mod registry;

@@ -16,6 +16,7 @@ use crate::cubic::{Cubic, CubicConfig};
 use crate::dctcp::{Dctcp, DctcpConfig};
 use crate::factory::{CongestionFactory, RtoFactory};
 use crate::fixed::Fixed;
+use crate::near_match::nearest;
 use crate::reno::{RecoveryEnd, Reno};
 use crate::rto::{Floor, Randomization, StandardRto, presets};
 use crate::slow_start::SlowStart;
@@ -185,7 +186,7 @@ impl<F: ?Sized> Registry<F> {
         Err(LookupError::Unknown {
             kind: self.kind,
             asked: spec.clone(),
-            near: self.near(name),
+            near: nearest(name, self.entries.iter().map(|e| &*e.name)).map(ToOwned::to_owned),
             known: self.entries.iter().map(|e| e.usage.clone()).collect(),
         })
     }
@@ -220,20 +221,6 @@ impl<F: ?Sized> Registry<F> {
             None => Ok(Arc::clone(&factory)),
             Some(_) => Err("takes no parameters".to_owned()),
         });
-    }
-
-    /// The name nearest to `asked`: at most a third of its letters differ, or it begins alike.
-    fn near(&self, asked: &str) -> Option<String> {
-        let scored = self.entries.iter().map(|e| (distance(asked, &e.name), e));
-        let (best, entry) = scored.min_by_key(|(d, _)| *d)?;
-        let close = best <= (entry.name.len().max(asked.len()) / 3).max(1);
-        let prefix = |e: &&Entry<F>| asked.len() >= 2 && e.name.starts_with(asked);
-        let near = if close {
-            Some(entry)
-        } else {
-            self.entries.iter().find(prefix)
-        };
-        near.map(|e| e.name.clone())
     }
 }
 
@@ -496,35 +483,6 @@ fn parse_time(text: &str) -> Result<Duration, String> {
         Ok(_) => Err("the time must not be zero".to_owned()),
         Err(e) => Err(format!("'{text}': {e}")),
     }
-}
-
-/// How many characters to insert, delete, replace or swap with their neighbour to make `b` of
-/// `a` (optimal string alignment).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    let mut row_before = row.clone();
-    let mut before = None;
-    for (i, ca) in a.chars().enumerate() {
-        let mut next = Vec::with_capacity(row.len());
-        next.push(i + 1);
-        for (j, cb) in b.iter().enumerate() {
-            let at = |row: &[usize], j: usize| row.get(j).copied().unwrap_or(usize::MAX / 2);
-            let replaced = at(&row, j) + usize::from(ca != *cb);
-            let mut best = replaced.min(at(&row, j + 1) + 1).min(at(&next, j) + 1);
-            let pair = j.checked_sub(1).and_then(|j| Some((j, *b.get(j)?)));
-            if let Some((j, left)) = pair
-                && before == Some(*cb)
-                && left == ca
-            {
-                best = best.min(at(&row_before, j) + 1);
-            }
-            next.push(best);
-        }
-        before = Some(ca);
-        row_before = core::mem::replace(&mut row, next);
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 #[cfg(test)]

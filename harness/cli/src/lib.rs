@@ -32,6 +32,7 @@ mod shorthand;
 mod slurm;
 mod story;
 mod validate;
+mod words;
 pub use narrows_experiment::{scenario, values};
 
 use args::{Cli, Command};

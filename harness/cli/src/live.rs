@@ -5,13 +5,15 @@ mod iperf;
 
 use super::catalog::{Catalog, Kind};
 use super::output;
+use super::words::{Word, one_of};
 use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, usage, values};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use narrows::ByteCount;
 use narrows::config::{EcnMode, SendBufferUse, TcpConfig};
 use narrows::driver::tokio::StackStats;
 use narrows::driver::{RealTime, usual_memory};
 use narrows::memory::MemoryLimit;
+use narrows_experiment::model::Device;
 use narrows_lab::host::{Host, HostConfig};
 use narrows_lab::lab::{self, Borrowed, Down, Lab, Plug, Up};
 use narrows_lab::serve::{self, Service};
@@ -139,35 +141,26 @@ struct LabName {
     name: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum EcnArg {
-    /// Neither offer nor accept.
-    Off,
-    /// Accept, do not offer.
-    Accept,
-    /// Offer and accept, as in RFC 3168.
-    Classic,
-    /// Offer and accept, feedback as in RFC 8257.
-    Dctcp,
-}
+const ECN: &[Word<EcnMode>] = &[
+    ("off", "Neither offer nor accept", EcnMode::Off),
+    ("accept", "Accept, do not offer", EcnMode::Accept),
+    (
+        "classic",
+        "Offer and accept, as in RFC 3168",
+        EcnMode::Classic,
+    ),
+    (
+        "dctcp",
+        "Offer and accept, feedback as in RFC 8257",
+        EcnMode::Dctcp,
+    ),
+];
 
 /// What a host of ours is connected with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum DeviceArg {
-    /// A TAP interface.
-    Tap,
-    /// AF_XDP, at one end of a veth.
-    Xdp,
-}
-
-impl DeviceArg {
-    const fn plug(self, offload: bool) -> Plug {
-        match self {
-            Self::Tap => Plug::Tap { offload },
-            Self::Xdp => Plug::Xdp,
-        }
-    }
-}
+const DEVICES: &[Word<Device>] = &[
+    ("tap", "A TAP interface", Device::Tap),
+    ("xdp", "AF_XDP, at one end of a veth", Device::Xdp),
+];
 
 #[derive(Debug, Args)]
 struct HostArgs {
@@ -178,8 +171,8 @@ struct HostArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=250), help_heading = HOST)]
     host: Option<u8>,
     /// What it is connected with. With xdp every segment is a frame of its own.
-    #[arg(long, value_name = "DEVICE", default_value = "tap", help_heading = HOST)]
-    device: DeviceArg,
+    #[arg(long, value_name = "DEVICE", default_value = "tap", value_parser = one_of(DEVICES), help_heading = HOST)]
+    device: Device,
     /// No checksum and segmentation offload: every segment is a frame of its own.
     #[arg(long, help_heading = HOST)]
     no_offload: bool,
@@ -202,8 +195,8 @@ struct HostArgs {
     #[arg(long, value_name = "NAME", default_value = "requeue", help_heading = TCP)]
     local_drop: String,
     /// Explicit congestion notification.
-    #[arg(long, default_value = "accept", help_heading = TCP)]
-    ecn: EcnArg,
+    #[arg(long, default_value = "accept", value_parser = one_of(ECN), help_heading = TCP)]
+    ecn: EcnMode,
     /// Send and receive buffer of a connection.
     #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = values::allowed("1B to 1GiB", values::size), help_heading = TCP)]
     buffer: ByteCount,
@@ -369,12 +362,7 @@ impl HostArgs {
                 .local_drop
                 .get(&self.local_drop)
                 .map_err(|_| unknown("local-drop", Kind::LocalDrop, &self.local_drop))?,
-            ecn: match self.ecn {
-                EcnArg::Off => EcnMode::Off,
-                EcnArg::Accept => EcnMode::Accept,
-                EcnArg::Classic => EcnMode::Classic,
-                EcnArg::Dctcp => EcnMode::Dctcp,
-            },
+            ecn: self.ecn,
             send_buffer: buffer,
             send_buffer_use: SendBufferUse::ByFlight,
             recv_buffer: buffer,
@@ -397,7 +385,12 @@ impl HostArgs {
         Ok(HostConfig {
             lab: self.name.clone(),
             numbers: self.host.map_or(numbers, |n| n..=n),
-            plug: self.device.plug(!self.no_offload),
+            plug: match self.device {
+                Device::Tap => Plug::Tap {
+                    offload: !self.no_offload,
+                },
+                Device::Xdp => Plug::Xdp,
+            },
             tcp,
             memory: self.memory.map_or_else(usual_memory, MemoryLimit::new),
             real_time: self.real_time.and_then(RealTime::new),

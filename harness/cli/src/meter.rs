@@ -31,7 +31,7 @@ pub(super) struct MeterArgs {
     span: Duration,
     /// What is read: what comes in, what leaves, or both.
     #[arg(long, value_name = "WAY", value_enum, default_value = "both")]
-    way: WayArg,
+    way: Ways,
     /// What the line carries: readings above half of it are hot, and hot ones in a row are a burst.
     #[arg(long, value_name = "RATE", value_parser = super::values::rate)]
     rate: Option<Rate>,
@@ -47,7 +47,7 @@ pub(super) struct MeterArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum WayArg {
+enum Ways {
     In,
     Out,
     Both,
@@ -76,7 +76,7 @@ impl Way {
     }
 }
 
-impl WayArg {
+impl Ways {
     const fn ways(self) -> &'static [Way] {
         match self {
             Self::In => &[Way::In],

@@ -5,7 +5,7 @@
 //! scenarios do, too.
 
 use crate::scenario::spec::{
-    Aqm, Codel, DelayedAck, Impair, ImpairedWay, QueueLimit, Red, Share, SharedBuffer,
+    Codel, DelayedAck, Impair, ImpairedWay, QueueLimit, Red, Share, SharedBuffer,
 };
 use narrows::{ByteCount, Duration, Rate};
 use narrows_net::near_match::nearest;
@@ -164,18 +164,18 @@ pub fn queue(text: &str) -> Result<QueueLimit, String> {
     }
 }
 
-/// The step threshold of ECN: a queue, or `off`.
-pub fn ecn_threshold(text: &str) -> Result<Aqm, String> {
+/// The step threshold of ECN: a queue; `None` of `off`.
+pub fn ecn_threshold(text: &str) -> Result<Option<QueueLimit>, String> {
     match text {
-        "off" | "none" => Ok(Aqm::None),
+        "off" | "none" => Ok(None),
         _ => queue(text)
-            .map(Aqm::EcnStep)
+            .map(Some)
             .map_err(|e| e.replacen("expected ", "expected off, ", 1)),
     }
 }
 
-/// RED: `MIN:MAX:PERCENT`, with an average that moves by 1/512.
-pub fn red(text: &str) -> Result<Aqm, String> {
+/// RED: `MIN:MAX:PERCENT`.
+pub fn red(text: &str) -> Result<Red, String> {
     const HELP: &str = "expected MIN:MAX:PERCENT, such as 20p:60p:10 or 30KB:90KB:2.5";
     let parts: Vec<&str> = text.split(':').collect();
     let [min, max, percent] = parts[..] else {
@@ -189,16 +189,15 @@ pub fn red(text: &str) -> Result<Aqm, String> {
     if !(1..=1_000).contains(&max_permille) {
         return Err("the probability must be 0.1 to 100 percent".to_owned());
     }
-    Ok(Aqm::Red(Red {
+    Ok(Red {
         min,
         max,
         max_permille,
-        weight_shift: 9,
-    }))
+    })
 }
 
 /// CoDel: `TARGET:INTERVAL`, or `TARGET:INTERVAL:CE` to mark what waited longer than CE.
-pub fn codel(text: &str) -> Result<Aqm, String> {
+pub fn codel(text: &str) -> Result<Codel, String> {
     const HELP: &str =
         "expected TARGET:INTERVAL[:CE], such as 5ms:100ms, or 50us:1ms:20us to mark above 20us";
     let times: Vec<Duration> = text
@@ -211,11 +210,11 @@ pub fn codel(text: &str) -> Result<Aqm, String> {
         [target, interval, ce] => (target, interval, Some(ce)),
         _ => return Err(HELP.to_owned()),
     };
-    Ok(Aqm::Codel(Codel {
+    Ok(Codel {
         target,
         interval,
         ce_threshold,
-    }))
+    })
 }
 
 /// `SIZE[:ALPHA]`: a pool of memory and the share of what is free that a port may hold, a whole
@@ -554,19 +553,9 @@ mod tests {
 
     #[test]
     fn policies() {
-        assert_eq!(ecn_threshold("off"), Ok(Aqm::None));
-        assert_eq!(
-            ecn_threshold("20p"),
-            Ok(Aqm::EcnStep(QueueLimit::Packets(20)))
-        );
-        let red = red("20p:60p:10").unwrap();
-        assert!(matches!(
-            red,
-            Aqm::Red(Red {
-                max_permille: 100,
-                ..
-            })
-        ));
+        assert_eq!(ecn_threshold("off"), Ok(None));
+        assert_eq!(ecn_threshold("20p"), Ok(Some(QueueLimit::Packets(20))));
+        assert_eq!(red("20p:60p:10").unwrap().max_permille, 100);
         for text in [
             "",
             "20p:60p",
@@ -596,11 +585,20 @@ mod tests {
 
     #[test]
     fn controlled_delay() {
-        let of = |text| codel(text).map(|aqm| aqm.to_string());
-        assert_eq!(of("5ms:100ms"), Ok("CoDel 5ms:100ms".to_owned()));
-        assert_eq!(of("50us:1ms:20us"), Ok("CoDel 50us:1ms:20us".to_owned()));
+        let of = |target, interval, ce: Option<u64>| {
+            Ok(Codel {
+                target: Duration::from_micros(target),
+                interval: Duration::from_micros(interval),
+                ce_threshold: ce.map(Duration::from_micros),
+            })
+        };
+        assert_eq!(codel("5ms:100ms"), of(5_000, 100_000, None));
+        assert_eq!(codel("50us:1ms:20us"), of(50, 1_000, Some(20)));
         for text in ["", "5ms", "5:100ms", "5ms:100ms:", "1ms:2ms:3ms:4ms", "x:y"] {
-            assert!(of(text).unwrap_err().contains("TARGET:INTERVAL"), "{text}");
+            assert!(
+                codel(text).unwrap_err().contains("TARGET:INTERVAL"),
+                "{text}"
+            );
         }
     }
 

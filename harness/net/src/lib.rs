@@ -9,6 +9,7 @@
 //! The same specification and seed give the same run, bit for bit, on any machine.
 
 pub mod host;
-pub mod near_match;
 pub mod net;
 pub mod sim;
+
+pub use narrows_congestion::near_match;

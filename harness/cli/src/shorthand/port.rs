@@ -5,7 +5,7 @@ use super::{Composite, Pairs};
 use narrows_experiment::knob::Quantity;
 use narrows_experiment::model::Experiment;
 use narrows_experiment::model::link::Hold;
-use narrows_experiment::scenario::spec::{Aqm, ImpairedWay, Share};
+use narrows_experiment::scenario::spec::{ImpairedWay, Share};
 
 const LIMIT: &str = r#"network.port."s0->h0".queue.limit"#;
 const DISCIPLINE: &str = r#"network.port."s0->h0".queue.discipline"#;
@@ -67,8 +67,8 @@ pub(crate) const ECN_THRESHOLD: Composite = Composite {
         for value in text.split(',') {
             list.push(match values::ecn_threshold(value.trim())? {
                 // More than any queue holds.
-                Aqm::None => NEVER.to_owned(),
-                _ => value.trim().to_owned(),
+                None => NEVER.to_owned(),
+                Some(_) => value.trim().to_owned(),
             });
         }
         Ok(vec![
@@ -86,7 +86,20 @@ pub(crate) const RED: Composite = Composite {
     heading: "Network",
     missing: None,
     conflicts: &["codel"],
-    pairs: |text, _| queue_management(&values::red(text)?),
+    pairs: |text, _| {
+        let red = values::red(text)?;
+        let probability = Share(red.max_permille * (Share::ALL.0 / 1_000));
+        Ok(vec![
+            (THRESHOLD, "off".to_owned()),
+            (DISCIPLINE, "red".to_owned()),
+            (r#"network.port."s0->h0".queue.min"#, shown(red.min)),
+            (r#"network.port."s0->h0".queue.max"#, shown(red.max)),
+            (
+                r#"network.port."s0->h0".queue.probability"#,
+                shown(probability),
+            ),
+        ])
+    },
 };
 
 /// Controlled delay.
@@ -99,48 +112,28 @@ pub(crate) const CODEL: Composite = Composite {
     conflicts: &[],
     pairs: |text, _| {
         let range = "allowed is 100ns to 100s, the target below the interval";
-        let aqm = values::codel(text).map_err(|why| format!("{why}; {range}"))?;
-        match aqm {
-            Aqm::Codel(codel) if codel.target >= codel.interval => Err(range.to_owned()),
-            aqm => queue_management(&aqm),
+        let codel = values::codel(text).map_err(|why| format!("{why}; {range}"))?;
+        if codel.target >= codel.interval {
+            return Err(range.to_owned());
         }
+        let mut pairs = vec![
+            (THRESHOLD, "off".to_owned()),
+            (DISCIPLINE, "codel".to_owned()),
+            (r#"network.port."s0->h0".queue.target"#, shown(codel.target)),
+            (
+                r#"network.port."s0->h0".queue.interval"#,
+                shown(codel.interval),
+            ),
+        ];
+        let key = r#"network.port."s0->h0".queue.ce_threshold"#;
+        pairs.extend(codel.ce_threshold.map(|ce| (key, shown(ce))));
+        Ok(pairs)
     },
 };
 
-/// RED or CoDel at the port to the client.
-fn queue_management(aqm: &Aqm) -> Result<Pairs, String> {
-    let show = |value: Option<String>| value.unwrap_or_default();
-    let mut pairs = vec![(THRESHOLD, "off".to_owned())];
-    match aqm {
-        Aqm::Red(red) => pairs.extend([
-            (DISCIPLINE, "red".to_owned()),
-            (r#"network.port."s0->h0".queue.min"#, show(red.min.show())),
-            (r#"network.port."s0->h0".queue.max"#, show(red.max.show())),
-            (
-                r#"network.port."s0->h0".queue.probability"#,
-                show(Share(red.max_permille * (Share::ALL.0 / 1_000)).show()),
-            ),
-        ]),
-        Aqm::Codel(codel) => {
-            pairs.extend([
-                (DISCIPLINE, "codel".to_owned()),
-                (
-                    r#"network.port."s0->h0".queue.target"#,
-                    show(codel.target.show()),
-                ),
-                (
-                    r#"network.port."s0->h0".queue.interval"#,
-                    show(codel.interval.show()),
-                ),
-            ]);
-            if let Some(ce) = codel.ce_threshold {
-                let key = r#"network.port."s0->h0".queue.ce_threshold"#;
-                pairs.push((key, show(ce.show())));
-            }
-        }
-        Aqm::None | Aqm::EcnStep(_) => {}
-    }
-    Ok(pairs)
+/// A value as a key has it.
+fn shown(value: impl Quantity) -> String {
+    value.show().unwrap_or_default()
 }
 
 /// What goes wrong on the client's link, by direction.

@@ -122,10 +122,7 @@ impl Kind {
                 let time = Duration::from_nanos;
                 format!("{} to {}", time(least), time(most))
             }
-            Self::Rate => {
-                let rate = Rate::from_bits_per_sec;
-                format!("{} to {}", rate(1_000), rate(1_000_000_000_000))
-            }
+            Self::Rate => "1kb/s to 1Tb/s".to_owned(),
             Self::Queue { least } => {
                 format!("{least}p to {MAX_PACKETS}p, or up to {}", size(MAX_QUEUE))
             }

@@ -1,8 +1,9 @@
 //! Values that a knob reads and shows.
 
+use crate::net::link::Framing;
 use crate::scenario::spec::{
-    AckCount, DctcpReceiver, DelayedAck, EcnUse, Framing, Impair, QueueCounting, QueueLimit,
-    SackUse, Share, SharedBuffer, Size, Ties,
+    AckCount, DctcpReceiver, DelayedAck, EcnUse, Impair, QueueCounting, QueueLimit, SackUse, Share,
+    SharedBuffer, Size, Ties,
 };
 use crate::values;
 use narrows::config::{IdleRestart, WindowCount};

@@ -3,9 +3,8 @@
 use crate::knob;
 use crate::knob::{Kind, Knob, Knobs, Quantity};
 use crate::net::impair::{ImpairSpec, When};
-use crate::net::link::LinkSpec;
-use crate::scenario::network;
-use crate::scenario::spec::{Framing, Share};
+use crate::net::link::{Framing, LinkSpec};
+use crate::scenario::spec::Share;
 use crate::sim::rng::Probability;
 use crate::sim::time::SimTime;
 use crate::values;
@@ -154,7 +153,8 @@ impl Link {
     pub fn spec(&self) -> LinkSpec {
         LinkSpec {
             impair: self.impairments(),
-            ..network::link(self.rate, self.delay, self.framing)
+            ..LinkSpec::new(self.rate, SimTime::from_duration(self.delay))
+                .with_framing(self.framing)
         }
     }
 

@@ -1,18 +1,7 @@
-//! A scenario's words about links and queues as the simulator's.
+//! A scenario's words about queues as the simulator's.
 
-use super::spec::{Framing, QueueCounting, QueueLimit, SharedBuffer};
+use super::spec::{QueueCounting, QueueLimit, SharedBuffer};
 use crate::net::buffer::{Capacity, InService, PoolSpec};
-use crate::net::link::{self, LinkSpec};
-use crate::sim::time::SimTime;
-use narrows::{Duration, Rate};
-
-/// A clean link.
-pub(crate) fn link(rate: Rate, delay: Duration, framing: Framing) -> LinkSpec {
-    LinkSpec::new(rate, SimTime::from_duration(delay)).with_framing(match framing {
-        Framing::None => link::Framing::None,
-        Framing::Ethernet => link::Framing::Ethernet,
-    })
-}
 
 /// A queue's limit.
 pub(crate) fn capacity(limit: QueueLimit) -> Capacity {

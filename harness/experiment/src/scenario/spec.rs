@@ -48,26 +48,6 @@ pub enum RequestOrder {
     Shuffled,
 }
 
-/// Bytes that a packet takes on a link besides the IP packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Framing {
-    /// None: an IP packet takes its own length.
-    None,
-    /// Ethernet: 14 header, 4 check sequence, 8 preamble and 12 gap, padded to the least frame
-    /// of 64 (IEEE 802.3).
-    Ethernet,
-}
-
-impl Framing {
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Ethernet => "ethernet",
-        }
-    }
-}
-
 /// How long a queue may get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueLimit {
@@ -108,17 +88,6 @@ pub enum QueueCounting {
     Ns2,
 }
 
-impl QueueCounting {
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::WithInService => "with-in-service",
-            Self::Ns2 => "ns-2",
-        }
-    }
-}
-
 /// Which of several packets that reach the switch at one instant comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ties {
@@ -127,53 +96,6 @@ pub enum Ties {
     /// Those that found their NIC idle before those that had waited in it, then as before: what
     /// comes of handling simultaneous events in the order in which they were scheduled (ns-2).
     WaitedLast,
-}
-
-impl Ties {
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Shuffled => "shuffled",
-            Self::WaitedLast => "waited-last",
-        }
-    }
-}
-
-/// Queue management at the port to the client. A full buffer drops in any case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Aqm {
-    /// Nothing: drop-tail.
-    None,
-    /// Mark ECN-capable packets that arrive to at least this queue (RFC 8257 section 3.1);
-    /// others pass.
-    EcnStep(QueueLimit),
-    /// Random early detection: marks ECN-capable packets, drops others.
-    Red(Red),
-    /// Controlled delay (RFC 8289): marks ECN-capable packets, drops others, at the head of the
-    /// queue.
-    Codel(Codel),
-}
-
-impl fmt::Display for Aqm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::None => f.write_str("drop-tail"),
-            Self::EcnStep(k) => write!(f, "ECN {k}"),
-            Self::Red(r) => {
-                write!(
-                    f,
-                    "RED {}:{}:{}%",
-                    r.min,
-                    r.max,
-                    f64::from(r.max_permille) / 10.0
-                )
-            }
-            Self::Codel(c) => {
-                write!(f, "CoDel {}:{}", c.target, c.interval)?;
-                c.ce_threshold.map_or(Ok(()), |ce| write!(f, ":{ce}"))
-            }
-        }
-    }
 }
 
 /// The parameters of RED.
@@ -185,8 +107,6 @@ pub struct Red {
     pub max: QueueLimit,
     /// The probability when the average reaches `max`, in thousandths.
     pub max_permille: u32,
-    /// The average moves by `2^-weight_shift` of the difference at each arrival.
-    pub weight_shift: u32,
 }
 
 /// The parameters of CoDel.
@@ -198,17 +118,6 @@ pub struct Codel {
     pub interval: Duration,
     /// ECN-capable packets that waited longer are marked at once.
     pub ce_threshold: Option<Duration>,
-}
-
-impl Default for Codel {
-    /// RFC 8289 section 4.3 and 4.4: 5 ms and 100 ms, for the Internet.
-    fn default() -> Self {
-        Self {
-            target: Duration::from_millis(5),
-            interval: Duration::from_millis(100),
-            ce_threshold: None,
-        }
-    }
 }
 
 /// TCP at both ends.
