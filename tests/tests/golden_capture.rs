@@ -38,7 +38,7 @@ use narrows::recovery::detector::{self, DetectorFactory as _};
 use narrows::wire::ethernet::MacAddr;
 use narrows::wire::{ChecksumPolicy, Flags, Packet};
 use narrows::{Duration, Instant, Rate};
-use narrows_net::host::{App, SimEndpoint, SimPacket, TcpHost, address_of};
+use narrows_net::host::{SimApp, SimEndpoint, SimPacket, TcpHost, address_of};
 use narrows_net::net::buffer::Capacity;
 use narrows_net::net::graph::{Attachment, TieOrder};
 use narrows_net::net::impair::{ImpairSpec, When};
@@ -49,7 +49,7 @@ use narrows_net::net::port::PortSpec;
 use narrows_net::net::topology::Star;
 use narrows_net::sim::tap::{Tap as Listener, TapEvent};
 use narrows_net::sim::time::SimTime;
-use narrows_net::sim::world::{Outcome, World};
+use narrows_net::sim::world::{Halt, World};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::BorrowedFd;
@@ -348,7 +348,7 @@ impl SimSide {
     }
 }
 
-impl App for SimSide {
+impl SimApp for SimSide {
     fn start(&mut self, tcp: &mut SimEndpoint, now: Instant) {
         match self.to {
             Some(to) => {
@@ -440,7 +440,7 @@ impl Script {
         let mut world = World::with_tap(network.unwrap(), hosts, Sent::default());
         world.start_at(THEM, SimTime::ZERO);
         world.start_at(US, SimTime::ZERO);
-        assert_eq!(world.run_until(SimTime::from_secs(1000)), Outcome::Idle);
+        assert_eq!(world.run_until(SimTime::from_secs(1000)), Halt::Idle);
         std::mem::take(&mut world.tap_mut().0)
     }
 }

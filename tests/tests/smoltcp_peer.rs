@@ -16,7 +16,7 @@ use narrows_net::net::port::PortSpec;
 use narrows_net::net::topology::Star;
 use narrows_net::sim::rng::Probability;
 use narrows_net::sim::time::SimTime;
-use narrows_net::sim::world::{Limits, Outcome, World};
+use narrows_net::sim::world::{Halt, Limits, World};
 use narrows_validate::peer::smoltcp::{SmoltcpConfig, SmoltcpCongestion};
 use narrows_validate::peer::{
     Close, Flow, FlowEnd, FlowReport, MixedHost, Open, OurFlows, Read, SmoltcpHost,
@@ -181,7 +181,7 @@ fn drive(world: &mut Hosts, patience: Duration, what: &dyn std::fmt::Debug) -> S
             last = reports;
             moved = world.now();
         }
-        let goes_on = outcome == Outcome::Reached && longest <= patience;
+        let goes_on = outcome == Halt::Reached && longest <= patience;
         assert!(
             goes_on,
             "stalled ({outcome:?}) at {:?}: {last:#?}\n{what:?}",
@@ -190,7 +190,7 @@ fn drive(world: &mut Hosts, patience: Duration, what: &dyn std::fmt::Debug) -> S
     }
     // TIME-WAIT passes, and then it is quiet.
     let outcome = world.run_until(world.now() + SimTime::from_secs(1_000));
-    assert_eq!(outcome, Outcome::Idle, "{what:?}");
+    assert_eq!(outcome, Halt::Idle, "{what:?}");
     longest
 }
 

@@ -14,7 +14,7 @@ use narrows::driver::tokio::StackStats;
 use narrows::driver::{RealTime, usual_memory};
 use narrows::memory::MemoryLimit;
 use narrows_experiment::model::Device;
-use narrows_lab::host::{Host, HostConfig};
+use narrows_lab::host::{HostConfig, LiveHost};
 use narrows_lab::lab::{self, Borrowed, Down, Lab, Plug, Up};
 use narrows_lab::serve::{self, Service};
 use narrows_lab::transfer::{self, Ending, Source, Text};
@@ -406,11 +406,11 @@ fn on_host<T>(
     config: HostConfig,
     grace: std::time::Duration,
     console: &mut Console<'_>,
-    work: impl AsyncFnOnce(&Host, &mut dyn Write, &mut dyn Write) -> Result<T, LiveError>,
+    work: impl AsyncFnOnce(&LiveHost, &mut dyn Write, &mut dyn Write) -> Result<T, LiveError>,
 ) -> Result<(Option<T>, StackStats), Stop> {
     let runtime = runtime()?;
     let done: Result<_, LiveError> = runtime.block_on(async {
-        let host = Host::start(config)?;
+        let host = LiveHost::start(config)?;
         let cancel = console.cancel;
         let done = tokio::select! {
             biased;
@@ -445,7 +445,7 @@ fn serve(
     let config = args.config(&app.catalog, SERVER..=SERVER)?;
     let served = Arc::new(AtomicU64::new(0));
     let count = served.clone();
-    let work = async move |host: &Host, out: &mut dyn Write, _: &mut dyn Write| {
+    let work = async move |host: &LiveHost, out: &mut dyn Write, _: &mut dyn Write| {
         let mut running: Vec<serve::Running> = Vec::new();
         let mut text = String::new();
         let [v4, v6] = host.addresses();
@@ -521,7 +521,7 @@ fn get(
         true => None,
         false => Some(output::OutputFile::create("file", file)?),
     };
-    let work = async |host: &Host, out: &mut dyn Write, _: &mut dyn Write| {
+    let work = async |host: &LiveHost, out: &mut dyn Write, _: &mut dyn Write| {
         let out = match &mut file {
             Some(file) => file,
             None => out,
@@ -565,7 +565,7 @@ fn send(
             Text::From(Box::new(open?))
         }
     };
-    let work = async |host: &Host, out: &mut dyn Write, _: &mut dyn Write| {
+    let work = async |host: &LiveHost, out: &mut dyn Write, _: &mut dyn Write| {
         transfer::send(host.stack(), peer, text, Ending::Close, out).await
     };
     let (Some(transfer), _) = on_host(config, GRACE, console, work)? else {

@@ -15,7 +15,7 @@ use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, command_
 use clap::Args;
 use given::Given;
 use narrows_experiment::file::{FileErrors, Loaded, Source};
-use narrows_experiment::model::{Axis, Experiment, Invalid};
+use narrows_experiment::model::{Experiment, Invalid, SweepAxis};
 use narrows_experiment::plan::{Plan, Shard};
 use narrows_experiment::registry::Registry;
 use narrows_experiment::results::Folder;
@@ -241,7 +241,7 @@ fn impossible(prepared: &Prepared<'_>, registry: &Registry, e: &Invalid) -> Stop
     let Some((option, key)) = prepared.short.and_then(|short| short(&e.key)) else {
         return Stop::Wrong(format!("{}\n", prepared.source.locate(e)));
     };
-    let axis = |axis: &&Axis| axis.key == key;
+    let axis = |axis: &&SweepAxis| axis.key == key;
     let value = match prepared.experiment.sweep.iter().find(axis) {
         Some(axis) => axis.values.join(","),
         None => prepared.experiment.get(&key).unwrap_or_default(),

@@ -24,7 +24,7 @@ pub use crate::invalid::Invalid;
 pub use change::Change;
 pub use entries::{Entry, Value};
 pub use expect::{Expect, Show};
-pub use experiment::{Axis, Experiment, Group, Host, Members, NamedProbe, NamedTraffic};
+pub use experiment::{Experiment, Group, HostSpec, Members, NamedProbe, NamedTraffic, SweepAxis};
 pub use link::Link;
 pub use network::Network;
 pub use nic::{Cpu, Nic};

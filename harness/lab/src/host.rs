@@ -40,7 +40,7 @@ pub struct HostConfig {
 
 /// A running host. The lab goes with it if it was made for it.
 #[derive(Debug)]
-pub struct Host {
+pub struct LiveHost {
     // Dropped in this order.
     stack: Stack,
     capture: Option<CaptureOutcome>,
@@ -49,7 +49,7 @@ pub struct Host {
     borrowed: Borrowed,
 }
 
-impl Host {
+impl LiveHost {
     /// Connect it to the switch and start its stack, on the runtime that runs.
     ///
     /// # Errors

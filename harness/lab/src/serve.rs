@@ -2,7 +2,7 @@
 
 use super::LiveError;
 use super::crowd::Crowd;
-use super::host::Host;
+use super::host::LiveHost;
 use narrows::driver::tokio::{TcpListener, TcpStream};
 use std::future::{Future, poll_fn};
 use std::io;
@@ -103,7 +103,7 @@ fn characters() -> Vec<u8> {
 ///
 /// # Errors
 /// When the port is taken.
-pub async fn listen(host: &Host, port: u16) -> Result<Vec<TcpListener>, LiveError> {
+pub async fn listen(host: &LiveHost, port: u16) -> Result<Vec<TcpListener>, LiveError> {
     let mut listeners = Vec::new();
     for at in host.sockets(port) {
         let listener = TcpListener::bind(host.stack(), at).await;

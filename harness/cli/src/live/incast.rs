@@ -5,7 +5,7 @@ use crate::run::Options;
 use crate::shorthand::{self, Composite, Opt, Short, Shorthand, port};
 use crate::{App, Console, Stop, values};
 use clap::Args;
-use narrows_experiment::model::{Axis, Experiment};
+use narrows_experiment::model::{Experiment, SweepAxis};
 use narrows_experiment::registry::Registry;
 use narrows_experiment::scenario::spec::QueueLimit;
 use narrows_lab::incast::{self, LivePlace, Seen};
@@ -79,7 +79,7 @@ impl LiveIncastArgs {
                 .set(registry, "run.place", "live")
                 .map_err(|e| Stop::Failed(e.to_string()));
         }
-        let both = Axis {
+        let both = SweepAxis {
             key: "run.place".to_owned(),
             values: ["live", "simulated"].map(str::to_owned).to_vec(),
         };

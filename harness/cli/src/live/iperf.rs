@@ -6,7 +6,7 @@ use crate::{App, Console, EXIT_INTERRUPTED, EXIT_OK, Stop, values};
 use clap::Args;
 use narrows::{ByteCount, Duration, Rate};
 use narrows_lab::LiveError;
-use narrows_lab::host::Host;
+use narrows_lab::host::LiveHost;
 use narrows_lab::iperf::client::{Direction, Request};
 use narrows_lab::iperf::{self, server::Server};
 use narrows_lab::serve;
@@ -62,7 +62,7 @@ pub(super) fn run(app: &App, args: &IperfArgs, console: &mut Console<'_>) -> Res
     };
     let Some(server) = &args.client else {
         let config = args.host.config(&app.catalog, SERVER..=SERVER)?;
-        let work = async |host: &Host, out: &mut dyn Write, errors: &mut dyn Write| {
+        let work = async |host: &LiveHost, out: &mut dyn Write, errors: &mut dyn Write| {
             let listeners = serve::listen(host, args.port).await?;
             let congestion = args.host.cc.clone();
             let mut server = Server::new(host.stack().clone(), listeners, congestion);
@@ -105,7 +105,7 @@ pub(super) fn run(app: &App, args: &IperfArgs, console: &mut Console<'_>) -> Res
         rate: args.bitrate.map(Rate::bits_per_sec),
         congestion: args.host.cc.clone(),
     };
-    let work = async |host: &Host, _: &mut dyn Write, _: &mut dyn Write| {
+    let work = async |host: &LiveHost, _: &mut dyn Write, _: &mut dyn Write| {
         iperf::client::run(host.stack(), &request).await
     };
     let (Some(summary), _) = on_host(config, GRACE, console, work)? else {

@@ -2,7 +2,7 @@
 
 use super::{Options, Stop};
 use narrows_experiment::model::run::Place;
-use narrows_experiment::model::{Axis, Experiment, NamedProbe};
+use narrows_experiment::model::{Experiment, NamedProbe, SweepAxis};
 use narrows_explain::LEDGER;
 use narrows_explain::simulated::LedgerProbe;
 
@@ -17,7 +17,7 @@ pub(super) fn watch(experiment: &mut Experiment, args: &Options) -> Result<(), S
         .partition(|probe| probe.kind == LEDGER);
     experiment.probes = others;
     if args.no_ledger {
-        let of = |axis: &&Axis| {
+        let of = |axis: &&SweepAxis| {
             let of = |probe: &NamedProbe| axis.key.starts_with(&format!("probe.{}.", probe.name));
             ledgers.iter().any(of)
         };

@@ -7,7 +7,7 @@ use super::{Composite, Opt, Pairs, Short, Shorthand, port};
 use clap::{Args, ValueEnum};
 use narrows::{Duration, Rate};
 use narrows_experiment::knob::Quantity;
-use narrows_experiment::model::{Axis, Experiment, Members, NamedTraffic, Settings};
+use narrows_experiment::model::{Experiment, Members, NamedTraffic, Settings, SweepAxis};
 use narrows_experiment::registry::Registry;
 use std::ffi::OsString;
 use std::sync::OnceLock;
@@ -248,7 +248,7 @@ fn set(
 
 /// Makes a traffic for each of several congestion controls, which has every so manieth sender.
 fn deal(experiment: &mut Experiment, names: &[String]) -> Result<(), Stop> {
-    let of_flow = |axis: &&Axis| axis.key.starts_with("traffic.flow.");
+    let of_flow = |axis: &&SweepAxis| axis.key.starts_with("traffic.flow.");
     if let Some(axis) = experiment.sweep.iter().find(of_flow) {
         let why = format!(
             "{} takes several values, and these are dealt out: choose one of the two",

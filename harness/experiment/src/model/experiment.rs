@@ -21,7 +21,7 @@ pub struct Experiment {
     /// The network.
     pub network: Network,
     /// What every host is, unless a group says otherwise.
-    pub host: Host,
+    pub host: HostSpec,
     /// Hosts that have a name together.
     pub groups: Vec<Group>,
     /// What the hosts send each other.
@@ -33,7 +33,7 @@ pub struct Experiment {
     /// How long, how often.
     pub run: Run,
     /// What is varied; the first varies slowest.
-    pub sweep: Vec<Axis>,
+    pub sweep: Vec<SweepAxis>,
     /// What is shown.
     pub show: Show,
     /// What should come out.
@@ -44,7 +44,7 @@ pub struct Experiment {
 
 /// A host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Host {
+pub struct HostSpec {
     /// Its NIC.
     pub nic: Nic,
     /// What packets cost it.
@@ -101,7 +101,7 @@ pub struct NamedProbe {
 
 /// A key that is varied.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Axis {
+pub struct SweepAxis {
     /// The key.
     pub key: String,
     /// Its values, in order.
@@ -115,7 +115,7 @@ impl Default for Experiment {
             title: String::new(),
             about: String::new(),
             network: Network::default(),
-            host: Host {
+            host: HostSpec {
                 nic: Nic::default(),
                 cpu: Cpu::default(),
                 tcp: TcpSpec::default(),

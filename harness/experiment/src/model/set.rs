@@ -2,7 +2,7 @@
 
 use super::change::Change;
 use super::expect::Expect;
-use super::experiment::{Axis, Experiment, Group, Members, NamedProbe, NamedTraffic, PARTS};
+use super::experiment::{Experiment, Group, Members, NamedProbe, NamedTraffic, PARTS, SweepAxis};
 use super::network::Port;
 use super::path::{self, Path, quoted};
 use super::settings::Settings;
@@ -434,7 +434,7 @@ impl Experiment {
             let why = format!("'{}' is there twice", values[twice]);
             return Err(KnobError::value(why));
         }
-        let axis = Axis {
+        let axis = SweepAxis {
             key: path.to_string(),
             values,
         };

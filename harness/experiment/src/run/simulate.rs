@@ -16,7 +16,7 @@ use crate::registry::Registry;
 use crate::scenario::{Outcome, Recording, RunContext, Unrecorded};
 use crate::sim::tap::{NoTap, PauseEvent, Tap, TapEvent};
 use crate::sim::time::SimTime;
-use crate::sim::world::{Outcome as Ended, World};
+use crate::sim::world::{Halt, World};
 use crate::traffic::{Broken, HostApp};
 use crate::version::{COMMIT, VERSION};
 use narrows::endpoint::metrics::MetricsConfig;
@@ -226,21 +226,21 @@ fn simulate<T: Tap<SimPacket>>(
         // A run with short spans may never count down.
         cancelled |= ctx.cancelled();
         // Nothing is left to happen but what changes: a link may come up again.
-        if outcome == Ended::Stopped && waits && !cancelled && log.goes_on() {
+        if outcome == Halt::Stopped && waits && !cancelled && log.goes_on() {
             watch.start(world.now());
             continue;
-        } else if outcome == Ended::Idle
+        } else if outcome == Halt::Idle
             && log.goes_on()
             && watch.next() < watch.end()
             // Who has not sent in all that time never will.
             && !(waits && world.now().to_duration() >= run.duration)
         {
             world.pass(watch.next());
-        } else if cancelled || outcome != Ended::Reached {
+        } else if cancelled || outcome != Halt::Reached {
             break outcome;
         }
         if watch.look(&mut world, &log)? == Next::End {
-            break Ended::Reached;
+            break Halt::Reached;
         }
     };
     let traced = trace.map_or(Ok(()), TraceLog::finish);
@@ -250,10 +250,10 @@ fn simulate<T: Tap<SimPacket>>(
     let outcome = match (broken_at(world.hosts()), ended) {
         (Some(Broken::Corrupt), _) => Outcome::CorruptData,
         (Some(Broken::Lost), _) => Outcome::ConnectionLost,
-        (None, Ended::Reached) if log.is_endless() || !log.goes_on() => Outcome::Completed,
-        (None, Ended::Reached) => Outcome::TimeLimit,
-        (None, Ended::Stopped | Ended::Idle) if !log.goes_on() => Outcome::Completed,
-        (None, Ended::Idle) => Outcome::Stalled,
+        (None, Halt::Reached) if log.is_endless() || !log.goes_on() => Outcome::Completed,
+        (None, Halt::Reached) => Outcome::TimeLimit,
+        (None, Halt::Stopped | Halt::Idle) if !log.goes_on() => Outcome::Completed,
+        (None, Halt::Idle) => Outcome::Stalled,
         (None, other) => {
             return Err(RunError::Internal(format!(
                 "the world ended with {other:?}"

@@ -3,7 +3,7 @@
 use super::connections::{Broken, Family, Opened, Opener, Parts};
 use super::log::Log;
 use super::role::{Io, Role, RoleEvent};
-use crate::host::{App, SimEndpoint, address_of, ipv6_address_of};
+use crate::host::{SimApp, SimEndpoint, address_of, ipv6_address_of};
 use crate::net::packet::HostId;
 use narrows::Instant;
 use narrows::config::TcpConfig;
@@ -105,7 +105,7 @@ impl HostApp {
     }
 }
 
-impl App for HostApp {
+impl SimApp for HostApp {
     fn start(&mut self, tcp: &mut SimEndpoint, now: Instant) {
         for role in 0..self.roles.len() as u32 {
             self.with(tcp, now, role, |role, io| role.open(io));

@@ -22,7 +22,7 @@ use crate::registry::Registry;
 use crate::scenario::spec::TcpSpec;
 use crate::scenario::tcp;
 use crate::sim::time::SimTime;
-use crate::sim::world::{Outcome, World};
+use crate::sim::world::{Halt, World};
 use narrows::config::{AckPolicy, TcpConfig};
 use narrows::{ByteCount, Duration, Instant, Rate};
 use std::sync::Arc;
@@ -71,7 +71,7 @@ pub(super) struct Ran {
     pub(super) log: Log,
     pub(super) hosts: Vec<TcpHost<HostApp>>,
     pub(super) network: Network<SimPacket>,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: Halt,
     pub(super) now: Instant,
     pub(super) events: u64,
 }
@@ -239,7 +239,7 @@ type Bits = (
 impl Ran {
     /// That all was done, and that what was delivered is the sum of the transfers.
     pub(super) fn done(self) -> Self {
-        assert_eq!(self.outcome, Outcome::Stopped, "at {:?}", self.now);
+        assert_eq!(self.outcome, Halt::Stopped, "at {:?}", self.now);
         assert!(!self.log.goes_on());
         assert_eq!(self.sum(), self.log.delivered().get(), "bytes are lost");
         self

@@ -37,7 +37,7 @@ pub(super) struct Wire {
 }
 
 /// A host.
-pub(super) struct Host<A> {
+pub(super) struct RackHost<A> {
     device: Box<dyn Device>,
     _cable: lab::Cable,
     pub(super) interface: Interface<LiveTcp>,
@@ -53,7 +53,7 @@ pub(super) struct Host<A> {
 
 /// The hosts.
 pub(super) struct Rack<A> {
-    pub(super) hosts: Vec<Host<A>>,
+    pub(super) hosts: Vec<RackHost<A>>,
     waiter: Waiter,
     capture: Option<Capture>,
 }
@@ -133,7 +133,7 @@ impl<A: Application<LiveTcp>> Rack<A> {
             let writer = &mut capture.writer;
             writer.interface_of(LinkType::Ethernet, &port, &what)
         });
-        self.hosts.push(Host {
+        self.hosts.push(RackHost {
             device,
             _cable: cable,
             interface,
@@ -178,8 +178,8 @@ impl<A: Application<LiveTcp>> Rack<A> {
                 host.turn(now, capture.as_mut());
             }
             // Frames reach the switch in the order of their times, whoever's they are.
-            let first = |hosts: &mut [Host<A>]| {
-                let arrived = |host: &Host<A>| host.out.next().filter(|at| *at <= now);
+            let first = |hosts: &mut [RackHost<A>]| {
+                let arrived = |host: &RackHost<A>| host.out.next().filter(|at| *at <= now);
                 let times = hosts.iter().enumerate();
                 times
                     .filter_map(|(n, host)| Some((arrived(host)?, n)))
@@ -212,7 +212,7 @@ impl<A: Application<LiveTcp>> Rack<A> {
     }
 }
 
-impl<A: Application<LiveTcp>> Host<A> {
+impl<A: Application<LiveTcp>> RackHost<A> {
     /// Take what has arrived at its interface, a batch at most.
     fn hear(&mut self, now: Instant) -> io::Result<()> {
         let back = &mut self.back;

@@ -29,7 +29,7 @@ pub type SimTypes = Boxed<SyntheticSend, SyntheticRecv>;
 pub type SimEndpoint = Endpoint<SimTypes>;
 
 /// What runs on a host.
-pub trait App {
+pub trait SimApp {
     /// The host starts.
     fn start(&mut self, tcp: &mut SimEndpoint, now: Instant);
     /// The TCP tells something.
@@ -76,7 +76,7 @@ pub struct TcpHost<A> {
     tcp: SimEndpoint,
 }
 
-impl<A: App> TcpHost<A> {
+impl<A: SimApp> TcpHost<A> {
     /// Host number `id` of the run with `seed`. With `wire` every packet is serialised and
     /// parsed again before it leaves.
     ///
@@ -166,7 +166,7 @@ impl<A: App> TcpHost<A> {
     }
 }
 
-impl<A: App> Host for TcpHost<A> {
+impl<A: SimApp> Host for TcpHost<A> {
     type Packet = SimPacket;
 
     fn handle_start(&mut self, now: Instant) {

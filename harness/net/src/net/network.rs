@@ -168,7 +168,7 @@ impl<P: Packet> Network<P> {
     }
 
     /// Refuses packets at the NICs while the network holds `limit` of them (less than 7 * 2^28); the
-    /// run then ends with [`crate::sim::Outcome::PacketLimit`].
+    /// run then ends with [`crate::sim::Halt::PacketLimit`].
     pub fn set_packet_limit(&mut self, limit: usize) {
         // The last numbers are those of other events.
         self.slab = Slab::new(limit.min((RECEIVES & !HELD) as usize - 1));

@@ -25,4 +25,4 @@ pub use host::{Coming, Host};
 pub use rng::{Component, Stream};
 pub use tap::{NoTap, PauseEvent, PauseSignal, Tap, TapEvent};
 pub use time::SimTime;
-pub use world::{Limits, Outcome, World};
+pub use world::{Halt, Limits, World};

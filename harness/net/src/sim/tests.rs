@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::blaster::{Blast, BlastPacket, Blaster};
 use super::host::Coming;
-use super::{Host, Limits, NoTap, Outcome, SimTime, Tap, TapEvent, World};
+use super::{Halt, Host, Limits, NoTap, SimTime, Tap, TapEvent, World};
 use crate::net::discipline::codel::CodelSpec;
 use crate::net::discipline::drr::DrrSpec;
 use crate::net::discipline::red::RedSpec;
@@ -98,7 +98,7 @@ fn run(spec: &StarRun, blast: Blast) -> World<Blaster, Log> {
     let network = spec.build().unwrap();
     let mut w = World::with_tap(network, Blaster::hosts(servers, blast), Log::default());
     w.start_all(spec.seed, SimTime::ZERO, SimTime::ZERO);
-    assert_eq!(w.run_until(SimTime::MAX), Outcome::Idle);
+    assert_eq!(w.run_until(SimTime::MAX), Halt::Idle);
     w
 }
 
@@ -184,7 +184,7 @@ fn the_queue_area_is_exact_at_any_time() {
         w.start_all(1, SimTime::ZERO, SimTime::ZERO);
         let begin = S + 25 * US;
         for (at, area) in [(begin + S * 3 / 2, half), (begin + 4 * S, whole)] {
-            assert_eq!(w.run_until(ps(at)), Outcome::Reached);
+            assert_eq!(w.run_until(ps(at)), Halt::Reached);
             let measured = w.network_mut().queue_area(ps(at), port).unwrap();
             assert_eq!(measured.packets, u128::from(area));
             assert_eq!(measured.bytes, u128::from(area) * 1_040);
@@ -242,7 +242,7 @@ fn drops_at_the_head_are_accounted_for() {
         for i in 1..=questions {
             let at = ps(end * i / questions);
             let outcome = w.run_until(at);
-            assert!(matches!(outcome, Outcome::Reached | Outcome::Idle));
+            assert!(matches!(outcome, Halt::Reached | Halt::Idle));
             w.network_mut().queued(at, port);
         }
         let area = w.network_mut().queue_area(ps(end), port).unwrap();
@@ -460,7 +460,7 @@ fn a_seed_gives_one_log() {
             Log::default(),
         );
         w.start_all(seed, SimTime::ZERO, SimTime::from_micros(10));
-        assert_eq!(w.run_until(SimTime::MAX), Outcome::Idle);
+        assert_eq!(w.run_until(SimTime::MAX), Halt::Idle);
         (w.events(), w.into_parts().2.0)
     };
     let a = log(1, 9);
@@ -545,7 +545,7 @@ fn looking_ahead_tells_of_packets_and_changes_nothing() {
         let hosts = Blaster::hosts(8, blast).into_iter().map(told).collect();
         let mut w = World::with_tap(network, hosts, Log::default());
         w.start_all(1, SimTime::ZERO, SimTime::from_micros(10));
-        assert_eq!(w.run_until(SimTime::MAX), Outcome::Idle);
+        assert_eq!(w.run_until(SimTime::MAX), Halt::Idle);
         let events = w.events();
         let (hosts, network, log) = w.into_parts();
         let surprises: u64 = hosts.iter().map(|h| h.surprises).sum();
@@ -572,7 +572,7 @@ fn stale_events_are_ignored() {
             id: 1,
         });
     }
-    assert_eq!(w.run_until(SimTime::MAX), Outcome::Idle);
+    assert_eq!(w.run_until(SimTime::MAX), Halt::Idle);
     assert_eq!((w.hosts()[0].data, w.hosts()[1].acks), (2, 2));
     let last = SimTime::from_picos(2 * S + S + 50 * US + 2 * 320_000 + 50 * US);
     assert_eq!(w.now(), last);
@@ -601,7 +601,7 @@ fn flows_spread_over_equal_paths() {
     let network = graph.build(1, TieOrder::ByLink).unwrap();
     let mut w = World::with_tap(network, Blaster::hosts(16, burst(3)), Log::default());
     w.start_all(1, SimTime::ZERO, SimTime::ZERO);
-    assert_eq!(w.run_until(SimTime::MAX), Outcome::Idle);
+    assert_eq!(w.run_until(SimTime::MAX), Halt::Idle);
     assert_eq!(w.hosts()[0].data, 48);
     for trunk in [["s0->s1#1", "s0->s1#2"], ["s1->s0#1", "s1->s0#2"]] {
         let used = trunk.map(|p| w.network().stats(graph.port(p).unwrap()).packets);
@@ -770,12 +770,12 @@ fn a_deadline_that_recedes_fires_once_and_late() {
     w.start_at(HostId(1), SimTime::from_nanos(7));
     w.host_mut(HostId(1)).deadline = at(100);
     w.kick(HostId(1));
-    assert_eq!(w.run_until(SimTime::from_nanos(50)), Outcome::Reached);
+    assert_eq!(w.run_until(SimTime::from_nanos(50)), Halt::Reached);
     let h = w.host_mut(HostId(1));
     h.deadline = at(300);
     h.then = vec![None, at(400)];
     w.kick(HostId(1));
-    assert_eq!(w.run_until(SimTime::MAX), Outcome::Idle);
+    assert_eq!(w.run_until(SimTime::MAX), Halt::Idle);
     assert_eq!(
         w.hosts()[1].calls,
         [("start", 7), ("timeout", 300), ("timeout", 400)]
@@ -794,7 +794,7 @@ fn a_packet_comes_before_a_timer_of_the_same_instant() {
     w.host_mut(HostId(0)).deadline = at(66_640);
     w.host_mut(HostId(0)).then = vec![None];
     w.kick(HostId(0));
-    assert_eq!(w.run_until(SimTime::MAX), Outcome::Idle);
+    assert_eq!(w.run_until(SimTime::MAX), Halt::Idle);
     assert_eq!(
         w.hosts()[0].calls,
         [("packet", 66_640), ("timeout", 66_640)]
@@ -807,7 +807,7 @@ fn a_full_nic_refuses_or_holds_back() {
     let mut w = scripts(Capacity::Packets(2));
     w.host_mut(HostId(1)).to_send = vec![packet(1, 0); 4];
     w.kick(HostId(1));
-    assert_eq!(w.run_until(SimTime::MAX), Outcome::Idle);
+    assert_eq!(w.run_until(SimTime::MAX), Halt::Idle);
     let sent = [
         ("send", 0),
         ("send", 0),
@@ -822,7 +822,7 @@ fn a_full_nic_refuses_or_holds_back() {
     w.host_mut(HostId(1)).to_send = vec![packet(1, 0); 4];
     w.host_mut(HostId(1)).holds_back = true;
     w.kick(HostId(1));
-    assert_eq!(w.run_until(SimTime::MAX), Outcome::Idle);
+    assert_eq!(w.run_until(SimTime::MAX), Halt::Idle);
     let sent = [("send", 0), ("send", 0), ("send", 8_320), ("send", 16_640)];
     assert_eq!(w.hosts()[1].calls, sent);
     let room = |n| w.hosts()[1].rooms[n];
@@ -836,14 +836,14 @@ fn a_full_nic_refuses_or_holds_back() {
 #[test]
 fn every_way_to_end_has_its_name() {
     let mut w = scripts(Capacity::Unlimited);
-    assert_eq!(w.run_until(SimTime::from_secs(1)), Outcome::Idle);
+    assert_eq!(w.run_until(SimTime::from_secs(1)), Halt::Idle);
     w.host_mut(HostId(1)).deadline = at(10);
     w.kick(HostId(1));
     w.set_limits(Limits {
         events_at_once: 100,
         ..Limits::default()
     });
-    assert_eq!(w.run_until(SimTime::MAX), Outcome::Standstill);
+    assert_eq!(w.run_until(SimTime::MAX), Halt::Standstill);
 
     let mut w = scripts(Capacity::Unlimited);
     w.host_mut(HostId(1)).deadline = at(10);
@@ -852,7 +852,7 @@ fn every_way_to_end_has_its_name() {
         events: 50,
         ..Limits::default()
     });
-    assert_eq!(w.run_until(SimTime::MAX), Outcome::EventLimit);
+    assert_eq!(w.run_until(SimTime::MAX), Halt::EventLimit);
 
     let mut w = scripts(Capacity::Unlimited);
     w.host_mut(HostId(1)).deadline = at(10);
@@ -861,8 +861,8 @@ fn every_way_to_end_has_its_name() {
         time: SimTime::from_nanos(9),
         ..Limits::default()
     });
-    assert_eq!(w.run_until(SimTime::from_nanos(5)), Outcome::Reached);
-    assert_eq!(w.run_until(SimTime::MAX), Outcome::TimeLimit);
+    assert_eq!(w.run_until(SimTime::from_nanos(5)), Halt::Reached);
+    assert_eq!(w.run_until(SimTime::MAX), Halt::TimeLimit);
     assert_eq!(w.now(), SimTime::from_nanos(9));
 
     let network = StarRun::uniform(2, &attach(Capacity::Unlimited), 1)
@@ -870,7 +870,7 @@ fn every_way_to_end_has_its_name() {
         .unwrap();
     let mut w = World::new(network, Blaster::hosts(1, burst(100)));
     w.start_all(1, SimTime::ZERO, SimTime::ZERO);
-    assert_eq!(w.run_while(|w| w.hosts()[0].data < 10), Outcome::Stopped);
+    assert_eq!(w.run_while(|w| w.hosts()[0].data < 10), Halt::Stopped);
     assert_eq!(w.hosts()[0].data, 10);
 
     let mut network = StarRun::uniform(2, &attach(Capacity::Unlimited), 1)
@@ -879,7 +879,7 @@ fn every_way_to_end_has_its_name() {
     network.set_packet_limit(5);
     let mut w = World::new(network, Blaster::hosts(1, burst(100)));
     w.start_all(1, SimTime::ZERO, SimTime::ZERO);
-    assert_eq!(w.run_until(SimTime::MAX), Outcome::PacketLimit);
+    assert_eq!(w.run_until(SimTime::MAX), Halt::PacketLimit);
 }
 
 fn when() -> impl Strategy<Value = When> {
@@ -973,7 +973,7 @@ proptest! {
         for step in steps.into_iter().map(Some).chain([None]) {
             until = step.map_or(SimTime::MAX, |s| until + SimTime::from_micros(s));
             let outcome = w.run_until(until);
-            prop_assert!(matches!(outcome, Outcome::Reached | Outcome::Idle));
+            prop_assert!(matches!(outcome, Halt::Reached | Halt::Idle));
             let now = w.now();
             let t = w.network().totals();
             prop_assert_eq!(t.sent + t.duplicated, t.delivered + t.dropped + t.in_network);

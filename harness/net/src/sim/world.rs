@@ -47,7 +47,7 @@ impl Default for Limits {
 /// Why a run returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Outcome {
+pub enum Halt {
     /// The time asked for is reached: all events until then are done.
     Reached,
     /// The condition no longer holds.
@@ -189,7 +189,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
         Ok(())
     }
 
-    /// Lets time pass until `time` where nothing is left to happen ([`Outcome::Idle`]), for
+    /// Lets time pass until `time` where nothing is left to happen ([`Halt::Idle`]), for
     /// [`Self::apply`] then; otherwise does nothing.
     pub fn pass(&mut self, time: SimTime) {
         if self.is_idle() {
@@ -241,24 +241,24 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
     }
 
     /// Does all events until `time`, those at `time` included, and stands at `time` then
-    /// ([`Outcome::Reached`]), or returns sooner. [`Outcome::Idle`] leaves time where the last
+    /// ([`Halt::Reached`]), or returns sooner. [`Halt::Idle`] leaves time where the last
     /// event was.
-    pub fn run_until(&mut self, time: SimTime) -> Outcome {
+    pub fn run_until(&mut self, time: SimTime) -> Halt {
         self.run(time, |_| true)
     }
 
     /// Does events as long as `goes_on` says so; it is asked after each one that concerned a
     /// host, never before the first.
-    pub fn run_while(&mut self, goes_on: impl FnMut(&Self) -> bool) -> Outcome {
+    pub fn run_while(&mut self, goes_on: impl FnMut(&Self) -> bool) -> Halt {
         self.run(SimTime::MAX, goes_on)
     }
 
     /// Both: until `time` at the latest.
-    pub fn run(&mut self, time: SimTime, mut goes_on: impl FnMut(&Self) -> bool) -> Outcome {
+    pub fn run(&mut self, time: SimTime, mut goes_on: impl FnMut(&Self) -> bool) -> Halt {
         let end = time.min(self.limits.time);
         loop {
             if self.events >= self.limits.events {
-                return Outcome::EventLimit;
+                return Halt::EventLimit;
             }
             let timer = self.timers.next_time();
             let Some(event) = self.network.events.pop_until(timer.min(end)) else {
@@ -266,20 +266,20 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
                     && let Some(host) = self.timers.next_id()
                 {
                     if !self.step_to(timer) {
-                        return Outcome::Standstill;
+                        return Halt::Standstill;
                     }
                     if self.fire(HostId(host)) && !goes_on(self) {
-                        return Outcome::Stopped;
+                        return Halt::Stopped;
                     }
                     if self.network.overflowed {
-                        return Outcome::PacketLimit;
+                        return Halt::PacketLimit;
                     }
                     continue;
                 }
                 return self.ended(time, end);
             };
             if !self.step_to(event.time) {
-                return Outcome::Standstill;
+                return Halt::Standstill;
             }
             let arrived = self.network.handle(event, &mut self.tap);
             if self.network.attends {
@@ -291,10 +291,10 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
                 self.network.release(slot);
                 self.serve_here(host);
                 if self.network.overflowed {
-                    return Outcome::PacketLimit;
+                    return Halt::PacketLimit;
                 }
                 if !goes_on(self) {
-                    return Outcome::Stopped;
+                    return Halt::Stopped;
                 }
             }
         }
@@ -323,15 +323,15 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
     }
 
     /// Nothing is due until `end`.
-    fn ended(&mut self, time: SimTime, end: SimTime) -> Outcome {
+    fn ended(&mut self, time: SimTime, end: SimTime) -> Halt {
         if self.is_idle() {
-            return Outcome::Idle;
+            return Halt::Idle;
         }
         self.now = self.now.max(end);
         if end < time {
-            Outcome::TimeLimit
+            Halt::TimeLimit
         } else {
-            Outcome::Reached
+            Halt::Reached
         }
     }
 

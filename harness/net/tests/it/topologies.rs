@@ -13,7 +13,7 @@ use narrows_net::net::{
     Attachment, Capacity, DropReason, Egress, Framing, Graph, HostId, LinkSpec, Multipath, NicSpec,
     PathChoice, PortSpec, Salt, TieOrder,
 };
-use narrows_net::sim::{Outcome, SimTime, World};
+use narrows_net::sim::{Halt, SimTime, World};
 
 use super::transfer::Transfer;
 
@@ -62,7 +62,7 @@ fn run(graph: &Graph, stride: u32, bytes: usize, ip: Ip, seed: u64, wire: bool) 
         until += SimTime::from_millis(1);
         let outcome = world.run_until(until);
         assert!(until < SimTime::from_secs(20), "not over by {until:?}");
-        if done(&world) || outcome == Outcome::Idle {
+        if done(&world) || outcome == Halt::Idle {
             ended = world.now();
         }
     }

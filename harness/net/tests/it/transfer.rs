@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use narrows::Instant;
 use narrows::conn::Event;
 use narrows::endpoint::{ConnId, EndpointEvent};
-use narrows_net::host::{App, SimEndpoint};
+use narrows_net::host::{SimApp, SimEndpoint};
 
 /// Sends some bytes to another host, if it has one, and takes what others send.
 pub(crate) struct Transfer {
@@ -36,7 +36,7 @@ impl Transfer {
     }
 }
 
-impl App for Transfer {
+impl SimApp for Transfer {
     fn start(&mut self, tcp: &mut SimEndpoint, now: Instant) {
         tcp.listen(self.own, 64, None).expect("a free port");
         let from = SocketAddr::new(self.own.ip(), 0);

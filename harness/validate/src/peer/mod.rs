@@ -10,7 +10,7 @@ use narrows::conn::state::{CloseReason, State};
 use narrows::conn::{Connection, Event};
 use narrows::endpoint::{ConnId, EndpointEvent, ListenerId};
 use narrows::{Duration, Instant};
-use narrows_net::host::{App, SimEndpoint, SimPacket, TcpHost, address_of};
+use narrows_net::host::{SimApp, SimEndpoint, SimPacket, TcpHost, address_of};
 use narrows_net::net::nic::NicRoom;
 use narrows_net::net::packet::HostId;
 use narrows_net::sim::world::Host;
@@ -218,7 +218,7 @@ impl OurFlow {
     }
 }
 
-impl App for OurFlows {
+impl SimApp for OurFlows {
     fn start(&mut self, tcp: &mut SimEndpoint, now: Instant) {
         for f in &mut self.flows {
             match f.flow.open {
@@ -307,7 +307,7 @@ impl MixedHost<OurFlows> {
     }
 }
 
-impl<A: App> Host for MixedHost<A> {
+impl<A: SimApp> Host for MixedHost<A> {
     type Packet = SimPacket;
 
     fn handle_start(&mut self, now: Instant) {

@@ -11,7 +11,7 @@ use crate::net::{
     PortSpec, Star, TieOrder, When,
 };
 use crate::sim::blaster::BlastPacket;
-use crate::sim::{Host, Outcome, SimTime, World};
+use crate::sim::{Halt, Host, SimTime, World};
 
 /// Sends packets at given times and remembers what happened when. What its NIC refuses it tries
 /// again when there is room; a patient one asks for the room first.
@@ -113,7 +113,7 @@ fn conserved(world: &World<Talker, Fates>) {
 }
 
 fn idle(world: &mut World<Talker, Fates>) {
-    assert_eq!(world.run_until(SimTime::MAX), Outcome::Idle);
+    assert_eq!(world.run_until(SimTime::MAX), Halt::Idle);
     conserved(world);
     assert_eq!(world.network().totals().in_network, 0);
 }
@@ -201,7 +201,7 @@ fn a_host_that_pauses_for_ever_is_dead() {
     w.run_until(us(40));
     let (host, span, ring) = (HostId(0), SimTime::MAX, 2);
     w.apply(&Change::Pause { host, span, ring }).unwrap();
-    assert_eq!(w.run_until(SimTime::MAX), Outcome::Idle);
+    assert_eq!(w.run_until(SimTime::MAX), Halt::Idle);
     assert_eq!((w.hosts()[0].got.len(), w.hosts()[0].fired.len()), (1, 0));
     assert_eq!(w.network().totals().in_network, 2);
     conserved(&w);

@@ -16,7 +16,7 @@ use crate::net::{
 };
 use crate::sim::blaster::{Blast, BlastPacket, Blaster};
 use crate::sim::rng::Probability;
-use crate::sim::{Outcome, SimTime, Tap, TapEvent, World};
+use crate::sim::{Halt, SimTime, Tap, TapEvent, World};
 
 /// Two leaves with four hosts each, and so many spines.
 fn leaf_spine(spines: u32) -> Graph {
@@ -385,7 +385,7 @@ fn everything(steps: &[Drawn], in_turn: bool, convergence: u64, seed: u64) -> (u
     }
     check(&mut world);
     let end = world.now() + SimTime::from_secs(10);
-    assert_eq!(world.run_until(end), Outcome::Idle, "something stalls");
+    assert_eq!(world.run_until(end), Halt::Idle, "something stalls");
     check(&mut world);
     assert_eq!(world.network().totals().in_network, 0, "a packet is stuck");
     for host in &world.hosts()[1..] {
