@@ -52,6 +52,15 @@ pub(crate) struct Facts {
     /// Bytes above the first outstanding one that arrived, or duplicate acknowledgements.
     pub(crate) heard: bool,
     pub(crate) dup_acks: u32,
+    /// What was heard may have asked for something to be sent again, without any timer.
+    pub(crate) asked: bool,
+    /// Something was sent again, and not all that was out then is acknowledged.
+    pub(crate) recovers: bool,
+    /// How much of the gap passed in queues between the sender and the place of the capture: what was heard
+    /// last on its way there, and what ended it on its way back.
+    pub(crate) queued: Duration,
+    /// More was written than has left.
+    pub(crate) unsent: bool,
     /// Timeouts before this one without an acknowledgement between.
     pub(crate) timeouts: u16,
     pub(crate) aftermath: Aftermath,
@@ -90,6 +99,9 @@ pub(crate) struct Facts {
     pub(crate) burst: Burst,
 }
 
+/// The shortest frame takes as long at 1 Gb/s, with preamble and gap.
+const WIRE: Duration = Duration::from_nanos(672);
+
 /// Round-trip times of acknowledgements that come one after the other.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Burst {
@@ -100,16 +112,17 @@ pub(crate) struct Burst {
 }
 
 impl Burst {
-    pub(crate) fn add(&mut self, rtt: Duration) {
+    /// Another comes so long after the one before.
+    pub(crate) fn add(&mut self, rtt: Duration, after: Duration) {
         match self.last.replace(rtt) {
-            Some(last) if rtt < last => self.falling += 1,
+            Some(last) if rtt < last && after < WIRE => self.falling += 1,
             Some(_) => self.other += 1,
             None => {}
         }
     }
 
-    /// What waits for one interrupt leaves at once: the later it came the less it waited. In a queue
-    /// all wait as long, or the later longer.
+    /// What waits for one interrupt leaves at once: the later it came the less it waited. Queues let go one
+    /// after the other.
     const fn is_interrupt(&self) -> bool {
         self.falling >= 2 && self.other == 0
     }
@@ -164,11 +177,14 @@ pub(crate) fn is_usual(facts: &Facts, cause: Cause) -> bool {
         } else {
             facts.timer
         };
+        let waited = waited.saturating_sub(facts.queued);
         let within = |least: Option<Duration>| least.is_some_and(|least| waited < least);
         match (facts.ended, cause) {
             // No timer is shorter than what RTT and its variation give (RFC 6298 section 2); what was
             // heard of a loss has it sent again sooner.
-            (Ended::Retransmission { .. }, cause) if cause.is_timeout() && within(usual) => {
+            (Ended::Retransmission { .. }, cause)
+                if cause.is_timeout() && facts.asked && within(usual) && !is_of_floor(facts) =>
+            {
                 return true;
             }
             // Of what arrives again sooner neither what asked for it nor it itself was seen to wait.
@@ -191,7 +207,9 @@ pub(crate) fn is_usual(facts: &Facts, cause: Cause) -> bool {
         return cause != Cause::TailLossProbe;
     }
     // What is sent again is waited for as part of the loss.
-    late && (facts.evidence.sends > 1 || usual.is_some_and(|usual| facts.length <= usual))
+    late && (facts.recovers
+        || facts.evidence.sends > 1
+        || usual.is_some_and(|usual| facts.length <= usual))
 }
 
 /// What a packet waits in queues that are not seen is no more than this, most of the time.
@@ -265,7 +283,12 @@ fn retransmission(facts: &Facts, head: bool, tail: bool) -> (Cause, Confidence, 
     let e = &facts.evidence;
     let floor = (facts.timeouts == 0).then(|| floor(facts)).flatten();
     if facts.aftermath == Aftermath::Needless {
-        let cause = if tail && (!head || is_probe_time(facts)) {
+        // No timer is shorter than what RTT and its variation give (RFC 6298 section 2).
+        let early = facts.vantage == Vantage::Sender
+            && facts.sack
+            && e.timeout
+                .is_some_and(|usual| facts.timer < usual.mul_ratio(9, 10));
+        let cause = if tail && (!head || early || is_probe_time(facts)) {
             Cause::TailLossProbe
         } else {
             Cause::TimeoutSpurious
@@ -329,6 +352,12 @@ fn sure(facts: &Facts) -> Confidence {
     }
 }
 
+/// Whether the timer had been running for just as long as a floor in use.
+fn is_of_floor(facts: &Facts) -> bool {
+    let timer = facts.timer;
+    floor(facts).is_some_and(|floor| timer.abs_diff(floor) <= timer / 50)
+}
+
 /// Two round trips, and for a single packet what its acknowledgement may be delayed (RFC 8985
 /// section 7.2), but not as long as a timeout with a floor of 200 ms.
 fn is_probe_time(facts: &Facts) -> bool {
@@ -338,21 +367,27 @@ fn is_probe_time(facts: &Facts) -> bool {
     };
     let least = e.rtt.unwrap_or(timeout).max(Duration::from_micros(1));
     let smoothed = facts.smoothed.unwrap_or(least).max(least);
+    let length = facts.length.saturating_sub(facts.queued);
+    // Where nothing waits on the way to the capture, a timer is as long as its floor to the tick.
+    let near = |time: Duration| length.abs_diff(time) <= length / 1_000;
+    let exact = floor(facts).is_some_and(near) && !near(smoothed * 2);
+    if facts.vantage == Vantage::Sender && exact {
+        return false;
+    }
     // Two round trips it is, or the floor of a timeout.
-    if facts.sack && facts.timeouts == 0 && facts.length >= smoothed * 2 {
-        if facts.length <= smoothed.mul_ratio(22, 10) {
+    if facts.sack && facts.timeouts == 0 && length >= smoothed * 2 {
+        if length <= smoothed.mul_ratio(22, 10) {
             return true;
         }
-        let length = facts.length;
         let near = |ms: &u64| length.abs_diff(Duration::from_millis(*ms)) <= length / 50;
         if length > smoothed * 3 && FLOORS.iter().any(near) {
             return false;
         }
     }
     facts.sack
-        && facts.length < Duration::from_millis(150)
-        && facts.length >= least * 2
-        && facts.length <= smoothed * 3 + Duration::from_millis(2)
+        && length < Duration::from_millis(150)
+        && length >= least * 2
+        && length <= smoothed * 3 + Duration::from_millis(2)
         && facts.timeouts == 0
         && floor(facts).is_none_or(|floor| floor < Duration::from_millis(5))
 }
@@ -363,13 +398,16 @@ fn is_probe_of_new_data(facts: &Facts) -> bool {
         return false;
     };
     let e = &facts.evidence;
+    let length = facts.length.saturating_sub(facts.queued);
+    // Whose window is full, and who hears nothing, has no other reason to send.
+    let slack = if facts.unsent { 8 } else { 1 };
     let untroubled = facts.timeouts == 0 && e.sends <= 1 && !facts.heard && e.small == 0;
     untroubled
         && facts.sack
         && facts.limited
         && e.packets > 1
-        && facts.length >= smoothed.mul_ratio(19, 10)
-        && facts.length <= smoothed.mul_ratio(21, 10)
+        && length >= smoothed.mul_ratio(20 - slack, 10)
+        && length <= smoothed.mul_ratio(20 + slack, 10)
 }
 
 /// The floor that a timeout kept to: one in use that is at most a little shorter than the gap, and
@@ -443,6 +481,10 @@ mod tests {
             mss: 1_460,
             heard: false,
             dup_acks: 0,
+            asked: false,
+            recovers: false,
+            queued: Duration::ZERO,
+            unsent: false,
             timeouts: 0,
             aftermath: Aftermath::None,
             more: false,
@@ -532,12 +574,70 @@ mod tests {
     fn rfc6298_2_no_timer_is_shorter_than_what_rtt_and_its_variation_give() {
         let gap = |vantage, us| Facts {
             vantage,
+            asked: true,
             ..facts(HEAD, Duration::from_micros(us))
         };
         let is_usual = |facts: &Facts| is_usual(facts, classify(facts).0);
         assert!(is_usual(&gap(Vantage::Middle, 350)), "news was in a queue");
         assert!(!is_usual(&gap(Vantage::Middle, 450)));
         assert!(!is_usual(&gap(Vantage::Sender, 350)), "there is no queue");
+    }
+
+    #[test]
+    fn what_nothing_asked_for_a_timer_sent_again() {
+        let gap = |asked, us| Facts {
+            vantage: Vantage::Middle,
+            asked,
+            ..facts(HEAD, Duration::from_micros(us))
+        };
+        let is_usual = |facts: &Facts| is_usual(facts, classify(facts).0);
+        assert!(is_usual(&gap(true, 350)));
+        assert!(!is_usual(&gap(false, 350)));
+        // What asked for it was in a queue behind the capture, and the answer in one before it.
+        let mut late = gap(true, 900);
+        assert!(!is_usual(&late));
+        late.queued = Duration::from_micros(550);
+        assert!(is_usual(&late));
+    }
+
+    #[test]
+    fn rfc8985_7_3_whose_window_is_full_sends_new_data_as_a_probe_only() {
+        let new = |unsent, us| Facts {
+            limited: unsent,
+            unsent,
+            ..facts(Ended::New, Duration::from_micros(us))
+        };
+        assert_eq!(classify(&new(true, 500)).0, Cause::TailLossProbe);
+        assert_eq!(classify(&new(true, 200)).0, Cause::AppWroteNothing);
+        assert_eq!(classify(&new(false, 400)).0, Cause::AppWroteNothing);
+    }
+
+    #[test]
+    fn rfc6298_2_what_was_needless_and_sooner_than_any_timer_is_a_probe_s() {
+        let again = Ended::Retransmission {
+            head: true,
+            tail: true,
+        };
+        for (timeout, cause) in [(400, Cause::TailLossProbe), (200, Cause::TimeoutSpurious)] {
+            let mut gap = Facts {
+                aftermath: Aftermath::Needless,
+                ..facts(again, ms(250))
+            };
+            gap.evidence.timeout = Some(ms(timeout));
+            assert_eq!(classify(&gap).0, cause);
+        }
+    }
+
+    #[test]
+    fn acknowledgements_that_came_at_once_waited_for_an_interrupt() {
+        for (after, cause) in [(0, Cause::Coalescing), (720, Cause::PacketDelay)] {
+            let mut gap = facts(Ended::Ack, ms(2));
+            for us in [1_900, 1_800, 1_700] {
+                let rtt = Duration::from_micros(us);
+                gap.burst.add(rtt, Duration::from_nanos(after));
+            }
+            assert_eq!(classify(&gap).0, cause);
+        }
     }
 
     #[test]

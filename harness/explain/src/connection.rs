@@ -55,6 +55,8 @@ pub(crate) struct Tracked {
     /// How late the packet that is looked at is, by its timestamp or by queues, with that of the one before it
     /// that went the other way.
     late: Duration,
+    /// The same without the one before.
+    own: Duration,
     /// By side: how long its last packet waited behind the place of the capture.
     behind: [Duration; 2],
     path_rtt: Option<Duration>,
@@ -94,6 +96,7 @@ impl Tracked {
             idle: [None; 2],
             too_big: [false; 2],
             late: Duration::ZERO,
+            own: Duration::ZERO,
             behind: [Duration::ZERO; 2],
             path_rtt: None,
             threshold: (UNKNOWN_RTT * rules.share / 100).max(rules.floor),
@@ -177,10 +180,12 @@ impl Tracked {
         self.expire(now, out);
         let clock = &mut self.half[me].clock;
         let stamps = segment.options.timestamps;
-        self.late = stamps.map_or(Duration::ZERO, |s| clock.lateness(now.at, s.val));
+        self.own = stamps.map_or(Duration::ZERO, |s| clock.lateness(now.at, s.val));
+        self.late = self.own;
         // Where a host captures what it sends itself, nothing has waited on its way.
         if self.vantage(side) != Vantage::Sender {
-            self.late = self.late.max(waits.before) + self.behind[peer];
+            self.own = self.own.max(waits.before);
+            self.late = self.own + self.behind[peer];
         }
         // A queue that is full drops what comes: no wait is longer than what was seen.
         let longest = self.half[me].rtt.timeout().unwrap_or_default();
@@ -314,9 +319,12 @@ impl Tracked {
                 }
             }
             self.half[k].last = Some(now);
-            self.half[k].heard = Some(now);
+            let heard = self.half[k].heard.replace(now);
+            self.half[k].heard_before = heard;
             self.half[k].answered = Some(now.at);
-            self.half[k].updated = acked.opened;
+            // A probe that is acknowledged tells nothing new.
+            let probed = self.half[k].updated && acked.bytes <= 1;
+            self.half[k].updated = acked.opened || probed;
         }
         if acked.opened {
             self.half[k].closed = None;
@@ -414,7 +422,9 @@ impl Tracked {
                     at: now.at - again.age,
                     packet: again.packet,
                 };
-                let since = self.half[k].heard.filter(|heard| heard.at > before.at);
+                let since = self
+                    .heard_by(side, now)
+                    .filter(|heard| heard.at > before.at);
                 let since = since.unwrap_or(before);
                 let waited = now.at.since(since.at);
                 // The rest of the same flight is part of it.
@@ -496,8 +506,10 @@ impl Tracked {
             }
         }
         self.half[k].last = Some(now);
-        self.half[k].updated = false;
-        if segment.len > 0 && !matches!(data, Data::Probe) {
+        // Who asks again has not heard that the window is open.
+        let asks = self.half[k].updated && segment.len <= 1;
+        self.half[k].updated = asks;
+        if segment.len > 0 && (asks || !matches!(data, Data::Probe)) {
             self.last_data = Some(now);
             self.half[k].text = Some(now.at);
         }

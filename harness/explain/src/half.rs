@@ -141,8 +141,9 @@ pub(crate) struct Half {
     pub(crate) turn: Option<Duration>,
     /// The last thing that happened to this sender: something left, or news of it came.
     pub(crate) last: Option<Sighting>,
-    /// When news of its flight came last.
+    /// When news of its flight came last, and before that.
     pub(crate) heard: Option<Sighting>,
+    pub(crate) heard_before: Option<Sighting>,
     /// When an acknowledgement of its flight came last.
     pub(crate) answered: Option<Instant>,
     /// What was sent when an acknowledgement let more out last: the window was full.
@@ -156,7 +157,16 @@ pub(crate) struct Half {
     pub(crate) clock: stamps::StampClock,
     /// When window was found closed.
     pub(crate) closed: Option<Sighting>,
-    /// Whether a probe of it was seen since.
+    /// What was sent when something was sent again first: until that is acknowledged, what is acknowledged
+    /// asks for more of it (RFC 6582, RFC 6675).
+    recover: u64,
+    /// The latest acknowledgement of something new ended such a recovery, or was of one.
+    recovered: bool,
+    /// The last that was.
+    recovered_at: Option<Instant>,
+    /// Whether it has ever said PSH, and whether it said so with its last text.
+    pushes: bool,
+    pushed: bool,
     /// When something was acknowledged in order last: the retransmission timer began anew
     /// (RFC 6298 section 5.3).
     pub(crate) progress: Option<Instant>,
@@ -192,6 +202,7 @@ impl Half {
             turn: None,
             last: None,
             heard: None,
+            heard_before: None,
             answered: None,
             limited_until: 0,
             stamp: None,
@@ -200,6 +211,11 @@ impl Half {
             syns: 0,
             clock: stamps::StampClock::default(),
             closed: None,
+            recover: 0,
+            recovered: false,
+            recovered_at: None,
+            pushes: false,
+            pushed: false,
             progress: None,
             timeouts: 0,
             counts: Counts::default(),
@@ -207,6 +223,24 @@ impl Half {
             detail: detail.then(Box::default),
             most,
         }
+    }
+
+    /// Whether more was written than has left: the last segment of what was written says PSH (RFC 9293
+    /// section 3.9.1.2, MUST-61), and the last that left does not.
+    pub(crate) const fn has_more(&self) -> bool {
+        self.flight() > 0 && self.pushes && !self.pushed
+    }
+
+    /// Whether something was sent again and not all that was out then is acknowledged.
+    pub(crate) const fn recovers(&self) -> bool {
+        self.una < self.recover
+    }
+
+    /// Whether what was heard, of which what came after `then` had not arrived yet, may have asked for
+    /// something to be sent again.
+    pub(crate) fn is_asked(&self, then: Instant) -> bool {
+        let recovered = self.recovered_at.is_some_and(|at| at >= then);
+        self.sacked > 0 || self.dup_acks >= 3 || self.recovered || recovered
     }
 
     /// The place of `seq` in the stream.
@@ -334,6 +368,8 @@ impl Half {
             });
             self.nxt = end;
             self.most_out = self.most_out.max(self.flight());
+            self.pushed = flags.contains(Flags::PSH);
+            self.pushes |= self.pushed;
             return Data::New { hole };
         }
         // A byte before what is next, of an idle connection or of one whose peer's window is closed.
@@ -397,6 +433,9 @@ impl Half {
         }
         match again {
             Some(again) => {
+                if self.una >= self.recover {
+                    self.recover = self.nxt;
+                }
                 if again.sends == 0 {
                     self.counts.filled += 1;
                 } else {
@@ -468,6 +507,10 @@ impl Half {
                 self.nxt = to;
             }
             result.bytes = to - self.una;
+            self.recovered = self.recovers() || self.sacked > 0 || self.dup_acks >= 3;
+            if self.recovered {
+                self.recovered_at = Some(now.at);
+            }
             self.una = to;
             self.dup_acks = 0;
             let mut newest: Option<Sent> = None;
@@ -623,5 +666,53 @@ mod tests {
             };
             assert_eq!(half.swallows(&again), swallows, "{sizes:?} {arrived:?}");
         }
+    }
+
+    fn ack(half: &mut Half, us: u64, ack: u32) {
+        let now = Sighting {
+            at: Instant::ZERO + Duration::from_micros(us),
+            packet: us,
+        };
+        half.on_ack(now, Seq(ack), &[], 60_000, false, true);
+    }
+
+    #[test]
+    fn rfc9293_3_9_1_2_more_was_written_than_left_if_the_last_does_not_say_psh() {
+        let mut half = sent(&[1_000]);
+        assert!(!half.has_more(), "nobody knows whether it ever says PSH");
+        let mut seq = Seq(1_000);
+        for (flags, more) in [(Flags::ACK | Flags::PSH, false), (Flags::ACK, true)] {
+            let now = Sighting {
+                at: Instant::ZERO,
+                packet: 9,
+            };
+            half.on_data(now, seq, 1_000, 1_000, flags);
+            seq = Seq(seq.0 + 1_000);
+            assert_eq!(half.has_more(), more);
+        }
+        ack(&mut half, 1, 3_000);
+        assert!(!half.has_more(), "nothing is out");
+    }
+
+    #[test]
+    fn rfc6582_what_is_acknowledged_in_a_recovery_asks_for_more_of_it() {
+        let mut half = sent(&[1_000; 4]);
+        let at = |us| Instant::ZERO + Duration::from_micros(us);
+        ack(&mut half, 10, 1_000);
+        assert!(!half.is_asked(at(10)));
+        let again = Sighting {
+            at: at(20),
+            packet: 9,
+        };
+        half.on_data(again, Seq(1_000), 1_000, 1_000, Flags::ACK);
+        assert!(half.recovers());
+        ack(&mut half, 30, 2_000);
+        assert!(half.is_asked(at(30)));
+        ack(&mut half, 40, 4_000);
+        assert!(!half.recovers() && half.is_asked(at(40)));
+        half.on_data(again, Seq(4_000), 1_000, 1_000, Flags::ACK);
+        ack(&mut half, 50, 5_000);
+        assert!(!half.is_asked(at(50)), "that is over");
+        assert!(half.is_asked(at(35)), "its sender has not heard that yet");
     }
 }

@@ -8,7 +8,6 @@ mod way;
 
 pub use way::Passing;
 
-use narrows::congestion::Spurious;
 use narrows::endpoint::Tracer;
 use narrows::trace::{Held, TimeoutCause, TraceEvent, TraceSink};
 use narrows::{Duration, Instant};
@@ -55,8 +54,10 @@ struct End {
     /// When something arrived last, and when something without data did.
     arrived: Instant,
     acknowledged: Instant,
-    /// The last timeout, as a number of a gap.
+    /// The last timeout, as a number of a gap, and that of one at whose end nothing left, for its host
+    /// refused that.
     timeout: Option<usize>,
+    goes_on: Option<usize>,
     /// When a gap of it ended last.
     last: Instant,
     /// The least smoothed RTT.
@@ -152,15 +153,24 @@ impl Truth {
             return;
         }
         let me = self.ends.entry(ends).or_default();
+        // Of what left no one can tell that the timer had fired before.
+        let goes_on = me.goes_on.and_then(|n| self.gaps.get_mut(n));
+        if let Some(gap) = goes_on.filter(|gap| gap.cause == Cause::LocalDrop) {
+            (gap.end, me.last, me.timeout) = (at, at, me.goes_on.take());
+            return;
+        }
         let start = (at - rto).max(me.last).max(heard).max(me.acknowledged);
         me.last = at;
         let refusal = me.way.refusal();
         let passes = me.way.passes();
+        let safe = me.way.lost_nothing();
         let delayed = me.delayed.take();
         let cause = match cause {
             TimeoutCause::Handshake => Cause::SynRetried,
             _ if refusal != way::Refused::No => Cause::LocalDrop,
             _ if std::mem::take(&mut me.way.swallowed) => Cause::BlackHole,
+            // Whether its sender ever learns that or not.
+            _ if safe => Cause::TimeoutSpurious,
             TimeoutCause::FullWindow | TimeoutCause::ZeroWindow => Cause::TimeoutWholeWindow,
             TimeoutCause::Tail => Cause::TimeoutTail,
             TimeoutCause::RetransmissionLost => Cause::TimeoutRetransmissionLost,
@@ -179,14 +189,6 @@ impl Truth {
             gap.counts = false;
         }
         self.ends.entry(ends).or_default().timeout = gap;
-    }
-
-    /// The last timeout was spurious.
-    fn undo(&mut self, ends: [SocketAddr; 2]) {
-        let gap = self.ends.entry(ends).or_default().timeout.take();
-        if let Some(gap) = gap.and_then(|gap| self.gaps.get_mut(gap)) {
-            gap.cause = Cause::TimeoutSpurious;
-        }
     }
 
     /// A tail loss probe left.
@@ -286,7 +288,6 @@ impl TraceSink for Sink {
             TraceEvent::Timeout { cause, rto, .. } => {
                 self.tell(|truth| truth.timeout(now, ends, *cause, *rto, heard));
             }
-            TraceEvent::Undo(Spurious::Timeout) => self.tell(|truth| truth.undo(ends)),
             TraceEvent::TailLossProbe => self.tell(|truth| truth.probe(now, ends, heard)),
             TraceEvent::IdleRestart { .. } => {
                 self.restarted = true;
@@ -309,5 +310,142 @@ pub fn ends_of(gap: &Gap, client: SocketAddr, server: SocketAddr) -> [SocketAddr
     match gap.side {
         Side::Client => [client, server],
         Side::Server => [server, client],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENDS: [SocketAddr; 2] = [
+        SocketAddr::new(
+            std::net::IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1)),
+            80,
+        ),
+        SocketAddr::new(
+            std::net::IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2)),
+            5_000,
+        ),
+    ];
+
+    fn at(us: u64) -> Instant {
+        Instant::ZERO + Duration::from_micros(us)
+    }
+
+    fn segment(seq: u32, len: u32, ack: u32) -> Passing {
+        Passing {
+            seq,
+            len,
+            ack,
+            window: 60_000,
+            scale: None,
+            sacked: None,
+        }
+    }
+
+    /// 100 bytes have been acknowledged after 100 us, and the window is full of as many more.
+    fn truth() -> Truth {
+        let mut truth = Truth::new(Threshold {
+            floor: Duration::from_micros(50),
+            share_percent: 0,
+        });
+        truth.sent(at(0), ENDS, 1, &segment(0, 100, 0));
+        truth.arrived(at(100), ENDS, &segment(0, 0, 100));
+        truth.held(at(100), ENDS, Held::CongestionWindow);
+        truth.sent(at(110), ENDS, 1, &segment(100, 100, 0));
+        truth.sent(at(110), ENDS, 1, &segment(200, 100, 0));
+        truth
+    }
+
+    fn found(truth: &Truth) -> Vec<(Cause, u64, u64)> {
+        let gaps = truth.gaps().iter();
+        let us = |at: Instant| at.as_nanos() / 1_000;
+        gaps.map(|gap| (gap.cause, us(gap.start), us(gap.end)))
+            .collect()
+    }
+
+    #[test]
+    fn who_hears_of_its_flight_by_a_duplicate_or_selective_acknowledgement_hears_of_it() {
+        for sacked in [None, Some((200, 300))] {
+            let mut truth = truth();
+            let news = Passing {
+                sacked,
+                ..segment(0, 0, 100)
+            };
+            truth.arrived(at(2_000), ENDS, &news);
+            assert_eq!(found(&truth), [(Cause::PacketDelay, 110, 2_000)]);
+        }
+    }
+
+    #[test]
+    fn what_the_peer_sends_with_its_own_data_waited_for_its_application() {
+        let mut truth = truth();
+        truth.arrived(at(200), [ENDS[1], ENDS[0]], &segment(100, 100, 0));
+        let answer = segment(0, 50, 200);
+        truth.sent(at(1_900), [ENDS[1], ENDS[0]], 2, &answer);
+        truth.arrived(at(2_000), ENDS, &answer);
+        assert_eq!(found(&truth), []);
+    }
+
+    #[test]
+    fn a_timeout_is_spurious_unless_all_copies_were_dropped() {
+        let lost = (Cause::TimeoutTail, 110, 10_110);
+        let needless = (Cause::TimeoutSpurious, 110, 10_110);
+        for (copies, dropped, cause) in [(0, 0, needless), (0, 1, lost), (1, 1, needless)] {
+            let mut truth = truth();
+            for _ in 0..copies {
+                truth.sent(at(110), ENDS, 1, &segment(100, 100, 0));
+            }
+            for _ in 0..dropped {
+                truth.dropped(ENDS, &segment(100, 100, 0), false);
+            }
+            let rto = Duration::from_millis(10);
+            truth.timeout(at(10_110), ENDS, TimeoutCause::Tail, rto, at(110));
+            assert_eq!(found(&truth), [cause]);
+        }
+    }
+
+    #[test]
+    fn what_is_refused_again_is_one_wait_and_what_left_before_it_is_no_local_drop() {
+        let mut truth = truth();
+        truth.arrived(at(210), ENDS, &segment(0, 0, 300));
+        truth.refused(at(220), ENDS, &segment(300, 100, 0));
+        truth.sent(at(220), ENDS, 1, &segment(400, 100, 0));
+        let mut fires = |us, milliseconds| {
+            let rto = Duration::from_millis(milliseconds);
+            truth.timeout(at(us), ENDS, TimeoutCause::Tail, rto, at(220));
+            truth.refused(at(us), ENDS, &segment(300, 100, 0));
+        };
+        fires(10_220, 10);
+        fires(30_220, 20);
+        assert_eq!(found(&truth), [(Cause::LocalDrop, 220, 30_220)]);
+        truth.sent(at(30_230), ENDS, 1, &segment(300, 100, 0));
+        truth.dropped(ENDS, &segment(300, 100, 0), false);
+        truth.timeout(
+            at(70_230),
+            ENDS,
+            TimeoutCause::Tail,
+            Duration::from_millis(40),
+            at(220),
+        );
+        assert_eq!(found(&truth)[1], (Cause::TimeoutTail, 30_230, 70_230));
+    }
+
+    #[test]
+    fn rfc9293_3_8_6_2_1_a_window_of_less_than_a_segment_is_closed() {
+        let mut truth = truth();
+        let peer = [ENDS[1], ENDS[0]];
+        let offers = |window| Passing {
+            window,
+            ..segment(0, 0, 300)
+        };
+        truth.sent(at(200), peer, 2, &offers(0));
+        truth.arrived(at(210), ENDS, &offers(0));
+        truth.held(at(210), ENDS, Held::ReceiveWindow);
+        // A small segment is the largest there was: what fits it opens the window.
+        truth.sent(at(1_000), peer, 2, &offers(300));
+        truth.sent(at(5_000), peer, 2, &offers(60_000));
+        truth.arrived(at(5_010), ENDS, &offers(60_000));
+        assert_eq!(found(&truth), [(Cause::WindowClosed, 210, 5_010)]);
     }
 }

@@ -5,7 +5,7 @@ use super::record::lose;
 use crate::classify::{Aftermath, Burst, Ended, Facts, classify, is_usual};
 use crate::gap::{Cause, Evidence, Gap, Side, Vantage};
 use crate::half::Sighting;
-use narrows::ByteCount;
+use narrows::{ByteCount, Duration, Instant};
 use std::collections::VecDeque;
 
 /// What a gap proves to be when its cause is known.
@@ -35,6 +35,14 @@ impl Tracked {
         }
         let window = half.window.map(ByteCount::new);
         let length = now.at.since(start.at);
+        // What was heard passes queues behind the place of the capture first.
+        let queued = match (self.vantage(side), half.heard) {
+            (Vantage::Sender, _) => Duration::ZERO,
+            (_, None) => self.own,
+            (_, Some(heard)) => {
+                self.own + (heard.at + self.behind[side.other().index()]).since(start.at)
+            }
+        };
         let after_idle = self.idle[k]
             .filter(|(_, since)| *since <= packets.max(1))
             .map(|(idle, _)| idle);
@@ -63,10 +71,14 @@ impl Tracked {
             mss: mss.into(),
             heard: half.sacked > 0 || half.dup_acks > 0,
             dup_acks: half.dup_acks,
+            asked: half.is_asked(self.heard_until(side, now)),
+            recovers: half.recovers(),
+            queued,
+            unsent: half.has_more(),
             timeouts: half.timeouts,
             aftermath: Aftermath::None,
             more: false,
-            limited: half.limited_until > half.una,
+            limited: half.limited_until > half.una || half.has_more(),
             sack: self.sack.iter().all(|sack| *sack != Some(false)),
             missing: false,
             too_large: false,
@@ -85,6 +97,29 @@ impl Tracked {
                 .map(|smoothed| smoothed + half.turn.unwrap_or_default()),
             burst: Burst::default(),
         }
+    }
+
+    /// The last news that `side` had heard when it sent again what comes by now. Where no news can have asked
+    /// for that, a timer did, and what came by since the sender looked was on its way to it.
+    pub(super) fn heard_by(&self, side: Side, now: Sighting) -> Option<Sighting> {
+        let half = &self.half[side.index()];
+        let shut = half.updated || half.closed.is_some();
+        let until = self.heard_until(side, now);
+        if half.is_asked(until) || shut {
+            return half.heard;
+        }
+        let in_time = |heard: &Sighting| heard.at <= until;
+        half.heard.filter(in_time).or(half.heard_before)
+    }
+
+    /// When what `side` had heard came by at the latest when it sent what comes by now.
+    fn heard_until(&self, side: Side, now: Sighting) -> Instant {
+        if self.vantage(side) == Vantage::Sender {
+            return now.at;
+        }
+        let other = side.other().index();
+        let near = self.half[side.index()].turn.or(self.half[other].rtt.min);
+        now.at - (near.unwrap_or_default() + self.behind[other] + self.own)
     }
 
     /// Gives a gap its cause.

@@ -68,7 +68,7 @@ impl Tracked {
             && let Wait::Release { until } = pending.wait
             && now.at <= until
         {
-            pending.facts.burst.add(rtt);
+            pending.facts.burst.add(rtt, now.at.since(self.last.at));
         }
     }
 
@@ -146,6 +146,7 @@ impl Tracked {
         if let Wait::Release { .. } = pending.wait
             && matches!(pending.facts.ended, Ended::Ack | Ended::Answer)
             && pending.facts.evidence.released.is_none()
+            && !(pending.facts.unsent && pending.facts.vantage == Vantage::Sender)
         {
             return;
         }

@@ -132,18 +132,31 @@ impl PacketListener for SharedTruth {
                 ack: tcp.ack.0,
                 window: tcp.window,
                 scale: syn.then(|| tcp.options.window_scale.unwrap_or(0)),
+                sacked: tcp
+                    .options
+                    .sack
+                    .as_slice()
+                    .first()
+                    .map(|block| (block.start.0, block.end.0)),
             }
         };
         match event {
             TapEvent::NicSent { host, .. } => {
                 self.with(|truth| truth.sent(at, from, host.0, &segment()));
             }
-            TapEvent::PortQueued { port, .. } => self.with(|truth| truth.queued(from, port.0)),
+            TapEvent::PortQueued { port, trimmed, .. } => self.with(|truth| {
+                truth.queued(from, port.0);
+                if trimmed {
+                    truth.dropped(from, &segment(), false);
+                }
+            }),
+            TapEvent::Trimmed { .. } => self.with(|truth| truth.dropped(from, &segment(), false)),
             TapEvent::Reached { .. } => self.with(|truth| truth.reached(at, to, &segment())),
             TapEvent::Received { .. } if packet.is_intact() => {
                 self.with(|truth| truth.arrived(at, to, &segment()));
             }
-            TapEvent::NicRefused { .. } => self.with(|truth| truth.refused(from, &segment())),
+            TapEvent::Received { .. } => self.with(|truth| truth.dropped(from, &segment(), false)),
+            TapEvent::NicRefused { .. } => self.with(|truth| truth.refused(at, from, &segment())),
             TapEvent::Dropped { reason, .. } => {
                 let too_long = reason == DropReason::TooLong;
                 self.with(|truth| truth.dropped(from, &segment(), too_long));

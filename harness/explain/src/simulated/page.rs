@@ -27,14 +27,17 @@ pub fn page(score: &Score, held_out: &Score, asked: Option<usize>) -> String {
          What a true gap is:\n\n\
          - It begins with the last that its end sent or heard, and counts for recall if it is longer than two and a half round \
          trips and 200 us: shorter ones are what queues do, too.\n\
-         - Packets are delayed if a sender that has more to send hears of its flight after more than SRTT + 4 RTTVAR as its own packets \
-         had it (RFC 6298 section 2, no floor). It is a pause if a port on the way stood still for half of that, coalescing if packets were in \
+         - A timeout is spurious if a copy of what it sent again was not dropped on its way, whether its sender ever learns that or not.\n\
+         - Packets are delayed if a sender that has more to send hears of its flight, be it by a duplicate or selective acknowledgement, \
+         after more than SRTT + 4 RTTVAR as its own packets had it (RFC 6298 section 2, no floor) and more than two of its least round \
+         trips. What a peer acknowledges with its own data, for which it had it ready, waited for its application. It is a pause if a port on the way stood still for half of that, coalescing if packets were in \
          a receive ring for half of it and not longer than 5 ms. \"Packets delayed\" is right for all three. \
-         Waiting for what was sent again is part of the loss.\n\
+         Until all is acknowledged that was out when something was sent again, waiting is part of the loss.\n\
          - An application that wrote nothing while the other end had lost or held back data is right if it is found, and not \
-         missed if it is not; so is a host's own drop after which nothing left that tells of it, and a black hole that takes all of \
+         missed if it is not; so is a host's own drop after which nothing left that tells of it (a retransmission that is refused, too, leaves one wait), and a black hole that takes all of \
          a flight, which at the sender and in the middle looks as an outage does (`cargo test -p narrows-explain --features simulate --test unseen`).\n\
-         - Where a window update got lost, the window was closed until it was sent; elsewhere than at the receiver it is one wait, and either \
+         - A window is closed if it is less than the sender's largest segment and than half of the widest window (RFC 9293 section \
+         3.8.6.2.1). Where a window update got lost, the window was closed until it was sent; elsewhere than at the receiver it is one wait, and either \
          name is right for both parts.\n",
         score.runs
     );
@@ -150,8 +153,8 @@ const HIDDEN: &[(char, &[Vantage], &[Cause], &str)] = &[
         &[Vantage::Sender, Vantage::Middle, Vantage::Receiver],
         &[Cause::Pause, Cause::Coalescing],
         "Pause frames end at the port that obeys them and are in no capture of a host, and a card that holds packets back does it before \
-         they are captured: what they delay is found as packets delayed. Coalescing is named, as a guess, where acknowledgements come at \
-         once, the later the sooner after their packet. What a card does to every packet is part of the round-trip time.",
+         they are captured: what they delay is found as packets delayed. Coalescing is named, as a guess, where acknowledgements come closer together \
+         than a link of 1 Gb/s carries them, the later the sooner after their packet. What a card does to every packet is part of the round-trip time, and so it is in these runs.",
     ),
 ];
 
@@ -177,12 +180,14 @@ fn reasons(o: &mut String) {
     }
     o.push_str(
         "\nWhat is below the goal though it can be seen in part:\n\n\
-         - **At the sender** a probe of new data looks like an application that writes, and a probe for a single packet and a timeout with a \
+         - **At the sender** a probe of new data looks like an application that writes, unless what left before it does not say PSH: then more \
+         was written (RFC 9293 section 3.9.1.2, MUST-61). A probe for a single packet and a timeout with a \
          low floor send the same packet at about the same time. Whether a window of up to three packets was full, or all that there was, shows \
-         only in what left before and after it. A black hole is known by the third copy that vanishes, and not while nothing smaller left \
+         in PSH, too, and in what left before and after it. Of several spurious timeouts in a row what is acknowledged in the end tells of the last one only. A black hole is known by the third copy that vanishes, and not while nothing smaller left \
          after it. What a host refused and then sent again late, its own drop, looks like a longer timeout.\n\
-         - **In the middle** what was lost before the capture is not seen, and when a sender knew something is only known to half a round \
-         trip, and to what queues behind the capture take: what comes sooner than SRTT + 4 RTTVAR is no timeout here. For how long a question \
+         - **In the middle** what was lost before the capture, and what a host dropped itself, is not seen, and when a sender knew something is \
+         only known to half a round trip, and to what queues behind the capture take: what was asked for (by three duplicate acknowledgements, \
+         SACK, or one of a recovery) and comes sooner than SRTT + 4 RTTVAR is no timeout here. For how long a question \
          waits behind the capture is estimated from what else goes to its host.\n\
          - **At the receiver** a short silence of the sender may be a queue that its own packets waited in. Timestamps (RFC 7323) tell when \
          a packet left, to the tick of their clock, and a link that is busy without a pause shows what waited before it. How long the \

@@ -22,6 +22,8 @@ pub struct Passing {
     pub window: u16,
     /// Of a SYN: its window scale, 0 if it has none.
     pub scale: Option<u8>,
+    /// The first of what it acknowledges selectively, which is the latest that came (RFC 2018 section 4).
+    pub sacked: Option<(u32, u32)>,
 }
 
 impl Passing {
@@ -30,34 +32,53 @@ impl Passing {
     }
 }
 
+/// What left and is not acknowledged.
+#[derive(Clone, Copy, Debug)]
+struct Out {
+    /// The number after it.
+    end: u32,
+    /// When it left; nothing is known of when what was sent again did.
+    left: Option<Instant>,
+    /// Copies of it that were not dropped.
+    copies: u32,
+    sacked: bool,
+}
+
 /// What is known of one end of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Way {
-    /// When it sent last, and when something new was acknowledged last.
+    /// When it sent last, and when news of its flight came last.
     left: Instant,
-    progress: Instant,
-    /// What left and is not acknowledged: the number after it, and when it left first; nothing is
-    /// known of when what was sent again did.
-    out: VecDeque<(u32, Option<Instant>)>,
+    news: Instant,
+    out: VecDeque<Out>,
+    /// What was out when something was sent again first, until all of it is acknowledged (RFC 6582).
+    recover: Option<u32>,
+    /// The largest segment that left.
+    largest: u32,
     rtt: RttEstimate,
+    /// What was acknowledged last, and the window beside that, as in the header.
+    told: Option<(u32, u16)>,
     /// Something of its was too long for a link since the last timeout.
     pub(super) swallowed: bool,
     /// The number after the first that was, until all is acknowledged, and the least length that was.
     too_long: Option<(u32, u32)>,
     /// Something of its was dropped on its way, and not all is acknowledged since.
     pub(super) lost: bool,
-    /// The number after what its NIC refused last and has not taken since.
-    refused: Option<u32>,
-    /// Something that comes after that has left.
-    shows: bool,
+    /// What its NIC refused and has not taken since: its numbers.
+    refused: VecDeque<(u32, u32)>,
     /// Ports that its packets pass.
     ports: Vec<u32>,
     /// What is in the receive ring of its host.
     ring: VecDeque<(u32, Instant)>,
     /// For how long what it took last had been there.
     waited: Duration,
-    /// The shift of the windows that it offers.
+    /// Since when there has been something here that is not acknowledged.
+    unanswered: Option<Instant>,
+    /// Acknowledgements that left: of what, and for how long that had been here.
+    answers: VecDeque<(u32, Duration)>,
+    /// The shift of the windows that it offers, and the widest.
     shift: u8,
+    widest: u64,
     /// The window that it offered last was closed.
     closed: bool,
     /// When it offered an open one after that.
@@ -71,18 +92,20 @@ pub(super) enum Refused {
     No,
     /// There was, and what comes later has left.
     Shows,
-    /// There was, and it was the last: nothing that left tells of it.
+    /// There was, and it was the last, or a copy of what had left before: nothing that left tells of it.
     Hidden,
 }
 
-/// Less than this is what a closed window has; every sender holds back for less.
-const SILLY: u64 = 1_000;
+/// The largest segment of who has sent none (RFC 9293 section 3.7.1).
+const DEFAULT_MSS: u32 = 536;
 /// What waits longer in a ring than any card is set to wait has a host that is busy.
 const LONGEST: Duration = Duration::from_millis(5);
 /// Pauses that are remembered of a port.
 const PAUSES: usize = 64;
-/// Segments in a receive ring that are remembered.
+/// Segments in a receive ring, and acknowledgements, that are remembered.
 const RING: usize = 4_096;
+/// Refused segments that are remembered.
+const REFUSED: usize = 64;
 
 const fn before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
@@ -94,38 +117,83 @@ impl Way {
             return;
         }
         let end = segment.end();
-        if self.out.back().is_some_and(|(last, _)| !before(*last, end)) {
+        self.largest = self.largest.max(segment.len);
+        let last = self.out.back().map(|last| last.end);
+        let mut known = false;
+        if last.is_some_and(|last| !before(last, end)) {
+            self.recover = self.recover.or(last);
             // Which copy is acknowledged nobody knows (Karn).
-            let again = self.out.iter_mut();
-            again
-                .filter(|(out, _)| before(segment.seq, *out) && !before(end, *out))
-                .for_each(|(_, left)| *left = None);
-        } else {
-            self.out.push_back((end, Some(at)));
-        }
-        match self.refused {
-            // It has left at last.
-            Some(refused) if before(segment.seq, refused) && !before(end, refused) => {
-                self.refused = None;
+            for out in self.copies(segment) {
+                known = true;
+                out.left = None;
+                out.copies += 1;
             }
-            Some(refused) if !before(segment.seq, refused) => self.shows = true,
-            _ => {}
         }
+        if !known {
+            // What was refused first comes late.
+            let place = self.out.iter().position(|out| before(end, out.end));
+            let out = Out {
+                end,
+                left: Some(at),
+                copies: 1,
+                sacked: false,
+            };
+            self.out.insert(place.unwrap_or(self.out.len()), out);
+        }
+        // It has left at last.
+        self.refused
+            .retain(|(_, refused)| !before(segment.seq, *refused) || before(end, *refused));
+    }
+
+    /// What is out of the numbers of `segment`.
+    fn copies(&mut self, segment: &Passing) -> impl Iterator<Item = &mut Out> {
+        let (seq, end) = (segment.seq, segment.end());
+        let out = self.out.iter_mut();
+        out.filter(move |out| before(seq, out.end) && !before(end, out.end))
+    }
+
+    /// Whether a segment is news of what is out: it acknowledges something new, selectively, or what the one
+    /// before did (RFC 5681 section 2).
+    fn hears(&mut self, at: Instant, segment: &Passing) -> bool {
+        let told = self.told.replace((segment.ack, segment.window));
+        let repeats = told == Some((segment.ack, segment.window)) && segment.len == 0;
+        let acknowledged = self.acknowledged(at, segment.ack);
+        let sacked = self.selectively(at, segment.sacked);
+        acknowledged || sacked || repeats && !self.out.is_empty()
+    }
+
+    /// Whether something new is acknowledged selectively.
+    fn selectively(&mut self, at: Instant, block: Option<(u32, u32)>) -> bool {
+        let Some((seq, end)) = block else {
+            return false;
+        };
+        let mut newest = None;
+        let fresh = self.out.iter_mut().filter(|out| !out.sacked);
+        for out in fresh.filter(|out| before(seq, out.end) && !before(end, out.end)) {
+            out.sacked = true;
+            newest = Some(out.left);
+        }
+        if let Some(Some(left)) = newest {
+            self.rtt.add(at.since(left));
+        }
+        newest.is_some()
     }
 
     /// Whether `ack` acknowledges something new.
     fn acknowledged(&mut self, at: Instant, ack: u32) -> bool {
-        let (mut newest, mut once) = (None, true);
-        while let Some((end, left)) = self.out.front().copied()
-            && !before(ack, end)
+        let (mut new, mut newest, mut once) = (false, None, true);
+        while let Some(out) = self.out.front().copied()
+            && !before(ack, out.end)
         {
-            newest = Some(left);
-            once &= left.is_some();
+            if !out.sacked {
+                newest = Some(out.left);
+                once &= out.left.is_some();
+            }
+            new = true;
             self.out.pop_front();
         }
-        if self.refused.is_some_and(|refused| !before(ack, refused)) {
-            self.refused = None;
-        }
+        self.refused.retain(|(_, refused)| before(ack, *refused));
+        self.recover = self.recover.filter(|recover| before(ack, *recover));
         if self.out.is_empty() {
             self.lost = false;
             self.too_long = None;
@@ -133,7 +201,12 @@ impl Way {
         if let Some(Some(left)) = newest.filter(|_| once) {
             self.rtt.add(at.since(left));
         }
-        newest.is_some()
+        new
+    }
+
+    /// Whether what its timer waits for is on its way or has arrived.
+    pub(super) fn lost_nothing(&self) -> bool {
+        self.out.front().is_some_and(|first| first.copies > 0)
     }
 
     /// Whether anything has left after what was too long for a link that is not.
@@ -141,22 +214,34 @@ impl Way {
         let Some((mut last, least)) = self.too_long else {
             return false;
         };
-        for (end, _) in &self.out {
-            if before(last, *end) {
-                if end.wrapping_sub(last) < least {
+        for out in &self.out {
+            if before(last, out.end) {
+                if out.end.wrapping_sub(last) < least {
                     return true;
                 }
-                last = *end;
+                last = out.end;
             }
         }
         false
     }
 
+    /// Whether its NIC refused what its timer waits for.
     pub(super) fn refusal(&self) -> Refused {
-        match (self.refused, self.shows) {
-            (None, _) => Refused::No,
-            (Some(_), true) => Refused::Shows,
-            (Some(_), false) => Refused::Hidden,
+        let una = self.told.map(|(ack, _)| ack);
+        let head = |(seq, end): &&(u32, u32)| {
+            una.is_some_and(|una| !before(una, *seq) && before(una, *end))
+        };
+        let Some((seq, end)) = self.refused.iter().find(head) else {
+            return Refused::No;
+        };
+        let earlier = self
+            .out
+            .iter()
+            .any(|out| before(*seq, out.end) && !before(*end, out.end));
+        let later = self.out.back().is_some_and(|last| before(*end, last.end));
+        match later && !earlier {
+            true => Refused::Shows,
+            false => Refused::Hidden,
         }
     }
 
@@ -210,9 +295,18 @@ impl Truth {
     pub fn sent(&mut self, at: Instant, ends: [SocketAddr; 2], port: u32, segment: &Passing) {
         if segment.len > 0 {
             self.shut(at, ends);
+            self.ends.entry(ends).or_default().goes_on = None;
         }
+        let peer = self.ends.get(&[ends[1], ends[0]]);
+        let largest = peer.map_or(0, |peer| peer.way.largest);
         let way = &mut self.ends.entry(ends).or_default().way;
         way.left = at;
+        let here = way.unanswered.take().map(|since| at.since(since));
+        if way.answers.len() == RING {
+            way.answers.pop_front();
+        }
+        way.answers
+            .push_back((segment.ack, here.unwrap_or_default()));
         if let Some(scale) = segment.scale {
             way.shift = scale.min(14);
             way.leaves(at, &Passing { len: 1, ..*segment });
@@ -222,7 +316,10 @@ impl Truth {
             way.ports.push(port);
         }
         way.leaves(at, segment);
-        let closed = u64::from(segment.window) << way.shift < SILLY;
+        // Every sender holds back for less (RFC 9293 section 3.8.6.2.1).
+        let window = u64::from(segment.window) << way.shift;
+        way.widest = way.widest.max(window);
+        let closed = window < u64::from(largest.max(DEFAULT_MSS)).min(way.widest / 2);
         match (way.closed, closed) {
             (_, true) => way.opened = None,
             (true, false) => way.opened = Some(at),
@@ -232,10 +329,17 @@ impl Truth {
     }
 
     /// The NIC of the end `ends` refused a segment.
-    pub fn refused(&mut self, ends: [SocketAddr; 2], segment: &Passing) {
-        let way = &mut self.ends.entry(ends).or_default().way;
+    pub fn refused(&mut self, at: Instant, ends: [SocketAddr; 2], segment: &Passing) {
+        let me = self.ends.entry(ends).or_default();
         if segment.len > 0 {
-            (way.refused, way.shows) = (Some(segment.end()), false);
+            let timeout = me.timeout.and_then(|n| Some((n, self.gaps.get(n)?)));
+            let goes_on = timeout.filter(|(_, gap)| gap.end == at);
+            me.goes_on = goes_on.map(|(n, _)| n);
+            let way = &mut me.way;
+            if way.refused.len() == REFUSED {
+                way.refused.pop_front();
+            }
+            way.refused.push_back((segment.seq, segment.end()));
         }
     }
 
@@ -251,6 +355,9 @@ impl Truth {
     pub fn dropped(&mut self, ends: [SocketAddr; 2], segment: &Passing, too_long: bool) {
         let way = &mut self.ends.entry(ends).or_default().way;
         way.lost |= segment.len > 0;
+        for out in way.copies(segment) {
+            out.copies = out.copies.saturating_sub(1);
+        }
         if too_long {
             way.swallowed = true;
             let least = way
@@ -284,31 +391,47 @@ impl Truth {
         me.arrived = at;
         if segment.len == 0 {
             me.acknowledged = at;
+        } else {
+            me.way.unanswered.get_or_insert(at);
         }
+    }
+
+    /// For how long the peer of `ends` had what it acknowledges with what arrives now.
+    fn put_off(&mut self, ends: [SocketAddr; 2], ack: u32) -> Duration {
+        let peer = self.ends.entry([ends[1], ends[0]]).or_default();
+        while let Some((of, here)) = peer.way.answers.pop_front() {
+            if of == ack {
+                return here;
+            }
+        }
+        Duration::ZERO
     }
 
     /// The end `ends` had more to send, and waited for what arrives now: was that long?
     fn late(&mut self, at: Instant, ends: [SocketAddr; 2], segment: &Passing) {
+        let put_off = self.put_off(ends, segment.ack);
         let me = self.ends.entry(ends).or_default();
         let way = &mut me.way;
         way.takes(at, segment);
-        let (usual, sent) = (way.rtt.timeout(), !way.out.is_empty());
+        let (usual, least) = (way.rtt.timeout(), way.rtt.min);
+        let sent = !way.out.is_empty();
         // Waiting for what was sent again is part of the loss.
-        let again = way.out.iter().any(|(_, left)| left.is_none());
-        let start = me.last.max(way.progress).max(way.left);
-        if !way.acknowledged(at, segment.ack) {
+        let again = way.recover.is_some();
+        let start = me.last.max(way.news).max(way.left);
+        if !way.hears(at, segment) {
             return;
         }
-        way.progress = at;
+        way.news = at;
         let Some((held, since)) = me.held else {
             return;
         };
+        let length = at.since(start.max(since));
         let start = start.max(since);
-        if !sent || again || !held.has_more() || usual.is_none_or(|usual| at.since(start) <= usual)
-        {
+        // Who has sent its window is silent for a round trip.
+        let within = |usual: Duration| length <= usual;
+        if !sent || again || !held.has_more() || least.is_none_or(|least| within(least * 2)) {
             return;
         }
-        let length = at.since(start);
         let own = way.waited;
         let ports = way.ports.clone();
         let other = self.ends.get(&[ends[1], ends[0]]);
@@ -318,6 +441,9 @@ impl Truth {
             .chain(other.map_or(&[][..], |end| &end.way.ports));
         let paused = all.map(|port| self.pauses.within(*port, start, at)).max();
         let cause = match () {
+            () if usual.is_none_or(within) => return,
+            // It came with what the peer wrote, and not sooner: what was waited for is that it writes.
+            () if segment.len > 0 && put_off * 2 >= length => return,
             () if paused.unwrap_or_default() * 2 >= length => Cause::Pause,
             () if waited * 2 >= length && waited <= LONGEST => Cause::Coalescing,
             () => Cause::PacketDelay,
