@@ -3,6 +3,7 @@
 
 #[cfg(target_os = "linux")]
 mod live;
+mod measures;
 mod rows;
 mod scenes;
 mod see_saw;
@@ -11,9 +12,10 @@ use crate::grid::{Column, Grid};
 use crate::judge::median;
 use crate::played::{Answer, Played, missing};
 use crate::story::{Live, Next, Story, Table};
+use measures::{TEXT, drops, knee, ratio};
 use narrows_report::chart::{Axis, Chart, Draw, Role, Rule, RuleAt, Scale, Series};
 use narrows_report::points::number;
-use rows::{ROWS, TEXT, drops, knee, ratio};
+use rows::ROWS;
 use scenes::{HOSTS, LINE, LOADS, SCENES};
 
 /// The story.
@@ -65,11 +67,12 @@ pub const STORY: Story = Story {
             ],
         ),
         Table::points(
-            "... and buffers, where five copies have no end",
+            "... and buffers, where five copies without an end run beside queries at 100 Mb/s",
             "deep",
             &[
-                Column::new("goodput", "goodput"),
+                Column::new("copies' goodput", "copy.goodput"),
                 Column::new("drops/s", "drops_per_s"),
+                Column::new("queries' p99", "get.latency.p99"),
             ],
         ),
         Table::points(

@@ -20,6 +20,28 @@ const LOADED: Scene = Scene::new("", "microbursts")
     ])
     .usually(&[("run.duration", "1500ms")]);
 
+/// As servers of the text's time: no SACK, a port that is busy from the 8 KiB of a socket's high
+/// watermark on, and a switch that holds two dozen frames.
+const SEE_SAW: Scene = Scene::new("see-saw", "busy-port")
+    .sharing(&[
+        ("writers", "suspend"),
+        ("limit", "8KiB"),
+        ("traffic.mesh.request", "100B"),
+        ("traffic.mesh.reply", "1MB"),
+        ("traffic.mesh.service", "50us"),
+        ("host.tcp.loss_detection", "newreno"),
+        ("host.tcp.limited_transmit", "off"),
+        ("host.tcp.sack", "off"),
+        ("change.0.at", "1000s"),
+        ("probe.out.kind", "rate"),
+        ("probe.out.on", "host->s0"),
+        ("probe.out.every", "100ms"),
+        ("run.warm_up", "0s"),
+        ("run.duration", "18s"),
+    ])
+    .with(&[("rate", "62"), ("network.queue.limit", "32KiB")])
+    .keeping_outcomes();
+
 /// What runs.
 pub(super) const SCENES: &[Scene] = &[
     Scene::new("polling", "microbursts")
@@ -122,23 +144,25 @@ pub(super) const SCENES: &[Scene] = &[
         ("load", "450Mb/s"),
         ("sweep.buffer", "64KiB,128KiB,256KiB,512KiB,1MiB,10MiB"),
     ]),
-    // What fills a buffer of any size: copies without an end, as in M1.
-    Scene::new("deep", "two-senders")
-        .with(&[
-            ("host.tcp.congestion", "cubic"),
-            ("host.tcp.receive_window", "16MiB"),
-            ("network.hosts", "6"),
-            ("network.link.delay", "5us"),
-            (
-                "sweep.network.queue.limit",
-                "64KiB,128KiB,256KiB,512KiB,1MiB,10MiB",
-            ),
-            ("traffic.copy.from", "h1..h5"),
-            ("run.warm_up", "0s"),
-            ("run.duration", "20s"),
-            ("run.repetitions", "1"),
-        ])
-        .usually(&[("sweep.network.queue.limit", "64KiB,256KiB,1MiB,10MiB")]),
+    // What fills a buffer of any size: copies without an end, as in M1, beside the queries.
+    LOADED.named("deep").with(&[
+        ("load", "100Mb/s"),
+        ("size", "10kB"),
+        ("host.tcp.receive_window", "16MiB"),
+        ("traffic.copy.kind", "bulk"),
+        ("traffic.copy.from", "h1..h5"),
+        ("traffic.copy.to", "h0"),
+        ("sweep.buffer", "64KiB,256KiB,1MiB,10MiB"),
+        ("run.warm_up", "0s"),
+        ("run.duration", "20s"),
+    ]).usually(&[]),
+    // Ports of half the size, where M16's share is to be had.
+    LOADED.named("small-ports").with(&[
+        ("size", "30kB"),
+        ("buffer", "32KiB"),
+        ("sweep.load", "200Mb/s,400Mb/s"),
+        ("run.warm_up", "500ms"),
+    ]),
     Scene::new("together", "incast").with(&[
         ("cc", "cubic"),
         ("rto", "linux"),
@@ -238,28 +262,13 @@ pub(super) const SCENES: &[Scene] = &[
         ("probe.port.on", "leaf->host"),
         ("run.warm_up", "500ms"),
     ]),
-    // As servers of the text's time: no SACK, a port that is busy from the 8 KiB of a socket's high
-    // watermark on, and a switch that holds two dozen frames.
-    Scene::new("see-saw", "busy-port")
-        .with(&[
-            ("writers", "suspend"),
-            ("limit", "8KiB"),
-            ("rate", "62"),
-            ("traffic.mesh.request", "100B"),
-            ("traffic.mesh.reply", "1MB"),
-            ("traffic.mesh.service", "50us"),
-            ("network.queue.limit", "32KiB"),
-            ("host.tcp.loss_detection", "newreno"),
-            ("host.tcp.limited_transmit", "off"),
-            ("host.tcp.sack", "off"),
-            ("change.0.at", "1000s"),
-            ("probe.out.kind", "rate"),
-            ("probe.out.on", "host->s0"),
-            ("probe.out.every", "100ms"),
-            ("run.warm_up", "0s"),
-            ("run.duration", "18s"),
-        ])
-        .keeping_outcomes(),
+    SEE_SAW,
+    // What it takes for two modes: timeouts of seconds.
+    SEE_SAW.named("see-saw-of-seconds").with(&[
+        ("rate", "70"),
+        ("network.queue.limit", "64KiB"),
+        ("host.tcp.rto", "2s"),
+    ]),
     Scene::new("all-to-all", "shuffle")
         .with(&[("cc", "cubic"), ("path", "flow"), ("parallel", "off")])
         .usually(&[("run.repetitions", "2")]),

@@ -14,9 +14,13 @@ const TEXT: [f64; 17] = [
 /// Looks a second.
 const TENTHS: usize = 10;
 
+/// The scene as the set-up has it, and that with timeouts of seconds.
+const USUAL: &str = "see-saw";
+const SECONDS: &str = "see-saw-of-seconds";
+
 /// Of each node the rates at which it sent, by tenths of a second.
-fn tenths(played: &Played) -> Answer<Vec<Vec<f64>>> {
-    let outcomes = played.scene("see-saw")?.outcomes(&[])?;
+fn tenths(played: &Played, scene: &str) -> Answer<Vec<Vec<f64>>> {
+    let outcomes = played.scene(scene)?.outcomes(&[])?;
     let run = outcomes.first().ok_or_else(|| missing("run"))?;
     let polls = run.readings.iter().filter(|(name, _)| name == "out");
     let series = polls.filter_map(|(_, reading)| reading.series.as_ref());
@@ -56,48 +60,103 @@ fn is_lost(w: &[f64]) -> bool {
 fn lowest(nodes: &[Vec<f64>]) -> Option<Vec<f64>> {
     let least = |course: &Vec<f64>| course.iter().copied().fold(LINE, f64::min);
     let (lost, others): (Vec<_>, Vec<_>) =
-        watched(nodes).partition(|course| course.windows(4).any(is_lost));
+        watched(nodes).partition(|course| has_a_lost_second(course));
     let all = if lost.is_empty() { others } else { lost };
     all.into_iter().min_by(|a, b| least(a).total_cmp(&least(b)))
 }
 
+/// Where the seconds of nodes lie.
+struct Modes {
+    mean: f64,
+    /// Percent of them below 300 Mb/s, between, and from 600 Mb/s on.
+    low: f64,
+    middle: f64,
+    high: f64,
+}
+
+impl Modes {
+    fn of(nodes: &[Vec<f64>]) -> Self {
+        let rates: Vec<f64> = nodes.iter().flat_map(|node| seconds(node, 0)).collect();
+        let share = |of: &dyn Fn(f64) -> bool| {
+            rates.iter().filter(|r| of(**r)).count() as f64 / rates.len() as f64 * 100.0
+        };
+        let (low, high) = (share(&|r| r < 300e6), share(&|r| r >= 600e6));
+        Self {
+            mean: rates.iter().sum::<f64>() / rates.len() as f64,
+            low,
+            middle: 100.0 - low - high,
+            high,
+        }
+    }
+
+    fn are_two(&self) -> bool {
+        self.middle < self.low && self.middle < self.high
+    }
+
+    fn words(&self) -> String {
+        let Self {
+            mean,
+            low,
+            middle,
+            high,
+        } = self;
+        format!(
+            "nodes send {} on the mean; of their seconds {low:.0} % are below 300 Mb/s, {middle:.0} % \
+             between, {high:.0} % from 600 Mb/s on",
+            number(*mean, "bit/s")
+        )
+    }
+}
+
 pub(super) fn two_modes(played: &Played) -> Answer<Finding> {
-    let nodes = tenths(played)?;
-    let rates: Vec<f64> = nodes.iter().flat_map(|node| seconds(node, 0)).collect();
-    let share = |of: &dyn Fn(f64) -> bool| {
-        rates.iter().filter(|r| of(**r)).count() as f64 / rates.len() as f64 * 100.0
+    let usual = Modes::of(&tenths(played, USUAL)?);
+    let seconds = Modes::of(&tenths(played, SECONDS)?);
+    let number = if seconds.are_two() {
+        "two modes"
+    } else {
+        "one mode"
     };
-    let mean = rates.iter().sum::<f64>() / rates.len() as f64;
-    let low = share(&|r| r < 300e6);
-    let high = share(&|r| r >= 600e6);
-    let middle = 100.0 - low - high;
     Ok(Finding::is(
         format!(
-            "nodes send {} on the mean; of their seconds {low:.0} % are below 300 Mb/s, \
-             {middle:.0} % between, {high:.0} % from 600 Mb/s on",
-            number(mean, "bit/s")
+            "{}. With a floor of the RTO of 2 s in place of 200 ms, ports of 64 KiB and 560 Mb/s asked \
+             for, {number}: {}",
+            usual.words(),
+            seconds.words()
         ),
-        middle < low && middle < high,
+        usual.are_two(),
     ))
 }
 
+fn has_a_lost_second(course: &[f64]) -> bool {
+    course.windows(4).any(is_lost)
+}
+
+/// Nodes with a lost second, if seconds begin with the run.
+fn losers(nodes: &[Vec<f64>]) -> usize {
+    let lost = |node: &&Vec<f64>| has_a_lost_second(&seconds(node, 0));
+    nodes.iter().filter(lost).count()
+}
+
 pub(super) fn one_second_is_lost(played: &Played) -> Answer<Finding> {
-    let nodes = tenths(played)?;
+    let nodes = tenths(played, USUAL)?;
     let course = lowest(&nodes).ok_or_else(|| missing("second of a node"))?;
     let words: Vec<String> = course.iter().map(|r| format!("{:.0}", r / 1e6)).collect();
-    let lost = |course: &Vec<f64>| course.windows(4).any(is_lost);
-    let at_once = nodes.iter().filter(|node| lost(&seconds(node, 0))).count();
-    let of_all = watched(&nodes).filter(lost).count();
+    let at_once = losers(&nodes);
+    let of_all = watched(&nodes).filter(|c| has_a_lost_second(c)).count();
     let own = nodes.iter().flat_map(|node| seconds(node, 0));
     let least = own.fold(LINE, f64::min);
+    let slow = tenths(played, SECONDS)?;
     Ok(Finding::is(
         format!(
             "{at_once} of {} nodes have such a second if seconds begin with the run: the least is {}; \
-             somebody's seconds begin at any tenth, and of such courses {of_all} of {} have one: {}",
+             somebody's seconds begin at any tenth, and of such courses {of_all} of {} have one: {}. \
+             With a floor of the RTO of 2 s, as at M12, {} of {} nodes have one",
             nodes.len(),
             number(least, "bit/s"),
             nodes.len() * TENTHS,
-            words.join(" ")
+            words.join(" "),
+            losers(&slow),
+            slow.len(),
         ),
         at_once > 0,
     ))
@@ -105,7 +164,7 @@ pub(super) fn one_second_is_lost(played: &Played) -> Answer<Finding> {
 
 /// Seventeen seconds of the text beside those of the node that loses the most of one.
 pub(super) fn table(played: &Played) -> Answer<Grid> {
-    let nodes = tenths(played)?;
+    let nodes = tenths(played, USUAL)?;
     let course = lowest(&nodes).ok_or_else(|| missing("second of a node"))?;
     let mut grid = Grid::new(["second", "the text, Mb/s", "ours, Mb/s"], 0);
     for (at, (text, ours)) in TEXT.iter().zip(&course).enumerate() {
