@@ -487,7 +487,18 @@ fn dctcp_drops_less(played: &Played) -> Answer<Finding> {
         let wanted = (times / 3.0, times * 3.0);
         findings.push(Finding::between(&what, over(cubic, dctcp), wanted, ""));
     }
-    Ok(Finding::all(findings))
+    let at = [("workers", WORKERS[2]), ("cc", "dctcp")];
+    let runs = played.scene("racks")?.matching(&at, FABRIC, "")?;
+    let some = runs.iter().filter(|bits| **bits > 0.0).count();
+    let finding = Finding::all(findings);
+    Ok(Finding {
+        measured: format!(
+            "{}; with three racks DCTCP drops in {some} of {} runs",
+            finding.measured,
+            runs.len()
+        ),
+        ..finding
+    })
 }
 
 fn what_was_found_is_pinned(played: &Played) -> Answer<Finding> {

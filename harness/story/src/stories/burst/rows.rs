@@ -292,7 +292,7 @@ pub(super) const ROWS: &[Row] = &[
         "the text's own numbers exclude each other where as many segments are sent again as are dropped, \
          as here within a tenth. At 400 Mb/s a host gets 34,500 segments a second, of which 4 % are 1,380; \
          M4 has 40 to 100 drops at up to 350 Mb/s and 100 to 500 from 450 on, and M15 .87 % at 200. A \
-         set-up that has the 4 % has M4's drops ten times over, and more at 200 Mb/s than M15 (see there). \
+         set-up that has the 4 % has several times M4's drops, and five times M15's share (see there). \
          The collapse is that of the median query, at the knee of M5",
     ),
     Row::new("M17", |played| {
@@ -465,7 +465,7 @@ pub(super) const ROWS: &[Row] = &[
         ]);
         Ok(Finding {
             measured: format!(
-                "{}; of the packets sent the share that is dropped {} more",
+                "{}; the share of the packets sent that is dropped, percent more {}",
                 finding.measured,
                 number(of_sent, "")
             ),
@@ -475,8 +475,7 @@ pub(super) const ROWS: &[Row] = &[
     .because(
         "drops cannot stay both in packets and in bits: with an MTU of 9000 a reply of 10 kB is two packets \
          in place of seven, each of 3.5 times the bits on the mean, so one of the two counts must move by \
-         the root of that, 1.87, at least. Of the packets sent about as large a share is dropped, and what \
-         a user sees, the slowest query of a thousand, hardly moves",
+         the root of that, 1.87, at least. What a user sees, the slowest query of a thousand, hardly moves",
     ),
     Row::new("M32", |played| {
         let scene = played.scene("sender-limit")?;
