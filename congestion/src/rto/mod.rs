@@ -10,7 +10,6 @@ pub use standard::{Backoff, Floor, StandardRto};
 use crate::rtt::RttEstimator;
 use crate::units::{Duration, Instant};
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::fmt::Debug;
 
 /// How long to wait for an acknowledgement before retransmitting.
@@ -48,19 +47,6 @@ impl<T: RtoPolicy + ?Sized> RtoPolicy for Box<T> {
     }
     fn on_rtt_sample(&mut self, rtt: Duration, now: Instant) {
         (**self).on_rtt_sample(rtt, now);
-    }
-    fn wants_entropy(&self) -> bool {
-        (**self).wants_entropy()
-    }
-}
-
-/// Shared by those that use it: it has no state of its own.
-impl RtoPolicy for Arc<StandardRto> {
-    fn name(&self) -> &'static str {
-        (**self).name()
-    }
-    fn rto(&self, rtt: &RttEstimator, ctx: &RtoContext) -> Duration {
-        (**self).rto(rtt, ctx)
     }
     fn wants_entropy(&self) -> bool {
         (**self).wants_entropy()

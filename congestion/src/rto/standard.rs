@@ -4,6 +4,7 @@ use super::randomized::Randomization;
 use super::{RtoContext, RtoPolicy};
 use crate::rtt::RttEstimator;
 use crate::units::Duration;
+use alloc::sync::Arc;
 
 /// `RTO = SRTT + max(G, 4 RTTVAR)` (RFC 6298 section 2), with floor, cap and backoff of choice.
 ///
@@ -126,6 +127,19 @@ impl RtoPolicy for StandardRto {
     #[inline]
     fn wants_entropy(&self) -> bool {
         self.randomization != Randomization::None
+    }
+}
+
+/// Shared by those that use it: it has no state of its own.
+impl RtoPolicy for Arc<StandardRto> {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+    fn rto(&self, rtt: &RttEstimator, ctx: &RtoContext) -> Duration {
+        (**self).rto(rtt, ctx)
+    }
+    fn wants_entropy(&self) -> bool {
+        (**self).wants_entropy()
     }
 }
 
