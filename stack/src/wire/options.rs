@@ -119,7 +119,7 @@ impl TcpOptions {
     /// options other than SACK alone are too long, which `emit` refuses.
     #[inline]
     pub fn wire_len(&self) -> usize {
-        let sack = match self.sack.len().min(self.max_sack_blocks()) {
+        let sack = match self.sack_blocks_that_fit() {
             0 => 0,
             n => 4 + 8 * n,
         };
@@ -130,6 +130,25 @@ impl TcpOptions {
     pub fn max_sack_blocks(&self) -> usize {
         let taken = self.len_before_sack() + self.unknown_len() + 4;
         (MAX_OPTIONS_LEN.saturating_sub(taken) / 8).min(4)
+    }
+
+    #[inline]
+    fn sack_blocks_that_fit(&self) -> usize {
+        match self.sack.len() {
+            0 => 0,
+            n => n.min(self.max_sack_blocks()),
+        }
+    }
+
+    /// The timestamps, where there is nothing else.
+    #[inline]
+    fn lone_timestamps(&self) -> Option<Timestamps> {
+        let others = self.mss.is_some()
+            || self.window_scale.is_some()
+            || self.sack_permitted
+            || !self.sack.is_empty()
+            || self.unknown.is_some();
+        self.timestamps.filter(|_| !others)
     }
 
     fn len_before_sack(&self) -> usize {
@@ -242,6 +261,17 @@ impl TcpOptions {
     /// [`EmitError::OptionsTooLong`] and [`EmitError::BufferTooSmall`].
     #[inline]
     pub fn emit(&self, buf: &mut [u8]) -> Result<usize, EmitError> {
+        if let Some(Timestamps { val, ecr }) = self.lone_timestamps() {
+            let out = room(buf, 12)?;
+            out[..4].copy_from_slice(&ALIGNED_TIMESTAMPS);
+            out[4..8].copy_from_slice(&val.to_be_bytes());
+            out[8..].copy_from_slice(&ecr.to_be_bytes());
+            return Ok(12);
+        }
+        self.emit_any(buf)
+    }
+
+    fn emit_any(&self, buf: &mut [u8]) -> Result<usize, EmitError> {
         let len = self.wire_len();
         if len > MAX_OPTIONS_LEN {
             return Err(EmitError::OptionsTooLong(len));
@@ -268,7 +298,7 @@ impl TcpOptions {
         if let Some(shift) = self.window_scale {
             out.put(&[NOP, WINDOW_SCALE, 3, shift]);
         }
-        let blocks = self.sack.len().min(self.max_sack_blocks());
+        let blocks = self.sack_blocks_that_fit();
         if blocks > 0 {
             out.put(&[NOP, NOP, SACK, 2 + 8 * blocks as u8]);
             for block in &self.sack.as_slice()[..blocks] {
