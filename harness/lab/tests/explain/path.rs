@@ -16,7 +16,7 @@ use narrows_lab::netns::Namespace;
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
@@ -66,6 +66,8 @@ pub type Captured = (Instant, Vec<u8>, usize);
 pub struct Path {
     pub spaces: [Space; 2],
     rule: Arc<Mutex<Rule>>,
+    /// Nanoseconds.
+    hold: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     carrier: Option<JoinHandle<()>>,
 }
@@ -105,15 +107,17 @@ impl Path {
         }
         let rule: Rule = Box::new(|_| false);
         let rule = Arc::new(Mutex::new(rule));
+        let hold = Arc::new(AtomicU64::new(0));
         let stop = Arc::new(AtomicBool::new(false));
         let ends: [Tap; 2] = taps.try_into().map_err(|_| "two".to_owned())?;
         let carrier = {
-            let (rule, stop) = (rule.clone(), stop.clone());
-            thread::spawn(move || carry(ends, &rule, &stop))
+            let (rule, hold, stop) = (rule.clone(), hold.clone(), stop.clone());
+            thread::spawn(move || carry(ends, &rule, &hold, &stop))
         };
         Ok(Self {
             spaces,
             rule,
+            hold,
             stop,
             carrier: Some(carrier),
         })
@@ -121,6 +125,11 @@ impl Path {
 
     pub fn set(&self, rule: impl FnMut(&Passing) -> bool + Send + 'static) {
         *self.rule.lock().unwrap() = Box::new(rule);
+    }
+
+    /// The first host has what arrives once in so long only, as from a card that interrupts late.
+    pub fn hold(&self, time: Duration) {
+        self.hold.store(time.as_nanos(), Ordering::Release);
     }
 
     /// A connection from the first host to the second, and both ends of it.
@@ -184,7 +193,7 @@ impl Drop for Path {
 }
 
 /// Carries frames between the ends until `stop` is set.
-fn carry(mut ends: [Tap; 2], rule: &Mutex<Rule>, stop: &AtomicBool) {
+fn carry(mut ends: [Tap; 2], rule: &Mutex<Rule>, hold: &AtomicU64, stop: &AtomicBool) {
     let mut under_way: BTreeMap<(Instant, u64), (usize, Vec<u8>)> = BTreeMap::new();
     let mut count = 0;
     while !stop.load(Ordering::Acquire) {
@@ -211,7 +220,12 @@ fn carry(mut ends: [Tap; 2], rule: &Mutex<Rule>, stop: &AtomicBool) {
                 idle = false;
                 if !is_lost(from, &frame, rule) {
                     count += 1;
-                    under_way.insert((now + ONE_WAY, count), (1 - from, frame));
+                    let mut due = now + ONE_WAY;
+                    let held = hold.load(Ordering::Acquire);
+                    if held > 0 && from == 1 {
+                        due = Instant::from_nanos(due.as_nanos().next_multiple_of(held));
+                    }
+                    under_way.insert((due, count), (1 - from, frame));
                 }
             }
         }

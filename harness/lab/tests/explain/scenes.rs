@@ -37,8 +37,9 @@ impl Scene {
 
 pub fn all() -> Vec<Scene> {
     use Cause::{
-        BlackHole, DelayedAck, NagleDelayedAck, PacketDelay, SynRetried, TailLossProbe,
-        TimeoutRetransmissionLost, TimeoutTail, TimeoutWholeWindow, WindowClosed, WindowUpdateLate,
+        AppWroteNothing, BlackHole, Coalescing, DelayedAck, LocalDrop, NagleDelayedAck,
+        PacketDelay, PacketWindow, SynRetried, TailLossProbe, TimeoutRetransmissionLost,
+        TimeoutTail, TimeoutWholeWindow, WindowClosed, WindowUpdateLate,
     };
     let scene = |name, causes, least, certain, act| Scene {
         name,
@@ -105,6 +106,35 @@ pub fn all() -> Vec<Scene> {
             10,
             false,
             bucket,
+        ),
+        scene(
+            "a packet that the sender's host drops",
+            &[LocalDrop],
+            200,
+            false,
+            local,
+        ),
+        // TCP is told, and keeps what was refused: nothing leaves that could tell of it.
+        scene(
+            "a queue that refuses all and says so",
+            &[AppWroteNothing],
+            200,
+            false,
+            refused,
+        ),
+        scene(
+            "acknowledgements held for one interrupt",
+            &[Coalescing, PacketDelay],
+            10,
+            false,
+            held,
+        ),
+        scene(
+            "a window of two packets and small writes",
+            &[PacketWindow],
+            40,
+            false,
+            packets,
         ),
     ]
 }
@@ -198,23 +228,38 @@ fn nagle(path: &Path) -> Result<[Vec<Captured>; 2], String> {
     }))
 }
 
-fn delayed(path: &Path) -> Result<[Vec<Captured>; 2], String> {
+/// Writes of these sizes into a first window of so many packets, to a receiver that puts off its
+/// acknowledgement.
+fn window(path: &Path, packets: u32, writes: &[usize]) -> Result<[Vec<Captured>; 2], String> {
     let route = format!(
         "ip route replace 10.79.0.0/24 dev {} src 10.79.0.1",
         INTERFACES[0]
     );
-    path.spaces[0].command(&format!("{route} initcwnd 1"))?;
+    path.spaces[0].command(&format!("{route} initcwnd {packets}"))?;
     let captured = path.captured(|| {
         let [mut there, back] = path.connect();
         there.set_nodelay(true).unwrap();
         // A receiver acknowledges the first segments at once, unless it is told to put that off.
         SockRef::from(&back).set_tcp_quickack(false).unwrap();
-        there.write_all(&[1; 2 * 1_448]).unwrap();
-        answer(&back, 2 * 1_448);
+        for bytes in writes {
+            there.write_all(&vec![1; *bytes]).unwrap();
+        }
+        // Who reads two small segments acknowledges them.
+        pause(60);
+        answer(&back, writes.iter().sum());
         there.read_exact(&mut [0]).unwrap();
     });
     path.spaces[0].command(&route)?;
     Ok(captured)
+}
+
+fn delayed(path: &Path) -> Result<[Vec<Captured>; 2], String> {
+    window(path, 1, &[2 * 1_448])
+}
+
+/// Linux counts its window in packets.
+fn packets(path: &Path) -> Result<[Vec<Captured>; 2], String> {
+    window(path, 2, &[1; 4])
 }
 
 fn closed(path: &Path) -> Result<[Vec<Captured>; 2], String> {
@@ -280,4 +325,81 @@ fn bucket(path: &Path) -> Result<[Vec<Captured>; 2], String> {
     });
     path.spaces[1].command(&format!("tc qdisc del {device} root"))?;
     Ok(captured)
+}
+
+/// A connection that has talked, and goes on with `talk`.
+fn talking(
+    path: &Path,
+    talk: impl FnOnce(&mut TcpStream, &mut TcpStream),
+) -> Result<[Vec<Captured>; 2], String> {
+    Ok(path.captured(|| {
+        let [mut there, mut back] = path.connect();
+        interactive(&mut there, &back);
+        talk(&mut there, &mut back);
+        pause(100);
+    }))
+}
+
+/// The host drops a packet that TCP gave away, as a driver may, and what leaves after it is lost on its way.
+fn local(path: &Path) -> Result<[Vec<Captured>; 2], String> {
+    let host = &path.spaces[0];
+    host.command("ip link add drain type veth peer name sink")?;
+    host.command("ip link set drain up")?;
+    host.command("ip link set sink up")?;
+    let device = format!("dev {}", INTERFACES[0]);
+    host.command(&format!("tc qdisc add {device} clsact"))?;
+    let drain = format!(
+        "tc filter add {device} egress protocol ip u32 match u32 0 0 action mirred egress redirect dev drain"
+    );
+    let mut passed = 0;
+    path.set(move |p: &Passing| {
+        let large = p.from == 0 && p.segment.len >= 1_000;
+        passed += usize::from(large);
+        large && passed == 1
+    });
+    let captured = talking(path, |there, back| {
+        there.set_nodelay(true).unwrap();
+        host.command(&drain).unwrap();
+        there.write_all(&[1; 1_000]).unwrap();
+        host.command(&format!("tc filter del {device} egress"))
+            .unwrap();
+        there.write_all(&[1; 1_000]).unwrap();
+        answer(back, 2_000);
+        there.read_exact(&mut [0]).unwrap();
+    });
+    host.command(&format!("tc qdisc del {device} clsact"))?;
+    captured
+}
+
+fn refused(path: &Path) -> Result<[Vec<Captured>; 2], String> {
+    let host = &path.spaces[0];
+    let device = format!("dev {}", INTERFACES[0]);
+    let captured = talking(path, |there, back| {
+        let limit = |verb: &str, limit| {
+            let queue = format!("tc qdisc {verb} {device} root pfifo limit {limit}");
+            host.command(&queue).unwrap();
+        };
+        // The last acknowledgement leaves before.
+        pause(60);
+        limit("add", 0);
+        there.write_all(&[1; 1_000]).unwrap();
+        pause(100);
+        limit("change", 100);
+        answer(back, 1_000);
+        there.read_exact(&mut [0]).unwrap();
+    });
+    host.command(&format!("tc qdisc del {device} root"))?;
+    captured
+}
+
+/// The sender's card hands over what arrives once each 60 ms.
+fn held(path: &Path) -> Result<[Vec<Captured>; 2], String> {
+    talking(path, |there, back| {
+        path.hold(narrows::Duration::from_millis(60));
+        // More than the first window, so that its acknowledgements are waited for.
+        there.write_all(&[1; 60 * 1_448]).unwrap();
+        back.read_exact(&mut [0; 60 * 1_448]).unwrap();
+        pause(50);
+        path.hold(narrows::Duration::ZERO);
+    })
 }
