@@ -61,6 +61,9 @@ pub fn switch(text: &str) -> Result<bool, String> {
     }
 }
 
+/// The least and the greatest rate, in bits per second.
+pub(crate) const RATES: (u64, u64) = (1_000, 1_000_000_000_000);
+
 /// `1Gb/s`, `10G`, `100Mbit/s`, `2.5Gbps`.
 pub fn rate(text: &str) -> Result<Rate, String> {
     const HELP: &str =
@@ -85,7 +88,7 @@ pub fn rate(text: &str) -> Result<Rate, String> {
         _ => return Err(HELP.to_owned()),
     };
     let bps = scaled(number, factor).ok_or(HELP)?;
-    if !(1_000..=1_000_000_000_000).contains(&bps) {
+    if !(RATES.0..=RATES.1).contains(&bps) {
         return Err(HELP.to_owned());
     }
     Ok(Rate::from_bits_per_sec(bps))
@@ -433,7 +436,9 @@ mod tests {
             assert!(rate(text).is_err(), "{text}");
         }
         assert!(rate("1GB/s").unwrap_err().contains("bytes"));
-        assert!(rate("2T").unwrap_err().contains("1kb/s to 1Tb/s"));
+        let range = crate::knob::Kind::Rate.range().unwrap();
+        assert_eq!(range, "1kb/s to 1Tb/s");
+        assert!(rate("2T").unwrap_err().contains(&range));
     }
 
     #[test]

@@ -5,11 +5,12 @@
 //! process. [`Faulty`](fault::Faulty) and [`Captured`](pcap::Captured) wrap any device, each other
 //! among them.
 //!
-//! [`marking`] is none: it makes a port of the kernel's mark. Nor is [`pages`]: memory in large pages;
+//! [`marking`] is none: it makes interfaces of the kernel's mark. Nor is [`pages`]: memory in large pages;
 //! [`packet_socket`] hears the frames of an interface and sends none.
 //!
 //! With `driver/` this is the only place where the operating system is called.
 
+mod bpf;
 mod btf;
 mod buffers;
 mod error;

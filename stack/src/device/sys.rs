@@ -373,6 +373,10 @@ unsafe impl<T: Plain, const N: usize> Plain for [T; N] {
 unsafe impl Plain for u32 {
     const ZERO: Self = 0;
 }
+// SAFETY: a number.
+unsafe impl Plain for u64 {
+    const ZERO: Self = 0;
+}
 
 /// Ask for an option, of which the kernel must know all there is in a `T`.
 pub(crate) fn get<T: Plain>(

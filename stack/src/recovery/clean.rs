@@ -172,6 +172,8 @@ mod tests {
         Ack(u64),
         /// The second to fourth segment outstanding are SACKed.
         Sack,
+        /// An ACK of nothing new says that the segment below it arrived twice (RFC 2883).
+        Dsack,
         Timeout,
     }
 
@@ -180,6 +182,7 @@ mod tests {
             4 => (1..12_u64).prop_map(Step::Send),
             6 => prop_oneof![Just(MSS), Just(2 * MSS), 1..5 * MSS].prop_map(Step::Ack),
             1 => Just(Step::Sack),
+            1 => Just(Step::Dsack),
             1 => Just(Step::Timeout),
         ]
     }
@@ -187,6 +190,7 @@ mod tests {
     /// Does `step` at `now`, a clean ACK by the path of its own if `short`; whether it was clean.
     fn apply(s: &mut Any, step: &Step, now: Instant, short: bool) -> bool {
         let mut sack = Vec::new();
+        let mut dsack = None;
         let mut acked = 0;
         match *step {
             Step::Send(n) => {
@@ -217,6 +221,7 @@ mod tests {
                 }
                 sack.push((from, to));
             }
+            Step::Dsack => dsack = s.una().checked_sub(MSS).map(|from| (from, s.una())),
             Step::Ack(bytes) => acked = bytes.min(s.nxt() - s.una()),
         }
         let ack = s.una() + acked;
@@ -228,7 +233,7 @@ mod tests {
             now,
             ack,
             sack: if s.policy.sack { &sack } else { &[] },
-            dsack: None,
+            dsack: dsack.filter(|_| s.policy.sack),
             timestamp_rtt: None,
             tsecr: None,
             ece: false,

@@ -160,7 +160,8 @@ pub enum FastRetransmitTimer {
 /// A loss detection algorithm.
 ///
 /// # What the engine promises
-/// - Each ACK is reported once, after the scoreboard took it in, unless nothing about it is
+/// - Each ACK is reported once, by [`on_ack`](Self::on_ack) or [`on_progress`](Self::on_progress),
+///   after the scoreboard took it in, unless nothing about it is
 ///   suspicious and the detector [does not want it](Self::heeds_progress).
 /// - [`on_reorder_timeout`](Self::on_reorder_timeout) comes at or after
 ///   [`reorder_deadline`](Self::reorder_deadline), never without one.

@@ -2,6 +2,7 @@
 
 use super::quantity::{MAX_PACKETS, Quantity, queue_length};
 use crate::scenario::spec::{QueueLimit, Share, Size};
+use crate::values;
 use narrows::{ByteCount, Duration, Rate};
 use std::fmt;
 
@@ -122,7 +123,11 @@ impl Kind {
                 let time = Duration::from_nanos;
                 format!("{} to {}", time(least), time(most))
             }
-            Self::Rate => "1kb/s to 1Tb/s".to_owned(),
+            Self::Rate => {
+                let (least, most) = values::RATES;
+                let show = |n| Rate::from_bits_per_sec(n).show();
+                format!("{} to {}", show(least)?, show(most)?)
+            }
             Self::Queue { least } => {
                 format!("{least}p to {MAX_PACKETS}p, or up to {}", size(MAX_QUEUE))
             }

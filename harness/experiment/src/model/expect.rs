@@ -123,12 +123,12 @@ pub fn number_in_base_unit(text: &str) -> Option<f64> {
 }
 
 fn number_and_unit(text: &str) -> Option<(f64, Unit)> {
-    let plain = |text: &str| text.parse::<f64>().ok().filter(|n| n.is_finite());
-    if text.parse::<f64>().is_ok() {
-        return Some((plain(text)?, Unit::Plain));
+    let finite = |n: f64, unit| n.is_finite().then_some((n, unit));
+    if let Ok(n) = text.parse() {
+        return finite(n, Unit::Plain);
     }
     if let Some(percent) = text.strip_suffix('%') {
-        return Some((plain(percent.trim())? / 100.0, Unit::Percent));
+        return finite(percent.trim().parse::<f64>().ok()? / 100.0, Unit::Percent);
     }
     let rate = values::rate(text).map(|r| (r.bits_per_sec(), Unit::Rate));
     let time = || values::duration(text).map(|d| (d.as_nanos(), Unit::Time));

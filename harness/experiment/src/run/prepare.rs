@@ -167,7 +167,8 @@ impl Experiment {
         })
     }
 
-    /// How large a run of it is; that it is possible is checked on the way.
+    /// How large a run of it is; that it is possible, at its place if it is to run live, is checked on
+    /// the way.
     ///
     /// # Errors
     /// Which key is impossible, and why.

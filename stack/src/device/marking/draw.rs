@@ -4,12 +4,12 @@
 //! The codepoint is written whatever the connection has agreed on, so that a sender without ECN goes
 //! on as it would. IPv4, and of that only packets without class and codepoint.
 
-use super::hook::{
-    ADD, AND, CALL, Hook, JUMP_32_IF_AT_LEAST, JUMP_IF_ABOVE_REGISTER, JUMP_IF_AT_LEAST,
-    JUMP_IF_EQUAL, JUMP_IF_OTHER, LET_PASS, LOAD_BYTE, LOAD_HALF, LOAD_WORD, MOVE_REGISTER,
-    MarkingError, Place, STORE_BYTE, STORE_HALF_REGISTER, TO_BIG_ENDIAN, counted,
+use super::hook::{Hook, LET_PASS, MarkingError, Place, counted};
+use crate::device::bpf::{
+    ADD, AND, CALL, Instruction, JUMP_32_IF_AT_LEAST, JUMP_IF_ABOVE_REGISTER, JUMP_IF_AT_LEAST,
+    JUMP_IF_EQUAL, JUMP_IF_OTHER, LOAD_BYTE, LOAD_HALF, LOAD_WORD, MOVE_REGISTER, STORE_BYTE,
+    STORE_HALF_REGISTER, TO_BIG_ENDIAN,
 };
-use crate::device::xdp::program::Instruction;
 use std::io;
 
 // From linux/bpf.h.
@@ -50,19 +50,23 @@ pub enum Draw {
 /// where what is not marked goes on.
 fn program(draw: Draw, map: i32) -> Vec<Instruction> {
     const PASS: i16 = 0;
-    let drawn = [
-        Instruction::new(CALL, 0, 0, 0, BPF_FUNC_GET_PRANDOM_U32),
-        Instruction::new(JUMP_32_IF_AT_LEAST, 0, 0, PASS, share(draw).cast_signed()),
-    ];
-    let second = [
-        Instruction::new(LOAD_BYTE, VALUE, FRAME, LOW_BYTE_OF_ID, 0),
-        Instruction::new(AND, VALUE, 0, 0, 1),
-        Instruction::new(JUMP_IF_EQUAL, VALUE, 0, PASS, 0),
-    ];
-    let (drawn, second): (&[Instruction], &[Instruction]) = match draw {
-        Draw::Share(_) => (&drawn, &[]),
-        Draw::All => (&[], &[]),
-        Draw::EverySecond => (&[], &second),
+    let (drawn, second) = match draw {
+        Draw::Share(share) => (
+            vec![
+                Instruction::new(CALL, 0, 0, 0, BPF_FUNC_GET_PRANDOM_U32),
+                Instruction::new(JUMP_32_IF_AT_LEAST, 0, 0, PASS, share.cast_signed()),
+            ],
+            vec![],
+        ),
+        Draw::All => (vec![], vec![]),
+        Draw::EverySecond => (
+            vec![],
+            vec![
+                Instruction::new(LOAD_BYTE, VALUE, FRAME, LOW_BYTE_OF_ID, 0),
+                Instruction::new(AND, VALUE, 0, 0, 1),
+                Instruction::new(JUMP_IF_EQUAL, VALUE, 0, PASS, 0),
+            ],
+        ),
     };
     let eligible = [
         Instruction::new(LOAD_WORD, FRAME, GIVEN, DATA, 0),
@@ -87,7 +91,7 @@ fn program(draw: Draw, map: i32) -> Vec<Instruction> {
         Instruction::new(STORE_HALF_REGISTER, FRAME, VALUE, HEADER_CHECKSUM, 0),
     ];
     let begin = [Instruction::new(MOVE_REGISTER, GIVEN, 1, 0, 0)];
-    let mut all = [&begin[..], drawn, &eligible, second, &mark].concat();
+    let mut all = [&begin[..], &drawn, &eligible, &second, &mark].concat();
     let pass = all.len() as i16 + LET_PASS;
     for (at, instruction) in all.iter_mut().enumerate() {
         if instruction.jumps() && instruction.offset == PASS {
@@ -96,14 +100,6 @@ fn program(draw: Draw, map: i32) -> Vec<Instruction> {
     }
     all.extend(counted(Place::OnArrival, map));
     all
-}
-
-/// The share of a draw, in parts of 2^32.
-const fn share(draw: Draw) -> u32 {
-    match draw {
-        Draw::Share(share) => share,
-        Draw::All | Draw::EverySecond => u32::MAX,
-    }
 }
 
 /// An interface that marks, as long as this lives.
@@ -132,19 +128,45 @@ impl EcnDraw {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::checksum;
+
+    /// What the program makes of a header checksum, by its instructions from the one that loads it.
+    fn marked(program: &[Instruction], checksum: u16) -> u16 {
+        let from = program.iter().position(|i| i.code == STORE_BYTE).unwrap() + 2;
+        let (mut at, mut value) = (from, u64::from(checksum.to_be()));
+        loop {
+            let i = program[at];
+            at += 1;
+            match i.code {
+                TO_BIG_ENDIAN => value = u64::from((value as u16).to_be()),
+                JUMP_IF_AT_LEAST if value >= i.immediate as u64 => at += i.offset as usize,
+                JUMP_IF_AT_LEAST => {}
+                ADD => value = value.wrapping_add_signed(i64::from(i.immediate)),
+                STORE_HALF_REGISTER => return u16::from_be(value as u16),
+                other => panic!("{other:#x} between loading the checksum and storing it"),
+            }
+        }
+    }
+
+    #[test]
+    fn rfc1624_3_the_checksum_follows_the_codepoint() {
+        let program = program(Draw::All, 3);
+        for sum in 0..=0xffff {
+            let by_the_book = checksum::update(sum, 0x4500, 0x4503);
+            assert_eq!(marked(&program, sum), by_the_book, "{sum:#x}");
+        }
+    }
 
     #[test]
     fn what_is_not_marked_jumps_to_the_last_two_instructions() {
         for (draw, jumps) in [(Draw::Share(7), 4), (Draw::All, 3), (Draw::EverySecond, 4)] {
             let program = program(draw, 3);
             let jumping = program.iter().enumerate().filter(|(_, i)| i.jumps());
-            let mut ends: Vec<usize> = jumping.map(|(at, i)| at + 1 + i.offset as usize).collect();
-            // The one within the checksum.
-            let within = ends
-                .iter()
-                .position(|end| *end < program.len() - 6)
-                .unwrap();
-            ends.remove(within);
+            // All but the one within the checksum.
+            let ends: Vec<usize> = jumping
+                .filter(|(_, i)| i.code != JUMP_IF_AT_LEAST)
+                .map(|(at, i)| at + 1 + i.offset as usize)
+                .collect();
             assert_eq!(ends, vec![program.len() - 2; jumps], "{draw:?}");
         }
     }

@@ -1,53 +1,15 @@
 //! A program that the kernel runs for each packet of an interface, with a counter of what it did. It is
 //! gone with its [`Hook`], or with the process.
-#![allow(unsafe_code)] // Each block says why it is sound.
 
-use crate::device::xdp::program::{
-    BPF_LINK_CREATE, BPF_MAP_CREATE, BPF_PROG_LOAD, Instruction, LICENSE, MapCreate, MapUpdate,
-    ProgramLoad, number,
+use crate::device::bpf::{
+    self, ATOMIC_ADD_DOUBLE, Attached, BPF_PSEUDO_MAP_VALUE, EXIT, Instruction, LOAD_64, MOVE, Map,
+    Program, XDP_FLAGS_DRV_MODE, XDP_PASS,
 };
-use crate::device::xdp::sys;
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-// From linux/bpf.h.
-const BPF_MAP_LOOKUP_ELEM: libc::c_int = 1;
-const BPF_MAP_TYPE_ARRAY: u32 = 2;
-const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
-const BPF_PROG_TYPE_XDP: u32 = 6;
-const BPF_TCX_EGRESS: u32 = 47;
-const BPF_XDP: u32 = 37;
-const XDP_PASS: i32 = 2;
-const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
-/// The first source register of a 64-bit load of the address of a map's value.
-const BPF_PSEUDO_MAP_VALUE: u8 = 2;
 /// What happens next is up to the next program, or the queue discipline.
 const TCX_NEXT: i32 = -1;
-
-// Codes of instructions.
-pub(super) const LOAD_BYTE: u8 = 0x71;
-pub(super) const LOAD_HALF: u8 = 0x69;
-pub(super) const LOAD_WORD: u8 = 0x61;
-pub(super) const LOAD_DOUBLE: u8 = 0x79;
-const LOAD_64: u8 = 0x18;
-pub(super) const STORE_BYTE: u8 = 0x72;
-pub(super) const STORE_HALF_REGISTER: u8 = 0x6b;
-/// Bytes of a half as on the wire, or back; the immediate is 16.
-pub(super) const TO_BIG_ENDIAN: u8 = 0xdc;
-pub(super) const ADD: u8 = 0x07;
-pub(super) const AND: u8 = 0x57;
-pub(super) const MOVE: u8 = 0xb7;
-pub(super) const MOVE_REGISTER: u8 = 0xbf;
-pub(super) const CALL: u8 = 0x85;
-pub(super) const JUMP_32_IF_NOT_ABOVE: u8 = 0xb6;
-pub(super) const JUMP_32_IF_AT_LEAST: u8 = 0x36;
-pub(super) const JUMP_IF_EQUAL: u8 = 0x15;
-pub(super) const JUMP_IF_OTHER: u8 = 0x55;
-pub(super) const JUMP_IF_AT_LEAST: u8 = 0x35;
-pub(super) const JUMP_IF_ABOVE_REGISTER: u8 = 0x2d;
-const ATOMIC_ADD_DOUBLE: u8 = 0xdb;
-const EXIT: u8 = 0x95;
 
 /// Where an interface runs a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,11 +21,11 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// Kind of program, where it is attached, and how.
-    const fn numbers(self) -> (u32, u32, u32) {
+    /// The kernel's hook, and how a program is attached there.
+    const fn hook(self) -> (bpf::Hook, u32) {
         match self {
-            Self::BeforeQueue => (BPF_PROG_TYPE_SCHED_CLS, BPF_TCX_EGRESS, 0),
-            Self::OnArrival => (BPF_PROG_TYPE_XDP, BPF_XDP, XDP_FLAGS_DRV_MODE),
+            Self::BeforeQueue => (bpf::Hook::TcxEgress, 0),
+            Self::OnArrival => (bpf::Hook::Xdp, XDP_FLAGS_DRV_MODE),
         }
     }
 
@@ -135,23 +97,11 @@ pub(super) const fn counted(place: Place, map: i32) -> [Instruction; 6] {
 /// From the first instruction of [`counted`] to where all is let pass.
 pub(super) const LET_PASS: i16 = 4;
 
-/// `BPF_LINK_CREATE` with nothing said about its place among other programs.
-#[repr(C, align(8))]
-struct TcxLinkCreate {
-    program: u32,
-    interface: u32,
-    attach_type: u32,
-    flags: u32,
-    relative: u32,
-    padding: u32,
-    revision: u64,
-}
-
 /// A program that runs, as long as this lives.
 #[derive(Debug)]
 pub(super) struct Hook {
-    count: OwnedFd,
-    _link: OwnedFd,
+    count: Map<u64>,
+    _attached: Attached,
 }
 
 impl Hook {
@@ -162,68 +112,20 @@ impl Hook {
         place: Place,
         program: impl FnOnce(i32) -> Vec<Instruction>,
     ) -> Result<Self, MarkingError> {
-        let (kind, attach_type, flags) = place.numbers();
-        let attributes = MapCreate {
-            kind: BPF_MAP_TYPE_ARRAY,
-            key_size: size_of::<u32>() as u32,
-            value_size: size_of::<u64>() as u32,
-            max_entries: 1,
-        };
-        // SAFETY: the attributes are the beginning of those of the command, and hold no address.
-        let count = unsafe { sys::bpf_open(BPF_MAP_CREATE, &attributes) }
-            .map_err(|e| failed("make a counter of marks", e))?;
-        let instructions = program(count.as_raw_fd());
-        let mut name = [0; 16];
-        name[..12].copy_from_slice(b"narrows_mark");
-        let attributes = ProgramLoad {
-            kind,
-            instruction_count: instructions.len() as u32,
-            instructions: instructions.as_ptr() as u64,
-            license: LICENSE.as_ptr() as u64,
-            log_level: 0,
-            log_size: 0,
-            log: 0,
-            kernel_version: 0,
-            flags: 0,
-            name,
-            interface: 0,
-            attach_type,
-        };
-        // SAFETY: the attributes are the beginning of those of the command; the instructions, as
-        // many as it says, and the license, a C string, live through the call.
-        let program = unsafe { sys::bpf_open(BPF_PROG_LOAD, &attributes) };
+        let (hook, flags) = place.hook();
+        let count = Map::counters(1).map_err(|e| failed("make a counter of marks", e))?;
+        let program = Program::load(hook, "narrows_mark", &program(count.number()));
         let program = program.map_err(|e| not_loaded(place, e))?;
-        let attributes = TcxLinkCreate {
-            program: number(program.as_fd()),
-            interface,
-            attach_type,
-            flags,
-            relative: 0,
-            padding: 0,
-            revision: 0,
-        };
-        // SAFETY: the attributes are those of the command, and hold no address.
-        let link = unsafe { sys::bpf_open(BPF_LINK_CREATE, &attributes) };
+        let attached = program.attach(interface, flags);
         Ok(Self {
             count,
-            _link: link.map_err(|e| not_attached(place, e))?,
+            _attached: attached.map_err(|e| not_attached(place, e))?,
         })
     }
 
     /// What its program has counted so far.
     pub(super) fn count(&self) -> io::Result<u64> {
-        let (key, mut value) = (0_u32, 0_u64);
-        let attributes = MapUpdate {
-            map: number(self.count.as_fd()),
-            padding: 0,
-            key: std::ptr::from_ref(&key) as u64,
-            value: std::ptr::from_mut(&mut value) as u64,
-            flags: 0,
-        };
-        // SAFETY: the attributes are those of the command; key and value are as long as the map
-        // was made for, the value is ours to write, and both live through the call.
-        unsafe { sys::bpf(BPF_MAP_LOOKUP_ELEM, &attributes) }?;
-        Ok(value)
+        self.count.get(0)
     }
 }
 
@@ -285,8 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_reads_is_as_long_as_it_thinks() {
-        assert_eq!(size_of::<TcxLinkCreate>(), 32);
+    fn what_is_not_counted_passes() {
         for (place, pass) in [(Place::BeforeQueue, -1), (Place::OnArrival, 2)] {
             let end = counted(place, 3)[LET_PASS as usize];
             assert_eq!(end, Instruction::new(MOVE, 0, 0, 0, pass));

@@ -19,23 +19,24 @@
 mod error;
 mod interface;
 mod partial;
-pub(super) mod program;
+mod program;
 mod ring;
 mod socket;
-pub(super) mod sys;
+mod sys;
 mod umem;
 
 pub use error::XdpError;
 pub use program::AttachMode;
 pub use socket::CopyMode;
 
+use super::bpf::Attached;
 use super::{Device, DeviceStats, Refused, sys as device_sys};
 use crate::interface::{Capabilities, Medium, RxChecksum, RxFrame, TxFrame};
 use crate::wire::ethernet::MacAddr;
 use error::Step;
 use interface::Properties;
 use narrows_congestion::{Duration, Instant};
-use program::{Attached, Program};
+use program::Program;
 use socket::{OpenError, Sizes, Socket};
 use std::fmt;
 use std::io;

@@ -160,39 +160,3 @@ pub(super) fn wake_rx(fd: BorrowedFd<'_>) -> io::Result<()> {
     };
     check(got as libc::c_int).map(drop)
 }
-
-/// A bpf(2) call; its result, a file descriptor for some commands.
-///
-/// # Safety
-/// `attributes` are what `command` expects, and the addresses in it are those of memory that lives
-/// through the call and is as long as the command takes it to be.
-pub(in crate::device) unsafe fn bpf<T>(
-    command: libc::c_int,
-    attributes: &T,
-) -> io::Result<libc::c_int> {
-    // SAFETY: the pointer and length are those of a value that lives through the call; the kernel
-    // takes what is beyond its length as zero. The rest is promised by the caller.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            command,
-            std::ptr::from_ref(attributes),
-            size_of::<T>() as libc::c_uint,
-        )
-    };
-    check(result as libc::c_int)
-}
-
-/// A bpf(2) call that gives a file descriptor.
-///
-/// # Safety
-/// As [`bpf`], and `command` is one that opens a file descriptor.
-pub(in crate::device) unsafe fn bpf_open<T>(
-    command: libc::c_int,
-    attributes: &T,
-) -> io::Result<OwnedFd> {
-    // SAFETY: promised by the caller.
-    let fd = unsafe { bpf(command, attributes) }?;
-    // SAFETY: just opened, and owned by nobody else.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}

@@ -120,7 +120,8 @@ pub trait Discipline: fmt::Debug + Send {
     fn depth(&self) -> Depth;
 
     /// Goes on with other values, and with what waits, if they are of its kind and it can. Those of
-    /// this crate's disciplines are their specs, as in [`DisciplineSpec`].
+    /// this crate's disciplines are their specs, as in [`DisciplineSpec`]; those of a discipline from
+    /// outside are its [`OwnDiscipline`].
     fn retune(&mut self, values: &dyn Any) -> Retuned {
         let _ = values;
         Retuned::No
