@@ -385,7 +385,7 @@ pub(super) fn perform(
         }
         text += &points::table(&summary, registry, colour);
         text += &points::verdicts(&verdicts, colour);
-        let departures = given::departures(&prepared.applied, &prepared.experiment);
+        let departures = given::departures(&prepared.applied, &prepared.experiment, registry);
         if verdicts.iter().any(|v| v.holds != Holds::Yes) && !departures.is_empty() {
             let other = departures.join("; ");
             text += &format!("What is expected was written for the file's values: {other}.\n");

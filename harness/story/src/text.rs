@@ -1,6 +1,6 @@
 //! A story for a terminal.
 
-use crate::claims::{self, Claim};
+use crate::claims;
 use crate::grid::Grid;
 use crate::report::{Report, Verdict};
 use crate::stories;
@@ -56,7 +56,8 @@ pub fn report(report: &Report<'_>, colour: Colour, columns: usize) -> String {
         };
         let why = row.verdict.why();
         let line = Line {
-            claim: row.claim,
+            id: row.claim.id,
+            says: row.claim.says,
             word: row.verdict.word(),
             code,
             below: [&row.measured, &why],
@@ -78,11 +79,9 @@ pub fn twin(told: &Told, colour: Colour, columns: usize) -> String {
     out.push('\n');
     for found in &told.seen.found {
         let why = found.why(&told.machine);
-        let Some(claim) = claims::get(found.claim) else {
-            continue;
-        };
         let line = Line {
-            claim,
+            id: found.claim,
+            says: claims::get(found.claim).map_or("", |claim| claim.says),
             word: if why.is_some() { "differs" } else { "holds" },
             code: if why.is_some() { YELLOW } else { GREEN },
             below: [&found.finding.measured, why.as_deref().unwrap_or_default()],
@@ -96,7 +95,8 @@ pub fn twin(told: &Told, colour: Colour, columns: usize) -> String {
 
 /// A claim with its verdict, and what is said below it.
 struct Line<'a> {
-    claim: &'a Claim,
+    id: &'a str,
+    says: &'a str,
     word: &'a str,
     code: &'a str,
     below: [&'a str; 2],
@@ -105,9 +105,9 @@ struct Line<'a> {
 impl Line<'_> {
     fn text(&self, colour: Colour, columns: usize) -> String {
         let word = colour.wrap(self.code, &format!("{:<8}", self.word));
-        let mut out = format!("{:<4} {word} ", self.claim.id);
+        let mut out = format!("{:<4} {word} ", self.id);
         let indent = " ".repeat(14);
-        out += wrapped(self.claim.says, &indent, columns).trim_start();
+        out += wrapped(self.says, &indent, columns).trim_start();
         for text in self.below {
             if !text.is_empty() {
                 out += &dim(&wrapped(text, &indent, columns), colour);

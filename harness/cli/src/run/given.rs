@@ -190,9 +190,12 @@ impl Given {
     }
 }
 
-/// Keys to which arguments gave what the file has not, each with both; seed and repetitions, which
-/// change nothing that a file can expect, are none.
-pub(super) fn departures(applied: &Applied, experiment: &Experiment) -> Vec<String> {
+/// Keys to which arguments gave what the file has not, each with both.
+pub(super) fn departures(
+    applied: &Applied,
+    experiment: &Experiment,
+    registry: &Registry,
+) -> Vec<String> {
     let values = |experiment: &Experiment, key: &str| {
         let axis = experiment.sweep.iter().find(|axis| axis.key == key);
         match axis {
@@ -203,11 +206,16 @@ pub(super) fn departures(applied: &Applied, experiment: &Experiment) -> Vec<Stri
     let mut said: Vec<String> = Vec::new();
     for given in &applied.given {
         let key = given.axis(experiment);
-        if ["run.seed", "run.repetitions"].contains(&key.as_str()) {
-            continue;
-        }
         let (before, now) = (values(&applied.before, &key), values(experiment, &key));
-        if now.iter().all(|value| before.contains(value)) {
+        // `0.005ms` is 5us.
+        let as_shown = |value: &String| {
+            let mut one = applied.before.clone();
+            let set = one.set(registry, &key, value);
+            let shown = set.ok().and_then(|()| one.get(&key));
+            shown.unwrap_or_else(|| value.clone())
+        };
+        let known: Vec<String> = before.iter().map(as_shown).collect();
+        if now.iter().map(as_shown).all(|value| known.contains(&value)) {
             continue;
         }
         let there = match before.is_empty() {

@@ -108,10 +108,10 @@ pub const STORY: Story = Story {
         Row::new("E9", moments_do_the_same),
         Row::new("E10", a_segment_less_is_faster),
         Row::new("E11", the_next_try_succeeds).because(
-            "it depends on why there is no buffer, which the text does not know (E12). Where a dozen are used \
-             up, a window that is reset leaves some free. Where they are missing for L sends in a row on \
-             the mean, the next send is refused with 1 - 1/L whatever was answered, 87.5 % of the time for \
-             the eight here; at most 10 % is an L of 1.1, hardly ever two in a row",
+            "the text assumes it, and does not know why there is no buffer (E12). Where a dozen are used up it \
+             is so. Where they are missing for L sends in a row on the mean, the next send is refused with \
+             1 - 1/L whatever was answered; L is ours, and with the eight here this cannot be other than \
+             87.5 %; at most 10 % is an L of 1.1, hardly ever two in a row",
         ),
         Row::new("E12", the_window_tells_the_mode),
         Row::new("E13", nothing_else_is_counted),

@@ -152,7 +152,7 @@ pub(super) const SCENES: &[Scene] = &[
         ("traffic.copy.kind", "bulk"),
         ("traffic.copy.from", "h1..h5"),
         ("traffic.copy.to", "h0"),
-        ("sweep.buffer", "64KiB,256KiB,1MiB,10MiB"),
+        ("sweep.buffer", "64KiB,1MiB,10MiB"),
         ("run.warm_up", "0s"),
         ("run.duration", "20s"),
     ]).usually(&[]),
@@ -263,11 +263,11 @@ pub(super) const SCENES: &[Scene] = &[
         ("run.warm_up", "500ms"),
     ]),
     SEE_SAW,
-    // What it takes for two modes: timeouts of seconds.
-    SEE_SAW.named("see-saw-of-seconds").with(&[
+    // What it takes for two modes: the same mesh with timeouts of 200 ms and of seconds.
+    SEE_SAW.named("timeouts").with(&[
         ("rate", "70"),
         ("network.queue.limit", "64KiB"),
-        ("host.tcp.rto", "2s"),
+        ("sweep.host.tcp.rto", "200ms,2s"),
     ]),
     Scene::new("all-to-all", "shuffle")
         .with(&[("cc", "cubic"), ("path", "flow"), ("parallel", "off")])

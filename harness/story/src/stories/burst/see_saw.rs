@@ -14,13 +14,16 @@ const TEXT: [f64; 17] = [
 /// Looks a second.
 const TENTHS: usize = 10;
 
-/// The scene as the set-up has it, and that with timeouts of seconds.
-const USUAL: &str = "see-saw";
-const SECONDS: &str = "see-saw-of-seconds";
+/// A scene, and where in it.
+type Place = (&'static str, &'static [(&'static str, &'static str)]);
+/// The set-up; and a mesh with ports of 64 KiB at 560 Mb/s, by the floor of the RTO.
+const USUAL: Place = ("see-saw", &[]);
+const SHORT: Place = ("timeouts", &[("host.tcp.rto", "200ms")]);
+const LONG: Place = ("timeouts", &[("host.tcp.rto", "2s")]);
 
 /// Of each node the rates at which it sent, by tenths of a second.
-fn tenths(played: &Played, scene: &str) -> Answer<Vec<Vec<f64>>> {
-    let outcomes = played.scene(scene)?.outcomes(&[])?;
+fn tenths(played: &Played, (scene, at): Place) -> Answer<Vec<Vec<f64>>> {
+    let outcomes = played.scene(scene)?.outcomes(at)?;
     let run = outcomes.first().ok_or_else(|| missing("run"))?;
     let polls = run.readings.iter().filter(|(name, _)| name == "out");
     let series = polls.filter_map(|(_, reading)| reading.series.as_ref());
@@ -108,20 +111,42 @@ impl Modes {
     }
 }
 
+/// Stops of nodes: in a row, tenths with less than 2 % of the line; how many there are, and how many
+/// of them are 2.5 s or longer.
+fn stops(nodes: &[Vec<f64>]) -> (usize, usize) {
+    let standing = |rate: &f64| *rate < 0.02 * LINE;
+    let all = nodes.iter().flat_map(|node| {
+        let runs = node.chunk_by(|a, b| standing(a) == standing(b));
+        runs.filter(|run| run.first().is_some_and(standing))
+    });
+    let lengths: Vec<usize> = all.map(<[f64]>::len).collect();
+    let long = lengths.iter().filter(|tenths| **tenths >= 25).count();
+    (lengths.len(), long)
+}
+
 pub(super) fn two_modes(played: &Played) -> Answer<Finding> {
     let usual = Modes::of(&tenths(played, USUAL)?);
-    let seconds = Modes::of(&tenths(played, SECONDS)?);
-    let number = if seconds.are_two() {
-        "two modes"
-    } else {
-        "one mode"
+    let of_a_mesh = |place: Place| -> Answer<String> {
+        let nodes = tenths(played, place)?;
+        let modes = Modes::of(&nodes);
+        let number = if modes.are_two() {
+            "two modes"
+        } else {
+            "one mode"
+        };
+        let (all, long) = stops(&nodes);
+        let words = modes.words();
+        Ok(format!(
+            "{number}: {words}, and {long} of {all} stops take 2.5 s or more"
+        ))
     };
     Ok(Finding::is(
         format!(
-            "{}. With a floor of the RTO of 2 s in place of 200 ms, ports of 64 KiB and 560 Mb/s asked \
-             for, {number}: {}",
+            "{}. Through ports of 64 KiB, asked for 560 Mb/s, with a floor of the RTO of 200 ms, {}; with \
+             one of 2 s, {}",
             usual.words(),
-            seconds.words()
+            of_a_mesh(SHORT)?,
+            of_a_mesh(LONG)?
         ),
         usual.are_two(),
     ))
@@ -145,18 +170,19 @@ pub(super) fn one_second_is_lost(played: &Played) -> Answer<Finding> {
     let of_all = watched(&nodes).filter(|c| has_a_lost_second(c)).count();
     let own = nodes.iter().flat_map(|node| seconds(node, 0));
     let least = own.fold(LINE, f64::min);
-    let slow = tenths(played, SECONDS)?;
+    let (short, long) = (tenths(played, SHORT)?, tenths(played, LONG)?);
     Ok(Finding::is(
         format!(
             "{at_once} of {} nodes have such a second if seconds begin with the run: the least is {}; \
              somebody's seconds begin at any tenth, and of such courses {of_all} of {} have one: {}. \
-             With a floor of the RTO of 2 s, as at M12, {} of {} nodes have one",
+             In the mesh of M12, {} of {} nodes with a floor of the RTO of 200 ms, and {} with one of 2 s",
             nodes.len(),
             number(least, "bit/s"),
             nodes.len() * TENTHS,
             words.join(" "),
-            losers(&slow),
-            slow.len(),
+            losers(&short),
+            short.len(),
+            losers(&long),
         ),
         at_once > 0,
     ))

@@ -103,7 +103,7 @@ fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
         Found {
             claim: "S6",
             finding: Finding::between(
-                "median wait, in ms, of which a tick of the kernel's may be 4",
+                "the wait only: its median, in ms, of which a tick of the kernel's may be 4",
                 ms(&live[0]),
                 (39.0, 45.0),
                 "",
