@@ -352,10 +352,11 @@ fn sure(facts: &Facts) -> Confidence {
     }
 }
 
-/// Whether the timer had been running for just as long as a floor in use.
+/// Whether what had been sent again had been out for just as long as a floor in use.
 fn is_of_floor(facts: &Facts) -> bool {
     let timer = facts.timer;
-    floor(facts).is_some_and(|floor| timer.abs_diff(floor) <= timer / 50)
+    let exact = |floor: Duration| timer.abs_diff(floor) <= timer / 50;
+    facts.evidence.sends > 1 && floor(facts).is_some_and(exact)
 }
 
 /// Two round trips, and for a single packet what its acknowledgement may be delayed (RFC 8985

@@ -506,8 +506,11 @@ impl Tracked {
             }
         }
         self.half[k].last = Some(now);
-        // Who asks again has not heard that the window is open.
-        let asks = self.half[k].updated && segment.len <= 1;
+        // Who asks again has not heard that the window is open. A probe has more behind it, unless it is of
+        // the very last byte, which looks like a keystroke.
+        let last = segment.flags.intersects(Flags::PSH | Flags::FIN);
+        let asks = matches!(data, Data::Probe) || segment.len == 1 && !last;
+        let asks = self.half[k].updated && asks;
         self.half[k].updated = asks;
         if segment.len > 0 && (asks || !matches!(data, Data::Probe)) {
             self.last_data = Some(now);

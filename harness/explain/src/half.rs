@@ -368,8 +368,7 @@ impl Half {
             });
             self.nxt = end;
             self.most_out = self.most_out.max(self.flight());
-            self.pushed = flags.contains(Flags::PSH);
-            self.pushes |= self.pushed;
+            self.pushes(flags);
             return Data::New { hole };
         }
         // A byte before what is next, of an idle connection or of one whose peer's window is closed.
@@ -400,6 +399,7 @@ impl Half {
             };
             self.push(last);
             self.nxt = end;
+            self.pushes(flags);
         }
         self.split(start);
         self.split(end);
@@ -445,6 +445,12 @@ impl Half {
             }
             None => Data::New { hole: false },
         }
+    }
+
+    /// The last that was sent says this.
+    fn pushes(&mut self, flags: Flags) {
+        self.pushed = flags.intersects(Flags::PSH | Flags::FIN);
+        self.pushes |= flags.contains(Flags::PSH);
     }
 
     /// Has a boundary at `at`.
@@ -690,7 +696,13 @@ mod tests {
             seq = Seq(seq.0 + 1_000);
             assert_eq!(half.has_more(), more);
         }
-        ack(&mut half, 1, 3_000);
+        let now = Sighting {
+            at: Instant::ZERO,
+            packet: 10,
+        };
+        half.on_data(now, seq, 1, 0, Flags::ACK | Flags::FIN);
+        assert!(!half.has_more(), "nothing comes after the end");
+        ack(&mut half, 1, 3_001);
         assert!(!half.has_more(), "nothing is out");
     }
 

@@ -106,6 +106,7 @@ fn both_ends_together_tell_more_than_either() {
         Cause::NagleDelayedAck,
     ] {
         let (recall, precision) = of(&both, Vantage::Sender, cause);
+        println!("{cause}: recall {recall}, precision {precision}");
         if both.recall(Vantage::Sender, cause).all >= 10 {
             assert!(recall >= 950, "{cause}: recall {recall}");
             assert!(
@@ -129,6 +130,8 @@ fn both_ends_together_tell_more_than_either() {
             .unwrap_or_default()
     };
     let (all, right) = sure(&both);
+    let told: u64 = both.confidence.values().map(|(all, _)| all).sum();
+    println!("certain: {all} of {told}, alone {:?}", sure(&alone));
     assert_eq!(all, right, "certain is certain");
     assert!(
         all >= 10 * sure(&alone).0.max(1),

@@ -64,11 +64,13 @@ impl Tracked {
 
     /// Another acknowledgement, with this round-trip time: does it come at once after a gap?
     pub(super) fn follows(&mut self, now: Sighting, side: Side, rtt: Duration) {
+        let before = self.half[side.index()].answered;
         if let Some(pending) = &mut self.pending[side.index()]
             && let Wait::Release { until } = pending.wait
             && now.at <= until
         {
-            pending.facts.burst.add(rtt, now.at.since(self.last.at));
+            let after = before.map_or(Duration::MAX, |before| now.at.since(before));
+            pending.facts.burst.add(rtt, after);
         }
     }
 

@@ -5,7 +5,7 @@ use super::ledger::SharedTruth;
 use super::segment_of;
 use crate::analyzer::{Analyzer, Config};
 use crate::explanation::Explanation;
-use crate::gap::{Cause, Gap, Side, Vantage};
+use crate::gap::{Gap, Side, Vantage};
 use crate::half::Sighting;
 use crate::score::Found;
 use crate::truth::{Threshold, TrueGap, Truth};
@@ -18,8 +18,7 @@ use narrows_experiment::run::RunError;
 use narrows_experiment::scenario::RunContext;
 use narrows_experiment::sim::tap::{Tap, TapEvent};
 use narrows_experiment::sim::time::SimTime;
-use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 /// Clocks that are wrong: host `n`'s is ahead by `n` times this.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,8 +58,7 @@ impl Skew {
 /// A run, explained from both ends.
 #[derive(Debug)]
 pub struct Ends {
-    /// The gaps as they were. A timeout's are spurious if what it sent again had arrived, even if its
-    /// sender never learns that.
+    /// The gaps as they were.
     pub truth: Vec<TrueGap>,
     /// What captures of both ends together tell; places say "sender".
     pub both: Vec<Found>,
@@ -89,58 +87,22 @@ impl Capture {
     }
 }
 
-/// What has sequence space, at a true time.
-#[derive(Clone, Copy, Debug)]
-struct Passed {
-    at: Instant,
-    seq: u32,
-    end: u32,
-}
-
-/// What left a host and what arrived at another, from end to end.
-type Passing = BTreeMap<[SocketAddr; 2], [Vec<Passed>; 2]>;
-
-/// Whether what was sent again when `gap` was over had arrived by then.
-fn had_arrived(gap: &TrueGap, passing: &Passing) -> bool {
-    let Some([left, arrived]) = passing.get(&gap.ends) else {
-        return false;
-    };
-    let again = left.partition_point(|one| one.at < gap.end);
-    let Some(again) = left.get(again) else {
-        return false;
-    };
-    let covers = |one: &Passed| {
-        again.seq.wrapping_sub(one.seq) as i32 >= 0 && one.end.wrapping_sub(again.end) as i32 >= 0
-    };
-    let mut by_then = arrived.iter().take_while(|one| one.at <= gap.end);
-    by_then.any(covers)
-}
-
 #[derive(Debug)]
 struct Captures {
     skew: Skew,
-    passing: Passing,
     hosts: Vec<Capture>,
     last: Instant,
 }
 
 impl Tap<SimPacket> for Captures {
     fn event(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket) {
-        let (host, end) = match event {
-            TapEvent::NicSent { host, .. } => (host.index(), 0),
-            TapEvent::Received { host } if packet.is_intact() => (host.index(), 1),
+        let host = match event {
+            TapEvent::NicSent { host, .. } => host.index(),
+            TapEvent::Received { host } if packet.is_intact() => host.index(),
             _ => return,
         };
         self.last = at.to_instant();
         let segment = segment_of(packet);
-        if segment.len > 0 {
-            let ends = self.passing.entry([segment.src, segment.dst]).or_default();
-            ends[end].push(Passed {
-                at: self.last,
-                seq: segment.seq.0,
-                end: segment.seq.0.wrapping_add(segment.len),
-            });
-        }
         let at = self.skew.shown(host, at.to_instant());
         self.hosts
             .resize_with(self.hosts.len().max(host + 1), Capture::new);
@@ -170,17 +132,11 @@ pub fn observe_ends(
     experiment.probes.push(told.probe());
     let captures = Captures {
         skew,
-        passing: Passing::new(),
         hosts: Vec::new(),
         last: Instant::ZERO,
     };
     let (_, captures) = experiment.watch(registry, RunContext::default(), captures)?;
-    let mut truth = told.with(|truth| truth.gaps().to_vec());
-    for gap in truth.iter_mut().filter(|gap| gap.cause.is_timeout()) {
-        if had_arrived(gap, &captures.passing) {
-            gap.cause = Cause::TimeoutSpurious;
-        }
-    }
+    let truth = told.with(|truth| truth.gaps().to_vec());
     let mut ends = Ends {
         truth,
         both: Vec::new(),

@@ -94,7 +94,7 @@ fn incast(values: Values, add: Add<'_>) {
             for loss in ["reno", "newreno", "sack", "rack"] {
                 for buffer in values.of(&["64KiB", "32p"], &["80KiB", "40p"]) {
                     for sru in values.of(&["32kB", "256kB"], &["70kB", "140kB"]) {
-                        for seed in values.of(&[1, 2], &[201]) {
+                        for seed in values.of(&[1, 2], &[301]) {
                             let tcp = format!(
                                 "rto = \"{rto}\"\nloss_detection = \"{loss}\"\nsack = \"{}\"",
                                 sack(loss)
@@ -157,7 +157,7 @@ fn losses(values: Values, add: Add<'_>) {
             for detector in ["newreno", "sack", "rack", "rack-notlp"] {
                 for rto in values.of(&["linux", "10ms"], &["linux", "25ms"]) {
                     for delay in values.of(&[25, 1_000], &[60, 300]) {
-                        for seed in values.of(&[1, 2, 3], &[203, 204]) {
+                        for seed in values.of(&[1, 2, 3], &[303, 304]) {
                             let tcp = format!(
                                 "rto = \"{rto}\"\nloss_detection = \"{detector}\"\nsack = \"{}\"",
                                 sack(detector)
@@ -190,7 +190,7 @@ fn late(values: Values, add: Add<'_>) {
             for congestion in ["reno", "cubic", "dctcp"] {
                 for detector in ["newreno", "sack", "rack"] {
                     for rto in values.of(&["linux", "5ms", "1ms"], &["linux", "7ms"]) {
-                        let seed = if values == Values::First { 1 } else { 109 };
+                        let seed = if values == Values::First { 1 } else { 309 };
                         let tcp = format!(
                             "congestion = \"{congestion}\"\nrto = \"{rto}\"\nloss_detection = \"{detector}\"\nsack = \"{}\"",
                             sack(detector)
@@ -214,7 +214,7 @@ fn bursts(values: Values, add: Add<'_>) {
             for buffer in values.of(&["32KiB", "64KiB"], &["40KiB", "100KiB"]) {
                 for rto in values.of(&["linux", "10ms"], &["linux", "20ms"]) {
                     for k in values.of(&[3, 5], &[4, 7]) {
-                        for seed in values.of(&[1, 2, 3, 4], &[205, 206]) {
+                        for seed in values.of(&[1, 2, 3, 4], &[305, 306]) {
                             let tcp = format!(
                                 "congestion = \"{congestion}\"\nrto = \"{rto}\"\ndelayed_ack = \"2/40ms\""
                             );
@@ -241,7 +241,7 @@ fn outages(values: Values, add: Add<'_>) {
             ) {
                 for rto in values.of(&["linux", "10ms", "1ms"], &["linux", "9ms"]) {
                     for detector in ["sack", "rack"] {
-                        for seed in values.of(&[1, 2, 3, 4], &[207, 208]) {
+                        for seed in values.of(&[1, 2, 3, 4], &[307, 308]) {
                             let tcp = format!("rto = \"{rto}\"\nloss_detection = \"{detector}\"");
                             let traffic = format!(
                                 "[[traffic]]\nname = \"call\"\nkind = \"rpc\"\nclients = \"h1\"\nservers = \"h0\"\ncalls = 30\nrequest = \"100B\"\nreply = \"30kB\"\npause = \"2ms\"\n[[change]]\nat = \"{at}\"\nfor = \"{long}\"\non = \"s0->h1\"\nwhat = \"set\"\n{what}\n"

@@ -9,6 +9,7 @@ use narrows_experiment::host::SimPacket;
 use narrows_experiment::knob;
 use narrows_experiment::knob::{Kind, Knob, Knobs};
 use narrows_experiment::model::{Invalid, NamedProbe};
+use narrows_experiment::net::packet::Packet;
 use narrows_experiment::net::stats::DropReason;
 use narrows_experiment::probe::{
     Instrument, Listener, PacketListener, Probe, ProbeKind, Reading, Site, Table, View,
@@ -118,43 +119,42 @@ impl Probe for SharedTruth {
     }
 }
 
+/// A packet as the truth wants it.
+fn passing(packet: &SimPacket) -> Passing {
+    let (_, tcp, payload) = packet.parts();
+    let syn = tcp.flags.contains(Flags::SYN);
+    let sacked = tcp.options.sack.as_slice().first();
+    Passing {
+        seq: tcp.seq.0,
+        len: payload.len,
+        ack: tcp.ack.0,
+        window: tcp.window,
+        scale: syn.then(|| tcp.options.window_scale.unwrap_or(0)),
+        sacked: sacked.map(|block| (block.start.0, block.end.0)),
+    }
+}
+
 impl PacketListener for SharedTruth {
     fn packet(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket) {
         let ends = packet.for_receiver();
         let (to, from) = ([ends.local, ends.remote], [ends.remote, ends.local]);
         let at = at.to_instant();
-        let segment = || {
-            let (_, tcp, payload) = packet.parts();
-            let syn = tcp.flags.contains(Flags::SYN);
-            Passing {
-                seq: tcp.seq.0,
-                len: payload.len,
-                ack: tcp.ack.0,
-                window: tcp.window,
-                scale: syn.then(|| tcp.options.window_scale.unwrap_or(0)),
-                sacked: tcp
-                    .options
-                    .sack
-                    .as_slice()
-                    .first()
-                    .map(|block| (block.start.0, block.end.0)),
-            }
-        };
+        let segment = || passing(packet);
         match event {
             TapEvent::NicSent { host, .. } => {
-                self.with(|truth| truth.sent(at, from, host.0, &segment()));
-            }
-            TapEvent::PortQueued { port, trimmed, .. } => self.with(|truth| {
-                truth.queued(from, port.0);
-                if trimmed {
-                    truth.dropped(from, &segment(), false);
+                // As the NIC does, so that what becomes of each frame can be told.
+                let mut rest = packet.clone();
+                while let Some(front) = rest.split() {
+                    self.with(|truth| truth.sent(at, from, host.0, &passing(&front)));
                 }
-            }),
-            TapEvent::Trimmed { .. } => self.with(|truth| truth.dropped(from, &segment(), false)),
+                self.with(|truth| truth.sent(at, from, host.0, &passing(&rest)));
+            }
+            TapEvent::PortQueued { port, .. } => self.with(|truth| truth.queued(from, port.0)),
             TapEvent::Reached { .. } => self.with(|truth| truth.reached(at, to, &segment())),
             TapEvent::Received { .. } if packet.is_intact() => {
                 self.with(|truth| truth.arrived(at, to, &segment()));
             }
+            // Garbled, or its text cut off.
             TapEvent::Received { .. } => self.with(|truth| truth.dropped(from, &segment(), false)),
             TapEvent::NicRefused { .. } => self.with(|truth| truth.refused(at, from, &segment())),
             TapEvent::Dropped { reason, .. } => {
@@ -281,6 +281,28 @@ mod tests {
         let counted: u64 = without.flows.iter().map(|flow| flow.sender.timeouts).sum();
         assert!(counted > 0);
         assert_eq!(timeouts, counted, "each lasts 200 ms");
+    }
+
+    /// What a NIC cuts is told by frame: acknowledgements are not lost here, so no timeout is spurious.
+    #[test]
+    fn what_segmentation_offload_hands_over_as_one_is_lost_by_the_frame() {
+        let registry = Registry::default();
+        let text = "title = \"Cut\"\n[network]\ntopology = \"star\"\nhosts = 2\nlink = { rate = \"1Gb/s\", delay = \"50us\" }\n\
+            [network.port.\"s0->h1\"]\nlink = { loss = \"20%\" }\n[host.tcp]\nloss_detection = \"newreno\"\nsack = \"off\"\n\
+            [host.nic]\ntso = \"60kB\"\n[[traffic]]\nname = \"call\"\nkind = \"rpc\"\nclients = \"h1\"\nservers = \"h0\"\n\
+            calls = 30\nrequest = \"100B\"\nreply = \"5kB\"\n[run]\nduration = \"20s\"\n";
+        let loaded = Loaded::parse("cut", text, &registry).expect("it is a file");
+        let threshold = Threshold {
+            floor: Duration::from_millis(1),
+            share_percent: 0,
+        };
+        let observed = crate::simulated::observe(&loaded.experiment, &registry, threshold, None);
+        let truth = observed.expect("it runs").truth;
+        let timeouts = truth.iter().filter(|gap| gap.cause.is_timeout());
+        let (spurious, lost): (Vec<&crate::truth::TrueGap>, Vec<_>) =
+            timeouts.partition(|gap| gap.cause == crate::Cause::TimeoutSpurious);
+        assert!(lost.len() > 3, "{truth:?}");
+        assert!(spurious.is_empty(), "{spurious:?}");
     }
 
     /// A window of a segment whose acknowledgement is put off, after idle times: what is waited for is that

@@ -34,9 +34,9 @@ pub fn page(score: &Score, held_out: &Score, asked: Option<usize>) -> String {
          a receive ring for half of it and not longer than 5 ms. \"Packets delayed\" is right for all three. \
          Until all is acknowledged that was out when something was sent again, waiting is part of the loss.\n\
          - An application that wrote nothing while the other end had lost or held back data is right if it is found, and not \
-         missed if it is not; so is a host's own drop after which nothing left that tells of it (a retransmission that is refused, too, leaves one wait), and a black hole that takes all of \
+         missed if it is not; so is a host's own drop after which nothing left that tells of it, or of a copy of what had left before (what is refused again leaves one wait), and a black hole that takes all of \
          a flight, which at the sender and in the middle looks as an outage does (`cargo test -p narrows-explain --features simulate --test unseen`).\n\
-         - A window is closed if it is less than the sender's largest segment and than half of the widest window (RFC 9293 section \
+         - A window is closed if it is less than the sender's largest segment (536 bytes at least) and than half of the widest window (RFC 9293 section \
          3.8.6.2.1). Where a window update got lost, the window was closed until it was sent; elsewhere than at the receiver it is one wait, and either \
          name is right for both parts.\n",
         score.runs
@@ -46,7 +46,7 @@ pub fn page(score: &Score, held_out: &Score, asked: Option<usize>) -> String {
     let _ = write!(
         o,
         "\n## Held out\n\nThe same of {} runs of these kinds with other parameters (loads, losses, delays, buffers, sizes, timeouts) \
-         and other random numbers, to which no rule was fitted.\n",
+         and random numbers that were drawn when the rules were done, to which no rule was fitted.\n",
         held_out.runs
     );
     causes(&mut o, held_out);
@@ -154,7 +154,7 @@ const HIDDEN: &[(char, &[Vantage], &[Cause], &str)] = &[
         &[Cause::Pause, Cause::Coalescing],
         "Pause frames end at the port that obeys them and are in no capture of a host, and a card that holds packets back does it before \
          they are captured: what they delay is found as packets delayed. Coalescing is named, as a guess, where acknowledgements come closer together \
-         than a link of 1 Gb/s carries them, the later the sooner after their packet. What a card does to every packet is part of the round-trip time, and so it is in these runs.",
+         than a link of 1 Gb/s carries them, the later the sooner after their packet. What a card does to every packet is part of the round-trip time, and so it is in these runs: none has a wait for a card that is longer than two of its connection's least round trips, so the rule for coalescing is not tested by this page.",
     ),
 ];
 

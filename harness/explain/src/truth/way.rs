@@ -119,57 +119,64 @@ impl Way {
         let end = segment.end();
         self.largest = self.largest.max(segment.len);
         let last = self.out.back().map(|last| last.end);
+        let again = last.is_some_and(|last| !before(last, end));
         let mut known = false;
-        if last.is_some_and(|last| !before(last, end)) {
+        if again {
             self.recover = self.recover.or(last);
             // Which copy is acknowledged nobody knows (Karn).
-            for out in self.copies(segment) {
+            for out in self.copies((segment.seq, end)) {
                 known = true;
                 out.left = None;
                 out.copies += 1;
             }
         }
         if !known {
-            // What was refused first comes late.
-            let place = self.out.iter().position(|out| before(end, out.end));
+            // What was refused first comes late, and what is cut anew has boundaries of its own.
+            let place = self.out.partition_point(|out| !before(end, out.end));
             let out = Out {
                 end,
-                left: Some(at),
+                left: (!again).then_some(at),
                 copies: 1,
                 sacked: false,
             };
-            self.out.insert(place.unwrap_or(self.out.len()), out);
+            self.out.insert(place, out);
         }
         // It has left at last.
         self.refused
             .retain(|(_, refused)| !before(segment.seq, *refused) || before(end, *refused));
     }
 
-    /// What is out of the numbers of `segment`.
-    fn copies(&mut self, segment: &Passing) -> impl Iterator<Item = &mut Out> {
-        let (seq, end) = (segment.seq, segment.end());
-        let out = self.out.iter_mut();
-        out.filter(move |out| before(seq, out.end) && !before(end, out.end))
+    /// What is out of these numbers.
+    fn copies(&mut self, (seq, end): (u32, u32)) -> impl Iterator<Item = &mut Out> {
+        let first = self.out.partition_point(|out| !before(seq, out.end));
+        let out = self.out.range_mut(first..);
+        out.take_while(move |out| !before(end, out.end))
     }
 
     /// Whether a segment is news of what is out: it acknowledges something new, selectively, or what the one
     /// before did (RFC 5681 section 2).
     fn hears(&mut self, at: Instant, segment: &Passing) -> bool {
-        let told = self.told.replace((segment.ack, segment.window));
-        let repeats = told == Some((segment.ack, segment.window)) && segment.len == 0;
+        // A SYN that is no answer acknowledges nothing.
+        if segment.scale.is_some() && segment.ack == 0 {
+            return false;
+        }
+        let told = Some((segment.ack, segment.window));
+        let repeats = self.told == told && segment.len == 0 && !self.out.is_empty();
+        if self.told.is_none_or(|(ack, _)| !before(segment.ack, ack)) {
+            self.told = told;
+        }
         let acknowledged = self.acknowledged(at, segment.ack);
         let sacked = self.selectively(at, segment.sacked);
-        acknowledged || sacked || repeats && !self.out.is_empty()
+        acknowledged || sacked || repeats
     }
 
     /// Whether something new is acknowledged selectively.
     fn selectively(&mut self, at: Instant, block: Option<(u32, u32)>) -> bool {
-        let Some((seq, end)) = block else {
+        let Some(block) = block else {
             return false;
         };
         let mut newest = None;
-        let fresh = self.out.iter_mut().filter(|out| !out.sacked);
-        for out in fresh.filter(|out| before(seq, out.end) && !before(end, out.end)) {
+        for out in self.copies(block).filter(|out| !out.sacked) {
             out.sacked = true;
             newest = Some(out.left);
         }
@@ -202,6 +209,11 @@ impl Way {
             self.rtt.add(at.since(left));
         }
         new
+    }
+
+    #[cfg(test)]
+    pub(super) const fn rtt(&self) -> RttEstimate {
+        self.rtt
     }
 
     /// Whether what its timer waits for is on its way or has arrived.
@@ -355,7 +367,7 @@ impl Truth {
     pub fn dropped(&mut self, ends: [SocketAddr; 2], segment: &Passing, too_long: bool) {
         let way = &mut self.ends.entry(ends).or_default().way;
         way.lost |= segment.len > 0;
-        for out in way.copies(segment) {
+        for out in way.copies((segment.seq, segment.end())) {
             out.copies = out.copies.saturating_sub(1);
         }
         if too_long {
@@ -399,12 +411,10 @@ impl Truth {
     /// For how long the peer of `ends` had what it acknowledges with what arrives now.
     fn put_off(&mut self, ends: [SocketAddr; 2], ack: u32) -> Duration {
         let peer = self.ends.entry([ends[1], ends[0]]).or_default();
-        while let Some((of, here)) = peer.way.answers.pop_front() {
-            if of == ack {
-                return here;
-            }
-        }
-        Duration::ZERO
+        let answers = &mut peer.way.answers;
+        let known = answers.iter().position(|(of, _)| *of == ack);
+        let answer = known.and_then(|n| answers.drain(..=n).next_back());
+        answer.map_or(Duration::ZERO, |(_, here)| here)
     }
 
     /// The end `ends` had more to send, and waited for what arrives now: was that long?

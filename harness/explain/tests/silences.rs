@@ -1,0 +1,160 @@
+//! What a silence is called, where something that looks alike is near.
+
+use narrows::wire::{Ecn, Flags, Seq, TcpOptions};
+use narrows::{Duration, Instant};
+use narrows_explain::segment::Segment;
+use narrows_explain::{Analyzer, Cause, Config, Finding, Gap, Side, Sighting};
+use std::net::SocketAddr;
+
+/// A connection as it is captured.
+struct Capture {
+    analyzer: Analyzer,
+    packets: u64,
+}
+
+impl Capture {
+    /// One that is opened; the client is so far away, and the server.
+    fn opened(client_ns: u64, server_ns: u64) -> Self {
+        let mut capture = Self {
+            analyzer: Analyzer::new(Config::default()),
+            packets: 0,
+        };
+        capture.pass(0, Side::Client, (0, 0, 0), 60_000, Flags::SYN);
+        capture.pass(
+            server_ns,
+            Side::Server,
+            (0, 0, 1),
+            60_000,
+            Flags::SYN | Flags::ACK,
+        );
+        let at = server_ns + client_ns;
+        capture.pass(at, Side::Client, (1, 0, 1), 60_000, Flags::ACK);
+        capture
+    }
+
+    /// A segment passes, with its number, its length and what it acknowledges.
+    fn pass(
+        &mut self,
+        ns: u64,
+        from: Side,
+        (seq, len, ack): (u32, u32, u32),
+        window: u16,
+        flags: Flags,
+    ) {
+        let ends: [SocketAddr; 2] = [([10, 0, 0, 1], 50_000).into(), ([10, 0, 0, 2], 80).into()];
+        let [src, dst] = match from {
+            Side::Client => ends,
+            Side::Server => [ends[1], ends[0]],
+        };
+        self.packets += 1;
+        let segment = Segment {
+            src,
+            dst,
+            ecn: Ecn::NotEct,
+            identification: 0,
+            hop_limit: 64,
+            seq: Seq(seq),
+            ack: Seq(ack),
+            flags,
+            window,
+            options: TcpOptions::default(),
+            len,
+        };
+        let now = Sighting {
+            at: Instant::ZERO + Duration::from_nanos(ns),
+            packet: self.packets,
+        };
+        self.analyzer.handle_segment(now, 0, &segment);
+    }
+
+    fn gaps(mut self) -> Vec<Gap> {
+        self.analyzer.finish();
+        let found = std::iter::from_fn(|| self.analyzer.poll_finding());
+        found
+            .filter_map(|finding| match finding {
+                Finding::Gap(gap) => Some(gap),
+                Finding::Connection(_) => None,
+            })
+            .collect()
+    }
+}
+
+const S: u64 = 1_000_000_000;
+
+#[test]
+fn who_types_after_a_window_opened_waits_for_nobody() {
+    let mut capture = Capture::opened(1_000_000, 10_000);
+    capture.pass(
+        2_000_000,
+        Side::Client,
+        (1, 1_000, 1),
+        60_000,
+        Flags::ACK | Flags::PSH,
+    );
+    capture.pass(2_010_000, Side::Server, (1, 0, 1_001), 0, Flags::ACK);
+    capture.pass(S, Side::Server, (1, 0, 1_001), 60_000, Flags::ACK);
+    for n in 0..4 {
+        let (at, seq) = (S + 1_100_000 + u64::from(n) * S, 1_001 + n);
+        capture.pass(
+            at,
+            Side::Client,
+            (seq, 1, 1),
+            60_000,
+            Flags::ACK | Flags::PSH,
+        );
+        capture.pass(
+            at + 10_000,
+            Side::Server,
+            (1, 0, seq + 1),
+            60_000,
+            Flags::ACK,
+        );
+    }
+    let gaps = capture.gaps();
+    let long: Vec<_> = gaps
+        .iter()
+        .filter(|gap| gap.start.at > Instant::ZERO + Duration::from_nanos(S))
+        .collect();
+    assert_eq!(long.len(), 3, "{gaps:?}");
+    assert!(
+        long.iter().all(|gap| gap.cause == Cause::AppWroteNothing),
+        "{gaps:?}"
+    );
+}
+
+#[test]
+fn what_comes_between_acknowledgements_does_not_make_them_one_interrupt_s() {
+    for (between, cause) in [(0, Cause::Coalescing), (500, Cause::PacketDelay)] {
+        let mut capture = Capture::opened(0, 200_000);
+        for n in 0..6 {
+            let at = 300_000 + u64::from(n) * 20_000;
+            capture.pass(
+                at,
+                Side::Client,
+                (1 + n * 1_448, 1_448, 1),
+                60_000,
+                Flags::ACK,
+            );
+        }
+        let mut at = 4_000_000;
+        for n in 0..5 {
+            let acked = 1 + (n + 1) * 1_448;
+            capture.pass(at, Side::Server, (1, 0, acked), 60_000, Flags::ACK);
+            let seq = 1 + (6 + n) * 1_448;
+            capture.pass(
+                at + between,
+                Side::Client,
+                (seq, 1_448, 1),
+                60_000,
+                Flags::ACK,
+            );
+            at += between + 400;
+        }
+        let gaps = capture.gaps();
+        let longest = gaps
+            .iter()
+            .max_by_key(|gap| gap.length())
+            .expect("there is one");
+        assert_eq!(longest.cause, cause, "{gaps:?}");
+    }
+}
