@@ -1,4 +1,5 @@
 use super::*;
+use crate::catalog::Catalog;
 use std::fs;
 use std::path::{Path, PathBuf};
 

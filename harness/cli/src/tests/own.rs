@@ -1,6 +1,7 @@
 //! A knob and a metric of one's own are an entry each, and are wherever ours are.
 
 use super::*;
+use crate::catalog::Catalog;
 use narrows_experiment::knob;
 use narrows_experiment::knob::{Kind, Knob, Knobs};
 use narrows_experiment::metric::{Better, Measured, Metric};
