@@ -123,11 +123,7 @@ impl Kind {
                 let time = Duration::from_nanos;
                 format!("{} to {}", time(least), time(most))
             }
-            Self::Rate => {
-                let (least, most) = values::RATES;
-                let show = |n| Rate::from_bits_per_sec(n).show();
-                format!("{} to {}", show(least)?, show(most)?)
-            }
+            Self::Rate => values::RATES_IN_WORDS.to_owned(),
             Self::Queue { least } => {
                 format!("{least}p to {MAX_PACKETS}p, or up to {}", size(MAX_QUEUE))
             }
