@@ -301,9 +301,7 @@ pub(super) const ROWS: &[Row] = &[
          a drop: M14's 837 of 6.7 kB are some 3,900 segments in 7.5 s, 516 a second, where M4 has 40 to 100 \
          drops. That takes a sender that goes back to the first loss and sends all behind it again. At 400 \
          Mb/s a host gets 34,500 segments a second, of which 4 % are 1,380; with one resend a drop a set-up \
-         that has them, 30 kB through 32 KiB, has several times M4's drops (see there). Without SACK and \
-         limited transmit it was 2.9 %; counted above segmentation, as the captures are, 2.6 of packets of \
-         30 kB in place of 3.4 of segments. The collapse is that of the median query, at the knee of M5",
+         that has them, 30 kB through 32 KiB, has several times M4's drops (see there). The collapse is that of the median query, at the knee of M5",
     ),
     Row::new("M17", |played| {
         let wanted = TEXT.iter().filter(|(period, _)| *period != "1ms");

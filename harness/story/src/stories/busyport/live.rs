@@ -71,10 +71,29 @@ fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
         ]);
         runs.push(seen);
     }
-    let (suspended, free) = (&runs[0], &runs[1]);
+    let found = found(&runs[0], &runs[1]);
+    Ok(Seen { grid, found })
+}
+
+/// What runs with suspended writers and without show.
+fn found(suspended: &StallRun, free: &StallRun) -> Vec<Found> {
     let gap = |run: &StallRun| run.longest_gap.as_secs_f64();
     let queued = |run: &StallRun| run.most_queued as f64;
-    let found = vec![
+    let not_seen = |claim, why: &str, because| Found {
+        claim,
+        finding: Finding::is(format!("not seen: {why}"), false),
+        because,
+    };
+    if suspended.suspended.is_empty() {
+        let why = "no writer was suspended";
+        return ["M25", "M33"]
+            .map(|claim| not_seen(claim, why, NEVER))
+            .into();
+    }
+    let served = if suspended.suspended_in_it.is_zero() {
+        let why = "the longest gap is none in which the server was suspended";
+        not_seen("M25", why, LATE)
+    } else {
         Found {
             claim: "M25",
             finding: Finding::near(
@@ -84,9 +103,13 @@ fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
                 0.1,
                 "",
             ),
-            because: "a gap has in it how long the node and who asks it waited for a processor, and with \
-                      few suspensions that is most of it",
-        },
+            because: LATE,
+        }
+    };
+    // Who was suspended had something in a queue, but there may be no two replies.
+    let avoided = if suspended.longest_gap.is_zero() {
+        not_seen("M33", "no reply came after another", LATE)
+    } else {
         Found {
             claim: "M33",
             finding: Finding::all([
@@ -103,11 +126,20 @@ fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
                     "",
                 ),
             ]),
-            because: "a gap has in it how long the node and who asks it waited for a processor",
-        },
-    ];
-    Ok(Seen { grid, found })
+            because: "a gap has in it how long the node and who asks it waited for a processor, and queues \
+                      that grow hold what was asked while the port was slow: less if a late processor \
+                      leaves it slow for a shorter time",
+        }
+    };
+    vec![served, avoided]
 }
+
+/// What makes a gap another than the server's suspension.
+const LATE: &str = "a gap has in it how long the node and who asks it waited for a processor, and with few \
+    suspensions that is most of it";
+/// Why no queue comes to its limit.
+const NEVER: &str = "a queue comes to its limit only if the port is slow for long enough, and a late processor \
+    leaves it slow for a shorter time, or asks too late for what fills the queue";
 
 fn spec(writers: Writers) -> StallSpec {
     StallSpec {
@@ -122,5 +154,61 @@ fn spec(writers: Writers) -> StallSpec {
         busy_limit: ByteCount::new(128 << 10),
         writers,
         span: Duration::from_secs(3),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::Judged;
+
+    #[test]
+    fn without_a_suspension_nothing_is_seen_of_it() {
+        let ms = Duration::from_millis;
+        let free = StallRun {
+            longest_gap: ms(10),
+            most_queued: 900_000,
+            replies: 2_000,
+            ..StallRun::default()
+        };
+        let suspended = StallRun {
+            suspended: vec![ms(150), ms(150)],
+            longest_gap: ms(155),
+            suspended_in_it: ms(150),
+            most_queued: 150_000,
+            replies: 1_900,
+        };
+        let judged = |suspended: &StallRun| {
+            let found = found(suspended, &free);
+            assert_eq!(
+                found.iter().map(|f| f.claim).collect::<Vec<_>>(),
+                ["M25", "M33"]
+            );
+            found
+                .into_iter()
+                .map(|f| (f.finding.judged, f.finding.measured))
+                .collect::<Vec<_>>()
+        };
+        for (is, said) in judged(&suspended) {
+            assert_eq!(is, Judged::Holds, "{said}");
+        }
+        for (is, said) in judged(&free) {
+            assert_eq!(is, Judged::Differs);
+            assert_eq!(said, "not seen: no writer was suspended");
+        }
+        let elsewhere = StallRun {
+            suspended_in_it: Duration::ZERO,
+            ..suspended.clone()
+        };
+        let [served, avoided] = &judged(&elsewhere)[..] else {
+            panic!("two claims");
+        };
+        assert_eq!(served.0, Judged::Differs);
+        assert!(
+            served.1.starts_with("not seen: the longest gap"),
+            "{}",
+            served.1
+        );
+        assert_eq!(avoided.0, Judged::Holds, "{}", avoided.1);
     }
 }
