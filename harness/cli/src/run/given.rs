@@ -206,12 +206,19 @@ pub(super) fn departures(
     let mut said: Vec<String> = Vec::new();
     for given in &applied.given {
         let key = given.axis(experiment);
+        let path = Path::parse(&key);
+        let words = path.as_ref().map(Path::words).unwrap_or_default();
+        // What says how an experiment is shown has no part in what comes out.
+        if matches!(words[..], ["title" | "about"] | ["show", _]) {
+            continue;
+        }
         let (before, now) = (values(&applied.before, &key), values(experiment, &key));
+        let typed = typed(&words).unwrap_or_else(|| key.clone());
         // `0.005ms` is 5us.
         let as_shown = |value: &String| {
             let mut one = applied.before.clone();
-            let set = one.set(registry, &key, value);
-            let shown = set.ok().and_then(|()| one.get(&key));
+            let set = one.set(registry, &typed, value);
+            let shown = set.ok().and_then(|()| one.get(&typed));
             shown.unwrap_or_else(|| value.clone())
         };
         let known: Vec<String> = before.iter().map(as_shown).collect();
@@ -228,6 +235,20 @@ pub(super) fn departures(
         }
     }
     said
+}
+
+/// The key of all ports or hosts that reads a value as this one of some does, which is kept as it was
+/// typed.
+fn typed(words: &[&str]) -> Option<String> {
+    let (all, key) = match words {
+        ["network", "trunk", section, key]
+        | ["network", "port", _, section, key]
+        | ["change", _, section @ ("link" | "queue"), key] => (["network", section], key),
+        ["group", _, section @ ("tcp" | "nic" | "cpu"), key]
+        | ["traffic", _, section @ "tcp", key] => (["host", section], key),
+        _ => return None,
+    };
+    Some(format!("{}.{}", all.join("."), quoted(key)))
 }
 
 /// The value of an axis at a point.

@@ -495,6 +495,30 @@ fn an_expectation_that_fails_is_an_exit_code_and_a_junit_failure() {
         assert!(out(&ran).contains(&said), "{}", out(&ran));
     }
     assert!(!out(&ran).contains("delay is"), "{}", out(&ran));
+    // So are values that are kept as they were typed, and what is only shown says nothing of it.
+    let trunk = "[network]\ntopology = \"leaf-spine\"\nleaves = 2\n\
+                 trunk.link = { rate = \"100Gb/s\", delay = \"5us\" }\n\
+                 port.\"leaf->spine\".queue = { limit = \"1MB\" }\n";
+    let few = "[group.few]\nhosts = [\"h0\"]\ntcp = { receive_window = \"100kB\" }\n[run]\n";
+    let other = FILE
+        .replace("[network]\n", trunk)
+        .replace("[run]\n", few)
+        .replace("s0->h0", "leaf0->h0");
+    fs::write(s.0.join("z.toml"), other.replace("> 1Mb/s", "> 10Gb/s")).unwrap();
+    let sets = [
+        "network.trunk.link.rate=100000Mb/s",
+        "network.trunk.link.delay=6us",
+        r#"network.port."leaf->spine".queue.limit=1000kB"#,
+        "group.few.tcp.receive_window=0.1MB",
+        "title=Copies",
+        "about=They meet",
+        "show.x=host.tcp.congestion",
+    ];
+    let sets = sets.iter().flat_map(|set| ["--set", set]);
+    let line: Vec<&str> = ["run", "z.toml"].into_iter().chain(sets).collect();
+    let ran = s.run(&line);
+    let said = "values: network.trunk.link.delay is 6us, in the file 5us.";
+    assert!(out(&ran).contains(said), "{}{}", out(&ran), err(&ran));
     let ran = s.run(&["run", "y.toml", "-r", "1", "--check", "-q"]);
     assert_eq!(ran.status.code(), Some(1));
     let junit = s.read("j.xml");
