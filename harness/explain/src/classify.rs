@@ -352,7 +352,8 @@ fn sure(facts: &Facts) -> Confidence {
     }
 }
 
-/// Whether what had been sent again had been out for just as long as a floor in use.
+/// Whether what had already been sent again before had been out for just as long as a floor in use: a
+/// first copy is as often asked for by chance at such a time.
 fn is_of_floor(facts: &Facts) -> bool {
     let timer = facts.timer;
     let exact = |floor: Duration| timer.abs_diff(floor) <= timer / 50;
@@ -599,6 +600,25 @@ mod tests {
         assert!(!is_usual(&late));
         late.queued = Duration::from_micros(550);
         assert!(is_usual(&late));
+    }
+
+    #[test]
+    fn what_is_sent_again_once_more_after_a_floor_a_timer_sent_and_a_first_copy_may_be_asked_for() {
+        let gap = |sends| {
+            let mut gap = Facts {
+                vantage: Vantage::Middle,
+                asked: true,
+                timer: ms(10),
+                queued: ms(5),
+                ..facts(HEAD, ms(10))
+            };
+            gap.evidence.timeout = Some(ms(6));
+            gap.evidence.sends = sends;
+            gap
+        };
+        let is_usual = |facts: &Facts| is_usual(facts, classify(facts).0);
+        assert!(!is_usual(&gap(2)));
+        assert!(is_usual(&gap(1)));
     }
 
     #[test]

@@ -45,8 +45,10 @@ pub fn page(score: &Score, held_out: &Score, asked: Option<usize>) -> String {
     reasons(&mut o);
     let _ = write!(
         o,
-        "\n## Held out\n\nThe same of {} runs of these kinds with other parameters (loads, losses, delays, buffers, sizes, timeouts) \
-         and random numbers that were drawn when the rules were done, to which no rule was fitted.\n",
+        "\n## Held out\n\nThe same of {} runs of these kinds with other parameters (loads, losses, delays, buffers, sizes, timeouts); \
+         where a run uses random numbers they were drawn when the rules were done, except in the families that have one seed \
+         (small writes, ports that pause, coalescing, black holes, windows of a segment, windows in packets). \
+         No rule was fitted to any of them.\n",
         held_out.runs
     );
     causes(&mut o, held_out);
