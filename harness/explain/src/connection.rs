@@ -510,8 +510,13 @@ impl Tracked {
         // the very last byte, which looks like a keystroke.
         let last = segment.flags.intersects(Flags::PSH | Flags::FIN);
         let asks = matches!(data, Data::Probe) || segment.len == 1 && !last;
-        let asks = self.half[k].updated && asks;
-        self.half[k].updated = asks;
+        let (half, end) = (&mut self.half[k], start + u64::from(space));
+        if asks && start >= half.una && (shut || half.updated) {
+            half.probed = Some(end);
+        }
+        // Any other byte that is acknowledged only keeps the connection alive (RFC 9293 section 3.8.4).
+        let asks = half.updated && asks && (start >= half.una || half.probed == Some(end));
+        half.updated = asks;
         if segment.len > 0 && (asks || !matches!(data, Data::Probe)) {
             self.last_data = Some(now);
             self.half[k].text = Some(now.at);

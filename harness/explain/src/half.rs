@@ -124,6 +124,8 @@ pub(crate) struct Half {
     pub(crate) text: Option<Instant>,
     /// The last thing that happened is that its window opened.
     pub(crate) updated: bool,
+    /// The number after the byte that asked last for a window.
+    pub(crate) probed: Option<u64>,
     /// The largest flight.
     pub(crate) most_out: u64,
     /// The peer's shift, if its SYN was seen.
@@ -193,6 +195,7 @@ impl Half {
             most_out: 0,
             text: None,
             updated: false,
+            probed: None,
             shift: None,
             shift_counts: false,
             announced: None,

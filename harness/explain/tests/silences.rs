@@ -123,6 +123,32 @@ fn who_types_after_a_window_opened_waits_for_nobody() {
 }
 
 #[test]
+fn rfc9293_3_8_4_who_keeps_a_connection_alive_asks_for_no_window() {
+    // The capture is at the receiver.
+    let mut capture = Capture::opened(1_000_000, 10_000);
+    let data = Flags::ACK | Flags::PSH;
+    capture.pass(2_000_000, Side::Client, (1, 1_000, 1), 60_000, data);
+    capture.pass(2_010_000, Side::Server, (1, 0, 1_001), 0, Flags::ACK);
+    capture.pass(S, Side::Server, (1, 0, 1_001), 60_000, Flags::ACK);
+    // One byte that is acknowledged, and its answer.
+    let at = S + 500_000_000;
+    capture.pass(at, Side::Client, (1_000, 1, 1), 60_000, Flags::ACK);
+    capture.pass(at + 10_000, Side::Server, (1, 0, 1_001), 60_000, Flags::ACK);
+    capture.pass(3 * S, Side::Client, (1_001, 1_000, 1), 60_000, data);
+    capture.pass(
+        3 * S + 10_000,
+        Side::Server,
+        (1, 0, 2_001),
+        60_000,
+        Flags::ACK,
+    );
+    let gaps = capture.gaps();
+    let last = gaps.iter().max_by_key(|gap| gap.end.at);
+    let last = last.expect("there is one");
+    assert_eq!(last.cause, Cause::AppWroteNothing, "{gaps:?}");
+}
+
+#[test]
 fn what_comes_between_acknowledgements_does_not_make_them_one_interrupt_s() {
     for (between, cause) in [(0, Cause::Coalescing), (500, Cause::PacketDelay)] {
         let mut capture = Capture::opened(0, 200_000);
