@@ -44,7 +44,7 @@ impl Path {
 
     /// Joins what was found in each capture alone. Connections have the numbers of the first capture,
     /// and those that only the second has come after them; of packets each gap says in which capture
-    /// they are ([`Between::capture`]).
+    /// they are ([`Between::capture`](crate::gap::Between::capture)).
     #[must_use]
     pub fn explain(mut self, first: &Explanation, second: &Explanation) -> Explanation {
         let (gaps, connections) = first.limits();
