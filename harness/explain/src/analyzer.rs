@@ -478,24 +478,20 @@ impl Analyzer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use narrows::wire::{Ecn, Seq, TcpOptions};
+    use narrows::wire::Seq;
 
     /// The queues after so many segments, each captured once more on these interfaces.
     fn queues(copies: &[u32]) -> (String, u64) {
         let mut analyzer = Analyzer::new(Config::default());
         for n in 0..40_u16 {
             let segment = Segment {
-                src: ([10, 0, 0, 1], 80).into(),
-                dst: ([10, 0, 0, 2], 50_000).into(),
-                ecn: Ecn::NotEct,
                 identification: n + 1,
-                hop_limit: 64,
                 seq: Seq(u32::from(n) * 1_448),
                 ack: Seq(7),
                 flags: Flags::ACK,
                 window: 60_000,
-                options: TcpOptions::default(),
                 len: 1_448,
+                ..Segment::between(([10, 0, 0, 1], 80).into(), ([10, 0, 0, 2], 50_000).into())
             };
             let at = Instant::from_nanos(1_000_000 + u64::from(n) * 13_000);
             for (more, interface) in (0..).zip([&[0], copies].concat()) {

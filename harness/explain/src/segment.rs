@@ -35,6 +35,26 @@ pub struct Segment {
     pub len: u32,
 }
 
+impl Segment {
+    /// An empty one with nothing set, for who makes segments and does not read them: no number, no
+    /// window, no ECN, a hop limit of 64.
+    pub fn between(src: SocketAddr, dst: SocketAddr) -> Self {
+        Self {
+            src,
+            dst,
+            ecn: Ecn::NotEct,
+            identification: 0,
+            hop_limit: 64,
+            seq: Seq(0),
+            ack: Seq(0),
+            flags: Flags::from_bits(0),
+            window: 0,
+            options: TcpOptions::default(),
+            len: 0,
+        }
+    }
+}
+
 /// What a captured IP packet is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {

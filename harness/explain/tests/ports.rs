@@ -1,7 +1,7 @@
 //! Two captures of connections whose ports are used again: each connection of one capture is held
 //! against the same one of the other; and clocks that are set meanwhile.
 
-use narrows::wire::{Ecn, Flags, Seq, TcpOptions};
+use narrows::wire::{Flags, Seq};
 use narrows::{Duration, Instant};
 use narrows_explain::capture::Steady;
 use narrows_explain::segment::Segment;
@@ -30,17 +30,12 @@ fn segment(port: u16, from_client: bool, flags: Flags, seq: u32, ack: u32, len: 
         false => [ends[1], ends[0]],
     };
     Segment {
-        src,
-        dst,
-        ecn: Ecn::NotEct,
-        identification: 0,
-        hop_limit: 64,
         seq: Seq(seq),
         ack: Seq(ack),
         flags,
         window: 60_000,
-        options: TcpOptions::default(),
         len,
+        ..Segment::between(src, dst)
     }
 }
 

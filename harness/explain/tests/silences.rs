@@ -1,6 +1,6 @@
 //! What a silence is called, where something that looks alike is near.
 
-use narrows::wire::{Ecn, Flags, Seq, TcpOptions};
+use narrows::wire::{Flags, Seq};
 use narrows::{Duration, Instant};
 use narrows_explain::segment::Segment;
 use narrows_explain::{Analyzer, Cause, Config, Finding, Gap, Side, Sighting};
@@ -48,17 +48,12 @@ impl Capture {
         };
         self.packets += 1;
         let segment = Segment {
-            src,
-            dst,
-            ecn: Ecn::NotEct,
-            identification: 0,
-            hop_limit: 64,
             seq: Seq(seq),
             ack: Seq(ack),
             flags,
             window,
-            options: TcpOptions::default(),
             len,
+            ..Segment::between(src, dst)
         };
         let now = Sighting {
             at: Instant::ZERO + Duration::from_nanos(ns),

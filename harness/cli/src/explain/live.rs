@@ -175,7 +175,7 @@ impl Teller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use narrows::wire::{Ecn, Flags, Seq, TcpOptions};
+    use narrows::wire::{Flags, Seq};
     use narrows_explain::Sighting;
     use narrows_explain::segment::Segment;
 
@@ -184,17 +184,12 @@ mod tests {
     fn interrupted(analyzer: &mut Analyzer, port: u16) {
         let mut out = |at_us: u64, seq: u32, flags: Flags, len: u32| {
             let segment = Segment {
-                src: ([10, 0, 0, 1], port).into(),
-                dst: ([10, 0, 0, 2], 80).into(),
-                ecn: Ecn::NotEct,
-                identification: 0,
-                hop_limit: 64,
                 seq: Seq(seq),
                 ack: Seq(1),
                 flags,
                 window: 60_000,
-                options: TcpOptions::default(),
                 len,
+                ..Segment::between(([10, 0, 0, 1], port).into(), ([10, 0, 0, 2], 80).into())
             };
             let at = narrows::Instant::ZERO + Duration::from_micros(at_us);
             analyzer.handle_segment(Sighting { at, packet: at_us }, 0, &segment);

@@ -121,7 +121,7 @@ fn value(registry: &Registry, run: &RunOutcome, name: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use narrows::wire::{Ecn, Flags, Seq, TcpOptions};
+    use narrows::wire::{Flags, Seq};
     use narrows::{Duration, Instant};
     use narrows_explain::segment::Segment;
     use narrows_explain::{Analyzer, Config, Sighting};
@@ -131,17 +131,12 @@ mod tests {
         let mut analyzer = Analyzer::new(Config::default());
         let mut out = |at_us: u64, seq: u32, flags: Flags, len: u32| {
             let segment = Segment {
-                src: ([10, 0, 0, 1], 5_000).into(),
-                dst: ([10, 0, 0, 2], 80).into(),
-                ecn: Ecn::NotEct,
-                identification: 0,
-                hop_limit: 64,
                 seq: Seq(seq),
                 ack: Seq(1),
                 flags,
                 window: 60_000,
-                options: TcpOptions::default(),
                 len,
+                ..Segment::between(([10, 0, 0, 1], 5_000).into(), ([10, 0, 0, 2], 80).into())
             };
             let at = Instant::ZERO + Duration::from_micros(at_us);
             analyzer.handle_segment(Sighting { at, packet: at_us }, 0, &segment);

@@ -149,7 +149,7 @@ mod tests {
     use crate::segment::Segment;
     use crate::two::Log;
     use narrows::Instant;
-    use narrows::wire::{Ecn, Flags, Seq, TcpOptions, Timestamps};
+    use narrows::wire::{Flags, Seq, TcpOptions, Timestamps};
     use proptest::prelude::*;
 
     #[derive(Clone, Debug)]
@@ -201,11 +201,7 @@ mod tests {
             [ends[1], ends[0]]
         };
         Segment {
-            src,
-            dst,
-            ecn: Ecn::NotEct,
             identification: p.flags.into(),
-            hop_limit: 64,
             seq: Seq(p.seq),
             ack: Seq(p.ack),
             flags: Flags::from_bits(u16::from(p.flags) & 0x1f) | Flags::ACK,
@@ -215,6 +211,7 @@ mod tests {
                 ..TcpOptions::default()
             },
             len: p.len,
+            ..Segment::between(src, dst)
         }
     }
 

@@ -177,7 +177,7 @@ mod tests {
     use crate::half::Sighting;
     use crate::segment::Segment;
     use crate::two::{Clock, lanes};
-    use narrows::wire::{Ecn, Flags, Seq, TcpOptions};
+    use narrows::wire::{Flags, Seq};
 
     /// A handshake, a segment that is lost and arrives when it is sent again, and another, with 500 us each
     /// way; the second place has these more microseconds from its fourth packet on.
@@ -199,17 +199,12 @@ mod tests {
         for (number, (at, forth, flags, seq, ack, len)) in (1..).zip(packets) {
             let [src, dst] = if forth { ends } else { [ends[1], ends[0]] };
             let segment = Segment {
-                src,
-                dst,
-                ecn: Ecn::NotEct,
-                identification: 0,
-                hop_limit: 64,
                 seq: Seq(seq),
                 ack: Seq(ack),
                 flags,
                 window: 60_000,
-                options: TcpOptions::default(),
                 len,
+                ..Segment::between(src, dst)
             };
             let place = usize::from(!forth);
             for (place, at) in [(place, at), (1 - place, at + 500)] {
