@@ -1,9 +1,7 @@
 //! When acknowledgements leave, and what they say: RFC 9293 section 3.8.6.3, RFC 5681 section
 //! 4.2, RFC 2018, RFC 2883.
 
-mod lab;
-
-use lab::{Lab, Out, ms, textbook, us};
+use crate::lab::{Lab, Out, ms, textbook, us};
 use narrows::Duration;
 use narrows::config::{AckPolicy, TcpConfig};
 use narrows::wire::{Ecn, Flags};

@@ -7,16 +7,14 @@
 //! `NARROWS_ADVERSARY_RUNS` says how many schedules are tried, `NARROWS_ADVERSARY_SEED` which is the
 //! first. A failure names its seed.
 
-mod pair;
-
+use crate::pair::weather::{CONTROLS, Choice, TIMERS};
+use crate::pair::{Conn, opening};
 use narrows::config::TcpConfig;
 use narrows::conn::Event;
 use narrows::conn::state::State;
 use narrows::rng::Rng;
 use narrows::wire::{Ecn, Flags, SackBlock, Seq, TcpHeader, Timestamps};
 use narrows::{Duration, Instant};
-use pair::weather::{CONTROLS, Choice, TIMERS};
-use pair::{Conn, opening};
 use std::collections::VecDeque;
 use std::sync::Arc;
 

@@ -1,12 +1,11 @@
 //! Attacks, one after the other: what the attacker can do, and where the limit lies.
 //! docs/RELIABILITY.md lists them all, with the tests of other files.
 
-mod hosts;
-mod lab;
-mod pair;
-
-use hosts::{addr, config, drain, give, packet, read, shake, start, write};
-use lab::{Lab, MSS, congestion, ms, textbook};
+use crate::hosts;
+use crate::hosts::{addr, config, drain, give, packet, read, shake, start, write};
+use crate::lab::{Lab, MSS, congestion, ms, textbook};
+use crate::pair::bytes;
+use crate::pair::lone::{Lone, ack, plain, seg, syn_ack, text};
 use narrows::Duration;
 use narrows::config::{TcpConfig, TimestampMode};
 use narrows::congestion::CongestionControl;
@@ -14,8 +13,6 @@ use narrows::conn::state::{CloseReason, State};
 use narrows::endpoint::EndpointEvent;
 use narrows::rng::Rng;
 use narrows::wire::Flags;
-use pair::bytes;
-use pair::lone::{Lone, ack, plain, seg, syn_ack, text};
 use std::collections::BTreeSet;
 
 const ACK: Flags = Flags::ACK;

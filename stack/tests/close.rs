@@ -1,14 +1,15 @@
 //! Closing a connection, held against RFC 9293 sections 3.6, 3.10.4 and 3.10.7.4.
 
-mod pair;
-
+use crate::pair;
+use crate::pair::lone::{
+    Lone, SYNCHRONIZED, ack, in_state, plain, positions, seg, syn, syn_ack, text,
+};
+use crate::pair::{Fate, Pair, bytes};
 use narrows::Duration;
 use narrows::config::{TcpConfig, TimestampMode};
 use narrows::conn::state::{CloseReason, State};
 use narrows::conn::{Event, SendError};
 use narrows::wire::Flags;
-use pair::lone::{Lone, SYNCHRONIZED, ack, in_state, plain, positions, seg, syn, syn_ack, text};
-use pair::{Fate, Pair, bytes};
 
 const ACK: Flags = Flags::ACK;
 const FIN: Flags = Flags::FIN;

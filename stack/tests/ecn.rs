@@ -1,15 +1,14 @@
 //! Explicit congestion notification: RFC 3168 section 6.1, and DCTCP's use of it (RFC 8257).
 
-mod lab;
-mod pair;
-
-use lab::{Lab, MSS, congestion, ms, segments, textbook};
+use crate::lab;
+use crate::lab::{Lab, MSS, congestion, ms, segments, textbook};
+use crate::pair;
+use crate::pair::{Fate, Pair, bytes};
 use narrows::Duration;
 use narrows::config::{AckPolicy, EcnMode, InitialWindow, TcpConfig};
 use narrows::congestion::{CaState, CongestionControl, Variable};
 use narrows::conn::ecn::{EcnFeedback, LinuxDctcp, LinuxDctcp2015};
 use narrows::wire::{Ecn, Flags};
-use pair::{Fate, Pair, bytes};
 use std::sync::Arc;
 
 const DELAYED: AckPolicy = AckPolicy {
@@ -66,7 +65,7 @@ fn rfc3168_6_1_1_negotiation_in_all_combinations() {
 /// An offer is ECE and CWR on a SYN, and an agreement ECE alone on a SYN-ACK; nothing else is.
 #[test]
 fn rfc3168_6_1_1_no_other_flags_offer_or_agree() {
-    use pair::lone::{Lone, ack, syn, syn_ack};
+    use crate::pair::lone::{Lone, ack, syn, syn_ack};
     const ECE: Flags = Flags::ECE;
     const CWR: Flags = Flags::CWR;
     for (flags, offer, agreement) in [

@@ -1,9 +1,7 @@
 //! The endpoint: demux, listeners, strangers, ports, TIME-WAIT, and that nothing leaks.
 
-mod hosts;
-mod pair;
-
-use hosts::*;
+use crate::hosts::*;
+use crate::pair::bytes;
 use narrows::config::{TcpConfig, TimestampMode};
 use narrows::conn::Event;
 use narrows::conn::state::{CloseReason, State};
@@ -13,7 +11,6 @@ use narrows::endpoint::{
 };
 use narrows::wire::{Flags, Seq, Timestamps};
 use narrows::{Duration, Instant};
-use pair::bytes;
 use std::net::IpAddr;
 use std::sync::Arc;
 

@@ -1,8 +1,6 @@
 //! TCP Fast Open, RFC 7413: two hosts on a virtual clock, and peers made by hand.
 
-mod hosts;
-
-use hosts::{ACK, Host, MS, Net, Packet, RST, SEC, SYN, addr, config, drain, events, read};
+use crate::hosts::{ACK, Host, MS, Net, Packet, RST, SEC, SYN, addr, config, drain, events, read};
 use narrows::config::{TcpConfig, TimestampMode};
 use narrows::conn::Event;
 use narrows::conn::state::{CloseReason, Origin, State};

@@ -1,9 +1,7 @@
 //! Fast retransmit and fast recovery: RFC 5681 section 3.2, RFC 6582, RFC 6675, RFC 3042, and
 //! congestion control as a whole connection shows it.
 
-mod lab;
-
-use lab::{Lab, MSS, congestion, ms, segments, textbook};
+use crate::lab::{Lab, MSS, congestion, ms, segments, textbook};
 use narrows::Duration;
 use narrows::config::{EcnMode, IdleRestart, InitialWindow, RecoverySending, TcpConfig};
 use narrows::congestion::{CaState, LocalDropRule};

@@ -1,8 +1,6 @@
 //! What is done for strangers while packets come in batches.
 
-mod hosts;
-
-use hosts::*;
+use crate::hosts::*;
 use narrows::config::{TcpConfig, TimestampMode};
 use narrows::endpoint::{EndpointConfig, StrangerLimit};
 

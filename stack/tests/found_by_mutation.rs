@@ -1,10 +1,10 @@
 //! Rules that could be broken without a test noticing, until each was broken on purpose
 //! (docs/conformance/MUTATIONS.md).
 
-mod lab;
-mod pair;
-
-use lab::{Lab, MSS, congestion, ms, segments, stamped, textbook};
+use crate::lab::{Lab, MSS, congestion, ms, segments, stamped, textbook};
+use crate::pair;
+use crate::pair::bytes;
+use crate::pair::lone::{Lone, ack, plain};
 use narrows::config::{
     AckPolicy, EcnMode, InitialWindow, RecoverySending, SpuriousDetection, TcpConfig,
 };
@@ -23,8 +23,6 @@ use narrows::recovery::spurious::{Frto, FrtoFacts, FrtoVerdict};
 use narrows::siphash::SipKey;
 use narrows::wire::{Ecn, Flags};
 use narrows::{Duration, Instant};
-use pair::bytes;
-use pair::lone::{Lone, ack, plain};
 
 const DSACK: SpuriousDetection = SpuriousDetection {
     dsack: true,

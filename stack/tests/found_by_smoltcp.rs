@@ -1,12 +1,10 @@
 //! Faults that transfers with smoltcp brought to light, each in its smallest form.
 
-mod pair;
-
+use crate::pair::lone::{Lone, plain, syn_ack, text};
+use crate::pair::{Fate, Pair, bytes};
 use narrows::Duration;
 use narrows::config::{AckPolicy, TcpConfig};
 use narrows::wire::Flags;
-use pair::lone::{Lone, plain, syn_ack, text};
-use pair::{Fate, Pair, bytes};
 
 /// RFC 5681 section 2 lets the network repeat ACKs. Without SACK a repeated ACK stands for a
 /// segment that has left the network, but never for the last one outstanding: after the first

@@ -1,14 +1,12 @@
 //! Opening a connection, held against RFC 9293 sections 3.5 and 3.10.7.2 to 3.10.7.4.
 
-mod pair;
-
+use crate::pair::lone::{IRS, ISS, Lone, ack, plain, seg, syn, syn_ack, text};
+use crate::pair::{Fate, Pair, bytes};
 use narrows::config::{LostSyn, TcpConfig};
 use narrows::conn::Event;
 use narrows::conn::state::{CloseReason, Origin, State};
 use narrows::wire::{Flags, Seq};
 use narrows::{Duration, Instant};
-use pair::lone::{IRS, ISS, Lone, ack, plain, seg, syn, syn_ack, text};
-use pair::{Fate, Pair, bytes};
 
 const SYN: Flags = Flags::SYN;
 const ACK: Flags = Flags::ACK;

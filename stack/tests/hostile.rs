@@ -1,15 +1,14 @@
 //! Arbitrary segments to a connection in every state: no panic, no loop, no timer in the past,
 //! and what must hold always holds.
 
-mod pair;
-
+use crate::pair;
+use crate::pair::lone::{IRS, ISS, Lone, in_state, plain, seg, syn_ack};
+use crate::pair::steps::{STATES, Step, drive};
 use narrows::Duration;
 use narrows::config::{AckPolicy, EcnMode, Keepalive, TcpConfig, TimestampMode};
 use narrows::congestion::LocalDropRule;
 use narrows::conn::state::State;
 use narrows::wire::{Ecn, Flags, SackBlock, Seq, Timestamps};
-use pair::lone::{IRS, ISS, Lone, in_state, plain, seg, syn_ack};
-use pair::steps::{STATES, Step, drive};
 use proptest::prelude::*;
 use std::sync::Arc;
 

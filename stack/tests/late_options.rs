@@ -1,12 +1,10 @@
 //! What a user changes on an open connection.
 
-mod pair;
-
+use crate::pair::lone::{Lone, ack, plain};
 use narrows::Duration;
 use narrows::config::Keepalive;
 use narrows::conn::Event;
 use narrows::conn::state::{CloseReason, State};
-use pair::lone::{Lone, ack, plain};
 
 const SEC: Duration = Duration::from_secs(1);
 

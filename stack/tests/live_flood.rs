@@ -1,18 +1,10 @@
 //! A SYN flood on the wire, from a host that answers each SYN-ACK with a RST, while the kernel's
 //! TCP talks to ours. Established connections go on, new ones get in, and what is done for
 //! strangers is bounded. No times are asserted.
-#![cfg(feature = "device")]
 
-#[path = "live/child.rs"]
-mod child;
-#[path = "live/kernel.rs"]
-mod kernel;
-mod live;
-#[path = "live/netns.rs"]
-mod netns;
-
-use kernel::kernel_echoes;
-use live::{Echo, host};
+use crate::kernel::kernel_echoes;
+use crate::live::{Echo, host};
+use crate::netns::{PATIENCE, add_address, counter, in_own_namespace};
 use narrows::config::TcpConfig;
 use narrows::device::Device;
 use narrows::device::tap::{Tap, TapConfig};
@@ -21,7 +13,6 @@ use narrows::driver::poll::{PollConfig, spawn};
 use narrows::endpoint::StrangerLimit;
 use narrows::rng::Rng;
 use narrows::wire::{Ecn, Flags, IpHeader, Packet, Seq, TcpHeader};
-use netns::{PATIENCE, add_address, counter, in_own_namespace};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;

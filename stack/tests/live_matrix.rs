@@ -5,25 +5,8 @@
 //! kernel has counted nothing that a well-behaved peer gives no reason for. Where a cell ends as
 //! [`End::Judged`] what both sides count of the connection agrees, segment by segment where segments
 //! cross one in a frame. A failure names its cells.
-#![cfg(feature = "device")]
 
-#[path = "live/bytes.rs"]
-mod bytes;
-#[path = "live/cable.rs"]
-mod cable;
-#[path = "live/cell.rs"]
-mod cell;
-#[path = "live/judge.rs"]
-mod judge;
-mod live;
-#[path = "live/netns.rs"]
-mod netns;
-#[path = "live/transfer.rs"]
-mod transfer;
-#[path = "live/wire.rs"]
-mod wire;
-
-use cell::{Cell, End, GB, KB, Link, MB, run};
+use crate::cell::{Cell, End, GB, KB, Link, MB, run};
 use narrows::Duration;
 use narrows::config::{EcnMode, TcpConfig, TimestampMode};
 use narrows::conn::info::{TCPI_OPT_SACK, TCPI_OPT_TIMESTAMPS, TCPI_OPT_WSCALE};

@@ -2,16 +2,13 @@
 //! drops what is too large for a port. Ours finds its way (RFC 4821), and so does the kernel's TCP.
 #![cfg(feature = "tokio")]
 
-#[path = "live/netns.rs"]
-mod netns;
-
+use crate::netns::{PATIENCE, add_address, await_running, ethtool, in_own_namespace, sysctl};
 use narrows::config::TcpConfig;
 use narrows::conn::mtu_probing::MtuProbingMode;
 use narrows::device::tap::{Tap, TapConfig};
 use narrows::driver::tokio::{Stack, TcpSocket};
 use narrows::interface::InterfaceConfig;
 use narrows::wire::ethernet::MacAddr;
-use netns::{PATIENCE, add_address, await_running, ethtool, in_own_namespace, sysctl};
 use std::process::Command;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;

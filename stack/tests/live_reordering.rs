@@ -6,21 +6,14 @@
 //!
 //! The path and our senders run in real time, as far as the machine lets them. A transfer during which
 //! it stood still all the same says nothing about who sends again too early, and does not count.
-#![cfg(feature = "device")]
 
-mod live;
-#[path = "live/long_path.rs"]
-mod long_path;
-#[path = "live/netns.rs"]
-mod netns;
-
-use long_path::{
+use crate::long_path::{
     ONE_WAY, Relay, Way, add_sender, data, has, ip, kernel_sends, plain, prepare, sink, we_send,
 };
+use crate::netns::{await_running, in_namespace, in_own_namespace};
 use narrows::config::{TcpConfig, TimestampMode};
 use narrows::rng::Rng;
 use narrows::{Duration, Instant, Rate};
-use netns::{await_running, in_namespace, in_own_namespace};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};

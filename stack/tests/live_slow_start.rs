@@ -1,20 +1,13 @@
 //! The first window of a long flow at a port of the kernel's (`tbf`, 100 Mb/s, 256 KiB) on a path of
 //! 20 ms: how many packets the port drops until slow start has ended, for the kernel's CUBIC and for
 //! ours as it is by default, with offload and without.
-#![cfg(feature = "device")]
 
-mod live;
-#[path = "live/long_path.rs"]
-mod long_path;
-#[path = "live/netns.rs"]
-mod netns;
-
-use long_path::{
+use crate::long_path::{
     ONE_WAY, Relay, Way, add_sender, command, has, ip, kernel_sends, plain, prepare, sink, we_send,
 };
+use crate::netns::{await_running, in_namespace, in_own_namespace};
 use narrows::config::TcpConfig;
 use narrows::{Duration, Instant};
-use netns::{await_running, in_namespace, in_own_namespace};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 

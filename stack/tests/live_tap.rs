@@ -1,25 +1,17 @@
 //! Our TCP against the kernel's over a TAP or TUN interface, each test in a network namespace of
 //! its own. Every byte is compared.
-#![cfg(feature = "device")]
 
-#[path = "live/child.rs"]
-mod child;
-#[path = "live/kernel.rs"]
-mod kernel;
-mod live;
-#[path = "live/netns.rs"]
-mod netns;
-
-use child::Holder;
-use kernel::{kernel_echoes, kernel_to_us};
-use live::{Echo, host};
+use crate::child;
+use crate::child::Holder;
+use crate::kernel::{kernel_echoes, kernel_to_us};
+use crate::live::{Echo, host};
+use crate::netns::{PATIENCE, add_address, counter, in_own_namespace, sysctl};
 use narrows::config::TcpConfig;
 use narrows::device::Device;
 use narrows::device::pcap::Captured;
 use narrows::device::tap::{Tap, TapConfig};
 use narrows::driver::poll::{PollConfig, spawn};
 use narrows::interface::Medium;
-use netns::{PATIENCE, add_address, counter, in_own_namespace, sysctl};
 use std::net::TcpStream;
 use std::process::Command;
 
@@ -173,7 +165,7 @@ fn nothing_stays_behind_of_a_process_that_was_killed() {
             let devices = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
             devices.contains("nwkilled")
         };
-        let holder = Holder::start("an_interface_to_be_killed", "nwkilled");
+        let holder = Holder::start("live_tap::an_interface_to_be_killed", "nwkilled");
         assert!(is_there());
         holder.kill();
         // The kernel has done so when the process is gone.

@@ -2,16 +2,10 @@
 //! its own.
 #![cfg(feature = "tokio")]
 
-#[path = "live/cable.rs"]
-mod cable;
-#[path = "live/judge.rs"]
-mod judge;
-mod live;
-#[path = "live/netns.rs"]
-mod netns;
-
-use judge::KernelInfo;
-use live::{data, pattern};
+use crate::cable;
+use crate::judge::KernelInfo;
+use crate::live::{data, pattern};
+use crate::netns::{PATIENCE, add_address, counter, in_own_namespace};
 use narrows::buffer::synthetic::check_pattern;
 use narrows::config::{Keepalive, TcpConfig};
 use narrows::congestion::rto::presets;
@@ -24,7 +18,6 @@ use narrows::driver::tokio::{Stack, TcpListener, TcpSocket, TcpStream};
 use narrows::interface::InterfaceConfig;
 use narrows::recovery::dup_thresh::Sack6675;
 use narrows::wire::ethernet::MacAddr;
-use netns::{PATIENCE, add_address, counter, in_own_namespace};
 use std::future::Future;
 use std::io::ErrorKind;
 use std::os::fd::AsRawFd;

@@ -1,21 +1,13 @@
 //! Our TCP on AF_XDP against the kernel's over a veth pair, each test in a network namespace of its
 //! own. Every byte is compared.
-#![cfg(feature = "device")]
 
-#[path = "live/cable.rs"]
-mod cable;
-#[path = "live/child.rs"]
-mod child;
-#[path = "live/kernel.rs"]
-mod kernel;
-mod live;
-#[path = "live/netns.rs"]
-mod netns;
-
-use cable::{OURS, PEER, SET_GRO, SET_TX_CHECKSUM, await_detached, ip, is_attached, open};
-use child::Holder;
-use kernel::{kernel_echoes, kernel_to_us};
-use live::{Echo, data, host};
+use crate::cable;
+use crate::cable::{OURS, PEER, SET_GRO, SET_TX_CHECKSUM, await_detached, ip, is_attached, open};
+use crate::child;
+use crate::child::Holder;
+use crate::kernel::{kernel_echoes, kernel_to_us};
+use crate::live::{Echo, data, host};
+use crate::netns::{PATIENCE, ethtool, in_own_namespace, sysctl};
 use narrows::config::TcpConfig;
 use narrows::device::Device;
 use narrows::device::xdp::{Attach, AttachMode, CopyMode, PartialChecksums, Xdp, XdpConfig};
@@ -24,7 +16,6 @@ use narrows::driver::secret;
 use narrows::endpoint::EndpointConfig;
 use narrows::interface::{Interface, InterfaceConfig};
 use narrows::wire::ethernet::MacAddr;
-use netns::{PATIENCE, ethtool, in_own_namespace, sysctl};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -224,7 +215,7 @@ fn nothing_stays_behind() {
 fn nothing_stays_behind_of_a_process_that_was_killed() {
     with_cable(1500, || {
         for mode in MODES {
-            let holder = Holder::start("a_program_to_be_killed", &format!("{mode:?}"));
+            let holder = Holder::start("live_xdp::a_program_to_be_killed", &format!("{mode:?}"));
             assert!(is_attached());
             holder.kill();
             // The kernel cleans up behind the process.

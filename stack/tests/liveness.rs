@@ -1,8 +1,10 @@
 //! Timers and local drops: RFC 9293 sections 3.8.1 to 3.8.4, RFC 5482, RFC 6298; and that a
 //! connection with nothing to do costs nothing.
 
-mod pair;
-
+use crate::pair::lone::{
+    Lone, Out, SYNCHRONIZED, ack, in_state, plain, positions, seg, syn, syn_ack, text,
+};
+use crate::pair::{Pair, bytes};
 use narrows::config::{AckPolicy, Keepalive, TcpConfig};
 use narrows::congestion::LocalDropRule;
 use narrows::conn::Event;
@@ -11,10 +13,6 @@ use narrows::conn::state::{CloseReason, State};
 use narrows::trace::{TimeoutCause, TraceEvent};
 use narrows::wire::{Flags, TcpHeader};
 use narrows::{Duration, Instant};
-use pair::lone::{
-    Lone, Out, SYNCHRONIZED, ack, in_state, plain, positions, seg, syn, syn_ack, text,
-};
-use pair::{Pair, bytes};
 use std::sync::{Arc, Mutex};
 
 const ACK: Flags = Flags::ACK;

@@ -1,9 +1,7 @@
 //! What a sender makes of a refusal by its own device, as a whole connection shows it over round
 //! trips: the answers of systems, and a policy of one's own.
 
-mod lab;
-
-use lab::{Lab, MSS, congestion, ms, segments, textbook};
+use crate::lab::{Lab, MSS, congestion, ms, segments, textbook};
 use narrows::ByteCount;
 use narrows::config::{InitialWindow, TcpConfig};
 use narrows::congestion::local_drop::{LocalDrop, LocalDropAnswer, LocalDropPolicy};

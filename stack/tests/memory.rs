@@ -2,9 +2,7 @@
 //! counts every byte, and knows nothing of what the stack says.
 #![allow(unsafe_code)] // An allocator is.
 
-mod hosts;
-
-use hosts::*;
+use crate::hosts::*;
 use narrows::ByteCount;
 use narrows::buffer::{SyntheticRecv, SyntheticSend};
 use narrows::config::{TcpConfig, TimestampMode};

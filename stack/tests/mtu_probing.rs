@@ -1,8 +1,8 @@
 //! RFC 4821 (and RFC 8899 where it speaks of TCP's search): segments find their size on paths that
 //! drop what is too large and say nothing.
 
-mod pair;
-
+use crate::pair::lone::{ISS, Lone, Out, ack, syn_ack};
+use crate::pair::{Conn, Fate, Pair, Seen, bytes, opening};
 use narrows::Duration;
 use narrows::config::{InitialWindow, TcpConfig, TimestampMode};
 use narrows::congestion::CongestionControl;
@@ -12,8 +12,6 @@ use narrows::conn::info::TcpInfo;
 use narrows::conn::mtu_probing::{MtuProbing, MtuProbingMode};
 use narrows::recovery::dup_thresh::NewReno;
 use narrows::wire::{Flags, IcmpError, IcmpErrorKind, QuotedSegment};
-use pair::lone::{ISS, Lone, Out, ack, syn_ack};
-use pair::{Conn, Fate, Pair, Seen, bytes, opening};
 use proptest::prelude::*;
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,9 +1,7 @@
 //! What never left, or cannot pass, is not in the network: it takes no room in the window, leaves
 //! again without waiting for anything, and no evidence brings it back.
 
-mod lab;
-
-use lab::{Lab, MSS, ms, segments, stamped, textbook, us};
+use crate::lab::{Lab, MSS, ms, segments, stamped, textbook, us};
 use narrows::config::{InitialWindow, RecoverySending, SpuriousDetection, TcpConfig};
 use narrows::congestion::{CaState, CongestionControl, LocalDropRule};
 use narrows::wire::Flags;

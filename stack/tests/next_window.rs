@@ -1,9 +1,7 @@
 //! One window of data, one reduction (RFC 5681 section 4.3, RFC 6675 section 5, RFC 3168
 //! section 6.1.2): which losses are of a window that was answered for, and which of the next.
 
-mod lab;
-
-use lab::{Lab, MSS, congestion, ms, segments, stamped, textbook, us};
+use crate::lab::{Lab, MSS, congestion, ms, segments, stamped, textbook, us};
 use narrows::config::{EcnMode, InitialWindow, RecoverySending, SpuriousDetection, TcpConfig};
 use narrows::congestion::{CaState, LocalDropRule};
 use narrows::wire::Flags;

@@ -1,15 +1,14 @@
 //! Options: MSS (RFC 9293 section 3.7.1), window scale, timestamps and PAWS (RFC 7323), SACK
 //! (RFC 2018) and D-SACK (RFC 2883).
 
-mod pair;
-
+use crate::pair;
+use crate::pair::bytes;
+use crate::pair::lone::{IRS, Lone, Out, Seg, ack, plain, seg, syn, syn_ack, text};
 use narrows::config::{EcnMode, Keepalive, TcpConfig, TimestampMode};
 use narrows::conn::state::State;
 use narrows::recovery::detector;
 use narrows::wire::{Flags, Timestamps};
 use narrows::{Duration, Instant};
-use pair::bytes;
-use pair::lone::{IRS, Lone, Out, Seg, ack, plain, seg, syn, syn_ack, text};
 use std::sync::Arc;
 
 const ACK: Flags = Flags::ACK;

@@ -1,9 +1,7 @@
 //! A window that counts packets (Linux), and one that counts bytes (RFC 5681), with small segments
 //! and with full ones.
 
-mod lab;
-
-use lab::{Lab, MSS, congestion, ms, textbook};
+use crate::lab::{Lab, MSS, congestion, ms, textbook};
 use narrows::config::{IdleRestart, InitialWindow, RecoverySending, TcpConfig, WindowCount};
 use narrows::congestion::CaState;
 use narrows::wire::Flags;

@@ -1,9 +1,6 @@
 //! The poll-loop driver over a loopback cable: whole, broken, full and cut.
-#![cfg(feature = "device")]
 
-mod live;
-
-use live::{Client, Echo, Host, host};
+use crate::live::{Client, Echo, Host, host};
 use narrows::config::TcpConfig;
 use narrows::device::Device;
 use narrows::device::fault::{Fault, Faults, Faulty};

@@ -1,8 +1,6 @@
 //! Proportional rate reduction (RFC 9937) by a whole connection.
 
-mod lab;
-
-use lab::{Lab, MSS, congestion, ms, segments, textbook};
+use crate::lab::{Lab, MSS, congestion, ms, segments, textbook};
 use narrows::config::{EcnMode, InitialWindow, RecoverySending, TcpConfig};
 use narrows::congestion::CaState;
 use narrows::wire::Flags;

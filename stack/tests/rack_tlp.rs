@@ -1,8 +1,7 @@
 //! RACK-TLP (RFC 8985) by a whole connection.
 
-mod lab;
-
-use lab::{Lab, MSS, ms, segments, stamped, textbook, us};
+use crate::lab;
+use crate::lab::{Lab, MSS, ms, segments, stamped, textbook, us};
 use narrows::Duration;
 use narrows::config::{AckPolicy, EcnMode, InitialWindow, RecoverySending, TcpConfig};
 use narrows::congestion::CaState;

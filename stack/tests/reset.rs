@@ -1,14 +1,13 @@
 //! Resets and challenges: RFC 9293 sections 3.5.2, 3.5.3 and 3.10.7, RFC 5961.
 
-mod pair;
-
+use crate::pair;
+use crate::pair::lone::{Lone, SYNCHRONIZED, ack, in_state, plain, positions, seg, syn, text};
 use narrows::Duration;
 use narrows::config::TcpConfig;
 use narrows::conn::Event;
 use narrows::conn::state::{CloseReason, Origin, State};
 use narrows::endpoint::challenge::ChallengeLimit;
 use narrows::wire::Flags;
-use pair::lone::{Lone, SYNCHRONIZED, ack, in_state, plain, positions, seg, syn, text};
 
 const ACK: Flags = Flags::ACK;
 const RST: Flags = Flags::RST;

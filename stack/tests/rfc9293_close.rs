@@ -1,15 +1,13 @@
 //! RFC 9293 sections 3.5.3 and 3.6: resets, closing, TIME-WAIT. Each test is named for its
 //! requirement.
 
-mod pair;
-
+use crate::pair::lone::{Lone, ack, in_state, plain, seg, text};
 use narrows::config::{TcpConfig, TimestampMode};
 use narrows::conn::Event;
 use narrows::conn::state::{CloseReason, State};
 use narrows::endpoint::{Endpoint, EndpointConfig};
 use narrows::wire::{Flags, IpHeader, Seq, TcpHeader, Timestamps};
 use narrows::{Duration, Instant};
-use pair::lone::{Lone, ack, in_state, plain, seg, text};
 use std::sync::Arc;
 
 const SYN: Flags = Flags::SYN;

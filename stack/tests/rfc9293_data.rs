@@ -1,16 +1,14 @@
 //! RFC 9293 sections 3.7.4 to 3.8.6 and 3.9.1.2: sending, windows, acknowledging, urgent data. Each
 //! test is named for its requirement.
 
-mod pair;
-
+use crate::pair::lone::{IRS, Lone, Out, Seg, ack, plain, seg, syn_ack, text};
+use crate::pair::{Fate, Pair, bytes};
 use narrows::config::{AckPolicy, TcpConfig};
 use narrows::conn::Event;
 use narrows::conn::flow_window::ReceiveWindow;
 use narrows::conn::state::State;
 use narrows::wire::{Flags, SackBlock};
 use narrows::{ByteCount, Duration, Instant};
-use pair::lone::{IRS, Lone, Out, Seg, ack, plain, seg, syn_ack, text};
-use pair::{Fate, Pair, bytes};
 use std::sync::Arc;
 
 const FIN: Flags = Flags::FIN;

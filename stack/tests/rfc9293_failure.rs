@@ -1,10 +1,11 @@
 //! RFC 9293 sections 3.8.1 to 3.8.4 and 3.9.1.8 to 3.9.2: retransmission, giving up, keep-alives,
 //! what the user can set. Each test is named for its requirement.
 
-mod lab;
-mod pair;
-
-use lab::{Lab, MSS, congestion, segments, textbook};
+use crate::lab;
+use crate::lab::{Lab, MSS, congestion, segments, textbook};
+use crate::pair;
+use crate::pair::lone::{Lone, Out, ack, in_state, plain, syn, text};
+use crate::pair::{Pair, bytes};
 use narrows::config::{EcnMode, InitialWindow, Keepalive, RecoverySending, TcpConfig};
 use narrows::congestion::registry::CongestionRegistry;
 use narrows::conn::Event;
@@ -14,8 +15,6 @@ use narrows::endpoint::{Endpoint, EndpointConfig};
 use narrows::wire::icmp::{IcmpError, IcmpErrorKind, QuotedSegment};
 use narrows::wire::{Flags, IpHeader, Seq, TcpHeader};
 use narrows::{Duration, Instant};
-use pair::lone::{Lone, Out, ack, in_state, plain, syn, text};
-use pair::{Pair, bytes};
 use std::sync::Arc;
 
 const MS: Duration = Duration::from_millis(1);

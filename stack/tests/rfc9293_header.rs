@@ -1,8 +1,9 @@
 //! RFC 9293 section 3.1 and 3.2: header, checksum, options; and what they say about segment sizes
 //! (section 3.7.1). Each test is named for its requirement.
 
-mod pair;
-
+use crate::pair;
+use crate::pair::lone::{Lone, Out, ack, in_state, plain, seg, syn, syn_ack, text};
+use crate::pair::{Pair, bytes};
 use narrows::config::{TcpConfig, TimestampMode};
 use narrows::conn::state::State;
 use narrows::wire::packet::emit;
@@ -11,8 +12,6 @@ use narrows::wire::{
     TcpHeader, TcpOptions, Timestamps,
 };
 use narrows::{Duration, Instant};
-use pair::lone::{Lone, Out, ack, in_state, plain, seg, syn, syn_ack, text};
-use pair::{Pair, bytes};
 
 const SYN: Flags = Flags::SYN;
 const ACK: Flags = Flags::ACK;

@@ -1,8 +1,9 @@
 //! RFC 9293 section 3.9.2.2: what ICMP errors do to a connection; with RFC 5927 (who may send
 //! them), RFC 1191 and RFC 8201 (path MTU).
 
-mod pair;
-
+use crate::pair;
+use crate::pair::lone::{IRS, ISS, Lone, Out, SYNCHRONIZED, ack, in_state, plain, syn, syn_ack};
+use crate::pair::{bytes, opening};
 use narrows::buffer::{RecvRing, SendRing};
 use narrows::config::{TcpConfig, TimestampMode};
 use narrows::conn::icmp::{HardErrors, IcmpOutcome, IcmpPolicy, SoftError};
@@ -16,8 +17,6 @@ use narrows::wire::{
     QuotedSegment, Seq,
 };
 use narrows::{Duration, Instant};
-use pair::lone::{IRS, ISS, Lone, Out, SYNCHRONIZED, ack, in_state, plain, syn, syn_ack};
-use pair::{bytes, opening};
 use std::net::SocketAddr;
 use std::sync::Arc;
 

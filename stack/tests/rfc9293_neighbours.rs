@@ -1,14 +1,12 @@
 //! Rules of the RFCs around RFC 9293 that no other test names.
 
-mod lab;
-mod pair;
-
-use lab::{Lab, MSS, ms, segments, textbook};
+use crate::lab::{Lab, MSS, ms, segments, textbook};
+use crate::pair;
+use crate::pair::lone::{Lone, ack, plain, seg, syn, syn_ack, text};
+use crate::pair::{Fate, Pair, bytes};
 use narrows::config::{EcnMode, TcpConfig, TimestampMode};
 use narrows::wire::{Ecn, Flags, TcpOptions};
 use narrows::{Duration, Instant};
-use pair::lone::{Lone, ack, plain, seg, syn, syn_ack, text};
-use pair::{Fate, Pair, bytes};
 
 const ACK: Flags = Flags::ACK;
 const SYN: Flags = Flags::SYN;
@@ -249,7 +247,7 @@ fn rfc3168_6_1_6_window_probes_are_not_ecn_capable() {
 fn rfc3168_6_1_2_a_mark_in_a_window_of_one_segment_waits_for_the_timer() {
     let one = TcpConfig {
         initial_window: narrows::config::InitialWindow::Segments(1),
-        ..lab::congestion(classic(), "fixed:1")
+        ..crate::lab::congestion(classic(), "fixed:1")
     };
     let mut lab = Lab::connected_with(one, ms(100), Flags::ECE);
     assert!(lab.conn.ecn_in_use());
@@ -277,7 +275,7 @@ fn rfc3168_6_1_2_the_peers_own_segments_with_ece_do_not_hold_up_new_data() {
     for control in ["fixed:1", "reno", "cubic"] {
         let one = TcpConfig {
             initial_window: narrows::config::InitialWindow::Segments(1),
-            ..lab::congestion(classic(), control)
+            ..crate::lab::congestion(classic(), control)
         };
         let mut lab = Lab::connected_with(one, ms(100), Flags::ECE);
         lab.write(20);
@@ -316,7 +314,7 @@ fn rfc3168_6_1_2_the_peers_own_segments_with_ece_do_not_hold_up_new_data() {
 fn rfc3168_6_1_2_a_window_of_one_segment_is_held_up_once() {
     let one = TcpConfig {
         initial_window: narrows::config::InitialWindow::Segments(1),
-        ..lab::congestion(classic(), "fixed:1")
+        ..crate::lab::congestion(classic(), "fixed:1")
     };
     let mut lab = Lab::connected_with(one, ms(100), Flags::ECE);
     lab.write(5);

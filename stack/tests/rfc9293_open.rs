@@ -1,8 +1,8 @@
 //! RFC 9293 sections 3.4.1, 3.5 and 3.9.1.1: initial sequence numbers, opening, addresses. Each
 //! test is named for its requirement.
 
-mod pair;
-
+use crate::pair::lone::{Lone, ack, plain, seg, syn, syn_ack};
+use crate::pair::{Pair, bytes};
 use narrows::buffer::{RecvRing, SendRing};
 use narrows::config::TcpConfig;
 use narrows::conn::state::{CloseReason, Origin, State};
@@ -12,8 +12,6 @@ use narrows::endpoint::{
 };
 use narrows::wire::{Flags, IpHeader, Seq, TcpHeader};
 use narrows::{Duration, Instant};
-use pair::lone::{Lone, ack, plain, seg, syn, syn_ack};
-use pair::{Pair, bytes};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 

@@ -1,8 +1,6 @@
 //! Managing the retransmission timer (RFC 6298 section 5), and why it fired.
 
-mod lab;
-
-use lab::{Lab, MSS, ms, rto, segments, stamped, textbook, us};
+use crate::lab::{Lab, MSS, ms, rto, segments, stamped, textbook, us};
 use narrows::config::{AckPolicy, IdleRestart, InitialWindow, TcpConfig};
 use narrows::recovery::AbsSeq;
 use narrows::recovery::detector::{AckFacts, FastRetransmitTimer, LossDetector, Verdict};

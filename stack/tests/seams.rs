@@ -1,10 +1,9 @@
 //! What users plug in, and the values seldom set, by a whole connection: pacing, windows below a
 //! segment, acknowledgement, ECN feedback and receive-window policies, idle restart, tracing.
 
-mod lab;
-mod pair;
-
-use lab::{Lab, MSS, ms, segments, textbook};
+use crate::lab::{Lab, MSS, ms, segments, textbook};
+use crate::pair::lone::{Lone, ack, plain, text};
+use crate::pair::{Pair, bytes};
 use narrows::config::{
     EcnMode, IdleRestart, InitialWindow, Keepalive, PacingMode, RecoverySending, SpuriousDetection,
     TcpConfig, TimestampMode,
@@ -18,8 +17,6 @@ use narrows::conn::flow_window::ReceiveWindow;
 use narrows::trace::TraceEvent;
 use narrows::wire::{Ecn, Flags};
 use narrows::{ByteCount, Duration, Instant, Rate};
-use pair::lone::{Lone, ack, plain, text};
-use pair::{Pair, bytes};
 use std::sync::{Arc, Mutex};
 
 // ---- Pacing.
@@ -68,7 +65,7 @@ fn a_clock_that_jumps_does_not_set_the_pace() {
 fn rfc7323_4_3_an_echo_of_long_ago_does_not_set_the_pace() {
     let config = TcpConfig {
         pacing: LINUX,
-        ..lab::stamped(textbook("sack"))
+        ..crate::lab::stamped(textbook("sack"))
     };
     let mut lab = Lab::connected(config, ms(10));
     lab.write(400);

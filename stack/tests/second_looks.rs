@@ -1,15 +1,12 @@
 //! Corners that a second reading found: what probes of closed windows, refused packets and users
 //! who have left must not do.
 
-mod lab;
-mod pair;
-
-use lab::{Lab, MSS, ms, segments, textbook};
+use crate::lab::{Lab, MSS, ms, segments, textbook};
+use crate::pair::lone::{Lone, ack, in_state, plain};
 use narrows::Duration;
 use narrows::config::{EcnMode, InitialWindow, Keepalive, RecoverySending, TcpConfig};
 use narrows::conn::state::{CloseReason, State};
 use narrows::wire::Flags;
-use pair::lone::{Lone, ack, in_state, plain};
 
 const SEC: Duration = Duration::from_secs(1);
 

@@ -1,12 +1,10 @@
 //! Transfers between two connections over a path that loses, delays and marks.
 
-mod pair;
-
+use crate::pair::{Fate, Pair, bytes};
 use narrows::config::TcpConfig;
 use narrows::conn::Event;
 use narrows::conn::state::{CloseReason, State};
 use narrows::{Duration, Instant};
-use pair::{Fate, Pair, bytes};
 
 #[test]
 fn clean_transfer_and_close() {

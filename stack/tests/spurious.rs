@@ -1,15 +1,12 @@
 //! Reductions that were not needed are found out and taken back: F-RTO (RFC 5682), Eifel
 //! (RFC 3522, RFC 4015), D-SACK (RFC 3708).
 
-mod lab;
-mod pair;
-
-use lab::{Lab, MSS, congestion, ms, rto, segments, stamped, textbook};
+use crate::lab::{Lab, MSS, congestion, ms, rto, segments, stamped, textbook};
+use crate::pair::{Fate, Pair, bytes};
 use narrows::Duration;
 use narrows::config::{EcnMode, InitialWindow, SpuriousDetection, TcpConfig, TimestampMode};
 use narrows::congestion::{CaState, CongestionControl};
 use narrows::wire::Flags;
-use pair::{Fate, Pair, bytes};
 
 const FRTO: SpuriousDetection = SpuriousDetection {
     frto: true,

@@ -1,13 +1,11 @@
 //! Random networks, random configurations: both byte streams arrive whole and both ends close,
 //! or both ends are told why not.
 
-mod pair;
-
+use crate::pair::weather::{CLEAN, CONTROLS, Case, Choice, Network, Outcome, TIMERS, run};
+use crate::pair::{Fate, Pair, bytes};
 use narrows::Duration;
 use narrows::config::{Keepalive, TcpConfig};
 use narrows::conn::state::{CloseReason, State};
-use pair::weather::{CLEAN, CONTROLS, Case, Choice, Network, Outcome, TIMERS, run};
-use pair::{Fate, Pair, bytes};
 use proptest::prelude::*;
 
 fn choices() -> impl Strategy<Value = Choice> {

@@ -1,16 +1,13 @@
 //! SYN floods: what is answered without state, and what it costs those who are connected
 //! (RFC 4987).
 
-mod hosts;
-mod pair;
-
-use hosts::*;
+use crate::hosts::*;
+use crate::pair::bytes;
 use narrows::Duration;
 use narrows::config::{EcnMode, TcpConfig, TimestampMode};
 use narrows::conn::state::State;
 use narrows::endpoint::{EndpointConfig, ListenerId, SynCookies};
 use narrows::wire::{Flags, Timestamps};
-use pair::bytes;
 
 fn always(tcp: TcpConfig) -> EndpointConfig {
     EndpointConfig {

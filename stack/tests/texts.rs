@@ -1,8 +1,7 @@
 //! Rules that the texts of the RFCs have and that no test of the topics shows.
 
-mod lab;
-
-use lab::{Lab, ms, segments, textbook};
+use crate::lab;
+use crate::lab::{Lab, ms, segments, textbook};
 use narrows::ByteCount;
 use narrows::config::{EcnMode, InitialWindow, RecoverySending, TcpConfig, TimestampMode};
 use narrows::congestion::CaState;

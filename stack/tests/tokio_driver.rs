@@ -1,9 +1,7 @@
 //! The tokio driver over a loopback cable: streams and listeners behave as tokio's own.
 #![cfg(feature = "tokio")]
 
-mod live;
-
-use live::{data, pattern};
+use crate::live::{data, pattern};
 use narrows::Instant;
 use narrows::buffer::Bytes;
 use narrows::config::{Keepalive, TcpConfig};

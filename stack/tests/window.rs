@@ -1,7 +1,7 @@
 //! Flow control, text and acknowledgements: RFC 9293 sections 3.4, 3.7.4, 3.8 and 3.10.7.4.
 
-mod pair;
-
+use crate::pair::lone::{Lone, Out, ack, plain, seg, syn_ack, text};
+use crate::pair::{Fate, Pair, bytes};
 use narrows::config::{AckPolicy, SendBufferUse, TcpConfig};
 use narrows::conn::Event;
 use narrows::conn::flow_window::ReceiveWindow;
@@ -9,8 +9,6 @@ use narrows::conn::state::State;
 use narrows::wire::Flags;
 use narrows::{Duration, Instant};
 use narrows_congestion::ByteCount;
-use pair::lone::{Lone, Out, ack, plain, seg, syn_ack, text};
-use pair::{Fate, Pair, bytes};
 use std::sync::Arc;
 
 const FIN: Flags = Flags::FIN;

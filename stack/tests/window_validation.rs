@@ -1,9 +1,8 @@
 //! Congestion window validation of RFC 2861 and RFC 7661, with a whole connection.
 #![allow(missing_docs)]
 
-mod lab;
-
-use lab::{Lab, MSS, ms, segments, textbook};
+use crate::lab;
+use crate::lab::{Lab, MSS, ms, segments, textbook};
 use narrows::config::{IdleRestart, InitialWindow, TcpConfig};
 use narrows::congestion::CaState;
 use narrows::wire::Flags;

@@ -11,7 +11,7 @@ const HOLD: &str = "NARROWS_TEST_HOLDS";
 pub struct Holder(Child);
 
 impl Holder {
-    /// Start it with the test called `test`; back when it holds what it was told.
+    /// Start it with the test called `test`, its module included; back when it holds what it was told.
     pub fn start(test: &str, what: &str) -> Self {
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test, "--nocapture"])
