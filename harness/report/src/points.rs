@@ -253,8 +253,12 @@ fn found(v: &Verdict) -> Option<String> {
     })
 }
 
-/// The expectations as JUnit has tests.
+/// The expectations as JUnit has tests: a suite of the experiment's title, or ours if it has none.
 pub fn junit(title: &str, all: &[Verdict]) -> String {
+    let title = match title {
+        "" => "narrows",
+        title => title,
+    };
     let failures = all.iter().filter(|v| v.holds != Holds::Yes).count();
     let mut out = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"{}\" tests=\"{}\" \
