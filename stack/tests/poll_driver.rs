@@ -1,6 +1,6 @@
 //! The poll-loop driver over a loopback cable: whole, broken, full and cut.
 
-use crate::live::{Client, Echo, Host, host};
+use crate::live::{Client, Echo, Host, Refusing, for_a_while, host};
 use narrows::config::TcpConfig;
 use narrows::device::Device;
 use narrows::device::fault::{Fault, Faults, Faulty};
@@ -67,6 +67,21 @@ fn a_full_cable_is_waited_for() {
     assert!(client.stats().refused > 0, "{:?}", client.stats());
     for stats in [client.stats(), server.stats()] {
         assert_eq!(stats.bad_checksum + stats.malformed, 0);
+    }
+}
+
+/// A device that refuses and is writable is tried again, neither never nor without a pause.
+#[test]
+fn a_refusing_device_is_tried_again_after_a_while() {
+    for first in [2, 40] {
+        let (a, b) = Loopback::pair(PLAIN, 1 << 20).unwrap();
+        let a = Refusing::new(a, for_a_while(first, Duration::from_millis(300)));
+        let (client, _) = echo(1_000_000, Waiting::default(), (a, b));
+        let refused = client.stats().refused;
+        assert!(
+            (2..1_000).contains(&refused),
+            "{refused} from try {first} on"
+        );
     }
 }
 

@@ -1,7 +1,7 @@
 //! The tokio driver over a loopback cable: streams and listeners behave as tokio's own.
 #![cfg(feature = "tokio")]
 
-use crate::live::{data, pattern};
+use crate::live::{Refusing, data, for_a_while, pattern};
 use narrows::Instant;
 use narrows::buffer::Bytes;
 use narrows::config::{Keepalive, TcpConfig};
@@ -257,52 +257,15 @@ async fn a_full_device_is_waited_for() {
     assert!(client.stats().interface.refused > 0);
 }
 
-/// Refuses one frame, though it has room.
-struct RefusesOne {
-    device: Loopback,
-    frames: u32,
-    number: u32,
-}
-
-impl Device for RefusesOne {
-    fn capabilities(&self) -> Capabilities {
-        self.device.capabilities()
-    }
-    fn receive(
-        &mut self,
-        now: Instant,
-        budget: usize,
-        sink: &mut dyn FnMut(&RxFrame<'_>),
-    ) -> std::io::Result<usize> {
-        self.device.receive(now, budget, sink)
-    }
-    fn transmit(&mut self, now: Instant, frame: &TxFrame<'_>) -> Result<(), Refused> {
-        self.frames += 1;
-        if self.frames == self.number {
-            return Err(Refused::Full);
-        }
-        self.device.transmit(now, frame)
-    }
-    fn fd(&self) -> BorrowedFd<'_> {
-        self.device.fd()
-    }
-    fn stats(&self) -> DeviceStats {
-        self.device.stats()
-    }
-}
-
-/// Whichever frame is refused, it is tried again without anything else happening.
+/// Whichever frame is refused, once or several times, it is tried again without anything else
+/// happening, though the device is writable all the time.
 #[tokio::test]
 async fn a_refused_frame_is_not_forgotten() {
-    for number in 1..=6 {
+    for (number, times) in (1..=6).flat_map(|number| [(number, 1), (number, 4)]) {
         // Without neighbours to ask for, which would wake the driver.
         let ip = Capabilities::plain(Medium::Ip, 1500);
         let (a, b) = Loopback::pair(ip, 1 << 20).unwrap();
-        let a = RefusesOne {
-            device: a,
-            frames: 0,
-            number,
-        };
+        let a = Refusing::new(a, move |n, _| (number..number + times).contains(&n));
         // No timer of the TCP's that could help.
         let tcp = TcpConfig {
             rto: Arc::new(|| presets::floor(narrows::Duration::from_secs(60))),
@@ -322,10 +285,23 @@ async fn a_refused_frame_is_not_forgotten() {
             let read = b.read_exact(&mut buf);
             timeout(LONG, read).await.unwrap().unwrap();
         }
-        assert_eq!(client.stats().interface.refused, 1);
+        assert_eq!(client.stats().interface.refused, times);
         // Neither a timeout nor a probe has found it.
         assert_eq!(a.info().unwrap().tcpi_total_retrans, 0, "frame {number}");
     }
+}
+
+/// A device that refuses and is writable is tried again, neither never nor without a pause, and what
+/// arrives meanwhile is taken.
+#[tokio::test]
+async fn a_refusing_device_is_tried_again_after_a_while() {
+    let (a, b) = Loopback::pair(PLAIN, 1 << 20).unwrap();
+    let a = Refusing::new(a, for_a_while(40, narrows::Duration::from_millis(300)));
+    let client = Stack::spawn(a, config(1), TcpConfig::default()).unwrap();
+    let server = Stack::spawn(b, config(2), TcpConfig::default()).unwrap();
+    echo_over(client.clone(), server, SERVER, 1_000_000).await;
+    let refused = client.stats().interface.refused;
+    assert!((2..1_000).contains(&refused), "{refused}");
 }
 
 /// Nothing is tried again and again while there is no room.

@@ -84,7 +84,8 @@ pub trait Device: Send {
 /// Why a frame was not sent.
 #[derive(Debug)]
 pub enum Refused {
-    /// There is no room (EAGAIN, ENOBUFS, a full ring).
+    /// There is no room (EAGAIN, ENOBUFS, a full ring). If [the descriptor](Device::fd) is writable all
+    /// the same, drivers try again after a while.
     Full,
     /// The interface is down; it may come up again.
     Down,

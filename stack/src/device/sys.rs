@@ -254,6 +254,21 @@ pub(crate) fn wait<const N: usize>(
     }
 }
 
+/// Whether `fd` is writable now.
+pub(crate) fn is_writable(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut fds = [libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events: libc::POLLOUT,
+        revents: 0,
+    }];
+    // SAFETY: the pointer and length are those of an array that is ours to write.
+    match check(unsafe { libc::poll(fds.as_mut_ptr(), 1, 0) }) {
+        Ok(_) => Ok(fds[0].revents & libc::POLLOUT != 0),
+        Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
 /// Let sleeps of this thread end when they should, not up to 50 us later.
 pub(crate) fn exact_sleeps() {
     // SAFETY: the option takes its argument by value and concerns this thread only.

@@ -1,6 +1,6 @@
 //! What both drivers do between two waits.
 
-use crate::device::{Device, Refused};
+use crate::device::{Device, Refused, sys};
 use crate::interface::{ByteTcp, Interface};
 use narrows_congestion::{Duration, Instant};
 use std::io;
@@ -17,12 +17,19 @@ const BATCH_BYTES: usize = 256 << 10;
 /// How long to wait before a device that is down is tried again; nothing tells when it is up.
 const DOWN_PAUSE: Duration = Duration::from_millis(10);
 
+/// How long to wait at first, and at most, before a device that refuses though its descriptor is
+/// writable is tried again: what it lacks is no room that the descriptor would tell of.
+const FULL_PAUSE: Duration = Duration::from_micros(50);
+const LONGEST_FULL_PAUSE: Duration = Duration::from_millis(1);
+
 /// A device and the interface on it.
 #[derive(Debug)]
 pub(crate) struct Engine<T: ByteTcp, D> {
     pub(crate) interface: Interface<T>,
     pub(crate) device: D,
     blocked: Blocked,
+    /// How long the next wait of a writable device is.
+    full_pause: Duration,
 }
 
 /// Whether the device takes frames.
@@ -34,6 +41,8 @@ enum Blocked {
     UntilWritable,
     /// Not before this time.
     Until(Instant),
+    /// Not before this time, or the next frame arrives: it refuses, and is writable.
+    UntilOrArrival(Instant),
 }
 
 /// How a round of receiving ended.
@@ -62,11 +71,22 @@ impl<T: ByteTcp, D: Device> Engine<T, D> {
             interface,
             device,
             blocked: Blocked::No,
+            full_pause: FULL_PAUSE,
         }
     }
 
     /// Take what has arrived, a batch at most.
     pub(crate) fn receive(&mut self, now: Instant) -> io::Result<Received> {
+        let received = self.receive_batch(now)?;
+        if let (Blocked::UntilOrArrival(_), Received::All | Received::Some) =
+            (self.blocked, received)
+        {
+            self.blocked = Blocked::No;
+        }
+        Ok(received)
+    }
+
+    fn receive_batch(&mut self, now: Instant) -> io::Result<Received> {
         let Self {
             interface, device, ..
         } = self;
@@ -124,13 +144,16 @@ impl<T: ByteTcp, D: Device> Engine<T, D> {
             frames += 1;
             bytes += frame.len();
             let refused = match self.device.transmit(now, &frame) {
-                Ok(()) => continue,
+                Ok(()) => {
+                    self.full_pause = FULL_PAUSE;
+                    continue;
+                }
                 Err(refused) => refused,
             };
             self.interface.handle_refused(now);
             outcome = Sent::All;
             match refused {
-                Refused::Full => self.blocked = Blocked::UntilWritable,
+                Refused::Full => self.blocked = self.on_full(now)?,
                 Refused::Down => self.blocked = Blocked::Until(now + DOWN_PAUSE),
                 Refused::Gone(e) => return Err(e),
             }
@@ -140,11 +163,22 @@ impl<T: ByteTcp, D: Device> Engine<T, D> {
         Ok(outcome)
     }
 
+    /// What is waited for after a refusal. A descriptor that is writable would end a wait for that
+    /// at once, or, where only its becoming so is told, never.
+    fn on_full(&mut self, now: Instant) -> io::Result<Blocked> {
+        if !sys::is_writable(self.device.fd())? {
+            return Ok(Blocked::UntilWritable);
+        }
+        let at = now + self.full_pause;
+        self.full_pause = (self.full_pause * 2).min(LONGEST_FULL_PAUSE);
+        Ok(Blocked::UntilOrArrival(at))
+    }
+
     fn is_blocked(&self, now: Instant) -> bool {
         match self.blocked {
             Blocked::No => false,
             Blocked::UntilWritable => true,
-            Blocked::Until(at) => now < at,
+            Blocked::Until(at) | Blocked::UntilOrArrival(at) => now < at,
         }
     }
 
@@ -156,8 +190,8 @@ impl<T: ByteTcp, D: Device> Engine<T, D> {
     /// When something is due at the latest.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let blocked = match self.blocked {
-            Blocked::Until(at) => Some(at),
-            _ => None,
+            Blocked::Until(at) | Blocked::UntilOrArrival(at) => Some(at),
+            Blocked::No | Blocked::UntilWritable => None,
         };
         [
             self.interface.poll_timeout(),
