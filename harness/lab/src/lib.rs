@@ -25,6 +25,7 @@ mod netlink;
 #[doc(hidden)]
 pub mod netns;
 mod pair;
+pub mod refusing;
 mod round;
 pub mod serve;
 mod shaper;

@@ -1,6 +1,7 @@
 //! The loss detectors of this crate, by name.
 
 use super::dup_thresh::{NewReno, Reno, Sack6675};
+use super::go_back_n::GoBackN;
 use super::rack::RackTlp;
 use narrows_congestion::registry::Registry;
 use std::sync::Arc;
@@ -38,6 +39,11 @@ pub fn registry() -> &'static [DetectorEntry] {
             name: "newreno",
             description: "three duplicate ACKs, a partial ACK tells of the next loss; no SACK (RFC 6582)",
             build: || Box::new(NewReno::new()),
+        },
+        DetectorEntry {
+            name: "go-back-n",
+            description: "three duplicate ACKs, and all that is outstanding is sent again; no SACK",
+            build: || Box::new(GoBackN::new()),
         },
         DetectorEntry {
             name: "sack",
@@ -98,7 +104,8 @@ mod tests {
         for entry in registry() {
             let built = by_name(entry.name).unwrap().build();
             assert_eq!(built.name(), entry.name);
-            assert_eq!(built.uses_sack(), !entry.name.contains("reno"));
+            let counts_duplicates = ["reno", "newreno", "go-back-n"].contains(&entry.name);
+            assert_eq!(built.uses_sack(), !counts_duplicates);
             assert_eq!(built.tail_loss_probe(), entry.name == "rack");
             assert_eq!(built.exits_on_partial_ack(), entry.name == "reno");
         }

@@ -12,6 +12,7 @@ mod count_packets;
 pub mod detector;
 pub mod dup_thresh;
 mod episode;
+pub mod go_back_n;
 mod loss_detector;
 mod mtu_probe;
 mod opening;

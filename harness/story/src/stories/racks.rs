@@ -3,26 +3,35 @@
 #[cfg(target_os = "linux")]
 mod live;
 mod merging;
+mod published;
 
 use crate::grid::{Column, Grid};
 use crate::judge::{Finding, Judged};
-use crate::played::{Answer, NoAnswer, Played};
+use crate::played::{Answer, Played, Scenery};
 use crate::scene::Scene;
 use crate::story::{Live, Next, Row, Story, Table};
 use narrows_experiment::stats::Estimate;
 use narrows_experiment::summary::Holds;
 use narrows_report::points::number;
+use published::{Measure, PUBLISHED, half, less_dropped, over};
 
 /// The story.
 pub const STORY: Story = Story {
     name: "racks",
     about: "Six racks: DCTCP drops less, and its marks cost the receiver its merging.",
     scenes: &[
-        // What DCTCP drops with three racks is one burst in some of the runs: a ratio takes many.
         Scene::new("racks", "racks")
-            .with(&[("run.repetitions", "24")])
+            .with(&[("run.repetitions", "8")])
             .usually(&[("run.repetitions", "3")])
             .keeping_outcomes(),
+        // What DCTCP drops with more than one rack is a burst in some of the runs: a ratio takes many.
+        Scene::new("rare", "racks")
+            .with(&[
+                ("cc", "dctcp"),
+                ("sweep.workers", "h48..h79,h48..h95"),
+                ("run.repetitions", "24"),
+            ])
+            .in_full(),
         // Another run, with receive sides that merge, and what that costs; usually 10 ms of it.
         Scene::new("processors", "racks")
             .with(&[
@@ -122,55 +131,6 @@ const FEW_SEGMENTS: &str = "steady windows cannot give both of the text's shares
     of 32 kB the fabric drops 15 times what two racks do, in place of 1.2. Costs of processors are ours, the \
     usual ones of `[host.cpu]`, not measured (`narrows calibrate` does), in another run, usually of 10 ms";
 
-/// What the text has of some racks of workers.
-struct Published {
-    /// Of the links to a rack, in percent: CUBIC, DCTCP.
-    busy: [f64; 2],
-    /// Bits that fabric switches drop: CUBIC, DCTCP.
-    fabric: [f64; 2],
-    /// Bits that racks' switches drop of CUBIC's; of DCTCP's there are none.
-    rack: f64,
-    /// Sent again by stores, in percent: CUBIC, DCTCP.
-    by_stores: [f64; 2],
-    /// By workers.
-    by_workers: [f64; 2],
-    /// How much more processor time DCTCP takes than CUBIC, in percent: stores, workers.
-    processor: [f64; 2],
-    /// Packets with Congestion Experienced with DCTCP, in percent: to stores, to workers.
-    marked: [f64; 2],
-}
-
-/// One, two and three racks.
-const PUBLISHED: [Published; 3] = [
-    Published {
-        busy: [99.9, 98.1],
-        fabric: [235e9, 19e9],
-        rack: 1.1e9,
-        by_stores: [1.020, 0.125],
-        by_workers: [0.620, 0.125],
-        processor: [10.0, 3.0],
-        marked: [18.0, 73.0],
-    },
-    Published {
-        busy: [99.1, 98.7],
-        fabric: [160e9, 157e6],
-        rack: 2.2e9,
-        by_stores: [0.590, 0.001],
-        by_workers: [0.376, 0.035],
-        processor: [14.0, 4.0],
-        marked: [5.5, 63.7],
-    },
-    Published {
-        busy: [69.9, 69.8],
-        fabric: [89e6, 236e3],
-        rack: 417e6,
-        by_stores: [0.020, 0.0],
-        by_workers: [0.173, 0.078],
-        processor: [0.0, 1.0],
-        marked: [6.5, 12.8],
-    },
-];
-
 /// One, two and three racks of workers.
 const WORKERS: [&str; 3] = ["h48..h63", "h48..h79", "h48..h95"];
 /// Hosts from the first on that are stores.
@@ -233,63 +193,6 @@ fn sides(played: &Played, scene: &str, racks: usize, cc: &str) -> Answer<[Side; 
         }
     }
     Ok(sides)
-}
-
-/// A number of the text, ours, and what ours is to be.
-struct Measure {
-    what: &'static str,
-    text: f64,
-    ours: f64,
-    /// Between what bounds ours is with 95 %, where all between them is to be as wanted.
-    within: Option<(f64, f64)>,
-    wanted: (f64, f64),
-}
-
-impl Measure {
-    fn within_three(what: &'static str, text: f64, ours: f64) -> Self {
-        let wanted = (text / 3.0, text * 3.0);
-        Self {
-            what,
-            text,
-            ours,
-            within: None,
-            wanted,
-        }
-    }
-
-    fn within_points(what: &'static str, text: f64, ours: f64) -> Self {
-        let wanted = (text - 5.0, text + 5.0);
-        Self {
-            what,
-            text,
-            ours,
-            within: None,
-            wanted,
-        }
-    }
-
-    fn finding(&self) -> Finding {
-        let Some((least, most)) = self.within else {
-            return Finding::between(self.what, self.ours, self.wanted, "");
-        };
-        let (from, to) = self.wanted;
-        let most_said = if most.is_finite() {
-            number(most, "")
-        } else {
-            "any".to_owned()
-        };
-        Finding::is(
-            format!(
-                "{} {}, with 95 % from {} to {most_said} (wanted all of that from {} to {})",
-                self.what,
-                number(self.ours, ""),
-                number(least, ""),
-                number(from, ""),
-                number(to, "")
-            ),
-            least >= from && most <= to,
-        )
-    }
 }
 
 /// All that the text has of some racks of workers.
@@ -360,48 +263,21 @@ fn measures(played: &Played, racks: usize) -> Answer<Vec<Measure>> {
 
 /// Bits that fabric switches drop: CUBIC, DCTCP.
 fn fabric_drops(played: &Played, racks: usize) -> Answer<[Estimate; 2]> {
-    let scene = played.scene("racks")?;
-    let of = |cc| {
-        let at = [("workers", WORKERS[racks - 1]), ("cc", cc)];
-        scene.at(&at)?.metric(FABRIC).map_err(NoAnswer::from)
-    };
-    Ok([of("cubic")?, of("dctcp")?])
+    let at = [("workers", WORKERS[racks - 1]), ("cc", "cubic")];
+    let cubic = played.scene("racks")?.at(&at)?.metric(FABRIC)?;
+    let (scene, at) = most_of_dctcp(played, racks)?;
+    Ok([cubic, scene.at(&at)?.metric(FABRIC)?])
 }
 
-/// How much less DCTCP drops than CUBIC: all that is likely by the runs is to be within a factor of
-/// three.
-fn less_dropped(what: &'static str, racks: usize, [cubic, dctcp]: &[Estimate; 2]) -> Measure {
-    let least = over(
-        (cubic.mean - half(cubic)).max(0.0),
-        dctcp.mean + half(dctcp),
-    );
-    let most = over(
-        cubic.mean + half(cubic),
-        (dctcp.mean - half(dctcp)).max(0.0),
-    );
-    let text = &PUBLISHED[racks - 1].fabric;
-    let text = text[0] / text[1];
-    let times = text.round();
-    Measure {
-        what,
-        text,
-        ours: over(cubic.mean, dctcp.mean),
-        within: Some((least, most)),
-        wanted: (times / 3.0, times * 3.0),
-    }
-}
-
-/// How far a mean may be off, with 95 %. Of one run nothing is known of others.
-fn half(estimate: &Estimate) -> f64 {
-    estimate.ci95.unwrap_or(estimate.mean)
-}
-
-/// How many times more; infinite of none.
-fn over(a: f64, b: f64) -> f64 {
-    match (a > 0.0, b > 0.0) {
-        (_, true) => a / b,
-        (true, false) => f64::INFINITY,
-        (false, false) => 0.0,
+/// Where most runs of DCTCP are.
+fn most_of_dctcp(
+    played: &Played,
+    racks: usize,
+) -> Answer<(&Scenery, Vec<(&'static str, &'static str)>)> {
+    let workers = ("workers", WORKERS[racks - 1]);
+    match played.scene("rare") {
+        Ok(rare) if racks > 1 => Ok((rare, vec![workers])),
+        _ => Ok((played.scene("racks")?, vec![workers, ("cc", "dctcp")])),
     }
 }
 
@@ -543,7 +419,6 @@ fn one_rack_is_overrun(played: &Played) -> Answer<Finding> {
 }
 
 fn dctcp_drops_less(played: &Played) -> Answer<Finding> {
-    let scene = played.scene("racks")?;
     let mut findings = Vec::new();
     for racks in [3, 2, 1] {
         let drops = fabric_drops(played, racks)?;
@@ -560,15 +435,18 @@ fn dctcp_drops_less(played: &Played) -> Answer<Finding> {
             ..finding
         });
     }
-    let at = [("workers", WORKERS[2]), ("cc", "dctcp")];
-    let runs = scene.matching(&at, FABRIC, "")?;
-    let some = runs.iter().filter(|bits| **bits > 0.0).count();
+    let mut some = Vec::new();
+    for racks in [3, 2] {
+        let (scene, at) = most_of_dctcp(played, racks)?;
+        let runs = scene.matching(&at, FABRIC, "")?;
+        let dropping = runs.iter().filter(|bits| **bits > 0.0).count();
+        some.push(format!("{dropping} of {}", runs.len()));
+    }
     let finding = Finding::all(findings);
     Ok(Finding {
         measured: format!(
-            "{}; with three racks DCTCP drops in {some} of {} runs",
-            finding.measured,
-            runs.len()
+            "{}; with three racks DCTCP drops in {} runs, with two in {}",
+            finding.measured, some[0], some[1]
         ),
         ..finding
     })
@@ -590,26 +468,4 @@ fn what_was_found_is_pinned(played: &Played) -> Answer<Finding> {
         ),
         hold == all && all > 0,
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_ratio_is_as_wanted_if_all_that_is_likely_is() {
-        let estimate = |mean, ci95| Estimate {
-            mean,
-            ci95,
-            samples: 3,
-        };
-        let judged = |cubic, dctcp| less_dropped("", 2, &[cubic, dctcp]).finding();
-        let sure = judged(estimate(1e9, Some(1e8)), estimate(1e6, Some(1e5)));
-        assert_eq!(sure.judged, Judged::Holds, "{}", sure.measured);
-        let unsure = judged(estimate(1e9, Some(1e8)), estimate(1e6, Some(9e5)));
-        assert_eq!(unsure.judged, Judged::Differs, "{}", unsure.measured);
-        let once = judged(estimate(1e9, None), estimate(1e6, None));
-        assert_eq!(once.judged, Judged::Differs, "{}", once.measured);
-        assert!(once.measured.contains("from 0 to any"), "{}", once.measured);
-    }
 }

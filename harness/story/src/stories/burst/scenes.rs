@@ -156,13 +156,16 @@ pub(super) const SCENES: &[Scene] = &[
         ("run.warm_up", "0s"),
         ("run.duration", "20s"),
     ]).usually(&[]),
-    // Ports of half the size, where M16's share is to be had.
-    LOADED.named("small-ports").with(&[
-        ("size", "30kB"),
-        ("buffer", "32KiB"),
-        ("sweep.load", "200Mb/s,400Mb/s"),
-        ("run.warm_up", "500ms"),
-    ]),
+    // A sender that goes back to the first loss, as the text's must (M16).
+    LOADED
+        .named("going-back")
+        .with(&[
+            ("host.tcp.loss_detection", "go-back-n"),
+            ("size", "10kB"),
+            ("sweep.load", "200Mb/s,400Mb/s,500Mb/s"),
+            ("run.warm_up", "500ms"),
+        ])
+        .usually(&[("run.duration", "3500ms")]),
     Scene::new("together", "incast").with(&[
         ("cc", "cubic"),
         ("rto", "linux"),

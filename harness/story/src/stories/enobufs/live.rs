@@ -1,11 +1,14 @@
 //! The twin of `enobufs` on this machine's kernel.
 
 use crate::grid::Grid;
+use crate::judge::Finding;
 use crate::scene::Scene;
 use crate::stage::Stage;
-use crate::twin::{Seen, Twin};
+use crate::twin::{Found, Seen, Twin};
+use narrows::config::TcpConfig;
 use narrows::{ByteCount, Rate};
 use narrows_lab::bulk::{LocalDropSpec, local_drop};
+use narrows_lab::refusing::{self, RefusingRun, RefusingSpec};
 use narrows_report::points::number;
 use std::time::Duration;
 
@@ -14,12 +17,39 @@ pub(super) const TWIN: Twin = Twin {
     about: "A sender of the kernel's behind a tbf of its own of 100 Mb/s, whose queue refuses what does \
             not fit. Linux answers a refusal with a window reduction as for a mark (CWR) and sends \
             the same packet later: nothing is sent again, and no window is reset, so the text's \
-            fault cannot be had with it (the simulated rows have FreeBSD's answer and Linux's). How \
-            often it is refused is the machine's: one flow has at most a millisecond's worth below \
-            it (TCP small queues). Super-frames are off: of one that does not fit tbf queues a part \
-            and loses the rest without a refusal.",
+            fault cannot be had with it. How often it is refused is the machine's: one flow has at \
+            most a millisecond's worth below it (TCP small queues). Super-frames are off: of one that \
+            does not fit tbf queues a part and loses the rest without a refusal. The text's fault is \
+            had with a sender of ours, which answers as FreeBSD does: its TAP has a dozen buffers, \
+            one of which is free again for each frame that a tbf port of 20 Mb/s has carried, and \
+            refuses when there is none; what comes back to it is 25 ms late.",
     run: twin,
 };
+
+/// The same without and with a loss, and with an answer that takes a segment, at a round trip of 25 ms.
+const OURS: Scene = Scene::new("ours", "enobufs").with(&[
+    ("network.link.rate", "20Mb/s"),
+    ("network.link.delay", "6250us"),
+    ("sweep.answer", "reset,minus-segment"),
+    ("sweep.toggle", "1s,100s"),
+    ("change.0.for", "30ms"),
+    ("group.h0.nic.gro", "off"),
+    ("run.warm_up", "2s"),
+    ("run.duration", "6s"),
+]);
+/// For how long it is counted.
+const OURS_SPAN: Duration = Duration::from_secs(4);
+/// Answers of ours, with the time of the simulated loss, and the frame that is lost live.
+const ANSWERS: [(&str, &str, &str, Option<u64>); 3] = [
+    ("reset, no loss before", "reset", "100s", None),
+    ("reset, after a loss", "reset", "1s", Some(300)),
+    (
+        "a segment less, no loss before",
+        "minus-segment",
+        "100s",
+        None,
+    ),
+];
 
 const SIMULATED: Scene = Scene::new("simulated", "enobufs").with(&[
     ("network.link.rate", "100Mb/s"),
@@ -62,8 +92,86 @@ fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
             number(run.again as f64, ""),
         ]);
     }
+    let told = stage.scenery(&OURS).map_err(|e| e.to_string())?;
+    let mut ours = Vec::new();
+    let mut simulated = Vec::new();
+    for (name, answer, toggle, lose) in ANSWERS {
+        let at = [("answer", answer), ("toggle", toggle)];
+        let value = |metric| told.value(&at, metric).map_err(|e| e.to_string());
+        simulated.push(value("goodput")?);
+        grid.rows.push(vec![
+            format!("simulated, 25 ms, {name}"),
+            number(value("goodput")?, "bit/s"),
+            number(value("refused.buffers")? / OURS_SPAN.as_secs_f64(), ""),
+            number(value("retransmits")?, ""),
+        ]);
+        let run = refusing::run(&refused(stage, answer, lose)?, stage.cancel);
+        ours.push(run.map_err(|e| e.to_string())?);
+    }
+    for ((name, ..), run) in ANSWERS.iter().zip(&ours) {
+        grid.rows.push(vec![
+            format!("live, ours, 25 ms, {name}"),
+            number(run.goodput, "bit/s"),
+            number(run.refused as f64 / OURS_SPAN.as_secs_f64(), ""),
+            number(run.again as f64, ""),
+        ]);
+    }
+    let simulated = simulated[0] / simulated[1];
     Ok(Seen {
         grid,
-        found: Vec::new(),
+        found: found(&ours, simulated),
     })
 }
+
+/// A sender of ours with that answer.
+fn refused(stage: &Stage<'_>, answer: &str, lose: Option<u64>) -> Result<RefusingSpec, String> {
+    let registry = stage.registry;
+    Ok(RefusingSpec {
+        tcp: TcpConfig {
+            congestion: registry.congestion.get("reno").map_err(|e| e.to_string())?,
+            local_drop: registry.local_drop.get(answer).map_err(|e| e.to_string())?,
+            ..TcpConfig::default()
+        },
+        rate: Rate::from_mbps(20),
+        buffers: 12,
+        delay: Duration::from_millis(25),
+        lose,
+        warm_up: Duration::from_secs(2),
+        span: OURS_SPAN,
+    })
+}
+
+/// What was found with a sender of ours; simulated, slow is so much of fast.
+fn found(runs: &[RefusingRun], simulated: f64) -> Vec<Found> {
+    let [slow, fast, minus] = runs else {
+        return Vec::new();
+    };
+    vec![
+        Found {
+            claim: "E1",
+            // Windows of fifty segments double six times: what a reset costs is less than the text's.
+            finding: Finding::is(
+                format!(
+                    "slow over fast {} (wanted less than 1; simulated {})",
+                    number(slow.goodput / fast.goodput, ""),
+                    number(simulated, "")
+                ),
+                slow.goodput < fast.goodput,
+            ),
+            because: BUSY,
+        },
+        Found {
+            claim: "E10",
+            finding: Finding::at_least(
+                "minus a segment over fast",
+                minus.goodput / fast.goodput,
+                1.05,
+                "",
+            ),
+            because: BUSY,
+        },
+    ]
+}
+
+const BUSY: &str = "a sender that waits for a processor finds its buffers free, and is refused less often; it \
+    sends less meanwhile, too";
