@@ -94,11 +94,11 @@ fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
     }
     let told = stage.scenery(&OURS).map_err(|e| e.to_string())?;
     let mut ours = Vec::new();
-    let mut simulated = Vec::new();
+    let mut expected = Vec::new();
     for (name, answer, toggle, lose) in ANSWERS {
         let at = [("answer", answer), ("toggle", toggle)];
         let value = |metric| told.value(&at, metric).map_err(|e| e.to_string());
-        simulated.push(value("goodput")?);
+        expected.push(value("goodput")?);
         grid.rows.push(vec![
             format!("simulated, 25 ms, {name}"),
             number(value("goodput")?, "bit/s"),
@@ -116,7 +116,7 @@ fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
             number(run.again as f64, ""),
         ]);
     }
-    let simulated = simulated[0] / simulated[1];
+    let simulated = expected[0] / expected[1];
     Ok(Seen {
         grid,
         found: found(&ours, simulated),
