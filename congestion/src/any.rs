@@ -5,7 +5,7 @@
 //! those of others keep their boxes.
 
 use crate::control::{
-    AckSample, CongestionControl, CongestionEvent, FlowView, Needs, Spurious, Unvalidated, Variable,
+    AckSample, CongestionControl, CongestionEvent, FlowView, Lower, Needs, Spurious, Variable,
 };
 use crate::cubic::Cubic;
 use crate::dctcp::Dctcp;
@@ -14,6 +14,7 @@ use crate::reno::Reno;
 use crate::rto::{RtoContext, RtoPolicy, StandardRto};
 use crate::rtt::RttEstimator;
 use crate::units::{ByteCount, Duration, Instant, Rate};
+use crate::window::Window;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::any::Any;
@@ -123,23 +124,20 @@ impl CongestionControl for AnyCongestion {
     fn on_recovery_exit(&mut self, flow: &FlowView<'_>) {
         each!(self, cc => cc.on_recovery_exit(flow));
     }
+    fn window_mut(&mut self) -> Option<&mut Window> {
+        each!(self, cc => cc.window_mut())
+    }
     fn on_spurious(&mut self, what: Spurious, flow: &FlowView<'_>) {
         each!(self, cc => cc.on_spurious(what, flow));
     }
-    fn on_idle_restart(&mut self, idle: Duration, restart_window: ByteCount, flow: &FlowView<'_>) {
-        each!(self, cc => cc.on_idle_restart(idle, restart_window, flow));
-    }
-    fn on_unvalidated(&mut self, what: Unvalidated, flow: &FlowView<'_>) {
-        each!(self, cc => cc.on_unvalidated(what, flow));
+    fn on_lower(&mut self, window: ByteCount, why: Lower, flow: &FlowView<'_>) {
+        each!(self, cc => cc.on_lower(window, why, flow));
     }
     fn on_sent(&mut self, bytes: ByteCount, flow: &FlowView<'_>) {
         each!(self, cc => cc.on_sent(bytes, flow));
     }
     fn on_mss_change(&mut self, was: ByteCount, flow: &FlowView<'_>) {
         each!(self, cc => cc.on_mss_change(was, flow));
-    }
-    fn on_deflate(&mut self, window: ByteCount, flow: &FlowView<'_>) {
-        each!(self, cc => cc.on_deflate(window, flow));
     }
     fn variables(&self, show: &mut dyn FnMut(&'static str, Variable)) {
         each!(self, cc => cc.variables(show));

@@ -2,6 +2,7 @@
 
 use crate::rtt::RttEstimator;
 use crate::units::{ByteCount, Duration, Instant, Rate};
+use crate::window::Window;
 use alloc::boxed::Box;
 use core::fmt::Debug;
 
@@ -69,22 +70,26 @@ pub trait CongestionControl: Debug + Send {
         let _ = flow;
     }
 
+    /// The [`Window`] by which it goes, if it goes by one: undo, windows that are to come down, and
+    /// another segment size are answered for with that, unless the algorithm has answers of its own.
+    fn window_mut(&mut self) -> Option<&mut Window> {
+        None
+    }
+
     /// The last decrease turned out to be spurious (F-RTO, Eifel, D-SACK): restore what it took.
     fn on_spurious(&mut self, what: Spurious, flow: &FlowView<'_>) {
-        let _ = (what, flow);
+        let _ = flow;
+        if let Some(window) = self.window_mut() {
+            window.undo(what);
+        }
     }
 
-    /// Sending resumes after `idle` without traffic longer than an RTO (RFC 5681 section 4.1,
-    /// RFC 7661); `restart_window` is what RFC 5681 allows.
-    fn on_idle_restart(&mut self, idle: Duration, restart_window: ByteCount, flow: &FlowView<'_>) {
-        let _ = (idle, restart_window, flow);
-    }
-
-    /// Congestion window validation has found a window that does not tell what the path holds.
-    /// `cwnd` never grows by it. Comes only where the connection's configuration asks for
-    /// RFC 2861 or RFC 7661, or for a [local-drop policy](crate::local_drop) that says so.
-    fn on_unvalidated(&mut self, what: Unvalidated, flow: &FlowView<'_>) {
-        let _ = (what, flow);
+    /// The window is wider than the sender may use, though no congestion says so: `cwnd` comes
+    /// down to `window`, and never grows by it.
+    fn on_lower(&mut self, window: ByteCount, why: Lower, flow: &FlowView<'_>) {
+        if let Some(own) = self.window_mut() {
+            own.lower(window, why, flow.mss);
+        }
     }
 
     /// `bytes` of new data or retransmission left. Called if [`Needs::hears_of_sent`].
@@ -95,15 +100,9 @@ pub trait CongestionControl: Debug + Send {
     /// The effective segment size changed from `was` (path MTU); `flow.mss` is the new one. A
     /// window keeps its number of segments where they become smaller (RFC 5681 section 3.1).
     fn on_mss_change(&mut self, was: ByteCount, flow: &FlowView<'_>) {
-        let _ = (was, flow);
-    }
-
-    /// Recovery without SACK has ended with a window that is wider than what is in flight, since
-    /// segments that had left were counted as in flight until the end: shrink it to `window`,
-    /// so that no burst leaves, and grow back to ssthresh (RFC 6582 section 3.2 step 3, first
-    /// choice). The default keeps the window (second choice).
-    fn on_deflate(&mut self, window: ByteCount, flow: &FlowView<'_>) {
-        let _ = (window, flow);
+        if let Some(window) = self.window_mut() {
+            window.on_mss_change(was, flow.mss);
+        }
     }
 
     /// Show the variables that are the algorithm's own, for traces and plots: DCTCP's alpha,
@@ -141,23 +140,20 @@ impl<T: CongestionControl + ?Sized> CongestionControl for Box<T> {
     fn on_recovery_exit(&mut self, flow: &FlowView<'_>) {
         (**self).on_recovery_exit(flow);
     }
+    fn window_mut(&mut self) -> Option<&mut Window> {
+        (**self).window_mut()
+    }
     fn on_spurious(&mut self, what: Spurious, flow: &FlowView<'_>) {
         (**self).on_spurious(what, flow);
     }
-    fn on_idle_restart(&mut self, idle: Duration, restart_window: ByteCount, flow: &FlowView<'_>) {
-        (**self).on_idle_restart(idle, restart_window, flow);
-    }
-    fn on_unvalidated(&mut self, what: Unvalidated, flow: &FlowView<'_>) {
-        (**self).on_unvalidated(what, flow);
+    fn on_lower(&mut self, window: ByteCount, why: Lower, flow: &FlowView<'_>) {
+        (**self).on_lower(window, why, flow);
     }
     fn on_sent(&mut self, bytes: ByteCount, flow: &FlowView<'_>) {
         (**self).on_sent(bytes, flow);
     }
     fn on_mss_change(&mut self, was: ByteCount, flow: &FlowView<'_>) {
         (**self).on_mss_change(was, flow);
-    }
-    fn on_deflate(&mut self, window: ByteCount, flow: &FlowView<'_>) {
-        (**self).on_deflate(window, flow);
     }
     fn variables(&self, show: &mut dyn FnMut(&'static str, Variable)) {
         (**self).variables(show);
@@ -195,11 +191,41 @@ pub struct AckSample {
     pub delivered_ce: ByteCount,
     /// The RTT measured by this ACK, if it gave one.
     pub rtt: Option<Duration>,
-    /// The delivery rate over the last round trip, if it could be measured and was not limited
-    /// by the application. Only where [`Needs::delivery_rate`] asks for it.
-    pub rate: Option<Rate>,
+    /// What was measured of delivery over the last round trip, if it could be. Only where
+    /// [`Needs::delivery_rate`] asks for it.
+    pub rate: Option<RateSample>,
+    /// Bytes found lost since the last ACK was told of: the losses that an ACK itself gives
+    /// away are found after it was. Only where [`Needs::delivery_rate`] asks for it.
+    pub newly_lost: ByteCount,
     /// First ACK of a new round trip: data sent after the previous round began is acknowledged.
     pub round_start: bool,
+}
+
+/// What an ACK measured of delivery, from when the newest of the segments that it delivered left
+/// (draft-ietf-ccwg-bbr, "Delivery Rate Samples"): of about one round trip.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RateSample {
+    /// Bytes delivered since (`RS.delivered`).
+    pub delivered: ByteCount,
+    /// The longer of the times in which they were sent and acknowledged (`RS.interval`): ACKs may
+    /// come compressed.
+    pub interval: Duration,
+    /// The application had nothing to send in that time: the rate is a lower bound.
+    pub app_limited: bool,
+    /// Bytes in flight when that segment had left, itself among them (`RS.tx_in_flight`).
+    pub in_flight: ByteCount,
+    /// Bytes found lost since (`RS.lost`).
+    pub lost: ByteCount,
+    /// Bytes reported since as congestion-marked, as in [`AckSample::delivered_ce`].
+    pub delivered_ce: ByteCount,
+}
+
+impl RateSample {
+    /// The delivery rate; `None` over no time.
+    pub fn rate(&self) -> Option<Rate> {
+        Rate::of(self.delivered, self.interval)
+    }
 }
 
 /// The state of the flow when a fact is reported.
@@ -290,29 +316,31 @@ pub enum Spurious {
     FastRetransmit,
 }
 
-/// A window that does not tell what the path holds (RFC 2861 section 2, RFC 7661 section 4.3).
+/// Why a window is to come down though nothing says that the path is congested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Unvalidated {
-    /// It was not used for long: `cwnd` comes down to `window`, and `ssthresh`, at least 3/4 of
-    /// the old `cwnd`, remembers it (RFC 2861 section 3.2, RFC 7661 section 4.4.3).
-    Unused {
-        /// The window to go on with, no more than `cwnd`.
-        window: ByteCount,
-    },
-    /// Congestion met it while it was not used: `cwnd` comes down to `window`, half of what the
-    /// path was seen to hold, and `ssthresh` goes with it (RFC 7661 section 4.4.1). Comes after
-    /// [`CongestionControl::on_congestion_event`], and when the recovery is over.
-    Exceeded {
-        /// The window to go on with.
-        window: ByteCount,
-    },
-    /// The host's own device or queue refused a segment: `cwnd` comes down to `window`, and
-    /// `ssthresh` stays what it is ([`crate::local_drop`]).
-    Refused {
-        /// The window to go on with.
-        window: ByteCount,
-    },
+pub enum Lower {
+    /// Sending resumes after so long without traffic, longer than an RTO: to the restart window
+    /// (RFC 5681 section 4.1).
+    Idle(Duration),
+    /// It was not used for long, and so does not tell what the path holds (RFC 2861 section 2, RFC
+    /// 7661 section 4.3): `ssthresh`, at least 3/4 of the old `cwnd`, remembers it (RFC 2861
+    /// section 3.2, RFC 7661 section 4.4.3). Comes only where the connection's configuration asks
+    /// for RFC 2861 or RFC 7661.
+    Unused,
+    /// Congestion met it while it was not used: to half of what the path was seen to hold, and
+    /// `ssthresh` goes with it (RFC 7661 section 4.4.1). Comes after
+    /// [`CongestionControl::on_congestion_event`], and when the recovery is over; only where the
+    /// configuration asks for RFC 7661.
+    Exceeded,
+    /// The host's own device or queue refused a segment, and the
+    /// [local-drop policy](crate::local_drop) says so; `ssthresh` stays what it is.
+    Refused,
+    /// Recovery without SACK has ended with a window that is wider than what is in flight, since
+    /// segments that had left were counted as in flight until the end: so that no burst leaves. It
+    /// grows back to `ssthresh` (RFC 6582 section 3.2 step 3, first choice; an algorithm that
+    /// keeps its window takes the second).
+    Deflate,
 }
 
 /// What an algorithm wants of the connection it runs on.
@@ -323,7 +351,8 @@ pub struct Needs {
     pub ecn: EcnNeed,
     /// Segments must leave paced, even where the connection's configuration does not ask for it.
     pub pacing: bool,
-    /// [`AckSample::rate`] is wanted; measuring it costs a division an ACK.
+    /// [`AckSample::rate`] and [`AckSample::newly_lost`] are wanted; for these a record of each
+    /// segment outstanding is kept.
     pub delivery_rate: bool,
     /// The window may go below one segment, the pacing rate then spreads segments over several
     /// round trips.

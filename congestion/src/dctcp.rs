@@ -2,10 +2,10 @@
 
 use crate::control::{
     AckSample, CongestionControl, CongestionEvent, EcnNeed, FlowStart, FlowView, Needs, Spurious,
-    Unvalidated, Variable,
+    Variable,
 };
 use crate::slow_start::{Running, SlowStart};
-use crate::units::{ByteCount, Duration};
+use crate::units::ByteCount;
 use crate::window::{Undone, Window, segment};
 
 /// One, in the fixed point of alpha: 2^-32 is the unit.
@@ -146,22 +146,13 @@ impl CongestionControl for Dctcp {
         self.slow_start.on_congestion();
         self.window.timeout(consecutive, flow.flight_size / 2, flow);
     }
+    fn window_mut(&mut self) -> Option<&mut Window> {
+        Some(&mut self.window)
+    }
     fn on_spurious(&mut self, what: Spurious, _: &FlowView<'_>) {
         if self.window.undo(what) == Undone::Restored {
             self.slow_start.on_undo();
         }
-    }
-    fn on_idle_restart(&mut self, _: Duration, restart_window: ByteCount, flow: &FlowView<'_>) {
-        self.window.restart(restart_window, flow.mss);
-    }
-    fn on_unvalidated(&mut self, what: Unvalidated, flow: &FlowView<'_>) {
-        self.window.unvalidated(what, flow.mss);
-    }
-    fn on_deflate(&mut self, window: ByteCount, flow: &FlowView<'_>) {
-        self.window.lower_cwnd(window, flow.mss);
-    }
-    fn on_mss_change(&mut self, was: ByteCount, flow: &FlowView<'_>) {
-        self.window.on_mss_change(was, flow.mss);
     }
     fn variables(&self, show: &mut dyn FnMut(&'static str, Variable)) {
         show("alpha", Variable::Fraction(self.alpha));

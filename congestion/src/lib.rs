@@ -20,8 +20,8 @@
 //!
 //! ```
 //! use narrows_congestion::{
-//!     AckSample, ByteCount, CongestionControl, CongestionEvent, CongestionRegistry, Duration,
-//!     FlowStart, FlowView, SlowStart, Unvalidated, testing, window::Window,
+//!     AckSample, ByteCount, CongestionControl, CongestionEvent, CongestionRegistry, FlowStart,
+//!     FlowView, SlowStart, testing, window::Window,
 //! };
 //!
 //! #[derive(Debug)]
@@ -56,14 +56,8 @@
 //!     fn on_rto(&mut self, consecutive: u32, flow: &FlowView<'_>) {
 //!         self.window.timeout(consecutive, flow.flight_size / 2, flow);
 //!     }
-//!     fn on_idle_restart(&mut self, _: Duration, window: ByteCount, flow: &FlowView<'_>) {
-//!         self.window.restart(window, flow.mss);
-//!     }
-//!     fn on_unvalidated(&mut self, what: Unvalidated, flow: &FlowView<'_>) {
-//!         self.window.unvalidated(what, flow.mss);
-//!     }
-//!     fn on_mss_change(&mut self, was: ByteCount, flow: &FlowView<'_>) {
-//!         self.window.on_mss_change(was, flow.mss);
+//!     fn window_mut(&mut self) -> Option<&mut Window> {
+//!         Some(&mut self.window)
 //!     }
 //! }
 //!
@@ -133,8 +127,8 @@ pub mod window;
 
 pub use any::{AnyCongestion, AnyRto};
 pub use control::{
-    AckSample, CaState, CongestionControl, CongestionEvent, EcnNeed, FlowStart, FlowView, Needs,
-    Spurious, Unvalidated, Variable,
+    AckSample, CaState, CongestionControl, CongestionEvent, EcnNeed, FlowStart, FlowView, Lower,
+    Needs, RateSample, Spurious, Variable,
 };
 pub use cubic::{Cubic, CubicConfig};
 pub use dctcp::{Dctcp, DctcpConfig};

@@ -90,7 +90,7 @@ pub enum LocalDropAnswer {
     Congestion,
     /// As [`Requeue`](Self::Requeue), and `cwnd` comes down to this, one segment at least; it never
     /// grows by it, and `ssthresh` stays
-    /// ([`Unvalidated::Refused`](crate::Unvalidated::Refused)).
+    /// ([`Lower::Refused`](crate::Lower::Refused)).
     Window(ByteCount),
 }
 

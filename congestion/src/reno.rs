@@ -4,11 +4,10 @@
 //! "NewReno" or "SACK" of the literature.
 
 use crate::control::{
-    AckSample, CongestionControl, CongestionEvent, FlowStart, FlowView, Needs, Spurious,
-    Unvalidated,
+    AckSample, CongestionControl, CongestionEvent, FlowStart, FlowView, Lower, Needs, Spurious,
 };
 use crate::slow_start::{Running, SlowStart};
-use crate::units::{ByteCount, Duration};
+use crate::units::ByteCount;
 use crate::window::{Undone, Window};
 
 /// What becomes of the window when a recovery without SACK ends (RFC 6582 section 3.2 step 3).
@@ -87,25 +86,18 @@ impl CongestionControl for Reno {
         self.slow_start.on_congestion();
         self.window.timeout(consecutive, flow.flight_size / 2, flow);
     }
+    fn window_mut(&mut self) -> Option<&mut Window> {
+        Some(&mut self.window)
+    }
     fn on_spurious(&mut self, what: Spurious, _: &FlowView<'_>) {
         if self.window.undo(what) == Undone::Restored {
             self.slow_start.on_undo();
         }
     }
-    fn on_idle_restart(&mut self, _: Duration, restart_window: ByteCount, flow: &FlowView<'_>) {
-        self.window.restart(restart_window, flow.mss);
-    }
-    fn on_unvalidated(&mut self, what: Unvalidated, flow: &FlowView<'_>) {
-        self.window.unvalidated(what, flow.mss);
-    }
-    fn on_deflate(&mut self, window: ByteCount, flow: &FlowView<'_>) {
-        match self.end {
-            RecoveryEnd::Deflate => self.window.lower_cwnd(window, flow.mss),
-            RecoveryEnd::Ssthresh => {}
+    fn on_lower(&mut self, window: ByteCount, why: Lower, flow: &FlowView<'_>) {
+        if why != Lower::Deflate || self.end == RecoveryEnd::Deflate {
+            self.window.lower(window, why, flow.mss);
         }
-    }
-    fn on_mss_change(&mut self, was: ByteCount, flow: &FlowView<'_>) {
-        self.window.on_mss_change(was, flow.mss);
     }
 }
 
@@ -167,7 +159,7 @@ mod tests {
         for (end, cwnd) in [(RecoveryEnd::Deflate, 3), (RecoveryEnd::Ssthresh, 10)] {
             let mut cc = Reno::new(&FlowStart::new(MSS, MSS * 20)).with_recovery_end(end);
             cc.on_congestion_event(CongestionEvent::Loss, &flow(&est, 20, CaState::Recovery));
-            cc.on_deflate(MSS * 3, &flow(&est, 2, CaState::Open));
+            cc.on_lower(MSS * 3, Lower::Deflate, &flow(&est, 2, CaState::Open));
             assert_eq!(
                 (cc.cwnd(), cc.ssthresh()),
                 (MSS * cwnd, MSS * 10),

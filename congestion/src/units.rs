@@ -381,7 +381,11 @@ impl Rate {
         if interval.0 == 0 {
             return None;
         }
-        Some(Self(mul_div(bytes.0, 8_000_000_000, interval.0)))
+        // In 64 bits where they suffice: a division of 128 bits costs many times as much.
+        Some(Self(match bytes.0.checked_mul(8_000_000_000) {
+            Some(bits) => bits / interval.0,
+            None => mul_div(bytes.0, 8_000_000_000, interval.0),
+        }))
     }
     /// How long `bytes` take at this rate, rounded up; [`Duration::MAX`] at rate zero.
     pub const fn time_for(self, bytes: ByteCount) -> Duration {

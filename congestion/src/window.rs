@@ -1,7 +1,7 @@
 //! The congestion window and what the RFC 5681 family does with it, so that an algorithm stays
 //! short: byte-counted growth, the halving, the loss window, restart after idle, undo.
 
-use crate::control::{FlowStart, FlowView, Spurious, Unvalidated};
+use crate::control::{FlowStart, FlowView, Lower, Spurious};
 use crate::rarely::Rarely;
 use crate::units::ByteCount;
 
@@ -151,27 +151,17 @@ impl Window {
         }
     }
 
-    /// Restart after idle: `cwnd = min(cwnd, restart_window)` (RFC 5681 section 4.1).
-    pub fn restart(&mut self, restart_window: ByteCount, mss: ByteCount) {
-        self.lower_cwnd(restart_window, mss);
-    }
-
-    /// A window that was not validated comes down. One that was not used leaves its memory in
+    /// The window comes [down](Lower) to `to`. One that was not used leaves its memory in
     /// `ssthresh`, which never falls by it: at least 3/4 of what it was (RFC 2861 section 3.2,
     /// RFC 7661 section 4.4.3). One that met congestion takes `ssthresh` with it, to two segments
-    /// at least (RFC 7661 section 4.4.1, RFC 5681 equation 4). One that the host's own device
-    /// refused comes down alone.
-    pub fn unvalidated(&mut self, what: Unvalidated, mss: ByteCount) {
-        match what {
-            Unvalidated::Unused { window } => {
-                self.ssthresh = self.ssthresh.max(self.cwnd.mul_ratio(3, 4));
-                self.lower_cwnd(window, mss);
-            }
-            Unvalidated::Exceeded { window } => {
-                self.lower_cwnd(window, mss);
-                self.ssthresh = self.cwnd.max(segment(mss) * 2);
-            }
-            Unvalidated::Refused { window } => self.lower_cwnd(window, mss),
+    /// at least (RFC 7661 section 4.4.1, RFC 5681 equation 4). Any other comes down alone.
+    pub fn lower(&mut self, to: ByteCount, why: Lower, mss: ByteCount) {
+        if why == Lower::Unused {
+            self.ssthresh = self.ssthresh.max(self.cwnd.mul_ratio(3, 4));
+        }
+        self.lower_cwnd(to, mss);
+        if why == Lower::Exceeded {
+            self.ssthresh = self.cwnd.max(segment(mss) * 2);
         }
     }
 
@@ -295,14 +285,14 @@ mod tests {
     fn an_unused_window_is_remembered_by_ssthresh() {
         for (ssthresh, after) in [(8_000, 15_000), (18_000, 18_000), (u64::MAX, u64::MAX)] {
             let mut w = window(20_000, ssthresh);
-            w.unvalidated(Unvalidated::Unused { window: MSS * 10 }, MSS);
+            w.lower(MSS * 10, Lower::Unused, MSS);
             assert_eq!((w.cwnd(), w.ssthresh().get()), (MSS * 10, after));
         }
         let mut w = window(20_000, 8_000);
-        w.unvalidated(Unvalidated::Unused { window: MSS * 30 }, MSS);
+        w.lower(MSS * 30, Lower::Unused, MSS);
         assert_eq!(w.cwnd(), MSS * 20, "never up");
         let nothing = ByteCount::ZERO;
-        w.unvalidated(Unvalidated::Unused { window: nothing }, MSS);
+        w.lower(nothing, Lower::Unused, MSS);
         assert_eq!(w.cwnd(), MSS);
     }
 
@@ -311,7 +301,7 @@ mod tests {
     fn a_window_that_was_exceeded_takes_ssthresh_along() {
         for (to, cwnd, ssthresh) in [(6, 6, 6), (1, 1, 2), (0, 1, 2), (30, 20, 20)] {
             let mut w = window(20_000, 90_000);
-            w.unvalidated(Unvalidated::Exceeded { window: MSS * to }, MSS);
+            w.lower(MSS * to, Lower::Exceeded, MSS);
             assert_eq!((w.cwnd(), w.ssthresh()), (MSS * cwnd, MSS * ssthresh));
         }
     }

@@ -3,7 +3,7 @@
 
 use narrows_congestion::{
     AckSample, ByteCount, CaState, CongestionEvent, CongestionRegistry, Duration, FlowStart,
-    FlowView, Instant, RttEstimator, Spurious, Unvalidated,
+    FlowView, Instant, Lower, RttEstimator, Spurious,
 };
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ enum Step {
     Timeout(u32),
     Exit,
     Spurious(bool),
-    Unvalidated(u8, u64),
+    Lower(u8, u64),
     Idle(u64, u64),
     Sent(u64),
     Mss(u64),
@@ -42,7 +42,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0_u32..5).prop_map(Step::Timeout),
         1 => Just(Step::Exit),
         1 => any::<bool>().prop_map(Step::Spurious),
-        1 => (0..3_u8, bytes()).prop_map(|(what, to)| Step::Unvalidated(what, to)),
+        1 => (0..4_u8, bytes()).prop_map(|(why, to)| Step::Lower(why, to)),
         1 => (bytes(), bytes()).prop_map(|(idle, window)| Step::Idle(idle, window)),
         1 => bytes().prop_map(Step::Sent),
         1 => segment_size().prop_map(Step::Mss),
@@ -127,21 +127,21 @@ proptest! {
                     Step::Spurious(false) => cc.on_spurious(Spurious::FastRetransmit, &flow),
                     Step::Idle(idle, window) => {
                         let idle = Duration::from_nanos(idle);
-                        cc.on_idle_restart(idle, ByteCount::new(window), &flow);
+                        cc.on_lower(ByteCount::new(window), Lower::Idle(idle), &flow);
                     }
-                    Step::Unvalidated(what, window) => {
-                        let window = ByteCount::new(window);
+                    Step::Lower(why, window) => {
                         let ssthresh = cc.ssthresh();
-                        let what = match what {
-                            0 => Unvalidated::Unused { window },
-                            1 => Unvalidated::Exceeded { window },
-                            _ => Unvalidated::Refused { window },
-                        };
-                        cc.on_unvalidated(what, &flow);
+                        let why = [
+                            Lower::Unused,
+                            Lower::Exceeded,
+                            Lower::Refused,
+                            Lower::Deflate,
+                        ][usize::from(why)];
+                        cc.on_lower(ByteCount::new(window), why, &flow);
                         prop_assert!(cc.cwnd() <= before, "{name} {step:?}");
-                        let kept = match what {
-                            Unvalidated::Unused { .. } => cc.ssthresh() >= ssthresh,
-                            Unvalidated::Refused { .. } => cc.ssthresh() == ssthresh,
+                        let kept = match why {
+                            Lower::Unused => cc.ssthresh() >= ssthresh,
+                            Lower::Refused | Lower::Deflate => cc.ssthresh() == ssthresh,
                             _ => true,
                         };
                         prop_assert!(kept, "{name} {step:?}");

@@ -4,7 +4,7 @@
 use narrows_congestion::testing::{Kit, Promise, conformance};
 use narrows_congestion::{
     AckSample, ByteCount, CaState, CongestionControl, CongestionEvent, Duration, FlowStart,
-    FlowView, Needs, Rate, Spurious, Unvalidated,
+    FlowView, Lower, Needs, Rate, Spurious,
 };
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -286,34 +286,30 @@ impl CongestionControl for Specimen {
             _ => {}
         }
     }
-    fn on_idle_restart(&mut self, idle: Duration, restart_window: ByteCount, _: &FlowView<'_>) {
-        match self.bug {
-            Bug::IgnoresIdle => {}
-            Bug::IgnoresLongIdle if idle >= Duration::from_secs(30) => {}
-            Bug::GrowsOnIdle => self.cwnd *= 2,
-            Bug::StopsGrowingAfterIdle => self.dead = true,
-            _ => self.cwnd = self.cwnd.min(restart_window.get()).max(self.mss),
-        }
-    }
-    fn on_unvalidated(&mut self, what: Unvalidated, _: &FlowView<'_>) {
-        match (what, self.bug) {
-            (Unvalidated::Unused { .. }, Bug::GrowsWhenUnused) => self.cwnd += self.mss,
-            (Unvalidated::Exceeded { .. }, Bug::GrowsWhenExceeded) => self.cwnd += self.mss,
-            (Unvalidated::Unused { .. }, Bug::IgnoresUnused) => {}
-            (Unvalidated::Exceeded { .. }, Bug::IgnoresExceeded) => {}
-            (Unvalidated::Unused { window }, Bug::NoMinimumWhenUnused) => {
+    fn on_lower(&mut self, window: ByteCount, why: Lower, _: &FlowView<'_>) {
+        let lowered = self.cwnd.min(window.get()).max(self.mss);
+        match (why, self.bug) {
+            (Lower::Idle(_), Bug::IgnoresIdle) => {}
+            (Lower::Idle(idle), Bug::IgnoresLongIdle) if idle >= Duration::from_secs(30) => {}
+            (Lower::Idle(_), Bug::GrowsOnIdle) => self.cwnd *= 2,
+            (Lower::Idle(_), Bug::StopsGrowingAfterIdle) => self.dead = true,
+            (Lower::Idle(_), _) => self.cwnd = lowered,
+            (Lower::Unused, Bug::GrowsWhenUnused) => self.cwnd += self.mss,
+            (Lower::Exceeded, Bug::GrowsWhenExceeded) => self.cwnd += self.mss,
+            (Lower::Unused, Bug::IgnoresUnused) | (Lower::Exceeded, Bug::IgnoresExceeded) => {}
+            (Lower::Unused, Bug::NoMinimumWhenUnused) => {
                 self.cwnd = self.cwnd.min(window.get());
             }
-            (Unvalidated::Unused { window }, _) => {
+            (Lower::Unused, _) => {
                 let memory = match self.bug {
                     Bug::ForgetsUnusedWindow => window.get().max(2 * self.mss),
                     _ => self.ssthresh.max(self.cwnd / 4 * 3),
                 };
                 self.ssthresh = memory;
-                self.cwnd = self.cwnd.min(window.get()).max(self.mss);
+                self.cwnd = lowered;
             }
-            (Unvalidated::Exceeded { window }, _) => {
-                self.cwnd = self.cwnd.min(window.get()).max(self.mss);
+            (Lower::Exceeded, _) => {
+                self.cwnd = lowered;
                 self.ssthresh = self.cwnd.max(2 * self.mss);
             }
             _ => {}
@@ -502,11 +498,8 @@ fn windows_below_one_segment_need_a_declaration() {
             self.0.on_rto(consecutive, flow);
             self.0.cwnd = flow.mss.get() / 2;
         }
-        fn on_idle_restart(&mut self, idle: Duration, window: ByteCount, flow: &FlowView<'_>) {
-            self.0.on_idle_restart(idle, window, flow);
-        }
-        fn on_unvalidated(&mut self, what: Unvalidated, flow: &FlowView<'_>) {
-            self.0.on_unvalidated(what, flow);
+        fn on_lower(&mut self, window: ByteCount, why: Lower, flow: &FlowView<'_>) {
+            self.0.on_lower(window, why, flow);
         }
     }
     conformance(&|start: &FlowStart| SubSegment(Specimen::new(Bug::NoMinimumWindow, start)))

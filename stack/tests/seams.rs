@@ -9,7 +9,8 @@ use narrows::config::{
     TcpConfig, TimestampMode,
 };
 use narrows::congestion::{
-    AckSample, CaState, CongestionControl, CongestionEvent, FlowStart, FlowView, Needs, Reno,
+    AckSample, CaState, CongestionControl, CongestionEvent, FlowStart, FlowView, Needs, RateSample,
+    Reno,
 };
 use narrows::conn::acknowledge::{AckWhen, Acknowledge, DataFacts};
 use narrows::conn::ecn::{EcnFeedback, MarkEffect};
@@ -162,7 +163,7 @@ fn fixed(cwnd: u64, rate: Option<Rate>, needs: Needs) -> TcpConfig {
 
 /// As many segments as there are, and what it was told of rates.
 #[derive(Clone, Debug, Default)]
-struct Rates(Arc<Mutex<Vec<Option<Rate>>>>);
+struct Rates(Arc<Mutex<Vec<Option<RateSample>>>>);
 impl CongestionControl for Rates {
     fn name(&self) -> &'static str {
         "rates"
@@ -187,7 +188,7 @@ impl CongestionControl for Rates {
 
 /// What an application that pauses lets through is no rate of the network.
 #[test]
-fn rates_that_the_application_limited_are_not_told() {
+fn rates_that_the_application_limited_say_so() {
     let rates = Rates::default();
     let told = rates.clone();
     let config = TcpConfig {
@@ -202,7 +203,11 @@ fn rates_that_the_application_limited_are_not_told() {
         told.0.lock().unwrap().clear();
         lab.ack(n);
     }
-    assert_eq!(*told.0.lock().unwrap(), [None]);
+    let limited = |rates: &Rates| -> Vec<bool> {
+        let told = rates.0.lock().unwrap();
+        told.iter().map(|s| s.unwrap().app_limited).collect()
+    };
+    assert_eq!(limited(&told), [true]);
     // More than the window takes: what leaves after the first ten is limited by nothing else.
     lab.write(100);
     for n in [14, 24, 34] {
@@ -212,7 +217,10 @@ fn rates_that_the_application_limited_are_not_told() {
     }
     // 10 segments in 100 ms.
     let rate = Rate::from_bits_per_sec(10 * MSS * 8 * 10);
-    assert_eq!(*told.0.lock().unwrap(), [Some(rate)]);
+    assert_eq!(limited(&told), [false]);
+    let sample = told.0.lock().unwrap()[0].unwrap();
+    assert_eq!(sample.rate(), Some(rate));
+    assert_eq!(sample.in_flight, ByteCount::new(10 * MSS));
 }
 
 /// Half a segment each RTT of 100 ms, times 1.2: one segment every 166 2/3 ms.

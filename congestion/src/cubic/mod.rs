@@ -3,8 +3,7 @@
 pub mod curve;
 
 use crate::control::{
-    AckSample, CongestionControl, CongestionEvent, FlowStart, FlowView, Spurious, Unvalidated,
-    Variable,
+    AckSample, CongestionControl, CongestionEvent, FlowStart, FlowView, Lower, Spurious, Variable,
 };
 use crate::rarely::{Begins, Rarely};
 use crate::slow_start::{Running, SlowStart};
@@ -274,34 +273,30 @@ impl CongestionControl for Cubic {
             self.slow_start.on_undo();
         }
     }
-    fn on_idle_restart(&mut self, _: Duration, restart_window: ByteCount, flow: &FlowView<'_>) {
-        self.last = flow.now;
-        if restart_window < self.window.cwnd() {
-            self.window.restart(restart_window, flow.mss);
-            self.restart_epoch();
-        }
-    }
     fn on_sent(&mut self, bytes: ByteCount, flow: &FlowView<'_>) {
         // The first data after silence: what passed since the last ACK was idle.
         if flow.in_flight <= bytes {
             self.last = flow.now;
         }
     }
-    fn on_unvalidated(&mut self, what: Unvalidated, flow: &FlowView<'_>) {
+    fn on_lower(&mut self, window: ByteCount, why: Lower, flow: &FlowView<'_>) {
         let before = self.window.cwnd();
-        self.window.unvalidated(what, flow.mss);
-        if self.window.cwnd() < before {
+        if let Lower::Idle(_) = why {
+            self.last = flow.now;
+            if window >= before {
+                return;
+            }
+        }
+        self.window.lower(window, why, flow.mss);
+        if self.window.cwnd() < before && why != Lower::Deflate {
             self.restart_epoch();
         }
         // The curve leads back to what the path was seen to hold, not to what was not used.
-        if let Unvalidated::Exceeded { window } = what {
+        if why == Lower::Exceeded {
             let held = Some(window.max(flow.mss) * 2);
             self.stages.curve.w_max = self.stages.curve.w_max.min(held);
             self.stages.curve.cwnd_prior = self.stages.curve.cwnd_prior.min(held);
         }
-    }
-    fn on_deflate(&mut self, window: ByteCount, flow: &FlowView<'_>) {
-        self.window.lower_cwnd(window, flow.mss);
     }
     fn on_mss_change(&mut self, was: ByteCount, flow: &FlowView<'_>) {
         self.window.on_mss_change(was, flow.mss);

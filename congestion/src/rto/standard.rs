@@ -135,9 +135,11 @@ impl RtoPolicy for Arc<StandardRto> {
     fn name(&self) -> &'static str {
         (**self).name()
     }
+    #[inline]
     fn rto(&self, rtt: &RttEstimator, ctx: &RtoContext) -> Duration {
         (**self).rto(rtt, ctx)
     }
+    #[inline]
     fn wants_entropy(&self) -> bool {
         (**self).wants_entropy()
     }

@@ -3,12 +3,12 @@
 use super::promise::{Promise, Violation};
 use super::run::Run;
 use crate::control::{
-    AckSample, CaState, CongestionControl, CongestionEvent, FlowStart, FlowView, Spurious,
-    Unvalidated,
+    AckSample, CaState, CongestionControl, CongestionEvent, FlowStart, FlowView, Lower, RateSample,
+    Spurious,
 };
 use crate::factory::CongestionFactory;
 use crate::rtt::RttEstimator;
-use crate::units::{ByteCount, Duration, Instant, Rate};
+use crate::units::{ByteCount, Duration, Instant};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -184,7 +184,13 @@ impl Flow {
             delivered: ByteCount::new(delivered),
             delivered_ce: ByteCount::new(if marked { delivered } else { 0 }),
             rtt: self.rtt,
-            rate: Rate::of(self.last_cwnd, self.path.rtt),
+            rate: Some(RateSample {
+                delivered: self.last_cwnd,
+                interval: self.path.rtt,
+                in_flight: self.last_cwnd,
+                ..RateSample::default()
+            }),
+            newly_lost: ByteCount::ZERO,
             round_start,
         };
         self.call(Call::Ack { delivered }, |cc, flow| cc.on_ack(&sample, flow));
@@ -325,7 +331,7 @@ impl Flow {
         let before = self.cc.cwnd();
         let restart = ByteCount::new(self.mss * 10).min(before);
         self.call(Call::Idle, |cc, flow| {
-            cc.on_idle_restart(idle, restart, flow)
+            cc.on_lower(restart, Lower::Idle(idle), flow);
         });
         let after = self.cc.cwnd();
         if after > restart.max(ByteCount::new(self.mss)) {
@@ -339,7 +345,7 @@ impl Flow {
     pub(super) fn unused(&mut self) {
         let before = self.cc.ssthresh();
         let window = self.cc.cwnd() / 2;
-        self.unvalidated(Unvalidated::Unused { window });
+        self.unvalidated(window, Lower::Unused);
         let after = self.cc.ssthresh();
         if after < before {
             self.violated(Promise::RemembersUnusedWindow, || {
@@ -352,19 +358,18 @@ impl Flow {
     pub(super) fn exceeded(&mut self) {
         let window = self.cc.cwnd() / 2;
         self.cut_to = None;
-        self.unvalidated(Unvalidated::Exceeded { window });
+        self.unvalidated(window, Lower::Exceeded);
     }
 
-    fn unvalidated(&mut self, what: Unvalidated) {
+    fn unvalidated(&mut self, window: ByteCount, why: Lower) {
         let before = self.cc.cwnd();
-        self.call(Call::Unvalidated, |cc, flow| cc.on_unvalidated(what, flow));
-        let (Unvalidated::Unused { window }
-        | Unvalidated::Exceeded { window }
-        | Unvalidated::Refused { window }) = what;
+        self.call(Call::Unvalidated, |cc, flow| {
+            cc.on_lower(window, why, flow);
+        });
         let after = self.cc.cwnd();
         if after > window.max(ByteCount::new(self.mss)) {
             self.violated(Promise::LowersUnvalidatedWindow, || {
-                format!("cwnd {before} became {after} on {what:?}")
+                format!("cwnd {before} became {after} on {why:?}")
             });
         }
     }

@@ -13,7 +13,7 @@
 
 use narrows_congestion::{
     AckSample, ByteCount, CongestionControl, CongestionEvent, Duration, FlowStart, FlowView,
-    SlowStart, Unvalidated, window::Window,
+    SlowStart, window::Window,
 };
 
 /// How long packets may wait in queues: a quarter of what the port of the default scenario holds.
@@ -55,14 +55,8 @@ impl CongestionControl for Hold {
     fn on_rto(&mut self, consecutive: u32, flow: &FlowView<'_>) {
         self.0.timeout(consecutive, flow.flight_size / 2, flow);
     }
-    fn on_idle_restart(&mut self, _: Duration, window: ByteCount, flow: &FlowView<'_>) {
-        self.0.restart(window, flow.mss);
-    }
-    fn on_unvalidated(&mut self, what: Unvalidated, flow: &FlowView<'_>) {
-        self.0.unvalidated(what, flow.mss);
-    }
-    fn on_mss_change(&mut self, was: ByteCount, flow: &FlowView<'_>) {
-        self.0.on_mss_change(was, flow.mss);
+    fn window_mut(&mut self) -> Option<&mut Window> {
+        Some(&mut self.0)
     }
 }
 

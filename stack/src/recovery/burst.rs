@@ -2,18 +2,16 @@
 //! once, recorded one by one.
 
 use super::sender::Sender;
-use narrows_congestion::{CaState, CongestionControl, Instant, RtoPolicy};
+use narrows_congestion::{CongestionControl, Instant, RtoPolicy};
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// How many full segments of new data may leave after one that has just left, where only the
     /// congestion window has a say in it. Zero where more has (loss recovery, probes, pacing):
     /// [`next_segment`](Self::next_segment) knows about each.
     pub fn full_segments(&self, now: Instant) -> u64 {
-        let plain = self.ca_state == CaState::Open
+        let plain = self.episode.is_open()
             && !self.probe_due
             && self.rare.packets.is_none()
-            && self.rare.prr.is_none()
-            && !self.frto.holds_retransmissions(true)
             && self.rare.held_until <= now
             && self.board.next_lost().is_none()
             && self.paced_until(now).is_none()
@@ -32,9 +30,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if count == 0 {
             return;
         }
-        let tx = self.rate.on_sent(now, self.is_idle());
-        self.board.push_burst(count, self.mss, now, tx);
+        let (start, idle) = (self.nxt, self.is_idle());
+        self.board
+            .push_burst(count, self.mss, now, self.rate.delivered());
         self.nxt = self.board.end();
+        self.rate
+            .on_sent((start, self.nxt), now, idle, || self.board.pipe());
         self.segments += count;
         self.last_sent_at = now;
         let bytes = self.mss * count;

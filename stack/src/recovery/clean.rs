@@ -3,23 +3,20 @@
 //! In the manner of header prediction it is recognised by what it is not, and then little is left
 //! of the steps of [`Sender::on_ack`]: those here, in the same order and with the same outcome.
 
-use super::episode::BURST;
+use super::ack::BURST;
 use super::loss_detector::{AckFacts, NewestDelivered, Verdict};
 use super::scoreboard::AbsSeq;
 use super::sender::Sender;
-use super::spurious::Frto;
 use crate::sparse::Sparse;
 use crate::trace::TraceEvent;
-use narrows_congestion::{
-    AckSample, ByteCount, CaState, CongestionControl, Duration, Instant, RtoPolicy,
-};
+use narrows_congestion::{AckSample, ByteCount, CongestionControl, Duration, Instant, RtoPolicy};
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Whether an acknowledgement of `ack` that says nothing else is clean: it covers a segment,
     /// nothing is lost, SACKed or in doubt, and of what is outstanding nothing was sent twice.
     #[inline]
     pub(crate) fn is_clean(&self, ack: AbsSeq) -> bool {
-        self.ca_state == CaState::Open
+        self.episode.is_open()
             && ack - self.una < BURST * self.mss.get()
             && self.board.is_clean_to(ack)
             && self.rare.as_changed().is_none_or(|rare| {
@@ -28,7 +25,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                     && rare.tlp.is_none()
                     && rare.pacer.is_none()
             })
-            && self.frto == Frto::Off
             && !self.validates
     }
 
@@ -42,9 +38,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     ) {
         let prior_una = self.una;
         let rate = &mut self.rate;
-        let (mut oldest, mut newest) = (now, None);
+        let (mut oldest, mut newest, mut round_start) = (now, None, false);
         let delivered = self.board.ack_clean(ack, |s| {
-            rate.on_delivered(&s.tx, s.sent_at, s.len(), now);
+            round_start |= rate.on_delivered(s, now);
             oldest = oldest.min(s.sent_at);
             newest = Some(NewestDelivered::of(s));
         });
@@ -55,7 +51,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         sample.acked = ByteCount::new(ack - prior_una);
         sample.delivered = delivered;
         sample.rtt = newest.map(|s| now.since(s.sent_at));
-        sample.round_start = self.rate.take_round_start();
+        sample.round_start = round_start;
         self.tell_of_delivery(&mut sample, self.cwnd_limited_since(prior_una), now);
         if self.heeds_progress {
             let facts = AckFacts {
@@ -65,7 +61,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 sack_ok: self.policy.sack,
                 recovery_point: self.recover,
                 dup_thresh: self.policy.dup_thresh,
-                round_start: sample.round_start,
+                round_start,
                 ..AckFacts::new(now, self.mss, &self.rtt)
             };
             let pipe_before = self.board.pipe();
@@ -103,9 +99,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         now: Instant,
     ) {
         if self.needs.delivery_rate {
-            sample.rate = Some(self.rate.sample(now))
-                .filter(|s| !s.app_limited)
-                .and_then(|s| s.rate);
+            sample.rate = self.rate.sample(self.una, now);
+            sample.newly_lost = self.rate.take_newly_lost();
         }
         self.with_cc_limited(now, cwnd_limited, |cc, view| cc.on_ack(sample, view));
     }

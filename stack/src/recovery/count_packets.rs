@@ -5,7 +5,7 @@ use super::rare::Rare;
 use super::scoreboard::AbsSeq;
 use super::sender::Sender;
 use super::spurious::Frto;
-use narrows_congestion::{AckSample, ByteCount, CaState, CongestionControl, RtoPolicy};
+use narrows_congestion::{AckSample, ByteCount, CongestionControl, RtoPolicy};
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The window counts packets from here on.
@@ -46,7 +46,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     pub(super) fn end_grant(&mut self) {
         if self.rare.packets.is_some() {
             // F-RTO asks for new data before anything else is decided: two segments at most.
-            self.policy.max_segments = match self.frto {
+            self.policy.max_segments = match self.episode.frto() {
                 Frto::Off => 0,
                 _ => self.board.len() + 2,
             };
@@ -66,9 +66,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         let mss = self.mss.get().max(1);
         let in_flight = self.board.packets_in_flight();
-        let room = match (self.ca_state, &self.rare.prr) {
-            (CaState::Recovery | CaState::Cwr, Some(prr)) => prr.allowance().get().div_ceil(mss),
-            _ => (self.cc.cwnd().get() / mss).saturating_sub(in_flight),
+        let room = match self.episode.prr() {
+            Some(prr) => prr.allowance().get().div_ceil(mss),
+            None => (self.cc.cwnd().get() / mss).saturating_sub(in_flight),
         };
         // An empty pipe never blocks.
         let room = if in_flight == 0 { room.max(1) } else { room };

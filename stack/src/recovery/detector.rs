@@ -94,7 +94,6 @@ pub fn by_name(name: &str) -> Option<&'static DetectorEntry> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recovery::rate::TxSnapshot;
     use crate::recovery::scoreboard::{Scoreboard, SentSegment};
     use narrows_congestion::{ByteCount, CaState, Duration, Instant, RttEstimator};
     use proptest::prelude::*;
@@ -141,7 +140,7 @@ mod tests {
             for (ack, send, from, len, time, dup_acks, what) in acks {
                 now = now + Duration::from_nanos(time);
                 for _ in 0..send {
-                    board.push(board.end() + 10, now, TxSnapshot::default());
+                    board.push(board.end() + 10, now, 0);
                 }
                 let mut newest = None;
                 let mut each = |r: &SentSegment| newest = Some(NewestDelivered::of(r));
@@ -183,11 +182,11 @@ mod tests {
                     prop_assert!(board.first().is_none_or(|r| r.is_lost() || r.is_sacked()));
                 }
                 while let Some(next) = board.next_lost().filter(|_| what % 2 == 0) {
-                    board.on_retransmit(next.start, now, TxSnapshot::default());
+                    board.on_retransmit(next.start, now, 0);
                 }
                 if let Some(next) = detector.speculate(&mut board, facts.recovery_point) {
                     prop_assert!(!next.is_sacked());
-                    board.on_retransmit(next.start, now, TxSnapshot::default());
+                    board.on_retransmit(next.start, now, 0);
                 }
                 board.check_invariants();
             }

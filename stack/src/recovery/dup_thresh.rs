@@ -232,7 +232,6 @@ fn partial_ack(facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recovery::rate::TxSnapshot;
     use narrows_congestion::{ByteCount, RttEstimator};
 
     const MSS: u64 = 1_000;
@@ -266,7 +265,7 @@ mod tests {
         fn send(&mut self, n: u64) {
             for _ in 0..n {
                 let end = self.board.end() + MSS;
-                self.board.push(end, Instant::ZERO, TxSnapshot::default());
+                self.board.push(end, Instant::ZERO, 0);
             }
         }
 
@@ -302,8 +301,7 @@ mod tests {
 
         fn retransmit(&mut self) -> Option<u64> {
             let next = self.board.next_lost()?;
-            self.board
-                .on_retransmit(next.start, Instant::ZERO, TxSnapshot::default());
+            self.board.on_retransmit(next.start, Instant::ZERO, 0);
             Some(next.start / MSS)
         }
 
@@ -341,8 +339,7 @@ mod tests {
         assert_eq!(rig.retransmit(), Some(4));
         // A second ACK for the same place does not; nor does one that stops at a segment whose
         // retransmission is on its way, nor one that reaches the end.
-        rig.board
-            .on_retransmit(1 + 6 * MSS, Instant::ZERO, TxSnapshot::default());
+        rig.board.on_retransmit(1 + 6 * MSS, Instant::ZERO, 0);
         assert_eq!(rig.ack(6, &[]), Verdict::Nothing);
         assert_eq!(rig.ack(6, &[]), Verdict::Nothing);
         assert_eq!(rig.ack(10, &[]), Verdict::Nothing);
@@ -409,7 +406,7 @@ mod tests {
         let mut rig = Rig::new(Sack6675::new(), 0);
         for _ in 0..6 {
             let end = rig.board.end() + 100;
-            rig.board.push(end, Instant::ZERO, TxSnapshot::default());
+            rig.board.push(end, Instant::ZERO, 0);
         }
         for i in 2..=3 {
             rig.board.sack(&[(101, 1 + i * 100)], |_| {});
@@ -430,8 +427,7 @@ mod tests {
         let mut speculate = || {
             let next = rig.detector.speculate(&mut rig.board, rig.recovery_point);
             if let Some(next) = next {
-                rig.board
-                    .on_retransmit(next.start, Instant::ZERO, TxSnapshot::default());
+                rig.board.on_retransmit(next.start, Instant::ZERO, 0);
             }
             next.map(|r| r.start / MSS)
         };

@@ -1,463 +1,173 @@
-//! What acknowledgements do to the sender: the episodes of loss recovery.
+//! Where loss recovery stands: the episodes, what each owns, and how they begin and end.
 
-use super::loss_detector::{AckFacts, NewestDelivered, PartialAcks, Verdict};
 use super::prr::Prr;
 use super::rare::Rare;
-use super::rate::RateEstimator;
-use super::reduction::Flight;
-use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
 use super::spurious::Frto;
-use super::tlp::{TlpFacts, TlpOutcome};
 use crate::config::RecoverySending;
-use crate::sparse::Sparse;
 use crate::trace::TraceEvent;
-use narrows_congestion::{
-    AckSample, ByteCount, CaState, CongestionControl, CongestionEvent, Duration, Instant, RtoPolicy,
-};
+use narrows_congestion::{ByteCount, CaState, CongestionControl, Instant, Lower, RtoPolicy};
 
-/// What an acceptable acknowledgement says, unwrapped and checked.
-#[derive(Clone, Copy, Debug)]
-pub struct AckInput<'a> {
-    /// When it came.
-    pub now: Instant,
-    /// SEG.ACK, `una <= ack <= nxt`.
-    pub ack: AbsSeq,
-    /// SACK blocks above `ack`, each non-empty and within what was sent.
-    pub sack: &'a [(AbsSeq, AbsSeq)],
-    /// The first block reported a duplicate (RFC 2883).
-    pub dsack: Option<(AbsSeq, AbsSeq)>,
-    /// RTT by the timestamp echo, if there is one.
-    pub timestamp_rtt: Option<Duration>,
-    /// TSecr.
-    pub tsecr: Option<u32>,
-    /// ECE is set and ECN is in use.
-    pub ece: bool,
-    /// ECE reports exactly the marked bytes (RFC 8257), not a latched signal (RFC 3168).
-    pub exact_ecn: bool,
-    /// The segment had no data and did not change the window: it may be a duplicate ACK
-    /// (RFC 5681 section 2).
-    pub pure: bool,
-    /// There is unsent data that the peer's window admits.
-    pub can_send_new: bool,
+/// An episode, and what ends with it. The states are those of [`CaState`], in its order.
+#[derive(Debug)]
+#[repr(u8)]
+pub(super) enum Episode {
+    Open,
+    Disorder,
+    Cwr {
+        /// How much leaves meanwhile; `None`: what the window admits.
+        prr: Option<Box<Prr>>,
+        lost_beyond: bool,
+    },
+    Recovery {
+        prr: Option<Box<Prr>>,
+        /// Data beyond what the window has answered for is lost: the next window's loss, for which
+        /// it answers when the episode is over (RFC 5681 section 4.3, RFC 6675 section 5).
+        lost_beyond: bool,
+        partial_acks: u32,
+    },
+    Loss {
+        frto: Frto,
+        lost_beyond: bool,
+    },
 }
 
-/// An RTT by the timestamp of a clock in milliseconds is wrong by up to this much.
-const ECHO_ERROR: Duration = Duration::from_millis(1);
-
-/// An ACK of so many full segments may be of bursts.
-pub(super) const BURST: u64 = 4;
-
-/// What became of the episode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Episode {
-    /// There is none, or it is not over.
-    GoesOn,
-    Ended,
-}
-
-/// A delivered segment that had been sent more than once.
-#[derive(Clone, Copy)]
-struct Resent {
-    start: AbsSeq,
-    end: AbsSeq,
-    /// When it last left.
-    sent_at: Instant,
-    /// It was acknowledged cumulatively.
-    cumulative: bool,
-}
-
-impl Resent {
-    fn of(s: &SentSegment, cumulative: bool) -> Self {
-        Self {
-            start: s.start,
-            end: s.end,
-            sent_at: s.sent_at,
-            cumulative,
+impl Episode {
+    #[inline]
+    pub(super) fn state(&self) -> CaState {
+        match self {
+            Self::Open => CaState::Open,
+            Self::Disorder => CaState::Disorder,
+            Self::Cwr { .. } => CaState::Cwr,
+            Self::Recovery { .. } => CaState::Recovery,
+            Self::Loss { .. } => CaState::Loss,
         }
     }
 
-    /// Whether an earlier transmission of it was delivered: its timestamp says so (`echo`), or
-    /// the last cannot be here yet (RFC 8985 section 6.2 step 2).
-    fn was_needless(&self, now: Instant, echo: Option<Duration>, min: Option<Duration>) -> bool {
-        let took = now.since(self.sent_at);
-        // A SACK of what fills no hole at SND.UNA echoes a timestamp from before (RFC 7323
-        // section 4.3).
-        let echoed = self.cumulative && echo.is_some_and(|echo| echo > took + ECHO_ERROR);
-        echoed || min.is_some_and(|min| took < min)
-    }
-}
-
-/// What the ACK delivered, gathered while the scoreboard is walked.
-#[derive(Default)]
-pub(super) struct Delivered {
-    newest: Option<NewestDelivered>,
-    /// The same among the segments sent only once.
-    newest_clean: Option<NewestDelivered>,
-    /// Transmission time of the oldest cumulatively acknowledged segment, if none of them was
-    /// sent more than once: data behind a repaired hole has waited for the repair.
-    oldest_clean: Option<Instant>,
-    /// A segment sent more than once was cumulatively acknowledged.
-    pub(super) repaired: bool,
-    /// Never-retransmitted data from before the recovery point.
-    pub(super) original: bool,
-    /// Of what was sent more than once that which was sent last.
-    again: Option<Resent>,
-    /// Of the window nothing was SACKed before, and the D-SACK begins at SND.UNA.
-    pub(super) first_news: bool,
-    segments: u32,
-}
-
-impl Delivered {
-    /// `s` is delivered. Not inlined, because there are three ways for it to be.
-    #[inline(never)]
-    fn add(
-        &mut self,
-        s: &SentSegment,
-        rate: &mut RateEstimator,
-        recover: AbsSeq,
-        cumulative: bool,
-        now: Instant,
-    ) {
-        rate.on_delivered(&s.tx, s.sent_at, s.len(), now);
-        self.segments += 1;
-        let this = NewestDelivered::of(s);
-        let later = |n: NewestDelivered| !n.sent_after(&this);
-        if self.newest.is_none_or(later) {
-            self.newest = Some(this);
-        }
-        if s.was_retransmitted() {
-            self.repaired |= cumulative;
-            let again = Resent::of(s, cumulative);
-            if self.again.is_none_or(|a| a.sent_at <= again.sent_at) {
-                self.again = Some(again);
-            }
-            return;
-        }
-        if self.newest_clean.is_none_or(later) {
-            self.newest_clean = Some(this);
-        }
-        if cumulative && self.oldest_clean.is_none_or(|t| s.sent_at < t) {
-            self.oldest_clean = Some(s.sent_at);
-        }
-        self.original |= s.end <= recover;
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self, Self::Open)
     }
 
-    /// The delivered transmission that was made last. `echo`: how long ago, by its timestamp,
-    /// the segment left that set off the ACK; if that is longer ago than the last transmission,
-    /// an earlier one was delivered (RFC 8985 section 6.2 step 1).
-    fn newest(&self, now: Instant, echo: Option<Duration>) -> Option<NewestDelivered> {
-        let newest = self.newest?;
-        let earlier = newest.retransmitted
-            && echo.is_some_and(|echo| echo > now.since(newest.sent_at) + ECHO_ERROR);
-        if earlier {
-            self.newest_clean
-        } else {
-            Some(newest)
+    /// No loss recovery and no reduction is under way.
+    #[inline]
+    pub(super) fn is_settled(&self) -> bool {
+        matches!(self, Self::Open | Self::Disorder)
+    }
+
+    #[inline]
+    pub(super) fn prr(&self) -> Option<&Prr> {
+        match self {
+            Self::Cwr { prr, .. } | Self::Recovery { prr, .. } => prr.as_deref(),
+            Self::Open | Self::Disorder | Self::Loss { .. } => None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn prr_mut(&mut self) -> Option<&mut Prr> {
+        match self {
+            Self::Cwr { prr, .. } | Self::Recovery { prr, .. } => prr.as_deref_mut(),
+            Self::Open | Self::Disorder | Self::Loss { .. } => None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn frto(&self) -> Frto {
+        match self {
+            Self::Loss { frto, .. } => *frto,
+            _ => Frto::Off,
+        }
+    }
+
+    #[inline]
+    pub(super) fn frto_mut(&mut self) -> Option<&mut Frto> {
+        match self {
+            Self::Loss { frto, .. } => Some(frto),
+            _ => None,
+        }
+    }
+
+    pub(super) fn end_frto(&mut self) {
+        if let Some(frto) = self.frto_mut() {
+            *frto = Frto::Off;
+        }
+    }
+
+    /// Whether there is loss beyond what the window has answered for; to be set where an episode is
+    /// under way.
+    pub(super) fn lost_beyond(&mut self) -> Option<&mut bool> {
+        match self {
+            Self::Cwr { lost_beyond, .. }
+            | Self::Recovery { lost_beyond, .. }
+            | Self::Loss { lost_beyond, .. } => Some(lost_beyond),
+            Self::Open | Self::Disorder => None,
+        }
+    }
+
+    /// More is lost than the window has answered for.
+    pub(super) fn note_lost_beyond(&mut self) {
+        if let Some(lost_beyond) = self.lost_beyond() {
+            *lost_beyond = true;
         }
     }
 }
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
-    /// Take an acknowledgement. Events are told to `trace`.
-    pub fn on_ack(&mut self, input: &AckInput<'_>, trace: &mut impl FnMut(TraceEvent)) {
-        if !(self.is_concerned() || input.ece || input.dsack.is_some()) {
-            return;
+    /// The episode becomes another.
+    pub(super) fn enter(&mut self, episode: Episode, trace: &mut impl FnMut(TraceEvent)) {
+        let (from, to) = (self.episode.state(), episode.state());
+        if from != to {
+            trace(TraceEvent::CaState { from, to });
         }
-        let now = input.now;
-        let prior_una = self.una;
-        let advanced = input.ack > prior_una;
-        let outstanding = self.nxt > prior_una;
-        let one_segment = input.ece && self.cc.cwnd() == self.mss;
+        self.episode = episode;
+    }
 
-        // The scoreboard.
-        let mut seen = Delivered {
-            first_news: input.dsack.is_some_and(|d| d.0 == prior_una)
-                && self.board.sacked().is_zero(),
-            ..Delivered::default()
-        };
-        let sacked_before = self.board.highest_sacked();
-        let recover = self.recover;
-        let rate = &mut self.rate;
-        let mut delivered = ByteCount::ZERO;
-        if input.ack - prior_una >= BURST * self.mss.get() {
-            delivered = self.board.ack_bursts(input.ack, |s, count| {
-                seen.add(s, rate, recover, true, now);
-                seen.segments += count - 1;
-            });
-        }
-        delivered += self
-            .board
-            .ack(input.ack, |s| seen.add(s, rate, recover, true, now));
-        let cumulative_segments = seen.segments;
-        let newly_sacked = if input.sack.is_empty() {
-            ByteCount::ZERO
+    /// No episode is under way any more.
+    fn between_episodes(&self) -> Episode {
+        if self.board.sacked().is_zero() {
+            Episode::Open
         } else {
-            self.board
-                .sack(input.sack, |s| seen.add(s, rate, recover, false, now))
-        };
-        delivered += newly_sacked;
-        self.una = input.ack;
-        if let (Some(again), Some(highest)) = (seen.again, sacked_before) {
-            self.look_for_overtaken(&again, highest, input);
+            Episode::Disorder
         }
+    }
 
-        // Duplicate ACKs (RFC 5681 section 2). Without SACK each stands for a delivered segment.
-        let duplicate = if self.policy.sack {
-            !newly_sacked.is_zero()
+    /// Where an undone reduction leaves the sender: reduced if an earlier one is to be answered for.
+    pub(super) fn after_undo(&self) -> Episode {
+        if self.rare.answered > self.una {
+            Episode::Cwr {
+                prr: None,
+                lost_beyond: false,
+            }
         } else {
-            !advanced && outstanding && input.pure
-        };
-        if advanced {
-            self.dup_acks = 0;
+            self.between_episodes()
         }
-        if duplicate {
-            self.dup_acks = self.dup_acks.saturating_add(1);
-        }
-        if !self.policy.sack {
-            delivered = self.emulate_sack(duplicate, advanced, cumulative_segments, delivered);
-        }
-
-        // RTT (RFC 6298 section 3: Karn's rule, unless a timestamp tells).
-        if advanced {
-            let sample = match seen.oldest_clean {
-                Some(sent_at) if !seen.repaired => Some(now.since(sent_at)),
-                _ => input.timestamp_rtt,
-            };
-            self.on_progress(sample, now);
-        } else if self.probing_window {
-            // The peer answers: it may keep its window closed for as long as it likes
-            // (RFC 9293 section 3.8.6.1).
-            self.retries = 0;
-        }
-        self.probing_window = false;
-
-        // Congestion control hears of the delivery first, then of congestion.
-        let round_start = self.rate.take_round_start();
-        if !delivered.is_zero() || input.ece || advanced {
-            let acked = ByteCount::new(input.ack - prior_una);
-            let mut sample = AckSample::default();
-            sample.acked = acked;
-            sample.delivered = delivered;
-            sample.delivered_ce = if input.ece && input.exact_ecn {
-                acked
-            } else {
-                ByteCount::ZERO
-            };
-            sample.rtt = seen
-                .newest
-                .filter(|s| !s.retransmitted)
-                .map(|s| now.since(s.sent_at));
-            sample.round_start = round_start;
-            if !sample.delivered_ce.is_zero() {
-                self.stats.change().ce_bytes += sample.delivered_ce.get();
-            }
-            let limited = if self.validates {
-                self.validate_ack(prior_una, seen.segments, &mut sample, now)
-            } else {
-                self.cwnd_limited_since(prior_una)
-            };
-            self.tell_of_delivery(&mut sample, limited, now);
-        }
-
-        let flight = self.flight_before(prior_una, newly_sacked, delivered - newly_sacked);
-        // The probe was perhaps all that was outstanding.
-        let bare_duplicate =
-            !advanced && input.pure && input.sack.is_empty() && input.dsack.is_none();
-        self.tail_loss_probe_ack(input, bare_duplicate, flight, trace);
-        self.detect_spurious(input, advanced, &seen, newly_sacked, flight, trace);
-        let left = advanced && self.leave_episode(trace, now) == Episode::Ended;
-
-        // Loss detection.
-        let pipe_before = self.begin_judgement();
-        let facts = AckFacts {
-            now,
-            una_advanced: advanced,
-            newly_delivered: delivered,
-            newly_sacked,
-            dup_acks: self.dup_acks,
-            dsack: input.dsack.is_some(),
-            newest: seen.newest(now, input.timestamp_rtt),
-            rtt: &self.rtt,
-            mss: self.mss,
-            sack_ok: self.policy.sack,
-            ca_state: self.ca_state,
-            recovery_point: self.recover,
-            dup_thresh: self.policy.dup_thresh,
-            round_start,
-        };
-        let verdict = self.detector.on_ack(&facts, &mut self.board);
-        if verdict == Verdict::NewLoss {
-            self.on_loss_found(pipe_before, flight, now, trace);
-        } else if left && self.lost_beyond {
-            self.answer_for_next_window(flight, now, trace);
-        }
-
-        // ECN: at most one reduction per window (RFC 3168 section 6.1.2). An ACK of no more than
-        // what was sent before the last reduction speaks of the window that it answered for.
-        let unanswered =
-            self.una > self.recover && matches!(self.ca_state, CaState::Open | CaState::Disorder);
-        if input.ece && unanswered {
-            trace(TraceEvent::Congestion(CongestionEvent::EcnEcho));
-            self.enter_cwr(CongestionEvent::EcnEcho, flight, now, trace);
-            self.stats.change().ecn_reductions += 1;
-            // A window of one segment cannot shrink: the timer slows the sender further (the same
-            // section), once for each window as well: the peer must repeat ECE, on segments of its
-            // own, too, until the CWR comes that only new data carries. Exact feedback, and windows
-            // below one segment, have means of their own.
-            if one_segment && !input.exact_ecn {
-                self.rare.held_until = now + self.current_rto();
-            }
-        }
-        if self.ca_state == CaState::Cwr && self.is_idle() {
-            self.leave_episode(trace, now);
-        }
-
-        if self.ca_state == CaState::Open && (duplicate || !self.board.sacked().is_zero()) {
-            self.set_ca_state(CaState::Disorder, trace);
-        } else if self.ca_state == CaState::Disorder
-            && self.dup_acks == 0
-            && self.board.sacked().is_zero()
-        {
-            self.set_ca_state(CaState::Open, trace);
-        }
-
-        self.tell_reduction(delivered, verdict, advanced);
-        if self.rare.pacer.is_some() {
-            self.reconsider_pace(now);
-        }
-
-        if advanced {
-            self.restart_timers(now);
-        } else if !self.may_probe() {
-            self.pto_at = Sparse::NONE;
-        }
-    }
-
-    /// A segment that was sent again has been delivered; up to `highest` the peer had SACKed. If it
-    /// was not the retransmission that arrived, the first transmission was only late: the path
-    /// reorders (RFC 2883 section 5.2), though the reordering alone, which RFC 8985 section 6.2
-    /// step 3 looks for among what was sent once, had made a retransmission of it.
-    #[cold]
-    fn look_for_overtaken(&mut self, again: &Resent, highest: AbsSeq, input: &AckInput<'_>) {
-        if again.end < highest && again.was_needless(input.now, input.timestamp_rtt, self.rtt.min())
-        {
-            self.board.note_overtaken(again.start, highest);
-        }
-    }
-
-    /// How much leaves in the present reduction follows what was delivered (RFC 9937).
-    pub(super) fn tell_reduction(
-        &mut self,
-        delivered: ByteCount,
-        verdict: Verdict,
-        advanced: bool,
-    ) {
-        if let Some(prr) = Rare::prr(&mut self.rare) {
-            let safe = advanced && verdict == Verdict::Nothing;
-            // Duplicate ACKs are not believed to deliver more than there was (RFC 9937 section 6.2).
-            let most = if self.policy.sack {
-                ByteCount::MAX
-            } else {
-                prr.undelivered()
-            };
-            prr.on_ack(delivered.min(most), self.board.pipe(), self.mss, safe);
-        }
-    }
-
-    /// Whether an ACK can have news for the sender. While nothing is outstanding and nothing is
-    /// remembered of what was, most have none: the segments of a peer that only sends.
-    #[inline]
-    pub(crate) fn is_concerned(&self) -> bool {
-        self.una != self.nxt
-            || self.ca_state != CaState::Open
-            || self.rare.undo.is_some()
-            || self.rare.tlp.is_some()
-            || self.probing_window
-    }
-
-    /// Duplicate ACKs as stand-ins for SACKs (RFC 6582 through the eyes of RFC 6675's `pipe`).
-    fn emulate_sack(
-        &mut self,
-        duplicate: bool,
-        advanced: bool,
-        acked_segments: u32,
-        delivered: ByteCount,
-    ) -> ByteCount {
-        let stood_for = self.board.reno_sacked();
-        let room = u32::try_from(self.board.len())
-            .unwrap_or(u32::MAX)
-            .saturating_sub(1)
-            .min(self.reno_sacked_bound());
-        if duplicate {
-            // After a timeout all of the flight counts as lost: only data sent since can leave
-            // the pipe.
-            if self.ca_state == CaState::Loss && self.nxt <= self.recover {
-                return delivered;
-            }
-            let now_for = stood_for.saturating_add(1).min(room).max(stood_for);
-            self.board.set_reno_sacked(now_for, self.mss);
-            return self.mss * u64::from(now_for - stood_for);
-        }
-        if !advanced || stood_for == 0 {
-            return delivered;
-        }
-        // One of the segments filled the hole, the others had been counted by their ACKs.
-        let counted = acked_segments.saturating_sub(1).min(stood_for);
-        // Outside of an episode there is no other hole for the rest to be above: those ACKs
-        // were of duplicates.
-        let left = match self.ca_state {
-            CaState::Recovery | CaState::Loss => (stood_for - counted).min(room),
-            CaState::Open | CaState::Disorder | CaState::Cwr => 0,
-        };
-        self.board.set_reno_sacked(left, self.mss);
-        delivered - self.mss * u64::from(counted)
-    }
-
-    /// How many segments duplicate ACKs can stand for, for PRR: what was outstanding when the
-    /// reduction began, lest more of them than segments left let more out (RFC 9937 section 6.2).
-    fn reno_sacked_bound(&self) -> u32 {
-        let bound = |prr: &Prr| prr.recover_fs().get() / self.mss.get().max(1);
-        let segments = self.rare.prr.as_deref().map_or(u64::MAX, bound);
-        u32::try_from(segments).unwrap_or(u32::MAX)
-    }
-
-    /// RFC 6582 section 3.2 step 3: without SACK only the first partial ACK of an episode
-    /// restarts the timer, so that a window with many holes ends in a timeout instead of one
-    /// retransmission per round trip. Unless the detector is the slow but steady one of section 4.
-    pub(super) fn restarts_rto(&mut self) -> bool {
-        if self.ca_state == CaState::Recovery && !self.policy.sack {
-            self.partial_acks += 1;
-            return match self.detector.partial_acks() {
-                PartialAcks::Impatient => self.partial_acks == 1,
-                PartialAcks::SlowButSteady => true,
-            };
-        }
-        true
     }
 
     /// SND.UNA has moved: everything outstanding when the episode began may be acknowledged, or
-    /// (classic Reno) some of it.
-    fn leave_episode(&mut self, trace: &mut impl FnMut(TraceEvent), now: Instant) -> Episode {
+    /// (classic Reno) some of it. Whether the episode is over, and leaves loss beyond what it
+    /// answered for.
+    pub(super) fn leave_episode(
+        &mut self,
+        now: Instant,
+        trace: &mut impl FnMut(TraceEvent),
+    ) -> bool {
         let complete = self.una >= self.recover;
-        let leave = match self.ca_state {
+        let was = self.episode.state();
+        let leave = match was {
             CaState::Open | CaState::Disorder => false,
             CaState::Cwr | CaState::Loss => complete,
             CaState::Recovery => complete || self.detector.exits_on_partial_ack(),
         };
         if !leave {
-            return Episode::GoesOn;
+            return false;
         }
-        let was = self.ca_state;
-        self.rare.clear(|rare| &mut rare.prr);
+        let lost_beyond = self.episode.lost_beyond().is_some_and(|lost| *lost);
         self.force_one = false;
-        self.frto = Frto::Off;
         // The D-SACKs for what was retransmitted may be still to come.
         if let Some(undo) = Rare::undo(&mut self.rare) {
             undo.on_episode_end(self.nxt);
         }
         self.dup_acks = 0;
-        self.partial_acks = 0;
         if !self.policy.sack {
             self.board.set_reno_sacked(0, self.mss);
         }
@@ -465,12 +175,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             // What classic Reno leaves behind is found by new duplicate ACKs or the timer.
             self.board.clear_lost();
         }
-        let open = if self.board.sacked().is_zero() {
-            CaState::Open
-        } else {
-            CaState::Disorder
-        };
-        self.set_ca_state(open, trace);
+        self.enter(self.between_episodes(), trace);
         if was != CaState::Cwr {
             self.with_cc(now, |cc, view| cc.on_recovery_exit(view));
         }
@@ -480,49 +185,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let counted_losses = !self.policy.sack && self.policy.recovery == RecoverySending::Pipe;
         if was == CaState::Recovery && complete && counted_losses {
             let window = ByteCount::new(self.nxt - self.una).max(self.mss) + self.mss;
-            self.with_cc(now, |cc, view| cc.on_deflate(window, view));
+            self.lower(window, Lower::Deflate, now);
         }
-        Episode::Ended
-    }
-
-    fn tail_loss_probe_ack(
-        &mut self,
-        input: &AckInput<'_>,
-        bare_duplicate: bool,
-        flight: Flight,
-        trace: &mut impl FnMut(TraceEvent),
-    ) {
-        let Some(episode) = self.rare.tlp else { return };
-        let outcome = episode.on_ack(&TlpFacts {
-            ack: input.ack,
-            dsack: input.dsack,
-            duplicate: bare_duplicate,
-        });
-        match outcome {
-            TlpOutcome::Pending => return,
-            TlpOutcome::NoLoss => {}
-            // A reduction since the probe left has answered for all that was outstanding.
-            TlpOutcome::Repaired if episode.end_seq() <= self.rare.answered => {}
-            // RFC 8985 section 7.4.2: the probe repaired a loss; the window answers for it once.
-            TlpOutcome::Repaired => {
-                if matches!(self.ca_state, CaState::Open | CaState::Disorder) {
-                    trace(TraceEvent::Congestion(CongestionEvent::Loss));
-                    self.enter_cwr(CongestionEvent::Loss, flight, input.now, trace);
-                } else {
-                    self.lost_beyond = true;
-                }
-            }
-        }
-        self.rare.clear(|rare| &mut rare.tlp);
-    }
-
-    pub(super) fn set_ca_state(&mut self, to: CaState, trace: &mut impl FnMut(TraceEvent)) {
-        if self.ca_state != to {
-            trace(TraceEvent::CaState {
-                from: self.ca_state,
-                to,
-            });
-            self.ca_state = to;
-        }
+        lost_beyond
     }
 }

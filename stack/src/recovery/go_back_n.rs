@@ -58,7 +58,6 @@ impl LossDetector for GoBackN {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recovery::rate::TxSnapshot;
     use narrows_congestion::{ByteCount, RttEstimator};
 
     /// The third duplicate ACK, and everything that was sent behind the first.
@@ -67,7 +66,7 @@ mod tests {
         let mut board = Scoreboard::new();
         board.set_start(1);
         for n in 1..=10 {
-            board.push(1 + n * 1_000, Instant::ZERO, TxSnapshot::default());
+            board.push(1 + n * 1_000, Instant::ZERO, 0);
         }
         let mut detector = GoBackN::new();
         let rtt = RttEstimator::new();

@@ -6,6 +6,7 @@
 //! whether that was right, and the congestion control and RTO policy what the window and the
 //! timeout are.
 
+mod ack;
 mod burst;
 mod clean;
 mod count_packets;
@@ -40,7 +41,7 @@ mod unsent;
 mod validate;
 mod validation;
 
-pub use episode::AckInput;
+pub use ack::AckInput;
 pub use loss_detector::{DetectorFactory, LossDetector};
 pub use mtu_probe::ProbeFate;
 pub(crate) use packets::Grant;

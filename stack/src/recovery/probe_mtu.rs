@@ -1,17 +1,18 @@
 //! Where the sender probes the path's MTU: when it may, what becomes of a [probe](super::mtu_probe).
 
+use super::episode::Episode;
 use super::mtu_probe::{MtuProbe, ProbeFate};
 use super::rare::Rare;
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
-use narrows_congestion::{ByteCount, CaState, CongestionControl, RtoPolicy};
+use narrows_congestion::{ByteCount, CongestionControl, RtoPolicy};
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Nothing is wrong, as far as is known: a loss now would be the probe's.
     pub fn may_probe_mtu(&self) -> bool {
         self.rare.mtu_probe.is_none()
             && !self.probe_due
-            && self.ca_state == CaState::Open
+            && self.episode.is_open()
             && self.backoff == 0
             && self.dup_acks == 0
             && self.board.sacked().is_zero()
@@ -78,8 +79,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             .board
             .get(probe.start)
             .filter(|s| s.is_lost() && s.end == probe.end);
-        let alone = lost.is_some_and(|s| s.len() == self.board.lost())
-            && matches!(self.ca_state, CaState::Open | CaState::Disorder);
+        let alone = lost.is_some_and(|s| s.len() == self.board.lost()) && self.episode.is_settled();
         if alone {
             self.fail_mtu_probe();
         }
@@ -93,8 +93,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             return segment;
         }
         if self.is_mtu_probe(segment.start) {
-            self.settle_probe(match self.ca_state {
-                CaState::Loss => ProbeFate::TimedOut,
+            self.settle_probe(match self.episode {
+                Episode::Loss { .. } => ProbeFate::TimedOut,
                 _ => ProbeFate::Inconclusive,
             });
         }

@@ -247,7 +247,6 @@ impl LossDetector for RackTlp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recovery::rate::TxSnapshot;
     use crate::recovery::scoreboard::SentSegment;
     use narrows_congestion::{ByteCount, CaState};
 
@@ -282,13 +281,11 @@ mod tests {
         }
 
         fn send(&mut self, at: u64) {
-            self.board
-                .push(self.board.end() + MSS, us(at), TxSnapshot::default());
+            self.board.push(self.board.end() + MSS, us(at), 0);
         }
 
         fn retransmit(&mut self, segment: u64, at: u64) {
-            self.board
-                .on_retransmit(segment * MSS, us(at), TxSnapshot::default());
+            self.board.on_retransmit(segment * MSS, us(at), 0);
         }
 
         fn ack(&mut self, at: u64, ack: u64, blocks: &[(u64, u64)], dsack: bool) -> Verdict {

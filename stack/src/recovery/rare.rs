@@ -3,13 +3,12 @@
 use super::mtu_probe::MtuProbe;
 use super::pacer::Pacer;
 use super::packets::PacketCount;
-use super::prr::Prr;
 use super::scoreboard::AbsSeq;
 use super::spurious::UndoRecord;
 use super::tlp::TlpEpisode;
 use super::validation::Validation;
 use crate::rng::Rng;
-use crate::sparse::{Begins, Rarely};
+use crate::sparse::{Begins, Rarely, Sparse};
 use narrows_congestion::Instant;
 
 /// In a box of the [`Sender`](super::Sender) from its first change on.
@@ -17,7 +16,8 @@ use narrows_congestion::Instant;
 pub(super) struct Rare {
     pub(super) tlp: Option<TlpEpisode>,
     pub(super) undo: Option<Box<UndoRecord>>,
-    pub(super) prr: Option<Box<Prr>>,
+    /// When the timer would have fired that the last retransmission restarted.
+    pub(super) rto_before: Sparse<Instant>,
     /// No new data before this: a mark came for a window of one segment.
     pub(super) held_until: Instant,
     /// One past the highest sequence number ever retransmitted.
@@ -47,7 +47,7 @@ impl Begins for Rare {
     const BEGINNING: &'static Self = &Self {
         tlp: None,
         undo: None,
-        prr: None,
+        rto_before: Sparse::NONE,
         held_until: Instant::ZERO,
         retransmitted_to: 0,
         pacer: None,
@@ -66,9 +66,6 @@ impl Begins for Rare {
 impl Rare {
     pub(super) fn undo(of: &mut Rarely<Self>) -> Option<&mut UndoRecord> {
         of.changed()?.undo.as_deref_mut()
-    }
-    pub(super) fn prr(of: &mut Rarely<Self>) -> Option<&mut Prr> {
-        of.changed()?.prr.as_deref_mut()
     }
     pub(super) fn pacer(of: &mut Rarely<Self>) -> Option<&mut Pacer> {
         of.changed()?.pacer.as_deref_mut()

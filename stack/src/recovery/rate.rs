@@ -5,59 +5,19 @@
 //! what was delivered in between, over the time that took, is the rate of about one round trip:
 //! over the longer of the times in which it was sent and in which it was acknowledged, because
 //! ACKs may come compressed.
+//!
+//! Rounds are counted for everybody, by [`SentSegment::delivered`]; what only rates need is kept
+//! here, for those who want rates.
 
-use narrows_congestion::{ByteCount, Duration, Instant, Needs, Rate};
-
-/// The delivery state when a segment was last transmitted; kept in the segment's record.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TxSnapshot {
-    /// `P.delivered` in the upper 63 bits, `P.is_app_limited` in the lowest.
-    delivered_and_limited: u64,
-    /// `P.delivered_time`.
-    delivered_at: Instant,
-    /// `P.first_send_time`.
-    first_sent_at: Instant,
-}
-
-impl TxSnapshot {
-    /// Bytes delivered on the connection when the segment was sent.
-    pub const fn delivered(&self) -> u64 {
-        self.delivered_and_limited >> 1
-    }
-    /// When the last of them was.
-    pub const fn delivered_at(&self) -> Instant {
-        self.delivered_at
-    }
-    /// When the segment was sent whose acknowledgement that was.
-    pub const fn first_sent_at(&self) -> Instant {
-        self.first_sent_at
-    }
-    /// Whether the application, not the network, limited the rate then.
-    pub const fn app_limited(&self) -> bool {
-        self.delivered_and_limited & 1 != 0
-    }
-}
-
-/// The rate measured by one ACK.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RateSample {
-    /// `delivered / interval`; `None` if the ACK delivered nothing, took no time, or came sooner
-    /// than the smallest round trip after what it acknowledges was sent (a retransmission
-    /// acknowledged by its original).
-    pub rate: Option<Rate>,
-    /// The time over which the sample was taken.
-    pub interval: Duration,
-    /// Bytes delivered in that time.
-    pub delivered: ByteCount,
-    /// The rate is a lower bound: the application had nothing to send in that time.
-    pub app_limited: bool,
-}
+use super::scoreboard::{AbsSeq, SentSegment};
+use narrows_congestion::{ByteCount, Duration, Instant, Needs, RateSample};
+use std::collections::VecDeque;
 
 /// A connection's delivery state.
 ///
 /// In the order of events: [`on_sent`](Self::on_sent) per transmission; per ACK
 /// [`on_delivered`](Self::on_delivered) for each segment newly acknowledged or SACKed, then
-/// [`take_round_start`](Self::take_round_start) and [`sample`](Self::sample).
+/// [`sample`](Self::sample).
 ///
 /// What rounds are counted by is all that most connections need; see
 /// [`Connection`](crate::conn::Connection).
@@ -67,17 +27,37 @@ pub struct RateEstimator {
     delivered: u64,
     /// A round trip ends when something sent after this much was delivered is delivered.
     next_round_delivered: u64,
-    /// How many there were in the upper 63 bits, whether one has just begun in the lowest.
-    rounds_and_start: u64,
     /// `None`: nobody wants rates, only rounds are counted.
     rates: Option<Box<Rates>>,
+}
+
+/// `P`: the delivery state when a segment was last transmitted.
+#[derive(Clone, Copy, Debug)]
+struct Transmission {
+    /// `P.delivered`.
+    delivered: u64,
+    /// `P.delivered_time`.
+    delivered_at: Instant,
+    /// `P.first_send_time`.
+    first_sent_at: Instant,
+    /// `P.is_app_limited`.
+    app_limited: bool,
+    /// `P.tx_in_flight`.
+    in_flight: ByteCount,
+    /// `P.lost`.
+    lost: ByteCount,
+    /// What of `delivered` was reported as marked.
+    delivered_ce: ByteCount,
 }
 
 /// What only rates need.
 #[derive(Clone, Debug, Default)]
 struct Rates {
+    /// By where they end, the transmissions of what is outstanding: one is that of all from the end
+    /// of the one before.
+    sent: VecDeque<(AbsSeq, Transmission)>,
     /// `P` of the newest segment that the present ACK delivered, and its `send_elapsed`.
-    newest: Option<(TxSnapshot, Duration)>,
+    newest: Option<(Transmission, Duration)>,
     min_rtt: Duration,
     /// `C.delivered_time`.
     delivered_at: Instant,
@@ -85,6 +65,10 @@ struct Rates {
     first_sent_at: Instant,
     /// `C.app_limited`: until this much is delivered, samples are limited by the application.
     app_limited_until: u64,
+    /// `C.lost`, and what of it the congestion control has not heard of.
+    lost: ByteCount,
+    newly_lost: ByteCount,
+    delivered_ce: ByteCount,
 }
 
 impl Default for RateEstimator {
@@ -99,7 +83,6 @@ impl RateEstimator {
         Self {
             delivered: 0,
             next_round_delivered: 0,
-            rounds_and_start: 0,
             rates: Some(Box::default()),
         }
     }
@@ -118,11 +101,6 @@ impl RateEstimator {
         self.delivered
     }
 
-    /// Round trips counted so far.
-    pub fn round(&self) -> u64 {
-        self.rounds_and_start >> 1
-    }
-
     /// The smallest RTT known: samples over a shorter interval are thrown away.
     pub fn set_min_rtt(&mut self, min_rtt: Duration) {
         if let Some(rates) = &mut self.rates {
@@ -130,23 +108,25 @@ impl RateEstimator {
         }
     }
 
-    /// A segment leaves: what to keep in its record. `idle`: nothing was in flight.
+    /// `[start, end)` has left, for the first time or again; with it `in_flight` is in flight.
+    /// `idle`: nothing was before.
     #[inline]
-    pub fn on_sent(&mut self, now: Instant, idle: bool) -> TxSnapshot {
-        let Some(rates) = &mut self.rates else {
-            return TxSnapshot {
-                delivered_and_limited: self.delivered << 1,
-                ..TxSnapshot::default()
-            };
-        };
-        if idle {
-            rates.first_sent_at = now;
-            rates.delivered_at = now;
+    pub fn on_sent(
+        &mut self,
+        (start, end): (AbsSeq, AbsSeq),
+        now: Instant,
+        idle: bool,
+        in_flight: impl FnOnce() -> ByteCount,
+    ) {
+        if let Some(rates) = &mut self.rates {
+            rates.on_sent((start, end), now, idle, in_flight(), self.delivered);
         }
-        TxSnapshot {
-            delivered_and_limited: self.delivered << 1 | u64::from(rates.app_limited_until != 0),
-            delivered_at: rates.delivered_at,
-            first_sent_at: rates.first_sent_at,
+    }
+
+    /// What starts at `start` or above never left.
+    pub fn on_unsent(&mut self, start: AbsSeq) {
+        if let Some(rates) = &mut self.rates {
+            rates.forget_from(start);
         }
     }
 
@@ -158,82 +138,141 @@ impl RateEstimator {
         }
     }
 
-    /// `bytes` were delivered by a segment last sent at `sent_at` with the state `tx`.
-    #[inline]
-    pub fn on_delivered(
-        &mut self,
-        tx: &TxSnapshot,
-        sent_at: Instant,
-        bytes: ByteCount,
-        now: Instant,
-    ) {
-        self.delivered = self.delivered.saturating_add(bytes.get());
+    /// `bytes` were found lost.
+    pub fn on_lost(&mut self, bytes: ByteCount) {
         if let Some(rates) = &mut self.rates {
-            rates.delivered_at = now;
-            if rates.newest.is_none() || sent_at >= rates.first_sent_at {
-                rates.newest = Some((*tx, sent_at.since(tx.first_sent_at)));
-                rates.first_sent_at = sent_at;
-            }
+            rates.lost += bytes;
+            rates.newly_lost += bytes;
         }
-        if tx.delivered() >= self.next_round_delivered {
+    }
+
+    /// Of what was delivered `bytes` are reported as congestion-marked.
+    pub fn on_marked(&mut self, bytes: ByteCount) {
+        if let Some(rates) = &mut self.rates {
+            rates.delivered_ce += bytes;
+        }
+    }
+
+    /// `segment` was delivered. Whether that is the first of a round trip: it was sent after the
+    /// previous round began.
+    #[inline]
+    pub fn on_delivered(&mut self, segment: &SentSegment, now: Instant) -> bool {
+        self.delivered = self.delivered.saturating_add(segment.len().get());
+        if let Some(rates) = &mut self.rates {
+            rates.on_delivered(segment, now);
+        }
+        let round_start = segment.delivered >= self.next_round_delivered;
+        if round_start {
             self.next_round_delivered = self.delivered;
-            self.rounds_and_start = (self.rounds_and_start | 1) + 2;
         }
+        round_start
     }
 
-    /// Whether the ACK being taken in is the first of a round trip: it acknowledges something
-    /// sent after the previous round began. Asked once per ACK; asking clears it.
-    #[inline]
-    pub fn take_round_start(&mut self) -> bool {
-        let start = self.rounds_and_start & 1 != 0;
-        self.rounds_and_start &= !1;
-        start
-    }
-
-    /// The rate that the ACK received at `now` measured. Asked once per ACK, after its last
-    /// [`on_delivered`](Self::on_delivered).
-    #[inline]
-    pub fn sample(&mut self, now: Instant) -> RateSample {
-        let Some(rates) = &mut self.rates else {
-            return RateSample::default();
-        };
+    /// What the ACK received at `now` measured: nothing if it delivered nothing, or came sooner
+    /// than the smallest round trip after what it acknowledges was sent (a retransmission
+    /// acknowledged by its original). Asked once per ACK, after its last
+    /// [`on_delivered`](Self::on_delivered); what lies below `una` is acknowledged.
+    #[inline(never)]
+    pub fn sample(&mut self, una: AbsSeq, now: Instant) -> Option<RateSample> {
+        let rates = self.rates.as_mut()?;
         if rates.app_limited_until != 0 && self.delivered > rates.app_limited_until {
             rates.app_limited_until = 0;
         }
-        let Some((tx, send_elapsed)) = rates.newest.take() else {
-            return RateSample::default();
-        };
-        let interval = send_elapsed.max(now.since(tx.delivered_at));
-        let delivered = ByteCount::new(self.delivered - tx.delivered().min(self.delivered));
-        let rate = if interval < rates.min_rtt {
-            None
-        } else {
-            rate_of(delivered, interval)
-        };
-        RateSample {
-            rate,
-            interval,
-            delivered,
-            app_limited: tx.app_limited(),
+        rates.forget_below(una);
+        let (sent, send_elapsed) = rates.newest.take()?;
+        let interval = send_elapsed.max(now.since(sent.delivered_at));
+        if interval < rates.min_rtt {
+            return None;
         }
+        let mut sample = RateSample::default();
+        sample.delivered = ByteCount::new(self.delivered - sent.delivered.min(self.delivered));
+        sample.interval = interval;
+        sample.app_limited = sent.app_limited;
+        sample.in_flight = sent.in_flight;
+        sample.lost = rates.lost - sent.lost;
+        sample.delivered_ce = rates.delivered_ce - sent.delivered_ce;
+        Some(sample)
+    }
+
+    /// What was found lost since this was last asked.
+    pub fn take_newly_lost(&mut self) -> ByteCount {
+        let rates = self.rates.as_mut();
+        rates.map_or(ByteCount::ZERO, |r| core::mem::take(&mut r.newly_lost))
     }
 }
 
-/// [`Rate::of`], in 64 bits where they suffice: a division of 128 bits costs more than the rest
-/// of the estimator.
-#[inline]
-fn rate_of(bytes: ByteCount, interval: Duration) -> Option<Rate> {
-    match bytes.get().checked_mul(8_000_000_000) {
-        Some(bits) => bits
-            .checked_div(interval.as_nanos())
-            .map(Rate::from_bits_per_sec),
-        None => Rate::of(bytes, interval),
+impl Rates {
+    #[inline(never)] // Few want rates.
+    fn on_sent(
+        &mut self,
+        (start, end): (AbsSeq, AbsSeq),
+        now: Instant,
+        idle: bool,
+        in_flight: ByteCount,
+        delivered: u64,
+    ) {
+        if idle {
+            self.first_sent_at = now;
+            self.delivered_at = now;
+        }
+        let this = Transmission {
+            delivered,
+            delivered_at: self.delivered_at,
+            first_sent_at: self.first_sent_at,
+            app_limited: self.app_limited_until != 0,
+            in_flight,
+            lost: self.lost,
+            delivered_ce: self.delivered_ce,
+        };
+        self.part_at(start);
+        self.part_at(end);
+        let from = self.sent.partition_point(|s| s.0 <= start);
+        let to = self.sent.partition_point(|s| s.0 <= end);
+        self.sent.drain(from..to);
+        self.sent.insert(from, (end, this));
+    }
+
+    /// The transmission that goes beyond `at` becomes two.
+    fn part_at(&mut self, at: AbsSeq) {
+        let i = self.sent.partition_point(|s| s.0 < at);
+        if let Some(&(end, transmission)) = self.sent.get(i)
+            && end > at
+        {
+            self.sent.insert(i, (at, transmission));
+        }
+    }
+
+    fn forget_from(&mut self, start: AbsSeq) {
+        self.part_at(start);
+        let from = self.sent.partition_point(|s| s.0 <= start);
+        self.sent.truncate(from);
+    }
+
+    fn forget_below(&mut self, una: AbsSeq) {
+        while self.sent.front().is_some_and(|s| s.0 <= una) {
+            self.sent.pop_front();
+        }
+    }
+
+    #[inline(never)]
+    fn on_delivered(&mut self, segment: &SentSegment, now: Instant) {
+        self.delivered_at = now;
+        let i = self.sent.partition_point(|s| s.0 < segment.end);
+        let Some(&(_, sent)) = self.sent.get(i) else {
+            return;
+        };
+        if self.newest.is_none() || segment.sent_at >= self.first_sent_at {
+            self.newest = Some((sent, segment.sent_at.since(sent.first_sent_at)));
+            self.first_sent_at = segment.sent_at;
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recovery::Scoreboard;
+    use narrows_congestion::Rate;
     use proptest::prelude::*;
 
     fn us(n: u64) -> Instant {
@@ -242,182 +281,272 @@ mod tests {
 
     const SEG: ByteCount = ByteCount::new(1_000);
 
-    #[test]
-    fn the_record_is_three_words() {
-        assert_eq!(size_of::<TxSnapshot>(), 24);
+    /// Segments of 1,000 bytes, each known by its start.
+    #[derive(Clone, Default)]
+    struct Flight {
+        board: Scoreboard,
+        rate: RateEstimator,
+    }
+
+    impl Flight {
+        fn send(&mut self, now: Instant, idle: bool) -> AbsSeq {
+            let (start, end) = (self.board.end(), self.board.end() + SEG.get());
+            self.board.push(end, now, self.rate.delivered());
+            let in_flight = || self.board.pipe();
+            self.rate.on_sent((start, end), now, idle, in_flight);
+            start
+        }
+
+        fn send_again(&mut self, start: AbsSeq, now: Instant) {
+            self.board.on_retransmit(start, now, self.rate.delivered());
+            let span = (start, start + SEG.get());
+            self.rate.on_sent(span, now, false, || self.board.pipe());
+        }
+
+        fn deliver(&mut self, start: AbsSeq, now: Instant) -> bool {
+            let segment = self.board.get(start).unwrap();
+            self.rate.on_delivered(segment, now)
+        }
+
+        fn sample(&mut self, now: Instant) -> Option<RateSample> {
+            self.rate.sample(self.board.una(), now)
+        }
+
+        /// What an ACK that delivers `starts` measures.
+        fn ack(&mut self, starts: &[AbsSeq], now: Instant) -> RateSample {
+            for &start in starts {
+                self.deliver(start, now);
+            }
+            self.sample(now).unwrap()
+        }
+    }
+
+    fn measured(s: RateSample) -> (Duration, ByteCount) {
+        (s.interval, s.delivered)
     }
 
     /// A window of 10 segments of 1,000 B sent back to back, ACKs 8 us apart: 1 Gb/s.
     #[test]
     fn steady_acks_give_the_bottleneck_rate() {
-        let mut e = RateEstimator::new();
-        let mut sent: Vec<_> = (0..10).map(|i| (e.on_sent(us(0), i == 0), us(0))).collect();
+        let mut f = Flight::default();
+        for i in 0..10 {
+            f.send(us(0), i == 0);
+        }
         let mut now = us(100);
         for k in 0..50 {
-            let (tx, at) = sent.remove(0);
-            e.on_delivered(&tx, at, SEG, now);
-            let s = e.sample(now);
-            assert!(s.rate.unwrap() <= Rate::from_gbps(1));
+            let s = f.ack(&[k * SEG.get()], now);
+            assert!(s.rate().unwrap() <= Rate::from_gbps(1));
             if k >= 20 {
-                assert_eq!((s.rate, s.delivered), (Some(Rate::from_gbps(1)), SEG * 10));
-                assert_eq!(s.interval, Duration::from_micros(80));
+                assert_eq!(s.rate(), Some(Rate::from_gbps(1)));
+                assert_eq!(measured(s), (Duration::from_micros(80), SEG * 10));
+                assert_eq!(s.in_flight, SEG * 10);
             }
-            sent.push((e.on_sent(now, false), now));
+            f.board.ack((k + 1) * SEG.get(), |_| {});
+            f.send(now, false);
             now = now + Duration::from_micros(8);
         }
+        // Nothing is kept of what is acknowledged.
+        f.sample(now);
+        assert_eq!(f.rate.rates.unwrap().sent.len(), 10);
     }
 
     /// ACKs all at once: the time of sending bounds the rate.
     #[test]
     fn compressed_acks_do_not_inflate_the_rate() {
-        let mut e = RateEstimator::new();
-        let sent: Vec<_> = (0..10)
-            .map(|i| (e.on_sent(us(100 * i), i == 0), us(100 * i)))
-            .collect();
-        e.on_delivered(&sent[0].0, sent[0].1, SEG, us(1_000));
-        e.sample(us(1_000));
-        let last = e.on_sent(us(1_001), false);
-        for (tx, at) in &sent[1..] {
-            e.on_delivered(tx, *at, SEG, us(1_200));
-        }
-        e.on_delivered(&last, us(1_001), SEG, us(1_200));
+        let mut f = Flight::default();
+        let mut sent: Vec<_> = (0..10).map(|i| f.send(us(100 * i), i == 0)).collect();
+        f.ack(&[sent.remove(0)], us(1_000));
+        sent.push(f.send(us(1_001), false));
         // Ten segments came in 200 us, but were sent in 1,001.
-        let s = e.sample(us(1_200));
-        assert_eq!(
-            (s.interval, s.delivered),
-            (Duration::from_micros(1_001), SEG * 10)
-        );
+        let s = f.ack(&sent, us(1_200));
+        assert_eq!(measured(s), (Duration::from_micros(1_001), SEG * 10));
     }
 
     #[test]
     fn one_ack_of_many_segments_is_measured_by_the_newest() {
-        let mut e = RateEstimator::new();
-        let a = e.on_sent(us(0), true);
-        let b = e.on_sent(us(10), false);
+        let mut f = Flight::default();
+        let (a, b) = (f.send(us(0), true), f.send(us(10), false));
         // SACK may deliver the newer first.
-        e.on_delivered(&b, us(10), SEG, us(100));
-        e.on_delivered(&a, us(0), SEG, us(100));
-        let s = e.sample(us(100));
-        assert_eq!(
-            (s.interval, s.delivered),
-            (Duration::from_micros(100), SEG * 2)
-        );
-        // `first_sent_at` is that of the newest.
-        assert_eq!(e.on_sent(us(101), false).first_sent_at(), us(10));
+        let s = f.ack(&[b, a], us(100));
+        assert_eq!(measured(s), (Duration::from_micros(100), SEG * 2));
+        // `C.first_send_time` is that of the newest.
+        let c = f.send(us(101), false);
+        let s = f.ack(&[c], us(102));
+        assert_eq!(s.interval, Duration::from_micros(91));
     }
 
     #[test]
     fn an_idle_period_is_not_measured() {
-        let mut e = RateEstimator::new();
-        let tx = e.on_sent(us(0), true);
-        e.on_delivered(&tx, us(0), SEG, us(100));
-        e.sample(us(100));
-        let tx = e.on_sent(us(1_000_000), true);
-        e.on_delivered(&tx, us(1_000_000), SEG, us(1_000_100));
-        assert_eq!(e.sample(us(1_000_100)).interval, Duration::from_micros(100));
+        let mut f = Flight::default();
+        let a = f.send(us(0), true);
+        f.ack(&[a], us(100));
+        let b = f.send(us(1_000_000), true);
+        let s = f.ack(&[b], us(1_000_100));
+        assert_eq!(s.interval, Duration::from_micros(100));
     }
 
     #[test]
     fn app_limited_ends_when_what_was_in_flight_is_delivered() {
-        let mut e = RateEstimator::new();
-        let a = e.on_sent(us(0), true);
-        e.on_app_limited(SEG.get());
-        let b = e.on_sent(us(50), false);
-        e.on_delivered(&a, us(0), SEG, us(100));
-        assert!(!e.sample(us(100)).app_limited);
-        e.on_delivered(&b, us(50), SEG, us(150));
-        assert!(e.sample(us(150)).app_limited);
-        assert!(!e.on_sent(us(151), true).app_limited());
+        let mut f = Flight::default();
+        let a = f.send(us(0), true);
+        f.rate.on_app_limited(SEG.get());
+        let b = f.send(us(50), false);
+        assert!(!f.ack(&[a], us(100)).app_limited);
+        assert!(f.ack(&[b], us(150)).app_limited);
+        let c = f.send(us(151), true);
+        assert!(!f.ack(&[c], us(200)).app_limited);
     }
 
-    /// As [`Scoreboard::ack_bursts`](crate::recovery::Scoreboard::ack_bursts) tells of what left together.
+    #[test]
+    fn losses_and_marks_count_from_when_the_newest_segment_left() {
+        let mut f = Flight::default();
+        let a = f.send(us(0), true);
+        f.rate.on_lost(SEG * 3);
+        let b = f.send(us(10), false);
+        f.rate.on_lost(SEG);
+        f.rate.on_marked(SEG * 2);
+        let s = f.ack(&[a], us(100));
+        assert_eq!((s.lost, s.delivered_ce), (SEG * 4, SEG * 2));
+        let s = f.ack(&[b], us(110));
+        assert_eq!((s.lost, s.delivered_ce), (SEG, SEG * 2));
+        assert_eq!(f.rate.take_newly_lost(), SEG * 4);
+        assert_eq!(f.rate.take_newly_lost(), ByteCount::ZERO);
+    }
+
+    /// A burst is one transmission; of its segments one that leaves again is another.
+    #[test]
+    fn what_leaves_again_is_measured_from_then() {
+        let mut f = Flight::default();
+        f.board.push_burst(4, SEG, us(0), 0);
+        f.rate.on_sent((0, 4_000), us(0), true, || SEG * 4);
+        f.ack(&[0], us(100));
+        f.send_again(2_000, us(150));
+        let s = f.ack(&[2_000], us(250));
+        assert_eq!(measured(s), (Duration::from_micros(150), SEG));
+        let s = f.ack(&[1_000, 3_000], us(260));
+        // Both left before the one that was delivered last: it does not become older.
+        assert_eq!(s.interval, Duration::from_micros(260));
+        assert_eq!(f.rate.rates.unwrap().sent.len(), 3);
+    }
+
+    #[test]
+    fn what_never_left_is_forgotten() {
+        let mut f = Flight::default();
+        f.board.push_burst(4, SEG, us(0), 0);
+        f.rate.on_sent((0, 4_000), us(0), true, || SEG * 4);
+        assert!(f.board.pop_unsent(3_000));
+        f.rate.on_unsent(3_000);
+        let again = f.send(us(40), false);
+        assert_eq!(again, 3_000);
+        let rates = f.rate.rates.as_ref().unwrap();
+        let ends: Vec<_> = rates.sent.iter().map(|s| s.0).collect();
+        assert_eq!(ends, [3_000, 4_000]);
+    }
+
+    /// As [`Scoreboard::ack_bursts`] tells of what left together.
     #[test]
     fn a_burst_in_two_parts_is_measured_as_segment_by_segment() {
-        let mut one_by_one = RateEstimator::new();
+        let mut one_by_one = Flight::default();
+        let mut una = 0;
         for round in 0..3 {
             let (sent, now) = (us(1_000 * round), us(1_000 * round + 100));
-            let tx = one_by_one.on_sent(sent, true);
+            let span = (una, una + 7 * SEG.get());
+            let delivered = one_by_one.rate.delivered();
+            one_by_one.board.push_burst(7, SEG, sent, delivered);
+            one_by_one.rate.on_sent(span, sent, true, || SEG * 7);
             let mut in_two = one_by_one.clone();
-            (0..7).for_each(|_| one_by_one.on_delivered(&tx, sent, SEG, now));
-            in_two.on_delivered(&tx, sent, SEG, now);
-            in_two.on_delivered(&tx, sent, SEG * 6, now);
-            assert_eq!(format!("{in_two:?}"), format!("{one_by_one:?}"));
+            for i in 0..7 {
+                one_by_one.deliver(una + i * SEG.get(), now);
+            }
+            una = span.1;
+            one_by_one.board.ack(una, |_| {});
+            let mut parts = Vec::new();
+            in_two.board.ack_bursts(una, |s, _| parts.push(*s));
+            assert_eq!(parts.len(), 2);
+            let starts: Vec<_> = (parts.iter())
+                .map(|s| in_two.rate.on_delivered(s, now))
+                .collect();
+            assert_eq!(starts, [true, false]);
+            assert_eq!(
+                format!("{:?}", in_two.rate),
+                format!("{:?}", one_by_one.rate)
+            );
             assert_eq!(in_two.sample(now), one_by_one.sample(now));
         }
     }
 
     #[test]
     fn rounds_are_counted_once_per_window() {
-        let mut e = RateEstimator::new();
+        let mut f = Flight::default();
         let mut starts = 0;
         let mut now = us(0);
         for round in 1..=5 {
-            let sent: Vec<_> = (0..4).map(|i| e.on_sent(now, i == 0)).collect();
-            let at = now;
+            let sent: Vec<_> = (0..4).map(|i| f.send(now, i == 0)).collect();
             now = now + Duration::from_micros(100);
-            for tx in &sent {
-                e.on_delivered(tx, at, SEG, now);
-                starts += u64::from(e.take_round_start());
-                e.sample(now);
+            for &segment in &sent {
+                starts += u64::from(f.deliver(segment, now));
+                f.sample(now);
             }
-            assert_eq!((starts, e.round()), (round, round));
+            assert_eq!(starts, round);
         }
         // The same with one ACK for all four.
-        let sent: Vec<_> = (0..4).map(|i| e.on_sent(now, i == 0)).collect();
-        sent.iter()
-            .for_each(|tx| e.on_delivered(tx, now, SEG, us(900)));
-        assert!(e.take_round_start() && !e.take_round_start());
-        assert_eq!(e.round(), 6);
+        let sent: Vec<_> = (0..4).map(|i| f.send(now, i == 0)).collect();
+        let starts: Vec<_> = sent.iter().map(|&s| f.deliver(s, us(900))).collect();
+        assert_eq!(starts, [true, false, false, false]);
     }
 
     #[test]
     fn impossible_samples_give_no_rate() {
-        let mut e = RateEstimator::new();
-        assert_eq!(e.sample(us(5)), RateSample::default());
-        e.set_min_rtt(Duration::from_micros(50));
-        let tx = e.on_sent(us(0), true);
+        let mut f = Flight::default();
+        assert_eq!(f.sample(us(5)), None);
+        f.rate.set_min_rtt(Duration::from_micros(50));
+        let a = f.send(us(0), true);
         // A retransmission at 90 us, "acknowledged" 10 us later by the original.
-        let again = e.on_sent(us(90), true);
-        e.on_delivered(&again, us(90), SEG, us(100));
-        assert_eq!(e.sample(us(100)).rate, None);
-        e.on_delivered(&tx, us(0), SEG, us(100));
-        assert!(e.sample(us(100)).rate.is_some());
+        let again = f.send(us(90), true);
+        f.deliver(again, us(100));
+        assert_eq!(f.sample(us(100)), None);
+        assert!(f.ack(&[a], us(100)).rate().is_some());
         // No time at all.
-        let mut e = RateEstimator::new();
-        let tx = e.on_sent(us(0), true);
-        e.on_delivered(&tx, us(0), ByteCount::MAX, us(0));
-        assert_eq!(e.sample(us(0)).rate, None);
+        let mut f = Flight::default();
+        let a = f.send(us(0), true);
+        assert_eq!(f.ack(&[a], us(0)).rate(), None);
+        // Nobody wants any.
+        let mut f = Flight {
+            rate: RateEstimator::of(&Needs::default()),
+            ..Flight::default()
+        };
+        let a = f.send(us(0), true);
+        assert!(f.deliver(a, us(100)), "a round");
+        f.rate.on_lost(SEG);
+        assert_eq!(f.sample(us(100)), None);
+        assert!(f.rate.take_newly_lost().is_zero());
     }
 
     proptest! {
-        #[test]
-        fn the_short_division_is_the_long_one(bytes: u64, ns: u64, shift in 0u32..64) {
-            let (bytes, interval) = (ByteCount::new(bytes >> shift), Duration::from_nanos(ns));
-            prop_assert_eq!(rate_of(bytes, interval), Rate::of(bytes, interval));
-        }
-
         /// Behind a link of 1 Gb/s no schedule of sending and no grouping of ACKs measures more.
         #[test]
         fn never_above_the_bottleneck(
             gaps in proptest::collection::vec(0u64..30_000, 2..60),
             group in 1usize..6,
         ) {
-            let mut e = RateEstimator::new();
+            let mut f = Flight::default();
             let (mut now, mut link_free) = (0u64, 0u64);
-            let mut flight = std::collections::VecDeque::<(TxSnapshot, Instant, u64)>::new();
+            let mut flight = VecDeque::<(AbsSeq, u64)>::new();
             for gap in gaps {
                 now += gap;
-                while flight.get(group - 1).is_some_and(|&(_, _, ack)| ack <= now) {
-                    let acked: Vec<(TxSnapshot, Instant, u64)> = flight.drain(..group).collect();
-                    let at = Instant::from_nanos(acked[group - 1].2);
-                    acked.iter().for_each(|(tx, sent, _)| e.on_delivered(tx, *sent, SEG, at));
-                    if let Some(rate) = e.sample(at).rate {
+                while flight.get(group - 1).is_some_and(|&(_, ack)| ack <= now) {
+                    let acked: Vec<_> = flight.drain(..group).collect();
+                    let at = Instant::from_nanos(acked[group - 1].1);
+                    for &(start, _) in &acked {
+                        f.deliver(start, at);
+                    }
+                    if let Some(rate) = f.sample(at).and_then(|s| s.rate()) {
                         prop_assert!(rate <= Rate::from_gbps(1), "{rate}");
                     }
                 }
                 link_free = link_free.max(now) + 8_000;
-                let at = Instant::from_nanos(now);
-                flight.push_back((e.on_sent(at, flight.is_empty()), at, link_free + 50_000));
+                let start = f.send(Instant::from_nanos(now), flight.is_empty());
+                flight.push_back((start, link_free + 50_000));
             }
         }
     }

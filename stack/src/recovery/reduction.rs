@@ -1,5 +1,6 @@
 //! Losses and marks are answered for: the window is lowered, once for each window of data.
 
+use super::episode::Episode;
 use super::prr::{self, Prr};
 use super::scoreboard::AbsSeq;
 use super::sender::Sender;
@@ -7,7 +8,7 @@ use super::spurious::UndoRecord;
 use crate::config::RecoverySending;
 use crate::trace::TraceEvent;
 use narrows_congestion::{
-    ByteCount, CaState, CongestionControl, CongestionEvent, Instant, RtoPolicy, Spurious,
+    ByteCount, CongestionControl, CongestionEvent, Instant, RtoPolicy, Spurious,
 };
 
 /// What was outstanding when news of congestion came. An ACK that brings it and moves SND.UNA does
@@ -23,7 +24,7 @@ pub(super) struct Flight {
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The detector is about to judge: what is in flight before it does.
     pub(super) fn begin_judgement(&mut self) -> ByteCount {
-        if !matches!(self.ca_state, CaState::Open | CaState::Disorder) {
+        if !self.episode.is_settled() {
             self.board.forget_judged();
         }
         self.board.pipe()
@@ -42,21 +43,26 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         let bytes = pipe_before - self.board.pipe();
         self.stats.change().lost_bytes += bytes.get();
+        self.rate.on_lost(bytes);
         trace(TraceEvent::Lost { bytes });
-        if matches!(
-            self.ca_state,
-            CaState::Open | CaState::Disorder | CaState::Cwr
-        ) {
+        if let Episode::Open | Episode::Disorder | Episode::Cwr { .. } = self.episode {
             self.enter_recovery(flight, now, trace);
             return;
         }
         let judged = self.board.judged();
-        self.lost_beyond |= judged.end > self.rare.answered;
+        if judged.end > self.rare.answered {
+            self.episode.note_lost_beyond();
+        }
         if judged.first_again {
             self.count_first_lost_again(now);
         }
         if self.is_lost_again() {
             self.lower_window(flight, now, trace);
+            // After a timeout slow start sends, not PRR.
+            let renewed = self.new_prr(flight);
+            if let Episode::Recovery { prr, .. } = &mut self.episode {
+                *prr = renewed;
+            }
             self.recover = self.nxt;
             self.stats.change().lost_again += 1;
             self.force_one = true;
@@ -64,7 +70,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         // RFC 6582 section 3.2 step 3: a partial ACK retransmits the next segment whatever
         // the window says; without SACK nothing else would ask for it.
-        self.force_one |= self.ca_state == CaState::Recovery && !self.policy.sack;
+        self.force_one |= matches!(self.episode, Episode::Recovery { .. }) && !self.policy.sack;
     }
 
     /// The episode is over, and beyond what it answered for more was lost, of which most has been
@@ -93,7 +99,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     fn enter_recovery(&mut self, flight: Flight, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
         // A window already reduced for ECN is not reduced again for loss in the same window.
-        let reduce = self.ca_state != CaState::Cwr
+        let reduce = !matches!(self.episode, Episode::Cwr { .. })
             || self.board.judged().end > self.rare.answered
             || self.is_lost_again();
         self.stats.change().fast_recoveries += 1;
@@ -101,25 +107,30 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.rare.clear(|rare| &mut rare.tlp);
         self.probe_due = false;
         self.force_one = true;
-        self.partial_acks = 0;
+        let (mut prr, mut lost_beyond) = match &mut self.episode {
+            Episode::Cwr { prr, lost_beyond } => (prr.take(), *lost_beyond),
+            _ => (None, false),
+        };
         if reduce {
             let kind = Spurious::FastRetransmit;
             let undo = UndoRecord::new(kind, self.una, self.nxt, self.rare.answered);
             self.lower_window(flight, now, trace);
+            (prr, lost_beyond) = (self.new_prr(flight), false);
             self.rare.undo = Some(Box::new(undo));
         }
         self.recover = self.nxt;
-        self.set_ca_state(CaState::Recovery, trace);
+        let episode = Episode::Recovery {
+            prr,
+            lost_beyond,
+            partial_acks: 0,
+        };
+        self.enter(episode, trace);
     }
 
     /// The window answers for a loss.
     fn lower_window(&mut self, flight: Flight, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
         trace(TraceEvent::Congestion(CongestionEvent::Loss));
         self.answer_congestion(CongestionEvent::Loss, flight.size, now);
-        // After a timeout slow start sends, not PRR.
-        if self.ca_state != CaState::Loss {
-            self.start_prr(flight.recover_fs);
-        }
         self.cwr_due = true;
         self.note_answered(now);
     }
@@ -128,7 +139,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     pub(super) fn note_answered(&mut self, now: Instant) {
         self.rare.answered = self.nxt;
         self.rare.lowered_at = now;
-        self.lost_beyond = false;
+        if let Some(lost_beyond) = self.episode.lost_beyond() {
+            *lost_beyond = false;
+        }
     }
 
     /// Reduce the window where there is nothing to find: for a mark, or what was repaired.
@@ -143,13 +156,15 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.recover = self.nxt;
         self.note_answered(now);
         self.rare.clear(|rare| &mut rare.undo);
-        self.set_ca_state(CaState::Cwr, trace);
         // With nothing in flight there are no ACKs to spread it over; with less than the window will
         // be, there is nothing to spread, and what the application writes next need not wait for
         // them.
-        if !self.is_idle() && flight.recover_fs > self.reduced_window() {
-            self.start_prr(flight.recover_fs);
-        }
+        let spread = !self.is_idle() && flight.recover_fs > self.reduced_window();
+        let episode = Episode::Cwr {
+            prr: if spread { self.new_prr(flight) } else { None },
+            lost_beyond: false,
+        };
+        self.enter(episode, trace);
         // After a reduction for whatever reason (RFC 3168 section 6.1.2).
         self.cwr_due = true;
     }
@@ -175,11 +190,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
     }
 
-    fn start_prr(&mut self, flight: ByteCount) {
-        self.rare.prr = match self.policy.recovery {
-            RecoverySending::Prr => Some(Box::new(Prr::new(flight, self.reduced_window()))),
-            RecoverySending::Pipe => None,
-        };
+    /// What says how much leaves in a reduction of `flight`.
+    fn new_prr(&self, flight: Flight) -> Option<Box<Prr>> {
+        let new = || Box::new(Prr::new(flight.recover_fs, self.reduced_window()));
+        (self.policy.recovery == RecoverySending::Prr).then(new)
     }
 
     /// Where the reduction of the window leads.

@@ -16,7 +16,6 @@
 //! `Sacked` use the same link to jump over a SACKed run. So no operation walks over what was
 //! settled before, and the cost of an ACK follows what is new in it.
 
-use crate::recovery::rate::TxSnapshot;
 use crate::sparse::{Begins, Rarely};
 pub use judge::Judged;
 use links::step;
@@ -50,7 +49,6 @@ enum Mark {
 
 /// One segment that was sent and is not cumulatively acknowledged.
 #[derive(Clone, Copy, Debug)]
-#[repr(align(64))] // One cache line, not parts of two.
 pub struct SentSegment {
     /// First sequence number.
     pub start: AbsSeq,
@@ -58,8 +56,9 @@ pub struct SentSegment {
     pub end: AbsSeq,
     /// When it was last transmitted.
     pub sent_at: Instant,
-    /// The delivery-rate state at its last transmission.
-    pub tx: TxSnapshot,
+    /// Bytes delivered on the connection when it was last transmitted: `P.delivered` of
+    /// draft-ietf-ccwg-bbr, by which rounds are counted.
+    pub delivered: u64,
     /// The list neighbours; in a SACKed record `next` jumps to a later record such that all
     /// between are SACKed.
     prev: u32,
@@ -196,7 +195,7 @@ impl Begins for Holes {
 ///
 /// What each ACK reads comes first, and what only SACK blocks and losses need last: see
 /// [`Connection`](crate::conn::Connection).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Scoreboard {
     records: VecDeque<SentSegment>,
@@ -280,7 +279,7 @@ impl Scoreboard {
 
     /// The new data `[self.end(), end)` was sent. Nothing happens if that is empty.
     #[inline(always)] // One place sends new data.
-    pub fn push(&mut self, end: AbsSeq, now: Instant, tx: TxSnapshot) {
+    pub fn push(&mut self, end: AbsSeq, now: Instant, delivered: u64) {
         debug_assert!(
             end > self.end,
             "a record covers at least one sequence number"
@@ -292,7 +291,7 @@ impl Scoreboard {
             start: self.end,
             end,
             sent_at: now,
-            tx,
+            delivered,
             prev: NIL,
             next: NIL,
             order: self.retransmissions,
@@ -338,7 +337,7 @@ impl Scoreboard {
 
     /// The record starting at `start` was sent again. Does nothing if there is none, or if it
     /// is SACKed.
-    pub fn on_retransmit(&mut self, start: AbsSeq, now: Instant, tx: TxSnapshot) {
+    pub fn on_retransmit(&mut self, start: AbsSeq, now: Instant, delivered: u64) {
         let Some(index) = self.find(start) else {
             return;
         };
@@ -359,7 +358,7 @@ impl Scoreboard {
         let record = &mut self.records[index];
         record.sent_at = now;
         record.order = self.retransmissions;
-        record.tx = tx;
+        record.delivered = delivered;
         record.transmissions = record.transmissions.saturating_add(1);
     }
 
@@ -377,10 +376,10 @@ impl Scoreboard {
     }
 
     /// `count` segments of `len` bytes of new data were sent at once.
-    pub fn push_burst(&mut self, count: u64, len: ByteCount, now: Instant, tx: TxSnapshot) {
+    pub fn push_burst(&mut self, count: u64, len: ByteCount, now: Instant, delivered: u64) {
         self.records.reserve(count as usize);
         for _ in 0..count {
-            self.push(self.end + len.get(), now, tx);
+            self.push(self.end + len.get(), now, delivered);
         }
     }
 

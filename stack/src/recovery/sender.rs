@@ -1,17 +1,17 @@
 //! The sender: its state, and what may leave now.
 
+use super::episode::Episode;
 use super::loss_detector::LossDetector;
 use super::rare::Rare;
 use super::rate::RateEstimator;
 use super::scoreboard::{AbsSeq, Scoreboard, SentSegment};
-use super::spurious::Frto;
 use super::stats::SenderStats;
 use super::tlp::TlpEpisode;
 use crate::config::{PacingMode, RecoverySending, SpuriousDetection};
 use crate::prefetch::{prefetch, prefetch_part};
 use crate::sparse::{Rarely, Sparse};
 use narrows_congestion::{
-    ByteCount, CaState, CongestionControl, Duration, FlowView, Instant, Needs, RtoPolicy,
+    ByteCount, CaState, CongestionControl, Duration, FlowView, Instant, Lower, Needs, RtoPolicy,
     RttEstimator,
 };
 use std::mem::offset_of;
@@ -75,15 +75,12 @@ pub struct Sender<C, R> {
     pub(super) recover: AbsSeq,
     pub(super) rto_at: Sparse<Instant>,
     pub(super) pto_at: Sparse<Instant>,
+    pub(super) episode: Episode,
     pub(super) dup_acks: u32,
-    /// Partial ACKs of the present episode.
-    pub(super) partial_acks: u32,
     /// Timeouts in a row.
     pub(super) backoff: u32,
     /// Timeouts since SND.UNA last moved.
     pub(super) retries: u32,
-    pub(super) ca_state: CaState,
-    pub(super) frto: Frto,
     /// The first retransmission of an episode leaves whatever the window says.
     pub(super) force_one: bool,
     pub(super) probe_due: bool,
@@ -93,9 +90,6 @@ pub struct Sender<C, R> {
     pub(super) cwr_due: bool,
     /// No round trip was measured since the last probe (RFC 8985 section 7.3).
     pub(super) probe_unmeasured: bool,
-    /// Data beyond [`Self::answered`] is lost: the next window's loss, for which the window
-    /// answers when the episode is over (RFC 5681 section 4.3, RFC 6675 section 5).
-    pub(super) lost_beyond: bool,
     /// A D-SACK has reported what was never retransmitted: the network duplicates.
     pub(super) network_duplicates: bool,
     /// How much [`Self::fruitless`] has grown since somebody asked.
@@ -118,8 +112,6 @@ pub struct Sender<C, R> {
     pub(super) limited_until: AbsSeq,
     pub(super) last_sent_at: Instant,
     pub(super) armed_rto: Duration,
-    /// When the timer would have fired that the last retransmission restarted.
-    pub(super) rto_before: Sparse<Instant>,
     pub(super) rtt: RttEstimator,
     pub(super) rate: RateEstimator,
     pub(super) cc: C,
@@ -205,25 +197,21 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             rtt,
             rate: RateEstimator::of(&needs),
             seed,
-            ca_state: CaState::Open,
+            episode: Episode::Open,
             recover: start,
             force_one: false,
             dup_acks: 0,
-            partial_acks: 0,
-            frto: Frto::Off,
             probe_due: false,
             probing_window: false,
             backoff: 0,
             retries: 0,
             network_duplicates: false,
-            rto_before: Sparse::NONE,
             rto_at: Sparse::NONE,
             pto_at: Sparse::NONE,
             armed_rto: Duration::ZERO,
             limited_until: start,
             cwr_due: false,
             probe_unmeasured: false,
-            lost_beyond: false,
             sent_in_vain: 0,
             last_sent_at: Instant::ZERO,
             segments: 0,
@@ -263,7 +251,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
     /// Where loss recovery stands.
     pub fn ca_state(&self) -> CaState {
-        self.ca_state
+        self.episode.state()
     }
     /// Counters.
     pub fn stats(&self) -> SenderStats {
@@ -300,6 +288,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// Whether the window was the limit during the last round trip. In slow start a window used
     /// by more than half counts: it could not have been full yet (as in Linux).
+    #[inline]
     pub(super) fn cwnd_limited_since(&self, una: AbsSeq) -> bool {
         self.limited_until > una
             || (self.cc.cwnd() < self.cc.ssthresh()
@@ -313,6 +302,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     /// The same, where it is known whether the window was the limit.
+    #[inline]
     pub(super) fn with_cc_limited(
         &mut self,
         now: Instant,
@@ -322,26 +312,31 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let mut view = FlowView::new(now, self.mss, &self.rtt);
         view.in_flight = self.board.pipe();
         view.flight_size = ByteCount::new(self.nxt - self.una);
-        view.ca_state = self.ca_state;
+        view.ca_state = self.episode.state();
         view.cwnd_limited = cwnd_limited;
         f(&mut self.cc, &view);
+    }
+
+    /// The congestion window comes down to `window`.
+    pub(super) fn lower(&mut self, window: ByteCount, why: Lower, now: Instant) {
+        self.with_cc(now, |cc, view| cc.on_lower(window, why, view));
     }
 
     /// How many bytes congestion control lets out now.
     pub(super) fn allowance(&self) -> ByteCount {
         let pipe = self.board.pipe();
-        match (self.ca_state, &self.rare.prr) {
-            (CaState::Recovery | CaState::Cwr, Some(prr)) => prr.allowance(),
+        match &self.episode {
+            Episode::Recovery { prr: Some(prr), .. } | Episode::Cwr { prr: Some(prr), .. } => {
+                prr.allowance()
+            }
             // Without limited transmit nothing new leaves on the first duplicate ACKs: SACKed
             // data still counts. So do copies that an undone recovery has in flight.
-            (CaState::Disorder, _) if !self.policy.limited_transmit => {
+            Episode::Disorder if !self.policy.limited_transmit => {
                 self.cc.cwnd() - ByteCount::new(self.nxt - self.una).max(pipe)
             }
             // RFC 5681: outside of fast recovery duplicate ACKs do not widen the window, save for
             // the two segments of RFC 3042. `pipe` has left out what each of them stands for.
-            (CaState::Open | CaState::Disorder | CaState::Cwr | CaState::Loss, _)
-                if !self.policy.sack =>
-            {
+            episode if !self.policy.sack && !matches!(episode, Episode::Recovery { .. }) => {
                 let granted = if self.policy.limited_transmit {
                     LIMITED_TRANSMIT
                 } else {
@@ -358,11 +353,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// leaves: what [`Self::next_segment`] answers follows from them alone.
     #[inline]
     pub(crate) fn is_plain(&self, now: Instant) -> bool {
-        self.ca_state == CaState::Open
+        self.episode.is_open()
             && !self.board.has_holes()
             && self.board.len() < self.policy.max_segments
             && !self.probe_due
-            && self.frto == Frto::Off
             && self
                 .rare
                 .as_changed()
@@ -397,7 +391,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     #[inline]
     pub(crate) fn rests(&self) -> bool {
         self.is_idle()
-            && self.ca_state == CaState::Open
+            && self.episode.is_open()
             && !self.probe_due
             && !self.validates
             && !self.needs.delivery_rate
@@ -432,15 +426,17 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         // A window below one segment spreads them by its pacing rate.
         let stuck = self.board.pipe().is_zero();
         let new_data = new_data && self.board.len() < self.policy.max_segments;
-        let held = self.frto.holds_retransmissions(new_data);
+        let frto = self.episode.frto();
+        let held = frto.holds_retransmissions(new_data);
         if let Some(segment) = lost
             && !held
         {
             // Outside of recovery it is what never passed, and has no part in what duplicate ACKs
             // let out.
-            let room = match self.ca_state {
-                CaState::Open | CaState::Disorder => self.cc.cwnd() - self.board.pipe(),
-                CaState::Cwr | CaState::Recovery | CaState::Loss => allowance,
+            let room = if self.episode.is_settled() {
+                self.cc.cwnd() - self.board.pipe()
+            } else {
+                allowance
             };
             if room >= segment.len() || self.force_one || stuck {
                 return NextSegment::Retransmit(segment);
@@ -448,7 +444,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.limited_until = self.nxt;
             return NextSegment::Blocked;
         }
-        if !new_data || (held && !self.frto.wants_new_data()) {
+        if !new_data || (held && !frto.wants_new_data()) {
             return NextSegment::Blocked;
         }
         NextSegment::New {
@@ -463,7 +459,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Rules 3 and 4 of `NextSeg` in RFC 6675 section 4: in recovery, with nothing else to send,
     /// an unjudged segment on suspicion.
     fn speculation(&mut self) -> NextSegment {
-        if self.ca_state != CaState::Recovery || self.allowance() < self.mss {
+        if !matches!(self.episode, Episode::Recovery { .. }) || self.allowance() < self.mss {
             return NextSegment::Blocked;
         }
         match self.detector.speculate(&mut self.board, self.recover) {
@@ -480,11 +476,15 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// New data up to `end` leaves.
     #[inline]
     pub fn on_sent_new(&mut self, end: AbsSeq, now: Instant) {
-        let tx = self.rate.on_sent(now, self.is_idle());
-        let bytes = ByteCount::new(end - self.nxt);
-        self.board.push(end, now, tx);
+        let (start, idle) = (self.nxt, self.is_idle());
+        let bytes = ByteCount::new(end - start);
+        self.board.push(end, now, self.rate.delivered());
         self.nxt = end;
-        self.frto.on_new_data();
+        self.rate
+            .on_sent((start, end), now, idle, || self.board.pipe());
+        if let Some(frto) = self.episode.frto_mut() {
+            frto.on_new_data();
+        }
         self.after_send(bytes, false, now);
         if self.rto_at.is_none() {
             self.arm_rto(now);
@@ -502,21 +502,24 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.validate_retransmission(bytes);
         }
         self.rare.retransmitted_to = self.rare.retransmitted_to.max(segment.end);
-        let tx = self.rate.on_sent(now, false);
-        self.board.on_retransmit(start, now, tx);
+        self.board.on_retransmit(start, now, self.rate.delivered());
+        self.rate
+            .on_sent((start, segment.end), now, false, || self.board.pipe());
         self.force_one = false;
-        self.frto.on_retransmit(start == self.una);
+        if let Some(frto) = self.episode.frto_mut() {
+            frto.on_retransmit(start == self.una);
+        }
         self.stats.change().retransmits += 1;
         self.stats.change().retransmitted_bytes += bytes.get();
         if let Some(undo) = Rare::undo(&mut self.rare) {
             undo.on_retransmit(&segment, tsval);
         }
         self.after_send(bytes, true, now);
-        self.rto_before = Sparse::NONE;
+        self.rare.rto_before = Sparse::NONE;
         if self.rto_at.is_none() || (start == self.una && self.fires_early(now)) {
             let before = self.rto_at;
             self.arm_rto(now);
-            self.rto_before = before;
+            self.rare.rto_before = before;
         }
     }
 
@@ -524,7 +527,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     fn after_send(&mut self, bytes: ByteCount, retransmission: bool, now: Instant) {
         self.segments += 1;
         self.last_sent_at = now;
-        if let Some(prr) = Rare::prr(&mut self.rare) {
+        if let Some(prr) = self.episode.prr_mut() {
             prr.on_sent(bytes);
         }
         if let Some(rate) = self.pacing_rate() {

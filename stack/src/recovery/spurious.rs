@@ -361,14 +361,13 @@ impl Frto {
 mod tests {
     use super::*;
     use crate::recovery::Scoreboard;
-    use crate::recovery::rate::TxSnapshot;
     use narrows_congestion::Instant;
 
     /// One segment that was sent once.
     fn board(start: AbsSeq, end: AbsSeq) -> Scoreboard {
         let mut board = Scoreboard::new();
         board.set_start(start);
-        board.push(end, Instant::ZERO, TxSnapshot::default());
+        board.push(end, Instant::ZERO, 0);
         board
     }
 
@@ -489,7 +488,7 @@ mod tests {
         let mut u = UndoRecord::new(Spurious::Timeout, 100, 900, 0);
         let mut board = board(100, 200);
         u.on_retransmit(board.first().unwrap(), None);
-        board.on_retransmit(100, Instant::ZERO, TxSnapshot::default());
+        board.on_retransmit(100, Instant::ZERO, 0);
         u.on_retransmit(board.first().unwrap(), None);
         assert!(!u.on_dsack((100, 200), false) && !u.on_dsack((100, 200), false));
     }

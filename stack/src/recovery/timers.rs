@@ -1,6 +1,7 @@
 //! The sender's timers: when they are armed (RFC 6298 section 5, RFC 8985 section 7.2), and what
 //! follows when one fires.
 
+use super::episode::Episode;
 use super::loss_detector::{FastRetransmitTimer, PartialAcks, Verdict};
 use super::rare::Rare;
 use super::scoreboard::SentSegment;
@@ -11,14 +12,16 @@ use crate::rng::Rng;
 use crate::sparse::Sparse;
 use crate::trace::{TimeoutCause, TraceEvent};
 use narrows_congestion::{
-    ByteCount, CaState, CongestionControl, Duration, Instant, RtoContext, RtoPolicy, Spurious,
+    ByteCount, CongestionControl, Duration, Instant, RtoContext, RtoPolicy, Spurious,
 };
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Start the retransmission timer afresh (RFC 6298 section 5).
     pub fn arm_rto(&mut self, now: Instant) {
         self.armed_rto = self.draw_rto();
-        self.rto_before = Sparse::NONE;
+        if let Some(rare) = self.rare.changed() {
+            rare.rto_before = Sparse::NONE;
+        }
         self.rto_at = Sparse::some(now + self.armed_rto);
     }
 
@@ -26,9 +29,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// again, and is not to (RFC 6298 section 5). The partial ACKs of RFC 6582 section 3.2 that are
     /// to end in a timeout let it.
     pub(super) fn fires_early(&self, now: Instant) -> bool {
-        let impatient = self.ca_state == CaState::Recovery
-            && !self.policy.sack
-            && self.partial_acks > 1
+        let impatient = matches!(
+            self.episode,
+            Episode::Recovery {
+                partial_acks: 2..,
+                ..
+            }
+        ) && !self.policy.sack
             && self.detector.partial_acks() == PartialAcks::Impatient;
         !impatient
             && self
@@ -71,7 +78,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// Not in loss recovery, and nothing is SACKed (RFC 8985 section 7.2).
     pub(super) fn may_probe(&self) -> bool {
-        matches!(self.ca_state, CaState::Open | CaState::Cwr) && self.board.sacked().is_zero()
+        matches!(self.episode, Episode::Open | Episode::Cwr { .. }) && self.board.sacked().is_zero()
     }
 
     /// The timeout for a timer that is armed now.
@@ -206,13 +213,14 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         });
         if window_closed {
             self.probing_window = true;
-            self.frto = Frto::Off;
+            self.episode.end_frto();
             self.board.mark_lost(first.start);
             self.force_one = true;
             self.arm_rto(now);
             return;
         }
-        let first_of_episode = self.ca_state != CaState::Loss || self.una >= self.recover;
+        let first_of_episode =
+            !matches!(self.episode, Episode::Loss { .. }) || self.una >= self.recover;
         let retries = self.retries;
         // RFC 5681: the first timeout of an episode lowers ssthresh; the view still shows the
         // state in which it struck.
@@ -227,18 +235,23 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             let undo = UndoRecord::new(Spurious::Timeout, self.una, self.nxt, self.rare.answered);
             self.rare.undo = Some(Box::new(undo));
         }
-        self.frto = self.frto_begins(first_of_episode);
+        let frto = self.frto_begins(first_of_episode);
+        let pipe_before = self.board.pipe();
         self.detector.on_rto(now, &mut self.board);
+        self.rate.on_lost(pipe_before - self.board.pipe());
         if !self.policy.sack {
             self.board.set_reno_sacked(0, self.mss);
         }
-        self.rare.clear(|rare| &mut rare.prr);
         self.dup_acks = 0;
         self.force_one = true;
         self.recover = self.nxt;
         self.note_answered(now);
         self.cwr_due = true;
-        self.set_ca_state(CaState::Loss, trace);
+        let episode = Episode::Loss {
+            frto,
+            lost_beyond: false,
+        };
+        self.enter(episode, trace);
         self.arm_rto(now);
     }
 
@@ -246,8 +259,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// timeout, but a further timeout of the segment that is still waited for begins anew; with
     /// SACK not within a fast recovery either.
     fn frto_begins(&self, first_of_episode: bool) -> Frto {
-        let anew = self.frto == Frto::Retransmitted;
-        let recovering = self.policy.sack && self.ca_state == CaState::Recovery;
+        let anew = self.episode.frto() == Frto::Retransmitted;
+        let recovering = self.policy.sack && matches!(self.episode, Episode::Recovery { .. });
         if self.policy.spurious.frto && (anew || (first_of_episode && !recovering)) {
             Frto::Retransmitted
         } else {

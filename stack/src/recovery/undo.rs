@@ -1,29 +1,24 @@
 //! What an ACK proves about the last reduction: if it was unfounded, it is taken back.
 
-use super::episode::{AckInput, Delivered};
+use super::ack::{AckInput, Delivered};
 use super::rare::Rare;
 use super::reduction::Flight;
 use super::scoreboard::AbsSeq;
 use super::sender::Sender;
 use super::spurious::{Frto, FrtoFacts, FrtoVerdict, RepairedBeyond};
 use crate::trace::TraceEvent;
-use narrows_congestion::{
-    ByteCount, CaState, CongestionControl, CongestionEvent, RtoPolicy, Spurious,
-};
+use narrows_congestion::{CongestionControl, CongestionEvent, RtoPolicy, Spurious};
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
-    /// Looks for it in an ACK, with what that delivered; `advanced`: SND.UNA moved; `flight`: what was
-    /// outstanding before it.
+    /// Looks for it in an ACK, with what that delivered; `flight`: what was outstanding before it.
     pub(super) fn detect_spurious(
         &mut self,
         input: &AckInput<'_>,
-        advanced: bool,
         seen: &Delivered,
-        newly_sacked: ByteCount,
         flight: Flight,
         trace: &mut impl FnMut(TraceEvent),
     ) {
-        if self.ca_state == CaState::Loss && self.frto != Frto::Off {
+        if self.episode.frto() != Frto::Off {
             let highest = input
                 .sack
                 .iter()
@@ -31,16 +26,17 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 .fold(input.ack, AbsSeq::max);
             let facts = FrtoFacts {
                 ack: input.ack,
-                advanced,
+                advanced: seen.advanced,
                 repaired: seen.repaired,
                 recover: self.recover,
                 highest,
                 original_delivered: seen.original,
-                duplicate: !newly_sacked.is_zero() || (!advanced && input.pure),
+                duplicate: !seen.newly_sacked.is_zero() || (!seen.advanced && input.pure),
                 sack: self.policy.sack,
                 can_send_new: input.can_send_new,
             };
-            if self.frto.on_ack(facts) == FrtoVerdict::Spurious {
+            let verdict = self.episode.frto_mut().map(|frto| frto.on_ack(facts));
+            if verdict == Some(FrtoVerdict::Spurious) {
                 self.undo_reduction(Spurious::Timeout, input, trace);
                 return;
             }
@@ -60,7 +56,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             return;
         }
         let spurious = &self.policy.spurious;
-        let eifel = spurious.eifel && advanced && undo.eifel(input.ack, input.tsecr);
+        let eifel = spurious.eifel && seen.advanced && undo.eifel(input.ack, input.tsecr);
         let dsack = spurious.dsack
             && !self.network_duplicates
             && input
@@ -94,11 +90,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if verdict == RepairedBeyond::Unproven {
             return;
         }
-        if matches!(self.ca_state, CaState::Open | CaState::Disorder) {
+        if self.episode.is_settled() {
             trace(TraceEvent::Congestion(CongestionEvent::Loss));
             self.enter_cwr(CongestionEvent::Loss, flight, input.now, trace);
         } else {
-            self.lost_beyond = true;
+            self.episode.note_lost_beyond();
         }
     }
 
@@ -122,25 +118,15 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         let nxt = self.nxt;
         self.rare.undo = self.rare.undo.take().and_then(|undo| undo.taken_back(nxt));
-        self.rare.clear(|rare| &mut rare.prr);
         self.force_one = false;
-        self.frto = Frto::Off;
         self.backoff = 0;
         self.board.clear_lost();
         self.detector.on_undo();
         self.dup_acks = 0;
-        let to = if self.rare.answered > self.una {
-            CaState::Cwr
-        } else if self.board.sacked().is_zero() {
-            CaState::Open
-        } else {
-            CaState::Disorder
-        };
-        self.set_ca_state(to, trace);
+        self.enter(self.after_undo(), trace);
         // What arrives from here on speaks of a window that nothing answered for (RFC 5682
         // sections 2.1 step 3b and 3.1).
         self.recover = self.rare.answered.max(self.una);
-        self.lost_beyond = false;
         if !taken_back {
             self.with_cc(input.now, |cc, view| cc.on_recovery_exit(view));
             self.validate_recovery_end(input.now);

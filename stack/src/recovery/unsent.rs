@@ -1,14 +1,13 @@
 //! What did not leave, or did not pass: segments that the device refused, that the peer's closed
 //! window had no place for, or that are too big for the path. None is a loss by congestion.
 
-use super::rare::Rare;
+use super::episode::Episode;
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
-use super::spurious::Frto;
 use crate::sparse::Sparse;
 use narrows_congestion::local_drop::LocalDrop;
 use narrows_congestion::{
-    ByteCount, CaState, CongestionControl, CongestionEvent, Instant, RtoPolicy, Unvalidated,
+    ByteCount, CongestionControl, CongestionEvent, Instant, Lower, RtoPolicy,
 };
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
@@ -17,14 +16,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let mut drop = LocalDrop::new(bytes, self.cc.cwnd(), self.mss);
         drop.ssthresh = self.cc.ssthresh();
         drop.in_flight = self.board.pipe();
-        drop.ca_state = self.ca_state;
+        drop.ca_state = self.ca_state();
         drop
     }
 
     /// The window answers for a refusal by coming down to `window`.
     pub(crate) fn window_refused(&mut self, window: ByteCount, now: Instant) {
-        let what = Unvalidated::Refused { window };
-        self.with_cc(now, |cc, view| cc.on_unvalidated(what, view));
+        self.lower(window, Lower::Refused, now);
         self.end_grant();
     }
 
@@ -44,17 +42,21 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             let before = stats.retransmitted_bytes;
             stats.retransmitted_bytes = before.saturating_sub(bytes.get());
             // What never left postpones no timeout, however often it is tried.
-            if start == self.una && self.rto_before.is_some() {
-                self.rto_at = core::mem::replace(&mut self.rto_before, Sparse::NONE);
+            if start == self.una && self.rare.rto_before.is_some() {
+                self.rto_at = core::mem::replace(&mut self.rare.rto_before, Sparse::NONE);
             }
             // Without PRR the first retransmission of an episode left beyond the window.
-            self.force_one |= self.rare.prr.is_none()
-                && matches!(self.ca_state, CaState::Recovery | CaState::Loss);
+            self.force_one |= matches!(
+                self.episode,
+                Episode::Recovery { prr: None, .. } | Episode::Loss { .. }
+            );
         } else {
             self.unsend(start);
-            self.frto.on_unsent();
+            if let Some(frto) = self.episode.frto_mut() {
+                frto.on_unsent();
+            }
         }
-        if let Some(prr) = Rare::prr(&mut self.rare) {
+        if let Some(prr) = self.episode.prr_mut() {
             prr.on_unsent(bytes);
         }
         // A probe that never left repairs nothing.
@@ -69,7 +71,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.probe_due = true;
             self.stats.change().tail_loss_probes -= 1;
         }
-        if congestion && matches!(self.ca_state, CaState::Open | CaState::Disorder) {
+        if congestion && self.episode.is_settled() {
             let flight = self.flight();
             self.enter_cwr(CongestionEvent::LocalDrop, flight, now, &mut |_| {});
         }
@@ -80,6 +82,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     fn unsend(&mut self, start: AbsSeq) {
         if self.board.pop_unsent(start) {
             self.nxt = start;
+            self.rate.on_unsent(start);
             // What leaves in its stead is of a later window.
             self.rare.answered = self.rare.answered.min(start);
             self.recover = self.recover.min(start);
@@ -109,7 +112,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let was = core::mem::replace(&mut self.mss, mss);
         self.with_cc(now, |cc, view| cc.on_mss_change(was, view));
         let target = self.reduced_window();
-        if let Some(prr) = Rare::prr(&mut self.rare)
+        if let Some(prr) = self.episode.prr_mut()
             && mss < was
         {
             prr.on_smaller_mss(was, mss, target);
@@ -127,7 +130,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             return;
         }
         // Its new segments draw no acknowledgement.
-        self.frto = Frto::Off;
+        self.episode.end_frto();
         // What duplicate ACKs stand for is counted as lost below.
         if !self.policy.sack {
             self.board.set_reno_sacked(0, self.mss);

@@ -6,8 +6,7 @@ use super::sender::Sender;
 use super::validation::{NewCwv, UsedWindow, Validation};
 use crate::config::IdleRestart;
 use narrows_congestion::{
-    AckSample, ByteCount, CaState, CongestionControl, CongestionEvent, Duration, Instant,
-    RtoPolicy, Unvalidated,
+    AckSample, ByteCount, CongestionControl, CongestionEvent, Duration, Instant, Lower, RtoPolicy,
 };
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
@@ -54,11 +53,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.end_grant();
         match (Rare::validation(&mut self.rare), restart) {
             (None, Some(window)) => {
-                self.with_cc(now, |cc, view| cc.on_idle_restart(idle, window, view));
+                self.lower(window, Lower::Idle(idle), now);
             }
             (Some(Validation::Decay(used)), Some(window)) => {
                 used.restart(now);
-                self.window_unused(window, now);
+                self.lower(window, Lower::Unused, now);
             }
             (Some(Validation::Preserve(_)), _) => self.validate_send(now),
             (_, None) => {}
@@ -69,7 +68,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     #[cold]
     pub(super) fn validate_send(&mut self, now: Instant) {
         self.recount();
-        let settled = self.is_settled();
+        let settled = self.episode.is_settled();
         let flight = self.counted(ByteCount::new(self.nxt - self.una));
         let full = self.is_full(flight);
         let (delivered, cwnd, rtt) = (self.delivered(), self.cc.cwnd(), self.round_trip());
@@ -86,7 +85,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             Some(Validation::Preserve(_)) | None => None,
         };
         if let Some(window) = lowered {
-            self.window_unused(window, now);
+            self.lower(window, Lower::Unused, now);
         }
         self.pace_what_is_not_validated();
     }
@@ -95,7 +94,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// has offered (RFC 2861 section 3.2).
     #[cold]
     pub(crate) fn validate_empty_queue(&mut self, peer_window: ByteCount, now: Instant) {
-        if !self.is_settled() {
+        if !self.episode.is_settled() {
             return;
         }
         let window = self.cc.cwnd().min(peer_window);
@@ -103,7 +102,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if let Some(Validation::Decay(used)) = Rare::validation(&mut self.rare)
             && let Some(window) = used.on_empty_queue(window, rto, now)
         {
-            self.window_unused(window, now);
+            self.lower(window, Lower::Unused, now);
         }
     }
 
@@ -128,7 +127,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             prior_una
         };
         let anything = self.delivered() > before;
-        let settled = self.is_settled();
+        let settled = self.episode.is_settled();
         let lowered = match Rare::validation(&mut self.rare) {
             Some(Validation::Preserve(cwv)) if settled => {
                 cwv.on_ack(before, anything, cwnd, rtt, now)
@@ -136,7 +135,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             Some(Validation::Preserve(_) | Validation::Decay(_)) | None => None,
         };
         if let Some(window) = lowered {
-            self.window_unused(window, now);
+            self.lower(window, Lower::Unused, now);
         }
         self.pace_what_is_not_validated();
         if self.counts_packets() {
@@ -169,7 +168,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             cc.on_congestion_event(event, &view);
         });
         if let Some(used) = used {
-            self.window_exceeded(used / 2, now);
+            self.lower(used / 2, Lower::Exceeded, now);
             self.pace_what_is_not_validated();
         }
     }
@@ -186,7 +185,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         match Rare::validation(&mut self.rare) {
             Some(Validation::Preserve(cwv)) => {
                 if let Some(window) = cwv.on_recovery_end() {
-                    self.window_exceeded(window, now);
+                    self.lower(window, Lower::Exceeded, now);
                 }
             }
             Some(Validation::Decay(used)) => used.restart(now),
@@ -221,11 +220,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.una + self.board.sacked().get()
     }
 
-    /// No loss recovery and no reduction is under way.
-    fn is_settled(&self) -> bool {
-        matches!(self.ca_state, CaState::Open | CaState::Disorder)
-    }
-
     /// No further full segment fits beside `flight` (RFC 7661 section 4.5.3).
     fn is_full(&self, flight: ByteCount) -> bool {
         flight + self.mss > self.cc.cwnd()
@@ -233,16 +227,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     fn round_trip(&self) -> Duration {
         self.rtt.srtt().unwrap_or_default()
-    }
-
-    fn window_unused(&mut self, window: ByteCount, now: Instant) {
-        let what = Unvalidated::Unused { window };
-        self.with_cc(now, |cc, view| cc.on_unvalidated(what, view));
-    }
-
-    fn window_exceeded(&mut self, window: ByteCount, now: Instant) {
-        let what = Unvalidated::Exceeded { window };
-        self.with_cc(now, |cc, view| cc.on_unvalidated(what, view));
     }
 
     /// RFC 7661 section 4.4.2: no burst of a window that is not validated.

@@ -4,7 +4,7 @@
 use crate::Bench;
 use narrows::congestion::{
     AckSample, CaState, CongestionControl, CongestionEvent, CongestionRegistry, FlowStart,
-    FlowView, Reno,
+    FlowView, Lower, Reno,
 };
 use narrows::recovery::detector::{
     self, AckFacts, FastRetransmitTimer, LossDetector, PartialAcks, Verdict,
@@ -99,8 +99,10 @@ impl CongestionControl for UncountedEnd {
         self.to_recover = flow.flight_size;
         self.reno.on_rto(consecutive, flow);
     }
-    fn on_deflate(&mut self, window: ByteCount, flow: &FlowView<'_>) {
-        self.reno.on_deflate(window, flow);
+    fn on_lower(&mut self, window: ByteCount, why: Lower, flow: &FlowView<'_>) {
+        if why == Lower::Deflate {
+            self.reno.on_lower(window, why, flow);
+        }
     }
 }
 

@@ -172,7 +172,9 @@ impl Scoreboard {
         let mut count = 0;
         for r in &self.records {
             let untouched = r.mark == Mark::Sent && r.transmissions == 1;
-            let together = r.sent_at == first.sent_at && r.order == first.order && r.tx == first.tx;
+            let together = r.sent_at == first.sent_at
+                && r.order == first.order
+                && r.delivered == first.delivered;
             if !(untouched && together) || r.end > ack || id != self.id(count) {
                 break;
             }

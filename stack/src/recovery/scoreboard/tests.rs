@@ -15,7 +15,7 @@ fn at(ns: u64) -> Instant {
 fn board_of(n: u64) -> Scoreboard {
     let mut board = Scoreboard::new();
     for i in 1..=n {
-        board.push(i * MSS, at(i), TxSnapshot::default());
+        board.push(i * MSS, at(i), 0);
     }
     board
 }
@@ -54,16 +54,16 @@ fn pipe_follows_every_transition() {
     assert!(!board.mark_lost(5), "no record starts there");
     assert_eq!(board.pipe().get(), 6 * MSS);
     assert_eq!(board.next_lost().map(|r| r.start), Some(0));
-    board.on_retransmit(0, at(20), TxSnapshot::default());
+    board.on_retransmit(0, at(20), 0);
     assert_eq!(board.pipe().get(), 7 * MSS);
     assert!(board.next_lost().is_none());
     assert!(board.mark_lost(0), "the retransmission is lost too");
     assert_eq!((board.pipe().get(), board.lost().get()), (6 * MSS, MSS));
-    board.on_retransmit(0, at(21), TxSnapshot::default());
+    board.on_retransmit(0, at(21), 0);
     board.undo_retransmit(0);
     assert_eq!(board.next_lost().map(|r| r.transmissions()), Some(3));
     // A probe of a segment that is not lost counts twice.
-    board.on_retransmit(9 * MSS, at(22), TxSnapshot::default());
+    board.on_retransmit(9 * MSS, at(22), 0);
     assert_eq!(board.pipe().get(), 7 * MSS);
     board.check_invariants();
     let order: Vec<u64> = board.by_send_time().map(|r| r.start / MSS).collect();
@@ -118,9 +118,9 @@ fn only_what_never_left_can_be_forgotten() {
     assert!(!board.pop_unsent(0), "not the last");
     assert!(board.pop_unsent(2 * MSS));
     assert_eq!(board.end(), 2 * MSS);
-    board.on_retransmit(MSS, at(9), TxSnapshot::default());
+    board.on_retransmit(MSS, at(9), 0);
     assert!(!board.pop_unsent(MSS), "it was sent twice");
-    board.push(3 * MSS, at(10), TxSnapshot::default());
+    board.push(3 * MSS, at(10), 0);
     sack(&mut board, &[(2, 3)]);
     assert!(!board.pop_unsent(2 * MSS), "the peer has it");
     board.check_invariants();
@@ -135,7 +135,7 @@ fn reordering_is_seen() {
     sack(&mut board, &[(3, 5)]);
     assert_eq!(board.reordering(), Reordering::default());
     board.mark_lost(2 * MSS);
-    board.on_retransmit(2 * MSS, at(20), TxSnapshot::default());
+    board.on_retransmit(2 * MSS, at(20), 0);
     board.ack(5 * MSS, |_| {});
     assert_eq!(board.reordering(), Reordering::default());
     sack(&mut board, &[(6, 8), (9, 10)]);
@@ -200,7 +200,7 @@ fn splitting_keeps_every_byte_in_its_state() {
     sack(&mut board, &[(2, 4)]);
     board.mark_lost(0);
     board.mark_lost(MSS);
-    board.on_retransmit(0, at(50), TxSnapshot::default());
+    board.on_retransmit(0, at(50), 0);
     let before = (
         board.pipe(),
         board.sacked(),
@@ -448,10 +448,10 @@ fn apply(op: &Op, now: u64, m: &mut Naive, board: &mut Scoreboard) {
     match op {
         Op::Push(len) => {
             m.push(*len, now);
-            board.push(m.end, at(now), TxSnapshot::default());
+            board.push(m.end, at(now), 0);
         }
         Op::Burst(count, len) => {
-            board.push_burst(*count, ByteCount::new(*len), at(now), TxSnapshot::default());
+            board.push_burst(*count, ByteCount::new(*len), at(now), 0);
             for _ in 0..*count {
                 m.push(*len, now);
             }
@@ -601,7 +601,7 @@ fn retransmit(m: &mut Naive, board: &mut Scoreboard, i: usize, now: u64) {
         r.sent_at = now;
         r.times = r.times.saturating_add(1);
     }
-    board.on_retransmit(r.start, at(now), TxSnapshot::default());
+    board.on_retransmit(r.start, at(now), 0);
 }
 
 proptest! {
@@ -689,7 +689,7 @@ fn steps_per_record(n: u64, detector: &mut dyn LossDetector, dropped: impl Fn(u6
         facts.newest = newest;
         detector.on_ack(&facts, &mut board);
         while let Some(next) = board.next_lost() {
-            board.on_retransmit(next.start, at(now), TxSnapshot::default());
+            board.on_retransmit(next.start, at(now), 0);
             arrivals.push_back(next.start / MSS);
         }
     }

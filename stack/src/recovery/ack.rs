@@ -1,0 +1,526 @@
+//! What acknowledgements do to the sender: deliver, measure, inform, detect, react, arm.
+
+use super::episode::Episode;
+use super::loss_detector::{AckFacts, NewestDelivered, PartialAcks, Verdict};
+use super::prr::Prr;
+use super::rate::RateEstimator;
+use super::reduction::Flight;
+use super::scoreboard::{AbsSeq, SentSegment};
+use super::sender::Sender;
+use super::tlp::{TlpFacts, TlpOutcome};
+use crate::sparse::Sparse;
+use crate::trace::TraceEvent;
+use narrows_congestion::{
+    AckSample, ByteCount, CongestionControl, CongestionEvent, Duration, Instant, RtoPolicy,
+};
+
+/// What an acceptable acknowledgement says, unwrapped and checked.
+#[derive(Clone, Copy, Debug)]
+pub struct AckInput<'a> {
+    /// When it came.
+    pub now: Instant,
+    /// SEG.ACK, `una <= ack <= nxt`.
+    pub ack: AbsSeq,
+    /// SACK blocks above `ack`, each non-empty and within what was sent.
+    pub sack: &'a [(AbsSeq, AbsSeq)],
+    /// The first block reported a duplicate (RFC 2883).
+    pub dsack: Option<(AbsSeq, AbsSeq)>,
+    /// RTT by the timestamp echo, if there is one.
+    pub timestamp_rtt: Option<Duration>,
+    /// TSecr.
+    pub tsecr: Option<u32>,
+    /// ECE is set and ECN is in use.
+    pub ece: bool,
+    /// ECE reports exactly the marked bytes (RFC 8257), not a latched signal (RFC 3168).
+    pub exact_ecn: bool,
+    /// The segment had no data and did not change the window: it may be a duplicate ACK
+    /// (RFC 5681 section 2).
+    pub pure: bool,
+    /// There is unsent data that the peer's window admits.
+    pub can_send_new: bool,
+}
+
+/// An RTT by the timestamp of a clock in milliseconds is wrong by up to this much.
+const ECHO_ERROR: Duration = Duration::from_millis(1);
+
+/// An ACK of so many full segments may be of bursts.
+pub(super) const BURST: u64 = 4;
+
+/// A delivered segment that had been sent more than once.
+#[derive(Clone, Copy)]
+struct Resent {
+    start: AbsSeq,
+    end: AbsSeq,
+    /// When it last left.
+    sent_at: Instant,
+    /// It was acknowledged cumulatively.
+    cumulative: bool,
+}
+
+impl Resent {
+    fn of(s: &SentSegment, cumulative: bool) -> Self {
+        Self {
+            start: s.start,
+            end: s.end,
+            sent_at: s.sent_at,
+            cumulative,
+        }
+    }
+
+    /// Whether an earlier transmission of it was delivered: its timestamp says so (`echo`), or
+    /// the last cannot be here yet (RFC 8985 section 6.2 step 2).
+    fn was_needless(&self, now: Instant, echo: Option<Duration>, min: Option<Duration>) -> bool {
+        let took = now.since(self.sent_at);
+        // A SACK of what fills no hole at SND.UNA echoes a timestamp from before (RFC 7323
+        // section 4.3).
+        let echoed = self.cumulative && echo.is_some_and(|echo| echo > took + ECHO_ERROR);
+        echoed || min.is_some_and(|min| took < min)
+    }
+}
+
+/// What the ACK delivered, gathered while the scoreboard is walked, and what else it told.
+#[derive(Default)]
+pub(super) struct Delivered {
+    /// SND.UNA before it, and whether it moved.
+    prior_una: AbsSeq,
+    pub(super) advanced: bool,
+    /// Bytes that it delivered, and what of these it SACKed.
+    bytes: ByteCount,
+    pub(super) newly_sacked: ByteCount,
+    /// It counts as a duplicate ACK (RFC 5681 section 2).
+    duplicate: bool,
+    /// It is the first of a round trip.
+    round_start: bool,
+    /// The window was one segment when it came.
+    one_segment: bool,
+    newest: Option<NewestDelivered>,
+    /// The same among the segments sent only once.
+    newest_clean: Option<NewestDelivered>,
+    /// Transmission time of the oldest cumulatively acknowledged segment, if none of them was
+    /// sent more than once: data behind a repaired hole has waited for the repair.
+    oldest_clean: Option<Instant>,
+    /// A segment sent more than once was cumulatively acknowledged.
+    pub(super) repaired: bool,
+    /// Never-retransmitted data from before the recovery point.
+    pub(super) original: bool,
+    /// Of what was sent more than once that which was sent last.
+    again: Option<Resent>,
+    /// Of the window nothing was SACKed before, and the D-SACK begins at SND.UNA.
+    pub(super) first_news: bool,
+    segments: u32,
+}
+
+impl Delivered {
+    /// `s` is delivered. Not inlined, because there are three ways for it to be.
+    #[inline(never)]
+    fn add(
+        &mut self,
+        s: &SentSegment,
+        rate: &mut RateEstimator,
+        recover: AbsSeq,
+        cumulative: bool,
+        now: Instant,
+    ) {
+        self.round_start |= rate.on_delivered(s, now);
+        self.segments += 1;
+        let this = NewestDelivered::of(s);
+        let later = |n: NewestDelivered| !n.sent_after(&this);
+        if self.newest.is_none_or(later) {
+            self.newest = Some(this);
+        }
+        if s.was_retransmitted() {
+            self.repaired |= cumulative;
+            let again = Resent::of(s, cumulative);
+            if self.again.is_none_or(|a| a.sent_at <= again.sent_at) {
+                self.again = Some(again);
+            }
+            return;
+        }
+        if self.newest_clean.is_none_or(later) {
+            self.newest_clean = Some(this);
+        }
+        if cumulative && self.oldest_clean.is_none_or(|t| s.sent_at < t) {
+            self.oldest_clean = Some(s.sent_at);
+        }
+        self.original |= s.end <= recover;
+    }
+
+    /// The delivered transmission that was made last. `echo`: how long ago, by its timestamp,
+    /// the segment left that set off the ACK; if that is longer ago than the last transmission,
+    /// an earlier one was delivered (RFC 8985 section 6.2 step 1).
+    fn newest(&self, now: Instant, echo: Option<Duration>) -> Option<NewestDelivered> {
+        let newest = self.newest?;
+        let earlier = newest.retransmitted
+            && echo.is_some_and(|echo| echo > now.since(newest.sent_at) + ECHO_ERROR);
+        if earlier {
+            self.newest_clean
+        } else {
+            Some(newest)
+        }
+    }
+}
+
+/// What was found of losses.
+struct Found {
+    verdict: Verdict,
+    /// What was in flight before they were judged.
+    pipe_before: ByteCount,
+    /// What was outstanding before the ACK.
+    flight: Flight,
+    /// An episode is over that leaves loss which the window has not answered for.
+    lost_beyond: bool,
+}
+
+impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
+    /// Take an acknowledgement. Events are told to `trace`.
+    pub fn on_ack(&mut self, input: &AckInput<'_>, trace: &mut impl FnMut(TraceEvent)) {
+        if !(self.is_concerned() || input.ece || input.dsack.is_some()) {
+            return;
+        }
+        let seen = self.deliver(input);
+        self.measure(input, &seen);
+        // Congestion control hears of the delivery first, then of congestion.
+        self.inform(input, &seen);
+        let found = self.detect(input, &seen, trace);
+        self.react(input, &seen, found, trace);
+        self.arm(&seen, input.now);
+    }
+
+    /// The scoreboard takes it in, and SND.UNA moves.
+    #[inline(always)] // A step of one.
+    fn deliver(&mut self, input: &AckInput<'_>) -> Delivered {
+        let now = input.now;
+        let prior_una = self.una;
+        let advanced = input.ack > prior_una;
+        let outstanding = self.nxt > prior_una;
+        let mut seen = Delivered {
+            prior_una,
+            advanced,
+            one_segment: self.cc.cwnd() == self.mss,
+            first_news: input.dsack.is_some_and(|d| d.0 == prior_una)
+                && self.board.sacked().is_zero(),
+            ..Delivered::default()
+        };
+        let sacked_before = self.board.highest_sacked();
+        let recover = self.recover;
+        let rate = &mut self.rate;
+        let mut bytes = ByteCount::ZERO;
+        if input.ack - prior_una >= BURST * self.mss.get() {
+            bytes = self.board.ack_bursts(input.ack, |s, count| {
+                seen.add(s, rate, recover, true, now);
+                seen.segments += count - 1;
+            });
+        }
+        bytes += self
+            .board
+            .ack(input.ack, |s| seen.add(s, rate, recover, true, now));
+        let cumulative_segments = seen.segments;
+        if !input.sack.is_empty() {
+            seen.newly_sacked = self
+                .board
+                .sack(input.sack, |s| seen.add(s, rate, recover, false, now));
+            bytes += seen.newly_sacked;
+        }
+        self.una = input.ack;
+        if let (Some(again), Some(highest)) = (seen.again, sacked_before) {
+            self.look_for_overtaken(&again, highest, input);
+        }
+
+        // Duplicate ACKs (RFC 5681 section 2). Without SACK each stands for a delivered segment.
+        seen.duplicate = if self.policy.sack {
+            !seen.newly_sacked.is_zero()
+        } else {
+            !advanced && outstanding && input.pure
+        };
+        if advanced {
+            self.dup_acks = 0;
+        }
+        if seen.duplicate {
+            self.dup_acks = self.dup_acks.saturating_add(1);
+        }
+        if !self.policy.sack {
+            bytes = self.emulate_sack(seen.duplicate, advanced, cumulative_segments, bytes);
+        }
+        seen.bytes = bytes;
+        seen
+    }
+
+    /// RTT (RFC 6298 section 3: Karn's rule, unless a timestamp tells).
+    #[inline(always)] // A step of one.
+    fn measure(&mut self, input: &AckInput<'_>, seen: &Delivered) {
+        if seen.advanced {
+            let sample = match seen.oldest_clean {
+                Some(sent_at) if !seen.repaired => Some(input.now.since(sent_at)),
+                _ => input.timestamp_rtt,
+            };
+            self.on_progress(sample, input.now);
+        } else if self.probing_window {
+            // The peer answers: it may keep its window closed for as long as it likes
+            // (RFC 9293 section 3.8.6.1).
+            self.retries = 0;
+        }
+        self.probing_window = false;
+    }
+
+    /// The congestion control hears what was delivered.
+    #[inline(always)] // A step of one.
+    fn inform(&mut self, input: &AckInput<'_>, seen: &Delivered) {
+        if seen.bytes.is_zero() && !input.ece && !seen.advanced {
+            return;
+        }
+        let now = input.now;
+        let mut sample = AckSample::default();
+        sample.acked = ByteCount::new(input.ack - seen.prior_una);
+        sample.delivered = seen.bytes;
+        sample.rtt = seen
+            .newest
+            .filter(|s| !s.retransmitted)
+            .map(|s| now.since(s.sent_at));
+        sample.round_start = seen.round_start;
+        if input.ece && input.exact_ecn && seen.advanced {
+            sample.delivered_ce = sample.acked;
+            self.stats.change().ce_bytes += sample.acked.get();
+            self.rate.on_marked(sample.acked);
+        }
+        let limited = if self.validates {
+            self.validate_ack(seen.prior_una, seen.segments, &mut sample, now)
+        } else {
+            self.cwnd_limited_since(seen.prior_una)
+        };
+        self.tell_of_delivery(&mut sample, limited, now);
+    }
+
+    /// Whether something was lost; before that whether what seemed so was not, and whether what was
+    /// is repaired.
+    #[inline(always)] // A step of one.
+    fn detect(
+        &mut self,
+        input: &AckInput<'_>,
+        seen: &Delivered,
+        trace: &mut impl FnMut(TraceEvent),
+    ) -> Found {
+        let now = input.now;
+        let newly_acked = seen.bytes - seen.newly_sacked;
+        let flight = self.flight_before(seen.prior_una, seen.newly_sacked, newly_acked);
+        // The probe was perhaps all that was outstanding.
+        let bare_duplicate =
+            !seen.advanced && input.pure && input.sack.is_empty() && input.dsack.is_none();
+        self.tail_loss_probe_ack(input, bare_duplicate, flight, trace);
+        self.detect_spurious(input, seen, flight, trace);
+        let lost_beyond = seen.advanced && self.leave_episode(now, trace);
+        let pipe_before = self.begin_judgement();
+        let facts = AckFacts {
+            now,
+            una_advanced: seen.advanced,
+            newly_delivered: seen.bytes,
+            newly_sacked: seen.newly_sacked,
+            dup_acks: self.dup_acks,
+            dsack: input.dsack.is_some(),
+            newest: seen.newest(now, input.timestamp_rtt),
+            rtt: &self.rtt,
+            mss: self.mss,
+            sack_ok: self.policy.sack,
+            ca_state: self.episode.state(),
+            recovery_point: self.recover,
+            dup_thresh: self.policy.dup_thresh,
+            round_start: seen.round_start,
+        };
+        Found {
+            verdict: self.detector.on_ack(&facts, &mut self.board),
+            pipe_before,
+            flight,
+            lost_beyond,
+        }
+    }
+
+    /// The window answers for losses and marks, and how much leaves follows what was delivered.
+    #[inline(always)] // A step of one.
+    fn react(
+        &mut self,
+        input: &AckInput<'_>,
+        seen: &Delivered,
+        found: Found,
+        trace: &mut impl FnMut(TraceEvent),
+    ) {
+        let now = input.now;
+        if found.verdict == Verdict::NewLoss {
+            self.on_loss_found(found.pipe_before, found.flight, now, trace);
+        } else if found.lost_beyond {
+            self.answer_for_next_window(found.flight, now, trace);
+        }
+        // ECN: at most one reduction per window (RFC 3168 section 6.1.2). An ACK of no more than
+        // what was sent before the last reduction speaks of the window that it answered for.
+        if input.ece && self.una > self.recover && self.episode.is_settled() {
+            trace(TraceEvent::Congestion(CongestionEvent::EcnEcho));
+            self.enter_cwr(CongestionEvent::EcnEcho, found.flight, now, trace);
+            self.stats.change().ecn_reductions += 1;
+            // A window of one segment cannot shrink: the timer slows the sender further (the same
+            // section), once for each window as well: the peer must repeat ECE, on segments of its
+            // own, too, until the CWR comes that only new data carries. Exact feedback, and windows
+            // below one segment, have means of their own.
+            if seen.one_segment && !input.exact_ecn {
+                self.rare.held_until = now + self.current_rto();
+            }
+        }
+        match self.episode {
+            Episode::Cwr { .. } if self.is_idle() => {
+                self.leave_episode(now, trace);
+            }
+            Episode::Open if seen.duplicate || !self.board.sacked().is_zero() => {
+                self.enter(Episode::Disorder, trace);
+            }
+            Episode::Disorder if self.dup_acks == 0 && self.board.sacked().is_zero() => {
+                self.enter(Episode::Open, trace);
+            }
+            _ => {}
+        }
+        self.tell_reduction(seen.bytes, found.verdict, seen.advanced);
+        if self.rare.pacer.is_some() {
+            self.reconsider_pace(now);
+        }
+    }
+
+    #[inline(always)] // A step of one.
+    fn arm(&mut self, seen: &Delivered, now: Instant) {
+        if seen.advanced {
+            self.restart_timers(now);
+        } else if !self.may_probe() {
+            self.pto_at = Sparse::NONE;
+        }
+    }
+
+    /// A segment that was sent again has been delivered; up to `highest` the peer had SACKed. If it
+    /// was not the retransmission that arrived, the first transmission was only late: the path
+    /// reorders (RFC 2883 section 5.2), though the reordering alone, which RFC 8985 section 6.2
+    /// step 3 looks for among what was sent once, had made a retransmission of it.
+    #[cold]
+    fn look_for_overtaken(&mut self, again: &Resent, highest: AbsSeq, input: &AckInput<'_>) {
+        if again.end < highest && again.was_needless(input.now, input.timestamp_rtt, self.rtt.min())
+        {
+            self.board.note_overtaken(again.start, highest);
+        }
+    }
+
+    /// How much leaves in the present reduction follows what was delivered (RFC 9937).
+    pub(super) fn tell_reduction(
+        &mut self,
+        delivered: ByteCount,
+        verdict: Verdict,
+        advanced: bool,
+    ) {
+        if let Some(prr) = self.episode.prr_mut() {
+            let safe = advanced && verdict == Verdict::Nothing;
+            // Duplicate ACKs are not believed to deliver more than there was (RFC 9937 section 6.2).
+            let most = if self.policy.sack {
+                ByteCount::MAX
+            } else {
+                prr.undelivered()
+            };
+            prr.on_ack(delivered.min(most), self.board.pipe(), self.mss, safe);
+        }
+    }
+
+    /// Whether an ACK can have news for the sender. While nothing is outstanding and nothing is
+    /// remembered of what was, most have none: the segments of a peer that only sends.
+    #[inline]
+    pub(crate) fn is_concerned(&self) -> bool {
+        self.una != self.nxt
+            || !self.episode.is_open()
+            || self.rare.undo.is_some()
+            || self.rare.tlp.is_some()
+            || self.probing_window
+    }
+
+    /// Duplicate ACKs as stand-ins for SACKs (RFC 6582 through the eyes of RFC 6675's `pipe`).
+    fn emulate_sack(
+        &mut self,
+        duplicate: bool,
+        advanced: bool,
+        acked_segments: u32,
+        delivered: ByteCount,
+    ) -> ByteCount {
+        let stood_for = self.board.reno_sacked();
+        let room = u32::try_from(self.board.len())
+            .unwrap_or(u32::MAX)
+            .saturating_sub(1)
+            .min(self.reno_sacked_bound());
+        if duplicate {
+            // After a timeout all of the flight counts as lost: only data sent since can leave
+            // the pipe.
+            if matches!(self.episode, Episode::Loss { .. }) && self.nxt <= self.recover {
+                return delivered;
+            }
+            let now_for = stood_for.saturating_add(1).min(room).max(stood_for);
+            self.board.set_reno_sacked(now_for, self.mss);
+            return self.mss * u64::from(now_for - stood_for);
+        }
+        if !advanced || stood_for == 0 {
+            return delivered;
+        }
+        // One of the segments filled the hole, the others had been counted by their ACKs.
+        let counted = acked_segments.saturating_sub(1).min(stood_for);
+        // Outside of an episode there is no other hole for the rest to be above: those ACKs
+        // were of duplicates.
+        let left = match self.episode {
+            Episode::Recovery { .. } | Episode::Loss { .. } => (stood_for - counted).min(room),
+            Episode::Open | Episode::Disorder | Episode::Cwr { .. } => 0,
+        };
+        self.board.set_reno_sacked(left, self.mss);
+        delivered - self.mss * u64::from(counted)
+    }
+
+    /// How many segments duplicate ACKs can stand for, for PRR: what was outstanding when the
+    /// reduction began, lest more of them than segments left let more out (RFC 9937 section 6.2).
+    fn reno_sacked_bound(&self) -> u32 {
+        let bound = |prr: &Prr| prr.recover_fs().get() / self.mss.get().max(1);
+        let segments = self.episode.prr().map_or(u64::MAX, bound);
+        u32::try_from(segments).unwrap_or(u32::MAX)
+    }
+
+    /// RFC 6582 section 3.2 step 3: without SACK only the first partial ACK of an episode
+    /// restarts the timer, so that a window with many holes ends in a timeout instead of one
+    /// retransmission per round trip. Unless the detector is the slow but steady one of section 4.
+    pub(super) fn restarts_rto(&mut self) -> bool {
+        if let Episode::Recovery { partial_acks, .. } = &mut self.episode
+            && !self.policy.sack
+        {
+            *partial_acks += 1;
+            return match self.detector.partial_acks() {
+                PartialAcks::Impatient => *partial_acks == 1,
+                PartialAcks::SlowButSteady => true,
+            };
+        }
+        true
+    }
+
+    fn tail_loss_probe_ack(
+        &mut self,
+        input: &AckInput<'_>,
+        bare_duplicate: bool,
+        flight: Flight,
+        trace: &mut impl FnMut(TraceEvent),
+    ) {
+        let Some(episode) = self.rare.tlp else { return };
+        let outcome = episode.on_ack(&TlpFacts {
+            ack: input.ack,
+            dsack: input.dsack,
+            duplicate: bare_duplicate,
+        });
+        match outcome {
+            TlpOutcome::Pending => return,
+            TlpOutcome::NoLoss => {}
+            // A reduction since the probe left has answered for all that was outstanding.
+            TlpOutcome::Repaired if episode.end_seq() <= self.rare.answered => {}
+            // RFC 8985 section 7.4.2: the probe repaired a loss; the window answers for it once.
+            TlpOutcome::Repaired => {
+                if self.episode.is_settled() {
+                    trace(TraceEvent::Congestion(CongestionEvent::Loss));
+                    self.enter_cwr(CongestionEvent::Loss, flight, input.now, trace);
+                } else {
+                    self.episode.note_lost_beyond();
+                }
+            }
+        }
+        self.rare.clear(|rare| &mut rare.tlp);
+    }
+}
