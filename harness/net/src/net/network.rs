@@ -200,7 +200,8 @@ impl<P: Packet> Network<P> {
         let l3_len = packet.wire_len();
         let port = &mut self.ports[at as usize];
         let len = port.buffer_len(l3_len);
-        let admitted = port.admits(port.depth(&self.slab), len);
+        let depth = port.depth(&self.slab);
+        let admitted = port.admits(depth, len);
         if !admitted || self.slab.is_full() {
             if port.is_asked() {
                 return self.send_asked(now, host, packet, tap);
@@ -230,7 +231,7 @@ impl<P: Packet> Network<P> {
         };
         let i = self.slab.insert(hop, packet);
         self.totals.sent += 1;
-        if let Some(time) = port.join(now, &schedule, i, len, &mut self.slab) {
+        if let Some(time) = port.join(now, &schedule, i, len, depth, &mut self.slab) {
             let (rank, to) = (port.head_rank(&self.slab), port.to);
             self.first_event(at, i, time, rank, to);
         }

@@ -330,18 +330,20 @@ impl Port {
         (self.cursor != NIL).then(|| slab.hop(self.cursor).depart)
     }
 
-    /// Takes the packet in slot `i`, of `len` bytes in the buffer. Returns when its last bit
-    /// leaves, and when it arrives if it is now first on the link and so needs an event.
+    /// Takes the packet in slot `i`, of `len` bytes in the buffer, behind [`Self::depth`]. Returns
+    /// when its last bit leaves, and when it arrives if it is now first on the link and so needs an
+    /// event.
     #[inline(always)]
     pub(crate) fn push<P>(
         &mut self,
         now: SimTime,
         i: u32,
         len: u32,
+        depth: Depth,
         slab: &mut Slab<P>,
     ) -> (SimTime, Option<SimTime>) {
         let ready = self.ready(now);
-        self.push_ready(now, ready, i, len, slab)
+        self.push_ready((now, ready), i, len, depth, slab)
     }
 
     /// When the first bit of what is given to it `now` leaves at the earliest.
@@ -379,20 +381,21 @@ impl Port {
         now: SimTime,
         i: u32,
         len: u32,
+        depth: Depth,
         slab: &mut Slab<P>,
     ) -> (SimTime, Option<SimTime>) {
         debug_assert!(!self.delays, "a NIC's");
-        self.push_ready(now, now, i, len, slab)
+        self.push_ready((now, now), i, len, depth, slab)
     }
 
     /// The same of a packet whose first bit leaves at `ready` at the earliest.
     #[inline(always)]
     fn push_ready<P>(
         &mut self,
-        now: SimTime,
-        ready: SimTime,
+        (now, ready): (SimTime, SimTime),
         i: u32,
         len: u32,
+        depth: Depth,
         slab: &mut Slab<P>,
     ) -> (SimTime, Option<SimTime>) {
         let schedule = self.schedule_ready(now, ready, len);
@@ -401,12 +404,12 @@ impl Port {
         hop.waited = schedule.waits(now);
         hop.buffered = len;
         hop.next = NIL;
-        let arrives = self.join(now, &schedule, i, len, slab);
+        let arrives = self.join(now, &schedule, i, len, depth, slab);
         (schedule.depart, arrives)
     }
 
-    /// Slot `i`, `len` bytes in the buffer, joins the queue as scheduled `now`: when it arrives if it
-    /// is first on the link.
+    /// Slot `i`, `len` bytes in the buffer, joins the queue behind [`Self::depth`] as scheduled
+    /// `now`: when it arrives if it is first on the link.
     #[inline(always)]
     pub(crate) fn join<P>(
         &mut self,
@@ -414,6 +417,7 @@ impl Port {
         schedule: &Schedule,
         i: u32,
         len: u32,
+        depth: Depth,
         slab: &mut Slab<P>,
     ) -> Option<SimTime> {
         let Schedule {
@@ -421,7 +425,7 @@ impl Port {
             depart,
         } = *schedule;
         // What a stopped transmitter is given departs never, and has no event.
-        let first = self.chain(i, len, slab) && depart != SimTime::MAX;
+        let first = self.chain(i, len, depth, slab) && depart != SimTime::MAX;
         let arrives = first.then(|| depart + self.delay);
         if self.kind == Kind::Any {
             self.note_push(now, head_of_line, i, len, depart);
@@ -432,12 +436,16 @@ impl Port {
     /// Puts slot `i`, behind which there is nothing, at the end of the chain; whether it is first on
     /// the link.
     #[inline(always)]
-    fn chain<P>(&mut self, i: u32, len: u32, slab: &mut Slab<P>) -> bool {
-        self.count(len);
-        if self.cursor == NIL {
+    fn chain<P>(&mut self, i: u32, len: u32, mut depth: Depth, slab: &mut Slab<P>) -> bool {
+        let in_service = self.cursor == NIL;
+        if in_service {
             self.cursor = i;
         }
-        let depth = self.depth(slab);
+        if !in_service || self.in_service == InService::Counted {
+            depth.packets += 1;
+            depth.bytes += u64::from(len);
+        }
+        self.count(len);
         self.stats.max_packets = self.stats.max_packets.max(depth.packets);
         self.stats.max_bytes = self.stats.max_bytes.max(depth.bytes);
         let first = self.head == NIL;

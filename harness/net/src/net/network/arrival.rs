@@ -38,7 +38,7 @@ impl<P: Packet> Network<P> {
             TailVerdict::Drop => return self.discard(now, at, i, DropReason::Early, tap),
             TailVerdict::Mark => port.mark(i, &mut self.slab),
         };
-        let (departs, arrives) = port.push_now(now, i, len, &mut self.slab);
+        let (departs, arrives) = port.push_now(now, i, len, depth, &mut self.slab);
         if let Some(time) = arrives {
             let (rank, to) = (port.head_rank(&self.slab), port.to);
             self.first_event(at, i, time, rank, to);
@@ -102,7 +102,10 @@ impl<P: Packet> Network<P> {
             TailVerdict::Drop => return self.discard(now, at, i, DropReason::Early, tap),
             TailVerdict::Mark => port.mark(i, &mut self.slab),
         };
-        let departs = self.push(now, at, i, len);
+        let (departs, arrives) = port.push(now, i, len, depth, &mut self.slab);
+        if let Some(time) = arrives {
+            self.first_on_link(at, i, time);
+        }
         if pool != NO_POOL
             && let Some(pool) = self.pools.get_mut(pool as usize)
         {
@@ -125,17 +128,6 @@ impl<P: Packet> Network<P> {
                 self.slab.body(i),
             );
         }
-    }
-
-    /// Puts slot `i` into a port that admits it; returns when its last bit leaves.
-    #[inline(always)]
-    pub(super) fn push(&mut self, now: SimTime, at: u32, i: u32, len: u32) -> SimTime {
-        let port = &mut self.ports[at as usize];
-        let (departs, arrives) = port.push(now, i, len, &mut self.slab);
-        if let Some(time) = arrives {
-            self.first_on_link(at, i, time);
-        }
-        departs
     }
 
     /// The packet in slot `i` is the first on port `at`'s link and arrives at `time`.

@@ -61,7 +61,8 @@ impl Port {
             ready += self.overhead.random.jitter(self.overhead.most);
         }
         let ready = ready.max(self.shaped(now, len));
-        self.push_ready(now, ready, i, len, slab)
+        let depth = self.depth(slab);
+        self.push_ready((now, ready), i, len, depth, slab)
     }
 
     /// When the shaper lets a frame go that comes at `now`.
