@@ -16,8 +16,11 @@ fn main() {
     };
     let acks = u64::from(WINDOW);
     let operations = match workload.as_str() {
-        "segment" => {
-            let mut pair = Wired::connected();
+        "segment" | "segment-without-copies" => {
+            let mut pair = match workload.as_str() {
+                "segment" => Wired::connected(),
+                _ => Wired::connected_without_copies(),
+            };
             (0..count).for_each(|_| pair.transfer(BYTES));
             segments(BYTES) * u64::from(count)
         }

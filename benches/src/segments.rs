@@ -1,8 +1,8 @@
 //! A stream through two TCPs in one process: every byte is copied in, segmented, carried,
-//! acknowledged and copied out.
+//! acknowledged and copied out; or handed over and taken over in buffers that nobody copies.
 
 use crate::SEGMENT;
-use narrows::buffer::{RecvRing, SendRing};
+use narrows::buffer::{Bytes, RecvRing, SendRing};
 use narrows::config::TcpConfig;
 use narrows::conn::{Boxed, Connection, Event, Opening};
 use narrows::endpoint::{ConnId, Endpoint, EndpointConfig, EndpointEvent};
@@ -23,7 +23,7 @@ pub const BUFFER: usize = 1 << 20;
 /// Virtual time between two turns.
 const TURN: Duration = Duration::from_micros(10);
 
-type Bytes = Boxed<SendRing, RecvRing>;
+type Types = Boxed<SendRing, RecvRing>;
 
 /// The TCP of both ends: the default (CUBIC, RACK-TLP, SACK, timestamps, delayed ACKs) with big
 /// buffers.
@@ -46,21 +46,41 @@ fn addresses() -> (SocketAddr, SocketAddr) {
 #[derive(Debug)]
 pub struct Wired {
     now: Instant,
-    sender: Endpoint<Bytes>,
-    receiver: Endpoint<Bytes>,
+    sender: Endpoint<Types>,
+    receiver: Endpoint<Types>,
     out: ConnId,
     into: ConnId,
-    frames: Box<[[u8; FRAME_LEN]]>,
+    frames: Frames,
     lens: Vec<usize>,
-    source: Vec<u8>,
+    source: Bytes,
     sink: Vec<u8>,
     /// Packets with data that were carried so far.
     pub segments: u64,
 }
 
+/// Where frames lie, and with that who copies what the user sends and receives.
+#[derive(Debug)]
+enum Frames {
+    /// In the device's memory: the TCPs copy.
+    Fixed(Box<[[u8; FRAME_LEN]]>),
+    /// In buffers that whoever receives may keep, and gives back when it is done: nobody copies.
+    Shared(Vec<Bytes>),
+}
+
 impl Wired {
     /// A connected pair that has sent enough for its windows to be open.
     pub fn connected() -> Self {
+        let fixed = vec![[0; FRAME_LEN]; FRAMES].into_boxed_slice();
+        Self::with_frames(Frames::Fixed(fixed))
+    }
+
+    /// The same where the user hands chunks over and takes the device's buffers over.
+    pub fn connected_without_copies() -> Self {
+        let buffers = (0..FRAMES).map(|_| vec![0; FRAME_LEN].into()).collect();
+        Self::with_frames(Frames::Shared(buffers))
+    }
+
+    fn with_frames(frames: Frames) -> Self {
         let (client, server) = addresses();
         let endpoint =
             |n: u8| Endpoint::new(EndpointConfig::new(Arc::new(config()), [n; 16])).expect("valid");
@@ -78,9 +98,9 @@ impl Wired {
             receiver,
             out,
             into: out,
-            frames: vec![[0; FRAME_LEN]; FRAMES].into_boxed_slice(),
+            frames,
             lens: Vec::with_capacity(FRAMES),
-            source: vec![0x5a; CHUNK],
+            source: vec![0x5a; CHUNK].into(),
             sink: vec![0; CHUNK],
             segments: 0,
         };
@@ -103,8 +123,12 @@ impl Wired {
         while missing > 0 {
             while unsent > 0 {
                 let conn = self.sender.connection_mut(self.out).expect("open");
-                let chunk = &self.source[..unsent.min(CHUNK)];
-                match conn.send(chunk, chunk.len()).expect("open") {
+                let len = unsent.min(CHUNK);
+                let sent = match self.frames {
+                    Frames::Fixed(_) => conn.send(&self.source[..len], len),
+                    Frames::Shared(_) => conn.send_chunk(&mut self.source.slice(..len)),
+                };
+                match sent.expect("open") {
                     0 => break,
                     n => unsent -= n,
                 }
@@ -118,6 +142,9 @@ impl Wired {
 
     fn read(&mut self) -> usize {
         let conn = self.receiver.connection_mut(self.into).expect("open");
+        if let Frames::Shared(_) = self.frames {
+            return conn.recv_chunks(usize::MAX, self.now, drop);
+        }
         let mut got = 0;
         while conn.readable() > 0 {
             let n = conn
@@ -162,24 +189,45 @@ impl Wired {
 
 /// At most [`FRAMES`] frames; how many had data.
 fn carry(
-    from: &mut Endpoint<Bytes>,
-    to: &mut Endpoint<Bytes>,
+    from: &mut Endpoint<Types>,
+    to: &mut Endpoint<Types>,
     now: Instant,
-    frames: &mut [[u8; FRAME_LEN]],
+    frames: &mut Frames,
     lens: &mut Vec<usize>,
 ) -> u64 {
     lens.clear();
-    for frame in frames.iter_mut() {
-        let Some((ip, tcp, payload)) = from.poll_transmit(now) else {
-            break;
+    while lens.len() < FRAMES
+        && let Some((ip, tcp, payload)) = from.poll_transmit(now)
+    {
+        let at = lens.len();
+        let mut taken = Vec::new();
+        let frame = match frames {
+            Frames::Fixed(frames) => &mut frames[at][..],
+            Frames::Shared(frames) => {
+                // Without a copy where nobody has kept it.
+                taken = Vec::from(std::mem::take(&mut frames[at]));
+                &mut taken[..]
+            }
         };
         lens.push(packet::emit(&ip, &tcp, &payload, frame).expect("it fits"));
+        if let Frames::Shared(frames) = frames {
+            frames[at] = taken.into();
+        }
     }
-    let mut data = 0;
-    for (frame, &len) in frames.iter().zip(lens.iter()) {
-        let p = Packet::parse(&frame[..len], ChecksumPolicy::Verify).expect("just written");
+    let (mut data, frames) = (0, &*frames);
+    for (at, &len) in lens.iter().enumerate() {
+        let frame = match frames {
+            Frames::Fixed(frames) => &frames[at][..len],
+            Frames::Shared(frames) => &frames[at][..len],
+        };
+        let p = Packet::parse(frame, ChecksumPolicy::Verify).expect("just written");
         data += u64::from(!p.payload.is_empty());
-        to.handle_packet(now, &p.ip, &p.tcp, p.payload);
+        match frames {
+            Frames::Shared(frames) if !p.payload.is_empty() => {
+                to.handle_shared(now, &p.ip, &p.tcp, p.payload, &frames[at]);
+            }
+            _ => to.handle_packet(now, &p.ip, &p.tcp, p.payload),
+        }
     }
     data
 }
@@ -187,8 +235,8 @@ fn carry(
 /// Two bare connections: headers go over as they are, bytes are copied in, across, and out.
 pub struct Bare {
     now: Instant,
-    sender: Connection<Bytes>,
-    receiver: Connection<Bytes>,
+    sender: Connection<Types>,
+    receiver: Connection<Types>,
     frame: Box<[u8; FRAME_LEN]>,
     source: Vec<u8>,
     sink: Vec<u8>,
@@ -222,11 +270,11 @@ pub fn handshake(
     client: TcpConfig,
     server: TcpConfig,
     now: Instant,
-) -> (Connection<Bytes>, Connection<Bytes>) {
+) -> (Connection<Types>, Connection<Types>) {
     let (c, s) = addresses();
-    let mut active = Connection::<Bytes>::connect(Arc::new(client), opening(c, s), now);
+    let mut active = Connection::<Types>::connect(Arc::new(client), opening(c, s), now);
     let (_, syn, _) = active.poll_transmit(now).expect("a SYN");
-    let mut passive = Connection::<Bytes>::accept(Arc::new(server), opening(s, c), &syn, now);
+    let mut passive = Connection::<Types>::accept(Arc::new(server), opening(s, c), &syn, now);
     let (ip, syn_ack, _) = passive.poll_transmit(now).expect("a SYN-ACK");
     active.handle_segment(now, ip.ecn, &syn_ack, &[]);
     let (ip, ack, _) = active.poll_transmit(now).expect("an ACK");

@@ -19,6 +19,10 @@ fn stream(c: &mut Criterion) {
         .throughput(Throughput::Elements(segments(BYTES)));
     let mut wired = Wired::connected();
     group.bench_function("narrows", |b| b.iter(|| wired.transfer(BYTES)));
+    let mut shared = Wired::connected_without_copies();
+    group.bench_function("narrows, without copies", |b| {
+        b.iter(|| shared.transfer(BYTES))
+    });
     let mut smoltcp = SmoltcpPair::connected();
     group.bench_function("smoltcp", |b| b.iter(|| smoltcp.transfer(BYTES)));
     let mut bare = Bare::connected();

@@ -53,9 +53,9 @@ impl<T: TcpTypes> Endpoint<T> {
 }
 
 impl<T: TcpTypes<Recv = RecvRing>> Endpoint<T> {
-    /// As [`handle_packet`](Self::handle_packet), where `payload` lies in `buffer` and may stay there;
-    /// whether it does.
-    pub(crate) fn handle_shared(
+    /// As [`handle_packet`](Self::handle_packet), where `payload` lies in `buffer` and may stay there
+    /// until the user has taken it over ([`Connection::recv_chunk`]) or read it; whether it does.
+    pub fn handle_shared(
         &mut self,
         now: Instant,
         ip: &IpHeader,
