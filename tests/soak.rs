@@ -6,7 +6,7 @@
 //! ten seconds and must at the end be as punctual as at the beginning.
 
 use narrows::buffer::{Synthetic, SyntheticRecv, SyntheticSend};
-use narrows::config::{TcpConfig, TimestampMode};
+use narrows::config::{Buffers, TcpConfig, TimestampMode};
 use narrows::conn::state::State;
 use narrows::conn::{Boxed, Event};
 use narrows::endpoint::{ConnId, Endpoint, EndpointConfig, EndpointEvent};
@@ -159,9 +159,12 @@ impl Lab {
     fn new(soak: Soak) -> Self {
         let tcp = TcpConfig {
             timestamps: TimestampMode::Micros,
-            send_buffer: CHUNK,
+            buffers: Buffers {
+                send: CHUNK,
+                recv: 4 << 20,
+                ..Buffers::default()
+            },
             mss: soak.mss,
-            recv_buffer: 4 << 20,
             ..TcpConfig::default()
         };
         let host = |secret| {

@@ -3,7 +3,7 @@
 
 use crate::SEGMENT;
 use narrows::buffer::{Bytes, RecvRing, SendRing};
-use narrows::config::TcpConfig;
+use narrows::config::{Buffers, TcpConfig};
 use narrows::conn::{Boxed, Connection, Event, Opening};
 use narrows::endpoint::{ConnId, Endpoint, EndpointConfig, EndpointEvent};
 use narrows::wire::{ChecksumPolicy, Packet, Seq, packet};
@@ -29,8 +29,11 @@ type Types = Boxed<SendRing, RecvRing>;
 /// buffers.
 pub fn config() -> TcpConfig {
     TcpConfig {
-        send_buffer: BUFFER,
-        recv_buffer: BUFFER,
+        buffers: Buffers {
+            send: BUFFER,
+            recv: BUFFER,
+            ..Buffers::default()
+        },
         ..TcpConfig::default()
     }
 }

@@ -64,61 +64,23 @@ pub struct TcpConfig {
     pub nagle: bool,
     /// Begin corked ([`Connection::set_cork`](crate::conn::Connection::set_cork)).
     pub cork: bool,
-    /// Take no more from the user while so many bytes are unsent, though the send buffer has room,
-    /// and tell of room when less than half of them are left (`TCP_NOTSENT_LOWAT` in Linux's
-    /// tcp(7)): what is queued can still be chosen late. `None`: the send buffer is the limit.
-    pub notsent_lowat: Option<ByteCount>,
     /// When to acknowledge.
     pub ack: AckPolicy,
     /// A policy of the user's own in place of `ack`.
     pub acknowledge: Option<Arc<dyn AcknowledgeFactory>>,
     /// Congestion feedback of the user's own, where ECN is negotiated.
     pub ecn_feedback: Option<Arc<dyn EcnFeedbackFactory>>,
-    /// Bytes of unacknowledged and unsent data held for the user.
-    pub send_buffer: usize,
-    /// How much of `send_buffer` is used.
-    pub send_buffer_use: SendBufferUse,
-    /// Bytes of received data held for the user; the largest window ever offered.
-    pub recv_buffer: usize,
-    /// Never offer a larger window than this, whatever the buffer holds.
-    pub window_clamp: Option<ByteCount>,
-    /// Segments outstanding at most, whatever the windows admit: bounds the scoreboard when many
-    /// small segments are sent.
-    pub max_outstanding_segments: usize,
+    /// What is held for the user, and offered to the peer.
+    pub buffers: Buffers,
     /// Steers the offered window from the receiver's side; `None` offers what fits the buffer.
     pub receive_window: Option<Arc<dyn ReceiveWindowFactory>>,
-    /// Ranges of out-of-order data remembered, 128 bytes of memory at most for each; more are
-    /// dropped. `None`: as many as [`out_of_order_ranges`](Self::out_of_order_ranges) says.
-    pub max_out_of_order_ranges: Option<usize>,
     /// Resolution of the host's timers: deadlines fire on multiples of it. Zero: exact.
     pub timer_tick: Duration,
-    /// How often a SYN or SYN-ACK is retransmitted before giving up: 7 with a first timeout of
-    /// one second is more than the three minutes of RFC 9293 MUST-23.
-    pub syn_retries: u32,
-    /// ... and it is not given up sooner than this either (RFC 9293 MUST-23: three minutes): with
-    /// timeouts of microseconds a few retries are nothing.
-    pub syn_retry_time: Duration,
-    /// How often data is retransmitted without progress before giving up (R2 of RFC 9293
-    /// section 3.8.3).
-    pub data_retries: u32,
-    /// ... and it is not given up sooner than this either (RFC 9293 SHLD-11: 100 seconds).
-    pub data_retry_time: Duration,
+    /// How long each thing may last before it is given up, or over.
+    pub lifetimes: Lifetimes,
     /// After a SYN had to be retransmitted, the RTO when data transmission begins is at least
     /// this, until the first RTT sample (RFC 6298 section 5.7: 3 s).
     pub rto_after_syn_timeout: Duration,
-    /// Time data may stay unacknowledged before the connection is given up (RFC 5482).
-    pub user_timeout: Option<Duration>,
-    /// Probe idle peers (RFC 9293 section 3.8.4); off by default as the RFC demands.
-    pub keepalive: Option<Keepalive>,
-    /// How long TIME-WAIT lasts (2 MSL).
-    pub time_wait: Duration,
-    /// How long to wait in FIN-WAIT-2 for the peer's FIN once the user has closed; `None`: for
-    /// ever.
-    pub fin_wait_2: Option<Duration>,
-    /// How long a released connection waits for the peer to take any of what is queued, or the
-    /// FIN, before it is given up: a peer may keep its window closed for as long as it likes;
-    /// `None`: for ever.
-    pub orphan_stall: Option<Duration>,
     /// What it means that the local device or queue refused a segment (`ENOBUFS`).
     pub local_drop: Arc<dyn LocalDropPolicy>,
     /// Spread segments in time.
@@ -131,9 +93,6 @@ pub struct TcpConfig {
     pub mtu_probing: MtuProbing,
     /// Tell the user of ICMP errors and of many retransmissions (RFC 9293 SHLD-20: can be off).
     pub report_soft_errors: bool,
-    /// Retransmissions of the same segment, or of the SYN, before the user is told (R1 of RFC 9293
-    /// section 3.8.3; SHLD-10: at least 3).
-    pub retries_before_report: u32,
     /// TCP Fast Open (RFC 7413): data on SYNs. Off by default, as its section 6 asks for.
     pub fast_open: FastOpen,
     /// Differentiated services code point of what is sent, six bits (RFC 9293 MUST-48).
@@ -165,35 +124,20 @@ impl Default for TcpConfig {
             idle_restart: IdleRestart::Rfc5681,
             nagle: true,
             cork: false,
-            notsent_lowat: None,
             ack: AckPolicy::default(),
             acknowledge: None,
             ecn_feedback: None,
-            send_buffer: 1 << 20,
-            send_buffer_use: SendBufferUse::default(),
-            recv_buffer: 1 << 20,
-            window_clamp: None,
-            max_outstanding_segments: 65_536,
+            buffers: Buffers::default(),
             receive_window: None,
-            max_out_of_order_ranges: None,
             timer_tick: Duration::ZERO,
-            syn_retries: 7,
-            syn_retry_time: Duration::from_secs(180),
-            data_retries: 15,
-            data_retry_time: Duration::from_secs(100),
+            lifetimes: Lifetimes::default(),
             rto_after_syn_timeout: Duration::from_secs(3),
-            user_timeout: None,
-            keepalive: None,
-            time_wait: Duration::from_secs(60),
-            fin_wait_2: Some(Duration::from_secs(60)),
-            orphan_stall: Some(Duration::from_secs(300)),
             local_drop: Arc::new(LocalDropRule::Requeue),
             pacing: PacingMode::Off,
             challenge_acks: ChallengeLimit::RFC5961,
             icmp: IcmpPolicy::default(),
             mtu_probing: MtuProbing::default(),
             report_soft_errors: true,
-            retries_before_report: 3,
             fast_open: FastOpen::default(),
             dscp: 0,
             hop_limit: 64,
@@ -215,28 +159,119 @@ impl fmt::Debug for TcpConfig {
 }
 
 impl TcpConfig {
-    /// Ranges of out-of-order data remembered. Where
-    /// [`max_out_of_order_ranges`](Self::max_out_of_order_ranges) does not say: as many as the
-    /// receive buffer has room for where every other of the smallest segments, 64 bytes each, is
-    /// lost, so that they take no more memory than it; 256 at least, 65,536 at most.
-    pub fn out_of_order_ranges(&self) -> usize {
-        self.max_out_of_order_ranges
-            .unwrap_or_else(|| (self.recv_buffer / Reassembly::RANGE_MEMORY).clamp(256, 65_536))
-    }
-
-    /// The shift of the window scale option that `recv_buffer` needs (RFC 7323 section 2.2), or
+    /// The shift of the window scale option that the receive buffer needs (RFC 7323 section 2.2), or
     /// less, so that a `window_clamp` below its unit can be told.
     pub fn window_shift(&self) -> u8 {
         if !self.window_scaling {
             return 0;
         }
         let mut shift = 0;
-        while shift < 14 && (self.recv_buffer >> shift) > usize::from(u16::MAX) {
+        while shift < 14 && (self.buffers.recv >> shift) > usize::from(u16::MAX) {
             shift += 1;
         }
-        match self.window_clamp {
+        match self.buffers.window_clamp {
             Some(clamp) => shift.min(clamp.get().max(1).ilog2() as u8),
             None => shift,
+        }
+    }
+}
+
+/// What a connection holds for its user, and how much of that it offers to its peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffers {
+    /// Bytes of unacknowledged and unsent data held for the user.
+    pub send: usize,
+    /// How much of `send` is used.
+    pub send_use: SendBufferUse,
+    /// Bytes of received data held for the user; the largest window ever offered.
+    pub recv: usize,
+    /// Never offer a larger window than this, whatever the buffer holds.
+    pub window_clamp: Option<ByteCount>,
+    /// Segments outstanding at most, whatever the windows admit: bounds the scoreboard when many
+    /// small segments are sent.
+    pub max_outstanding_segments: usize,
+    /// Take no more from the user while so many bytes are unsent, though the send buffer has room,
+    /// and tell of room when less than half of them are left (`TCP_NOTSENT_LOWAT` in Linux's
+    /// tcp(7)): what is queued can still be chosen late. `None`: the send buffer is the limit.
+    pub notsent_lowat: Option<ByteCount>,
+    /// Ranges of out-of-order data remembered, 128 bytes of memory at most for each; more are
+    /// dropped. `None`: as many as [`Self::out_of_order_ranges`] says.
+    pub max_out_of_order_ranges: Option<usize>,
+}
+
+impl Buffers {
+    /// Ranges of out-of-order data remembered. Where
+    /// [`max_out_of_order_ranges`](Self::max_out_of_order_ranges) does not say: as many as the
+    /// receive buffer has room for where every other of the smallest segments, 64 bytes each, is
+    /// lost, so that they take no more memory than it; 256 at least, 65,536 at most.
+    pub fn out_of_order_ranges(&self) -> usize {
+        self.max_out_of_order_ranges
+            .unwrap_or_else(|| (self.recv / Reassembly::RANGE_MEMORY).clamp(256, 65_536))
+    }
+}
+
+impl Default for Buffers {
+    /// A mebibyte each way.
+    fn default() -> Self {
+        Self {
+            send: 1 << 20,
+            send_use: SendBufferUse::default(),
+            recv: 1 << 20,
+            window_clamp: None,
+            max_outstanding_segments: 65_536,
+            notsent_lowat: None,
+            max_out_of_order_ranges: None,
+        }
+    }
+}
+
+/// How long each thing of a connection may last: attempts to open it and to be heard, silence, and
+/// what follows its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifetimes {
+    /// How often a SYN or SYN-ACK is retransmitted before giving up: 7 with a first timeout of
+    /// one second is more than the three minutes of RFC 9293 MUST-23.
+    pub syn_retries: u32,
+    /// ... and it is not given up sooner than this either (RFC 9293 MUST-23: three minutes): with
+    /// timeouts of microseconds a few retries are nothing.
+    pub syn_retry_time: Duration,
+    /// How often data is retransmitted without progress before giving up (R2 of RFC 9293
+    /// section 3.8.3).
+    pub data_retries: u32,
+    /// ... and it is not given up sooner than this either (RFC 9293 SHLD-11: 100 seconds).
+    pub data_retry_time: Duration,
+    /// Retransmissions of the same segment, or of the SYN, before the user is told (R1 of RFC 9293
+    /// section 3.8.3; SHLD-10: at least 3).
+    pub retries_before_report: u32,
+    /// Time data may stay unacknowledged before the connection is given up (RFC 5482).
+    pub user_timeout: Option<Duration>,
+    /// Probe idle peers (RFC 9293 section 3.8.4); off by default as the RFC demands.
+    pub keepalive: Option<Keepalive>,
+    /// How long TIME-WAIT lasts (2 MSL).
+    pub time_wait: Duration,
+    /// How long to wait in FIN-WAIT-2 for the peer's FIN once the user has closed; `None`: for
+    /// ever.
+    pub fin_wait_2: Option<Duration>,
+    /// How long a released connection waits for the peer to take any of what is queued, or the
+    /// FIN, before it is given up: a peer may keep its window closed for as long as it likes;
+    /// `None`: for ever.
+    pub orphan_stall: Option<Duration>,
+}
+
+impl Default for Lifetimes {
+    /// What RFC 9293 and Linux have: three minutes of SYNs, R2 of 100 seconds, no keepalive.
+    fn default() -> Self {
+        Self {
+            syn_retries: 7,
+            syn_retry_time: Duration::from_secs(180),
+            data_retries: 15,
+            data_retry_time: Duration::from_secs(100),
+            retries_before_report: 3,
+            user_timeout: None,
+            keepalive: None,
+            time_wait: Duration::from_secs(60),
+            fin_wait_2: Some(Duration::from_secs(60)),
+            orphan_stall: Some(Duration::from_secs(300)),
         }
     }
 }
@@ -301,7 +336,7 @@ impl TimestampMode {
     }
 }
 
-/// How much of [`TcpConfig::send_buffer`] is used.
+/// How much of [`Buffers::send`] is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SendBufferUse {
     /// All of it, as soon as the user writes as much.
@@ -506,10 +541,13 @@ mod tests {
         };
         assert_eq!(bad.validate().map_err(|e| e.name), Err("pacing"));
         let bad = TcpConfig {
-            keepalive: Some(Keepalive {
-                interval: Duration::ZERO,
-                ..Keepalive::default()
-            }),
+            lifetimes: Lifetimes {
+                keepalive: Some(Keepalive {
+                    interval: Duration::ZERO,
+                    ..Keepalive::default()
+                }),
+                ..Lifetimes::default()
+            },
             ..TcpConfig::default()
         };
         assert_eq!(bad.validate().map_err(|e| e.name), Err("keepalive"));
@@ -520,7 +558,10 @@ mod tests {
     fn rfc7323_2_2_window_shift_covers_the_buffer() {
         let shift = |n| {
             TcpConfig {
-                recv_buffer: n,
+                buffers: Buffers {
+                    recv: n,
+                    ..Buffers::default()
+                },
                 ..TcpConfig::default()
             }
             .window_shift()

@@ -9,7 +9,7 @@
 
 use crate::pair::weather::{CONTROLS, Choice, TIMERS};
 use crate::pair::{Conn, opening};
-use narrows::config::TcpConfig;
+use narrows::config::{Lifetimes, TcpConfig};
 use narrows::conn::Event;
 use narrows::conn::state::State;
 use narrows::rng::Rng;
@@ -123,10 +123,13 @@ impl<'a> Rig<'a> {
             ranges: 1 + below(20) as usize,
         };
         let config = TcpConfig {
-            data_retry_time: Duration::MAX,
-            orphan_stall: None,
-            keepalive: None,
-            user_timeout: None,
+            lifetimes: Lifetimes {
+                data_retry_time: Duration::MAX,
+                orphan_stall: None,
+                keepalive: None,
+                user_timeout: None,
+                ..choice.config().lifetimes
+            },
             ..choice.config()
         };
         let now = Instant::ZERO + Duration::from_secs(1_000);
@@ -238,12 +241,12 @@ impl<'a> Rig<'a> {
         self.packets += out.len() as u64;
         let board = self.conn.sender().scoreboard();
         board.check_invariants();
-        let most = self.conn.config().max_outstanding_segments;
+        let most = self.conn.config().buffers.max_outstanding_segments;
         // Where the segment size falls one becomes several; it does not here.
         assert!(board.len() <= most, "seed {seed}: {} records", board.len());
         let held = self.conn.readable();
         assert!(
-            held <= self.conn.config().recv_buffer as u64 + 128,
+            held <= self.conn.config().buffers.recv as u64 + 128,
             "seed {seed}"
         );
         out

@@ -7,7 +7,7 @@ use crate::lab::{Lab, MSS, congestion, ms, textbook};
 use crate::pair::bytes;
 use crate::pair::lone::{Lone, ack, plain, seg, syn_ack, text};
 use narrows::Duration;
-use narrows::config::{TcpConfig, TimestampMode};
+use narrows::config::{Buffers, Lifetimes, TcpConfig, TimestampMode};
 use narrows::congestion::CongestionControl;
 use narrows::conn::state::{CloseReason, State};
 use narrows::endpoint::EndpointEvent;
@@ -106,7 +106,10 @@ fn an_ack_of_queued_but_unsent_data_is_challenged_and_frees_nothing() {
 /// What the acknowledgements of `n` segments in pieces of `piece` bytes make of cwnd.
 fn grown(control: &str, piece: u64) -> u64 {
     let config = TcpConfig {
-        send_buffer: 1 << 28,
+        buffers: Buffers {
+            send: 1 << 28,
+            ..congestion(textbook("sack"), control).buffers
+        },
         ..congestion(textbook("sack"), control)
     };
     let mut lab = Lab::connected(config, ms(100));
@@ -265,7 +268,10 @@ fn a_zero_window_that_stays_is_ended_by_the_user_timeout() {
     let limit = Duration::from_secs(60);
     let mut l = Lone::established_by(
         TcpConfig {
-            user_timeout: Some(limit),
+            lifetimes: Lifetimes {
+                user_timeout: Some(limit),
+                ..plain().lifetimes
+            },
             ..plain()
         },
         syn_ack().mss(1_000).win(2_000),
@@ -290,7 +296,10 @@ fn a_trickle_is_progress() {
     let limit = Duration::from_secs(60);
     let mut l = Lone::established_by(
         TcpConfig {
-            user_timeout: Some(limit),
+            lifetimes: Lifetimes {
+                user_timeout: Some(limit),
+                ..plain().lifetimes
+            },
             ..plain()
         },
         syn_ack().mss(1_000).win(2_000),
@@ -319,8 +328,11 @@ fn a_trickle_is_progress() {
 fn out_of_order_bytes_take_the_window_and_no_more() {
     for (buffer, ranges) in [(20_000, 4), (60_000, 256), (60_000, 65_536)] {
         let mut l = Lone::established(TcpConfig {
-            recv_buffer: buffer,
-            max_out_of_order_ranges: Some(ranges),
+            buffers: Buffers {
+                recv: buffer,
+                max_out_of_order_ranges: Some(ranges),
+                ..plain().buffers
+            },
             ..plain()
         });
         let mut worst = 0;
@@ -366,7 +378,10 @@ fn overlapping_rewrites_never_change_what_was_taken() {
     for _ in 0..200 {
         const LEN: usize = 400;
         let mut l = Lone::established(TcpConfig {
-            max_out_of_order_ranges: Some(LEN),
+            buffers: Buffers {
+                max_out_of_order_ranges: Some(LEN),
+                ..plain().buffers
+            },
             ..plain()
         });
         let mut model = [None; LEN];

@@ -2,7 +2,7 @@
 //! segments to loss recovery.
 
 use narrows::buffer::{RecvRing, SendRing};
-use narrows::config::{AckPolicy, InitialWindow, TcpConfig};
+use narrows::config::{AckPolicy, Buffers, InitialWindow, TcpConfig};
 use narrows::conn::Boxed;
 use narrows::endpoint::{ConnId, Endpoint, EndpointConfig, EndpointEvent};
 use narrows::wire::Flags;
@@ -175,7 +175,10 @@ fn without_room_for_two_segments_nothing_changes() {
 #[test]
 fn the_peers_window_bounds_a_burst() {
     let tcp = TcpConfig {
-        recv_buffer: 30_000,
+        buffers: Buffers {
+            recv: 30_000,
+            ..wide().buffers
+        },
         ..wide()
     };
     let out = transfer(tcp, 300_000, 0);

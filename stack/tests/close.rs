@@ -6,7 +6,7 @@ use crate::pair::lone::{
 };
 use crate::pair::{Fate, Pair, bytes};
 use narrows::Duration;
-use narrows::config::{TcpConfig, TimestampMode};
+use narrows::config::{Lifetimes, TcpConfig, TimestampMode};
 use narrows::conn::state::{CloseReason, State};
 use narrows::conn::{Event, SendError};
 use narrows::wire::Flags;
@@ -348,7 +348,10 @@ fn time_wait_is_not_prolonged_by_other_segments() {
 #[test]
 fn time_wait_lasts_as_long_as_configured() {
     let config = TcpConfig {
-        time_wait: Duration::from_millis(30),
+        lifetimes: Lifetimes {
+            time_wait: Duration::from_millis(30),
+            ..plain().lifetimes
+        },
         ..plain()
     };
     let mut l = in_state(State::TimeWait, config);
@@ -393,7 +396,10 @@ fn release_ends_fin_wait_2() {
 #[test]
 fn release_without_a_fin_wait_2_limit_waits_for_ever() {
     let mut l = Lone::established(TcpConfig {
-        fin_wait_2: None,
+        lifetimes: Lifetimes {
+            fin_wait_2: None,
+            ..plain().lifetimes
+        },
         ..plain()
     });
     l.conn.release(l.now);

@@ -2,7 +2,7 @@
 
 use crate::hosts::*;
 use crate::pair::bytes;
-use narrows::config::{TcpConfig, TimestampMode};
+use narrows::config::{Buffers, Lifetimes, TcpConfig, TimestampMode};
 use narrows::conn::Event;
 use narrows::conn::state::{CloseReason, State};
 use narrows::endpoint::metrics::MetricsConfig;
@@ -213,8 +213,11 @@ fn a_syn_to_another_port_is_refused() {
 #[test]
 fn a_full_backlog_drops_syns_until_there_is_room() {
     let tcp = TcpConfig {
-        syn_retries: 1,
-        syn_retry_time: Duration::ZERO,
+        lifetimes: Lifetimes {
+            syn_retries: 1,
+            syn_retry_time: Duration::ZERO,
+            ..Lifetimes::default()
+        },
         ..TcpConfig::default()
     };
     let mut host = Host::new(EndpointConfig {
@@ -343,7 +346,10 @@ fn connect_errors() {
     );
     connect("10.0.0.1:9", "10.0.0.2:81").unwrap();
     let bad = Arc::new(TcpConfig {
-        recv_buffer: 0,
+        buffers: Buffers {
+            recv: 0,
+            ..Buffers::default()
+        },
         ..TcpConfig::default()
     });
     let e = host.connect(now, addr("10.0.0.1:0"), addr(S), Some(bad));
@@ -757,7 +763,10 @@ fn a_closed_connection_can_be_read_until_released() {
 #[test]
 fn ten_thousand_opens_and_closes_leak_nothing() {
     let tcp = TcpConfig {
-        time_wait: MS * 10,
+        lifetimes: Lifetimes {
+            time_wait: MS * 10,
+            ..Lifetimes::default()
+        },
         ..TcpConfig::default()
     };
     let mut n = Net::new(config(tcp.clone(), 1), config(tcp, 2));

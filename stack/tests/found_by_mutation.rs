@@ -6,7 +6,8 @@ use crate::pair;
 use crate::pair::bytes;
 use crate::pair::lone::{Lone, ack, plain};
 use narrows::config::{
-    AckPolicy, EcnMode, InitialWindow, RecoverySending, SpuriousDetection, TcpConfig,
+    AckPolicy, Buffers, EcnMode, InitialWindow, Lifetimes, RecoverySending, SpuriousDetection,
+    TcpConfig,
 };
 use narrows::congestion::cubic::Cubic;
 use narrows::congestion::dctcp::Dctcp;
@@ -148,7 +149,10 @@ fn duplicate_acks_count_until_the_next_advance() {
 #[test]
 fn no_more_is_outstanding_than_there_are_records() {
     let config = TcpConfig {
-        max_outstanding_segments: 4,
+        buffers: Buffers {
+            max_outstanding_segments: 4,
+            ..initial_window(textbook("sack"), 10).buffers
+        },
         ..initial_window(textbook("sack"), 10)
     };
     let mut lab = Lab::connected(config, ms(100));
@@ -402,8 +406,11 @@ fn rfc3168_6_1_2_the_hold_is_for_new_data() {
 fn r2_is_reached_with_its_last_nanosecond() {
     for (less, closed) in [(0, true), (1, false)] {
         let config = TcpConfig {
-            data_retries: 2,
-            data_retry_time: Duration::from_secs(6) + Duration::from_nanos(less),
+            lifetimes: Lifetimes {
+                data_retries: 2,
+                data_retry_time: Duration::from_secs(6) + Duration::from_nanos(less),
+                ..textbook("sack").lifetimes
+            },
             ..textbook("sack")
         };
         let mut lab = Lab::connected(config, ms(100));

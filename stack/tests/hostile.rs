@@ -5,7 +5,9 @@ use crate::pair;
 use crate::pair::lone::{IRS, ISS, Lone, in_state, plain, seg, syn_ack};
 use crate::pair::steps::{STATES, Step, drive};
 use narrows::Duration;
-use narrows::config::{AckPolicy, EcnMode, Keepalive, TcpConfig, TimestampMode};
+use narrows::config::{
+    AckPolicy, Buffers, EcnMode, Keepalive, Lifetimes, TcpConfig, TimestampMode,
+};
 use narrows::congestion::LocalDropRule;
 use narrows::conn::state::State;
 use narrows::wire::{Ecn, Flags, SackBlock, Seq, Timestamps};
@@ -104,8 +106,12 @@ fn config() -> impl Strategy<Value = TcpConfig> {
             |([sack, scaling, ecn, delayed, keep, micros], recv_buffer, ranges)| TcpConfig {
                 sack,
                 window_scaling: scaling,
-                recv_buffer,
-                max_out_of_order_ranges: Some(ranges),
+                buffers: Buffers {
+                    recv: recv_buffer,
+                    max_out_of_order_ranges: Some(ranges),
+                    send: 30_000,
+                    ..plain().buffers
+                },
                 ecn: if ecn {
                     EcnMode::Dctcp
                 } else {
@@ -116,12 +122,15 @@ fn config() -> impl Strategy<Value = TcpConfig> {
                 } else {
                     AckPolicy::IMMEDIATE
                 },
-                keepalive: keep.then_some(Keepalive {
-                    idle: Duration::from_secs(2),
-                    interval: Duration::from_millis(300),
-                    probes: 2,
-                }),
-                user_timeout: keep.then_some(Duration::from_secs(20)),
+                lifetimes: Lifetimes {
+                    keepalive: keep.then_some(Keepalive {
+                        idle: Duration::from_secs(2),
+                        interval: Duration::from_millis(300),
+                        probes: 2,
+                    }),
+                    user_timeout: keep.then_some(Duration::from_secs(20)),
+                    ..plain().lifetimes
+                },
                 timestamps: if micros {
                     TimestampMode::Micros
                 } else {
@@ -132,7 +141,6 @@ fn config() -> impl Strategy<Value = TcpConfig> {
                 } else {
                     LocalDropRule::Requeue
                 }),
-                send_buffer: 30_000,
                 ..plain()
             },
         )
@@ -172,7 +180,7 @@ proptest! {
         ranges in 1..6_usize,
     ) {
         let data = pair::bytes(2_700);
-        let mut l = Lone::established(TcpConfig { max_out_of_order_ranges: Some(ranges), ..plain() });
+        let mut l = Lone::established(TcpConfig {buffers: Buffers { max_out_of_order_ranges: Some(ranges), ..plain().buffers }, ..plain() });
         let mut got = Vec::new();
         for (at, len) in pieces {
             l.recv(pair::lone::text(at as i64, 0, &data[at..at + len]));

@@ -185,16 +185,16 @@ fn small_windows() {
             .end(End::Judged);
         cells.extend([
             cell.clone()
-                .ours("receives into 6 kB", |c| c.recv_buffer = 6_000),
+                .ours("receives into 6 kB", |c| c.buffers.recv = 6_000),
             cell.clone()
-                .ours("sends from 6 kB", |c| c.send_buffer = 6_000),
+                .ours("sends from 6 kB", |c| c.buffers.send = 6_000),
             cell.theirs("tcp_rmem", "4096 8192 8192")
                 .theirs("tcp_wmem", "4096 8192 8192"),
         ]);
     }
     // The kernel's segments become as small as half the window: nothing to judge.
     let less = Cell::passive().over(Link::Tap).down(64 * KB);
-    cells.push(less.ours("receives into 1000 bytes", |c| c.recv_buffer = 1_000));
+    cells.push(less.ours("receives into 1000 bytes", |c| c.buffers.recv = 1_000));
     run(cells);
 }
 

@@ -7,7 +7,7 @@ use crate::judge::KernelInfo;
 use crate::live::{data, pattern};
 use crate::netns::{PATIENCE, add_address, counter, in_own_namespace};
 use narrows::buffer::synthetic::check_pattern;
-use narrows::config::{Keepalive, TcpConfig};
+use narrows::config::{Keepalive, Lifetimes, TcpConfig};
 use narrows::congestion::rto::presets;
 use narrows::conn::info::TcpInfo;
 use narrows::device::Device;
@@ -239,7 +239,10 @@ fn ten_thousand_connections() {
     in_own_namespace(|| {
         run(async {
             let tcp = TcpConfig {
-                time_wait: narrows::Duration::from_millis(1),
+                lifetimes: Lifetimes {
+                    time_wait: narrows::Duration::from_millis(1),
+                    ..Lifetimes::default()
+                },
                 ..TcpConfig::default()
             };
             let stack = Stack::spawn(tap(), interface(), tcp).unwrap();
@@ -406,7 +409,7 @@ fn a_peer_that_vanishes() {
             let listener = tokio::net::TcpListener::bind("10.77.0.9:7").await.unwrap();
             let mut socket = TcpSocket::new_v4(&stack).unwrap();
             // The handshake has no more.
-            socket.config_mut().user_timeout = Some(narrows::Duration::from_secs(3));
+            socket.config_mut().lifetimes.user_timeout = Some(narrows::Duration::from_secs(3));
             let mut busy = socket
                 .connect("10.77.0.9:7".parse().unwrap())
                 .await

@@ -5,7 +5,7 @@ use crate::pair::lone::{
     Lone, Out, SYNCHRONIZED, ack, in_state, plain, positions, seg, syn, syn_ack, text,
 };
 use crate::pair::{Pair, bytes};
-use narrows::config::{AckPolicy, Keepalive, TcpConfig};
+use narrows::config::{AckPolicy, Keepalive, Lifetimes, TcpConfig};
 use narrows::congestion::LocalDropRule;
 use narrows::conn::Event;
 use narrows::conn::icmp::SoftError;
@@ -34,8 +34,11 @@ fn since(l: &Lone, out: &[Out], begin: Instant) -> Vec<u64> {
 #[test]
 fn syn_is_retransmitted_with_backoff_and_given_up() {
     let config = TcpConfig {
-        syn_retries: 4,
-        syn_retry_time: Duration::ZERO,
+        lifetimes: Lifetimes {
+            syn_retries: 4,
+            syn_retry_time: Duration::ZERO,
+            ..plain().lifetimes
+        },
         ..plain()
     };
     let (mut l, first) = Lone::syn_sent(config);
@@ -55,8 +58,11 @@ fn syn_is_retransmitted_with_backoff_and_given_up() {
 #[test]
 fn syn_ack_is_retransmitted_with_backoff_and_given_up() {
     let config = TcpConfig {
-        syn_retries: 3,
-        syn_retry_time: Duration::ZERO,
+        lifetimes: Lifetimes {
+            syn_retries: 3,
+            syn_retry_time: Duration::ZERO,
+            ..plain().lifetimes
+        },
         ..plain()
     };
     let (mut l, _) = Lone::syn_received(config, &syn());
@@ -71,8 +77,11 @@ fn syn_ack_is_retransmitted_with_backoff_and_given_up() {
 #[test]
 fn must_23_three_minutes_of_syns() {
     let (mut l, _) = Lone::syn_sent(TcpConfig {
-        syn_retries: 7,
-        syn_retry_time: Duration::ZERO,
+        lifetimes: Lifetimes {
+            syn_retries: 7,
+            syn_retry_time: Duration::ZERO,
+            ..plain().lifetimes
+        },
         ..plain()
     });
     l.wait(SEC * 180);
@@ -83,8 +92,11 @@ fn must_23_three_minutes_of_syns() {
 fn repeated_syns_of_the_peer_do_not_stop_the_clock() {
     let (mut l, _) = Lone::syn_received(
         TcpConfig {
-            syn_retries: 2,
-            syn_retry_time: Duration::ZERO,
+            lifetimes: Lifetimes {
+                syn_retries: 2,
+                syn_retry_time: Duration::ZERO,
+                ..plain().lifetimes
+            },
             ..plain()
         },
         &syn(),
@@ -127,8 +139,11 @@ fn handshake_timeouts_are_traced() {
 #[test]
 fn must_20_data_is_retransmitted_with_backoff_until_r2() {
     let mut l = Lone::established(TcpConfig {
-        data_retries: 5,
-        data_retry_time: Duration::ZERO,
+        lifetimes: Lifetimes {
+            data_retries: 5,
+            data_retry_time: Duration::ZERO,
+            ..plain().lifetimes
+        },
         ..plain()
     });
     let begin = l.now;
@@ -148,8 +163,11 @@ fn must_20_data_is_retransmitted_with_backoff_until_r2() {
 #[test]
 fn progress_restarts_the_count() {
     let mut l = Lone::established(TcpConfig {
-        data_retries: 2,
-        data_retry_time: Duration::ZERO,
+        lifetimes: Lifetimes {
+            data_retries: 2,
+            data_retry_time: Duration::ZERO,
+            ..plain().lifetimes
+        },
         ..plain()
     });
     for i in 0..20 {
@@ -167,8 +185,11 @@ fn a_fin_that_nobody_acknowledges_is_given_up() {
         let mut l = in_state(
             state,
             TcpConfig {
-                data_retries: 3,
-                data_retry_time: Duration::ZERO,
+                lifetimes: Lifetimes {
+                    data_retries: 3,
+                    data_retry_time: Duration::ZERO,
+                    ..plain().lifetimes
+                },
                 ..plain()
             },
         );
@@ -185,7 +206,10 @@ fn a_fin_that_nobody_acknowledges_is_given_up() {
 #[test]
 fn rfc5482_user_timeout() {
     let mut l = Lone::established(TcpConfig {
-        user_timeout: Some(SEC * 5),
+        lifetimes: Lifetimes {
+            user_timeout: Some(SEC * 5),
+            ..plain().lifetimes
+        },
         ..plain()
     });
     assert_eq!(l.conn.poll_timeout(), None);
@@ -203,7 +227,10 @@ fn rfc5482_user_timeout() {
 #[test]
 fn rfc5482_progress_restarts_the_user_timeout() {
     let mut l = Lone::established(TcpConfig {
-        user_timeout: Some(SEC * 5),
+        lifetimes: Lifetimes {
+            user_timeout: Some(SEC * 5),
+            ..plain().lifetimes
+        },
         ..plain()
     });
     l.send(&bytes(2_000));
@@ -221,7 +248,10 @@ fn rfc5482_progress_restarts_the_user_timeout() {
 #[test]
 fn rfc5482_sending_more_does_not_postpone_the_user_timeout() {
     let mut l = Lone::established(TcpConfig {
-        user_timeout: Some(SEC * 5),
+        lifetimes: Lifetimes {
+            user_timeout: Some(SEC * 5),
+            ..plain().lifetimes
+        },
         ..plain()
     });
     l.send(&bytes(1_000));
@@ -242,14 +272,17 @@ fn keepalive() -> TcpConfig {
         probes: 3,
     };
     TcpConfig {
-        keepalive: Some(keepalive),
+        lifetimes: Lifetimes {
+            keepalive: Some(keepalive),
+            ..plain().lifetimes
+        },
         ..plain()
     }
 }
 
 #[test]
 fn must_27_keepalive_is_off_by_default() {
-    assert_eq!(TcpConfig::default().keepalive, None);
+    assert_eq!(TcpConfig::default().lifetimes.keepalive, None);
     assert!(Keepalive::default().idle >= SEC * 7_200, "MUST-28");
     let mut l = Lone::established(plain());
     assert!(l.wait(SEC * 100_000).is_empty());

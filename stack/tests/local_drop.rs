@@ -3,7 +3,7 @@
 
 use crate::lab::{Lab, MSS, congestion, ms, segments, textbook};
 use narrows::ByteCount;
-use narrows::config::{InitialWindow, TcpConfig};
+use narrows::config::{Buffers, InitialWindow, TcpConfig};
 use narrows::congestion::local_drop::{LocalDrop, LocalDropAnswer, LocalDropPolicy};
 use narrows::congestion::{CaState, LocalDropRule};
 use narrows::trace::TraceEvent;
@@ -15,7 +15,10 @@ fn sender(policy: impl LocalDropPolicy + 'static, cc: &str) -> Lab {
     let config = TcpConfig {
         local_drop: Arc::new(policy),
         initial_window: InitialWindow::Segments(10),
-        send_buffer: 4 << 20,
+        buffers: Buffers {
+            send: 4 << 20,
+            ..congestion(textbook("sack"), cc).buffers
+        },
         ..congestion(textbook("sack"), cc)
     };
     Lab::connected(config, ms(RTT))

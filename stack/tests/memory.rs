@@ -5,7 +5,7 @@
 use crate::hosts::*;
 use narrows::ByteCount;
 use narrows::buffer::{SyntheticRecv, SyntheticSend};
-use narrows::config::{TcpConfig, TimestampMode};
+use narrows::config::{Buffers, Lifetimes, TcpConfig, TimestampMode};
 use narrows::conn::reassembly::{Inserted, Reassembly};
 use narrows::conn::state::State;
 use narrows::conn::{Boxed, Connection, Opening};
@@ -65,10 +65,16 @@ const SHIFT: u8 = 5;
 fn tcp() -> TcpConfig {
     TcpConfig {
         timestamps: TimestampMode::Off,
-        send_buffer: MIB,
-        recv_buffer: MIB,
-        // The others, which are not heard of again, must not end in the midst of a test.
-        data_retry_time: Duration::from_secs(1 << 20),
+        buffers: Buffers {
+            send: MIB,
+            recv: MIB,
+            ..Buffers::default()
+        },
+        lifetimes: Lifetimes {
+            // The others, which are not heard of again, must not end in the midst of a test.
+            data_retry_time: Duration::from_secs(1 << 20),
+            ..Lifetimes::default()
+        },
         ..TcpConfig::default()
     }
 }

@@ -4,7 +4,7 @@
 use crate::pair::lone::{ISS, Lone, Out, ack, syn_ack};
 use crate::pair::{Conn, Fate, Pair, Seen, bytes, opening};
 use narrows::Duration;
-use narrows::config::{InitialWindow, TcpConfig, TimestampMode};
+use narrows::config::{Buffers, InitialWindow, TcpConfig, TimestampMode};
 use narrows::congestion::CongestionControl;
 use narrows::conn::Opening;
 use narrows::conn::icmp::IcmpOutcome;
@@ -37,8 +37,11 @@ fn config(mode: MtuProbingMode) -> TcpConfig {
 /// With a window that stays small, and with it what lies between a probe that was lost and the next.
 fn narrow(config: TcpConfig) -> TcpConfig {
     TcpConfig {
-        recv_buffer: 16_384,
-        send_buffer: 4_000_000,
+        buffers: Buffers {
+            recv: 16_384,
+            send: 4_000_000,
+            ..config.buffers
+        },
         ..config
     }
 }
@@ -505,7 +508,10 @@ fn rfc4821_7_4_a_probe_makes_room_for_itself() {
             };
             let server = TcpConfig {
                 mss,
-                recv_buffer: window,
+                buffers: Buffers {
+                    recv: window,
+                    ..Buffers::default()
+                },
                 ..TcpConfig::default()
             };
             let (mut p, _) = black_hole(client, server, 65_535);

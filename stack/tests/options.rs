@@ -4,7 +4,7 @@
 use crate::pair;
 use crate::pair::bytes;
 use crate::pair::lone::{IRS, Lone, Out, Seg, ack, plain, seg, syn, syn_ack, text};
-use narrows::config::{EcnMode, Keepalive, TcpConfig, TimestampMode};
+use narrows::config::{Buffers, EcnMode, Keepalive, Lifetimes, TcpConfig, TimestampMode};
 use narrows::conn::state::State;
 use narrows::recovery::detector;
 use narrows::wire::{Flags, Timestamps};
@@ -143,7 +143,10 @@ fn a_smaller_path_mtu_shrinks_segments() {
 fn scaling() -> TcpConfig {
     TcpConfig {
         window_scaling: true,
-        recv_buffer: 1 << 20,
+        buffers: Buffers {
+            recv: 1 << 20,
+            ..plain().buffers
+        },
         ..plain()
     }
 }
@@ -300,7 +303,10 @@ fn rfc7323_3_2_probes_and_keepalives_carry_the_option() {
         ..Keepalive::default()
     };
     let config = TcpConfig {
-        keepalive: Some(keepalive),
+        lifetimes: Lifetimes {
+            keepalive: Some(keepalive),
+            ..stamped().lifetimes
+        },
         ..stamped()
     };
     let stamps = |out: &Out| out.tcp.options.timestamps.map(|t| t.ecr);

@@ -2,7 +2,9 @@
 //! and with full ones.
 
 use crate::lab::{Lab, MSS, congestion, ms, textbook};
-use narrows::config::{IdleRestart, InitialWindow, RecoverySending, TcpConfig, WindowCount};
+use narrows::config::{
+    Buffers, IdleRestart, InitialWindow, RecoverySending, TcpConfig, WindowCount,
+};
 use narrows::congestion::CaState;
 use narrows::wire::Flags;
 use proptest::prelude::*;
@@ -121,7 +123,10 @@ fn step() -> impl Strategy<Value = Step> {
 fn play(count: WindowCount, cc: &str, steps: &[Step]) -> (Vec<(u64, u64, u64)>, u64) {
     let config = TcpConfig {
         recovery: RecoverySending::Pipe,
-        send_buffer: 1 << 28,
+        buffers: Buffers {
+            send: 1 << 28,
+            ..congestion(config(count), cc).buffers
+        },
         ..congestion(config(count), cc)
     };
     let mut lab = Lab::connected(config, ms(10));

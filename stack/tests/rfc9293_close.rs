@@ -2,7 +2,7 @@
 //! requirement.
 
 use crate::pair::lone::{Lone, ack, in_state, plain, seg, text};
-use narrows::config::{TcpConfig, TimestampMode};
+use narrows::config::{Lifetimes, TcpConfig, TimestampMode};
 use narrows::conn::Event;
 use narrows::conn::state::{CloseReason, State};
 use narrows::endpoint::{Endpoint, EndpointConfig};
@@ -76,9 +76,12 @@ fn may_1_half_duplex_close_is_there_for_who_wants_it() {
 /// From each way into TIME-WAIT, to the nanosecond; the default is one minute.
 #[test]
 fn must_13_time_wait_lingers_two_msl() {
-    assert_eq!(TcpConfig::default().time_wait, SEC * 60);
+    assert_eq!(TcpConfig::default().lifetimes.time_wait, SEC * 60);
     let config = || TcpConfig {
-        time_wait: SEC * 240,
+        lifetimes: Lifetimes {
+            time_wait: SEC * 240,
+            ..plain().lifetimes
+        },
         ..plain()
     };
     let through_closing = || {

@@ -3,7 +3,7 @@
 
 use crate::pair::lone::{IRS, Lone, Out, Seg, ack, plain, seg, syn_ack, text};
 use crate::pair::{Fate, Pair, bytes};
-use narrows::config::{AckPolicy, TcpConfig};
+use narrows::config::{AckPolicy, Lifetimes, TcpConfig};
 use narrows::conn::Event;
 use narrows::conn::flow_window::ReceiveWindow;
 use narrows::conn::state::State;
@@ -127,8 +127,11 @@ fn shld_14_what_was_offered_is_not_taken_back() {
 /// 10 full segments outstanding, 10 more queued, the window shrunk to 2,500 bytes.
 fn shrunken() -> Lone {
     let config = TcpConfig {
-        data_retries: 9,
-        data_retry_time: Duration::ZERO,
+        lifetimes: Lifetimes {
+            data_retries: 9,
+            data_retry_time: Duration::ZERO,
+            ..plain().lifetimes
+        },
         ..plain()
     };
     let mut l = Lone::established_by(config, syn_ack().mss(1_000).win(10_000));
@@ -211,8 +214,11 @@ fn must_36_a_zero_window_is_probed() {
 #[test]
 fn must_37_an_answered_probe_keeps_the_connection_open() {
     let config = TcpConfig {
-        data_retries: 2,
-        data_retry_time: Duration::ZERO,
+        lifetimes: Lifetimes {
+            data_retries: 2,
+            data_retry_time: Duration::ZERO,
+            ..plain().lifetimes
+        },
         ..plain()
     };
     let mut l = Lone::established_by(config, syn_ack().mss(1_000).win(0));

@@ -6,7 +6,7 @@ use crate::lab::{Lab, MSS, congestion, segments, textbook};
 use crate::pair;
 use crate::pair::lone::{Lone, Out, ack, in_state, plain, syn, text};
 use crate::pair::{Pair, bytes};
-use narrows::config::{EcnMode, InitialWindow, Keepalive, RecoverySending, TcpConfig};
+use narrows::config::{EcnMode, InitialWindow, Keepalive, Lifetimes, RecoverySending, TcpConfig};
 use narrows::congestion::registry::CongestionRegistry;
 use narrows::conn::Event;
 use narrows::conn::icmp::{IcmpOutcome, SoftError};
@@ -24,8 +24,11 @@ const WARNED: Event = Event::SoftError(SoftError::Retransmitting);
 /// Gives up by the count alone.
 fn counting(data_retries: u32) -> TcpConfig {
     TcpConfig {
-        data_retries,
-        data_retry_time: Duration::ZERO,
+        lifetimes: Lifetimes {
+            data_retries,
+            data_retry_time: Duration::ZERO,
+            ..plain().lifetimes
+        },
         ..plain()
     }
 }
@@ -128,8 +131,11 @@ fn small_ones_pass(lab: &mut Lab, first: u64, end: u64) {
 fn must_20_retransmissions_found_lost_count_without_timeouts() {
     for detector in ["rack", "rack-notlp"] {
         let config = TcpConfig {
-            data_retries: 5,
-            data_retry_time: SEC * 10,
+            lifetimes: Lifetimes {
+                data_retries: 5,
+                data_retry_time: SEC * 10,
+                ..congestion(textbook(detector), "fixed").lifetimes
+            },
             recovery: RecoverySending::Pipe,
             ..congestion(textbook(detector), "fixed")
         };
@@ -163,8 +169,11 @@ fn must_20_retransmissions_found_lost_count_without_timeouts() {
 #[test]
 fn must_20_progress_ends_the_count_of_lost_retransmissions() {
     let config = TcpConfig {
-        data_retries: 5,
-        data_retry_time: Duration::ZERO,
+        lifetimes: Lifetimes {
+            data_retries: 5,
+            data_retry_time: Duration::ZERO,
+            ..congestion(textbook("rack-notlp"), "fixed").lifetimes
+        },
         recovery: RecoverySending::Pipe,
         ..congestion(textbook("rack-notlp"), "fixed")
     };
@@ -195,7 +204,10 @@ fn must_20_progress_ends_the_count_of_lost_retransmissions() {
 #[test]
 fn must_20_the_warning_comes_however_the_count_grows() {
     let config = TcpConfig {
-        retries_before_report: 1,
+        lifetimes: Lifetimes {
+            retries_before_report: 1,
+            ..textbook("rack-notlp").lifetimes
+        },
         initial_window: InitialWindow::Segments(20),
         ..textbook("rack-notlp")
     };
@@ -285,15 +297,18 @@ fn must_21_r2_can_be_set_for_one_connection() {
     let conn: &narrows::conn::Connection<
         narrows::conn::Boxed<narrows::buffer::SendRing, narrows::buffer::RecvRing>,
     > = h.connection(id).unwrap();
-    assert_eq!(conn.config().data_retries, 2);
+    assert_eq!(conn.config().lifetimes.data_retries, 2);
 }
 
 /// Warned, and given up, like data.
 #[test]
 fn must_22_syns_are_retransmitted_the_same_way() {
     let config = || TcpConfig {
-        syn_retries: 4,
-        syn_retry_time: Duration::ZERO,
+        lifetimes: Lifetimes {
+            syn_retries: 4,
+            syn_retry_time: Duration::ZERO,
+            ..plain().lifetimes
+        },
         ..plain()
     };
     let (mut l, _) = Lone::syn_sent(config());
@@ -329,7 +344,10 @@ fn must_23_a_syn_is_retransmitted_for_three_minutes() {
 fn shld_9_the_user_is_told_between_r1_and_r2() {
     for r1 in [1, 3, 6] {
         let config = TcpConfig {
-            retries_before_report: r1,
+            lifetimes: Lifetimes {
+                retries_before_report: r1,
+                ..counting(8).lifetimes
+            },
             ..counting(8)
         };
         let mut l = Lone::established(config);
@@ -352,7 +370,7 @@ fn shld_9_the_user_is_told_between_r1_and_r2() {
 
 #[test]
 fn shld_10_r1_is_three_retransmissions_by_default() {
-    assert!(TcpConfig::default().retries_before_report >= 3);
+    assert!(TcpConfig::default().lifetimes.retries_before_report >= 3);
     let mut l = Lone::established(plain());
     l.send(b"x");
     for n in 1..=3 {
@@ -371,7 +389,10 @@ fn shld_11_r2_is_a_hundred_seconds_at_least_by_default() {
     for config in [plain(), quick] {
         // However few retransmissions are enough.
         let mut l = Lone::established(TcpConfig {
-            data_retries: 3,
+            lifetimes: Lifetimes {
+                data_retries: 3,
+                ..config.lifetimes
+            },
             ..config
         });
         l.send(b"x");
@@ -413,11 +434,14 @@ fn may_18_other_congestion_controls_are_there() {
 
 fn keepalive(probes: u32) -> TcpConfig {
     TcpConfig {
-        keepalive: Some(Keepalive {
-            idle: SEC * 100,
-            interval: SEC * 10,
-            probes,
-        }),
+        lifetimes: Lifetimes {
+            keepalive: Some(Keepalive {
+                idle: SEC * 100,
+                interval: SEC * 10,
+                probes,
+            }),
+            ..plain().lifetimes
+        },
         ..plain()
     }
 }
@@ -436,7 +460,8 @@ fn must_24_keepalive_is_on_or_off_for_each_connection() {
 fn must_24_keepalive_can_be_turned_on_and_off() {
     let mut l = Lone::established(plain());
     assert!(l.wait(SEC * 10_000).is_empty());
-    l.conn.set_keepalive(keepalive(3).keepalive, l.now);
+    l.conn
+        .set_keepalive(keepalive(3).lifetimes.keepalive, l.now);
     assert_eq!(l.wait(SEC * 100).len(), 1);
     l.recv(ack(0, 0));
     l.conn.set_keepalive(None, l.now);
@@ -446,7 +471,7 @@ fn must_24_keepalive_can_be_turned_on_and_off() {
 
 #[test]
 fn must_25_keepalive_is_off_by_default() {
-    assert_eq!(TcpConfig::default().keepalive, None);
+    assert_eq!(TcpConfig::default().lifetimes.keepalive, None);
     let mut l = Lone::established(plain());
     assert_eq!(l.conn.poll_timeout(), None);
     assert!(l.wait(SEC * 1_000_000).is_empty());
@@ -473,10 +498,13 @@ fn must_26_keepalives_are_sent_only_when_idle() {
 fn must_27_the_keepalive_interval_can_be_set() {
     for secs in [1, 7_200, 86_400] {
         let config = TcpConfig {
-            keepalive: Some(Keepalive {
-                idle: SEC * secs,
-                ..Keepalive::default()
-            }),
+            lifetimes: Lifetimes {
+                keepalive: Some(Keepalive {
+                    idle: SEC * secs,
+                    ..Keepalive::default()
+                }),
+                ..plain().lifetimes
+            },
             ..plain()
         };
         let mut l = Lone::established(config);
@@ -489,7 +517,10 @@ fn must_27_the_keepalive_interval_can_be_set() {
 fn must_28_the_keepalive_interval_is_two_hours_by_default() {
     assert!(Keepalive::default().idle >= SEC * 7_200);
     let config = TcpConfig {
-        keepalive: Some(Keepalive::default()),
+        lifetimes: Lifetimes {
+            keepalive: Some(Keepalive::default()),
+            ..plain().lifetimes
+        },
         ..plain()
     };
     let mut l = Lone::established(config);

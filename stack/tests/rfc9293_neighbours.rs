@@ -4,7 +4,7 @@ use crate::lab::{Lab, MSS, ms, segments, textbook};
 use crate::pair;
 use crate::pair::lone::{Lone, ack, plain, seg, syn, syn_ack, text};
 use crate::pair::{Fate, Pair, bytes};
-use narrows::config::{EcnMode, TcpConfig, TimestampMode};
+use narrows::config::{Buffers, EcnMode, TcpConfig, TimestampMode};
 use narrows::wire::{Ecn, Flags, TcpOptions};
 use narrows::{Duration, Instant};
 
@@ -134,7 +134,10 @@ fn rfc7323_3_2_tsecr_is_zero_without_ack() {
     let config = || TcpConfig {
         timestamps: TimestampMode::Millis,
         window_scaling: true,
-        recv_buffer: 1 << 20,
+        buffers: Buffers {
+            recv: 1 << 20,
+            ..plain().buffers
+        },
         ..plain()
     };
     let (mut l, first) = Lone::syn_sent(config());

@@ -1,7 +1,7 @@
 //! Managing the retransmission timer (RFC 6298 section 5), and why it fired.
 
 use crate::lab::{Lab, MSS, ms, rto, segments, stamped, textbook, us};
-use narrows::config::{AckPolicy, IdleRestart, InitialWindow, TcpConfig};
+use narrows::config::{AckPolicy, IdleRestart, InitialWindow, Lifetimes, TcpConfig};
 use narrows::recovery::AbsSeq;
 use narrows::recovery::detector::{AckFacts, FastRetransmitTimer, LossDetector, Verdict};
 use narrows::recovery::dup_thresh::Sack6675;
@@ -408,8 +408,11 @@ fn a_timeout_is_traced_with_its_facts() {
 #[test]
 fn r2_gives_up_after_the_configured_retries() {
     let config = TcpConfig {
-        data_retries: 3,
-        data_retry_time: Duration::ZERO,
+        lifetimes: Lifetimes {
+            data_retries: 3,
+            data_retry_time: Duration::ZERO,
+            ..textbook("sack").lifetimes
+        },
         ..textbook("sack")
     };
     let mut lab = Lab::connected(config, ms(100));

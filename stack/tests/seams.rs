@@ -5,8 +5,8 @@ use crate::lab::{Lab, MSS, ms, segments, textbook};
 use crate::pair::lone::{Lone, ack, plain, text};
 use crate::pair::{Pair, bytes};
 use narrows::config::{
-    EcnMode, IdleRestart, InitialWindow, Keepalive, PacingMode, RecoverySending, SpuriousDetection,
-    TcpConfig, TimestampMode,
+    Buffers, EcnMode, IdleRestart, InitialWindow, Keepalive, Lifetimes, PacingMode,
+    RecoverySending, SpuriousDetection, TcpConfig, TimestampMode,
 };
 use narrows::congestion::{
     AckSample, CaState, CongestionControl, CongestionEvent, FlowStart, FlowView, Needs, RateSample,
@@ -36,7 +36,10 @@ fn a_clock_that_jumps_does_not_set_the_pace() {
             let config = TcpConfig {
                 pacing: LINUX,
                 timestamps: stamps,
-                send_buffer: 1 << 21,
+                buffers: Buffers {
+                    send: 1 << 21,
+                    ..Buffers::default()
+                },
                 ..TcpConfig::default()
             };
             let mut p = Pair::connected(config.clone(), config);
@@ -488,12 +491,15 @@ fn keepalive_and_user_timeout_keep_to_the_tick() {
     let tick = ms(300);
     let config = TcpConfig {
         timer_tick: tick,
-        user_timeout: Some(ms(5_000)),
-        keepalive: Some(Keepalive {
-            idle: ms(10_000),
-            interval: ms(1_000),
-            probes: 3,
-        }),
+        lifetimes: Lifetimes {
+            user_timeout: Some(ms(5_000)),
+            keepalive: Some(Keepalive {
+                idle: ms(10_000),
+                interval: ms(1_000),
+                probes: 3,
+            }),
+            ..plain().lifetimes
+        },
         ..plain()
     };
     let on_tick = |at: Instant| at.as_nanos().is_multiple_of(tick.as_nanos());

@@ -4,7 +4,7 @@
 use crate::lab::{Lab, MSS, ms, segments, textbook};
 use crate::pair::lone::{Lone, ack, in_state, plain};
 use narrows::Duration;
-use narrows::config::{EcnMode, InitialWindow, Keepalive, RecoverySending, TcpConfig};
+use narrows::config::{EcnMode, InitialWindow, Keepalive, Lifetimes, RecoverySending, TcpConfig};
 use narrows::conn::state::{CloseReason, State};
 use narrows::wire::Flags;
 
@@ -70,7 +70,10 @@ fn nobody_waits_for_ever_for_a_window() {
     let limit = SEC * 300;
     for (released, stall) in [(true, Some(limit)), (true, None), (false, Some(limit))] {
         let mut l = Lone::established(TcpConfig {
-            orphan_stall: stall,
+            lifetimes: Lifetimes {
+                orphan_stall: stall,
+                ..plain().lifetimes
+            },
             ..plain()
         });
         l.recv(ack(0, 0).win(0));
@@ -128,11 +131,14 @@ fn fin_wait_2_of_a_user_who_reads_on_needs_no_timer() {
 #[test]
 fn a_refused_keepalive_probe_stays_a_probe() {
     let mut l = Lone::established(TcpConfig {
-        keepalive: Some(Keepalive {
-            idle: SEC,
-            interval: SEC,
-            probes: 3,
-        }),
+        lifetimes: Lifetimes {
+            keepalive: Some(Keepalive {
+                idle: SEC,
+                interval: SEC,
+                probes: 3,
+            }),
+            ..plain().lifetimes
+        },
         ..plain()
     });
     let probe = Lone::one(l.next_timer());

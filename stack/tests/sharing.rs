@@ -2,7 +2,7 @@
 //! until the user has read it or has taken it over.
 
 use narrows::buffer::{Bytes, RecvRing, SendRing};
-use narrows::config::TcpConfig;
+use narrows::config::{Buffers, TcpConfig};
 use narrows::conn::{Boxed, Event};
 use narrows::endpoint::{ConnId, EndpointConfig, EndpointEvent};
 use narrows::interface::{Capabilities, Interface, InterfaceConfig, Medium, RxChecksum, RxFrame};
@@ -251,7 +251,10 @@ fn losses_and_disorder_are_survived() {
 fn a_small_receive_buffer_with_a_slow_reader() {
     for recv_buffer in [40_000, 70_000, 150_000] {
         let tcp = TcpConfig {
-            recv_buffer,
+            buffers: Buffers {
+                recv: recv_buffer,
+                ..Buffers::default()
+            },
             ..TcpConfig::default()
         };
         transfer(1, "10.0.0.2:80", tcp, Medium::Ethernet, &|_| Fate::Pass);

@@ -4,7 +4,7 @@
 use crate::pair::weather::{CLEAN, CONTROLS, Case, Choice, Network, Outcome, TIMERS, run};
 use crate::pair::{Fate, Pair, bytes};
 use narrows::Duration;
-use narrows::config::{Keepalive, TcpConfig};
+use narrows::config::{Buffers, Keepalive, Lifetimes, TcpConfig};
 use narrows::conn::state::{CloseReason, State};
 use proptest::prelude::*;
 
@@ -120,11 +120,11 @@ proptest! {
         });
         let mut case = case;
         for config in [&mut case.client, &mut case.server] {
-            config.keepalive = probing;
-            config.syn_retries = 5;
-            config.syn_retry_time = Duration::ZERO;
-            config.data_retries = 8;
-            config.data_retry_time = Duration::ZERO;
+            config.lifetimes.keepalive = probing;
+            config.lifetimes.syn_retries = 5;
+            config.lifetimes.syn_retry_time = Duration::ZERO;
+            config.lifetimes.data_retries = 8;
+            config.lifetimes.data_retry_time = Duration::ZERO;
         }
         case.network.stops_after = Some(stop);
         let _ = run(&case);
@@ -280,9 +280,15 @@ fn a_dead_peer_behind_a_closed_window_is_noticed() {
     // RFC 9293 section 3.8.6.1: a closed window keeps the connection open for as long as the
     // peer answers the probes, not longer.
     let config = TcpConfig {
-        recv_buffer: 4_000,
-        data_retries: 6,
-        data_retry_time: Duration::ZERO,
+        buffers: Buffers {
+            recv: 4_000,
+            ..Choice::PLAIN.config().buffers
+        },
+        lifetimes: Lifetimes {
+            data_retries: 6,
+            data_retry_time: Duration::ZERO,
+            ..Choice::PLAIN.config().lifetimes
+        },
         ..Choice::PLAIN.config()
     };
     let mut p = Pair::connected(config.clone(), config);

@@ -4,7 +4,7 @@
 use crate::live::{Refusing, data, for_a_while, pattern};
 use narrows::Instant;
 use narrows::buffer::Bytes;
-use narrows::config::{Keepalive, TcpConfig};
+use narrows::config::{Buffers, Keepalive, Lifetimes, TcpConfig};
 use narrows::congestion::control::FlowStart;
 use narrows::congestion::fixed::Fixed;
 use narrows::congestion::rto::presets;
@@ -153,7 +153,10 @@ impl Instantly {
     fn sending(bytes: usize) -> Self {
         let tcp = TcpConfig {
             congestion: Arc::new(|start: &FlowStart| Fixed::segments(start, 1 << 20)),
-            send_buffer: bytes,
+            buffers: Buffers {
+                send: bytes,
+                ..Buffers::default()
+            },
             ..TcpConfig::default()
         };
         let endpoint = EndpointConfig::new(Arc::new(tcp), [7; 16]);
@@ -230,7 +233,10 @@ async fn a_reader_that_keeps_up_is_never_left_behind() {
         Instantly::sending(TOTAL),
         config(2),
         TcpConfig {
-            recv_buffer: 4 << 20,
+            buffers: Buffers {
+                recv: 4 << 20,
+                ..Buffers::default()
+            },
             ..TcpConfig::default()
         },
     )
@@ -357,7 +363,10 @@ async fn many_connections() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_connections() {
     let tcp = TcpConfig {
-        time_wait: narrows::Duration::from_millis(1),
+        lifetimes: Lifetimes {
+            time_wait: narrows::Duration::from_millis(1),
+            ..Lifetimes::default()
+        },
         ..TcpConfig::default()
     };
     let (client, server) = stacks_with(tcp, OFFLOAD);
@@ -397,7 +406,7 @@ async fn a_peer_that_vanishes() {
     let listener = TcpListener::bind(&server, SERVER).await.unwrap();
     let mut socket = TcpSocket::new_v4(&client).unwrap();
     // The handshake has no more.
-    socket.config_mut().user_timeout = Some(narrows::Duration::from_secs(3));
+    socket.config_mut().lifetimes.user_timeout = Some(narrows::Duration::from_secs(3));
     let (stream, _peer) = tokio::join!(socket.connect(SERVER.parse().unwrap()), listener.accept());
     let mut stream = stream.unwrap();
     stream.write_all(&data(0, 200_000)).await.unwrap();

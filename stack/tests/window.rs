@@ -2,7 +2,7 @@
 
 use crate::pair::lone::{Lone, Out, ack, plain, seg, syn_ack, text};
 use crate::pair::{Fate, Pair, bytes};
-use narrows::config::{AckPolicy, SendBufferUse, TcpConfig};
+use narrows::config::{AckPolicy, Buffers, Lifetimes, SendBufferUse, TcpConfig};
 use narrows::conn::Event;
 use narrows::conn::flow_window::ReceiveWindow;
 use narrows::conn::state::State;
@@ -72,7 +72,10 @@ fn must_39_no_silly_windows_are_offered() {
 fn a_buffer_smaller_than_a_segment_works() {
     for size in [1, 2, 10, 999] {
         let config = TcpConfig {
-            recv_buffer: size,
+            buffers: Buffers {
+                recv: size,
+                ..plain().buffers
+            },
             ..plain()
         };
         let mut l = Lone::established(config);
@@ -93,7 +96,10 @@ fn a_buffer_smaller_than_a_segment_works() {
 fn a_clamp_smaller_than_a_segment_does_not_wedge() {
     for clamp in [1, 400, 900, 1_500] {
         let config = TcpConfig {
-            window_clamp: Some(ByteCount::new(clamp)),
+            buffers: Buffers {
+                window_clamp: Some(ByteCount::new(clamp)),
+                ..plain().buffers
+            },
             ..plain()
         };
         let mut p = Pair::connected(plain(), config);
@@ -114,8 +120,11 @@ fn rfc7323_2_2_a_clamp_below_a_unit_of_the_buffers_scale_does_not_wedge() {
         (1 << 28, 3_000),
     ] {
         let config = TcpConfig {
-            recv_buffer: buffer,
-            window_clamp: Some(ByteCount::new(clamp)),
+            buffers: Buffers {
+                recv: buffer,
+                window_clamp: Some(ByteCount::new(clamp)),
+                ..Buffers::default()
+            },
             ..TcpConfig::default()
         };
         assert_eq!(config.validate(), Ok(()));
@@ -159,7 +168,10 @@ fn a_policy_below_a_unit_of_the_scale_does_not_wedge() {
 #[test]
 fn a_buffer_too_large_for_the_field_gives_no_updates() {
     let mut l = Lone::established(TcpConfig {
-        recv_buffer: 1 << 20,
+        buffers: Buffers {
+            recv: 1 << 20,
+            ..plain().buffers
+        },
         ..plain()
     });
     for i in 0..10 {
@@ -172,7 +184,10 @@ fn a_buffer_too_large_for_the_field_gives_no_updates() {
 #[test]
 fn the_clamp_holds() {
     let config = TcpConfig {
-        window_clamp: Some(ByteCount::new(5_000)),
+        buffers: Buffers {
+            window_clamp: Some(ByteCount::new(5_000)),
+            ..plain().buffers
+        },
         ..plain()
     };
     let (mut l, s) = Lone::syn_sent(config);
@@ -191,7 +206,10 @@ fn the_clamp_holds() {
 fn rounding_of_a_scaled_window_does_not_grow_the_buffer() {
     let config = TcpConfig {
         window_scaling: true,
-        recv_buffer: 1 << 20,
+        buffers: Buffers {
+            recv: 1 << 20,
+            ..plain().buffers
+        },
         ..plain()
     };
     let mut l = Lone::established_by(config, syn_ack().mss(1_000).scale(0));
@@ -213,7 +231,10 @@ fn rounding_of_a_scaled_window_does_not_grow_the_buffer() {
 fn rfc7323_2_4_what_rounding_takes_back_is_still_accepted() {
     let config = TcpConfig {
         window_scaling: true,
-        recv_buffer: 100_000,
+        buffers: Buffers {
+            recv: 100_000,
+            ..plain().buffers
+        },
         ..plain()
     };
     let mut l = Lone::established_by(config, syn_ack().mss(1_000).scale(0));
@@ -364,7 +385,10 @@ fn out_of_order_text_is_acknowledged_at_once() {
 #[test]
 fn out_of_order_ranges_are_bounded() {
     let config = TcpConfig {
-        max_out_of_order_ranges: Some(4),
+        buffers: Buffers {
+            max_out_of_order_ranges: Some(4),
+            ..plain().buffers
+        },
         ..plain()
     };
     let mut l = Lone::established(config);
@@ -662,8 +686,11 @@ fn an_opening_window_is_used_at_once() {
 fn must_37_an_answered_probe_keeps_the_connection() {
     let mut l = Lone::established_by(
         TcpConfig {
-            data_retries: 3,
-            data_retry_time: Duration::ZERO,
+            lifetimes: Lifetimes {
+                data_retries: 3,
+                data_retry_time: Duration::ZERO,
+                ..plain().lifetimes
+            },
             ..plain()
         },
         syn_ack().mss(1_000).win(0),
@@ -683,8 +710,11 @@ fn must_37_an_answered_probe_keeps_the_connection() {
 fn unanswered_probes_end_it() {
     let mut l = Lone::established_by(
         TcpConfig {
-            data_retries: 3,
-            data_retry_time: Duration::ZERO,
+            lifetimes: Lifetimes {
+                data_retries: 3,
+                data_retry_time: Duration::ZERO,
+                ..plain().lifetimes
+            },
             ..plain()
         },
         syn_ack().mss(1_000).win(0),
@@ -709,7 +739,10 @@ fn the_probe_byte_that_was_taken_is_acknowledged() {
 #[test]
 fn a_lost_window_update_is_made_up_for() {
     let slow = TcpConfig {
-        recv_buffer: 10_000,
+        buffers: Buffers {
+            recv: 10_000,
+            ..Buffers::default()
+        },
         ..TcpConfig::default()
     };
     let mut p = Pair::connected(TcpConfig::default(), slow);
@@ -744,7 +777,10 @@ fn a_slow_reader_gets_everything() {
     ] {
         let slow = TcpConfig {
             window_scaling: scaling,
-            recv_buffer: buffer,
+            buffers: Buffers {
+                recv: buffer,
+                ..Buffers::default()
+            },
             ..TcpConfig::default()
         };
         let mut p = Pair::connected(TcpConfig::default(), slow);
@@ -901,7 +937,10 @@ fn hostile_urgent_pointers() {
 #[test]
 fn a_full_send_buffer_says_when_there_is_room() {
     let config = TcpConfig {
-        send_buffer: 3_000,
+        buffers: Buffers {
+            send: 3_000,
+            ..plain().buffers
+        },
         ..plain()
     };
     let mut l = Lone::established(config);
@@ -922,7 +961,10 @@ fn a_full_send_buffer_says_when_there_is_room() {
 fn a_send_buffer_used_by_flight_holds_little_that_is_unsent() {
     const ALL: usize = 3_000_000;
     let config = TcpConfig {
-        send_buffer_use: SendBufferUse::ByFlight,
+        buffers: Buffers {
+            send_use: SendBufferUse::ByFlight,
+            ..plain().buffers
+        },
         window_scaling: true,
         ..plain()
     };

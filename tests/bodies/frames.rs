@@ -3,7 +3,7 @@
 
 use super::input::Input;
 use narrows::buffer::{RecvRing, SendRing};
-use narrows::config::TcpConfig;
+use narrows::config::{Buffers, TcpConfig};
 use narrows::conn::Boxed;
 use narrows::endpoint::{ConnId, EndpointConfig, EndpointEvent};
 use narrows::interface::{Capabilities, Interface, InterfaceConfig, Medium, RxFrame};
@@ -68,9 +68,12 @@ impl Lab {
         let tcp = TcpConfig {
             sack: bits & 1 == 0,
             window_scaling: bits & 2 == 0,
-            recv_buffer: if bits & 4 == 0 { 20_000 } else { 200_000 },
-            send_buffer: 20_000,
-            max_out_of_order_ranges: Some(4),
+            buffers: Buffers {
+                recv: if bits & 4 == 0 { 20_000 } else { 200_000 },
+                send: 20_000,
+                max_out_of_order_ranges: Some(4),
+                ..Buffers::default()
+            },
             ..TcpConfig::default()
         };
         let endpoint = EndpointConfig::new(Arc::new(tcp), [bits; 16]);

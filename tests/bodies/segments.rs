@@ -4,7 +4,9 @@ use super::input::Input;
 use crate::pair::lone::{ISS, Lone, in_state, plain, seg, syn_ack};
 use crate::pair::steps::{STATES, Step, drive};
 use narrows::Duration;
-use narrows::config::{AckPolicy, EcnMode, Keepalive, TcpConfig, TimestampMode};
+use narrows::config::{
+    AckPolicy, Buffers, EcnMode, Keepalive, Lifetimes, TcpConfig, TimestampMode,
+};
 use narrows::congestion::LocalDropRule;
 use narrows::recovery::detector;
 use narrows::wire::{Ecn, Flags, SackBlock, Timestamps};
@@ -54,8 +56,12 @@ fn config(input: &mut Input<'_>) -> TcpConfig {
         detector: Arc::new(detectors[which % detectors.len()]),
         sack: bit(0),
         window_scaling: bit(1),
-        recv_buffer: [20_000, 100_000, 1, 700][which / 32 % 4],
-        max_out_of_order_ranges: Some(1 + which % 8),
+        buffers: Buffers {
+            recv: [20_000, 100_000, 1, 700][which / 32 % 4],
+            max_out_of_order_ranges: Some(1 + which % 8),
+            send: 30_000,
+            ..plain().buffers
+        },
         ecn: match bit(2) {
             true => EcnMode::Dctcp,
             false => EcnMode::Classic,
@@ -64,12 +70,15 @@ fn config(input: &mut Input<'_>) -> TcpConfig {
             true => AckPolicy::default(),
             false => AckPolicy::IMMEDIATE,
         },
-        keepalive: bit(4).then_some(Keepalive {
-            idle: Duration::from_secs(2),
-            interval: Duration::from_millis(300),
-            probes: 2,
-        }),
-        user_timeout: bit(5).then_some(Duration::from_secs(20)),
+        lifetimes: Lifetimes {
+            keepalive: bit(4).then_some(Keepalive {
+                idle: Duration::from_secs(2),
+                interval: Duration::from_millis(300),
+                probes: 2,
+            }),
+            user_timeout: bit(5).then_some(Duration::from_secs(20)),
+            ..plain().lifetimes
+        },
         timestamps: match bit(6) {
             true => TimestampMode::Micros,
             false => TimestampMode::Off,
@@ -78,7 +87,6 @@ fn config(input: &mut Input<'_>) -> TcpConfig {
             true => LocalDropRule::Congestion,
             false => LocalDropRule::Requeue,
         }),
-        send_buffer: 30_000,
         ..plain()
     }
 }

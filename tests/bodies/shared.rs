@@ -4,7 +4,7 @@
 
 use super::input::Input;
 use narrows::buffer::{Bytes, RecvRing, SendRing};
-use narrows::config::TcpConfig;
+use narrows::config::{Buffers, TcpConfig};
 use narrows::conn::Boxed;
 use narrows::endpoint::{ConnId, EndpointConfig, EndpointEvent};
 use narrows::interface::{
@@ -74,12 +74,15 @@ impl Lab {
             let mut config = InterfaceConfig::new(OURS, vec![address]);
             config.fixed_neighbors = vec![(IP[1].into(), PEERS)];
             let tcp = TcpConfig {
-                recv_buffer: [30_000, 150_000, 400_000, 70_000][usize::from(bits >> 1 & 3)],
+                buffers: Buffers {
+                    recv: [30_000, 150_000, 400_000, 70_000][usize::from(bits >> 1 & 3)],
+                    max_out_of_order_ranges: Some(4),
+                    ..Buffers::default()
+                },
                 timestamps: match bits & 8 {
                     0 => TcpConfig::default().timestamps,
                     _ => narrows::config::TimestampMode::Off,
                 },
-                max_out_of_order_ranges: Some(4),
                 ..TcpConfig::default()
             };
             let endpoint = EndpointConfig::new(Arc::new(tcp), [bits; 16]);

@@ -1,7 +1,9 @@
 //! The TCP of narrows against smoltcp's, in virtual time, over links that lose, reorder, repeat
 //! and damage packets: every byte arrives at its place, both sides end, nothing stalls.
 
-use narrows::config::{AckPolicy, EcnMode, RecoverySending, TcpConfig, TimestampMode};
+use narrows::config::{
+    AckPolicy, Buffers, EcnMode, Lifetimes, RecoverySending, TcpConfig, TimestampMode,
+};
 use narrows::congestion::{CongestionRegistry, RtoRegistry};
 use narrows::recovery::detector;
 use narrows::{ByteCount, Duration, Rate};
@@ -115,7 +117,10 @@ fn impairments(loss: u64, reorder: u64, duplicate: u64, corrupt: u64) -> ImpairS
 fn config() -> TcpConfig {
     // Half-closed for as long as the peer needs.
     TcpConfig {
-        fin_wait_2: None,
+        lifetimes: Lifetimes {
+            fin_wait_2: None,
+            ..Lifetimes::default()
+        },
         ..TcpConfig::default()
     }
 }
@@ -426,8 +431,11 @@ fn every_window() {
         for scaling in [true, false] {
             let case = Case {
                 ours: TcpConfig {
-                    recv_buffer: ours,
-                    send_buffer: theirs,
+                    buffers: Buffers {
+                        recv: ours,
+                        send: theirs,
+                        ..config().buffers
+                    },
                     window_scaling: scaling,
                     ..config()
                 },
@@ -469,7 +477,10 @@ fn slow_readers_close_the_window_and_open_it_again() {
             for buffer in [2_000, 20_000] {
                 let case = Case {
                     ours: TcpConfig {
-                        recv_buffer: buffer,
+                        buffers: Buffers {
+                            recv: buffer,
+                            ..config().buffers
+                        },
                         ..config()
                     },
                     theirs: SmoltcpConfig {
@@ -720,8 +731,11 @@ fn any_case() -> impl Strategy<Value = Case> {
                 let ours = TcpConfig {
                     congestion: CongestionRegistry::standard().get(cc).unwrap(),
                     detector: Arc::new(detector::registry()[detector]),
-                    send_buffer: buffers.0,
-                    recv_buffer: buffers.1,
+                    buffers: Buffers {
+                        send: buffers.0,
+                        recv: buffers.1,
+                        ..config().buffers
+                    },
                     nagle,
                     sack,
                     ack: AckPolicy {

@@ -4,7 +4,7 @@ use super::cpu::Cpu;
 use super::kernel::{self, Counter, Way};
 use super::lab::{self, Net, OTHER, OUR_THREAD, Path};
 use super::{ours, smol, toy};
-use narrows::config::TcpConfig;
+use narrows::config::{Buffers, TcpConfig};
 use narrows::driver::poll::{PollConfig, Waiting, spawn};
 use narrows::driver::{LiveTcp, secret};
 use narrows::endpoint::EndpointConfig;
@@ -123,8 +123,11 @@ fn count(counter: &Counter, time: Duration) -> io::Result<Flow> {
 
 fn tcp(setting: &Setting) -> TcpConfig {
     TcpConfig {
-        send_buffer: setting.buffer,
-        recv_buffer: setting.buffer,
+        buffers: Buffers {
+            send: setting.buffer,
+            recv: setting.buffer,
+            ..Buffers::default()
+        },
         ..TcpConfig::default()
     }
 }

@@ -1,6 +1,6 @@
 //! The drivers and the device that measure.
 
-use narrows::config::TcpConfig;
+use narrows::config::{Lifetimes, TcpConfig};
 use narrows::congestion::rto::presets;
 use narrows::conn::Event;
 use narrows::device::loopback::Loopback;
@@ -104,7 +104,10 @@ fn tcp(rto: Duration) -> TcpConfig {
         rto: Arc::new(move || presets::fixed(rto)),
         // No tail-loss probes, and never given up.
         detector: Arc::new(Sack6675::new),
-        data_retries: u32::MAX,
+        lifetimes: Lifetimes {
+            data_retries: u32::MAX,
+            ..Lifetimes::default()
+        },
         // The SYN may well be late by the RTO; that is to say nothing of what follows.
         rto_after_syn_timeout: Duration::ZERO,
         ..TcpConfig::default()

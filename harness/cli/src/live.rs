@@ -9,7 +9,7 @@ use super::words::{Word, one_of};
 use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, usage, values};
 use clap::{Args, Subcommand};
 use narrows::ByteCount;
-use narrows::config::{EcnMode, SendBufferUse, TcpConfig};
+use narrows::config::{Buffers, EcnMode, SendBufferUse, TcpConfig};
 use narrows::driver::tokio::StackStats;
 use narrows::driver::{RealTime, usual_memory};
 use narrows::memory::MemoryLimit;
@@ -363,9 +363,12 @@ impl HostArgs {
                 .get(&self.local_drop)
                 .map_err(|_| unknown("local-drop", Kind::LocalDrop, &self.local_drop))?,
             ecn: self.ecn,
-            send_buffer: buffer,
-            send_buffer_use: SendBufferUse::ByFlight,
-            recv_buffer: buffer,
+            buffers: Buffers {
+                send: buffer,
+                send_use: SendBufferUse::ByFlight,
+                recv: buffer,
+                ..usual.buffers
+            },
             ..usual
         };
         if self.no_delayed_ack {

@@ -1,7 +1,8 @@
 //! The choices in which stacks legitimately differ.
 
 use narrows::config::{
-    AckPolicy, IdleRestart, InitialWindow, RecoverySending, SpuriousDetection, TcpConfig,
+    AckPolicy, Buffers, IdleRestart, InitialWindow, Lifetimes, RecoverySending, SpuriousDetection,
+    TcpConfig,
 };
 use narrows::congestion::{FlowStart, reno::Reno, rto::presets};
 use narrows::fast_open::{FastOpen, FastOpenClient};
@@ -57,15 +58,27 @@ impl Profile {
                 initial_window: InitialWindow::Rfc6928,
                 idle_restart: IdleRestart::Rfc5681,
                 ack: two(200),
-                recv_buffer: 1 << 18,
-                time_wait: Duration::from_secs(240),
+                buffers: Buffers {
+                    recv: 1 << 18,
+                    ..Buffers::default()
+                },
+                lifetimes: Lifetimes {
+                    time_wait: Duration::from_secs(240),
+                    ..Lifetimes::default()
+                },
                 ..TcpConfig::default()
             },
             Self::Linux => TcpConfig {
                 idle_restart: IdleRestart::Rfc2861,
-                recv_buffer: 15 << 20,
-                window_clamp: Some(ByteCount::new(65_535)),
-                syn_retries: 6,
+                buffers: Buffers {
+                    recv: 15 << 20,
+                    window_clamp: Some(ByteCount::new(65_535)),
+                    ..Buffers::default()
+                },
+                lifetimes: Lifetimes {
+                    syn_retries: 6,
+                    ..Lifetimes::default()
+                },
                 // What sockets that ask for it may do.
                 fast_open: FastOpen {
                     client: FastOpenClient::Cookie,
@@ -78,8 +91,11 @@ impl Profile {
                 detector: by_name("sack"),
                 spurious: SpuriousDetection::OFF,
                 ack: two(40),
-                recv_buffer: 65_535 << 6,
-                window_clamp: Some(ByteCount::new(66_240)),
+                buffers: Buffers {
+                    recv: 65_535 << 6,
+                    window_clamp: Some(ByteCount::new(66_240)),
+                    ..Buffers::default()
+                },
                 ..TcpConfig::default()
             },
         }

@@ -83,7 +83,7 @@ pub fn apply(line: &str, tcp: &mut TcpConfig) -> Result<(), String> {
 fn linux_test_defaults(tcp: &mut TcpConfig) {
     tcp.idle_restart = IdleRestart::Keep;
     tcp.ecn = EcnMode::Off;
-    tcp.syn_retries = 5;
+    tcp.lifetimes.syn_retries = 5;
     fast_open(0x403, tcp);
     tcp.fast_open.keys = fast_open_keys("a1a1a1a1-b2b2b2b2-c3c3c3c3-d4d4d4d4").ok();
 }
@@ -144,7 +144,7 @@ pub fn set(name: &str, value: &str, tcp: &mut TcpConfig) -> Result<(), String> {
     } else if name == "kern.ipc.maxsockbuf" {
         // What the window scale is derived from.
         number(value).map(|n| {
-            tcp.recv_buffer = n as usize;
+            tcp.buffers.recv = n as usize;
             true
         })
     } else {
@@ -240,7 +240,9 @@ fn lowat(value: &str) -> Result<Option<ByteCount>, String> {
 }
 
 fn keepalive(tcp: &mut TcpConfig) -> &mut Keepalive {
-    tcp.keepalive.get_or_insert_with(Keepalive::default)
+    tcp.lifetimes
+        .keepalive
+        .get_or_insert_with(Keepalive::default)
 }
 
 fn timestamps(on: bool) -> TimestampMode {
@@ -283,21 +285,21 @@ fn linux(knob: &str, value: &str, tcp: &mut TcpConfig) -> Known {
                 _ => loss_detector("rack", tcp)?,
             }
         }
-        "rmem" => tcp.recv_buffer = largest(value)?,
-        "wmem" => tcp.send_buffer = largest(value)?,
-        "syn_retries" | "synack_retries" => tcp.syn_retries = count(value)?,
-        "retries2" => tcp.data_retries = count(value)?,
+        "rmem" => tcp.buffers.recv = largest(value)?,
+        "wmem" => tcp.buffers.send = largest(value)?,
+        "syn_retries" | "synack_retries" => tcp.lifetimes.syn_retries = count(value)?,
+        "retries2" => tcp.lifetimes.data_retries = count(value)?,
         "keepalive_time" => keepalive(tcp).idle = Duration::from_secs(number(value)?),
         "keepalive_intvl" => keepalive(tcp).interval = Duration::from_secs(number(value)?),
         "keepalive_probes" => keepalive(tcp).probes = count(value)?,
-        "notsent_lowat" => tcp.notsent_lowat = lowat(value)?,
+        "notsent_lowat" => tcp.buffers.notsent_lowat = lowat(value)?,
         "mtu_probing" => tcp.mtu_probing.mode = one_of(value, &MTU_PROBING)?,
         "base_mss" => tcp.mtu_probing.base_mss = size(value)?,
         "mtu_probe_floor" => tcp.mtu_probing.floor_mss = size(value)?.max(64),
         "probe_threshold" => tcp.mtu_probing.threshold = size(value)?,
         "probe_interval" => tcp.mtu_probing.interval = Duration::from_secs(number(value)?),
-        "retries1" => tcp.retries_before_report = count(value)?,
-        "fin_timeout" => tcp.fin_wait_2 = Some(Duration::from_secs(number(value)?)),
+        "retries1" => tcp.lifetimes.retries_before_report = count(value)?,
+        "fin_timeout" => tcp.lifetimes.fin_wait_2 = Some(Duration::from_secs(number(value)?)),
         "fastopen" => fast_open(number(value)?, tcp),
         "fastopen_key" => tcp.fast_open.keys = Some(fast_open_keys(value)?),
         _ => return Ok(false),
@@ -379,16 +381,16 @@ fn freebsd(knob: &str, value: &str, tcp: &mut TcpConfig) -> Known {
         }
         "recvspace" => {
             let whole = number(value)?.next_multiple_of(u64::from(tcp.mss));
-            tcp.window_clamp = Some(ByteCount::new(whole));
+            tcp.buffers.window_clamp = Some(ByteCount::new(whole));
         }
         "blackhole" | "rexmit_slop" | "drop_synfin" if number(value)? == 0 => {}
         "rexmit_initial" if number(value)? == 1_000 => {}
         // TIME-WAIT lasts two of them.
-        "msl" => tcp.time_wait = millis(value)? * 2,
+        "msl" => tcp.lifetimes.time_wait = millis(value)? * 2,
         "keepidle" => keepalive(tcp).idle = millis(value)?,
         "keepintvl" => keepalive(tcp).interval = millis(value)?,
         "keepcnt" => keepalive(tcp).probes = count(value)?,
-        "finwait2_timeout" => tcp.fin_wait_2 = Some(millis(value)?),
+        "finwait2_timeout" => tcp.lifetimes.fin_wait_2 = Some(millis(value)?),
         "mssdflt" if number(value)? == 536 => {}
         _ => return Ok(false),
     }
@@ -475,7 +477,7 @@ fn own(knob: &str, value: &str, tcp: &mut TcpConfig) -> Known {
         }
         "nagle" => tcp.nagle = switch(value)?,
         "cork" => tcp.cork = switch(value)?,
-        "notsent_lowat" => tcp.notsent_lowat = lowat(value)?,
+        "notsent_lowat" => tcp.buffers.notsent_lowat = lowat(value)?,
         "mtu_probing" => {
             let modes = [
                 ("off", MtuProbingMode::Off),
@@ -491,25 +493,27 @@ fn own(knob: &str, value: &str, tcp: &mut TcpConfig) -> Known {
         "ack_delay_ms" => tcp.ack.delay = millis(value)?,
         "ack_every" => tcp.ack.every = count(value)?,
         "quick_acks" => tcp.ack.quick_acks = count(value)?,
-        "send_buffer" => tcp.send_buffer = number(value)? as usize,
-        "recv_buffer" => tcp.recv_buffer = number(value)? as usize,
-        "window_clamp" => tcp.window_clamp = Some(ByteCount::new(number(value)?)),
-        "max_out_of_order_ranges" => tcp.max_out_of_order_ranges = Some(number(value)? as usize),
-        "syn_retries" => tcp.syn_retries = count(value)?,
-        "syn_retry_time_ms" => tcp.syn_retry_time = millis(value)?,
-        "data_retries" => tcp.data_retries = count(value)?,
-        "data_retry_time_ms" => tcp.data_retry_time = millis(value)?,
+        "send_buffer" => tcp.buffers.send = number(value)? as usize,
+        "recv_buffer" => tcp.buffers.recv = number(value)? as usize,
+        "window_clamp" => tcp.buffers.window_clamp = Some(ByteCount::new(number(value)?)),
+        "max_out_of_order_ranges" => {
+            tcp.buffers.max_out_of_order_ranges = Some(number(value)? as usize)
+        }
+        "syn_retries" => tcp.lifetimes.syn_retries = count(value)?,
+        "syn_retry_time_ms" => tcp.lifetimes.syn_retry_time = millis(value)?,
+        "data_retries" => tcp.lifetimes.data_retries = count(value)?,
+        "data_retry_time_ms" => tcp.lifetimes.data_retry_time = millis(value)?,
         "rto_after_syn_timeout_ms" => tcp.rto_after_syn_timeout = millis(value)?,
         "user_timeout_ms" => {
-            tcp.user_timeout = Some(millis(value)?).filter(|t| !t.is_zero());
+            tcp.lifetimes.user_timeout = Some(millis(value)?).filter(|t| !t.is_zero());
         }
-        "keepalive" => tcp.keepalive = switch(value)?.then(Keepalive::default),
+        "keepalive" => tcp.lifetimes.keepalive = switch(value)?.then(Keepalive::default),
         "keepalive_idle_ms" => keepalive(tcp).idle = millis(value)?,
         "keepalive_interval_ms" => keepalive(tcp).interval = millis(value)?,
         "keepalive_probes" => keepalive(tcp).probes = count(value)?,
-        "time_wait_ms" => tcp.time_wait = millis(value)?,
-        "fin_wait_2_ms" => tcp.fin_wait_2 = Some(millis(value)?),
-        "orphan_stall_ms" => tcp.orphan_stall = Some(millis(value)?),
+        "time_wait_ms" => tcp.lifetimes.time_wait = millis(value)?,
+        "fin_wait_2_ms" => tcp.lifetimes.fin_wait_2 = Some(millis(value)?),
+        "orphan_stall_ms" => tcp.lifetimes.orphan_stall = Some(millis(value)?),
         "pacing" => {
             tcp.pacing = match switch(value)? {
                 false => PacingMode::Off,
@@ -548,7 +552,7 @@ mod tests {
         .unwrap();
         assert_eq!(tcp.timestamps, TimestampMode::Off);
         assert_eq!(tcp.ecn, EcnMode::Classic);
-        assert_eq!(tcp.time_wait, Duration::from_secs(2));
+        assert_eq!(tcp.lifetimes.time_wait, Duration::from_secs(2));
         assert_eq!(tcp.recovery, RecoverySending::Pipe);
         let tcp = after(
             "./defaults.sh\n./set_sysctls.py /proc/sys/net/ipv4/tcp_sack=0 \
@@ -560,7 +564,8 @@ mod tests {
         assert_eq!(
             after("sysctl net.ipv4.tcp_rmem=\"1 2 70000\"")
                 .unwrap()
-                .recv_buffer,
+                .buffers
+                .recv,
             70_000
         );
     }

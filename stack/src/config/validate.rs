@@ -31,22 +31,22 @@ impl TcpConfig {
         )?;
         range(
             "send_buffer",
-            (1..=1 << 30).contains(&self.send_buffer),
+            (1..=1 << 30).contains(&self.buffers.send),
             "1 byte to 1 GiB",
         )?;
         range(
             "recv_buffer",
-            (1..=1 << 30).contains(&self.recv_buffer),
+            (1..=1 << 30).contains(&self.buffers.recv),
             "1 byte to 1 GiB",
         )?;
         range(
             "max_out_of_order_ranges",
-            (self.max_out_of_order_ranges).is_none_or(|n| (1..=65_536).contains(&n)),
+            (self.buffers.max_out_of_order_ranges).is_none_or(|n| (1..=65_536).contains(&n)),
             "1 to 65536",
         )?;
         range(
             "max_outstanding_segments",
-            (1..=1 << 24).contains(&self.max_outstanding_segments),
+            (1..=1 << 24).contains(&self.buffers.max_outstanding_segments),
             "1 to 16777216",
         )?;
         range(
@@ -82,7 +82,7 @@ impl TcpConfig {
                 "gains of at least 1 percent",
             )?;
         }
-        if let Some(keepalive) = self.keepalive {
+        if let Some(keepalive) = self.lifetimes.keepalive {
             range(
                 "keepalive",
                 !keepalive.idle.is_zero() && !keepalive.interval.is_zero(),
@@ -91,7 +91,7 @@ impl TcpConfig {
         }
         range(
             "notsent_lowat",
-            self.notsent_lowat.is_none_or(|l| !l.is_zero()),
+            self.buffers.notsent_lowat.is_none_or(|l| !l.is_zero()),
             "at least 1 byte",
         )?;
         let MtuProbing {
@@ -116,7 +116,9 @@ impl TcpConfig {
         range("hop_limit", self.hop_limit > 0, "1 to 255")?;
         range(
             "window_clamp",
-            self.window_clamp.is_none_or(|w| w >= ByteCount::new(1)),
+            self.buffers
+                .window_clamp
+                .is_none_or(|w| w >= ByteCount::new(1)),
             "at least 1 byte",
         )
     }

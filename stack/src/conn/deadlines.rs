@@ -79,13 +79,19 @@ impl<T: TcpTypes> Connection<T> {
 
     #[cold]
     fn lose_patience(&mut self, more: u32, now: Instant) {
-        let (retries, time) = (self.config.data_retries, self.config.data_retry_time);
+        let (retries, time) = (
+            self.config.lifetimes.data_retries,
+            self.config.lifetimes.data_retry_time,
+        );
         if self.snd.is_hopeless(retries, time, now) {
             self.finish(CloseReason::TimedOut, now);
             return;
         }
         self.settle_path_mtu(now);
-        let (fruitless, r1) = (self.snd.fruitless(), self.config.retries_before_report);
+        let (fruitless, r1) = (
+            self.snd.fruitless(),
+            self.config.lifetimes.retries_before_report,
+        );
         if fruitless >= r1 {
             self.suspect_black_hole(now);
         }
@@ -121,8 +127,8 @@ impl<T: TcpTypes> Connection<T> {
     #[cold]
     fn limit_orphan_now(&mut self, now: Instant) {
         let limit = match self.state {
-            State::FinWait1 | State::Closing | State::LastAck => self.config.orphan_stall,
-            State::FinWait2 => self.config.fin_wait_2,
+            State::FinWait1 | State::Closing | State::LastAck => self.config.lifetimes.orphan_stall,
+            State::FinWait2 => self.config.lifetimes.fin_wait_2,
             _ => return,
         };
         match limit {
@@ -132,7 +138,7 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     fn on_keepalive(&mut self, now: Instant) {
-        let Some(keepalive) = self.config.keepalive else {
+        let Some(keepalive) = self.config.lifetimes.keepalive else {
             return;
         };
         if self.keepalive_sent >= keepalive.probes {

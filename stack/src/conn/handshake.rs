@@ -126,7 +126,7 @@ pub(super) fn sender_policy(
         // The peer's delay is unknown; ours is the best guess at what its kind uses.
         max_ack_delay: config.ack.delay,
         pacing: config.pacing,
-        max_segments: config.max_outstanding_segments,
+        max_segments: config.buffers.max_outstanding_segments,
         rto_floor_before_sample,
     }
 }
@@ -327,11 +327,13 @@ impl<T: TcpTypes> Connection<T> {
             .handshake
             .sent_at
             .map_or(Duration::ZERO, |first| now.since(first));
-        if self.handshake.retries > self.config.syn_retries && tried >= self.config.syn_retry_time {
+        if self.handshake.retries > self.config.lifetimes.syn_retries
+            && tried >= self.config.lifetimes.syn_retry_time
+        {
             self.finish(CloseReason::TimedOut, now);
         } else {
             self.handshake.due = true;
-            if self.handshake.retries == self.config.retries_before_report {
+            if self.handshake.retries == self.config.lifetimes.retries_before_report {
                 self.report(SoftError::Retransmitting);
             }
         }

@@ -58,7 +58,7 @@ pub enum SoftError {
     /// A router or the peer's host complains.
     Icmp(IcmpErrorKind),
     /// The same segment, or the SYN, has been retransmitted as often as
-    /// [`TcpConfig::retries_before_report`](crate::config::TcpConfig::retries_before_report) says
+    /// [`Lifetimes::retries_before_report`](crate::config::Lifetimes::retries_before_report) says
     /// (R1 of RFC 9293 section 3.8.3): the route may be dead.
     Retransmitting,
 }

@@ -155,7 +155,7 @@ impl TcpInfo {
             tcpi_bytes_retrans: sender.retransmitted_bytes,
             tcpi_rcv_ooopack: conn.stats().out_of_order_in,
             tcpi_snd_wnd: conn.peer_window(),
-            tcpi_rcv_space: (conn.config().recv_buffer as u64).saturating_sub(conn.readable()),
+            tcpi_rcv_space: (conn.config().buffers.recv as u64).saturating_sub(conn.readable()),
             tcpi_total_rto: sender.timeouts,
         }
     }

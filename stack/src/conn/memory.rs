@@ -48,7 +48,7 @@ impl<T: TcpTypes> Connection<T> {
     /// No more segments outstanding than there is memory for their records.
     pub(super) fn limit_records(&mut self) {
         if self.charge.ledger().is_some() {
-            let most = self.config.max_outstanding_segments;
+            let most = self.config.buffers.max_outstanding_segments;
             self.snd.limit_records(RECORDS.min(most));
         }
     }
@@ -57,7 +57,7 @@ impl<T: TcpTypes> Connection<T> {
     #[inline]
     pub(super) fn know_room(&mut self) {
         if let Some(room) = self.recv_buf.room() {
-            let whole = self.config.recv_buffer as u64;
+            let whole = self.config.buffers.recv as u64;
             // The field is rounded up by less than this, which must not make a buffer grow; and
             // it must be able to say that there is a window at all.
             let granule = 1 << self.offered.shift();
@@ -81,7 +81,7 @@ impl<T: TcpTypes> Connection<T> {
         };
         let (had, most) = (
             self.snd.record_limit(),
-            self.config.max_outstanding_segments,
+            self.config.buffers.max_outstanding_segments,
         );
         if self.snd.scoreboard().len() < had || had >= most {
             return false;

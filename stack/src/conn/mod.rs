@@ -272,10 +272,10 @@ impl<T: TcpTypes> Connection<T> {
             irs: Seq(0),
             rcv_nxt: 0,
             recv_buf: T::Recv::default(),
-            ooo: Reassembly::new(config.out_of_order_ranges()),
+            ooo: Reassembly::new(config.buffers.out_of_order_ranges()),
             offered: OfferedWindow::new(
-                config.recv_buffer,
-                config.window_clamp,
+                config.buffers.recv,
+                config.buffers.window_clamp,
                 config
                     .receive_window
                     .as_ref()

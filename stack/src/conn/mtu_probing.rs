@@ -40,7 +40,7 @@ pub enum MtuProbingMode {
     Off,
     /// 1: once nothing large seems to pass any more: a segment larger than half of
     /// [`MtuProbing::base_mss`] was sent again in vain
-    /// [`retries_before_report`](crate::config::TcpConfig::retries_before_report) times. One that is
+    /// [`retries_before_report`](crate::config::Lifetimes::retries_before_report) times. One that is
     /// larger than all of it leaves in that size then, another one in half, and so on.
     AfterBlackHole,
     /// 2: from the beginning, with small segments.

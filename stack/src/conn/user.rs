@@ -24,7 +24,7 @@ pub enum Event {
     /// There is more to read than before.
     Readable,
     /// There is room to send again after [`Connection::send`] took less than offered. With
-    /// [`TcpConfig::notsent_lowat`] or [`SendBufferUse::ByFlight`], less than half of what may be
+    /// [`Buffers::notsent_lowat`] or [`SendBufferUse::ByFlight`], less than half of what may be
     /// unsent is.
     Writable,
     /// The peer announced urgent data (RFC 9293 section 3.8.5).
@@ -91,7 +91,7 @@ impl<T: TcpTypes> Connection<T> {
         let unsent = self.unsent_limit();
         let most = match unsent {
             Some(_) => (self.unacknowledged() + self.send_room()) as usize,
-            None => self.config.send_buffer,
+            None => self.config.buffers.send,
         };
         let taken = push(&mut self.send_buf, most);
         if taken < len {
@@ -246,9 +246,9 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     /// Take no more from the user while so much is unsent; `None`: as much as the send buffer
-    /// holds. See [`TcpConfig::notsent_lowat`].
+    /// holds. See [`Buffers::notsent_lowat`].
     pub fn set_notsent_lowat(&mut self, lowat: Option<ByteCount>) {
-        Arc::make_mut(&mut self.config).notsent_lowat = lowat.filter(|l| !l.is_zero());
+        Arc::make_mut(&mut self.config).buffers.notsent_lowat = lowat.filter(|l| !l.is_zero());
         self.look_for_room();
     }
 
@@ -265,7 +265,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// Probe the idle peer from now on, or no more (RFC 9293 section 3.8.4).
     pub fn set_keepalive(&mut self, keepalive: Option<Keepalive>, now: Instant) {
-        Arc::make_mut(&mut self.config).keepalive = keepalive;
+        Arc::make_mut(&mut self.config).lifetimes.keepalive = keepalive;
         self.keepalive_sent = 0;
         self.timers.stop(Timer::Keepalive);
         self.arm_keepalive(now);
@@ -274,7 +274,7 @@ impl<T: TcpTypes> Connection<T> {
     /// How long data may stay unacknowledged from now on (RFC 5482, RFC 9293 section 3.9.1.8);
     /// `None`: for ever.
     pub fn set_user_timeout(&mut self, limit: Option<Duration>, now: Instant) {
-        Arc::make_mut(&mut self.config).user_timeout = limit;
+        Arc::make_mut(&mut self.config).lifetimes.user_timeout = limit;
         self.timers.stop(Timer::User);
         if let Some(limit) = limit
             && !self.snd.is_idle()
@@ -287,8 +287,8 @@ impl<T: TcpTypes> Connection<T> {
     /// already stays. All of it is used then ([`SendBufferUse::Whole`]).
     pub fn set_send_buffer(&mut self, bytes: usize) {
         let config = Arc::make_mut(&mut self.config);
-        config.send_buffer = bytes.clamp(1, 1 << 30);
-        config.send_buffer_use = SendBufferUse::Whole;
+        config.buffers.send = bytes.clamp(1, 1 << 30);
+        config.buffers.send_use = SendBufferUse::Whole;
         self.look_for_room();
     }
 
@@ -346,9 +346,9 @@ impl<T: TcpTypes> Connection<T> {
     }
     /// How much [`send`](Self::send) would take: the room in the send buffer, as far as there is
     /// memory for it, less where
-    /// [`TcpConfig::notsent_lowat`] says so.
+    /// [`Buffers::notsent_lowat`] says so.
     pub fn send_room(&self) -> u64 {
-        let most = self.config.send_buffer as u64;
+        let most = self.config.buffers.send as u64;
         let most = self.send_buf.room().map_or(most, |room| room.min(most));
         let room = most.saturating_sub(self.unacknowledged());
         let Some(limit) = self.unsent_limit() else {
@@ -414,8 +414,8 @@ pub(super) enum Lack {
 impl<T: TcpTypes> Connection<T> {
     /// How much may be unsent, if something less than the send buffer bounds that.
     fn unsent_limit(&self) -> Option<u64> {
-        let lowat = self.config.notsent_lowat.map(ByteCount::get);
-        match self.config.send_buffer_use {
+        let lowat = self.config.buffers.notsent_lowat.map(ByteCount::get);
+        match self.config.buffers.send_use {
             SendBufferUse::Whole => lowat,
             SendBufferUse::ByFlight => {
                 let flight = self.unacknowledged().saturating_sub(self.unsent());

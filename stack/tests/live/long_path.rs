@@ -5,7 +5,7 @@
 use super::live::host;
 use super::netns::{add_address, await_running, sysctl};
 use narrows::buffer::synthetic::{check_pattern, fill_pattern};
-use narrows::config::TcpConfig;
+use narrows::config::{Buffers, TcpConfig};
 use narrows::conn::Event;
 use narrows::device::Device;
 use narrows::device::tap::{Tap, TapConfig};
@@ -290,7 +290,10 @@ pub fn we_send(number: u8, tcp: TcpConfig, offload: bool, total: usize) -> Sende
     ip(&format!("link set {} master nwb0", tap.name()));
     await_running(&[tap.name()]);
     let tcp = TcpConfig {
-        send_buffer: 4 << 20,
+        buffers: Buffers {
+            send: 4 << 20,
+            ..tcp.buffers
+        },
         ..tcp
     };
     let bulk = Bulk {

@@ -2,7 +2,7 @@
 //! looked at one by one.
 
 use super::{Conn, opening};
-use narrows::config::{AckPolicy, TcpConfig, TimestampMode};
+use narrows::config::{AckPolicy, Buffers, TcpConfig, TimestampMode};
 use narrows::conn::Event;
 use narrows::conn::state::State;
 use narrows::wire::{Ecn, Flags, IpHeader, SackBlock, Seq, TcpHeader, Timestamps};
@@ -159,7 +159,10 @@ pub fn plain() -> TcpConfig {
         window_scaling: false,
         sack: false,
         ack: AckPolicy::IMMEDIATE,
-        recv_buffer: 20_000,
+        buffers: Buffers {
+            recv: 20_000,
+            ..Buffers::default()
+        },
         mss: 1_000,
         ..TcpConfig::default()
     }

@@ -80,7 +80,7 @@ pub fn drive(mut l: Lone, steps: Vec<Step>) {
         assert!(l.conn.readable_end() >= nxt, "RCV.NXT moved left");
         assert!(l.conn.sender().una() >= una, "SND.UNA moved left");
         assert!(l.conn.sender().una() <= l.conn.sender().nxt());
-        let buffer = l.conn.config().recv_buffer as u64;
+        let buffer = l.conn.config().buffers.recv as u64;
         assert!(
             l.conn.readable() < buffer + (1 << l.shift),
             "more held than offered"

@@ -3,8 +3,8 @@
 
 use super::{Conn, Fate, Pair, Path, bytes};
 use narrows::config::{
-    AckPolicy, EcnMode, IdleRestart, InitialWindow, PacingMode, RecoverySending, SpuriousDetection,
-    TcpConfig, TimestampMode,
+    AckPolicy, Buffers, EcnMode, IdleRestart, InitialWindow, Lifetimes, PacingMode,
+    RecoverySending, SpuriousDetection, TcpConfig, TimestampMode,
 };
 use narrows::congestion::registry::{CongestionRegistry, RtoRegistry};
 use narrows::congestion::{CaState, CongestionControl};
@@ -398,16 +398,21 @@ impl Choice {
                     quick_acks: 0,
                 },
             },
-            send_buffer: self.send_buffer,
-            recv_buffer: self.recv_buffer,
-            max_out_of_order_ranges: Some(self.ranges),
+            buffers: Buffers {
+                send: self.send_buffer,
+                recv: self.recv_buffer,
+                max_out_of_order_ranges: Some(self.ranges),
+                ..Buffers::default()
+            },
             timer_tick: Duration::from_millis([0, 0, 1, 10][usize::from(self.tick) % 4]),
-            syn_retries: 1_000_000,
-            syn_retry_time: Duration::ZERO,
-            data_retries: 1_000_000,
-            // The last ACK may get lost very often.
-            time_wait: Duration::from_secs(20_000),
-            fin_wait_2: None,
+            lifetimes: Lifetimes {
+                syn_retries: 1_000_000,
+                syn_retry_time: Duration::ZERO,
+                data_retries: 1_000_000, // The last ACK may get lost very often.
+                time_wait: Duration::from_secs(20_000),
+                fin_wait_2: None,
+                ..Lifetimes::default()
+            },
             pacing: if self.paced {
                 PacingMode::On {
                     slow_start_gain: 200,

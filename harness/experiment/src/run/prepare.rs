@@ -446,8 +446,9 @@ impl<'a> Configs<'a> {
         check_tcp(spec, mtu)?;
         let mut config = tcp::config(spec, mtu, self.registry)?;
         // What fits the receive window must fit the scoreboard, too.
-        let segments = config.recv_buffer / usize::from(config.mss).max(1);
-        config.max_outstanding_segments = config.max_outstanding_segments.max(segments);
+        let segments = config.buffers.recv / usize::from(config.mss).max(1);
+        config.buffers.max_outstanding_segments =
+            config.buffers.max_outstanding_segments.max(segments);
         Ok(Arc::new(config))
     }
 }

@@ -5,7 +5,8 @@ use super::spec::{AckCount, DctcpReceiver, DelayedAck, EcnUse, SackUse, TcpSpec}
 use crate::registry::Registry;
 use narrows::ByteCount;
 use narrows::config::{
-    AckPolicy, EcnMode, InitialWindow, RecoverySending, SpuriousDetection, TcpConfig, TimestampMode,
+    AckPolicy, Buffers, EcnMode, InitialWindow, RecoverySending, SpuriousDetection, TcpConfig,
+    TimestampMode,
 };
 use narrows::congestion::{CongestionFactory, EcnNeed, FlowStart};
 use narrows::conn::acknowledge::{AcknowledgeFactory, FullSegments};
@@ -159,8 +160,11 @@ pub fn config(spec: &TcpSpec, mtu: u32, registry: &Registry) -> Result<TcpConfig
         },
         acknowledge: acknowledge(spec, mtu),
         window_count: spec.window_count,
-        send_buffer: spec.send_buffer.map_or(1 << 30, ByteCount::as_usize),
-        recv_buffer: spec.receive_window.map_or(16 << 20, ByteCount::as_usize),
+        buffers: Buffers {
+            send: spec.send_buffer.map_or(1 << 30, ByteCount::as_usize),
+            recv: spec.receive_window.map_or(16 << 20, ByteCount::as_usize),
+            ..Buffers::default()
+        },
         window_scaling: spec
             .receive_window
             .is_none_or(|w| w.get() > u64::from(u16::MAX)),

@@ -16,7 +16,7 @@ use crate::knob::{Kind, Knob, Knobs};
 use crate::net::packet::HostId;
 use crate::sim::rng::Stream;
 use crate::sim::time::SimTime;
-use narrows::config::TcpConfig;
+use narrows::config::{Buffers, TcpConfig};
 use narrows::endpoint::ConnId;
 use narrows::{ByteCount, Duration, Instant};
 use std::collections::VecDeque;
@@ -350,7 +350,10 @@ impl Node {
 impl Role for Node {
     fn tcp(&self, tcp: &TcpConfig) -> Option<TcpConfig> {
         Some(TcpConfig {
-            send_buffer: tcp.send_buffer.min(self.mesh.socket_buffer.as_usize()),
+            buffers: Buffers {
+                send: tcp.buffers.send.min(self.mesh.socket_buffer.as_usize()),
+                ..tcp.buffers
+            },
             ..tcp.clone()
         })
     }

@@ -30,7 +30,7 @@ use blocks::{Answers, Blocks, Read};
 use content::Content;
 use kernel::Counters;
 pub use kernel::echoes_each_mark;
-use narrows::config::{EcnMode, TcpConfig};
+use narrows::config::{Buffers, EcnMode, TcpConfig};
 use narrows::device::marking::QueueDepth;
 use narrows::endpoint::Tracer;
 use narrows::recovery::SenderStats;
@@ -149,8 +149,11 @@ pub fn run(
     ctx: LiveContext<'_>,
 ) -> Result<Option<LiveRun>, LiveError> {
     let tcp = Arc::new(TcpConfig {
-        send_buffer: OUR_SEND_BUFFER,
-        recv_buffer: tcp.recv_buffer.min(OUR_RECEIVE_BUFFER),
+        buffers: Buffers {
+            send: OUR_SEND_BUFFER,
+            recv: tcp.buffers.recv.min(OUR_RECEIVE_BUFFER),
+            ..tcp.buffers
+        },
         ..tcp.clone()
     });
     let (file, written) = match ctx.capture {

@@ -239,7 +239,7 @@ impl Sockets {
         if config.profile == Profile::Freebsd {
             // Its receive buffer holds whole segments.
             let whole = 65_536u64.next_multiple_of(u64::from(tcp.mss));
-            tcp.window_clamp = Some(ByteCount::new(whole));
+            tcp.buffers.window_clamp = Some(ByteCount::new(whole));
         }
         let endpoint = EndpointConfig::new(Arc::new(tcp.clone()), *b"narrows script 1");
         let host = Host::new(endpoint).or_else(|e| refused(format!("the TCP: {e}")))?;

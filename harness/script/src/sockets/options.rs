@@ -118,10 +118,10 @@ impl Sockets {
             }
             "TCP_NOTSENT_LOWAT" => {
                 let lowat = match n {
-                    0 => self.tcp.notsent_lowat,
+                    0 => self.tcp.buffers.notsent_lowat,
                     n => Some(ByteCount::new(n as u64)),
                 };
-                socket.tcp.notsent_lowat = lowat;
+                socket.tcp.buffers.notsent_lowat = lowat;
                 if let Some(conn) = &mut open {
                     conn.set_notsent_lowat(lowat);
                 }
@@ -137,17 +137,17 @@ impl Sockets {
                     interval: seconds(socket, "TCP_KEEPINTVL", d.interval),
                     probes: probes.map_or(d.probes, |v| *v as u32),
                 };
-                socket.tcp.keepalive = on.then_some(values);
+                socket.tcp.lifetimes.keepalive = on.then_some(values);
                 if let Some(conn) = &mut open {
-                    conn.set_keepalive(socket.tcp.keepalive, now);
+                    conn.set_keepalive(socket.tcp.lifetimes.keepalive, now);
                 }
                 return Ok(());
             }
             "TCP_USER_TIMEOUT" => {
                 let limit = Duration::from_millis(n as u64);
-                socket.tcp.user_timeout = Some(limit).filter(|t| !t.is_zero());
+                socket.tcp.lifetimes.user_timeout = Some(limit).filter(|t| !t.is_zero());
                 if let Some(conn) = &mut open {
-                    conn.set_user_timeout(socket.tcp.user_timeout, now);
+                    conn.set_user_timeout(socket.tcp.lifetimes.user_timeout, now);
                 }
                 return Ok(());
             }
@@ -160,18 +160,20 @@ impl Sockets {
             }
             "SO_SNDBUF" => {
                 let bytes = (n as usize).max(1) << doubled;
-                socket.tcp.send_buffer = bytes;
+                socket.tcp.buffers.send = bytes;
                 if let Some(conn) = &mut open {
                     conn.set_send_buffer(bytes);
                 }
                 return Ok(());
             }
             "IP_TTL" | "IPV6_UNICAST_HOPS" => socket.tcp.hop_limit = n.clamp(1, 255) as u8,
-            "SO_RCVBUF" => socket.tcp.recv_buffer = (n as usize).max(1) << doubled,
+            "SO_RCVBUF" => socket.tcp.buffers.recv = (n as usize).max(1) << doubled,
             "TCP_MAXSEG" => socket.tcp.mss = (n.clamp(64, 65_495) as u16).min(mss),
-            "TCP_SYNCNT" => socket.tcp.syn_retries = n as u32,
-            "TCP_LINGER2" => socket.tcp.fin_wait_2 = Some(Duration::from_secs(n as u64)),
-            "TCP_WINDOW_CLAMP" => socket.tcp.window_clamp = Some(ByteCount::new((n as u64).max(1))),
+            "TCP_SYNCNT" => socket.tcp.lifetimes.syn_retries = n as u32,
+            "TCP_LINGER2" => socket.tcp.lifetimes.fin_wait_2 = Some(Duration::from_secs(n as u64)),
+            "TCP_WINDOW_CLAMP" => {
+                socket.tcp.buffers.window_clamp = Some(ByteCount::new((n as u64).max(1)))
+            }
             other => {
                 return refused(format!(
                     "no option `{other}`; there are {KNOWN}, and without effect {}",
@@ -205,13 +207,13 @@ impl Sockets {
             "TCP_MAXSEG" => conn.map_or(i64::from(tcp.mss), |c| c.sender().mss().get() as i64),
             "TCP_NODELAY" => i64::from(!tcp.nagle),
             "TCP_CORK" => i64::from(tcp.cork),
-            "SO_SNDBUF" => tcp.send_buffer as i64,
+            "SO_SNDBUF" => tcp.buffers.send as i64,
             "SO_RCVBUF" if profile == Profile::Freebsd => {
-                let whole = tcp.window_clamp.map_or(65_536, |c| c.get() as i64);
+                let whole = tcp.buffers.window_clamp.map_or(65_536, |c| c.get() as i64);
                 let open = conn.is_some_and(|c| c.was_established());
                 if open { whole } else { whole.min(65_536) }
             }
-            "SO_RCVBUF" => tcp.recv_buffer as i64,
+            "SO_RCVBUF" => tcp.buffers.recv as i64,
             "SO_TYPE" => 1,
             "SO_LINGER" => {
                 let gave = Gave::Linger(socket.linger);

@@ -2,7 +2,7 @@
 
 use crate::peer::smoltcp::SmoltcpConfig;
 use crate::peer::{Close, Flow, FlowEnd, MixedHost, Open, OurFlows, Read, SmoltcpHost};
-use narrows::config::TcpConfig;
+use narrows::config::{Buffers, TcpConfig};
 use narrows::{Duration, Instant, Rate};
 use narrows_experiment::scenario::ScenarioError;
 use narrows_net::host::{TcpHost, address_of};
@@ -162,7 +162,10 @@ impl Transfer {
             }
             Tcp::Ours => {
                 let config = TcpConfig {
-                    recv_buffer: 1 << 16,
+                    buffers: Buffers {
+                        recv: 1 << 16,
+                        ..Buffers::default()
+                    },
                     ..TcpConfig::default()
                 };
                 let app = OurFlows::new(id, flows);

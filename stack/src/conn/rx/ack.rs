@@ -188,7 +188,7 @@ impl<T: TcpTypes> Connection<T> {
             self.look_for_room();
         }
         self.timers.stop(Timer::User);
-        if let Some(limit) = self.config.user_timeout
+        if let Some(limit) = self.config.lifetimes.user_timeout
             && !self.snd.is_idle()
         {
             self.timers.arm(Timer::User, now + limit);
@@ -210,7 +210,8 @@ impl<T: TcpTypes> Connection<T> {
         self.snd.stop_timers();
         self.set_state(State::TimeWait, now);
         self.give_back();
-        self.timers.arm(Timer::Linger, now + self.config.time_wait);
+        self.timers
+            .arm(Timer::Linger, now + self.config.lifetimes.time_wait);
     }
 
     /// The SACK option on the line of absolute sequence numbers: the valid blocks above `ack`, and

@@ -82,7 +82,8 @@ impl<T: TcpTypes> Connection<T> {
             && tcp.seq + text_len as u32 + 1 == self.rcv_nxt_seq()
         {
             self.ack.force();
-            self.timers.arm(Timer::Linger, now + self.config.time_wait);
+            self.timers
+                .arm(Timer::Linger, now + self.config.lifetimes.time_wait);
             return None;
         }
 

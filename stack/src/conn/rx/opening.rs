@@ -30,7 +30,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// Bytes of text that there is memory for.
     pub(in crate::conn) fn syn_text_room(&self) -> u64 {
-        let buffer = self.config.recv_buffer as u64;
+        let buffer = self.config.buffers.recv as u64;
         self.recv_buf.room().unwrap_or(buffer).min(buffer)
     }
 

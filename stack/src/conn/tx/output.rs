@@ -485,7 +485,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// Restart the keepalive timer (RFC 9293 section 3.8.4).
     pub(in crate::conn) fn arm_keepalive(&mut self, now: Instant) {
-        if let Some(keepalive) = self.config.keepalive
+        if let Some(keepalive) = self.config.lifetimes.keepalive
             && self.state.is_synchronized()
             && self.state != State::TimeWait
         {

@@ -43,7 +43,7 @@ impl<T: TcpTypes> Connection<T> {
     #[inline(always)]
     pub(super) fn new_data_left(&mut self, end: AbsSeq, now: Instant) {
         self.snd.on_sent_new(end, now);
-        if let Some(limit) = self.config.user_timeout {
+        if let Some(limit) = self.config.lifetimes.user_timeout {
             self.timers.arm_if_idle(Timer::User, now + limit);
         }
         self.look_for_fewer_unsent();

@@ -135,7 +135,7 @@ impl TcpSocket {
     /// # Errors
     /// None; the signature is as tokio's are.
     pub fn set_notsent_lowat(&mut self, lowat: Option<u32>) -> io::Result<()> {
-        self.tcp.notsent_lowat = lowat.map(ByteCount::from).filter(|l| !l.is_zero());
+        self.tcp.buffers.notsent_lowat = lowat.map(ByteCount::from).filter(|l| !l.is_zero());
         Ok(())
     }
 
@@ -149,7 +149,7 @@ impl TcpSocket {
     /// # Errors
     /// None; the signature is tokio's.
     pub fn set_keepalive(&mut self, keepalive: bool) -> io::Result<()> {
-        self.tcp.keepalive = keepalive.then(Keepalive::default);
+        self.tcp.lifetimes.keepalive = keepalive.then(Keepalive::default);
         Ok(())
     }
 
@@ -158,7 +158,7 @@ impl TcpSocket {
     /// # Errors
     /// None; the signature is tokio's.
     pub fn keepalive(&self) -> io::Result<bool> {
-        Ok(self.tcp.keepalive.is_some())
+        Ok(self.tcp.lifetimes.keepalive.is_some())
     }
 
     /// What [`set_linger`](Self::set_linger) has set.
@@ -184,8 +184,8 @@ impl TcpSocket {
     /// # Errors
     /// None; the signature is tokio's.
     pub fn set_send_buffer_size(&mut self, size: u32) -> io::Result<()> {
-        self.tcp.send_buffer = size as usize;
-        self.tcp.send_buffer_use = SendBufferUse::Whole;
+        self.tcp.buffers.send = size as usize;
+        self.tcp.buffers.send_use = SendBufferUse::Whole;
         Ok(())
     }
 
@@ -194,7 +194,7 @@ impl TcpSocket {
     /// # Errors
     /// None; the signature is tokio's.
     pub fn send_buffer_size(&self) -> io::Result<u32> {
-        Ok(u32::try_from(self.tcp.send_buffer).unwrap_or(u32::MAX))
+        Ok(u32::try_from(self.tcp.buffers.send).unwrap_or(u32::MAX))
     }
 
     /// Bytes held to be read; the largest window offered.
@@ -202,7 +202,7 @@ impl TcpSocket {
     /// # Errors
     /// None; the signature is tokio's.
     pub fn set_recv_buffer_size(&mut self, size: u32) -> io::Result<()> {
-        self.tcp.recv_buffer = size as usize;
+        self.tcp.buffers.recv = size as usize;
         Ok(())
     }
 
@@ -211,7 +211,7 @@ impl TcpSocket {
     /// # Errors
     /// None; the signature is tokio's.
     pub fn recv_buffer_size(&self) -> io::Result<u32> {
-        Ok(u32::try_from(self.tcp.recv_buffer).unwrap_or(u32::MAX))
+        Ok(u32::try_from(self.tcp.buffers.recv).unwrap_or(u32::MAX))
     }
 
     /// Use TCP Fast Open (RFC 7413) to connect, if the data written first may reach the application

@@ -300,7 +300,7 @@ impl TcpStream {
     /// When the stack was shut down.
     pub fn notsent_lowat(&self) -> io::Result<Option<u32>> {
         let mut core = self.conn.stack.shared.lock();
-        let lowat = core.sock(self.conn.id)?.1.config().notsent_lowat;
+        let lowat = core.sock(self.conn.id)?.1.config().buffers.notsent_lowat;
         Ok(lowat.map(|l| u32::try_from(l.get()).unwrap_or(u32::MAX)))
     }
 
