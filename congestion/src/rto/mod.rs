@@ -32,7 +32,7 @@ pub trait RtoPolicy: Debug + Send {
         let _ = (rtt, now);
     }
 
-    /// Whether [`RtoContext::entropy`] matters to it; if not, that may always be zero.
+    /// Whether [`RtoContext::entropy`] matters to it; if not, that may always be zero. Asked once.
     fn wants_entropy(&self) -> bool {
         true
     }

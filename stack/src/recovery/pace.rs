@@ -23,7 +23,18 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Never so slow that a segment takes longer than [`SLOWEST_SEGMENT`]; rate zero is none at all.
     #[inline(always)] // Asked for each segment, and most often there is none.
     pub(super) fn pacing_rate(&self) -> Option<Rate> {
-        let rate = self.desired_rate().filter(|rate| rate.bits_per_sec() > 0)?;
+        let own = self.cc.pacing_rate();
+        if own.is_none() && self.policy.pacing == PacingMode::Off && !self.needs.pacing {
+            return None;
+        }
+        self.pace(own)
+    }
+
+    /// The pace where there is one: `own` of the congestion control, or that of the window.
+    #[inline(never)]
+    fn pace(&self, own: Option<Rate>) -> Option<Rate> {
+        let rate = own.or_else(|| self.window_rate());
+        let rate = rate.filter(|rate| rate.bits_per_sec() > 0)?;
         // A segment in eight seconds is nowhere near: no division for each that leaves.
         if rate.bits_per_sec() >= self.mss.get() {
             return Some(rate);
@@ -59,18 +70,14 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
     }
 
-    #[inline]
-    fn desired_rate(&self) -> Option<Rate> {
-        if let Some(rate) = self.cc.pacing_rate() {
-            return Some(rate);
-        }
+    /// The window over a round trip, times a gain.
+    fn window_rate(&self) -> Option<Rate> {
         let (slow_start_gain, avoidance_gain) = match self.policy.pacing {
             PacingMode::On {
                 slow_start_gain,
                 avoidance_gain,
             } => (slow_start_gain, avoidance_gain),
-            PacingMode::Off if self.needs.pacing => (200, 120),
-            PacingMode::Off => return None,
+            PacingMode::Off => (200, 120),
         };
         let gain = if self.cc.cwnd() < self.cc.ssthresh() {
             slow_start_gain

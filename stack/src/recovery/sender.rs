@@ -100,6 +100,8 @@ pub struct Sender<C, R> {
     pub(super) heeds_progress: bool,
     pub(super) probes_tail: bool,
     pub(super) has_reorder_timer: bool,
+    /// What `rto` wants; asked once.
+    pub(super) draws_rto: bool,
     /// What `cc` wants. Pacing also while the window is not validated.
     pub(super) needs: Needs,
     /// [`SenderStats::segments`].
@@ -190,6 +192,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             heeds_progress: detector.heeds_progress(),
             probes_tail: detector.tail_loss_probe(),
             has_reorder_timer: detector.has_reorder_timer(),
+            draws_rto: rto.wants_entropy(),
             detector,
             needs,
             cc,

@@ -84,7 +84,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The timeout for a timer that is armed now.
     #[inline]
     pub fn draw_rto(&mut self) -> Duration {
-        let entropy = if self.rto.wants_entropy() {
+        let entropy = if self.draws_rto {
             let seed = self.seed;
             self.rare
                 .rng
