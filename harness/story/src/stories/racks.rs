@@ -4,6 +4,7 @@
 mod live;
 mod merging;
 mod published;
+mod reasons;
 
 use crate::grid::{Column, Grid};
 use crate::judge::{Finding, Judged};
@@ -14,6 +15,7 @@ use narrows_experiment::stats::Estimate;
 use narrows_experiment::summary::Holds;
 use narrows_report::points::number;
 use published::{Measure, PUBLISHED, half, less_dropped, over};
+use reasons::{BURSTS, ONE_RACK, THREE_RACKS, TWO_RACKS};
 
 /// The story.
 pub const STORY: Story = Story {
@@ -21,7 +23,7 @@ pub const STORY: Story = Story {
     about: "Six racks: DCTCP drops less, and its marks cost the receiver its merging.",
     scenes: &[
         Scene::new("racks", "racks")
-            .with(&[("run.repetitions", "8")])
+            .with(&[("run.repetitions", "6")])
             .usually(&[("run.repetitions", "3")])
             .keeping_outcomes(),
         // What DCTCP drops with more than one rack is a burst in some of the runs: a ratio takes many.
@@ -29,7 +31,7 @@ pub const STORY: Story = Story {
             .with(&[
                 ("cc", "dctcp"),
                 ("sweep.workers", "h48..h79,h48..h95"),
-                ("run.repetitions", "24"),
+                ("run.repetitions", "16"),
             ])
             .in_full(),
         // Another run, with receive sides that merge, and what that costs; usually 10 ms of it.
@@ -78,28 +80,10 @@ pub const STORY: Story = Story {
     phenomenon,
     rows: &[
         Row::new("D18", stores_write_to_workers),
-        Row::new("D19", three_racks_are_not_full).because(
-            "what the text counts in minutes, some packets in a thousand million, is made frequent enough \
-             for milliseconds by chunks of 1 MB, and then other shares are too large, and in one run in \
-             sixteen a chunk too many meets at a rack's port with DCTCP; with the same bits in writes of 32 kB \
-             CUBIC drops nothing in 28 ms. Cross traffic of 2 Gb/s meets hardly any queue at stores, so \
-             that workers send little again, and of 6 Gb/s or in larger pieces it takes the workers' \
-             links from their answers. Costs of processors are ours, the \
-             usual ones of `[host.cpu]`, not measured (`narrows calibrate` does), in another run, usually \
-             of 10 ms",
-        ),
-        Row::new("D20", two_racks_are_full).because(FEW_SEGMENTS),
-        Row::new("D21", one_rack_is_overrun).because(FEW_SEGMENTS),
-        Row::new("D22", dctcp_drops_less).because(
-            "what three runs show is chance, with two racks and with three. In sixteen runs of three racks \
-             DCTCP drops in nine, 1.08 Mbit on the mean against CUBIC's 13.8, 13 times less and not 377 \
-             (`narrows run racks -r 16 --set workers=h48..h95`); the three runs shown happen to be \
-             three of the sixteen in which CUBIC drops most. In five runs of two racks it is 2.12 Mbit \
-             against 491.7, 232 times less and not 1,019 (`narrows run racks -r 5 --set \
-             workers=h48..h79`). In the text's minutes DCTCP drops some 20 packets with three racks; \
-             here a burst that overfills a port comes every other run, of chunks of 1 MB without which \
-             CUBIC drops nothing",
-        ),
+        Row::new("D19", three_racks_are_not_full).because(THREE_RACKS),
+        Row::new("D20", two_racks_are_full).because(TWO_RACKS),
+        Row::new("D21", one_rack_is_overrun).because(ONE_RACK),
+        Row::new("D22", dctcp_drops_less).because(BURSTS),
         Row::new("D23", merging::processors_work_most_at_half),
         Row::new("D24", merging::aggregates_are_as_expected),
         Row::new("D26", what_was_found_is_pinned),
@@ -118,18 +102,6 @@ pub const STORY: Story = Story {
     #[cfg(not(target_os = "linux"))]
     live: Live::Cannot("it takes Linux's network namespaces"),
 };
-
-/// Why shares of full racks are not the text's.
-const FEW_SEGMENTS: &str = "steady windows cannot give both of the text's shares of the stores, 1.02 % with \
-    CUBIC and .125 with DCTCP. A loss of p leaves a loss-based control a window of about sqrt(1.5/p) segments: \
-    12 at 1.02 %, 16 at .59. As many connections at DCTCP's least, two segments, then fill a sixth or an eighth \
-    of the port, and drop nothing; so it was here, and with timeouts of 200 ms, after which a store's writes \
-    wait and links idle. Where so many connections meet that two segments of each fill the port, as here, \
-    CUBIC's windows are some five, and its losses 4 to 7 %. With two racks DCTCP's .0035 % has no explanation \
-    but how short the runs are. Cross traffic of 2 Gb/s meets hardly any queue at stores, so that workers send \
-    little again. Racks drop CUBIC's where chunks of 1 MB meet at a worker's port: with the same bits in writes \
-    of 32 kB the fabric drops 15 times what two racks do, in place of 1.2. Costs of processors are ours, the \
-    usual ones of `[host.cpu]`, not measured (`narrows calibrate` does), in another run, usually of 10 ms";
 
 /// One, two and three racks of workers.
 const WORKERS: [&str; 3] = ["h48..h63", "h48..h79", "h48..h95"];
@@ -300,7 +272,11 @@ fn beside(played: &Played) -> Answer<Grid> {
             let so = measure.finding().judged == Judged::Holds;
             let mark = if so { "" } else { " !" };
             cells.push(number(measure.text, ""));
-            cells.push(format!("{}{mark}", number(measure.ours, "")));
+            let ours = match measure.ours.is_finite() {
+                true => number(measure.ours, ""),
+                false => "none of DCTCP's".to_owned(),
+            };
+            cells.push(format!("{ours}{mark}"));
         }
         grid.rows.push(cells);
     }

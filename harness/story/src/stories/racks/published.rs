@@ -91,6 +91,16 @@ impl Measure {
             return Finding::between(self.what, self.ours, self.wanted, "");
         };
         let (from, to) = self.wanted;
+        if self.ours.is_infinite() {
+            let [from, to] = [from, to].map(|n| number(n, ""));
+            return Finding::is(
+                format!(
+                    "{}: DCTCP drops nothing in these runs, which tells no ratio (wanted from {from} to {to})",
+                    self.what
+                ),
+                false,
+            );
+        }
         let most_said = if most.is_finite() {
             number(most, "")
         } else {
@@ -168,6 +178,8 @@ mod tests {
         assert_eq!(sure.judged, Judged::Holds, "{}", sure.measured);
         let unsure = judged(estimate(1e9, Some(1e8)), estimate(1e6, Some(9e5)));
         assert_eq!(unsure.judged, Judged::Differs, "{}", unsure.measured);
+        let none = judged(estimate(1e9, Some(1e8)), estimate(0.0, Some(0.0)));
+        assert_eq!(none.judged, Judged::Differs, "{}", none.measured);
         let once = judged(estimate(1e9, None), estimate(1e6, None));
         assert_eq!(once.judged, Judged::Differs, "{}", once.measured);
         assert!(once.measured.contains("from 0 to any"), "{}", once.measured);
