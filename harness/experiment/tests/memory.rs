@@ -93,5 +93,5 @@ fn a_sender_with_its_connection() {
 #[test]
 fn a_sender_that_loses_all() {
     let bytes = of_a_sender(&[]);
-    assert!(bytes <= 6_700, "{bytes} bytes");
+    assert!(bytes <= 6_500, "{bytes} bytes");
 }
