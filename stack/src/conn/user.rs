@@ -24,8 +24,8 @@ pub enum Event {
     /// There is more to read than before.
     Readable,
     /// There is room to send again after [`Connection::send`] took less than offered. With
-    /// [`Buffers::notsent_lowat`] or [`SendBufferUse::ByFlight`], less than half of what may be
-    /// unsent is.
+    /// [`Buffers::notsent_lowat`](crate::config::Buffers::notsent_lowat) or
+    /// [`SendBufferUse::ByFlight`], less than half of what may be unsent is.
     Writable,
     /// The peer announced urgent data (RFC 9293 section 3.8.5).
     Urgent,
@@ -246,7 +246,7 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     /// Take no more from the user while so much is unsent; `None`: as much as the send buffer
-    /// holds. See [`Buffers::notsent_lowat`].
+    /// holds. See [`Buffers::notsent_lowat`](crate::config::Buffers::notsent_lowat).
     pub fn set_notsent_lowat(&mut self, lowat: Option<ByteCount>) {
         Arc::make_mut(&mut self.config).buffers.notsent_lowat = lowat.filter(|l| !l.is_zero());
         self.look_for_room();
@@ -346,7 +346,7 @@ impl<T: TcpTypes> Connection<T> {
     }
     /// How much [`send`](Self::send) would take: the room in the send buffer, as far as there is
     /// memory for it, less where
-    /// [`Buffers::notsent_lowat`] says so.
+    /// [`Buffers::notsent_lowat`](crate::config::Buffers::notsent_lowat) says so.
     pub fn send_room(&self) -> u64 {
         let most = self.config.buffers.send as u64;
         let most = self.send_buf.room().map_or(most, |room| room.min(most));
