@@ -121,15 +121,14 @@ fn pairs(o: &mut String, explanation: &Explanation) {
     }
     let _ = writeln!(
         o,
-        "<h2>{HOSTS}</h2>\n<div class=\"scroll\"><table class=\"numbers\"><thead><tr><th>lost</th><th>gaps</th><th>longest</th><th class=\"word\">hosts</th></tr></thead><tbody>"
+        "<h2>{HOSTS}</h2>\n<div class=\"scroll\"><table class=\"numbers\"><thead><tr><th>lost</th><th>gaps</th><th class=\"word\">hosts</th></tr></thead><tbody>"
     );
     for ([a, b], sum) in slow_pairs(explanation, PAIRS) {
         let _ = writeln!(
             o,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"word\">{a}, {b}</td></tr>",
+            "<tr><td>{}</td><td>{}</td><td class=\"word\">{a}, {b}</td></tr>",
             short(sum.time),
-            sum.count,
-            short(sum.longest)
+            sum.count
         );
     }
     o.push_str("</tbody></table></div>\n");

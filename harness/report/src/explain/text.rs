@@ -72,8 +72,10 @@ fn head(out: &mut String, explanation: &Explanation) {
         .map_or(Duration::ZERO, |first| seen.last.since(first));
     let _ = write!(
         out,
-        "{} TCP segments of {} connections in {span}",
-        seen.segments, seen.connections
+        "{} TCP segments of {} connection{} in {span}",
+        seen.segments,
+        seen.connections,
+        if seen.connections == 1 { "" } else { "s" }
     );
     let asides = [
         (seen.other, "packets of something else"),
