@@ -1,65 +1,83 @@
-//! The gaps of a case of the grid as they were and as they were found, by name; or examples of a
-//! confusion, by place, by what was true and by what was found:
+//! The gaps of a case of the grid, or of what is held out, as they were and as they were found, by the begin
+//! of its name; or all that was taken for something else, or not found:
 //!
 //! ```sh
 //! cargo run -p narrows-explain --features simulate --example truth -- "incast 6 linux sack 64KiB 32kB 1"
-//! cargo run -p narrows-explain --features simulate --example truth -- sender tail-loss-probe app-wrote-nothing 20
-//! cargo run -p narrows-explain --features simulate --example truth -- sender nothing packet-delay 20
+//! cargo run -p narrows-explain --features simulate --example truth -- grid 500 > confused.tsv
+//! cargo run -p narrows-explain --features simulate --example truth -- held-out 500 > confused.tsv
 //! ```
 //!
-//! The last word is how many cases to look at, of all, evenly spread.
+//! The number is how many cases to look at, of all, evenly spread. Each line has the place of the capture, what
+//! was true, what was found, the case, and both gaps, with tabs between them: `grep -P` and `cut` do the rest.
 
 use narrows::Duration;
 use narrows_experiment::registry::Registry;
+use narrows_experiment::scenario::parallel;
 use narrows_explain::score::{Found, meant};
-use narrows_explain::simulated::{Observed, PLACES, grid, observed};
+use narrows_explain::simulated::{Case, Observed, PLACES, grid, held_out, observed};
 use narrows_explain::truth::TrueGap;
 use narrows_explain::{Cause, Vantage};
 use std::collections::HashSet;
 
 fn main() -> Result<(), String> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let all = grid(None);
-    let [place, truth, found, cases] = &args[..] else {
-        let name = args.first().ok_or("which case?")?;
-        let mut found = all.iter().filter(|case| case.name.starts_with(name));
-        let case = found.next().ok_or("no such case")?;
-        print(&observed(case, &Registry::default())?);
-        return Ok(());
+    let cases = match args.first().map(String::as_str) {
+        Some("grid") => grid,
+        Some("held-out") => held_out,
+        Some(name) => {
+            let mut all = grid(None).into_iter().chain(held_out(None));
+            let case = all.find(|case| case.name.starts_with(name));
+            let case = case.ok_or("no such case")?;
+            print(&observed(&case, &Registry::default())?);
+            return Ok(());
+        }
+        None => return Err("which case, grid or held-out?".to_owned()),
     };
-    let cases = cases.parse().map_err(|_| "how many cases?")?;
-    let known = PLACES.into_iter().find(|known| known.name() == place);
-    let place = known.ok_or("sender, middle or receiver?")?;
-    for case in grid(Some(cases)) {
-        let observed = observed(&case, &Registry::default())?;
-        let (mut shown, mut more) = (0, 0);
-        let counted = case.rtt * 5 / 2 + Duration::from_micros(200);
+    let wanted = args
+        .get(1)
+        .map(|n| n.parse().map_err(|_| "how many cases?"));
+    let cases = cases(wanted.transpose()?);
+    parallel::each(cases.len(), 2, |n| match confusions(&cases[n]) {
+        Ok(lines) => print!("{lines}"),
+        Err(why) => eprintln!("{why}"),
+    });
+    Ok(())
+}
+
+/// What was taken for something else in a case, or not found.
+fn confusions(case: &Case) -> Result<String, String> {
+    let observed = observed(case, &Registry::default())?;
+    let counted = case.rtt * 5 / 2 + Duration::from_micros(200);
+    let mut lines = String::new();
+    for place in PLACES {
         for (t, f) in confused(&observed, place, case.rtt / 2) {
             if f.is_none() && t.is_some_and(|t| !t.counts || t.length() <= counted) {
                 continue;
             }
-            let name = |cause: Option<Cause>| cause.map_or("nothing", Cause::name);
-            if name(t.map(|t| t.cause)) != truth || name(f.map(|f| f.gap.cause)) != found {
+            let names = [t.map(|t| t.cause), f.map(|f| f.gap.cause)];
+            if names[0] == names[1] {
                 continue;
             }
-            if shown == 3 {
-                more += 1;
-                continue;
-            }
-            shown += 1;
-            println!("{}", case.name);
-            if let Some(t) = t {
-                println!("    {}", true_line(t));
-            }
-            if let Some(f) = f {
-                println!("    {}", found_line(f));
-            }
-        }
-        if more > 0 {
-            println!("    and {more} more");
+            let [truly, named] = names.map(|cause| cause.map_or("nothing", Cause::name));
+            let asked = observed.questions.iter().filter(|question| {
+                f.is_some_and(|f| {
+                    let gap = &f.gap;
+                    let meets = question.answered > gap.start.at && question.asked < gap.end.at;
+                    question.ends == f.ends && meets
+                })
+            });
+            let waited = asked.map(|question| format!("question {}", question.waited));
+            lines += &format!(
+                "{}\t{truly}\t{named}\t{}\t{}\t{}\t{}\n",
+                place.name(),
+                case.name,
+                t.map(true_line).unwrap_or_default(),
+                f.map(found_line).unwrap_or_default(),
+                waited.collect::<Vec<_>>().join(" ")
+            );
         }
     }
-    Ok(())
+    Ok(lines)
 }
 
 /// What was found with what was true beside it, and what was true and not found.

@@ -10,6 +10,8 @@ const PLACES: usize = 4_096;
 /// Bytes in large packets that tell how fast a link is.
 const GROUP: u64 = 6_000;
 const LARGE: u64 = 1_000;
+/// A link that was silent for longer has not been busy: what is slower than 12 Mb/s is not known.
+const PAUSE: Duration = Duration::from_millis(1);
 /// Ethernet's own part of a packet, with preamble and gap.
 const FRAME: u64 = 38;
 /// Times of captures in microseconds are off by one.
@@ -48,6 +50,9 @@ impl Link {
         let goes_on = takes.is_some_and(|takes| now.since(self.last) <= takes + takes / 4 + SLACK);
         if !goes_on {
             self.since = now;
+        }
+        if now.since(self.last) > PAUSE {
+            self.group = (now, 0);
         }
         self.last = now;
         // Small packets come when there is something to say, not when there is room.
@@ -144,6 +149,16 @@ mod tests {
         assert_eq!(busy(500, a), Duration::ZERO);
         for n in 1..5 {
             assert_eq!(busy(500 + n * 13, a), Duration::from_micros(n * 13));
+        }
+    }
+
+    #[test]
+    fn a_packet_now_and_then_keeps_no_link_busy() {
+        let mut queues = Queues::default();
+        let [a, c] = [1, 3].map(|n| IpAddr::from([10, 0, 0, n]));
+        for n in 0..30 {
+            let now = Instant::ZERO + Duration::from_millis(n * 20);
+            assert_eq!(queues.pass([a, c], now, 1_500).before, Duration::ZERO);
         }
     }
 

@@ -59,8 +59,21 @@ pub(crate) struct Facts {
     /// How much of the gap passed in queues between the sender and the place of the capture: what was heard
     /// last on its way there, and what ended it on its way back.
     pub(crate) queued: Duration,
+    /// How long the probe timer had been running: since something left or, at the sender, news came (RFC 8985
+    /// section 7.2).
+    pub(crate) probe: Duration,
+    /// Bytes that what ended it acknowledges.
+    pub(crate) acked: u64,
+    /// Its receiver is known to acknowledge every second segment only.
+    pub(crate) pairs: bool,
+    /// With that the window is half of the widest wider than it would be if all had been read at once.
+    pub(crate) widened: bool,
     /// More was written than has left.
     pub(crate) unsent: bool,
+    /// The last text that left does not say PSH.
+    pub(crate) unpushed: bool,
+    /// SRTT + 4 RTTVAR of the way to the sender and back, where it had more to send.
+    pub(crate) turns: Option<Duration>,
     /// Timeouts before this one without an acknowledgement between.
     pub(crate) timeouts: u16,
     pub(crate) aftermath: Aftermath,
@@ -102,6 +115,9 @@ pub(crate) struct Facts {
 /// The shortest frame takes as long at 1 Gb/s, with preamble and gap.
 const WIRE: Duration = Duration::from_nanos(672);
 
+/// What a host takes to send, more or less.
+const HOST: Duration = Duration::from_micros(20);
+
 /// Round-trip times of acknowledgements that come one after the other.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Burst {
@@ -116,9 +132,16 @@ impl Burst {
     pub(crate) fn add(&mut self, rtt: Duration, after: Duration) {
         match self.last.replace(rtt) {
             Some(last) if rtt < last && after < WIRE => self.falling += 1,
+            // What left at once comes at once.
+            Some(last) if rtt == last && after.is_zero() => self.falling += 1,
             Some(_) => self.other += 1,
             None => {}
         }
+    }
+
+    /// No other followed at once.
+    const fn is_alone(&self) -> bool {
+        self.falling == 0 && self.other == 0
     }
 
     /// What waits for one interrupt leaves at once: the later it came the less it waited. Queues let go one
@@ -135,6 +158,7 @@ impl Facts {
         Self {
             length,
             timer: length,
+            probe: length.saturating_sub(self.length.saturating_sub(self.probe)),
             ..*self
         }
     }
@@ -158,6 +182,10 @@ pub(crate) fn is_usual(facts: &Facts, cause: Cause) -> bool {
     };
     if cause == Cause::AppWroteNothing && facts.length.saturating_sub(facts.late) <= soon {
         return true;
+    }
+    // What it waited for took as long as ever.
+    if facts.ended == Ended::Wrote && cause == Cause::PacketDelay {
+        return facts.length <= facts.turns.unwrap_or_default().max(queues(facts));
     }
     let usual = facts.evidence.timeout;
     let late = matches!(cause, Cause::PacketDelay | Cause::Coalescing);
@@ -193,9 +221,9 @@ pub(crate) fn is_usual(facts: &Facts, cause: Cause) -> bool {
             {
                 return true;
             }
-            // A probe takes two round trips (RFC 8985 section 7.2).
+            // A probe takes two round trips (RFC 8985 section 7.2). What nothing asked for is a timer's.
             (Ended::Retransmission { .. }, Cause::TailLossProbe)
-                if within(facts.smoothed.map(|rtt| rtt * 2)) =>
+                if (facts.asked || facts.recovers) && within(facts.smoothed.map(|rtt| rtt * 2)) =>
             {
                 return true;
             }
@@ -230,6 +258,13 @@ pub(crate) fn classify(facts: &Facts) -> (Cause, Confidence, Option<Duration>) {
         Ended::Syn => plain(Cause::SynRetried, Likely),
         // There was room for less than a segment, and a timer sent what fits (RFC 9293 section 3.8.6.2.1).
         Ended::Wrote if facts.closed => plain(Cause::WindowClosed, Likely),
+        // What it had written last had more behind it (RFC 9293 section 3.9.1.2, MUST-61): the acknowledgement
+        // that passed here came late to it.
+        Ended::Wrote
+            if facts.unpushed && matches!(facts.vantage, Vantage::Middle | Vantage::Receiver) =>
+        {
+            plain(Cause::PacketDelay, Guess)
+        }
         Ended::Wrote => plain(Cause::AppWroteNothing, wrote(facts)),
         // A receiver says at once that its window is open; that a probe had to ask shows that it got lost.
         Ended::Probe if facts.opened => plain(Cause::WindowUpdateLate, Likely),
@@ -263,6 +298,7 @@ pub(crate) fn classify(facts: &Facts) -> (Cause, Confidence, Option<Duration>) {
             plain(Cause::AppWroteNothing, Guess)
         }
         Ended::Answer => plain(Cause::AppWroteNothing, Likely),
+        Ended::Ack if facts.widened => plain(Cause::WindowClosed, Likely),
         Ended::Ack => {
             let (cause, confidence) = ack(facts);
             plain(cause, confidence)
@@ -369,15 +405,22 @@ fn is_probe_time(facts: &Facts) -> bool {
     };
     let least = e.rtt.unwrap_or(timeout).max(Duration::from_micros(1));
     let smoothed = facts.smoothed.unwrap_or(least).max(least);
-    let length = facts.length.saturating_sub(facts.queued);
+    let length = facts.probe.saturating_sub(facts.queued);
     // Where nothing waits on the way to the capture, a timer is as long as its floor to the tick.
     let near = |time: Duration| length.abs_diff(time) <= length / 1_000;
-    let exact = floor(facts).is_some_and(near) && !near(smoothed * 2);
-    if facts.vantage == Vantage::Sender && exact {
+    // Between the ends it is so to what hosts take to send.
+    let about = |time: Duration| length.abs_diff(time) <= (length / 100).min(HOST);
+    let mut floors = FLOORS.iter().map(|ms| Duration::from_millis(*ms));
+    let exact = match facts.vantage {
+        Vantage::Sender => floors.any(near) && !near(smoothed * 2),
+        _ => floors.any(about) && !about(smoothed * 2),
+    };
+    if exact {
         return false;
     }
     // Two round trips it is, or the floor of a timeout.
-    if facts.sack && facts.timeouts == 0 && length >= smoothed * 2 {
+    // What its sender measured is known to a fiftieth.
+    if facts.sack && facts.timeouts == 0 && length + length / 50 >= smoothed * 2 {
         if length <= smoothed.mul_ratio(22, 10) {
             return true;
         }
@@ -400,7 +443,7 @@ fn is_probe_of_new_data(facts: &Facts) -> bool {
         return false;
     };
     let e = &facts.evidence;
-    let length = facts.length.saturating_sub(facts.queued);
+    let length = facts.probe.saturating_sub(facts.queued);
     // Whose window is full, and who hears nothing, has no other reason to send.
     let slack = if facts.unsent { 8 } else { 1 };
     let untroubled = facts.timeouts == 0 && e.sends <= 1 && !facts.heard && e.small == 0;
@@ -426,17 +469,26 @@ fn floor(facts: &Facts) -> Option<Duration> {
     fitting.next()
 }
 
+/// Whether a receiver's timer may have put off the acknowledgement that ended it.
+pub(crate) fn may_be_put_off(facts: &Facts) -> bool {
+    // A receiver acknowledges at least every second full segment (RFC 5681 section 4.2), so a timer
+    // of its can have put off only an acknowledgement of less. What else was out is lost: if it was late as
+    // well, more acknowledgements follow.
+    let pair = 2 * u64::from(facts.mss.max(1));
+    let alone = facts.pairs && facts.acked < pair && facts.burst.is_alone();
+    let delayable = facts.evidence.flight.get() < pair || alone;
+    let long = |rtt| facts.length >= rtt * 3;
+    delayable
+        && !facts.heard
+        && facts.length >= Duration::from_millis(5)
+        && facts.evidence.rtt.is_none_or(long)
+}
+
 fn ack(facts: &Facts) -> (Cause, Confidence) {
     use Confidence::{Guess, Likely};
     let e = &facts.evidence;
-    let flight = e.flight.get();
     let mss = u64::from(facts.mss.max(1));
-    // A receiver acknowledges at least every second full segment (RFC 5681 section 4.2), so a timer
-    // of its can have put off only an acknowledgement of less.
-    let delayable = flight < 2 * mss && !facts.heard;
-    let timer =
-        facts.length >= Duration::from_millis(5) && e.rtt.is_none_or(|rtt| facts.length >= rtt * 3);
-    if !(delayable && timer) {
+    if !may_be_put_off(facts) {
         let short = facts.length <= Duration::from_millis(5);
         return if short && facts.burst.is_interrupt() && !facts.heard {
             (Cause::Coalescing, Guess)
@@ -486,7 +538,13 @@ mod tests {
             asked: false,
             recovers: false,
             queued: Duration::ZERO,
+            probe: length,
+            acked: 0,
+            pairs: false,
+            widened: false,
             unsent: false,
+            unpushed: false,
+            turns: None,
             timeouts: 0,
             aftermath: Aftermath::None,
             more: false,
@@ -659,6 +717,106 @@ mod tests {
             }
             assert_eq!(classify(&gap).0, cause);
         }
+    }
+
+    #[test]
+    fn what_left_at_once_and_is_acknowledged_at_once_waited_for_an_interrupt() {
+        for (after, cause) in [(0, Cause::Coalescing), (1, Cause::PacketDelay)] {
+            let mut gap = facts(Ended::Ack, ms(2));
+            for _ in 0..3 {
+                gap.burst.add(ms(2), Duration::from_nanos(after));
+            }
+            assert_eq!(classify(&gap).0, cause);
+        }
+    }
+
+    #[test]
+    fn rfc5681_4_2_of_a_receiver_that_acknowledges_pairs_a_timer_puts_off_what_is_of_less() {
+        let gap = |pairs, acked, more| {
+            let mut gap = Facts {
+                pairs,
+                acked,
+                ..facts(Ended::Ack, ms(40))
+            };
+            gap.burst.last = Some(ms(40));
+            if more {
+                gap.burst.add(ms(40), Duration::from_micros(12));
+            }
+            classify(&gap).0
+        };
+        assert_eq!(gap(true, 1_460, false), Cause::DelayedAck);
+        assert_eq!(
+            gap(false, 1_460, false),
+            Cause::PacketDelay,
+            "it acknowledges each"
+        );
+        assert_eq!(gap(true, 2_920, false), Cause::PacketDelay);
+        assert_eq!(
+            gap(true, 1_460, true),
+            Cause::PacketDelay,
+            "the rest was late, too"
+        );
+    }
+
+    #[test]
+    fn a_window_that_is_wider_than_what_is_acknowledged_gives_was_closed() {
+        let gap = Facts {
+            widened: true,
+            ..facts(Ended::Ack, ms(60))
+        };
+        assert_eq!(classify(&gap).0, Cause::WindowClosed);
+    }
+
+    #[test]
+    fn rfc9293_3_9_1_2_whose_last_text_has_more_behind_it_did_not_wait_for_its_application() {
+        for (vantage, unpushed, cause) in [
+            (Vantage::Middle, true, Cause::PacketDelay),
+            (Vantage::Receiver, true, Cause::PacketDelay),
+            (Vantage::Middle, false, Cause::AppWroteNothing),
+            (Vantage::Sender, true, Cause::AppWroteNothing),
+        ] {
+            let gap = Facts {
+                vantage,
+                unpushed,
+                ..facts(Ended::Wrote, ms(1))
+            };
+            assert_eq!(classify(&gap).0, cause);
+        }
+    }
+
+    #[test]
+    fn between_the_ends_a_timer_is_as_long_as_its_floor_to_what_hosts_take() {
+        for (us, cause) in [(1_005, Cause::TimeoutTail), (1_100, Cause::TailLossProbe)] {
+            let mut gap = Facts {
+                vantage: Vantage::Middle,
+                smoothed: Some(Duration::from_micros(480)),
+                ..facts(
+                    Ended::Retransmission {
+                        head: true,
+                        tail: true,
+                    },
+                    Duration::from_micros(us),
+                )
+            };
+            gap.evidence.packets = 1;
+            assert_eq!(classify(&gap).0, cause);
+        }
+    }
+
+    #[test]
+    fn rfc8985_7_2_what_nothing_asked_for_is_a_timer_s_at_any_time() {
+        let gap = |head, asked| Facts {
+            vantage: Vantage::Middle,
+            asked,
+            smoothed: Some(Duration::from_micros(446)),
+            ..facts(
+                Ended::Retransmission { head, tail: true },
+                Duration::from_micros(870),
+            )
+        };
+        let is_usual = |facts: &Facts| is_usual(facts, Cause::TailLossProbe);
+        assert!(!is_usual(&gap(false, false)) && !is_usual(&gap(true, false)));
+        assert!(is_usual(&gap(false, true)));
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod record;
 pub use record::{Closed, Connection, Opened, Point, PointKind};
 
 use crate::busy::Waits;
-use crate::classify::{Aftermath, Ended};
+use crate::classify::{Aftermath, Ended, Facts, may_be_put_off};
 use crate::gap::{Cause, Gap, Side, Vantage};
 use crate::half::{Data, Half, Sighting};
 use crate::segment::Segment;
@@ -43,7 +43,8 @@ pub(crate) struct Tracked {
     opened: Opened,
     pub(crate) first: Sighting,
     pub(crate) last: Sighting,
-    last_data: Option<Sighting>,
+    /// The last text, and whose it was.
+    last_data: Option<(Sighting, Side)>,
     half: [Half; 2],
     interfaces: [Option<u32>; 2],
     pending: [Option<Box<Pending>>; 2],
@@ -181,11 +182,15 @@ impl Tracked {
         let clock = &mut self.half[me].clock;
         let stamps = segment.options.timestamps;
         self.own = stamps.map_or(Duration::ZERO, |s| clock.lateness(now.at, s.val));
+        // A packet tells itself how late it is, to a tick.
+        let tick = clock.tick().filter(|_| stamps.is_some());
+        let most = tick.map_or(waits.before, |tick| waits.before.min(self.own + tick));
         self.late = self.own;
         // Where a host captures what it sends itself, nothing has waited on its way.
         if self.vantage(side) != Vantage::Sender {
-            self.own = self.own.max(waits.before);
-            self.late = self.own + self.behind[peer];
+            self.own = self.own.max(most);
+            // Where a link is busy others may be, which what it answers has passed.
+            self.late = self.own.max(waits.before) + self.behind[peer];
         }
         // A queue that is full drops what comes: no wait is longer than what was seen.
         let longest = self.half[me].rtt.timeout().unwrap_or_default();
@@ -211,6 +216,7 @@ impl Tracked {
         let fin = segment.flags.contains(Flags::FIN);
         let space = text.saturating_add(syn.into()).saturating_add(fin.into());
         let silent = self.half.iter().all(|half| half.flight() == 0);
+        let unpushed = self.half[me].is_unpushed();
         if segment.flags.contains(Flags::RST) {
             self.reset.get_or_insert(side);
         } else {
@@ -227,7 +233,7 @@ impl Tracked {
                 Side::Client => (client, server),
                 Side::Server => (server, client),
             };
-            mine.on_stamp(now.at, stamps, other, text > 0);
+            mine.on_stamp(now.at, stamps, other, text > 0, unpushed);
         }
         self.last = now;
     }
@@ -288,7 +294,7 @@ impl Tracked {
         }
         self.verify(now, side, &acked, segment);
         self.answered(now, side, acked.opened, out);
-        if let Some(rtt) = acked.rtt {
+        if let Some(rtt) = acked.rtt.filter(|_| acked.bytes > 0) {
             self.follows(now, side, rtt);
         }
         let event = acked.bytes > 0 || acked.sacked > 0 || acked.duplicate || acked.opened;
@@ -301,6 +307,7 @@ impl Tracked {
                 };
                 facts.heard |= acked.sacked > 0 || acked.duplicate;
                 facts.burst.last = acked.rtt;
+                (facts.acked, facts.widened) = (acked.bytes, acked.widened);
                 let whole = self.half[k].flight() == 0;
                 let peer = &self.half[side.other().index()];
                 match facts.ended {
@@ -310,7 +317,7 @@ impl Tracked {
                         self.settle(side, start, now, &facts, out);
                     }
                     // What was sent again is answered: that is part of the gap before.
-                    Ended::Ack if self.verifies(side) => {}
+                    Ended::Ack if self.verifies(side) && !may_be_put_off(&facts) => {}
                     Ended::Ack | Ended::Opened | Ended::Answer => {
                         let until = now.at + self.release_time(side);
                         self.wait(side, facts, start, now, Wait::Release { until }, out);
@@ -346,25 +353,32 @@ impl Tracked {
         let half = &self.half[k];
         let waited = half.flight() > 0 || half.closed.is_some();
         let from = if waited {
-            half.last
+            half.last.map(|last| (last, side.other()))
         } else {
             // Who has nothing outstanding has nothing to do from the last acknowledgement on.
-            let acked = self
-                .half
-                .iter()
-                .filter_map(|half| half.heard)
-                .max_by_key(|s| s.at);
-            let all = acked.into_iter().chain(self.last_data);
-            all.max_by_key(|s| (s.at, s.packet)).filter(|_| silent)
+            let heard = |of: Side| Some((self.half[of.index()].heard?, of.other()));
+            let acked = Side::BOTH.into_iter().filter_map(heard);
+            let all = acked.chain(self.last_data);
+            all.max_by_key(|(s, _)| (s.at, s.packet)).filter(|_| silent)
         };
+        // What this side sent before that says that it had what came to it: only its own way counts.
+        let late = match from {
+            Some((_, by)) if by == side => self.own,
+            _ => self.late,
+        };
+        let from = from.map(|(from, _)| from);
         let gap = from.filter(|start| now.at.since(start.at) > self.threshold);
+        // In the middle what was heard last may have been on its way to the sender still.
+        let unheard = self.unheard(side, now).filter(|_| waited && gap.is_none());
+        let unheard = unheard.map(|start| (start, self.facts(side, now, start)));
         // The facts take a look at the whole flight: they are gathered where there may be a gap.
         let head = waited && half.offset(segment.seq) <= half.una;
         let before_it =
             (head || gap.is_some()).then(|| self.facts(side, now, half.last.unwrap_or(now)));
-        let facts = gap
-            .zip(before_it)
-            .map(|(start, facts)| (start, facts.since(now, start)));
+        let facts = gap.zip(before_it).map(|(start, facts)| {
+            let facts = facts.since(now, start);
+            (start, Facts { late, ..facts })
+        });
         let stamp = segment.options.timestamps.map(|stamps| stamps.val);
         let before = half.last;
         let shut = half.closed.is_some();
@@ -380,7 +394,12 @@ impl Tracked {
         self.point(now, side, kind, start, start + u64::from(space));
         match data {
             Data::New { .. } => {
-                let half = &self.half[k];
+                let flight = self.path_rtt.unwrap_or_default().mul_ratio(3, 4);
+                let half = &mut self.half[k];
+                if segment.len > 0 {
+                    let echo = segment.options.timestamps.map(|stamps| stamps.ecr);
+                    half.begins(now.at, echo, flight);
+                }
                 let (una, answered) = (half.una, half.answered);
                 let soon = self.release_time(side);
                 if start > una && answered.is_some_and(|at| now.at.since(at) <= soon) {
@@ -390,6 +409,16 @@ impl Tracked {
                 if segment.len > 0 {
                     self.released(side, now, segment.len);
                 }
+                let full = segment.len >= u32::from(self.half[k].mss());
+                if let Some((start, facts)) = unheard.filter(|_| segment.len > 0) {
+                    let ended = Ended::New;
+                    let facts = Facts {
+                        ended,
+                        full,
+                        ..facts
+                    };
+                    self.settle(side, start, now, &facts, out);
+                }
                 if let Some((start, mut facts)) = facts
                     && segment.len > 0
                 {
@@ -398,7 +427,7 @@ impl Tracked {
                         (_, true) => Ended::New,
                         (false, false) => Ended::Wrote,
                     };
-                    facts.full = segment.len >= u32::from(self.half[k].mss());
+                    facts.full = full;
                     if facts.ended == Ended::Probe {
                         self.probes(side, facts, start, now, out);
                     } else if self.settle(side, start, now, &facts, out) == Settled::Gap {
@@ -407,7 +436,7 @@ impl Tracked {
                 }
                 if !waited
                     && segment.len > 0
-                    && let Some(last) = self.half[k].text
+                    && let Some(last) = self.half[k].text.map(|text| text.at)
                     && now.at.since(last) > self.threshold.max(Duration::from_millis(1))
                 {
                     self.idle[k] = Some((now.at.since(last), 0));
@@ -437,6 +466,9 @@ impl Tracked {
                 } else {
                     facts
                 };
+                if facts.is_none() {
+                    self.released(side, now, segment.len);
+                }
                 if let Some((start, mut facts)) = facts {
                     facts.evidence.sends = again.sends;
                     facts.evidence.earlier = (again.sends > 0).then_some(again.packet);
@@ -444,6 +476,12 @@ impl Tracked {
                         .progress
                         .map_or(again.age, |at| now.at.since(at));
                     facts.timer = again.age.min(since).max(facts.length);
+                    let near = match self.vantage(side) {
+                        Vantage::Sender => Duration::ZERO,
+                        _ => self.near(side),
+                    };
+                    let news = self.half[k].news.map(|at| now.at.since(at + near));
+                    facts.probe = news.map_or(again.age, |news| again.age.min(news));
                     facts.missing = again.sends == 0;
                     facts.too_large =
                         self.too_big[k] || (again.head && self.half[k].swallows(&again));
@@ -490,6 +528,8 @@ impl Tracked {
                 {
                     let mut facts = self.facts(side, now, start);
                     facts.aftermath = Aftermath::Early;
+                    // Who asks for a window sends a byte: what is longer was not heard to arrive.
+                    facts.updated &= segment.len <= 1;
                     facts.evidence.sends = 1;
                     facts.ended = Ended::Retransmission {
                         head: true,
@@ -504,6 +544,11 @@ impl Tracked {
                     self.probes(side, facts, start, now, out);
                 }
             }
+            // It ends no wait, and who sends it does not know of a window that is closed.
+            Data::KeepAlive => {
+                self.half[k].updated = false;
+                return;
+            }
         }
         self.half[k].last = Some(now);
         // Who asks again has not heard that the window is open. A probe has more behind it, unless it is of
@@ -514,12 +559,11 @@ impl Tracked {
         if asks && start >= half.una && (shut || half.updated) {
             half.probed = Some(end);
         }
-        // Any other byte that is acknowledged only keeps the connection alive (RFC 9293 section 3.8.4).
-        let asks = half.updated && asks && (start >= half.una || half.probed == Some(end));
+        let asks = half.updated && asks;
         half.updated = asks;
         if segment.len > 0 && (asks || !matches!(data, Data::Probe)) {
-            self.last_data = Some(now);
-            self.half[k].text = Some(now.at);
+            self.last_data = Some((now, side));
+            self.half[k].text = Some(now);
         }
     }
 

@@ -53,6 +53,8 @@ pub(crate) struct Detail {
 const ORIGIN: u64 = 1 << 32;
 /// The largest segment until one was seen or announced (RFC 9293 section 3.7.1).
 const DEFAULT_MSS: u16 = 536;
+/// Nobody who has said something asks sooner whether the peer is there (Linux, tcp(7)).
+const KEEP_ALIVE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct Half {
@@ -70,7 +72,7 @@ pub(crate) struct Half {
     /// The largest window.
     widest: u64,
     /// When it had text last.
-    pub(crate) text: Option<Instant>,
+    pub(crate) text: Option<Sighting>,
     /// The last thing that happened is that its window opened.
     pub(crate) updated: bool,
     /// The number after the byte that asked last for a window.
@@ -90,6 +92,8 @@ pub(crate) struct Half {
     /// From the peer's packet to the first new data of ours that echoes it: the way from the capture
     /// to this sender and back.
     pub(crate) turn: Option<Duration>,
+    /// The same each time that it had more to send.
+    pub(crate) turns: RttEstimate,
     /// The last thing that happened to this sender: something left, or news of it came.
     pub(crate) last: Option<Sighting>,
     /// When news of its flight came last, and before that.
@@ -121,6 +125,13 @@ pub(crate) struct Half {
     /// When something was acknowledged in order last: the retransmission timer began anew
     /// (RFC 6298 section 5.3).
     pub(crate) progress: Option<Instant>,
+    /// When something was acknowledged last, in order or selectively: the probe timer began anew (RFC 8985
+    /// section 7.2).
+    pub(crate) news: Option<Instant>,
+    /// What its first text echoes, or when it came, and how many packets were let out with it.
+    pub(crate) first_flight: Option<(Result<u32, Instant>, u32)>,
+    /// Acknowledgements that were of less than two segments though as much was out, and others.
+    pub(crate) acks: [u32; 2],
     /// Timeouts in a row.
     pub(crate) timeouts: u16,
     pub(crate) counts: Counts,
@@ -152,6 +163,7 @@ impl Half {
             largest_arrived: 0,
             rtt: RttEstimate::default(),
             turn: None,
+            turns: RttEstimate::default(),
             last: None,
             heard: None,
             heard_before: None,
@@ -169,6 +181,9 @@ impl Half {
             pushes: false,
             pushed: false,
             progress: None,
+            news: None,
+            first_flight: None,
+            acks: [0; 2],
             timeouts: 0,
             counts: Counts::default(),
             blocks: [(0, 0); 4],
@@ -181,6 +196,27 @@ impl Half {
     /// section 3.9.1.2, MUST-61), and the last that left does not.
     pub(crate) const fn has_more(&self) -> bool {
         self.flight() > 0 && self.pushes && !self.pushed
+    }
+
+    /// Whether its last text says that more was written (RFC 9293 section 3.9.1.2, MUST-61).
+    pub(crate) const fn is_unpushed(&self) -> bool {
+        self.text.is_some() && !self.pushed
+    }
+
+    /// Whether its receiver is known to acknowledge every second segment only (RFC 5681 section 4.2).
+    pub(crate) const fn is_acked_in_pairs(&self) -> bool {
+        self.acks[1] > 0 && self.acks[1] >= self.acks[0]
+    }
+
+    /// A packet with text, which echoes this: was it let out with the first? What acknowledgements of that let
+    /// out echoes them.
+    pub(crate) fn begins(&mut self, now: Instant, echo: Option<u32>, most: Duration) {
+        let (first, packets) = self.first_flight.get_or_insert((echo.ok_or(now), 0));
+        let with = match *first {
+            Ok(first) => echo == Some(first),
+            Err(at) => now.since(at) < most,
+        };
+        *packets = packets.saturating_add(with.into());
     }
 
     /// Whether something was sent again and not all that was out then is acknowledged.
@@ -277,7 +313,7 @@ impl Half {
         let packets = text.div_ceil(mss).clamp(1, u16::MAX.into()) as u16;
         let data = self.kind_of(now, start, end, packets, flags);
         if let Some(detail) = &mut self.detail
-            && !matches!(data, Data::Probe)
+            && !matches!(data, Data::Probe | Data::KeepAlive)
         {
             detail.meter.sent(
                 now.at,
@@ -329,7 +365,16 @@ impl Half {
             && (self.flight() <= 1 && end <= self.nxt)
             && (self.closed.is_some() || end <= self.una)
         {
-            return Data::Probe;
+            // One that asks for a window has text that is not acknowledged, or had it when it asked first.
+            let asks = end > self.una || self.closed.is_some() || self.probed == Some(end);
+            let idle = self
+                .text
+                .is_some_and(|text| now.at.since(text.at) >= KEEP_ALIVE);
+            match (asks, idle) {
+                (true, _) => return Data::Probe,
+                (false, true) => return Data::KeepAlive,
+                (false, false) => {}
+            }
         }
         if end <= self.una {
             self.counts.needless += 1;
@@ -457,6 +502,7 @@ impl Half {
         let mut result = Acked::default();
         let to = self.offset(ack);
         let before = self.window;
+        let had = before.map(|window| (window.saturating_sub(self.flight()), self.una + window));
         // The window of a SYN is never scaled (RFC 7323 section 2.2).
         let window = if syn { raw.into() } else { self.scaled(raw) };
         if to > self.una {
@@ -465,6 +511,11 @@ impl Half {
                 self.nxt = to;
             }
             result.bytes = to - self.una;
+            let pair = 2 * u64::from(self.mss());
+            if self.flight() >= pair {
+                let acks = &mut self.acks[usize::from(result.bytes >= pair)];
+                *acks = acks.saturating_add(1);
+            }
             self.recovered = self.recovers() || self.sacked > 0 || self.dup_acks >= 3;
             if self.recovered {
                 self.recovered_at = Some(now.at);
@@ -520,6 +571,10 @@ impl Half {
                 (Some(true), false) => result.opened = true,
                 _ => {}
             }
+            if let Some((room, end)) = had.filter(|_| bare && result.bytes > 0) {
+                let more = (to + window).saturating_sub(end + result.bytes);
+                result.widened = room < u64::from(self.mss()) && more >= self.widest / 2;
+            }
         }
         if let Some(sample) = result.rtt {
             self.rtt.add(sample);
@@ -530,6 +585,9 @@ impl Half {
         if result.bytes > 0 {
             self.timeouts = 0;
             self.progress = Some(now.at);
+        }
+        if result.bytes > 0 || result.sacked > 0 {
+            self.news = Some(now.at);
         }
         result
     }
@@ -542,6 +600,7 @@ impl Half {
         stamps: Timestamps,
         peer: &Self,
         new_data: bool,
+        had_more: bool,
     ) {
         if self.stamp.is_none_or(|(value, _)| value != stamps.val) {
             self.stamp = Some((stamps.val, now));
@@ -551,6 +610,9 @@ impl Half {
             && value == stamps.ecr
         {
             self.turned(now.since(at));
+            if had_more {
+                self.turns.add(now.since(at));
+            }
         }
     }
 
@@ -656,6 +718,50 @@ mod tests {
         assert!(!half.has_more(), "nothing comes after the end");
         ack(&mut half, 1, 3_001);
         assert!(!half.has_more(), "nothing is out");
+    }
+
+    #[test]
+    fn rfc5681_4_2_a_receiver_acknowledges_each_or_every_second() {
+        for (each, pairs) in [(1, false), (2, true)] {
+            let mut half = sent(&[1_000; 12]);
+            for n in 1..4 {
+                ack(&mut half, n, n as u32 * each * 1_000);
+            }
+            assert_eq!(half.is_acked_in_pairs(), pairs);
+        }
+    }
+
+    #[test]
+    fn a_flight_begins_with_what_echoes_the_same_or_comes_with_it() {
+        let at = |us| Instant::ZERO + Duration::from_micros(us);
+        let most = Duration::from_micros(30);
+        for (echoes, first) in [([Some(7), Some(7), Some(8)], 2), ([None; 3], 1)] {
+            let mut half = Half::new(100, false);
+            for (n, echo) in (0..).zip(echoes) {
+                half.begins(at(n * 40), echo, most);
+            }
+            assert_eq!(half.first_flight.map(|(_, packets)| packets), Some(first));
+        }
+    }
+
+    #[test]
+    fn a_window_that_grows_by_more_than_was_acknowledged_had_not_been_read() {
+        for (before, after, widened) in [
+            (1_000, 60_000, true),
+            (1_000, 1_000, false),
+            // There was room all the time.
+            (30_000, 60_000, false),
+        ] {
+            let mut half = sent(&[1_000]);
+            half.widest = 60_000;
+            let now = |packet| Sighting {
+                at: Instant::ZERO,
+                packet,
+            };
+            half.on_ack(now(2), Seq(0), &[], before, false, true);
+            let acked = half.on_ack(now(3), Seq(1_000), &[], after, false, true);
+            assert_eq!(acked.widened, widened, "{before} {after}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! How often an explanation is right: found gaps against true ones.
 
 use crate::gap::{Cause, Confidence, Gap, Vantage};
-use crate::truth::TrueGap;
+use crate::truth::{Question, TrueGap};
 use narrows::{Duration, Instant};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -27,6 +27,9 @@ pub struct Score {
     pub truth: BTreeMap<(Vantage, Cause), Row>,
     /// By place and found cause: what was true; `None` is nothing.
     pub found: BTreeMap<(Vantage, Cause), Row>,
+    /// By place and found cause: wrong ones that no capture there could have told from right ones, as a test
+    /// shows. They are no part of the precision, but of everything else.
+    pub unseen: BTreeMap<(Vantage, Cause), u64>,
     /// By place and confidence: gaps that were found, and of these the right ones.
     pub confidence: BTreeMap<(Vantage, Confidence), (u64, u64)>,
     /// Runs.
@@ -58,17 +61,31 @@ fn same(found: Cause, truth: Cause) -> bool {
     found == truth || found == plain(truth)
 }
 
+/// What was true of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Told<'t> {
+    /// The gaps.
+    pub gaps: &'t [TrueGap],
+    /// Questions that were in queues, each end's in the order of their answers.
+    pub questions: &'t [Question],
+}
+
 impl Score {
-    /// Enters a run: all true gaps of it, and what was found at one place. `slack` is how far times
+    /// Enters a run: what was true of it, and what was found at one place. `slack` is how far times
     /// of the place may be from those of the end, a round trip.
     pub fn add(
         &mut self,
         place: Vantage,
-        truth: &[TrueGap],
+        told: Told<'_>,
         found: &[Found],
         slack: Duration,
         counted: Duration,
     ) {
+        let truth = told.gaps;
+        let mut asked: BTreeMap<_, Vec<&Question>> = BTreeMap::new();
+        for question in told.questions {
+            asked.entry(question.ends).or_default().push(question);
+        }
         let mut explained: Vec<Option<Cause>> = vec![None; truth.len()];
         for (one, best) in meant(place, truth, found, slack) {
             let truly = best.map(|n| truth[n].cause);
@@ -94,6 +111,10 @@ impl Score {
             }
             let row = self.found.entry((place, one.gap.cause)).or_default();
             *row.entry(truly).or_default() += 1;
+            let questions = asked.get(&one.ends).map_or(&[][..], Vec::as_slice);
+            if !right && is_question(one, questions) {
+                *self.unseen.entry((place, one.gap.cause)).or_default() += 1;
+            }
             let (all, of_these) = self
                 .confidence
                 .entry((place, one.gap.confidence))
@@ -125,6 +146,9 @@ impl Score {
                 }
             }
         }
+        for (key, n) in &other.unseen {
+            *self.unseen.entry(*key).or_default() += n;
+        }
         for (key, (all, right)) in &other.confidence {
             let sums = self.confidence.entry(*key).or_default();
             sums.0 += all;
@@ -137,10 +161,40 @@ impl Score {
         share(self.truth.get(&(place, cause)), |found| same(found, cause))
     }
 
-    /// Of the gaps found as `cause` those that are.
+    /// Of the gaps found as `cause` those that are, without those that cannot be told.
     pub fn precision(&self, place: Vantage, cause: Cause) -> Share {
-        share(self.found.get(&(place, cause)), |truth| same(cause, truth))
+        let share = share(self.found.get(&(place, cause)), |truth| same(cause, truth));
+        Share {
+            all: share.all - self.unseen(place, cause),
+            ..share
+        }
     }
+
+    /// Recall and precision where no other name is right.
+    pub fn by_name(&self, place: Vantage, cause: Cause) -> [Share; 2] {
+        [&self.truth, &self.found].map(|rows| share(rows.get(&(place, cause)), |c| c == cause))
+    }
+
+    /// The gaps wrongly found as `cause` that cannot be told from right ones.
+    pub fn unseen(&self, place: Vantage, cause: Cause) -> u64 {
+        self.unseen
+            .get(&(place, cause))
+            .copied()
+            .unwrap_or_default()
+    }
+}
+
+/// Whether what looks like an application of who is asked is, for half of it, a question that was in queues on
+/// its way there: at the place of who asks both look alike.
+fn is_question(one: &Found, questions: &[&Question]) -> bool {
+    let gap = &one.gap;
+    let from = questions.partition_point(|question| question.answered <= gap.start.at);
+    let asked = questions[from..].iter();
+    one.place == Vantage::Receiver
+        && gap.cause == Cause::AppWroteNothing
+        && asked
+            .take_while(|question| question.asked < gap.end.at)
+            .any(|question| question.waited * 2 >= gap.length())
 }
 
 /// What was found at one place, each with the number of the true gap that is meant, if there is one:

@@ -16,9 +16,9 @@ use crate::analyzer::{Analyzer, Config, Finding};
 use crate::gap::{Cause, Gap, Vantage};
 use crate::half::Sighting;
 use crate::ledger::Sum;
-use crate::score::{Found, Score};
+use crate::score::{Found, Score, Told};
 use crate::segment::Segment;
-use crate::truth::{Threshold, TrueGap, Truth, ends_of};
+use crate::truth::{Question, Threshold, TrueGap, Truth, ends_of};
 use ledger::SharedTruth;
 use narrows::{Duration, Instant};
 use narrows_experiment::file::Loaded;
@@ -40,6 +40,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub struct Observed {
     /// The gaps as they were.
     pub truth: Vec<TrueGap>,
+    /// Questions that were in queues.
+    pub questions: Vec<Question>,
     /// The gaps found in captures at the sender, in the middle and at the receiver.
     pub found: Vec<Found>,
 }
@@ -179,6 +181,7 @@ pub fn observe(
     cancel: Option<&AtomicBool>,
 ) -> Result<Observed, RunError> {
     let told = SharedTruth::new(Truth::new(threshold));
+    told.with(Truth::keep_questions);
     let mut experiment = experiment.clone();
     experiment.probes.push(told.probe());
     let places = Places {
@@ -190,7 +193,7 @@ pub fn observe(
         ..RunContext::default()
     };
     let (_, places) = experiment.watch(registry, context, places)?;
-    let truth = told.with(|truth| truth.gaps().to_vec());
+    let (truth, questions) = told.with(|truth| (truth.gaps().to_vec(), truth.questions().to_vec()));
     let mut found = Vec::new();
     let addresses: Vec<_> = (0..places.hosts.len())
         .map(|n| {
@@ -218,7 +221,11 @@ pub fn observe(
             gap,
         });
     }
-    Ok(Observed { truth, found })
+    Ok(Observed {
+        truth,
+        questions,
+        found,
+    })
 }
 
 /// Runs `cases` on `threads` threads and holds what is found against the truth. `done` is told the
@@ -280,7 +287,10 @@ fn score_of(case: &Case, registry: &Registry) -> Result<Score, String> {
     for place in PLACES {
         score.add(
             place,
-            &observed.truth,
+            Told {
+                gaps: &observed.truth,
+                questions: &observed.questions,
+            },
             &observed.found,
             case.rtt / 2,
             counted,

@@ -37,6 +37,19 @@ impl TrueGap {
     }
 }
 
+/// A question that was in queues on its way: until it is there, who is asked cannot know of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// Who is asked, its own address first.
+    pub ends: [SocketAddr; 2],
+    /// When it left.
+    pub asked: Instant,
+    /// When the first of the answer left.
+    pub answered: Instant,
+    /// How much longer it was on its way than the quickest of its connection.
+    pub waited: Duration,
+}
+
 /// What is a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Threshold {
@@ -76,6 +89,8 @@ pub struct Truth {
     threshold: Threshold,
     ends: HashMap<[SocketAddr; 2], End>,
     gaps: Vec<TrueGap>,
+    /// Questions that waited for longer than the threshold's floor, if they are wanted.
+    questions: Option<Vec<Question>>,
     pauses: way::Pauses,
 }
 
@@ -86,8 +101,19 @@ impl Truth {
             threshold,
             ends: HashMap::new(),
             gaps: Vec::new(),
+            questions: None,
             pauses: way::Pauses::default(),
         }
+    }
+
+    /// Keeps what questions waited for from now on.
+    pub fn keep_questions(&mut self) {
+        self.questions = Some(Vec::new());
+    }
+
+    /// The questions that were kept.
+    pub fn questions(&self) -> &[Question] {
+        self.questions.as_deref().unwrap_or_default()
     }
 
     /// The gaps until now, in the order in which they ended.
@@ -139,7 +165,7 @@ impl Truth {
     }
 
     /// The retransmission timer fired after `rto`; news of the flight had come at `heard` last.
-    fn timeout(
+    pub(crate) fn timeout(
         &mut self,
         at: Instant,
         ends: [SocketAddr; 2],
@@ -454,6 +480,99 @@ mod tests {
             rtt.samples, 2,
             "of the first, and of the last, which left once"
         );
+    }
+
+    /// As where a small segment is sent again with what was written since.
+    #[test]
+    fn old_text_with_new_behind_it_is_another_copy_of_the_old_and_the_first_of_the_new() {
+        // Nothing is dropped, the first copy, or both: it is there, it is there, it is not.
+        for (dropped, cause) in [
+            (&[][..], Cause::TimeoutSpurious),
+            (&[100], Cause::TimeoutSpurious),
+            (&[100, 150], Cause::TimeoutTail),
+        ] {
+            let mut truth = truth();
+            truth.arrived(at(200), ENDS, &segment(0, 0, 200));
+            truth.sent(at(1_000), ENDS, 1, &segment(200, 150, 0));
+            for len in dropped {
+                truth.dropped(ENDS, &segment(200, *len, 0), false);
+            }
+            let rto = Duration::from_millis(10);
+            truth.timeout(at(11_000), ENDS, TimeoutCause::Tail, rto, at(200));
+            assert_eq!(
+                found(&truth).last().map(|gap| gap.0),
+                Some(cause),
+                "{dropped:?}"
+            );
+        }
+        // No round-trip time follows from what acknowledges the old text, one does from the new.
+        for (acks, samples) in [(&[300][..], 2), (&[350], 2), (&[300, 350], 3)] {
+            let mut truth = truth();
+            truth.arrived(at(200), ENDS, &segment(0, 0, 200));
+            truth.sent(at(1_000), ENDS, 1, &segment(200, 150, 0));
+            for (n, ack) in (0..).zip(acks) {
+                truth.arrived(at(1_200 + n), ENDS, &segment(0, 0, *ack));
+            }
+            assert_eq!(truth.ends[&ENDS].way.rtt().samples, samples, "{acks:?}");
+        }
+    }
+
+    /// What is acknowledged is not out again if a copy of it leaves.
+    #[test]
+    fn a_byte_that_keeps_a_connection_alive_is_not_out() {
+        let mut truth = truth();
+        truth.arrived(at(210), ENDS, &segment(0, 0, 300));
+        truth.sent(at(90_000), ENDS, 1, &segment(299, 1, 0));
+        truth.arrived(at(99_000), ENDS, &segment(0, 0, 300));
+        assert_eq!(truth.ends[&ENDS].way.rtt().samples, 2);
+    }
+
+    #[test]
+    fn an_acknowledgement_that_was_overtaken_hides_no_repetition() {
+        let mut truth = truth();
+        truth.arrived(at(200), ENDS, &segment(0, 0, 200));
+        truth.arrived(at(210), ENDS, &segment(0, 0, 100));
+        truth.arrived(at(2_000), ENDS, &segment(0, 0, 200));
+        assert_eq!(found(&truth), [(Cause::PacketDelay, 200, 2_000)]);
+    }
+
+    /// Its field for that means nothing (RFC 9293 section 3.1).
+    #[test]
+    fn a_syn_that_is_no_answer_acknowledges_nothing() {
+        let far = |seq: u32, ack: u32| Passing {
+            seq: seq + 0xf000_0000,
+            ack: if ack == 0 { 0 } else { ack + 0xf000_0000 },
+            ..segment(0, 100, 0)
+        };
+        let mut truth = Truth::new(Threshold {
+            floor: Duration::from_micros(50),
+            share_percent: 0,
+        });
+        let syn = Passing {
+            scale: Some(0),
+            ..segment(7, 0, 0)
+        };
+        truth.arrived(at(0), ENDS, &syn);
+        truth.sent(at(0), ENDS, 1, &far(0, 0));
+        truth.arrived(
+            at(100),
+            ENDS,
+            &Passing {
+                len: 0,
+                ..far(0, 100)
+            },
+        );
+        truth.held(at(100), ENDS, Held::CongestionWindow);
+        truth.sent(at(110), ENDS, 1, &far(100, 0));
+        truth.arrived(
+            at(2_000),
+            ENDS,
+            &Passing {
+                len: 0,
+                ..far(0, 100)
+            },
+        );
+        assert_eq!(found(&truth), [(Cause::PacketDelay, 110, 2_000)]);
     }
 
     #[test]

@@ -138,9 +138,88 @@ fn rfc9293_3_8_4_who_keeps_a_connection_alive_asks_for_no_window() {
         Flags::ACK,
     );
     let gaps = capture.gaps();
-    let last = gaps.iter().max_by_key(|gap| gap.end.at);
-    let last = last.expect("there is one");
-    assert_eq!(last.cause, Cause::AppWroteNothing, "{gaps:?}");
+    let after = |gap: &&Gap| gap.end.at > Instant::ZERO + Duration::from_nanos(S);
+    let after: Vec<_> = gaps.iter().filter(after).collect();
+    // From when the window opened.
+    let told: Vec<_> = after
+        .iter()
+        .map(|gap| (gap.cause, gap.start.packet, gap.end.packet))
+        .collect();
+    assert_eq!(told, [(Cause::AppWroteNothing, 6, 9)], "{gaps:?}");
+}
+
+#[test]
+fn who_sends_again_what_had_arrived_asks_for_no_window() {
+    // The capture is at the receiver, and what it says of its window is lost.
+    let mut capture = Capture::opened(1_000_000, 10_000);
+    let data = Flags::ACK | Flags::PSH;
+    capture.pass(2_000_000, Side::Client, (1, 1_000, 1), 60_000, data);
+    capture.pass(2_010_000, Side::Server, (1, 0, 1_001), 0, Flags::ACK);
+    capture.pass(S, Side::Server, (1, 0, 1_001), 60_000, Flags::ACK);
+    capture.pass(S + 300_000_000, Side::Client, (1, 1_000, 1), 60_000, data);
+    let gaps = capture.gaps();
+    let last = gaps
+        .iter()
+        .max_by_key(|gap| gap.end.at)
+        .expect("there is one");
+    assert_eq!(last.cause, Cause::TimeoutSpurious, "{gaps:?}");
+}
+
+/// What is sent again after a timeout is in order where all was lost: its acknowledgement may be put off, and
+/// what else is to be sent again waits for it.
+#[test]
+fn rfc5681_4_2_the_acknowledgement_of_what_was_sent_again_may_be_put_off() {
+    let mut capture = Capture::opened(10_000, 1_000_000);
+    let ms = 1_000_000;
+    for n in 0..4 {
+        capture.pass(
+            2 * ms + n,
+            Side::Client,
+            (1 + n as u32 * 1_000, 1_000, 1),
+            60_000,
+            Flags::ACK,
+        );
+    }
+    for n in 1..3 {
+        let acked = 1 + n as u32 * 2_000;
+        capture.pass(3 * ms + n, Side::Server, (1, 0, acked), 60_000, Flags::ACK);
+    }
+    for n in 0..6 {
+        let seq = 4_001 + n as u32 * 1_000;
+        capture.pass(
+            3 * ms + 10 + n,
+            Side::Client,
+            (seq, 1_000, 1),
+            60_000,
+            Flags::ACK,
+        );
+    }
+    capture.pass(
+        203 * ms,
+        Side::Client,
+        (4_001, 1_000, 1),
+        60_000,
+        Flags::ACK,
+    );
+    capture.pass(244 * ms, Side::Server, (1, 0, 5_001), 60_000, Flags::ACK);
+    for n in 1..3 {
+        let seq = 4_001 + n as u32 * 1_000;
+        capture.pass(
+            244 * ms + n,
+            Side::Client,
+            (seq, 1_000, 1),
+            60_000,
+            Flags::ACK,
+        );
+    }
+    capture.pass(245 * ms, Side::Server, (1, 0, 7_001), 60_000, Flags::ACK);
+    let gaps = capture.gaps();
+    let told: Vec<_> = gaps
+        .iter()
+        .map(|gap| (gap.cause, gap.length().as_nanos() / ms))
+        .collect();
+    let lost = (Cause::TimeoutWholeWindow, 199);
+    assert_eq!(told, [lost, (Cause::DelayedAck, 41)], "{gaps:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use narrows::Duration;
 use narrows_experiment::file::Loaded;
 use narrows_experiment::registry::Registry;
-use narrows_explain::score::Score;
+use narrows_explain::score::{Score, Told};
 use narrows_explain::simulated::{Ends, Skew, grid, held_out, observe_ends};
 use narrows_explain::truth::Threshold;
 use narrows_explain::{Cause, Confidence, Vantage};
@@ -77,15 +77,13 @@ fn both_ends_together_tell_more_than_either() {
     for case in &cases {
         let ends = ends(case, skew);
         let counted = case.rtt * 5 / 2 + Duration::from_micros(200);
-        both.add(
-            Vantage::Sender,
-            &ends.truth,
-            &ends.both,
-            case.rtt / 2,
-            counted,
-        );
+        let told = Told {
+            gaps: &ends.truth,
+            questions: &[],
+        };
+        both.add(Vantage::Sender, told, &ends.both, case.rtt / 2, counted);
         for place in [Vantage::Sender, Vantage::Receiver] {
-            alone.add(place, &ends.truth, &ends.alone, case.rtt / 2, counted);
+            alone.add(place, told, &ends.alone, case.rtt / 2, counted);
         }
     }
     let of = |score: &Score, place, cause| {

@@ -1,15 +1,18 @@
 //! What no capture at a place can tell: pairs of runs with different causes and the same packets there.
 #![cfg(feature = "simulate")]
 
+use narrows::Duration;
 use narrows_experiment::file::Loaded;
 use narrows_experiment::host::SimPacket;
+use narrows_experiment::model::Experiment;
 use narrows_experiment::registry::Registry;
 use narrows_experiment::scenario::RunContext;
 use narrows_experiment::sim::tap::{Tap, TapEvent};
 use narrows_experiment::sim::time::SimTime;
-use narrows_explain::Cause;
-use narrows_explain::simulated::observe;
+use narrows_explain::score::Found;
+use narrows_explain::simulated::{Observed, observe};
 use narrows_explain::truth::{Threshold, TrueGap};
+use narrows_explain::{Cause, Vantage};
 
 /// Where a capture is taken: at a host, or where packets reach a queue of the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,23 +42,35 @@ impl Tap<SimPacket> for Capture {
     }
 }
 
-/// What is captured of an experiment at a place, and its gaps of these causes as they were.
-fn run(place: Place, text: &str, causes: &[Cause]) -> (Vec<String>, Vec<TrueGap>) {
-    let registry = Registry::default();
-    let loaded = Loaded::parse("unseen", text, &registry).expect("it is an experiment");
-    let experiment = &loaded.experiment;
+const FLOOR: Duration = Duration::from_micros(300);
+
+fn experiment(text: &str) -> Experiment {
+    let loaded = Loaded::parse("unseen", text, &Registry::default());
+    loaded.expect("it is an experiment").experiment
+}
+
+/// What is captured of an experiment at a place.
+fn captured(place: Place, text: &str) -> Vec<String> {
     let capture = Capture(place, Vec::new());
-    let (_, capture) = experiment
-        .watch(&registry, RunContext::default(), capture)
-        .expect("it runs");
+    let run = experiment(text).watch(&Registry::default(), RunContext::default(), capture);
+    run.expect("it runs").1.1
+}
+
+/// What was true of it, and what is found.
+fn observed(text: &str) -> Observed {
     let threshold = Threshold {
-        floor: narrows::Duration::from_micros(300),
+        floor: FLOOR,
         share_percent: 0,
     };
-    let observed = observe(experiment, &registry, threshold, None).expect("it runs");
-    let gaps = observed.truth.into_iter();
+    let observed = observe(&experiment(text), &Registry::default(), threshold, None);
+    observed.expect("it runs")
+}
+
+/// What is captured of an experiment at a place, and its gaps of these causes as they were.
+fn run(place: Place, text: &str, causes: &[Cause]) -> (Vec<String>, Vec<TrueGap>) {
+    let gaps = observed(text).truth.into_iter();
     let gaps = gaps.filter(|gap| causes.contains(&gap.cause)).collect();
-    (capture.1, gaps)
+    (captured(place, text), gaps)
 }
 
 /// One call to `h0` from `h1` on a star, with these values.
@@ -101,4 +116,42 @@ fn at_the_sender_and_in_the_middle_a_black_hole_that_takes_all_looks_like_an_out
         assert!(outage.1.len() == hole.1.len());
         assert!(outage.1.iter().all(|gap| gap.cause != Cause::BlackHole));
     }
+}
+
+/// A call whose question is late on its way, or whose server takes as long to answer: where the client
+/// captures, all is the same, to the nanosecond and with timestamps.
+#[test]
+fn at_the_receiver_a_question_that_is_late_looks_like_an_application_that_takes_as_long() {
+    // What comes with the handshake is acknowledged at once: it is the rest of the question that is late.
+    let world = |service: &str| {
+        let more = "[host.nic]\noverhead = \"0ns\"\n[host.tcp]\ndelayed_ack = \"2/40ms\"\n";
+        let writes = "request_writes = \"50+n\"\nwrite_gap = \"300us\"\n";
+        let calls = format!("calls = 1\nservice = \"{service}\"\n{writes}");
+        call("10kB", more).replace("calls = 1\n", &calls)
+    };
+    let late = world("0ns") + &then("450us", "200us", "s0->h0", "delay = \"750us\"");
+    let busy = world("700us");
+    let client = Place::Host(1);
+    let [late_seen, busy_seen] = [&late, &busy].map(|text| captured(client, text));
+    assert!(late_seen.len() > 10);
+    assert_eq!(late_seen, busy_seen, "the same packets");
+    let [late, busy] = [&late, &busy].map(|text| observed(text));
+    let wrote = |observed: &Observed| {
+        let mut gaps = observed.truth.iter();
+        gaps.any(|gap| gap.cause == Cause::AppWroteNothing && gap.length() > FLOOR)
+    };
+    let asked = |observed: &Observed| observed.questions.iter().any(|q| q.waited > FLOOR);
+    assert!(!wrote(&late) && asked(&late), "{late:?}");
+    assert!(wrote(&busy) && !asked(&busy), "{busy:?}");
+    // What is found there is the same, too, and named after what it is more often.
+    let named = |observed: &Observed| -> Vec<_> {
+        let of_server = |f: &&Found| f.place == Vantage::Receiver && f.ends[0].port() == 5_001;
+        let found = observed.found.iter().filter(of_server);
+        found
+            .map(|f| (f.gap.cause, f.gap.start, f.gap.end))
+            .collect()
+    };
+    assert_eq!(named(&late), named(&busy));
+    let wrote = |(cause, ..): &(Cause, _, _)| *cause == Cause::AppWroteNothing;
+    assert!(named(&busy).iter().any(wrote), "{:?}", named(&busy));
 }

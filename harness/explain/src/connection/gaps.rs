@@ -43,6 +43,13 @@ impl Tracked {
                 self.own + (heard.at + self.behind[side.other().index()]).since(start.at)
             }
         };
+        // A timer begins when news is at the sender, which takes the way from here and back.
+        let news = half.heard.is_some_and(|heard| heard.at >= start.at);
+        let way = match self.vantage(side) {
+            Vantage::Sender => Duration::ZERO,
+            _ if news => self.near(side),
+            _ => Duration::ZERO,
+        };
         let after_idle = self.idle[k]
             .filter(|(_, since)| *since <= packets.max(1))
             .map(|(idle, _)| idle);
@@ -74,7 +81,13 @@ impl Tracked {
             asked: half.is_asked(self.heard_until(side, now)),
             recovers: half.recovers(),
             queued,
+            probe: length.saturating_sub(way),
+            acked: 0,
+            pairs: half.is_acked_in_pairs(),
+            widened: false,
             unsent: half.has_more(),
+            unpushed: half.is_unpushed(),
+            turns: half.turns.timeout(),
             timeouts: half.timeouts,
             aftermath: Aftermath::None,
             more: false,
@@ -88,7 +101,9 @@ impl Tracked {
             threshold: self.threshold,
             opened: false,
             updated: half.updated && self.vantage(side) != Vantage::Sender,
-            restarted: after_idle.is_some() && half.flight() * 2 <= half.most_out,
+            restarted: after_idle.is_some()
+                && half.flight() * 2 <= half.most_out
+                && half.first_flight.is_none_or(|(_, first)| packets >= first),
             released_largest: 0,
             full: false,
             smoothed: half
@@ -112,14 +127,31 @@ impl Tracked {
         half.heard.filter(in_time).or(half.heard_before)
     }
 
+    /// Since when `side` was silent when it sent what comes by now, if the last news that came by was still on
+    /// its way to it and that is long.
+    pub(super) fn unheard(&self, side: Side, now: Sighting) -> Option<Sighting> {
+        let half = &self.half[side.index()];
+        let heard = half.heard?.at;
+        if self.vantage(side) != Vantage::Middle || heard <= self.heard_until(side, now) {
+            return None;
+        }
+        let before = [half.heard_before, half.text].into_iter().flatten();
+        let last = before.max_by_key(|last| last.at)?;
+        (now.at.since(last.at) > self.threshold).then_some(last)
+    }
+
     /// When what `side` had heard came by at the latest when it sent what comes by now.
     fn heard_until(&self, side: Side, now: Sighting) -> Instant {
         if self.vantage(side) == Vantage::Sender {
             return now.at;
         }
-        let other = side.other().index();
-        let near = self.half[side.index()].turn.or(self.half[other].rtt.min);
-        now.at - (near.unwrap_or_default() + self.behind[other] + self.own)
+        now.at - (self.near(side) + self.behind[side.other().index()] + self.own)
+    }
+
+    /// The way from the place of the capture to `side` and back.
+    pub(super) fn near(&self, side: Side) -> Duration {
+        let other = self.half[side.other().index()].rtt.min;
+        self.half[side.index()].turn.or(other).unwrap_or_default()
     }
 
     /// Gives a gap its cause.

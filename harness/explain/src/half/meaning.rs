@@ -15,8 +15,10 @@ pub(crate) enum Data {
     Retransmitted(Retransmitted),
     /// Bytes that had been acknowledged already when they were seen again.
     Needless,
-    /// A keep-alive (RFC 1122 section 4.2.3.6) or a zero-window probe.
+    /// A zero-window probe.
     Probe,
+    /// A byte that was acknowledged, which asks whether the peer is there (RFC 9293 section 3.8.4).
+    KeepAlive,
 }
 
 /// How something was sent again.
@@ -47,6 +49,9 @@ pub(crate) struct Acked {
     pub(crate) duplicate: bool,
     /// The window went from less than a segment to at least one.
     pub(crate) opened: bool,
+    /// There had been room for less than a segment, and there is for half of the widest window more than what
+    /// is acknowledged gives: its application had not read.
+    pub(crate) widened: bool,
     /// Its first block says that something arrived twice (RFC 2883).
     pub(crate) dsack: Option<(u64, u64)>,
     /// A round-trip time, of what was seen once only.

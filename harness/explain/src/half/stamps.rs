@@ -27,6 +27,11 @@ pub(crate) struct StampClock {
 }
 
 impl StampClock {
+    /// How finely it tells, if that is known.
+    pub(crate) const fn tick(&self) -> Option<Duration> {
+        self.tick
+    }
+
     /// A packet with timestamp `value` is seen at `now`: how much later it comes than the quickest of
     /// late did, as far as its clock tells. Nothing as long as too little is known.
     pub(crate) fn lateness(&mut self, now: Instant, value: u32) -> Duration {

@@ -243,9 +243,14 @@ impl Instrument for Watch {
 mod tests {
     use super::*;
     use crate::simulated::grid;
+    use narrows::buffer::Synthetic;
+    use narrows::trace::TimeoutCause;
+    use narrows::wire::{Ecn, IpHeader, Seq, TcpHeader};
     use narrows_experiment::file::Loaded;
+    use narrows_experiment::net::packet::{HostId, PortId};
     use narrows_experiment::registry::Registry;
     use narrows_experiment::scenario::RunContext;
+    use std::net::{IpAddr, SocketAddr};
 
     #[test]
     fn a_ledger_changes_nothing_and_has_the_timeouts_that_senders_count() {
@@ -305,6 +310,77 @@ mod tests {
         assert!(spurious.is_empty(), "{spurious:?}");
     }
 
+    /// What comes without its text is lost once, whatever switches told of it: of two copies one is left.
+    #[test]
+    fn a_packet_that_was_trimmed_is_lost_once() {
+        let (server, client) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+        let packet = |trimmed: bool| {
+            let ip = IpHeader {
+                src: server,
+                dst: client,
+                dscp: 0,
+                ecn: Ecn::NotEct,
+                hop_limit: 64,
+            };
+            let tcp = TcpHeader {
+                src_port: 80,
+                dst_port: 5_000,
+                seq: Seq(100),
+                flags: Flags::ACK,
+                ..TcpHeader::default()
+            };
+            let text = Synthetic {
+                offset: 0,
+                len: 100,
+            };
+            let mut packet = SimPacket::new(&ip, &tcp, text);
+            if trimmed {
+                packet.trim();
+            }
+            packet
+        };
+        for (copies, lost, cause) in [
+            (1, 1, crate::Cause::TimeoutTail),
+            (2, 1, crate::Cause::TimeoutSpurious),
+            (2, 2, crate::Cause::TimeoutTail),
+        ] {
+            let mut told = SharedTruth::new(Truth::new(Threshold {
+                floor: Duration::from_micros(50),
+                share_percent: 0,
+            }));
+            let at = SimTime::from_duration(Duration::from_micros(1));
+            let (port, host) = (PortId(3), HostId(1));
+            for _ in 0..copies {
+                let departs = at;
+                let event = TapEvent::NicSent {
+                    host: HostId(0),
+                    departs,
+                };
+                told.packet(at, event, &packet(false));
+            }
+            for _ in 0..lost {
+                let queued = TapEvent::PortQueued {
+                    port,
+                    marked: false,
+                    trimmed: true,
+                    departs: at,
+                };
+                let received = TapEvent::Received { host };
+                for event in [queued, TapEvent::Trimmed { port }, received] {
+                    told.packet(at, event, &packet(true));
+                }
+            }
+            let ends = [SocketAddr::new(server, 80), SocketAddr::new(client, 5_000)];
+            let (left, rto) = (at.to_instant(), Duration::from_millis(10));
+            let gaps = told.with(|truth| {
+                truth.timeout(left + rto, ends, TimeoutCause::Tail, rto, left);
+                truth.gaps().to_vec()
+            });
+            assert_eq!(gaps.len(), 1);
+            assert_eq!(gaps[0].cause, cause, "{copies} {lost}");
+        }
+    }
+
     /// A window of a segment whose acknowledgement is put off, after idle times: what is waited for is that
     /// the window is the initial one again only if it had been larger.
     #[test]
@@ -312,7 +388,7 @@ mod tests {
         let registry = Registry::default();
         let case = grid(None)
             .into_iter()
-            .find(|case| case.name == "small window 2/40ms rfc5681 300ms 20kB 4 25")
+            .find(|case| case.name == "small window 2/40ms rfc5681 300ms 20kB 4 25 1")
             .expect("the grid has it");
         let restarts = |congestion: &str| {
             let tcp = format!("[host.tcp]\ncongestion = \"{congestion}\"\n");

@@ -1,7 +1,7 @@
 //! What happens to packets between the ends, as the network tells it: what arrives how late and why,
 //! what vanishes, what a receiver offers.
 
-use super::Truth;
+use super::{Question, Truth};
 use crate::gap::Cause;
 use crate::half::RttEstimate;
 use narrows::trace::Held;
@@ -35,6 +35,8 @@ impl Passing {
 /// What left and is not acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct Out {
+    /// Its first number.
+    seq: u32,
     /// The number after it.
     end: u32,
     /// When it left; nothing is known of when what was sent again did.
@@ -72,6 +74,10 @@ pub(super) struct Way {
     ring: VecDeque<(u32, Instant)>,
     /// For how long what it took last had been there.
     waited: Duration,
+    /// The least time that any of its segments was on its way.
+    quickest: Option<Duration>,
+    /// The last that was asked of it and is not answered: when that left, and how long it was in queues.
+    question: Option<(Instant, Duration)>,
     /// Since when there has been something here that is not acknowledged.
     unanswered: Option<Instant>,
     /// Acknowledgements that left: of what, and for how long that had been here.
@@ -116,34 +122,70 @@ impl Way {
         if segment.len == 0 {
             return;
         }
-        let end = segment.end();
+        let (seq, end) = (segment.seq, segment.end());
         self.largest = self.largest.max(segment.len);
         let last = self.out.back().map(|last| last.end);
-        let again = last.is_some_and(|last| !before(last, end));
-        let mut known = false;
-        if again {
+        if last.is_some_and(|last| before(seq, last)) {
             self.recover = self.recover.or(last);
-            // Which copy is acknowledged nobody knows (Karn).
-            for out in self.copies((segment.seq, end)) {
-                known = true;
-                out.left = None;
-                out.copies += 1;
-            }
         }
-        if !known {
-            // What was refused first comes late, and what is cut anew has boundaries of its own.
-            let place = self.out.partition_point(|out| !before(end, out.end));
-            let out = Out {
-                end,
-                left: (!again).then_some(at),
-                copies: 1,
-                sacked: false,
-            };
-            self.out.insert(place, out);
+        self.split(seq);
+        self.split(end);
+        // Which copy is acknowledged nobody knows (Karn).
+        for out in self.copies((seq, end)) {
+            out.left = None;
+            out.copies += 1;
+        }
+        // New text, and what was refused first. What is acknowledged is out no more.
+        let una = self.told.map_or(seq, |(una, _)| una);
+        let mut from = if before(seq, una) { una } else { seq };
+        while before(from, end) {
+            let place = self.out.partition_point(|out| !before(from, out.end));
+            let next = self.out.get(place).map(|out| (out.seq, out.end));
+            match next {
+                Some((next, after)) if !before(from, next) => from = after,
+                _ => {
+                    let to =
+                        next.map_or(end, |(next, _)| if before(next, end) { next } else { end });
+                    let out = Out {
+                        seq: from,
+                        end: to,
+                        left: Some(at),
+                        copies: 1,
+                        sacked: false,
+                    };
+                    self.out.insert(place, out);
+                    from = to;
+                }
+            }
         }
         // It has left at last.
         self.refused
-            .retain(|(_, refused)| !before(segment.seq, *refused) || before(end, *refused));
+            .retain(|(_, refused)| !before(seq, *refused) || before(end, *refused));
+    }
+
+    /// A segment of its arrives: when it left, and for how long it was in queues. Of what was sent again nobody
+    /// knows which copy it is.
+    fn comes(&mut self, at: Instant, segment: &Passing) -> Option<(Instant, Duration)> {
+        let end = segment.end();
+        let place = self.out.partition_point(|out| before(out.end, end));
+        let out = self.out.get(place).filter(|out| before(out.seq, end))?;
+        let left = out.left?;
+        let took = at.since(left);
+        let quickest = self.quickest.map_or(took, |quickest| quickest.min(took));
+        self.quickest = Some(quickest);
+        Some((left, took.saturating_sub(quickest)))
+    }
+
+    /// What is out has a boundary at `at`.
+    fn split(&mut self, at: u32) {
+        let place = self.out.partition_point(|out| !before(at, out.end));
+        if let Some(out) = self.out.get_mut(place)
+            && before(out.seq, at)
+        {
+            let first = Out { end: at, ..*out };
+            out.seq = at;
+            self.out.insert(place, first);
+        }
     }
 
     /// What is out of these numbers.
@@ -223,18 +265,10 @@ impl Way {
 
     /// Whether anything has left after what was too long for a link that is not.
     pub(super) fn passes(&self) -> bool {
-        let Some((mut last, least)) = self.too_long else {
-            return false;
-        };
-        for out in &self.out {
-            if before(last, out.end) {
-                if out.end.wrapping_sub(last) < least {
-                    return true;
-                }
-                last = out.end;
-            }
-        }
-        false
+        self.too_long.is_some_and(|(last, least)| {
+            let mut later = self.out.iter().filter(|out| before(last, out.end));
+            later.any(|out| out.end.wrapping_sub(out.seq) < least)
+        })
     }
 
     /// Whether its NIC refused what its timer waits for.
@@ -307,7 +341,19 @@ impl Truth {
     pub fn sent(&mut self, at: Instant, ends: [SocketAddr; 2], port: u32, segment: &Passing) {
         if segment.len > 0 {
             self.shut(at, ends);
-            self.ends.entry(ends).or_default().goes_on = None;
+            let me = self.ends.entry(ends).or_default();
+            me.goes_on = None;
+            if let Some((asked, waited)) = me.way.question.take()
+                && waited > self.threshold.floor
+                && let Some(questions) = &mut self.questions
+            {
+                questions.push(Question {
+                    ends,
+                    asked,
+                    answered: at,
+                    waited,
+                });
+            }
         }
         let peer = self.ends.get(&[ends[1], ends[0]]);
         let largest = peer.map_or(0, |peer| peer.way.largest);
@@ -396,8 +442,15 @@ impl Truth {
 
     /// A segment arrived at the end `ends`, its own address first.
     pub fn arrived(&mut self, at: Instant, ends: [SocketAddr; 2], segment: &Passing) {
-        self.shut(at, ends);
-        self.late(at, ends, segment);
+        let shut = self.shut(at, ends);
+        self.late(at, ends, segment, shut);
+        let syn = segment.scale.is_some();
+        if self.questions.is_some() && (segment.len > 0 || syn) {
+            let len = segment.len.max(1);
+            let peer = self.ends.entry([ends[1], ends[0]]).or_default();
+            let comes = peer.way.comes(at, &Passing { len, ..*segment });
+            self.ends.entry(ends).or_default().way.question = comes.filter(|_| !syn);
+        }
         let me = self.ends.entry(ends).or_default();
         me.delayed = None;
         me.arrived = at;
@@ -417,8 +470,9 @@ impl Truth {
         answer.map_or(Duration::ZERO, |(_, here)| here)
     }
 
-    /// The end `ends` had more to send, and waited for what arrives now: was that long?
-    fn late(&mut self, at: Instant, ends: [SocketAddr; 2], segment: &Passing) {
+    /// The end `ends` had more to send, and waited for what arrives now: was that long? If it waited for its
+    /// peer's window, which was `shut`, that is what it waited for.
+    fn late(&mut self, at: Instant, ends: [SocketAddr; 2], segment: &Passing, shut: bool) {
         let put_off = self.put_off(ends, segment.ack);
         let me = self.ends.entry(ends).or_default();
         let way = &mut me.way;
@@ -439,7 +493,8 @@ impl Truth {
         let start = start.max(since);
         // Who has sent its window is silent for a round trip.
         let within = |usual: Duration| length <= usual;
-        if !sent || again || !held.has_more() || least.is_none_or(|least| within(least * 2)) {
+        if !sent || again || shut || !held.has_more() || least.is_none_or(|least| within(least * 2))
+        {
             return;
         }
         let own = way.waited;
@@ -464,14 +519,15 @@ impl Truth {
 
     /// Something happens to the end `ends`, which may have waited for its peer's window with nothing
     /// but a probe outstanding. If the peer had said earlier that it is open, that was lost.
-    pub(super) fn shut(&mut self, at: Instant, ends: [SocketAddr; 2]) {
+    /// Whether that was a gap.
+    pub(super) fn shut(&mut self, at: Instant, ends: [SocketAddr; 2]) -> bool {
         let me = self.ends.entry(ends).or_default();
         let way = &me.way;
         let Some((Held::ReceiveWindow, since)) = me.held else {
-            return;
+            return false;
         };
         if way.out.len() > 1 {
-            return;
+            return false;
         }
         let start = since.max(me.last).max(me.arrived).max(way.left);
         let peer = self.ends.get(&[ends[1], ends[0]]);
@@ -479,8 +535,11 @@ impl Truth {
         let rtt = self.ends.get(&ends).and_then(|end| end.way.rtt.min);
         let lost = said.filter(|said| at.since(*said) > rtt.unwrap_or_default() * 2);
         let closed = lost.map_or(at, |said| said.max(start));
-        self.add(ends, start, closed, Cause::WindowClosed);
-        self.add(ends, closed, at, Cause::WindowUpdateLate);
+        let gaps = [
+            self.add(ends, start, closed, Cause::WindowClosed),
+            self.add(ends, closed, at, Cause::WindowUpdateLate),
+        ];
+        gaps.iter().any(Option::is_some)
     }
 }
 
