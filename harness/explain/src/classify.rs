@@ -419,8 +419,7 @@ fn is_probe_time(facts: &Facts) -> bool {
         return false;
     }
     // Two round trips it is, or the floor of a timeout.
-    // What its sender measured is known to a fiftieth.
-    if facts.sack && facts.timeouts == 0 && length + length / 50 >= smoothed * 2 {
+    if facts.sack && facts.timeouts == 0 && length >= smoothed * 2 {
         if length <= smoothed.mul_ratio(22, 10) {
             return true;
         }

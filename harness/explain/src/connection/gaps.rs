@@ -132,12 +132,12 @@ impl Tracked {
     pub(super) fn unheard(&self, side: Side, now: Sighting) -> Option<Sighting> {
         let half = &self.half[side.index()];
         let heard = half.heard?.at;
-        if self.vantage(side) != Vantage::Middle || heard <= self.heard_until(side, now) {
-            return None;
-        }
         let before = [half.heard_before, half.text].into_iter().flatten();
         let last = before.max_by_key(|last| last.at)?;
-        (now.at.since(last.at) > self.threshold).then_some(last)
+        let unheard = now.at.since(last.at) > self.threshold
+            && self.vantage(side) == Vantage::Middle
+            && heard > self.heard_until(side, now);
+        unheard.then_some(last)
     }
 
     /// When what `side` had heard came by at the latest when it sent what comes by now.

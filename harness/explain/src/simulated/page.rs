@@ -46,7 +46,7 @@ pub fn page(score: &Score, held_out: &Score, asked: Option<usize>) -> String {
     let _ = write!(
         o,
         "\n## Held out\n\nThe same of {} runs of these kinds with other parameters (loads, losses, delays, buffers, sizes, timeouts) and three seeds each, \
-         the next round hundred after those in use before, that nobody had looked at when the rules were done. \
+         the next after those in use before, that nobody had looked at when the rules were done. \
          No rule was fitted to any of them.\n",
         held_out.runs
     );
