@@ -369,7 +369,7 @@ impl Half {
             let asks = end > self.una || self.closed.is_some() || self.probed == Some(end);
             let idle = self
                 .text
-                .is_some_and(|text| now.at.since(text.at) >= KEEP_ALIVE);
+                .is_none_or(|text| now.at.since(text.at) >= KEEP_ALIVE);
             match (asks, idle) {
                 (true, _) => return Data::Probe,
                 (false, true) => return Data::KeepAlive,

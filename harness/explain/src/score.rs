@@ -27,8 +27,8 @@ pub struct Score {
     pub truth: BTreeMap<(Vantage, Cause), Row>,
     /// By place and found cause: what was true; `None` is nothing.
     pub found: BTreeMap<(Vantage, Cause), Row>,
-    /// By place and found cause: wrong ones that no capture there could have told from right ones, as a test
-    /// shows. They are no part of the precision, but of everything else.
+    /// By place and found cause: those where nothing was, and which no capture there could have told from right
+    /// ones, as a test shows.
     pub unseen: BTreeMap<(Vantage, Cause), u64>,
     /// By place and confidence: gaps that were found, and of these the right ones.
     pub confidence: BTreeMap<(Vantage, Confidence), (u64, u64)>,
@@ -112,7 +112,7 @@ impl Score {
             let row = self.found.entry((place, one.gap.cause)).or_default();
             *row.entry(truly).or_default() += 1;
             let questions = asked.get(&one.ends).map_or(&[][..], Vec::as_slice);
-            if !right && is_question(one, questions) {
+            if best.is_none() && is_question(one, questions) {
                 *self.unseen.entry((place, one.gap.cause)).or_default() += 1;
             }
             let (all, of_these) = self
@@ -161,9 +161,14 @@ impl Score {
         share(self.truth.get(&(place, cause)), |found| same(found, cause))
     }
 
-    /// Of the gaps found as `cause` those that are, without those that cannot be told.
+    /// Of the gaps found as `cause` those that are.
     pub fn precision(&self, place: Vantage, cause: Cause) -> Share {
-        let share = share(self.found.get(&(place, cause)), |truth| same(cause, truth));
+        share(self.found.get(&(place, cause)), |truth| same(cause, truth))
+    }
+
+    /// The same without those that cannot be told from right ones.
+    pub fn precision_of_seen(&self, place: Vantage, cause: Cause) -> Share {
+        let share = self.precision(place, cause);
         Share {
             all: share.all - self.unseen(place, cause),
             ..share

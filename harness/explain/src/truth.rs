@@ -536,6 +536,20 @@ mod tests {
         assert_eq!(found(&truth), [(Cause::PacketDelay, 200, 2_000)]);
     }
 
+    #[test]
+    fn who_waits_for_a_window_waits_for_nothing_else() {
+        for (held, cause) in [
+            (Held::ReceiveWindow, Cause::WindowClosed),
+            (Held::CongestionWindow, Cause::PacketDelay),
+        ] {
+            let mut truth = truth();
+            truth.arrived(at(200), ENDS, &segment(0, 0, 200));
+            truth.held(at(200), ENDS, held);
+            truth.arrived(at(2_000), ENDS, &segment(0, 0, 300));
+            assert_eq!(found(&truth), [(cause, 200, 2_000)]);
+        }
+    }
+
     /// Its field for that means nothing (RFC 9293 section 3.1).
     #[test]
     fn a_syn_that_is_no_answer_acknowledges_nothing() {

@@ -149,6 +149,25 @@ fn rfc9293_3_8_4_who_keeps_a_connection_alive_asks_for_no_window() {
 }
 
 #[test]
+fn who_has_never_said_anything_may_keep_a_connection_alive() {
+    let mut capture = Capture::opened(1_000_000, 10_000);
+    let data = Flags::ACK | Flags::PSH;
+    capture.pass(2_000_000, Side::Client, (1, 1_000, 1), 60_000, data);
+    capture.pass(2_010_000, Side::Server, (1, 0, 1_001), 60_000, Flags::ACK);
+    let at = 45 * S;
+    capture.pass(at, Side::Server, (0, 1, 1_001), 60_000, Flags::ACK);
+    capture.pass(
+        at + 990_000,
+        Side::Client,
+        (1_001, 0, 1),
+        60_000,
+        Flags::ACK,
+    );
+    let gaps = capture.gaps();
+    assert!(gaps.iter().all(|gap| !gap.cause.is_timeout()), "{gaps:?}");
+}
+
+#[test]
 fn who_sends_again_what_had_arrived_asks_for_no_window() {
     // The capture is at the receiver, and what it says of its window is lost.
     let mut capture = Capture::opened(1_000_000, 10_000);

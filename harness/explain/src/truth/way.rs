@@ -354,6 +354,9 @@ impl Truth {
                     waited,
                 });
             }
+        } else if let Some(me) = self.ends.get_mut(&ends) {
+            // An acknowledgement of its own shows when the question was there.
+            me.way.question = None;
         }
         let peer = self.ends.get(&[ends[1], ends[0]]);
         let largest = peer.map_or(0, |peer| peer.way.largest);
