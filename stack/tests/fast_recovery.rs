@@ -53,6 +53,31 @@ fn rfc5681_3_2_the_third_duplicate_ack_retransmits() {
     }
 }
 
+/// Who goes back sends again what the receiver has, too, until an ACK tells; the echo of that begins
+/// nothing new.
+#[test]
+fn going_back_sends_again_what_is_not_acknowledged_and_cuts_once() {
+    let config = TcpConfig {
+        limited_transmit: false,
+        ..textbook("go-back-n")
+    };
+    let mut lab = ten(config);
+    assert!(lab.ack(0).is_empty());
+    assert!(lab.ack(0).is_empty());
+    let mut again = segments(&lab.ack(0));
+    for _ in 0..6 {
+        again.extend(segments(&lab.ack(0)));
+    }
+    assert_eq!(again[..3], [0, 1, 2]);
+    assert_eq!((state(&lab), lab.reductions()), (CaState::Recovery, 1));
+    // All ten are there: the ACK ends it, and the duplicates that the copies cause begin nothing.
+    assert!(lab.ack(10).is_empty());
+    for _ in 0..again.len() {
+        assert!(lab.ack(10).is_empty());
+    }
+    assert_eq!((state(&lab), lab.reductions()), (CaState::Open, 1));
+}
+
 #[test]
 fn rfc5681_2_what_is_no_duplicate_ack() {
     let mut lab = flight(textbook("newreno"), 10);

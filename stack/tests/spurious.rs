@@ -507,7 +507,7 @@ fn a_delay_spike_does_not_leave_the_window_cut() {
 
 #[test]
 fn a_real_loss_of_the_window_is_not_undone() {
-    for detector in ["newreno", "sack", "rack"] {
+    for detector in ["newreno", "go-back-n", "sack", "rack"] {
         let config = TcpConfig {
             spurious: SpuriousDetection::default(),
             ..rto(textbook(detector), "1ms")

@@ -74,7 +74,8 @@ pub trait Device: Send {
         None
     }
 
-    /// Readable when frames have arrived; writable when there is room after [`Refused::Full`].
+    /// Readable when frames have arrived; writable when there is room after [`Refused::Full`], or always
+    /// where it cannot tell.
     fn fd(&self) -> BorrowedFd<'_>;
 
     /// Counters.
@@ -85,7 +86,7 @@ pub trait Device: Send {
 #[derive(Debug)]
 pub enum Refused {
     /// There is no room (EAGAIN, ENOBUFS, a full ring). If [the descriptor](Device::fd) is writable all
-    /// the same, drivers try again after a while.
+    /// the same, drivers try again after 50 us to 1 ms, or when a frame arrives; each try counts.
     Full,
     /// The interface is down; it may come up again.
     Down,

@@ -42,7 +42,7 @@ pub fn registry() -> &'static [DetectorEntry] {
         },
         DetectorEntry {
             name: "go-back-n",
-            description: "three duplicate ACKs, and all that is outstanding is sent again; no SACK",
+            description: "three duplicate ACKs condemn all that is outstanding; no SACK",
             build: || Box::new(GoBackN::new()),
         },
         DetectorEntry {

@@ -6,8 +6,9 @@ use crate::recovery::scoreboard::Scoreboard;
 use narrows_congestion::Instant;
 
 /// Go-back-N: the `DupThresh` duplicate ACKs that condemn the first segment of [`NewReno`] condemn all
-/// behind it, too, and all is sent again, what the receiver has among it. What senders do that keep
-/// no account of segments, but one number from which they send; no RFC asks for it.
+/// behind it, too: what is not acknowledged when its turn comes is sent again, what the receiver has
+/// among it. 4.3BSD-Tahoe goes back so, with a window of one segment; here the window is what the
+/// congestion control and PRR make of it, as in no system known to us.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GoBackN {
     duplicates: NewReno,

@@ -14,7 +14,7 @@ impl Knobs for TcpSpec {
         knob! { loss_detector: "loss_detection", "loss detector", Kind::Name("loss detector"),
         "How losses are found.", "RFC 5681, RFC 6582, RFC 6675, RFC 8985" },
         knob! { sack: "sack", "SACK", Kind::Or("auto", &Kind::Switch),
-        "Selective acknowledgements: as the loss detector uses them or not, or said. The detectors reno and newreno work without, and are refused with on; sack is with off.", "RFC 2018" },
+        "Selective acknowledgements: as the loss detector uses them or not, or said. The detectors reno, newreno and go-back-n work without, and are refused with on; sack is with off.", "RFC 2018" },
         knob! { prr: "prr", "PRR", Kind::Switch,
         "Proportional rate reduction in recovery; without it the window is halved at once.", "RFC 9937" },
         knob! { limited_transmit: "limited_transmit", "limited transmit", Kind::Switch,

@@ -127,7 +127,7 @@ pub struct TcpSpec {
     pub congestion: String,
     /// RTO policy, by registry name or floor: `linux`, `1ms`, `floor:200ms,initial=3s`.
     pub rto: String,
-    /// Loss detector, by registry name: `reno`, `newreno`, `sack`, `rack`.
+    /// Loss detector, by registry name: `reno`, `newreno`, `go-back-n`, `sack`, `rack`.
     pub loss_detector: String,
     /// Selective acknowledgements (RFC 2018).
     pub sack: SackUse,
@@ -196,7 +196,7 @@ pub const IP_TCP_HEADERS: u32 = 40;
 /// Whether the hosts negotiate SACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SackUse {
-    /// If the loss detector uses it: `reno` and `newreno` do not.
+    /// If the loss detector uses it: `reno`, `newreno` and `go-back-n` do not.
     Auto,
     /// They do; not with a loss detector that does not use it.
     On,

@@ -25,7 +25,7 @@ fn base() -> Experiment {
 
 /// What is varied in the tests below, with a name for messages.
 fn variants() -> Vec<(&'static str, Experiment)> {
-    let varied: [(&str, &[(&str, &str)]); 11] = [
+    let varied: [(&str, &[(&str, &str)]); 12] = [
         ("reno", &[]),
         ("cubic", &[("cc", "cubic")]),
         ("dctcp", &[("cc", "dctcp")]),
@@ -35,6 +35,7 @@ fn variants() -> Vec<(&'static str, Experiment)> {
             "newreno without SACK",
             &[("loss", "newreno"), ("sack", "off")],
         ),
+        ("go-back-n", &[("loss", "go-back-n")]),
         ("no timestamps", &[("timestamps", "off")]),
         ("timestamps", &[("timestamps", "on")]),
         ("delayed ACK", &[("delayed-ack", "2/1ms")]),

@@ -22,7 +22,10 @@ pub(super) const TWIN: Twin = Twin {
             does not fit tbf queues a part and loses the rest without a refusal. The text's fault is \
             had with a sender of ours, which answers as FreeBSD does: its TAP has a dozen buffers, \
             one of which is free again for each frame that a tbf port of 20 Mb/s has carried, and \
-            refuses when there is none; what comes back to it is 25 ms late.",
+            refuses when there is none; what comes back to it is 25 ms late. It tries \
+            again after 50 us to 1 ms and with each frame that arrives, and each try counts and has its \
+            answer, where the simulated one waits for a buffer: an answer that takes a segment is not \
+            judged.",
     run: twin,
 };
 
@@ -141,37 +144,22 @@ fn refused(stage: &Stage<'_>, answer: &str, lose: Option<u64>) -> Result<Refusin
     })
 }
 
-/// What was found with a sender of ours; simulated, slow is so much of fast.
+/// What was found with a sender of ours; simulated, slow is so much of fast. With a window of fifty
+/// segments, which doubles six times, a reset costs less than in the text.
 fn found(runs: &[RefusingRun], simulated: f64) -> Vec<Found> {
-    let [slow, fast, minus] = runs else {
+    let [slow, fast, ..] = runs else {
         return Vec::new();
     };
-    vec![
-        Found {
-            claim: "E1",
-            // Windows of fifty segments double six times: what a reset costs is less than the text's.
-            finding: Finding::is(
-                format!(
-                    "slow over fast {} (wanted less than 1; simulated {})",
-                    number(slow.goodput / fast.goodput, ""),
-                    number(simulated, "")
-                ),
-                slow.goodput < fast.goodput,
-            ),
-            because: BUSY,
-        },
-        Found {
-            claim: "E10",
-            finding: Finding::at_least(
-                "minus a segment over fast",
-                minus.goodput / fast.goodput,
-                1.05,
-                "",
-            ),
-            because: BUSY,
-        },
-    ]
+    let most = f64::midpoint(1.0, simulated);
+    vec![Found {
+        claim: "E1",
+        finding: Finding::at_most(
+            "slow over fast, where half of what the simulated one is below 1 is wanted",
+            slow.goodput / fast.goodput,
+            most,
+            "",
+        ),
+        because: "a sender that waits for a processor finds its buffers free, and is refused less often; it \
+                  sends less meanwhile, too",
+    }]
 }
-
-const BUSY: &str = "a sender that waits for a processor finds its buffers free, and is refused less often; it \
-    sends less meanwhile, too";
