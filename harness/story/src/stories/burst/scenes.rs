@@ -156,13 +156,13 @@ pub(super) const SCENES: &[Scene] = &[
         ("run.warm_up", "0s"),
         ("run.duration", "20s"),
     ]).usually(&[]),
-    // A sender that goes back to the first loss, as the text's must (M16).
+    // A sender that goes back to the first loss; whether the text's does is not known.
     LOADED
         .named("going-back")
         .with(&[
             ("host.tcp.loss_detection", "go-back-n"),
             ("size", "10kB"),
-            ("sweep.load", "200Mb/s,400Mb/s,500Mb/s"),
+            ("sweep.load", "250Mb/s,350Mb/s,400Mb/s,500Mb/s"),
             ("run.warm_up", "500ms"),
         ])
         .usually(&[("run.duration", "3500ms")]),
