@@ -1,5 +1,6 @@
 //! A stream through two TCPs in one process: every byte is copied in, segmented, carried,
-//! acknowledged and copied out; or handed over and taken over in buffers that nobody copies.
+//! acknowledged and copied out; or handed over and taken over without a copy, so that the one into
+//! the frame is left.
 
 use crate::SEGMENT;
 use narrows::buffer::{Bytes, RecvRing, SendRing};
@@ -64,9 +65,11 @@ pub struct Wired {
 /// Where frames lie, and with that who copies what the user sends and receives.
 #[derive(Debug)]
 enum Frames {
-    /// In the device's memory: the TCPs copy.
+    /// In the device's memory: the TCPs copy what is written, into the frame, out of it, and what is
+    /// read.
     Fixed(Box<[[u8; FRAME_LEN]]>),
-    /// In buffers that whoever receives may keep, and gives back when it is done: nobody copies.
+    /// In buffers that whoever receives may keep, and gives back when it is done: the TCP that sends
+    /// copies into them, and nobody else.
     Shared(Vec<Bytes>),
 }
 

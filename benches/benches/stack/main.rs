@@ -20,7 +20,7 @@ fn stream(c: &mut Criterion) {
     let mut wired = Wired::connected();
     group.bench_function("narrows", |b| b.iter(|| wired.transfer(BYTES)));
     let mut shared = Wired::connected_without_copies();
-    group.bench_function("narrows, without copies", |b| {
+    group.bench_function("narrows-without-copies", |b| {
         b.iter(|| shared.transfer(BYTES))
     });
     let mut smoltcp = SmoltcpPair::connected();
