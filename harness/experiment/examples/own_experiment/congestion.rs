@@ -40,4 +40,8 @@ impl CongestionControl for Gentle {
     fn on_rto(&mut self, consecutive: u32, flow: &FlowView<'_>) {
         self.0.timeout(consecutive, flow.flight_size / 2, flow);
     }
+
+    fn window_mut(&mut self) -> Option<&mut Window> {
+        Some(&mut self.0)
+    }
 }
