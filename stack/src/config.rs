@@ -24,6 +24,10 @@ pub use crate::conn::ecn::EcnMode;
 pub use validate::ConfigError;
 
 /// How a TCP behaves. Cheap to clone; one value serves any number of connections.
+///
+/// Where one value of a group is to differ, the others come from the group of the configuration
+/// that it is made from: `TcpConfig { buffers: Buffers { send, ..mine.buffers }, ..mine }`, with
+/// [`Buffers::default`] in that place, would drop what `mine` has there.
 #[derive(Clone)]
 pub struct TcpConfig {
     /// Congestion control.
@@ -176,7 +180,8 @@ impl TcpConfig {
     }
 }
 
-/// What a connection holds for its user, and how much of that it offers to its peer.
+/// What a connection holds: for its user, and how much of that it offers to its peer; of what is
+/// outstanding and out of order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Buffers {
     /// Bytes of unacknowledged and unsent data held for the user.
@@ -550,7 +555,10 @@ mod tests {
             },
             ..TcpConfig::default()
         };
-        assert_eq!(bad.validate().map_err(|e| e.name), Err("keepalive"));
+        assert_eq!(
+            bad.validate().map_err(|e| e.name),
+            Err("lifetimes.keepalive")
+        );
         assert_eq!(TcpConfig::default().validate(), Ok(()));
     }
 

@@ -30,22 +30,22 @@ impl TcpConfig {
             "1 to 255",
         )?;
         range(
-            "send_buffer",
+            "buffers.send",
             (1..=1 << 30).contains(&self.buffers.send),
             "1 byte to 1 GiB",
         )?;
         range(
-            "recv_buffer",
+            "buffers.recv",
             (1..=1 << 30).contains(&self.buffers.recv),
             "1 byte to 1 GiB",
         )?;
         range(
-            "max_out_of_order_ranges",
+            "buffers.max_out_of_order_ranges",
             (self.buffers.max_out_of_order_ranges).is_none_or(|n| (1..=65_536).contains(&n)),
             "1 to 65536",
         )?;
         range(
-            "max_outstanding_segments",
+            "buffers.max_outstanding_segments",
             (1..=1 << 24).contains(&self.buffers.max_outstanding_segments),
             "1 to 16777216",
         )?;
@@ -84,13 +84,13 @@ impl TcpConfig {
         }
         if let Some(keepalive) = self.lifetimes.keepalive {
             range(
-                "keepalive",
+                "lifetimes.keepalive",
                 !keepalive.idle.is_zero() && !keepalive.interval.is_zero(),
                 "times above zero",
             )?;
         }
         range(
-            "notsent_lowat",
+            "buffers.notsent_lowat",
             self.buffers.notsent_lowat.is_none_or(|l| !l.is_zero()),
             "at least 1 byte",
         )?;
@@ -115,7 +115,7 @@ impl TcpConfig {
         range("dscp", self.dscp < 64, "0 to 63")?;
         range("hop_limit", self.hop_limit > 0, "1 to 255")?;
         range(
-            "window_clamp",
+            "buffers.window_clamp",
             self.buffers
                 .window_clamp
                 .is_none_or(|w| w >= ByteCount::new(1)),
@@ -127,7 +127,7 @@ impl TcpConfig {
 /// A configuration value out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// The field of [`TcpConfig`].
+    /// The field of [`TcpConfig`], as a path: `mss`, `buffers.send`.
     pub name: &'static str,
     /// What is allowed.
     pub allowed: &'static str,

@@ -408,7 +408,8 @@ impl Choice {
             lifetimes: Lifetimes {
                 syn_retries: 1_000_000,
                 syn_retry_time: Duration::ZERO,
-                data_retries: 1_000_000, // The last ACK may get lost very often.
+                data_retries: 1_000_000,
+                // The last ACK may get lost very often.
                 time_wait: Duration::from_secs(20_000),
                 fin_wait_2: None,
                 ..Lifetimes::default()
