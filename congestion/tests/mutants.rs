@@ -43,6 +43,10 @@ enum Bug {
     IgnoresLongIdle,
     IgnoresUnused,
     IgnoresExceeded,
+    IgnoresRefusal,
+    RefusalLowersSsthresh,
+    GrowsWhenRefused,
+    GrowsOnDeflation,
     LossKeepsSsthresh,
     SsthreshBelowTwoSegments,
     NeverGrows,
@@ -312,6 +316,16 @@ impl CongestionControl for Specimen {
                 self.cwnd = lowered;
                 self.ssthresh = self.cwnd.max(2 * self.mss);
             }
+            (Lower::Refused, Bug::IgnoresRefusal) => {}
+            (Lower::Refused, Bug::GrowsWhenRefused) | (Lower::Deflate, Bug::GrowsOnDeflation) => {
+                self.cwnd += self.mss;
+            }
+            (Lower::Refused, bug) => {
+                self.cwnd = lowered;
+                if bug == Bug::RefusalLowersSsthresh {
+                    self.ssthresh = self.cwnd.max(2 * self.mss);
+                }
+            }
             _ => {}
         }
     }
@@ -384,6 +398,10 @@ fn each_mutant_is_caught_for_the_right_reason() {
         (Bug::IgnoresLongIdle, Promise::RestartsAfterIdle),
         (Bug::IgnoresUnused, Promise::LowersUnvalidatedWindow),
         (Bug::IgnoresExceeded, Promise::LowersUnvalidatedWindow),
+        (Bug::IgnoresRefusal, Promise::LowersUnvalidatedWindow),
+        (Bug::RefusalLowersSsthresh, Promise::KeepsSsthreshOnRefusal),
+        (Bug::GrowsWhenRefused, Promise::NoGrowthWithoutAck),
+        (Bug::GrowsOnDeflation, Promise::NoGrowthWithoutAck),
         (Bug::LossKeepsSsthresh, Promise::LowersSsthresh),
         (Bug::SsthreshBelowTwoSegments, Promise::LowersSsthresh),
         (Bug::NeverGrows, Promise::GrowsWhenLimited),

@@ -361,6 +361,29 @@ impl Flow {
         self.unvalidated(window, Lower::Exceeded);
     }
 
+    /// The host's own device refused a segment: half of the window is left, and of what was seen of
+    /// the path nothing is forgotten.
+    pub(super) fn refused(&mut self) {
+        let before = self.cc.ssthresh();
+        let window = self.cc.cwnd() / 2;
+        self.cut_to = None;
+        self.unvalidated(window, Lower::Refused);
+        let after = self.cc.ssthresh();
+        if after != before {
+            self.violated(Promise::KeepsSsthreshOnRefusal, || {
+                format!("ssthresh {before} became {after} when the device refused a segment")
+            });
+        }
+    }
+
+    /// The end of a recovery without SACK asks for a narrower window, and may be told no.
+    pub(super) fn deflate(&mut self) {
+        let window = ByteCount::new(self.mss * 2);
+        self.call(Call::Unvalidated, |cc, flow| {
+            cc.on_lower(window, Lower::Deflate, flow);
+        });
+    }
+
     fn unvalidated(&mut self, window: ByteCount, why: Lower) {
         let before = self.cc.cwnd();
         self.call(Call::Unvalidated, |cc, flow| {

@@ -31,10 +31,13 @@ pub enum Promise {
     OneCutPerWindow,
     /// `cwnd` comes down to the restart window when sending resumes after a pause.
     RestartsAfterIdle,
-    /// `cwnd` comes down to what is asked for when a window proves not to be validated.
+    /// `cwnd` comes down to what is asked for when a window proves not to be validated, and when the
+    /// host's own device refuses a segment.
     LowersUnvalidatedWindow,
     /// `ssthresh` does not fall when a window is found unused.
     RemembersUnusedWindow,
+    /// `ssthresh` stays when the host's own device refuses a segment.
+    KeepsSsthreshOnRefusal,
     /// A timeout leaves `cwnd` at no more than one segment.
     LossWindow,
     /// Loss and the first timeout set `ssthresh` below the old window, to two segments or more.
@@ -78,6 +81,7 @@ impl Promise {
                 "RFC 2861 section 3.2, RFC 7661 sections 4.4.1 and 4.4.3"
             }
             Self::RemembersUnusedWindow => "RFC 2861 section 3.2, RFC 7661 section 4.4.3",
+            Self::KeepsSsthreshOnRefusal => "Lower::Refused",
             Self::LossWindow => "RFC 5681 section 3.1 (loss window)",
             Self::LowersSsthresh => "RFC 5681 equation 4",
             Self::KeepsSsthreshOnBackoff => "RFC 5681 section 3.1 (retransmitted segment)",

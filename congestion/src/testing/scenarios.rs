@@ -42,7 +42,7 @@ const fn scenario(name: &'static str, script: fn(&mut Flow)) -> Scenario {
     }
 }
 
-pub(super) static SCENARIOS: [Scenario; 22] = [
+pub(super) static SCENARIOS: [Scenario; 24] = [
     Scenario {
         scales: Some(Tolerance::Exact),
         ..scenario("slow start", slow_start)
@@ -69,6 +69,8 @@ pub(super) static SCENARIOS: [Scenario; 22] = [
     scenario("idle", idle),
     scenario("unused window", unused),
     scenario("exceeded window", exceeded),
+    scenario("refused segments", refused),
+    scenario("deflation", deflation),
     Scenario {
         scales: None,
         ..scenario("segment size changes", mss_changes)
@@ -297,6 +299,31 @@ fn exceeded(flow: &mut Flow) {
         flow.loss_episode();
         flow.exceeded();
         flow.rounds(2);
+    }
+    expect_growth_in_rounds(flow);
+}
+
+fn refused(flow: &mut Flow) {
+    flow.rounds(5);
+    for _ in 0..3 {
+        flow.refused();
+        flow.rounds(2);
+    }
+    flow.loss_episode();
+    flow.rounds(3);
+    // Down to the least there is.
+    for _ in 0..20 {
+        flow.refused();
+    }
+    expect_growth_in_rounds(flow);
+}
+
+fn deflation(flow: &mut Flow) {
+    flow.rounds(5);
+    for _ in 0..4 {
+        flow.loss_episode();
+        flow.deflate();
+        flow.rounds(3);
     }
     expect_growth_in_rounds(flow);
 }
