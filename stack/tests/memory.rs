@@ -6,6 +6,9 @@ use crate::hosts::*;
 use narrows::ByteCount;
 use narrows::buffer::{SyntheticRecv, SyntheticSend};
 use narrows::config::{Buffers, Lifetimes, TcpConfig, TimestampMode};
+use narrows::congestion::{
+    AckSample, CongestionControl, CongestionEvent, FlowStart, FlowView, Needs,
+};
 use narrows::conn::reassembly::{Inserted, Reassembly};
 use narrows::conn::state::State;
 use narrows::conn::{Boxed, Connection, Opening};
@@ -105,12 +108,16 @@ struct Siege {
 
 impl Siege {
     fn new(limit: usize, syn_cookies: SynCookies) -> Self {
+        Self::with(limit, syn_cookies, tcp())
+    }
+
+    fn with(limit: usize, syn_cookies: SynCookies, tcp: TcpConfig) -> Self {
         let before = HELD.get();
         PEAK.set(before);
         let mut host = Host::new(EndpointConfig {
             memory: Some(MemoryLimit::new(ByteCount::new(limit as u64))),
             syn_cookies,
-            ..config(tcp(), 7)
+            ..config(tcp, 7)
         })
         .unwrap();
         host.listen(addr(S), 1 << 16, None).unwrap();
@@ -386,6 +393,75 @@ fn unread_responses_take_what_there_is_and_give_it_back() {
     let left = siege.held() - response.len();
     assert!(left <= siege.beside(), "{left}");
     assert_eq!(siege.host.memory_stats().used, ByteCount::ZERO);
+}
+
+/// Everything leaves at once.
+#[derive(Debug)]
+struct Open {
+    delivery_rate: bool,
+}
+
+impl CongestionControl for Open {
+    fn name(&self) -> &'static str {
+        "open"
+    }
+    fn cwnd(&self) -> ByteCount {
+        ByteCount::from(MIB as u32)
+    }
+    fn ssthresh(&self) -> ByteCount {
+        ByteCount::ZERO
+    }
+    fn needs(&self) -> Needs {
+        let mut needs = Needs::default();
+        needs.delivery_rate = self.delivery_rate;
+        needs
+    }
+    fn on_ack(&mut self, _: &AckSample, _: &FlowView<'_>) {}
+    fn on_congestion_event(&mut self, _: CongestionEvent, _: &FlowView<'_>) {}
+    fn on_rto(&mut self, _: u32, _: &FlowView<'_>) {}
+}
+
+/// What a congestion control that wants rates makes a connection keep for each segment outstanding
+/// is charged like the segment's record, and goes with it.
+#[test]
+fn what_is_kept_for_rates_is_charged_and_given_back() {
+    const KEPT: usize = 16 * KIB;
+    let text = vec![b'r'; MIB];
+    // Charged and held with a mebibyte outstanding, and when it is acknowledged.
+    let with = |delivery_rate| {
+        let tcp = TcpConfig {
+            congestion: Arc::new(move |_: &FlowStart| Open { delivery_rate }),
+            ..tcp()
+        };
+        let mut siege = Siege::with(64 * MIB, SynCookies::WhenFull, tcp);
+        let peer = siege.open().unwrap();
+        let id = siege.peers[peer].id.unwrap();
+        let idle = siege.host.memory_stats().used.as_usize();
+        assert_eq!(write(&mut siege.host, id, &text), MIB);
+        siege.hear();
+        let used = siege.host.memory_stats().used.as_usize();
+        let outstanding = (idle, used, siege.held());
+        while siege.host.connection(id).unwrap().unacknowledged() > 0 {
+            let p = &siege.peers[peer];
+            let (seq, ack) = (p.snd_nxt, p.rcv_nxt);
+            siege.say(peer, ACK, seq, ack, &[]);
+        }
+        siege.wait(SEC * 5);
+        let used = siege.host.memory_stats().used.as_usize();
+        (outstanding, used, siege.held())
+    };
+    let ((plain_idle, plain_used, plain_held), plain_after, plain_rest) = with(false);
+    let ((idle, used, held), after, rest) = with(true);
+    let kept = held - plain_held;
+    assert!(kept >= KEPT, "{kept}");
+    assert!(idle > plain_idle);
+    assert!(
+        used - plain_used >= kept - KIB,
+        "{used} {plain_used} {kept}"
+    );
+    let (rest, after) = (rest - plain_rest, after - plain_after);
+    assert!(rest <= KIB, "{rest}");
+    assert_eq!(after, idle - plain_idle);
 }
 
 /// TIME-WAIT needs neither buffers nor records, and an idle connection holds what is in it.

@@ -14,6 +14,8 @@ use std::sync::Arc;
 const LATELY: Duration = Duration::from_secs(1);
 /// Segments that may always be outstanding.
 const RECORDS: usize = 64;
+/// What these take, where no rates are measured.
+const ALWAYS: ByteCount = ByteCount::new((RECORDS * size_of::<SentSegment>()) as u64);
 /// Allocations beside a connection: timers, queues of ACKs, what the allocator adds to each.
 const BESIDE: ByteCount = ByteCount::new(1_024);
 
@@ -27,19 +29,15 @@ pub(super) enum TextRoom {
 }
 
 impl<T: TcpTypes> Connection<T> {
-    /// The least that a connection takes.
-    pub(crate) const LEAST: ByteCount = ByteCount::new(
-        size_of::<Self>() as u64
-            + BESIDE.get()
-            + 2 * FLOOR.get()
-            + (RECORDS * size_of::<SentSegment>()) as u64,
-    );
+    /// The least that a connection takes, where no rates are measured.
+    pub(crate) const LEAST: ByteCount =
+        ByteCount::new(size_of::<Self>() as u64 + BESIDE.get() + 2 * FLOOR.get() + ALWAYS.get());
     /// What one in TIME-WAIT takes, which needs neither buffers nor records.
     const WAITING: ByteCount = ByteCount::new(size_of::<Self>() as u64 + BESIDE.get());
 
     /// It is counted in `ledger` from now on.
     pub(crate) fn charge_to(&mut self, ledger: &Arc<Ledger>) {
-        self.charge = Charge::new(ledger, Self::LEAST);
+        self.charge = Charge::new(ledger, Self::LEAST + self.records(RECORDS) - ALWAYS);
         self.send_buf.charge_to(ledger);
         self.recv_buf.charge_to(ledger);
         self.limit_records();
@@ -86,7 +84,7 @@ impl<T: TcpTypes> Connection<T> {
         if self.snd.scoreboard().len() < had || had >= most {
             return false;
         }
-        let bytes = records(had * 2);
+        let bytes = self.records(had * 2);
         if !ledger.admits(bytes, Need::Wanted) {
             ledger.on_records_refused();
             return false;
@@ -101,9 +99,14 @@ impl<T: TcpTypes> Connection<T> {
         if self.charge.ledger().is_none() {
             return;
         }
-        let extra = records(self.snd.record_limit().saturating_sub(RECORDS));
+        let extra = self.records(self.snd.record_limit().max(RECORDS)) - ALWAYS;
         let ranges = ByteCount::new(self.ooo.memory() as u64);
         self.charge.set(Self::LEAST + extra + ranges);
+    }
+
+    /// What so many segments outstanding take.
+    fn records(&self, count: usize) -> ByteCount {
+        ByteCount::new((count * self.snd.record_memory()) as u64)
     }
 
     /// There is to be memory for text at `start..end`, which a buffer may have already.
@@ -182,8 +185,4 @@ impl<T: TcpTypes> Connection<T> {
         self.snd.trim_records();
         self.charge.set(Self::WAITING);
     }
-}
-
-fn records(count: usize) -> ByteCount {
-    ByteCount::new((count * size_of::<SentSegment>()) as u64)
 }

@@ -517,7 +517,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                     trace(TraceEvent::Congestion(CongestionEvent::Loss));
                     self.enter_cwr(CongestionEvent::Loss, flight, input.now, trace);
                 } else {
-                    self.episode.note_lost_beyond();
+                    self.episode.set_lost_beyond(true);
                 }
             }
         }

@@ -10,24 +10,27 @@ use narrows_congestion::{ByteCount, CaState, CongestionControl, Instant, Lower, 
 
 /// An episode, and what ends with it. The states are those of [`CaState`], in its order.
 #[derive(Debug)]
-#[repr(u8)]
+#[repr(u8)] // So that `state` takes the discriminant as it is.
 pub(super) enum Episode {
     Open,
     Disorder,
     Cwr {
         /// How much leaves meanwhile; `None`: what the window admits.
         prr: Option<Box<Prr>>,
+        /// Data beyond what the window has answered for is lost: the next window's loss, for which
+        /// it answers when the episode is over (RFC 5681 section 4.3, RFC 6675 section 5).
         lost_beyond: bool,
     },
     Recovery {
+        /// As of `Cwr`.
         prr: Option<Box<Prr>>,
-        /// Data beyond what the window has answered for is lost: the next window's loss, for which
-        /// it answers when the episode is over (RFC 5681 section 4.3, RFC 6675 section 5).
+        /// As of `Cwr`.
         lost_beyond: bool,
         partial_acks: u32,
     },
     Loss {
         frto: Frto,
+        /// As of `Cwr`.
         lost_beyond: bool,
     },
 }
@@ -93,21 +96,31 @@ impl Episode {
         }
     }
 
-    /// Whether there is loss beyond what the window has answered for; to be set where an episode is
-    /// under way.
-    pub(super) fn lost_beyond(&mut self) -> Option<&mut bool> {
+    /// Takes what says how much leaves from where it is.
+    pub(super) fn take_prr(&mut self) -> Option<Box<Prr>> {
         match self {
-            Self::Cwr { lost_beyond, .. }
-            | Self::Recovery { lost_beyond, .. }
-            | Self::Loss { lost_beyond, .. } => Some(lost_beyond),
-            Self::Open | Self::Disorder => None,
+            Self::Cwr { prr, .. } | Self::Recovery { prr, .. } => prr.take(),
+            Self::Open | Self::Disorder | Self::Loss { .. } => None,
         }
     }
 
-    /// More is lost than the window has answered for.
-    pub(super) fn note_lost_beyond(&mut self) {
-        if let Some(lost_beyond) = self.lost_beyond() {
-            *lost_beyond = true;
+    /// Whether there is loss beyond what the window has answered for.
+    pub(super) fn lost_beyond(&self) -> bool {
+        match *self {
+            Self::Cwr { lost_beyond, .. }
+            | Self::Recovery { lost_beyond, .. }
+            | Self::Loss { lost_beyond, .. } => lost_beyond,
+            Self::Open | Self::Disorder => false,
+        }
+    }
+
+    /// Whether there is from now on; nothing to remember where no episode is under way.
+    pub(super) fn set_lost_beyond(&mut self, is: bool) {
+        match self {
+            Self::Cwr { lost_beyond, .. }
+            | Self::Recovery { lost_beyond, .. }
+            | Self::Loss { lost_beyond, .. } => *lost_beyond = is,
+            Self::Open | Self::Disorder => {}
         }
     }
 }
@@ -161,7 +174,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if !leave {
             return false;
         }
-        let lost_beyond = self.episode.lost_beyond().is_some_and(|lost| *lost);
+        let lost_beyond = self.episode.lost_beyond();
         self.force_one = false;
         // The D-SACKs for what was retransmitted may be still to come.
         if let Some(undo) = Rare::undo(&mut self.rare) {

@@ -9,7 +9,7 @@
 //! Rounds are counted for everybody, by [`SentSegment::delivered`]; what only rates need is kept
 //! here, for those who want rates.
 
-use super::scoreboard::{AbsSeq, SentSegment};
+use super::scoreboard::{AbsSeq, SentSegment, shrink_for_small_window};
 use narrows_congestion::{ByteCount, Duration, Instant, Needs, RateSample};
 use std::collections::VecDeque;
 
@@ -192,6 +192,28 @@ impl RateEstimator {
         sample.lost = rates.lost - sent.lost;
         sample.delivered_ce = rates.delivered_ce - sent.delivered_ce;
         Some(sample)
+    }
+
+    /// What is kept beside the record of each segment outstanding, in bytes.
+    pub(super) fn memory_of_a_record(&self) -> usize {
+        match self.rates {
+            Some(_) => size_of::<(AbsSeq, Transmission)>(),
+            None => 0,
+        }
+    }
+
+    /// Gives back the memory of what is not outstanding.
+    pub(super) fn trim(&mut self) {
+        if let Some(rates) = &mut self.rates {
+            rates.sent.shrink_to_fit();
+        }
+    }
+
+    /// The same, if the window will be small for a while and much more was in use.
+    pub(super) fn trim_for_small_window(&mut self) {
+        if let Some(rates) = &mut self.rates {
+            shrink_for_small_window(&mut rates.sent);
+        }
     }
 
     /// What was found lost since this was last asked.

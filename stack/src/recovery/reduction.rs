@@ -51,7 +51,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         let judged = self.board.judged();
         if judged.end > self.rare.answered {
-            self.episode.note_lost_beyond();
+            self.episode.set_lost_beyond(true);
         }
         if judged.first_again {
             self.count_first_lost_again(now);
@@ -59,9 +59,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if self.is_lost_again() {
             self.lower_window(flight, now, trace);
             // After a timeout slow start sends, not PRR.
-            let renewed = self.new_prr(flight);
-            if let Episode::Recovery { prr, .. } = &mut self.episode {
-                *prr = renewed;
+            if let Episode::Recovery { .. } = self.episode {
+                let renewed = self.new_prr(flight);
+                if let Episode::Recovery { prr, .. } = &mut self.episode {
+                    *prr = renewed;
+                }
             }
             self.recover = self.nxt;
             self.stats.change().lost_again += 1;
@@ -107,21 +109,20 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.rare.clear(|rare| &mut rare.tlp);
         self.probe_due = false;
         self.force_one = true;
-        let (mut prr, mut lost_beyond) = match &mut self.episode {
-            Episode::Cwr { prr, lost_beyond } => (prr.take(), *lost_beyond),
-            _ => (None, false),
-        };
         if reduce {
             let kind = Spurious::FastRetransmit;
             let undo = UndoRecord::new(kind, self.una, self.nxt, self.rare.answered);
             self.lower_window(flight, now, trace);
-            (prr, lost_beyond) = (self.new_prr(flight), false);
             self.rare.undo = Some(Box::new(undo));
         }
+        let prr = match reduce {
+            true => self.new_prr(flight),
+            false => self.episode.take_prr(),
+        };
         self.recover = self.nxt;
         let episode = Episode::Recovery {
             prr,
-            lost_beyond,
+            lost_beyond: self.episode.lost_beyond(),
             partial_acks: 0,
         };
         self.enter(episode, trace);
@@ -139,9 +140,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     pub(super) fn note_answered(&mut self, now: Instant) {
         self.rare.answered = self.nxt;
         self.rare.lowered_at = now;
-        if let Some(lost_beyond) = self.episode.lost_beyond() {
-            *lost_beyond = false;
-        }
+        self.episode.set_lost_beyond(false);
     }
 
     /// Reduce the window where there is nothing to find: for a mark, or what was repaired.

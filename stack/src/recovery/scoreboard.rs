@@ -25,6 +25,14 @@ use std::collections::{VecDeque, vec_deque};
 mod ahead;
 mod judge;
 mod links;
+/// Gives back what `records` are not in use, if there are many.
+pub(super) fn shrink_for_small_window<T>(records: &mut VecDeque<T>) {
+    let used = records.len().max(SMALL_WINDOW);
+    if records.capacity() / 2 > used {
+        records.shrink_to(used);
+    }
+}
+
 #[cfg(test)]
 mod tests;
 
@@ -253,10 +261,7 @@ impl Scoreboard {
 
     /// The same, if the window will be small for a while and much more was in use.
     pub(super) fn trim_for_small_window(&mut self) {
-        let used = self.records.len().max(SMALL_WINDOW);
-        if self.records.capacity() / 2 > used {
-            self.records.shrink_to(used);
-        }
+        shrink_for_small_window(&mut self.records);
     }
 
     /// SND.UNA: the lowest outstanding sequence number.

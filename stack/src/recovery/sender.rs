@@ -561,6 +561,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Give back the memory of records that are not in use.
     pub(crate) fn trim_records(&mut self) {
         self.board.trim();
+        self.rate.trim();
+    }
+
+    /// What one segment outstanding takes, in bytes.
+    pub(crate) fn record_memory(&self) -> usize {
+        size_of::<SentSegment>() + self.rate.memory_of_a_record()
     }
 
     /// Whether the loss detector needs SACK negotiated.

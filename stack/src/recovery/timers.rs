@@ -193,6 +193,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             TimeoutCause::Handshake | TimeoutCause::ZeroWindow => self.stats.change().timeouts -= 1,
         }
         self.board.trim_for_small_window();
+        self.rate.trim_for_small_window();
         self.backoff = self.backoff.saturating_add(1);
         self.note_fruitless(now);
         self.retries = self.retries.saturating_add(1);
