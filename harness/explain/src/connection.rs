@@ -132,7 +132,9 @@ impl Tracked {
     }
 
     pub(crate) fn side_of(&self, src: SocketAddr) -> Side {
-        if src == self.ends[0] {
+        // The ports alone tell nearly always.
+        let client = self.ends[0];
+        if src.port() == client.port() && src == client {
             Side::Client
         } else {
             Side::Server
@@ -165,14 +167,16 @@ impl Tracked {
         false
     }
 
-    /// Takes a segment that is no copy, which waits in queues so long.
+    /// Takes a segment that is no copy, which waits in queues so long: whether another RTT of the path is
+    /// known now.
     pub(crate) fn handle(
         &mut self,
         (now, waits): (Sighting, Waits),
         side: Side,
         segment: &Segment,
         out: &mut VecDeque<Gap>,
-    ) {
+    ) -> bool {
+        let rtt = self.path_rtt;
         let (me, peer) = (side.index(), side.other().index());
         let now = Sighting {
             at: now.at.max(self.last.at),
@@ -236,6 +240,7 @@ impl Tracked {
             mine.on_stamp(now.at, stamps, other, text > 0, unpushed);
         }
         self.last = now;
+        self.path_rtt != rtt
     }
 
     /// An acknowledgement of what `side` sent.
@@ -254,11 +259,7 @@ impl Tracked {
             .last
             .filter(|last| waited && now.at.since(last.at) > self.threshold);
         let facts = gap.map(|start| (start, self.facts(side, now, start)));
-        let blocks: [(Seq, Seq); 4] = std::array::from_fn(|i| {
-            let block = segment.options.sack.as_slice().get(i);
-            block.map_or((Seq(0), Seq(0)), |block| (block.start, block.end))
-        });
-        let blocks = &blocks[..segment.options.sack.len()];
+        let blocks = segment.options.sack.as_slice();
         let syn = segment.flags.contains(Flags::SYN);
         let half = &mut self.half[k];
         let samples = half.rtt.samples;
@@ -284,10 +285,11 @@ impl Tracked {
             self.point(now, side, PointKind::Acked, una - acked.bytes, una);
         }
         if acked.sacked > 0
-            && let Some(&(a, b)) = blocks.first()
+            && let Some(first) = blocks.first()
         {
-            let (a, b) = (self.half[k].offset(a), self.half[k].offset(b));
-            self.point(now, side, PointKind::Sacked, a, b);
+            let half = &self.half[k];
+            let (from, to) = (half.offset(first.start), half.offset(first.end));
+            self.point(now, side, PointKind::Sacked, from, to);
         }
         if let Some(window) = self.half[k].window {
             self.point(now, side, PointKind::Window, una, una + window);
@@ -354,12 +356,14 @@ impl Tracked {
         let waited = half.flight() > 0 || half.closed.is_some();
         let from = if waited {
             half.last.map(|last| (last, side.other()))
-        } else {
+        } else if silent {
             // Who has nothing outstanding has nothing to do from the last acknowledgement on.
             let heard = |of: Side| Some((self.half[of.index()].heard?, of.other()));
             let acked = Side::BOTH.into_iter().filter_map(heard);
             let all = acked.chain(self.last_data);
-            all.max_by_key(|(s, _)| (s.at, s.packet)).filter(|_| silent)
+            all.max_by_key(|(s, _)| (s.at, s.packet))
+        } else {
+            None
         };
         // What this side sent before that says that it had what came to it: only its own way counts.
         let late = match from {
@@ -369,7 +373,10 @@ impl Tracked {
         let from = from.map(|(from, _)| from);
         let gap = from.filter(|start| now.at.since(start.at) > self.threshold);
         // In the middle what was heard last may have been on its way to the sender still.
-        let unheard = self.unheard(side, now).filter(|_| waited && gap.is_none());
+        let unheard = match gap {
+            None if waited => self.unheard(side, now),
+            _ => None,
+        };
         let unheard = unheard.map(|start| (start, self.facts(side, now, start)));
         // The facts take a look at the whole flight: they are gathered where there may be a gap.
         let head = waited && half.offset(segment.seq) <= half.una;
@@ -394,15 +401,15 @@ impl Tracked {
         self.point(now, side, kind, start, start + u64::from(space));
         match data {
             Data::New { .. } => {
-                let flight = self.path_rtt.unwrap_or_default().mul_ratio(3, 4);
                 let half = &mut self.half[k];
                 if segment.len > 0 {
                     let echo = segment.options.timestamps.map(|stamps| stamps.ecr);
-                    half.begins(now.at, echo, flight);
+                    half.begins(now.at, echo, self.path_rtt.unwrap_or_default());
                 }
-                let (una, answered) = (half.una, half.answered);
-                let soon = self.release_time(side);
-                if start > una && answered.is_some_and(|at| now.at.since(at) <= soon) {
+                if start > half.una
+                    && let Some(answered) = half.answered
+                    && now.at.since(answered) <= self.release_time(side)
+                {
                     self.half[k].limited_until = start;
                 }
                 // A FIN is nothing that waited.
@@ -567,10 +574,14 @@ impl Tracked {
         }
     }
 
+    #[inline]
     fn point(&mut self, now: Sighting, side: Side, kind: PointKind, from: u64, to: u64) {
-        if !self.points.is_wanted() {
-            return;
+        if self.points.is_wanted() {
+            self.keep_point(now, side, kind, from, to);
         }
+    }
+
+    fn keep_point(&mut self, now: Sighting, side: Side, kind: PointKind, from: u64, to: u64) {
         let origin = *self.origin[side.index()].get_or_insert(from);
         let bytes = (from.saturating_sub(origin), to.saturating_sub(origin));
         self.points
@@ -601,8 +612,10 @@ impl Tracked {
         let counts = [client.counts, server.counts];
         let rtt = [client.rtt, server.rtt];
         let detail = [client.detail, server.detail].map(|detail| {
-            let detail = detail.filter(|_| rounds_wanted).unwrap_or_default();
-            (detail.histogram.modes(), detail.rounds)
+            let detail = detail.filter(|_| rounds_wanted);
+            detail.map_or_else(Default::default, |detail| {
+                (detail.histogram.modes(), detail.rounds)
+            })
         });
         let [(client_modes, client_rounds), (server_modes, server_rounds)] = detail;
         Connection {

@@ -9,7 +9,7 @@ pub use counts::{Counts, RttEstimate};
 pub(crate) use meaning::{Acked, Data, Retransmitted};
 
 use crate::rounds::{Departure, Histogram, Round, RoundMeter};
-use narrows::wire::{Flags, Seq, Timestamps};
+use narrows::wire::{Flags, SackBlock, Seq, Timestamps};
 use narrows::{ByteCount, Duration, Instant};
 use std::collections::VecDeque;
 
@@ -209,12 +209,12 @@ impl Half {
     }
 
     /// A packet with text, which echoes this: was it let out with the first? What acknowledgements of that let
-    /// out echoes them.
-    pub(crate) fn begins(&mut self, now: Instant, echo: Option<u32>, most: Duration) {
+    /// out echoes them, and comes about a round trip later.
+    pub(crate) fn begins(&mut self, now: Instant, echo: Option<u32>, rtt: Duration) {
         let (first, packets) = self.first_flight.get_or_insert((echo.ok_or(now), 0));
         let with = match *first {
             Ok(first) => echo == Some(first),
-            Err(at) => now.since(at) < most,
+            Err(at) => now.since(at) < rtt.mul_ratio(3, 4),
         };
         *packets = packets.saturating_add(with.into());
     }
@@ -493,12 +493,13 @@ impl Half {
         &mut self,
         now: Sighting,
         ack: Seq,
-        blocks: &[(Seq, Seq)],
+        blocks: &[SackBlock],
         raw: u16,
         syn: bool,
         bare: bool,
     ) -> Acked {
         self.begin(ack);
+        let mss = u64::from(self.mss());
         let mut result = Acked::default();
         let to = self.offset(ack);
         let before = self.window;
@@ -511,7 +512,7 @@ impl Half {
                 self.nxt = to;
             }
             result.bytes = to - self.una;
-            let pair = 2 * u64::from(self.mss());
+            let pair = 2 * mss;
             if self.flight() >= pair {
                 let acks = &mut self.acks[usize::from(result.bytes >= pair)];
                 *acks = acks.saturating_add(1);
@@ -562,7 +563,7 @@ impl Half {
             self.raw_window = raw;
             // What no sender uses for less than the end of its data (RFC 9293 section 3.8.6.2.1).
             self.widest = self.widest.max(window);
-            let silly = u64::from(self.mss()).min(self.widest / 2).max(1);
+            let silly = mss.min(self.widest / 2).max(1);
             let shut = |w: u64| w < silly;
             match (before.map(shut), shut(window)) {
                 (Some(false) | None, true) if !syn => {
@@ -573,7 +574,7 @@ impl Half {
             }
             if let Some((room, end)) = had.filter(|_| bare && result.bytes > 0) {
                 let more = (to + window).saturating_sub(end + result.bytes);
-                result.widened = room < u64::from(self.mss()) && more >= self.widest / 2;
+                result.widened = room < mss && more >= self.widest / 2;
             }
         }
         if let Some(sample) = result.rtt {
@@ -678,7 +679,10 @@ mod tests {
             (&[300, 1_000, 300], 1_300..1_600, false),
         ] {
             let mut half = sent(sizes);
-            let block = (Seq(arrived.start), Seq(arrived.end));
+            let block = SackBlock {
+                start: Seq(arrived.start),
+                end: Seq(arrived.end),
+            };
             half.on_ack(later, Seq(0), &[block], 60_000, false, true);
             let data = half.on_data(later, Seq(0), sizes[0], sizes[0], Flags::ACK);
             let Data::Retransmitted(again) = data else {
@@ -734,11 +738,11 @@ mod tests {
     #[test]
     fn a_flight_begins_with_what_echoes_the_same_or_comes_with_it() {
         let at = |us| Instant::ZERO + Duration::from_micros(us);
-        let most = Duration::from_micros(30);
+        let rtt = Duration::from_micros(40);
         for (echoes, first) in [([Some(7), Some(7), Some(8)], 2), ([None; 3], 1)] {
             let mut half = Half::new(100, false);
             for (n, echo) in (0..).zip(echoes) {
-                half.begins(at(n * 40), echo, most);
+                half.begins(at(n * 40), echo, rtt);
             }
             assert_eq!(half.first_flight.map(|(_, packets)| packets), Some(first));
         }

@@ -132,11 +132,13 @@ impl Tracked {
     pub(super) fn unheard(&self, side: Side, now: Sighting) -> Option<Sighting> {
         let half = &self.half[side.index()];
         let heard = half.heard?.at;
+        let recent = |seen: Sighting| now.at.since(seen.at) <= self.threshold;
+        if half.text.is_some_and(recent) || half.heard_before.is_some_and(recent) {
+            return None;
+        }
         let before = [half.heard_before, half.text].into_iter().flatten();
         let last = before.max_by_key(|last| last.at)?;
-        let unheard = now.at.since(last.at) > self.threshold
-            && self.vantage(side) == Vantage::Middle
-            && heard > self.heard_until(side, now);
+        let unheard = self.vantage(side) == Vantage::Middle && heard > self.heard_until(side, now);
         unheard.then_some(last)
     }
 

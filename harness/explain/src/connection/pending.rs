@@ -44,6 +44,9 @@ impl Tracked {
 
     /// `side` had new data at `now`: was a gap waiting for that?
     pub(super) fn released(&mut self, side: Side, now: Sighting, len: u32) {
+        if self.pending[side.index()].is_none() {
+            return;
+        }
         let soon = self.half[side.index()]
             .last
             .is_some_and(|last| now.at.since(last.at) <= self.release_time(side));
@@ -76,6 +79,9 @@ impl Tracked {
 
     /// An acknowledgement tells of what was sent again.
     pub(super) fn verify(&mut self, now: Sighting, side: Side, acked: &Acked, segment: &Segment) {
+        if !self.verifies(side) {
+            return;
+        }
         let k = side.index();
         let (least, vantage) = (self.half[k].rtt.min, self.vantage(side));
         let una = self.half[k].una;

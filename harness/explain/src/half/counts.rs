@@ -46,12 +46,17 @@ impl RttEstimate {
             return;
         };
         let off = smoothed.abs_diff(sample);
-        self.variation = self.variation.mul_ratio(3, 4) + off / 4;
-        self.smoothed = Some(smoothed.mul_ratio(7, 8) + sample / 8);
+        self.variation = without_part(self.variation, 4) + off / 4;
+        self.smoothed = Some(without_part(smoothed, 8) + sample / 8);
     }
 
     /// SRTT + 4 RTTVAR: the timeout of a sender whose floor is below it.
     pub fn timeout(&self) -> Option<Duration> {
         self.smoothed.map(|smoothed| smoothed + self.variation * 4)
     }
+}
+
+/// All but one of so many parts, rounded down.
+fn without_part(all: Duration, parts: u64) -> Duration {
+    all - Duration::from_nanos(all.as_nanos().div_ceil(parts))
 }

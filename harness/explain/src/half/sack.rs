@@ -1,19 +1,19 @@
 //! What selective acknowledgements say of a stream.
 
 use super::{Acked, Half, Sent, Sighting};
-use narrows::wire::Seq;
+use narrows::wire::SackBlock;
 
 impl Half {
-    pub(super) fn on_sack(&mut self, now: Sighting, blocks: &[(Seq, Seq)], result: &mut Acked) {
-        for (i, &(start, end)) in blocks.iter().enumerate() {
-            let (start, end) = (self.offset(start), self.offset(end));
+    pub(super) fn on_sack(&mut self, now: Sighting, blocks: &[SackBlock], result: &mut Acked) {
+        for (i, block) in blocks.iter().enumerate() {
+            let (start, end) = (self.offset(block.start), self.offset(block.end));
             if end <= start {
                 continue;
             }
             let within = |(a, b): (u64, u64)| start >= a && end <= b;
             let second = blocks
                 .get(1)
-                .map(|&(a, b)| (self.offset(a), self.offset(b)));
+                .map(|block| (self.offset(block.start), self.offset(block.end)));
             if i == 0 && (start < self.una || second.is_some_and(within)) {
                 result.dsack = Some((start, end));
                 continue;
