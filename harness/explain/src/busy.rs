@@ -72,8 +72,14 @@ impl Link {
 
 /// How long so many bytes take.
 fn takes(pace: u64, bytes: u64) -> Duration {
-    let takes = u128::from(pace) * u128::from(bytes) / 1_000;
-    Duration::from_nanos(u64::try_from(takes).unwrap_or(u64::MAX))
+    let takes = match pace.checked_mul(bytes) {
+        Some(takes) => takes / 1_000,
+        None => {
+            let takes = u128::from(pace) * u128::from(bytes) / 1_000;
+            u64::try_from(takes).unwrap_or(u64::MAX)
+        }
+    };
+    Duration::from_nanos(takes)
 }
 
 /// What queues a packet may wait in.
@@ -109,18 +115,27 @@ impl Queues {
     pub(crate) fn pass(&mut self, [src, dst]: [IpAddr; 2], now: Instant, bytes: u64) -> Waits {
         let bytes = bytes + FRAME;
         let [from, to] = &mut self.links;
-        let [from, to] = [(from, src), (to, dst)].map(|(links, host)| {
-            let entry = &mut links[place(host)];
-            let known = entry.take().filter(|link| link.host == host);
-            entry.insert(known.unwrap_or_else(|| Link::new(host, now)))
-        });
+        let (from, to) = (link(from, src, now), link(to, dst, now));
         let before = from.busy(now, bytes).max(to.busy(now, bytes));
-        self.fastest = [self.fastest, from.pace].into_iter().flatten().min();
+        if let Some(pace) = from.pace
+            && self.fastest.is_none_or(|fastest| pace < fastest)
+        {
+            self.fastest = Some(pace);
+        }
         let after = to.through.since(now);
         let takes = self.fastest.map(|pace| takes(pace, bytes));
         to.through = to.through.max(now) + takes.unwrap_or_default();
         Waits { before, after }
     }
+}
+
+/// The link of `host`, which begins now if another's is in its place.
+fn link(links: &mut [Option<Link>], host: IpAddr, now: Instant) -> &mut Link {
+    let entry = &mut links[place(host)];
+    if entry.as_ref().is_some_and(|link| link.host != host) {
+        *entry = None;
+    }
+    entry.get_or_insert_with(|| Link::new(host, now))
 }
 
 fn place(host: IpAddr) -> usize {
