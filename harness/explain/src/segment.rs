@@ -108,12 +108,14 @@ fn parse_ipv4(bytes: &[u8], original: usize) -> Content {
     match h[9] {
         PROTOCOL_TCP => {
             let rest = &rest[..rest.len().min(total - header)];
-            let identification = u16::from_be_bytes([h[4], h[5]]);
-            parse_tcp(rest, total - header, (src, dst), |segment| {
-                segment.ecn = Ecn::from_bits(h[1]);
-                segment.identification = identification;
-                segment.hop_limit = h[8];
-            })
+            let ip = Ip {
+                src,
+                dst,
+                ecn: Ecn::from_bits(h[1]),
+                identification: u16::from_be_bytes([h[4], h[5]]),
+                hop_limit: h[8],
+            };
+            parse_tcp(rest, total - header, &ip)
         }
         // Destination unreachable, fragmentation needed.
         PROTOCOL_ICMP if rest.starts_with(&[3, 4]) => too_big(rest.get(8..)),
@@ -165,22 +167,31 @@ fn parse_ipv6(bytes: &[u8], original: usize) -> Content {
             let Some(len) = (40 + payload).checked_sub(at) else {
                 return Content::Other;
             };
-            parse_tcp(&rest[..rest.len().min(len)], len, (src, dst), |segment| {
-                segment.ecn = Ecn::from_bits(traffic_class);
-                segment.hop_limit = h[7];
-            })
+            let ip = Ip {
+                src,
+                dst,
+                ecn: Ecn::from_bits(traffic_class),
+                identification: 0,
+                hop_limit: h[7],
+            };
+            parse_tcp(&rest[..rest.len().min(len)], len, &ip)
         }
         PROTOCOL_ICMPV6 if rest.first() == Some(&2) => too_big(rest.get(8..)),
         _ => Content::Other,
     }
 }
 
-fn parse_tcp(
-    bytes: &[u8],
-    len: usize,
-    (src, dst): (IpAddr, IpAddr),
-    ip: impl FnOnce(&mut Segment),
-) -> Content {
+/// What an IP header says of a segment.
+struct Ip {
+    src: IpAddr,
+    dst: IpAddr,
+    ecn: Ecn,
+    identification: u16,
+    hop_limit: u8,
+}
+
+#[inline(always)]
+fn parse_tcp(bytes: &[u8], len: usize, ip: &Ip) -> Content {
     let Some(h) = bytes.first_chunk::<TCP_HEADER>() else {
         return Content::Short;
     };
@@ -193,21 +204,19 @@ fn parse_tcp(
     let options = &bytes[TCP_HEADER..header.min(bytes.len())];
     // Of options that were cut off, those before the cut are kept.
     let options = TcpOptions::parse(options, OptionPolicy::KeepValid).unwrap_or_default();
-    let mut segment = Segment {
-        src: SocketAddr::new(src, be16(0)),
-        dst: SocketAddr::new(dst, be16(2)),
-        ecn: Ecn::NotEct,
-        identification: 0,
-        hop_limit: 0,
+    Content::Tcp(Segment {
+        src: SocketAddr::new(ip.src, be16(0)),
+        dst: SocketAddr::new(ip.dst, be16(2)),
+        ecn: ip.ecn,
+        identification: ip.identification,
+        hop_limit: ip.hop_limit,
         seq: Seq(be32(4)),
         ack: Seq(be32(8)),
         flags: Flags::from_bits(be16(12)),
         window: be16(14),
         options,
         len: u32::try_from(len - header).unwrap_or(u32::MAX),
-    };
-    ip(&mut segment);
-    Content::Tcp(segment)
+    })
 }
 
 /// The connection of the packet quoted in an ICMP error.
