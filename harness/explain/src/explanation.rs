@@ -58,10 +58,16 @@ impl Explanation {
 
     /// Takes what `analyzer` has found by now.
     pub fn take(&mut self, analyzer: &mut Analyzer) {
+        if analyzer.has_found() {
+            self.take_found(analyzer);
+        }
+        self.seen = *analyzer.seen();
+    }
+
+    fn take_found(&mut self, analyzer: &mut Analyzer) {
         while let Some(finding) = analyzer.poll_finding() {
             self.add(finding);
         }
-        self.seen = *analyzer.seen();
     }
 
     /// Takes something that was found.
