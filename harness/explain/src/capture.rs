@@ -9,7 +9,6 @@ use narrows::{ByteCount, Duration, Instant};
 use pcap_parser::pcapng::Block;
 use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
 use pcap_parser::{LegacyPcapReader, PcapBlockOwned, PcapError, PcapNGReader};
-use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, BufReader, Read};
 
@@ -219,6 +218,12 @@ impl Steady {
     /// When something was for which the clock shows this.
     pub fn steady(&mut self, shown: Instant) -> Instant {
         let mut at = shown + self.shift.added;
+        // Nearly all: it goes on.
+        if self.before.is_none() && at >= self.last && at < LATEST {
+            self.prior = self.last;
+            self.last = at;
+            return at;
+        }
         if at == LATEST && self.prior == LATEST {
             // What is added leaves no room for what comes.
             *self = Self::default();
@@ -286,7 +291,15 @@ pub fn read(
     source: impl Read,
     mut packet: impl FnMut(&Frame<'_>, u64),
 ) -> Result<Contents, CaptureError> {
-    let mut source = decompressed(Box::new(source))?;
+    read_from(Box::new(source), &mut packet)
+}
+
+/// The same without parameters of type: compiled here, as this crate is.
+fn read_from(
+    source: Box<dyn Read + '_>,
+    packet: &mut dyn FnMut(&Frame<'_>, u64),
+) -> Result<Contents, CaptureError> {
+    let mut source = decompressed(source)?;
     let magic = first_bytes(&mut source)?;
     let whole = Full(io::Cursor::new(magic.clone()).chain(source));
     let mut reader: Box<dyn PcapReaderIterator + '_> = match magic[..] {
@@ -311,7 +324,8 @@ pub fn read(
     };
     let mut capacity = BUFFER;
     let blocks = magic[0] == 0x0a;
-    let mut clocks: BTreeMap<u32, Steady> = BTreeMap::new();
+    // By interface, of which there are no more than are told apart.
+    let mut clocks: Vec<Steady> = Vec::new();
     loop {
         if blocks && is_too_short(reader.data()) {
             let why = "a block that is shorter than its own head".to_owned();
@@ -321,8 +335,11 @@ pub fn read(
         let consumed = match reader.next() {
             Ok((offset, block)) => {
                 if let Some(mut frame) = frame_of(&block, &mut interfaces, &mut contents) {
-                    let clock = clocks.entry(frame.interface).or_default();
-                    frame.at = clock.steady(frame.at);
+                    let interface = frame.interface as usize;
+                    if clocks.len() <= interface {
+                        clocks.resize(interface + 1, Steady::default());
+                    }
+                    frame.at = clocks[interface].steady(frame.at);
                     packet(&frame, contents.bytes);
                 }
                 offset
@@ -367,7 +384,7 @@ pub fn read(
         contents.bytes += consumed as u64;
         reader.consume_noshift(consumed);
     }
-    let set_back = clocks.values().map(Steady::set_back);
+    let set_back = clocks.iter().map(Steady::set_back);
     contents.set_back = set_back.max().unwrap_or_default();
     Ok(contents)
 }

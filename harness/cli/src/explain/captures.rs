@@ -65,11 +65,15 @@ impl Captures<'_> {
                         ));
                     }
                 }
-                let content = frame.content();
-                if let Some(content) = content.as_ref().filter(|_| follows) {
-                    log.handle_content(frame, content);
+                if follows {
+                    let content = frame.content();
+                    if let Some(content) = &content {
+                        log.handle_content(frame, content);
+                    }
+                    analyzer.handle_content(frame, content);
+                } else {
+                    analyzer.handle_packet(frame);
                 }
-                analyzer.handle_content(frame, content);
                 explanation.take(&mut analyzer);
             })?;
             if let Some((mut analyzer, mut explanation)) = before {
