@@ -6,11 +6,12 @@ use crate::connection::{Connection, Opened, Rules, Tracked};
 use crate::gap::Gap;
 use crate::half::Sighting;
 use crate::segment::{Content, Segment};
+use foldhash::fast::RandomState;
 use narrows::prefetch::prefetch;
 use narrows::wire::Flags;
 use narrows::{Duration, Instant};
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 
 /// What is a gap, and how much is kept at once.
@@ -128,60 +129,6 @@ impl Key {
     }
 }
 
-/// Mixes keys with numbers that nobody who makes a capture knows, by products of 64 bits folded
-/// (as wyhash does): a few instructions, where the library's hash takes two hundred.
-#[derive(Clone, Copy, Debug)]
-struct Seed([u64; 2]);
-
-impl Seed {
-    fn new() -> Self {
-        let random = RandomState::new();
-        Self([0_u8, 1].map(|n| random.hash_one(n)))
-    }
-}
-
-impl BuildHasher for Seed {
-    type Hasher = Mixed;
-
-    fn build_hasher(&self) -> Mixed {
-        let Self([state, secret]) = *self;
-        Mixed { state, secret }
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Mixed {
-    state: u64,
-    secret: u64,
-}
-
-impl Hasher for Mixed {
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.write_u64(u64::from_le_bytes(word));
-        }
-    }
-
-    #[inline]
-    fn write_u32(&mut self, word: u32) {
-        self.write_u64(word.into());
-    }
-
-    #[inline]
-    fn write_u64(&mut self, word: u64) {
-        // An odd factor is never 0.
-        let product = u128::from(self.state ^ word) * u128::from(self.secret | 1);
-        self.state = product as u64 ^ (product >> 64) as u64;
-    }
-
-    #[inline]
-    fn finish(&self) -> u64 {
-        self.state
-    }
-}
-
 /// A connection, by itself in its cache lines: their number is known when they are asked for.
 #[derive(Debug)]
 #[repr(align(64))]
@@ -214,7 +161,7 @@ pub struct Analyzer {
     config: Config,
     rules: Rules,
     unseen: Vec<Unseen>,
-    index: HashMap<Key, usize, Seed>,
+    index: HashMap<Key, usize, RandomState>,
     slots: Vec<Option<Box<Entry>>>,
     free: Vec<usize>,
     /// Connections by when they were last looked at: who is silent for the longest time is near the
@@ -240,7 +187,7 @@ impl Analyzer {
             },
             config,
             unseen: Vec::with_capacity(AHEAD),
-            index: HashMap::with_hasher(Seed::new()),
+            index: HashMap::with_hasher(RandomState::default()),
             slots: Vec::new(),
             free: Vec::new(),
             silent: VecDeque::new(),
