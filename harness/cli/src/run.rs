@@ -292,6 +292,16 @@ pub(super) fn perform(
     apart(&[&args.files.wanted()[..], &own].concat())?;
     let registry = &app.catalog.registry;
     ledger::watch(&mut prepared.experiment, args)?;
+    // Who checks wants to know that there is nothing to check.
+    if !args.expected.check() {
+        let left_out = given::leave_out(&prepared.applied, &mut prepared.experiment);
+        if left_out > 0 && !args.quiet {
+            let text = format!(
+                "narrows: {left_out} of what the file expects is about points that are not run\n"
+            );
+            console.say_aside(&text)?;
+        }
+    }
     let plan = Plan::new(&prepared.experiment, registry)
         .map_err(|e| impossible(&prepared, registry, &e))?;
     check_metrics(&plan, registry).map_err(|e| impossible(&prepared, registry, &e))?;

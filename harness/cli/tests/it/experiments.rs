@@ -529,6 +529,28 @@ fn an_expectation_that_fails_is_an_exit_code_and_a_junit_failure() {
 }
 
 #[test]
+fn what_is_expected_of_points_that_arguments_leave_out_is_not_judged() {
+    let s = Scratch::new("left-out");
+    let file = FILE.replace(
+        "[[expect]]",
+        "[[expect]]\nthat = \"drops\"\nis = \"< 1\"\nwhere = { \"network.link.delay\" = \"50us\" }\n[[expect]]",
+    );
+    fs::write(s.0.join("left.toml"), file).unwrap();
+    let other = ["run", "left.toml", "--sweep", "network.link.delay=5us,9us"];
+    let output = s.run(&[&other[..], &["-r", "1"]].concat());
+    assert!(
+        err(&output).contains("1 of what the file expects is about points that are not run"),
+        "{}",
+        err(&output)
+    );
+    assert!(!out(&output).contains("drops < 1"), "{}", out(&output));
+    // Who asks for a check is told that it cannot be.
+    let output = s.run(&[&other[..], &["--check"]].concat());
+    assert_eq!(output.status.code(), Some(2), "{}", err(&output));
+    assert!(err(&output).contains("is never '50us'"), "{}", err(&output));
+}
+
+#[test]
 fn everything_that_has_a_key_is_listed() {
     let s = Scratch::new("keys");
     let keys = out(&s.run(&["keys"]));
