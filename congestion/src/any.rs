@@ -4,12 +4,11 @@
 //! box is one more wait for memory. So the algorithms of this crate lie in the connection itself;
 //! those of others keep their boxes.
 
-use crate::control::{
-    AckSample, CongestionControl, CongestionEvent, FlowView, Lower, Needs, Spurious, Variable,
-};
+use crate::control::{CongestionControl, Needs, Variable};
 use crate::cubic::Cubic;
 use crate::dctcp::Dctcp;
 use crate::fixed::Fixed;
+use crate::flow::{AckSample, CongestionEvent, FlowView, Lower, Spurious};
 use crate::reno::Reno;
 use crate::rto::{RtoContext, RtoPolicy, StandardRto};
 use crate::rtt::RttEstimator;
@@ -204,8 +203,8 @@ impl RtoPolicy for AnyRto {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::FlowStart;
     use crate::factory::{CongestionFactory, RtoFactory};
+    use crate::flow::FlowStart;
     use crate::registry::{CongestionRegistry, RtoRegistry};
     use crate::rto::presets;
 

@@ -1,9 +1,7 @@
 //! DCTCP (RFC 8257): the window shrinks in proportion to the fraction of marked bytes.
 
-use crate::control::{
-    AckSample, CongestionControl, CongestionEvent, EcnNeed, FlowStart, FlowView, Needs, Spurious,
-    Variable,
-};
+use crate::control::{CongestionControl, EcnNeed, Needs, Variable};
+use crate::flow::{AckSample, CongestionEvent, FlowStart, FlowView, Spurious};
 use crate::slow_start::{Running, SlowStart};
 use crate::units::ByteCount;
 use crate::window::{Undone, Window, segment};
@@ -163,7 +161,7 @@ impl CongestionControl for Dctcp {
 mod tests {
     use super::*;
     use crate::RttEstimator;
-    use crate::control::CaState;
+    use crate::flow::CaState;
     use crate::units::Instant;
     use alloc::boxed::Box;
     use alloc::vec::Vec;

@@ -1,7 +1,8 @@
 //! Factories: what makes an algorithm or a policy for each connection.
 
 use crate::any::{AnyCongestion, AnyRto};
-use crate::control::{CongestionControl, FlowStart};
+use crate::control::CongestionControl;
+use crate::flow::FlowStart;
 use crate::rto::{RtoPolicy, StandardRto};
 use alloc::boxed::Box;
 use alloc::sync::Arc;

@@ -1,7 +1,8 @@
 //! A constant window: no congestion control at all. For experiments that need a sender which
 //! does not react, and as the smallest example of the interface.
 
-use crate::control::{AckSample, CongestionControl, CongestionEvent, FlowStart, FlowView, Needs};
+use crate::control::{CongestionControl, Needs};
+use crate::flow::{AckSample, CongestionEvent, FlowStart, FlowView};
 use crate::units::ByteCount;
 use crate::window::segment;
 

@@ -13,8 +13,8 @@
 //!
 //! Left out is what Linux adds for a sender that paces, whose trains are longer.
 
-use crate::control::{AckSample, FlowView};
 use crate::ended::Ended;
+use crate::flow::{AckSample, FlowView};
 use crate::hystart::{L_UNPACED, N_RTT_SAMPLE, rtt_thresh};
 use crate::units::{ByteCount, Duration, Instant};
 use crate::window::{Window, segment};

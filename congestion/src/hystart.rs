@@ -1,7 +1,7 @@
 //! HyStart++ (RFC 9406): leave slow start when the round-trip time rises, before the loss.
 
-use crate::control::{AckSample, FlowView};
 use crate::ended::Ended;
+use crate::flow::{AckSample, FlowView};
 use crate::units::Duration;
 use crate::window::{Window, segment};
 

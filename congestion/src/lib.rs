@@ -109,6 +109,7 @@ pub mod dctcp;
 mod ended;
 pub mod factory;
 pub mod fixed;
+pub mod flow;
 pub mod hybrid;
 pub mod hystart;
 pub mod local_drop;
@@ -126,14 +127,14 @@ pub mod units;
 pub mod window;
 
 pub use any::{AnyCongestion, AnyRto};
-pub use control::{
-    AckSample, CaState, CongestionControl, CongestionEvent, EcnNeed, FlowStart, FlowView, Lower,
-    Needs, RateSample, Spurious, Variable,
-};
+pub use control::{CongestionControl, EcnNeed, Needs, Variable};
 pub use cubic::{Cubic, CubicConfig};
 pub use dctcp::{Dctcp, DctcpConfig};
 pub use factory::{CongestionFactory, RtoFactory};
 pub use fixed::Fixed;
+pub use flow::{
+    AckSample, CaState, CongestionEvent, FlowStart, FlowView, Lower, RateSample, Spurious,
+};
 pub use local_drop::{LocalDropPolicy, LocalDropRegistry, LocalDropRule};
 pub use registry::{CongestionRegistry, LookupError, RtoRegistry};
 pub use reno::Reno;

@@ -26,7 +26,7 @@
 //! assert!(registry.get("halve").is_ok());
 //! ```
 
-use crate::control::CaState;
+use crate::flow::CaState;
 use crate::registry::Registry;
 use crate::units::ByteCount;
 use alloc::sync::Arc;

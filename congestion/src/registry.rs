@@ -11,11 +11,11 @@
 //! assert!(error.to_string().starts_with("no congestion control 'cubik'; did you mean 'cubic'?"));
 //! ```
 
-use crate::control::FlowStart;
 use crate::cubic::{Cubic, CubicConfig};
 use crate::dctcp::{Dctcp, DctcpConfig};
 use crate::factory::{CongestionFactory, RtoFactory};
 use crate::fixed::Fixed;
+use crate::flow::FlowStart;
 use crate::near_match::nearest;
 use crate::reno::{RecoveryEnd, Reno};
 use crate::rto::{Floor, Randomization, StandardRto, presets};

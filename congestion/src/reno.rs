@@ -3,9 +3,8 @@
 //! What happens within recovery (NewReno, SACK, PRR) is the engine's business; with it this is
 //! "NewReno" or "SACK" of the literature.
 
-use crate::control::{
-    AckSample, CongestionControl, CongestionEvent, FlowStart, FlowView, Lower, Needs, Spurious,
-};
+use crate::control::{CongestionControl, Needs};
+use crate::flow::{AckSample, CongestionEvent, FlowStart, FlowView, Lower, Spurious};
 use crate::slow_start::{Running, SlowStart};
 use crate::units::ByteCount;
 use crate::window::{Undone, Window};
@@ -105,7 +104,7 @@ impl CongestionControl for Reno {
 mod tests {
     use super::*;
     use crate::RttEstimator;
-    use crate::control::CaState;
+    use crate::flow::CaState;
     use crate::units::Instant;
 
     const MSS: ByteCount = ByteCount::new(1_000);

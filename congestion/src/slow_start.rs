@@ -1,6 +1,6 @@
 //! Which slow start a flow uses, shared by Reno, CUBIC and DCTCP.
 
-use crate::control::{AckSample, CaState, FlowView};
+use crate::flow::{AckSample, CaState, FlowView};
 use crate::hybrid::Hybrid;
 use crate::hystart::{HyStart, Phase};
 use crate::units::ByteCount;

@@ -1,7 +1,7 @@
 //! The congestion window and what the RFC 5681 family does with it, so that an algorithm stays
 //! short: byte-counted growth, the halving, the loss window, restart after idle, undo.
 
-use crate::control::{FlowStart, FlowView, Lower, Spurious};
+use crate::flow::{FlowStart, FlowView, Lower, Spurious};
 use crate::rarely::Rarely;
 use crate::units::ByteCount;
 

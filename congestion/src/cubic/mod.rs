@@ -2,9 +2,8 @@
 
 pub mod curve;
 
-use crate::control::{
-    AckSample, CongestionControl, CongestionEvent, FlowStart, FlowView, Lower, Spurious, Variable,
-};
+use crate::control::{CongestionControl, Variable};
+use crate::flow::{AckSample, CongestionEvent, FlowStart, FlowView, Lower, Spurious};
 use crate::rarely::{Begins, Rarely};
 use crate::slow_start::{Running, SlowStart};
 use crate::units::{ByteCount, Duration, Instant};

@@ -2,11 +2,11 @@
 
 use super::promise::{Promise, Violation};
 use super::run::Run;
-use crate::control::{
-    AckSample, CaState, CongestionControl, CongestionEvent, FlowStart, FlowView, Lower, RateSample,
-    Spurious,
-};
+use crate::control::CongestionControl;
 use crate::factory::CongestionFactory;
+use crate::flow::{
+    AckSample, CaState, CongestionEvent, FlowStart, FlowView, Lower, RateSample, Spurious,
+};
 use crate::rtt::RttEstimator;
 use crate::units::{ByteCount, Duration, Instant};
 use alloc::boxed::Box;

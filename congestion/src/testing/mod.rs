@@ -166,7 +166,7 @@ impl Kit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::FlowStart;
+    use crate::flow::FlowStart;
     use crate::{
         Cubic, CubicConfig, Dctcp, DctcpConfig, Fixed, Reno, RtoRegistry, SlowStart, rto::presets,
     };

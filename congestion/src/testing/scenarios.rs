@@ -3,8 +3,8 @@
 use super::flow::{Flow, Path, Reaction};
 use super::promise::Promise;
 use super::run::{Run, Tolerance};
-use crate::control::{CaState, CongestionEvent, FlowStart, Spurious};
 use crate::factory::CongestionFactory;
+use crate::flow::{CaState, CongestionEvent, FlowStart, Spurious};
 use crate::units::{ByteCount, Duration};
 use alloc::format;
 

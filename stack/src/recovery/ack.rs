@@ -1,12 +1,12 @@
 //! What acknowledgements do to the sender: deliver, measure, inform, detect, react, arm.
 
-use super::episode::Episode;
 use super::loss_detector::{AckFacts, NewestDelivered, PartialAcks, Verdict};
 use super::prr::Prr;
 use super::rate::RateEstimator;
 use super::reduction::Flight;
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
+use super::state::Episode;
 use super::tlp::{TlpFacts, TlpOutcome};
 use crate::sparse::Sparse;
 use crate::trace::TraceEvent;

@@ -33,6 +33,7 @@ pub mod scoreboard;
 mod sender;
 #[doc(hidden)]
 pub mod spurious;
+mod state;
 mod stats;
 mod timers;
 pub mod tlp;

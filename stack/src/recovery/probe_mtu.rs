@@ -1,10 +1,10 @@
 //! Where the sender probes the path's MTU: when it may, what becomes of a [probe](super::mtu_probe).
 
-use super::episode::Episode;
 use super::mtu_probe::{MtuProbe, ProbeFate};
 use super::rare::Rare;
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
+use super::state::Episode;
 use narrows_congestion::{ByteCount, CongestionControl, RtoPolicy};
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {

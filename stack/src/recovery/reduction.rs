@@ -1,10 +1,10 @@
 //! Losses and marks are answered for: the window is lowered, once for each window of data.
 
-use super::episode::Episode;
 use super::prr::{self, Prr};
 use super::scoreboard::AbsSeq;
 use super::sender::Sender;
 use super::spurious::UndoRecord;
+use super::state::Episode;
 use crate::config::RecoverySending;
 use crate::trace::TraceEvent;
 use narrows_congestion::{

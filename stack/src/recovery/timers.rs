@@ -1,12 +1,12 @@
 //! The sender's timers: when they are armed (RFC 6298 section 5, RFC 8985 section 7.2), and what
 //! follows when one fires.
 
-use super::episode::Episode;
 use super::loss_detector::{FastRetransmitTimer, PartialAcks, Verdict};
 use super::rare::Rare;
 use super::scoreboard::SentSegment;
 use super::sender::Sender;
 use super::spurious::{Frto, UndoRecord};
+use super::state::Episode;
 use super::tlp;
 use crate::rng::Rng;
 use crate::sparse::Sparse;
