@@ -1,11 +1,12 @@
 //! The poll-loop driver over a loopback cable: whole, broken, full and cut.
 
-use crate::live::{Client, Echo, Host, Refusing, for_a_while, host};
+use crate::live::{Client, Echo, Host, for_a_while, host};
 use narrows::config::TcpConfig;
 use narrows::device::Device;
 use narrows::device::fault::{Fault, Faults, Faulty};
 use narrows::device::loopback::Loopback;
 use narrows::device::pcap::Captured;
+use narrows::device::refusing::Refusing;
 use narrows::driver::LiveTcp;
 use narrows::driver::poll::{Application, PollConfig, Waiting, spawn};
 use narrows::interface::{Capabilities, Medium};

@@ -1,7 +1,7 @@
 //! The tokio driver over a loopback cable: streams and listeners behave as tokio's own.
 #![cfg(feature = "tokio")]
 
-use crate::live::{Refusing, data, for_a_while, pattern};
+use crate::live::{data, for_a_while, pattern, tries};
 use narrows::Instant;
 use narrows::buffer::Bytes;
 use narrows::config::{Buffers, Keepalive, Lifetimes, TcpConfig};
@@ -11,6 +11,7 @@ use narrows::congestion::rto::presets;
 use narrows::congestion::{dctcp::Dctcp, reno::Reno};
 use narrows::device::fault::{Fault, Faults, Faulty};
 use narrows::device::loopback::Loopback;
+use narrows::device::refusing::Refusing;
 use narrows::device::{Device, DeviceStats, Refused};
 use narrows::driver::tokio::{Stack, TcpListener, TcpSocket, TcpStream};
 use narrows::driver::{Clock, LiveTcp};
@@ -271,7 +272,7 @@ async fn a_refused_frame_is_not_forgotten() {
         // Without neighbours to ask for, which would wake the driver.
         let ip = Capabilities::plain(Medium::Ip, 1500);
         let (a, b) = Loopback::pair(ip, 1 << 20).unwrap();
-        let a = Refusing::new(a, move |n, _| (number..number + times).contains(&n));
+        let a = Refusing::new(a, tries(number..number + times));
         // No timer of the TCP's that could help.
         let tcp = TcpConfig {
             rto: Arc::new(|| presets::floor(narrows::Duration::from_secs(60))),

@@ -115,7 +115,7 @@ pub(crate) struct Facts {
 /// The shortest frame takes as long at 1 Gb/s, with preamble and gap.
 const WIRE: Duration = Duration::from_nanos(672);
 
-/// What a host takes to send, more or less.
+/// What a host takes to send, more or less: an estimate of ours, of a driver and its interrupts.
 const HOST: Duration = Duration::from_micros(20);
 
 /// Round-trip times of acknowledgements that come one after the other.

@@ -9,13 +9,12 @@ use crate::lab::{self, Owned, Plug, Port};
 use crate::shaper::Shape;
 use narrows::config::TcpConfig;
 use narrows::device::fault::{Fault, Faults, Faulty};
-use narrows::device::{Device, DeviceStats, Refused};
+use narrows::device::refusing::Refusing;
 use narrows::driver::tokio::{Stack, TcpListener, TcpStream};
-use narrows::interface::{Capabilities, InterfaceConfig, RxFrame, TxFrame};
+use narrows::interface::InterfaceConfig;
 use narrows::{ByteCount, Instant, Rate};
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -91,13 +90,10 @@ pub fn run(spec: &RefusingSpec, cancel: &AtomicBool) -> Result<RefusingRun, Live
             .collect(),
         ..Faults::default()
     };
-    let few = Few {
-        device: Faulty::new(client.device, 1, lost, late),
-        rate: spec.rate,
-        room: spec.rate.time_for(FRAME * spec.buffers),
-        free: Instant::ZERO,
-        refused: 0,
-    };
+    let few = Refusing::new(
+        Faulty::new(client.device, 1, lost, late),
+        few(spec.buffers, spec.rate),
+    );
     crate::runtime()?
         .block_on(async {
             let server = Stack::spawn(server.device, interface(SERVER), spec.tcp.clone())?;
@@ -157,51 +153,16 @@ async fn read_until(stream: &mut TcpStream, until: tokio::time::Instant) -> io::
     Ok(bytes)
 }
 
-/// A device with some buffers, which refuses when they are used up.
-struct Few<D> {
-    device: D,
-    rate: Rate,
-    /// For how long all of them are in use when they have just been filled.
-    room: narrows::Duration,
-    /// When all will be free again.
-    free: Instant,
-    refused: u64,
-}
-
-impl<D: Device> Device for Few<D> {
-    fn capabilities(&self) -> Capabilities {
-        self.device.capabilities()
-    }
-    fn receive(
-        &mut self,
-        now: Instant,
-        budget: usize,
-        sink: &mut dyn FnMut(&RxFrame<'_>),
-    ) -> io::Result<usize> {
-        self.device.receive(now, budget, sink)
-    }
-    fn transmit(&mut self, now: Instant, frame: &TxFrame<'_>) -> Result<(), Refused> {
-        let free = self.free.max(now) + self.rate.time_for(ByteCount::new(frame.len() as u64));
-        if free.since(now) > self.room {
-            self.refused += 1;
-            return Err(Refused::Full);
+/// Whether some buffers are full, each of which is free again when the link has carried its frame.
+fn few(buffers: u64, rate: Rate) -> impl FnMut(Instant, usize) -> bool + Send {
+    let room = rate.time_for(FRAME * buffers);
+    let mut all_free = Instant::ZERO;
+    move |now, len| {
+        let then = all_free.max(now) + rate.time_for(ByteCount::new(len as u64));
+        let full = then.since(now) > room;
+        if !full {
+            all_free = then;
         }
-        self.device.transmit(now, frame)?;
-        self.free = free;
-        Ok(())
-    }
-    fn flush(&mut self, now: Instant) -> io::Result<()> {
-        self.device.flush(now)
-    }
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.device.poll_timeout()
-    }
-    fn fd(&self) -> BorrowedFd<'_> {
-        self.device.fd()
-    }
-    fn stats(&self) -> DeviceStats {
-        let mut stats = self.device.stats();
-        stats.refused += self.refused;
-        stats
+        full
     }
 }

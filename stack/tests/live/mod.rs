@@ -5,16 +5,14 @@ use narrows::Instant;
 use narrows::buffer::synthetic::fill_pattern;
 use narrows::config::TcpConfig;
 use narrows::conn::Event;
-use narrows::device::loopback::Loopback;
-use narrows::device::{Device, DeviceStats, Refused};
 use narrows::driver::poll::Application;
 use narrows::driver::{LiveTcp, secret};
 use narrows::endpoint::{ConnId, EndpointConfig, EndpointEvent};
-use narrows::interface::{Capabilities, Interface, InterfaceConfig, RxFrame, TxFrame};
+use narrows::interface::{Capabilities, Interface, InterfaceConfig};
 use narrows::wire::ethernet::MacAddr;
 use std::io::{self, ErrorKind, Read};
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
+use std::ops::Range;
 use std::sync::Arc;
 
 pub type Host = Interface<LiveTcp>;
@@ -48,55 +46,22 @@ pub fn host(n: u8, tcp: TcpConfig, capabilities: Capabilities) -> Host {
     Host::new(config, endpoint, capabilities).unwrap()
 }
 
-/// A cable whose end refuses what it is told to, though it has room.
-pub struct Refusing<F> {
-    device: Loopback,
-    refuses: F,
-    tries: u64,
-}
-
-impl<F: FnMut(u64, Instant) -> bool + Send> Refusing<F> {
-    /// `refuses` is asked with the number of the try, the first being 1.
-    pub fn new(device: Loopback, refuses: F) -> Self {
-        Self {
-            device,
-            refuses,
-            tries: 0,
-        }
-    }
-}
-
-impl<F: FnMut(u64, Instant) -> bool + Send> Device for Refusing<F> {
-    fn capabilities(&self) -> Capabilities {
-        self.device.capabilities()
-    }
-    fn receive(
-        &mut self,
-        now: Instant,
-        budget: usize,
-        sink: &mut dyn FnMut(&RxFrame<'_>),
-    ) -> io::Result<usize> {
-        self.device.receive(now, budget, sink)
-    }
-    fn transmit(&mut self, now: Instant, frame: &TxFrame<'_>) -> Result<(), Refused> {
-        self.tries += 1;
-        if (self.refuses)(self.tries, now) {
-            return Err(Refused::Full);
-        }
-        self.device.transmit(now, frame)
-    }
-    fn fd(&self) -> BorrowedFd<'_> {
-        self.device.fd()
-    }
-    fn stats(&self) -> DeviceStats {
-        self.device.stats()
+/// Refuses these tries, the first being 1.
+pub fn tries(refused: Range<u64>) -> impl FnMut(Instant, usize) -> bool + Send {
+    let mut number = 0;
+    move |_, _| {
+        number += 1;
+        refused.contains(&number)
     }
 }
 
 /// Refuses all from the `first` try on, for `span`.
-pub fn for_a_while(first: u64, span: narrows::Duration) -> impl FnMut(u64, Instant) -> bool + Send {
-    let mut until = None;
-    move |number, now| number >= first && now < *until.get_or_insert(now + span)
+pub fn for_a_while(
+    first: u64,
+    span: narrows::Duration,
+) -> impl FnMut(Instant, usize) -> bool + Send {
+    let (mut since, mut until) = (tries(first..u64::MAX), None);
+    move |now, len| since(now, len) && now < *until.get_or_insert(now + span)
 }
 
 /// Sends back what it gets, and closes when the other side has.

@@ -13,6 +13,9 @@ mod asked;
 mod change;
 pub(crate) mod in_turn;
 mod record;
+mod spec;
+
+pub use spec::{PoolId, PortSpec};
 
 use crate::sim::rng::Stream;
 use crate::sim::slab::{NIL, Slab};
@@ -24,7 +27,7 @@ use narrows::prefetch::{prefetch, prefetch_part, prefetch_span};
 
 use super::buffer::{Capacity, Depth, InService, Limit};
 use super::discipline::tail::TailVerdict;
-use super::discipline::{DisciplineSpec, Queue, TailRule};
+use super::discipline::{Queue, TailRule};
 use super::impair::Impairments;
 use super::link::{Framing, Transmitter};
 use super::nic::NicRoom;
@@ -32,36 +35,6 @@ use super::nic::transmit::Transmit;
 use super::packet::Packet;
 use super::stats::{Credit, PortCounters, QueueTrace};
 use in_turn::InTurn;
-
-/// A pool by its number: among those of its switch in a spec, in the network at work among all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PoolId(pub u32);
-
-/// The queue of a switch port.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PortSpec {
-    /// Its own limit.
-    pub capacity: Capacity,
-    /// Whether the packet on the wire counts, for the limit and for the discipline. (A pool
-    /// always counts it: its memory is in use.)
-    pub in_service: InService,
-    /// Its discipline.
-    pub discipline: DisciplineSpec,
-    /// The pool that its packets take room from as well.
-    pub pool: Option<PoolId>,
-}
-
-impl PortSpec {
-    /// Drop-tail with a limit, the packet in service counted.
-    pub const fn new(capacity: Capacity) -> Self {
-        Self {
-            capacity,
-            in_service: InService::Counted,
-            discipline: DisciplineSpec::DropTail,
-            pool: None,
-        }
-    }
-}
 
 /// No pool.
 pub(crate) const NO_POOL: u32 = u32::MAX;
