@@ -26,6 +26,7 @@ use narrows_net::net::packet::HostId;
 use narrows_report::study::{self, Report};
 use narrows_report::table::Colour;
 use narrows_report::{flows, points};
+use narrows_story::stories;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
@@ -211,6 +212,9 @@ pub(super) fn read(name: &str) -> Result<(String, String), Stop> {
         Err(_) if !looks_like_a_file => {
             let all: Vec<&str> = shipped::ALL.iter().map(|s| s.name).collect();
             let near = match Shipped::get(name) {
+                _ if stories::get(name).is_some() => {
+                    format!("there is a story of that name: narrows story {name}")
+                }
                 Err(Some(near)) => format!("did you mean '{near}'?"),
                 _ => format!("experiments that ship are {}", all.join(", ")),
             };

@@ -357,7 +357,7 @@ fn mistakes_are_told_with_what_to_do() {
     with("metric.toml", "\"drops\"]", "\"dropps\"]");
     with("nokind.toml", "kind = \"queue\"", "");
     with("syntax.toml", "hosts = 4", "hosts = = 4");
-    let cases: [(&[&str], &str); 14] = [
+    let cases: [(&[&str], &str); 15] = [
         (&["run", "typo.toml"], "did you mean 'bulk'?"),
         (&["run", "range.toml"], "0ns to 10s"),
         (&["run", "later.toml"], "to = \"h7\""),
@@ -366,6 +366,7 @@ fn mistakes_are_told_with_what_to_do() {
         (&["run", "syntax.toml"], "syntax.toml:4"),
         (&["run", "nowhere.toml"], "cannot read nowhere.toml"),
         (&["run", "two-sender"], "did you mean 'two-senders'?"),
+        (&["run", "burst"], "narrows story burst"),
         (
             &["run", "x.toml", "--set", "host.tcp.rtt=1"],
             "did you mean 'rto'?",
