@@ -34,6 +34,7 @@ pub mod builder;
 pub mod execute;
 pub mod file;
 mod invalid;
+pub mod kinds;
 pub mod knob;
 pub mod metric;
 pub mod model;

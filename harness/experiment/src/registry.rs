@@ -132,7 +132,7 @@ impl Registry {
     /// A traffic of a kind, as it is without being set.
     pub(crate) fn traffic_of(&self, kind: &str) -> Result<Box<dyn Traffic>, KnobError> {
         let kind = self.traffic.get(kind).map_err(KnobError::value)?;
-        Ok(kind.traffic())
+        Ok(kind.make())
     }
 
     /// Whether there is such a shape of network.

@@ -67,13 +67,13 @@ pub fn schema(registry: &Registry) -> Value {
     let mut expect = of::<Expect>(&|_| None);
     expect.insert("where".to_owned(), json!({ "type": "object" }));
     let traffic = registry.traffic.entries().map(|kind| {
-        let traffic = kind.traffic();
+        let traffic = kind.make();
         let mut knobs = properties(&traffic.knobs(), &|key| traffic.get(key));
         knobs.extend(table([("start", text("When it begins.")), ("tcp", tcp())]));
         named(kind.name(), kind.about(), knobs)
     });
     let probes = registry.probes.entries().map(|kind| {
-        let probe = kind.probe();
+        let probe = kind.make();
         let knobs = properties(&probe.knobs(), &|key| probe.get(key));
         named(kind.name(), kind.about(), knobs)
     });

@@ -48,10 +48,10 @@ impl Registry {
             listed("host.tcp", None, &usual.host.tcp),
         ];
         for kind in self.traffic.entries() {
-            all.push(listed("traffic.NAME", Some(kind.name()), &*kind.traffic()));
+            all.push(listed("traffic.NAME", Some(kind.name()), &*kind.make()));
         }
         for kind in self.probes.entries() {
-            all.push(listed("probe.NAME", Some(kind.name()), &*kind.probe()));
+            all.push(listed("probe.NAME", Some(kind.name()), &*kind.make()));
         }
         all.push(listed("change.N", None, &change::Change::default().when));
         all.push(listed("run", None, &usual.run));

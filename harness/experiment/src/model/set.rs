@@ -196,7 +196,7 @@ impl Experiment {
     ) -> Result<(), KnobError> {
         if words == ["kind"] {
             let kind = registry.traffic.get(value).map_err(KnobError::value)?;
-            let spec = kind.traffic();
+            let spec = kind.make();
             match self.traffic.iter_mut().find(|t| t.name == name) {
                 Some(known) if known.kind == value => {}
                 Some(known) => {
@@ -287,14 +287,14 @@ impl Experiment {
                 Some(known) if known.kind == value => {}
                 Some(known) => {
                     value.clone_into(&mut known.kind);
-                    known.spec = spec.probe();
+                    known.spec = spec.make();
                 }
                 None => {
                     check_name(name)?;
                     self.probes.push(NamedProbe {
                         name: name.to_owned(),
                         kind: value.to_owned(),
-                        spec: spec.probe(),
+                        spec: spec.make(),
                     });
                 }
             }

@@ -83,20 +83,20 @@ mod tests {
                 kind: of,
                 meaning,
                 ..
-            } in kind.traffic().knobs()
+            } in kind.make().knobs()
             {
                 assert!(meaning.ends_with('.'), "{} {key}: {meaning}", kind.name());
                 for value in values(&of) {
-                    let mut traffic = kind.traffic();
+                    let mut traffic = kind.make();
                     let set = traffic.set(key, &value);
                     set.unwrap_or_else(|e| panic!("{} {key} = {value}: {e}", kind.name()));
                     if let Some(shown) = traffic.get(key) {
-                        let mut again = kind.traffic();
+                        let mut again = kind.make();
                         again.set(key, &shown).unwrap();
                         assert_eq!(again.get(key), Some(shown), "{} {key}", kind.name());
                     }
                 }
-                let nonsense = kind.traffic().set(key, "no such thing");
+                let nonsense = kind.make().set(key, "no such thing");
                 assert!(nonsense.is_err() || matches!(of, Kind::Hosts | Kind::Or(_, Kind::Hosts)));
             }
         }
@@ -109,7 +109,7 @@ mod tests {
         let mut fabric = Rig::leaf_spine(2, 2).ipv6();
         for (kind, n) in TrafficKinds::standard().entries().zip(0..) {
             let start = Duration::from_millis(n);
-            let mut traffic = kind.traffic();
+            let mut traffic = kind.make();
             if kind.name() == "bulk" {
                 traffic.set("size", "1MB").unwrap();
             }
