@@ -183,7 +183,7 @@ pub fn observe(
     let told = SharedTruth::new(Truth::new(threshold));
     told.with(Truth::keep_questions);
     let mut experiment = experiment.clone();
-    experiment.probes.push(told.make());
+    experiment.probes.push(told.probe());
     let places = Places {
         hosts: Vec::new(),
         middle: Place::new(),

@@ -129,7 +129,7 @@ pub fn observe_ends(
 ) -> Result<Ends, RunError> {
     let told = SharedTruth::new(Truth::new(threshold));
     let mut experiment = experiment.clone();
-    experiment.probes.push(told.make());
+    experiment.probes.push(told.probe());
     let captures = Captures {
         skew,
         hosts: Vec::new(),
