@@ -200,6 +200,22 @@ impl Scenery {
         }
     }
 
+    /// Each point with what is varied there, by title, and the first of its runs; of a scene that keeps
+    /// outcomes.
+    pub fn first_outcomes(&self) -> impl Iterator<Item = (Vec<(&str, &str)>, &RunOutcome)> {
+        self.study.points().filter_map(|point| {
+            let kept = self.outcomes.iter();
+            let (_, outcome) = kept
+                .into_iter()
+                .find(|(run, _)| run.point == point.number())?;
+            let axes = self.experiment().sweep.iter().zip(&self.titles);
+            let axes = axes.filter(|(axis, _)| axis.values.len() > 1);
+            let words =
+                axes.map(|(axis, title)| (title.as_str(), point.value(&axis.key).unwrap_or("")));
+            Some((words.collect(), outcome))
+        })
+    }
+
     /// A row for each point where keys have these values: what else is varied, then the metrics.
     ///
     /// # Errors

@@ -37,11 +37,26 @@ pub const STORY: Story = Story {
             "Seventeen seconds of a node that is asked for 500 Mb/s, in a mesh of twelve",
             see_saw::table,
         ),
+        Table::own(
+            "What was tried for two modes with a floor of the RTO of 200 ms (M12, M13), 18 seconds each",
+            see_saw::tries,
+        ),
         Table::points_at(
             "Remedies at 250 Mb/s: DCTCP's marks",
             "dctcp",
             &[],
             &[
+                Column::new("drops/s", "drops_per_s"),
+                Column::new("timeouts", "timeouts"),
+                Column::new("median query", "latency.p50"),
+                Column::new("p99", "latency.p99"),
+            ],
+        ),
+        Table::points(
+            "... and marks from 5 packets on, where those were from 30 kB on",
+            "early-marks",
+            &[
+                Column::new("goodput", "goodput"),
                 Column::new("drops/s", "drops_per_s"),
                 Column::new("timeouts", "timeouts"),
                 Column::new("median query", "latency.p50"),

@@ -42,6 +42,16 @@ const SEE_SAW: Scene = Scene::new("see-saw", "busy-port")
     .with(&[("rate", "62"), ("network.queue.limit", "32KiB")])
     .keeping_outcomes();
 
+/// Scenes that were tried for two modes.
+pub(super) const TRIES: [&str; 6] = [
+    "by-port",
+    "by-port-replies-of-100kB",
+    "by-port-replies-of-30kB",
+    "by-nodes",
+    "by-sender",
+    "by-limit",
+];
+
 /// What runs.
 pub(super) const SCENES: &[Scene] = &[
     Scene::new("polling", "microbursts")
@@ -134,6 +144,18 @@ pub(super) const SCENES: &[Scene] = &[
             ("run.duration", "5500ms"),
         ])
         .usually(&[("run.duration", "1500ms")]),
+    // More than the rate times a round trip of 60 us over seven, as DCTCP's authors have the least.
+    Scene::new("early-marks", "microbursts")
+        .with(&[
+            ("cc", "dctcp"),
+            ("load", "250Mb/s"),
+            ("host.tcp.loss_detection", "sack"),
+            ("network.queue.threshold", "5p"),
+            ("sweep.size", "10kB,30kB"),
+            ("probe.port.series", "off"),
+            ("run.duration", "5500ms"),
+        ])
+        .usually(&[("run.duration", "1500ms")]),
     LOADED.named("rto").with(&[
         ("load", "300Mb/s"),
         ("size", "10kB"),
@@ -152,7 +174,7 @@ pub(super) const SCENES: &[Scene] = &[
         ("traffic.copy.kind", "bulk"),
         ("traffic.copy.from", "h1..h5"),
         ("traffic.copy.to", "h0"),
-        ("sweep.buffer", "64KiB,1MiB,10MiB"),
+        ("sweep.buffer", "64KiB,128KiB,256KiB,512KiB,1MiB,10MiB"),
         ("run.warm_up", "0s"),
         ("run.duration", "20s"),
     ]).usually(&[]),
@@ -272,6 +294,61 @@ pub(super) const SCENES: &[Scene] = &[
         ("network.queue.limit", "64KiB"),
         ("sweep.host.tcp.rto", "200ms,2s"),
     ]),
+    SEE_SAW.named("by-port")
+        .with(&[
+            ("rate", "62"),
+            ("sweep.network.queue.limit", "24p,64KiB,128KiB"),
+        ])
+        .in_full(),
+    SEE_SAW.named("by-port-replies-of-100kB")
+        .with(&[
+            ("rate", "620"),
+            ("traffic.mesh.reply", "100kB"),
+            ("sweep.network.queue.limit", "24p,64KiB,128KiB"),
+        ])
+        .in_full(),
+    SEE_SAW.named("by-port-replies-of-30kB")
+        .with(&[
+            ("rate", "2070"),
+            ("traffic.mesh.reply", "30kB"),
+            ("sweep.network.queue.limit", "24p,64KiB,128KiB"),
+        ])
+        .in_full(),
+    SEE_SAW.named("by-nodes")
+        .with(&[
+            ("rate", "62"),
+            ("network.queue.limit", "32KiB"),
+            ("sweep.network.hosts", "8,20"),
+        ])
+        .in_full(),
+    SEE_SAW.named("by-sender")
+        .with(&[
+            ("rate", "62"),
+            ("network.queue.limit", "32KiB"),
+            ("host.tcp.sack", "auto"),
+            ("sweep.host.tcp.loss_detection", "sack,go-back-n"),
+        ])
+        .in_full(),
+    // Queries without a mesh, which nobody's port makes wait: without a limit, and with one a node.
+    Scene::new("by-limit", "microbursts")
+        .with(&[
+            ("cc", "cubic"),
+            ("host.tcp.loss_detection", "newreno"),
+            ("load", "500Mb/s"),
+            ("network.hosts", "12"),
+            ("servers", "1"),
+            ("size", "1MB"),
+            ("network.queue.limit", "32KiB"),
+            ("sweep.traffic.get.limit", "off,4,16,64"),
+            ("probe.out.kind", "rate"),
+            ("probe.out.on", "host->s0"),
+            ("probe.out.every", "100ms"),
+            ("probe.port.series", "off"),
+            ("run.warm_up", "0s"),
+            ("run.duration", "18s"),
+        ])
+        .keeping_outcomes()
+        .in_full(),
     Scene::new("all-to-all", "shuffle")
         .with(&[("cc", "cubic"), ("path", "flow"), ("parallel", "off")])
         .usually(&[("run.repetitions", "2")]),

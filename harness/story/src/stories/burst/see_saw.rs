@@ -1,9 +1,10 @@
 //! The see-saw: what nodes send each second where writers wait for each other.
 
-use super::scenes::LINE;
+use super::scenes::{LINE, TRIES};
 use crate::grid::Grid;
 use crate::judge::Finding;
 use crate::played::{Answer, Played, missing};
+use narrows_experiment::run::RunOutcome;
 use narrows_report::points::number;
 
 /// Seventeen seconds of the text, in Mb/s.
@@ -24,7 +25,10 @@ const LONG: Place = ("timeouts", &[("host.tcp.rto", "2s")]);
 /// Of each node the rates at which it sent, by tenths of a second.
 fn tenths(played: &Played, (scene, at): Place) -> Answer<Vec<Vec<f64>>> {
     let outcomes = played.scene(scene)?.outcomes(at)?;
-    let run = outcomes.first().ok_or_else(|| missing("run"))?;
+    tenths_of(outcomes.first().ok_or_else(|| missing("run"))?)
+}
+
+fn tenths_of(run: &RunOutcome) -> Answer<Vec<Vec<f64>>> {
     let polls = run.readings.iter().filter(|(name, _)| name == "out");
     let series = polls.filter_map(|(_, reading)| reading.series.as_ref());
     let nodes: Vec<Vec<f64>> = series
@@ -96,6 +100,14 @@ impl Modes {
         self.middle < self.low && self.middle < self.high
     }
 
+    fn number(&self) -> &'static str {
+        if self.are_two() {
+            "two modes"
+        } else {
+            "one mode"
+        }
+    }
+
     fn words(&self) -> String {
         let Self {
             mean,
@@ -129,13 +141,8 @@ pub(super) fn two_modes(played: &Played) -> Answer<Finding> {
     let of_a_mesh = |place: Place| -> Answer<String> {
         let nodes = tenths(played, place)?;
         let modes = Modes::of(&nodes);
-        let number = if modes.are_two() {
-            "two modes"
-        } else {
-            "one mode"
-        };
         let (all, long) = stops(&nodes);
-        let words = modes.words();
+        let (number, words) = (modes.number(), modes.words());
         Ok(format!(
             "{number}: {words}, and {long} of {all} stops take 2.5 s or more"
         ))
@@ -197,6 +204,35 @@ pub(super) fn table(played: &Played) -> Answer<Grid> {
         let cells = [at as f64 + 1.0, *text, ours / 1e6];
         let cells = cells.map(|cell| format!("{cell:.0}"));
         grid.rows.push(cells.to_vec());
+    }
+    Ok(grid)
+}
+
+/// What was tried for two modes with timeouts of 200 ms.
+pub(super) fn tries(played: &Played) -> Answer<Grid> {
+    let head = [
+        "tried",
+        "nodes send, Mb/s",
+        "% of seconds below 300",
+        "between",
+        "from 600 on",
+        "modes",
+        "nodes with a lost second",
+    ];
+    let mut grid = Grid::new(head, 1);
+    for name in TRIES {
+        for (varied, run) in played.scene(name)?.first_outcomes() {
+            let nodes = tenths_of(run)?;
+            let modes = Modes::of(&nodes);
+            let varied: Vec<String> = varied.iter().map(|(t, v)| format!("{t} {v}")).collect();
+            let [mean, low, middle, high] =
+                [modes.mean / 1e6, modes.low, modes.middle, modes.high].map(|n| format!("{n:.0}"));
+            let lost = losers(&nodes).to_string();
+            let words = format!("{}, {}", name.replace('-', " "), varied.join(", "));
+            let two = modes.number().to_owned();
+            grid.rows
+                .push(vec![words, mean, low, middle, high, two, lost]);
+        }
     }
     Ok(grid)
 }
