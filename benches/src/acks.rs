@@ -6,8 +6,9 @@ use narrows::buffer::{RecvRing, SendRing};
 use narrows::config::{EcnMode, InitialWindow, TcpConfig};
 use narrows::congestion::{ByteCount, CongestionRegistry, FlowStart};
 use narrows::conn::{Boxed, Connection};
-use narrows::wire::{Ecn, SackBlock, TcpHeader};
+use narrows::wire::{Ecn, PlainHeader, SackBlock, TcpHeader};
 use narrows::{Duration, Instant};
+use std::hint::black_box;
 use std::sync::Arc;
 
 /// Segments in flight.
@@ -87,7 +88,7 @@ impl AckPath {
         self.now = self.now + Duration::from_micros(100);
         self.conn.send(&self.data, self.data.len()).expect("open");
         let mut sent = 0;
-        while self.conn.poll_transmit(self.now).is_some() {
+        while self.transmit() {
             sent += 1;
         }
         assert_eq!(sent, WINDOW, "the window is large enough");
@@ -121,11 +122,25 @@ impl AckPath {
         self.deliver();
     }
 
+    /// What leaves next goes where its headers are seen; whether there was something.
+    fn transmit(&mut self) -> bool {
+        let sent = (self.conn).transmit(self.now, |headers, payload| {
+            black_box((headers, payload));
+        });
+        sent.is_some()
+    }
+
     fn deliver(&mut self) {
         self.now = self.now + Duration::from_micros(1);
-        self.conn.handle_segment(self.now, self.ecn, &self.ack, &[]);
-        while self.conn.poll_transmit(self.now).is_some() {}
+        match self.ack.options.sack.is_empty() {
+            true => {
+                let plain = PlainHeader::of(&self.ack);
+                self.conn.handle_plain(self.now, self.ecn, &plain, &[]);
+            }
+            false => self.conn.handle_segment(self.now, self.ecn, &self.ack, &[]),
+        }
+        while self.transmit() {}
         while self.conn.poll_event().is_some() {}
-        std::hint::black_box(self.conn.poll_timeout());
+        black_box(self.conn.poll_timeout());
     }
 }

@@ -7,7 +7,7 @@ use narrows::buffer::{Bytes, RecvRing, SendRing};
 use narrows::config::{Buffers, TcpConfig};
 use narrows::conn::{Boxed, Connection, Event, Opening};
 use narrows::endpoint::{ConnId, Endpoint, EndpointConfig, EndpointEvent};
-use narrows::wire::{ChecksumPolicy, Packet, Seq, packet};
+use narrows::wire::{ChecksumPolicy, Seq, packet};
 use narrows::{Duration, Instant};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -202,9 +202,7 @@ fn carry(
     lens: &mut Vec<usize>,
 ) -> u64 {
     lens.clear();
-    while lens.len() < FRAMES
-        && let Some((ip, tcp, payload)) = from.poll_transmit(now)
-    {
+    while lens.len() < FRAMES {
         let at = lens.len();
         let mut taken = Vec::new();
         let frame = match frames {
@@ -215,9 +213,15 @@ fn carry(
                 &mut taken[..]
             }
         };
-        lens.push(packet::emit(&ip, &tcp, &payload, frame).expect("it fits"));
+        let sent = from.transmit(now, |headers, payload| {
+            headers.emit(&payload, frame).expect("it fits")
+        });
         if let Frames::Shared(frames) = frames {
             frames[at] = taken.into();
+        }
+        match sent {
+            Some(len) => lens.push(len),
+            None => break,
         }
     }
     let (mut data, frames) = (0, &*frames);
@@ -226,14 +230,16 @@ fn carry(
             Frames::Fixed(frames) => &frames[at][..len],
             Frames::Shared(frames) => &frames[at][..len],
         };
-        let p = Packet::parse(frame, ChecksumPolicy::Verify).expect("just written");
-        data += u64::from(!p.payload.is_empty());
-        match frames {
-            Frames::Shared(frames) if !p.payload.is_empty() => {
-                to.handle_shared(now, &p.ip, &p.tcp, p.payload, &frames[at]);
+        let read = packet::read(frame, ChecksumPolicy::Verify, |headers, payload| {
+            data += u64::from(!payload.is_empty());
+            match frames {
+                Frames::Shared(frames) if !payload.is_empty() => {
+                    to.handle_shared(now, headers, payload, &frames[at]);
+                }
+                _ => to.handle_headers(now, headers, payload),
             }
-            _ => to.handle_packet(now, &p.ip, &p.tcp, p.payload),
-        }
+        });
+        read.expect("just written");
     }
     data
 }

@@ -69,17 +69,18 @@ impl Shared {
 
     /// The first `n` bytes, which are of the first chunk.
     fn take(&mut self, n: usize) -> Bytes {
-        let Some(first) = self.chunks.front_mut() else {
+        if let Some(first) = self.chunks.front_mut()
+            && n < first.bytes.len()
+        {
+            self.start += n as u64;
+            return first.bytes.split_to(n);
+        }
+        let Some(Chunk { bytes, memory }) = self.chunks.pop_front() else {
             return Bytes::new();
         };
-        let taken = first.bytes.split_to(n.min(first.bytes.len()));
-        self.start += taken.len() as u64;
-        if first.bytes.is_empty() {
-            let memory = first.memory;
-            self.charge.set(self.charge.bytes() - memory);
-            self.chunks.pop_front();
-        }
-        taken
+        self.start += bytes.len() as u64;
+        self.charge.set(self.charge.bytes() - memory);
+        bytes
     }
 
     fn release(&mut self, offset: u64) {
@@ -97,14 +98,22 @@ impl Shared {
         }
     }
 
-    /// The buffer in which `data` lies, if it is to be kept.
-    fn arriving(&self, data: &[u8]) -> Option<&Bytes> {
-        let Arriving::Offered(whole) = &self.arriving else {
+    /// `data` in the buffer in which it lies, if that is to be kept, and how large that is.
+    fn keep(&mut self, data: &[u8]) -> Option<(Bytes, usize)> {
+        let Arriving::Offered(buffer) = &mut self.arriving else {
             return None;
         };
-        let (outer, inner) = (whole.as_ptr_range(), data.as_ptr_range());
+        let (outer, inner) = (buffer.as_ptr_range(), data.as_ptr_range());
         let within = outer.start <= inner.start && inner.end <= outer.end;
-        (within && is_worth_it(data.len(), whole)).then_some(whole)
+        if !within || !is_worth_it(data.len(), buffer) {
+            return None;
+        }
+        let memory = buffer.len();
+        let mut text = std::mem::take(buffer);
+        text.advance(inner.start.addr() - outer.start.addr());
+        text.truncate(data.len());
+        self.arriving = Arriving::Kept;
+        Some((text, memory))
     }
 }
 
@@ -214,28 +223,21 @@ impl RecvRing {
         if offset != end || !self.continues(to) {
             return false;
         }
-        let Some(shared) = &self.shared else {
+        let Some(shared) = &mut self.shared else {
             return false;
         };
-        let Some(buffer) = shared.arriving(data) else {
+        let Some((text, memory)) = shared.keep(data) else {
             return false;
         };
-        let (text, memory) = (buffer.slice_ref(data), buffer.len());
-        let mut before = Vec::with_capacity((end - from) as usize);
-        for part in self.ring.view(from, end).slices() {
-            before.extend_from_slice(part);
+        if shared.chunks.is_empty() {
+            shared.start = from;
         }
-        if let Some(shared) = &mut self.shared {
-            shared.arriving = Arriving::Kept;
-            if shared.chunks.is_empty() {
-                shared.start = from;
-            }
-            if !before.is_empty() {
-                let len = before.len();
-                shared.push(before.into(), len);
-            }
-            shared.push(text, memory);
+        if from < end {
+            let before = self.ring.view(from, end).slices().concat();
+            let len = before.len();
+            shared.push(before.into(), len);
         }
+        shared.push(text, memory);
         self.ring.skip_to(to);
         true
     }

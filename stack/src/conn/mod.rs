@@ -42,7 +42,7 @@ use crate::memory::Charge;
 use crate::recovery::{AbsSeq, Sender};
 use crate::sparse::{Rarely, Sparse, Thin};
 use crate::trace::{TraceEvent, TraceSink};
-use crate::wire::{Ecn, IpHeader, PlainHeader, PlainSegment, Seq, TcpHeader};
+use crate::wire::{Ecn, PlainHeader, Seq, TcpHeader};
 use acknowledge::AckState;
 use ecn::EcnState;
 use ends::Ends;
@@ -323,6 +323,21 @@ impl<T: TcpTypes> Connection<T> {
         self.handle_unpredicted(now, ecn, tcp, payload);
     }
 
+    /// As [`handle_segment`](Self::handle_segment), of a segment with nothing rare in its header.
+    #[inline]
+    pub fn handle_plain(
+        &mut self,
+        now: Instant,
+        ecn: Ecn,
+        tcp: &PlainHeader,
+        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+    ) {
+        if self.predicts(now, tcp, payload.len()) {
+            return self.on_predicted_whole(now, ecn, tcp, payload);
+        }
+        self.handle_unpredicted(now, ecn, &tcp.header(), payload);
+    }
+
     /// The same, of a segment that is not as predicted.
     #[inline]
     pub(crate) fn handle_unpredicted(
@@ -416,69 +431,6 @@ impl<T: TcpTypes> Connection<T> {
     /// The handshake was completed at some time.
     pub fn was_established(&self) -> bool {
         self.established
-    }
-
-    /// The next packet to send, if any. Control packets have an empty payload.
-    #[allow(clippy::type_complexity)] // Header, header, payload: what a packet is.
-    pub fn poll_transmit(
-        &mut self,
-        now: Instant,
-    ) -> Option<(IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>)> {
-        let mut out = Output::default();
-        self.output(now, &mut out)?;
-        Some(self.packet(out))
-    }
-
-    /// What [`output`](Self::output) made, as a packet.
-    #[inline]
-    pub(crate) fn packet(
-        &mut self,
-        mut out: Output,
-    ) -> (IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>) {
-        let payload = out.payload.clone();
-        self.traffic.segments_out += 1;
-        (
-            self.packet_header(&out),
-            out.header(),
-            self.send_buf.view(payload),
-        )
-    }
-
-    /// The header of its packet.
-    #[inline]
-    pub(crate) fn packet_header(&self, out: &Output) -> IpHeader {
-        let (src, dst) = self.ends.ips();
-        IpHeader {
-            src,
-            dst,
-            ecn: out.ecn,
-            dscp: self.ends.dscp,
-            hop_limit: self.config.hop_limit,
-        }
-    }
-
-    /// The headers of what [`output`](Self::output) made, if nothing of them is rare.
-    #[inline]
-    pub(crate) fn plain(&self, out: &Output) -> Option<PlainSegment> {
-        if out.rare.is_some() {
-            return None;
-        }
-        let [src, dst] = self.ends.v4()?;
-        Some(PlainSegment {
-            src,
-            dst,
-            tcp: out.tcp,
-            ecn: out.ecn,
-            dscp: self.ends.dscp,
-            hop_limit: self.config.hop_limit,
-        })
-    }
-
-    /// Its payload: it leaves.
-    #[inline]
-    pub(crate) fn payload(&mut self, out: &Output) -> <T::Send as SendBuffer>::View<'_> {
-        self.traffic.segments_out += 1;
-        self.send_buf.view(out.payload.clone())
     }
 
     /// There is nothing any more that it could do.

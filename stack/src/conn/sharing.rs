@@ -2,7 +2,7 @@
 
 use super::{Connection, TcpTypes};
 use crate::buffer::{Bytes, RecvRing};
-use crate::wire::{Flags, TcpHeader};
+use crate::wire::{Flags, Seq};
 use narrows_congestion::Instant;
 
 impl<T: TcpTypes<Recv = RecvRing>> Connection<T> {
@@ -39,11 +39,11 @@ impl<T: TcpTypes<Recv = RecvRing>> Connection<T> {
         taken
     }
 
-    /// The next segment, with the header `tcp`, lies in `buffer`: its text may stay there if it is in
+    /// The next segment, which begins with `seq`, lies in `buffer`: its text may stay there if it is in
     /// order. Until [`withdraw_buffer`](Self::withdraw_buffer).
-    pub(crate) fn offer_buffer(&mut self, tcp: &TcpHeader, buffer: &Bytes) {
-        let in_order = self.ooo.is_empty() && tcp.seq == self.rcv_nxt_seq();
-        if in_order && !tcp.flags.contains(Flags::SYN) {
+    pub(crate) fn offer_buffer(&mut self, seq: Seq, flags: Flags, buffer: &Bytes) {
+        let in_order = self.ooo.is_empty() && seq == self.rcv_nxt_seq();
+        if in_order && !flags.contains(Flags::SYN) {
             self.recv_buf.offer(buffer);
         }
     }

@@ -6,7 +6,7 @@ use super::{Endpoint, ListenerId};
 use crate::buffer::{Bytes, RecvRing};
 use crate::conn::state::State;
 use crate::conn::{Connection, TcpTypes};
-use crate::wire::{IpHeader, TcpHeader};
+use crate::wire::Headers;
 use narrows_congestion::Instant;
 use std::net::SocketAddr;
 
@@ -58,20 +58,28 @@ impl<T: TcpTypes<Recv = RecvRing>> Endpoint<T> {
     pub fn handle_shared(
         &mut self,
         now: Instant,
-        ip: &IpHeader,
-        tcp: &TcpHeader,
+        headers: Headers<'_>,
         payload: &[u8],
         buffer: &Bytes,
     ) -> bool {
-        let tuple = FourTuple {
-            local: SocketAddr::new(ip.dst, tcp.dst_port),
-            remote: SocketAddr::new(ip.src, tcp.src_port),
+        let demux = &self.cold.demux;
+        let (slot, seq, flags) = match headers {
+            Headers::Plain(segment) => {
+                let slot = self.last_found.look_up_plain(demux, segment);
+                (slot, segment.tcp.seq, segment.tcp.flags)
+            }
+            Headers::Any(ip, tcp) => {
+                let tuple = FourTuple {
+                    local: SocketAddr::new(ip.dst, tcp.dst_port),
+                    remote: SocketAddr::new(ip.src, tcp.src_port),
+                };
+                (self.last_found.look_up(demux, &tuple), tcp.seq, tcp.flags)
+            }
         };
-        let slot = self.cold.demux.lookup(&tuple);
         if let Some(conn) = self.connection_in(slot) {
-            conn.offer_buffer(tcp, buffer);
+            conn.offer_buffer(seq, flags, buffer);
         }
-        self.handle_packet(now, ip, tcp, payload);
+        self.handle_headers(now, headers, payload);
         self.connection_in(slot)
             .is_some_and(Connection::withdraw_buffer)
     }

@@ -38,7 +38,7 @@ use crate::fast_open::FastOpenClient;
 use crate::memory::{MemoryStats, Need};
 use crate::sparse::Sparse;
 use crate::trace::TraceSink;
-use crate::wire::{Flags, IpHeader, PlainSegment, TcpHeader};
+use crate::wire::{Flags, Headers, IpHeader, PlainSegment, TcpHeader};
 use challenge::Verdict;
 use chunks::{LAST, NOT_QUEUED, Slots};
 use cold::Cold;
@@ -352,6 +352,20 @@ impl<T: TcpTypes> Endpoint<T> {
         }
         self.last_input = Sparse::some(slot);
         self.after_input(slot);
+    }
+
+    /// As [`handle_packet`](Self::handle_packet), of a packet whose headers are of either kind.
+    #[inline(never)]
+    pub fn handle_headers(
+        &mut self,
+        now: Instant,
+        headers: Headers<'_>,
+        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+    ) {
+        match headers {
+            Headers::Plain(segment) => self.handle_plain(now, segment, payload),
+            Headers::Any(ip, tcp) => self.handle_packet(now, ip, tcp, payload),
+        }
     }
 
     /// A packet arrived whose checksums are good.

@@ -80,13 +80,7 @@ impl<T: TcpTypes> Endpoint<T> {
         }
         let mut out = Output::default();
         let next = |conn: &mut Connection<T>, out: &mut Output| conn.output_here(now, out);
-        self.next_conn(now, &mut out, next, |_, conn, out| match conn.plain(out) {
-            Some(plain) => make(Headers::Plain(plain), conn.payload(out)),
-            None => {
-                let ip = conn.packet_header(out);
-                make(Headers::Any(&ip, &out.header()), conn.payload(out))
-            }
-        })
+        self.next_conn(now, &mut out, next, |_, conn, out| conn.make_of(out, make))
     }
 
     /// Writes the packet that leaves next into `out`, which is blank: at most `max` bytes of

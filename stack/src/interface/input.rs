@@ -8,7 +8,7 @@ use crate::wire::arp::{ArpOperation, ArpPacket};
 use crate::wire::ethernet::{EtherType, EthernetHeader, MacAddr};
 use crate::wire::ip::{PROTOCOL_ICMP, PROTOCOL_ICMPV6};
 use crate::wire::ndp::{NdpMessage, group_mac, solicited_node};
-use crate::wire::{ChecksumPolicy, IcmpMessage, IcmpPacket, Packet, ParseError};
+use crate::wire::{ChecksumPolicy, IcmpMessage, IcmpPacket, ParseError, packet};
 use narrows_congestion::Instant;
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -71,23 +71,23 @@ impl<T: ByteTcp> Interface<T> {
             self.stats.malformed += 1;
             return;
         }
-        match Packet::parse(bytes, policy) {
-            Ok(packet) => {
-                let to_group = ethernet.is_some_and(|e| e.dst.is_multicast());
-                if to_group || !self.addresses.is_own(packet.ip.dst) {
-                    self.stats.other_address += 1;
-                    return;
-                }
-                let Packet { ip, tcp, payload } = packet;
-                match buffer.filter(|buffer| is_worth_it(payload.len(), buffer)) {
-                    None => self.endpoint.handle_packet(now, &ip, &tcp, payload),
-                    Some(buffer) => {
-                        let shared = self.endpoint.handle_shared(now, &ip, &tcp, payload, buffer);
-                        self.stats.shared += u64::from(shared);
-                    }
-                }
-                self.acknowledge_disorder(now);
+        let to_group = ethernet.is_some_and(|e| e.dst.is_multicast());
+        let taken = packet::read(bytes, policy, |headers, payload| {
+            if to_group || !self.addresses.is_own(headers.dst()) {
+                self.stats.other_address += 1;
+                return;
             }
+            match buffer.filter(|buffer| is_worth_it(payload.len(), buffer)) {
+                None => self.endpoint.handle_headers(now, headers, payload),
+                Some(buffer) => {
+                    let shared = self.endpoint.handle_shared(now, headers, payload, buffer);
+                    self.stats.shared += u64::from(shared);
+                }
+            }
+            self.acknowledge_disorder(now);
+        });
+        match taken {
+            Ok(()) => {}
             Err(ParseError::Protocol(p))
                 if p == (if expected == 6 {
                     PROTOCOL_ICMPV6

@@ -13,9 +13,8 @@ use crate::wire::ethernet::{EtherType, EthernetHeader, MacAddr};
 use crate::wire::icmp::Unreachable;
 use crate::wire::ipv6::set_flow_label;
 use crate::wire::ndp::{NdpMessage, group_mac, solicited_node};
-use crate::wire::packet::emit_head;
 use crate::wire::{
-    EmitError, HeadChecksum, IcmpError, IcmpErrorKind, IpHeader, QuotedSegment, TcpHeader,
+    EmitError, HeadChecksum, Headers, IcmpError, IcmpErrorKind, IpHeader, QuotedSegment, TcpHeader,
 };
 use narrows_congestion::{ByteCount, Instant};
 use std::net::{IpAddr, Ipv6Addr};
@@ -113,7 +112,7 @@ impl Link {
             let [first, second] = body.slices();
             HeadChecksum::Full(Sum::of(first).then(first.len(), Sum::of(second)))
         };
-        let len = at + emit_head(ip, tcp, body.len(), checksum, &mut buf[at..])?;
+        let len = at + Headers::Any(ip, tcp).emit_head(body.len(), checksum, &mut buf[at..])?;
         if let Some(label) = self.flow_label(ip, tcp) {
             set_flow_label(&mut buf[at..], label);
         }

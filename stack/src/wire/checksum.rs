@@ -54,13 +54,16 @@ impl Sum {
     /// If the lengths differ.
     pub fn copy(src: &[u8], dst: &mut [u8]) -> Self {
         assert_eq!(src.len(), dst.len(), "copy between different lengths");
-        let mut sum = Self::ZERO;
-        for (from, to) in src.chunks(BLOCK).zip(dst.chunks_mut(BLOCK)) {
+        let one = |from: &[u8], to: &mut [u8]| {
             to.copy_from_slice(from);
             // Not of `to`, whose bytes may still be on their way to the cache.
-            sum = sum + Self::of(from);
+            Self::of(from)
+        };
+        if src.len() <= BLOCK {
+            return one(src, dst);
         }
-        sum
+        let blocks = src.chunks(BLOCK).zip(dst.chunks_mut(BLOCK));
+        blocks.fold(Self::ZERO, |sum, (from, to)| sum + one(from, to))
     }
 
     /// The sum of the pseudo-header of a segment of `len` bytes of TCP header and text
@@ -70,12 +73,19 @@ impl Sum {
         Self::pseudo_header_of(PROTOCOL_TCP, src, dst, len)
     }
 
+    /// The same between IPv4 addresses.
+    #[inline]
+    pub(super) fn pseudo_header_v4(src: Ipv4Addr, dst: Ipv4Addr, len: usize) -> Self {
+        Self::v4(src) + Self::v4(dst) + Self::protocol_and_len(PROTOCOL_TCP, len)
+    }
+
     /// The same for `len` bytes of `protocol`.
     pub(super) fn pseudo_header_of(protocol: u8, src: IpAddr, dst: IpAddr, len: usize) -> Self {
-        Self::address(src)
-            + Self::address(dst)
-            + Self(u64::from(protocol))
-            + Self((len as u64 & 0xffff) + (len as u64 >> 16))
+        Self::address(src) + Self::address(dst) + Self::protocol_and_len(protocol, len)
+    }
+
+    fn protocol_and_len(protocol: u8, len: usize) -> Self {
+        Self(u64::from(protocol) + (len as u64 & 0xffff) + (len as u64 >> 16))
     }
 
     fn address(addr: IpAddr) -> Self {
@@ -93,6 +103,12 @@ impl Sum {
         let bits = addr.to_bits();
         let (high, low) = ((bits >> 64) as u64, bits as u64);
         Self((high >> 32) + (high & 0xffff_ffff) + (low >> 32) + (low & 0xffff_ffff))
+    }
+
+    /// The sum of 32-bit words, which are fewer than 2^32.
+    #[inline]
+    pub(super) fn of_words(words: &[u32]) -> Self {
+        Self(words.iter().map(|&word| u64::from(word)).sum())
     }
 
     /// The sum of these bytes followed by those of `next`, where these are `len` bytes.

@@ -5,10 +5,13 @@ use super::error::{EmitError, Layer, ParseError, room, split_header};
 use super::ip::{Ecn, IpHeader, PROTOCOL_TCP};
 use core::net::{IpAddr, Ipv4Addr};
 
-const FIXED_LEN: usize = 20;
+/// Bytes of a header without options.
+pub(super) const FIXED_LEN: usize = 20;
+/// The first byte of such a header.
+pub(super) const VERSION_AND_LEN: u8 = 0x45;
 const DONT_FRAGMENT: u16 = 0x4000;
 /// More fragments, and the fragment offset.
-const FRAGMENT: u16 = 0x3fff;
+pub(super) const FRAGMENT: u16 = 0x3fff;
 const FRAGMENT_OFFSET: u16 = 0x1fff;
 
 /// Read the header of a packet that carries TCP; it and the segment. Options are passed over;
@@ -95,6 +98,7 @@ pub(super) fn quoted(bytes: &[u8]) -> Result<(IpAddr, IpAddr, &[u8]), ParseError
 }
 
 /// Write the header: no options, DF set (so the identification may be 0, RFC 6864 section 4.1).
+#[inline]
 pub(super) fn emit(
     ip: &IpHeader,
     src: Ipv4Addr,
@@ -106,7 +110,7 @@ pub(super) fn emit(
     let total = FIXED_LEN + segment_len;
     let total_len = u16::try_from(total).map_err(|_| EmitError::PacketTooLong(total))?;
     let mut h = [0; FIXED_LEN];
-    h[0] = 0x45;
+    h[0] = VERSION_AND_LEN;
     h[1] = ip.traffic_class();
     h[2..4].copy_from_slice(&total_len.to_be_bytes());
     h[6..8].copy_from_slice(&DONT_FRAGMENT.to_be_bytes());
@@ -114,7 +118,7 @@ pub(super) fn emit(
     h[9] = protocol;
     h[12..16].copy_from_slice(&src.octets());
     h[16..20].copy_from_slice(&dst.octets());
-    let sum = Sum::from(0x4500 | u16::from(h[1]))
+    let sum = Sum::from(u16::from_be_bytes([h[0], h[1]]))
         + Sum::from(total_len)
         + Sum::from(DONT_FRAGMENT)
         + Sum::from(u16::from_be_bytes([h[8], h[9]]))

@@ -111,7 +111,7 @@ const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
 
 /// NOP, NOP, timestamps: what nearly every segment of an established connection carries.
-const ALIGNED_TIMESTAMPS: [u8; 4] = [NOP, NOP, TIMESTAMPS, 10];
+pub(super) const ALIGNED_TIMESTAMPS: [u8; 4] = [NOP, NOP, TIMESTAMPS, 10];
 
 impl TcpOptions {
     /// Bytes these options take in a header, exactly as [`emit`](Self::emit) writes them: aligned

@@ -4,7 +4,8 @@ use super::checksum::Sum;
 use super::error::{EmitError, Layer, ParseError, room};
 use super::ip::IpHeader;
 use super::options::OptionPolicy;
-use super::tcp::{self, TcpHeader};
+use super::plain::{Head, Headers, PlainSegment};
+use super::tcp::TcpHeader;
 use crate::buffer::synthetic::fill_pattern;
 use crate::buffer::{BytesView, Payload, Synthetic};
 
@@ -117,29 +118,71 @@ pub enum HeadChecksum {
     Partial,
 }
 
-/// Write the headers of a packet with `payload_len` bytes of payload to the front of `buf`; how
-/// many bytes. The payload follows from elsewhere.
-///
-/// # Errors
-/// Why it cannot be written; see [`EmitError`].
-pub fn emit_head(
+impl Headers<'_> {
+    /// Write these headers and `payload` with their checksums to the front of `buf`; how many
+    /// bytes. The payload is summed as it is copied.
+    ///
+    /// # Errors
+    /// Why it cannot be written; see [`EmitError`].
+    #[inline]
+    pub fn emit(&self, payload: &impl EmitPayload, buf: &mut [u8]) -> Result<usize, EmitError> {
+        let head = self.put(payload.len(), buf)?;
+        let total = head.len + payload.len();
+        let text = &mut room(buf, total)?[head.len..];
+        let sum = match text {
+            [] => head.pseudo + head.header,
+            _ => head.pseudo + head.header + payload.write_and_sum(text),
+        };
+        head.put_checksum(sum.checksum(), buf);
+        Ok(total)
+    }
+
+    /// Write these headers, of a packet with `payload_len` bytes of payload, to the front of `buf`;
+    /// how many bytes. The payload follows from elsewhere.
+    ///
+    /// # Errors
+    /// Why they cannot be written; see [`EmitError`].
+    #[inline]
+    pub fn emit_head(
+        &self,
+        payload_len: usize,
+        checksum: HeadChecksum,
+        buf: &mut [u8],
+    ) -> Result<usize, EmitError> {
+        let head = self.put(payload_len, buf)?;
+        let field = match checksum {
+            HeadChecksum::Full(payload) => (head.pseudo + head.header + payload).checksum(),
+            HeadChecksum::Partial => head.pseudo.fold(),
+        };
+        head.put_checksum(field, buf);
+        Ok(head.len)
+    }
+
+    #[inline]
+    fn put(&self, payload_len: usize, buf: &mut [u8]) -> Result<Head, EmitError> {
+        match *self {
+            Headers::Plain(segment) => segment.put(payload_len, buf),
+            Headers::Any(ip, tcp) => put_any(ip, tcp, payload_len, buf),
+        }
+    }
+}
+
+#[inline(never)]
+fn put_any(
     ip: &IpHeader,
     tcp: &TcpHeader,
     payload_len: usize,
-    checksum: HeadChecksum,
     buf: &mut [u8],
-) -> Result<usize, EmitError> {
+) -> Result<Head, EmitError> {
     let segment_len = tcp.wire_len() + payload_len;
     let ip_len = ip.emit(segment_len, buf)?;
     let header_len = tcp.emit(&mut buf[ip_len..])?;
-    let header = &mut buf[ip_len..ip_len + header_len];
-    let pseudo = Sum::pseudo_header(ip.src, ip.dst, segment_len);
-    let field = match checksum {
-        HeadChecksum::Full(payload) => (pseudo + Sum::of(header) + payload).checksum(),
-        HeadChecksum::Partial => pseudo.fold(),
-    };
-    header[tcp::CHECKSUM_AT..tcp::CHECKSUM_AT + 2].copy_from_slice(&field.to_be_bytes());
-    Ok(ip_len + header_len)
+    Ok(Head {
+        tcp_at: ip_len,
+        len: ip_len + header_len,
+        pseudo: Sum::pseudo_header(ip.src, ip.dst, segment_len),
+        header: Sum::of(&buf[ip_len..ip_len + header_len]),
+    })
 }
 
 /// Write a packet of these parts with its checksums to the front of `buf`; how many bytes. The
@@ -153,17 +196,23 @@ pub fn emit(
     payload: &impl EmitPayload,
     buf: &mut [u8],
 ) -> Result<usize, EmitError> {
-    let segment_len = tcp.wire_len() + payload.len();
-    let ip_len = ip.emit(segment_len, buf)?;
-    let total = ip_len + segment_len;
-    let segment = &mut room(buf, total)?[ip_len..];
-    let header_len = tcp.emit(segment)?;
-    let (header, text) = segment.split_at_mut(header_len);
-    let sum = Sum::pseudo_header(ip.src, ip.dst, segment_len) + Sum::of(header);
-    let sum = match text {
-        [] => sum,
-        _ => sum + payload.write_and_sum(text),
-    };
-    header[tcp::CHECKSUM_AT..tcp::CHECKSUM_AT + 2].copy_from_slice(&sum.checksum().to_be_bytes());
-    Ok(total)
+    Headers::Any(ip, tcp).emit(payload, buf)
+}
+
+/// Read a packet as [`Packet::parse`] does, in as few words as it takes: what `take` makes of its
+/// headers and its payload.
+///
+/// # Errors
+/// As those of [`Packet::parse`].
+#[inline]
+pub fn read<'a, R>(
+    bytes: &'a [u8],
+    checksum: ChecksumPolicy,
+    take: impl FnOnce(Headers<'_>, &'a [u8]) -> R,
+) -> Result<R, ParseError> {
+    if let Some((segment, payload)) = PlainSegment::parse(bytes, checksum) {
+        return Ok(take(Headers::Plain(&segment), payload));
+    }
+    let Packet { ip, tcp, payload } = Packet::parse(bytes, checksum)?;
+    Ok(take(Headers::Any(&ip, &tcp), payload))
 }

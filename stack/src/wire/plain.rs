@@ -1,93 +1,30 @@
 //! What nearly every packet in a datacenter is, in as few bytes: from IPv4 to IPv4, with no option
 //! but timestamps and nothing urgent.
 
-use super::{Ecn, Flags, IpHeader, Seq, TcpHeader, TcpOptions, Timestamps};
+use super::checksum::{ChecksumPolicy, Sum};
+use super::error::{EmitError, room};
+use super::ip::{Ecn, IpHeader, PROTOCOL_TCP};
+use super::options::{ALIGNED_TIMESTAMPS, Timestamps};
+use super::tcp::{PlainHeader, TcpHeader, put_words};
+use super::{ipv4, tcp};
 use std::net::{IpAddr, Ipv4Addr};
 
-/// A TCP header without urgent pointer and with no option but timestamps; see [`TcpHeader`] for its
-/// fields.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)] // As those of `TcpHeader`.
-pub struct PlainHeader {
-    pub src_port: u16,
-    pub dst_port: u16,
-    pub seq: Seq,
-    pub ack: Seq,
-    pub flags: Flags,
-    pub window: u16,
-    pub timestamps: Option<Timestamps>,
-}
-
-/// Headers as they leave, in as few words as they take.
+/// Headers as they leave, or as they came, in as few words as they take.
 #[derive(Clone, Copy, Debug)]
 pub enum Headers<'a> {
     /// As nearly all are.
-    Plain(PlainSegment),
+    Plain(&'a PlainSegment),
     /// Any others.
     Any(&'a IpHeader, &'a TcpHeader),
 }
 
-/// What a [`PlainHeader`] has no place for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RareHeader {
-    pub(crate) urgent: u16,
-    /// But for timestamps.
-    pub(crate) options: TcpOptions,
-}
-
-impl PlainHeader {
-    /// What of `tcp` is in a plain header, whatever else there is.
+impl Headers<'_> {
+    /// The destination address.
     #[inline]
-    pub const fn of(tcp: &TcpHeader) -> Self {
-        Self {
-            src_port: tcp.src_port,
-            dst_port: tcp.dst_port,
-            seq: tcp.seq,
-            ack: tcp.ack,
-            flags: tcp.flags,
-            window: tcp.window,
-            timestamps: tcp.options.timestamps,
-        }
-    }
-
-    /// Both parts of a header.
-    pub(crate) fn split(mut tcp: TcpHeader) -> (Self, RareHeader) {
-        let plain = Self::of(&tcp);
-        tcp.options.timestamps = None;
-        let rare = RareHeader {
-            urgent: tcp.urgent,
-            options: tcp.options,
-        };
-        (plain, rare)
-    }
-
-    /// As a header like any other, with what is rare in it.
-    #[inline]
-    pub(crate) fn with(&self, rare: Option<RareHeader>) -> TcpHeader {
-        let mut tcp = self.header();
-        if let Some(rare) = rare {
-            tcp.urgent = rare.urgent;
-            tcp.options = rare.options;
-            tcp.options.timestamps = self.timestamps;
-        }
-        tcp
-    }
-
-    /// As a header like any other.
-    #[inline]
-    pub fn header(&self) -> TcpHeader {
-        TcpHeader {
-            src_port: self.src_port,
-            dst_port: self.dst_port,
-            seq: self.seq,
-            ack: self.ack,
-            flags: self.flags,
-            window: self.window,
-            urgent: 0,
-            options: TcpOptions {
-                timestamps: self.timestamps,
-                ..TcpOptions::default()
-            },
+    pub fn dst(&self) -> IpAddr {
+        match self {
+            Self::Plain(segment) => segment.dst.into(),
+            Self::Any(ip, _) => ip.dst,
         }
     }
 }
@@ -116,4 +53,104 @@ impl PlainSegment {
             hop_limit: self.hop_limit,
         }
     }
+
+    /// Read a packet that is plain; it and its payload. `None` for all that
+    /// [`Packet::parse`](super::Packet::parse) makes something else of: another packet, or an error.
+    #[inline]
+    pub fn parse(bytes: &[u8], checksum: ChecksumPolicy) -> Option<(Self, &[u8])> {
+        let (ip, _) = bytes.split_first_chunk::<{ ipv4::FIXED_LEN }>()?;
+        let fragment = u16::from_be_bytes([ip[6], ip[7]]) & ipv4::FRAGMENT;
+        if ip[0] != ipv4::VERSION_AND_LEN || fragment != 0 || ip[9] != PROTOCOL_TCP {
+            return None;
+        }
+        let total_len = u16::from_be_bytes([ip[2], ip[3]]);
+        let segment = bytes.get(ipv4::FIXED_LEN..total_len.into())?;
+        let (fixed, rest) = segment.split_first_chunk::<{ tcp::FIXED_LEN }>()?;
+        let (timestamps, text) = match usize::from(fixed[12] >> 4) * 4 {
+            tcp::FIXED_LEN => (None, rest),
+            WITH_TIMESTAMPS => {
+                let (options, text) = rest.split_first_chunk::<12>()?;
+                let [ALIGNED_TIMESTAMPS, val, ecr] = *options.as_chunks().0 else {
+                    return None;
+                };
+                let [val, ecr] = [val, ecr].map(u32::from_be_bytes);
+                (Some(Timestamps { val, ecr }), text)
+            }
+            _ => return None,
+        };
+        let tcp = PlainHeader {
+            timestamps,
+            ..PlainHeader::read(fixed)
+        };
+        let urgent = fixed[18] | fixed[19];
+        if tcp.src_port == 0 || tcp.dst_port == 0 || urgent != 0 {
+            return None;
+        }
+        let parsed = Self {
+            src: Ipv4Addr::new(ip[12], ip[13], ip[14], ip[15]),
+            dst: Ipv4Addr::new(ip[16], ip[17], ip[18], ip[19]),
+            tcp,
+            ecn: Ecn::from_bits(ip[1]),
+            dscp: ip[1] >> 2,
+            hop_limit: ip[8],
+        };
+        if checksum == ChecksumPolicy::Verify {
+            let words = ip.as_chunks().0;
+            let words: [u32; 5] = std::array::from_fn(|i| u32::from_be_bytes(words[i]));
+            let pseudo = Sum::pseudo_header_v4(parsed.src, parsed.dst, segment.len());
+            if !Sum::of_words(&words).is_valid() || !(pseudo + Sum::of(segment)).is_valid() {
+                return None;
+            }
+        }
+        Some((parsed, text))
+    }
+
+    /// Write the headers with 0 for the checksum of TCP.
+    #[inline]
+    pub(super) fn put(&self, payload_len: usize, buf: &mut [u8]) -> Result<Head, EmitError> {
+        let len = match self.tcp.timestamps {
+            None => tcp::FIXED_LEN,
+            Some(_) => WITH_TIMESTAMPS,
+        };
+        let (src, dst, segment_len) = (self.src, self.dst, len + payload_len);
+        let ip_len = ipv4::emit(&self.ip_header(), src, dst, PROTOCOL_TCP, segment_len, buf)?;
+        let header = room(&mut buf[ip_len..], len)?;
+        let (out, options) = header
+            .as_chunks_mut::<4>()
+            .0
+            .split_at_mut(tcp::FIXED_LEN / 4);
+        let mut sum = put_words(&self.tcp.words(len, 0), out);
+        if let Some(Timestamps { val, ecr }) = self.tcp.timestamps {
+            sum = sum + put_words(&[u32::from_be_bytes(ALIGNED_TIMESTAMPS), val, ecr], options);
+        }
+        Ok(Head {
+            tcp_at: ip_len,
+            len: ip_len + len,
+            pseudo: Sum::pseudo_header_v4(src, dst, segment_len),
+            header: sum,
+        })
+    }
 }
+
+/// The headers of a packet, written but for the checksum of TCP.
+pub(super) struct Head {
+    /// Where the TCP header begins.
+    pub(super) tcp_at: usize,
+    /// Bytes of all headers.
+    pub(super) len: usize,
+    /// The sum of the pseudo-header.
+    pub(super) pseudo: Sum,
+    /// The sum of the TCP header.
+    pub(super) header: Sum,
+}
+
+impl Head {
+    #[inline]
+    pub(super) fn put_checksum(&self, checksum: u16, buf: &mut [u8]) {
+        let at = self.tcp_at + tcp::CHECKSUM_AT;
+        buf[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+    }
+}
+
+/// Bytes of a TCP header with timestamps.
+const WITH_TIMESTAMPS: usize = tcp::FIXED_LEN + 12;

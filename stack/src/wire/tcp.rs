@@ -1,7 +1,8 @@
 //! The TCP header (RFC 9293 section 3.1), parsed once into a checked type.
 
+use super::checksum::Sum;
 use super::error::{EmitError, Layer, ParseError, room, split_header};
-use super::options::{OptionPolicy, TcpOptions};
+use super::options::{OptionPolicy, TcpOptions, Timestamps};
 use super::seq::Seq;
 use core::fmt;
 use core::ops::{BitOr, BitOrAssign};
@@ -114,8 +115,22 @@ pub struct TcpHeader {
     pub options: TcpOptions,
 }
 
+/// A TCP header without urgent pointer and with no option but timestamps; see [`TcpHeader`] for its
+/// fields.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // As those of `TcpHeader`.
+pub struct PlainHeader {
+    pub src_port: u16,
+    pub dst_port: u16,
+    pub seq: Seq,
+    pub ack: Seq,
+    pub flags: Flags,
+    pub window: u16,
+    pub timestamps: Option<Timestamps>,
+}
+
 /// Bytes of a header without options.
-const FIXED_LEN: usize = 20;
+pub(super) const FIXED_LEN: usize = 20;
 
 /// Where the checksum lies in the header.
 pub(super) const CHECKSUM_AT: usize = 16;
@@ -150,21 +165,14 @@ impl TcpHeader {
                 got,
             });
         };
-        let be16 = |at: usize| u16::from_be_bytes([h[at], h[at + 1]]);
-        let be32 = |at: usize| u32::from_be_bytes([h[at], h[at + 1], h[at + 2], h[at + 3]]);
-        let (src_port, dst_port) = (be16(0), be16(2));
-        if src_port == 0 || dst_port == 0 {
+        let plain = PlainHeader::read(h);
+        if plain.src_port == 0 || plain.dst_port == 0 {
             return Err(ParseError::PortZero);
         }
         let parsed = Self {
-            src_port,
-            dst_port,
-            seq: Seq(be32(4)),
-            ack: Seq(be32(8)),
-            flags: Flags::from_bits(be16(12)),
-            window: be16(14),
-            urgent: be16(18),
+            urgent: u16::from_be_bytes([h[18], h[19]]),
             options: TcpOptions::parse(&header[FIXED_LEN..], options)?,
+            ..plain.header()
         };
         Ok((parsed, text))
     }
@@ -180,15 +188,111 @@ impl TcpHeader {
             .split_first_chunk_mut::<FIXED_LEN>()
             .expect("wire_len is at least that");
         let len = FIXED_LEN + self.options.emit(rest)?;
-        fixed[0..2].copy_from_slice(&self.src_port.to_be_bytes());
-        fixed[2..4].copy_from_slice(&self.dst_port.to_be_bytes());
-        fixed[4..8].copy_from_slice(&self.seq.0.to_be_bytes());
-        fixed[8..12].copy_from_slice(&self.ack.0.to_be_bytes());
-        let offset_and_flags = ((len / 4) as u16) << 12 | self.flags.bits();
-        fixed[12..14].copy_from_slice(&offset_and_flags.to_be_bytes());
-        fixed[14..16].copy_from_slice(&self.window.to_be_bytes());
-        fixed[CHECKSUM_AT..CHECKSUM_AT + 2].fill(0);
-        fixed[18..20].copy_from_slice(&self.urgent.to_be_bytes());
+        let words = PlainHeader::of(self).words(len, self.urgent);
+        put_words(&words, fixed.as_chunks_mut().0);
         Ok(len)
     }
+}
+
+/// What a [`PlainHeader`] has no place for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RareHeader {
+    pub(crate) urgent: u16,
+    /// But for timestamps.
+    pub(crate) options: TcpOptions,
+}
+
+impl PlainHeader {
+    /// What of `tcp` is in a plain header, whatever else there is.
+    #[inline]
+    pub const fn of(tcp: &TcpHeader) -> Self {
+        Self {
+            src_port: tcp.src_port,
+            dst_port: tcp.dst_port,
+            seq: tcp.seq,
+            ack: tcp.ack,
+            flags: tcp.flags,
+            window: tcp.window,
+            timestamps: tcp.options.timestamps,
+        }
+    }
+
+    /// Both parts of a header.
+    pub(crate) fn split(mut tcp: TcpHeader) -> (Self, RareHeader) {
+        let plain = Self::of(&tcp);
+        tcp.options.timestamps = None;
+        let rare = RareHeader {
+            urgent: tcp.urgent,
+            options: tcp.options,
+        };
+        (plain, rare)
+    }
+
+    /// As a header like any other, with what is rare in it.
+    #[inline]
+    pub(crate) fn with(&self, rare: Option<RareHeader>) -> TcpHeader {
+        let mut tcp = self.header();
+        if let Some(rare) = rare {
+            tcp.urgent = rare.urgent;
+            tcp.options = rare.options;
+            tcp.options.timestamps = self.timestamps;
+        }
+        tcp
+    }
+
+    /// What the first bytes of a header say; of options nothing.
+    #[inline]
+    pub(super) fn read(fixed: &[u8; FIXED_LEN]) -> Self {
+        let be16 = |at: usize| u16::from_be_bytes([fixed[at], fixed[at + 1]]);
+        let be32 = |at: usize| u32::from(be16(at)) << 16 | u32::from(be16(at + 2));
+        Self {
+            src_port: be16(0),
+            dst_port: be16(2),
+            seq: Seq(be32(4)),
+            ack: Seq(be32(8)),
+            flags: Flags::from_bits(be16(12)),
+            window: be16(14),
+            timestamps: None,
+        }
+    }
+
+    /// The first words of a header of `len` bytes, with 0 for the checksum.
+    #[inline]
+    pub(super) fn words(&self, len: usize, urgent: u16) -> [u32; FIXED_LEN / 4] {
+        let offset_and_flags = ((len / 4) as u32) << 12 | u32::from(self.flags.bits());
+        [
+            u32::from(self.src_port) << 16 | u32::from(self.dst_port),
+            self.seq.0,
+            self.ack.0,
+            offset_and_flags << 16 | u32::from(self.window),
+            urgent.into(),
+        ]
+    }
+
+    /// As a header like any other.
+    #[inline]
+    pub fn header(&self) -> TcpHeader {
+        TcpHeader {
+            src_port: self.src_port,
+            dst_port: self.dst_port,
+            seq: self.seq,
+            ack: self.ack,
+            flags: self.flags,
+            window: self.window,
+            urgent: 0,
+            options: TcpOptions {
+                timestamps: self.timestamps,
+                ..TcpOptions::default()
+            },
+        }
+    }
+}
+
+/// Writes `words`; their sum.
+#[inline]
+pub(super) fn put_words(words: &[u32], out: &mut [[u8; 4]]) -> Sum {
+    for (word, bytes) in words.iter().zip(out) {
+        *bytes = word.to_be_bytes();
+    }
+    Sum::of_words(words)
 }

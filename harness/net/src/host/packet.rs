@@ -103,7 +103,7 @@ impl SimPacket {
     #[inline(always)] // Where it is made, so that its parts go right to their places.
     pub fn of(headers: Headers<'_>, payload: Synthetic) -> Self {
         match headers {
-            Headers::Plain(plain) => Self {
+            Headers::Plain(&plain) => Self {
                 plain,
                 payload: payload.len,
                 offset: payload.offset,

@@ -2,6 +2,7 @@
 
 mod burst;
 mod output;
+mod packet;
 mod segment;
 mod silly_window;
 

@@ -3,6 +3,7 @@
 mod hostile;
 mod icmp;
 mod peer;
+mod plain;
 
 use super::options::MAX_OPTIONS_LEN;
 use super::*;

@@ -1,0 +1,100 @@
+//! What leaves, as packets.
+
+use super::Output;
+use crate::buffer::SendBuffer;
+use crate::conn::{Connection, TcpTypes};
+use crate::wire::{Headers, IpHeader, PlainSegment, TcpHeader};
+use narrows_congestion::Instant;
+
+impl<T: TcpTypes> Connection<T> {
+    /// The next packet to send, if any. Control packets have an empty payload.
+    #[allow(clippy::type_complexity)] // Header, header, payload: what a packet is.
+    pub fn poll_transmit(
+        &mut self,
+        now: Instant,
+    ) -> Option<(IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>)> {
+        let mut out = Output::default();
+        self.output(now, &mut out)?;
+        Some(self.packet(out))
+    }
+
+    /// As [`poll_transmit`](Self::poll_transmit): what `make` makes of the packet.
+    #[inline]
+    pub fn transmit<R>(
+        &mut self,
+        now: Instant,
+        make: impl FnOnce(Headers<'_>, <T::Send as SendBuffer>::View<'_>) -> R,
+    ) -> Option<R> {
+        let mut out = Output::default();
+        self.output(now, &mut out)?;
+        Some(self.make_of(&mut out, make))
+    }
+
+    /// What `make` makes of what [`output`](Self::output) made.
+    #[inline]
+    pub(crate) fn make_of<R>(
+        &mut self,
+        out: &mut Output,
+        make: impl FnOnce(Headers<'_>, <T::Send as SendBuffer>::View<'_>) -> R,
+    ) -> R {
+        match self.plain(out) {
+            Some(plain) => make(Headers::Plain(&plain), self.payload(out)),
+            None => {
+                let ip = self.packet_header(out);
+                make(Headers::Any(&ip, &out.header()), self.payload(out))
+            }
+        }
+    }
+
+    /// What [`output`](Self::output) made, as a packet.
+    #[inline]
+    pub(crate) fn packet(
+        &mut self,
+        mut out: Output,
+    ) -> (IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>) {
+        let payload = out.payload.clone();
+        self.traffic.segments_out += 1;
+        (
+            self.packet_header(&out),
+            out.header(),
+            self.send_buf.view(payload),
+        )
+    }
+
+    /// The header of its packet.
+    #[inline]
+    fn packet_header(&self, out: &Output) -> IpHeader {
+        let (src, dst) = self.ends.ips();
+        IpHeader {
+            src,
+            dst,
+            ecn: out.ecn,
+            dscp: self.ends.dscp,
+            hop_limit: self.config.hop_limit,
+        }
+    }
+
+    /// The headers of what [`output`](Self::output) made, if nothing of them is rare.
+    #[inline]
+    fn plain(&self, out: &Output) -> Option<PlainSegment> {
+        if out.rare.is_some() {
+            return None;
+        }
+        let [src, dst] = self.ends.v4()?;
+        Some(PlainSegment {
+            src,
+            dst,
+            tcp: out.tcp,
+            ecn: out.ecn,
+            dscp: self.ends.dscp,
+            hop_limit: self.config.hop_limit,
+        })
+    }
+
+    /// Its payload: it leaves.
+    #[inline]
+    fn payload(&mut self, out: &Output) -> <T::Send as SendBuffer>::View<'_> {
+        self.traffic.segments_out += 1;
+        self.send_buf.view(out.payload.clone())
+    }
+}
