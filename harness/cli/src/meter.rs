@@ -137,17 +137,20 @@ pub(super) fn run(_: &App, args: &MeterArgs, console: &mut Console<'_>) -> Resul
         }
     }
     said += &lateness(&tracks, args.rate);
-    let machine = csv.finish_with(|| csv_of(args, &tracks))?;
-    if let Some(file) = svg {
-        file.finish_with(chart.svg(Theme::Paper).as_bytes())?;
-    }
-    match machine.is_empty() {
-        true => console.say(&said)?,
-        false => {
-            print(console.stdout, &machine)?;
+    let machine = csv.finish_with(|| csv_of(args, &tracks));
+    let drawn = svg.map_or(Ok(()), |file| {
+        file.finish_with(chart.svg(Theme::Paper).as_bytes())
+    });
+    // What was seen cannot be seen again: it is said whatever became of the files.
+    match &machine {
+        Ok(machine) if !machine.is_empty() => {
+            print(console.stdout, machine)?;
             console.say_aside(&said)?;
         }
+        _ => console.say(&said)?,
     }
+    machine?;
+    drawn?;
     if let Some((nth, why)) = gone {
         let name = args.interfaces.get(nth).map_or("", String::as_str);
         let what = "what was seen until then is above";

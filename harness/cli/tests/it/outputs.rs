@@ -59,3 +59,19 @@ fn another_open_file_is_written_at_its_end() {
     assert!(text.starts_with("before\npoint,repetition,seed,"), "{text}");
     assert!(text.ends_with("\nafter\n"), "{text}");
 }
+
+/// What a meter saw cannot be seen again.
+#[test]
+fn a_meter_says_what_it_saw_though_its_file_cannot_be_written() {
+    let ran = Command::new(env!("CARGO_BIN_EXE_narrows"))
+        .args("meter lo --for 50ms --every 5ms --csv /dev/full".split(' '))
+        .output()
+        .unwrap();
+    let (said, err) = (
+        String::from_utf8_lossy(&ran.stdout),
+        String::from_utf8_lossy(&ran.stderr),
+    );
+    assert_eq!(ran.status.code(), Some(1), "{ran:?}");
+    assert!(said.contains("lo in"), "{said}");
+    assert!(err.contains("cannot write the CSV"), "{err}");
+}
