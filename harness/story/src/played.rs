@@ -73,6 +73,15 @@ impl Played {
     }
 }
 
+/// The first run of a point.
+#[derive(Clone, Debug)]
+pub struct First<'s> {
+    /// What is varied there: titles and values.
+    pub varied: Vec<(&'s str, &'s str)>,
+    /// All that it gave.
+    pub outcome: &'s RunOutcome,
+}
+
 /// What a scene gave.
 #[derive(Debug)]
 pub struct Scenery {
@@ -200,20 +209,26 @@ impl Scenery {
         }
     }
 
-    /// Each point with what is varied there, by title, and the first of its runs; of a scene that keeps
-    /// outcomes.
-    pub fn first_outcomes(&self) -> impl Iterator<Item = (Vec<(&str, &str)>, &RunOutcome)> {
-        self.study.points().filter_map(|point| {
-            let kept = self.outcomes.iter();
-            let (_, outcome) = kept
-                .into_iter()
-                .find(|(run, _)| run.point == point.number())?;
+    /// The first run of each point; of a scene that keeps outcomes.
+    ///
+    /// # Errors
+    /// If a point has none.
+    pub fn first_outcomes(&self) -> Answer<Vec<First<'_>>> {
+        let points = self.study.points().map(|point| {
+            let mut kept = self.outcomes.iter();
+            let first = kept.find(|(run, _)| run.point == point.number());
+            let (_, outcome) =
+                first.ok_or_else(|| missing("outcome of a point: the scene keeps none"))?;
             let axes = self.experiment().sweep.iter().zip(&self.titles);
             let axes = axes.filter(|(axis, _)| axis.values.len() > 1);
-            let words =
+            let varied =
                 axes.map(|(axis, title)| (title.as_str(), point.value(&axis.key).unwrap_or("")));
-            Some((words.collect(), outcome))
-        })
+            Ok(First {
+                varied: varied.collect(),
+                outcome,
+            })
+        });
+        points.collect()
     }
 
     /// A row for each point where keys have these values: what else is varied, then the metrics.

@@ -53,7 +53,7 @@ pub const STORY: Story = Story {
             ],
         ),
         Table::points(
-            "... and marks from 5 packets on, where those were from 30 kB on",
+            "... by the packets from which on a port of 64 KiB marks; those above are from 30 kB on",
             "early-marks",
             &[
                 Column::new("goodput", "goodput"),

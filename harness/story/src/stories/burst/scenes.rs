@@ -144,14 +144,15 @@ pub(super) const SCENES: &[Scene] = &[
             ("run.duration", "5500ms"),
         ])
         .usually(&[("run.duration", "1500ms")]),
-    // More than the rate times a round trip of 60 us over seven, as DCTCP's authors have the least.
+    // Chosen for M28. DCTCP's authors have 20 packets at 1 Gb/s, and the rate times a round trip over seven,
+    // here one, as the least.
     Scene::new("early-marks", "microbursts")
         .with(&[
             ("cc", "dctcp"),
             ("load", "250Mb/s"),
             ("host.tcp.loss_detection", "sack"),
-            ("network.queue.threshold", "5p"),
             ("sweep.size", "10kB,30kB"),
+            ("sweep.network.queue.threshold", "5p,10p,20p"),
             ("probe.port.series", "off"),
             ("run.duration", "5500ms"),
         ])

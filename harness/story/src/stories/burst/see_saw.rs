@@ -3,7 +3,7 @@
 use super::scenes::{LINE, TRIES};
 use crate::grid::Grid;
 use crate::judge::Finding;
-use crate::played::{Answer, Played, missing};
+use crate::played::{Answer, NoAnswer, Played, missing};
 use narrows_experiment::run::RunOutcome;
 use narrows_report::points::number;
 
@@ -150,10 +150,11 @@ pub(super) fn two_modes(played: &Played) -> Answer<Finding> {
     Ok(Finding::is(
         format!(
             "{}. Through ports of 64 KiB, asked for 560 Mb/s, with a floor of the RTO of 200 ms, {}; with \
-             one of 2 s, {}",
+             one of 2 s, {}{}",
             usual.words(),
             of_a_mesh(SHORT)?,
-            of_a_mesh(LONG)?
+            of_a_mesh(LONG)?,
+            of_tries(played)?
         ),
         usual.are_two(),
     ))
@@ -208,7 +209,37 @@ pub(super) fn table(played: &Played) -> Answer<Grid> {
     Ok(grid)
 }
 
-/// What was tried for two modes with timeouts of 200 ms.
+/// Something that was tried for two modes with timeouts of 200 ms, in words, and what nodes sent.
+type Try = (String, Vec<Vec<f64>>);
+
+fn tried(played: &Played) -> Answer<Vec<Try>> {
+    let mut all = Vec::new();
+    for name in TRIES {
+        for first in played.scene(name)?.first_outcomes()? {
+            let varied = first.varied.iter();
+            let varied: Vec<String> = varied.map(|(t, v)| format!("{t} {v}")).collect();
+            let words = format!("{}, {}", name.replace('-', " "), varied.join(", "));
+            all.push((words, tenths_of(first.outcome)?));
+        }
+    }
+    Ok(all)
+}
+
+/// How many of the tries have two modes, in words; nothing where they did not run.
+fn of_tries(played: &Played) -> Answer<String> {
+    let tries = match tried(played) {
+        Err(NoAnswer::NeedsFull) => return Ok(String::new()),
+        tries => tries?,
+    };
+    let two = tries.iter().filter(|(_, nodes)| Modes::of(nodes).are_two());
+    Ok(format!(
+        "; of {} other tries with 200 ms {} have two modes",
+        tries.len(),
+        two.count()
+    ))
+}
+
+/// The tries, a row each.
 pub(super) fn tries(played: &Played) -> Answer<Grid> {
     let head = [
         "tried",
@@ -220,19 +251,14 @@ pub(super) fn tries(played: &Played) -> Answer<Grid> {
         "nodes with a lost second",
     ];
     let mut grid = Grid::new(head, 1);
-    for name in TRIES {
-        for (varied, run) in played.scene(name)?.first_outcomes() {
-            let nodes = tenths_of(run)?;
-            let modes = Modes::of(&nodes);
-            let varied: Vec<String> = varied.iter().map(|(t, v)| format!("{t} {v}")).collect();
-            let [mean, low, middle, high] =
-                [modes.mean / 1e6, modes.low, modes.middle, modes.high].map(|n| format!("{n:.0}"));
-            let lost = losers(&nodes).to_string();
-            let words = format!("{}, {}", name.replace('-', " "), varied.join(", "));
-            let two = modes.number().to_owned();
-            grid.rows
-                .push(vec![words, mean, low, middle, high, two, lost]);
-        }
+    for (words, nodes) in tried(played)? {
+        let modes = Modes::of(&nodes);
+        let [mean, low, middle, high] =
+            [modes.mean / 1e6, modes.low, modes.middle, modes.high].map(|n| format!("{n:.0}"));
+        let number = modes.number().to_owned();
+        let lost = losers(&nodes).to_string();
+        grid.rows
+            .push(vec![words, mean, low, middle, high, number, lost]);
     }
     Ok(grid)
 }

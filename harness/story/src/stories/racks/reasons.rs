@@ -32,11 +32,19 @@ pub(super) const ONE_RACK: &str = "steady windows cannot give both of the text's
     that overflows, so that workers send little again. Processors do nothing here but packets (see D19)";
 
 /// D22.
-pub(super) const BURSTS: &str = "with more than one rack DCTCP's drops are bursts of up to 3 Mbit in some of the runs, \
+pub(super) const BURSTS: &str = "with more than one rack DCTCP's drops are bursts of up to 4 Mbit in some of the runs, \
     and what three runs show of them is chance. How many there are is a matter of the threshold at fabric \
     switches, which the text does not tell: with three racks .38 ± .26 Mbit a run at 450 kB, 36 times less than \
     CUBIC (35 runs; 13.8 ± 3.8 in 16), 1.08 ± .70 at 680 kB, 13 times less (16 runs), none at 300 and at 150 \
     kB (4 runs each; `narrows run racks -r 36 --set workers=h48..h95 --set traffic.read.k=1 --sweep \
-    'network.port.\"spine->leaf\".queue.threshold=150kB,300kB,450kB,680kB'`). The text's 377 would be .037 \
-    Mbit, one such burst in thirty runs or more; to know that within a factor of three takes ten of them, 300 \
-    runs, and each takes 3 s of a core";
+    'network.port.\"spine->leaf\".queue.threshold=150kB,300kB,450kB,680kB'`). Smaller ports and chunks give \
+    more of them: through 500 kB, with chunks of 500 kB, CUBIC drops 52 ± 12 Mbit with three racks (4 runs), \
+    1,150 with two and 773 with one (1 run each), and DCTCP, where ports mark from 60 kB on, .05 ± .08 with \
+    three (16 runs), from 75 kB on .25 ± .36 (24 runs, 4.1 of it in one of them; without that one .08 ± .07), \
+    from 90 kB on .49 ± .22 (34); with two 2.97 ± .81 from 75 kB on (16), with one 123 from 90 kB on (1). That \
+    is 1,080 times less with three racks from 60 kB on (with 95 % 300 times or more), 210 from 75 (66 or more) \
+    and 106 from 90 (62 to 222), 387 with two and 6.3 with one (`narrows run \
+    racks -r 24 --set traffic.chunk.request=500kB --set traffic.chunk.rate=1600 --set traffic.chunk.limit=48 --set traffic.write.limit=300 --set 'network.port.\"spine->leaf\".queue.limit=500kB' \
+    --sweep 'network.port.\"spine->leaf\".queue.threshold=60kB,75kB,90kB'`). To know a mean within a factor of \
+    three whose runs are apart by 3.4 times it takes a hundred runs, of 3 s of a core each, for each threshold \
+    that is tried; and one that is found so is fitted to the ratio";
