@@ -56,6 +56,12 @@ pub(crate) struct Facts {
     pub(crate) asked: bool,
     /// Something was sent again, and not all that was out then is acknowledged.
     pub(crate) recovers: bool,
+    /// What its sender echoes shows that nothing which it heard asked for what ended it.
+    pub(crate) unprompted: bool,
+    /// What is sent again begins before what its receiver has acknowledged.
+    pub(crate) unheard: bool,
+    /// How long its sender had been silent by its own clock, and had heard nothing, if that is known.
+    pub(crate) ran: Option<Duration>,
     /// How much of the gap passed in queues between the sender and the place of the capture: what was heard
     /// last on its way there, and what ended it on its way back.
     pub(crate) queued: Duration,
@@ -114,9 +120,6 @@ pub(crate) struct Facts {
 
 /// The shortest frame takes as long at 1 Gb/s, with preamble and gap.
 const WIRE: Duration = Duration::from_nanos(672);
-
-/// What a host takes to send, more or less: an estimate of ours, of a driver and its interrupts.
-const HOST: Duration = Duration::from_micros(20);
 
 /// Round-trip times of acknowledgements that come one after the other.
 #[derive(Clone, Copy, Debug, Default)]
@@ -197,7 +200,7 @@ pub(crate) fn is_usual(facts: &Facts, cause: Cause) -> bool {
     }
     // What passed here is in queues still on its way to an end, and the end's answer on its way back:
     // elsewhere than at the sender a silence that is no longer than that has taken says nothing.
-    if facts.vantage != Vantage::Sender {
+    if facts.vantage != Vantage::Sender && !facts.unprompted {
         // What more was heard of a loss does not begin the timer anew, but sends more again, if it is enough
         // (RFC 5681 section 3.2).
         let waited = if facts.heard && facts.dup_acks >= 3 {
@@ -320,6 +323,13 @@ fn retransmission(facts: &Facts, head: bool, tail: bool) -> (Cause, Confidence, 
     use Confidence::{Certain, Guess, Likely};
     let e = &facts.evidence;
     let floor = (facts.timeouts == 0).then(|| floor(facts)).flatten();
+    // The timer is that of the first that its sender takes to be out, which has arrived.
+    if facts.unheard {
+        return match head && tail && is_probe_time(facts) {
+            true => (Cause::TailLossProbe, Guess, None),
+            false => (Cause::TimeoutSpurious, Likely, floor),
+        };
+    }
     if facts.aftermath == Aftermath::Needless {
         // No timer is shorter than what RTT and its variation give (RFC 6298 section 2).
         let early = facts.vantage == Vantage::Sender
@@ -365,11 +375,11 @@ fn retransmission(facts: &Facts, head: bool, tail: bool) -> (Cause, Confidence, 
     if facts.timeouts > 0 || e.sends > 1 {
         return (Cause::TimeoutRetransmissionLost, sure(facts), floor);
     }
-    if facts.aftermath == Aftermath::Early {
-        return (Cause::TimeoutSpurious, Likely, floor);
-    }
     if head && tail && is_probe_time(facts) {
         return (Cause::TailLossProbe, Guess, None);
+    }
+    if facts.aftermath == Aftermath::Early {
+        return (Cause::TimeoutSpurious, Likely, floor);
     }
     // A last segment that is small had none after it.
     let more = facts.limited || (facts.more && e.small == 0);
@@ -407,21 +417,24 @@ fn is_probe_time(facts: &Facts) -> bool {
     };
     let least = e.rtt.unwrap_or(timeout).max(Duration::from_micros(1));
     let smoothed = facts.smoothed.unwrap_or(least).max(least);
-    let length = facts.probe.saturating_sub(facts.queued);
+    let length = facts
+        .ran
+        .unwrap_or_else(|| facts.probe.saturating_sub(facts.queued));
     // Where nothing waits on the way to the capture, a timer is as long as its floor to the tick.
     let near = |time: Duration| length.abs_diff(time) <= length / 1_000;
-    // Between the ends it is so to what hosts take to send.
-    let about = |time: Duration| length.abs_diff(time) <= (length / 100).min(HOST);
+    // Between the ends that is so by the sender's own clock; without one, to what hosts take to send.
+    let about = |time: Duration| length.abs_diff(time) <= length / 100;
     let mut floors = FLOORS.iter().map(|ms| Duration::from_millis(*ms));
     let exact = match facts.vantage {
         Vantage::Sender => floors.any(near) && !near(smoothed * 2),
+        _ if facts.ran.is_some() => floors.any(near) && !near(smoothed * 2),
         _ => floors.any(about) && !about(smoothed * 2),
     };
     if exact {
         return false;
     }
     // Two round trips it is, or the floor of a timeout.
-    if facts.sack && facts.timeouts == 0 && length >= smoothed * 2 {
+    if facts.sack && facts.timeouts == 0 && length + length / 100 >= smoothed * 2 {
         if length <= smoothed.mul_ratio(22, 10) {
             return true;
         }
@@ -446,14 +459,18 @@ fn is_probe_of_new_data(facts: &Facts) -> bool {
     let e = &facts.evidence;
     let length = facts.probe.saturating_sub(facts.queued);
     // Whose window is full, and who hears nothing, has no other reason to send.
-    let slack = if facts.unsent { 8 } else { 1 };
+    let slack = if facts.unsent || facts.unprompted {
+        8
+    } else {
+        1
+    };
     let untroubled = facts.timeouts == 0 && e.sends <= 1 && !facts.heard && e.small == 0;
     untroubled
         && facts.sack
         && facts.limited
         && e.packets > 1
         && length >= smoothed.mul_ratio(20 - slack, 10)
-        && length <= smoothed.mul_ratio(20 + slack, 10)
+        && (facts.unprompted || length <= smoothed.mul_ratio(20 + slack, 10))
 }
 
 /// The floor that a timeout kept to: one in use that is at most a little shorter than the gap, and
@@ -538,6 +555,9 @@ mod tests {
             dup_acks: 0,
             asked: false,
             recovers: false,
+            unprompted: false,
+            unheard: false,
+            ran: None,
             queued: Duration::ZERO,
             probe: length,
             acked: 0,
@@ -846,6 +866,48 @@ mod tests {
                 ..facts(Ended::Retransmission { head: true, tail }, ms(length))
             };
             assert_eq!(classify(&gap).1, confidence);
+        }
+    }
+
+    /// A floor of 10 ms by the sender's own clock, and two of its round trips.
+    #[test]
+    fn rfc8985_7_2_what_was_acknowledged_here_is_a_probe_s_after_two_round_trips_of_its_sender() {
+        let gap = |us, tail, timeouts| Facts {
+            vantage: Vantage::Middle,
+            unheard: true,
+            unprompted: true,
+            ran: Some(Duration::from_micros(us)),
+            smoothed: Some(Duration::from_micros(7_700)),
+            timeouts,
+            ..facts(Ended::Retransmission { head: true, tail }, ms(15))
+        };
+        for (gap, cause) in [
+            (gap(15_440, true, 0), Cause::TailLossProbe),
+            (gap(15_440, false, 0), Cause::TimeoutSpurious),
+            (gap(15_440, true, 1), Cause::TimeoutSpurious),
+            (gap(10_000, true, 0), Cause::TimeoutSpurious),
+        ] {
+            assert_eq!(classify(&gap).0, cause, "{gap:?}");
+        }
+    }
+
+    /// Its window was full, and nothing that it heard let anything out.
+    #[test]
+    fn rfc8985_7_3_who_heard_nothing_sends_new_data_as_a_probe_only() {
+        for (unprompted, us, cause) in [
+            (true, 900, Cause::TailLossProbe),
+            (false, 900, Cause::AppWroteNothing),
+            (true, 200, Cause::AppWroteNothing),
+        ] {
+            let gap = Facts {
+                vantage: Vantage::Middle,
+                limited: true,
+                full: true,
+                unprompted,
+                smoothed: Some(Duration::from_micros(200)),
+                ..facts(Ended::New, Duration::from_micros(us))
+            };
+            assert_eq!(classify(&gap).0, cause, "{unprompted} {us}");
         }
     }
 

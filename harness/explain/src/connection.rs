@@ -237,7 +237,7 @@ impl Tracked {
                 Side::Client => (client, server),
                 Side::Server => (server, client),
             };
-            mine.on_stamp(now.at, stamps, other, text > 0, unpushed);
+            mine.on_stamp(now, stamps, segment.ack, other, text > 0, unpushed);
         }
         self.last = now;
         self.path_rtt != rtt
@@ -277,6 +277,13 @@ impl Tracked {
             detail
                 .meter
                 .marked((acked.bytes / u64::from(half.largest.max(1))).max(1) as u32);
+        }
+        // Karn's rule, unless a timestamp tells which copy is acknowledged (RFC 6298 section 3).
+        if let Some(stamps) = segment.options.timestamps.filter(|_| acked.bytes > 0) {
+            let left = || Some(now.at.since(half.clock.came_by(stamps.ecr, now.at)?));
+            if let Some(far) = acked.rtt.or_else(left) {
+                half.goes(now.at, far, stamps, segment.len > 0);
+            }
         }
         if resampled {
             self.measure();

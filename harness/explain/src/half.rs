@@ -9,6 +9,7 @@ mod stamps;
 pub use counts::{Counts, RttEstimate};
 pub(crate) use meaning::{Acked, Data, Retransmitted};
 
+use crate::gap::Vantage;
 use crate::rounds::{Histogram, Round, RoundMeter};
 use narrows::wire::{SackBlock, Seq, Timestamps};
 use narrows::{Duration, Instant};
@@ -72,8 +73,14 @@ pub(crate) struct Half {
     raw_window: u16,
     /// The largest window.
     widest: u64,
+    /// Where the last began that was new.
+    latest: u64,
     /// When it had text last.
     pub(crate) text: Option<Sighting>,
+    /// When what had been acknowledged left again last.
+    pub(crate) needless: Option<Sighting>,
+    /// The timestamp of its last text.
+    pub(crate) text_stamp: Option<u32>,
     /// The last thing that happened is that its window opened.
     pub(crate) updated: bool,
     /// The number after the byte that asked last for a window.
@@ -93,6 +100,9 @@ pub(crate) struct Half {
     /// From the peer's packet to the first new data of ours that echoes it: the way from the capture
     /// to this sender and back.
     pub(crate) turn: Option<Duration>,
+    /// Round-trip times as this sender has them itself, and an acknowledgement that is under way to it.
+    own: RttEstimate,
+    going: Option<stamps::Going>,
     /// The same each time that it had more to send.
     pub(crate) turns: RttEstimate,
     /// The last thing that happened to this sender: something left, or news of it came.
@@ -106,6 +116,8 @@ pub(crate) struct Half {
     pub(crate) limited_until: u64,
     /// This sender's latest timestamp, and when it was first seen.
     stamp: Option<(u32, Instant)>,
+    /// The first that left with what it echoes now.
+    echo: Option<stamps::Echo>,
     pub(crate) fin: Option<u64>,
     pub(crate) syn: Option<(Sighting, Seq)>,
     pub(crate) syns: u16,
@@ -154,7 +166,10 @@ impl Half {
             raw_window: 0,
             widest: 0,
             most_out: 0,
+            latest: ORIGIN,
             text: None,
+            text_stamp: None,
+            needless: None,
             updated: false,
             probed: None,
             shift: None,
@@ -165,12 +180,15 @@ impl Half {
             rtt: RttEstimate::default(),
             turn: None,
             turns: RttEstimate::default(),
+            own: RttEstimate::default(),
+            going: None,
             last: None,
             heard: None,
             heard_before: None,
             answered: None,
             limited_until: 0,
             stamp: None,
+            echo: None,
             fin: None,
             syn: None,
             syns: 0,
@@ -401,14 +419,31 @@ impl Half {
     /// to this sender and back takes at most.
     pub(crate) fn on_stamp(
         &mut self,
-        now: Instant,
+        seen: Sighting,
         stamps: Timestamps,
-        peer: &Self,
+        ack: Seq,
+        peer: &mut Self,
         new_data: bool,
         had_more: bool,
     ) {
+        let now = seen.at;
         if self.stamp.is_none_or(|(value, _)| value != stamps.val) {
             self.stamp = Some((stamps.val, now));
+        }
+        self.echo = Some(stamps::Echo::of(self.echo, seen, stamps, ack));
+        // Of two that are stamped alike nobody knows which one is echoed.
+        peer.echo = peer.echo.filter(|echo| echo.heard != stamps.val);
+        if let Some(going) = self.going.filter(|going| going.is_echoed(stamps)) {
+            self.going = None;
+            // Data is acknowledged at once by who does not put that off, and who has more to send sends.
+            let soon = now.since(going.at)
+                <= self.turn.unwrap_or_default() * 2 + Duration::from_micros(100);
+            let at_once = had_more && soon || going.text && !peer.is_acked_in_pairs();
+            let near = match at_once {
+                true => now.since(going.at),
+                false => self.turn.unwrap_or_default(),
+            };
+            self.own.add(going.far + near);
         }
         if let Some((value, at)) = peer.stamp
             && new_data
@@ -419,6 +454,36 @@ impl Half {
                 self.turns.add(now.since(at));
             }
         }
+    }
+
+    /// An acknowledgement that measures a round trip came by: from here to there and back it was so long.
+    pub(crate) fn goes(&mut self, now: Instant, far: Duration, stamps: Timestamps, text: bool) {
+        let going = stamps::Going::new(now, far, stamps, text);
+        if let Some(before) = self.going.replace(going) {
+            self.own.add(before.far + self.turn.unwrap_or_default());
+        }
+    }
+
+    /// SRTT as this sender has it.
+    pub(crate) fn smoothed(&self, vantage: Vantage) -> Option<Duration> {
+        let own = self.own.smoothed.filter(|_| vantage != Vantage::Receiver);
+        let turn = self.turn.unwrap_or_default();
+        own.or(self.rtt.smoothed.map(|far| far + turn))
+    }
+
+    /// The first that left after the last that this sender had heard when a packet left that comes by now, if
+    /// other packets tell: both echo the same timestamp and acknowledge the same (RFC 7323 section 4.3).
+    pub(crate) fn silent_since(&self, stamps: Timestamps, ack: Seq) -> Option<Sighting> {
+        let echo = self.echo.filter(|echo| echo.is_same(stamps, ack));
+        echo.map(|echo| echo.since)
+    }
+
+    /// How long it has sent nothing by its own clock, if nothing that it heard after `alone` began a timer anew.
+    pub(crate) fn ran(&self, stamps: Option<Timestamps>, alone: Sighting) -> Option<Duration> {
+        self.text.filter(|text| text.at >= alone.at)?;
+        let tick = self.clock.tick()?;
+        let ran = tick * u64::from(stamps?.val.wrapping_sub(self.text_stamp?));
+        (tick * 100 <= ran).then_some(ran)
     }
 
     pub(crate) fn turned(&mut self, took: Duration) {

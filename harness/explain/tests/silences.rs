@@ -1,6 +1,6 @@
 //! What a silence is called, where something that looks alike is near.
 
-use narrows::wire::{Flags, Seq};
+use narrows::wire::{Flags, Seq, Timestamps};
 use narrows::{Duration, Instant};
 use narrows_explain::segment::Segment;
 use narrows_explain::{Analyzer, Cause, Config, Finding, Gap, Side, Sighting};
@@ -41,13 +41,26 @@ impl Capture {
         window: u16,
         flags: Flags,
     ) {
+        self.stamped(ns, from, (seq, len, ack), window, flags, None);
+    }
+
+    /// The same with its timestamp and what it echoes.
+    fn stamped(
+        &mut self,
+        ns: u64,
+        from: Side,
+        (seq, len, ack): (u32, u32, u32),
+        window: u16,
+        flags: Flags,
+        stamps: Option<(u32, u32)>,
+    ) {
         let ends: [SocketAddr; 2] = [([10, 0, 0, 1], 50_000).into(), ([10, 0, 0, 2], 80).into()];
         let [src, dst] = match from {
             Side::Client => ends,
             Side::Server => [ends[1], ends[0]],
         };
         self.packets += 1;
-        let segment = Segment {
+        let mut segment = Segment {
             seq: Seq(seq),
             ack: Seq(ack),
             flags,
@@ -55,6 +68,8 @@ impl Capture {
             len,
             ..Segment::between(src, dst)
         };
+        segment.options.sack_permitted = flags.contains(Flags::SYN);
+        segment.options.timestamps = stamps.map(|(val, ecr)| Timestamps { val, ecr });
         let now = Sighting {
             at: Instant::ZERO + Duration::from_nanos(ns),
             packet: self.packets,
@@ -275,5 +290,68 @@ fn what_comes_between_acknowledgements_does_not_make_them_one_interrupt_s() {
             .max_by_key(|gap| gap.length())
             .expect("there is one");
         assert_eq!(longest.cause, cause, "{gaps:?}");
+    }
+}
+
+/// Three duplicate acknowledgements pass in the middle while a copy is under way: whether they asked for it tells
+/// what it echoes.
+#[test]
+fn rfc7323_4_3_what_echoes_nothing_new_was_asked_for_by_nothing_new() {
+    let us = 1_000;
+    let data = Flags::ACK | Flags::PSH;
+    let timers = |copy: (u64, u32)| {
+        let mut capture = Capture::opened(500 * us, 500 * us);
+        let mut pass = |at: u64, from, numbers, echo: u32| {
+            let stamps = Some((at as u32, echo));
+            capture.stamped(at * us, from, numbers, 60_000, data, stamps);
+        };
+        for n in 0..3 {
+            pass(
+                2_000 + n,
+                Side::Client,
+                (1 + n as u32 * 1_000, 1_000, 1),
+                500,
+            );
+        }
+        pass(2_500, Side::Server, (1, 0, 1_001), 2_000);
+        pass(3_000, Side::Client, (3_001, 1_000, 1), 2_500);
+        for n in 0..3 {
+            pass(12_900 + n, Side::Server, (1, 0, 1_001), 2_000);
+        }
+        let (at, echo) = copy;
+        pass(at, Side::Client, (1_001, 1_000, 1), echo);
+        pass(at + 500, Side::Server, (1, 0, 4_001), at as u32);
+        let gaps = capture.gaps().into_iter();
+        gaps.filter(|gap| gap.cause.is_timeout())
+            .map(|gap| (gap.start.at.as_nanos() / us, gap.end.at.as_nanos() / us))
+            .collect::<Vec<_>>()
+    };
+    // It had left before they came, or was sent because of them.
+    assert_eq!(timers((13_000, 2_500)), [(3_000, 13_000)]);
+    assert_eq!(timers((13_500, 12_902)), []);
+}
+
+/// What is sent again begins before what its receiver has acknowledged: a probe is of the last segment alone.
+#[test]
+fn rfc8985_7_3_what_begins_before_the_last_segment_is_no_probe() {
+    let ms = 1_000_000;
+    let data = Flags::ACK | Flags::PSH;
+    for (from, cause) in [(1, Cause::TimeoutSpurious), (65, Cause::TailLossProbe)] {
+        let mut capture = Capture::opened(ms / 2, ms / 2);
+        capture.pass(2 * ms, Side::Client, (1, 64, 1), 60_000, data);
+        capture.pass(
+            2 * ms + ms / 2,
+            Side::Server,
+            (1, 0, 65),
+            60_000,
+            Flags::ACK,
+        );
+        capture.pass(6 * ms, Side::Client, (65, 64, 1), 60_000, data);
+        let copy = (from, 129 - from, 1);
+        capture.pass(8 * ms + ms / 20, Side::Client, copy, 60_000, data);
+        capture.pass(9 * ms, Side::Server, (1, 0, 129), 60_000, Flags::ACK);
+        let gaps = capture.gaps();
+        let last = gaps.iter().max_by_key(|gap| gap.end.at).expect("one");
+        assert_eq!(last.cause, cause, "{gaps:?}");
     }
 }

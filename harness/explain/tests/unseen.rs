@@ -13,6 +13,7 @@ use narrows_explain::score::Found;
 use narrows_explain::simulated::{Observed, observe};
 use narrows_explain::truth::{Threshold, TrueGap};
 use narrows_explain::{Cause, Vantage};
+use std::collections::BTreeMap;
 
 /// Where a capture is taken: at a host, or where packets reach a queue of the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,9 +22,38 @@ enum Place {
     Middle,
 }
 
-/// All that is captured at a place: when, and each header.
+/// All that is captured at a place: when, and each header, with numbers and timestamps from the first of their
+/// sender on.
 #[derive(Debug)]
-struct Capture(Place, Vec<String>);
+struct Capture {
+    place: Place,
+    seen: Vec<String>,
+    /// By port: the first number and timestamp.
+    first: BTreeMap<u16, (u32, u32)>,
+}
+
+impl Capture {
+    fn see(&mut self, at: SimTime, packet: &SimPacket) {
+        let (ip, tcp, payload) = packet.parts();
+        let mut tcp = tcp.clone();
+        let stamp = tcp.options.timestamps.map_or(0, |stamps| stamps.val);
+        let own = *self.first.entry(tcp.src_port).or_insert((tcp.seq.0, stamp));
+        let peer = self.first.get(&tcp.dst_port).copied().unwrap_or_default();
+        tcp.seq.0 = tcp.seq.0.wrapping_sub(own.0);
+        tcp.ack.0 = tcp.ack.0.wrapping_sub(peer.0);
+        if let Some(stamps) = &mut tcp.options.timestamps {
+            stamps.val = stamps.val.wrapping_sub(own.1);
+            stamps.ecr = stamps.ecr.wrapping_sub(peer.1);
+        }
+        let sack = tcp.options.sack.as_slice().iter();
+        let sack: Vec<_> = sack
+            .map(|block| [block.start, block.end].map(|seq| seq.0.wrapping_sub(peer.0)))
+            .collect();
+        tcp.options.sack = Default::default();
+        self.seen
+            .push(format!("{at:?} {ip:?} {tcp:?} {sack:?} {}", payload.len));
+    }
+}
 
 impl Tap<SimPacket> for Capture {
     fn event(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket) {
@@ -34,10 +64,8 @@ impl Tap<SimPacket> for Capture {
             TapEvent::PortQueued { .. } => Place::Middle,
             _ => return,
         };
-        if place == self.0 {
-            let (ip, tcp, payload) = packet.parts();
-            self.1
-                .push(format!("{at:?} {ip:?} {tcp:?} {}", payload.len));
+        if place == self.place {
+            self.see(at, packet);
         }
     }
 }
@@ -51,9 +79,13 @@ fn experiment(text: &str) -> Experiment {
 
 /// What is captured of an experiment at a place.
 fn captured(place: Place, text: &str) -> Vec<String> {
-    let capture = Capture(place, Vec::new());
+    let capture = Capture {
+        place,
+        seen: Vec::new(),
+        first: BTreeMap::new(),
+    };
     let run = experiment(text).watch(&Registry::default(), RunContext::default(), capture);
-    run.expect("it runs").1.1
+    run.expect("it runs").1.seen
 }
 
 /// What was true of it, and what is found.
@@ -154,4 +186,86 @@ fn at_the_receiver_a_question_that_is_late_looks_like_an_application_that_takes_
     assert_eq!(named(&late), named(&busy));
     let wrote = |(cause, ..): &(Cause, _, _)| *cause == Cause::AppWroteNothing;
     assert!(named(&busy).iter().any(wrote), "{:?}", named(&busy));
+}
+
+/// A reply of one segment that is lost once or twice, and one that its application writes when the timer, or the
+/// probe, would have fired: it arrives once. All else is lost in both for as long.
+#[test]
+fn at_the_receiver_what_never_came_by_looks_like_an_application_that_takes_as_long() {
+    const SERVICE: u64 = 30_000;
+    let timers = "rto = \"10ms\"\nloss_detection = \"sack\"\ndelayed_ack = \"off\"";
+    let probes = "loss_detection = \"rack\"\ndelayed_ack = \"off\"";
+    let lost = [Cause::TimeoutWholeWindow, Cause::TimeoutTail];
+    for (tcp, long, causes) in [
+        (timers, "2ms", &lost[..]),
+        (timers, "20ms", &[Cause::TimeoutRetransmissionLost]),
+        (probes, "300us", &[Cause::TailLossProbe]),
+    ] {
+        let world = |service: u64| {
+            let more = format!("[host.nic]\noverhead = \"0ns\"\n[host.tcp]\n{tcp}\n");
+            let calls = format!("calls = 1\nservice = \"{service}ns\"\n");
+            // The question is acknowledged before.
+            let outage = then("418us", long, "s0->h1", "loss = \"100%\"");
+            call("1kB", &more).replace("calls = 1\n", &calls) + &outage
+        };
+        let of_server = |gap: &&TrueGap| gap.ends[0].port() == 5_001;
+        let told = observed(&world(SERVICE)).truth;
+        let waits: Vec<_> = told.iter().filter(of_server).collect();
+        let last = waits.last().expect("it waits");
+        assert!(causes.contains(&last.cause), "{told:?}");
+        let since = waits.first().map_or(last.start, |first| first.start);
+        let busy = world(SERVICE + last.end.since(since).as_nanos());
+        let client = Place::Host(1);
+        let seen = captured(client, &world(SERVICE));
+        assert!(seen.len() > 5);
+        let busy_seen = captured(client, &busy);
+        for (seen, busy) in seen.iter().zip(&busy_seen) {
+            assert_eq!(seen, busy, "{tcp} {long}");
+        }
+        assert_eq!(seen.len(), busy_seen.len(), "{tcp} {long}");
+        let truth = observed(&busy).truth;
+        let mut of_busy = truth.iter().filter(of_server);
+        assert!(
+            of_busy.all(|gap| gap.cause == Cause::AppWroteNothing),
+            "{truth:?}"
+        );
+        assert!(truth.iter().any(|gap| gap.cause == Cause::AppWroteNothing));
+    }
+}
+
+/// A SYN that is lost on its way to the capture, and a client that calls when it comes again.
+#[test]
+fn behind_its_first_link_a_syn_that_was_lost_looks_like_a_client_that_calls_later() {
+    let world = |start: &str, outage: &str| {
+        let more = "[host.nic]\noverhead = \"0ns\"\n";
+        call("1kB", more).replace("calls = 1\n", &format!("calls = 1\nstart = \"{start}\"\n"))
+            + outage
+    };
+    let lost = world("0ns", &then("0ns", "10ms", "h1->s0", "loss = \"100%\""));
+    let later = world("1s", "");
+    for place in [Place::Middle, Place::Host(0)] {
+        let [lost, later] = [&lost, &later].map(|world| run(place, world, &[Cause::SynRetried]));
+        assert!(lost.0.len() > 3);
+        assert_eq!(lost.0, later.0, "{place:?}: the same packets");
+        assert_eq!([lost.1.len(), later.1.len()], [1, 0]);
+    }
+}
+
+/// The end of a reply, which its host does not take, or which is lost on its way to the capture.
+#[test]
+fn behind_its_first_link_what_a_host_dropped_looks_like_what_was_lost_before() {
+    let world = |nic: &str, outage: &str| {
+        let nic = format!("[host.nic]\noverhead = \"0ns\"\n{nic}");
+        let tcp = "[host.tcp]\nlocal_drop = \"ignore\"\nloss_detection = \"sack\"\ndelayed_ack = \"2/40ms\"\n";
+        call("4kB", &(nic + tcp)) + outage
+    };
+    // SYN-ACK and two segments take its buffers.
+    let dropped = world("tx_buffers = 3\ntx_refill = 10\n", "");
+    let lost = world("", &then("390us", "10us", "h0->s0", "loss = \"100%\""));
+    for place in [Place::Middle, Place::Host(1)] {
+        let [dropped, lost] = [&dropped, &lost].map(|world| run(place, world, &[Cause::LocalDrop]));
+        assert!(dropped.0.len() > 5);
+        assert_eq!(dropped.0, lost.0, "{place:?}: the same packets");
+        assert_eq!([dropped.1.is_empty(), lost.1.is_empty()], [false, true]);
+    }
 }

@@ -5,6 +5,7 @@ use super::record::lose;
 use crate::classify::{Aftermath, Burst, Ended, Facts, classify, is_usual};
 use crate::gap::{Cause, Evidence, Gap, Side, Vantage};
 use crate::half::Sighting;
+use crate::segment::Segment;
 use narrows::{ByteCount, Duration, Instant};
 use std::collections::VecDeque;
 
@@ -80,6 +81,9 @@ impl Tracked {
             dup_acks: half.dup_acks,
             asked: half.is_asked(self.heard_until(side, now)),
             recovers: half.recovers(),
+            unprompted: false,
+            unheard: false,
+            ran: None,
             queued,
             probe: length.saturating_sub(way),
             acked: 0,
@@ -106,10 +110,7 @@ impl Tracked {
                 && half.first_flight.is_none_or(|(_, first)| packets >= first),
             released_largest: 0,
             full: false,
-            smoothed: half
-                .rtt
-                .smoothed
-                .map(|smoothed| smoothed + half.turn.unwrap_or_default()),
+            smoothed: half.smoothed(self.vantage(side)),
             burst: Burst::default(),
         }
     }
@@ -140,6 +141,24 @@ impl Tracked {
         let last = before.max_by_key(|last| last.at)?;
         let unheard = self.vantage(side) == Vantage::Middle && heard > self.heard_until(side, now);
         unheard.then_some(last)
+    }
+
+    /// The packet of `side` since which nothing that it heard can have asked for `segment`, which it sent now:
+    /// both echo the same, and what is not sent at once when it is asked for RACK's timer sends after a part of
+    /// a round trip (RFC 8985 section 6.2).
+    pub(super) fn unprompted(
+        &self,
+        side: Side,
+        now: Sighting,
+        segment: &Segment,
+    ) -> Option<Sighting> {
+        let half = &self.half[side.index()];
+        let since = half.silent_since(segment.options.timestamps?, segment.ack)?;
+        let peer = &self.half[side.other().index()];
+        // What comes out of order is heard and not echoed, but answered at once (RFC 5681 section 4.2).
+        let in_order = peer.sacked == 0 && peer.dup_acks == 0;
+        let silent = now.at.since(since.at).saturating_sub(self.own) > self.path_rtt?;
+        (in_order && silent && self.vantage(side) != Vantage::Sender).then_some(since)
     }
 
     /// When what `side` had heard came by at the latest when it sent what comes by now.

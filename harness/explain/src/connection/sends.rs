@@ -4,7 +4,7 @@ use super::Tracked;
 use super::gaps::Settled;
 use super::pending::Wait;
 use super::record::PointKind;
-use crate::classify::{Aftermath, Ended, Facts};
+use crate::classify::{Ended, Facts};
 use crate::gap::{Gap, Side, Vantage};
 use crate::half::{Data, Retransmitted, Sighting};
 use crate::segment::Segment;
@@ -52,9 +52,11 @@ impl Tracked {
         };
         let unheard = unheard.map(|start| (start, self.facts(side, now, start)));
         // The facts take a look at the whole flight: they are gathered where there may be a gap.
+        let alone = self.unprompted(side, now, segment);
+        let again = half.offset(segment.seq) < half.nxt;
         let head = waited && half.offset(segment.seq) <= half.una;
-        let before_it =
-            (head || gap.is_some()).then(|| self.facts(side, now, half.last.unwrap_or(now)));
+        let before_it = (head || gap.is_some() || alone.is_some_and(|_| again))
+            .then(|| self.facts(side, now, half.last.unwrap_or(now)));
         let facts = gap.zip(before_it).map(|(start, facts)| {
             let facts = facts.since(now, start);
             (start, Facts { late, ..facts })
@@ -107,6 +109,7 @@ impl Tracked {
                         (false, false) => Ended::Wrote,
                     };
                     facts.full = full;
+                    facts.unprompted = alone.is_some() || self.vantage(side) == Vantage::Sender;
                     if facts.ended == Ended::Probe {
                         self.probes(side, facts, start, now, out);
                     } else if self.settle(side, start, now, &facts, out) == Settled::Gap {
@@ -126,12 +129,14 @@ impl Tracked {
             }
             Data::Retransmitted(again) => {
                 let target = self.half[k].nxt;
-                self.resends(now, side, segment, (again, target), (facts, before_it), out);
+                let known = (facts, before_it, alone);
+                self.resends(now, side, segment, (again, target), known, out);
             }
             Data::Needless => {
                 if let Some(start) = before {
-                    self.needless(now, side, segment, start, out);
+                    self.needless(now, side, segment, (start, alone), out);
                 }
+                self.half[k].needless = Some(now);
             }
             Data::Probe => {
                 if let Some((start, mut facts)) = facts {
@@ -159,18 +164,20 @@ impl Tracked {
         if segment.len > 0 && (asks || !matches!(data, Data::Probe)) {
             self.last_data = Some((now, side));
             self.half[k].text = Some(now);
+            self.half[k].text_stamp = segment.options.timestamps.map(|stamps| stamps.val);
         }
     }
 
     /// Something is sent again, up to `target` of what had left. What is known of a silence before it,
-    /// and of what went before where it is the first of its flight.
+    /// and of what went before where it is the first of its flight; and since when nothing that was heard can
+    /// have asked for it, if that is known.
     fn resends(
         &mut self,
         now: Sighting,
         side: Side,
         segment: &Segment,
         (again, target): (Retransmitted, u64),
-        (facts, before_it): (Option<(Sighting, Facts)>, Option<Facts>),
+        (facts, before_it, alone): (Option<(Sighting, Facts)>, Option<Facts>, Option<Sighting>),
         out: &mut VecDeque<Gap>,
     ) {
         let k = side.index();
@@ -180,14 +187,15 @@ impl Tracked {
             at: now.at - again.age,
             packet: again.packet,
         };
-        let since = self
-            .heard_by(side, now)
-            .filter(|heard| heard.at > before.at);
-        let since = since.unwrap_or(before);
+        let heard = alone.or_else(|| self.heard_by(side, now));
+        let since = heard.filter(|heard| heard.at > before.at).unwrap_or(before);
+        // What was acknowledged here, and had not been heard there, left first.
+        let first = self.half[k].needless.filter(|first| first.at > since.at);
+        let since = first.unwrap_or(since);
         let waited = now.at.since(since.at);
         // The rest of the same flight is part of it.
         let longer = facts.is_none_or(|(_, facts)| facts.length * 2 < waited);
-        let facts = if again.head && again.sends > 0 && longer {
+        let facts = if (again.head || alone.is_some()) && again.sends > 0 && longer {
             let gap = waited > self.threshold;
             before_it
                 .filter(|_| gap)
@@ -199,6 +207,8 @@ impl Tracked {
             self.released(side, now, segment.len);
         }
         if let Some((start, mut facts)) = facts {
+            self.heard_nothing(side, segment, &mut facts, alone);
+            facts.unheard = again.unheard;
             facts.evidence.sends = again.sends;
             facts.evidence.earlier = (again.sends > 0).then_some(again.packet);
             let since = self.half[k]
@@ -241,15 +251,40 @@ impl Tracked {
         }
     }
 
-    /// What had been acknowledged is sent again, after what went before at `start`.
+    /// What `side` sends again nothing asked for that it heard after `alone`, if that is known: nor does it wait
+    /// for a window of which it has not heard that it is closed.
+    fn heard_nothing(
+        &self,
+        side: Side,
+        segment: &Segment,
+        facts: &mut Facts,
+        alone: Option<Sighting>,
+    ) {
+        let Some(alone) = alone else {
+            return;
+        };
+        facts.unprompted = true;
+        let half = &self.half[side.index()];
+        facts.closed = half.closed.is_some_and(|closed| closed.at < alone.at);
+        facts.ran = half.ran(segment.options.timestamps, alone);
+    }
+
+    /// What had been acknowledged is sent again, after what went before at `start`, and after that since which
+    /// nothing that was heard can have asked for it, if that is known.
     fn needless(
         &mut self,
         now: Sighting,
         side: Side,
         segment: &Segment,
-        start: Sighting,
+        (start, alone): (Sighting, Option<Sighting>),
         out: &mut VecDeque<Gap>,
     ) {
+        // What it sent itself it knows.
+        let own = alone.map(|alone| match self.half[side.index()].text {
+            Some(text) if text.at > alone.at => text,
+            _ => alone,
+        });
+        let start = own.unwrap_or(start);
         if now.at.since(start.at) <= self.threshold {
             return;
         }
@@ -263,14 +298,21 @@ impl Tracked {
             // Its answer was lost between here and there.
             facts.ended = Ended::Syn;
         } else {
-            facts.aftermath = Aftermath::Early;
+            facts.unheard = true;
+            self.heard_nothing(side, segment, &mut facts, alone);
             // Who asks for a window sends a byte: what is longer was not heard to arrive.
             facts.updated &= segment.len <= 1;
             facts.evidence.sends = 1;
-            facts.ended = Ended::Retransmission {
-                head: true,
-                tail: false,
-            };
+            let half = &self.half[side.index()];
+            let from = half.offset(segment.seq);
+            let tail = half.is_last(from, from + u64::from(segment.len));
+            // One probe at a time is out (RFC 8985 section 7.2).
+            let again = half.needless.zip(alone);
+            facts.timeouts += u16::from(again.is_some_and(|(before, alone)| before.at > alone.at));
+            // Its timers run since it left, or what left after it.
+            let text = half.text.map(|text| now.at.since(text.at));
+            facts.probe = text.unwrap_or(facts.probe).max(facts.probe);
+            facts.ended = Ended::Retransmission { head: true, tail };
         }
         self.settle(side, start, now, &facts, out);
     }

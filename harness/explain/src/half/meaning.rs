@@ -30,6 +30,8 @@ pub(crate) struct Retransmitted {
     pub(crate) head: bool,
     /// It is the last that was sent.
     pub(crate) tail: bool,
+    /// It begins before what is acknowledged: its sender has not heard that.
+    pub(crate) unheard: bool,
     /// How long ago it was last seen, or its lack noticed.
     pub(crate) age: Duration,
     pub(crate) start: u64,

@@ -70,7 +70,7 @@ impl Half {
                 sacked: false,
                 packets,
             });
-            self.nxt = end;
+            (self.latest, self.nxt) = (start, end);
             self.most_out = self.most_out.max(self.flight());
             self.pushes(flags);
             return Data::New { hole };
@@ -97,7 +97,7 @@ impl Half {
             return Data::Needless;
         }
         let head = start <= self.una;
-        let tail = end >= self.nxt;
+        let tail = self.is_last(start, end);
         if end > self.nxt {
             // The text of two segments in one, or a super-frame cut anew: what is new is new.
             let last = Sent {
@@ -132,6 +132,7 @@ impl Half {
                     sends: sent.sends,
                     head,
                     tail,
+                    unheard: start < self.una,
                     age: now.at.since(sent.last),
                     start,
                     end,
@@ -158,6 +159,11 @@ impl Half {
             }
             None => Data::New { hole: false },
         }
+    }
+
+    /// Whether these are the last that were sent, or a part of them.
+    pub(crate) const fn is_last(&self, start: u64, end: u64) -> bool {
+        end >= self.nxt && start >= self.latest
     }
 
     /// The last that was sent says this.

@@ -1,6 +1,64 @@
 //! The clock of a sender's timestamps: when its packets left, as they tell themselves.
 
+use super::Sighting;
+use narrows::wire::{Seq, Timestamps};
 use narrows::{Duration, Instant};
+
+/// What a sender echoes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Echo {
+    /// The timestamp of the last that it had heard.
+    pub(super) heard: u32,
+    /// What it acknowledges: what comes out of order is not echoed (RFC 7323 section 4.3).
+    ack: Seq,
+    /// The first that left so.
+    pub(super) since: Sighting,
+}
+
+impl Echo {
+    /// What it echoes with a packet that is seen `now`, after `before`.
+    pub(super) fn of(before: Option<Self>, now: Sighting, stamps: Timestamps, ack: Seq) -> Self {
+        let same = before.filter(|echo| echo.is_same(stamps, ack));
+        same.unwrap_or(Self {
+            heard: stamps.ecr,
+            ack,
+            since: now,
+        })
+    }
+
+    pub(super) fn is_same(&self, stamps: Timestamps, ack: Seq) -> bool {
+        self.heard == stamps.ecr && self.ack == ack
+    }
+}
+
+/// An acknowledgement on its way to whose segment it measures.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Going {
+    /// When it came by.
+    pub(super) at: Instant,
+    /// The round trip from here to its receiver and back.
+    pub(super) far: Duration,
+    /// Its timestamp.
+    stamp: u32,
+    /// It has text.
+    pub(super) text: bool,
+}
+
+impl Going {
+    pub(super) const fn new(at: Instant, far: Duration, stamps: Timestamps, text: bool) -> Self {
+        Self {
+            at,
+            far,
+            stamp: stamps.val,
+            text,
+        }
+    }
+
+    /// Whether who sends this has heard it.
+    pub(super) const fn is_echoed(&self, stamps: Timestamps) -> bool {
+        stamps.ecr.wrapping_sub(self.stamp) as i32 >= 0
+    }
+}
 
 /// What clocks of timestamps tick at (RFC 7323 section 5.4 allows 1 ms to 1 s; Linux has 1 ms and
 /// 1 us, others 4 ms and 10 ms).
@@ -12,8 +70,8 @@ const TICKS: [Duration; 4] = [
 ];
 /// The least delay is that of so long at least, and of twice as long at most: clocks drift.
 const WINDOW: Duration = Duration::from_secs(2);
-/// So many ticks and so much time tell which clock it is.
-const KNOWN: (u32, Duration) = (16, Duration::from_micros(500));
+/// So many ticks tell which clock it is.
+const KNOWN: u32 = 16;
 
 /// A lower envelope of one-way delays, from an unknown origin (Moon, Skelly, Towsley, INFOCOM 1999,
 /// without the estimate of the skew: old delays are forgotten instead).
@@ -30,6 +88,21 @@ impl StampClock {
     /// How finely it tells, if that is known.
     pub(crate) const fn tick(&self) -> Option<Duration> {
         self.tick
+    }
+
+    /// When a packet with this timestamp came by at the soonest, if that is known to a hundredth of the time since.
+    pub(crate) fn came_by(&self, value: u32, now: Instant) -> Option<Instant> {
+        let ((first, began), tick) = (self.first?, self.tick?);
+        let ticks = value.wrapping_sub(first);
+        if ticks > u32::MAX / 2 {
+            return None;
+        }
+        let least = self.before.map_or(self.least.0, |b| b.min(self.least.0));
+        let after = (tick * u64::from(ticks))
+            .as_nanos()
+            .saturating_add_signed(least);
+        let at = began + Duration::from_nanos(after);
+        (tick * 100 <= now.since(at)).then_some(at)
     }
 
     /// A packet with timestamp `value` is seen at `now`: how much later it comes than the quickest of
@@ -51,7 +124,7 @@ impl StampClock {
             return Duration::ZERO;
         }
         let elapsed = now.since(began);
-        if self.tick.is_none() && ticks >= KNOWN.0 && elapsed >= KNOWN.1 {
+        if self.tick.is_none() && ticks >= KNOWN {
             let each = elapsed / u64::from(ticks);
             self.tick = TICKS
                 .into_iter()
@@ -89,6 +162,21 @@ mod tests {
             assert_eq!(late, tick * 9, "ten ticks, one of them unknown");
             assert_eq!(clock.lateness(at(1_100), 7 + 1_100), Duration::ZERO);
         }
+    }
+
+    /// RFC 6298 section 3: a timestamp tells when what is acknowledged left, whichever copy it is.
+    #[test]
+    fn an_echo_tells_when_what_it_is_of_came_by() {
+        let tick = Duration::from_micros(1);
+        let mut clock = StampClock::default();
+        let at = |us: u64| Instant::ZERO + Duration::from_micros(us);
+        assert_eq!(clock.came_by(7, at(9)), None, "nothing is known yet");
+        for n in 0..40 {
+            clock.lateness(at(n * 10), 7 + n as u32 * 10);
+        }
+        assert_eq!(clock.tick(), Some(tick));
+        assert_eq!(clock.came_by(7 + 250, at(1_250)), Some(at(250)));
+        assert_eq!(clock.came_by(7 + 250, at(300)), None, "a tick is much");
     }
 
     #[test]

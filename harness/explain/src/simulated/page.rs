@@ -35,7 +35,7 @@ pub fn page(score: &Score, held_out: &Score, asked: Option<usize>) -> String {
          Until all is acknowledged that was out when something was sent again, waiting is part of the loss.\n\
          - An application that wrote nothing while the other end had lost or held back data is right if it is found, and not \
          missed if it is not; so is a host's own drop after which nothing left that tells of it, or of a copy of what had left before (what is refused again leaves one wait), and a black hole that takes all of \
-         a flight, which at the sender and in the middle looks as an outage does (`cargo test -p narrows-explain --features simulate --test unseen`).\n\
+         a flight, which at the sender and in the middle looks as an outage does (a test has both).\n\
          - A window is closed if it is less than the sender's largest segment (536 bytes at least) and than half of the widest window (RFC 9293 section \
          3.8.6.2.1). Where a window update got lost, the window was closed until it was sent; elsewhere than at the receiver it is one wait, and either \
          name is right for both parts.\n",
@@ -119,13 +119,13 @@ const HIDDEN: &[(char, &[Vantage], &[Cause], &str)] = &[
             Cause::TimeoutRetransmissionLost,
         ],
         "What was lost on its way never came by: a timeout looks like an application that wrote nothing until its retransmission \
-         shows a hole before what came, a whole window lost never does, and what was lost once and what was lost twice look alike.",
+         shows a hole before what came, a whole window lost never does, and what was lost once and what was lost twice look alike (a test has a reply of each kind and one that was written later).",
     ),
     (
         'b',
         &[Vantage::Receiver],
         &[Cause::TailLossProbe],
-        "A probe for what never came by looks like new data, and any other like a retransmission.",
+        "A probe for what never came by looks like new data, and any other like a retransmission (the same test has one).",
     ),
     (
         'c',
@@ -137,13 +137,13 @@ const HIDDEN: &[(char, &[Vantage], &[Cause], &str)] = &[
         'd',
         &[Vantage::Middle, Vantage::Receiver],
         &[Cause::LocalDrop],
-        "What a host dropped itself looks like what any queue before the capture dropped.",
+        "What a host dropped itself looks like what was lost on its way to the capture (a test has both).",
     ),
     (
         'e',
         &[Vantage::Middle, Vantage::Receiver],
         &[Cause::SynRetried],
-        "A SYN or SYN-ACK that was lost before it came by is not seen to be sent again, and a SYN-ACK that follows a SYN that came \
+        "A SYN or SYN-ACK that was lost before it came by is not seen to be sent again (a test has a SYN that was, and a client that calls later), and a SYN-ACK that follows a SYN that came \
          again may be its answer or a timer's.",
     ),
     (
@@ -178,7 +178,10 @@ fn hidden(place: Vantage, cause: Cause) -> Option<char> {
 }
 
 fn reasons(o: &mut String) {
-    o.push_str("\n## What cannot be seen from where\n\n");
+    o.push_str(
+        "\n## What cannot be seen from where\n\nThe tests are `cargo test -p narrows-explain --features simulate --test unseen`: \
+         in each, runs with different causes have the same packets at that place, to the nanosecond.\n\n",
+    );
     for (letter, places, causes, why) in HIDDEN {
         let places: Vec<_> = places.iter().map(|place| place.name()).collect();
         let causes: Vec<_> = causes.iter().map(|cause| cause.text()).collect();
@@ -192,25 +195,26 @@ fn reasons(o: &mut String) {
     o.push_str(
         "- **i** (receiver; application wrote nothing, of the precision): Where a question waited in queues on its way for at least half of a silence, \
          and who is asked puts acknowledgements off, so that none left before the answer, what arrives at who asked is as where its application took as long: a test has \
-         a call of each kind with the same packets, to the nanosecond (`cargo test -p narrows-explain --features simulate --test unseen`). The first figure counts these \
+         a call of each kind. The first figure counts these \
          gaps as wrong; those that are right and look the same are in both.\n",
     );
     o.push_str(
         "\nWhat is below the goal though it can be seen in part:\n\n\
-         - **At the sender** a probe of new data looks like an application that writes, unless what left before it does not say PSH: then more \
-         was written (RFC 9293 section 3.9.1.2, MUST-61). A probe for a single packet and a timeout with a \
+         - **At the sender** a probe of new data looks like an application that writes, unless what left before it had to wait for an acknowledgement: then its window \
+         was full, and who hears nothing sends only a probe (RFC 8985 section 7.3). A probe for a single packet and a timeout with a \
          low floor send the same packet at about the same time. Whether a window of up to three packets was full, or all that there was, shows \
          in PSH, too, and in what left before and after it. Of several spurious timeouts in a row what is acknowledged in the end tells of the last one only. A black hole is known by the third copy that vanishes, and not while nothing smaller left \
          after it. What a host refused and then sent again late, its own drop, looks like a longer timeout.\n\
          - **In the middle** what was lost before the capture, and what a host dropped itself, is not seen, and when a sender knew something is \
          only known to half a round trip, and to what queues behind the capture take: what was asked for (by three duplicate acknowledgements, \
-         SACK, or one of a recovery) and comes sooner than SRTT + 4 RTTVAR is no timeout here. For how long a question \
+         SACK, or one of a recovery) and comes sooner than SRTT + 4 RTTVAR is no timeout here, unless timestamps tell that its sender had not heard that: what it echoes \
+         is what an earlier packet echoed (RFC 7323 section 4.3). How long a timer ran is told by its sender's own clock then. For how long a question \
          waits behind the capture is estimated from what else goes to its host. What asks for something may pass while a timer's copy is under way.\n\
          - **At the receiver** a short silence of the sender may be a queue that its own packets waited in. Timestamps (RFC 7323) tell when \
          a packet left, to the tick of their clock, and a link that is busy without a pause shows what waited before it. How long the \
          question waited before its host and the answer in that host is not seen: what is no longer than two and a half round trips and 200 us is no gap \
          here, what is longer is taken for an application that wrote nothing, as a guess, unless what it wrote last does not say PSH. What arrives again within twice that \
-         is no spurious timeout here: neither what asked for it nor it itself was seen to wait.\n",
+         is no spurious timeout here, unless it echoes what was echoed before: neither what asked for it nor it itself was seen to wait.\n",
     );
 }
 
