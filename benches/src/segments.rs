@@ -7,7 +7,7 @@ use narrows::buffer::{Bytes, RecvRing, SendRing};
 use narrows::config::{Buffers, TcpConfig};
 use narrows::conn::{Boxed, Connection, Event, Opening};
 use narrows::endpoint::{ConnId, Endpoint, EndpointConfig, EndpointEvent};
-use narrows::wire::{ChecksumPolicy, Seq, packet};
+use narrows::wire::{ChecksumPolicy, Headers, Seq, packet};
 use narrows::{Duration, Instant};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -296,6 +296,25 @@ pub fn handshake(
     (active, passive)
 }
 
+/// What leaves next, over; whether there was something.
+fn pass(
+    from: &mut Connection<Types>,
+    to: &mut Connection<Types>,
+    now: Instant,
+    frame: &mut [u8; FRAME_LEN],
+) -> bool {
+    let sent = from.transmit(now, |headers, payload| {
+        let n = payload.copy_to_slice(&mut frame[..]);
+        match headers {
+            Headers::Plain(segment) => {
+                to.handle_plain(now, segment.ecn, &segment.tcp, &frame[..n]);
+            }
+            Headers::Any(ip, tcp) => to.handle_segment(now, ip.ecn, tcp, &frame[..n]),
+        }
+    });
+    sent.is_some()
+}
+
 impl Bare {
     /// A connected pair that has sent enough for its windows to be open.
     pub fn connected() -> Self {
@@ -326,16 +345,11 @@ impl Bare {
             }
             self.now = self.now + TURN;
             let mut carried = 0;
-            while carried < FRAMES
-                && let Some((ip, tcp, payload)) = self.sender.poll_transmit(self.now)
-            {
-                let n = payload.copy_to_slice(&mut self.frame[..]);
-                self.receiver
-                    .handle_segment(self.now, ip.ecn, &tcp, &self.frame[..n]);
+            let (now, frame) = (self.now, &mut self.frame);
+            while carried < FRAMES && pass(&mut self.sender, &mut self.receiver, now, frame) {
                 carried += 1;
             }
-            while let Some((ip, tcp, _)) = self.receiver.poll_transmit(self.now) {
-                self.sender.handle_segment(self.now, ip.ecn, &tcp, &[]);
+            while pass(&mut self.receiver, &mut self.sender, now, frame) {
                 carried += 1;
             }
             if carried == 0

@@ -4,8 +4,8 @@ use super::options::fitting;
 use narrows::wire::arp::ArpPacket;
 use narrows::wire::ethernet::EthernetHeader;
 use narrows::wire::{
-    ChecksumPolicy, IcmpMessage, IcmpPacket, IpHeader, NdpMessage, OptionPolicy, Packet,
-    QuotedSegment,
+    ChecksumPolicy, Headers, IcmpMessage, IcmpPacket, IpHeader, NdpMessage, OptionPolicy, Packet,
+    QuotedSegment, packet,
 };
 use std::net::IpAddr;
 
@@ -48,7 +48,22 @@ fn arp(bytes: &[u8]) {
     assert_eq!(wire, bytes[..wire.len()]);
 }
 
+/// What is read in as few words as it takes is what is read at length.
+fn short_is_long(bytes: &[u8]) {
+    for policy in [ChecksumPolicy::Verify, ChecksumPolicy::Trust] {
+        let short = packet::read(bytes, policy, |headers, payload| {
+            let (ip, tcp) = match headers {
+                Headers::Plain(segment) => (segment.ip_header(), segment.tcp.header()),
+                Headers::Any(&ip, tcp) => (ip, tcp.clone()),
+            };
+            Packet { ip, tcp, payload }
+        });
+        assert_eq!(short, Packet::parse(bytes, policy));
+    }
+}
+
 fn tcp(bytes: &[u8]) {
+    short_is_long(bytes);
     let strict = Packet::parse_with(bytes, ChecksumPolicy::Verify, OptionPolicy::Reject);
     let Ok(packet) = Packet::parse(bytes, ChecksumPolicy::Trust) else {
         assert!(strict.is_err(), "what is valid is taken by all");

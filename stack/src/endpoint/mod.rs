@@ -292,7 +292,7 @@ impl<T: TcpTypes> Endpoint<T> {
     }
 
     /// As [`handle_packet`](Self::handle_packet), of a packet with nothing rare in its headers.
-    #[inline(always)] // One place hands it packets: what nearly each of them takes is in line.
+    #[inline(always)] // Of each kind of endpoint one place hands it packets, which take this way mostly.
     pub fn handle_plain(
         &mut self,
         now: Instant,
@@ -355,7 +355,7 @@ impl<T: TcpTypes> Endpoint<T> {
     }
 
     /// As [`handle_packet`](Self::handle_packet), of a packet whose headers are of either kind.
-    #[inline(never)]
+    #[inline(never)] // Two places of an interface hand it packets, and `handle_plain` is in line here.
     pub fn handle_headers(
         &mut self,
         now: Instant,

@@ -5,7 +5,7 @@ use super::chunks::{LAST, NOT_QUEUED};
 use crate::buffer::SendBuffer;
 use crate::conn::{Connection, Emitted, Output, TcpTypes};
 use crate::sparse::Sparse;
-use crate::wire::{Headers, IpHeader, TcpHeader};
+use crate::wire::{Headers, IpHeader, PlainSegment, TcpHeader};
 use narrows_congestion::{ByteCount, Instant};
 use std::net::IpAddr;
 
@@ -63,6 +63,31 @@ impl<T: TcpTypes> Endpoint<T> {
         match next {
             NextOutput::Stray(ip) => Some((ip, out.header(), self.cold.empty.view(0..0))),
             NextOutput::Conn(slot) => Some(self.slots[slot as usize].conn.as_mut()?.packet(out)),
+        }
+    }
+
+    /// The headers of what [`next_output`](Self::next_output) made, if nothing of them is rare.
+    #[inline]
+    pub(crate) fn plain_of(&self, next: NextOutput, out: &Output) -> Option<PlainSegment> {
+        match next {
+            NextOutput::Stray(_) => None,
+            NextOutput::Conn(slot) => self.slots.get(slot as usize)?.conn.as_ref()?.plain(out),
+        }
+    }
+
+    /// Its payload, where its headers are plain: it leaves.
+    #[inline]
+    pub(crate) fn payload_of(
+        &mut self,
+        next: NextOutput,
+        out: &Output,
+    ) -> Option<<T::Send as SendBuffer>::View<'_>> {
+        match next {
+            NextOutput::Stray(_) => None,
+            NextOutput::Conn(slot) => {
+                let conn = self.slots.get_mut(slot as usize)?.conn.as_mut()?;
+                Some(conn.payload(out))
+            }
         }
     }
 

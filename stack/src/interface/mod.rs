@@ -31,7 +31,7 @@ use crate::endpoint::{
 };
 use crate::neighbor::{NeighborCache, NeighborConfig};
 use crate::wire::ethernet::MacAddr;
-use crate::wire::{IpHeader, TcpHeader};
+use crate::wire::{IpHeader, PlainSegment, TcpHeader};
 use address::Addresses;
 use narrows_congestion::Instant;
 use output::Link;
@@ -181,6 +181,8 @@ enum Last {
     #[default]
     Nothing,
     /// A segment of this many bytes of payload.
+    Plain(PlainSegment, usize),
+    /// The same with headers of any kind.
     Segment(IpHeader, TcpHeader, usize),
     /// [`Interface::current`].
     Own,

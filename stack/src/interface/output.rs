@@ -95,11 +95,12 @@ impl Link {
     fn head(
         &self,
         dst: MacAddr,
-        (ip, tcp, body): (&IpHeader, &TcpHeader, &BytesView<'_>),
+        headers: Headers<'_>,
+        body: &BytesView<'_>,
         size: ByteCount,
         buf: &mut [u8; MAX_HEAD],
     ) -> Result<(usize, Offload), EmitError> {
-        let ipv6 = ip.src.is_ipv6();
+        let ipv6 = headers.dst().is_ipv6();
         let kind = if ipv6 {
             EtherType::Ipv6
         } else {
@@ -112,8 +113,10 @@ impl Link {
             let [first, second] = body.slices();
             HeadChecksum::Full(Sum::of(first).then(first.len(), Sum::of(second)))
         };
-        let len = at + Headers::Any(ip, tcp).emit_head(body.len(), checksum, &mut buf[at..])?;
-        if let Some(label) = self.flow_label(ip, tcp) {
+        let len = at + headers.emit_head(body.len(), checksum, &mut buf[at..])?;
+        if let Headers::Any(ip, tcp) = headers
+            && let Some(label) = self.flow_label(ip, tcp)
+        {
             set_flow_label(&mut buf[at..], label);
         }
         if !self.capabilities.checksum {
@@ -122,7 +125,7 @@ impl Link {
         // MAX_HEAD is far below 65,536, and so is a segment.
         let offload = Offload {
             checksum: Some(PartialChecksum {
-                start: (at + ip.wire_len()) as u16,
+                start: (at + headers.ip_len()) as u16,
                 offset: TCP_CHECKSUM_AT,
             }),
             segment: (body.len() as u64 > size.get()).then_some(Segmentation {
@@ -203,17 +206,26 @@ impl<T: ByteTcp> Interface<T> {
             }
         };
         let size = self.endpoint.size_of(next, &out);
-        let (ip, tcp, body) = self.endpoint.packet(next, out)?;
-        let head = self
-            .link
-            .head(mac, (&ip, &tcp, &body), size, &mut self.head);
+        let (link, buf) = (&self.link, &mut self.head);
+        let (head, body, last) = match self.endpoint.plain_of(next, &out) {
+            Some(segment) => {
+                let body = self.endpoint.payload_of(next, &out)?;
+                let head = link.head(mac, Headers::Plain(&segment), &body, size, buf);
+                (head, body, Last::Plain(segment, body.len()))
+            }
+            None => {
+                let (ip, tcp, body) = self.endpoint.packet(next, out)?;
+                let head = link.head(mac, Headers::Any(&ip, &tcp), &body, size, buf);
+                (head, body, Last::Segment(ip, tcp, body.len()))
+            }
+        };
         let Ok((len, offload)) = head else {
             debug_assert!(false, "a segment of ours that cannot be written: {head:?}");
             return None;
         };
         self.stats.frames_out += 1;
         self.stats.bytes_out += (len + body.len()) as u64;
-        self.last = Last::Segment(ip, tcp, body.len());
+        self.last = last;
         Some(TxFrame {
             head: &self.head[..len],
             body,
@@ -227,6 +239,10 @@ impl<T: ByteTcp> Interface<T> {
         self.stats.refused += 1;
         match std::mem::take(&mut self.last) {
             Last::Nothing => {}
+            Last::Plain(segment, len) => {
+                let (ip, tcp) = (segment.ip_header(), segment.tcp.header());
+                self.endpoint.handle_local_drop(now, &ip, &tcp, len);
+            }
             Last::Segment(ip, tcp, len) => self.endpoint.handle_local_drop(now, &ip, &tcp, len),
             Last::Own => {
                 let frame = std::mem::take(&mut self.current);
@@ -285,7 +301,7 @@ impl<T: ByteTcp> Interface<T> {
         let mut head = [0; MAX_HEAD];
         let (len, offload) = self
             .link
-            .head(mac, (&ip, &tcp, &body), size, &mut head)
+            .head(mac, Headers::Any(&ip, &tcp), &body, size, &mut head)
             .ok()?;
         let frame = TxFrame {
             head: &head[..len],

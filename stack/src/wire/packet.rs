@@ -126,9 +126,9 @@ impl Headers<'_> {
     /// Why it cannot be written; see [`EmitError`].
     #[inline]
     pub fn emit(&self, payload: &impl EmitPayload, buf: &mut [u8]) -> Result<usize, EmitError> {
-        let head = self.put(payload.len(), buf)?;
+        let head = self.put(payload.len(), payload.len(), buf)?;
         let total = head.len + payload.len();
-        let text = &mut room(buf, total)?[head.len..];
+        let text = &mut buf[head.len..total];
         let sum = match text {
             [] => head.pseudo + head.header,
             _ => head.pseudo + head.header + payload.write_and_sum(text),
@@ -149,7 +149,7 @@ impl Headers<'_> {
         checksum: HeadChecksum,
         buf: &mut [u8],
     ) -> Result<usize, EmitError> {
-        let head = self.put(payload_len, buf)?;
+        let head = self.put(payload_len, 0, buf)?;
         let field = match checksum {
             HeadChecksum::Full(payload) => (head.pseudo + head.header + payload).checksum(),
             HeadChecksum::Partial => head.pseudo.fold(),
@@ -158,11 +158,12 @@ impl Headers<'_> {
         Ok(head.len)
     }
 
+    /// Writes them where there is room for so many bytes more.
     #[inline]
-    fn put(&self, payload_len: usize, buf: &mut [u8]) -> Result<Head, EmitError> {
+    fn put(&self, payload_len: usize, more: usize, buf: &mut [u8]) -> Result<Head, EmitError> {
         match *self {
-            Headers::Plain(segment) => segment.put(payload_len, buf),
-            Headers::Any(ip, tcp) => put_any(ip, tcp, payload_len, buf),
+            Headers::Plain(segment) => segment.put(payload_len, more, buf),
+            Headers::Any(ip, tcp) => put_any(ip, tcp, payload_len, more, buf),
         }
     }
 }
@@ -172,10 +173,12 @@ fn put_any(
     ip: &IpHeader,
     tcp: &TcpHeader,
     payload_len: usize,
+    more: usize,
     buf: &mut [u8],
 ) -> Result<Head, EmitError> {
     let segment_len = tcp.wire_len() + payload_len;
     let ip_len = ip.emit(segment_len, buf)?;
+    room(buf, ip_len + tcp.wire_len() + more)?;
     let header_len = tcp.emit(&mut buf[ip_len..])?;
     Ok(Head {
         tcp_at: ip_len,
@@ -203,7 +206,8 @@ pub fn emit(
 /// headers and its payload.
 ///
 /// # Errors
-/// As those of [`Packet::parse`].
+/// As those of [`Packet::parse`], which a plain packet with a wrong checksum is given to: it is summed
+/// twice.
 #[inline]
 pub fn read<'a, R>(
     bytes: &'a [u8],

@@ -27,6 +27,15 @@ impl Headers<'_> {
             Self::Any(ip, _) => ip.dst,
         }
     }
+
+    /// Bytes of the IP header.
+    #[inline]
+    pub const fn ip_len(&self) -> usize {
+        match self {
+            Self::Plain(_) => ipv4::FIXED_LEN,
+            Self::Any(ip, _) => ip.wire_len(),
+        }
+    }
 }
 
 /// A plain header in its IPv4 packet; see [`IpHeader`] for the fields.
@@ -105,16 +114,21 @@ impl PlainSegment {
         Some((parsed, text))
     }
 
-    /// Write the headers with 0 for the checksum of TCP.
+    /// Write the headers with 0 for the checksum of TCP, where there is room for so many bytes more.
     #[inline]
-    pub(super) fn put(&self, payload_len: usize, buf: &mut [u8]) -> Result<Head, EmitError> {
+    pub(super) fn put(
+        &self,
+        payload_len: usize,
+        more: usize,
+        buf: &mut [u8],
+    ) -> Result<Head, EmitError> {
         let len = match self.tcp.timestamps {
             None => tcp::FIXED_LEN,
             Some(_) => WITH_TIMESTAMPS,
         };
         let (src, dst, segment_len) = (self.src, self.dst, len + payload_len);
         let ip_len = ipv4::emit(&self.ip_header(), src, dst, PROTOCOL_TCP, segment_len, buf)?;
-        let header = room(&mut buf[ip_len..], len)?;
+        let header = &mut room(buf, ip_len + len + more)?[ip_len..ip_len + len];
         let (out, options) = header
             .as_chunks_mut::<4>()
             .0

@@ -76,7 +76,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// The headers of what [`output`](Self::output) made, if nothing of them is rare.
     #[inline]
-    fn plain(&self, out: &Output) -> Option<PlainSegment> {
+    pub(crate) fn plain(&self, out: &Output) -> Option<PlainSegment> {
         if out.rare.is_some() {
             return None;
         }
@@ -93,7 +93,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// Its payload: it leaves.
     #[inline]
-    fn payload(&mut self, out: &Output) -> <T::Send as SendBuffer>::View<'_> {
+    pub(crate) fn payload(&mut self, out: &Output) -> <T::Send as SendBuffer>::View<'_> {
         self.traffic.segments_out += 1;
         self.send_buf.view(out.payload.clone())
     }

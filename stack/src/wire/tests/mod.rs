@@ -146,6 +146,25 @@ fn emitted(packet: &Packet<Vec<u8>>) -> Vec<u8> {
     buf
 }
 
+/// What [`Packet::parse`] makes of `bytes`, and [`packet::read`] with it, which is to make the same
+/// of them; and whether that took them for plain.
+fn read(bytes: &[u8], checksum: ChecksumPolicy) -> (Result<Packet<&[u8]>, ParseError>, bool) {
+    let long = Packet::parse(bytes, checksum);
+    let mut is_plain = false;
+    let short = packet::read(bytes, checksum, |headers, payload| {
+        let (ip, tcp) = match headers {
+            Headers::Plain(segment) => {
+                is_plain = true;
+                (segment.ip_header(), segment.tcp.header())
+            }
+            Headers::Any(&ip, tcp) => (ip, tcp.clone()),
+        };
+        Packet { ip, tcp, payload }
+    });
+    assert_eq!(short, long, "{bytes:x?}");
+    (long, is_plain)
+}
+
 /// The options as a peer sees them: SACK blocks that did not fit are gone.
 fn as_sent(options: &TcpOptions) -> TcpOptions {
     let mut sack = SackBlocks::EMPTY;
@@ -264,6 +283,11 @@ fn what_cannot_be_written_says_why() {
     );
     let needed = 141;
     let got = 140;
+    assert_eq!(
+        emit(&ip, 101, &mut buf[..got]),
+        Err(EmitError::BufferTooSmall { needed, got })
+    );
+    let got = 30;
     assert_eq!(
         emit(&ip, 101, &mut buf[..got]),
         Err(EmitError::BufferTooSmall { needed, got })
