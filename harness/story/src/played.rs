@@ -46,12 +46,22 @@ pub fn missing(what: &str) -> NoAnswer {
 #[derive(Debug)]
 pub struct Played {
     scenes: Vec<(Scene, Scenery)>,
+    /// The names of those that did not run.
+    left_out: Vec<&'static str>,
     extent: Extent,
 }
 
 impl Played {
-    pub(crate) fn new(scenes: Vec<(Scene, Scenery)>, extent: Extent) -> Self {
-        Self { scenes, extent }
+    pub(crate) fn new(
+        scenes: Vec<(Scene, Scenery)>,
+        left_out: Vec<&'static str>,
+        extent: Extent,
+    ) -> Self {
+        Self {
+            scenes,
+            left_out,
+            extent,
+        }
     }
 
     /// How much was played.
@@ -65,10 +75,10 @@ impl Played {
     /// If it did not run.
     pub fn scene(&self, name: &str) -> Answer<&Scenery> {
         let found = self.scenes.iter().find(|(scene, _)| scene.name == name);
-        match (found, self.extent) {
-            (Some((_, scenery)), _) => Ok(scenery),
-            (None, Extent::Usual) => Err(NoAnswer::NeedsFull),
-            (None, Extent::Full) => Err(missing(&format!("scene '{name}'"))),
+        match found {
+            Some((_, scenery)) => Ok(scenery),
+            None if self.left_out.contains(&name) => Err(NoAnswer::NeedsFull),
+            None => Err(missing(&format!("scene '{name}'"))),
         }
     }
 }
@@ -272,5 +282,18 @@ impl Scenery {
             words: axes.len(),
             rows,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scene_that_nobody_has_does_not_wait_for_all_rows() {
+        let played = Played::new(Vec::new(), vec!["rare"], Extent::Usual);
+        assert_eq!(played.scene("rare").unwrap_err(), NoAnswer::NeedsFull);
+        let misspelt = played.scene("rear").unwrap_err();
+        assert!(matches!(misspelt, NoAnswer::Missing(_)), "{misspelt}");
     }
 }

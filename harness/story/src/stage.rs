@@ -96,10 +96,12 @@ impl<'a> Stage<'a> {
     /// # Errors
     /// If it was interrupted, or a scene cannot run.
     pub fn play(&self, scenes: &[Scene]) -> Result<Played, StageError> {
+        let left_out = scenes.iter().filter(|s| !s.when.is_in(self.extent));
+        let left_out = left_out.map(|s| s.name).collect();
         let scenes = self.here(scenes);
         let scenes = scenes.map(|scene| Ok((*scene, self.scenery(scene)?)));
         let scenes = scenes.collect::<Result<_, _>>()?;
-        Ok(Played::new(scenes, self.extent))
+        Ok(Played::new(scenes, left_out, self.extent))
     }
 
     /// Runs a scene.

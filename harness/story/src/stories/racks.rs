@@ -8,7 +8,7 @@ mod reasons;
 
 use crate::grid::{Column, Grid};
 use crate::judge::{Finding, Judged};
-use crate::played::{Answer, Played, Scenery};
+use crate::played::{Answer, NoAnswer, Played, Scenery};
 use crate::scene::Scene;
 use crate::story::{Live, Next, Row, Story, Table};
 use narrows_experiment::stats::Estimate;
@@ -247,9 +247,13 @@ fn most_of_dctcp(
     racks: usize,
 ) -> Answer<(&Scenery, Vec<(&'static str, &'static str)>)> {
     let workers = ("workers", WORKERS[racks - 1]);
-    match played.scene("rare") {
-        Ok(rare) if racks > 1 => Ok((rare, vec![workers])),
-        _ => Ok((played.scene("racks")?, vec![workers, ("cc", "dctcp")])),
+    let rare = match (racks, played.scene("rare")) {
+        (1, _) | (_, Err(NoAnswer::NeedsFull)) => None,
+        (_, rare) => Some(rare?),
+    };
+    match rare {
+        Some(rare) => Ok((rare, vec![workers])),
+        None => Ok((played.scene("racks")?, vec![workers, ("cc", "dctcp")])),
     }
 }
 
