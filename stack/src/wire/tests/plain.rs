@@ -89,7 +89,8 @@ proptest! {
         damage in prop::collection::vec(
             (0usize..60, prop_oneof![Just(0), Just(0xff), any::<u8>()]), 0..3,
         ),
-        no_port in option::weighted(0.1, prop::sample::select(vec![20usize, 22])),
+        // A fragment, no port, an urgent pointer.
+        word in option::weighted(0.3, prop::sample::select(vec![(6, 0x20), (20, 0), (22, 0), (38, 7)])),
         cut in option::weighted(0.2, any::<prop::sample::Index>()),
         mended in prop::bool::weighted(0.8),
     ) {
@@ -105,8 +106,8 @@ proptest! {
                 *byte = with;
             }
         }
-        if let Some(at) = no_port {
-            bytes[at..at + 2].fill(0);
+        if let Some((at, with)) = word {
+            bytes[at..at + 2].fill(with);
         }
         if mended {
             mend_checksums(&mut bytes);
