@@ -229,6 +229,8 @@ impl Tracked {
             }
             if space > 0 {
                 self.sends(now, side, segment, space, silent, out);
+            } else {
+                self.asks(now, side, segment, out);
             }
         }
         if let Some(stamps) = segment.options.timestamps {

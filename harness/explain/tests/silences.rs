@@ -355,3 +355,34 @@ fn rfc8985_7_3_what_begins_before_the_last_segment_is_no_probe() {
         assert_eq!(last.cause, cause, "{gaps:?}");
     }
 }
+
+/// Linux asks for a window with a segment without text whose number is acknowledged: that its answer says that
+/// the window is open shows that what had said so was lost.
+#[test]
+fn rfc9293_3_8_6_1_who_asks_without_text_for_a_window_asks() {
+    let ms = 1_000_000;
+    let data = Flags::ACK | Flags::PSH;
+    let told = |asks: bool| {
+        let mut capture = Capture::opened(10_000, ms);
+        capture.pass(2 * ms, Side::Client, (1, 1_000, 1), 60_000, data);
+        capture.pass(3 * ms, Side::Server, (1, 0, 1_001), 0, Flags::ACK);
+        let mut at = 3 * ms;
+        for (wait, window) in [(200, 0), (400, 60_000)] {
+            at += wait * ms;
+            if asks {
+                capture.pass(at, Side::Client, (1_000, 0, 1), 60_000, Flags::ACK);
+                at += ms;
+            }
+            capture.pass(at, Side::Server, (1, 0, 1_001), window, Flags::ACK);
+        }
+        capture.pass(at + 10_000, Side::Client, (1_001, 1_000, 1), 60_000, data);
+        let gaps = capture.gaps().into_iter();
+        let lengths = gaps.map(|gap| (gap.cause, gap.length().as_nanos() / ms));
+        lengths
+            .filter(|(_, length)| *length > 10)
+            .collect::<Vec<_>>()
+    };
+    let closed = Cause::WindowClosed;
+    assert_eq!(told(true), [(closed, 200), (Cause::WindowUpdateLate, 401)]);
+    assert_eq!(told(false), [(closed, 600)]);
+}

@@ -168,6 +168,33 @@ impl Tracked {
         }
     }
 
+    /// A segment without text asks for a window that is closed if its number is acknowledged, as Linux's probes
+    /// do (`tcp_xmit_probe_skb`): what is not acceptable is answered (RFC 9293 section 3.10.7.4).
+    pub(super) fn asks(
+        &mut self,
+        now: Sighting,
+        side: Side,
+        segment: &Segment,
+        out: &mut VecDeque<Gap>,
+    ) {
+        let half = &self.half[side.index()];
+        let (Some(last), Some(_)) = (half.last, half.closed) else {
+            return;
+        };
+        if half.flight() > 0 || half.offset(segment.seq) + 1 != half.una {
+            return;
+        }
+        if now.at.since(last.at) > self.threshold {
+            let ended = Ended::Probe;
+            let facts = Facts {
+                ended,
+                ..self.facts(side, now, last)
+            };
+            self.probes(side, facts, last, now, out);
+        }
+        self.half[side.index()].last = Some(now);
+    }
+
     /// Something is sent again, up to `target` of what had left. What is known of a silence before it,
     /// and of what went before where it is the first of its flight; and since when nothing that was heard can
     /// have asked for it, if that is known.
