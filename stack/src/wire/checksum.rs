@@ -1,6 +1,7 @@
 //! The Internet checksum (RFC 1071), computed over pieces and while copying.
 
 use super::ip::PROTOCOL_TCP;
+use super::words;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Whether the checksums of received packets are looked at.
@@ -37,12 +38,7 @@ impl Sum {
     #[inline]
     pub fn of(bytes: &[u8]) -> Self {
         let (words, rest) = bytes.as_chunks::<8>();
-        let (mut whole, mut highs) = (0_u64, 0_u64);
-        for word in words {
-            let word = u64::from_ne_bytes(*word);
-            whole = whole.wrapping_add(word);
-            highs += word >> 32;
-        }
+        let (whole, highs) = words::add_up(words);
         let lows = whole.wrapping_sub(highs << 32);
         let sum = Self(lows) + Self(highs) + Self(fewer_than_a_word(rest));
         Self(u64::from(u16::from_be(sum.fold())))

@@ -20,6 +20,7 @@ pub mod packet;
 mod plain;
 pub mod seq;
 pub mod tcp;
+mod words;
 
 #[cfg(test)]
 mod tests;
