@@ -14,6 +14,7 @@ use narrows_explain::simulated::{Observed, observe};
 use narrows_explain::truth::{Threshold, TrueGap};
 use narrows_explain::{Cause, Vantage};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 /// Where a capture is taken: at a host, or where packets reach a queue of the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +97,15 @@ fn observed(text: &str) -> Observed {
     };
     let observed = observe(&experiment(text), &Registry::default(), threshold, None);
     observed.expect("it runs")
+}
+
+/// The gaps of the server of a call from `h1`, as they were.
+fn of_server(text: &str) -> Vec<TrueGap> {
+    let truth = observed(text).truth.into_iter();
+    let client = "10.0.0.2".parse().expect("an address");
+    let of_server =
+        |gap: &TrueGap| gap.ends[0].port() == 5_001 && gap.ends[1].ip() == IpAddr::V4(client);
+    truth.filter(of_server).collect()
 }
 
 /// What is captured of an experiment at a place, and its gaps of these causes as they were.
@@ -233,6 +243,31 @@ fn at_the_receiver_what_never_came_by_looks_like_an_application_that_takes_as_lo
     }
 }
 
+/// The path swallows what is longer than the end of a reply, or all but that is lost in an outage.
+#[test]
+fn at_the_receiver_a_black_hole_looks_like_an_outage() {
+    let world = |more: &str, outage: &str| {
+        call("4kB", &format!("[host.nic]\noverhead = \"0ns\"\n{more}")) + outage
+    };
+    let hole = world("[network.port.\"s0->h1\"]\nlink = { mtu = 1200 }\n", "");
+    let lost = "loss = \"100%\"";
+    let outage = then("425us", "22us", "s0->h1", lost) + &then("460us", "9s", "s0->h1", lost);
+    let outage = world("", &outage);
+    let client = Place::Host(1);
+    let [hole_seen, outage_seen] = [&hole, &outage].map(|world| captured(client, world));
+    assert!(hole_seen.len() > 4);
+    assert_eq!(hole_seen, outage_seen, "the same packets");
+    let [hole, outage] = [&hole, &outage].map(|world| of_server(world));
+    let swallowed = |gap: &TrueGap| gap.cause == Cause::BlackHole && gap.counts;
+    assert!(hole.iter().any(swallowed), "{hole:?}");
+    assert!(!outage.is_empty());
+    assert!(
+        outage.iter().all(|gap| gap.cause.is_timeout()),
+        "{outage:?}"
+    );
+    assert!(outage.iter().all(|gap| gap.cause != Cause::BlackHole));
+}
+
 /// A SYN that is lost on its way to the capture, and a client that calls when it comes again.
 #[test]
 fn behind_its_first_link_a_syn_that_was_lost_looks_like_a_client_that_calls_later() {
@@ -268,4 +303,102 @@ fn behind_its_first_link_what_a_host_dropped_looks_like_what_was_lost_before() {
         assert_eq!(dropped.0, lost.0, "{place:?}: the same packets");
         assert_eq!([dropped.1.is_empty(), lost.1.is_empty()], [false, true]);
     }
+}
+
+/// A call whose reply is two segments, written one after the other, with a window for one at first; another host
+/// calls beside it.
+fn two_segments(write_gap: u64, groups: &str, other: &str, changes: &str) -> String {
+    let tcp = "initial_window = 1\ndelayed_ack = \"off\"\nloss_detection = \"sack\"\n";
+    let more = format!("[host.nic]\noverhead = \"0ns\"\n[host.tcp]\n{tcp}{groups}");
+    let writes = format!(
+        "calls = 1\nserver_nodelay = \"on\"\nreply_writes = \"1448+n\"\nwrite_gap = \"{write_gap}ns\"\n"
+    );
+    let call = call("2896B", &more).replace("calls = 1\n", &writes);
+    let other = format!(
+        "[[traffic]]\nname = \"other\"\nkind = \"rpc\"\nclients = \"h2\"\nservers = \"h0\"\ncalls = 1\nrequest = \"100B\"\nreply = \"100B\"\n{other}"
+    );
+    call.replace("hosts = 2\n", "hosts = 3\n") + &other + changes
+}
+
+/// Two worlds, each with the only gap of its server, look the same from these places.
+fn look_the_same(places: &[Place], worlds: [&str; 2], causes: [Cause; 2]) {
+    for (world, cause) in worlds.iter().zip(causes) {
+        let gaps = of_server(world);
+        let found: Vec<_> = gaps.iter().map(|gap| gap.cause).collect();
+        assert_eq!(found, [cause], "{gaps:?}");
+    }
+    for place in places {
+        let [one, other] = worlds.map(|world| captured(*place, world));
+        assert!(one.len() > 5);
+        assert_eq!(one, other, "{place:?}: the same packets");
+    }
+}
+
+const WRITE_GAP: u64 = 1_000;
+
+/// An acknowledgement that is late behind the capture, and an application that writes when it would have come.
+#[test]
+fn before_the_last_link_to_the_sender_a_late_acknowledgement_looks_like_an_application_that_writes_later()
+ {
+    let late = then("450us", "100us", "s0->h0", "delay = \"2ms\"");
+    let late = two_segments(WRITE_GAP, "", "", &late);
+    let waited = of_server(&late)[0].length().as_nanos();
+    let busy = two_segments(WRITE_GAP + waited, "", "", "");
+    look_the_same(
+        &[Place::Middle, Place::Host(1)],
+        [&late, &busy],
+        [Cause::PacketDelay, Cause::AppWroteNothing],
+    );
+}
+
+/// A card that interrupts for two frames or, late, for one: what the other host sends goes with all that comes
+/// before the first acknowledgement, which waits alone. Or its application writes as much later.
+#[test]
+fn before_the_card_of_the_sender_what_it_holds_back_looks_like_an_application_that_writes_later() {
+    let world = |write_gap: u64, usecs: &str| {
+        let card = format!(
+            "[group.card]\nhosts = \"h0\"\nnic = {{ rx_usecs = \"{usecs}\", rx_frames = 2 }}\n[group.other]\nhosts = \"h2\"\ntcp = {{ delayed_ack = \"2/40ms\" }}\n"
+        );
+        two_segments(write_gap, &card, "", "")
+    };
+    let held = world(WRITE_GAP, "2ms");
+    let waited = of_server(&held)[0].length().as_nanos();
+    let busy = world(WRITE_GAP + waited, "20us");
+    look_the_same(
+        &[Place::Middle, Place::Host(1)],
+        [&held, &busy],
+        [Cause::Coalescing, Cause::AppWroteNothing],
+    );
+}
+
+/// What the other host sends fills the ring of the sender, so that it pauses its switch, where its acknowledgement
+/// then waits for as long as the end of the pause is under way; or that ends in time, and the acknowledgement is
+/// as late on its last link.
+#[test]
+fn everywhere_a_pause_looks_like_packets_that_are_as_late() {
+    /// About as long.
+    const DELAY: u64 = 3_000_000;
+    let world = |changes: &str| {
+        // It pauses from two frames on: so many may come after that.
+        let card = "[group.card]\nhosts = \"h0\"\nnic = { rx_usecs = \"100us\", rx_frames = 0, rx_ring = 207, rx_pause = true }\ntcp = { delayed_ack = \"9/40ms\" }\n";
+        let other = "service = \"20ms\"\nclient_nodelay = \"on\"\nrequest_writes = \"1+1+1+1+n\"\nwrite_gap = \"60us\"\n";
+        two_segments(WRITE_GAP, card, other, changes)
+    };
+    let pause = world(&then("690us", "60us", "h0->s0", "delay = \"3ms\""));
+    let late = |ns| {
+        world(&then(
+            "700us",
+            "200us",
+            "s0->h0",
+            &format!("delay = \"{ns}ns\""),
+        ))
+    };
+    let ends = [&pause, &late(DELAY)].map(|world| of_server(world)[0].end);
+    let more = ends[0].as_nanos() as i64 - ends[1].as_nanos() as i64;
+    let late = late(DELAY.saturating_add_signed(more));
+    look_the_same(
+        &[Place::Host(0), Place::Middle, Place::Host(1)],
+        [&pause, &late],
+        [Cause::Pause, Cause::PacketDelay],
+    );
 }

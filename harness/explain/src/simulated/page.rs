@@ -131,7 +131,7 @@ const HIDDEN: &[(char, &[Vantage], &[Cause], &str)] = &[
         'c',
         &[Vantage::Receiver],
         &[Cause::BlackHole],
-        "What was too long for the path never came by, and none of its copies did.",
+        "What was too long for the path never came by, and none of its copies did (a test has a black hole and an outage).",
     ),
     (
         'd',
@@ -151,19 +151,19 @@ const HIDDEN: &[(char, &[Vantage], &[Cause], &str)] = &[
         &[Vantage::Middle, Vantage::Receiver],
         &[Cause::PacketDelay],
         "What waits behind the capture is not seen to wait, and acknowledgements that pass in time may come late to the sender, whose \
-         capture alone shows what it waited for.",
+         capture alone shows what it waited for (a test has an acknowledgement that is late behind the capture, and an application that writes later).",
     ),
     (
         'g',
         &[Vantage::Sender, Vantage::Middle, Vantage::Receiver],
         &[Cause::Pause],
-        "Pause frames end at the port that obeys them and are in no capture of a host: what they delay is found as packets delayed.",
+        "Pause frames end at the port that obeys them and are in no capture of a host: what they delay is found as packets delayed (a test has an acknowledgement that waits for a pause, and one that is as late on a link).",
     ),
     (
         'h',
         &[Vantage::Middle, Vantage::Receiver],
         &[Cause::Coalescing],
-        "A card that holds packets back does it behind the capture, or before it, and lets them go at once: of that the acknowledgements at \
+        "A card that holds packets back does it behind the capture, or before it, and lets them go at once (a test has a card at the sender, and an application that writes later): of that the acknowledgements at \
          the sender tell, which come closer together than a link of 1 Gb/s carries them, none later after its packet than the one before. The cards of these runs let go in no time. Elsewhere what it \
          delays is not found in these runs, and at the sender it is packets delayed where fewer than three acknowledgements come at once. What a card does to every packet is part of the round-trip time.",
     ),
