@@ -634,4 +634,49 @@ mod tests {
         assert!(!half.is_asked(at(50)), "that is over");
         assert!(half.is_asked(at(35)), "its sender has not heard that yet");
     }
+
+    #[test]
+    fn rfc6298_2_a_sender_measures_to_itself_and_not_to_the_capture() {
+        let at = |us| Instant::ZERO + Duration::from_micros(us);
+        let us = Duration::from_micros;
+        let stamps = |val, ecr| Timestamps { val, ecr };
+        let half = || {
+            let mut half = Half::new(100, false);
+            half.turned(us(30));
+            half
+        };
+        let (far, guessed) = (us(200), us(530));
+        for (text, pairs, had_more, echoed, after, near) in [
+            // What it has it sends at once.
+            (false, false, true, 7, 40, Some(40)),
+            // What comes later or from its application says nothing: it is near at least so much.
+            (false, false, true, 7, 900, Some(30)),
+            (false, false, false, 7, 40, Some(30)),
+            // Data is acknowledged at once, unless that is put off.
+            (true, false, false, 7, 900, Some(900)),
+            (true, true, false, 7, 900, Some(30)),
+            // It has not heard it.
+            (false, false, true, 6, 40, None),
+        ] {
+            let (mut half, mut peer) = (half(), Half::new(100, false));
+            peer.acks = [0, pairs.into()];
+            half.rtt.add(us(500));
+            half.goes(at(1_000), far, stamps(7, 0), text);
+            assert_eq!(half.smoothed(Vantage::Middle), Some(guessed));
+            let seen = Sighting {
+                at: at(1_000 + after),
+                packet: 9,
+            };
+            half.on_stamp(seen, stamps(50, echoed), Seq(0), &mut peer, false, had_more);
+            let own = near.map_or(guessed, |near| far + us(near));
+            assert_eq!(half.smoothed(Vantage::Middle), Some(own), "{after}");
+            assert_eq!(half.smoothed(Vantage::Receiver), Some(guessed));
+        }
+        // Nothing that it sends tells when it heard the first.
+        let mut half = half();
+        half.goes(at(0), far, stamps(7, 0), false);
+        assert_eq!(half.smoothed(Vantage::Middle), None);
+        half.goes(at(100), us(900), stamps(8, 0), false);
+        assert_eq!(half.smoothed(Vantage::Middle), Some(us(230)));
+    }
 }

@@ -213,3 +213,77 @@ impl Tracked {
         Settled::Gap
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::{Opened, Rules};
+
+    const SIDE: Side = Side::Server;
+
+    fn seen(us: u64) -> Sighting {
+        Sighting {
+            at: Instant::ZERO + Duration::from_micros(us),
+            packet: us,
+        }
+    }
+
+    /// In the middle of a path of 200 us: the server sent at 0, and what it hears came by at 1,000 us.
+    fn tracked() -> Tracked {
+        let rules = Rules {
+            share: 0,
+            floor: Duration::from_micros(200),
+            segments: 100,
+            rounds: false,
+            points: 0,
+        };
+        let ends = [1_000, 80].map(|port| std::net::SocketAddr::from(([10, 0, 0, 1], port)));
+        let mut tracked = Tracked::new(0, ends[0], ends[1], Opened::Midway, seen(0), &rules);
+        for half in &mut tracked.half {
+            half.rtt.add(Duration::from_micros(100));
+        }
+        let half = &mut tracked.half[SIDE.index()];
+        (half.text, half.heard) = (Some(seen(0)), Some(seen(1_000)));
+        tracked
+    }
+
+    #[test]
+    fn what_came_by_less_than_the_way_to_a_sender_and_back_ago_it_had_not_heard() {
+        let silent = |tracked: &Tracked, now| tracked.unheard(SIDE, seen(now));
+        let mut tracked = tracked();
+        assert_eq!(silent(&tracked, 1_099), Some(seen(0)));
+        assert_eq!(silent(&tracked, 1_100), None, "it had");
+        tracked.behind[SIDE.other().index()] = Duration::from_micros(50);
+        assert_eq!(silent(&tracked, 1_149), Some(seen(0)), "that waited behind");
+        tracked.own = Duration::from_micros(50);
+        assert_eq!(silent(&tracked, 1_199), Some(seen(0)), "and so did this");
+        assert_eq!(silent(&tracked, 1_200), None);
+    }
+
+    #[test]
+    fn who_sent_or_heard_something_a_moment_ago_is_not_silent() {
+        let mut tracked = tracked();
+        let k = SIDE.index();
+        tracked.half[k].heard_before = Some(seen(500));
+        let silent = |tracked: &Tracked| tracked.unheard(SIDE, seen(1_050));
+        assert_eq!(silent(&tracked), Some(seen(500)), "since it heard that");
+        tracked.half[k].text = Some(seen(700));
+        assert_eq!(silent(&tracked), Some(seen(700)), "since it sent that");
+        tracked.half[k].heard_before = Some(seen(850));
+        assert_eq!(silent(&tracked), None);
+        (tracked.half[k].heard_before, tracked.half[k].text) = (None, Some(seen(850)));
+        assert_eq!(silent(&tracked), None);
+        tracked.half[k].text = None;
+        assert_eq!(silent(&tracked), None, "nothing is known of before");
+    }
+
+    #[test]
+    fn at_the_sender_all_that_came_by_is_heard() {
+        let mut tracked = tracked();
+        // It is close to the server.
+        tracked.half[SIDE.other().index()].rtt = Default::default();
+        tracked.half[SIDE.index()].turned(Duration::from_micros(2));
+        assert_eq!(tracked.vantage(SIDE), Vantage::Sender);
+        assert_eq!(tracked.unheard(SIDE, seen(1_001)), None);
+    }
+}
