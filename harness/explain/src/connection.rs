@@ -69,7 +69,8 @@ pub(crate) struct Tracked {
     twin: [(u16, Seq, Seq, u32, u8); 2],
     origin: [Option<u64>; 2],
     lost: Vec<(Cause, u64, Duration)>,
-    points: Points,
+    /// Of the few connections that are drawn.
+    points: Option<Box<Points>>,
     rounds_wanted: bool,
 }
 
@@ -106,7 +107,7 @@ impl Tracked {
             twin: [(0, Seq(0), Seq(0), 0, 0); 2],
             origin: [None; 2],
             lost: Vec::new(),
-            points: Points::default(),
+            points: None,
             rounds_wanted: rules.rounds,
         }
     }
@@ -351,7 +352,7 @@ impl Tracked {
 
     #[inline]
     fn point(&mut self, now: Sighting, side: Side, kind: PointKind, from: u64, to: u64) {
-        if self.points.is_wanted() {
+        if self.points.is_some() {
             self.keep_point(now, side, kind, from, to);
         }
     }
@@ -359,13 +360,14 @@ impl Tracked {
     fn keep_point(&mut self, now: Sighting, side: Side, kind: PointKind, from: u64, to: u64) {
         let origin = *self.origin[side.index()].get_or_insert(from);
         let bytes = (from.saturating_sub(origin), to.saturating_sub(origin));
-        self.points
-            .push(Point::new((now.at, now.packet), side, kind, bytes));
+        if let Some(points) = &mut self.points {
+            points.push(Point::new((now.at, now.packet), side, kind, bytes));
+        }
     }
 
     /// Keep up to so many points from now on.
     pub(crate) fn keep_points(&mut self, most: usize) {
-        self.points = Points::keep(most);
+        self.points = (most > 0).then(|| Box::new(Points::keep(most)));
     }
 
     /// No more is to be heard of it.
@@ -381,7 +383,8 @@ impl Tracked {
             None => Closed::Open,
         };
         let vantage = Side::BOTH.map(|side| self.vantage(side));
-        let (points, resolution) = std::mem::take(&mut self.points).finish();
+        let points = self.points.take().map(|points| points.finish());
+        let (points, resolution) = points.unwrap_or_default();
         let rounds_wanted = self.rounds_wanted;
         let [client, server] = self.half;
         let counts = [client.counts, server.counts];

@@ -27,10 +27,6 @@ impl Points {
         }
     }
 
-    pub(super) const fn is_wanted(&self) -> bool {
-        self.most > 0
-    }
-
     pub(super) fn push(&mut self, point: Point) {
         if self.most == 0 {
             return;
