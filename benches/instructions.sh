@@ -10,8 +10,8 @@
 # A count is the difference of two runs of different length, divided by the operations between
 # them, so that set-up costs nothing. Misses are those of first-level caches of 32 KiB, 8 ways,
 # for instructions and for data, as cachegrind models them. Another compiler gives other counts (the
-# baseline names the one it was made with), and so does a processor without AVX2. Without valgrind there is nothing to do, and that
-# is no error.
+# baseline names the one it was made with), and so does a processor without AVX2. Without valgrind there
+# is nothing to do, and that is no error.
 #
 # PROFILE=dist counts that profile; then nothing is compared with the baseline by exit status.
 set -euo pipefail
