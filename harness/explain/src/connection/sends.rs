@@ -52,8 +52,11 @@ impl Tracked {
         };
         let unheard = unheard.map(|start| (start, self.facts(side, now, start)));
         // The facts take a look at the whole flight: they are gathered where there may be a gap.
-        let alone = self.unprompted(side, now, segment);
         let again = half.offset(segment.seq) < half.nxt;
+        let alone = match again || gap.is_some() {
+            true => self.unprompted(side, now, segment),
+            false => None,
+        };
         let head = waited && half.offset(segment.seq) <= half.una;
         let before_it = (head || gap.is_some() || alone.is_some_and(|_| again))
             .then(|| self.facts(side, now, half.last.unwrap_or(now)));
